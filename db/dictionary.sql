@@ -1,0 +1,124 @@
+-- What greta knows about trace points, as rows: order, names, causes, data flow, tolerances.
+
+INSERT INTO phase(id, name, side) VALUES
+  (1, 'prefill_last', 0), (2, 'prefill', 0), (3, 'decode0', 1), (4, 'decode', 1);
+
+INSERT INTO tensor(id, ord, name, stage) VALUES
+  (5, 5, 'embd_w_hash', 'embed'), (10, 10, 'embed_out', 'embed'),
+  (20, 20, 'residual_pre_attn', 'layer'), (25, 25, 'rms_weight', 'layer'),
+  (30, 30, 'attn_norm_out', 'layer'),
+  (40, 40, 'q_pre_rope', 'layer'), (41, 41, 'k_pre_rope', 'layer'), (42, 42, 'v_proj', 'layer'),
+  (50, 50, 'q_post_rope', 'layer'), (51, 51, 'k_post_rope', 'layer'),
+  (55, 55, 'k_cache', 'layer'), (56, 56, 'v_cache', 'layer'),
+  (60, 60, 'attn_scores', 'layer'), (61, 61, 'attn_probs', 'layer'),
+  (70, 70, 'attn_out', 'layer'), (75, 75, 'wo_out', 'layer'),
+  (80, 80, 'residual_post_attn', 'layer'), (90, 90, 'ffn_norm_in', 'layer'),
+  (100, 100, 'mlp_out', 'layer'), (110, 110, 'residual_post_mlp', 'layer'),
+  (115, 115, 'x_out', 'layer'),
+  (200, 200, 'hidden', 'head'), (202, 202, 'final_norm', 'head'), (204, 204, 'lm_head_in', 'head'),
+  (210, 210, 'logits', 'head'), (211, 210, 'logits_top1', 'head'), (212, 210, 'logits_topk', 'head');
+UPDATE tensor SET switch_on = 40, switch_cause = 'ROPE_DRIFT' WHERE id = 50;
+UPDATE tensor SET switch_on = 41, switch_cause = 'K_ROPE_DRIFT' WHERE id = 51;
+
+INSERT INTO tensor_name(name, tensor_id, cause) VALUES
+  ('embd_w_hash', 5, 'EMBD_W_HASH_DRIFT'),
+  ('embed_out', 10, 'EMBED_DRIFT'),
+  ('residual_pre_attn', 20, 'RESIDUAL_PRE_ATTN_DRIFT'),
+  ('x_in', 20, 'X_IN_DRIFT'),
+  ('rms_in', 20, 'RMS_IN_DRIFT'),
+  ('rms_weight', 25, 'RMS_WEIGHT_DRIFT'),
+  ('attn_norm_out', 30, 'ATTN_NORM_DRIFT'),
+  ('norm_out', 30, 'NORM_OUT_DRIFT'),
+  ('q_pre_rope', 40, 'Q_PRE_ROPE_DRIFT'), ('q_proj', 40, 'Q_PRE_ROPE_DRIFT'),
+  ('k_pre_rope', 41, 'K_PRE_ROPE_DRIFT'), ('k_proj', 41, 'K_PRE_ROPE_DRIFT'),
+  ('v_proj', 42, 'V_PROJ_DRIFT'),
+  ('q_post_rope', 50, 'Q_POST_ROPE_DRIFT'),
+  ('k_post_rope', 51, 'K_POST_ROPE_DRIFT'),
+  ('k_cache', 55, 'K_CACHE_DRIFT'), ('v_cache', 56, 'V_CACHE_DRIFT'),
+  ('attn_scores', 60, 'ATTN_SCORES_DRIFT'), ('attn_probs', 61, 'ATTN_PROBS_DRIFT'),
+  ('attn_out', 70, 'ATTN_OUT_DRIFT'), ('wo_out', 75, 'WO_OUT_DRIFT'),
+  ('residual_post_attn', 80, 'RESIDUAL_POST_ATTN_DRIFT'),
+  ('x_after_attn', 80, 'RESIDUAL_POST_ATTN_DRIFT'),
+  ('ffn_norm_in', 90, 'FFN_NORM_DRIFT'), ('ffn_norm', 90, 'FFN_NORM_DRIFT'),
+  ('mlp_out', 100, 'MLP_OUT_DRIFT'),
+  ('residual_post_mlp', 110, 'RESIDUAL_POST_MLP_DRIFT'),
+  ('x_after_mlp', 110, 'RESIDUAL_POST_MLP_DRIFT'),
+  ('x_out', 115, 'X_OUT_DRIFT'),
+  ('hidden', 200, 'HIDDEN_DRIFT'),
+  ('final_norm', 202, 'FINAL_NORM_DRIFT'), ('final_rms', 202, 'FINAL_NORM_DRIFT'),
+  ('rms', 202, 'FINAL_NORM_DRIFT'),
+  ('lm_head_in', 204, 'LM_HEAD_IN_DRIFT'),
+  ('logits', 210, 'LOGITS_DRIFT'), ('logits_top1', 211, 'LOGITS_DRIFT'),
+  ('logits_topk', 212, 'LOGITS_DRIFT');
+
+INSERT INTO cause(name, root_cause) VALUES
+  ('TRACE_OFFSET', 'PAIRING_MISMATCH'), ('AMBIGUOUS_TRACE', 'PAIRING_MISMATCH'),
+  ('EMBD_W_HASH_DRIFT', 'EMBEDDING_MISMATCH'), ('EMBED_DRIFT', 'EMBEDDING_MISMATCH'),
+  ('RESIDUAL_PRE_ATTN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'),
+  ('X_IN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'), ('RMS_IN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'),
+  ('RESIDUAL_POST_ATTN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'),
+  ('RESIDUAL_POST_MLP_DRIFT', 'RESIDUAL_STREAM_MISMATCH'),
+  ('X_OUT_DRIFT', 'RESIDUAL_STREAM_MISMATCH'), ('HIDDEN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'),
+  ('RMS_WEIGHT_DRIFT', 'NORMALIZATION_MISMATCH'), ('ATTN_NORM_DRIFT', 'NORMALIZATION_MISMATCH'),
+  ('NORM_OUT_DRIFT', 'NORMALIZATION_MISMATCH'), ('FFN_NORM_DRIFT', 'NORMALIZATION_MISMATCH'),
+  ('FINAL_NORM_DRIFT', 'NORMALIZATION_MISMATCH'),
+  ('Q_PRE_ROPE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('K_PRE_ROPE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('V_PROJ_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('ROPE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('K_ROPE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('Q_POST_ROPE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('K_POST_ROPE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('K_CACHE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('V_CACHE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('ATTN_SCORES_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('ATTN_PROBS_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('ATTN_OUT_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('WO_OUT_DRIFT', 'ATTENTION_PROJECTION_MISMATCH'),
+  ('MLP_OUT_DRIFT', 'MLP_COMPUTATION_MISMATCH'),
+  ('LM_HEAD_IN_DRIFT', 'LM_HEAD_MISMATCH'), ('LOGITS_DRIFT', 'LM_HEAD_MISMATCH');
+
+-- The forward pass of a Llama block. x_out and residual_post_mlp are the same values, and so is the
+-- next layer's residual_pre_attn; at layer 0 it is the embedding.
+INSERT INTO edge(to_id, from_id, layer, kind) VALUES
+  (10, 5, 'same', 'weight'),
+  (20, 10, 'same', 'copy'), (20, 110, 'previous', 'copy'), (20, 115, 'previous', 'copy'),
+  (30, 20, 'same', 'input'), (30, 25, 'same', 'weight'),
+  (40, 30, 'same', 'input'), (41, 30, 'same', 'input'), (42, 30, 'same', 'input'),
+  (50, 40, 'same', 'input'), (51, 41, 'same', 'input'),
+  (55, 51, 'same', 'copy'), (56, 42, 'same', 'copy'),
+  (60, 50, 'same', 'input'), (60, 55, 'same', 'input'),
+  (61, 60, 'same', 'input'),
+  (70, 61, 'same', 'input'), (70, 56, 'same', 'input'),
+  (75, 70, 'same', 'input'),
+  (80, 75, 'same', 'input'), (80, 20, 'same', 'input'),
+  (90, 80, 'same', 'input'),
+  (100, 90, 'same', 'input'),
+  (110, 80, 'same', 'input'), (110, 100, 'same', 'input'),
+  (115, 110, 'same', 'copy'),
+  (200, 110, 'last', 'copy'), (200, 115, 'last', 'copy'),
+  (202, 200, 'same', 'input'),
+  (204, 202, 'same', 'copy'),
+  (210, 204, 'same', 'input'),
+  (211, 210, 'same', 'input'), (212, 210, 'same', 'input');
+
+-- Rounding: a weight or a table look-up has none; activations by the arithmetic of the run.
+INSERT INTO tolerance(tensor_id, dtype, rel_l2) VALUES
+  (5, NULL, 0.0), (25, NULL, 0.0), (10, NULL, 0.0),
+  (NULL, 'f32', 1e-4), (NULL, 'fp32', 1e-4),
+  (NULL, 'f16', 1e-2), (NULL, 'fp16', 1e-2),
+  (NULL, 'bf16', 3e-2),
+  (NULL, NULL, 1e-2);
+
+-- Typical shape of a warehouse, so that the planner seeks the whole key of trace_row although the
+-- file has never been analysed. `ANALYZE` replaces it by the file's own figures.
+ANALYZE run;
+INSERT INTO sqlite_stat1(tbl, idx, stat) VALUES
+  ('trace_row', 'trace_row', '10000000 10000 2500 1250 400 13 1 1 1 1 1'),
+  ('run', 'sqlite_autoindex_run_1', '1000 1'),
+  ('run', 'run_by_experiment', '1000 10'),
+  ('prompt', 'sqlite_autoindex_prompt_1', '4000 4 1'),
+  ('report_pair', 'report_pair', '5000 50 1'),
+  ('report_pair', 'report_pair_by_run', '5000 50 50'),
+  ('sample', NULL, '1000000'), ('sketch', NULL, '1000000');
+ANALYZE sqlite_schema;

@@ -1,0 +1,349 @@
+-- greta's tables, format version 1. Rows are written through db/trace_writer only; people read
+-- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+-- One execution of one configuration, or a directory level that only carries attributes for the
+-- runs below it (its name is then a prefix of theirs).
+CREATE TABLE run (
+  id          INTEGER PRIMARY KEY,
+  name        TEXT NOT NULL UNIQUE,               -- 2026-02-07/b3_66_v2/kv_aligned
+  experiment  TEXT NOT NULL,                      -- literal directory: b3_66_v2
+  family      TEXT,                               -- b3_66
+  variant     TEXT,                               -- v2
+  date        TEXT,                               -- YYYY-MM-DD; NULL when nothing says
+  commit_sha  TEXT,                               -- commit of the engine that ran
+  synthetic   INTEGER NOT NULL DEFAULT 0,         -- 1: generated data, not a real execution
+  mode        TEXT,                               -- as_designed, kv_aligned, batch_invariant
+  dtype       TEXT,                               -- bf16, fp16, f32, q4_k_m, ...
+  seed        INTEGER,                            -- sampling or data seed
+  hash_algo   TEXT NOT NULL DEFAULT 'fnv-256',    -- 'greta-1' (whole row) or 'fnv-256' (first <= 256 values)
+  status      TEXT NOT NULL DEFAULT 'unknown'     -- unknown: imported, nobody recorded how it ended
+              CHECK (status IN ('unknown', 'running', 'complete', 'failed')),
+  started_at  TEXT,                               -- ISO 8601 UTC
+  finished_at TEXT,                               -- ISO 8601 UTC
+  tally       TEXT                                -- cache of the view tally (JSON); NULL: computed when asked
+) STRICT;
+CREATE INDEX run_by_experiment ON run(experiment);
+
+-- A prompt of one run; ids ascend in the order in which prompts were first seen.
+CREATE TABLE prompt (
+  id        INTEGER PRIMARY KEY,
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  name      TEXT NOT NULL,                        -- p0_short
+  n_tokens  INTEGER,                              -- length of the prompt in tokens, when known
+  text_sha256 TEXT,                               -- of the prompt's text, when known
+  token_ids TEXT,                                 -- JSON array, when known
+  UNIQUE (run_id, name)
+) STRICT;
+
+-- Phases and the side of the comparison they belong to.
+CREATE TABLE phase (
+  id   INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  side INTEGER NOT NULL CHECK (side IN (0, 1, 2)) -- 0 prefill, 1 decode, 2 neither: never paired
+) STRICT;
+
+-- Canonical trace points. Ids ascend in forward order.
+CREATE TABLE tensor (
+  id    INTEGER PRIMARY KEY,
+  ord   INTEGER NOT NULL,                         -- forward order within a layer
+  name  TEXT NOT NULL UNIQUE,
+  stage TEXT NOT NULL CHECK (stage IN ('embed', 'layer', 'head', 'unknown')),
+  switch_on   INTEGER REFERENCES tensor(id),      -- when this tensor matched ...
+  switch_cause TEXT                               -- ... this cause replaces tensor_name.cause
+) STRICT;
+
+-- Every name a trace point is written under, and the cause each name reports.
+CREATE TABLE tensor_name (
+  id        INTEGER PRIMARY KEY,
+  name      TEXT NOT NULL UNIQUE,                 -- x_in
+  tensor_id INTEGER NOT NULL REFERENCES tensor(id),
+  cause     TEXT NOT NULL                         -- X_IN_DRIFT
+) STRICT;
+
+-- Cause of a first failure -> what it means.
+CREATE TABLE cause (
+  name       TEXT PRIMARY KEY,
+  root_cause TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Data flow: `from_id` feeds `to_id`.
+CREATE TABLE edge (
+  to_id   INTEGER NOT NULL REFERENCES tensor(id),
+  from_id INTEGER NOT NULL REFERENCES tensor(id),
+  layer   TEXT NOT NULL CHECK (layer IN ('same', 'previous', 'last')), -- where from_id lives
+  kind    TEXT NOT NULL CHECK (kind IN ('input', 'copy', 'weight')),   -- copy: the same values
+  PRIMARY KEY (to_id, from_id, layer)
+) STRICT, WITHOUT ROWID;
+
+-- Relative L2 up to which a difference counts as rounding. The most specific row wins:
+-- tensor and dtype, then tensor, then dtype, then neither.
+CREATE TABLE tolerance (
+  tensor_id INTEGER REFERENCES tensor(id),        -- NULL: any tensor
+  dtype     TEXT,                                 -- NULL: any dtype
+  rel_l2    REAL NOT NULL CHECK (rel_l2 >= 0)
+) STRICT;
+
+-- One content: a file, an archive member or an engine. Identity: run, leg, prompt and content.
+CREATE TABLE source (
+  id         INTEGER PRIMARY KEY,
+  run_id     INTEGER NOT NULL REFERENCES run(id),
+  leg        TEXT NOT NULL DEFAULT '',            -- prefill, decode; '' when the tool kept one file
+  prompt     TEXT NOT NULL DEFAULT '',            -- prompt named by the file; '' when by its lines
+  sha256     TEXT NOT NULL,                       -- of the decoded bytes
+  shape      TEXT NOT NULL,                       -- stage_trace, metric, readout, log, report, ...
+  bytes      INTEGER NOT NULL,                    -- decoded
+  lines      INTEGER NOT NULL DEFAULT 0,
+  rows       INTEGER NOT NULL DEFAULT 0,          -- trace rows its lines gave, duplicates included
+  duplicates INTEGER NOT NULL DEFAULT 0,          -- of those, equal to a row already there
+  conflicts  INTEGER NOT NULL DEFAULT 0,          -- of those, kept as a further occurrence
+  UNIQUE (run_id, leg, prompt, sha256)
+) STRICT;
+CREATE INDEX source_by_content ON source(sha256);
+
+-- Where that content was found.
+CREATE TABLE source_location (
+  source_id  INTEGER NOT NULL REFERENCES source(id),
+  path       TEXT NOT NULL,                       -- archive.tgz!member for archive members
+  raw_sha256 TEXT,                                -- of the stored bytes; NULL for members
+  raw_bytes  INTEGER,
+  PRIMARY KEY (source_id, path)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX source_location_by_raw ON source_location(raw_bytes, raw_sha256);
+
+-- Fields that repeat from row to row, stored once per distinct tuple.
+CREATE TABLE row_context (
+  id             INTEGER PRIMARY KEY,
+  route          TEXT,                            -- VALU, MFMA, BLAS, EMBED_LOOKUP_PREFILL, ...
+  src_kind       TEXT,
+  phase_raw      TEXT,                            -- phase as written, where it differs
+  seq_len        INTEGER,
+  tokens_total   INTEGER,
+  token_index    INTEGER,                         -- row inside the chunk buffer, not a position
+  kv_pos         INTEGER,
+  stride_elems   INTEGER,
+  alloc_bytes    INTEGER,
+  prompt_tokens  INTEGER,
+  decode_step    INTEGER,
+  extra          TEXT                             -- JSON object: fields with no column, and raw text of bad values
+) STRICT;
+
+-- One traced tensor row. Everything up to `occurrence` is the key. No foreign keys: the writer
+-- takes ids from the dictionaries, and `greta-db check` verifies them.
+CREATE TABLE trace_row (
+  run_id     INTEGER NOT NULL,
+  prompt_id  INTEGER NOT NULL,
+  side       INTEGER NOT NULL,                    -- phase.side, so that a partner is one seek away
+  pos_id     INTEGER NOT NULL,                    -- absolute position; -1 unknown
+  layer      INTEGER NOT NULL,                    -- -1 after the stack in old files
+  tensor_id  INTEGER NOT NULL,                    -- canonical
+  phase_id   INTEGER NOT NULL,
+  step       INTEGER NOT NULL,                    -- 0 prefill, then one per token; -1 unknown
+  name_id    INTEGER NOT NULL,                    -- tensor_name as written
+  occurrence INTEGER NOT NULL,                    -- 0, then 1, 2, ... for different content under one key
+  token_id   INTEGER,
+  logical_tok_idx INTEGER,
+  n          INTEGER,                             -- values that hash and statistics cover
+  hash       INTEGER,                             -- 64-bit pattern
+  min        REAL,
+  max        REAL,
+  mean       REAL,
+  abs_sum    REAL,
+  nan        INTEGER,
+  inf        INTEGER,
+  nz_count   INTEGER,
+  flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected
+  vector_id  INTEGER,                             -- sketch.id and sample.id
+  ptr        INTEGER,
+  offset_bytes INTEGER,
+  context_id INTEGER,
+  source_id  INTEGER NOT NULL,
+  line       INTEGER NOT NULL,                    -- of the source; for an engine, its row number
+  PRIMARY KEY (run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step, name_id, occurrence)
+) STRICT, WITHOUT ROWID;
+
+-- How often a row came again with the same content.
+CREATE TABLE trace_repeat (
+  run_id INTEGER NOT NULL, prompt_id INTEGER NOT NULL, side INTEGER NOT NULL,
+  pos_id INTEGER NOT NULL, layer INTEGER NOT NULL, tensor_id INTEGER NOT NULL,
+  phase_id INTEGER NOT NULL, step INTEGER NOT NULL, name_id INTEGER NOT NULL,
+  occurrence INTEGER NOT NULL,
+  count  INTEGER NOT NULL,                        -- beyond the first
+  PRIMARY KEY (run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step, name_id, occurrence)
+) STRICT, WITHOUT ROWID;
+
+-- Count-sketch of a row: two maps of 16 buckets (docs/fingerprint.md).
+CREATE TABLE sketch (
+  id INTEGER PRIMARY KEY,
+  n  INTEGER NOT NULL,                            -- values it covers
+  derived INTEGER NOT NULL,                       -- 1: made from a stored sample at ingest
+  sum_sq REAL NOT NULL,                           -- squared L2 norm
+  s0 REAL NOT NULL, s1 REAL NOT NULL, s2 REAL NOT NULL, s3 REAL NOT NULL,
+  s4 REAL NOT NULL, s5 REAL NOT NULL, s6 REAL NOT NULL, s7 REAL NOT NULL,
+  s8 REAL NOT NULL, s9 REAL NOT NULL, s10 REAL NOT NULL, s11 REAL NOT NULL,
+  s12 REAL NOT NULL, s13 REAL NOT NULL, s14 REAL NOT NULL, s15 REAL NOT NULL,
+  s16 REAL NOT NULL, s17 REAL NOT NULL, s18 REAL NOT NULL, s19 REAL NOT NULL,
+  s20 REAL NOT NULL, s21 REAL NOT NULL, s22 REAL NOT NULL, s23 REAL NOT NULL,
+  s24 REAL NOT NULL, s25 REAL NOT NULL, s26 REAL NOT NULL, s27 REAL NOT NULL,
+  s28 REAL NOT NULL, s29 REAL NOT NULL, s30 REAL NOT NULL, s31 REAL NOT NULL
+) STRICT;
+
+-- Leading values of a row, f32 little-endian.
+CREATE TABLE sample (
+  id   INTEGER PRIMARY KEY,
+  n    INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+
+-- What a row of logits chose: the readout that LM-head questions need.
+CREATE TABLE readout (
+  run_id     INTEGER NOT NULL REFERENCES run(id),
+  prompt_id  INTEGER NOT NULL REFERENCES prompt(id),
+  side       INTEGER NOT NULL,
+  step       INTEGER NOT NULL,                    -- -1 unknown
+  pos_id     INTEGER NOT NULL,                    -- -1 unknown
+  name_id    INTEGER NOT NULL REFERENCES tensor_name(id),
+  top1_id    INTEGER,
+  top1_logit REAL,
+  top2_id    INTEGER,
+  top2_logit REAL,
+  gap        REAL,                                -- top1_logit - top2_logit
+  vocab      INTEGER,
+  route      TEXT,                                -- LM-head route: MFMA, VALU, BLAS
+  cpu_top1_id INTEGER,                            -- top-1 recomputed on the CPU
+  cpu_agrees  INTEGER,                            -- 1 the CPU chose the same, 0 it did not
+  source_id  INTEGER NOT NULL REFERENCES source(id),
+  line       INTEGER NOT NULL,
+  PRIMARY KEY (run_id, prompt_id, side, step, pos_id, name_id)
+) STRICT, WITHOUT ROWID;
+
+-- What a run declared it would trace. Fewer rows than this is INCOMPLETE, never PASS.
+CREATE TABLE plan (
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  prompt_id INTEGER NOT NULL REFERENCES prompt(id),
+  side      INTEGER NOT NULL,
+  layer     INTEGER NOT NULL,
+  tensor_id INTEGER NOT NULL REFERENCES tensor(id),
+  PRIMARY KEY (run_id, prompt_id, side, layer, tensor_id)
+) STRICT, WITHOUT ROWID;
+
+-- What every source says about a run, with its rank (lower wins); see the run_attribute query.
+CREATE TABLE attribute (
+  id        INTEGER PRIMARY KEY,
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  dim       TEXT NOT NULL,                        -- dtype, seed, commit, date, span, host, ...
+  value     TEXT NOT NULL,
+  rank      INTEGER NOT NULL,                     -- 0 path, 1 perf.json, 2 leaf metadata or config, 3 summary.config, 4 document
+  leg       TEXT NOT NULL DEFAULT '',
+  source_id INTEGER REFERENCES source(id)         -- NULL: the path itself
+) STRICT;
+CREATE UNIQUE INDEX attribute_once ON attribute(run_id, dim, value, rank, leg, ifnull(source_id, 0));
+
+-- A measured number of a run.
+CREATE TABLE run_metric (
+  id        INTEGER PRIMARY KEY,
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  leg       TEXT NOT NULL DEFAULT '',
+  prompt    TEXT NOT NULL DEFAULT '',
+  name      TEXT NOT NULL,                        -- wall_time_sec, metrics.max_abs_diff, ...
+  value     REAL,                                 -- NULL: the source says null, or text
+  text      TEXT NOT NULL,                        -- as written
+  source_id INTEGER NOT NULL REFERENCES source(id)
+) STRICT;
+CREATE INDEX run_metric_by_run ON run_metric(run_id, name);
+
+-- A tagged line of a run log.
+CREATE TABLE log_event (
+  source_id INTEGER NOT NULL REFERENCES source(id),
+  line      INTEGER NOT NULL,
+  seq       INTEGER NOT NULL,                     -- 0, then 1, ... for further events of one line
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  prompt    TEXT NOT NULL,
+  tag       TEXT NOT NULL,                        -- ROPE_DIAG
+  step      INTEGER,
+  fields    TEXT NOT NULL,                        -- JSON object of the k=v tokens
+  text      TEXT NOT NULL,                        -- as written
+  PRIMARY KEY (source_id, line, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX log_event_by_run ON log_event(run_id, tag);
+
+-- A table row of a document, every table kept.
+CREATE TABLE document_row (
+  source_id INTEGER NOT NULL REFERENCES source(id),
+  line      INTEGER NOT NULL,
+  section   TEXT NOT NULL,                        -- nearest heading
+  cells     TEXT NOT NULL,                        -- JSON object: column -> cell
+  PRIMARY KEY (source_id, line)
+) STRICT, WITHOUT ROWID;
+
+-- A document that judges a run.
+CREATE TABLE report (
+  source_id INTEGER PRIMARY KEY REFERENCES source(id),
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  stage     INTEGER NOT NULL                      -- by file name: 1000000 final, N for vN, else 0
+) STRICT;
+CREATE INDEX report_by_run ON report(run_id);
+
+-- A verdict table that some tool printed: one row per pair it lists.
+CREATE TABLE report_pair (
+  source_id INTEGER NOT NULL REFERENCES source(id),
+  line      INTEGER NOT NULL,
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  prompt_id INTEGER NOT NULL REFERENCES prompt(id),
+  layer     INTEGER,
+  name_id   INTEGER REFERENCES tensor_name(id),   -- NULL: the table names no tensor
+  token_id  INTEGER,
+  pos_id    INTEGER,
+  status    TEXT NOT NULL CHECK (status IN ('MATCH', 'DRIFT', 'MISSING')),
+  cause     TEXT,
+  root_cause TEXT,
+  details   TEXT,
+  PRIMARY KEY (source_id, line)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX report_pair_by_run ON report_pair(run_id, source_id);
+
+-- A verdict or count that a document states about a run. A claim is not evidence.
+CREATE TABLE report_claim (
+  id        INTEGER PRIMARY KEY,
+  source_id INTEGER NOT NULL REFERENCES source(id),
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  line      INTEGER NOT NULL,
+  kind      TEXT NOT NULL,                        -- verdict, status, root_cause, total_pairs, pass, ...
+  value     TEXT NOT NULL,                        -- PASS, FAIL, 48, ...
+  text      TEXT NOT NULL
+) STRICT;
+CREATE INDEX report_claim_by_run ON report_claim(run_id);
+
+-- Every line or file that was not taken as it stands. Nothing is dropped.
+CREATE TABLE ingest_error (
+  id        INTEGER PRIMARY KEY,
+  source_id INTEGER REFERENCES source(id),        -- NULL: the file gave no source
+  file      TEXT NOT NULL,                        -- archive.tgz!member for archive members
+  line      INTEGER NOT NULL,                     -- 0: the file as a whole
+  severity  TEXT NOT NULL CHECK (severity IN ('error', 'warning')),
+  reason    TEXT NOT NULL,
+  raw       BLOB                                  -- the rejected bytes
+) STRICT;
+CREATE UNIQUE INDEX ingest_error_once ON ingest_error(file, line, reason, ifnull(source_id, 0));
+
+-- run.tally is a cache. trace_writer clears it in the transaction that inserts a trace row (a
+-- trigger would halve the speed of every insert); triggers clear it for everything else.
+CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
+CREATE TRIGGER trace_row_updated AFTER UPDATE ON trace_row BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER plan_inserted AFTER INSERT ON plan BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
+CREATE TRIGGER plan_deleted AFTER DELETE ON plan BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
+CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER report_pair_inserted AFTER INSERT ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
+CREATE TRIGGER report_pair_deleted AFTER DELETE ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
+CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER run_changed AFTER UPDATE OF dtype, hash_algo, status ON run BEGIN UPDATE run SET tally = NULL WHERE id = NEW.id; END;
+CREATE TRIGGER sketch_deleted AFTER DELETE ON sketch BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER sketch_updated AFTER UPDATE ON sketch BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER sample_deleted AFTER DELETE ON sample BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER sample_updated AFTER UPDATE ON sample BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER tensor_name_updated AFTER UPDATE ON tensor_name BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+CREATE TRIGGER tensor_updated AFTER UPDATE ON tensor BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;

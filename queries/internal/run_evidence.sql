@@ -1,0 +1,19 @@
+-- What a run's verdict rests on: its trace rows, else its best report table, else nothing.
+-- The best table has the most decided pairs; ties go to the latest stage, then to the first path.
+CREATE VIEW run_evidence AS
+SELECT
+  r.id AS run_id, r.name AS run,
+  CASE
+    WHEN EXISTS (SELECT 1 FROM trace_row t WHERE t.run_id = r.id) THEN 'trace'
+    WHEN EXISTS (SELECT 1 FROM report_pair t WHERE t.run_id = r.id) THEN 'report'
+    ELSE 'none'
+  END AS evidence,
+  CASE WHEN NOT EXISTS (SELECT 1 FROM trace_row t WHERE t.run_id = r.id) THEN (
+    SELECT q.source_id FROM report_pair q JOIN report s ON s.source_id = q.source_id
+    WHERE q.run_id = r.id
+    GROUP BY q.source_id
+    ORDER BY sum(q.status IN ('MATCH', 'DRIFT')) DESC, s.stage DESC,
+             (SELECT min(path) FROM source_location l WHERE l.source_id = q.source_id)
+    LIMIT 1)
+  END AS report_source_id
+FROM run r;

@@ -1,0 +1,17 @@
+-- One row per comparison in forward order: where values first part ways and where that spreads.
+CREATE VIEW propagation AS
+SELECT
+  p.run AS run,                                        -- run.name
+  p.prompt AS prompt,
+  p.layer AS layer,
+  p.tensor AS tensor,                                  -- as the prefill row names it
+  p.status AS status,                                  -- see pair
+  p.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
+  p.caused_by AS caused_by,                            -- nearest traced input that differs: tensor@layer
+  p.pos_id AS pos_id,
+  p.class AS class,                                    -- ROUNDING, DIVERGENT, UNKNOWN
+  p.inputs_complete AS inputs_complete,                -- 0: the origin may lie in a tensor or layer that was not traced
+  p.rel_l2 AS rel_l2,
+  p.run_id AS run_id
+FROM pair p
+ORDER BY p.run_id, p.prompt_id, p.pos_id, p.layer < 0, p.layer, p.tensor_id;
