@@ -1,0 +1,578 @@
+#include "ingest/importer.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "db/database.h"
+#include "ingest/content.h"
+#include "ingest/record.h"
+#include "ingest/record_stream.h"
+#include "ingest/source_store.h"
+
+namespace greta {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Contents up to this size are read whole; documents and archive members must fit.
+constexpr size_t kWholeBytes = 32u << 20;
+/// Runs with more trace rows than this are judged when they are asked about, not at ingest.
+constexpr int64_t kJudgeRows = 100'000;
+constexpr size_t kHeadBytes = 64u << 10;
+
+enum class Kind { kRecords, kJson, kTable, kDocument, kLog, kUnknown };
+
+std::string lower_extension(const std::string& path) {
+  std::string name = text::to_lower(path.substr(path.find_last_of('/') + 1));
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  size_t dot = name.find_last_of('.');
+  return dot == std::string::npos ? "" : name.substr(dot);
+}
+
+std::string file_stem(const std::string& path) {
+  std::string name = path.substr(path.find_last_of('/') + 1);
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return name.substr(0, name.find_last_of('.'));
+}
+
+/// What a content is, by its extension where that says it, else by its first lines.
+Kind classify(const std::string& path, std::string_view head) {
+  std::string extension = lower_extension(path);
+  if (extension == ".jsonl" || extension == ".ndjson") return Kind::kRecords;
+  if (extension == ".json") return Kind::kJson;
+  if (extension == ".tsv" || extension == ".csv") return Kind::kTable;
+  if (extension == ".md") return Kind::kDocument;
+  if (extension == ".log") return Kind::kLog;
+  if (extension == ".txt") return looks_like_log(head) ? Kind::kLog : Kind::kDocument;
+  size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  if (start == std::string_view::npos) return Kind::kUnknown;
+  std::string_view first = head.substr(start, head.find('\n', start) - start);
+  if (is_record_line(first)) return Kind::kRecords;
+  return looks_like_log(head) ? Kind::kLog : Kind::kUnknown;
+}
+
+/// Bytes already read, then the rest of a reader: lets a content be sniffed and then streamed.
+class PrefixedReader : public ContentReader {
+ public:
+  PrefixedReader(std::string_view prefix, ContentReader& rest) : prefix_(prefix), rest_(rest) {}
+  size_t read(char* buffer, size_t size) override {
+    if (!prefix_.empty()) {
+      size_t n = std::min(size, prefix_.size());
+      std::copy_n(prefix_.data(), n, buffer);
+      prefix_.remove_prefix(n);
+      if (prefix_.empty()) damage_ = rest_.damage();
+      return n;
+    }
+    size_t n = rest_.read(buffer, size);
+    damage_ = rest_.damage();
+    return n;
+  }
+
+ private:
+  std::string_view prefix_;
+  ContentReader& rest_;
+};
+
+struct Input {
+  fs::path path;
+  int64_t bytes = 0;
+};
+
+/// One content to ingest: a file or an archive member.
+struct Content {
+  std::string file;         // as findings name it: path, or archive!member
+  std::string identity_path;  // what its run is told from
+  std::string raw_sha256;   // of the stored bytes; "" not computed or a member
+  int64_t raw_bytes = -1;   // of a loose file
+};
+
+class Importer {
+ public:
+  Importer(SQLite::Database& db, const IngestOptions& options)
+      : db_(db), options_(options), writer_(db), store_(db, writer_) {}
+
+  IngestSummary run(const std::vector<fs::path>& paths);
+
+ private:
+  std::vector<Input> list(const std::vector<fs::path>& paths);
+  void ingest_file(const Input& input);
+  void ingest_archive(const fs::path& path);
+  void ingest_content(const Content& content, ContentReader& reader);
+
+  void store_whole(const Content& content, ContentReader& reader, Kind kind, const std::string& bytes);
+  void store_records(const Content& content, ContentReader& reader, std::string known_sha256);
+  void store_json(int64_t source_id, const std::string& bytes);
+  void store_tables(int64_t source_id, const std::vector<Table>& tables, bool is_report);
+  void store_document(int64_t source_id, const Document& document);
+  void store_log(int64_t source_id, const std::string& bytes);
+  void write_batch(int64_t source_id, RecordBatch& batch);
+
+  bool identify(const Content& content, std::string_view head, const std::string& sha256);
+  void find(const std::string& file, int64_t line, bool is_error, const std::string& reason,
+            std::string_view raw, std::optional<int64_t> source_id);
+  void damage(const Content& content, const std::string& reason, std::string_view raw, int64_t source_id);
+  void known(int64_t source_id, const Content& content);
+  void progress(const std::string& current);
+  void settle_and_judge();
+
+  template <class Body>
+  void in_transaction(Body&& body);
+
+  SQLite::Database& db_;
+  const IngestOptions& options_;
+  TraceWriter writer_;
+  SourceStore store_;
+  IngestSummary summary_;
+  IngestProgress progress_;
+  std::set<std::string> undated_;  // date segments already warned about
+
+  // of the content at hand
+  RunIdentity identity_;
+  int64_t run_id_ = 0;
+  std::string file_;
+  std::string shape_;
+  int64_t lines_ = 0, rows_ = 0, duplicates_ = 0, conflicts_ = 0;
+  std::vector<int64_t> prompts_, contexts_;
+  std::vector<PhaseId> phases_;
+  std::vector<TensorId> names_;
+};
+
+/// Undone by an exception, and in a dry run at the end of it all.
+template <class Body>
+void Importer::in_transaction(Body&& body) {
+  db_.exec(options_.dry_run ? "SAVEPOINT content" : "BEGIN IMMEDIATE");
+  try {
+    body();
+    db_.exec(options_.dry_run ? "RELEASE content" : "COMMIT");
+  } catch (...) {
+    db_.tryExec(options_.dry_run ? "ROLLBACK TO content; RELEASE content" : "ROLLBACK");
+    writer_.forget();
+    throw;
+  }
+}
+
+void Importer::find(const std::string& file, int64_t line, bool is_error, const std::string& reason,
+                    std::string_view raw, std::optional<int64_t> source_id) {
+  if (!store_.add_finding(source_id, file, line, is_error, reason, raw)) return;
+  ++(is_error ? summary_.errors : summary_.warnings);
+  if (summary_.findings.size() < IngestSummary::kMaxFindings) {
+    summary_.findings.push_back({file, line, is_error, reason});
+  }
+}
+
+void Importer::progress(const std::string& current) {
+  progress_.current = current;
+  progress_.rows = summary_.rows;
+  if (options_.progress) options_.progress(progress_);
+}
+
+std::vector<Input> Importer::list(const std::vector<fs::path>& paths) {
+  std::vector<Input> inputs;
+  for (const fs::path& given : paths) {
+    fs::path path = fs::absolute(given).lexically_normal();
+    if (!fs::exists(path)) {
+      throw std::system_error(std::make_error_code(std::errc::no_such_file_or_directory), given.string());
+    }
+    if (!fs::is_directory(path)) {
+      inputs.push_back({path, 0});
+      continue;
+    }
+    std::vector<Input> found;
+    auto options = fs::directory_options::skip_permission_denied;
+    for (fs::recursive_directory_iterator it(path, options), end; it != end; ++it) {
+      if (!it->is_directory()) found.push_back({it->path(), 0});
+    }
+    std::sort(found.begin(), found.end(), [](const Input& a, const Input& b) { return a.path < b.path; });
+    inputs.insert(inputs.end(), found.begin(), found.end());
+  }
+  for (Input& input : inputs) {
+    std::error_code ignored;
+    auto size = fs::file_size(input.path, ignored);
+    input.bytes = ignored ? 0 : static_cast<int64_t>(size);
+    progress_.bytes_total += input.bytes;
+  }
+  progress_.files_total = static_cast<int64_t>(inputs.size());
+  return inputs;
+}
+
+IngestSummary Importer::run(const std::vector<fs::path>& paths) {
+  std::vector<Input> inputs = list(paths);
+  if (options_.dry_run) db_.exec("BEGIN IMMEDIATE");
+  for (const Input& input : inputs) {
+    progress(input.path.string());
+    int64_t bytes_before = progress_.bytes_done;
+    ingest_file(input);
+    ++progress_.files_done;
+    progress_.bytes_done = bytes_before + input.bytes;
+  }
+  settle_and_judge();
+  if (options_.dry_run) {
+    db_.exec("ROLLBACK");
+  } else {
+    make_durable(db_);
+  }
+  return summary_;
+}
+
+void Importer::ingest_file(const Input& input) {
+  try {
+    if (is_archive(input.path)) return ingest_archive(input.path);
+    Content content{input.path.string(), input.path.string(), "", input.bytes};
+    auto reader = open_content(input.path);
+    ingest_content(content, *reader);
+  } catch (const std::system_error& error) {
+    ++summary_.files;
+    in_transaction([&] { find(input.path.string(), 0, true, error.what(), "", {}); });
+  }
+}
+
+void Importer::ingest_archive(const fs::path& path) {
+  std::string archive = path.string();
+  std::string broken = for_each_member(
+      path,
+      [&](const ArchiveMember& member, ContentReader& reader) {
+        Content content{archive + "!" + member.path, (path.parent_path() / member.path).string(), "", -1};
+        if (is_archive_name(member.path)) {
+          ++summary_.files;
+          in_transaction([&] { find(content.file, 0, false, "an archive inside an archive is not opened", "", {}); });
+          return;
+        }
+        ingest_content(content, reader);
+      },
+      [&](const std::string& member, const std::string& reason) {
+        ++summary_.files;
+        in_transaction([&] { find(archive + "!" + member, 0, true, "refused: " + reason, "", {}); });
+      });
+  if (!broken.empty()) in_transaction([&] { find(archive, 0, true, broken, "", {}); });
+}
+
+/// Fills identity_; false when a path that says nothing holds a content that is known already.
+bool Importer::identify(const Content& content, std::string_view head, const std::string& sha256) {
+  identity_ = identify_run(content.identity_path);
+  if (!options_.run.empty()) {
+    identity_ = identify_run(options_.run + "/" + identity_.leg + "/x");
+    RunIdentity of_file = identify_run(content.identity_path);
+    identity_.leg = of_file.leg;
+    identity_.prompt = of_file.prompt;
+    if (identity_.experiment.empty()) identity_.experiment = options_.run;
+    return true;
+  }
+  if (!identity_.experiment.empty()) return true;
+  if (identity_.date_segment.empty()) {
+    if (auto there = store_.find_content(sha256)) {
+      known(*there, content);
+      return false;
+    }
+    Document document = read_document(head);
+    identity_.experiment = document.experiment;
+    if (!document.experiment.empty()) return true;
+  }
+  // Nothing names this run: its file does, with its content, so that two such files never merge.
+  identity_.experiment = file_stem(content.identity_path);
+  Sha256 head_sha;
+  head_sha.update(head.data(), head.size());
+  if (identity_.date_segment.empty()) identity_.dims["case"] = head_sha.hex().substr(0, 8);
+  return true;
+}
+
+void Importer::known(int64_t source_id, const Content& content) {
+  ++summary_.known_sources;
+  store_.add_location(source_id, content.file, content.raw_sha256, content.raw_bytes);
+}
+
+std::string sha256_of_file(const fs::path& path) {
+  Sha256 sha;
+  auto reader = std::make_unique<std::vector<char>>(1u << 20);
+  FILE* file = std::fopen(path.c_str(), "rb");
+  if (!file) return "";
+  for (size_t n; (n = std::fread(reader->data(), 1, reader->size(), file)) > 0;) sha.update(reader->data(), n);
+  std::fclose(file);
+  return sha.hex();
+}
+
+void Importer::ingest_content(const Content& given, ContentReader& reader) {
+  ++summary_.files;
+  Content content = given;
+  file_ = content.file;
+  lines_ = rows_ = duplicates_ = conflicts_ = 0;
+  shape_.clear();
+  std::string bytes;
+  bytes.resize(kHeadBytes);
+  size_t filled = 0;
+  // Read whole what fits; what does not is streamed from here on.
+  while (filled <= kWholeBytes) {
+    if (filled == bytes.size()) bytes.resize(std::min(bytes.size() * 4, kWholeBytes + 1));
+    size_t n = filled < bytes.size() ? reader.read(bytes.data() + filled, bytes.size() - filled) : 0;
+    if (n == 0) break;
+    filled += n;
+  }
+  bytes.resize(filled);
+  bool is_whole = filled <= kWholeBytes;
+  std::string_view head = std::string_view(bytes).substr(0, kHeadBytes);
+  Kind kind = classify(content.identity_path, head);
+
+  if (!reader.damage().empty() && content.raw_bytes < 0) return;  // the archive broke in this member: it says so
+
+  in_transaction([&] {
+    if (kind == Kind::kUnknown) {
+      return find(content.file, 0, false, "a file of no shape greta knows; not ingested", "", {});
+    }
+    if (!is_whole && kind != Kind::kRecords) {
+      return find(content.file, 0, true, "larger than a document may be (32 MiB); not ingested", "", {});
+    }
+    std::string sha256;
+    if (is_whole) {
+      Sha256 sha;
+      sha.update(bytes.data(), bytes.size());
+      sha256 = sha.hex();
+    }
+    if (!identify(content, head, sha256)) return;
+    run_id_ = store_.run_id(identity_);
+    SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, sha256};
+    if (content.raw_bytes >= 0 && (is_whole || store_.any_stored_with_size(content.raw_bytes))) {
+      content.raw_sha256 = is_whole && !reader.is_compressed() ? sha256 : sha256_of_file(content.file);
+    }
+    if (!is_whole) {
+      if (!content.raw_sha256.empty()) {
+        if (auto there = store_.find_stored(key, content.raw_sha256, content.raw_bytes)) return known(*there, content);
+      }
+      PrefixedReader whole(bytes, reader);
+      return store_records(content, whole, "");
+    }
+    if (auto there = store_.find_source(key)) return known(*there, content);
+    store_whole(content, reader, kind, bytes);
+  });
+}
+
+void Importer::damage(const Content& content, const std::string& reason, std::string_view raw,
+                      int64_t source_id) {
+  if (!reason.empty()) find(content.file, 0, true, reason, raw, source_id);
+}
+
+void Importer::store_whole(const Content& content, ContentReader& reader, Kind kind, const std::string& bytes) {
+  struct NoMore : ContentReader {
+    size_t read(char*, size_t) override { return 0; }
+    void say(const std::string& damage) { damage_ = damage; }
+  } nothing;
+  nothing.say(reader.damage());
+  Sha256 sha;
+  sha.update(bytes.data(), bytes.size());
+  std::string sha256 = sha.hex();
+
+  if (kind == Kind::kRecords) {
+    PrefixedReader whole(bytes, nothing);
+    if (bytes.empty() && reader.damage().empty()) {
+      int64_t id = store_.add_source({run_id_, identity_.leg, identity_.prompt, sha256}, "empty", 0);
+      store_.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
+      ++summary_.new_sources;
+      return find(content.file, 0, false, reader.is_compressed() ? "a valid gzip of nothing" : "an empty file", "", id);
+    }
+    return store_records(content, whole, sha256);
+  }
+
+  int64_t id = store_.add_source({run_id_, identity_.leg, identity_.prompt, sha256}, "document",
+                                 static_cast<int64_t>(bytes.size()));
+  store_.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
+  ++summary_.new_sources;
+  lines_ = std::count(bytes.begin(), bytes.end(), '\n') + (!bytes.empty() && bytes.back() != '\n');
+  damage(content, reader.damage(), "", id);
+  switch (kind) {
+    case Kind::kJson:
+      store_json(id, bytes);
+      break;
+    case Kind::kTable: {
+      shape_ = "table";
+      Table table = read_delimited(bytes, lower_extension(content.identity_path) == ".csv" ? ',' : '\t');
+      store_tables(id, {table}, false);
+      break;
+    }
+    case Kind::kLog:
+      store_log(id, bytes);
+      break;
+    default:
+      store_document(id, read_document(bytes));
+  }
+  if (bytes.empty() && kind != Kind::kJson) find(content.file, 0, false, "an empty file", "", id);
+  store_.finish_source(id, sha256, shape_, static_cast<int64_t>(bytes.size()), lines_, rows_, duplicates_, conflicts_);
+}
+
+void Importer::store_records(const Content& content, ContentReader& reader, std::string known_sha256) {
+  SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt,
+                             known_sha256.empty() ? "being read" : known_sha256};
+  int64_t id = store_.add_source(key, "records", 0);
+  ++summary_.new_sources;
+  prompts_.clear(), contexts_.clear(), phases_.clear(), names_.clear();
+  RecordParser parser({identity_.leg, identity_.prompt.empty() ? file_stem(content.identity_path) : identity_.prompt, {}});
+  int64_t bytes_before = progress_.bytes_done;
+  auto on_bytes = [&](int64_t bytes) {
+    if (content.raw_bytes > 0) progress_.bytes_done = bytes_before + std::min(bytes, content.raw_bytes);
+    progress(content.file);
+  };
+  IngestSummary before = summary_;
+  // A small content is parsed faster than a thread starts.
+  bool threaded = options_.jobs > 1 && known_sha256.empty();
+  StreamEnd end = stream_records(reader, parser, threaded,
+                                 [&](RecordBatch& batch) { write_batch(id, batch); }, on_bytes);
+  damage(content, end.damage, end.tail, id);
+  if (parser.phase_conflict()) {
+    find(content.file, 0, false, "lines of the other phase in a " + identity_.leg + " directory; the lines are believed", "", id);
+  }
+  key.sha256 = end.sha256;
+  if (known_sha256.empty()) {
+    if (auto there = store_.find_source(key)) {  // only its end told: undo all of it but the location
+      writer_.forget();
+      db_.exec(options_.dry_run ? "ROLLBACK TO content" : "ROLLBACK; BEGIN IMMEDIATE");
+      summary_ = std::move(before);
+      --summary_.new_sources;
+      return known(*there, content);
+    }
+  }
+  shape_ = parser.shape().empty() ? "unknown" : parser.shape();
+  store_.finish_source(id, end.sha256, shape_, end.bytes, end.lines, rows_, duplicates_, conflicts_);
+  std::string raw = content.raw_sha256.empty() && content.raw_bytes == end.bytes ? end.sha256 : content.raw_sha256;
+  store_.add_location(id, content.file, raw, content.raw_bytes);
+}
+
+void Importer::write_batch(int64_t source_id, RecordBatch& batch) {
+  for (const PromptSymbol& symbol : batch.prompts) prompts_.push_back(store_.prompt_id(run_id_, symbol));
+  for (const std::string& name : batch.phases) phases_.push_back(writer_.phase_id(name));
+  for (const std::string& name : batch.names) names_.push_back(writer_.tensor_id(name));
+  for (const RowContext& context : batch.contexts) contexts_.push_back(writer_.add_context(context));
+  for (TraceRow& row : batch.rows) {
+    const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
+    const TensorId& tensor = names_[static_cast<size_t>(row.name_id)];
+    row.run_id = run_id_;
+    row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
+    row.phase_id = phase.id;
+    row.side = phase.side;
+    row.name_id = tensor.name_id;
+    row.tensor_id = tensor.tensor_id;
+    if (row.context_id) row.context_id = contexts_[static_cast<size_t>(*row.context_id)];
+    row.source_id = source_id;
+  }
+  WriteCounts counts = writer_.write(batch.rows);
+  for (const Readout& r : batch.readouts) {
+    store_.add_readout(source_id, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
+                       phases_[static_cast<size_t>(r.phase_id)].side,
+                       names_[static_cast<size_t>(r.name_id)].name_id, r);
+  }
+  for (const LineFinding& f : batch.findings) find(file_, f.line, f.is_error, f.reason, f.raw, source_id);
+  for (int64_t line : counts.conflict_lines) {
+    find(file_, line, false, "a row with this key but other content is there; both are kept", "", source_id);
+  }
+  int64_t conflicts = static_cast<int64_t>(counts.conflict_lines.size());
+  lines_ += batch.lines;
+  rows_ += static_cast<int64_t>(batch.rows.size());
+  duplicates_ += counts.duplicates;
+  conflicts_ += conflicts;
+  summary_.rows += counts.inserted;
+  summary_.duplicates += counts.duplicates;
+  summary_.conflicts += conflicts;
+}
+
+void Importer::store_json(int64_t source_id, const std::string& bytes) {
+  JsonFacts facts = read_json_facts(bytes, file_stem(file_));
+  shape_ = facts.kind.empty() ? "json" : facts.kind;
+  if (!facts.error.empty()) return find(file_, 0, true, facts.error, bytes, source_id);
+  summary_.metrics += store_.add_json_facts(source_id, run_id_, identity_, facts);
+  if (!identity_.date_segment.empty() && identity_.date.empty() && !facts.timestamp.empty() &&
+      undated_.insert(identity_.date_segment).second) {
+    find(file_, 0, false, "directory " + identity_.date_segment + " is not a date; the earliest timestamp gives the date of its runs", "", source_id);
+  }
+}
+
+void Importer::store_tables(int64_t source_id, const std::vector<Table>& tables, bool is_report) {
+  for (const Table& table : tables) {
+    store_.add_table(source_id, table);
+    auto pairs = report_pairs(table);
+    if (!pairs) continue;
+    is_report = true;
+    for (const ReportPair& pair : *pairs) store_.add_report_pair(source_id, run_id_, pair);
+    summary_.report_pairs += static_cast<int64_t>(pairs->size());
+  }
+  if (!is_report) return;
+  shape_ = "report";
+  store_.add_report(source_id, run_id_, identity_.relative_path);
+}
+
+void Importer::store_document(int64_t source_id, const Document& document) {
+  shape_ = "document";
+  bool judges = false;
+  for (const DocumentClaim& c : document.claims) {
+    store_.add_claim(source_id, run_id_, c.line, c.kind, c.value, c.text);
+    judges |= c.kind == "verdict";
+  }
+  for (const auto& [name, count] : document.counts) {
+    store_.add_claim(source_id, run_id_, 0, name, std::to_string(count), "");
+  }
+  if (!document.commit.empty()) store_.add_attribute(run_id_, "commit", document.commit, AttributeRank::kDocument, identity_.leg, source_id);
+  if (!document.date.empty()) store_.add_attribute(run_id_, "document_date", document.date, AttributeRank::kDocument, identity_.leg, source_id);
+  if (!document.title.empty()) store_.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument, identity_.leg, source_id);
+  store_tables(source_id, document.tables, judges);
+  if (!document.valid_utf8) find(file_, 0, false, "not valid UTF-8", "", source_id);
+
+  RecordParser parser({identity_.leg, identity_.prompt, document.prompt_names});
+  RecordBatch batch;
+  prompts_.clear(), contexts_.clear(), phases_.clear(), names_.clear();
+  for (const FencedLine& line : document.json_lines) {
+    if (!is_record_line(line.text)) continue;
+    std::string padded = line.text + std::string(RecordParser::kPaddingBytes, ' ');
+    parser.parse({padded.data(), line.text.size()}, padded.size(), line.line, batch);
+  }
+  if (batch.lines == 0) return;
+  int64_t lines = lines_;
+  write_batch(source_id, batch);
+  lines_ = lines;
+  if (!parser.shape().empty()) shape_ = parser.shape();
+}
+
+void Importer::store_log(int64_t source_id, const std::string& bytes) {
+  shape_ = "log";
+  LogParser parser;
+  std::vector<LogEvent> events;
+  int64_t line_no = 0, last_line = 0, seq = 0;
+  for (std::string_view line : text::split_lines(bytes)) {
+    events.clear();
+    parser.add_line(line, ++line_no, events);
+    for (const LogEvent& event : events) {
+      seq = event.line == last_line ? seq + 1 : 0;
+      last_line = event.line;
+      store_.add_log_event(source_id, run_id_, identity_.prompt, event, seq);
+      ++summary_.log_events;
+    }
+  }
+  LogFacts facts = parser.facts();
+  for (const auto& [name, value] : facts.facts) {
+    std::optional<double> number;
+    if (char* end = nullptr; !value.empty()) {
+      double parsed = std::strtod(value.c_str(), &end);
+      if (*end == '\0') number = parsed;
+    }
+    store_.add_metric(source_id, run_id_, identity_.leg, identity_.prompt, name, number, value);
+    ++summary_.metrics;
+  }
+  if (facts.prompt_tokens && !identity_.prompt.empty()) {
+    store_.set_prompt_length(run_id_, identity_.prompt, *facts.prompt_tokens);
+  }
+  if (!facts.valid_utf8) find(file_, 0, false, "not valid UTF-8; kept as it is", "", source_id);
+}
+
+void Importer::settle_and_judge() {
+  std::set<std::string> touched = store_.take_touched();
+  in_transaction([&] {
+    for (const std::string& experiment : touched) store_.settle(experiment);
+  });
+  progress("");
+  for (int64_t id : runs_without_tally(db_, kJudgeRows)) {
+    in_transaction([&] { keep_tally(db_, id); });
+  }
+}
+
+}  // namespace
+
+IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::path>& paths,
+                     const IngestOptions& options) {
+  return Importer(db, options).run(paths);
+}
+
+}  // namespace greta

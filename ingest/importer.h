@@ -1,0 +1,57 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace greta {
+
+/// Something an ingest did not take as it stands; also a row of ingest_error.
+struct Finding {
+  std::string file;   ///< archive.tgz!member for archive members
+  int64_t line = 0;   ///< 0: the file as a whole
+  bool is_error = true;  ///< else a warning: taken, but look at it
+  std::string reason;
+};
+
+struct IngestProgress {
+  int64_t files_done = 0, files_total = 0;
+  int64_t bytes_done = 0, bytes_total = 0;  ///< on disk
+  int64_t rows = 0;
+  std::string current;  ///< file being read; "" while verdicts are computed
+};
+
+struct IngestOptions {
+  bool dry_run = false;  ///< read and check everything, write nothing
+  int jobs = 2;          ///< 1: parse and write on one thread; more: parse on another one
+  std::string run;       ///< name of the run all files belong to; "" : from path and content
+  std::function<void(const IngestProgress&)> progress;
+};
+
+struct IngestSummary {
+  int64_t files = 0;              ///< files and archive members looked at
+  int64_t new_sources = 0;        ///< contents that were not in the database
+  int64_t known_sources = 0;      ///< contents that were: nothing changed but perhaps a location
+  int64_t rows = 0;               ///< trace rows stored
+  int64_t duplicates = 0;         ///< trace rows equal to one already there
+  int64_t conflicts = 0;          ///< trace rows kept as a further occurrence of a key
+  int64_t report_pairs = 0;
+  int64_t log_events = 0;
+  int64_t metrics = 0;
+  int64_t errors = 0, warnings = 0;
+  std::vector<Finding> findings;  ///< the first kMaxFindings; all of them are in ingest_error
+  static constexpr size_t kMaxFindings = 10'000;
+};
+
+/// Ingests files, directories (recursively, in order of path) and archives. One transaction per
+/// content: after a crash or a kill the next call finishes the work. A content that is already
+/// there under the same run, leg and prompt changes nothing but its locations.
+/// Throws SQLite::Exception when the database cannot be written and std::system_error when a path
+/// given does not exist; an unreadable or damaged input is a finding.
+IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::path>& paths,
+                     const IngestOptions& options);
+
+}  // namespace greta

@@ -1,0 +1,783 @@
+#include "ingest/record.h"
+
+#include <simdjson.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "kernels/cpu/fingerprint.h"
+
+namespace greta {
+namespace {
+
+namespace od = simdjson::ondemand;
+
+constexpr size_t kMaxCachedContexts = 100'000;
+
+// ---- keys -------------------------------------------------------------------------------------
+
+enum Key : uint8_t {
+  kEvent, kPromptId, kPrompt, kPhase, kPoint, kTensorName, kMetric, kTag, kLayer, kStep, kPosId,
+  kLogicalTokIdx, kTokenId, kTokenIdx, kTokenIndex, kSeqLen, kSeqLenUsed, kTokensTotal, kKvPos,
+  kStrideElems, kAllocBytes, kPromptTokens, kDecodeStep, kSampleN, kN, kPtr, kSrcPtr, kOffsetBytes,
+  kBytesOffset, kHash, kMin, kMax, kMean, kAbsSum, kNan, kInf, kNzCount, kRoute, kSrcKind, kSrcEnum,
+  kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenSrcPtr, kHiddenOffset,
+  kHiddenOffsetBytes, kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kLogitsHash,
+  kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsOffsetBytes, kTop1Id,
+  kTop1Logit, kTop2Id, kTop2Logit, kGap, kVocab, kExpectedLastIndex, kLogicalLastIndex,
+  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kSample, kData, kLogits, kTop1, kTop2,
+  kKeyCount, kNoKey = kKeyCount
+};
+
+constexpr std::array<std::string_view, kKeyCount> kKeyNames = {
+  "event", "prompt_id", "prompt", "phase", "point", "tensor_name", "metric", "tag", "layer", "step",
+  "pos_id", "logical_tok_idx", "token_id", "token_idx", "token_index", "seq_len", "seq_len_used",
+  "tokens_total", "kv_pos", "stride_elems", "alloc_bytes", "prompt_tokens", "decode_step",
+  "sample_n", "n", "ptr", "src_ptr", "offset_bytes", "bytes_offset", "hash", "min", "max", "mean",
+  "abs_sum", "nan", "inf", "nz_count", "route", "src_kind", "src_enum", "hidden_hash", "hidden_min",
+  "hidden_max", "hidden_mean", "hidden_ptr", "hidden_src_ptr", "hidden_offset",
+  "hidden_offset_bytes", "rms_hash", "rms_min", "rms_max", "rms_mean", "rms_out_ptr",
+  "rms_offset_bytes", "logits_hash", "logits_min", "logits_max", "logits_mean", "logits_ptr",
+  "logits_offset", "logits_offset_bytes", "top1_id", "top1_logit", "top2_id", "top2_logit", "gap",
+  "vocab", "expected_last_index", "logical_last_index", "lm_head_route", "cpu_probe_top1_id",
+  "cpu_probe_agrees_gpu", "sample", "data", "logits", "top1", "top2"};
+
+/// Open-addressed table from key text to Key, built once.
+class KeyTable {
+ public:
+  KeyTable() {
+    slots_.fill(kNoKey);
+    for (size_t i = 0; i < kKeyCount; ++i) {
+      size_t at = slot(kKeyNames[i]);
+      while (slots_[at] != kNoKey) at = (at + 1) % slots_.size();
+      slots_[at] = static_cast<Key>(i);
+    }
+  }
+  Key find(std::string_view key) const {
+    if (key.empty()) return kNoKey;
+    for (size_t at = slot(key); slots_[at] != kNoKey; at = (at + 1) % slots_.size()) {
+      if (kKeyNames[slots_[at]] == key) return slots_[at];
+    }
+    return kNoKey;
+  }
+
+ private:
+  static size_t slot(std::string_view key) {
+    auto at = [&](size_t i) { return static_cast<unsigned char>(key[i]); };
+    return (key.size() * 73 + at(0) * 31 + at(key.size() - 1) * 7 + at(key.size() / 2) * 131) % 512;
+  }
+  std::array<Key, 512> slots_;
+};
+
+// ---- tokens -----------------------------------------------------------------------------------
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && static_cast<unsigned char>(s.back()) <= ' ') s.remove_suffix(1);
+  while (!s.empty() && static_cast<unsigned char>(s.front()) <= ' ') s.remove_prefix(1);
+  return s;
+}
+
+bool is_quoted(std::string_view t) { return t.size() >= 2 && t.front() == '"' && t.back() == '"'; }
+std::string_view unquoted(std::string_view t) {
+  return is_quoted(t) ? t.substr(1, t.size() - 2) : t;
+}
+bool is_absent(std::string_view t) { return t.empty() || t == "null"; }
+
+/// nan, -nan, inf, -inf, NaN, Infinity, -Infinity, as C++ streams and Python print them.
+bool is_nonfinite_literal(std::string_view t) {
+  if (!t.empty() && (t.front() == '-' || t.front() == '+')) t.remove_prefix(1);
+  return t == "nan" || t == "NaN" || t == "inf" || t == "Infinity" || t == "nan(ind)";
+}
+
+template <class T>
+std::optional<T> number(std::string_view t) {
+  T value{};
+  auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
+  if (error != std::errc() || end != t.data() + t.size() || t.empty()) return std::nullopt;
+  return value;
+}
+
+std::optional<int64_t> integer(std::string_view t) {
+  t = unquoted(t);
+  if (t.starts_with("0x")) {  // pointers of some writers
+    uint64_t value = 0;
+    auto [end, error] = std::from_chars(t.data() + 2, t.data() + t.size(), value, 16);
+    if (error != std::errc() || end != t.data() + t.size()) return std::nullopt;
+    return static_cast<int64_t>(value);
+  }
+  return number<int64_t>(t);
+}
+
+bool is_valid_scalar(std::string_view t) {
+  return is_quoted(t) || t == "true" || t == "false" || t == "null" || number<double>(t).has_value();
+}
+
+void append_quoted(std::string& out, std::string_view raw) {
+  out += nlohmann::json(raw).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// A field's key as written between its quotes.
+std::string_view raw_key(od::field& field) {
+  const char* start = field.key().raw();
+  const char* end = start;
+  while (*end != '"') end += *end == '\\' ? 2 : 1;  // the first pass found the closing quote
+  return {start, static_cast<size_t>(end - start)};
+}
+
+simdjson::simdjson_result<std::string_view> raw_nested(od::value& value, char opening) {
+  if (opening == '[') {
+    od::array array;
+    if (auto error = value.get_array().get(array)) return error;
+    return array.raw_json();
+  }
+  od::object object;
+  if (auto error = value.get_object().get(object)) return error;
+  return object.raw_json();
+}
+
+// ---- one line ---------------------------------------------------------------------------------
+
+struct ExtraField {
+  std::string_view key;  // as written between the quotes
+  std::string_view raw;
+  bool is_nested;
+};
+
+/// A line taken apart; views into the line.
+struct Fields {
+  std::array<std::string_view, kKeyCount> token;
+  std::vector<ExtraField> extra;
+  std::vector<float> values;  // of the first of sample, data, logits
+  Key values_key = kNoKey;
+  bool values_nonfinite = false;
+  std::vector<Key> contradicted;  // keys written twice with different values
+
+  void clear() {
+    token.fill({});
+    extra.clear();
+    values.clear();
+    values_key = kNoKey;
+    values_nonfinite = false;
+    contradicted.clear();
+  }
+  bool has(Key k) const { return !is_absent(token[k]); }
+  /// String value without its quotes; escapes are kept as written, names do not use them.
+  std::optional<std::string> text(Key k) const {
+    if (!has(k)) return std::nullopt;
+    return std::string(unquoted(token[k]));
+  }
+};
+
+}  // namespace
+
+struct RecordParser::Impl {
+  explicit Impl(RecordSource s) : source(std::move(s)) {}
+
+  RecordSource source;
+  od::parser parser;
+  Fields fields;
+  std::string shape;
+  bool phase_conflict = false;
+  // symbols
+  std::unordered_map<std::string, int64_t> prompts, phases, names, contexts;
+  int64_t n_contexts = 0;
+  std::string last_context_key;
+  int64_t last_context = -1;
+  // readout segments
+  std::unordered_map<std::string, int64_t> segment_of_opening;
+  int64_t n_segments = 0;
+  int64_t current_segment = -1;
+  // per line
+  RecordBatch* batch = nullptr;
+  int64_t line_no = 0;
+  std::string_view line;
+  std::string rejected_raw;  // JSON members for row_context.extra
+  bool line_warned = false;
+  int line_flags = 0;
+
+  void find(bool is_error, std::string reason) {
+    batch->findings.push_back({line_no, is_error, std::move(reason), std::string(line)});
+  }
+  /// One warning per line is enough: the raw line is kept with it.
+  void warn(std::string reason) {
+    if (!line_warned) find(false, std::move(reason));
+    line_warned = true;
+  }
+
+  int64_t symbol(std::unordered_map<std::string, int64_t>& table, std::vector<std::string>& fresh,
+                 std::string_view text) {
+    auto [it, is_new] = table.try_emplace(std::string(text), static_cast<int64_t>(table.size()));
+    if (is_new) fresh.emplace_back(text);
+    return it->second;
+  }
+  int64_t phase(std::string_view name) { return symbol(phases, batch->phases, name); }
+  int64_t name(std::string_view name) { return symbol(names, batch->names, name); }
+  int64_t prompt(std::string_view name, bool is_segment = false,
+                 std::optional<int64_t> n_tokens = std::nullopt) {
+    auto [it, is_new] = prompts.try_emplace(std::string(name), static_cast<int64_t>(prompts.size()));
+    if (is_new) batch->prompts.push_back({std::string(name), is_segment, n_tokens});
+    return it->second;
+  }
+
+  /// Splits the line into fields; "" or the reason why it is not a JSON object.
+  std::string take_apart(size_t buffer_bytes);
+  std::string read_values(od::value value, Key key);
+
+  void parse_line();
+  void stage_trace();
+  void metric();
+  void readout();
+  void prefill_decode();
+  void landscape();
+  void logits();
+  void layer_trace();
+
+  // conversions that report what they reject
+  std::optional<int64_t> integer_field(Key k);
+  std::optional<double> real_field(Key k);
+  std::optional<uint64_t> hash_field(Key k);
+  bool key_field(Key k, int64_t low, int64_t high, int64_t& out);
+  void reject(Key k, bool is_error, const char* why);
+
+  TraceRow row_skeleton();
+  void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
+  void set_values(TraceRow& row);
+  int64_t context(RowContext&& context, std::string_view extra_prefix = {});
+  std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
+  void set_phase(TraceRow& row, RowContext& context, std::string_view raw, std::string_view canonical);
+  void add(TraceRow& row, RowContext&& context, std::string extra);
+  void set_shape(const char* name) {
+    if (shape.empty()) shape = name;
+  }
+  int64_t segment_prompt(bool opens);
+  bool step_and_position(TraceRow& row, std::initializer_list<Key> position);
+};
+
+RecordParser::RecordParser(RecordSource source) : impl_(std::make_unique<Impl>(std::move(source))) {}
+RecordParser::~RecordParser() = default;
+const std::string& RecordParser::shape() const { return impl_->shape; }
+bool RecordParser::phase_conflict() const { return impl_->phase_conflict; }
+
+std::string RecordParser::Impl::read_values(od::value value, Key key) {
+  od::array array;
+  if (value.get_array().get(array)) return std::string(kKeyNames[key]) + " is not an array";
+  std::vector<float>& out = fields.values;
+  out.clear();
+  for (auto element : array) {
+    od::value v;
+    if (element.get(v)) return "broken array";
+    std::string_view token = v.raw_json_token();
+    char c = token.empty() ? ' ' : token.front();
+    char d = token.size() > 1 ? token[1] : ' ';
+    if ((c >= '0' && c <= '9') || (c == '-' && d >= '0' && d <= '9')) {
+      double number;
+      if (v.get_double().get(number)) return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+      out.push_back(static_cast<float>(number));
+    } else if (token = trimmed(token); is_nonfinite_literal(token)) {
+      bool is_nan = token.find_first_of("aA") == 1 || token.find_first_of("aA") == 2;
+      out.push_back(is_nan ? std::nanf("") : token.front() == '-' ? -INFINITY : INFINITY);
+      fields.values_nonfinite = true;
+    } else {
+      return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+    }
+    if (out.size() > kMaxFingerprintValues) return "more values than a row can have";
+  }
+  fields.values_key = key;
+  return "";
+}
+
+std::string RecordParser::Impl::take_apart(size_t buffer_bytes) {
+  static const KeyTable table;
+  fields.clear();
+  od::document doc;
+  od::object object;
+  auto error = parser.iterate(line.data(), line.size(), buffer_bytes).get(doc);
+  if (!error) error = doc.get_object().get(object);
+  if (error) return simdjson::error_message(error);
+  for (auto item : object) {
+    od::field field;
+    if ((error = std::move(item).get(field))) return simdjson::error_message(error);
+    std::string_view text = raw_key(field);
+    Key key = table.find(text);
+    od::value value = field.value();
+    std::string_view token = value.raw_json_token();
+    bool is_nested = !token.empty() && (token.front() == '[' || token.front() == '{');
+    if (token.starts_with('[') && (key == kSample || key == kData || key == kLogits)) {
+      if (fields.values_key != kNoKey) return "two arrays of values";
+      if (std::string why = read_values(value, key); !why.empty()) return why;
+      continue;
+    }
+    if (is_nested) {
+      std::string_view raw;
+      error = raw_nested(value, token.front()).get(raw);
+      if (error) return simdjson::error_message(error);
+      token = trimmed(raw);
+    } else {
+      token = trimmed(token);
+    }
+    if (key == kNoKey || (is_nested && key != kTop1 && key != kTop2)) {
+      fields.extra.push_back({text, token, is_nested});
+    } else if (fields.token[key].empty()) {
+      fields.token[key] = token;
+    } else if (fields.token[key] != token) {
+      fields.contradicted.push_back(key);
+      fields.extra.push_back({text, token, is_nested});
+    }
+  }
+  const char* rest;
+  if (!doc.current_location().get(rest)) return "text after the JSON object";
+  return "";
+}
+
+void RecordParser::Impl::reject(Key k, bool is_error, const char* why) {
+  rejected_raw += rejected_raw.empty() ? "" : ",";
+  append_quoted(rejected_raw, kKeyNames[k]);
+  rejected_raw += ':';
+  append_quoted(rejected_raw, unquoted(fields.token[k]));
+  line_flags |= kFlagRejectedField;
+  std::string reason = std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) + " " + why;
+  is_error ? find(true, std::move(reason)) : warn(std::move(reason));
+}
+
+std::optional<int64_t> RecordParser::Impl::integer_field(Key k) {
+  if (!fields.has(k)) return std::nullopt;
+  auto value = integer(fields.token[k]);
+  if (!value) reject(k, false, "is not a 64-bit integer");
+  return value;
+}
+
+std::optional<double> RecordParser::Impl::real_field(Key k) {
+  if (!fields.has(k)) return std::nullopt;
+  std::string_view token = unquoted(fields.token[k]);
+  auto value = number<double>(token);
+  if (value && std::isfinite(*value)) return value;
+  reject(k, false, "is not a finite number; kept as text");
+  if (is_nonfinite_literal(token)) line_flags |= kFlagNonfiniteStatistic;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> RecordParser::Impl::hash_field(Key k) {
+  if (!fields.has(k)) return std::nullopt;
+  auto value = number<uint64_t>(unquoted(fields.token[k]));
+  if (!value) reject(k, true, "is not an unsigned 64-bit hash; the row is kept without it");
+  return value;
+}
+
+/// A field of the key: absent leaves `out`; false when the line must be rejected for it.
+bool RecordParser::Impl::key_field(Key k, int64_t low, int64_t high, int64_t& out) {
+  if (!fields.has(k)) return true;
+  auto value = integer(fields.token[k]);
+  if (value && *value >= low && *value <= high) {
+    out = *value;
+    return true;
+  }
+  find(true, std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) +
+                 " is not an integer from " + std::to_string(low) + " to " + std::to_string(high));
+  return false;
+}
+
+std::string RecordParser::Impl::extra_json(std::string_view only_prefix,
+                                           std::initializer_list<std::string_view> but) {
+  std::string out;
+  for (const ExtraField& field : fields.extra) {
+    bool other = false;
+    for (std::string_view prefix : but) other |= field.key.starts_with(prefix);
+    if (other || !field.key.starts_with(only_prefix)) continue;
+    out += out.empty() ? "\"" : ",\"";
+    out += field.key;
+    out += "\":";
+    bool valid = field.is_nested ? nlohmann::json::accept(field.raw) : is_valid_scalar(field.raw);
+    valid ? void(out += field.raw) : append_quoted(out, field.raw);
+  }
+  return out;
+}
+
+int64_t RecordParser::Impl::context(RowContext&& c, std::string_view extra) {
+  if (!extra.empty()) c.extra = "{" + std::string(extra) + "}";
+  std::string key;
+  key.reserve(128);
+  auto put_text = [&key](const std::optional<std::string>& t) {
+    if (t) key += *t;
+    key += t ? '\x1f' : '\x1e';
+  };
+  auto put_int = [&key](const std::optional<int64_t>& i) {
+    int64_t value = i.value_or(0);
+    key.append(reinterpret_cast<const char*>(&value), sizeof value);
+    key += i ? '\x1f' : '\x1e';
+  };
+  put_text(c.route);
+  put_text(c.src_kind);
+  put_text(c.phase_raw);
+  for (const auto& i : {c.seq_len, c.tokens_total, c.token_index, c.kv_pos, c.stride_elems,
+                        c.alloc_bytes, c.prompt_tokens, c.decode_step}) {
+    put_int(i);
+  }
+  put_text(c.extra);
+  if (key == last_context_key && last_context >= 0) return last_context;
+  if (contexts.size() >= kMaxCachedContexts) contexts.clear();  // then stored again: harmless
+  auto [it, is_new] = contexts.try_emplace(key, n_contexts);
+  if (is_new) {
+    ++n_contexts;
+    batch->contexts.push_back(std::move(c));
+  }
+  last_context_key = std::move(key);
+  return last_context = it->second;
+}
+
+void RecordParser::Impl::set_phase(TraceRow& row, RowContext& c, std::string_view raw,
+                                   std::string_view canonical) {
+  row.phase_id = phase(canonical);
+  if (raw != canonical) c.phase_raw = std::string(raw);
+  bool is_prefill = canonical.starts_with("prefill"), is_decode = canonical.starts_with("decode");
+  phase_conflict |= (source.leg == "prefill" && is_decode) || (source.leg == "decode" && is_prefill);
+}
+
+void RecordParser::Impl::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean) {
+  row.hash = hash_field(hash);
+  row.min = real_field(min);
+  row.max = real_field(max);
+  row.mean = real_field(mean);
+}
+
+/// Stores the line's values as the row's sample, with its sketch, and its statistics where the line
+/// has none.
+void RecordParser::Impl::set_values(TraceRow& row) {
+  if (fields.values_key == kNoKey) return;
+  Fingerprint f = fingerprint(fields.values);
+  bool has_statistics = row.hash || row.min || row.max || row.mean || row.abs_sum || row.nan;
+  if (!has_statistics) {
+    bool is_finite = f.nan + f.inf < f.n;
+    row.n = static_cast<int64_t>(f.n);
+    if (is_finite) row.min = f.min, row.max = f.max, row.mean = f.mean;
+    row.abs_sum = f.abs_sum;
+    row.nan = static_cast<int64_t>(f.nan);
+    row.inf = static_cast<int64_t>(f.inf);
+    row.nz_count = static_cast<int64_t>(f.nz_count);
+    row.flags |= kFlagDerived;
+  }
+  if (fields.values_nonfinite) row.flags |= kFlagNonfiniteStatistic;
+  RowSketch& sketch = batch->sketches.emplace_back();
+  sketch.n = static_cast<int64_t>(f.n);
+  sketch.derived = true;
+  sketch.sum_sq = f.sum_sq;
+  sketch.bucket = f.sketch;
+  row.sketch = &sketch;
+  batch->sample_bytes += fields.values.size() * sizeof(float);
+  row.sample = batch->samples.emplace_back(std::move(fields.values));
+  fields.values = {};
+}
+
+void RecordParser::Impl::add(TraceRow& row, RowContext&& c, std::string extra) {
+  if (!rejected_raw.empty()) extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
+  row.flags |= line_flags;
+  row.context_id = context(std::move(c), extra);
+  row.line = line_no;
+  batch->rows.push_back(row);
+}
+
+/// step and position, the first of `position` that is there; false when the line was rejected.
+bool RecordParser::Impl::step_and_position(TraceRow& row, std::initializer_list<Key> position) {
+  if (!key_field(kStep, -1, INT32_MAX, row.step)) return false;
+  for (Key k : position) {
+    if (!fields.has(k)) continue;
+    if (!key_field(k, -1, kMaxPosition, row.pos_id)) return false;
+    if (row.pos_id >= 0) row.logical_tok_idx = row.pos_id;
+    break;
+  }
+  return true;
+}
+
+void RecordParser::Impl::stage_trace() {
+  TraceRow row;
+  if (!fields.has(kPoint) || !fields.has(kLayer)) return find(true, "stage_trace without point or layer");
+  if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
+  if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
+  if (fields.has(kLogicalTokIdx)) row.logical_tok_idx = integer_field(kLogicalTokIdx);
+  RowContext c;
+  row.prompt_id = prompt(fields.has(kPromptId) ? unquoted(fields.token[kPromptId])
+                         : fields.has(kPrompt) ? unquoted(fields.token[kPrompt])
+                                               : std::string_view(source.prompt));
+  row.name_id = name(unquoted(fields.token[kPoint]));
+  std::string_view raw = unquoted(fields.token[kPhase]);
+  if (is_absent(raw)) raw = source.leg.empty() ? "unknown" : std::string_view(source.leg);
+  set_phase(row, c, raw, raw);
+  row.token_id = integer_field(kTokenId);
+  set_statistics(row, kHash, kMin, kMax, kMean);
+  row.abs_sum = real_field(kAbsSum);
+  row.nan = integer_field(kNan);
+  row.inf = integer_field(kInf);
+  row.nz_count = integer_field(kNzCount);
+  row.n = integer_field(kSampleN);
+  if (!row.n) row.n = integer_field(kN);
+  size_t n_values = fields.values.size();
+  if (fields.values_key != kNoKey && row.n && *row.n != static_cast<int64_t>(n_values)) {
+    warn("sample_n is " + std::to_string(*row.n) + ", the sample has " + std::to_string(n_values) + " values");
+  }
+  set_values(row);
+  row.ptr = integer_field(fields.has(kPtr) ? kPtr : kSrcPtr);
+  row.offset_bytes = integer_field(kOffsetBytes);
+  c.route = fields.text(kRoute);
+  c.src_kind = fields.text(kSrcKind);
+  c.seq_len = integer_field(kSeqLen);
+  c.tokens_total = integer_field(kTokensTotal);
+  c.token_index = integer_field(kTokenIndex);
+  c.kv_pos = integer_field(kKvPos);
+  c.stride_elems = integer_field(kStrideElems);
+  c.alloc_bytes = integer_field(kAllocBytes);
+  c.prompt_tokens = integer_field(kPromptTokens);
+  c.decode_step = integer_field(kDecodeStep);
+  set_shape("stage_trace");
+  add(row, std::move(c), extra_json({}, {}));
+}
+
+void RecordParser::Impl::metric() {
+  TraceRow row;
+  if (!fields.has(kTensorName) && !fields.has(kMetric)) return find(true, "metric without tensor_name");
+  if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
+  if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
+  row.logical_tok_idx = integer_field(kLogicalTokIdx);
+  RowContext c;
+  row.prompt_id = prompt(fields.has(kPrompt) ? unquoted(fields.token[kPrompt]) : std::string_view(source.prompt));
+  row.name_id = name(unquoted(fields.token[fields.has(kTensorName) ? kTensorName : kMetric]));
+  std::string_view raw = unquoted(fields.token[kPhase]);
+  if (is_absent(raw)) raw = source.leg.empty() ? "unknown" : std::string_view(source.leg);
+  // The writer labels every decode step decode0: the step decides.
+  set_phase(row, c, raw, raw == "decode0" && row.step > 1 ? "decode" : raw);
+  set_values(row);
+  row.ptr = integer_field(kSrcPtr);
+  row.offset_bytes = integer_field(kBytesOffset);
+  c.seq_len = integer_field(kSeqLenUsed);
+  c.src_kind = fields.text(kSrcEnum);
+  set_shape("metric");
+  add(row, std::move(c), extra_json({}, {}));
+}
+
+/// Prompt of a readout line. Such files hold several prompts, one after the other and unnamed: a
+/// prefill_last line opens the next one, or the same again when it repeats an earlier opening.
+int64_t RecordParser::Impl::segment_prompt(bool opens) {
+  if (opens) {
+    auto [it, is_new] = segment_of_opening.try_emplace(std::string(line), n_segments);
+    if (is_new) ++n_segments;
+    current_segment = it->second;
+  }
+  if (current_segment < 0) current_segment = n_segments++;
+  size_t i = static_cast<size_t>(current_segment);
+  if (i < source.prompt_names.size()) return prompt(source.prompt_names[i]);
+  std::optional<int64_t> length = opens ? integer(fields.token[kTokensTotal]) : std::nullopt;
+  return prompt("seg" + std::to_string(i), true, length);
+}
+
+void RecordParser::Impl::readout() {
+  bool is_delta = fields.has(kLmHeadRoute);
+  TraceRow base;
+  base.layer = -1;
+  if (!step_and_position(base, {kPosId})) return;
+  if (!is_delta) {
+    base.logical_tok_idx = integer_field(fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
+  }
+  std::string_view raw = unquoted(fields.token[kPhase]);
+  if (is_absent(raw)) return find(true, "readout without phase");
+  base.prompt_id = segment_prompt(raw == "prefill_last");
+  RowContext shared;
+  set_phase(base, shared, raw, raw == "decode" && base.step == 1 ? "decode0" : raw);
+  shared.seq_len = integer_field(kSeqLen);
+  shared.tokens_total = integer_field(kTokensTotal);
+  shared.token_index = integer_field(kTokenIndex);
+
+  TraceRow hidden = base;
+  hidden.name_id = name("hidden");
+  set_statistics(hidden, kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean);
+  hidden.n = static_cast<int64_t>(kLegacyHashValues);
+  hidden.ptr = integer_field(kHiddenSrcPtr);
+  hidden.offset_bytes = integer_field(kHiddenOffsetBytes);
+
+  TraceRow rms = base;
+  rms.name_id = name("rms");
+  set_statistics(rms, kRmsHash, kRmsMin, kRmsMax, kRmsMean);
+  rms.n = static_cast<int64_t>(kLegacyHashValues);
+  rms.ptr = integer_field(kRmsOutPtr);
+  rms.offset_bytes = integer_field(kRmsOffsetBytes);
+
+  TraceRow logits_row = base;
+  logits_row.name_id = name("logits");
+  set_statistics(logits_row, kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean);
+  logits_row.n = static_cast<int64_t>(kLegacyHashValues);
+  logits_row.ptr = integer_field(kLogitsPtr);
+  logits_row.offset_bytes = integer_field(kLogitsOffsetBytes);
+
+  Readout out;
+  out.prompt_id = base.prompt_id;
+  out.phase_id = base.phase_id;
+  out.name_id = logits_row.name_id;
+  out.step = base.step;
+  out.pos_id = base.pos_id;
+  out.top1_id = integer_field(kTop1Id);
+  out.top1_logit = real_field(kTop1Logit);
+  out.top2_id = integer_field(kTop2Id);
+  out.top2_logit = real_field(kTop2Logit);
+  out.gap = real_field(kGap);
+  out.vocab = integer_field(kVocab);
+  out.route = fields.text(kLmHeadRoute);
+  out.cpu_top1_id = integer_field(kCpuProbeTop1);
+  if (fields.has(kCpuProbeAgrees)) out.cpu_agrees = fields.token[kCpuProbeAgrees] == "true";
+  out.line = line_no;
+
+  set_shape(is_delta ? "delta" : "readout");
+  add(hidden, RowContext(shared), extra_json("hidden_", {}));
+  add(rms, RowContext(shared), extra_json("rms_", {}));
+  RowContext c = shared;
+  c.route = fields.text(kLmHeadRoute);
+  add(logits_row, std::move(c), extra_json({}, {"hidden_", "rms_"}));
+  batch->readouts.push_back(std::move(out));
+}
+
+void RecordParser::Impl::prefill_decode() {
+  TraceRow base;
+  base.layer = -1;
+  if (!step_and_position(base, {kTokenIndex})) return;
+  std::string_view raw = unquoted(fields.token[kPhase]);
+  if (is_absent(raw)) return find(true, "prefill_decode line without phase");
+  base.prompt_id = prompt(source.prompt);
+  RowContext c;
+  set_phase(base, c, raw, raw == "prefill" ? "prefill_last" : raw == "decode" && base.step == 1 ? "decode0" : raw);
+  c.token_index = integer_field(kTokenIndex);
+
+  TraceRow hidden = base;
+  hidden.name_id = name("hidden");
+  set_statistics(hidden, kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean);
+  hidden.n = static_cast<int64_t>(kLegacyHashValues);
+  hidden.ptr = integer_field(kHiddenPtr);
+  hidden.offset_bytes = integer_field(kHiddenOffset);
+
+  TraceRow logits_row = base;
+  logits_row.name_id = name("logits");
+  set_statistics(logits_row, kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean);
+  logits_row.n = static_cast<int64_t>(kLegacyHashValues);
+  logits_row.ptr = integer_field(kLogitsPtr);
+  logits_row.offset_bytes = integer_field(kLogitsOffset);
+
+  set_shape("prefill_decode");
+  std::string vocab = fields.has(kVocab) ? "\"vocab\":" + std::string(fields.token[kVocab]) : "";
+  std::string others = extra_json({}, {"hidden_"});
+  add(hidden, RowContext(c), extra_json("hidden_", {}));
+  add(logits_row, std::move(c), vocab + (vocab.empty() || others.empty() ? "" : ",") + others);
+}
+
+void RecordParser::Impl::landscape() {
+  TraceRow row;
+  row.layer = -1;
+  if (!step_and_position(row, {kPosId})) return;
+  RowContext c;
+  row.prompt_id = prompt(source.prompt);
+  row.name_id = name("logits_topk");
+  std::string_view phase_name = row.step == 0 ? "prefill_last" : row.step == 1 ? "decode0" : "decode";
+  set_phase(row, c, phase_name, phase_name);
+
+  Readout out;
+  out.prompt_id = row.prompt_id;
+  out.phase_id = row.phase_id;
+  out.name_id = row.name_id;
+  out.step = row.step;
+  out.pos_id = row.pos_id;
+  auto choice = [this](Key k, std::optional<int64_t>& id, std::optional<double>& logit) {
+    auto json = nlohmann::json::parse(fields.token[k], nullptr, false);
+    if (!json.is_object()) return;
+    if (auto it = json.find("id"); it != json.end() && it->is_number_integer()) id = it->get<int64_t>();
+    if (auto it = json.find("logit"); it != json.end() && it->is_number()) logit = it->get<double>();
+  };
+  choice(kTop1, out.top1_id, out.top1_logit);
+  if (fields.has(kTop2)) choice(kTop2, out.top2_id, out.top2_logit);
+  if (!out.top1_id) return find(true, "top1 is not an object with an id");
+  out.gap = real_field(kGap);
+  out.line = line_no;
+  set_shape("landscape");
+  add(row, std::move(c), extra_json({}, {}));
+  batch->readouts.push_back(std::move(out));
+}
+
+void RecordParser::Impl::logits() {
+  TraceRow row;
+  row.layer = -1;
+  if (!step_and_position(row, {kTokenIdx})) return;
+  RowContext c;
+  row.prompt_id = prompt(source.prompt);
+  row.name_id = name("logits");
+  row.token_id = integer_field(kTokenId);
+  std::string_view raw = unquoted(fields.token[kPhase]);
+  if (is_absent(raw)) raw = source.leg.empty() ? "unknown" : std::string_view(source.leg);
+  set_phase(row, c, raw, raw);
+  set_values(row);
+  set_shape("logits");
+  add(row, std::move(c), extra_json({}, {}));
+}
+
+void RecordParser::Impl::layer_trace() {
+  TraceRow row;
+  if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
+  if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
+  RowContext c;
+  row.prompt_id = prompt(source.prompt);
+  row.name_id = name(unquoted(fields.token[kTag]));
+  std::string_view raw = unquoted(fields.token[kPhase]);
+  if (is_absent(raw)) raw = row.step == 0 ? "prefill_last" : row.step == 1 ? "decode0" : "decode";
+  set_phase(row, c, raw, raw);
+  set_statistics(row, kHash, kMin, kMax, kMean);
+  row.abs_sum = real_field(kAbsSum);
+  row.nan = integer_field(kNan);
+  row.inf = integer_field(kInf);
+  row.n = integer_field(kN);
+  set_values(row);
+  row.token_id = integer_field(kTokenId);
+  set_shape("layer_trace");
+  add(row, std::move(c), extra_json({}, {}));
+}
+
+void RecordParser::Impl::parse_line() {
+  for (Key k : fields.contradicted) {
+    warn(std::string(kKeyNames[k]) + " is written twice with different values; both are kept");
+  }
+  if (fields.has(kEvent)) {
+    if (unquoted(fields.token[kEvent]) == "stage_trace") return stage_trace();
+    return find(false, "event " + std::string(unquoted(fields.token[kEvent]).substr(0, 64)) +
+                           " is not a shape greta knows; the line is kept as it is");
+  }
+  if (fields.has(kMetric) || fields.has(kTensorName)) return metric();
+  if (fields.has(kHiddenHash)) return fields.has(kPosId) ? readout() : prefill_decode();
+  if (fields.has(kTop1)) return landscape();
+  if (fields.has(kTokenIdx) && fields.values_key == kLogits) return logits();
+  if (fields.has(kTag) && fields.has(kLayer)) return layer_trace();
+  find(false, "a JSON object of no shape greta knows; the line is kept as it is");
+}
+
+void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t line_no, RecordBatch& batch) {
+  const char* start = line.data();
+  line = trimmed(line);
+  ++batch.lines;
+  if (line.empty()) return;
+  Impl& p = *impl_;
+  p.batch = &batch;
+  p.line = line;
+  p.line_no = line_no;
+  p.rejected_raw.clear();
+  p.line_warned = false;
+  p.line_flags = 0;
+  if (line.front() != '{') return p.find(true, "not a JSON object");
+  std::string why = p.take_apart(buffer_bytes - static_cast<size_t>(line.data() - start));
+  if (!why.empty()) return p.find(true, why);
+  p.parse_line();
+}
+
+bool is_record_line(std::string_view line) {
+  line = trimmed(line);
+  if (!line.starts_with('{') || !line.ends_with('}')) return false;
+  for (std::string_view key : {"\"event\"", "\"metric\"", "\"tensor_name\"", "\"hidden_hash\"",
+                               "\"top1\"", "\"logits\"", "\"tag\""}) {
+    if (line.find(key) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace greta

@@ -1,0 +1,97 @@
+#pragma once
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "db/trace_writer.h"
+
+namespace greta {
+
+/// What the path and the document around a line already say; a line's own fields beat them, except
+/// the name of a prompt that no line names.
+struct RecordSource {
+  std::string leg;                        ///< "prefill", "decode" or ""
+  std::string prompt;                     ///< prompt for lines that name none
+  std::vector<std::string> prompt_names;  ///< names of readout segments, in order, when a document has them
+};
+
+/// A line or field that was not taken as it stands.
+struct LineFinding {
+  int64_t line = 0;
+  bool is_error = true;
+  std::string reason;
+  std::string raw;  ///< the whole line
+};
+
+/// Readout of one row of logits; prompt, phase and name are symbols as in RecordBatch::rows.
+struct Readout {
+  int64_t prompt_id = 0, phase_id = 0, name_id = 0;
+  int64_t step = kUnknownStep, pos_id = kUnknownPosition;
+  std::optional<int64_t> top1_id, top2_id, vocab, cpu_top1_id, cpu_agrees;
+  std::optional<double> top1_logit, top2_logit, gap;
+  std::optional<std::string> route;
+  int64_t line = 0;
+};
+
+/// A prompt that lines refer to. A readout segment without a name is "seg<i>", with its length.
+struct PromptSymbol {
+  std::string name;
+  bool is_segment = false;
+  std::optional<int64_t> n_tokens;
+};
+
+/// Rows parsed from consecutive lines. In `rows`, prompt_id, phase_id, name_id and context_id are
+/// 0-based symbols of the parser (numbered over all its batches), run_id, side, tensor_id and
+/// source_id are not set. Each batch defines the symbols that are new in it.
+struct RecordBatch {
+  std::vector<TraceRow> rows;
+  std::vector<Readout> readouts;
+  std::vector<PromptSymbol> prompts;
+  std::vector<std::string> phases;
+  std::vector<std::string> names;
+  std::vector<RowContext> contexts;
+  std::vector<LineFinding> findings;
+  int64_t lines = 0;
+  size_t sample_bytes = 0;
+
+  std::deque<std::vector<float>> samples;  ///< what rows[i].sample borrows
+  std::deque<RowSketch> sketches;          ///< what rows[i].sketch borrows
+
+  /// Large enough to be written.
+  bool is_full() const { return rows.size() >= 16'384 || sample_bytes >= (8u << 20) || findings.size() >= 4096; }
+};
+
+/// Parses the JSON lines S1-S8 of a trace file into rows: one parser per file, lines in order.
+/// Shapes are told by their keys, never by the file's name. Not thread-safe.
+class RecordParser {
+ public:
+  /// Bytes that must be readable after a line passed to parse().
+  static constexpr size_t kPaddingBytes = 64;
+
+  explicit RecordParser(RecordSource source);
+  ~RecordParser();
+
+  /// Parses one line (no newline; CR and blanks around it are ignored) and appends its rows to the
+  /// batch, or a finding: never both dropped. buffer_bytes is the readable length from line.data().
+  void parse(std::string_view line, size_t buffer_bytes, int64_t line_no, RecordBatch& batch);
+
+  /// Shape of the lines so far: "stage_trace", "metric", "readout", "delta", "prefill_decode",
+  /// "landscape", "logits", "layer_trace", or "" before the first row.
+  const std::string& shape() const;
+
+  /// True when a line's own phase contradicted the leg of the source: the line won.
+  bool phase_conflict() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// True when a line looks like a JSON object of one of those shapes (for documents and sniffing).
+bool is_record_line(std::string_view line);
+
+}  // namespace greta

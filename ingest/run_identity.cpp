@@ -1,0 +1,432 @@
+#include "ingest/run_identity.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace greta {
+namespace {
+
+constexpr size_t kNone = static_cast<size_t>(-1);
+constexpr std::string_view kRoot = "artifacts_remote";
+
+// Directories that say where a tool put its output, not which run it was. `alignment/<date>` is
+// the last part of the path that remote archives carry.
+constexpr std::string_view kRemoteDateParent = "alignment";
+constexpr std::array<std::string_view, 9> kTransparent = {
+    "runs", "run", "traces", "logs", "root", "gretacore", "artifacts", kRemoteDateParent, kRoot};
+
+constexpr std::array<std::string_view, 3> kModes = {"as_designed", "kv_aligned", "batch_invariant"};
+
+struct Dimension {
+  std::string_view key, prefix;
+  bool numeric;
+};
+
+// In the order of run_name; an alias follows the spelling that run_name writes.
+constexpr std::array<Dimension, 9> kDimensions = {{{"profile", "profile_", false},
+                                                   {"span", "span_", true},
+                                                   {"dtype", "dtype_", false},
+                                                   {"kv_aligned", "kv_aligned_", true},
+                                                   {"kv_aligned", "kv_", true},
+                                                   {"seed", "seed_", true},
+                                                   {"ctx", "ctx_", true},
+                                                   {"batch", "batch_", true},
+                                                   {"repeat", "repeat_", true}}};
+
+// What a file name carries besides a prompt: never a prompt itself.
+constexpr std::array<std::string_view, 9> kGenericNames = {
+    "logits", "metadata", "config", "perf", "summary", "report", "tables", "analysis", "final"};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+char to_lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
+bool is_letter(char c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }
+bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+template <typename Names>
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool starts_with_ignoring_case(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() &&
+         std::equal(prefix.begin(), prefix.end(), text.begin(),
+                    [](char a, char b) { return to_lower(a) == to_lower(b); });
+}
+
+// ---- the numbered head of an experiment's name: b3_66, b3_10A, b3_70_71_72
+
+bool is_word_end(std::string_view text, size_t at) {
+  return at == text.size() || text[at] == '_' || !is_word(text[at]);
+}
+
+// End of a number at `begin` with at most one capital letter ("10A"); kNone if there is none.
+size_t number_end(std::string_view text, size_t begin, size_t max_digits) {
+  size_t end = begin;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  if (end == begin || end - begin > max_digits) return kNone;
+  const bool has_letter = end < text.size() && is_upper(text[end]) && is_word_end(text, end + 1);
+  return has_letter ? end + 1 : end;
+}
+
+// Length of the head, 0 when the text does not begin with one. A further number counts when it
+// stands alone and is too short for a year.
+size_t head_length(std::string_view text) {
+  constexpr std::string_view kPrefix = "b3_";
+  if (!starts_with_ignoring_case(text, kPrefix)) return 0;
+  size_t end = number_end(text, kPrefix.size(), kNone);
+  if (end == kNone) return 0;
+  while (end < text.size() && text[end] == '_') {
+    const size_t next = number_end(text, end + 1, 3);
+    if (next == kNone || !is_word_end(text, next)) break;
+    end = next;
+  }
+  return end;
+}
+
+std::string lower_case_head(std::string_view text) {
+  std::string head(text.substr(0, head_length(text)));
+  if (!head.empty()) head[0] = 'b';
+  return head;
+}
+
+bool is_experiment(std::string_view directory) {
+  return head_length(directory) != 0 && std::all_of(directory.begin(), directory.end(), is_word);
+}
+
+void split_experiment(RunIdentity& id) {
+  id.family = id.experiment;
+  std::string_view rest = id.experiment;
+  const std::string head = lower_case_head(rest);
+  rest.remove_prefix(head.size());
+  if (!head.empty() && rest.starts_with('_')) rest.remove_prefix(1);
+  if (head.empty() || (!rest.empty() && !is_letter(rest.front()))) return;
+  id.family = head;
+  id.variant = rest;
+}
+
+// ---- directories
+
+bool is_date_shaped(std::string_view text) {
+  constexpr std::string_view kShape = "dddd-dd-dd";
+  return text.size() == kShape.size() &&
+         std::equal(text.begin(), text.end(), kShape.begin(),
+                    [](char c, char shape) { return shape == 'd' ? is_digit(c) : c == shape; });
+}
+
+bool is_calendar_date(std::string_view text) {
+  if (!is_date_shaped(text)) return false;
+  const auto number = [&](size_t at, size_t count) {
+    int value = 0;
+    for (const char c : text.substr(at, count)) value = value * 10 + (c - '0');
+    return value;
+  };
+  return std::chrono::year_month_day(std::chrono::year(number(0, 4)),
+                                     std::chrono::month(static_cast<unsigned>(number(5, 2))),
+                                     std::chrono::day(static_cast<unsigned>(number(8, 2))))
+      .ok();
+}
+
+std::optional<std::pair<std::string_view, std::string_view>> dimension_of(std::string_view name) {
+  if (contains(kModes, name)) return std::pair(std::string_view("mode"), name);
+  for (const Dimension& dimension : kDimensions) {
+    if (!name.starts_with(dimension.prefix)) continue;
+    const std::string_view value = name.substr(dimension.prefix.size());
+    if (dimension.numeric ? is_number(value) : !value.empty()) {
+      return std::pair(dimension.key, value);
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_leg(std::string_view name) { return name == "prefill" || name == "decode"; }
+bool is_dimension(std::string_view name) { return is_leg(name) || dimension_of(name).has_value(); }
+bool is_transparent(std::string_view name) {
+  return contains(kTransparent, name) || is_date_shaped(name);
+}
+bool is_archive_segment(std::string_view name) {
+  return name.ends_with(".tgz") || name.ends_with(".tar.gz") || name.ends_with(".tar");
+}
+
+struct SplitPath {
+  std::vector<std::string_view> directories;
+  std::string_view file;
+};
+
+SplitPath split(std::string_view path) {
+  SplitPath result;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find_first_of("/\\", begin), path.size());
+    const std::string_view segment = path.substr(begin, end - begin);
+    if (segment == "..") {
+      if (!result.directories.empty()) result.directories.pop_back();
+    } else if (!segment.empty() && segment != ".") {
+      if (end == path.size()) {
+        result.file = segment;
+      } else {
+        result.directories.push_back(segment);
+      }
+    }
+    begin = end + 1;
+  }
+  std::erase_if(result.directories, is_archive_segment);
+  return result;
+}
+
+// ---- where the path begins to count
+
+struct Anchor {
+  size_t start = 0;  // the first directory of the relative path
+  size_t date = kNone;
+  size_t experiment = kNone;
+};
+
+// First directory below the last `artifacts_remote` that has an identity below it, else 0.
+size_t below_root(const SplitPath& path) {
+  bool identity_below = head_length(path.file) != 0;
+  for (size_t i = path.directories.size(); i-- > 0;) {
+    const std::string_view name = path.directories[i];
+    if (name == kRoot && identity_below) return i + 1;
+    identity_below = identity_below || is_date_shaped(name) || is_experiment(name);
+  }
+  return 0;
+}
+
+void find_date_and_experiment(const std::vector<std::string_view>& names, size_t begin,
+                              Anchor& anchor) {
+  size_t first_date = kNone;
+  for (size_t i = begin; i < names.size(); ++i) {
+    if (is_experiment(names[i])) {
+      if (anchor.experiment == kNone) anchor.experiment = i;
+      const bool marked = i > begin && anchor.experiment == i &&
+                          (names[i - 1].starts_with("--") || (begin > 0 && i == begin + 1));
+      if (anchor.date == kNone && marked) anchor.date = i - 1;
+      if (anchor.date != kNone) return;
+    } else if (is_date_shaped(names[i])) {
+      const bool repeats =
+          (anchor.date != kNone || anchor.experiment != kNone) && names[i - 1] == kRemoteDateParent;
+      if (repeats) continue;
+      anchor.date = i;
+      anchor.experiment = kNone;
+      first_date = std::min(first_date, i);
+    }
+  }
+  if (anchor.experiment == kNone) anchor.date = first_date;
+}
+
+size_t first_plain_directory(const std::vector<std::string_view>& names, size_t begin) {
+  const auto plain = [](std::string_view name) {
+    return !is_transparent(name) && !is_dimension(name);
+  };
+  const auto found =
+      std::find_if(names.begin() + static_cast<std::ptrdiff_t>(begin), names.end(), plain);
+  return found == names.end() ? kNone : static_cast<size_t>(found - names.begin());
+}
+
+// First of the dimension directories that lead to the file with nothing but transparent ones
+// between them: all that is known of a path with neither date nor experiment.
+size_t trailing_dimensions(const std::vector<std::string_view>& names, size_t begin) {
+  size_t start = names.size();
+  for (size_t i = names.size(); i-- > begin;) {
+    if (is_dimension(names[i])) {
+      start = i;
+    } else if (!is_transparent(names[i])) {
+      break;
+    }
+  }
+  return start;
+}
+
+Anchor find_anchor(const SplitPath& path) {
+  const std::vector<std::string_view>& names = path.directories;
+  const size_t begin = below_root(path);
+  Anchor anchor;
+  find_date_and_experiment(names, begin, anchor);
+  if (anchor.date != kNone) {
+    if (anchor.experiment == kNone) {
+      anchor.experiment = first_plain_directory(names, anchor.date + 1);
+    }
+    const std::string_view date = names[anchor.date];
+    const bool needs_root = !is_date_shaped(date) && !date.starts_with("--");
+    anchor.start = needs_root ? anchor.date - 1 : anchor.date;
+  } else {
+    anchor.start =
+        anchor.experiment != kNone ? anchor.experiment : trailing_dimensions(names, begin);
+  }
+  return anchor;
+}
+
+void add_case(RunIdentity& id, std::string_view name) {
+  std::string& joined = id.dims["case"];
+  if (!joined.empty()) joined += '/';
+  joined += name;
+}
+
+// A second value of a dimension becomes a case, so that it still tells runs apart.
+void read_directory(RunIdentity& id, std::string_view name) {
+  if (name == id.experiment || is_transparent(name)) return;
+  if (is_leg(name)) {
+    id.leg = name;
+  } else if (const auto dimension = dimension_of(name)) {
+    const auto [known, added] =
+        id.dims.try_emplace(std::string(dimension->first), dimension->second);
+    if (!added && known->second != dimension->second) add_case(id, name);
+  } else {
+    add_case(id, name);
+  }
+}
+
+// ---- the file name
+
+// Removes "_word" from the end of the stem, or the whole stem when it is the word.
+bool take_suffix(std::string_view& stem, std::string_view word) {
+  if (!stem.ends_with(word)) return false;
+  const std::string_view rest = stem.substr(0, stem.size() - word.size());
+  if (!rest.empty() && rest.back() != '_') return false;
+  stem = rest.substr(0, rest.empty() ? 0 : rest.size() - 1);
+  return true;
+}
+
+template <typename Words>
+std::string_view take_any_suffix(std::string_view& stem, const Words& words) {
+  for (const std::string_view word : words) {
+    if (take_suffix(stem, word)) return word;
+  }
+  return {};
+}
+
+// Removes the experiment, or any numbered head, from the front of the stem.
+bool take_experiment(std::string_view& stem, std::string_view experiment) {
+  const auto take = [&stem](size_t length) {
+    if (length == 0 || (stem.size() > length && stem[length] != '_')) return false;
+    stem.remove_prefix(std::min(stem.size(), length + 1));
+    return true;
+  };
+  return (starts_with_ignoring_case(stem, experiment) && take(experiment.size())) ||
+         take(head_length(stem));
+}
+
+bool is_generic(std::string_view name) {
+  return contains(kGenericNames, name) || name.find("readout") != std::string_view::npos ||
+         name == "delta" || name.ends_with("_delta");
+}
+
+void read_file_name(RunIdentity& id, std::string_view stem) {
+  constexpr std::array<std::string_view, 3> kTraceKinds = {"trace", "prefill_decode", "landscape"};
+  if (stem.ends_with(".gz")) stem.remove_suffix(3);
+  const size_t dot = std::min(stem.rfind('.'), stem.size());
+  const std::string_view extension = stem.substr(dot);
+  stem = stem.substr(0, dot);
+
+  const bool is_log = extension == ".log";
+  bool names_prompt = take_experiment(stem, id.experiment) && is_log;
+  if (extension == ".jsonl" || extension == ".json") {
+    names_prompt = !take_any_suffix(stem, kTraceKinds).empty();
+  } else if (is_log) {
+    names_prompt |= take_suffix(stem, "run");
+  }
+  const std::string_view mode = take_any_suffix(stem, kModes);
+  if (!mode.empty()) id.dims.try_emplace("mode", mode);
+  names_prompt |= is_log && !mode.empty();
+  if (names_prompt && !is_generic(stem)) id.prompt = stem;
+}
+
+// ---- printable names
+
+// Length of the well-formed UTF-8 character at the front that is no control character, else 0.
+size_t printable_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  uint32_t code = lead & (0xffU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3fU);
+  }
+  constexpr std::array<uint32_t, 3> kSmallest = {0xa0, 0x800, 0x10000};  // after the C1 controls
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  return code < kSmallest[length - 2] || code > 0x10ffff || surrogate ? 0 : length;
+}
+
+void append_printable(std::string& out, std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = printable_length(text);
+    if (length == 0) {
+      out += '?';
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+}
+
+std::string join_from(const SplitPath& path, size_t start) {
+  std::string joined;
+  for (size_t i = start; i < path.directories.size(); ++i) {
+    joined += path.directories[i];
+    joined += '/';
+  }
+  joined += path.file;
+  return joined;
+}
+
+}  // namespace
+
+RunIdentity identify_run(std::string_view path) {
+  const SplitPath parts = split(path);
+  const std::vector<std::string_view>& names = parts.directories;
+  const Anchor anchor = find_anchor(parts);
+
+  RunIdentity id;
+  if (anchor.date != kNone) id.date_segment = names[anchor.date];
+  if (is_calendar_date(id.date_segment)) id.date = id.date_segment;
+  id.experiment = anchor.experiment != kNone ? std::string(names[anchor.experiment])
+                                             : lower_case_head(parts.file);
+  split_experiment(id);
+  const size_t first = anchor.date != kNone ? anchor.date + 1 : anchor.start;
+  for (size_t i = first; i < names.size(); ++i) read_directory(id, names[i]);
+  read_file_name(id, parts.file);
+  id.relative_path = join_from(parts, anchor.start);
+  return id;
+}
+
+std::string run_name(std::string_view date_segment, std::string_view experiment,
+                     const std::map<std::string, std::string>& dims) {
+  std::string name;
+  append_printable(name, date_segment.empty() ? "undated" : date_segment);
+  name += '/';
+  append_printable(name, experiment.empty() ? "unnamed" : experiment);
+  const auto append = [&](std::string_view key, std::string_view prefix) {
+    const auto found = dims.find(std::string(key));
+    if (found == dims.end()) return;
+    name += '/';
+    name += prefix;
+    append_printable(name, found->second);
+  };
+  append("mode", "");
+  std::string_view previous;
+  for (const Dimension& dimension : kDimensions) {
+    if (dimension.key != previous) append(dimension.key, dimension.prefix);
+    previous = dimension.key;
+  }
+  append("case", "");
+  return name;
+}
+
+std::string RunIdentity::run_name() const {
+  return greta::run_name(date_segment, experiment, dims);
+}
+
+}  // namespace greta

@@ -1,0 +1,238 @@
+#include "ingest/table.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace greta {
+namespace {
+
+using Cells = std::vector<std::string>;
+
+struct DelimitedCase {
+  std::string name, text;
+  char delimiter;
+  Cells columns;
+  std::vector<Cells> rows;
+};
+
+TEST(Table, DelimitedReadsHeaderAndRows) {
+  const std::vector<DelimitedCase> cases = {
+      {"Empty", "", ',', {}, {}},
+      {"OnlyByteOrderMark", "\xef\xbb\xbf", ',', {}, {}},
+      {"HeaderOnlyCrlf", "A\tB\r\n", '\t', {"A", "B"}, {}},
+      {"BomCrlf",
+       "\xef\xbb\xbfstep,top1\r\n0,96965\r\n1,79\r\n",
+       ',',
+       {"step", "top1"},
+       {{"0", "96965"}, {"1", "79"}}},
+      {"NoFinalNewline", "a\tb\n1\t2", '\t', {"a", "b"}, {{"1", "2"}}},
+      {"EmptyCells", "a\tb\tc\r\n1\t\t\r\n", '\t', {"a", "b", "c"}, {{"1", "", ""}}},
+      {"Ragged", "a,b\n1\n1,2,3\n", ',', {"a", "b"}, {{"1"}, {"1", "2", "3"}}},
+      {"BlankLines", "\n\na,b\n\n1,2\n\n", ',', {"a", "b"}, {{"1", "2"}}},
+      {"Quotes", "a,b\n\"x, \"\"y\"\"\nz\",2\n", ',', {"a", "b"}, {{"x, \"y\"\nz", "2"}}},
+      {"QuotedCrlf", "a,b\r\n\"1\",\"2\"\r\n3,4\r\n", ',', {"a", "b"}, {{"1", "2"}, {"3", "4"}}},
+      {"TextAfterQuote", "a,b\n\"1\"x,2\n", ',', {"a", "b"}, {{"1x", "2"}}},
+      {"QuoteInsideField", "a,b\n5\"x,2\n", ',', {"a", "b"}, {{"5\"x", "2"}}},
+      {"UnterminatedQuote", "a,b\n\"1,2\n3,4\n", ',', {"a", "b"}, {{"\"1", "2"}, {"3", "4"}}}};
+  for (const DelimitedCase& c : cases) {
+    SCOPED_TRACE(c.name);
+    const Table table = read_delimited(c.text, c.delimiter);
+    EXPECT_EQ(table.columns, c.columns);
+    ASSERT_EQ(table.rows.size(), c.rows.size());
+    for (size_t i = 0; i < c.rows.size(); ++i) EXPECT_EQ(table.rows[i].cells, c.rows[i]) << i;
+  }
+}
+
+TEST(Table, MissingCellsAreEmpty) {
+  const Table table = read_delimited("a,b\n1\n", ',');
+  EXPECT_EQ(table.rows[0].cell(1), "");
+  EXPECT_EQ(table.rows[0].cell(static_cast<size_t>(-1)), "");
+}
+
+TEST(Table, LinesCountThroughQuotedLineEnds) {
+  const Table table = read_delimited("\na,b\n\"x\ny\",1\nz,2\n", ',');
+  EXPECT_EQ(table.line, 2);
+  EXPECT_EQ(table.rows[0].line, 3);
+  EXPECT_EQ(table.rows[1].line, 5);
+}
+
+TEST(PipeTable, ReadsMarkdownWithSectionEscapesAndLines) {
+  const auto tables = read_pipe_tables(
+      "# Title\n## 2. **Cambios** vs v1\n\n| Aspect | v2 |\n|:---|---:|\n"
+      "| **Flag** | `--mode a\\|b` |\n| short |\n| a | b | c |\n\ntext\n");
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].section, "2. Cambios vs v1");
+  EXPECT_EQ(tables[0].line, 4);
+  EXPECT_EQ(tables[0].columns, (Cells{"Aspect", "v2"}));
+  ASSERT_EQ(tables[0].rows.size(), 3u);
+  EXPECT_EQ(tables[0].rows[0].cells, (Cells{"**Flag**", "`--mode a|b`"}));
+  EXPECT_EQ(tables[0].rows[0].line, 6);
+  EXPECT_EQ(tables[0].rows[1].cells, (Cells{"short"}));
+  EXPECT_EQ(tables[0].rows[2].cells, (Cells{"a", "b", "c"}));
+}
+
+TEST(PipeTable, ReadsTheLooseFormWithoutLeadingPipes) {
+  const auto tables = read_pipe_tables(
+      "PROMPT   | POS | TOK | FIRST_FAIL | ROOT_CAUSE\r\n"
+      "---------------------------------------------\r\n"
+      "p0_short | 2   | 1   | -          | -\r\n");
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].columns.size(), 5u);
+  ASSERT_EQ(tables[0].rows.size(), 1u);
+  EXPECT_EQ(tables[0].rows[0].cells, (Cells{"p0_short", "2", "1", "-", "-"}));
+}
+
+TEST(PipeTable, RulesInsideATableAreNotRowsButDashesAre) {
+  const auto tables = read_pipe_tables("| a | b |\n|---|---|\n| - | - |\n|---|---|\n| 1 | 2 |\n");
+  ASSERT_EQ(tables.size(), 1u);
+  ASSERT_EQ(tables[0].rows.size(), 2u);
+  EXPECT_EQ(tables[0].rows[0].cells, (Cells{"-", "-"}));
+}
+
+TEST(PipeTable, BannersNameSections) {
+  const auto tables = read_pipe_tables("=====\n  FINDINGS\n=====\n\n| a |\n|---|\n");
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].section, "FINDINGS");
+  EXPECT_TRUE(tables[0].rows.empty());
+}
+
+TEST(PipeTable, CodeFencesAndPlainTextHaveNone) {
+  EXPECT_TRUE(read_pipe_tables("```\n| a | b |\n|---|---|\n| 1 | 2 |\n```\n").empty());
+  EXPECT_TRUE(read_pipe_tables("~~~~\n```\n| a |\n|---|\n").empty());
+  EXPECT_TRUE(read_pipe_tables("a | b\nc | d\n").empty());
+  EXPECT_TRUE(read_pipe_tables("plain\n-----\n").empty());
+  EXPECT_TRUE(read_pipe_tables("").empty());
+}
+
+std::vector<ReportPair> pairs_of(const std::string& rows) {
+  const auto tables = read_pipe_tables(
+      "| PROMPT | TOKEN_ID | POS_ID | LAYER | TENSOR | FIRST_FAIL | ROOT_CAUSE | DETAILS |\n"
+      "|---|---|---|---|---|---|---|---|\n" +
+      rows);
+  return report_pairs(tables.at(0)).value();
+}
+
+TEST(ReportPairs, ReadsMatchesAndDrifts) {
+  const auto pairs = pairs_of(
+      "| p0_short | 116 | 37 | 0 | embed_out | None | None | {'hash_match': True} |\n"
+      "| p0_short | None | None | 0 | attn_out | ATTN_OUT_DRIFT | ATTN_OUT_DRIFT | "
+      "{'hash_mismatch': True, 'prefill_hash': 4144761... |\n");
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(pairs[0].status, ReportPair::kMatch);
+  EXPECT_EQ(pairs[0].prompt, "p0_short");
+  EXPECT_EQ(pairs[0].token_id, 116);
+  EXPECT_EQ(pairs[0].pos_id, 37);
+  EXPECT_EQ(pairs[0].layer, 0);
+  EXPECT_EQ(pairs[0].cause, "");
+  EXPECT_EQ(pairs[1].status, ReportPair::kDrift);
+  EXPECT_EQ(pairs[1].token_id, std::nullopt);
+  EXPECT_EQ(pairs[1].pos_id, std::nullopt);
+  EXPECT_EQ(pairs[1].tensor, "attn_out");
+  EXPECT_EQ(pairs[1].cause, "ATTN_OUT_DRIFT");
+  EXPECT_EQ(pairs[1].details, "{'hash_mismatch': True, 'prefill_hash': 4144761...");
+  EXPECT_EQ(pairs[1].prefill_hash_prefix, "4144761");
+  EXPECT_EQ(pairs[1].decode_hash_prefix, "");
+  EXPECT_EQ(pairs[1].line, 4);
+}
+
+TEST(ReportPairs, TraceOffsetIsMissingWithOrWithoutATensor) {
+  const auto pairs = pairs_of(
+      "| p | 1 | 37 | 0 | None | TRACE_OFFSET | TRACE_OFFSET | - |\n"
+      "| p | 1 | 37 | 0 | x_in | TOKEN_ID | TRACE_OFFSET | - |\n");
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(pairs[0].status, ReportPair::kMissing);
+  EXPECT_EQ(pairs[0].tensor, "");
+  EXPECT_EQ(pairs[1].status, ReportPair::kMissing);
+  EXPECT_EQ(pairs[1].cause, "TOKEN_ID");
+  EXPECT_EQ(pairs[1].root_cause, "TRACE_OFFSET");
+}
+
+struct NoMatchCase {
+  std::string name, row;
+};
+TEST(ReportPairs, NoMatchRowIsNoMatch) {
+  const std::vector<NoMatchCase> cases = {
+      {"Template", "| TBD | TBD | TBD | TBD | TBD | TBD | TBD | TBD |\n"},
+      {"PendingFail", "| p | 1 | 2 | 0 | attn_out | TBD | TBD | TBD |\n"},
+      {"NoTensor", "| p | 1 | 2 | 0 | None | None | None | - |\n"},
+      {"NoPrompt", "| | 1 | 2 | 0 | attn_out | None | None | - |\n"},
+      {"CutBeforeFirstFail", "| p | 1 | 2 | 0 | attn_out\n"},
+      {"DetailsSayMismatch", "| p | 1 | 2 | 0 | x | None | None | {'hash_mismatch': True} |\n"},
+      {"DetailsSayNoMatch", "| p | 1 | 2 | 0 | x | None | None | {\"hash_match\": false} |\n"},
+      {"OnlyRootCause", "| p | 1 | 2 | 0 | x | None | BAD | - |\n"}};
+  for (const NoMatchCase& c : cases) {
+    SCOPED_TRACE(c.name);
+    for (const ReportPair& pair : pairs_of(c.row)) {
+      EXPECT_NE(pair.status, ReportPair::kMatch);
+    }
+  }
+}
+
+TEST(ReportPairs, LooseFormCountsTokens) {
+  const auto tables = read_pipe_tables(
+      "PROMPT | POS | TOK | FIRST_FAIL | ROOT_CAUSE\n-----------\n"
+      "p0 | 4 | 3 | TOKEN_ID | TRACE_OFFSET\np0 | 5 | 4 | - | -\n");
+  const auto pairs = report_pairs(tables.at(0)).value();
+  ASSERT_EQ(pairs.size(), 1u) << "a row without a tensor that claims nothing is no pair";
+  EXPECT_EQ(pairs[0].pos_id, 4);
+  EXPECT_EQ(pairs[0].logical_tok_idx, 3);
+  EXPECT_EQ(pairs[0].token_id, std::nullopt);
+}
+
+TEST(ReportPairs, DelimitedHeaderOnlyIsZeroPairsAndAnyCaseCounts) {
+  EXPECT_TRUE(report_pairs(read_delimited("prompt\tfirst_fail\r\n", '\t')).value().empty());
+  EXPECT_EQ(report_pairs(read_delimited("prompt\tstatus\np\tOK\n", '\t')), std::nullopt);
+  EXPECT_EQ(report_pairs(Table{}), std::nullopt);
+}
+
+TEST(ReportPairs, UnescapedPipesStayInDetails) {
+  const auto pairs = pairs_of("| p | 1 | 2 | 0 | x | X_DRIFT | X_DRIFT | a | b |\n");
+  EXPECT_EQ(pairs.at(0).details, "a | b");
+}
+
+TEST(Text, Utf8) {
+  for (const char* good : {"", "abc", "\xc3\xa9", "\xe2\x80\x94", "\xf0\x9f\x98\x80"}) {
+    EXPECT_TRUE(text::is_valid_utf8(good)) << good;
+  }
+  for (const char* bad : {"\xc6", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "a\xff",
+                          "\xe2\x80", "\xe0\x80\x80"}) {
+    EXPECT_FALSE(text::is_valid_utf8(bad));
+  }
+}
+
+TEST(Text, FencesCloseOnlyWithTheirOwnMark) {
+  text::FenceTracker fences;
+  using Kind = text::FenceTracker::Kind;
+  const std::vector<std::pair<const char*, Kind>> lines = {
+      {"a", Kind::kOutside},       {"```json", Kind::kFence}, {"~~~", Kind::kInside},
+      {"``` x", Kind::kInside},    {"```", Kind::kFence},     {"``x``", Kind::kOutside},
+      {"```x```", Kind::kOutside}, {"~~~", Kind::kFence},     {"```", Kind::kInside}};
+  for (const auto& [line, kind] : lines) EXPECT_EQ(fences.next(line), kind) << line;
+}
+
+TEST(TableHostile, AnyBytesAreReadInLinearTime) {
+  const size_t n = 1 << 20;
+  std::string quotes = "a,b\n";
+  for (size_t i = 0; i < n / 2; ++i) quotes += "\"\n";
+  EXPECT_FALSE(read_delimited(quotes, ',').columns.empty());
+  std::string rules;
+  for (size_t i = 0; i < n / 8; ++i) rules += "a|b\n---\n";
+  EXPECT_FALSE(read_pipe_tables(rules).empty());
+  // A wide header and many short rows: cells are not padded.
+  const std::string wide = std::string(n / 2, ',') + "\n";
+  std::string rows;
+  for (size_t i = 0; i < n / 4; ++i) rows += "x\n";
+  EXPECT_EQ(read_delimited(wide + rows, ',').rows.size(), n / 4);
+  for (const char c : {'|', '"', '[', '#', '`', '-', '\\', '\0', '\xff', '\n', '\r'}) {
+    const std::string bytes(n, c);
+    read_delimited(bytes, '\t');
+    for (const Table& table : read_pipe_tables(bytes)) report_pairs(table);
+  }
+  const std::string nul("a\0b,c\nd,\0\n", 10);
+  EXPECT_EQ(read_delimited(nul, ',').columns[0], std::string("a\0b", 3));
+}
+
+}  // namespace
+}  // namespace greta
