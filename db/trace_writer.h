@@ -113,15 +113,16 @@ class TraceWriter {
 
  private:
   struct Statement;  // prepared sqlite3_stmt with typed binds
-  void bind_row(Statement& statement, const TraceRow& row, int64_t vector_id);
-  void insert_batch(std::span<TraceRow*> rows, WriteCounts& counts);
+  struct Batch;      // rows that the table-valued function trace_row_batch shows
+  size_t insert(std::span<TraceRow* const> rows, std::span<const int64_t> vectors);
   void place(TraceRow& row, int64_t vector_id, WriteCounts& counts);
   void count_repeat(const TraceRow& row);
   void store_vector(const TraceRow& row, int64_t vector_id);
   int64_t next_vector_id();
 
   SQLite::Database& db_;
-  std::unique_ptr<Statement> insert_many_, insert_one_, find_, repeat_, sketch_, sample_, context_;
+  std::unique_ptr<Batch> batch_;
+  std::unique_ptr<Statement> insert_, find_, repeat_, sketch_, sample_, context_;
   std::map<std::pair<int64_t, std::string>, int64_t, std::less<>> prompts_;
   std::unordered_map<std::string, PhaseId> phases_;
   std::unordered_map<std::string, TensorId> tensors_;

@@ -110,7 +110,6 @@ class Importer {
   bool identify(const Content& content, std::string_view head, const std::string& sha256);
   void find(const std::string& file, int64_t line, bool is_error, const std::string& reason,
             std::string_view raw, std::optional<int64_t> source_id);
-  void damage(const Content& content, const std::string& reason, std::string_view raw, int64_t source_id);
   void known(int64_t source_id, const Content& content);
   void progress(const std::string& current);
   void settle_and_judge();
@@ -130,6 +129,7 @@ class Importer {
   RunIdentity identity_;
   int64_t run_id_ = 0;
   std::string file_;
+  std::string broken_member_;
   std::string shape_;
   int64_t lines_ = 0, rows_ = 0, duplicates_ = 0, conflicts_ = 0;
   std::vector<int64_t> prompts_, contexts_;
@@ -228,6 +228,7 @@ void Importer::ingest_file(const Input& input) {
 
 void Importer::ingest_archive(const fs::path& path) {
   std::string archive = path.string();
+  broken_member_.clear();
   std::string broken = for_each_member(
       path,
       [&](const ArchiveMember& member, ContentReader& reader) {
@@ -243,7 +244,9 @@ void Importer::ingest_archive(const fs::path& path) {
         ++summary_.files;
         in_transaction([&] { find(archive + "!" + member, 0, true, "refused: " + reason, "", {}); });
       });
-  if (!broken.empty()) in_transaction([&] { find(archive, 0, true, broken, "", {}); });
+  if (broken.empty()) return;
+  if (!broken_member_.empty()) broken += " in member " + broken_member_ + ", which is not ingested";
+  in_transaction([&] { find(archive, 0, true, broken, "", {}); });
 }
 
 /// Fills identity_; false when a path that says nothing holds a content that is known already.
@@ -300,18 +303,21 @@ void Importer::ingest_content(const Content& given, ContentReader& reader) {
   bytes.resize(kHeadBytes);
   size_t filled = 0;
   // Read whole what fits; what does not is streamed from here on.
-  while (filled <= kWholeBytes) {
-    if (filled == bytes.size()) bytes.resize(std::min(bytes.size() * 4, kWholeBytes + 1));
-    size_t n = filled < bytes.size() ? reader.read(bytes.data() + filled, bytes.size() - filled) : 0;
-    if (n == 0) break;
-    filled += n;
+  bool is_large = content.raw_bytes > static_cast<int64_t>(kWholeBytes);
+  size_t limit = is_large ? kHeadBytes : kWholeBytes + 1;
+  for (size_t n = 1; n > 0 && filled < limit; filled += n) {
+    if (filled == bytes.size()) bytes.resize(std::min(bytes.size() * 4, limit));
+    n = reader.read(bytes.data() + filled, bytes.size() - filled);
   }
   bytes.resize(filled);
-  bool is_whole = filled <= kWholeBytes;
+  bool is_whole = filled < limit;
   std::string_view head = std::string_view(bytes).substr(0, kHeadBytes);
   Kind kind = classify(content.identity_path, head);
 
-  if (!reader.damage().empty() && content.raw_bytes < 0) return;  // the archive broke in this member: it says so
+  if (!reader.damage().empty() && content.raw_bytes < 0) {  // the archive breaks in this member
+    broken_member_ = content.file.substr(content.file.find('!') + 1);
+    return;
+  }
 
   in_transaction([&] {
     if (kind == Kind::kUnknown) {
@@ -344,11 +350,6 @@ void Importer::ingest_content(const Content& given, ContentReader& reader) {
   });
 }
 
-void Importer::damage(const Content& content, const std::string& reason, std::string_view raw,
-                      int64_t source_id) {
-  if (!reason.empty()) find(content.file, 0, true, reason, raw, source_id);
-}
-
 void Importer::store_whole(const Content& content, ContentReader& reader, Kind kind, const std::string& bytes) {
   struct NoMore : ContentReader {
     size_t read(char*, size_t) override { return 0; }
@@ -375,7 +376,7 @@ void Importer::store_whole(const Content& content, ContentReader& reader, Kind k
   store_.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
   ++summary_.new_sources;
   lines_ = std::count(bytes.begin(), bytes.end(), '\n') + (!bytes.empty() && bytes.back() != '\n');
-  damage(content, reader.damage(), "", id);
+  if (!reader.damage().empty()) find(content.file, 0, true, reader.damage(), "", id);
   switch (kind) {
     case Kind::kJson:
       store_json(id, bytes);
@@ -413,7 +414,7 @@ void Importer::store_records(const Content& content, ContentReader& reader, std:
   bool threaded = options_.jobs > 1 && known_sha256.empty();
   StreamEnd end = stream_records(reader, parser, threaded,
                                  [&](RecordBatch& batch) { write_batch(id, batch); }, on_bytes);
-  damage(content, end.damage, end.tail, id);
+  if (!end.damage.empty()) find(content.file, end.tail.empty() ? 0 : end.lines, true, end.damage, end.tail, id);
   if (parser.phase_conflict()) {
     find(content.file, 0, false, "lines of the other phase in a " + identity_.leg + " directory; the lines are believed", "", id);
   }

@@ -3,8 +3,11 @@
 #include <simdjson.h>
 
 #include <array>
+#include <bit>
+#include <bitset>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -16,6 +19,7 @@ namespace {
 namespace od = simdjson::ondemand;
 
 constexpr size_t kMaxCachedContexts = 100'000;
+constexpr size_t kMaxCachedContextBytes = 16u << 20;
 
 // ---- keys -------------------------------------------------------------------------------------
 
@@ -100,7 +104,20 @@ std::optional<T> number(std::string_view t) {
   return value;
 }
 
+/// 1 to 18 digits and nothing else.
+std::optional<int64_t> short_unsigned(std::string_view t) {
+  if (t.empty() || t.size() > 18) return std::nullopt;
+  int64_t value = 0;
+  for (char c : t) {
+    unsigned digit = static_cast<unsigned char>(c) - unsigned{'0'};
+    if (digit > 9) return std::nullopt;
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
 std::optional<int64_t> integer(std::string_view t) {
+  if (auto value = short_unsigned(t)) return value;  // nearly all are
   t = unquoted(t);
   if (t.starts_with("0x")) {  // pointers of some writers
     uint64_t value = 0;
@@ -111,17 +128,94 @@ std::optional<int64_t> integer(std::string_view t) {
   return number<int64_t>(t);
 }
 
+/// Up to eight decimal digits at p, all at once: adds them to `mantissa` and returns how many there
+/// were. Eight bytes from p must be readable.
+int take_eight_digits(const char* p, uint64_t& mantissa) {
+  static constexpr uint64_t kPowers[] = {1, 10, 100, 1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
+  uint64_t chunk;
+  std::memcpy(&chunk, p, sizeof chunk);
+  chunk ^= 0x3030303030303030u;  // digits become 0..9, the first one in the lowest byte
+  uint64_t others = ((chunk + 0x7676767676767676u) | chunk) & 0x8080808080808080u;
+  int n = others == 0 ? 8 : std::countr_zero(others) / 8;
+  if (n == 0) return 0;
+  chunk <<= 8 * (8 - n);  // leading zeros
+  chunk = chunk * 10 + (chunk >> 8);
+  uint64_t value = ((chunk & 0x000000FF000000FFu) * 0x000F424000000064u +
+                    ((chunk >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >> 32;
+  mantissa = mantissa * kPowers[n] + (value & 0xFFFFFFFFu);
+  return n;
+}
+
+/// Parses the JSON number at p; returns its end, or null when there is none. Eight bytes beyond the
+/// number must be readable. Samples are millions of short decimals: a mantissa below 2^53 and a power
+/// of ten up to 22 are exact doubles, so one multiplication or division rounds correctly (Clinger
+/// 1990); from_chars takes the rest.
+const char* parse_decimal(const char* p, double& value) {
+  static constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  const char* start = p;
+  bool negative = *p == '-';
+  p += negative;
+  uint64_t mantissa = 0;
+  auto take_digits = [&p, &mantissa] {
+    const char* first = p;
+    int n;
+    do {
+      p += n = take_eight_digits(p, mantissa);
+    } while (n == 8);
+    return static_cast<int>(p - first);
+  };
+  int digits = 1, exponent = 0;
+  if (*p == '0' && p[1] == '.') {  // most of them
+    ++p;
+  } else {
+    digits = take_digits();
+  }
+  if (digits == 0) return nullptr;
+  if (*p == '.') {
+    ++p;
+    exponent = -take_digits();
+    if (exponent == 0) return nullptr;
+    digits -= exponent;
+  }
+  if (*p == 'e' || *p == 'E') {
+    int sign = 1, written = 0;
+    if (*++p == '-' || *p == '+') sign = *p++ == '-' ? -1 : 1;
+    const char* first = p;
+    for (; *p >= '0' && *p <= '9'; ++p) written = std::min(written * 10 + (*p - '0'), 99'999);
+    if (p == first) return nullptr;
+    exponent += sign * written;
+  }
+  if (digits <= 15 && exponent >= -22 && exponent <= 22) {
+    value = static_cast<double>(mantissa);
+    value = exponent < 0 ? value / kPowers[-exponent] : value * kPowers[exponent];
+    if (negative) value = -value;
+    return p;
+  }
+  auto [stop, error] = std::from_chars(start, p, value);
+  if (stop != p) return nullptr;
+  if (error == std::errc::result_out_of_range) {  // as strtod has it
+    value = exponent + digits > 0 ? HUGE_VAL : 0.0;
+    if (negative) value = -value;
+  }
+  return p;
+}
+
+/// Whether a scalar can be copied into JSON as it stands.
 bool is_valid_scalar(std::string_view t) {
-  return is_quoted(t) || t == "true" || t == "false" || t == "null" || number<double>(t).has_value();
+  if (is_quoted(t) && t.find_first_of("\\\"", 1) == t.size() - 1) return true;
+  bool is_plain_integer = t.size() < 20 && t.front() >= '1' && t.front() <= '9' &&
+                          t.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_plain_integer || nlohmann::json::accept(t);
 }
 
 void append_quoted(std::string& out, std::string_view raw) {
   out += nlohmann::json(raw).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// A field's key as written between its quotes.
-std::string_view raw_key(od::field& field) {
-  const char* start = field.key().raw();
+/// A key as written between its quotes; start is past the opening one.
+std::string_view raw_key(const char* start) {
   const char* end = start;
   while (*end != '"') end += *end == '\\' ? 2 : 1;  // the first pass found the closing quote
   return {start, static_cast<size_t>(end - start)};
@@ -149,14 +243,19 @@ struct ExtraField {
 /// A line taken apart; views into the line.
 struct Fields {
   std::array<std::string_view, kKeyCount> token;
+  std::bitset<kKeyCount> present, taken;  // what the line has, what its shape has a place for
+  std::vector<Key> order;  // keys of the line before, in its order: lines of a file repeat it
   std::vector<ExtraField> extra;
   std::vector<float> values;  // of the first of sample, data, logits
+  size_t expected_values = 0;  // as many as the line before had
   Key values_key = kNoKey;
   bool values_nonfinite = false;
   std::vector<Key> contradicted;  // keys written twice with different values
 
   void clear() {
     token.fill({});
+    present.reset();
+    taken.reset();
     extra.clear();
     values.clear();
     values_key = kNoKey;
@@ -164,11 +263,55 @@ struct Fields {
     contradicted.clear();
   }
   bool has(Key k) const { return !is_absent(token[k]); }
-  /// String value without its quotes; escapes are kept as written, names do not use them.
-  std::optional<std::string> text(Key k) const {
-    if (!has(k)) return std::nullopt;
-    return std::string(unquoted(token[k]));
+  std::string_view take(Key k) {
+    taken.set(k);
+    return token[k];
   }
+  /// What no column took is extra too.
+  void move_rest_to_extra() {
+    if ((present & ~taken).none()) return;
+    for (size_t k = 0; k < kKeyCount; ++k) {
+      if (!present[k] || taken[k] || is_absent(token[k])) continue;
+      extra.push_back({kKeyNames[k], token[k], token[k].front() == '{' || token[k].front() == '['});
+    }
+    taken = present;
+  }
+  /// String value without its quotes; escapes are kept as written, names do not use them.
+  std::optional<std::string> text(Key k) {
+    if (!has(k)) return std::nullopt;
+    return std::string(unquoted(take(k)));
+  }
+};
+
+/// Numbers texts in order of first sight. Consecutive lines mostly repeat, so the last is remembered.
+class SymbolTable {
+ public:
+  /// The symbol, and whether it is new.
+  std::pair<int64_t, bool> find_or_add(std::string_view text) {
+    if (last_ >= 0 && text == last_text_) return {last_, false};
+    auto it = symbols_.find(text);
+    bool is_new = it == symbols_.end();
+    if (is_new) it = symbols_.emplace(std::string(text), next_++).first;
+    last_text_ = it->first;
+    last_ = it->second;
+    return {last_, is_new};
+  }
+  size_t size() const { return symbols_.size(); }
+  /// Forgets the texts, not the numbers given.
+  void clear() {
+    symbols_.clear();
+    last_ = -1;
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> symbols_;
+  int64_t next_ = 0;
+  std::string_view last_text_;  // into a key of symbols_
+  int64_t last_ = -1;
 };
 
 }  // namespace
@@ -182,10 +325,9 @@ struct RecordParser::Impl {
   std::string shape;
   bool phase_conflict = false;
   // symbols
-  std::unordered_map<std::string, int64_t> prompts, phases, names, contexts;
-  int64_t n_contexts = 0;
-  std::string last_context_key;
-  int64_t last_context = -1;
+  SymbolTable prompts, phases, names, contexts;
+  std::string context_key;
+  size_t context_bytes = 0;  // in contexts
   // readout segments
   std::unordered_map<std::string, int64_t> segment_of_opening;
   int64_t n_segments = 0;
@@ -200,6 +342,7 @@ struct RecordParser::Impl {
 
   void find(bool is_error, std::string reason) {
     batch->findings.push_back({line_no, is_error, std::move(reason), std::string(line)});
+    batch->kept_bytes += line.size();
   }
   /// One warning per line is enough: the raw line is kept with it.
   void warn(std::string reason) {
@@ -207,24 +350,23 @@ struct RecordParser::Impl {
     line_warned = true;
   }
 
-  int64_t symbol(std::unordered_map<std::string, int64_t>& table, std::vector<std::string>& fresh,
-                 std::string_view text) {
-    auto [it, is_new] = table.try_emplace(std::string(text), static_cast<int64_t>(table.size()));
+  int64_t symbol(SymbolTable& table, std::vector<std::string>& fresh, std::string_view text) {
+    auto [id, is_new] = table.find_or_add(text);
     if (is_new) fresh.emplace_back(text);
-    return it->second;
+    return id;
   }
-  int64_t phase(std::string_view name) { return symbol(phases, batch->phases, name); }
-  int64_t name(std::string_view name) { return symbol(names, batch->names, name); }
-  int64_t prompt(std::string_view name, bool is_segment = false,
+  int64_t phase(std::string_view text) { return symbol(phases, batch->phases, text); }
+  int64_t name(std::string_view text) { return symbol(names, batch->names, text); }
+  int64_t prompt(std::string_view text, bool is_segment = false,
                  std::optional<int64_t> n_tokens = std::nullopt) {
-    auto [it, is_new] = prompts.try_emplace(std::string(name), static_cast<int64_t>(prompts.size()));
-    if (is_new) batch->prompts.push_back({std::string(name), is_segment, n_tokens});
-    return it->second;
+    auto [id, is_new] = prompts.find_or_add(text);
+    if (is_new) batch->prompts.push_back({std::string(text), is_segment, n_tokens});
+    return id;
   }
 
   /// Splits the line into fields; "" or the reason why it is not a JSON object.
   std::string take_apart(size_t buffer_bytes);
-  std::string read_values(od::value value, Key key);
+  [[gnu::noinline]] std::string read_values(std::string_view array, Key key);
 
   void parse_line();
   void stage_trace();
@@ -253,6 +395,11 @@ struct RecordParser::Impl {
     if (shape.empty()) shape = name;
   }
   int64_t segment_prompt(bool opens);
+  /// The prompt that the line names, else that of the source.
+  int64_t line_prompt() {
+    if (fields.has(kPromptId)) return prompt(unquoted(fields.take(kPromptId)));
+    return prompt(fields.has(kPrompt) ? unquoted(fields.take(kPrompt)) : std::string_view(source.prompt));
+  }
   bool step_and_position(TraceRow& row, std::initializer_list<Key> position);
 };
 
@@ -261,31 +408,37 @@ RecordParser::~RecordParser() = default;
 const std::string& RecordParser::shape() const { return impl_->shape; }
 bool RecordParser::phase_conflict() const { return impl_->phase_conflict; }
 
-std::string RecordParser::Impl::read_values(od::value value, Key key) {
-  od::array array;
-  if (value.get_array().get(array)) return std::string(kKeyNames[key]) + " is not an array";
+std::string RecordParser::Impl::read_values(std::string_view array, Key key) {
   std::vector<float>& out = fields.values;
   out.clear();
-  for (auto element : array) {
-    od::value v;
-    if (element.get(v)) return "broken array";
-    std::string_view token = v.raw_json_token();
-    char c = token.empty() ? ' ' : token.front();
-    char d = token.size() > 1 ? token[1] : ' ';
-    if ((c >= '0' && c <= '9') || (c == '-' && d >= '0' && d <= '9')) {
-      double number;
-      if (v.get_double().get(number)) return "a value of " + std::string(kKeyNames[key]) + " is not a number";
-      out.push_back(static_cast<float>(number));
-    } else if (token = trimmed(token); is_nonfinite_literal(token)) {
-      bool is_nan = token.find_first_of("aA") == 1 || token.find_first_of("aA") == 2;
-      out.push_back(is_nan ? std::nanf("") : token.front() == '-' ? -INFINITY : INFINITY);
-      fields.values_nonfinite = true;
+  out.reserve(fields.expected_values);
+  const char* p = array.data() + 1;  // past the bracket
+  const char* end = array.data() + array.size() - 1;
+  auto skip_blanks = [&] { while (p < end && static_cast<unsigned char>(*p) <= ' ') ++p; };
+  skip_blanks();
+  while (p < end) {
+    if (out.size() == kMaxFingerprintValues) return "more values than a row can have";
+    double value;
+    if (const char* after = parse_decimal(p, value); after && after <= end) {
+      p = after;
     } else {
-      return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+      const char* stop = std::find(p, end, ',');
+      std::string_view token = trimmed({p, static_cast<size_t>(stop - p)});
+      if (!is_nonfinite_literal(token)) return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+      bool is_nan = token.ends_with('n') || token.ends_with('N') || token.ends_with(')');
+      value = is_nan ? std::nan("") : token.front() == '-' ? -INFINITY : INFINITY;
+      fields.values_nonfinite = true;
+      p = stop;
     }
-    if (out.size() > kMaxFingerprintValues) return "more values than a row can have";
+    out.push_back(static_cast<float>(value));
+    skip_blanks();
+    if (p == end) break;
+    if (*p++ != ',') return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+    skip_blanks();
+    if (p == end) return "an array that ends with a comma";
   }
   fields.values_key = key;
+  fields.expected_values = out.size();
   return "";
 }
 
@@ -297,17 +450,29 @@ std::string RecordParser::Impl::take_apart(size_t buffer_bytes) {
   auto error = parser.iterate(line.data(), line.size(), buffer_bytes).get(doc);
   if (!error) error = doc.get_object().get(object);
   if (error) return simdjson::error_message(error);
+  size_t at = 0;
   for (auto item : object) {
-    od::field field;
-    if ((error = std::move(item).get(field))) return simdjson::error_message(error);
-    std::string_view text = raw_key(field);
-    Key key = table.find(text);
-    od::value value = field.value();
+    if ((error = item.error())) return simdjson::error_message(error);
+    // References: a copy is read back before its halves have left the store buffer, and stalls.
+    od::field&& field = std::move(item).value_unsafe();
+    const char* written = field.first.raw();
+    Key expected = at < fields.order.size() ? fields.order[at] : kNoKey;
+    std::string_view text = expected == kNoKey ? std::string_view() : kKeyNames[expected];
+    Key key = expected;
+    if (expected == kNoKey || std::memcmp(written, text.data(), text.size()) != 0 || written[text.size()] != '"') {
+      text = raw_key(written);
+      key = table.find(text);
+    }
+    if (at == fields.order.size()) fields.order.push_back(key);
+    fields.order[at++] = key;
+    od::value& value = field.second;
     std::string_view token = value.raw_json_token();
     bool is_nested = !token.empty() && (token.front() == '[' || token.front() == '{');
     if (token.starts_with('[') && (key == kSample || key == kData || key == kLogits)) {
       if (fields.values_key != kNoKey) return "two arrays of values";
-      if (std::string why = read_values(value, key); !why.empty()) return why;
+      std::string_view raw;
+      if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
+      if (std::string why = read_values(trimmed(raw), key); !why.empty()) return why;
       continue;
     }
     if (is_nested) {
@@ -322,6 +487,7 @@ std::string RecordParser::Impl::take_apart(size_t buffer_bytes) {
       fields.extra.push_back({text, token, is_nested});
     } else if (fields.token[key].empty()) {
       fields.token[key] = token;
+      fields.present.set(key);
     } else if (fields.token[key] != token) {
       fields.contradicted.push_back(key);
       fields.extra.push_back({text, token, is_nested});
@@ -344,24 +510,24 @@ void RecordParser::Impl::reject(Key k, bool is_error, const char* why) {
 
 std::optional<int64_t> RecordParser::Impl::integer_field(Key k) {
   if (!fields.has(k)) return std::nullopt;
-  auto value = integer(fields.token[k]);
+  auto value = integer(fields.take(k));
   if (!value) reject(k, false, "is not a 64-bit integer");
   return value;
 }
 
 std::optional<double> RecordParser::Impl::real_field(Key k) {
   if (!fields.has(k)) return std::nullopt;
-  std::string_view token = unquoted(fields.token[k]);
+  std::string_view token = unquoted(fields.take(k));
   auto value = number<double>(token);
   if (value && std::isfinite(*value)) return value;
   reject(k, false, "is not a finite number; kept as text");
-  if (is_nonfinite_literal(token)) line_flags |= kFlagNonfiniteStatistic;
+  if (value || is_nonfinite_literal(token)) line_flags |= kFlagNonfiniteStatistic;
   return std::nullopt;
 }
 
 std::optional<uint64_t> RecordParser::Impl::hash_field(Key k) {
   if (!fields.has(k)) return std::nullopt;
-  auto value = number<uint64_t>(unquoted(fields.token[k]));
+  auto value = number<uint64_t>(unquoted(fields.take(k)));
   if (!value) reject(k, true, "is not an unsigned 64-bit hash; the row is kept without it");
   return value;
 }
@@ -369,7 +535,7 @@ std::optional<uint64_t> RecordParser::Impl::hash_field(Key k) {
 /// A field of the key: absent leaves `out`; false when the line must be rejected for it.
 bool RecordParser::Impl::key_field(Key k, int64_t low, int64_t high, int64_t& out) {
   if (!fields.has(k)) return true;
-  auto value = integer(fields.token[k]);
+  auto value = integer(fields.take(k));
   if (value && *value >= low && *value <= high) {
     out = *value;
     return true;
@@ -382,13 +548,15 @@ bool RecordParser::Impl::key_field(Key k, int64_t low, int64_t high, int64_t& ou
 std::string RecordParser::Impl::extra_json(std::string_view only_prefix,
                                            std::initializer_list<std::string_view> but) {
   std::string out;
+  fields.move_rest_to_extra();
   for (const ExtraField& field : fields.extra) {
     bool other = false;
     for (std::string_view prefix : but) other |= field.key.starts_with(prefix);
     if (other || !field.key.starts_with(only_prefix)) continue;
-    out += out.empty() ? "\"" : ",\"";
-    out += field.key;
-    out += "\":";
+    if (!out.empty()) out += ',';
+    std::string key = '"' + std::string(field.key) + '"';
+    is_valid_scalar(key) ? void(out += key) : append_quoted(out, field.key);
+    out += ':';
     bool valid = field.is_nested ? nlohmann::json::accept(field.raw) : is_valid_scalar(field.raw);
     valid ? void(out += field.raw) : append_quoted(out, field.raw);
   }
@@ -397,34 +565,38 @@ std::string RecordParser::Impl::extra_json(std::string_view only_prefix,
 
 int64_t RecordParser::Impl::context(RowContext&& c, std::string_view extra) {
   if (!extra.empty()) c.extra = "{" + std::string(extra) + "}";
-  std::string key;
-  key.reserve(128);
+  std::string& key = context_key;
+  key.clear();
   auto put_text = [&key](const std::optional<std::string>& t) {
     if (t) key += *t;
     key += t ? '\x1f' : '\x1e';
   };
-  auto put_int = [&key](const std::optional<int64_t>& i) {
-    int64_t value = i.value_or(0);
-    key.append(reinterpret_cast<const char*>(&value), sizeof value);
-    key += i ? '\x1f' : '\x1e';
-  };
   put_text(c.route);
   put_text(c.src_kind);
   put_text(c.phase_raw);
-  for (const auto& i : {c.seq_len, c.tokens_total, c.token_index, c.kv_pos, c.stride_elems,
-                        c.alloc_bytes, c.prompt_tokens, c.decode_step}) {
-    put_int(i);
-  }
   put_text(c.extra);
-  if (key == last_context_key && last_context >= 0) return last_context;
-  if (contexts.size() >= kMaxCachedContexts) contexts.clear();  // then stored again: harmless
-  auto [it, is_new] = contexts.try_emplace(key, n_contexts);
+  struct {
+    int64_t value[8];
+    uint64_t present;
+  } numbers{};
+  size_t at = 0;
+  for (const auto* i : {&c.seq_len, &c.tokens_total, &c.token_index, &c.kv_pos, &c.stride_elems,
+                        &c.alloc_bytes, &c.prompt_tokens, &c.decode_step}) {
+    numbers.value[at] = i->value_or(0);
+    numbers.present |= uint64_t{i->has_value()} << at++;
+  }
+  key.append(reinterpret_cast<const char*>(&numbers), sizeof numbers);
+  if (contexts.size() >= kMaxCachedContexts || context_bytes >= kMaxCachedContextBytes) {
+    contexts.clear();  // then stored again: harmless
+    context_bytes = 0;
+  }
+  auto [id, is_new] = contexts.find_or_add(key);
   if (is_new) {
-    ++n_contexts;
+    context_bytes += key.size();
+    batch->kept_bytes += key.size();
     batch->contexts.push_back(std::move(c));
   }
-  last_context_key = std::move(key);
-  return last_context = it->second;
+  return id;
 }
 
 void RecordParser::Impl::set_phase(TraceRow& row, RowContext& c, std::string_view raw,
@@ -465,7 +637,7 @@ void RecordParser::Impl::set_values(TraceRow& row) {
   sketch.sum_sq = f.sum_sq;
   sketch.bucket = f.sketch;
   row.sketch = &sketch;
-  batch->sample_bytes += fields.values.size() * sizeof(float);
+  batch->kept_bytes += fields.values.size() * sizeof(float);
   row.sample = batch->samples.emplace_back(std::move(fields.values));
   fields.values = {};
 }
@@ -493,15 +665,14 @@ bool RecordParser::Impl::step_and_position(TraceRow& row, std::initializer_list<
 void RecordParser::Impl::stage_trace() {
   TraceRow row;
   if (!fields.has(kPoint) || !fields.has(kLayer)) return find(true, "stage_trace without point or layer");
+  fields.take(kEvent);
   if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
   if (fields.has(kLogicalTokIdx)) row.logical_tok_idx = integer_field(kLogicalTokIdx);
   RowContext c;
-  row.prompt_id = prompt(fields.has(kPromptId) ? unquoted(fields.token[kPromptId])
-                         : fields.has(kPrompt) ? unquoted(fields.token[kPrompt])
-                                               : std::string_view(source.prompt));
-  row.name_id = name(unquoted(fields.token[kPoint]));
-  std::string_view raw = unquoted(fields.token[kPhase]);
+  row.prompt_id = line_prompt();
+  row.name_id = name(unquoted(fields.take(kPoint)));
+  std::string_view raw = unquoted(fields.take(kPhase));
   if (is_absent(raw)) raw = source.leg.empty() ? "unknown" : std::string_view(source.leg);
   set_phase(row, c, raw, raw);
   row.token_id = integer_field(kTokenId);
@@ -536,13 +707,15 @@ void RecordParser::Impl::stage_trace() {
 void RecordParser::Impl::metric() {
   TraceRow row;
   if (!fields.has(kTensorName) && !fields.has(kMetric)) return find(true, "metric without tensor_name");
+  if (!fields.has(kLayer)) return find(true, "metric without layer");
   if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
   row.logical_tok_idx = integer_field(kLogicalTokIdx);
   RowContext c;
-  row.prompt_id = prompt(fields.has(kPrompt) ? unquoted(fields.token[kPrompt]) : std::string_view(source.prompt));
-  row.name_id = name(unquoted(fields.token[fields.has(kTensorName) ? kTensorName : kMetric]));
-  std::string_view raw = unquoted(fields.token[kPhase]);
+  row.prompt_id = line_prompt();
+  row.name_id = name(unquoted(fields.take(fields.has(kTensorName) ? kTensorName : kMetric)));
+  if (fields.token[kMetric] == fields.token[kTensorName]) fields.take(kMetric);
+  std::string_view raw = unquoted(fields.take(kPhase));
   if (is_absent(raw)) raw = source.leg.empty() ? "unknown" : std::string_view(source.leg);
   // The writer labels every decode step decode0: the step decides.
   set_phase(row, c, raw, raw == "decode0" && row.step > 1 ? "decode" : raw);
@@ -578,7 +751,7 @@ void RecordParser::Impl::readout() {
   if (!is_delta) {
     base.logical_tok_idx = integer_field(fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
   }
-  std::string_view raw = unquoted(fields.token[kPhase]);
+  std::string_view raw = unquoted(fields.take(kPhase));
   if (is_absent(raw)) return find(true, "readout without phase");
   base.prompt_id = segment_prompt(raw == "prefill_last");
   RowContext shared;
@@ -622,7 +795,9 @@ void RecordParser::Impl::readout() {
   out.vocab = integer_field(kVocab);
   out.route = fields.text(kLmHeadRoute);
   out.cpu_top1_id = integer_field(kCpuProbeTop1);
-  if (fields.has(kCpuProbeAgrees)) out.cpu_agrees = fields.token[kCpuProbeAgrees] == "true";
+  if (std::string_view agrees = fields.token[kCpuProbeAgrees]; agrees == "true" || agrees == "false") {
+    out.cpu_agrees = fields.take(kCpuProbeAgrees) == "true";
+  }
   out.line = line_no;
 
   set_shape(is_delta ? "delta" : "readout");
@@ -638,9 +813,9 @@ void RecordParser::Impl::prefill_decode() {
   TraceRow base;
   base.layer = -1;
   if (!step_and_position(base, {kTokenIndex})) return;
-  std::string_view raw = unquoted(fields.token[kPhase]);
+  std::string_view raw = unquoted(fields.take(kPhase));
   if (is_absent(raw)) return find(true, "prefill_decode line without phase");
-  base.prompt_id = prompt(source.prompt);
+  base.prompt_id = line_prompt();
   RowContext c;
   set_phase(base, c, raw, raw == "prefill" ? "prefill_last" : raw == "decode" && base.step == 1 ? "decode0" : raw);
   c.token_index = integer_field(kTokenIndex);
@@ -660,10 +835,8 @@ void RecordParser::Impl::prefill_decode() {
   logits_row.offset_bytes = integer_field(kLogitsOffset);
 
   set_shape("prefill_decode");
-  std::string vocab = fields.has(kVocab) ? "\"vocab\":" + std::string(fields.token[kVocab]) : "";
-  std::string others = extra_json({}, {"hidden_"});
   add(hidden, RowContext(c), extra_json("hidden_", {}));
-  add(logits_row, std::move(c), vocab + (vocab.empty() || others.empty() ? "" : ",") + others);
+  add(logits_row, std::move(c), extra_json({}, {"hidden_"}));
 }
 
 void RecordParser::Impl::landscape() {
@@ -671,7 +844,7 @@ void RecordParser::Impl::landscape() {
   row.layer = -1;
   if (!step_and_position(row, {kPosId})) return;
   RowContext c;
-  row.prompt_id = prompt(source.prompt);
+  row.prompt_id = line_prompt();
   row.name_id = name("logits_topk");
   std::string_view phase_name = row.step == 0 ? "prefill_last" : row.step == 1 ? "decode0" : "decode";
   set_phase(row, c, phase_name, phase_name);
@@ -687,6 +860,7 @@ void RecordParser::Impl::landscape() {
     if (!json.is_object()) return;
     if (auto it = json.find("id"); it != json.end() && it->is_number_integer()) id = it->get<int64_t>();
     if (auto it = json.find("logit"); it != json.end() && it->is_number()) logit = it->get<double>();
+    if (json.size() == size_t{id.has_value()} + size_t{logit.has_value()}) fields.take(k);
   };
   choice(kTop1, out.top1_id, out.top1_logit);
   if (fields.has(kTop2)) choice(kTop2, out.top2_id, out.top2_logit);
@@ -703,10 +877,10 @@ void RecordParser::Impl::logits() {
   row.layer = -1;
   if (!step_and_position(row, {kTokenIdx})) return;
   RowContext c;
-  row.prompt_id = prompt(source.prompt);
+  row.prompt_id = line_prompt();
   row.name_id = name("logits");
   row.token_id = integer_field(kTokenId);
-  std::string_view raw = unquoted(fields.token[kPhase]);
+  std::string_view raw = unquoted(fields.take(kPhase));
   if (is_absent(raw)) raw = source.leg.empty() ? "unknown" : std::string_view(source.leg);
   set_phase(row, c, raw, raw);
   set_values(row);
@@ -719,9 +893,9 @@ void RecordParser::Impl::layer_trace() {
   if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
   RowContext c;
-  row.prompt_id = prompt(source.prompt);
-  row.name_id = name(unquoted(fields.token[kTag]));
-  std::string_view raw = unquoted(fields.token[kPhase]);
+  row.prompt_id = line_prompt();
+  row.name_id = name(unquoted(fields.take(kTag)));
+  std::string_view raw = unquoted(fields.take(kPhase));
   if (is_absent(raw)) raw = row.step == 0 ? "prefill_last" : row.step == 1 ? "decode0" : "decode";
   set_phase(row, c, raw, raw);
   set_statistics(row, kHash, kMin, kMax, kMean);
@@ -768,6 +942,20 @@ void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t lin
   std::string why = p.take_apart(buffer_bytes - static_cast<size_t>(line.data() - start));
   if (!why.empty()) return p.find(true, why);
   p.parse_line();
+}
+
+void RecordBatch::clear() {
+  rows.clear();
+  readouts.clear();
+  prompts.clear();
+  phases.clear();
+  names.clear();
+  contexts.clear();
+  findings.clear();
+  samples.clear();
+  sketches.clear();
+  lines = 0;
+  kept_bytes = 0;
 }
 
 bool is_record_line(std::string_view line) {

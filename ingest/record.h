@@ -56,13 +56,16 @@ struct RecordBatch {
   std::vector<RowContext> contexts;
   std::vector<LineFinding> findings;
   int64_t lines = 0;
-  size_t sample_bytes = 0;
+  size_t kept_bytes = 0;  ///< of samples, raw lines and contexts
 
   std::deque<std::vector<float>> samples;  ///< what rows[i].sample borrows
   std::deque<RowSketch> sketches;          ///< what rows[i].sketch borrows
 
+  /// Empties the batch for reuse; its memory is kept.
+  void clear();
+
   /// Large enough to be written.
-  bool is_full() const { return rows.size() >= 16'384 || sample_bytes >= (8u << 20) || findings.size() >= 4096; }
+  bool is_full() const { return rows.size() >= 4'096 || kept_bytes >= (2u << 20) || findings.size() >= 4096; }
 };
 
 /// Parses the JSON lines S1-S8 of a trace file into rows: one parser per file, lines in order.

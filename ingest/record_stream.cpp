@@ -14,9 +14,22 @@ namespace {
 
 constexpr size_t kReadBytes = 1u << 20;
 
-/// Hands batches from the parsing thread to the writing one; holds at most two.
+/// Hands batches from the parsing thread to the writing one, at most two at a time, and takes the
+/// written ones back, so that their memory is not given up and faulted in again.
 class BatchQueue {
  public:
+  std::unique_ptr<RecordBatch> empty_batch() {
+    std::lock_guard lock(mutex_);
+    if (written_.empty()) return std::make_unique<RecordBatch>();
+    auto batch = std::move(written_.back());
+    written_.pop_back();
+    return batch;
+  }
+  void give_back(std::unique_ptr<RecordBatch> batch) {
+    batch->clear();
+    std::lock_guard lock(mutex_);
+    written_.push_back(std::move(batch));
+  }
   /// False when the consumer has given up.
   bool push(std::unique_ptr<RecordBatch> batch) {
     std::unique_lock lock(mutex_);
@@ -51,12 +64,14 @@ class BatchQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<RecordBatch>> queue_;
+  std::vector<std::unique_ptr<RecordBatch>> written_;
   bool finished_ = false, closed_ = false;
 };
 
-/// Parses every line into batches; emit returns false to stop.
-StreamEnd parse_all(ContentReader& reader, RecordParser& parser,
-                    const std::function<bool(std::unique_ptr<RecordBatch>, int64_t)>& emit) {
+/// Parses every line into batches; emit takes a full one and gives an empty one, or null to stop.
+StreamEnd parse_all(
+    ContentReader& reader, RecordParser& parser,
+    const std::function<std::unique_ptr<RecordBatch>(std::unique_ptr<RecordBatch>, int64_t)>& emit) {
   auto batch = std::make_unique<RecordBatch>();
   struct Stopped {};
   int64_t seen_bytes = 0;
@@ -72,8 +87,8 @@ StreamEnd parse_all(ContentReader& reader, RecordParser& parser,
       batch->findings.resize(findings);
     }
     if (batch->is_full()) {
-      if (!emit(std::move(batch), bytes_read)) throw Stopped{};
-      batch = std::make_unique<RecordBatch>();
+      batch = emit(std::move(batch), bytes_read);
+      if (!batch) throw Stopped{};
     }
   };
   auto on_overlong = [&](std::string_view head, int64_t line_no) {
@@ -118,9 +133,9 @@ StreamEnd for_each_line(
     size_t scan = filled;
     filled += got;
     end.bytes += static_cast<int64_t>(got);
-    if (at_start && filled - begin >= 3) {
+    if (at_start && end.bytes >= 3) {
       at_start = false;
-      if (std::memcmp(buffer.data() + begin, "\xEF\xBB\xBF", 3) == 0) begin += 3, scan = std::max(scan, begin);
+      if (begin == 0 && std::memcmp(buffer.data(), "\xEF\xBB\xBF", 3) == 0) begin = 3, scan = std::max(scan, begin);
     }
     while (const void* newline = std::memchr(buffer.data() + scan, '\n', filled - scan)) {
       size_t at = static_cast<size_t>(static_cast<const char*>(newline) - buffer.data());
@@ -137,13 +152,13 @@ StreamEnd for_each_line(
       begin = filled;
     }
   }
+  if (skipping) ++end.lines;  // an overlong last line without newline
   if (begin < filled && !skipping) {
     ++end.lines;
     on_line({buffer.data() + begin, filled - begin}, buffer.size() - begin, end.lines, false, end.bytes);
   }
   end.sha256 = sha.hex();
   end.damage = reader.damage();
-  if (!end.damage.empty() && end.bytes > 0) end.damage += ", at line " + std::to_string(end.lines);
   return end;
 }
 
@@ -154,7 +169,8 @@ StreamEnd stream_records(ContentReader& reader, RecordParser& parser, bool on_ot
     return parse_all(reader, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t bytes) {
       write(*batch);
       on_bytes(bytes);
-      return true;
+      batch->clear();
+      return batch;
     });
   }
   BatchQueue queue;
@@ -165,7 +181,7 @@ StreamEnd stream_records(ContentReader& reader, RecordParser& parser, bool on_ot
     try {
       end = parse_all(reader, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t bytes) {
         bytes_read = bytes;
-        return queue.push(std::move(batch));
+        return queue.push(std::move(batch)) ? queue.empty_batch() : nullptr;
       });
     } catch (...) {
       parse_error = std::current_exception();
@@ -177,6 +193,7 @@ StreamEnd stream_records(ContentReader& reader, RecordParser& parser, bool on_ot
     while (auto batch = queue.pop()) {
       write(*batch);
       on_bytes(bytes_read);
+      queue.give_back(std::move(batch));
     }
   } catch (...) {
     write_error = std::current_exception();

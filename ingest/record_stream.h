@@ -17,7 +17,7 @@ struct StreamEnd {
   std::string sha256;  ///< of the decoded bytes
   int64_t bytes = 0;   ///< decoded
   int64_t lines = 0;
-  std::string damage;  ///< ContentReader::damage, with the line where the bytes end
+  std::string damage;  ///< ContentReader::damage
   std::string tail;    ///< a last line cut by the damage, not taken
 };
 

@@ -6,11 +6,11 @@ SELECT
   s.run AS run,                                        -- run.name
   q.name AS prompt,                                    -- prompt of the run
   s.token_id AS token_id,                              -- NULL when the trace has none
-  s.logical_tok_idx AS logical_tok_idx,
+  s.logical_tok_idx AS logical_tok_idx,                -- NULL when the trace has none
   s.pos_id AS pos_id,                                  -- absolute 0-based position
-  s.layer AS layer,
+  s.layer AS layer,                                    -- -1: after the stack, in old files
   m.name AS tensor,                                    -- as the prefill row names it
-  t.name AS canonical_tensor,
+  t.name AS canonical_tensor,                          -- first name of the trace point
   s.status AS status,                                  -- MISSING, DECODE_ONLY, AMBIGUOUS, NONFINITE, INCOMPARABLE, MATCH, DRIFT
   s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN
   CASE WHEN s.status IN ('DRIFT', 'NONFINITE', 'AMBIGUOUS') THEN
@@ -20,7 +20,7 @@ SELECT
   s.scope AS scope,                                    -- full, prefix, sample: what was compared
   s.compared_n AS compared_n,                          -- values compared
   s.cause AS cause,                                    -- ATTN_OUT_DRIFT, TRACE_OFFSET, AMBIGUOUS_TRACE, ...
-  c.root_cause AS root_cause,
+  c.root_cause AS root_cause,                          -- what the cause means
   CASE WHEN s.prefill_hash IS NOT NULL THEN printf('%llu', s.prefill_hash) END AS prefill_hash, -- unsigned decimal
   CASE WHEN s.decode_hash IS NOT NULL THEN printf('%llu', s.decode_hash) END AS decode_hash,    -- unsigned decimal
   s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
@@ -35,12 +35,14 @@ SELECT
     WHEN 'DRIFT' THEN printf('prefill %s, decode %s',
       CASE WHEN s.prefill_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.prefill_hash) END,
       CASE WHEN s.decode_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.decode_hash) END)
-  END AS details,
+  END AS details,                                      -- in words
   CASE WHEN w.value >> 40 IN (2, 4) THEN
     (SELECT name FROM tensor WHERE id = 65535 - (w.value & 65535))
        || '@' || (1048574 - ((w.value >> 16) & 1048575)) END AS caused_by,    -- nearest traced input that differs, the earliest: tensor@layer
   'trace' AS evidence,                                 -- trace or report
-  s.run_id AS run_id, s.prompt_id AS prompt_id, s.tensor_id AS tensor_id
+  s.run_id AS run_id,                                  -- run.id
+  s.prompt_id AS prompt_id,                            -- prompt.id
+  s.tensor_id AS tensor_id                             -- tensor.id
 FROM pair_graded s
 JOIN json_each('[' || ifnull(s.worst_input, 'null') || ']') w -- computed once per row
 JOIN prompt q ON q.id = s.prompt_id

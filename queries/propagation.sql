@@ -2,16 +2,20 @@
 CREATE VIEW propagation AS
 SELECT
   p.run AS run,                                        -- run.name
-  p.prompt AS prompt,
-  p.layer AS layer,
+  p.prompt AS prompt,                                  -- prompt of the run
+  p.layer AS layer,                                    -- -1: after the stack, in old files
   p.tensor AS tensor,                                  -- as the prefill row names it
   p.status AS status,                                  -- see pair
   p.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
   p.caused_by AS caused_by,                            -- nearest traced input that differs: tensor@layer
-  p.pos_id AS pos_id,
+  p.pos_id AS pos_id,                                  -- absolute 0-based position
   p.class AS class,                                    -- ROUNDING, DIVERGENT, UNKNOWN
   p.inputs_complete AS inputs_complete,                -- 0: the origin may lie in a tensor or layer that was not traced
-  p.rel_l2 AS rel_l2,
-  p.run_id AS run_id
+  p.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance
+  p.run_id AS run_id                                   -- run.id
 FROM pair p
-ORDER BY p.run_id, p.prompt_id, p.pos_id, p.layer < 0, p.layer, p.tensor_id;
+LEFT JOIN tensor t ON t.id = p.tensor_id
+ORDER BY p.run_id, p.prompt_id, CASE p.evidence WHEN 'trace' THEN p.pos_id END,
+         CASE WHEN t.stage = 'head' THEN 8191 WHEN p.layer >= 0 THEN p.layer
+              WHEN t.stage = 'embed' THEN 0 ELSE 8191 END,
+         ifnull(p.tensor_id, 65535);

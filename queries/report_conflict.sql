@@ -2,46 +2,48 @@
 -- verdict. A claim is not evidence: this is where a PASS over zero pairs shows.
 CREATE VIEW report_conflict AS
 SELECT
-  v.run AS run,                                        -- run.name
-  (SELECT min(l.path) FROM source_location l WHERE l.source_id = d.source_id) AS report_file,
-  d.claimed AS claimed,                                -- verdict it states: PASS, FAIL, INCONCLUSIVE, ...; NULL none
-  v.verdict AS verdict,                                -- of run_verdict
-  v.evidence AS evidence,                              -- what that rests on: trace, report, none
-  d.pairs AS pairs,                                    -- pairs its table decides
-  d.pass AS pass,
-  d.fail AS fail,
-  d.missing AS missing,
+  c.run AS run,                                        -- run.name
+  (SELECT min(l.path) FROM source_location l WHERE l.source_id = c.source_id) AS report_file, -- the document
+  c.claimed AS claimed,                                -- verdict it states: PASS, FAIL, INCONCLUSIVE, ...; NULL none
+  c.verdict AS verdict,                                -- of run_verdict; NULL for a directory level, which is no run
+  c.evidence AS evidence,                              -- what that rests on: trace, report, none
+  c.pairs AS pairs,                                    -- pairs its table decides
+  c.pass AS pass,                                      -- MATCH in its table
+  c.fail AS fail,                                      -- DRIFT in its table
+  c.missing AS missing,                                -- MISSING in its table
   CASE
-    WHEN d.claimed_pass AND d.pairs = 0 THEN 'claims PASS without a decided pair'
-    WHEN d.claimed_pass AND v.verdict <> 'PASS' THEN 'claims PASS'
-    WHEN d.claimed = 'INCONCLUSIVE' AND v.verdict IN ('PASS', 'FAIL') THEN 'undecided where the rows decide'
-    WHEN d.claimed IS NOT NULL AND d.claimed <> v.verdict THEN 'claims another verdict'
-    WHEN d.fail > 0 AND v.verdict = 'PASS' THEN 'its table fails'
-    WHEN d.pairs = 0 AND d.missing > 0 THEN 'its table pairs nothing'
-    WHEN d.pairs = 0 THEN 'its table is empty'
+    WHEN c.claimed = c.verdict OR c.claimed LIKE 'PASS%' AND c.verdict = 'PASS' THEN 'agrees, but is not the evidence'
+    WHEN c.claimed LIKE 'PASS%' AND c.pairs = 0 THEN 'claims PASS without a decided pair'
+    WHEN c.claimed LIKE 'PASS%' THEN 'claims PASS'
+    WHEN c.claimed = 'INCONCLUSIVE' AND c.verdict IN ('PASS', 'FAIL') THEN 'undecided where the rows decide'
+    WHEN c.claimed IS NOT NULL AND c.verdict IS NOT NULL THEN 'claims another verdict'
+    WHEN c.verdict IS NULL THEN 'judges a directory level, not a run'
+    WHEN c.fail > 0 AND c.verdict = 'PASS' THEN 'its table fails'
+    WHEN c.pairs = 0 AND c.missing > 0 THEN 'its table pairs nothing'
+    WHEN c.pairs = 0 THEN 'its table is empty'
+    WHEN c.evidence = 'trace' THEN 'the trace is the evidence'
     ELSE 'another table is the evidence'
-  END AS conflict,
-  d.claim_line AS claim_line,
-  d.claim_text AS claim_text,
-  v.run_id AS run_id
-FROM run_verdict v
-JOIN (
+  END AS conflict,                                     -- in words
+  c.claim_line AS claim_line,                          -- of the document; NULL without a claim
+  c.claim_text AS claim_text,                          -- as written there
+  c.run_id AS run_id                                   -- run.id
+FROM (
   SELECT
-    p.source_id AS source_id, p.run_id AS run_id,
-    (SELECT c.value FROM report_claim c WHERE c.source_id = p.source_id AND c.run_id = p.run_id
-       AND c.kind = 'verdict' ORDER BY c.line LIMIT 1) AS claimed,
-    (SELECT c.value LIKE 'PASS%' FROM report_claim c WHERE c.source_id = p.source_id
-       AND c.run_id = p.run_id AND c.kind = 'verdict' ORDER BY c.line LIMIT 1) AS claimed_pass,
-    (SELECT c.line FROM report_claim c WHERE c.source_id = p.source_id AND c.run_id = p.run_id
-       AND c.kind = 'verdict' ORDER BY c.line LIMIT 1) AS claim_line,
-    (SELECT c.text FROM report_claim c WHERE c.source_id = p.source_id AND c.run_id = p.run_id
-       AND c.kind = 'verdict' ORDER BY c.line LIMIT 1) AS claim_text,
-    (SELECT count(*) FROM report_pair t WHERE t.source_id = p.source_id AND t.status <> 'MISSING') AS pairs,
-    (SELECT count(*) FROM report_pair t WHERE t.source_id = p.source_id AND t.status = 'MATCH') AS pass,
-    (SELECT count(*) FROM report_pair t WHERE t.source_id = p.source_id AND t.status = 'DRIFT') AS fail,
-    (SELECT count(*) FROM report_pair t WHERE t.source_id = p.source_id AND t.status = 'MISSING') AS missing
-  FROM (SELECT source_id, run_id FROM report
-        UNION SELECT source_id, run_id FROM report_claim WHERE kind = 'verdict') p
-) d ON d.run_id = v.run_id
-LEFT JOIN run_evidence e ON e.run_id = v.run_id
-WHERE d.source_id IS NOT e.report_source_id OR d.claimed <> v.verdict;
+    v.run AS run, v.run_id AS run_id, v.verdict AS verdict, v.evidence AS evidence, d.*,
+    d.source_id IS e.report_source_id AS is_evidence
+  FROM run_verdict v
+  JOIN report_claimed d ON d.of_run_id = v.run_id
+  LEFT JOIN run_evidence e ON e.run_id = v.run_id
+  UNION ALL
+  SELECT r.name, r.id, NULL, 'none', d.*, 0
+  FROM run r
+  JOIN report_claimed d ON d.of_run_id = r.id
+  WHERE r.status = 'unknown'  -- a directory level, as in run_verdict
+    AND NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = r.id)
+    AND NOT EXISTS (SELECT 1 FROM trace_row t WHERE t.run_id = r.id)
+    AND NOT EXISTS (SELECT 1 FROM report_pair t WHERE t.run_id = r.id)
+    AND EXISTS (SELECT 1 FROM run c WHERE c.name > r.name || '/' AND c.name < r.name || '0')
+) c
+WHERE NOT c.is_evidence
+   OR c.claimed IS NOT NULL AND c.claimed <> c.verdict
+      AND NOT (c.claimed LIKE 'PASS%' AND c.verdict = 'PASS');

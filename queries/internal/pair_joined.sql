@@ -15,6 +15,8 @@ SELECT
     SELECT 1 FROM trace_row x
     WHERE x.run_id = p.run_id AND x.prompt_id = p.prompt_id AND x.side = 0 AND x.pos_id = p.pos_id
       AND x.layer = p.layer AND x.tensor_id = p.tensor_id
+      AND (x.phase_id, x.step, x.name_id, x.occurrence)
+        > (p.phase_id, p.step, p.name_id, p.occurrence)
       AND x.token_id IS p.token_id AND x.logical_tok_idx IS p.logical_tok_idx
       AND ((x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags & 1)
              IS NOT (p.n, p.hash, p.min, p.max, p.mean, p.abs_sum, p.nan, p.inf, p.nz_count, p.flags & 1)
@@ -24,6 +26,8 @@ SELECT
     SELECT 1 FROM trace_row x
     WHERE x.run_id = d.run_id AND x.prompt_id = d.prompt_id AND x.side = 1 AND x.pos_id = d.pos_id
       AND x.layer = d.layer AND x.tensor_id = d.tensor_id
+      AND (x.phase_id, x.step, x.name_id, x.occurrence)
+        > (d.phase_id, d.step, d.name_id, d.occurrence)
       AND x.token_id IS d.token_id AND x.logical_tok_idx IS d.logical_tok_idx
       AND ((x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags & 1)
              IS NOT (d.n, d.hash, d.min, d.max, d.mean, d.abs_sum, d.nan, d.inf, d.nz_count, d.flags & 1)

@@ -1,0 +1,287 @@
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+class Commands : public ProgramTest {};
+
+TEST_F(Commands, VersionNamesBothVersions) {
+  Result result = run({"--version"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out.substr(0, 9), "greta-db ");
+  EXPECT_TRUE(result.says("SQLite 3."));
+}
+
+TEST_F(Commands, HelpExitsZeroAndUsageErrorsExitTwo) {
+  EXPECT_EQ(run({"--help"}).status, 0);
+  EXPECT_EQ(run({"firstfail", "--help"}).status, 0);
+  EXPECT_EQ(run({}).status, 2);
+  EXPECT_EQ(run({"nonsense"}).status, 2);
+  Result unknown = run({"firstfail", "--nonsense"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_EQ(unknown.err.substr(0, 10), "greta-db: ");
+}
+
+TEST_F(Commands, MissingDatabaseExitsTwoAndCreatesNothing) {
+  for (const char* command : {"runs", "firstfail", "pairs", "trace", "history", "check"}) {
+    Result result = run({command});
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_TRUE(result.says("greta.db")) << result.err;
+    EXPECT_TRUE(result.says("ingest")) << result.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(database()));
+}
+
+TEST_F(Commands, DatabaseComesFromFlagElseVariableElseDefault) {
+  Warehouse(path("a.db")).run({.name = "in a"});
+  Warehouse(path("b.db")).run({.name = "in b"});
+  EXPECT_TRUE(shell("GRETA_DB=a.db $G runs").says("in a"));
+  EXPECT_TRUE(shell("GRETA_DB=a.db $G --db b.db runs").says("in b"));
+  EXPECT_TRUE(shell("$G runs --db b.db").says("in b"));  // after the command as well
+  EXPECT_TRUE(shell("GRETA_DB= $G runs").says("greta.db"));
+}
+
+TEST_F(Commands, ForeignAndNewerFilesAreRefused) {
+  write("text.db", "this is no database at all, but long enough to be read as one............");
+  EXPECT_EQ(run({"--db", "text.db", "runs"}).status, 2);
+  SQLite::Database(path("other.db"), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");
+  Result other = run({"--db", "other.db", "runs"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_TRUE(other.says("not a greta database"));
+  Warehouse(path("newer.db")).db.exec("PRAGMA user_version = 99");
+  Result newer = run({"--db", "newer.db", "firstfail"});
+  EXPECT_EQ(newer.status, 2);
+  EXPECT_TRUE(newer.says("newer"));
+}
+
+TEST_F(Commands, EmptyDatabaseAnswersEveryCommand) {
+  Warehouse warehouse(database());
+  for (const char* command : {"runs", "pairs", "trace", "history", "check", "schema"}) {
+    for (const char* format : {"table", "json", "csv", "tsv", "md"}) {
+      Result result = run({command, "--format", format});
+      EXPECT_EQ(result.status, 0) << command << " " << format << ": " << result.err;
+      EXPECT_NE(result.out, "") << command << " " << format;
+    }
+  }
+}
+
+TEST_F(Commands, RunsFilters) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "1", .mode = "kv_aligned", .date = "2026-02-07", .commit = "abc123"});
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "2", .experiment = "f", .mode = "as_designed", .date = "2026-03-01", .commit = "def"});
+  auto names = [&](std::initializer_list<std::string> words) {
+    std::vector<std::string> all(words);
+    std::string command = "$G runs --format json";
+    for (const std::string& word : all) command += " " + quoted(word);
+    Result result = shell(command);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::string text;
+    for (const auto& row : result.json()) text += row["run"].get<std::string>() + ";";
+    return text;
+  };
+  EXPECT_EQ(names({}), "1;2;");
+  EXPECT_EQ(names({"--experiment", "f"}), "2;");
+  EXPECT_EQ(names({"--mode", "kv_aligned"}), "1;");
+  EXPECT_EQ(names({"--date", "2026-02"}), "1;");
+  EXPECT_EQ(names({"--commit", "abc"}), "1;");
+  EXPECT_EQ(names({"--verdict", "NO_EVIDENCE"}), "2;");
+  EXPECT_EQ(names({"--run", "f"}), "2;");
+  EXPECT_EQ(names({"--experiment", "' OR 1=1 --"}), "");
+  EXPECT_EQ(run({"runs", "--verdict", "MAYBE"}).status, 2);
+}
+
+TEST_F(Commands, RunsShowsAttributes) {
+  Warehouse warehouse(database());
+  warehouse.run();
+  warehouse.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'dtype', 'bf16', 1), (1, 'dtype', 'fp16', 2)");
+  nlohmann::json rows = run({"runs", "--attributes", "--run", "r", "--format", "json"}).json();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["value"], "bf16");
+  EXPECT_EQ(rows[0]["wins"], 1);
+  EXPECT_EQ(rows[0]["conflict"], 1);
+}
+
+TEST_F(Commands, PairsFilters) {
+  Warehouse warehouse(database());
+  warehouse.match("x_in", 0);
+  warehouse.rounding("attn_out", 0);
+  warehouse.divergent("mlp_out", 1);
+  warehouse.add(prefill("x_in", 2, 1));
+  auto count = [&](std::initializer_list<std::string> words) {
+    std::string command = "$G pairs --format json";
+    for (const std::string& word : words) command += " " + quoted(word);
+    return shell(command).json().size();
+  };
+  EXPECT_EQ(count({}), 4u);
+  EXPECT_EQ(count({"--status", "MISSING"}), 1u);
+  EXPECT_EQ(count({"--class", "DIVERGENT"}), 1u);
+  EXPECT_EQ(count({"--cause", "ATTN_OUT_DRIFT"}), 1u);
+  EXPECT_EQ(count({"--layer", "0"}), 2u);
+  EXPECT_EQ(count({"--tensor", "x_in"}), 2u);
+  EXPECT_EQ(count({"--tensor", "residual_pre_attn"}), 2u);  // canonical name
+  EXPECT_EQ(count({"--prompt", "p0", "--limit", "3"}), 3u);
+  EXPECT_EQ(count({"--limit", "0"}), 0u);
+}
+
+TEST_F(Commands, PairsComeInForwardOrder) {
+  Warehouse warehouse(database());
+  warehouse.match("logits", -1);
+  warehouse.match("mlp_out", 1);
+  warehouse.match("attn_out", 1);
+  warehouse.match("attn_out", 0);
+  std::string order;
+  for (const auto& row : run({"pairs", "--format", "json"}).json()) order += row["tensor"].get<std::string>() + row["layer"].dump() + " ";
+  EXPECT_EQ(order, "attn_out0 attn_out1 mlp_out1 logits-1 ");
+}
+
+TEST_F(Commands, TraceFilters) {
+  Warehouse warehouse(database());
+  warehouse.match("x_in", 0);
+  warehouse.add(decode("x_in", 0, 1).at(38).step(2).sampled({1, 2}));
+  auto rows = [&](std::initializer_list<std::string> words) {
+    std::string command = "$G trace --format json";
+    for (const std::string& word : words) command += " " + quoted(word);
+    return shell(command).json();
+  };
+  EXPECT_EQ(rows({}).size(), 3u);
+  EXPECT_EQ(rows({"--phase", "decode0"}).size(), 2u);
+  EXPECT_EQ(rows({"--pos", "38"}).size(), 1u);
+  EXPECT_EQ(rows({"--step", "2"}).size(), 1u);
+  EXPECT_EQ(rows({"--limit", "2"}).size(), 2u);
+  EXPECT_EQ(rows({"--pos", "38", "--samples"})[0]["sample"], "0000803f00000040");
+  EXPECT_FALSE(rows({"--pos", "38"})[0].contains("sample"));
+}
+
+TEST_F(Commands, HistoryIsInOrderOfDate) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "late", .date = "2026-03-01"});
+  warehouse.run({.name = "early", .experiment = "f", .date = "2026-01-01"});
+  nlohmann::json rows = run({"history", "--format", "json"}).json();
+  EXPECT_EQ(rows[0]["run"], "early");
+  EXPECT_EQ(run({"history", "--experiment", "f", "--format", "json"}).json().size(), 1u);
+  EXPECT_EQ(run({"history", "--since", "2026-02-01", "--format", "json"}).json()[0]["run"], "late");
+}
+
+TEST_F(Commands, CompareTellsWhereTwoRunsDiffer) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "a"});
+  warehouse.match("x_in", 0);
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "same"});
+  warehouse.match("x_in", 0);
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "other"});
+  warehouse.match("x_in", 0);
+  warehouse.drift("attn_out", 0);
+  warehouse.run({.name = "elsewhere"});
+  warehouse.match("mlp_out", 7);
+  warehouse.run({.name = "empty"});
+  EXPECT_EQ(run({"compare", "a", "same"}).status, 0);
+  Result differs = run({"compare", "a", "other", "--format", "json"});
+  EXPECT_EQ(differs.status, 1);
+  EXPECT_EQ(differs.json()["first_difference"]["tensor"], "attn_out");
+  EXPECT_EQ(differs.json()["first_difference"]["phase"], "decode0");
+  EXPECT_EQ(differs.json()["total"]["match"], 3);
+  EXPECT_EQ(run({"compare", "a", "other", "--rows", "--format", "json"}).json().size(), 1u);
+  EXPECT_EQ(run({"compare", "a", "elsewhere"}).status, 3);
+  EXPECT_EQ(run({"compare", "empty", "empty"}).status, 3);
+  EXPECT_EQ(run({"compare", "e", "a"}).status, 2);  // an experiment of several runs
+  EXPECT_EQ(run({"compare", "a"}).status, 2);
+}
+
+TEST_F(Commands, CompareGateReadsRoundingAsEqual) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "a"});
+  warehouse.add(prefill("attn_out", 0, 1).sketched({1000, 0, 0, 0}));
+  warehouse.run({.name = "b"});
+  warehouse.add(prefill("attn_out", 0, 2).sketched({999, 0, 0, 0}));
+  EXPECT_EQ(run({"compare", "a", "b"}).status, 1);
+  EXPECT_EQ(run({"compare", "a", "b", "--gate", "numeric"}).status, 0);
+}
+
+TEST_F(Commands, CheckFindsOrphans) {
+  Warehouse warehouse(database());
+  warehouse.match("attn_out", 0);
+  Result sound = run({"check", "--format", "json"});
+  EXPECT_EQ(sound.status, 0);
+  EXPECT_EQ(sound.json()["ok"], true);
+  EXPECT_EQ(sound.json()["rows"]["trace_row"], 2);
+  warehouse.db.exec("UPDATE trace_row SET source_id = 99");
+  Result damaged = run({"check"});
+  EXPECT_EQ(damaged.status, 2);
+  EXPECT_TRUE(damaged.says("source_id"));
+}
+
+TEST_F(Commands, SchemaNeedsNoDatabaseAndExplainsColumns) {
+  Result list = run({"schema", "--format", "json"});
+  EXPECT_EQ(list.status, 0) << list.err;
+  std::set<std::string> names;
+  for (const auto& row : list.json()) names.insert(row["name"].get<std::string>());
+  for (const char* name : {"trace", "pair", "first_fail", "run_verdict", "run", "trace_row"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  EXPECT_FALSE(names.contains("tally"));
+  nlohmann::json columns = run({"schema", "trace", "--format", "json"}).json();
+  EXPECT_EQ(columns[0]["column"], "run");
+  EXPECT_EQ(columns[0]["comment"], "run.name");
+  nlohmann::json table = run({"schema", "run", "--format", "json"}).json();
+  EXPECT_EQ(table[1]["column"], "name");
+  EXPECT_EQ(table[1]["comment"], "2026-02-07/b3_66_v2/kv_aligned");
+  EXPECT_TRUE(run({"schema", "pair"}).says("One row per comparison"));
+  EXPECT_TRUE(run({"schema", "pair", "--sql"}).says("CREATE VIEW pair AS"));
+  EXPECT_EQ(run({"schema", "nope"}).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(database()));
+}
+
+TEST_F(Commands, CompletionScriptsParseAndComplete) {
+  for (const char* shell_name : {"bash", "zsh", "fish"}) {
+    Result result = run({"completion", shell_name});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_TRUE(result.says("firstfail"));
+  }
+  EXPECT_EQ(run({"completion", "tcsh"}).status, 2);
+  Warehouse(database()).run({.name = "2026-02-07/b3_66"});
+  Result words = shell(
+      "$G completion bash >c.bash; PATH=$(dirname \"$G\"):$PATH bash -c 'source ./c.bash;"
+      " complete_words() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _greta_db; echo \"${COMPREPLY[*]}\"; };"
+      " complete_words greta-db first; complete_words greta-db --db greta.db firstfail --run 2026;"
+      " complete_words greta-db firstfail --ga; complete_words greta-db query worst;"
+      " complete_words greta-db --db none.db firstfail --run x'");
+  EXPECT_EQ(words.err, "");
+  EXPECT_EQ(words.out, "firstfail\n2026-02-07/b3_66\n--gate\nworst_pairs\n\n");
+}
+
+TEST_F(Commands, IngestSaysWhatItTook) {
+  std::filesystem::create_directories(path("artifacts_remote/2026-02-07/b3_66/traces"));
+  write("artifacts_remote/2026-02-07/b3_66/traces/p0_short_trace.jsonl",
+        "{\"event\":\"stage_trace\",\"prompt_id\":\"p0\",\"phase\":\"prefill_last\",\"point\":\"x_in\",\"layer\":0,"
+        "\"step\":0,\"pos_id\":3,\"hash\":18446744073709551615,\"sample_n\":4,\"min\":0,\"max\":1,\"mean\":0.5,\"nan\":0,\"inf\":0}\n"
+        "not json\n");
+  Result dry = run({"ingest", "--dry-run", "artifacts_remote"});
+  EXPECT_EQ(dry.status, 1) << dry.err;
+  EXPECT_TRUE(dry.says("nothing was written"));
+  EXPECT_FALSE(std::filesystem::exists(database()));
+  Result first = run({"ingest", "artifacts_remote"});
+  EXPECT_EQ(first.status, 1) << first.err;  // one line quarantined
+  EXPECT_TRUE(first.says("_trace.jsonl:2: ")) << first.out;
+  EXPECT_EQ(first.err, "");
+  Result again = run({"ingest", "artifacts_remote", "--format", "json"});
+  EXPECT_EQ(again.json()["new_sources"], 0);
+  EXPECT_EQ(again.json()["rows"], 0);
+  EXPECT_EQ(run({"trace", "--format", "json"}).json()[0]["hash"], "18446744073709551615");
+  EXPECT_EQ(run({"ingest", "--quiet", "artifacts_remote"}).out, "");
+  EXPECT_EQ(run({"ingest", "nowhere"}).status, 2);
+  EXPECT_EQ(run({"ingest"}).status, 2);
+}
+
+TEST_F(Commands, IngestTakesADirectoryThatLooksLikeAnOption) {
+  std::filesystem::create_directories(path("--seeds"));
+  write("--seeds/x.json", "{}\n");
+  Result result = run({"ingest", "--format", "json", "--", "--seeds"});
+  EXPECT_NE(result.status, 2) << result.err;
+  EXPECT_EQ(result.json()["files"], 1);
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,174 @@
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+class Firstfail : public ProgramTest {};
+
+TEST_F(Firstfail, PassExitsZero) {
+  Warehouse(database()).match("attn_out", 0);
+  Result result = run({"firstfail", "--run", "r"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.says("r  PASS"));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(Firstfail, FailExitsOneAndNamesThePlace) {
+  Warehouse warehouse(database());
+  warehouse.match("x_in", 0);
+  warehouse.drift("attn_out", 3);
+  Result result = run({"firstfail", "--run", "r"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.says("FAIL: ATTN_OUT_DRIFT at layer 3, attn_out, prompt p0")) << result.out;
+  EXPECT_TRUE(result.says("root cause ATTENTION_COMPUTATION_MISMATCH"));
+  EXPECT_TRUE(result.says("50.00 %"));
+}
+
+TEST_F(Firstfail, ZeroPairsIsNoEvidenceAndExitsThree) {
+  Warehouse(database()).run();
+  Result result = run({"firstfail", "--run", "r"});
+  EXPECT_EQ(result.status, 3);
+  EXPECT_TRUE(result.says("NO_EVIDENCE"));
+  EXPECT_TRUE(result.says("nothing was compared")) << result.out;
+}
+
+TEST_F(Firstfail, EmptyDatabaseIsNoVerdict) {
+  Warehouse warehouse(database());
+  EXPECT_EQ(run({"firstfail"}).status, 3);
+  Result json = run({"firstfail", "--format", "json"});
+  EXPECT_EQ(json.status, 3);
+  EXPECT_EQ(json.json(), nlohmann::json::array());
+}
+
+TEST_F(Firstfail, MissingRowsComeWithAHint) {
+  Warehouse(database()).add(prefill("attn_out", 0, 1));
+  Result result = run({"firstfail", "--run", "r"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.says("TRACE_OFFSET"));
+  EXPECT_TRUE(result.says("--status MISSING")) << result.out;
+}
+
+TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "2026-02-07/e/r", .mode = "as_designed", .date = "2026-02-07", .commit = "abc"});
+  warehouse.match("x_in", 0);
+  warehouse.add(prefill("attn_out", 0, 1).token(116).sketched({2, 0, 0, 0}),
+                decode("attn_out", 0, 2).token(116).sketched({1, 0, 0, 0}));
+  Result result = run({"firstfail", "--run", "2026-02-07/e/r", "--format", "json"});
+  EXPECT_EQ(result.status, 1);
+  nlohmann::json all = result.json();
+  ASSERT_EQ(all.size(), 1u);
+  const nlohmann::json& v = all[0];
+  EXPECT_EQ(v.size(), 20u);
+  EXPECT_EQ(v["run"], "2026-02-07/e/r");
+  EXPECT_EQ(v["experiment"], "e");
+  EXPECT_EQ(v["mode"], "as_designed");
+  EXPECT_EQ(v["date"], "2026-02-07");
+  EXPECT_EQ(v["commit"], "abc");
+  EXPECT_EQ(v["verdict"], "FAIL");
+  EXPECT_EQ(v["numeric_verdict"], "FAIL");
+  EXPECT_EQ(v["coverage"], "undeclared");
+  EXPECT_EQ(v["evidence"], "trace");
+  EXPECT_EQ(v["pairs"], 2);
+  EXPECT_EQ(v["pass"], 1);
+  EXPECT_EQ(v["fail"], 1);
+  EXPECT_EQ(v["missing"], 0);
+  EXPECT_EQ(v["decode_only"], 0);
+  EXPECT_EQ(v["incomparable"], 0);
+  EXPECT_EQ(v["first_fail"], (nlohmann::json{{"cause", "ATTN_OUT_DRIFT"}, {"prompt", "p0"},
+                                             {"layer", 0}, {"tensor", "attn_out"},
+                                             {"token_id", 116}, {"pos_id", 37}}));
+  EXPECT_EQ(v["numeric_first_fail"]["cause"], "ATTN_OUT_DRIFT");
+  EXPECT_EQ(v["numeric_first_fail"]["prompt"], "p0");
+  EXPECT_TRUE(v["numeric_first_fail"].contains("origin"));
+  EXPECT_EQ(v["root_cause"], "ATTENTION_COMPUTATION_MISMATCH");
+  EXPECT_EQ(v["breakdown"], (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"}, {"count", 1}, {"percent", 50.0}}}));
+  ASSERT_EQ(v["by_prompt"].size(), 1u);
+  for (const char* key : {"run", "prompt", "token_id", "pos_id", "layer", "tensor", "first_fail", "root_cause",
+                          "details", "first_drift_layer", "first_drift_tensor", "first_drift_cause",
+                          "numeric_first_fail", "numeric_layer", "numeric_tensor", "numeric_origin"}) {
+    EXPECT_TRUE(v["by_prompt"][0].contains(key)) << key;
+  }
+}
+
+TEST_F(Firstfail, NothingFailedIsNullInJson) {
+  Warehouse(database()).match("attn_out", 0);
+  nlohmann::json v = run({"firstfail", "--format", "json"}).json()[0];
+  EXPECT_TRUE(v["first_fail"].is_null());
+  EXPECT_TRUE(v["numeric_first_fail"].is_null());
+  EXPECT_EQ(v["breakdown"], nlohmann::json::array());
+  EXPECT_EQ(v["by_prompt"], nlohmann::json::array());
+}
+
+TEST_F(Firstfail, ExperimentGivesEachRunItsVerdictAndTheWorstExit) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "d/e/1"});
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "d/e/2"});
+  Result result = run({"firstfail", "--run", "e", "--format", "json"});
+  EXPECT_EQ(result.status, 3);  // PASS and NO_EVIDENCE
+  EXPECT_EQ(result.json().size(), 2u);
+  warehouse.run({.name = "d/e/3"});
+  warehouse.drift("attn_out", 0);
+  result = run({"firstfail", "--run", "e"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.says("3 runs: 1 FAIL, 1 NO_EVIDENCE, 1 PASS")) << result.out;
+}
+
+TEST_F(Firstfail, NumericGateFollowsTheNumericVerdict) {
+  Warehouse(database()).rounding("attn_out", 0);
+  EXPECT_EQ(run({"firstfail", "--run", "r"}).status, 1);
+  EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "strict"}).status, 1);
+  EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 0);
+}
+
+TEST_F(Firstfail, UnknownMagnitudeIsNoNumericVerdict) {
+  Warehouse(database()).drift("attn_out", 0);
+  EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 3);
+}
+
+TEST_F(Firstfail, CsvTsvAndMarkdownHaveOneRowPerRun) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "d/e/1"});
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "d/e/2"});
+  warehouse.drift("attn_out", 0);
+  Result csv = run({"firstfail", "--format", "csv"});
+  EXPECT_EQ(csv.out.substr(0, 15), "run,experiment,");
+  EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 3);
+  EXPECT_TRUE(csv.says("\r\nd/e/2,e,"));
+  Result tsv = run({"firstfail", "--format", "tsv"});
+  EXPECT_EQ(std::count(tsv.out.begin(), tsv.out.end(), '\n'), 3);
+  Result md = run({"firstfail", "--format", "md"});
+  EXPECT_EQ(md.out.substr(0, 8), "| run | ");
+  EXPECT_TRUE(md.says("\n| --- | "));
+}
+
+TEST_F(Firstfail, ManyRunsWithoutANameShowAsOneLineEach) {
+  Warehouse warehouse(database());
+  for (int i = 0; i < 20; ++i) {
+    warehouse.run({.name = "d/e/" + std::to_string(i)});
+    warehouse.match("attn_out", 0);
+  }
+  Result result = run({"firstfail"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2 + 20 + 2) << result.out;
+}
+
+TEST_F(Firstfail, FiltersReachTheKeys) {
+  Warehouse warehouse(database());
+  warehouse.drift("attn_out", 0);
+  for (const char* view : {"run_verdict", "first_fail", "failure_breakdown"}) {
+    std::string plan;
+    SQLite::Statement explain(warehouse.db, std::string("EXPLAIN QUERY PLAN SELECT * FROM ") + view +
+                                                " WHERE run_id = 1");
+    while (explain.executeStep()) {
+      std::string line = explain.getColumn(3);
+      EXPECT_FALSE(line.starts_with("SCAN trace_row") || line.starts_with("SCAN r ") || line == "SCAN r")
+          << view << ": " << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace greta

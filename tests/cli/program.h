@@ -1,0 +1,78 @@
+// Runs the built greta-db as a shell would, on databases made of rows that a test spells out.
+#pragma once
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/queries/warehouse.h"
+
+namespace greta {
+
+struct Result {
+  int status = -1;  ///< exit status; 128 + signal when one ended it
+  std::string out, err;
+
+  nlohmann::json json() const { return nlohmann::json::parse(out); }
+  bool says(const std::string& text) const {
+    return (out + err).find(text) != std::string::npos;
+  }
+};
+
+/// A folder of its own for each test, with a database greta.db in it.
+class ProgramTest : public testing::Test {
+ protected:
+  ProgramTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "greta-cli.XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~ProgramTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string database() const { return path("greta.db"); }
+
+  static std::string read(const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+  }
+
+  static std::string quoted(const std::string& word) {
+    std::string text = "'";
+    for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return text + "'";
+  }
+
+  /// greta-db with these words, in the test's folder.
+  Result run(std::initializer_list<std::string> words) const {
+    std::string command = quoted(GRETA_DB_PROGRAM);
+    for (const std::string& word : words) command += " " + quoted(word);
+    return shell(command);
+  }
+
+  /// A command line of sh, where $G is greta-db.
+  Result shell(const std::string& command) const {
+    std::string line = "cd " + quoted(folder_.string()) + "; unset GRETA_DB NO_COLOR; G=" +
+                       quoted(GRETA_DB_PROGRAM) + "; { " + command + "\n} >" + quoted(path(".out")) +
+                       " 2>" + quoted(path(".err"));
+    int status = std::system(line.c_str());
+    Result result;
+    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    result.out = read(path(".out"));
+    result.err = read(path(".err"));
+    return result;
+  }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace greta

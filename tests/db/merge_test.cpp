@@ -1,0 +1,270 @@
+#include "db/merge.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "tests/queries/warehouse.h"
+
+namespace greta {
+namespace {
+
+class MergeTest : public testing::Test {
+ protected:
+  MergeTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "greta-merge.XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~MergeTest() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+
+  /// All tables but ids that merges may number otherwise, and the caches.
+  static std::string everything(Warehouse& warehouse) {
+    std::string text;
+    for (const char* table : {"run", "prompt", "source", "source_location", "row_context", "trace_row",
+                              "trace_repeat", "sketch", "sample", "readout", "plan", "attribute",
+                              "run_metric", "log_event", "document_row", "report", "report_pair",
+                              "report_claim", "ingest_error", "tensor", "tensor_name", "phase"}) {
+      text += std::string(table) + ":\n" + warehouse.rows(std::string("SELECT * FROM ") + table) + "\n";
+    }
+    return text;
+  }
+
+  static std::string verdicts(Warehouse& warehouse, const std::string& source = "source_file, source_line") {
+    return warehouse.rows("SELECT run, date, mode, evidence, verdict, numeric_verdict, pairs, pass, fail, missing,"
+                          " first_fail, layer, tensor, prompt FROM run_verdict ORDER BY run") + "\n" +
+           warehouse.rows("SELECT run, prompt, first_fail, layer, tensor FROM first_fail ORDER BY run, prompt") + "\n" +
+           warehouse.rows("SELECT run, prompt, pos_id, layer, tensor, status, class, rel_l2 FROM pair ORDER BY 1, 2, 3, 4, 5") + "\n" +
+           warehouse.rows("SELECT run, prompt, phase, layer, tensor, hash, n, seen, route, extra, " + source +
+                          " FROM trace ORDER BY 1, 2, 3, 4, 5, 6") + "\n" +
+           warehouse.rows("SELECT run, report_file, claimed, conflict FROM report_conflict ORDER BY 1, 2");
+  }
+
+  std::filesystem::path folder_;
+};
+
+/// One of everything.
+void fill(Warehouse& w, const std::string& run) {
+  w.run({.name = run, .mode = "as_designed", .dtype = "bf16", .date = "2026-02-07"});
+  w.match("x_in", 0);
+  w.rounding("attn_out", 0);
+  w.add(prefill("mine_" + run, 1, 18446744073709551615u).sampled({1, 2, 3}),
+        decode("mine_" + run, 1, 5).sampled({1, 2, 4}));
+  w.plan("p0", 0, 0, "x_in");
+  int64_t report = w.report(run + ".tsv", 1, {{.prompt = "p1", .layer = 0, .tensor = "attn_out", .status = "DRIFT"}});
+  w.claim(report, 3, "PASS");
+  std::string id = std::to_string(w.current_run()), source = std::to_string(report);
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank, source_id) VALUES (" + id + ", 'dtype', 'bf16', 1, " + source + ");"
+            "INSERT INTO run_metric(run_id, name, value, text, source_id) VALUES (" + id + ", 'wall', 1.5, '1.5', " + source + ");"
+            "INSERT INTO log_event VALUES (" + source + ", 1, 0, " + id + ", 'p0', 'TAG', 0, '{}', 'TAG');"
+            "INSERT INTO document_row VALUES (" + source + ", 1, 's', '{}');"
+            "INSERT INTO ingest_error(source_id, file, line, severity, reason, raw) VALUES (" + source + ", 'f', 1, 'error', 'bad', x'ff');"
+            "INSERT INTO ingest_error(file, line, severity, reason) VALUES ('g" + run + "', 0, 'warning', 'odd');"
+            "INSERT INTO readout SELECT " + id + ", (SELECT min(id) FROM prompt WHERE run_id = " + id + "), 0, 0, 3, id, 79, 1.0, 5, 0.5, 0.5, 100, 'MFMA', 79, 1, " + source + ", 9 FROM tensor_name WHERE name = 'logits';"
+            "INSERT INTO row_context(route, extra) VALUES ('MFMA', '{\"a\":1}');"
+            "UPDATE trace_row SET context_id = last_insert_rowid() WHERE run_id = " + id + ";"
+            "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step, name_id, occurrence, 2"
+            "  FROM trace_row WHERE run_id = " + id + " LIMIT 1");
+}
+
+std::string counts(Warehouse& w) {
+  std::string text;
+  for (const char* table : {"run", "source", "trace_row", "sample", "sketch", "readout", "plan", "attribute",
+                            "run_metric", "log_event", "document_row", "report", "report_pair", "report_claim",
+                            "ingest_error", "trace_repeat"}) {
+    text += std::string(table) + "=" + w.rows(std::string("SELECT count(*) FROM ") + table) + " ";
+  }
+  return text;
+}
+
+TEST_F(MergeTest, LosesNothing) {
+  Warehouse other(path("other.db"));
+  fill(other, "b");
+  std::string expected = verdicts(other);
+  Warehouse into(path("into.db"));
+  MergeSummary summary = merge(into.db, path("other.db"));
+  EXPECT_EQ(summary.new_runs, 1);
+  EXPECT_EQ(summary.new_sources, 2);
+  EXPECT_EQ(summary.rows, 6);
+  EXPECT_EQ(summary.duplicates, 0);
+  EXPECT_EQ(counts(into), counts(other));
+  EXPECT_EQ(verdicts(into), expected);
+  EXPECT_TRUE(check_database(into.db).empty());
+}
+
+TEST_F(MergeTest, RemapsIntoWhatIsThere) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  fill(into, "a");
+  fill(other, "b");
+  merge(into.db, path("other.db"));
+  EXPECT_TRUE(check_database(into.db).empty());
+  Warehouse both;
+  fill(both, "a");
+  fill(both, "b");
+  EXPECT_EQ(verdicts(into, "1"), verdicts(both, "1"));
+}
+
+TEST_F(MergeTest, TwiceChangesNothing) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  fill(into, "a");
+  fill(other, "b");
+  fill(other, "c");
+  merge(into.db, path("other.db"));
+  std::string once = everything(into);
+  MergeSummary again = merge(into.db, path("other.db"));
+  EXPECT_EQ(everything(into), once);
+  EXPECT_EQ(again.new_runs, 0);
+  EXPECT_EQ(again.new_sources, 0);
+  EXPECT_EQ(again.known_sources, 4);
+  EXPECT_EQ(again.rows, 0);
+}
+
+TEST_F(MergeTest, OrderDoesNotMatterToTheViews) {
+  Warehouse a(path("a.db")), b(path("b.db")), ab(path("ab.db")), ba(path("ba.db"));
+  fill(a, "common");
+  fill(a, "a");
+  fill(b, "common");
+  fill(b, "b");
+  a.db.exec("UPDATE run SET dtype = 'fp16', seed = 3 WHERE name = 'common'");  // said otherwise
+  merge(ab.db, path("a.db"));
+  merge(ab.db, path("b.db"));
+  merge(ba.db, path("b.db"));
+  merge(ba.db, path("a.db"));
+  EXPECT_EQ(verdicts(ab), verdicts(ba));
+  EXPECT_EQ(counts(ab), counts(ba));
+  std::string said = "SELECT dtype, seed FROM run WHERE name = 'common'";
+  EXPECT_EQ(ab.rows(said), "bf16|3");
+  EXPECT_EQ(ba.rows(said), "bf16|3");
+}
+
+TEST_F(MergeTest, SameSourceIsSkippedButItsPathIsKept) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  fill(into, "a");
+  fill(other, "a");
+  other.db.exec("UPDATE source_location SET path = 'elsewhere/' || path");
+  MergeSummary summary = merge(into.db, path("other.db"));
+  EXPECT_EQ(summary.new_sources, 0);
+  EXPECT_EQ(summary.known_sources, 2);
+  EXPECT_EQ(into.rows("SELECT count(*) FROM trace_row"), "6");
+  EXPECT_EQ(into.rows("SELECT count(*) FROM run_metric"), "1");
+  EXPECT_EQ(into.rows("SELECT count(*) FROM source_location"), "4");
+}
+
+TEST_F(MergeTest, RowsOfAnotherSourceAreDuplicatesOrConflicts) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  into.run();
+  into.match("x_in", 0);
+  into.match("attn_out", 0);
+  other.run();
+  other.match("x_in", 0);
+  other.drift("attn_out", 0);
+  other.db.exec("UPDATE source SET sha256 = 'another', rows = 4");
+  MergeSummary summary = merge(into.db, path("other.db"));
+  EXPECT_EQ(summary.new_sources, 1);
+  EXPECT_EQ(summary.rows, 1);
+  EXPECT_EQ(summary.duplicates, 3);
+  EXPECT_EQ(summary.conflicts, 1);
+  EXPECT_EQ(into.rows("SELECT verdict, first_fail FROM run_verdict"), "FAIL|AMBIGUOUS_TRACE");
+  EXPECT_EQ(into.rows("SELECT sum(seen) FROM trace"), "8");
+  EXPECT_EQ(into.rows("SELECT rows, duplicates, conflicts FROM source ORDER BY id"), "0|0|0\n4|3|1");
+}
+
+TEST_F(MergeTest, RepeatsAddUpWithoutACommonSource) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  for (Warehouse* w : {&other, &into}) {
+    w->run();
+    w->add(prefill("x_in", 0, 1));
+    w->db.exec("INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step,"
+               " name_id, occurrence, 2 FROM trace_row");
+  }
+  other.db.exec("UPDATE source SET sha256 = 'another'");
+  merge(into.db, path("other.db"));
+  EXPECT_EQ(into.rows("SELECT seen FROM trace"), "6");
+}
+
+TEST_F(MergeTest, UnknownTensorsMeetByName) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  into.run({.name = "a"});
+  into.add(prefill("zeta", 0, 1), prefill("alpha", 0, 1));
+  other.run({.name = "b"});
+  other.add(prefill("alpha", 0, 1), decode("alpha", 0, 1), prefill("beta", 0, 2), decode("beta", 0, 2));
+  merge(into.db, path("other.db"));
+  EXPECT_EQ(into.rows("SELECT tensor, status FROM pair WHERE run = 'b' ORDER BY tensor"), "alpha|MATCH\nbeta|MATCH");
+  EXPECT_EQ(into.rows("SELECT count(*) FROM tensor_name WHERE name IN ('alpha', 'beta', 'zeta')"), "3");
+}
+
+TEST_F(MergeTest, AnotherReadoutOfTheSameKeyIsKeptAsAWarning) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  fill(into, "a");
+  fill(other, "a");
+  other.db.exec("UPDATE source SET sha256 = sha256 || '2'; UPDATE readout SET top1_id = 5");
+  merge(into.db, path("other.db"));
+  EXPECT_EQ(into.rows("SELECT top1_id FROM readout"), "79");
+  EXPECT_EQ(into.rows("SELECT severity, line, raw ->> 'top1_id' FROM ingest_error WHERE reason LIKE 'another readout%'"),
+            "warning|9|5");
+}
+
+TEST_F(MergeTest, TalliesAreKeptAndEqualTheViews) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  fill(other, "b");
+  merge(into.db, path("other.db"));
+  EXPECT_EQ(into.rows("SELECT count(*) FROM run WHERE tally IS NULL"), "0");
+  std::string kept = verdicts(into);
+  into.db.exec("UPDATE run SET tally = NULL");
+  EXPECT_EQ(verdicts(into), kept);
+}
+
+TEST_F(MergeTest, MoreThanOneBatchOfRows) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  other.run();
+  SQLite::Transaction transaction(other.db);
+  for (int layer = 0; layer < 1500; ++layer) other.match("x_in", layer);
+  transaction.commit();
+  EXPECT_EQ(merge(into.db, path("other.db")).rows, 3000);
+  EXPECT_EQ(into.rows("SELECT pairs, pass FROM run_verdict"), "1500|1500");
+}
+
+TEST_F(MergeTest, RefusesAndChangesNothing) {
+  Warehouse into(path("into.db"));
+  fill(into, "a");
+  std::string before = everything(into);
+  EXPECT_THROW(merge(into.db, path("into.db")), DatabaseError);
+  EXPECT_THROW(merge(into.db, path("missing.db")), DatabaseError);
+  SQLite::Database(path("foreign.db").string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");
+  EXPECT_THROW(merge(into.db, path("foreign.db")), DatabaseError);
+  Warehouse(path("newer.db")).db.exec("PRAGMA user_version = 99");
+  EXPECT_THROW(merge(into.db, path("newer.db")), DatabaseError);
+  Warehouse hashed(path("hashed.db"));
+  hashed.run({.name = "a", .hash_algo = "fnv-256"});
+  hashed.match("x_in", 0);
+  EXPECT_THROW(merge(into.db, path("hashed.db")), DatabaseError);
+  Warehouse fewer(path("fewer.db"));
+  fill(fewer, "a");
+  fewer.db.exec("UPDATE source SET rows = 7");
+  EXPECT_THROW(merge(into.db, path("fewer.db")), DatabaseError);
+  EXPECT_EQ(everything(into), before);
+  EXPECT_FALSE(std::filesystem::exists(path("missing.db")));
+  fill(hashed, "z");  // the file is still usable after a refusal
+  EXPECT_EQ(into.rows("SELECT count(*) FROM pragma_database_list WHERE name = 'other'"), "0");
+}
+
+TEST_F(MergeTest, StatusOfAFinishedRunWins) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  into.run({.name = "a", .status = "running"});
+  other.run({.name = "a", .status = "complete"});
+  merge(into.db, path("other.db"));
+  EXPECT_EQ(into.rows("SELECT status FROM run"), "complete");
+}
+
+TEST_F(MergeTest, OddFileNamesAreOnlyNames) {
+  std::filesystem::create_directories(folder_ / "file:x?mode=memory");
+  std::filesystem::path odd = folder_ / "file:x?mode=memory" / "o'; DROP TABLE run; --.db";
+  {
+    Warehouse other(odd);
+    fill(other, "b");
+  }
+  Warehouse into(path("into.db"));
+  EXPECT_EQ(merge(into.db, odd).rows, 6);
+}
+
+}  // namespace
+}  // namespace greta

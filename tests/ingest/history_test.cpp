@@ -1,0 +1,173 @@
+// The real history against what it must yield. Everything expected is read from expected.json.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/ingest/ingest_fixture.h"
+
+namespace greta {
+namespace {
+
+using nlohmann::json;
+
+struct History : testing::Test {
+  void SetUp() override {
+    const auto folder = folder_from_environment("GRETA_ARTIFACTS");
+    if (!folder) GTEST_SKIP() << "GRETA_ARTIFACTS is not set";
+    root = fs::exists(*folder / "expected.json") ? *folder / "artifacts_remote" : *folder;
+    ASSERT_TRUE(fs::is_directory(root)) << root;
+    const fs::path file = fs::absolute(root).lexically_normal().parent_path() / "expected.json";
+    expected = json::parse(bytes_of(file));
+    db.emplace(open_for_writing(scratch / "history.db"));
+    first = ingest_all(*db, {root}, 2);
+  }
+
+  void expect_run(const std::string& key, const json& want);
+  void expect_breakdown(const std::string& run, const json& want, int64_t pairs);
+
+  Folder scratch;
+  fs::path root;
+  json expected;
+  std::optional<SQLite::Database> db;
+  IngestSummary first;
+};
+
+std::string text_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void History::expect_breakdown(const std::string& run, const json& want, int64_t pairs) {
+  json have = json::object();
+  SQLite::Statement query(*db, "SELECT cause, count, percent FROM failure_breakdown WHERE run = ?");
+  query.bind(1, run);
+  while (query.executeStep()) {
+    const int64_t count = query.getColumn(1).getInt64();
+    have[query.getColumn(0).getString()] = count;
+    EXPECT_DOUBLE_EQ(query.getColumn(2).getDouble(), 100.0 * static_cast<double>(count) / static_cast<double>(pairs));
+  }
+  EXPECT_EQ(have, want);
+}
+
+/// "date/experiment dimension dimension" is the run of that name.
+void History::expect_run(const std::string& key, const json& want) {
+  std::string run = key;
+  std::replace(run.begin(), run.end(), ' ', '/');
+  const std::string of_run = " FROM run_verdict WHERE run = '" + run + "'";
+  ASSERT_EQ(number_of(*db, "SELECT count(*)" + of_run), 1);
+  const auto column = [&](const std::string& name) { return greta::text_of(*db, "SELECT " + name + of_run); };
+  for (const auto& [field, value] : want.items()) {
+    SCOPED_TRACE(field);
+    if (field == "breakdown") {
+      expect_breakdown(run, value, want.at("pairs"));
+    } else if (field == "first_fail") {
+      for (const auto& [part, text] : value.items()) {
+        SCOPED_TRACE(part);
+        const std::string sql =
+            part == "cause" ? "first_fail"
+            : part == "canonical_tensor"
+                ? "(SELECT t.name FROM tensor t JOIN tensor_name n ON n.tensor_id = t.id WHERE n.name = tensor)"
+                : part;
+        EXPECT_EQ(column(sql), text_of(text));
+      }
+    } else {
+      EXPECT_EQ(column(field), text_of(value));
+    }
+  }
+  const std::string verdict = column("verdict");
+  EXPECT_TRUE(verdict == "FAIL" || want.value("fail", 0) == 0) << verdict;
+  EXPECT_TRUE(verdict != "PASS" || want.at("pairs") > 0) << verdict;
+}
+
+TEST_F(History, YieldsWhatIsExpected) {
+  int64_t all_rows = 0;
+  for (const auto& [name, want] : expected.items()) {
+    SCOPED_TRACE(name);
+    if (name == "tensor_rows") {
+      for (const auto& [shape, count] : want.items()) {
+        EXPECT_EQ(number_of(*db, "SELECT count(*) FROM trace WHERE shape = '" + shape + "'"), count) << shape;
+        all_rows += count.get<int64_t>();
+      }
+      EXPECT_EQ(number_of(*db, "SELECT count(*) FROM trace"), all_rows);
+      EXPECT_EQ(first.rows, all_rows);
+    } else if (name == "zero_byte_gz") {
+      EXPECT_EQ(number_of(*db, "SELECT count(*) FROM ingest_error WHERE severity = 'error' AND reason LIKE '%(0 bytes)%'"
+                               " AND file LIKE '%.gz'"), want);
+    } else if (name == "valid_empty_gz") {
+      EXPECT_EQ(number_of(*db, "SELECT count(*) FROM ingest_error WHERE severity = 'warning' AND reason LIKE '%gzip of nothing%'"),
+                want);
+    } else if (name == "strict") {
+      for (const auto& [key, run] : want.items()) {
+        SCOPED_TRACE(key);
+        expect_run(key, run);
+      }
+    } else {
+      ADD_FAILURE() << "nothing checks this";
+    }
+  }
+}
+
+TEST_F(History, NothingWithoutPairsPasses) {
+  EXPECT_EQ(greta::text_of(*db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND NOT pairs > 0"), "");
+  EXPECT_EQ(greta::text_of(*db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND (fail > 0 OR missing > 0)"), "");
+  EXPECT_GT(number_of(*db, "SELECT count(*) FROM run_verdict WHERE pairs = 0"), 0);
+}
+
+TEST_F(History, EveryLineIsAccountedFor) {
+  EXPECT_EQ(number_of(*db, "SELECT count(*) FROM source WHERE id NOT IN (SELECT source_id FROM source_location)"), 0);
+  EXPECT_EQ(number_of(*db, "SELECT count(*) FROM trace WHERE source_file IS NULL OR source_line < 1"), 0);
+  EXPECT_EQ(check_database(*db), std::vector<std::string>());
+  expect_every_line_accounted_for(*db);
+}
+
+TEST_F(History, EveryFileIsASourceOrAFinding) {
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string path = fs::absolute(entry.path()).lexically_normal().string();
+    SQLite::Statement query(*db,
+                            "SELECT (SELECT count(*) FROM source_location WHERE path = ?1 OR path GLOB ?1 || '!*')"
+                            " + (SELECT count(*) FROM ingest_error WHERE file = ?1)");
+    query.bind(1, path);
+    query.executeStep();
+    EXPECT_GT(query.getColumn(0).getInt(), 0) << path;
+  }
+}
+
+TEST_F(History, TheSameTreeAgainChangesNothing) {
+  const std::string before = dump(*db);
+  const IngestSummary again = ingest_all(*db, {root}, 2);
+  EXPECT_TRUE(same_dump(before, dump(*db)));
+  EXPECT_EQ(again.files, first.files);
+  EXPECT_EQ(again.known_sources, first.new_sources + first.known_sources);
+  EXPECT_EQ(again.new_sources + again.rows + again.duplicates + again.conflicts, 0);
+}
+
+TEST_F(History, ACopyOfTheTreeChangesNothingButLocations) {
+  const std::string before = dump(*db, {"source_location"});
+  const int64_t locations = number_of(*db, "SELECT count(*) FROM source_location");
+  fs::copy(root, scratch / "elsewhere", fs::copy_options::recursive);
+  const IngestSummary again = ingest_all(*db, {scratch / "elsewhere"}, 1);
+  EXPECT_TRUE(same_dump(before, dump(*db, {"source_location"})));
+  EXPECT_EQ(again.new_sources, 0);
+  EXPECT_EQ(number_of(*db, "SELECT count(*) FROM source_location"), 2 * locations);
+}
+
+TEST_F(History, TheNumberOfJobsDoesNotMatter) {
+  SQLite::Database other = open_for_writing(scratch / "other.db");
+  ingest_all(other, {root}, 1);
+  EXPECT_TRUE(same_dump(dump(*db), dump(other)));
+}
+
+TEST_F(History, ADryRunFindsTheSameAndLeavesNoTrace) {
+  SQLite::Database other = open_for_writing(scratch / "other.db");
+  const std::string before = dump(other);
+  IngestOptions options;
+  options.dry_run = true;
+  const IngestSummary dry = ingest(other, {root}, options);
+  EXPECT_EQ(dry.rows, first.rows);
+  EXPECT_EQ(dry.errors, first.errors);
+  EXPECT_EQ(dry.warnings, first.warnings);
+  EXPECT_TRUE(same_dump(before, dump(other)));
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,249 @@
+// Trees of artifacts that a test spells out or is pointed to, ingested into a database of its own.
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <archive.h>
+#include <archive_entry.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/database.h"
+#include "ingest/content.h"
+#include "ingest/importer.h"
+
+namespace greta {
+
+namespace fs = std::filesystem;
+
+/// A folder that a variable of the environment names; nothing when it is not set.
+inline std::optional<fs::path> folder_from_environment(const char* variable) {
+  const char* value = std::getenv(variable);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return fs::path(value);
+}
+
+inline std::string bytes_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// A folder that lives as long as the object.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    root_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  fs::path operator/(const fs::path& relative) const { return root_ / relative; }
+  const fs::path& root() const { return root_; }
+
+  /// Writes a file, and the folders above it.
+  fs::path write(const fs::path& relative, const std::string& bytes) const {
+    const fs::path file = root_ / relative;
+    fs::create_directories(file.parent_path());
+    std::ofstream out(file, std::ios::binary);
+    out << bytes;
+    if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
+    return file;
+  }
+
+ private:
+  fs::path root_;
+};
+
+inline std::string gzipped(const std::string& text, int level = 6) {
+  z_stream stream = {};
+  deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+/// A tar of regular files: (path, bytes).
+inline std::string tarred(const std::vector<std::pair<std::string, std::string>>& members) {
+  size_t room = 1 << 16;
+  for (const auto& [path, bytes] : members) room += bytes.size() + 4096;
+  std::string out(room, '\0');
+  size_t used = 0;
+  archive* writer = archive_write_new();
+  archive_write_set_format_pax_restricted(writer);
+  archive_write_open_memory(writer, out.data(), out.size(), &used);
+  for (const auto& [path, bytes] : members) {
+    archive_entry* header = archive_entry_new();
+    archive_entry_set_pathname(header, path.c_str());
+    archive_entry_set_filetype(header, AE_IFREG);
+    archive_entry_set_perm(header, 0644);
+    archive_entry_set_size(header, static_cast<la_int64_t>(bytes.size()));
+    archive_write_header(writer, header);
+    archive_write_data(writer, bytes.data(), bytes.size());
+    archive_entry_free(header);
+  }
+  archive_write_close(writer);
+  archive_write_free(writer);
+  out.resize(used);
+  return out;
+}
+
+/// Result of a query: rows by line, columns by '|', NULL as '-'.
+inline std::string text_of(SQLite::Database& db, const std::string& sql) {
+  SQLite::Statement query(db, sql);
+  std::string text;
+  while (query.executeStep()) {
+    if (!text.empty()) text += '\n';
+    for (int i = 0; i < query.getColumnCount(); ++i) {
+      if (i > 0) text += '|';
+      text += query.getColumn(i).isNull() ? "-" : query.getColumn(i).getString();
+    }
+  }
+  return text;
+}
+
+inline int64_t number_of(SQLite::Database& db, const std::string& sql) {
+  return db.execAndGet(sql).getInt64();
+}
+
+/// Every row of every table but those named, as SQL literals: equal databases, equal dumps.
+inline std::string dump(SQLite::Database& db, const std::set<std::string>& but = {}) {
+  std::vector<std::string> tables;
+  SQLite::Statement list(
+      db, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' ORDER BY name");
+  while (list.executeStep()) tables.push_back(list.getColumn(0).getString());
+  std::string text;
+  for (const std::string& table : tables) {
+    if (but.contains(table)) continue;
+    std::string columns;
+    SQLite::Statement info(db, "SELECT name FROM pragma_table_info('" + table + "')");
+    while (info.executeStep()) {
+      columns += (columns.empty() ? "quote(" : " || ', ' || quote(") + info.getColumn(0).getString() + ")";
+    }
+    text += "-- " + table + "\n" + text_of(db, "SELECT " + columns + " FROM " + table + " ORDER BY 1") + "\n";
+  }
+  return text;
+}
+
+/// Says where two dumps part ways, instead of printing both.
+inline testing::AssertionResult same_dump(const std::string& a, const std::string& b) {
+  if (a == b) return testing::AssertionSuccess();
+  size_t at = 0;
+  while (at < a.size() && at < b.size() && a[at] == b[at]) ++at;
+  const auto around = [at](const std::string& text) {
+    const size_t begin = at < text.size() ? text.rfind('\n', at) + 1 : text.rfind('\n') + 1;
+    const size_t table = text.rfind("\n-- ", at);
+    return text.substr(table == std::string::npos ? 0 : table + 1, 40) + "...\n" + text.substr(begin, 300);
+  };
+  return testing::AssertionFailure() << "the databases differ:\n" << around(a) << "\n---- and\n" << around(b);
+}
+
+inline IngestSummary ingest_all(SQLite::Database& db, const std::vector<fs::path>& paths, int jobs = 1) {
+  IngestOptions options;
+  options.jobs = jobs;
+  return ingest(db, paths, options);
+}
+
+/// A stage_trace line, the shape that most tests need.
+struct StageLine {
+  std::string prompt = "p0_short", phase = "prefill_last", point = "attn_out";
+  int64_t layer = 0, step = 0, pos = 37;
+  std::string hash = "11";
+  std::string more = {};  // further members, each with its comma in front
+
+  operator std::string() const {  // NOLINT: reads like the text it is
+    return R"({"event":"stage_trace","prompt_id":")" + prompt + R"(","phase":")" + phase + R"(","point":")" +
+           point + R"(","layer":)" + std::to_string(layer) + R"(,"step":)" + std::to_string(step) +
+           R"(,"pos_id":)" + std::to_string(pos) + R"(,"hash":)" + hash + more + "}";
+  }
+};
+
+/// A small trace: two layers, each pair matches but the last.
+inline std::string small_trace(const std::string& prompt = "p0_short", int64_t pos = 37) {
+  std::string text;
+  for (const char* phase : {"prefill_last", "decode0"}) {
+    for (int64_t layer = 0; layer < 2; ++layer) {
+      const bool drifts = layer == 1 && phase[0] == 'd';
+      const StageLine line = {.prompt = prompt, .phase = phase, .layer = layer, .step = phase[0] == 'd',
+                              .pos = pos, .hash = drifts ? "99" : std::to_string(10 + layer)};
+      text += std::string(line) + "\n";
+    }
+  }
+  return text;
+}
+
+/// What must hold of the lines of every source that came from a .jsonl: each gave rows, or is kept
+/// in ingest_error as it was written, or is blank.
+inline void expect_every_line_accounted_for(SQLite::Database& db) {
+  const auto is_lines = [](std::string path) {
+    if (path.ends_with(".gz")) path.resize(path.size() - 3);
+    return path.ends_with(".jsonl");
+  };
+  SQLite::Statement sources(db,
+                            "SELECT s.id, min(l.path), s.lines, s.rows FROM source s"
+                            " JOIN source_location l ON l.source_id = s.id GROUP BY s.id");
+  while (sources.executeStep()) {
+    const std::string path = sources.getColumn(1).getString(), id = sources.getColumn(0).getString();
+    if (!is_lines(path)) continue;
+    SCOPED_TRACE(path);
+    std::string bytes;
+    const auto read = [&bytes](ContentReader& reader) {
+      char buffer[4096];
+      for (size_t n; (n = reader.read(buffer, sizeof buffer)) > 0;) bytes.append(buffer, n);
+    };
+    if (const size_t bang = path.find('!'); bang == std::string::npos) {
+      read(*open_content(path));
+    } else {
+      for_each_member(
+          path.substr(0, bang),
+          [&](const ArchiveMember& member, ContentReader& reader) {
+            if (member.path == path.substr(bang + 1)) read(reader);
+          },
+          [](const std::string&, const std::string&) {});
+    }
+    int64_t lines = 0, blank = 0;
+    for (size_t begin = 0; begin < bytes.size(); ++lines) {
+      const size_t end = std::min(bytes.find('\n', begin), bytes.size());
+      blank += bytes.substr(begin, end - begin).find_first_not_of(" \t\r") == std::string::npos;
+      begin = end + 1;
+    }
+    EXPECT_EQ(sources.getColumn(2).getInt64(), lines);
+    // Rows per line: what a shape gives, for each of its lines the same.
+    const int64_t kept_rows = number_of(db, "SELECT count(*) FROM trace_row WHERE source_id = " + id);
+    const int64_t kept_lines = number_of(db, "SELECT count(DISTINCT line) FROM trace_row WHERE source_id = " + id);
+    const int64_t per_line = kept_lines == 0 ? 1 : kept_rows / kept_lines;
+    ASSERT_EQ(kept_rows, kept_lines * per_line);
+    const int64_t quarantined = number_of(
+        db, "SELECT count(DISTINCT line) FROM ingest_error e WHERE raw IS NOT NULL AND source_id = " + id +
+                " AND NOT EXISTS (SELECT 1 FROM trace_row t WHERE t.source_id = e.source_id AND t.line = e.line)"
+                " AND line > 0");
+    const int64_t damaged_tail = number_of(
+        db, "SELECT count(*) FROM ingest_error WHERE raw IS NOT NULL AND line = 0 AND source_id = " + id);
+    EXPECT_EQ(sources.getColumn(3).getInt64() / per_line + quarantined + damaged_tail + blank, lines);
+  }
+}
+
+}  // namespace greta

@@ -1,0 +1,321 @@
+// A database made of the rows that a test spells out, and what its views say about them.
+#pragma once
+#include <SQLiteCpp/Backup.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/database.h"
+
+namespace greta {
+
+struct RunSpec {
+  std::string name = "r";
+  std::string experiment = "e";
+  std::optional<std::string> mode = {}, dtype = {}, date = {}, commit = {};
+  std::string hash_algo = "greta-1";
+  std::string status = "unknown";
+};
+
+/// One trace row. The setters return a changed copy, so that a row reads as one line.
+struct Row {
+  std::string tensor = {}, phase = {}, prompt = {};  // prompt "": the warehouse's current one
+  int64_t layer_id = 0, pos_id = 37, step_id = 0;
+  std::optional<uint64_t> hash = {};
+  std::optional<int64_t> n = 4, token_id = {}, logical_idx = {}, nan_count = 0, inf_count = 0;
+  std::optional<double> mean = {};
+  int64_t flags = 0;
+  std::vector<float> sample = {};         // kept, and its derived sketch with it
+  std::vector<float> sketch_values = {};  // sketched whole, not kept
+
+  Row at(int64_t pos) const { return with(&Row::pos_id, pos); }
+  Row step(int64_t value) const { return with(&Row::step_id, value); }
+  Row in(std::string value) const { return with(&Row::phase, std::move(value)); }
+  Row of(std::string value) const { return with(&Row::prompt, std::move(value)); }
+  Row token(int64_t value) const { return with(&Row::token_id, std::optional(value)); }
+  Row logical(int64_t value) const { return with(&Row::logical_idx, std::optional(value)); }
+  Row length(std::optional<int64_t> value) const { return with(&Row::n, value); }
+  Row nans(std::optional<int64_t> value) const { return with(&Row::nan_count, value); }
+  Row infs(std::optional<int64_t> value) const { return with(&Row::inf_count, value); }
+  Row averaging(double value) const { return with(&Row::mean, std::optional(value)); }
+  Row flagged(int64_t value) const { return with(&Row::flags, value); }
+  Row sampled(std::vector<float> values) const { return with(&Row::sample, std::move(values)); }
+  Row sketched(std::vector<float> values) const {
+    return with(&Row::sketch_values, std::move(values));
+  }
+
+ private:
+  template <class T>
+  Row with(T Row::*field, T value) const {
+    Row copy = *this;
+    copy.*field = std::move(value);
+    return copy;
+  }
+};
+
+inline Row prefill(std::string tensor, int64_t layer, std::optional<uint64_t> hash = {}) {
+  return {.tensor = std::move(tensor), .phase = "prefill_last", .layer_id = layer, .hash = hash};
+}
+
+inline Row decode(std::string tensor, int64_t layer, std::optional<uint64_t> hash = {}) {
+  return {.tensor = std::move(tensor),
+          .phase = "decode0",
+          .layer_id = layer,
+          .step_id = 1,
+          .hash = hash};
+}
+
+/// A row of a report's table; line counts from 1.
+struct ReportRow {
+  std::string prompt = {};
+  std::optional<int64_t> layer = {};
+  std::optional<std::string> tensor = {};
+  std::string status = {};  // MATCH, DRIFT, MISSING
+  std::optional<std::string> cause = {}, details = {};
+  std::optional<int64_t> token_id = {}, pos_id = {};
+};
+
+class Warehouse {
+ public:
+  Warehouse() : db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
+    static SQLite::Database empty = open_for_writing(":memory:");  // made once: it takes a while
+    SQLite::Backup(db, empty).executeStep();
+    db.exec("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF");
+  }
+  explicit Warehouse(const std::filesystem::path& file) : db(open_for_writing(file)) {}
+
+  /// Adds a run, which the calls that follow write to. Without one, they write to RunSpec{}.
+  int64_t run(const RunSpec& spec = {}) {
+    SQLite::Statement insert(db,
+                             "INSERT INTO run(name, experiment, mode, dtype, date, commit_sha,"
+                             " hash_algo, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    bind_all(insert, spec.name, spec.experiment, spec.mode, spec.dtype, spec.date, spec.commit,
+             spec.hash_algo, spec.status);
+    insert.exec();
+    run_id_ = db.getLastInsertRowid();
+    source_id_ = 0;
+    return run_id_;
+  }
+
+  /// Rows without a prompt of their own belong to `name` from now on.
+  void use_prompt(std::string name) { prompt_ = std::move(name); }
+
+  template <class... Rows>
+  void add(const Rows&... rows) {
+    (add_row(rows), ...);
+  }
+
+  // Pairs of prefill_last and decode0 rows at position 37.
+  void match(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer, 1), decode(tensor, layer, 1));
+  }
+  /// Differs, with nothing to measure by how much.
+  void drift(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer, 1), decode(tensor, layer, 2));
+  }
+  /// Differs by 0.1 %.
+  void rounding(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer, 1).sketched({1000, 0, 0, 0}),
+        decode(tensor, layer, 2).sketched({999, 0, 0, 0}));
+  }
+  /// Differs by 50 %.
+  void divergent(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer, 1).sketched({2, 0, 0, 0}),
+        decode(tensor, layer, 2).sketched({1, 0, 0, 0}));
+  }
+  void incomparable(const std::string& tensor, int64_t layer) {
+    add(prefill(tensor, layer), decode(tensor, layer));
+  }
+
+  /// Declares every (prompt, side, layer, tensor) that the run has rows of.
+  void plan_what_is_there() {
+    db.exec(
+        "INSERT INTO plan SELECT DISTINCT run_id, prompt_id, side, layer, tensor_id"
+        " FROM trace_row WHERE side < 2 AND run_id = " +
+        std::to_string(current_run()));
+  }
+  void plan(const std::string& prompt, int side, int64_t layer, const std::string& tensor) {
+    SQLite::Statement insert(
+        db, "INSERT INTO plan SELECT ?, ?, ?, ?, tensor_id FROM tensor_name WHERE name = ?");
+    bind_all(insert, current_run(), prompt_id(prompt), side, layer, tensor);
+    insert.exec();
+  }
+
+  /// A document that judges the run. Stage as in report.stage: 1000000 final, N for vN.
+  int64_t report(const std::string& path, int64_t stage, const std::vector<ReportRow>& rows) {
+    int64_t source = add_source(path, "report");
+    db.exec("INSERT INTO report VALUES (" + std::to_string(source) + ", " +
+            std::to_string(current_run()) + ", " + std::to_string(stage) + ")");
+    int64_t line = 0;
+    for (const ReportRow& row : rows) {
+      SQLite::Statement insert(
+          db,
+          "INSERT INTO report_pair(source_id, line, run_id, prompt_id, layer, name_id, token_id,"
+          " pos_id, status, cause, details) VALUES (?, ?, ?, ?, ?,"
+          " (SELECT id FROM tensor_name WHERE name = ?), ?, ?, ?, ?, ?)");
+      bind_all(insert, source, ++line, current_run(), prompt_id(row.prompt), row.layer, row.tensor,
+               row.token_id, row.pos_id, row.status, row.cause, row.details);
+      insert.exec();
+    }
+    return source;
+  }
+  void claim(int64_t source, int64_t line, const std::string& verdict) {
+    SQLite::Statement insert(db,
+                             "INSERT INTO report_claim(source_id, run_id, line, kind, value, text)"
+                             " VALUES (?, ?, ?, 'verdict', ?, ?)");
+    bind_all(insert, source, current_run(), line, verdict, "RESULT: " + verdict);
+    insert.exec();
+  }
+
+  /// Result of a query: rows by line, columns by '|', NULL as '-'.
+  std::string rows(const std::string& sql) {
+    SQLite::Statement query(db, sql);
+    std::string text;
+    while (query.executeStep()) {
+      if (!text.empty()) text += '\n';
+      for (int i = 0; i < query.getColumnCount(); ++i) {
+        if (i > 0) text += '|';
+        text += query.getColumn(i).isNull() ? "-" : query.getColumn(i).getString();
+      }
+    }
+    return text;
+  }
+
+  int64_t prompt_id(const std::string& name) {
+    SQLite::Statement insert(db, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");
+    bind_all(insert, current_run(), name);
+    insert.exec();
+    SQLite::Statement query(db, "SELECT id FROM prompt WHERE run_id = ? AND name = ?");
+    bind_all(query, current_run(), name);
+    query.executeStep();
+    return query.getColumn(0).getInt64();
+  }
+
+  int64_t current_run() { return run_id_ > 0 ? run_id_ : run(); }
+
+  int64_t add_source(const std::string& path, const std::string& shape) {
+    SQLite::Statement insert(
+        db, "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (?, ?, ?, 0)");
+    bind_all(insert, current_run(), path, shape);
+    insert.exec();
+    int64_t id = db.getLastInsertRowid();
+    SQLite::Statement location(db, "INSERT INTO source_location(source_id, path) VALUES (?, ?)");
+    bind_all(location, id, path);
+    location.exec();
+    return id;
+  }
+
+  int64_t trace_source() {
+    if (source_id_ == 0)
+      source_id_ = add_source("trace" + std::to_string(current_run()), "stage_trace");
+    return source_id_;
+  }
+
+  SQLite::Database db;
+
+ private:
+  template <class... Values>
+  static void bind_all(SQLite::Statement& statement, const Values&... values) {
+    int index = 0;
+    (bind_one(statement, ++index, values), ...);
+  }
+  template <class T>
+  static void bind_one(SQLite::Statement& statement, int index, const std::optional<T>& value) {
+    if (value) bind_one(statement, index, *value);
+  }
+  template <class T>
+  static void bind_one(SQLite::Statement& statement, int index, const T& value) {
+    if constexpr (std::is_integral_v<T>) {
+      statement.bind(index, static_cast<int64_t>(value));
+    } else {
+      statement.bind(index, value);
+    }
+  }
+
+  int64_t tensor_name_id(const std::string& name) {
+    SQLite::Statement query(db, "SELECT id FROM tensor_name WHERE name = ?");
+    query.bind(1, name);
+    if (query.executeStep()) return query.getColumn(0).getInt64();
+    std::string cause = name;
+    for (char& c : cause) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    SQLite::Statement tensor(db,
+                             "INSERT INTO tensor(id, ord, name, stage) SELECT id, id, ?, 'unknown'"
+                             " FROM (SELECT max(max(id) + 1, 1000) AS id FROM tensor)");
+    tensor.bind(1, name);
+    tensor.exec();
+    SQLite::Statement insert(
+        db, "INSERT INTO tensor_name(name, tensor_id, cause) VALUES (?, last_insert_rowid(), ?)");
+    bind_all(insert, name, cause + "_DRIFT");
+    insert.exec();
+    return tensor_name_id(name);
+  }
+
+  int64_t phase_id(const std::string& name) {
+    SQLite::Statement query(db, "SELECT id FROM phase WHERE name = ?");
+    query.bind(1, name);
+    if (query.executeStep()) return query.getColumn(0).getInt64();
+    db.exec("INSERT INTO phase(name, side) VALUES ('" + name + "', 2)");
+    return db.getLastInsertRowid();
+  }
+
+  /// A count-sketch by maps of our own: the views only need that both rows went through the same.
+  void store_vector(int64_t id, const std::vector<float>& values, bool derived) {
+    double bucket[32] = {}, sum_sq = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double x = static_cast<double>(values[i]);
+      bucket[i % 16] += x;
+      bucket[16 + (5 * i + 3) % 16] += i % 2 == 0 ? x : -x;
+      sum_sq += x * x;
+    }
+    std::string marks = "?, ?, ?, ?";
+    for (int i = 0; i < 32; ++i) marks += ", ?";
+    SQLite::Statement sketch(db, "INSERT INTO sketch VALUES (" + marks + ")");
+    bind_all(sketch, id, values.size(), derived, sum_sq);
+    for (int i = 0; i < 32; ++i) sketch.bind(5 + i, bucket[i]);
+    sketch.exec();
+    if (!derived) return;
+    SQLite::Statement sample(db, "INSERT INTO sample VALUES (?, ?, ?)");
+    bind_all(sample, id, values.size());
+    sample.bind(3, values.data(), static_cast<int>(values.size() * sizeof(float)));
+    sample.exec();
+  }
+
+  void add_row(const Row& row) {
+    const int64_t run_id = current_run();
+    const int64_t prompt = prompt_id(row.prompt.empty() ? prompt_ : row.prompt);
+    const int64_t name = tensor_name_id(row.tensor), phase = phase_id(row.phase);
+    const int64_t source = trace_source();
+    std::optional<int64_t> vector_id, hash;
+    if (row.hash) hash = static_cast<int64_t>(*row.hash);
+    if (!row.sample.empty() || !row.sketch_values.empty()) {
+      vector_id = ++last_vector_id_;
+      store_vector(*vector_id, row.sample.empty() ? row.sketch_values : row.sample,
+                   !row.sample.empty());
+    }
+    SQLite::Statement insert(
+        db,
+        "INSERT INTO trace_row(run_id, prompt_id, pos_id, layer, phase_id, step, name_id, token_id,"
+        " logical_tok_idx, n, hash, mean, nan, inf, flags, vector_id, source_id, line, side,"
+        " tensor_id, occurrence)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+        "  (SELECT side FROM phase WHERE id = ?5), (SELECT tensor_id FROM tensor_name WHERE id = "
+        "?7),"
+        "  (SELECT count(*) FROM trace_row WHERE run_id = ?1 AND prompt_id = ?2 AND pos_id = ?3"
+        "   AND layer = ?4 AND phase_id = ?5 AND step = ?6 AND name_id = ?7))");
+    bind_all(insert, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name,
+             row.token_id, row.logical_idx, row.n, hash, row.mean, row.nan_count, row.inf_count,
+             row.flags, vector_id, source, ++last_line_);
+    insert.exec();
+  }
+
+  int64_t run_id_ = 0, source_id_ = 0, last_vector_id_ = 0, last_line_ = 0;
+  std::string prompt_ = "p0";
+};
+
+}  // namespace greta
