@@ -6,9 +6,9 @@
 namespace greta {
 namespace {
 
-constexpr const char* kCounted[] = {"run",        "prompt",      "source",    "trace_row",
-                                    "sample",     "report_pair", "run_metric", "log_event",
-                                    "ingest_error"};
+constexpr const char* kCounted[] = {"run",        "prompt",    "source",
+                                    "trace_row",  "sample",    "report_pair",
+                                    "run_metric", "log_event", "ingest_error"};
 
 int check(Options& options) {
   SQLite::Database db = open_for_reading(options.database);

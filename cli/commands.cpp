@@ -8,7 +8,8 @@ void add_commands(CLI::App& app, Options& options) {
       "Where do prefill and decode part ways? Ingests traces of LLM inference engines into SQLite\n"
       "and asks its views for verdicts.");
   app.footer(
-      "Exit status: 0 PASS or done, 1 FAIL (ingest: some input quarantined), 2 usage or I/O error,\n"
+      "Exit status: 0 PASS or done, 1 FAIL (ingest: some input quarantined), 2 usage or I/O "
+      "error,\n"
       "3 no verdict (NO_EVIDENCE, INCOMPLETE, INCOMPARABLE). See greta-db(1).");
   app.require_subcommand(1);
   app.fallthrough();

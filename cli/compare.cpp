@@ -42,14 +42,22 @@ struct Counts {
   }
 
   void add(std::string_view status, std::string_view grade, int64_t n) {
-    if (status == "MATCH") match += n;
-    else if (status == "NONFINITE") nonfinite += n;
-    else if (status == "INCOMPARABLE") incomparable += n;
-    else if (status == "ONLY_A") only_a += n;
-    else if (status == "ONLY_B") only_b += n;
-    else if (grade == "ROUNDING") rounding += n;
-    else if (grade == "DIVERGENT") divergent += n;
-    else unknown += n;
+    if (status == "MATCH")
+      match += n;
+    else if (status == "NONFINITE")
+      nonfinite += n;
+    else if (status == "INCOMPARABLE")
+      incomparable += n;
+    else if (status == "ONLY_A")
+      only_a += n;
+    else if (status == "ONLY_B")
+      only_b += n;
+    else if (grade == "ROUNDING")
+      rounding += n;
+    else if (grade == "DIVERGENT")
+      divergent += n;
+    else
+      unknown += n;
   }
 };
 
@@ -92,18 +100,20 @@ Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
   if (first.step()) {
     JsonObject object;
     std::vector<std::string> names = first.column_names();
-    for (int i = 0; i < first.columns(); i++) object.add(names[static_cast<size_t>(i)], first.cell(i));
+    for (int i = 0; i < first.columns(); i++)
+      object.add(names[static_cast<size_t>(i)], first.cell(i));
     difference.first_json = object.str();
     auto show = [&](int column) { return display_text(first.cell(column)); };
-    difference.first_text = show(5) + (first.is_null(6) ? "" : " " + show(6)) + " at layer " + show(3) +
-                            ", " + show(4) + ", prompt " + show(0) + ", " + show(1) + ", pos " + show(2) +
-                            (first.is_null(7) ? "" : ", rel_l2 " + show(7));
+    difference.first_text = show(5) + (first.is_null(6) ? "" : " " + show(6)) + " at layer " +
+                            show(3) + ", " + show(4) + ", prompt " + show(0) + ", " + show(1) +
+                            ", pos " + show(2) + (first.is_null(7) ? "" : ", rel_l2 " + show(7));
   }
   return difference;
 }
 
 std::vector<Cell> cells_of(const Counts& c) {
-  return {c.match, c.rounding, c.divergent, c.unknown, c.nonfinite, c.incomparable, c.only_a, c.only_b};
+  return {c.match,     c.rounding,     c.divergent, c.unknown,
+          c.nonfinite, c.incomparable, c.only_a,    c.only_b};
 }
 
 const std::vector<std::string> kCountNames = {"match",     "rounding",     "divergent", "unknown",
@@ -144,9 +154,11 @@ void print_table(Output& out, const Run& a, const Run& b, const Difference& diff
   out.write("A  " + printable(a.name) + "\nB  " + printable(b.name) + "\n");
   out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
             std::to_string(difference.total.compared()) + " rows compared\n");
-  if (!difference.first_text.empty()) out.write("first difference: " + difference.first_text + "\n");
+  if (!difference.first_text.empty())
+    out.write("first difference: " + difference.first_text + "\n");
   if (strict == "NO_EVIDENCE") {
-    out.write("no row of A has a comparable row in B (same prompt, phase, position, layer, tensor)\n");
+    out.write(
+        "no row of A has a comparable row in B (same prompt, phase, position, layer, tensor)\n");
   }
   out.write("\n");
 }

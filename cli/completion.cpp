@@ -9,7 +9,8 @@ namespace {
 std::string option_words(const CLI::App& command) {
   std::string words;
   for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
+    for (const std::string& name : option->get_lnames())
+      words += (words.empty() ? "--" : " --") + name;
   }
   return words;
 }
@@ -27,7 +28,8 @@ constexpr const char* kFormats = "table json csv tsv md";
 constexpr const char* kGates = "strict numeric";
 
 /// @X@ stands for the word lists of this build.
-constexpr const char* kBash = R"bash(# bash completion of greta-db, written by `greta-db completion bash`.
+constexpr const char* kBash =
+    R"bash(# bash completion of greta-db, written by `greta-db completion bash`.
 _greta_db() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
   local command='' options='' db=() i word IFS=$' \t\n'
@@ -129,7 +131,7 @@ void add_fish_options(std::string& script, const CLI::App& command, const std::s
     const std::string& name = option->get_lnames().front();
     script += "complete -c greta-db" + condition + " -l " + name;
     if (option->get_expected_max() > 0 && option->get_type_size() > 0) {
-      script += name == "format"  ? std::string(" -x -a '") + kFormats + "'"
+      script += name == "format" ? std::string(" -x -a '") + kFormats + "'"
                 : name == "gate" ? std::string(" -x -a '") + kGates + "'"
                 : name == "run"  ? " -x -a '(__greta_db_runs)'"
                                  : " -r";
@@ -148,7 +150,8 @@ std::string fish_script(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands(nullptr)) {
     script += "complete -c greta-db -n __fish_use_subcommand -a " + command->get_name() + " -d '" +
               fish_text(command->get_description()) + "'\n";
-    add_fish_options(script, *command, " -n '__fish_seen_subcommand_from " + command->get_name() + "'");
+    add_fish_options(script, *command,
+                     " -n '__fish_seen_subcommand_from " + command->get_name() + "'");
   }
   script +=
       "complete -c greta-db -n '__fish_seen_subcommand_from compare' -f -a '(__greta_db_runs)'\n"
@@ -160,8 +163,8 @@ std::string fish_script(const CLI::App& app) {
 }  // namespace
 
 void add_completion_command(CLI::App& app, Options& options) {
-  CLI::App* command =
-      app.add_subcommand("completion", "Prints the completion script of a shell, run names included");
+  CLI::App* command = app.add_subcommand(
+      "completion", "Prints the completion script of a shell, run names included");
   auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash, zsh or fish")
       ->required()

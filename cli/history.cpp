@@ -17,9 +17,11 @@ int history(Options& options, const Arguments& arguments) {
   where.add_if(arguments.experiment, "experiment = ?");
   where.add_if(arguments.mode, "mode = ?");
   where.add_if(arguments.since, "date >= ?");
-  Query query(db,
-              "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
-              " layer, tensor, prompt, evidence, pairs FROM history" + where.sql());
+  Query query(
+      db,
+      "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
+      " layer, tensor, prompt, evidence, pairs FROM history" +
+          where.sql());
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;

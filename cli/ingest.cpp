@@ -1,5 +1,3 @@
-#include "ingest/importer.h"
-
 #include <unistd.h>
 
 #include <chrono>
@@ -9,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/json_text.h"
 #include "db/database.h"
+#include "ingest/importer.h"
 
 namespace greta {
 namespace {
@@ -96,7 +95,8 @@ void print_findings(Output& out, const IngestSummary& summary) {
       if (finding.is_error != errors || shown == kMaxShown) continue;
       std::string where = printable(finding.file);
       if (finding.line > 0) where += ":" + std::to_string(finding.line);
-      out.write("  " + where + ": " + (errors ? "" : "warning: ") + printable(finding.reason) + "\n");
+      out.write("  " + where + ": " + (errors ? "" : "warning: ") + printable(finding.reason) +
+                "\n");
       shown++;
     }
   }
@@ -114,7 +114,8 @@ void print_summary(Options& options, const IngestSummary& s, bool dry_run) {
             plural(s.conflicts, "conflict") + "; " + plural(s.report_pairs, "report pair") + ", " +
             plural(s.log_events, "log event") + ", " + plural(s.metrics, "metric") + "\n");
   if (s.errors + s.warnings > 0) {
-    out.write(plural(s.errors, "error") + " (quarantined), " + plural(s.warnings, "warning") + ":\n");
+    out.write(plural(s.errors, "error") + " (quarantined), " + plural(s.warnings, "warning") +
+              ":\n");
     print_findings(out, s);
   }
   if (dry_run) {
@@ -163,12 +164,14 @@ void add_ingest_command(CLI::App& app, Options& options) {
       ->option_text("PATH...");
   command->add_flag("--dry-run", arguments->options.dry_run,
                     "Read and check everything, write nothing");
-  command->add_option("--jobs", arguments->options.jobs,
-                      "1: parse and write on one thread; more (default 2): parse on another")
+  command
+      ->add_option("--jobs", arguments->options.jobs,
+                   "1: parse and write on one thread; more (default 2): parse on another")
       ->check(CLI::PositiveNumber)
       ->option_text("N");
-  command->add_option("--run", arguments->options.run,
-                      "Name of the run that all files belong to (default: from path and content)")
+  command
+      ->add_option("--run", arguments->options.run,
+                   "Name of the run that all files belong to (default: from path and content)")
       ->option_text("NAME");
   command->add_flag("--quiet,-q", arguments->quiet, "No progress bar and no summary table");
   command->callback([&options, arguments] {

@@ -14,13 +14,27 @@ void append_json_string(std::string& to, std::string_view text) {
   to += '"';
   for (char c : valid_utf8(text)) {
     switch (c) {
-      case '"': to += "\\\""; break;
-      case '\\': to += "\\\\"; break;
-      case '\b': to += "\\b"; break;
-      case '\f': to += "\\f"; break;
-      case '\n': to += "\\n"; break;
-      case '\r': to += "\\r"; break;
-      case '\t': to += "\\t"; break;
+      case '"':
+        to += "\\\"";
+        break;
+      case '\\':
+        to += "\\\\";
+        break;
+      case '\b':
+        to += "\\b";
+        break;
+      case '\f':
+        to += "\\f";
+        break;
+      case '\n':
+        to += "\\n";
+        break;
+      case '\r':
+        to += "\\r";
+        break;
+      case '\t':
+        to += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
           to += "\\u00";
@@ -36,8 +50,12 @@ void append_json_string(std::string& to, std::string_view text) {
 
 void append_json(std::string& to, const Cell& cell) {
   switch (cell.type) {
-    case Cell::Type::kNull: to += "null"; break;
-    case Cell::Type::kInteger: to += std::to_string(cell.integer); break;
+    case Cell::Type::kNull:
+      to += "null";
+      break;
+    case Cell::Type::kInteger:
+      to += std::to_string(cell.integer);
+      break;
     case Cell::Type::kReal:
       if (std::isinf(cell.real)) {
         to += cell.real < 0 ? "-1e999" : "1e999";
@@ -45,7 +63,9 @@ void append_json(std::string& to, const Cell& cell) {
         to += std::isnan(cell.real) ? "null" : shortest_real(cell.real);
       }
       break;
-    case Cell::Type::kText: append_json_string(to, cell.text); break;
+    case Cell::Type::kText:
+      append_json_string(to, cell.text);
+      break;
     case Cell::Type::kBlob:
       to += '"';
       for (unsigned char c : cell.text) {

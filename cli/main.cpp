@@ -17,13 +17,19 @@ void complain(const std::string& message) {
 /// What to do about an error that SQLite reports, beginning with a separator.
 std::string advice(const SQLite::Exception& error) {
   switch (error.getErrorCode()) {
-    case SQLITE_BUSY: return ": another program is writing to it; try again when it is done";
-    case SQLITE_CORRUPT: return ": run `greta-db check`, and restore a copy if that finds damage";
-    case SQLITE_NOTADB: return ": it is no database; give another file with --db";
-    case SQLITE_FULL: return ": make room on the disk and try again; nothing half-written is kept";
+    case SQLITE_BUSY:
+      return ": another program is writing to it; try again when it is done";
+    case SQLITE_CORRUPT:
+      return ": run `greta-db check`, and restore a copy if that finds damage";
+    case SQLITE_NOTADB:
+      return ": it is no database; give another file with --db";
+    case SQLITE_FULL:
+      return ": make room on the disk and try again; nothing half-written is kept";
     case SQLITE_READONLY:
-    case SQLITE_CANTOPEN: return ": check that the file and its folder exist and can be written";
-    default: return "";
+    case SQLITE_CANTOPEN:
+      return ": check that the file and its folder exist and can be written";
+    default:
+      return "";
   }
 }
 
@@ -56,4 +62,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return run(argc, argv); }
+int main(int argc, char** argv) {
+  // One thread talks to SQLite here (ingest parses on another): no mutex, no memory statistics.
+  sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); return run(argc, argv); }

@@ -12,9 +12,9 @@ namespace {
 int merge_files(Options& options, const std::vector<std::string>& others) {
   for (const std::string& other : others) open_for_reading(other);  // before anything is created
   SQLite::Database db = open_for_writing(options.database);
-  RowPrinter printer(options.out, options.format,
-                     {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates",
-                      "conflicts"});
+  RowPrinter printer(
+      options.out, options.format,
+      {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates", "conflicts"});
   for (const std::string& other : others) {
     MergeSummary summary = merge(db, other);
     printer.row({other, summary.new_runs, summary.new_sources, summary.known_sources, summary.rows,

@@ -45,9 +45,10 @@ void add_common_options(CLI::App& app, Options& options) {
          },
          "table (default, also when not on a terminal), json, csv, tsv or md")
       ->option_text("FORMAT");
-  app.set_version_flag("--version", std::string("greta-db ") + GRETA_VERSION + " (SQLite " +
-                                        sqlite3_libversion() + ")",
-                       "Print the versions of greta-db and SQLite");
+  app.set_version_flag(
+      "--version",
+      std::string("greta-db ") + GRETA_VERSION + " (SQLite " + sqlite3_libversion() + ")",
+      "Print the versions of greta-db and SQLite");
 }
 
 CLI::Option* add_run_option(CLI::App& command, std::string& run) {

@@ -1,6 +1,5 @@
 #pragma once
 #include <CLI/CLI.hpp>
-
 #include <filesystem>
 #include <functional>
 #include <stdexcept>
@@ -30,7 +29,7 @@ enum class Gate { kStrict, kNumeric };
 struct Options {
   std::string database;  ///< --db, else $GRETA_DB, else greta.db
   Format format = Format::kTable;
-  Output out;                    ///< standard output
+  Output out;                   ///< standard output
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 

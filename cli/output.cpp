@@ -92,11 +92,20 @@ void append_integer(std::string& to, int64_t value) {
 std::string plain_text(const Cell& cell) {
   std::string text;
   switch (cell.type) {
-    case Cell::Type::kNull: break;
-    case Cell::Type::kInteger: append_integer(text, cell.integer); break;
-    case Cell::Type::kReal: text = shortest_real(cell.real); break;
-    case Cell::Type::kText: text = valid_utf8(cell.text); break;
-    case Cell::Type::kBlob: append_hex(text, cell.text); break;
+    case Cell::Type::kNull:
+      break;
+    case Cell::Type::kInteger:
+      append_integer(text, cell.integer);
+      break;
+    case Cell::Type::kReal:
+      text = shortest_real(cell.real);
+      break;
+    case Cell::Type::kText:
+      text = valid_utf8(cell.text);
+      break;
+    case Cell::Type::kBlob:
+      append_hex(text, cell.text);
+      break;
   }
   return text;
 }
@@ -120,11 +129,20 @@ void append_csv(std::string& to, const Cell& cell) {
 void append_tsv(std::string& to, const Cell& cell) {
   for (char c : plain_text(cell)) {
     switch (c) {
-      case '\t': to += "\\t"; break;
-      case '\n': to += "\\n"; break;
-      case '\r': to += "\\r"; break;
-      case '\\': to += "\\\\"; break;
-      default: to += c;
+      case '\t':
+        to += "\\t";
+        break;
+      case '\n':
+        to += "\\n";
+        break;
+      case '\r':
+        to += "\\r";
+        break;
+      case '\\':
+        to += "\\\\";
+        break;
+      default:
+        to += c;
     }
   }
 }
@@ -142,7 +160,7 @@ Output::Output() {
   if (!isatty(STDOUT_FILENO)) return;
   winsize size{};
   width_ = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
-                                                                          : kDefaultTerminalWidth;
+                                                                           : kDefaultTerminalWidth;
   colors_ = !no_color();
 }
 
@@ -231,10 +249,14 @@ std::string shortest_real(double value) {
 
 std::string display_text(const Cell& cell) {
   switch (cell.type) {
-    case Cell::Type::kNull: return "-";
-    case Cell::Type::kText: return printable(cell.text);
-    case Cell::Type::kBlob: return "(" + std::to_string(cell.text.size()) + " bytes)";
-    default: return plain_text(cell);
+    case Cell::Type::kNull:
+      return "-";
+    case Cell::Type::kText:
+      return printable(cell.text);
+    case Cell::Type::kBlob:
+      return "(" + std::to_string(cell.text.size()) + " bytes)";
+    default:
+      return plain_text(cell);
   }
 }
 
@@ -277,10 +299,17 @@ RowPrinter::RowPrinter(Output& out, Format format, std::vector<std::string> colu
 
 void RowPrinter::row(std::span<const Cell> cells) {
   switch (format_) {
-    case Format::kTable: table_row(cells); break;
-    case Format::kJson: json_row(cells); break;
-    case Format::kMarkdown: markdown_row(cells); break;
-    default: separated_row(cells);
+    case Format::kTable:
+      table_row(cells);
+      break;
+    case Format::kJson:
+      json_row(cells);
+      break;
+    case Format::kMarkdown:
+      markdown_row(cells);
+      break;
+    default:
+      separated_row(cells);
   }
   rows_++;
 }

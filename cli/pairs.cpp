@@ -1,9 +1,9 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/sql_query.h"
 #include "cli/row_filter.h"
 #include "cli/run_name.h"
+#include "cli/sql_query.h"
 #include "db/database.h"
 
 namespace greta {
@@ -54,10 +54,12 @@ void add_pairs_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<Arguments>();
   arguments->filter.add_options(*command);
   command->add_option("--status", arguments->status, "Only this status: MATCH, DRIFT, MISSING, ...")
-      ->check(CLI::IsMember({"MATCH", "DRIFT", "NONFINITE", "AMBIGUOUS", "INCOMPARABLE", "MISSING",
-                             "DECODE_ONLY"}))
+      ->check(CLI::IsMember(
+          {"MATCH", "DRIFT", "NONFINITE", "AMBIGUOUS", "INCOMPARABLE", "MISSING", "DECODE_ONLY"}))
       ->option_text("STATUS");
-  command->add_option("--class", arguments->grade, "Only drifts of this class: ROUNDING, DIVERGENT, UNKNOWN")
+  command
+      ->add_option("--class", arguments->grade,
+                   "Only drifts of this class: ROUNDING, DIVERGENT, UNKNOWN")
       ->check(CLI::IsMember({"ROUNDING", "DIVERGENT", "UNKNOWN"}))
       ->option_text("CLASS");
   command->add_option("--cause", arguments->cause, "Only this cause: ATTN_OUT_DRIFT, ...")

@@ -27,13 +27,13 @@ struct Arguments {
 
 /// PRAGMAs that only tell.
 constexpr std::array<std::string_view, 15> kPragmas = {
-    "table_info",    "table_xinfo",  "table_list",      "index_list",     "index_info",
-    "index_xinfo",   "database_list", "foreign_key_list", "function_list", "module_list",
-    "pragma_list",   "compile_options", "collation_list", "integrity_check", "quick_check"};
+    "table_info",  "table_xinfo",     "table_list",       "index_list",      "index_info",
+    "index_xinfo", "database_list",   "foreign_key_list", "function_list",   "module_list",
+    "pragma_list", "compile_options", "collation_list",   "integrity_check", "quick_check"};
 
 /// PRAGMAs that tell when they have no argument, and change something when they have one.
 constexpr std::array<std::string_view, 8> kPlainPragmas = {
-    "user_version", "application_id", "page_count", "page_size",
+    "user_version", "application_id", "page_count",     "page_size",
     "journal_mode", "encoding",       "freelist_count", "schema_version"};
 
 template <size_t N>
@@ -50,20 +50,31 @@ int allow_reading(void* refused, int action, const char* first, const char* seco
     case SQLITE_SELECT:
     case SQLITE_READ:
     case SQLITE_FUNCTION:
-    case SQLITE_RECURSIVE: return SQLITE_OK;
+    case SQLITE_RECURSIVE:
+      return SQLITE_OK;
+    case SQLITE_UPDATE:  // what SQLite reports when a table function (json_each) is first used
+      if (std::string_view(first) == "sqlite_master") return SQLITE_OK;
+      *static_cast<std::string*>(refused) = "a statement that writes";
+      return SQLITE_DENY;
     case SQLITE_PRAGMA:
       if (contains(kPragmas, first) || (second == nullptr && contains(kPlainPragmas, first))) {
         return SQLITE_OK;
       }
       *static_cast<std::string*>(refused) = std::string("PRAGMA ") + first;
       return SQLITE_DENY;
-    case SQLITE_ATTACH: *static_cast<std::string*>(refused) = "ATTACH"; return SQLITE_DENY;
-    case SQLITE_DETACH: *static_cast<std::string*>(refused) = "DETACH"; return SQLITE_DENY;
+    case SQLITE_ATTACH:
+      *static_cast<std::string*>(refused) = "ATTACH";
+      return SQLITE_DENY;
+    case SQLITE_DETACH:
+      *static_cast<std::string*>(refused) = "DETACH";
+      return SQLITE_DENY;
     case SQLITE_TRANSACTION:
     case SQLITE_SAVEPOINT:
       *static_cast<std::string*>(refused) = "a transaction";
       return SQLITE_DENY;
-    default: *static_cast<std::string*>(refused) = "a statement that writes"; return SQLITE_DENY;
+    default:
+      *static_cast<std::string*>(refused) = "a statement that writes";
+      return SQLITE_DENY;
   }
 }
 
@@ -193,9 +204,8 @@ void list_canned(Options& options) {
 }
 
 bool is_word(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '-';
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
 }
 
 int run_query(Options& options, const Arguments& arguments) {
@@ -204,17 +214,19 @@ int run_query(Options& options, const Arguments& arguments) {
     return kExitDone;
   }
   if (arguments.text.empty() == arguments.file.empty()) {
-    throw UsageError("query: give SQL text, the name of a canned query, or -f FILE; --list lists them");
+    throw UsageError(
+        "query: give SQL text, the name of a canned query, or -f FILE; --list lists them");
   }
   const CannedQuery* canned = find_canned_query(arguments.text);
   if (canned == nullptr && arguments.file.empty() && is_word(arguments.text)) {
-    throw UsageError("no canned query '" + arguments.text + "'; `greta-db query --list` lists them");
+    throw UsageError("no canned query '" + arguments.text +
+                     "'; `greta-db query --list` lists them");
   }
   std::map<std::string, Value> given = given_parameters(arguments.parameters);
   SQLite::Database db = open_for_reading(options.database);
   sort_on_disk(db);
   if (canned) complete_parameters(db, *canned, given);
-  std::string sql = canned                    ? canned->sql
+  std::string sql = canned                   ? canned->sql
                     : arguments.file.empty() ? arguments.text
                                              : read_all(arguments.file);
   std::unique_ptr<Query> query = prepare_reading(db, sql);

@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -29,6 +30,13 @@ namespace {
 constexpr std::string_view kForwardOrder =
     "CASE WHEN t.stage = 'head' THEN 8191 WHEN p.layer >= 0 THEN p.layer"
     "     WHEN t.stage = 'embed' THEN 0 ELSE 8191 END, ifnull(t.id, 65535)";
+
+/// Columns of run_verdict that a report shows.
+constexpr std::string_view kColumns =
+    "run, mode, commit_sha, date, evidence, verdict, numeric_verdict, coverage, pairs, pass, fail,"
+    " missing, decode_only, incomparable, prompt, layer, tensor, pos_id, first_fail, root_cause,"
+    " numeric_first_fail, numeric_prompt, numeric_layer, numeric_tensor, numeric_origin, rounding,"
+    " divergent, unmeasured, unmet, status";
 
 /// Rows of the first failing pair that are printed; only an ambiguous one has more than two.
 constexpr int64_t kMaxEvidenceRows = 4;
@@ -54,6 +62,14 @@ std::string in_code(std::string_view text) {
   return code.empty() ? " " : code;
 }
 
+/// Text inside '...' of a shell command inside `...`.
+std::string in_single_quotes(std::string_view text) {
+  std::string quoted;
+  for (char c : printable(text)) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  std::replace(quoted.begin(), quoted.end(), '`', '?');  // cannot be written inside `...`
+  return quoted;
+}
+
 std::string number(int64_t value) { return std::to_string(value); }
 
 std::string real(double value, const char* format) {
@@ -62,28 +78,24 @@ std::string real(double value, const char* format) {
   return text;
 }
 
-/// Two decimals; what is not all is never 100.00 and what is not nothing never 0.00.
-std::string percent_text(double percent, bool all, bool none) {
-  std::string text = real(percent, "%.2f");
-  if (text == "100.00" && !all) text = "99.99";
-  if (text == "0.00" && !none) text = "<0.01";
-  return text + "%";
-}
-
 std::string with_percent(int64_t count, int64_t total) {
-  if (total <= 0) return number(count);
-  double percent = 100.0 * static_cast<double>(count) / static_cast<double>(total);
-  return number(count) + " (" + percent_text(percent, count == total, count == 0) + ")";
+  return total > 0 ? number(count) + " (" + percent_text(count, total) + ")" : number(count);
 }
 
 Value value_of(const Cell& cell) {
   switch (cell.type) {
-    case Cell::Type::kNull: return nullptr;
-    case Cell::Type::kInteger: return cell.integer;
-    case Cell::Type::kReal: return cell.real;
-    default: return std::string(cell.text);
+    case Cell::Type::kNull:
+      return nullptr;
+    case Cell::Type::kInteger:
+      return cell.integer;
+    case Cell::Type::kReal:
+      return cell.real;
+    default:
+      return std::string(cell.text);
   }
 }
+
+Value value_of(const std::optional<int64_t>& id) { return id ? Value(*id) : Value(nullptr); }
 
 /// One text of a paragraph, with its values.
 struct Sentence {
@@ -180,9 +192,15 @@ struct Node {
 
 class RunReport {
  public:
-  RunReport(SQLite::Database& db, const Run& run, const Wording& words, MarkdownWriter& out, int level)
-      : db_(db), run_(run), words_(words), out_(out), level_(level),
-        query_(db, "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?") {
+  RunReport(SQLite::Database& db, const Run& run, const Wording& words, MarkdownWriter& out,
+            int level, bool modes_compared)
+      : db_(db),
+        run_(run),
+        words_(words),
+        out_(out),
+        level_(level),
+        query_(db, "SELECT " + std::string(kColumns) + " FROM run_verdict WHERE run_id = ?"),
+        modes_compared_(modes_compared) {
     query_.bind(1, run.id);
     if (!query_.step()) throw std::logic_error("no verdict of run " + run.name);
     verdict_.emplace(query_);
@@ -254,9 +272,9 @@ class RunReport {
     out_.field(words_("host"), shown(attribute("host")));
     out_.field(words_("run_mode"), show(verdict().cell("mode")));
     out_.field(words_("commit"), show(verdict().cell("commit_sha")));
-    out_.field(words_("run_status"),
-               verdict().text("status") == "unknown" ? words_("not_recorded")
-                                                      : show(verdict().cell("status")));
+    out_.field(words_("run_status"), verdict().text("status") == "unknown"
+                                         ? words_("not_recorded")
+                                         : show(verdict().cell("status")));
     out_.field(words_("evidence"), evidence_text());
     out_.line();
     out_.line("---");
@@ -277,11 +295,13 @@ class RunReport {
     const RunVerdict& v = verdict();
     std::string name = v.text("verdict");
     if (name == "PASS") return {"reason.pass", {v.show("pairs")}};
-    if (name == "FAIL" && v.number("missing") > 0) return {"reason.fail_missing", {v.show("missing")}};
+    if (name == "FAIL" && v.number("missing") > 0)
+      return {"reason.fail_missing", {v.show("missing")}};
     if (name == "FAIL") return {"reason.fail", {v.show("fail"), v.show("pairs")}};
     if (name == "INCOMPLETE" && v.number("unmet") > 0) return {"reason.unmet", {v.show("unmet")}};
     if (name == "INCOMPLETE") return {"reason.unfinished", {v.show("status")}};
-    if (name == "INCOMPARABLE") return {"reason.incomparable", {v.show("incomparable"), v.show("pairs")}};
+    if (name == "INCOMPARABLE")
+      return {"reason.incomparable", {v.show("incomparable"), v.show("pairs")}};
     if (v.text("evidence") == "none") return {"reason.none"};
     if (v.number("decode_only") > 0) return {"reason.decode_only", {v.show("decode_only")}};
     return {"reason.one_side"};
@@ -324,13 +344,14 @@ class RunReport {
 
   void breakdown() {
     section("breakdown");
-    Query rows(db_, "SELECT cause, count, percent FROM failure_breakdown WHERE run_id = ?");
+    Query rows(db_, "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
     rows.bind(1, run_.id);
     bool any = false;
     while (rows.step()) {
       if (!any) out_.table({words_("cause"), words_("count"), words_("percentage")});
       any = true;
-      out_.row({show(rows.cell(0)), number(rows.integer(1)), breakdown_percent(rows)});
+      out_.row(
+          {show(rows.cell(0)), number(rows.integer(1)), percent_text(rows.integer(1), compared())});
     }
     if (any) out_.line();
     if (any) {
@@ -338,10 +359,6 @@ class RunReport {
     } else {
       out_.paragraph({"breakdown.none"});
     }
-  }
-
-  std::string breakdown_percent(const Query& row) const {
-    return percent_text(row.cell(2).real, row.integer(1) == compared(), row.integer(1) == 0);
   }
 
   // ---- first failure ----
@@ -383,15 +400,17 @@ class RunReport {
   std::unique_ptr<Query> evidence_rows() {
     auto rows = std::make_unique<Query>(
         db_,
-        "SELECT prompt AS prompt_id, phase, tensor AS point, layer, step, pos_id, seq_len, token_id,"
-        " logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, route, source_file,"
+        "SELECT prompt AS prompt_id, phase, tensor AS point, layer, step, pos_id, seq_len,"
+        " token_id,"
+        " logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, route,"
+        " source_file,"
         " source_line, side FROM trace WHERE run_id = ?1 AND prompt = ?2 AND pos_id = ?3"
         " AND layer = ?4 AND canonical_tensor = ?5 AND side IN ('prefill', 'decode')"
         " ORDER BY side DESC, step, occurrence LIMIT ?6");
     const FirstFailure& f = *failure_;
     rows->bind(1, run_.id).bind(2, f.prompt).bind(5, f.canonical).bind(6, kMaxEvidenceRows);
-    rows->bind(3, f.pos_id ? Value(*f.pos_id) : Value(nullptr));
-    rows->bind(4, f.layer_id ? Value(*f.layer_id) : Value(nullptr));
+    rows->bind(3, value_of(f.pos_id));
+    rows->bind(4, value_of(f.layer_id));
     return rows;
   }
 
@@ -431,7 +450,8 @@ class RunReport {
     };
     out_.table({words_("metric"), title("prefill", "prefill_step", "prefill"),
                 title("decode", "decode_step", "decode")});
-    auto add = [&](const std::string& label, const std::string& prefill, const std::string& decode) {
+    auto add = [&](const std::string& label, const std::string& prefill,
+                   const std::string& decode) {
       out_.row({"**" + label + "**", prefill, decode});
     };
     add(words_("hash"), value("prefill", "hash"), value("decode", "hash"));
@@ -449,10 +469,11 @@ class RunReport {
   }
 
   void by_prompt() {
-    Query rows(db_,
-               "SELECT prompt, pos_id, layer, tensor, first_fail, first_drift_cause, first_drift_layer,"
-               " first_drift_tensor, numeric_first_fail, numeric_layer, numeric_tensor, details"
-               " FROM first_fail WHERE run_id = ? ORDER BY prompt_id");
+    Query rows(
+        db_,
+        "SELECT prompt, pos_id, layer, tensor, first_fail, first_drift_cause, first_drift_layer,"
+        " first_drift_tensor, numeric_first_fail, numeric_layer, numeric_tensor, details"
+        " FROM first_fail WHERE run_id = ? ORDER BY prompt_id");
     rows.bind(1, run_.id);
     section("by_prompt", 1);
     out_.table({words_("prompt"), words_("position"), words_("layer"), words_("tensor"),
@@ -511,7 +532,7 @@ class RunReport {
                     "SELECT min(pos_id), max(pos_id) FROM trace WHERE run_id = ?1 AND prompt = ?2"
                     " AND layer = ?3 AND canonical_tensor = ?4 AND side = ?5");
     positions.bind(1, run_.id).bind(2, failure_->prompt).bind(4, failure_->canonical);
-    positions.bind(3, failure_->layer_id ? Value(*failure_->layer_id) : Value(nullptr));
+    positions.bind(3, value_of(failure_->layer_id));
     positions.bind(5, std::string(side == "prefill" ? "decode" : "prefill"));
     if (!positions.step() || positions.is_null(0)) return;
     out_.paragraph({"sample_evidence.elsewhere",
@@ -521,20 +542,26 @@ class RunReport {
   // ---- propagation ----
 
   void load_nodes() {
-    Query rows(db_,
-               "SELECT p.prompt, p.layer, p.tensor, t.name, count(*),"
-               "  sum(p.status = 'DRIFT'), sum(p.status = 'NONFINITE'), sum(p.status = 'AMBIGUOUS'),"
-               "  sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
-               "  max(CASE p.class WHEN 'DIVERGENT' THEN 3 WHEN 'UNKNOWN' THEN 2 WHEN 'ROUNDING' THEN 1 END),"
-               "  max(CASE p.origin WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN 1 END),"
-               "  min(p.caused_by)"
-               " FROM propagation p LEFT JOIN tensor_name m ON m.name = p.tensor"
-               " LEFT JOIN tensor t ON t.id = m.tensor_id"
-               " LEFT JOIN prompt q ON q.run_id = p.run_id AND q.name = p.prompt"
-               " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY'"
-               " GROUP BY q.id, p.layer, p.tensor ORDER BY q.id, " + std::string(kForwardOrder));
+    Query rows(
+        db_,
+        "SELECT p.prompt, p.layer, p.tensor, t.name, count(*),"
+        "  sum(p.status = 'DRIFT'), sum(p.status = 'NONFINITE'), sum(p.status = 'AMBIGUOUS'),"
+        "  sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
+        "  max(CASE p.class WHEN 'DIVERGENT' THEN 3 WHEN 'UNKNOWN' THEN 2 WHEN 'ROUNDING' THEN 1"
+        " END),"
+        "  max(CASE p.origin WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN 1"
+        " END),"
+        "  min(p.caused_by), sum(p.origin = 'ORIGIN'), sum(p.origin = 'PROPAGATED'),"
+        "  sum(p.origin = 'UNSAMPLED')"
+        " FROM propagation p LEFT JOIN tensor_name m ON m.name = p.tensor"
+        " LEFT JOIN tensor t ON t.id = m.tensor_id"
+        " LEFT JOIN prompt q ON q.run_id = p.run_id AND q.name = p.prompt"
+        " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY'"
+        " GROUP BY q.id, p.layer, p.tensor ORDER BY q.id, " +
+            std::string(kForwardOrder));
     rows.bind(1, run_.id);
-    constexpr const char* kStatus[] = {"DRIFT", "NONFINITE", "AMBIGUOUS", "MISSING", "INCOMPARABLE"};
+    constexpr const char* kStatus[] = {"DRIFT", "NONFINITE", "AMBIGUOUS", "MISSING",
+                                       "INCOMPARABLE"};
     constexpr const char* kClass[] = {"", "ROUNDING", "UNKNOWN", "DIVERGENT"};
     constexpr const char* kOrigin[] = {"", "PROPAGATED", "UNSAMPLED", "ORIGIN"};
     while (rows.step()) {
@@ -553,21 +580,23 @@ class RunReport {
       node.row_class = kClass[rows.integer(10)];
       node.origin = kOrigin[rows.integer(11)];
       node.caused_by = rows.text(12);
+      origins_ += rows.integer(13);
+      propagated_ += rows.integer(14);
+      unsampled_ += rows.integer(15);
+      if (node.layer) written_[{node.prompt, number(*node.layer), node.canonical}] = node.tensor;
       nodes_.push_back(std::move(node));
     }
   }
 
   /// Where a propagated drift comes from, told relative to its own layer, so that layers that
   /// behave alike read alike. `from` is canonical-tensor@layer.
-  std::string source_of(const Node& node, const std::string& from, std::optional<int64_t> previous) {
+  std::string source_of(const Node& node, const std::string& from,
+                        std::optional<int64_t> previous) {
     size_t at = from.rfind('@');
     if (at == std::string::npos) return words_("tree.propagated");
     std::string tensor = from.substr(0, at), layer = from.substr(at + 1);
-    for (const Node& other : nodes_) {
-      bool named = other.canonical == tensor && other.prompt == node.prompt && other.layer &&
-                   number(*other.layer) == layer;
-      if (named) tensor = other.tensor;
-    }
+    auto named = written_.find({node.prompt, layer, tensor});
+    if (named != written_.end()) tensor = named->second;
     tensor = printable(tensor);
     if (node.layer && layer == number(*node.layer)) return words_("tree.from_same", {tensor});
     if (previous && layer == number(*previous)) return words_("tree.from_previous", {tensor});
@@ -581,10 +610,10 @@ class RunReport {
     if (node.status == "DRIFT" && node.row_class != "UNKNOWN" && !node.row_class.empty()) {
       text += " " + node.row_class;
     }
-    std::string why = match ? words_("tree.identical")
-                      : undecided ? words_("tree.undecided")
-                      : node.status == "MISSING" ? words_("tree.missing")
-                      : node.origin == "ORIGIN" ? words_("tree.origin")
+    std::string why = match                         ? words_("tree.identical")
+                      : undecided                   ? words_("tree.undecided")
+                      : node.status == "MISSING"    ? words_("tree.missing")
+                      : node.origin == "ORIGIN"     ? words_("tree.origin")
                       : node.origin == "PROPAGATED" ? source_of(node, node.caused_by, previous)
                                                     : words_("tree.unsampled");
     text += " (" + why + ")";
@@ -619,8 +648,9 @@ class RunReport {
       std::string names = layers[0];
       for (size_t i = 1; i < layers.size(); i++) names += ", " + layers[i];
       if (!text.empty()) text += "\n";
-      text += names.empty() ? words_("layer.none")
-                            : words_(layers.size() > 1 ? TextId("layers") : TextId("layer")) + " " + names;
+      text += names.empty()
+                  ? words_("layer.none")
+                  : words_(layers.size() > 1 ? TextId("layers") : TextId("layer")) + " " + names;
       text += ":\n" + body;
     }
     return text;
@@ -634,7 +664,8 @@ class RunReport {
       size_t end = i;
       while (end < nodes_.size() && nodes_[end].prompt == nodes_[i].prompt) end++;
       std::string text = tree(i, end), prompt = "`" + in_code(nodes_[i].prompt) + "`";
-      auto same = std::find_if(trees.begin(), trees.end(), [&](auto& t) { return t.first == text; });
+      auto same =
+          std::find_if(trees.begin(), trees.end(), [&](auto& t) { return t.first == text; });
       if (same == trees.end()) {
         trees.emplace_back(text, prompt);
       } else {
@@ -655,7 +686,8 @@ class RunReport {
     const FirstFailure& f = *failure_;
     const RunVerdict& v = verdict();
     std::vector<Sentence> items;
-    items.push_back({"analysis.first", {in_code(f.tensor), f.layer, in_code(f.prompt), in_code(f.cause)}});
+    items.push_back(
+        {"analysis.first", {in_code(f.tensor), f.layer, in_code(f.prompt), in_code(f.cause)}});
     std::string root = v.text("root_cause");
     const ReportText* meaning = find_report_text("analysis." + root);
     items.push_back(!root.empty() && meaning ? Sentence(*meaning) : Sentence("analysis.other"));
@@ -706,23 +738,21 @@ class RunReport {
 
   /// Missing rows come first in the verdict; what differs all the same is not hidden by them.
   void add_drift_behind(std::vector<Sentence>& items) {
-    Query drift(db_,
-                "SELECT first_drift_tensor, first_drift_layer, prompt, first_drift_cause FROM first_fail"
-                " WHERE run_id = ? AND first_drift_cause IS NOT NULL ORDER BY prompt_id LIMIT 1");
+    Query drift(
+        db_,
+        "SELECT first_drift_tensor, first_drift_layer, prompt, first_drift_cause FROM first_fail"
+        " WHERE run_id = ? AND first_drift_cause IS NOT NULL ORDER BY prompt_id LIMIT 1");
     drift.bind(1, run_.id);
     if (!drift.step()) return;
-    items.push_back({"analysis.drift_behind", {in_code(drift.text(0)), show(drift.cell(1)),
-                                               in_code(drift.text(2)), in_code(drift.text(3))}});
+    items.push_back({"analysis.drift_behind",
+                     {in_code(drift.text(0)), show(drift.cell(1)), in_code(drift.text(2)),
+                      in_code(drift.text(3))}});
   }
 
-  void add_spread(std::vector<Sentence>& items) {
-    Query origins(db_,
-                  "SELECT count(*), sum(origin = 'ORIGIN'), sum(origin = 'PROPAGATED'),"
-                  " sum(origin = 'UNSAMPLED') FROM propagation WHERE run_id = ? AND origin IS NOT NULL");
-    origins.bind(1, run_.id);
-    if (!origins.step() || origins.integer(0) == 0) return;
-    items.push_back({"analysis.spread", {number(origins.integer(0)), number(origins.integer(1)),
-                                         number(origins.integer(2)), number(origins.integer(3))}});
+  void add_spread(std::vector<Sentence>& items) const {
+    items.push_back({"analysis.spread",
+                     {number(origins_ + propagated_ + unsampled_), number(origins_),
+                      number(propagated_), number(unsampled_)}});
   }
 
   void add_numeric(std::vector<Sentence>& items) const {
@@ -739,25 +769,49 @@ class RunReport {
     std::vector<Sentence> items;
     const RunVerdict& v = verdict();
     if (failure_) {
-      bool elsewhere = v.has("numeric_first_fail") &&
-                       (v.text("numeric_tensor") != v.text("tensor") ||
-                        v.number("numeric_layer") != v.number("layer"));
+      bool elsewhere =
+          v.has("numeric_first_fail") && (v.text("numeric_tensor") != v.text("tensor") ||
+                                          v.number("numeric_layer") != v.number("layer"));
       if (elsewhere) {
-        items.push_back({"advice.numeric_first", {in_code(v.text("numeric_tensor")),
-                                                  show(v.cell("numeric_layer"))}});
+        items.push_back({"advice.numeric_first",
+                         {in_code(v.text("numeric_tensor")), show(v.cell("numeric_layer"))}});
       }
       if (v.text("numeric_verdict") == "PASS") items.push_back({"advice.all_rounding"});
       add_inputs_to_trace(items);
       if (v.number("unmeasured") > 0) items.push_back({"advice.measure"});
     }
-    std::string topic = v.text("verdict");
-    if (topic == "FAIL") topic = v.has("root_cause") ? v.text("root_cause") : "other";
-    if (!find_report_text("advice." + topic + ".1")) topic = "other";
-    for (int i = 1; const ReportText* text = find_report_text("advice." + topic + "." + number(i)); i++) {
-      items.push_back({*text, {in_code(run_.name)}});
+    add_topic(items, advice_topic());
+    if (v.text("root_cause") == "ATTENTION_COMPUTATION_MISMATCH") {
+      if (!has_kv_rows_) items.push_back({"advice.trace_kv"});
+      if (!modes_compared_) items.push_back({"advice.both_modes"});
     }
     section("advice");
     out_.list(items);
+  }
+
+  /// advice.TOPIC.N: by the stage that a cause names, else by root cause; without a failure, by
+  /// verdict.
+  std::string advice_topic() const {
+    static const std::map<std::string, std::string, std::less<>> kStages = {
+        {"Q_PRE_ROPE_DRIFT", "PROJECTION"}, {"K_PRE_ROPE_DRIFT", "PROJECTION"},
+        {"V_PROJ_DRIFT", "PROJECTION"},     {"ROPE_DRIFT", "ROPE"},
+        {"K_ROPE_DRIFT", "ROPE"},           {"Q_POST_ROPE_DRIFT", "ROPE"},
+        {"K_POST_ROPE_DRIFT", "ROPE"},      {"K_CACHE_DRIFT", "CACHE"},
+        {"V_CACHE_DRIFT", "CACHE"},         {"ATTN_SCORES_DRIFT", "SOFTMAX"},
+        {"ATTN_PROBS_DRIFT", "SOFTMAX"}};
+    std::string name = verdict().text("verdict");
+    if (name != "FAIL") return name;
+    auto stage = kStages.find(verdict().text("first_fail"));
+    std::string topic = stage == kStages.end() ? verdict().text("root_cause") : stage->second;
+    return find_report_text("advice." + topic + ".1") ? topic : "other";
+  }
+
+  void add_topic(std::vector<Sentence>& items, const std::string& topic) const {
+    for (int i = 1;; i++) {
+      const ReportText* text = find_report_text("advice." + topic + "." + number(i));
+      if (!text) return;
+      items.push_back({*text, {in_single_quotes(run_.name)}});
+    }
   }
 
   /// The inputs that were not traced, where that leaves the origin open.
@@ -765,15 +819,21 @@ class RunReport {
     const FirstFailure& f = *failure_;
     if (!f.found || f.inputs_complete || f.origin.empty()) return;
     Query inputs(db_,
-                 "SELECT group_concat(DISTINCT i.name) FROM edge g JOIN tensor i ON i.id = g.from_id"
-                 " JOIN tensor o ON o.id = g.to_id WHERE o.name = ?1 AND g.kind <> 'weight'"
-                 " AND (g.layer = 'same' OR ?2 > 0) AND NOT EXISTS (SELECT 1 FROM pair p"
-                 "   WHERE p.run_id = ?3 AND p.prompt = ?4 AND p.canonical_tensor = i.name"
-                 "   AND p.layer = CASE g.layer WHEN 'same' THEN ?2 ELSE ?2 - 1 END)");
-    inputs.bind(1, f.canonical).bind(3, run_.id).bind(4, f.prompt);
-    inputs.bind(2, f.layer_id ? Value(*f.layer_id) : Value(nullptr));
-    if (!inputs.step() || inputs.is_null(0)) return;
-    items.push_back({"advice.trace_inputs", {in_code(f.tensor), f.layer, inputs.text(0)}});
+                 "SELECT i.name, CASE g.layer WHEN 'same' THEN ?2 ELSE ?2 - 1 END FROM edge g"
+                 " JOIN tensor i ON i.id = g.from_id JOIN tensor o ON o.id = g.to_id"
+                 " WHERE o.name = ?1 AND g.kind <> 'weight' AND (g.layer = 'same' OR ?2 > 0)"
+                 " ORDER BY i.id");
+    inputs.bind(1, f.canonical).bind(2, value_of(f.layer_id));
+    std::string names;
+    while (inputs.step()) {
+      bool traced = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+        return node.prompt == f.prompt && node.canonical == inputs.text(0) &&
+               node.layer == inputs.integer(1);
+      });
+      if (!traced) names += (names.empty() ? "`" : ", `") + inputs.text(0) + "`";
+    }
+    if (names.empty()) return;
+    items.push_back({"advice.trace_inputs", {in_code(f.tensor), f.layer, names}});
   }
 
   // ---- K and V ----
@@ -781,7 +841,8 @@ class RunReport {
   void kv_sections() {
     Query total(db_, "SELECT count(*) FROM kv_alignment WHERE run_id = ?");
     total.bind(1, run_.id).step();
-    if (total.integer(0) == 0) return;
+    has_kv_rows_ = total.integer(0) > 0;
+    if (!has_kv_rows_) return;
     kv_indicators();
     kv_layers();
     kv_hashes();
@@ -797,43 +858,52 @@ class RunReport {
   void kv_indicators() {
     Query sums(db_,
                "SELECT sum(k_match), count(k_match), sum(v_match), count(v_match), sum(kv_aligned),"
-               " count(kv_aligned), sum(cache_match), count(cache_match) FROM kv_alignment WHERE run_id = ?");
+               " count(kv_aligned), sum(cache_match), count(cache_match) FROM kv_alignment WHERE"
+               " run_id = ?");
     sums.bind(1, run_.id).step();
     section("kv");
     out_.table({words_("kv.indicator"), words_("kv.observed"), words_("kv.if_structural"),
                 words_("kv.if_bug")});
-    auto observed = [&](int column) { return match_count(sums.integer(column), sums.integer(column + 1)); };
+    auto observed = [&](int column) {
+      return match_count(sums.integer(column), sums.integer(column + 1));
+    };
     out_.row({words_("kv.k"), observed(0), words_("kv.may_vary"), words_("kv.consistent")});
     out_.row({words_("kv.v"), observed(2), words_("kv.may_vary"), words_("kv.consistent")});
     out_.row({words_("kv.aligned"), observed(4), words_("kv.false"), words_("kv.true")});
-    out_.row({words_("kv.cache"), observed(6), words_("kv.cache_required"), words_("kv.cache_required")});
+    out_.row({words_("kv.cache"), observed(6), words_("kv.cache_required"),
+              words_("kv.cache_required")});
     out_.line();
   }
 
   void kv_layers() {
-    Query rows(db_,
-               "SELECT layer, count(DISTINCT prompt), sum(k_match), count(k_match), sum(v_match),"
-               " count(v_match), sum(q_match), count(q_match), sum(cache_match), count(cache_match),"
-               " group_concat(DISTINCT interpretation), sum(status = 'PASS'), count(*)"
-               " FROM kv_alignment WHERE run_id = ? GROUP BY layer ORDER BY layer");
+    Query rows(
+        db_,
+        "SELECT layer, count(DISTINCT prompt), sum(k_match), count(k_match), sum(v_match),"
+        " count(v_match), sum(q_match), count(q_match), sum(cache_match), count(cache_match),"
+        " group_concat(DISTINCT interpretation), sum(status = 'PASS'), count(*)"
+        " FROM kv_alignment WHERE run_id = ? GROUP BY layer ORDER BY layer");
     rows.bind(1, run_.id);
     section("kv.per_layer", 1);
     out_.paragraph({"kv.per_layer.text"});
     out_.table({words_("layer"), words_("kv.prompts"), "K", "V", "Q", words_("kv.cache_column"),
                 words_("kv.consistency"), words_("guide.interpretation"), words_("kv.status")});
     while (rows.step()) {
-      auto matches = [&](int column) { return match_count(rows.integer(column), rows.integer(column + 1)); };
+      auto matches = [&](int column) {
+        return match_count(rows.integer(column), rows.integer(column + 1));
+      };
       int64_t all = rows.integer(12), pass = rows.integer(11);
       auto agrees = [&](int column) {
-        return rows.integer(column + 1) == all && (rows.integer(column) == 0 || rows.integer(column) == all);
+        return rows.integer(column + 1) == all &&
+               (rows.integer(column) == 0 || rows.integer(column) == all);
       };
       bool known = rows.integer(3) == all && rows.integer(5) == all;
       std::string status = pass == all ? "PASS" : "KV_MISMATCH";
       if (pass > 0 && pass < all) status += " (" + number(all - pass) + "/" + number(all) + ")";
-      out_.row({number(rows.integer(0)), number(rows.integer(1)), matches(2), matches(4), matches(6),
-                matches(8),
-                !known ? words_("not_comparable")
-                       : agrees(2) && agrees(4) ? words_("kv.yes") : words_("kv.varies"),
+      out_.row({number(rows.integer(0)), number(rows.integer(1)), matches(2), matches(4),
+                matches(6), matches(8),
+                !known                   ? words_("not_comparable")
+                : agrees(2) && agrees(4) ? words_("kv.yes")
+                                         : words_("kv.varies"),
                 show(rows.cell(10)), status});
     }
     out_.line();
@@ -841,7 +911,8 @@ class RunReport {
 
   void kv_hashes() {
     Query rows(db_,
-               "SELECT p.layer, p.prompt, p.pos_id, p.tensor, p.prefill_hash, p.decode_hash, p.status, p.class"
+               "SELECT p.layer, p.prompt, p.pos_id, p.tensor, p.prefill_hash, p.decode_hash,"
+               " p.status, p.class"
                " FROM pair p JOIN tensor t ON t.id = p.tensor_id WHERE p.run_id = ? AND t.name IN"
                " ('q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache')"
                " ORDER BY p.layer, p.prompt_id, p.pos_id, t.id");
@@ -873,9 +944,9 @@ class RunReport {
                     words_("phase"), "n", "min", "max", "mean", "nan", "inf"});
       }
       any = true;
-      std::vector<std::string> cells = {show(rows.cell(0)), show(rows.cell(1)), show(rows.cell(2)),
-                                        rows.text(3) == "attn_scores" ? words_("scores.pre")
-                                                                      : words_("scores.post")};
+      std::vector<std::string> cells = {
+          show(rows.cell(0)), show(rows.cell(1)), show(rows.cell(2)),
+          rows.text(3) == "attn_scores" ? words_("scores.pre") : words_("scores.post")};
       for (int i = 4; i < rows.columns(); i++) cells.push_back(show(rows.cell(i)));
       out_.row(cells);
     }
@@ -888,7 +959,8 @@ class RunReport {
 
   void interpretation_guide(int64_t total) {
     std::map<std::string, int64_t> counts;
-    Query rows(db_, "SELECT interpretation, count(*) FROM kv_alignment WHERE run_id = ? GROUP BY 1");
+    Query rows(db_,
+               "SELECT interpretation, count(*) FROM kv_alignment WHERE run_id = ? GROUP BY 1");
     rows.bind(1, run_.id);
     while (rows.step()) counts[rows.text(0)] = rows.integer(1);
     section("guide");
@@ -927,19 +999,14 @@ class RunReport {
   }
 
   void hypothesis(std::map<std::string, int64_t>& counts, int64_t total) {
-    Query open(db_,
-               "SELECT count(*) FROM pair WHERE run_id = ? AND canonical_tensor IN ('q_post_rope',"
-               " 'attn_scores', 'attn_probs', 'attn_out') AND (class = 'UNKNOWN' OR status = 'INCOMPARABLE')");
-    open.bind(1, run_.id).step();
     int64_t against = counts["REAL_MISMATCH"] + counts["KV_MISALIGNMENT"] + counts["Q_MISMATCH"];
     section("hypothesis", 1);
     out_.paragraph({"hypothesis.h0"});
     out_.paragraph({"hypothesis.h1"});
     if (against > 0) {
       out_.paragraph({"hypothesis.rejected", {number(against), number(total)}});
-    } else if (counts["UNKNOWN"] + open.integer(0) > 0) {
-      out_.paragraph({"hypothesis.undecided",
-                      {number(counts["UNKNOWN"]), number(total), number(open.integer(0))}});
+    } else if (counts["UNKNOWN"] > 0) {
+      out_.paragraph({"hypothesis.undecided", {number(counts["UNKNOWN"]), number(total)}});
     } else {
       out_.paragraph({"hypothesis.kept", {number(total)}});
     }
@@ -959,10 +1026,11 @@ class RunReport {
   }
 
   void lm_head() {
-    Query rows(db_,
-               "SELECT prompt, prefill_top1, decode_top1, prefill_gap, decode_gap, prefill_route,"
-               " decode_route, cpu_probe_agrees_prefill, cpu_probe_agrees_decode, suspect, prefill_pos_id,"
-               " decode_pos_id FROM lm_head_delta WHERE run_id = ?");
+    Query rows(
+        db_,
+        "SELECT prompt, prefill_top1, decode_top1, prefill_gap, decode_gap, prefill_route,"
+        " decode_route, cpu_probe_agrees_prefill, cpu_probe_agrees_decode, suspect, prefill_pos_id,"
+        " decode_pos_id FROM lm_head_delta WHERE run_id = ?");
     rows.bind(1, run_.id);
     std::map<std::string, int64_t> suspects;
     int64_t prompts = 0, probed = 0;
@@ -972,14 +1040,15 @@ class RunReport {
     while (rows.step()) {
       if (prompts++ == 0) {
         section("lm_head");
-        out_.table({words_("prompt"), "prefill_last top1", "decode0 top1", "gap prefill", "gap decode0",
-                    words_("lm_head.routes"), words_("lm_head.cpu"), words_("lm_head.suspect")});
+        out_.table({words_("prompt"), "prefill_last top1", "decode0 top1", "gap prefill",
+                    "gap decode0", words_("lm_head.routes"), words_("lm_head.cpu"),
+                    words_("lm_head.suspect")});
       }
       if (!rows.is_null(7) || !rows.is_null(8)) probed++;
       if (!rows.is_null(9)) suspects[rows.text(9)]++;
       out_.row({show(rows.cell(0)), show(rows.cell(1)), show(rows.cell(2)), gap(3), gap(4),
                 show(rows.cell(5)) + " → " + show(rows.cell(6)),
-                yes_no(rows.cell(7)) + " / " + yes_no(rows.cell(8)),
+                yes_no(rows.cell(7)) + ", " + yes_no(rows.cell(8)),
                 rows.is_null(9) ? "-" : escaped(rows.text(9))});
     }
     if (prompts == 0) return;
@@ -992,15 +1061,19 @@ class RunReport {
     } else if (suspects.size() > 1) {
       out_.paragraph({"lm_head.several"});
     } else {
-      out_.paragraph({"lm_head.named", {in_code(suspects.begin()->first),
-                                        number(suspects.begin()->second), number(prompts)}});
+      out_.paragraph(
+          {"lm_head.named",
+           {in_code(suspects.begin()->first), number(suspects.begin()->second), number(prompts)}});
     }
   }
 
   void conflicts() {
-    Query rows(db_,
-               "SELECT report_file, claimed, claim_line, pairs, pass, fail, missing, conflict"
-               " FROM report_conflict WHERE run_id = ? ORDER BY report_file");
+    Query rows(
+        db_,
+        "SELECT report_file, claimed, claim_line, pairs, pass, fail, missing, conflict, verdict"
+        " FROM report_conflict WHERE run_id IN (SELECT r.id FROM run r, run x WHERE x.id = ?"
+        "   AND (r.id = x.id OR substr(x.name, 1, length(r.name) + 1) = r.name || '/'))"
+        " ORDER BY report_file");
     rows.bind(1, run_.id);
     bool any = false;
     while (rows.step()) {
@@ -1015,8 +1088,9 @@ class RunReport {
       if (!rows.is_null(1) && rows.integer(2) > 0) {
         claim += " (" + words_("conflict.line", {number(rows.integer(2))}) + ")";
       }
-      out_.row({show(rows.cell(0)), claim, verdict().show("verdict"),
-                number(rows.integer(4)) + " / " + number(rows.integer(5)) + " / " + number(rows.integer(6)),
+      out_.row({show(rows.cell(0)), claim, rows.is_null(8) ? "-" : show(rows.cell(8)),
+                number(rows.integer(4)) + ", " + number(rows.integer(5)) + ", " +
+                    number(rows.integer(6)),
                 show(rows.cell(7))});
     }
     if (any) out_.line();
@@ -1064,13 +1138,16 @@ class RunReport {
   void detailed_results() {
     if (compared() > 0) {
       section("detailed", 1);
-      out_.table({"PROMPT", "TOKEN_ID", "POS_ID", "LAYER", "TENSOR", "FIRST_FAIL", "ROOT_CAUSE", "DETAILS"});
-      Query rows(db_,
-                 "SELECT p.prompt, p.token_id, p.pos_id, p.layer, p.tensor,"
-                 " CASE p.status WHEN 'INCOMPARABLE' THEN 'INCOMPARABLE' ELSE p.cause END, p.root_cause,"
-                 " p.status, p.class, p.rel_l2, p.details FROM pair p LEFT JOIN tensor t ON t.id = p.tensor_id"
-                 " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY' ORDER BY p.prompt_id, " +
-                     std::string(kForwardOrder) + ", p.pos_id");
+      out_.table({"PROMPT", "TOKEN_ID", "POS_ID", "LAYER", "TENSOR", "FIRST_FAIL", "ROOT_CAUSE",
+                  "DETAILS"});
+      Query rows(
+          db_,
+          "SELECT p.prompt, p.token_id, p.pos_id, p.layer, p.tensor,"
+          " CASE p.status WHEN 'INCOMPARABLE' THEN 'INCOMPARABLE' ELSE p.cause END, p.root_cause,"
+          " p.status, p.class, p.rel_l2, p.details FROM pair p LEFT JOIN tensor t ON t.id ="
+          " p.tensor_id"
+          " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY' ORDER BY p.prompt_id, " +
+              std::string(kForwardOrder) + ", p.pos_id");
       rows.bind(1, run_.id);
       while (rows.step()) {
         std::string details = rows.text(7);
@@ -1098,6 +1175,11 @@ class RunReport {
   std::optional<RunVerdict> verdict_;
   std::optional<FirstFailure> failure_;
   std::vector<Node> nodes_;
+  std::map<std::array<std::string, 3>, std::string>
+      written_;  // prompt, layer, canonical: as written
+  bool modes_compared_, has_kv_rows_ = false;
+  int64_t origins_ = 0, propagated_ = 0,
+          unsampled_ = 0;  // pairs that fail, by where they come from
 };
 
 // ---- Several runs ----
@@ -1114,17 +1196,20 @@ std::vector<int64_t> runs_beside(SQLite::Database& db, const std::vector<Run>& r
   for (const Run& run : runs) ids.push_back(run.id);
   if (runs.size() > 1) return ids;
   ids.clear();
-  Query query(db,
-              "SELECT r.id FROM run r JOIN run x ON x.experiment = r.experiment AND x.date IS r.date"
-              " WHERE x.id = ? ORDER BY r.mode, r.id");
+  Query query(
+      db,
+      "SELECT r.id FROM run r JOIN run x ON x.experiment = r.experiment AND x.date IS r.date"
+      " WHERE x.id = ? ORDER BY r.mode, r.id");
   query.bind(1, runs.front().id);
   while (query.step()) ids.push_back(query.integer(0));
   return ids;
 }
 
-std::string kv_summary(SQLite::Database& db, int64_t run_id, const char* column, const Wording& words) {
-  Query query(db, std::string("SELECT ") + column + ", count(*) FROM kv_alignment WHERE run_id = ?"
-                  " GROUP BY 1 ORDER BY 1");
+std::string kv_summary(SQLite::Database& db, int64_t run_id, const char* column,
+                       const Wording& words) {
+  Query query(db, std::string("SELECT ") + column +
+                      ", count(*) FROM kv_alignment WHERE run_id = ?"
+                      " GROUP BY 1 ORDER BY 1");
   query.bind(1, run_id);
   std::string text;
   while (query.step()) {
@@ -1133,11 +1218,12 @@ std::string kv_summary(SQLite::Database& db, int64_t run_id, const char* column,
   return text.empty() ? words("not_recorded") : text;
 }
 
-/// Table of runs; by mode when there are several modes. Nothing for one run of one mode.
-void write_runs(SQLite::Database& db, const std::vector<Run>& runs, const Wording& words,
+/// Table of runs; by mode when there are several modes. Nothing for one run of one mode. Returns
+/// whether there are several modes.
+bool write_runs(SQLite::Database& db, const std::vector<Run>& runs, const Wording& words,
                 MarkdownWriter& out) {
   std::vector<int64_t> ids = runs_beside(db, runs);
-  Query verdict(db, "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+  Query verdict(db, "SELECT " + std::string(kColumns) + " FROM run_verdict WHERE run_id = ?");
   std::multimap<std::string, std::vector<std::string>> by_mode;
   std::set<std::string> modes;
   for (int64_t id : ids) {
@@ -1148,29 +1234,32 @@ void write_runs(SQLite::Database& db, const std::vector<Run>& runs, const Wordin
       if (!mode.empty()) modes.insert(mode);
       std::string first = "-";
       if (v.has("first_fail")) {
-        first = escaped(v.text("first_fail")) + " (" + words("layer") + " " + v.show("layer") + ", " +
-                escaped(v.show("tensor")) + ", " + escaped(v.show("prompt")) + ")";
+        first = escaped(v.text("first_fail")) + " (" + words("layer") + " " + v.show("layer") +
+                ", " + escaped(v.show("tensor")) + ", " + escaped(v.show("prompt")) + ")";
       }
-      by_mode.emplace(mode, std::vector<std::string>{
-          mode.empty() ? words("not_recorded") : escaped(mode), escaped(v.text("run")),
-          "**" + v.show("verdict") + "**", v.show("numeric_verdict"),
-          v.show("pass") + " / " + v.show("fail") + " / " + v.show("missing"), first,
-          kv_summary(db, id, "status", words), kv_summary(db, id, "interpretation", words)});
+      by_mode.emplace(
+          mode,
+          std::vector<std::string>{
+              mode.empty() ? words("not_recorded") : escaped(mode), escaped(v.text("run")),
+              "**" + v.show("verdict") + "**", v.show("numeric_verdict"),
+              v.show("pass") + ", " + v.show("fail") + ", " + v.show("missing"), first,
+              kv_summary(db, id, "status", words), kv_summary(db, id, "interpretation", words)});
     }
     verdict.reset();
   }
   bool compares_modes = modes.size() > 1;
-  if (!compares_modes && runs.size() == 1) return;
+  if (!compares_modes && runs.size() == 1) return false;
   out.heading(2, compares_modes ? words("by_mode") : words("runs"));
   out.table({words("mode"), words("run"), words("verdict"), words("numeric_verdict"),
              words("conflict.pairs"), words("first_failure"), words("by_mode.kv"),
              words("by_mode.interpretation")});
   for (const auto& [mode, cells] : by_mode) out.row(cells);
   out.line();
-  if (!compares_modes) return;
+  if (!compares_modes) return false;
   for (const std::string& mode : modes) {
     if (const ReportText* meaning = find_report_text("mode." + mode)) out.paragraph(*meaning);
   }
+  return true;
 }
 
 // ---- Files ----
@@ -1191,7 +1280,8 @@ std::string safe_name(std::string_view text) {
   if (error == EEXIST) {
     throw UsageError(printable(file.string()) + " exists: give --force to replace it");
   }
-  throw std::system_error(error, std::generic_category(), "cannot write " + printable(file.string()));
+  throw std::system_error(error, std::generic_category(),
+                          "cannot write " + printable(file.string()));
 }
 
 /// A file that appears whole or not at all. Without `force` it is created only where none is.
@@ -1258,7 +1348,8 @@ Language language_of(const std::string& name) {
 
 using Content = std::function<void(const TextSink&)>;
 
-void write_file(Options& options, const std::filesystem::path& file, bool force, const Content& content) {
+void write_file(Options& options, const std::filesystem::path& file, bool force,
+                const Content& content) {
   NewFile target(file, force);
   content([&](std::string_view text) { target.write(text); });
   target.keep();
@@ -1304,8 +1395,9 @@ void write_directory(SQLite::Database& db, Options& options, const Arguments& ar
 
 int report(Options& options, const Arguments& arguments) {
   if (options.format == Format::kJson || options.format == Format::kCsv) {
-    throw UsageError("report writes Markdown (--format md) or an analysis table (--format tsv); "
-                     "`greta-db firstfail` has the verdict as json and csv");
+    throw UsageError(
+        "report writes Markdown (--format md) or an analysis table (--format tsv);"
+        " `greta-db firstfail` has the verdict as json and csv");
   }
   SQLite::Database db = open_for_reading(options.database);
   db.exec("BEGIN");  // one state of the database for all queries
@@ -1317,7 +1409,8 @@ int report(Options& options, const Arguments& arguments) {
              (options.format == Format::kTable && !directory && target.extension() == ".tsv");
   if (tsv && !directory && runs.size() > 1) {
     throw UsageError("an analysis table holds one run and '" + printable(arguments.run) + "' is " +
-                     std::to_string(runs.size()) + ": name one of them, or give a directory with --out DIR/");
+                     std::to_string(runs.size()) +
+                     ": name one of them, or give a directory with --out DIR/");
   }
   Content markdown = [&](const TextSink& sink) {
     write_final_report(db, runs, language_of(arguments.language), sink);
@@ -1332,7 +1425,7 @@ int report(Options& options, const Arguments& arguments) {
   }
   ExitOfVerdicts exit(arguments.gate);
   for (const Run& run : runs) {
-    Query query(db, "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+    Query query(db, "SELECT " + std::string(kColumns) + " FROM run_verdict WHERE run_id = ?");
     query.bind(1, run.id);
     if (query.step()) exit.add(RunVerdict(query));
   }
@@ -1341,15 +1434,23 @@ int report(Options& options, const Arguments& arguments) {
 
 }  // namespace
 
+std::string percent_text(int64_t count, int64_t total) {
+  if (total <= 0) return "-";
+  std::string text = real(100.0 * static_cast<double>(count) / static_cast<double>(total), "%.2f");
+  if (text == "100.00" && count < total) text = "99.99";
+  if (text == "0.00" && count > 0) text = "<0.01";
+  return text + "%";
+}
+
 void write_final_report(SQLite::Database& db, const std::vector<Run>& runs, Language language,
                         const TextSink& sink) {
   Wording words(language);
   MarkdownWriter out(words, sink);
   out.heading(1, escaped(experiment_of(db, runs.front())) + " " + words("title"));
-  write_runs(db, runs, words, out);
+  bool modes_compared = write_runs(db, runs, words, out);
   for (const Run& run : runs) {
     if (runs.size() > 1) out.heading(2, words("run") + " `" + in_code(run.name) + "`");
-    RunReport(db, run, words, out, runs.size() > 1 ? 3 : 2).write();
+    RunReport(db, run, words, out, runs.size() > 1 ? 3 : 2, modes_compared).write();
   }
   out.line("---");
   out.line();
@@ -1410,8 +1511,8 @@ void add_report_command(CLI::App& app, Options& options) {
       ->option_text("LANG");
   command
       ->add_option("--out", arguments->out,
-                   "A directory (existing, or ending in /) for EXPERIMENT_FINAL_REPORT.md and "
-                   "EXPERIMENT_ANALYSIS.tsv, or a file; default: standard output")
+                   "A directory (existing, or ending in /) for EXPERIMENT_FINAL_REPORT.md and"
+                   " EXPERIMENT_ANALYSIS.tsv, or a file; default: standard output")
       ->option_text("DIR|FILE");
   command->add_flag("--force", arguments->force, "Replace files that exist");
   add_gate_option(*command, arguments->gate);

@@ -1,6 +1,7 @@
 #pragma once
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,10 @@ void write_final_report(SQLite::Database& db, const std::vector<Run>& runs, Lang
 /// report table. An INCOMPARABLE pair says so as its FIRST_FAIL, because an empty one is a
 /// match; decode-only rows are no comparisons and are left out.
 void write_analysis_table(SQLite::Database& db, const Run& run, const TextSink& sink);
+
+/// count of total in percent, two decimals: what is not all is never 100.00 %, what is not nothing
+/// never 0.00 %. "-" of nothing.
+std::string percent_text(int64_t count, int64_t total);
 
 /// Name of report files without their ending: the experiment in capitals, and where that is not
 /// enough (`alone` is false) the rest of the run's name. Only A-Z a-z 0-9 _ . -, no leading dot

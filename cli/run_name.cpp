@@ -101,9 +101,9 @@ std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text) {
                      " run names; give more of one:" + list_of(runs));
   }
   std::vector<std::string> near = near_names(db, text);
-  throw UsageError("no run or experiment '" + printable(text) + "' in " + db.getFilename() +
-                   (near.empty() ? std::string("; `greta-db runs` lists them")
-                                 : "; perhaps:" + list_of(near)));
+  throw UsageError(
+      "no run or experiment '" + printable(text) + "' in " + db.getFilename() +
+      (near.empty() ? std::string("; `greta-db runs` lists them") : "; perhaps:" + list_of(near)));
 }
 
 Run resolve_run(SQLite::Database& db, const std::string& text) {

@@ -2,8 +2,8 @@
 
 #include "cli/canned.h"
 #include "cli/commands.h"
-#include "cli/sql_query.h"
 #include "cli/run_name.h"
+#include "cli/sql_query.h"
 #include "db/database.h"
 
 namespace greta {
@@ -32,7 +32,8 @@ constexpr std::string_view kAllColumns =
     " v.numeric_tensor AS numeric_tensor,"
     " (SELECT count(*) FROM prompt p WHERE p.run_id = r.id) AS prompts,"
     " (SELECT count(*) FROM source s WHERE s.run_id = r.id) AS sources,"
-    " (SELECT ifnull(sum(s.rows - s.duplicates), 0) FROM source s WHERE s.run_id = r.id) AS trace_rows";
+    " (SELECT ifnull(sum(s.rows - s.duplicates), 0) FROM source s WHERE s.run_id = r.id) AS "
+    "trace_rows";
 
 /// Runs that meet the filters, in order of date.
 void list_runs(Options& options, SQLite::Database& db, const Arguments& arguments) {
@@ -92,7 +93,8 @@ void add_runs_command(CLI::App& app, Options& options) {
   text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
   text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE");
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
-  text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...", "VERDICT")
+  text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",
+       "VERDICT")
       ->check(CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE"}));
   CLI::Option* attributes = command->add_flag(
       "--attributes", arguments->attributes,

@@ -49,7 +49,8 @@ std::vector<Object> all_objects(SQLite::Database& db) {
   while (query.step()) {
     Object object{query.text(0), query.text(1), "", query.text(2), true};
     for (const SqlFile& file : sql_files()) {
-      std::string head = (object.kind == "view" ? "CREATE VIEW " : "CREATE TABLE ") + object.name + " ";
+      std::string head =
+          (object.kind == "view" ? "CREATE VIEW " : "CREATE TABLE ") + object.name + " ";
       if (file.path.starts_with("queries/canned/")) continue;
       if (size_t at = file.text.find(head); at != std::string_view::npos) {
         object.comment = comment_above(file.text, at);
@@ -71,7 +72,8 @@ bool is_name_character(char c) { return std::isalnum(static_cast<unsigned char>(
 bool defines(std::string_view line, std::string_view column, bool is_view) {
   line = line.substr(0, line.find("--"));
   std::string needle = is_view ? " AS " + std::string(column) : std::string(column) + " ";
-  for (size_t at = line.find(needle); at != std::string_view::npos; at = line.find(needle, at + 1)) {
+  for (size_t at = line.find(needle); at != std::string_view::npos;
+       at = line.find(needle, at + 1)) {
     size_t end = at + needle.size();
     bool ends = !is_view || end == line.size() || !is_name_character(line[end]);
     bool begins = is_view || line.find_first_not_of(' ') == at;
@@ -116,7 +118,8 @@ void show_object(Options& options, SQLite::Database& db, const Object& object) {
   while (columns.step()) {
     std::string name = columns.text(0), comment = column_comment(object, name);
     printer.row({name, columns.text(1).empty() ? Cell() : columns.cell(1),
-                 columns.integer(2) ? columns.cell(2) : Cell(), comment.empty() ? Cell() : Cell(comment)});
+                 columns.integer(2) ? columns.cell(2) : Cell(),
+                 comment.empty() ? Cell() : Cell(comment)});
   }
   printer.finish();
 }
@@ -144,7 +147,8 @@ int schema(Options& options, const Arguments& arguments) {
     }
   }
   if (!found) {
-    throw UsageError("no view or table '" + printable(arguments.name) + "'; `greta-db schema` lists them");
+    throw UsageError("no view or table '" + printable(arguments.name) +
+                     "'; `greta-db schema` lists them");
   }
   return kExitDone;
 }
@@ -157,7 +161,8 @@ void add_schema_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<Arguments>();
   command->add_option("name", arguments->name, "Show the columns of this view or table")
       ->option_text("NAME");
-  command->add_flag("--sql", arguments->sql, "Print the SQL that creates it (all of them without NAME)");
+  command->add_flag("--sql", arguments->sql,
+                    "Print the SQL that creates it (all of them without NAME)");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return schema(options, *arguments); };
   });

@@ -62,11 +62,16 @@ Cell Query::cell(int column) const {
     return std::string_view(size ? static_cast<const char*>(data) : "", size);
   };
   switch (sqlite3_column_type(statement_, column)) {
-    case SQLITE_INTEGER: return Cell(int64_t{sqlite3_column_int64(statement_, column)});
-    case SQLITE_FLOAT: return Cell(sqlite3_column_double(statement_, column));
-    case SQLITE_TEXT: return Cell(bytes(sqlite3_column_text(statement_, column)));
-    case SQLITE_BLOB: return Cell::blob(bytes(sqlite3_column_blob(statement_, column)));
-    default: return Cell();
+    case SQLITE_INTEGER:
+      return Cell(int64_t{sqlite3_column_int64(statement_, column)});
+    case SQLITE_FLOAT:
+      return Cell(sqlite3_column_double(statement_, column));
+    case SQLITE_TEXT:
+      return Cell(bytes(sqlite3_column_text(statement_, column)));
+    case SQLITE_BLOB:
+      return Cell::blob(bytes(sqlite3_column_blob(statement_, column)));
+    default:
+      return Cell();
   }
 }
 

@@ -19,7 +19,8 @@ using Value = std::variant<std::nullptr_t, int64_t, double, std::string>;
 /// printed without a copy per value. Throws SQLite::Exception.
 class Query {
  public:
-  /// Prepares the first statement of `sql`; with `rest`, what follows it is put there, else ignored.
+  /// Prepares the first statement of `sql`; with `rest`, what follows it is put there, else
+  /// ignored.
   Query(SQLite::Database& db, std::string_view sql, std::string_view* rest = nullptr);
   ~Query();
   Query(const Query&) = delete;

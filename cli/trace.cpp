@@ -2,9 +2,9 @@
 #include <optional>
 
 #include "cli/commands.h"
-#include "cli/sql_query.h"
 #include "cli/row_filter.h"
 #include "cli/run_name.h"
+#include "cli/sql_query.h"
 #include "db/database.h"
 
 namespace greta {
@@ -23,7 +23,8 @@ constexpr std::string_view kTableColumns =
 constexpr std::string_view kAllColumns =
     "run, experiment, mode, commit_sha, date, prompt, phase, step, pos_id, layer, tensor, token_id,"
     " logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, route, source_file,"
-    " source_line, canonical_tensor, side, occurrence, seen, derived, sample_n, src_kind, phase_raw,"
+    " source_line, canonical_tensor, side, occurrence, seen, derived, sample_n, src_kind, "
+    "phase_raw,"
     " seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes, prompt_tokens,"
     " decode_step, ptr, offset_bytes, extra, shape";
 

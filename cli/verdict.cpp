@@ -20,8 +20,8 @@ int exit_of_verdict(std::string_view verdict) {
 }
 
 void ExitOfVerdicts::add(const RunVerdict& run) {
-  int status = exit_of_verdict(
-      run.cell(gate_ == Gate::kNumeric ? "numeric_verdict" : "verdict").text);
+  int status =
+      exit_of_verdict(run.cell(gate_ == Gate::kNumeric ? "numeric_verdict" : "verdict").text);
   (status == kExitDone ? pass_ : status == kExitFail ? fail_ : none_) = true;
 }
 

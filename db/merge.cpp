@@ -112,15 +112,18 @@ constexpr const char* kMapSources = R"(
 /// order of merges does not matter.
 std::string settle_sql(const std::string& column, const std::string& dim) {
   return "UPDATE main.run SET " + column + " = (SELECT CASE WHEN run." + column +
-         " IS NULL THEN o." + column + " ELSE coalesce((SELECT a.value FROM main.attribute a"
-         " JOIN main.run s ON s.id = a.run_id WHERE a.dim = '" + dim + "' AND a.value IN (run." +
-         column + ", o." + column + ") AND (s.id = run.id OR instr(run.name, s.name || '/') = 1)"
-         " ORDER BY a.rank, length(s.name) DESC, a.value LIMIT 1), min(run." + column + ", o." +
-         column + ")) END FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
+         " IS NULL THEN o." + column +
+         " ELSE coalesce((SELECT a.value FROM main.attribute a"
+         " JOIN main.run s ON s.id = a.run_id WHERE a.dim = '" +
+         dim + "' AND a.value IN (run." + column + ", o." + column +
+         ") AND (s.id = run.id OR instr(run.name, s.name || '/') = 1)"
+         " ORDER BY a.rank, length(s.name) DESC, a.value LIMIT 1), min(run." +
+         column + ", o." + column +
+         ")) END FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
          " WHERE m.id = run.id)"
          " WHERE id IN (SELECT m.id FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
-         "              WHERE NOT m.is_new AND o." + column + " IS NOT run." + column +
-         "              AND o." + column + " IS NOT NULL)";
+         "              WHERE NOT m.is_new AND o." +
+         column + " IS NOT run." + column + "              AND o." + column + " IS NOT NULL)";
 }
 
 constexpr const char* kSettleRest = R"(
@@ -207,8 +210,8 @@ constexpr const char* kCopyReadouts = R"(
   DROP TABLE temp.merge_readout;
 )";
 
-/// Rows that the other file saw again. Sightings of files without a common source add up; where they
-/// share one, the larger count stands, since nothing tells whose sightings they were.
+/// Rows that the other file saw again. Sightings of files without a common source add up; where
+/// they share one, the larger count stands, since nothing tells whose sightings they were.
 constexpr const char* kCopyRepeats = R"(
   INSERT INTO main.trace_repeat
     SELECT x.run_id, x.prompt_id, x.side, x.pos_id, x.layer, x.tensor_id, x.phase_id, x.step,
@@ -323,8 +326,11 @@ class Merge {
     copy_traces(writer);
     db_.exec(kCopyRest);
     db_.exec(kCopyReadouts);
-    for (auto [column, dim] : {std::pair{"date", "date"}, {"commit_sha", "commit"}, {"mode", "mode"},
-                               {"dtype", "dtype"}, {"seed", "seed"}}) {
+    for (auto [column, dim] : {std::pair{"date", "date"},
+                               {"commit_sha", "commit"},
+                               {"mode", "mode"},
+                               {"dtype", "dtype"},
+                               {"seed", "seed"}}) {
       db_.exec(settle_sql(column, dim));
     }
     db_.exec(kSettleRest);
@@ -342,23 +348,27 @@ class Merge {
   void refuse_other_rows() {
     SQLite::Statement conflict(db_, kSourceConflict);
     if (!conflict.executeStep()) return;
-    throw DatabaseError(other_.string() + ": source " + conflict.getColumn(3).getString() + " of run " +
-                        conflict.getColumn(0).getString() + " has " + conflict.getColumn(1).getString() +
-                        " trace rows there and " + conflict.getColumn(2).getString() +
+    throw DatabaseError(other_.string() + ": source " + conflict.getColumn(3).getString() +
+                        " of run " + conflict.getColumn(0).getString() + " has " +
+                        conflict.getColumn(1).getString() + " trace rows there and " +
+                        conflict.getColumn(2).getString() +
                         " here: ingest it anew in the file that has fewer, then merge");
   }
 
   /// Trace points by name; those that greta does not know are entered as the writer enters them.
   void map_names(TraceWriter& writer) {
-    SQLite::Statement names(db_,
-                            "SELECT n.id, n.name, n.tensor_id, k.name, n.cause FROM other.tensor_name n"
-                            " JOIN other.tensor k ON k.id = n.tensor_id ORDER BY n.id");
+    SQLite::Statement names(
+        db_,
+        "SELECT n.id, n.name, n.tensor_id, k.name, n.cause FROM other.tensor_name n"
+        " JOIN other.tensor k ON k.id = n.tensor_id ORDER BY n.id");
     SQLite::Statement known(db_, "SELECT 1 FROM main.tensor_name WHERE name = ?");
-    SQLite::Statement alias(db_, "INSERT INTO main.tensor_name(name, tensor_id, cause) VALUES (?, ?, ?)");
+    SQLite::Statement alias(
+        db_, "INSERT INTO main.tensor_name(name, tensor_id, cause) VALUES (?, ?, ?)");
     SQLite::Statement map_name(db_, "INSERT INTO temp.merge_name VALUES (?, ?, ?)");
     SQLite::Statement map_tensor(db_, "INSERT OR IGNORE INTO temp.merge_tensor VALUES (?, ?)");
     while (names.executeStep()) {
-      std::string name = names.getColumn(1), canonical = names.getColumn(3), cause = names.getColumn(4);
+      std::string name = names.getColumn(1), canonical = names.getColumn(3),
+                  cause = names.getColumn(4);
       int64_t tensor_id = writer.tensor_id(canonical).tensor_id;
       known.bind(1, name);
       if (!known.executeStep()) {
@@ -391,9 +401,10 @@ class Merge {
 
   void copy_traces(TraceWriter& writer) {
     if (summary_.new_sources == 0) return;
-    db_.exec(std::string("INSERT OR IGNORE INTO temp.merge_context SELECT json_array(") + kContextColumns +
-             "), id FROM main.row_context");
-    SQLite::Statement runs(db_, "SELECT other_id, id, overlaps FROM temp.merge_run WHERE has_new ORDER BY id");
+    db_.exec(std::string("INSERT OR IGNORE INTO temp.merge_context SELECT json_array(") +
+             kContextColumns + "), id FROM main.row_context");
+    SQLite::Statement runs(
+        db_, "SELECT other_id, id, overlaps FROM temp.merge_run WHERE has_new ORDER BY id");
     SQLite::Statement repeats(db_, kCopyRepeats);
     SQLite::Statement counts(db_,
                              "INSERT INTO temp.merge_count"
@@ -410,14 +421,15 @@ class Merge {
       counts.exec();
       counts.reset();
     }
-    db_.exec("UPDATE main.source SET (duplicates, conflicts) ="
-             " (SELECT max(0, source.rows - c.stored), c.conflicts FROM temp.merge_count c"
-             "  WHERE c.source_id = source.id)"
-             " WHERE id IN (SELECT m.id FROM temp.merge_source m JOIN temp.merge_count c"
-             "              ON c.source_id = m.id WHERE m.is_new);"
-             "UPDATE main.source SET duplicates = rows"
-             " WHERE id IN (SELECT id FROM temp.merge_source WHERE is_new)"
-             "   AND id NOT IN (SELECT source_id FROM temp.merge_count)");
+    db_.exec(
+        "UPDATE main.source SET (duplicates, conflicts) ="
+        " (SELECT max(0, source.rows - c.stored), c.conflicts FROM temp.merge_count c"
+        "  WHERE c.source_id = source.id)"
+        " WHERE id IN (SELECT m.id FROM temp.merge_source m JOIN temp.merge_count c"
+        "              ON c.source_id = m.id WHERE m.is_new);"
+        "UPDATE main.source SET duplicates = rows"
+        " WHERE id IN (SELECT id FROM temp.merge_source WHERE is_new)"
+        "   AND id NOT IN (SELECT source_id FROM temp.merge_count)");
   }
 
   void copy_run(TraceWriter& writer, int64_t other_id, int64_t id) {
@@ -474,7 +486,8 @@ class Merge {
   static void add_vectors(Batch& batch, TraceRow& row, const SQLite::Statement& from) {
     SQLite::Column sample = from.getColumn(kSampleColumn);
     if (!sample.isNull()) {
-      auto& values = batch.samples.emplace_back(static_cast<size_t>(sample.getBytes()) / sizeof(float));
+      auto& values =
+          batch.samples.emplace_back(static_cast<size_t>(sample.getBytes()) / sizeof(float));
       std::memcpy(values.data(), sample.getBlob(), values.size() * sizeof(float));
       row.sample = values;
     }
@@ -492,20 +505,24 @@ class Merge {
   /// Our id of a context of the other file, entered when no row had these fields yet.
   int64_t context_id(int64_t other_id) {
     if (auto found = contexts_.find(other_id); found != contexts_.end()) return found->second;
-    SQLite::Statement find(db_, std::string("SELECT c.id FROM temp.merge_context c WHERE c.fields = (SELECT json_array(") +
-                                    kContextColumns + ") FROM other.row_context WHERE id = ?)");
+    SQLite::Statement find(
+        db_,
+        std::string("SELECT c.id FROM temp.merge_context c WHERE c.fields = (SELECT json_array(") +
+            kContextColumns + ") FROM other.row_context WHERE id = ?)");
     find.bind(1, other_id);
     int64_t id = 0;
     if (find.executeStep()) {
       id = find.getColumn(0);
     } else {
-      SQLite::Statement add(db_, std::string("INSERT INTO main.row_context(") + kContextColumns + ") SELECT " +
-                                     kContextColumns + " FROM other.row_context WHERE id = ?");
+      SQLite::Statement add(db_, std::string("INSERT INTO main.row_context(") + kContextColumns +
+                                     ") SELECT " + kContextColumns +
+                                     " FROM other.row_context WHERE id = ?");
       add.bind(1, other_id);
       add.exec();
       id = db_.getLastInsertRowid();
-      SQLite::Statement note(db_, std::string("INSERT OR IGNORE INTO temp.merge_context SELECT json_array(") +
-                                      kContextColumns + "), id FROM main.row_context WHERE id = ?");
+      SQLite::Statement note(
+          db_, std::string("INSERT OR IGNORE INTO temp.merge_context SELECT json_array(") +
+                   kContextColumns + "), id FROM main.row_context WHERE id = ?");
       note.bind(1, id);
       note.exec();
     }
@@ -534,8 +551,9 @@ void check_other(SQLite::Database& db, const std::filesystem::path& other) {
   SQLite::Database opened = open_for_reading(other);
   int64_t version = opened.execAndGet("PRAGMA user_version").getInt64();
   if (version != kSchemaVersion) {
-    throw DatabaseError(other.string() + " has schema version " + std::to_string(version) + ", not " +
-                        std::to_string(kSchemaVersion) + ": `greta-db --db " + other.string() +
+    throw DatabaseError(other.string() + " has schema version " + std::to_string(version) +
+                        ", not " + std::to_string(kSchemaVersion) + ": `greta-db --db " +
+                        other.string() +
                         " ingest` something into it once, which brings it forward");
   }
   std::error_code ignored;

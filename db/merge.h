@@ -10,15 +10,16 @@ namespace greta {
 struct MergeSummary {
   int64_t new_runs = 0;
   int64_t new_sources = 0;
-  int64_t known_sources = 0;  ///< there already, under the same run, leg, prompt and content: skipped
-  int64_t rows = 0;           ///< trace rows stored, conflicts included
-  int64_t duplicates = 0;     ///< trace rows of new sources equal to one already there
-  int64_t conflicts = 0;      ///< trace rows stored as a further occurrence of their key
+  int64_t known_sources =
+      0;                   ///< there already, under the same run, leg, prompt and content: skipped
+  int64_t rows = 0;        ///< trace rows stored, conflicts included
+  int64_t duplicates = 0;  ///< trace rows of new sources equal to one already there
+  int64_t conflicts = 0;   ///< trace rows stored as a further occurrence of their key
 };
 
 /// Adds all of another greta database to `db`, in one transaction: on an error nothing has changed.
-/// Runs meet by name, dictionary entries by name, sources by identity (run, leg, prompt, content); a
-/// source that is already there is skipped with its rows, so that merging a file twice changes
+/// Runs meet by name, dictionary entries by name, sources by identity (run, leg, prompt, content);
+/// a source that is already there is skipped with its rows, so that merging a file twice changes
 /// nothing. Trace rows go through TraceWriter. What one run is said to be by both files (date,
 /// commit, mode, ...) goes to the most believed attribute; the receiving file's trace points,
 /// data flow and tolerances stay. Where two files trace the same prompt of the same run, prompts

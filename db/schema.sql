@@ -347,3 +347,11 @@ CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN UPDATE run SET 
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
 CREATE TRIGGER tensor_name_updated AFTER UPDATE ON tensor_name BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
 CREATE TRIGGER tensor_updated AFTER UPDATE ON tensor BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+-- What decides which report table is a run's evidence.
+CREATE TRIGGER report_inserted AFTER INSERT ON report BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
+CREATE TRIGGER report_deleted AFTER DELETE ON report BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
+CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER source_location_inserted AFTER INSERT ON source_location BEGIN
+  UPDATE run SET tally = NULL WHERE id = (SELECT run_id FROM report WHERE source_id = NEW.source_id); END;
+CREATE TRIGGER source_location_deleted AFTER DELETE ON source_location BEGIN
+  UPDATE run SET tally = NULL WHERE id = (SELECT run_id FROM report WHERE source_id = OLD.source_id); END;

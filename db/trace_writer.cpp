@@ -1,6 +1,7 @@
 #include "db/trace_writer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cstring>
 #include <stdexcept>
@@ -215,16 +216,20 @@ struct TraceWriter::Statement {
 };
 
 /// What the table-valued function reads: lives as long as the connection may look at it.
-struct TraceWriter::Batch : RowTable {};
+struct TraceWriter::Batch : RowTable {
+  /// Of the function: each writer of a connection has its own.
+  const std::string name = "trace_row_batch_" + std::to_string(next_number++);
+  static inline std::atomic<int64_t> next_number = 0;
+};
 
 TraceWriter::TraceWriter(SQLite::Database& db) : db_(db), batch_(std::make_unique<Batch>()) {
-  if (sqlite3_create_module(db.getHandle(), "trace_row_batch", &row_module(),
+  if (sqlite3_create_module(db.getHandle(), batch_->name.c_str(), &row_module(),
                             static_cast<RowTable*>(batch_.get())) != SQLITE_OK) {
     throw SQLite::Exception(db.getHandle());
   }
   auto prepare = [&db](const std::string& sql) { return std::make_unique<Statement>(db, sql); };
   insert_ = prepare(std::string("INSERT OR IGNORE INTO trace_row(") + kColumns +
-                    ") SELECT * FROM trace_row_batch");
+                    ") SELECT * FROM " + batch_->name);
   find_ = prepare(std::string("SELECT n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags,"
                               " vector_id, source_id, line,"
                               " (SELECT data FROM sample WHERE id = vector_id)"
@@ -241,7 +246,7 @@ TraceWriter::TraceWriter(SQLite::Database& db) : db_(db), batch_(std::make_uniqu
 
 TraceWriter::~TraceWriter() {
   insert_.reset();  // before the module that it reads from
-  sqlite3_create_module(db_.getHandle(), "trace_row_batch", nullptr, nullptr);
+  sqlite3_create_module(db_.getHandle(), batch_->name.c_str(), nullptr, nullptr);
 }
 
 void TraceWriter::forget() {
@@ -339,6 +344,7 @@ WriteCounts TraceWriter::write(std::span<TraceRow> rows) {
   if (!std::is_sorted(order.begin(), order.end(), before)) {
     std::stable_sort(order.begin(), order.end(), before);
   }
+  last_vector_id_ = -1;  // another connection may have written since
   int64_t last_run = -1;
   std::vector<int64_t> vectors(order.size());
   for (size_t i = 0; i < order.size(); ++i) {

@@ -126,7 +126,7 @@ class TraceWriter {
   std::map<std::pair<int64_t, std::string>, int64_t, std::less<>> prompts_;
   std::unordered_map<std::string, PhaseId> phases_;
   std::unordered_map<std::string, TensorId> tensors_;
-  int64_t last_vector_id_ = -1;  ///< -1: not read yet in this transaction
+  int64_t last_vector_id_ = -1;  ///< -1: not read yet in this call
 };
 
 }  // namespace greta

@@ -148,7 +148,9 @@ class DecodingReader : public ContentReader {
     if (is_compressed_) {
       state_ = State::kHeader;
       if (!is_named_gzip) notes_.push_back("gzip content under another name");
-    } else if (is_named_gzip && input_.error().empty()) {
+    } else if (!input_.error().empty()) {
+      end("");
+    } else if (is_named_gzip) {
       add_damage(head.empty() ? "not a gzip stream (0 bytes)"
                               : "named .gz but is not gzip; read as plain text");
     }
@@ -185,7 +187,8 @@ class DecodingReader : public ContentReader {
   enum class State { kPlain, kHeader, kDeflate, kTrailer, kBetween, kEnd };
 
   void end(std::string_view damage) {
-    add_damage(input_.error().empty() ? damage : std::string_view(input_.error()));
+    source_failed_ = !input_.error().empty();
+    add_damage(source_failed_ ? std::string_view(input_.error()) : damage);
     state_ = State::kEnd;
   }
   void end_truncated() { end("gzip stream is truncated"); }

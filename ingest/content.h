@@ -40,12 +40,17 @@ class ContentReader {
   // damage: a valid gzip of nothing.
   bool is_compressed() const { return is_compressed_; }
 
+  // True when the damage is that of what the content is read from: the disk, or the archive around
+  // it. Complete once read() has returned 0.
+  bool source_failed() const { return source_failed_; }
+
  protected:
   void add_damage(std::string_view reason);
 
   std::string damage_;
   std::vector<std::string> notes_;
   bool is_compressed_ = false;
+  bool source_failed_ = false;
 };
 
 // Opens a regular file, never waiting for one that is something else. gzip is recognised by its

@@ -76,7 +76,24 @@ class PrefixedReader : public ContentReader {
 struct Input {
   fs::path path;
   int64_t bytes = 0;
+  std::string not_read = {};  // why it is not even opened
+  bool is_error = false;
 };
+
+/// Files below a directory; what is passed over is listed too, with the reason.
+void list_directory(const fs::path& directory, std::vector<Input>& found) {
+  std::error_code error, ignored;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (!it->is_directory(ignored)) {
+      found.push_back({it->path()});
+    } else if (it->is_symlink(ignored)) {
+      found.push_back({it->path(), 0, "a link to a directory is not followed"});
+    } else {
+      list_directory(it->path(), found);
+    }
+  }
+  if (error) found.push_back({directory, 0, "cannot read this directory: " + error.message(), true});
+}
 
 /// One content to ingest: a file or an archive member.
 struct Content {
@@ -95,6 +112,7 @@ class Importer {
 
  private:
   std::vector<Input> list(const std::vector<fs::path>& paths);
+  void ingest_inputs(const std::vector<Input>& inputs);
   void ingest_file(const Input& input);
   void ingest_archive(const fs::path& path);
   void ingest_content(const Content& content, ContentReader& reader);
@@ -110,6 +128,7 @@ class Importer {
   bool identify(const Content& content, std::string_view head, const std::string& sha256);
   void find(const std::string& file, int64_t line, bool is_error, const std::string& reason,
             std::string_view raw, std::optional<int64_t> source_id);
+  void set_trouble(const std::string& damage, bool is_empty, bool is_compressed);
   void known(int64_t source_id, const Content& content);
   void progress(const std::string& current);
   void settle_and_judge();
@@ -127,6 +146,9 @@ class Importer {
 
   // of the content at hand
   RunIdentity identity_;
+  bool has_identity_ = true;  // by path or document, not by content
+  std::string trouble_;       // damage, or that it is empty
+  bool trouble_is_error_ = false;
   int64_t run_id_ = 0;
   std::string file_;
   std::string broken_member_;
@@ -174,21 +196,18 @@ std::vector<Input> Importer::list(const std::vector<fs::path>& paths) {
       throw std::system_error(std::make_error_code(std::errc::no_such_file_or_directory), given.string());
     }
     if (!fs::is_directory(path)) {
-      inputs.push_back({path, 0});
+      inputs.push_back({path});
       continue;
     }
     std::vector<Input> found;
-    auto options = fs::directory_options::skip_permission_denied;
-    for (fs::recursive_directory_iterator it(path, options), end; it != end; ++it) {
-      if (!it->is_directory()) found.push_back({it->path(), 0});
-    }
+    list_directory(path, found);
     std::sort(found.begin(), found.end(), [](const Input& a, const Input& b) { return a.path < b.path; });
     inputs.insert(inputs.end(), found.begin(), found.end());
   }
   for (Input& input : inputs) {
     std::error_code ignored;
     auto size = fs::file_size(input.path, ignored);
-    input.bytes = ignored ? 0 : static_cast<int64_t>(size);
+    input.bytes = ignored || !input.not_read.empty() ? 0 : static_cast<int64_t>(size);
     progress_.bytes_total += input.bytes;
   }
   progress_.files_total = static_cast<int64_t>(inputs.size());
@@ -197,7 +216,23 @@ std::vector<Input> Importer::list(const std::vector<fs::path>& paths) {
 
 IngestSummary Importer::run(const std::vector<fs::path>& paths) {
   std::vector<Input> inputs = list(paths);
-  if (options_.dry_run) db_.exec("BEGIN IMMEDIATE");
+  if (!options_.dry_run) {
+    ingest_inputs(inputs);
+    make_durable(db_);
+    return summary_;
+  }
+  db_.exec("BEGIN IMMEDIATE");
+  try {
+    ingest_inputs(inputs);
+    db_.exec("ROLLBACK");
+  } catch (...) {
+    db_.tryExec("ROLLBACK");
+    throw;
+  }
+  return summary_;
+}
+
+void Importer::ingest_inputs(const std::vector<Input>& inputs) {
   for (const Input& input : inputs) {
     progress(input.path.string());
     int64_t bytes_before = progress_.bytes_done;
@@ -206,15 +241,13 @@ IngestSummary Importer::run(const std::vector<fs::path>& paths) {
     progress_.bytes_done = bytes_before + input.bytes;
   }
   settle_and_judge();
-  if (options_.dry_run) {
-    db_.exec("ROLLBACK");
-  } else {
-    make_durable(db_);
-  }
-  return summary_;
 }
 
 void Importer::ingest_file(const Input& input) {
+  if (!input.not_read.empty()) {
+    ++summary_.files;
+    return in_transaction([&] { find(input.path.string(), 0, input.is_error, input.not_read, "", {}); });
+  }
   try {
     if (is_archive(input.path)) return ingest_archive(input.path);
     Content content{input.path.string(), input.path.string(), "", input.bytes};
@@ -252,6 +285,7 @@ void Importer::ingest_archive(const fs::path& path) {
 /// Fills identity_; false when a path that says nothing holds a content that is known already.
 bool Importer::identify(const Content& content, std::string_view head, const std::string& sha256) {
   identity_ = identify_run(content.identity_path);
+  has_identity_ = true;
   if (!options_.run.empty()) {
     identity_ = identify_run(options_.run + "/" + identity_.leg + "/x");
     RunIdentity of_file = identify_run(content.identity_path);
@@ -271,6 +305,7 @@ bool Importer::identify(const Content& content, std::string_view head, const std
     if (!document.experiment.empty()) return true;
   }
   // Nothing names this run: its file does, with its content, so that two such files never merge.
+  has_identity_ = false;
   identity_.experiment = file_stem(content.identity_path);
   Sha256 head_sha;
   head_sha.update(head.data(), head.size());
@@ -278,9 +313,19 @@ bool Importer::identify(const Content& content, std::string_view head, const std
   return true;
 }
 
+/// What is wrong with this file, though its content is known, is said unless it is a copy of one that
+/// it was said of.
 void Importer::known(int64_t source_id, const Content& content) {
   ++summary_.known_sources;
+  if (!trouble_.empty() && !store_.has_location(source_id, identity_.relative_path)) {
+    find(content.file, 0, trouble_is_error_, trouble_, "", source_id);
+  }
   store_.add_location(source_id, content.file, content.raw_sha256, content.raw_bytes);
+}
+
+void Importer::set_trouble(const std::string& damage, bool is_empty, bool is_compressed) {
+  trouble_is_error_ = !damage.empty();
+  trouble_ = trouble_is_error_ ? damage : !is_empty ? "" : is_compressed ? "a valid gzip of nothing" : "an empty file";
 }
 
 std::string sha256_of_file(const fs::path& path) {
@@ -314,7 +359,9 @@ void Importer::ingest_content(const Content& given, ContentReader& reader) {
   std::string_view head = std::string_view(bytes).substr(0, kHeadBytes);
   Kind kind = classify(content.identity_path, head);
 
-  if (!reader.damage().empty() && content.raw_bytes < 0) {  // the archive breaks in this member
+  set_trouble(reader.damage(), is_whole && bytes.empty(), reader.is_compressed());
+
+  if (reader.source_failed() && content.raw_bytes < 0) {  // the archive breaks in this member
     broken_member_ = content.file.substr(content.file.find('!') + 1);
     return;
   }
@@ -366,7 +413,7 @@ void Importer::store_whole(const Content& content, ContentReader& reader, Kind k
       int64_t id = store_.add_source({run_id_, identity_.leg, identity_.prompt, sha256}, "empty", 0);
       store_.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
       ++summary_.new_sources;
-      return find(content.file, 0, false, reader.is_compressed() ? "a valid gzip of nothing" : "an empty file", "", id);
+      return find(content.file, 0, false, trouble_, "", id);
     }
     return store_records(content, whole, sha256);
   }
@@ -420,7 +467,9 @@ void Importer::store_records(const Content& content, ContentReader& reader, std:
   }
   key.sha256 = end.sha256;
   if (known_sha256.empty()) {
-    if (auto there = store_.find_source(key)) {  // only its end told: undo all of it but the location
+    auto there = has_identity_ ? store_.find_source(key) : store_.find_content(end.sha256);
+    if (there) {  // only its end told: undo all of it but the location
+      set_trouble(end.damage, false, false);
       writer_.forget();
       db_.exec(options_.dry_run ? "ROLLBACK TO content" : "ROLLBACK; BEGIN IMMEDIATE");
       summary_ = std::move(before);
@@ -453,9 +502,10 @@ void Importer::write_batch(int64_t source_id, RecordBatch& batch) {
   }
   WriteCounts counts = writer_.write(batch.rows);
   for (const Readout& r : batch.readouts) {
-    store_.add_readout(source_id, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
-                       phases_[static_cast<size_t>(r.phase_id)].side,
-                       names_[static_cast<size_t>(r.name_id)].name_id, r);
+    if (store_.add_readout(source_id, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
+                           phases_[static_cast<size_t>(r.phase_id)].side,
+                           names_[static_cast<size_t>(r.name_id)].name_id, r)) continue;
+    find(file_, r.line, false, "another readout of this step is there and is kept; this one is " + text_of(r), "", source_id);
   }
   for (const LineFinding& f : batch.findings) find(file_, f.line, f.is_error, f.reason, f.raw, source_id);
   for (int64_t line : counts.conflict_lines) {
@@ -559,9 +609,8 @@ void Importer::store_log(int64_t source_id, const std::string& bytes) {
 }
 
 void Importer::settle_and_judge() {
-  std::set<std::string> touched = store_.take_touched();
   in_transaction([&] {
-    for (const std::string& experiment : touched) store_.settle(experiment);
+    for (const std::string& experiment : store_.take_unsettled()) store_.settle(experiment);
   });
   progress("");
   for (int64_t id : runs_without_tally(db_, kJudgeRows)) {

@@ -202,12 +202,17 @@ const char* parse_decimal(const char* p, double& value) {
   return p;
 }
 
+/// nlohmann-json takes a NUL for the end of the text, and a byte order mark for nothing.
+bool is_json(std::string_view t) {
+  return t.find('\0') == std::string_view::npos && !t.starts_with("\xEF\xBB\xBF") && nlohmann::json::accept(t);
+}
+
 /// Whether a scalar can be copied into JSON as it stands.
 bool is_valid_scalar(std::string_view t) {
   if (is_quoted(t) && t.find_first_of("\\\"", 1) == t.size() - 1) return true;
   bool is_plain_integer = t.size() < 20 && t.front() >= '1' && t.front() <= '9' &&
                           t.find_first_not_of("0123456789") == std::string_view::npos;
-  return is_plain_integer || nlohmann::json::accept(t);
+  return is_plain_integer || is_json(t);
 }
 
 void append_quoted(std::string& out, std::string_view raw) {
@@ -387,7 +392,7 @@ struct RecordParser::Impl {
   TraceRow row_skeleton();
   void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
   void set_values(TraceRow& row);
-  int64_t context(RowContext&& context, std::string_view extra_prefix = {});
+  int64_t context(RowContext&& context, std::string&& extra);
   std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
   void set_phase(TraceRow& row, RowContext& context, std::string_view raw, std::string_view canonical);
   void add(TraceRow& row, RowContext&& context, std::string extra);
@@ -557,14 +562,14 @@ std::string RecordParser::Impl::extra_json(std::string_view only_prefix,
     std::string key = '"' + std::string(field.key) + '"';
     is_valid_scalar(key) ? void(out += key) : append_quoted(out, field.key);
     out += ':';
-    bool valid = field.is_nested ? nlohmann::json::accept(field.raw) : is_valid_scalar(field.raw);
+    bool valid = field.is_nested ? is_json(field.raw) : is_valid_scalar(field.raw);
     valid ? void(out += field.raw) : append_quoted(out, field.raw);
   }
   return out;
 }
 
-int64_t RecordParser::Impl::context(RowContext&& c, std::string_view extra) {
-  if (!extra.empty()) c.extra = "{" + std::string(extra) + "}";
+int64_t RecordParser::Impl::context(RowContext&& c, std::string&& extra) {
+  if (!extra.empty()) c.extra = std::move(extra.insert(0, 1, '{').append(1, '}'));
   std::string& key = context_key;
   key.clear();
   auto put_text = [&key](const std::optional<std::string>& t) {
@@ -645,7 +650,7 @@ void RecordParser::Impl::set_values(TraceRow& row) {
 void RecordParser::Impl::add(TraceRow& row, RowContext&& c, std::string extra) {
   if (!rejected_raw.empty()) extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
   row.flags |= line_flags;
-  row.context_id = context(std::move(c), extra);
+  row.context_id = context(std::move(c), std::move(extra));
   row.line = line_no;
   batch->rows.push_back(row);
 }

@@ -124,7 +124,8 @@ StreamEnd for_each_line(
       filled -= begin;
       begin = 0;
       if (buffer.size() - RecordParser::kPaddingBytes - filled < kReadBytes) {
-        buffer.resize(2 * filled + kReadBytes + RecordParser::kPaddingBytes);
+        size_t room = std::min(2 * filled, kMaxLineBytes + kReadBytes);  // no line grows beyond that
+        buffer.resize(room + kReadBytes + RecordParser::kPaddingBytes);
       }
     }
     size_t got = reader.read(buffer.data() + filled, kReadBytes);

@@ -45,7 +45,44 @@ int64_t stage_of(std::string path) {
   return 0;
 }
 
+/// Key and content of a readout: parameters 1 to 15.
+void bind_readout(SQLite::Statement& s, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
+                  const Readout& r) {
+  s.bind(1, run_id);
+  s.bind(2, prompt_id);
+  s.bind(3, static_cast<int>(side));
+  s.bind(4, r.step);
+  s.bind(5, r.pos_id);
+  s.bind(6, name_id);
+  bind_optional(s, 7, r.top1_id);
+  bind_optional(s, 8, r.top1_logit);
+  bind_optional(s, 9, r.top2_id);
+  bind_optional(s, 10, r.top2_logit);
+  bind_optional(s, 11, r.gap);
+  bind_optional(s, 12, r.vocab);
+  bind_optional(s, 13, r.route);
+  bind_optional(s, 14, r.cpu_top1_id);
+  bind_optional(s, 15, r.cpu_agrees);
+}
+
 }  // namespace
+
+std::string text_of(const Readout& r) {
+  nlohmann::json json = nlohmann::json::object();
+  auto put = [&json](const char* name, const auto& value) {
+    if (value) json[name] = *value;
+  };
+  put("top1_id", r.top1_id);
+  put("top1_logit", r.top1_logit);
+  put("top2_id", r.top2_id);
+  put("top2_logit", r.top2_logit);
+  put("gap", r.gap);
+  put("vocab", r.vocab);
+  put("route", r.route);
+  put("cpu_top1_id", r.cpu_top1_id);
+  put("cpu_agrees", r.cpu_agrees);
+  return json_text(json);
+}
 
 int64_t SourceStore::run_id(const RunIdentity& identity) {
   std::string name = identity.run_name();
@@ -61,7 +98,6 @@ int64_t SourceStore::run_id(const RunIdentity& identity) {
   for (const auto& [dim, value] : identity.dims) {
     add_attribute(id, dim, value, AttributeRank::kPath, "", {});
   }
-  touched_.insert(identity.experiment);
   return id;
 }
 
@@ -118,6 +154,16 @@ void SourceStore::add_location(int64_t source_id, const std::string& path, const
   s.exec();
 }
 
+bool SourceStore::has_location(int64_t source_id, const std::string& relative_path) {
+  SQLite::Statement paths = prepared(db_, "SELECT path FROM source_location WHERE source_id = ?", source_id);
+  while (paths.executeStep()) {
+    std::string path = paths.getColumn(0).getString();
+    if (size_t bang = path.find('!'); bang != std::string::npos) path[bang] = '/';
+    if (identify_run(path).relative_path == relative_path) return true;
+  }
+  return false;
+}
+
 bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::string& file, int64_t line,
                               bool is_error, const std::string& reason, std::string_view raw) {
   SQLite::Statement s(db_,
@@ -144,12 +190,19 @@ void SourceStore::add_attribute(int64_t run_id, const std::string& dim, const st
   s.bind(4, static_cast<int>(rank));
   s.bind(5, leg);
   bind_optional(s, 6, source_id);
-  s.exec();
+  if (s.exec() == 0) return;
+  prepared(db_, "INSERT OR IGNORE INTO meta SELECT 'unsettled/' || experiment, '' FROM run WHERE id = ?", run_id).exec();
+}
+
+std::set<std::string> SourceStore::take_unsettled() {
+  std::set<std::string> experiments;
+  SQLite::Statement keys(db_, "DELETE FROM meta WHERE key GLOB 'unsettled/*' RETURNING substr(key, 11)");
+  while (keys.executeStep()) experiments.insert(keys.getColumn(0).getString());
+  return experiments;
 }
 
 int64_t SourceStore::add_json_facts(int64_t source_id, int64_t run, const RunIdentity& identity,
                                     const JsonFacts& facts) {
-  touched_.insert(identity.experiment);
   AttributeRank rank = facts.kind == "perf" ? AttributeRank::kPerf
                        : facts.kind == "metadata" || facts.kind == "config" ? AttributeRank::kLeaf
                                                                             : AttributeRank::kSummary;
@@ -239,28 +292,21 @@ void SourceStore::add_log_event(int64_t source_id, int64_t run_id, const std::st
   s.exec();
 }
 
-void SourceStore::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side,
+bool SourceStore::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side,
                               int64_t name_id, const Readout& r) {
   SQLite::Statement s(db_,
                       "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  s.bind(1, run_id);
-  s.bind(2, prompt_id);
-  s.bind(3, static_cast<int>(side));
-  s.bind(4, r.step);
-  s.bind(5, r.pos_id);
-  s.bind(6, name_id);
-  bind_optional(s, 7, r.top1_id);
-  bind_optional(s, 8, r.top1_logit);
-  bind_optional(s, 9, r.top2_id);
-  bind_optional(s, 10, r.top2_logit);
-  bind_optional(s, 11, r.gap);
-  bind_optional(s, 12, r.vocab);
-  bind_optional(s, 13, r.route);
-  bind_optional(s, 14, r.cpu_top1_id);
-  bind_optional(s, 15, r.cpu_agrees);
+  bind_readout(s, run_id, prompt_id, side, name_id, r);
   s.bind(16, source_id);
   s.bind(17, r.line);
-  s.exec();
+  if (s.exec() == 1) return true;
+  SQLite::Statement same(db_,
+                         "SELECT 1 FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
+                         " AND pos_id = ? AND name_id = ? AND top1_id IS ? AND top1_logit IS ? AND top2_id IS ?"
+                         " AND top2_logit IS ? AND gap IS ? AND vocab IS ? AND route IS ? AND cpu_top1_id IS ?"
+                         " AND cpu_agrees IS ?");
+  bind_readout(same, run_id, prompt_id, side, name_id, r);
+  return same.executeStep();
 }
 
 int64_t SourceStore::prompt_id(int64_t run_id, const PromptSymbol& symbol) {

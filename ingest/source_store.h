@@ -19,6 +19,9 @@ namespace greta {
 /// Where an attribute of a run comes from: the lower the more it is believed (attribute.rank).
 enum class AttributeRank : int { kPath = 0, kPerf = 1, kLeaf = 2, kSummary = 3, kDocument = 4 };
 
+/// A readout as a JSON object, for people.
+std::string text_of(const Readout& readout);
+
 /// Writes everything but trace rows: runs, sources, attributes, reports, logs, findings. All calls
 /// happen inside the caller's transaction. Throws SQLite::Exception.
 class SourceStore {
@@ -46,6 +49,8 @@ class SourceStore {
                      int64_t bytes, int64_t lines, int64_t rows, int64_t duplicates, int64_t conflicts);
   void add_location(int64_t source_id, const std::string& path, const std::string& raw_sha256,
                     int64_t raw_bytes);
+  /// Whether a source was found at this path (RunIdentity::relative_path) under some root.
+  bool has_location(int64_t source_id, const std::string& relative_path);
   /// False when the same finding is there already.
   bool add_finding(std::optional<int64_t> source_id, const std::string& file, int64_t line,
                    bool is_error, const std::string& reason, std::string_view raw);
@@ -64,7 +69,8 @@ class SourceStore {
                   const std::string& name, std::optional<double> value, const std::string& text);
   void add_log_event(int64_t source_id, int64_t run_id, const std::string& prompt, const LogEvent& event,
                      int64_t seq);
-  void add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
+  /// False when another readout has the key of this one, and stays.
+  bool add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
                    const Readout& readout);
 
   /// The prompt for a symbol. A readout segment takes the name of the one prompt of the run that has
@@ -77,13 +83,13 @@ class SourceStore {
   /// those of the directory levels above them: nearest and most believed first.
   void settle(const std::string& experiment);
 
-  /// Experiments with new attributes since the last call of take_touched().
-  std::set<std::string> take_touched() { return std::exchange(touched_, {}); }
+  /// Experiments to settle: those with attributes that are new since they were last taken, by this
+  /// ingest or by one that did not live to settle them.
+  std::set<std::string> take_unsettled();
 
  private:
   SQLite::Database& db_;
   TraceWriter& writer_;
-  std::set<std::string> touched_;
 };
 
 }  // namespace greta

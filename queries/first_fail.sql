@@ -35,13 +35,14 @@ SELECT
     WHEN v.evidence = 'report' THEN (SELECT t.details FROM report_pair t
       WHERE t.source_id = v.report_source_id AND t.line = v.fail_at)
     ELSE (SELECT printf('%s%s%s: prefill %s, decode %s%s', g.status,
-              CASE WHEN g.class IS NULL THEN '' ELSE ' ' || g.class END,
+              CASE WHEN g.status <> 'DRIFT' THEN '' WHEN g.rel_l2 IS NULL THEN ' UNKNOWN'
+                   WHEN g.rel_l2 <= g.tolerance THEN ' ROUNDING' ELSE ' DIVERGENT' END,
               CASE WHEN g.rel_l2 IS NULL THEN '' ELSE printf(' rel_l2=%.3g', g.rel_l2) END,
               CASE WHEN g.prefill_hash IS NULL THEN 'without hash' ELSE printf('%llu', g.prefill_hash) END,
               CASE WHEN g.decode_hash IS NULL THEN 'without hash' ELSE printf('%llu', g.decode_hash) END,
               CASE WHEN g.status = 'NONFINITE' THEN printf(' (prefill nan=%d inf=%d, decode nan=%d inf=%d)',
                 g.prefill_nan, g.prefill_inf, g.decode_nan, g.decode_inf) ELSE '' END)
-          FROM pair_graded g
+          FROM pair_status g
           WHERE g.run_id = v.run_id AND g.prompt_id = v.prompt_id AND g.pos_id = v.fail_at
             AND g.layer = v.fail_layer AND g.tensor_id = v.fail_tensor_id
             AND g.status IN ('DRIFT', 'NONFINITE', 'AMBIGUOUS') LIMIT 1)
@@ -67,11 +68,10 @@ SELECT
      WHERE t.source_id = v.report_source_id AND t.line = v.divergent_at),
     (SELECT name FROM tensor WHERE id = v.divergent_tensor_id)) END AS numeric_tensor, -- as the prefill row names it
   CASE WHEN v.divergent_at IS NULL THEN NULL ELSE
-    CASE (SELECT g.worst_input >> 40 FROM pair_graded g
-          WHERE g.run_id = v.run_id AND g.prompt_id = v.divergent_prompt_id
-            AND g.pos_id = v.divergent_at AND g.layer = v.divergent_layer
-            AND g.tensor_id = v.divergent_tensor_id
-            AND (g.class = 'DIVERGENT' OR g.status IN ('NONFINITE', 'AMBIGUOUS')) LIMIT 1)
+    CASE (SELECT i.worst_input >> 40 FROM pair_inputs i
+          WHERE i.run_id = v.run_id AND i.prompt_id = v.divergent_prompt_id
+            AND i.pos_id = v.divergent_at AND i.layer = v.divergent_layer
+            AND i.tensor_id = v.divergent_tensor_id LIMIT 1)
     WHEN 1 THEN 'ORIGIN' WHEN 2 THEN 'ORIGIN' WHEN 4 THEN 'PROPAGATED' ELSE 'UNSAMPLED' END END AS numeric_origin, -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
   v.evidence AS evidence,                              -- trace or report
   v.run_id AS run_id,                                  -- run.id

@@ -16,7 +16,10 @@ SELECT
   CASE WHEN s.status IN ('DRIFT', 'NONFINITE', 'AMBIGUOUS') THEN
     CASE w.value >> 40 WHEN 1 THEN 'ORIGIN' WHEN 2 THEN 'PROPAGATED' WHEN 4 THEN 'PROPAGATED'
                        ELSE 'UNSAMPLED' END END AS origin, -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
-  s.inputs_complete AS inputs_complete,                -- 1 when the direct inputs were traced on both sides
+  (SELECT i.inputs_complete FROM pair_inputs i
+    WHERE i.run_id = s.run_id AND i.prompt_id = s.prompt_id AND i.pos_id = s.pos_id AND i.layer = s.layer
+      AND i.tensor_id = s.tensor_id AND i.token_id IS s.token_id
+      AND i.logical_tok_idx IS s.logical_tok_idx) AS inputs_complete,                -- 1 when the direct inputs were traced on both sides
   s.scope AS scope,                                    -- full, prefix, sample: what was compared
   s.compared_n AS compared_n,                          -- values compared
   s.cause AS cause,                                    -- ATTN_OUT_DRIFT, TRACE_OFFSET, AMBIGUOUS_TRACE, ...
@@ -44,7 +47,11 @@ SELECT
   s.prompt_id AS prompt_id,                            -- prompt.id
   s.tensor_id AS tensor_id                             -- tensor.id
 FROM pair_graded s
-JOIN json_each('[' || ifnull(s.worst_input, 'null') || ']') w -- computed once per row
+JOIN json_each('[' || ifnull(CASE WHEN s.status IN ('DRIFT', 'NONFINITE', 'AMBIGUOUS') THEN (
+    SELECT i.worst_input FROM pair_inputs i
+    WHERE i.run_id = s.run_id AND i.prompt_id = s.prompt_id AND i.pos_id = s.pos_id AND i.layer = s.layer
+      AND i.tensor_id = s.tensor_id AND i.token_id IS s.token_id
+      AND i.logical_tok_idx IS s.logical_tok_idx) END, 'null') || ']') w -- computed once per row
 JOIN prompt q ON q.id = s.prompt_id
 JOIN tensor_name m ON m.id = s.name_id
 JOIN tensor t ON t.id = s.tensor_id
@@ -93,7 +100,9 @@ SELECT
        || '@' || (1048574 - ((w.value >> 16) & 1048575)) END,
   'report', s.run_id, s.prompt_id, s.tensor_id
 FROM pair_report s
-JOIN json_each('[' || ifnull(s.worst_input, 'null') || ']') w
+JOIN json_each('[' || ifnull(CASE s.status WHEN 'DRIFT' THEN (
+    SELECT i.worst_input FROM pair_report_inputs i
+    WHERE i.source_id = s.source_id AND i.line = s.line) END, 'null') || ']') w
 JOIN prompt q ON q.id = s.prompt_id
 LEFT JOIN tensor_name m ON m.id = s.name_id
 LEFT JOIN tensor t ON t.id = s.tensor_id

@@ -62,11 +62,10 @@ SELECT
     (SELECT name FROM tensor WHERE id = v.divergent_tensor_id)) END AS numeric_tensor, -- as the prefill row names it
   (SELECT name FROM prompt WHERE id = v.divergent_prompt_id) AS numeric_prompt, -- of that pair
   CASE WHEN v.divergent_at IS NULL THEN NULL ELSE
-    CASE (SELECT g.worst_input >> 40 FROM pair_graded g
-          WHERE g.run_id = v.run_id AND g.prompt_id = v.divergent_prompt_id
-            AND g.pos_id = v.divergent_at AND g.layer = v.divergent_layer
-            AND g.tensor_id = v.divergent_tensor_id
-            AND (g.class = 'DIVERGENT' OR g.status IN ('NONFINITE', 'AMBIGUOUS')) LIMIT 1)
+    CASE (SELECT i.worst_input >> 40 FROM pair_inputs i
+          WHERE i.run_id = v.run_id AND i.prompt_id = v.divergent_prompt_id
+            AND i.pos_id = v.divergent_at AND i.layer = v.divergent_layer
+            AND i.tensor_id = v.divergent_tensor_id LIMIT 1)
     WHEN 1 THEN 'ORIGIN' WHEN 2 THEN 'ORIGIN' WHEN 4 THEN 'PROPAGATED' ELSE 'UNSAMPLED' END END AS numeric_origin, -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
   CASE v.evidence WHEN 'trace' THEN
     (SELECT t.token_id FROM trace_row t

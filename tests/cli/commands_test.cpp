@@ -44,7 +44,8 @@ TEST_F(Commands, DatabaseComesFromFlagElseVariableElseDefault) {
 TEST_F(Commands, ForeignAndNewerFilesAreRefused) {
   write("text.db", "this is no database at all, but long enough to be read as one............");
   EXPECT_EQ(run({"--db", "text.db", "runs"}).status, 2);
-  SQLite::Database(path("other.db"), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");
+  SQLite::Database(path("other.db"), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+      .exec("CREATE TABLE t(x)");
   Result other = run({"--db", "other.db", "runs"});
   EXPECT_EQ(other.status, 2);
   EXPECT_TRUE(other.says("not a greta database"));
@@ -69,7 +70,11 @@ TEST_F(Commands, RunsFilters) {
   Warehouse warehouse(database());
   warehouse.run({.name = "1", .mode = "kv_aligned", .date = "2026-02-07", .commit = "abc123"});
   warehouse.match("attn_out", 0);
-  warehouse.run({.name = "2", .experiment = "f", .mode = "as_designed", .date = "2026-03-01", .commit = "def"});
+  warehouse.run({.name = "2",
+                 .experiment = "f",
+                 .mode = "as_designed",
+                 .date = "2026-03-01",
+                 .commit = "def"});
   auto names = [&](std::initializer_list<std::string> words) {
     std::vector<std::string> all(words);
     std::string command = "$G runs --format json";
@@ -94,7 +99,9 @@ TEST_F(Commands, RunsFilters) {
 TEST_F(Commands, RunsShowsAttributes) {
   Warehouse warehouse(database());
   warehouse.run();
-  warehouse.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'dtype', 'bf16', 1), (1, 'dtype', 'fp16', 2)");
+  warehouse.db.exec(
+      "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'dtype', 'bf16', 1), (1, "
+      "'dtype', 'fp16', 2)");
   nlohmann::json rows = run({"runs", "--attributes", "--run", "r", "--format", "json"}).json();
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["value"], "bf16");
@@ -131,7 +138,8 @@ TEST_F(Commands, PairsComeInForwardOrder) {
   warehouse.match("attn_out", 1);
   warehouse.match("attn_out", 0);
   std::string order;
-  for (const auto& row : run({"pairs", "--format", "json"}).json()) order += row["tensor"].get<std::string>() + row["layer"].dump() + " ";
+  for (const auto& row : run({"pairs", "--format", "json"}).json())
+    order += row["tensor"].get<std::string>() + row["layer"].dump() + " ";
   EXPECT_EQ(order, "attn_out0 attn_out1 mlp_out1 logits-1 ");
 }
 
@@ -244,7 +252,8 @@ TEST_F(Commands, CompletionScriptsParseAndComplete) {
   Warehouse(database()).run({.name = "2026-02-07/b3_66"});
   Result words = shell(
       "$G completion bash >c.bash; PATH=$(dirname \"$G\"):$PATH bash -c 'source ./c.bash;"
-      " complete_words() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _greta_db; echo \"${COMPREPLY[*]}\"; };"
+      " complete_words() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _greta_db; echo "
+      "\"${COMPREPLY[*]}\"; };"
       " complete_words greta-db first; complete_words greta-db --db greta.db firstfail --run 2026;"
       " complete_words greta-db firstfail --ga; complete_words greta-db query worst;"
       " complete_words greta-db --db none.db firstfail --run x'");
@@ -255,8 +264,10 @@ TEST_F(Commands, CompletionScriptsParseAndComplete) {
 TEST_F(Commands, IngestSaysWhatItTook) {
   std::filesystem::create_directories(path("artifacts_remote/2026-02-07/b3_66/traces"));
   write("artifacts_remote/2026-02-07/b3_66/traces/p0_short_trace.jsonl",
-        "{\"event\":\"stage_trace\",\"prompt_id\":\"p0\",\"phase\":\"prefill_last\",\"point\":\"x_in\",\"layer\":0,"
-        "\"step\":0,\"pos_id\":3,\"hash\":18446744073709551615,\"sample_n\":4,\"min\":0,\"max\":1,\"mean\":0.5,\"nan\":0,\"inf\":0}\n"
+        "{\"event\":\"stage_trace\",\"prompt_id\":\"p0\",\"phase\":\"prefill_last\",\"point\":\"x_"
+        "in\",\"layer\":0,"
+        "\"step\":0,\"pos_id\":3,\"hash\":18446744073709551615,\"sample_n\":4,\"min\":0,\"max\":1,"
+        "\"mean\":0.5,\"nan\":0,\"inf\":0}\n"
         "not json\n");
   Result dry = run({"ingest", "--dry-run", "artifacts_remote"});
   EXPECT_EQ(dry.status, 1) << dry.err;

@@ -50,7 +50,8 @@ TEST_F(Firstfail, MissingRowsComeWithAHint) {
 
 TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   Warehouse warehouse(database());
-  warehouse.run({.name = "2026-02-07/e/r", .mode = "as_designed", .date = "2026-02-07", .commit = "abc"});
+  warehouse.run(
+      {.name = "2026-02-07/e/r", .mode = "as_designed", .date = "2026-02-07", .commit = "abc"});
   warehouse.match("x_in", 0);
   warehouse.add(prefill("attn_out", 0, 1).token(116).sketched({2, 0, 0, 0}),
                 decode("attn_out", 0, 2).token(116).sketched({1, 0, 0, 0}));
@@ -75,18 +76,23 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(v["missing"], 0);
   EXPECT_EQ(v["decode_only"], 0);
   EXPECT_EQ(v["incomparable"], 0);
-  EXPECT_EQ(v["first_fail"], (nlohmann::json{{"cause", "ATTN_OUT_DRIFT"}, {"prompt", "p0"},
-                                             {"layer", 0}, {"tensor", "attn_out"},
-                                             {"token_id", 116}, {"pos_id", 37}}));
+  EXPECT_EQ(v["first_fail"], (nlohmann::json{{"cause", "ATTN_OUT_DRIFT"},
+                                             {"prompt", "p0"},
+                                             {"layer", 0},
+                                             {"tensor", "attn_out"},
+                                             {"token_id", 116},
+                                             {"pos_id", 37}}));
   EXPECT_EQ(v["numeric_first_fail"]["cause"], "ATTN_OUT_DRIFT");
   EXPECT_EQ(v["numeric_first_fail"]["prompt"], "p0");
   EXPECT_TRUE(v["numeric_first_fail"].contains("origin"));
   EXPECT_EQ(v["root_cause"], "ATTENTION_COMPUTATION_MISMATCH");
-  EXPECT_EQ(v["breakdown"], (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"}, {"count", 1}, {"percent", 50.0}}}));
+  EXPECT_EQ(v["breakdown"],
+            (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"}, {"count", 1}, {"percent", 50.0}}}));
   ASSERT_EQ(v["by_prompt"].size(), 1u);
-  for (const char* key : {"run", "prompt", "token_id", "pos_id", "layer", "tensor", "first_fail", "root_cause",
-                          "details", "first_drift_layer", "first_drift_tensor", "first_drift_cause",
-                          "numeric_first_fail", "numeric_layer", "numeric_tensor", "numeric_origin"}) {
+  for (const char* key :
+       {"run", "prompt", "token_id", "pos_id", "layer", "tensor", "first_fail", "root_cause",
+        "details", "first_drift_layer", "first_drift_tensor", "first_drift_cause",
+        "numeric_first_fail", "numeric_layer", "numeric_tensor", "numeric_origin"}) {
     EXPECT_TRUE(v["by_prompt"][0].contains(key)) << key;
   }
 }
@@ -160,11 +166,12 @@ TEST_F(Firstfail, FiltersReachTheKeys) {
   warehouse.drift("attn_out", 0);
   for (const char* view : {"run_verdict", "first_fail", "failure_breakdown"}) {
     std::string plan;
-    SQLite::Statement explain(warehouse.db, std::string("EXPLAIN QUERY PLAN SELECT * FROM ") + view +
-                                                " WHERE run_id = 1");
+    SQLite::Statement explain(warehouse.db, std::string("EXPLAIN QUERY PLAN SELECT * FROM ") +
+                                                view + " WHERE run_id = 1");
     while (explain.executeStep()) {
       std::string line = explain.getColumn(3);
-      EXPECT_FALSE(line.starts_with("SCAN trace_row") || line.starts_with("SCAN r ") || line == "SCAN r")
+      EXPECT_FALSE(line.starts_with("SCAN trace_row") || line.starts_with("SCAN r ") ||
+                   line == "SCAN r")
           << view << ": " << line;
     }
   }

@@ -21,9 +21,7 @@ struct Result {
   std::string out, err;
 
   nlohmann::json json() const { return nlohmann::json::parse(out); }
-  bool says(const std::string& text) const {
-    return (out + err).find(text) != std::string::npos;
-  }
+  bool says(const std::string& text) const { return (out + err).find(text) != std::string::npos; }
 };
 
 /// A folder of its own for each test, with a database greta.db in it.
@@ -61,9 +59,9 @@ class ProgramTest : public testing::Test {
 
   /// A command line of sh, where $G is greta-db.
   Result shell(const std::string& command) const {
-    std::string line = "cd " + quoted(folder_.string()) + "; unset GRETA_DB NO_COLOR; G=" +
-                       quoted(GRETA_DB_PROGRAM) + "; { " + command + "\n} >" + quoted(path(".out")) +
-                       " 2>" + quoted(path(".err"));
+    std::string line = "cd " + quoted(folder_.string()) +
+                       "; unset GRETA_DB NO_COLOR; G=" + quoted(GRETA_DB_PROGRAM) + "; { " +
+                       command + "\n} >" + quoted(path(".out")) + " 2>" + quoted(path(".err"));
     int status = std::system(line.c_str());
     Result result;
     result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

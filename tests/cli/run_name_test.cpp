@@ -57,7 +57,8 @@ TEST(RunName, UnknownNameSuggestsNearOnes) {
   warehouse.run({.name = "2026-02-07/b3_66", .experiment = "b3_66"});
   EXPECT_NE(complaint(warehouse.db, "b3_67").find("b3_66"), std::string::npos);
   EXPECT_NE(complaint(warehouse.db, "B3_66").find("b3_66"), std::string::npos);
-  EXPECT_NE(complaint(warehouse.db, "nothing like it").find("no run or experiment"), std::string::npos);
+  EXPECT_NE(complaint(warehouse.db, "nothing like it").find("no run or experiment"),
+            std::string::npos);
 }
 
 TEST(RunName, NothingIsAWildcard) {
@@ -105,8 +106,8 @@ TEST_P(HostileRunName, IsFoundByItsExactNameAndPrintedSafely) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Names, HostileRunName,
-                         testing::Values("it's", "\"q\"", "a;DROP TABLE run;--", "two\nlines", "%", "*",
-                                         "\x1b[31mred", "日本語/é", "--help", " "));
+                         testing::Values("it's", "\"q\"", "a;DROP TABLE run;--", "two\nlines", "%",
+                                         "*", "\x1b[31mred", "日本語/é", "--help", " "));
 
 class RunOption : public ProgramTest {};
 

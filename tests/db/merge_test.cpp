@@ -20,23 +20,39 @@ class MergeTest : public testing::Test {
   /// All tables but ids that merges may number otherwise, and the caches.
   static std::string everything(Warehouse& warehouse) {
     std::string text;
-    for (const char* table : {"run", "prompt", "source", "source_location", "row_context", "trace_row",
-                              "trace_repeat", "sketch", "sample", "readout", "plan", "attribute",
-                              "run_metric", "log_event", "document_row", "report", "report_pair",
-                              "report_claim", "ingest_error", "tensor", "tensor_name", "phase"}) {
-      text += std::string(table) + ":\n" + warehouse.rows(std::string("SELECT * FROM ") + table) + "\n";
+    for (const char* table :
+         {"run",         "prompt",       "source",       "source_location", "row_context",
+          "trace_row",   "trace_repeat", "sketch",       "sample",          "readout",
+          "plan",        "attribute",    "run_metric",   "log_event",       "document_row",
+          "report",      "report_pair",  "report_claim", "ingest_error",    "tensor",
+          "tensor_name", "phase"}) {
+      text +=
+          std::string(table) + ":\n" + warehouse.rows(std::string("SELECT * FROM ") + table) + "\n";
     }
     return text;
   }
 
-  static std::string verdicts(Warehouse& warehouse, const std::string& source = "source_file, source_line") {
-    return warehouse.rows("SELECT run, date, mode, evidence, verdict, numeric_verdict, pairs, pass, fail, missing,"
-                          " first_fail, layer, tensor, prompt FROM run_verdict ORDER BY run") + "\n" +
-           warehouse.rows("SELECT run, prompt, first_fail, layer, tensor FROM first_fail ORDER BY run, prompt") + "\n" +
-           warehouse.rows("SELECT run, prompt, pos_id, layer, tensor, status, class, rel_l2 FROM pair ORDER BY 1, 2, 3, 4, 5") + "\n" +
-           warehouse.rows("SELECT run, prompt, phase, layer, tensor, hash, n, seen, route, extra, " + source +
-                          " FROM trace ORDER BY 1, 2, 3, 4, 5, 6") + "\n" +
-           warehouse.rows("SELECT run, report_file, claimed, conflict FROM report_conflict ORDER BY 1, 2");
+  static std::string verdicts(Warehouse& warehouse,
+                              const std::string& source = "source_file, source_line") {
+    return warehouse.rows(
+               "SELECT run, date, mode, evidence, verdict, numeric_verdict, pairs, pass, fail, "
+               "missing,"
+               " first_fail, layer, tensor, prompt FROM run_verdict ORDER BY run") +
+           "\n" +
+           warehouse.rows(
+               "SELECT run, prompt, first_fail, layer, tensor FROM first_fail ORDER BY run, "
+               "prompt") +
+           "\n" +
+           warehouse.rows(
+               "SELECT run, prompt, pos_id, layer, tensor, status, class, rel_l2 FROM pair ORDER "
+               "BY 1, 2, 3, 4, 5") +
+           "\n" +
+           warehouse.rows(
+               "SELECT run, prompt, phase, layer, tensor, hash, n, seen, route, extra, " + source +
+               " FROM trace ORDER BY 1, 2, 3, 4, 5, 6") +
+           "\n" +
+           warehouse.rows(
+               "SELECT run, report_file, claimed, conflict FROM report_conflict ORDER BY 1, 2");
   }
 
   std::filesystem::path folder_;
@@ -50,27 +66,47 @@ void fill(Warehouse& w, const std::string& run) {
   w.add(prefill("mine_" + run, 1, 18446744073709551615u).sampled({1, 2, 3}),
         decode("mine_" + run, 1, 5).sampled({1, 2, 4}));
   w.plan("p0", 0, 0, "x_in");
-  int64_t report = w.report(run + ".tsv", 1, {{.prompt = "p1", .layer = 0, .tensor = "attn_out", .status = "DRIFT"}});
+  int64_t report = w.report(
+      run + ".tsv", 1, {{.prompt = "p1", .layer = 0, .tensor = "attn_out", .status = "DRIFT"}});
   w.claim(report, 3, "PASS");
   std::string id = std::to_string(w.current_run()), source = std::to_string(report);
-  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank, source_id) VALUES (" + id + ", 'dtype', 'bf16', 1, " + source + ");"
-            "INSERT INTO run_metric(run_id, name, value, text, source_id) VALUES (" + id + ", 'wall', 1.5, '1.5', " + source + ");"
-            "INSERT INTO log_event VALUES (" + source + ", 1, 0, " + id + ", 'p0', 'TAG', 0, '{}', 'TAG');"
-            "INSERT INTO document_row VALUES (" + source + ", 1, 's', '{}');"
-            "INSERT INTO ingest_error(source_id, file, line, severity, reason, raw) VALUES (" + source + ", 'f', 1, 'error', 'bad', x'ff');"
-            "INSERT INTO ingest_error(file, line, severity, reason) VALUES ('g" + run + "', 0, 'warning', 'odd');"
-            "INSERT INTO readout SELECT " + id + ", (SELECT min(id) FROM prompt WHERE run_id = " + id + "), 0, 0, 3, id, 79, 1.0, 5, 0.5, 0.5, 100, 'MFMA', 79, 1, " + source + ", 9 FROM tensor_name WHERE name = 'logits';"
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank, source_id) VALUES (" + id +
+            ", 'dtype', 'bf16', 1, " + source +
+            ");"
+            "INSERT INTO run_metric(run_id, name, value, text, source_id) VALUES (" +
+            id + ", 'wall', 1.5, '1.5', " + source +
+            ");"
+            "INSERT INTO log_event VALUES (" +
+            source + ", 1, 0, " + id +
+            ", 'p0', 'TAG', 0, '{}', 'TAG');"
+            "INSERT INTO document_row VALUES (" +
+            source +
+            ", 1, 's', '{}');"
+            "INSERT INTO ingest_error(source_id, file, line, severity, reason, raw) VALUES (" +
+            source +
+            ", 'f', 1, 'error', 'bad', x'ff');"
+            "INSERT INTO ingest_error(file, line, severity, reason) VALUES ('g" +
+            run +
+            "', 0, 'warning', 'odd');"
+            "INSERT INTO readout SELECT " +
+            id + ", (SELECT min(id) FROM prompt WHERE run_id = " + id +
+            "), 0, 0, 3, id, 79, 1.0, 5, 0.5, 0.5, 100, 'MFMA', 79, 1, " + source +
+            ", 9 FROM tensor_name WHERE name = 'logits';"
             "INSERT INTO row_context(route, extra) VALUES ('MFMA', '{\"a\":1}');"
-            "UPDATE trace_row SET context_id = last_insert_rowid() WHERE run_id = " + id + ";"
-            "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step, name_id, occurrence, 2"
-            "  FROM trace_row WHERE run_id = " + id + " LIMIT 1");
+            "UPDATE trace_row SET context_id = last_insert_rowid() WHERE run_id = " +
+            id +
+            ";"
+            "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, "
+            "phase_id, step, name_id, occurrence, 2"
+            "  FROM trace_row WHERE run_id = " +
+            id + " LIMIT 1");
 }
 
 std::string counts(Warehouse& w) {
   std::string text;
-  for (const char* table : {"run", "source", "trace_row", "sample", "sketch", "readout", "plan", "attribute",
-                            "run_metric", "log_event", "document_row", "report", "report_pair", "report_claim",
-                            "ingest_error", "trace_repeat"}) {
+  for (const char* table : {"run", "source", "trace_row", "sample", "sketch", "readout", "plan",
+                            "attribute", "run_metric", "log_event", "document_row", "report",
+                            "report_pair", "report_claim", "ingest_error", "trace_repeat"}) {
     text += std::string(table) + "=" + w.rows(std::string("SELECT count(*) FROM ") + table) + " ";
   }
   return text;
@@ -165,7 +201,8 @@ TEST_F(MergeTest, RowsOfAnotherSourceAreDuplicatesOrConflicts) {
   EXPECT_EQ(summary.conflicts, 1);
   EXPECT_EQ(into.rows("SELECT verdict, first_fail FROM run_verdict"), "FAIL|AMBIGUOUS_TRACE");
   EXPECT_EQ(into.rows("SELECT sum(seen) FROM trace"), "8");
-  EXPECT_EQ(into.rows("SELECT rows, duplicates, conflicts FROM source ORDER BY id"), "0|0|0\n4|3|1");
+  EXPECT_EQ(into.rows("SELECT rows, duplicates, conflicts FROM source ORDER BY id"),
+            "0|0|0\n4|3|1");
 }
 
 TEST_F(MergeTest, RepeatsAddUpWithoutACommonSource) {
@@ -173,8 +210,10 @@ TEST_F(MergeTest, RepeatsAddUpWithoutACommonSource) {
   for (Warehouse* w : {&other, &into}) {
     w->run();
     w->add(prefill("x_in", 0, 1));
-    w->db.exec("INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step,"
-               " name_id, occurrence, 2 FROM trace_row");
+    w->db.exec(
+        "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, "
+        "phase_id, step,"
+        " name_id, occurrence, 2 FROM trace_row");
   }
   other.db.exec("UPDATE source SET sha256 = 'another'");
   merge(into.db, path("other.db"));
@@ -186,10 +225,13 @@ TEST_F(MergeTest, UnknownTensorsMeetByName) {
   into.run({.name = "a"});
   into.add(prefill("zeta", 0, 1), prefill("alpha", 0, 1));
   other.run({.name = "b"});
-  other.add(prefill("alpha", 0, 1), decode("alpha", 0, 1), prefill("beta", 0, 2), decode("beta", 0, 2));
+  other.add(prefill("alpha", 0, 1), decode("alpha", 0, 1), prefill("beta", 0, 2),
+            decode("beta", 0, 2));
   merge(into.db, path("other.db"));
-  EXPECT_EQ(into.rows("SELECT tensor, status FROM pair WHERE run = 'b' ORDER BY tensor"), "alpha|MATCH\nbeta|MATCH");
-  EXPECT_EQ(into.rows("SELECT count(*) FROM tensor_name WHERE name IN ('alpha', 'beta', 'zeta')"), "3");
+  EXPECT_EQ(into.rows("SELECT tensor, status FROM pair WHERE run = 'b' ORDER BY tensor"),
+            "alpha|MATCH\nbeta|MATCH");
+  EXPECT_EQ(into.rows("SELECT count(*) FROM tensor_name WHERE name IN ('alpha', 'beta', 'zeta')"),
+            "3");
 }
 
 TEST_F(MergeTest, AnotherReadoutOfTheSameKeyIsKeptAsAWarning) {
@@ -199,7 +241,8 @@ TEST_F(MergeTest, AnotherReadoutOfTheSameKeyIsKeptAsAWarning) {
   other.db.exec("UPDATE source SET sha256 = sha256 || '2'; UPDATE readout SET top1_id = 5");
   merge(into.db, path("other.db"));
   EXPECT_EQ(into.rows("SELECT top1_id FROM readout"), "79");
-  EXPECT_EQ(into.rows("SELECT severity, line, raw ->> 'top1_id' FROM ingest_error WHERE reason LIKE 'another readout%'"),
+  EXPECT_EQ(into.rows("SELECT severity, line, raw ->> 'top1_id' FROM ingest_error WHERE reason "
+                      "LIKE 'another readout%'"),
             "warning|9|5");
 }
 
@@ -229,7 +272,8 @@ TEST_F(MergeTest, RefusesAndChangesNothing) {
   std::string before = everything(into);
   EXPECT_THROW(merge(into.db, path("into.db")), DatabaseError);
   EXPECT_THROW(merge(into.db, path("missing.db")), DatabaseError);
-  SQLite::Database(path("foreign.db").string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");
+  SQLite::Database(path("foreign.db").string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE)
+      .exec("CREATE TABLE t(x)");
   EXPECT_THROW(merge(into.db, path("foreign.db")), DatabaseError);
   Warehouse(path("newer.db")).db.exec("PRAGMA user_version = 99");
   EXPECT_THROW(merge(into.db, path("newer.db")), DatabaseError);

@@ -172,12 +172,13 @@ struct StageLine {
   std::string prompt = "p0_short", phase = "prefill_last", point = "attn_out";
   int64_t layer = 0, step = 0, pos = 37;
   std::string hash = "11";
+  int64_t n = 256;
   std::string more = {};  // further members, each with its comma in front
 
   operator std::string() const {  // NOLINT: reads like the text it is
     return R"({"event":"stage_trace","prompt_id":")" + prompt + R"(","phase":")" + phase + R"(","point":")" +
            point + R"(","layer":)" + std::to_string(layer) + R"(,"step":)" + std::to_string(step) +
-           R"(,"pos_id":)" + std::to_string(pos) + R"(,"hash":)" + hash + more + "}";
+           R"(,"pos_id":)" + std::to_string(pos) + R"(,"sample_n":)" + std::to_string(n) + R"(,"hash":)" + hash + more + "}";
   }
 };
 

@@ -642,7 +642,8 @@ TEST(Record, ExtraIsValidJsonWhateverTheFieldsAre) {
   for (const char* value :
        {"nan", "-inf", "Infinity", "NaN", "inf", "-nan", "infinity", "01", "1.", ".5", "+1", "-", "1e", "0x1f", "tru",
         "bare", "\"\\q\"", "\"\\u12\"", "\"\\ud800\"", "[nan]", "{\"a\":nan}", "[1,]", "{\"a\" 1}", "1 2", "1e999", "-0",
-        "\"a\\\"b\"", "\"\\\\\"", "null", "true", "{}", "[]", "\"\""}) {
+        "\"a\\\"b\"", "\"\\\\\"", "null", "true", "{}", "[]", "\"\"",
+        "\xEF\xBB\xBF" "0.25"}) {
     SCOPED_TRACE(value);
     Lines lines;
     lines.add(stage(std::string(R"(,"hash":1,"foo":)") + value));
@@ -651,6 +652,10 @@ TEST(Record, ExtraIsValidJsonWhateverTheFieldsAre) {
     EXPECT_TRUE(json::accept(lines.extra(0))) << lines.extra(0);
     EXPECT_NE(lines.extra(0).find("foo"), std::string::npos);
   }
+  Lines nul;
+  nul.add(stage(std::string(",\"hash\":1,\"foo\":1\0.5,\"bar\":[1\0,2]", 29)));
+  EXPECT_EQ(nul.batch.rows.size() + nul.batch.findings.size(), 1u);
+  EXPECT_TRUE(nul.batch.rows.empty() || json::accept(nul.extra(0))) << nul.extra(0);
   for (const char* key : {"\\q", "a\\\"b", "\\u00e9", "\\u12", "a b", ""}) {
     SCOPED_TRACE(key);
     Lines lines;

@@ -1,0 +1,43 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "db/database.h"
+#include "tests/queries/warehouse.h"
+
+namespace {
+
+/// The statements in the README's ```sql fences.
+std::vector<std::string> readme_recipes() {
+  std::ifstream file(GRETA_SOURCE_DIR "/README.md");
+  std::vector<std::string> recipes;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    size_t text = line.find_first_not_of(' ');
+    if (text == std::string::npos) continue;
+    if (line.compare(text, 6, "```sql") == 0) {
+      inside = true;
+      recipes.emplace_back();
+    } else if (line.compare(text, 3, "```") == 0) {
+      inside = false;
+    } else if (inside) {
+      recipes.back() += line.substr(text) + "\n";
+    }
+  }
+  return recipes;
+}
+
+TEST(Readme, EveryRecipeRuns) {
+  auto recipes = readme_recipes();
+  ASSERT_EQ(recipes.size(), 10u);
+  SQLite::Database db = greta::open_for_writing(":memory:");
+  for (const std::string& sql : recipes) {
+    SCOPED_TRACE(sql);
+    SQLite::Statement statement(db, sql);
+    while (statement.executeStep()) {
+    }
+  }
+}
+
+}  // namespace
