@@ -131,7 +131,7 @@ const sqlite3_module& row_module() {
 }
 
 bool same_bytes(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 /// Content: what makes two rows under one key the same observation. Doubles here are never NaN.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 namespace greta {
@@ -362,7 +363,8 @@ void SourceStore::settle(const std::string& experiment) {
       }
     }
     std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-      return std::pair(a.rank, a.distance) < std::pair(b.rank, b.distance);
+      // By value at last, so that the order of ingest does not matter.
+      return std::tie(a.rank, a.distance, a.value) < std::tie(b.rank, b.distance, b.value);
     });
     auto best = [&all](std::string_view dim) -> std::optional<std::string> {
       for (const Candidate& c : all) {

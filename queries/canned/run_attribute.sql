@@ -12,6 +12,6 @@ FROM run r
 JOIN run l ON l.id = r.id OR (l.name < r.name AND instr(r.name, l.name || '/') = 1)
 JOIN attribute a ON a.run_id = l.id
 WHERE r.name = :run
-WINDOW believed AS (PARTITION BY a.dim ORDER BY a.rank, length(l.name) DESC, a.id),
+WINDOW believed AS (PARTITION BY a.dim ORDER BY a.rank, length(l.name) DESC, a.value, a.id),
        dims AS (PARTITION BY a.dim)
-ORDER BY a.dim, a.rank, length(l.name) DESC, a.id;
+ORDER BY a.dim, a.rank, length(l.name) DESC, a.value, a.id;

@@ -63,7 +63,7 @@ for ((kill = 1; kill <= kills; ++kill)); do
   for ((again = RANDOM % 3; again >= 0; --again)); do
     "$program" --db "$db" ingest "$tree" >/dev/null 2>&1 &
     pid=$!
-    delay_ms=$((RANDOM % (took_ms + 1)))
+    delay_ms=$((RANDOM % (took_ms * 2 / 3 + 1)))
     sleep "$(printf '%d.%03d' $((delay_ms / 1000)) $((delay_ms % 1000)))"
     kill -KILL "$pid" 2>/dev/null || early=$((early + 1))
     wait "$pid" 2>/dev/null || true
