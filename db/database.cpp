@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 
@@ -79,6 +80,20 @@ void check_header(const std::filesystem::path& file) {
   }
 }
 
+/// Of several creators one makes the file a WAL database, and the others are told that it is busy
+/// without SQLite waiting for them.
+void use_wal(SQLite::Database& db) {
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyTimeoutMs);
+  for (;; sqlite3_sleep(1)) {
+    try {
+      db.exec("PRAGMA journal_mode = WAL");
+      return;
+    } catch (const SQLite::Exception& error) {
+      if (error.getErrorCode() != SQLITE_BUSY || std::chrono::steady_clock::now() > deadline) throw;
+    }
+  }
+}
+
 /// Throws unless the file is greta's and of a version this build knows.
 void check_identity(SQLite::Database& db, const std::filesystem::path& file) {
   if (pragma(db, "application_id") != kApplicationId) {
@@ -129,7 +144,7 @@ SQLite::Database open_for_writing(const std::filesystem::path& file) {
   if (!is_empty(db)) check_identity(db, file);  // before anything is written to a file of others
   // 8 KiB pages hold some 75 rows each: a sixth faster to fill than 4 KiB, measured by script/bench.
   db.exec("PRAGMA page_size = 8192");
-  db.exec("PRAGMA journal_mode = WAL");
+  use_wal(db);
   db.exec(
       "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536; PRAGMA secure_delete = OFF;"
       "PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 4000");

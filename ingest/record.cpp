@@ -1,292 +1,20 @@
 #include "ingest/record.h"
 
-#include <simdjson.h>
-
-#include <array>
-#include <bit>
-#include <bitset>
-#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "ingest/json_line.h"
 #include "kernels/cpu/fingerprint.h"
 
 namespace greta {
-namespace {
 
-namespace od = simdjson::ondemand;
+using namespace json_line;
+
+namespace {
 
 constexpr size_t kMaxCachedContexts = 100'000;
 constexpr size_t kMaxCachedContextBytes = 16u << 20;
-
-// ---- keys -------------------------------------------------------------------------------------
-
-enum Key : uint8_t {
-  kEvent, kPromptId, kPrompt, kPhase, kPoint, kTensorName, kMetric, kTag, kLayer, kStep, kPosId,
-  kLogicalTokIdx, kTokenId, kTokenIdx, kTokenIndex, kSeqLen, kSeqLenUsed, kTokensTotal, kKvPos,
-  kStrideElems, kAllocBytes, kPromptTokens, kDecodeStep, kSampleN, kN, kPtr, kSrcPtr, kOffsetBytes,
-  kBytesOffset, kHash, kMin, kMax, kMean, kAbsSum, kNan, kInf, kNzCount, kRoute, kSrcKind, kSrcEnum,
-  kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenSrcPtr, kHiddenOffset,
-  kHiddenOffsetBytes, kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kLogitsHash,
-  kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsOffsetBytes, kTop1Id,
-  kTop1Logit, kTop2Id, kTop2Logit, kGap, kVocab, kExpectedLastIndex, kLogicalLastIndex,
-  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kSample, kData, kLogits, kTop1, kTop2,
-  kKeyCount, kNoKey = kKeyCount
-};
-
-constexpr std::array<std::string_view, kKeyCount> kKeyNames = {
-  "event", "prompt_id", "prompt", "phase", "point", "tensor_name", "metric", "tag", "layer", "step",
-  "pos_id", "logical_tok_idx", "token_id", "token_idx", "token_index", "seq_len", "seq_len_used",
-  "tokens_total", "kv_pos", "stride_elems", "alloc_bytes", "prompt_tokens", "decode_step",
-  "sample_n", "n", "ptr", "src_ptr", "offset_bytes", "bytes_offset", "hash", "min", "max", "mean",
-  "abs_sum", "nan", "inf", "nz_count", "route", "src_kind", "src_enum", "hidden_hash", "hidden_min",
-  "hidden_max", "hidden_mean", "hidden_ptr", "hidden_src_ptr", "hidden_offset",
-  "hidden_offset_bytes", "rms_hash", "rms_min", "rms_max", "rms_mean", "rms_out_ptr",
-  "rms_offset_bytes", "logits_hash", "logits_min", "logits_max", "logits_mean", "logits_ptr",
-  "logits_offset", "logits_offset_bytes", "top1_id", "top1_logit", "top2_id", "top2_logit", "gap",
-  "vocab", "expected_last_index", "logical_last_index", "lm_head_route", "cpu_probe_top1_id",
-  "cpu_probe_agrees_gpu", "sample", "data", "logits", "top1", "top2"};
-
-/// Open-addressed table from key text to Key, built once.
-class KeyTable {
- public:
-  KeyTable() {
-    slots_.fill(kNoKey);
-    for (size_t i = 0; i < kKeyCount; ++i) {
-      size_t at = slot(kKeyNames[i]);
-      while (slots_[at] != kNoKey) at = (at + 1) % slots_.size();
-      slots_[at] = static_cast<Key>(i);
-    }
-  }
-  Key find(std::string_view key) const {
-    if (key.empty()) return kNoKey;
-    for (size_t at = slot(key); slots_[at] != kNoKey; at = (at + 1) % slots_.size()) {
-      if (kKeyNames[slots_[at]] == key) return slots_[at];
-    }
-    return kNoKey;
-  }
-
- private:
-  static size_t slot(std::string_view key) {
-    auto at = [&](size_t i) { return static_cast<unsigned char>(key[i]); };
-    return (key.size() * 73 + at(0) * 31 + at(key.size() - 1) * 7 + at(key.size() / 2) * 131) % 512;
-  }
-  std::array<Key, 512> slots_;
-};
-
-// ---- tokens -----------------------------------------------------------------------------------
-
-std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && static_cast<unsigned char>(s.back()) <= ' ') s.remove_suffix(1);
-  while (!s.empty() && static_cast<unsigned char>(s.front()) <= ' ') s.remove_prefix(1);
-  return s;
-}
-
-bool is_quoted(std::string_view t) { return t.size() >= 2 && t.front() == '"' && t.back() == '"'; }
-std::string_view unquoted(std::string_view t) {
-  return is_quoted(t) ? t.substr(1, t.size() - 2) : t;
-}
-bool is_absent(std::string_view t) { return t.empty() || t == "null"; }
-
-/// nan, -nan, inf, -inf, NaN, Infinity, -Infinity, as C++ streams and Python print them.
-bool is_nonfinite_literal(std::string_view t) {
-  if (!t.empty() && (t.front() == '-' || t.front() == '+')) t.remove_prefix(1);
-  return t == "nan" || t == "NaN" || t == "inf" || t == "Infinity" || t == "nan(ind)";
-}
-
-template <class T>
-std::optional<T> number(std::string_view t) {
-  T value{};
-  auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
-  if (error != std::errc() || end != t.data() + t.size() || t.empty()) return std::nullopt;
-  return value;
-}
-
-/// 1 to 18 digits and nothing else.
-std::optional<int64_t> short_unsigned(std::string_view t) {
-  if (t.empty() || t.size() > 18) return std::nullopt;
-  int64_t value = 0;
-  for (char c : t) {
-    unsigned digit = static_cast<unsigned char>(c) - unsigned{'0'};
-    if (digit > 9) return std::nullopt;
-    value = value * 10 + digit;
-  }
-  return value;
-}
-
-std::optional<int64_t> integer(std::string_view t) {
-  if (auto value = short_unsigned(t)) return value;  // nearly all are
-  t = unquoted(t);
-  if (t.starts_with("0x")) {  // pointers of some writers
-    uint64_t value = 0;
-    auto [end, error] = std::from_chars(t.data() + 2, t.data() + t.size(), value, 16);
-    if (error != std::errc() || end != t.data() + t.size()) return std::nullopt;
-    return static_cast<int64_t>(value);
-  }
-  return number<int64_t>(t);
-}
-
-/// Up to eight decimal digits at p, all at once: adds them to `mantissa` and returns how many there
-/// were. Eight bytes from p must be readable.
-int take_eight_digits(const char* p, uint64_t& mantissa) {
-  static constexpr uint64_t kPowers[] = {1, 10, 100, 1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
-  uint64_t chunk;
-  std::memcpy(&chunk, p, sizeof chunk);
-  chunk ^= 0x3030303030303030u;  // digits become 0..9, the first one in the lowest byte
-  uint64_t others = ((chunk + 0x7676767676767676u) | chunk) & 0x8080808080808080u;
-  int n = others == 0 ? 8 : std::countr_zero(others) / 8;
-  if (n == 0) return 0;
-  chunk <<= 8 * (8 - n);  // leading zeros
-  chunk = chunk * 10 + (chunk >> 8);
-  uint64_t value = ((chunk & 0x000000FF000000FFu) * 0x000F424000000064u +
-                    ((chunk >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >> 32;
-  mantissa = mantissa * kPowers[n] + (value & 0xFFFFFFFFu);
-  return n;
-}
-
-/// Parses the JSON number at p; returns its end, or null when there is none. Eight bytes beyond the
-/// number must be readable. Samples are millions of short decimals: a mantissa below 2^53 and a power
-/// of ten up to 22 are exact doubles, so one multiplication or division rounds correctly (Clinger
-/// 1990); from_chars takes the rest.
-const char* parse_decimal(const char* p, double& value) {
-  static constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  const char* start = p;
-  bool negative = *p == '-';
-  p += negative;
-  uint64_t mantissa = 0;
-  auto take_digits = [&p, &mantissa] {
-    const char* first = p;
-    int n;
-    do {
-      p += n = take_eight_digits(p, mantissa);
-    } while (n == 8);
-    return static_cast<int>(p - first);
-  };
-  int digits = 1, exponent = 0;
-  if (*p == '0' && p[1] == '.') {  // most of them
-    ++p;
-  } else {
-    digits = take_digits();
-  }
-  if (digits == 0) return nullptr;
-  if (*p == '.') {
-    ++p;
-    exponent = -take_digits();
-    if (exponent == 0) return nullptr;
-    digits -= exponent;
-  }
-  if (*p == 'e' || *p == 'E') {
-    int sign = 1, written = 0;
-    if (*++p == '-' || *p == '+') sign = *p++ == '-' ? -1 : 1;
-    const char* first = p;
-    for (; *p >= '0' && *p <= '9'; ++p) written = std::min(written * 10 + (*p - '0'), 99'999);
-    if (p == first) return nullptr;
-    exponent += sign * written;
-  }
-  if (digits <= 15 && exponent >= -22 && exponent <= 22) {
-    value = static_cast<double>(mantissa);
-    value = exponent < 0 ? value / kPowers[-exponent] : value * kPowers[exponent];
-    if (negative) value = -value;
-    return p;
-  }
-  auto [stop, error] = std::from_chars(start, p, value);
-  if (stop != p) return nullptr;
-  if (error == std::errc::result_out_of_range) {  // as strtod has it
-    value = exponent + digits > 0 ? HUGE_VAL : 0.0;
-    if (negative) value = -value;
-  }
-  return p;
-}
-
-/// nlohmann-json takes a NUL for the end of the text, and a byte order mark for nothing.
-bool is_json(std::string_view t) {
-  return t.find('\0') == std::string_view::npos && !t.starts_with("\xEF\xBB\xBF") && nlohmann::json::accept(t);
-}
-
-/// Whether a scalar can be copied into JSON as it stands.
-bool is_valid_scalar(std::string_view t) {
-  if (is_quoted(t) && t.find_first_of("\\\"", 1) == t.size() - 1) return true;
-  bool is_plain_integer = t.size() < 20 && t.front() >= '1' && t.front() <= '9' &&
-                          t.find_first_not_of("0123456789") == std::string_view::npos;
-  return is_plain_integer || is_json(t);
-}
-
-void append_quoted(std::string& out, std::string_view raw) {
-  out += nlohmann::json(raw).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-/// A key as written between its quotes; start is past the opening one.
-std::string_view raw_key(const char* start) {
-  const char* end = start;
-  while (*end != '"') end += *end == '\\' ? 2 : 1;  // the first pass found the closing quote
-  return {start, static_cast<size_t>(end - start)};
-}
-
-simdjson::simdjson_result<std::string_view> raw_nested(od::value& value, char opening) {
-  if (opening == '[') {
-    od::array array;
-    if (auto error = value.get_array().get(array)) return error;
-    return array.raw_json();
-  }
-  od::object object;
-  if (auto error = value.get_object().get(object)) return error;
-  return object.raw_json();
-}
-
-// ---- one line ---------------------------------------------------------------------------------
-
-struct ExtraField {
-  std::string_view key;  // as written between the quotes
-  std::string_view raw;
-  bool is_nested;
-};
-
-/// A line taken apart; views into the line.
-struct Fields {
-  std::array<std::string_view, kKeyCount> token;
-  std::bitset<kKeyCount> present, taken;  // what the line has, what its shape has a place for
-  std::vector<Key> order;  // keys of the line before, in its order: lines of a file repeat it
-  std::vector<ExtraField> extra;
-  std::vector<float> values;  // of the first of sample, data, logits
-  size_t expected_values = 0;  // as many as the line before had
-  Key values_key = kNoKey;
-  bool values_nonfinite = false;
-  std::vector<Key> contradicted;  // keys written twice with different values
-
-  void clear() {
-    token.fill({});
-    present.reset();
-    taken.reset();
-    extra.clear();
-    values.clear();
-    values_key = kNoKey;
-    values_nonfinite = false;
-    contradicted.clear();
-  }
-  bool has(Key k) const { return !is_absent(token[k]); }
-  std::string_view take(Key k) {
-    taken.set(k);
-    return token[k];
-  }
-  /// What no column took is extra too.
-  void move_rest_to_extra() {
-    if ((present & ~taken).none()) return;
-    for (size_t k = 0; k < kKeyCount; ++k) {
-      if (!present[k] || taken[k] || is_absent(token[k])) continue;
-      extra.push_back({kKeyNames[k], token[k], token[k].front() == '{' || token[k].front() == '['});
-    }
-    taken = present;
-  }
-  /// String value without its quotes; escapes are kept as written, names do not use them.
-  std::optional<std::string> text(Key k) {
-    if (!has(k)) return std::nullopt;
-    return std::string(unquoted(take(k)));
-  }
-};
 
 /// Numbers texts in order of first sight. Consecutive lines mostly repeat, so the last is remembered.
 class SymbolTable {
@@ -325,7 +53,6 @@ struct RecordParser::Impl {
   explicit Impl(RecordSource s) : source(std::move(s)) {}
 
   RecordSource source;
-  od::parser parser;
   Fields fields;
   std::string shape;
   bool phase_conflict = false;
@@ -369,9 +96,6 @@ struct RecordParser::Impl {
     return id;
   }
 
-  /// Splits the line into fields; "" or the reason why it is not a JSON object.
-  std::string take_apart(size_t buffer_bytes);
-  [[gnu::noinline]] std::string read_values(std::string_view array, Key key);
 
   void parse_line();
   void stage_trace();
@@ -412,96 +136,6 @@ RecordParser::RecordParser(RecordSource source) : impl_(std::make_unique<Impl>(s
 RecordParser::~RecordParser() = default;
 const std::string& RecordParser::shape() const { return impl_->shape; }
 bool RecordParser::phase_conflict() const { return impl_->phase_conflict; }
-
-std::string RecordParser::Impl::read_values(std::string_view array, Key key) {
-  std::vector<float>& out = fields.values;
-  out.clear();
-  out.reserve(fields.expected_values);
-  const char* p = array.data() + 1;  // past the bracket
-  const char* end = array.data() + array.size() - 1;
-  auto skip_blanks = [&] { while (p < end && static_cast<unsigned char>(*p) <= ' ') ++p; };
-  skip_blanks();
-  while (p < end) {
-    if (out.size() == kMaxFingerprintValues) return "more values than a row can have";
-    double value;
-    if (const char* after = parse_decimal(p, value); after && after <= end) {
-      p = after;
-    } else {
-      const char* stop = std::find(p, end, ',');
-      std::string_view token = trimmed({p, static_cast<size_t>(stop - p)});
-      if (!is_nonfinite_literal(token)) return "a value of " + std::string(kKeyNames[key]) + " is not a number";
-      bool is_nan = token.ends_with('n') || token.ends_with('N') || token.ends_with(')');
-      value = is_nan ? std::nan("") : token.front() == '-' ? -INFINITY : INFINITY;
-      fields.values_nonfinite = true;
-      p = stop;
-    }
-    out.push_back(static_cast<float>(value));
-    skip_blanks();
-    if (p == end) break;
-    if (*p++ != ',') return "a value of " + std::string(kKeyNames[key]) + " is not a number";
-    skip_blanks();
-    if (p == end) return "an array that ends with a comma";
-  }
-  fields.values_key = key;
-  fields.expected_values = out.size();
-  return "";
-}
-
-std::string RecordParser::Impl::take_apart(size_t buffer_bytes) {
-  static const KeyTable table;
-  fields.clear();
-  od::document doc;
-  od::object object;
-  auto error = parser.iterate(line.data(), line.size(), buffer_bytes).get(doc);
-  if (!error) error = doc.get_object().get(object);
-  if (error) return simdjson::error_message(error);
-  size_t at = 0;
-  for (auto item : object) {
-    if ((error = item.error())) return simdjson::error_message(error);
-    // References: a copy is read back before its halves have left the store buffer, and stalls.
-    od::field&& field = std::move(item).value_unsafe();
-    const char* written = field.first.raw();
-    Key expected = at < fields.order.size() ? fields.order[at] : kNoKey;
-    std::string_view text = expected == kNoKey ? std::string_view() : kKeyNames[expected];
-    Key key = expected;
-    if (expected == kNoKey || std::memcmp(written, text.data(), text.size()) != 0 || written[text.size()] != '"') {
-      text = raw_key(written);
-      key = table.find(text);
-    }
-    if (at == fields.order.size()) fields.order.push_back(key);
-    fields.order[at++] = key;
-    od::value& value = field.second;
-    std::string_view token = value.raw_json_token();
-    bool is_nested = !token.empty() && (token.front() == '[' || token.front() == '{');
-    if (token.starts_with('[') && (key == kSample || key == kData || key == kLogits)) {
-      if (fields.values_key != kNoKey) return "two arrays of values";
-      std::string_view raw;
-      if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
-      if (std::string why = read_values(trimmed(raw), key); !why.empty()) return why;
-      continue;
-    }
-    if (is_nested) {
-      std::string_view raw;
-      error = raw_nested(value, token.front()).get(raw);
-      if (error) return simdjson::error_message(error);
-      token = trimmed(raw);
-    } else {
-      token = trimmed(token);
-    }
-    if (key == kNoKey || (is_nested && key != kTop1 && key != kTop2)) {
-      fields.extra.push_back({text, token, is_nested});
-    } else if (fields.token[key].empty()) {
-      fields.token[key] = token;
-      fields.present.set(key);
-    } else if (fields.token[key] != token) {
-      fields.contradicted.push_back(key);
-      fields.extra.push_back({text, token, is_nested});
-    }
-  }
-  const char* rest;
-  if (!doc.current_location().get(rest)) return "text after the JSON object";
-  return "";
-}
 
 void RecordParser::Impl::reject(Key k, bool is_error, const char* why) {
   rejected_raw += rejected_raw.empty() ? "" : ",";
@@ -944,7 +578,7 @@ void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t lin
   p.line_warned = false;
   p.line_flags = 0;
   if (line.front() != '{') return p.find(true, "not a JSON object");
-  std::string why = p.take_apart(buffer_bytes - static_cast<size_t>(line.data() - start));
+  std::string why = p.fields.take_apart(line, buffer_bytes - static_cast<size_t>(line.data() - start));
   if (!why.empty()) return p.find(true, why);
   p.parse_line();
 }
