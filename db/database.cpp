@@ -131,6 +131,11 @@ SQLite::Database open_for_reading(const std::filesystem::path& file) {
                         ": create it with `greta-db --db FILE ingest PATH...`");
   }
   check_header(file);
+  // A writer that was killed may have left a journal, which only a writer can roll back.
+  if (std::filesystem::exists(file.string() + "-journal")) {
+    SQLite::Database repair(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+    repair.tryExec("SELECT count(*) FROM sqlite_schema");
+  }
   SQLite::Database db(file.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
   db.exec("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY");
   if (is_empty(db)) throw DatabaseError(file.string() + " is empty: nothing was ingested into it");
@@ -164,6 +169,18 @@ SQLite::Database open_for_writing(const std::filesystem::path& file) {
 void make_durable(SQLite::Database& db) {
   SQLite::Statement checkpoint(db, "PRAGMA wal_checkpoint(TRUNCATE)");
   checkpoint.executeStep();
+}
+
+BulkJournal::BulkJournal(SQLite::Database& db) : db_(db) {
+  db_.setBusyTimeout(0);  // somebody reads it: stay as it is
+  db_.tryExec("PRAGMA journal_mode = DELETE");
+  db_.setBusyTimeout(kBusyTimeoutMs);
+}
+
+BulkJournal::~BulkJournal() {
+  // If somebody has begun to read it, the next writer makes the change.
+  db_.tryExec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = WAL");
+  db_.tryExec(("PRAGMA busy_timeout = " + std::to_string(kBusyTimeoutMs)).c_str());
 }
 
 void keep_tally(SQLite::Database& db, int64_t run_id) {

@@ -366,6 +366,8 @@ void Importer::ingest_content(const Content& given, ContentReader& reader) {
     return;
   }
 
+  std::optional<BulkJournal> bulk;
+  if (!is_whole && !options_.dry_run) bulk.emplace(db_);
   in_transaction([&] {
     if (kind == Kind::kUnknown) {
       return find(content.file, 0, false, "a file of no shape greta knows; not ingested", "", {});
