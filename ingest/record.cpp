@@ -96,7 +96,6 @@ struct RecordParser::Impl {
     return id;
   }
 
-
   void parse_line();
   void stage_trace();
   void metric();
@@ -115,6 +114,11 @@ struct RecordParser::Impl {
 
   TraceRow row_skeleton();
   void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
+  struct LegacyKeys {
+    Key hash, min, max, mean, ptr, offset_bytes;
+  };
+  TraceRow legacy_row(const TraceRow& base, std::string_view tensor, const LegacyKeys& keys);
+  Readout readout_of(const TraceRow& row);
   void set_values(TraceRow& row);
   int64_t context(RowContext&& context, std::string&& extra);
   std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
@@ -382,6 +386,30 @@ int64_t RecordParser::Impl::segment_prompt(bool opens) {
   return prompt("seg" + std::to_string(i), true, length);
 }
 
+/// A row of a line that holds several tensors; its hash covers what legacy hashes cover.
+TraceRow RecordParser::Impl::legacy_row(const TraceRow& base, std::string_view tensor,
+                                        const LegacyKeys& keys) {
+  TraceRow row = base;
+  row.name_id = name(tensor);
+  set_statistics(row, keys.hash, keys.min, keys.max, keys.mean);
+  row.n = static_cast<int64_t>(kLegacyHashValues);
+  row.ptr = integer_field(keys.ptr);
+  row.offset_bytes = integer_field(keys.offset_bytes);
+  return row;
+}
+
+/// An empty readout under the key of a row.
+Readout RecordParser::Impl::readout_of(const TraceRow& row) {
+  Readout out;
+  out.prompt_id = row.prompt_id;
+  out.phase_id = row.phase_id;
+  out.name_id = row.name_id;
+  out.step = row.step;
+  out.pos_id = row.pos_id;
+  out.line = line_no;
+  return out;
+}
+
 void RecordParser::Impl::readout() {
   bool is_delta = fields.has(kLmHeadRoute);
   TraceRow base;
@@ -399,33 +427,14 @@ void RecordParser::Impl::readout() {
   shared.tokens_total = integer_field(kTokensTotal);
   shared.token_index = integer_field(kTokenIndex);
 
-  TraceRow hidden = base;
-  hidden.name_id = name("hidden");
-  set_statistics(hidden, kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean);
-  hidden.n = static_cast<int64_t>(kLegacyHashValues);
-  hidden.ptr = integer_field(kHiddenSrcPtr);
-  hidden.offset_bytes = integer_field(kHiddenOffsetBytes);
+  TraceRow hidden =
+      legacy_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr, kHiddenOffsetBytes});
+  TraceRow rms =
+      legacy_row(base, "rms", {kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes});
+  TraceRow logits_row =
+      legacy_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffsetBytes});
 
-  TraceRow rms = base;
-  rms.name_id = name("rms");
-  set_statistics(rms, kRmsHash, kRmsMin, kRmsMax, kRmsMean);
-  rms.n = static_cast<int64_t>(kLegacyHashValues);
-  rms.ptr = integer_field(kRmsOutPtr);
-  rms.offset_bytes = integer_field(kRmsOffsetBytes);
-
-  TraceRow logits_row = base;
-  logits_row.name_id = name("logits");
-  set_statistics(logits_row, kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean);
-  logits_row.n = static_cast<int64_t>(kLegacyHashValues);
-  logits_row.ptr = integer_field(kLogitsPtr);
-  logits_row.offset_bytes = integer_field(kLogitsOffsetBytes);
-
-  Readout out;
-  out.prompt_id = base.prompt_id;
-  out.phase_id = base.phase_id;
-  out.name_id = logits_row.name_id;
-  out.step = base.step;
-  out.pos_id = base.pos_id;
+  Readout out = readout_of(logits_row);
   out.top1_id = integer_field(kTop1Id);
   out.top1_logit = real_field(kTop1Logit);
   out.top2_id = integer_field(kTop2Id);
@@ -437,7 +446,6 @@ void RecordParser::Impl::readout() {
   if (std::string_view agrees = fields.token[kCpuProbeAgrees]; agrees == "true" || agrees == "false") {
     out.cpu_agrees = fields.take(kCpuProbeAgrees) == "true";
   }
-  out.line = line_no;
 
   set_shape(is_delta ? "delta" : "readout");
   add(hidden, RowContext(shared), extra_json("hidden_", {}));
@@ -459,20 +467,10 @@ void RecordParser::Impl::prefill_decode() {
   set_phase(base, c, raw, raw == "prefill" ? "prefill_last" : raw == "decode" && base.step == 1 ? "decode0" : raw);
   c.token_index = integer_field(kTokenIndex);
 
-  TraceRow hidden = base;
-  hidden.name_id = name("hidden");
-  set_statistics(hidden, kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean);
-  hidden.n = static_cast<int64_t>(kLegacyHashValues);
-  hidden.ptr = integer_field(kHiddenPtr);
-  hidden.offset_bytes = integer_field(kHiddenOffset);
-
-  TraceRow logits_row = base;
-  logits_row.name_id = name("logits");
-  set_statistics(logits_row, kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean);
-  logits_row.n = static_cast<int64_t>(kLegacyHashValues);
-  logits_row.ptr = integer_field(kLogitsPtr);
-  logits_row.offset_bytes = integer_field(kLogitsOffset);
-
+  TraceRow hidden =
+      legacy_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenOffset});
+  TraceRow logits_row =
+      legacy_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset});
   set_shape("prefill_decode");
   add(hidden, RowContext(c), extra_json("hidden_", {}));
   add(logits_row, std::move(c), extra_json({}, {"hidden_"}));
@@ -488,12 +486,7 @@ void RecordParser::Impl::landscape() {
   std::string_view phase_name = row.step == 0 ? "prefill_last" : row.step == 1 ? "decode0" : "decode";
   set_phase(row, c, phase_name, phase_name);
 
-  Readout out;
-  out.prompt_id = row.prompt_id;
-  out.phase_id = row.phase_id;
-  out.name_id = row.name_id;
-  out.step = row.step;
-  out.pos_id = row.pos_id;
+  Readout out = readout_of(row);
   auto choice = [this](Key k, std::optional<int64_t>& id, std::optional<double>& logit) {
     auto json = nlohmann::json::parse(fields.token[k], nullptr, false);
     if (!json.is_object()) return;
@@ -505,7 +498,6 @@ void RecordParser::Impl::landscape() {
   if (fields.has(kTop2)) choice(kTop2, out.top2_id, out.top2_logit);
   if (!out.top1_id) return find(true, "top1 is not an object with an id");
   out.gap = real_field(kGap);
-  out.line = line_no;
   set_shape("landscape");
   add(row, std::move(c), extra_json({}, {}));
   batch->readouts.push_back(std::move(out));
