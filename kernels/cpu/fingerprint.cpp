@@ -3,19 +3,16 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <stdexcept>
 #include <string>
+
+#include "kernels/cpu/fingerprint_kernels.h"
 
 namespace greta {
 namespace {
 
-constexpr std::size_t kSignedBuckets = 2 * kSketchBuckets;  // a sketch_code is below this
 constexpr std::uint64_t kLegacyOffsetBasis = 1469598103934665603u;
 constexpr std::uint64_t kLegacyPrime = 1099511628211u;
-
-constexpr std::int32_t kInfinityKey = order_key(kInfinityBits);
-constexpr std::int32_t kNegativeInfinityKey = order_key(kInfinityBits | ~kMagnitudeMask);
 
 constexpr std::int64_t with_sign(std::uint64_t magnitude, bool negative) {
   const auto value = static_cast<std::int64_t>(magnitude);
@@ -34,8 +31,8 @@ class SketchTable {
  public:
   static constexpr std::size_t kPage = 4096;  // indices
 
-  // code[i][map] for i in [page · kPage, (page + 1) · kPage)
-  using Codes = std::array<std::array<std::uint8_t, kSketchMaps>, kPage>;
+  // Both codes of each i in [page · kPage, (page + 1) · kPage), as FingerprintKernels wants them.
+  using Codes = std::array<std::uint16_t, kPage>;
 
   const Codes& codes(std::size_t page) {
     Slot& slot = slots_[page];
@@ -52,9 +49,8 @@ class SketchTable {
   static std::unique_ptr<const Codes> make(std::size_t page) {
     auto codes = std::make_unique<Codes>();
     for (std::size_t i = 0; i < kPage; ++i) {
-      for (std::size_t map = 0; map < kSketchMaps; ++map) {
-        (*codes)[i][map] = static_cast<std::uint8_t>(sketch_code(page * kPage + i, map));
-      }
+      const std::uint64_t index = page * kPage + i;
+      (*codes)[i] = static_cast<std::uint16_t>(sketch_code(index, 0) | sketch_code(index, 1) << 5);
     }
     return codes;
   }
@@ -79,98 +75,28 @@ std::uint32_t magnitude_of_keys(std::int32_t min_key, std::int32_t max_key) {
                   std::bit_cast<std::uint32_t>(value_of_key(max_key)) & kMagnitudeMask);
 }
 
-// First pass: everything that does not need the scale.
-struct Scan {
-  std::int32_t min_key = std::numeric_limits<std::int32_t>::max();
-  std::int32_t max_key = std::numeric_limits<std::int32_t>::min();
-  std::uint64_t nan = 0;
-  std::uint64_t inf = 0;
-  std::uint64_t zeros = 0;
-};
-
-// Takes every value as if it were finite. The trip count is a constant and the conditions are
-// selects: that is what compilers need to vectorise the loop at -O2.
-template <std::size_t kCount>
-void scan_values(const float* values, Scan& scan) {
-  std::int32_t min_key = scan.min_key;
-  std::int32_t max_key = scan.max_key;
-  std::uint32_t zeros = 0;
-  for (std::size_t i = 0; i < kCount; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
-    const std::int32_t key = order_key(bits);
-    min_key = std::min(min_key, key);
-    max_key = std::max(max_key, key);
-    zeros += (bits & kMagnitudeMask) == 0 ? 1u : 0u;
-  }
-  scan.min_key = min_key;
-  scan.max_key = max_key;
-  scan.zeros += zeros;
+FingerprintScan scan_row(std::span<const float> row, Isa isa) {
+  FingerprintScan scan;
+  GRETA_SELECT_KERNELS(isa, fingerprint_kernels)
+      .scan(row.data(), static_cast<std::int64_t>(row.size()), &scan);
+  return scan;
 }
 
-Scan scan_row(std::span<const float> row) {
-  constexpr std::size_t kBlock = 64;
-  const std::size_t whole = row.size() - row.size() % kBlock;
-  Scan all;
-  for (std::size_t i = 0; i < whole; i += kBlock) scan_values<kBlock>(&row[i], all);
-  for (std::size_t i = whole; i < row.size(); ++i) scan_values<1>(&row[i], all);
-  // Non-finite keys lie outside the finite ones, at both ends.
-  if (all.max_key < kInfinityKey && all.min_key > kNegativeInfinityKey) return all;
-  Scan finite;
-  for (const float& value : row) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & kMagnitudeMask;
-    if (magnitude > kInfinityBits) {
-      ++finite.nan;
-    } else if (magnitude == kInfinityBits) {
-      ++finite.inf;
-    } else {
-      scan_values<1>(&value, finite);
-    }
+void accumulate_row(std::span<const float> row, Isa isa, FingerprintSums& sums) {
+  const FingerprintKernels& kernels = GRETA_SELECT_KERNELS(isa, fingerprint_kernels);
+  const bool finite = sums.nan + sums.inf == 0;
+  FingerprintPart part;
+  for (std::size_t first = 0; first < row.size(); first += SketchTable::kPage) {
+    const std::size_t count = std::min(SketchTable::kPage, row.size() - first);
+    const SketchTable::Codes& codes = sketch_table().codes(first / SketchTable::kPage);
+    kernels.accumulate(&row[first], static_cast<std::int64_t>(count), first, codes.data(),
+                       sums.scale, finite, &part);
   }
-  return finite;
+  sums.hash = part.hash;
+  sums.abs_sum = part.abs_sum;
+  sums.sum_sq = part.sum_sq;
+  sums.sum = kernels.fold_cells(part.cells, sums.buckets.data());
 }
-
-// Second pass over one page of indices. Signs of the sketch are separate buckets until the end.
-class Accumulator {
- public:
-  explicit Accumulator(int scale) : scale_(scale) {}
-
-  void add(std::span<const float> values, std::uint64_t first, const SketchTable::Codes& codes) {
-    std::uint64_t hash = 0, abs_sum = 0, sum_sq = 0;  // in registers
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto bits = std::bit_cast<std::uint32_t>(values[i]);
-      const std::uint32_t magnitude = bits & kMagnitudeMask;
-      hash += hash_term(first + i, bits);
-      if (magnitude >= kInfinityBits) continue;
-      const std::uint64_t q = quantise(magnitude, scale_);
-      const std::int64_t signed_q = with_sign(q, bits != magnitude);
-      abs_sum += q;
-      sum_sq += squared_term(q);
-      buckets_[0][codes[i][0]] += signed_q;
-      buckets_[1][codes[i][1]] += signed_q;
-    }
-    hash_ += hash;
-    abs_sum_ += abs_sum;
-    sum_sq_ += sum_sq;
-  }
-
-  void store(FingerprintSums& sums) const {
-    sums.hash = hash_;
-    // Every finite value is in one signed bucket of each map.
-    sums.sum = std::accumulate(buckets_[0].begin(), buckets_[0].end(), std::int64_t{0});
-    sums.abs_sum = abs_sum_;
-    sums.sum_sq = sum_sq_;
-    for (std::size_t j = 0; j < kSketchValues; ++j) {
-      const auto& map = buckets_[j / kSketchBuckets];
-      const std::size_t bucket = j % kSketchBuckets;
-      sums.buckets[j] = map[bucket] - map[bucket + kSketchBuckets];
-    }
-  }
-
- private:
-  int scale_;
-  std::uint64_t hash_ = 0, abs_sum_ = 0, sum_sq_ = 0;
-  std::array<std::array<std::int64_t, kSignedBuckets>, kSketchMaps> buckets_{};
-};
 
 }  // namespace
 
@@ -259,30 +185,28 @@ Fingerprint FingerprintSums::finish() const {
   return result;
 }
 
-FingerprintSums fingerprint_sums(std::span<const float> row) {
+FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa) {
   check_length(row.size());
-  const Scan scan = scan_row(row);
+  const FingerprintScan scan = scan_row(row, isa);
   FingerprintSums sums(magnitude_of_keys(scan.min_key, scan.max_key));
+  if (sums.scale > kMaxKernelScale) {
+    for (std::size_t i = 0; i < row.size(); ++i) sums.add(i, row[i]);
+    return sums;
+  }
   sums.n = row.size();
   sums.nan = scan.nan;
   sums.inf = scan.inf;
   sums.nz_count = row.size() - scan.zeros;
   sums.min_key = scan.min_key;
   sums.max_key = scan.max_key;
-  Accumulator accumulator(sums.scale);
-  for (std::size_t first = 0; first < row.size(); first += SketchTable::kPage) {
-    const std::size_t count = std::min(SketchTable::kPage, row.size() - first);
-    const auto& codes = sketch_table().codes(first / SketchTable::kPage);
-    accumulator.add(row.subspan(first, count), first, codes);
-  }
-  accumulator.store(sums);
+  accumulate_row(row, isa, sums);
   return sums;
 }
 
 Fingerprint fingerprint(std::span<const float> row) { return fingerprint_sums(row).finish(); }
 
 std::uint32_t finite_max_magnitude(std::span<const float> row) {
-  const Scan scan = scan_row(row);
+  const FingerprintScan scan = scan_row(row, best_isa());
   return magnitude_of_keys(scan.min_key, scan.max_key);
 }
 

@@ -8,6 +8,8 @@
 #include <limits>
 #include <span>
 
+#include "kernels/cpu/isa.h"
+
 // What is kept of one tensor row: hash, statistics and sketch, computed with integers only.
 //
 // No sum here is a floating-point sum, so threads, wave width, summation order and fast-math flags
@@ -88,7 +90,8 @@ struct FingerprintSums {
 };
 
 // Same integers as FingerprintSums::add over the whole row, only faster. Throws as fingerprint().
-FingerprintSums fingerprint_sums(std::span<const float> row);
+// isa chooses the code, not the result; the processor must have it.
+FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa = best_isa());
 
 // Greatest bits & 0x7fffffff over the finite values of row; 0 when there is none.
 std::uint32_t finite_max_magnitude(std::span<const float> row);

@@ -8,11 +8,14 @@
 #include <iterator>
 #include <numeric>
 #include <random>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/kernels/kernel_fixture.h"
 
 namespace greta {
 namespace {
@@ -20,8 +23,6 @@ namespace {
 __extension__ using Int128 = __int128;
 using Row = std::vector<float>;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kFloatMax = std::numeric_limits<float>::max();
 constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
 
@@ -149,6 +150,94 @@ TEST(Fingerprint, FastPathSlowPathAndReferenceAgreeToTheBit) {
     const FingerprintSums fast = fingerprint_sums(row);
     EXPECT_EQ(fast, sums_in_order(row, natural_order(row.size())));
     expect_reference(row, fast);
+  }
+}
+
+// Rows that mix what a tensor may hold; `kind` chooses the mixture.
+float random_value(std::mt19937_64& random, int kind) {
+  const std::uint64_t r = random();
+  const auto bits = std::bit_cast<float>(static_cast<std::uint32_t>(r));
+  const float bell = bell_value(r, 0);
+  switch (kind) {
+    case 0:
+      return bell;
+    case 1:
+      return bits;
+    case 2:
+      return (r >> 32) % 20 == 0 ? bits : bell;
+    case 3:
+      return (r >> 32) % 9 == 0 ? (r % 2 == 0 ? kNan : -kInf) : bell * 1e30f;
+    case 4:
+      return std::ldexp(bell, static_cast<int>((r >> 32) % 230) - 140);
+    case 5:
+      return (r >> 32) % 3 == 0 ? 0.0f : denormal_value(r);
+    case 6:
+      return (r >> 32) % 3 == 0 ? -0.0f : bell * 0x1p-80f;  // to where the paths change
+    case 7:
+      return (r >> 32) % 2 == 0 ? denormal_value(r) : bell * 0x1p-84f;
+    case 8:
+      return (r >> 32) % 2 == 0 ? denormal_value(r) : bell * 0x1p-124f;
+    default:
+      return 0.0f;
+  }
+}
+constexpr int kKinds = 10;
+
+void expect_every_path_alike(std::span<const float> row) {
+  FingerprintSums expected(finite_max_magnitude(row));
+  for (std::size_t i = 0; i < row.size(); ++i) expected.add(i, row[i]);
+  for (Isa isa : instruction_sets()) {
+    EXPECT_EQ(fingerprint_sums(row, isa), expected) << isa_name(isa) << " n " << row.size();
+  }
+}
+
+TEST(Fingerprint, EveryInstructionSetAgreesAtEveryLengthAndAlignment) {
+  std::mt19937_64 random(11);
+  for (std::size_t n = 0; n <= 300; ++n) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      const std::size_t offset = random() % 17;
+      const Row row = make_row(n + offset, [&](std::size_t) { return random_value(random, kind); });
+      SCOPED_TRACE(kind);
+      expect_every_path_alike(std::span(row).subspan(offset));
+    }
+  }
+}
+
+TEST(Fingerprint, EveryInstructionSetAgreesOnLongRows) {
+  std::mt19937_64 random(12);
+  for (std::size_t n : {4095u, 4096u, 4097u, 8205u, 32000u, 200003u}) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      SCOPED_TRACE(kind);
+      expect_every_path_alike(make_row(n, [&](std::size_t) { return random_value(random, kind); }));
+    }
+  }
+}
+
+// Around 2^−85 a denormal begins to be worth half a unit.
+TEST(Fingerprint, EveryInstructionSetAgreesWhereDenormalsBeginToCount) {
+  for (float greatest : {0x1p-84f, 0x1.fffffep-85f, 0x1p-85f, 0x1.fffffep-86f, 0x1p-86f}) {
+    Row row = {greatest};
+    for (float x : {0x1p-126f, 0x1.000002p-126f, 0x1.8p-126f, 0x3p-126f, 0x1.fffffcp-127f,
+                    0x1p-127f, 0x1.8p-127f, 0x1p-128f, kDenormal, 0x1p-125f, 0x5p-126f}) {
+      row.push_back(x);
+      row.push_back(-x);
+      row.push_back(0.0f);
+    }
+    expect_every_path_alike(row);
+    expect_reference(row, fingerprint_sums(row));
+  }
+}
+
+TEST(Fingerprint, GreatestMagnitudeIsThatOfTheFiniteValues) {
+  std::mt19937_64 random(13);
+  for (std::size_t n = 0; n <= 300; ++n) {
+    const Row row = make_row(
+        n, [&](std::size_t) { return random_value(random, static_cast<int>(n % kKinds)); });
+    std::uint32_t expected = 0;
+    for (float x : row) {
+      if (std::isfinite(x)) expected = std::max(expected, float_bits(std::fabs(x)));
+    }
+    EXPECT_EQ(finite_max_magnitude(row), expected);
   }
 }
 

@@ -1,0 +1,111 @@
+#include "kernels/cpu/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/elementwise_kernels.h"
+#include "kernels/cpu/quants.h"
+
+namespace greta {
+namespace {
+
+// About as much work as waking a thread costs is the least that a piece should be.
+constexpr int64_t kCheapValues = 16384;  // loaded, added and stored
+constexpr int64_t kExpValues = 2048;     // an exponential each
+
+const ElementwiseKernels& kernels_of(Isa isa) {
+  return GRETA_SELECT_KERNELS(isa, elementwise_kernels);
+}
+
+int64_t rows_per_piece(int64_t row_values) {
+  return std::max<int64_t>(1, kCheapValues / std::max<int64_t>(1, row_values));
+}
+
+void check(bool ok, const char* what) {
+  if (!ok) throw std::invalid_argument(what);
+}
+
+// Cosine and sine of one token for all values of a head, as ElementwiseKernels::rotate_* want them.
+struct Turn {
+  std::vector<float> cosine, sine;
+
+  void set(int64_t position, const double* inv_freq, RopePairing pairing, int64_t rope_dim) {
+    cosine.resize(static_cast<size_t>(rope_dim));
+    sine.resize(static_cast<size_t>(rope_dim));
+    const int64_t pairs = rope_dim / 2;
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double angle = static_cast<double>(position) * inv_freq[i];
+      const bool halves = pairing == RopePairing::kHalves;
+      const auto first = static_cast<size_t>(halves ? i : 2 * i);
+      const auto second = static_cast<size_t>(halves ? i + pairs : 2 * i + 1);
+      cosine[first] = cosine[second] = static_cast<float>(std::cos(angle));
+      sine[second] = static_cast<float>(std::sin(angle));
+      sine[first] = -sine[second];
+    }
+  }
+};
+
+}  // namespace
+
+void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
+              float* out, ThreadPool& pool, Isa isa) {
+  check(dim >= 1, "rms_norm: a row needs at least one value");
+  const auto row = kernels_of(isa).rms_norm;
+  pool.run(n_tokens, rows_per_piece(dim), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) row(x + t * dim, weight, eps, dim, out + t * dim);
+  });
+}
+
+void rope(const float* in, int64_t first_pos, const double* inv_freq, RopePairing pairing,
+          int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rope_dim, float* out,
+          ThreadPool& pool, Isa isa) {
+  check(n_heads >= 0 && rope_dim >= 0 && rope_dim % 2 == 0 && rope_dim <= head_dim,
+        "rope: the rotated part of a head is an even number of values, at most the head");
+  const ElementwiseKernels& kernels = kernels_of(isa);
+  const auto rotate =
+      pairing == RopePairing::kHalves ? kernels.rotate_halves : kernels.rotate_interleaved;
+  pool.run(n_tokens, 1, [&](int64_t begin, int64_t end) {
+    thread_local Turn turn;
+    for (int64_t t = begin; t < end; ++t) {
+      turn.set(first_pos + t, inv_freq, pairing, rope_dim);
+      for (int64_t h = 0; h < n_heads; ++h) {
+        const int64_t head = (t * n_heads + h) * head_dim;
+        rotate(in + head, turn.cosine.data(), turn.sine.data(), rope_dim, out + head);
+        if (in != out) std::copy(in + head + rope_dim, in + head + head_dim, out + head + rope_dim);
+      }
+    }
+  });
+}
+
+void swiglu(const float* gate, const float* up, int64_t n, float* out, ThreadPool& pool, Isa isa) {
+  const auto part = kernels_of(isa).swiglu;
+  pool.run(n, kExpValues, [&](int64_t begin, int64_t end) {
+    part(gate + begin, up + begin, end - begin, out + begin);
+  });
+}
+
+void add(const float* a, const float* b, int64_t n, float* out, ThreadPool& pool, Isa isa) {
+  const auto part = kernels_of(isa).add;
+  pool.run(n, kCheapValues, [&](int64_t begin, int64_t end) {
+    part(a + begin, b + begin, end - begin, out + begin);
+  });
+}
+
+void embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, float* out,
+           ThreadPool& pool) {
+  const size_t row_bytes = table.row_bytes();
+  const auto cols = static_cast<size_t>(table.cols);
+  pool.run(n_tokens, rows_per_piece(table.cols), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const std::byte* row = table.data + static_cast<size_t>(ids[t]) * row_bytes;
+      dequantise(table.type, {row, row_bytes}, {out + static_cast<size_t>(t) * cols, cols});
+    }
+  });
+}
+
+}  // namespace greta

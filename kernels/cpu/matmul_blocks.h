@@ -1,0 +1,346 @@
+#pragma once
+
+#include "kernels/blocks.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/matrix.h"
+
+// How the vector kernels read quantised rows. Only for *_simd.cpp.
+//
+// A row is a sequence of spans of up to 8 sub-blocks of 32 values (q6_k: 16 of 16): one block of a
+// k-type, 8 blocks of the others. A sub-block has one scale and, in some types, one min:
+//   weight = scale · q − min,  q an integer
+// The products sum q·x first and apply scale and min once per sub-block.
+//
+// Each type offers
+//   kBlockBytes, kBlockValues     of a stored block
+//   kGroup, kSpanGroups           values of a sub-block, sub-blocks of a span
+//   kHasMin
+//   scales(p, n, numbers)         of the first n sub-blocks of the span at p, any alignment: scales
+//                                 first; mins, if any, from numbers[8] on
+//   visit(p, n, f)                calls f(g, q) in order for each, q: kGroup / kLanes vectors
+
+namespace greta::GRETA_ISA {
+
+constexpr int kSpanValues = 256;
+
+template <int kGroup>
+struct GroupVectors {
+  static constexpr int kCount = kGroup / kLanes;
+  F32 v[kCount];
+};
+
+typedef uint16_t Halves __attribute__((vector_size(16)));
+typedef uint64_t Pair __attribute__((vector_size(16)));
+
+// Bytes that hold several small integers are taken apart as bytes, where a vector holds four times
+// as many, when more than a shift is needed for it.
+constexpr int kStep = kLanes == 16 ? 64 : kLanes == 8 ? 32 : 16;
+typedef uint8_t Packed __attribute__((vector_size(kStep)));
+typedef uint16_t Words __attribute__((vector_size(kStep)));
+
+/// kStep bytes of 32 that repeat without end, from byte i on; i a multiple of kStep.
+GRETA_INLINE Packed load_repeated(const uint8_t* p, int i) {
+#if defined(__AVX512F__)
+  (void)i;
+  return reinterpret_cast<Packed>(
+      _mm512_maskz_broadcast_i64x4(0xff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+#else
+  return load<Packed>(p + i % 32);
+#endif
+}
+
+/// Bytes shifted by one number in each even group of 32, another in each odd one. `i` as above.
+/// What crosses from byte to byte is for the caller to mask.
+enum class Direction { kLeft, kRight };
+template <Direction kDirection>
+GRETA_INLINE Packed shift_bytes(Packed v, int i, int even, int odd) {
+  Words count = {};
+  for (int word = 0; word < kStep / 2; ++word) {
+    count[word] = static_cast<uint16_t>((i + 2 * word) / 32 % 2 == 0 ? even : odd);
+  }
+  const Words words = reinterpret_cast<Words>(v);
+  return reinterpret_cast<Packed>(kDirection == Direction::kLeft ? words << count : words >> count);
+}
+
+/// The number that the low four bits of each lane mean, minus kZero. Other bits are ignored.
+template <int kZero>
+GRETA_INLINE F32 nibble_to_f32(I32 v) {
+#if defined(__AVX512F__)
+  constexpr float z = -kZero;
+  const F32 values = {z + 0, z + 1, z + 2,  z + 3,  z + 4,  z + 5,  z + 6,  z + 7,
+                      z + 8, z + 9, z + 10, z + 11, z + 12, z + 13, z + 14, z + 15};
+  return reinterpret_cast<F32>(_mm512_maskz_permutexvar_ps(kAll, reinterpret_cast<__m512i>(v),
+                                                           reinterpret_cast<__m512>(values)));
+#else
+  return to_f32((v & 15) - kZero);
+#endif
+}
+
+/// Scales of n ≤ 8 consecutive blocks that begin with an f16.
+GRETA_INLINE void leading_scales(const uint8_t* p, int n, size_t block_bytes, float (&scale)[16]) {
+  Halves half = {};
+#pragma GCC unroll 8
+  for (int g = 0; g < n; ++g) half[g] = load<uint16_t>(p + static_cast<size_t>(g) * block_bytes);
+#if defined(__F16C__)
+  store(scale, _mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
+#else
+  uint16_t all[8];
+  store(all, half);
+  for (int i = 0; i < 8; i += kLanes) store(scale + i, load_f16(all + i));
+#endif
+}
+
+/// Scales and mins of a q4_k or q5_k block: eight each, of 6 bits, in 12 bytes (blocks.h says
+/// where), taken apart four at a time. For integers q − kZero, which makes the mins dmin·m −
+/// kZero·(d·sc): sums of q·x then do not grow large only for the mins to take most of them away
+/// again.
+template <int kZero>
+GRETA_INLINE void packed_scales(const uint8_t* p, float (&numbers)[16]) {
+  static_assert(offsetof(BlockQ4K, d) == 0 && offsetof(BlockQ4K, dmin) == 2);
+  const uint8_t* packed = p + offsetof(BlockQ4K, scales);
+  const uint32_t a = load<uint32_t>(packed);
+  const uint32_t b = load<uint32_t>(packed + 4);
+  const uint32_t c = load<uint32_t>(packed + 8);
+  const uint32_t last_scales = (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u);
+  const uint32_t last_mins = ((c >> 4) & 0x0f0f0f0fu) | ((b >> 2) & 0x30303030u);
+  const Pair fields = {(a & 0x3f3f3f3fu) | uint64_t{last_scales} << 32,
+                       (b & 0x3f3f3f3fu) | uint64_t{last_mins} << 32};
+  uint8_t bytes[16];
+  store(bytes, fields);
+  const F32 d_dmin = load_f16(p);  // and what follows them
+#if defined(__AVX512F__)
+  const F32 unit = __builtin_shufflevector(d_dmin, d_dmin, 0, 0, 0, 0, 0, 0, 0, 0,  //
+                                           1, 1, 1, 1, 1, 1, 1, 1);
+  const F32 all = unit * to_f32(load_u8(bytes));
+  const F32 scales = __builtin_shufflevector(all, F32{}, 16, 16, 16, 16, 16, 16, 16, 16,  //
+                                             0, 1, 2, 3, 4, 5, 6, 7);
+  store(numbers, madd(scales, splat(-kZero), all));
+#else
+  for (int i = 0; i < 8; i += kLanes) {
+    const F32 scales = splat(d_dmin[0]) * to_f32(load_u8(bytes + i));
+    const F32 mins = splat(d_dmin[1]) * to_f32(load_u8(bytes + 8 + i));
+    store(numbers + i, scales);
+    store(numbers + 8 + i, madd(scales, splat(-kZero), mins));
+  }
+#endif
+}
+
+struct Q8_0 {
+  static constexpr int kBlockBytes = sizeof(BlockQ8_0), kBlockValues = 32;
+  static constexpr int kGroup = 32, kSpanGroups = 8;
+  static constexpr bool kHasMin = false;
+
+  GRETA_INLINE void scales(const uint8_t* p, int n, float (&numbers)[16]) {
+    leading_scales(p, n, kBlockBytes, numbers);
+  }
+
+  template <class F>
+  GRETA_INLINE void visit(const uint8_t* p, int n, F f) {
+#pragma GCC unroll 8
+    for (int g = 0; g < n; ++g) {
+      const uint8_t* qs = p + g * kBlockBytes + offsetof(BlockQ8_0, qs);
+      GroupVectors<kGroup> q;
+      for (int i = 0; i < q.kCount; ++i) {
+        q.v[i] = to_f32(load_i8(reinterpret_cast<const int8_t*>(qs) + i * kLanes));
+      }
+      f(g, q);
+    }
+  }
+};
+
+struct Q4_0 {
+  static constexpr int kBlockBytes = sizeof(BlockQ4_0), kBlockValues = 32;
+  static constexpr int kGroup = 32, kSpanGroups = 8;
+  static constexpr bool kHasMin = false;
+
+  GRETA_INLINE void scales(const uint8_t* p, int n, float (&numbers)[16]) {
+    leading_scales(p, n, kBlockBytes, numbers);
+  }
+
+  template <class F>
+  GRETA_INLINE void visit(const uint8_t* p, int n, F f) {
+#pragma GCC unroll 8
+    for (int g = 0; g < n; ++g) {
+      const uint8_t* qs = p + g * kBlockBytes + offsetof(BlockQ4_0, qs);
+      GroupVectors<kGroup> q;
+      for (int i = 0; i < q.kCount / 2; ++i) {
+        const I32 pair = load_u8(qs + i * kLanes);
+        q.v[i] = nibble_to_f32<8>(pair);
+        q.v[i + q.kCount / 2] = nibble_to_f32<8>(pair >> 4);
+      }
+      f(g, q);
+    }
+  }
+};
+
+struct Q4K {
+  static constexpr int kBlockBytes = sizeof(BlockQ4K), kBlockValues = 256;
+  static constexpr int kGroup = 32, kSpanGroups = 8;
+  static constexpr bool kHasMin = true;
+  static constexpr int kZero = 8;
+
+  GRETA_INLINE void scales(const uint8_t* p, int, float (&numbers)[16]) {
+    packed_scales<kZero>(p, numbers);
+  }
+
+  template <class F>
+  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const uint8_t* qs = p + offsetof(BlockQ4K, qs) + 32 * j;
+      GroupVectors<kGroup> low, high;
+      for (int i = 0; i < low.kCount; ++i) {
+        const I32 pair = load_u8(qs + i * kLanes);
+        low.v[i] = nibble_to_f32<kZero>(pair);
+        high.v[i] = nibble_to_f32<kZero>(pair >> 4);
+      }
+      f(2 * j, low);
+      f(2 * j + 1, high);
+    }
+  }
+};
+
+struct Q5K {
+  static constexpr int kBlockBytes = sizeof(BlockQ5K), kBlockValues = 256;
+  static constexpr int kGroup = 32, kSpanGroups = 8;
+  static constexpr bool kHasMin = true;
+  static constexpr int kZero = 16;
+
+  GRETA_INLINE void scales(const uint8_t* p, int, float (&numbers)[16]) {
+    packed_scales<kZero>(p, numbers);
+  }
+
+  template <class F>
+  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+    alignas(64) int8_t q[256];
+    integers(p, q);
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g) {
+      GroupVectors<kGroup> group;
+      for (int i = 0; i < group.kCount; ++i) {
+        group.v[i] = to_f32(load_i8(q + place(g, i * kLanes)));
+      }
+      f(g, group);
+    }
+  }
+
+ private:
+  // Each kStep bytes of qs give kStep low nibbles and then as many high ones.
+  static constexpr int place(int g, int i) {
+    const int byte = g / 2 * 32 + i;
+    return byte / kStep * kStep * 2 + g % 2 * kStep + byte % kStep;
+  }
+
+  GRETA_INLINE void integers(const uint8_t* p, int8_t* q) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 128; i += kStep) {
+      const Packed nibbles = load<Packed>(p + offsetof(BlockQ5K, qs) + i);
+      const Packed fifths = load_repeated(p + offsetof(BlockQ5K, qh), i);
+      // Bits 0 2 | 4 6 belong to the low nibbles of the four groups of 32 bytes, 1 3 | 5 7 to the
+      // high ones.
+      const bool first = i < 64;
+      const Packed low = first ? shift_bytes<Direction::kLeft>(fifths, i, 4, 2)
+                               : shift_bytes<Direction::kRight>(fifths, i, 0, 2);
+      const Packed high = first ? shift_bytes<Direction::kLeft>(fifths, i, 3, 1)
+                                : shift_bytes<Direction::kRight>(fifths, i, 1, 3);
+      store(q + 2 * i, ((nibbles & 15) | (low & 16)) - kZero);
+      store(q + 2 * i + kStep, ((nibbles >> 4) | (high & 16)) - kZero);
+    }
+  }
+};
+
+struct Q6K {
+  static constexpr int kBlockBytes = sizeof(BlockQ6K), kBlockValues = 256;
+  static constexpr int kGroup = 16, kSpanGroups = 16;
+  static constexpr bool kHasMin = false;
+
+  GRETA_INLINE void scales(const uint8_t* p, int, float (&numbers)[16]) {
+    const F32 last = load_f16(p + sizeof(BlockQ6K) - sizeof(F32) / 2);  // d is the block's end
+    const F32 d = splat(last[kLanes - 1]);
+    const auto* stored = reinterpret_cast<const int8_t*>(p + offsetof(BlockQ6K, scales));
+    for (int g = 0; g < 16; g += kLanes) store(numbers + g, d * to_f32(load_i8(stored + g)));
+  }
+
+  template <class F>
+  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+    alignas(64) int8_t q[256];
+    integers(p, q);
+#pragma GCC unroll 16
+    for (int g = 0; g < 16; ++g) {
+      GroupVectors<kGroup> group;
+      for (int i = 0; i < group.kCount; ++i) {
+        group.v[i] = to_f32(load_i8(q + g * kGroup + i * kLanes));
+      }
+      f(g, group);
+    }
+  }
+
+ private:
+  GRETA_INLINE void integers(const uint8_t* p, int8_t* q) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 128; i += kStep) {
+      const int half = i / 64, in_half = i % 64;
+      const Packed nibbles = load<Packed>(p + offsetof(BlockQ6K, ql) + i);
+      const Packed pairs = load_repeated(p + offsetof(BlockQ6K, qh) + 32 * half, i);
+      const Packed low = shift_bytes<Direction::kLeft>(pairs, i, 4, 2);
+      const Packed high = shift_bytes<Direction::kRight>(pairs, i, 0, 2);
+      int8_t* to = q + 128 * half + in_half;
+      store(to, ((nibbles & 15) | (low & 0x30)) - 32);
+      store(to + 64, ((nibbles >> 4) | (high & 0x30)) - 32);
+    }
+  }
+};
+
+// ---- Float types: kBytes of a value; values(p) gives kLanes of them, values_part(p, n) the first
+// n and zeros.
+
+template <int kValueBytes, F32 (*kLoad)(const void*)>
+struct Floats {
+  static constexpr int kBytes = kValueBytes;
+
+  GRETA_INLINE F32 values(const uint8_t* p) { return kLoad(p); }
+
+  GRETA_INLINE F32 values_part(const uint8_t* p, int64_t n) {
+    uint8_t padded[kLanes * kBytes] = {};
+    __builtin_memcpy(padded, p, static_cast<size_t>(n * kBytes));
+    return kLoad(padded);
+  }
+};
+using FloatsF32 = Floats<4, load<F32>>;
+using FloatsF16 = Floats<2, load_f16>;
+using FloatsBF16 = Floats<2, load_bf16>;
+
+/// Bytes of a row.
+template <class Type>
+constexpr size_t row_bytes_of(int64_t cols) {
+  if constexpr (requires { Type::kGroup; }) {
+    return static_cast<size_t>(cols / Type::kBlockValues * Type::kBlockBytes);
+  } else {
+    return static_cast<size_t>(cols * Type::kBytes);
+  }
+}
+
+/// Calls f with a value of the type that reads weights of type `type`.
+template <class F>
+GRETA_INLINE void with_type(WeightType type, F f) {
+  switch (type) {
+    case WeightType::kF32:
+      return f(FloatsF32{});
+    case WeightType::kF16:
+      return f(FloatsF16{});
+    case WeightType::kBF16:
+      return f(FloatsBF16{});
+    case WeightType::kQ4_0:
+      return f(Q4_0{});
+    case WeightType::kQ8_0:
+      return f(Q8_0{});
+    case WeightType::kQ4_K:
+      return f(Q4K{});
+    case WeightType::kQ5_K:
+      return f(Q5K{});
+    case WeightType::kQ6_K:
+      return f(Q6K{});
+  }
+}
+
+}  // namespace greta::GRETA_ISA

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/isa.h"
+#include "kernels/matrix.h"
+
+// What matmul.cpp asks of the vector kernels: the loops over one piece of the rows of a matrix.
+
+namespace greta {
+
+/// A product by dot products. Read by all threads, each for rows of its own.
+struct DotTask {
+  Matrix w;
+  const float* x = nullptr;       ///< f32 [n_tokens, w.cols]
+  const float* x_sums = nullptr;  ///< f32 [n_tokens, w.cols / 32]; only for types with mins
+  int64_t n_tokens = 0;
+  float* out = nullptr;  ///< f32 [n_tokens, w.rows]
+};
+
+struct DotKernels {
+  /// Whether products with this type read x_sums.
+  bool (*needs_sums)(WeightType type);
+  /// sums[i] = Σ x[32i .. 32i + 32), n_sums of them.
+  void (*sum_groups)(const float* x, int64_t n_sums, float* sums);
+  void (*rows)(const DotTask& task, int64_t row_begin, int64_t row_end);
+};
+GRETA_DECLARE_KERNELS(DotKernels, dot_kernels)
+
+/// Columns whose weights are expanded together; also how x is cut for gemm.
+inline constexpr int64_t kGemmColumns = 256;
+
+/// A blocked product over at most as many tokens as stay in a cache beside the weights.
+///
+/// x is packed, for each block of kGemmColumns columns and each group of `lanes` tokens: f32
+/// [columns of the block, lanes], the missing tokens of the last group zero. Group g of block b
+/// starts at (b · n_groups + g) · kGemmColumns · lanes.
+struct GemmTask {
+  Matrix w;
+  const float* x = nullptr;  ///< f32 [n_tokens, w.cols]
+  float* packed = nullptr;   ///< f32 [blocks, n_groups, kGemmColumns, lanes], 64-byte aligned
+  int64_t n_tokens = 0;
+  int64_t n_groups = 0;  ///< of lanes tokens, rounded up
+  float* out = nullptr;  ///< f32 [n_tokens, w.rows]
+};
+
+struct GemmKernels {
+  int64_t lanes;      ///< tokens of a group
+  int64_t tile_rows;  ///< pieces should be a multiple of it
+  /// Packs group-blocks [begin, end) of x, numbered b · n_groups + g.
+  void (*pack)(const GemmTask& task, int64_t begin, int64_t end);
+  /// f32 values of scratch for a piece of n_rows rows.
+  int64_t (*scratch_values)(const GemmTask& task, int64_t n_rows);
+  /// scratch: 64-byte aligned, no NaN needed or excluded: what is in it is never used.
+  void (*rows)(const GemmTask& task, int64_t row_begin, int64_t row_end, float* scratch);
+};
+GRETA_DECLARE_KERNELS(GemmKernels, gemm_kernels)
+
+}  // namespace greta

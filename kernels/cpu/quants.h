@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/matrix.h"
+
+// Weights to f32 and back: the definition of every storage type, written for clarity. The fast
+// paths of matmul.cpp are tested against these. kernels/blocks.h has the layouts.
+
+namespace greta {
+
+/// Expands values of a storage type.
+///
+/// data: whole blocks, host memory, any alignment. out: f32 [n], n a multiple of the block length,
+/// and data.size() == n / block_values * block_bytes; else std::invalid_argument.
+/// In f32: q4_0 d·(q − 8); q8_0 d·q; q4_k, q5_k (d·scale)·q − dmin·min; q6_k (d·scale)·(q − 32).
+/// d and dmin have 11 significant bits and the integers few, so every product is exact: a value is
+/// the exact result rounded once, and fused or reordered products give the same bits.
+void dequantise(WeightType type, std::span<const std::byte> data, std::span<float> out);
+
+/// Storage of values with little squared error, for models that greta makes. Sizes as dequantise.
+///
+/// The same bytes everywhere: basic f32 and f64 operations in a fixed order, none of them fused.
+/// f16 and bf16 round to nearest even. The others try a range of scales for every block or
+/// sub-block, fit each by least squares and keep the best; their scales are f16, so magnitudes
+/// below about 2^−25 times the greatest q (and scale) become 0. Throws std::invalid_argument for a
+/// value that is not finite or that the type cannot hold: nothing becomes infinite or is clipped.
+void quantise(WeightType type, std::span<const float> values, std::span<std::byte> out);
+
+}  // namespace greta

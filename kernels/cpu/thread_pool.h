@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace greta {
+
+/// A fixed team of threads for loops whose pieces do not depend on each other.
+///
+/// Between loops the threads spin for some microseconds, since the next loop of a forward pass
+/// follows at once, and then sleep: an idle pool costs nothing. A loop waits only for threads that
+/// took part in it, so one that the system does not schedule does not hold it up.
+class ThreadPool {
+ public:
+  static constexpr int kMaxThreads = 1024;
+
+  /// n_threads in [1, kMaxThreads] includes the thread that calls run(). Throws
+  /// std::invalid_argument beyond, std::system_error when the system has no thread left.
+  explicit ThreadPool(int n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const;
+
+  /// Calls body(begin, end) over disjoint pieces that cover [0, n), at most `grain` ≥ 1 long each,
+  /// on all threads; returns when all are done, and their writes are visible then. Which thread
+  /// takes which piece varies, so body must not let results depend on it. The first exception that
+  /// a body throws is rethrown here; pieces not yet begun are skipped then. n ≤ 0 does nothing.
+  /// Throws std::invalid_argument for a bad grain, std::logic_error when called while a loop is
+  /// running: one caller at a time, and no loop inside a body.
+  void run(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace greta

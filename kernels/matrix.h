@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// A weight matrix as a GGUF file stores it. Knows no backend: host and device share it.
+
+namespace greta {
+
+/// Storage types of weights. The values are the GGUF format's own type numbers.
+enum class WeightType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ8_0 = 8,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kBF16 = 30,
+};
+
+/// Values come in blocks of block_values, each stored in block_bytes.
+struct WeightTypeInfo {
+  WeightType type;
+  std::string_view name;  ///< q4_k
+  size_t block_values;    ///< 1 for the float types
+  size_t block_bytes;
+};
+
+inline constexpr std::array<WeightTypeInfo, 8> kWeightTypes{{
+    {WeightType::kF32, "f32", 1, 4},
+    {WeightType::kF16, "f16", 1, 2},
+    {WeightType::kBF16, "bf16", 1, 2},
+    {WeightType::kQ4_0, "q4_0", 32, 18},
+    {WeightType::kQ8_0, "q8_0", 32, 34},
+    {WeightType::kQ4_K, "q4_k", 256, 144},
+    {WeightType::kQ5_K, "q5_k", 256, 176},
+    {WeightType::kQ6_K, "q6_k", 256, 210},
+}};
+
+/// nullptr for a number that is not a supported type.
+constexpr const WeightTypeInfo* find_weight_type(uint32_t number) {
+  for (const WeightTypeInfo& type : kWeightTypes) {
+    if (static_cast<uint32_t>(type.type) == number) return &type;
+  }
+  return nullptr;
+}
+
+constexpr const WeightTypeInfo& weight_type_info(WeightType type) {
+  return *find_weight_type(static_cast<uint32_t>(type));
+}
+
+/// A row-major matrix [rows, cols] of weights, borrowed. cols is a multiple of the block length.
+struct Matrix {
+  WeightType type = WeightType::kF32;
+  const std::byte* data = nullptr;  ///< in the backend's memory; rows follow each other without gaps
+  int64_t rows = 0;
+  int64_t cols = 0;
+
+  size_t row_bytes() const {
+    const WeightTypeInfo& info = weight_type_info(type);
+    return static_cast<size_t>(cols) / info.block_values * info.block_bytes;
+  }
+  size_t bytes() const { return static_cast<size_t>(rows) * row_bytes(); }
+};
+
+}  // namespace greta

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/isa.h"
+
+// What the tests of the CPU kernels share: values, comparisons, and every instruction set at hand.
+
+namespace greta {
+
+using Values = std::vector<float>;
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// Those that this processor has.
+inline std::vector<Isa> instruction_sets() {
+  std::vector<Isa> isas;
+  for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa <= best_isa()) isas.push_back(isa);
+  }
+  return isas;
+}
+
+/// A test that runs once per instruction set: derive, then GRETA_EVERY_ISA(Derived).
+class IsaTest : public testing::TestWithParam<Isa> {};
+
+inline std::string isa_test_name(const testing::TestParamInfo<Isa>& info) {
+  return isa_name(info.param);
+}
+
+#define GRETA_EVERY_ISA(Suite) \
+  INSTANTIATE_TEST_SUITE_P(Every, Suite, testing::ValuesIn(instruction_sets()), isa_test_name)
+
+/// Roughly normal, from integers: the same on every standard library.
+inline Values bell_values(uint32_t seed, int64_t n, float sigma = 1) {
+  std::mt19937 random(seed);
+  Values values(static_cast<size_t>(n));
+  for (float& value : values) {
+    double sum = -6.0;
+    for (int i = 0; i < 12; ++i) sum += static_cast<double>(random()) * 0x1p-32;
+    value = static_cast<float>(sum) * sigma;
+  }
+  return values;
+}
+
+inline Values slice(const Values& values, int64_t begin, int64_t end) {
+  return {values.begin() + begin, values.begin() + end};
+}
+
+inline bool same_bits(const Values& a, const Values& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) return false;
+  }
+  return true;
+}
+
+/// ‖actual − expected‖ / ‖expected‖ over the values that are finite; infinite where only one is.
+inline double rel_l2(const Values& actual, const std::vector<double>& expected) {
+  EXPECT_EQ(actual.size(), expected.size());
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const auto value = static_cast<double>(actual[i]);
+    if (!std::isfinite(value) && !std::isfinite(expected[i])) continue;
+    if (!std::isfinite(value - expected[i])) return std::numeric_limits<double>::infinity();
+    error += (value - expected[i]) * (value - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
+}
+
+}  // namespace greta
