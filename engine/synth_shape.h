@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kernels/matrix.h"
+
+namespace greta {
+
+/// Shape of a synthetic model; every field is free, so that tests can take odd sizes.
+struct SynthShape {
+  std::string name;
+  int64_t n_layers = 12;
+  int64_t dim = 256;
+  int64_t n_heads = 8;
+  int64_t n_kv_heads = 4;  ///< divides n_heads
+  int64_t head_dim = 32;   ///< even
+  int64_t ffn_dim = 768;
+  int64_t vocab = 1024;  ///< at least kMinSynthVocab
+  int64_t context = 2048;
+  double rope_theta = 500000;
+  bool tied = false;           ///< no output.weight
+  bool rope_freqs = false;     ///< with rope_freqs.weight
+  bool sentencepiece = false;  ///< an SPM tokenizer instead of byte-level BPE
+};
+
+/// tiny (12 layers, 10 million weights), small (107 million), 1b, llama3-8b. Throws
+/// std::invalid_argument that lists them.
+SynthShape synth_preset(std::string_view name);
+
+/// Storage of a whole model: a plain type name (f32, f16, bf16, q4_0, q8_0, q4_k, q5_k, q6_k) or
+/// q4_k_m, q5_k_m, which mix types by tensor as the usual files do. Norms and rope_freqs are f32.
+struct SynthType {
+  std::string name;
+  uint32_t file_type = 0;  ///< general.file_type
+
+  /// Type of a matrix: its full name, and the length of its rows. A type whose blocks these do not
+  /// fill falls back: q4_k to q4_0, q5_k and q6_k to q8_0, and these to f16. The table of a tied
+  /// model counts as output.weight. `layer` is ignored outside the blocks.
+  WeightType of(std::string_view tensor, int64_t layer, int64_t n_layers, int64_t cols) const;
+};
+
+/// Throws std::invalid_argument that lists the names.
+SynthType synth_type(std::string_view name);
+
+}  // namespace greta

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Compares greta's tokenizers with llama.cpp's, id for id, on the real Llama 3 and Llama 2
+# vocabularies: its own published cases, and random Unicode texts (unicode_strings.py), each with
+# and without special tokens taken from the text. Every text must also come back from its ids.
+#
+#   tests/peer/tokenizer.sh [TEXTS [SEED]]      1000 and 1 unless told
+#
+# Needs a C compiler, python3 and
+#   GRETA_LLAMA_LIBS       a folder with llama.cpp's shared libraries
+#   GRETA_LLAMA_SRC        llama.cpp's sources of the same version: headers, models/ggml-vocab-*
+#   GRETA_TOKENS_PROGRAM   greta_tokens, if it is built already
+# Exit status: 0 all equal, 1 something differs, 2 something is missing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+texts=${1:-1000}
+seed=${2:-1}
+
+fail() {
+  echo "tokenizer: $*" >&2
+  exit 2
+}
+
+[[ -d ${GRETA_LLAMA_LIBS:-} ]] || fail "GRETA_LLAMA_LIBS names no folder"
+[[ -d ${GRETA_LLAMA_SRC:-} ]] || fail "GRETA_LLAMA_SRC names no folder"
+work=$(mktemp -d "${TMPDIR:-/tmp}/greta-tokens.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+tokens=${GRETA_TOKENS_PROGRAM:-build/release/tests/greta_tokens}
+if [[ -z ${GRETA_TOKENS_PROGRAM:-} ]]; then
+  cmake --preset release >/dev/null
+  cmake --build --preset release --target greta_tokens >/dev/null
+fi
+[[ -x $tokens ]] || fail "no program at $tokens"
+
+library=$(find "$GRETA_LLAMA_LIBS" -maxdepth 1 -name 'libllama.*' | sort | head -n 1)
+[[ -n $library ]] || fail "no libllama in $GRETA_LLAMA_LIBS"
+peer=$work/tokens_peer
+"${CC:-cc}" -O2 -I "$GRETA_LLAMA_SRC/include" -I "$GRETA_LLAMA_SRC/ggml/include" \
+  tests/peer/tokens_peer.c -o "$peer" "$library" -Wl,-rpath-link,"$GRETA_LLAMA_LIBS"
+export LD_LIBRARY_PATH=$GRETA_LLAMA_LIBS${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+differs=0
+# compare WHAT OURS THEIRS: prints how many lines agree and the first that do not.
+compare() {
+  local all equal
+  all=$(wc -l <"$3")
+  equal=$(paste -d '|' "$2" "$3" | awk -F '|' '$1 == $2' | wc -l)
+  echo "  $1: $equal of $all equal"
+  if [[ $equal -ne $all || $all -eq 0 || $(wc -l <"$2") -ne $all ]]; then
+    diff "$2" "$3" | head -n 6 | cut -c 1-160 || true
+    differs=1
+  fi
+}
+
+# ours MODEL TEXTS [--special]: greta's ids in $work/ours, its speed in $work/speed.
+ours() {
+  local status=0
+  "$tokens" "$@" >"$work/ours" 2>"$work/speed" || status=$?
+  [[ $status -le 1 ]] || fail "$(cat "$work/speed")"
+  if [[ $status -eq 1 ]]; then
+    tail -n 1 "$work/speed"
+    differs=1
+  fi
+}
+
+python3 tests/peer/unicode_strings.py "$texts" "$seed" >"$work/texts"
+for name in llama-bpe llama-spm; do
+  model=$GRETA_LLAMA_SRC/models/ggml-vocab-$name.gguf
+  [[ -r $model && -r $model.inp && -r $model.out ]] || fail "no $model with .inp and .out"
+  echo "$name"
+  ours "$model" "$model.inp"
+  sed 's/^ *//; s/ *$//' "$model.out" >"$work/theirs"
+  # The last case ends with a separator, too: what follows is none.
+  head -n "$(wc -l <"$work/theirs")" "$work/ours" >"$work/cases"
+  compare "published cases" "$work/cases" "$work/theirs"
+  for special in "" --special; do
+    ours "$model" "$work/texts" $special
+    "$peer" "$model" "$work/texts" $special >"$work/theirs"
+    compare "random texts${special:+, special tokens taken}" "$work/ours" "$work/theirs"
+  done
+  sed -n 's/^/  /; /MB\/s/p' "$work/speed"
+done
+exit $differs
