@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -66,16 +67,21 @@ inline bool same_bits(const Values& a, const Values& b) {
 }
 
 /// ‖actual − expected‖ / ‖expected‖ over the values that are finite; infinite where only one is.
-inline double rel_l2(const Values& actual, const std::vector<double>& expected) {
+/// A root mean square of the expected values below `least_rms` counts as least_rms: the measure of
+/// values that come out near 0 by cancellation.
+inline double rel_l2(const Values& actual, const std::vector<double>& expected,
+                     double least_rms = 0) {
   EXPECT_EQ(actual.size(), expected.size());
-  double error = 0, norm = 0;
+  double error = 0, norm = 0, n = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
     const auto value = static_cast<double>(actual[i]);
     if (!std::isfinite(value) && !std::isfinite(expected[i])) continue;
     if (!std::isfinite(value - expected[i])) return std::numeric_limits<double>::infinity();
     error += (value - expected[i]) * (value - expected[i]);
     norm += expected[i] * expected[i];
+    ++n;
   }
+  norm = std::max(norm, n * least_rms * least_rms);
   return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
 }
 

@@ -1,0 +1,180 @@
+#include "kernels/cpu/attention_call.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace greta {
+namespace {
+
+constexpr std::align_val_t kCacheLine{64};
+constexpr int64_t kRowsPerPiece = 64;
+constexpr int64_t kFewQueries = 4;
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw std::invalid_argument("attention: " + why);
+}
+
+AttentionShape checked(AttentionShape s) {
+  if (s.n_heads < 1 || s.n_kv_heads < 1 || s.n_heads % s.n_kv_heads != 0) {
+    refuse(std::to_string(s.n_heads) + " heads cannot share " + std::to_string(s.n_kv_heads) +
+           " KV heads evenly");
+  }
+  if (s.head_dim < 1) refuse("a head of " + std::to_string(s.head_dim) + " values");
+  if (s.n_tokens < 0 || s.first_pos < 0 || s.n_tokens > s.cache_rows ||
+      s.first_pos > s.cache_rows - s.n_tokens) {
+    refuse(std::to_string(s.n_tokens) + " tokens from position " + std::to_string(s.first_pos) +
+           " on are not in a cache of " + std::to_string(s.cache_rows) + " rows");
+  }
+  if (s.mask_shift < -1 || s.mask_shift > 1) {
+    refuse("a mask shifted by " + std::to_string(s.mask_shift) +
+           " positions, at most 1 either way");
+  }
+  if (s.k_head_stride < 0) refuse("a negative stride between K heads");
+  s.k_head_stride %= s.n_kv_heads * s.head_dim;  // columns are counted round the row
+  return s;
+}
+
+void check_trace(const AttentionShape& s, const AttentionTrace& trace) {
+  if (trace.scores == nullptr && trace.probs == nullptr) return;
+  if (trace.first_query < 0) refuse("a trace from a negative query on");
+  const bool several = s.n_tokens - trace.first_query > 1;
+  if (several && trace.stride / s.n_heads < s.first_pos + s.n_tokens) {
+    refuse("traced queries " + std::to_string(trace.stride) + " values apart overlap");
+  }
+}
+
+}  // namespace
+
+void Scratch::Free::operator()(float* data) const { ::operator delete(data, kCacheLine); }
+
+float* Scratch::get(int64_t n_values) {
+  if (n_values > n_values_) {
+    data_.reset();
+    n_values_ = 0;
+    const size_t bytes = static_cast<size_t>(n_values) * sizeof(float);
+    data_.reset(static_cast<float*>(::operator new(bytes, kCacheLine)));
+    n_values_ = n_values;
+  }
+  return data_.get();
+}
+
+AttentionCall::AttentionCall(const AttentionShape& shape, const float* q, const float* k,
+                             const float* v, float* out, const AttentionTrace& trace, Isa isa)
+    : shape_(checked(shape)),
+      q_(q),
+      k_(k),
+      v_(v),
+      out_(out),
+      trace_(trace),
+      kernels_(GRETA_SELECT_KERNELS(isa, attention_kernels)) {
+  check_trace(shape_, trace_);
+}
+
+int64_t AttentionCall::n_visible(int64_t t) const {
+  return std::min(position(t) + 1 + shape_.mask_shift, shape_.cache_rows);
+}
+
+int64_t AttentionCall::n_scored(int64_t t) const { return std::max(n_visible(t), position(t) + 1); }
+
+int64_t AttentionCall::n_keys() const {
+  return shape_.n_tokens == 0 ? 0 : n_scored(shape_.n_tokens - 1);
+}
+
+void AttentionCall::load_query(int64_t t, int64_t h, float* to) const {
+  const float* from = q_ + (t * shape_.n_heads + h) * shape_.head_dim;
+  std::copy_n(from, shape_.head_dim, to);
+  std::fill(to + shape_.head_dim, to + dim(), 0.0f);
+}
+
+void AttentionCall::store_output(int64_t t, int64_t h, const float* from) const {
+  std::copy_n(from, shape_.head_dim, out_ + (t * shape_.n_heads + h) * shape_.head_dim);
+}
+
+float* AttentionCall::traced(Traced what, int64_t t, int64_t h) const {
+  float* array = what == Traced::kScores ? trace_.scores : trace_.probs;
+  if (array == nullptr || t < trace_.first_query) return nullptr;
+  return array + (t - trace_.first_query) * trace_.stride + h;
+}
+
+// Several queries are worth a copy: a head's rows in the cache are a power of two apart as often
+// as not, and then share a few sets of the nearest cache.
+bool AttentionCall::rows_can_stay() const {
+  return shape_.n_tokens <= kFewQueries && dim() == shape_.head_dim;
+}
+
+// Whether every K head lies within its row, so that it can be read where it stands.
+bool AttentionCall::keys_stand_apart() const {
+  return (shape_.n_kv_heads - 1) * shape_.k_head_stride + shape_.head_dim <= row_values();
+}
+
+// One K head: where it stands, or gathered in `to` [head_dim] if it goes round the end of its row.
+const float* AttentionCall::load_key(int64_t row, int64_t g, float* to) const {
+  const float* values = k_ + row * row_values();
+  if (keys_stand_apart()) return values + g * shape_.k_head_stride;
+  for (int64_t d = 0; d < shape_.head_dim; ++d) {
+    to[d] = values[(g * shape_.k_head_stride + d) % row_values()];
+  }
+  return to;
+}
+
+// load(row, g, to) writes a head to `to` [head_dim].
+template <class Load>
+HeadRows AttentionCall::copy_rows(Scratch& scratch, ThreadPool& pool, Load load) const {
+  const int64_t n_rows = n_keys();
+  const int64_t width = dim();
+  float* all = scratch.get(shape_.n_kv_heads * n_rows * width);
+  pool.run(shape_.n_kv_heads * n_rows, kRowsPerPiece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* to = all + i * width;
+      load(i % n_rows, i / n_rows, to);
+      std::fill(to + shape_.head_dim, to + width, 0.0f);
+    }
+  });
+  return {all, n_rows * width, width};
+}
+
+HeadRows AttentionCall::keys(Scratch& scratch, ThreadPool& pool) const {
+  if (rows_can_stay() && keys_stand_apart()) {
+    return {k_, shape_.k_head_stride, row_values()};
+  }
+  return copy_rows(scratch, pool, [this](int64_t row, int64_t g, float* to) {
+    const float* from = load_key(row, g, to);
+    if (from != to) std::copy_n(from, shape_.head_dim, to);
+  });
+}
+
+HeadRows AttentionCall::values(Scratch& scratch, ThreadPool& pool) const {
+  if (rows_can_stay() && !shape_.v_transposed) return {v_, shape_.head_dim, row_values()};
+  const int64_t head_step = shape_.v_transposed ? 1 : shape_.head_dim;
+  const int64_t value_step = shape_.v_transposed ? shape_.n_kv_heads : 1;
+  return copy_rows(scratch, pool, [=, this](int64_t row, int64_t g, float* to) {
+    const float* from = v_ + row * row_values() + g * head_step;
+    for (int64_t d = 0; d < shape_.head_dim; ++d) to[d] = from[d * value_step];
+  });
+}
+
+const float* AttentionCall::key_blocks(Scratch& scratch, ThreadPool& pool) const {
+  const int64_t block_values = dim() * kBlockKeys;
+  float* all = scratch.get(shape_.n_kv_heads * n_blocks() * block_values);
+  pool.run(shape_.n_kv_heads * n_blocks(), 1, [&](int64_t begin, int64_t end) {
+    thread_local Scratch gathered;
+    float* head = gathered.get(shape_.head_dim);
+    for (int64_t i = begin; i < end; ++i) {
+      float* block = all + i * block_values;
+      const int64_t first = i % n_blocks() * kBlockKeys;
+      const int64_t n = std::min(kBlockKeys, n_keys() - first);
+      if (n < kBlockKeys) std::fill_n(block, block_values, 0.0f);
+      std::fill(block + shape_.head_dim * kBlockKeys, block + block_values, 0.0f);
+      for (int64_t j = 0; j < n; ++j) {
+        const float* key = load_key(first + j, i / n_blocks(), head);
+        for (int64_t d = 0; d < shape_.head_dim; ++d) block[d * kBlockKeys + j] = key[d];
+      }
+    }
+  });
+  return all;
+}
+
+}  // namespace greta

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_kernels.h"
+
+// What the two routes of attention.h share: one call's arguments, and the layout of its arrays.
+
+namespace greta {
+
+/// Memory that a thread keeps for its next call; aligned, contents undefined.
+class Scratch {
+ public:
+  float* get(int64_t n_values);
+
+ private:
+  struct Free {
+    void operator()(float* data) const;
+  };
+  std::unique_ptr<float, Free> data_;
+  int64_t n_values_ = 0;
+};
+
+/// Keys or values, each head of a row in `dim` values.
+struct HeadRows {
+  const float* data;
+  int64_t head_stride;
+  int64_t row_stride;
+  const float* head(int64_t g) const { return data + g * head_stride; }
+};
+
+/// The arrays of an AttentionTrace.
+enum class Traced { kScores, kProbs };
+
+/// Borrows its arguments. t is a query, g a KV head, i one of the query heads that share it, h a
+/// query head.
+class AttentionCall {
+ public:
+  /// Throws std::invalid_argument as attention.h says.
+  AttentionCall(const AttentionShape& shape, const float* q, const float* k, const float* v,
+                float* out, const AttentionTrace& trace, Isa isa);
+
+  const AttentionShape& shape() const { return shape_; }
+  const AttentionKernels& kernels() const { return kernels_; }
+  SoftmaxRule rule() const { return {shape_.subtract_max, shape_.score_shift}; }
+
+  int64_t group() const { return shape_.n_heads / shape_.n_kv_heads; }
+  int64_t dim() const { return (shape_.head_dim + kDimStep - 1) / kDimStep * kDimStep; }
+  int64_t head(int64_t g, int64_t i) const {
+    return shape_.modulo_heads ? g + i * shape_.n_kv_heads : g * group() + i;
+  }
+
+  int64_t position(int64_t t) const { return shape_.first_pos + t; }
+  int64_t n_visible(int64_t t) const;
+  int64_t n_scored(int64_t t) const;  ///< keys that are visible or in the trace
+  int64_t n_keys() const;             ///< n_scored of the last query: what is read of the cache
+
+  /// Copies a query head to `to` [dim], filled with zeros; a result [head_dim] to its place.
+  void load_query(int64_t t, int64_t h, float* to) const;
+  void store_output(int64_t t, int64_t h, const float* from) const;
+
+  /// The first value of (t, h) in an array of the trace, where key j's is j · n_heads further;
+  /// nullptr: not wanted.
+  float* traced(Traced what, int64_t t, int64_t h) const;
+
+  /// The cache's rows as they stand if each is needed once and its heads are whole vectors; else
+  /// each head's rows copied to scratch, one after the other.
+  HeadRows keys(Scratch& scratch, ThreadPool& pool) const;
+  HeadRows values(Scratch& scratch, ThreadPool& pool) const;
+
+  /// keys[j][g] transposed in blocks: [n_kv_heads, blocks of kBlockKeys, dim, kBlockKeys], zeros
+  /// where there is no key or value.
+  const float* key_blocks(Scratch& scratch, ThreadPool& pool) const;
+  int64_t n_blocks() const { return (n_keys() + kBlockKeys - 1) / kBlockKeys; }
+
+ private:
+  int64_t row_values() const { return shape_.n_kv_heads * shape_.head_dim; }
+  bool rows_can_stay() const;
+  bool keys_stand_apart() const;
+  const float* load_key(int64_t row, int64_t g, float* to) const;
+  template <class Load>
+  HeadRows copy_rows(Scratch& scratch, ThreadPool& pool, Load load) const;
+
+  AttentionShape shape_;
+  const float* q_;
+  const float* k_;
+  const float* v_;
+  float* out_;
+  AttentionTrace trace_;
+  const AttentionKernels& kernels_;
+};
+
+}  // namespace greta
