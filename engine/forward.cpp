@@ -1,0 +1,303 @@
+#include "engine/forward.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace greta {
+namespace {
+
+constexpr int kTopK = 5;
+constexpr uint64_t kRaceSeed = 0x7261636500000000u;
+
+}  // namespace
+
+Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
+                 ForwardOptions options)
+    : model_(model), config_(model.config()), weights_(weights), backend_(backend), cache_(cache),
+      options_(std::move(options)) {
+  const int64_t n = options_.max_batch;
+  const auto make = [&](int64_t width) { return backend_.allocate(n * width); };
+  for (Buffer* buffer : {&x_, &x_mid_, &x_next_, &normed_, &ffn_normed_, &wo_, &mlp_, &embd_row_}) {
+    *buffer = make(config_.dim);
+  }
+  for (Buffer* buffer : {&q_, &q_rot_, &attn_}) *buffer = make(config_.q_dim());
+  for (Buffer* buffer : {&k_, &k_rot_, &v_}) *buffer = make(config_.kv_dim());
+  gated_ = make(config_.ffn_dim);
+  for (const Fault& fault : options_.faults.all()) {
+    if (fault.kind == FaultKind::kRopeTheta) {
+      faulty_inv_freq_ = model_.inv_freq_with_theta(fault.magnitude);
+    }
+  }
+}
+
+std::optional<double> Forward::fault(FaultKind kind, int layer) const {
+  return options_.faults.find(kind, batch_.decode, layer);
+}
+
+Route Forward::route(Op op, bool decode) const {
+  const Route usual = options_.routes.of(op, decode);
+  if (op != Op::kLmHead || !options_.faults.find(FaultKind::kLmHeadRoute, decode, 0)) return usual;
+  const std::vector<Route> all = backend_.routes(op);
+  return *std::find_if(all.begin(), all.end(), [&](Route other) { return other != usual; });
+}
+
+void Forward::run(const Batch& batch, Tracer* tracer) {
+  check(batch);
+  Tracer off({}, backend_);
+  Tracer& trace = tracer != nullptr ? *tracer : off;
+  batch_ = batch;
+  if (trace.wants_head()) {  // what is traced there must be computed
+    const auto n = static_cast<int64_t>(batch.tokens.size());
+    batch_.n_logits = std::max(batch_.n_logits, n - trace.traced().front().row);
+  }
+  ensure_logits(batch_.n_logits);
+  backend_.begin_batch(batch.tokens, batch.first_pos);
+
+  backend_.embed(weights_.token_embd, x_.get());
+  if (trace.wants(TracePoint::kEmbdWHash, 0)) backend_.embed(weights_.token_embd, embd_row_.get());
+  trace.note(TracePoint::kEmbdWHash, 0, embd_row_.get(), config_.dim);
+  trace.note(TracePoint::kEmbedOut, 0, x_.get(), config_.dim);
+  for (int layer = 0; layer < config_.n_layers; ++layer) {
+    block(layer, trace);
+    trace.flush();
+    std::swap(x_, x_next_);
+  }
+  head(trace);
+  trace.flush();
+}
+
+void Forward::block(int layer, Tracer& trace) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const auto n = static_cast<int64_t>(batch_.tokens.size());
+  const Route qkv = route(Op::kQkv, batch_.decode);
+  const Route wo = route(Op::kWo, batch_.decode);
+  const Route down = route(Op::kDown, batch_.decode);
+  const int64_t dim = config_.dim;
+
+  trace.note(TracePoint::kResidualPreAttn, layer, x_.get(), dim);
+  trace.note_shared(TracePoint::kRmsWeight, layer, w.attn_norm, dim);
+  const float eps_factor = static_cast<float>(fault(FaultKind::kRmsNormEps, layer).value_or(1));
+  backend_.rms_norm(x_.get(), w.attn_norm, config_.rms_eps * eps_factor, n, dim, normed_.get());
+  trace.note(TracePoint::kAttnNormOut, layer, normed_.get(), dim);
+
+  const std::array<Product, 3> products{{{w.q, q_.get()}, {w.k, k_.get()}, {w.v, v_.get()}}};
+  backend_.project(qkv, normed_.get(), n, products);
+  if (const auto factor = fault(FaultKind::kQuantScale, layer)) {
+    backend_.scale(q_.get(), n * config_.q_dim(), static_cast<float>(*factor));
+  }
+  trace.note(TracePoint::kQPreRope, layer, q_.get(), config_.q_dim(), qkv);
+  trace.note(TracePoint::kKPreRope, layer, k_.get(), config_.kv_dim(), qkv);
+  trace.note(TracePoint::kVProj, layer, v_.get(), config_.kv_dim(), qkv);
+
+  rotate(layer);
+  trace.note(TracePoint::kQPostRope, layer, q_rot_.get(), config_.q_dim());
+  trace.note(TracePoint::kKPostRope, layer, k_rot_.get(), config_.kv_dim());
+
+  if (batch_.keep_kv) store_kv(layer);
+  attend(layer, trace);
+
+  const Product out{w.o, wo_.get()};
+  if (const auto step = fault(FaultKind::kFp16Accumulate, layer)) {
+    backend_.project_fp16_accumulate(attn_.get(), n, static_cast<int64_t>(*step), out);
+    backend_.add(x_.get(), wo_.get(), n * dim, x_mid_.get());
+  } else {
+    backend_.project_add(wo, attn_.get(), n, out, x_.get(), x_mid_.get());
+  }
+  trace.note(TracePoint::kWoOut, layer, wo_.get(), dim, wo);
+  trace.note(TracePoint::kResidualPostAttn, layer, x_mid_.get(), dim);
+
+  backend_.rms_norm(x_mid_.get(), w.ffn_norm, config_.rms_eps, n, dim, ffn_normed_.get());
+  trace.note(TracePoint::kFfnNormIn, layer, ffn_normed_.get(), dim);
+  backend_.gated_project(route(Op::kGateUp, batch_.decode), ffn_normed_.get(), n, w.gate, w.up,
+                         gated_.get());
+  backend_.project_add(down, gated_.get(), n, {w.down, mlp_.get()}, x_mid_.get(), x_next_.get());
+  if (const auto count = fault(FaultKind::kRace, layer)) {
+    backend_.race(mlp_.get(), n, dim, static_cast<int64_t>(*count),
+                  kRaceSeed + static_cast<uint64_t>(layer));
+    backend_.add(x_mid_.get(), mlp_.get(), n * dim, x_next_.get());
+  }
+  trace.note(TracePoint::kMlpOut, layer, mlp_.get(), dim, down);
+  trace.note(TracePoint::kResidualPostMlp, layer, x_next_.get(), dim);
+  trace.note(TracePoint::kXOut, layer, x_next_.get(), dim);
+}
+
+void Forward::rotate(int layer) {
+  const auto n = static_cast<int64_t>(batch_.tokens.size());
+  const int64_t first_pos = batch_.first_pos + static_cast<int64_t>(
+                                fault(FaultKind::kRopePosOffByOne, layer).value_or(0));
+  const std::vector<double>& inv_freq =
+      fault(FaultKind::kRopeTheta, layer) ? faulty_inv_freq_ : model_.inv_freq();
+  const RopePairing pairing = fault(FaultKind::kRopePairing, layer) ? RopePairing::kHalves
+                                                                    : RopePairing::kInterleaved;
+  backend_.rope(q_.get(), first_pos, inv_freq, pairing, n, config_.n_heads, config_.head_dim,
+                q_rot_.get());
+  backend_.rope(k_.get(), first_pos, inv_freq, pairing, n, config_.n_kv_heads, config_.head_dim,
+                k_rot_.get());
+}
+
+void Forward::store_kv(int layer) {
+  const auto n = static_cast<int64_t>(batch_.tokens.size());
+  const int64_t width = cache_.width();
+  float* k = cache_.k(layer);
+  float* v = cache_.v(layer);
+  const int64_t shift = static_cast<int64_t>(fault(FaultKind::kKvWrongSlot, layer).value_or(0));
+  backend_.store_rows(k_rot_.get(), n, width, batch_.first_pos + shift, k);
+  backend_.store_rows(v_.get(), n, width, batch_.first_pos + shift, v);
+  if (!fault(FaultKind::kStaleKvTail, layer)) return;
+  const int64_t last = batch_.first_pos + n - 1;
+  for (float* cache : {k, v}) {
+    if (last > 0) {
+      backend_.copy(cache + (last - 1) * width, width, cache + last * width);
+    } else {
+      backend_.fill(cache, width, 0);
+    }
+  }
+}
+
+void Forward::attend(int layer, Tracer& trace) {
+  const auto n = static_cast<int64_t>(batch_.tokens.size());
+  const std::span<const TracedToken> traced = trace.traced();
+  for (size_t i = 0; i < traced.size(); ++i) {
+    const int64_t offset = (batch_.first_pos + traced[i].row) * cache_.width();
+    trace.note_row(TracePoint::kKCache, layer, i, cache_.k(layer) + offset, cache_.width());
+    trace.note_row(TracePoint::kVCache, layer, i, cache_.v(layer) + offset, cache_.width());
+  }
+  AttentionShape shape{.n_heads = config_.n_heads,
+                       .n_kv_heads = config_.n_kv_heads,
+                       .head_dim = config_.head_dim,
+                       .n_tokens = n,
+                       .first_pos = batch_.first_pos,
+                       .mask_shift = 0,
+                       .cache_rows = cache_.rows(),
+                       .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
+                       .k_head_stride = config_.head_dim};
+  if (const auto shift = fault(FaultKind::kMaskOffByOne, layer)) {
+    shape.mask_shift = static_cast<int64_t>(*shift);
+  }
+  if (const auto extra = fault(FaultKind::kKvHeadStride, layer)) {
+    shape.k_head_stride += static_cast<int64_t>(*extra);
+  }
+  shape.modulo_heads = fault(FaultKind::kGqaHeadMapping, layer).has_value();
+  shape.v_transposed = fault(FaultKind::kVLayoutTransposed, layer).has_value();
+  if (const auto shift = fault(FaultKind::kSoftmaxNoMax, layer)) {
+    shape.subtract_max = false;
+    shape.score_shift = static_cast<float>(*shift);
+  }
+  const Route attention = route(Op::kAttention, batch_.decode);
+  const AttentionTrace wanted = attention_trace(layer, trace);
+  backend_.attention(attention, shape, q_rot_.get(), cache_.k(layer), cache_.v(layer), attn_.get(),
+                     wanted);
+  for (size_t i = 0; i < traced.size(); ++i) {
+    const int64_t offset = (traced[i].row - wanted.first_query) * wanted.stride;
+    const int64_t n_scores = (batch_.first_pos + traced[i].row + 1) * config_.n_heads;
+    if (wanted.scores != nullptr) {
+      trace.note_row(TracePoint::kAttnScores, layer, i, wanted.scores + offset, n_scores, attention);
+    }
+    if (wanted.probs != nullptr) {
+      trace.note_row(TracePoint::kAttnProbs, layer, i, wanted.probs + offset, n_scores, attention);
+    }
+  }
+  trace.note(TracePoint::kAttnOut, layer, attn_.get(), config_.q_dim(), attention);
+}
+
+AttentionTrace Forward::attention_trace(int layer, const Tracer& trace) {
+  const bool scores = trace.wants(TracePoint::kAttnScores, layer);
+  const bool probs = trace.wants(TracePoint::kAttnProbs, layer);
+  if (!scores && !probs) return {};
+  const auto n = static_cast<int64_t>(batch_.tokens.size());
+  AttentionTrace wanted{.first_query = trace.traced().front().row,
+                        .stride = (batch_.first_pos + n) * config_.n_heads};
+  const int64_t size = (n - wanted.first_query) * wanted.stride;
+  if (size > n_scores_) {
+    scores_ = backend_.allocate(size);
+    probs_ = backend_.allocate(size);
+    n_scores_ = size;
+  }
+  if (scores) wanted.scores = scores_.get();
+  if (probs) wanted.probs = probs_.get();
+  return wanted;
+}
+
+void Forward::head(Tracer& trace) {
+  const auto n = static_cast<int64_t>(batch_.tokens.size());
+  const int64_t first = n - batch_.n_logits;
+  const Route lm_head = route(Op::kLmHead, batch_.decode);
+  hidden_ = x_.get() + first * config_.dim;
+  backend_.rms_norm(hidden_, weights_.output_norm, config_.rms_eps, batch_.n_logits, config_.dim,
+                    normed_.get());
+  const Product product{weights_.output, logits_.get()};
+  backend_.project(lm_head, normed_.get(), batch_.n_logits, {&product, 1});
+
+  trace.note(TracePoint::kHidden, kLayerAfterStack, hidden_, config_.dim, {}, first);
+  trace.note(TracePoint::kFinalNorm, kLayerAfterStack, normed_.get(), config_.dim, {}, first);
+  trace.note(TracePoint::kLmHeadIn, kLayerAfterStack, normed_.get(), config_.dim, {}, first);
+  trace.note(TracePoint::kLogits, kLayerAfterStack, logits_.get(), config_.vocab, lm_head, first);
+  if (!trace.wants(TracePoint::kLogitsTop1, kLayerAfterStack) &&
+      !trace.wants(TracePoint::kLogitsTopk, kLayerAfterStack)) {
+    return;
+  }
+  std::array<int32_t, kTopK> ids{};
+  std::array<float, kTopK> top{};
+  const int k = static_cast<int>(std::min<int64_t>(kTopK, config_.vocab));
+  for (size_t i = 0; i < trace.traced().size(); ++i) {
+    const float* row = logits_.get() + (trace.traced()[i].row - first) * config_.vocab;
+    backend_.top_k(row, config_.vocab, k, ids.data(), top.data());
+    trace.note_host(TracePoint::kLogitsTop1, kLayerAfterStack, i, {top.data(), 1}, lm_head);
+    trace.note_host(TracePoint::kLogitsTopk, kLayerAfterStack, i,
+                    {top.data(), static_cast<size_t>(k)}, lm_head);
+  }
+}
+
+void Forward::check(const Batch& batch) const {
+  const auto n = static_cast<int64_t>(batch.tokens.size());
+  if (n < 1 || n > options_.max_batch) {
+    throw std::invalid_argument("a batch of " + std::to_string(n) + " tokens; it must have 1 to " +
+                                std::to_string(options_.max_batch));
+  }
+  if (batch.first_pos < 0 || batch.first_pos + n > cache_.capacity()) {
+    throw std::invalid_argument("positions " + std::to_string(batch.first_pos) + " to " +
+                                std::to_string(batch.first_pos + n - 1) +
+                                " do not fit a KV cache of " + std::to_string(cache_.capacity()) +
+                                " positions; raise --max-seq-len");
+  }
+  if (batch.n_logits < 1 || batch.n_logits > n) {
+    throw std::invalid_argument("logits of " + std::to_string(batch.n_logits) + " of " +
+                                std::to_string(n) + " tokens");
+  }
+  for (const int32_t id : batch.tokens) {
+    if (id < 0 || id >= config_.vocab) {
+      throw std::invalid_argument("token id " + std::to_string(id) + " is not in the vocabulary of " +
+                                  std::to_string(config_.vocab));
+    }
+  }
+}
+
+void Forward::ensure_logits(int64_t n) {
+  if (n <= n_logits_) return;
+  logits_ = backend_.allocate(n * config_.vocab);
+  n_logits_ = n;
+}
+
+void Forward::poison_activations() {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const int64_t n = options_.max_batch;
+  for (Buffer* buffer : {&x_, &x_mid_, &x_next_, &normed_, &ffn_normed_, &wo_, &mlp_, &embd_row_}) {
+    backend_.fill(buffer->get(), n * config_.dim, kNan);
+  }
+  for (Buffer* buffer : {&q_, &q_rot_, &attn_}) {
+    backend_.fill(buffer->get(), n * config_.q_dim(), kNan);
+  }
+  for (Buffer* buffer : {&k_, &k_rot_, &v_}) {
+    backend_.fill(buffer->get(), n * config_.kv_dim(), kNan);
+  }
+  backend_.fill(gated_.get(), n * config_.ffn_dim, kNan);
+  backend_.fill(logits_.get(), n_logits_ * config_.vocab, kNan);
+  backend_.fill(scores_.get(), n_scores_, kNan);
+  backend_.fill(probs_.get(), n_scores_, kNan);
+}
+
+}  // namespace greta

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/backend.h"
+#include "engine/fault.h"
+#include "engine/model.h"
+#include "engine/route.h"
+#include "engine/tracer.h"
+
+namespace greta {
+
+/// Keys and values of every position so far, f32, in the backend's memory. One spare row beyond the
+/// capacity, so that a write or a read one row too far stays inside.
+class KvCache {
+ public:
+  /// Throws std::invalid_argument when the sizes do not fit an address space.
+  KvCache(const ModelConfig& config, int64_t capacity, Backend& backend);
+
+  int64_t capacity() const { return capacity_; }       ///< positions
+  int64_t rows() const { return capacity_ + 1; }
+  int64_t width() const { return width_; }             ///< values of a row: n_kv_heads · head_dim
+  float* k(int64_t layer) { return k_[static_cast<size_t>(layer)].get(); }  ///< [rows, width]
+  float* v(int64_t layer) { return v_[static_cast<size_t>(layer)].get(); }
+
+  /// Overwrites all rows from `row` on with NaN, so that nothing stale can look clean.
+  void poison_from(int64_t row);
+
+ private:
+  Backend& backend_;
+  int64_t capacity_;
+  int64_t width_;
+  std::vector<Buffer> k_, v_;
+};
+
+/// How a forward pass computes.
+struct ForwardOptions {
+  Mode mode = Mode::kAsDesigned;
+  RouteTable routes;
+  FaultSet faults;
+  int64_t max_batch = 512;  ///< tokens of one batch: activations are allocated for as many
+};
+
+/// One batch of consecutive tokens.
+struct Batch {
+  std::span<const int32_t> tokens;  ///< 1 .. max_batch ids, all below vocab
+  int64_t first_pos = 0;
+  bool decode = false;              ///< which routes and faults apply
+  bool keep_kv = true;              ///< false: K and V are computed and traced, the cache stays as it is
+  int64_t n_logits = 1;             ///< logits of the last n_logits tokens
+};
+
+/// The Llama forward pass (Touvron et al. 2023), the same lines for every backend.
+class Forward {
+ public:
+  /// weights are in the backend's memory. All references must outlive it. Allocates everything.
+  Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
+          ForwardOptions options);
+
+  /// Runs a batch; its logits are then in logits(). Throws std::invalid_argument for a batch that does
+  /// not fit, with the numbers. tracer: nullptr, or begun with the same batch.
+  void run(const Batch& batch, Tracer* tracer);
+
+  /// [n_logits, vocab] of the last batch, in the backend's memory.
+  const float* logits() const { return logits_.get(); }
+  int64_t n_logits() const { return batch_.n_logits; }  ///< more than asked when the head is traced
+  /// Residual stream after the stack and its norm, for the last n_logits tokens, [n_logits, dim].
+  const float* hidden() const { return hidden_; }
+  const float* final_norm() const { return normed_.get(); }
+
+  const ForwardOptions& options() const { return options_; }
+  /// Route of an operation, with an injected lm_head_route taken into account.
+  Route route(Op op, bool decode) const;
+
+  /// Overwrites every activation with NaN: what the next batch reads must be its own.
+  void poison_activations();
+
+ private:
+  void block(int layer, Tracer& trace);
+  void rotate(int layer);
+  void store_kv(int layer);
+  void attend(int layer, Tracer& trace);
+  AttentionTrace attention_trace(int layer, const Tracer& trace);
+  void head(Tracer& trace);
+  void check(const Batch& batch) const;
+  void ensure_logits(int64_t n);
+  std::optional<double> fault(FaultKind kind, int layer = 0) const;
+
+  const Model& model_;
+  const ModelConfig& config_;
+  const ModelWeights& weights_;
+  Backend& backend_;
+  KvCache& cache_;
+  ForwardOptions options_;
+  std::vector<double> faulty_inv_freq_;
+  Batch batch_;
+
+  // [max_batch, ...] each; every trace point has a buffer of its own until the end of its layer.
+  Buffer x_, x_mid_, x_next_, normed_, ffn_normed_, q_, k_, v_, q_rot_, k_rot_, attn_, wo_, gated_,
+      mlp_, embd_row_, logits_, scores_, probs_;
+  int64_t n_logits_ = 0;
+  int64_t n_scores_ = 0;
+  const float* hidden_ = nullptr;
+};
+
+}  // namespace greta

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace greta {
+
+/// What the forward pass can trace, in forward order. Names are those of the table tensor_name.
+enum class TracePoint : uint8_t {
+  kEmbdWHash,         ///< row of the embedding table, a weight; layer 0
+  kEmbedOut,          ///< layer 0
+  kResidualPreAttn,
+  kRmsWeight,         ///< weight of the attention norm
+  kAttnNormOut,
+  kQPreRope, kKPreRope, kVProj,
+  kQPostRope, kKPostRope,
+  kKCache, kVCache,   ///< rows read back at the position
+  kAttnScores, kAttnProbs,  ///< keys 0..pos, index = key · heads + head
+  kAttnOut,           ///< heads concatenated, before the output projection
+  kWoOut,
+  kResidualPostAttn,
+  kFfnNormIn,         ///< what enters the FFN
+  kMlpOut,
+  kResidualPostMlp, kXOut,  ///< the same values
+  kHidden,            ///< from here on after the stack: kLayerAfterStack
+  kFinalNorm, kLmHeadIn,
+  kLogits, kLogitsTop1, kLogitsTopk,
+};
+inline constexpr int kTracePoints = static_cast<int>(TracePoint::kLogitsTopk) + 1;
+
+/// Layer number of everything after the stack.
+inline constexpr int kLayerAfterStack = -1;
+
+/// q_post_rope
+std::string_view trace_point_name(TracePoint point);
+std::optional<TracePoint> find_trace_point(std::string_view name);
+
+/// Where a trace point lives.
+enum class Stage { kEmbed, kLayer, kHead };
+Stage trace_point_stage(TracePoint point);
+
+/// Phases of a run and the side of the comparison each is on.
+enum class Phase : uint8_t { kPrefillLast, kPrefill, kDecode0, kDecode };
+std::string_view phase_name(Phase phase);
+std::optional<Phase> find_phase(std::string_view name);
+inline bool is_decode(Phase phase) { return phase >= Phase::kDecode0; }
+
+}  // namespace greta

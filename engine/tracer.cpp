@@ -1,0 +1,151 @@
+#include "engine/tracer.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace greta {
+namespace {
+
+template <class T>
+bool empty_or_has(const std::vector<T>& all, T one) {
+  return all.empty() || std::find(all.begin(), all.end(), one) != all.end();
+}
+
+}  // namespace
+
+bool TraceSelection::wants_layer(int layer) const { return empty_or_has(layers, layer); }
+bool TraceSelection::wants(TracePoint point) const { return empty_or_has(points, point); }
+bool TraceSelection::wants(Phase phase) const {
+  return std::find(phases.begin(), phases.end(), phase) != phases.end();
+}
+
+std::vector<PlannedRow> TraceSelection::plan(int64_t n_layers) const {
+  std::vector<PlannedRow> rows;
+  for (const bool decode : {false, true}) {
+    if (!wants(decode ? Phase::kDecode0 : Phase::kPrefillLast)) continue;
+    for (int p = 0; p < kTracePoints; ++p) {
+      const auto point = static_cast<TracePoint>(p);
+      if (!wants(point)) continue;
+      switch (trace_point_stage(point)) {
+        case Stage::kEmbed: rows.push_back({decode, 0, point}); break;
+        case Stage::kHead: rows.push_back({decode, kLayerAfterStack, point}); break;
+        case Stage::kLayer:
+          for (int layer = 0; layer < n_layers; ++layer) {
+            if (wants_layer(layer)) rows.push_back({decode, layer, point});
+          }
+      }
+    }
+  }
+  return rows;
+}
+
+Tracer::Tracer(TraceSelection selection, Backend& backend)
+    : selection_(std::move(selection)), backend_(backend) {}
+
+void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
+                   std::optional<Phase> others, int64_t step) {
+  if (!records_.empty()) throw std::logic_error("Tracer: the rows of the last batch were not taken");
+  tokens_.assign(tokens.begin(), tokens.end());
+  first_pos_ = first_pos;
+  traced_.clear();
+  const auto n = static_cast<int64_t>(tokens.size());
+  for (int64_t row = 0; row < n; ++row) {
+    const std::optional<Phase> phase = row == n - 1 ? last : others;
+    if (phase && selection_.wants(*phase)) traced_.push_back({row, *phase, step});
+  }
+}
+
+bool Tracer::wants(TracePoint point, int layer) const {
+  return !traced_.empty() && selection_.wants(point) &&
+         (trace_point_stage(point) != Stage::kLayer || selection_.wants_layer(layer));
+}
+
+bool Tracer::wants_head() const {
+  for (int p = static_cast<int>(TracePoint::kHidden); p < kTracePoints; ++p) {
+    if (wants(static_cast<TracePoint>(p), kLayerAfterStack)) return true;
+  }
+  return false;
+}
+
+TraceRecord& Tracer::add(TracePoint point, int layer, size_t traced, std::optional<Route> route) {
+  const TracedToken& token = traced_[traced];
+  TraceRecord& record = records_.emplace_back();
+  record.point = point;
+  record.layer = layer;
+  record.phase = token.phase;
+  record.step = token.step;
+  record.pos_id = first_pos_ + token.row;
+  record.token_id = tokens_[static_cast<size_t>(token.row)];
+  record.seq_len = static_cast<int64_t>(tokens_.size());
+  record.token_index = token.row;
+  record.route = route;
+  return record;
+}
+
+void Tracer::note(TracePoint point, int layer, const float* rows, int64_t width,
+                  std::optional<Route> route, int64_t first_row) {
+  if (!wants(point, layer)) return;
+  for (size_t i = 0; i < traced_.size(); ++i) {
+    note_row(point, layer, i, rows + (traced_[i].row - first_row) * width, width, route);
+  }
+}
+
+void Tracer::note_shared(TracePoint point, int layer, const float* row, int64_t n) {
+  if (!wants(point, layer)) return;
+  for (size_t i = 0; i < traced_.size(); ++i) note_row(point, layer, i, row, n);
+}
+
+void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
+                      std::optional<Route> route) {
+  if (!wants(point, layer)) return;
+  add(point, layer, traced, route);
+  on_device_.push_back(records_.size() - 1);
+  pending_.push_back({row, n});
+}
+
+void Tracer::note_host(TracePoint point, int layer, size_t traced, std::span<const float> values,
+                       std::optional<Route> route) {
+  if (!wants(point, layer)) return;
+  TraceRecord& record = add(point, layer, traced, route);
+  record.fingerprint = fingerprint(values);
+  const auto n = std::min(values.size(), static_cast<size_t>(selection_.sample_values));
+  record.sample.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
+void Tracer::annotate(TracePoint point, size_t traced, std::string extra) {
+  for (TraceRecord& record : records_) {
+    if (record.point == point && record.token_index == traced_[traced].row) record.extra = extra;
+  }
+}
+
+void Tracer::flush() {
+  if (pending_.empty()) return;
+  backend_.queue_fingerprints(pending_);
+  if (selection_.sample_values > 0) {
+    const size_t first = on_device_.size() - pending_.size();
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      std::vector<float>& sample = records_[on_device_[first + i]].sample;
+      sample.resize(static_cast<size_t>(std::min(pending_[i].n, selection_.sample_values)));
+      backend_.read(pending_[i].data, static_cast<int64_t>(sample.size()), sample.data());
+    }
+  }
+  pending_.clear();
+}
+
+std::vector<TraceRecord> Tracer::take() {
+  flush();
+  const std::vector<Fingerprint> fingerprints = backend_.fetch_fingerprints();
+  if (fingerprints.size() != on_device_.size()) {
+    throw std::logic_error("Tracer: the device gave another number of fingerprints than were queued");
+  }
+  for (size_t i = 0; i < fingerprints.size(); ++i) {
+    records_[on_device_[i]].fingerprint = fingerprints[i];
+  }
+  on_device_.clear();
+  traced_.clear();
+  std::vector<TraceRecord> taken;
+  taken.swap(records_);
+  return taken;
+}
+
+}  // namespace greta

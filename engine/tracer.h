@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/backend.h"
+#include "engine/trace_sink.h"
+
+namespace greta {
+
+/// What to trace.
+struct TraceSelection {
+  std::vector<int> layers;          ///< layers of the stack; empty: all
+  std::vector<TracePoint> points;   ///< empty: all
+  std::vector<Phase> phases{Phase::kPrefillLast, Phase::kDecode0};
+  int64_t sample_values = 0;        ///< leading values to keep of every row; 0 none
+
+  bool wants_layer(int layer) const;
+  bool wants(TracePoint point) const;
+  bool wants(Phase phase) const;
+  /// Rows that a probe of an n_layers model must give on both sides.
+  std::vector<PlannedRow> plan(int64_t n_layers) const;
+};
+
+/// A token of a batch that is traced.
+struct TracedToken {
+  int64_t row = 0;  ///< in the batch
+  Phase phase{};
+  int64_t step = 0;
+};
+
+/// Collects the trace points of one batch after another. The forward pass calls note() where a value
+/// exists and flush() before it is overwritten; take() gives what a batch has left.
+class Tracer {
+ public:
+  Tracer(TraceSelection selection, Backend& backend);
+
+  const TraceSelection& selection() const { return selection_; }
+
+  /// Starts a batch: its tokens, their first position, and how they are traced: `last` for the last
+  /// token, `others` for the rest (nothing: not traced). Step numbers count from `step`.
+  void begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
+             std::optional<Phase> others, int64_t step);
+
+  bool wants(TracePoint point, int layer) const;
+  bool wants_head() const;  ///< anything after the stack
+  std::span<const TracedToken> traced() const { return traced_; }
+
+  /// A tensor with one row per token of the batch, from batch row `first_row` on.
+  void note(TracePoint point, int layer, const float* rows, int64_t width,
+            std::optional<Route> route = {}, int64_t first_row = 0);
+  /// A tensor that is the same for every token: a weight.
+  void note_shared(TracePoint point, int layer, const float* row, int64_t n);
+  /// One row of one token, given by its index in traced().
+  void note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
+                std::optional<Route> route = {});
+  /// Values that are on the host already.
+  void note_host(TracePoint point, int layer, size_t traced, std::span<const float> values,
+                 std::optional<Route> route = {});
+  /// JSON object for the `extra` of every row of a point, for the traced token of that index.
+  void annotate(TracePoint point, size_t traced, std::string extra);
+
+  /// Fingerprints what was noted since the last flush.
+  void flush();
+
+  /// The rows of the batch, complete. Waits for the device.
+  std::vector<TraceRecord> take();
+
+ private:
+  TraceRecord& add(TracePoint point, int layer, size_t traced, std::optional<Route> route);
+
+  TraceSelection selection_;
+  Backend& backend_;
+  std::vector<int32_t> tokens_;
+  int64_t first_pos_ = 0;
+  std::vector<TracedToken> traced_;
+  std::vector<TraceRecord> records_;
+  std::vector<RowRef> pending_;     ///< of the last pending_.size() device records
+  std::vector<size_t> on_device_;   ///< indexes in records_ whose fingerprints are queued, in order
+};
+
+}  // namespace greta
