@@ -144,7 +144,7 @@ std::string counts(const RunVerdict& v) {
   }
   if (v.number("incomparable") > 0) text += ", " + v.show("incomparable") + " incomparable";
   text += "; " + v.show("missing") + " missing, " + v.show("decode_only") + " decode only";
-  if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " planned rows not there";
+  if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " declared rows not there";
   return text;
 }
 
@@ -164,7 +164,7 @@ std::string hint(const RunVerdict& v) {
     return "rows without a partner: greta-db pairs --run '" + v.show("run") + "' --status MISSING";
   }
   if (v.text("verdict") == "INCOMPLETE") {
-    return v.number("unmet") > 0 ? "rows that the run's plan declares are not there"
+    return v.number("unmet") > 0 ? "rows that the run declares are not there"
                                  : "the run never finished (status " + v.show("status") + ")";
   }
   if (v.text("verdict") == "INCOMPARABLE") {

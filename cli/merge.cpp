@@ -14,11 +14,16 @@ int merge_files(Options& options, const std::vector<std::string>& others) {
   SQLite::Database db = open_for_writing(options.database);
   RowPrinter printer(
       options.out, options.format,
-      {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates", "conflicts"});
+      {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates", "conflicts",
+       "renamed"});
   for (const std::string& other : others) {
     MergeSummary summary = merge(db, other);
+    std::string renamed;
+    for (const auto& [there, here] : summary.renamed) {
+      renamed += (renamed.empty() ? "" : "; ") + there + " is " + here;
+    }
     printer.row({other, summary.new_runs, summary.new_sources, summary.known_sources, summary.rows,
-                 summary.duplicates, summary.conflicts});
+                 summary.duplicates, summary.conflicts, renamed});
   }
   make_durable(db);
   printer.finish();

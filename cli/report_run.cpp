@@ -81,9 +81,25 @@ class RunReport : public RunSection {
                                          ? words_("not_recorded")
                                          : show(verdict_.cell("status")));
     out_.field(words_("evidence"), evidence_text());
+    what_ran();
     out_.line();
     out_.line("---");
     out_.line();
+  }
+
+  /// What the engine recorded of itself; old artifacts have none of it.
+  void what_ran() {
+    struct Recorded {
+      const char* dim;
+      TextId label;
+    };
+    const Recorded all[] = {
+        {"device", "device"}, {"backend", "backend"}, {"model", "model"}, {"weights", "weights"},
+        {"routes", "routes"}, {"inject", "inject"}};
+    for (const auto& [dim, label] : all) {
+      std::string value = attribute(dim);
+      if (!value.empty()) out_.field(words_(label), escaped(value));
+    }
   }
 
   void verdict_and_reason() {

@@ -153,13 +153,15 @@ SQLite::Database open_for_writing(const std::filesystem::path& file) {
   db.exec(
       "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536; PRAGMA secure_delete = OFF;"
       "PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 4000");
-  db.exec("BEGIN IMMEDIATE");  // of two creators, the second finds the schema
-  try {
-    if (is_empty(db)) create_schema(db);
-    db.exec("COMMIT");
-  } catch (...) {
-    db.tryExec("ROLLBACK");
-    throw;
+  if (is_empty(db)) {
+    db.exec("BEGIN IMMEDIATE");  // of two creators, the second finds the schema
+    try {
+      if (is_empty(db)) create_schema(db);
+      db.exec("COMMIT");
+    } catch (...) {
+      db.tryExec("ROLLBACK");
+      throw;
+    }
   }
   check_identity(db, file);
   migrate(db);
@@ -181,6 +183,23 @@ BulkJournal::~BulkJournal() {
   // If somebody has begun to read it, the next writer makes the change.
   db_.tryExec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = WAL");
   db_.tryExec(("PRAGMA busy_timeout = " + std::to_string(kBusyTimeoutMs)).c_str());
+}
+
+std::string free_run_name(SQLite::Database& db, const std::string& name) {
+  SQLite::Statement taken(db, "SELECT 1 FROM run WHERE name = ?");
+  const auto is_free = [&taken](const std::string& candidate) {
+    taken.reset();
+    taken.bind(1, candidate);
+    return !taken.executeStep();
+  };
+  if (is_free(name)) return name;
+  size_t end = name.find_last_not_of("0123456789");
+  bool numbered = end != std::string::npos && name[end] == '#' && end + 1 < name.size();
+  std::string base = name.substr(0, numbered ? end : name.size());
+  for (int64_t i = 2;; ++i) {
+    std::string candidate = base + "#" + std::to_string(i);
+    if (is_free(candidate)) return candidate;
+  }
 }
 
 void keep_tally(SQLite::Database& db, int64_t run_id) {
@@ -237,6 +256,16 @@ std::vector<std::string> check_database(SQLite::Database& db) {
           .getInt64();
   if (without_vector > 0) {
     problems.push_back("trace_row: " + std::to_string(without_vector) + " rows without their sample or sketch");
+  }
+  // An engine counts its rows in the transaction that writes them.
+  SQLite::Statement lost(db,
+                         "SELECT r.name, s.rows - s.duplicates,"
+                         "  (SELECT count(*) FROM trace_row t WHERE t.run_id = r.id AND t.source_id = s.id) AS stored"
+                         " FROM source s JOIN run r ON r.id = s.run_id"
+                         " WHERE s.shape = 'engine' AND stored < s.rows - s.duplicates");
+  while (lost.executeStep()) {
+    problems.push_back("trace_row: " + lost.getColumn(2).getString() + " rows of run " + lost.getColumn(0).getString() +
+                       ", whose engine wrote " + lost.getColumn(1).getString());
   }
   return problems;
 }

@@ -44,6 +44,9 @@ class BulkJournal {
   SQLite::Database& db_;
 };
 
+/// `name`, or NAME#2, NAME#3, ... when a run has it. For use in the transaction that adds the run.
+std::string free_run_name(SQLite::Database& db, const std::string& name);
+
 /// Computes and keeps the tally of a run, so that its verdict is read and not computed. No-op when it
 /// is kept already. The kept rows are those of the view `tally`.
 void keep_tally(SQLite::Database& db, int64_t run_id);
@@ -52,7 +55,7 @@ void keep_tally(SQLite::Database& db, int64_t run_id);
 std::vector<int64_t> runs_without_tally(SQLite::Database& db, int64_t max_rows);
 
 /// Problems found in a database; empty when it is sound: SQLite's integrity, foreign keys, ids of
-/// trace rows that no dictionary has.
+/// trace rows that no dictionary has, fewer rows than an engine wrote.
 std::vector<std::string> check_database(SQLite::Database& db);
 
 }  // namespace greta

@@ -23,7 +23,7 @@ constexpr const char* kCreateMaps = R"(
   CREATE TEMP TABLE merge_phase(other_id INTEGER PRIMARY KEY, id INTEGER, side INTEGER);
   CREATE TEMP TABLE merge_name(other_id INTEGER PRIMARY KEY, id INTEGER, tensor_id INTEGER);
   CREATE TEMP TABLE merge_tensor(other_id INTEGER PRIMARY KEY, id INTEGER);
-  CREATE TEMP TABLE merge_source(other_id INTEGER PRIMARY KEY, id INTEGER, is_new INTEGER);
+  CREATE TEMP TABLE merge_source(other_id INTEGER PRIMARY KEY, id INTEGER, is_new INTEGER, from_line INTEGER);
   CREATE TEMP TABLE merge_context(fields TEXT PRIMARY KEY, id INTEGER) WITHOUT ROWID;
   CREATE TEMP TABLE merge_count(source_id INTEGER PRIMARY KEY, stored INTEGER, conflicts INTEGER);
 )";
@@ -49,22 +49,31 @@ constexpr const char* kSourceConflict = R"(
   JOIN other.source s ON s.id = m.other_id
   JOIN main.source x ON x.id = m.id
   JOIN main.run r ON r.id = x.run_id
-  WHERE NOT m.is_new AND s.rows <> x.rows
+  WHERE NOT m.is_new AND s.rows <> x.rows AND s.shape <> 'engine'
   LIMIT 1)";
 
+/// Runs meet by name, but an engine's run is that of its engine's source: a run of that name which
+/// another engine wrote is another run.
 constexpr const char* kMapRuns = R"(
   INSERT INTO main.meta(key, value) VALUES ('merge', '') ON CONFLICT DO NOTHING;
   DELETE FROM main.meta WHERE key = 'merge';
-  INSERT INTO temp.merge_run(other_id, id, is_new)
-    SELECT o.id, r.id, r.id IS NULL FROM other.run o LEFT JOIN main.run r ON r.name = o.name;
+  INSERT INTO temp.merge_run(other_id, id)
+    SELECT o.id, coalesce(
+      (SELECT x.run_id FROM other.source s JOIN main.source x ON x.sha256 = s.sha256
+       WHERE s.run_id = o.id AND s.shape = 'engine' AND x.shape = 'engine'),
+      (SELECT r.id FROM main.run r WHERE r.name = o.name AND NOT (
+         EXISTS (SELECT 1 FROM other.source s WHERE s.run_id = o.id AND s.shape = 'engine')
+         AND EXISTS (SELECT 1 FROM main.source x WHERE x.run_id = r.id AND x.shape = 'engine'))))
+    FROM other.run o;
+  UPDATE temp.merge_run SET is_new = id IS NULL;
+)";
+
+constexpr const char* kAddRun = R"(
   INSERT INTO main.run(name, experiment, family, variant, date, commit_sha, synthetic, mode, dtype,
                        seed, hash_algo, status, started_at, finished_at)
-    SELECT o.name, o.experiment, o.family, o.variant, o.date, o.commit_sha, o.synthetic, o.mode,
-           o.dtype, o.seed, o.hash_algo, o.status, o.started_at, o.finished_at
-    FROM other.run o JOIN temp.merge_run m ON m.other_id = o.id WHERE m.is_new ORDER BY o.id;
-  UPDATE temp.merge_run SET id = (SELECT r.id FROM main.run r JOIN other.run o ON o.name = r.name
-                                  WHERE o.id = merge_run.other_id) WHERE is_new;
-)";
+    SELECT ?1, experiment, family, variant, date, commit_sha, synthetic, mode, dtype,
+           seed, hash_algo, status, started_at, finished_at
+    FROM other.run WHERE id = ?2)";
 
 constexpr const char* kMapDictionaries = R"(
   INSERT INTO main.prompt(run_id, name, n_tokens, text_sha256, token_ids)
@@ -83,20 +92,25 @@ constexpr const char* kMapDictionaries = R"(
   INSERT OR IGNORE INTO main.cause(name, root_cause) SELECT name, root_cause FROM other.cause;
 )";
 
+/// An engine that has written on since it was last merged is new from the row on that it had reached.
 constexpr const char* kMapSources = R"(
   INSERT INTO temp.merge_source
-    SELECT s.id, x.id, x.id IS NULL FROM other.source s JOIN temp.merge_run m ON m.other_id = s.run_id
+    SELECT s.id, x.id, x.id IS NULL OR (s.shape = 'engine' AND s.rows > x.rows), ifnull(x.rows, 0)
+    FROM other.source s JOIN temp.merge_run m ON m.other_id = s.run_id
     LEFT JOIN main.source x ON x.run_id = m.id AND x.leg = s.leg AND x.prompt = s.prompt
       AND x.sha256 = s.sha256;
+  UPDATE main.source SET (lines, rows) = (SELECT s.lines, s.rows
+      FROM temp.merge_source n JOIN other.source s ON s.id = n.other_id WHERE n.id = source.id)
+    WHERE id IN (SELECT id FROM temp.merge_source WHERE is_new);
   INSERT INTO main.source(run_id, leg, prompt, sha256, shape, bytes, lines, rows)
     SELECT m.id, s.leg, s.prompt, s.sha256, s.shape, s.bytes, s.lines, s.rows
-    FROM other.source s JOIN temp.merge_source n ON n.other_id = s.id AND n.is_new
+    FROM other.source s JOIN temp.merge_source n ON n.other_id = s.id AND n.id IS NULL
     JOIN temp.merge_run m ON m.other_id = s.run_id ORDER BY s.id;
   UPDATE temp.merge_source SET id = (
     SELECT x.id FROM other.source s JOIN temp.merge_run m ON m.other_id = s.run_id
     JOIN main.source x ON x.run_id = m.id AND x.leg = s.leg AND x.prompt = s.prompt
       AND x.sha256 = s.sha256
-    WHERE s.id = merge_source.other_id) WHERE is_new;
+    WHERE s.id = merge_source.other_id) WHERE id IS NULL;
   INSERT OR IGNORE INTO main.source_location
     SELECT m.id, l.path, l.raw_sha256, l.raw_bytes
     FROM other.source_location l JOIN temp.merge_source m ON m.other_id = l.source_id;
@@ -247,7 +261,7 @@ constexpr const char* kRows = R"(
          t.nz_count, t.ptr, t.offset_bytes, t.context_id,
          (SELECT data FROM other.sample WHERE id = t.vector_id), k.*
   FROM other.trace_row t
-  CROSS JOIN temp.merge_source s ON s.other_id = t.source_id AND s.is_new
+  CROSS JOIN temp.merge_source s ON s.other_id = t.source_id AND s.is_new AND t.line > s.from_line
   CROSS JOIN temp.merge_prompt q ON q.other_id = t.prompt_id
   CROSS JOIN temp.merge_phase h ON h.other_id = t.phase_id
   CROSS JOIN temp.merge_name n ON n.other_id = t.name_id
@@ -316,6 +330,7 @@ class Merge {
 
   void copy_all() {
     db_.exec(kMapRuns);
+    add_runs();
     db_.exec(kMapDictionaries);
     refuse_other_hashes();
     TraceWriter writer(db_);
@@ -334,6 +349,27 @@ class Merge {
       db_.exec(settle_sql(column, dim));
     }
     db_.exec(kSettleRest);
+  }
+
+  void add_runs() {
+    SQLite::Statement runs(db_,
+                           "SELECT o.id, o.name FROM other.run o JOIN temp.merge_run m"
+                           " ON m.other_id = o.id WHERE m.is_new ORDER BY o.id");
+    SQLite::Statement add(db_, kAddRun);
+    SQLite::Statement map(db_, "UPDATE temp.merge_run SET id = ? WHERE other_id = ?");
+    while (runs.executeStep()) {
+      int64_t other_id = runs.getColumn(0);
+      std::string there = runs.getColumn(1), here = free_run_name(db_, there);
+      add.bind(1, here);
+      add.bind(2, other_id);
+      add.exec();
+      add.reset();
+      map.bind(1, db_.getLastInsertRowid());
+      map.bind(2, other_id);
+      map.exec();
+      map.reset();
+      if (here != there) summary_.renamed.emplace_back(there, here);
+    }
   }
 
   void refuse_other_hashes() {

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace greta {
 
@@ -15,12 +18,15 @@ struct MergeSummary {
   int64_t rows = 0;        ///< trace rows stored, conflicts included
   int64_t duplicates = 0;  ///< trace rows of new sources equal to one already there
   int64_t conflicts = 0;   ///< trace rows stored as a further occurrence of their key
+  /// New runs of an engine whose name another engine's run has: name there, name here.
+  std::vector<std::pair<std::string, std::string>> renamed;
 };
 
 /// Adds all of another greta database to `db`, in one transaction: on an error nothing has changed.
 /// Runs meet by name, dictionary entries by name, sources by identity (run, leg, prompt, content);
 /// a source that is already there is skipped with its rows, so that merging a file twice changes
-/// nothing. Trace rows go through TraceWriter. What one run is said to be by both files (date,
+/// nothing. Runs that engines wrote meet by what the engines are: another one under a name that is
+/// taken becomes NAME#2, NAME#3, .... Trace rows go through TraceWriter. What one run is said to be by both files (date,
 /// commit, mode, ...) goes to the most believed attribute; the receiving file's trace points,
 /// data flow and tolerances stay. Where two files trace the same prompt of the same run, prompts
 /// and conflicting occurrences are numbered in the order of the merges.

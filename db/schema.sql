@@ -91,8 +91,8 @@ CREATE TABLE source (
   run_id     INTEGER NOT NULL REFERENCES run(id),
   leg        TEXT NOT NULL DEFAULT '',            -- prefill, decode; '' when the tool kept one file
   prompt     TEXT NOT NULL DEFAULT '',            -- prompt named by the file; '' when by its lines
-  sha256     TEXT NOT NULL,                       -- of the decoded bytes
-  shape      TEXT NOT NULL,                       -- stage_trace, metric, readout, log, report, ...
+  sha256     TEXT NOT NULL,                       -- of the decoded bytes; of an engine, random: tells its run from others
+  shape      TEXT NOT NULL,                       -- stage_trace, metric, readout, log, report, engine, ...
   bytes      INTEGER NOT NULL,                    -- decoded
   lines      INTEGER NOT NULL DEFAULT 0,
   rows       INTEGER NOT NULL DEFAULT 0,          -- trace rows its lines gave, duplicates included
@@ -232,9 +232,9 @@ CREATE TABLE plan (
 CREATE TABLE attribute (
   id        INTEGER PRIMARY KEY,
   run_id    INTEGER NOT NULL REFERENCES run(id),
-  dim       TEXT NOT NULL,                        -- dtype, seed, commit, date, span, host, ...
+  dim       TEXT NOT NULL,                        -- dtype, seed, commit, date, span, host, trace_rows (that the run wrote), ...
   value     TEXT NOT NULL,
-  rank      INTEGER NOT NULL,                     -- 0 path, 1 perf.json, 2 leaf metadata or config, 3 summary.config, 4 document
+  rank      INTEGER NOT NULL,                     -- 0 path or engine, 1 perf.json, 2 leaf metadata or config, 3 summary.config, 4 document
   leg       TEXT NOT NULL DEFAULT '',
   source_id INTEGER REFERENCES source(id)         -- NULL: the path itself
 ) STRICT;
@@ -337,6 +337,7 @@ CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN UPDATE run SET tally = NU
 CREATE TRIGGER report_pair_inserted AFTER INSERT ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
 CREATE TRIGGER report_pair_deleted AFTER DELETE ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
 CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER trace_rows_stated AFTER INSERT ON attribute WHEN NEW.dim = 'trace_rows' BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
 CREATE TRIGGER run_changed AFTER UPDATE OF dtype, hash_algo, status ON run BEGIN UPDATE run SET tally = NULL WHERE id = NEW.id; END;
 CREATE TRIGGER sketch_deleted AFTER DELETE ON sketch BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
 CREATE TRIGGER sketch_updated AFTER UPDATE ON sketch BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;

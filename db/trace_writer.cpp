@@ -21,19 +21,31 @@ constexpr const char* kKeyMatch =
 constexpr int64_t kFirstUnknownTensor = 1000;
 constexpr int64_t kMaxTensor = 65'534;
 
-/// The rows of a batch as a table-valued function, so that one INSERT ... SELECT takes them all: a
+/// What a batch inserts, as a table-valued function, so that one INSERT ... SELECT takes all of it: a
 /// tenth faster than binding 16 rows at a time, which is itself a third faster than one.
-struct RowTable {
+struct BatchTable {
+  std::string columns;
+  size_t size = 0;
+  void (*column_of)(const BatchTable&, size_t at, sqlite3_context* out, int column) = nullptr;
+};
+
+/// Rows of trace_row, columns as kColumns.
+struct RowTable : BatchTable {
   std::span<TraceRow* const> rows;
   std::span<const int64_t> vectors;  ///< sketch and sample id of each row, 0 none
 };
 
-struct RowCursor : sqlite3_vtab_cursor {
+/// Rows of sketch.
+struct SketchTable : BatchTable {
+  std::vector<std::pair<int64_t, const RowSketch*>> sketches;  ///< by id
+};
+
+struct BatchCursor : sqlite3_vtab_cursor {
   size_t at = 0;
 };
 
-struct RowVtab : sqlite3_vtab {
-  const RowTable* table = nullptr;
+struct BatchVtab : sqlite3_vtab {
+  const BatchTable* table = nullptr;
 };
 
 void result(sqlite3_context* out, int64_t value) { sqlite3_result_int64(out, value); }
@@ -43,8 +55,9 @@ void result(sqlite3_context* out, const std::optional<T>& value) {
   if (value) result(out, *value);  // else NULL, the default
 }
 
-/// Column `column` of kColumns.
-void column_of(const TraceRow& row, int64_t vector_id, sqlite3_context* out, int column) {
+void row_column(const BatchTable& table, size_t at, sqlite3_context* out, int column) {
+  const auto& batch = static_cast<const RowTable&>(table);
+  const TraceRow& row = *batch.rows[at];
   switch (column) {
     case 0: return result(out, row.run_id);
     case 1: return result(out, row.prompt_id);
@@ -68,7 +81,7 @@ void column_of(const TraceRow& row, int64_t vector_id, sqlite3_context* out, int
     case 19: return result(out, row.inf);
     case 20: return result(out, row.nz_count);
     case 21: return result(out, int64_t{row.flags});
-    case 22: if (vector_id) result(out, vector_id); return;
+    case 22: if (batch.vectors[at]) result(out, batch.vectors[at]); return;
     case 23: return result(out, row.ptr);
     case 24: return result(out, row.offset_bytes);
     case 25: return result(out, row.context_id);
@@ -77,52 +90,62 @@ void column_of(const TraceRow& row, int64_t vector_id, sqlite3_context* out, int
   }
 }
 
-const RowTable& table_of(sqlite3_vtab_cursor* cursor) {
-  return *static_cast<RowVtab*>(cursor->pVtab)->table;
+void sketch_column(const BatchTable& table, size_t at, sqlite3_context* out, int column) {
+  const auto& [id, sketch] = static_cast<const SketchTable&>(table).sketches[at];
+  switch (column) {
+    case 0: return result(out, id);
+    case 1: return result(out, sketch->n);
+    case 2: return result(out, int64_t{sketch->derived});
+    case 3: return result(out, sketch->sum_sq);
+    default: return result(out, sketch->bucket[static_cast<size_t>(column - 4)]);
+  }
+}
+
+const BatchTable& table_of(sqlite3_vtab_cursor* cursor) {
+  return *static_cast<BatchVtab*>(cursor->pVtab)->table;
 }
 
 /// The module's callbacks; xCreate stays null, which makes the table exist without CREATE.
-const sqlite3_module& row_module() {
+const sqlite3_module& batch_module() {
   static const sqlite3_module module = [] {
     sqlite3_module m{};
     m.xConnect = [](sqlite3* db, void* table, int, const char* const*, sqlite3_vtab** out, char**) {
-      auto* vtab = new RowVtab();
-      vtab->table = static_cast<const RowTable*>(table);
+      auto* vtab = new BatchVtab();
+      vtab->table = static_cast<const BatchTable*>(table);
       *out = vtab;
-      return sqlite3_declare_vtab(db, (std::string("CREATE TABLE x(") + kColumns + ")").c_str());
+      return sqlite3_declare_vtab(db, ("CREATE TABLE x(" + vtab->table->columns + ")").c_str());
     };
     m.xDisconnect = [](sqlite3_vtab* vtab) {
-      delete static_cast<RowVtab*>(vtab);
+      delete static_cast<BatchVtab*>(vtab);
       return SQLITE_OK;
     };
     m.xBestIndex = [](sqlite3_vtab*, sqlite3_index_info*) { return SQLITE_OK; };
     m.xOpen = [](sqlite3_vtab*, sqlite3_vtab_cursor** out) {
-      *out = new RowCursor();
+      *out = new BatchCursor();
       return SQLITE_OK;
     };
     m.xClose = [](sqlite3_vtab_cursor* cursor) {
-      delete static_cast<RowCursor*>(cursor);
+      delete static_cast<BatchCursor*>(cursor);
       return SQLITE_OK;
     };
     m.xFilter = [](sqlite3_vtab_cursor* cursor, int, const char*, int, sqlite3_value**) {
-      static_cast<RowCursor*>(cursor)->at = 0;
+      static_cast<BatchCursor*>(cursor)->at = 0;
       return SQLITE_OK;
     };
     m.xNext = [](sqlite3_vtab_cursor* cursor) {
-      ++static_cast<RowCursor*>(cursor)->at;
+      ++static_cast<BatchCursor*>(cursor)->at;
       return SQLITE_OK;
     };
     m.xEof = [](sqlite3_vtab_cursor* cursor) -> int {
-      return static_cast<RowCursor*>(cursor)->at >= table_of(cursor).rows.size();
+      return static_cast<BatchCursor*>(cursor)->at >= table_of(cursor).size;
     };
     m.xColumn = [](sqlite3_vtab_cursor* cursor, sqlite3_context* out, int column) {
-      size_t at = static_cast<RowCursor*>(cursor)->at;
-      const RowTable& table = table_of(cursor);
-      column_of(*table.rows[at], table.vectors[at], out, column);
+      const BatchTable& table = table_of(cursor);
+      table.column_of(table, static_cast<BatchCursor*>(cursor)->at, out, column);
       return SQLITE_OK;
     };
     m.xRowid = [](sqlite3_vtab_cursor* cursor, sqlite3_int64* out) {
-      *out = static_cast<sqlite3_int64>(static_cast<RowCursor*>(cursor)->at);
+      *out = static_cast<sqlite3_int64>(static_cast<BatchCursor*>(cursor)->at);
       return SQLITE_OK;
     };
     return m;
@@ -215,21 +238,30 @@ struct TraceWriter::Statement {
   int at_ = 0;
 };
 
-/// What the table-valued function reads: lives as long as the connection may look at it.
-struct TraceWriter::Batch : RowTable {
-  /// Of the function: each writer of a connection has its own.
-  const std::string name = "trace_row_batch_" + std::to_string(next_number++);
+/// What the table-valued functions read: lives as long as the connection may look at it.
+struct TraceWriter::Batch {
+  Batch() {
+    rows.columns = kColumns;
+    rows.column_of = row_column;
+    sketches.columns = "id, n, derived, sum_sq";
+    for (int i = 0; i < 32; ++i) sketches.columns += ", s" + std::to_string(i);
+    sketches.column_of = sketch_column;
+  }
+  RowTable rows;
+  SketchTable sketches;
+  /// Of the functions: each writer of a connection has its own.
+  const std::string number = std::to_string(next_number++);
+  const std::string row_function = "trace_row_batch_" + number;
+  const std::string sketch_function = "sketch_batch_" + number;
   static inline std::atomic<int64_t> next_number = 0;
 };
 
 TraceWriter::TraceWriter(SQLite::Database& db) : db_(db), batch_(std::make_unique<Batch>()) {
-  if (sqlite3_create_module(db.getHandle(), batch_->name.c_str(), &row_module(),
-                            static_cast<RowTable*>(batch_.get())) != SQLITE_OK) {
-    throw SQLite::Exception(db.getHandle());
-  }
+  add_function(batch_->row_function, &batch_->rows);
+  add_function(batch_->sketch_function, &batch_->sketches);
   auto prepare = [&db](const std::string& sql) { return std::make_unique<Statement>(db, sql); };
   insert_ = prepare(std::string("INSERT OR IGNORE INTO trace_row(") + kColumns +
-                    ") SELECT * FROM " + batch_->name);
+                    ") SELECT * FROM " + batch_->row_function);
   find_ = prepare(std::string("SELECT n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags,"
                               " vector_id, source_id, line,"
                               " (SELECT data FROM sample WHERE id = vector_id)"
@@ -237,16 +269,24 @@ TraceWriter::TraceWriter(SQLite::Database& db) : db_(db), batch_(std::make_uniqu
   repeat_ = prepare(
       "INSERT INTO trace_repeat VALUES (?,?,?,?,?,?,?,?,?,?,1)"
       " ON CONFLICT DO UPDATE SET count = count + 1");
-  std::string sketch = "INSERT INTO sketch VALUES (?,?,?,?";
-  for (int i = 0; i < 32; ++i) sketch += ",?";
-  sketch_ = prepare(sketch + ")");
+  sketch_ = prepare("INSERT INTO sketch SELECT * FROM " + batch_->sketch_function);
   sample_ = prepare("INSERT INTO sample VALUES (?,?,?)");
   context_ = prepare("INSERT INTO row_context VALUES (NULL,?,?,?,?,?,?,?,?,?,?,?,?)");
 }
 
 TraceWriter::~TraceWriter() {
-  insert_.reset();  // before the module that it reads from
-  sqlite3_create_module(db_.getHandle(), batch_->name.c_str(), nullptr, nullptr);
+  insert_.reset();  // before the functions that they read from
+  sketch_.reset();
+  for (const std::string& name : {batch_->row_function, batch_->sketch_function}) {
+    sqlite3_create_module(db_.getHandle(), name.c_str(), nullptr, nullptr);
+  }
+}
+
+void TraceWriter::add_function(const std::string& name, const void* table) {
+  if (sqlite3_create_module(db_.getHandle(), name.c_str(), &batch_module(),
+                            const_cast<void*>(table)) != SQLITE_OK) {
+    throw SQLite::Exception(db_.getHandle());
+  }
 }
 
 void TraceWriter::forget() {
@@ -345,6 +385,7 @@ WriteCounts TraceWriter::write(std::span<TraceRow> rows) {
     std::stable_sort(order.begin(), order.end(), before);
   }
   last_vector_id_ = -1;  // another connection may have written since
+  batch_->sketches.sketches.clear();  // of a call that threw
   int64_t last_run = -1;
   std::vector<int64_t> vectors(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
@@ -358,17 +399,20 @@ WriteCounts TraceWriter::write(std::span<TraceRow> rows) {
 
   if (insert(order, vectors) == order.size()) {
     for (size_t i = 0; i < order.size(); ++i) store_vector(*order[i], vectors[i]);
+    insert_sketches();
     counts.inserted += static_cast<int64_t>(order.size());
   } else {
     for (size_t i = 0; i < order.size(); ++i) place(*order[i], vectors[i], counts);
+    insert_sketches();
   }
   return counts;
 }
 
 /// Inserts the rows whose key is free; returns how many.
 size_t TraceWriter::insert(std::span<TraceRow* const> rows, std::span<const int64_t> vectors) {
-  batch_->rows = rows;
-  batch_->vectors = vectors;
+  batch_->rows.rows = rows;
+  batch_->rows.vectors = vectors;
+  batch_->rows.size = rows.size();
   insert_->run();
   return static_cast<size_t>(sqlite3_changes(db_.getHandle()));
 }
@@ -434,20 +478,21 @@ void TraceWriter::count_repeat(const TraceRow& row) {
 
 void TraceWriter::store_vector(const TraceRow& row, int64_t vector_id) {
   if (vector_id == 0) return;
-  if (row.sketch) {
-    sketch_->bind(vector_id);
-    sketch_->bind(row.sketch->n);
-    sketch_->bind(int64_t{row.sketch->derived});
-    sketch_->bind(row.sketch->sum_sq);
-    for (double bucket : row.sketch->bucket) sketch_->bind(bucket);
-    sketch_->run();
-  }
+  if (row.sketch) batch_->sketches.sketches.emplace_back(vector_id, row.sketch);
   if (!row.sample.empty()) {
     sample_->bind(vector_id);
     sample_->bind(static_cast<int64_t>(row.sample.size()));
     sample_->bind_blob(row.sample);
     sample_->run();
   }
+}
+
+/// Inserts the sketches that store_vector left.
+void TraceWriter::insert_sketches() {
+  SketchTable& table = batch_->sketches;
+  table.size = table.sketches.size();
+  if (table.size > 0) sketch_->run();
+  table.sketches.clear();
 }
 
 int64_t TraceWriter::next_vector_id() {

@@ -21,6 +21,9 @@ inline constexpr int64_t kUnknownStep = -1;
 inline constexpr int64_t kMaxPosition = (int64_t{1} << 21) - 2;
 inline constexpr int64_t kMaxLayer = 8189;
 
+/// Attribute that says how many trace rows a run wrote: with fewer, its verdict is INCOMPLETE.
+inline constexpr const char* kTraceRows = "trace_rows";
+
 /// Side of the comparison a phase belongs to (phase.side).
 enum class Side : int { kPrefill = 0, kDecode = 1, kNeither = 2 };
 
@@ -113,11 +116,13 @@ class TraceWriter {
 
  private:
   struct Statement;  // prepared sqlite3_stmt with typed binds
-  struct Batch;      // rows that the table-valued function trace_row_batch shows
+  struct Batch;      // what the table-valued functions of this writer show
+  void add_function(const std::string& name, const void* table);
   size_t insert(std::span<TraceRow* const> rows, std::span<const int64_t> vectors);
   void place(TraceRow& row, int64_t vector_id, WriteCounts& counts);
   void count_repeat(const TraceRow& row);
   void store_vector(const TraceRow& row, int64_t vector_id);
+  void insert_sketches();
   int64_t next_vector_id();
 
   SQLite::Database& db_;

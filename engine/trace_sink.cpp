@@ -28,6 +28,8 @@ std::string base_run_name(const RunRecord& run) {
   return name + "/" + run.mode;
 }
 
+void TraceSink::attribute(const std::string&, const std::string&) {}
+
 std::optional<double> top_gap(const ReadoutRecord& r) {
   const bool both = r.top1_id >= 0 && r.top2_id >= 0 && std::isfinite(r.top1_logit) &&
                     std::isfinite(r.top2_logit);

@@ -19,12 +19,12 @@ struct RunRecord {
   std::string experiment;         ///< b3_66_v2
   std::string date;               ///< YYYY-MM-DD
   std::string commit_sha;         ///< of the engine's build; empty when unknown
-  std::string mode;               ///< as_designed, kv_aligned, batch_invariant; empty for a plain run
+  std::string mode;               ///< as_designed, kv_aligned, batch_invariant; empty for none
   std::string dtype;              ///< of the arithmetic, which sets the tolerance: f32
   int64_t seed = 0;
   std::string started_at;         ///< ISO 8601 UTC
-  /// Everything else, as attributes: dirty, host, device, backend, model, model_sha256, weights, routes,
-  /// inject, env.NAME, ...; a name may occur more than once.
+  /// Everything else, as attributes: dirty, host, device, backend, model, model_sha256, weights,
+  /// routes, inject, env.NAME, ...; a name may occur more than once.
   std::vector<std::pair<std::string, std::string>> attributes;
 };
 
@@ -84,14 +84,17 @@ struct ReadoutRecord {
 /// top1_logit − top2_logit, nothing when one of them is missing or not finite.
 std::optional<double> top_gap(const ReadoutRecord& readout);
 
-/// Takes a run as it happens: begin_prompt, then that prompt's rows and readouts, and so on; end once.
-/// Calls come from one thread. A sink that cannot write throws from the next call.
+/// Takes a run as it happens: begin_prompt, then that prompt's rows and readouts, and so on; end
+/// once. Calls come from one thread. A sink that cannot write throws from the next call.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
   virtual void begin_prompt(const PromptRecord& prompt) = 0;
   virtual void rows(std::vector<TraceRecord> rows) = 0;
   virtual void readout(const ReadoutRecord& readout) = 0;
+  /// Something about the run that was not known when it started, as RunRecord::attributes. A sink
+  /// that keeps no attributes need not take it.
+  virtual void attribute(const std::string& name, const std::string& value);
   /// Everything given so far is on disk when it returns. complete = false marks the run failed.
   virtual void end(bool complete) = 0;
 };

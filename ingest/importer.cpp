@@ -124,6 +124,7 @@ class Importer {
   void store_document(int64_t source_id, const Document& document);
   void store_log(int64_t source_id, const std::string& bytes);
   void write_batch(int64_t source_id, RecordBatch& batch);
+  void drop_hashes(int64_t source_id, RecordBatch& batch);
 
   bool identify(const Content& content, std::string_view head, const std::string& sha256);
   void find(const std::string& file, int64_t line, bool is_error, const std::string& reason,
@@ -490,6 +491,8 @@ void Importer::write_batch(int64_t source_id, RecordBatch& batch) {
   for (const std::string& name : batch.phases) phases_.push_back(writer_.phase_id(name));
   for (const std::string& name : batch.names) names_.push_back(writer_.tensor_id(name));
   for (const RowContext& context : batch.contexts) contexts_.push_back(writer_.add_context(context));
+  for (const RunEvent& event : batch.events) store_.add_run_event(source_id, run_id_, identity_, event);
+  if (!batch.hash_algo.empty() && !store_.use_hash_algo(run_id_, batch.hash_algo)) drop_hashes(source_id, batch);
   for (TraceRow& row : batch.rows) {
     const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
     const TensorId& tensor = names_[static_cast<size_t>(row.name_id)];
@@ -521,6 +524,17 @@ void Importer::write_batch(int64_t source_id, RecordBatch& batch) {
   summary_.rows += counts.inserted;
   summary_.duplicates += counts.duplicates;
   summary_.conflicts += conflicts;
+}
+
+/// The run's rows are hashed by another algorithm: these stay comparable by sample and sketch.
+void Importer::drop_hashes(int64_t source_id, RecordBatch& batch) {
+  for (TraceRow& row : batch.rows) {
+    if (!row.hash) continue;
+    find(file_, row.line, false, "hash " + std::to_string(*row.hash) + " is by " + batch.hash_algo +
+         ", not by what hashes this run; the row is kept without it", "", source_id);
+    row.hash.reset();
+    row.flags |= kFlagRejectedField;
+  }
 }
 
 void Importer::store_json(int64_t source_id, const std::string& bytes) {

@@ -90,6 +90,38 @@ simdjson::simdjson_result<std::string_view> raw_nested(od::value& value, char op
   return object.raw_json();
 }
 
+/// Reads an array of numbers, with its brackets; returns why it is none.
+template <class T>
+std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, bool& nonfinite) {
+  out.clear();
+  const char* p = array.data() + 1;  // past the bracket
+  const char* end = array.data() + array.size() - 1;
+  auto skip_blanks = [&] { while (p < end && static_cast<unsigned char>(*p) <= ' ') ++p; };
+  skip_blanks();
+  while (p < end) {
+    if (out.size() == kMaxFingerprintValues) return "more values than a row can have";
+    double value;
+    if (const char* after = parse_decimal(p, value); after && after <= end) {
+      p = after;
+    } else {
+      const char* stop = std::find(p, end, ',');
+      std::string_view word = trimmed({p, static_cast<size_t>(stop - p)});
+      if (!is_nonfinite_literal(word)) return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+      bool is_nan = word.ends_with('n') || word.ends_with('N') || word.ends_with(')');
+      value = std::copysign(is_nan ? std::nan("") : INFINITY, word.front() == '-' ? -1.0 : 1.0);
+      nonfinite = true;
+      p = stop;
+    }
+    out.push_back(static_cast<T>(value));
+    skip_blanks();
+    if (p == end) break;
+    if (*p++ != ',') return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+    skip_blanks();
+    if (p == end) return "an array that ends with a comma";
+  }
+  return "";
+}
+
 }  // namespace
 
 struct Fields::Parser {
@@ -178,6 +210,11 @@ bool is_valid_scalar(std::string_view t) {
   return is_plain_integer || is_json(t);
 }
 
+std::string unescaped(std::string_view t) {
+  const nlohmann::json text = nlohmann::json::parse(t, nullptr, false);
+  return text.is_string() ? text.get<std::string>() : std::string(unquoted(t));
+}
+
 void append_quoted(std::string& out, std::string_view raw) {
   out += nlohmann::json(raw).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -190,6 +227,7 @@ void Fields::clear() {
   values.clear();
   values_key = kNoKey;
   values_nonfinite = false;
+  sketch.clear();
   contradicted.clear();
 }
 
@@ -200,40 +238,6 @@ void Fields::move_rest_to_extra() {
     extra.push_back({kKeyNames[k], token[k], token[k].front() == '{' || token[k].front() == '['});
   }
   taken = present;
-}
-
-std::string Fields::read_values(std::string_view array, Key key) {
-  std::vector<float>& out = values;
-  out.clear();
-  out.reserve(expected_values);
-  const char* p = array.data() + 1;  // past the bracket
-  const char* end = array.data() + array.size() - 1;
-  auto skip_blanks = [&] { while (p < end && static_cast<unsigned char>(*p) <= ' ') ++p; };
-  skip_blanks();
-  while (p < end) {
-    if (out.size() == kMaxFingerprintValues) return "more values than a row can have";
-    double value;
-    if (const char* after = parse_decimal(p, value); after && after <= end) {
-      p = after;
-    } else {
-      const char* stop = std::find(p, end, ',');
-      std::string_view word = trimmed({p, static_cast<size_t>(stop - p)});
-      if (!is_nonfinite_literal(word)) return "a value of " + std::string(kKeyNames[key]) + " is not a number";
-      bool is_nan = word.ends_with('n') || word.ends_with('N') || word.ends_with(')');
-      value = is_nan ? std::nan("") : word.front() == '-' ? -INFINITY : INFINITY;
-      values_nonfinite = true;
-      p = stop;
-    }
-    out.push_back(static_cast<float>(value));
-    skip_blanks();
-    if (p == end) break;
-    if (*p++ != ',') return "a value of " + std::string(kKeyNames[key]) + " is not a number";
-    skip_blanks();
-    if (p == end) return "an array that ends with a comma";
-  }
-  values_key = key;
-  expected_values = out.size();
-  return "";
 }
 
 std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
@@ -266,7 +270,19 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       if (values_key != kNoKey) return "two arrays of values";
       std::string_view raw;
       if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
-      if (std::string why = read_values(trimmed(raw), key); !why.empty()) return why;
+      values.reserve(expected_values);
+      std::string why = read_numbers(trimmed(raw), key, values, values_nonfinite);
+      if (!why.empty()) return why;
+      values_key = key;
+      expected_values = values.size();
+      continue;
+    }
+    if (word.starts_with('[') && key == kSketch) {
+      std::string_view raw;
+      bool nonfinite = false;
+      if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
+      if (std::string why = read_numbers(trimmed(raw), key, sketch, nonfinite); !why.empty()) return why;
+      extra.push_back({text, trimmed(raw), true});
       continue;
     }
     if (is_nested) {
@@ -277,7 +293,7 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
     } else {
       word = trimmed(word);
     }
-    if (key == kNoKey || (is_nested && key != kTop1 && key != kTop2)) {
+    if (key == kNoKey || (is_nested && key != kTop1 && key != kTop2 && key != kExtra)) {
       extra.push_back({text, word, is_nested});
     } else if (token[key].empty()) {
       token[key] = word;

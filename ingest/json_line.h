@@ -22,7 +22,8 @@ enum Key : uint8_t {
   kHiddenOffsetBytes, kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kLogitsHash,
   kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsOffsetBytes, kTop1Id,
   kTop1Logit, kTop2Id, kTop2Logit, kGap, kVocab, kExpectedLastIndex, kLogicalLastIndex,
-  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kSample, kData, kLogits, kTop1, kTop2,
+  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kHashAlgo, kSumSq, kHiddenN, kRmsN, kLogitsN, kSample,
+  kData, kLogits, kSketch, kExtra, kTop1, kTop2,
   kKeyCount, kNoKey = kKeyCount
 };
 
@@ -37,7 +38,8 @@ constexpr std::array<std::string_view, kKeyCount> kKeyNames = {
   "rms_offset_bytes", "logits_hash", "logits_min", "logits_max", "logits_mean", "logits_ptr",
   "logits_offset", "logits_offset_bytes", "top1_id", "top1_logit", "top2_id", "top2_logit", "gap",
   "vocab", "expected_last_index", "logical_last_index", "lm_head_route", "cpu_probe_top1_id",
-  "cpu_probe_agrees_gpu", "sample", "data", "logits", "top1", "top2"};
+  "cpu_probe_agrees_gpu", "hash_algo", "sum_sq", "hidden_n", "rms_n", "logits_n", "sample", "data",
+  "logits", "sketch", "extra", "top1", "top2"};
 
 /// s without blanks and control characters around it.
 inline std::string_view trimmed(std::string_view s) {
@@ -50,6 +52,8 @@ inline bool is_quoted(std::string_view t) { return t.size() >= 2 && t.front() ==
 inline std::string_view unquoted(std::string_view t) {
   return is_quoted(t) ? t.substr(1, t.size() - 2) : t;
 }
+/// A string token without its quotes and escapes; as written when it is not valid JSON.
+std::string unescaped(std::string_view t);
 inline bool is_absent(std::string_view t) { return t.empty() || t == "null"; }
 
 /// nan, -nan, inf, -inf, NaN, Infinity, -Infinity, as C++ streams and Python print them.
@@ -106,6 +110,7 @@ struct Fields {
   size_t expected_values = 0;  // as many as the line before had
   Key values_key = kNoKey;
   bool values_nonfinite = false;
+  std::vector<double> sketch;  // its numbers; extra has it too, until a shape takes it
   std::vector<Key> contradicted;  // keys written twice with different values
 
   bool has(Key k) const { return !is_absent(token[k]); }
@@ -123,7 +128,6 @@ struct Fields {
 
  private:
   struct Parser;  // simdjson's
-  std::string read_values(std::string_view array, Key key);
   void clear();
   std::unique_ptr<Parser> parser_;
 };

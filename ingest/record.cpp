@@ -1,5 +1,6 @@
 #include "ingest/record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -13,6 +14,7 @@ using namespace json_line;
 
 namespace {
 
+constexpr std::string_view kWholeRowHash = "greta-1", kLegacyHash = "fnv-256";
 constexpr size_t kMaxCachedContexts = 100'000;
 constexpr size_t kMaxCachedContextBytes = 16u << 20;
 
@@ -71,6 +73,8 @@ struct RecordParser::Impl {
   std::string rejected_raw;  // JSON members for row_context.extra
   bool line_warned = false;
   int line_flags = 0;
+  std::string_view line_algo;  // of the line's hashes
+  std::string file_algo;       // of the file's
 
   void find(bool is_error, std::string reason) {
     batch->findings.push_back({line_no, is_error, std::move(reason), std::string(line)});
@@ -104,6 +108,8 @@ struct RecordParser::Impl {
   void landscape();
   void logits();
   void layer_trace();
+  void readout_event();
+  void run_event();
 
   // conversions that report what they reject
   std::optional<int64_t> integer_field(Key k);
@@ -114,12 +120,16 @@ struct RecordParser::Impl {
 
   TraceRow row_skeleton();
   void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
-  struct LegacyKeys {
-    Key hash, min, max, mean, ptr, offset_bytes;
+  struct PartKeys {
+    Key hash, min, max, mean, ptr, offset_bytes, n;
   };
-  TraceRow legacy_row(const TraceRow& base, std::string_view tensor, const LegacyKeys& keys);
+  TraceRow part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys);
   Readout readout_of(const TraceRow& row);
   void set_values(TraceRow& row);
+  void derive_from_values(TraceRow& row);
+  bool take_sketch(RowSketch& sketch, int64_t n);
+  void take_hash_algo();
+  void take_choice(Readout& out);
   int64_t context(RowContext&& context, std::string&& extra);
   std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
   void set_phase(TraceRow& row, RowContext& context, std::string_view raw, std::string_view canonical);
@@ -130,8 +140,10 @@ struct RecordParser::Impl {
   int64_t segment_prompt(bool opens);
   /// The prompt that the line names, else that of the source.
   int64_t line_prompt() {
-    if (fields.has(kPromptId)) return prompt(unquoted(fields.take(kPromptId)));
-    return prompt(fields.has(kPrompt) ? unquoted(fields.take(kPrompt)) : std::string_view(source.prompt));
+    Key key = fields.has(kPromptId) ? kPromptId : kPrompt;
+    if (!fields.has(key)) return prompt(source.prompt);
+    std::string_view raw = fields.take(key);
+    return raw.find('\\') == std::string_view::npos ? prompt(unquoted(raw)) : prompt(unescaped(raw));
   }
   bool step_and_position(TraceRow& row, std::initializer_list<Key> position);
 };
@@ -171,8 +183,26 @@ std::optional<double> RecordParser::Impl::real_field(Key k) {
 std::optional<uint64_t> RecordParser::Impl::hash_field(Key k) {
   if (!fields.has(k)) return std::nullopt;
   auto value = number<uint64_t>(unquoted(fields.take(k)));
-  if (!value) reject(k, true, "is not an unsigned 64-bit hash; the row is kept without it");
+  if (!value) {
+    reject(k, true, "is not an unsigned 64-bit hash; the row is kept without it");
+    return std::nullopt;
+  }
+  if (file_algo.empty()) file_algo = line_algo;
+  if (line_algo.empty() || line_algo != file_algo) {  // hashes of two algorithms never compare
+    reject(k, false, "is by another hash_algo than those before; the row is kept without it");
+    return std::nullopt;
+  }
+  batch->hash_algo = file_algo;
   return value;
+}
+
+/// Which hash the line speaks of: said by hash_algo, else that of lines that say nothing.
+void RecordParser::Impl::take_hash_algo() {
+  line_algo = kLegacyHash;
+  if (!fields.has(kHashAlgo)) return;
+  std::string_view name = unquoted(fields.take(kHashAlgo));
+  line_algo = name == kWholeRowHash ? kWholeRowHash : name == kLegacyHash ? kLegacyHash : "";
+  if (line_algo.empty()) reject(kHashAlgo, false, "is no hash that greta knows; the row is kept without its hash");
 }
 
 /// A field of the key: absent leaves `out`; false when the line must be rejected for it.
@@ -191,6 +221,11 @@ bool RecordParser::Impl::key_field(Key k, int64_t low, int64_t high, int64_t& ou
 std::string RecordParser::Impl::extra_json(std::string_view only_prefix,
                                            std::initializer_list<std::string_view> but) {
   std::string out;
+  if (std::string_view members = fields.token[kExtra];
+      line_algo == kWholeRowHash && members.starts_with('{') && is_json(members)) {
+    fields.take(kExtra);
+    out = trimmed(members.substr(1, members.size() - 2));
+  }
   fields.move_rest_to_extra();
   for (const ExtraField& field : fields.extra) {
     bool other = false;
@@ -257,10 +292,37 @@ void RecordParser::Impl::set_statistics(TraceRow& row, Key hash, Key min, Key ma
   row.mean = real_field(mean);
 }
 
+/// The line's own sketch of a row of n values; false when it has none that can be taken.
+bool RecordParser::Impl::take_sketch(RowSketch& sketch, int64_t n) {
+  if (fields.sketch.empty()) return false;
+  bool finite = std::all_of(fields.sketch.begin(), fields.sketch.end(), [](double x) { return std::isfinite(x); });
+  std::optional<double> sum_sq = real_field(kSumSq);
+  if (fields.sketch.size() != sketch.bucket.size() || !finite || !sum_sq || n < 0) {
+    warn("a sketch must be 32 finite numbers, with n and sum_sq; it is kept as text");
+    return false;
+  }
+  std::erase_if(fields.extra, [](const ExtraField& field) { return field.key == kKeyNames[kSketch]; });
+  sketch.n = n;
+  sketch.derived = false;
+  sketch.sum_sq = *sum_sq;
+  std::copy(fields.sketch.begin(), fields.sketch.end(), sketch.bucket.begin());
+  return true;
+}
+
 /// Stores the line's values as the row's sample, with its sketch, and its statistics where the line
-/// has none.
+/// has none. A sketch of the line's own is that of the whole row.
 void RecordParser::Impl::set_values(TraceRow& row) {
+  RowSketch own;
+  if (take_sketch(own, row.n.value_or(-1))) row.sketch = &batch->sketches.emplace_back(own);
   if (fields.values_key == kNoKey) return;
+  if (!row.sketch) derive_from_values(row);
+  if (fields.values_nonfinite && line_algo != kWholeRowHash) row.flags |= kFlagNonfiniteStatistic;
+  batch->kept_bytes += fields.values.size() * sizeof(float);
+  row.sample = batch->samples.emplace_back(std::move(fields.values));
+  fields.values = {};
+}
+
+void RecordParser::Impl::derive_from_values(TraceRow& row) {
   Fingerprint f = fingerprint(fields.values);
   bool has_statistics = row.hash || row.min || row.max || row.mean || row.abs_sum || row.nan;
   if (!has_statistics) {
@@ -273,16 +335,12 @@ void RecordParser::Impl::set_values(TraceRow& row) {
     row.nz_count = static_cast<int64_t>(f.nz_count);
     row.flags |= kFlagDerived;
   }
-  if (fields.values_nonfinite) row.flags |= kFlagNonfiniteStatistic;
   RowSketch& sketch = batch->sketches.emplace_back();
   sketch.n = static_cast<int64_t>(f.n);
   sketch.derived = true;
   sketch.sum_sq = f.sum_sq;
   sketch.bucket = f.sketch;
   row.sketch = &sketch;
-  batch->kept_bytes += fields.values.size() * sizeof(float);
-  row.sample = batch->samples.emplace_back(std::move(fields.values));
-  fields.values = {};
 }
 
 void RecordParser::Impl::add(TraceRow& row, RowContext&& c, std::string extra) {
@@ -324,11 +382,13 @@ void RecordParser::Impl::stage_trace() {
   row.nan = integer_field(kNan);
   row.inf = integer_field(kInf);
   row.nz_count = integer_field(kNzCount);
-  row.n = integer_field(kSampleN);
-  if (!row.n) row.n = integer_field(kN);
+  auto sample_n = integer_field(kSampleN);
+  if (line_algo == kWholeRowHash || !sample_n) row.n = integer_field(kN);
+  if (line_algo != kWholeRowHash && sample_n) row.n = sample_n;
+  if (!sample_n) sample_n = row.n;
   size_t n_values = fields.values.size();
-  if (fields.values_key != kNoKey && row.n && *row.n != static_cast<int64_t>(n_values)) {
-    warn("sample_n is " + std::to_string(*row.n) + ", the sample has " + std::to_string(n_values) + " values");
+  if (fields.values_key != kNoKey && sample_n && *sample_n != static_cast<int64_t>(n_values)) {
+    warn("sample_n is " + std::to_string(*sample_n) + ", the sample has " + std::to_string(n_values) + " values");
   }
   set_values(row);
   row.ptr = integer_field(fields.has(kPtr) ? kPtr : kSrcPtr);
@@ -386,13 +446,12 @@ int64_t RecordParser::Impl::segment_prompt(bool opens) {
   return prompt("seg" + std::to_string(i), true, length);
 }
 
-/// A row of a line that holds several tensors; its hash covers what legacy hashes cover.
-TraceRow RecordParser::Impl::legacy_row(const TraceRow& base, std::string_view tensor,
-                                        const LegacyKeys& keys) {
+/// A row of a line that holds several tensors; a legacy hash covers what legacy hashes cover.
+TraceRow RecordParser::Impl::part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys) {
   TraceRow row = base;
   row.name_id = name(tensor);
   set_statistics(row, keys.hash, keys.min, keys.max, keys.mean);
-  row.n = static_cast<int64_t>(kLegacyHashValues);
+  row.n = line_algo == kWholeRowHash ? integer_field(keys.n) : static_cast<int64_t>(kLegacyHashValues);
   row.ptr = integer_field(keys.ptr);
   row.offset_bytes = integer_field(keys.offset_bytes);
   return row;
@@ -410,31 +469,7 @@ Readout RecordParser::Impl::readout_of(const TraceRow& row) {
   return out;
 }
 
-void RecordParser::Impl::readout() {
-  bool is_delta = fields.has(kLmHeadRoute);
-  TraceRow base;
-  base.layer = -1;
-  if (!step_and_position(base, {kPosId})) return;
-  if (!is_delta) {
-    base.logical_tok_idx = integer_field(fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
-  }
-  std::string_view raw = unquoted(fields.take(kPhase));
-  if (is_absent(raw)) return find(true, "readout without phase");
-  base.prompt_id = segment_prompt(raw == "prefill_last");
-  RowContext shared;
-  set_phase(base, shared, raw, raw == "decode" && base.step == 1 ? "decode0" : raw);
-  shared.seq_len = integer_field(kSeqLen);
-  shared.tokens_total = integer_field(kTokensTotal);
-  shared.token_index = integer_field(kTokenIndex);
-
-  TraceRow hidden =
-      legacy_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr, kHiddenOffsetBytes});
-  TraceRow rms =
-      legacy_row(base, "rms", {kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes});
-  TraceRow logits_row =
-      legacy_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffsetBytes});
-
-  Readout out = readout_of(logits_row);
+void RecordParser::Impl::take_choice(Readout& out) {
   out.top1_id = integer_field(kTop1Id);
   out.top1_logit = real_field(kTop1Logit);
   out.top2_id = integer_field(kTop2Id);
@@ -446,6 +481,58 @@ void RecordParser::Impl::readout() {
   if (std::string_view agrees = fields.token[kCpuProbeAgrees]; agrees == "true" || agrees == "false") {
     out.cpu_agrees = fields.take(kCpuProbeAgrees) == "true";
   }
+}
+
+/// A readout whose row of logits is a line of its own, if it was traced at all.
+void RecordParser::Impl::readout_event() {
+  fields.take(kEvent);
+  TraceRow key;
+  if (!step_and_position(key, {kPosId})) return;
+  std::string_view raw = unquoted(fields.take(kPhase));
+  if (is_absent(raw)) return find(true, "readout without phase");
+  key.prompt_id = line_prompt();
+  key.phase_id = phase(raw);
+  key.name_id = name("logits");
+  Readout out = readout_of(key);
+  take_choice(out);
+  set_shape("stage_trace");
+  batch->readouts.push_back(std::move(out));
+}
+
+void RecordParser::Impl::run_event() {
+  RunEvent event;
+  if (std::string why = read_run_event(line, event); !why.empty()) return find(true, why);
+  set_shape("run");
+  batch->kept_bytes += line.size();
+  batch->events.push_back(std::move(event));
+}
+
+void RecordParser::Impl::readout() {
+  bool is_delta = fields.has(kLmHeadRoute);
+  TraceRow base;
+  base.layer = -1;
+  if (!step_and_position(base, {kPosId})) return;
+  if (!is_delta) {
+    base.logical_tok_idx = integer_field(fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
+  }
+  std::string_view raw = unquoted(fields.take(kPhase));
+  if (is_absent(raw)) return find(true, "readout without phase");
+  base.prompt_id = fields.has(kPromptId) ? line_prompt() : segment_prompt(raw == "prefill_last");
+  RowContext shared;
+  set_phase(base, shared, raw, raw == "decode" && base.step == 1 ? "decode0" : raw);
+  shared.seq_len = integer_field(kSeqLen);
+  shared.tokens_total = integer_field(kTokensTotal);
+  shared.token_index = integer_field(kTokenIndex);
+
+  TraceRow hidden =
+      part_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr, kHiddenOffsetBytes, kHiddenN});
+  TraceRow rms =
+      part_row(base, "rms", {kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kRmsN});
+  TraceRow logits_row =
+      part_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffsetBytes, kLogitsN});
+
+  Readout out = readout_of(logits_row);
+  take_choice(out);
 
   set_shape(is_delta ? "delta" : "readout");
   add(hidden, RowContext(shared), extra_json("hidden_", {}));
@@ -468,9 +555,9 @@ void RecordParser::Impl::prefill_decode() {
   c.token_index = integer_field(kTokenIndex);
 
   TraceRow hidden =
-      legacy_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenOffset});
+      part_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenOffset, kHiddenN});
   TraceRow logits_row =
-      legacy_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset});
+      part_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsN});
   set_shape("prefill_decode");
   add(hidden, RowContext(c), extra_json("hidden_", {}));
   add(logits_row, std::move(c), extra_json({}, {"hidden_"}));
@@ -541,12 +628,16 @@ void RecordParser::Impl::layer_trace() {
 }
 
 void RecordParser::Impl::parse_line() {
+  take_hash_algo();
   for (Key k : fields.contradicted) {
     warn(std::string(kKeyNames[k]) + " is written twice with different values; both are kept");
   }
   if (fields.has(kEvent)) {
-    if (unquoted(fields.token[kEvent]) == "stage_trace") return stage_trace();
-    return find(false, "event " + std::string(unquoted(fields.token[kEvent]).substr(0, 64)) +
+    std::string_view event = unquoted(fields.token[kEvent]);
+    if (event == "stage_trace") return stage_trace();
+    if (event == "readout") return readout_event();
+    if (is_run_event(event)) return run_event();
+    return find(false, "event " + std::string(event.substr(0, 64)) +
                            " is not a shape greta knows; the line is kept as it is");
   }
   if (fields.has(kMetric) || fields.has(kTensorName)) return metric();
@@ -582,6 +673,8 @@ void RecordBatch::clear() {
   phases.clear();
   names.clear();
   contexts.clear();
+  events.clear();
+  hash_algo.clear();
   findings.clear();
   samples.clear();
   sketches.clear();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "db/trace_writer.h"
+#include "ingest/run_event.h"
 
 namespace greta {
 
@@ -54,7 +55,9 @@ struct RecordBatch {
   std::vector<std::string> phases;
   std::vector<std::string> names;
   std::vector<RowContext> contexts;
+  std::vector<RunEvent> events;
   std::vector<LineFinding> findings;
+  std::string hash_algo;    ///< of the rows that have a hash, "" when none has: as run.hash_algo
   int64_t lines = 0;
   size_t kept_bytes = 0;  ///< of samples, raw lines and contexts
 
@@ -68,8 +71,12 @@ struct RecordBatch {
   bool is_full() const { return rows.size() >= 4'096 || kept_bytes >= (2u << 20) || findings.size() >= 4096; }
 };
 
-/// Parses the JSON lines S1-S8 of a trace file into rows: one parser per file, lines in order.
-/// Shapes are told by their keys, never by the file's name. Not thread-safe.
+/// Parses the JSON lines S1-S8 of a trace file, and what an engine exports, into rows: one parser per
+/// file, lines in order. Shapes are told by their keys, never by the file's name. Not thread-safe.
+///
+/// A stage_trace line of an engine says "hash_algo":"greta-1": its hash and statistics cover all n
+/// values, its sketch (32 numbers) and sum_sq are the row's own, `extra` holds further fields, and a
+/// line {"event":"readout"} holds what a row of logits chose.
 class RecordParser {
  public:
   /// Bytes that must be readable after a line passed to parse().
@@ -83,7 +90,7 @@ class RecordParser {
   void parse(std::string_view line, size_t buffer_bytes, int64_t line_no, RecordBatch& batch);
 
   /// Shape of the lines so far: "stage_trace", "metric", "readout", "delta", "prefill_decode",
-  /// "landscape", "logits", "layer_trace", or "" before the first row.
+  /// "landscape", "logits", "layer_trace", "run", or "" before the first row.
   const std::string& shape() const;
 
   /// True when a line's own phase contradicted the leg of the source: the line won.

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "db/experiment.h"
+
 namespace greta {
 namespace {
 
@@ -64,55 +66,9 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view prefix) {
                     [](char a, char b) { return to_lower(a) == to_lower(b); });
 }
 
-// ---- the numbered head of an experiment's name: b3_66, b3_10A, b3_70_71_72
-
-bool is_word_end(std::string_view text, size_t at) {
-  return at == text.size() || text[at] == '_' || !is_word(text[at]);
-}
-
-// End of a number at `begin` with at most one capital letter ("10A"); kNone if there is none.
-size_t number_end(std::string_view text, size_t begin, size_t max_digits) {
-  size_t end = begin;
-  while (end < text.size() && is_digit(text[end])) ++end;
-  if (end == begin || end - begin > max_digits) return kNone;
-  const bool has_letter = end < text.size() && is_upper(text[end]) && is_word_end(text, end + 1);
-  return has_letter ? end + 1 : end;
-}
-
-// Length of the head, 0 when the text does not begin with one. A further number counts when it
-// stands alone and is too short for a year.
-size_t head_length(std::string_view text) {
-  constexpr std::string_view kPrefix = "b3_";
-  if (!starts_with_ignoring_case(text, kPrefix)) return 0;
-  size_t end = number_end(text, kPrefix.size(), kNone);
-  if (end == kNone) return 0;
-  while (end < text.size() && text[end] == '_') {
-    const size_t next = number_end(text, end + 1, 3);
-    if (next == kNone || !is_word_end(text, next)) break;
-    end = next;
-  }
-  return end;
-}
-
-std::string lower_case_head(std::string_view text) {
-  std::string head(text.substr(0, head_length(text)));
-  if (!head.empty()) head[0] = 'b';
-  return head;
-}
-
 bool is_experiment(std::string_view directory) {
-  return head_length(directory) != 0 && std::all_of(directory.begin(), directory.end(), is_word);
-}
-
-void split_experiment(RunIdentity& id) {
-  id.family = id.experiment;
-  std::string_view rest = id.experiment;
-  const std::string head = lower_case_head(rest);
-  rest.remove_prefix(head.size());
-  if (!head.empty() && rest.starts_with('_')) rest.remove_prefix(1);
-  if (head.empty() || (!rest.empty() && !is_letter(rest.front()))) return;
-  id.family = head;
-  id.variant = rest;
+  return experiment_head_length(directory) != 0 &&
+         std::all_of(directory.begin(), directory.end(), is_word);
 }
 
 // ---- directories
@@ -193,7 +149,7 @@ struct Anchor {
 
 // First directory below the last `artifacts_remote` that has an identity below it, else 0.
 size_t below_root(const SplitPath& path) {
-  bool identity_below = head_length(path.file) != 0;
+  bool identity_below = experiment_head_length(path.file) != 0;
   for (size_t i = path.directories.size(); i-- > 0;) {
     const std::string_view name = path.directories[i];
     if (name == kRoot && identity_below) return i + 1;
@@ -313,7 +269,7 @@ bool take_experiment(std::string_view& stem, std::string_view experiment) {
     return true;
   };
   return (starts_with_ignoring_case(stem, experiment) && take(experiment.size())) ||
-         take(head_length(stem));
+         take(experiment_head_length(stem));
 }
 
 bool is_generic(std::string_view name) {
@@ -393,8 +349,10 @@ RunIdentity identify_run(std::string_view path) {
   if (anchor.date != kNone) id.date_segment = names[anchor.date];
   if (is_calendar_date(id.date_segment)) id.date = id.date_segment;
   id.experiment = anchor.experiment != kNone ? std::string(names[anchor.experiment])
-                                             : lower_case_head(parts.file);
-  split_experiment(id);
+                                             : experiment_head(parts.file);
+  const ExperimentName name = split_experiment(id.experiment);
+  id.family = name.family;
+  id.variant = name.variant;
   const size_t first = anchor.date != kNone ? anchor.date + 1 : anchor.start;
   for (size_t i = first; i < names.size(); ++i) read_directory(id, names[i]);
   read_file_name(id, parts.file);

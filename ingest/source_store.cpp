@@ -5,6 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "db/experiment.h"
+#include "ingest/json_line.h"
+
 namespace greta {
 namespace {
 
@@ -310,6 +313,72 @@ bool SourceStore::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_
   return same.executeStep();
 }
 
+void SourceStore::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                                const RunEvent& event) {
+  if (event.kind == RunEvent::kStart) start_run(source_id, run_id, identity, event);
+  for (const auto& [name, value] : event.attributes) {
+    add_attribute(run_id, name, value, AttributeRank::kLeaf, "", source_id);
+  }
+  if (event.kind == RunEvent::kStart || event.kind == RunEvent::kAttributes) return;
+  if (event.kind == RunEvent::kPrompt) return add_prompt(run_id, event);
+  SQLite::Statement end(db_,
+                        "UPDATE run SET status = CASE WHEN status IN ('unknown', 'running') THEN ?1 ELSE status END,"
+                        " finished_at = coalesce(finished_at, ?2), tally = NULL WHERE id = ?3");
+  end.bind(1, event.complete ? "complete" : "failed");
+  if (!event.finished_at.empty()) end.bind(2, event.finished_at);
+  end.bind(3, run_id);
+  end.exec();
+  if (!event.rows) return;
+  add_attribute(run_id, kTraceRows, std::to_string(*event.rows), AttributeRank::kLeaf, "", source_id);
+}
+
+void SourceStore::start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity, const RunEvent& event) {
+  SQLite::Statement start(db_,
+                          "UPDATE run SET status = CASE status WHEN 'unknown' THEN 'running' ELSE status END,"
+                          " started_at = coalesce(started_at, ?1) WHERE id = ?2");
+  if (!event.started_at.empty()) start.bind(1, event.started_at);
+  start.bind(2, run_id);
+  start.exec();
+  if (!event.experiment.empty() && event.experiment != identity.experiment) {
+    const ExperimentName name = split_experiment(event.experiment);
+    prepared(db_, "UPDATE run SET experiment = ?, family = ?, variant = nullif(?, '') WHERE id = ?",
+             event.experiment, name.family, name.variant, run_id).exec();
+  }
+  if (identity.date.empty() && !event.date.empty()) {
+    add_attribute(run_id, "date", event.date, AttributeRank::kPath, "", source_id);
+  }
+}
+
+void SourceStore::add_prompt(int64_t run_id, const RunEvent& event) {
+  const int64_t id = writer_.prompt_id(run_id, event.prompt);
+  SQLite::Statement facts(db_,
+                          "UPDATE prompt SET n_tokens = coalesce(?, n_tokens), text_sha256 = coalesce(?, text_sha256),"
+                          " token_ids = coalesce(?, token_ids) WHERE id = ?");
+  bind_optional(facts, 1, event.n_tokens);
+  bind_optional(facts, 2, event.text_sha256);
+  bind_optional(facts, 3, event.token_ids);
+  facts.bind(4, id);
+  facts.exec();
+  SQLite::Statement plan(db_, "INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
+  for (const RunEvent::Planned& row : event.plan) {
+    plan.bind(1, run_id);
+    plan.bind(2, id);
+    plan.bind(3, row.decode ? 1 : 0);
+    plan.bind(4, row.layer);
+    plan.bind(5, writer_.tensor_id(row.tensor).tensor_id);
+    plan.exec();
+    plan.reset();
+  }
+}
+
+bool SourceStore::use_hash_algo(int64_t run_id, const std::string& hash_algo) {
+  prepared(db_,
+           "UPDATE run SET hash_algo = ?1 WHERE id = ?2 AND hash_algo <> ?1"
+           " AND NOT EXISTS (SELECT 1 FROM trace_row WHERE run_id = ?2 AND hash IS NOT NULL)",
+           hash_algo, run_id).exec();
+  return find_id(db_, "SELECT 1 FROM run WHERE id = ? AND hash_algo = ?", run_id, hash_algo).has_value();
+}
+
 int64_t SourceStore::prompt_id(int64_t run_id, const PromptSymbol& symbol) {
   if (!symbol.is_segment) return writer_.prompt_id(run_id, symbol.name);
   if (symbol.n_tokens) {
@@ -386,9 +455,7 @@ void SourceStore::settle(const std::string& experiment) {
     if (auto kv = best("kv_aligned"); !mode && kv) {
       mode = *kv == "1" ? "kv_aligned" : *kv == "0" ? "as_designed" : std::optional<std::string>();
     }
-    std::optional<std::string> seed = best("seed");
-    bool seed_is_number = seed && !seed->empty() && seed->size() < 18 &&
-                          seed->find_first_not_of("0123456789") == std::string::npos;
+    std::optional<int64_t> seed = json_line::number<int64_t>(best("seed").value_or(""));
     SQLite::Statement update(db_,
                              "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
                              " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"
@@ -397,7 +464,7 @@ void SourceStore::settle(const std::string& experiment) {
     bind_optional(update, 2, best("commit"));
     bind_optional(update, 3, mode);
     bind_optional(update, 4, best("dtype"));
-    if (seed_is_number) update.bind(5, static_cast<int64_t>(std::stoll(*seed)));
+    bind_optional(update, 5, seed);
     update.bind(6, best("synthetic") == "1" ? 1 : 0);
     update.bind(7, run.id);
     update.exec();

@@ -12,6 +12,7 @@
 #include "ingest/json_facts.h"
 #include "ingest/log.h"
 #include "ingest/record.h"
+#include "ingest/run_event.h"
 #include "ingest/run_identity.h"
 
 namespace greta {
@@ -73,6 +74,11 @@ class SourceStore {
   bool add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
                    const Readout& readout);
 
+  /// What an engine says of the run in lines of its own. A run that was complete or failed stays so.
+  void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity, const RunEvent& event);
+  /// Whether hashes of this algorithm may stand in the run: all of one run are by the same.
+  bool use_hash_algo(int64_t run_id, const std::string& hash_algo);
+
   /// The prompt for a symbol. A readout segment takes the name of the one prompt of the run that has
   /// its length, if a log said so.
   int64_t prompt_id(int64_t run_id, const PromptSymbol& symbol);
@@ -88,6 +94,9 @@ class SourceStore {
   std::set<std::string> take_unsettled();
 
  private:
+  void start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity, const RunEvent& event);
+  void add_prompt(int64_t run_id, const RunEvent& event);
+
   SQLite::Database& db_;
   TraceWriter& writer_;
 };

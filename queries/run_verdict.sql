@@ -31,7 +31,7 @@ SELECT
     WHEN NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = v.run_id) THEN 'undeclared'
     WHEN v.unmet > 0 THEN 'unmet'
     ELSE 'complete'
-  END AS coverage,                                     -- complete, undeclared, sampled; unmet: a plan with rows missing
+  END AS coverage,                                     -- complete, undeclared, sampled; unmet: declared rows missing
   v.pairs AS pairs,                                    -- with a row on both sides
   v.pass AS pass,                                      -- MATCH
   v.fail AS fail,                                      -- DRIFT, NONFINITE, AMBIGUOUS
@@ -84,7 +84,7 @@ SELECT
   v.rounding AS rounding,                              -- DRIFT within tolerance
   v.divergent AS divergent,                            -- DRIFT beyond it
   v.unmeasured AS unmeasured,                          -- DRIFT with nothing to measure it by
-  v.unmet AS unmet,                                    -- planned rows that are not there
+  v.unmet AS unmet,                                    -- rows that are not there though the plan declares them or the run says it wrote them
   r.status AS status,                                  -- unknown, running, complete, failed
   v.run_id AS run_id                                   -- run.id
 FROM verdict_first v

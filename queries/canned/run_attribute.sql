@@ -4,7 +4,8 @@
 SELECT r.name AS run, a.dim, a.value,
        row_number() OVER believed = 1 AS wins,
        max(a.value) OVER dims <> min(a.value) OVER dims AS conflict,
-       CASE a.rank WHEN 0 THEN 'path' WHEN 1 THEN 'perf' WHEN 2 THEN 'metadata' WHEN 3 THEN 'summary'
+       CASE a.rank WHEN 0 THEN coalesce((SELECT 'engine' FROM source e WHERE e.id = a.source_id AND e.shape = 'engine'), 'path')
+                   WHEN 1 THEN 'perf' WHEN 2 THEN 'metadata' WHEN 3 THEN 'summary'
                    ELSE 'document' END AS origin,
        nullif(a.leg, '') AS leg, l.name AS said_of,
        (SELECT min(path) FROM source_location s WHERE s.source_id = a.source_id) AS source_file

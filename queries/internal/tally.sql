@@ -2,9 +2,9 @@
 -- orders pairs forward (layer, then tensor, then position) and can be taken apart again:
 -- ((forward_layer * 2^16 + tensor_id) * 2^21 + position, or line of a report) * 2^13 + layer + 1, with
 -- 8191 for a layer that a report does not name.
--- status UNMET counts planned rows that are not there; every run has one row of status RUN, so that
--- a run without pairs is not lost. run.tally keeps this list while it is
--- current: packed in columns of fixed width, which read ten times faster than JSON fields. No JSON
+-- status UNMET counts planned rows that are not there, LOST how many are fewer than the run says it
+-- wrote (attribute trace_rows); every run has one row of status RUN, so that a run without pairs is
+-- not lost. run.tally keeps this list while it is current: packed in columns of fixed width, which read ten times faster than JSON fields. No JSON
 -- function builds it, because SQLite refuses those in a view while trusted_schema is off.
 CREATE VIEW tally AS
 SELECT
@@ -75,6 +75,17 @@ FROM run r, json_each(coalesce(r.tally, (
       WHERE x.run_id = l.run_id AND x.prompt_id = l.prompt_id AND x.side = l.side
         AND x.layer = l.layer AND x.tensor_id = l.tensor_id)
     GROUP BY l.prompt_id
+    UNION ALL
+    SELECT 0, 'LOST', NULL, NULL, NULL, min(max(CAST(a.value AS INTEGER))
+             - (SELECT count(*) FROM trace_row x WHERE x.run_id = r.id)
+             - (SELECT ifnull(sum(x.count), 0) FROM trace_repeat x WHERE x.run_id = r.id), 9999999999),
+           NULL, 0
+    FROM attribute a
+    WHERE a.run_id = r.id AND a.dim = 'trace_rows'
+    GROUP BY a.run_id
+    HAVING max(CAST(a.value AS INTEGER))
+           > (SELECT count(*) FROM trace_row x WHERE x.run_id = r.id)
+             + (SELECT ifnull(sum(x.count), 0) FROM trace_repeat x WHERE x.run_id = r.id)
     UNION ALL
     SELECT 0, 'RUN', NULL, NULL, NULL, 0, NULL, 0
   ) g))) j;

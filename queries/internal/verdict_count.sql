@@ -14,7 +14,8 @@ SELECT
   max(CASE WHEN t.status = 'MISSING' THEN t.elsewhere ELSE 0 END) AS missing_elsewhere,
   sum(CASE WHEN t.status = 'DECODE_ONLY' THEN t.count ELSE 0 END) AS decode_only,
   sum(CASE WHEN t.status = 'INCOMPARABLE' THEN t.count ELSE 0 END) AS incomparable,
-  sum(CASE WHEN t.status = 'UNMET' THEN t.count ELSE 0 END) AS unmet,
+  max(sum(CASE WHEN t.status = 'UNMET' THEN t.count ELSE 0 END),
+      sum(CASE WHEN t.status = 'LOST' THEN t.count ELSE 0 END)) AS unmet,
   sum(CASE WHEN t.scope <> 'full' THEN t.count ELSE 0 END) AS partial,
   -- sort key of the earliest: layer and ord, then prompt, then all of first_at; then its cause
   min(CASE WHEN t.status = 'MISSING' THEN
@@ -26,4 +27,5 @@ SELECT
 FROM (SELECT y.*, ((y.first_at >> 50) << 20) + ifnull(
         (SELECT ord FROM tensor WHERE id = (y.first_at >> 34) & 65535), 65535) AS forward
       FROM tally y) t CROSS JOIN (SELECT 0 AS of_prompt UNION ALL SELECT 1) l
+WHERE l.of_prompt = 0 OR t.prompt_id > 0
 GROUP BY t.run, t.run_id, l.of_prompt * t.prompt_id;

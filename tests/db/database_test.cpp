@@ -318,6 +318,25 @@ TEST_F(Checking, AKeptTallyIsThatOfTheView) {
   EXPECT_NO_THROW(keep_tally(db, 99));
 }
 
+TEST_F(Checking, FewerRowsThanAnEngineWroteAreFound) {
+  db.exec("UPDATE source SET shape = 'engine', rows = 2, duplicates = 1");
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+  db.exec("UPDATE source SET rows = 3");
+  EXPECT_EQ(check_database(db),
+            std::vector<std::string>{"trace_row: 1 rows of run r, whose engine wrote 2"});
+}
+
+TEST_F(Checking, FreeNamesAreCountedOn) {
+  EXPECT_EQ(free_run_name(db, "new"), "new");
+  EXPECT_EQ(free_run_name(db, "r"), "r#2");
+  db.exec("INSERT INTO run(name, experiment) VALUES ('r#2', 'e'), ('#', 'e'), ('x#', 'e')");
+  EXPECT_EQ(free_run_name(db, "r"), "r#3");
+  EXPECT_EQ(free_run_name(db, "r#2"), "r#3");
+  EXPECT_EQ(free_run_name(db, "r#7"), "r#7");
+  EXPECT_EQ(free_run_name(db, "#"), "##2");
+  EXPECT_EQ(free_run_name(db, "x#"), "x##2");
+}
+
 TEST_F(Checking, RunsWithoutTally) {
   db.exec("INSERT INTO run(name, experiment, status) VALUES ('live', 'e', 'running'), ('done', 'e', 'complete')");
   EXPECT_EQ(runs_without_tally(db, 10), (std::vector<int64_t>{1, 3}));
