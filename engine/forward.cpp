@@ -7,11 +7,24 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/race.h"
+
 namespace greta {
 namespace {
 
 constexpr int kTopK = 5;
-constexpr uint64_t kRaceSeed = 0x7261636500000000u;
+
+/// A fault that could not take effect would make the run look sound.
+void check_fault(const Fault& fault, const ModelConfig& config, const Backend& backend) {
+  if (fault.layer && *fault.layer >= config.n_layers) {
+    throw std::invalid_argument("fault " + fault.text() + ": the model has layers 0 to " +
+                                std::to_string(config.n_layers - 1));
+  }
+  if (fault.kind == FaultKind::kLmHeadRoute && backend.routes(Op::kLmHead).size() < 2) {
+    throw std::invalid_argument("fault " + fault.text() + ": backend " + backend.name() +
+                                " has one route for the LM head only");
+  }
+}
 
 }  // namespace
 
@@ -19,6 +32,7 @@ Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backe
                  ForwardOptions options)
     : model_(model), config_(model.config()), weights_(weights), backend_(backend), cache_(cache),
       options_(std::move(options)) {
+  for (const Fault& fault : options_.faults.all()) check_fault(fault, config_, backend_);
   const int64_t n = options_.max_batch;
   const auto make = [&](int64_t width) { return backend_.allocate(n * width); };
   for (Buffer* buffer : {&x_, &x_mid_, &x_next_, &normed_, &ffn_normed_, &wo_, &mlp_, &embd_row_}) {
@@ -117,7 +131,7 @@ void Forward::block(int layer, Tracer& trace) {
   backend_.project_add(down, gated_.get(), n, {w.down, mlp_.get()}, x_mid_.get(), x_next_.get());
   if (const auto count = fault(FaultKind::kRace, layer)) {
     backend_.race(mlp_.get(), n, dim, static_cast<int64_t>(*count),
-                  kRaceSeed + static_cast<uint64_t>(layer));
+                  race_seed(layer));
     backend_.add(x_mid_.get(), mlp_.get(), n * dim, x_next_.get());
   }
   trace.note(TracePoint::kMlpOut, layer, mlp_.get(), dim, down);

@@ -56,6 +56,7 @@ struct Batch {
 class Forward {
  public:
   /// weights are in the backend's memory. All references must outlive it. Allocates everything.
+  /// Throws std::invalid_argument for a fault that this model or backend cannot have.
   Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
           ForwardOptions options);
 

@@ -14,6 +14,11 @@ struct RaceHit {
   uint32_t bit;
 };
 
+/// Of the race of one layer.
+constexpr uint64_t race_seed(int layer) {
+  return 0x7261636500000000u + static_cast<uint64_t>(layer);
+}
+
 /// The i-th hit of a race; the same for every backend and for the prediction of its effect.
 constexpr RaceHit race_hit(uint64_t seed, int64_t i, int64_t width) {
   const uint64_t draw = mix64(seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(i + 1));

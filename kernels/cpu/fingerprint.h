@@ -151,7 +151,7 @@ constexpr std::uint64_t squared_term(std::uint64_t q) {
 
 // Monotone in the value, so that integer min and max order floats (−0 below +0); own inverse.
 constexpr std::int32_t order_key(std::uint32_t bits) {
-  return std::bit_cast<std::int32_t>((bits >> 31) != 0 ? bits ^ kMagnitudeMask : bits);
+  return static_cast<std::int32_t>((bits >> 31) != 0 ? bits ^ kMagnitudeMask : bits);
 }
 
 // Where index goes in one map of the sketch: bits 0..3 the bucket, bit 4 set for a minus sign.

@@ -4,9 +4,9 @@
 // The integers of a fingerprint, several values at a time.
 //
 // |q| is made by one addition in double: the exponent field of x·2^scale is set by integers, 2^52
-// is added, and the sum's last bit is then worth 1, so the addition rounds half to even (the rounding
-// mode is the usual one, as finish() assumes too). A denormal x, whose field says 0, comes out wrong
-// but below one half, as its true q is.
+// is added, and the sum's last bit is then worth 1, so the addition rounds half to even (the
+// rounding mode is the usual one, as finish() assumes too). A denormal x, whose field says 0, comes
+// out wrong but below one half, as its true q is.
 
 namespace greta::GRETA_ISA {
 namespace {

@@ -15,14 +15,12 @@
 namespace greta {
 namespace {
 
-constexpr int64_t kColumnsPerSum = 32;
-
 // Below this many products, waking another thread takes longer than it saves.
 constexpr int64_t kMinProducts = 1 << 16;
 // Pieces are small against what a thread does in a whole product, so that one that is interrupted
 // holds up little.
 constexpr int64_t kPiecesPerThread = 8;
-constexpr int64_t kDotPieceBytes = 32 << 10;
+constexpr int64_t kDotPieceBytes = 128 << 10;
 constexpr int64_t kGemmPieceRows = 48;
 
 // Tokens of one gemm pass: their packed block of columns and the sums of a piece share a
@@ -78,7 +76,7 @@ int64_t piece_rows(const Matrix& w, int64_t n_tokens, const ThreadPool& pool, in
   return divide_up(std::max(least, std::min(most, share)), unit) * unit;
 }
 
-// Σ over each 32 columns of each token, in `shared`; nullptr for types that do not need it.
+// What DotTask::x_sums says, for all tokens; nullptr for types that do not need it.
 const float* group_sums(const DotKernels& kernels, const Matrix& w, const float* x,
                         int64_t n_tokens, ThreadPool& pool) {
   if (!kernels.needs_sums(w.type)) return nullptr;
@@ -86,7 +84,7 @@ const float* group_sums(const DotKernels& kernels, const Matrix& w, const float*
   float* sums = t_shared.reserve(n_tokens * n_sums);
   const int64_t tokens_of_piece = divide_up(kMinProducts, std::max<int64_t>(1, w.cols));
   pool.run(n_tokens, tokens_of_piece, [&](int64_t begin, int64_t end) {
-    kernels.sum_groups(x + begin * w.cols, (end - begin) * n_sums, sums + begin * n_sums);
+    kernels.sum_groups(x + begin * w.cols, (end - begin) * w.cols, sums + begin * n_sums);
   });
   return sums;
 }

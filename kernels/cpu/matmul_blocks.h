@@ -9,15 +9,19 @@
 // A row is a sequence of spans of up to 8 sub-blocks of 32 values (q6_k: 16 of 16): one block of a
 // k-type, 8 blocks of the others. A sub-block has one scale and, in some types, one min:
 //   weight = scale · q − min,  q an integer
-// The products sum q·x first and apply scale and min once per sub-block.
+// The products sum q·x first and apply scale and min once per sub-block. Types with mins store q
+// from 0 on; here it begins at −kZero, for which the mins make up: sums of q·x then do not grow
+// large only for the mins to take most of them away again.
 //
 // Each type offers
 //   kBlockBytes, kBlockValues     of a stored block
 //   kGroup, kSpanGroups           values of a sub-block, sub-blocks of a span
 //   kHasMin
-//   scales(p, n, numbers)         of the first n sub-blocks of the span at p, any alignment: scales
-//                                 first; mins, if any, from numbers[8] on
-//   visit(p, n, f)                calls f(g, q) in order for each, q: kGroup / kLanes vectors
+//   scales(p, s, n, numbers)      the scales of s spans of n sub-blocks at p, any alignment: those
+//   of
+//                                 span i in numbers[i][0 .. n), mins, if any, from numbers[i][8] on
+//   visit(p, n, f)                calls f(g, q) in order for each sub-block of a span, q:
+//                                 kGroup / kLanes vectors
 
 namespace greta::GRETA_ISA {
 
@@ -29,8 +33,8 @@ struct GroupVectors {
   F32 v[kCount];
 };
 
-typedef uint16_t Halves __attribute__((vector_size(16)));
-typedef uint64_t Pair __attribute__((vector_size(16)));
+/// What a span has beside its integers: see scales().
+typedef float Numbers[16];
 
 // Bytes that hold several small integers are taken apart as bytes, where a vector holds four times
 // as many, when more than a shift is needed for it.
@@ -76,53 +80,102 @@ GRETA_INLINE F32 nibble_to_f32(I32 v) {
 #endif
 }
 
-/// Scales of n ≤ 8 consecutive blocks that begin with an f16.
-GRETA_INLINE void leading_scales(const uint8_t* p, int n, size_t block_bytes, float (&scale)[16]) {
-  Halves half = {};
-#pragma GCC unroll 8
-  for (int g = 0; g < n; ++g) half[g] = load<uint16_t>(p + static_cast<size_t>(g) * block_bytes);
+/// The half-precision number at p; eight bytes may be read.
+GRETA_INLINE float f16_at(const uint8_t* p) {
 #if defined(__F16C__)
-  store(scale, _mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 #else
-  uint16_t all[8];
-  store(all, half);
-  for (int i = 0; i < 8; i += kLanes) store(scale + i, load_f16(all + i));
+  return load_f16(p)[0];
 #endif
 }
 
-/// Scales and mins of a q4_k or q5_k block: eight each, of 6 bits, in 12 bytes (blocks.h says
-/// where), taken apart four at a time. For integers q − kZero, which makes the mins dmin·m −
-/// kZero·(d·sc): sums of q·x then do not grow large only for the mins to take most of them away
-/// again.
-template <int kZero>
-GRETA_INLINE void packed_scales(const uint8_t* p, float (&numbers)[16]) {
-  static_assert(offsetof(BlockQ4K, d) == 0 && offsetof(BlockQ4K, dmin) == 2);
-  const uint8_t* packed = p + offsetof(BlockQ4K, scales);
-  const uint32_t a = load<uint32_t>(packed);
-  const uint32_t b = load<uint32_t>(packed + 4);
-  const uint32_t c = load<uint32_t>(packed + 8);
-  const uint32_t last_scales = (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u);
-  const uint32_t last_mins = ((c >> 4) & 0x0f0f0f0fu) | ((b >> 2) & 0x30303030u);
-  const Pair fields = {(a & 0x3f3f3f3fu) | uint64_t{last_scales} << 32,
-                       (b & 0x3f3f3f3fu) | uint64_t{last_mins} << 32};
-  uint8_t bytes[16];
-  store(bytes, fields);
-  const F32 d_dmin = load_f16(p);  // and what follows them
+/// Scales of n ≤ 8 consecutive blocks that begin with an f16.
+GRETA_INLINE void leading_scales(const uint8_t* p, int n, int block_bytes, Numbers& scale) {
+#pragma GCC unroll 8
+  for (int g = 0; g < n; ++g) scale[g] = f16_at(p + g * block_bytes);
+}
+
+// The first 16 bytes of kHeaders q4_k or q5_k blocks, each in 128 bits: d and dmin, then the packed
+// scales and mins. Past the last of n blocks that one is repeated.
+constexpr int kHeaders = kLanes / 4;
+typedef uint32_t Header __attribute__((vector_size(16)));
+
+GRETA_INLINE U32 load_headers(const uint8_t* p, int n, int block_bytes) {
+  const auto header = [&](int i) { return load<Header>(p + (i < n ? i : n - 1) * block_bytes); };
 #if defined(__AVX512F__)
-  const F32 unit = __builtin_shufflevector(d_dmin, d_dmin, 0, 0, 0, 0, 0, 0, 0, 0,  //
+  const Header a = header(0), b = header(1), c = header(2), d = header(3);
+  const auto ab = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+  const auto cd = __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7);
+  return __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(header(0), header(1), 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+  return header(0);
+#endif
+}
+
+GRETA_INLINE U32 in_each_header(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  const uint32_t four[4] = {a, b, c, d};
+  U32 v = {};
+  for (int i = 0; i < kLanes; ++i) v[i] = four[i % 4];
+  return v;
+}
+
+/// Of each header the eight scales, then the eight mins, a byte each: 6 bits that blocks.h says how
+/// to put together.
+GRETA_INLINE U32 unpack_headers(U32 v) {
+#if defined(__AVX512F__)
+  const U32 p = __builtin_shufflevector(v, v, 1, 1, 2, 2, 5, 5, 6, 6, 9, 9, 10, 10, 13, 13, 14, 14);
+  const U32 q =
+      __builtin_shufflevector(v, v, 3, 3, 3, 3, 7, 7, 7, 7, 11, 11, 11, 11, 15, 15, 15, 15);
+#elif defined(__AVX2__)
+  const U32 p = __builtin_shufflevector(v, v, 1, 1, 2, 2, 5, 5, 6, 6);
+  const U32 q = __builtin_shufflevector(v, v, 3, 3, 3, 3, 7, 7, 7, 7);
+#else
+  const U32 p = __builtin_shufflevector(v, v, 1, 1, 2, 2);
+  const U32 q = __builtin_shufflevector(v, v, 3, 3, 3, 3);
+#endif
+  constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTopTwo = 0x30303030;
+  return (p & in_each_header(kSix, 0, kSix, 0)) |
+         ((p >> 2) & in_each_header(0, kTopTwo, 0, kTopTwo)) |
+         (q & in_each_header(0, kFour, 0, 0)) | ((q >> 4) & in_each_header(0, 0, 0, kFour));
+}
+
+/// Of a block: d·scale of its eight sub-blocks, then their mins for integers that begin at −kZero,
+/// dmin·min − kZero·(d·scale). integers: as unpack_headers() leaves them.
+template <int kZero>
+GRETA_INLINE void scales_and_mins(const uint8_t* block, const uint8_t* integers, Numbers& numbers) {
+  static_assert(offsetof(BlockQ4K, d) == 0 && offsetof(BlockQ4K, dmin) == 2);
+  const F32 units = load_f16(block);  // d, dmin, and what follows them
+#if defined(__AVX512F__)
+  const F32 unit = __builtin_shufflevector(units, units, 0, 0, 0, 0, 0, 0, 0, 0,  //
                                            1, 1, 1, 1, 1, 1, 1, 1);
-  const F32 all = unit * to_f32(load_u8(bytes));
-  const F32 scales = __builtin_shufflevector(all, F32{}, 16, 16, 16, 16, 16, 16, 16, 16,  //
+  const F32 both = unit * to_f32(load_u8(integers));
+  const F32 scales = __builtin_shufflevector(both, F32{}, 16, 16, 16, 16, 16, 16, 16, 16,  //
                                              0, 1, 2, 3, 4, 5, 6, 7);
-  store(numbers, madd(scales, splat(-kZero), all));
+  store(numbers, madd(scales, splat(-kZero), both));
 #else
   for (int i = 0; i < 8; i += kLanes) {
-    const F32 scales = splat(d_dmin[0]) * to_f32(load_u8(bytes + i));
-    const F32 mins = splat(d_dmin[1]) * to_f32(load_u8(bytes + 8 + i));
+    const F32 scales = splat(units[0]) * to_f32(load_u8(integers + i));
+    const F32 mins = splat(units[1]) * to_f32(load_u8(integers + 8 + i));
     store(numbers + i, scales);
     store(numbers + 8 + i, madd(scales, splat(-kZero), mins));
   }
 #endif
+}
+
+/// The same of n blocks.
+template <int kZero>
+GRETA_INLINE void scales_and_mins(const uint8_t* p, int n, int block_bytes, Numbers* numbers) {
+  for (int i = 0; i < n; i += kHeaders) {
+    uint8_t integers[4 * kLanes];
+    store(integers, unpack_headers(load_headers(p + i * block_bytes, n - i, block_bytes)));
+    for (int j = 0; j < kHeaders; ++j) {
+      if (i + j < n) {
+        scales_and_mins<kZero>(p + (i + j) * block_bytes, integers + 16 * j, numbers[i + j]);
+      }
+    }
+  }
 }
 
 struct Q8_0 {
@@ -130,8 +183,10 @@ struct Q8_0 {
   static constexpr int kGroup = 32, kSpanGroups = 8;
   static constexpr bool kHasMin = false;
 
-  GRETA_INLINE void scales(const uint8_t* p, int n, float (&numbers)[16]) {
-    leading_scales(p, n, kBlockBytes, numbers);
+  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int n_groups, Numbers* numbers) {
+    for (int i = 0; i < n_spans; ++i) {
+      leading_scales(p + i * kSpanGroups * kBlockBytes, n_groups, kBlockBytes, numbers[i]);
+    }
   }
 
   template <class F>
@@ -153,8 +208,10 @@ struct Q4_0 {
   static constexpr int kGroup = 32, kSpanGroups = 8;
   static constexpr bool kHasMin = false;
 
-  GRETA_INLINE void scales(const uint8_t* p, int n, float (&numbers)[16]) {
-    leading_scales(p, n, kBlockBytes, numbers);
+  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int n_groups, Numbers* numbers) {
+    for (int i = 0; i < n_spans; ++i) {
+      leading_scales(p + i * kSpanGroups * kBlockBytes, n_groups, kBlockBytes, numbers[i]);
+    }
   }
 
   template <class F>
@@ -179,8 +236,8 @@ struct Q4K {
   static constexpr bool kHasMin = true;
   static constexpr int kZero = 8;
 
-  GRETA_INLINE void scales(const uint8_t* p, int, float (&numbers)[16]) {
-    packed_scales<kZero>(p, numbers);
+  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
+    scales_and_mins<kZero>(p, n_spans, kBlockBytes, numbers);
   }
 
   template <class F>
@@ -206,8 +263,8 @@ struct Q5K {
   static constexpr bool kHasMin = true;
   static constexpr int kZero = 16;
 
-  GRETA_INLINE void scales(const uint8_t* p, int, float (&numbers)[16]) {
-    packed_scales<kZero>(p, numbers);
+  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
+    scales_and_mins<kZero>(p, n_spans, kBlockBytes, numbers);
   }
 
   template <class F>
@@ -254,11 +311,13 @@ struct Q6K {
   static constexpr int kGroup = 16, kSpanGroups = 16;
   static constexpr bool kHasMin = false;
 
-  GRETA_INLINE void scales(const uint8_t* p, int, float (&numbers)[16]) {
-    const F32 last = load_f16(p + sizeof(BlockQ6K) - sizeof(F32) / 2);  // d is the block's end
-    const F32 d = splat(last[kLanes - 1]);
-    const auto* stored = reinterpret_cast<const int8_t*>(p + offsetof(BlockQ6K, scales));
-    for (int g = 0; g < 16; g += kLanes) store(numbers + g, d * to_f32(load_i8(stored + g)));
+  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
+    for (int i = 0; i < n_spans; ++i, p += kBlockBytes) {
+      const F32 last = load_f16(p + sizeof(BlockQ6K) - sizeof(F32) / 2);  // d is the block's end
+      const F32 d = splat(last[kLanes - 1]);
+      const auto* stored = reinterpret_cast<const int8_t*>(p + offsetof(BlockQ6K, scales));
+      for (int g = 0; g < 16; g += kLanes) store(numbers[i] + g, d * to_f32(load_i8(stored + g)));
+    }
   }
 
   template <class F>

@@ -9,8 +9,7 @@ namespace greta::GRETA_ISA {
 namespace {
 
 constexpr int kTile = kLanes == 16 ? 4 : 2;  // tokens of a pass, as many as registers can hold
-constexpr int kSums = 32;                    // values under one entry of x_sums
-constexpr int64_t kAhead = 1024;             // bytes: hides memory latency behind arithmetic
+constexpr int64_t kAhead = 4096;             // bytes: hides the latency of memory behind arithmetic
 
 // What one pass over a row reads and writes. Places beyond the last token repeat it.
 template <int kTokens>
@@ -27,15 +26,10 @@ GRETA_INLINE void prefetch(const uint8_t* p) {
 
 // ---- Quantised types.
 
-// Eight at a time, since a block has eight mins.
-constexpr int kMinLanes = kLanes < 8 ? kLanes : 8;
-typedef float Mins __attribute__((vector_size(4 * kMinLanes)));
-
 template <int kTokens>
 struct Accumulators {
   F32 scaled[kTokens][2];
   F32 total[kTokens];
-  Mins mins[kTokens][8 / kMinLanes];
 };
 
 // Ends a chain of additions before it grows long enough to lose accuracy.
@@ -47,9 +41,8 @@ GRETA_INLINE void end_chain(Accumulators<kTokens>& acc) {
   }
 }
 
-// Scales and mins, of as many spans at once as make their latency vanish.
+// Spans whose scales and mins are made at once: enough for their latency to vanish.
 constexpr int kBatch = 8;
-typedef float Numbers[16];
 
 // The two sums of a token take turns, so that one addition need not wait for the one before. In
 // what is left of a row, shorter than a span, there is one: a number of groups that the compiler
@@ -70,9 +63,9 @@ GRETA_INLINE void add_span(const uint8_t* p, int n_groups, const Numbers& number
       });
   if constexpr (Type::kHasMin) {
     for (int t = 0; t < kTokens; ++t) {
-      const float* sums = pass.sums[t] + column / kSums;
-      for (int i = 0; i < 8; i += kMinLanes) {
-        acc.mins[t][i / kMinLanes] += load<Mins>(&numbers[8 + i]) * load<Mins>(sums + i);
+      const float* sums = pass.sums[t] + column / kColumnsPerSum;
+      for (int i = kLanes == 16 ? 0 : 8; i < 16; i += kLanes) {
+        acc.total[t] = madd(load_f32(numbers + i), load_f32(sums + i), acc.total[t]);
       }
     }
   }
@@ -87,7 +80,7 @@ GRETA_INLINE void dot_blocks(const uint8_t* row, int64_t cols, Pass<kTokens>& pa
   int64_t column = 0;
   for (int64_t n_left = cols / kSpanValues; n_left > 0;) {
     const int n = n_left < kBatch ? static_cast<int>(n_left) : kBatch;
-    for (int i = 0; i < n; ++i) Type::scales(p + i * kSpanBytes, Type::kSpanGroups, numbers[i]);
+    Type::scales(p, n, Type::kSpanGroups, numbers);
     keep_in_memory(numbers);
     for (int i = 0; i < n; ++i, p += kSpanBytes, column += kSpanValues) {
       prefetch<kSpanBytes>(p);
@@ -98,20 +91,12 @@ GRETA_INLINE void dot_blocks(const uint8_t* row, int64_t cols, Pass<kTokens>& pa
   }
   if constexpr (Type::kBlockValues < kSpanValues) {
     if (const int n_groups = static_cast<int>(cols - column) / Type::kGroup; n_groups > 0) {
-      Type::scales(p, n_groups, numbers[0]);
+      Type::scales(p, 1, n_groups, numbers);
       add_span<Type, false>(p, n_groups, numbers[0], column, pass, acc);
       end_chain(acc);
     }
   }
-  for (int t = 0; t < kTokens; ++t) {
-    pass.result[t] = sum(acc.total[t]);
-    if constexpr (Type::kHasMin) {
-      float mins[8];
-      __builtin_memcpy(mins, acc.mins[t], sizeof mins);
-      pass.result[t] -=
-          ((mins[0] + mins[4]) + (mins[1] + mins[5])) + ((mins[2] + mins[6]) + (mins[3] + mins[7]));
-    }
-  }
+  for (int t = 0; t < kTokens; ++t) pass.result[t] = sum(acc.total[t]);
 }
 
 // ---- Float types: four vectors at a time, then one, then what is left of one.
@@ -158,7 +143,8 @@ void rows_for_tokens(const DotTask& task, int64_t row_begin, int64_t row_end, in
   for (int t = 0; t < kTokens; ++t) {
     const int64_t source = token + t < task.n_tokens ? token + t : task.n_tokens - 1;
     pass.x[t] = task.x + source * cols;
-    pass.sums[t] = task.x_sums == nullptr ? nullptr : task.x_sums + source * (cols / kSums);
+    pass.sums[t] =
+        task.x_sums == nullptr ? nullptr : task.x_sums + source * (cols / kColumnsPerSum);
   }
   for (int64_t row = row_begin; row < row_end; ++row) {
     const auto* data =
@@ -189,14 +175,24 @@ void rows(const DotTask& task, int64_t row_begin, int64_t row_end) {
             [&](auto type) { rows_of_type<decltype(type)>(task, row_begin, row_end); });
 }
 
-bool needs_sums(WeightType type) { return type == WeightType::kQ4_K || type == WeightType::kQ5_K; }
+bool needs_sums(WeightType type) {
+  bool needed = false;
+  with_type(type, [&](auto reader) {
+    if constexpr (requires { reader.kHasMin; }) needed = reader.kHasMin;
+  });
+  return needed;
+}
 
-void sum_groups(const float* x, int64_t n_sums, float* sums) {
-  for (int64_t i = 0; i < n_sums; ++i) {
-    const float* group = x + i * kSums;
-    F32 total = load_f32(group);
-    for (int k = kLanes; k < kSums; k += kLanes) total += load_f32(group + k);
-    sums[i] = sum(total);
+// Beside the numbers of a block: nothing for its scales, −Σx for its mins.
+void sum_groups(const float* x, int64_t n_columns, float* sums) {
+  for (int64_t column = 0; column < n_columns; column += kSpanValues, sums += 16) {
+    for (int g = 0; g < 8; ++g) {
+      const float* group = x + column + 32 * g;
+      F32 total = load_f32(group);
+      for (int k = kLanes; k < 32; k += kLanes) total += load_f32(group + k);
+      sums[g] = 0;
+      sums[8 + g] = -sum(total);
+    }
   }
 }
 

@@ -83,15 +83,15 @@ GRETA_INLINE void expand_row(const uint8_t* row, int64_t column, int64_t n_colum
   if constexpr (requires { Type::kGroup; }) {
     const uint8_t* p = row + column / Type::kBlockValues * Type::kBlockBytes;
     const int n_groups = static_cast<int>(n_columns) / Type::kGroup;
-    alignas(64) float numbers[16];
-    Type::scales(p, n_groups, numbers);
+    alignas(64) Numbers numbers[1];
+    Type::scales(p, 1, n_groups, numbers);
     Type::visit(
         p,
         n_groups, [&](int g, const GroupVectors<Type::kGroup>& q) __attribute__((always_inline)) {
+          const F32 scale = splat(numbers[0][g]);
+          const F32 offset = Type::kHasMin ? splat(-numbers[0][8 + g]) : F32{};
           for (int i = 0; i < q.kCount; ++i) {
-            const F32 scale = splat(numbers[g]);
-            const F32 w =
-                Type::kHasMin ? madd(q.v[i], scale, splat(-numbers[8 + g])) : q.v[i] * scale;
+            const F32 w = Type::kHasMin ? madd(q.v[i], scale, offset) : q.v[i] * scale;
             store(to + g * Type::kGroup + i * kLanes, w);
           }
         });

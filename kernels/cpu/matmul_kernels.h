@@ -14,16 +14,18 @@ namespace greta {
 struct DotTask {
   Matrix w;
   const float* x = nullptr;       ///< f32 [n_tokens, w.cols]
-  const float* x_sums = nullptr;  ///< f32 [n_tokens, w.cols / 32]; only for types with mins
+  const float* x_sums = nullptr;  ///< f32 [n_tokens, w.cols / kColumnsPerSum], or not needed
   int64_t n_tokens = 0;
   float* out = nullptr;  ///< f32 [n_tokens, w.rows]
 };
 
+/// Types with mins need Σx over each sub-block, in an order that suits the kernels.
+inline constexpr int64_t kColumnsPerSum = 16;
+
 struct DotKernels {
-  /// Whether products with this type read x_sums.
   bool (*needs_sums)(WeightType type);
-  /// sums[i] = Σ x[32i .. 32i + 32), n_sums of them.
-  void (*sum_groups)(const float* x, int64_t n_sums, float* sums);
+  /// Fills sums, n_columns / kColumnsPerSum of them; n_columns a multiple of the block length.
+  void (*sum_groups)(const float* x, int64_t n_columns, float* sums);
   void (*rows)(const DotTask& task, int64_t row_begin, int64_t row_end);
 };
 GRETA_DECLARE_KERNELS(DotKernels, dot_kernels)

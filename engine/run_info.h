@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/environment.h"
+#include "engine/forward.h"
+#include "engine/session.h"
+#include "engine/trace_sink.h"
+
+namespace greta {
+
+/// What was decided about a run before it starts.
+struct RunSetup {
+  std::string experiment;
+  std::string date;  ///< YYYY-MM-DD; empty: today, UTC
+  std::string mode;  ///< empty for a run that compares nothing
+  int64_t seed = 0;
+  int64_t max_seq_len = 0;  ///< positions in use of the model's context
+};
+
+/// The record of a run of `session`: what it was asked, and on which build, machine and model it
+/// ran. The digest of the model file is not in it: it takes too long to wait for.
+RunRecord make_run_record(const RunSetup& setup, const Session& session,
+                          const ForwardOptions& forward, const TraceSelection& selection,
+                          const Environment& environment);
+
+}  // namespace greta

@@ -1,0 +1,63 @@
+#include "engine/run_sinks.h"
+
+#include <utility>
+
+#include "db/database.h"
+#include "engine/delta_writer.h"
+#include "engine/jsonl_writer.h"
+
+namespace greta {
+
+RunSinks::RunSinks(const RunTargets& targets, const RunRecord& run) {
+  // Exports first: a folder that cannot be written must not leave an empty run behind.
+  if (!targets.jsonl_folder.empty()) {
+    sinks_.push_back(std::make_unique<JsonlWriter>(targets.jsonl_folder, run));
+  }
+  if (!targets.delta_file.empty()) {
+    sinks_.push_back(std::make_unique<DeltaWriter>(targets.delta_file));
+  }
+  if (targets.database.empty()) return;
+  database_ = targets.database;
+  try {
+    auto writer = std::make_unique<RunWriter>(database_, run);
+    run_name_ = writer->run_name();
+    sinks_.push_back(std::move(writer));
+  } catch (const SQLite::Exception& error) {
+    throw DatabaseError("cannot write to " + database_ + ": " + error.what() +
+                        "; check that its folder exists and can be written, or give another file");
+  }
+}
+
+void RunSinks::begin_prompt(const PromptRecord& prompt) {
+  for (const auto& sink : sinks_) sink->begin_prompt(prompt);
+}
+
+void RunSinks::rows(std::vector<TraceRecord> rows) {
+  n_rows_ += static_cast<int64_t>(rows.size());
+  for (size_t i = 0; i + 1 < sinks_.size(); ++i) sinks_[i]->rows(rows);
+  if (!sinks_.empty()) sinks_.back()->rows(std::move(rows));
+}
+
+void RunSinks::readout(const ReadoutRecord& readout) {
+  for (const auto& sink : sinks_) sink->readout(readout);
+}
+
+void RunSinks::add_attribute(const std::string& name, const std::string& value) {
+  if (database_.empty()) return;
+  SQLite::Database db = open_for_writing(database_);
+  SQLite::Statement insert(db,
+                           "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, source_id)"
+                           " SELECT r.id, ?, ?, 0, s.id FROM run r"
+                           " JOIN source s ON s.run_id = r.id AND s.shape = 'engine'"
+                           " WHERE r.name = ?");
+  insert.bind(1, name);
+  insert.bind(2, value);
+  insert.bind(3, run_name_);
+  insert.exec();
+}
+
+void RunSinks::end(bool complete) {
+  for (const auto& sink : sinks_) sink->end(complete);
+}
+
+}  // namespace greta

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/run_writer.h"
+#include "engine/trace_sink.h"
+
+namespace greta {
+
+/// Where a run is written; empty: not there.
+struct RunTargets {
+  std::string database;
+  std::string jsonl_folder;  ///< every row, as JsonlWriter does
+  std::string delta_file;    ///< the LM head's part, as DeltaWriter does
+};
+
+/// Gives a run to every target, and counts its rows. Without any target it only counts.
+class RunSinks : public TraceSink {
+ public:
+  /// Throws what the writers throw when a target cannot be written.
+  RunSinks(const RunTargets& targets, const RunRecord& run);
+
+  const std::string& run_name() const { return run_name_; }  ///< in the database; empty without one
+  int64_t n_rows() const { return n_rows_; }
+
+  void begin_prompt(const PromptRecord& prompt) override;
+  void rows(std::vector<TraceRecord> rows) override;
+  void readout(const ReadoutRecord& readout) override;
+  void end(bool complete) override;
+
+  /// Adds to the run in the database what was not known when it began. Waits for its other writers.
+  void add_attribute(const std::string& name, const std::string& value);
+
+ private:
+  std::vector<std::unique_ptr<TraceSink>> sinks_;
+  std::string database_;
+  std::string run_name_;
+  int64_t n_rows_ = 0;
+};
+
+}  // namespace greta

@@ -1,0 +1,184 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backend.h"
+#include "engine/forward.h"
+#include "engine/gguf.h"
+#include "engine/model.h"
+#include "engine/probe.h"
+#include "engine/synth.h"
+#include "engine/trace_sink.h"
+#include "kernels/cpu/fingerprint.h"
+
+// A model made for a test, an engine to run it and a sink that remembers what was traced.
+
+namespace greta {
+
+/// A folder that is removed with everything in it.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "greta-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    path_ = name;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Three layers of grouped queries, wide enough for every storage type.
+inline SynthShape small_shape() {
+  return {.name = "small",
+          .n_layers = 3,
+          .dim = 256,
+          .n_heads = 8,
+          .n_kv_heads = 4,
+          .head_dim = 32,
+          .ffn_dim = 512,
+          .vocab = 512,
+          .context = 64};
+}
+
+/// A synthetic model in memory.
+class TestModel {
+ public:
+  /// `patch` may change the bytes of the file before they are parsed.
+  explicit TestModel(const SynthShape& shape, std::string_view type = "f32", uint64_t seed = 1,
+                     const std::function<void(std::string&)>& patch = {})
+      : bytes_(make(shape, type, seed, patch)),
+        file_(GgufFile::parse(std::as_bytes(std::span(bytes_)), shape.name)),
+        model_(file_) {}
+  TestModel(const TestModel&) = delete;
+  TestModel& operator=(const TestModel&) = delete;
+
+  const GgufFile& file() const { return file_; }
+  const Model& model() const { return model_; }
+  const ModelConfig& config() const { return model_.config(); }
+
+  /// Ids that follow from a seed, spread over the vocabulary.
+  std::vector<int32_t> tokens(int64_t n, uint64_t seed = 1) const {
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t draw = mix64((seed << 32) + static_cast<uint64_t>(i));
+      ids.push_back(static_cast<int32_t>(draw % static_cast<uint64_t>(config().vocab)));
+    }
+    return ids;
+  }
+
+ private:
+  static std::string make(const SynthShape& shape, std::string_view type, uint64_t seed,
+                          const std::function<void(std::string&)>& patch) {
+    const TempFolder folder;
+    const auto path = folder / "model.gguf";
+    synthesise(shape, synth_type(type), seed, path);
+    std::ifstream in(path, std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    if (patch) patch(bytes);
+    return bytes;
+  }
+
+  std::string bytes_;
+  GgufFile file_;
+  Model model_;
+};
+
+/// A backend with a model's weights.
+struct TestEngine {
+  explicit TestEngine(const TestModel& test_model, int n_threads = 2)
+      : TestEngine(test_model, make_cpu_backend(n_threads)) {}
+  TestEngine(const TestModel& test_model, std::unique_ptr<Backend> on)
+      : model(test_model.model()),
+        backend(std::move(on)),
+        weights(upload_weights(model, *backend)) {}
+
+  ForwardOptions options(Mode mode, std::vector<Fault> faults = {}) const {
+    return {.mode = mode,
+            .routes = choose_routes(*backend, mode, {}),
+            .faults = FaultSet(std::move(faults)),
+            .max_batch = 64};
+  }
+
+  /// f32 [n], from the backend's memory.
+  std::vector<float> read(const float* data, int64_t n) const {
+    std::vector<float> values(static_cast<size_t>(n));
+    backend->read(data, n, values.data());
+    return values;
+  }
+
+  const Model& model;
+  std::unique_ptr<Backend> backend;
+  ModelWeights weights;
+};
+
+using RowKey = std::pair<TracePoint, int>;  ///< point, layer
+
+inline std::string row_name(RowKey key) {
+  return std::string(trace_point_name(key.first)) + " of layer " + std::to_string(key.second);
+}
+
+/// Whether a row comes first in the forward pass.
+inline bool runs_before(RowKey a, RowKey b) {
+  const auto order = [](RowKey key) {
+    const int layer = key.second == kLayerAfterStack ? std::numeric_limits<int>::max() : key.second;
+    return std::pair(layer, key.first);
+  };
+  return order(a) < order(b);
+}
+
+/// Remembers a run.
+class MemorySink final : public TraceSink {
+ public:
+  void begin_prompt(const PromptRecord& prompt) override { prompts.push_back(prompt); }
+  void rows(std::vector<TraceRecord> rows) override {
+    records.insert(records.end(), std::make_move_iterator(rows.begin()),
+                   std::make_move_iterator(rows.end()));
+  }
+  void readout(const ReadoutRecord& readout) override { readouts.push_back(readout); }
+  void end(bool complete) override { ended = complete; }
+
+  /// Rows of a phase. Throws std::logic_error when one is there twice.
+  std::map<RowKey, const TraceRecord*> of(Phase phase) const {
+    std::map<RowKey, const TraceRecord*> found;
+    for (const TraceRecord& record : records) {
+      if (record.phase != phase) continue;
+      const RowKey key{record.point, record.layer};
+      if (!found.emplace(key, &record).second) throw std::logic_error(row_name(key) + " twice");
+    }
+    return found;
+  }
+
+  std::vector<PromptRecord> prompts;
+  std::vector<TraceRecord> records;
+  std::vector<ReadoutRecord> readouts;
+  bool ended = false;
+};
+
+/// Bits of both rows are the same, NaN payloads aside.
+inline bool same_bits(const Fingerprint& a, const Fingerprint& b) {
+  return a.n == b.n && a.hash == b.hash;
+}
+inline bool is_finite(const Fingerprint& row) { return row.nan == 0 && row.inf == 0; }
+
+}  // namespace greta

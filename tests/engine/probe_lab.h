@@ -1,0 +1,64 @@
+#pragma once
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/engine/engine_fixture.h"
+
+// Probes into a database, and what its views say about them: what a user of greta sees.
+
+namespace greta {
+
+/// A trace point of a layer, as the views name it.
+struct Place {
+  std::string tensor;
+  int layer = 0;
+
+  bool operator==(const Place&) const = default;
+  std::string text() const;  ///< q_post_rope@2
+};
+Place place_of(RowKey key);
+
+/// A row of the view run_verdict.
+struct LabVerdict {
+  std::string verdict, numeric_verdict, coverage;
+  int64_t pairs = 0, pass = 0;
+  std::optional<Place> first_fail, numeric_first_fail;
+};
+
+/// A row of the view pair.
+struct LabPair {
+  std::string status, grade;     ///< grade: the column class
+  std::optional<double> rel_l2;  ///< as measured from the sketches
+  double tolerance = 0;
+};
+
+class ProbeLab {
+ public:
+  ProbeLab();
+
+  /// Probes one prompt and returns the name of the run.
+  std::string probe(const TestEngine& engine, std::vector<int32_t> tokens,
+                    const ProbeOptions& options);
+
+  LabVerdict verdict(const std::string& run);
+  LabPair pair(const std::string& run, const Place& place);
+  /// Whether two runs traced the same values at a place, on both sides.
+  bool same_rows(const std::string& run_a, const std::string& run_b, const Place& place);
+
+  const std::filesystem::path& database() const { return database_; }
+
+ private:
+  TempFolder folder_;
+  std::filesystem::path database_;
+  SQLite::Database reader_;
+  SQLite::Statement verdict_, pair_, differences_;
+};
+
+}  // namespace greta

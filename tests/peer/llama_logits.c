@@ -1,0 +1,124 @@
+// Logits and speed of llama.cpp, for comparison with greta; see compare.sh.
+//
+//   llama_logits MODEL IDS OUT          IDS: token ids as text; OUT: f32 [n_ids, vocab] of every position
+//   llama_logits MODEL --bench P G N    P tokens of prefill, then G of decode, with N threads:
+//                                       prints two numbers, tokens per second
+//
+// For logits the KV cache is f32 and attention plain, so that only weights and activations are rounded;
+// for speed everything is left at llama.cpp's defaults. Libraries are found in $GRETA_LLAMA_LIBS.
+#include <llama.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void errors_only(enum ggml_log_level level, const char *text, void *unused) {
+  (void)unused;
+  if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
+}
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void must(int ok, const char *what) {
+  if (ok) return;
+  fprintf(stderr, "llama_logits: %s failed\n", what);
+  exit(1);
+}
+
+static int read_ids(const char *path, llama_token **ids) {
+  FILE *file = fopen(path, "r");
+  must(file != NULL, path);
+  int n = 0, room = 0, id;
+  while (fscanf(file, "%d", &id) == 1) {
+    if (n == room) {
+      room = room ? 2 * room : 1024;
+      *ids = realloc(*ids, sizeof(llama_token) * (size_t)room);
+      must(*ids != NULL, "realloc");
+    }
+    (*ids)[n++] = id;
+  }
+  fclose(file);
+  return n;
+}
+
+static void logits(struct llama_model *model, const char *ids_path, const char *out_path) {
+  llama_token *ids = NULL;
+  const int n = read_ids(ids_path, &ids);
+  struct llama_context_params params = llama_context_default_params();
+  params.n_ctx = params.n_batch = params.n_ubatch = (uint32_t)n + 8;
+  params.n_threads = params.n_threads_batch = 2;
+  params.type_k = params.type_v = GGML_TYPE_F32;
+  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  struct llama_context *context = llama_init_from_model(model, params);
+  must(context != NULL, "llama_init_from_model");
+  struct llama_batch batch = llama_batch_init(n, 0, 1);
+  batch.n_tokens = n;
+  for (int i = 0; i < n; ++i) {
+    batch.token[i] = ids[i];
+    batch.pos[i] = i;
+    batch.n_seq_id[i] = 1;
+    batch.seq_id[i][0] = 0;
+    batch.logits[i] = 1;
+  }
+  must(llama_decode(context, batch) == 0, "llama_decode");
+  FILE *out = fopen(out_path, "wb");
+  must(out != NULL, out_path);
+  const size_t vocab = (size_t)llama_vocab_n_tokens(llama_model_get_vocab(model));
+  for (int i = 0; i < n; ++i) {
+    must(fwrite(llama_get_logits_ith(context, i), sizeof(float), vocab, out) == vocab, "fwrite");
+  }
+  must(fclose(out) == 0, out_path);
+}
+
+static void bench(struct llama_model *model, int n_prompt, int n_decode, int threads) {
+  const int vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
+  struct llama_context_params params = llama_context_default_params();
+  params.n_ctx = (uint32_t)(n_prompt + n_decode + 8);
+  params.n_batch = params.n_ubatch = (uint32_t)n_prompt;
+  params.n_threads = params.n_threads_batch = threads;
+  struct llama_context *context = llama_init_from_model(model, params);
+  must(context != NULL, "llama_init_from_model");
+  llama_token *ids = malloc(sizeof(llama_token) * (size_t)n_prompt);
+  must(ids != NULL, "malloc");
+  for (int i = 0; i < n_prompt; ++i) ids[i] = (llama_token)((i * 7919 + 13) % vocab);
+  double start = 0;
+  for (int round = 0; round < 2; ++round) {  // the first warms up
+    llama_memory_clear(llama_get_memory(context), true);
+    start = seconds();
+    must(llama_decode(context, llama_batch_get_one(ids, n_prompt)) == 0, "prefill");
+    llama_synchronize(context);
+  }
+  const double prefill = seconds() - start;
+  start = seconds();
+  for (int i = 0; i < n_decode; ++i) {
+    llama_token id = (llama_token)((i * 31 + 5) % vocab);
+    must(llama_decode(context, llama_batch_get_one(&id, 1)) == 0, "decode");
+  }
+  llama_synchronize(context);
+  printf("%.2f %.2f\n", n_prompt / prefill, n_decode / (seconds() - start));
+}
+
+int main(int argc, char **argv) {
+  const int benching = argc == 6 && strcmp(argv[2], "--bench") == 0;
+  if (argc != 4 && !benching) {
+    fputs("usage: llama_logits MODEL IDS OUT | llama_logits MODEL --bench P G THREADS\n", stderr);
+    return 2;
+  }
+  llama_log_set(errors_only, NULL);
+  llama_backend_init();
+  ggml_backend_load_all_from_path(getenv("GRETA_LLAMA_LIBS"));
+  struct llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = 0;
+  struct llama_model *model = llama_model_load_from_file(argv[1], params);
+  must(model != NULL, argv[1]);
+  if (benching) {
+    bench(model, atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+  } else {
+    logits(model, argv[2], argv[3]);
+  }
+  return 0;
+}

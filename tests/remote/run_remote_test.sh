@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# script/run-remote against an sshd of our own on a loopback port.
+#
+#   run_remote_test.sh GRETA_INFER GRETA_DB [--build]
+#
+# The node is this machine under another home folder. Without --build the commit counts as built there
+# already, with the programs given, so that the test takes seconds. Exits 77 (skipped) without sshd.
+set -euo pipefail
+infer=$1 greta_db=$2 build=${3:-}
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+sshd=$(PATH=$PATH:/usr/sbin command -v sshd) || {
+  echo "skipped: sshd is not installed (Debian package openssh-server)"
+  exit 77
+}
+commit=$(git rev-parse HEAD 2>/dev/null) || {
+  echo "skipped: not a git checkout"
+  exit 77
+}
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/greta-remote-test.XXXXXX")
+chmod 755 "$folder"
+trap 'kill "$(cat "$folder/sshd.pid" 2>/dev/null)" 2>/dev/null || true; rm -rf "$folder"' EXIT
+fail() {
+  echo "FAILED: $*" >&2
+  cat "$folder"/*.log >&2 2>/dev/null || true
+  exit 1
+}
+
+ssh-keygen -q -t ed25519 -N '' -f "$folder/host_key"
+ssh-keygen -q -t ed25519 -N '' -f "$folder/user_key"
+mkdir -p /run/sshd 2>/dev/null || true
+# A free port: the first one on which our sshd stays up.
+for port in 42022 42122 42222 42322; do
+  "$sshd" -f /dev/null -h "$folder/host_key" -E "$folder/sshd.log" -o "Port=$port" \
+    -o ListenAddress=127.0.0.1 -o "PidFile=$folder/sshd.pid" -o UsePAM=no -o StrictModes=no \
+    -o PermitRootLogin=prohibit-password -o "AuthorizedKeysFile=$folder/user_key.pub" \
+    -o PasswordAuthentication=no && break
+done
+for _ in {1..50}; do [[ -s $folder/sshd.pid ]] && break; sleep 0.1; done
+[[ -s $folder/sshd.pid ]] || fail "sshd did not start"
+
+node=$(id -un)@127.0.0.1
+remote=$folder/node
+run_remote() {
+  GRETA_DB_PROGRAM=$greta_db script/run-remote "$node" "$@" --dir "$remote" \
+    --ssh-option "Port=$port" --ssh-option "IdentityFile=$folder/user_key" \
+    --ssh-option IdentitiesOnly=yes --ssh-option StrictHostKeyChecking=no \
+    --ssh-option UserKnownHostsFile=/dev/null --ssh-option LogLevel=ERROR
+}
+if [[ $build != --build ]]; then
+  mkdir -p "$remote/$commit/src/script" "$remote/$commit/build/engine"
+  printf '#!/bin/sh\n' >"$remote/$commit/src/script/setup"
+  chmod +x "$remote/$commit/src/script/setup"
+  touch "$remote/$commit/src/.complete" "$remote/$commit/built"
+  ln -s "$infer" "$remote/$commit/build/engine/greta-infer"
+fi
+
+expect() {  # expect STATUS LOG COMMAND...
+  local wanted=$1 log=$folder/$2 status=0
+  shift 2
+  "$@" >"$log" 2>&1 || status=$?
+  ((status == wanted)) || fail "exit status $status, not $wanted: $*"
+}
+db="$folder/a database.db"
+query() { sqlite3 -batch -noheader "$db" "$1"; }
+
+expect 1 as_designed.log run_remote 2026-02-07 --mode as_designed --db "$db"
+grep -q ATTN_OUT_DRIFT\\\|DRIFT "$folder/as_designed.log" || fail "no verdict was printed"
+expect 1 kv_aligned.log run_remote 2026-02-07 --mode kv_aligned --db "$db"
+expect 0 invariant.log run_remote 2026-02-07 --mode batch_invariant --db "$db"
+[[ $(query "SELECT group_concat(verdict) FROM (SELECT verdict FROM run_verdict ORDER BY run)") == FAIL,PASS,FAIL ]] ||
+  fail "verdicts: $(query 'SELECT run, verdict FROM run_verdict')"
+[[ $(query "SELECT count(DISTINCT value) FROM attribute WHERE dim = 'env.HIP_LAUNCH_BLOCKING'") == 1 ]] ||
+  fail "the deterministic environment is not in the run record"
+
+# The same run once more is another run, not more rows of the first.
+expect 1 again.log run_remote 2026-02-07 --mode as_designed --db "$db"
+[[ $(query "SELECT count(*) FROM run WHERE mode = 'as_designed'") == 2 ]] || fail "the second run was not kept apart"
+[[ $(query "SELECT count(*) FROM pair WHERE status = 'AMBIGUOUS'") == 0 ]] || fail "two runs became one"
+
+# A busy node is not disturbed.
+(
+  exec 9>>"$remote/lock"
+  flock 9
+  expect 75 busy.log run_remote 2026-02-07 --db "$db"
+)
+grep -q 'another run holds' "$folder/busy.log" || fail "a busy node is not explained"
+
+expect 2 mode.log run_remote --mode nonsense --db "$db"
+expect 2 date.log run_remote 07/02/2026 --db "$db"
+expect 2 model.log run_remote 2026-02-07 --model "$folder/no such.gguf" --db "$db"
+grep -q 'no such.gguf' "$folder/model.log" || fail "a missing model is not named"
+left=("$remote/$commit"/run.*)
+[[ ! -e ${left[0]} ]] || fail "left on the node: ${left[*]}"
+echo "run-remote: all passed"
