@@ -69,6 +69,7 @@ AttentionCall::AttentionCall(const AttentionShape& shape, const float* q, const 
       v_(v),
       out_(out),
       trace_(trace),
+      isa_(isa),
       kernels_(GRETA_SELECT_KERNELS(isa, attention_kernels)) {
   check_trace(shape_, trace_);
 }

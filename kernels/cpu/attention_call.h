@@ -43,6 +43,7 @@ class AttentionCall {
                 float* out, const AttentionTrace& trace, Isa isa);
 
   const AttentionShape& shape() const { return shape_; }
+  Isa isa() const { return isa_; }
   const AttentionKernels& kernels() const { return kernels_; }
   SoftmaxRule rule() const { return {shape_.subtract_max, shape_.score_shift}; }
 
@@ -89,6 +90,7 @@ class AttentionCall {
   const float* v_;
   float* out_;
   AttentionTrace trace_;
+  Isa isa_;
   const AttentionKernels& kernels_;
 };
 

@@ -38,13 +38,12 @@ GRETA_INLINE void multiply(const float* a, int64_t a_stride, const float* b, int
 
 // ---- Two passes.
 
-// Asks for rows that are needed soon. The processor does not foresee them: it sees short stretches
-// of memory, far apart.
-GRETA_INLINE void fetch(const float* rows, int64_t stride, int64_t n_rows, int64_t n_values) {
-  constexpr int64_t kLine = 16;
-  for (int64_t j = 0; j < n_rows; ++j) {
-    for (int64_t i = 0; i < n_values; i += kLine) __builtin_prefetch(rows + j * stride + i, 0, 2);
-  }
+// Asks for values that are needed soon. The processor does not foresee them: it sees short
+// stretches of memory, far apart. Requests must be spread among the computations: many at once
+// block it.
+GRETA_INLINE void fetch(const float* values, int64_t n) {
+  constexpr int64_t kCacheLine = 16;
+  for (int64_t i = 0; i < n; i += kCacheLine) __builtin_prefetch(values + i, 0, 2);
 }
 
 template <int... kLane>
@@ -81,10 +80,12 @@ GRETA_INLINE F32 sum_each(F32 (&v)[kLanes]) {
   return v[0];
 }
 
-// kLanes keys against one query.
-GRETA_INLINE F32 dot_keys(const float* q, const float* k, int64_t stride, int64_t dim) {
+// kLanes keys against one query; meanwhile asks for the rows `ahead`.
+GRETA_INLINE F32 dot_keys(const float* q, const float* k, int64_t stride, int64_t dim,
+                          const float* ahead, int64_t n_ahead) {
   F32 sums[kLanes] = {};
   for (int64_t d = 0; d < dim; d += kLanes) {
+    for (int64_t j = 0; j < n_ahead; ++j) fetch(ahead + j * stride + d, kLanes);
     const F32 part = load_f32(q + d);
 #pragma GCC unroll 4
     for (int j = 0; j < kLanes; j += 4) {
@@ -116,11 +117,14 @@ void dot_scores(const float* q, int64_t n_heads, int64_t dim, const float* k, in
   for (int64_t first = 0; first < n_keys; first += kLanes) {
     const float* keys = k + first * stride;
     const int64_t n = n_keys - first;
-    if (ahead != nullptr) fetch(ahead + first * stride, stride, kLanes, dim);
+    int64_t asked = 0;  // rows of `ahead`, shared out among the heads
     for (int64_t h = 0; h < n_heads; ++h) {
       const float* query = q + h * dim;
-      const F32 dots = n >= kLanes ? dot_keys(query, keys, stride, dim)
+      const int64_t ask = ahead == nullptr ? 0 : (h + 1) * kLanes / n_heads - asked;
+      const float* rows = ask == 0 ? nullptr : ahead + (first + asked) * stride;
+      const F32 dots = n >= kLanes ? dot_keys(query, keys, stride, dim, rows, ask)
                                    : dot_last_keys(query, keys, stride, n, dim);
+      asked += ask;
       store(scores + h * score_stride + first, dots * scale);
     }
   }
@@ -159,12 +163,14 @@ template <int kHeads, int kVectors>
 GRETA_INLINE void weigh_tile(const float* probs, int64_t prob_stride, const float* v,
                              int64_t stride, int64_t n_keys, const float* ahead, int64_t dim,
                              float* out) {
-  constexpr int64_t kRun = 16;  // keys between two requests for memory
   F32 acc[kHeads][kVectors] = {};
-  for (int64_t j = 0; j < n_keys; j += kRun) {
-    if (ahead != nullptr) fetch(ahead + j * stride, stride, kRun, kVectors * kLanes);
-    multiply(probs + j, prob_stride, v + j * stride, stride, n_keys - j < kRun ? n_keys - j : kRun,
-             acc);
+  if (ahead == nullptr) {
+    multiply(probs, prob_stride, v, stride, n_keys, acc);
+  } else {
+    for (int64_t j = 0; j < n_keys; ++j) {
+      fetch(ahead + j * stride, kVectors * kLanes);
+      multiply(probs + j, prob_stride, v + j * stride, stride, 1, acc);
+    }
   }
   for (int h = 0; h < kHeads; ++h) {
     for (int c = 0; c < kVectors; ++c) {

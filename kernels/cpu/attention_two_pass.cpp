@@ -2,125 +2,193 @@
 #include <limits>
 
 #include "kernels/cpu/attention_call.h"
+#include "kernels/cpu/elementwise_kernels.h"
 
 namespace greta {
 namespace {
 
+// The sum over V is a sum over parts of so many keys, and a part one over blocks, whoever computes
+// them: it can be shared out among threads, and shorter chains of additions round less.
+constexpr int64_t kPartKeys = 2 * kBlockKeys;
+
 // Far enough for memory to answer, near enough for the second-level cache to hold what came.
-constexpr int64_t kKeysAhead = 2 * kBlockKeys;
+constexpr int64_t kKeysAhead = kBlockKeys;
+
+constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 // One query over the KV heads [begin, end). Loops go over blocks of keys outside and heads inside,
 // so that the cache's rows are read in the order in which they lie in memory.
 class Query {
  public:
-  Query(const AttentionCall& call, int64_t t, int64_t begin, int64_t end, Scratch& scratch);
+  Query(const AttentionCall& call, const HeadRows& keys, const HeadRows& values, int64_t t,
+        int64_t begin, int64_t end, Scratch& scratch);
 
-  void attend(const HeadRows& keys, const HeadRows& values);
+  /// loop(n, body) calls body(first, last) over pieces that cover [0, n).
+  template <class Loop>
+  void attend(Loop loop);
 
  private:
-  void score(const HeadRows& keys);
-  void normalise();
-  void weigh(const HeadRows& values);
-  void trace(Traced what, int64_t n) const;
-  const float* ahead(const HeadRows& rows, int64_t g, int64_t key, int64_t n_keys) const;
+  void load();
+  void score(int64_t first_key, int64_t end_key);
+  void weigh(int64_t first_part, int64_t end_part);
+  void store();
+  void trace(Traced what, int64_t n, int64_t first_key, int64_t end_key) const;
+
   int64_t head(int64_t i) const { return call_.head(begin_ + i / group_, i % group_); }
+  bool traced(Traced what) const { return call_.traced(what, t_, 0) != nullptr; }
+  const float* ahead(const HeadRows& rows, int64_t g, int64_t key, int64_t end_key) const;
 
   const AttentionCall& call_;
+  const HeadRows& keys_;
+  const HeadRows& values_;
   int64_t t_, begin_, end_;
   int64_t group_, dim_;
-  int64_t n_scored_, n_visible_;
+  int64_t n_heads_;  // query heads of the range
+  int64_t n_scored_, n_visible_, n_traced_;
+  int64_t n_parts_;
   int64_t stride_;  // of one head's scores
-  float* scores_;   // [heads of the range, stride], later the probabilities
-  float* q_;        // [heads of the range, dim]
-  float* out_;      // [heads of the range, dim]
+  float* scores_;   // [n_heads, stride], later the probabilities
+  float* q_;        // [n_heads, dim]
+  float* parts_;    // [n_parts, n_heads, dim], and at last the output in the first
 };
 
-Query::Query(const AttentionCall& call, int64_t t, int64_t begin, int64_t end, Scratch& scratch)
+Query::Query(const AttentionCall& call, const HeadRows& keys, const HeadRows& values, int64_t t,
+             int64_t begin, int64_t end, Scratch& scratch)
     : call_(call),
+      keys_(keys),
+      values_(values),
       t_(t),
       begin_(begin),
       end_(end),
       group_(call.group()),
       dim_(call.dim()),
+      n_heads_((end - begin) * group_),
       n_scored_(call.n_scored(t)),
       n_visible_(call.n_visible(t)),
-      stride_((n_scored_ + kDimStep - 1) / kDimStep * kDimStep) {
-  const int64_t n_heads = (end - begin) * group_;
-  scores_ = scratch.get(n_heads * (stride_ + 2 * dim_));
-  q_ = scores_ + n_heads * stride_;
-  out_ = q_ + n_heads * dim_;
+      n_traced_(call.position(t) + 1),
+      n_parts_(divide_up(n_visible_, kPartKeys)),
+      stride_(divide_up(n_scored_, kDimStep) * kDimStep) {
+  const int64_t n_outputs = std::max<int64_t>(1, n_parts_);
+  scores_ = scratch.get(n_heads_ * (stride_ + dim_ + n_outputs * dim_));
+  q_ = scores_ + n_heads_ * stride_;
+  parts_ = q_ + n_heads_ * dim_;
 }
 
-void Query::attend(const HeadRows& keys, const HeadRows& values) {
-  const int64_t n_heads = (end_ - begin_) * group_;
-  for (int64_t i = 0; i < n_heads; ++i) {
-    call_.load_query(t_, head(i), q_ + i * dim_);
+template <class Loop>
+void Query::attend(Loop loop) {
+  load();
+  loop(divide_up(n_scored_, kBlockKeys), [this](int64_t first, int64_t last) {
+    score(first * kBlockKeys, std::min(last * kBlockKeys, n_scored_));
+  });
+  const auto trace_all = [&](Traced what, int64_t n) {
+    if (!traced(what)) return;
+    loop(n_traced_, [=, this](int64_t first, int64_t last) { trace(what, n, first, last); });
+  };
+  trace_all(Traced::kScores, n_scored_);
+  if (n_visible_ > 0) {
+    loop(n_heads_, [this](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        call_.kernels().softmax(scores_ + i * stride_, n_visible_, call_.rule());
+      }
+    });
   }
-  score(keys);
-  normalise();
-  weigh(values);
-  for (int64_t i = 0; i < n_heads; ++i) {
-    call_.store_output(t_, head(i), out_ + i * dim_);
-  }
+  trace_all(Traced::kProbs, n_visible_);
+  loop(n_parts_, [this](int64_t first, int64_t last) { weigh(first, last); });
+  store();
 }
 
-// What to fetch while a block from `key` on is worked on: a later block, if there is one and no
-// other query has brought it near.
-const float* Query::ahead(const HeadRows& rows, int64_t g, int64_t key, int64_t n_keys) const {
+void Query::load() {
+  for (int64_t i = 0; i < n_heads_; ++i) call_.load_query(t_, head(i), q_ + i * dim_);
+}
+
+// What to fetch while the block at `key` is worked on: a later block before end_key, unless other
+// queries have brought it near.
+const float* Query::ahead(const HeadRows& rows, int64_t g, int64_t key, int64_t end_key) const {
   const int64_t later = key + kKeysAhead;
-  if (call_.shape().n_tokens > 1 || later + kBlockKeys > n_keys) return nullptr;
+  if (call_.shape().n_tokens > 1 || later + kBlockKeys > end_key) return nullptr;
   return rows.head(g) + later * rows.row_stride;
 }
 
-void Query::score(const HeadRows& keys) {
-  for (int64_t key = 0; key < n_scored_; key += kBlockKeys) {
-    const int64_t n = std::min(kBlockKeys, n_scored_ - key);
+void Query::score(int64_t first_key, int64_t end_key) {
+  for (int64_t key = first_key; key < end_key; key += kBlockKeys) {
+    const int64_t n = std::min(kBlockKeys, end_key - key);
     for (int64_t g = begin_; g < end_; ++g) {
       const int64_t first = (g - begin_) * group_;
       call_.kernels().dot_scores(q_ + first * dim_, group_, dim_,
-                                 keys.head(g) + key * keys.row_stride, keys.row_stride, n,
-                                 ahead(keys, g, key, n_scored_), call_.shape().scale,
+                                 keys_.head(g) + key * keys_.row_stride, keys_.row_stride, n,
+                                 ahead(keys_, g, key, end_key), call_.shape().scale,
                                  scores_ + first * stride_ + key, stride_);
     }
   }
 }
 
-void Query::normalise() {
-  trace(Traced::kScores, n_scored_);
-  for (int64_t i = 0; i < (end_ - begin_) * group_ && n_visible_ > 0; ++i) {
-    call_.kernels().softmax(scores_ + i * stride_, n_visible_, call_.rule());
-  }
-  trace(Traced::kProbs, n_visible_);
-}
-
-// Copies the first n values of each head to the trace, zeros for the keys after them.
-void Query::trace(Traced what, int64_t n) const {
-  if (call_.traced(what, t_, 0) == nullptr) return;
-  const int64_t n_heads = call_.shape().n_heads;
-  const int64_t n_keys = call_.position(t_) + 1;
-  for (int64_t key = 0; key < n_keys; key += kDimStep) {
-    const int64_t end = std::min(n_keys, key + kDimStep);
-    for (int64_t i = 0; i < (end_ - begin_) * group_; ++i) {
-      float* to = call_.traced(what, t_, head(i));
-      const float* from = scores_ + i * stride_;
-      for (int64_t j = key; j < end; ++j) to[j * n_heads] = j < n ? from[j] : 0.0f;
-    }
-  }
-}
-
-// The sums of the blocks are added up: shorter chains of additions round less.
-void Query::weigh(const HeadRows& values) {
-  const float start = n_visible_ > 0 ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-  std::fill_n(out_, (end_ - begin_) * group_ * dim_, start);
-  for (int64_t key = 0; key < n_visible_; key += kBlockKeys) {
-    const int64_t n = std::min(kBlockKeys, n_visible_ - key);
+void Query::weigh(int64_t first_part, int64_t end_part) {
+  const int64_t part_values = n_heads_ * dim_;
+  const int64_t end_key = std::min(end_part * kPartKeys, n_visible_);
+  std::fill(parts_ + first_part * part_values, parts_ + end_part * part_values, 0.0f);
+  for (int64_t key = first_part * kPartKeys; key < end_key; key += kBlockKeys) {
+    const int64_t n = std::min(kBlockKeys, end_key - key);
+    float* out = parts_ + key / kPartKeys * part_values;
     for (int64_t g = begin_; g < end_; ++g) {
       const int64_t first = (g - begin_) * group_;
       call_.kernels().weigh(scores_ + first * stride_ + key, stride_, group_,
-                            values.head(g) + key * values.row_stride, values.row_stride, n,
-                            ahead(values, g, key, n_visible_), dim_, out_ + first * dim_);
+                            values_.head(g) + key * values_.row_stride, values_.row_stride, n,
+                            ahead(values_, g, key, end_key), dim_, out + first * dim_);
     }
   }
+}
+
+void Query::store() {
+  const int64_t part_values = n_heads_ * dim_;
+  const ElementwiseKernels& kernels = GRETA_SELECT_KERNELS(call_.isa(), elementwise_kernels);
+  for (int64_t part = 1; part < n_parts_; ++part) {
+    kernels.add(parts_, parts_ + part * part_values, part_values, parts_);
+  }
+  if (n_parts_ == 0) {
+    std::fill_n(parts_, part_values, std::numeric_limits<float>::quiet_NaN());
+  }
+  for (int64_t i = 0; i < n_heads_; ++i) call_.store_output(t_, head(i), parts_ + i * dim_);
+}
+
+// Copies values of keys [first_key, end_key) to the trace, zeros for keys from n on.
+void Query::trace(Traced what, int64_t n, int64_t first_key, int64_t end_key) const {
+  const int64_t step = call_.shape().n_heads;
+  for (int64_t key = first_key; key < end_key; key += kDimStep) {
+    const int64_t end = std::min(end_key, key + kDimStep);
+    for (int64_t i = 0; i < n_heads_; ++i) {
+      float* to = call_.traced(what, t_, head(i));
+      const float* from = scores_ + i * stride_;
+      for (int64_t j = key; j < end; ++j) to[j * step] = j < n ? from[j] : 0.0f;
+    }
+  }
+}
+
+// A single query that sees many keys: threads share its keys, and so read long stretches.
+void attend_together(const AttentionCall& call, const HeadRows& keys, const HeadRows& values,
+                     ThreadPool& pool) {
+  thread_local Scratch scratch;
+  Query query(call, keys, values, 0, 0, call.shape().n_kv_heads, scratch);
+  query.attend([&pool](int64_t n, const auto& body) {
+    if (n > 0) pool.run(n, divide_up(n, 2 * pool.size()), body);
+  });
+}
+
+// Threads share queries and KV heads, at most `share` heads each time. All queries of a head, then
+// the next: its keys and values stay in cache.
+void attend_apart(const AttentionCall& call, const HeadRows& keys, const HeadRows& values,
+                  int64_t share, ThreadPool& pool) {
+  const int64_t n_tokens = call.shape().n_tokens;
+  const int64_t n_kv_heads = call.shape().n_kv_heads;
+  const auto attend = [&](int64_t item) {
+    thread_local Scratch scratch;
+    const int64_t begin = item / n_tokens * share;
+    Query query(call, keys, values, item % n_tokens, begin, std::min(begin + share, n_kv_heads),
+                scratch);
+    query.attend([](int64_t n, const auto& body) { body(int64_t{0}, n); });
+  };
+  pool.run(divide_up(n_kv_heads, share) * n_tokens, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; ++item) attend(item);
+  });
 }
 
 }  // namespace
@@ -131,22 +199,12 @@ void attention_two_pass(const AttentionShape& shape, const float* q, const float
   thread_local Scratch key_scratch, value_scratch;
   const HeadRows keys = call.keys(key_scratch, pool);
   const HeadRows values = call.values(value_scratch, pool);
-  const auto attend = [&](int64_t t, int64_t begin, int64_t end) {
-    thread_local Scratch scratch;
-    Query(call, t, begin, end, scratch).attend(keys, values);
-  };
-  if (shape.n_tokens == 1) {
-    // Every row is needed once: each thread takes neighbouring heads, to read long stretches.
-    const int64_t share = (shape.n_kv_heads + pool.size() - 1) / pool.size();
-    pool.run(shape.n_kv_heads, share, [&](int64_t begin, int64_t end) { attend(0, begin, end); });
+  if (shape.n_tokens > 1) {
+    attend_apart(call, keys, values, 1, pool);
+  } else if (call.n_keys() >= 2 * pool.size() * kPartKeys) {
+    attend_together(call, keys, values, pool);
   } else {
-    // All queries of a KV head, then the next: its keys and values stay in cache.
-    pool.run(shape.n_kv_heads * shape.n_tokens, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) {
-        const int64_t g = item / shape.n_tokens;
-        attend(item % shape.n_tokens, g, g + 1);
-      }
-    });
+    attend_apart(call, keys, values, divide_up(shape.n_kv_heads, pool.size()), pool);
   }
 }
 

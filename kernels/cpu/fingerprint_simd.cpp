@@ -43,11 +43,19 @@ GRETA_INLINE U64 square(U64 r) {
   return reinterpret_cast<U64>(_mm256_mul_epu32(v, v));
 #endif
 }
+// q or −q, by the sign of the f32 in the lower half of bits.
+GRETA_INLINE U64 with_sign(U64 q, U64 bits) { return (bits & 0x80000000u) != 0 ? -q : q; }
+
 GRETA_INLINE F64 as_double(U64 v) { return reinterpret_cast<F64>(v); }
 GRETA_INLINE U64 as_bits(F64 v) { return reinterpret_cast<U64>(v); }
 #endif
 
 GRETA_INLINE uint64_t square(uint64_t r) { return r * r; }
+// Without a branch, which nothing could predict.
+GRETA_INLINE uint64_t with_sign(uint64_t q, uint64_t bits) {
+  const uint64_t minus = -(bits >> 31);
+  return (q ^ minus) - minus;
+}
 GRETA_INLINE double as_double(uint64_t v) { return __builtin_bit_cast(double, v); }
 GRETA_INLINE uint64_t as_bits(double v) { return __builtin_bit_cast(uint64_t, v); }
 
@@ -80,7 +88,7 @@ GRETA_INLINE U add_values(U bits, U index_high, U exponent, Sums<U>& sums) {
   const U q = as_bits(as_double((magnitude << 29) + exponent) + 0x1p52) - 0x4330000000000000u;
   sums.abs_sum += q;
   sums.sum_sq += square((q + (1u << 19)) >> 20);
-  return (bits & 0x80000000u) != 0 ? -q : q;
+  return with_sign(q, bits);
 }
 
 // f32 has 896 less in the exponent field than a double of the same value.

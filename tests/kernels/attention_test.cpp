@@ -278,10 +278,11 @@ TEST_P(AttentionRoutes, BatchOfQueriesEqualsOneByOneUnderEveryFault) {
   expect_equal([](AttentionShape& s) { s.subtract_max = false; });
 }
 
+// One query that sees many keys, one that sees few, and many queries: each is shared out otherwise.
 TEST_P(AttentionRoutes, ThreadsDoNotChangeABit) {
   for (const Route& route : kRoutes) {
-    for (int64_t n_tokens : {1, 70}) {
-      const Problem p = make_problem(8, 4, 64, n_tokens, 300);
+    for (const Problem& p : {make_problem(8, 4, 64, 1, 2000), make_problem(8, 4, 64, 1, 300),
+                             make_problem(8, 4, 64, 70, 300), make_problem(4, 4, 40, 1, 700)}) {
       const Result expected = compute(p, route.attention, GetParam(), 1);
       for (int n_threads : {2, 3, 7}) {
         SCOPED_TRACE(route.name + std::to_string(n_threads));
