@@ -76,17 +76,35 @@ int64_t piece_rows(const Matrix& w, int64_t n_tokens, const ThreadPool& pool, in
   return divide_up(std::max(least, std::min(most, share)), unit) * unit;
 }
 
-// What DotTask::x_sums says, for all tokens; nullptr for types that do not need it.
-const float* group_sums(const DotKernels& kernels, const Matrix& w, const float* x,
-                        int64_t n_tokens, ThreadPool& pool) {
-  if (!kernels.needs_sums(w.type)) return nullptr;
-  const int64_t n_sums = w.cols / kColumnsPerSum;
-  float* sums = t_shared.reserve(n_tokens * n_sums);
-  const int64_t tokens_of_piece = divide_up(kMinProducts, std::max<int64_t>(1, w.cols));
-  pool.run(n_tokens, tokens_of_piece, [&](int64_t begin, int64_t end) {
-    kernels.sum_groups(x + begin * w.cols, (end - begin) * w.cols, sums + begin * n_sums);
-  });
-  return sums;
+bool is_aligned(const float* values) {
+  return reinterpret_cast<uintptr_t>(values) % static_cast<size_t>(kAlignment) == 0;
+}
+
+// What the kernels need of x, in t_shared: a copy whose tokens are aligned, if they are not (a
+// vector that straddles cache lines takes two loads), and its sums, if the type has mins.
+void prepare_tokens(const DotKernels& kernels, ThreadPool& pool, DotTask& task) {
+  constexpr auto kAlignedValues = static_cast<int64_t>(kAlignment) / int64_t{sizeof(float)};
+  const int64_t cols = task.w.cols;
+  const bool sums = kernels.needs_sums(task.w.type);
+  const bool copy = !is_aligned(task.x) || cols % kAlignedValues != 0;
+  if (!sums && !copy) return;
+  const float* x = task.x;
+  const int64_t stride = copy ? divide_up(cols, kAlignedValues) * kAlignedValues : cols;
+  const int64_t n_copied = copy ? task.n_tokens * stride : 0;
+  const int64_t n_sums = sums ? cols / kColumnsPerSum : 0;
+  float* copy_to = t_shared.reserve(n_copied + task.n_tokens * n_sums);
+  float* sums_to = copy_to + n_copied;
+  pool.run(task.n_tokens, divide_up(kMinProducts, std::max<int64_t>(1, cols)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t t = begin; t < end; ++t) {
+               const float* token = x + t * cols;
+               if (copy) std::copy_n(token, cols, copy_to + t * stride);
+               if (sums) kernels.sum_groups(token, cols, sums_to + t * n_sums);
+             }
+           });
+  if (copy) task.x = copy_to;
+  if (sums) task.x_sums = sums_to;
+  task.x_stride = stride;
 }
 
 // n_tokens ≤ kGemmTokens
@@ -111,8 +129,8 @@ void matmul_dot(const Matrix& w, const float* x, int64_t n_tokens, float* out, T
                 Isa isa) {
   check("matmul_dot", w, n_tokens);
   const DotKernels& kernels = GRETA_SELECT_KERNELS(isa, dot_kernels);
-  const float* sums = group_sums(kernels, w, x, n_tokens, pool);
-  const DotTask task{.w = w, .x = x, .x_sums = sums, .n_tokens = n_tokens, .out = out};
+  DotTask task{.w = w, .x = x, .x_stride = w.cols, .n_tokens = n_tokens, .out = out};
+  prepare_tokens(kernels, pool, task);
   const auto row_bytes = static_cast<int64_t>(std::max<size_t>(1, w.row_bytes()));
   const int64_t piece =
       piece_rows(w, n_tokens, pool, std::max<int64_t>(1, kDotPieceBytes / row_bytes), 1);

@@ -17,9 +17,8 @@
 //   kBlockBytes, kBlockValues     of a stored block
 //   kGroup, kSpanGroups           values of a sub-block, sub-blocks of a span
 //   kHasMin
-//   scales(p, s, n, numbers)      the scales of s spans of n sub-blocks at p, any alignment: those
-//   of
-//                                 span i in numbers[i][0 .. n), mins, if any, from numbers[i][8] on
+//   scales(p, s, n, numbers)      of s spans of n sub-blocks at p, any alignment: span i's scales
+//                                 in numbers[i][0 .. n), its mins, if any, from numbers[i][8] on
 //   visit(p, n, f)                calls f(g, q) in order for each sub-block of a span, q:
 //                                 kGroup / kLanes vectors
 

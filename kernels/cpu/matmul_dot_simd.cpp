@@ -142,7 +142,7 @@ void rows_for_tokens(const DotTask& task, int64_t row_begin, int64_t row_end, in
   Pass<kTokens> pass;
   for (int t = 0; t < kTokens; ++t) {
     const int64_t source = token + t < task.n_tokens ? token + t : task.n_tokens - 1;
-    pass.x[t] = task.x + source * cols;
+    pass.x[t] = task.x + source * task.x_stride;
     pass.sums[t] =
         task.x_sums == nullptr ? nullptr : task.x_sums + source * (cols / kColumnsPerSum);
   }

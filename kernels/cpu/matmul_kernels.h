@@ -13,7 +13,8 @@ namespace greta {
 /// A product by dot products. Read by all threads, each for rows of its own.
 struct DotTask {
   Matrix w;
-  const float* x = nullptr;       ///< f32 [n_tokens, w.cols]
+  const float* x = nullptr;  ///< f32 [n_tokens, x_stride], the first w.cols of each
+  int64_t x_stride = 0;
   const float* x_sums = nullptr;  ///< f32 [n_tokens, w.cols / kColumnsPerSum], or not needed
   int64_t n_tokens = 0;
   float* out = nullptr;  ///< f32 [n_tokens, w.rows]
@@ -54,7 +55,7 @@ struct GemmKernels {
   void (*pack)(const GemmTask& task, int64_t begin, int64_t end);
   /// f32 values of scratch for a piece of n_rows rows.
   int64_t (*scratch_values)(const GemmTask& task, int64_t n_rows);
-  /// scratch: 64-byte aligned, no NaN needed or excluded: what is in it is never used.
+  /// scratch: 64-byte aligned; its content does not matter, before or after.
   void (*rows)(const GemmTask& task, int64_t row_begin, int64_t row_end, float* scratch);
 };
 GRETA_DECLARE_KERNELS(GemmKernels, gemm_kernels)

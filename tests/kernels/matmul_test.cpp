@@ -210,6 +210,22 @@ TEST_P(Matmul, WeightsMayLieAtAnyAddress) {
   }
 }
 
+TEST_P(Matmul, ActivationsMayLieAtAnyAddress) {
+  const Weights w(type(), 19, 768);
+  const Values x = bell_values(15, 5 * 768);
+  ThreadPool pool(2);
+  for (const NamedProduct& route : kRoutes) {
+    const Values expected = multiply(route.product, w.matrix, x, 5, isa());
+    for (int64_t offset = 0; offset < 16; ++offset) {  // one of them is a multiple of 64 bytes
+      Values shifted(static_cast<size_t>(offset), kNan);
+      shifted.insert(shifted.end(), x.begin(), x.end());
+      Values out(5 * 19, kNan);
+      route.product(w.matrix, shifted.data() + offset, 5, out.data(), pool, isa());
+      EXPECT_TRUE(same_bits(out, expected)) << route.name << " at " << offset;
+    }
+  }
+}
+
 // What fills up a tile of rows or a group of tokens must not reach a neighbour.
 TEST_P(Matmul, ANonFiniteTokenOrRowStaysWhereItIs) {
   for (const float odd : {kNan, kInf}) {
