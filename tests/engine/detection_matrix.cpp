@@ -3,7 +3,7 @@
 //
 //   detection_matrix [--faults a,b] [--layers 0,2,8] [--phases decode,prefill]
 //                    [--mode batch_invariant|as_designed] [--type q4_k_m] [--clean N]
-//                    [--format text|md]
+//                    [--format text|md] [--summary]
 //
 // A case passes in batch_invariant when its tensor and layer are the strict first fail, or when the
 // clean run has the same bits there; in as_designed when they are the numeric first fail, which is
@@ -17,7 +17,9 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/suite.h"
@@ -25,6 +27,7 @@
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/probe_lab.h"
 #include "tests/engine/reference_f64.h"
+#include "tests/engine/text_table.h"
 
 namespace greta {
 namespace {
@@ -50,6 +53,7 @@ struct Options {
   std::vector<std::string> phases{"decode", "prefill"};
   std::string mode, type = "q4_k_m", format = "text";
   int clean = 10;
+  bool summary = false;
 
   bool wants(Mode one) const { return mode.empty() || mode == mode_name(one); }
 };
@@ -63,9 +67,17 @@ struct Case {
 
 /// What became of a case in one mode.
 struct Outcome {
-  bool passed = true;
+  enum Kind { kNotRun, kFound, kHidden, kWrong } kind = kNotRun;
   std::string text = "-";
   std::string measured = "-";
+};
+
+struct Result {
+  const Case& one;
+  double predicted;
+  Outcome strict, numeric;
+
+  bool passed() const { return strict.kind != Outcome::kWrong && numeric.kind != Outcome::kWrong; }
 };
 
 std::string number(double value) {
@@ -148,12 +160,13 @@ class Matrix {
     const std::string name = run(Mode::kBatchInvariant, {one.fault});
     const LabVerdict verdict = lab_.verdict(name);
     const Place place = place_of(one.at);
-    if (verdict.verdict == "FAIL" && verdict.first_fail == place) return {true, place.text()};
+    if (verdict.verdict == "FAIL" && verdict.first_fail == place)
+      return {Outcome::kFound, place.text()};
     const bool no_bit = verdict.verdict == "PASS" &&
                         lab_.same_rows(name, clean_.at(Mode::kBatchInvariant), place) &&
                         predicted_effect < kSurelyBits;
-    if (no_bit) return {true, "changes no bit"};
-    return {false, wrong(verdict.verdict, verdict.first_fail)};
+    if (no_bit) return {Outcome::kHidden, "changes no bit"};
+    return {Outcome::kWrong, wrong(verdict.verdict, verdict.first_fail)};
   }
 
   Outcome as_designed(const Case& one, double predicted_effect) {
@@ -161,7 +174,7 @@ class Matrix {
     const LabVerdict verdict = lab_.verdict(name);
     const Place place = place_of(one.at);
     const LabPair pair = lab_.pair(name, place);
-    Outcome outcome{true, "", pair.rel_l2 ? number(*pair.rel_l2) : "-"};
+    Outcome outcome{Outcome::kFound, "", pair.rel_l2 ? number(*pair.rel_l2) : "-"};
     if (pair.status == "NONFINITE") outcome.measured = "not finite";
 
     const double tolerances = predicted_effect / pair.tolerance;  // NaN: not finite
@@ -169,9 +182,10 @@ class Matrix {
     if (found && !(tolerances < kSurelyRounding)) {
       outcome.text = place.text() + (pair.status == "NONFINITE" ? " NONFINITE" : "");
     } else if (tolerances < kSurelySeen && !found_before(verdict, one.at) && !found) {
+      outcome.kind = Outcome::kHidden;
       outcome.text = "below rounding";
     } else {
-      outcome.passed = false;
+      outcome.kind = Outcome::kWrong;
       outcome.text = wrong(verdict.numeric_verdict, verdict.numeric_first_fail);
     }
     return outcome;
@@ -235,64 +249,96 @@ int false_alarms(int count) {
   return alarms;
 }
 
-class Table {
- public:
-  explicit Table(bool markdown) : markdown_(markdown) {}
-
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-  void print() const {
-    std::vector<size_t> widths(rows_.front().size());
-    for (const auto& row : rows_) {
-      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      print_row(rows_[r], widths, ' ');
-      if (r == 0 && markdown_) {
-        print_row(std::vector<std::string>(widths.size()), widths, '-');
-      }
-    }
+TextTable details(const std::vector<Result>& results, bool markdown) {
+  TextTable table(markdown);
+  table.add({"fault", "magnitude", "phase", "layer", "batch_invariant", "as_designed", "predicted",
+             "measured"});
+  for (const Result& result : results) {
+    const Case& one = result.one;
+    table.add({std::string(one.info.name), plain(one.fault.magnitude),
+               one.fault.decode ? "decode" : "prefill",
+               one.at.second < 0 ? "head" : std::to_string(one.at.second), result.strict.text,
+               result.numeric.text, number(result.predicted), result.numeric.measured});
   }
+  return table;
+}
 
- private:
-  void print_row(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
-                 char filler) const {
-    std::string line = markdown_ ? "| " : "";
-    for (size_t i = 0; i < cells.size(); ++i) {
-      line += cells[i] + std::string(widths[i] - cells[i].size(), filler);
-      line += markdown_ ? (i + 1 < cells.size() ? " | " : " |") : "  ";
-    }
-    std::cout << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
+/// "6 of 6", "4 of 6, 2 change no bit".
+std::string count(std::span<const Result> results, Outcome Result::*mode, const char* hidden) {
+  const auto of = [&](Outcome::Kind kind) {
+    return std::count_if(results.begin(), results.end(),
+                         [&](const Result& result) { return (result.*mode).kind == kind; });
+  };
+  if (of(Outcome::kNotRun) > 0) return "-";
+  std::string text = std::to_string(of(Outcome::kFound)) + " of " + std::to_string(results.size());
+  for (const auto& [kind, name] :
+       {std::pair(Outcome::kHidden, hidden), {Outcome::kWrong, "WRONG"}}) {
+    if (of(kind) > 0) text += ", " + std::to_string(of(kind)) + " " + name;
   }
+  return text;
+}
 
-  bool markdown_;
-  std::vector<std::vector<std::string>> rows_;
-};
+/// "1.1e-01 to 1.3e-01", and how many are not finite.
+std::string range(std::span<const Result> results) {
+  double least = HUGE_VAL, greatest = -HUGE_VAL;
+  bool nonfinite = false;
+  for (const Result& result : results) {
+    nonfinite |= !std::isfinite(result.predicted);
+    if (!std::isfinite(result.predicted)) continue;
+    least = std::min(least, result.predicted);
+    greatest = std::max(greatest, result.predicted);
+  }
+  if (least > greatest) return "not finite";
+  std::string text = number(least);
+  if (number(greatest) != text) text += " to " + number(greatest);
+  return text + (nonfinite ? " or not finite" : "");
+}
+
+/// One line for all places of a fault.
+TextTable summary(const std::vector<Result>& results, bool markdown) {
+  TextTable table(markdown);
+  table.add(
+      {"fault", "magnitude", "seen at", "batch_invariant", "as_designed", "predicted effect"});
+  const std::span<const Result> all(results);
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    const Case& one = all[begin].one;
+    while (end < all.size() && all[end].one.fault.kind == one.fault.kind &&
+           all[end].one.fault.magnitude == one.fault.magnitude) {
+      ++end;
+    }
+    const auto group = all.subspan(begin, end - begin);
+    table.add({std::string(one.info.name), plain(one.fault.magnitude),
+               std::string(trace_point_name(one.at.first)),
+               count(group, &Result::strict, "no bit changed"),
+               count(group, &Result::numeric, "below rounding"), range(group)});
+  }
+  return table;
+}
 
 /// Runs and prints all; returns what failed.
 int run(const Options& options) {
   const std::vector<Case> cases = all_cases(options);
   Matrix matrix(options);
-  Table table(options.format == "md");
-  table.add({"fault", "magnitude", "phase", "layer", "batch_invariant", "as_designed", "predicted",
-             "measured"});
-  int passed = 0, failed = 0;
+  std::vector<Result> results;
   for (const Case& one : cases) {
-    const double predicted = matrix.predicted(one);
-    Outcome strict, numeric;
-    if (options.wants(Mode::kBatchInvariant)) strict = matrix.batch_invariant(one, predicted);
-    if (options.wants(Mode::kAsDesigned)) numeric = matrix.as_designed(one, predicted);
-    ++(strict.passed && numeric.passed ? passed : failed);
-    table.add({std::string(one.info.name), plain(one.fault.magnitude),
-               one.fault.decode ? "decode" : "prefill",
-               one.at.second < 0 ? "head" : std::to_string(one.at.second), strict.text,
-               numeric.text, number(predicted), numeric.measured});
+    Result result{one, matrix.predicted(one), {}, {}};
+    if (options.wants(Mode::kBatchInvariant)) {
+      result.strict = matrix.batch_invariant(one, result.predicted);
+    }
+    if (options.wants(Mode::kAsDesigned)) {
+      result.numeric = matrix.as_designed(one, result.predicted);
+    }
+    results.push_back(std::move(result));
   }
-  table.print();
+  const auto table = options.summary ? summary : details;
+  table(results, options.format == "md").print();
+  const auto passed = std::count_if(results.begin(), results.end(),
+                                    [](const Result& result) { return result.passed(); });
+  const auto failed = static_cast<std::ptrdiff_t>(results.size()) - passed;
   const int alarms = false_alarms(options.clean);
   std::cout << "\nclean probes: " << options.clean << ", false alarms: " << alarms << "\n"
             << passed << " passed, " << failed << " failed\n";
-  return failed + alarms;
+  return static_cast<int>(failed) + alarms;
 }
 
 int main_of(int argc, char** argv) {
@@ -315,6 +361,7 @@ int main_of(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--format", options.format, "text (default) or md")
       ->check(CLI::IsMember({"text", "md"}));
+  app.add_flag("--summary", options.summary, "One line per fault, for all its places");
   CLI11_PARSE(app, argc, argv);
   return run(options) == 0 ? 0 : 1;
 }

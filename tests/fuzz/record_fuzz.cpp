@@ -57,8 +57,13 @@ void check_row(const greta::TraceRow& row, const Defined& defined, int64_t line)
   require(is_number(row.min) && is_number(row.max) && is_number(row.mean) && is_number(row.abs_sum),
           "no statistic is NaN");
   require(row.sample.size() <= (size_t{1} << 21), "a sample fits");
-  require(row.sample.empty() || (row.sketch && row.sketch->n == static_cast<int64_t>(row.sample.size())),
-          "a sample has its sketch");
+  require(row.sample.empty() || row.sketch, "a sample has its sketch");
+  if (!row.sketch) return;
+  const int64_t sampled = static_cast<int64_t>(row.sample.size());
+  require(row.sketch->derived ? row.sketch->n == sampled : row.sketch->n >= 0, "a sketch knows its length");
+  require(std::isfinite(row.sketch->sum_sq) &&
+              std::all_of(row.sketch->bucket.begin(), row.sketch->bucket.end(), [](double x) { return std::isfinite(x); }),
+          "a sketch is finite");
 }
 
 }  // namespace
@@ -82,7 +87,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         const bool is_blank =
             std::all_of(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
         require(batch.lines == 1, "one line");
-        require(is_blank == (batch.rows.empty() && batch.findings.empty()), "a line gives rows or a finding");
+        const bool is_nothing = batch.rows.empty() && batch.readouts.empty() && batch.events.empty() &&
+                                batch.findings.empty();
+        require(is_blank == is_nothing, "a line gives rows, a readout, an event or a finding");
+        for (const greta::RunEvent& event : batch.events) {
+          for (const auto& row : event.plan) require(row.layer >= -1 && row.layer <= greta::kMaxLayer, "planned layer");
+          require(!event.token_ids || nlohmann::json::accept(*event.token_ids), "token ids are JSON");
+        }
         defined.prompts += batch.prompts.size();
         defined.phases += batch.phases.size();
         defined.names += batch.names.size();
