@@ -99,8 +99,19 @@ void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* r
                       std::optional<Route> route) {
   if (!wants(point, layer)) return;
   add(point, layer, traced, route);
-  on_device_.push_back(records_.size() - 1);
-  pending_.push_back({row, n});
+  on_device_.push_back({records_.size() - 1, n_queued_ + pend({row, n}), {row, n}});
+}
+
+/// Place of a row in pending_. One memory that two points name (x_out is residual_post_mlp) is
+/// fingerprinted once; looking further back than a layer of one token is not worth it.
+size_t Tracer::pend(const RowRef& row) {
+  constexpr size_t kLookBack = 32;
+  const size_t first = pending_.size() - std::min(pending_.size(), kLookBack);
+  for (size_t i = first; i < pending_.size(); ++i) {
+    if (pending_[i].data == row.data && pending_[i].n == row.n) return i;
+  }
+  pending_.push_back(row);
+  return pending_.size() - 1;
 }
 
 void Tracer::note_host(TracePoint point, int layer, size_t traced, std::span<const float> values,
@@ -121,27 +132,29 @@ void Tracer::annotate(TracePoint point, size_t traced, std::string extra) {
 void Tracer::flush() {
   if (pending_.empty()) return;
   backend_.queue_fingerprints(pending_);
-  if (selection_.sample_values > 0) {
-    const size_t first = on_device_.size() - pending_.size();
-    for (size_t i = 0; i < pending_.size(); ++i) {
-      std::vector<float>& sample = records_[on_device_[first + i]].sample;
-      sample.resize(static_cast<size_t>(std::min(pending_[i].n, selection_.sample_values)));
-      backend_.read(pending_[i].data, static_cast<int64_t>(sample.size()), sample.data());
+  n_queued_ += pending_.size();
+  pending_.clear();
+  for (; n_sampled_ < on_device_.size(); ++n_sampled_) {
+    const DeviceRow& row = on_device_[n_sampled_];
+    std::vector<float>& sample = records_[row.record].sample;
+    sample.resize(static_cast<size_t>(std::min(row.row.n, selection_.sample_values)));
+    if (!sample.empty()) {
+      backend_.read(row.row.data, static_cast<int64_t>(sample.size()), sample.data());
     }
   }
-  pending_.clear();
 }
 
 std::vector<TraceRecord> Tracer::take() {
   flush();
   const std::vector<Fingerprint> fingerprints = backend_.fetch_fingerprints();
-  if (fingerprints.size() != on_device_.size()) {
+  if (fingerprints.size() != n_queued_) {
     throw std::logic_error("Tracer: the device gave another number of fingerprints than were queued");
   }
-  for (size_t i = 0; i < fingerprints.size(); ++i) {
-    records_[on_device_[i]].fingerprint = fingerprints[i];
+  for (const DeviceRow& row : on_device_) {
+    records_[row.record].fingerprint = fingerprints[row.fingerprint];
   }
   on_device_.clear();
+  n_sampled_ = n_queued_ = 0;
   traced_.clear();
   std::vector<TraceRecord> taken;
   taken.swap(records_);

@@ -70,6 +70,7 @@ class Tracer {
 
  private:
   TraceRecord& add(TracePoint point, int layer, size_t traced, std::optional<Route> route);
+  size_t pend(const RowRef& row);
 
   TraceSelection selection_;
   Backend& backend_;
@@ -77,8 +78,16 @@ class Tracer {
   int64_t first_pos_ = 0;
   std::vector<TracedToken> traced_;
   std::vector<TraceRecord> records_;
-  std::vector<RowRef> pending_;     ///< of the last pending_.size() device records
-  std::vector<size_t> on_device_;   ///< indexes in records_ whose fingerprints are queued, in order
+  /// A record whose row is in the device's memory, and which of the fingerprints fetched is its own.
+  struct DeviceRow {
+    size_t record;
+    size_t fingerprint;
+    RowRef row;
+  };
+  std::vector<DeviceRow> on_device_;
+  size_t n_sampled_ = 0;         ///< of on_device_, whose samples were read
+  std::vector<RowRef> pending_;  ///< rows to queue at the next flush, each once
+  size_t n_queued_ = 0;          ///< fingerprints queued before those
 };
 
 }  // namespace greta

@@ -83,7 +83,7 @@ void speed(const char* path, int64_t n_prompt, int64_t n_decode, int threads) {
 /// the machine's load meets both.
 void traced_decode(Engine& engine, int64_t cached, bool scores, const char* label) {
   constexpr int64_t kSteps = 16;
-  constexpr int kTurns = 5;
+  constexpr int kTurns = 4;
   TraceSelection selection;
   selection.phases = {Phase::kDecode};
   for (int p = 0; p < kTracePoints; ++p) {
@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
     if (argc == 4 && std::strcmp(argv[2], "--tracing") == 0) {
       Engine engine(argv[1], std::atoi(argv[3]), 2048 + 256);
       engine.prefill(2048);
-      traced_decode(engine, 0, true, "all layers, all tensors, up to 160 cached positions");
+      traced_decode(engine, 0, true, "all layers, all tensors, up to 128 cached positions");
       traced_decode(engine, 2048, false, "all layers, no scores and probs, from 2,048 cached on");
       return 0;
     }
