@@ -1,0 +1,333 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+
+#include "kernels/dequant.h"
+#include "kernels/gpu_math.h"
+#include "kernels/gpu_runtime.h"
+#include "kernels/wave.h"
+
+namespace greta {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kVector = 4;  // values of a 16-byte access
+
+__device__ int64_t thread_index() {
+  return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+}
+
+// ---- out[i] = f(i-th values), four at a time where addresses allow.
+
+template <class F>
+__global__ __launch_bounds__(kThreads) void map_vec4_kernel(F f, const float* a, const float* b,
+                                                            int64_t n_vectors, float* out) {
+  const int64_t i = thread_index();
+  if (i >= n_vectors) return;
+  const Floats4 left = load_as<Floats4>(a + kVector * i);
+  const Floats4 right = load_as<Floats4>(b + kVector * i);
+  Floats4 result;
+  GRETA_UNROLL
+  for (int j = 0; j < kVector; ++j) result.value[j] = f(left.value[j], right.value[j]);
+  store_as(out + kVector * i, result);
+}
+
+template <class F>
+__global__ __launch_bounds__(kThreads) void map_kernel(F f, const float* a, const float* b,
+                                                       int64_t n, float* out) {
+  const int64_t i = thread_index();
+  if (i < n) out[i] = f(a[i], b[i]);
+}
+
+template <class F>
+void map(const char* name, F f, const float* a, const float* b, int64_t n, float* out,
+         Stream& stream) {
+  if (n % kVector == 0 && aligned16(a, b, out)) {
+    const int64_t n_vectors = n / kVector;
+    launch({name, blocks_for(n_vectors, kThreads), kThreads}, stream, map_vec4_kernel<F>, f, a, b,
+           n_vectors, out);
+  } else {
+    launch({name, blocks_for(n, kThreads), kThreads}, stream, map_kernel<F>, f, a, b, n, out);
+  }
+}
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+// x·sigmoid(x): for x → −∞ the exponential is infinite and the quotient −0, as it should be.
+struct SwiGlu {
+  __device__ float operator()(float gate, float up) const {
+    return gate / (1.0f + exp_f32(-gate)) * up;
+  }
+};
+
+struct Constant {
+  float value;
+  __device__ float operator()(float, float) const { return value; }
+};
+
+struct Product {
+  float factor;
+  __device__ float operator()(float a, float) const { return a * factor; }
+};
+
+// ---- embed: one thread per value.
+
+template <WeightType kType>
+__global__ __launch_bounds__(kThreads) void embed_kernel(const std::byte* table, int64_t row_bytes,
+                                                         const int32_t* ids, int64_t cols,
+                                                         float* out) {
+  const int64_t column = thread_index();
+  const int64_t token = blockIdx.y;
+  if (column < cols) {
+    out[token * cols + column] = weight_value<kType>(table + ids[token] * row_bytes, column);
+  }
+}
+
+template <WeightType kType>
+void launch_embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, float* out,
+                  Stream& stream) {
+  // A grid is at most 65535 high.
+  constexpr int64_t kMaxRows = 65535;
+  for (int64_t first = 0; first < n_tokens; first += kMaxRows) {
+    const auto rows = static_cast<unsigned>(std::min(kMaxRows, n_tokens - first));
+    launch({"embed", {blocks_for(table.cols, kThreads), rows}, kThreads}, stream,
+           embed_kernel<kType>, table.data, static_cast<int64_t>(table.row_bytes()), ids + first,
+           table.cols, out + first * table.cols);
+  }
+}
+
+// ---- rms_norm: one block per row, four neighbours at a time. A row of up to kHeld such groups per
+// ---- thread is read once. Who adds what depends on dim alone, so a row's bits do not depend on
+// the
+// ---- batch, nor on its alignment.
+
+constexpr int kHeld = 4;
+
+// Values k .. k + 3 of a row, zeros beyond its end.
+template <bool kVectors>
+__device__ Floats4 load_group(const float* row, int64_t k, int64_t dim) {
+  if constexpr (kVectors) {
+    return load_as<Floats4>(row + k);
+  } else {
+    Floats4 v;
+    for (int j = 0; j < kVector; ++j) v.value[j] = k + j < dim ? row[k + j] : 0.0f;
+    return v;
+  }
+}
+
+__device__ double squares(const Floats4& v) {
+  double sum = 0;
+  GRETA_UNROLL
+  for (int j = 0; j < kVector; ++j) {
+    const double value = v.value[j];
+    sum = fma(value, value, sum);
+  }
+  return sum;
+}
+
+template <bool kVectors>
+__device__ void store_normed(Floats4 v, float factor, const float* weight, int64_t k, int64_t dim,
+                             float* out) {
+  const Floats4 w = load_group<kVectors>(weight, k, dim);
+  GRETA_UNROLL
+  for (int j = 0; j < kVector; ++j) v.value[j] = v.value[j] * factor * w.value[j];
+  if constexpr (kVectors) {
+    store_as(out + k, v);
+  } else {
+    for (int j = 0; j < kVector && k + j < dim; ++j) out[k + j] = v.value[j];
+  }
+}
+
+template <bool kVectors>
+__global__ __launch_bounds__(kMaxBlockThreads) void rms_norm_kernel(const float* x,
+                                                                    const float* weight, float eps,
+                                                                    int64_t dim, float* out) {
+  const float* const row = x + blockIdx.x * dim;
+  float* const out_row = out + blockIdx.x * dim;
+  const int64_t first = static_cast<int64_t>(threadIdx.x) * kVector;
+  const int64_t stride = static_cast<int64_t>(blockDim.x) * kVector;
+
+  double sum = 0;
+  Floats4 held[kHeld];
+  GRETA_UNROLL
+  for (int h = 0; h < kHeld; ++h) {
+    const int64_t k = first + h * stride;
+    held[h] = k < dim ? load_group<kVectors>(row, k, dim) : Floats4{};
+    sum += squares(held[h]);
+  }
+  for (int64_t k = first + kHeld * stride; k < dim; k += stride) {
+    sum += squares(load_group<kVectors>(row, k, dim));
+  }
+  const double mean = block_sum(sum) / static_cast<double>(dim);
+  const auto factor = static_cast<float>(1.0 / sqrt(mean + static_cast<double>(eps)));
+
+  GRETA_UNROLL
+  for (int h = 0; h < kHeld; ++h) {
+    const int64_t k = first + h * stride;
+    if (k < dim) store_normed<kVectors>(held[h], factor, weight, k, dim, out_row);
+  }
+  for (int64_t k = first + kHeld * stride; k < dim; k += stride) {
+    store_normed<kVectors>(load_group<kVectors>(row, k, dim), factor, weight, k, dim, out_row);
+  }
+}
+
+unsigned norm_threads(int64_t dim) {
+  constexpr int64_t kWidestWave = 64;
+  const int64_t waves = (dim + kVector * kHeld * kWidestWave - 1) / (kVector * kHeld * kWidestWave);
+  return static_cast<unsigned>(
+      std::clamp<int64_t>(waves * kWidestWave, kWidestWave, kMaxBlockThreads));
+}
+
+// ---- rope.
+
+__global__ __launch_bounds__(kThreads) void rope_table_kernel(const double* inv_freq,
+                                                              const int32_t* first_pos,
+                                                              int64_t pos_shift, int64_t n_tokens,
+                                                              int64_t half_dim, float* table) {
+  const int64_t i = thread_index();
+  if (i >= n_tokens * half_dim) return;
+  const int64_t pos = *first_pos + pos_shift + i / half_dim;
+  const double angle = static_cast<double>(pos) * inv_freq[i % half_dim];
+  table[2 * i] = static_cast<float>(cos(angle));
+  table[2 * i + 1] = static_cast<float>(sin(angle));
+}
+
+struct RopeShape {
+  uint32_t blocks_per_token;
+  uint32_t n_heads, head_dim, half_dim;
+};
+
+// One thread per pair of values, and per value that is copied.
+template <RopePairing kPairing>
+__global__ __launch_bounds__(kThreads) void rope_kernel(const float* in, const float* table,
+                                                        RopeShape shape, float* out) {
+  const int64_t token = blockIdx.x / shape.blocks_per_token;
+  const uint32_t i = blockIdx.x % shape.blocks_per_token * kThreads + threadIdx.x;
+  const uint32_t half = shape.half_dim;
+  const uint32_t per_head = shape.head_dim - half;
+  if (i >= shape.n_heads * per_head) return;
+  const uint32_t head = i / per_head, pair = i % per_head;
+  const int64_t offset = (token * shape.n_heads + head) * shape.head_dim;
+  const float* const from = in + offset;
+  float* const to = out + offset;
+  if (pair >= half) {
+    to[half + pair] = from[half + pair];
+    return;
+  }
+  const float* const turn = table + 2 * (token * half + pair);
+  const uint32_t a = kPairing == RopePairing::kInterleaved ? 2 * pair : pair;
+  const uint32_t b = kPairing == RopePairing::kInterleaved ? a + 1 : pair + half;
+  const float x = from[a], y = from[b];
+  to[a] = fmaf(x, turn[0], -(y * turn[1]));
+  to[b] = fmaf(y, turn[0], x * turn[1]);
+}
+
+// ---- Rows.
+
+__global__ __launch_bounds__(kThreads) void store_rows_kernel(const float* rows, int64_t n,
+                                                              int64_t width,
+                                                              const int32_t* first_row,
+                                                              int64_t row_shift, float* cache) {
+  const int64_t i = thread_index();
+  if (i < n) cache[(*first_row + row_shift) * width + i] = rows[i];
+}
+
+__global__ __launch_bounds__(kThreads) void transfer_bits_kernel(float* rows, int64_t n_rows,
+                                                                 int64_t width,
+                                                                 const BitTransfer* transfers,
+                                                                 int64_t n) {
+  const int64_t row = thread_index();
+  if (row >= n_rows) return;
+  float* const values = rows + row * width;
+  for (int64_t i = 0; i < n; ++i) {
+    const BitTransfer t = transfers[i];
+    const uint32_t mask = uint32_t{1} << t.bit;
+    const auto mine = bits_as<uint32_t>(values[t.index]);
+    const auto theirs = bits_as<uint32_t>(values[t.neighbour]);
+    values[t.index] = bits_as<float>((mine & ~mask) | (theirs & mask));
+  }
+}
+
+}  // namespace
+
+void embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, float* out, Stream& stream) {
+  switch (table.type) {
+    case WeightType::kF32:
+      return launch_embed<WeightType::kF32>(table, ids, n_tokens, out, stream);
+    case WeightType::kF16:
+      return launch_embed<WeightType::kF16>(table, ids, n_tokens, out, stream);
+    case WeightType::kBF16:
+      return launch_embed<WeightType::kBF16>(table, ids, n_tokens, out, stream);
+    case WeightType::kQ4_0:
+      return launch_embed<WeightType::kQ4_0>(table, ids, n_tokens, out, stream);
+    case WeightType::kQ8_0:
+      return launch_embed<WeightType::kQ8_0>(table, ids, n_tokens, out, stream);
+    case WeightType::kQ4_K:
+      return launch_embed<WeightType::kQ4_K>(table, ids, n_tokens, out, stream);
+    case WeightType::kQ5_K:
+      return launch_embed<WeightType::kQ5_K>(table, ids, n_tokens, out, stream);
+    case WeightType::kQ6_K:
+      return launch_embed<WeightType::kQ6_K>(table, ids, n_tokens, out, stream);
+  }
+  throw std::invalid_argument("embed: unknown weight type");
+}
+
+void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
+              float* out, Stream& stream) {
+  const auto kernel = dim % kVector == 0 && aligned16(x, weight, out) ? rms_norm_kernel<true>
+                                                                      : rms_norm_kernel<false>;
+  launch({"rms_norm", blocks_for(n_tokens, 1), norm_threads(dim)}, stream, kernel, x, weight, eps,
+         dim, out);
+}
+
+void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_shift,
+                int64_t n_tokens, int64_t half_dim, float* table, Stream& stream) {
+  launch({"rope_table", blocks_for(n_tokens * half_dim, kThreads), kThreads}, stream,
+         rope_table_kernel, inv_freq, first_pos, pos_shift, n_tokens, half_dim, table);
+}
+
+void rope(const float* in, const float* table, RopePairing pairing, int64_t n_tokens,
+          int64_t n_heads, int64_t head_dim, int64_t half_dim, float* out, Stream& stream) {
+  const unsigned per_token = blocks_for(n_heads * (head_dim - half_dim), kThreads);
+  const auto kernel = pairing == RopePairing::kInterleaved ? rope_kernel<RopePairing::kInterleaved>
+                                                           : rope_kernel<RopePairing::kHalves>;
+  const RopeShape shape{per_token, static_cast<uint32_t>(n_heads), static_cast<uint32_t>(head_dim),
+                        static_cast<uint32_t>(half_dim)};
+  launch({"rope", blocks_for(n_tokens * per_token, 1), kThreads}, stream, kernel, in, table, shape,
+         out);
+}
+
+void swiglu(const float* gate, const float* up, int64_t n, float* out, Stream& stream) {
+  map("swiglu", SwiGlu{}, gate, up, n, out, stream);
+}
+
+void add(const float* a, const float* b, int64_t n, float* out, Stream& stream) {
+  map("add", Sum{}, a, b, n, out, stream);
+}
+
+void fill(float* data, int64_t n, float value, Stream& stream) {
+  map("fill", Constant{value}, data, data, n, data, stream);
+}
+
+void scale(float* data, int64_t n, float factor, Stream& stream) {
+  map("scale", Product{factor}, data, data, n, data, stream);
+}
+
+void store_rows(const float* rows, int64_t n_rows, int64_t width, const int32_t* first_row,
+                int64_t row_shift, float* cache, Stream& stream) {
+  const int64_t n = n_rows * width;
+  launch({"store_rows", blocks_for(n, kThreads), kThreads}, stream, store_rows_kernel, rows, n,
+         width, first_row, row_shift, cache);
+}
+
+void transfer_bits(float* rows, int64_t n_rows, int64_t width, const BitTransfer* transfers,
+                   int64_t n, Stream& stream) {
+  launch({"transfer_bits", blocks_for(n_rows, kThreads), kThreads}, stream, transfer_bits_kernel,
+         rows, n_rows, width, transfers, n);
+}
+
+}  // namespace greta
