@@ -24,7 +24,7 @@ fail() {
 "$infer" synth --preset tiny --type f16 --out "$folder/model.gguf" 2>/dev/null
 # Bitwise equal on both sides, so that only what is missing can keep a run from PASS.
 probe=("$infer" probe --suite b3_66_v2 --mode batch_invariant --layers all
-  --model "$folder/model.gguf" --db "$db")
+  --phases prefill_last,decode0,decode --decode-steps 8 --model "$folder/model.gguf" --db "$db")
 
 started=$(date +%s%N)
 "${probe[@]}" >"$folder/out" 2>&1 || fail "the undisturbed probe failed: $(cat "$folder/out")"
