@@ -176,7 +176,7 @@ RunSinks open_sinks(const RunTargets& targets, RunRecord record, Session& sessio
 }
 
 void end_sinks(RunSinks& sinks, Session& session) {
-  sinks.add_attribute(kModelDigest, model_digest(session));
+  sinks.attribute(kModelDigest, model_digest(session));
   sinks.end(true);
 }
 

@@ -17,13 +17,12 @@ RunSinks::RunSinks(const RunTargets& targets, const RunRecord& run) {
     sinks_.push_back(std::make_unique<DeltaWriter>(targets.delta_file));
   }
   if (targets.database.empty()) return;
-  database_ = targets.database;
   try {
-    auto writer = std::make_unique<RunWriter>(database_, run);
+    auto writer = std::make_unique<RunWriter>(targets.database, run);
     run_name_ = writer->run_name();
     sinks_.push_back(std::move(writer));
   } catch (const SQLite::Exception& error) {
-    throw DatabaseError("cannot write to " + database_ + ": " + error.what() +
+    throw DatabaseError("cannot write to " + targets.database + ": " + error.what() +
                         "; check that its folder exists and can be written, or give another file");
   }
 }
@@ -42,18 +41,8 @@ void RunSinks::readout(const ReadoutRecord& readout) {
   for (const auto& sink : sinks_) sink->readout(readout);
 }
 
-void RunSinks::add_attribute(const std::string& name, const std::string& value) {
-  if (database_.empty()) return;
-  SQLite::Database db = open_for_writing(database_);
-  SQLite::Statement insert(db,
-                           "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, source_id)"
-                           " SELECT r.id, ?, ?, 0, s.id FROM run r"
-                           " JOIN source s ON s.run_id = r.id AND s.shape = 'engine'"
-                           " WHERE r.name = ?");
-  insert.bind(1, name);
-  insert.bind(2, value);
-  insert.bind(3, run_name_);
-  insert.exec();
+void RunSinks::attribute(const std::string& name, const std::string& value) {
+  for (const auto& sink : sinks_) sink->attribute(name, value);
 }
 
 void RunSinks::end(bool complete) {

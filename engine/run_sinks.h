@@ -29,14 +29,11 @@ class RunSinks : public TraceSink {
   void begin_prompt(const PromptRecord& prompt) override;
   void rows(std::vector<TraceRecord> rows) override;
   void readout(const ReadoutRecord& readout) override;
+  void attribute(const std::string& name, const std::string& value) override;
   void end(bool complete) override;
-
-  /// Adds to the run in the database what was not known when it began. Waits for its other writers.
-  void add_attribute(const std::string& name, const std::string& value);
 
  private:
   std::vector<std::unique_ptr<TraceSink>> sinks_;
-  std::string database_;
   std::string run_name_;
   int64_t n_rows_ = 0;
 };
