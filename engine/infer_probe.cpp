@@ -167,11 +167,8 @@ ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& 
   return prompt;
 }
 
-RunSinks open_sinks(const RunTargets& targets, RunRecord record, Session& session) {
-  session.digest();
-  if (!targets.jsonl_folder.empty()) {
-    record.attributes.emplace_back(kModelDigest, model_digest(session));
-  }
+RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session) {
+  session.digest();  // begins: it is ready, or nearly, when the run ends
   return RunSinks(targets, record);
 }
 
