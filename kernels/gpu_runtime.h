@@ -83,6 +83,20 @@ __device__ inline To bits_as(const From& from) {
   return to;
 }
 
+/// For kernels launched early, at their very beginning: lets the next kernel be started early too.
+/// Then, before the first access to anything that earlier work writes or reads, wait_for_previous()
+/// waits for that work; in between there is time to load weights. Only NVIDIA starts kernels early.
+__device__ inline void allow_next() {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_previous() {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /// The longest block that every device runs.
 inline constexpr int kMaxBlockThreads = 1024;
 
@@ -92,6 +106,8 @@ struct LaunchShape {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
+  /// The kernel calls wait_for_previous(): it may be started while what is queued before it ends.
+  bool early = false;
 };
 
 /// Blocks of `per_block` that cover n; std::length_error when no grid has so many.
@@ -108,6 +124,29 @@ namespace device_detail {
 inline hipStream_t stream_handle(const Stream& stream) {
   return static_cast<hipStream_t>(stream.handle());
 }
+
+#if !defined(GRETA_EMULATOR)
+inline hipError_t launch_kernel(const void* function, const LaunchShape& shape, void** arguments,
+                                const Stream& stream) {
+#if defined(GRETA_NVIDIA)
+  if (shape.early) {
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = stream_handle(stream);
+    config.attrs = &early;
+    config.numAttrs = 1;
+    return cudaLaunchKernelExC(&config, function, arguments);
+  }
+#endif
+  return hipLaunchKernel(function, shape.grid, shape.block, arguments, shape.shared_bytes,
+                         stream_handle(stream));
+}
+#endif
 
 /// Throws the DeviceError of a launch.
 [[noreturn]] void throw_launch_error(const LaunchShape& shape, hipError_t error);
@@ -142,8 +181,7 @@ void launch(const LaunchShape& shape, Stream& stream, void (*kernel)(Parameters.
     std::apply(
         [&](auto&... value) {
           void* pointers[] = {const_cast<void*>(static_cast<const void*>(&value))..., nullptr};
-          error = hipLaunchKernel(function, shape.grid, shape.block, pointers, shape.shared_bytes,
-                                  device_detail::stream_handle(stream));
+          error = device_detail::launch_kernel(function, shape, pointers, stream);
         },
         values);
   }

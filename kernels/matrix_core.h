@@ -4,6 +4,7 @@
 
 #include "kernels/gpu_math.h"
 #include "kernels/gpu_runtime.h"
+#include "kernels/half_type.h"
 #include "kernels/wave.h"
 
 // Matrix cores: one wavefront multiplies tiles of 16-bit floats into f32. Device code.
@@ -21,9 +22,6 @@
 // floating point type.
 
 namespace greta {
-
-/// What the operands' 16 bits mean.
-enum class HalfType { kF16, kBF16 };
 
 namespace matrix_core_detail {
 

@@ -2,52 +2,13 @@
 
 #include <cstdint>
 
+#include "kernels/attention_shape.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
 
-// Causal attention over a KV cache, grouped queries:
-//   s[h][j] = scale · q[h]·K[j][g(h)],  p = softmax(s),  out[h] = Σ_j p[h][j]·V[j][g(h)]
-// (Vaswani et al. 2017; online softmax: Milakov and Gimelshein 2018).
-//
-// NaN in a visible K row makes the scores, the probabilities and the output of its heads NaN, NaN
-// in a visible V row its column of the output, even where the weight is 0. Rows that are not
-// visible have no influence, whatever they hold. So, as the formulas say, a query that sees no key,
-// or only scores of −∞, or a score of +∞, has NaN for output.
+// Attention (kernels/attention_shape.h) on the host.
 
 namespace greta {
-
-/// What one attention call computes over. Strides are in values. A correct engine sets them from
-/// the shapes; a fault is one wrong number here.
-struct AttentionShape {
-  int64_t n_heads = 0;  ///< a multiple of n_kv_heads
-  int64_t n_kv_heads = 0;
-  int64_t head_dim = 0;
-  int64_t n_tokens = 0;   ///< queries, at consecutive positions
-  int64_t first_pos = 0;  ///< of the first query; query t sees keys 0 .. first_pos + t + mask_shift
-  int64_t mask_shift = 0;     ///< 0; ±1 is a mask off by one
-  int64_t cache_rows = 0;     ///< rows that the cache has: no key beyond is ever read
-  float scale = 0;            ///< 1/√head_dim
-  bool modulo_heads = false;  ///< g(h) = h mod n_kv_heads instead of h·n_kv_heads/n_heads
-  /// head_dim. K[j][g][d] is value (g·k_head_stride + d) mod (n_kv_heads·head_dim) of row j.
-  int64_t k_head_stride = 0;
-  bool v_transposed = false;  ///< reads V[g·head_dim + d] as V[d·n_kv_heads + g]
-  bool subtract_max = true;   ///< false: softmax of exp(s + score_shift), which overflows
-  float score_shift =
-      0;  ///< added to every score inside the exponential only, without subtract_max
-};
-
-/// Where a call leaves scores and probabilities of the queries that are traced, from the very
-/// arrays that the output is computed from. Tracing changes no bit of the output.
-///
-/// Query t's block starts at (t − first_query) · stride; index in the block = key·n_heads + head,
-/// keys 0 .. first_pos + t only. nullptr: not wanted. A key that the mask hides has its score as
-/// any other, and probability 0: a mask off by one shows in probs, not in scores.
-struct AttentionTrace {
-  float* scores = nullptr;  ///< after scale, before softmax
-  float* probs = nullptr;   ///< the weights with which V was summed
-  int64_t first_query = 0;
-  int64_t stride = 0;  ///< of several queries: at least n_heads · (first_pos + n_tokens)
-};
 
 // Both routes: q, out: f32 [n_tokens, n_heads, head_dim]; k, v: f32 [cache_rows, n_kv_heads,
 // head_dim]; host. Throw std::invalid_argument for a shape or trace that contradicts itself. A

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention_shape.h"
+#include "kernels/device.h"
+
+// Attention (kernels/attention_shape.h) on the GPU. q, out: f32 [n_tokens, n_heads, head_dim]; k,
+// v: f32 [cache_rows, n_kv_heads, head_dim]; device memory. Work is queued, nothing is allocated.
+//
+// The position is read from device memory, *first_pos in place of shape.first_pos, so that a
+// recorded graph serves every token; the grid and the scratch are sized for max_keys, which must be
+// at least *first_pos + n_tokens + mask_shift. With one token the traced block is at offset 0,
+// whatever the stride.
+
+namespace greta {
+
+/// Scratch that a call needs, in bytes; grows with max_keys and n_tokens, up to a bound beyond
+/// which the launcher takes the tokens in turn.
+size_t attention_valu_scratch(const AttentionShape& shape, int64_t max_keys);
+size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys);
+
+/// f32 on vector units, keys split over blocks at fixed places and combined in order: a result
+/// depends on its query's position alone, not on the batch and not on max_keys. The route of decode.
+/// scratch: device memory, 256-byte aligned; its contents need not be kept, but for the first
+/// kAttentionCounters words, which are zero before the first call and left zero.
+void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
+                    const float* q, const float* k, const float* v, float* out,
+                    const AttentionTrace& trace, void* scratch, Stream& stream);
+
+/// f16 operands on matrix cores, f32 scores, softmax and accumulation: queries in tiles, keys in
+/// blocks, softmax kept up to date block by block. The route of prefill. The probabilities traced
+/// are the f16 weights with which V was summed, each divided by the sum.
+void attention_mfma(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
+                    const float* q, const float* k, const float* v, float* out,
+                    const AttentionTrace& trace, void* scratch, Stream& stream);
+
+}  // namespace greta

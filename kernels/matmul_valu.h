@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/device.h"
+#include "kernels/matrix.h"
+
+// Matrix products on vector units, straight from stored weights of any type: the route of decode,
+// and of everything that must not depend on the batch. All activations f32, row-major without gaps,
+// device memory; weights in the layout of kernels/weight_layout.h. Work is queued, nothing is
+// allocated.
+//
+// Accumulation in f32, in an order that depends on cols and the weight type alone: a token's result
+// has the same bits in any batch, and whether products are computed together or alone.
+
+namespace greta {
+
+/// out [n_tokens, w.rows] = x · wᵀ.
+struct DeviceProduct {
+  Matrix w;
+  float* out = nullptr;
+};
+
+inline constexpr size_t kMaxProducts = 3;
+
+/// Up to kMaxProducts products of one x [n_tokens, cols]; types may differ.
+void matmul_valu(const float* x, int64_t n_tokens, std::span<const DeviceProduct> products,
+                 Stream& stream);
+
+/// out = x · wᵀ and sum = residual + out, [n_tokens, w.rows] each.
+void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& product,
+                     const float* residual, float* sum, Stream& stream);
+
+/// out [n_tokens, rows] = silu(x · gateᵀ) ⊙ (x · upᵀ), with the arithmetic of swiglu(). gate and up
+/// have one shape; their types may differ.
+void gated_matmul_valu(const float* x, int64_t n_tokens, const Matrix& gate, const Matrix& up,
+                       float* out, Stream& stream);
+
+/// The bug of an accumulator in half precision, for fault injection: products are added up in order
+/// and the sum is rounded to f16 after every `step` of them, as kernels/cpu/matmul.h does.
+void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
+                            const DeviceProduct& product, Stream& stream);
+
+}  // namespace greta
