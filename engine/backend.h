@@ -31,9 +31,36 @@ struct Product {
   float* out = nullptr;
 };
 
+/// One tensor that RoPE turns: [n_tokens, n_heads, head_dim].
+struct Turn {
+  const float* in = nullptr;
+  int64_t n_heads = 0;
+  float* out = nullptr;
+};
+
+/// Rows [n_rows, width] and the cache they are copied to.
+struct CacheRows {
+  const float* rows = nullptr;
+  float* cache = nullptr;
+};
+
+/// The feed-forward network of a block: down(silu(x · gateᵀ) ⊙ (x · upᵀ)).
+struct FeedForward {
+  Route gate_up_route, down_route;
+  Matrix gate, up;  ///< [ffn_dim, dim]
+  Product down;     ///< w [dim, ffn_dim]
+};
+
+/// What is left of a row: its fingerprint and its leading values.
+struct RowPrint {
+  Fingerprint fingerprint;
+  std::vector<float> sample;
+};
+
 /// A device that computes. Pointers are in its memory; operations take effect in the order of the
-/// calls and may still be under way when a call returns: read(), top_k(), fetch_fingerprints() and
-/// synchronize() wait. Errors of the device throw std::runtime_error with the call, sizes and what is free.
+/// calls and may still be under way when a call returns: read(), fetch_fingerprints() and
+/// synchronize() wait. Errors of the device throw std::runtime_error with the call, the sizes and
+/// what is free.
 ///
 /// All activations are f32, row-major without gaps. Every result depends on its own token only, but for
 /// what Route says about the order of summation.
@@ -49,6 +76,9 @@ class Backend {
   /// Routes that exist for an operation; the first is the usual one of prefill, the last of decode.
   virtual std::vector<Route> routes(Op op) const = 0;
 
+  /// Tokens that prefill had better take at once.
+  virtual int64_t usual_batch() const = 0;
+
   virtual Buffer allocate(int64_t n) = 0;  ///< contents undefined
   virtual Matrix upload(const Matrix& host) = 0;  ///< lives as long as the backend
   virtual const float* upload(std::span<const float> host) = 0;
@@ -57,9 +87,12 @@ class Backend {
   virtual void read(const float* from, int64_t n, float* host) = 0;
   virtual void synchronize() = 0;
 
-  /// Starts a batch: these tokens at first_pos, first_pos + 1, ... Positions given to later operations
-  /// are relative to these, which is what lets a backend replay a recorded batch for another token.
+  /// Starts a batch: these tokens at first_pos, first_pos + 1, ... A backend may record what is
+  /// asked of it between begin_batch() and end_batch(), and replay that for another token: positions
+  /// given to operations count from first_pos.
   virtual void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) = 0;
+  /// All of the batch has been asked for; it is under way now at the latest.
+  virtual void end_batch() = 0;
 
   /// out [n, cols] = rows of the batch's tokens.
   virtual void embed(const Matrix& table, float* out) = 0;
@@ -71,26 +104,30 @@ class Backend {
   /// out = x · wᵀ, sum = residual + out.
   virtual void project_add(Route route, const float* x, int64_t n_tokens, const Product& product,
                            const float* residual, float* sum) = 0;
-  /// out [n_tokens, ffn_dim] = silu(x · gateᵀ) ⊙ (x · upᵀ).
-  virtual void gated_project(Route route, const float* x, int64_t n_tokens, const Matrix& gate,
-                             const Matrix& up, float* out) = 0;
-  /// Turns [n_tokens, n_heads, head_dim] by positions first_pos, ...; inv_freq: host [rope_dim / 2].
-  virtual void rope(const float* in, int64_t first_pos, std::span<const double> inv_freq,
-                    RopePairing pairing, int64_t n_tokens, int64_t n_heads, int64_t head_dim,
-                    float* out) = 0;
-  /// Copies n_rows rows of `width` values to rows first_row, ... of a cache.
-  virtual void store_rows(const float* rows, int64_t n_rows, int64_t width, int64_t first_row,
-                          float* cache) = 0;
+  /// ffn.down.out = the network's result, sum = residual + that. gated: [n_tokens, ffn_dim], holds
+  /// what is in between, in a form of the backend's own.
+  virtual void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
+                            const float* residual, float* sum) = 0;
+  /// Turns tensors by positions first_pos, ...; inv_freq: host [rope_dim / 2].
+  virtual void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
+                    int64_t n_tokens, int64_t head_dim, std::span<const Turn> turns) = 0;
+  /// Copies n_rows rows of `width` values each to rows first_row, ... of their caches.
+  virtual void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
+                          std::span<const CacheRows> stores) = 0;
   virtual void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                          const float* v, float* out, const AttentionTrace& trace) = 0;
   virtual void add(const float* a, const float* b, int64_t n, float* out) = 0;
 
-  /// Greatest k of n values, ties to the lower index; NaN is below everything. On the host.
-  virtual void top_k(const float* values, int64_t n, int k, int32_t* ids, float* top) = 0;
+  /// Greatest k ≤ 8 of n values, greatest first; ties go to the lower index, NaN is below
+  /// everything. top: [2k], the values, then the bits of their i32 indices; beyond n: NaN and −1.
+  virtual void top_k(const float* values, int64_t n, int k, float* top) = 0;
 
-  /// Queues fingerprints of rows as they are at this point. They come back in order.
-  virtual void queue_fingerprints(std::span<const RowRef> rows) = 0;
-  virtual std::vector<Fingerprint> fetch_fingerprints() = 0;
+  /// Queues fingerprints of rows as they are at this point, and copies of their leading
+  /// sample_values values.
+  virtual void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) = 0;
+  /// Those of the oldest ended batch that had any and was not fetched yet, in the order of the
+  /// queue. Two batches can wait, so that one is fetched while the next is computed.
+  virtual std::vector<RowPrint> fetch_fingerprints() = 0;
 
   // What only fault injection needs; speed does not matter.
   virtual void scale(float* data, int64_t n, float factor) = 0;
@@ -102,6 +139,13 @@ class Backend {
 
 /// The CPU of this machine. n_threads 0: as many as there are cores.
 std::unique_ptr<Backend> make_cpu_backend(int n_threads);
+
+/// The GPU of this machine; nullptr when this build has no kernels for one. Throws DeviceError,
+/// which is a std::runtime_error, when there is no usable device.
+std::unique_ptr<Backend> make_hip_backend();
+
+/// GPUs that make_hip_backend() can use: 0 when this build has no kernels, or there is no driver.
+int gpu_count();
 
 /// The usual routes of a mode, changed as asked: batch_invariant takes decode's for both phases.
 /// Throws std::invalid_argument for a route that the backend does not have, with those it has.

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <new>
 #include <stdexcept>
@@ -46,6 +48,8 @@ class CpuBackend final : public Backend {
     return {Route::kGemm, Route::kDot};
   }
 
+  int64_t usual_batch() const override { return 512; }
+
   Buffer allocate(int64_t n) override {
     constexpr size_t kAlignment = 64;
     const size_t bytes = (static_cast<size_t>(n) * sizeof(float) + kAlignment - 1) / kAlignment *
@@ -67,6 +71,10 @@ class CpuBackend final : public Backend {
 
   void begin_batch(std::span<const int32_t> tokens, int64_t) override {
     tokens_.assign(tokens.begin(), tokens.end());
+    queued_.clear();
+  }
+  void end_batch() override {
+    if (!queued_.empty()) ended_.push_back(std::exchange(queued_, {}));
   }
   void embed(const Matrix& table, float* out) override {
     greta::embed(table, tokens_.data(), static_cast<int64_t>(tokens_.size()), out, pool_);
@@ -85,27 +93,31 @@ class CpuBackend final : public Backend {
     project(route, x, n_tokens, {&product, 1});
     greta::add(residual, product.out, n_tokens * product.w.rows, sum, pool_);
   }
-  void gated_project(Route route, const float* x, int64_t n_tokens, const Matrix& gate,
-                     const Matrix& up, float* out) override {
-    const int64_t n = n_tokens * up.rows;
+  void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
+                    const float* residual, float* sum) override {
+    const int64_t n = n_tokens * ffn.up.rows;
     if (n > n_scratch_) {
       scratch_ = allocate(n);
       n_scratch_ = n;
     }
-    const Matmul matmul = matmul_of(route);
-    matmul(gate, x, n_tokens, out, pool_);
-    matmul(up, x, n_tokens, scratch_.get(), pool_);
-    swiglu(out, scratch_.get(), n, out, pool_);
+    const Matmul matmul = matmul_of(ffn.gate_up_route);
+    matmul(ffn.gate, x, n_tokens, gated, pool_);
+    matmul(ffn.up, x, n_tokens, scratch_.get(), pool_);
+    swiglu(gated, scratch_.get(), n, gated, pool_);
+    project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
   }
-  void rope(const float* in, int64_t first_pos, std::span<const double> inv_freq,
-            RopePairing pairing, int64_t n_tokens, int64_t n_heads, int64_t head_dim,
-            float* out) override {
-    greta::rope(in, first_pos, inv_freq.data(), pairing, n_tokens, n_heads, head_dim,
-                2 * static_cast<int64_t>(inv_freq.size()), out, pool_);
+  void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
+            int64_t n_tokens, int64_t head_dim, std::span<const Turn> turns) override {
+    for (const Turn& turn : turns) {
+      greta::rope(turn.in, first_pos, inv_freq.data(), pairing, n_tokens, turn.n_heads, head_dim,
+                  2 * static_cast<int64_t>(inv_freq.size()), turn.out, pool_);
+    }
   }
-  void store_rows(const float* rows, int64_t n_rows, int64_t width, int64_t first_row,
-                  float* cache) override {
-    std::copy_n(rows, n_rows * width, cache + first_row * width);
+  void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
+                  std::span<const CacheRows> stores) override {
+    for (const CacheRows& store : stores) {
+      std::copy_n(store.rows, n_rows * width, store.cache + first_row * width);
+    }
   }
   void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                  const float* v, float* out, const AttentionTrace& trace) override {
@@ -118,7 +130,7 @@ class CpuBackend final : public Backend {
     greta::add(a, b, n, out, pool_);
   }
 
-  void top_k(const float* values, int64_t n, int k, int32_t* ids, float* top) override {
+  void top_k(const float* values, int64_t n, int k, float* top) override {
     const auto key = [&](int32_t i) {
       return std::isnan(values[i]) ? -std::numeric_limits<float>::infinity() : values[i];
     };
@@ -129,24 +141,28 @@ class CpuBackend final : public Backend {
       return key(a) != key(b) ? key(a) > key(b) : a < b;
     });
     for (int i = 0; i < k; ++i) {
-      ids[i] = i < n ? order_[static_cast<size_t>(i)] : -1;
-      top[i] = i < n ? values[ids[i]] : std::numeric_limits<float>::quiet_NaN();
+      const int32_t id = i < n ? order_[static_cast<size_t>(i)] : -1;
+      top[i] = i < n ? values[id] : std::numeric_limits<float>::quiet_NaN();
+      top[k + i] = std::bit_cast<float>(id);
     }
   }
 
-  void queue_fingerprints(std::span<const RowRef> rows) override {
-    const size_t first = fingerprints_.size();
-    fingerprints_.resize(first + rows.size());
+  void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) override {
+    const size_t first = queued_.size();
+    queued_.resize(first + rows.size());
     pool_.run(static_cast<int64_t>(rows.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const RowRef& row = rows[static_cast<size_t>(i)];
-        fingerprints_[first + static_cast<size_t>(i)] =
-            fingerprint({row.data, static_cast<size_t>(row.n)});
+        RowPrint& print = queued_[first + static_cast<size_t>(i)];
+        print.fingerprint = fingerprint({row.data, static_cast<size_t>(row.n)});
+        print.sample.assign(row.data, row.data + std::min(row.n, sample_values));
       }
     });
   }
-  std::vector<Fingerprint> fetch_fingerprints() override {
-    return std::exchange(fingerprints_, {});
+  std::vector<RowPrint> fetch_fingerprints() override {
+    std::vector<RowPrint> oldest = std::move(ended_.front());
+    ended_.pop_front();
+    return oldest;
   }
 
   void scale(float* data, int64_t n, float factor) override {
@@ -170,7 +186,8 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   std::vector<int32_t> tokens_;
   std::vector<int32_t> order_;
-  std::vector<Fingerprint> fingerprints_;
+  std::vector<RowPrint> queued_;             // of the batch in progress
+  std::deque<std::vector<RowPrint>> ended_;  // of those before it that were not fetched
   Buffer scratch_;
   int64_t n_scratch_ = 0;
 };

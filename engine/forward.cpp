@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -12,7 +13,8 @@
 namespace greta {
 namespace {
 
-constexpr int kTopK = 5;
+/// Values and indices, as Backend::top_k leaves them.
+constexpr int64_t kTopWidth = 2 * TopLogits::kCount;
 
 /// A fault that could not take effect would make the run look sound.
 void check_fault(const Fault& fault, const ModelConfig& config, const Backend& backend) {
@@ -82,6 +84,9 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
   }
   head(trace);
   trace.flush();
+  // Every batch begins in the same buffers, so that a backend can replay one for another.
+  if (config_.n_layers % 2 != 0) std::swap(x_, x_next_);
+  backend_.end_batch();
 }
 
 void Forward::block(int layer, Tracer& trace) {
@@ -89,7 +94,6 @@ void Forward::block(int layer, Tracer& trace) {
   const auto n = static_cast<int64_t>(batch_.tokens.size());
   const Route qkv = route(Op::kQkv, batch_.decode);
   const Route wo = route(Op::kWo, batch_.decode);
-  const Route down = route(Op::kDown, batch_.decode);
   const int64_t dim = config_.dim;
 
   trace.note(TracePoint::kResidualPreAttn, layer, x_.get(), dim);
@@ -124,11 +128,22 @@ void Forward::block(int layer, Tracer& trace) {
   trace.note(TracePoint::kWoOut, layer, wo_.get(), dim, wo);
   trace.note(TracePoint::kResidualPostAttn, layer, x_mid_.get(), dim);
 
+  feed_forward(layer, trace);
+}
+
+void Forward::feed_forward(int layer, Tracer& trace) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const auto n = static_cast<int64_t>(batch_.tokens.size());
+  const int64_t dim = config_.dim;
+  const Route down = route(Op::kDown, batch_.decode);
   backend_.rms_norm(x_mid_.get(), w.ffn_norm, config_.rms_eps, n, dim, ffn_normed_.get());
   trace.note(TracePoint::kFfnNormIn, layer, ffn_normed_.get(), dim);
-  backend_.gated_project(route(Op::kGateUp, batch_.decode), ffn_normed_.get(), n, w.gate, w.up,
-                         gated_.get());
-  backend_.project_add(down, gated_.get(), n, {w.down, mlp_.get()}, x_mid_.get(), x_next_.get());
+  const FeedForward ffn{.gate_up_route = route(Op::kGateUp, batch_.decode),
+                        .down_route = down,
+                        .gate = w.gate,
+                        .up = w.up,
+                        .down = {w.down, mlp_.get()}};
+  backend_.feed_forward(ffn, ffn_normed_.get(), n, gated_.get(), x_mid_.get(), x_next_.get());
   if (const auto count = fault(FaultKind::kRace, layer)) {
     backend_.race(mlp_.get(), n, dim, static_cast<int64_t>(*count),
                   race_seed(layer));
@@ -147,10 +162,9 @@ void Forward::rotate(int layer) {
       fault(FaultKind::kRopeTheta, layer) ? faulty_inv_freq_ : model_.inv_freq();
   const RopePairing pairing = fault(FaultKind::kRopePairing, layer) ? RopePairing::kHalves
                                                                     : RopePairing::kInterleaved;
-  backend_.rope(q_.get(), first_pos, inv_freq, pairing, n, config_.n_heads, config_.head_dim,
-                q_rot_.get());
-  backend_.rope(k_.get(), first_pos, inv_freq, pairing, n, config_.n_kv_heads, config_.head_dim,
-                k_rot_.get());
+  const std::array<Turn, 2> turns{{{q_.get(), config_.n_heads, q_rot_.get()},
+                                   {k_.get(), config_.n_kv_heads, k_rot_.get()}}};
+  backend_.rope(first_pos, inv_freq, pairing, n, config_.head_dim, turns);
 }
 
 void Forward::store_kv(int layer) {
@@ -159,8 +173,8 @@ void Forward::store_kv(int layer) {
   float* k = cache_.k(layer);
   float* v = cache_.v(layer);
   const int64_t shift = static_cast<int64_t>(fault(FaultKind::kKvWrongSlot, layer).value_or(0));
-  backend_.store_rows(k_rot_.get(), n, width, batch_.first_pos + shift, k);
-  backend_.store_rows(v_.get(), n, width, batch_.first_pos + shift, v);
+  const std::array<CacheRows, 2> stores{{{k_rot_.get(), k}, {v_.get(), v}}};
+  backend_.store_rows(n, width, batch_.first_pos + shift, stores);
   if (!fault(FaultKind::kStaleKvTail, layer)) return;
   const int64_t last = batch_.first_pos + n - 1;
   for (float* cache : {k, v}) {
@@ -225,11 +239,16 @@ AttentionTrace Forward::attention_trace(int layer, const Tracer& trace) {
   const auto n = static_cast<int64_t>(batch_.tokens.size());
   AttentionTrace wanted{.first_query = trace.traced().front().row,
                         .stride = (batch_.first_pos + n) * config_.n_heads};
-  const int64_t size = (n - wanted.first_query) * wanted.stride;
+  // One token's rows grow with every position: have room for the last one at once.
+  const int64_t size =
+      std::max(cache_.rows() * config_.n_heads, (n - wanted.first_query) * wanted.stride);
   if (size > n_scores_) {
     scores_ = backend_.allocate(size);
     probs_ = backend_.allocate(size);
     n_scores_ = size;
+    for (Buffer* buffer : {&scores_, &probs_}) {
+      backend_.fill(buffer->get(), size, std::numeric_limits<float>::quiet_NaN());
+    }
   }
   if (scores) wanted.scores = scores_.get();
   if (probs) wanted.probs = probs_.get();
@@ -250,20 +269,46 @@ void Forward::head(Tracer& trace) {
   trace.note(TracePoint::kFinalNorm, kLayerAfterStack, normed_.get(), config_.dim, {}, first);
   trace.note(TracePoint::kLmHeadIn, kLayerAfterStack, normed_.get(), config_.dim, {}, first);
   trace.note(TracePoint::kLogits, kLayerAfterStack, logits_.get(), config_.vocab, lm_head, first);
-  if (!trace.wants(TracePoint::kLogitsTop1, kLayerAfterStack) &&
-      !trace.wants(TracePoint::kLogitsTopk, kLayerAfterStack)) {
-    return;
-  }
-  std::array<int32_t, kTopK> ids{};
-  std::array<float, kTopK> top{};
-  const int k = static_cast<int>(std::min<int64_t>(kTopK, config_.vocab));
+  // The last token's are always wanted: they choose the next one.
+  const auto top_of = [&](int64_t row) { return top_.get() + row * kTopWidth; };
+  const auto find_top = [&](int64_t row) {
+    backend_.top_k(logits_.get() + row * config_.vocab, config_.vocab, TopLogits::kCount,
+                   top_of(row));
+  };
+  find_top(batch_.n_logits - 1);
+  const int64_t k = std::min<int64_t>(TopLogits::kCount, config_.vocab);
   for (size_t i = 0; i < trace.traced().size(); ++i) {
-    const float* row = logits_.get() + (trace.traced()[i].row - first) * config_.vocab;
-    backend_.top_k(row, config_.vocab, k, ids.data(), top.data());
-    trace.note_host(TracePoint::kLogitsTop1, kLayerAfterStack, i, {top.data(), 1}, lm_head);
-    trace.note_host(TracePoint::kLogitsTopk, kLayerAfterStack, i,
-                    {top.data(), static_cast<size_t>(k)}, lm_head);
+    const int64_t row = trace.traced()[i].row - first;
+    if (row < 0) continue;
+    if (row != batch_.n_logits - 1) find_top(row);
+    trace.note_row(TracePoint::kLogitsTop1, kLayerAfterStack, i, top_of(row), 1, lm_head);
+    trace.note_row(TracePoint::kLogitsTopk, kLayerAfterStack, i, top_of(row), k, lm_head);
   }
+}
+
+TopLogits Forward::top() const {
+  std::array<float, kTopWidth> both{};
+  backend_.read(top_.get() + (batch_.n_logits - 1) * kTopWidth, kTopWidth, both.data());
+  TopLogits top{};
+  for (size_t i = 0; i < TopLogits::kCount; ++i) {
+    top.values[i] = both[i];
+    top.ids[i] = std::bit_cast<int32_t>(both[TopLogits::kCount + i]);
+  }
+  return top;
+}
+
+ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step,
+                               int64_t pos) const {
+  return {.phase = phase,
+          .step = step,
+          .pos_id = pos,
+          .top1_id = top.ids[0],
+          .top1_logit = top.values[0],
+          .top2_id = top.ids[1],
+          .top2_logit = top.values[1],
+          .vocab = config_.vocab,
+          .route = route(Op::kLmHead, is_decode(phase)),
+          .cpu_top1_id = {}};
 }
 
 void Forward::check(const Batch& batch) const {
@@ -293,6 +338,7 @@ void Forward::check(const Batch& batch) const {
 void Forward::ensure_logits(int64_t n) {
   if (n <= n_logits_) return;
   logits_ = backend_.allocate(n * config_.vocab);
+  top_ = backend_.allocate(n * kTopWidth);
   n_logits_ = n;
 }
 
@@ -310,6 +356,7 @@ void Forward::poison_activations() {
   }
   backend_.fill(gated_.get(), n * config_.ffn_dim, kNan);
   backend_.fill(logits_.get(), n_logits_ * config_.vocab, kNan);
+  backend_.fill(top_.get(), n_logits_ * kTopWidth, kNan);
   backend_.fill(scores_.get(), n_scores_, kNan);
   backend_.fill(probs_.get(), n_scores_, kNan);
 }

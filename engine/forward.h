@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -52,6 +53,14 @@ struct Batch {
   int64_t n_logits = 1;             ///< logits of the last n_logits tokens
 };
 
+/// The greatest logits of one token, greatest first; −1 and NaN where the vocabulary has no more. The
+/// value of an id is NaN when no further logit is a number.
+struct TopLogits {
+  static constexpr int kCount = 5;
+  std::array<int32_t, kCount> ids;
+  std::array<float, kCount> values;
+};
+
 /// The Llama forward pass (Touvron et al. 2023), the same lines for every backend.
 class Forward {
  public:
@@ -67,6 +76,10 @@ class Forward {
   /// [n_logits, vocab] of the last batch, in the backend's memory.
   const float* logits() const { return logits_.get(); }
   int64_t n_logits() const { return batch_.n_logits; }  ///< more than asked when the head is traced
+  /// The greatest logits of the batch's last token. Waits for the device.
+  TopLogits top() const;
+  /// The readout of a batch whose greatest logits are `top`; it is at `step`, its last token at `pos`.
+  ReadoutRecord readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const;
   /// Residual stream after the stack and its norm, for the last n_logits tokens, [n_logits, dim].
   const float* hidden() const { return hidden_; }
   const float* final_norm() const { return normed_.get(); }
@@ -80,6 +93,7 @@ class Forward {
 
  private:
   void block(int layer, Tracer& trace);
+  void feed_forward(int layer, Tracer& trace);
   void rotate(int layer);
   void store_kv(int layer);
   void attend(int layer, Tracer& trace);
@@ -100,7 +114,7 @@ class Forward {
 
   // [max_batch, ...] each; every trace point has a buffer of its own until the end of its layer.
   Buffer x_, x_mid_, x_next_, normed_, ffn_normed_, q_, k_, v_, q_rot_, k_rot_, attn_, wo_, gated_,
-      mlp_, embd_row_, logits_, scores_, probs_;
+      mlp_, embd_row_, logits_, top_, scores_, probs_;
   int64_t n_logits_ = 0;
   int64_t n_scores_ = 0;
   const float* hidden_ = nullptr;

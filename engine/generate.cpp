@@ -1,8 +1,8 @@
 #include "engine/generate.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <cmath>
 #include <stdexcept>
 
 namespace greta {
@@ -53,6 +53,10 @@ GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) 
     }
     decode(token, pos, ++result.n_decoded, sink);
   }
+  if (sink != nullptr) {
+    read_out(forward_.top());
+    hand_over(*sink);
+  }
   result.decode_s = decode_time.seconds();
   return result;
 }
@@ -69,13 +73,8 @@ void Generator::prefill(std::span<const int32_t> prompt, TraceSink* sink) {
       tracer_.begin(piece, first, ends_prompt ? last : Phase::kPrefill, Phase::kPrefill, 0);
     }
     forward_.run({.tokens = piece, .first_pos = first}, sink != nullptr ? &tracer_ : nullptr);
-    if (sink != nullptr) {
-      if (ends_prompt) {
-        emit(last, 0, n - 1, *sink);
-      } else {
-        sink->rows(tracer_.take());
-      }
-    }
+    const Phase phase = ends_prompt ? last : Phase::kPrefill;
+    if (sink != nullptr) traced(phase, 0, first + count - 1, *sink);
     if (on_prefill) on_prefill(first + count, n);
   }
 }
@@ -85,31 +84,33 @@ void Generator::decode(int32_t token, int64_t pos, int64_t step, TraceSink* sink
   if (sink != nullptr) tracer_.begin({&token, 1}, pos, phase, {}, step);
   forward_.run({.tokens = {&token, 1}, .first_pos = pos, .decode = true},
                sink != nullptr ? &tracer_ : nullptr);
-  if (sink != nullptr) emit(phase, step, pos, *sink);
+  if (sink != nullptr) traced(phase, step, pos, *sink);
 }
 
-void Generator::emit(Phase phase, int64_t step, int64_t pos, TraceSink& sink) {
+/// The batch just run is traced.
+void Generator::traced(Phase phase, int64_t step, int64_t pos, TraceSink& sink) {
+  hand_over(sink);
+  traced_ = {phase, step, pos, {}};
+}
+
+/// Gives the sink what it has not got yet.
+void Generator::hand_over(TraceSink& sink) {
+  if (!traced_) return;
   sink.rows(tracer_.take());
-  if (!options_.selection.wants(phase)) return;
-  const int64_t vocab = model_.config().vocab;
-  const float* logits = forward_.logits() + (forward_.n_logits() - 1) * vocab;
-  std::array<int32_t, 2> ids{-1, -1};
-  std::array<float, 2> top{};
-  backend_.top_k(logits, vocab, static_cast<int>(std::min<int64_t>(2, vocab)), ids.data(),
-                 top.data());
-  sink.readout({.phase = phase,
-                .step = step,
-                .pos_id = pos,
-                .top1_id = ids[0],
-                .top1_logit = top[0],
-                .top2_id = ids[1],
-                .top2_logit = top[1],
-                .vocab = vocab,
-                .route = forward_.route(Op::kLmHead, is_decode(phase)),
-                .cpu_top1_id = {}});
+  if (traced_->readout) sink.readout(*traced_->readout);
+  traced_.reset();
+}
+
+/// The greatest logits of the batch just run are known.
+void Generator::read_out(const TopLogits& top) {
+  if (!traced_ || traced_->readout || !options_.selection.wants(traced_->phase)) return;
+  traced_->readout = forward_.readout(top, traced_->phase, traced_->step, traced_->pos);
 }
 
 int32_t Generator::choose() {
+  const TopLogits top = forward_.top();
+  read_out(top);
+  if (sampler_.is_greedy() && !std::isnan(top.values[0])) return top.ids[0];
   const int64_t vocab = model_.config().vocab;
   logits_.resize(static_cast<size_t>(vocab));
   backend_.read(forward_.logits() + (forward_.n_logits() - 1) * vocab, vocab, logits_.data());

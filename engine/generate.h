@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "engine/forward.h"
@@ -51,7 +52,9 @@ class Generator {
  private:
   void prefill(std::span<const int32_t> prompt, TraceSink* sink);
   void decode(int32_t token, int64_t pos, int64_t step, TraceSink* sink);
-  void emit(Phase phase, int64_t step, int64_t pos, TraceSink& sink);
+  void traced(Phase phase, int64_t step, int64_t pos, TraceSink& sink);
+  void read_out(const TopLogits& top);
+  void hand_over(TraceSink& sink);
   int32_t choose();
 
   const Model& model_;
@@ -60,6 +63,14 @@ class Generator {
   KvCache cache_;
   Forward forward_;
   Tracer tracer_;
+  /// A traced batch whose rows the sink has not got yet: it gets them when the next batch is under
+  /// way, so that the device need not wait.
+  struct Traced {
+    Phase phase;
+    int64_t step, pos;
+    std::optional<ReadoutRecord> readout;
+  };
+  std::optional<Traced> traced_;
   Sampler sampler_;
   std::vector<float> logits_;
 };

@@ -157,7 +157,7 @@ void add_model_options(CLI::App& command, ModelArguments& arguments) {
                   "else all)")
       ->check(CLI::PositiveNumber)
       ->option_text("N");
-  command.add_option("--batch", arguments.batch, "Most tokens that prefill takes at once (512)")
+  command.add_option("--batch", arguments.batch, "Most tokens that prefill takes at once (512 on the CPU, 2048 on a GPU)")
       ->check(CLI::Range(1, 1 << 20))
       ->option_text("N");
 }
@@ -323,7 +323,7 @@ ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, con
   return {.mode = mode,
           .routes = choose_routes(session.backend(), mode, choices),
           .faults = FaultSet(std::move(faults)),
-          .max_batch = max_batch};
+          .max_batch = max_batch > 0 ? max_batch : session.backend().usual_batch()};
 }
 
 void add_record_options(CLI::App& command, RecordArguments& arguments) {

@@ -22,7 +22,7 @@ struct ModelArguments {
   std::string backend = "auto";
   int threads = 0;
   std::optional<int64_t> max_seq_len;
-  int64_t batch = 512;
+  int64_t batch = 0;  ///< tokens; 0: what suits the backend
 };
 /// --model alone, for commands that compute nothing.
 void add_model_option(CLI::App& command, std::string& file);

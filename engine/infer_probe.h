@@ -36,8 +36,7 @@ struct ProbeOutcome {
 /// Runs a probe, with progress on standard error, and records it.
 ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment);
 
-/// Begins a run. The digest of the model file is computed beside it; an export has it in its first
-/// line, and so waits for it.
+/// Begins a run. The digest of the model file is computed beside it.
 RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session);
 /// Adds the digest to the run, once it is there, and ends it as complete.
 void end_sinks(RunSinks& sinks, Session& session);

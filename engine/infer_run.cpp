@@ -92,12 +92,12 @@ GenerateOptions resolve_options(const RunArguments& arguments, const Environment
   const Mode asked = resolve_mode(arguments.compute, environment);
   const Mode mode = asked == Mode::kKvAligned ? Mode::kAsDesigned : asked;
   GenerateOptions options{
-      .forward = resolve_forward(
-          arguments.compute, mode, session,
-          std::min(arguments.model.batch, static_cast<int64_t>(prompt.tokens.size()))),
+      .forward = resolve_forward(arguments.compute, mode, session, arguments.model.batch),
       .sampler = arguments.sampler,
       .selection = {},
       .max_tokens = arguments.max_tokens};
+  options.forward.max_batch =
+      std::min(options.forward.max_batch, static_cast<int64_t>(prompt.tokens.size()));
   if (is_traced(arguments)) {
     options.selection =
         resolve_trace(arguments.trace, environment, session.model().config().n_layers,

@@ -1,7 +1,6 @@
 #include "engine/probe.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -37,10 +36,7 @@ void Probe::run(const ProbePrompt& prompt, TraceSink& sink) {
   cache_.poison_from(options_.forward.mode == Mode::kKvAligned ? n : n - 1);
   decode(prompt.tokens.back(), n - 1, Phase::kDecode0, 1, sink);
   for (int64_t i = 0; i < options_.decode_steps; ++i) {
-    int32_t next = 0;
-    float logit = 0;
-    backend_.top_k(forward_.logits(), model_.config().vocab, 1, &next, &logit);
-    decode(next, n + i, Phase::kDecode, 2 + i, sink);
+    decode(forward_.top().ids[0], n + i, Phase::kDecode, 2 + i, sink);
   }
 }
 
@@ -73,20 +69,7 @@ void Probe::decode(int32_t token, int64_t pos, Phase phase, int64_t step, TraceS
 void Probe::emit(Phase phase, int64_t step, int64_t pos, TraceSink& sink) {
   const ModelConfig& c = model_.config();
   const int64_t last = forward_.n_logits() - 1;
-  std::array<int32_t, 2> ids{-1, -1};
-  std::array<float, 2> top{};
-  const int k = static_cast<int>(std::min<int64_t>(2, c.vocab));
-  backend_.top_k(forward_.logits() + last * c.vocab, c.vocab, k, ids.data(), top.data());
-  ReadoutRecord readout{.phase = phase,
-                        .step = step,
-                        .pos_id = pos,
-                        .top1_id = ids[0],
-                        .top1_logit = top[0],
-                        .top2_id = ids[1],
-                        .top2_logit = top[1],
-                        .vocab = c.vocab,
-                        .route = forward_.route(Op::kLmHead, is_decode(phase)),
-                        .cpu_top1_id = {}};
+  ReadoutRecord readout = forward_.readout(forward_.top(), phase, step, pos);
   if (!tracer_.traced().empty()) {
     const size_t traced = tracer_.traced().size() - 1;
     tracer_.annotate(TracePoint::kLogits, traced, audit(is_decode(phase)));

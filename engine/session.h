@@ -14,8 +14,9 @@
 
 namespace greta {
 
-/// cpu, or auto: the fastest this build and this machine have. Throws std::invalid_argument for a
-/// backend that the build does not have, with those it has.
+/// cpu, hip (the GPU), or auto: the GPU where this build and this machine have one, else the CPU.
+/// Throws std::invalid_argument for a backend that the build does not have, and what
+/// make_hip_backend() throws.
 std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads);
 
 /// A model made ready to run: its file, weights in the memory of a backend, vocabulary.

@@ -44,7 +44,8 @@ Tracer::Tracer(TraceSelection selection, Backend& backend)
 
 void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
                    std::optional<Phase> others, int64_t step) {
-  if (!records_.empty()) throw std::logic_error("Tracer: the rows of the last batch were not taken");
+  if (batches_.size() == 2) throw std::logic_error("Tracer: two batches wait to be taken");
+  batches_.emplace_back();
   tokens_.assign(tokens.begin(), tokens.end());
   first_pos_ = first_pos;
   traced_.clear();
@@ -67,9 +68,10 @@ bool Tracer::wants_head() const {
   return false;
 }
 
-TraceRecord& Tracer::add(TracePoint point, int layer, size_t traced, std::optional<Route> route) {
+TraceRecord Tracer::record_of(TracePoint point, int layer, size_t traced,
+                              std::optional<Route> route) const {
   const TracedToken& token = traced_[traced];
-  TraceRecord& record = records_.emplace_back();
+  TraceRecord record;
   record.point = point;
   record.layer = layer;
   record.phase = token.phase;
@@ -98,8 +100,8 @@ void Tracer::note_shared(TracePoint point, int layer, const float* row, int64_t 
 void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
                       std::optional<Route> route) {
   if (!wants(point, layer)) return;
-  add(point, layer, traced, route);
-  on_device_.push_back({records_.size() - 1, n_queued_ + pend({row, n}), {row, n}});
+  TracedBatch& batch = batches_.back();
+  batch.rows.push_back({record_of(point, layer, traced, route), batch.n_queued + pend({row, n})});
 }
 
 /// Place of a row in pending_. One memory that two points name (x_out is residual_post_mlp) is
@@ -114,51 +116,38 @@ size_t Tracer::pend(const RowRef& row) {
   return pending_.size() - 1;
 }
 
-void Tracer::note_host(TracePoint point, int layer, size_t traced, std::span<const float> values,
-                       std::optional<Route> route) {
-  if (!wants(point, layer)) return;
-  TraceRecord& record = add(point, layer, traced, route);
-  record.fingerprint = fingerprint(values);
-  const auto n = std::min(values.size(), static_cast<size_t>(selection_.sample_values));
-  record.sample.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n));
-}
-
 void Tracer::annotate(TracePoint point, size_t traced, std::string extra) {
-  for (TraceRecord& record : records_) {
-    if (record.point == point && record.token_index == traced_[traced].row) record.extra = extra;
+  for (Row& row : batches_.back().rows) {
+    if (row.record.point == point && row.record.token_index == traced_[traced].row) {
+      row.record.extra = extra;
+    }
   }
 }
 
 void Tracer::flush() {
   if (pending_.empty()) return;
-  backend_.queue_fingerprints(pending_);
-  n_queued_ += pending_.size();
+  backend_.queue_fingerprints(pending_, selection_.sample_values);
+  batches_.back().n_queued += pending_.size();
   pending_.clear();
-  for (; n_sampled_ < on_device_.size(); ++n_sampled_) {
-    const DeviceRow& row = on_device_[n_sampled_];
-    std::vector<float>& sample = records_[row.record].sample;
-    sample.resize(static_cast<size_t>(std::min(row.row.n, selection_.sample_values)));
-    if (!sample.empty()) {
-      backend_.read(row.row.data, static_cast<int64_t>(sample.size()), sample.data());
-    }
-  }
 }
 
 std::vector<TraceRecord> Tracer::take() {
-  flush();
-  const std::vector<Fingerprint> fingerprints = backend_.fetch_fingerprints();
-  if (fingerprints.size() != n_queued_) {
+  if (batches_.empty()) throw std::logic_error("Tracer: no batch to take");
+  TracedBatch batch = std::move(batches_.front());
+  batches_.pop_front();
+  std::vector<RowPrint> made;
+  if (batch.n_queued > 0) made = backend_.fetch_fingerprints();
+  if (made.size() != batch.n_queued) {
     throw std::logic_error("Tracer: the device gave another number of fingerprints than were queued");
   }
-  for (const DeviceRow& row : on_device_) {
-    records_[row.record].fingerprint = fingerprints[row.fingerprint];
+  std::vector<TraceRecord> records;
+  records.reserve(batch.rows.size());
+  for (Row& row : batch.rows) {
+    TraceRecord& record = records.emplace_back(std::move(row.record));
+    record.fingerprint = made[row.print].fingerprint;
+    record.sample = made[row.print].sample;  // a copy: points can share a row
   }
-  on_device_.clear();
-  n_sampled_ = n_queued_ = 0;
-  traced_.clear();
-  std::vector<TraceRecord> taken;
-  taken.swap(records_);
-  return taken;
+  return records;
 }
 
 }  // namespace greta

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,7 +33,8 @@ struct TracedToken {
 };
 
 /// Collects the trace points of one batch after another. The forward pass calls note() where a value
-/// exists and flush() before it is overwritten; take() gives what a batch has left.
+/// exists and flush() before it is overwritten; take() gives what a batch has left. Two batches can
+/// wait to be taken: the rows of one are made while the device computes the next.
 class Tracer {
  public:
   Tracer(TraceSelection selection, Backend& backend);
@@ -56,20 +58,27 @@ class Tracer {
   /// One row of one token, given by its index in traced().
   void note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
                 std::optional<Route> route = {});
-  /// Values that are on the host already.
-  void note_host(TracePoint point, int layer, size_t traced, std::span<const float> values,
-                 std::optional<Route> route = {});
-  /// JSON object for the `extra` of every row of a point, for the traced token of that index.
+  /// JSON object for the `extra` of every row of a point, for the traced token of that index in the
+  /// batch begun last.
   void annotate(TracePoint point, size_t traced, std::string extra);
 
   /// Fingerprints what was noted since the last flush.
   void flush();
 
-  /// The rows of the batch, complete. Waits for the device.
+  /// The rows of the oldest batch that were not taken, complete. Waits for the device.
   std::vector<TraceRecord> take();
 
  private:
-  TraceRecord& add(TracePoint point, int layer, size_t traced, std::optional<Route> route);
+  struct Row {
+    TraceRecord record;
+    size_t print;  ///< which of those fetched is its own
+  };
+  struct TracedBatch {
+    std::vector<Row> rows;
+    size_t n_queued = 0;  ///< fingerprints queued for it
+  };
+  TraceRecord record_of(TracePoint point, int layer, size_t traced,
+                        std::optional<Route> route) const;
   size_t pend(const RowRef& row);
 
   TraceSelection selection_;
@@ -77,17 +86,8 @@ class Tracer {
   std::vector<int32_t> tokens_;
   int64_t first_pos_ = 0;
   std::vector<TracedToken> traced_;
-  std::vector<TraceRecord> records_;
-  /// A record whose row is in the device's memory, and which of the fingerprints fetched is its own.
-  struct DeviceRow {
-    size_t record;
-    size_t fingerprint;
-    RowRef row;
-  };
-  std::vector<DeviceRow> on_device_;
-  size_t n_sampled_ = 0;         ///< of on_device_, whose samples were read
-  std::vector<RowRef> pending_;  ///< rows to queue at the next flush, each once
-  size_t n_queued_ = 0;          ///< fingerprints queued before those
+  std::deque<TracedBatch> batches_;  ///< oldest first; the last one is in progress
+  std::vector<RowRef> pending_;      ///< rows to queue at the next flush, each once
 };
 
 }  // namespace greta

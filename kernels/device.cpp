@@ -143,24 +143,34 @@ float Event::milliseconds_since(const Event& start) const {
 // ---- Graphs.
 
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
+  Recording recording(stream);
+  work();
+  return recording.finish();
+}
+
+Recording::Recording(Stream& stream) : stream_(stream), launches_before_(stream.launches()) {
   check(hipStreamBeginCapture(handle_of(stream), hipStreamCaptureModeThreadLocal),
         "hipStreamBeginCapture");
+}
+
+Recording::~Recording() {
+  if (!open_) return;
+  hipGraph_t graph = nullptr;
+  if (hipStreamEndCapture(handle_of(stream_), &graph) == hipSuccess) {
+    static_cast<void>(hipGraphDestroy(graph));
+  }
+  static_cast<void>(hipGetLastError());
+}
+
+Graph Recording::finish() {
+  open_ = false;
   Graph result;
   hipGraph_t graph = nullptr;
-  const int64_t before = stream.launches();
-  try {
-    work();
-  } catch (...) {
-    if (hipStreamEndCapture(handle_of(stream), &graph) == hipSuccess) {
-      static_cast<void>(hipGraphDestroy(graph));
-    }
-    static_cast<void>(hipGetLastError());
-    throw;
-  }
-  const hipError_t error = hipStreamEndCapture(handle_of(stream), &graph);
+  const hipError_t error = hipStreamEndCapture(handle_of(stream_), &graph);
   result.graph_ = graph;
-  static_cast<void>(error == hipSuccess ? hipSuccess : hipGetLastError());
-  check(error, "recording a graph of " + std::to_string(stream.launches() - before) + " kernels");
+  if (error != hipSuccess) static_cast<void>(hipGetLastError());
+  check(error, "recording a graph of " + std::to_string(stream_.launches() - launches_before_) +
+                   " kernels");
   hipGraphExec_t executable = nullptr;
   check(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0), "hipGraphInstantiate");
   result.executable_ = executable;

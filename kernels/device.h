@@ -113,16 +113,41 @@ class Graph {
       : graph_(std::exchange(other.graph_, nullptr)),
         executable_(std::exchange(other.executable_, nullptr)),
         last_kernel_(other.last_kernel_) {}
-  Graph& operator=(Graph&&) = delete;
+  Graph& operator=(Graph&& other) noexcept {
+    std::swap(graph_, other.graph_);
+    std::swap(executable_, other.executable_);
+    std::swap(last_kernel_, other.last_kernel_);
+    return *this;
+  }
 
   /// Queues all of it.
   void launch(Stream& stream);
 
  private:
+  friend class Recording;
   Graph() = default;
   void* graph_ = nullptr;
   void* executable_ = nullptr;
   const char* last_kernel_ = nullptr;
+};
+
+/// Graph::capture() for work that no one function queues: all that is queued on the stream during
+/// its life is recorded.
+class Recording {
+ public:
+  explicit Recording(Stream& stream);
+  /// What was recorded and not finished is dropped; the stream is as before.
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  /// Ends it. Once.
+  Graph finish();
+
+ private:
+  Stream& stream_;
+  int64_t launches_before_;
+  bool open_ = true;
 };
 
 namespace device_detail {

@@ -31,10 +31,17 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, 
 void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_shift,
                 int64_t n_tokens, int64_t half_dim, float* table, Stream& stream);
 
-/// Rotates each head of token t by row t of the table (Su et al. 2021); values from 2·half_dim on
-/// are copied. in, out: [n_tokens, n_heads, head_dim], may be equal.
-void rope(const float* in, const float* table, RopePairing pairing, int64_t n_tokens,
-          int64_t n_heads, int64_t head_dim, int64_t half_dim, float* out, Stream& stream);
+/// One tensor [n_tokens, n_heads, head_dim] to turn; in and out may be equal.
+struct RopeTensor {
+  const float* in = nullptr;
+  int64_t n_heads = 0;
+  float* out = nullptr;
+};
+
+/// Rotates each head of token t of a and of b by row t of the table (Su et al. 2021); values from
+/// 2·half_dim on are copied. A tensor without heads is left out.
+void rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePairing pairing,
+          int64_t n_tokens, int64_t head_dim, int64_t half_dim, Stream& stream);
 
 /// out[i] = gate[i] / (1 + e^−gate[i]) · up[i], within 3 ulp; n values, out may be gate. (Shazeer
 /// 2020, SwiGLU.)
@@ -49,10 +56,16 @@ void fill(float* data, int64_t n, float value, Stream& stream);
 /// data[i] *= factor.
 void scale(float* data, int64_t n, float factor, Stream& stream);
 
-/// Copies rows [n_rows, width] to rows *first_row + row_shift, ... of a cache. first_row: i32,
-/// device.
-void store_rows(const float* rows, int64_t n_rows, int64_t width, const int32_t* first_row,
-                int64_t row_shift, float* cache, Stream& stream);
+/// Rows [n_rows, width] and the cache they go to; nullptr: nothing to do.
+struct RowStore {
+  const float* rows = nullptr;
+  float* cache = nullptr;
+};
+
+/// Copies the rows of a and of b to rows *first_row + row_shift, ... of their caches. first_row:
+/// i32, device.
+void store_rows(const RowStore& a, const RowStore& b, int64_t n_rows, int64_t width,
+                const int32_t* first_row, int64_t row_shift, Stream& stream);
 
 /// Value `index` of a row takes one bit from value `neighbour`.
 struct BitTransfer {

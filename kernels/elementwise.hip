@@ -57,11 +57,8 @@ struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// x·sigmoid(x): for x → −∞ the exponential is infinite and the quotient −0, as it should be.
 struct SwiGlu {
-  __device__ float operator()(float gate, float up) const {
-    return gate / (1.0f + exp_f32(-gate)) * up;
-  }
+  __device__ float operator()(float gate, float up) const { return silu(gate) * up; }
 };
 
 struct Constant {
@@ -146,6 +143,8 @@ template <bool kVectors>
 __global__ __launch_bounds__(kMaxBlockThreads) void rms_norm_kernel(const float* x,
                                                                     const float* weight, float eps,
                                                                     int64_t dim, float* out) {
+  allow_next();
+  wait_for_previous();
   const float* const row = x + blockIdx.x * dim;
   float* const out_row = out + blockIdx.x * dim;
   const int64_t first = static_cast<int64_t>(threadIdx.x) * kVector;
@@ -188,6 +187,8 @@ __global__ __launch_bounds__(kThreads) void rope_table_kernel(const double* inv_
                                                               const int32_t* first_pos,
                                                               int64_t pos_shift, int64_t n_tokens,
                                                               int64_t half_dim, float* table) {
+  allow_next();
+  wait_for_previous();
   const int64_t i = thread_index();
   if (i >= n_tokens * half_dim) return;
   const int64_t pos = *first_pos + pos_shift + i / half_dim;
@@ -198,42 +199,57 @@ __global__ __launch_bounds__(kThreads) void rope_table_kernel(const double* inv_
 
 struct RopeShape {
   uint32_t blocks_per_token;
-  uint32_t n_heads, head_dim, half_dim;
+  uint32_t head_dim, half_dim;
 };
 
-// One thread per pair of values, and per value that is copied.
+// One thread per pair of values, and per value that is copied; first those of a, then those of b.
 template <RopePairing kPairing>
-__global__ __launch_bounds__(kThreads) void rope_kernel(const float* in, const float* table,
-                                                        RopeShape shape, float* out) {
+__global__ __launch_bounds__(kThreads) void rope_kernel(RopeTensor a, RopeTensor b,
+                                                        const float* table, RopeShape shape) {
+  allow_next();
+  wait_for_previous();
   const int64_t token = blockIdx.x / shape.blocks_per_token;
   const uint32_t i = blockIdx.x % shape.blocks_per_token * kThreads + threadIdx.x;
   const uint32_t half = shape.half_dim;
   const uint32_t per_head = shape.head_dim - half;
-  if (i >= shape.n_heads * per_head) return;
-  const uint32_t head = i / per_head, pair = i % per_head;
-  const int64_t offset = (token * shape.n_heads + head) * shape.head_dim;
-  const float* const from = in + offset;
-  float* const to = out + offset;
+  const auto a_heads = static_cast<uint32_t>(a.n_heads);
+  uint32_t head = i / per_head;
+  const uint32_t pair = i % per_head;
+  if (head >= a_heads + b.n_heads) return;
+  const bool is_a = head < a_heads;
+  if (!is_a) head -= a_heads;
+  const int64_t offset = (token * (is_a ? a.n_heads : b.n_heads) + head) * shape.head_dim;
+  const float* const from = (is_a ? a.in : b.in) + offset;
+  float* const to = (is_a ? a.out : b.out) + offset;
   if (pair >= half) {
     to[half + pair] = from[half + pair];
     return;
   }
   const float* const turn = table + 2 * (token * half + pair);
-  const uint32_t a = kPairing == RopePairing::kInterleaved ? 2 * pair : pair;
-  const uint32_t b = kPairing == RopePairing::kInterleaved ? a + 1 : pair + half;
-  const float x = from[a], y = from[b];
-  to[a] = fmaf(x, turn[0], -(y * turn[1]));
-  to[b] = fmaf(y, turn[0], x * turn[1]);
+  const uint32_t first = kPairing == RopePairing::kInterleaved ? 2 * pair : pair;
+  const uint32_t second = kPairing == RopePairing::kInterleaved ? first + 1 : pair + half;
+  const float x = from[first], y = from[second];
+  to[first] = fmaf(x, turn[0], -(y * turn[1]));
+  to[second] = fmaf(y, turn[0], x * turn[1]);
 }
 
 // ---- Rows.
 
-__global__ __launch_bounds__(kThreads) void store_rows_kernel(const float* rows, int64_t n,
+template <class T>
+__global__ __launch_bounds__(kThreads) void store_rows_kernel(RowStore a, RowStore b, int64_t n,
                                                               int64_t width,
                                                               const int32_t* first_row,
-                                                              int64_t row_shift, float* cache) {
+                                                              int64_t row_shift) {
+  allow_next();
+  wait_for_previous();
   const int64_t i = thread_index();
-  if (i < n) cache[(*first_row + row_shift) * width + i] = rows[i];
+  if (i >= n) return;
+  const int64_t first = (*first_row + row_shift) * width;
+  for (const RowStore& store : {a, b}) {
+    if (store.rows == nullptr) continue;
+    constexpr int64_t kValues = sizeof(T) / sizeof(float);
+    store_as(store.cache + first + kValues * i, load_as<T>(store.rows + kValues * i));
+  }
 }
 
 __global__ __launch_bounds__(kThreads) void transfer_bits_kernel(float* rows, int64_t n_rows,
@@ -280,25 +296,34 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, 
               float* out, Stream& stream) {
   const auto kernel = dim % kVector == 0 && aligned16(x, weight, out) ? rms_norm_kernel<true>
                                                                       : rms_norm_kernel<false>;
-  launch({"rms_norm", blocks_for(n_tokens, 1), norm_threads(dim)}, stream, kernel, x, weight, eps,
-         dim, out);
+  launch({.name = "rms_norm",
+          .grid = blocks_for(n_tokens, 1),
+          .block = norm_threads(dim),
+          .early = true},
+         stream, kernel, x, weight, eps, dim, out);
 }
 
 void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_shift,
                 int64_t n_tokens, int64_t half_dim, float* table, Stream& stream) {
-  launch({"rope_table", blocks_for(n_tokens * half_dim, kThreads), kThreads}, stream,
-         rope_table_kernel, inv_freq, first_pos, pos_shift, n_tokens, half_dim, table);
+  launch({.name = "rope_table",
+          .grid = blocks_for(n_tokens * half_dim, kThreads),
+          .block = kThreads,
+          .early = true},
+         stream, rope_table_kernel, inv_freq, first_pos, pos_shift, n_tokens, half_dim, table);
 }
 
-void rope(const float* in, const float* table, RopePairing pairing, int64_t n_tokens,
-          int64_t n_heads, int64_t head_dim, int64_t half_dim, float* out, Stream& stream) {
-  const unsigned per_token = blocks_for(n_heads * (head_dim - half_dim), kThreads);
+void rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePairing pairing,
+          int64_t n_tokens, int64_t head_dim, int64_t half_dim, Stream& stream) {
+  const unsigned per_token = blocks_for((a.n_heads + b.n_heads) * (head_dim - half_dim), kThreads);
   const auto kernel = pairing == RopePairing::kInterleaved ? rope_kernel<RopePairing::kInterleaved>
                                                            : rope_kernel<RopePairing::kHalves>;
-  const RopeShape shape{per_token, static_cast<uint32_t>(n_heads), static_cast<uint32_t>(head_dim),
+  const RopeShape shape{per_token, static_cast<uint32_t>(head_dim),
                         static_cast<uint32_t>(half_dim)};
-  launch({"rope", blocks_for(n_tokens * per_token, 1), kThreads}, stream, kernel, in, table, shape,
-         out);
+  launch({.name = "rope",
+          .grid = blocks_for(n_tokens * per_token, 1),
+          .block = kThreads,
+          .early = true},
+         stream, kernel, a, b, table, shape);
 }
 
 void swiglu(const float* gate, const float* up, int64_t n, float* out, Stream& stream) {
@@ -317,11 +342,17 @@ void scale(float* data, int64_t n, float factor, Stream& stream) {
   map("scale", Product{factor}, data, data, n, data, stream);
 }
 
-void store_rows(const float* rows, int64_t n_rows, int64_t width, const int32_t* first_row,
-                int64_t row_shift, float* cache, Stream& stream) {
-  const int64_t n = n_rows * width;
-  launch({"store_rows", blocks_for(n, kThreads), kThreads}, stream, store_rows_kernel, rows, n,
-         width, first_row, row_shift, cache);
+void store_rows(const RowStore& a, const RowStore& b, int64_t n_rows, int64_t width,
+                const int32_t* first_row, int64_t row_shift, Stream& stream) {
+  const bool wide = width % kVector == 0 && aligned16(a.rows, a.cache, b.rows, b.cache);
+  const int64_t per_row = wide ? width / kVector : width;
+  const auto kernel = wide ? store_rows_kernel<Floats4> : store_rows_kernel<float>;
+  const int64_t n = n_rows * per_row;
+  launch({.name = "store_rows",
+          .grid = blocks_for(n, kThreads),
+          .block = kThreads,
+          .early = true},
+         stream, kernel, a, b, n, width, first_row, row_shift);
 }
 
 void transfer_bits(float* rows, int64_t n_rows, int64_t width, const BitTransfer* transfers,

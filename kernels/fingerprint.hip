@@ -114,6 +114,8 @@ __device__ Scan scan(const FingerprintPart& part) {
 __global__ __launch_bounds__(kThreads) void fingerprint_scan_kernel(const FingerprintCounts* counts,
                                                                     const FingerprintPart* parts,
                                                                     DeviceFingerprint* results) {
+  allow_next();
+  wait_for_previous();
   const uint32_t n_parts = counts->n_long_parts;
   for (uint32_t p = blockIdx.x; p < n_parts; p += gridDim.x) {
     const FingerprintPart part = parts[p];
@@ -243,6 +245,8 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
                                                                     const FingerprintPart* parts,
                                                                     DeviceFingerprint* results) {
   GRETA_SHARED(int64_t, copies, [kWaves][kBuckets][kCopies]);
+  allow_next();
+  wait_for_previous();
   const uint32_t n_parts = counts->n_parts;
   for (uint32_t p = blockIdx.x; p < n_parts; p += gridDim.x) {
     const FingerprintPart part = parts[p];
@@ -261,13 +265,29 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
   }
 }
 
+__global__ __launch_bounds__(kThreads) void sample_rows_kernel(const FingerprintCounts* counts,
+                                                               const FingerprintPart* parts,
+                                                               int64_t sample_values,
+                                                               float* samples) {
+  allow_next();
+  wait_for_previous();
+  const uint32_t n_parts = counts->n_parts;
+  for (uint32_t p = blockIdx.x; p < n_parts; p += gridDim.x) {
+    const FingerprintPart part = parts[p];
+    float* const to = samples + part.sample + part.first;
+    for (uint32_t i = threadIdx.x; i < part.n && part.first + i < sample_values; i += kThreads) {
+      to[i] = part.data[i];
+    }
+  }
+}
+
 unsigned blocks_of(size_t n_parts) {
   return static_cast<unsigned>(std::min<size_t>(n_parts, kMaxBlocks));
 }
 
 }  // namespace
 
-void FingerprintPlan::add(const float* row, int64_t n) {
+void FingerprintPlan::add(const float* row, int64_t n, uint64_t sample) {
   if (n < 0 || static_cast<uint64_t>(n) > kMaxFingerprintValues) {
     throw std::length_error("fingerprint: row of " + std::to_string(n) + " values, at most " +
                             std::to_string(kMaxFingerprintValues) + " are supported");
@@ -277,7 +297,7 @@ void FingerprintPlan::add(const float* row, int64_t n) {
   do {  // an empty row has a part too: its result must be written
     const int64_t count = std::min(kFingerprintPart, n - first);
     parts.push_back({row + first, static_cast<uint32_t>(count), static_cast<uint32_t>(first),
-                     n_rows_, n > kFingerprintPart ? 0u : 1u});
+                     n_rows_, n > kFingerprintPart ? 0u : 1u, sample});
     first += count;
   } while (first < n);
   ++n_rows_;
@@ -324,8 +344,19 @@ void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* pa
     launch({"fingerprint_scan", blocks_of(limits.n_long_parts), kThreads}, stream,
            fingerprint_scan_kernel, counts, parts, results);
   }
-  launch({"fingerprint_sums", blocks_of(limits.n_parts), kThreads}, stream, fingerprint_sums_kernel,
-         counts, parts, results);
+  launch({.name = "fingerprint_sums",
+          .grid = blocks_of(limits.n_parts),
+          .block = kThreads,
+          .early = true},
+         stream, fingerprint_sums_kernel, counts, parts, results);
+}
+
+void sample_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
+                 const FingerprintLimits& limits, int64_t sample_values, float* samples,
+                 Stream& stream) {
+  launch({.name = "sample_rows", .grid = blocks_of(limits.n_parts), .block = kThreads,
+          .early = true},
+         stream, sample_rows_kernel, counts, parts, sample_values, samples);
 }
 
 }  // namespace greta

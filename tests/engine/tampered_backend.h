@@ -39,13 +39,15 @@ class TamperedBackend final : public Backend {
     n_tokens_ = static_cast<int64_t>(tokens.size());
     inner_->begin_batch(tokens, first_pos);
   }
-  void top_k(const float* values, int64_t n, int k, int32_t* ids, float* top) override {
-    inner_->top_k(values, n, k, ids, top);
+  void end_batch() override { inner_->end_batch(); }
+  int64_t usual_batch() const override { return inner_->usual_batch(); }
+  void top_k(const float* values, int64_t n, int k, float* top) override {
+    inner_->top_k(values, n, k, top);
   }
-  void queue_fingerprints(std::span<const RowRef> rows) override {
-    inner_->queue_fingerprints(rows);
+  void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) override {
+    inner_->queue_fingerprints(rows, sample_values);
   }
-  std::vector<Fingerprint> fetch_fingerprints() override { return inner_->fetch_fingerprints(); }
+  std::vector<RowPrint> fetch_fingerprints() override { return inner_->fetch_fingerprints(); }
 
   void embed(const Matrix& table, float* out) override {
     run("embed", out, n_tokens_ * table.cols, [&] { inner_->embed(table, out); });
@@ -66,21 +68,24 @@ class TamperedBackend final : public Backend {
     run("project_add", product.out, n * product.w.rows,
         [&] { inner_->project_add(route, x, n, product, residual, sum); });
   }
-  void gated_project(Route route, const float* x, int64_t n, const Matrix& gate, const Matrix& up,
-                     float* out) override {
-    run("gated_project", out, n * up.rows,
-        [&] { inner_->gated_project(route, x, n, gate, up, out); });
+  void feed_forward(const FeedForward& ffn, const float* x, int64_t n, float* gated,
+                    const float* residual, float* sum) override {
+    run("feed_forward", ffn.down.out, n * ffn.down.w.rows,
+        [&] { inner_->feed_forward(ffn, x, n, gated, residual, sum); });
   }
-  void rope(const float* in, int64_t first_pos, std::span<const double> inv_freq,
-            RopePairing pairing, int64_t n, int64_t n_heads, int64_t head_dim,
-            float* out) override {
-    run("rope", out, n * n_heads * head_dim,
-        [&] { inner_->rope(in, first_pos, inv_freq, pairing, n, n_heads, head_dim, out); });
+  void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing, int64_t n,
+            int64_t head_dim, std::span<const Turn> turns) override {
+    for (const Turn& turn : turns) {
+      run("rope", turn.out, n * turn.n_heads * head_dim,
+          [&] { inner_->rope(first_pos, inv_freq, pairing, n, head_dim, {&turn, 1}); });
+    }
   }
-  void store_rows(const float* rows, int64_t n, int64_t width, int64_t first_row,
-                  float* cache) override {
-    run("store_rows", cache + first_row * width, n * width,
-        [&] { inner_->store_rows(rows, n, width, first_row, cache); });
+  void store_rows(int64_t n, int64_t width, int64_t first_row,
+                  std::span<const CacheRows> stores) override {
+    for (const CacheRows& store : stores) {
+      run("store_rows", store.cache + first_row * width, n * width,
+          [&] { inner_->store_rows(n, width, first_row, {&store, 1}); });
+    }
   }
   void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                  const float* v, float* out, const AttentionTrace& trace) override {

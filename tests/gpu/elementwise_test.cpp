@@ -172,8 +172,8 @@ TEST_F(GpuElementwise, RopeTurnsByAnglesInDouble) {
     auto out = buffer<float>(n);
     rope_table(device_freq.data(), first_pos.data(), -1, c.n_tokens, c.half_dim, table.data(),
                stream_);
-    rope(device_in.data(), table.data(), c.pairing, c.n_tokens, c.n_heads, c.head_dim, c.half_dim,
-         out.data(), stream_);
+    rope({device_in.data(), c.n_heads, out.data()}, {}, table.data(), c.pairing, c.n_tokens,
+         c.head_dim, c.half_dim, stream_);
     const Values got = download(out);
 
     for (int64_t row = 0; row < c.n_tokens * c.n_heads; ++row) {
@@ -192,9 +192,11 @@ TEST_F(GpuElementwise, RopeTurnsByAnglesInDouble) {
       }
     }
     auto in_place = upload(in);
-    rope(in_place.data(), table.data(), c.pairing, c.n_tokens, c.n_heads, c.head_dim, c.half_dim,
-         in_place.data(), stream_);
+    auto beside = buffer<float>(n);
+    rope({in_place.data(), c.n_heads, in_place.data()}, {device_in.data(), c.n_heads, beside.data()},
+         table.data(), c.pairing, c.n_tokens, c.head_dim, c.half_dim, stream_);
     EXPECT_EQ(bits_of(download(in_place)), bits_of(got));
+    EXPECT_EQ(bits_of(download(beside)), bits_of(got));
   }
 }
 
@@ -232,7 +234,7 @@ TEST_F(GpuElementwise, RopeAndSwiGluHaveTheCpusBits) {
   rope_table(device_freq.data(), first_pos.data(), 0, 25, 5, table.data(), stream_);
   for (RopePairing pairing : {RopePairing::kInterleaved, RopePairing::kHalves}) {
     rope(gate.data(), 4000, inv_freq.data(), pairing, 25, 10, 12, 10, expected.data(), pool);
-    rope(device_gate.data(), table.data(), pairing, 25, 10, 12, 5, out.data(), stream_);
+    rope({device_gate.data(), 10, out.data()}, {}, table.data(), pairing, 25, 12, 5, stream_);
     EXPECT_EQ(bits_of(download(out)), bits_of(expected));
   }
 }
@@ -315,12 +317,14 @@ TEST_F(GpuElementwise, StoreRowsWritesWhereThePositionPoints) {
   const Values rows = bell_values(1, 3 * 7);
   const auto device_rows = upload(rows);
   const auto first_row = upload(std::vector<int32_t>{4});
-  auto cache = upload(Values(10 * 7, 0.0f));
-  store_rows(device_rows.data(), 3, 7, first_row.data(), 1, cache.data(), stream_);
+  auto cache = upload(Values(10 * 7, 0.0f)), other = upload(Values(10 * 7, 1.0f));
+  store_rows({device_rows.data(), cache.data()}, {device_rows.data(), other.data()}, 3, 7,
+             first_row.data(), 1, stream_);
   const Values got = download(cache);
   EXPECT_EQ(slice(got, 0, 5 * 7), Values(5 * 7, 0.0f));
   EXPECT_EQ(slice(got, 5 * 7, 3 * 7), rows);
   EXPECT_EQ(slice(got, 8 * 7, 2 * 7), Values(2 * 7, 0.0f));
+  EXPECT_EQ(slice(download(other), 5 * 7, 3 * 7), rows);
 }
 
 TEST_F(GpuElementwise, BitTransfersHappenOneAfterTheOther) {

@@ -1,0 +1,116 @@
+#include "engine/hip_recorder.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "kernels/cpu/fingerprint.h"
+
+namespace greta {
+namespace {
+
+// Traced and untraced decode, each with a few sizes of the attention grid. An older one is recorded
+// again when it comes back.
+constexpr size_t kMaxGraphs = 8;
+
+}  // namespace
+
+BatchRecorder::BatchRecorder(Stream& stream, std::function<void()> before_launch)
+    : stream_(stream), before_launch_(std::move(before_launch)) {}
+
+void BatchRecorder::begin() {
+  ops_.clear();
+  next_ = 0;
+  if (record_next_) {
+    record_next_ = false;
+    recording_.emplace(stream_);
+    mode_ = Mode::kRecord;
+  } else if (!graphs_.empty()) {
+    current_ = graphs_.size() - 1;
+    mode_ = Mode::kReplay;
+  } else {
+    record_next_ = true;
+    mode_ = Mode::kDirect;
+    before_launch_();
+  }
+}
+
+/// Whether `other` begins with what was asked for so far, and goes on with `signature`.
+bool BatchRecorder::agrees(const Recorded& other, uint64_t signature) const {
+  const std::vector<Op>& so_far = graphs_[current_].ops;
+  if (other.ops.size() <= next_ || other.ops[next_].signature != signature) return false;
+  const auto same = [](const Op& a, const Op& b) { return a.signature == b.signature; };
+  return std::equal(so_far.begin(), so_far.begin() + static_cast<std::ptrdiff_t>(next_),
+                    other.ops.begin(), same);
+}
+
+/// Whether a graph holds the batch up to this op.
+bool BatchRecorder::follow(uint64_t signature) {
+  for (size_t i = 0; i < graphs_.size(); ++i) {
+    const size_t candidate = (current_ + i) % graphs_.size();
+    const bool is_current = i == 0;
+    const Recorded& recorded = graphs_[candidate];
+    if (is_current ? next_ < recorded.ops.size() && recorded.ops[next_].signature == signature
+                   : agrees(recorded, signature)) {
+      current_ = candidate;
+      ++next_;
+      return true;
+    }
+  }
+  go_direct();
+  return false;
+}
+
+void BatchRecorder::go_direct() {
+  if (mode_ == Mode::kDirect) return;
+  const bool recorded = mode_ == Mode::kRecord;
+  recording_.reset();
+  mode_ = Mode::kDirect;
+  record_next_ = true;
+  before_launch_();
+  const std::vector<Op>& ops = recorded ? ops_ : graphs_[current_].ops;
+  const size_t n = recorded ? ops_.size() : next_;
+  for (size_t i = 0; i < n; ++i) ops[i].work();
+}
+
+void BatchRecorder::launch(Recorded& recorded) {
+  before_launch_();
+  recorded.graph.launch(stream_);
+  ++replays_;
+}
+
+void BatchRecorder::end() {
+  if (mode_ == Mode::kReplay && next_ < graphs_[current_].ops.size()) go_direct();
+  if (mode_ == Mode::kRecord) {
+    Graph graph = recording_->finish();
+    recording_.reset();
+    if (graphs_.size() == kMaxGraphs) {
+      stream_.synchronize();  // it may still run
+      graphs_.erase(graphs_.begin());
+    }
+    graphs_.push_back({std::exchange(ops_, {}), std::move(graph)});
+    mode_ = Mode::kDirect;
+    launch(graphs_.back());
+  } else if (mode_ == Mode::kReplay) {
+    mode_ = Mode::kDirect;
+    std::rotate(graphs_.begin() + static_cast<std::ptrdiff_t>(current_),
+                graphs_.begin() + static_cast<std::ptrdiff_t>(current_) + 1, graphs_.end());
+    launch(graphs_.back());
+  }
+}
+
+void BatchRecorder::drop() {
+  recording_.reset();
+  ops_.clear();
+  mode_ = Mode::kDirect;
+}
+
+void BatchRecorder::forget() {
+  go_direct();
+  graphs_.clear();
+}
+
+void Signature::add(uint64_t part) { value_ = mix64(value_ + 0x9e3779b97f4a7c15u) ^ part; }
+void Signature::add(float part) { add(uint64_t{std::bit_cast<uint32_t>(part)}); }
+
+}  // namespace greta
