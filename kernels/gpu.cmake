@@ -24,7 +24,7 @@ function(greta_gpu_library name compiler)
       list(APPEND flags --offload-arch=${architecture})
     endforeach()
     find_library(GRETA_AMDHIP NAMES amdhip64 REQUIRED HINTS ${bin}/../lib)
-    set(runtime ${GRETA_AMDHIP})
+    set(runtime ${GRETA_AMDHIP} ${CMAKE_DL_LIBS})
   endif()
 
   set(objects)

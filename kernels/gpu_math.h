@@ -87,6 +87,9 @@ __device__ inline float exp_f32(float x) {
   return clamped < -87.0f ? 0.0f : (power + power) * scale;
 }
 
+/// x·sigmoid(x). For x → −∞ the exponential is infinite and the quotient −0, as it should be.
+__device__ inline float silu(float x) { return x / (1.0f + exp_f32(-x)); }
+
 /// 1/√x within 1.5 ulp, the same bits everywhere: a root and a quotient, each correctly rounded.
 __device__ inline float rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
 
