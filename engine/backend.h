@@ -76,6 +76,9 @@ class Backend {
   /// Routes that exist for an operation; the first is the usual one of prefill, the last of decode.
   virtual std::vector<Route> routes(Op op) const = 0;
 
+  /// Batches that were replayed from a recording so far.
+  virtual int64_t replays() const { return 0; }
+
   /// Tokens that prefill had better take at once.
   virtual int64_t usual_batch() const = 0;
 

@@ -115,6 +115,7 @@ class HipBackend final : public Backend {
     if (op == Op::kAttention || !blas_) return {Route::kMfma, Route::kValu};
     return {Route::kBlas, Route::kMfma, Route::kValu};
   }
+  int64_t replays() const override { return recorder_.replays(); }
   int64_t usual_batch() const override { return 2048; }
 
   Buffer allocate(int64_t n) override {
@@ -157,10 +158,11 @@ class HipBackend final : public Backend {
   void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
     recorder_.drop();
     upload_batch(tokens, first_pos);
-    fingerprints_.begin();
+    fingerprints_.begin(n_tokens_ == 1);
     if (n_tokens_ == 1) recorder_.begin();
   }
   void end_batch() override {
+    print_rows(fingerprints_.finish());
     recorder_.end();
     fingerprints_.end();
   }
@@ -317,19 +319,7 @@ class HipBackend final : public Backend {
   }
 
   void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) override {
-    const FingerprintQueue::Launch launch = fingerprints_.add(rows, sample_values);
-    if (recorder_.is_direct()) fingerprints_.upload();
-    op(Signature(kPrints, launch.parts, static_cast<uint64_t>(launch.limits.n_rows),
-                 static_cast<uint64_t>(launch.limits.n_long_parts),
-                 static_cast<uint64_t>(launch.limits.n_parts), launch.results, launch.samples,
-                 sample_values),
-       [=, this] {
-         fingerprint_rows(launch.counts, launch.parts, launch.limits, launch.results, stream_);
-         if (sample_values > 0) {
-           sample_rows(launch.counts, launch.parts, launch.limits, sample_values, launch.samples,
-                       stream_);
-         }
-       });
+    print_rows(fingerprints_.add(rows, sample_values));
   }
   std::vector<RowPrint> fetch_fingerprints() override { return fingerprints_.fetch(); }
 
@@ -366,6 +356,16 @@ class HipBackend final : public Backend {
   template <class Work>
   void op(const Signature& signature, const Work& work) {
     recorder_.op(signature.value(), work);
+  }
+
+  void print_rows(const FingerprintQueue::Work& work) {
+    if (work.parts == nullptr) return;
+    if (recorder_.is_direct()) fingerprints_.upload();
+    op(Signature(kPrints, work.parts, static_cast<uint64_t>(work.limits.n_rows),
+                 static_cast<uint64_t>(work.limits.n_long_parts),
+                 static_cast<uint64_t>(work.limits.n_parts), work.aside, work.results, work.samples,
+                 work.sample_values),
+       [=, this] { work.run(stream_); });
   }
 
   void before_launch() { fingerprints_.upload(); }

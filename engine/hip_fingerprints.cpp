@@ -3,31 +3,48 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 
 namespace greta {
 namespace {
 
-// A launch's counts lie in front of its parts.
+// The counts of a piece of work lie in front of its parts.
 constexpr size_t kHeader = sizeof(FingerprintPart);
 static_assert(sizeof(FingerprintCounts) <= kHeader);
 
-// Sizes are rounded up so that a row that grows with the position does not make another launch of
-// every token.
+// Rows put aside begin where wide loads can.
+constexpr size_t kAlign = 4;
+
+// Sizes are rounded up so that a row that grows with the position does not make other work of every
+// token.
 size_t round_up(size_t n) { return n == 0 ? 0 : std::bit_ceil(n); }
 
+size_t sample_size(const RowRef& row, int64_t sample_values) {
+  return static_cast<size_t>(std::min(row.n, sample_values));
+}
+
 }  // namespace
+
+void FingerprintQueue::Work::run(Stream& stream) const {
+  if (aside != nullptr) {
+    return copy_rows(counts, parts, limits, std::numeric_limits<int64_t>::max(), aside, stream);
+  }
+  fingerprint_rows(counts, parts, limits, results, stream);
+  if (sample_values > 0) copy_rows(counts, parts, limits, sample_values, samples, stream);
+}
 
 FingerprintQueue::FingerprintQueue(Stream& stream, std::function<void()> make_room)
     : stream_(stream), make_room_(std::move(make_room)) {}
 
-void FingerprintQueue::begin() {
+void FingerprintQueue::begin(bool put_aside) {
   if (open_) --begun_;  // an error ended the batch
   open_ = false;
-  used_ = uploaded_ = 0;
+  put_aside_ = put_aside;
+  used_ = uploaded_ = n_aside_ = 0;
+  aside_.clear();
 }
 
 void FingerprintQueue::open() {
@@ -41,43 +58,72 @@ void FingerprintQueue::open() {
   slot().n_samples = 0;
 }
 
-FingerprintQueue::Launch FingerprintQueue::add(std::span<const RowRef> rows,
-                                               int64_t sample_values) {
+FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64_t sample_values) {
   if (!open_) open();
   const size_t first_row = slot().sample_sizes.size();
-  size_t n_samples = slot().n_samples;
+  size_t n_samples = slot().n_samples, n_aside = n_aside_;
   plan_.clear();
   for (const RowRef& row : rows) {
-    plan_.add(row.data, row.n, n_samples);
-    n_samples += static_cast<size_t>(std::min(row.n, sample_values));
+    plan_.add(row.data, row.n, put_aside_ ? n_aside : n_samples);
+    if (put_aside_) aside_.push_back({n_aside, static_cast<size_t>(row.n), n_samples});
+    n_aside += (static_cast<size_t>(row.n) + kAlign - 1) / kAlign * kAlign;
+    n_samples += sample_size(row, sample_values);
   }
-  const size_t room = round_up(plan_.n_parts());
+  if (put_aside_) {
+    reserve(device_aside_, n_aside_, n_aside, "rows to fingerprint");
+    n_aside_ = n_aside;
+  }
+  reserve(device_results_, first_row, first_row + rows.size(), "fingerprints");
+  reserve(device_samples_, slot().n_samples, n_samples, "sampled values");
+  Work work = lay_out(plan_);
+  for (const RowRef& row : rows) {
+    slot().sample_sizes.push_back(sample_size(row, sample_values));
+  }
+  slot().n_samples = n_samples;
+  sample_values_ = sample_values;
+  if (put_aside_) {
+    work.aside = device_aside_.data();
+  } else {
+    work.results = device_results_.data() + first_row;
+    work.sample_values = sample_values;
+    work.samples = device_samples_.data();
+  }
+  return work;
+}
+
+FingerprintQueue::Work FingerprintQueue::finish() {
+  if (aside_.empty()) return {};
+  plan_.clear();
+  for (const Aside& row : aside_) {
+    plan_.add(device_aside_.data() + row.first, static_cast<int64_t>(row.n), row.sample);
+  }
+  aside_.clear();
+  Work work = lay_out(plan_);
+  work.results = device_results_.data();
+  work.sample_values = sample_values_;
+  work.samples = device_samples_.data();
+  return work;
+}
+
+/// Writes a plan behind those before it.
+FingerprintQueue::Work FingerprintQueue::lay_out(const FingerprintPlan& plan) {
+  const size_t room = round_up(plan.n_parts());
   const size_t begin = used_, end = begin + kHeader + room * sizeof(FingerprintPart);
   reserve_plan(end);
-  reserve_results(first_row + rows.size(), n_samples);
   used_ = end;
-  slot().n_samples = n_samples;
-  for (const RowRef& row : rows) {
-    slot().sample_sizes.push_back(static_cast<size_t>(std::min(row.n, sample_values)));
-  }
-
   std::byte* const place = slot().plan.data() + begin;
-  const FingerprintCounts counts = plan_.counts();
+  const FingerprintCounts counts = plan.counts();
   std::memcpy(place, &counts, sizeof counts);
-  auto* const parts = reinterpret_cast<FingerprintPart*>(place + kHeader);
-  plan_.write({parts, plan_.n_parts()});
-
+  plan.write({reinterpret_cast<FingerprintPart*>(place + kHeader), plan.n_parts()});
   const std::byte* const on_device = device_plan_.data() + begin;
-  return {reinterpret_cast<const FingerprintCounts*>(on_device),
-          reinterpret_cast<const FingerprintPart*>(on_device + kHeader),
-          {rows.size(), round_up(plan_.n_long_parts()), room},
-          device_results_.data() + first_row,
-          device_samples_.data()};
+  return {.counts = reinterpret_cast<const FingerprintCounts*>(on_device),
+          .parts = reinterpret_cast<const FingerprintPart*>(on_device + kHeader),
+          .limits = {plan.n_rows(), round_up(plan.n_long_parts()), room}};
 }
 
 void FingerprintQueue::reserve_plan(size_t bytes) {
   if (bytes <= slot().plan.size() && bytes <= device_plan_.size()) return;
-  const size_t room = std::bit_ceil(std::max<size_t>(bytes, 1 << 16));
+  const size_t room = std::bit_ceil(std::max<size_t>(bytes, 1 << 18));
   make_room_();
   stream_.synchronize();  // copies from one to the other may be under way
   if (bytes > slot().plan.size()) {
@@ -90,18 +136,16 @@ void FingerprintQueue::reserve_plan(size_t bytes) {
   }
 }
 
-void FingerprintQueue::reserve_results(size_t n_rows, size_t n_samples) {
-  const auto grow = [this](auto& memory, size_t used, size_t n, const char* purpose) {
-    if (n <= memory.size()) return;
-    make_room_();
-    std::remove_reference_t<decltype(memory)> larger(std::bit_ceil(std::max<size_t>(n, 1024)),
-                                                     purpose);
-    if (used > 0) copy_on_device(memory.data(), used, larger.data(), stream_);
-    stream_.synchronize();
-    memory = std::move(larger);
-  };
-  grow(device_results_, slot().sample_sizes.size(), n_rows, "fingerprints");
-  grow(device_samples_, slot().n_samples, n_samples, "sampled values");
+/// Room for n values, of which the first `used` are kept.
+template <class T>
+void FingerprintQueue::reserve(DeviceBuffer<T>& memory, size_t used, size_t n,
+                               const char* purpose) {
+  if (n <= memory.size()) return;
+  make_room_();
+  DeviceBuffer<T> larger(std::bit_ceil(std::max<size_t>(n, 1024)), purpose);
+  if (used > 0) copy_on_device(memory.data(), used, larger.data(), stream_);
+  stream_.synchronize();
+  memory = std::move(larger);
 }
 
 void FingerprintQueue::upload() {

@@ -15,27 +15,37 @@ namespace greta {
 
 /// The fingerprints of one batch after another: what to compute goes to the device in one copy, the
 /// results come back in one, and two batches can be under way.
+///
+/// A row is needed as it is when it is queued. The rows of a single token are too few to fill a
+/// device: they are put aside, and fingerprinted together at the end of the batch. Those of many
+/// tokens are fingerprinted at once, where they lie.
 class FingerprintQueue {
  public:
   /// make_room: called before device memory that launches name is replaced; nothing may use it
   /// afterwards.
   FingerprintQueue(Stream& stream, std::function<void()> make_room);
 
-  /// What one launch takes, all in device memory. The same for every batch that queues as many rows
-  /// of about the same lengths in the same order.
-  struct Launch {
-    const FingerprintCounts* counts;
-    const FingerprintPart* parts;
-    FingerprintLimits limits;
-    DeviceFingerprint* results;
-    float* samples;
+  /// What to do with some rows on the device. The same for every batch that queues as many rows of
+  /// about the same lengths in the same order.
+  struct Work {
+    const FingerprintCounts* counts = nullptr;
+    const FingerprintPart* parts = nullptr;
+    FingerprintLimits limits{};
+    float* aside = nullptr;  ///< where rows are put aside; nullptr: they are fingerprinted
+    DeviceFingerprint* results = nullptr;
+    int64_t sample_values = 0;
+    float* samples = nullptr;
+
+    void run(Stream& stream) const;
   };
 
-  void begin();
-  Launch add(std::span<const RowRef> rows, int64_t sample_values);
-  /// Queues the copy of what was added since the last upload: before the launches that need it.
+  void begin(bool put_aside);
+  Work add(std::span<const RowRef> rows, int64_t sample_values);
+  /// The fingerprints of the rows put aside; without results when there are none.
+  Work finish();
+  /// Queues the copy of what was added since the last upload: before the work that needs it.
   void upload();
-  /// Queues the copy of the results: after those launches.
+  /// Queues the copy of the results: after that work.
   void end();
   /// Those of the oldest batch that had any. Waits for them.
   std::vector<RowPrint> fetch();
@@ -43,7 +53,7 @@ class FingerprintQueue {
  private:
   static constexpr size_t kSlots = 2;
   struct Slot {
-    PinnedBuffer<std::byte> plan;  // per launch: counts, then parts
+    PinnedBuffer<std::byte> plan;  // per piece of work: counts, then parts
     PinnedBuffer<DeviceFingerprint> results;
     PinnedBuffer<float> samples;
     std::vector<size_t> sample_sizes;  // of every row
@@ -51,18 +61,29 @@ class FingerprintQueue {
     Event done;
   };
   void open();
+  Work lay_out(const FingerprintPlan& plan);
   void reserve_plan(size_t bytes);
-  void reserve_results(size_t n_rows, size_t n_samples);
+  template <class T>
+  void reserve(DeviceBuffer<T>& memory, size_t used, size_t n, const char* purpose);
   Slot& slot() { return slots_[(begun_ - 1) % kSlots]; }  ///< of the batch in progress
 
   Stream& stream_;
   std::function<void()> make_room_;
-  FingerprintPlan plan_;
   std::array<Slot, kSlots> slots_;
   size_t begun_ = 0, fetched_ = 0;  // batches with fingerprints; slot: number mod kSlots
   bool open_ = false;               // the batch in progress has had its slot
+  bool put_aside_ = false;
   size_t used_ = 0, uploaded_ = 0;  // bytes of its plan
+  size_t n_aside_ = 0;              // values put aside so far
+  int64_t sample_values_ = 0;
+  struct Aside {
+    size_t first, n;
+    uint64_t sample;
+  };
+  std::vector<Aside> aside_;
+  FingerprintPlan plan_;
   DeviceBuffer<std::byte> device_plan_;
+  DeviceBuffer<float> device_aside_;
   DeviceBuffer<DeviceFingerprint> device_results_;
   DeviceBuffer<float> device_samples_;
 };

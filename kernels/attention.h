@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/attention_shape.h"
@@ -7,6 +8,7 @@
 
 // Attention (kernels/attention_shape.h) on the GPU. q, out: f32 [n_tokens, n_heads, head_dim]; k,
 // v: f32 [cache_rows, n_kv_heads, head_dim]; device memory. Work is queued, nothing is allocated.
+// head_dim is at most 256. Throws std::invalid_argument for a shape that contradicts itself.
 //
 // The position is read from device memory, *first_pos in place of shape.first_pos, so that a
 // recorded graph serves every token; the grid and the scratch are sized for max_keys, which must be
@@ -15,22 +17,26 @@
 
 namespace greta {
 
-/// Scratch that a call needs, in bytes; grows with max_keys and n_tokens, up to a bound beyond
-/// which the launcher takes the tokens in turn.
+/// Words of counters at the beginning of attention_valu's scratch.
+inline constexpr int kAttentionCounters = 1024;
+
+/// Scratch that a call needs, in bytes; grows with max_keys and, for attention_valu, with n_tokens
+/// up to a bound beyond which the launcher takes the tokens in turn.
 size_t attention_valu_scratch(const AttentionShape& shape, int64_t max_keys);
 size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys);
 
 /// f32 on vector units, keys split over blocks at fixed places and combined in order: a result
-/// depends on its query's position alone, not on the batch and not on max_keys. The route of decode.
-/// scratch: device memory, 256-byte aligned; its contents need not be kept, but for the first
-/// kAttentionCounters words, which are zero before the first call and left zero.
+/// depends on its query's position alone, not on the batch and not on max_keys. The route of
+/// decode. scratch: device memory, 256-byte aligned; its contents need not be kept, but for the
+/// first kAttentionCounters words, which are zero before the first call and left zero.
 void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
                     const float* q, const float* k, const float* v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream);
 
 /// f16 operands on matrix cores, f32 scores, softmax and accumulation: queries in tiles, keys in
-/// blocks, softmax kept up to date block by block. The route of prefill. The probabilities traced
-/// are the f16 weights with which V was summed, each divided by the sum.
+/// blocks, softmax kept up to date block by block. The route of prefill. A result does not depend
+/// on the batch or on max_keys. The probabilities traced are the f16 weights with which V was
+/// summed, relative to the maximum of then, each times its share of the final sum.
 void attention_mfma(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
                     const float* q, const float* k, const float* v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream);

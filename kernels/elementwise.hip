@@ -8,6 +8,8 @@
 #include "kernels/gpu_math.h"
 #include "kernels/gpu_runtime.h"
 #include "kernels/wave.h"
+#include "kernels/weight_planes.h"
+#include "kernels/weight_type_switch.h"
 
 namespace greta {
 namespace {
@@ -71,17 +73,21 @@ struct Product {
   __device__ float operator()(float a, float) const { return a * factor; }
 };
 
-// ---- embed: one thread per value.
+// ---- embed: one thread per weights that are read together.
 
 template <WeightType kType>
-__global__ __launch_bounds__(kThreads) void embed_kernel(const std::byte* table, int64_t row_bytes,
-                                                         const int32_t* ids, int64_t cols,
-                                                         float* out) {
-  const int64_t column = thread_index();
+__global__ __launch_bounds__(kThreads) void embed_kernel(DeviceWeights table, const int32_t* ids,
+                                                         int64_t cols, float* out) {
+  allow_next();
+  wait_for_previous();
+  constexpr int kEach = kWeightsPerLoad<kType>;
+  const int64_t column = kEach * thread_index();
+  if (column >= cols) return;
   const int64_t token = blockIdx.y;
-  if (column < cols) {
-    out[token * cols + column] = weight_value<kType>(table + ids[token] * row_bytes, column);
-  }
+  float values[kEach];
+  load_weights<kType>(table, ids[token] * cols + column, values);
+  GRETA_UNROLL
+  for (int i = 0; i < kEach; ++i) out[token * cols + column + i] = values[i];
 }
 
 template <WeightType kType>
@@ -89,11 +95,11 @@ void launch_embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, flo
                   Stream& stream) {
   // A grid is at most 65535 high.
   constexpr int64_t kMaxRows = 65535;
+  const unsigned width = blocks_for(table.cols / kWeightsPerLoad<kType>, kThreads);
   for (int64_t first = 0; first < n_tokens; first += kMaxRows) {
     const auto rows = static_cast<unsigned>(std::min(kMaxRows, n_tokens - first));
-    launch({"embed", {blocks_for(table.cols, kThreads), rows}, kThreads}, stream,
-           embed_kernel<kType>, table.data, static_cast<int64_t>(table.row_bytes()), ids + first,
-           table.cols, out + first * table.cols);
+    launch({.name = "embed", .grid = {width, rows}, .block = kThreads, .early = true}, stream,
+           embed_kernel<kType>, device_weights(table), ids + first, table.cols, out + first * table.cols);
   }
 }
 
@@ -271,25 +277,9 @@ __global__ __launch_bounds__(kThreads) void transfer_bits_kernel(float* rows, in
 }  // namespace
 
 void embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, float* out, Stream& stream) {
-  switch (table.type) {
-    case WeightType::kF32:
-      return launch_embed<WeightType::kF32>(table, ids, n_tokens, out, stream);
-    case WeightType::kF16:
-      return launch_embed<WeightType::kF16>(table, ids, n_tokens, out, stream);
-    case WeightType::kBF16:
-      return launch_embed<WeightType::kBF16>(table, ids, n_tokens, out, stream);
-    case WeightType::kQ4_0:
-      return launch_embed<WeightType::kQ4_0>(table, ids, n_tokens, out, stream);
-    case WeightType::kQ8_0:
-      return launch_embed<WeightType::kQ8_0>(table, ids, n_tokens, out, stream);
-    case WeightType::kQ4_K:
-      return launch_embed<WeightType::kQ4_K>(table, ids, n_tokens, out, stream);
-    case WeightType::kQ5_K:
-      return launch_embed<WeightType::kQ5_K>(table, ids, n_tokens, out, stream);
-    case WeightType::kQ6_K:
-      return launch_embed<WeightType::kQ6_K>(table, ids, n_tokens, out, stream);
-  }
-  throw std::invalid_argument("embed: unknown weight type");
+  with_weight_type(table.type, [&](auto type) {
+    launch_embed<decltype(type)::value>(table, ids, n_tokens, out, stream);
+  });
 }
 
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,

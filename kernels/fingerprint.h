@@ -34,7 +34,7 @@ struct FingerprintPart {
   uint32_t first;     ///< index in the row of data[0]
   uint32_t row;       ///< which result
   uint32_t whole;     ///< 1: all of the row
-  uint64_t sample;    ///< where the row's sample begins in the samples
+  uint64_t copy;      ///< where copy_rows() puts the row: index of its first value
 };
 
 inline constexpr int64_t kFingerprintPart = 4096;
@@ -49,9 +49,9 @@ struct FingerprintCounts {
 /// The rows of one launch, cut into parts. Made on the host, then copied to the device.
 class FingerprintPlan {
  public:
-  /// Row n_rows() of the results. row: f32 [n], device memory; sample: index in the samples of the
-  /// row's first. Throws std::length_error for more than kMaxFingerprintValues values.
-  void add(const float* row, int64_t n, uint64_t sample = 0);
+  /// Row n_rows() of the results. row: f32 [n], device memory; copy: where copy_rows() puts it.
+  /// Throws std::length_error for more than kMaxFingerprintValues values.
+  void add(const float* row, int64_t n, uint64_t copy = 0);
   void clear();
 
   size_t n_parts() const { return long_.size() + short_.size(); }
@@ -78,10 +78,9 @@ struct FingerprintLimits {
 void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
                       const FingerprintLimits& limits, DeviceFingerprint* results, Stream& stream);
 
-/// Queues copies of the leading sample_values values of each row, or all it has, to where the plan
-/// has its sample begin. samples: f32, device.
-void sample_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
-                 const FingerprintLimits& limits, int64_t sample_values, float* samples,
-                 Stream& stream);
+/// Queues copies of the leading `most` values of each row, or all it has, to the place in `to` that
+/// the plan gives it. to: f32, device.
+void copy_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
+               const FingerprintLimits& limits, int64_t most, float* to, Stream& stream);
 
 }  // namespace greta

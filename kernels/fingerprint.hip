@@ -1,9 +1,9 @@
-#include "kernels/fingerprint.h"
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/fingerprint.h"
+#include "kernels/gpu_math.h"
 #include "kernels/gpu_runtime.h"
 #include "kernels/wave.h"
 
@@ -265,19 +265,30 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
   }
 }
 
-__global__ __launch_bounds__(kThreads) void sample_rows_kernel(const FingerprintCounts* counts,
-                                                               const FingerprintPart* parts,
-                                                               int64_t sample_values,
-                                                               float* samples) {
+// Copies n values, four at a time where both sides allow.
+__device__ void copy_values(const float* from, uint32_t n, float* to) {
+  uint32_t done = 0;
+  if (aligned16(from, to)) {
+    done = n & ~3u;
+    for (uint32_t i = 4 * threadIdx.x; i < done; i += 4 * kThreads) {
+      store_as(to + i, load_as<Floats4>(from + i));
+    }
+  }
+  for (uint32_t i = done + threadIdx.x; i < n; i += kThreads) to[i] = from[i];
+}
+
+__global__ __launch_bounds__(kThreads) void copy_rows_kernel(const FingerprintCounts* counts,
+                                                             const FingerprintPart* parts,
+                                                             int64_t most, float* to) {
   allow_next();
   wait_for_previous();
   const uint32_t n_parts = counts->n_parts;
   for (uint32_t p = blockIdx.x; p < n_parts; p += gridDim.x) {
     const FingerprintPart part = parts[p];
-    float* const to = samples + part.sample + part.first;
-    for (uint32_t i = threadIdx.x; i < part.n && part.first + i < sample_values; i += kThreads) {
-      to[i] = part.data[i];
-    }
+    if (part.first >= most) continue;
+    const int64_t wanted = most - part.first;
+    const uint32_t n = wanted < part.n ? static_cast<uint32_t>(wanted) : part.n;
+    copy_values(part.data, n, to + part.copy + part.first);
   }
 }
 
@@ -287,7 +298,7 @@ unsigned blocks_of(size_t n_parts) {
 
 }  // namespace
 
-void FingerprintPlan::add(const float* row, int64_t n, uint64_t sample) {
+void FingerprintPlan::add(const float* row, int64_t n, uint64_t copy) {
   if (n < 0 || static_cast<uint64_t>(n) > kMaxFingerprintValues) {
     throw std::length_error("fingerprint: row of " + std::to_string(n) + " values, at most " +
                             std::to_string(kMaxFingerprintValues) + " are supported");
@@ -297,7 +308,7 @@ void FingerprintPlan::add(const float* row, int64_t n, uint64_t sample) {
   do {  // an empty row has a part too: its result must be written
     const int64_t count = std::min(kFingerprintPart, n - first);
     parts.push_back({row + first, static_cast<uint32_t>(count), static_cast<uint32_t>(first),
-                     n_rows_, n > kFingerprintPart ? 0u : 1u, sample});
+                     n_rows_, n > kFingerprintPart ? 0u : 1u, copy});
     first += count;
   } while (first < n);
   ++n_rows_;
@@ -351,12 +362,10 @@ void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* pa
          stream, fingerprint_sums_kernel, counts, parts, results);
 }
 
-void sample_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
-                 const FingerprintLimits& limits, int64_t sample_values, float* samples,
-                 Stream& stream) {
-  launch({.name = "sample_rows", .grid = blocks_of(limits.n_parts), .block = kThreads,
-          .early = true},
-         stream, sample_rows_kernel, counts, parts, sample_values, samples);
+void copy_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
+               const FingerprintLimits& limits, int64_t most, float* to, Stream& stream) {
+  launch({.name = "copy_rows", .grid = blocks_of(limits.n_parts), .block = kThreads, .early = true},
+         stream, copy_rows_kernel, counts, parts, most, to);
 }
 
 }  // namespace greta

@@ -1,145 +1,250 @@
-// Speed of greta's forward pass on a GGUF file; script/bench runs it beside llama.cpp.
+// Speed of greta's engine on a GGUF file; script/bench-engine and script/gpu-bench run it.
 //
-//   engine_bench MODEL P G THREADS      prefill of P tokens and decode of G: two numbers, tokens per second
-//   engine_bench MODEL --tracing THREADS    seconds of a probe and of traced decoding, with and without
+//   engine_bench MODEL [--backend cpu|hip|auto] [--threads N] [--route OP=ROUTE[@PHASE]]...
+//                [--prefill P]...       prefill of P tokens
+//                [--decode G --cached C]    G greedy tokens, after a prompt of C
+//                [--trace-decode]       the same with every layer and tensor traced into a database
+//                [--trace-probe]        a probe of C tokens: traced by default, and not at all
+//                [--repeat R]
 //
-// The decode tokens are fixed, so that no sampling is timed.
+// Prints one figure per line: name, value, unit. Each is the median of R runs; what is compared
+// takes turns. A token counts when its id is known on the host.
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "engine/forward.h"
+#include "engine/generate.h"
+#include "engine/probe.h"
 #include "engine/run_writer.h"
+#include "engine/session.h"
+#include "engine/suite.h"
 
 namespace greta {
 namespace {
 
-double seconds() {
+struct Options {
+  std::string model, backend = "auto";
+  int threads = 0;
+  std::vector<std::string> routes;
+  std::vector<int64_t> prefill;
+  int64_t decode = 0, cached = 128, repeat = 3;
+  bool trace_decode = false, trace_probe = false;
+};
+
+double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-struct Engine {
-  GgufFile file;
-  Model model;
-  std::unique_ptr<Backend> backend;
-  ModelWeights weights;
-  KvCache cache;
-  Forward forward;
-
-  Engine(const char* path, int threads, int64_t positions)
-      : file(GgufFile::open(path)), model(file), backend(make_cpu_backend(threads)),
-        weights(upload_weights(model, *backend)), cache(model.config(), positions, *backend),
-        forward(model, weights, *backend, cache,
-                {.mode = Mode::kAsDesigned,
-                 .routes = choose_routes(*backend, Mode::kAsDesigned, {}),
-                 .faults = {}}) {}
-
-  int32_t token(int64_t i) const {
-    return static_cast<int32_t>((i * 7919 + 13) % model.config().vocab);
-  }
-
-  double prefill(int64_t n) {
-    std::vector<int32_t> tokens;
-    for (int64_t i = 0; i < n; ++i) tokens.push_back(token(i));
-    const double start = seconds();
-    for (int64_t first = 0; first < n; first += 512) {
-      const int64_t count = std::min<int64_t>(512, n - first);
-      forward.run({.tokens = std::span(tokens).subspan(static_cast<size_t>(first),
-                                                       static_cast<size_t>(count)),
-                   .first_pos = first},
-                  nullptr);
-    }
-    return seconds() - start;
-  }
-
-  /// Seconds of n decode steps from position first on; traced rows go to the sink.
-  double decode(int64_t first, int64_t n, Tracer* tracer, TraceSink* sink) {
-    const double start = seconds();
-    for (int64_t i = 0; i < n; ++i) {
-      const int32_t id = token(31 * i + 5);
-      if (tracer != nullptr) tracer->begin({&id, 1}, first + i, Phase::kDecode, {}, i + 1);
-      forward.run({.tokens = {&id, 1}, .first_pos = first + i, .decode = true}, tracer);
-      if (tracer != nullptr) sink->rows(tracer->take());
-    }
-    return seconds() - start;
-  }
-};
-
-void speed(const char* path, int64_t n_prompt, int64_t n_decode, int threads) {
-  Engine engine(path, threads, n_prompt + n_decode);
-  engine.prefill(n_prompt);  // warms up
-  const double prefill = engine.prefill(n_prompt);
-  engine.decode(n_prompt, 1, nullptr, nullptr);
-  const double decode = engine.decode(n_prompt, n_decode, nullptr, nullptr);
-  std::printf("%.2f %.2f\n", static_cast<double>(n_prompt) / prefill,
-              static_cast<double>(n_decode) / decode);
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
-/// Decode with every layer and tensor traced against decode untraced, in turns, so that a change of
-/// the machine's load meets both.
-void traced_decode(Engine& engine, int64_t cached, bool scores, const char* label) {
-  constexpr int64_t kSteps = 16;
-  constexpr int kTurns = 4;
-  TraceSelection selection;
-  selection.phases = {Phase::kDecode};
-  for (int p = 0; p < kTracePoints; ++p) {
-    const auto point = static_cast<TracePoint>(p);
-    const bool of_scores = point == TracePoint::kAttnScores || point == TracePoint::kAttnProbs;
-    if (scores || !of_scores) selection.points.push_back(point);
-  }
-  Tracer tracer(selection, *engine.backend);
-  const std::filesystem::path db =
-      std::filesystem::temp_directory_path() / ("greta-bench-" + std::to_string(std::rand()) + ".db");
-  double plain = 0;
-  double traced = 0;
-  {
+void print(const std::string& name, double value, const char* unit) {
+  std::printf("%s %.4g %s\n", name.c_str(), value, unit);
+  std::fflush(stdout);
+}
+
+/// Takes everything and keeps nothing.
+class NullSink final : public TraceSink {
+ public:
+  void begin_prompt(const PromptRecord&) override {}
+  void rows(std::vector<TraceRecord>) override {}
+  void readout(const ReadoutRecord&) override {}
+  void end(bool) override {}
+};
+
+/// A run in a database of its own, which goes with it.
+class BenchRun {
+ public:
+  BenchRun() : path_(std::filesystem::temp_directory_path() / "greta-bench.db") {
+    remove();
     RunRecord run;
     run.experiment = "bench";
     run.date = "2000-01-01";
     run.mode = "as_designed";
     run.dtype = "f32";
-    RunWriter writer(db, run);
-    PromptRecord prompt;
-    prompt.name = "bench";
-    writer.begin_prompt(prompt);
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const int64_t first = cached + 2 * turn * kSteps;
-      plain += engine.decode(first, kSteps, nullptr, nullptr);
-      traced += engine.decode(first + kSteps, kSteps, &tracer, &writer);
-    }
-    const double start = seconds();
-    writer.end(true);
-    traced += seconds() - start;
+    writer_.emplace(path_, run);
   }
-  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(db.string() + suffix);
-  std::printf("%s: untraced %.2f ms/token, traced %.2f ms/token, overhead %.1f %%\n", label,
-              1e3 * plain / (kTurns * kSteps), 1e3 * traced / (kTurns * kSteps),
-              100 * (traced / plain - 1));
+  ~BenchRun() {
+    writer_.reset();
+    remove();
+  }
+  RunWriter& writer() { return *writer_; }
+
+ private:
+  void remove() const {
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+      std::filesystem::remove(path_.string() + suffix);
+    }
+  }
+  std::filesystem::path path_;
+  std::optional<RunWriter> writer_;
+};
+
+/// Counts what it hands on.
+class CountingSink final : public TraceSink {
+ public:
+  explicit CountingSink(TraceSink& next) : next_(next) {}
+  void begin_prompt(const PromptRecord& prompt) override { next_.begin_prompt(prompt); }
+  void rows(std::vector<TraceRecord> rows) override {
+    n_rows += rows.size();
+    next_.rows(std::move(rows));
+  }
+  void readout(const ReadoutRecord& readout) override { next_.readout(readout); }
+  void end(bool complete) override { next_.end(complete); }
+
+  size_t n_rows = 0;
+
+ private:
+  TraceSink& next_;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Options& options)
+      : options_(options), session_(options.model, options.backend, options.threads) {
+    std::vector<RouteChoice> choices;
+    for (const std::string& text : options.routes) choices.push_back(parse_route_choice(text));
+    Backend& backend = session_.backend();
+    routes_.emplace(choose_routes(backend, Mode::kAsDesigned, choices));
+    std::fprintf(stderr, "%s: %s, %s\n", options.model.c_str(), backend.device().c_str(),
+                 routes_->text().c_str());
+  }
+
+  void run() {
+    for (const int64_t n : options_.prefill) prefill(n);
+    if (options_.decode > 0) decode();
+    if (options_.trace_probe) probe();
+  }
+
+ private:
+  std::vector<int32_t> prompt(int64_t n) const {
+    std::vector<int32_t> tokens;
+    for (int64_t i = 0; i < n; ++i) {
+      tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % session_.model().config().vocab));
+    }
+    return tokens;
+  }
+  ForwardOptions forward(int64_t n) const {
+    return {.mode = Mode::kAsDesigned,
+            .routes = *routes_,
+            .faults = {},
+            .max_batch = std::min(n, session_.backend().usual_batch())};
+  }
+  Generator generator(int64_t n_prompt, int64_t n_tokens, TraceSelection selection) {
+    return Generator(session_.model(), session_.weights(), session_.backend(), n_prompt + n_tokens,
+                     {.forward = forward(n_prompt),
+                      .sampler = {},
+                      .selection = std::move(selection),
+                      .max_tokens = n_tokens});
+  }
+
+  void prefill(int64_t n) {
+    Generator once = generator(n, 1, {});
+    const std::vector<int32_t> tokens = prompt(n);
+    once.run(tokens, nullptr);  // warms up
+    std::vector<double> seconds;
+    for (int64_t i = 0; i < options_.repeat; ++i) {
+      const double start = now();
+      once.run(tokens, nullptr);
+      seconds.push_back(now() - start);
+    }
+    const std::string name = "prefill_" + std::to_string(n);
+    print(name, static_cast<double>(n) / median(seconds), "tok/s");
+    print(name + "_time", median(seconds), "s");
+  }
+
+  void decode() {
+    const std::vector<int32_t> tokens = prompt(options_.cached);
+    Generator plain = generator(options_.cached, options_.decode + 1, {});
+    TraceSelection all;
+    all.phases = {Phase::kDecode0, Phase::kDecode};
+    Generator traced = generator(options_.cached, options_.decode + 1, all);
+    plain.run(tokens, nullptr);
+    std::vector<double> plain_speed, traced_speed, rows_speed;
+    for (int64_t i = 0; i < options_.repeat; ++i) {
+      const GenerateResult result = plain.run(tokens, nullptr);
+      plain_speed.push_back(static_cast<double>(result.n_decoded) / result.decode_s);
+      if (!options_.trace_decode) continue;
+      BenchRun run;
+      CountingSink sink(run.writer());
+      sink.begin_prompt({"bench", "", tokens, {}});
+      const GenerateResult slower = traced.run(tokens, &sink);
+      const double start = now();
+      sink.end(true);  // what is not on disk yet counts
+      const double seconds = slower.decode_s + now() - start;
+      traced_speed.push_back(static_cast<double>(slower.n_decoded) / seconds);
+      rows_speed.push_back(static_cast<double>(sink.n_rows) / seconds);
+    }
+    print("decode", median(plain_speed), "tok/s");
+    if (!options_.trace_decode) return;
+    print("decode_traced", median(traced_speed), "tok/s");
+    print("decode_rows", median(rows_speed), "rows/s");
+    print("decode_traced_ratio", median(traced_speed) / median(plain_speed), "of untraced");
+  }
+
+  double probe_seconds(Probe& probe) {
+    NullSink sink;
+    const ProbePrompt asked{.name = "bench", .text_sha256 = "", .tokens = prompt(options_.cached)};
+    const double start = now();
+    probe.run(asked, sink);
+    session_.backend().synchronize();
+    return now() - start;
+  }
+
+  void probe() {
+    ProbeOptions off{.forward = forward(options_.cached), .selection = {}};
+    off.selection.phases = {};
+    ProbeOptions on = off;
+    on.selection.phases = {Phase::kPrefillLast, Phase::kDecode0};
+    on.selection.layers = {0, 1, 2, 4, 8};
+    on.selection.points = find_suite("b3_66_v2").points;
+    Probe untraced(session_.model(), session_.weights(), session_.backend(), options_.cached, off);
+    Probe traced(session_.model(), session_.weights(), session_.backend(), options_.cached, on);
+    probe_seconds(untraced);
+    probe_seconds(traced);
+    std::vector<double> without, with;
+    for (int64_t i = 0; i < 3 * options_.repeat; ++i) {
+      without.push_back(probe_seconds(untraced));
+      with.push_back(probe_seconds(traced));
+    }
+    print("probe_overhead", 100 * (median(with) / median(without) - 1), "%");
+  }
+
+  const Options& options_;
+  Session session_;
+  std::optional<RouteTable> routes_;
+};
+
+int main_of(int argc, char** argv) {
+  Options options;
+  CLI::App app("Speed of prefill, decode and tracing");
+  app.add_option("model", options.model, "GGUF file")->required();
+  app.add_option("--backend", options.backend, "cpu, hip or auto (default)");
+  app.add_option("--threads", options.threads, "CPU threads (default: one per core)");
+  app.add_option("--route", options.routes, "OP=ROUTE[@prefill|@decode], may be repeated");
+  app.add_option("--prefill", options.prefill, "Tokens of a prompt; may be repeated");
+  app.add_option("--decode", options.decode, "Tokens to decode");
+  app.add_option("--cached", options.cached, "Tokens in the cache before (128)");
+  app.add_option("--repeat", options.repeat, "Runs (3)")->check(CLI::PositiveNumber);
+  app.add_flag("--trace-decode", options.trace_decode, "Decode with everything traced, too");
+  app.add_flag("--trace-probe", options.trace_probe, "What the default tracing of a probe costs");
+  CLI11_PARSE(app, argc, argv);
+  Bench(options).run();
+  return 0;
 }
 
 }  // namespace
 }  // namespace greta
 
 int main(int argc, char** argv) {
-  using namespace greta;
   try {
-    if (argc == 5) {
-      speed(argv[1], std::atoll(argv[2]), std::atoll(argv[3]), std::atoi(argv[4]));
-      return 0;
-    }
-    if (argc == 4 && std::strcmp(argv[2], "--tracing") == 0) {
-      Engine engine(argv[1], std::atoi(argv[3]), 2048 + 256);
-      engine.prefill(2048);
-      traced_decode(engine, 0, true, "all layers, all tensors, up to 128 cached positions");
-      traced_decode(engine, 2048, false, "all layers, no scores and probs, from 2,048 cached on");
-      return 0;
-    }
-    std::fputs("usage: engine_bench MODEL P G THREADS | engine_bench MODEL --tracing THREADS\n", stderr);
-    return 2;
+    return greta::main_of(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "engine_bench: %s\n", error.what());
     return 1;

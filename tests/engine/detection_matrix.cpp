@@ -3,7 +3,7 @@
 //
 //   detection_matrix [--faults a,b] [--layers 0,2,8] [--phases decode,prefill]
 //                    [--mode batch_invariant|as_designed] [--type q4_k_m] [--clean N]
-//                    [--format text|md] [--summary]
+//                    [--backend cpu|hip] [--format text|md] [--summary]
 //
 // A case passes in batch_invariant when its tensor and layer are the strict first fail, or when the
 // clean run has the same bits there; in as_designed when they are the numeric first fail, which is
@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/session.h"
 #include "engine/suite.h"
 #include "engine/tokenizer.h"
 #include "tests/engine/engine_fixture.h"
@@ -51,7 +52,7 @@ struct Options {
   std::vector<std::string> faults;
   std::vector<int> layers{0, 2, 8};
   std::vector<std::string> phases{"decode", "prefill"};
-  std::string mode, type = "q4_k_m", format = "text";
+  std::string mode, type = "q4_k_m", backend = "cpu", format = "text";
   int clean = 10;
   bool summary = false;
 
@@ -130,7 +131,7 @@ class Matrix {
   explicit Matrix(const Options& options)
       : options_(options),
         model_(synth_preset("tiny"), options.type),
-        engine_(model_),
+        engine_(model_, make_backend(options.backend, 2)),
         reference_(model_.file()) {
     const auto tokenizer = Tokenizer::load(model_.file());
     for (const SuitePrompt& prompt : find_suite("b3_66_v2").prompts) {
@@ -221,7 +222,7 @@ class Matrix {
 };
 
 /// Clean probes of other models and prompts, every weight type in turn; returns false alarms.
-int false_alarms(int count) {
+int false_alarms(int count, const std::string& backend) {
   constexpr std::array kTypes{"q4_k_m", "f32",  "q8_0", "f16", "q6_k",
                               "bf16",   "q4_0", "q5_k", "q4_k"};
   int alarms = 0;
@@ -233,7 +234,7 @@ int false_alarms(int count) {
     shape.n_kv_heads = int64_t{1} << i % 4;
     shape.tied = i % 3 == 0;
     const TestModel model(shape, kTypes[static_cast<size_t>(i) % kTypes.size()], seed);
-    const TestEngine engine(model);
+    const TestEngine engine(model, make_backend(backend, 2));
     const std::vector<int32_t> tokens = model.tokens(1 + i % 24, seed);
     for (const Mode mode : {Mode::kBatchInvariant, Mode::kAsDesigned, Mode::kKvAligned}) {
       const LabVerdict verdict = lab.verdict(
@@ -335,7 +336,7 @@ int run(const Options& options) {
   const auto passed = std::count_if(results.begin(), results.end(),
                                     [](const Result& result) { return result.passed(); });
   const auto failed = static_cast<std::ptrdiff_t>(results.size()) - passed;
-  const int alarms = false_alarms(options.clean);
+  const int alarms = false_alarms(options.clean, options.backend);
   std::cout << "\nclean probes: " << options.clean << ", false alarms: " << alarms << "\n"
             << passed << " passed, " << failed << " failed\n";
   return static_cast<int>(failed) + alarms;
@@ -359,6 +360,8 @@ int main_of(int argc, char** argv) {
   app.add_option("--type", options.type, "Storage of the weights (default: q4_k_m)");
   app.add_option("--clean", options.clean, "Clean probes (default: 10)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--backend", options.backend, "cpu (default) or hip")
+      ->check(CLI::IsMember({"cpu", "hip"}));
   app.add_option("--format", options.format, "text (default) or md")
       ->check(CLI::IsMember({"text", "md"}));
   app.add_flag("--summary", options.summary, "One line per fault, for all its places");

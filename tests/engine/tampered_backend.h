@@ -40,6 +40,7 @@ class TamperedBackend final : public Backend {
     inner_->begin_batch(tokens, first_pos);
   }
   void end_batch() override { inner_->end_batch(); }
+  int64_t replays() const override { return inner_->replays(); }
   int64_t usual_batch() const override { return inner_->usual_batch(); }
   void top_k(const float* values, int64_t n, int k, float* top) override {
     inner_->top_k(values, n, k, top);

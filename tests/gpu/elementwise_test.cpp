@@ -5,8 +5,8 @@
 #include <string>
 
 #include "kernels/cpu/fingerprint.h"
-#include "kernels/cpu/quants.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/gpu/weights.h"
 
 namespace greta {
 namespace {
@@ -22,57 +22,44 @@ Values slice(const Values& values, size_t first, size_t n) {
 
 // ---- embed.
 
-std::vector<std::byte> random_table(const WeightTypeInfo& info, size_t rows, size_t cols) {
-  // Quantised from random values: scales are then finite.
-  std::vector<std::byte> bytes(rows * cols / info.block_values * info.block_bytes);
-  quantise(info.type, bell_values(7, rows * cols), bytes);
-  return bytes;
-}
-
 TEST_F(GpuElementwise, EmbedHasTheCpusBitsForEveryType) {
   for (const WeightTypeInfo& info : kWeightTypes) {
-    const size_t rows = 5, cols = info.block_values == 1 ? 37 : 3 * info.block_values;
-    const std::vector<std::byte> table = random_table(info, rows, cols);
-    Values all(rows * cols);
-    dequantise(info.type, table, all);
-
-    const auto device_table = upload(table);
+    const size_t cols = info.block_values == 1 ? 37 : 3 * info.block_values;
+    const TestWeights table = random_weights(info.type, 5, cols, 7, stream_);
     const std::vector<int32_t> ids{4, 0, 0, 3, 1, 2, 4};
     const auto device_ids = upload(ids);
     auto out = buffer<float>(ids.size() * cols);
-    embed({info.type, device_table.data(), static_cast<int64_t>(rows), static_cast<int64_t>(cols)},
-          device_ids.data(), static_cast<int64_t>(ids.size()), out.data(), stream_);
+    embed(table.device_matrix(), device_ids.data(), static_cast<int64_t>(ids.size()), out.data(),
+          stream_);
     const Values got = download(out);
     for (size_t t = 0; t < ids.size(); ++t) {
       EXPECT_EQ(bits_of(slice(got, t * cols, cols)),
-                bits_of(slice(all, static_cast<size_t>(ids[t]) * cols, cols)))
+                bits_of(slice(table.values, static_cast<size_t>(ids[t]) * cols, cols)))
           << info.name << " token " << t;
     }
   }
 }
 
 TEST_F(GpuElementwise, EmbedExpandsEveryBitPatternOfABlock) {
-  // Blocks of random bytes, scales included: no bit of a block may be misplaced.
+  // Blocks of random bytes, infinite and NaN scales included.
   for (const WeightTypeInfo& info : kWeightTypes) {
     if (info.block_values == 1) continue;
     const size_t cols = 40 * info.block_values;
-    std::vector<std::byte> table(40 * info.block_bytes);
-    for (size_t i = 0; i < table.size(); ++i) {
-      table[i] = static_cast<std::byte>(mix64(i + 99) >> 56);
+    std::vector<std::byte> bytes(40 * info.block_bytes);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<std::byte>(mix64(i + 99) >> 56);
     }
-    Values expected(cols);
-    dequantise(info.type, table, expected);
-    const auto device_table = upload(table);
+    const TestWeights table = make_weights(info.type, 1, cols, std::move(bytes), stream_);
     const auto ids = upload(std::vector<int32_t>{0});
     auto out = buffer<float>(cols);
-    embed({info.type, device_table.data(), 1, static_cast<int64_t>(cols)}, ids.data(), 1,
-          out.data(), stream_);
+    embed(table.device_matrix(), ids.data(), 1, out.data(), stream_);
     const Values got = download(out);
     for (size_t i = 0; i < cols; ++i) {
-      if (std::isnan(expected[i])) {
+      const float expected = table.values[i];
+      if (std::isnan(expected)) {
         ASSERT_TRUE(std::isnan(got[i])) << info.name << " " << i;
       } else {
-        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(expected[i]))
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(expected))
             << info.name << " " << i;
       }
     }

@@ -1,7 +1,8 @@
 // Logits and speed of llama.cpp, for comparison with greta; see compare.sh.
 //
 //   llama_logits MODEL IDS OUT          IDS: token ids as text; OUT: f32 [n_ids, vocab] of every position
-//   llama_logits MODEL --bench P G N    P tokens of prefill, then G of decode, with N threads:
+//   llama_logits MODEL --bench P G N    P tokens of prefill, then G of decode, with N threads (NGL
+//                                       layers on a GPU, none unless set):
 //                                       prints two numbers, tokens per second
 //
 // For logits the KV cache is f32 and attention plain, so that only weights and activations are rounded;
@@ -112,7 +113,8 @@ int main(int argc, char **argv) {
   llama_backend_init();
   ggml_backend_load_all_from_path(getenv("GRETA_LLAMA_LIBS"));
   struct llama_model_params params = llama_model_default_params();
-  params.n_gpu_layers = 0;
+  const char *gpu_layers = getenv("NGL");
+  params.n_gpu_layers = gpu_layers != NULL ? atoi(gpu_layers) : 0;
   struct llama_model *model = llama_model_load_from_file(argv[1], params);
   must(model != NULL, argv[1]);
   if (benching) {

@@ -1,0 +1,563 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/async_copy.h"
+#include "kernels/attention_device.h"
+#include "kernels/gpu_math.h"
+#include "kernels/gpu_runtime.h"
+#include "kernels/query_tile.h"
+#include "kernels/wave.h"
+
+// What a block of attention_mfma does: a tile of queries of one head against the keys that they see
+// (kernels/attention_mfma.hip). Device code, but for the sizes.
+
+namespace greta::attention_mfma_detail {
+
+inline constexpr int kWaves = 4;
+inline constexpr int kThreads = kWaves * kMatrixLanes;
+inline constexpr float kLog2E = 0x1.715476p0f;
+
+// kDim: head_dim, padded. A wavefront has 16·kGroups queries; a block of keys has kKeys.
+template <int kDim>
+struct Sizes {
+  static constexpr int kGroups = kDim > 128 ? 1 : 2;
+  static constexpr int kWaveQueries = 16 * kGroups;
+  static constexpr int kQueries = kWaves * kWaveQueries;
+  static constexpr int kKeys = kDim > 128 ? 32 : 64;
+  static constexpr int kDimStride = kDim + kSharedRowPad;
+  static constexpr int kKeyStride = kKeys + kSharedRowPad;
+  static constexpr int kKeyValues = kKeys * kDimStride;
+  static constexpr int kValueValues = kDim * kKeyStride;
+  static constexpr int kQueryValues = kQueries * kDimStride;
+  // Where a lane has registers to spare it keeps its queries there: shared memory is small.
+  static constexpr bool kQueriesInRegisters = kMatrixLanes == 64;
+  static constexpr size_t kSharedBytes =
+      sizeof(uint16_t) * (kQueriesInRegisters ? std::max(kKeyValues + kValueValues, kQueryValues)
+                                              : kKeyValues + kValueValues + kQueryValues);
+};
+
+// The cache in f16, in scratch. Rows of keys that no query sees, and dimensions that do not exist,
+// are zeros.
+struct HalfCache {
+  uint16_t* keys;    // [n_kv_heads, n_blocks, kKeys, kDim]
+  uint16_t* values;  // [n_kv_heads, n_blocks, kDim, kKeys]
+  uint32_t* odd;     // [n_kv_heads, n_blocks]: whether a value is not finite
+  int n_blocks;
+};
+
+struct Call {
+  AttentionShape shape;
+  const int32_t* first_pos;
+  const float* q;
+  const float* k;
+  const float* v;
+  float* out;
+  AttentionTrace trace;
+  HalfCache cache;
+};
+
+/// One block, for a tile of queries and a head.
+template <int kDim>
+class TileAttention {
+ public:
+  __device__ TileAttention(const Call& call, uint16_t* shared);
+  __device__ void attend();
+  __device__ void trace();
+
+ private:
+  using S = Sizes<kDim>;
+  static constexpr int kGroups = S::kGroups, kKeys = S::kKeys;
+  static constexpr int kSteps = kDim / 16;  // products of 16 dimensions
+  static constexpr int kKeyTiles = kKeys / 16;
+  static constexpr int kSlots = QueryTile::kSlots, kValues = QueryTile::kValues;
+  static constexpr int kHeld = S::kQueriesInRegisters ? kSteps : 1;
+
+  // Of one lane's queries.
+  struct State {
+    float most[kGroups][kSlots];  // of the products so far, without scale
+    float sum[kGroups][kSlots];   // of this lane's weights
+  };
+  using Scores = QueryTile::Sum[kGroups][kKeyTiles];
+  using Weights = QueryTile::Operand[kGroups][kKeyTiles];
+
+  __device__ void place_tiles();
+  __device__ void load_queries();
+  __device__ void copy_keys(int block) const;
+  __device__ void copy_values(int block) const;
+  __device__ QueryTile::Operand query_operand(int group, int step) const;
+  __device__ QueryTile::Operand value_operand(int tile, int step) const;
+  __device__ void multiply_keys(Scores& scores) const;
+  __device__ void mask(int first, Scores& scores) const;
+  __device__ bool update_most(const Scores& scores, State& state,
+                              float (&factors)[kGroups][kSlots]) const;
+  __device__ float shift_of(float most) const;
+  __device__ void exponentials(State& state, Scores& scores, Weights& weights) const;
+  __device__ void softmax(Scores& scores, Weights& weights);
+  __device__ void multiply_values(const Weights& weights);
+  __device__ void multiply_odd_values(const Weights& weights, int first);
+  __device__ void store();
+  template <class Value>
+  __device__ void trace_block(float* array, int block, const Scores& scores, Value value) const;
+
+  // Rows of the tile: the lane's, the wavefront's and the last that there is.
+  __device__ int row(int group, int slot) const {
+    return wave_row() + group * 16 + QueryTile::query(slot);
+  }
+  __device__ int wave_row() const { return wave_id() * S::kWaveQueries; }
+  __device__ int wave_end() const {
+    const int end = wave_row() + S::kWaveQueries;
+    return end <= last_row() ? end : last_row() + 1;
+  }
+  __device__ int last_row() const {
+    return static_cast<int>(call_.shape.n_tokens) - 1 - first_token_;
+  }
+  /// Keys that a row sees.
+  __device__ int visible(int row) const {
+    return visible_keys(call_.shape, first_pos_ + first_token_ + row);
+  }
+
+  const Call& call_;
+  int head_, g_, first_token_;
+  int first_pos_;
+  int n_blocks_;     // of keys that some query of the tile sees
+  float log_scale_;  // |scale|·log2 e
+  uint16_t *own_keys_, *own_values_, *own_queries_;
+  uint16_t* keys_;
+  uint16_t* values_;
+  uint16_t* queries_;
+  QueryTile::Operand held_[kGroups][kHeld];
+  QueryTile::Sum out_[kGroups][kSteps];
+  State state_;
+};
+
+template <int kDim>
+__device__ TileAttention<kDim>::TileAttention(const Call& call, uint16_t* shared) : call_(call) {
+  const auto n_heads = static_cast<unsigned>(call.shape.n_heads);
+  // The last tiles see most keys and come first: what is left at the end is short.
+  const unsigned tile = gridDim.x / n_heads - 1 - blockIdx.x / n_heads;
+  head_ = static_cast<int>(blockIdx.x % n_heads);
+  g_ = kv_head_of(call.shape, head_);
+  first_token_ = static_cast<int>(tile) * S::kQueries;
+  first_pos_ = *call.first_pos;
+  log_scale_ = fabsf(call.shape.scale) * kLog2E;
+  const int last = last_row() < S::kQueries ? last_row() : S::kQueries - 1;
+  n_blocks_ = (visible(last) + kKeys - 1) / kKeys;
+  keys_ = shared;
+  values_ = shared + S::kKeyValues;
+  queries_ = S::kQueriesInRegisters ? shared : values_ + S::kValueValues;
+  place_tiles();
+}
+
+// Offsets that the compiler does not see through: else it computes every address of a loop ahead of
+// it, and there are more of them than registers.
+__device__ inline int opaque(int offset) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(offset));
+#endif
+  return offset;
+}
+
+template <int kDim>
+__device__ void TileAttention<kDim>::place_tiles() {
+  own_keys_ = keys_ + opaque(QueryTile::place(S::kDimStride));
+  own_values_ = values_ + opaque(QueryTile::place(S::kKeyStride));
+  own_queries_ =
+      queries_ + opaque(wave_row() * S::kDimStride + QueryTile::place_of_queries(S::kDimStride));
+}
+
+// Queries to f16, negative for a negative scale: a maximum is then one after scaling as well.
+template <int kDim>
+__device__ void TileAttention<kDim>::load_queries() {
+  const float sign = call_.shape.scale < 0 ? -1.0f : 1.0f;
+  const auto head_dim = static_cast<int>(call_.shape.head_dim);
+  for (int i = static_cast<int>(threadIdx.x); i < S::kQueries * kDim / 2; i += kThreads) {
+    const int row = i / (kDim / 2), d = i % (kDim / 2) * 2;
+    const float* from =
+        call_.q + ((first_token_ + row) * call_.shape.n_heads + head_) * head_dim + d;
+    const bool exists = row <= last_row();
+    const float low = exists && d < head_dim ? sign * from[0] : 0.0f;
+    const float high = exists && d + 1 < head_dim ? sign * from[1] : 0.0f;
+    store_as(queries_ + row * S::kDimStride + d, QueryTile::half_pair(low, high));
+  }
+  __syncthreads();
+  if constexpr (S::kQueriesInRegisters) {
+    GRETA_UNROLL
+    for (int group = 0; group < kGroups; ++group) {
+      GRETA_UNROLL
+      for (int step = 0; step < kSteps; ++step) {
+        held_[group][step] = QueryTile::load_queries(
+            own_queries_ + group * 16 * S::kDimStride + step * 16, S::kDimStride);
+      }
+    }
+    __syncthreads();  // keys and values come to the same place
+  }
+}
+
+template <int kDim>
+__device__ QueryTile::Operand TileAttention<kDim>::query_operand(int group, int step) const {
+  if constexpr (S::kQueriesInRegisters) {
+    return held_[group][step];
+  } else {
+    return QueryTile::load_queries(own_queries_ + group * 16 * S::kDimStride + step * 16,
+                                   S::kDimStride);
+  }
+}
+
+// Begins to copy rows of kLength halves that follow each other to rows kStride apart.
+template <int kRows, int kLength, int kStride>
+__device__ inline void copy_rows(const uint16_t* from, uint16_t* to) {
+  constexpr int kPieces = kLength / 8;
+  constexpr int kRowsAtOnce = kThreads / kPieces;
+  const auto thread = static_cast<int>(threadIdx.x);
+  from += opaque(thread * 8);
+  to += opaque(thread / kPieces * kStride + thread % kPieces * 8);
+  GRETA_UNROLL
+  for (int row = 0; row < kRows; row += kRowsAtOnce) {
+    copy_async16(to + row * kStride, from + row * kLength);
+  }
+  commit_copies();
+}
+
+template <int kDim>
+__device__ void TileAttention<kDim>::copy_keys(int block) const {
+  const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
+  copy_rows<kKeys, kDim, S::kDimStride>(call_.cache.keys + at * (kKeys * kDim), keys_);
+}
+template <int kDim>
+__device__ void TileAttention<kDim>::copy_values(int block) const {
+  const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
+  copy_rows<kDim, kKeys, S::kKeyStride>(call_.cache.values + at * (kKeys * kDim), values_);
+}
+
+template <int kDim>
+__device__ void TileAttention<kDim>::multiply_keys(Scores& scores) const {
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) scores[group][tile] = {};
+  }
+  GRETA_UNROLL
+  for (int step = 0; step < kSteps; ++step) {
+    QueryTile::Operand q[kGroups];
+    GRETA_UNROLL
+    for (int group = 0; group < kGroups; ++group) q[group] = query_operand(group, step);
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) {
+      const auto k =
+          QueryTile::load(own_keys_ + tile * 16 * S::kDimStride + step * 16, S::kDimStride);
+      GRETA_UNROLL
+      for (int group = 0; group < kGroups; ++group) {
+        QueryTile::multiply_add(q[group], k, scores[group][tile]);
+      }
+    }
+  }
+}
+
+// Scores of keys that a query does not see to −∞.
+template <int kDim>
+__device__ void TileAttention<kDim>::mask(int first, Scores& scores) const {
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    int n[kSlots];
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) {
+      n[s] = visible(row(group, s)) - first;
+    }
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) {
+      GRETA_UNROLL
+      for (int i = 0; i < kValues; ++i) {
+        const bool seen = tile * 16 + QueryTile::key(i) < n[QueryTile::slot(i)];
+        if (!seen) scores[group][tile].value[i] = -INFINITY;
+      }
+    }
+  }
+}
+
+// What is added to scores in units of log2, before they are exponents.
+template <int kDim>
+__device__ float TileAttention<kDim>::shift_of(float most) const {
+  if (!call_.shape.subtract_max) return call_.shape.score_shift * kLog2E;
+  // While every score is −∞ there is nothing to be relative to.
+  return most == -INFINITY ? 0.0f : -(most * log_scale_);
+}
+
+// Whether a maximum of the wavefront has changed; factors: what sums must be multiplied with then.
+template <int kDim>
+__device__ bool TileAttention<kDim>::update_most(const Scores& scores, State& state,
+                                                 float (&factors)[kGroups][kSlots]) const {
+  if (!call_.shape.subtract_max) return false;
+  bool changed = false;
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    float here[kSlots];
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) here[s] = -INFINITY;
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) {
+      GRETA_UNROLL
+      for (int i = 0; i < kValues; ++i) {
+        float& most = here[QueryTile::slot(i)];
+        most = fmaxf(most, scores[group][tile].value[i]);
+      }
+    }
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) {
+      const float most = QueryTile::reduce(here[s], Max{});
+      const float before = state.most[group][s];
+      factors[group][s] = 1;
+      if (most > before) {
+        state.most[group][s] = most;
+        factors[group][s] =
+            before == -INFINITY ? 0.0f : fast_exp2(shift_of(most) - shift_of(before));
+        changed = true;
+      }
+    }
+  }
+  return wave_ballot(changed) != 0;
+}
+
+// Scores to their exponentials, which are added to the sums, and to operands.
+template <int kDim>
+__device__ void TileAttention<kDim>::exponentials(State& state, Scores& scores,
+                                                  Weights& weights) const {
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    float shift[kSlots];
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) shift[s] = shift_of(state.most[group][s]);
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) {
+      GRETA_UNROLL
+      for (int i = 0; i < kValues; ++i) {
+        const int s = QueryTile::slot(i);
+        const float weight = fast_exp2(fmaf(scores[group][tile].value[i], log_scale_, shift[s]));
+        state.sum[group][s] += weight;
+        scores[group][tile].value[i] = weight;
+      }
+      weights[group][tile] = QueryTile::weights(scores[group][tile]);
+    }
+  }
+}
+
+template <int kDim>
+__device__ QueryTile::Operand TileAttention<kDim>::value_operand(int tile, int step) const {
+  return QueryTile::load(own_values_ + step * 16 * S::kKeyStride + tile * 16, S::kKeyStride);
+}
+
+template <int kDim>
+__device__ void TileAttention<kDim>::multiply_values(const Weights& weights) {
+  GRETA_UNROLL
+  for (int tile = 0; tile < kKeyTiles; ++tile) {
+    GRETA_UNROLL
+    for (int step = 0; step < kSteps; ++step) {
+      const auto v = value_operand(tile, step);
+      GRETA_UNROLL
+      for (int group = 0; group < kGroups; ++group) {
+        QueryTile::multiply_add(weights[group][tile], v, out_[group][step]);
+      }
+    }
+  }
+}
+
+// With a value that is not finite, a key that a query does not see must not even be multiplied with
+// 0: one key after the other, and the sums of who does not see it stay as they are.
+template <int kDim>
+__device__ void TileAttention<kDim>::multiply_odd_values(const Weights& weights, int first) {
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    int n[kSlots];
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) n[s] = visible(row(group, s)) - first;
+    GRETA_UNROLL
+    for (int tile = 0; tile < kKeyTiles; ++tile) {
+      for (int key = 0; key < 16; ++key) {
+        const auto own = QueryTile::only(weights[group][tile], key);
+        GRETA_UNROLL
+        for (int step = 0; step < kSteps; ++step) {
+          QueryTile::Sum sum = out_[group][step];
+          QueryTile::multiply_add(own, QueryTile::only(value_operand(tile, step), key), sum);
+          GRETA_UNROLL
+          for (int i = 0; i < kValues; ++i) {
+            const bool seen = tile * 16 + key < n[QueryTile::slot(i)];
+            out_[group][step].value[i] = seen ? sum.value[i] : out_[group][step].value[i];
+          }
+        }
+      }
+    }
+  }
+}
+
+// Scores to weights, with maxima, sums and outputs brought up to date.
+template <int kDim>
+__device__ void TileAttention<kDim>::softmax(Scores& scores, Weights& weights) {
+  float factors[kGroups][kSlots];
+  if (update_most(scores, state_, factors)) {
+    GRETA_UNROLL
+    for (int group = 0; group < kGroups; ++group) {
+      GRETA_UNROLL
+      for (int s = 0; s < kSlots; ++s) state_.sum[group][s] *= factors[group][s];
+      GRETA_UNROLL
+      for (int step = 0; step < kSteps; ++step) {
+        GRETA_UNROLL
+        for (int i = 0; i < kValues; ++i) {
+          out_[group][step].value[i] *= factors[group][QueryTile::slot(i)];
+        }
+      }
+    }
+  }
+  exponentials(state_, scores, weights);
+}
+
+template <int kDim>
+__device__ void TileAttention<kDim>::attend() {
+  load_queries();
+  state_ = {};
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) state_.most[group][s] = -INFINITY;
+    GRETA_UNROLL
+    for (int step = 0; step < kSteps; ++step) out_[group][step] = {};
+  }
+  // The wavefront's first query sees least, the last one most.
+  const int seen_by_all = visible(wave_row());
+  const int seen_by_any = wave_row() <= last_row() ? visible(wave_end() - 1) : 0;
+  if (n_blocks_ > 0) copy_keys(0);
+  for (int block = 0; block < n_blocks_; ++block) {
+    const int first = block * kKeys;
+    const bool takes_part = first < seen_by_any;
+    place_tiles();
+    wait_for_copies<0>();
+    __syncthreads();  // keys are there, values are no longer needed
+    copy_values(block);
+    Scores scores;
+    if (takes_part) multiply_keys(scores);
+    wait_for_copies<0>();
+    __syncthreads();  // values are there, keys are no longer needed
+    if (block + 1 < n_blocks_) copy_keys(block + 1);
+    if (!takes_part) continue;
+    bool odd = false;
+    if (first + kKeys > seen_by_all) {
+      mask(first, scores);
+      odd = call_.cache.odd[int64_t{g_} * call_.cache.n_blocks + block] != 0;
+    }
+    Weights weights;
+    softmax(scores, weights);
+    if (odd) {
+      multiply_odd_values(weights, first);
+    } else {
+      multiply_values(weights);
+    }
+  }
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) {
+      state_.sum[group][s] = QueryTile::reduce(state_.sum[group][s], Plus{});
+    }
+  }
+  store();
+}
+
+template <int kDim>
+__device__ void TileAttention<kDim>::store() {
+  const auto head_dim = static_cast<int>(call_.shape.head_dim);
+  const bool pairs = head_dim % 2 == 0 && reinterpret_cast<uintptr_t>(call_.out) % 8 == 0;
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    GRETA_UNROLL
+    for (int i = 0; i < kValues; i += 2) {
+      const int s = QueryTile::slot(i);
+      if (row(group, s) > last_row()) continue;
+      const float share = 1.0f / state_.sum[group][s];
+      const int64_t token = first_token_ + row(group, s);
+      float* to = call_.out + (token * call_.shape.n_heads + head_) * head_dim;
+      GRETA_UNROLL
+      for (int step = 0; step < kSteps; ++step) {
+        const int d = step * 16 + QueryTile::dim(i);
+        const float2 pair{out_[group][step].value[i] * share,
+                          out_[group][step].value[i + 1] * share};
+        if (pairs) {
+          if (d < head_dim) store_as(to + d, pair);
+        } else {
+          if (d < head_dim) to[d] = pair.x;
+          if (d + 1 < head_dim) to[d + 1] = pair.y;
+        }
+      }
+    }
+  }
+}
+
+// ---- Traces: a second walk over the keys by the same instructions, so with the same bits. What
+// ---- the first one has left are the last maxima and the sums.
+
+template <int kDim>
+__device__ void TileAttention<kDim>::trace() {
+  const int end = last_row() + 1 < S::kQueries ? last_row() + 1 : S::kQueries;
+  if (call_.trace.scores == nullptr && call_.trace.probs == nullptr) return;
+  if (first_token_ + end <= call_.trace.first_query) return;
+  State state = {};
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) state.most[group][s] = -INFINITY;
+  }
+  const auto n_keys = static_cast<int>(first_pos_ + first_token_ + end);
+  for (int block = 0; block * kKeys < n_keys; ++block) {
+    __syncthreads();
+    copy_keys(block);
+    wait_for_copies<0>();
+    __syncthreads();
+    Scores scores;
+    multiply_keys(scores);
+    if (call_.trace.scores != nullptr) {
+      trace_block(call_.trace.scores, block, scores,
+                  [this](int, int, float score) { return score * fabsf(call_.shape.scale); });
+    }
+    if (call_.trace.probs == nullptr) continue;
+    mask(block * kKeys, scores);
+    float factors[kGroups][kSlots];
+    update_most(scores, state, factors);
+    Weights weights;
+    exponentials(state, scores, weights);
+    trace_block(call_.trace.probs, block, scores, [&](int group, int s, float weight) {
+      const float before = state.most[group][s];
+      const float factor = !call_.shape.subtract_max ? 1.0f
+                           : before == -INFINITY
+                               ? 0.0f
+                               : fast_exp2(shift_of(state_.most[group][s]) - shift_of(before));
+      return f16_value(f16_bits(weight)) * factor * (1.0f / state_.sum[group][s]);
+    });
+  }
+}
+
+// What `value` makes of scores or weights, to the trace of every query; 0 for weights that are
+// hidden.
+template <int kDim>
+template <class Value>
+__device__ void TileAttention<kDim>::trace_block(float* array, int block, const Scores& scores,
+                                                 Value value) const {
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    GRETA_UNROLL
+    for (int i = 0; i < kValues; ++i) {
+      const int s = QueryTile::slot(i);
+      const int64_t token = first_token_ + row(group, s);
+      float* to = traced_block(array, call_.trace, token);
+      if (row(group, s) > last_row() || to == nullptr) continue;
+      const int n_hidden_from = array == call_.trace.probs ? visible(row(group, s)) : INT32_MAX;
+      GRETA_UNROLL
+      for (int tile = 0; tile < kKeyTiles; ++tile) {
+        const int key = block * kKeys + tile * 16 + QueryTile::key(i);
+        if (key > first_pos_ + token) continue;
+        const float traced = value(group, s, scores[group][tile].value[i]);
+        to[key * call_.shape.n_heads + head_] = key < n_hidden_from ? traced : 0.0f;
+      }
+    }
+  }
+}
+
+}  // namespace greta::attention_mfma_detail
