@@ -398,8 +398,8 @@ class HipBackend final : public Backend {
   }
 
   void release(float* data) {
-    stream_.synchronize();
-    buffers_.erase(data);
+    if (!recorder_.is_direct()) recorder_.drop();  // an error ended the batch
+    buffers_.erase(data);                          // freeing waits for the device
   }
 
   template <class T>

@@ -45,6 +45,9 @@ void FingerprintQueue::begin(bool put_aside) {
   put_aside_ = put_aside;
   used_ = uploaded_ = n_aside_ = 0;
   aside_.clear();
+  // The last copies from and to the slot that the batch may take. Waiting is not possible later,
+  // while a batch is recorded.
+  slots_[begun_ % kSlots].done.synchronize();
 }
 
 void FingerprintQueue::open() {
@@ -53,7 +56,6 @@ void FingerprintQueue::open() {
   }
   open_ = true;
   ++begun_;
-  slot().done.synchronize();  // its last copies read and wrote the slot
   slot().sample_sizes.clear();
   slot().n_samples = 0;
 }

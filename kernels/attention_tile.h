@@ -83,6 +83,8 @@ class TileAttention {
   using Weights = QueryTile::Operand[kGroups][kKeyTiles];
 
   __device__ void place_tiles();
+  template <bool kVectors>
+  __device__ void stage_queries();
   __device__ void load_queries();
   __device__ void copy_keys(int block) const;
   __device__ void copy_values(int block) const;
@@ -115,12 +117,12 @@ class TileAttention {
   }
   /// Keys that a row sees.
   __device__ int visible(int row) const {
-    return visible_keys(call_.shape, first_pos_ + first_token_ + row);
+    return visible_keys(call_.shape, position_ + row);
   }
 
   const Call& call_;
-  int head_, g_, first_token_;
-  int first_pos_;
+  int head_, g_;
+  int first_token_, position_;  // of row 0
   int n_blocks_;     // of keys that some query of the tile sees
   float log_scale_;  // |scale|·log2 e
   uint16_t *own_keys_, *own_values_, *own_queries_;
@@ -140,7 +142,7 @@ __device__ TileAttention<kDim>::TileAttention(const Call& call, uint16_t* shared
   head_ = static_cast<int>(blockIdx.x % n_heads);
   g_ = kv_head_of(call.shape, head_);
   first_token_ = static_cast<int>(tile) * S::kQueries;
-  first_pos_ = *call.first_pos;
+  position_ = *call.first_pos + first_token_;
   log_scale_ = fabsf(call.shape.scale) * kLog2E;
   const int last = last_row() < S::kQueries ? last_row() : S::kQueries - 1;
   n_blocks_ = (visible(last) + kKeys - 1) / kKeys;
@@ -169,17 +171,41 @@ __device__ void TileAttention<kDim>::place_tiles() {
 
 // Queries to f16, negative for a negative scale: a maximum is then one after scaling as well.
 template <int kDim>
-__device__ void TileAttention<kDim>::load_queries() {
+template <bool kVectors>
+__device__ void TileAttention<kDim>::stage_queries() {
+  constexpr int kFours = kDim / 4, kAtOnce = 8;
+  static_assert(S::kQueries * kFours % (kAtOnce * kThreads) == 0);
   const float sign = call_.shape.scale < 0 ? -1.0f : 1.0f;
   const auto head_dim = static_cast<int>(call_.shape.head_dim);
-  for (int i = static_cast<int>(threadIdx.x); i < S::kQueries * kDim / 2; i += kThreads) {
-    const int row = i / (kDim / 2), d = i % (kDim / 2) * 2;
-    const float* from =
-        call_.q + ((first_token_ + row) * call_.shape.n_heads + head_) * head_dim + d;
-    const bool exists = row <= last_row();
-    const float low = exists && d < head_dim ? sign * from[0] : 0.0f;
-    const float high = exists && d + 1 < head_dim ? sign * from[1] : 0.0f;
-    store_as(queries_ + row * S::kDimStride + d, QueryTile::half_pair(low, high));
+  const HeadColumns columns{0, 1, head_dim};
+  for (int first = 0; first < S::kQueries * kFours; first += kAtOnce * kThreads) {
+    Floats4 fours[kAtOnce];
+    GRETA_UNROLL
+    for (int pass = 0; pass < kAtOnce; ++pass) {
+      const int i = first + pass * kThreads + static_cast<int>(threadIdx.x);
+      const int row = i / kFours <= last_row() ? i / kFours : last_row();
+      const int64_t token = first_token_ + row;
+      const float* from = call_.q + (token * call_.shape.n_heads + head_) * head_dim;
+      fours[pass] = load_four<kVectors>(from, columns, i % kFours * 4,
+                                        i / kFours <= last_row() ? head_dim : 0, head_dim);
+    }
+    GRETA_UNROLL
+    for (int pass = 0; pass < kAtOnce; ++pass) {
+      const int i = first + pass * kThreads + static_cast<int>(threadIdx.x);
+      const float* q = fours[pass].value;
+      const uint64_t low = QueryTile::half_pair(sign * q[0], sign * q[1]);
+      const uint64_t high = QueryTile::half_pair(sign * q[2], sign * q[3]);
+      store_as<uint64_t>(queries_ + i / kFours * S::kDimStride + i % kFours * 4, high << 32 | low);
+    }
+  }
+}
+
+template <int kDim>
+__device__ void TileAttention<kDim>::load_queries() {
+  if (call_.shape.head_dim % 4 == 0 && aligned16(call_.q)) {
+    stage_queries<true>();
+  } else {
+    stage_queries<false>();
   }
   __syncthreads();
   if constexpr (S::kQueriesInRegisters) {
@@ -505,7 +531,7 @@ __device__ void TileAttention<kDim>::trace() {
     GRETA_UNROLL
     for (int s = 0; s < kSlots; ++s) state.most[group][s] = -INFINITY;
   }
-  const auto n_keys = static_cast<int>(first_pos_ + first_token_ + end);
+  const auto n_keys = position_ + end;
   for (int block = 0; block * kKeys < n_keys; ++block) {
     __syncthreads();
     copy_keys(block);
@@ -552,7 +578,7 @@ __device__ void TileAttention<kDim>::trace_block(float* array, int block, const 
       GRETA_UNROLL
       for (int tile = 0; tile < kKeyTiles; ++tile) {
         const int key = block * kKeys + tile * 16 + QueryTile::key(i);
-        if (key > first_pos_ + token) continue;
+        if (key > position_ + row(group, s)) continue;
         const float traced = value(group, s, scores[group][tile].value[i]);
         to[key * call_.shape.n_heads + head_] = key < n_hidden_from ? traced : 0.0f;
       }

@@ -113,6 +113,16 @@ hipError_t refuse_in_capture(hipStream_t stream) {
   return hipErrorStreamCaptureUnsupported;
 }
 
+// A call that could wait for what is not queued, only recorded: it spoils every recording of the
+// thread, whatever stream it is about.
+hipError_t refuse_while_recording() {
+  hipError_t error = hipSuccess;
+  for (hipStream_t stream : device().streams) {
+    if (stream->capturing) error = refuse_in_capture(stream);
+  }
+  return error;
+}
+
 hipError_t enqueue(hipStream_t stream, Work work) {
   if (device().streams.count(stream) == 0) return hipErrorInvalidResourceHandle;
   if (stream->capturing) {
@@ -315,10 +325,12 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
   return hipSuccess;
 }
 hipError_t hipEventSynchronize(hipEvent_t event) {
+  if (const hipError_t error = refuse_while_recording(); error != hipSuccess) return error;
   if (device().streams.count(event->stream) != 0) drain(event->stream, event->after);
   return hipSuccess;
 }
 hipError_t hipEventQuery(hipEvent_t event) {
+  if (const hipError_t error = refuse_while_recording(); error != hipSuccess) return error;
   const bool alive = device().streams.count(event->stream) != 0;
   return alive && event->stream->finished < event->after ? hipErrorNotReady : hipSuccess;
 }
