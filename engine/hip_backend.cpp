@@ -119,7 +119,7 @@ class HipBackend final : public Backend {
   int64_t usual_batch() const override { return 2048; }
 
   Buffer allocate(int64_t n) override {
-    recorder_.go_direct();
+    go_direct();
     auto memory = DeviceBuffer<float>(static_cast<size_t>(n), "activations or the KV cache");
     float* const data = memory.data();
     buffers_.emplace(data, std::move(memory));
@@ -142,26 +142,28 @@ class HipBackend final : public Backend {
   }
   void copy(const float* from, int64_t n, float* to) override {
     // Rows of the cache, which a fault copies: their place depends on the position.
-    recorder_.go_direct();
+    go_direct();
     copy_on_device(from, static_cast<size_t>(n), to, stream_);
   }
   void read(const float* from, int64_t n, float* host) override {
-    recorder_.go_direct();
+    go_direct();
     copy_to_host<float>(from, {host, static_cast<size_t>(n)}, stream_);
     stream_.synchronize();
   }
   void synchronize() override {
-    recorder_.go_direct();
+    go_direct();
     stream_.synchronize();
   }
 
   void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
     recorder_.drop();
+    pending_rope_.reset();
     upload_batch(tokens, first_pos);
     fingerprints_.begin(n_tokens_ == 1);
     if (n_tokens_ == 1) recorder_.begin();
   }
   void end_batch() override {
+    settle();
     print_rows(fingerprints_.finish());
     recorder_.end();
     fingerprints_.end();
@@ -251,39 +253,32 @@ class HipBackend final : public Backend {
             int64_t n_tokens, int64_t head_dim, std::span<const Turn> turns) override {
     const auto half = static_cast<int64_t>(inv_freq.size());
     const float* const table = rope_table(first_pos - first_pos_, inv_freq, n_tokens);
-    std::array<RopeTensor, 2> tensors{};
-    if (turns.size() > tensors.size()) throw std::invalid_argument("too many tensors to turn");
-    Signature signature(kTurn);
-    signature.add(table);
-    signature.add(static_cast<int>(pairing));
-    signature.add(n_tokens);
-    signature.add(head_dim);
-    signature.add(half);
+    if (turns.size() > 2) throw std::invalid_argument("too many tensors to turn");
+    settle();
+    PendingRope& rope = pending_rope_.emplace();
+    rope = {.table = table,
+            .pairing = pairing,
+            .n_tokens = n_tokens,
+            .head_dim = head_dim,
+            .half = half,
+            .tensors = {}};
     for (size_t i = 0; i < turns.size(); ++i) {
-      tensors[i] = {turns[i].in, turns[i].n_heads, turns[i].out};
-      signature.add(turns[i].in);
-      signature.add(turns[i].n_heads);
-      signature.add(turns[i].out);
+      rope.tensors[i] = {turns[i].in, turns[i].n_heads, turns[i].out};
     }
-    op(signature, [=, this] {
-      greta::rope(tensors[0], tensors[1], table, pairing, n_tokens, head_dim, half, stream_);
-    });
   }
   void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
                   std::span<const CacheRows> stores) override {
+    if (stores.size() > 2) throw std::invalid_argument("too many caches to store to");
     std::array<RowStore, 2> both{};
-    if (stores.size() > both.size()) throw std::invalid_argument("too many caches to store to");
+    for (size_t i = 0; i < stores.size(); ++i) both[i] = {stores[i].rows, stores[i].cache};
     const int64_t shift = first_row - first_pos_;
-    Signature signature(kStore);
-    signature.add(n_rows);
-    signature.add(width);
-    signature.add(shift);
-    for (size_t i = 0; i < stores.size(); ++i) {
-      both[i] = {stores[i].rows, stores[i].cache};
-      signature.add(stores[i].rows);
-      signature.add(stores[i].cache);
-    }
-    op(signature,
+    const bool of_rope = pending_rope_ && both[1].rows != nullptr &&
+                         both[0].rows == pending_rope_->tensors[1].out &&
+                         pending_rope_->n_tokens == n_rows &&
+                         pending_rope_->tensors[1].n_heads * pending_rope_->head_dim == width;
+    if (of_rope) return turn(*std::exchange(pending_rope_, {}), shift, both);
+    op(Signature(kStore, n_rows, width, shift, both[0].rows, both[0].cache, both[1].rows,
+                 both[1].cache),
        [=, this] { greta::store_rows(both[0], both[1], n_rows, width, pos_, shift, stream_); });
   }
   void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
@@ -353,9 +348,43 @@ class HipBackend final : public Backend {
     Event copied;
   };
 
+  // Two operations that one launch does as well: the first waits for the next one to show whether
+  // it is the second. Every operation settles what waits.
+  struct PendingRope {
+    const float* table;
+    RopePairing pairing;
+    int64_t n_tokens, head_dim, half;
+    std::array<RopeTensor, 2> tensors;
+  };
+
   template <class Work>
   void op(const Signature& signature, const Work& work) {
+    settle();
     recorder_.op(signature.value(), work);
+  }
+  /// Before something that has to wait.
+  void go_direct() {
+    settle();
+    recorder_.go_direct();
+  }
+  void settle() {
+    if (pending_rope_) turn(*std::exchange(pending_rope_, {}), 0, {});
+  }
+  /// RoPE, and what comes of the second tensor stored with the rows of another one.
+  void turn(const PendingRope& rope, int64_t shift, const std::array<RowStore, 2>& stores) {
+    const auto& [a, b] = rope.tensors;
+    const Signature signature(kTurn, rope.table, static_cast<int>(rope.pairing), rope.n_tokens,
+                              rope.head_dim, rope.half, a.in, a.n_heads, a.out, b.in, b.n_heads,
+                              b.out, shift, stores[0].cache, stores[1].rows, stores[1].cache);
+    op(signature, [=, this] {
+      const auto& [first, second] = rope.tensors;
+      if (stores[0].cache == nullptr) {
+        return greta::rope(first, second, rope.table, rope.pairing, rope.n_tokens, rope.head_dim,
+                           rope.half, stream_);
+      }
+      rope_and_store(first, second, rope.table, rope.pairing, rope.n_tokens, rope.head_dim,
+                     rope.half, pos_, shift, stores[0].cache, stores[1], stream_);
+    });
   }
 
   void print_rows(const FingerprintQueue::Work& work) {
@@ -517,6 +546,8 @@ class HipBackend final : public Backend {
     }
     return hits.data();
   }
+
+  std::optional<PendingRope> pending_rope_;
 
   DeviceInfo info_;
   Stream stream_;   // all work

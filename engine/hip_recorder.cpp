@@ -4,8 +4,6 @@
 #include <bit>
 #include <utility>
 
-#include "kernels/cpu/fingerprint.h"
-
 namespace greta {
 namespace {
 
@@ -110,7 +108,11 @@ void BatchRecorder::forget() {
   graphs_.clear();
 }
 
-void Signature::add(uint64_t part) { value_ = mix64(value_ + 0x9e3779b97f4a7c15u) ^ part; }
+// Hundreds are made per token while the device waits: one multiplication each.
+void Signature::add(uint64_t part) {
+  value_ = (value_ ^ part) * 0x9fb21c651e98df25u;
+  value_ ^= value_ >> 29;
+}
 void Signature::add(float part) { add(uint64_t{std::bit_cast<uint32_t>(part)}); }
 
 }  // namespace greta

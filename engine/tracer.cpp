@@ -45,15 +45,16 @@ Tracer::Tracer(TraceSelection selection, Backend& backend)
 void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
                    std::optional<Phase> others, int64_t step) {
   if (batches_.size() == 2) throw std::logic_error("Tracer: two batches wait to be taken");
-  batches_.emplace_back();
-  tokens_.assign(tokens.begin(), tokens.end());
-  first_pos_ = first_pos;
+  TracedBatch& batch = batches_.emplace_back();
+  batch.tokens.assign(tokens.begin(), tokens.end());
+  batch.first_pos = first_pos;
   traced_.clear();
   const auto n = static_cast<int64_t>(tokens.size());
   for (int64_t row = 0; row < n; ++row) {
     const std::optional<Phase> phase = row == n - 1 ? last : others;
     if (phase && selection_.wants(*phase)) traced_.push_back({row, *phase, step});
   }
+  batch.traced = traced_;
 }
 
 bool Tracer::wants(TracePoint point, int layer) const {
@@ -68,19 +69,21 @@ bool Tracer::wants_head() const {
   return false;
 }
 
-TraceRecord Tracer::record_of(TracePoint point, int layer, size_t traced,
-                              std::optional<Route> route) const {
-  const TracedToken& token = traced_[traced];
+TraceRecord Tracer::make_record(const TracedBatch& batch, const Row& row) {
+  const TracedToken& token = batch.traced[row.traced];
   TraceRecord record;
-  record.point = point;
-  record.layer = layer;
+  record.point = row.point;
+  record.layer = row.layer;
   record.phase = token.phase;
   record.step = token.step;
-  record.pos_id = first_pos_ + token.row;
-  record.token_id = tokens_[static_cast<size_t>(token.row)];
-  record.seq_len = static_cast<int64_t>(tokens_.size());
+  record.pos_id = batch.first_pos + token.row;
+  record.token_id = batch.tokens[static_cast<size_t>(token.row)];
+  record.seq_len = static_cast<int64_t>(batch.tokens.size());
   record.token_index = token.row;
-  record.route = route;
+  record.route = row.route;
+  for (const Note& note : batch.notes) {
+    if (note.point == row.point && note.traced == row.traced) record.extra = note.extra;
+  }
   return record;
 }
 
@@ -101,7 +104,7 @@ void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* r
                       std::optional<Route> route) {
   if (!wants(point, layer)) return;
   TracedBatch& batch = batches_.back();
-  batch.rows.push_back({record_of(point, layer, traced, route), batch.n_queued + pend({row, n})});
+  batch.rows.push_back({point, layer, route, traced, batch.n_queued + pend({row, n})});
 }
 
 /// Place of a row in pending_. One memory that two points name (x_out is residual_post_mlp) is
@@ -117,11 +120,7 @@ size_t Tracer::pend(const RowRef& row) {
 }
 
 void Tracer::annotate(TracePoint point, size_t traced, std::string extra) {
-  for (Row& row : batches_.back().rows) {
-    if (row.record.point == point && row.record.token_index == traced_[traced].row) {
-      row.record.extra = extra;
-    }
-  }
+  batches_.back().notes.push_back({point, traced, std::move(extra)});
 }
 
 void Tracer::flush() {
@@ -142,8 +141,8 @@ std::vector<TraceRecord> Tracer::take() {
   }
   std::vector<TraceRecord> records;
   records.reserve(batch.rows.size());
-  for (Row& row : batch.rows) {
-    TraceRecord& record = records.emplace_back(std::move(row.record));
+  for (const Row& row : batch.rows) {
+    TraceRecord& record = records.emplace_back(make_record(batch, row));
     record.fingerprint = made[row.print].fingerprint;
     record.sample = made[row.print].sample;  // a copy: points can share a row
   }

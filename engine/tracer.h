@@ -48,6 +48,7 @@ class Tracer {
 
   bool wants(TracePoint point, int layer) const;
   bool wants_head() const;  ///< anything after the stack
+  /// Of the batch begun last.
   std::span<const TracedToken> traced() const { return traced_; }
 
   /// A tensor with one row per token of the batch, from batch row `first_row` on.
@@ -70,22 +71,33 @@ class Tracer {
 
  private:
   struct Row {
-    TraceRecord record;
+    TracePoint point;
+    int layer;
+    std::optional<Route> route;
+    size_t traced;
     size_t print;  ///< which of those fetched is its own
   };
+  struct Note {
+    TracePoint point;
+    size_t traced;
+    std::string extra;
+  };
+  /// All that rows need; they are made when the batch is taken, which is not while the device waits
+  /// for work.
   struct TracedBatch {
+    std::vector<int32_t> tokens;
+    int64_t first_pos = 0;
+    std::vector<TracedToken> traced;
     std::vector<Row> rows;
+    std::vector<Note> notes;
     size_t n_queued = 0;  ///< fingerprints queued for it
   };
-  TraceRecord record_of(TracePoint point, int layer, size_t traced,
-                        std::optional<Route> route) const;
+  static TraceRecord make_record(const TracedBatch& batch, const Row& row);
   size_t pend(const RowRef& row);
 
   TraceSelection selection_;
   Backend& backend_;
-  std::vector<int32_t> tokens_;
-  int64_t first_pos_ = 0;
-  std::vector<TracedToken> traced_;
+  std::vector<TracedToken> traced_;  ///< empty: nothing of the batch is traced
   std::deque<TracedBatch> batches_;  ///< oldest first; the last one is in progress
   std::vector<RowRef> pending_;      ///< rows to queue at the next flush, each once
 };

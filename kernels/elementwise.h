@@ -38,10 +38,23 @@ struct RopeTensor {
   float* out = nullptr;
 };
 
+/// Rows [n_rows, width] and the cache they go to; nullptr: nothing to do.
+struct RowStore {
+  const float* rows = nullptr;
+  float* cache = nullptr;
+};
+
 /// Rotates each head of token t of a and of b by row t of the table (Su et al. 2021); values from
 /// 2·half_dim on are copied. A tensor without heads is left out.
 void rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePairing pairing,
           int64_t n_tokens, int64_t head_dim, int64_t half_dim, Stream& stream);
+
+/// rope(), and what it makes of b is also stored to rows *first_row + row_shift, ... of b_cache, as
+/// are the rows of `other`, which are as wide: one launch for what follows the projections.
+void rope_and_store(const RopeTensor& a, const RopeTensor& b, const float* table,
+                    RopePairing pairing, int64_t n_tokens, int64_t head_dim, int64_t half_dim,
+                    const int32_t* first_row, int64_t row_shift, float* b_cache,
+                    const RowStore& other, Stream& stream);
 
 /// out[i] = gate[i] / (1 + e^−gate[i]) · up[i], within 3 ulp; n values, out may be gate. (Shazeer
 /// 2020, SwiGLU.)
@@ -55,12 +68,6 @@ void fill(float* data, int64_t n, float value, Stream& stream);
 
 /// data[i] *= factor.
 void scale(float* data, int64_t n, float factor, Stream& stream);
-
-/// Rows [n_rows, width] and the cache they go to; nullptr: nothing to do.
-struct RowStore {
-  const float* rows = nullptr;
-  float* cache = nullptr;
-};
 
 /// Copies the rows of a and of b to rows *first_row + row_shift, ... of their caches. first_row:
 /// i32, device.

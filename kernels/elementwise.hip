@@ -1,10 +1,9 @@
-#include "kernels/elementwise.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 
 #include "kernels/dequant.h"
+#include "kernels/elementwise.h"
 #include "kernels/gpu_math.h"
 #include "kernels/gpu_runtime.h"
 #include "kernels/wave.h"
@@ -99,7 +98,8 @@ void launch_embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, flo
   for (int64_t first = 0; first < n_tokens; first += kMaxRows) {
     const auto rows = static_cast<unsigned>(std::min(kMaxRows, n_tokens - first));
     launch({.name = "embed", .grid = {width, rows}, .block = kThreads, .early = true}, stream,
-           embed_kernel<kType>, device_weights(table), ids + first, table.cols, out + first * table.cols);
+           embed_kernel<kType>, device_weights(table), ids + first, table.cols,
+           out + first * table.cols);
   }
 }
 
@@ -208,35 +208,80 @@ struct RopeShape {
   uint32_t head_dim, half_dim;
 };
 
-// One thread per pair of values, and per value that is copied; first those of a, then those of b.
+// Where b's rows and those of another tensor as wide are stored; without a cache: nowhere.
+struct RopeStore {
+  const int32_t* first_row = nullptr;
+  int64_t row_shift = 0;
+  float* b_cache = nullptr;
+  RowStore other = {};
+};
+
+// One thread per pair of values, and per value that is copied; first those of a, then those of b,
+// then as many as b has for the rows that are only stored.
 template <RopePairing kPairing>
 __global__ __launch_bounds__(kThreads) void rope_kernel(RopeTensor a, RopeTensor b,
-                                                        const float* table, RopeShape shape) {
+                                                        const float* table, RopeShape shape,
+                                                        RopeStore store) {
   allow_next();
   wait_for_previous();
   const int64_t token = blockIdx.x / shape.blocks_per_token;
   const uint32_t i = blockIdx.x % shape.blocks_per_token * kThreads + threadIdx.x;
   const uint32_t half = shape.half_dim;
   const uint32_t per_head = shape.head_dim - half;
-  const auto a_heads = static_cast<uint32_t>(a.n_heads);
-  uint32_t head = i / per_head;
-  const uint32_t pair = i % per_head;
-  if (head >= a_heads + b.n_heads) return;
-  const bool is_a = head < a_heads;
-  if (!is_a) head -= a_heads;
-  const int64_t offset = (token * (is_a ? a.n_heads : b.n_heads) + head) * shape.head_dim;
-  const float* const from = (is_a ? a.in : b.in) + offset;
-  float* const to = (is_a ? a.out : b.out) + offset;
-  if (pair >= half) {
-    to[half + pair] = from[half + pair];
+  const auto a_heads = static_cast<uint32_t>(a.n_heads), b_heads = static_cast<uint32_t>(b.n_heads);
+  const uint32_t head = i / per_head, pair = i % per_head;
+  // The values of a head that this thread has: one, or two.
+  const bool turned = pair < half, neighbours = kPairing == RopePairing::kInterleaved;
+  const uint32_t first = !turned ? half + pair : neighbours ? 2 * pair : pair;
+  const uint32_t second = !turned ? first : neighbours ? first + 1 : pair + half;
+
+  const int64_t width = b.n_heads * shape.head_dim;
+  const int64_t cache_row =
+      store.b_cache != nullptr ? *store.first_row + store.row_shift + token : 0;
+  if (head >= a_heads + b_heads) {
+    const uint32_t other_head = head - a_heads - b_heads;
+    if (store.b_cache == nullptr || other_head >= b_heads) return;
+    const int64_t at = static_cast<int64_t>(other_head) * shape.head_dim;
+    const float* const from = store.other.rows + token * width + at;
+    float* const to = store.other.cache + cache_row * width + at;
+    to[first] = from[first];
+    to[second] = from[second];
     return;
   }
-  const float* const turn = table + 2 * (token * half + pair);
-  const uint32_t first = kPairing == RopePairing::kInterleaved ? 2 * pair : pair;
-  const uint32_t second = kPairing == RopePairing::kInterleaved ? first + 1 : pair + half;
-  const float x = from[first], y = from[second];
-  to[first] = fmaf(x, turn[0], -(y * turn[1]));
-  to[second] = fmaf(y, turn[0], x * turn[1]);
+  const bool is_a = head < a_heads;
+  const int64_t in_row = static_cast<int64_t>(is_a ? head : head - a_heads) * shape.head_dim;
+  const int64_t offset = token * (is_a ? a.n_heads : b.n_heads) * shape.head_dim + in_row;
+  const float* const from = (is_a ? a.in : b.in) + offset;
+  float* const to = (is_a ? a.out : b.out) + offset;
+  float x = from[first], y = from[second];
+  if (turned) {
+    const float* const turn = table + 2 * (token * half + pair);
+    const float old = x;
+    x = fmaf(old, turn[0], -(y * turn[1]));
+    y = fmaf(y, turn[0], old * turn[1]);
+  }
+  to[first] = x;
+  to[second] = y;
+  if (is_a || store.b_cache == nullptr) return;
+  float* const cached = store.b_cache + cache_row * width + in_row;
+  cached[first] = x;
+  cached[second] = y;
+}
+
+void launch_rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePairing pairing,
+                 int64_t n_tokens, int64_t head_dim, int64_t half_dim, const RopeStore& store,
+                 Stream& stream) {
+  const int64_t n_heads = a.n_heads + b.n_heads + (store.b_cache != nullptr ? b.n_heads : 0);
+  const unsigned per_token = blocks_for(n_heads * (head_dim - half_dim), kThreads);
+  const auto kernel = pairing == RopePairing::kInterleaved ? rope_kernel<RopePairing::kInterleaved>
+                                                           : rope_kernel<RopePairing::kHalves>;
+  const RopeShape shape{per_token, static_cast<uint32_t>(head_dim),
+                        static_cast<uint32_t>(half_dim)};
+  launch({.name = "rope",
+          .grid = blocks_for(n_tokens * per_token, 1),
+          .block = kThreads,
+          .early = true},
+         stream, kernel, a, b, table, shape, store);
 }
 
 // ---- Rows.
@@ -304,16 +349,15 @@ void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_sh
 
 void rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePairing pairing,
           int64_t n_tokens, int64_t head_dim, int64_t half_dim, Stream& stream) {
-  const unsigned per_token = blocks_for((a.n_heads + b.n_heads) * (head_dim - half_dim), kThreads);
-  const auto kernel = pairing == RopePairing::kInterleaved ? rope_kernel<RopePairing::kInterleaved>
-                                                           : rope_kernel<RopePairing::kHalves>;
-  const RopeShape shape{per_token, static_cast<uint32_t>(head_dim),
-                        static_cast<uint32_t>(half_dim)};
-  launch({.name = "rope",
-          .grid = blocks_for(n_tokens * per_token, 1),
-          .block = kThreads,
-          .early = true},
-         stream, kernel, a, b, table, shape);
+  launch_rope(a, b, table, pairing, n_tokens, head_dim, half_dim, {}, stream);
+}
+
+void rope_and_store(const RopeTensor& a, const RopeTensor& b, const float* table,
+                    RopePairing pairing, int64_t n_tokens, int64_t head_dim, int64_t half_dim,
+                    const int32_t* first_row, int64_t row_shift, float* b_cache,
+                    const RowStore& other, Stream& stream) {
+  launch_rope(a, b, table, pairing, n_tokens, head_dim, half_dim,
+              {first_row, row_shift, b_cache, other}, stream);
 }
 
 void swiglu(const float* gate, const float* up, int64_t n, float* out, Stream& stream) {
@@ -338,10 +382,7 @@ void store_rows(const RowStore& a, const RowStore& b, int64_t n_rows, int64_t wi
   const int64_t per_row = wide ? width / kVector : width;
   const auto kernel = wide ? store_rows_kernel<Floats4> : store_rows_kernel<float>;
   const int64_t n = n_rows * per_row;
-  launch({.name = "store_rows",
-          .grid = blocks_for(n, kThreads),
-          .block = kThreads,
-          .early = true},
+  launch({.name = "store_rows", .grid = blocks_for(n, kThreads), .block = kThreads, .early = true},
          stream, kernel, a, b, n, width, first_row, row_shift);
 }
 

@@ -184,6 +184,28 @@ TEST_F(GpuElementwise, RopeTurnsByAnglesInDouble) {
          table.data(), c.pairing, c.n_tokens, c.head_dim, c.half_dim, stream_);
     EXPECT_EQ(bits_of(download(in_place)), bits_of(got));
     EXPECT_EQ(bits_of(download(beside)), bits_of(got));
+
+    // The second tensor and a third one also go to a cache.
+    const int64_t width = c.n_heads * c.head_dim, rows = c.n_tokens + 3;
+    const auto first_row = upload(std::vector<int32_t>{3});
+    auto cache = upload(Values(static_cast<size_t>(rows * width), 0.5f));
+    auto other_cache = upload(Values(static_cast<size_t>(rows * width), 0.5f));
+    auto again = buffer<float>(n);
+    rope_and_store({device_in.data(), c.n_heads, beside.data()},
+                   {device_in.data(), c.n_heads, again.data()}, table.data(), c.pairing, c.n_tokens,
+                   c.head_dim, c.half_dim, first_row.data(), -1, cache.data(),
+                   {device_in.data(), other_cache.data()}, stream_);
+    EXPECT_EQ(bits_of(download(beside)), bits_of(got));
+    EXPECT_EQ(bits_of(download(again)), bits_of(got));
+    const auto expect_stored = [&](const Values& cached, const Values& values) {
+      const auto begin = static_cast<size_t>(2 * width);
+      EXPECT_EQ(bits_of(slice(cached, begin, n)), bits_of(values));
+      EXPECT_EQ(slice(cached, 0, begin), Values(begin, 0.5f));
+      EXPECT_EQ(slice(cached, begin + n, static_cast<size_t>(width)),
+                Values(static_cast<size_t>(width), 0.5f));
+    };
+    expect_stored(download(cache), got);
+    expect_stored(download(other_cache), in);
   }
 }
 
