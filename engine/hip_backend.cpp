@@ -157,6 +157,7 @@ class HipBackend final : public Backend {
 
   void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
     recorder_.drop();
+    pending_norm_.reset();
     pending_rope_.reset();
     upload_batch(tokens, first_pos);
     fingerprints_.begin(n_tokens_ == 1);
@@ -175,8 +176,9 @@ class HipBackend final : public Backend {
   }
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
                 float* out) override {
-    op(Signature(kNorm, x, weight, eps, n_tokens, dim, out),
-       [=, this] { greta::rms_norm(x, weight, eps, n_tokens, dim, out, stream_); });
+    settle();
+    pending_norm_ = PendingNorm{{x, weight, eps, out}, n_tokens, dim};
+    if (n_tokens > 1) settle();
   }
   void add(const float* a, const float* b, int64_t n, float* out) override {
     op(Signature(kAddUp, a, b, n, out), [=, this] { greta::add(a, b, n, out, stream_); });
@@ -196,6 +198,12 @@ class HipBackend final : public Backend {
       list[i] = {products[i].w, products[i].out};
     }
     if (route == Route::kValu) {
+      if (const auto norm = take_norm(x)) {
+        signature.add(sign(*norm));
+        return op(signature, [=, this, n = products.size()] {
+          matmul_valu(norm->row, {list.data(), n}, stream_);
+        });
+      }
       return op(signature, [=, this, n = products.size()] {
         matmul_valu(x, n_tokens, {list.data(), n}, stream_);
       });
@@ -228,6 +236,11 @@ class HipBackend final : public Backend {
                                           ffn.gate, ffn.up, x, n_tokens, gated);
     const bool halves_next = ffn.down_route != Route::kValu;
     if (ffn.gate_up_route == Route::kValu) {
+      if (const auto norm = take_norm(x)) {
+        op(Signature(kFeedForward, signature, sign(*norm)),
+           [=, this] { gated_matmul_valu(norm->row, ffn.gate, ffn.up, gated, stream_); });
+        return project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
+      }
       op(signature,
          [=, this] { gated_matmul_valu(x, n_tokens, ffn.gate, ffn.up, gated, stream_); });
       return project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
@@ -348,8 +361,12 @@ class HipBackend final : public Backend {
     Event copied;
   };
 
-  // Two operations that one launch does as well: the first waits for the next one to show whether
-  // it is the second. Every operation settles what waits.
+  // Pairs of operations that one launch does as well: the first of a pair waits for the next one to
+  // show whether it is the second. Every operation settles what waits.
+  struct PendingNorm {
+    NormedRow row;
+    int64_t n_tokens, dim;
+  };
   struct PendingRope {
     const float* table;
     RopePairing pairing;
@@ -368,7 +385,21 @@ class HipBackend final : public Backend {
     recorder_.go_direct();
   }
   void settle() {
+    if (const auto norm = std::exchange(pending_norm_, {})) {
+      op(sign(*norm), [=, this, row = norm->row] {
+        greta::rms_norm(row.x, row.weight, row.eps, norm->n_tokens, norm->dim, row.out, stream_);
+      });
+    }
     if (pending_rope_) turn(*std::exchange(pending_rope_, {}), 0, {});
+  }
+  /// The norm of one token's row that is waiting to be made, if it is `row`.
+  std::optional<PendingNorm> take_norm(const float* row) {
+    if (!pending_norm_ || pending_norm_->row.out != row) return {};
+    return std::exchange(pending_norm_, {});
+  }
+  static Signature sign(const PendingNorm& norm) {
+    return Signature(kNorm, norm.row.x, norm.row.weight, norm.row.eps, norm.n_tokens, norm.dim,
+                     norm.row.out);
   }
   /// RoPE, and what comes of the second tensor stored with the rows of another one.
   void turn(const PendingRope& rope, int64_t shift, const std::array<RowStore, 2>& stores) {
@@ -433,6 +464,7 @@ class HipBackend final : public Backend {
 
   template <class T>
   DeviceBuffer<T> vector_of(std::span<const T> host) {
+    go_direct();  // nothing can be allocated while a batch is recorded
     DeviceBuffer<T> memory(host.size(), "weights and tables");
     copy_to_device<T>(host, memory.data(), uploads_);
     uploads_.synchronize();
@@ -547,6 +579,7 @@ class HipBackend final : public Backend {
     return hits.data();
   }
 
+  std::optional<PendingNorm> pending_norm_;
   std::optional<PendingRope> pending_rope_;
 
   DeviceInfo info_;

@@ -6,7 +6,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/gpu_math.h"
 #include "kernels/gpu_runtime.h"
-#include "kernels/wave.h"
+#include "kernels/row_norm.h"
 #include "kernels/weight_planes.h"
 #include "kernels/weight_type_switch.h"
 
@@ -103,12 +103,11 @@ void launch_embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, flo
   }
 }
 
-// ---- rms_norm: one block per row, four neighbours at a time. A row of up to kHeld such groups per
-// ---- thread is read once. Who adds what depends on dim alone, so a row's bits do not depend on
-// the
-// ---- batch, nor on its alignment.
+// ---- rms_norm: a block per row, four neighbours at a time. A row of up to kHeld such groups per
+// ---- thread is read once.
 
 constexpr int kHeld = 4;
+static_assert(kNormGroup == kVector);
 
 // Values k .. k + 3 of a row, zeros beyond its end.
 template <bool kVectors>
@@ -122,22 +121,12 @@ __device__ Floats4 load_group(const float* row, int64_t k, int64_t dim) {
   }
 }
 
-__device__ double squares(const Floats4& v) {
-  double sum = 0;
-  GRETA_UNROLL
-  for (int j = 0; j < kVector; ++j) {
-    const double value = v.value[j];
-    sum = fma(value, value, sum);
-  }
-  return sum;
-}
-
 template <bool kVectors>
 __device__ void store_normed(Floats4 v, float factor, const float* weight, int64_t k, int64_t dim,
                              float* out) {
   const Floats4 w = load_group<kVectors>(weight, k, dim);
   GRETA_UNROLL
-  for (int j = 0; j < kVector; ++j) v.value[j] = v.value[j] * factor * w.value[j];
+  for (int j = 0; j < kVector; ++j) v.value[j] = normed(v.value[j], factor, w.value[j]);
   if constexpr (kVectors) {
     store_as(out + k, v);
   } else {
@@ -146,45 +135,36 @@ __device__ void store_normed(Floats4 v, float factor, const float* weight, int64
 }
 
 template <bool kVectors>
-__global__ __launch_bounds__(kMaxBlockThreads) void rms_norm_kernel(const float* x,
-                                                                    const float* weight, float eps,
-                                                                    int64_t dim, float* out) {
+__global__ __launch_bounds__(kNormThreads) void rms_norm_kernel(const float* x, const float* weight,
+                                                                float eps, int64_t dim,
+                                                                float* out) {
   allow_next();
   wait_for_previous();
   const float* const row = x + blockIdx.x * dim;
   float* const out_row = out + blockIdx.x * dim;
   const int64_t first = static_cast<int64_t>(threadIdx.x) * kVector;
-  const int64_t stride = static_cast<int64_t>(blockDim.x) * kVector;
 
   double sum = 0;
   Floats4 held[kHeld];
   GRETA_UNROLL
   for (int h = 0; h < kHeld; ++h) {
-    const int64_t k = first + h * stride;
+    const int64_t k = first + h * kNormStride;
     held[h] = k < dim ? load_group<kVectors>(row, k, dim) : Floats4{};
-    sum += squares(held[h]);
+    add_squares(held[h], sum);
   }
-  for (int64_t k = first + kHeld * stride; k < dim; k += stride) {
-    sum += squares(load_group<kVectors>(row, k, dim));
+  for (int64_t k = first + kHeld * kNormStride; k < dim; k += kNormStride) {
+    add_squares(load_group<kVectors>(row, k, dim), sum);
   }
-  const double mean = block_sum(sum) / static_cast<double>(dim);
-  const auto factor = static_cast<float>(1.0 / sqrt(mean + static_cast<double>(eps)));
+  const float factor = norm_factor(sum, dim, eps);
 
   GRETA_UNROLL
   for (int h = 0; h < kHeld; ++h) {
-    const int64_t k = first + h * stride;
+    const int64_t k = first + h * kNormStride;
     if (k < dim) store_normed<kVectors>(held[h], factor, weight, k, dim, out_row);
   }
-  for (int64_t k = first + kHeld * stride; k < dim; k += stride) {
+  for (int64_t k = first + kHeld * kNormStride; k < dim; k += kNormStride) {
     store_normed<kVectors>(load_group<kVectors>(row, k, dim), factor, weight, k, dim, out_row);
   }
-}
-
-unsigned norm_threads(int64_t dim) {
-  constexpr int64_t kWidestWave = 64;
-  const int64_t waves = (dim + kVector * kHeld * kWidestWave - 1) / (kVector * kHeld * kWidestWave);
-  return static_cast<unsigned>(
-      std::clamp<int64_t>(waves * kWidestWave, kWidestWave, kMaxBlockThreads));
 }
 
 // ---- rope.
@@ -333,7 +313,7 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, 
                                                                       : rms_norm_kernel<false>;
   launch({.name = "rms_norm",
           .grid = blocks_for(n_tokens, 1),
-          .block = norm_threads(dim),
+          .block = kNormThreads,
           .early = true},
          stream, kernel, x, weight, eps, dim, out);
 }

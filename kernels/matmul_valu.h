@@ -24,9 +24,19 @@ struct DeviceProduct {
 
 inline constexpr size_t kMaxProducts = 3;
 
+/// One token before its RMSNorm, which the products do: rms_norm()'s bits, without its launch.
+/// x, weight, out: f32 [cols], device; out, the normed row, is written as well and overlaps none.
+struct NormedRow {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  float eps = 0;
+  float* out = nullptr;
+};
+
 /// Up to kMaxProducts products of one x [n_tokens, cols]; types may differ.
 void matmul_valu(const float* x, int64_t n_tokens, std::span<const DeviceProduct> products,
                  Stream& stream);
+void matmul_valu(const NormedRow& in, std::span<const DeviceProduct> products, Stream& stream);
 
 /// out = x · wᵀ and sum = residual + out, [n_tokens, w.rows] each.
 void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& product,
@@ -36,6 +46,8 @@ void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& prod
 /// have one shape; their types may differ.
 void gated_matmul_valu(const float* x, int64_t n_tokens, const Matrix& gate, const Matrix& up,
                        float* out, Stream& stream);
+void gated_matmul_valu(const NormedRow& in, const Matrix& gate, const Matrix& up, float* out,
+                       Stream& stream);
 
 /// The bug of an accumulator in half precision, for fault injection: products are added up in order
 /// and the sum is rounded to f16 after every `step` of them, as kernels/cpu/matmul.h does.

@@ -11,6 +11,7 @@
 #include "kernels/lane_dot.h"
 #include "kernels/lane_dot_k.h"
 #include "kernels/matmul_valu.h"
+#include "kernels/row_norm.h"
 #include "kernels/wave.h"
 #include "kernels/weight_planes.h"
 #include "kernels/weight_type_switch.h"
@@ -68,13 +69,21 @@ struct Part {
   float* out;
 };
 
+/// The norm that x still lacks; of one token.
+struct Norm {
+  const float* weight;  ///< nullptr: x lacks none
+  float eps;
+  float* out;
+};
+
 struct Task {
   const float* x;
+  Norm norm;
   int64_t n_tokens;
   uint32_t cols;
   uint32_t n_groups;
   Finish finish;
-  bool aligned;  ///< tokens of x, to 16 bytes
+  bool aligned;  ///< tokens of x, and what the norm reads and writes, to 16 bytes
   Part parts[kMaxProducts];
   const float* residual;
   float* sum;
@@ -122,23 +131,54 @@ struct SharedX {
   float2 sums[std::max(1, kTokens* S::kTokenSums)];  // over sub-blocks
 };
 
-/// Columns column .. column + 3 of a token, zeros beyond the end.
-__device__ Floats4 load_x(const Task& task, int64_t token, uint32_t column) {
+/// Columns column .. column + 3 of a row of activations or of the norm's weights, zeros beyond the
+/// end.
+__device__ Floats4 load_columns(const Task& task, const float* row, uint32_t column) {
   Floats4 v{};
-  if (token >= task.n_tokens || column >= task.cols) return v;
-  const float* const from = task.x + token * task.cols + column;
-  if (task.aligned) return load_as<Floats4>(from);
+  if (column >= task.cols) return v;
+  if (task.aligned) return load_as<Floats4>(row + column);
   GRETA_UNROLL
   for (int i = 0; i < 4; ++i) {
-    if (column + static_cast<uint32_t>(i) < task.cols) v.value[i] = from[i];
+    if (column + static_cast<uint32_t>(i) < task.cols) v.value[i] = row[column + i];
   }
   return v;
+}
+
+__device__ Floats4 load_x(const Task& task, int64_t token, uint32_t column) {
+  return token < task.n_tokens ? load_columns(task, task.x + token * task.cols, column) : Floats4{};
+}
+
+/// What x is multiplied with, as rms_norm() does.
+__device__ float factor_of(const Task& task) {
+  static_assert(kThreads == kNormThreads);
+  double sum = 0;
+  for (uint32_t k = threadIdx.x * kNormGroup; k < task.cols; k += kNormStride) {
+    add_squares(load_columns(task, task.x, k), sum);
+  }
+  return norm_factor(sum, task.cols, task.norm.eps);
+}
+
+/// x, normed; stored as well, by the block that has the first rows.
+__device__ Floats4 norm_x(const Task& task, Floats4 x, uint32_t column, float factor) {
+  const Floats4 weight = load_columns(task, task.norm.weight, column);
+  GRETA_UNROLL
+  for (int i = 0; i < 4; ++i) x.value[i] = normed(x.value[i], factor, weight.value[i]);
+  if (blockIdx.y != 0 || column >= task.cols) return x;
+  if (task.aligned) {
+    store_as(task.norm.out + column, x);
+  } else {
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (column + static_cast<uint32_t>(i) < task.cols) task.norm.out[column + i] = x.value[i];
+    }
+  }
+  return x;
 }
 
 /// Fills shared memory with the segment that begins with `first_step`. Steps beyond the row's end
 /// get zeros.
 template <WeightType kType, int kTokens>
-__device__ void stage_x(const Task& task, int64_t first_token, int first_step,
+__device__ void stage_x(const Task& task, int64_t first_token, int first_step, float factor,
                         SharedX<kType, kTokens>& shared) {
   using S = Shape<kType, kTokens>;
   constexpr int kGroups = S::kStepColumns / 4;  // of a step
@@ -149,8 +189,9 @@ __device__ void stage_x(const Task& task, int64_t first_token, int first_step,
     const int i = begin + static_cast<int>(threadIdx.x);
     const int token = i / (S::kSteps * kGroups), step = i / kGroups % S::kSteps;
     const int group = i % kGroups;
-    const Floats4 x = load_x(task, first_token + token,
-                             static_cast<uint32_t>((first_step + step) * kGroups + group) * 4);
+    const auto column = static_cast<uint32_t>((first_step + step) * kGroups + group) * 4;
+    Floats4 x = load_x(task, first_token + token, column);
+    if (kTokens == 1 && task.norm.weight != nullptr) x = norm_x(task, x, column, factor);
     const GroupPlace place = S::Dot::group_place(group);
     shared.groups[token * S::kTokenGroups + step * S::kStepGroups + place.group * kGroupStride +
                   place.lane] = x;
@@ -241,6 +282,7 @@ __global__ __launch_bounds__(
   RawRows<kType> raw{};
   load_rows<kType, kAligned>(task, blockIdx.y, 0, raw);
   wait_for_previous();
+  const float factor = kTokens == 1 && task.norm.weight != nullptr ? factor_of(task) : 1.0f;
 
   int parity = 0;
   for (uint32_t group = blockIdx.y; group < task.n_groups; group += gridDim.y) {
@@ -249,7 +291,7 @@ __global__ __launch_bounds__(
       const int in_segment = step % S::kSteps;
       if (in_segment == 0 && (group == blockIdx.y || !one_segment)) {
         __syncthreads();  // before what others may still read is overwritten
-        stage_x(task, first_token, step, shared);
+        stage_x(task, first_token, step, factor, shared);
         __syncthreads();
       }
       if (Dot::present(task.cols, step, lane)) {
@@ -337,6 +379,13 @@ Task make_task(const float* x, int64_t n_tokens, int64_t cols, Finish finish) {
   return task;
 }
 
+Task make_task(const NormedRow& in, int64_t cols, Finish finish) {
+  Task task = make_task(in.x, 1, cols, finish);
+  task.norm = {in.weight, in.eps, in.out};
+  task.aligned = task.aligned && aligned16(in.weight, in.out);
+  return task;
+}
+
 void set_part(Task& task, size_t i, const Matrix& w, float* out) {
   task.parts[i] = {device_weights(w), static_cast<uint32_t>(w.rows), task.n_groups, out};
 }
@@ -350,6 +399,50 @@ void add_part(Task& task, size_t i, const Matrix& w, float* out) {
 void run(WeightType type, const Task& task, Stream& stream) {
   with_weight_type(
       type, [&](auto constant) { launch_products<decltype(constant)::value>(task, stream); });
+}
+
+/// Those that all products have.
+int64_t cols_of(std::span<const DeviceProduct> products) {
+  if (products.size() > kMaxProducts) fail(std::to_string(products.size()) + " products at once");
+  for (const DeviceProduct& product : products) check(product.w, products[0].w.cols);
+  return products.empty() ? 0 : products[0].w.cols;
+}
+
+/// The products of a task, a launch for each type: `first`, then `others`.
+void run_all(std::span<const DeviceProduct> products, Task first, Task others, Stream& stream) {
+  for (size_t i = 0; i < products.size(); ++i) {
+    const WeightType type = products[i].w.type;
+    const auto same_type = [&](const DeviceProduct& other) { return other.w.type == type; };
+    if (std::any_of(products.begin(), products.begin() + static_cast<std::ptrdiff_t>(i),
+                    same_type)) {
+      continue;  // done with an earlier one
+    }
+    Task task = i == 0 ? first : others;
+    size_t n_parts = 0;
+    for (const DeviceProduct& product : products.subspan(i)) {
+      if (same_type(product)) add_part(task, n_parts++, product.w, product.out);
+    }
+    run(type, task, stream);
+  }
+}
+
+void run_gated(const Matrix& gate, const Matrix& up, float* out, Task first, Task second,
+               Stream& stream) {
+  check(gate, gate.cols);
+  check(up, gate.cols);
+  if (gate.rows != up.rows) fail("gate and up differ in their number of rows");
+  if (gate.type == up.type) {
+    first.finish = Finish::kGated;
+    set_part(first, 1, up, out);
+    add_part(first, 0, gate, out);
+    return run(gate.type, first, stream);
+  }
+  // Kernels are for one type: up, which out holds meanwhile, and then the rest.
+  add_part(first, 0, up, out);
+  run(up.type, first, stream);
+  second.finish = Finish::kGateOut;
+  add_part(second, 0, gate, out);
+  run(gate.type, second, stream);
 }
 
 // ---- matmul_fp16_accumulate: a thread per row. Weights are expanded a few columns at a time, by
@@ -393,22 +486,14 @@ __global__ __launch_bounds__(kChainThreads) void fp16_accumulate_kernel(const fl
 
 void matmul_valu(const float* x, int64_t n_tokens, std::span<const DeviceProduct> products,
                  Stream& stream) {
-  if (products.size() > kMaxProducts) fail(std::to_string(products.size()) + " products at once");
-  for (const DeviceProduct& product : products) check(product.w, products[0].w.cols);
-  for (size_t i = 0; i < products.size(); ++i) {
-    const WeightType type = products[i].w.type;
-    const auto same_type = [&](const DeviceProduct& other) { return other.w.type == type; };
-    if (std::any_of(products.begin(), products.begin() + static_cast<std::ptrdiff_t>(i),
-                    same_type)) {
-      continue;  // done with an earlier one
-    }
-    Task task = make_task(x, n_tokens, products[i].w.cols, Finish::kStore);
-    size_t n_parts = 0;
-    for (const DeviceProduct& product : products.subspan(i)) {
-      if (same_type(product)) add_part(task, n_parts++, product.w, product.out);
-    }
-    run(type, task, stream);
-  }
+  const Task task = make_task(x, n_tokens, cols_of(products), Finish::kStore);
+  run_all(products, task, task, stream);
+}
+
+void matmul_valu(const NormedRow& in, std::span<const DeviceProduct> products, Stream& stream) {
+  const int64_t cols = cols_of(products);
+  run_all(products, make_task(in, cols, Finish::kStore), make_task(in.out, 1, cols, Finish::kStore),
+          stream);
 }
 
 void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& product,
@@ -423,21 +508,14 @@ void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& prod
 
 void gated_matmul_valu(const float* x, int64_t n_tokens, const Matrix& gate, const Matrix& up,
                        float* out, Stream& stream) {
-  check(gate, gate.cols);
-  check(up, gate.cols);
-  if (gate.rows != up.rows) fail("gate and up differ in their number of rows");
-  if (gate.type == up.type) {
-    Task task = make_task(x, n_tokens, gate.cols, Finish::kGated);
-    set_part(task, 1, up, out);
-    add_part(task, 0, gate, out);
-    return run(gate.type, task, stream);
-  }
-  // Kernels are for one type: up, which out holds meanwhile, and then the rest.
-  const DeviceProduct product{up, out};
-  matmul_valu(x, n_tokens, {&product, 1}, stream);
-  Task task = make_task(x, n_tokens, gate.cols, Finish::kGateOut);
-  add_part(task, 0, gate, out);
-  run(gate.type, task, stream);
+  run_gated(gate, up, out, make_task(x, n_tokens, gate.cols, Finish::kStore),
+            make_task(x, n_tokens, gate.cols, Finish::kStore), stream);
+}
+
+void gated_matmul_valu(const NormedRow& in, const Matrix& gate, const Matrix& up, float* out,
+                       Stream& stream) {
+  run_gated(gate, up, out, make_task(in, gate.cols, Finish::kStore),
+            make_task(in.out, 1, gate.cols, Finish::kStore), stream);
 }
 
 void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,

@@ -14,11 +14,14 @@ SELECT
   s.status AS status,                                  -- MATCH, DRIFT, NONFINITE, AMBIGUOUS, INCOMPARABLE (also another token), ONLY_A, ONLY_B
   CASE WHEN s.status <> 'DRIFT' THEN NULL
        WHEN s.rel_l2 IS NULL THEN 'UNKNOWN'
-       WHEN s.rel_l2 <= (
-         SELECT rel_l2 FROM tolerance
-         WHERE (tensor_id = s.tensor_id OR tensor_id IS NULL) AND (dtype = s.dtype OR dtype IS NULL)
-         ORDER BY tensor_id IS NULL, dtype IS NULL LIMIT 1) THEN 'ROUNDING'
-       ELSE 'DIVERGENT' END AS class,                  -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN, by run_a's tolerance
+       WHEN s.rel_l2 <= max(
+         (SELECT rel_l2 FROM tolerance
+          WHERE (tensor_id = s.tensor_id OR tensor_id IS NULL) AND (dtype = s.dtype_a OR dtype IS NULL)
+          ORDER BY tensor_id IS NULL, dtype IS NULL LIMIT 1),
+         (SELECT rel_l2 FROM tolerance
+          WHERE (tensor_id = s.tensor_id OR tensor_id IS NULL) AND (dtype = s.dtype_b OR dtype IS NULL)
+          ORDER BY tensor_id IS NULL, dtype IS NULL LIMIT 1)) THEN 'ROUNDING'
+       ELSE 'DIVERGENT' END AS class,                  -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN, by the tolerance of the coarser arithmetic of the two
   s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
   CASE WHEN s.hash_a IS NOT NULL THEN printf('%llu', s.hash_a) END AS hash_a, -- unsigned decimal
   CASE WHEN s.hash_b IS NOT NULL THEN printf('%llu', s.hash_b) END AS hash_b, -- unsigned decimal
@@ -49,7 +52,8 @@ FROM (
     END AS rel_l2
   FROM (
     SELECT
-      a.name AS run_a, b.name AS run_b, a.id AS run_a_id, b.id AS run_b_id, a.dtype AS dtype,
+      a.name AS run_a, b.name AS run_b, a.id AS run_a_id, b.id AS run_b_id, a.dtype AS dtype_a,
+      b.dtype AS dtype_b,
       q.name AS prompt, h.name AS phase, x.pos_id AS pos_id, x.layer AS layer, k.name AS tensor,
       x.tensor_id AS tensor_id, x.hash AS hash_a, y.hash AS hash_b,
       x.vector_id AS vector_a, y.vector_id AS vector_b,

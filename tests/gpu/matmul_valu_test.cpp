@@ -186,6 +186,63 @@ TEST_F(GpuMatmulValu, GatedProductsHaveTheBitsOfThreeSteps) {
   }
 }
 
+// A norm on the way: rows that begin at any address, of one and of several segments of columns.
+TEST_F(GpuMatmulValu, ANormOnTheWayHasTheBitsOfRmsNormAndTheProducts) {
+  struct Case {
+    std::vector<WeightType> types;
+    size_t cols;
+  };
+  const Case cases[] = {{{WeightType::kF16, WeightType::kF16}, 1000},
+                        {{WeightType::kF32}, 77},
+                        {{WeightType::kQ4_K, WeightType::kQ6_K, WeightType::kQ4_K}, 512},
+                        {{WeightType::kQ8_0}, 4096 + 32},
+                        {{WeightType::kBF16, WeightType::kQ6_K}, 8192 + 256}};
+  for (const Case& c : cases) {
+    const Values x = bell_values(2, c.cols), norm_weight = bell_values(3, c.cols);
+    const auto device_x = upload(x), device_weight = upload(norm_weight);
+    auto expected = buffer<float>(c.cols), normed = buffer<float>(c.cols);
+    rms_norm(device_x.data(), device_weight.data(), 1e-5f, 1, static_cast<int64_t>(c.cols),
+             expected.data(), stream_);
+    std::vector<TestWeights> weights;
+    std::vector<DeviceBuffer<float>> outs;
+    std::vector<DeviceProduct> products;
+    for (size_t i = 0; i < c.types.size(); ++i) {
+      weights.push_back(
+          bell_weights(c.types[i], 19 + i, c.cols, static_cast<uint32_t>(i + 1), stream_));
+      outs.push_back(buffer<float>(weights[i].rows));
+      products.push_back({weights[i].device_matrix(), outs[i].data()});
+    }
+    matmul_valu({device_x.data(), device_weight.data(), 1e-5f, normed.data()}, products, stream_);
+    const Values expected_x = download(expected);
+    EXPECT_EQ(bits_of(download(normed)), bits_of(expected_x)) << c.cols;
+    for (size_t i = 0; i < c.types.size(); ++i) {
+      EXPECT_EQ(bits_of(download(outs[i])), bits_of(product(expected_x, weights[i])))
+          << c.cols << " " << i;
+    }
+  }
+}
+
+TEST_F(GpuMatmulValu, GatedProductsOfANormedRowHaveTheBitsOfBothSteps) {
+  const std::pair<WeightType, WeightType> cases[] = {{WeightType::kQ4_K, WeightType::kQ4_K},
+                                                     {WeightType::kF16, WeightType::kF16},
+                                                     {WeightType::kQ5_K, WeightType::kQ6_K}};
+  for (const auto& [gate_type, up_type] : cases) {
+    const TestWeights gate = bell_weights(gate_type, 21, 512, 1, stream_);
+    const TestWeights up = bell_weights(up_type, 21, 512, 2, stream_);
+    const auto x = upload(bell_values(3, gate.cols)), weight = upload(bell_values(4, gate.cols));
+    auto normed = buffer<float>(gate.cols), expected_x = buffer<float>(gate.cols);
+    auto out = buffer<float>(gate.rows), expected = buffer<float>(gate.rows);
+    const float eps = 0.25f;
+    gated_matmul_valu({x.data(), weight.data(), eps, normed.data()}, gate.device_matrix(),
+                      up.device_matrix(), out.data(), stream_);
+    rms_norm(x.data(), weight.data(), eps, 1, 512, expected_x.data(), stream_);
+    gated_matmul_valu(expected_x.data(), 1, gate.device_matrix(), up.device_matrix(),
+                      expected.data(), stream_);
+    EXPECT_EQ(bits_of(download(normed)), bits_of(download(expected_x)));
+    EXPECT_EQ(bits_of(download(out)), bits_of(download(expected)));
+  }
+}
+
 TEST_F(GpuMatmulValu, WhatIsNotFiniteStaysInItsToken) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const WeightTypeInfo& info : kWeightTypes) {

@@ -144,7 +144,7 @@ TEST(RunDiff, HashesAreUnsigned) {
   EXPECT_EQ(w.diff("hash_a, hash_b"), "18446744073709551615|9223372036854775808");
 }
 
-TEST(RunDiff, ToleranceIsThatOfRunA) {
+TEST(RunDiff, ToleranceIsThatOfTheCoarserArithmetic) {
   Warehouse w;
   w.db.exec(
       "DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.6), (NULL, NULL, 0)");
@@ -153,7 +153,10 @@ TEST(RunDiff, ToleranceIsThatOfRunA) {
   w.run({.name = "b", .dtype = "f32"});
   w.add(prefill("attn_out", 0, 2).sketched({1}));
   EXPECT_EQ(w.rows("SELECT run_a, class FROM run_diff WHERE run_a <> run_b ORDER BY 1"),
-            "a|ROUNDING\nb|DIVERGENT");
+            "a|ROUNDING\nb|ROUNDING");
+  w.db.exec("DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.4), (NULL, NULL, 0)");
+  EXPECT_EQ(w.rows("SELECT run_a, class FROM run_diff WHERE run_a <> run_b ORDER BY 1"),
+            "a|DIVERGENT\nb|DIVERGENT");
 }
 
 TEST(History, InOrderOfDate) {

@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
 #include "kernels/matmul_valu.h"
 #include "kernels/weight_layout.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 // Products of one token with the matrices of a model of 8 billion weights (hidden size 4096, 32
-// heads and 8 of keys and values, 14336 gated values, 128256 words), and of a few tokens.
+// heads and 8 of keys and values, 14336 gated values, 128256 words), and of a few tokens; and all
+// that a layer does for one token.
 
 namespace greta {
 namespace {
@@ -114,6 +117,126 @@ BenchCase make_case(const Shape& shape, WeightType type, int64_t n_tokens) {
   return result;
 }
 
+// ---- A layer: the products with what lies between them, so that it shows how well they follow
+// each
+// ---- other.
+
+constexpr int64_t kHeads = 32, kKvHeads = 8, kHeadDim = 128, kKeys = 2048;
+constexpr size_t kLeastLayerBytes = size_t{1} << 30;
+
+struct LayerWeights {
+  WeightType type;
+  DeviceBuffer<std::byte> data;
+  DeviceBuffer<float> k, v;
+  Matrix q_k_v[3], wo, gate, up, down;
+
+  LayerWeights(WeightType type_, Stream& stream)
+      : type(type_),
+        data(random_bytes(lay_out(), stream)),
+        k(kKeys * kKv, "keys"),
+        v(kKeys * kKv, "values") {
+    lay_out();
+    set_bytes(k.data(), k.size(), 0, stream);
+    set_bytes(v.data(), v.size(), 0, stream);
+  }
+  LayerWeights(LayerWeights&&) = default;
+
+  size_t bytes() const { return data.size(); }
+
+ private:
+  /// Gives the matrices their places; returns the end of the last.
+  size_t lay_out() {
+    size_t at = 0;
+    const auto place = [&](Matrix& w, int64_t rows, int64_t cols) {
+      w = {type, data.data() + at, rows, cols};
+      at += w.bytes();
+    };
+    place(q_k_v[0], kDim, kDim);
+    place(q_k_v[1], kKv, kDim);
+    place(q_k_v[2], kKv, kDim);
+    place(wo, kDim, kDim);
+    place(gate, kHidden, kDim);
+    place(up, kHidden, kDim);
+    place(down, kDim, kHidden);
+    return at;
+  }
+};
+
+struct LayerRun {
+  std::vector<LayerWeights> layers;
+  DeviceBuffer<float> x, ones, normed, q, k, v, attended, out, sum, gated, table;
+  DeviceBuffer<int32_t> pos;
+  DeviceBuffer<std::byte> scratch;
+  AttentionShape shape;
+  size_t turn = 0;
+
+  explicit LayerRun(WeightType type)
+      : x(kDim, "x"),
+        ones(kDim, "norm"),
+        normed(kDim, "normed"),
+        q(kDim, "q"),
+        k(kKv, "k"),
+        v(kKv, "v"),
+        attended(kDim, "attended"),
+        out(kDim, "out"),
+        sum(kDim, "sum"),
+        gated(kHidden, "gated"),
+        table(kHeadDim, "table"),
+        pos(1, "position") {
+    Stream stream;
+    size_t bytes = 0;
+    while (bytes < kLeastLayerBytes) {
+      layers.emplace_back(type, stream);
+      bytes += layers.back().bytes();
+    }
+    copy_to_device<float>(std::vector<float>(kDim, 1.0f), x.data(), stream);
+    copy_to_device<float>(std::vector<float>(kDim, 1.0f), ones.data(), stream);
+    copy_to_device<float>(std::vector<float>(kHeadDim, 1.0f), table.data(), stream);
+    copy_to_device<int32_t>(std::vector<int32_t>{kKeys - 1}, pos.data(), stream);
+    shape.n_heads = kHeads;
+    shape.n_kv_heads = kKvHeads;
+    shape.head_dim = kHeadDim;
+    shape.n_tokens = 1;
+    shape.first_pos = kKeys - 1;
+    shape.cache_rows = kKeys;
+    shape.scale = 0.125f;
+    shape.k_head_stride = kHeadDim;
+    scratch = DeviceBuffer<std::byte>(attention_valu_scratch(shape, kKeys), "scratch");
+    set_bytes(scratch.data(), scratch.size(), 0, stream);
+    stream.synchronize();
+  }
+
+  void operator()(Stream& stream) {
+    const LayerWeights& w = layers[turn++ % layers.size()];
+    const DeviceProduct projections[] = {
+        {w.q_k_v[0], q.data()}, {w.q_k_v[1], k.data()}, {w.q_k_v[2], v.data()}};
+    matmul_valu({x.data(), ones.data(), 1e-5f, normed.data()}, projections, stream);
+    rope_and_store({q.data(), kHeads, q.data()}, {k.data(), kKvHeads, k.data()}, table.data(),
+                   RopePairing::kHalves, 1, kHeadDim, kHeadDim / 2, pos.data(), 0, w.k.data(),
+                   {v.data(), w.v.data()}, stream);
+    attention_valu(shape, pos.data(), kKeys, q.data(), w.k.data(), w.v.data(), attended.data(), {},
+                   scratch.data(), stream);
+    matmul_add_valu(attended.data(), 1, {w.wo, out.data()}, x.data(), sum.data(), stream);
+    gated_matmul_valu({x.data(), ones.data(), 1e-5f, normed.data()}, w.gate, w.up, gated.data(),
+                      stream);
+    matmul_add_valu(gated.data(), 1, {w.down, out.data()}, x.data(), sum.data(), stream);
+  }
+};
+
+BenchCase make_layer_case(WeightType type) {
+  const int64_t weights = kDim * (kDim + 2 * kKv + kDim + 3 * kHidden);
+  BenchCase result;
+  result.name = "valu " + std::string(weight_type_info(type).name) + " layer";
+  result.bytes = static_cast<double>(Matrix{type, nullptr, 1, weights}.bytes()) +
+                 8.0 * static_cast<double>(kKeys * kKv);
+  result.flops = 2.0 * static_cast<double>(weights);
+  result.run = [type, layers = std::shared_ptr<LayerRun>()](Stream& stream) mutable {
+    if (!layers) layers = std::make_shared<LayerRun>(type);
+    (*layers)(stream);
+  };
+  return result;
+}
+
 /// What prefill on matrix cores does to weights that are not 16-bit floats.
 BenchCase make_halves_case(WeightType type, int64_t rows, int64_t cols) {
   const Matrix w{type, nullptr, rows, cols};
@@ -145,6 +268,7 @@ std::vector<BenchCase> matmul_valu_cases() {
       if (info.type != WeightType::kF32) cases.push_back(make_case(shape, info.type, 1));
     }
     cases.push_back(make_case(shapes[2], info.type, 16));
+    cases.push_back(make_layer_case(info.type));
   }
   for (WeightType type : {WeightType::kQ8_0, WeightType::kQ4_K, WeightType::kQ6_K}) {
     cases.push_back(make_halves_case(type, 2 * kHidden, kDim));

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/gpu_math.h"
+#include "kernels/gpu_runtime.h"
+#include "kernels/wave.h"
+
+// The norm of a row, for the kernel that is nothing else and for products that take it along.
+// Device code.
+//
+// A block of kNormThreads sums up a row's squares in double: thread t those of groups of four
+// t, t + kNormThreads, …, one after the other; then 32 neighbours, then the parts of the block. The
+// order depends on dim alone, so a row has the same bits in any batch, at any alignment, on every
+// device, whoever computes it.
+
+namespace greta {
+
+inline constexpr int kNormThreads = 512;
+inline constexpr int kNormGroup = 4;  // values
+inline constexpr int kNormStride =
+    kNormThreads * kNormGroup;  // from one group of a thread to its next
+
+/// Adds a group's squares to those of the thread's earlier groups.
+__device__ inline void add_squares(const Floats4& v, double& sum) {
+  double own = 0;
+  GRETA_UNROLL
+  for (int j = 0; j < kNormGroup; ++j) {
+    const double value = v.value[j];
+    own = fma(value, value, own);
+  }
+  sum += own;
+}
+
+/// What values are multiplied with before their weight: 1 / √(mean of squares + eps). sum: the
+/// thread's. Contains barriers.
+__device__ inline float norm_factor(double sum, int64_t dim, float eps) {
+  constexpr int kParts = kNormThreads / 32;
+  GRETA_SHARED(double, parts, [kParts]);
+  sum = wave_reduce<32>(sum, Plus{});
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+  __syncthreads();
+  // Every thread adds the parts up itself: no second broadcast.
+  double total[4] = {parts[0], parts[1], parts[2], parts[3]};
+  GRETA_UNROLL
+  for (int i = 4; i < kParts; ++i) total[i % 4] += parts[i];
+  __syncthreads();  // the next call writes parts
+  const double squares = (total[0] + total[1]) + (total[2] + total[3]);
+  const double mean = squares / static_cast<double>(dim);
+  return static_cast<float>(1.0 / sqrt(mean + static_cast<double>(eps)));
+}
+
+__device__ inline float normed(float x, float factor, float weight) { return x * factor * weight; }
+
+}  // namespace greta
