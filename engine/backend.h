@@ -90,10 +90,21 @@ class Backend {
   virtual void read(const float* from, int64_t n, float* host) = 0;
   virtual void synchronize() = 0;
 
+  /// Queues a copy of values as they are at this point, to be fetched by the number returned while
+  /// the device goes on. The last four can be fetched.
+  virtual int64_t queue_read(const float* from, int64_t n) = 0;
+  virtual void fetch_read(int64_t number, std::span<float> host) = 0;
+  /// Whether calls return before the work is done, so that it pays to ask for the next token before
+  /// this one is known.
+  virtual bool runs_ahead() const { return false; }
+
   /// Starts a batch: these tokens at first_pos, first_pos + 1, ... A backend may record what is
   /// asked of it between begin_batch() and end_batch(), and replay that for another token: positions
   /// given to operations count from first_pos.
   virtual void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) = 0;
+  /// The same for one token, the greatest of a top_k() queued before, which the host need not know
+  /// yet. top, k: that call's.
+  virtual void begin_next(const float* top, int k, int64_t first_pos) = 0;
   /// All of the batch has been asked for; it is under way now at the latest.
   virtual void end_batch() = 0;
 

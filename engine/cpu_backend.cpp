@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -68,10 +69,22 @@ class CpuBackend final : public Backend {
   void copy(const float* from, int64_t n, float* to) override { std::copy_n(from, n, to); }
   void read(const float* from, int64_t n, float* host) override { std::copy_n(from, n, host); }
   void synchronize() override {}
+  int64_t queue_read(const float* from, int64_t n) override {
+    reads_[static_cast<size_t>(n_reads_) % reads_.size()].assign(from, from + n);
+    return n_reads_++;
+  }
+  void fetch_read(int64_t number, std::span<float> host) override {
+    const std::vector<float>& values = reads_[static_cast<size_t>(number) % reads_.size()];
+    std::copy_n(values.begin(), host.size(), host.begin());
+  }
 
   void begin_batch(std::span<const int32_t> tokens, int64_t) override {
     tokens_.assign(tokens.begin(), tokens.end());
     queued_.clear();
+  }
+  void begin_next(const float* top, int k, int64_t first_pos) override {
+    const auto token = std::bit_cast<int32_t>(top[k]);
+    begin_batch({&token, 1}, first_pos);
   }
   void end_batch() override {
     if (!queued_.empty()) ended_.push_back(std::exchange(queued_, {}));
@@ -186,6 +199,8 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   std::vector<int32_t> tokens_;
   std::vector<int32_t> order_;
+  std::array<std::vector<float>, 4> reads_;
+  int64_t n_reads_ = 0;
   std::vector<RowPrint> queued_;             // of the batch in progress
   std::deque<std::vector<RowPrint>> ended_;  // of those before it that were not fetched
   Buffer scratch_;

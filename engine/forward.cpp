@@ -65,13 +65,18 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
   check(batch);
   Tracer off({}, backend_);
   Tracer& trace = tracer != nullptr ? *tracer : off;
+  const float* const top_before = top_.get() + (batch_.n_logits - 1) * kTopWidth;
   batch_ = batch;
   if (trace.wants_head()) {  // what is traced there must be computed
     const auto n = static_cast<int64_t>(batch.tokens.size());
     batch_.n_logits = std::max(batch_.n_logits, n - trace.traced().front().row);
   }
   ensure_logits(batch_.n_logits);
-  backend_.begin_batch(batch.tokens, batch.first_pos);
+  if (batch.after_top) {
+    backend_.begin_next(top_before, TopLogits::kCount, batch.first_pos);
+  } else {
+    backend_.begin_batch(batch.tokens, batch.first_pos);
+  }
 
   backend_.embed(weights_.token_embd, x_.get());
   if (trace.wants(TracePoint::kEmbdWHash, 0)) backend_.embed(weights_.token_embd, embd_row_.get());
@@ -87,6 +92,8 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
   // Every batch begins in the same buffers, so that a backend can replay one for another.
   if (config_.n_layers % 2 != 0) std::swap(x_, x_next_);
   backend_.end_batch();
+  const float* const top = top_.get() + (batch_.n_logits - 1) * kTopWidth;
+  top_reads_ = {backend_.queue_read(top, kTopWidth), top_reads_[0]};
 }
 
 void Forward::block(int layer, Tracer& trace) {
@@ -286,9 +293,9 @@ void Forward::head(Tracer& trace) {
   }
 }
 
-TopLogits Forward::top() const {
+TopLogits Forward::top(bool before) const {
   std::array<float, kTopWidth> both{};
-  backend_.read(top_.get() + (batch_.n_logits - 1) * kTopWidth, kTopWidth, both.data());
+  backend_.fetch_read(top_reads_[before ? 1 : 0], both);
   TopLogits top{};
   for (size_t i = 0; i < TopLogits::kCount; ++i) {
     top.values[i] = both[i];
@@ -327,7 +334,11 @@ void Forward::check(const Batch& batch) const {
     throw std::invalid_argument("logits of " + std::to_string(batch.n_logits) + " of " +
                                 std::to_string(n) + " tokens");
   }
+  if (batch.after_top && (n != 1 || n_logits_ == 0)) {
+    throw std::invalid_argument("the token after a batch is one, and there must be a batch before");
+  }
   for (const int32_t id : batch.tokens) {
+    if (batch.after_top) break;
     if (id < 0 || id >= config_.vocab) {
       throw std::invalid_argument("token id " + std::to_string(id) + " is not in the vocabulary of " +
                                   std::to_string(config_.vocab));

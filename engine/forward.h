@@ -47,6 +47,8 @@ struct ForwardOptions {
 /// One batch of consecutive tokens.
 struct Batch {
   std::span<const int32_t> tokens;  ///< 1 .. max_batch ids, all below vocab
+  /// The one token is the greatest of the batch before, whatever `tokens` says: it need not be known.
+  bool after_top = false;
   int64_t first_pos = 0;
   bool decode = false;              ///< which routes and faults apply
   bool keep_kv = true;              ///< false: K and V are computed and traced, the cache stays as it is
@@ -76,8 +78,9 @@ class Forward {
   /// [n_logits, vocab] of the last batch, in the backend's memory.
   const float* logits() const { return logits_.get(); }
   int64_t n_logits() const { return batch_.n_logits; }  ///< more than asked when the head is traced
-  /// The greatest logits of the batch's last token. Waits for the device.
-  TopLogits top() const;
+  /// The greatest logits of the last token of the batch run last, or of the one before it. Waits for
+  /// that batch.
+  TopLogits top(bool before = false) const;
   /// The readout of a batch whose greatest logits are `top`; it is at `step`, its last token at `pos`.
   ReadoutRecord readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const;
   /// Residual stream after the stack and its norm, for the last n_logits tokens, [n_logits, dim].
@@ -118,6 +121,7 @@ class Forward {
   int64_t n_logits_ = 0;
   int64_t n_scores_ = 0;
   const float* hidden_ = nullptr;
+  std::array<int64_t, 2> top_reads_{};  // of the batch run last, and of the one before
 };
 
 }  // namespace greta

@@ -8,6 +8,10 @@
 namespace greta {
 namespace {
 
+constexpr int32_t kUnknownToken = -1;
+
+Phase decode_phase(int64_t step) { return step == 1 ? Phase::kDecode0 : Phase::kDecode; }
+
 class Stopwatch {
  public:
   double seconds() const {
@@ -38,23 +42,40 @@ GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) 
   result.prefill_s = prefill_time.seconds();
   const Stopwatch decode_time;
   while (result.n_generated < options_.max_tokens) {
-    const int32_t token = choose();
-    if (ends && ends(token)) {
+    const int64_t pos = result.n_prompt + result.n_decoded;
+    const bool last = result.n_generated + 1 == options_.max_tokens || pos == cache_.capacity();
+    // The device goes on with the greatest logit while the host learns which it is.
+    const bool ahead = !last && sampler_.is_greedy() && backend_.runs_ahead();
+    if (ahead) decode(kUnknownToken, pos, result.n_decoded + 1, sink);
+    const int32_t token = choose(ahead);
+    const bool ended = ends && ends(token);
+    if (ahead && sink != nullptr) {
+      tracer_.set_token(token);
+      hand_over(*sink);
+      if (ended) static_cast<void>(tracer_.take());  // a token too many
+      if (!ended) traced(result.n_decoded + 1, pos);
+    }
+    if (ended) {
       result.stop = GenerateResult::Stop::kEndToken;
       break;
     }
     ++result.n_generated;
     if (on_token) on_token(token);
-    const int64_t pos = result.n_prompt + result.n_decoded;
     if (result.n_generated == options_.max_tokens) break;
-    if (pos == cache_.capacity()) {
+    if (last) {
       result.stop = GenerateResult::Stop::kContextFull;
       break;
     }
-    decode(token, pos, ++result.n_decoded, sink);
+    ++result.n_decoded;
+    if (ahead) continue;
+    decode(token, pos, result.n_decoded, sink);
+    if (sink != nullptr) {
+      hand_over(*sink);
+      traced(result.n_decoded, pos);
+    }
   }
-  if (sink != nullptr) {
-    read_out(forward_.top());
+  if (sink != nullptr && traced_) {
+    if (!traced_->readout) read_out(forward_.top());
     hand_over(*sink);
   }
   result.decode_s = decode_time.seconds();
@@ -74,24 +95,26 @@ void Generator::prefill(std::span<const int32_t> prompt, TraceSink* sink) {
     }
     forward_.run({.tokens = piece, .first_pos = first}, sink != nullptr ? &tracer_ : nullptr);
     const Phase phase = ends_prompt ? last : Phase::kPrefill;
-    if (sink != nullptr) traced(phase, 0, first + count - 1, *sink);
+    if (sink != nullptr) {
+      hand_over(*sink);
+      traced_ = {phase, 0, first + count - 1, {}};
+    }
     if (on_prefill) on_prefill(first + count, n);
   }
 }
 
+/// token: kUnknownToken for the one that the batch before chose.
 void Generator::decode(int32_t token, int64_t pos, int64_t step, TraceSink* sink) {
-  const Phase phase = step == 1 ? Phase::kDecode0 : Phase::kDecode;
-  if (sink != nullptr) tracer_.begin({&token, 1}, pos, phase, {}, step);
-  forward_.run({.tokens = {&token, 1}, .first_pos = pos, .decode = true},
+  if (sink != nullptr) tracer_.begin({&token, 1}, pos, decode_phase(step), {}, step);
+  forward_.run({.tokens = {&token, 1},
+                .after_top = token == kUnknownToken,
+                .first_pos = pos,
+                .decode = true},
                sink != nullptr ? &tracer_ : nullptr);
-  if (sink != nullptr) traced(phase, step, pos, *sink);
 }
 
-/// The batch just run is traced.
-void Generator::traced(Phase phase, int64_t step, int64_t pos, TraceSink& sink) {
-  hand_over(sink);
-  traced_ = {phase, step, pos, {}};
-}
+/// The batch of a decode step is traced, and under way.
+void Generator::traced(int64_t step, int64_t pos) { traced_ = {decode_phase(step), step, pos, {}}; }
 
 /// Gives the sink what it has not got yet.
 void Generator::hand_over(TraceSink& sink) {
@@ -101,16 +124,18 @@ void Generator::hand_over(TraceSink& sink) {
   traced_.reset();
 }
 
-/// The greatest logits of the batch just run are known.
+/// The greatest logits of the traced batch are known.
 void Generator::read_out(const TopLogits& top) {
-  if (!traced_ || traced_->readout || !options_.selection.wants(traced_->phase)) return;
+  if (!traced_ || !options_.selection.wants(traced_->phase)) return;
   traced_->readout = forward_.readout(top, traced_->phase, traced_->step, traced_->pos);
 }
 
-int32_t Generator::choose() {
-  const TopLogits top = forward_.top();
+/// ahead: the batch of the token is under way already.
+int32_t Generator::choose(bool ahead) {
+  const TopLogits top = forward_.top(ahead);
   read_out(top);
   if (sampler_.is_greedy() && !std::isnan(top.values[0])) return top.ids[0];
+  if (ahead) return sampler_.sample(top.values);  // throws: no logit is a number
   const int64_t vocab = model_.config().vocab;
   logits_.resize(static_cast<size_t>(vocab));
   backend_.read(forward_.logits() + (forward_.n_logits() - 1) * vocab, vocab, logits_.data());

@@ -52,10 +52,10 @@ class Generator {
  private:
   void prefill(std::span<const int32_t> prompt, TraceSink* sink);
   void decode(int32_t token, int64_t pos, int64_t step, TraceSink* sink);
-  void traced(Phase phase, int64_t step, int64_t pos, TraceSink& sink);
+  void traced(int64_t step, int64_t pos);
   void read_out(const TopLogits& top);
   void hand_over(TraceSink& sink);
-  int32_t choose();
+  int32_t choose(bool ahead);
 
   const Model& model_;
   Backend& backend_;

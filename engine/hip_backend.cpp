@@ -150,18 +150,35 @@ class HipBackend final : public Backend {
     copy_to_host<float>(from, {host, static_cast<size_t>(n)}, stream_);
     stream_.synchronize();
   }
+  int64_t queue_read(const float* from, int64_t n) override {
+    go_direct();
+    ReadSlot& slot = reads_[static_cast<size_t>(n_reads_) % reads_.size()];
+    if (slot.values.size() < static_cast<size_t>(n)) {
+      slot.done.synchronize();
+      slot.values = PinnedBuffer<float>(static_cast<size_t>(n), "values read");
+    }
+    copy_to_host<float>(from, slot.values.span().first(static_cast<size_t>(n)), stream_);
+    slot.done.record(stream_);
+    return n_reads_++;
+  }
+  void fetch_read(int64_t number, std::span<float> host) override {
+    const ReadSlot& slot = reads_[static_cast<size_t>(number) % reads_.size()];
+    slot.done.synchronize();
+    std::copy_n(slot.values.data(), host.size(), host.begin());
+  }
+  bool runs_ahead() const override { return true; }
   void synchronize() override {
     go_direct();
     stream_.synchronize();
   }
 
   void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
-    recorder_.drop();
-    pending_norm_.reset();
-    pending_rope_.reset();
-    upload_batch(tokens, first_pos);
-    fingerprints_.begin(n_tokens_ == 1);
-    if (n_tokens_ == 1) recorder_.begin();
+    start(tokens, static_cast<int64_t>(tokens.size()), first_pos);
+    ids_ = pos_ + 1;
+  }
+  void begin_next(const float* top, int k, int64_t first_pos) override {
+    start({}, 1, first_pos);
+    ids_ = reinterpret_cast<const int32_t*>(top + k);
   }
   void end_batch() override {
     settle();
@@ -171,7 +188,7 @@ class HipBackend final : public Backend {
   }
 
   void embed(const Matrix& table, float* out) override {
-    op(Signature(kEmbed, table, out),
+    op(Signature(kEmbed, table, ids_, n_tokens_, out),
        [=, this, ids = ids_, n = n_tokens_] { greta::embed(table, ids, n, out, stream_); });
   }
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
@@ -374,6 +391,11 @@ class HipBackend final : public Backend {
     std::array<RopeTensor, 2> tensors;
   };
 
+  struct ReadSlot {
+    PinnedBuffer<float> values;
+    Event done;
+  };
+
   template <class Work>
   void op(const Signature& signature, const Work& work) {
     settle();
@@ -435,11 +457,20 @@ class HipBackend final : public Backend {
     stream_.synchronize();
   }
 
+  /// tokens: empty where the device has them.
+  void start(std::span<const int32_t> tokens, int64_t n_tokens, int64_t first_pos) {
+    recorder_.drop();
+    pending_norm_.reset();
+    pending_rope_.reset();
+    n_tokens_ = n_tokens;
+    upload_batch(tokens, first_pos);
+    fingerprints_.begin(n_tokens_ == 1);
+    if (n_tokens_ == 1) recorder_.begin();
+  }
   void upload_batch(std::span<const int32_t> tokens, int64_t first_pos) {
     if (first_pos < 0 || first_pos > std::numeric_limits<int32_t>::max() / 2) {
       throw std::invalid_argument("position " + std::to_string(first_pos) + " is out of range");
     }
-    n_tokens_ = static_cast<int64_t>(tokens.size());
     first_pos_ = first_pos;
     const size_t n = tokens.size() + 1;
     if (n > batch_words_.size()) {
@@ -447,7 +478,6 @@ class HipBackend final : public Backend {
       batch_words_ = DeviceBuffer<int32_t>(n, "tokens and position");
     }
     pos_ = batch_words_.data();
-    ids_ = pos_ + 1;
     BatchSlot& slot = batch_slots_[n_batches_++ % kBatchSlots];
     slot.copied.synchronize();
     if (slot.words.size() < n) slot.words = PinnedBuffer<int32_t>(n, "tokens and position");
@@ -590,6 +620,8 @@ class HipBackend final : public Backend {
   WeightUploader uploader_;
   std::optional<Blas> blas_;
   bool has_bf16_ = false;
+  std::array<ReadSlot, 4> reads_;
+  int64_t n_reads_ = 0;
 
   std::map<float*, DeviceBuffer<float>> buffers_;
   std::deque<DeviceBuffer<std::byte>> weights_;

@@ -46,6 +46,9 @@ class Tracer {
   void begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
              std::optional<Phase> others, int64_t step);
 
+  /// The token of the batch begun last, of one token, which was not known then.
+  void set_token(int32_t token) { batches_.back().tokens.front() = token; }
+
   bool wants(TracePoint point, int layer) const;
   bool wants_head() const;  ///< anything after the stack
   /// Of the batch begun last.

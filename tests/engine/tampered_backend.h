@@ -21,6 +21,7 @@ class TamperedBackend final : public Backend {
 
   /// nullptr: everything is computed as it should be.
   Tamper tamper;
+  bool may_run_ahead = true;
 
   std::string name() const override { return inner_->name(); }
   std::string device() const override { return inner_->device(); }
@@ -35,9 +36,18 @@ class TamperedBackend final : public Backend {
   void copy(const float* from, int64_t n, float* to) override { inner_->copy(from, n, to); }
   void read(const float* from, int64_t n, float* host) override { inner_->read(from, n, host); }
   void synchronize() override { inner_->synchronize(); }
+  int64_t queue_read(const float* from, int64_t n) override { return inner_->queue_read(from, n); }
+  void fetch_read(int64_t number, std::span<float> host) override {
+    inner_->fetch_read(number, host);
+  }
+  bool runs_ahead() const override { return may_run_ahead && inner_->runs_ahead(); }
   void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
     n_tokens_ = static_cast<int64_t>(tokens.size());
     inner_->begin_batch(tokens, first_pos);
+  }
+  void begin_next(const float* top, int k, int64_t first_pos) override {
+    n_tokens_ = 1;
+    inner_->begin_next(top, k, first_pos);
   }
   void end_batch() override { inner_->end_batch(); }
   int64_t replays() const override { return inner_->replays(); }

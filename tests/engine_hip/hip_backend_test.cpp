@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "engine/generate.h"
 #include "tests/engine/probe_fixture.h"
 #include "tests/engine/reference_f64.h"
 #include "tests/engine/tampered_backend.h"
@@ -209,6 +211,64 @@ TEST(HipBackend, ReplayedTokensAreTracedAfresh) {
       if (constant || !knows_position || single) continue;
       EXPECT_FALSE(same_bits(row->fingerprint, before.at(key)->fingerprint))
           << row_name(key) << " of steps " << i - 1 << " and " << i;
+    }
+  }
+}
+
+/// A generation, its tokens and its trace.
+struct Generation {
+  std::vector<int32_t> tokens;
+  GenerateResult result;
+  MemorySink sink;
+};
+Generation generate(const TestModel& model, bool ahead, int64_t capacity, int32_t end_token,
+                    bool traced) {
+  auto backend = std::make_unique<TamperedBackend>(make_hip_backend());
+  backend->may_run_ahead = ahead;
+  const TestEngine engine(model, std::move(backend));
+  GenerateOptions options{.forward = engine.options(Mode::kAsDesigned),
+                          .sampler = {},
+                          .selection = {},
+                          .max_tokens = 12};
+  options.selection.phases = {Phase::kPrefillLast, Phase::kDecode0, Phase::kDecode};
+  Generator generator(engine.model, engine.weights, *engine.backend, capacity, options);
+  Generation made;
+  generator.on_token = [&](int32_t token) { made.tokens.push_back(token); };
+  generator.ends = [&](int32_t token) { return token == end_token; };
+  made.result = generator.run(model.tokens(5), traced ? &made.sink : nullptr);
+  return made;
+}
+
+TEST(HipBackend, AskingForTheNextTokenBeforeThisOneIsKnownChangesNothing) {
+  const TestModel model(tiny_shape(), "f16", 3);
+  const std::vector<int32_t> usual = generate(model, false, 40, -1, false).tokens;
+  ASSERT_EQ(usual.size(), 12u);
+  const int32_t sixth = usual[5];
+  const auto first =
+      static_cast<size_t>(std::find(usual.begin(), usual.end(), sixth) - usual.begin());
+  for (const bool traced : {false, true}) {
+    for (const auto& [capacity, end_token, n_tokens] :
+         {std::tuple<int64_t, int32_t, size_t>{40, -1, 12}, {40, sixth, first}, {9, -1, 5}}) {
+      const Generation plain = generate(model, false, capacity, end_token, traced);
+      const Generation ahead = generate(model, true, capacity, end_token, traced);
+      EXPECT_EQ(ahead.tokens.size(), n_tokens);
+      EXPECT_EQ(ahead.tokens, plain.tokens);
+      EXPECT_EQ(ahead.result.stop, plain.result.stop);
+      EXPECT_EQ(ahead.result.n_decoded, plain.result.n_decoded);
+      ASSERT_EQ(ahead.sink.records.size(), plain.sink.records.size());
+      EXPECT_EQ(plain.sink.records.empty(), !traced);
+      for (size_t i = 0; i < plain.sink.records.size(); ++i) {
+        const TraceRecord &a = ahead.sink.records[i], &b = plain.sink.records[i];
+        EXPECT_TRUE(a.point == b.point && a.layer == b.layer && a.phase == b.phase);
+        EXPECT_EQ(std::tuple(a.pos_id, a.token_id, a.step),
+                  std::tuple(b.pos_id, b.token_id, b.step));
+        EXPECT_TRUE(same_bits(a.fingerprint, b.fingerprint)) << row_name({a.point, a.layer});
+      }
+      ASSERT_EQ(ahead.sink.readouts.size(), plain.sink.readouts.size());
+      for (size_t i = 0; i < plain.sink.readouts.size(); ++i) {
+        EXPECT_EQ(ahead.sink.readouts[i].top1_id, plain.sink.readouts[i].top1_id);
+        EXPECT_EQ(ahead.sink.readouts[i].pos_id, plain.sink.readouts[i].pos_id);
+      }
     }
   }
 }

@@ -67,7 +67,8 @@ double bytes_of(const AttentionShape& shape) {
          static_cast<double>(shape.n_tokens * kHeads + shape.cache_rows * kKvHeads);
 }
 
-// max_keys: what the grid is laid out for, in a run that may go on to generate.
+// max_keys: what the grid is laid out for, in a run that may go on to generate. One run follows the
+// other in the same cache, which the device's own caches may hold.
 BenchCase valu_case(int64_t n_tokens, int64_t n_keys, int64_t max_keys) {
   const AttentionShape shape = shape_of(n_tokens, n_keys);
   Stream stream;
@@ -77,6 +78,25 @@ BenchCase valu_case(int64_t n_tokens, int64_t n_keys, int64_t max_keys) {
           bytes_of(shape), flops_of(shape), [=](Stream& queue) {
             attention_valu(shape, a->first_pos.data(), max_keys, a->q.data(), a->k.data(),
                            a->v.data(), a->out.data(), {}, a->scratch.data(), queue);
+          }};
+}
+
+// Every run in the cache of another layer, as in a model: what it reads comes from memory.
+BenchCase layers_case(int64_t n_keys) {
+  const AttentionShape shape = shape_of(1, n_keys);
+  const size_t n_layers = 1 + (size_t{200} << 20) / static_cast<size_t>(bytes_of(shape));
+  Stream stream;
+  std::vector<std::shared_ptr<Arrays>> layers;
+  for (size_t i = 0; i < n_layers; ++i) {
+    layers.push_back(
+        std::make_shared<Arrays>(shape, attention_valu_scratch(shape, n_keys), stream));
+  }
+  const auto next = std::make_shared<size_t>(0);
+  return {"attention_valu/1 on " + std::to_string(n_keys) + ", layer by layer", bytes_of(shape),
+          flops_of(shape), [=](Stream& queue) {
+            const Arrays& a = *layers[(*next)++ % layers.size()];
+            attention_valu(shape, a.first_pos.data(), n_keys, a.q.data(), a.k.data(), a.v.data(),
+                           a.out.data(), {}, a.scratch.data(), queue);
           }};
 }
 
@@ -94,9 +114,10 @@ BenchCase mfma_case(int64_t n_tokens, int64_t n_keys) {
 }  // namespace
 
 std::vector<BenchCase> attention_cases() {
-  return {valu_case(1, 2048, 2048),  valu_case(1, 2048, 16384), valu_case(1, 16384, 16384),
-          valu_case(16, 2048, 2048), mfma_case(2048, 2048),     mfma_case(2048, 16384),
-          mfma_case(16384, 16384)};
+  return {valu_case(1, 2048, 2048),   valu_case(1, 2048, 16384), valu_case(1, 4096, 4096),
+          valu_case(1, 16384, 16384), layers_case(2048),         layers_case(3000),
+          layers_case(16384),         valu_case(16, 2048, 2048), mfma_case(2048, 2048),
+          mfma_case(2048, 16384),     mfma_case(16384, 16384)};
 }
 
 }  // namespace greta
