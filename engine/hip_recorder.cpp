@@ -19,15 +19,13 @@ BatchRecorder::BatchRecorder(Stream& stream, std::function<void()> before_launch
 void BatchRecorder::begin() {
   ops_.clear();
   next_ = 0;
-  if (record_next_) {
-    record_next_ = false;
-    recording_.emplace(stream_);
-    mode_ = Mode::kRecord;
-  } else if (!graphs_.empty()) {
+  if (!graphs_.empty()) {
     current_ = graphs_.size() - 1;
     mode_ = Mode::kReplay;
+  } else if (std::exchange(warm_, true)) {
+    recording_.emplace(stream_);
+    mode_ = Mode::kRecord;
   } else {
-    record_next_ = true;
     mode_ = Mode::kDirect;
     before_launch_();
   }
@@ -55,8 +53,17 @@ bool BatchRecorder::follow(uint64_t signature) {
       return true;
     }
   }
-  go_direct();
+  record_rest();
   return false;
+}
+
+/// No graph holds this batch: what was taken for the beginning of one is recorded anew.
+void BatchRecorder::record_rest() {
+  recording_.emplace(stream_);
+  mode_ = Mode::kRecord;
+  const std::vector<Op>& ops = graphs_[current_].ops;
+  ops_.assign(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(next_));
+  for (const Op& op : ops_) op.work();
 }
 
 void BatchRecorder::go_direct() {
@@ -64,7 +71,6 @@ void BatchRecorder::go_direct() {
   const bool recorded = mode_ == Mode::kRecord;
   recording_.reset();
   mode_ = Mode::kDirect;
-  record_next_ = true;
   before_launch_();
   const std::vector<Op>& ops = recorded ? ops_ : graphs_[current_].ops;
   const size_t n = recorded ? ops_.size() : next_;
@@ -78,7 +84,7 @@ void BatchRecorder::launch(Recorded& recorded) {
 }
 
 void BatchRecorder::end() {
-  if (mode_ == Mode::kReplay && next_ < graphs_[current_].ops.size()) go_direct();
+  if (mode_ == Mode::kReplay && next_ < graphs_[current_].ops.size()) record_rest();
   if (mode_ == Mode::kRecord) {
     Graph graph = recording_->finish();
     recording_.reset();

@@ -16,7 +16,7 @@ namespace greta {
 /// Between begin() and end() each piece of work comes with a signature: a number made of all that
 /// its launches depend on, but for what lies in device memory. A batch whose signatures are those
 /// of a recorded one is not queued piece by piece; end() launches the graph. Any other batch is
-/// done piece by piece, and the one after it is recorded.
+/// recorded, but for the very first, which is done piece by piece: memory may still be missing.
 class BatchRecorder {
  public:
   /// before_launch: called once per batch before its first kernel can run, and not while recording:
@@ -57,13 +57,14 @@ class BatchRecorder {
     Graph graph;
   };
   bool follow(uint64_t signature);
+  void record_rest();
   bool agrees(const Recorded& other, uint64_t signature) const;
   void launch(Recorded& recorded);
 
   Stream& stream_;
   std::function<void()> before_launch_;
   Mode mode_ = Mode::kDirect;
-  bool record_next_ = false;      // the last batch was done piece by piece
+  bool warm_ = false;             // there was a batch before
   std::vector<Recorded> graphs_;  // used most recently: last
   size_t current_ = 0;            // kReplay: the graph that agrees so far,
   size_t next_ = 0;               // and its first op that was not asked for
