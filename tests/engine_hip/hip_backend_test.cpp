@@ -1,6 +1,7 @@
 // The GPU backend under the whole engine, on the emulator or on a GPU: against the CPU backend, and
 // against itself.
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,9 +10,14 @@
 #include <vector>
 
 #include "engine/generate.h"
+#include "engine/run_writer.h"
+#include "kernels/device.h"
 #include "tests/engine/probe_fixture.h"
 #include "tests/engine/reference_f64.h"
 #include "tests/engine/tampered_backend.h"
+#if defined(GRETA_TEST_ON_EMULATOR)
+#include "tests/emulator/emulator.h"
+#endif
 
 namespace greta {
 namespace {
@@ -297,6 +303,54 @@ TEST(HipBackend, ArithmeticNamesTheNarrowestOperands) {
   EXPECT_EQ(a.backend->arithmetic(a.options(Mode::kAsDesigned).routes), "f16");
   EXPECT_EQ(b.backend->arithmetic(b.options(Mode::kAsDesigned).routes), "bf16");
 }
+
+#if defined(GRETA_TEST_ON_EMULATOR)
+
+/// The device has so much memory while this lives.
+class ScarceMemory {
+ public:
+  explicit ScarceMemory(size_t bytes) { emulator::set_memory_bytes(bytes); }
+  ~ScarceMemory() { emulator::set_memory_bytes(before_); }
+
+ private:
+  size_t before_ = device_info().memory_bytes;
+};
+
+TEST(HipBackend, MemoryThatRunsOutIsSaidInOneLine) {
+  const TestModel model(tiny_shape(), "f16");
+  const ScarceMemory scarce(size_t{300} << 10);
+  try {
+    const TestEngine gpu(model, make_hip_backend());
+    FAIL() << "the weights do not fit";
+  } catch (const DeviceError& error) {
+    const std::string text = error.what();
+    for (const char* part : {"hipMalloc of ", " for weights failed", "KiB of 300 KiB are free"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+  }
+}
+
+TEST(HipBackend, RunThatTheDeviceEndsIsMarkedFailed) {
+  const TestModel model(tiny_shape(), "f16");
+  const TestEngine gpu(model, make_hip_backend());
+  const TempFolder folder;
+  RunRecord record;
+  record.experiment = "oom";
+  record.date = "2026-02-07";
+  {
+    Probe probe(gpu.model, gpu.weights, *gpu.backend, 8, probe_options(gpu, Mode::kAsDesigned));
+    RunWriter writer(folder / "greta.db", record);
+    const ScarceMemory scarce(0);
+    EXPECT_THROW(probe.run({.name = "p", .text_sha256 = "", .tokens = model.tokens(8)}, writer),
+                 DeviceError);
+  }
+  SQLite::Database db(folder / "greta.db");
+  EXPECT_EQ(db.execAndGet("SELECT status FROM run").getString(), "failed");
+  EXPECT_EQ(db.execAndGet("SELECT verdict FROM run_verdict").getString(), "INCOMPLETE");
+}
+
+#endif
 
 }  // namespace
 }  // namespace greta
