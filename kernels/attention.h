@@ -17,6 +17,10 @@
 
 namespace greta {
 
+/// Rows of the cache that may be written just before attention_valu: those from *first_pos −
+/// kFreshRows on. It reads *first_pos and the rows before while earlier kernels still run.
+inline constexpr int kFreshRows = 64;
+
 /// Words of counters at the beginning of attention_valu's scratch.
 inline constexpr int kAttentionCounters = 1024;
 

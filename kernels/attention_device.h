@@ -49,7 +49,9 @@ struct HeadColumns {
 };
 __device__ inline HeadColumns key_columns(const AttentionShape& shape, int g) {
   const auto row_values = static_cast<int>(shape.n_kv_heads * shape.head_dim);
-  return {static_cast<int>(g * shape.k_head_stride % row_values), 1, row_values};
+  const int64_t first = g * shape.k_head_stride;
+  // A division, which takes long, only for a stride that is wrong.
+  return {static_cast<int>(first < row_values ? first : first % row_values), 1, row_values};
 }
 __device__ inline HeadColumns value_columns(const AttentionShape& shape, int g) {
   const auto row_values = static_cast<int>(shape.n_kv_heads * shape.head_dim);

@@ -36,6 +36,7 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
   GRETA_SHARED(uint16_t, columns, [kDim * kStride]);
   GRETA_SHARED(uint32_t, odd);
 
+  allow_next();
   const AttentionShape& shape = call.shape;
   const auto thread = static_cast<int>(threadIdx.x);
   const auto block = static_cast<int>(blockIdx.x), g = static_cast<int>(blockIdx.y);
@@ -85,12 +86,10 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
 
 // ---- Attention: one block per tile of queries and head.
 
-template <int kDim>
+template <int kDim, bool kTraced>
 __global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call call) {
   GRETA_DYNAMIC_SHARED(uint16_t, shared);
-  TileAttention<kDim> tile(call, shared);
-  tile.attend();
-  tile.trace();
+  TileAttention<kDim, kTraced>(call, shared).attend();
 }
 
 // ---- The launcher.
@@ -115,9 +114,15 @@ void launch_tiles(const AttentionShape& shape, int64_t max_keys, void* scratch, 
          vectors ? attention_halves_kernel<kDim, true> : attention_halves_kernel<kDim, false>,
          call);
   const unsigned n_tiles = blocks_for(shape.n_tokens, Sizes<kDim>::kQueries);
-  launch({"attention_mfma", blocks_for(n_tiles * shape.n_heads, 1), kThreads,
-          Sizes<kDim>::kSharedBytes},
-         stream, attention_tile_kernel<kDim>, call);
+  const bool traced = (call.trace.scores != nullptr || call.trace.probs != nullptr) &&
+                      call.trace.first_query < shape.n_tokens;
+  // Queries are loaded while the cache is converted: that kernel has begun when all before it was
+  // done.
+  LaunchShape tiles{"attention_mfma", blocks_for(n_tiles * shape.n_heads, 1), kThreads,
+                    Sizes<kDim>::kSharedBytes};
+  tiles.early = true;
+  launch(tiles, stream,
+         traced ? attention_tile_kernel<kDim, true> : attention_tile_kernel<kDim, false>, call);
 }
 
 template <class Function>

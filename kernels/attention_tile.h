@@ -58,13 +58,12 @@ struct Call {
   HalfCache cache;
 };
 
-/// One block, for a tile of queries and a head.
-template <int kDim>
+/// One block, for a tile of queries and a head. kTraced: queries may be traced.
+template <int kDim, bool kTraced>
 class TileAttention {
  public:
   __device__ TileAttention(const Call& call, uint16_t* shared);
   __device__ void attend();
-  __device__ void trace();
 
  private:
   using S = Sizes<kDim>;
@@ -92,16 +91,20 @@ class TileAttention {
   __device__ QueryTile::Operand value_operand(int tile, int step) const;
   __device__ void multiply_keys(Scores& scores) const;
   __device__ void mask(int first, Scores& scores) const;
-  __device__ bool update_most(const Scores& scores, State& state,
-                              float (&factors)[kGroups][kSlots]) const;
+  __device__ bool update_most(const Scores& scores, float (&factors)[kGroups][kSlots]);
   __device__ float shift_of(float most) const;
-  __device__ void exponentials(State& state, Scores& scores, Weights& weights) const;
+  __device__ float factor(float before, float most) const;
+  __device__ void exponentials(Scores& scores, Weights& weights);
   __device__ void softmax(Scores& scores, Weights& weights);
   __device__ void multiply_values(const Weights& weights);
   __device__ void multiply_odd_values(const Weights& weights, int first);
   __device__ void store();
-  template <class Value>
-  __device__ void trace_block(float* array, int block, const Scores& scores, Value value) const;
+  __device__ bool has_traces() const;
+  template <class Trace>
+  __device__ void for_traced(float* array, int block, Trace trace) const;
+  __device__ void trace_scores(int block, const Scores& scores) const;
+  __device__ void trace_weights(int block, const Scores& weights) const;
+  __device__ void finish_trace(int end) const;
 
   // Rows of the tile: the lane's, the wavefront's and the last that there is.
   __device__ int row(int group, int slot) const {
@@ -116,15 +119,16 @@ class TileAttention {
     return static_cast<int>(call_.shape.n_tokens) - 1 - first_token_;
   }
   /// Keys that a row sees.
-  __device__ int visible(int row) const {
-    return visible_keys(call_.shape, position_ + row);
-  }
+  __device__ int visible(int row) const { return visible_keys(call_.shape, position_ + row); }
+
+  /// Keys whose scores are wanted for it.
+  __device__ int scored(int row) const { return scored_keys(call_.shape, position_ + row); }
 
   const Call& call_;
   int head_, g_;
   int first_token_, position_;  // of row 0
-  int n_blocks_;     // of keys that some query of the tile sees
-  float log_scale_;  // |scale|·log2 e
+  int n_blocks_;                // of keys that some query of the tile sees, or that its trace has
+  float log_scale_;             // |scale|·log2 e
   uint16_t *own_keys_, *own_values_, *own_queries_;
   uint16_t* keys_;
   uint16_t* values_;
@@ -134,8 +138,9 @@ class TileAttention {
   State state_;
 };
 
-template <int kDim>
-__device__ TileAttention<kDim>::TileAttention(const Call& call, uint16_t* shared) : call_(call) {
+template <int kDim, bool kTraced>
+__device__ TileAttention<kDim, kTraced>::TileAttention(const Call& call, uint16_t* shared)
+    : call_(call) {
   const auto n_heads = static_cast<unsigned>(call.shape.n_heads);
   // The last tiles see most keys and come first: what is left at the end is short.
   const unsigned tile = gridDim.x / n_heads - 1 - blockIdx.x / n_heads;
@@ -145,7 +150,8 @@ __device__ TileAttention<kDim>::TileAttention(const Call& call, uint16_t* shared
   position_ = *call.first_pos + first_token_;
   log_scale_ = fabsf(call.shape.scale) * kLog2E;
   const int last = last_row() < S::kQueries ? last_row() : S::kQueries - 1;
-  n_blocks_ = (visible(last) + kKeys - 1) / kKeys;
+  const bool traced = kTraced && first_token_ + last >= call.trace.first_query;
+  n_blocks_ = ((traced ? scored(last) : visible(last)) + kKeys - 1) / kKeys;
   keys_ = shared;
   values_ = shared + S::kKeyValues;
   queries_ = S::kQueriesInRegisters ? shared : values_ + S::kValueValues;
@@ -161,8 +167,8 @@ __device__ inline int opaque(int offset) {
   return offset;
 }
 
-template <int kDim>
-__device__ void TileAttention<kDim>::place_tiles() {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::place_tiles() {
   own_keys_ = keys_ + opaque(QueryTile::place(S::kDimStride));
   own_values_ = values_ + opaque(QueryTile::place(S::kKeyStride));
   own_queries_ =
@@ -170,9 +176,9 @@ __device__ void TileAttention<kDim>::place_tiles() {
 }
 
 // Queries to f16, negative for a negative scale: a maximum is then one after scaling as well.
-template <int kDim>
+template <int kDim, bool kTraced>
 template <bool kVectors>
-__device__ void TileAttention<kDim>::stage_queries() {
+__device__ void TileAttention<kDim, kTraced>::stage_queries() {
   constexpr int kFours = kDim / 4, kAtOnce = 8;
   static_assert(S::kQueries * kFours % (kAtOnce * kThreads) == 0);
   const float sign = call_.shape.scale < 0 ? -1.0f : 1.0f;
@@ -200,8 +206,8 @@ __device__ void TileAttention<kDim>::stage_queries() {
   }
 }
 
-template <int kDim>
-__device__ void TileAttention<kDim>::load_queries() {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::load_queries() {
   if (call_.shape.head_dim % 4 == 0 && aligned16(call_.q)) {
     stage_queries<true>();
   } else {
@@ -221,8 +227,9 @@ __device__ void TileAttention<kDim>::load_queries() {
   }
 }
 
-template <int kDim>
-__device__ QueryTile::Operand TileAttention<kDim>::query_operand(int group, int step) const {
+template <int kDim, bool kTraced>
+__device__ QueryTile::Operand TileAttention<kDim, kTraced>::query_operand(int group,
+                                                                          int step) const {
   if constexpr (S::kQueriesInRegisters) {
     return held_[group][step];
   } else {
@@ -246,19 +253,19 @@ __device__ inline void copy_rows(const uint16_t* from, uint16_t* to) {
   commit_copies();
 }
 
-template <int kDim>
-__device__ void TileAttention<kDim>::copy_keys(int block) const {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::copy_keys(int block) const {
   const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
   copy_rows<kKeys, kDim, S::kDimStride>(call_.cache.keys + at * (kKeys * kDim), keys_);
 }
-template <int kDim>
-__device__ void TileAttention<kDim>::copy_values(int block) const {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::copy_values(int block) const {
   const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
   copy_rows<kDim, kKeys, S::kKeyStride>(call_.cache.values + at * (kKeys * kDim), values_);
 }
 
-template <int kDim>
-__device__ void TileAttention<kDim>::multiply_keys(Scores& scores) const {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::multiply_keys(Scores& scores) const {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     GRETA_UNROLL
@@ -282,8 +289,8 @@ __device__ void TileAttention<kDim>::multiply_keys(Scores& scores) const {
 }
 
 // Scores of keys that a query does not see to −∞.
-template <int kDim>
-__device__ void TileAttention<kDim>::mask(int first, Scores& scores) const {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::mask(int first, Scores& scores) const {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     int n[kSlots];
@@ -303,17 +310,24 @@ __device__ void TileAttention<kDim>::mask(int first, Scores& scores) const {
 }
 
 // What is added to scores in units of log2, before they are exponents.
-template <int kDim>
-__device__ float TileAttention<kDim>::shift_of(float most) const {
+template <int kDim, bool kTraced>
+__device__ float TileAttention<kDim, kTraced>::shift_of(float most) const {
   if (!call_.shape.subtract_max) return call_.shape.score_shift * kLog2E;
   // While every score is −∞ there is nothing to be relative to.
   return most == -INFINITY ? 0.0f : -(most * log_scale_);
 }
 
+// What sums with a maximum of before are multiplied with to be relative to a later one.
+template <int kDim, bool kTraced>
+__device__ float TileAttention<kDim, kTraced>::factor(float before, float most) const {
+  if (!call_.shape.subtract_max) return 1;
+  return before == -INFINITY ? 0.0f : fast_exp2(shift_of(most) - shift_of(before));
+}
+
 // Whether a maximum of the wavefront has changed; factors: what sums must be multiplied with then.
-template <int kDim>
-__device__ bool TileAttention<kDim>::update_most(const Scores& scores, State& state,
-                                                 float (&factors)[kGroups][kSlots]) const {
+template <int kDim, bool kTraced>
+__device__ bool TileAttention<kDim, kTraced>::update_most(const Scores& scores,
+                                                          float (&factors)[kGroups][kSlots]) {
   if (!call_.shape.subtract_max) return false;
   bool changed = false;
   GRETA_UNROLL
@@ -332,12 +346,11 @@ __device__ bool TileAttention<kDim>::update_most(const Scores& scores, State& st
     GRETA_UNROLL
     for (int s = 0; s < kSlots; ++s) {
       const float most = QueryTile::reduce(here[s], Max{});
-      const float before = state.most[group][s];
+      const float before = state_.most[group][s];
       factors[group][s] = 1;
       if (most > before) {
-        state.most[group][s] = most;
-        factors[group][s] =
-            before == -INFINITY ? 0.0f : fast_exp2(shift_of(most) - shift_of(before));
+        state_.most[group][s] = most;
+        factors[group][s] = factor(before, most);
         changed = true;
       }
     }
@@ -346,21 +359,20 @@ __device__ bool TileAttention<kDim>::update_most(const Scores& scores, State& st
 }
 
 // Scores to their exponentials, which are added to the sums, and to operands.
-template <int kDim>
-__device__ void TileAttention<kDim>::exponentials(State& state, Scores& scores,
-                                                  Weights& weights) const {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::exponentials(Scores& scores, Weights& weights) {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     float shift[kSlots];
     GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) shift[s] = shift_of(state.most[group][s]);
+    for (int s = 0; s < kSlots; ++s) shift[s] = shift_of(state_.most[group][s]);
     GRETA_UNROLL
     for (int tile = 0; tile < kKeyTiles; ++tile) {
       GRETA_UNROLL
       for (int i = 0; i < kValues; ++i) {
         const int s = QueryTile::slot(i);
         const float weight = fast_exp2(fmaf(scores[group][tile].value[i], log_scale_, shift[s]));
-        state.sum[group][s] += weight;
+        state_.sum[group][s] += weight;
         scores[group][tile].value[i] = weight;
       }
       weights[group][tile] = QueryTile::weights(scores[group][tile]);
@@ -368,13 +380,14 @@ __device__ void TileAttention<kDim>::exponentials(State& state, Scores& scores,
   }
 }
 
-template <int kDim>
-__device__ QueryTile::Operand TileAttention<kDim>::value_operand(int tile, int step) const {
+template <int kDim, bool kTraced>
+__device__ QueryTile::Operand TileAttention<kDim, kTraced>::value_operand(int tile,
+                                                                          int step) const {
   return QueryTile::load(own_values_ + step * 16 * S::kKeyStride + tile * 16, S::kKeyStride);
 }
 
-template <int kDim>
-__device__ void TileAttention<kDim>::multiply_values(const Weights& weights) {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::multiply_values(const Weights& weights) {
   GRETA_UNROLL
   for (int tile = 0; tile < kKeyTiles; ++tile) {
     GRETA_UNROLL
@@ -390,8 +403,9 @@ __device__ void TileAttention<kDim>::multiply_values(const Weights& weights) {
 
 // With a value that is not finite, a key that a query does not see must not even be multiplied with
 // 0: one key after the other, and the sums of who does not see it stay as they are.
-template <int kDim>
-__device__ void TileAttention<kDim>::multiply_odd_values(const Weights& weights, int first) {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::multiply_odd_values(const Weights& weights,
+                                                                  int first) {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     int n[kSlots];
@@ -417,10 +431,10 @@ __device__ void TileAttention<kDim>::multiply_odd_values(const Weights& weights,
 }
 
 // Scores to weights, with maxima, sums and outputs brought up to date.
-template <int kDim>
-__device__ void TileAttention<kDim>::softmax(Scores& scores, Weights& weights) {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::softmax(Scores& scores, Weights& weights) {
   float factors[kGroups][kSlots];
-  if (update_most(scores, state_, factors)) {
+  if (update_most(scores, factors)) {
     GRETA_UNROLL
     for (int group = 0; group < kGroups; ++group) {
       GRETA_UNROLL
@@ -434,12 +448,13 @@ __device__ void TileAttention<kDim>::softmax(Scores& scores, Weights& weights) {
       }
     }
   }
-  exponentials(state_, scores, weights);
+  exponentials(scores, weights);
 }
 
-template <int kDim>
-__device__ void TileAttention<kDim>::attend() {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::attend() {
   load_queries();
+  wait_for_previous();
   state_ = {};
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
@@ -451,10 +466,12 @@ __device__ void TileAttention<kDim>::attend() {
   // The wavefront's first query sees least, the last one most.
   const int seen_by_all = visible(wave_row());
   const int seen_by_any = wave_row() <= last_row() ? visible(wave_end() - 1) : 0;
+  const bool traced = has_traces();
+  const int scored_by_any = traced ? scored(wave_end() - 1) : seen_by_any;
   if (n_blocks_ > 0) copy_keys(0);
   for (int block = 0; block < n_blocks_; ++block) {
     const int first = block * kKeys;
-    const bool takes_part = first < seen_by_any;
+    const bool takes_part = first < scored_by_any;
     place_tiles();
     wait_for_copies<0>();
     __syncthreads();  // keys are there, values are no longer needed
@@ -465,6 +482,8 @@ __device__ void TileAttention<kDim>::attend() {
     __syncthreads();  // values are there, keys are no longer needed
     if (block + 1 < n_blocks_) copy_keys(block + 1);
     if (!takes_part) continue;
+    if (traced) trace_scores(block, scores);
+    if (kTraced && first >= seen_by_any) continue;
     bool odd = false;
     if (first + kKeys > seen_by_all) {
       mask(first, scores);
@@ -472,6 +491,7 @@ __device__ void TileAttention<kDim>::attend() {
     }
     Weights weights;
     softmax(scores, weights);
+    if (traced) trace_weights(block, scores);
     if (odd) {
       multiply_odd_values(weights, first);
     } else {
@@ -486,10 +506,11 @@ __device__ void TileAttention<kDim>::attend() {
     }
   }
   store();
+  if (traced) finish_trace(scored_by_any);
 }
 
-template <int kDim>
-__device__ void TileAttention<kDim>::store() {
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::store() {
   const auto head_dim = static_cast<int>(call_.shape.head_dim);
   const bool pairs = head_dim % 2 == 0 && reinterpret_cast<uintptr_t>(call_.out) % 8 == 0;
   GRETA_UNROLL
@@ -517,73 +538,85 @@ __device__ void TileAttention<kDim>::store() {
   }
 }
 
-// ---- Traces: a second walk over the keys by the same instructions, so with the same bits. What
-// ---- the first one has left are the last maxima and the sums.
+// ---- Traces. Of two neighbouring keys the first weight is stored with the lower half of the
+// ---- maximum that it is relative to, the second one with the upper half: a weight is an f16. When
+// ---- the last maximum and the sum are known, who has stored them puts what they amount to in
+// ---- place.
 
-template <int kDim>
-__device__ void TileAttention<kDim>::trace() {
-  const int end = last_row() + 1 < S::kQueries ? last_row() + 1 : S::kQueries;
-  if (call_.trace.scores == nullptr && call_.trace.probs == nullptr) return;
-  if (first_token_ + end <= call_.trace.first_query) return;
-  State state = {};
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) state.most[group][s] = -INFINITY;
-  }
-  const auto n_keys = position_ + end;
-  for (int block = 0; block * kKeys < n_keys; ++block) {
-    __syncthreads();
-    copy_keys(block);
-    wait_for_copies<0>();
-    __syncthreads();
-    Scores scores;
-    multiply_keys(scores);
-    if (call_.trace.scores != nullptr) {
-      trace_block(call_.trace.scores, block, scores,
-                  [this](int, int, float score) { return score * fabsf(call_.shape.scale); });
-    }
-    if (call_.trace.probs == nullptr) continue;
-    mask(block * kKeys, scores);
-    float factors[kGroups][kSlots];
-    update_most(scores, state, factors);
-    Weights weights;
-    exponentials(state, scores, weights);
-    trace_block(call_.trace.probs, block, scores, [&](int group, int s, float weight) {
-      const float before = state.most[group][s];
-      const float factor = !call_.shape.subtract_max ? 1.0f
-                           : before == -INFINITY
-                               ? 0.0f
-                               : fast_exp2(shift_of(state_.most[group][s]) - shift_of(before));
-      return f16_value(f16_bits(weight)) * factor * (1.0f / state_.sum[group][s]);
-    });
-  }
+// Whether the wavefront has queries that are traced.
+template <int kDim, bool kTraced>
+__device__ bool TileAttention<kDim, kTraced>::has_traces() const {
+  return kTraced && wave_row() <= last_row() && first_token_ + wave_end() > call_.trace.first_query;
 }
 
-// What `value` makes of scores or weights, to the trace of every query; 0 for weights that are
-// hidden.
-template <int kDim>
-template <class Value>
-__device__ void TileAttention<kDim>::trace_block(float* array, int block, const Scores& scores,
-                                                 Value value) const {
+// Calls trace(to, key, group, tile, i) for keys key and key + 1 of a traced query, whose scores are
+// values i and i + 1 of the lane; the first one is in the trace, at `to`.
+template <int kDim, bool kTraced>
+template <class Trace>
+__device__ void TileAttention<kDim, kTraced>::for_traced(float* array, int block,
+                                                         Trace trace) const {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     GRETA_UNROLL
-    for (int i = 0; i < kValues; ++i) {
-      const int s = QueryTile::slot(i);
-      const int64_t token = first_token_ + row(group, s);
-      float* to = traced_block(array, call_.trace, token);
-      if (row(group, s) > last_row() || to == nullptr) continue;
-      const int n_hidden_from = array == call_.trace.probs ? visible(row(group, s)) : INT32_MAX;
+    for (int i = 0; i < kValues; i += 2) {
+      const int own_row = row(group, QueryTile::slot(i));
+      float* to = traced_block(array, call_.trace, first_token_ + own_row);
+      if (own_row > last_row() || to == nullptr) continue;
       GRETA_UNROLL
       for (int tile = 0; tile < kKeyTiles; ++tile) {
         const int key = block * kKeys + tile * 16 + QueryTile::key(i);
-        if (key > position_ + row(group, s)) continue;
-        const float traced = value(group, s, scores[group][tile].value[i]);
-        to[key * call_.shape.n_heads + head_] = key < n_hidden_from ? traced : 0.0f;
+        if (key > position_ + own_row) continue;
+        trace(to + key * call_.shape.n_heads + head_, key, group, tile, i);
       }
     }
   }
+}
+
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::trace_scores(int block, const Scores& scores) const {
+  const float scale = fabsf(call_.shape.scale);
+  const auto trace = [&](float* to, int key, int group, int tile, int i) {
+    to[0] = scores[group][tile].value[i] * scale;
+    if (key == position_ + row(group, QueryTile::slot(i))) return;
+    to[call_.shape.n_heads] = scores[group][tile].value[i + 1] * scale;
+  };
+  for_traced(call_.trace.scores, block, trace);
+}
+
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::trace_weights(int block,
+                                                            const Scores& weights) const {
+  const auto trace = [&](float* to, int key, int group, int tile, int i) {
+    const int s = QueryTile::slot(i);
+    const auto& weight = weights[group][tile].value;
+    const auto most = bits_as<uint32_t>(state_.most[group][s]);
+    to[0] = bits_as<float>(f16_bits(weight[i]) | most << 16);
+    if (key == position_ + row(group, s)) return;
+    to[call_.shape.n_heads] = bits_as<float>(f16_bits(weight[i + 1]) | (most & 0xffff0000u));
+  };
+  for_traced(call_.trace.probs, block, trace);
+}
+
+// Of keys before `end`, by the threads that have stored them.
+template <int kDim, bool kTraced>
+__device__ void TileAttention<kDim, kTraced>::finish_trace(int end) const {
+  const auto trace = [&](float* to, int key, int group, int, int i) {
+    const int s = QueryTile::slot(i), n_visible = visible(row(group, s));
+    float* next = to + call_.shape.n_heads;
+    const bool has_next = key < position_ + row(group, s);
+    // Without a second key it was the query's last block.
+    float most = state_.most[group][s];
+    const auto first_bits = bits_as<uint32_t>(*to);
+    const auto next_bits = has_next ? bits_as<uint32_t>(*next) : 0;
+    if (has_next) most = bits_as<float>(first_bits >> 16 | (next_bits & 0xffff0000u));
+    const float share = factor(most, state_.most[group][s]) * (1.0f / state_.sum[group][s]);
+    const auto prob = [&](int k, uint32_t bits) {
+      return k < n_visible ? f16_value(static_cast<uint16_t>(bits)) * share : 0.0f;
+    };
+    *to = prob(key, first_bits);
+    if (has_next) *next = prob(key + 1, next_bits);
+  };
+  for (int block = 0; block * kKeys < end; ++block) for_traced(call_.trace.probs, block, trace);
 }
 
 }  // namespace greta::attention_mfma_detail

@@ -15,99 +15,96 @@
 //
 // and the last block of a token and its heads to finish combines what all have left in scratch:
 //
-//   M = max m,  w_s = e^(m_s − M) / Σ e^(m_s − M)·l_s,  out[d] = Σ_s w_s·a_s[d], s ascending.
+//   M = max m,  w_s = e^(m_s − M) / Σ e^(m_s − M)·l_s,  out[d] = Σ_s w_s·a_s[d]
 //
 // Which thread adds what is a matter of the query's position alone. Cache rows are read once, in
-// 16-byte loads, those of V on their way before those of K are needed.
+// 16-byte loads, and those that have been there for long before the kernels ahead are done.
 
 namespace greta {
 namespace {
 
 using namespace attention_valu_detail;
 
-constexpr int kMaxTokens = 16;  // of one launch; bounds the scratch
+constexpr int kMaxTokens = 16;   // of one launch; bounds the scratch
+constexpr int kSharedHeads = 4;  // of a block
 
-template <int kSteps, int kHeads, bool kVectors>
-__global__ __launch_bounds__(kThreads,
-                             kSteps < 8 ? 2 : 1) void attention_split_kernel(const Call call) {
-  GRETA_DYNAMIC_SHARED(float, shared);
+// Small heads leave registers for two blocks.
+constexpr int blocks_at_once(int dim, bool vectors) { return vectors && dim <= 128 ? 2 : 1; }
+
+template <int kDim, int kHeads, bool kVectors>
+__global__ __launch_bounds__(kThreads, blocks_at_once(kDim, kVectors)) void attention_split_kernel(
+    const Call call) {
   allow_next();
-  wait_for_previous();
-  Split<kSteps, kHeads, kVectors> split(call, shared);
+  Split<kDim, kHeads, kVectors> split(call);
   if (!split.has_keys()) return;
-  split.score();
-  split.weigh();
+  if (!split.is_old()) wait_for_previous();
+  split.load_first_keys();
+  wait_for_previous();
+  split.load_queries();
+  split.attend();
   split.leave_partial();
   if (split.is_last()) split.combine();
 }
 
-// ---- The launcher.
-
-// Of any query that has at most n_keys.
-int64_t most_splits(int64_t n_keys) {
-  int64_t most = 1;
-  for (int64_t split_keys = kShortSplit;; split_keys *= 2) {
-    const int64_t n = std::min(n_keys, most_keys(split_keys));
-    most = std::max(most, (n + split_keys - 1) / split_keys);
-    if (n == n_keys) return most;
-  }
+// With the grid of the kernel before it.
+template <int kDim, int kHeads, bool kVectors>
+__global__ __launch_bounds__(kThreads) void attention_trace_kernel(const Call call) {
+  allow_next();
+  wait_for_previous();
+  const Split<kDim, kHeads, kVectors> split(call);
+  if (split.has_keys()) split.finish_trace();
 }
 
-// Of a block. Rows that are loaded value by value, which no model needs, are not worth sharing.
-int heads_at_once(const AttentionShape& shape, bool vectors) {
-  const int64_t group = shape.n_heads / shape.n_kv_heads;
-  if (group == 1 || !vectors) return 1;
-  return group <= 4 || shape.head_dim > 64 ? 4 : kMaxHeads;
+// ---- The launcher.
+
+// Whether every row of every array can be accessed 16 bytes at a time.
+bool in_fours(const Call& call) {
+  return keys_in_fours(call.shape, call.k) && values_in_fours(call.shape, call.v) &&
+         aligned16(call.q, call.out);
 }
 
 struct Plan {
   int n_heads;        // of a block
-  int n_steps;        // of kKeyLanes · 4 values of a head
   int64_t n_batches;  // of heads, of all KV heads
-  int64_t n_splits;
-  int64_t n_tokens;      // of one launch
-  int64_t split_keys;    // at most
-  size_t partial_bytes;  // of one launch
+  int n_splits;
+  int64_t n_tokens;  // of one launch
 
   Plan(const AttentionShape& shape, int64_t max_keys, bool vectors) {
-    const int64_t n_keys = keys_at_most(shape, max_keys);
     const int64_t group = shape.n_heads / shape.n_kv_heads;
-    n_heads = heads_at_once(shape, vectors);
-    n_steps = shape.head_dim <= 32 ? 1 : shape.head_dim <= 64 ? 2 : shape.head_dim <= 128 ? 4 : 8;
+    // Rows that are loaded value by value, which no model needs, are not worth sharing.
+    n_heads = group == 1 || !vectors ? 1 : kSharedHeads;
     n_batches = shape.n_kv_heads * ((group + n_heads - 1) / n_heads);
-    n_splits = most_splits(n_keys);
-    split_keys = split_keys_of(n_keys);
     if (n_batches > kAttentionCounters) {
       throw std::invalid_argument("attention: " + std::to_string(shape.n_heads) +
                                   " heads are more than there are counters for");
     }
+    const auto n_keys = static_cast<int>(keys_at_most(shape, max_keys));
+    n_splits = std::min(splits_of(n_keys, kShortSplit), kMostSplits);
     n_tokens = std::min({shape.n_tokens, int64_t{kMaxTokens}, kAttentionCounters / n_batches});
-    const int64_t values =
-        n_tokens * n_batches * n_splits * n_heads * (4 * kKeyLanes * n_steps + kStats);
-    partial_bytes = static_cast<size_t>(values) * sizeof(float);
   }
 };
 
-template <int kSteps, int kHeads, bool kVectors>
+template <int kDim, int kHeads, bool kVectors>
 void launch_splits(const Plan& plan, Call call, Stream& stream) {
   const int64_t n_tokens = call.shape.n_tokens;
   for (; call.first_token < n_tokens; call.first_token += plan.n_tokens) {
     // Splits that a short context does not have come last.
     const dim3 grid(static_cast<unsigned>(plan.n_batches), static_cast<unsigned>(plan.n_splits),
                     static_cast<unsigned>(std::min(plan.n_tokens, n_tokens - call.first_token)));
-    LaunchShape shape{"attention_valu", grid, kThreads,
-                      Split<kSteps, kHeads, kVectors>::shared_bytes(plan.split_keys)};
+    LaunchShape shape{"attention_valu", grid, kThreads};
     shape.early = true;
-    launch(shape, stream, attention_split_kernel<kSteps, kHeads, kVectors>, call);
+    launch(shape, stream, attention_split_kernel<kDim, kHeads, kVectors>, call);
+    if (call.trace.probs == nullptr) continue;
+    shape.name = "attention_trace";
+    launch(shape, stream, attention_trace_kernel<kDim, kHeads, kVectors>, call);
   }
 }
 
-template <int kSteps>
-void launch_steps(const Plan& plan, const Call& call, bool vectors, Stream& stream) {
-  if (!vectors) return launch_splits<kSteps, 1, false>(plan, call, stream);
-  if (plan.n_heads == 1) return launch_splits<kSteps, 1, true>(plan, call, stream);
-  if (plan.n_heads == 4) return launch_splits<kSteps, 4, true>(plan, call, stream);
-  if constexpr (kSteps <= 2) launch_splits<kSteps, kMaxHeads, true>(plan, call, stream);
+template <class Function>
+void with_padded_dim(int64_t head_dim, Function function) {
+  if (head_dim <= 64) return function.template operator()<64>();
+  if (head_dim <= 128) return function.template operator()<128>();
+  function.template operator()<256>();
 }
 
 constexpr size_t kCounterBytes = kAttentionCounters * sizeof(uint32_t);
@@ -115,8 +112,16 @@ constexpr size_t kCounterBytes = kAttentionCounters * sizeof(uint32_t);
 }  // namespace
 
 size_t attention_valu_scratch(const AttentionShape& shape, int64_t max_keys) {
+  const AttentionShape checked = checked_shape(shape);
   // Blocks of several heads need as much as blocks of one, and up to a whole one more.
-  return kCounterBytes + Plan(checked_shape(shape), max_keys, true).partial_bytes;
+  const Plan plan(checked, max_keys, true);
+  size_t bytes = kCounterBytes;
+  with_padded_dim(checked.head_dim, [&]<int kDim>() {
+    const int64_t values = plan.n_heads * (kDim + Sizes<kDim>::kStats);
+    bytes += sizeof(float) *
+             static_cast<size_t>(plan.n_tokens * plan.n_batches * plan.n_splits * values);
+  });
+  return bytes;
 }
 
 void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
@@ -127,18 +132,13 @@ void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64
   auto* counters = static_cast<uint32_t*>(scratch);
   auto* partials = reinterpret_cast<float*>(counters + kAttentionCounters);
   const Call call{checked, first_pos, q, k, v, out, trace, counters, partials, 0};
-  const bool vectors = keys_in_fours(checked, k) && values_in_fours(checked, v);
+  const bool vectors = in_fours(call);
   const Plan plan(checked, max_keys, vectors);
-  switch (plan.n_steps) {
-    case 1:
-      return launch_steps<1>(plan, call, vectors, stream);
-    case 2:
-      return launch_steps<2>(plan, call, vectors, stream);
-    case 4:
-      return launch_steps<4>(plan, call, vectors, stream);
-    default:
-      return launch_steps<8>(plan, call, vectors, stream);
-  }
+  with_padded_dim(checked.head_dim, [&]<int kDim>() {
+    if (!vectors) return launch_splits<kDim, 1, false>(plan, call, stream);
+    if (plan.n_heads == 1) return launch_splits<kDim, 1, true>(plan, call, stream);
+    launch_splits<kDim, kSharedHeads, true>(plan, call, stream);
+  });
 }
 
 }  // namespace greta

@@ -144,16 +144,16 @@ __global__ __launch_bounds__(kNormThreads) void rms_norm_kernel(const float* x, 
   float* const out_row = out + blockIdx.x * dim;
   const int64_t first = static_cast<int64_t>(threadIdx.x) * kVector;
 
-  double sum = 0;
+  double sum[1] = {};
   Floats4 held[kHeld];
   GRETA_UNROLL
   for (int h = 0; h < kHeld; ++h) {
     const int64_t k = first + h * kNormStride;
     held[h] = k < dim ? load_group<kVectors>(row, k, dim) : Floats4{};
-    add_squares(held[h], sum);
+    add_squares(held[h], sum[0]);
   }
   for (int64_t k = first + kHeld * kNormStride; k < dim; k += kNormStride) {
-    add_squares(load_group<kVectors>(row, k, dim), sum);
+    add_squares(load_group<kVectors>(row, k, dim), sum[0]);
   }
   const float factor = norm_factor(sum, dim, eps);
 
@@ -311,11 +311,9 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, 
               float* out, Stream& stream) {
   const auto kernel = dim % kVector == 0 && aligned16(x, weight, out) ? rms_norm_kernel<true>
                                                                       : rms_norm_kernel<false>;
-  launch({.name = "rms_norm",
-          .grid = blocks_for(n_tokens, 1),
-          .block = kNormThreads,
-          .early = true},
-         stream, kernel, x, weight, eps, dim, out);
+  launch(
+      {.name = "rms_norm", .grid = blocks_for(n_tokens, 1), .block = kNormThreads, .early = true},
+      stream, kernel, x, weight, eps, dim, out);
 }
 
 void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_shift,

@@ -5,16 +5,18 @@
 
 #include "kernels/gpu_math.h"
 #include "kernels/gpu_runtime.h"
+#include "kernels/lane_x.h"
 #include "kernels/matrix.h"
 #include "kernels/weight_planes.h"
 
 // What one lane does in a product: its share of a row, for every weight type. Device code.
 //
 // A team of kTeam lanes walks over a row in steps; LaneDot<type> says which columns of a step are a
-// lane's, how their weights get into registers, and how they are multiplied with activations:
+// lane's, how their weights get into registers, and how they are multiplied with activations, which
+// lie in shared memory (kernels/lane_x.h):
 //
 //   kColumns             of a lane in a step, a multiple of 4
-//   kHasMins             whether sums of x over sub-blocks of 32 are wanted
+//   Units                FloatUnits or DigitUnits: the form of the activations
 //   present(...)         whether the lane has columns in a step; else add() is not called
 //   group_place(g)       of columns 4g .. 4g + 3 of a step: whose they are, and which of its groups
 //   Raw                  the bytes of a lane's weights in one row
@@ -23,41 +25,13 @@
 //                        the row is such a multiple
 //   add(raw, x, sums)    sums[row][token] += its part of the product
 //
-// Integers become floats without conversion instructions: put into the mantissa of a power of two
-// they differ from the number wanted by a constant. Products of integers and x are summed up first
-// and scaled once per sub-block, so a weight costs about three instructions.
+// With DigitUnits, chunks are 16 columns whose weights make four words of signed bytes:
+//
+//   kSlots, kHasMins     as DigitUnits explains
+//   words(raw, c, w)     chunk c's
+//   scale(raw, lane, s)  of slot s: weight = scale·byte − min
 
 namespace greta {
-
-inline constexpr int kTeam = 64;
-
-/// Where a group of four activations is kept for the lane that needs it.
-struct GroupPlace {
-  int lane, group;
-};
-/// Groups `group` of all lanes, one after the other, begin kGroupStride groups apart: one more than
-/// there are, so that neither writing in the order of columns nor reading meets in one bank.
-inline constexpr int kGroupStride = kTeam + 1;
-
-/// The activations of a lane's columns, in shared memory.
-template <int kTokens>
-struct LaneX {
-  const Floats4* groups;  ///< of token 0
-  const float2* sums;     ///< over the columns' two sub-blocks, of token 0
-  int token_groups;       ///< from one token to the next
-  int token_sums;
-
-  __device__ void load(int group, Floats4 (&x)[kTokens]) const {
-    int from = group * kGroupStride;
-#if defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
-    // Its compiler would begin with the loads of all groups, and run out of registers.
-    if (group % 4 == 0) asm volatile("" : "+v"(from)::"memory");
-#endif
-    GRETA_UNROLL
-    for (int t = 0; t < kTokens; ++t) x[t] = groups[t * token_groups + from];
-  }
-  __device__ float2 sum(int token) const { return sums[token * token_sums]; }
-};
 
 template <int kRows, int kTokens>
 using LaneSums = float[kRows][kTokens];
@@ -126,83 +100,83 @@ __device__ inline uint16_t load_half(const std::byte* address) {
 #endif
 }
 
-/// (word & kMask) | kBits. NVIDIA's compiler makes two instructions of two constants.
+struct Scale {
+  float scale, min;
+};
+
+/// add() with digits.
+template <class Dot, int kRows, int kTokens>
+__device__ inline void add_digits(const typename Dot::Raw (&raw)[kRows], uint32_t lane,
+                                  const LaneX<kTokens>& x, LaneSums<kRows, kTokens>& sums) {
+  using Units = typename Dot::Units;
+  constexpr int kChunks = Units::kChunks / Dot::kSlots;  // of a slot
+  GRETA_UNROLL
+  for (int slot = 0; slot < Dot::kSlots; ++slot) {
+    DigitSums parts[kRows][kTokens];
+    GRETA_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      GRETA_UNROLL
+      for (int t = 0; t < kTokens; ++t) parts[r][t].clear();
+    }
+    GRETA_UNROLL
+    for (int chunk = slot * kChunks; chunk < (slot + 1) * kChunks; ++chunk) {
+      uint32_t words[kRows][4];
+      GRETA_UNROLL
+      for (int r = 0; r < kRows; ++r) Dot::words(raw[r], chunk, words[r]);
+      GRETA_UNROLL
+      for (int t = 0; t < kTokens; ++t) {
+        Words4 digits[kDigits];
+        Units::chunk(x, chunk, t, digits);
+        GRETA_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          GRETA_UNROLL
+          for (int i = 0; i < 4; ++i) parts[r][t].add(words[r][i], digits, i);
+        }
+      }
+    }
+    GRETA_UNROLL
+    for (int t = 0; t < kTokens; ++t) {
+      const Floats4 worth = Units::worth(x, t);
+      GRETA_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const Scale s = Dot::scale(raw[r], lane, slot);
+        sums[r][t] = fmaf(s.scale, parts[r][t].total() * worth.value[slot], sums[r][t]);
+        if constexpr (Dot::kHasMins) {
+          sums[r][t] = fmaf(-s.min, worth.value[Dot::kSlots + slot], sums[r][t]);
+        }
+      }
+    }
+  }
+}
+
+/// A byte as a float.
+template <int kByte>
+__device__ inline float byte_value(uint32_t word) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  // The byte under the upper bytes of 2^23: faster than a conversion.
+  uint32_t bits;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bits) : "r"(word), "r"(0x4b000000), "n"(0x7440 + kByte));
+  return bits_as<float>(bits) - 0x1p23f;
+#else
+  return static_cast<float>(word >> 8 * kByte & 0xff);
+#endif
+}
+
+/// (word & kMask) ^ kBits. NVIDIA's compiler makes two instructions of two constants.
 template <uint32_t kMask, uint32_t kBits>
-__device__ inline uint32_t masked_or(uint32_t word) {
+__device__ inline uint32_t masked_xor(uint32_t word) {
 #if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   uint32_t result;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "n"(kMask), "r"(kBits));
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(result) : "r"(word), "n"(kMask), "r"(kBits));
   return result;
 #else
-  return (word & kMask) | kBits;
+  return (word & kMask) ^ kBits;
 #endif
 }
 
-/// The number in bits kShift .. kShift + kBits − 1 of word, minus kZero; exact.
-template <int kBits, int kShift, int kZero>
-__device__ inline float field(uint32_t word) {
-  if constexpr (kShift + kBits > 23) {
-    // Not all of it lies in a mantissa's place. Twelve bits down every nibble and byte does.
-    constexpr int kDown = kBits == 4 ? 12 : 8;
-    return field<kBits, kShift - kDown, kZero>(word >> kDown);
-  } else {
-    constexpr uint32_t kMask = ((1u << kBits) - 1) << kShift;
-    constexpr uint32_t kUnit = static_cast<uint32_t>(127 + 23 - kShift) << 23;  // 2^(23 − kShift)
-    constexpr float kOffset = static_cast<float>((1 << (23 - kShift)) + kZero);
-    return bits_as<float>(masked_or<kMask, kUnit>(word)) - kOffset;
-  }
-}
-
-/// The four fields of kBits bits that begin kShift bits into each byte.
-template <int kBits, int kShift, int kZero>
-__device__ inline void fields(uint32_t word, float (&q)[4]) {
-  q[0] = field<kBits, kShift, kZero>(word);
-  q[1] = field<kBits, kShift + 8, kZero>(word);
-  q[2] = field<kBits, kShift + 16, kZero>(word);
-  q[3] = field<kBits, kShift + 24, kZero>(word);
-}
-
-/// Byte kByte as an unsigned number, minus kZero.
-template <int kByte, int kZero>
-__device__ inline float byte_field(uint32_t word) {
-#if defined(GRETA_AMD)
-  return static_cast<float>(word >> 8 * kByte & 0xff) - static_cast<float>(kZero);
-#elif defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
-  // The byte under the upper bytes of 2^23.
-  const uint32_t bits = __byte_perm(word, 0x4b000000u, 0x7440 + kByte);
-  return bits_as<float>(bits) - static_cast<float>((1 << 23) + kZero);
-#else
-  return field<8, 0, kZero>(word >> 8 * kByte);
-#endif
-}
-template <int kZero>
-__device__ inline void byte_fields(uint32_t word, float (&q)[4]) {
-  q[0] = byte_field<0, kZero>(word);
-  q[1] = byte_field<1, kZero>(word);
-  q[2] = byte_field<2, kZero>(word);
-  q[3] = byte_field<3, kZero>(word);
-}
-
-/// The low nibbles of `low` under the other bits of `high`.
-__device__ inline uint32_t join(uint32_t low, uint32_t high) {
-  return (low & 0x0f0f0f0fu) | (high & 0xf0f0f0f0u);
-}
-
-template <int kTokens>
-__device__ inline void add_products(const float (&q)[4], const Floats4 (&x)[kTokens],
-                                    float (&sums)[kTokens]) {
-  GRETA_UNROLL
-  for (int t = 0; t < kTokens; ++t) {
-    GRETA_UNROLL
-    for (int i = 0; i < 4; ++i) sums[t] = fmaf(q[i], x[t].value[i], sums[t]);
-  }
-}
-
-template <int kTokens>
-__device__ inline void add_scaled(float scale, const float (&parts)[kTokens],
-                                  float (&sums)[kTokens]) {
-  GRETA_UNROLL
-  for (int t = 0; t < kTokens; ++t) sums[t] = fmaf(scale, parts[t], sums[t]);
+/// High nibbles as signed bytes, 16·(nibble − 8).
+__device__ inline uint32_t high_nibbles(uint32_t word) {
+  return masked_xor<0xf0f0f0f0u, 0x80808080u>(word);
 }
 
 /// A lane's columns in a step are kUnits pieces of kUnitColumns, one from each of as many stretches
@@ -213,15 +187,15 @@ struct Interleaved {
   static constexpr int kUnitGroups = kUnitColumns / 4;
   static constexpr int kRowMultiple = kUnitColumns;
 
-  __device__ static GroupPlace group_place(int group) {
-    const int unit = group / (kTeam * kUnitGroups);
+  __device__ static GroupPlace group_place(uint32_t group) {
+    const uint32_t unit = group / (kTeam * kUnitGroups);
     return {group / kUnitGroups % kTeam, unit * kUnitGroups + group % kUnitGroups};
   }
   /// Within the row.
-  __device__ static uint32_t unit_index(int step, int lane, int unit) {
-    return static_cast<uint32_t>((step * kUnits + unit) * kTeam + lane);
+  __device__ static uint32_t unit_index(uint32_t step, uint32_t lane, int unit) {
+    return (step * kUnits + static_cast<uint32_t>(unit)) * kTeam + lane;
   }
-  __device__ static bool present(uint32_t cols, int step, int lane) {
+  __device__ static bool present(uint32_t cols, uint32_t step, uint32_t lane) {
     return unit_index(step, lane, 0) * kUnitColumns < cols;
   }
 };
@@ -233,16 +207,16 @@ struct FloatDot : Interleaved<4, kType == WeightType::kF32 ? 4 : 8> {
   static constexpr int kUnits = 4;
   static constexpr int kBytes = kType == WeightType::kF32 ? 4 : 2;
   static constexpr int kUnitColumns = 16 / kBytes;
-  static constexpr bool kHasMins = false;
   using Places = Interleaved<kUnits, kUnitColumns>;
+  using Units = FloatUnits<FloatDot>;
 
   struct Raw {
     Words4 unit[kUnits];
   };
 
   template <bool kAligned>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, int step,
-                              int lane, Raw& raw) {
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
     const std::byte* const begin = w.plane[0] + static_cast<uint64_t>(row) * cols * kBytes;
     GRETA_UNROLL
     for (int u = 0; u < kUnits; ++u) {
@@ -257,27 +231,37 @@ struct FloatDot : Interleaved<4, kType == WeightType::kF32 ? 4 : 8> {
   }
 
   template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], int, const LaneX<kTokens>& lane_x,
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t, const LaneX<kTokens>& lane_x,
                              LaneSums<kRows, kTokens>& sums) {
     GRETA_UNROLL
     for (int group = 0; group < Places::kColumns / 4; ++group) {
-      Floats4 x[kTokens];
-      lane_x.load(group, x);
+      float q[kRows][4];
       GRETA_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        float q[4];
-        values(raw[r].unit[group / Places::kUnitGroups], group % Places::kUnitGroups, q);
-        add_products(q, x, sums[r]);
+        values(raw[r].unit[group / Places::kUnitGroups], group % Places::kUnitGroups, q[r]);
+      }
+      GRETA_UNROLL
+      for (int t = 0; t < kTokens; ++t) {
+        const Floats4 x = Units::group(lane_x, group, t);
+        GRETA_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          GRETA_UNROLL
+          for (int i = 0; i < 4; ++i) sums[r][t] = fmaf(q[r][i], x.value[i], sums[r][t]);
+        }
       }
     }
   }
 
  private:
   __device__ static Words4 load_part(const std::byte* begin, uint32_t column, uint32_t cols) {
+#if defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+    // Its compiler would keep the comparisons for the next row, and run out of registers.
+    asm volatile("" : "+v"(column));
+#endif
     Words4 words{};
     GRETA_UNROLL
-    for (int i = 0; i < kUnitColumns; ++i) {
-      if (column + static_cast<uint32_t>(i) >= cols) continue;
+    for (uint32_t i = 0; i < kUnitColumns; ++i) {
+      if (column + i >= cols) continue;
       const std::byte* const at = begin + (static_cast<uint64_t>(column) + i) * kBytes;
       if constexpr (kBytes == 4) {
         words.word[i] = load_as<uint32_t>(at);
@@ -310,7 +294,9 @@ struct FloatDot : Interleaved<4, kType == WeightType::kF32 ? 4 : 8> {
 // ---- q8_0, q4_0: a unit is half a block, or a whole one.
 
 struct Q8_0Dot : Interleaved<2, 16> {
+  static constexpr int kSlots = 2;
   static constexpr bool kHasMins = false;
+  using Units = DigitUnits<Q8_0Dot>;
 
   struct Raw {
     Words4 qs[2];
@@ -318,8 +304,8 @@ struct Q8_0Dot : Interleaved<2, 16> {
   };
 
   template <bool>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, int step,
-                              int lane, Raw& raw) {
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
     constexpr WeightType kType = WeightType::kQ8_0;
     GRETA_UNROLL
     for (int u = 0; u < 2; ++u) {
@@ -330,32 +316,24 @@ struct Q8_0Dot : Interleaved<2, 16> {
       raw.d[u] = present ? load_half(plane_at<kType, 1>(w, block)) : uint16_t{0};
     }
   }
-
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], int, const LaneX<kTokens>& lane_x,
-                             LaneSums<kRows, kTokens>& sums) {
+  __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
     GRETA_UNROLL
-    for (int u = 0; u < 2; ++u) {
-      LaneSums<kRows, kTokens> parts{};
-      GRETA_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        Floats4 x[kTokens];
-        lane_x.load(4 * u + i, x);
-        GRETA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          float q[4];
-          byte_fields<128>(raw[r].qs[u].word[i] ^ 0x80808080u, q);
-          add_products(q, x, parts[r]);
-        }
-      }
-      GRETA_UNROLL
-      for (int r = 0; r < kRows; ++r) add_scaled(f16_value(raw[r].d[u]), parts[r], sums[r]);
-    }
+    for (int i = 0; i < 4; ++i) w[i] = raw.qs[chunk].word[i];
+  }
+  __device__ static Scale scale(const Raw& raw, uint32_t, int slot) {
+    return {f16_value(raw.d[slot]), 0.0f};
+  }
+  template <int kRows, int kTokens>
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
+                             LaneSums<kRows, kTokens>& sums) {
+    add_digits<Q8_0Dot>(raw, lane, x, sums);
   }
 };
 
 struct Q4_0Dot : Interleaved<2, 32> {
+  static constexpr int kSlots = 2;
   static constexpr bool kHasMins = false;
+  using Units = DigitUnits<Q4_0Dot>;
 
   struct Raw {
     Words4 qs[2];
@@ -363,8 +341,8 @@ struct Q4_0Dot : Interleaved<2, 32> {
   };
 
   template <bool>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, int step,
-                              int lane, Raw& raw) {
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
     constexpr WeightType kType = WeightType::kQ4_0;
     GRETA_UNROLL
     for (int u = 0; u < 2; ++u) {
@@ -375,30 +353,20 @@ struct Q4_0Dot : Interleaved<2, 32> {
       raw.d[u] = present ? load_half(plane_at<kType, 1>(w, block)) : uint16_t{0};
     }
   }
-
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], int, const LaneX<kTokens>& lane_x,
-                             LaneSums<kRows, kTokens>& sums) {
+  __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
     GRETA_UNROLL
-    for (int u = 0; u < 2; ++u) {
-      LaneSums<kRows, kTokens> parts{};
-      GRETA_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        Floats4 low_x[kTokens], high_x[kTokens];
-        lane_x.load(8 * u + i, low_x);
-        lane_x.load(8 * u + 4 + i, high_x);
-        GRETA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          float q[4];
-          fields<4, 0, 8>(raw[r].qs[u].word[i], q);
-          add_products(q, low_x, parts[r]);
-          fields<4, 4, 8>(raw[r].qs[u].word[i], q);
-          add_products(q, high_x, parts[r]);
-        }
-      }
-      GRETA_UNROLL
-      for (int r = 0; r < kRows; ++r) add_scaled(f16_value(raw[r].d[u]), parts[r], sums[r]);
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t word = raw.qs[chunk / 2].word[i];
+      w[i] = high_nibbles(chunk % 2 == 0 ? word << 4 : word);
     }
+  }
+  __device__ static Scale scale(const Raw& raw, uint32_t, int slot) {
+    return {f16_value(raw.d[slot]) * 0x1p-4f, 0.0f};
+  }
+  template <int kRows, int kTokens>
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
+                             LaneSums<kRows, kTokens>& sums) {
+    add_digits<Q4_0Dot>(raw, lane, x, sums);
   }
 };
 

@@ -16,18 +16,19 @@ __device__ inline const std::byte* piece_at(const std::byte* plane, uint32_t num
   return plane + static_cast<uint64_t>(number) * kBytes;
 }
 
-__device__ inline uint32_t lane_in_block(int lane) { return static_cast<uint32_t>(lane) % 4; }
+__device__ inline uint32_t lane_in_block(uint32_t lane) { return lane % 4; }
 
 struct Quarters {
   static constexpr int kColumns = kQuarter;
   static constexpr int kRowMultiple = 256;
 
   /// Whether the row has the lane's quarter.
-  __device__ static bool present(uint32_t cols, int step, int lane) {
-    return static_cast<uint32_t>(step * kTeam + lane) * kQuarter < cols;
+  __device__ static bool present(uint32_t cols, uint32_t step, uint32_t lane) {
+    return (step * kTeam + lane) * kQuarter < cols;
   }
-  __device__ static uint32_t block_index(uint32_t row, uint32_t cols, int step, int lane) {
-    return row * (cols / 256) + static_cast<uint32_t>(step * (kTeam / 4) + lane / 4);
+  __device__ static uint32_t block_index(uint32_t row, uint32_t cols, uint32_t step,
+                                         uint32_t lane) {
+    return row * (cols / 256) + step * (kTeam / 4) + lane / 4;
   }
 };
 
@@ -35,63 +36,43 @@ struct Quarters {
 // bytes.
 
 struct QuarterInOrder : Quarters {
+  static constexpr int kSlots = 2;
   static constexpr bool kHasMins = true;
 
-  __device__ static GroupPlace group_place(int group) {
-    constexpr int kGroups = kQuarter / 4;
+  __device__ static GroupPlace group_place(uint32_t group) {
+    constexpr uint32_t kGroups = kQuarter / 4;
     return {group / kGroups, group % kGroups};
   }
 };
 
-/// weight = scale·(q − kZero) − min, of the quarter's two sub-blocks.
-struct Scales {
-  float scale[2], min[2];
-};
-
-/// head: d and dmin, then what unpack_scale_min() explains, of two sub-blocks at once.
-template <int kZero>
-__device__ inline Scales quarter_scales(const Words4& head, int quarter) {
-  const int shift = quarter % 2 * 16;
-  const uint32_t a = head.word[1] >> shift, b = head.word[2] >> shift, c = head.word[3] >> shift;
-  const bool first = quarter < 2;
-  const uint32_t scales = first ? a & 0x3f3fu : (c & 0x0f0fu) | (a >> 2 & 0x3030u);
-  const uint32_t mins = first ? b & 0x3f3fu : (c >> 4 & 0x0f0fu) | (b >> 2 & 0x3030u);
+/// weight = scale·q − min, of a sub-block of a quarter. head: d and dmin, then what
+/// unpack_scale_min() explains.
+template <int kSlot>
+__device__ inline Scale sub_block_scale(const Words4& head, uint32_t lane) {
+  // From sub-block 4 on the low nibbles of scales and mins share bytes, apart from their high bits.
+  const uint32_t quarter = lane_in_block(lane);
+  const bool apart = quarter >= 2;
+  const uint32_t shift = quarter % 2 * 16;
+  const uint32_t to_high = apart ? shift + 2 : shift, to_min = apart ? shift + 4 : shift;
+  const uint32_t low_scales = (apart ? head.word[3] : head.word[1]) >> shift;
+  const uint32_t low_mins = (apart ? head.word[3] : head.word[2]) >> to_min;
+  const uint32_t scales = (low_scales & 0x0f0fu) | (head.word[1] >> to_high & 0x3030u);
+  const uint32_t mins = (low_mins & 0x0f0fu) | (head.word[2] >> to_high & 0x3030u);
   const float2 d = f16_pair(head.word[0]);
-  Scales result;
-  GRETA_UNROLL
-  for (int s = 0; s < 2; ++s) {
-    const auto scale = static_cast<float>(scales >> 8 * s & 0xff);
-    const auto min = static_cast<float>(mins >> 8 * s & 0xff);
-    result.scale[s] = d.x * scale;
-    result.min[s] = fmaf(d.y, min, result.scale[s] * -static_cast<float>(kZero));
-  }
-  return result;
-}
-
-/// Adds a quarter's products to the sums: parts of Σ q·x, one per sub-block, and Σ x.
-template <int kTokens>
-__device__ inline void add_quarter(const Scales& scales, const float (&low)[kTokens],
-                                   const float (&high)[kTokens], const LaneX<kTokens>& x,
-                                   float (&sums)[kTokens]) {
-  GRETA_UNROLL
-  for (int t = 0; t < kTokens; ++t) {
-    const float2 x_sum = x.sum(t);
-    float sum = fmaf(scales.scale[0], low[t], sums[t]);
-    sum = fmaf(-scales.min[0], x_sum.x, sum);
-    sum = fmaf(scales.scale[1], high[t], sum);
-    sums[t] = fmaf(-scales.min[1], x_sum.y, sum);
-  }
+  return {d.x * byte_value<kSlot>(scales), d.y * byte_value<kSlot>(mins)};
 }
 
 struct Q4KDot : QuarterInOrder {
+  using Units = DigitUnits<Q4KDot>;
+
   struct Raw {
     Words4 qs[2];
     Words4 head;
   };
 
   template <bool>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, int step,
-                              int lane, Raw& raw) {
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
     constexpr WeightType kType = WeightType::kQ4_K;
     if (!present(cols, step, lane)) return;
     const uint32_t block = block_index(row, cols, step, lane);
@@ -101,33 +82,28 @@ struct Q4KDot : QuarterInOrder {
     raw.head = load_shared_field(plane_at<kType, 1>(w, block));
   }
 
+  __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t word = raw.qs[chunk % 2].word[i];
+      w[i] = chunk < 2 ? word & 0x0f0f0f0fu : high_nibbles(word);
+    }
+  }
+  __device__ static Scale scale(const Raw& raw, uint32_t lane, int slot) {
+    if (slot == 0) return sub_block_scale<0>(raw.head, lane);
+    const Scale s = sub_block_scale<1>(raw.head, lane);
+    return {s.scale * 0x1p-4f, fmaf(s.scale, -8.0f, s.min)};
+  }
   template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], int lane, const LaneX<kTokens>& lane_x,
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
                              LaneSums<kRows, kTokens>& sums) {
-    LaneSums<kRows, kTokens> low{}, high{};
-    GRETA_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      Floats4 low_x[kTokens], high_x[kTokens];
-      lane_x.load(i, low_x);
-      lane_x.load(8 + i, high_x);
-      GRETA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const uint32_t word = raw[r].qs[i / 4].word[i % 4];
-        float q[4];
-        fields<4, 0, 8>(word, q);
-        add_products(q, low_x, low[r]);
-        fields<4, 4, 8>(word, q);
-        add_products(q, high_x, high[r]);
-      }
-    }
-    GRETA_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      add_quarter(quarter_scales<8>(raw[r].head, lane % 4), low[r], high[r], lane_x, sums[r]);
-    }
+    add_digits<Q4KDot>(raw, lane, x, sums);
   }
 };
 
 struct Q5KDot : QuarterInOrder {
+  using Units = DigitUnits<Q5KDot>;
+
   struct Raw {
     Words4 qs[2];
     Words2 fifths;  ///< of the two sub-blocks
@@ -135,8 +111,8 @@ struct Q5KDot : QuarterInOrder {
   };
 
   template <bool>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, int step,
-                              int lane, Raw& raw) {
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
     constexpr WeightType kType = WeightType::kQ5_K;
     if (!present(cols, step, lane)) return;
     const uint32_t block = block_index(row, cols, step, lane);
@@ -147,29 +123,21 @@ struct Q5KDot : QuarterInOrder {
     raw.head = load_shared_field(plane_at<kType, 2>(w, block));
   }
 
+  __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t word = raw.qs[chunk % 2].word[i];
+      const uint32_t fifths = fifths_at(raw.fifths.word[chunk / 2], chunk % 2 * 4 + i);
+      w[i] = ((chunk < 2 ? word : word >> 4) & 0x0f0f0f0fu) | (fifths & 0x10101010u);
+    }
+  }
+  __device__ static Scale scale(const Raw& raw, uint32_t lane, int slot) {
+    return slot == 0 ? sub_block_scale<0>(raw.head, lane) : sub_block_scale<1>(raw.head, lane);
+  }
   template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], int lane, const LaneX<kTokens>& lane_x,
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
                              LaneSums<kRows, kTokens>& sums) {
-    LaneSums<kRows, kTokens> low{}, high{};
-    GRETA_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      Floats4 low_x[kTokens], high_x[kTokens];
-      lane_x.load(i, low_x);
-      lane_x.load(8 + i, high_x);
-      GRETA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const uint32_t word = raw[r].qs[i / 4].word[i % 4];
-        float q[4];
-        fields<5, 0, 16>(join(word, fifths_at(raw[r].fifths.word[0], i)), q);
-        add_products(q, low_x, low[r]);
-        fields<5, 0, 16>(join(word >> 4, fifths_at(raw[r].fifths.word[1], i)), q);
-        add_products(q, high_x, high[r]);
-      }
-    }
-    GRETA_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      add_quarter(quarter_scales<16>(raw[r].head, lane % 4), low[r], high[r], lane_x, sums[r]);
-    }
+    add_digits<Q5KDot>(raw, lane, x, sums);
   }
 
  private:
@@ -185,7 +153,10 @@ struct Q5KDot : QuarterInOrder {
 // bits.
 
 struct Q6KDot : Quarters {
+  static constexpr int kSlots = 4;
   static constexpr bool kHasMins = false;
+  using Units = DigitUnits<Q6KDot>;
+
   struct Raw {
     Words4 ql[2];
     Words4 qh;
@@ -193,14 +164,14 @@ struct Q6KDot : Quarters {
     uint16_t d;
   };
 
-  __device__ static GroupPlace group_place(int group) {
-    const int half = group / 32, g = group % 32 / 8, a = group % 8 / 4;
+  __device__ static GroupPlace group_place(uint32_t group) {
+    const uint32_t half = group / 32, g = group % 32 / 8, a = group % 8 / 4;
     return {2 * half + a, 4 * g + group % 4};
   }
 
   template <bool>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, int step,
-                              int lane, Raw& raw) {
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
     constexpr WeightType kType = WeightType::kQ6_K;
     if (!present(cols, step, lane)) return;
     const uint32_t block = block_index(row, cols, step, lane);
@@ -213,43 +184,23 @@ struct Q6KDot : Quarters {
     raw.d = load_half(plane_at<kType, 3>(w, block));
   }
 
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], int, const LaneX<kTokens>& lane_x,
-                             LaneSums<kRows, kTokens>& sums) {
+  /// Bytes 4·(q − 32) of sub-block g.
+  __device__ static void words(const Raw& raw, int g, uint32_t (&w)[4]) {
     GRETA_UNROLL
-    for (int piece = 0; piece < 2; ++piece) {
-      LaneSums<kRows, kTokens> low{}, high{};
-      GRETA_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        Floats4 x[kTokens];
-        float q[4];
-        lane_x.load(4 * piece + i, x);
-        GRETA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const uint32_t pairs = raw[r].qh.word[i] << (4 - 2 * piece);
-          fields<6, 0, 32>(join(raw[r].ql[piece].word[i], pairs), q);
-          add_products(q, x, low[r]);
-        }
-        lane_x.load(4 * (piece + 2) + i, x);
-        GRETA_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const uint32_t pairs = raw[r].qh.word[i] >> 2 * piece;
-          fields<6, 0, 32>(join(raw[r].ql[piece].word[i] >> 4, pairs), q);
-          add_products(q, x, high[r]);
-        }
-      }
-      GRETA_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const float d = f16_value(raw[r].d);
-        add_scaled(d * scale_at(raw[r].scales, piece), low[r], sums[r]);
-        add_scaled(d * scale_at(raw[r].scales, piece + 2), high[r], sums[r]);
-      }
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t low = raw.ql[g % 2].word[i], high = raw.qh.word[i] << (6 - 2 * g);
+      w[i] = ((g < 2 ? low << 2 : low >> 2) & 0x3c3c3c3cu) |
+             masked_xor<0xc0c0c0c0u, 0x80808080u>(high);
     }
   }
-
- private:
-  __device__ static float scale_at(uint32_t scales, int g) {
-    return static_cast<float>(static_cast<int8_t>(scales >> 8 * g));
+  __device__ static Scale scale(const Raw& raw, uint32_t, int g) {
+    const auto scale = static_cast<float>(static_cast<int8_t>(raw.scales >> 8 * g));
+    return {f16_value(raw.d) * scale * 0x1p-2f, 0.0f};
+  }
+  template <int kRows, int kTokens>
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
+                             LaneSums<kRows, kTokens>& sums) {
+    add_digits<Q6KDot>(raw, lane, x, sums);
   }
 };
 

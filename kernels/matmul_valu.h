@@ -12,7 +12,9 @@
 // allocated.
 //
 // Accumulation in f32, in an order that depends on cols and the weight type alone: a token's result
-// has the same bits in any batch, and whether products are computed together or alone.
+// has the same bits in any batch and on any device, and whether products are computed together or
+// alone. With quantised weights 32 neighbouring activations are first rounded to 22 bits and sign
+// of the largest of them; their products with a sub-block's weights are then summed up exactly.
 
 namespace greta {
 

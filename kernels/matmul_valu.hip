@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/async_copy.h"
 #include "kernels/dequant.h"
 #include "kernels/gpu_math.h"
 #include "kernels/gpu_runtime.h"
@@ -18,14 +19,16 @@
 
 // out[t][r] = Σ_k x[t][k]·w[r][k].
 //
-// A team of 64 lanes computes kRows rows for kTokens tokens; the teams of a block share the x of
-// those tokens, which lies in shared memory, a segment of columns at a time. Blocks go on to
-// further rows until there are none left. What a lane adds up, in which order, and how the lanes'
-// sums are put together depends on cols and the type alone: halves of a team are reduced by 32
-// lanes, then added, whatever the wavefront is, so even the device does not matter.
+// A team of 64 lanes computes a few rows for one or a few tokens; the teams of a block share the x
+// of those tokens, which lies in shared memory as kernels/lane_x.h arranges it, all of it or a
+// segment of columns at a time. Blocks go on to further rows until there are none left. What a lane
+// adds up, in which order, and how the lanes' sums are put together depends on cols and the type
+// alone: halves of a team are reduced by 32 lanes, then added, whatever the wavefront is, so even
+// the device does not matter.
 //
 // A lane requests the weights of its next step as soon as it has used up those of the last one:
-// before the block waits for earlier kernels, for x, or for each other.
+// before the block waits for earlier kernels, for x, or for each other. Where x lacks its norm
+// every block norms it on the way to shared memory: that costs less than a kernel of its own.
 
 // Arguments that are indexed where they lie, instead of in a copy.
 #if defined(GRETA_NVIDIA)
@@ -37,22 +40,27 @@
 namespace greta {
 namespace {
 
-constexpr int kThreads = 512;
-constexpr int kTeams = kThreads / kTeam;
-constexpr int kRows = 2;          // of a team at a time: an activation is read once for all of them
-constexpr int kBlocksAtOnce = 2;  // per processor, of one token: registers are allotted for them
+/// The shape of a block: its threads, and the rows and tokens of a team at a time. A row's weights
+/// are read once for all the tokens, an activation once for all the rows.
+template <int kThreads_, int kRows_, int kTokens_ = 1>
+struct Block {
+  static constexpr int kThreads = kThreads_, kRows = kRows_, kTokens = kTokens_;
+  static constexpr int kTeams = kThreads / kTeam;
+  static constexpr int kGroupRows = kTeams * kRows;  ///< of all its teams
+  /// How many a processor holds, by what registers are allotted for.
+  static constexpr int kAtOnce = kTokens > 1 ? 1 : 2048 / (kThreads * kRows);
+  /// The second number of launch bounds: to NVIDIA's compiler the blocks per processor, to AMD's
+  /// the wavefronts per unit, where two are what the largest kernels have registers for.
+  static constexpr int kResident = kWave == 32 ? kAtOnce : 2;
+};
 
-/// The second number of launch bounds: to NVIDIA's compiler the blocks per processor, to AMD's the
-/// wavefronts per unit, where two are what the largest kernels have registers for.
-constexpr int resident(int blocks) { return kWave == 32 ? blocks : 2; }
-
-/// Tokens that share a pass over the weights, when there are several, by what the shared memory of
-/// a block holds.
+/// Tokens that share a pass over the weights, when there are several.
 template <WeightType kType>
-constexpr int kTile = std::min(4, 8192 / (kTeam * LaneDot<kType>::kColumns));
+constexpr int kTile = LaneDot<kType>::kColumns > 32 ? 2 : 4;
 
-/// Columns of x that are kept at a time.
-constexpr int segment_columns(int n_tokens) { return n_tokens == 1 ? 4096 : 8192 / n_tokens; }
+/// Groups that are computed before their results are stored: in between teams do not wait for each
+/// other, so that some load while others compute.
+constexpr int kUnfinished = 8;
 
 /// What happens to a product.
 enum class Finish {
@@ -81,55 +89,41 @@ struct Task {
   Norm norm;
   int64_t n_tokens;
   uint32_t cols;
-  uint32_t n_groups;
   Finish finish;
-  bool aligned;  ///< tokens of x, and what the norm reads and writes, to 16 bytes
+  int n_parts;
+  uint32_t n_groups;
+  uint32_t segment_steps;  ///< of which x is kept at a time
+  bool aligned;            ///< tokens of x, and what the norm reads and writes, to 16 bytes
   Part parts[kMaxProducts];
   const float* residual;
   float* sum;
 };
 
-/// Rows of a group: when gated, half of the teams work on the other product.
-__host__ __device__ constexpr int group_rows(Finish finish) {
-  return finish == Finish::kGated ? kTeams / 2 * kRows : kTeams * kRows;
+/// Rows of a group, of those that the teams of a block have: when gated, half of the teams work on
+/// the other product.
+__host__ __device__ constexpr int group_rows(Finish finish, int of_teams) {
+  return finish == Finish::kGated ? of_teams / 2 : of_teams;
 }
 
-/// What a team computes: kRows rows of a part from first_row on. Some may not exist.
+/// What a team computes: rows of a part from first_row on. Some may not exist.
 struct Job {
   uint32_t part;
   uint32_t first_row;
 };
 
-__device__ Job job_of(const Task& task, uint32_t group, int team) {
+template <class B>
+__device__ Job job_of(const Task& task, uint32_t group, uint32_t team) {
   if (task.finish == Finish::kGated) {
-    constexpr int kPairs = kTeams / 2;
-    return {static_cast<uint32_t>(team / kPairs),
-            (group * kPairs + static_cast<uint32_t>(team % kPairs)) * kRows};
+    constexpr uint32_t kPairs = B::kTeams / 2;
+    return {team / kPairs, (group * kPairs + team % kPairs) * B::kRows};
   }
   const uint32_t part = (group >= task.parts[1].first_group ? 1u : 0u) +
                         (group >= task.parts[2].first_group ? 1u : 0u);
-  const uint32_t in_part = group - task.parts[part].first_group;
-  return {part, (in_part * kTeams + static_cast<uint32_t>(team)) * kRows};
+  return {part, ((group - task.parts[part].first_group) * B::kTeams + team) * B::kRows};
 }
 
-template <WeightType kType, int kTokens>
-struct Shape {
-  using Dot = LaneDot<kType>;
-  static constexpr int kStepColumns = kTeam * Dot::kColumns;
-  static constexpr int kSteps = segment_columns(kTokens) / kStepColumns;  // of a segment
-  static constexpr int kStepGroups = Dot::kColumns / 4 * kGroupStride;
-  static constexpr int kTokenGroups = kSteps * kStepGroups;
-  static constexpr int kTokenSums = Dot::kHasMins ? kSteps * kTeam : 0;
-  static_assert(kSteps > 0);
-};
-
-/// The x of a segment, in the order of lanes.
-template <WeightType kType, int kTokens>
-struct SharedX {
-  using S = Shape<kType, kTokens>;
-  Floats4 groups[kTokens * S::kTokenGroups];
-  float2 sums[std::max(1, kTokens* S::kTokenSums)];  // over sub-blocks
-};
+template <WeightType kType>
+constexpr int kStepColumns = kTeam* LaneDot<kType>::kColumns;
 
 /// Columns column .. column + 3 of a row of activations or of the norm's weights, zeros beyond the
 /// end.
@@ -144,18 +138,19 @@ __device__ Floats4 load_columns(const Task& task, const float* row, uint32_t col
   return v;
 }
 
-__device__ Floats4 load_x(const Task& task, int64_t token, uint32_t column) {
-  return token < task.n_tokens ? load_columns(task, task.x + token * task.cols, column) : Floats4{};
-}
-
 /// What x is multiplied with, as rms_norm() does.
+template <class B>
 __device__ float factor_of(const Task& task) {
-  static_assert(kThreads == kNormThreads);
-  double sum = 0;
-  for (uint32_t k = threadIdx.x * kNormGroup; k < task.cols; k += kNormStride) {
-    add_squares(load_columns(task, task.x, k), sum);
+  constexpr int kShare = kNormThreads / B::kThreads;
+  double sums[kShare] = {};
+  GRETA_UNROLL
+  for (int s = 0; s < kShare; ++s) {
+    const uint32_t first = (threadIdx.x + s * B::kThreads) * kNormGroup;
+    for (uint32_t k = first; k < task.cols; k += kNormStride) {
+      add_squares(load_columns(task, task.x, k), sums[s]);
+    }
   }
-  return norm_factor(sum, task.cols, task.norm.eps);
+  return norm_factor(sums, task.cols, task.norm.eps);
 }
 
 /// x, normed; stored as well, by the block that has the first rows.
@@ -175,67 +170,119 @@ __device__ Floats4 norm_x(const Task& task, Floats4 x, uint32_t column, float fa
   return x;
 }
 
-/// Fills shared memory with the segment that begins with `first_step`. Steps beyond the row's end
-/// get zeros.
-template <WeightType kType, int kTokens>
-__device__ void stage_x(const Task& task, int64_t first_token, int first_step, float factor,
-                        SharedX<kType, kTokens>& shared) {
-  using S = Shape<kType, kTokens>;
-  constexpr int kGroups = S::kStepColumns / 4;  // of a step
-  constexpr int kAll = kTokens * S::kSteps * kGroups;
-  static_assert(kAll % kThreads == 0);
+/// Fills shared memory with the x of `n_steps` steps. Beyond the row's end are zeros.
+template <WeightType kType, class B, bool kNormed>
+__device__ void stage_steps(const Task& task, int64_t first_token, uint32_t first_step,
+                            uint32_t n_steps, float factor, std::byte* shared) {
+  using Units = typename LaneDot<kType>::Units;
+  constexpr uint32_t kGroups = kStepColumns<kType> / 4;  // of a step
+  // Groups that a thread loads together, as there are registers.
+  constexpr uint32_t kBatch = (kNormed ? 1 : 2) * (B::kRows * B::kTokens == 4 ? 2 : 1);
+  const uint32_t n_groups = n_steps * kGroups;
   GRETA_UNROLL
-  for (int begin = 0; begin < kAll; begin += kThreads) {
-    const int i = begin + static_cast<int>(threadIdx.x);
-    const int token = i / (S::kSteps * kGroups), step = i / kGroups % S::kSteps;
-    const int group = i % kGroups;
-    const auto column = static_cast<uint32_t>((first_step + step) * kGroups + group) * 4;
-    Floats4 x = load_x(task, first_token + token, column);
-    if (kTokens == 1 && task.norm.weight != nullptr) x = norm_x(task, x, column, factor);
-    const GroupPlace place = S::Dot::group_place(group);
-    shared.groups[token * S::kTokenGroups + step * S::kStepGroups + place.group * kGroupStride +
-                  place.lane] = x;
-    if constexpr (S::Dot::kHasMins) {
-      const float own = (x.value[0] + x.value[1]) + (x.value[2] + x.value[3]);
-      const float sum = wave_reduce<8>(own, Plus{});
-      float2& sums = shared.sums[token * S::kTokenSums + step * kTeam + place.lane];
-      if (group % 16 == 0) sums.x = sum;
-      if (group % 16 == 8) sums.y = sum;
+  for (int t = 0; t < B::kTokens; ++t) {
+    const bool exists = B::kTokens == 1 || first_token + t < task.n_tokens;
+    const float* const row = task.x + (exists ? first_token + t : 0) * task.cols;
+    std::byte* const own = shared + t * task.segment_steps * Units::kStepBytes;
+    for (uint32_t begin = threadIdx.x; begin < n_groups; begin += kBatch * B::kThreads) {
+      Floats4 x[kBatch];
+      GRETA_UNROLL
+      for (uint32_t i = 0; i < kBatch; ++i) {
+        const uint32_t column = (first_step * kGroups + begin + i * B::kThreads) * 4;
+        x[i] = exists ? load_columns(task, row, column) : Floats4{};
+        if constexpr (kNormed) x[i] = norm_x(task, x[i], column, factor);
+      }
+      GRETA_UNROLL
+      for (uint32_t i = 0; i < kBatch; ++i) {
+        const uint32_t group = begin + i * B::kThreads;
+        if (group >= n_groups) break;
+        Units::put(own + group / kGroups * Units::kStepBytes, group % kGroups, x[i]);
+      }
     }
   }
 }
 
-template <WeightType kType>
-using RawRows = typename LaneDot<kType>::Raw[kRows];
+/// The same for the segment that begins with `first_step`.
+template <WeightType kType, class B>
+__device__ void stage_x(const Task& task, int64_t first_token, uint32_t first_step,
+                        uint32_t n_steps, float factor, std::byte* shared) {
+  const uint32_t n = std::min(task.segment_steps, n_steps - first_step);
+  if constexpr (B::kTokens == 1) {
+    if (task.norm.weight != nullptr) {
+      return stage_steps<kType, B, true>(task, 0, first_step, n, factor, shared);
+    }
+  }
+  stage_steps<kType, B, false>(task, first_token, first_step, n, factor, shared);
+}
+
+/// A place in the sequence of a block's steps.
+struct Place {
+  uint32_t group, step;
+};
+
+__device__ Place place_after(Place place, uint32_t n_steps) {
+  const bool last = place.step + 1 == n_steps;
+  return {last ? place.group + gridDim.y : place.group, last ? 0 : place.step + 1};
+}
+
+template <WeightType kType, class B>
+using RawRows = typename LaneDot<kType>::Raw[B::kRows];
 
 /// The weights of a step of a team's rows. A row that does not exist is read as the last one.
-template <WeightType kType, bool kAligned>
-__device__ void load_rows(const Task& task, uint32_t group, int step, RawRows<kType>& raw) {
-  const int team = static_cast<int>(threadIdx.x) / kTeam;
-  const int lane = static_cast<int>(threadIdx.x) % kTeam;
-  const Job job = job_of(task, group, team);
+template <WeightType kType, class B, bool kAligned>
+__device__ void load_rows(const Task& task, Place place, RawRows<kType, B>& raw) {
+  const Job job = job_of<B>(task, place.group, threadIdx.x / kTeam);
   const Part& part = task.parts[job.part];
   GRETA_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    const uint32_t row = std::min(job.first_row + static_cast<uint32_t>(r), part.rows - 1);
-    LaneDot<kType>::template load<kAligned>(part.w, row, task.cols, step, lane, raw[r]);
+  for (uint32_t r = 0; r < B::kRows; ++r) {
+    const uint32_t row = std::min(job.first_row + r, part.rows - 1);
+    LaneDot<kType>::template load<kAligned>(part.w, row, task.cols, place.step, threadIdx.x % kTeam,
+                                            raw[r]);
   }
 }
 
 /// As elementwise.h's swiglu().
 __device__ float gated(float gate, float up) { return gate / (1.0f + exp_f32(-gate)) * up; }
 
-/// Stores what the teams have computed: totals of [team][half of the team][row][token].
-template <int kTokens>
-__device__ void finish_group(const Task& task, uint32_t group, int64_t first_token,
-                             const float (&totals)[kTeams][2][kRows][kTokens]) {
-  const int n_rows = group_rows(task.finish);
-  const int i = static_cast<int>(threadIdx.x);
-  if (i >= n_rows * kTokens) return;
-  const int token = i / n_rows, team = i % n_rows / kRows, r = i % kRows;
-  const Job job = job_of(task, group, team);
+/// Each of kN sums over 32 lanes, as wave_reduce<32> would, in 32 / kN of them: sum i from lane
+/// i · (32 / kN) on. A lane hands over the half of its sums that are others' to finish.
+template <int kN>
+__device__ float reduce_32(float (&sums)[kN]) {
+  int mask = 16;
+  GRETA_UNROLL
+  for (int n = kN / 2; n > 0; n /= 2) {
+    const bool upper = (threadIdx.x & static_cast<unsigned>(mask)) != 0;
+    GRETA_UNROLL
+    for (int i = 0; i < n; ++i) {
+      const float mine = upper ? sums[n + i] : sums[i], theirs = upper ? sums[i] : sums[n + i];
+      sums[i] = mine + wave_shuffle_xor(theirs, mask);
+    }
+    mask /= 2;
+  }
+  GRETA_UNROLL
+  for (int m = 16 / kN; m > 0; m /= 2) sums[0] += wave_shuffle_xor(sums[0], m);
+  return sums[0];
+}
+
+/// Sums of [half of the team][row][token] of all teams.
+template <class B>
+using Totals = float[B::kTeams][2][B::kRows][B::kTokens];
+
+/// Stores what the teams have computed in `n` groups, of which `first` is the first.
+template <class B>
+__device__ void finish_groups(const Task& task, uint32_t first, uint32_t n, int64_t first_token,
+                              const Totals<B> (&all)[kUnfinished]) {
+  static_assert(kUnfinished * B::kGroupRows * B::kTokens <= B::kThreads);
+  constexpr uint32_t kRows = B::kRows;
+  const auto n_rows = static_cast<uint32_t>(group_rows(task.finish, B::kGroupRows));
+  const uint32_t token = threadIdx.x / n_rows % B::kTokens;
+  const uint32_t index = threadIdx.x / (n_rows * B::kTokens);
+  if (index >= n) return;
+  const uint32_t team = threadIdx.x % n_rows / kRows, r = threadIdx.x % kRows;
+  const Totals<B>& totals = all[index];
+  const Job job = job_of<B>(task, first + index * gridDim.y, team);
   const Part& part = task.parts[job.part];
-  const uint32_t row = job.first_row + static_cast<uint32_t>(r);
+  const uint32_t row = job.first_row + r;
   if (first_token + token >= task.n_tokens || row >= part.rows) return;
   const float total = totals[team][0][r][token] + totals[team][1][r][token];
   const int64_t at = (first_token + token) * part.rows + row;
@@ -248,7 +295,7 @@ __device__ void finish_group(const Task& task, uint32_t group, int64_t first_tok
       task.sum[at] = task.residual[at] + total;
       break;
     case Finish::kGated: {
-      const auto& up = totals[team + kTeams / 2];
+      const auto& up = totals[team + B::kTeams / 2];
       part.out[at] = gated(total, up[0][r][token] + up[1][r][token]);
       break;
     }
@@ -258,63 +305,63 @@ __device__ void finish_group(const Task& task, uint32_t group, int64_t first_tok
   }
 }
 
-template <WeightType kType, int kTokens, bool kAligned>
-__global__ __launch_bounds__(
-    kThreads, resident(kTokens == 1 && kAligned
-                           ? kBlocksAtOnce
-                           : 1)) void products_kernel(const GRETA_GRID_CONSTANT Task task) {
-  using S = Shape<kType, kTokens>;
+template <WeightType kType, class B, bool kAligned>
+__global__ __launch_bounds__(B::kThreads, B::kResident) void products_kernel(
+    const GRETA_GRID_CONSTANT Task task) {
   using Dot = LaneDot<kType>;
-  using X = SharedX<kType, kTokens>;
-  GRETA_SHARED(X, shared);
-  // Two of them: the next group's are written while this one's are read.
-  GRETA_SHARED(float, totals, [2][kTeams][2][kRows][kTokens]);
+  constexpr int kRows = B::kRows, kTokens = B::kTokens;
+  constexpr uint32_t kStepBytes = Dot::Units::kStepBytes;
+  GRETA_DYNAMIC_SHARED(std::byte, shared);
+  GRETA_SHARED(Totals<B>, totals, [kUnfinished]);
 
   allow_next();
-  const int team = static_cast<int>(threadIdx.x) / kTeam;
-  const int lane = static_cast<int>(threadIdx.x) % kTeam;
+  const uint32_t team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
   // With aligned rows tiles of one token are for one token in all.
   const int64_t first_token =
       kTokens == 1 && kAligned ? 0 : static_cast<int64_t>(blockIdx.x) * kTokens;
-  const auto n_steps = static_cast<int>((task.cols + S::kStepColumns - 1) / S::kStepColumns);
-  const bool one_segment = n_steps <= S::kSteps;
+  const uint32_t n_steps = (task.cols + kStepColumns<kType> - 1) / kStepColumns<kType>;
+  const bool one_segment = n_steps <= task.segment_steps;
+  const bool normed = kTokens == 1 && task.norm.weight != nullptr;
 
-  RawRows<kType> raw{};
-  load_rows<kType, kAligned>(task, blockIdx.y, 0, raw);
+  RawRows<kType, B> raw{};
+  load_rows<kType, B, kAligned>(task, {blockIdx.y, 0}, raw);
+  if (normed && threadIdx.x * 32 < task.cols) prefetch_l2(task.norm.weight + threadIdx.x * 32);
   wait_for_previous();
-  const float factor = kTokens == 1 && task.norm.weight != nullptr ? factor_of(task) : 1.0f;
+  const float factor = normed ? factor_of<B>(task) : 1.0f;
 
-  int parity = 0;
+  uint32_t n_unfinished = 0;
   for (uint32_t group = blockIdx.y; group < task.n_groups; group += gridDim.y) {
     LaneSums<kRows, kTokens> sums{};
-    for (int step = 0; step < n_steps; ++step) {
-      const int in_segment = step % S::kSteps;
+    uint32_t in_segment = 0;
+    for (uint32_t step = 0; step < n_steps; ++step, ++in_segment) {
+      if (in_segment == task.segment_steps) in_segment = 0;
       if (in_segment == 0 && (group == blockIdx.y || !one_segment)) {
         __syncthreads();  // before what others may still read is overwritten
-        stage_x(task, first_token, step, factor, shared);
+        stage_x<kType, B>(task, first_token, step, n_steps, factor, shared);
         __syncthreads();
       }
       if (Dot::present(task.cols, step, lane)) {
-        const LaneX<kTokens> x{shared.groups + in_segment * S::kStepGroups + lane,
-                               shared.sums + (Dot::kHasMins ? in_segment * kTeam + lane : 0),
-                               S::kTokenGroups, S::kTokenSums};
-        Dot::add(raw, lane, x, sums);
+        const std::byte* const own = shared + in_segment * kStepBytes + lane * 16;
+        Dot::add(raw, lane, LaneX<kTokens>{own, task.segment_steps * kStepBytes}, sums);
       }
-      const bool last = step + 1 == n_steps;
-      const uint32_t next = last ? group + gridDim.y : group;
-      if (next < task.n_groups) load_rows<kType, kAligned>(task, next, last ? 0 : step + 1, raw);
+      const Place next = place_after({group, step}, n_steps);
+      if (next.group < task.n_groups) load_rows<kType, B, kAligned>(task, next, raw);
     }
+    constexpr int kSums = kRows * kTokens, kLanes = 32 / kSums;
+    float flat[kSums];
     GRETA_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      GRETA_UNROLL
-      for (int t = 0; t < kTokens; ++t) {
-        const float sum = wave_reduce<32>(sums[r][t], Plus{});
-        if (lane % 32 == 0) totals[parity][team][lane / 32][r][t] = sum;
-      }
+    for (int i = 0; i < kSums; ++i) flat[i] = sums[i / kTokens][i % kTokens];
+    const float sum = reduce_32(flat);
+    const uint32_t i = lane % 32 / kLanes;
+    if (lane % kLanes == 0) totals[n_unfinished][team][lane / 32][i / kTokens][i % kTokens] = sum;
+    ++n_unfinished;
+    if (n_unfinished == kUnfinished || group + gridDim.y >= task.n_groups) {
+      __syncthreads();
+      finish_groups<B>(task, group - (n_unfinished - 1) * gridDim.y, n_unfinished, first_token,
+                       totals);
+      __syncthreads();  // before totals are overwritten
+      n_unfinished = 0;
     }
-    __syncthreads();
-    finish_group(task, group, first_token, totals[parity]);
-    parity ^= 1;
   }
 }
 
@@ -323,31 +370,82 @@ int n_processors() {
   return n;
 }
 
+/// How many steps of x a block keeps at a time, so that several blocks fit beside each other.
 template <WeightType kType>
-void launch_products(const Task& task, Stream& stream) {
-  int tile = task.n_tokens == 1 ? 1 : kTile<kType>;
-  auto kernel =
-      tile == 1 ? products_kernel<kType, 1, true> : products_kernel<kType, kTile<kType>, true>;
-  if constexpr (is_float_type(kType)) {
-    if (task.cols % LaneDot<kType>::kRowMultiple != 0) {
-      tile = 1;
-      kernel = products_kernel<kType, 1, false>;
-    }
+uint32_t segment_steps(const Task& task, int n_tokens) {
+  static const size_t most_bytes = std::min<size_t>(device_info().shared_bytes / 2, 100 << 10);
+  const uint32_t n_steps = blocks_for(task.cols, kStepColumns<kType>);
+  const size_t token_step = LaneDot<kType>::Units::kStepBytes * static_cast<size_t>(n_tokens);
+  return static_cast<uint32_t>(
+      std::clamp<size_t>(most_bytes / token_step, 1, std::max(1u, n_steps)));
+}
+
+/// Lays the groups of all parts out behind each other. of_teams: rows that a block's teams have at
+/// a time.
+void number_groups(Task& task, int of_teams) {
+  task.n_groups = 0;
+  const int n_parts = task.finish == Finish::kGated ? 1 : task.n_parts;  // with groups of their own
+  for (int i = 0; i < static_cast<int>(kMaxProducts); ++i) {
+    Part& part = task.parts[i];
+    part.first_group = i < n_parts ? task.n_groups : std::numeric_limits<uint32_t>::max();
+    if (i < n_parts) task.n_groups += blocks_for(part.rows, group_rows(task.finish, of_teams));
   }
+}
+
+template <WeightType kType, class B, bool kAligned = true>
+void launch_blocks(Task task, Stream& stream) {
+  number_groups(task, B::kGroupRows);
+  task.segment_steps = segment_steps<kType>(task, B::kTokens);
   // Neighbouring blocks take the same weights for other tokens, so that one finds in the cache what
-  // the other has fetched. Each has about as many groups of rows as any other. With many tiles
-  // there are more blocks than fit at once: then they need not end together.
-  const int64_t n_tiles = blocks_for(task.n_tokens, tile);
-  const int64_t at_once = int64_t{kBlocksAtOnce} * n_processors();
+  // the other has fetched. With many tiles there are more blocks than fit at once: then they need
+  // not end together.
+  const int64_t n_tiles = blocks_for(task.n_tokens, B::kTokens);
+  const int64_t at_once = int64_t{B::kAtOnce} * n_processors();
   const int64_t wanted =
-      n_tiles == 1 ? at_once : std::max<int64_t>(1, 4 * at_once / std::max<int64_t>(1, n_tiles));
-  const int64_t rounds = blocks_for(task.n_groups, std::min<int64_t>(wanted, 65535));
-  const unsigned height = rounds == 0 ? 0 : blocks_for(task.n_groups, rounds);
+      n_tiles == 1 ? at_once : std::max<int64_t>(1, 8 * at_once / std::max<int64_t>(1, n_tiles));
+  const auto height =
+      static_cast<unsigned>(std::min<int64_t>(task.n_groups, std::min<int64_t>(wanted, 65535)));
   launch({.name = "matmul_valu",
           .grid = {static_cast<unsigned>(n_tiles), height},
-          .block = kThreads,
+          .block = B::kThreads,
+          .shared_bytes = static_cast<size_t>(B::kTokens) * task.segment_steps *
+                          LaneDot<kType>::Units::kStepBytes,
           .early = true},
-         stream, kernel, task);
+         stream, products_kernel<kType, B, kAligned>, task);
+}
+
+/// Rows of the processor that has most of them.
+template <class B>
+int64_t most_rows(Task task) {
+  number_groups(task, B::kGroupRows);
+  return int64_t{blocks_for(task.n_groups, n_processors())} * B::kGroupRows;
+}
+
+/// For the k-types, whose weights are few bytes, arranging x counts: one large block per processor
+/// does it once, unless the smaller groups of two small ones are spread much more evenly.
+template <WeightType kType>
+void launch_one_token(const Task& task, Stream& stream) {
+  if constexpr (weight_type_info(kType).block_values == 256) {
+    using Large = Block<512, 4>;
+    using Small = Block<256, 4>;
+    if (20 * most_rows<Large>(task) <= 21 * most_rows<Small>(task)) {
+      return launch_blocks<kType, Large>(task, stream);
+    }
+    launch_blocks<kType, Small>(task, stream);
+  } else {
+    launch_blocks<kType, Block<512, 2>>(task, stream);
+  }
+}
+
+template <WeightType kType>
+void launch_products(const Task& task, Stream& stream) {
+  if constexpr (is_float_type(kType)) {
+    if (task.cols % LaneDot<kType>::kRowMultiple != 0) {
+      return launch_blocks<kType, Block<512, 2>, false>(task, stream);
+    }
+  }
+  if (task.n_tokens == 1) return launch_one_token<kType>(task, stream);
+  launch_blocks<kType, Block<512, 2, kTile<kType>>>(task, stream);
 }
 
 // ---- Tasks.
@@ -375,7 +473,6 @@ Task make_task(const float* x, int64_t n_tokens, int64_t cols, Finish finish) {
   task.cols = static_cast<uint32_t>(cols);
   task.finish = finish;
   task.aligned = cols % 4 == 0 && aligned16(x);
-  for (Part& part : task.parts) part.first_group = std::numeric_limits<uint32_t>::max();
   return task;
 }
 
@@ -386,14 +483,8 @@ Task make_task(const NormedRow& in, int64_t cols, Finish finish) {
   return task;
 }
 
-void set_part(Task& task, size_t i, const Matrix& w, float* out) {
-  task.parts[i] = {device_weights(w), static_cast<uint32_t>(w.rows), task.n_groups, out};
-}
-
-/// Appends a part whose rows follow those of the others.
-void add_part(Task& task, size_t i, const Matrix& w, float* out) {
-  set_part(task, i, w, out);
-  task.n_groups += blocks_for(w.rows, group_rows(task.finish));
+void add_part(Task& task, const Matrix& w, float* out) {
+  task.parts[task.n_parts++] = {device_weights(w), static_cast<uint32_t>(w.rows), 0, out};
 }
 
 void run(WeightType type, const Task& task, Stream& stream) {
@@ -418,9 +509,8 @@ void run_all(std::span<const DeviceProduct> products, Task first, Task others, S
       continue;  // done with an earlier one
     }
     Task task = i == 0 ? first : others;
-    size_t n_parts = 0;
     for (const DeviceProduct& product : products.subspan(i)) {
-      if (same_type(product)) add_part(task, n_parts++, product.w, product.out);
+      if (same_type(product)) add_part(task, product.w, product.out);
     }
     run(type, task, stream);
   }
@@ -433,15 +523,15 @@ void run_gated(const Matrix& gate, const Matrix& up, float* out, Task first, Tas
   if (gate.rows != up.rows) fail("gate and up differ in their number of rows");
   if (gate.type == up.type) {
     first.finish = Finish::kGated;
-    set_part(first, 1, up, out);
-    add_part(first, 0, gate, out);
+    add_part(first, gate, out);
+    add_part(first, up, out);
     return run(gate.type, first, stream);
   }
   // Kernels are for one type: up, which out holds meanwhile, and then the rest.
-  add_part(first, 0, up, out);
+  add_part(first, up, out);
   run(up.type, first, stream);
   second.finish = Finish::kGateOut;
-  add_part(second, 0, gate, out);
+  add_part(second, gate, out);
   run(gate.type, second, stream);
 }
 
@@ -502,7 +592,7 @@ void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& prod
   Task task = make_task(x, n_tokens, product.w.cols, Finish::kAdd);
   task.residual = residual;
   task.sum = sum;
-  add_part(task, 0, product.w, product.out);
+  add_part(task, product.w, product.out);
   run(product.w.type, task, stream);
 }
 

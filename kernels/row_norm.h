@@ -10,10 +10,10 @@
 // The norm of a row, for the kernel that is nothing else and for products that take it along.
 // Device code.
 //
-// A block of kNormThreads sums up a row's squares in double: thread t those of groups of four
-// t, t + kNormThreads, …, one after the other; then 32 neighbours, then the parts of the block. The
-// order depends on dim alone, so a row has the same bits in any batch, at any alignment, on every
-// device, whoever computes it.
+// Squares are summed up in double as a block of kNormThreads does it: thread t those of groups of
+// four t, t + kNormThreads, …, one after the other; then 32 neighbours, then the parts of the
+// block. A smaller block's threads stand for several. The order depends on dim alone, so a row has
+// the same bits in any batch, at any alignment, on every device, whoever computes it.
 
 namespace greta {
 
@@ -33,13 +33,18 @@ __device__ inline void add_squares(const Floats4& v, double& sum) {
   sum += own;
 }
 
-/// What values are multiplied with before their weight: 1 / √(mean of squares + eps). sum: the
-/// thread's. Contains barriers.
-__device__ inline float norm_factor(double sum, int64_t dim, float eps) {
+/// What values are multiplied with before their weight: 1 / √(mean of squares + eps). sums: of the
+/// threads that this one stands for, itself and those kNormThreads / kShare, … further. Contains
+/// barriers.
+template <int kShare>
+__device__ inline float norm_factor(const double (&sums)[kShare], int64_t dim, float eps) {
   constexpr int kParts = kNormThreads / 32;
   GRETA_SHARED(double, parts, [kParts]);
-  sum = wave_reduce<32>(sum, Plus{});
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+  GRETA_UNROLL
+  for (int s = 0; s < kShare; ++s) {
+    const double sum = wave_reduce<32>(sums[s], Plus{});
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32 + s * (kParts / kShare)] = sum;
+  }
   __syncthreads();
   // Every thread adds the parts up itself: no second broadcast.
   double total[4] = {parts[0], parts[1], parts[2], parts[3]};

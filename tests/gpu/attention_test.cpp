@@ -107,6 +107,15 @@ TEST_P(GpuAttentionResults, AgreesWithDoubleOverManyBlocksOfKeys) {
   expect_near(run(input), exact(input), tolerance(GetParam()), "700 keys");
 }
 
+// More keys than there can be short splits; the second query's mask ends a block.
+TEST_P(GpuAttentionResults, AgreesWithDoubleOverLongSplits) {
+  for (const AttentionShape& shape : {shape_of(2, 1, 8, 2, 2302), shape_of(1, 1, 72, 1, 4200)}) {
+    const Input input = random_input(shape);
+    expect_near(run(input), exact(input), tolerance(GetParam()),
+                std::to_string(shape.first_pos) + " keys");
+  }
+}
+
 TEST_P(GpuAttentionResults, AgreesWithDoubleOverManyTilesOfQueries) {
   const Input input = random_input(shape_of(2, 1, 10, 150, 3));
   expect_near(run(input), exact(input), tolerance(GetParam()), "150 queries");
@@ -121,6 +130,20 @@ TEST_P(GpuAttentionResults, AgreesWithDoubleWhenTheMaximumMoves) {
   for (size_t t = 0; t < 3; ++t) input.q[t * 16 + 3] = t == 1 ? -4.0f : 4.0f;
   // Scores up to 26, whose errors in f16 are those of their operands.
   expect_near(run(input), exact(input), 8 * tolerance(GetParam()), "growing scores");
+}
+
+// The same within splits of several blocks of keys, that is of long ones and of wide heads.
+TEST_P(GpuAttentionResults, AgreesWithDoubleWhenTheMaximumMovesWithinASplit) {
+  for (int64_t head_dim : {8, 136}) {
+    Input input = random_input(shape_of(1, 1, head_dim, 1, head_dim == 8 ? 2500 : 200));
+    const auto width = static_cast<size_t>(head_dim);
+    for (size_t j = 0; j < input.k.size() / width; ++j) {
+      input.k[j * width + 3] = static_cast<float>(j % 128) * (head_dim == 8 ? 0.0625f : 0.5f);
+    }
+    input.q[3] = 4;
+    expect_near(run(input), exact(input), 16 * tolerance(GetParam()),
+                std::to_string(head_dim) + " values");
+  }
 }
 
 TEST_P(GpuAttentionResults, UnalignedArraysGetTheSameBits) {

@@ -50,10 +50,12 @@ double relative_error(const Values& got, const Values& x, const TestWeights& w) 
   return std::sqrt(error / norm);
 }
 
-// The values of a product are about as large as the root of the sum of its squared terms. A lane
-// adds cols / 64 terms one after the other, each time with half a unit of 2^−24 of error at most
-// of what it has so far; for a few hundred terms that is a few 2^−24. Types with mins add up terms
-// that are about twice as large as their weights.
+// The values of a product are about as large as the root of the sum of its squared terms. With
+// floats a lane adds cols / 64 terms one after the other, each time with half a unit of 2^−24 of
+// error at most of what it has so far; for a few hundred terms that is a few 2^−24. With quantised
+// weights x is rounded to units of at most 2^−20.9 of the largest of 32, which is about 2.5 times
+// their mean: an error of 2.5·2^−20.9/√12 at most. Types with mins add up terms that are about
+// twice as large as their weights.
 constexpr double kMaxError = 1e-6;
 
 TEST_F(GpuMatmulValu, EveryTypeIsCloseToTheExactProduct) {
@@ -290,6 +292,37 @@ TEST_F(GpuMatmulValu, BlocksGoOnUntilNoRowsAreLeft) {
   EXPECT_LT(relative_error(product(x, w), x, w), kMaxError);
 }
 
+// Blocks are larger where there are enough rows for all processors; with several tokens never.
+TEST_F(GpuMatmulValu, BitsDoNotDependOnHowManyRowsThereAre) {
+  const auto processors = static_cast<size_t>(device_info().n_processors);
+  for (const WeightTypeInfo& info : kWeightTypes) {
+    const size_t cols = info.block_values == 1 ? 72 : std::max<size_t>(info.block_values, 64);
+    const Values x = bell_values(2, cols);
+    Values three;
+    for (int t = 0; t < 3; ++t) three.insert(three.end(), x.begin(), x.end());
+    for (size_t rows : {processors * 16 - 3, processors * 32 - 7}) {
+      const TestWeights w = random_weights(info.type, rows, cols, 1, stream_);
+      EXPECT_EQ(bits_of(product(x, w)), bits_of(slice(product(three, w), rows, rows)))
+          << info.name << " " << rows;
+    }
+  }
+}
+
+// However large x is: its form in shared memory is relative to the largest of a few.
+TEST_F(GpuMatmulValu, APowerOfTwoInXIsOneInTheProduct) {
+  for (const WeightTypeInfo& info : kWeightTypes) {
+    const TestWeights w =
+        bell_weights(info.type, 5, 2 * std::max<size_t>(info.block_values, 64), 1, stream_);
+    const Values x = bell_values(2, w.cols), once = product(x, w);
+    for (float factor : {0x1p-70f, 0x1p70f, 0.0f}) {
+      Values scaled_x, expected;
+      for (float value : x) scaled_x.push_back(value * factor);
+      for (float value : once) expected.push_back(value * factor);
+      EXPECT_EQ(product(scaled_x, w), expected) << info.name << " " << factor;
+    }
+  }
+}
+
 TEST_F(GpuMatmulValu, ActivationsMayLieAtAnyAddress) {
   const TestWeights w = bell_weights(WeightType::kQ5_K, 4, 512, 1, stream_);
   const Values x = bell_values(2, 3 * w.cols);
@@ -306,9 +339,9 @@ TEST_F(GpuMatmulValu, ActivationsMayLieAtAnyAddress) {
 TEST_F(GpuMatmulValu, EveryDeviceHasTheSameBits) {
   const std::pair<WeightType, uint64_t> cases[] = {
       {WeightType::kF32, 11316960375709830427u},  {WeightType::kF16, 126439633530589871u},
-      {WeightType::kBF16, 136718420637637193u},   {WeightType::kQ4_0, 7468940990039673380u},
-      {WeightType::kQ8_0, 14147212538914687521u}, {WeightType::kQ4_K, 13594933280444214115u},
-      {WeightType::kQ5_K, 1881772685290642616u},  {WeightType::kQ6_K, 2307245947094311745u}};
+      {WeightType::kBF16, 136718420637637193u},   {WeightType::kQ4_0, 9228246154625249089u},
+      {WeightType::kQ8_0, 14298055146123738870u}, {WeightType::kQ4_K, 1217446377554566346u},
+      {WeightType::kQ5_K, 14608198754070097027u}, {WeightType::kQ6_K, 5559525456105465782u}};
   for (const auto& [type, expected] : cases) {
     const TestWeights w = random_weights(type, 9, 4096 + 512, 1, stream_);
     uint64_t hash = 0;

@@ -123,33 +123,21 @@ BenchCase make_case(const Shape& shape, WeightType type, int64_t n_tokens) {
 
 constexpr int64_t kHeads = 32, kKvHeads = 8, kHeadDim = 128, kKeys = 2048;
 constexpr size_t kLeastLayerBytes = size_t{1} << 30;
+constexpr int64_t kLayerWeights = kDim * (kDim + 2 * kKv + kDim + 3 * kHidden);
 
 struct LayerWeights {
-  WeightType type;
   DeviceBuffer<std::byte> data;
   DeviceBuffer<float> k, v;
   Matrix q_k_v[3], wo, gate, up, down;
 
-  LayerWeights(WeightType type_, Stream& stream)
-      : type(type_),
-        data(random_bytes(lay_out(), stream)),
+  LayerWeights(WeightType type, Stream& stream)
+      : data(random_bytes(Matrix{type, nullptr, 1, kLayerWeights}.bytes(), stream)),
         k(kKeys * kKv, "keys"),
         v(kKeys * kKv, "values") {
-    lay_out();
-    set_bytes(k.data(), k.size(), 0, stream);
-    set_bytes(v.data(), v.size(), 0, stream);
-  }
-  LayerWeights(LayerWeights&&) = default;
-
-  size_t bytes() const { return data.size(); }
-
- private:
-  /// Gives the matrices their places; returns the end of the last.
-  size_t lay_out() {
-    size_t at = 0;
+    const std::byte* next = data.data();
     const auto place = [&](Matrix& w, int64_t rows, int64_t cols) {
-      w = {type, data.data() + at, rows, cols};
-      at += w.bytes();
+      w = {type, next, rows, cols};
+      next += w.bytes();
     };
     place(q_k_v[0], kDim, kDim);
     place(q_k_v[1], kKv, kDim);
@@ -158,7 +146,8 @@ struct LayerWeights {
     place(gate, kHidden, kDim);
     place(up, kHidden, kDim);
     place(down, kDim, kHidden);
-    return at;
+    set_bytes(k.data(), k.size(), 0, stream);
+    set_bytes(v.data(), v.size(), 0, stream);
   }
 };
 
@@ -187,7 +176,7 @@ struct LayerRun {
     size_t bytes = 0;
     while (bytes < kLeastLayerBytes) {
       layers.emplace_back(type, stream);
-      bytes += layers.back().bytes();
+      bytes += layers.back().data.size();
     }
     copy_to_device<float>(std::vector<float>(kDim, 1.0f), x.data(), stream);
     copy_to_device<float>(std::vector<float>(kDim, 1.0f), ones.data(), stream);
@@ -224,12 +213,11 @@ struct LayerRun {
 };
 
 BenchCase make_layer_case(WeightType type) {
-  const int64_t weights = kDim * (kDim + 2 * kKv + kDim + 3 * kHidden);
   BenchCase result;
   result.name = "valu " + std::string(weight_type_info(type).name) + " layer";
-  result.bytes = static_cast<double>(Matrix{type, nullptr, 1, weights}.bytes()) +
+  result.bytes = static_cast<double>(Matrix{type, nullptr, 1, kLayerWeights}.bytes()) +
                  8.0 * static_cast<double>(kKeys * kKv);
-  result.flops = 2.0 * static_cast<double>(weights);
+  result.flops = 2.0 * static_cast<double>(kLayerWeights);
   result.run = [type, layers = std::shared_ptr<LayerRun>()](Stream& stream) mutable {
     if (!layers) layers = std::make_shared<LayerRun>(type);
     (*layers)(stream);
