@@ -310,6 +310,7 @@ class HipBackend final : public Backend {
     op(Signature(kStore, n_rows, width, shift, both[0].rows, both[0].cache, both[1].rows,
                  both[1].cache),
        [=, this] { greta::store_rows(both[0], both[1], n_rows, width, pos_, shift, stream_); });
+    settle_store(shift);
   }
   void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                  const float* v, float* out, const AttentionTrace& trace) override {
@@ -423,6 +424,13 @@ class HipBackend final : public Backend {
     return Signature(kNorm, norm.row.x, norm.row.weight, norm.row.eps, norm.n_tokens, norm.dim,
                      norm.row.out);
   }
+  /// attention_valu reads old rows of the cache before earlier kernels have ended: no row that it
+  /// takes for old may have been written just before. Only a fault does that.
+  void settle_store(int64_t shift) {
+    if (shift >= -kFreshRows) return;
+    go_direct();
+    stream_.synchronize();
+  }
   /// RoPE, and what comes of the second tensor stored with the rows of another one.
   void turn(const PendingRope& rope, int64_t shift, const std::array<RowStore, 2>& stores) {
     const auto& [a, b] = rope.tensors;
@@ -438,6 +446,7 @@ class HipBackend final : public Backend {
       rope_and_store(first, second, rope.table, rope.pairing, rope.n_tokens, rope.head_dim,
                      rope.half, pos_, shift, stores[0].cache, stores[1], stream_);
     });
+    settle_store(shift);
   }
 
   void print_rows(const FingerprintQueue::Work& work) {
