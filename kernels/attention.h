@@ -17,8 +17,9 @@
 
 namespace greta {
 
-/// Rows of the cache that may be written just before attention_valu: those from *first_pos −
-/// kFreshRows on. It reads *first_pos and the rows before while earlier kernels still run.
+/// attention_valu reads *first_pos, and the rows of the cache before *first_pos − kFreshRows, while
+/// the kernels launched early before it (LaunchShape::early) may still run: they must not write
+/// those. What they write from that row on is waited for, as is q.
 inline constexpr int kFreshRows = 64;
 
 /// Words of counters at the beginning of attention_valu's scratch.

@@ -86,10 +86,39 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
 
 // ---- Attention: one block per tile of queries and head.
 
-template <int kDim, bool kTraced>
+struct Place {
+  int head, first_token;
+};
+template <int kDim>
+__device__ Place place_of(const AttentionShape& shape, unsigned block) {
+  const auto n_heads = static_cast<unsigned>(shape.n_heads);
+  // The last tiles see most keys and come first: what is left at the end is short.
+  const unsigned tile = gridDim.x / n_heads - 1 - block / n_heads;
+  return {static_cast<int>(block % n_heads), static_cast<int>(tile) * Sizes<kDim>::kQueries};
+}
+
+// Tiles that hold traced queries, or that meet values which are not finite, are taken in parts.
+// Only their blocks pay for that: what the parts need is computed anew, so that nothing of it
+// occupies a register in the other loop.
+template <int kDim>
 __global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call call) {
   GRETA_DYNAMIC_SHARED(uint16_t, shared);
-  TileAttention<kDim, kTraced>(call, shared).attend();
+  const Place place = place_of<kDim>(call.shape, blockIdx.x);
+  TileAttention<kDim, true> tile(call, place.head, place.first_token, shared);
+  if (!tile.is_traced()) tile.load_queries();
+  wait_for_previous();
+  if (!tile.is_traced() && !tile.has_odd_values()) return tile.attend();
+
+  const Place again = place_of<kDim>(call.shape, opaque(blockIdx.x));
+  const int end = again.first_token + Sizes<kDim>::kQueries;
+  GRETA_NO_UNROLL
+  for (int token = again.first_token; token < end && token < call.shape.n_tokens;
+       token += Sizes<kDim, false>::kQueries) {
+    __syncthreads();  // what the part before has left in shared memory is no longer needed
+    TileAttention<kDim, false> part(call, again.head, token, shared);
+    part.load_queries();
+    part.attend();
+  }
 }
 
 // ---- The launcher.
@@ -114,15 +143,12 @@ void launch_tiles(const AttentionShape& shape, int64_t max_keys, void* scratch, 
          vectors ? attention_halves_kernel<kDim, true> : attention_halves_kernel<kDim, false>,
          call);
   const unsigned n_tiles = blocks_for(shape.n_tokens, Sizes<kDim>::kQueries);
-  const bool traced = (call.trace.scores != nullptr || call.trace.probs != nullptr) &&
-                      call.trace.first_query < shape.n_tokens;
   // Queries are loaded while the cache is converted: that kernel has begun when all before it was
   // done.
   LaunchShape tiles{"attention_mfma", blocks_for(n_tiles * shape.n_heads, 1), kThreads,
                     Sizes<kDim>::kSharedBytes};
   tiles.early = true;
-  launch(tiles, stream,
-         traced ? attention_tile_kernel<kDim, true> : attention_tile_kernel<kDim, false>, call);
+  launch(tiles, stream, attention_tile_kernel<kDim>, call);
 }
 
 template <class Function>

@@ -13,16 +13,25 @@
 // What a block of attention_mfma does: a tile of queries of one head against the keys that they see
 // (kernels/attention_mfma.hip). Device code, but for the sizes.
 
+// For loops whose every turn would keep registers of its own.
+#if defined(GRETA_EMULATOR)
+#define GRETA_NO_UNROLL
+#else
+#define GRETA_NO_UNROLL _Pragma("unroll 1")
+#endif
+
 namespace greta::attention_mfma_detail {
 
 inline constexpr int kWaves = 4;
 inline constexpr int kThreads = kWaves * kMatrixLanes;
 inline constexpr float kLog2E = 0x1.715476p0f;
 
-// kDim: head_dim, padded. A wavefront has 16·kGroups queries; a block of keys has kKeys.
-template <int kDim>
+// kDim: head_dim, padded. A wavefront has 16·kGroups queries; a block of keys has kKeys. kPlain:
+// nothing is traced, and values are finite where it matters; else there is more to do, and there
+// are no registers for two groups.
+template <int kDim, bool kPlain = true>
 struct Sizes {
-  static constexpr int kGroups = kDim > 128 ? 1 : 2;
+  static constexpr int kGroups = kPlain && kDim <= 128 ? 2 : 1;
   static constexpr int kWaveQueries = 16 * kGroups;
   static constexpr int kQueries = kWaves * kWaveQueries;
   static constexpr int kKeys = kDim > 128 ? 32 : 64;
@@ -58,15 +67,20 @@ struct Call {
   HalfCache cache;
 };
 
-/// One block, for a tile of queries and a head. kTraced: queries may be traced.
-template <int kDim, bool kTraced>
+/// What a block does for a tile of queries, from first_token on, and a head. A query's result is
+/// the same in a tile that is kPlain and in one that is not. First load_queries(), then, when the
+/// cache is there, attend().
+template <int kDim, bool kPlain>
 class TileAttention {
  public:
-  __device__ TileAttention(const Call& call, uint16_t* shared);
+  __device__ TileAttention(const Call& call, int head, int first_token, uint16_t* shared);
+  __device__ void load_queries();
   __device__ void attend();
+  __device__ bool is_traced() const { return is_traced(tile_end() - 1); }
+  __device__ bool has_odd_values() const;
 
  private:
-  using S = Sizes<kDim>;
+  using S = Sizes<kDim, kPlain>;
   static constexpr int kGroups = S::kGroups, kKeys = S::kKeys;
   static constexpr int kSteps = kDim / 16;  // products of 16 dimensions
   static constexpr int kKeyTiles = kKeys / 16;
@@ -78,28 +92,26 @@ class TileAttention {
     float most[kGroups][kSlots];  // of the products so far, without scale
     float sum[kGroups][kSlots];   // of this lane's weights
   };
-  using Scores = QueryTile::Sum[kGroups][kKeyTiles];
+  using GroupScores = QueryTile::Sum[kKeyTiles];
+  using Scores = GroupScores[kGroups];
   using Weights = QueryTile::Operand[kGroups][kKeyTiles];
 
   __device__ void place_tiles();
   template <bool kVectors>
   __device__ void stage_queries();
-  __device__ void load_queries();
   __device__ void copy_keys(int block) const;
   __device__ void copy_values(int block) const;
   __device__ QueryTile::Operand query_operand(int group, int step) const;
   __device__ QueryTile::Operand value_operand(int tile, int step) const;
   __device__ void multiply_keys(Scores& scores) const;
   __device__ void mask(int first, Scores& scores) const;
-  __device__ bool update_most(const Scores& scores, float (&factors)[kGroups][kSlots]);
+  __device__ void update_most(int group, const GroupScores& scores);
   __device__ float shift_of(float most) const;
   __device__ float factor(float before, float most) const;
-  __device__ void exponentials(Scores& scores, Weights& weights);
   __device__ void softmax(Scores& scores, Weights& weights);
   __device__ void multiply_values(const Weights& weights);
   __device__ void multiply_odd_values(const Weights& weights, int first);
   __device__ void store();
-  __device__ bool has_traces() const;
   template <class Trace>
   __device__ void for_traced(float* array, int block, Trace trace) const;
   __device__ void trace_scores(int block, const Scores& scores) const;
@@ -115,6 +127,9 @@ class TileAttention {
     const int end = wave_row() + S::kWaveQueries;
     return end <= last_row() ? end : last_row() + 1;
   }
+  __device__ int tile_end() const {
+    return S::kQueries <= last_row() ? S::kQueries : last_row() + 1;
+  }
   __device__ int last_row() const {
     return static_cast<int>(call_.shape.n_tokens) - 1 - first_token_;
   }
@@ -123,6 +138,13 @@ class TileAttention {
 
   /// Keys whose scores are wanted for it.
   __device__ int scored(int row) const { return scored_keys(call_.shape, position_ + row); }
+
+  /// Whether some row up to this one is traced.
+  __device__ bool is_traced(int row) const {
+    const AttentionTrace& trace = call_.trace;
+    return (trace.scores != nullptr || trace.probs != nullptr) &&
+           first_token_ + row >= trace.first_query;
+  }
 
   const Call& call_;
   int head_, g_;
@@ -138,20 +160,14 @@ class TileAttention {
   State state_;
 };
 
-template <int kDim, bool kTraced>
-__device__ TileAttention<kDim, kTraced>::TileAttention(const Call& call, uint16_t* shared)
-    : call_(call) {
-  const auto n_heads = static_cast<unsigned>(call.shape.n_heads);
-  // The last tiles see most keys and come first: what is left at the end is short.
-  const unsigned tile = gridDim.x / n_heads - 1 - blockIdx.x / n_heads;
-  head_ = static_cast<int>(blockIdx.x % n_heads);
-  g_ = kv_head_of(call.shape, head_);
-  first_token_ = static_cast<int>(tile) * S::kQueries;
+template <int kDim, bool kPlain>
+__device__ TileAttention<kDim, kPlain>::TileAttention(const Call& call, int head, int first_token,
+                                                      uint16_t* shared)
+    : call_(call), head_(head), g_(kv_head_of(call.shape, head)), first_token_(first_token) {
   position_ = *call.first_pos + first_token_;
   log_scale_ = fabsf(call.shape.scale) * kLog2E;
-  const int last = last_row() < S::kQueries ? last_row() : S::kQueries - 1;
-  const bool traced = kTraced && first_token_ + last >= call.trace.first_query;
-  n_blocks_ = ((traced ? scored(last) : visible(last)) + kKeys - 1) / kKeys;
+  const int last = tile_end() - 1;
+  n_blocks_ = ((!kPlain && is_traced() ? scored(last) : visible(last)) + kKeys - 1) / kKeys;
   keys_ = shared;
   values_ = shared + S::kKeyValues;
   queries_ = S::kQueriesInRegisters ? shared : values_ + S::kValueValues;
@@ -163,12 +179,14 @@ __device__ TileAttention<kDim, kTraced>::TileAttention(const Call& call, uint16_
 __device__ inline int opaque(int offset) {
 #if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   asm volatile("" : "+r"(offset));
+#elif defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("" : "+v"(offset));
 #endif
   return offset;
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::place_tiles() {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::place_tiles() {
   own_keys_ = keys_ + opaque(QueryTile::place(S::kDimStride));
   own_values_ = values_ + opaque(QueryTile::place(S::kKeyStride));
   own_queries_ =
@@ -176,10 +194,11 @@ __device__ void TileAttention<kDim, kTraced>::place_tiles() {
 }
 
 // Queries to f16, negative for a negative scale: a maximum is then one after scaling as well.
-template <int kDim, bool kTraced>
+template <int kDim, bool kPlain>
 template <bool kVectors>
-__device__ void TileAttention<kDim, kTraced>::stage_queries() {
-  constexpr int kFours = kDim / 4, kAtOnce = 8;
+__device__ void TileAttention<kDim, kPlain>::stage_queries() {
+  constexpr int kFours = kDim / 4, kEach = S::kQueries * kFours / kThreads;
+  constexpr int kAtOnce = kEach < 8 ? kEach : 8;
   static_assert(S::kQueries * kFours % (kAtOnce * kThreads) == 0);
   const float sign = call_.shape.scale < 0 ? -1.0f : 1.0f;
   const auto head_dim = static_cast<int>(call_.shape.head_dim);
@@ -206,8 +225,8 @@ __device__ void TileAttention<kDim, kTraced>::stage_queries() {
   }
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::load_queries() {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::load_queries() {
   if (call_.shape.head_dim % 4 == 0 && aligned16(call_.q)) {
     stage_queries<true>();
   } else {
@@ -227,9 +246,9 @@ __device__ void TileAttention<kDim, kTraced>::load_queries() {
   }
 }
 
-template <int kDim, bool kTraced>
-__device__ QueryTile::Operand TileAttention<kDim, kTraced>::query_operand(int group,
-                                                                          int step) const {
+template <int kDim, bool kPlain>
+__device__ QueryTile::Operand TileAttention<kDim, kPlain>::query_operand(int group,
+                                                                         int step) const {
   if constexpr (S::kQueriesInRegisters) {
     return held_[group][step];
   } else {
@@ -253,19 +272,19 @@ __device__ inline void copy_rows(const uint16_t* from, uint16_t* to) {
   commit_copies();
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::copy_keys(int block) const {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::copy_keys(int block) const {
   const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
   copy_rows<kKeys, kDim, S::kDimStride>(call_.cache.keys + at * (kKeys * kDim), keys_);
 }
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::copy_values(int block) const {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::copy_values(int block) const {
   const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
   copy_rows<kDim, kKeys, S::kKeyStride>(call_.cache.values + at * (kKeys * kDim), values_);
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::multiply_keys(Scores& scores) const {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::multiply_keys(Scores& scores) const {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     GRETA_UNROLL
@@ -288,81 +307,86 @@ __device__ void TileAttention<kDim, kTraced>::multiply_keys(Scores& scores) cons
   }
 }
 
-// Scores of keys that a query does not see to −∞.
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::mask(int first, Scores& scores) const {
+// Scores of keys that a query does not see to −∞. What this needs is only needed at the end: opaque
+// offsets keep it from being prepared ahead of the loop.
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::mask(int first, Scores& scores) const {
+  const int own_key = opaque(QueryTile::key(0));
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     int n[kSlots];
     GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) {
-      n[s] = visible(row(group, s)) - first;
-    }
+    for (int s = 0; s < kSlots; ++s) n[s] = visible(opaque(row(group, s))) - first - own_key;
     GRETA_UNROLL
     for (int tile = 0; tile < kKeyTiles; ++tile) {
       GRETA_UNROLL
       for (int i = 0; i < kValues; ++i) {
-        const bool seen = tile * 16 + QueryTile::key(i) < n[QueryTile::slot(i)];
-        if (!seen) scores[group][tile].value[i] = -INFINITY;
+        const int key = tile * 16 + QueryTile::key(i) - QueryTile::key(0);
+        if (key >= n[QueryTile::slot(i)]) scores[group][tile].value[i] = -INFINITY;
       }
     }
   }
 }
 
 // What is added to scores in units of log2, before they are exponents.
-template <int kDim, bool kTraced>
-__device__ float TileAttention<kDim, kTraced>::shift_of(float most) const {
-  if (!call_.shape.subtract_max) return call_.shape.score_shift * kLog2E;
+template <int kDim, bool kPlain>
+__device__ float TileAttention<kDim, kPlain>::shift_of(float most) const {
   // While every score is −∞ there is nothing to be relative to.
-  return most == -INFINITY ? 0.0f : -(most * log_scale_);
+  const float shift = most == -INFINITY ? 0.0f : -(most * log_scale_);
+  // Nor to a maximum of ∞, which without subtract_max is there from the start.
+  const float last = call_.shape.subtract_max ? -INFINITY : call_.shape.score_shift * kLog2E;
+  return most == INFINITY ? last : shift;
 }
 
 // What sums with a maximum of before are multiplied with to be relative to a later one.
-template <int kDim, bool kTraced>
-__device__ float TileAttention<kDim, kTraced>::factor(float before, float most) const {
-  if (!call_.shape.subtract_max) return 1;
-  return before == -INFINITY ? 0.0f : fast_exp2(shift_of(most) - shift_of(before));
+template <int kDim, bool kPlain>
+__device__ float TileAttention<kDim, kPlain>::factor(float before, float most) const {
+  const float power = fast_exp2(shift_of(most) - shift_of(before));
+  return before == -INFINITY ? 0.0f : power;
 }
 
-// Whether a maximum of the wavefront has changed; factors: what sums must be multiplied with then.
-template <int kDim, bool kTraced>
-__device__ bool TileAttention<kDim, kTraced>::update_most(const Scores& scores,
-                                                          float (&factors)[kGroups][kSlots]) {
-  if (!call_.shape.subtract_max) return false;
-  bool changed = false;
+// Brings maxima, sums and outputs up to date. Without branches but one of the whole wavefront:
+// lanes that part must meet again before they exchange values.
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::update_most(int group, const GroupScores& scores) {
+  float most[kSlots], factors[kSlots];
   GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    float here[kSlots];
+  for (int s = 0; s < kSlots; ++s) most[s] = -INFINITY;
+  GRETA_UNROLL
+  for (int tile = 0; tile < kKeyTiles; ++tile) {
     GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) here[s] = -INFINITY;
-    GRETA_UNROLL
-    for (int tile = 0; tile < kKeyTiles; ++tile) {
-      GRETA_UNROLL
-      for (int i = 0; i < kValues; ++i) {
-        float& most = here[QueryTile::slot(i)];
-        most = fmaxf(most, scores[group][tile].value[i]);
-      }
-    }
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) {
-      const float most = QueryTile::reduce(here[s], Max{});
-      const float before = state_.most[group][s];
-      factors[group][s] = 1;
-      if (most > before) {
-        state_.most[group][s] = most;
-        factors[group][s] = factor(before, most);
-        changed = true;
-      }
+    for (int i = 0; i < kValues; ++i) {
+      float& here = most[QueryTile::slot(i)];
+      here = fmaxf(here, scores[tile].value[i]);
     }
   }
-  return wave_ballot(changed) != 0;
+  bool changed = false;
+  GRETA_UNROLL
+  for (int s = 0; s < kSlots; ++s) {
+    const float before = state_.most[group][s];
+    most[s] = fmaxf(before, QueryTile::reduce(most[s], Max{}));
+    factors[s] = factor(before, most[s]);
+    changed |= most[s] > before;
+    state_.most[group][s] = most[s];
+  }
+  if (wave_ballot(changed) == 0) return;
+  GRETA_UNROLL
+  for (int s = 0; s < kSlots; ++s) state_.sum[group][s] *= factors[s];
+  GRETA_UNROLL
+  for (int step = 0; step < kSteps; ++step) {
+    GRETA_UNROLL
+    for (int i = 0; i < kValues; ++i) {
+      out_[group][step].value[i] *= factors[QueryTile::slot(i)];
+    }
+  }
 }
 
-// Scores to their exponentials, which are added to the sums, and to operands.
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::exponentials(Scores& scores, Weights& weights) {
+// Scores to weights, which are added to the sums, and to operands.
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::softmax(Scores& scores, Weights& weights) {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
+    update_most(group, scores[group]);
     float shift[kSlots];
     GRETA_UNROLL
     for (int s = 0; s < kSlots; ++s) shift[s] = shift_of(state_.most[group][s]);
@@ -380,14 +404,13 @@ __device__ void TileAttention<kDim, kTraced>::exponentials(Scores& scores, Weigh
   }
 }
 
-template <int kDim, bool kTraced>
-__device__ QueryTile::Operand TileAttention<kDim, kTraced>::value_operand(int tile,
-                                                                          int step) const {
+template <int kDim, bool kPlain>
+__device__ QueryTile::Operand TileAttention<kDim, kPlain>::value_operand(int tile, int step) const {
   return QueryTile::load(own_values_ + step * 16 * S::kKeyStride + tile * 16, S::kKeyStride);
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::multiply_values(const Weights& weights) {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::multiply_values(const Weights& weights) {
   GRETA_UNROLL
   for (int tile = 0; tile < kKeyTiles; ++tile) {
     GRETA_UNROLL
@@ -403,9 +426,9 @@ __device__ void TileAttention<kDim, kTraced>::multiply_values(const Weights& wei
 
 // With a value that is not finite, a key that a query does not see must not even be multiplied with
 // 0: one key after the other, and the sums of who does not see it stay as they are.
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::multiply_odd_values(const Weights& weights,
-                                                                  int first) {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::multiply_odd_values(const Weights& weights,
+                                                                 int first) {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     int n[kSlots];
@@ -413,6 +436,7 @@ __device__ void TileAttention<kDim, kTraced>::multiply_odd_values(const Weights&
     for (int s = 0; s < kSlots; ++s) n[s] = visible(row(group, s)) - first;
     GRETA_UNROLL
     for (int tile = 0; tile < kKeyTiles; ++tile) {
+      GRETA_NO_UNROLL
       for (int key = 0; key < 16; ++key) {
         const auto own = QueryTile::only(weights[group][tile], key);
         GRETA_UNROLL
@@ -430,45 +454,35 @@ __device__ void TileAttention<kDim, kTraced>::multiply_odd_values(const Weights&
   }
 }
 
-// Scores to weights, with maxima, sums and outputs brought up to date.
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::softmax(Scores& scores, Weights& weights) {
-  float factors[kGroups][kSlots];
-  if (update_most(scores, factors)) {
-    GRETA_UNROLL
-    for (int group = 0; group < kGroups; ++group) {
-      GRETA_UNROLL
-      for (int s = 0; s < kSlots; ++s) state_.sum[group][s] *= factors[group][s];
-      GRETA_UNROLL
-      for (int step = 0; step < kSteps; ++step) {
-        GRETA_UNROLL
-        for (int i = 0; i < kValues; ++i) {
-          out_[group][step].value[i] *= factors[group][QueryTile::slot(i)];
-        }
-      }
-    }
+// Whether a value is not finite that some of the tile's queries see and others do not.
+template <int kDim, bool kPlain>
+__device__ bool TileAttention<kDim, kPlain>::has_odd_values() const {
+  bool odd = false;
+  for (int block = visible(0) / kKeys; block < n_blocks_; ++block) {
+    odd |= call_.cache.odd[int64_t{g_} * call_.cache.n_blocks + block] != 0;
   }
-  exponentials(scores, weights);
+  return odd;
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::attend() {
-  load_queries();
-  wait_for_previous();
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::attend() {
   state_ = {};
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) state_.most[group][s] = -INFINITY;
+    for (int s = 0; s < kSlots; ++s) {
+      state_.most[group][s] = call_.shape.subtract_max ? -INFINITY : INFINITY;
+    }
     GRETA_UNROLL
     for (int step = 0; step < kSteps; ++step) out_[group][step] = {};
   }
   // The wavefront's first query sees least, the last one most.
   const int seen_by_all = visible(wave_row());
   const int seen_by_any = wave_row() <= last_row() ? visible(wave_end() - 1) : 0;
-  const bool traced = has_traces();
+  const bool traced = !kPlain && wave_row() <= last_row() && is_traced(wave_end() - 1);
   const int scored_by_any = traced ? scored(wave_end() - 1) : seen_by_any;
   if (n_blocks_ > 0) copy_keys(0);
+  GRETA_NO_UNROLL
   for (int block = 0; block < n_blocks_; ++block) {
     const int first = block * kKeys;
     const bool takes_part = first < scored_by_any;
@@ -483,16 +497,13 @@ __device__ void TileAttention<kDim, kTraced>::attend() {
     if (block + 1 < n_blocks_) copy_keys(block + 1);
     if (!takes_part) continue;
     if (traced) trace_scores(block, scores);
-    if (kTraced && first >= seen_by_any) continue;
-    bool odd = false;
-    if (first + kKeys > seen_by_all) {
-      mask(first, scores);
-      odd = call_.cache.odd[int64_t{g_} * call_.cache.n_blocks + block] != 0;
-    }
+    if (first >= seen_by_any) continue;
+    if (first + kKeys > seen_by_all) mask(first, scores);
     Weights weights;
     softmax(scores, weights);
     if (traced) trace_weights(block, scores);
-    if (odd) {
+    const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
+    if (!kPlain && first + kKeys > seen_by_all && call_.cache.odd[at] != 0) {
       multiply_odd_values(weights, first);
     } else {
       multiply_values(weights);
@@ -509,8 +520,8 @@ __device__ void TileAttention<kDim, kTraced>::attend() {
   if (traced) finish_trace(scored_by_any);
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::store() {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::store() {
   const auto head_dim = static_cast<int>(call_.shape.head_dim);
   const bool pairs = head_dim % 2 == 0 && reinterpret_cast<uintptr_t>(call_.out) % 8 == 0;
   GRETA_UNROLL
@@ -520,11 +531,12 @@ __device__ void TileAttention<kDim, kTraced>::store() {
       const int s = QueryTile::slot(i);
       if (row(group, s) > last_row()) continue;
       const float share = 1.0f / state_.sum[group][s];
+      const int dim = opaque(QueryTile::dim(i));
       const int64_t token = first_token_ + row(group, s);
       float* to = call_.out + (token * call_.shape.n_heads + head_) * head_dim;
       GRETA_UNROLL
       for (int step = 0; step < kSteps; ++step) {
-        const int d = step * 16 + QueryTile::dim(i);
+        const int d = step * 16 + dim;
         const float2 pair{out_[group][step].value[i] * share,
                           out_[group][step].value[i + 1] * share};
         if (pairs) {
@@ -543,18 +555,12 @@ __device__ void TileAttention<kDim, kTraced>::store() {
 // ---- the last maximum and the sum are known, who has stored them puts what they amount to in
 // ---- place.
 
-// Whether the wavefront has queries that are traced.
-template <int kDim, bool kTraced>
-__device__ bool TileAttention<kDim, kTraced>::has_traces() const {
-  return kTraced && wave_row() <= last_row() && first_token_ + wave_end() > call_.trace.first_query;
-}
-
 // Calls trace(to, key, group, tile, i) for keys key and key + 1 of a traced query, whose scores are
 // values i and i + 1 of the lane; the first one is in the trace, at `to`.
-template <int kDim, bool kTraced>
+template <int kDim, bool kPlain>
 template <class Trace>
-__device__ void TileAttention<kDim, kTraced>::for_traced(float* array, int block,
-                                                         Trace trace) const {
+__device__ void TileAttention<kDim, kPlain>::for_traced(float* array, int block,
+                                                        Trace trace) const {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     GRETA_UNROLL
@@ -572,8 +578,8 @@ __device__ void TileAttention<kDim, kTraced>::for_traced(float* array, int block
   }
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::trace_scores(int block, const Scores& scores) const {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::trace_scores(int block, const Scores& scores) const {
   const float scale = fabsf(call_.shape.scale);
   const auto trace = [&](float* to, int key, int group, int tile, int i) {
     to[0] = scores[group][tile].value[i] * scale;
@@ -583,9 +589,8 @@ __device__ void TileAttention<kDim, kTraced>::trace_scores(int block, const Scor
   for_traced(call_.trace.scores, block, trace);
 }
 
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::trace_weights(int block,
-                                                            const Scores& weights) const {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::trace_weights(int block, const Scores& weights) const {
   const auto trace = [&](float* to, int key, int group, int tile, int i) {
     const int s = QueryTile::slot(i);
     const auto& weight = weights[group][tile].value;
@@ -598,8 +603,8 @@ __device__ void TileAttention<kDim, kTraced>::trace_weights(int block,
 }
 
 // Of keys before `end`, by the threads that have stored them.
-template <int kDim, bool kTraced>
-__device__ void TileAttention<kDim, kTraced>::finish_trace(int end) const {
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::finish_trace(int end) const {
   const auto trace = [&](float* to, int key, int group, int, int i) {
     const int s = QueryTile::slot(i), n_visible = visible(row(group, s));
     float* next = to + call_.shape.n_heads;

@@ -270,6 +270,19 @@ TEST_P(GpuAttentionResults, TracingDoesNotChangeABit) {
   EXPECT_EQ(bits_of(last.probs), tail(traced.probs));
 }
 
+TEST_P(GpuAttentionResults, TracingTheLastOfManyQueriesDoesNotChangeABit) {
+  const Input input = random_input(shape_of(2, 1, 8, 170, 41));
+  const Result untraced = run(input, {.trace = false}), last = run(input, {.first_query = 169});
+  EXPECT_EQ(bits_of(last.out), bits_of(untraced.out));
+  const Result all = run(input);
+  EXPECT_EQ(bits_of(all.out), bits_of(untraced.out));
+  const auto tail = [&](const Values& values) {
+    return bits_of(std::span(values).subspan(169 * trace_stride(input.shape)));
+  };
+  EXPECT_EQ(bits_of(last.scores), tail(all.scores));
+  EXPECT_EQ(bits_of(last.probs), tail(all.probs));
+}
+
 // Σ of traced weights · V is the output: they are what V was summed with.
 TEST_P(GpuAttentionResults, TracedWeightsReproduceTheOutput) {
   Input input = random_input(shape_of(2, 1, 8, 3, 130));
