@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kQueueBytes = 32u << 20;
 constexpr size_t kBatchBytes = 4u << 20;  // some 8,000 rows: 30 ms of writing
-constexpr milliseconds kGather{100};      // leaves as long again for the writing
+constexpr milliseconds kGather{20};       // more under load: batches grow while one is written
 constexpr milliseconds kPause{1};         // between batches, for others that wait
 constexpr std::chrono::microseconds kPoll{300};
 constexpr std::chrono::minutes kPatience{10};  // longer than a large ingest
