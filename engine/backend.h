@@ -13,6 +13,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fingerprint.h"
 #include "kernels/matrix.h"
+#include "kernels/rows.h"
 
 namespace greta {
 
@@ -23,25 +24,6 @@ using Buffer = std::unique_ptr<float, std::function<void(float*)>>;
 struct RowRef {
   const float* data = nullptr;
   int64_t n = 0;
-};
-
-/// One product of a projection: out [n_tokens, w.rows] = x · wᵀ.
-struct Product {
-  Matrix w;
-  float* out = nullptr;
-};
-
-/// One tensor that RoPE turns: [n_tokens, n_heads, head_dim].
-struct Turn {
-  const float* in = nullptr;
-  int64_t n_heads = 0;
-  float* out = nullptr;
-};
-
-/// Rows [n_rows, width] and the cache they are copied to.
-struct CacheRows {
-  const float* rows = nullptr;
-  float* cache = nullptr;
 };
 
 /// The feed-forward network of a block: down(silu(x · gateᵀ) ⊙ (x · upᵀ)).
@@ -108,8 +90,8 @@ class Backend {
   /// All of the batch has been asked for; it is under way now at the latest.
   virtual void end_batch() = 0;
 
-  /// out [n, cols] = rows of the batch's tokens.
-  virtual void embed(const Matrix& table, float* out) = 0;
+  /// out [n − first, cols] = rows of the batch's n tokens, from number `first` on.
+  virtual void embed(const Matrix& table, int64_t first, float* out) = 0;
   virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens,
                         int64_t dim, float* out) = 0;
   /// All products of one input.
@@ -124,10 +106,10 @@ class Backend {
                             const float* residual, float* sum) = 0;
   /// Turns tensors by positions first_pos, ...; inv_freq: host [rope_dim / 2].
   virtual void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
-                    int64_t n_tokens, int64_t head_dim, std::span<const Turn> turns) = 0;
+                    int64_t n_tokens, int64_t head_dim, std::span<const RopeTensor> tensors) = 0;
   /// Copies n_rows rows of `width` values each to rows first_row, ... of their caches.
   virtual void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
-                          std::span<const CacheRows> stores) = 0;
+                          std::span<const RowStore> stores) = 0;
   virtual void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                          const float* v, float* out, const AttentionTrace& trace) = 0;
   virtual void add(const float* a, const float* b, int64_t n, float* out) = 0;

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <limits>
 #include <new>
 #include <stdexcept>
-#include <limits>
 #include <thread>
 #include <utility>
 
@@ -21,7 +21,8 @@ namespace {
 std::string cpu_model() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(std::min(line.find(": ") + 2, line.size()));
+    if (line.starts_with("model name"))
+      return line.substr(std::min(line.find(": ") + 2, line.size()));
   }
   return "CPU";
 }
@@ -53,8 +54,8 @@ class CpuBackend final : public Backend {
 
   Buffer allocate(int64_t n) override {
     constexpr size_t kAlignment = 64;
-    const size_t bytes = (static_cast<size_t>(n) * sizeof(float) + kAlignment - 1) / kAlignment *
-                         kAlignment;
+    const size_t bytes =
+        (static_cast<size_t>(n) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
     auto* data = static_cast<float*>(std::aligned_alloc(kAlignment, std::max(bytes, kAlignment)));
     if (data == nullptr) {
       throw std::runtime_error("out of memory: " + std::to_string(bytes >> 20) +
@@ -89,8 +90,9 @@ class CpuBackend final : public Backend {
   void end_batch() override {
     if (!queued_.empty()) ended_.push_back(std::exchange(queued_, {}));
   }
-  void embed(const Matrix& table, float* out) override {
-    greta::embed(table, tokens_.data(), static_cast<int64_t>(tokens_.size()), out, pool_);
+  void embed(const Matrix& table, int64_t first, float* out) override {
+    greta::embed(table, tokens_.data() + first, static_cast<int64_t>(tokens_.size()) - first, out,
+                 pool_);
   }
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
                 float* out) override {
@@ -120,15 +122,15 @@ class CpuBackend final : public Backend {
     project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
   }
   void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
-            int64_t n_tokens, int64_t head_dim, std::span<const Turn> turns) override {
-    for (const Turn& turn : turns) {
-      greta::rope(turn.in, first_pos, inv_freq.data(), pairing, n_tokens, turn.n_heads, head_dim,
-                  2 * static_cast<int64_t>(inv_freq.size()), turn.out, pool_);
+            int64_t n_tokens, int64_t head_dim, std::span<const RopeTensor> tensors) override {
+    for (const RopeTensor& tensor : tensors) {
+      greta::rope(tensor.in, first_pos, inv_freq.data(), pairing, n_tokens, tensor.n_heads,
+                  head_dim, 2 * static_cast<int64_t>(inv_freq.size()), tensor.out, pool_);
     }
   }
   void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
-                  std::span<const CacheRows> stores) override {
-    for (const CacheRows& store : stores) {
+                  std::span<const RowStore> stores) override {
+    for (const RowStore& store : stores) {
       std::copy_n(store.rows, n_rows * width, store.cache + first_row * width);
     }
   }
@@ -210,7 +212,8 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(int n_threads) {
-  if (n_threads <= 0) n_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (n_threads <= 0)
+    n_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::make_unique<CpuBackend>(n_threads);
 }
 

@@ -32,7 +32,11 @@ void check_fault(const Fault& fault, const ModelConfig& config, const Backend& b
 
 Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
                  ForwardOptions options)
-    : model_(model), config_(model.config()), weights_(weights), backend_(backend), cache_(cache),
+    : model_(model),
+      config_(model.config()),
+      weights_(weights),
+      backend_(backend),
+      cache_(cache),
       options_(std::move(options)) {
   for (const Fault& fault : options_.faults.all()) check_fault(fault, config_, backend_);
   const int64_t n = options_.max_batch;
@@ -78,9 +82,12 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
     backend_.begin_batch(batch.tokens, batch.first_pos);
   }
 
-  backend_.embed(weights_.token_embd, x_.get());
-  if (trace.wants(TracePoint::kEmbdWHash, 0)) backend_.embed(weights_.token_embd, embd_row_.get());
-  trace.note(TracePoint::kEmbdWHash, 0, embd_row_.get(), config_.dim);
+  backend_.embed(weights_.token_embd, 0, x_.get());
+  if (trace.wants(TracePoint::kEmbdWHash, 0)) {
+    const int64_t first = trace.traced().front().row;
+    backend_.embed(weights_.token_embd, first, embd_row_.get());
+    trace.note(TracePoint::kEmbdWHash, 0, embd_row_.get(), config_.dim, {}, first);
+  }
   trace.note(TracePoint::kEmbedOut, 0, x_.get(), config_.dim);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
     block(layer, trace);
@@ -152,8 +159,7 @@ void Forward::feed_forward(int layer, Tracer& trace) {
                         .down = {w.down, mlp_.get()}};
   backend_.feed_forward(ffn, ffn_normed_.get(), n, gated_.get(), x_mid_.get(), x_next_.get());
   if (const auto count = fault(FaultKind::kRace, layer)) {
-    backend_.race(mlp_.get(), n, dim, static_cast<int64_t>(*count),
-                  race_seed(layer));
+    backend_.race(mlp_.get(), n, dim, static_cast<int64_t>(*count), race_seed(layer));
     backend_.add(x_mid_.get(), mlp_.get(), n * dim, x_next_.get());
   }
   trace.note(TracePoint::kMlpOut, layer, mlp_.get(), dim, down);
@@ -163,15 +169,16 @@ void Forward::feed_forward(int layer, Tracer& trace) {
 
 void Forward::rotate(int layer) {
   const auto n = static_cast<int64_t>(batch_.tokens.size());
-  const int64_t first_pos = batch_.first_pos + static_cast<int64_t>(
-                                fault(FaultKind::kRopePosOffByOne, layer).value_or(0));
+  const int64_t first_pos =
+      batch_.first_pos +
+      static_cast<int64_t>(fault(FaultKind::kRopePosOffByOne, layer).value_or(0));
   const std::vector<double>& inv_freq =
       fault(FaultKind::kRopeTheta, layer) ? faulty_inv_freq_ : model_.inv_freq();
-  const RopePairing pairing = fault(FaultKind::kRopePairing, layer) ? RopePairing::kHalves
-                                                                    : RopePairing::kInterleaved;
-  const std::array<Turn, 2> turns{{{q_.get(), config_.n_heads, q_rot_.get()},
-                                   {k_.get(), config_.n_kv_heads, k_rot_.get()}}};
-  backend_.rope(first_pos, inv_freq, pairing, n, config_.head_dim, turns);
+  const RopePairing pairing =
+      fault(FaultKind::kRopePairing, layer) ? RopePairing::kHalves : RopePairing::kInterleaved;
+  const std::array<RopeTensor, 2> turned{
+      {{q_.get(), config_.n_heads, q_rot_.get()}, {k_.get(), config_.n_kv_heads, k_rot_.get()}}};
+  backend_.rope(first_pos, inv_freq, pairing, n, config_.head_dim, turned);
 }
 
 void Forward::store_kv(int layer) {
@@ -180,7 +187,7 @@ void Forward::store_kv(int layer) {
   float* k = cache_.k(layer);
   float* v = cache_.v(layer);
   const int64_t shift = static_cast<int64_t>(fault(FaultKind::kKvWrongSlot, layer).value_or(0));
-  const std::array<CacheRows, 2> stores{{{k_rot_.get(), k}, {v_.get(), v}}};
+  const std::array<RowStore, 2> stores{{{k_rot_.get(), k}, {v_.get(), v}}};
   backend_.store_rows(n, width, batch_.first_pos + shift, stores);
   if (!fault(FaultKind::kStaleKvTail, layer)) return;
   const int64_t last = batch_.first_pos + n - 1;
@@ -230,7 +237,8 @@ void Forward::attend(int layer, Tracer& trace) {
     const int64_t offset = (traced[i].row - wanted.first_query) * wanted.stride;
     const int64_t n_scores = (batch_.first_pos + traced[i].row + 1) * config_.n_heads;
     if (wanted.scores != nullptr) {
-      trace.note_row(TracePoint::kAttnScores, layer, i, wanted.scores + offset, n_scores, attention);
+      trace.note_row(TracePoint::kAttnScores, layer, i, wanted.scores + offset, n_scores,
+                     attention);
     }
     if (wanted.probs != nullptr) {
       trace.note_row(TracePoint::kAttnProbs, layer, i, wanted.probs + offset, n_scores, attention);
@@ -304,8 +312,7 @@ TopLogits Forward::top(bool before) const {
   return top;
 }
 
-ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step,
-                               int64_t pos) const {
+ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const {
   return {.phase = phase,
           .step = step,
           .pos_id = pos,
@@ -340,8 +347,8 @@ void Forward::check(const Batch& batch) const {
   for (const int32_t id : batch.tokens) {
     if (batch.after_top) break;
     if (id < 0 || id >= config_.vocab) {
-      throw std::invalid_argument("token id " + std::to_string(id) + " is not in the vocabulary of " +
-                                  std::to_string(config_.vocab));
+      throw std::invalid_argument("token id " + std::to_string(id) +
+                                  " is not in the vocabulary of " + std::to_string(config_.vocab));
     }
   }
 }

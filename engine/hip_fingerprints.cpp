@@ -18,6 +18,9 @@ static_assert(sizeof(FingerprintCounts) <= kHeader);
 // Rows put aside begin where wide loads can.
 constexpr size_t kAlign = 4;
 
+// A batch that begins with more rows than these has many tokens.
+constexpr size_t kFewRows = 128;
+
 // Sizes are rounded up so that a row that grows with the position does not make other work of every
 // token.
 size_t round_up(size_t n) { return n == 0 ? 0 : std::bit_ceil(n); }
@@ -39,10 +42,9 @@ void FingerprintQueue::Work::run(Stream& stream) const {
 FingerprintQueue::FingerprintQueue(Stream& stream, std::function<void()> make_room)
     : stream_(stream), make_room_(std::move(make_room)) {}
 
-void FingerprintQueue::begin(bool put_aside) {
+void FingerprintQueue::begin() {
   if (open_) --begun_;  // an error ended the batch
   open_ = false;
-  put_aside_ = put_aside;
   used_ = uploaded_ = n_aside_ = 0;
   aside_.clear();
   // The last copies from and to the slot that the batch may take. Waiting is not possible later,
@@ -61,7 +63,10 @@ void FingerprintQueue::open() {
 }
 
 FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64_t sample_values) {
-  if (!open_) open();
+  if (!open_) {
+    open();
+    put_aside_ = rows.size() <= kFewRows;
+  }
   const size_t first_row = slot().sample_sizes.size();
   size_t n_samples = slot().n_samples, n_aside = n_aside_;
   plan_.clear();

@@ -16,7 +16,7 @@ namespace greta {
 /// The fingerprints of one batch after another: what to compute goes to the device in one copy, the
 /// results come back in one, and two batches can be under way.
 ///
-/// A row is needed as it is when it is queued. The rows of a single token are too few to fill a
+/// A row is needed as it is when it is queued. The rows of a few tokens are too few to fill a
 /// device: they are put aside, and fingerprinted together at the end of the batch. Those of many
 /// tokens are fingerprinted at once, where they lie.
 class FingerprintQueue {
@@ -39,7 +39,7 @@ class FingerprintQueue {
     void run(Stream& stream) const;
   };
 
-  void begin(bool put_aside);
+  void begin();
   Work add(std::span<const RowRef> rows, int64_t sample_values);
   /// The fingerprints of the rows put aside; without results when there are none.
   Work finish();
@@ -72,7 +72,7 @@ class FingerprintQueue {
   std::array<Slot, kSlots> slots_;
   size_t begun_ = 0, fetched_ = 0;  // batches with fingerprints; slot: number mod kSlots
   bool open_ = false;               // the batch in progress has had its slot
-  bool put_aside_ = false;
+  bool put_aside_ = false;          // of that batch
   size_t used_ = 0, uploaded_ = 0;  // bytes of its plan
   size_t n_aside_ = 0;              // values put aside so far
   int64_t sample_values_ = 0;

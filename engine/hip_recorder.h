@@ -19,8 +19,8 @@ namespace greta {
 /// recorded, but for the very first, which is done piece by piece: memory may still be missing.
 class BatchRecorder {
  public:
-  /// before_launch: called once per batch before its first kernel can run, and not while recording:
-  /// queues the copies that the batch's work reads.
+  /// before_launch: called before kernels can run, and not while recording: queues the copies that
+  /// the batch's work reads.
   BatchRecorder(Stream& stream, std::function<void()> before_launch);
 
   void begin();
@@ -71,6 +71,27 @@ class BatchRecorder {
   std::vector<Op> ops_;           // kRecord: so far
   std::optional<Recording> recording_;
   int64_t replays_ = 0;
+};
+
+/// What a signature begins with.
+enum OpId : uint64_t {
+  kEmbed = 1,
+  kNorm,
+  kProject,
+  kAddTo,
+  kFeedForward,
+  kRopeTable,
+  kTurn,
+  kStore,
+  kQkv,
+  kAttend,
+  kAddUp,
+  kTop,
+  kPrints,
+  kFill,
+  kScale,
+  kFp16,
+  kRaceBits,
 };
 
 /// A signature from numbers, addresses and weights.

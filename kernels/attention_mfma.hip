@@ -86,33 +86,55 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
 
 // ---- Attention: one block per tile of queries and head.
 
-struct Place {
-  int head, first_token;
+// Tiles come in whole, and where they hold traced queries in parts, each with a block of its own: a
+// part takes as long as a tile.
+struct Tiles {
+  int n_whole, n_parts;
 };
+
 template <int kDim>
-__device__ Place place_of(const AttentionShape& shape, unsigned block) {
-  const auto n_heads = static_cast<unsigned>(shape.n_heads);
-  // The last tiles see most keys and come first: what is left at the end is short.
-  const unsigned tile = gridDim.x / n_heads - 1 - block / n_heads;
-  return {static_cast<int>(block % n_heads), static_cast<int>(tile) * Sizes<kDim>::kQueries};
+Tiles tiles_of(const AttentionShape& shape, const AttentionTrace& trace) {
+  constexpr int kQueries = Sizes<kDim>::kQueries, kPartQueries = Sizes<kDim, false>::kQueries;
+  int64_t n_whole = blocks_for(shape.n_tokens, kQueries);
+  if (trace.scores != nullptr || trace.probs != nullptr) {
+    n_whole = std::min(n_whole, trace.first_query / kQueries);
+  }
+  const int64_t rest = std::max<int64_t>(0, shape.n_tokens - n_whole * kQueries);
+  return {static_cast<int>(n_whole), static_cast<int>(blocks_for(rest, kPartQueries))};
 }
 
-// Tiles that hold traced queries, or that meet values which are not finite, are taken in parts.
-// Only their blocks pay for that: what the parts need is computed anew, so that nothing of it
-// occupies a register in the other loop.
+struct Place {
+  int head, first_token, end_token;
+  bool whole;
+};
 template <int kDim>
-__global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call call) {
-  GRETA_DYNAMIC_SHARED(uint16_t, shared);
-  const Place place = place_of<kDim>(call.shape, blockIdx.x);
-  TileAttention<kDim, true> tile(call, place.head, place.first_token, shared);
-  if (!tile.is_traced()) tile.load_queries();
-  wait_for_previous();
-  if (!tile.is_traced() && !tile.has_odd_values()) return tile.attend();
+__device__ Place place_of(const Call& call, Tiles tiles, unsigned block) {
+  constexpr int kQueries = Sizes<kDim>::kQueries, kPartQueries = Sizes<kDim, false>::kQueries;
+  const auto n_heads = static_cast<unsigned>(call.shape.n_heads);
+  // The last tiles see most keys and come first: what is left at the end is short.
+  const int tile = tiles.n_whole + tiles.n_parts - 1 - static_cast<int>(block / n_heads);
+  const bool whole = tile < tiles.n_whole;
+  const int first =
+      whole ? tile * kQueries : tiles.n_whole * kQueries + (tile - tiles.n_whole) * kPartQueries;
+  return {static_cast<int>(block % n_heads), first, first + (whole ? kQueries : kPartQueries),
+          whole};
+}
 
-  const Place again = place_of<kDim>(call.shape, opaque(blockIdx.x));
-  const int end = again.first_token + Sizes<kDim>::kQueries;
+// Whole tiles that meet values which are not finite are taken in parts as well, one after the
+// other. What the parts need is computed anew, so that nothing of it occupies a register in the
+// other loop.
+template <int kDim>
+__global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call call, Tiles tiles) {
+  GRETA_DYNAMIC_SHARED(uint16_t, shared);
+  const Place place = place_of<kDim>(call, tiles, blockIdx.x);
+  TileAttention<kDim, true> tile(call, place.head, place.first_token, shared);
+  if (place.whole) tile.load_queries();
+  wait_for_previous();
+  if (place.whole && !tile.has_odd_values()) return tile.attend();
+
+  const Place again = place_of<kDim>(call, tiles, opaque(blockIdx.x));
   GRETA_NO_UNROLL
-  for (int token = again.first_token; token < end && token < call.shape.n_tokens;
+  for (int token = again.first_token; token < again.end_token && token < call.shape.n_tokens;
        token += Sizes<kDim, false>::kQueries) {
     __syncthreads();  // what the part before has left in shared memory is no longer needed
     TileAttention<kDim, false> part(call, again.head, token, shared);
@@ -142,13 +164,15 @@ void launch_tiles(const AttentionShape& shape, int64_t max_keys, void* scratch, 
   launch({"attention_halves", cache_grid, kConvertThreads}, stream,
          vectors ? attention_halves_kernel<kDim, true> : attention_halves_kernel<kDim, false>,
          call);
-  const unsigned n_tiles = blocks_for(shape.n_tokens, Sizes<kDim>::kQueries);
+  const Tiles tiles = tiles_of<kDim>(shape, call.trace);
   // Queries are loaded while the cache is converted: that kernel has begun when all before it was
   // done.
-  LaunchShape tiles{"attention_mfma", blocks_for(n_tiles * shape.n_heads, 1), kThreads,
-                    Sizes<kDim>::kSharedBytes};
-  tiles.early = true;
-  launch(tiles, stream, attention_tile_kernel<kDim>, call);
+  launch({.name = "attention_mfma",
+          .grid = blocks_for((tiles.n_whole + tiles.n_parts) * shape.n_heads, 1),
+          .block = kThreads,
+          .shared_bytes = Sizes<kDim>::kSharedBytes,
+          .early = true},
+         stream, attention_tile_kernel<kDim>, call, tiles);
 }
 
 template <class Function>

@@ -76,7 +76,6 @@ class TileAttention {
   __device__ TileAttention(const Call& call, int head, int first_token, uint16_t* shared);
   __device__ void load_queries();
   __device__ void attend();
-  __device__ bool is_traced() const { return is_traced(tile_end() - 1); }
   __device__ bool has_odd_values() const;
 
  private:
@@ -167,7 +166,7 @@ __device__ TileAttention<kDim, kPlain>::TileAttention(const Call& call, int head
   position_ = *call.first_pos + first_token_;
   log_scale_ = fabsf(call.shape.scale) * kLog2E;
   const int last = tile_end() - 1;
-  n_blocks_ = ((!kPlain && is_traced() ? scored(last) : visible(last)) + kKeys - 1) / kKeys;
+  n_blocks_ = ((!kPlain && is_traced(last) ? scored(last) : visible(last)) + kKeys - 1) / kKeys;
   keys_ = shared;
   values_ = shared + S::kKeyValues;
   queries_ = S::kQueriesInRegisters ? shared : values_ + S::kValueValues;

@@ -5,6 +5,7 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/device.h"
 #include "kernels/matrix.h"
+#include "kernels/rows.h"
 
 // The small operations of a Llama block on the GPU: kernels/cpu/elementwise.h with a Stream at the
 // end. All arrays f32, row-major without gaps, device memory. Work is queued; nothing is allocated.
@@ -30,19 +31,6 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, 
 /// inv_freq: f64 [half_dim], device; first_pos: i32, device; table: [n_tokens, half_dim, 2].
 void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_shift,
                 int64_t n_tokens, int64_t half_dim, float* table, Stream& stream);
-
-/// One tensor [n_tokens, n_heads, head_dim] to turn; in and out may be equal.
-struct RopeTensor {
-  const float* in = nullptr;
-  int64_t n_heads = 0;
-  float* out = nullptr;
-};
-
-/// Rows [n_rows, width] and the cache they go to; nullptr: nothing to do.
-struct RowStore {
-  const float* rows = nullptr;
-  float* cache = nullptr;
-};
 
 /// Rotates each head of token t of a and of b by row t of the table (Su et al. 2021); values from
 /// 2·half_dim on are copied. A tensor without heads is left out.

@@ -67,7 +67,7 @@ struct Constant {
   __device__ float operator()(float, float) const { return value; }
 };
 
-struct Product {
+struct Times {
   float factor;
   __device__ float operator()(float a, float) const { return a * factor; }
 };
@@ -235,10 +235,10 @@ __global__ __launch_bounds__(kThreads) void rope_kernel(RopeTensor a, RopeTensor
   float* const to = (is_a ? a.out : b.out) + offset;
   float x = from[first], y = from[second];
   if (turned) {
-    const float* const turn = table + 2 * (token * half + pair);
+    const auto turn = load_as<float2>(table + 2 * (token * half + pair));
     const float old = x;
-    x = fmaf(old, turn[0], -(y * turn[1]));
-    y = fmaf(y, turn[0], old * turn[1]);
+    x = turned_first(old, y, turn);
+    y = turned_second(old, y, turn);
   }
   to[first] = x;
   to[second] = y;
@@ -351,7 +351,7 @@ void fill(float* data, int64_t n, float value, Stream& stream) {
 }
 
 void scale(float* data, int64_t n, float factor, Stream& stream) {
-  map("scale", Product{factor}, data, data, n, data, stream);
+  map("scale", Times{factor}, data, data, n, data, stream);
 }
 
 void store_rows(const RowStore& a, const RowStore& b, int64_t n_rows, int64_t width,

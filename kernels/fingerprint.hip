@@ -15,7 +15,20 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kAhead = 4;              // values that a thread has in hand: their latencies overlap
-constexpr unsigned kMaxBlocks = 1024;  // more parts are taken in turn
+constexpr unsigned kMaxBlocks = 4096;  // more parts are taken in turn
+
+// Counts and parts are there before any kernel that reads them is queued behind others, so they are
+// read before these have ended.
+struct Work {
+  uint32_t n_parts;
+  FingerprintPart first;  // of the block, if it has one
+
+  __device__ Work(uint32_t n, const FingerprintPart* parts)
+      : n_parts(n), first(parts[blockIdx.x < n ? blockIdx.x : 0]) {}
+  __device__ FingerprintPart part(const FingerprintPart* parts, uint32_t p) const {
+    return p == blockIdx.x ? first : parts[p];
+  }
+};
 
 // Least and greatest finite value as numbers that grow outwards from 0, "none", so that both
 // combine by max and zeroed memory is a start.
@@ -115,10 +128,10 @@ __global__ __launch_bounds__(kThreads) void fingerprint_scan_kernel(const Finger
                                                                     const FingerprintPart* parts,
                                                                     DeviceFingerprint* results) {
   allow_next();
+  const Work work(counts->n_long_parts, parts);
   wait_for_previous();
-  const uint32_t n_parts = counts->n_long_parts;
-  for (uint32_t p = blockIdx.x; p < n_parts; p += gridDim.x) {
-    const FingerprintPart part = parts[p];
+  for (uint32_t p = blockIdx.x; p < work.n_parts; p += gridDim.x) {
+    const FingerprintPart part = work.part(parts, p);
     const Scan found = scan(part);
     if (threadIdx.x != 0) continue;
     DeviceFingerprint& result = results[part.row];
@@ -246,10 +259,10 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
                                                                     DeviceFingerprint* results) {
   GRETA_SHARED(int64_t, copies, [kWaves][kBuckets][kCopies]);
   allow_next();
+  const Work work(counts->n_parts, parts);
   wait_for_previous();
-  const uint32_t n_parts = counts->n_parts;
-  for (uint32_t p = blockIdx.x; p < n_parts; p += gridDim.x) {
-    const FingerprintPart part = parts[p];
+  for (uint32_t p = blockIdx.x; p < work.n_parts; p += gridDim.x) {
+    const FingerprintPart part = work.part(parts, p);
     DeviceFingerprint& result = results[part.row];
     clear(copies);
     __syncthreads();
@@ -291,10 +304,10 @@ __global__ __launch_bounds__(kThreads) void copy_rows_kernel(const FingerprintCo
                                                              const FingerprintPart* parts,
                                                              int64_t most, float* to) {
   allow_next();
+  const Work work(counts->n_parts, parts);
   wait_for_previous();
-  const uint32_t n_parts = counts->n_parts;
-  for (uint32_t p = blockIdx.x; p < n_parts; p += gridDim.x) {
-    const FingerprintPart part = parts[p];
+  for (uint32_t p = blockIdx.x; p < work.n_parts; p += gridDim.x) {
+    const FingerprintPart part = work.part(parts, p);
     if (part.first >= most) continue;
     const int64_t wanted = most - part.first;
     const uint32_t n = wanted < part.n ? static_cast<uint32_t>(wanted) : part.n;
@@ -362,8 +375,11 @@ void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* pa
                       const FingerprintLimits& limits, DeviceFingerprint* results, Stream& stream) {
   if (limits.n_long_parts > 0) {
     set_bytes(results, limits.n_rows, 0, stream);
-    launch({"fingerprint_scan", blocks_of(limits.n_long_parts), kThreads}, stream,
-           fingerprint_scan_kernel, counts, parts, results);
+    launch({.name = "fingerprint_scan",
+            .grid = blocks_of(limits.n_long_parts),
+            .block = kThreads,
+            .early = true},
+           stream, fingerprint_scan_kernel, counts, parts, results);
   }
   launch({.name = "fingerprint_sums",
           .grid = blocks_of(limits.n_parts),

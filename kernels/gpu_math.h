@@ -90,8 +90,13 @@ __device__ inline float exp_f32(float x) {
 /// x·sigmoid(x). For x → −∞ the exponential is infinite and the quotient −0, as it should be.
 __device__ inline float silu(float x) { return x / (1.0f + exp_f32(-x)); }
 
-/// 1/√x within 1.5 ulp, the same bits everywhere: a root and a quotient, each correctly rounded.
-__device__ inline float rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
+/// A pair of values turned by an angle (RoPE); turn: its cosine and sine.
+__device__ inline float turned_first(float first, float second, float2 turn) {
+  return fmaf(first, turn.x, -(second * turn.y));
+}
+__device__ inline float turned_second(float first, float second, float2 turn) {
+  return fmaf(second, turn.x, first * turn.y);
+}
 
 /// Bytes of a and b as four signed numbers each: c + Σ aᵢ·bᵢ.
 __device__ inline int32_t dot4_i8(uint32_t a, uint32_t b, int32_t c) {
@@ -136,13 +141,6 @@ struct alignas(16) Words4 {
 struct alignas(16) Floats4 {
   float value[4];
 };
-
-/// A word at an even address, as the fields of q4_0, q8_0 and q6_k blocks have them.
-__device__ inline uint32_t load_word_at_even(const void* address) {
-  const uint32_t low = load_as<uint16_t>(address);
-  const uint32_t high = load_as<uint16_t>(static_cast<const std::byte*>(address) + 2);
-  return low | high << 16;
-}
 
 /// Whether all addresses suit 16-byte accesses. Host and device.
 template <class... Pointers>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -18,12 +19,6 @@
 
 namespace greta {
 
-/// out [n_tokens, w.rows] = x · wᵀ.
-struct DeviceProduct {
-  Matrix w;
-  float* out = nullptr;
-};
-
 inline constexpr size_t kMaxProducts = 3;
 
 /// One token before its RMSNorm, which the products do: rms_norm()'s bits, without its launch.
@@ -36,12 +31,27 @@ struct NormedRow {
 };
 
 /// Up to kMaxProducts products of one x [n_tokens, cols]; types may differ.
-void matmul_valu(const float* x, int64_t n_tokens, std::span<const DeviceProduct> products,
+void matmul_valu(const float* x, int64_t n_tokens, std::span<const Product> products,
                  Stream& stream);
-void matmul_valu(const NormedRow& in, std::span<const DeviceProduct> products, Stream& stream);
+void matmul_valu(const NormedRow& in, std::span<const Product> products, Stream& stream);
+
+/// RoPE of one token's q and k, and the rows of the cache that k and v go to.
+struct RopeRow {
+  const float* table = nullptr;        ///< [half_dim, 2], of rope_table()
+  int64_t head_dim = 0, half_dim = 0;  ///< values from 2·half_dim on are not turned
+  float *q_out = nullptr, *k_out = nullptr;
+  float *k_cache = nullptr, *v_cache = nullptr;
+  const int32_t* pos = nullptr;  ///< device: the rows are *pos + row_shift
+  int64_t row_shift = 0;
+};
+
+/// matmul_valu() of q, k and v, and with their results what rope_and_store() does to them, for
+/// RopePairing::kInterleaved. Rows of q and k are a multiple of head_dim.
+void qkv_matmul_valu(const NormedRow& in, const std::array<Product, 3>& qkv, const RopeRow& rope,
+                     Stream& stream);
 
 /// out = x · wᵀ and sum = residual + out, [n_tokens, w.rows] each.
-void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& product,
+void matmul_add_valu(const float* x, int64_t n_tokens, const Product& product,
                      const float* residual, float* sum, Stream& stream);
 
 /// out [n_tokens, rows] = silu(x · gateᵀ) ⊙ (x · upᵀ), with the arithmetic of swiglu(). gate and up
@@ -53,7 +63,7 @@ void gated_matmul_valu(const NormedRow& in, const Matrix& gate, const Matrix& up
 
 /// The bug of an accumulator in half precision, for fault injection: products are added up in order
 /// and the sum is rounded to f16 after every `step` of them, as kernels/cpu/matmul.h does.
-void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
-                            const DeviceProduct& product, Stream& stream);
+void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step, const Product& product,
+                            Stream& stream);
 
 }  // namespace greta

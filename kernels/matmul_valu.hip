@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -26,9 +27,10 @@
 // alone: halves of a team are reduced by 32 lanes, then added, whatever the wavefront is, so even
 // the device does not matter.
 //
-// A lane requests the weights of its next step as soon as it has used up those of the last one:
-// before the block waits for earlier kernels, for x, or for each other. Where x lacks its norm
-// every block norms it on the way to shared memory: that costs less than a kernel of its own.
+// A lane requests the weights of a later step as soon as it has used up those of one: before the
+// block waits for earlier kernels, for x, or for each other. Where x lacks its norm every block
+// norms it on the way to shared memory: that costs less than a kernel of its own. So does turning
+// q and k, and storing rows in the cache, on the way out.
 
 // Arguments that are indexed where they lie, instead of in a copy.
 #if defined(GRETA_NVIDIA)
@@ -40,15 +42,17 @@
 namespace greta {
 namespace {
 
-/// The shape of a block: its threads, and the rows and tokens of a team at a time. A row's weights
-/// are read once for all the tokens, an activation once for all the rows.
-template <int kThreads_, int kRows_, int kTokens_ = 1>
+/// The shape of a block: its threads, the rows and tokens of a team at a time, and the steps of
+/// which a lane has weights in hand. A row's weights are read once for all the tokens, an
+/// activation once for all the rows.
+template <int kThreads_, int kRows_, int kTokens_ = 1, int kAhead_ = 1>
 struct Block {
   static constexpr int kThreads = kThreads_, kRows = kRows_, kTokens = kTokens_;
+  static constexpr int kAhead = kAhead_;
   static constexpr int kTeams = kThreads / kTeam;
   static constexpr int kGroupRows = kTeams * kRows;  ///< of all its teams
   /// How many a processor holds, by what registers are allotted for.
-  static constexpr int kAtOnce = kTokens > 1 ? 1 : 2048 / (kThreads * kRows);
+  static constexpr int kAtOnce = kTokens > 1 ? 1 : 2048 / (kThreads * kRows * kAhead);
   /// The second number of launch bounds: to NVIDIA's compiler the blocks per processor, to AMD's
   /// the wavefronts per unit, where two are what the largest kernels have registers for.
   static constexpr int kResident = kWave == 32 ? kAtOnce : 2;
@@ -75,6 +79,16 @@ struct Part {
   uint32_t rows;
   uint32_t first_group;  ///< of rows; groups are numbered through all parts
   float* out;
+  float* turned;  ///< out after RoPE; nullptr: it takes none
+  float* cache;   ///< has a row for what comes of that; nullptr: none
+};
+
+/// RoPE and the place in the caches; of one token.
+struct Rope {
+  const float* table;  ///< nullptr: no part takes any
+  uint32_t head_dim, turned_dim;
+  const int32_t* pos;
+  int64_t row_shift;
 };
 
 /// The norm that x still lacks; of one token.
@@ -95,6 +109,7 @@ struct Task {
   uint32_t segment_steps;  ///< of which x is kept at a time
   bool aligned;            ///< tokens of x, and what the norm reads and writes, to 16 bytes
   Part parts[kMaxProducts];
+  Rope rope;
   const float* residual;
   float* sum;
 };
@@ -241,9 +256,6 @@ __device__ void load_rows(const Task& task, Place place, RawRows<kType, B>& raw)
   }
 }
 
-/// As elementwise.h's swiglu().
-__device__ float gated(float gate, float up) { return gate / (1.0f + exp_f32(-gate)) * up; }
-
 /// Each of kN sums over 32 lanes, as wave_reduce<32> would, in 32 / kN of them: sum i from lane
 /// i · (32 / kN) on. A lane hands over the half of its sums that are others' to finish.
 template <int kN>
@@ -268,6 +280,22 @@ __device__ float reduce_32(float (&sums)[kN]) {
 template <class B>
 using Totals = float[B::kTeams][2][B::kRows][B::kTokens];
 
+/// Turns a value of a part by RoPE, with its neighbour of the pair that rows 2i and 2i + 1 are, and
+/// stores it where it belongs.
+__device__ void store_turned(const Task& task, const Part& part, uint32_t row, float value,
+                             float neighbour) {
+  const uint32_t d = part.turned != nullptr ? row % task.rope.head_dim : task.rope.turned_dim;
+  if (d < task.rope.turned_dim) {
+    const float2 turn = load_as<float2>(task.rope.table + d / 2 * 2);
+    value =
+        d % 2 == 0 ? turned_first(value, neighbour, turn) : turned_second(neighbour, value, turn);
+  }
+  if (part.turned != nullptr) part.turned[row] = value;
+  if (part.cache != nullptr) {
+    part.cache[(*task.rope.pos + task.rope.row_shift) * part.rows + row] = value;
+  }
+}
+
 /// Stores what the teams have computed in `n` groups, of which `first` is the first.
 template <class B>
 __device__ void finish_groups(const Task& task, uint32_t first, uint32_t n, int64_t first_token,
@@ -284,23 +312,27 @@ __device__ void finish_groups(const Task& task, uint32_t first, uint32_t n, int6
   const Part& part = task.parts[job.part];
   const uint32_t row = job.first_row + r;
   if (first_token + token >= task.n_tokens || row >= part.rows) return;
-  const float total = totals[team][0][r][token] + totals[team][1][r][token];
+  const auto total_of = [&](uint32_t of_team, uint32_t of_row) {
+    return totals[of_team][0][of_row][token] + totals[of_team][1][of_row][token];
+  };
+  const float total = total_of(team, r);
   const int64_t at = (first_token + token) * part.rows + row;
   switch (task.finish) {
     case Finish::kStore:
       part.out[at] = total;
+      if constexpr (B::kTokens == 1) {
+        if (task.rope.table != nullptr) store_turned(task, part, row, total, total_of(team, r ^ 1));
+      }
       break;
     case Finish::kAdd:
       part.out[at] = total;
       task.sum[at] = task.residual[at] + total;
       break;
-    case Finish::kGated: {
-      const auto& up = totals[team + B::kTeams / 2];
-      part.out[at] = gated(total, up[0][r][token] + up[1][r][token]);
+    case Finish::kGated:
+      part.out[at] = silu(total) * total_of(team + B::kTeams / 2, r);
       break;
-    }
     case Finish::kGateOut:
-      part.out[at] = gated(total, part.out[at]);
+      part.out[at] = silu(total) * part.out[at];
       break;
   }
 }
@@ -319,48 +351,67 @@ __global__ __launch_bounds__(B::kThreads, B::kResident) void products_kernel(
   // With aligned rows tiles of one token are for one token in all.
   const int64_t first_token =
       kTokens == 1 && kAligned ? 0 : static_cast<int64_t>(blockIdx.x) * kTokens;
-  const uint32_t n_steps = (task.cols + kStepColumns<kType> - 1) / kStepColumns<kType>;
+  const uint32_t n_steps =
+      task.cols == 0 ? 1 : (task.cols + kStepColumns<kType> - 1) / kStepColumns<kType>;
   const bool one_segment = n_steps <= task.segment_steps;
   const bool normed = kTokens == 1 && task.norm.weight != nullptr;
 
-  RawRows<kType, B> raw{};
-  load_rows<kType, B, kAligned>(task, {blockIdx.y, 0}, raw);
+  // The block's steps follow each other, whatever group they belong to.
+  RawRows<kType, B> raws[B::kAhead]{};
+  Place requested{blockIdx.y, 0};
+  const auto request = [&](RawRows<kType, B>& raw) {
+    if (requested.group < task.n_groups) load_rows<kType, B, kAligned>(task, requested, raw);
+    requested = place_after(requested, n_steps);
+  };
+  GRETA_UNROLL
+  for (int i = 0; i < B::kAhead; ++i) request(raws[i]);
   if (normed && threadIdx.x * 32 < task.cols) prefetch_l2(task.norm.weight + threadIdx.x * 32);
   wait_for_previous();
   const float factor = normed ? factor_of<B>(task) : 1.0f;
 
-  uint32_t n_unfinished = 0;
-  for (uint32_t group = blockIdx.y; group < task.n_groups; group += gridDim.y) {
-    LaneSums<kRows, kTokens> sums{};
-    uint32_t in_segment = 0;
-    for (uint32_t step = 0; step < n_steps; ++step, ++in_segment) {
-      if (in_segment == task.segment_steps) in_segment = 0;
-      if (in_segment == 0 && (group == blockIdx.y || !one_segment)) {
-        __syncthreads();  // before what others may still read is overwritten
-        stage_x<kType, B>(task, first_token, step, n_steps, factor, shared);
-        __syncthreads();
-      }
-      if (Dot::present(task.cols, step, lane)) {
-        const std::byte* const own = shared + in_segment * kStepBytes + lane * 16;
-        Dot::add(raw, lane, LaneX<kTokens>{own, task.segment_steps * kStepBytes}, sums);
-      }
-      const Place next = place_after({group, step}, n_steps);
-      if (next.group < task.n_groups) load_rows<kType, B, kAligned>(task, next, raw);
+  LaneSums<kRows, kTokens> sums{};
+  Place place{blockIdx.y, 0};
+  uint32_t in_segment = 0, n_unfinished = 0;
+  const auto take_step = [&](RawRows<kType, B>& raw) {
+    if (place.step == 0 || in_segment == task.segment_steps) in_segment = 0;
+    if (in_segment == 0 && (place.group == blockIdx.y || !one_segment)) {
+      __syncthreads();  // before what others may still read is overwritten
+      stage_x<kType, B>(task, first_token, place.step, n_steps, factor, shared);
+      __syncthreads();
     }
+    if (Dot::present(task.cols, place.step, lane)) {
+      const std::byte* const own = shared + in_segment * kStepBytes + lane * 16;
+      Dot::add(raw, lane, LaneX<kTokens>{own, task.segment_steps * kStepBytes}, sums);
+    }
+    request(raw);
+    ++in_segment;
+    const uint32_t group = place.group;
+    place = place_after(place, n_steps);
+    if (place.step != 0) return;
+
     constexpr int kSums = kRows * kTokens, kLanes = 32 / kSums;
     float flat[kSums];
     GRETA_UNROLL
-    for (int i = 0; i < kSums; ++i) flat[i] = sums[i / kTokens][i % kTokens];
+    for (int i = 0; i < kSums; ++i) {
+      flat[i] = sums[i / kTokens][i % kTokens];
+      sums[i / kTokens][i % kTokens] = 0;
+    }
     const float sum = reduce_32(flat);
     const uint32_t i = lane % 32 / kLanes;
     if (lane % kLanes == 0) totals[n_unfinished][team][lane / 32][i / kTokens][i % kTokens] = sum;
     ++n_unfinished;
-    if (n_unfinished == kUnfinished || group + gridDim.y >= task.n_groups) {
+    if (n_unfinished == kUnfinished || place.group >= task.n_groups) {
       __syncthreads();
       finish_groups<B>(task, group - (n_unfinished - 1) * gridDim.y, n_unfinished, first_token,
                        totals);
       __syncthreads();  // before totals are overwritten
       n_unfinished = 0;
+    }
+  };
+  while (place.group < task.n_groups) {
+    GRETA_UNROLL
+    for (int i = 0; i < B::kAhead; ++i) {
+      if (place.group < task.n_groups) take_step(raws[i]);
     }
   }
 }
@@ -422,7 +473,8 @@ int64_t most_rows(Task task) {
 }
 
 /// For the k-types, whose weights are few bytes, arranging x counts: one large block per processor
-/// does it once, unless the smaller groups of two small ones are spread much more evenly.
+/// does it once, unless the smaller groups of two small ones are spread much more evenly. Floats
+/// are many bytes: what counts is how many of them are on their way while a block waits.
 template <WeightType kType>
 void launch_one_token(const Task& task, Stream& stream) {
   if constexpr (weight_type_info(kType).block_values == 256) {
@@ -433,7 +485,7 @@ void launch_one_token(const Task& task, Stream& stream) {
     }
     launch_blocks<kType, Small>(task, stream);
   } else {
-    launch_blocks<kType, Block<512, 2>>(task, stream);
+    launch_blocks<kType, Block<512, 2, 1, is_float_type(kType) ? 2 : 1>>(task, stream);
   }
 }
 
@@ -483,8 +535,18 @@ Task make_task(const NormedRow& in, int64_t cols, Finish finish) {
   return task;
 }
 
-void add_part(Task& task, const Matrix& w, float* out) {
-  task.parts[task.n_parts++] = {device_weights(w), static_cast<uint32_t>(w.rows), 0, out};
+/// A product and what else becomes of it.
+struct Wanted {
+  Matrix w;
+  float* out;
+  float* turned = nullptr;
+  float* cache = nullptr;
+};
+
+void add_part(Task& task, const Wanted& wanted) {
+  const auto rows = static_cast<uint32_t>(wanted.w.rows);
+  task.parts[task.n_parts++] = {
+      device_weights(wanted.w), rows, 0, wanted.out, wanted.turned, wanted.cache};
 }
 
 void run(WeightType type, const Task& task, Stream& stream) {
@@ -492,28 +554,37 @@ void run(WeightType type, const Task& task, Stream& stream) {
       type, [&](auto constant) { launch_products<decltype(constant)::value>(task, stream); });
 }
 
-/// Those that all products have.
-int64_t cols_of(std::span<const DeviceProduct> products) {
+/// Checks products; the columns that all of them have.
+int64_t cols_of(std::span<const Product> products) {
   if (products.size() > kMaxProducts) fail(std::to_string(products.size()) + " products at once");
-  for (const DeviceProduct& product : products) check(product.w, products[0].w.cols);
+  for (const Product& product : products) check(product.w, products[0].w.cols);
   return products.empty() ? 0 : products[0].w.cols;
 }
 
-/// The products of a task, a launch for each type: `first`, then `others`.
-void run_all(std::span<const DeviceProduct> products, Task first, Task others, Stream& stream) {
-  for (size_t i = 0; i < products.size(); ++i) {
-    const WeightType type = products[i].w.type;
-    const auto same_type = [&](const DeviceProduct& other) { return other.w.type == type; };
-    if (std::any_of(products.begin(), products.begin() + static_cast<std::ptrdiff_t>(i),
-                    same_type)) {
+/// What is wanted of a task, a launch for each type: `first`, then `others`.
+void run_all(std::span<const Wanted> wanted, const Task& first, const Task& others,
+             Stream& stream) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const WeightType type = wanted[i].w.type;
+    const auto same_type = [&](const Wanted& other) { return other.w.type == type; };
+    if (std::any_of(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), same_type)) {
       continue;  // done with an earlier one
     }
     Task task = i == 0 ? first : others;
-    for (const DeviceProduct& product : products.subspan(i)) {
-      if (same_type(product)) add_part(task, product.w, product.out);
+    for (const Wanted& one : wanted.subspan(i)) {
+      if (same_type(one)) add_part(task, one);
     }
     run(type, task, stream);
   }
+}
+void run_all(std::span<const Product> products, const Task& first, const Task& others,
+             Stream& stream) {
+  std::array<Wanted, kMaxProducts> wanted{};
+  std::transform(products.begin(), products.end(), wanted.begin(),
+                 [](const Product& product) -> Wanted {
+                   return {product.w, product.out};
+                 });
+  run_all(std::span<const Wanted>(wanted.data(), products.size()), first, others, stream);
 }
 
 void run_gated(const Matrix& gate, const Matrix& up, float* out, Task first, Task second,
@@ -523,15 +594,15 @@ void run_gated(const Matrix& gate, const Matrix& up, float* out, Task first, Tas
   if (gate.rows != up.rows) fail("gate and up differ in their number of rows");
   if (gate.type == up.type) {
     first.finish = Finish::kGated;
-    add_part(first, gate, out);
-    add_part(first, up, out);
+    add_part(first, {gate, out});
+    add_part(first, {up, out});
     return run(gate.type, first, stream);
   }
   // Kernels are for one type: up, which out holds meanwhile, and then the rest.
-  add_part(first, up, out);
+  add_part(first, {up, out});
   run(up.type, first, stream);
   second.finish = Finish::kGateOut;
-  add_part(second, gate, out);
+  add_part(second, {gate, out});
   run(gate.type, second, stream);
 }
 
@@ -574,25 +645,39 @@ __global__ __launch_bounds__(kChainThreads) void fp16_accumulate_kernel(const fl
 
 }  // namespace
 
-void matmul_valu(const float* x, int64_t n_tokens, std::span<const DeviceProduct> products,
+void matmul_valu(const float* x, int64_t n_tokens, std::span<const Product> products,
                  Stream& stream) {
   const Task task = make_task(x, n_tokens, cols_of(products), Finish::kStore);
   run_all(products, task, task, stream);
 }
 
-void matmul_valu(const NormedRow& in, std::span<const DeviceProduct> products, Stream& stream) {
+void matmul_valu(const NormedRow& in, std::span<const Product> products, Stream& stream) {
   const int64_t cols = cols_of(products);
   run_all(products, make_task(in, cols, Finish::kStore), make_task(in.out, 1, cols, Finish::kStore),
           stream);
 }
 
-void matmul_add_valu(const float* x, int64_t n_tokens, const DeviceProduct& product,
+void qkv_matmul_valu(const NormedRow& in, const std::array<Product, 3>& qkv, const RopeRow& rope,
+                     Stream& stream) {
+  const int64_t cols = cols_of(qkv);
+  Task first = make_task(in, cols, Finish::kStore);
+  Task others = make_task(in.out, 1, cols, Finish::kStore);
+  first.rope = others.rope = {rope.table, static_cast<uint32_t>(rope.head_dim),
+                              static_cast<uint32_t>(2 * rope.half_dim), rope.pos, rope.row_shift};
+  const auto& [q, k, v] = qkv;
+  const std::array<Wanted, 3> wanted{{{q.w, q.out, rope.q_out},
+                                      {k.w, k.out, rope.k_out, rope.k_cache},
+                                      {v.w, v.out, nullptr, rope.v_cache}}};
+  run_all(std::span<const Wanted>(wanted), first, others, stream);
+}
+
+void matmul_add_valu(const float* x, int64_t n_tokens, const Product& product,
                      const float* residual, float* sum, Stream& stream) {
   check(product.w, product.w.cols);
   Task task = make_task(x, n_tokens, product.w.cols, Finish::kAdd);
   task.residual = residual;
   task.sum = sum;
-  add_part(task, product.w, product.out);
+  add_part(task, {product.w, product.out});
   run(product.w.type, task, stream);
 }
 
@@ -608,8 +693,8 @@ void gated_matmul_valu(const NormedRow& in, const Matrix& gate, const Matrix& up
             make_task(in.out, 1, gate.cols, Finish::kStore), stream);
 }
 
-void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
-                            const DeviceProduct& product, Stream& stream) {
+void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step, const Product& product,
+                            Stream& stream) {
   const Matrix& w = product.w;
   check(w, w.cols);
   if (step < 1) throw std::invalid_argument("matmul_fp16_accumulate: step must be at least 1");

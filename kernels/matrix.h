@@ -55,7 +55,7 @@ constexpr const WeightTypeInfo& weight_type_info(WeightType type) {
 /// A row-major matrix [rows, cols] of weights, borrowed. cols is a multiple of the block length.
 struct Matrix {
   WeightType type = WeightType::kF32;
-  const std::byte* data = nullptr;  ///< in the backend's memory; rows follow each other without gaps
+  const std::byte* data = nullptr;  ///< in the backend's memory; rows without gaps between them
   int64_t rows = 0;
   int64_t cols = 0;
 
@@ -64,6 +64,12 @@ struct Matrix {
     return static_cast<size_t>(cols) / info.block_values * info.block_bytes;
   }
   size_t bytes() const { return static_cast<size_t>(rows) * row_bytes(); }
+};
+
+/// One product with activations x [n_tokens, w.cols]: out [n_tokens, w.rows] = x · wᵀ.
+struct Product {
+  Matrix w;
+  float* out = nullptr;
 };
 
 }  // namespace greta

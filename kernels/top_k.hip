@@ -32,9 +32,7 @@ constexpr uint64_t kNone = 0;  // below every value's key
 __device__ uint64_t key_of(float value, uint32_t index) {
   constexpr uint32_t kSign = 0x80000000u;
   constexpr uint32_t kMinusInfinity = 0xff800000u;
-  const uint32_t bits = value != value ? kMinusInfinity
-                        : value == 0   ? 0
-                                       : bits_as<uint32_t>(value);
+  const uint32_t bits = value != value ? kMinusInfinity : value == 0 ? 0 : bits_as<uint32_t>(value);
   const uint32_t order = (bits & kSign) != 0 ? ~bits : bits | kSign;
   return uint64_t{order} << 32 | ~index;
 }

@@ -60,8 +60,8 @@ class TamperedBackend final : public Backend {
   }
   std::vector<RowPrint> fetch_fingerprints() override { return inner_->fetch_fingerprints(); }
 
-  void embed(const Matrix& table, float* out) override {
-    run("embed", out, n_tokens_ * table.cols, [&] { inner_->embed(table, out); });
+  void embed(const Matrix& table, int64_t first, float* out) override {
+    run("embed", out, (n_tokens_ - first) * table.cols, [&] { inner_->embed(table, first, out); });
   }
   void rms_norm(const float* x, const float* weight, float eps, int64_t n, int64_t dim,
                 float* out) override {
@@ -85,17 +85,19 @@ class TamperedBackend final : public Backend {
         [&] { inner_->feed_forward(ffn, x, n, gated, residual, sum); });
   }
   void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing, int64_t n,
-            int64_t head_dim, std::span<const Turn> turns) override {
-    for (const Turn& turn : turns) {
-      run("rope", turn.out, n * turn.n_heads * head_dim,
-          [&] { inner_->rope(first_pos, inv_freq, pairing, n, head_dim, {&turn, 1}); });
+            int64_t head_dim, std::span<const RopeTensor> tensors) override {
+    for (const RopeTensor& tensor : tensors) {
+      run("rope", tensor.out, n * tensor.n_heads * head_dim, [&] {
+        inner_->rope(first_pos, inv_freq, pairing, n, head_dim, {&tensor, 1});
+      });
     }
   }
   void store_rows(int64_t n, int64_t width, int64_t first_row,
-                  std::span<const CacheRows> stores) override {
-    for (const CacheRows& store : stores) {
-      run("store_rows", store.cache + first_row * width, n * width,
-          [&] { inner_->store_rows(n, width, first_row, {&store, 1}); });
+                  std::span<const RowStore> stores) override {
+    for (const RowStore& store : stores) {
+      run("store_rows", store.cache + first_row * width, n * width, [&] {
+        inner_->store_rows(n, width, first_row, {&store, 1});
+      });
     }
   }
   void attention(Route route, const AttentionShape& shape, const float* q, const float* k,

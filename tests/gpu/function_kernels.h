@@ -43,7 +43,7 @@ void atomic_functions(bool shared, int n_blocks, int n_threads, Totals* totals, 
 struct ScalarResults {
   float f16_value, bf16_value;   ///< of the low 16 bits of x
   uint16_t f16_bits, bf16_bits;  ///< of x as a float
-  float exp, rsqrt;
+  float exp, silu;
   int32_t dot;  ///< of the bytes of x and of x · 2654435761
 };
 

@@ -68,7 +68,7 @@ __global__ void scalar_functions_kernel(const uint32_t* x, int64_t n, ScalarResu
                 f16_bits(value),
                 bf16_bits(value),
                 exp_f32(value),
-                rsqrt_f32(value),
+                silu(value),
                 dot4_i8(bits, bits * 2654435761u, 7)};
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/matmul_valu.h"
 
+#include <array>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -22,7 +23,7 @@ class GpuMatmulValu : public GpuTest {
     const size_t n_tokens = x.size() / w.cols;
     const auto device_x = upload(x);
     auto out = buffer<float>(n_tokens * w.rows);
-    const DeviceProduct product{w.device_matrix(), out.data()};
+    const Product product{w.device_matrix(), out.data()};
     matmul_valu(device_x.data(), static_cast<int64_t>(n_tokens), {&product, 1}, stream_);
     return download(out);
   }
@@ -131,7 +132,7 @@ TEST_F(GpuMatmulValu, ProductsTogetherHaveTheBitsOfEachAlone) {
     for (const auto& types : cases) {
       std::vector<TestWeights> weights;
       std::vector<DeviceBuffer<float>> outs;
-      std::vector<DeviceProduct> products;
+      std::vector<Product> products;
       for (size_t i = 0; i < types.size(); ++i) {
         // The first ends within a block's rows, the others begin there.
         const size_t rows = i == 0 ? 37 : 16 + i;
@@ -207,7 +208,7 @@ TEST_F(GpuMatmulValu, ANormOnTheWayHasTheBitsOfRmsNormAndTheProducts) {
              expected.data(), stream_);
     std::vector<TestWeights> weights;
     std::vector<DeviceBuffer<float>> outs;
-    std::vector<DeviceProduct> products;
+    std::vector<Product> products;
     for (size_t i = 0; i < c.types.size(); ++i) {
       weights.push_back(
           bell_weights(c.types[i], 19 + i, c.cols, static_cast<uint32_t>(i + 1), stream_));
@@ -221,6 +222,76 @@ TEST_F(GpuMatmulValu, ANormOnTheWayHasTheBitsOfRmsNormAndTheProducts) {
       EXPECT_EQ(bits_of(download(outs[i])), bits_of(product(expected_x, weights[i])))
           << c.cols << " " << i;
     }
+  }
+}
+
+// Heads that are turned whole and in part, types of one launch and of several.
+TEST_F(GpuMatmulValu, QkvWithRopeAndCacheHasTheBitsOfTheStepsOnTheirOwn) {
+  struct Case {
+    std::array<WeightType, 3> types;
+    int64_t head_dim, half_dim;
+  };
+  const Case cases[] = {{{WeightType::kF16, WeightType::kF16, WeightType::kF16}, 16, 8},
+                        {{WeightType::kQ4_K, WeightType::kQ4_K, WeightType::kQ6_K}, 16, 5},
+                        {{WeightType::kQ8_0, WeightType::kF32, WeightType::kQ8_0}, 6, 0}};
+  for (const Case& c : cases) {
+    constexpr int64_t kHeads = 6, kKvHeads = 2, kCols = 512, kPos = 7, kShift = -2, kRows = 8;
+    const int64_t width = kKvHeads * c.head_dim;
+    const std::array<int64_t, 3> n_rows{kHeads * c.head_dim, width, width};
+    const auto x = upload(bell_values(2, kCols)), weight = upload(bell_values(3, kCols));
+    const auto pos = upload(std::vector<int32_t>{kPos});
+    const auto table = upload(bell_values(4, static_cast<size_t>(2 * c.half_dim) + 1));
+    std::vector<TestWeights> weights;
+    // Of the one launch, and of the steps: products, then q and k after RoPE.
+    struct Results {
+      std::array<DeviceBuffer<float>, 3> out;
+      DeviceBuffer<float> q, k, k_cache, v_cache, normed;
+    } got, expected;
+    std::array<Product, 3> qkv, on_their_own;
+    for (size_t i = 0; i < 3; ++i) {
+      weights.push_back(bell_weights(c.types[i], static_cast<size_t>(n_rows[i]), kCols,
+                                     static_cast<uint32_t>(i + 5), stream_));
+    }
+    for (Results* r : {&got, &expected}) {
+      for (size_t i = 0; i < 3; ++i) {
+        r->out[i] = buffer<float>(weights[i].rows);
+        (r == &got ? qkv : on_their_own)[i] = {weights[i].device_matrix(), r->out[i].data()};
+      }
+      r->q = buffer<float>(weights[0].rows);
+      r->k = buffer<float>(weights[1].rows);
+      r->normed = buffer<float>(kCols);
+      r->k_cache = upload(Values(static_cast<size_t>(kRows * width), 0.5f));
+      r->v_cache = upload(Values(static_cast<size_t>(kRows * width), 0.5f));
+    }
+    qkv_matmul_valu({x.data(), weight.data(), 1e-5f, got.normed.data()}, qkv,
+                    {.table = table.data(),
+                     .head_dim = c.head_dim,
+                     .half_dim = c.half_dim,
+                     .q_out = got.q.data(),
+                     .k_out = got.k.data(),
+                     .k_cache = got.k_cache.data(),
+                     .v_cache = got.v_cache.data(),
+                     .pos = pos.data(),
+                     .row_shift = kShift},
+                    stream_);
+    matmul_valu({x.data(), weight.data(), 1e-5f, expected.normed.data()}, on_their_own, stream_);
+    rope_and_store({expected.out[0].data(), kHeads, expected.q.data()},
+                   {expected.out[1].data(), kKvHeads, expected.k.data()}, table.data(),
+                   RopePairing::kInterleaved, 1, c.head_dim, c.half_dim, pos.data(), kShift,
+                   expected.k_cache.data(), {expected.out[2].data(), expected.v_cache.data()},
+                   stream_);
+    const auto expect_same = [&](const DeviceBuffer<float>& a, const DeviceBuffer<float>& b,
+                                 const char* what) {
+      EXPECT_EQ(bits_of(download(a)), bits_of(download(b))) << what << " of " << c.head_dim;
+    };
+    expect_same(got.normed, expected.normed, "norm");
+    for (size_t i = 0; i < 3; ++i) expect_same(got.out[i], expected.out[i], "product");
+    expect_same(got.q, expected.q, "q");
+    expect_same(got.k, expected.k, "k");
+    expect_same(got.k_cache, expected.k_cache, "cache of k");
+    expect_same(got.v_cache, expected.v_cache, "cache of v");
+    EXPECT_NE(bits_of(download(got.v_cache)),
+              bits_of(Values(static_cast<size_t>(kRows * width), 0.5f)));
   }
 }
 
@@ -269,7 +340,7 @@ TEST_F(GpuMatmulValu, NothingIsWrittenBeyondTheResult) {
     const Values x = bell_values(2, 3 * w.cols);
     const auto device_x = upload(x);
     auto out = upload(Values(3 * rows + 40, 9.0f));
-    const DeviceProduct product{w.device_matrix(), out.data()};
+    const Product product{w.device_matrix(), out.data()};
     matmul_valu(device_x.data(), 3, {&product, 1}, stream_);
     const Values got = download(out);
     EXPECT_LT(relative_error(slice(got, 0, 3 * rows), x, w), kMaxError);
@@ -330,7 +401,7 @@ TEST_F(GpuMatmulValu, ActivationsMayLieAtAnyAddress) {
   moved.insert(moved.begin(), 0.0f);
   const auto device_x = upload(moved);
   auto out = buffer<float>(3 * w.rows);
-  const DeviceProduct one{w.device_matrix(), out.data()};
+  const Product one{w.device_matrix(), out.data()};
   matmul_valu(device_x.data() + 1, 3, {&one, 1}, stream_);
   EXPECT_EQ(bits_of(download(out)), bits_of(product(x, w)));
 }
@@ -373,10 +444,10 @@ TEST_F(GpuMatmulValu, WhatDoesNotFitIsRefused) {
   const auto x = upload(Values(512, 0.0f));
   auto out = buffer<float>(64);
   const std::byte* const data = nullptr;
-  const DeviceProduct half_a_block{{WeightType::kQ4_K, data, 1, 128}, out.data()};
+  const Product half_a_block{{WeightType::kQ4_K, data, 1, 128}, out.data()};
   EXPECT_THROW(matmul_valu(x.data(), 1, {&half_a_block, 1}, stream_), std::invalid_argument);
-  const DeviceProduct other_cols[] = {{{WeightType::kF32, data, 1, 64}, out.data()},
-                                      {{WeightType::kF32, data, 1, 65}, out.data()}};
+  const Product other_cols[] = {{{WeightType::kF32, data, 1, 64}, out.data()},
+                                {{WeightType::kF32, data, 1, 65}, out.data()}};
   EXPECT_THROW(matmul_valu(x.data(), 1, other_cols, stream_), std::invalid_argument);
   EXPECT_THROW(gated_matmul_valu(x.data(), 1, {WeightType::kF32, data, 1, 64},
                                  {WeightType::kF32, data, 2, 64}, out.data(), stream_),

@@ -77,11 +77,11 @@ void run(const Shape& shape, WeightType type, int64_t n_tokens, Operands& operan
   float* const out = operands.out.data();
   const auto part = [&](int64_t first, int64_t rows) {
     const Matrix result{type, w.data + static_cast<size_t>(first) * w.row_bytes(), rows, w.cols};
-    return DeviceProduct{result, out + n_tokens * first};
+    return Product{result, out + n_tokens * first};
   };
   switch (shape.form) {
     case Form::kStore: {
-      const DeviceProduct product = part(0, shape.rows);
+      const Product product = part(0, shape.rows);
       return matmul_valu(operands.x.data(), n_tokens, {&product, 1}, stream);
     }
     case Form::kAdd:
@@ -93,7 +93,7 @@ void run(const Shape& shape, WeightType type, int64_t n_tokens, Operands& operan
                                out, stream);
     }
     case Form::kThree: {
-      const DeviceProduct products[] = {part(0, kDim), part(kDim, kKv), part(kDim + kKv, kKv)};
+      const Product products[] = {part(0, kDim), part(kDim, kKv), part(kDim + kKv, kKv)};
       return matmul_valu(operands.x.data(), n_tokens, products, stream);
     }
   }
@@ -197,7 +197,7 @@ struct LayerRun {
 
   void operator()(Stream& stream) {
     const LayerWeights& w = layers[turn++ % layers.size()];
-    const DeviceProduct projections[] = {
+    const Product projections[] = {
         {w.q_k_v[0], q.data()}, {w.q_k_v[1], k.data()}, {w.q_k_v[2], v.data()}};
     matmul_valu({x.data(), ones.data(), 1e-5f, normed.data()}, projections, stream);
     rope_and_store({q.data(), kHeads, q.data()}, {k.data(), kKvHeads, k.data()}, table.data(),
