@@ -115,7 +115,7 @@ class TileAttention {
   __device__ void for_traced(float* array, int block, Trace trace) const;
   __device__ void trace_scores(int block, const Scores& scores) const;
   __device__ void trace_weights(int block, const Scores& weights) const;
-  __device__ void finish_trace(int end) const;
+  __device__ void finish_trace() const;
 
   // Rows of the tile: the lane's, the wavefront's and the last that there is.
   __device__ int row(int group, int slot) const {
@@ -516,7 +516,7 @@ __device__ void TileAttention<kDim, kPlain>::attend() {
     }
   }
   store();
-  if (traced) finish_trace(scored_by_any);
+  if (!kPlain && call_.trace.probs != nullptr && is_traced(tile_end() - 1)) finish_trace();
 }
 
 template <int kDim, bool kPlain>
@@ -551,8 +551,7 @@ __device__ void TileAttention<kDim, kPlain>::store() {
 
 // ---- Traces. Of two neighbouring keys the first weight is stored with the lower half of the
 // ---- maximum that it is relative to, the second one with the upper half: a weight is an f16. When
-// ---- the last maximum and the sum are known, who has stored them puts what they amount to in
-// ---- place.
+// ---- the last maximum and the sum are known, what they amount to is put in place.
 
 // Calls trace(to, key, group, tile, i) for keys key and key + 1 of a traced query, whose scores are
 // values i and i + 1 of the lane; the first one is in the trace, at `to`.
@@ -601,26 +600,43 @@ __device__ void TileAttention<kDim, kPlain>::trace_weights(int block, const Scor
   for_traced(call_.trace.probs, block, trace);
 }
 
-// Of keys before `end`, by the threads that have stored them.
+// By all threads of the block: a lane's own pairs would be few, and one after the other.
 template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::finish_trace(int end) const {
-  const auto trace = [&](float* to, int key, int group, int, int i) {
-    const int s = QueryTile::slot(i), n_visible = visible(row(group, s));
-    float* next = to + call_.shape.n_heads;
-    const bool has_next = key < position_ + row(group, s);
-    // Without a second key it was the query's last block.
-    float most = state_.most[group][s];
-    const auto first_bits = bits_as<uint32_t>(*to);
-    const auto next_bits = has_next ? bits_as<uint32_t>(*next) : 0;
-    if (has_next) most = bits_as<float>(first_bits >> 16 | (next_bits & 0xffff0000u));
-    const float share = factor(most, state_.most[group][s]) * (1.0f / state_.sum[group][s]);
-    const auto prob = [&](int k, uint32_t bits) {
-      return k < n_visible ? f16_value(static_cast<uint16_t>(bits)) * share : 0.0f;
-    };
-    *to = prob(key, first_bits);
-    if (has_next) *next = prob(key + 1, next_bits);
+__device__ void TileAttention<kDim, kPlain>::finish_trace() const {
+  struct alignas(8) Final {
+    float most, share;
   };
-  for (int block = 0; block * kKeys < end; ++block) for_traced(call_.trace.probs, block, trace);
+  GRETA_SHARED(Final, finals, [S::kQueries]);
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    GRETA_UNROLL
+    for (int s = 0; s < kSlots; ++s) {
+      // Lanes that hold values of the same queries have the same.
+      finals[row(group, s)] = {state_.most[group][s], 1.0f / state_.sum[group][s]};
+    }
+  }
+  __syncthreads();  // what others have stored is there, too
+  for (int r = 0; r < tile_end(); ++r) {
+    float* const trace = traced_block(call_.trace.probs, call_.trace, first_token_ + r);
+    if (trace == nullptr) continue;
+    const int n_keys = position_ + r + 1, n_visible = visible(r);
+    const Final last = finals[r];
+    for (int key = 2 * static_cast<int>(threadIdx.x); key < n_keys; key += 2 * kThreads) {
+      const bool has_next = key + 1 < n_keys;
+      float* const to = trace + key * call_.shape.n_heads + head_;
+      float* const next = to + (has_next ? call_.shape.n_heads : 0);
+      const auto first_bits = bits_as<uint32_t>(*to), next_bits = bits_as<uint32_t>(*next);
+      // Without a second key it was the query's last block.
+      const float most =
+          has_next ? bits_as<float>(first_bits >> 16 | (next_bits & 0xffff0000u)) : last.most;
+      const float share = factor(most, last.most) * last.share;
+      const auto prob = [&](int k, uint32_t bits) {
+        return k < n_visible ? f16_value(static_cast<uint16_t>(bits)) * share : 0.0f;
+      };
+      *to = prob(key, first_bits);
+      if (has_next) *next = prob(key + 1, next_bits);
+    }
+  }
 }
 
 }  // namespace greta::attention_mfma_detail
