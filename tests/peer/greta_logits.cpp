@@ -1,18 +1,23 @@
 // Compares greta's logits with those of another engine; see compare.sh.
 //
-//   greta_logits MODEL IDS PEER     IDS: token ids as text; PEER: f32 [n_ids, vocab], host byte order
+//   greta_logits MODEL IDS PEER [BACKEND]
 //
-// Prints one line for prefill (all tokens at once) and one for decode (one by one on the cache):
-// normalised mean squared error Σ(a−b)²/Σb², and how often both choose the same token.
+// IDS: token ids as text; PEER: f32 [n_ids, vocab], host byte order; BACKEND: cpu (default), hip,
+// auto.
+//
+// Prints a line for prefill (all tokens at once) by each route of the products, and one for decode
+// (one by one on the cache) by its usual routes: phase, route, arithmetic, normalised mean squared
+// error Σ(a−b)²/Σb², and how often both choose the same token.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "engine/forward.h"
+#include "engine/session.h"
 
 namespace greta {
 namespace {
@@ -29,13 +34,9 @@ struct Score {
       error += difference * difference;
       energy += static_cast<double>(theirs[i]) * static_cast<double>(theirs[i]);
     }
-    same_top1 += std::max_element(mine, mine + n) - mine ==
-                 std::max_element(theirs, theirs + n) - theirs;
+    same_top1 +=
+        std::max_element(mine, mine + n) - mine == std::max_element(theirs, theirs + n) - theirs;
     ++rows;
-  }
-  void print(const char* path) const {
-    std::printf("%s %.2e %lld/%lld\n", path, error / energy, static_cast<long long>(same_top1),
-                static_cast<long long>(rows));
   }
 };
 
@@ -49,48 +50,102 @@ std::vector<float> read_peer(const char* path, size_t n) {
   return values;
 }
 
-void compare(const char* model_path, const char* ids_path, const char* peer_path) {
-  std::ifstream ids(ids_path);
-  const std::vector<int32_t> tokens{std::istream_iterator<int32_t>(ids), {}};
-  const auto n = static_cast<int64_t>(tokens.size());
-  const GgufFile file = GgufFile::open(model_path);
-  const Model model(file);
-  const int64_t vocab = model.config().vocab;
-  const std::vector<float> peer = read_peer(peer_path, static_cast<size_t>(n * vocab));
-  const auto backend = make_cpu_backend(0);
-  const ModelWeights weights = upload_weights(model, *backend);
-  KvCache cache(model.config(), n, *backend);
-  Forward forward(model, weights, *backend, cache,
-                  {.mode = Mode::kAsDesigned,
-                   .routes = choose_routes(*backend, Mode::kAsDesigned, {}),
-                   .faults = {},
-                   .max_batch = n});
-  Score prefill;
-  forward.run({.tokens = tokens, .n_logits = n}, nullptr);
-  for (int64_t i = 0; i < n; ++i) {
-    prefill.add(forward.logits() + i * vocab, peer.data() + i * vocab, vocab);
+/// Both phases by these routes.
+RouteTable routes_by(const Backend& backend, Route product, Route attention) {
+  std::vector<RouteChoice> choices;
+  for (int i = 0; i < kOps; ++i) {
+    const auto op = static_cast<Op>(i);
+    choices.push_back({op, op == Op::kAttention ? attention : product});
   }
-  prefill.print("prefill");
-  Score decode;
-  cache.poison_from(0);
-  for (int64_t i = 0; i < n; ++i) {
-    forward.run({.tokens = {&tokens[static_cast<size_t>(i)], 1}, .first_pos = i, .decode = true},
-                nullptr);
-    decode.add(forward.logits(), peer.data() + i * vocab, vocab);
-  }
-  decode.print("decode");
+  return choose_routes(backend, Mode::kAsDesigned, choices);
 }
+
+class Comparison {
+ public:
+  Comparison(const char* model, const char* ids, const char* peer, const char* backend)
+      : session_(model, backend, 0),
+        tokens_(read_ids(ids)),
+        vocab_(session_.model().config().vocab),
+        peer_(read_peer(peer, tokens_.size() * static_cast<size_t>(vocab_))),
+        cache_(session_.model().config(), n(), session_.backend()) {}
+
+  void run() {
+    Backend& backend = session_.backend();
+    const std::vector<Route> products = backend.routes(Op::kQkv);
+    const std::vector<Route> attention = backend.routes(Op::kAttention);
+    for (const Route product : products) {
+      // What reproduces decode goes together, and so does what is fast.
+      const bool as_decode = product == products.back();
+      const RouteTable routes =
+          routes_by(backend, product, as_decode ? attention.back() : attention.front());
+      print("prefill", product, routes, prefill(routes));
+    }
+    const RouteTable routes = routes_by(backend, products.back(), attention.back());
+    print("decode", products.back(), routes, decode(routes));
+  }
+
+ private:
+  static std::vector<int32_t> read_ids(const char* path) {
+    std::ifstream ids(path);
+    std::vector<int32_t> tokens{std::istream_iterator<int32_t>(ids), {}};
+    if (tokens.empty()) throw std::runtime_error(std::string(path) + " holds no token ids");
+    return tokens;
+  }
+  int64_t n() const { return static_cast<int64_t>(tokens_.size()); }
+
+  Forward forward(const RouteTable& routes) {
+    cache_.poison_from(0);
+    return Forward(session_.model(), session_.weights(), session_.backend(), cache_,
+                   {.mode = Mode::kAsDesigned, .routes = routes, .faults = {}, .max_batch = n()});
+  }
+  /// Adds the logits of n_rows tokens from first_row on.
+  void add(const Forward& forward, int64_t first_row, int64_t n_rows, Score& score) {
+    std::vector<float> logits(static_cast<size_t>(n_rows * vocab_));
+    session_.backend().read(forward.logits(), n_rows * vocab_, logits.data());
+    for (int64_t i = 0; i < n_rows; ++i) {
+      score.add(logits.data() + i * vocab_, peer_.data() + (first_row + i) * vocab_, vocab_);
+    }
+  }
+  Score prefill(const RouteTable& routes) {
+    Forward all = forward(routes);
+    all.run({.tokens = tokens_, .n_logits = n()}, nullptr);
+    Score score;
+    add(all, 0, n(), score);
+    return score;
+  }
+  Score decode(const RouteTable& routes) {
+    Forward one = forward(routes);
+    Score score;
+    for (int64_t i = 0; i < n(); ++i) {
+      one.run({.tokens = {&tokens_[static_cast<size_t>(i)], 1}, .first_pos = i, .decode = true},
+              nullptr);
+      add(one, i, 1, score);
+    }
+    return score;
+  }
+  void print(const char* phase, Route product, const RouteTable& routes, const Score& score) const {
+    std::printf("%s %s %s %.2e %lld/%lld\n", phase, std::string(route_name(product)).c_str(),
+                session_.backend().arithmetic(routes).c_str(), score.error / score.energy,
+                static_cast<long long>(score.same_top1), static_cast<long long>(score.rows));
+  }
+
+  Session session_;
+  std::vector<int32_t> tokens_;
+  int64_t vocab_;
+  std::vector<float> peer_;
+  KvCache cache_;
+};
 
 }  // namespace
 }  // namespace greta
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fputs("usage: greta_logits MODEL IDS PEER\n", stderr);
+  if (argc != 4 && argc != 5) {
+    std::fputs("usage: greta_logits MODEL IDS PEER [BACKEND]\n", stderr);
     return 2;
   }
   try {
-    greta::compare(argv[1], argv[2], argv[3]);
+    greta::Comparison(argv[1], argv[2], argv[3], argc == 5 ? argv[4] : "cpu").run();
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "greta_logits: %s\n", error.what());
