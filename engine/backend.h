@@ -44,8 +44,8 @@ struct RowPrint {
 /// synchronize() wait. Errors of the device throw std::runtime_error with the call, the sizes and
 /// what is free.
 ///
-/// All activations are f32, row-major without gaps. Every result depends on its own token only, but for
-/// what Route says about the order of summation.
+/// All activations are f32, row-major without gaps. Every result depends on its own token only, but
+/// for what Route says about the order of summation.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -64,7 +64,7 @@ class Backend {
   /// Tokens that prefill had better take at once.
   virtual int64_t usual_batch() const = 0;
 
-  virtual Buffer allocate(int64_t n) = 0;  ///< contents undefined
+  virtual Buffer allocate(int64_t n) = 0;         ///< contents undefined
   virtual Matrix upload(const Matrix& host) = 0;  ///< lives as long as the backend
   virtual const float* upload(std::span<const float> host) = 0;
   virtual void fill(float* data, int64_t n, float value) = 0;
@@ -79,10 +79,13 @@ class Backend {
   /// Whether calls return before the work is done, so that it pays to ask for the next token before
   /// this one is known.
   virtual bool runs_ahead() const { return false; }
+  /// Whether the rows of a batch of one token are fingerprinted when it ends: until then they must
+  /// stay as they are.
+  virtual bool prints_at_end() const { return false; }
 
   /// Starts a batch: these tokens at first_pos, first_pos + 1, ... A backend may record what is
-  /// asked of it between begin_batch() and end_batch(), and replay that for another token: positions
-  /// given to operations count from first_pos.
+  /// asked of it between begin_batch() and end_batch(), and replay that for another token:
+  /// positions given to operations count from first_pos.
   virtual void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) = 0;
   /// The same for one token, the greatest of a top_k() queued before, which the host need not know
   /// yet. top, k: that call's.
@@ -118,8 +121,8 @@ class Backend {
   /// everything. top: [2k], the values, then the bits of their i32 indices; beyond n: NaN and −1.
   virtual void top_k(const float* values, int64_t n, int k, float* top) = 0;
 
-  /// Queues fingerprints of rows as they are at this point, and copies of their leading
-  /// sample_values values.
+  /// Queues fingerprints of rows as they are at this point, but for prints_at_end(), and copies of
+  /// their leading sample_values values.
   virtual void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) = 0;
   /// Those of the oldest ended batch that had any and was not fetched yet, in the order of the
   /// queue. Two batches can wait, so that one is fetched while the next is computed.

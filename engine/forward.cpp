@@ -39,18 +39,48 @@ Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backe
       cache_(cache),
       options_(std::move(options)) {
   for (const Fault& fault : options_.faults.all()) check_fault(fault, config_, backend_);
-  const int64_t n = options_.max_batch;
-  const auto make = [&](int64_t width) { return backend_.allocate(n * width); };
-  for (Buffer* buffer : {&x_, &x_mid_, &x_next_, &normed_, &ffn_normed_, &wo_, &mlp_, &embd_row_}) {
-    *buffer = make(config_.dim);
+  shared_ = make_layers(1, options_.max_batch);
+  for (Buffer* buffer : {&embedded_, &embd_row_}) {
+    *buffer = backend_.allocate(options_.max_batch * config_.dim);
   }
-  for (Buffer* buffer : {&q_, &q_rot_, &attn_}) *buffer = make(config_.q_dim());
-  for (Buffer* buffer : {&k_, &k_rot_, &v_}) *buffer = make(config_.kv_dim());
-  gated_ = make(config_.ffn_dim);
   for (const Fault& fault : options_.faults.all()) {
     if (fault.kind == FaultKind::kRopeTheta) {
       faulty_inv_freq_ = model_.inv_freq_with_theta(fault.magnitude);
     }
+  }
+}
+
+Forward::LayerMemory Forward::make_layers(size_t n_layers, int64_t n_tokens) {
+  constexpr int64_t kAlign = 64;  // values
+  LayerMemory made;
+  made.layers.resize(n_layers);
+  std::vector<std::pair<float**, int64_t>> places;
+  for (Activations& a : made.layers) {
+    for (float** p : {&a.normed, &a.wo, &a.x_mid, &a.ffn_normed, &a.mlp, &a.x_out}) {
+      places.emplace_back(p, config_.dim);
+    }
+    for (float** p : {&a.q, &a.q_rot, &a.attn}) places.emplace_back(p, config_.q_dim());
+    for (float** p : {&a.k, &a.k_rot, &a.v}) places.emplace_back(p, config_.kv_dim());
+    places.emplace_back(&a.gated, config_.ffn_dim);
+  }
+  const auto size_of = [&](int64_t width) {
+    return (n_tokens * width + kAlign - 1) / kAlign * kAlign;
+  };
+  for (const auto& [place, width] : places) made.size += size_of(width);
+  made.memory = backend_.allocate(made.size);
+  float* next = made.memory.get();
+  for (const auto& [place, width] : places) {
+    *place = next;
+    next += size_of(width);
+  }
+  return made;
+}
+
+/// Where rows must stay until the batch ends, every layer has its own.
+void Forward::choose_activations(const Tracer& trace) {
+  shares_ = batch_.tokens.size() > 1 || trace.traced().empty() || !backend_.prints_at_end();
+  if (!shares_ && own_.layers.empty()) {
+    own_ = make_layers(static_cast<size_t>(config_.n_layers), 1);
   }
 }
 
@@ -76,28 +106,28 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
     batch_.n_logits = std::max(batch_.n_logits, n - trace.traced().front().row);
   }
   ensure_logits(batch_.n_logits);
+  choose_activations(trace);
   if (batch.after_top) {
     backend_.begin_next(top_before, TopLogits::kCount, batch.first_pos);
   } else {
     backend_.begin_batch(batch.tokens, batch.first_pos);
   }
 
-  backend_.embed(weights_.token_embd, 0, x_.get());
+  x_ = embedded_.get();
+  backend_.embed(weights_.token_embd, 0, x_);
   if (trace.wants(TracePoint::kEmbdWHash, 0)) {
     const int64_t first = trace.traced().front().row;
     backend_.embed(weights_.token_embd, first, embd_row_.get());
     trace.note(TracePoint::kEmbdWHash, 0, embd_row_.get(), config_.dim, {}, first);
   }
-  trace.note(TracePoint::kEmbedOut, 0, x_.get(), config_.dim);
+  trace.note(TracePoint::kEmbedOut, 0, x_, config_.dim);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
+    act_ = shares_ ? &shared_.layers[0] : &own_.layers[static_cast<size_t>(layer)];
     block(layer, trace);
     trace.flush();
-    std::swap(x_, x_next_);
   }
   head(trace);
   trace.flush();
-  // Every batch begins in the same buffers, so that a backend can replay one for another.
-  if (config_.n_layers % 2 != 0) std::swap(x_, x_next_);
   backend_.end_batch();
   const float* const top = top_.get() + (batch_.n_logits - 1) * kTopWidth;
   top_reads_ = {backend_.queue_read(top, kTopWidth), top_reads_[0]};
@@ -110,37 +140,37 @@ void Forward::block(int layer, Tracer& trace) {
   const Route wo = route(Op::kWo, batch_.decode);
   const int64_t dim = config_.dim;
 
-  trace.note(TracePoint::kResidualPreAttn, layer, x_.get(), dim);
+  trace.note(TracePoint::kResidualPreAttn, layer, x_, dim);
   trace.note_shared(TracePoint::kRmsWeight, layer, w.attn_norm, dim);
   const float eps_factor = static_cast<float>(fault(FaultKind::kRmsNormEps, layer).value_or(1));
-  backend_.rms_norm(x_.get(), w.attn_norm, config_.rms_eps * eps_factor, n, dim, normed_.get());
-  trace.note(TracePoint::kAttnNormOut, layer, normed_.get(), dim);
+  backend_.rms_norm(x_, w.attn_norm, config_.rms_eps * eps_factor, n, dim, act_->normed);
+  trace.note(TracePoint::kAttnNormOut, layer, act_->normed, dim);
 
-  const std::array<Product, 3> products{{{w.q, q_.get()}, {w.k, k_.get()}, {w.v, v_.get()}}};
-  backend_.project(qkv, normed_.get(), n, products);
+  const std::array<Product, 3> products{{{w.q, act_->q}, {w.k, act_->k}, {w.v, act_->v}}};
+  backend_.project(qkv, act_->normed, n, products);
   if (const auto factor = fault(FaultKind::kQuantScale, layer)) {
-    backend_.scale(q_.get(), n * config_.q_dim(), static_cast<float>(*factor));
+    backend_.scale(act_->q, n * config_.q_dim(), static_cast<float>(*factor));
   }
-  trace.note(TracePoint::kQPreRope, layer, q_.get(), config_.q_dim(), qkv);
-  trace.note(TracePoint::kKPreRope, layer, k_.get(), config_.kv_dim(), qkv);
-  trace.note(TracePoint::kVProj, layer, v_.get(), config_.kv_dim(), qkv);
+  trace.note(TracePoint::kQPreRope, layer, act_->q, config_.q_dim(), qkv);
+  trace.note(TracePoint::kKPreRope, layer, act_->k, config_.kv_dim(), qkv);
+  trace.note(TracePoint::kVProj, layer, act_->v, config_.kv_dim(), qkv);
 
   rotate(layer);
-  trace.note(TracePoint::kQPostRope, layer, q_rot_.get(), config_.q_dim());
-  trace.note(TracePoint::kKPostRope, layer, k_rot_.get(), config_.kv_dim());
+  trace.note(TracePoint::kQPostRope, layer, act_->q_rot, config_.q_dim());
+  trace.note(TracePoint::kKPostRope, layer, act_->k_rot, config_.kv_dim());
 
   if (batch_.keep_kv) store_kv(layer);
   attend(layer, trace);
 
-  const Product out{w.o, wo_.get()};
+  const Product out{w.o, act_->wo};
   if (const auto step = fault(FaultKind::kFp16Accumulate, layer)) {
-    backend_.project_fp16_accumulate(attn_.get(), n, static_cast<int64_t>(*step), out);
-    backend_.add(x_.get(), wo_.get(), n * dim, x_mid_.get());
+    backend_.project_fp16_accumulate(act_->attn, n, static_cast<int64_t>(*step), out);
+    backend_.add(x_, act_->wo, n * dim, act_->x_mid);
   } else {
-    backend_.project_add(wo, attn_.get(), n, out, x_.get(), x_mid_.get());
+    backend_.project_add(wo, act_->attn, n, out, x_, act_->x_mid);
   }
-  trace.note(TracePoint::kWoOut, layer, wo_.get(), dim, wo);
-  trace.note(TracePoint::kResidualPostAttn, layer, x_mid_.get(), dim);
+  trace.note(TracePoint::kWoOut, layer, act_->wo, dim, wo);
+  trace.note(TracePoint::kResidualPostAttn, layer, act_->x_mid, dim);
 
   feed_forward(layer, trace);
 }
@@ -150,21 +180,24 @@ void Forward::feed_forward(int layer, Tracer& trace) {
   const auto n = static_cast<int64_t>(batch_.tokens.size());
   const int64_t dim = config_.dim;
   const Route down = route(Op::kDown, batch_.decode);
-  backend_.rms_norm(x_mid_.get(), w.ffn_norm, config_.rms_eps, n, dim, ffn_normed_.get());
-  trace.note(TracePoint::kFfnNormIn, layer, ffn_normed_.get(), dim);
+  backend_.rms_norm(act_->x_mid, w.ffn_norm, config_.rms_eps, n, dim, act_->ffn_normed);
+  trace.note(TracePoint::kFfnNormIn, layer, act_->ffn_normed, dim);
   const FeedForward ffn{.gate_up_route = route(Op::kGateUp, batch_.decode),
                         .down_route = down,
                         .gate = w.gate,
                         .up = w.up,
-                        .down = {w.down, mlp_.get()}};
-  backend_.feed_forward(ffn, ffn_normed_.get(), n, gated_.get(), x_mid_.get(), x_next_.get());
+                        .down = {w.down, act_->mlp}};
+  // Layers that share their activations have two places for the residual stream in turn.
+  float* const x_next = x_ == act_->x_out ? embedded_.get() : act_->x_out;
+  backend_.feed_forward(ffn, act_->ffn_normed, n, act_->gated, act_->x_mid, x_next);
   if (const auto count = fault(FaultKind::kRace, layer)) {
-    backend_.race(mlp_.get(), n, dim, static_cast<int64_t>(*count), race_seed(layer));
-    backend_.add(x_mid_.get(), mlp_.get(), n * dim, x_next_.get());
+    backend_.race(act_->mlp, n, dim, static_cast<int64_t>(*count), race_seed(layer));
+    backend_.add(act_->x_mid, act_->mlp, n * dim, x_next);
   }
-  trace.note(TracePoint::kMlpOut, layer, mlp_.get(), dim, down);
-  trace.note(TracePoint::kResidualPostMlp, layer, x_next_.get(), dim);
-  trace.note(TracePoint::kXOut, layer, x_next_.get(), dim);
+  trace.note(TracePoint::kMlpOut, layer, act_->mlp, dim, down);
+  trace.note(TracePoint::kResidualPostMlp, layer, x_next, dim);
+  trace.note(TracePoint::kXOut, layer, x_next, dim);
+  x_ = x_next;
 }
 
 void Forward::rotate(int layer) {
@@ -177,7 +210,7 @@ void Forward::rotate(int layer) {
   const RopePairing pairing =
       fault(FaultKind::kRopePairing, layer) ? RopePairing::kHalves : RopePairing::kInterleaved;
   const std::array<RopeTensor, 2> turned{
-      {{q_.get(), config_.n_heads, q_rot_.get()}, {k_.get(), config_.n_kv_heads, k_rot_.get()}}};
+      {{act_->q, config_.n_heads, act_->q_rot}, {act_->k, config_.n_kv_heads, act_->k_rot}}};
   backend_.rope(first_pos, inv_freq, pairing, n, config_.head_dim, turned);
 }
 
@@ -187,7 +220,7 @@ void Forward::store_kv(int layer) {
   float* k = cache_.k(layer);
   float* v = cache_.v(layer);
   const int64_t shift = static_cast<int64_t>(fault(FaultKind::kKvWrongSlot, layer).value_or(0));
-  const std::array<RowStore, 2> stores{{{k_rot_.get(), k}, {v_.get(), v}}};
+  const std::array<RowStore, 2> stores{{{act_->k_rot, k}, {act_->v, v}}};
   backend_.store_rows(n, width, batch_.first_pos + shift, stores);
   if (!fault(FaultKind::kStaleKvTail, layer)) return;
   const int64_t last = batch_.first_pos + n - 1;
@@ -231,7 +264,7 @@ void Forward::attend(int layer, Tracer& trace) {
   }
   const Route attention = route(Op::kAttention, batch_.decode);
   const AttentionTrace wanted = attention_trace(layer, trace);
-  backend_.attention(attention, shape, q_rot_.get(), cache_.k(layer), cache_.v(layer), attn_.get(),
+  backend_.attention(attention, shape, act_->q_rot, cache_.k(layer), cache_.v(layer), act_->attn,
                      wanted);
   for (size_t i = 0; i < traced.size(); ++i) {
     const int64_t offset = (traced[i].row - wanted.first_query) * wanted.stride;
@@ -244,7 +277,7 @@ void Forward::attend(int layer, Tracer& trace) {
       trace.note_row(TracePoint::kAttnProbs, layer, i, wanted.probs + offset, n_scores, attention);
     }
   }
-  trace.note(TracePoint::kAttnOut, layer, attn_.get(), config_.q_dim(), attention);
+  trace.note(TracePoint::kAttnOut, layer, act_->attn, config_.q_dim(), attention);
 }
 
 AttentionTrace Forward::attention_trace(int layer, const Tracer& trace) {
@@ -257,16 +290,15 @@ AttentionTrace Forward::attention_trace(int layer, const Tracer& trace) {
   // One token's rows grow with every position: have room for the last one at once.
   const int64_t size =
       std::max(cache_.rows() * config_.n_heads, (n - wanted.first_query) * wanted.stride);
-  if (size > n_scores_) {
-    scores_ = backend_.allocate(size);
-    probs_ = backend_.allocate(size);
-    n_scores_ = size;
-    for (Buffer* buffer : {&scores_, &probs_}) {
+  if (size > act_->n_scores) {
+    for (Buffer* buffer : {&act_->scores, &act_->probs}) {
+      *buffer = backend_.allocate(size);
       backend_.fill(buffer->get(), size, std::numeric_limits<float>::quiet_NaN());
     }
+    act_->n_scores = size;
   }
-  if (scores) wanted.scores = scores_.get();
-  if (probs) wanted.probs = probs_.get();
+  if (scores) wanted.scores = act_->scores.get();
+  if (probs) wanted.probs = act_->probs.get();
   return wanted;
 }
 
@@ -274,15 +306,15 @@ void Forward::head(Tracer& trace) {
   const auto n = static_cast<int64_t>(batch_.tokens.size());
   const int64_t first = n - batch_.n_logits;
   const Route lm_head = route(Op::kLmHead, batch_.decode);
-  hidden_ = x_.get() + first * config_.dim;
+  hidden_ = x_ + first * config_.dim;
   backend_.rms_norm(hidden_, weights_.output_norm, config_.rms_eps, batch_.n_logits, config_.dim,
-                    normed_.get());
+                    final_norm_.get());
   const Product product{weights_.output, logits_.get()};
-  backend_.project(lm_head, normed_.get(), batch_.n_logits, {&product, 1});
+  backend_.project(lm_head, final_norm_.get(), batch_.n_logits, {&product, 1});
 
   trace.note(TracePoint::kHidden, kLayerAfterStack, hidden_, config_.dim, {}, first);
-  trace.note(TracePoint::kFinalNorm, kLayerAfterStack, normed_.get(), config_.dim, {}, first);
-  trace.note(TracePoint::kLmHeadIn, kLayerAfterStack, normed_.get(), config_.dim, {}, first);
+  trace.note(TracePoint::kFinalNorm, kLayerAfterStack, final_norm_.get(), config_.dim, {}, first);
+  trace.note(TracePoint::kLmHeadIn, kLayerAfterStack, final_norm_.get(), config_.dim, {}, first);
   trace.note(TracePoint::kLogits, kLayerAfterStack, logits_.get(), config_.vocab, lm_head, first);
   // The last token's are always wanted: they choose the next one.
   const auto top_of = [&](int64_t row) { return top_.get() + row * kTopWidth; };
@@ -355,28 +387,29 @@ void Forward::check(const Batch& batch) const {
 
 void Forward::ensure_logits(int64_t n) {
   if (n <= n_logits_) return;
+  final_norm_ = backend_.allocate(n * config_.dim);
   logits_ = backend_.allocate(n * config_.vocab);
   top_ = backend_.allocate(n * kTopWidth);
   n_logits_ = n;
 }
 
 void Forward::poison_activations() {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  const int64_t n = options_.max_batch;
-  for (Buffer* buffer : {&x_, &x_mid_, &x_next_, &normed_, &ffn_normed_, &wo_, &mlp_, &embd_row_}) {
-    backend_.fill(buffer->get(), n * config_.dim, kNan);
+  const auto poison = [this](const Buffer& buffer, int64_t n) {
+    if (n > 0) backend_.fill(buffer.get(), n, std::numeric_limits<float>::quiet_NaN());
+  };
+  for (const LayerMemory* memory : {&shared_, &own_}) {
+    poison(memory->memory, memory->size);
+    for (const Activations& act : memory->layers) {
+      poison(act.scores, act.n_scores);
+      poison(act.probs, act.n_scores);
+    }
   }
-  for (Buffer* buffer : {&q_, &q_rot_, &attn_}) {
-    backend_.fill(buffer->get(), n * config_.q_dim(), kNan);
+  for (const Buffer* buffer : {&embedded_, &embd_row_}) {
+    poison(*buffer, options_.max_batch * config_.dim);
   }
-  for (Buffer* buffer : {&k_, &k_rot_, &v_}) {
-    backend_.fill(buffer->get(), n * config_.kv_dim(), kNan);
-  }
-  backend_.fill(gated_.get(), n * config_.ffn_dim, kNan);
-  backend_.fill(logits_.get(), n_logits_ * config_.vocab, kNan);
-  backend_.fill(top_.get(), n_logits_ * kTopWidth, kNan);
-  backend_.fill(scores_.get(), n_scores_, kNan);
-  backend_.fill(probs_.get(), n_scores_, kNan);
+  poison(final_norm_, n_logits_ * config_.dim);
+  poison(logits_, n_logits_ * config_.vocab);
+  poison(top_, n_logits_ * kTopWidth);
 }
 
 }  // namespace greta

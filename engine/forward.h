@@ -20,9 +20,9 @@ class KvCache {
   /// Throws std::invalid_argument when the sizes do not fit an address space.
   KvCache(const ModelConfig& config, int64_t capacity, Backend& backend);
 
-  int64_t capacity() const { return capacity_; }       ///< positions
+  int64_t capacity() const { return capacity_; }  ///< positions
   int64_t rows() const { return capacity_ + 1; }
-  int64_t width() const { return width_; }             ///< values of a row: n_kv_heads · head_dim
+  int64_t width() const { return width_; }  ///< values of a row: n_kv_heads · head_dim
   float* k(int64_t layer) { return k_[static_cast<size_t>(layer)].get(); }  ///< [rows, width]
   float* v(int64_t layer) { return v_[static_cast<size_t>(layer)].get(); }
 
@@ -47,16 +47,17 @@ struct ForwardOptions {
 /// One batch of consecutive tokens.
 struct Batch {
   std::span<const int32_t> tokens;  ///< 1 .. max_batch ids, all below vocab
-  /// The one token is the greatest of the batch before, whatever `tokens` says: it need not be known.
+  /// The one token is the greatest of the batch before, whatever `tokens` says: it need not be
+  /// known.
   bool after_top = false;
   int64_t first_pos = 0;
-  bool decode = false;              ///< which routes and faults apply
-  bool keep_kv = true;              ///< false: K and V are computed and traced, the cache stays as it is
-  int64_t n_logits = 1;             ///< logits of the last n_logits tokens
+  bool decode = false;   ///< which routes and faults apply
+  bool keep_kv = true;   ///< false: K and V are computed and traced, the cache stays as it is
+  int64_t n_logits = 1;  ///< logits of the last n_logits tokens
 };
 
-/// The greatest logits of one token, greatest first; −1 and NaN where the vocabulary has no more. The
-/// value of an id is NaN when no further logit is a number.
+/// The greatest logits of one token, greatest first; −1 and NaN where the vocabulary has no more.
+/// The value of an id is NaN when no further logit is a number.
 struct TopLogits {
   static constexpr int kCount = 5;
   std::array<int32_t, kCount> ids;
@@ -71,21 +72,22 @@ class Forward {
   Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
           ForwardOptions options);
 
-  /// Runs a batch; its logits are then in logits(). Throws std::invalid_argument for a batch that does
-  /// not fit, with the numbers. tracer: nullptr, or begun with the same batch.
+  /// Runs a batch; its logits are then in logits(). Throws std::invalid_argument for a batch that
+  /// does not fit, with the numbers. tracer: nullptr, or begun with the same batch.
   void run(const Batch& batch, Tracer* tracer);
 
   /// [n_logits, vocab] of the last batch, in the backend's memory.
   const float* logits() const { return logits_.get(); }
   int64_t n_logits() const { return batch_.n_logits; }  ///< more than asked when the head is traced
-  /// The greatest logits of the last token of the batch run last, or of the one before it. Waits for
-  /// that batch.
+  /// The greatest logits of the last token of the batch run last, or of the one before it. Waits
+  /// for that batch.
   TopLogits top(bool before = false) const;
-  /// The readout of a batch whose greatest logits are `top`; it is at `step`, its last token at `pos`.
+  /// The readout of a batch whose greatest logits are `top`; it is at `step`, its last token at
+  /// `pos`.
   ReadoutRecord readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const;
   /// Residual stream after the stack and its norm, for the last n_logits tokens, [n_logits, dim].
   const float* hidden() const { return hidden_; }
-  const float* final_norm() const { return normed_.get(); }
+  const float* final_norm() const { return final_norm_.get(); }
 
   const ForwardOptions& options() const { return options_; }
   /// Route of an operation, with an injected lm_head_route taken into account.
@@ -95,6 +97,22 @@ class Forward {
   void poison_activations();
 
  private:
+  /// What a layer computes for the tokens of a batch, [tokens, ...] each: a buffer for every trace
+  /// point.
+  struct Activations {
+    float *normed, *q, *k, *v, *q_rot, *k_rot, *attn, *wo, *x_mid, *ffn_normed, *gated, *mlp;
+    float* x_out;
+    Buffer scores, probs;  // made when they are traced
+    int64_t n_scores = 0;
+  };
+  /// Layers that follow each other in one piece of memory.
+  struct LayerMemory {
+    Buffer memory;
+    int64_t size = 0;
+    std::vector<Activations> layers;
+  };
+  LayerMemory make_layers(size_t n_layers, int64_t n_tokens);
+  void choose_activations(const Tracer& trace);
   void block(int layer, Tracer& trace);
   void feed_forward(int layer, Tracer& trace);
   void rotate(int layer);
@@ -115,11 +133,14 @@ class Forward {
   std::vector<double> faulty_inv_freq_;
   Batch batch_;
 
-  // [max_batch, ...] each; every trace point has a buffer of its own until the end of its layer.
-  Buffer x_, x_mid_, x_next_, normed_, ffn_normed_, q_, k_, v_, q_rot_, k_rot_, attn_, wo_, gated_,
-      mlp_, embd_row_, logits_, top_, scores_, probs_;
+  // Layers share the activations of a batch, but where the backend wants rows to stay.
+  LayerMemory shared_, own_;    // of max_batch tokens, of one; the latter made when first needed
+  bool shares_ = true;          // the batch in progress
+  Activations* act_ = nullptr;  // of the layer in progress
+  float* x_ = nullptr;          // residual stream that goes into it
+  Buffer embedded_, embd_row_;  // [max_batch, dim]
+  Buffer final_norm_, logits_, top_;  // of n_logits_ tokens
   int64_t n_logits_ = 0;
-  int64_t n_scores_ = 0;
   const float* hidden_ = nullptr;
   std::array<int64_t, 2> top_reads_{};  // of the batch run last, and of the one before
 };

@@ -37,10 +37,9 @@ Generator::Generator(const Model& model, const ModelWeights& weights, Backend& b
 GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) {
   GenerateResult result{.n_prompt = static_cast<int64_t>(prompt.size())};
   if (prompt.empty()) throw std::invalid_argument("a prompt of no tokens cannot be continued");
-  const Stopwatch prefill_time;
+  const Stopwatch time;
   prefill(prompt, sink);
-  result.prefill_s = prefill_time.seconds();
-  const Stopwatch decode_time;
+  result.prefill_s = time.seconds();
   while (result.n_generated < options_.max_tokens) {
     const int64_t pos = result.n_prompt + result.n_decoded;
     const bool last = result.n_generated + 1 == options_.max_tokens || pos == cache_.capacity();
@@ -48,6 +47,7 @@ GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) 
     const bool ahead = !last && sampler_.is_greedy() && backend_.runs_ahead();
     if (ahead) decode(kUnknownToken, pos, result.n_decoded + 1, sink);
     const int32_t token = choose(ahead);
+    if (result.n_generated == 0) result.prefill_s = time.seconds();
     const bool ended = ends && ends(token);
     if (ahead && sink != nullptr) {
       tracer_.set_token(token);
@@ -78,7 +78,7 @@ GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) 
     if (!traced_->readout) read_out(forward_.top());
     hand_over(*sink);
   }
-  result.decode_s = decode_time.seconds();
+  result.decode_s = time.seconds() - result.prefill_s;
   return result;
 }
 

@@ -25,8 +25,8 @@ struct GenerateResult {
   int64_t n_prompt = 0;
   int64_t n_generated = 0;  ///< without the token that ended it
   int64_t n_decoded = 0;    ///< decode steps: the first token comes from prefill
-  double prefill_s = 0;
-  double decode_s = 0;  ///< of the decode steps, choosing tokens included
+  double prefill_s = 0;     ///< until the first token is known
+  double decode_s = 0;      ///< from there on, choosing tokens included
 };
 
 /// Continues a prompt, token by token.

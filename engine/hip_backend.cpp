@@ -124,6 +124,7 @@ class HipBackend final : public Backend {
     std::copy_n(slot.values.data(), host.size(), host.begin());
   }
   bool runs_ahead() const override { return true; }
+  bool prints_at_end() const override { return true; }
   void synchronize() override {
     ops_.go_direct();
     stream_.synchronize();
@@ -301,7 +302,7 @@ class HipBackend final : public Backend {
     first_pos_ = first_pos;
     input_.upload(tokens, first_pos);
     rope_tables_.begin();
-    fingerprints_.begin();
+    fingerprints_.begin(n_tokens == 1);
     ops_.begin(input_.pos(), n_tokens == 1);
   }
 

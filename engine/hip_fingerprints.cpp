@@ -18,7 +18,7 @@ static_assert(sizeof(FingerprintCounts) <= kHeader);
 // Rows put aside begin where wide loads can.
 constexpr size_t kAlign = 4;
 
-// A batch that begins with more rows than these has many tokens.
+// A batch that begins with more rows than these has many.
 constexpr size_t kFewRows = 128;
 
 // Sizes are rounded up so that a row that grows with the position does not make other work of every
@@ -42,11 +42,13 @@ void FingerprintQueue::Work::run(Stream& stream) const {
 FingerprintQueue::FingerprintQueue(Stream& stream, std::function<void()> make_room)
     : stream_(stream), make_room_(std::move(make_room)) {}
 
-void FingerprintQueue::begin() {
+void FingerprintQueue::begin(bool rows_stay) {
   if (open_) --begun_;  // an error ended the batch
   open_ = false;
+  rows_stay_ = rows_stay;
   used_ = uploaded_ = n_aside_ = 0;
   aside_.clear();
+  plan_.clear();
   // The last copies from and to the slot that the batch may take. Waiting is not possible later,
   // while a batch is recorded.
   slots_[begun_ % kSlots].done.synchronize();
@@ -65,67 +67,70 @@ void FingerprintQueue::open() {
 FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64_t sample_values) {
   if (!open_) {
     open();
-    put_aside_ = rows.size() <= kFewRows;
+    few_rows_ = rows.size() <= kFewRows;
   }
-  const size_t first_row = slot().sample_sizes.size();
-  size_t n_samples = slot().n_samples, n_aside = n_aside_;
-  plan_.clear();
-  for (const RowRef& row : rows) {
-    plan_.add(row.data, row.n, put_aside_ ? n_aside : n_samples);
-    if (put_aside_) aside_.push_back({n_aside, static_cast<size_t>(row.n), n_samples});
-    n_aside += (static_cast<size_t>(row.n) + kAlign - 1) / kAlign * kAlign;
-    n_samples += sample_size(row, sample_values);
-  }
-  if (put_aside_) {
-    reserve(device_aside_, n_aside_, n_aside, "rows to fingerprint");
-    n_aside_ = n_aside;
-  }
-  reserve(device_results_, first_row, first_row + rows.size(), "fingerprints");
-  reserve(device_samples_, slot().n_samples, n_samples, "sampled values");
-  Work work = lay_out(plan_);
-  for (const RowRef& row : rows) {
-    slot().sample_sizes.push_back(sample_size(row, sample_values));
-  }
-  slot().n_samples = n_samples;
   sample_values_ = sample_values;
-  if (put_aside_) {
-    work.aside = device_aside_.data();
-  } else {
-    work.results = device_results_.data() + first_row;
-    work.sample_values = sample_values;
-    work.samples = device_samples_.data();
+  const bool aside = few_rows_ && !rows_stay_;
+  const Work copies = aside ? put_aside(rows) : Work{};
+  for (const RowRef& row : rows) {
+    if (!aside) plan_.add(row.data, row.n, slot().n_samples);
+    slot().sample_sizes.push_back(sample_size(row, sample_values));
+    slot().n_samples += slot().sample_sizes.back();
   }
+  return aside || rows_stay_ ? copies : print_rows();
+}
+
+FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows) {
+  const size_t before = n_aside_;
+  size_t n_samples = slot().n_samples;
+  for (const RowRef& row : rows) {
+    plan_.add(row.data, row.n, n_aside_);
+    aside_.push_back({n_aside_, static_cast<size_t>(row.n), n_samples});
+    n_aside_ += (static_cast<size_t>(row.n) + kAlign - 1) / kAlign * kAlign;
+    n_samples += sample_size(row, sample_values_);
+  }
+  reserve(device_aside_, before, n_aside_, "rows to fingerprint");
+  Work work = lay_out();
+  work.aside = device_aside_.data();
   return work;
 }
 
 FingerprintQueue::Work FingerprintQueue::finish() {
-  if (aside_.empty()) return {};
-  plan_.clear();
   for (const Aside& row : aside_) {
     plan_.add(device_aside_.data() + row.first, static_cast<int64_t>(row.n), row.sample);
   }
   aside_.clear();
-  Work work = lay_out(plan_);
-  work.results = device_results_.data();
+  return plan_.n_rows() > 0 ? print_rows() : Work{};
+}
+
+/// The fingerprints of the plan's rows, which are the last ones.
+FingerprintQueue::Work FingerprintQueue::print_rows() {
+  const size_t n_rows = slot().sample_sizes.size(), first = n_rows - plan_.n_rows();
+  reserve(device_results_, first, n_rows, "fingerprints");
+  reserve(device_samples_, device_samples_.size(), slot().n_samples, "sampled values");
+  Work work = lay_out();
+  work.results = device_results_.data() + first;
   work.sample_values = sample_values_;
   work.samples = device_samples_.data();
   return work;
 }
 
-/// Writes a plan behind those before it.
-FingerprintQueue::Work FingerprintQueue::lay_out(const FingerprintPlan& plan) {
-  const size_t room = round_up(plan.n_parts());
+/// Writes the plan behind those before it.
+FingerprintQueue::Work FingerprintQueue::lay_out() {
+  const size_t room = round_up(plan_.n_parts());
   const size_t begin = used_, end = begin + kHeader + room * sizeof(FingerprintPart);
   reserve_plan(end);
   used_ = end;
   std::byte* const place = slot().plan.data() + begin;
-  const FingerprintCounts counts = plan.counts();
+  const FingerprintCounts counts = plan_.counts();
   std::memcpy(place, &counts, sizeof counts);
-  plan.write({reinterpret_cast<FingerprintPart*>(place + kHeader), plan.n_parts()});
+  plan_.write({reinterpret_cast<FingerprintPart*>(place + kHeader), plan_.n_parts()});
   const std::byte* const on_device = device_plan_.data() + begin;
-  return {.counts = reinterpret_cast<const FingerprintCounts*>(on_device),
-          .parts = reinterpret_cast<const FingerprintPart*>(on_device + kHeader),
-          .limits = {plan.n_rows(), round_up(plan.n_long_parts()), room}};
+  const Work work{.counts = reinterpret_cast<const FingerprintCounts*>(on_device),
+                  .parts = reinterpret_cast<const FingerprintPart*>(on_device + kHeader),
+                  .limits = {plan_.n_rows(), round_up(plan_.n_long_parts()), room}};
+  plan_.clear();
+  return work;
 }
 
 void FingerprintQueue::reserve_plan(size_t bytes) {

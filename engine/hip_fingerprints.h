@@ -16,9 +16,9 @@ namespace greta {
 /// The fingerprints of one batch after another: what to compute goes to the device in one copy, the
 /// results come back in one, and two batches can be under way.
 ///
-/// A row is needed as it is when it is queued. The rows of a few tokens are too few to fill a
-/// device: they are put aside, and fingerprinted together at the end of the batch. Those of many
-/// tokens are fingerprinted at once, where they lie.
+/// Rows are needed as they are when they are queued. Few rows do not fill a device: they are
+/// fingerprinted together at the end of the batch, where they lie if they stay, else where they
+/// were put aside. Many are fingerprinted at once.
 class FingerprintQueue {
  public:
   /// make_room: called before device memory that launches name is replaced; nothing may use it
@@ -39,9 +39,11 @@ class FingerprintQueue {
     void run(Stream& stream) const;
   };
 
-  void begin();
+  /// rows_stay: until the batch ends.
+  void begin(bool rows_stay);
+  /// Without parts when nothing is to be done before finish().
   Work add(std::span<const RowRef> rows, int64_t sample_values);
-  /// The fingerprints of the rows put aside; without results when there are none.
+  /// What is left to do at the end; without parts when there is nothing.
   Work finish();
   /// Queues the copy of what was added since the last upload: before the work that needs it.
   void upload();
@@ -61,7 +63,9 @@ class FingerprintQueue {
     Event done;
   };
   void open();
-  Work lay_out(const FingerprintPlan& plan);
+  Work put_aside(std::span<const RowRef> rows);
+  Work print_rows();
+  Work lay_out();
   void reserve_plan(size_t bytes);
   template <class T>
   void reserve(DeviceBuffer<T>& memory, size_t used, size_t n, const char* purpose);
@@ -72,18 +76,18 @@ class FingerprintQueue {
   std::array<Slot, kSlots> slots_;
   size_t begun_ = 0, fetched_ = 0;  // batches with fingerprints; slot: number mod kSlots
   bool open_ = false;               // the batch in progress has had its slot
-  bool put_aside_ = false;          // of that batch
+  bool rows_stay_ = false, few_rows_ = false;
   size_t used_ = 0, uploaded_ = 0;  // bytes of its plan
-  size_t n_aside_ = 0;              // values put aside so far
   int64_t sample_values_ = 0;
+  FingerprintPlan plan_;  // of what is not laid out yet
   struct Aside {
     size_t first, n;
     uint64_t sample;
   };
   std::vector<Aside> aside_;
-  FingerprintPlan plan_;
-  DeviceBuffer<std::byte> device_plan_;
+  size_t n_aside_ = 0;  // values
   DeviceBuffer<float> device_aside_;
+  DeviceBuffer<std::byte> device_plan_;
   DeviceBuffer<DeviceFingerprint> device_results_;
   DeviceBuffer<float> device_samples_;
 };

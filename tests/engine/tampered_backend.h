@@ -41,6 +41,7 @@ class TamperedBackend final : public Backend {
     inner_->fetch_read(number, host);
   }
   bool runs_ahead() const override { return may_run_ahead && inner_->runs_ahead(); }
+  bool prints_at_end() const override { return inner_->prints_at_end(); }
   void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
     n_tokens_ = static_cast<int64_t>(tokens.size());
     inner_->begin_batch(tokens, first_pos);
