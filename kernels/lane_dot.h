@@ -291,12 +291,15 @@ struct FloatDot : Interleaved<4, kType == WeightType::kF32 ? 4 : 8> {
   }
 };
 
-// ---- q8_0, q4_0: a unit is half a block, or a whole one.
+// ---- q8_0, q4_0: a unit is 16 bytes, half a block or a whole one.
 
-struct Q8_0Dot : Interleaved<2, 16> {
+template <WeightType kType>
+struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32> {
+  static constexpr bool kNibbles = kType == WeightType::kQ4_0;
   static constexpr int kSlots = 2;
   static constexpr bool kHasMins = false;
-  using Units = DigitUnits<Q8_0Dot>;
+  using Places = Interleaved<2, kNibbles ? 32 : 16>;
+  using Units = DigitUnits<Block32Dot>;
 
   struct Raw {
     Words4 qs[2];
@@ -306,67 +309,35 @@ struct Q8_0Dot : Interleaved<2, 16> {
   template <bool>
   __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
                               uint32_t lane, Raw& raw) {
-    constexpr WeightType kType = WeightType::kQ8_0;
+    constexpr uint32_t kUnitColumns = kNibbles ? 32 : 16, kBlockUnits = 32 / kUnitColumns;
     GRETA_UNROLL
     for (int u = 0; u < 2; ++u) {
-      const uint32_t unit = unit_index(step, lane, u);
-      const bool present = 16 * unit < cols;
-      const uint32_t block = row * (cols / 32) + unit / 2;
-      raw.qs[u] = present ? load_once(plane_at<kType, 0>(w, block) + unit % 2 * 16) : Words4{};
-      raw.d[u] = present ? load_half(plane_at<kType, 1>(w, block)) : uint16_t{0};
-    }
-  }
-  __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
-    GRETA_UNROLL
-    for (int i = 0; i < 4; ++i) w[i] = raw.qs[chunk].word[i];
-  }
-  __device__ static Scale scale(const Raw& raw, uint32_t, int slot) {
-    return {f16_value(raw.d[slot]), 0.0f};
-  }
-  template <int kRows, int kTokens>
-  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
-                             LaneSums<kRows, kTokens>& sums) {
-    add_digits<Q8_0Dot>(raw, lane, x, sums);
-  }
-};
-
-struct Q4_0Dot : Interleaved<2, 32> {
-  static constexpr int kSlots = 2;
-  static constexpr bool kHasMins = false;
-  using Units = DigitUnits<Q4_0Dot>;
-
-  struct Raw {
-    Words4 qs[2];
-    uint16_t d[2];
-  };
-
-  template <bool>
-  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
-                              uint32_t lane, Raw& raw) {
-    constexpr WeightType kType = WeightType::kQ4_0;
-    GRETA_UNROLL
-    for (int u = 0; u < 2; ++u) {
-      const uint32_t unit = unit_index(step, lane, u);
-      const bool present = 32 * unit < cols;
-      const uint32_t block = row * (cols / 32) + unit;
-      raw.qs[u] = present ? load_once(plane_at<kType, 0>(w, block)) : Words4{};
+      const uint32_t unit = Places::unit_index(step, lane, u);
+      const bool present = kUnitColumns * unit < cols;
+      const uint32_t block = row * (cols / 32) + unit / kBlockUnits;
+      raw.qs[u] =
+          present ? load_once(plane_at<kType, 0>(w, block) + unit % kBlockUnits * 16) : Words4{};
       raw.d[u] = present ? load_half(plane_at<kType, 1>(w, block)) : uint16_t{0};
     }
   }
   __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
     GRETA_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const uint32_t word = raw.qs[chunk / 2].word[i];
-      w[i] = high_nibbles(chunk % 2 == 0 ? word << 4 : word);
+      if constexpr (kNibbles) {
+        const uint32_t word = raw.qs[chunk / 2].word[i];
+        w[i] = high_nibbles(chunk % 2 == 0 ? word << 4 : word);
+      } else {
+        w[i] = raw.qs[chunk].word[i];
+      }
     }
   }
   __device__ static Scale scale(const Raw& raw, uint32_t, int slot) {
-    return {f16_value(raw.d[slot]) * 0x1p-4f, 0.0f};
+    return {f16_value(raw.d[slot]) * (kNibbles ? 0x1p-4f : 1.0f), 0.0f};
   }
   template <int kRows, int kTokens>
   __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
                              LaneSums<kRows, kTokens>& sums) {
-    add_digits<Q4_0Dot>(raw, lane, x, sums);
+    add_digits<Block32Dot>(raw, lane, x, sums);
   }
 };
 
@@ -379,8 +350,8 @@ struct LaneDot<WeightType::kF16> : lane_dot_detail::FloatDot<WeightType::kF16> {
 template <>
 struct LaneDot<WeightType::kBF16> : lane_dot_detail::FloatDot<WeightType::kBF16> {};
 template <>
-struct LaneDot<WeightType::kQ8_0> : lane_dot_detail::Q8_0Dot {};
+struct LaneDot<WeightType::kQ8_0> : lane_dot_detail::Block32Dot<WeightType::kQ8_0> {};
 template <>
-struct LaneDot<WeightType::kQ4_0> : lane_dot_detail::Q4_0Dot {};
+struct LaneDot<WeightType::kQ4_0> : lane_dot_detail::Block32Dot<WeightType::kQ4_0> {};
 
 }  // namespace greta
