@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/attention_shape.h"
 #include "kernels/device.h"
@@ -19,7 +20,8 @@ namespace greta {
 
 /// attention_valu reads *first_pos, and the rows of the cache before *first_pos − kFreshRows, while
 /// the kernels launched early before it (LaunchShape::early) may still run: they must not write
-/// those. What they write from that row on is waited for, as is q.
+/// those. What they write from that row on is waited for, as is q. finish_attention_valu reads
+/// *first_pos in the same way.
 inline constexpr int kFreshRows = 64;
 
 /// Words of counters at the beginning of attention_valu's scratch.
@@ -37,6 +39,27 @@ size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys);
 void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
                     const float* q, const float* k, const float* v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream);
+
+/// attention_valu, of one token only, whose traced probabilities are left unfinished, so that no
+/// launch of its own is in the way of what follows: finish_attention_valu comes later. Until then
+/// nobody else may use scratch.
+void attention_valu_unfinished(const AttentionShape& shape, const int32_t* first_pos,
+                               int64_t max_keys, const float* q, const float* k, const float* v,
+                               float* out, const AttentionTrace& trace, void* scratch,
+                               Stream& stream);
+
+/// What a call of attention_valu_unfinished left: the probabilities, and in its scratch what they
+/// are relative to.
+struct UnfinishedTrace {
+  float* probs = nullptr;  ///< nullptr: none were wanted
+  const void* scratch = nullptr;
+};
+
+/// Finishes, once each, the probabilities of calls that had shape, *first_pos, max_keys, and the
+/// trace's first_query and stride in common, many by one launch. Bits are those of attention_valu.
+void finish_attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
+                           const AttentionTrace& trace, std::span<const UnfinishedTrace> calls,
+                           Stream& stream);
 
 /// f16 operands on matrix cores, f32 scores, softmax and accumulation: queries in tiles, keys in
 /// blocks, softmax kept up to date block by block. The route of prefill. A result does not depend

@@ -32,6 +32,22 @@ __host__ __device__ inline int split_keys_of(int n_keys) {
   return splits_of(splits_of(n_keys, kShortSplit), kMostSplits) * kShortSplit;
 }
 
+// Traced weights are relative to the maxima of their groups until all splits are combined. What
+// finishes them is kept by query head, so that it lies in the same place however heads share
+// blocks. For every token of a launch: {overall maximum, share of a weight relative to it} of every
+// head, then maxima [splits, kGroups, n_heads].
+struct UnfinishedLayout {
+  int64_t token_values;
+
+  UnfinishedLayout(int64_t n_heads, int n_groups, int n_splits)
+      : token_values((n_heads * (2 + int64_t{n_groups} * n_splits) + 3) / 4 * 4) {}  // 16 bytes
+  __device__ int64_t head(int token, int h) const { return token * token_values + 2 * h; }
+  template <int kGroups>
+  __device__ int64_t maxima(int token, int split, int n_heads) const {
+    return head(token, n_heads) + split * kGroups * n_heads;
+  }
+};
+
 struct Call {
   AttentionShape shape;
   const int32_t* first_pos;
@@ -42,6 +58,8 @@ struct Call {
   AttentionTrace trace;
   uint32_t* counters;  // [tokens of the launch, gridDim.x]
   float* partials;     // [tokens, gridDim.x, gridDim.y, kPartial]
+  float* unfinished;   // with this layout
+  UnfinishedLayout layout;
   int64_t first_token;
 };
 
@@ -50,6 +68,10 @@ struct alignas(8) Softmax {
   float most, sum;
 };
 
+// What is added to scores before they are exponents. Where every score is −∞ there is nothing to
+// be relative to.
+__device__ inline float shift_of(float most) { return most == -INFINITY ? 0.0f : -most; }
+
 template <int kDim>
 struct Sizes {
   static constexpr int kLanes = kDim < 128 ? kDim / 4 : 32;  // neighbours that share a row
@@ -57,15 +79,14 @@ struct Sizes {
   static constexpr int kGroups = kThreads / kLanes;
   static constexpr int kChunk = kDim > 128 ? 32 : 64;  // keys in registers
   static constexpr int kPasses = kChunk / kGroups;     // keys of a group
-  // Of a head's partial beside the sums: its Softmax and every group's maximum.
-  static constexpr int kStats = kGroups + 4;
+  static constexpr int kPartial = kDim + 4;            // of a head: the sums and its Softmax
 };
 
 // kDim: head_dim, padded; kVectors: as Call's arrays allow (kernels/attention_valu.hip).
 template <int kDim, int kHeads, bool kVectors>
 class Split {
  public:
-  static constexpr int kPartial = kHeads * (kDim + Sizes<kDim>::kStats);
+  static constexpr int kPartial = kHeads * Sizes<kDim>::kPartial;
 
   __device__ explicit Split(const Call& call);
   __device__ bool has_keys() const { return static_cast<int>(blockIdx.y) < n_splits_; }
@@ -80,7 +101,6 @@ class Split {
   __device__ void leave_partial();
   __device__ bool is_last() const;
   __device__ void combine() const;
-  __device__ void finish_trace() const;  // in a later launch
 
  private:
   using S = Sizes<kDim>;
@@ -122,9 +142,6 @@ class Split {
     return load_as<Softmax>(partial(split) + kHeads * kDim + 4 * h);
   }
   __device__ int head(int i) const { return query_head_of(call_.shape, g_, first_head_ + i); }
-  // What is added to scores before they are exponents. Where every score is −∞ there is nothing to
-  // be relative to.
-  __device__ static float shift_of(float most) { return most == -INFINITY ? 0.0f : -most; }
 
   const Call& call_;
   int token_, position_, first_pos_;
@@ -406,9 +423,13 @@ __device__ void Split<kDim, kHeads, kVectors>::leave_partial() {
   float* to = partial(static_cast<int>(blockIdx.y));
   if (takes_part) store_as(to + i, part);
   if (takes_part && i % kDim == 0) store_as(to + kHeads * kDim + 4 * h, Softmax{most, total});
-  if (thread < kGroups * kHeads) {
-    to[kHeads * (kDim + 4) + thread] = softmaxes[thread / kHeads][thread % kHeads].most;
-  }
+  const int own = thread % kHeads;
+  if (call_.trace.probs == nullptr || thread >= kGroups * kHeads || own >= n_heads_) return;
+  const int n_heads = static_cast<int>(call_.shape.n_heads);
+  const int64_t maxima = call_.layout.maxima<kGroups>(static_cast<int>(blockIdx.z),
+                                                      static_cast<int>(blockIdx.y), n_heads);
+  call_.unfinished[maxima + thread / kHeads * n_heads + head(own)] =
+      softmaxes[thread / kHeads][own].most;
 }
 
 // The value before, with everything that the block has written before its last barrier visible to
@@ -511,9 +532,9 @@ __device__ void Split<kDim, kHeads, kVectors>::combine() const {
   }
   if (takes_part) totals[thread / kColumns][column] = total;
   __syncthreads();
-  if (call_.trace.probs != nullptr && thread < kHeads) {
-    // For finish_trace(), in place of what the first split had left: the maximum and the share.
-    store_as(partial(0) + kHeads * kDim + 4 * thread, of_heads[thread]);
+  if (call_.trace.probs != nullptr && thread < n_heads_) {
+    const int64_t to = call_.layout.head(static_cast<int>(blockIdx.z), head(thread));
+    store_as(call_.unfinished + to, of_heads[thread]);
   }
   if (thread >= kColumns || h >= n_heads_) return;
   GRETA_UNROLL
@@ -527,23 +548,6 @@ __device__ void Split<kDim, kHeads, kVectors>::combine() const {
     if (d < head_dim_) store_as(out, total);
   } else {
     for (int j = 0; j < 4 && d + j < head_dim_; ++j) out[j] = total.value[j];
-  }
-}
-
-// Traced weights are relative to the maxima of their groups until all splits are combined.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::finish_trace() const {
-  float* trace = traced_block(call_.trace.probs, call_.trace, token_);
-  if (trace == nullptr) return;
-  const int visible_end = end_ < n_visible_ ? end_ : n_visible_;  // 0 stays 0, whatever the share
-  const int traced_end = visible_end <= position_ ? visible_end : position_ + 1;
-  const float* maxima = partial(static_cast<int>(blockIdx.y)) + kHeads * (kDim + 4);
-  const int n = (traced_end - begin_) * n_heads_;
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) {
-    const int key = begin_ + i / n_heads_, h = i % n_heads_;
-    const Softmax of_all = softmax_of(0, h);
-    trace[key * call_.shape.n_heads + head(h)] *=
-        exp_f32(maxima[key % kGroups * kHeads + h] + shift_of(of_all.most)) * of_all.sum;
   }
 }
 
