@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <deque>
 #include <limits>
 #include <map>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "engine/backend.h"
+#include "engine/hip_attention.h"
 #include "engine/hip_batch_input.h"
 #include "engine/hip_fingerprints.h"
 #include "engine/hip_half_products.h"
@@ -19,7 +19,6 @@
 #include "engine/hip_scratch.h"
 #include "engine/hip_upload.h"
 #include "engine/race.h"
-#include "kernels/attention.h"
 #include "kernels/device.h"
 #include "kernels/elementwise.h"
 #include "kernels/matmul_mfma.h"
@@ -39,8 +38,7 @@ class HipBackend final : public Backend {
         fingerprints_(stream_, [this] { ops_.recorder().forget(); }),
         uploader_(stream_),
         halves_(stream_, forget()),
-        attention_valu_("scratch of attention", forget()),
-        attention_mfma_("scratch of attention", forget()),
+        attention_(stream_, ops_, forget()),
         wide_("gate and up of the feed-forward network", forget()),
         top_scratch_(top_k_scratch(), "scratch of top-k") {
     set_bytes(top_scratch_.data(), top_scratch_.size(), 0, stream_);
@@ -139,6 +137,7 @@ class HipBackend final : public Backend {
     ids_ = reinterpret_cast<const int32_t*>(top + k);
   }
   void end_batch() override {
+    attention_.end();
     print_rows(fingerprints_.finish());
     ops_.end();
     fingerprints_.end();
@@ -230,27 +229,7 @@ class HipBackend final : public Backend {
   void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                  const float* v, float* out, const AttentionTrace& trace) override {
     if (shape.first_pos != first_pos_) throw std::invalid_argument("attention of another batch");
-    // Sized for the next power of two, so that a graph serves many positions.
-    const int64_t needed = std::max<int64_t>(first_pos_ + shape.n_tokens + shape.mask_shift, 1);
-    const int64_t max_keys = std::min(
-        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(needed, 256)))),
-        std::max(shape.cache_rows, needed));
-    const bool mfma = route == Route::kMfma;
-    if (!mfma && route != Route::kValu) {
-      throw std::invalid_argument("the GPU has no route " + std::string(route_name(route)) +
-                                  " for attention; it has MFMA and VALU");
-    }
-    void* const scratch = mfma ? attention_mfma_.get(attention_mfma_scratch(shape, max_keys))
-                               : attention_valu_scratch_of(attention_valu_scratch(shape, max_keys));
-    const Signature signature =
-        Signature(kAttend, mfma, shape.n_heads, shape.n_kv_heads, shape.head_dim, shape.n_tokens,
-                  shape.mask_shift, shape.cache_rows, shape.scale, shape.modulo_heads,
-                  shape.k_head_stride, shape.v_transposed, shape.subtract_max, shape.score_shift,
-                  max_keys, q, k, v, out, trace.scores, trace.probs, trace.first_query, scratch);
-    ops_.add(signature, [=, this, pos = input_.pos()] {
-      const auto run = mfma ? attention_mfma : attention_valu;
-      run(shape, pos, max_keys, q, k, v, out, trace, scratch, stream_);
-    });
+    attention_.add(route, shape, q, k, v, out, trace);
   }
 
   void top_k(const float* values, int64_t n, int k, float* top) override {
@@ -302,6 +281,7 @@ class HipBackend final : public Backend {
     first_pos_ = first_pos;
     input_.upload(tokens, first_pos);
     rope_tables_.begin();
+    attention_.begin(input_.pos());
     fingerprints_.begin(n_tokens == 1);
     ops_.begin(input_.pos(), n_tokens == 1);
   }
@@ -341,14 +321,6 @@ class HipBackend final : public Backend {
     return memory;
   }
 
-  /// The counters in it begin as zeros.
-  void* attention_valu_scratch_of(size_t bytes) {
-    const size_t before = attention_valu_.size();
-    std::byte* const memory = attention_valu_.get(bytes);
-    if (attention_valu_.size() != before) set_bytes(memory, bytes, 0, stream_);
-    return memory;
-  }
-
   const BitTransfer* race_hits(int64_t width, int64_t count, uint64_t seed) {
     DeviceBuffer<BitTransfer>& hits =
         race_hits_[{seed, static_cast<uint64_t>(width), static_cast<uint64_t>(count)}];
@@ -371,8 +343,7 @@ class HipBackend final : public Backend {
   FingerprintQueue fingerprints_;
   WeightUploader uploader_;
   HalfProducts halves_;
-  Scratch<std::byte> attention_valu_;
-  Scratch<std::byte> attention_mfma_;
+  AttentionCalls attention_;
   Scratch<float> wide_;
   DeviceBuffer<std::byte> top_scratch_;
   std::map<std::array<uint64_t, 3>, DeviceBuffer<BitTransfer>> race_hits_;

@@ -85,6 +85,7 @@ enum OpId : uint64_t {
   kStore,
   kQkv,
   kAttend,
+  kFinishAttention,
   kAddUp,
   kTop,
   kPrints,
