@@ -46,6 +46,20 @@ std::vector<ProbePrompt> resolve_prompts(const ProbeArguments& arguments, const 
   return prompts;
 }
 
+RunTargets resolve_probe_targets(const ProbeArguments& arguments, const Environment& environment) {
+  RunTargets targets = resolve_targets(arguments.record, environment);
+  if (arguments.no_db) targets.database.clear();
+  return targets;
+}
+
+RunSetup resolve_setup(const ProbeArguments& arguments, const Environment& environment) {
+  return {.experiment =
+              arguments.record.experiment.empty() ? arguments.suite : arguments.record.experiment,
+          .date = arguments.record.date,
+          .mode = std::string(mode_name(resolve_mode(arguments.compute, environment))),
+          .seed = resolve_seed(arguments.compute, environment, 0)};
+}
+
 ProbeJob resolve_job(const ProbeArguments& arguments, const Environment& environment,
                      Session& session) {
   const Suite& suite = find_suite(arguments.suite);
@@ -71,14 +85,10 @@ ProbeJob resolve_job(const ProbeArguments& arguments, const Environment& environ
                   .decode_steps = arguments.decode_steps,
                   .n_threads = session.n_threads()},
       .prompts = resolve_prompts(arguments, suite, positions - arguments.decode_steps, session),
-      .setup = {.experiment = arguments.record.experiment.empty() ? arguments.suite
-                                                                  : arguments.record.experiment,
-                .date = arguments.record.date,
-                .mode = std::string(mode_name(mode)),
-                .seed = resolve_seed(arguments.compute, environment, 0),
-                .max_seq_len = positions},
-      .targets = resolve_targets(arguments.record, environment)};
-  if (arguments.no_db) job.targets.database.clear();
+      .setup = resolve_setup(arguments, environment),
+      .targets = resolve_probe_targets(arguments, environment),
+      .model = arguments.model};
+  job.setup.max_seq_len = positions;
   return job;
 }
 
@@ -100,7 +110,9 @@ int probe(const ProbeArguments& arguments, const Environment& environment) {
   if (arguments.model.file.empty()) {
     throw std::invalid_argument("probe needs --model FILE; greta-infer synth makes one");
   }
-  const std::unique_ptr<Session> session = open_session(arguments.model, environment);
+  const std::unique_ptr<Session> session = begin_or_fail(
+      resolve_probe_targets(arguments, environment).database, resolve_setup(arguments, environment),
+      arguments.model, [&] { return open_session(arguments.model, environment); });
   ProbeJob job = resolve_job(arguments, environment, *session);
   const std::string database = job.targets.database;
   const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
@@ -187,7 +199,9 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   const RunRecord record =
       make_run_record(job.setup, session, forward, job.options.selection, environment);
   Progress progress("probing");
-  Probe probe(session.model(), session.weights(), session.backend(), longest, job.options);
+  Probe probe = begin_or_fail(job.targets.database, job.setup, job.model, [&] {
+    return Probe(session.model(), session.weights(), session.backend(), longest, job.options);
+  });
   std::string prompt_name;
   probe.on_progress = [&](const std::string&, const char* phase) {
     progress.show(prompt_name + ", " + phase + " done");

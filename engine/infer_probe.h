@@ -8,6 +8,7 @@
 #include "engine/probe.h"
 #include "engine/run_info.h"
 #include "engine/run_sinks.h"
+#include "kernels/device.h"
 
 namespace greta {
 
@@ -17,6 +18,7 @@ struct ProbeJob {
   std::vector<ProbePrompt> prompts;
   RunSetup setup;
   RunTargets targets;
+  ModelArguments model;
 };
 
 /// Ids of a prompt given on the command line, with what a record says of its text. Throws
@@ -32,6 +34,19 @@ struct ProbeOutcome {
   int64_t n_rows = 0;
   double seconds = 0;  ///< of the prompts, until everything is on disk
 };
+
+/// What `begin` gives. When the device is missing, or has no memory for it, the run is left in the
+/// database as failed, and the DeviceError goes on.
+template <class Begin>
+auto begin_or_fail(const std::string& database, const RunSetup& setup, const ModelArguments& model,
+                   const Begin& begin) {
+  try {
+    return begin();
+  } catch (const DeviceError& error) {
+    leave_failed_run(database, make_failed_record(setup, model.file, model.backend, error.what()));
+    throw;
+  }
+}
 
 /// Runs a probe, with progress on standard error, and records it.
 ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment);

@@ -79,7 +79,8 @@ void probe_first(const RunArguments& arguments, const Environment& environment,
                 .mode = std::string(mode_name(mode)),
                 .seed = resolve_seed(arguments.compute, environment, 0),
                 .max_seq_len = positions},
-      .targets = resolve_targets(arguments.record, environment)};
+      .targets = resolve_targets(arguments.record, environment),
+      .model = arguments.model};
   const std::string database = job.targets.database;
   const ProbeOutcome outcome = run_probe(std::move(job), session, environment);
   std::fprintf(stderr, "greta-infer: %s in %s: %s\n", outcome.run.c_str(), database.c_str(),
@@ -107,19 +108,28 @@ GenerateOptions resolve_options(const RunArguments& arguments, const Environment
   return options;
 }
 
+RunSetup resolve_setup(const RunArguments& arguments, const Environment& environment) {
+  const Mode mode = resolve_mode(arguments.compute, environment);
+  return {.experiment = arguments.record.experiment.empty() ? "run" : arguments.record.experiment,
+          .date = arguments.record.date,
+          .mode = mode == Mode::kBatchInvariant ? std::string(mode_name(mode)) : "",
+          .seed = resolve_seed(arguments.compute, environment, 0)};
+}
+
+/// The database of a generation that is traced; else empty.
+std::string resolve_database(const RunArguments& arguments, const Environment& environment) {
+  return is_traced(arguments) ? resolve_targets(arguments.record, environment).database : "";
+}
+
 /// The run that a generation is recorded in; nothing when it is not.
 std::optional<RunSinks> open_record(const RunArguments& arguments, const Environment& environment,
                                     const ProbePrompt& prompt, const GenerateOptions& options,
                                     int64_t positions, Session& session) {
   if (!is_traced(arguments)) return std::nullopt;
-  const Mode mode = options.forward.mode;
-  RunRecord record = make_run_record(
-      {.experiment = arguments.record.experiment.empty() ? "run" : arguments.record.experiment,
-       .date = arguments.record.date,
-       .mode = mode == Mode::kBatchInvariant ? std::string(mode_name(mode)) : "",
-       .seed = static_cast<int64_t>(options.sampler.seed),
-       .max_seq_len = positions},
-      session, options.forward, options.selection, environment);
+  RunSetup setup = resolve_setup(arguments, environment);
+  setup.max_seq_len = positions;
+  RunRecord record =
+      make_run_record(setup, session, options.forward, options.selection, environment);
   char sampling[96];
   std::snprintf(sampling, sizeof sampling, "temperature=%g top_k=%lld top_p=%g",
                 options.sampler.temperature, static_cast<long long>(options.sampler.top_k),
@@ -173,7 +183,10 @@ int run(const RunArguments& arguments, const Environment& environment) {
   if (!arguments.prompt.given()) {
     throw std::invalid_argument("run needs --prompt TEXT or --prompt-file FILE");
   }
-  const std::unique_ptr<Session> session = open_session(arguments.model, environment);
+  const std::string database = resolve_database(arguments, environment);
+  const RunSetup setup = resolve_setup(arguments, environment);
+  const std::unique_ptr<Session> session = begin_or_fail(
+      database, setup, arguments.model, [&] { return open_session(arguments.model, environment); });
   const int64_t positions = positions_in_use(arguments.model, environment, session->model());
   const ProbePrompt prompt = resolve_run_prompt(arguments, positions, *session);
   const GenerateOptions options = resolve_options(arguments, environment, prompt, *session);
@@ -181,7 +194,9 @@ int run(const RunArguments& arguments, const Environment& environment) {
 
   const int64_t n_prompt = static_cast<int64_t>(prompt.tokens.size());
   const int64_t capacity = std::min(positions, n_prompt + arguments.max_tokens);
-  Generator generator(session->model(), session->weights(), session->backend(), capacity, options);
+  Generator generator = begin_or_fail(database, setup, arguments.model, [&] {
+    return Generator(session->model(), session->weights(), session->backend(), capacity, options);
+  });
   std::optional<RunSinks> sinks =
       open_record(arguments, environment, prompt, options, positions, *session);
   const Tokenizer& tokenizer = session->tokenizer();

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "engine/build_info.h"
 #include "engine/utc_time.h"
@@ -32,25 +34,40 @@ std::string dirty_text(std::optional<bool> dirty) {
   return !dirty ? "unknown" : *dirty ? "1" : "0";
 }
 
-}  // namespace
-
-RunRecord make_run_record(const RunSetup& setup, const Session& session,
-                          const ForwardOptions& forward, const TraceSelection& selection,
-                          const Environment& environment) {
+/// What is known before there is a session.
+RunRecord begin_record(const RunSetup& setup) {
   const BuildInfo build = build_info();
-  const Backend& backend = session.backend();
   RunRecord run;
   run.experiment = setup.experiment;
   run.started_at = utc_now();
   run.date = setup.date.empty() ? run.started_at.substr(0, 10) : setup.date;
   run.commit_sha = build.commit;
   run.mode = setup.mode;
-  run.dtype = backend.arithmetic(forward.routes);
   run.seed = setup.seed;
-  run.attributes = {
-      {"greta", std::string(build.version)},
-      {"dirty", dirty_text(build.dirty)},
-      {"host", host_name()},
+  run.attributes = {{"greta", std::string(build.version)},
+                    {"dirty", dirty_text(build.dirty)},
+                    {"host", host_name()}};
+  return run;
+}
+
+}  // namespace
+
+RunRecord make_failed_record(const RunSetup& setup, const std::filesystem::path& model,
+                             std::string_view backend, std::string_view error) {
+  RunRecord run = begin_record(setup);
+  run.attributes.emplace_back("backend", backend);
+  run.attributes.emplace_back("model_file", model.filename().string());
+  run.attributes.emplace_back("error", error);
+  return run;
+}
+
+RunRecord make_run_record(const RunSetup& setup, const Session& session,
+                          const ForwardOptions& forward, const TraceSelection& selection,
+                          const Environment& environment) {
+  const Backend& backend = session.backend();
+  RunRecord run = begin_record(setup);
+  run.dtype = backend.arithmetic(forward.routes);
+  const std::vector<std::pair<std::string, std::string>> facts = {
       {"backend", backend.name()},
       {"device", backend.device()},
       {"threads", std::to_string(session.n_threads())},
@@ -67,6 +84,7 @@ RunRecord make_run_record(const RunSetup& setup, const Session& session,
       {"trace.phases", join_names(selection.phases, phase_name)},
       {"trace.sample", std::to_string(selection.sample_values)},
   };
+  run.attributes.insert(run.attributes.end(), facts.begin(), facts.end());
   for (const Fault& fault : forward.faults.all())
     run.attributes.emplace_back("inject", fault.text());
   for (const auto& [name, value] : environment.in_force()) {

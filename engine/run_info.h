@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "engine/environment.h"
 #include "engine/forward.h"
@@ -24,5 +26,9 @@ struct RunSetup {
 RunRecord make_run_record(const RunSetup& setup, const Session& session,
                           const ForwardOptions& forward, const TraceSelection& selection,
                           const Environment& environment);
+
+/// The record of a run that could not begin: what was asked, of which build, and why not.
+RunRecord make_failed_record(const RunSetup& setup, const std::filesystem::path& model,
+                             std::string_view backend, std::string_view error);
 
 }  // namespace greta

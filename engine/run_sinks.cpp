@@ -1,5 +1,6 @@
 #include "engine/run_sinks.h"
 
+#include <exception>
 #include <utility>
 
 #include "db/database.h"
@@ -47,6 +48,13 @@ void RunSinks::attribute(const std::string& name, const std::string& value) {
 
 void RunSinks::end(bool complete) {
   for (const auto& sink : sinks_) sink->end(complete);
+}
+
+void leave_failed_run(const std::string& database, const RunRecord& run) {
+  try {
+    RunSinks({.database = database, .jsonl_folder = "", .delta_file = ""}, run).end(false);
+  } catch (const std::exception&) {
+  }
 }
 
 }  // namespace greta

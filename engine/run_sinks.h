@@ -38,4 +38,8 @@ class RunSinks : public TraceSink {
   int64_t n_rows_ = 0;
 };
 
+/// Leaves a run that could not begin in a database, as failed; empty: in none. Says nothing when
+/// that fails too: who calls has an error to tell.
+void leave_failed_run(const std::string& database, const RunRecord& run);
+
 }  // namespace greta

@@ -38,7 +38,7 @@ if [[ -x $greta_db ]]; then
     divergent=$("$greta_db" --db "$database" query --format csv "
       SELECT count(*), sum(class IS 'DIVERGENT' OR class IS 'UNKNOWN') FROM run_diff
       WHERE run_a = '2000-01-01/${type}_cpu/as_designed'
-        AND run_b = '2000-01-01/${type}_hip/as_designed'" | tail -n 1)
+        AND run_b = '2000-01-01/${type}_hip/as_designed'" | tail -n 1 | tr -d '\r')
     step "rows of $type that differ between CPU and GPU, and more than by rounding: $divergent" \
       test "${divergent#*,}" = 0
   done

@@ -39,13 +39,13 @@ trap 'rm -rf "$folder"' EXIT
 tests/peer/build_llama_logits "$folder/llama_logits"
 
 # limit TYPE SUMS: of NMSE, the square of a relative L2. What llama.cpp rounds sets it, activations to the
-# weights' type or to 8 bits; a route of ours that takes 16-bit operands rounds no coarser. With f32
-# weights such a route, or llama.cpp on a GPU, whose f32 products are TF32 (as many bits as f16), has
-# the limit of f16.
+# weights' type or to 8 bits; a route of ours that takes 16-bit operands rounds no coarser, and has the
+# limit of f16 with f32 weights. On a GPU llama.cpp itself was up to 1.2e-5 from what it is on the CPU.
 limit() {
   case $1-$2-${NGL:-0} in
     f32-f32-0) echo 1e-10 ;;
-    f32-* | f16-*) echo 1e-5 ;;
+    f32-*-0 | f16-*-0) echo 1e-5 ;;
+    f32-* | f16-*) echo 5e-5 ;;
     bf16-*) echo 1e-4 ;;
     *) echo 5e-3 ;;
   esac

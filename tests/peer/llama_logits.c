@@ -30,6 +30,11 @@ static void must(int ok, const char *what) {
   exit(1);
 }
 
+static int gpu_layers(void) {
+  const char *layers = getenv("NGL");
+  return layers != NULL ? atoi(layers) : 0;
+}
+
 static int read_ids(const char *path, llama_token **ids) {
   FILE *file = fopen(path, "r");
   must(file != NULL, path);
@@ -54,6 +59,7 @@ static void logits(struct llama_model *model, const char *ids_path, const char *
   params.n_threads = params.n_threads_batch = 2;
   params.type_k = params.type_v = GGML_TYPE_F32;
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.op_offload = gpu_layers() > 0;  // else a library with a GPU uses it all the same
   struct llama_context *context = llama_init_from_model(model, params);
   must(context != NULL, "llama_init_from_model");
   struct llama_batch batch = llama_batch_init(n, 0, 1);
@@ -113,8 +119,7 @@ int main(int argc, char **argv) {
   llama_backend_init();
   ggml_backend_load_all_from_path(getenv("GRETA_LLAMA_LIBS"));
   struct llama_model_params params = llama_model_default_params();
-  const char *gpu_layers = getenv("NGL");
-  params.n_gpu_layers = gpu_layers != NULL ? atoi(gpu_layers) : 0;
+  params.n_gpu_layers = gpu_layers();
   struct llama_model *model = llama_model_load_from_file(argv[1], params);
   must(model != NULL, argv[1]);
   if (benching) {
