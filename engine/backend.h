@@ -113,6 +113,7 @@ class Backend {
   /// Copies n_rows rows of `width` values each to rows first_row, ... of their caches.
   virtual void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
                           std::span<const RowStore> stores) = 0;
+  /// With prints_at_end(), traced probabilities of a single token are in place when its batch ends.
   virtual void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                          const float* v, float* out, const AttentionTrace& trace) = 0;
   virtual void add(const float* a, const float* b, int64_t n, float* out) = 0;

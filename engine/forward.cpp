@@ -290,15 +290,15 @@ AttentionTrace Forward::attention_trace(int layer, const Tracer& trace) {
   // One token's rows grow with every position: have room for the last one at once.
   const int64_t size =
       std::max(cache_.rows() * config_.n_heads, (n - wanted.first_query) * wanted.stride);
-  if (size > act_->n_scores) {
-    for (Buffer* buffer : {&act_->scores, &act_->probs}) {
-      *buffer = backend_.allocate(size);
-      backend_.fill(buffer->get(), size, std::numeric_limits<float>::quiet_NaN());
+  const auto room = [&](TraceBuffer& buffer) {
+    if (size > buffer.size) {
+      buffer = {backend_.allocate(size), size};
+      backend_.fill(buffer.memory.get(), size, std::numeric_limits<float>::quiet_NaN());
     }
-    act_->n_scores = size;
-  }
-  if (scores) wanted.scores = act_->scores.get();
-  if (probs) wanted.probs = act_->probs.get();
+    return buffer.memory.get();
+  };
+  if (scores) wanted.scores = room(act_->scores);
+  if (probs) wanted.probs = room(act_->probs);
   return wanted;
 }
 
@@ -400,8 +400,8 @@ void Forward::poison_activations() {
   for (const LayerMemory* memory : {&shared_, &own_}) {
     poison(memory->memory, memory->size);
     for (const Activations& act : memory->layers) {
-      poison(act.scores, act.n_scores);
-      poison(act.probs, act.n_scores);
+      poison(act.scores.memory, act.scores.size);
+      poison(act.probs.memory, act.probs.size);
     }
   }
   for (const Buffer* buffer : {&embedded_, &embd_row_}) {

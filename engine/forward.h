@@ -97,13 +97,17 @@ class Forward {
   void poison_activations();
 
  private:
+  /// Grows when more is traced.
+  struct TraceBuffer {
+    Buffer memory;
+    int64_t size = 0;
+  };
   /// What a layer computes for the tokens of a batch, [tokens, ...] each: a buffer for every trace
   /// point.
   struct Activations {
     float *normed, *q, *k, *v, *q_rot, *k_rot, *attn, *wo, *x_mid, *ffn_normed, *gated, *mlp;
     float* x_out;
-    Buffer scores, probs;  // made when they are traced
-    int64_t n_scores = 0;
+    TraceBuffer scores, probs;
   };
   /// Layers that follow each other in one piece of memory.
   struct LayerMemory {

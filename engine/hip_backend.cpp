@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <limits>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine/backend.h"
@@ -309,7 +307,11 @@ class HipBackend final : public Backend {
   }
 
   void release(float* data) {
-    ops_.drop();           // in a batch: an error ended it
+    try {
+      if (ops_.recorder().is_direct()) ops_.settle();
+    } catch (const DeviceError&) {  // who waits for the result will be told
+    }
+    ops_.drop();           // recorded: an error ended the batch
     buffers_.erase(data);  // freeing waits for the device
   }
 

@@ -43,7 +43,10 @@ FingerprintQueue::FingerprintQueue(Stream& stream, std::function<void()> make_ro
     : stream_(stream), make_room_(std::move(make_room)) {}
 
 void FingerprintQueue::begin(bool rows_stay) {
-  if (open_) --begun_;  // an error ended the batch
+  if (open_) {  // an error ended the batch
+    --begun_;
+    stream_.synchronize();  // it may still read the plan in its slot
+  }
   open_ = false;
   rows_stay_ = rows_stay;
   used_ = uploaded_ = n_aside_ = 0;

@@ -16,9 +16,9 @@ namespace greta {
 /// The fingerprints of one batch after another: what to compute goes to the device in one copy, the
 /// results come back in one, and two batches can be under way.
 ///
-/// Rows are needed as they are when they are queued. Few rows do not fill a device: they are
-/// fingerprinted together at the end of the batch, where they lie if they stay, else where they
-/// were put aside. Many are fingerprinted at once.
+/// Rows are needed as they are when they are queued. Where they stay they are fingerprinted
+/// together at the end of the batch. Else many are fingerprinted at once; a few, which do not fill
+/// a device, are put aside for the end.
 class FingerprintQueue {
  public:
   /// make_room: called before device memory that launches name is replaced; nothing may use it

@@ -75,7 +75,7 @@ std::optional<NormedRow> OpQueue::take_norm(const float* row) {
 
 void OpQueue::matmul(const float* x, int64_t n_tokens, std::span<const Product> products) {
   if (products.size() > kMaxProducts) throw std::invalid_argument("too many products");
-  const std::optional<NormedRow> norm = take_norm(x);
+  const std::optional<NormedRow> norm = n_tokens == 1 ? take_norm(x) : std::nullopt;
   settle();
   if (norm && products.size() == 3) {
     products_ = {*norm, {products[0], products[1], products[2]}};
@@ -98,7 +98,10 @@ void OpQueue::matmul(const float* x, int64_t n_tokens, std::span<const Product> 
 
 /// Whether it turns what the products that wait give.
 bool OpQueue::goes_on(const Rope& rope) const {
-  if (!products_ || rope.n_tokens != 1 || rope.pairing != RopePairing::kInterleaved) return false;
+  if (!products_ || rope_ || rope.n_tokens != 1 || rope.head_dim % 2 != 0 ||
+      rope.pairing != RopePairing::kInterleaved) {
+    return false;
+  }
   for (size_t i = 0; i < 2; ++i) {
     const Product& product = products_->qkv[i];
     const RopeTensor& tensor = rope.tensors[i];

@@ -1,5 +1,6 @@
 #include "engine/run_sinks.h"
 
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -51,8 +52,10 @@ void RunSinks::end(bool complete) {
 }
 
 void leave_failed_run(const std::string& database, const RunRecord& run) {
+  if (database.empty()) return;
+  constexpr std::chrono::seconds kPatience{2};  // somebody waits to be told what is wrong
   try {
-    RunSinks({.database = database, .jsonl_folder = "", .delta_file = ""}, run).end(false);
+    RunWriter(database, run, kPatience).end(false);
   } catch (const std::exception&) {
   }
 }

@@ -30,9 +30,8 @@ constexpr size_t kBatchBytes = 4u << 20;  // some 8,000 rows: 30 ms of writing
 constexpr milliseconds kGather{20};       // more under load: batches grow while one is written
 constexpr milliseconds kPause{1};         // between batches, for others that wait
 constexpr std::chrono::microseconds kPoll{300};
-constexpr std::chrono::minutes kPatience{10};  // longer than a large ingest
-constexpr milliseconds kLastPatience{500};     // for what can be left undone
-constexpr int64_t kJudgeRows = 20'000;         // of larger runs the verdict is computed when asked
+constexpr milliseconds kLastPatience{500};  // for what can be left undone
+constexpr int64_t kJudgeRows = 20'000;      // of larger runs the verdict is computed when asked
 
 struct Finish {
   bool complete;
@@ -73,7 +72,7 @@ std::string advice(int code) {
 }  // namespace
 
 struct RunWriter::State {
-  State(const std::filesystem::path& path, const RunRecord& record);
+  State(const std::filesystem::path& path, const RunRecord& record, Clock::duration patience);
   ~State();
 
   void give(Content content, size_t bytes);
@@ -92,7 +91,7 @@ struct RunWriter::State {
   std::optional<SQLite::Database> db;
   std::optional<RunStore> run;
   std::string name;
-  std::atomic<Clock::duration> patience{kPatience};
+  std::atomic<Clock::duration> patience;
   Clock::time_point waiting_since;
   bool has_prompt = false, ended = false;  // of the caller's thread
 
@@ -116,8 +115,9 @@ int RunWriter::State::wait_for_lock(void* state, int times) {
   return 1;
 }
 
-RunWriter::State::State(const std::filesystem::path& path, const RunRecord& record)
-    : file(path), db(open_for_writing(path)) {
+RunWriter::State::State(const std::filesystem::path& path, const RunRecord& record,
+                        Clock::duration wait)
+    : file(path), db(open_for_writing(path)), patience(wait) {
   sqlite3_busy_handler(db->getHandle(), wait_for_lock, this);
   transact([&] { run.emplace(*db, record); });
   name = run->run_name();
@@ -253,8 +253,10 @@ void RunWriter::State::close() {
   db.reset();
 }
 
-RunWriter::RunWriter(const std::filesystem::path& database, const RunRecord& run)
-    : state_(std::make_unique<State>(database, run)) {}
+// Ten minutes are longer than a large ingest.
+RunWriter::RunWriter(const std::filesystem::path& database, const RunRecord& run,
+                     milliseconds patience)
+    : state_(std::make_unique<State>(database, run, patience)) {}
 
 RunWriter::~RunWriter() = default;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -21,7 +22,9 @@ namespace greta {
 class RunWriter : public TraceSink {
  public:
   /// Throws DatabaseError, SQLite::Exception, std::invalid_argument (a name that no run can have).
-  RunWriter(const std::filesystem::path& database, const RunRecord& run);
+  /// patience: how long others that write to the database are waited for, each time.
+  RunWriter(const std::filesystem::path& database, const RunRecord& run,
+            std::chrono::milliseconds patience = std::chrono::minutes(10));
   ~RunWriter() override;
 
   const std::string& run_name() const;  ///< unique in the file

@@ -73,6 +73,10 @@ void fill(const SynthTensor& tensor, uint64_t seed, int64_t first, std::span<flo
 
 // ---- The model.
 
+int64_t rope_dim_of(const SynthShape& shape) {
+  return shape.rope_dim == 0 ? shape.head_dim : shape.rope_dim;
+}
+
 class Plan {
  public:
   Plan(const SynthShape& shape, const SynthType& type) : shape_(shape), type_(type) {}
@@ -84,7 +88,7 @@ class Plan {
     const std::string_view table = "token_embd.weight";
     matrix(table, s.tied ? "output.weight" : table, 0, s.dim, s.vocab, s.tied ? output : 1);
     if (s.rope_freqs) {
-      tensors_.push_back({"rope_freqs.weight", WeightType::kF32, {s.head_dim / 2}, 0, 0, true});
+      tensors_.push_back({"rope_freqs.weight", WeightType::kF32, {rope_dim_of(s) / 2}, 0, 0, true});
     }
     for (int64_t layer = 0; layer < s.n_layers; ++layer) block(layer);
     norm("output_norm.weight");
@@ -156,7 +160,9 @@ void check_shape(const SynthShape& shape) {
   check("ffn_dim", shape.ffn_dim, kMaxSize);
   check("vocab", shape.vocab, kMaxSize);
   check("context", shape.context, INT32_MAX);
-  if (shape.n_heads % shape.n_kv_heads != 0 || shape.head_dim % 2 != 0) {
+  const int64_t rope_dim = rope_dim_of(shape);
+  if (shape.n_heads % shape.n_kv_heads != 0 || rope_dim % 2 != 0 || rope_dim < 2 ||
+      rope_dim > shape.head_dim) {
     throw std::invalid_argument("n_kv_heads must divide n_heads and head_dim must be even");
   }
   if (!(shape.rope_theta > 0) || !std::isfinite(shape.rope_theta)) {
@@ -185,7 +191,7 @@ void add_model(GgufWriter& writer, const SynthShape& shape, const SynthType& typ
     add_size(writer, "llama.attention.value_length", shape.head_dim);
   }
   writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-  add_size(writer, "llama.rope.dimension_count", shape.head_dim);
+  add_size(writer, "llama.rope.dimension_count", rope_dim_of(shape));
   writer.add_float32("llama.rope.freq_base", static_cast<float>(shape.rope_theta));
   add_size(writer, "llama.vocab_size", shape.vocab);
 }

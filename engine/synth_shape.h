@@ -15,7 +15,8 @@ struct SynthShape {
   int64_t dim = 256;
   int64_t n_heads = 8;
   int64_t n_kv_heads = 4;  ///< divides n_heads
-  int64_t head_dim = 32;   ///< even
+  int64_t head_dim = 32;
+  int64_t rope_dim = 0;  ///< even, at most head_dim; 0: head_dim
   int64_t ffn_dim = 768;
   int64_t vocab = 1024;  ///< at least kMinSynthVocab
   int64_t context = 2048;

@@ -46,7 +46,7 @@ struct RopeRow {
 };
 
 /// matmul_valu() of q, k and v, and with their results what rope_and_store() does to them, for
-/// RopePairing::kInterleaved. Rows of q and k are a multiple of head_dim.
+/// RopePairing::kInterleaved. Rows of q and k are a multiple of head_dim, which is even.
 void qkv_matmul_valu(const NormedRow& in, const std::array<Product, 3>& qkv, const RopeRow& rope,
                      Stream& stream);
 

@@ -721,6 +721,7 @@ void matmul_valu(const NormedRow& in, std::span<const Product> products, Stream&
 void qkv_matmul_valu(const NormedRow& in, const std::array<Product, 3>& qkv, const RopeRow& rope,
                      Stream& stream) {
   const int64_t cols = cols_of(qkv);
+  if (rope.head_dim % 2 != 0) fail("RoPE of heads of " + std::to_string(rope.head_dim) + " values");
   Task first = make_task(in, cols, Finish::kStore);
   Task others = make_task(in.out, 1, cols, Finish::kStore);
   first.rope = others.rope = {rope.table, static_cast<uint32_t>(rope.head_dim),

@@ -7,9 +7,9 @@
 //                [--trace-probe]        a probe of C tokens: traced by default, and not at all
 //                [--repeat R]
 //
-// Prints one figure per line: name, value, unit. Each is the median of R runs; what is compared
-// takes turns. A token counts when its id is known on the host; decode begins when the first one
-// is.
+// Prints one figure per line: name, value, unit. Each is the median of R runs, or of pairs of
+// probes; what is compared takes turns. A token counts when its id is known on the host; decode
+// begins when the first one is.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

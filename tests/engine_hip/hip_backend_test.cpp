@@ -112,6 +112,22 @@ TEST(HipBackend, BatchInvariantProbesAgreeInEveryBit) {
   }
 }
 
+TEST(HipBackend, HeadsOfAnOddLengthThatAreTurnedInPartAgreeInEveryBit) {
+  SynthShape shape = tiny_shape();
+  shape.head_dim = 33;
+  shape.rope_dim = 20;
+  const TestModel model(shape, "f16");
+  const TestEngine cpu(model);
+  const TestEngine gpu(model, make_hip_backend());
+  const std::vector<int32_t> tokens = model.tokens(5);
+  const MemorySink sink = run_probe(gpu, probe_options(gpu, Mode::kBatchInvariant), tokens);
+  EXPECT_GT(sink.of(Phase::kDecode0).size(), 40u);
+  for (const RowKey& key : differences(sink)) ADD_FAILURE() << row_name(key);
+  const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 1);
+  const auto got = logits(gpu, all_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 1);
+  EXPECT_LT(distance(got, expected), 1e-5);
+}
+
 TEST(HipBackend, RoutesAsDesignedDifferByRoundingOnly) {
   const TestModel model(tiny_shape(), "f16");
   const TestEngine gpu(model, make_hip_backend());

@@ -295,6 +295,16 @@ TEST_F(GpuMatmulValu, QkvWithRopeAndCacheHasTheBitsOfTheStepsOnTheirOwn) {
   }
 }
 
+TEST_F(GpuMatmulValu, QkvOfHeadsOfAnOddLengthIsRefused) {
+  const TestWeights w = bell_weights(WeightType::kF16, 5, 8, 1, stream_);
+  const auto x = upload(bell_values(2, 8));
+  auto out = buffer<float>(8);
+  const Product product{w.device_matrix(), out.data()};
+  EXPECT_THROW(qkv_matmul_valu({x.data(), x.data(), 1e-5f, out.data()}, {product, product, product},
+                               {.table = x.data(), .head_dim = 5, .half_dim = 2}, stream_),
+               std::invalid_argument);
+}
+
 TEST_F(GpuMatmulValu, GatedProductsOfANormedRowHaveTheBitsOfBothSteps) {
   const std::pair<WeightType, WeightType> cases[] = {{WeightType::kQ4_K, WeightType::kQ4_K},
                                                      {WeightType::kF16, WeightType::kF16},
