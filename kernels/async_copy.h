@@ -36,14 +36,4 @@ __device__ inline void wait_for_copies() {
 #endif
 }
 
-/// Begins to bring the 128 bytes around an address into the second-level cache; where nothing can,
-/// does nothing.
-__device__ inline void prefetch_l2(const void* global) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
-#else
-  static_cast<void>(global);
-#endif
-}
-
 }  // namespace greta

@@ -17,6 +17,7 @@
 #include "tests/engine/tampered_backend.h"
 #if defined(GRETA_TEST_ON_EMULATOR)
 #include "tests/emulator/emulator.h"
+#include "tests/engine/routes_by.h"
 #endif
 
 namespace greta {
@@ -33,16 +34,6 @@ SynthShape tiny_shape() {
   shape.ffn_dim = 256;
   shape.vocab = 515;
   return shape;
-}
-
-/// Routes for both phases.
-RouteTable all_by(const Backend& backend, Route product, Route attention) {
-  std::vector<RouteChoice> choices;
-  for (int op = 0; op < kOps; ++op) {
-    const auto which = static_cast<Op>(op);
-    choices.push_back({which, which == Op::kAttention ? attention : product});
-  }
-  return choose_routes(backend, Mode::kAsDesigned, choices);
 }
 
 /// Logits of every token of a prompt, then of some more, one at a time.
@@ -76,7 +67,7 @@ TEST(HipBackend, LogitsByVectorUnitsAreThoseOfTheCpu) {
     const TestEngine gpu(model, make_hip_backend());
     const std::vector<int32_t> tokens = model.tokens(9);
     const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 3);
-    const auto got = logits(gpu, all_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 3);
+    const auto got = logits(gpu, routes_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 3);
     EXPECT_LT(distance(got, expected), 1e-5) << type;
   }
 }
@@ -90,7 +81,7 @@ TEST(HipBackend, LogitsByMatrixCoresAreNearThoseOfTheCpu) {
     const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 1);
     for (const Route route : gpu.backend->routes(Op::kQkv)) {
       if (route == Route::kValu) continue;
-      const auto got = logits(gpu, all_by(*gpu.backend, route, Route::kMfma), tokens, 1);
+      const auto got = logits(gpu, routes_by(*gpu.backend, route, Route::kMfma), tokens, 1);
       const double bound = std::string_view(type) == "bf16" ? 2e-2 : 2e-3;
       EXPECT_LT(distance(got, expected), bound) << type << " " << route_name(route);
       EXPECT_GT(distance(got, expected), 0) << "another route was taken";
@@ -124,7 +115,7 @@ TEST(HipBackend, HeadsOfAnOddLengthThatAreTurnedInPartAgreeInEveryBit) {
   EXPECT_GT(sink.of(Phase::kDecode0).size(), 40u);
   for (const RowKey& key : differences(sink)) ADD_FAILURE() << row_name(key);
   const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 1);
-  const auto got = logits(gpu, all_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 1);
+  const auto got = logits(gpu, routes_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 1);
   EXPECT_LT(distance(got, expected), 1e-5);
 }
 

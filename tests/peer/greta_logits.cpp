@@ -18,6 +18,7 @@
 
 #include "engine/forward.h"
 #include "engine/session.h"
+#include "tests/engine/routes_by.h"
 
 namespace greta {
 namespace {
@@ -48,16 +49,6 @@ std::vector<float> read_peer(const char* path, size_t n) {
     throw std::runtime_error(std::string(path) + " does not hold n_ids x vocab values");
   }
   return values;
-}
-
-/// Both phases by these routes.
-RouteTable routes_by(const Backend& backend, Route product, Route attention) {
-  std::vector<RouteChoice> choices;
-  for (int i = 0; i < kOps; ++i) {
-    const auto op = static_cast<Op>(i);
-    choices.push_back({op, op == Op::kAttention ? attention : product});
-  }
-  return choose_routes(backend, Mode::kAsDesigned, choices);
 }
 
 class Comparison {
