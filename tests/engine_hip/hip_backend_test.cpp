@@ -14,10 +14,10 @@
 #include "kernels/device.h"
 #include "tests/engine/probe_fixture.h"
 #include "tests/engine/reference_f64.h"
+#include "tests/engine/routes_by.h"
 #include "tests/engine/tampered_backend.h"
 #if defined(GRETA_TEST_ON_EMULATOR)
 #include "tests/emulator/emulator.h"
-#include "tests/engine/routes_by.h"
 #endif
 
 namespace greta {
