@@ -9,8 +9,7 @@
 
 #include "engine/model.h"
 #include "engine/route.h"
-#include "kernels/cpu/attention.h"
-#include "kernels/cpu/elementwise.h"
+#include "kernels/attention_shape.h"
 #include "kernels/cpu/fingerprint.h"
 #include "kernels/matrix.h"
 #include "kernels/rows.h"

@@ -13,6 +13,8 @@
 
 #include "engine/backend.h"
 #include "engine/race.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/matmul.h"
 
 namespace greta {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "engine/hip_recorder.h"
-#include "kernels/cpu/elementwise.h"
 #include "kernels/device.h"
 #include "kernels/matmul_valu.h"
 #include "kernels/rows.h"

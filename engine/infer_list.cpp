@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "engine/backends.h"
 #include "engine/fault.h"
 #include "engine/infer_probe.h"
 #include "engine/suite.h"

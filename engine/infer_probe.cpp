@@ -197,7 +197,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   ForwardOptions& forward = job.options.forward;
   forward.max_batch = std::min(forward.max_batch, longest);
   const RunRecord record =
-      make_run_record(job.setup, session, forward, job.options.selection, environment);
+      make_run_record(job.setup, session, forward, job.options.selection, environment.in_force());
   Progress progress("probing");
   Probe probe = begin_or_fail(job.targets.database, job.setup, job.model, [&] {
     return Probe(session.model(), session.weights(), session.backend(), longest, job.options);

@@ -8,7 +8,7 @@
 #include "engine/probe.h"
 #include "engine/run_info.h"
 #include "engine/run_sinks.h"
-#include "kernels/device.h"
+#include "kernels/device_error.h"
 
 namespace greta {
 

@@ -129,7 +129,7 @@ std::optional<RunSinks> open_record(const RunArguments& arguments, const Environ
   RunSetup setup = resolve_setup(arguments, environment);
   setup.max_seq_len = positions;
   RunRecord record =
-      make_run_record(setup, session, options.forward, options.selection, environment);
+      make_run_record(setup, session, options.forward, options.selection, environment.in_force());
   char sampling[96];
   std::snprintf(sampling, sizeof sampling, "temperature=%g top_k=%lld top_p=%g",
                 options.sampler.temperature, static_cast<long long>(options.sampler.top_k),

@@ -63,7 +63,7 @@ RunRecord make_failed_record(const RunSetup& setup, const std::filesystem::path&
 
 RunRecord make_run_record(const RunSetup& setup, const Session& session,
                           const ForwardOptions& forward, const TraceSelection& selection,
-                          const Environment& environment) {
+                          const std::vector<std::pair<std::string, std::string>>& environment) {
   const Backend& backend = session.backend();
   RunRecord run = begin_record(setup);
   run.dtype = backend.arithmetic(forward.routes);
@@ -87,7 +87,7 @@ RunRecord make_run_record(const RunSetup& setup, const Session& session,
   run.attributes.insert(run.attributes.end(), facts.begin(), facts.end());
   for (const Fault& fault : forward.faults.all())
     run.attributes.emplace_back("inject", fault.text());
-  for (const auto& [name, value] : environment.in_force()) {
+  for (const auto& [name, value] : environment) {
     run.attributes.emplace_back("env." + name, value);
   }
   return run;

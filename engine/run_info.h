@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "engine/environment.h"
 #include "engine/forward.h"
 #include "engine/session.h"
 #include "engine/trace_sink.h"
@@ -22,10 +23,11 @@ struct RunSetup {
 };
 
 /// The record of a run of `session`: what it was asked, and on which build, machine and model it
-/// ran. The digest of the model file is not in it: it takes too long to wait for.
+/// ran. environment: name and value of the variables in force. The digest of the model file is not
+/// in it: it takes too long to wait for.
 RunRecord make_run_record(const RunSetup& setup, const Session& session,
                           const ForwardOptions& forward, const TraceSelection& selection,
-                          const Environment& environment);
+                          const std::vector<std::pair<std::string, std::string>>& environment);
 
 /// The record of a run that could not begin: what was asked, of which build, and why not.
 RunRecord make_failed_record(const RunSetup& setup, const std::filesystem::path& model,

@@ -14,16 +14,11 @@
 
 namespace greta {
 
-/// cpu, hip (the GPU), or auto: the GPU where this build and this machine have one, else the CPU.
-/// Throws std::invalid_argument for a backend that the build does not have, and what
-/// make_hip_backend() throws.
-std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads);
-
 /// A model made ready to run: its file, weights in the memory of a backend, vocabulary.
 class Session {
  public:
   /// n_threads 0: as many as there are cores. Throws GgufError, std::system_error for a file that
-  /// cannot be read, std::invalid_argument as make_backend does.
+  /// cannot be read, std::invalid_argument as make_backend (engine/backends.h) does.
   Session(const std::filesystem::path& file, std::string_view backend, int n_threads);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

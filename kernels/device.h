@@ -5,11 +5,12 @@
 #include <functional>
 #include <limits>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+
+#include "kernels/device_error.h"
 
 // Owners of what a GPU gives: memory, streams, events, graphs.
 //
@@ -18,13 +19,6 @@
 // before the program's static objects do.
 
 namespace greta {
-
-/// A call or a kernel that failed. what() names it, the sizes asked for and, for memory, what is
-/// free.
-class DeviceError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// The device in use.
 struct DeviceInfo {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/elementwise.h"
 #include "kernels/device.h"
 #include "kernels/matrix.h"
 #include "kernels/rows.h"

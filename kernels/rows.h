@@ -7,6 +7,12 @@
 
 namespace greta {
 
+/// How two values of a head form the plane that RoPE turns.
+enum class RopePairing {
+  kInterleaved,  ///< (2i, 2i + 1), as GGUF Llama files
+  kHalves,       ///< (i, i + d/2)
+};
+
 /// One tensor [n_tokens, n_heads, head_dim] that RoPE turns; in and out may be equal.
 struct RopeTensor {
   const float* in = nullptr;

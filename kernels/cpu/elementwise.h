@@ -5,6 +5,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/matrix.h"
+#include "kernels/rows.h"
 
 // The small operations of a Llama block. All arrays f32, row-major without gaps, host memory; a
 // result depends on its own row only, never on how rows are batched or threads share them. isa
@@ -17,12 +18,6 @@ namespace greta {
 /// (Zhang and Sennrich 2019.)
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
               float* out, ThreadPool& pool, Isa isa = best_isa());
-
-/// How two values of a head form the plane that RoPE turns.
-enum class RopePairing {
-  kInterleaved,
-  kHalves
-};  ///< (2i, 2i+1), as GGUF Llama files; (i, i + d/2)
 
 /// Rotates each head of token t by the angles (first_pos + t)·inv_freq[i] (Su et al. 2021). Angles,
 /// sine and cosine in double, rounded once. Values from rope_dim on are copied.

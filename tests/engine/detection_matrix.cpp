@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/session.h"
+#include "engine/backends.h"
 #include "engine/suite.h"
 #include "engine/tokenizer.h"
 #include "tests/engine/engine_fixture.h"
