@@ -8,7 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "kernels/cpu/fingerprint.h"
+#include "kernels/fingerprint/fingerprint.h"
 
 namespace greta::json_line {
 namespace {

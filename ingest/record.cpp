@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "ingest/json_line.h"
-#include "kernels/cpu/fingerprint.h"
+#include "kernels/fingerprint/fingerprint.h"
 
 namespace greta {
 

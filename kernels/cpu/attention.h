@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "kernels/attention_shape.h"
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/simd/isa.h"
 
 // Attention (kernels/attention_shape.h) on the host.
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/simd/isa.h"
 
 // The loops of both routes of attention, per instruction set. All arrays f32, of any alignment.
 // `dim` is a head's length rounded up to a multiple of kDimStep; the values added are zero.

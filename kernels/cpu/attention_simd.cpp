@@ -1,5 +1,5 @@
 #include "kernels/cpu/attention_kernels.h"
-#include "kernels/cpu/simd_exp.h"
+#include "kernels/simd/exp.h"
 
 namespace greta::GRETA_ISA {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/matrix.h"
 #include "kernels/rows.h"
+#include "kernels/simd/isa.h"
 
 // The small operations of a Llama block. All arrays f32, row-major without gaps, host memory; a
 // result depends on its own row only, never on how rows are batched or threads share them. isa

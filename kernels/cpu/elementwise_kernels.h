@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/simd/isa.h"
 
 // The loops of elementwise.cpp, per instruction set. All arrays f32, of any alignment; out may be
 // an input. A value's bits do not depend on its place in the array.

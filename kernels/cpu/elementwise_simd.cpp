@@ -1,5 +1,5 @@
 #include "kernels/cpu/elementwise_kernels.h"
-#include "kernels/cpu/simd_exp.h"
+#include "kernels/simd/exp.h"
 
 // Whole vectors, then the rest in a vector whose other lanes are zero: the same operations for
 // both.

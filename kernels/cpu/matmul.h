@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/matrix.h"
+#include "kernels/simd/isa.h"
 
 // Products of a weight matrix with activations: out[t][r] = Σ_k w[r][k]·x[t][k].
 //

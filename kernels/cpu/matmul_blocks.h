@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernels/blocks.h"
-#include "kernels/cpu/simd.h"
 #include "kernels/matrix.h"
+#include "kernels/simd/simd.h"
 
 // How the vector kernels read quantised rows. Only for *_simd.cpp.
 //

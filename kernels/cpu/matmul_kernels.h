@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
 #include "kernels/matrix.h"
+#include "kernels/simd/isa.h"
 
 // What matmul.cpp asks of the vector kernels: the loops over one piece of the rows of a matrix.
 

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/generate.h"
-#include "engine/probe.h"
-#include "engine/run_writer.h"
-#include "engine/session.h"
-#include "engine/suite.h"
+#include "engine/probe/generate.h"
+#include "engine/probe/probe.h"
+#include "engine/probe/suite.h"
+#include "engine/record/run_writer.h"
+#include "engine/session/session.h"
 
 namespace greta {
 namespace {

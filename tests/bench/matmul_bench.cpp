@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/fingerprint.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/quants.h"
+#include "kernels/fingerprint/fingerprint.h"
 
 namespace greta {
 namespace {

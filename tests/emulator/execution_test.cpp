@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/device.h"
-#include "kernels/gpu_runtime.h"
-#include "kernels/wave.h"
+#include "kernels/gpu/device.h"
+#include "kernels/gpu/runtime.h"
+#include "kernels/gpu/wave.h"
 #include "tests/emulator/emulator.h"
 
 // What the emulator does with kernels that keep the rules, and with those that do not.

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "kernels/blocks.h"
-#include "kernels/cpu/fingerprint.h"
-#include "kernels/device.h"
-#include "kernels/gpu_math.h"
-#include "kernels/gpu_runtime.h"
-#include "kernels/wave.h"
+#include "kernels/fingerprint/fingerprint.h"
+#include "kernels/gpu/device.h"
+#include "kernels/gpu/device_math.h"
+#include "kernels/gpu/runtime.h"
+#include "kernels/gpu/wave.h"
 
 // The emulated matrix instructions, on full random tiles, against plain loops. Where an element
 // lies is computed here from the element, as the vendors' tables are printed; the emulator goes the

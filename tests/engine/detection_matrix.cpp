@@ -22,12 +22,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends.h"
-#include "engine/suite.h"
-#include "engine/tokenizer.h"
+#include "engine/probe/suite.h"
+#include "engine/session/backends.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "tests/engine/engine_fixture.h"
-#include "tests/engine/probe_lab.h"
-#include "tests/engine/reference_f64.h"
+#include "tests/engine/forward/reference_f64.h"
+#include "tests/engine/probe/probe_lab.h"
 #include "tests/engine/text_table.h"
 
 namespace greta {

@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backend.h"
-#include "engine/forward.h"
-#include "engine/gguf.h"
-#include "engine/model.h"
-#include "engine/probe.h"
-#include "engine/synth.h"
-#include "engine/trace_sink.h"
-#include "kernels/cpu/fingerprint.h"
+#include "engine/forward/backend.h"
+#include "engine/forward/forward.h"
+#include "engine/forward/model.h"
+#include "engine/forward/trace_sink.h"
+#include "engine/gguf/file.h"
+#include "engine/probe/probe.h"
+#include "engine/synth/synth.h"
+#include "kernels/fingerprint/fingerprint.h"
 
 // A model made for a test, an engine to run it and a sink that remembers what was traced.
 

@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include "engine/gguf.h"
-#include "engine/model.h"
-#include "engine/tokenizer.h"
+#include "engine/forward/model.h"
+#include "engine/gguf/file.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "kernels/cpu/quants.h"
 
 namespace {

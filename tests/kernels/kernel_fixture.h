@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/simd/isa.h"
 
 // What the tests of the CPU kernels share: values, comparisons, and every instruction set at hand.
 

@@ -31,7 +31,7 @@ if [[ -z $build ]]; then
   cmake --preset release >/dev/null
   cmake --build --preset release --target greta-infer greta_logits >/dev/null
 fi
-infer=$build/engine/greta-infer logits=$build/tests/greta_logits
+infer=$build/bin/greta-infer logits=$build/tests/greta_logits
 [[ -x $infer && -x $logits ]] || die "no $infer or no $logits"
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/greta-peer.XXXXXX")

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/forward.h"
-#include "engine/session.h"
-#include "tests/engine/routes_by.h"
+#include "engine/forward/forward.h"
+#include "engine/session/session.h"
+#include "tests/engine/forward/routes_by.h"
 
 namespace greta {
 namespace {

@@ -29,7 +29,7 @@ from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig, Static
 
 
 def llama3_8b(dtype):
-    """The shape of engine/synth_shape.cpp."""
+    """The shape of engine/synth/shape.cpp."""
     config = LlamaConfig(
         num_hidden_layers=32, hidden_size=4096, intermediate_size=14336, num_attention_heads=32,
         num_key_value_heads=8, head_dim=128, vocab_size=128256, max_position_embeddings=8192,

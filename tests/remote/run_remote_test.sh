@@ -49,11 +49,11 @@ run_remote() {
     --ssh-option UserKnownHostsFile=/dev/null --ssh-option LogLevel=ERROR
 }
 if [[ $build != --build ]]; then
-  mkdir -p "$remote/$commit/src/script" "$remote/$commit/build/engine"
+  mkdir -p "$remote/$commit/src/script" "$remote/$commit/build/bin"
   printf '#!/bin/sh\n' >"$remote/$commit/src/script/setup"
   chmod +x "$remote/$commit/src/script/setup"
   touch "$remote/$commit/src/.complete" "$remote/$commit/built"
-  ln -s "$infer" "$remote/$commit/build/engine/greta-infer"
+  ln -s "$infer" "$remote/$commit/build/bin/greta-infer"
 fi
 
 expect() {  # expect STATUS LOG COMMAND...

@@ -3,11 +3,11 @@
 #
 #   tests/soak/big_file.sh [MEGABYTES]     1000 unless told
 #
-# GRETA_DB_PROGRAM names the program (build/release/cli/greta-db).
+# GRETA_DB_PROGRAM names the program (build/release/bin/greta-db).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-program=${GRETA_DB_PROGRAM:-build/release/cli/greta-db}
+program=${GRETA_DB_PROGRAM:-build/release/bin/greta-db}
 megabytes=${1:-1000}
 limit_kb=$((200 * 1000))
 if [[ ! -x $program ]]; then

@@ -4,11 +4,11 @@
 #
 #   tests/soak/kill_ingest.sh [KILLS]      50 unless told
 #
-# GRETA_DB_PROGRAM names the program (build/release/cli/greta-db); GRETA_SOAK_SEED repeats a sequence.
+# GRETA_DB_PROGRAM names the program (build/release/bin/greta-db); GRETA_SOAK_SEED repeats a sequence.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-program=${GRETA_DB_PROGRAM:-build/release/cli/greta-db}
+program=${GRETA_DB_PROGRAM:-build/release/bin/greta-db}
 kills=${1:-50}
 RANDOM=${GRETA_SOAK_SEED:=$((RANDOM))}
 if [[ ! -x $program ]]; then

@@ -9,8 +9,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-infer=${GRETA_INFER_PROGRAM:-build/release/engine/greta-infer}
-greta_db=${GRETA_DB_PROGRAM:-build/release/cli/greta-db}
+infer=${GRETA_INFER_PROGRAM:-build/release/bin/greta-infer}
+greta_db=${GRETA_DB_PROGRAM:-build/release/bin/greta-db}
 kills=${1:-50}
 RANDOM=${GRETA_SOAK_SEED:=$((RANDOM))}
 folder=$(mktemp -d)

@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 script/setup openssh-server openssh-client
-tests/remote/run_remote_test.sh "$PWD/build/release/engine/greta-infer" \
-  "$PWD/build/release/cli/greta-db" --build
+tests/remote/run_remote_test.sh "$PWD/build/release/bin/greta-infer" \
+  "$PWD/build/release/bin/greta-db" --build

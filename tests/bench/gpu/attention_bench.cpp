@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
-#include "kernels/cpu/fingerprint.h"
+#include "kernels/fingerprint/fingerprint.h"
+#include "kernels/gpu/attention.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace greta {

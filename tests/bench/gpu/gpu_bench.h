@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/device.h"
+#include "kernels/gpu/device.h"
 
 namespace greta {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/device.h"
+#include "kernels/gpu/device.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace greta {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/blas.h"
-#include "kernels/cpu/fingerprint.h"
-#include "kernels/matmul_mfma.h"
+#include "kernels/fingerprint/fingerprint.h"
+#include "kernels/gpu/blas.h"
+#include "kernels/gpu/matmul_mfma.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace greta {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention.h"
-#include "kernels/elementwise.h"
-#include "kernels/matmul_valu.h"
-#include "kernels/weight_layout.h"
+#include "kernels/gpu/attention.h"
+#include "kernels/gpu/elementwise.h"
+#include "kernels/gpu/matmul_valu.h"
+#include "kernels/gpu/weight_layout.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 // Products of one token with the matrices of a model of 8 billion weights (hidden size 4096, 32

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/fingerprint.h"
-#include "kernels/elementwise.h"
-#include "kernels/fingerprint.h"
-#include "kernels/matmul_mfma.h"
-#include "kernels/top_k.h"
+#include "kernels/fingerprint/fingerprint.h"
+#include "kernels/gpu/elementwise.h"
+#include "kernels/gpu/fingerprint.h"
+#include "kernels/gpu/matmul_mfma.h"
+#include "kernels/gpu/top_k.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace greta {

@@ -1,0 +1,50 @@
+#include "cli/greta_infer/commands.h"
+
+#include <sqlite3.h>
+
+#include <string>
+
+#include "engine/session/build_info.h"
+
+namespace greta {
+namespace {
+
+std::string version_text() {
+  const BuildInfo build = build_info();
+  std::string text = "greta-infer " + std::string(build.version) + " (commit ";
+  text += build.commit.empty() ? "unknown" : build.commit;
+  if (build.dirty.value_or(false)) text += ", with changes";
+  return text + ", SQLite " + sqlite3_libversion() + ")";
+}
+
+std::string footer() {
+  std::string text = "Environment, where no flag says otherwise:\n";
+  for (const EnvironmentVariable& variable : environment_variables()) {
+    std::string line = "  " + std::string(variable.name);
+    line.resize(std::max<size_t>(line.size() + 1, 37), ' ');
+    text.append(line).append(variable.description).append("\n");
+  }
+  return text +
+         "\nExit status: 0 done, 2 error; with --gate 0 PASS, 1 FAIL, 3 no verdict. "
+         "See greta-infer(1).";
+}
+
+}  // namespace
+
+void add_infer_commands(CLI::App& app, Infer& infer) {
+  app.name("greta-infer");
+  app.description(
+      "Runs GGUF Llama models and writes what prefill and decode computed straight into a greta\n"
+      "database, which says where the two part ways.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text(), "Print version and commit");
+  add_infer_synth(app, infer);
+  add_infer_probe(app, infer);
+  add_infer_run(app, infer);
+  add_infer_tokenize(app, infer);
+  add_infer_info(app, infer);
+  add_infer_completion(app, infer);
+  app.footer(footer());  // commands made before do not inherit it
+}
+
+}  // namespace greta

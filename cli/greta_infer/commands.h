@@ -1,0 +1,39 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "cli/greta_infer/environment.h"
+
+// The commands of greta-infer.
+
+namespace greta {
+
+/// Exit status of the program.
+enum InferExit : int {
+  kInferDone = 0,       ///< done; with --gate: PASS
+  kInferFail = 1,       ///< --gate: FAIL; info: greta cannot run the model
+  kInferError = 2,      ///< usage, I/O, a model or database that cannot be used
+  kInferNoVerdict = 3,  ///< --gate: NO_EVIDENCE, INCOMPLETE, INCOMPARABLE
+};
+
+/// What every command shares.
+struct Infer {
+  Environment environment;
+  std::function<int()> action;  ///< set by the command that was named; returns the exit status
+};
+
+// Each adds one subcommand to `app`. Parsing sets infer.action; main runs it afterwards. Actions
+// throw std::exception with one line for the user.
+
+void add_infer_synth(CLI::App& app, Infer& infer);
+void add_infer_probe(CLI::App& app, Infer& infer);
+void add_infer_run(CLI::App& app, Infer& infer);
+void add_infer_tokenize(CLI::App& app, Infer& infer);
+void add_infer_info(CLI::App& app, Infer& infer);
+void add_infer_completion(CLI::App& app, Infer& infer);
+
+/// The program's own options and every command.
+void add_infer_commands(CLI::App& app, Infer& infer);
+
+}  // namespace greta

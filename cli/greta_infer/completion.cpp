@@ -1,0 +1,112 @@
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/options.h"
+#include "engine/forward/fault.h"
+#include "engine/forward/trace_point.h"
+#include "engine/probe/suite.h"
+
+namespace greta {
+namespace {
+
+void append(std::string& words, std::string_view word) {
+  words.append(words.empty() ? "" : " ").append(word);
+}
+
+std::string option_words(const CLI::App& command) {
+  std::string words;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) append(words, "--" + name);
+  }
+  return words;
+}
+
+/// @X@ stands for the word lists of this build.
+constexpr const char* kBash =
+    R"bash(# bash completion of greta-infer, written by `greta-infer completion bash`.
+_greta_infer() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+  local command=${COMP_WORDS[1]} options='' IFS=$' \t\n'
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    COMPREPLY=($(compgen -W '@COMMANDS@ @OPTIONS@' -- "$cur"))
+    return
+  fi
+  case $prev in
+    --backend) _greta_infer_words cpu auto; return ;;
+    --gate) _greta_infer_words strict numeric; return ;;
+    --inject) _greta_infer_words @FAULTS@; return ;;
+    --mode) _greta_infer_words as_designed kv_aligned batch_invariant; return ;;
+    --phases) _greta_infer_words all prefill_last prefill decode0 decode; return ;;
+    --preset) _greta_infer_words tiny small 1b llama3-8b; return ;;
+    --suite) _greta_infer_words @SUITES@; return ;;
+    --tensors) _greta_infer_words all @TENSORS@; return ;;
+    --type) _greta_infer_words f32 f16 bf16 q4_0 q8_0 q4_k q5_k q6_k q4_k_m q5_k_m; return ;;
+    --model|-m|--out|-o|--db|--prompt-file|-f|--trace-jsonl|--delta-out)
+      compopt -o filenames 2>/dev/null
+      IFS=$'\n'
+      COMPREPLY=($(compgen -f -- "$cur"))
+      return ;;
+  esac
+  case $command in
+@CASES@  esac
+  if [[ $cur == -* ]]; then
+    COMPREPLY=($(compgen -W "$options" -- "$cur"))
+  elif [[ $command == completion ]]; then
+    _greta_infer_words bash
+  fi
+}
+
+_greta_infer_words() { COMPREPLY=($(compgen -W "$*" -- "$cur")); }
+
+complete -F _greta_infer greta-infer
+)bash";
+
+void replace(std::string& text, std::string_view from, std::string_view to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+std::string bash_script(const CLI::App& app) {
+  std::string commands, cases, faults, named_suites, tensors;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    append(commands, command->get_name());
+    cases += "    " + command->get_name() + ") options='" + option_words(*command) + "' ;;\n";
+  }
+  for (const FaultInfo& fault : fault_catalogue()) append(faults, fault.name);
+  for (const Suite& suite : suites()) append(named_suites, suite.name);
+  for (int i = 0; i < kTracePoints; ++i) {
+    append(tensors, trace_point_name(static_cast<TracePoint>(i)));
+  }
+  std::string script = kBash;
+  replace(script, "@CASES@", cases);
+  replace(script, "@COMMANDS@", commands);
+  replace(script, "@OPTIONS@", option_words(app));
+  replace(script, "@FAULTS@", faults);
+  replace(script, "@SUITES@", named_suites);
+  replace(script, "@TENSORS@", tensors);
+  return script;
+}
+
+}  // namespace
+
+void add_infer_completion(CLI::App& app, Infer& infer) {
+  CLI::App* command = app.add_subcommand("completion", "Prints the completion script of a shell");
+  auto shell = std::make_shared<std::string>();
+  command->add_option("shell", *shell, "bash")
+      ->required()
+      ->check(CLI::IsMember({"bash"}))
+      ->option_text("SHELL");
+  command->callback([&app, &infer, shell] {
+    infer.action = [&app, shell] {
+      std::fputs(bash_script(app).c_str(), stdout);
+      finish_output();
+      return static_cast<int>(kInferDone);
+    };
+  });
+}
+
+}  // namespace greta

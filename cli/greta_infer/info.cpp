@@ -1,0 +1,129 @@
+#include <cinttypes>
+#include <cstdio>
+#include <exception>
+#include <memory>
+
+#include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/options.h"
+#include "engine/forward/model.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace greta {
+namespace {
+
+struct InfoArguments {
+  std::string model;
+  bool tensors = false;
+};
+
+/// Text that cannot change the terminal, cut to one line.
+std::string printable(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  std::string line;
+  for (const char c : text.substr(0, kLongest)) {
+    line += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
+  }
+  return text.size() > kLongest ? line + "..." : line;
+}
+
+std::string real_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+std::string value_text(const GgufValue& value) {
+  struct Visitor {
+    std::string operator()(uint64_t v) const { return std::to_string(v); }
+    std::string operator()(int64_t v) const { return std::to_string(v); }
+    std::string operator()(double v) const { return real_text(v); }
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(std::string_view v) const { return printable(v); }
+    std::string operator()(const GgufArray& v) const {
+      return "array of " + std::to_string(v.count) + (v.strings.empty() ? "" : " strings");
+    }
+  };
+  return std::visit(Visitor{}, value);
+}
+
+void line(const char* label, const std::string& text) {
+  std::printf("%-12s %s\n", label, text.c_str());
+}
+
+void print_tensors(const GgufFile& file) {
+  std::printf("\ntensors\n");
+  for (const GgufTensor& tensor : file.tensors()) {
+    std::string shape;
+    for (int i = tensor.n_dims - 1; i >= 0; --i) {
+      shape += (shape.empty() ? "" : " x ") + std::to_string(tensor.dims[static_cast<size_t>(i)]);
+    }
+    std::printf("  %-32s %-5s %-16s %12zu bytes\n", printable(tensor.name).c_str(),
+                std::string(weight_type_info(tensor.type).name).c_str(), shape.c_str(),
+                tensor.data.size());
+  }
+}
+
+void print_model(const Model& model) {
+  const ModelConfig& c = model.config();
+  line("model", printable(model.name()));
+  line("layers", std::to_string(c.n_layers));
+  line("dim", std::to_string(c.dim) + ", ffn " + std::to_string(c.ffn_dim));
+  line("heads", std::to_string(c.n_heads) + " query, " + std::to_string(c.n_kv_heads) +
+                    " key and value, of " + std::to_string(c.head_dim));
+  line("vocabulary",
+       std::to_string(c.vocab) + (c.tied ? ", output tied to the embedding table" : ""));
+  line("context", std::to_string(c.context));
+  line("weights", model.weight_types());
+  const int64_t kv_bytes = 2 * c.n_layers * c.kv_dim() * static_cast<int64_t>(sizeof(float));
+  line("KV cache", std::to_string(kv_bytes) + " bytes per position");
+}
+
+/// Why greta cannot run the file; "" when it can.
+std::string obstacle(const GgufFile& file) {
+  try {
+    print_model(Model(file));
+    const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(file);
+    line("tokenizer", std::to_string(tokenizer->size()) + " tokens, BOS " +
+                          std::to_string(tokenizer->bos()) + ", EOS " +
+                          std::to_string(tokenizer->eos()));
+    return "";
+  } catch (const GgufError& error) {
+    return error.what();
+  }
+}
+
+int info(const InfoArguments& arguments) {
+  const GgufFile file = GgufFile::open(arguments.model);
+  int64_t n_weights = 0;
+  for (const GgufTensor& tensor : file.tensors()) n_weights += tensor.n_values();
+  char size[96];
+  std::snprintf(size, sizeof size,
+                "GGUF v%" PRIu32 ", %.1f MB, %.1f million weights in %zu tensors", file.version(),
+                static_cast<double>(file.bytes().size()) / 1e6,
+                static_cast<double>(n_weights) / 1e6, file.tensors().size());
+  line("file", printable(arguments.model));
+  line("format", size);
+  const std::string why = obstacle(file);
+  std::printf("\nmetadata\n");
+  for (const auto& [key, value] : file.metadata()) {
+    std::printf("  %-40s %s\n", printable(key).c_str(), value_text(value).c_str());
+  }
+  if (arguments.tensors) print_tensors(file);
+  std::printf("\n%s\n", why.empty() ? "greta can run it" : ("greta cannot run it: " + why).c_str());
+  finish_output();
+  return why.empty() ? kInferDone : kInferFail;
+}
+
+}  // namespace
+
+void add_infer_info(CLI::App& app, Infer& infer) {
+  CLI::App* command = app.add_subcommand(
+      "info", "What a GGUF file holds, and whether greta can run it (exit status 1 if not)");
+  auto arguments = std::make_shared<InfoArguments>();
+  add_model_option(*command, arguments->model);
+  command->add_flag("--tensors", arguments->tensors, "List every tensor");
+  command->callback(
+      [&infer, arguments] { infer.action = [arguments] { return info(*arguments); }; });
+}
+
+}  // namespace greta

@@ -1,0 +1,361 @@
+#include "cli/greta_infer/options.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+#include <system_error>
+
+namespace greta {
+namespace {
+
+constexpr int kDefaultLayers[] = {0, 1, 2, 4, 8};
+
+/// Parts of a text between commas and blanks.
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  constexpr std::string_view kSeparators = ", \t\n\r";
+  for (size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;
+       at = text.find_first_not_of(kSeparators, at)) {
+    const size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
+    parts.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return parts;
+}
+
+template <class Number>
+Number parse_number(const std::string& word, const char* what) {
+  Number value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) {
+    throw std::invalid_argument(std::string(what) + " '" + word + "' is not a whole number");
+  }
+  return value;
+}
+
+std::vector<int> parse_layers(const std::string& text, const char* source, int64_t n_layers) {
+  std::vector<int> layers;
+  if (text == "all") return layers;
+  for (const std::string& word : split(text)) {
+    const auto layer = parse_number<int>(word, source);
+    if (layer < 0 || layer >= n_layers) {
+      throw std::invalid_argument(std::string(source) + ": there is no layer " + word +
+                                  "; the model has layers 0 to " + std::to_string(n_layers - 1));
+    }
+    layers.push_back(layer);
+  }
+  if (layers.empty()) throw std::invalid_argument(std::string(source) + " names no layer");
+  std::sort(layers.begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return layers;
+}
+
+/// Values of a list of names; `all` (where it is allowed) is an empty list.
+template <class T>
+std::vector<T> parse_names(const std::string& text, const char* option,
+                           std::optional<T> (*find)(std::string_view), std::string_view (*name)(T),
+                           int n_names) {
+  std::vector<T> values;
+  if (text == "all") return values;
+  for (const std::string& word : split(text)) {
+    const std::optional<T> value = find(word);
+    if (!value) {
+      std::string known;
+      for (int i = 0; i < n_names; ++i) {
+        known.append(known.empty() ? "" : ", ").append(name(static_cast<T>(i)));
+      }
+      throw std::invalid_argument(std::string(option) + ": no '" + word + "'; there are " + known);
+    }
+    values.push_back(*value);
+  }
+  if (values.empty()) throw std::invalid_argument(std::string(option) + " names nothing");
+  return values;
+}
+
+std::string read_all(const std::string& file) {
+  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) {
+    throw std::invalid_argument("--prompt-file " + file + " is a directory");
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (!in.is_open() || in.bad()) {
+    throw std::invalid_argument("--prompt-file " + file + " cannot be read");
+  }
+  return text;
+}
+
+bool is_file(const std::string& text) {
+  constexpr size_t kLongestPath = 4096;
+  if (text.empty() || text.size() > kLongestPath || text.find('\0') != std::string::npos) {
+    return false;
+  }
+  std::error_code error;
+  return std::filesystem::is_regular_file(text, error);
+}
+
+bool is_date(const std::string& text) {
+  int year = 0;
+  unsigned month = 0;
+  unsigned day = 0;
+  int used = 0;
+  if (text.size() != 10 ||
+      std::sscanf(text.c_str(), "%4d-%2u-%2u%n", &year, &month, &day, &used) != 3 || used != 10) {
+    return false;
+  }
+  return std::chrono::year_month_day(std::chrono::year(year), std::chrono::month(month),
+                                     std::chrono::day(day))
+      .ok();
+}
+
+/// An experiment is a folder's name in exports and a part of the run's name.
+std::string bad_experiment(const std::string& name) {
+  const bool ok = !name.empty() && name.front() != '.' && name.front() != '-' &&
+                  std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+                  });
+  return ok ? "" : "an experiment is made of letters, digits, '_', '-' and '.'";
+}
+
+}  // namespace
+
+std::string counted(int64_t n, const char* noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+void finish_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw std::system_error(errno, std::generic_category(), "standard output");
+  }
+}
+
+void add_model_option(CLI::App& command, std::string& file) {
+  command.add_option("-m,--model", file, "GGUF file of a Llama model")
+      ->required()
+      ->option_text("FILE");
+}
+
+void add_model_options(CLI::App& command, ModelArguments& arguments) {
+  add_model_option(command, arguments.file);
+  command.add_option("--backend", arguments.backend, "What computes: cpu, hip or auto (default)")
+      ->check(CLI::IsMember({"cpu", "hip", "auto"}))
+      ->option_text("NAME");
+  command.add_option("--threads", arguments.threads, "CPU threads (default: one per core)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  command
+      .add_option("--max-seq-len", arguments.max_seq_len,
+                  "Use at most N positions of the model's context (default: $GRETA_MAX_SEQ_LEN, "
+                  "else all)")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N");
+  command.add_option("--batch", arguments.batch, "Most tokens that prefill takes at once (512 on the CPU, 2048 on a GPU)")
+      ->check(CLI::Range(1, 1 << 20))
+      ->option_text("N");
+}
+
+std::unique_ptr<Session> open_session(const ModelArguments& arguments,
+                                      const Environment& environment) {
+  const bool only_4bit = environment.flag("GRETA_INT4_WEIGHTS");
+  auto session = std::make_unique<Session>(arguments.file, arguments.backend, arguments.threads);
+  if (only_4bit && !mostly_4bit(session->model())) {
+    throw std::invalid_argument("GRETA_INT4_WEIGHTS is set, but the weights of " + arguments.file +
+                                " are " + session->model().weight_types() +
+                                "; weights run as the file stores them: unset it, or take a model "
+                                "in q4_0 or q4_k");
+  }
+  return session;
+}
+
+int64_t positions_in_use(const ModelArguments& arguments, const Environment& environment,
+                         const Model& model) {
+  const auto asked =
+      arguments.max_seq_len ? arguments.max_seq_len : environment.number("GRETA_MAX_SEQ_LEN", 1);
+  return std::min(asked.value_or(model.config().context), model.config().context);
+}
+
+void add_prompt_options(CLI::App& command, PromptArguments& arguments) {
+  CLI::Option* text =
+      command.add_option("-p,--prompt", arguments.text, "Text of the prompt")->option_text("TEXT");
+  command
+      .add_option("-f,--prompt-file", arguments.file,
+                  "File with the prompt, - for standard input; one line end at its end is left out")
+      ->excludes(text)
+      ->option_text("FILE");
+}
+
+std::string prompt_text(const PromptArguments& arguments) {
+  if (arguments.text) {
+    if (is_file(*arguments.text)) {
+      std::fprintf(stderr,
+                   "greta-infer: warning: --prompt '%s' names a file, and its name is the prompt; "
+                   "its content is --prompt-file '%s'\n",
+                   arguments.text->c_str(), arguments.text->c_str());
+    }
+    return *arguments.text;
+  }
+  std::string text = read_all(arguments.file);
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+std::vector<int32_t> parse_token_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  for (const std::string& word : split(text)) {
+    ids.push_back(parse_number<int32_t>(word, "token id"));
+  }
+  return ids;
+}
+
+void add_trace_options(CLI::App& command, TraceArguments& arguments) {
+  command
+      .add_option(
+          "--layers", arguments.layers,
+          "Layers to trace, as 0,1,2,4,8 (default: $GRETA_TRACE_LAYERS, else these), or all")
+      ->option_text("LIST")
+      ->group("Tracing");
+  command.add_option("--tensors", arguments.tensors, "Trace points, as attn_out,logits, or all")
+      ->option_text("LIST")
+      ->group("Tracing");
+  command
+      .add_option("--phases", arguments.phases,
+                  "Phases to trace: prefill_last, prefill, decode0, decode, or all")
+      ->option_text("LIST")
+      ->group("Tracing");
+  command
+      .add_option("--sample", arguments.sample, "Also keep the first N values of every row (none)")
+      ->check(CLI::Range(int64_t{0}, static_cast<int64_t>(kMaxFingerprintValues)))
+      ->option_text("N")
+      ->group("Tracing");
+}
+
+TraceSelection resolve_trace(const TraceArguments& arguments, const Environment& environment,
+                             int64_t n_layers, TraceSelection usual) {
+  TraceSelection selection = std::move(usual);
+  selection.sample_values = arguments.sample;
+  const auto variable = arguments.layers ? std::nullopt : environment.text("GRETA_TRACE_LAYERS");
+  if (arguments.layers) {
+    selection.layers = parse_layers(*arguments.layers, "--layers", n_layers);
+  } else if (variable) {
+    selection.layers = parse_layers(*variable, "GRETA_TRACE_LAYERS", n_layers);
+  } else {
+    selection.layers.clear();
+    std::copy_if(std::begin(kDefaultLayers), std::end(kDefaultLayers),
+                 std::back_inserter(selection.layers), [&](int layer) { return layer < n_layers; });
+  }
+  if (arguments.tensors) {
+    selection.points = parse_names<TracePoint>(*arguments.tensors, "--tensors", find_trace_point,
+                                               trace_point_name, kTracePoints);
+  }
+  if (arguments.phases) {
+    constexpr int kPhases = static_cast<int>(Phase::kDecode) + 1;
+    selection.phases =
+        parse_names<Phase>(*arguments.phases, "--phases", find_phase, phase_name, kPhases);
+    if (selection.phases.empty()) {
+      for (int i = 0; i < kPhases; ++i) selection.phases.push_back(static_cast<Phase>(i));
+    }
+  }
+  return selection;
+}
+
+void add_compute_options(CLI::App& command, ComputeArguments& arguments) {
+  command
+      .add_option("--mode", arguments.mode,
+                  "as_designed, kv_aligned or batch_invariant (default: $GRETA_B3_66_MODE, else "
+                  "as_designed)")
+      ->option_text("MODE");
+  command
+      .add_option("--route", arguments.routes,
+                  "Force a route, as lm_head=dot@decode; probe --list has all. Repeatable")
+      ->allow_extra_args(false)
+      ->option_text("OP=ROUTE[@PHASE]");
+  command
+      .add_option("--inject", arguments.faults,
+                  "Inject a known bug, as rope_theta@decode:layer=2; probe --list has all. "
+                  "Repeatable")
+      ->allow_extra_args(false)
+      ->option_text("FAULT");
+  command.add_option("--seed", arguments.seed, "Seed (default: $GRETA_SEED)")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("N");
+}
+
+Mode resolve_mode(const ComputeArguments& arguments, const Environment& environment) {
+  if (arguments.mode) return parse_mode(*arguments.mode);
+  const auto variable = environment.text("GRETA_B3_66_MODE");
+  if (!variable) return Mode::kAsDesigned;
+  try {
+    return parse_mode(*variable);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("environment variable GRETA_B3_66_MODE: " +
+                                std::string(error.what()));
+  }
+}
+
+int64_t resolve_seed(const ComputeArguments& arguments, const Environment& environment,
+                     int64_t usual) {
+  if (arguments.seed) return *arguments.seed;
+  return environment.number("GRETA_SEED", 0).value_or(usual);
+}
+
+ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, const Session& session,
+                               int64_t max_batch) {
+  std::vector<RouteChoice> choices;
+  for (const std::string& text : arguments.routes) choices.push_back(parse_route_choice(text));
+  std::vector<Fault> faults;
+  const int64_t n_layers = session.model().config().n_layers;
+  for (const std::string& text : arguments.faults) {
+    faults.push_back(parse_fault(text));
+    if (faults.back().layer && *faults.back().layer >= n_layers) {
+      throw std::invalid_argument("fault '" + text + "': the model has layers 0 to " +
+                                  std::to_string(n_layers - 1));
+    }
+  }
+  return {.mode = mode,
+          .routes = choose_routes(session.backend(), mode, choices),
+          .faults = FaultSet(std::move(faults)),
+          .max_batch = max_batch > 0 ? max_batch : session.backend().usual_batch()};
+}
+
+void add_record_options(CLI::App& command, RecordArguments& arguments) {
+  command
+      .add_option("--db", arguments.database,
+                  "Database to write to (default: $GRETA_DB, else greta.db)")
+      ->option_text("FILE")
+      ->group("Record");
+  command.add_option("--experiment", arguments.experiment, "What groups runs")
+      ->check(bad_experiment)
+      ->option_text("NAME")
+      ->group("Record");
+  command.add_option("--date", arguments.date, "Date of the run (default: today, UTC)")
+      ->check([](const std::string& text) {
+        return is_date(text) ? "" : "'" + text + "' is not a date as 2026-02-07";
+      })
+      ->option_text("YYYY-MM-DD")
+      ->group("Record");
+  command.add_option("--trace-jsonl", arguments.jsonl, "Also write the rows as JSON lines")
+      ->option_text("DIR")
+      ->group("Record");
+}
+
+RunTargets resolve_targets(const RecordArguments& arguments, const Environment& environment) {
+  RunTargets targets{.database = arguments.database.value_or(""),
+                     .jsonl_folder = arguments.jsonl,
+                     .delta_file = arguments.delta_out};
+  if (!arguments.database) targets.database = environment.text("GRETA_DB").value_or("greta.db");
+  if (targets.delta_file.empty()) {
+    targets.delta_file = environment.text("GRETA_TRACE_PREFILL_DECODE_OUT").value_or("");
+  }
+  return targets;
+}
+
+}  // namespace greta

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/greta_infer/options.h"
+#include "engine/probe/probe.h"
+#include "engine/record/run_sinks.h"
+#include "engine/session/run_info.h"
+#include "kernels/device_error.h"
+
+namespace greta {
+
+/// A probe with everything decided.
+struct ProbeJob {
+  ProbeOptions options;
+  std::vector<ProbePrompt> prompts;
+  RunSetup setup;
+  RunTargets targets;
+  ModelArguments model;
+};
+
+/// Ids of a prompt given on the command line, with what a record says of its text. Throws
+/// std::invalid_argument when it has no token or more than `max_tokens`.
+ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& name,
+                           int64_t max_tokens, Session& session);
+
+/// Throws std::invalid_argument when a prompt is longer than `max_tokens`.
+void check_length(const std::string& name, int64_t n_tokens, int64_t max_tokens);
+
+struct ProbeOutcome {
+  std::string run;  ///< its name in the database; empty without one
+  int64_t n_rows = 0;
+  double seconds = 0;  ///< of the prompts, until everything is on disk
+};
+
+/// What `begin` gives. When the device is missing, or has no memory for it, the run is left in the
+/// database as failed, and the DeviceError goes on.
+template <class Begin>
+auto begin_or_fail(const std::string& database, const RunSetup& setup, const ModelArguments& model,
+                   const Begin& begin) {
+  try {
+    return begin();
+  } catch (const DeviceError& error) {
+    leave_failed_run(database, make_failed_record(setup, model.file, model.backend, error.what()));
+    throw;
+  }
+}
+
+/// Runs a probe, with progress on standard error, and records it.
+ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment);
+
+/// Begins a run. The digest of the model file is computed beside it.
+RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session);
+/// Adds the digest to the run, once it is there, and ends it as complete.
+void end_sinks(RunSinks& sinks, Session& session);
+
+/// Suites, modes, phases, trace points, routes and faults, on standard output.
+void print_probe_lists();
+
+}  // namespace greta

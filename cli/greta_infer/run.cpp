@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/probe.h"
+#include "cli/greta_infer/progress.h"
+#include "cli/greta_infer/verdict.h"
+#include "engine/probe/generate.h"
+#include "engine/probe/suite.h"
+#include "engine/utf8.h"
+
+namespace greta {
+namespace {
+
+struct RunArguments {
+  ModelArguments model;
+  PromptArguments prompt;
+  TraceArguments trace;
+  ComputeArguments compute;
+  RecordArguments record;
+  SamplerOptions sampler;
+  int64_t max_tokens = 64;
+  bool ignore_eos = false, no_bos = false;
+};
+
+/// Standard output for text that comes token by token: whole characters only, at once.
+class TextStream {
+ public:
+  void push(std::string_view bytes) { write(utf8_.push(bytes)); }
+  void finish() {
+    write(utf8_.finish());
+    write("\n");
+    finish_output();
+  }
+
+ private:
+  static void write(const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (!text.empty()) finish_output();
+  }
+  Utf8Stream utf8_;
+};
+
+/// A generation is recorded when it is said where, or what to trace.
+bool is_traced(const RunArguments& arguments) {
+  const TraceArguments& trace = arguments.trace;
+  const RecordArguments& record = arguments.record;
+  return record.database || !record.experiment.empty() || !record.jsonl.empty() || trace.layers ||
+         trace.tensors || trace.phases || trace.sample > 0;
+}
+
+/// The probe that GRETA_TRACE_B3_66 and GRETA_TRACE_PREFILL_DECODE_DELTA ask for, of this prompt.
+void probe_first(const RunArguments& arguments, const Environment& environment,
+                 const ProbePrompt& prompt, int64_t positions, Session& session) {
+  const bool b3_66 = environment.flag("GRETA_TRACE_B3_66");
+  const bool delta = environment.flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
+  if (!b3_66 && !delta) return;
+  const Suite& suite = find_suite(b3_66 ? "b3_66" : "b3_13");
+  const Mode mode = resolve_mode(arguments.compute, environment);
+  ProbeJob job{
+      .options = {.forward =
+                      resolve_forward(arguments.compute, mode, session, arguments.model.batch),
+                  .selection = resolve_trace({.layers = arguments.trace.layers,
+                                              .tensors = arguments.trace.tensors,
+                                              .phases = {},
+                                              .sample = arguments.trace.sample},
+                                             environment, session.model().config().n_layers,
+                                             {.layers = {}, .points = suite.points}),
+                  .rms_verify = delta || environment.flag("GRETA_TRACE_RMS_VERIFY"),
+                  .cpu_probe = delta || environment.flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
+                  .n_threads = session.n_threads()},
+      .prompts = {prompt},
+      .setup = {.experiment = std::string(suite.name),
+                .date = arguments.record.date,
+                .mode = std::string(mode_name(mode)),
+                .seed = resolve_seed(arguments.compute, environment, 0),
+                .max_seq_len = positions},
+      .targets = resolve_targets(arguments.record, environment),
+      .model = arguments.model};
+  const std::string database = job.targets.database;
+  const ProbeOutcome outcome = run_probe(std::move(job), session, environment);
+  std::fprintf(stderr, "greta-infer: %s in %s: %s\n", outcome.run.c_str(), database.c_str(),
+               verdict_line(read_verdict(database, outcome.run)).c_str());
+}
+
+GenerateOptions resolve_options(const RunArguments& arguments, const Environment& environment,
+                                const ProbePrompt& prompt, const Session& session) {
+  // kv_aligned is a way to compare; a generation has nothing to align.
+  const Mode asked = resolve_mode(arguments.compute, environment);
+  const Mode mode = asked == Mode::kKvAligned ? Mode::kAsDesigned : asked;
+  GenerateOptions options{
+      .forward = resolve_forward(arguments.compute, mode, session, arguments.model.batch),
+      .sampler = arguments.sampler,
+      .selection = {},
+      .max_tokens = arguments.max_tokens};
+  options.forward.max_batch =
+      std::min(options.forward.max_batch, static_cast<int64_t>(prompt.tokens.size()));
+  if (is_traced(arguments)) {
+    options.selection =
+        resolve_trace(arguments.trace, environment, session.model().config().n_layers,
+                      {.layers = {}, .points = {}, .phases = {Phase::kDecode0, Phase::kDecode}});
+  }
+  options.sampler.seed = static_cast<uint64_t>(resolve_seed(arguments.compute, environment, 0));
+  return options;
+}
+
+RunSetup resolve_setup(const RunArguments& arguments, const Environment& environment) {
+  const Mode mode = resolve_mode(arguments.compute, environment);
+  return {.experiment = arguments.record.experiment.empty() ? "run" : arguments.record.experiment,
+          .date = arguments.record.date,
+          .mode = mode == Mode::kBatchInvariant ? std::string(mode_name(mode)) : "",
+          .seed = resolve_seed(arguments.compute, environment, 0)};
+}
+
+/// The database of a generation that is traced; else empty.
+std::string resolve_database(const RunArguments& arguments, const Environment& environment) {
+  return is_traced(arguments) ? resolve_targets(arguments.record, environment).database : "";
+}
+
+/// The run that a generation is recorded in; nothing when it is not.
+std::optional<RunSinks> open_record(const RunArguments& arguments, const Environment& environment,
+                                    const ProbePrompt& prompt, const GenerateOptions& options,
+                                    int64_t positions, Session& session) {
+  if (!is_traced(arguments)) return std::nullopt;
+  RunSetup setup = resolve_setup(arguments, environment);
+  setup.max_seq_len = positions;
+  RunRecord record =
+      make_run_record(setup, session, options.forward, options.selection, environment.in_force());
+  char sampling[96];
+  std::snprintf(sampling, sizeof sampling, "temperature=%g top_k=%lld top_p=%g",
+                options.sampler.temperature, static_cast<long long>(options.sampler.top_k),
+                options.sampler.top_p);
+  record.attributes.emplace_back("sampling", sampling);
+  record.attributes.emplace_back("max_tokens", std::to_string(options.max_tokens));
+  RunTargets targets = resolve_targets(arguments.record, environment);
+  targets.delta_file.clear();  // it compares two phases of one token: that is the probe's
+  std::optional<RunSinks> sinks(open_sinks(targets, std::move(record), session));
+  // No plan: how many tokens come is not known before.
+  sinks->begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens, {}});
+  return sinks;
+}
+
+const char* stop_text(GenerateResult::Stop stop) {
+  switch (stop) {
+    case GenerateResult::Stop::kEndToken:
+      return "end of text";
+    case GenerateResult::Stop::kContextFull:
+      return "context full";
+    case GenerateResult::Stop::kMaxTokens:
+      break;
+  }
+  return "--max-tokens reached";
+}
+
+std::string rate(int64_t n, double seconds) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%s in %.2f s, %.1f tokens/s", counted(n, "token").c_str(),
+                seconds, static_cast<double>(n) / std::max(seconds, 1e-9));
+  return text;
+}
+
+void print_stats(const GenerateResult& result) {
+  std::fprintf(stderr, "prompt   %s\n", rate(result.n_prompt, result.prefill_s).c_str());
+  std::fprintf(stderr, "decode   %s\n", rate(result.n_decoded, result.decode_s).c_str());
+  std::fprintf(stderr, "text     %s, %s\n", counted(result.n_generated, "token").c_str(),
+               stop_text(result.stop));
+}
+
+ProbePrompt resolve_run_prompt(const RunArguments& arguments, int64_t positions, Session& session) {
+  ProbePrompt prompt{"prompt", "", {}};
+  const std::string text = prompt_text(arguments.prompt);
+  prompt.text_sha256 = sha256_hex(text);
+  prompt.tokens = session.tokenizer().encode(text, !arguments.no_bos, true);
+  check_length(prompt.name, static_cast<int64_t>(prompt.tokens.size()), positions);
+  return prompt;
+}
+
+int run(const RunArguments& arguments, const Environment& environment) {
+  if (!arguments.prompt.given()) {
+    throw std::invalid_argument("run needs --prompt TEXT or --prompt-file FILE");
+  }
+  const std::string database = resolve_database(arguments, environment);
+  const RunSetup setup = resolve_setup(arguments, environment);
+  const std::unique_ptr<Session> session = begin_or_fail(
+      database, setup, arguments.model, [&] { return open_session(arguments.model, environment); });
+  const int64_t positions = positions_in_use(arguments.model, environment, session->model());
+  const ProbePrompt prompt = resolve_run_prompt(arguments, positions, *session);
+  const GenerateOptions options = resolve_options(arguments, environment, prompt, *session);
+  probe_first(arguments, environment, prompt, positions, *session);
+
+  const int64_t n_prompt = static_cast<int64_t>(prompt.tokens.size());
+  const int64_t capacity = std::min(positions, n_prompt + arguments.max_tokens);
+  Generator generator = begin_or_fail(database, setup, arguments.model, [&] {
+    return Generator(session->model(), session->weights(), session->backend(), capacity, options);
+  });
+  std::optional<RunSinks> sinks =
+      open_record(arguments, environment, prompt, options, positions, *session);
+  const Tokenizer& tokenizer = session->tokenizer();
+  TextStream out;
+  Progress progress("reading the prompt");
+  progress.show(counted(n_prompt, "token"));
+  generator.on_prefill = [&](int64_t done, int64_t total) { progress.show(done, total); };
+  generator.ends = [&](int32_t token) {
+    return !arguments.ignore_eos && tokenizer.ends_generation(token);
+  };
+  generator.on_token = [&](int32_t token) {
+    progress.clear();
+    // A padded vocabulary has rows that are no token.
+    if (token < tokenizer.size()) out.push(tokenizer.decode({&token, 1}));
+  };
+  const GenerateResult result = generator.run(prompt.tokens, sinks ? &*sinks : nullptr);
+  progress.clear();
+  out.finish();
+  print_stats(result);
+  if (sinks) {
+    end_sinks(*sinks, *session);
+    std::fprintf(stderr, "run      %s, %s\n", sinks->run_name().c_str(),
+                 counted(sinks->n_rows(), "row").c_str());
+  }
+  return kInferDone;
+}
+
+void add_sampling_options(CLI::App& command, RunArguments& arguments) {
+  command.add_option("-n,--max-tokens", arguments.max_tokens, "Tokens to generate at most (64)")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("N")
+      ->group("Sampling");
+  command
+      .add_option("--temperature", arguments.sampler.temperature,
+                  "0 (default) takes the most likely token")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("T")
+      ->group("Sampling");
+  command.add_option("--top-k", arguments.sampler.top_k, "Only the K most likely tokens (0: all)")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("K")
+      ->group("Sampling");
+  command
+      .add_option("--top-p", arguments.sampler.top_p,
+                  "Only the most likely tokens that together reach probability P (1)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->option_text("P")
+      ->group("Sampling");
+  command.add_flag("--ignore-eos", arguments.ignore_eos, "Go on after a token that ends the text")
+      ->group("Sampling");
+}
+
+}  // namespace
+
+void add_infer_run(CLI::App& app, Infer& infer) {
+  CLI::App* command = app.add_subcommand(
+      "run", "Continues a prompt: text on standard output, figures on standard error");
+  auto arguments = std::make_shared<RunArguments>();
+  add_model_options(*command, arguments->model);
+  add_prompt_options(*command, arguments->prompt);
+  command->add_flag("--no-bos", arguments->no_bos, "Without the tokens that begin and end a text");
+  add_compute_options(*command, arguments->compute);
+  add_sampling_options(*command, *arguments);
+  add_trace_options(*command, arguments->trace);
+  add_record_options(*command, arguments->record);
+  command->callback([&infer, arguments] {
+    infer.action = [&infer, arguments] { return run(*arguments, infer.environment); };
+  });
+}
+
+}  // namespace greta

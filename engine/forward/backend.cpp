@@ -1,0 +1,52 @@
+#include "engine/forward/backend.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace greta {
+
+RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const RouteChoice> choices) {
+  std::array<Route, kOps> prefill{};
+  std::array<Route, kOps> decode{};
+  for (size_t op = 0; op < kOps; ++op) {
+    const std::vector<Route> all = backend.routes(static_cast<Op>(op));
+    decode[op] = all.back();
+    prefill[op] = mode == Mode::kBatchInvariant ? all.back() : all.front();
+  }
+  RouteTable table(prefill, decode);
+  for (const RouteChoice& choice : choices) {
+    const std::vector<Route> all = backend.routes(choice.op);
+    if (std::find(all.begin(), all.end(), choice.route) == all.end()) {
+      std::string known;
+      for (const Route route : all) known.append(known.empty() ? "" : ", ").append(route_name(route));
+      throw std::invalid_argument("backend " + backend.name() + " has no route " +
+                                  std::string(route_name(choice.route)) + " for " +
+                                  std::string(op_name(choice.op)) + "; it has " + known);
+    }
+    if (choice.prefill) table.set(choice.op, false, choice.route);
+    if (choice.decode) table.set(choice.op, true, choice.route);
+  }
+  return table;
+}
+
+ModelWeights upload_weights(const Model& model, Backend& backend) {
+  const ModelConfig& c = model.config();
+  ModelWeights weights = model.weights();
+  const auto upload_norm = [&](const float*& norm) {
+    norm = backend.upload(std::span<const float>(norm, static_cast<size_t>(c.dim)));
+  };
+  weights.token_embd = backend.upload(weights.token_embd);
+  for (LayerWeights& layer : weights.layers) {
+    upload_norm(layer.attn_norm);
+    upload_norm(layer.ffn_norm);
+    for (Matrix* w : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      *w = backend.upload(*w);
+    }
+  }
+  upload_norm(weights.output_norm);
+  weights.output = c.tied ? weights.token_embd : backend.upload(weights.output);
+  return weights;
+}
+
+}  // namespace greta

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/forward/model.h"
+#include "engine/forward/route.h"
+#include "kernels/attention_shape.h"
+#include "kernels/fingerprint/fingerprint.h"
+#include "kernels/matrix.h"
+#include "kernels/rows.h"
+
+namespace greta {
+
+/// Memory of a backend, f32 [n], freed with it. The backend must outlive it.
+using Buffer = std::unique_ptr<float, std::function<void(float*)>>;
+
+/// One f32 row to fingerprint, in the backend's memory.
+struct RowRef {
+  const float* data = nullptr;
+  int64_t n = 0;
+};
+
+/// The feed-forward network of a block: down(silu(x · gateᵀ) ⊙ (x · upᵀ)).
+struct FeedForward {
+  Route gate_up_route, down_route;
+  Matrix gate, up;  ///< [ffn_dim, dim]
+  Product down;     ///< w [dim, ffn_dim]
+};
+
+/// What is left of a row: its fingerprint and its leading values.
+struct RowPrint {
+  Fingerprint fingerprint;
+  std::vector<float> sample;
+};
+
+/// A device that computes. Pointers are in its memory; operations take effect in the order of the
+/// calls and may still be under way when a call returns: read(), fetch_fingerprints() and
+/// synchronize() wait. Errors of the device throw std::runtime_error with the call, the sizes and
+/// what is free.
+///
+/// All activations are f32, row-major without gaps. Every result depends on its own token only, but
+/// for what Route says about the order of summation.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;    ///< cpu, hip
+  virtual std::string device() const = 0;  ///< what it runs on, for people
+  /// Arithmetic of a set of routes, which is what tolerances go by: f32, f16, bf16.
+  virtual std::string arithmetic(const RouteTable& routes) const = 0;
+
+  /// Routes that exist for an operation; the first is the usual one of prefill, the last of decode.
+  virtual std::vector<Route> routes(Op op) const = 0;
+
+  /// Batches that were replayed from a recording so far.
+  virtual int64_t replays() const { return 0; }
+
+  /// Tokens that prefill had better take at once.
+  virtual int64_t usual_batch() const = 0;
+
+  virtual Buffer allocate(int64_t n) = 0;         ///< contents undefined
+  virtual Matrix upload(const Matrix& host) = 0;  ///< lives as long as the backend
+  virtual const float* upload(std::span<const float> host) = 0;
+  virtual void fill(float* data, int64_t n, float value) = 0;
+  virtual void copy(const float* from, int64_t n, float* to) = 0;
+  virtual void read(const float* from, int64_t n, float* host) = 0;
+  virtual void synchronize() = 0;
+
+  /// Queues a copy of values as they are at this point, to be fetched by the number returned while
+  /// the device goes on. The last four can be fetched.
+  virtual int64_t queue_read(const float* from, int64_t n) = 0;
+  virtual void fetch_read(int64_t number, std::span<float> host) = 0;
+  /// Whether calls return before the work is done, so that it pays to ask for the next token before
+  /// this one is known.
+  virtual bool runs_ahead() const { return false; }
+  /// Whether the rows of a batch of one token are fingerprinted when it ends: until then they must
+  /// stay as they are.
+  virtual bool prints_at_end() const { return false; }
+
+  /// Starts a batch: these tokens at first_pos, first_pos + 1, ... A backend may record what is
+  /// asked of it between begin_batch() and end_batch(), and replay that for another token:
+  /// positions given to operations count from first_pos.
+  virtual void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) = 0;
+  /// The same for one token, the greatest of a top_k() queued before, which the host need not know
+  /// yet. top, k: that call's.
+  virtual void begin_next(const float* top, int k, int64_t first_pos) = 0;
+  /// All of the batch has been asked for; it is under way now at the latest.
+  virtual void end_batch() = 0;
+
+  /// out [n − first, cols] = rows of the batch's n tokens, from number `first` on.
+  virtual void embed(const Matrix& table, int64_t first, float* out) = 0;
+  virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens,
+                        int64_t dim, float* out) = 0;
+  /// All products of one input.
+  virtual void project(Route route, const float* x, int64_t n_tokens,
+                       std::span<const Product> products) = 0;
+  /// out = x · wᵀ, sum = residual + out.
+  virtual void project_add(Route route, const float* x, int64_t n_tokens, const Product& product,
+                           const float* residual, float* sum) = 0;
+  /// ffn.down.out = the network's result, sum = residual + that. gated: [n_tokens, ffn_dim], holds
+  /// what is in between, in a form of the backend's own.
+  virtual void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
+                            const float* residual, float* sum) = 0;
+  /// Turns tensors by positions first_pos, ...; inv_freq: host [rope_dim / 2].
+  virtual void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
+                    int64_t n_tokens, int64_t head_dim, std::span<const RopeTensor> tensors) = 0;
+  /// Copies n_rows rows of `width` values each to rows first_row, ... of their caches.
+  virtual void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
+                          std::span<const RowStore> stores) = 0;
+  /// With prints_at_end(), traced probabilities of a single token are in place when its batch ends.
+  virtual void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
+                         const float* v, float* out, const AttentionTrace& trace) = 0;
+  virtual void add(const float* a, const float* b, int64_t n, float* out) = 0;
+
+  /// Greatest k ≤ 8 of n values, greatest first; ties go to the lower index, NaN is below
+  /// everything. top: [2k], the values, then the bits of their i32 indices; beyond n: NaN and −1.
+  virtual void top_k(const float* values, int64_t n, int k, float* top) = 0;
+
+  /// Queues fingerprints of rows as they are at this point, but for prints_at_end(), and copies of
+  /// their leading sample_values values.
+  virtual void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) = 0;
+  /// Those of the oldest ended batch that had any and was not fetched yet, in the order of the
+  /// queue. Two batches can wait, so that one is fetched while the next is computed.
+  virtual std::vector<RowPrint> fetch_fingerprints() = 0;
+
+  // What only fault injection needs; speed does not matter.
+  virtual void scale(float* data, int64_t n, float factor) = 0;
+  virtual void project_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
+                                       const Product& product) = 0;
+  /// `count` values of each row, chosen by `seed`, take one bit from the value beside them.
+  virtual void race(float* rows, int64_t n_rows, int64_t width, int64_t count, uint64_t seed) = 0;
+};
+
+/// The CPU of this machine. n_threads 0: as many as there are cores.
+std::unique_ptr<Backend> make_cpu_backend(int n_threads);
+
+/// The GPU of this machine; nullptr when this build has no kernels for one. Throws DeviceError,
+/// which is a std::runtime_error, when there is no usable device.
+std::unique_ptr<Backend> make_hip_backend();
+
+/// GPUs that make_hip_backend() can use: 0 when this build has no kernels, or there is no driver.
+int gpu_count();
+
+/// The usual routes of a mode, changed as asked: batch_invariant takes decode's for both phases.
+/// Throws std::invalid_argument for a route that the backend does not have, with those it has.
+RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const RouteChoice> choices);
+
+/// All weights of a model in a backend's memory; on the CPU they stay where the file is mapped.
+ModelWeights upload_weights(const Model& model, Backend& backend);
+
+}  // namespace greta

@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "engine/forward/backend.h"
+#include "engine/forward/race.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/matmul.h"
+
+namespace greta {
+namespace {
+
+std::string cpu_model() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name"))
+      return line.substr(std::min(line.find(": ") + 2, line.size()));
+  }
+  return "CPU";
+}
+
+using Matmul = void (*)(const Matrix&, const float*, int64_t, float*, ThreadPool&);
+
+Matmul matmul_of(Route route) {
+  if (route == Route::kDot) return matmul_dot;
+  if (route == Route::kGemm) return matmul_gemm;
+  throw std::invalid_argument("the CPU has no route " + std::string(route_name(route)) +
+                              " for a matrix product; it has GEMM and DOT");
+}
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(int n_threads) : pool_(n_threads) {}
+
+  std::string name() const override { return "cpu"; }
+  std::string device() const override {
+    return cpu_model() + ", " + cpu_isa() + ", " + std::to_string(pool_.size()) + " threads";
+  }
+  std::string arithmetic(const RouteTable&) const override { return "f32"; }
+  std::vector<Route> routes(Op op) const override {
+    if (op == Op::kAttention) return {Route::kOnline, Route::kTwoPass};
+    return {Route::kGemm, Route::kDot};
+  }
+
+  int64_t usual_batch() const override { return 512; }
+
+  Buffer allocate(int64_t n) override {
+    constexpr size_t kAlignment = 64;
+    const size_t bytes =
+        (static_cast<size_t>(n) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+    auto* data = static_cast<float*>(std::aligned_alloc(kAlignment, std::max(bytes, kAlignment)));
+    if (data == nullptr) {
+      throw std::runtime_error("out of memory: " + std::to_string(bytes >> 20) +
+                               " MiB asked for activations or the KV cache; a smaller "
+                               "--max-seq-len needs less");
+    }
+    return Buffer(data, [](float* p) { std::free(p); });
+  }
+  Matrix upload(const Matrix& host) override { return host; }
+  const float* upload(std::span<const float> host) override { return host.data(); }
+  void fill(float* data, int64_t n, float value) override { std::fill_n(data, n, value); }
+  void copy(const float* from, int64_t n, float* to) override { std::copy_n(from, n, to); }
+  void read(const float* from, int64_t n, float* host) override { std::copy_n(from, n, host); }
+  void synchronize() override {}
+  int64_t queue_read(const float* from, int64_t n) override {
+    reads_[static_cast<size_t>(n_reads_) % reads_.size()].assign(from, from + n);
+    return n_reads_++;
+  }
+  void fetch_read(int64_t number, std::span<float> host) override {
+    const std::vector<float>& values = reads_[static_cast<size_t>(number) % reads_.size()];
+    std::copy_n(values.begin(), host.size(), host.begin());
+  }
+
+  void begin_batch(std::span<const int32_t> tokens, int64_t) override {
+    tokens_.assign(tokens.begin(), tokens.end());
+    queued_.clear();
+  }
+  void begin_next(const float* top, int k, int64_t first_pos) override {
+    const auto token = std::bit_cast<int32_t>(top[k]);
+    begin_batch({&token, 1}, first_pos);
+  }
+  void end_batch() override {
+    if (!queued_.empty()) ended_.push_back(std::exchange(queued_, {}));
+  }
+  void embed(const Matrix& table, int64_t first, float* out) override {
+    greta::embed(table, tokens_.data() + first, static_cast<int64_t>(tokens_.size()) - first, out,
+                 pool_);
+  }
+  void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
+                float* out) override {
+    greta::rms_norm(x, weight, eps, n_tokens, dim, out, pool_);
+  }
+  void project(Route route, const float* x, int64_t n_tokens,
+               std::span<const Product> products) override {
+    const Matmul matmul = matmul_of(route);
+    for (const Product& product : products) matmul(product.w, x, n_tokens, product.out, pool_);
+  }
+  void project_add(Route route, const float* x, int64_t n_tokens, const Product& product,
+                   const float* residual, float* sum) override {
+    project(route, x, n_tokens, {&product, 1});
+    greta::add(residual, product.out, n_tokens * product.w.rows, sum, pool_);
+  }
+  void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
+                    const float* residual, float* sum) override {
+    const int64_t n = n_tokens * ffn.up.rows;
+    if (n > n_scratch_) {
+      scratch_ = allocate(n);
+      n_scratch_ = n;
+    }
+    const Matmul matmul = matmul_of(ffn.gate_up_route);
+    matmul(ffn.gate, x, n_tokens, gated, pool_);
+    matmul(ffn.up, x, n_tokens, scratch_.get(), pool_);
+    swiglu(gated, scratch_.get(), n, gated, pool_);
+    project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
+  }
+  void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
+            int64_t n_tokens, int64_t head_dim, std::span<const RopeTensor> tensors) override {
+    for (const RopeTensor& tensor : tensors) {
+      greta::rope(tensor.in, first_pos, inv_freq.data(), pairing, n_tokens, tensor.n_heads,
+                  head_dim, 2 * static_cast<int64_t>(inv_freq.size()), tensor.out, pool_);
+    }
+  }
+  void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
+                  std::span<const RowStore> stores) override {
+    for (const RowStore& store : stores) {
+      std::copy_n(store.rows, n_rows * width, store.cache + first_row * width);
+    }
+  }
+  void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
+                 const float* v, float* out, const AttentionTrace& trace) override {
+    if (route == Route::kOnline) return attention_online(shape, q, k, v, out, trace, pool_);
+    if (route == Route::kTwoPass) return attention_two_pass(shape, q, k, v, out, trace, pool_);
+    throw std::invalid_argument("the CPU has no route " + std::string(route_name(route)) +
+                                " for attention; it has ONLINE and TWO_PASS");
+  }
+  void add(const float* a, const float* b, int64_t n, float* out) override {
+    greta::add(a, b, n, out, pool_);
+  }
+
+  void top_k(const float* values, int64_t n, int k, float* top) override {
+    const auto key = [&](int32_t i) {
+      return std::isnan(values[i]) ? -std::numeric_limits<float>::infinity() : values[i];
+    };
+    order_.resize(static_cast<size_t>(n));
+    for (int32_t i = 0; i < n; ++i) order_[static_cast<size_t>(i)] = i;
+    const auto middle = order_.begin() + std::min<int64_t>(k, n);
+    std::partial_sort(order_.begin(), middle, order_.end(), [&](int32_t a, int32_t b) {
+      return key(a) != key(b) ? key(a) > key(b) : a < b;
+    });
+    for (int i = 0; i < k; ++i) {
+      const int32_t id = i < n ? order_[static_cast<size_t>(i)] : -1;
+      top[i] = i < n ? values[id] : std::numeric_limits<float>::quiet_NaN();
+      top[k + i] = std::bit_cast<float>(id);
+    }
+  }
+
+  void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) override {
+    const size_t first = queued_.size();
+    queued_.resize(first + rows.size());
+    pool_.run(static_cast<int64_t>(rows.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const RowRef& row = rows[static_cast<size_t>(i)];
+        RowPrint& print = queued_[first + static_cast<size_t>(i)];
+        print.fingerprint = fingerprint({row.data, static_cast<size_t>(row.n)});
+        print.sample.assign(row.data, row.data + std::min(row.n, sample_values));
+      }
+    });
+  }
+  std::vector<RowPrint> fetch_fingerprints() override {
+    std::vector<RowPrint> oldest = std::move(ended_.front());
+    ended_.pop_front();
+    return oldest;
+  }
+
+  void scale(float* data, int64_t n, float factor) override {
+    for (int64_t i = 0; i < n; ++i) data[i] *= factor;
+  }
+  void project_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
+                               const Product& product) override {
+    matmul_fp16_accumulate(product.w, x, n_tokens, step, product.out, pool_);
+  }
+  void race(float* rows, int64_t n_rows, int64_t width, int64_t count, uint64_t seed) override {
+    for (int64_t row = 0; row < n_rows; ++row) {
+      float* values = rows + row * width;
+      for (int64_t i = 0; i < count; ++i) {
+        const RaceHit hit = race_hit(seed, i, width);
+        values[hit.index] = race_value(values[hit.index], values[hit.neighbour], hit.bit);
+      }
+    }
+  }
+
+ private:
+  ThreadPool pool_;
+  std::vector<int32_t> tokens_;
+  std::vector<int32_t> order_;
+  std::array<std::vector<float>, 4> reads_;
+  int64_t n_reads_ = 0;
+  std::vector<RowPrint> queued_;             // of the batch in progress
+  std::deque<std::vector<RowPrint>> ended_;  // of those before it that were not fetched
+  Buffer scratch_;
+  int64_t n_scratch_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(int n_threads) {
+  if (n_threads <= 0)
+    n_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::make_unique<CpuBackend>(n_threads);
+}
+
+}  // namespace greta

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/forward/trace_point.h"
+
+// Known bugs on request, so that the instrument can be tested: each is one wrong number or one wrong
+// step in an otherwise correct forward pass.
+
+namespace greta {
+
+enum class FaultKind : uint8_t {
+  kRopePosOffByOne,    ///< position + magnitude
+  kRopeTheta,          ///< theta · magnitude
+  kRopePairing,        ///< halves instead of neighbours
+  kKvWrongSlot,        ///< K and V written `magnitude` rows further
+  kKvHeadStride,       ///< K heads read head_dim + magnitude values apart
+  kMaskOffByOne,       ///< sees `magnitude` keys more (or fewer: −1)
+  kGqaHeadMapping,     ///< query head h reads KV head h mod n_kv_heads
+  kSoftmaxNoMax,       ///< exp(score + magnitude) without subtracting the maximum
+  kFp16Accumulate,     ///< output projection: sum rounded to fp16 every `magnitude` products
+  kStaleKvTail,        ///< the token's K and V rows keep what the row before holds
+  kRmsNormEps,         ///< attention norm: eps · magnitude
+  kQuantScale,         ///< query projection: block scales · magnitude
+  kVLayoutTransposed,  ///< V read as [head_dim][kv_head]
+  kLmHeadRoute,        ///< LM head by another route than its phase's
+  kRace,               ///< `magnitude` values of mlp_out take one bit from a neighbour
+};
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kRace) + 1;
+
+struct FaultInfo {
+  FaultKind kind;
+  std::string_view name;        ///< rope_pos_off_by_one
+  TracePoint shows_at;          ///< first trace point that it changes
+  double default_magnitude;
+  bool both_ways;               ///< the opposite magnitude is a fault as well
+  std::string_view description; ///< one line, for --help
+};
+std::span<const FaultInfo> fault_catalogue();
+const FaultInfo& fault_info(FaultKind kind);
+
+/// One injected fault. Without a layer it applies to every layer.
+struct Fault {
+  FaultKind kind = FaultKind::kRopePosOffByOne;
+  bool prefill = false;
+  bool decode = true;
+  std::optional<int> layer;
+  double magnitude = 0;
+
+  std::string text() const;  ///< canonical spelling, which parse_fault reads
+};
+
+/// NAME[@prefill|@decode|@both][:layer=N][:magnitude=X], by default @decode on every layer. Throws
+/// std::invalid_argument that names what is wrong and what is allowed.
+Fault parse_fault(std::string_view text);
+
+/// The faults of a run, asked by the forward pass.
+class FaultSet {
+ public:
+  FaultSet() = default;
+  explicit FaultSet(std::vector<Fault> faults) : faults_(std::move(faults)) {}
+
+  /// Magnitude of a fault that is in force, else nothing.
+  std::optional<double> find(FaultKind kind, bool decode, int layer) const;
+  std::span<const Fault> all() const { return faults_; }
+
+ private:
+  std::vector<Fault> faults_;
+};
+
+}  // namespace greta

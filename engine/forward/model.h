@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/gguf/file.h"
+#include "kernels/matrix.h"
+
+namespace greta {
+
+/// Sizes of a Llama model, all from the file's metadata and confirmed by the shapes of its weights.
+struct ModelConfig {
+  int64_t n_layers = 0;
+  int64_t dim = 0;          ///< of the residual stream
+  int64_t n_heads = 0;
+  int64_t n_kv_heads = 0;   ///< divides n_heads
+  int64_t head_dim = 0;     ///< even; need not be dim / n_heads
+  int64_t rope_dim = 0;     ///< even, ≤ head_dim: values of a head that RoPE turns
+  int64_t ffn_dim = 0;
+  int64_t vocab = 0;
+  int64_t context = 0;      ///< positions the model was trained for
+  float rms_eps = 0;
+  bool tied = false;        ///< the output matrix is the embedding table
+
+  int64_t q_dim() const { return n_heads * head_dim; }
+  int64_t kv_dim() const { return n_kv_heads * head_dim; }
+};
+
+/// Weights of one block. Matrices are [out, in].
+struct LayerWeights {
+  const float* attn_norm = nullptr;  ///< [dim]
+  Matrix q;                          ///< [q_dim, dim]
+  Matrix k, v;                       ///< [kv_dim, dim]
+  Matrix o;                          ///< [dim, q_dim]
+  const float* ffn_norm = nullptr;   ///< [dim]
+  Matrix gate, up;                   ///< [ffn_dim, dim]
+  Matrix down;                       ///< [dim, ffn_dim]
+};
+
+/// All weights, in the memory of one backend.
+struct ModelWeights {
+  Matrix token_embd;                   ///< [vocab, dim]
+  std::vector<LayerWeights> layers;
+  const float* output_norm = nullptr;  ///< [dim]
+  Matrix output;                       ///< [vocab, dim]; token_embd when tied
+};
+
+/// A Llama model as its file holds it: weights are borrowed from the mapping, never copied, but for
+/// the norms. The file must outlive it.
+class Model {
+ public:
+  /// Throws GgufError: another architecture, a missing or unknown tensor, a shape that the metadata
+  /// contradicts, a feature that is not supported (each named, with the numbers that disagree).
+  explicit Model(const GgufFile& file);
+
+  const ModelConfig& config() const { return config_; }
+  const ModelWeights& weights() const { return weights_; }  ///< host memory
+
+  /// Angle per position of each plane of RoPE: theta^(−2i/rope_dim), divided by rope_freqs and by a
+  /// linear scaling factor where the file has them. [rope_dim / 2]
+  const std::vector<double>& inv_freq() const { return inv_freq_; }
+  /// The same for another theta, as a fault needs it: theta times `factor`.
+  std::vector<double> inv_freq_with_theta(double factor) const;
+
+  std::string name() const { return name_; }             ///< general.name, else the file's
+  std::string weight_types() const { return weight_types_; }  ///< q4_k:73 q6_k:13 f32:25, by count
+
+ private:
+  void read_config(const GgufFile& file);
+  void read_weights(const GgufFile& file);
+  void read_rope(const GgufFile& file);
+
+  ModelConfig config_;
+  ModelWeights weights_;
+  std::vector<std::vector<float>> norms_;
+  double rope_theta_ = 10000;
+  double rope_scale_ = 1;            ///< linear scaling: positions are divided by it
+  std::vector<float> rope_factors_;  ///< rope_freqs.weight; empty when the file has none
+  std::vector<double> inv_freq_;
+  std::string name_;
+  std::string weight_types_;
+};
+
+}  // namespace greta

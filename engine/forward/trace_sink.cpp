@@ -1,0 +1,40 @@
+#include "engine/forward/trace_sink.h"
+
+#include <cmath>
+#include <stdexcept>
+
+namespace greta {
+namespace {
+
+constexpr std::string_view kNameCharacters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+
+void check_name(const char* what, std::string_view name) {
+  const bool allowed = !name.empty() && name.front() != '.' &&
+                       name.find_first_not_of(kNameCharacters) == std::string_view::npos;
+  if (allowed) return;
+  throw std::invalid_argument(std::string(what) + " '" + std::string(name) +
+                              "': use letters, digits, '_', '-' and '.', not '.' at the front");
+}
+
+}  // namespace
+
+std::string base_run_name(const RunRecord& run) {
+  check_name("date", run.date);
+  check_name("experiment", run.experiment);
+  std::string name = run.date + "/" + run.experiment;
+  if (run.mode.empty()) return name;
+  check_name("mode", run.mode);
+  return name + "/" + run.mode;
+}
+
+void TraceSink::attribute(const std::string&, const std::string&) {}
+
+std::optional<double> top_gap(const ReadoutRecord& r) {
+  const bool both = r.top1_id >= 0 && r.top2_id >= 0 && std::isfinite(r.top1_logit) &&
+                    std::isfinite(r.top2_logit);
+  if (!both) return std::nullopt;
+  return static_cast<double>(r.top1_logit) - static_cast<double>(r.top2_logit);
+}
+
+}  // namespace greta

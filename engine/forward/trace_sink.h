@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/forward/route.h"
+#include "engine/forward/trace_point.h"
+#include "kernels/fingerprint/fingerprint.h"
+
+// What the engine says about a run, in the order in which it happens. A sink writes it down.
+
+namespace greta {
+
+/// What is known of a run when it starts.
+struct RunRecord {
+  std::string experiment;         ///< b3_66_v2
+  std::string date;               ///< YYYY-MM-DD
+  std::string commit_sha;         ///< of the engine's build; empty when unknown
+  std::string mode;               ///< as_designed, kv_aligned, batch_invariant; empty for none
+  std::string dtype;              ///< of the arithmetic, which sets the tolerance: f32
+  int64_t seed = 0;
+  std::string started_at;         ///< ISO 8601 UTC
+  /// Everything else, as attributes: dirty, host, device, backend, model, model_sha256, weights,
+  /// routes, inject, env.NAME, ...; a name may occur more than once.
+  std::vector<std::pair<std::string, std::string>> attributes;
+};
+
+/// <date>/<experiment>[/<mode>]: what the run is called where nothing else has that name. Throws
+/// std::invalid_argument when a part is empty or cannot be part of a name.
+std::string base_run_name(const RunRecord& run);
+
+/// A tensor row that the run must trace, or it is incomplete.
+struct PlannedRow {
+  bool decode = false;
+  int layer = 0;
+  TracePoint point{};
+};
+
+struct PromptRecord {
+  std::string name;               ///< p0_short
+  std::string text_sha256;        ///< of the text; empty when the prompt was given as ids
+  std::vector<int32_t> token_ids;
+  std::vector<PlannedRow> plan;
+};
+
+/// One traced tensor row.
+struct TraceRecord {
+  TracePoint point{};
+  int layer = 0;
+  Phase phase{};
+  int64_t step = 0;
+  int64_t pos_id = 0;
+  int32_t token_id = 0;
+  int64_t seq_len = 0;            ///< tokens of the batch
+  int64_t token_index = 0;        ///< row in the batch
+  std::optional<Route> route;
+  Fingerprint fingerprint;
+  std::vector<float> sample;      ///< leading values; empty when not wanted
+  std::string extra;              ///< JSON object, empty for none
+};
+
+/// Tokens of the sequence up to the end of the row's batch.
+inline int64_t tokens_total(const TraceRecord& row) {
+  return row.pos_id - row.token_index + row.seq_len;
+}
+
+/// What a row of logits chose.
+struct ReadoutRecord {
+  Phase phase{};
+  int64_t step = 0;
+  int64_t pos_id = 0;
+  int32_t top1_id = 0;            ///< -1 for none: no logit is a number, or there is no second one
+  float top1_logit = 0;
+  int32_t top2_id = 0;
+  float top2_logit = 0;
+  int64_t vocab = 0;
+  Route route{};                  ///< of the LM head
+  std::optional<int32_t> cpu_top1_id;  ///< chosen by the CPU probe, -1 when it saw no number
+};
+
+/// top1_logit − top2_logit, nothing when one of them is missing or not finite.
+std::optional<double> top_gap(const ReadoutRecord& readout);
+
+/// Takes a run as it happens: begin_prompt, then that prompt's rows and readouts, and so on; end
+/// once. Calls come from one thread. A sink that cannot write throws from the next call.
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  virtual void begin_prompt(const PromptRecord& prompt) = 0;
+  virtual void rows(std::vector<TraceRecord> rows) = 0;
+  virtual void readout(const ReadoutRecord& readout) = 0;
+  /// Something about the run that was not known when it started, as RunRecord::attributes. A sink
+  /// that keeps no attributes need not take it.
+  virtual void attribute(const std::string& name, const std::string& value);
+  /// Everything given so far is on disk when it returns. complete = false marks the run failed.
+  virtual void end(bool complete) = 0;
+};
+
+}  // namespace greta

@@ -1,0 +1,152 @@
+#include "engine/forward/tracer.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace greta {
+namespace {
+
+template <class T>
+bool empty_or_has(const std::vector<T>& all, T one) {
+  return all.empty() || std::find(all.begin(), all.end(), one) != all.end();
+}
+
+}  // namespace
+
+bool TraceSelection::wants_layer(int layer) const { return empty_or_has(layers, layer); }
+bool TraceSelection::wants(TracePoint point) const { return empty_or_has(points, point); }
+bool TraceSelection::wants(Phase phase) const {
+  return std::find(phases.begin(), phases.end(), phase) != phases.end();
+}
+
+std::vector<PlannedRow> TraceSelection::plan(int64_t n_layers) const {
+  std::vector<PlannedRow> rows;
+  for (const bool decode : {false, true}) {
+    if (!wants(decode ? Phase::kDecode0 : Phase::kPrefillLast)) continue;
+    for (int p = 0; p < kTracePoints; ++p) {
+      const auto point = static_cast<TracePoint>(p);
+      if (!wants(point)) continue;
+      switch (trace_point_stage(point)) {
+        case Stage::kEmbed: rows.push_back({decode, 0, point}); break;
+        case Stage::kHead: rows.push_back({decode, kLayerAfterStack, point}); break;
+        case Stage::kLayer:
+          for (int layer = 0; layer < n_layers; ++layer) {
+            if (wants_layer(layer)) rows.push_back({decode, layer, point});
+          }
+      }
+    }
+  }
+  return rows;
+}
+
+Tracer::Tracer(TraceSelection selection, Backend& backend)
+    : selection_(std::move(selection)), backend_(backend) {}
+
+void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
+                   std::optional<Phase> others, int64_t step) {
+  if (batches_.size() == 2) throw std::logic_error("Tracer: two batches wait to be taken");
+  TracedBatch& batch = batches_.emplace_back();
+  batch.tokens.assign(tokens.begin(), tokens.end());
+  batch.first_pos = first_pos;
+  traced_.clear();
+  const auto n = static_cast<int64_t>(tokens.size());
+  for (int64_t row = 0; row < n; ++row) {
+    const std::optional<Phase> phase = row == n - 1 ? last : others;
+    if (phase && selection_.wants(*phase)) traced_.push_back({row, *phase, step});
+  }
+  batch.traced = traced_;
+}
+
+bool Tracer::wants(TracePoint point, int layer) const {
+  return !traced_.empty() && selection_.wants(point) &&
+         (trace_point_stage(point) != Stage::kLayer || selection_.wants_layer(layer));
+}
+
+bool Tracer::wants_head() const {
+  for (int p = static_cast<int>(TracePoint::kHidden); p < kTracePoints; ++p) {
+    if (wants(static_cast<TracePoint>(p), kLayerAfterStack)) return true;
+  }
+  return false;
+}
+
+TraceRecord Tracer::make_record(const TracedBatch& batch, const Row& row) {
+  const TracedToken& token = batch.traced[row.traced];
+  TraceRecord record;
+  record.point = row.point;
+  record.layer = row.layer;
+  record.phase = token.phase;
+  record.step = token.step;
+  record.pos_id = batch.first_pos + token.row;
+  record.token_id = batch.tokens[static_cast<size_t>(token.row)];
+  record.seq_len = static_cast<int64_t>(batch.tokens.size());
+  record.token_index = token.row;
+  record.route = row.route;
+  for (const Note& note : batch.notes) {
+    if (note.point == row.point && note.traced == row.traced) record.extra = note.extra;
+  }
+  return record;
+}
+
+void Tracer::note(TracePoint point, int layer, const float* rows, int64_t width,
+                  std::optional<Route> route, int64_t first_row) {
+  if (!wants(point, layer)) return;
+  for (size_t i = 0; i < traced_.size(); ++i) {
+    note_row(point, layer, i, rows + (traced_[i].row - first_row) * width, width, route);
+  }
+}
+
+void Tracer::note_shared(TracePoint point, int layer, const float* row, int64_t n) {
+  if (!wants(point, layer)) return;
+  for (size_t i = 0; i < traced_.size(); ++i) note_row(point, layer, i, row, n);
+}
+
+void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
+                      std::optional<Route> route) {
+  if (!wants(point, layer)) return;
+  TracedBatch& batch = batches_.back();
+  batch.rows.push_back({point, layer, route, traced, batch.n_queued + pend({row, n})});
+}
+
+/// Place of a row in pending_. One memory that two points name (x_out is residual_post_mlp) is
+/// fingerprinted once; looking further back than a layer of one token is not worth it.
+size_t Tracer::pend(const RowRef& row) {
+  constexpr size_t kLookBack = 32;
+  const size_t first = pending_.size() - std::min(pending_.size(), kLookBack);
+  for (size_t i = first; i < pending_.size(); ++i) {
+    if (pending_[i].data == row.data && pending_[i].n == row.n) return i;
+  }
+  pending_.push_back(row);
+  return pending_.size() - 1;
+}
+
+void Tracer::annotate(TracePoint point, size_t traced, std::string extra) {
+  batches_.back().notes.push_back({point, traced, std::move(extra)});
+}
+
+void Tracer::flush() {
+  if (pending_.empty()) return;
+  backend_.queue_fingerprints(pending_, selection_.sample_values);
+  batches_.back().n_queued += pending_.size();
+  pending_.clear();
+}
+
+std::vector<TraceRecord> Tracer::take() {
+  if (batches_.empty()) throw std::logic_error("Tracer: no batch to take");
+  TracedBatch batch = std::move(batches_.front());
+  batches_.pop_front();
+  std::vector<RowPrint> made;
+  if (batch.n_queued > 0) made = backend_.fetch_fingerprints();
+  if (made.size() != batch.n_queued) {
+    throw std::logic_error("Tracer: the device gave another number of fingerprints than were queued");
+  }
+  std::vector<TraceRecord> records;
+  records.reserve(batch.rows.size());
+  for (const Row& row : batch.rows) {
+    TraceRecord& record = records.emplace_back(make_record(batch, row));
+    record.fingerprint = made[row.print].fingerprint;
+    record.sample = made[row.print].sample;  // a copy: points can share a row
+  }
+  return records;
+}
+
+}  // namespace greta

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/forward/backend.h"
+#include "engine/forward/trace_sink.h"
+
+namespace greta {
+
+/// What to trace.
+struct TraceSelection {
+  std::vector<int> layers;          ///< layers of the stack; empty: all
+  std::vector<TracePoint> points;   ///< empty: all
+  std::vector<Phase> phases{Phase::kPrefillLast, Phase::kDecode0};
+  int64_t sample_values = 0;        ///< leading values to keep of every row; 0 none
+
+  bool wants_layer(int layer) const;
+  bool wants(TracePoint point) const;
+  bool wants(Phase phase) const;
+  /// Rows that a probe of an n_layers model must give on both sides.
+  std::vector<PlannedRow> plan(int64_t n_layers) const;
+};
+
+/// A token of a batch that is traced.
+struct TracedToken {
+  int64_t row = 0;  ///< in the batch
+  Phase phase{};
+  int64_t step = 0;
+};
+
+/// Collects the trace points of one batch after another. The forward pass calls note() where a value
+/// exists and flush() before it is overwritten; take() gives what a batch has left. Two batches can
+/// wait to be taken: the rows of one are made while the device computes the next.
+class Tracer {
+ public:
+  Tracer(TraceSelection selection, Backend& backend);
+
+  const TraceSelection& selection() const { return selection_; }
+
+  /// Starts a batch: its tokens, their first position, and how they are traced: `last` for the last
+  /// token, `others` for the rest (nothing: not traced). Step numbers count from `step`.
+  void begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
+             std::optional<Phase> others, int64_t step);
+
+  /// The token of the batch begun last, of one token, which was not known then.
+  void set_token(int32_t token) { batches_.back().tokens.front() = token; }
+
+  bool wants(TracePoint point, int layer) const;
+  bool wants_head() const;  ///< anything after the stack
+  /// Of the batch begun last.
+  std::span<const TracedToken> traced() const { return traced_; }
+
+  /// A tensor with one row per token of the batch, from batch row `first_row` on.
+  void note(TracePoint point, int layer, const float* rows, int64_t width,
+            std::optional<Route> route = {}, int64_t first_row = 0);
+  /// A tensor that is the same for every token: a weight.
+  void note_shared(TracePoint point, int layer, const float* row, int64_t n);
+  /// One row of one token, given by its index in traced().
+  void note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
+                std::optional<Route> route = {});
+  /// JSON object for the `extra` of every row of a point, for the traced token of that index in the
+  /// batch begun last.
+  void annotate(TracePoint point, size_t traced, std::string extra);
+
+  /// Fingerprints what was noted since the last flush.
+  void flush();
+
+  /// The rows of the oldest batch that were not taken, complete. Waits for the device.
+  std::vector<TraceRecord> take();
+
+ private:
+  struct Row {
+    TracePoint point;
+    int layer;
+    std::optional<Route> route;
+    size_t traced;
+    size_t print;  ///< which of those fetched is its own
+  };
+  struct Note {
+    TracePoint point;
+    size_t traced;
+    std::string extra;
+  };
+  /// All that rows need; they are made when the batch is taken, which is not while the device waits
+  /// for work.
+  struct TracedBatch {
+    std::vector<int32_t> tokens;
+    int64_t first_pos = 0;
+    std::vector<TracedToken> traced;
+    std::vector<Row> rows;
+    std::vector<Note> notes;
+    size_t n_queued = 0;  ///< fingerprints queued for it
+  };
+  static TraceRecord make_record(const TracedBatch& batch, const Row& row);
+  size_t pend(const RowRef& row);
+
+  TraceSelection selection_;
+  Backend& backend_;
+  std::vector<TracedToken> traced_;  ///< empty: nothing of the batch is traced
+  std::deque<TracedBatch> batches_;  ///< oldest first; the last one is in progress
+  std::vector<RowRef> pending_;      ///< rows to queue at the next flush, each once
+};
+
+}  // namespace greta

@@ -1,0 +1,249 @@
+#include "engine/gguf/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <system_error>
+#include <type_traits>
+
+#include "engine/gguf/parser.h"
+
+namespace greta {
+namespace {
+
+[[noreturn]] void fail_system(int error, const std::string& what, const std::string& file) {
+  throw std::system_error(error, std::generic_category(), what + " " + file);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(const std::filesystem::path& file)
+      : fd_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ < 0) fail_system(errno, "cannot open", file.string());
+  }
+  ~FileDescriptor() { ::close(fd_); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string_view kind_of(const GgufValue& value) {
+  constexpr std::array<std::string_view, std::variant_size_v<GgufValue>> kKinds{
+      "an unsigned integer", "a signed integer", "a real number", "a bool", "a string", "an array"};
+  return kKinds[value.index()];
+}
+
+// Calls use(i, value) for every element of an array of numbers; false for one of bools or strings.
+template <typename Use>
+bool for_each_number(const GgufArray& array, Use&& use) {
+  const auto each = [&]<typename T>(T) {
+    for (uint64_t i = 0; i < array.count; ++i) {
+      use(i, load_unaligned<T>(&array.data[i * sizeof(T)]));
+    }
+    return true;
+  };
+  switch (static_cast<GgufType>(array.element_type)) {
+    case GgufType::kUint8:
+      return each(uint8_t{});
+    case GgufType::kInt8:
+      return each(int8_t{});
+    case GgufType::kUint16:
+      return each(uint16_t{});
+    case GgufType::kInt16:
+      return each(int16_t{});
+    case GgufType::kUint32:
+      return each(uint32_t{});
+    case GgufType::kInt32:
+      return each(int32_t{});
+    case GgufType::kFloat32:
+      return each(float{});
+    case GgufType::kUint64:
+      return each(uint64_t{});
+    case GgufType::kInt64:
+      return each(int64_t{});
+    case GgufType::kFloat64:
+      return each(double{});
+    default:
+      return false;
+  }
+}
+
+bool has_reals(const GgufArray& array) {
+  return array.element_type == static_cast<uint32_t>(GgufType::kFloat32) ||
+         array.element_type == static_cast<uint32_t>(GgufType::kFloat64);
+}
+
+}  // namespace
+
+struct GgufFile::Mapping {
+  explicit Mapping(const std::filesystem::path& file) {
+    const FileDescriptor fd(file);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) fail_system(errno, "cannot examine", file.string());
+    if (S_ISDIR(status.st_mode)) fail_system(EISDIR, "cannot read", file.string());
+    if (!S_ISREG(status.st_mode)) fail_system(EINVAL, "cannot map what is no file:", file.string());
+    size_bytes = static_cast<size_t>(status.st_size);
+    if (size_bytes == 0) return;  // nothing can be mapped; the parser says so
+    void* mapped = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (mapped == MAP_FAILED) fail_system(errno, "cannot map", file.string());
+    address = mapped;
+  }
+  ~Mapping() {
+    if (address != nullptr) ::munmap(address, size_bytes);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(address), size_bytes};
+  }
+
+  void* address = nullptr;
+  size_t size_bytes = 0;
+};
+
+GgufFile::GgufFile() = default;
+GgufFile::~GgufFile() = default;
+GgufFile::GgufFile(GgufFile&&) noexcept = default;
+GgufFile& GgufFile::operator=(GgufFile&&) noexcept = default;
+
+GgufFile GgufFile::open(const std::filesystem::path& path) {
+  GgufFile file;
+  file.mapping_ = std::make_unique<Mapping>(path);
+  file.bytes_ = file.mapping_->bytes();
+  file.name_ = path.string();
+  GgufParser(file).parse();
+  // Weights are used soon and front to back: the kernel may read ahead of us. Only advice, so a
+  // refusal does not matter.
+  ::madvise(file.mapping_->address, file.mapping_->size_bytes, MADV_WILLNEED);
+  return file;
+}
+
+GgufFile GgufFile::parse(std::span<const std::byte> bytes, std::string name) {
+  GgufFile file;
+  file.bytes_ = bytes;
+  file.name_ = std::move(name);
+  GgufParser(file).parse();
+  return file;
+}
+
+void GgufFile::fail(std::string_view key, const std::string& what) const {
+  throw GgufError(name_ + ": metadata key " + gguf_quoted(key) + ": " + what);
+}
+
+void GgufFile::fail_kind(std::string_view key, std::string_view wanted) const {
+  fail(key, "is " + std::string(kind_of(*find(key))) + ", must be " + std::string(wanted));
+}
+
+const GgufValue* GgufFile::find(std::string_view key) const {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : &metadata_[found->second].second;
+}
+
+const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
+}
+
+const GgufValue& GgufFile::require(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) fail(key, "is missing; the file does not describe the model completely");
+  return *value;
+}
+
+uint64_t GgufFile::unsigned_value(std::string_view key) const {
+  const GgufValue& value = require(key);
+  if (const auto* number = std::get_if<uint64_t>(&value)) return *number;
+  const auto* number = std::get_if<int64_t>(&value);
+  if (number == nullptr) fail_kind(key, "an unsigned integer");
+  if (*number < 0) fail(key, "is " + std::to_string(*number) + ", must not be negative");
+  return static_cast<uint64_t>(*number);
+}
+
+uint64_t GgufFile::unsigned_value(std::string_view key, uint64_t or_else) const {
+  return find(key) == nullptr ? or_else : unsigned_value(key);
+}
+
+double GgufFile::real_value(std::string_view key) const {
+  const auto* number = std::get_if<double>(&require(key));
+  if (number == nullptr) fail_kind(key, "a real number");
+  if (!std::isfinite(*number)) fail(key, "is not finite");
+  return *number;
+}
+
+double GgufFile::real_value(std::string_view key, double or_else) const {
+  return find(key) == nullptr ? or_else : real_value(key);
+}
+
+bool GgufFile::bool_value(std::string_view key, bool or_else) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return or_else;
+  const auto* flag = std::get_if<bool>(value);
+  if (flag == nullptr) fail_kind(key, "a bool");
+  return *flag;
+}
+
+std::string_view GgufFile::string_value(std::string_view key) const {
+  const auto* text = std::get_if<std::string_view>(&require(key));
+  if (text == nullptr) fail_kind(key, "a string");
+  return *text;
+}
+
+std::string_view GgufFile::string_value(std::string_view key, std::string_view or_else) const {
+  return find(key) == nullptr ? or_else : string_value(key);
+}
+
+const GgufArray* GgufFile::array_value(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return nullptr;
+  const auto* array = std::get_if<GgufArray>(value);
+  if (array == nullptr) fail_kind(key, "an array");
+  return array;
+}
+
+const GgufArray& GgufFile::require_array(std::string_view key) const {
+  require(key);
+  return *array_value(key);
+}
+
+std::vector<float> GgufFile::float_array(std::string_view key) const {
+  const GgufArray& array = require_array(key);
+  if (!has_reals(array)) {
+    fail(key, "has elements of type " + std::string(gguf_type_name(array.element_type)) +
+                  ", must have real numbers");
+  }
+  std::vector<float> values(array.count);
+  for_each_number(array, [&](uint64_t i, auto value) {
+    if (value != value) fail(key, "element " + std::to_string(i) + " is NaN");
+    values[i] = static_cast<float>(value);
+  });
+  return values;
+}
+
+std::vector<int32_t> GgufFile::int_array(std::string_view key) const {
+  const GgufArray& array = require_array(key);
+  std::vector<int32_t> values;
+  const bool is_integer = !has_reals(array) && for_each_number(array, [&](uint64_t i, auto value) {
+    if constexpr (std::is_integral_v<decltype(value)>) {
+      if (!std::in_range<int32_t>(value)) {
+        fail(key, "element " + std::to_string(i) + " is " + std::to_string(value) +
+                      ", which 32 bits do not hold");
+      }
+      values.push_back(static_cast<int32_t>(value));
+    }
+  });
+  if (!is_integer) {
+    fail(key, "has elements of type " + std::string(gguf_type_name(array.element_type)) +
+                  ", must have integers");
+  }
+  return values;
+}
+
+}  // namespace greta

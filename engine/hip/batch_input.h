@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "engine/hip/scratch.h"
+#include "kernels/gpu/device.h"
+
+namespace greta {
+
+/// Tokens and position of a batch on their way to the device. Always in the same place there, so
+/// that a recorded batch finds those of another one.
+class BatchInput {
+ public:
+  /// make_room: as Scratch has it.
+  BatchInput(Stream& stream, std::function<void()> make_room);
+
+  /// Queues the copy of one batch's. tokens: empty where the device has them. Throws
+  /// std::invalid_argument for a position out of range.
+  void upload(std::span<const int32_t> tokens, int64_t first_pos);
+
+  const int32_t* pos() const { return pos_; }      ///< device
+  const int32_t* ids() const { return pos_ + 1; }  ///< device, [tokens]
+
+ private:
+  // Copies under way from as many batches.
+  static constexpr size_t kSlots = 4;
+  struct Slot {
+    PinnedBuffer<int32_t> words;
+    Event copied;
+  };
+  Stream& stream_;
+  Scratch<int32_t> words_;  // position, then ids
+  std::array<Slot, kSlots> slots_;
+  size_t n_batches_ = 0;
+  const int32_t* pos_ = nullptr;
+};
+
+}  // namespace greta

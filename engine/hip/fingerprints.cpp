@@ -1,0 +1,202 @@
+#include "engine/hip/fingerprints.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace greta {
+namespace {
+
+// The counts of a piece of work lie in front of its parts.
+constexpr size_t kHeader = sizeof(FingerprintPart);
+static_assert(sizeof(FingerprintCounts) <= kHeader);
+
+// Rows put aside begin where wide loads can.
+constexpr size_t kAlign = 4;
+
+// A batch that begins with more rows than these has many.
+constexpr size_t kFewRows = 128;
+
+// Sizes are rounded up so that a row that grows with the position does not make other work of every
+// token.
+size_t round_up(size_t n) { return n == 0 ? 0 : std::bit_ceil(n); }
+
+size_t sample_size(const RowRef& row, int64_t sample_values) {
+  return static_cast<size_t>(std::min(row.n, sample_values));
+}
+
+}  // namespace
+
+void FingerprintQueue::Work::run(Stream& stream) const {
+  if (aside != nullptr) {
+    return copy_rows(counts, parts, limits, std::numeric_limits<int64_t>::max(), aside, stream);
+  }
+  fingerprint_rows(counts, parts, limits, results, stream);
+  if (sample_values > 0) copy_rows(counts, parts, limits, sample_values, samples, stream);
+}
+
+FingerprintQueue::FingerprintQueue(Stream& stream, std::function<void()> make_room)
+    : stream_(stream), make_room_(std::move(make_room)) {}
+
+void FingerprintQueue::begin(bool rows_stay) {
+  if (open_) {  // an error ended the batch
+    --begun_;
+    stream_.synchronize();  // it may still read the plan in its slot
+  }
+  open_ = false;
+  rows_stay_ = rows_stay;
+  used_ = uploaded_ = n_aside_ = 0;
+  aside_.clear();
+  plan_.clear();
+  // The last copies from and to the slot that the batch may take. Waiting is not possible later,
+  // while a batch is recorded.
+  slots_[begun_ % kSlots].done.synchronize();
+}
+
+void FingerprintQueue::open() {
+  if (begun_ - fetched_ == kSlots) {
+    throw std::logic_error("fingerprints of two batches wait to be fetched");
+  }
+  open_ = true;
+  ++begun_;
+  slot().sample_sizes.clear();
+  slot().n_samples = 0;
+}
+
+FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64_t sample_values) {
+  if (!open_) {
+    open();
+    few_rows_ = rows.size() <= kFewRows;
+  }
+  sample_values_ = sample_values;
+  const bool aside = few_rows_ && !rows_stay_;
+  const Work copies = aside ? put_aside(rows) : Work{};
+  for (const RowRef& row : rows) {
+    if (!aside) plan_.add(row.data, row.n, slot().n_samples);
+    slot().sample_sizes.push_back(sample_size(row, sample_values));
+    slot().n_samples += slot().sample_sizes.back();
+  }
+  return aside || rows_stay_ ? copies : print_rows();
+}
+
+FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows) {
+  const size_t before = n_aside_;
+  size_t n_samples = slot().n_samples;
+  for (const RowRef& row : rows) {
+    plan_.add(row.data, row.n, n_aside_);
+    aside_.push_back({n_aside_, static_cast<size_t>(row.n), n_samples});
+    n_aside_ += (static_cast<size_t>(row.n) + kAlign - 1) / kAlign * kAlign;
+    n_samples += sample_size(row, sample_values_);
+  }
+  reserve(device_aside_, before, n_aside_, "rows to fingerprint");
+  Work work = lay_out();
+  work.aside = device_aside_.data();
+  return work;
+}
+
+FingerprintQueue::Work FingerprintQueue::finish() {
+  for (const Aside& row : aside_) {
+    plan_.add(device_aside_.data() + row.first, static_cast<int64_t>(row.n), row.sample);
+  }
+  aside_.clear();
+  return plan_.n_rows() > 0 ? print_rows() : Work{};
+}
+
+/// The fingerprints of the plan's rows, which are the last ones.
+FingerprintQueue::Work FingerprintQueue::print_rows() {
+  const size_t n_rows = slot().sample_sizes.size(), first = n_rows - plan_.n_rows();
+  reserve(device_results_, first, n_rows, "fingerprints");
+  reserve(device_samples_, device_samples_.size(), slot().n_samples, "sampled values");
+  Work work = lay_out();
+  work.results = device_results_.data() + first;
+  work.sample_values = sample_values_;
+  work.samples = device_samples_.data();
+  return work;
+}
+
+/// Writes the plan behind those before it.
+FingerprintQueue::Work FingerprintQueue::lay_out() {
+  const size_t room = round_up(plan_.n_parts());
+  const size_t begin = used_, end = begin + kHeader + room * sizeof(FingerprintPart);
+  reserve_plan(end);
+  used_ = end;
+  std::byte* const place = slot().plan.data() + begin;
+  const FingerprintCounts counts = plan_.counts();
+  std::memcpy(place, &counts, sizeof counts);
+  plan_.write({reinterpret_cast<FingerprintPart*>(place + kHeader), plan_.n_parts()});
+  const std::byte* const on_device = device_plan_.data() + begin;
+  const Work work{.counts = reinterpret_cast<const FingerprintCounts*>(on_device),
+                  .parts = reinterpret_cast<const FingerprintPart*>(on_device + kHeader),
+                  .limits = {plan_.n_rows(), round_up(plan_.n_long_parts()), room}};
+  plan_.clear();
+  return work;
+}
+
+void FingerprintQueue::reserve_plan(size_t bytes) {
+  if (bytes <= slot().plan.size() && bytes <= device_plan_.size()) return;
+  const size_t room = std::bit_ceil(std::max<size_t>(bytes, 1 << 18));
+  make_room_();
+  stream_.synchronize();  // copies from one to the other may be under way
+  if (bytes > slot().plan.size()) {
+    PinnedBuffer<std::byte> larger(room, "the plan of fingerprints");
+    if (used_ > 0) std::memcpy(larger.data(), slot().plan.data(), used_);
+    slot().plan = std::move(larger);
+  }
+  if (bytes > device_plan_.size()) {
+    device_plan_ = DeviceBuffer<std::byte>(room, "the plan of fingerprints");
+  }
+}
+
+/// Room for n values, of which the first `used` are kept.
+template <class T>
+void FingerprintQueue::reserve(DeviceBuffer<T>& memory, size_t used, size_t n,
+                               const char* purpose) {
+  if (n <= memory.size()) return;
+  make_room_();
+  DeviceBuffer<T> larger(std::bit_ceil(std::max<size_t>(n, 1024)), purpose);
+  if (used > 0) copy_on_device(memory.data(), used, larger.data(), stream_);
+  stream_.synchronize();
+  memory = std::move(larger);
+}
+
+void FingerprintQueue::upload() {
+  if (used_ == uploaded_) return;
+  copy_to_device<std::byte>({slot().plan.data() + uploaded_, used_ - uploaded_},
+                            device_plan_.data() + uploaded_, stream_);
+  uploaded_ = used_;
+}
+
+void FingerprintQueue::end() {
+  if (!open_) return;
+  open_ = false;
+  const auto copy = [this](const auto& from, auto& to, size_t n, const char* purpose) {
+    if (n == 0) return;
+    if (to.size() < n) to = std::remove_reference_t<decltype(to)>(std::bit_ceil(n), purpose);
+    copy_to_host(from.data(), to.span().first(n), stream_);
+  };
+  copy(device_results_, slot().results, slot().sample_sizes.size(), "fingerprints");
+  copy(device_samples_, slot().samples, slot().n_samples, "sampled values");
+  slot().done.record(stream_);
+}
+
+std::vector<RowPrint> FingerprintQueue::fetch() {
+  if (fetched_ == begun_) throw std::logic_error("no fingerprints to fetch");
+  const Slot& oldest = slots_[fetched_ % kSlots];
+  ++fetched_;
+  oldest.done.synchronize();
+  std::vector<RowPrint> made(oldest.sample_sizes.size());
+  const float* sample = oldest.samples.data();
+  for (size_t i = 0; i < made.size(); ++i) {
+    made[i].fingerprint = to_sums(oldest.results[i]).finish();
+    if (oldest.sample_sizes[i] == 0) continue;
+    made[i].sample.assign(sample, sample + oldest.sample_sizes[i]);
+    sample += oldest.sample_sizes[i];
+  }
+  return made;
+}
+
+}  // namespace greta

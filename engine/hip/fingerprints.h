@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/forward/backend.h"
+#include "kernels/gpu/device.h"
+#include "kernels/gpu/fingerprint.h"
+
+namespace greta {
+
+/// The fingerprints of one batch after another: what to compute goes to the device in one copy, the
+/// results come back in one, and two batches can be under way.
+///
+/// Rows are needed as they are when they are queued. Where they stay they are fingerprinted
+/// together at the end of the batch. Else many are fingerprinted at once; a few, which do not fill
+/// a device, are put aside for the end.
+class FingerprintQueue {
+ public:
+  /// make_room: called before device memory that launches name is replaced; nothing may use it
+  /// afterwards.
+  FingerprintQueue(Stream& stream, std::function<void()> make_room);
+
+  /// What to do with some rows on the device. The same for every batch that queues as many rows of
+  /// about the same lengths in the same order.
+  struct Work {
+    const FingerprintCounts* counts = nullptr;
+    const FingerprintPart* parts = nullptr;
+    FingerprintLimits limits{};
+    float* aside = nullptr;  ///< where rows are put aside; nullptr: they are fingerprinted
+    DeviceFingerprint* results = nullptr;
+    int64_t sample_values = 0;
+    float* samples = nullptr;
+
+    void run(Stream& stream) const;
+  };
+
+  /// rows_stay: until the batch ends.
+  void begin(bool rows_stay);
+  /// Without parts when nothing is to be done before finish().
+  Work add(std::span<const RowRef> rows, int64_t sample_values);
+  /// What is left to do at the end; without parts when there is nothing.
+  Work finish();
+  /// Queues the copy of what was added since the last upload: before the work that needs it.
+  void upload();
+  /// Queues the copy of the results: after that work.
+  void end();
+  /// Those of the oldest batch that had any. Waits for them.
+  std::vector<RowPrint> fetch();
+
+ private:
+  static constexpr size_t kSlots = 2;
+  struct Slot {
+    PinnedBuffer<std::byte> plan;  // per piece of work: counts, then parts
+    PinnedBuffer<DeviceFingerprint> results;
+    PinnedBuffer<float> samples;
+    std::vector<size_t> sample_sizes;  // of every row
+    size_t n_samples = 0;
+    Event done;
+  };
+  void open();
+  Work put_aside(std::span<const RowRef> rows);
+  Work print_rows();
+  Work lay_out();
+  void reserve_plan(size_t bytes);
+  template <class T>
+  void reserve(DeviceBuffer<T>& memory, size_t used, size_t n, const char* purpose);
+  Slot& slot() { return slots_[(begun_ - 1) % kSlots]; }  ///< of the batch in progress
+
+  Stream& stream_;
+  std::function<void()> make_room_;
+  std::array<Slot, kSlots> slots_;
+  size_t begun_ = 0, fetched_ = 0;  // batches with fingerprints; slot: number mod kSlots
+  bool open_ = false;               // the batch in progress has had its slot
+  bool rows_stay_ = false, few_rows_ = false;
+  size_t used_ = 0, uploaded_ = 0;  // bytes of its plan
+  int64_t sample_values_ = 0;
+  FingerprintPlan plan_;  // of what is not laid out yet
+  struct Aside {
+    size_t first, n;
+    uint64_t sample;
+  };
+  std::vector<Aside> aside_;
+  size_t n_aside_ = 0;  // values
+  DeviceBuffer<float> device_aside_;
+  DeviceBuffer<std::byte> device_plan_;
+  DeviceBuffer<DeviceFingerprint> device_results_;
+  DeviceBuffer<float> device_samples_;
+};
+
+}  // namespace greta

@@ -1,0 +1,95 @@
+#include "engine/hip/half_products.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/gpu/weight_layout.h"
+
+namespace greta {
+namespace {
+
+// Weights in 16 bits are made for as many rows at a time as fit this.
+constexpr size_t kMostBytes = size_t{512} << 20;
+
+bool is_half(const Matrix& w) { return w.type == WeightType::kF16 || w.type == WeightType::kBF16; }
+
+int64_t rows_at_once(const Matrix& w) {
+  const auto fit = static_cast<int64_t>(kMostBytes / sizeof(uint16_t)) / w.cols;
+  return std::clamp<int64_t>(fit, 1, w.rows);
+}
+
+}  // namespace
+
+HalfType HalfProducts::type_for(const Matrix& w) {
+  return w.type == WeightType::kBF16 ? HalfType::kBF16 : HalfType::kF16;
+}
+
+HalfProducts::HalfProducts(Stream& stream, const std::function<void()>& make_room)
+    : stream_(stream),
+      x_("activations in 16 bits", make_room),
+      weights_("weights in 16 bits", make_room) {
+  if (Blas::available()) blas_.emplace(stream);
+}
+
+std::vector<Route> HalfProducts::routes() const {
+  if (!blas_) return {Route::kMfma};
+  return {Route::kBlas, Route::kMfma};
+}
+
+HalfProducts::Operands HalfProducts::prepare(Route route, int64_t n_tokens,
+                                             std::span<const Matrix> weights) {
+  if (route != Route::kMfma && !(route == Route::kBlas && blas_)) {
+    throw std::invalid_argument("the GPU has no route " + std::string(route_name(route)) +
+                                " for a matrix product; it has " + (blas_ ? "BLAS, " : "") +
+                                "MFMA and VALU");
+  }
+  size_t n_x = 0, n_weights = 0;
+  for (const Matrix& w : weights) {
+    n_x = std::max(n_x, static_cast<size_t>(n_tokens * w.cols));
+    if (!is_half(w)) {
+      n_weights = std::max(n_weights, static_cast<size_t>(rows_at_once(w) * w.cols));
+    }
+  }
+  return {x_.get(n_x), weights_.get(n_weights)};
+}
+
+void HalfProducts::multiply(Route route, const Operands& operands, const float* x, int64_t n_tokens,
+                            std::span<const Product> products) {
+  std::optional<HalfType> made;
+  for (const Product& product : products) {
+    const HalfType type = type_for(product.w);
+    if (made != type) halves_of(x, n_tokens * product.w.cols, type, operands.x, stream_);
+    made = type;
+    multiply(route, operands, n_tokens, product);
+  }
+}
+
+void HalfProducts::multiply(Route route, const Operands& operands, int64_t n_tokens,
+                            const Product& product) {
+  const Matrix& w = product.w;
+  const int64_t step = is_half(w) ? w.rows : rows_at_once(w);
+  for (int64_t row = 0; row < w.rows; row += step) {
+    const int64_t rows = std::min(step, w.rows - row);
+    const auto* stored = reinterpret_cast<const uint16_t*>(w.data);
+    if (!is_half(w)) {
+      to_halves(w, row, rows, type_for(w), operands.weights, stream_);
+      stored = operands.weights;
+    }
+    const HalfProduct part{.type = type_for(w),
+                           .x = operands.x,
+                           .w = stored,
+                           .n_tokens = n_tokens,
+                           .rows = rows,
+                           .cols = w.cols,
+                           .out = product.out + row,
+                           .out_stride = w.rows};
+    if (route == Route::kBlas) {
+      blas_->matmul(part);
+    } else {
+      matmul_mfma(part, stream_);
+    }
+  }
+}
+
+}  // namespace greta

@@ -1,0 +1,8 @@
+#include "engine/forward/backend.h"
+
+namespace greta {
+
+std::unique_ptr<Backend> make_hip_backend() { return nullptr; }
+int gpu_count() { return 0; }
+
+}  // namespace greta

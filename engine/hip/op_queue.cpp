@@ -1,0 +1,186 @@
+#include "engine/hip/op_queue.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/gpu/attention.h"
+#include "kernels/gpu/elementwise.h"
+
+namespace greta {
+
+OpQueue::OpQueue(Stream& stream, std::function<void()> before_launch)
+    : stream_(stream), recorder_(stream, std::move(before_launch)) {}
+
+void OpQueue::begin(const int32_t* pos, bool record) {
+  pos_ = pos;
+  if (record) recorder_.begin();
+}
+
+void OpQueue::end() {
+  settle();
+  recorder_.end();
+}
+
+void OpQueue::drop() {
+  norm_.reset();
+  products_.reset();
+  rope_.reset();
+  recorder_.drop();
+}
+
+void OpQueue::settle() {
+  if (const auto norm = std::exchange(norm_, {})) add_norm(norm->row, 1, norm->dim);
+  if (const auto products = std::exchange(products_, {})) {
+    Signature signature(kProject, sign(products->in));
+    for (const Product& product : products->qkv) {
+      signature.add(product.w);
+      signature.add(product.out);
+    }
+    recorder_.op(signature.value(),
+                 [this, products = *products] { matmul_valu(products.in, products.qkv, stream_); });
+  }
+  if (const auto rope = std::exchange(rope_, {})) add_rope(*rope, {}, 0);
+}
+
+void OpQueue::go_direct() {
+  settle();
+  recorder_.go_direct();
+}
+
+// ---- Norms and products.
+
+Signature OpQueue::sign(const NormedRow& row) {
+  return Signature(kNorm, row.x, row.weight, row.eps, row.out);
+}
+
+void OpQueue::add_norm(const NormedRow& row, int64_t n_tokens, int64_t dim) {
+  recorder_.op(Signature(kNorm, sign(row), n_tokens, dim).value(), [=, this] {
+    greta::rms_norm(row.x, row.weight, row.eps, n_tokens, dim, row.out, stream_);
+  });
+}
+
+void OpQueue::rms_norm(const NormedRow& row, int64_t n_tokens, int64_t dim) {
+  settle();
+  if (n_tokens == 1) {
+    norm_ = {row, dim};
+  } else {
+    add_norm(row, n_tokens, dim);
+  }
+}
+
+std::optional<NormedRow> OpQueue::take_norm(const float* row) {
+  if (!norm_ || norm_->row.out != row) return {};
+  return std::exchange(norm_, {})->row;
+}
+
+void OpQueue::matmul(const float* x, int64_t n_tokens, std::span<const Product> products) {
+  if (products.size() > kMaxProducts) throw std::invalid_argument("too many products");
+  const std::optional<NormedRow> norm = n_tokens == 1 ? take_norm(x) : std::nullopt;
+  settle();
+  if (norm && products.size() == 3) {
+    products_ = {*norm, {products[0], products[1], products[2]}};
+    return;
+  }
+  Signature signature(kProject, norm ? sign(*norm) : Signature(kNorm, x, n_tokens));
+  std::array<Product, kMaxProducts> list{};
+  std::copy(products.begin(), products.end(), list.begin());
+  for (const Product& product : products) {
+    signature.add(product.w);
+    signature.add(product.out);
+  }
+  recorder_.op(signature.value(), [=, this, n = products.size()] {
+    const std::span<const Product> all(list.data(), n);
+    return norm ? matmul_valu(*norm, all, stream_) : matmul_valu(x, n_tokens, all, stream_);
+  });
+}
+
+// ---- RoPE and the cache.
+
+/// Whether it turns what the products that wait give.
+bool OpQueue::goes_on(const Rope& rope) const {
+  if (!products_ || rope_ || rope.n_tokens != 1 || rope.head_dim % 2 != 0 ||
+      rope.pairing != RopePairing::kInterleaved) {
+    return false;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const Product& product = products_->qkv[i];
+    const RopeTensor& tensor = rope.tensors[i];
+    if (product.out != tensor.in || product.w.rows != tensor.n_heads * rope.head_dim) return false;
+  }
+  return true;
+}
+
+void OpQueue::rope(const Rope& rope) {
+  if (!goes_on(rope)) settle();
+  rope_ = rope;
+}
+
+void OpQueue::store_rows(const std::array<RowStore, 2>& stores, int64_t n_rows, int64_t width,
+                         int64_t shift) {
+  const auto& [a, b] = stores;
+  const bool of_rope = rope_ && a.rows == rope_->tensors[1].out && b.rows != nullptr &&
+                       rope_->n_tokens == n_rows &&
+                       rope_->tensors[1].n_heads * rope_->head_dim == width;
+  if (!of_rope) {
+    add(Signature(kStore, n_rows, width, shift, a.rows, a.cache, b.rows, b.cache), [=, this] {
+      greta::store_rows(stores[0], stores[1], n_rows, width, pos_, shift, stream_);
+    });
+    return settle_store(shift);
+  }
+  const Rope rope = *std::exchange(rope_, {});
+  if (products_ && products_->qkv[2].out == b.rows && products_->qkv[2].w.rows == width) {
+    add_qkv(*std::exchange(products_, {}), rope, a.cache, b.cache, shift);
+  } else {
+    settle();
+    add_rope(rope, stores, shift);
+  }
+  settle_store(shift);
+}
+
+/// What comes of the second tensor is stored with the rows of another one, if there are stores.
+void OpQueue::add_rope(const Rope& rope, const std::array<RowStore, 2>& stores, int64_t shift) {
+  const auto& [a, b] = rope.tensors;
+  const Signature signature(kTurn, rope.table, static_cast<int>(rope.pairing), rope.n_tokens,
+                            rope.head_dim, rope.half_dim, a.in, a.n_heads, a.out, b.in, b.n_heads,
+                            b.out, shift, stores[0].cache, stores[1].rows, stores[1].cache);
+  recorder_.op(signature.value(), [=, this] {
+    const auto& [first, second] = rope.tensors;
+    if (stores[0].cache == nullptr) {
+      return greta::rope(first, second, rope.table, rope.pairing, rope.n_tokens, rope.head_dim,
+                         rope.half_dim, stream_);
+    }
+    rope_and_store(first, second, rope.table, rope.pairing, rope.n_tokens, rope.head_dim,
+                   rope.half_dim, pos_, shift, stores[0].cache, stores[1], stream_);
+  });
+}
+
+void OpQueue::add_qkv(const Products& products, const Rope& rope, float* k_cache, float* v_cache,
+                      int64_t shift) {
+  const RopeRow row{.table = rope.table,
+                    .head_dim = rope.head_dim,
+                    .half_dim = rope.half_dim,
+                    .q_out = rope.tensors[0].out,
+                    .k_out = rope.tensors[1].out,
+                    .k_cache = k_cache,
+                    .v_cache = v_cache,
+                    .pos = pos_,
+                    .row_shift = shift};
+  Signature signature(kQkv, sign(products.in), row.table, row.head_dim, row.half_dim, row.q_out,
+                      row.k_out, k_cache, v_cache, shift);
+  for (const Product& product : products.qkv) {
+    signature.add(product.w);
+    signature.add(product.out);
+  }
+  recorder_.op(signature.value(),
+               [=, this] { qkv_matmul_valu(products.in, products.qkv, row, stream_); });
+}
+
+/// attention_valu reads old rows of the cache before earlier kernels have ended: no row that it
+/// takes for old may have been written just before. Only a fault does that.
+void OpQueue::settle_store(int64_t shift) {
+  if (shift >= -kFreshRows) return;
+  go_direct();
+  stream_.synchronize();
+}
+
+}  // namespace greta

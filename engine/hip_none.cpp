@@ -1,8 +1,0 @@
-#include "engine/backend.h"
-
-namespace greta {
-
-std::unique_ptr<Backend> make_hip_backend() { return nullptr; }
-int gpu_count() { return 0; }
-
-}  // namespace greta

@@ -1,0 +1,294 @@
+#include "engine/record/run_writer.h"
+
+#include <sqlite3.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "db/database.h"
+#include "engine/record/run_store.h"
+#include "engine/record/utc_time.h"
+
+namespace greta {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr size_t kQueueBytes = 32u << 20;
+constexpr size_t kBatchBytes = 4u << 20;  // some 8,000 rows: 30 ms of writing
+constexpr milliseconds kGather{20};       // more under load: batches grow while one is written
+constexpr milliseconds kPause{1};         // between batches, for others that wait
+constexpr std::chrono::microseconds kPoll{300};
+constexpr milliseconds kLastPatience{500};  // for what can be left undone
+constexpr int64_t kJudgeRows = 20'000;      // of larger runs the verdict is computed when asked
+
+struct Finish {
+  bool complete;
+};
+struct Attribute {
+  std::string name, value;
+};
+using Content =
+    std::variant<PromptRecord, std::vector<TraceRecord>, ReadoutRecord, Attribute, Finish>;
+
+struct Item {
+  Content content;
+  size_t bytes;
+  Clock::time_point given;
+};
+
+size_t bytes_of(const std::vector<TraceRecord>& rows) {
+  size_t bytes = rows.size() * sizeof(TraceRecord);
+  for (const TraceRecord& row : rows) bytes += row.sample.size() * sizeof(float) + row.extra.size();
+  return bytes;
+}
+
+std::string advice(int code) {
+  switch (code & 0xff) {
+    case SQLITE_FULL:
+      return "make room on its disk and run again";
+    case SQLITE_IOERR:
+      return "make room on its disk, or write to another one, and run again";
+    case SQLITE_BUSY:
+      return "another program has been writing to it for 10 minutes; end that and run again";
+    case SQLITE_READONLY:
+      return "make it writable and run again";
+    default:
+      return "check it with `greta-db check`, or write to another file";
+  }
+}
+
+}  // namespace
+
+struct RunWriter::State {
+  State(const std::filesystem::path& path, const RunRecord& record, Clock::duration patience);
+  ~State();
+
+  void give(Content content, size_t bytes);
+  void work();
+  std::deque<Item> take();
+  void write(std::deque<Item>& batch);
+  void store(const Content& content);
+  void transact(const std::function<void()>& body);
+  void fail(std::exception_ptr cause);
+  void judge();
+  void close();
+  void rethrow();
+  static int wait_for_lock(void* state, int times);
+
+  const std::filesystem::path file;
+  std::optional<SQLite::Database> db;
+  std::optional<RunStore> run;
+  std::string name;
+  std::atomic<Clock::duration> patience;
+  Clock::time_point waiting_since;
+  bool has_prompt = false, ended = false;  // of the caller's thread
+
+  std::mutex mutex;  // of all that follows
+  std::condition_variable changed;
+  std::deque<Item> queue;
+  size_t queued_bytes = 0;
+  bool finishing = false;
+  std::exception_ptr error;
+
+  std::thread thread;
+};
+
+/// Locks are asked for often and held briefly, so that engines take turns. SQLite's own wait grows
+/// to 100 ms, in which another engine would always be faster.
+int RunWriter::State::wait_for_lock(void* state, int times) {
+  auto& self = *static_cast<State*>(state);
+  if (times == 0) self.waiting_since = Clock::now();
+  if (Clock::now() - self.waiting_since > self.patience.load()) return 0;
+  std::this_thread::sleep_for(kPoll);
+  return 1;
+}
+
+RunWriter::State::State(const std::filesystem::path& path, const RunRecord& record,
+                        Clock::duration wait)
+    : file(path), db(open_for_writing(path)), patience(wait) {
+  sqlite3_busy_handler(db->getHandle(), wait_for_lock, this);
+  transact([&] { run.emplace(*db, record); });
+  name = run->run_name();
+  thread = std::thread([this] { work(); });
+}
+
+RunWriter::State::~State() {
+  if (!thread.joinable()) return;
+  patience.store(kLastPatience);
+  {
+    std::lock_guard lock(mutex);
+    queue.push_back({Finish{false}, 0, Clock::now()});
+    finishing = true;
+    changed.notify_all();
+  }
+  thread.join();
+}
+
+void RunWriter::State::rethrow() {
+  if (error) std::rethrow_exception(error);
+}
+
+void RunWriter::State::give(Content content, size_t bytes) {
+  const bool is_end = std::holds_alternative<Finish>(content);
+  std::unique_lock lock(mutex);
+  rethrow();
+  if (ended) throw std::logic_error("RunWriter: the run has ended");
+  changed.wait(lock, [&] {
+    return error || is_end || queue.empty() || queued_bytes + bytes <= kQueueBytes;
+  });
+  rethrow();
+  queue.push_back({std::move(content), bytes, Clock::now()});
+  queued_bytes += bytes;
+  finishing |= is_end;
+  changed.notify_all();
+}
+
+/// The next batch: after kGather, or as soon as it is large or the last. Never empty.
+std::deque<Item> RunWriter::State::take() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [this] { return !queue.empty(); });
+  changed.wait_until(lock, queue.front().given + kGather,
+                     [this] { return finishing || queued_bytes >= kBatchBytes; });
+  std::deque<Item> batch;
+  for (size_t bytes = 0; !queue.empty() && bytes < kBatchBytes; queue.pop_front()) {
+    bytes += queue.front().bytes;
+    batch.push_back(std::move(queue.front()));
+  }
+  for (const Item& item : batch) queued_bytes -= item.bytes;
+  changed.notify_all();
+  return batch;
+}
+
+void RunWriter::State::work() {
+  try {
+    for (bool last = false; !last;) {
+      std::deque<Item> batch = take();
+      last = std::holds_alternative<Finish>(batch.back().content);
+      write(batch);
+      std::this_thread::sleep_for(kPause);
+    }
+    judge();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void RunWriter::State::transact(const std::function<void()>& body) {
+  db->exec("BEGIN IMMEDIATE");
+  try {
+    body();
+    db->exec("COMMIT");
+  } catch (...) {
+    db->tryExec("ROLLBACK");
+    throw;
+  }
+}
+
+void RunWriter::State::write(std::deque<Item>& batch) {
+  // The last commit is synced to disk, and with it all before.
+  const bool last = std::holds_alternative<Finish>(batch.back().content);
+  if (last) db->exec("PRAGMA synchronous = FULL");
+  transact([&] {
+    for (const Item& item : batch) store(item.content);
+  });
+}
+
+void RunWriter::State::store(const Content& content) {
+  if (const auto* prompt = std::get_if<PromptRecord>(&content)) run->add_prompt(*prompt);
+  if (const auto* rows = std::get_if<std::vector<TraceRecord>>(&content)) run->add_rows(*rows);
+  if (const auto* readout = std::get_if<ReadoutRecord>(&content)) run->add_readout(*readout);
+  if (const auto* a = std::get_if<Attribute>(&content)) run->add_attribute(a->name, a->value);
+  if (const auto* finish = std::get_if<Finish>(&content)) run->finish(finish->complete, utc_now());
+}
+
+/// Says that the run failed, in the file if it still takes that and to the next call.
+void RunWriter::State::fail(std::exception_ptr cause) {
+  patience.store(kLastPatience);
+  try {
+    transact([this] { run->finish(false, utc_now()); });
+  } catch (const SQLite::Exception&) {
+    // It stays running, which is INCOMPLETE as well.
+  }
+  try {
+    std::rethrow_exception(cause);
+  } catch (const SQLite::Exception& error_of_db) {
+    cause = std::make_exception_ptr(
+        DatabaseError("cannot write the traces of run " + name + " to " + file.string() + ": " +
+                      error_of_db.what() + "; " + advice(error_of_db.getErrorCode()) +
+                      ". What was written stays, as an incomplete run"));
+  } catch (...) {
+  }
+  std::lock_guard lock(mutex);
+  error = cause;
+  queue.clear();
+  queued_bytes = 0;
+  changed.notify_all();
+}
+
+/// Keeps the verdict and empties the write-ahead log. The run is whole without either, so neither
+/// waits long for others.
+void RunWriter::State::judge() {
+  patience.store(kLastPatience);
+  try {
+    if (run->rows() <= kJudgeRows) transact([this] { keep_tally(*db, run->run_id()); });
+    make_durable(*db);
+  } catch (const SQLite::Exception&) {
+  }
+}
+
+void RunWriter::State::close() {
+  run.reset();
+  db.reset();
+}
+
+// Ten minutes are longer than a large ingest.
+RunWriter::RunWriter(const std::filesystem::path& database, const RunRecord& run,
+                     milliseconds patience)
+    : state_(std::make_unique<State>(database, run, patience)) {}
+
+RunWriter::~RunWriter() = default;
+
+const std::string& RunWriter::run_name() const { return state_->name; }
+
+void RunWriter::begin_prompt(const PromptRecord& prompt) {
+  state_->give(prompt, (prompt.plan.size() + 1) * sizeof(PlannedRow));
+  state_->has_prompt = true;
+}
+
+void RunWriter::rows(std::vector<TraceRecord> rows) {
+  if (!state_->has_prompt) throw std::logic_error("RunWriter: rows before the first prompt");
+  if (rows.empty()) return;
+  const size_t bytes = bytes_of(rows);
+  state_->give(std::move(rows), bytes);
+}
+
+void RunWriter::readout(const ReadoutRecord& readout) {
+  if (!state_->has_prompt) throw std::logic_error("RunWriter: a readout before the first prompt");
+  state_->give(readout, sizeof readout);
+}
+
+void RunWriter::attribute(const std::string& name, const std::string& value) {
+  state_->give(Attribute{name, value}, name.size() + value.size());
+}
+
+void RunWriter::end(bool complete) {
+  state_->give(Finish{complete}, 0);
+  state_->ended = true;
+  state_->thread.join();
+  state_->close();
+  state_->rethrow();
+}
+
+}  // namespace greta

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/forward/trace_sink.h"
+#include "engine/json_builder.h"
+
+// The records of a run as JSON lines, without newline. ingest/record.h and ingest/run_event.h read
+// them. What is not known or not finite has no key, or null.
+
+namespace greta {
+
+std::string run_start_line(const RunRecord& run);
+std::string run_attribute_line(const std::string& name, const std::string& value);
+std::string run_prompt_line(const PromptRecord& prompt);
+/// Throws std::invalid_argument when `extra` is not a JSON object.
+std::string stage_trace_line(const TraceRecord& row, const std::string& prompt);
+std::string readout_line(const ReadoutRecord& readout, const std::string& prompt);
+std::string run_end_line(bool complete, int64_t rows, const std::string& finished_at);
+
+/// top1_id, top1_logit, top2_id, top2_logit, gap, vocab.
+void add_readout(JsonBuilder& line, const ReadoutRecord& readout);
+/// cpu_probe_top1_id, cpu_probe_agrees_gpu; nothing without a CPU probe.
+void add_cpu_probe(JsonBuilder& line, const ReadoutRecord& readout);
+
+}  // namespace greta

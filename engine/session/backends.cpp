@@ -1,0 +1,26 @@
+#include "engine/session/backends.h"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace greta {
+
+std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads) {
+  if (name == "cpu") return make_cpu_backend(n_threads);
+  if (name == "auto") {
+    std::unique_ptr<Backend> gpu = gpu_count() > 0 ? make_hip_backend() : nullptr;
+    return gpu ? std::move(gpu) : make_cpu_backend(n_threads);
+  }
+  if (name != "hip") {
+    throw std::invalid_argument("there is no backend '" + std::string(name) +
+                                "'; there are cpu, hip and auto");
+  }
+  std::unique_ptr<Backend> gpu = make_hip_backend();
+  if (gpu) return gpu;
+  throw std::invalid_argument(
+      "this build has no GPU kernels: configure it with -DGRETA_GPU=hipcc, or nvcc; --backend cpu "
+      "needs none");
+}
+
+}  // namespace greta

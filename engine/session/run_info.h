@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/forward/forward.h"
+#include "engine/forward/trace_sink.h"
+#include "engine/session/session.h"
+
+namespace greta {
+
+/// What was decided about a run before it starts.
+struct RunSetup {
+  std::string experiment;
+  std::string date;  ///< YYYY-MM-DD; empty: today, UTC
+  std::string mode;  ///< empty for a run that compares nothing
+  int64_t seed = 0;
+  int64_t max_seq_len = 0;  ///< positions in use of the model's context
+};
+
+/// The record of a run of `session`: what it was asked, and on which build, machine and model it
+/// ran. environment: name and value of the variables in force. The digest of the model file is not
+/// in it: it takes too long to wait for.
+RunRecord make_run_record(const RunSetup& setup, const Session& session,
+                          const ForwardOptions& forward, const TraceSelection& selection,
+                          const std::vector<std::pair<std::string, std::string>>& environment);
+
+/// The record of a run that could not begin: what was asked, of which build, and why not.
+RunRecord make_failed_record(const RunSetup& setup, const std::filesystem::path& model,
+                             std::string_view backend, std::string_view error);
+
+}  // namespace greta

@@ -1,0 +1,50 @@
+#include "engine/session/session.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/session/backends.h"
+
+namespace greta {
+namespace {
+
+int thread_count(int n_threads) {
+  if (n_threads > 0) return n_threads;
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+Session::Session(const std::filesystem::path& file, std::string_view backend, int n_threads)
+    : path_(file),
+      n_threads_(thread_count(n_threads)),
+      file_(GgufFile::open(file)),
+      model_(file_),
+      backend_(make_backend(backend, n_threads_)),
+      weights_(upload_weights(model_, *backend_)) {}
+
+const Tokenizer& Session::tokenizer() {
+  if (!tokenizer_) tokenizer_ = Tokenizer::load(file_);
+  return *tokenizer_;
+}
+
+BackgroundDigest& Session::digest() {
+  if (!digest_) digest_ = std::make_unique<BackgroundDigest>(file_.bytes());
+  return *digest_;
+}
+
+bool mostly_4bit(const Model& model) {
+  int64_t in_4_bits = 0;
+  int64_t all = 0;
+  for (const LayerWeights& layer : model.weights().layers) {
+    for (const Matrix* w :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      const int64_t n = w->rows * w->cols;
+      all += n;
+      if (w->type == WeightType::kQ4_0 || w->type == WeightType::kQ4_K) in_4_bits += n;
+    }
+  }
+  return 2 * in_4_bits > all;
+}
+
+}  // namespace greta

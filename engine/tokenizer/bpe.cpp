@@ -1,0 +1,191 @@
+#include "engine/tokenizer/bpe.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/gguf/parser.h"
+#include "engine/tokenizer/byte_level.h"
+#include "engine/utf8.h"
+
+namespace greta {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPreTokenizers{"llama-bpe", "llama3", "llama-v3"};
+constexpr int32_t kNone = -1;
+
+uint64_t pair_key(int32_t left, int32_t right) {
+  return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
+}
+
+void check_pre_tokenizer(const Vocabulary& vocabulary) {
+  if (std::ranges::find(kPreTokenizers, vocabulary.pre) != kPreTokenizers.end()) return;
+  std::string supported;
+  for (const std::string_view name : kPreTokenizers) supported += " " + std::string(name);
+  vocabulary.fail("tokenizer.ggml.pre is " + gguf_quoted(vocabulary.pre) +
+                  "; supported:" + supported);
+}
+
+}  // namespace
+
+// What merging one word needs; kept between words so that it allocates once.
+struct BpeTokenizer::Workspace {
+  // Part of the word, linked to its neighbours. One that went into its left neighbour has no id.
+  struct Part {
+    int32_t id;
+    int32_t previous, next;
+  };
+  // A merge that was possible when it was offered: still is if both parts are as they were.
+  struct Candidate {
+    Merge merge;
+    int32_t left;
+    int32_t left_id, right_id;
+
+    // The best, then the leftmost, is on top of a heap.
+    bool operator<(const Candidate& other) const {
+      return merge.rank != other.merge.rank ? merge.rank > other.merge.rank : left > other.left;
+    }
+  };
+
+  std::vector<Part> parts;
+  std::vector<Candidate> heap;
+
+  bool still_possible(const Candidate& candidate) const {
+    const Part& left = parts[candidate.left];
+    return left.id == candidate.left_id && left.next != kNone &&
+           parts[left.next].id == candidate.right_id;
+  }
+
+  Candidate pop() {
+    std::pop_heap(heap.begin(), heap.end());
+    const Candidate best = heap.back();
+    heap.pop_back();
+    return best;
+  }
+
+  void apply(const Candidate& candidate) {
+    Part& left = parts[candidate.left];
+    Part& right = parts[left.next];
+    left.id = candidate.merge.id;
+    left.next = right.next;
+    right.id = kNone;
+    if (left.next != kNone) parts[left.next].previous = candidate.left;
+  }
+};
+
+BpeTokenizer::BpeTokenizer(const Vocabulary& vocabulary,
+                           const std::unordered_map<std::string_view, int32_t>& ids)
+    : Tokenizer(vocabulary, pieces_of(vocabulary)) {
+  check_pre_tokenizer(vocabulary);
+  for (int byte = 0; byte < 256; ++byte) {
+    const char text = static_cast<char>(byte);
+    byte_ids_[byte] = find({&text, 1});
+    if (byte_ids_[byte] == kNone) vocabulary.fail("no token is the byte " + std::to_string(byte));
+  }
+  read_merges(vocabulary, ids);
+}
+
+// Text never gives control tokens; a token with a character outside the alphabet is no text either.
+std::vector<Tokenizer::Piece> BpeTokenizer::pieces_of(const Vocabulary& vocabulary) {
+  std::vector<Piece> pieces;
+  pieces.reserve(vocabulary.tokens.size());
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const std::string& text = vocabulary.tokens[i];
+    switch (vocabulary.types[i]) {
+      case TokenType::kControl:
+      case TokenType::kUnknown:
+      case TokenType::kUserDefined:
+        pieces.push_back({text, false});
+        break;
+      case TokenType::kByte:
+        pieces.push_back({vocabulary.byte_text(i), false});
+        break;
+      default: {
+        auto bytes = from_byte_level(text);
+        pieces.push_back(bytes ? Piece{std::move(*bytes), true} : Piece{text, false});
+      }
+    }
+  }
+  return pieces;
+}
+
+void BpeTokenizer::read_merges(const Vocabulary& vocabulary,
+                               const std::unordered_map<std::string_view, int32_t>& ids) {
+  merges_.reserve(vocabulary.merges.size());
+  std::string whole;
+  for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
+    const std::string_view merge = vocabulary.merges[rank];
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string_view::npos) {
+      vocabulary.fail("merge " + std::to_string(rank) + " is not two texts with a space between");
+    }
+    const auto id_of = [&](std::string_view text) {
+      const auto found = ids.find(text);
+      if (found != ids.end()) return found->second;
+      vocabulary.fail("merge " + std::to_string(rank) + ", " + gguf_quoted(merge) + ", needs " +
+                      gguf_quoted(text) + ", which is no token");
+    };
+    const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
+    const int32_t left_id = id_of(left), right_id = id_of(right);
+    whole.assign(left).append(right);
+    // Of two merges of one pair the better counts.
+    merges_.try_emplace(pair_key(left_id, right_id),
+                        Merge{static_cast<int32_t>(rank), id_of(whole)});
+  }
+}
+
+void BpeTokenizer::encode_text(std::string_view text, bool /*leads*/,
+                               std::vector<int32_t>& ids) const {
+  Workspace work;
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const size_t valid = utf8_valid_prefix(text);
+    words.clear();
+    pre_tokenizer_.split(text.substr(0, valid), words);
+    for (const std::string_view word : words) encode_word(word, work, ids);
+    text.remove_prefix(valid);
+    if (text.empty()) break;
+    for (const char byte : text.substr(0, utf8_head(text).bytes)) {
+      ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+    }
+    text.remove_prefix(utf8_head(text).bytes);
+  }
+}
+
+void BpeTokenizer::encode_word(std::string_view word, Workspace& work,
+                               std::vector<int32_t>& ids) const {
+  if (const int32_t whole = find(word); whole != kNone) {
+    ids.push_back(whole);
+    return;
+  }
+  const auto count = static_cast<int32_t>(word.size());
+  work.parts.clear();
+  work.heap.clear();
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t id = byte_ids_[static_cast<uint8_t>(word[i])];
+    work.parts.push_back({id, i - 1, i + 1 < count ? i + 1 : kNone});
+  }
+  for (int32_t i = 0; i < count; ++i) offer_merge(work, i);
+  while (!work.heap.empty()) {
+    const Workspace::Candidate best = work.pop();
+    if (!work.still_possible(best)) continue;
+    work.apply(best);
+    offer_merge(work, work.parts[best.left].previous);
+    offer_merge(work, best.left);
+  }
+  for (int32_t i = 0; i != kNone; i = work.parts[i].next) ids.push_back(work.parts[i].id);
+}
+
+// Queues the merge of a part with its right neighbour, if there is one.
+void BpeTokenizer::offer_merge(Workspace& work, int32_t left) const {
+  if (left == kNone) return;
+  const Workspace::Part& part = work.parts[left];
+  if (part.next == kNone) return;
+  const int32_t right_id = work.parts[part.next].id;
+  const auto merge = merges_.find(pair_key(part.id, right_id));
+  if (merge == merges_.end()) return;
+  work.heap.push_back({merge->second, left, part.id, right_id});
+  std::push_heap(work.heap.begin(), work.heap.end());
+}
+
+}  // namespace greta

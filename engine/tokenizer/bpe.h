@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace greta {
+
+/// Byte-level byte-pair encoding as Llama 3 uses it. A word of the pre-tokenizer that is a token is
+/// that token, whatever the merges say; else it starts as bytes, and the pair of neighbours with
+/// the best merge, the leftmost of equals, becomes one token until no pair has a merge. O(n log n)
+/// in the bytes of a word. Bytes that are no UTF-8 are words of one byte.
+class BpeTokenizer final : public Tokenizer {
+ public:
+  /// ids: vocabulary.index(). Throws GgufError as Tokenizer::make does.
+  BpeTokenizer(const Vocabulary& vocabulary,
+               const std::unordered_map<std::string_view, int32_t>& ids);
+
+ private:
+  struct Merge {
+    int32_t rank;  // the lowest is the best
+    int32_t id;    // of the whole
+  };
+  struct Workspace;
+
+  static std::vector<Piece> pieces_of(const Vocabulary& vocabulary);
+  void read_merges(const Vocabulary& vocabulary,
+                   const std::unordered_map<std::string_view, int32_t>& ids);
+
+  void encode_text(std::string_view text, bool leads, std::vector<int32_t>& ids) const override;
+  void encode_word(std::string_view word, Workspace& work, std::vector<int32_t>& ids) const;
+  void offer_merge(Workspace& work, int32_t left) const;
+
+  PreTokenizer pre_tokenizer_;
+  std::array<int32_t, 256> byte_ids_{};
+  std::unordered_map<uint64_t, Merge> merges_;  // by left id << 32 | right id
+};
+
+}  // namespace greta

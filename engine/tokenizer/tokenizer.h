@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/gguf/file.h"
+#include "engine/tokenizer/special_tokens.h"
+#include "engine/tokenizer/vocabulary.h"
+
+namespace greta {
+
+/// Text to token ids and back, by the vocabulary of a GGUF file (tokenizer.ggml.*): model "gpt2"
+/// with pre-tokenizer llama-bpe, llama3 or llama-v3 (byte-level BPE), or model "llama"
+/// (SentencePiece with scores and byte fallback). Copies what it needs; safe for several threads.
+class Tokenizer {
+ public:
+  /// Throws GgufError: no vocabulary, an unsupported model or pre-tokenizer (named, with the
+  /// supported ones), arrays of different lengths, two tokens of one text, special tokens that are
+  /// out of range, merges of tokens that do not exist, bytes that nothing can spell.
+  static std::unique_ptr<Tokenizer> load(const GgufFile& file);
+  static std::unique_ptr<Tokenizer> make(Vocabulary vocabulary);
+
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  /// Ids of a text. add_special: BOS and EOS as the vocabulary asks. parse_special: control tokens
+  /// spelled in the text (<|eot_id|>) are taken as such; otherwise no text gives them. User-defined
+  /// tokens always are; the one that begins first is taken, and of several there the longest.
+  /// Bytes that are no UTF-8 are taken one by one. Throws std::length_error for 2^31 bytes or more.
+  std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const;
+
+  /// Bytes of the tokens, one after the other; a single token may be part of a character
+  /// (Utf8Stream puts them together). special: spell control and unknown tokens, else they vanish.
+  /// Gives back what encode took; with SentencePiece, the space put before text stays and "▁" is a
+  /// space. Throws std::out_of_range for an id that is none.
+  std::string decode(std::span<const int32_t> ids, bool special = false) const;
+
+  /// Bytes of one token, control tokens spelled. Throws std::out_of_range for an id that is none.
+  std::string_view piece(int32_t id) const;
+
+  int32_t size() const { return static_cast<int32_t>(pieces_.size()); }
+  int32_t bos() const { return bos_; }     ///< -1 when there is none
+  int32_t eos() const { return eos_; }     ///< -1 when there is none
+  bool is_control(int32_t id) const;       ///< vanishes when decoded: control or unknown
+  bool ends_generation(int32_t id) const;  ///< eos, eot, eom and tokens known to end a turn
+
+ protected:
+  /// Bytes that a token stands for. in_text: encode may give it for these bytes.
+  struct Piece {
+    std::string bytes;
+    bool in_text = false;
+  };
+
+  Tokenizer(const Vocabulary& vocabulary, std::vector<Piece> pieces);
+
+  /// The token that text may be for these bytes, or -1.
+  int32_t find(std::string_view bytes) const;
+
+ private:
+  /// Appends the ids of text with no special token in it. leads: nothing or a special token is
+  /// before it. text is not empty.
+  virtual void encode_text(std::string_view text, bool leads, std::vector<int32_t>& ids) const = 0;
+
+  std::vector<std::string> pieces_;                         // by id
+  std::vector<TokenType> types_;                            // by id
+  std::unordered_map<std::string_view, int32_t> by_bytes_;  // borrows from pieces_
+  SpecialTokens user_defined_, special_;  // special_: these too, and control and unknown tokens
+  int32_t bos_, eos_;
+  bool add_bos_, add_eos_;
+  std::vector<bool> ends_generation_;  // by id
+};
+
+}  // namespace greta

@@ -1,0 +1,221 @@
+#include "kernels/fingerprint/fingerprint.h"
+
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/fingerprint/kernels.h"
+
+namespace greta {
+namespace {
+
+constexpr std::uint64_t kLegacyOffsetBasis = 1469598103934665603u;
+constexpr std::uint64_t kLegacyPrime = 1099511628211u;
+
+constexpr std::int64_t with_sign(std::uint64_t magnitude, bool negative) {
+  const auto value = static_cast<std::int64_t>(magnitude);
+  return negative ? -value : value;
+}
+
+void check_length(std::uint64_t n) {
+  if (n > kMaxFingerprintValues) {
+    throw std::length_error("fingerprint: row of " + std::to_string(n) + " values, at most " +
+                            std::to_string(kMaxFingerprintValues) + " are supported");
+  }
+}
+
+// The sketch codes of all indices, the same for every row: made in pages when first needed.
+class SketchTable {
+ public:
+  static constexpr std::size_t kPage = 4096;  // indices
+
+  // Both codes of each i in [page · kPage, (page + 1) · kPage), as FingerprintKernels wants them.
+  using Codes = std::array<std::uint16_t, kPage>;
+
+  const Codes& codes(std::size_t page) {
+    Slot& slot = slots_[page];
+    std::call_once(slot.once, [&] { slot.codes = make(page); });
+    return *slot.codes;
+  }
+
+ private:
+  struct Slot {
+    std::once_flag once;
+    std::unique_ptr<const Codes> codes;
+  };
+
+  static std::unique_ptr<const Codes> make(std::size_t page) {
+    auto codes = std::make_unique<Codes>();
+    for (std::size_t i = 0; i < kPage; ++i) {
+      const std::uint64_t index = page * kPage + i;
+      (*codes)[i] = static_cast<std::uint16_t>(sketch_code(index, 0) | sketch_code(index, 1) << 5);
+    }
+    return codes;
+  }
+
+  std::array<Slot, kMaxFingerprintValues / kPage> slots_;
+};
+
+SketchTable& sketch_table() {
+  static SketchTable table;
+  return table;
+}
+
+float value_of_key(std::int32_t key) {
+  // order_key is its own inverse.
+  return std::bit_cast<float>(order_key(std::bit_cast<std::uint32_t>(key)));
+}
+
+// The greater magnitude of two order keys; 0 while min_key > max_key, that is for no value.
+std::uint32_t magnitude_of_keys(std::int32_t min_key, std::int32_t max_key) {
+  if (min_key > max_key) return 0;
+  return std::max(std::bit_cast<std::uint32_t>(value_of_key(min_key)) & kMagnitudeMask,
+                  std::bit_cast<std::uint32_t>(value_of_key(max_key)) & kMagnitudeMask);
+}
+
+FingerprintScan scan_row(std::span<const float> row, Isa isa) {
+  FingerprintScan scan;
+  GRETA_SELECT_KERNELS(isa, fingerprint_kernels)
+      .scan(row.data(), static_cast<std::int64_t>(row.size()), &scan);
+  return scan;
+}
+
+void accumulate_row(std::span<const float> row, Isa isa, FingerprintSums& sums) {
+  const FingerprintKernels& kernels = GRETA_SELECT_KERNELS(isa, fingerprint_kernels);
+  const bool finite = sums.nan + sums.inf == 0;
+  FingerprintPart part;
+  for (std::size_t first = 0; first < row.size(); first += SketchTable::kPage) {
+    const std::size_t count = std::min(SketchTable::kPage, row.size() - first);
+    const SketchTable::Codes& codes = sketch_table().codes(first / SketchTable::kPage);
+    kernels.accumulate(&row[first], static_cast<std::int64_t>(count), first, codes.data(),
+                       sums.scale, finite, &part);
+  }
+  sums.hash = part.hash;
+  sums.abs_sum = part.abs_sum;
+  sums.sum_sq = part.sum_sq;
+  sums.sum = kernels.fold_cells(part.cells, sums.buckets.data());
+}
+
+}  // namespace
+
+FingerprintSums::FingerprintSums(std::uint32_t row_max_magnitude)
+    : max_magnitude(row_max_magnitude), scale(scale_for(row_max_magnitude)) {
+  if (row_max_magnitude >= kInfinityBits) {
+    throw std::invalid_argument("fingerprint: the greatest finite magnitude is not finite");
+  }
+}
+
+void FingerprintSums::add(std::uint64_t index, float value) {
+  if (index >= kMaxFingerprintValues) {
+    throw std::out_of_range("fingerprint: index " + std::to_string(index) + " is in no row");
+  }
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & kMagnitudeMask;
+  const bool finite = magnitude < kInfinityBits;
+  if (finite && magnitude > max_magnitude) {
+    throw std::invalid_argument("fingerprint: a value exceeds the row's greatest magnitude");
+  }
+  ++n;
+  hash += hash_term(index, bits);
+  nan += magnitude > kInfinityBits ? 1 : 0;
+  inf += magnitude == kInfinityBits ? 1 : 0;
+  nz_count += magnitude != 0 ? 1 : 0;
+  if (!finite) return;
+  min_key = std::min(min_key, order_key(bits));
+  max_key = std::max(max_key, order_key(bits));
+  const std::uint64_t q = quantise(magnitude, scale);
+  const bool negative = bits != magnitude;
+  sum += with_sign(q, negative);
+  abs_sum += q;
+  sum_sq += squared_term(q);
+  for (std::size_t map = 0; map < kSketchMaps; ++map) {
+    const unsigned code = sketch_code(index, map);
+    const bool minus = code >= kSketchBuckets;
+    buckets[map * kSketchBuckets + code % kSketchBuckets] += with_sign(q, negative != minus);
+  }
+}
+
+void FingerprintSums::merge(const FingerprintSums& other) {
+  if (max_magnitude != other.max_magnitude) {
+    throw std::invalid_argument(
+        "fingerprint: parts of different rows, or of one row scanned twice");
+  }
+  check_length(n + other.n);
+  n += other.n;
+  hash += other.hash;
+  sum += other.sum;
+  abs_sum += other.abs_sum;
+  sum_sq += other.sum_sq;
+  nan += other.nan;
+  inf += other.inf;
+  nz_count += other.nz_count;
+  min_key = std::min(min_key, other.min_key);
+  max_key = std::max(max_key, other.max_key);
+  for (std::size_t j = 0; j < kSketchValues; ++j) buckets[j] += other.buckets[j];
+}
+
+Fingerprint FingerprintSums::finish() const {
+  check_length(n);
+  if (magnitude_of_keys(min_key, max_key) != max_magnitude) {
+    throw std::logic_error("fingerprint: the values do not reach the magnitude of their scale");
+  }
+  // The one rounding is integer to double. These powers of two lie in [2^−338, 2^214] and a
+  // non-zero integer is at least 1: the products are exact, never subnormal, never infinite.
+  const double unit = std::ldexp(1.0, -scale);
+  const double square_unit = std::ldexp(1.0, 40 - 2 * scale);
+  const std::uint64_t finite = n - nan - inf;
+  const bool any = finite != 0;
+  Fingerprint result;
+  result.n = n;
+  result.hash = hash;
+  result.min = any ? value_of_key(min_key) : std::numeric_limits<float>::quiet_NaN();
+  result.max = any ? value_of_key(max_key) : std::numeric_limits<float>::quiet_NaN();
+  result.mean = any ? static_cast<double>(sum) * unit / static_cast<double>(finite)
+                    : std::numeric_limits<double>::quiet_NaN();
+  result.abs_sum = static_cast<double>(abs_sum) * unit;
+  result.sum_sq = static_cast<double>(sum_sq) * square_unit;
+  result.nan = nan;
+  result.inf = inf;
+  result.nz_count = nz_count;
+  for (std::size_t j = 0; j < kSketchValues; ++j) {
+    result.sketch[j] = static_cast<double>(buckets[j]) * unit;
+  }
+  return result;
+}
+
+FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa) {
+  check_length(row.size());
+  const FingerprintScan scan = scan_row(row, isa);
+  FingerprintSums sums(magnitude_of_keys(scan.min_key, scan.max_key));
+  if (sums.scale > kMaxKernelScale) {
+    for (std::size_t i = 0; i < row.size(); ++i) sums.add(i, row[i]);
+    return sums;
+  }
+  sums.n = row.size();
+  sums.nan = scan.nan;
+  sums.inf = scan.inf;
+  sums.nz_count = row.size() - scan.zeros;
+  sums.min_key = scan.min_key;
+  sums.max_key = scan.max_key;
+  accumulate_row(row, isa, sums);
+  return sums;
+}
+
+Fingerprint fingerprint(std::span<const float> row) { return fingerprint_sums(row).finish(); }
+
+std::uint32_t finite_max_magnitude(std::span<const float> row) {
+  const FingerprintScan scan = scan_row(row, best_isa());
+  return magnitude_of_keys(scan.min_key, scan.max_key);
+}
+
+std::uint64_t legacy_fnv_hash(std::span<const float> row) {
+  std::uint64_t hash = kLegacyOffsetBasis;
+  for (const float& value : row.first(std::min(row.size(), kLegacyHashValues))) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * kLegacyPrime;
+  }
+  return hash;
+}
+
+}  // namespace greta

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/attention_shape.h"
+#include "kernels/gpu/device.h"
+
+// Attention (kernels/attention_shape.h) on the GPU. q, out: f32 [n_tokens, n_heads, head_dim]; k,
+// v: f32 [cache_rows, n_kv_heads, head_dim]; device memory. Work is queued, nothing is allocated.
+// head_dim is at most 256. Throws std::invalid_argument for a shape that contradicts itself.
+//
+// The position is read from device memory, *first_pos in place of shape.first_pos, so that a
+// recorded graph serves every token; the grid and the scratch are sized for max_keys, which must be
+// at least *first_pos + n_tokens + mask_shift. With one token the traced block is at offset 0,
+// whatever the stride.
+
+namespace greta {
+
+/// attention_valu reads *first_pos, and the rows of the cache before *first_pos − kFreshRows, while
+/// the kernels launched early before it (LaunchShape::early) may still run: they must not write
+/// those. What they write from that row on is waited for, as is q. finish_attention_valu reads
+/// *first_pos in the same way.
+inline constexpr int kFreshRows = 64;
+
+/// Words of counters at the beginning of attention_valu's scratch.
+inline constexpr int kAttentionCounters = 1024;
+
+/// Scratch that a call needs, in bytes; grows with max_keys and, for attention_valu, with n_tokens
+/// up to a bound beyond which the launcher takes the tokens in turn.
+size_t attention_valu_scratch(const AttentionShape& shape, int64_t max_keys);
+size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys);
+
+/// f32 on vector units, keys split over blocks at fixed places and combined in order: a result
+/// depends on its query's position alone, not on the batch and not on max_keys. The route of
+/// decode. scratch: device memory, 256-byte aligned; its contents need not be kept, but for the
+/// first kAttentionCounters words, which are zero before the first call and left zero.
+void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
+                    const float* q, const float* k, const float* v, float* out,
+                    const AttentionTrace& trace, void* scratch, Stream& stream);
+
+/// attention_valu, of one token only, whose traced probabilities are left unfinished, so that no
+/// launch of its own is in the way of what follows: finish_attention_valu comes later. Until then
+/// nobody else may use scratch.
+void attention_valu_unfinished(const AttentionShape& shape, const int32_t* first_pos,
+                               int64_t max_keys, const float* q, const float* k, const float* v,
+                               float* out, const AttentionTrace& trace, void* scratch,
+                               Stream& stream);
+
+/// What a call of attention_valu_unfinished left: the probabilities, and in its scratch what they
+/// are relative to.
+struct UnfinishedTrace {
+  float* probs = nullptr;  ///< nullptr: none were wanted
+  const void* scratch = nullptr;
+};
+
+/// Finishes, once each, the probabilities of calls that had shape, *first_pos, max_keys, and the
+/// trace's first_query and stride in common, many by one launch. Bits are those of attention_valu.
+void finish_attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
+                           const AttentionTrace& trace, std::span<const UnfinishedTrace> calls,
+                           Stream& stream);
+
+/// f16 operands on matrix cores, f32 scores, softmax and accumulation: queries in tiles, keys in
+/// blocks, softmax kept up to date block by block. The route of prefill. A result does not depend
+/// on the batch or on max_keys. The probabilities traced are the f16 weights with which V was
+/// summed, relative to the maximum of then, each times its share of the final sum.
+void attention_mfma(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
+                    const float* q, const float* k, const float* v, float* out,
+                    const AttentionTrace& trace, void* scratch, Stream& stream);
+
+}  // namespace greta

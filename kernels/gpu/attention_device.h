@@ -1,0 +1,149 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/attention_shape.h"
+#include "kernels/gpu/device_math.h"
+#include "kernels/gpu/runtime.h"
+
+// What both routes of kernels/gpu/attention.h share: the meaning of an AttentionShape on the device,
+// where first_pos has been replaced by what lies in memory, and its checks on the host.
+
+namespace greta {
+
+/// Keys that the query at `position` sees.
+__device__ inline int visible_keys(const AttentionShape& shape, int64_t position) {
+  const int64_t n = position + 1 + shape.mask_shift;
+  return static_cast<int>(n < shape.cache_rows ? n : shape.cache_rows);
+}
+
+/// Keys whose scores are wanted: those it sees and those of its trace.
+__device__ inline int scored_keys(const AttentionShape& shape, int64_t position) {
+  const int visible = visible_keys(shape, position);
+  return visible > position + 1 ? visible : static_cast<int>(position + 1);
+}
+
+/// The KV head of a query head, and query head i of those that share KV head g.
+__device__ inline int kv_head_of(const AttentionShape& shape, int head) {
+  const auto n_kv_heads = static_cast<int>(shape.n_kv_heads);
+  const int group = static_cast<int>(shape.n_heads) / n_kv_heads;
+  return shape.modulo_heads ? head % n_kv_heads : head / group;
+}
+__device__ inline int query_head_of(const AttentionShape& shape, int g, int i) {
+  const auto n_kv_heads = static_cast<int>(shape.n_kv_heads);
+  const int group = static_cast<int>(shape.n_heads) / n_kv_heads;
+  return shape.modulo_heads ? g + i * n_kv_heads : g * group + i;
+}
+
+/// Where in a row of the cache a head's values lie: value d at column(d).
+struct HeadColumns {
+  int first, step, row_values;
+
+  __device__ int column(int d) const {
+    const int beyond = first + d * step - row_values;
+    return beyond + (row_values & beyond >> 31);  // columns are counted round the row
+  }
+};
+__device__ inline HeadColumns key_columns(const AttentionShape& shape, int g) {
+  const auto row_values = static_cast<int>(shape.n_kv_heads * shape.head_dim);
+  const int64_t first = g * shape.k_head_stride;
+  // A division, which takes long, only for a stride that is wrong.
+  return {static_cast<int>(first < row_values ? first : first % row_values), 1, row_values};
+}
+__device__ inline HeadColumns value_columns(const AttentionShape& shape, int g) {
+  const auto row_values = static_cast<int>(shape.n_kv_heads * shape.head_dim);
+  if (shape.v_transposed) return {g, static_cast<int>(shape.n_kv_heads), row_values};
+  return {g * static_cast<int>(shape.head_dim), 1, row_values};
+}
+
+/// Values d .. d + 3 of a head, zeros where they are not below n; beyond head_dim and below n they
+/// are any of the head's. row is one that can be read even if n is 0. kVectors: they lie in a
+/// 16-byte group, and n is a multiple of 4.
+template <bool kVectors>
+__device__ inline Floats4 load_four(const float* row, const HeadColumns& columns, int d, int n,
+                                    int head_dim) {
+  Floats4 four = {};
+#if defined(GRETA_AMD)
+  // A load under a condition would be a branch, and many could not be under way together: bits are
+  // masked instead. Conditions would stay in scalar registers, which are few, hence the detour.
+  const auto mask = [n](int i) {
+    int result = (i - n) >> 31;
+#if defined(__HIP_DEVICE_COMPILE__)
+    asm("" : "+v"(result));
+#endif
+    return result;
+  };
+  if constexpr (kVectors) four = load_as<Floats4>(row + columns.column(d < head_dim ? d : 0));
+  GRETA_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (!kVectors) four.value[i] = row[columns.column(d + i < head_dim ? d + i : 0)];
+    four.value[i] = bits_as<float>(bits_as<int>(four.value[i]) & mask(d + (kVectors ? 0 : i)));
+  }
+#else
+  if constexpr (kVectors) {
+    if (d < n && d < head_dim) four = load_as<Floats4>(row + columns.column(d));
+  } else {
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (d + i < n && d + i < head_dim) four.value[i] = row[columns.column(d + i)];
+    }
+  }
+#endif
+  return four;
+}
+
+/// Where a trace has query t's value of head 0 and key 0; nullptr: it is not wanted.
+__device__ inline float* traced_block(float* array, const AttentionTrace& trace, int64_t t) {
+  if (array == nullptr || t < trace.first_query) return nullptr;
+  return array + (t - trace.first_query) * trace.stride;
+}
+
+/// Whether groups of four neighbouring values of a head are neighbours in the cache, at addresses
+/// that suit 16-byte loads.
+inline bool keys_in_fours(const AttentionShape& shape, const float* k) {
+  return shape.head_dim % 4 == 0 && shape.k_head_stride % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(k) % 16 == 0;
+}
+inline bool values_in_fours(const AttentionShape& shape, const float* v) {
+  return shape.head_dim % 4 == 0 && !shape.v_transposed && reinterpret_cast<uintptr_t>(v) % 16 == 0;
+}
+
+inline constexpr int64_t kMaxHeadDim = 256;  ///< of both routes
+
+/// The shape as kernels take it. Throws std::invalid_argument.
+inline AttentionShape checked_shape(AttentionShape s) {
+  const auto refuse = [](const std::string& why) {
+    throw std::invalid_argument("attention: " + why);
+  };
+  if (s.n_heads < 1 || s.n_kv_heads < 1 || s.n_heads % s.n_kv_heads != 0) {
+    refuse(std::to_string(s.n_heads) + " heads cannot share " + std::to_string(s.n_kv_heads) +
+           " KV heads evenly");
+  }
+  if (s.head_dim < 1 || s.head_dim > kMaxHeadDim) {
+    refuse("a head of " + std::to_string(s.head_dim) + " values, not 1 to " +
+           std::to_string(kMaxHeadDim));
+  }
+  if (s.n_tokens < 0 || s.n_tokens > s.cache_rows || s.cache_rows > INT32_MAX) {
+    refuse(std::to_string(s.n_tokens) + " tokens in a cache of " + std::to_string(s.cache_rows) +
+           " rows");
+  }
+  if (s.mask_shift < -1 || s.mask_shift > 1) {
+    refuse("a mask shifted by " + std::to_string(s.mask_shift) +
+           " positions, at most 1 either way");
+  }
+  if (s.k_head_stride < 0) refuse("a negative stride between K heads");
+  s.k_head_stride %= s.n_kv_heads * s.head_dim;
+  return s;
+}
+
+/// Keys for which a call is laid out when no query sees more than max_keys: with a mask that hides
+/// the own key, that key still has a score.
+inline int64_t keys_at_most(const AttentionShape& shape, int64_t max_keys) {
+  return std::clamp<int64_t>(max_keys - std::min<int64_t>(shape.mask_shift, 0), 1,
+                             std::max<int64_t>(shape.cache_rows, 1));
+}
+
+}  // namespace greta

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/blocks.h"
+#include "kernels/gpu/device_math.h"
+#include "kernels/gpu/weight_planes.h"
+#include "kernels/matrix.h"
+
+// Weights in the layout of the device to f32, with the bits of kernels/cpu/quants.h: every product
+// is exact, so each value is rounded once. Device code, for lookups and conversions; products read
+// more at a time.
+
+namespace greta {
+
+/// Values that are read together: those of one scale in the quantised types.
+template <WeightType kType>
+inline constexpr int kWeightsPerLoad = is_float_type(kType) ? 1 : 8;
+
+/// Values first .. first + kWeightsPerLoad − 1 of a matrix, counted through all rows; first is a
+/// multiple of their number.
+template <WeightType kType>
+__device__ inline void load_weights(const DeviceWeights& w, int64_t first,
+                                    float (&out)[kWeightsPerLoad<kType>]);
+
+namespace dequant_detail {
+
+// Eight bytes, one number each.
+struct alignas(8) Bytes8 {
+  uint32_t word[2];
+
+  __device__ int operator[](int i) const {
+    return static_cast<int>(word[i / 4] >> i % 4 * 8 & 0xff);
+  }
+};
+
+// The fields of q4_k and q5_k that have the same form.
+struct Head {
+  uint16_t d, dmin;
+  uint8_t scales[12];
+};
+
+// Eight values of q4_k or q5_k from their integers.
+__device__ inline void scale_eight(const Head& head, int sub_block, const int (&q)[8],
+                                   float (&out)[8]) {
+  const ScaleMin pair = unpack_scale_min(head.scales, sub_block);
+  const float scale = f16_value(head.d) * static_cast<float>(pair.scale);
+  const float min = f16_value(head.dmin) * static_cast<float>(pair.min);
+  for (int i = 0; i < 8; ++i) out[i] = scale * static_cast<float>(q[i]) - min;
+}
+
+}  // namespace dequant_detail
+
+template <>
+__device__ inline void load_weights<WeightType::kF32>(const DeviceWeights& w, int64_t first,
+                                                      float (&out)[1]) {
+  out[0] = load_as<float>(w.plane[0] + 4 * first);
+}
+template <>
+__device__ inline void load_weights<WeightType::kF16>(const DeviceWeights& w, int64_t first,
+                                                      float (&out)[1]) {
+  out[0] = f16_value(load_as<uint16_t>(w.plane[0] + 2 * first));
+}
+template <>
+__device__ inline void load_weights<WeightType::kBF16>(const DeviceWeights& w, int64_t first,
+                                                       float (&out)[1]) {
+  out[0] = bf16_value(load_as<uint16_t>(w.plane[0] + 2 * first));
+}
+template <>
+__device__ inline void load_weights<WeightType::kQ8_0>(const DeviceWeights& w, int64_t first,
+                                                       float (&out)[8]) {
+  const auto block = static_cast<uint64_t>(first) / 32;
+  const auto qs =
+      load_as<dequant_detail::Bytes8>(plane_at<WeightType::kQ8_0, 0>(w, block) + first % 32);
+  const float d = f16_value(load_as<uint16_t>(plane_at<WeightType::kQ8_0, 1>(w, block)));
+  for (int i = 0; i < 8; ++i) out[i] = d * static_cast<float>(static_cast<int8_t>(qs[i]));
+}
+template <>
+__device__ inline void load_weights<WeightType::kQ4_0>(const DeviceWeights& w, int64_t first,
+                                                       float (&out)[8]) {
+  const auto block = static_cast<uint64_t>(first) / 32;
+  const int at = static_cast<int>(first % 32);
+  const auto qs =
+      load_as<dequant_detail::Bytes8>(plane_at<WeightType::kQ4_0, 0>(w, block) + at % 16);
+  const float d = f16_value(load_as<uint16_t>(plane_at<WeightType::kQ4_0, 1>(w, block)));
+  for (int i = 0; i < 8; ++i) out[i] = d * static_cast<float>((qs[i] >> at / 16 * 4 & 15) - 8);
+}
+template <>
+__device__ inline void load_weights<WeightType::kQ4_K>(const DeviceWeights& w, int64_t first,
+                                                       float (&out)[8]) {
+  constexpr WeightType kType = WeightType::kQ4_K;
+  const auto block = static_cast<uint64_t>(first) / 256;
+  const int at = static_cast<int>(first % 256), sub_block = at / 32;
+  const int place = qs_place(at / 64 * 32 + at % 32);
+  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
+  const auto head = load_as<dequant_detail::Head>(plane_at<kType, 1>(w, block));
+  int q[8];
+  for (int i = 0; i < 8; ++i) q[i] = qs[i] >> sub_block % 2 * 4 & 15;
+  dequant_detail::scale_eight(head, sub_block, q, out);
+}
+template <>
+__device__ inline void load_weights<WeightType::kQ5_K>(const DeviceWeights& w, int64_t first,
+                                                       float (&out)[8]) {
+  constexpr WeightType kType = WeightType::kQ5_K;
+  const auto block = static_cast<uint64_t>(first) / 256;
+  const int at = static_cast<int>(first % 256), sub_block = at / 32;
+  const int place = qs_place(at / 64 * 32 + at % 32);
+  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
+  const auto fifths =
+      load_as<uint32_t>(plane_at<kType, 1>(w, block) + 4 * sub_block) >> at % 32 / 4;
+  const auto head = load_as<dequant_detail::Head>(plane_at<kType, 2>(w, block));
+  int q[8];
+  for (int i = 0; i < 8; ++i) {
+    const auto fifth = static_cast<int>(fifths >> (i % 4 * 8 + i / 4) & 1);
+    q[i] = (qs[i] >> sub_block % 2 * 4 & 15) | fifth << 4;
+  }
+  dequant_detail::scale_eight(head, sub_block, q, out);
+}
+template <>
+__device__ inline void load_weights<WeightType::kQ6_K>(const DeviceWeights& w, int64_t first,
+                                                       float (&out)[8]) {
+  constexpr WeightType kType = WeightType::kQ6_K;
+  const auto block = static_cast<uint64_t>(first) / 256;
+  const int at = static_cast<int>(first % 256), half = at / 128, i0 = at % 128;
+  const auto ql =
+      load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + half * 64 + i0 % 64);
+  const auto qh =
+      load_as<dequant_detail::Bytes8>(plane_at<kType, 1>(w, block) + half * 32 + i0 % 32);
+  const auto scale = load_as<int8_t>(plane_at<kType, 2>(w, block) + scale_place(at / 16));
+  const float d = f16_value(load_as<uint16_t>(plane_at<kType, 3>(w, block)));
+  const float factor = d * static_cast<float>(scale);
+  for (int i = 0; i < 8; ++i) {
+    const int q = (ql[i] >> i0 / 64 * 4 & 15) | (qh[i] >> i0 / 32 * 2 & 3) << 4;
+    out[i] = factor * static_cast<float>(q - 32);
+  }
+}
+
+}  // namespace greta

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/blocks.h"
+#include "kernels/gpu/runtime.h"
+
+// Arithmetic that kernels share: 16-bit floats, exp, integer dot products, wide loads. Device code.
+// What is said to be exact or correctly rounded has the same bits on every device and in the
+// emulator.
+
+namespace greta {
+
+// ---- 16-bit floats are stored as their bits. To f32: exact. From f32: to nearest even; a NaN
+// stays
+// ---- a NaN, its bits may differ.
+
+__device__ inline float f16_value(uint16_t bits) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#elif defined(GRETA_AMD)
+  return static_cast<float>(bits_as<_Float16>(bits));
+#else
+  return f16_to_f32(bits);
+#endif
+}
+__device__ inline uint16_t f16_bits(float value) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#elif defined(GRETA_AMD)
+  return bits_as<uint16_t>(static_cast<_Float16>(value));
+#else
+  return f32_to_f16(value);
+#endif
+}
+
+__device__ inline float bf16_value(uint16_t bits) {
+  return bits_as<float>(static_cast<uint32_t>(bits) << 16);
+}
+__device__ inline uint16_t bf16_bits(float value) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  return f32_to_bf16(value);
+#endif
+}
+
+/// The values of two f16 that lie in one word, the lower half first.
+__device__ inline float2 f16_pair(uint32_t bits) {
+  return {f16_value(static_cast<uint16_t>(bits)), f16_value(static_cast<uint16_t>(bits >> 16))};
+}
+__device__ inline float2 bf16_pair(uint32_t bits) {
+  return {bits_as<float>(bits << 16), bits_as<float>(bits & 0xffff0000u)};
+}
+
+// ---- Functions.
+
+/// e^x within 1.02 ulp; infinite where f32 overflows, +0 below e^−86.98, NaN for NaN. The
+/// operations of kernels/simd/exp.h, so the bits of a processor with fused multiply-add.
+///
+/// x = n·ln 2 + r, n whole, |r| ≤ ln 2 / 2; e^x = 2^n·e^r, e^r = 1 + r + r²·p(r).
+__device__ inline float exp_f32(float x) {
+  constexpr float kLog2E = 0x1.715476p0f;
+  constexpr float kRounder = 0x1.8p23f;  // a sum with it has the nearest integer's last bits
+  constexpr float kLn2High = 0x1.63p-1f, kLn2Low = -0x1.bd0106p-13f;
+  const float clamped = x > 89.0f ? 89.0f : x;
+  const float rounded = fmaf(clamped, kLog2E, kRounder);
+  const float n = rounded - kRounder;
+  const float r = fmaf(n, -kLn2Low, fmaf(n, -kLn2High, clamped));
+  float p = 0x1.6a2448p-10f;
+  p = fmaf(p, r, 0x1.1239d6p-7f);
+  p = fmaf(p, r, 0x1.5558f2p-5f);
+  p = fmaf(p, r, 0x1.555492p-3f);
+  p = fmaf(p, r, 0x1.fffffcp-2f);
+  const float power = fmaf(p, r * r, r) + 1.0f;
+  // 2^(n − 1), since 2^128 is not a number: twice the power makes up for it.
+  const float scale =
+      __builtin_bit_cast(float, (bits_as<uint32_t>(rounded) << 23) + (uint32_t{126} << 23));
+  return clamped < -87.0f ? 0.0f : (power + power) * scale;
+}
+
+/// x·sigmoid(x). For x → −∞ the exponential is infinite and the quotient −0, as it should be.
+__device__ inline float silu(float x) { return x / (1.0f + exp_f32(-x)); }
+
+/// A pair of values turned by an angle (RoPE); turn: its cosine and sine.
+__device__ inline float turned_first(float first, float second, float2 turn) {
+  return fmaf(first, turn.x, -(second * turn.y));
+}
+__device__ inline float turned_second(float first, float second, float2 turn) {
+  return fmaf(second, turn.x, first * turn.y);
+}
+
+/// Bytes of a and b as four signed numbers each: c + Σ aᵢ·bᵢ.
+__device__ inline int32_t dot4_i8(uint32_t a, uint32_t b, int32_t c) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
+#elif defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+  return __builtin_amdgcn_sdot4(static_cast<int>(a), static_cast<int>(b), c, false);
+#else
+  for (int i = 0; i < 4; ++i) {
+    c += static_cast<int8_t>(a >> 8 * i) * static_cast<int8_t>(b >> 8 * i);
+  }
+  return c;
+#endif
+}
+
+// ---- Loads and stores.
+
+/// One access of sizeof(T) bytes, whatever type is stored there; address a multiple of alignof(T).
+template <class T>
+__device__ inline T load_as(const void* address) {
+#if defined(GRETA_NVIDIA)
+  return *static_cast<const T*>(address);
+#else
+  T value;
+  __builtin_memcpy(&value, __builtin_assume_aligned(address, alignof(T)), sizeof value);
+  return value;
+#endif
+}
+template <class T>
+__device__ inline void store_as(void* address, const T& value) {
+#if defined(GRETA_NVIDIA)
+  *static_cast<T*>(address) = value;
+#else
+  __builtin_memcpy(__builtin_assume_aligned(address, alignof(T)), &value, sizeof value);
+#endif
+}
+
+/// 16 bytes that move as one.
+struct alignas(16) Words4 {
+  uint32_t word[4];
+};
+struct alignas(16) Floats4 {
+  float value[4];
+};
+
+/// Whether all addresses suit 16-byte accesses. Host and device.
+template <class... Pointers>
+__host__ __device__ inline bool aligned16(const Pointers*... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) | ...) & 15) == 0;
+}
+
+}  // namespace greta

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/fingerprint/fingerprint.h"
+#include "kernels/gpu/device.h"
+
+// Fingerprints of many rows in one go on the GPU: the integers of kernels/fingerprint/fingerprint.h, to the
+// bit, whatever the wavefront's width and the order of the parts.
+
+namespace greta {
+
+/// What the device leaves of one row; to_sums() gives it its usual form. All zero: an empty row.
+struct DeviceFingerprint {
+  uint64_t n;
+  uint64_t hash;
+  int64_t sum;
+  uint64_t abs_sum;
+  uint64_t sum_sq;
+  uint64_t nan, inf, nz_count;
+  uint32_t low, high;  ///< of the finite values: least and greatest, see fingerprint.hip; 0: none
+  int64_t buckets[kSketchValues];
+};
+
+FingerprintSums to_sums(const DeviceFingerprint& result);
+
+/// A piece of a row, as one block takes it.
+struct FingerprintPart {
+  const float* data;  ///< [n], device
+  uint32_t n;         ///< at most kFingerprintPart
+  uint32_t first;     ///< index in the row of data[0]
+  uint32_t row;       ///< which result
+  uint32_t whole;     ///< 1: all of the row
+  uint64_t copy;      ///< where copy_rows() puts the row: index of its first value
+};
+
+inline constexpr int64_t kFingerprintPart = 4096;
+
+/// Parts of rows longer than kFingerprintPart come first.
+struct FingerprintCounts {
+  uint32_t n_rows;
+  uint32_t n_long_parts;
+  uint32_t n_parts;
+};
+
+/// The rows of one launch, cut into parts. Made on the host, then copied to the device.
+class FingerprintPlan {
+ public:
+  /// Row n_rows() of the results. row: f32 [n], device memory; copy: where copy_rows() puts it.
+  /// Throws std::length_error for more than kMaxFingerprintValues values.
+  void add(const float* row, int64_t n, uint64_t copy = 0);
+  void clear();
+
+  size_t n_parts() const { return long_.size() + short_.size(); }
+  size_t n_long_parts() const { return long_.size(); }
+  size_t n_rows() const { return n_rows_; }
+  FingerprintCounts counts() const;
+  /// Writes the n_parts() parts to `to`, which has room for as many.
+  void write(std::span<FingerprintPart> to) const;
+
+ private:
+  std::vector<FingerprintPart> long_, short_;
+  uint32_t n_rows_ = 0;
+};
+
+/// What a launch is sized for; a graph is recorded once and replayed with other plans.
+struct FingerprintLimits {
+  size_t n_rows;        ///< at least the plan's
+  size_t n_long_parts;  ///< 0 only when no plan has any; more than these are taken in turn
+  size_t n_parts;       ///< more than these are taken in turn
+};
+
+/// Queues results[row] = fingerprint of row, for the rows of a plan.
+/// counts, parts: the plan's, results: [limits.n_rows]; all in device memory.
+void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
+                      const FingerprintLimits& limits, DeviceFingerprint* results, Stream& stream);
+
+/// Queues copies of the leading `most` values of each row, or all it has, to the place in `to` that
+/// the plan gives it. to: f32, device.
+void copy_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
+               const FingerprintLimits& limits, int64_t most, float* to, Stream& stream);
+
+}  // namespace greta

@@ -1,0 +1,397 @@
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/gpu/device_math.h"
+#include "kernels/gpu/fingerprint.h"
+#include "kernels/gpu/runtime.h"
+#include "kernels/gpu/wave.h"
+
+// Two passes: the row's range, which gives the scale, then the sums. A row of one part takes both
+// in one block; the parts of a longer row meet in its result by atomics, on integers.
+
+namespace greta {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kAhead = 4;              // values that a thread has in hand: their latencies overlap
+constexpr unsigned kMaxBlocks = 4096;  // more parts are taken in turn
+
+// Counts and parts are there before any kernel that reads them is queued behind others, so they are
+// read before these have ended.
+struct Work {
+  uint32_t n_parts;
+  FingerprintPart first;  // of the block, if it has one
+
+  __device__ Work(uint32_t n, const FingerprintPart* parts)
+      : n_parts(n), first(parts[blockIdx.x < n ? blockIdx.x : 0]) {}
+  __device__ FingerprintPart part(const FingerprintPart* parts, uint32_t p) const {
+    return p == blockIdx.x ? first : parts[p];
+  }
+};
+
+// Least and greatest finite value as numbers that grow outwards from 0, "none", so that both
+// combine by max and zeroed memory is a start.
+struct Range {
+  uint32_t low, high;
+};
+
+__host__ __device__ constexpr uint32_t high_of(int32_t key) {
+  return static_cast<uint32_t>(key) ^ 0x80000000u;
+}
+__host__ __device__ constexpr uint32_t low_of(int32_t key) { return ~high_of(key); }
+__host__ __device__ constexpr int32_t key_of_high(uint32_t high) {
+  return static_cast<int32_t>(high ^ 0x80000000u);
+}
+__host__ __device__ constexpr int32_t key_of_low(uint32_t low) { return key_of_high(~low); }
+
+// order_key is its own inverse.
+__host__ __device__ constexpr uint32_t magnitude_of(int32_t key) {
+  return static_cast<uint32_t>(order_key(static_cast<uint32_t>(key))) & kMagnitudeMask;
+}
+__host__ __device__ constexpr uint32_t greatest_magnitude(const Range& range) {
+  if (range.high == 0) return 0;
+  const uint32_t low = magnitude_of(key_of_low(range.low));
+  const uint32_t high = magnitude_of(key_of_high(range.high));
+  return low > high ? low : high;
+}
+
+// scale_for(), with a conversion in place of bit_width, which nvcc has on the host only.
+__device__ int device_scale(uint32_t max_magnitude) {
+  if (max_magnitude == 0) return 0;
+  const int field = static_cast<int>(max_magnitude >> 23);
+  if (field != 0) return 40 - (field - 127);
+  const auto exact = bits_as<uint32_t>(static_cast<float>(max_magnitude));
+  return 40 - (static_cast<int>(exact >> 23) - 127 - 149);
+}
+
+struct Widen {
+  __device__ Range operator()(const Range& a, const Range& b) const {
+    return {a.low > b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
+  }
+};
+
+// Of one part, so 16 bits are enough for each.
+struct Census {
+  uint64_t packed = 0;
+
+  __device__ void add(uint32_t magnitude) {
+    packed += (magnitude > kInfinityBits ? 1u : 0u) +
+              (uint64_t{magnitude == kInfinityBits ? 1u : 0u} << 16) +
+              (uint64_t{magnitude != 0 ? 1u : 0u} << 32);
+  }
+  __device__ uint64_t nan() const { return packed & 0xffff; }
+  __device__ uint64_t inf() const { return packed >> 16 & 0xffff; }
+  __device__ uint64_t nz_count() const { return packed >> 32; }
+};
+static_assert(kFingerprintPart < 0x10000);
+
+struct Scan {
+  Range range;
+  Census census;
+};
+
+// A thread's next values of a part: index base + j·kThreads. Zeros beyond the end.
+struct Hand {
+  uint32_t bits[kAhead];
+  bool present[kAhead];
+
+  __device__ Hand(const FingerprintPart& part, uint32_t base) {
+    GRETA_UNROLL
+    for (int j = 0; j < kAhead; ++j) {
+      const uint32_t i = base + static_cast<uint32_t>(j) * kThreads;
+      present[j] = i < part.n;
+      bits[j] = present[j] ? bits_as<uint32_t>(part.data[i]) : 0;
+    }
+  }
+};
+
+// Every thread gets the part's.
+__device__ Scan scan(const FingerprintPart& part) {
+  Scan own{{0, 0}, {}};
+  for (uint32_t base = threadIdx.x; base < part.n; base += kAhead * kThreads) {
+    const Hand hand(part, base);
+    GRETA_UNROLL
+    for (int j = 0; j < kAhead; ++j) {
+      const uint32_t magnitude = hand.bits[j] & kMagnitudeMask;
+      own.census.add(magnitude);
+      const int32_t key = order_key(hand.bits[j]);
+      const bool counts = hand.present[j] && magnitude < kInfinityBits;
+      const Range range{counts ? low_of(key) : 0, counts ? high_of(key) : 0};
+      own.range = Widen{}(own.range, range);
+    }
+  }
+  return {block_reduce(own.range, Widen{}), {block_sum(own.census.packed)}};
+}
+
+__global__ __launch_bounds__(kThreads) void fingerprint_scan_kernel(const FingerprintCounts* counts,
+                                                                    const FingerprintPart* parts,
+                                                                    DeviceFingerprint* results) {
+  allow_next();
+  const Work work(counts->n_long_parts, parts);
+  wait_for_previous();
+  for (uint32_t p = blockIdx.x; p < work.n_parts; p += gridDim.x) {
+    const FingerprintPart part = work.part(parts, p);
+    const Scan found = scan(part);
+    if (threadIdx.x != 0) continue;
+    DeviceFingerprint& result = results[part.row];
+    atomic_max(&result.low, found.range.low);
+    atomic_max(&result.high, found.range.high);
+    atomic_add(&result.nan, found.census.nan());
+    atomic_add(&result.inf, found.census.inf());
+    atomic_add(&result.nz_count, found.census.nz_count());
+  }
+}
+
+// Sketch buckets in shared memory, several copies of each so that lanes do not meet: a copy per
+// lane where a wavefront has kCopies lanes, else neighbours share one by atomics.
+constexpr int kCopies = 32;
+constexpr int kBuckets = static_cast<int>(kSketchValues);
+constexpr int kGroups = kThreads / kBuckets;  // of threads that add up copies
+constexpr int kWaves = kThreads / kWave;
+static_assert(kThreads % kBuckets == 0 && kWaves * kCopies % kGroups == 0);
+
+using Copies = int64_t[kWaves][kBuckets][kCopies];
+
+__device__ void clear(Copies& copies) {
+  int64_t* const all = &copies[0][0][0];
+  for (int i = static_cast<int>(threadIdx.x); i < kWaves * kBuckets * kCopies; i += kThreads) {
+    all[i] = 0;
+  }
+}
+
+__device__ void add_to_sketch(Copies& copies, uint64_t index, int64_t q) {
+  GRETA_UNROLL
+  for (size_t map = 0; map < kSketchMaps; ++map) {
+    const unsigned code = sketch_code(index, map);
+    const size_t bucket = map * kSketchBuckets + code % kSketchBuckets;
+    const int64_t term = code >= kSketchBuckets ? -q : q;
+    int64_t* const slot = &copies[wave_id()][bucket][lane_id() % kCopies];
+    if constexpr (kWave <= kCopies) {
+      *slot += term;
+    } else {
+      atomic_add(slot, term);
+    }
+  }
+}
+
+// Thread b < kBuckets gets the sum of bucket b's copies. Contains barriers.
+__device__ int64_t sum_copies(const Copies& copies) {
+  GRETA_SHARED(int64_t, parts, [kGroups][kBuckets]);
+  constexpr int kEach = kWaves * kCopies / kGroups;  // copies for one thread
+  const int bucket = static_cast<int>(threadIdx.x) % kBuckets;
+  const int group = static_cast<int>(threadIdx.x) / kBuckets;
+  __syncthreads();
+  int64_t sum = 0;
+  for (int i = 0; i < kEach; ++i) {
+    // Each bucket begins elsewhere: the copies of one number lie in one bank.
+    const int copy = group * kEach + (i + bucket) % kEach;
+    sum += copies[copy / kCopies][bucket][copy % kCopies];
+  }
+  parts[group][bucket] = sum;
+  __syncthreads();
+  if (group == 0) {
+    for (int g = 1; g < kGroups; ++g) sum += parts[g][bucket];
+  }
+  return sum;
+}
+
+struct Sums {
+  uint64_t hash = 0, abs_sum = 0, sum_sq = 0;
+  int64_t sum = 0;
+};
+
+__device__ Sums add_up(const FingerprintPart& part, int scale, Copies& copies) {
+  Sums own;
+  for (uint32_t base = threadIdx.x; base < part.n; base += kAhead * kThreads) {
+    const Hand hand(part, base);
+    GRETA_UNROLL
+    for (int j = 0; j < kAhead; ++j) {
+      // No branch: what is absent or not finite adds 0.
+      const uint64_t index = part.first + base + static_cast<uint32_t>(j) * kThreads;
+      const uint32_t bits = hand.bits[j], magnitude = bits & kMagnitudeMask;
+      const uint64_t q = quantise(magnitude < kInfinityBits ? magnitude : 0, scale);
+      const auto signed_q = bits != magnitude ? -static_cast<int64_t>(q) : static_cast<int64_t>(q);
+      own.hash += hand.present[j] ? hash_term(index, bits) : 0;
+      own.sum += signed_q;
+      own.abs_sum += q;
+      own.sum_sq += squared_term(q);
+      add_to_sketch(copies, index, signed_q);
+    }
+  }
+  Sums all;
+  all.hash = block_sum(own.hash);
+  all.abs_sum = block_sum(own.abs_sum);
+  all.sum_sq = block_sum(own.sum_sq);
+  all.sum = block_sum(own.sum);
+  return all;
+}
+
+__device__ void store(const FingerprintPart& part, const Scan& found, const Sums& sums,
+                      int64_t bucket, DeviceFingerprint& result) {
+  if (threadIdx.x < kBuckets) result.buckets[threadIdx.x] = bucket;
+  if (threadIdx.x != 0) return;
+  result.n = part.n;
+  result.hash = sums.hash;
+  result.sum = sums.sum;
+  result.abs_sum = sums.abs_sum;
+  result.sum_sq = sums.sum_sq;
+  result.nan = found.census.nan();
+  result.inf = found.census.inf();
+  result.nz_count = found.census.nz_count();
+  result.low = found.range.low;
+  result.high = found.range.high;
+}
+
+__device__ void merge(const FingerprintPart& part, const Sums& sums, int64_t bucket,
+                      DeviceFingerprint& result) {
+  if (threadIdx.x < kBuckets) atomic_add(&result.buckets[threadIdx.x], bucket);
+  if (threadIdx.x != 0) return;
+  atomic_add(&result.n, uint64_t{part.n});
+  atomic_add(&result.hash, sums.hash);
+  atomic_add(&result.sum, sums.sum);
+  atomic_add(&result.abs_sum, sums.abs_sum);
+  atomic_add(&result.sum_sq, sums.sum_sq);
+}
+
+__global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const FingerprintCounts* counts,
+                                                                    const FingerprintPart* parts,
+                                                                    DeviceFingerprint* results) {
+  GRETA_SHARED(int64_t, copies, [kWaves][kBuckets][kCopies]);
+  allow_next();
+  const Work work(counts->n_parts, parts);
+  wait_for_previous();
+  for (uint32_t p = blockIdx.x; p < work.n_parts; p += gridDim.x) {
+    const FingerprintPart part = work.part(parts, p);
+    DeviceFingerprint& result = results[part.row];
+    clear(copies);
+    __syncthreads();
+    const Scan found = part.whole != 0 ? scan(part) : Scan{{result.low, result.high}, {}};
+    const Sums sums = add_up(part, device_scale(greatest_magnitude(found.range)), copies);
+    const int64_t bucket = sum_copies(copies);
+    if (part.whole != 0) {
+      store(part, found, sums, bucket, result);
+    } else {
+      merge(part, sums, bucket, result);
+    }
+    __syncthreads();  // before copies are cleared again
+  }
+}
+
+// Copies n values, four at a time where both sides allow.
+__device__ void copy_values(const float* from, uint32_t n, float* to) {
+  uint32_t done = 0;
+  if (aligned16(from, to)) {
+    done = n & ~3u;
+    uint32_t i = 4 * threadIdx.x;
+    for (; i + 4 * (kAhead - 1) * kThreads < done; i += 4 * kAhead * kThreads) {
+      Floats4 held[kAhead];
+      GRETA_UNROLL
+      for (int j = 0; j < kAhead; ++j) {
+        held[j] = load_as<Floats4>(from + i + 4 * static_cast<uint32_t>(j) * kThreads);
+      }
+      GRETA_UNROLL
+      for (int j = 0; j < kAhead; ++j) {
+        store_as(to + i + 4 * static_cast<uint32_t>(j) * kThreads, held[j]);
+      }
+    }
+    for (; i < done; i += 4 * kThreads) store_as(to + i, load_as<Floats4>(from + i));
+  }
+  for (uint32_t i = done + threadIdx.x; i < n; i += kThreads) to[i] = from[i];
+}
+
+__global__ __launch_bounds__(kThreads) void copy_rows_kernel(const FingerprintCounts* counts,
+                                                             const FingerprintPart* parts,
+                                                             int64_t most, float* to) {
+  allow_next();
+  const Work work(counts->n_parts, parts);
+  wait_for_previous();
+  for (uint32_t p = blockIdx.x; p < work.n_parts; p += gridDim.x) {
+    const FingerprintPart part = work.part(parts, p);
+    if (part.first >= most) continue;
+    const int64_t wanted = most - part.first;
+    const uint32_t n = wanted < part.n ? static_cast<uint32_t>(wanted) : part.n;
+    copy_values(part.data, n, to + part.copy + part.first);
+  }
+}
+
+unsigned blocks_of(size_t n_parts) {
+  return static_cast<unsigned>(std::min<size_t>(n_parts, kMaxBlocks));
+}
+
+}  // namespace
+
+void FingerprintPlan::add(const float* row, int64_t n, uint64_t copy) {
+  if (n < 0 || static_cast<uint64_t>(n) > kMaxFingerprintValues) {
+    throw std::length_error("fingerprint: row of " + std::to_string(n) + " values, at most " +
+                            std::to_string(kMaxFingerprintValues) + " are supported");
+  }
+  auto& parts = n > kFingerprintPart ? long_ : short_;
+  int64_t first = 0;
+  do {  // an empty row has a part too: its result must be written
+    const int64_t count = std::min(kFingerprintPart, n - first);
+    parts.push_back({row + first, static_cast<uint32_t>(count), static_cast<uint32_t>(first),
+                     n_rows_, n > kFingerprintPart ? 0u : 1u, copy});
+    first += count;
+  } while (first < n);
+  ++n_rows_;
+}
+
+void FingerprintPlan::clear() {
+  long_.clear();
+  short_.clear();
+  n_rows_ = 0;
+}
+
+FingerprintCounts FingerprintPlan::counts() const {
+  return {n_rows_, static_cast<uint32_t>(n_long_parts()), static_cast<uint32_t>(n_parts())};
+}
+
+void FingerprintPlan::write(std::span<FingerprintPart> to) const {
+  const auto rest = std::copy(long_.begin(), long_.end(), to.begin());
+  std::copy(short_.begin(), short_.end(), rest);
+}
+
+FingerprintSums to_sums(const DeviceFingerprint& result) {
+  const Range range{result.low, result.high};
+  FingerprintSums sums(greatest_magnitude(range));
+  sums.n = result.n;
+  sums.hash = result.hash;
+  sums.sum = result.sum;
+  sums.abs_sum = result.abs_sum;
+  sums.sum_sq = result.sum_sq;
+  sums.nan = result.nan;
+  sums.inf = result.inf;
+  sums.nz_count = result.nz_count;
+  if (range.high != 0) {
+    sums.min_key = key_of_low(range.low);
+    sums.max_key = key_of_high(range.high);
+  }
+  std::copy(std::begin(result.buckets), std::end(result.buckets), sums.buckets.begin());
+  return sums;
+}
+
+void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
+                      const FingerprintLimits& limits, DeviceFingerprint* results, Stream& stream) {
+  if (limits.n_long_parts > 0) {
+    set_bytes(results, limits.n_rows, 0, stream);
+    launch({.name = "fingerprint_scan",
+            .grid = blocks_of(limits.n_long_parts),
+            .block = kThreads,
+            .early = true},
+           stream, fingerprint_scan_kernel, counts, parts, results);
+  }
+  launch({.name = "fingerprint_sums",
+          .grid = blocks_of(limits.n_parts),
+          .block = kThreads,
+          .early = true},
+         stream, fingerprint_sums_kernel, counts, parts, results);
+}
+
+void copy_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
+               const FingerprintLimits& limits, int64_t most, float* to, Stream& stream) {
+  launch({.name = "copy_rows", .grid = blocks_of(limits.n_parts), .block = kThreads, .early = true},
+         stream, copy_rows_kernel, counts, parts, most, to);
+}
+
+}  // namespace greta

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gpu/device.h"
+#include "kernels/gpu/half_type.h"
+
+// Matrix products of 16-bit floats on matrix cores: f32 accumulation, f32 result.
+
+namespace greta {
+
+/// A product out [n_tokens, rows] = x [n_tokens, cols] · w [rows, cols]ᵀ of halves of one type.
+/// Device memory, row-major without gaps. cols any; multiples of 64 are fastest, and then of 8.
+struct HalfProduct {
+  HalfType type = HalfType::kF16;
+  const uint16_t* x = nullptr;
+  const uint16_t* w = nullptr;
+  int64_t n_tokens = 0, rows = 0, cols = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;  ///< values from one token's results to the next one's, at least rows
+};
+
+/// What a block computes of a product, from many tokens and rows to few.
+enum class MfmaTile { kWide, kSquare, kSmall, kThin };
+
+/// The tile that suits a product's shape.
+MfmaTile mfma_tile(const HalfProduct& product);
+
+/// Queues the product on matrix cores, by the tile that suits it or by a given one (a small one
+/// where cols do not suit that). A token's result has the same bits whatever the tile, the batch
+/// and its place there. Throws std::length_error for more than 2²² columns.
+void matmul_mfma(const HalfProduct& product, Stream& stream);
+void matmul_mfma(const HalfProduct& product, MfmaTile tile, Stream& stream);
+
+/// out[i] = x[i] to nearest even, n values, device.
+void halves_of(const float* x, int64_t n, HalfType type, uint16_t* out, Stream& stream);
+
+/// out[i] = silu(gate[i])·up[i], computed as swiglu() does, then to nearest even.
+void swiglu_halves(const float* gate, const float* up, int64_t n, HalfType type, uint16_t* out,
+                   Stream& stream);
+
+}  // namespace greta

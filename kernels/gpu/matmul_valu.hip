@@ -1,0 +1,447 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "kernels/gpu/dequant.h"
+#include "kernels/gpu/device_math.h"
+#include "kernels/gpu/lane_dot.h"
+#include "kernels/gpu/lane_dot_k.h"
+#include "kernels/gpu/matmul_valu.h"
+#include "kernels/gpu/matmul_valu_finish.h"
+#include "kernels/gpu/matmul_valu_stage.h"
+#include "kernels/gpu/matmul_valu_task.h"
+#include "kernels/gpu/runtime.h"
+#include "kernels/gpu/wave.h"
+#include "kernels/gpu/weight_planes.h"
+#include "kernels/gpu/weight_type_switch.h"
+
+// out[t][r] = Σ_k x[t][k]·w[r][k].
+//
+// A team of 64 lanes computes a few rows for one or a few tokens; the teams of a block share the x
+// of those tokens, which lies in shared memory as kernels/gpu/lane_x.h arranges it, all of it or a
+// segment of columns at a time. Blocks go on to further rows until there are none left. What a lane
+// adds up, in which order, and how the lanes' sums are put together depends on cols and the type
+// alone: halves of a team are reduced by 32 lanes, then added, whatever the wavefront is, so even
+// the device does not matter.
+//
+// A lane requests the weights of a later step as soon as it has used up those of one: before the
+// block waits for earlier kernels, for x, or for each other. Where x lacks its norm every block
+// norms it on the way to shared memory: that costs less than a kernel of its own. So does turning
+// q and k, and storing rows in the cache, on the way out.
+
+// Arguments that are indexed where they lie, instead of in a copy.
+#if defined(GRETA_NVIDIA)
+#define GRETA_GRID_CONSTANT __grid_constant__
+#else
+#define GRETA_GRID_CONSTANT
+#endif
+
+namespace greta {
+namespace {
+
+using namespace matmul_valu_detail;
+
+/// A place in the sequence of a block's steps.
+struct Place {
+  uint32_t group, step;
+};
+
+__device__ Place place_after(Place place, uint32_t n_steps) {
+  const bool last = place.step + 1 == n_steps;
+  return {last ? place.group + gridDim.y : place.group, last ? 0 : place.step + 1};
+}
+
+template <WeightType kType, class B>
+using RawRows = typename LaneDot<kType>::Raw[B::kRows];
+
+/// The weights of a step of a team's rows. A row that does not exist is read as the last one.
+template <WeightType kType, class B, bool kAligned>
+__device__ void load_rows(const Task& task, Place place, RawRows<kType, B>& raw) {
+  const Job job = job_of<B>(task, place.group, threadIdx.x / kTeam);
+  const Part& part = task.parts[job.part];
+  GRETA_UNROLL
+  for (uint32_t r = 0; r < B::kRows; ++r) {
+    const uint32_t row = std::min(job.first_row + r, part.rows - 1);
+    LaneDot<kType>::template load<kAligned>(part.w, row, task.cols, place.step, threadIdx.x % kTeam,
+                                            raw[r]);
+  }
+}
+
+template <WeightType kType, class B, bool kAligned>
+__global__ __launch_bounds__(B::kThreads, B::kResident) void products_kernel(
+    const GRETA_GRID_CONSTANT Task task) {
+  using Dot = LaneDot<kType>;
+  constexpr int kRows = B::kRows, kTokens = B::kTokens;
+  constexpr uint32_t kStepBytes = Dot::Units::kStepBytes;
+  GRETA_DYNAMIC_SHARED(std::byte, shared);
+  GRETA_SHARED(Totals<B>, totals, [kUnfinished]);
+
+  allow_next();
+  const uint32_t team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;
+  // With aligned rows tiles of one token are for one token in all.
+  const int64_t first_token =
+      kTokens == 1 && kAligned ? 0 : static_cast<int64_t>(blockIdx.x) * kTokens;
+  const uint32_t n_steps =
+      task.cols == 0 ? 1 : (task.cols + kStepColumns<kType> - 1) / kStepColumns<kType>;
+  const bool one_segment = n_steps <= task.segment_steps;
+
+  // The block's steps follow each other, whatever group they belong to.
+  RawRows<kType, B> raws[B::kAhead]{};
+  Place requested{blockIdx.y, 0};
+  const auto request = [&](RawRows<kType, B>& raw) {
+    if (requested.group < task.n_groups) load_rows<kType, B, kAligned>(task, requested, raw);
+    requested = place_after(requested, n_steps);
+  };
+  GRETA_UNROLL
+  for (int i = 0; i < B::kAhead; ++i) request(raws[i]);
+  const float factor = stage_first<kType, B>(task, first_token, n_steps, shared);
+  __syncthreads();
+
+  LaneSums<kRows, kTokens> sums{};
+  Place place{blockIdx.y, 0};
+  uint32_t in_segment = 0, n_unfinished = 0;
+  const auto take_step = [&](RawRows<kType, B>& raw) {
+    if (place.step == 0 || in_segment == task.segment_steps) in_segment = 0;
+    const bool staged = one_segment || (place.step == 0 && place.group == blockIdx.y);
+    if (in_segment == 0 && !staged) {
+      __syncthreads();  // before what others may still read is overwritten
+      stage_x<kType, B>(task, first_token, place.step, n_steps, factor, shared);
+      __syncthreads();
+    }
+    if (Dot::present(task.cols, place.step, lane)) {
+      const std::byte* const own = shared + in_segment * kStepBytes + lane * 16;
+      Dot::add(raw, lane, LaneX<kTokens>{own, task.segment_steps * kStepBytes}, sums);
+    }
+    request(raw);
+    ++in_segment;
+    const uint32_t group = place.group;
+    place = place_after(place, n_steps);
+    if (place.step != 0) return;
+
+    constexpr int kSums = kRows * kTokens, kLanes = 32 / kSums;
+    float flat[kSums];
+    GRETA_UNROLL
+    for (int i = 0; i < kSums; ++i) {
+      flat[i] = sums[i / kTokens][i % kTokens];
+      sums[i / kTokens][i % kTokens] = 0;
+    }
+    const float sum = reduce_32(flat);
+    const uint32_t i = lane % 32 / kLanes;
+    if (lane % kLanes == 0) totals[n_unfinished][team][lane / 32][i / kTokens][i % kTokens] = sum;
+    ++n_unfinished;
+    if (n_unfinished == kUnfinished || place.group >= task.n_groups) {
+      __syncthreads();
+      finish_groups<B>(task, group - (n_unfinished - 1) * gridDim.y, n_unfinished, first_token,
+                       totals);
+      __syncthreads();  // before totals are overwritten
+      n_unfinished = 0;
+    }
+  };
+  while (place.group < task.n_groups) {
+    GRETA_UNROLL
+    for (int i = 0; i < B::kAhead; ++i) {
+      if (place.group < task.n_groups) take_step(raws[i]);
+    }
+  }
+}
+
+int n_processors() {
+  static const int n = device_info().n_processors;  // asking takes long
+  return n;
+}
+
+/// How many steps of x a block keeps at a time, so that several blocks fit beside each other.
+template <WeightType kType>
+uint32_t segment_steps(const Task& task, int n_tokens) {
+  static const size_t most_bytes = std::min<size_t>(device_info().shared_bytes / 2, 100 << 10);
+  const uint32_t n_steps = blocks_for(task.cols, kStepColumns<kType>);
+  const size_t token_step = LaneDot<kType>::Units::kStepBytes * static_cast<size_t>(n_tokens);
+  return static_cast<uint32_t>(
+      std::clamp<size_t>(most_bytes / token_step, 1, std::max(1u, n_steps)));
+}
+
+/// Lays the groups of all parts out behind each other. of_teams: rows that a block's teams have at
+/// a time.
+void number_groups(Task& task, int of_teams) {
+  task.n_groups = 0;
+  const int n_parts = task.finish == Finish::kGated ? 1 : task.n_parts;  // with groups of their own
+  for (int i = 0; i < static_cast<int>(kMaxProducts); ++i) {
+    Part& part = task.parts[i];
+    part.first_group = i < n_parts ? task.n_groups : std::numeric_limits<uint32_t>::max();
+    if (i < n_parts) task.n_groups += blocks_for(part.rows, group_rows(task.finish, of_teams));
+  }
+}
+
+template <WeightType kType, class B, bool kAligned = true>
+void launch_blocks(Task task, Stream& stream) {
+  number_groups(task, B::kGroupRows);
+  task.segment_steps = segment_steps<kType>(task, B::kTokens);
+  // Neighbouring blocks take the same weights for other tokens, so that one finds in the cache what
+  // the other has fetched. With many tiles there are more blocks than fit at once: then they need
+  // not end together.
+  const int64_t n_tiles = blocks_for(task.n_tokens, B::kTokens);
+  const int64_t at_once = int64_t{B::kAtOnce} * n_processors();
+  const int64_t wanted =
+      n_tiles == 1 ? at_once : std::max<int64_t>(1, 8 * at_once / std::max<int64_t>(1, n_tiles));
+  const auto height =
+      static_cast<unsigned>(std::min<int64_t>(task.n_groups, std::min<int64_t>(wanted, 65535)));
+  launch({.name = "matmul_valu",
+          .grid = {static_cast<unsigned>(n_tiles), height},
+          .block = B::kThreads,
+          .shared_bytes = static_cast<size_t>(B::kTokens) * task.segment_steps *
+                          LaneDot<kType>::Units::kStepBytes,
+          .early = true},
+         stream, products_kernel<kType, B, kAligned>, task);
+}
+
+/// Rows of the processor that has most of them.
+template <class B>
+int64_t most_rows(Task task) {
+  number_groups(task, B::kGroupRows);
+  return int64_t{blocks_for(task.n_groups, n_processors())} * B::kGroupRows;
+}
+
+/// For the k-types, whose weights are few bytes, arranging x counts: one large block per processor
+/// does it once, unless the smaller groups of two small ones are spread much more evenly. Floats
+/// are many bytes: what counts is how many of them are on their way while a block waits.
+template <WeightType kType>
+void launch_one_token(const Task& task, Stream& stream) {
+  if constexpr (weight_type_info(kType).block_values == 256) {
+    using Large = Block<512, 4>;
+    using Small = Block<256, 4>;
+    if (20 * most_rows<Large>(task) <= 21 * most_rows<Small>(task)) {
+      return launch_blocks<kType, Large>(task, stream);
+    }
+    launch_blocks<kType, Small>(task, stream);
+  } else {
+    launch_blocks<kType, Block<512, 2, 1, is_float_type(kType) ? 2 : 1>>(task, stream);
+  }
+}
+
+template <WeightType kType>
+void launch_products(const Task& task, Stream& stream) {
+  if constexpr (is_float_type(kType)) {
+    if (task.cols % LaneDot<kType>::kRowMultiple != 0) {
+      return launch_blocks<kType, Block<512, 2, 1, 2>, false>(task, stream);
+    }
+  }
+  if (task.n_tokens == 1) return launch_one_token<kType>(task, stream);
+  launch_blocks<kType, Block<512, 2, kTile<kType>>>(task, stream);
+}
+
+// ---- Tasks.
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::invalid_argument("matmul_valu: " + what);
+}
+
+void check(const Matrix& w, int64_t cols) {
+  const WeightTypeInfo& info = weight_type_info(w.type);
+  const auto block = static_cast<int64_t>(info.block_values);
+  // Rows, columns and eighths of blocks are counted in 32 bits, with room to round up.
+  constexpr int64_t kMost = int64_t{1} << 31, kMostBlocks = int64_t{1} << 29;
+  if (w.rows < 0 || w.cols != cols || cols < 0 || cols % block != 0 || w.rows >= kMost ||
+      cols >= kMost || (!is_float_type(w.type) && w.rows * (cols / block) >= kMostBlocks)) {
+    fail(std::to_string(w.rows) + " × " + std::to_string(w.cols) + " weights of type " +
+         std::string(info.name) + " for activations of " + std::to_string(cols));
+  }
+}
+
+Task make_task(const float* x, int64_t n_tokens, int64_t cols, Finish finish) {
+  Task task{};
+  task.x = x;
+  task.n_tokens = n_tokens;
+  task.cols = static_cast<uint32_t>(cols);
+  task.finish = finish;
+  task.aligned = cols % 4 == 0 && aligned16(x);
+  return task;
+}
+
+Task make_task(const NormedRow& in, int64_t cols, Finish finish) {
+  Task task = make_task(in.x, 1, cols, finish);
+  task.norm = {in.weight, in.eps, in.out};
+  task.aligned = task.aligned && aligned16(in.weight, in.out);
+  return task;
+}
+
+/// A product and what else becomes of it.
+struct Wanted {
+  Matrix w;
+  float* out;
+  float* turned = nullptr;
+  float* cache = nullptr;
+};
+
+void add_part(Task& task, const Wanted& wanted) {
+  const auto rows = static_cast<uint32_t>(wanted.w.rows);
+  task.parts[task.n_parts++] = {
+      device_weights(wanted.w), rows, 0, wanted.out, wanted.turned, wanted.cache};
+}
+
+void run(WeightType type, const Task& task, Stream& stream) {
+  with_weight_type(
+      type, [&](auto constant) { launch_products<decltype(constant)::value>(task, stream); });
+}
+
+/// Checks products; the columns that all of them have.
+int64_t cols_of(std::span<const Product> products) {
+  if (products.size() > kMaxProducts) fail(std::to_string(products.size()) + " products at once");
+  for (const Product& product : products) check(product.w, products[0].w.cols);
+  return products.empty() ? 0 : products[0].w.cols;
+}
+
+/// What is wanted of a task, a launch for each type: `first`, then `others`.
+void run_all(std::span<const Wanted> wanted, const Task& first, const Task& others,
+             Stream& stream) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const WeightType type = wanted[i].w.type;
+    const auto same_type = [&](const Wanted& other) { return other.w.type == type; };
+    if (std::any_of(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), same_type)) {
+      continue;  // done with an earlier one
+    }
+    Task task = i == 0 ? first : others;
+    for (const Wanted& one : wanted.subspan(i)) {
+      if (same_type(one)) add_part(task, one);
+    }
+    run(type, task, stream);
+  }
+}
+void run_all(std::span<const Product> products, const Task& first, const Task& others,
+             Stream& stream) {
+  std::array<Wanted, kMaxProducts> wanted{};
+  std::transform(products.begin(), products.end(), wanted.begin(),
+                 [](const Product& product) -> Wanted {
+                   return {product.w, product.out};
+                 });
+  run_all(std::span<const Wanted>(wanted.data(), products.size()), first, others, stream);
+}
+
+void run_gated(const Matrix& gate, const Matrix& up, float* out, Task first, Task second,
+               Stream& stream) {
+  check(gate, gate.cols);
+  check(up, gate.cols);
+  if (gate.rows != up.rows) fail("gate and up differ in their number of rows");
+  if (gate.type == up.type) {
+    first.finish = Finish::kGated;
+    add_part(first, {gate, out});
+    add_part(first, {up, out});
+    return run(gate.type, first, stream);
+  }
+  // Kernels are for one type: up, which out holds meanwhile, and then the rest.
+  add_part(first, {up, out});
+  run(up.type, first, stream);
+  second.finish = Finish::kGateOut;
+  add_part(second, {gate, out});
+  run(gate.type, second, stream);
+}
+
+// ---- matmul_fp16_accumulate: a thread per row. Weights are expanded a few columns at a time, by
+// ---- all threads together, so that they read next to each other.
+
+constexpr int kChainThreads = 64;
+constexpr int kChainColumns = 32;
+
+template <WeightType kType>
+__global__ __launch_bounds__(kChainThreads) void fp16_accumulate_kernel(const float* x,
+                                                                        DeviceWeights w,
+                                                                        int64_t rows, int64_t cols,
+                                                                        int64_t step, float* out) {
+  GRETA_SHARED(float, weights, [kChainThreads][kChainColumns + 1]);
+  constexpr int kEach = kWeightsPerLoad<kType>;
+  const int64_t first_row = static_cast<int64_t>(blockIdx.x) * kChainThreads;
+  const int thread = static_cast<int>(threadIdx.x);
+  const float* const token = x + blockIdx.y * cols;
+  float sum = 0;
+  for (int64_t begin = 0; begin < cols; begin += kChainColumns) {
+    __syncthreads();
+    for (int i = thread * kEach; i < kChainThreads * kChainColumns; i += kChainThreads * kEach) {
+      const int64_t row = first_row + i / kChainColumns, column = begin + i % kChainColumns;
+      if (row >= rows || column >= cols) continue;
+      float values[kEach];
+      load_weights<kType>(w, row * cols + column, values);
+      for (int j = 0; j < kEach; ++j) weights[i / kChainColumns][i % kChainColumns + j] = values[j];
+    }
+    __syncthreads();
+    if (first_row + thread >= rows) continue;
+    for (int i = 0; i < kChainColumns && begin + i < cols; ++i) {
+      const int64_t n_added = begin + i + 1;
+      sum += weights[thread][i] * token[begin + i];
+      if (n_added % step == 0 || n_added == cols) sum = f16_value(f16_bits(sum));
+    }
+  }
+  if (first_row + thread < rows) out[blockIdx.y * rows + first_row + thread] = sum;
+}
+
+}  // namespace
+
+void matmul_valu(const float* x, int64_t n_tokens, std::span<const Product> products,
+                 Stream& stream) {
+  const Task task = make_task(x, n_tokens, cols_of(products), Finish::kStore);
+  run_all(products, task, task, stream);
+}
+
+void matmul_valu(const NormedRow& in, std::span<const Product> products, Stream& stream) {
+  const int64_t cols = cols_of(products);
+  run_all(products, make_task(in, cols, Finish::kStore), make_task(in.out, 1, cols, Finish::kStore),
+          stream);
+}
+
+void qkv_matmul_valu(const NormedRow& in, const std::array<Product, 3>& qkv, const RopeRow& rope,
+                     Stream& stream) {
+  const int64_t cols = cols_of(qkv);
+  if (rope.head_dim % 2 != 0) fail("RoPE of heads of " + std::to_string(rope.head_dim) + " values");
+  Task first = make_task(in, cols, Finish::kStore);
+  Task others = make_task(in.out, 1, cols, Finish::kStore);
+  first.rope = others.rope = {rope.table, static_cast<uint32_t>(rope.head_dim),
+                              static_cast<uint32_t>(2 * rope.half_dim), rope.pos, rope.row_shift};
+  const auto& [q, k, v] = qkv;
+  const std::array<Wanted, 3> wanted{{{q.w, q.out, rope.q_out},
+                                      {k.w, k.out, rope.k_out, rope.k_cache},
+                                      {v.w, v.out, nullptr, rope.v_cache}}};
+  run_all(std::span<const Wanted>(wanted), first, others, stream);
+}
+
+void matmul_add_valu(const float* x, int64_t n_tokens, const Product& product,
+                     const float* residual, float* sum, Stream& stream) {
+  check(product.w, product.w.cols);
+  Task task = make_task(x, n_tokens, product.w.cols, Finish::kAdd);
+  task.residual = residual;
+  task.sum = sum;
+  add_part(task, {product.w, product.out});
+  run(product.w.type, task, stream);
+}
+
+void gated_matmul_valu(const float* x, int64_t n_tokens, const Matrix& gate, const Matrix& up,
+                       float* out, Stream& stream) {
+  run_gated(gate, up, out, make_task(x, n_tokens, gate.cols, Finish::kStore),
+            make_task(x, n_tokens, gate.cols, Finish::kStore), stream);
+}
+
+void gated_matmul_valu(const NormedRow& in, const Matrix& gate, const Matrix& up, float* out,
+                       Stream& stream) {
+  run_gated(gate, up, out, make_task(in, gate.cols, Finish::kStore),
+            make_task(in.out, 1, gate.cols, Finish::kStore), stream);
+}
+
+void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step, const Product& product,
+                            Stream& stream) {
+  const Matrix& w = product.w;
+  check(w, w.cols);
+  if (step < 1) throw std::invalid_argument("matmul_fp16_accumulate: step must be at least 1");
+  with_weight_type(w.type, [&](auto constant) {
+    // A grid is at most 65535 high.
+    constexpr int64_t kMaxTokens = 65535;
+    for (int64_t first = 0; first < n_tokens; first += kMaxTokens) {
+      const auto tokens = static_cast<unsigned>(std::min(kMaxTokens, n_tokens - first));
+      launch({"matmul_fp16_accumulate", {blocks_for(w.rows, kChainThreads), tokens}, kChainThreads},
+             stream, fp16_accumulate_kernel<decltype(constant)::value>, x + first * w.cols,
+             device_weights(w), w.rows, w.cols, step, product.out + first * w.rows);
+    }
+  });
+}
+
+}  // namespace greta

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <sstream>
+
+#include "cli/greta_infer/environment.h"
+#include "engine/forward/backend.h"
+#include "tests/cli/greta_infer/infer_program.h"
+
+namespace greta {
+namespace {
+
+class Infer : public InferProgram {};
+
+TEST_F(Infer, VersionNamesTheCommit) {
+  const Result result = sh("$I --version");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out.substr(0, 12), "greta-infer ");
+  EXPECT_TRUE(result.says("commit ")) << result.out;
+}
+
+TEST_F(Infer, HelpExitsZeroAndUsageErrorsExitTwo) {
+  for (const char* words :
+       {"--help", "probe --help", "run --help", "synth --help", "info --help"}) {
+    EXPECT_EQ(sh(std::string("$I ") + words).status, 0) << words;
+  }
+  for (const char* words : {"", "nonsense", "probe --nonsense", "synth", "run --model m.gguf"}) {
+    const Result result = sh(std::string("$I ") + words);
+    EXPECT_EQ(result.status, 2) << words;
+    EXPECT_EQ(result.err.substr(0, 13), "greta-infer: ") << words;
+  }
+}
+
+TEST_F(Infer, EveryVariableIsInHelpAndManPage) {
+  const std::string page = read(GRETA_SOURCE_DIR "/cli/greta_infer/greta-infer.1");
+  const Result help = sh("$I --help");
+  for (const EnvironmentVariable& variable : environment_variables()) {
+    EXPECT_TRUE(help.says(std::string(variable.name))) << variable.name;
+    EXPECT_NE(page.find(variable.name), std::string::npos) << variable.name;
+  }
+}
+
+TEST_F(Infer, EveryOptionIsInTheManPage) {
+  const std::string page = read(GRETA_SOURCE_DIR "/cli/greta_infer/greta-infer.1");
+  int n_options = 0;
+  for (const char* command : {"probe", "run", "synth", "tokenize", "info"}) {
+    const Result help = sh(std::string("$I ") + command + " --help | grep -o -e ' --[a-z0-9-]*'");
+    std::istringstream words(help.out);
+    for (std::string word; words >> word; ++n_options) {
+      EXPECT_NE(page.find(" -" + word.substr(2)), std::string::npos) << command << " " << word;
+    }
+  }
+  EXPECT_GT(n_options, 50);
+}
+
+TEST_F(Infer, SynthIsDeterministicAndReplacesNothingUnasked) {
+  make_model();
+  const Result again = sh("$I synth --out m.gguf");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_TRUE(again.says("--force")) << again.err;
+  ASSERT_EQ(sh("mv m.gguf first.gguf").status, 0);
+  make_model();
+  EXPECT_EQ(sh("cmp m.gguf first.gguf").status, 0);
+  make_model("--type q8_0 --seed 2 --force");
+  EXPECT_EQ(sh("cmp -s m.gguf first.gguf").status, 1);
+}
+
+TEST_F(Infer, InfoSaysWhatAFileHolds) {
+  make_model();
+  const Result info = sh("$I info --model m.gguf --tensors");
+  EXPECT_EQ(info.status, 0) << info.err;
+  for (const char* text : {"4 query, 2 key and value, of 32", "q8_0", "blk.11.ffn_down.weight",
+                           "llama.block_count", "greta can run it"}) {
+    EXPECT_TRUE(info.says(text)) << text;
+  }
+}
+
+TEST_F(Infer, InfoSaysWhyAFileCannotRun) {
+  make_model();
+  // Metadata that contradicts the weights: as many key and value heads as query heads.
+  const std::string key = "llama.attention.head_count_kv";
+  std::string bytes = read(path("m.gguf"));
+  const size_t at = bytes.find(key);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + key.size() + 4] = 4;  // behind the value's type
+  write("bad.gguf", bytes);
+  const Result info = sh("$I info --model bad.gguf");
+  EXPECT_EQ(info.status, 1) << info.out;
+  EXPECT_TRUE(info.says("greta cannot run it")) << info.out;
+  EXPECT_EQ(sh("$I probe --model bad.gguf").status, 2);
+}
+
+TEST_F(Infer, TokenizeTakesTextFileAndLines) {
+  make_model();
+  const Result text = sh("$I tokenize --model m.gguf --prompt 'the end'");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out, "\n");
+  EXPECT_EQ(sh("printf 'the end\\n' | $I tokenize --model m.gguf").out, text.out);
+  EXPECT_EQ(sh("printf 'the end\\n' >p; $I tokenize --model m.gguf --prompt-file p").out, text.out);
+  EXPECT_EQ(sh("printf 'the end\\n\\nthe end\\n' | $I tokenize --model m.gguf --lines").out,
+            text.out + sh("$I tokenize --model m.gguf --prompt ''").out + text.out);
+  EXPECT_LT(sh("$I tokenize --model m.gguf --prompt 'the end' --no-bos").out.size(),
+            text.out.size());
+}
+
+TEST_F(Infer, CompletionKnowsCommandsAndFaults) {
+  const Result script = sh("$I completion bash >c && bash -n c && cat c");
+  EXPECT_EQ(script.status, 0) << script.err;
+  EXPECT_TRUE(script.says("rope_theta"));
+  const Result words =
+      sh("bash -c '. ./c; COMP_WORDS=(greta-infer probe --mode kv); COMP_CWORD=3;"
+         " _greta_infer; echo ${COMPREPLY[@]}'");
+  EXPECT_EQ(words.out, "kv_aligned\n") << words.err;
+  EXPECT_TRUE(sh("bash -c '. ./c; COMP_WORDS=(greta-infer pr); COMP_CWORD=1; _greta_infer;"
+                 " echo ${COMPREPLY[@]}'")
+                  .says("probe"));
+}
+
+TEST_F(Infer, ListNamesSuitesFaultsTensorsAndRoutes) {
+  const Result list = sh("$I probe --list");
+  EXPECT_EQ(list.status, 0) << list.err;
+  for (const char* text : {"b3_13", "mask_off_by_one", "attn_scores", "ONLINE", "kv_aligned"}) {
+    EXPECT_TRUE(list.says(text)) << text;
+  }
+}
+
+TEST_F(Infer, BackendThatIsNotThereIsNamed) {
+  if (gpu_count() > 0) GTEST_SKIP() << "there is a GPU, and this build has kernels for it";
+  make_model();
+  const Result result = sh("$I run --model m.gguf --prompt x --backend hip");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.says("no GPU")) << result.err;
+  EXPECT_TRUE(result.says("--backend cpu")) << result.err;
+}
+
+TEST_F(Infer, FilesThatAreNoModelAreRefused) {
+  write("text.gguf", "this is no model");
+  write("empty.gguf", "");
+  for (const char* file : {"text.gguf", "empty.gguf", "missing.gguf", "."}) {
+    const Result result = sh(std::string("$I probe --model ") + file);
+    EXPECT_EQ(result.status, 2) << file;
+    EXPECT_EQ(result.err.substr(0, 13), "greta-infer: ") << file;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(database()));
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,299 @@
+#include "tests/cli/greta_infer/infer_program.h"
+
+namespace greta {
+namespace {
+
+class InferProbe : public InferProgram {};
+
+TEST_F(InferProbe, BatchInvariantPassesBitwiseAndCompletely) {
+  make_model();
+  const Result probe = sh("$I probe --model m.gguf --mode batch_invariant --gate strict");
+  ASSERT_EQ(probe.status, 0) << probe.out << probe.err;
+  EXPECT_TRUE(probe.says("strict PASS, numeric PASS")) << probe.out;
+  const auto verdict = sh("$G firstfail --run b3_66_v2 --format json").json().at(0);
+  EXPECT_EQ(verdict.at("verdict"), "PASS");
+  EXPECT_EQ(verdict.at("coverage"), "complete");
+  EXPECT_EQ(verdict.at("pairs"), verdict.at("pass"));
+  // 3 prompts; 5 layers of 19 points, embedding 2, head 6.
+  EXPECT_EQ(verdict.at("pairs"), 3 * (5 * 19 + 2 + 6));
+}
+
+TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
+  make_model();
+  const Result probe = sh("$I probe --model m.gguf");
+  ASSERT_EQ(probe.status, 0) << probe.err;
+  EXPECT_TRUE(probe.says("greta-db --db 'greta.db' firstfail")) << probe.out;
+  EXPECT_EQ(query("SELECT mode, verdict, numeric_verdict, coverage, divergent FROM run_verdict"),
+            "as_designed\tFAIL\tPASS\tcomplete\t0\n");
+}
+
+TEST_F(InferProbe, ExitStatusFollowsTheVerdictOnlyWhenAsked) {
+  make_model();
+  EXPECT_EQ(sh("$I probe --model m.gguf").status, 0);
+  EXPECT_EQ(sh("$I probe --model m.gguf --gate strict").status, 1);
+  EXPECT_EQ(sh("$I probe --model m.gguf --gate numeric").status, 0);
+  EXPECT_EQ(sh("$I probe --model m.gguf --gate strict --phases decode0").status, 3);
+}
+
+TEST_F(InferProbe, KvAlignedAttendsOverTheRowsOfPrefill) {
+  make_model();
+  const Result probe = sh("$I probe --model m.gguf --mode kv_aligned");
+  ASSERT_EQ(probe.status, 0) << probe.err;
+  EXPECT_EQ(query("SELECT count(*), min(cache_match), min(kv_aligned), count(scores_class IS NULL) "
+                  "FROM kv_alignment"),
+            "15\t1\t0\t15\n");
+  EXPECT_EQ(query("SELECT numeric_verdict FROM run_verdict"), "PASS\n");
+}
+
+TEST_F(InferProbe, TheUsualModelPassesToo) {
+  ASSERT_EQ(sh("$I synth --preset tiny --type q4_k_m --out m.gguf").status, 0);
+  EXPECT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --gate strict").status, 0);
+  EXPECT_EQ(sh("$I probe --model m.gguf --gate numeric").status, 0);
+  EXPECT_EQ(sh("$I probe --model m.gguf --mode kv_aligned --gate numeric").status, 0);
+}
+
+TEST_F(InferProbe, TheSameProbeAgainIsAnotherRunWithTheSameRows) {
+  make_model();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(sh("$I probe --model m.gguf --date 2026-02-07").status, 0);
+  }
+  EXPECT_EQ(query("SELECT name FROM run ORDER BY id"),
+            "2026-02-07/b3_66_v2/as_designed\n2026-02-07/b3_66_v2/as_designed#2\n");
+  EXPECT_EQ(
+      sh("$G compare 2026-02-07/b3_66_v2/as_designed 2026-02-07/b3_66_v2/as_designed#2").status, 0);
+}
+
+TEST_F(InferProbe, AFaultIsTheFirstFailAtItsTensorAndLayer) {
+  make_model();
+  const Result probe =
+      sh("$I probe --model m.gguf --mode batch_invariant"
+         " --inject rope_pos_off_by_one@decode:layer=2 --gate numeric");
+  EXPECT_EQ(probe.status, 1) << probe.err;
+  EXPECT_EQ(query("SELECT layer, tensor, numeric_layer, numeric_tensor FROM run_verdict"),
+            "2\tq_post_rope\t2\tq_post_rope\n");
+  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'inject'"),
+            "rope_pos_off_by_one@decode:layer=2:magnitude=1\n");
+}
+
+TEST_F(InferProbe, AForcedRouteIsRecordedPerRow) {
+  make_model();
+  ASSERT_EQ(sh("$I probe --model m.gguf --route lm_head=dot --route qkv=gemm@decode").status, 0);
+  EXPECT_EQ(query("SELECT DISTINCT route FROM trace WHERE tensor = 'logits'"), "DOT\n");
+  EXPECT_EQ(query("SELECT DISTINCT route FROM trace WHERE tensor = 'q_pre_rope'"), "GEMM\n");
+  EXPECT_EQ(sh("$I probe --model m.gguf --route lm_head=mfma").status, 2);
+}
+
+TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
+  make_model();
+  ASSERT_EQ(sh("HSA_ENABLE_SDMA=0 $I probe --model m.gguf --threads 2 --seed 5 --sample 3").status,
+            0);
+  const auto attribute = [&](const std::string& dim) {
+    return query("SELECT value FROM attribute WHERE dim = '" + dim + "'");
+  };
+  EXPECT_EQ(attribute("model_sha256"), sh("sha256sum m.gguf | cut -d ' ' -f 1").out);
+  EXPECT_EQ(attribute("model_file"), "m.gguf\n");
+  EXPECT_EQ(attribute("model_bytes"), sh("stat -c %s m.gguf").out);
+  EXPECT_EQ(attribute("env.HSA_ENABLE_SDMA"), "0\n");
+  EXPECT_EQ(attribute("host"), sh("hostname").out);
+  EXPECT_EQ(attribute("backend"), "cpu\n");
+  EXPECT_EQ(attribute("threads"), "2\n");
+  EXPECT_EQ(attribute("seed"), "5\n");
+  EXPECT_EQ(attribute("trace.layers"), "0,1,2,4,8\n");
+  EXPECT_EQ(attribute("trace.sample"), "3\n");
+  for (const char* dim : {"greta", "dirty", "device", "model", "weights", "routes", "context"}) {
+    EXPECT_GT(attribute(dim).size(), 1u) << dim;
+  }
+  EXPECT_EQ(query("SELECT status, dtype, finished_at >= started_at FROM run"),
+            "complete\tf32\t1\n");
+  EXPECT_EQ(
+      query("SELECT count(*), min(length(text_sha256)), min(json_array_length(token_ids)) > 0 "
+            "FROM prompt"),
+      "3\t64\t1\n");
+}
+
+TEST_F(InferProbe, OwnPromptsComeAsTextFileOrIds) {
+  make_model();
+  write("p.txt", "the engine\n");
+  ASSERT_EQ(sh("$I probe --model m.gguf --prompt 'the engine' --name a --experiment e").status, 0);
+  ASSERT_EQ(sh("$I probe --model m.gguf --prompt-file p.txt --name b --experiment e").status, 0);
+  const Result ids = sh("$I tokenize --model m.gguf --prompt 'the engine'");
+  ASSERT_EQ(sh("$I probe --model m.gguf --tokens '" + ids.out + "' --name c --experiment e").status,
+            0);
+  EXPECT_EQ(query("SELECT name FROM prompt ORDER BY id"), "a\nb\nc\n");
+  EXPECT_EQ(query("SELECT count(DISTINCT token_ids), count(DISTINCT text_sha256) FROM prompt"),
+            "1\t1\n");
+  EXPECT_EQ(
+      query("SELECT count(DISTINCT hash) FROM trace WHERE tensor = 'logits' AND phase = 'decode0'"),
+      "1\n");
+}
+
+TEST_F(InferProbe, LayersTensorsAndPhasesAreChosen) {
+  make_model();
+  ASSERT_EQ(sh("$I probe --model m.gguf --prompt 'a b c' --layers 7,3 --tensors attn_out,logits"
+               " --phases prefill_last,prefill,decode0,decode --decode-steps 2")
+                .status,
+            0);
+  EXPECT_EQ(
+      query("SELECT tensor, group_concat(DISTINCT layer), count(*) > 0 FROM trace GROUP BY tensor"),
+      "attn_out\t3,7\t1\nlogits\t-1\t1\n");
+  EXPECT_EQ(
+      query("SELECT phase, count(DISTINCT pos_id) > 0 FROM trace GROUP BY phase ORDER BY phase"),
+      "decode\t1\ndecode0\t1\nprefill\t1\nprefill_last\t1\n");
+  ASSERT_EQ(sh("$I probe --model m.gguf --db all.db --layers all --tensors all").status, 0);
+  EXPECT_EQ(query("SELECT count(DISTINCT layer) FROM trace WHERE layer >= 0", "all.db"), "12\n");
+}
+
+TEST_F(InferProbe, PrefillInSmallBatchesIsTheSameProbe) {
+  make_model();
+  ASSERT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --date 2026-02-07").status, 0);
+  ASSERT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --date 2026-02-07 --batch 5").status,
+            0);
+  EXPECT_EQ(query("SELECT verdict, coverage, pairs FROM run_verdict ORDER BY run"),
+            "PASS\tcomplete\t309\nPASS\tcomplete\t309\n");
+}
+
+TEST_F(InferProbe, AFlagWinsOverItsVariable) {
+  make_model();
+  ASSERT_EQ(sh("GRETA_DB=v.db GRETA_B3_66_MODE=kv_aligned GRETA_SEED=1 GRETA_TRACE_LAYERS=1,2"
+               " GRETA_MAX_SEQ_LEN=64 $I probe --model m.gguf")
+                .status,
+            0);
+  EXPECT_EQ(query("SELECT mode, seed FROM run", "v.db"), "kv_aligned\t1\n");
+  EXPECT_EQ(
+      query("SELECT group_concat(DISTINCT layer) FROM trace WHERE tensor = 'attn_out'", "v.db"),
+      "1,2\n");
+  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'max_seq_len'", "v.db"), "64\n");
+  // Values that a flag overrides need not even make sense.
+  ASSERT_EQ(
+      sh("GRETA_DB=/nowhere/x.db GRETA_B3_66_MODE=none GRETA_SEED=x GRETA_TRACE_LAYERS=99"
+         " GRETA_MAX_SEQ_LEN=0 $I probe --model m.gguf --db f.db --mode batch_invariant --seed 2"
+         " --layers 3 --max-seq-len 50")
+          .status,
+      0);
+  EXPECT_EQ(query("SELECT mode, seed FROM run", "f.db"), "batch_invariant\t2\n");
+  EXPECT_EQ(
+      query("SELECT group_concat(DISTINCT layer) FROM trace WHERE tensor = 'attn_out'", "f.db"),
+      "3\n");
+  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'max_seq_len'", "f.db"), "50\n");
+}
+
+TEST_F(InferProbe, MistakesGetOneLineAndNoRun) {
+  make_model();
+  struct Mistake {
+    const char* words;
+    const char* says;
+  };
+  for (const auto& [words, says] : {
+           Mistake{"--layers 12", "layers 0 to 11"},
+           {"--layers x", "not a whole number"},
+           {"--tensors attn_out,nonsense", "attn_scores"},
+           {"--phases decode9", "prefill_last"},
+           {"--mode fast", "as_designed"},
+           {"--suite b9", "b3_66_v2"},
+           {"--inject nothing", "rope_theta"},
+           {"--inject rope_theta:layer=12", "layers 0 to 11"},
+           {"--route lm_head=fast", "GEMM"},
+           {"--prompt 'one two three' --max-seq-len 2", "room for 2"},
+           {"--tokens ''", "no tokens"},
+           {"--tokens '1 512'", "no token 512"},
+           {"--tokens '1 x'", "not a whole number"},
+           {"--max-seq-len 8 --decode-steps 8", "no room"},
+           {"--date yesterday", "not a date"},
+           {"--date 2026-02-30", "not a date"},
+           {"--experiment a/b", "letters"},
+           {"--db /nowhere/greta.db", "/nowhere"},
+           {"--db .", "greta-infer: "},
+           {"--prompt x --prompt-file y", "excludes"},
+       }) {
+    const Result result = sh(std::string("$I probe --model m.gguf ") + words);
+    EXPECT_EQ(result.status, 2) << words << result.out;
+    EXPECT_EQ(result.err.substr(0, 13), "greta-infer: ") << words;
+    EXPECT_TRUE(result.says(says)) << words << ": " << result.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(database()));
+}
+
+TEST_F(InferProbe, VariablesThatMakeNoSenseAreNamed) {
+  make_model();
+  for (const char* variable :
+       {"GRETA_SEED=x", "GRETA_MAX_SEQ_LEN=0", "GRETA_TRACE_LAYERS=12", "GRETA_B3_66_MODE=fast",
+        "GRETA_INT4_WEIGHTS=maybe", "GRETA_TRACE_RMS_VERIFY=2"}) {
+    const Result result = sh(std::string(variable) + " $I probe --model m.gguf");
+    EXPECT_EQ(result.status, 2) << variable;
+    const std::string name(variable, std::string_view(variable).find('='));
+    EXPECT_TRUE(result.says(name)) << result.err;
+  }
+}
+
+TEST_F(InferProbe, Int4WeightsCanBeInsistedOn) {
+  make_model("--type q8_0");
+  const Result refused = sh("GRETA_INT4_WEIGHTS=1 $I probe --model m.gguf");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(refused.says("q8_0")) << refused.err;
+  make_model("--type q4_0 --force");
+  EXPECT_EQ(sh("GRETA_INT4_WEIGHTS=1 $I probe --model m.gguf --prompt x").status, 0);
+}
+
+TEST_F(InferProbe, WithoutADatabaseThereIsNoVerdict) {
+  make_model();
+  const Result result = sh("$I probe --model m.gguf --no-db");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.says("no verdict")) << result.out;
+  EXPECT_FALSE(std::filesystem::exists(database()));
+  EXPECT_EQ(sh("$I probe --model m.gguf --no-db --gate strict").status, 2);
+}
+
+TEST_F(InferProbe, JsonLinesGiveTheSameVerdictWhenIngested) {
+  make_model();
+  const std::string sql =
+      "SELECT verdict, numeric_verdict, pairs, pass, first_fail, layer, tensor, "
+      "prompt, rounding FROM run_verdict";
+  for (const char* mode : {"as_designed", "kv_aligned", "batch_invariant"}) {
+    ASSERT_EQ(sh(std::string("rm -rf *.db out; $I probe --model m.gguf --date 2026-02-07"
+                             " --trace-jsonl out --mode ") +
+                 mode)
+                  .status,
+              0);
+    const Result ingested = sh("$G --db copy.db ingest --quiet out");
+    ASSERT_EQ(ingested.status, 0) << ingested.err;
+    EXPECT_EQ(query(sql), query(sql, "copy.db")) << mode;
+    EXPECT_EQ(query("SELECT name FROM run"), query("SELECT name FROM run", "copy.db")) << mode;
+  }
+}
+
+TEST_F(InferProbe, TheB313SuiteChecksTheHead) {
+  make_model();
+  ASSERT_EQ(sh("$I probe --model m.gguf --suite b3_13 --delta-out d.jsonl").status, 0);
+  EXPECT_EQ(query("SELECT count(*), min(cpu_probe_agrees_prefill), min(cpu_probe_agrees_decode) "
+                  "FROM lm_head_delta"),
+            "2\t1\t1\n");
+  EXPECT_EQ(query("SELECT count(DISTINCT tensor), min(layer), max(layer) FROM trace"),
+            "6\t-1\t-1\n");
+  EXPECT_EQ(sh("wc -l <d.jsonl").out, "4\n");
+}
+
+// The probe lasts seconds; each round kills it at another moment.
+TEST_F(InferProbe, AKilledProbeIsIncomplete) {
+  make_model("--type f32");
+  int round = 0;
+  for (const char* moment : {"0.02", "0.15", "0.4"}) {
+    const std::string db = "killed" + std::to_string(++round) + ".db";
+    const Result killed = sh("$I probe --model m.gguf --mode batch_invariant --db " + db +
+                             " --prompt hi --decode-steps 1900 --layers all --phases all & p=$!;"
+                             " until $G --db " +
+                             db +
+                             " query 'SELECT name FROM run' 2>/dev/null | grep -q b3_66_v2;"
+                             " do sleep 0.01; done; sleep " +
+                             moment + "; kill -9 $p; wait $p; echo \"status $?\"");
+    ASSERT_TRUE(killed.says("status 137")) << killed.out << killed.err;
+    EXPECT_EQ(query("SELECT status FROM run", db), "running\n");
+    EXPECT_EQ(query("SELECT verdict, numeric_verdict FROM run_verdict", db),
+              "INCOMPLETE\tINCOMPLETE\n");
+    EXPECT_EQ(sh("$G --db " + db + " check").status, 0) << moment;
+    ASSERT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --gate strict --db " + db).status,
+              0);
+  }
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,147 @@
+#include <regex>
+
+#include "tests/cli/greta_infer/infer_program.h"
+
+namespace greta {
+namespace {
+
+class InferRun : public InferProgram {};
+
+TEST_F(InferRun, GreedyTextIsAlwaysTheSame) {
+  make_model();
+  const Result once =
+      sh("$I run --model m.gguf --prompt 'the engine' --max-tokens 24 --ignore-eos");
+  EXPECT_EQ(once.status, 0) << once.err;
+  EXPECT_GT(once.out.size(), 1u);
+  const Result again =
+      sh("$I run --model m.gguf --prompt 'the engine' --max-tokens 24 --ignore-eos --threads 1");
+  EXPECT_EQ(once.out, again.out);
+}
+
+TEST_F(InferRun, ASeedDecidesTheText) {
+  make_model();
+  const auto text = [&](const std::string& options) {
+    const Result result =
+        sh("$I run --model m.gguf --prompt 'the engine' --ignore-eos"
+           " --max-tokens 24 --temperature 1 " +
+           options);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.out;
+  };
+  EXPECT_EQ(text("--seed 3"), text("--seed 3"));
+  EXPECT_NE(text("--seed 3"), text("--seed 4"));
+  EXPECT_EQ(text("--seed 3 --top-k 1"), text("--seed 4 --top-k 1"));
+}
+
+TEST_F(InferRun, FiguresGoToStandardErrorAndTextIsWholeCharacters) {
+  make_model();
+  const Result result = sh(
+      "$I run --model m.gguf --prompt 'the engine' --max-tokens 40 --ignore-eos --temperature 1");
+  EXPECT_TRUE(std::regex_search(result.err, std::regex("prompt   [0-9]+ tokens? in .* tokens/s")))
+      << result.err;
+  EXPECT_TRUE(std::regex_search(result.err, std::regex("decode   39 tokens in .* tokens/s")))
+      << result.err;
+  EXPECT_TRUE(result.says("40 tokens, --max-tokens reached")) << result.err;
+  EXPECT_EQ(result.out.find("tokens/s"), std::string::npos);
+  EXPECT_EQ(sh("iconv -f UTF-8 -t UTF-8 <.out >/dev/null").status, 0);
+}
+
+TEST_F(InferRun, ContextThatIsFullEndsTheText) {
+  make_model();
+  const Result result = sh("$I run --model m.gguf --prompt hi --max-seq-len 16 --ignore-eos");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.says("context full")) << result.err;
+}
+
+TEST_F(InferRun, PromptThatNamesAFileWarns) {
+  make_model();
+  write("p.txt", "the engine\n");
+  const Result warned = sh("$I run --model m.gguf --prompt p.txt --max-tokens 1");
+  EXPECT_EQ(warned.status, 0);
+  EXPECT_TRUE(warned.says("warning")) << warned.err;
+  EXPECT_TRUE(warned.says("--prompt-file")) << warned.err;
+  const Result file = sh("$I run --model m.gguf --prompt-file p.txt --max-tokens 8 --ignore-eos");
+  EXPECT_FALSE(file.says("warning")) << file.err;
+  const Result text = sh("$I run --model m.gguf --prompt 'the engine' --max-tokens 8 --ignore-eos");
+  EXPECT_FALSE(text.says("warning")) << text.err;
+  EXPECT_EQ(file.out, text.out);
+}
+
+TEST_F(InferRun, PromptsThatDoNotFitAreRefused) {
+  make_model();
+  const Result longer = sh("$I run --model m.gguf --prompt 'one two three four' --max-seq-len 3");
+  EXPECT_EQ(longer.status, 2);
+  EXPECT_TRUE(longer.says("room for 3")) << longer.err;
+  const Result none = sh("$I run --model m.gguf --prompt '' --no-bos");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(none.says("no tokens")) << none.err;
+  EXPECT_EQ(sh("$I run --model m.gguf --prompt-file missing.txt").status, 2);
+}
+
+TEST_F(InferRun, WithoutADatabaseNothingIsRecorded) {
+  make_model();
+  // Nor do variables matter that say what to trace and where.
+  ASSERT_EQ(sh("GRETA_DB=greta.db GRETA_TRACE_LAYERS=99 $I run --model m.gguf --prompt hi"
+               " --max-tokens 2")
+                .status,
+            0);
+  EXPECT_FALSE(std::filesystem::exists(database()));
+}
+
+TEST_F(InferRun, AGenerationCanBeRecorded) {
+  make_model();
+  const Result result =
+      sh("$I run --model m.gguf --prompt hi --max-tokens 4 --ignore-eos"
+         " --db greta.db --date 2026-02-07 --layers 0,3 --seed 7");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.says("2026-02-07/run")) << result.err;
+  EXPECT_EQ(query("SELECT phase, count(DISTINCT step), group_concat(DISTINCT layer) FROM trace "
+                  "WHERE tensor = 'attn_out' GROUP BY phase ORDER BY phase"),
+            "decode\t2\t0,3\ndecode0\t1\t0,3\n");
+  EXPECT_EQ(query("SELECT verdict, coverage FROM run_verdict"), "NO_EVIDENCE\tundeclared\n");
+  EXPECT_EQ(query("SELECT status, seed FROM run"), "complete\t7\n");
+  const Result again =
+      sh("$I run --model m.gguf --prompt hi --max-tokens 4 --ignore-eos"
+         " --db greta.db --date 2026-02-07 --layers 0,3 --seed 7");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(sh("$G compare 2026-02-07/run 2026-02-07/run#2").status, 0);
+}
+
+TEST_F(InferRun, TracingDoesNotChangeTheText) {
+  make_model();
+  const std::string words =
+      "$I run --model m.gguf --prompt 'the engine' --ignore-eos --max-tokens 20 ";
+  const Result plain = sh(words);
+  const Result traced =
+      sh(words + "--db greta.db --layers all --phases prefill_last,prefill,decode0,decode");
+  ASSERT_EQ(traced.status, 0) << traced.err;
+  EXPECT_EQ(plain.out, traced.out);
+  EXPECT_EQ(query("SELECT count(DISTINCT phase) FROM trace"), "4\n");
+}
+
+TEST_F(InferRun, TheSeedDocumentsVariableProbesThePromptFirst) {
+  make_model();
+  const Result result =
+      sh("GRETA_TRACE_B3_66=1 GRETA_B3_66_MODE=batch_invariant GRETA_DB=other.db"
+         " $I run --model m.gguf --prompt 'the engine' --max-tokens 2");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.says("strict PASS")) << result.err;
+  EXPECT_EQ(query("SELECT experiment, mode, verdict, coverage FROM run_verdict", "other.db"),
+            "b3_66\tbatch_invariant\tPASS\tcomplete\n");
+}
+
+TEST_F(InferRun, TheHeadChecksOfB313CanBeAskedFor) {
+  make_model();
+  const Result result =
+      sh("GRETA_TRACE_PREFILL_DECODE_DELTA=1 GRETA_TRACE_PREFILL_DECODE_OUT=delta.jsonl"
+         " $I run --model m.gguf --prompt 'the engine' --max-tokens 2");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(query("SELECT experiment, count(*) FROM run"), "b3_13\t1\n");
+  EXPECT_EQ(query("SELECT cpu_probe_agrees_prefill, cpu_probe_agrees_decode FROM lm_head_delta"),
+            "1\t1\n");
+  EXPECT_EQ(sh("grep -o '\"phase\":\"[a-z0-9_]*\"' delta.jsonl").out,
+            "\"phase\":\"prefill_last\"\n\"phase\":\"decode0\"\n");
+}
+
+}  // namespace
+}  // namespace greta

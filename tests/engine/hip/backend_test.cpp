@@ -1,0 +1,363 @@
+// The GPU backend under the whole engine, on the emulator or on a GPU: against the CPU backend, and
+// against itself.
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engine/probe/generate.h"
+#include "engine/record/run_writer.h"
+#include "kernels/gpu/device.h"
+#include "tests/engine/forward/reference_f64.h"
+#include "tests/engine/forward/routes_by.h"
+#include "tests/engine/forward/tampered_backend.h"
+#include "tests/engine/probe/probe_fixture.h"
+#if defined(GRETA_TEST_ON_EMULATOR)
+#include "tests/emulator/emulator.h"
+#endif
+
+namespace greta {
+namespace {
+
+constexpr std::array kTypes{"f32", "f16", "bf16", "q4_0", "q8_0", "q4_k", "q5_k", "q6_k", "q4_k_m"};
+
+/// Two layers, odd sizes where a storage type allows them.
+SynthShape tiny_shape() {
+  SynthShape shape = small_shape();
+  shape.n_layers = 2;
+  shape.n_heads = 4;
+  shape.n_kv_heads = 2;
+  shape.ffn_dim = 256;
+  shape.vocab = 515;
+  return shape;
+}
+
+/// Logits of every token of a prompt, then of some more, one at a time.
+std::vector<float> logits(const TestEngine& engine, const RouteTable& routes,
+                          const std::vector<int32_t>& tokens, int64_t n_decode) {
+  KvCache cache(engine.model.config(), 40, *engine.backend);
+  Forward forward(engine.model, engine.weights, *engine.backend, cache,
+                  {.mode = Mode::kAsDesigned, .routes = routes, .faults = {}, .max_batch = 64});
+  const auto n = static_cast<int64_t>(tokens.size()) - n_decode;
+  const std::span<const int32_t> all(tokens);
+  const int64_t vocab = engine.model.config().vocab;
+  forward.run({.tokens = all.first(static_cast<size_t>(n)), .n_logits = n}, nullptr);
+  std::vector<float> values = engine.read(forward.logits(), n * vocab);
+  for (int64_t i = n; i < n + n_decode; ++i) {
+    forward.run({.tokens = all.subspan(static_cast<size_t>(i), 1), .first_pos = i, .decode = true},
+                nullptr);
+    const std::vector<float> row = engine.read(forward.logits(), vocab);
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  return values;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  return relative_l2(widen(a), widen(b));
+}
+
+TEST(HipBackend, LogitsByVectorUnitsAreThoseOfTheCpu) {
+  for (const char* type : kTypes) {
+    const TestModel model(tiny_shape(), type);
+    const TestEngine cpu(model);
+    const TestEngine gpu(model, make_hip_backend());
+    const std::vector<int32_t> tokens = model.tokens(9);
+    const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 3);
+    const auto got = logits(gpu, routes_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 3);
+    EXPECT_LT(distance(got, expected), 1e-5) << type;
+  }
+}
+
+TEST(HipBackend, LogitsByMatrixCoresAreNearThoseOfTheCpu) {
+  for (const char* type : kTypes) {
+    const TestModel model(tiny_shape(), type);
+    const TestEngine cpu(model);
+    const TestEngine gpu(model, make_hip_backend());
+    const std::vector<int32_t> tokens = model.tokens(20);
+    const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 1);
+    for (const Route route : gpu.backend->routes(Op::kQkv)) {
+      if (route == Route::kValu) continue;
+      const auto got = logits(gpu, routes_by(*gpu.backend, route, Route::kMfma), tokens, 1);
+      const double bound = std::string_view(type) == "bf16" ? 2e-2 : 2e-3;
+      EXPECT_LT(distance(got, expected), bound) << type << " " << route_name(route);
+      EXPECT_GT(distance(got, expected), 0) << "another route was taken";
+    }
+  }
+}
+
+TEST(HipBackend, BatchInvariantProbesAgreeInEveryBit) {
+  for (const char* type : {"f16", "q4_k_m"}) {
+    const TestModel model(tiny_shape(), type);
+    const TestEngine gpu(model, make_hip_backend());
+    for (const int64_t n : {1, 7}) {
+      const MemorySink sink =
+          run_probe(gpu, probe_options(gpu, Mode::kBatchInvariant), model.tokens(n));
+      EXPECT_GT(sink.of(Phase::kDecode0).size(), 40u);
+      for (const RowKey& key : differences(sink)) ADD_FAILURE() << type << ": " << row_name(key);
+      for (const TraceRecord& row : sink.records) EXPECT_TRUE(is_finite(row.fingerprint));
+    }
+  }
+}
+
+TEST(HipBackend, HeadsOfAnOddLengthThatAreTurnedInPartAgreeInEveryBit) {
+  SynthShape shape = tiny_shape();
+  shape.head_dim = 33;
+  shape.rope_dim = 20;
+  const TestModel model(shape, "f16");
+  const TestEngine cpu(model);
+  const TestEngine gpu(model, make_hip_backend());
+  const std::vector<int32_t> tokens = model.tokens(5);
+  const MemorySink sink = run_probe(gpu, probe_options(gpu, Mode::kBatchInvariant), tokens);
+  EXPECT_GT(sink.of(Phase::kDecode0).size(), 40u);
+  for (const RowKey& key : differences(sink)) ADD_FAILURE() << row_name(key);
+  const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 1);
+  const auto got = logits(gpu, routes_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 1);
+  EXPECT_LT(distance(got, expected), 1e-5);
+}
+
+TEST(HipBackend, RoutesAsDesignedDifferByRoundingOnly) {
+  const TestModel model(tiny_shape(), "f16");
+  const TestEngine gpu(model, make_hip_backend());
+  for (const Mode mode : {Mode::kAsDesigned, Mode::kKvAligned}) {
+    const MemorySink sink = run_probe(gpu, probe_options(gpu, mode), model.tokens(11));
+    const auto prefill = sink.of(Phase::kPrefillLast), decode = sink.of(Phase::kDecode0);
+    EXPECT_FALSE(differences(sink).empty());
+    for (const auto& [key, row] : prefill) {
+      ASSERT_TRUE(decode.contains(key)) << row_name(key);
+      EXPECT_LT(distance(row->sample, decode.at(key)->sample), 1e-2) << row_name(key);
+    }
+  }
+}
+
+/// The greatest relative distance between rows of one phase of two runs.
+double greatest_distance(const MemorySink& a, const MemorySink& b, Phase phase) {
+  const auto left = a.of(phase), right = b.of(phase);
+  EXPECT_EQ(left.size(), right.size());
+  double greatest = 0;
+  for (const auto& [key, row] : left) {
+    if (!right.contains(key)) {
+      ADD_FAILURE() << row_name(key) << " is missing";
+      continue;
+    }
+    greatest = std::max(greatest, distance(row->sample, right.at(key)->sample));
+  }
+  return greatest;
+}
+
+TEST(HipBackend, EveryTracePointIsNearTheCpus) {
+  const TestModel model(tiny_shape(), "q8_0");
+  const TestEngine cpu(model);
+  const TestEngine gpu(model, make_hip_backend());
+  const std::vector<int32_t> tokens = model.tokens(6);
+  const MemorySink expected = run_probe(cpu, probe_options(cpu, Mode::kBatchInvariant), tokens);
+  const MemorySink got = run_probe(gpu, probe_options(gpu, Mode::kBatchInvariant), tokens);
+  for (const Phase phase : {Phase::kPrefillLast, Phase::kDecode0}) {
+    EXPECT_LT(greatest_distance(got, expected, phase), 1e-5);
+  }
+}
+
+/// A traced generation: prefill, then one token after the other.
+std::vector<MemorySink> decode_steps(const TestEngine& engine, std::span<const int32_t> tokens) {
+  KvCache cache(engine.model.config(), 64, *engine.backend);
+  Forward forward(engine.model, engine.weights, *engine.backend, cache,
+                  engine.options(Mode::kAsDesigned));
+  TraceSelection selection;
+  selection.phases = {Phase::kDecode};
+  selection.sample_values = 3;
+  Tracer tracer(selection, *engine.backend);
+  forward.run({.tokens = tokens.first(2)}, nullptr);
+  std::vector<MemorySink> steps;
+  for (size_t i = 2; i < tokens.size(); ++i) {
+    const auto pos = static_cast<int64_t>(i);
+    tracer.begin(tokens.subspan(i, 1), pos, Phase::kDecode, {}, pos);
+    forward.run({.tokens = tokens.subspan(i, 1), .first_pos = pos, .decode = true}, &tracer);
+    if (i > 2) steps.emplace_back().rows(tracer.take());  // of the token before
+  }
+  steps.emplace_back().rows(tracer.take());
+  return steps;
+}
+
+TEST(HipBackend, ReplayedTokensAreTracedAfresh) {
+  const TestModel model(tiny_shape(), "f16");
+  const std::vector<int32_t> tokens(40, 7);  // the same token: only positions tell them apart
+  const TestEngine replaying(model, make_hip_backend());
+  const std::vector<MemorySink> replayed = decode_steps(replaying, tokens);
+  EXPECT_GT(replaying.backend->replays(), 25);
+
+  // Waiting after every operation keeps a batch from being recorded.
+  auto tampered = std::make_unique<TamperedBackend>(make_hip_backend());
+  TamperedBackend* const direct = tampered.get();
+  direct->tamper = [&](std::string_view, float*, int64_t, const std::function<void()>& compute) {
+    compute();
+    direct->synchronize();
+  };
+  const TestEngine one_by_one(model, std::move(tampered));
+  const std::vector<MemorySink> uncaptured = decode_steps(one_by_one, tokens);
+  EXPECT_EQ(direct->replays(), 0);
+
+  ASSERT_EQ(replayed.size(), uncaptured.size());
+  for (size_t i = 0; i < replayed.size(); ++i) {
+    const auto rows = replayed[i].of(Phase::kDecode), same = uncaptured[i].of(Phase::kDecode);
+    ASSERT_EQ(rows.size(), same.size());
+    for (const auto& [key, row] : rows) {
+      EXPECT_TRUE(same_bits(row->fingerprint, same.at(key)->fingerprint))
+          << row_name(key) << " of step " << i;
+      EXPECT_EQ(row->sample.size(), std::min<size_t>(3, row->fingerprint.n));
+      EXPECT_EQ(row->sample, same.at(key)->sample);
+      EXPECT_EQ(row->pos_id, static_cast<int64_t>(i) + 2);
+    }
+    if (i == 0) continue;
+    const auto before = replayed[i - 1].of(Phase::kDecode);
+    for (const auto& [key, row] : rows) {
+      const bool constant = key.first == TracePoint::kEmbdWHash ||
+                            key.first == TracePoint::kEmbedOut ||
+                            key.first == TracePoint::kRmsWeight;
+      // What comes before RoPE and attention in layer 0 does not know the position.
+      const bool knows_position =
+          key.second != 0 || (key.first > TracePoint::kVProj && key.first != TracePoint::kVCache);
+      // One value, which two positions can share.
+      const bool single = key.first == TracePoint::kLogitsTop1;
+      if (constant || !knows_position || single) continue;
+      EXPECT_FALSE(same_bits(row->fingerprint, before.at(key)->fingerprint))
+          << row_name(key) << " of steps " << i - 1 << " and " << i;
+    }
+  }
+}
+
+/// A generation, its tokens and its trace.
+struct Generation {
+  std::vector<int32_t> tokens;
+  GenerateResult result;
+  MemorySink sink;
+};
+Generation generate(const TestModel& model, bool ahead, int64_t capacity, int32_t end_token,
+                    bool traced) {
+  auto backend = std::make_unique<TamperedBackend>(make_hip_backend());
+  backend->may_run_ahead = ahead;
+  const TestEngine engine(model, std::move(backend));
+  GenerateOptions options{.forward = engine.options(Mode::kAsDesigned),
+                          .sampler = {},
+                          .selection = {},
+                          .max_tokens = 12};
+  options.selection.phases = {Phase::kPrefillLast, Phase::kDecode0, Phase::kDecode};
+  Generator generator(engine.model, engine.weights, *engine.backend, capacity, options);
+  Generation made;
+  generator.on_token = [&](int32_t token) { made.tokens.push_back(token); };
+  generator.ends = [&](int32_t token) { return token == end_token; };
+  made.result = generator.run(model.tokens(5), traced ? &made.sink : nullptr);
+  return made;
+}
+
+TEST(HipBackend, AskingForTheNextTokenBeforeThisOneIsKnownChangesNothing) {
+  const TestModel model(tiny_shape(), "f16", 3);
+  const std::vector<int32_t> usual = generate(model, false, 40, -1, false).tokens;
+  ASSERT_EQ(usual.size(), 12u);
+  const int32_t sixth = usual[5];
+  const auto first =
+      static_cast<size_t>(std::find(usual.begin(), usual.end(), sixth) - usual.begin());
+  for (const bool traced : {false, true}) {
+    for (const auto& [capacity, end_token, n_tokens] :
+         {std::tuple<int64_t, int32_t, size_t>{40, -1, 12}, {40, sixth, first}, {9, -1, 5}}) {
+      const Generation plain = generate(model, false, capacity, end_token, traced);
+      const Generation ahead = generate(model, true, capacity, end_token, traced);
+      EXPECT_EQ(ahead.tokens.size(), n_tokens);
+      EXPECT_EQ(ahead.tokens, plain.tokens);
+      EXPECT_EQ(ahead.result.stop, plain.result.stop);
+      EXPECT_EQ(ahead.result.n_decoded, plain.result.n_decoded);
+      ASSERT_EQ(ahead.sink.records.size(), plain.sink.records.size());
+      EXPECT_EQ(plain.sink.records.empty(), !traced);
+      for (size_t i = 0; i < plain.sink.records.size(); ++i) {
+        const TraceRecord &a = ahead.sink.records[i], &b = plain.sink.records[i];
+        EXPECT_TRUE(a.point == b.point && a.layer == b.layer && a.phase == b.phase);
+        EXPECT_EQ(std::tuple(a.pos_id, a.token_id, a.step),
+                  std::tuple(b.pos_id, b.token_id, b.step));
+        EXPECT_TRUE(same_bits(a.fingerprint, b.fingerprint)) << row_name({a.point, a.layer});
+      }
+      ASSERT_EQ(ahead.sink.readouts.size(), plain.sink.readouts.size());
+      for (size_t i = 0; i < plain.sink.readouts.size(); ++i) {
+        EXPECT_EQ(ahead.sink.readouts[i].top1_id, plain.sink.readouts[i].top1_id);
+        EXPECT_EQ(ahead.sink.readouts[i].pos_id, plain.sink.readouts[i].pos_id);
+      }
+    }
+  }
+}
+
+TEST(HipBackend, TracingChangesNoBitOfTheResult) {
+  const TestModel model(tiny_shape(), "q4_k");
+  const TestEngine gpu(model, make_hip_backend());
+  const std::vector<int32_t> tokens = model.tokens(6);
+  KvCache cache(model.config(), 16, *gpu.backend);
+  Forward forward(gpu.model, gpu.weights, *gpu.backend, cache, gpu.options(Mode::kAsDesigned));
+  Tracer tracer({}, *gpu.backend);
+  std::vector<std::vector<float>> results;
+  for (const bool traced : {false, true}) {
+    if (traced) tracer.begin(tokens, 0, Phase::kPrefillLast, {}, 0);
+    forward.run({.tokens = tokens}, traced ? &tracer : nullptr);
+    results.push_back(gpu.read(forward.logits(), model.config().vocab));
+  }
+  EXPECT_GT(tracer.take().size(), 40u);
+  EXPECT_EQ(distance(results[0], results[1]), 0);
+}
+
+TEST(HipBackend, ArithmeticNamesTheNarrowestOperands) {
+  const TestModel f16(tiny_shape(), "f16"), bf16(tiny_shape(), "bf16");
+  const TestEngine a(f16, make_hip_backend()), b(bf16, make_hip_backend());
+  EXPECT_EQ(a.backend->arithmetic(a.options(Mode::kBatchInvariant).routes), "f32");
+  EXPECT_EQ(a.backend->arithmetic(a.options(Mode::kAsDesigned).routes), "f16");
+  EXPECT_EQ(b.backend->arithmetic(b.options(Mode::kAsDesigned).routes), "bf16");
+}
+
+#if defined(GRETA_TEST_ON_EMULATOR)
+
+/// The device has so much memory while this lives.
+class ScarceMemory {
+ public:
+  explicit ScarceMemory(size_t bytes) { emulator::set_memory_bytes(bytes); }
+  ~ScarceMemory() { emulator::set_memory_bytes(before_); }
+
+ private:
+  size_t before_ = device_info().memory_bytes;
+};
+
+TEST(HipBackend, MemoryThatRunsOutIsSaidInOneLine) {
+  const TestModel model(tiny_shape(), "f16");
+  const ScarceMemory scarce(size_t{300} << 10);
+  try {
+    const TestEngine gpu(model, make_hip_backend());
+    FAIL() << "the weights do not fit";
+  } catch (const DeviceError& error) {
+    const std::string text = error.what();
+    for (const char* part : {"hipMalloc of ", " for weights failed", "KiB of 300 KiB are free"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+  }
+}
+
+TEST(HipBackend, RunThatTheDeviceEndsIsMarkedFailed) {
+  const TestModel model(tiny_shape(), "f16");
+  const TestEngine gpu(model, make_hip_backend());
+  const TempFolder folder;
+  RunRecord record;
+  record.experiment = "oom";
+  record.date = "2026-02-07";
+  {
+    Probe probe(gpu.model, gpu.weights, *gpu.backend, 8, probe_options(gpu, Mode::kAsDesigned));
+    RunWriter writer(folder / "greta.db", record);
+    const ScarceMemory scarce(0);
+    EXPECT_THROW(probe.run({.name = "p", .text_sha256 = "", .tokens = model.tokens(8)}, writer),
+                 DeviceError);
+  }
+  SQLite::Database db(folder / "greta.db");
+  EXPECT_EQ(db.execAndGet("SELECT status FROM run").getString(), "failed");
+  EXPECT_EQ(db.execAndGet("SELECT verdict FROM run_verdict").getString(), "INCOMPLETE");
+}
+
+#endif
+
+}  // namespace
+}  // namespace greta

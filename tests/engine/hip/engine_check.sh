@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The engine on this machine's GPU, with a build that has its kernels: every fault is found, clean
+# probes pass, GPU and CPU agree, and compute-sanitizer, where it is installed, finds nothing.
+#
+#   tests/engine/hip/engine_check.sh BUILD [DATABASE]     DATABASE: where the probes are recorded
+set -euo pipefail
+build=${1:?"usage: engine_check.sh BUILD [DATABASE]"}
+infer=$build/bin/greta-infer greta_db=$build/bin/greta-db
+work=$(mktemp -d "${TMPDIR:-/tmp}/greta-gpu-check.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+database=${2:-$work/check.db}
+
+step() {
+  local name=$1
+  shift
+  if "$@" >"$work/log" 2>&1; then
+    echo "ok      $name"
+  else
+    tail -n 30 "$work/log"
+    echo "FAILED  $name"
+    exit 1
+  fi
+}
+
+step 'tests of the engine' "$build/tests/engine_hip_tests"
+for type in f32 f16 bf16 q8_0 q4_0 q4_k_m q5_k_m q6_k; do
+  "$infer" synth --preset tiny --type "$type" --out "$work/$type.gguf" >/dev/null 2>&1
+  for mode in batch_invariant:strict as_designed:numeric kv_aligned:numeric; do
+    for backend in hip cpu; do
+      step "probe of $type, ${mode%:*} on $backend" "$infer" probe --model "$work/$type.gguf" \
+        --mode "${mode%:*}" --gate "${mode#*:}" --backend "$backend" --db "$database" \
+        --experiment "${type}_$backend" --date 2000-01-01
+    done
+  done
+done
+if [[ -x $greta_db ]]; then
+  for type in f32 f16 bf16 q8_0 q4_0 q4_k_m q5_k_m q6_k; do
+    divergent=$("$greta_db" --db "$database" query --format csv "
+      SELECT count(*), sum(class IS 'DIVERGENT' OR class IS 'UNKNOWN') FROM run_diff
+      WHERE run_a = '2000-01-01/${type}_cpu/as_designed'
+        AND run_b = '2000-01-01/${type}_hip/as_designed'" | tail -n 1 | tr -d '\r')
+    step "rows of $type that differ between CPU and GPU, and more than by rounding: $divergent" \
+      test "${divergent#*,}" = 0
+  done
+fi
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck racecheck; do
+    step "compute-sanitizer, $tool" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$infer" probe --model "$work/q4_k_m.gguf" --backend hip --no-db --decode-steps 4
+  done
+fi
+step 'detection matrix' "$build/tests/detection_matrix" --backend hip --clean "${GRETA_CLEAN:-200}"
+tail -n 2 "$work/log"

@@ -1,0 +1,98 @@
+#include "tests/engine/probe/probe_lab.h"
+
+#include <stdexcept>
+
+#include "db/database.h"
+#include "engine/record/run_writer.h"
+
+namespace greta {
+namespace {
+
+std::optional<Place> place_at(SQLite::Statement& row, int tensor) {
+  if (row.getColumn(tensor).isNull()) return std::nullopt;
+  return Place{row.getColumn(tensor).getString(), row.getColumn(tensor + 1).getInt()};
+}
+
+/// The statement with its parameters, on its first row; it must have one.
+template <class... Values>
+void first_row(SQLite::Statement& statement, const Values&... values) {
+  statement.reset();
+  int index = 0;
+  (statement.bind(++index, values), ...);
+  if (!statement.executeStep()) throw std::runtime_error("no row: " + statement.getExpandedSQL());
+}
+
+}  // namespace
+
+std::string Place::text() const { return tensor + (layer < 0 ? "" : "@" + std::to_string(layer)); }
+
+Place place_of(RowKey key) { return {std::string(trace_point_name(key.first)), key.second}; }
+
+ProbeLab::ProbeLab()
+    : database_(folder_ / "lab.db"),
+      reader_((open_for_writing(database_), open_for_reading(database_))),
+      verdict_(reader_,
+               "SELECT verdict, numeric_verdict, coverage, pairs, pass, tensor, layer,"
+               " numeric_tensor, numeric_layer FROM run_verdict WHERE run = ?"),
+      pair_(reader_,
+            "SELECT status, class, rel_l2, tolerance FROM pair"
+            " WHERE run = ? AND tensor = ? AND layer = ?"),
+      differences_(reader_,
+                   "SELECT count(*), sum(status <> 'MATCH') FROM run_diff"
+                   " WHERE run_a = ? AND run_b = ? AND tensor = ? AND layer = ?") {}
+
+std::string ProbeLab::probe(const TestEngine& engine, std::vector<int32_t> tokens,
+                            const ProbeOptions& options) {
+  RunRecord record{.experiment = "lab",
+                   .date = "2026-01-01",
+                   .commit_sha = "",
+                   .mode = std::string(mode_name(options.forward.mode)),
+                   .dtype = engine.backend->arithmetic(options.forward.routes),
+                   .seed = 1,
+                   .started_at = "2026-01-01T00:00:00Z",
+                   .attributes = {}};
+  for (const Fault& fault : options.forward.faults.all()) {
+    record.attributes.emplace_back("inject", fault.text());
+  }
+  RunWriter writer(database_, record);
+  const auto n = static_cast<int64_t>(tokens.size());
+  Probe probe(engine.model, engine.weights, *engine.backend, n, options);
+  probe.run({.name = "p", .text_sha256 = "", .tokens = std::move(tokens)}, writer);
+  writer.end(true);
+  return writer.run_name();
+}
+
+LabVerdict ProbeLab::verdict(const std::string& run) {
+  first_row(verdict_, run);
+  LabVerdict result{verdict_.getColumn(0).getString(),
+                    verdict_.getColumn(1).getString(),
+                    verdict_.getColumn(2).getString(),
+                    verdict_.getColumn(3).getInt64(),
+                    verdict_.getColumn(4).getInt64(),
+                    place_at(verdict_, 5),
+                    place_at(verdict_, 7)};
+  verdict_.reset();
+  return result;
+}
+
+LabPair ProbeLab::pair(const std::string& run, const Place& place) {
+  first_row(pair_, run, place.tensor, place.layer);
+  LabPair result{pair_.getColumn(0).getString(),
+                 pair_.getColumn(1).getString(),
+                 {},
+                 pair_.getColumn(3).getDouble()};
+  if (!pair_.getColumn(2).isNull()) result.rel_l2 = pair_.getColumn(2).getDouble();
+  pair_.reset();
+  return result;
+}
+
+bool ProbeLab::same_rows(const std::string& run_a, const std::string& run_b, const Place& place) {
+  first_row(differences_, run_a, run_b, place.tensor, place.layer);
+  const int64_t compared = differences_.getColumn(0).getInt64();
+  const int64_t different = differences_.getColumn(1).getInt64();
+  differences_.reset();
+  if (compared != 2) throw std::runtime_error(run_a + ", " + run_b + ": not two " + place.text());
+  return different == 0;
+}
+
+}  // namespace greta

@@ -1,0 +1,152 @@
+// Real probes through the writer and the views: what the database says of an engine's run.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "db/database.h"
+#include "engine/record/run_writer.h"
+#include "tests/engine/engine_fixture.h"
+#include "tests/engine/forward/tampered_backend.h"
+#include "tests/engine/probe/probe_lab.h"
+
+namespace greta {
+namespace {
+
+constexpr int64_t kPairs = 2 + 3 * 19 + 6;  // of a probe of small_shape()
+
+class ProbeVerdict : public testing::TestWithParam<std::string> {
+ protected:
+  LabVerdict probe(Mode mode) {
+    const TestModel model(small_shape(), GetParam());
+    const TestEngine engine(model);
+    run_ = lab_.probe(engine, model.tokens(11), {.forward = engine.options(mode), .selection = {}});
+    return lab_.verdict(run_);
+  }
+
+  ProbeLab lab_;
+  std::string run_;
+};
+
+TEST_P(ProbeVerdict, BatchInvariantPassesWithCompleteCoverage) {
+  const LabVerdict verdict = probe(Mode::kBatchInvariant);
+  EXPECT_EQ(verdict.verdict, "PASS");
+  EXPECT_EQ(verdict.numeric_verdict, "PASS");
+  EXPECT_EQ(verdict.coverage, "complete");
+  EXPECT_EQ(verdict.pairs, kPairs);
+  EXPECT_EQ(verdict.pass, kPairs);
+}
+
+TEST_P(ProbeVerdict, AsDesignedFailsStrictlyAndPassesNumerically) {
+  const LabVerdict verdict = probe(Mode::kAsDesigned);
+  EXPECT_EQ(verdict.verdict, "FAIL");
+  EXPECT_EQ(verdict.numeric_verdict, "PASS");
+  EXPECT_EQ(verdict.coverage, "complete");
+  EXPECT_EQ(verdict.pairs, kPairs);
+  EXPECT_FALSE(verdict.numeric_first_fail.has_value());
+}
+
+TEST_P(ProbeVerdict, KvAlignedHasTheCacheOfPrefillAndItsOwnKvBesideIt) {
+  const LabVerdict verdict = probe(Mode::kKvAligned);
+  EXPECT_EQ(verdict.numeric_verdict, "PASS");
+  EXPECT_EQ(verdict.coverage, "complete");
+  const SQLite::Database db = open_for_reading(lab_.database());
+  SQLite::Statement rows(db,
+                         "SELECT cache_match, k_match AND v_match, k_class, v_class, interpretation"
+                         " FROM kv_alignment WHERE run = ? ORDER BY layer");
+  rows.bind(1, run_);
+  int layers = 0, own_kv_differs = 0;
+  for (; rows.executeStep(); ++layers) {
+    EXPECT_EQ(rows.getColumn(0).getInt(), 1) << "layer " << layers;
+    const bool differs = rows.getColumn(1).getInt() == 0;
+    own_kv_differs += differs;
+    EXPECT_EQ(rows.getColumn(4).getString(), differs ? "STRUCTURAL_DRIFT" : "ALIGNED");
+  }
+  EXPECT_EQ(layers, 3);
+  EXPECT_GT(own_kv_differs, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ProbeVerdict,
+                         testing::Values("f32", "f16", "bf16", "q4_0", "q8_0", "q4_k", "q5_k",
+                                         "q6_k", "q4_k_m"),
+                         [](const auto& param) { return param.param; });
+
+/// What the views of a writable copy say after a change.
+std::string verdict_after(SQLite::Database& db, const std::string& change) {
+  db.exec(change);
+  db.exec("UPDATE run SET tally = NULL");
+  return db.execAndGet("SELECT verdict FROM run_verdict").getString();
+}
+
+TEST(ProbeRows, AnyRowLessIsIncomplete) {
+  SynthShape shape = small_shape();
+  shape.n_layers = 2;
+  const TestModel model(shape);
+  const TestEngine engine(model);
+  ProbeLab lab;
+  const std::string run = lab.probe(
+      engine, model.tokens(3), {.forward = engine.options(Mode::kBatchInvariant), .selection = {}});
+  ASSERT_EQ(lab.verdict(run).verdict, "PASS");
+
+  SQLite::Database db = open_for_writing(lab.database());
+  std::vector<std::string> keys;
+  SQLite::Statement rows(db, "SELECT side, layer, tensor_id FROM trace_row");
+  while (rows.executeStep()) {
+    keys.push_back("side = " + rows.getColumn(0).getString() +
+                   " AND layer = " + rows.getColumn(1).getString() +
+                   " AND tensor_id = " + rows.getColumn(2).getString());
+  }
+  ASSERT_EQ(keys.size(), 2 * (2u + 2u * 19u + 6u));
+  for (const std::string& key : keys) {
+    db.exec("SAVEPOINT one_row_less");
+    EXPECT_EQ(verdict_after(db, "DELETE FROM trace_row WHERE " + key), "INCOMPLETE") << key;
+    db.exec("ROLLBACK TO one_row_less");
+    db.exec("RELEASE one_row_less");
+  }
+  EXPECT_EQ(verdict_after(db, "SELECT 1"), "PASS");
+}
+
+TEST(ProbeRows, OneBitOfOneActivationFailsAtItsTensor) {
+  const TestModel model(small_shape());
+  auto backend = std::make_unique<TamperedBackend>(make_cpu_backend(1));
+  TamperedBackend& tampered = *backend;
+  const TestEngine engine(model, std::move(backend));
+  ProbeLab lab;
+  int calls = 0;
+  // The second batch is decode0; this is the attention of its layer 1.
+  tampered.tamper = [&](std::string_view name, float* out, int64_t n,
+                        const std::function<void()>& compute) {
+    compute();
+    if (name != "attention" || calls++ != 3 + 1) return;
+    uint32_t bits = 0;
+    std::memcpy(&bits, out + n - 1, sizeof bits);
+    bits ^= 1;
+    std::memcpy(out + n - 1, &bits, sizeof bits);
+  };
+  const LabVerdict verdict =
+      lab.verdict(lab.probe(engine, model.tokens(5),
+                            {.forward = engine.options(Mode::kBatchInvariant), .selection = {}}));
+  EXPECT_EQ(calls, 6);
+  EXPECT_EQ(verdict.verdict, "FAIL");
+  EXPECT_EQ(verdict.first_fail, (Place{"attn_out", 1}));
+  EXPECT_EQ(verdict.numeric_verdict, "PASS");
+}
+
+TEST(ProbeRows, BothSidesNonfiniteAreNotAPass) {
+  const TestModel model(small_shape());
+  const TestEngine engine(model);
+  ProbeLab lab;
+  const LabVerdict verdict = lab.verdict(lab.probe(
+      engine, model.tokens(5),
+      {.forward =
+           engine.options(Mode::kBatchInvariant, {parse_fault("softmax_no_max@both:layer=2")}),
+       .selection = {}}));
+  EXPECT_EQ(verdict.verdict, "FAIL");
+  EXPECT_EQ(verdict.first_fail, (Place{"attn_probs", 2}));
+  EXPECT_EQ(verdict.numeric_first_fail, (Place{"attn_probs", 2}));
+}
+
+}  // namespace
+}  // namespace greta

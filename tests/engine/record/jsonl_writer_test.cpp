@@ -1,0 +1,317 @@
+#include "engine/record/jsonl_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "engine/record/run_writer.h"
+#include "tests/engine/record/run_fixture.h"
+
+namespace greta {
+namespace {
+
+/// A run written straight into one database, and exported and ingested into another.
+class JsonlWriterTest : public testing::Test {
+ protected:
+  void write_both(const MadeUpRun& run, const std::string& mode = "as_designed",
+                  bool complete = true) {
+    const RunRecord record = MadeUpRun::record(mode);
+    RunWriter direct(direct_file(), record);
+    run.feed(direct);
+    direct.end(complete);
+    JsonlWriter exported(out(), record);
+    run.feed(exported);
+    exported.end(complete);
+  }
+  /// Ingests all that was exported into the second database.
+  SQLite::Database ingested() const {
+    SQLite::Database db = open_for_writing(folder_ / "ingested.db");
+    const IngestSummary summary = ingest_all(db, {out()});
+    for (const Finding& f : summary.findings)
+      ADD_FAILURE() << f.file << ":" << f.line << " " << f.reason;
+    EXPECT_EQ(problems_of(db), "");
+    return db;
+  }
+  void expect_equal_views() const {
+    SQLite::Database a = open_for_reading(direct_file()), b = ingested();
+    const std::pair<const char*, const char*> views[] = {
+        {"run_verdict", "run"},
+        {"first_fail", "run, prompt"},
+        {"failure_breakdown", "run, cause"},
+        {"pair", "run, prompt, pos_id, layer, tensor, status"},
+        {"propagation", "run, prompt, pos_id, layer, tensor, status"},
+        {"kv_alignment", "run, prompt, layer, pos_id"},
+        {"lm_head_delta", "run, prompt"},
+        {"history", "run"},
+        {"trace", "run, prompt, side, pos_id, step, layer, tensor, occurrence"}};
+    // Where a row was read from is not the same, and not compared.
+    const std::set<std::string> but = {"run_id",      "prompt_id",   "source_id",
+                                       "source_file", "source_line", "shape"};
+    for (const auto& [name, order] : views) {
+      const std::string answer = view(a, name, order, but);
+      EXPECT_EQ(view(b, name, order, but), answer) << name;
+    }
+    const char* tables[] = {
+        "SELECT name, experiment, family, variant, date, commit_sha, synthetic, mode, dtype, seed,"
+        " hash_algo, status, started_at, finished_at IS NOT NULL, tally FROM run ORDER BY name",
+        "SELECT r.name, p.name, n_tokens, text_sha256, token_ids FROM prompt p JOIN run r ON r.id "
+        "= p.run_id"
+        " ORDER BY r.name, p.id",
+        "SELECT prompt_id, side, layer, tensor_id FROM plan ORDER BY 1, 2, 3, 4",
+        "SELECT DISTINCT dim, value FROM attribute ORDER BY 1, 2"};
+    for (const char* sql : tables) {
+      const std::string answer = text_of(a, sql);
+      EXPECT_NE(answer, "") << sql;
+      EXPECT_EQ(text_of(b, sql), answer) << sql;
+    }
+    const std::string sketches =
+        "SELECT k.n, derived, sum_sq, s0, s1, s15, s16, s30, s31 FROM trace_row t"
+        " JOIN sketch k ON k.id = t.vector_id"
+        " ORDER BY prompt_id, side, pos_id, layer, tensor_id, step";
+    EXPECT_EQ(text_of(b, sketches), text_of(a, sketches));
+  }
+
+  fs::path out() const { return folder_ / "out"; }
+  fs::path run_folder() const { return out() / "2026-02-07/b3_66_v2/as_designed"; }
+  fs::path direct_file() const { return folder_ / "direct.db"; }
+  Folder folder_;
+};
+
+bool is(const MadeUpRow& row, TracePoint point, int layer) {
+  return row.record.point == point && row.record.layer == layer;
+}
+
+TEST_F(JsonlWriterTest, ExportReadsBackAsTheDirectWrite) {
+  write_both({});
+  expect_equal_views();
+  SQLite::Database direct = open_for_reading(direct_file());
+  EXPECT_EQ(text_of(direct, "SELECT verdict, coverage FROM run_verdict"), "PASS|complete");
+}
+
+TEST_F(JsonlWriterTest, DriftOfEveryKindReadsBack) {
+  MadeUpRun run{.decode_steps = 2, .sample_n = 7, .cpu_probe = true};
+  run.alter = [](MadeUpRow& row) {
+    if (row.record.phase != Phase::kDecode0) return true;
+    if (row.record.layer == 1) {
+      for (float& x : row.values) x *= 1.0f + 0x1p-19f;
+    }
+    if (is(row, TracePoint::kMlpOut, 1)) row.values[0] += 3.0f;
+    if (is(row, TracePoint::kKPostRope, 0)) row.values[1] += 0x1p-13f;
+    return !is(row, TracePoint::kHidden, -1);  // one row has no partner
+  };
+  run.alter_readout = [](ReadoutRecord& readout) {
+    if (readout.phase == Phase::kDecode0) readout.cpu_top1_id = 3;
+    if (readout.phase == Phase::kDecode) readout.top2_id = -1;
+  };
+  write_both(run);
+  write_both(run, "kv_aligned");
+  expect_equal_views();
+}
+
+TEST_F(JsonlWriterTest, ValuesThatAreNotFiniteReadBack) {
+  MadeUpRun run{.prompts = {{"p0_short", 6}}, .layers = {0}, .sample_n = 4};
+  run.alter = [](MadeUpRow& row) {
+    if (is(row, TracePoint::kAttnOut, 0)) row.values[1] = -NAN;
+    if (is(row, TracePoint::kWoOut, 0)) row.values.assign(4, -INFINITY);
+    if (is(row, TracePoint::kMlpOut, 0)) row.values = {NAN, INFINITY, -0.0f, 0x1p-149f};
+    if (is(row, TracePoint::kVProj, 0)) row.values = {-0.0f, 3.4e38f, 0.1f, -1e-30f};
+    if (is(row, TracePoint::kXOut, 0)) row.values.clear();
+    return true;
+  };
+  write_both(run);
+  expect_equal_views();
+  SQLite::Database db = ingested();
+  EXPECT_EQ(
+      text_of(db,
+              "SELECT DISTINCT status FROM pair WHERE tensor IN ('attn_out', 'wo_out', 'mlp_out')"),
+      "NONFINITE");
+  const char* samples =
+      "SELECT line, data FROM trace_row t JOIN sample s ON s.id = t.vector_id"
+      " ORDER BY side, layer, tensor_id";
+  SQLite::Database direct = open_for_reading(direct_file());
+  SQLite::Statement a(direct, samples), b(db, samples);
+  int compared = 0;
+  for (; a.executeStep(); ++compared) {
+    ASSERT_TRUE(b.executeStep());
+    EXPECT_EQ(a.getColumn(1).getString(), b.getColumn(1).getString());  // to the bit
+  }
+  EXPECT_EQ(compared, 52);
+}
+
+TEST_F(JsonlWriterTest, FailedRunReadsBackAsIncomplete) {
+  write_both({}, "as_designed", false);
+  expect_equal_views();
+  SQLite::Database db = ingested();
+  EXPECT_EQ(text_of(db, "SELECT verdict, status FROM run_verdict"), "INCOMPLETE|failed");
+}
+
+TEST_F(JsonlWriterTest, ExportWithoutItsEndIsIncomplete) {
+  {
+    JsonlWriter writer(out(), MadeUpRun::record("as_designed"));
+    MadeUpRun().feed(writer);
+  }
+  const fs::path run_file = run_folder() / "run.jsonl";
+  std::string text = bytes_of(run_file);
+  EXPECT_NE(text.find(R"("status":"failed")"), std::string::npos) << "it was not told to end";
+  text.resize(text.rfind("{\"event\":\"run_end\""));
+  folder_.write(run_file, text);
+  SQLite::Database db = ingested();
+  EXPECT_EQ(text_of(db, "SELECT verdict, numeric_verdict, coverage, status FROM run_verdict"),
+            "INCOMPLETE|INCOMPLETE|complete|running");
+}
+
+TEST_F(JsonlWriterTest, AnyLostLineIsIncomplete) {
+  MadeUpRun run{.prompts = {{"p0_short", 6}},
+                .layers = {0},
+                .points = {TracePoint::kAttnOut},
+                .decode_steps = 2};
+  write_both(run);
+  const fs::path trace = run_folder() / "traces/p0_short_trace.jsonl";
+  std::vector<std::string> lines;
+  std::istringstream in(bytes_of(trace));
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 8u);  // 4 rows, 4 readouts
+  int rows = 0;
+  for (size_t lost = 0; lost < lines.size(); ++lost) {
+    if (lines[lost].find("stage_trace") == std::string::npos) continue;
+    std::string text;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (i != lost) text += lines[i] + "\n";
+    }
+    folder_.write(trace, text);
+    SQLite::Database db = open_for_writing(folder_ / ("lost" + std::to_string(lost) + ".db"));
+    ingest_all(db, {out()});
+    EXPECT_NE(text_of(db, "SELECT verdict FROM run_verdict"), "PASS") << lines[lost];
+    EXPECT_EQ(text_of(db, "SELECT unmet FROM run_verdict"), "1") << lines[lost];
+    ++rows;
+  }
+  EXPECT_EQ(rows, 4);
+  fs::remove(trace);  // the whole file
+  SQLite::Database db = ingested();
+  EXPECT_EQ(text_of(db, "SELECT verdict, unmet FROM run_verdict"), "INCOMPLETE|4");
+}
+
+TEST_F(JsonlWriterTest, IngestingItAgainChangesNothing) {
+  write_both({.decode_steps = 1});
+  std::string once;
+  {
+    SQLite::Database db = ingested();
+    once = dump(db);
+  }
+  SQLite::Database db = ingested();
+  EXPECT_TRUE(same_dump(dump(db), once));
+}
+
+TEST_F(JsonlWriterTest, IngestedBesideTheDirectWriteItIsTheSameRun) {
+  write_both({});
+  SQLite::Database db = open_for_writing(direct_file());
+  const std::string before =
+      view(db, "run_verdict", "run") + view(db, "pair", "prompt, layer, tensor");
+  const IngestSummary summary = ingest_all(db, {out()});
+  EXPECT_EQ(summary.rows, 0);
+  EXPECT_EQ(summary.duplicates, 184);
+  EXPECT_EQ(view(db, "run_verdict", "run") + view(db, "pair", "prompt, layer, tensor"), before);
+}
+
+TEST_F(JsonlWriterTest, TakenNamesGetANumber) {
+  for (const char* end : {"", "#2", "#3"}) {
+    JsonlWriter writer(out(), MadeUpRun::record("as_designed"));
+    EXPECT_EQ(writer.run_folder(), fs::path(run_folder().string() + end));
+    MadeUpRun{.prompts = {{"p", 2}}}.feed(writer);
+    writer.end(true);
+  }
+  RunRecord plain = MadeUpRun::record("");
+  JsonlWriter writer(out(), plain);  // beside the folders of its modes
+  EXPECT_EQ(writer.run_folder(), out() / "2026-02-07/b3_66_v2");
+  MadeUpRun{.prompts = {{"p", 2}}}.feed(writer);
+  writer.end(true);
+  JsonlWriter second(out(), plain);
+  MadeUpRun{.prompts = {{"p", 2}}}.feed(second);
+  second.end(true);
+  SQLite::Database db = ingested();
+  EXPECT_EQ(
+      text_of(db, "SELECT run, experiment, mode, verdict, pairs FROM run_verdict ORDER BY run"),
+      "2026-02-07/b3_66_v2|b3_66_v2|-|PASS|46\n"
+      "2026-02-07/b3_66_v2#2|b3_66_v2|-|PASS|46\n"
+      "2026-02-07/b3_66_v2/as_designed|b3_66_v2|as_designed|PASS|46\n"
+      "2026-02-07/b3_66_v2/as_designed#2|b3_66_v2|as_designed|PASS|46\n"
+      "2026-02-07/b3_66_v2/as_designed#3|b3_66_v2|as_designed|PASS|46");
+}
+
+TEST_F(JsonlWriterTest, OddPromptNamesAreOnlyNames) {
+  MadeUpRun run{
+      .prompts = {{"../a b", 3}, {".._a_b", 3}, {"caf\xc3\xa9 \"x\"\n", 3}, {".._a_b", 4}}};
+  write_both(run);
+  for (const auto& entry : fs::recursive_directory_iterator(out())) {
+    EXPECT_TRUE(entry.is_directory() || entry.path().extension() == ".jsonl") << entry.path();
+  }
+  EXPECT_FALSE(fs::exists(out() / "2026-02-07/b3_66_v2/a b_trace.jsonl"));
+  SQLite::Database db = ingested();
+  EXPECT_EQ(text_of(db, "SELECT count(*), count(DISTINCT name) FROM prompt"), "3|3");
+  EXPECT_EQ(text_of(db, "SELECT verdict, pairs, unmet FROM run_verdict"), "PASS|184|0");
+}
+
+TEST_F(JsonlWriterTest, LinesHaveTheKeysOfTheHistory) {
+  MadeUpRun run{
+      .prompts = {{"p0_short", 6}}, .layers = {0}, .points = {TracePoint::kAttnOut}, .sample_n = 3};
+  write_both(run);
+  std::istringstream in(bytes_of(run_folder() / "traces/p0_short_trace.jsonl"));
+  std::string line;
+  ASSERT_TRUE(std::getline(in, line));
+  const nlohmann::json row = nlohmann::json::parse(line);
+  for (const char* key :
+       {"event",     "prompt_id", "phase",        "point",           "layer",    "step",
+        "pos_id",    "seq_len",   "tokens_total", "token_index",     "sample_n", "hash",
+        "min",       "max",       "mean",         "abs_sum",         "nan",      "inf",
+        "nz_count",  "sample",    "token_id",     "logical_tok_idx", "route",    "n",
+        "hash_algo", "sum_sq",    "sketch"}) {
+    EXPECT_TRUE(row.contains(key)) << key;
+  }
+  EXPECT_EQ(row["event"], "stage_trace");
+  EXPECT_EQ(row["sample_n"], 3);
+  EXPECT_EQ(row["n"], 48);
+  EXPECT_EQ(row["sketch"].size(), 32u);
+  EXPECT_EQ(row["tokens_total"], 6);
+}
+
+PromptRecord prompt(const std::string& name) {
+  PromptRecord record;
+  record.name = name;
+  return record;
+}
+
+TEST_F(JsonlWriterTest, CallsOutOfOrderAreErrors) {
+  JsonlWriter writer(out(), MadeUpRun::record());
+  EXPECT_THROW(writer.rows({}), std::logic_error);
+  EXPECT_THROW(writer.readout({}), std::logic_error);
+  writer.begin_prompt(prompt("p"));
+  TraceRecord row;
+  row.extra = "not JSON";
+  EXPECT_THROW(writer.rows({row}), std::invalid_argument);
+  writer.end(true);
+  EXPECT_THROW(writer.begin_prompt(prompt("p")), std::logic_error);
+  EXPECT_THROW(writer.end(true), std::logic_error);
+}
+
+TEST_F(JsonlWriterTest, FullDeviceIsAnErrorThatNamesTheFile) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  JsonlWriter writer(out(), MadeUpRun::record("as_designed"));
+  fs::create_directories(run_folder() / "traces");
+  fs::create_symlink("/dev/full", run_folder() / "traces/p_trace.jsonl");
+  writer.begin_prompt(prompt("p"));
+  TraceRecord row;
+  writer.rows({row});
+  try {
+    writer.end(true);
+    FAIL() << "all is well on a full device";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), std::errc::no_space_on_device);
+    EXPECT_NE(std::string(error.what()).find("p_trace.jsonl"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,405 @@
+#include "engine/record/run_writer.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "db/trace_writer.h"
+#include "tests/engine/record/run_fixture.h"
+
+namespace greta {
+namespace {
+
+/// A run of one prompt and one tensor.
+MadeUpRun small_run() {
+  return {.prompts = {{"p0_short", 6}}, .layers = {0}, .points = {TracePoint::kAttnOut}};
+}
+
+PromptRecord prompt(const std::string& name) {
+  PromptRecord record;
+  record.name = name;
+  record.token_ids = {1, 2, 3};
+  return record;
+}
+
+/// Rows of one decoded token.
+std::vector<TraceRecord> token_rows(int64_t pos, int layers) {
+  std::vector<TraceRecord> rows;
+  for (int layer = 0; layer < layers; ++layer) {
+    for (TracePoint point : {TracePoint::kQPreRope, TracePoint::kAttnOut, TracePoint::kMlpOut}) {
+      TraceRecord& row = rows.emplace_back();
+      row.point = point;
+      row.layer = layer;
+      row.phase = Phase::kDecode;
+      row.step = row.pos_id = pos;
+      row.token_id = 7;
+      row.seq_len = 1;
+      row.route = Route::kDot;
+      row.fingerprint.n = 64;
+      row.fingerprint.hash = static_cast<uint64_t>(pos * 1000 + layer);
+    }
+  }
+  return rows;
+}
+
+class RunWriterTest : public testing::Test {
+ protected:
+  fs::path file() const { return folder_ / "greta.db"; }
+  std::string write(const MadeUpRun& run, const std::string& mode = "kv_aligned") {
+    RunWriter writer(file(), MadeUpRun::record(mode));
+    run.feed(writer);
+    writer.end(true);
+    return writer.run_name();
+  }
+  std::string ask(const std::string& sql) const {
+    SQLite::Database db = open_for_reading(file());
+    return text_of(db, sql);
+  }
+  /// The file is sound, `run` is INCOMPLETE, and another run beside it passes.
+  void expect_usable(const std::string& run) {
+    {
+      SQLite::Database db = open_for_writing(file());
+      EXPECT_EQ(problems_of(db), "");
+      EXPECT_EQ(
+          text_of(db, "SELECT verdict, numeric_verdict FROM run_verdict WHERE run = '" + run + "'"),
+          "INCOMPLETE|INCOMPLETE");
+    }
+    const std::string next = write(small_run());
+    EXPECT_NE(next, run);
+    EXPECT_EQ(ask("SELECT verdict FROM run_verdict WHERE run = '" + next + "'"), "PASS");
+  }
+
+  Folder folder_;
+};
+
+TEST_F(RunWriterTest, RecordsTheRun) {
+  EXPECT_EQ(write(small_run()), "2026-02-07/b3_66_v2/kv_aligned");
+  EXPECT_EQ(
+      ask("SELECT name, experiment, family, variant, date, commit_sha, synthetic, mode, dtype,"
+          " seed, hash_algo, status, started_at, length(finished_at) FROM run"),
+      "2026-02-07/b3_66_v2/kv_aligned|b3_66_v2|b3_66|v2|2026-02-07|c0ffee1|0|kv_aligned|f32|1|"
+      "greta-1|complete|2026-02-07T10:00:00Z|20");
+  EXPECT_EQ(ask("SELECT dim, value FROM attribute ORDER BY dim, value"),
+            "commit|c0ffee1\ndate|2026-02-07\ndevice|cpu\ndtype|f32\nhost|node \"7\"\ninject|a\n"
+            "inject|b\nmode|kv_aligned\nmodel_sha256|0a1b\nseed|1\ntrace_rows|2");
+  EXPECT_EQ(ask("SELECT name, n_tokens, length(text_sha256), token_ids FROM prompt"),
+            "p0_short|6|64|[100,101,102,103,104,105]");
+  EXPECT_EQ(ask("SELECT p.side, p.layer, t.name FROM plan p JOIN tensor t ON t.id = p.tensor_id"),
+            "0|0|attn_out\n1|0|attn_out");
+  EXPECT_EQ(ask("SELECT leg, prompt, length(sha256), shape, lines, rows, duplicates, conflicts "
+                "FROM source"),
+            "||64|engine|2|2|0|0");
+}
+
+TEST_F(RunWriterTest, WhatIsNotKnownIsNull) {
+  RunRecord record = MadeUpRun::record("");
+  record.commit_sha = record.dtype = "";
+  record.experiment = "plain";
+  record.attributes.clear();
+  RunWriter writer(file(), record);
+  PromptRecord unknown = prompt("p");
+  writer.begin_prompt(unknown);
+  ReadoutRecord readout;
+  readout.top1_id = readout.top2_id = -1;
+  writer.readout(readout);
+  writer.end(true);
+  EXPECT_EQ(writer.run_name(), "2026-02-07/plain");
+  EXPECT_EQ(ask("SELECT commit_sha, mode, dtype, family, variant FROM run"), "-|-|-|plain|-");
+  EXPECT_EQ(ask("SELECT text_sha256 FROM prompt"), "-");
+  EXPECT_EQ(ask("SELECT top1_id, top1_logit, top2_id, top2_logit, gap, cpu_top1_id, cpu_agrees "
+                "FROM readout"),
+            "-|-|-|-|-|-|-");
+}
+
+TEST_F(RunWriterTest, RecordsEveryRowWhole) {
+  MadeUpRun run = small_run();
+  run.sample_n = 5;
+  run.points = {TracePoint::kAttnOut, TracePoint::kFinalNorm};
+  write(run);
+  const std::vector<float> values = MadeUpRun::values("p0_short", 0, TracePoint::kAttnOut, 5);
+  const Fingerprint f = fingerprint(values);
+  SQLite::Database db = open_for_reading(file());
+  EXPECT_EQ(text_of(db,
+                    "SELECT phase, step, pos_id, layer, tensor, token_id, logical_tok_idx, n, hash,"
+                    " nan, inf, nz_count, route, seq_len, tokens_total, token_index, source_line,"
+                    " extra, sample_n, derived FROM trace WHERE tensor = 'attn_out' ORDER BY step"),
+            "prefill_last|0|5|0|attn_out|105|5|48|" + std::to_string(f.hash) + "|0|0|" +
+                std::to_string(f.nz_count) +
+                "|ONLINE|6|6|5|1|-|5|0\n"
+                "decode0|1|5|0|attn_out|105|5|48|" +
+                std::to_string(f.hash) + "|0|0|" + std::to_string(f.nz_count) +
+                "|TWO_PASS|1|6|0|3|-|5|0");
+  EXPECT_EQ(text_of(db, "SELECT DISTINCT extra, route FROM trace WHERE tensor = 'final_norm'"),
+            R"({"rms_sumsq":26284.25,"rms_eps":1e-05}|-)");
+  SQLite::Statement row(
+      db,
+      "SELECT t.min, t.max, t.mean, t.abs_sum, s.n, s.derived, s.sum_sq, s.s0, s.s31,"
+      " p.data FROM trace_row t JOIN sketch s ON s.id = t.vector_id"
+      " JOIN sample p ON p.id = t.vector_id WHERE t.line = 1");
+  ASSERT_TRUE(row.executeStep());
+  const double expected[] = {static_cast<double>(f.min),
+                             static_cast<double>(f.max),
+                             f.mean,
+                             f.abs_sum,
+                             48,
+                             0,
+                             f.sum_sq,
+                             f.sketch[0],
+                             f.sketch[31]};
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(row.getColumn(i).getDouble(), expected[i]) << i;
+  ASSERT_EQ(row.getColumn(9).getBytes(), 20);
+  EXPECT_EQ(std::memcmp(row.getColumn(9).getBlob(), values.data(), 20), 0);
+}
+
+TEST_F(RunWriterTest, TakenNamesGetANumber) {
+  for (const char* end : {"", "#2", "#3"}) {
+    EXPECT_EQ(write(small_run()), std::string("2026-02-07/b3_66_v2/kv_aligned") + end);
+  }
+  EXPECT_EQ(ask("SELECT DISTINCT verdict, pairs FROM run_verdict"), "PASS|1");
+}
+
+TEST_F(RunWriterTest, RefusesNamesThatNoRunCanHave) {
+  for (const char* bad : {"", "a/b", "a b", "..", ".hidden", "a\n", "caf\xc3\xa9"}) {
+    RunRecord record = MadeUpRun::record();
+    record.experiment = bad;
+    EXPECT_THROW(RunWriter(file(), record), std::invalid_argument) << bad;
+  }
+  EXPECT_EQ(ask("SELECT count(*) FROM run"), "0");
+}
+
+TEST_F(RunWriterTest, RefusesAFileOfOthers) {
+  folder_.write("greta.db", "not a database at all");
+  EXPECT_THROW(RunWriter(file(), MadeUpRun::record()), DatabaseError);
+  EXPECT_EQ(bytes_of(file()), "not a database at all");
+}
+
+TEST_F(RunWriterTest, CallsOutOfOrderAreErrors) {
+  RunWriter writer(file(), MadeUpRun::record());
+  EXPECT_THROW(writer.rows(token_rows(0, 1)), std::logic_error);
+  EXPECT_THROW(writer.readout({}), std::logic_error);
+  writer.begin_prompt(prompt("p"));
+  writer.rows({});
+  writer.end(true);
+  EXPECT_THROW(writer.rows(token_rows(0, 1)), std::logic_error);
+  EXPECT_THROW(writer.end(true), std::logic_error);
+  EXPECT_EQ(ask("SELECT status FROM run"), "complete");
+}
+
+TEST_F(RunWriterTest, RowsCanBeReadWhileTheRunGoesOn) {
+  RunWriter writer(file(), MadeUpRun::record());
+  EXPECT_EQ(ask("SELECT name, status FROM run"), writer.run_name() + "|running");
+  writer.begin_prompt(prompt("p"));
+  writer.rows(token_rows(3, 2));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (ask("SELECT count(*) FROM trace_row") == "0" &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "6");
+  EXPECT_EQ(ask("SELECT rows FROM source"), "6");
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
+  writer.end(true);
+  EXPECT_FALSE(fs::exists(file().string() + "-wal")) << "all of it is in the file";
+}
+
+TEST_F(RunWriterTest, MoreThanTheQueueHoldsIsNotLost) {
+  RunWriter writer(file(), MadeUpRun::record());
+  writer.begin_prompt(prompt("p"));
+  int64_t given = 0;
+  for (int64_t pos = 0; pos < 5; ++pos) {
+    std::vector<TraceRecord> rows = token_rows(pos, 7000);
+    given += static_cast<int64_t>(rows.size());
+    writer.rows(std::move(rows));
+  }
+  writer.end(true);
+  EXPECT_EQ(ask("SELECT count(*), count(DISTINCT line), max(line) FROM trace_row"),
+            std::to_string(given) + "|" + std::to_string(given) + "|" + std::to_string(given));
+  EXPECT_EQ(ask("SELECT count(*) FROM sketch"), std::to_string(given));
+}
+
+TEST_F(RunWriterTest, SameRowTwiceIsOneRowAndACount) {
+  RunWriter writer(file(), MadeUpRun::record());
+  writer.begin_prompt(prompt("p"));
+  writer.rows(token_rows(0, 1));
+  writer.rows(token_rows(0, 1));
+  std::vector<TraceRecord> other = token_rows(0, 1);
+  other.resize(1);
+  other[0].fingerprint.hash = 99;
+  writer.rows(other);
+  writer.end(true);
+  EXPECT_EQ(ask("SELECT rows, duplicates, conflicts FROM source"), "7|3|1");
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "4");
+  EXPECT_EQ(ask("SELECT unmet FROM run_verdict"), "0");
+}
+
+TEST_F(RunWriterTest, ARowBeyondTheLimitsEndsTheRun) {
+  RunWriter writer(file(), MadeUpRun::record());
+  writer.begin_prompt(prompt("p"));
+  writer.rows(token_rows(kMaxPosition + 1, 1));
+  EXPECT_THROW(writer.end(true), std::invalid_argument);
+  EXPECT_EQ(ask("SELECT status FROM run"), "failed");
+}
+
+TEST_F(RunWriterTest, WaitsForAnotherWriter) {
+  SQLite::Database other = open_for_writing(file());
+  RunWriter writer(file(), MadeUpRun::record());
+  writer.begin_prompt(prompt("p"));
+  other.exec("BEGIN IMMEDIATE");
+  std::thread release([&other] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    other.exec("COMMIT");
+  });
+  writer.rows(token_rows(0, 10));
+  writer.end(true);
+  release.join();
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "30");
+  EXPECT_EQ(ask("SELECT status FROM run"), "complete");
+}
+
+/// Runs of several engines at a time, each in small pieces.
+void write_pieces(const fs::path& file, int tokens) {
+  RunWriter writer(file, MadeUpRun::record());
+  writer.begin_prompt(prompt("p"));
+  for (int pos = 0; pos < tokens; ++pos) writer.rows(token_rows(pos, 40));
+  writer.end(true);
+}
+
+void expect_all_runs(const fs::path& file, int runs, int rows) {
+  SQLite::Database db = open_for_writing(file);
+  EXPECT_EQ(problems_of(db), "");
+  EXPECT_EQ(text_of(db, "SELECT count(*), count(DISTINCT name), sum(status = 'complete') FROM run"),
+            std::to_string(runs) + "|" + std::to_string(runs) + "|" + std::to_string(runs));
+  EXPECT_EQ(text_of(db,
+                    "SELECT DISTINCT (SELECT count(*) FROM trace_row t WHERE t.run_id = r.id),"
+                    " (SELECT rows FROM source s WHERE s.run_id = r.id) FROM run r"),
+            std::to_string(rows) + "|" + std::to_string(rows));
+  EXPECT_EQ(text_of(db, "SELECT count(*) FROM trace_row t JOIN sketch k ON k.id = t.vector_id"),
+            std::to_string(runs * rows));
+}
+
+TEST_F(RunWriterTest, ThreadsWriteOneFile) {
+  std::vector<std::thread> engines;
+  for (int i = 0; i < 4; ++i) engines.emplace_back([this] { write_pieces(file(), 60); });
+  for (std::thread& engine : engines) engine.join();
+  expect_all_runs(file(), 4, 60 * 120);
+}
+
+/// Runs `body` in a process of its own; _exit status 0, or 1 with what it threw on stderr.
+template <class Body>
+pid_t in_child(Body body) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  int status = 0;
+  try {
+    body();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    status = 1;
+  }
+  _exit(status);
+}
+
+int status_of(pid_t child) {
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(RunWriterTest, ProcessesWriteOneFile) {
+  std::vector<pid_t> engines;
+  for (int i = 0; i < 3; ++i) engines.push_back(in_child([this] { write_pieces(file(), 60); }));
+  for (pid_t engine : engines) EXPECT_EQ(status_of(engine), 0);
+  expect_all_runs(file(), 3, 60 * 120);
+}
+
+TEST_F(RunWriterTest, FullDiskEndsTheRunWithAnErrorAndASoundFile) {
+  write(small_run());  // the schema is there
+  const auto room = static_cast<rlim_t>(fs::file_size(file())) + (200u << 10);
+  const fs::path said = folder_ / "said";
+  const pid_t engine = in_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{room, room};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::string what;
+    try {
+      RunWriter writer(file(), MadeUpRun::record());
+      writer.begin_prompt(prompt("p"));
+      try {
+        for (int pos = 0; pos < 100'000; ++pos) writer.rows(token_rows(pos, 40));
+      } catch (const DatabaseError& error) {
+        what = error.what();
+      }
+      writer.end(true);  // the run cannot become complete
+    } catch (const DatabaseError& error) {
+      what += error.what() == what ? "" : "; then " + std::string(error.what());
+    }
+    folder_.write(said, what);
+  });
+  ASSERT_EQ(status_of(engine), 0);
+  const std::string what = bytes_of(said);
+  EXPECT_TRUE(what.starts_with(
+      "cannot write the traces of run 2026-02-07/b3_66_v2/batch_invariant to " + file().string()))
+      << what;
+  EXPECT_NE(what.find("make room on its disk"), std::string::npos) << what;
+  EXPECT_EQ(what.find("; then "), std::string::npos) << what;
+  expect_usable("2026-02-07/b3_66_v2/batch_invariant");
+}
+
+TEST_F(RunWriterTest, KilledAtAnyMomentTheRunIsIncompleteAndTheFileSound) {
+  const MadeUpRun run{.layers = {0, 1, 2}};
+  int engines = 0;
+  for (int calls : {0, 1, 3, 5, 8}) {
+    const std::string number = ++engines > 1 ? "#" + std::to_string(engines) : "";
+    const std::string name = "2026-02-07/b3_66_v2/batch_invariant" + number;
+    int pipe_of[2];
+    ASSERT_EQ(pipe(pipe_of), 0);
+    const pid_t engine = in_child([&] {
+      // Says each call, and waits at the end for its death.
+      struct Telling : TraceSink {
+        Telling(RunWriter& w, int fd) : writer(w), out(fd) {}
+        void tell() { [[maybe_unused]] ssize_t n = ::write(out, ".", 1); }
+        void begin_prompt(const PromptRecord& p) override { writer.begin_prompt(p), tell(); }
+        void rows(std::vector<TraceRecord> r) override { writer.rows(std::move(r)), tell(); }
+        void readout(const ReadoutRecord& r) override { writer.readout(r), tell(); }
+        void end(bool) override {}
+        RunWriter& writer;
+        int out;
+      };
+      RunWriter writer(file(), MadeUpRun::record());
+      Telling telling(writer, pipe_of[1]);
+      telling.tell();
+      run.feed(telling);
+      for (;;) pause();
+    });
+    char byte;
+    for (int i = 0; i <= calls; ++i) ASSERT_EQ(read(pipe_of[0], &byte, 1), 1);
+    if (calls > 3) std::this_thread::sleep_for(std::chrono::milliseconds(20 * calls));
+    kill(engine, SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(status_of(engine)));
+    close(pipe_of[0]);
+    close(pipe_of[1]);
+    expect_usable(name);
+    EXPECT_EQ(ask("SELECT status FROM run WHERE name = '" + name + "'"), "running");
+  }
+}
+
+TEST_F(RunWriterTest, IngestOfMoreAboutTheExperimentKeepsWhatTheEngineSaid) {
+  write(small_run());
+  const std::string before = ask("SELECT * FROM run");
+  folder_.write(
+      "2026-02-07/b3_66_v2/kv_aligned/metadata.json",
+      R"({"dtype":"bf16","seed":5,"git_commit":"badbad1","timestamp":"2026-03-01T00:00:00Z"})");
+  SQLite::Database db = open_for_writing(file());
+  EXPECT_EQ(ingest_all(db, {folder_ / "2026-02-07"}).new_sources, 1);
+  EXPECT_EQ(text_of(db, "SELECT * FROM run"), before);
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,40 @@
+#include "engine/session/digest.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace greta {
+namespace {
+
+// FIPS 180-4 examples.
+constexpr const char* kOfNothing =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+constexpr const char* kOfAbc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+TEST(Digest, OfKnownTexts) {
+  EXPECT_EQ(sha256_hex(""), kOfNothing);
+  EXPECT_EQ(sha256_hex("abc"), kOfAbc);
+}
+
+TEST(Digest, InTheBackgroundIsTheSame) {
+  const std::string bytes((size_t{9} << 20) + 5, 'x');  // several pieces and a rest
+  BackgroundDigest digest(std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(digest.hex(), sha256_hex(bytes));
+  EXPECT_EQ(digest.done_bytes(), digest.size_bytes());
+  EXPECT_TRUE(digest.ready(0));
+  EXPECT_EQ(digest.hex(), sha256_hex(bytes));  // again
+}
+
+TEST(Digest, OfNothingInTheBackground) {
+  BackgroundDigest digest({});
+  EXPECT_EQ(digest.hex(), kOfNothing);
+}
+
+TEST(Digest, CanBeGivenUp) {
+  const std::string bytes(size_t{64} << 20, 'x');
+  BackgroundDigest digest(std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,304 @@
+#include "engine/synth/synth.h"
+
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "engine/gguf/file.h"
+#include "engine/synth/vocab.h"
+#include "kernels/cpu/quants.h"
+
+namespace greta {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 10> kTypes{"f32",  "f16",  "bf16", "q4_0",   "q8_0",
+                                                  "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"};
+
+SynthShape small_shape() {
+  SynthShape shape = synth_preset("tiny");
+  shape.n_layers = 2;
+  shape.vocab = 600;
+  return shape;
+}
+
+std::string sha256(std::span<const std::byte> bytes) {
+  std::array<unsigned char, 32> digest;
+  EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
+  std::string hex;
+  for (const unsigned char byte : digest) {
+    hex += "0123456789abcdef"[byte >> 4];
+    hex += "0123456789abcdef"[byte & 15];
+  }
+  return hex;
+}
+
+std::vector<float> values_of(const GgufTensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.n_values()));
+  dequantise(tensor.type, tensor.data, values);
+  return values;
+}
+
+double deviation(const std::vector<float>& values) {
+  double sum = 0, sum_sq = 0;
+  for (const double value : values) {
+    sum += value;
+    sum_sq += value * value;
+  }
+  const auto n = static_cast<double>(values.size());
+  return std::sqrt(sum_sq / n - sum / n * (sum / n));
+}
+
+class Synth : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "synth_" + std::to_string(::getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  GgufFile make(const SynthShape& shape, std::string_view type, uint64_t seed = 1) {
+    const fs::path path = folder_ / "model.gguf";
+    synthesise(shape, synth_type(type), seed, path);
+    return GgufFile::open(path);
+  }
+  fs::path folder_;
+};
+
+TEST_F(Synth, TheSameBytesOnEveryMachine) {
+  const std::map<std::string_view, std::string_view> pinned{
+      {"f32", "75e95ac943314301cc0af423547be0dec0684efb0dca860a1c9c51baaa95c9f8"},
+      {"f16", "7c2cf38edcc9afa01d9b15e2c2a5b323c920703939e7e549db3ad5ae627f5d34"},
+      {"bf16", "9550d36387e950d5cb03c9bfb888302c53826c8bf7729036f2dd1a46b6ab80a4"},
+      {"q4_0", "5a670e1a15f5ec3721444f628271de2449265b571aacb579518409e0c558d750"},
+      {"q8_0", "84195d3f53a8e32d297bf57899bd0abb1c21676f26d252979487eb925fe3c5bf"},
+      {"q4_k", "d70b33adecc2a7205e6edce874d13a6a17a6d4c501c21a519c7daf502bd2ac1e"},
+      {"q5_k", "c5ca0915b3e197b5b7ca49094c34d0b6bf6f7d8cc71d21af7138a05a091a622d"},
+      {"q6_k", "35ca2085fd66b14fd807b4076fc14e9e23758a37a2a91f6e92c0765641435211"},
+      {"q4_k_m", "a36ee3927bfc9bd502f9dd15e95a0342ed53c0dcc98c2cbe040464025863745b"},
+      {"q5_k_m", "a4555c7eb41e0f76830d4085e7e678fb957ada1c4cf062661b7da16672c37889"}};
+  for (const std::string_view type : kTypes) {
+    EXPECT_EQ(sha256(make(small_shape(), type).bytes()), pinned.at(type)) << type;
+  }
+}
+
+TEST_F(Synth, ThePresetTinyIsPinned) {
+  EXPECT_EQ(sha256(make(synth_preset("tiny"), "q4_k_m").bytes()),
+            "89bdfc2da714910e2fd7bef022ba6b70d155cc28f182a0b9308dd95d7725a4eb");
+}
+
+TEST_F(Synth, AnotherSeedGivesOtherWeights) {
+  const GgufFile one = make(small_shape(), "f32", 1);
+  const GgufFile two = make(small_shape(), "f32", 2);
+  ASSERT_EQ(one.tensors().size(), two.tensors().size());
+  for (const GgufTensor& tensor : one.tensors()) {
+    const auto other = two.find_tensor(tensor.name)->data;
+    EXPECT_FALSE(std::equal(tensor.data.begin(), tensor.data.end(), other.begin())) << tensor.name;
+  }
+}
+
+TEST_F(Synth, NoTwoTensorsHaveTheSameValues) {
+  const GgufFile file = make(small_shape(), "f16");
+  std::map<std::string, std::string_view> seen;
+  for (const GgufTensor& tensor : file.tensors()) {
+    EXPECT_TRUE(seen.emplace(sha256(tensor.data), tensor.name).second) << tensor.name;
+  }
+}
+
+TEST_F(Synth, HasEveryTensorInItsShape) {
+  SynthShape shape = small_shape();
+  shape.rope_freqs = true;
+  const GgufFile file = make(shape, "q8_0");
+  std::map<std::string, std::array<int64_t, 2>> expected{{"token_embd.weight", {256, 600}},
+                                                         {"output.weight", {256, 600}},
+                                                         {"output_norm.weight", {256, 1}},
+                                                         {"rope_freqs.weight", {16, 1}}};
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    expected[block + "attn_norm.weight"] = {256, 1};
+    expected[block + "attn_q.weight"] = {256, 256};
+    expected[block + "attn_k.weight"] = {256, 128};
+    expected[block + "attn_v.weight"] = {256, 128};
+    expected[block + "attn_output.weight"] = {256, 256};
+    expected[block + "ffn_norm.weight"] = {256, 1};
+    expected[block + "ffn_gate.weight"] = {256, 768};
+    expected[block + "ffn_up.weight"] = {256, 768};
+    expected[block + "ffn_down.weight"] = {768, 256};
+  }
+  EXPECT_EQ(file.tensors().size(), expected.size());
+  for (const auto& [name, dims] : expected) {
+    const GgufTensor* tensor = file.find_tensor(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(tensor->dims, (std::array<int64_t, 4>{dims[0], dims[1], 1, 1})) << name;
+    EXPECT_EQ(tensor->n_dims, dims[1] == 1 ? 1 : 2) << name;
+    EXPECT_EQ(tensor->type, dims[1] == 1 ? WeightType::kF32 : WeightType::kQ8_0) << name;
+  }
+}
+
+TEST_F(Synth, MetadataDescribesTheShape) {
+  SynthShape shape = small_shape();
+  const GgufFile file = make(shape, "f16");
+  EXPECT_EQ(file.string_value("general.architecture"), "llama");
+  EXPECT_EQ(file.unsigned_value("general.file_type"), 1u);
+  EXPECT_EQ(file.unsigned_value("llama.block_count"), 2u);
+  EXPECT_EQ(file.unsigned_value("llama.context_length"), 2048u);
+  EXPECT_EQ(file.unsigned_value("llama.embedding_length"), 256u);
+  EXPECT_EQ(file.unsigned_value("llama.feed_forward_length"), 768u);
+  EXPECT_EQ(file.unsigned_value("llama.attention.head_count"), 8u);
+  EXPECT_EQ(file.unsigned_value("llama.attention.head_count_kv"), 4u);
+  EXPECT_EQ(file.unsigned_value("llama.rope.dimension_count"), 32u);
+  EXPECT_EQ(file.unsigned_value("llama.vocab_size"), 600u);
+  EXPECT_EQ(file.real_value("llama.rope.freq_base"), 500000);
+  EXPECT_EQ(file.real_value("llama.attention.layer_norm_rms_epsilon"), double{1e-5f});
+  EXPECT_EQ(file.find("llama.attention.key_length"), nullptr);
+}
+
+TEST_F(Synth, HeadsNeedNotFillTheModel) {
+  SynthShape shape = small_shape();
+  shape.head_dim = 48;
+  const GgufFile file = make(shape, "f32");
+  EXPECT_EQ(file.unsigned_value("llama.attention.key_length"), 48u);
+  EXPECT_EQ(file.unsigned_value("llama.attention.value_length"), 48u);
+  EXPECT_EQ(file.find_tensor("blk.0.attn_q.weight")->dims[1], 8 * 48);
+  EXPECT_EQ(file.find_tensor("blk.0.attn_output.weight")->dims[0], 8 * 48);
+}
+
+TEST_F(Synth, ATiedModelHasNoOutputMatrix) {
+  SynthShape shape = small_shape();
+  shape.tied = true;
+  const GgufFile file = make(shape, "q4_k_m");
+  EXPECT_EQ(file.find_tensor("output.weight"), nullptr);
+  EXPECT_EQ(file.find_tensor("token_embd.weight")->type, WeightType::kQ6_K);
+}
+
+TEST_F(Synth, OddShapesFallBackToTypesThatFit) {
+  SynthShape shape = small_shape();
+  shape.dim = 96;
+  shape.n_heads = 3;
+  shape.n_kv_heads = 1;
+  shape.head_dim = 14;
+  shape.ffn_dim = 257;
+  shape.vocab = 513;
+  for (const std::string_view type : kTypes) {
+    const GgufFile file = make(shape, type);
+    for (const GgufTensor& tensor : file.tensors()) {
+      for (const float value : values_of(tensor)) ASSERT_TRUE(std::isfinite(value)) << tensor.name;
+    }
+  }
+  const GgufFile mixed = make(shape, "q4_k_m");
+  EXPECT_EQ(mixed.find_tensor("blk.0.attn_q.weight")->type, WeightType::kQ4_0);
+  EXPECT_EQ(mixed.find_tensor("output.weight")->type, WeightType::kQ8_0);
+  EXPECT_EQ(mixed.find_tensor("blk.0.attn_output.weight")->type, WeightType::kF16);
+  EXPECT_EQ(mixed.find_tensor("blk.0.ffn_down.weight")->type, WeightType::kF16);
+}
+
+TEST_F(Synth, WeightsHaveTheScaleThatKeepsActivationsHealthy) {
+  const GgufFile file = make(small_shape(), "f32");
+  const auto of = [&](std::string_view name) {
+    return deviation(values_of(*file.find_tensor(name)));
+  };
+  EXPECT_NEAR(of("token_embd.weight"), 1, 0.01);
+  EXPECT_NEAR(of("blk.1.attn_q.weight") * 16, std::sqrt(1.5), 0.01);
+  EXPECT_NEAR(of("blk.1.attn_v.weight") * 16, 1, 0.01);
+  EXPECT_NEAR(of("blk.1.ffn_down.weight") * std::sqrt(768), 0.6, 0.01);
+  EXPECT_NEAR(of("output.weight") * 16, 3, 0.03);
+  const std::vector<float> norm = values_of(*file.find_tensor("blk.0.attn_norm.weight"));
+  EXPECT_NEAR(deviation(norm), 0.1, 0.02);
+  EXPECT_GT(*std::min_element(norm.begin(), norm.end()), 0.5f);
+  EXPECT_LT(*std::max_element(norm.begin(), norm.end()), 1.5f);
+}
+
+TEST_F(Synth, RopeFreqsSlowDownTheSlowPlanesOnly) {
+  SynthShape shape = small_shape();
+  shape.rope_freqs = true;
+  for (const int64_t head_dim : {2, 6, 32}) {
+    shape.head_dim = head_dim;
+    const GgufFile file = make(shape, "f32");
+    const std::vector<float> factors = values_of(*file.find_tensor("rope_freqs.weight"));
+    ASSERT_EQ(static_cast<int64_t>(factors.size()), head_dim / 2);
+    EXPECT_TRUE(std::is_sorted(factors.begin(), factors.end()));
+    EXPECT_EQ(factors.front(), 1);
+    EXPECT_EQ(factors.back(), head_dim == 2 ? 1 : 8);
+  }
+}
+
+TEST_F(Synth, ProgressEndsAtTheTotal) {
+  std::vector<std::pair<int64_t, int64_t>> calls;
+  synthesise(small_shape(), synth_type("f16"), 1, folder_ / "model.gguf",
+             [&](int64_t done, int64_t total) { calls.emplace_back(done, total); });
+  const GgufFile file = GgufFile::open(folder_ / "model.gguf");
+  int64_t n_values = 0;
+  for (const GgufTensor& tensor : file.tensors()) n_values += tensor.n_values();
+  ASSERT_FALSE(calls.empty());
+  EXPECT_EQ(calls.back(), std::make_pair(n_values, n_values));
+  EXPECT_TRUE(std::is_sorted(calls.begin(), calls.end()));
+}
+
+TEST_F(Synth, ShapesThatNoModelHasAreRefused) {
+  const auto refuse = [&](const std::function<void(SynthShape&)>& change) {
+    SynthShape shape = small_shape();
+    change(shape);
+    EXPECT_THROW(make(shape, "f32"), std::invalid_argument);
+  };
+  refuse([](SynthShape& shape) { shape.n_layers = 0; });
+  refuse([](SynthShape& shape) { shape.n_kv_heads = 3; });
+  refuse([](SynthShape& shape) { shape.head_dim = 15; });
+  refuse([](SynthShape& shape) { shape.dim = int64_t{1} << 40; });
+  refuse([](SynthShape& shape) { shape.ffn_dim = -1; });
+  refuse([](SynthShape& shape) { shape.vocab = kMinSynthVocab - 1; });
+  refuse([](SynthShape& shape) { shape.rope_theta = 0; });
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST(SynthShape, PresetsAreKnownByName) {
+  for (const std::string_view name : {"tiny", "small", "1b", "llama3-8b"}) {
+    EXPECT_EQ(synth_preset(name).name, name);
+  }
+  EXPECT_GE(synth_preset("tiny").n_layers, 10);
+  try {
+    synth_preset("huge");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "unknown preset 'huge'; known: tiny, small, 1b, llama3-8b");
+  }
+}
+
+TEST(SynthType, NamesAreListedWhenUnknown) {
+  for (const std::string_view name : kTypes) EXPECT_EQ(synth_type(name).name, name);
+  try {
+    synth_type("q5_0");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("known: f32, f16, bf16, q4_0"), std::string::npos);
+  }
+}
+
+TEST(SynthType, MixesRaiseTheTensorsThatMatter) {
+  const SynthType mix = synth_type("q4_k_m");
+  // The first and last eighth of 16 blocks, and every third between.
+  std::vector<int64_t> raised;
+  for (int64_t layer = 0; layer < 16; ++layer) {
+    if (mix.of("blk.0.attn_v.weight", layer, 16, 256) == WeightType::kQ6_K) raised.push_back(layer);
+  }
+  EXPECT_EQ(raised, (std::vector<int64_t>{0, 1, 4, 7, 10, 13, 14, 15}));
+  EXPECT_EQ(mix.of("blk.0.ffn_down.weight", 0, 16, 256), WeightType::kQ6_K);
+  EXPECT_EQ(mix.of("blk.0.ffn_up.weight", 0, 16, 256), WeightType::kQ4_K);
+  EXPECT_EQ(mix.of("token_embd.weight", 0, 16, 256), WeightType::kQ4_K);
+  EXPECT_EQ(mix.of("output.weight", 0, 16, 256), WeightType::kQ6_K);
+  EXPECT_EQ(synth_type("q5_k_m").of("blk.2.attn_q.weight", 2, 16, 256), WeightType::kQ5_K);
+  EXPECT_EQ(synth_type("q4_k").of("output.weight", 0, 16, 256), WeightType::kQ4_K);
+}
+
+}  // namespace
+}  // namespace greta

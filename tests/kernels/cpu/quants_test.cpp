@@ -1,0 +1,392 @@
+#include "kernels/cpu/quants.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/blocks.h"
+#include "kernels/fingerprint/fingerprint.h"
+
+namespace greta {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using Values = std::vector<float>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+size_t stored_bytes(const WeightTypeInfo& info, size_t n) {
+  return n / info.block_values * info.block_bytes;
+}
+
+Bytes store(WeightType type, const Values& values) {
+  Bytes data(stored_bytes(weight_type_info(type), values.size()));
+  quantise(type, values, data);
+  return data;
+}
+
+Values expand(WeightType type, const Bytes& data, size_t n) {
+  Values values(n);
+  dequantise(type, data, values);
+  return values;
+}
+
+Values round_trip(WeightType type, const Values& values) {
+  return expand(type, store(type, values), values.size());
+}
+
+// Roughly normal with deviation 1, from integers.
+float bell_value(uint64_t i) {
+  double sum = -6;
+  for (uint64_t k = 0; k < 12; ++k) sum += static_cast<double>(mix64(i * 16 + k) >> 11) * 0x1p-53;
+  return static_cast<float>(sum);
+}
+
+Values make_values(size_t n, const std::function<float(uint64_t)>& value) {
+  Values values(n);
+  for (size_t i = 0; i < n; ++i) values[i] = value(i);
+  return values;
+}
+
+double relative_error(const Values& a, const Values& b) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    error += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+    norm += static_cast<double>(a[i]) * a[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+uint64_t hash_of(const Bytes& data) {
+  uint64_t hash = 0;
+  for (const std::byte byte : data) hash = mix64(hash ^ static_cast<uint64_t>(byte)) + 1;
+  return hash;
+}
+
+// ---- The layouts once more, as bit addresses in the block and numbers in double.
+
+double half_value(const uint8_t* at) {
+  const int half = at[0] | at[1] << 8;
+  const int field = half >> 10 & 31, mantissa = half & 1023;
+  const double sign = half >> 15 != 0 ? -1 : 1;
+  if (field == 31) return mantissa != 0 ? std::nan("") : sign * HUGE_VAL;
+  return sign * std::ldexp(field == 0 ? mantissa : 1024 + mantissa, std::max(field, 1) - 25);
+}
+
+int bits_at(const uint8_t* bytes, int bit, int width) {
+  int value = 0;
+  for (int i = 0; i < width; ++i) value |= (bytes[(bit + i) / 8] >> (bit + i) % 8 & 1) << i;
+  return value;
+}
+
+// Sub-block s of 8: six bits at byte s, or four at byte s + 4 and two on top of byte s − 4; the
+// mins lie four bytes further, with their nibble above the scales'.
+int packed_scale(const uint8_t* scales, int s) {
+  if (s < 4) return bits_at(scales, 8 * s, 6);
+  return bits_at(scales, 8 * (s + 4), 4) + 16 * bits_at(scales, 8 * (s - 4) + 6, 2);
+}
+int packed_min(const uint8_t* scales, int s) {
+  if (s < 4) return bits_at(scales, 8 * (s + 4), 6);
+  return bits_at(scales, 8 * (s + 4) + 4, 4) + 16 * bits_at(scales, 8 * s + 6, 2);
+}
+
+double reference_value(WeightType type, const uint8_t* block, int i) {
+  switch (type) {
+    case WeightType::kF32: {
+      float value;
+      std::memcpy(&value, block, sizeof value);
+      return value;
+    }
+    case WeightType::kF16:
+      return half_value(block);
+    case WeightType::kBF16: {
+      const uint32_t bits = static_cast<uint32_t>(bits_at(block, 0, 16)) << 16;
+      float value;
+      std::memcpy(&value, &bits, sizeof value);
+      return value;
+    }
+    case WeightType::kQ4_0:
+      return half_value(block) * (bits_at(block + 2, 8 * (i % 16) + i / 16 * 4, 4) - 8);
+    case WeightType::kQ8_0:
+      return half_value(block) * static_cast<int8_t>(block[2 + i]);
+    case WeightType::kQ4_K:
+    case WeightType::kQ5_K: {
+      const bool five = type == WeightType::kQ5_K;
+      const int s = i / 32, j = i % 32;
+      int q = bits_at(block + (five ? 48 : 16), 8 * (s / 2 * 32 + j) + s % 2 * 4, 4);
+      if (five) q += 16 * bits_at(block + 16, 8 * j + s, 1);
+      return half_value(block) * packed_scale(block + 4, s) * q -
+             half_value(block + 2) * packed_min(block + 4, s);
+    }
+    case WeightType::kQ6_K: {
+      const int half = i / 128, j = i % 128;
+      const int low = bits_at(block, 8 * (half * 64 + j % 64) + j / 64 * 4, 4);
+      const int high = bits_at(block + 128, 8 * (half * 32 + j % 32) + j / 32 * 2, 2);
+      return half_value(block + 208) * static_cast<int8_t>(block[192 + i / 16]) *
+             (low + 16 * high - 32);
+    }
+  }
+  return 0;
+}
+
+TEST(Blocks, EveryHalfConvertsExactlyAndBack) {
+  for (uint32_t half = 0; half < 0x10000; ++half) {
+    const uint8_t bytes[] = {static_cast<uint8_t>(half), static_cast<uint8_t>(half >> 8)};
+    const double expected = half_value(bytes);
+    const float value = f16_to_f32(static_cast<uint16_t>(half));
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(value));
+      EXPECT_GT(f32_to_f16(value) & 0x7fff, 0x7c00);
+      continue;
+    }
+    ASSERT_EQ(value, expected) << half;
+    ASSERT_EQ(std::signbit(value), half >= 0x8000) << half;
+    ASSERT_EQ(f32_to_f16(value), half);
+  }
+}
+
+TEST(Blocks, HalvesRoundToNearestEven) {
+  for (uint16_t half = 0; half < 0x7bff; ++half) {
+    const float low = f16_to_f32(half), high = f16_to_f32(static_cast<uint16_t>(half + 1));
+    const float middle = low + (high - low) / 2;
+    ASSERT_EQ(f32_to_f16(middle), half + half % 2) << half;
+    ASSERT_EQ(f32_to_f16(std::nextafter(middle, 0.0f)), half);
+    ASSERT_EQ(f32_to_f16(std::nextafter(middle, kInf)), half + 1);
+    ASSERT_EQ(f32_to_f16(-middle), 0x8000 + half + half % 2);
+  }
+  EXPECT_EQ(f32_to_f16(65519.99f), 0x7bff);
+  EXPECT_EQ(f32_to_f16(65520.0f), 0x7c00);
+  EXPECT_EQ(f32_to_f16(std::numeric_limits<float>::denorm_min()), 0);
+}
+
+TEST(Blocks, Bf16RoundsToNearestEven) {
+  EXPECT_EQ(f32_to_bf16(1.0f), 0x3f80);
+  EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f808000u)), 0x3f80);
+  EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f808001u)), 0x3f81);
+  EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x3f818000u)), 0x3f82);
+  EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0xff7f8000u)), 0xff80);  // to minus infinity
+  EXPECT_EQ(f32_to_bf16(std::bit_cast<float>(0x00018000u)), 0x0002);
+  EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(std::bit_cast<float>(0x7f800001u)))));
+  for (uint32_t half = 0; half < 0x10000; ++half) {
+    const float value = bf16_to_f32(static_cast<uint16_t>(half));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(f32_to_bf16(value), half);
+  }
+}
+
+TEST(Blocks, SixBitScalesByHand) {
+  // Scales 0x3f 0x01 0x02 0x20 | 0x10 0x2f 0x08 0x3f, mins 0x04 0x15 0x3f 0x00 | 0x3f 0x01 0x20
+  // 0x1a.
+  const uint8_t packed[12] = {0x7f, 0x81, 0x02, 0xe0, 0xc4, 0x15,
+                              0xbf, 0x40, 0xf0, 0x1f, 0x08, 0xaf};
+  const int scales[] = {0x3f, 0x01, 0x02, 0x20, 0x10, 0x2f, 0x08, 0x3f};
+  const int mins[] = {0x04, 0x15, 0x3f, 0x00, 0x3f, 0x01, 0x20, 0x1a};
+  ScaleMin pairs[8];
+  for (int s = 0; s < 8; ++s) {
+    pairs[s] = unpack_scale_min(packed, s);
+    EXPECT_EQ(pairs[s].scale, scales[s]) << s;
+    EXPECT_EQ(pairs[s].min, mins[s]) << s;
+  }
+  uint8_t again[12];
+  pack_scale_mins(pairs, again);
+  EXPECT_TRUE(std::equal(packed, packed + 12, again));
+}
+
+TEST(Blocks, EveryBitOfTheScalesIsItsOwn) {
+  for (int bit = 0; bit < 96; ++bit) {
+    uint8_t packed[12] = {};
+    packed[bit / 8] = static_cast<uint8_t>(1 << bit % 8);
+    ScaleMin pairs[8];
+    int set = 0;
+    for (int s = 0; s < 8; ++s) {
+      pairs[s] = unpack_scale_min(packed, s);
+      EXPECT_EQ(pairs[s].scale, packed_scale(packed, s));
+      EXPECT_EQ(pairs[s].min, packed_min(packed, s));
+      set += std::popcount(pairs[s].scale) + std::popcount(pairs[s].min);
+    }
+    EXPECT_EQ(set, 1) << bit;
+    uint8_t again[12];
+    pack_scale_mins(pairs, again);
+    EXPECT_TRUE(std::equal(packed, packed + 12, again)) << bit;
+  }
+}
+
+TEST(Dequantise, Q4KByHand) {
+  Bytes data(144);
+  auto* bytes = reinterpret_cast<uint8_t*>(data.data());
+  const uint8_t head[16] = {0x00, 0x38, 0x00, 0x34,                          // d 0.5, dmin 0.25
+                            0x7f, 0x81, 0x02, 0xe0, 0xc4, 0x15, 0xbf, 0x40,  // as in
+                            0xf0, 0x1f, 0x08, 0xaf};                         // SixBitScales
+  std::copy(head, head + 16, bytes);
+  bytes[16] = 0xa3;                // value 0 of sub-block 0 is 3, of sub-block 1 is 10
+  bytes[16 + 3 * 32 + 31] = 0xf1;  // value 31 of sub-block 6 is 1, of sub-block 7 is 15
+  const Values values = expand(WeightType::kQ4_K, data, 256);
+  EXPECT_EQ(values[0], 0.5f * 0x3f * 3 - 0.25f * 0x04);
+  EXPECT_EQ(values[32], 0.5f * 0x01 * 10 - 0.25f * 0x15);
+  EXPECT_EQ(values[6 * 32 + 31], 0.5f * 0x08 * 1 - 0.25f * 0x20);
+  EXPECT_EQ(values[7 * 32 + 31], 0.5f * 0x3f * 15 - 0.25f * 0x1a);
+  EXPECT_EQ(values[4 * 32], -0.25f * 0x3f);
+}
+
+class EveryType : public testing::TestWithParam<WeightTypeInfo> {};
+INSTANTIATE_TEST_SUITE_P(Quants, EveryType, testing::ValuesIn(kWeightTypes),
+                         [](const auto& type) { return std::string(type.param.name); });
+
+TEST_P(EveryType, AnyBytesGiveTheExactValueRoundedOnce) {
+  const WeightTypeInfo& info = GetParam();
+  constexpr size_t kBlocks = 300;
+  Bytes data(kBlocks * info.block_bytes);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(mix64(i) >> 20);
+  const Values values = expand(info.type, data, kBlocks * info.block_values);
+  size_t n_finite = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto* block =
+        reinterpret_cast<const uint8_t*>(&data[i / info.block_values * info.block_bytes]);
+    const double expected =
+        reference_value(info.type, block, static_cast<int>(i % info.block_values));
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(values[i])) << i;
+    } else {
+      ASSERT_EQ(values[i], static_cast<float>(expected)) << i;
+      n_finite += std::isfinite(expected) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(n_finite, values.size() / 2);
+}
+
+TEST_P(EveryType, BlocksMayLieAtAnyAddress) {
+  const WeightTypeInfo& info = GetParam();
+  const Values values = make_values(512, bell_value);
+  const Bytes data = store(info.type, values);
+  const Values expected = expand(info.type, data, values.size());
+  for (size_t shift = 1; shift < 8; ++shift) {
+    Bytes moved(data.size() + 8);
+    const std::span<std::byte> at = std::span(moved).subspan(shift, data.size());
+    quantise(info.type, values, at);
+    ASSERT_TRUE(std::equal(data.begin(), data.end(), at.begin()));
+    Values out(values.size() + 1);
+    dequantise(info.type, at, std::span(out).subspan(1));
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), out.begin() + 1));
+  }
+}
+
+TEST_P(EveryType, SizesThatDoNotMatchAreRefused) {
+  const WeightTypeInfo& info = GetParam();
+  Bytes data(2 * info.block_bytes);
+  Values values(2 * info.block_values);
+  EXPECT_NO_THROW(dequantise(info.type, data, values));
+  EXPECT_NO_THROW(dequantise(info.type, {}, {}));
+  EXPECT_NO_THROW(quantise(info.type, {}, {}));
+  const std::span all(data);
+  EXPECT_THROW(dequantise(info.type, all.first(data.size() - 1), values), std::invalid_argument);
+  EXPECT_THROW(dequantise(info.type, all.first(info.block_bytes), values), std::invalid_argument);
+  EXPECT_THROW(quantise(info.type, values, all.first(info.block_bytes)), std::invalid_argument);
+  if (info.block_values == 1) return;
+  values.pop_back();
+  EXPECT_THROW(dequantise(info.type, data, values), std::invalid_argument);
+  EXPECT_THROW(quantise(info.type, values, data), std::invalid_argument);
+}
+
+TEST_P(EveryType, ValuesThatAreNotFiniteAreRefused) {
+  const WeightTypeInfo& info = GetParam();
+  for (const float bad : {kNan, kInf, -kInf}) {
+    for (const size_t at : {size_t{0}, size_t{100}, size_t{511}}) {
+      Values values = make_values(512, bell_value);
+      values[at] = bad;
+      try {
+        store(info.type, values);
+        FAIL() << bad << " at " << at;
+      } catch (const std::invalid_argument& error) {
+        EXPECT_NE(std::string(error.what()).find("at index " + std::to_string(at)),
+                  std::string::npos)
+            << error.what();
+      }
+    }
+  }
+}
+
+TEST_P(EveryType, ZerosStayZeros) {
+  const Values zeros(512, 0.0f);
+  EXPECT_EQ(round_trip(GetParam().type, zeros), zeros);
+}
+
+TEST_P(EveryType, ExtremesNeitherClipNorBecomeNonFinite) {
+  const WeightTypeInfo& info = GetParam();
+  for (int exponent = -149; exponent < 128; ++exponent) {
+    const float unit = std::ldexp(1.0f, exponent);
+    const Values values =
+        make_values(256, [&](uint64_t i) { return (static_cast<float>(i % 17) - 8) / 8 * unit; });
+    Values again;
+    try {
+      again = round_trip(info.type, values);
+    } catch (const std::invalid_argument&) {
+      // The greatest scale of an f16 is 65504; no type may refuse what one q can reach.
+      EXPECT_GT(unit, 65504.0f * 7 / 8) << info.name;
+      continue;
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_LE(std::fabs(again[i] - values[i]), unit / 4 + 0x1p-14f) << info.name << exponent;
+    }
+  }
+}
+
+TEST_P(EveryType, ValuesThatTheTypeHoldsExactlyComeBackExactly) {
+  const WeightTypeInfo& info = GetParam();
+  // Multiples of 1/64 from −8/64 to 7/64: within 4 bits, each run has its extremes.
+  const Values values =
+      make_values(512, [](uint64_t i) { return (static_cast<float>(i * 7 % 16) - 8) / 64; });
+  // 8-bit scales are not powers of two when the greatest of 127 steps is 8/64.
+  const float tolerance = info.type == WeightType::kQ8_0 ? 0x1p-11f : 0x1p-14f;
+  const Values again = round_trip(info.type, values);
+  for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(again[i], values[i], tolerance) << i;
+}
+
+struct Bound {
+  WeightType type;
+  double bell, skewed, positive;  // relative L2 error
+  uint64_t hash;                  // of 4,096 normal values' bytes
+};
+constexpr Bound kBounds[] = {
+    {WeightType::kF32, 0, 0, 0, 9955695971004778635u},
+    {WeightType::kF16, 2.2e-4, 2.2e-4, 1.9e-4, 11347156429300659582u},
+    {WeightType::kBF16, 1.7e-3, 1.7e-3, 1.6e-3, 339730758520611127u},
+    {WeightType::kQ4_0, 0.081, 0.109, 0.0392, 4677686350721650012u},
+    {WeightType::kQ8_0, 5.4e-3, 8.7e-3, 2.8e-3, 4674287023105391118u},
+    {WeightType::kQ4_K, 0.0703, 0.087, 0.0214, 4891836427052280148u},
+    {WeightType::kQ5_K, 0.0346, 0.046, 0.0106, 1732971393033282218u},
+    {WeightType::kQ6_K, 0.0172, 0.024, 9.3e-3, 5079762588141573622u},
+};
+
+TEST(Quantise, ErrorsStayWithinTheirBounds) {
+  constexpr size_t kValues = 1 << 16;
+  const Values bell = make_values(kValues, bell_value);
+  const Values skewed = make_values(
+      kValues, [](uint64_t i) { return bell_value(i) * bell_value(i) * bell_value(i); });
+  const Values positive = make_values(kValues, [](uint64_t i) { return 3 + bell_value(i) / 3; });
+  for (const Bound& bound : kBounds) {
+    SCOPED_TRACE(weight_type_info(bound.type).name);
+    EXPECT_LE(relative_error(bell, round_trip(bound.type, bell)), bound.bell);
+    EXPECT_LE(relative_error(skewed, round_trip(bound.type, skewed)), bound.skewed);
+    EXPECT_LE(relative_error(positive, round_trip(bound.type, positive)), bound.positive);
+  }
+}
+
+TEST(Quantise, TheSameBytesEverywhere) {
+  const Values bell = make_values(1 << 12, bell_value);
+  for (const Bound& bound : kBounds) {
+    EXPECT_EQ(hash_of(store(bound.type, bell)), bound.hash) << weight_type_info(bound.type).name;
+  }
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,636 @@
+#include "kernels/fingerprint/fingerprint.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <random>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/kernels/kernel_fixture.h"
+
+namespace greta {
+namespace {
+
+__extension__ using Int128 = __int128;
+using Row = std::vector<float>;
+
+constexpr float kFloatMax = std::numeric_limits<float>::max();
+constexpr float kDenormal = std::numeric_limits<float>::denorm_min();
+
+Row make_row(std::size_t n, const std::function<float(std::size_t)>& value) {
+  Row row(n);
+  for (std::size_t i = 0; i < n; ++i) row[i] = value(i);
+  return row;
+}
+
+// The recipes of docs/fingerprint.md.
+float dense_value(std::size_t i) {
+  return static_cast<float>(static_cast<std::int64_t>(mix64(i + 1) >> 40) - (1 << 23)) * 0x1p-20f;
+}
+float any_bits(std::size_t i) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(mix64(i + 1) >> 32));
+}
+float denormal_value(std::size_t i) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(mix64(i + 1)) & 0x807fffffu);
+}
+float wide_value(std::size_t i) {
+  return std::ldexp(i % 2 == 0 ? 1.0f : -1.0f, static_cast<int>(i) - 126);
+}
+
+// Roughly normal, from integers: the same on every standard library.
+float bell_value(std::uint64_t seed, std::size_t i) {
+  double sum = -6.0;
+  for (std::uint64_t k = 0; k < 12; ++k) {
+    sum += static_cast<double>(mix64((seed << 40) + (i << 8) + k) >> 11) * 0x1p-53;
+  }
+  return static_cast<float>(sum);
+}
+
+// Second implementation, from the text of the definition: scaling and rounding are done by the C
+// library in double, where both are exact, and sums are wide enough never to overflow.
+struct Reference {
+  int scale = 0;
+  std::uint64_t hash = 0;
+  Int128 sum = 0, abs_sum = 0, sum_sq = 0;
+  std::array<Int128, kSketchValues> buckets{};
+  std::uint64_t nan = 0, inf = 0, nz_count = 0;
+  float min = kNan, max = kNan;
+};
+
+void add_finite(Reference& ref, std::size_t i, float x) {
+  const double q = std::nearbyint(std::ldexp(static_cast<double>(x), ref.scale));
+  const double r = std::floor((std::fabs(q) + 0x1p19) / 0x1p20);
+  ref.sum += static_cast<Int128>(q);
+  ref.abs_sum += static_cast<Int128>(std::fabs(q));
+  ref.sum_sq += static_cast<Int128>(r) * static_cast<Int128>(r);
+  for (std::size_t map = 0; map < 2; ++map) {
+    const std::uint64_t h = mix64(i + (2 + map) * 11400714819323198485u);
+    const double sign = (h >> 63) != 0 ? -1.0 : 1.0;
+    ref.buckets[16 * map + (h >> 59) % 16] += static_cast<Int128>(sign * q);
+  }
+  if (!(x >= ref.min) || (x == ref.min && std::signbit(x))) ref.min = x;
+  if (!(x <= ref.max) || (x == ref.max && !std::signbit(x))) ref.max = x;
+}
+
+Reference reference(const Row& row) {
+  Reference ref;
+  double greatest = 0;
+  for (float x : row) {
+    if (std::isfinite(x)) greatest = std::max(greatest, std::fabs(static_cast<double>(x)));
+  }
+  ref.scale = greatest == 0 ? 0 : 40 - std::ilogb(greatest);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const auto bits = std::isnan(row[i]) ? 0x7fc00000u : std::bit_cast<std::uint32_t>(row[i]);
+    ref.hash += mix64(i * 0x100000000u + bits);
+    ref.nan += std::isnan(row[i]);
+    ref.inf += std::isinf(row[i]);
+    ref.nz_count += row[i] != 0;
+    if (std::isfinite(row[i])) add_finite(ref, i, row[i]);
+  }
+  return ref;
+}
+
+std::uint64_t double_bits(double x) { return std::bit_cast<std::uint64_t>(x); }
+std::uint32_t float_bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+void expect_reference(const Row& row, const FingerprintSums& sums) {
+  const Reference ref = reference(row);
+  EXPECT_EQ(sums.n, row.size());
+  EXPECT_EQ(sums.scale, ref.scale);
+  EXPECT_EQ(sums.hash, ref.hash);
+  EXPECT_TRUE(sums.sum == ref.sum && sums.abs_sum == ref.abs_sum && sums.sum_sq == ref.sum_sq);
+  for (std::size_t j = 0; j < kSketchValues; ++j) EXPECT_TRUE(sums.buckets[j] == ref.buckets[j]);
+  EXPECT_EQ(sums.nan, ref.nan);
+  EXPECT_EQ(sums.inf, ref.inf);
+  EXPECT_EQ(sums.nz_count, ref.nz_count);
+  const Fingerprint print = sums.finish();
+  EXPECT_EQ(float_bits(print.min), float_bits(ref.min));
+  EXPECT_EQ(float_bits(print.max), float_bits(ref.max));
+}
+
+FingerprintSums sums_in_order(const Row& row, const std::vector<std::size_t>& order) {
+  FingerprintSums sums(finite_max_magnitude(row));
+  for (std::size_t i : order) sums.add(i, row[i]);
+  return sums;
+}
+
+std::vector<std::size_t> natural_order(std::size_t n) {
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+// Every kind of value at sizes around the block and page sizes of the implementation.
+std::vector<Row> hostile_rows() {
+  std::vector<Row> rows = {{}, {0.0f}, {-0.0f}, {kNan}, {kInf, -kInf}, {kDenormal}, {-kFloatMax}};
+  for (std::size_t n : {1u, 2u, 31u, 63u, 64u, 65u, 1000u, 4095u, 4096u, 4097u, 9001u}) {
+    rows.push_back(Row(n, 0.0f));
+    rows.push_back(make_row(n, dense_value));
+    rows.push_back(make_row(n, any_bits));
+    rows.push_back(make_row(n, denormal_value));
+    rows.push_back(make_row(n, [](std::size_t i) { return wide_value(i % 251); }));
+    rows.push_back(make_row(n, [](std::size_t i) { return i % 37 == 0 ? kInf : dense_value(i); }));
+    rows.push_back(make_row(n, [](std::size_t i) { return i == 0 ? 1e30f : denormal_value(i); }));
+  }
+  return rows;
+}
+
+TEST(Fingerprint, FastPathSlowPathAndReferenceAgreeToTheBit) {
+  for (const Row& row : hostile_rows()) {
+    SCOPED_TRACE(row.size());
+    const FingerprintSums fast = fingerprint_sums(row);
+    EXPECT_EQ(fast, sums_in_order(row, natural_order(row.size())));
+    expect_reference(row, fast);
+  }
+}
+
+// Rows that mix what a tensor may hold; `kind` chooses the mixture.
+float random_value(std::mt19937_64& random, int kind) {
+  const std::uint64_t r = random();
+  const auto bits = std::bit_cast<float>(static_cast<std::uint32_t>(r));
+  const float bell = bell_value(r, 0);
+  switch (kind) {
+    case 0:
+      return bell;
+    case 1:
+      return bits;
+    case 2:
+      return (r >> 32) % 20 == 0 ? bits : bell;
+    case 3:
+      return (r >> 32) % 9 == 0 ? (r % 2 == 0 ? kNan : -kInf) : bell * 1e30f;
+    case 4:
+      return std::ldexp(bell, static_cast<int>((r >> 32) % 230) - 140);
+    case 5:
+      return (r >> 32) % 3 == 0 ? 0.0f : denormal_value(r);
+    case 6:
+      return (r >> 32) % 3 == 0 ? -0.0f : bell * 0x1p-80f;  // to where the paths change
+    case 7:
+      return (r >> 32) % 2 == 0 ? denormal_value(r) : bell * 0x1p-84f;
+    case 8:
+      return (r >> 32) % 2 == 0 ? denormal_value(r) : bell * 0x1p-124f;
+    default:
+      return 0.0f;
+  }
+}
+constexpr int kKinds = 10;
+
+void expect_every_path_alike(std::span<const float> row) {
+  FingerprintSums expected(finite_max_magnitude(row));
+  for (std::size_t i = 0; i < row.size(); ++i) expected.add(i, row[i]);
+  for (Isa isa : instruction_sets()) {
+    EXPECT_EQ(fingerprint_sums(row, isa), expected) << isa_name(isa) << " n " << row.size();
+  }
+}
+
+TEST(Fingerprint, EveryInstructionSetAgreesAtEveryLengthAndAlignment) {
+  std::mt19937_64 random(11);
+  for (std::size_t n = 0; n <= 300; ++n) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      const std::size_t offset = random() % 17;
+      const Row row = make_row(n + offset, [&](std::size_t) { return random_value(random, kind); });
+      SCOPED_TRACE(kind);
+      expect_every_path_alike(std::span(row).subspan(offset));
+    }
+  }
+}
+
+TEST(Fingerprint, EveryInstructionSetAgreesOnLongRows) {
+  std::mt19937_64 random(12);
+  for (std::size_t n : {4095u, 4096u, 4097u, 8205u, 32000u, 200003u}) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      SCOPED_TRACE(kind);
+      expect_every_path_alike(make_row(n, [&](std::size_t) { return random_value(random, kind); }));
+    }
+  }
+}
+
+// Around 2^−85 a denormal begins to be worth half a unit.
+TEST(Fingerprint, EveryInstructionSetAgreesWhereDenormalsBeginToCount) {
+  for (float greatest : {0x1p-84f, 0x1.fffffep-85f, 0x1p-85f, 0x1.fffffep-86f, 0x1p-86f}) {
+    Row row = {greatest};
+    for (float x : {0x1p-126f, 0x1.000002p-126f, 0x1.8p-126f, 0x3p-126f, 0x1.fffffcp-127f,
+                    0x1p-127f, 0x1.8p-127f, 0x1p-128f, kDenormal, 0x1p-125f, 0x5p-126f}) {
+      row.push_back(x);
+      row.push_back(-x);
+      row.push_back(0.0f);
+    }
+    expect_every_path_alike(row);
+    expect_reference(row, fingerprint_sums(row));
+  }
+}
+
+TEST(Fingerprint, GreatestMagnitudeIsThatOfTheFiniteValues) {
+  std::mt19937_64 random(13);
+  for (std::size_t n = 0; n <= 300; ++n) {
+    const Row row = make_row(
+        n, [&](std::size_t) { return random_value(random, static_cast<int>(n % kKinds)); });
+    std::uint32_t expected = 0;
+    for (float x : row) {
+      if (std::isfinite(x)) expected = std::max(expected, float_bits(std::fabs(x)));
+    }
+    EXPECT_EQ(finite_max_magnitude(row), expected);
+  }
+}
+
+TEST(Fingerprint, AnyOrderGivesTheSameBits) {
+  std::mt19937_64 random(7);
+  for (const Row& row : hostile_rows()) {
+    std::vector<std::size_t> order = natural_order(row.size());
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+    EXPECT_EQ(sums_in_order(row, order), fingerprint_sums(row)) << row.size();
+  }
+}
+
+TEST(Fingerprint, AnySplitMergedGivesTheSameBits) {
+  for (const Row& row : hostile_rows()) {
+    for (std::size_t width : {1u, 7u, 32u, 64u, 333u, 4096u}) {
+      FingerprintSums total(finite_max_magnitude(row));
+      const std::size_t parts = (row.size() + width - 1) / width;
+      for (std::size_t part = parts; part-- > 0;) {  // last part first: order must not matter
+        FingerprintSums sums(total.max_magnitude);
+        const std::size_t end = std::min(row.size(), (part + 1) * width);
+        for (std::size_t i = part * width; i < end; ++i) sums.add(i, row[i]);
+        total.merge(sums);
+      }
+      EXPECT_EQ(total, fingerprint_sums(row)) << row.size() << " in parts of " << width;
+    }
+  }
+}
+
+TEST(Fingerprint, ThreadsThatMeetNewIndicesAtOnceAgree) {
+  const Row row = make_row(300000, dense_value);
+  const FingerprintSums expected = sums_in_order(row, natural_order(row.size()));
+  std::vector<FingerprintSums> results(8);
+  std::vector<std::thread> threads;
+  for (FingerprintSums& result : results) {
+    threads.emplace_back([&row, &result] { result = fingerprint_sums(row); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const FingerprintSums& result : results) EXPECT_EQ(result, expected);
+}
+
+TEST(Fingerprint, EmptyRowHasNoExtremesAndZeroSums) {
+  const Fingerprint print = fingerprint({});
+  EXPECT_EQ(print.n, 0u);
+  EXPECT_EQ(print.hash, 0u);
+  EXPECT_TRUE(std::isnan(print.min) && std::isnan(print.max) && std::isnan(print.mean));
+  EXPECT_EQ(print.abs_sum, 0.0);
+  EXPECT_EQ(print.sum_sq, 0.0);
+  EXPECT_EQ(print.sketch, (std::array<double, kSketchValues>{}));
+}
+
+TEST(Fingerprint, RowWithoutFiniteValueHasNoExtremesButCounts) {
+  const Fingerprint print = fingerprint(Row{kInf, kNan, -kInf, kNan});
+  EXPECT_TRUE(std::isnan(print.min) && std::isnan(print.max) && std::isnan(print.mean));
+  EXPECT_EQ(print.nan, 2u);
+  EXPECT_EQ(print.inf, 2u);
+  EXPECT_EQ(print.nz_count, 4u);
+  EXPECT_EQ(print.abs_sum, 0.0);
+}
+
+TEST(Fingerprint, NonFiniteValuesStayOutOfTheStatistics) {
+  const Fingerprint print = fingerprint(Row{1, kInf, -kInf, kNan, -2, 0});
+  EXPECT_EQ(print.min, -2.0f);
+  EXPECT_EQ(print.max, 1.0f);
+  EXPECT_EQ(print.mean, -1.0 / 3.0);
+  EXPECT_EQ(print.abs_sum, 3.0);
+  EXPECT_EQ(print.sum_sq, 5.0);
+  EXPECT_EQ(print.nz_count, 5u);
+}
+
+TEST(Fingerprint, MinusZeroIsZeroToTheCountsAndAnotherPatternToTheHash) {
+  const Fingerprint minus = fingerprint(Row{-0.0f, -0.0f});
+  const Fingerprint mixed = fingerprint(Row{0.0f, -0.0f});
+  EXPECT_NE(minus.hash, mixed.hash);
+  EXPECT_EQ(minus.nz_count, 0u);
+  EXPECT_EQ(minus.mean, 0.0);
+  EXPECT_TRUE(std::signbit(minus.max));
+  EXPECT_TRUE(std::signbit(mixed.min));
+  EXPECT_FALSE(std::signbit(mixed.max));
+}
+
+TEST(Fingerprint, SingleValueIsExact) {
+  for (float x : {1.0f, -3.5f, kDenormal, -kDenormal, kFloatMax, 0x1.fffffcp-127f, 0x1p-126f}) {
+    const Fingerprint print = fingerprint(Row{x});
+    EXPECT_EQ(print.min, x);
+    EXPECT_EQ(print.max, x);
+    EXPECT_EQ(print.mean, static_cast<double>(x));
+    EXPECT_EQ(print.abs_sum, std::fabs(static_cast<double>(x)));
+    const double map0 = std::accumulate(print.sketch.begin(), print.sketch.begin() + 16, 0.0);
+    EXPECT_EQ(std::fabs(map0), std::fabs(static_cast<double>(x)));
+  }
+}
+
+TEST(Fingerprint, DenormalRowsKeepEveryBit) {
+  const Row row = make_row(4096, denormal_value);
+  double sum = 0, abs_sum = 0;  // multiples of 2^−149 below 2^−114: exact in double
+  for (float x : row) {
+    sum += static_cast<double>(x);
+    abs_sum += std::fabs(static_cast<double>(x));
+  }
+  const Fingerprint print = fingerprint(row);
+  EXPECT_EQ(print.mean, sum / 4096.0);
+  EXPECT_EQ(print.abs_sum, abs_sum);
+  EXPECT_TRUE(std::isnormal(print.sum_sq));
+  EXPECT_NEAR(print.sum_sq / (4096 * 0x1p-252 / 3), 1.0, 0.1);
+}
+
+TEST(Fingerprint, EveryNanPayloadHashesAlike) {
+  const std::uint64_t expected = fingerprint(Row{1, kNan, 2}).hash;
+  for (std::uint32_t bits : {0x7f800001u, 0x7fa00000u, 0x7fffffffu, 0xffc00000u, 0xff800001u}) {
+    EXPECT_EQ(fingerprint(Row{1, std::bit_cast<float>(bits), 2}).hash, expected);
+  }
+  EXPECT_NE(fingerprint(Row{1, kInf, 2}).hash, expected);
+}
+
+TEST(Fingerprint, OneFlippedBitAnywhereChangesTheHash) {
+  const Row row = make_row(300, dense_value);
+  const std::uint64_t expected = fingerprint(row).hash;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    Row other = row;
+    other[i] = std::bit_cast<float>(float_bits(row[i]) ^ (1u << (i % 32)));
+    EXPECT_NE(fingerprint(other).hash, expected) << i;
+  }
+}
+
+TEST(Fingerprint, PermutedRowHasAnotherHashButTheSameStatistics) {
+  const Row row = make_row(1000, dense_value);
+  for (std::size_t i = 1; i < row.size(); ++i) {
+    Row other = row;
+    std::swap(other[0], other[i]);
+    const Fingerprint a = fingerprint(row), b = fingerprint(other);
+    EXPECT_NE(a.hash, b.hash);
+    EXPECT_EQ(double_bits(a.mean), double_bits(b.mean));
+    EXPECT_EQ(double_bits(a.sum_sq), double_bits(b.sum_sq));
+  }
+}
+
+TEST(Fingerprint, TiesRoundToEvenOnBothSides) {
+  // Beside 1 the unit is 2^−40, so these are 0.5, 1.5, 2.5 and 0.5 + 2^−24 units.
+  const auto quantised = [](float x) { return quantise(float_bits(x), scale_for(0x3f800000u)); };
+  EXPECT_EQ(quantised(0x1p-41f), 0u);
+  EXPECT_EQ(quantised(0x3p-41f), 2u);
+  EXPECT_EQ(quantised(0x5p-41f), 2u);
+  EXPECT_EQ(quantised(0x1.000002p-41f), 1u);
+  EXPECT_EQ(quantised(0x1.fffffep-42f), 0u);
+  EXPECT_EQ(quantised(kDenormal), 0u);
+  EXPECT_EQ(fingerprint_sums(Row{1, -0x3p-41f}).sum, (std::int64_t{1} << 40) - 2);
+}
+
+TEST(Fingerprint, ScaleCoversTheWholeRangeOfFloat) {
+  EXPECT_EQ(scale_for(0), 0);
+  EXPECT_EQ(scale_for(float_bits(kDenormal)), 189);
+  EXPECT_EQ(scale_for(0x007fffffu), 167);
+  EXPECT_EQ(scale_for(0x00800000u), 166);
+  EXPECT_EQ(scale_for(float_bits(1.0f)), 40);
+  EXPECT_EQ(scale_for(float_bits(kFloatMax)), -87);
+}
+
+TEST(Fingerprint, MixIsTheFinaliserOfSplitMix64) {
+  constexpr std::uint64_t kGamma = 0x9e3779b97f4a7c15u;  // seed 1234567, published first outputs
+  EXPECT_EQ(mix64(1234567 + kGamma), 6457827717110365317u);
+  EXPECT_EQ(mix64(1234567 + 2 * kGamma), 3203168211198807973u);
+  EXPECT_EQ(mix64(1234567 + 3 * kGamma), 9817491932198370423u);
+}
+
+TEST(Fingerprint, StatisticsKeepTheDocumentedPrecision) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const std::size_t n = 1 + mix64(seed + 1) % 20000;
+    const float outlier = std::ldexp(1.0f, static_cast<int>(seed % 40));
+    const Row row = make_row(
+        n, [&](std::size_t i) { return i % 1000 == 5 ? outlier : bell_value(seed, i) * 0.01f; });
+    long double sum = 0, abs_sum = 0, sum_sq = 0, greatest = 0;
+    for (float x : row) {
+      const long double v = x;
+      sum += v;
+      abs_sum += std::fabs(v);
+      sum_sq += v * v;
+      greatest = std::max(greatest, std::fabs(v));
+    }
+    const auto count = static_cast<long double>(n);
+    const long double sum_error = count * greatest * 0x1p-41L;
+    const long double square_error =
+        1.001L * (greatest * 0x1p-20L * abs_sum + count * greatest * greatest * 0x1p-42L);
+    const Fingerprint print = fingerprint(row);
+    EXPECT_LE(std::fabs(print.mean * count - sum), sum_error + 0x1p-51L * std::fabs(sum));
+    EXPECT_LE(std::fabs(print.abs_sum - abs_sum), sum_error + 0x1p-52L * abs_sum);
+    EXPECT_LE(std::fabs(print.sum_sq - sum_sq), square_error + 0x1p-52L * sum_sq);
+  }
+}
+
+double distance_estimate(const Fingerprint& a, const Fingerprint& b) {
+  double total = 0;
+  for (std::size_t j = 0; j < kSketchValues; ++j) {
+    total += (a.sketch[j] - b.sketch[j]) * (a.sketch[j] - b.sketch[j]);
+  }
+  return std::sqrt(total / static_cast<double>(kSketchMaps));
+}
+
+TEST(Fingerprint, SketchEstimatesTheDistanceOfDenseDifferences) {
+  int inside = 0;
+  double ratio_of_squares = 0;
+  for (std::uint64_t trial = 0; trial < 400; ++trial) {
+    const std::size_t n = 512 + mix64(trial + 1) % 4096;
+    const Row a = make_row(n, [&](std::size_t i) { return bell_value(2 * trial, i); });
+    const Row b =
+        make_row(n, [&](std::size_t i) { return a[i] + 1e-3f * bell_value(2 * trial + 1, i); });
+    double squares = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+      squares += d * d;
+    }
+    const double estimate = distance_estimate(fingerprint(a), fingerprint(b));
+    const double ratio = std::sqrt(squares) / estimate;
+    inside += ratio >= 0.80 && ratio <= 1.32 ? 1 : 0;
+    ratio_of_squares += estimate * estimate / squares / 400;
+  }
+  EXPECT_GE(inside, 372);
+  EXPECT_NEAR(ratio_of_squares, 1.0, 0.05);  // unbiased; four standard errors
+}
+
+TEST(Fingerprint, SketchSpreadsIndicesEvenlyAndTheMapsAreIndependent) {
+  std::array<int, 32 * 32> joint{};
+  constexpr int kExpected = 1024;
+  for (std::size_t i = 0; i < joint.size() * kExpected; ++i) {
+    ++joint[sketch_code(i, 0) * 32 + sketch_code(i, 1)];
+  }
+  double chi_square = 0;  // 1023 degrees of freedom: mean 1023, deviation 45
+  for (int count : joint) chi_square += std::pow(count - kExpected, 2) / kExpected;
+  EXPECT_NEAR(chi_square, 1023, 4 * 45.2);
+}
+
+TEST(Fingerprint, LongestRowIsAcceptedAndOneMoreRefused) {
+  Row row(kMaxFingerprintValues, kFloatMax);
+  const FingerprintSums sums = fingerprint_sums(row);
+  EXPECT_EQ(sums.sum_sq, std::uint64_t{1} << 63);  // the greatest possible
+  EXPECT_EQ(sums.abs_sum, std::uint64_t{0xffffff} << 38);
+  expect_reference(row, sums);
+  row.push_back(0.0f);
+  EXPECT_THROW(fingerprint(row), std::length_error);
+  EXPECT_THROW(fingerprint_sums(row), std::length_error);
+}
+
+TEST(Fingerprint, WronglyPreparedPartsAreRefused) {
+  EXPECT_THROW(FingerprintSums{kInfinityBits}, std::invalid_argument);
+  FingerprintSums one(float_bits(1.0f)), two(float_bits(2.0f));
+  EXPECT_THROW(one.add(0, 1.5f), std::invalid_argument);
+  EXPECT_THROW(one.add(kMaxFingerprintValues, 1.0f), std::out_of_range);
+  EXPECT_THROW(one.merge(two), std::invalid_argument);
+  EXPECT_THROW(one.finish(), std::logic_error);
+  one.add(0, 0.5f);
+  EXPECT_THROW(one.finish(), std::logic_error);
+  one.add(1, -1.0f);
+  EXPECT_EQ(one.finish().min, -1.0f);
+  one.n = kMaxFingerprintValues;
+  EXPECT_THROW(one.merge(one), std::length_error);
+}
+
+TEST(LegacyHash, IsTheWordwiseFnv1aOfTheFirst256Values) {
+  EXPECT_EQ(legacy_fnv_hash({}), 1469598103934665603u);
+  EXPECT_EQ(legacy_fnv_hash(Row(256, 0.0f)), 15917194557428993923u);
+  EXPECT_EQ(legacy_fnv_hash(Row(4096, 0.0f)), 15917194557428993923u);
+  EXPECT_NE(legacy_fnv_hash(Row(255, 0.0f)), 15917194557428993923u);
+  // The word is xored in before the multiplication.
+  EXPECT_EQ(legacy_fnv_hash(Row{1.0f}), (1469598103934665603u ^ 0x3f800000u) * 1099511628211u);
+  Row tail = make_row(300, dense_value);
+  const std::uint64_t expected = legacy_fnv_hash(tail);
+  tail[256] += 1.0f;
+  EXPECT_EQ(legacy_fnv_hash(tail), expected);
+  tail[255] += 1.0f;
+  EXPECT_NE(legacy_fnv_hash(tail), expected);
+}
+
+struct Vector {
+  const char* name;
+  Row row;
+  std::uint64_t hash;
+  int scale;
+  std::int64_t sum;
+  std::uint64_t abs_sum, sum_sq;
+  std::array<std::int64_t, 4> buckets;  // 0, 15, 16, 31
+};
+
+std::vector<Vector> published_vectors() {
+  return {
+      {"empty", {}, 0u, 0, 0, 0u, 0u, {0, 0, 0, 0}},
+      {"zeros", Row(4096, 0.0f), 11863710481300728160u, 0, 0, 0u, 0u, {0, 0, 0, 0}},
+      {"minus_zero", {-0.0f}, 17010196902690978975u, 0, 0, 0u, 0u, {0, 0, 0, 0}},
+      {"one",
+       {1.0f},
+       3052579836232902212u,
+       40,
+       1099511627776,
+       1099511627776u,
+       1099511627776u,
+       {0, 0, 1099511627776, 0}},
+      {"least",
+       {kDenormal},
+       6238072747940578789u,
+       189,
+       1099511627776,
+       1099511627776u,
+       1099511627776u,
+       {0, 0, 1099511627776, 0}},
+      {"specials",
+       {1, kInf, -kInf, kNan, -2, 0},
+       8573773520935762972u,
+       39,
+       -549755813888,
+       1649267441664u,
+       1374389534720u,
+       {0, 0, 549755813888, 0}},
+      {"denormals",
+       make_row(256, denormal_value),
+       16776190707494424695u,
+       167,
+       -13540462952448,
+       276074736648192u,
+       363033337149945u,
+       {-1143074455552, -5126997147648, -2515162890240, -5029976604672}},
+      {"wide",
+       make_row(251, wide_value),
+       15430985846474398986u,
+       -84,
+       733007751851,
+       2199023255551u,
+       1466015503702u,
+       {-2122309616, -68718428160, -1099578736832, -137967435264}},
+      {"any_bits",
+       make_row(1000, any_bits),
+       17455888992678825791u,
+       -87,
+       1915513117707,
+       16916300285357u,
+       19126554145843u,
+       {42725066898, -156732488393, 993783667695, 120962664515}},
+      {"dense",
+       make_row(4096, dense_value),
+       4972220954847842073u,
+       38,
+       41891500392448,
+       4586321193467904u,
+       6162188269862071u,
+       {1860930633728, 9536932151296, -3678550097920, -15547025326080}},
+      {"long",
+       make_row(2097152, dense_value),
+       7025954170562494527u,
+       38,
+       -1282601056731136,
+       2305885003796971520u,
+       3073980760245610524u,
+       {689677604225024, 423012808523776, -212582685736960, -289108415741952}},
+      {"greatest",
+       Row(2097152, kFloatMax),
+       9655932004978733412u,
+       -87,
+       4611685743549480960,
+       4611685743549480960u,
+       9223372036854775808u,
+       {182518919331840, -356241746165760, -749866885447680, 417814393651200}},
+  };
+}
+
+std::string document_line(const Vector& v) {
+  std::ostringstream line;
+  line << "| " << v.name << " | " << v.row.size() << " | " << v.hash << " | " << v.scale << " | "
+       << v.sum << " | " << v.abs_sum << " | " << v.sum_sq;
+  for (std::int64_t bucket : v.buckets) line << " | " << bucket;
+  line << " |";
+  return line.str();
+}
+
+TEST(Fingerprint, PublishedTestVectors) {
+  for (const Vector& v : published_vectors()) {
+    SCOPED_TRACE(v.name);
+    const FingerprintSums sums = fingerprint_sums(v.row);
+    EXPECT_EQ(sums.hash, v.hash);
+    EXPECT_EQ(sums.scale, v.scale);
+    EXPECT_EQ(sums.sum, v.sum);
+    EXPECT_EQ(sums.abs_sum, v.abs_sum);
+    EXPECT_EQ(sums.sum_sq, v.sum_sq);
+    const auto& b = sums.buckets;
+    EXPECT_EQ((std::array{b[0], b[15], b[16], b[31]}), v.buckets);
+    EXPECT_EQ(sums, sums_in_order(v.row, natural_order(v.row.size())));
+    expect_reference(v.row, sums);
+  }
+}
+
+TEST(Fingerprint, DocumentListsThePublishedTestVectors) {
+  std::ifstream file(GRETA_SOURCE_DIR "/docs/fingerprint.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const Vector& v : published_vectors()) {
+    EXPECT_NE(text.find("\n" + document_line(v) + "\n"), std::string::npos) << document_line(v);
+  }
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <limits>
+
+#include "kernels/gpu/attention.h"
+#include "tests/kernels/gpu/gpu_test.h"
+
+// What the tests of both routes of attention share.
+
+namespace greta::attention_test {
+
+using Values = std::vector<float>;
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+enum class Route { kValu, kMfma };
+
+struct Input {
+  AttentionShape shape;
+  Values q, k, v;
+};
+
+struct Result {
+  Values out, scores, probs;
+  bool operator==(const Result& other) const {
+    return bits_of(out) == bits_of(other.out) && bits_of(scores) == bits_of(other.scores) &&
+           bits_of(probs) == bits_of(other.probs);
+  }
+};
+
+inline AttentionShape shape_of(int64_t n_heads, int64_t n_kv_heads, int64_t head_dim,
+                               int64_t n_tokens, int64_t first_pos) {
+  AttentionShape shape;
+  shape.n_heads = n_heads;
+  shape.n_kv_heads = n_kv_heads;
+  shape.head_dim = head_dim;
+  shape.n_tokens = n_tokens;
+  shape.first_pos = first_pos;
+  shape.cache_rows = first_pos + n_tokens + 2;
+  shape.scale = 1 / std::sqrt(static_cast<float>(head_dim));
+  shape.k_head_stride = head_dim;
+  return shape;
+}
+
+// The rows that no query sees are NaN.
+inline Input random_input(const AttentionShape& shape, uint32_t seed = 1) {
+  const auto row = static_cast<size_t>(shape.n_kv_heads * shape.head_dim);
+  Input input{
+      shape,
+      bell_values(seed, static_cast<size_t>(shape.n_tokens * shape.n_heads * shape.head_dim), 1.5),
+      bell_values(seed + 1, static_cast<size_t>(shape.cache_rows) * row),
+      bell_values(seed + 2, static_cast<size_t>(shape.cache_rows) * row)};
+  const auto n_seen = static_cast<size_t>(std::min(
+      shape.first_pos + shape.n_tokens + std::max<int64_t>(shape.mask_shift, 0), shape.cache_rows));
+  std::fill(input.k.begin() + static_cast<std::ptrdiff_t>(n_seen * row), input.k.end(), kNan);
+  std::fill(input.v.begin() + static_cast<std::ptrdiff_t>(n_seen * row), input.v.end(), kNan);
+  return input;
+}
+
+inline size_t trace_stride(const AttentionShape& shape) {
+  return static_cast<size_t>(shape.n_heads * (shape.first_pos + shape.n_tokens));
+}
+inline size_t trace_values(const AttentionShape& shape, int64_t first_query) {
+  return trace_stride(shape) *
+         static_cast<size_t>(std::max<int64_t>(shape.n_tokens - first_query, 0));
+}
+
+// Values that stay as they are where nothing is written.
+inline constexpr float kUntouched = 12345.0f;
+
+class GpuAttention : public GpuTest {
+ protected:
+  struct Options {
+    int64_t spare_keys = 0;  // that max_keys counts beyond what is seen
+    bool trace = true;
+    int64_t first_query = 0;
+  };
+
+  Result run(Route route, const Input& input, Options options) {
+    const AttentionShape& shape = input.shape;
+    const auto q = upload(input.q), k = upload(input.k), v = upload(input.v);
+    const auto first_pos = upload(std::vector<int32_t>{static_cast<int32_t>(shape.first_pos)});
+    auto out = upload(Values(input.q.size(), kUntouched));
+    const size_t n_traced = options.trace ? trace_values(shape, options.first_query) : 0;
+    auto scores = upload(Values(n_traced, kUntouched)),
+         probs = upload(Values(n_traced, kUntouched));
+    AttentionTrace trace;
+    if (options.trace) {
+      trace = {scores.data(), probs.data(), options.first_query,
+               static_cast<int64_t>(trace_stride(shape))};
+    }
+    AttentionShape without_pos = shape;
+    without_pos.first_pos = 0;  // what counts lies in memory
+    const int64_t max_keys =
+        shape.first_pos + shape.n_tokens + shape.mask_shift + options.spare_keys;
+    const size_t bytes = route == Route::kValu ? attention_valu_scratch(without_pos, max_keys)
+                                               : attention_mfma_scratch(without_pos, max_keys);
+    auto scratch = buffer<uint8_t>(bytes);
+    if (route == Route::kValu) {
+      set_bytes(scratch.data(), kAttentionCounters * sizeof(uint32_t), 0, stream_);
+      attention_valu(without_pos, first_pos.data(), max_keys, q.data(), k.data(), v.data(),
+                     out.data(), trace, scratch.data(), stream_);
+      const auto after = download(scratch);
+      for (size_t i = 0; i < kAttentionCounters * sizeof(uint32_t); ++i) EXPECT_EQ(after[i], 0);
+    } else {
+      attention_mfma(without_pos, first_pos.data(), max_keys, q.data(), k.data(), v.data(),
+                     out.data(), trace, scratch.data(), stream_);
+    }
+    return {download(out), download(scores), download(probs)};
+  }
+  Result run(Route route, const Input& input) { return run(route, input, Options{}); }
+};
+
+class GpuAttentionRoutes : public GpuAttention, public testing::WithParamInterface<Route> {
+ protected:
+  Result run(const Input& input) { return GpuAttention::run(GetParam(), input, Options{}); }
+  Result run(const Input& input, Options options) {
+    return GpuAttention::run(GetParam(), input, options);
+  }
+};
+
+}  // namespace greta::attention_test

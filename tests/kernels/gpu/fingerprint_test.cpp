@@ -1,0 +1,176 @@
+#include "kernels/fingerprint/fingerprint.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+
+#include "kernels/gpu/fingerprint.h"
+#include "tests/kernels/gpu/gpu_test.h"
+
+namespace greta {
+namespace {
+
+using Row = std::vector<float>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+Row make_row(size_t n, const std::function<float(size_t)>& value) {
+  Row row(n);
+  for (size_t i = 0; i < n; ++i) row[i] = value(i);
+  return row;
+}
+
+float any_bits(size_t i) {  // NaN, ±inf and subnormals among them
+  return std::bit_cast<float>(static_cast<uint32_t>(mix64(i + 1) >> 32));
+}
+float denormal(size_t i) {
+  return std::bit_cast<float>(static_cast<uint32_t>(mix64(i + 1)) & 0x807fffffu);
+}
+float wide(size_t i) {
+  return std::ldexp(i % 2 == 0 ? 1.0f : -1.0f, static_cast<int>(i % 250) - 126);
+}
+
+class GpuFingerprint : public GpuTest {
+ protected:
+  /// All rows in one launch, sized for at most max_parts parts.
+  std::vector<FingerprintSums> run(const std::vector<Row>& rows, size_t max_parts) {
+    std::vector<DeviceBuffer<float>> data;
+    FingerprintPlan plan;
+    for (const Row& row : rows) {
+      data.push_back(upload(row));
+      plan.add(data.back().data(), static_cast<int64_t>(row.size()));
+    }
+    std::vector<FingerprintPart> parts(plan.n_parts());
+    plan.write(parts);
+    const auto device_counts = upload(std::vector<FingerprintCounts>{plan.counts()});
+    const auto device_parts = upload(parts);
+    auto results = buffer<DeviceFingerprint>(plan.n_rows());
+    fingerprint_rows(device_counts.data(), device_parts.data(),
+                     {plan.n_rows(), std::min(plan.n_long_parts(), max_parts), max_parts},
+                     results.data(), stream_);
+    std::vector<FingerprintSums> sums;
+    for (const DeviceFingerprint& result : download(results)) sums.push_back(to_sums(result));
+    return sums;
+  }
+
+  void expect_as_cpu(const std::vector<Row>& rows, size_t max_parts = 500) {
+    const std::vector<FingerprintSums> got = run(rows, max_parts);
+    ASSERT_EQ(got.size(), rows.size());
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const FingerprintSums expected = fingerprint_sums(rows[r]);
+      EXPECT_EQ(got[r], expected) << "row " << r << " of " << rows[r].size() << " values";
+      EXPECT_EQ(got[r].finish().hash, fingerprint(rows[r]).hash);
+    }
+  }
+};
+
+TEST_F(GpuFingerprint, RowsOfManyLengthsInOneLaunchHaveTheCpusBits) {
+  std::vector<Row> rows;
+  uint32_t seed = 0;
+  for (size_t n : {1,   2,    31,   32,   63,   64,   65,    127,   128, 129,
+                   255, 1000, 4095, 4096, 4097, 8192, 12289, 20000, 3,   4096}) {
+    rows.push_back(bell_values(++seed, n));
+  }
+  expect_as_cpu(rows);
+}
+
+TEST_F(GpuFingerprint, EveryKindOfNumberHasTheCpusBits) {
+  std::vector<Row> rows;
+  for (size_t n : {300, 5000}) {
+    rows.push_back(make_row(n, any_bits));
+    rows.push_back(make_row(n, denormal));
+    rows.push_back(make_row(n, wide));
+    rows.push_back(Row(n, 0.0f));
+    rows.push_back(Row(n, -0.0f));
+    rows.push_back(Row(n, kNan));
+    rows.push_back(Row(n, -kInf));
+    rows.push_back(make_row(n, [](size_t i) { return i % 3 == 0 ? kNan : i % 3 == 1 ? kInf : 2; }));
+    rows.push_back(Row(n, std::numeric_limits<float>::max()));
+    rows.push_back(Row(n, -std::numeric_limits<float>::denorm_min()));
+    // The greatest magnitude is the last value, negative, in a part of its own.
+    rows.push_back(make_row(n, [n](size_t i) { return i + 1 == n ? -1e30f : 1.0f; }));
+  }
+  expect_as_cpu(rows);
+}
+
+TEST_F(GpuFingerprint, EmptyRowsAreWritten) {
+  expect_as_cpu({Row{}, Row{1.0f}, Row{}});
+  expect_as_cpu({Row{}, bell_values(1, 10000)});
+}
+
+TEST_F(GpuFingerprint, RowsNeedNotBeAligned) {
+  const Row all = bell_values(3, 9000);
+  const auto data = upload(all);
+  FingerprintPlan plan;
+  plan.add(data.data() + 1, 4099);
+  plan.add(data.data() + 3, 77);
+  std::vector<FingerprintPart> parts(plan.n_parts());
+  plan.write(parts);
+  const auto counts = upload(std::vector<FingerprintCounts>{plan.counts()});
+  const auto device_parts = upload(parts);
+  auto results = buffer<DeviceFingerprint>(2);
+  fingerprint_rows(counts.data(), device_parts.data(), {2, 2, 3}, results.data(), stream_);
+  const auto got = download(results);
+  EXPECT_EQ(to_sums(got[0]), fingerprint_sums(std::span(all).subspan(1, 4099)));
+  EXPECT_EQ(to_sums(got[1]), fingerprint_sums(std::span(all).subspan(3, 77)));
+}
+
+TEST_F(GpuFingerprint, MorePartsThanBlocksAreTakenInTurn) {
+  std::vector<Row> rows;
+  for (uint32_t r = 0; r < 40; ++r) rows.push_back(bell_values(r, 1 + r % 5));
+  rows.push_back(bell_values(9, 20000));
+  expect_as_cpu(rows, 3);
+  expect_as_cpu(rows, 1);
+}
+
+TEST_F(GpuFingerprint, ResultsOfAnEarlierLaunchDoNotLeakIn) {
+  const Row first = bell_values(1, 9000), second = bell_values(2, 9000);
+  const auto data = upload(first);
+  FingerprintPlan plan;
+  plan.add(data.data(), 9000);
+  std::vector<FingerprintPart> parts(plan.n_parts());
+  plan.write(parts);
+  const auto counts = upload(std::vector<FingerprintCounts>{plan.counts()});
+  const auto device_parts = upload(parts);
+  auto results = buffer<DeviceFingerprint>(1);
+  const FingerprintLimits limits{1, 3, 3};
+  Graph graph = Graph::capture(stream_, [&] {
+    fingerprint_rows(counts.data(), device_parts.data(), limits, results.data(), stream_);
+  });
+  graph.launch(stream_);
+  EXPECT_EQ(to_sums(download(results)[0]), fingerprint_sums(first));
+  copy_to_device<float>(second, data.data(), stream_);
+  graph.launch(stream_);
+  EXPECT_EQ(to_sums(download(results)[0]), fingerprint_sums(second));
+}
+
+TEST_F(GpuFingerprint, ScaleFitsEveryMagnitude) {
+  // One value per row: all exponents, subnormals bit by bit.
+  std::vector<Row> rows;
+  for (uint32_t bit = 0; bit < 31; ++bit) {
+    const uint32_t bits = uint32_t{1} << bit;
+    rows.push_back({std::bit_cast<float>(bits)});
+    if (bit > 0) rows.push_back({std::bit_cast<float>(bits - 1), 0.0f});
+  }
+  for (uint32_t field = 1; field < 255; field += 3) {
+    rows.push_back({-std::bit_cast<float>(field << 23 | 0x555555u)});
+  }
+  expect_as_cpu(rows);
+}
+
+TEST_F(GpuFingerprint, TooLongRowsAreRefused) {
+  FingerprintPlan plan;
+  EXPECT_THROW(plan.add(nullptr, int64_t{kMaxFingerprintValues} + 1), std::length_error);
+  EXPECT_THROW(plan.add(nullptr, -1), std::length_error);
+  EXPECT_EQ(plan.n_parts(), 0u);
+}
+
+TEST_F(GpuFingerprint, LongestRowHasTheCpusBits) {
+  if (device_info().name == "emulator") GTEST_SKIP() << "takes seconds there";
+  expect_as_cpu({make_row(kMaxFingerprintValues, any_bits), Row(kMaxFingerprintValues, 1.0f)});
+}
+
+}  // namespace
+}  // namespace greta

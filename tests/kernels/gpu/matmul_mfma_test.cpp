@@ -1,0 +1,238 @@
+#include "kernels/gpu/matmul_mfma.h"
+
+#include <limits>
+
+#include "kernels/gpu/elementwise.h"
+#include "tests/kernels/gpu/half_products.h"
+
+namespace greta {
+namespace {
+
+constexpr HalfType kTypes[] = {HalfType::kF16, HalfType::kBF16};
+constexpr MfmaTile kTiles[] = {MfmaTile::kWide, MfmaTile::kSquare, MfmaTile::kSmall,
+                               MfmaTile::kThin};
+
+class MatmulMfma : public HalfProductTest {
+ protected:
+  std::vector<float> multiply(const HostProduct& host) {
+    return run(host, [&](const HalfProduct& product) { matmul_mfma(product, stream_); });
+  }
+  std::vector<float> multiply(const HostProduct& host, MfmaTile tile) {
+    return run(host, [&](const HalfProduct& product) { matmul_mfma(product, tile, stream_); });
+  }
+};
+
+TEST_F(MatmulMfma, IntegersAreExactAtOddSizes) {
+  for (int64_t n_tokens : {1, 7, 33, 129}) {
+    for (int64_t rows : {1, 40, 130}) {
+      for (int64_t cols : {8, 24, 130, 192, 257}) {
+        const HalfType type = kTypes[(n_tokens + rows + cols) % 2];
+        const HostProduct host = HostProduct::of_integers(type, n_tokens, rows, cols);
+        host.expect_exactly(multiply(host));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(MatmulMfma, IntegersAreExactWithEveryTile) {
+  for (HalfType type : kTypes) {
+    for (MfmaTile tile : kTiles) {
+      for (int64_t cols : {128, 384}) {  // both multiples of every tile's depth
+        const HostProduct host = HostProduct::of_integers(type, 133, 261, cols);
+        host.expect_exactly(multiply(host, tile));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(MatmulMfma, SumsLongerThanThePipelineAreExact) {
+  const HostProduct host = HostProduct::of_integers(HalfType::kBF16, 3, 70, 1920);
+  host.expect_exactly(multiply(host));
+}
+
+TEST_F(MatmulMfma, AgreesWithDouble) {
+  for (HalfType type : kTypes) {
+    for (int64_t cols : {256, 1000}) {
+      const HostProduct host = HostProduct::of_bells(type, 35, 67, cols);
+      host.expect_nearly(multiply(host));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(MatmulMfma, ATokensBitsDependOnNeitherTileNorBatchNorPlace) {
+  const HostProduct host = HostProduct::of_bells(HalfType::kF16, 70, 67, 256);
+  const auto rows = static_cast<size_t>(host.rows), cols = static_cast<size_t>(host.cols);
+  const std::vector<uint32_t> all = bits_of(multiply(host));
+  for (MfmaTile tile : kTiles) EXPECT_EQ(bits_of(multiply(host, tile)), all);
+  for (size_t token : {size_t{0}, size_t{31}, size_t{69}}) {
+    HostProduct alone = host;
+    alone.n_tokens = 1;
+    alone.x.assign(host.x.begin() + static_cast<ptrdiff_t>(token * cols),
+                   host.x.begin() + static_cast<ptrdiff_t>((token + 1) * cols));
+    const std::vector<uint32_t> its(all.begin() + static_cast<ptrdiff_t>(token * rows),
+                                    all.begin() + static_cast<ptrdiff_t>((token + 1) * rows));
+    EXPECT_EQ(bits_of(multiply(alone)), its) << "token " << token;
+  }
+}
+
+// They are read value by value.
+TEST_F(MatmulMfma, UnalignedOperandsGiveTheSameBits) {
+  const HostProduct host = HostProduct::of_bells(HalfType::kBF16, 35, 67, 128);
+  HostProduct shifted = host;
+  shifted.x.insert(shifted.x.begin(), 0x7fff);
+  const auto from_second_value = [&](HalfProduct product) {
+    ++product.x;
+    matmul_mfma(product, stream_);
+  };
+  EXPECT_EQ(bits_of(run(shifted, from_second_value)), bits_of(multiply(host)));
+}
+
+TEST_F(MatmulMfma, ValuesBetweenResultsStay) {
+  for (int64_t stride : {68, 69}) {  // results begin at even places, or not
+    const HostProduct host = HostProduct::of_integers(HalfType::kF16, 37, 66, 128);
+    const auto x = upload(host.x);
+    const auto w = upload(host.w);
+    auto out = buffer<float>(static_cast<size_t>(host.n_tokens * stride));
+    matmul_mfma(
+        {host.type, x.data(), w.data(), host.n_tokens, host.rows, host.cols, out.data(), stride},
+        stream_);
+    const std::vector<float> got = download(out);
+    for (int64_t i = 0; i < host.n_tokens * stride; ++i) {
+      const float value = got[static_cast<size_t>(i)];
+      if (i % stride < host.rows) {
+        ASSERT_EQ(static_cast<double>(value), host.exact(i / stride, i % stride).sum);
+      } else {
+        ASSERT_EQ(std::bit_cast<uint32_t>(value), 0xffffffffu) << "of token " << i / stride;
+      }
+    }
+  }
+}
+
+TEST_F(MatmulMfma, NonFiniteValuesStayWithTheirTokenAndTheirRow) {
+  for (int64_t cols : {128, 130}) {
+    HostProduct host = HostProduct::of_integers(HalfType::kF16, 37, 45, cols);
+    const auto at = [&](int64_t line, int64_t k) { return static_cast<size_t>(line * cols + k); };
+    for (int64_t k = 0; k < cols; ++k) host.x[at(36, k)] = 0x7e00;  // the last token: NaN
+    host.x[at(5, 9)] = 0x7c00;                                      // infinity
+    for (int64_t r = 0; r < host.rows; ++r) host.w[at(r, 9)] = 0x3c00;
+    host.w[at(44, 1)] = 0x7e00;  // the last row: NaN
+    const std::vector<float> got = multiply(host);
+    for (int64_t i = 0; i < host.n_tokens * host.rows; ++i) {
+      const int64_t token = i / host.rows, row = i % host.rows;
+      const float value = got[static_cast<size_t>(i)];
+      if (token == 36 || row == 44) {
+        ASSERT_TRUE(std::isnan(value)) << token << " " << row;
+      } else if (token == 5) {
+        ASSERT_EQ(value, std::numeric_limits<float>::infinity());
+      } else {
+        ASSERT_EQ(static_cast<double>(value), host.exact(token, row).sum) << token << " " << row;
+      }
+    }
+  }
+}
+
+TEST_F(MatmulMfma, WithoutColumnsResultsAreZeroAndWithoutLinesNothingIsLaunched) {
+  const std::vector<float> got = multiply(HostProduct{HalfType::kF16, 3, 5, 0, {}, {}});
+  EXPECT_EQ(bits_of(got), std::vector<uint32_t>(15, 0));
+  const int64_t before = stream_.launches();
+  multiply(HostProduct::of_integers(HalfType::kF16, 0, 5, 64));
+  multiply(HostProduct::of_integers(HalfType::kF16, 5, 0, 64));
+  EXPECT_EQ(stream_.launches(), before);
+}
+
+TEST_F(MatmulMfma, RefusesMoreColumnsThanItsOffsetsHold) {
+  HalfProduct product;
+  product.n_tokens = product.rows = 1;
+  product.cols = (int64_t{1} << 22) + 1;
+  EXPECT_THROW(matmul_mfma(product, stream_), std::length_error);
+}
+
+TEST_F(MatmulMfma, WideTilesAreForProductsThatFillTheDevice) {
+  const auto tile = [](int64_t n_tokens, int64_t rows) {
+    return mfma_tile({HalfType::kF16, nullptr, nullptr, n_tokens, rows, 4096, nullptr, rows});
+  };
+  EXPECT_EQ(tile(1, 128256), MfmaTile::kThin);
+  EXPECT_EQ(tile(32, 4096), MfmaTile::kThin);
+  EXPECT_EQ(tile(64, 1024), MfmaTile::kSmall);
+  EXPECT_EQ(tile(2048, 4096), MfmaTile::kWide);
+  EXPECT_EQ(tile(16384, 14336), MfmaTile::kWide);
+}
+
+// ---- Conversions.
+
+class HalfConversions : public GpuTest {
+ protected:
+  /// Every exponent, values half-way between two halves and beside, zeros, infinities, NaN.
+  static std::vector<float> values(size_t n) {
+    std::vector<float> result{0.0f, -0.0f, 65519.99f, 65520.0f, -65536.0f, 0x1p-25f, 0x1.8p-25f};
+    for (uint32_t special : {0x7f800000u, 0xff800000u, 0x7fc00001u, 0x00000001u, 0x7f7fffffu}) {
+      result.push_back(std::bit_cast<float>(special));
+    }
+    for (uint32_t i = 0; result.size() < n; ++i) {
+      const auto random = static_cast<uint32_t>(mix64(i));
+      result.push_back(std::bit_cast<float>(random));
+      result.push_back(std::bit_cast<float>((random & 0xffffe000u) | (i % 3 + 0xfff)));
+      result.push_back(std::bit_cast<float>((random & 0xffff0000u) | (i % 3 + 0x7fff)));
+      // In the range of f16.
+      result.push_back(std::bit_cast<float>((random & 0x8fffe000u) + 0x30000000u + 0x1000));
+    }
+    result.resize(n);
+    return result;
+  }
+
+  static void expect_halves(HalfType type, const std::vector<float>& wanted, const Halves& got) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (std::isnan(wanted[i])) {
+        ASSERT_TRUE(std::isnan(half_value(type, got[i]))) << i;
+      } else {
+        ASSERT_EQ(got[i], to_half(type, wanted[i])) << i << ": " << wanted[i];
+      }
+    }
+  }
+};
+
+TEST_F(HalfConversions, HalvesHaveTheBitsOfTheHostsConversions) {
+  for (HalfType type : kTypes) {
+    for (size_t n : {size_t{1}, size_t{8}, size_t{37}, size_t{2056}, size_t{4096}}) {
+      const std::vector<float> x = values(n);
+      const auto device_x = upload(x);
+      auto out = buffer<uint16_t>(n);
+      halves_of(device_x.data(), static_cast<int64_t>(n), type, out.data(), stream_);
+      expect_halves(type, x, download(out));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(HalfConversions, UnalignedResultsAreWrittenInPlace) {
+  const std::vector<float> x = values(64);
+  const auto device_x = upload(x);
+  auto out = buffer<uint16_t>(66);
+  halves_of(device_x.data(), 64, HalfType::kF16, out.data() + 1, stream_);
+  Halves got = download(out);
+  EXPECT_EQ(got.front(), 0xffff);
+  EXPECT_EQ(got.back(), 0xffff);
+  expect_halves(HalfType::kF16, x, {got.begin() + 1, got.end() - 1});
+}
+
+TEST_F(HalfConversions, SwigluHalvesAreSwigluRounded) {
+  for (HalfType type : kTypes) {
+    for (size_t n : {size_t{8}, size_t{37}, size_t{2056}}) {
+      const auto gate = upload(bell_values(5, n, 3));
+      const auto up = upload(bell_values(6, n, 3));
+      auto floats = buffer<float>(n);
+      auto out = buffer<uint16_t>(n);
+      swiglu(gate.data(), up.data(), static_cast<int64_t>(n), floats.data(), stream_);
+      swiglu_halves(gate.data(), up.data(), static_cast<int64_t>(n), type, out.data(), stream_);
+      expect_halves(type, download(floats), download(out));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gpu/device.h"
+
+// A kernel that exposes kernels/gpu/query_tile.h.
+
+namespace greta {
+
+struct QueryTileResults {
+  float scores[16][16];      ///< [query][key]
+  uint32_t written[16][16];  ///< how many lanes hold that score
+  float sums[16][64];  ///< [query][lane]: over the query's scores, where a lane has it; else 0
+  float out[16][16];   ///< [query][dim]: halves of the scores times v
+  float one[16][16];   ///< the same with key 5 alone
+};
+
+/// One wavefront: scores = q·kᵀ, out = f16(scores)·v; q [query][16], k [key][16], v [dim][key],
+/// f16.
+void query_tile(const uint16_t* q, const uint16_t* k, const uint16_t* v, QueryTileResults* results,
+                Stream& stream);
+
+}  // namespace greta

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/quants.h"
+#include "kernels/gpu/weight_layout.h"
+#include "kernels/gpu/weight_planes.h"
+#include "tests/kernels/gpu/gpu_test.h"
+
+namespace greta {
+
+/// Weights for tests: on the host as in a file, with their values, and on the device.
+struct TestWeights {
+  WeightType type;
+  size_t rows, cols;
+  std::vector<std::byte> bytes;  ///< as in a file
+  std::vector<float> values;
+  DeviceBuffer<std::byte> device;  ///< in the layout of the device
+
+  Matrix host_matrix() const { return matrix(bytes.data()); }
+  Matrix device_matrix() const { return matrix(device.data()); }
+
+ private:
+  Matrix matrix(const std::byte* data) const {
+    return {type, data, static_cast<int64_t>(rows), static_cast<int64_t>(cols)};
+  }
+};
+
+inline TestWeights make_weights(WeightType type, size_t rows, size_t cols,
+                                std::vector<std::byte> bytes, Stream& stream) {
+  TestWeights w{type, rows, cols, std::move(bytes), std::vector<float>(rows * cols), {}};
+  dequantise(type, w.bytes, w.values);
+  w.device = DeviceBuffer<std::byte>(w.bytes.size(), "test weights");
+  if (!has_planes(type)) {
+    copy_to_device<std::byte>(w.bytes, w.device.data(), stream);
+  } else {
+    const DeviceBuffer<std::byte> file(w.bytes.size(), "test weights");
+    copy_to_device<std::byte>(w.bytes, file.data(), stream);
+    Matrix matrix = w.device_matrix();
+    matrix.data = file.data();
+    arrange_planes(matrix, w.device.data(), stream);
+    stream.synchronize();
+  }
+  return w;
+}
+
+/// Roughly normal weights, stored as well as the type can.
+inline TestWeights bell_weights(WeightType type, size_t rows, size_t cols, uint32_t seed,
+                                Stream& stream, double sigma = 1) {
+  const WeightTypeInfo& info = weight_type_info(type);
+  std::vector<std::byte> bytes(rows * cols / info.block_values * info.block_bytes);
+  quantise(type, bell_values(seed, rows * cols, sigma), bytes);
+  return make_weights(type, rows, cols, std::move(bytes), stream);
+}
+
+/// Weights of random bytes, but for their scales: finite, below 2.
+inline TestWeights random_weights(WeightType type, size_t rows, size_t cols, uint32_t seed,
+                                  Stream& stream) {
+  const WeightTypeInfo& info = weight_type_info(type);
+  if (info.block_values == 1) return bell_weights(type, rows, cols, seed, stream);
+  std::vector<std::byte> bytes(rows * cols / info.block_values * info.block_bytes);
+  std::mt19937 random(seed);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 24);
+  const bool k_type = type == WeightType::kQ4_K || type == WeightType::kQ5_K;
+  const size_t d = type == WeightType::kQ6_K ? offsetof(BlockQ6K, d) : 0;
+  for (size_t block = 0; block < bytes.size(); block += info.block_bytes) {
+    // Without the highest bit of the exponent.
+    bytes[block + d + 1] &= std::byte{0xbf};
+    if (k_type) bytes[block + offsetof(BlockQ4K, dmin) + 1] &= std::byte{0xbf};
+  }
+  return make_weights(type, rows, cols, std::move(bytes), stream);
+}
+
+/// A number of columns with less and more than a whole step of any product, odd where that can be.
+inline std::vector<size_t> column_counts(const WeightTypeInfo& info) {
+  if (info.block_values == 1) return {1, 7, 64, 1000, 2051, 4104};
+  return {info.block_values, 7 * info.block_values, 4096 + 3 * info.block_values};
+}
+
+}  // namespace greta
