@@ -136,16 +136,6 @@ class Backend {
   virtual void race(float* rows, int64_t n_rows, int64_t width, int64_t count, uint64_t seed) = 0;
 };
 
-/// The CPU of this machine. n_threads 0: as many as there are cores.
-std::unique_ptr<Backend> make_cpu_backend(int n_threads);
-
-/// The GPU of this machine; nullptr when this build has no kernels for one. Throws DeviceError,
-/// which is a std::runtime_error, when there is no usable device.
-std::unique_ptr<Backend> make_hip_backend();
-
-/// GPUs that make_hip_backend() can use: 0 when this build has no kernels, or there is no driver.
-int gpu_count();
-
 /// The usual routes of a mode, changed as asked: batch_invariant takes decode's for both phases.
 /// Throws std::invalid_argument for a route that the backend does not have, with those it has.
 RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const RouteChoice> choices);

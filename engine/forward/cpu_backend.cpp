@@ -1,3 +1,5 @@
+#include "engine/forward/cpu_backend.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,7 +13,6 @@
 #include <thread>
 #include <utility>
 
-#include "engine/forward/backend.h"
 #include "engine/forward/race.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/elementwise.h"

@@ -2,346 +2,158 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
-#include <limits>
-#include <stdexcept>
-#include <string>
+#include <utility>
 
-#include "engine/forward/race.h"
+#include "engine/forward/faulty_steps.h"
 
 namespace greta {
-namespace {
 
-/// Values and indices, as Backend::top_k leaves them.
-constexpr int64_t kTopWidth = 2 * TopLogits::kCount;
-
-/// A fault that could not take effect would make the run look sound.
-void check_fault(const Fault& fault, const ModelConfig& config, const Backend& backend) {
-  if (fault.layer && *fault.layer >= config.n_layers) {
-    throw std::invalid_argument("fault " + fault.text() + ": the model has layers 0 to " +
-                                std::to_string(config.n_layers - 1));
-  }
-  if (fault.kind == FaultKind::kLmHeadRoute && backend.routes(Op::kLmHead).size() < 2) {
-    throw std::invalid_argument("fault " + fault.text() + ": backend " + backend.name() +
-                                " has one route for the LM head only");
-  }
-}
-
-}  // namespace
+using enum TracePoint;
 
 Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
                  ForwardOptions options)
-    : model_(model),
-      config_(model.config()),
+    : config_(model.config()),
       weights_(weights),
       backend_(backend),
       cache_(cache),
-      options_(std::move(options)) {
-  for (const Fault& fault : options_.faults.all()) check_fault(fault, config_, backend_);
-  shared_ = make_layers(1, options_.max_batch);
-  for (Buffer* buffer : {&embedded_, &embd_row_}) {
-    *buffer = backend_.allocate(options_.max_batch * config_.dim);
-  }
-  for (const Fault& fault : options_.faults.all()) {
-    if (fault.kind == FaultKind::kRopeTheta) {
-      faulty_inv_freq_ = model_.inv_freq_with_theta(fault.magnitude);
-    }
-  }
-}
-
-Forward::LayerMemory Forward::make_layers(size_t n_layers, int64_t n_tokens) {
-  constexpr int64_t kAlign = 64;  // values
-  LayerMemory made;
-  made.layers.resize(n_layers);
-  std::vector<std::pair<float**, int64_t>> places;
-  for (Activations& a : made.layers) {
-    for (float** p : {&a.normed, &a.wo, &a.x_mid, &a.ffn_normed, &a.mlp, &a.x_out}) {
-      places.emplace_back(p, config_.dim);
-    }
-    for (float** p : {&a.q, &a.q_rot, &a.attn}) places.emplace_back(p, config_.q_dim());
-    for (float** p : {&a.k, &a.k_rot, &a.v}) places.emplace_back(p, config_.kv_dim());
-    places.emplace_back(&a.gated, config_.ffn_dim);
-  }
-  const auto size_of = [&](int64_t width) {
-    return (n_tokens * width + kAlign - 1) / kAlign * kAlign;
-  };
-  for (const auto& [place, width] : places) made.size += size_of(width);
-  made.memory = backend_.allocate(made.size);
-  float* next = made.memory.get();
-  for (const auto& [place, width] : places) {
-    *place = next;
-    next += size_of(width);
-  }
-  return made;
-}
-
-/// Where rows must stay until the batch ends, every layer has its own.
-void Forward::choose_activations(const Tracer& trace) {
-  shares_ = batch_.tokens.size() > 1 || trace.traced().empty() || !backend_.prints_at_end();
-  if (!shares_ && own_.layers.empty()) {
-    own_ = make_layers(static_cast<size_t>(config_.n_layers), 1);
-  }
-}
-
-std::optional<double> Forward::fault(FaultKind kind, int layer) const {
-  return options_.faults.find(kind, batch_.decode, layer);
-}
-
-Route Forward::route(Op op, bool decode) const {
-  const Route usual = options_.routes.of(op, decode);
-  if (op != Op::kLmHead || !options_.faults.find(FaultKind::kLmHeadRoute, decode, 0)) return usual;
-  const std::vector<Route> all = backend_.routes(op);
-  return *std::find_if(all.begin(), all.end(), [&](Route other) { return other != usual; });
-}
+      options_(std::move(options)),
+      planner_(model, backend, options_.routes, options_.faults, cache.rows()),
+      act_(config_, options_.max_batch, backend) {}
 
 void Forward::run(const Batch& batch, Tracer* tracer) {
-  check(batch);
+  check_batch(batch, {.max_batch = options_.max_batch,
+                      .capacity = cache_.capacity(),
+                      .vocab = config_.vocab,
+                      .first_batch = act_.unused()});
   Tracer off({}, backend_);
   Tracer& trace = tracer != nullptr ? *tracer : off;
-  const float* const top_before = top_.get() + (batch_.n_logits - 1) * kTopWidth;
+  const float* const top_before = act_.top(batch_.n_logits - 1);
   batch_ = batch;
   if (trace.wants_head()) {  // what is traced there must be computed
-    const auto n = static_cast<int64_t>(batch.tokens.size());
-    batch_.n_logits = std::max(batch_.n_logits, n - trace.traced().front().row);
+    batch_.n_logits = std::max(batch_.n_logits, batch.size() - trace.first_row());
   }
-  ensure_logits(batch_.n_logits);
-  choose_activations(trace);
+  act_.begin_batch(batch.size(), !trace.traced().empty(), batch_.n_logits);
+  const std::vector<LayerPlan> plans = planner_.layers(batch);
+
   if (batch.after_top) {
     backend_.begin_next(top_before, TopLogits::kCount, batch.first_pos);
   } else {
     backend_.begin_batch(batch.tokens, batch.first_pos);
   }
-
-  x_ = embedded_.get();
-  backend_.embed(weights_.token_embd, 0, x_);
-  if (trace.wants(TracePoint::kEmbdWHash, 0)) {
-    const int64_t first = trace.traced().front().row;
-    backend_.embed(weights_.token_embd, first, embd_row_.get());
-    trace.note(TracePoint::kEmbdWHash, 0, embd_row_.get(), config_.dim, {}, first);
-  }
-  trace.note(TracePoint::kEmbedOut, 0, x_, config_.dim);
+  const float* x = embed(trace);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
-    act_ = shares_ ? &shared_.layers[0] : &own_.layers[static_cast<size_t>(layer)];
-    block(layer, trace);
+    x = block(layer, plans[static_cast<size_t>(layer)], x, trace);
     trace.flush();
   }
-  head(trace);
+  head(x, trace);
   trace.flush();
   backend_.end_batch();
-  const float* const top = top_.get() + (batch_.n_logits - 1) * kTopWidth;
-  top_reads_ = {backend_.queue_read(top, kTopWidth), top_reads_[0]};
+  const float* const top = act_.top(batch_.n_logits - 1);
+  top_reads_ = {backend_.queue_read(top, TopLogits::kWidth), top_reads_[0]};
 }
 
-void Forward::block(int layer, Tracer& trace) {
+const float* Forward::embed(Tracer& trace) {
+  float* const x = act_.embedded();
+  backend_.embed(weights_.token_embd, 0, x);
+  if (trace.wants(kEmbdWHash, 0)) {
+    backend_.embed(weights_.token_embd, trace.first_row(), act_.embd_row());
+    trace.note(kEmbdWHash, 0, act_.embd_row(), config_.dim, {}, trace.first_row());
+  }
+  trace.note(kEmbedOut, 0, x, config_.dim);
+  return x;
+}
+
+const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tracer& trace) {
+  const ModelConfig& c = config_;
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const auto n = static_cast<int64_t>(batch_.tokens.size());
-  const Route qkv = route(Op::kQkv, batch_.decode);
-  const Route wo = route(Op::kWo, batch_.decode);
-  const int64_t dim = config_.dim;
+  LayerActivations& a = act_.layer(layer);
+  float *const k_cache = cache_.k(layer), *const v_cache = cache_.v(layer);
+  const int64_t n = plan.shape.n_tokens;
 
-  trace.note(TracePoint::kResidualPreAttn, layer, x_, dim);
-  trace.note_shared(TracePoint::kRmsWeight, layer, w.attn_norm, dim);
-  const float eps_factor = static_cast<float>(fault(FaultKind::kRmsNormEps, layer).value_or(1));
-  backend_.rms_norm(x_, w.attn_norm, config_.rms_eps * eps_factor, n, dim, act_->normed);
-  trace.note(TracePoint::kAttnNormOut, layer, act_->normed, dim);
+  trace.note(kResidualPreAttn, layer, x, c.dim);
+  trace.note_shared(kRmsWeight, layer, w.attn_norm, c.dim);
+  backend_.rms_norm(x, w.attn_norm, plan.attn_norm_eps, n, c.dim, a.normed);
+  trace.note(kAttnNormOut, layer, a.normed, c.dim);
 
-  const std::array<Product, 3> products{{{w.q, act_->q}, {w.k, act_->k}, {w.v, act_->v}}};
-  backend_.project(qkv, act_->normed, n, products);
-  if (const auto factor = fault(FaultKind::kQuantScale, layer)) {
-    backend_.scale(act_->q, n * config_.q_dim(), static_cast<float>(*factor));
+  const std::array<Product, 3> qkv{{{w.q, a.q}, {w.k, a.k}, {w.v, a.v}}};
+  backend_.project(plan.qkv, a.normed, n, qkv);
+  scale_queries(plan, a.q, n * c.q_dim(), backend_);
+  trace.note(kQPreRope, layer, a.q, c.q_dim(), plan.qkv);
+  trace.note(kKPreRope, layer, a.k, c.kv_dim(), plan.qkv);
+  trace.note(kVProj, layer, a.v, c.kv_dim(), plan.qkv);
+
+  const std::array<RopeTensor, 2> turned{{{a.q, c.n_heads, a.q_rot}, {a.k, c.n_kv_heads, a.k_rot}}};
+  backend_.rope(plan.rope_pos, plan.inv_freq, plan.pairing, n, c.head_dim, turned);
+  trace.note(kQPostRope, layer, a.q_rot, c.q_dim());
+  trace.note(kKPostRope, layer, a.k_rot, c.kv_dim());
+
+  if (batch_.keep_kv) {
+    const std::array<RowStore, 2> rows{{{a.k_rot, k_cache}, {a.v, v_cache}}};
+    backend_.store_rows(n, c.kv_dim(), plan.cache_row, rows);
+    keep_stale_tail(plan, k_cache, c.kv_dim(), backend_);
+    keep_stale_tail(plan, v_cache, c.kv_dim(), backend_);
   }
-  trace.note(TracePoint::kQPreRope, layer, act_->q, config_.q_dim(), qkv);
-  trace.note(TracePoint::kKPreRope, layer, act_->k, config_.kv_dim(), qkv);
-  trace.note(TracePoint::kVProj, layer, act_->v, config_.kv_dim(), qkv);
+  trace.note_cache(layer, k_cache, v_cache, c.kv_dim());
 
-  rotate(layer);
-  trace.note(TracePoint::kQPostRope, layer, act_->q_rot, config_.q_dim());
-  trace.note(TracePoint::kKPostRope, layer, act_->k_rot, config_.kv_dim());
+  const AttentionTrace wanted =
+      act_.attention_trace(a, plan.shape, trace.wants(kAttnScores, layer),
+                           trace.wants(kAttnProbs, layer), trace.first_row());
+  backend_.attention(plan.attention, plan.shape, a.q_rot, k_cache, v_cache, a.attn, wanted);
+  trace.note_attention(layer, wanted, c.n_heads, plan.attention);
+  trace.note(kAttnOut, layer, a.attn, c.q_dim(), plan.attention);
 
-  if (batch_.keep_kv) store_kv(layer);
-  attend(layer, trace);
+  project_wo(plan, a.attn, {w.o, a.wo}, x, a.x_mid, backend_);
+  trace.note(kWoOut, layer, a.wo, c.dim, plan.wo);
+  trace.note(kResidualPostAttn, layer, a.x_mid, c.dim);
 
-  const Product out{w.o, act_->wo};
-  if (const auto step = fault(FaultKind::kFp16Accumulate, layer)) {
-    backend_.project_fp16_accumulate(act_->attn, n, static_cast<int64_t>(*step), out);
-    backend_.add(x_, act_->wo, n * dim, act_->x_mid);
-  } else {
-    backend_.project_add(wo, act_->attn, n, out, x_, act_->x_mid);
-  }
-  trace.note(TracePoint::kWoOut, layer, act_->wo, dim, wo);
-  trace.note(TracePoint::kResidualPostAttn, layer, act_->x_mid, dim);
+  backend_.rms_norm(a.x_mid, w.ffn_norm, c.rms_eps, n, c.dim, a.ffn_normed);
+  trace.note(kFfnNormIn, layer, a.ffn_normed, c.dim);
 
-  feed_forward(layer, trace);
+  float* const x_out = act_.after(x, a);
+  const FeedForward ffn{plan.gate_up, plan.down, w.gate, w.up, {w.down, a.mlp}};
+  backend_.feed_forward(ffn, a.ffn_normed, n, a.gated, a.x_mid, x_out);
+  race(plan, a.mlp, c.dim, a.x_mid, x_out, backend_);
+  trace.note(kMlpOut, layer, a.mlp, c.dim, plan.down);
+  trace.note(kResidualPostMlp, layer, x_out, c.dim);
+  trace.note(kXOut, layer, x_out, c.dim);
+  return x_out;
 }
 
-void Forward::feed_forward(int layer, Tracer& trace) {
-  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const auto n = static_cast<int64_t>(batch_.tokens.size());
-  const int64_t dim = config_.dim;
-  const Route down = route(Op::kDown, batch_.decode);
-  backend_.rms_norm(act_->x_mid, w.ffn_norm, config_.rms_eps, n, dim, act_->ffn_normed);
-  trace.note(TracePoint::kFfnNormIn, layer, act_->ffn_normed, dim);
-  const FeedForward ffn{.gate_up_route = route(Op::kGateUp, batch_.decode),
-                        .down_route = down,
-                        .gate = w.gate,
-                        .up = w.up,
-                        .down = {w.down, act_->mlp}};
-  // Layers that share their activations have two places for the residual stream in turn.
-  float* const x_next = x_ == act_->x_out ? embedded_.get() : act_->x_out;
-  backend_.feed_forward(ffn, act_->ffn_normed, n, act_->gated, act_->x_mid, x_next);
-  if (const auto count = fault(FaultKind::kRace, layer)) {
-    backend_.race(act_->mlp, n, dim, static_cast<int64_t>(*count), race_seed(layer));
-    backend_.add(act_->x_mid, act_->mlp, n * dim, x_next);
-  }
-  trace.note(TracePoint::kMlpOut, layer, act_->mlp, dim, down);
-  trace.note(TracePoint::kResidualPostMlp, layer, x_next, dim);
-  trace.note(TracePoint::kXOut, layer, x_next, dim);
-  x_ = x_next;
-}
-
-void Forward::rotate(int layer) {
-  const auto n = static_cast<int64_t>(batch_.tokens.size());
-  const int64_t first_pos =
-      batch_.first_pos +
-      static_cast<int64_t>(fault(FaultKind::kRopePosOffByOne, layer).value_or(0));
-  const std::vector<double>& inv_freq =
-      fault(FaultKind::kRopeTheta, layer) ? faulty_inv_freq_ : model_.inv_freq();
-  const RopePairing pairing =
-      fault(FaultKind::kRopePairing, layer) ? RopePairing::kHalves : RopePairing::kInterleaved;
-  const std::array<RopeTensor, 2> turned{
-      {{act_->q, config_.n_heads, act_->q_rot}, {act_->k, config_.n_kv_heads, act_->k_rot}}};
-  backend_.rope(first_pos, inv_freq, pairing, n, config_.head_dim, turned);
-}
-
-void Forward::store_kv(int layer) {
-  const auto n = static_cast<int64_t>(batch_.tokens.size());
-  const int64_t width = cache_.width();
-  float* k = cache_.k(layer);
-  float* v = cache_.v(layer);
-  const int64_t shift = static_cast<int64_t>(fault(FaultKind::kKvWrongSlot, layer).value_or(0));
-  const std::array<RowStore, 2> stores{{{act_->k_rot, k}, {act_->v, v}}};
-  backend_.store_rows(n, width, batch_.first_pos + shift, stores);
-  if (!fault(FaultKind::kStaleKvTail, layer)) return;
-  const int64_t last = batch_.first_pos + n - 1;
-  for (float* cache : {k, v}) {
-    if (last > 0) {
-      backend_.copy(cache + (last - 1) * width, width, cache + last * width);
-    } else {
-      backend_.fill(cache, width, 0);
-    }
-  }
-}
-
-void Forward::attend(int layer, Tracer& trace) {
-  const auto n = static_cast<int64_t>(batch_.tokens.size());
-  const std::span<const TracedToken> traced = trace.traced();
-  for (size_t i = 0; i < traced.size(); ++i) {
-    const int64_t offset = (batch_.first_pos + traced[i].row) * cache_.width();
-    trace.note_row(TracePoint::kKCache, layer, i, cache_.k(layer) + offset, cache_.width());
-    trace.note_row(TracePoint::kVCache, layer, i, cache_.v(layer) + offset, cache_.width());
-  }
-  AttentionShape shape{.n_heads = config_.n_heads,
-                       .n_kv_heads = config_.n_kv_heads,
-                       .head_dim = config_.head_dim,
-                       .n_tokens = n,
-                       .first_pos = batch_.first_pos,
-                       .mask_shift = 0,
-                       .cache_rows = cache_.rows(),
-                       .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
-                       .k_head_stride = config_.head_dim};
-  if (const auto shift = fault(FaultKind::kMaskOffByOne, layer)) {
-    shape.mask_shift = static_cast<int64_t>(*shift);
-  }
-  if (const auto extra = fault(FaultKind::kKvHeadStride, layer)) {
-    shape.k_head_stride += static_cast<int64_t>(*extra);
-  }
-  shape.modulo_heads = fault(FaultKind::kGqaHeadMapping, layer).has_value();
-  shape.v_transposed = fault(FaultKind::kVLayoutTransposed, layer).has_value();
-  if (const auto shift = fault(FaultKind::kSoftmaxNoMax, layer)) {
-    shape.subtract_max = false;
-    shape.score_shift = static_cast<float>(*shift);
-  }
-  const Route attention = route(Op::kAttention, batch_.decode);
-  const AttentionTrace wanted = attention_trace(layer, trace);
-  backend_.attention(attention, shape, act_->q_rot, cache_.k(layer), cache_.v(layer), act_->attn,
-                     wanted);
-  for (size_t i = 0; i < traced.size(); ++i) {
-    const int64_t offset = (traced[i].row - wanted.first_query) * wanted.stride;
-    const int64_t n_scores = (batch_.first_pos + traced[i].row + 1) * config_.n_heads;
-    if (wanted.scores != nullptr) {
-      trace.note_row(TracePoint::kAttnScores, layer, i, wanted.scores + offset, n_scores,
-                     attention);
-    }
-    if (wanted.probs != nullptr) {
-      trace.note_row(TracePoint::kAttnProbs, layer, i, wanted.probs + offset, n_scores, attention);
-    }
-  }
-  trace.note(TracePoint::kAttnOut, layer, act_->attn, config_.q_dim(), attention);
-}
-
-AttentionTrace Forward::attention_trace(int layer, const Tracer& trace) {
-  const bool scores = trace.wants(TracePoint::kAttnScores, layer);
-  const bool probs = trace.wants(TracePoint::kAttnProbs, layer);
-  if (!scores && !probs) return {};
-  const auto n = static_cast<int64_t>(batch_.tokens.size());
-  AttentionTrace wanted{.first_query = trace.traced().front().row,
-                        .stride = (batch_.first_pos + n) * config_.n_heads};
-  // One token's rows grow with every position: have room for the last one at once.
-  const int64_t size =
-      std::max(cache_.rows() * config_.n_heads, (n - wanted.first_query) * wanted.stride);
-  const auto room = [&](TraceBuffer& buffer) {
-    if (size > buffer.size) {
-      buffer = {backend_.allocate(size), size};
-      backend_.fill(buffer.memory.get(), size, std::numeric_limits<float>::quiet_NaN());
-    }
-    return buffer.memory.get();
-  };
-  if (scores) wanted.scores = room(act_->scores);
-  if (probs) wanted.probs = room(act_->probs);
-  return wanted;
-}
-
-void Forward::head(Tracer& trace) {
-  const auto n = static_cast<int64_t>(batch_.tokens.size());
-  const int64_t first = n - batch_.n_logits;
+void Forward::head(const float* x, Tracer& trace) {
+  const ModelConfig& c = config_;
+  const int64_t first = batch_.size() - batch_.n_logits;
   const Route lm_head = route(Op::kLmHead, batch_.decode);
-  hidden_ = x_ + first * config_.dim;
-  backend_.rms_norm(hidden_, weights_.output_norm, config_.rms_eps, batch_.n_logits, config_.dim,
-                    final_norm_.get());
-  const Product product{weights_.output, logits_.get()};
-  backend_.project(lm_head, final_norm_.get(), batch_.n_logits, {&product, 1});
 
-  trace.note(TracePoint::kHidden, kLayerAfterStack, hidden_, config_.dim, {}, first);
-  trace.note(TracePoint::kFinalNorm, kLayerAfterStack, final_norm_.get(), config_.dim, {}, first);
-  trace.note(TracePoint::kLmHeadIn, kLayerAfterStack, final_norm_.get(), config_.dim, {}, first);
-  trace.note(TracePoint::kLogits, kLayerAfterStack, logits_.get(), config_.vocab, lm_head, first);
-  // The last token's are always wanted: they choose the next one.
-  const auto top_of = [&](int64_t row) { return top_.get() + row * kTopWidth; };
-  const auto find_top = [&](int64_t row) {
-    backend_.top_k(logits_.get() + row * config_.vocab, config_.vocab, TopLogits::kCount,
-                   top_of(row));
-  };
-  find_top(batch_.n_logits - 1);
-  const int64_t k = std::min<int64_t>(TopLogits::kCount, config_.vocab);
+  hidden_ = x + first * c.dim;
+  trace.note(kHidden, kLayerAfterStack, hidden_, c.dim, {}, first);
+  backend_.rms_norm(hidden_, weights_.output_norm, c.rms_eps, batch_.n_logits, c.dim,
+                    act_.final_norm());
+  trace.note(kFinalNorm, kLayerAfterStack, act_.final_norm(), c.dim, {}, first);
+  trace.note(kLmHeadIn, kLayerAfterStack, act_.final_norm(), c.dim, {}, first);
+  const Product product{weights_.output, act_.logits()};
+  backend_.project(lm_head, act_.final_norm(), batch_.n_logits, {&product, 1});
+  trace.note(kLogits, kLayerAfterStack, act_.logits(), c.vocab, lm_head, first);
+
+  find_top(batch_.n_logits - 1);  // always wanted: it chooses the next token
   for (size_t i = 0; i < trace.traced().size(); ++i) {
     const int64_t row = trace.traced()[i].row - first;
     if (row < 0) continue;
     if (row != batch_.n_logits - 1) find_top(row);
-    trace.note_row(TracePoint::kLogitsTop1, kLayerAfterStack, i, top_of(row), 1, lm_head);
-    trace.note_row(TracePoint::kLogitsTopk, kLayerAfterStack, i, top_of(row), k, lm_head);
+    trace.note_row(kLogitsTop1, kLayerAfterStack, i, act_.top(row), 1, lm_head);
+    trace.note_row(kLogitsTopk, kLayerAfterStack, i, act_.top(row),
+                   std::min<int64_t>(TopLogits::kCount, c.vocab), lm_head);
   }
 }
 
+void Forward::find_top(int64_t row) {
+  backend_.top_k(act_.logits() + row * config_.vocab, config_.vocab, TopLogits::kCount,
+                 act_.top(row));
+}
+
 TopLogits Forward::top(bool before) const {
-  std::array<float, kTopWidth> both{};
+  std::array<float, TopLogits::kWidth> both{};
   backend_.fetch_read(top_reads_[before ? 1 : 0], both);
-  TopLogits top{};
-  for (size_t i = 0; i < TopLogits::kCount; ++i) {
-    top.values[i] = both[i];
-    top.ids[i] = std::bit_cast<int32_t>(both[TopLogits::kCount + i]);
-  }
-  return top;
+  return unpack_top(both);
 }
 
 ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const {
@@ -355,61 +167,6 @@ ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step, 
           .vocab = config_.vocab,
           .route = route(Op::kLmHead, is_decode(phase)),
           .cpu_top1_id = {}};
-}
-
-void Forward::check(const Batch& batch) const {
-  const auto n = static_cast<int64_t>(batch.tokens.size());
-  if (n < 1 || n > options_.max_batch) {
-    throw std::invalid_argument("a batch of " + std::to_string(n) + " tokens; it must have 1 to " +
-                                std::to_string(options_.max_batch));
-  }
-  if (batch.first_pos < 0 || batch.first_pos + n > cache_.capacity()) {
-    throw std::invalid_argument("positions " + std::to_string(batch.first_pos) + " to " +
-                                std::to_string(batch.first_pos + n - 1) +
-                                " do not fit a KV cache of " + std::to_string(cache_.capacity()) +
-                                " positions; raise --max-seq-len");
-  }
-  if (batch.n_logits < 1 || batch.n_logits > n) {
-    throw std::invalid_argument("logits of " + std::to_string(batch.n_logits) + " of " +
-                                std::to_string(n) + " tokens");
-  }
-  if (batch.after_top && (n != 1 || n_logits_ == 0)) {
-    throw std::invalid_argument("the token after a batch is one, and there must be a batch before");
-  }
-  for (const int32_t id : batch.tokens) {
-    if (batch.after_top) break;
-    if (id < 0 || id >= config_.vocab) {
-      throw std::invalid_argument("token id " + std::to_string(id) +
-                                  " is not in the vocabulary of " + std::to_string(config_.vocab));
-    }
-  }
-}
-
-void Forward::ensure_logits(int64_t n) {
-  if (n <= n_logits_) return;
-  final_norm_ = backend_.allocate(n * config_.dim);
-  logits_ = backend_.allocate(n * config_.vocab);
-  top_ = backend_.allocate(n * kTopWidth);
-  n_logits_ = n;
-}
-
-void Forward::poison_activations() {
-  const auto poison = [this](const Buffer& buffer, int64_t n) {
-    if (n > 0) backend_.fill(buffer.get(), n, std::numeric_limits<float>::quiet_NaN());
-  };
-  for (const LayerMemory* memory : {&shared_, &own_}) {
-    poison(memory->memory, memory->size);
-    for (const Activations& act : memory->layers) {
-      poison(act.scores.memory, act.scores.size);
-      poison(act.probs.memory, act.probs.size);
-    }
-  }
-  for (const Buffer* buffer : {&embedded_, &embd_row_}) {
-    poison(*buffer, options_.max_batch * config_.dim);
-  }
-  poison(final_norm_, n_logits_ * config_.dim);
-  poison(logits_, n_logits_ * config_.vocab);
-  poison(top_, n_logits_ * kTopWidth);
 }
 
 }  // namespace greta

@@ -1,8 +1,6 @@
-#include <limits>
-#include <stdexcept>
-#include <string>
+#include "engine/forward/kv_cache.h"
 
-#include "engine/forward/forward.h"
+#include <limits>
 
 namespace greta {
 

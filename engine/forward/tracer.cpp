@@ -107,6 +107,26 @@ void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* r
   batch.rows.push_back({point, layer, route, traced, batch.n_queued + pend({row, n})});
 }
 
+void Tracer::note_cache(int layer, const float* k, const float* v, int64_t width) {
+  for (size_t i = 0; i < traced_.size(); ++i) {
+    const int64_t offset = (batches_.back().first_pos + traced_[i].row) * width;
+    note_row(TracePoint::kKCache, layer, i, k + offset, width);
+    note_row(TracePoint::kVCache, layer, i, v + offset, width);
+  }
+}
+
+void Tracer::note_attention(int layer, const AttentionTrace& left, int64_t n_heads, Route route) {
+  for (size_t i = 0; i < traced_.size(); ++i) {
+    const int64_t offset = (traced_[i].row - left.first_query) * left.stride;
+    const int64_t n = (batches_.back().first_pos + traced_[i].row + 1) * n_heads;
+    const auto note_left = [&](TracePoint point, const float* rows) {
+      if (rows != nullptr) note_row(point, layer, i, rows + offset, n, route);
+    };
+    note_left(TracePoint::kAttnScores, left.scores);
+    note_left(TracePoint::kAttnProbs, left.probs);
+  }
+}
+
 /// Place of a row in pending_. One memory that two points name (x_out is residual_post_mlp) is
 /// fingerprinted once; looking further back than a layer of one token is not worth it.
 size_t Tracer::pend(const RowRef& row) {

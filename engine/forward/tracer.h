@@ -53,6 +53,8 @@ class Tracer {
   bool wants_head() const;  ///< anything after the stack
   /// Of the batch begun last.
   std::span<const TracedToken> traced() const { return traced_; }
+  /// Batch row of its first traced token; 0 when there is none.
+  int64_t first_row() const { return traced_.empty() ? 0 : traced_.front().row; }
 
   /// A tensor with one row per token of the batch, from batch row `first_row` on.
   void note(TracePoint point, int layer, const float* rows, int64_t width,
@@ -62,6 +64,10 @@ class Tracer {
   /// One row of one token, given by its index in traced().
   void note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
                 std::optional<Route> route = {});
+  /// The rows of the traced tokens in the caches of a layer, [rows, width].
+  void note_cache(int layer, const float* k, const float* v, int64_t width);
+  /// What an attention call left of the traced tokens' scores and probabilities.
+  void note_attention(int layer, const AttentionTrace& left, int64_t n_heads, Route route);
   /// JSON object for the `extra` of every row of a point, for the traced token of that index in the
   /// batch begun last.
   void annotate(TracePoint point, size_t traced, std::string extra);

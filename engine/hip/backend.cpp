@@ -1,3 +1,5 @@
+#include "engine/hip/backend.h"
+
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -7,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/forward/backend.h"
 #include "engine/forward/race.h"
 #include "engine/hip/attention.h"
 #include "engine/hip/batch_input.h"

@@ -1,4 +1,4 @@
-#include "engine/forward/backend.h"
+#include "engine/hip/backend.h"
 
 namespace greta {
 

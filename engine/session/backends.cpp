@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/forward/cpu_backend.h"
+#include "engine/hip/backend.h"
+
 namespace greta {
 
 std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads) {

@@ -14,8 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/forward/backend.h"
+#include "engine/forward/cpu_backend.h"
 #include "engine/forward/forward.h"
+#include "engine/forward/kv_cache.h"
 #include "engine/forward/model.h"
 #include "engine/forward/trace_sink.h"
 #include "engine/gguf/file.h"

@@ -2,7 +2,7 @@
 #include <sstream>
 
 #include "cli/greta_infer/environment.h"
-#include "engine/forward/backend.h"
+#include "engine/hip/backend.h"
 #include "tests/cli/greta_infer/infer_program.h"
 
 namespace greta {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/hip/backend.h"
 #include "engine/probe/generate.h"
 #include "engine/record/run_writer.h"
 #include "kernels/gpu/device.h"

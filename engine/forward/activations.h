@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/forward/backend.h"
+#include "engine/forward/model.h"
+#include "engine/forward/top_logits.h"
+#include "kernels/attention_shape.h"
+
+namespace greta {
+
+/// Memory that grows when more is traced.
+struct TraceBuffer {
+  Buffer memory;
+  int64_t size = 0;
+};
+
+/// What a layer computes for the tokens of a batch, f32 in the backend's memory: a buffer for every
+/// trace point.
+struct LayerActivations {
+  float *normed, *wo, *x_mid, *ffn_normed, *mlp, *x_out;  ///< [tokens, dim]
+  float *q, *q_rot, *attn;                                ///< [tokens, q_dim]
+  float *k, *k_rot, *v;                                   ///< [tokens, kv_dim]
+  float* gated;                                           ///< [tokens, ffn_dim]
+  TraceBuffer scores, probs;
+};
+
+/// All buffers of a forward pass but the KV cache. Layers share theirs, but where the backend wants
+/// rows to stay until a batch ends.
+class Activations {
+ public:
+  /// Of batches of up to max_batch tokens.
+  Activations(const ModelConfig& config, int64_t max_batch, Backend& backend);
+
+  /// Makes room for a batch of n_tokens. traced: anything of it is.
+  void begin_batch(int64_t n_tokens, bool traced, int64_t n_logits);
+
+  LayerActivations& layer(int layer) {
+    return shares_ ? shared_.layers[0] : own_.layers[static_cast<size_t>(layer)];
+  }
+  float* embedded() { return embedded_.get(); }  ///< [max_batch, dim]
+  float* embd_row() { return embd_row_.get(); }  ///< [max_batch, dim]
+  /// Where a layer's residual stream goes that comes from x: layers that share their activations
+  /// have two places for it in turn.
+  float* after(const float* x, const LayerActivations& layer) {
+    return x == layer.x_out ? embedded_.get() : layer.x_out;
+  }
+
+  /// Of the last n_logits tokens of the batch.
+  float* final_norm() const { return final_norm_.get(); }  ///< [n_logits, dim]
+  float* logits() const { return logits_.get(); }          ///< [n_logits, vocab]
+  float* top(int64_t row) const {                          ///< [TopLogits::kWidth]
+    return top_.get() + row * TopLogits::kWidth;
+  }
+  bool unused() const { return n_logits_ == 0; }  ///< there was no batch yet
+
+  /// Where a layer's attention leaves what is wanted of the queries from first_query on; NaN where
+  /// the memory is new.
+  AttentionTrace attention_trace(LayerActivations& layer, const AttentionShape& shape, bool scores,
+                                 bool probs, int64_t first_query);
+
+  /// Overwrites everything with NaN: what the next batch reads must be its own.
+  void poison();
+
+ private:
+  /// Layers that follow each other in one piece of memory.
+  struct LayerMemory {
+    Buffer memory;
+    int64_t size = 0;
+    std::vector<LayerActivations> layers;
+  };
+  LayerMemory make_layers(size_t n_layers, int64_t n_tokens);
+  float* room(TraceBuffer& buffer, int64_t size);
+
+  const ModelConfig& config_;
+  int64_t max_batch_;
+  Backend& backend_;
+  LayerMemory shared_, own_;  // of max_batch tokens, of one; the latter made when first needed
+  bool shares_ = true;        // the batch in progress
+  Buffer embedded_, embd_row_;
+  Buffer final_norm_, logits_, top_;  // of n_logits_ tokens
+  int64_t n_logits_ = 0;
+};
+
+}  // namespace greta

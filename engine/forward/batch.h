@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace greta {
+
+/// One batch of consecutive tokens.
+struct Batch {
+  std::span<const int32_t> tokens;  ///< 1 .. max_batch ids, all below vocab
+  /// The one token is the greatest of the batch before, whatever `tokens` says: it need not be
+  /// known.
+  bool after_top = false;
+  int64_t first_pos = 0;
+  bool decode = false;   ///< which routes and faults apply
+  bool keep_kv = true;   ///< false: K and V are computed and traced, the cache stays as it is
+  int64_t n_logits = 1;  ///< logits of the last n_logits tokens
+
+  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+/// What a batch must fit.
+struct BatchLimits {
+  int64_t max_batch = 0;     ///< tokens
+  int64_t capacity = 0;      ///< positions of the KV cache
+  int64_t vocab = 0;         ///< ids of the vocabulary
+  bool first_batch = false;  ///< there is none before
+};
+
+/// Throws std::invalid_argument for a batch that does not fit, with the numbers.
+void check_batch(const Batch& batch, const BatchLimits& limits);
+
+}  // namespace greta

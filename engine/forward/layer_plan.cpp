@@ -1,0 +1,105 @@
+#include "engine/forward/layer_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "engine/forward/race.h"
+
+namespace greta {
+namespace {
+
+void check_fault(const Fault& fault, const ModelConfig& config, const Backend& backend) {
+  if (fault.layer && *fault.layer >= config.n_layers) {
+    throw std::invalid_argument("fault " + fault.text() + ": the model has layers 0 to " +
+                                std::to_string(config.n_layers - 1));
+  }
+  if (fault.kind == FaultKind::kLmHeadRoute && backend.routes(Op::kLmHead).size() < 2) {
+    throw std::invalid_argument("fault " + fault.text() + ": backend " + backend.name() +
+                                " has one route for the LM head only");
+  }
+}
+
+}  // namespace
+
+Planner::Planner(const Model& model, const Backend& backend, RouteTable routes, FaultSet faults,
+                 int64_t cache_rows)
+    : model_(model),
+      backend_(backend),
+      routes_(routes),
+      faults_(std::move(faults)),
+      cache_rows_(cache_rows) {
+  for (const Fault& fault : faults_.all()) {
+    check_fault(fault, model.config(), backend);
+    if (fault.kind == FaultKind::kRopeTheta) {
+      inv_freq_of_theta_[fault.magnitude] = model.inv_freq_with_theta(fault.magnitude);
+    }
+  }
+}
+
+LayerPlan Planner::correct(const Batch& batch) const {
+  const ModelConfig& c = model_.config();
+  return {.qkv = route(Op::kQkv, batch.decode),
+          .attention = route(Op::kAttention, batch.decode),
+          .wo = route(Op::kWo, batch.decode),
+          .gate_up = route(Op::kGateUp, batch.decode),
+          .down = route(Op::kDown, batch.decode),
+          .attn_norm_eps = c.rms_eps,
+          .rope_pos = batch.first_pos,
+          .inv_freq = model_.inv_freq(),
+          .cache_row = batch.first_pos,
+          .shape = {.n_heads = c.n_heads,
+                    .n_kv_heads = c.n_kv_heads,
+                    .head_dim = c.head_dim,
+                    .n_tokens = batch.size(),
+                    .first_pos = batch.first_pos,
+                    .cache_rows = cache_rows_,
+                    .scale = 1 / std::sqrt(static_cast<float>(c.head_dim)),
+                    .k_head_stride = c.head_dim}};
+}
+
+void Planner::inject(bool decode, int layer, LayerPlan& plan) const {
+  const auto fault = [&](FaultKind kind) { return faults_.find(kind, decode, layer); };
+  const auto whole = [&](FaultKind kind) { return static_cast<int64_t>(fault(kind).value_or(0)); };
+
+  plan.attn_norm_eps *= static_cast<float>(fault(FaultKind::kRmsNormEps).value_or(1));
+  plan.query_scale = static_cast<float>(fault(FaultKind::kQuantScale).value_or(1));
+  plan.rope_pos += whole(FaultKind::kRopePosOffByOne);
+  if (const auto factor = fault(FaultKind::kRopeTheta)) {
+    plan.inv_freq = inv_freq_of_theta_.at(*factor);
+  }
+  if (fault(FaultKind::kRopePairing)) plan.pairing = RopePairing::kHalves;
+  plan.cache_row += whole(FaultKind::kKvWrongSlot);
+  plan.stale_tail = fault(FaultKind::kStaleKvTail).has_value();
+
+  plan.shape.mask_shift = whole(FaultKind::kMaskOffByOne);
+  plan.shape.k_head_stride += whole(FaultKind::kKvHeadStride);
+  plan.shape.modulo_heads = fault(FaultKind::kGqaHeadMapping).has_value();
+  plan.shape.v_transposed = fault(FaultKind::kVLayoutTransposed).has_value();
+  if (const auto shift = fault(FaultKind::kSoftmaxNoMax)) {
+    plan.shape.subtract_max = false;
+    plan.shape.score_shift = static_cast<float>(*shift);
+  }
+  plan.fp16_step = whole(FaultKind::kFp16Accumulate);
+  plan.race_hits = whole(FaultKind::kRace);
+  plan.race_seed = race_seed(layer);
+}
+
+std::vector<LayerPlan> Planner::layers(const Batch& batch) const {
+  std::vector<LayerPlan> plans(static_cast<size_t>(model_.config().n_layers), correct(batch));
+  if (faults_.all().empty()) return plans;
+  for (size_t i = 0; i < plans.size(); ++i) inject(batch.decode, static_cast<int>(i), plans[i]);
+  return plans;
+}
+
+Route Planner::route(Op op, bool decode) const {
+  const Route usual = routes_.of(op, decode);
+  if (op != Op::kLmHead || !faults_.find(FaultKind::kLmHeadRoute, decode, 0)) return usual;
+  const std::vector<Route> all = backend_.routes(op);
+  return *std::find_if(all.begin(), all.end(), [&](Route other) { return other != usual; });
+}
+
+}  // namespace greta

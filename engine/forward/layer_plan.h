@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "engine/forward/backend.h"
+#include "engine/forward/batch.h"
+#include "engine/forward/fault.h"
+#include "engine/forward/model.h"
+#include "engine/forward/route.h"
+#include "kernels/attention_shape.h"
+#include "kernels/rows.h"
+
+namespace greta {
+
+/// What the forward pass does to a batch in one layer, decided before it starts. A correct engine
+/// takes every number from the model and the batch; a fault is one of them wrong.
+struct LayerPlan {
+  Route qkv{}, attention{}, wo{}, gate_up{}, down{};
+  float attn_norm_eps = 0;
+  int64_t rope_pos = 0;              ///< of the first token
+  std::span<const double> inv_freq;  ///< [rope_dim / 2]
+  RopePairing pairing = RopePairing::kInterleaved;
+  int64_t cache_row = 0;  ///< where the first token's K and V go
+  AttentionShape shape;
+
+  // Steps that a correct engine does not have (engine/forward/faulty_steps.h).
+  float query_scale = 1;    ///< the query projection times this
+  bool stale_tail = false;  ///< the last token's K and V rows keep what the row before holds
+  int64_t fp16_step = 0;    ///< products of wo between roundings of the sum to fp16; 0: none
+  int64_t race_hits = 0;    ///< values of mlp_out that take a bit from a neighbour
+  uint64_t race_seed = 0;
+};
+
+/// Turns a model, routes and faults into plans.
+class Planner {
+ public:
+  /// model and backend must outlive it. cache_rows: of the KV cache. Throws std::invalid_argument
+  /// for a fault that this model or backend cannot have: it would make the run look sound.
+  Planner(const Model& model, const Backend& backend, RouteTable routes, FaultSet faults,
+          int64_t cache_rows);
+
+  std::vector<LayerPlan> layers(const Batch& batch) const;
+  /// Route of an operation, with an injected lm_head_route taken into account.
+  Route route(Op op, bool decode) const;
+
+ private:
+  LayerPlan correct(const Batch& batch) const;
+  void inject(bool decode, int layer, LayerPlan& plan) const;
+
+  const Model& model_;
+  const Backend& backend_;
+  RouteTable routes_;
+  FaultSet faults_;
+  int64_t cache_rows_;
+  std::map<double, std::vector<double>> inv_freq_of_theta_;  // by magnitude of the fault
+};
+
+}  // namespace greta
