@@ -7,6 +7,7 @@
 #include "engine/forward/fault.h"
 #include "engine/forward/trace_point.h"
 #include "engine/probe/suite.h"
+#include "engine/session/backends.h"
 
 namespace greta {
 namespace {
@@ -35,7 +36,7 @@ _greta_infer() {
     return
   fi
   case $prev in
-    --backend) _greta_infer_words cpu auto; return ;;
+    --backend) _greta_infer_words @BACKENDS@; return ;;
     --gate) _greta_infer_words strict numeric; return ;;
     --inject) _greta_infer_words @FAULTS@; return ;;
     --mode) _greta_infer_words as_designed kv_aligned batch_invariant; return ;;
@@ -71,11 +72,12 @@ void replace(std::string& text, std::string_view from, std::string_view to) {
 }
 
 std::string bash_script(const CLI::App& app) {
-  std::string commands, cases, faults, named_suites, tensors;
+  std::string commands, cases, backends, faults, named_suites, tensors;
   for (const CLI::App* command : app.get_subcommands(nullptr)) {
     append(commands, command->get_name());
     cases += "    " + command->get_name() + ") options='" + option_words(*command) + "' ;;\n";
   }
+  for (const std::string_view name : kBackendNames) append(backends, name);
   for (const FaultInfo& fault : fault_catalogue()) append(faults, fault.name);
   for (const Suite& suite : suites()) append(named_suites, suite.name);
   for (int i = 0; i < kTracePoints; ++i) {
@@ -85,6 +87,7 @@ std::string bash_script(const CLI::App& app) {
   replace(script, "@CASES@", cases);
   replace(script, "@COMMANDS@", commands);
   replace(script, "@OPTIONS@", option_words(app));
+  replace(script, "@BACKENDS@", backends);
   replace(script, "@FAULTS@", faults);
   replace(script, "@SUITES@", named_suites);
   replace(script, "@TENSORS@", tensors);

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "engine/session/backends.h"
+
 namespace greta {
 namespace {
 
@@ -146,7 +148,7 @@ void add_model_option(CLI::App& command, std::string& file) {
 void add_model_options(CLI::App& command, ModelArguments& arguments) {
   add_model_option(command, arguments.file);
   command.add_option("--backend", arguments.backend, "What computes: cpu, hip or auto (default)")
-      ->check(CLI::IsMember({"cpu", "hip", "auto"}))
+      ->check(CLI::IsMember(std::vector<std::string>(kBackendNames.begin(), kBackendNames.end())))
       ->option_text("NAME");
   command.add_option("--threads", arguments.threads, "CPU threads (default: one per core)")
       ->check(CLI::Range(1, 1024))
@@ -157,7 +159,9 @@ void add_model_options(CLI::App& command, ModelArguments& arguments) {
                   "else all)")
       ->check(CLI::PositiveNumber)
       ->option_text("N");
-  command.add_option("--batch", arguments.batch, "Most tokens that prefill takes at once (512 on the CPU, 2048 on a GPU)")
+  command
+      .add_option("--batch", arguments.batch,
+                  "Most tokens that prefill takes at once (512 on the CPU, 2048 on a GPU)")
       ->check(CLI::Range(1, 1 << 20))
       ->option_text("N");
 }

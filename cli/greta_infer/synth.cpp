@@ -1,3 +1,5 @@
+#include "engine/synth/synth.h"
+
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -5,7 +7,6 @@
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/progress.h"
-#include "engine/synth/synth.h"
 
 namespace greta {
 namespace {

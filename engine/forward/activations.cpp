@@ -52,7 +52,7 @@ void Activations::begin_batch(int64_t n_tokens, bool traced, int64_t n_logits) {
     top_ = backend_.allocate(n_logits * TopLogits::kWidth);
     n_logits_ = n_logits;
   }
-  shares_ = n_tokens > 1 || !traced || !backend_.prints_at_end();
+  shares_ = n_tokens > 1 || !traced || !backend_.fingerprints_at_end();
   if (!shares_ && own_.layers.empty()) {
     own_ = make_layers(static_cast<size_t>(config_.n_layers), 1);
   }

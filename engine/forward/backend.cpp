@@ -19,7 +19,8 @@ RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const Rout
     const std::vector<Route> all = backend.routes(choice.op);
     if (std::find(all.begin(), all.end(), choice.route) == all.end()) {
       std::string known;
-      for (const Route route : all) known.append(known.empty() ? "" : ", ").append(route_name(route));
+      for (const Route route : all)
+        known.append(known.empty() ? "" : ", ").append(route_name(route));
       throw std::invalid_argument("backend " + backend.name() + " has no route " +
                                   std::string(route_name(choice.route)) + " for " +
                                   std::string(op_name(choice.op)) + "; it has " + known);
@@ -40,7 +41,8 @@ ModelWeights upload_weights(const Model& model, Backend& backend) {
   for (LayerWeights& layer : weights.layers) {
     upload_norm(layer.attn_norm);
     upload_norm(layer.ffn_norm);
-    for (Matrix* w : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+    for (Matrix* w :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
       *w = backend.upload(*w);
     }
   }

@@ -33,7 +33,7 @@ struct FeedForward {
 };
 
 /// What is left of a row: its fingerprint and its leading values.
-struct RowPrint {
+struct FingerprintedRow {
   Fingerprint fingerprint;
   std::vector<float> sample;
 };
@@ -80,7 +80,7 @@ class Backend {
   virtual bool runs_ahead() const { return false; }
   /// Whether the rows of a batch of one token are fingerprinted when it ends: until then they must
   /// stay as they are.
-  virtual bool prints_at_end() const { return false; }
+  virtual bool fingerprints_at_end() const { return false; }
 
   /// Starts a batch: these tokens at first_pos, first_pos + 1, ... A backend may record what is
   /// asked of it between begin_batch() and end_batch(), and replay that for another token:
@@ -112,7 +112,8 @@ class Backend {
   /// Copies n_rows rows of `width` values each to rows first_row, ... of their caches.
   virtual void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
                           std::span<const RowStore> stores) = 0;
-  /// With prints_at_end(), traced probabilities of a single token are in place when its batch ends.
+  /// With fingerprints_at_end(), traced probabilities of a single token are in place when its batch
+  /// ends.
   virtual void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
                          const float* v, float* out, const AttentionTrace& trace) = 0;
   virtual void add(const float* a, const float* b, int64_t n, float* out) = 0;
@@ -121,12 +122,12 @@ class Backend {
   /// everything. top: [2k], the values, then the bits of their i32 indices; beyond n: NaN and −1.
   virtual void top_k(const float* values, int64_t n, int k, float* top) = 0;
 
-  /// Queues fingerprints of rows as they are at this point, but for prints_at_end(), and copies of
-  /// their leading sample_values values.
+  /// Queues fingerprints of rows as they are at this point, but for fingerprints_at_end(), and
+  /// copies of their leading sample_values values.
   virtual void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) = 0;
   /// Those of the oldest ended batch that had any and was not fetched yet, in the order of the
   /// queue. Two batches can wait, so that one is fetched while the next is computed.
-  virtual std::vector<RowPrint> fetch_fingerprints() = 0;
+  virtual std::vector<FingerprintedRow> fetch_fingerprints() = 0;
 
   // What only fault injection needs; speed does not matter.
   virtual void scale(float* data, int64_t n, float factor) = 0;

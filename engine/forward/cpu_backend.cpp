@@ -171,14 +171,14 @@ class CpuBackend final : public Backend {
     pool_.run(static_cast<int64_t>(rows.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const RowRef& row = rows[static_cast<size_t>(i)];
-        RowPrint& print = queued_[first + static_cast<size_t>(i)];
+        FingerprintedRow& print = queued_[first + static_cast<size_t>(i)];
         print.fingerprint = fingerprint({row.data, static_cast<size_t>(row.n)});
         print.sample.assign(row.data, row.data + std::min(row.n, sample_values));
       }
     });
   }
-  std::vector<RowPrint> fetch_fingerprints() override {
-    std::vector<RowPrint> oldest = std::move(ended_.front());
+  std::vector<FingerprintedRow> fetch_fingerprints() override {
+    std::vector<FingerprintedRow> oldest = std::move(ended_.front());
     ended_.pop_front();
     return oldest;
   }
@@ -206,8 +206,8 @@ class CpuBackend final : public Backend {
   std::vector<int32_t> order_;
   std::array<std::vector<float>, 4> reads_;
   int64_t n_reads_ = 0;
-  std::vector<RowPrint> queued_;             // of the batch in progress
-  std::deque<std::vector<RowPrint>> ended_;  // of those before it that were not fetched
+  std::vector<FingerprintedRow> queued_;             // of the batch in progress
+  std::deque<std::vector<FingerprintedRow>> ended_;  // of those before it that were not fetched
   Buffer scratch_;
   int64_t n_scratch_ = 0;
 };

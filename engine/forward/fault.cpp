@@ -110,7 +110,8 @@ void check_magnitude(std::string_view text, const Fault& fault) {
     case FaultKind::kRmsNormEps:
       if (m <= 0) refuse(text, "its magnitude is a factor above 0");
       return;
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -145,7 +146,8 @@ Fault parse_fault(std::string_view text) {
     set_option(text, rest.substr(0, end), fault);
     rest = end == std::string_view::npos ? "" : rest.substr(end);
   }
-  if (fault.kind == FaultKind::kLmHeadRoute && fault.layer) refuse(text, "the LM head has no layer");
+  if (fault.kind == FaultKind::kLmHeadRoute && fault.layer)
+    refuse(text, "the LM head has no layer");
   check_magnitude(text, fault);
   return fault;
 }

@@ -11,8 +11,8 @@
 
 #include "engine/forward/trace_point.h"
 
-// Known bugs on request, so that the instrument can be tested: each is one wrong number or one wrong
-// step in an otherwise correct forward pass.
+// Known bugs on request, so that the instrument can be tested: each is one wrong number or one
+// wrong step in an otherwise correct forward pass.
 
 namespace greta {
 
@@ -37,11 +37,11 @@ inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kRace) + 1;
 
 struct FaultInfo {
   FaultKind kind;
-  std::string_view name;        ///< rope_pos_off_by_one
-  TracePoint shows_at;          ///< first trace point that it changes
+  std::string_view name;  ///< rope_pos_off_by_one
+  TracePoint shows_at;    ///< first trace point that it changes
   double default_magnitude;
-  bool both_ways;               ///< the opposite magnitude is a fault as well
-  std::string_view description; ///< one line, for --help
+  bool both_ways;                ///< the opposite magnitude is a fault as well
+  std::string_view description;  ///< one line, for --help
 };
 std::span<const FaultInfo> fault_catalogue();
 const FaultInfo& fault_info(FaultKind kind);

@@ -58,7 +58,8 @@ class TensorShelf {
                       tensor->dims[3] == 1;
     if (!fits) {
       refuse(file_, "tensor " + name + " is " + shape_text(*tensor) + "; the metadata says [" +
-                        (rows == 1 ? "" : std::to_string(rows) + ", ") + std::to_string(cols) + "]");
+                        (rows == 1 ? "" : std::to_string(rows) + ", ") + std::to_string(cols) +
+                        "]");
     }
     ++types_[std::string(weight_type_info(tensor->type).name)];
     return *tensor;
@@ -111,8 +112,8 @@ Model::Model(const GgufFile& file) {
 void Model::read_config(const GgufFile& file) {
   const std::string_view architecture = file.string_value("general.architecture");
   if (architecture != "llama") {
-    refuse(file, "general.architecture is '" + std::string(architecture) +
-                     "'; greta supports 'llama'");
+    refuse(file,
+           "general.architecture is '" + std::string(architecture) + "'; greta supports 'llama'");
   }
   if (file.unsigned_value("llama.expert_count", 0) != 0) {
     refuse(file, "llama.expert_count is not 0: mixtures of experts are not supported");
@@ -179,8 +180,7 @@ void Model::read_weights(const GgufFile& file) {
   }
   weights_.output_norm = norm("output_norm.weight");
   c.tied = file.find_tensor("output.weight") == nullptr;
-  weights_.output =
-      c.tied ? weights_.token_embd : shelf.matrix("output.weight", c.vocab, c.dim);
+  weights_.output = c.tied ? weights_.token_embd : shelf.matrix("output.weight", c.vocab, c.dim);
   if (file.find_tensor("rope_freqs.weight") != nullptr) {
     rope_factors_ = shelf.vector("rope_freqs.weight", c.rope_dim / 2);
   }

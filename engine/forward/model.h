@@ -12,16 +12,16 @@ namespace greta {
 /// Sizes of a Llama model, all from the file's metadata and confirmed by the shapes of its weights.
 struct ModelConfig {
   int64_t n_layers = 0;
-  int64_t dim = 0;          ///< of the residual stream
+  int64_t dim = 0;  ///< of the residual stream
   int64_t n_heads = 0;
-  int64_t n_kv_heads = 0;   ///< divides n_heads
-  int64_t head_dim = 0;     ///< even; need not be dim / n_heads
-  int64_t rope_dim = 0;     ///< even, ≤ head_dim: values of a head that RoPE turns
+  int64_t n_kv_heads = 0;  ///< divides n_heads
+  int64_t head_dim = 0;    ///< even; need not be dim / n_heads
+  int64_t rope_dim = 0;    ///< even, ≤ head_dim: values of a head that RoPE turns
   int64_t ffn_dim = 0;
   int64_t vocab = 0;
-  int64_t context = 0;      ///< positions the model was trained for
+  int64_t context = 0;  ///< positions the model was trained for
   float rms_eps = 0;
-  bool tied = false;        ///< the output matrix is the embedding table
+  bool tied = false;  ///< the output matrix is the embedding table
 
   int64_t q_dim() const { return n_heads * head_dim; }
   int64_t kv_dim() const { return n_kv_heads * head_dim; }
@@ -40,7 +40,7 @@ struct LayerWeights {
 
 /// All weights, in the memory of one backend.
 struct ModelWeights {
-  Matrix token_embd;                   ///< [vocab, dim]
+  Matrix token_embd;  ///< [vocab, dim]
   std::vector<LayerWeights> layers;
   const float* output_norm = nullptr;  ///< [dim]
   Matrix output;                       ///< [vocab, dim]; token_embd when tied
@@ -63,7 +63,7 @@ class Model {
   /// The same for another theta, as a fault needs it: theta times `factor`.
   std::vector<double> inv_freq_with_theta(double factor) const;
 
-  std::string name() const { return name_; }             ///< general.name, else the file's
+  std::string name() const { return name_; }                  ///< general.name, else the file's
   std::string weight_types() const { return weight_types_; }  ///< q4_k:73 q6_k:13 f32:25, by count
 
  private:

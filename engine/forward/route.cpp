@@ -38,8 +38,8 @@ size_t index_of(const std::array<std::string_view, n>& names, std::string_view n
   for (size_t i = 0; i < n; ++i) {
     if (same_letters(names[i], name)) return i;
   }
-  throw std::invalid_argument("no " + std::string(what) + " '" + std::string(name) + "'; there are " +
-                              list(names));
+  throw std::invalid_argument("no " + std::string(what) + " '" + std::string(name) +
+                              "'; there are " + list(names));
 }
 
 }  // namespace
@@ -76,10 +76,9 @@ RouteChoice parse_route_choice(std::string_view text) {
                                 "' is not OP=ROUTE[@prefill|@decode], as in lm_head=dot@decode");
   }
   const size_t at = text.find('@', equals);
-  RouteChoice choice{
-      .op = static_cast<Op>(index_of(kOpNames, text.substr(0, equals), "operation")),
-      .route = static_cast<Route>(
-          index_of(kRouteNames, text.substr(equals + 1, at - equals - 1), "route"))};
+  RouteChoice choice{.op = static_cast<Op>(index_of(kOpNames, text.substr(0, equals), "operation")),
+                     .route = static_cast<Route>(
+                         index_of(kRouteNames, text.substr(equals + 1, at - equals - 1), "route"))};
   if (at == std::string_view::npos) return choice;
   const std::string_view phase = text.substr(at + 1);
   if (phase != "prefill" && phase != "decode") {

@@ -8,24 +8,33 @@ namespace greta {
 
 /// What the forward pass can trace, in forward order. Names are those of the table tensor_name.
 enum class TracePoint : uint8_t {
-  kEmbdWHash,         ///< row of the embedding table, a weight; layer 0
-  kEmbedOut,          ///< layer 0
+  kEmbdWHash,  ///< row of the embedding table, a weight; layer 0
+  kEmbedOut,   ///< layer 0
   kResidualPreAttn,
-  kRmsWeight,         ///< weight of the attention norm
+  kRmsWeight,  ///< weight of the attention norm
   kAttnNormOut,
-  kQPreRope, kKPreRope, kVProj,
-  kQPostRope, kKPostRope,
-  kKCache, kVCache,   ///< rows read back at the position
-  kAttnScores, kAttnProbs,  ///< keys 0..pos, index = key · heads + head
-  kAttnOut,           ///< heads concatenated, before the output projection
+  kQPreRope,
+  kKPreRope,
+  kVProj,
+  kQPostRope,
+  kKPostRope,
+  kKCache,
+  kVCache,  ///< rows read back at the position
+  kAttnScores,
+  kAttnProbs,  ///< keys 0..pos, index = key · heads + head
+  kAttnOut,    ///< heads concatenated, before the output projection
   kWoOut,
   kResidualPostAttn,
-  kFfnNormIn,         ///< what enters the FFN
+  kFfnNormIn,  ///< what enters the FFN
   kMlpOut,
-  kResidualPostMlp, kXOut,  ///< the same values
-  kHidden,            ///< from here on after the stack: kLayerAfterStack
-  kFinalNorm, kLmHeadIn,
-  kLogits, kLogitsTop1, kLogitsTopk,
+  kResidualPostMlp,
+  kXOut,    ///< the same values
+  kHidden,  ///< from here on after the stack: kLayerAfterStack
+  kFinalNorm,
+  kLmHeadIn,
+  kLogits,
+  kLogitsTop1,
+  kLogitsTopk,
 };
 inline constexpr int kTracePoints = static_cast<int>(TracePoint::kLogitsTopk) + 1;
 

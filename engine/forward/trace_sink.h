@@ -16,13 +16,13 @@ namespace greta {
 
 /// What is known of a run when it starts.
 struct RunRecord {
-  std::string experiment;         ///< b3_66_v2
-  std::string date;               ///< YYYY-MM-DD
-  std::string commit_sha;         ///< of the engine's build; empty when unknown
-  std::string mode;               ///< as_designed, kv_aligned, batch_invariant; empty for none
-  std::string dtype;              ///< of the arithmetic, which sets the tolerance: f32
+  std::string experiment;  ///< b3_66_v2
+  std::string date;        ///< YYYY-MM-DD
+  std::string commit_sha;  ///< of the engine's build; empty when unknown
+  std::string mode;        ///< as_designed, kv_aligned, batch_invariant; empty for none
+  std::string dtype;       ///< of the arithmetic, which sets the tolerance: f32
   int64_t seed = 0;
-  std::string started_at;         ///< ISO 8601 UTC
+  std::string started_at;  ///< ISO 8601 UTC
   /// Everything else, as attributes: dirty, host, device, backend, model, model_sha256, weights,
   /// routes, inject, env.NAME, ...; a name may occur more than once.
   std::vector<std::pair<std::string, std::string>> attributes;
@@ -40,8 +40,8 @@ struct PlannedRow {
 };
 
 struct PromptRecord {
-  std::string name;               ///< p0_short
-  std::string text_sha256;        ///< of the text; empty when the prompt was given as ids
+  std::string name;         ///< p0_short
+  std::string text_sha256;  ///< of the text; empty when the prompt was given as ids
   std::vector<int32_t> token_ids;
   std::vector<PlannedRow> plan;
 };
@@ -54,12 +54,12 @@ struct TraceRecord {
   int64_t step = 0;
   int64_t pos_id = 0;
   int32_t token_id = 0;
-  int64_t seq_len = 0;            ///< tokens of the batch
-  int64_t token_index = 0;        ///< row in the batch
+  int64_t seq_len = 0;      ///< tokens of the batch
+  int64_t token_index = 0;  ///< row in the batch
   std::optional<Route> route;
   Fingerprint fingerprint;
-  std::vector<float> sample;      ///< leading values; empty when not wanted
-  std::string extra;              ///< JSON object, empty for none
+  std::vector<float> sample;  ///< leading values; empty when not wanted
+  std::string extra;          ///< JSON object, empty for none
 };
 
 /// Tokens of the sequence up to the end of the row's batch.
@@ -72,12 +72,12 @@ struct ReadoutRecord {
   Phase phase{};
   int64_t step = 0;
   int64_t pos_id = 0;
-  int32_t top1_id = 0;            ///< -1 for none: no logit is a number, or there is no second one
+  int32_t top1_id = 0;  ///< -1 for none: no logit is a number, or there is no second one
   float top1_logit = 0;
   int32_t top2_id = 0;
   float top2_logit = 0;
   int64_t vocab = 0;
-  Route route{};                  ///< of the LM head
+  Route route{};                       ///< of the LM head
   std::optional<int32_t> cpu_top1_id;  ///< chosen by the CPU probe, -1 when it saw no number
 };
 

@@ -27,8 +27,12 @@ std::vector<PlannedRow> TraceSelection::plan(int64_t n_layers) const {
       const auto point = static_cast<TracePoint>(p);
       if (!wants(point)) continue;
       switch (trace_point_stage(point)) {
-        case Stage::kEmbed: rows.push_back({decode, 0, point}); break;
-        case Stage::kHead: rows.push_back({decode, kLayerAfterStack, point}); break;
+        case Stage::kEmbed:
+          rows.push_back({decode, 0, point});
+          break;
+        case Stage::kHead:
+          rows.push_back({decode, kLayerAfterStack, point});
+          break;
         case Stage::kLayer:
           for (int layer = 0; layer < n_layers; ++layer) {
             if (wants_layer(layer)) rows.push_back({decode, layer, point});
@@ -154,17 +158,18 @@ std::vector<TraceRecord> Tracer::take() {
   if (batches_.empty()) throw std::logic_error("Tracer: no batch to take");
   TracedBatch batch = std::move(batches_.front());
   batches_.pop_front();
-  std::vector<RowPrint> made;
+  std::vector<FingerprintedRow> made;
   if (batch.n_queued > 0) made = backend_.fetch_fingerprints();
   if (made.size() != batch.n_queued) {
-    throw std::logic_error("Tracer: the device gave another number of fingerprints than were queued");
+    throw std::logic_error(
+        "Tracer: the device gave another number of fingerprints than were queued");
   }
   std::vector<TraceRecord> records;
   records.reserve(batch.rows.size());
   for (const Row& row : batch.rows) {
     TraceRecord& record = records.emplace_back(make_record(batch, row));
-    record.fingerprint = made[row.print].fingerprint;
-    record.sample = made[row.print].sample;  // a copy: points can share a row
+    record.fingerprint = made[row.fingerprint].fingerprint;
+    record.sample = made[row.fingerprint].sample;  // a copy: points can share a row
   }
   return records;
 }

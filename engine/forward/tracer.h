@@ -13,10 +13,10 @@ namespace greta {
 
 /// What to trace.
 struct TraceSelection {
-  std::vector<int> layers;          ///< layers of the stack; empty: all
-  std::vector<TracePoint> points;   ///< empty: all
+  std::vector<int> layers;         ///< layers of the stack; empty: all
+  std::vector<TracePoint> points;  ///< empty: all
   std::vector<Phase> phases{Phase::kPrefillLast, Phase::kDecode0};
-  int64_t sample_values = 0;        ///< leading values to keep of every row; 0 none
+  int64_t sample_values = 0;  ///< leading values to keep of every row; 0 none
 
   bool wants_layer(int layer) const;
   bool wants(TracePoint point) const;
@@ -32,9 +32,9 @@ struct TracedToken {
   int64_t step = 0;
 };
 
-/// Collects the trace points of one batch after another. The forward pass calls note() where a value
-/// exists and flush() before it is overwritten; take() gives what a batch has left. Two batches can
-/// wait to be taken: the rows of one are made while the device computes the next.
+/// Collects the trace points of one batch after another. The forward pass calls note() where a
+/// value exists and flush() before it is overwritten; take() gives what a batch has left. Two
+/// batches can wait to be taken: the rows of one are made while the device computes the next.
 class Tracer {
  public:
   Tracer(TraceSelection selection, Backend& backend);
@@ -84,7 +84,7 @@ class Tracer {
     int layer;
     std::optional<Route> route;
     size_t traced;
-    size_t print;  ///< which of those fetched is its own
+    size_t fingerprint;  ///< which of those fetched is its own
   };
   struct Note {
     TracePoint point;

@@ -121,7 +121,7 @@ class HipBackend final : public Backend {
     std::copy_n(slot.values.data(), host.size(), host.begin());
   }
   bool runs_ahead() const override { return true; }
-  bool prints_at_end() const override { return true; }
+  bool fingerprints_at_end() const override { return true; }
   void synchronize() override {
     ops_.go_direct();
     stream_.synchronize();
@@ -153,7 +153,7 @@ class HipBackend final : public Backend {
     ops_.rms_norm({x, weight, eps, out}, n_tokens, dim);
   }
   void add(const float* a, const float* b, int64_t n, float* out) override {
-    ops_.add(Signature(kAddUp, a, b, n, out), [=, this] { greta::add(a, b, n, out, stream_); });
+    ops_.add(Signature(kAdd, a, b, n, out), [=, this] { greta::add(a, b, n, out, stream_); });
   }
 
   void project(Route route, const float* x, int64_t n_tokens,
@@ -178,7 +178,7 @@ class HipBackend final : public Backend {
       project(route, x, n_tokens, {&product, 1});
       return add(residual, product.out, n_tokens * product.w.rows, sum);
     }
-    ops_.add(Signature(kAddTo, x, n_tokens, product.w, product.out, residual, sum),
+    ops_.add(Signature(kProjectAdd, x, n_tokens, product.w, product.out, residual, sum),
              [=, this] { matmul_add_valu(x, n_tokens, product, residual, sum, stream_); });
   }
   void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
@@ -241,7 +241,7 @@ class HipBackend final : public Backend {
   void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) override {
     print_rows(fingerprints_.add(rows, sample_values));
   }
-  std::vector<RowPrint> fetch_fingerprints() override { return fingerprints_.fetch(); }
+  std::vector<FingerprintedRow> fetch_fingerprints() override { return fingerprints_.fetch(); }
 
   void scale(float* data, int64_t n, float factor) override {
     ops_.add(Signature(kScale, data, n, factor),
@@ -249,13 +249,13 @@ class HipBackend final : public Backend {
   }
   void project_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
                                const Product& product) override {
-    ops_.add(Signature(kFp16, x, n_tokens, step, product.w, product.out), [=, this] {
+    ops_.add(Signature(kFp16Accumulate, x, n_tokens, step, product.w, product.out), [=, this] {
       matmul_fp16_accumulate(x, n_tokens, step, {product.w, product.out}, stream_);
     });
   }
   void race(float* rows, int64_t n_rows, int64_t width, int64_t count, uint64_t seed) override {
     const BitTransfer* const hits = race_hits(width, count, seed);
-    ops_.add(Signature(kRaceBits, rows, n_rows, width, hits, count),
+    ops_.add(Signature(kRace, rows, n_rows, width, hits, count),
              [=, this] { transfer_bits(rows, n_rows, width, hits, count, stream_); });
   }
 
@@ -300,7 +300,7 @@ class HipBackend final : public Backend {
   void print_rows(const FingerprintQueue::Work& work) {
     if (work.parts == nullptr) return;
     if (ops_.recorder().is_direct()) fingerprints_.upload();
-    ops_.add(Signature(kPrints, work.parts, static_cast<uint64_t>(work.limits.n_rows),
+    ops_.add(Signature(kFingerprints, work.parts, static_cast<uint64_t>(work.limits.n_rows),
                        static_cast<uint64_t>(work.limits.n_long_parts),
                        static_cast<uint64_t>(work.limits.n_parts), work.aside, work.results,
                        work.samples, work.sample_values),

@@ -183,12 +183,12 @@ void FingerprintQueue::end() {
   slot().done.record(stream_);
 }
 
-std::vector<RowPrint> FingerprintQueue::fetch() {
+std::vector<FingerprintedRow> FingerprintQueue::fetch() {
   if (fetched_ == begun_) throw std::logic_error("no fingerprints to fetch");
   const Slot& oldest = slots_[fetched_ % kSlots];
   ++fetched_;
   oldest.done.synchronize();
-  std::vector<RowPrint> made(oldest.sample_sizes.size());
+  std::vector<FingerprintedRow> made(oldest.sample_sizes.size());
   const float* sample = oldest.samples.data();
   for (size_t i = 0; i < made.size(); ++i) {
     made[i].fingerprint = to_sums(oldest.results[i]).finish();

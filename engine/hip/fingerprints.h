@@ -50,7 +50,7 @@ class FingerprintQueue {
   /// Queues the copy of the results: after that work.
   void end();
   /// Those of the oldest batch that had any. Waits for them.
-  std::vector<RowPrint> fetch();
+  std::vector<FingerprintedRow> fetch();
 
  private:
   static constexpr size_t kSlots = 2;

@@ -140,7 +140,7 @@ void OpQueue::store_rows(const std::array<RowStore, 2>& stores, int64_t n_rows, 
 /// What comes of the second tensor is stored with the rows of another one, if there are stores.
 void OpQueue::add_rope(const Rope& rope, const std::array<RowStore, 2>& stores, int64_t shift) {
   const auto& [a, b] = rope.tensors;
-  const Signature signature(kTurn, rope.table, static_cast<int>(rope.pairing), rope.n_tokens,
+  const Signature signature(kRope, rope.table, static_cast<int>(rope.pairing), rope.n_tokens,
                             rope.head_dim, rope.half_dim, a.in, a.n_heads, a.out, b.in, b.n_heads,
                             b.out, shift, stores[0].cache, stores[1].rows, stores[1].cache);
   recorder_.op(signature.value(), [=, this] {

@@ -12,7 +12,7 @@ namespace greta {
 
 /// What an RMS norm should have given, and how far off it is.
 struct RmsCheck {
-  double sum_sq = 0;       ///< Σx² of its input, in double
+  double sum_sq = 0;  ///< Σx² of its input, in double
   double eps = 0;
   double max_rel_err = 0;  ///< greatest |given − expected| / |expected|; NaN when either is
 };
@@ -24,7 +24,8 @@ class HeadProbe {
   /// The model must outlive it. n_threads as for make_cpu_backend.
   HeadProbe(const Model& model, int n_threads);
 
-  /// hidden: f32 [dim], residual stream after the stack; given: f32 [dim], what the engine made of it.
+  /// hidden: f32 [dim], residual stream after the stack; given: f32 [dim], what the engine made of
+  /// it.
   RmsCheck check_norm(std::span<const float> hidden, std::span<const float> given) const;
 
   /// logits [vocab] in double: norm and product from `hidden`, weights expanded to f32.

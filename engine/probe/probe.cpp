@@ -8,7 +8,9 @@ namespace greta {
 
 Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, int64_t max_prompt,
              ProbeOptions options)
-    : model_(model), backend_(backend), options_(std::move(options)),
+    : model_(model),
+      backend_(backend),
+      options_(std::move(options)),
       cache_(model.config(), max_prompt + options_.decode_steps, backend),
       forward_(model, weights, backend, cache_, options_.forward),
       tracer_(options_.selection, backend) {
@@ -99,14 +101,13 @@ void Probe::emit(Phase phase, int64_t step, int64_t pos, TraceSink& sink) {
 std::string Probe::audit(bool decode) const {
   const Matrix& w = model_.weights().output;
   const Route route = forward_.route(Op::kLmHead, decode);
-  return nlohmann::json{
-      {"lm_head_route", route_name(route)},
-      {"lm_head_quant_mode", weight_type_info(w.type).name},
-      {"lm_head_layout_used", "N x K (row_major)"},
-      {"lm_head_dtype_a", "f32"},
-      {"lm_head_dtype_b", weight_type_info(w.type).name},
-      {"lm_head_accum_dtype", "f32"},
-      {"lm_head_tied", model_.config().tied}}
+  return nlohmann::json{{"lm_head_route", route_name(route)},
+                        {"lm_head_quant_mode", weight_type_info(w.type).name},
+                        {"lm_head_layout_used", "N x K (row_major)"},
+                        {"lm_head_dtype_a", "f32"},
+                        {"lm_head_dtype_b", weight_type_info(w.type).name},
+                        {"lm_head_accum_dtype", "f32"},
+                        {"lm_head_tied", model_.config().tied}}
       .dump();
 }
 

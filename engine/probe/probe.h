@@ -17,25 +17,25 @@ namespace greta {
 struct ProbeOptions {
   ForwardOptions forward;
   TraceSelection selection;
-  bool rms_verify = false;        ///< recompute the final norm in double
-  bool cpu_probe = false;         ///< recompute the logits in double
-  int64_t decode_steps = 0;       ///< greedy tokens after decode0, traced as phase decode
-  int n_threads = 0;              ///< of the checks on the CPU
+  bool rms_verify = false;   ///< recompute the final norm in double
+  bool cpu_probe = false;    ///< recompute the logits in double
+  int64_t decode_steps = 0;  ///< greedy tokens after decode0, traced as phase decode
+  int n_threads = 0;         ///< of the checks on the CPU
 };
 
 /// A prompt to probe.
 struct ProbePrompt {
   std::string name;
-  std::string text_sha256;        ///< empty when given as ids
-  std::vector<int32_t> tokens;    ///< at least one
+  std::string text_sha256;      ///< empty when given as ids
+  std::vector<int32_t> tokens;  ///< at least one
 };
 
 /// The same token at the same position, once by prefill and once by decode, into a trace sink.
 ///
-/// Prefill runs the whole prompt (P tokens) and its last position is traced; then every activation and
-/// every cache row from P − 1 on (kv_aligned: from P on) is overwritten with NaN, and the last token
-/// runs again by the decode path on the cache of the others. Before prefill all of them are NaN: what
-/// an earlier prompt left, or nobody wrote, does not look like a result.
+/// Prefill runs the whole prompt (P tokens) and its last position is traced; then every activation
+/// and every cache row from P − 1 on (kv_aligned: from P on) is overwritten with NaN, and the last
+/// token runs again by the decode path on the cache of the others. Before prefill all of them are
+/// NaN: what an earlier prompt left, or nobody wrote, does not look like a result.
 class Probe {
  public:
   /// All references must outlive it. max_prompt: longest prompt, in tokens. Throws

@@ -16,9 +16,16 @@ const std::vector<Suite>& all_suites() {
   static const std::vector<SuitePrompt> drift_prompts{
       {"p0_short", "Hi", 0}, {"p6_len_16", kLongText, 16}, {"p6_len_32", kLongText, 32}};
   static const std::vector<Suite> suites{
-      {"b3_66", "prefill versus decode of the same token, every trace point", drift_prompts, {}, false},
-      {"b3_66_v2", "b3_66 with attention scores and KV alignment, as_designed or kv_aligned",
-       drift_prompts, {}, false},
+      {"b3_66",
+       "prefill versus decode of the same token, every trace point",
+       drift_prompts,
+       {},
+       false},
+      {"b3_66_v2",
+       "b3_66 with attention scores and KV alignment, as_designed or kv_aligned",
+       drift_prompts,
+       {},
+       false},
       {"b3_13",
        "after the stack: RMS norm checked, LM head audited, logits recomputed in double",
        {{"p4_sys",
@@ -51,9 +58,9 @@ std::vector<int32_t> prompt_tokens(const SuitePrompt& prompt, const Tokenizer& t
   std::vector<int32_t> ids = tokenizer.encode(prompt.text, true, true);
   const auto n = static_cast<size_t>(prompt.n_tokens);
   if (ids.empty() || ids.size() < n) {
-    throw std::invalid_argument("prompt " + std::string(prompt.name) + " gives " +
-                                std::to_string(ids.size()) + " tokens with this vocabulary; it needs " +
-                                std::to_string(std::max<size_t>(n, 1)));
+    throw std::invalid_argument(
+        "prompt " + std::string(prompt.name) + " gives " + std::to_string(ids.size()) +
+        " tokens with this vocabulary; it needs " + std::to_string(std::max<size_t>(n, 1)));
   }
   if (n > 0) ids.resize(n);
   return ids;

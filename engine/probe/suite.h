@@ -13,9 +13,9 @@ namespace greta {
 
 /// A prompt of a suite, as text: token ids depend on the model.
 struct SuitePrompt {
-  std::string_view name;   ///< p6_len_16
+  std::string_view name;  ///< p6_len_16
   std::string_view text;
-  int64_t n_tokens = 0;    ///< cut to as many, BOS included; 0: as long as it is
+  int64_t n_tokens = 0;  ///< cut to as many, BOS included; 0: as long as it is
 };
 
 /// A fixed set of prompts and trace points.

@@ -16,8 +16,12 @@ std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads) {
     return gpu ? std::move(gpu) : make_cpu_backend(n_threads);
   }
   if (name != "hip") {
-    throw std::invalid_argument("there is no backend '" + std::string(name) +
-                                "'; there are cpu, hip and auto");
+    std::string known;
+    for (const std::string_view one : kBackendNames) {
+      known.append(known.empty() ? "" : ", ").append(one);
+    }
+    throw std::invalid_argument("there is no backend '" + std::string(name) + "'; there are " +
+                                known);
   }
   std::unique_ptr<Backend> gpu = make_hip_backend();
   if (gpu) return gpu;

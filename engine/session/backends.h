@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string_view>
 
 #include "engine/forward/backend.h"
 
 namespace greta {
+
+/// Names that make_backend takes, the default last.
+inline constexpr std::array<std::string_view, 3> kBackendNames{"cpu", "hip", "auto"};
 
 /// cpu, hip (the GPU), or auto: the GPU where this build and this machine have one, else the CPU.
 /// Throws std::invalid_argument for a backend that the build does not have, and what

@@ -9,8 +9,8 @@
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/runtime.h"
 
-// What both routes of kernels/gpu/attention.h share: the meaning of an AttentionShape on the device,
-// where first_pos has been replaced by what lies in memory, and its checks on the host.
+// What both routes of kernels/gpu/attention.h share: the meaning of an AttentionShape on the
+// device, where first_pos has been replaced by what lies in memory, and its checks on the host.
 
 namespace greta {
 

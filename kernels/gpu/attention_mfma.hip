@@ -34,7 +34,7 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
   constexpr int kFours = kDim / 4;
   constexpr int kStride = kKeys + 2;  // spreads a column over the banks
   GRETA_SHARED(uint16_t, columns, [kDim * kStride]);
-  GRETA_SHARED(uint32_t, odd);
+  GRETA_SHARED(uint32_t, nonfinite);
 
   allow_next();
   const AttentionShape& shape = call.shape;
@@ -49,9 +49,9 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
   const int64_t row_values = shape.n_kv_heads * shape.head_dim;
   const HeadColumns of_keys = key_columns(shape, g), of_values = value_columns(shape, g);
   const int64_t at = (int64_t{g} * call.cache.n_blocks + block) * kKeys * kDim;
-  if (thread == 0) odd = 0;
+  if (thread == 0) nonfinite = 0;
   __syncthreads();
-  bool any_odd = false;
+  bool any_nonfinite = false;
   GRETA_UNROLL
   for (int pass = 0; pass < kKeys * kFours / kConvertThreads; ++pass) {
     const int i = pass * kConvertThreads + thread;
@@ -67,13 +67,13 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
     GRETA_UNROLL
     for (int c = 0; c < 4; ++c) {
       const uint16_t half = f16_bits(v.value[c]);
-      any_odd |= (half & 0x7c00) == 0x7c00;
+      any_nonfinite |= (half & 0x7c00) == 0x7c00;
       columns[(d + c) * kStride + j] = half;
     }
   }
-  if (wave_ballot(any_odd) != 0 && lane_id() == 0) atomic_max(&odd, 1);
+  if (wave_ballot(any_nonfinite) != 0 && lane_id() == 0) atomic_max(&nonfinite, 1);
   __syncthreads();
-  if (thread == 0) call.cache.odd[int64_t{g} * call.cache.n_blocks + block] = odd;
+  if (thread == 0) call.cache.nonfinite[int64_t{g} * call.cache.n_blocks + block] = nonfinite;
   constexpr int kEights = kKeys / 8;
   for (int i = thread; i < kDim * kEights; i += kConvertThreads) {
     const uint16_t* from = columns + i / kEights * kStride + i % kEights * 8;
@@ -130,7 +130,7 @@ __global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call cal
   TileAttention<kDim, true> tile(call, place.head, place.first_token, shared);
   if (place.whole) tile.load_queries();
   wait_for_previous();
-  if (place.whole && !tile.has_odd_values()) return tile.attend();
+  if (place.whole && !tile.has_nonfinite_values()) return tile.attend();
 
   const Place again = place_of<kDim>(call, tiles, opaque(blockIdx.x));
   GRETA_NO_UNROLL

@@ -9,8 +9,8 @@
 #include "kernels/gpu/wave.h"
 
 // What a block of attention_valu does: some query heads against a split of the keys, and for the
-// last one to finish the combination of all (kernels/gpu/attention_valu.hip). Device code, but for the
-// sizes.
+// last one to finish the combination of all (kernels/gpu/attention_valu.hip). Device code, but for
+// the sizes.
 //
 // Neighbouring threads share a row of K or V, and a group of them all of a split's keys that are
 // congruent: scores, softmax and sums of a group need no other, so until the split's end there is

@@ -50,9 +50,9 @@ struct Sizes {
 // The cache in f16, in scratch. Rows of keys that no query sees, and dimensions that do not exist,
 // are zeros.
 struct HalfCache {
-  uint16_t* keys;    // [n_kv_heads, n_blocks, kKeys, kDim]
-  uint16_t* values;  // [n_kv_heads, n_blocks, kDim, kKeys]
-  uint32_t* odd;     // [n_kv_heads, n_blocks]: whether a value is not finite
+  uint16_t* keys;       // [n_kv_heads, n_blocks, kKeys, kDim]
+  uint16_t* values;     // [n_kv_heads, n_blocks, kDim, kKeys]
+  uint32_t* nonfinite;  // [n_kv_heads, n_blocks]: whether a value is not finite
   int n_blocks;
 };
 
@@ -76,7 +76,7 @@ class TileAttention {
   __device__ TileAttention(const Call& call, int head, int first_token, uint16_t* shared);
   __device__ void load_queries();
   __device__ void attend();
-  __device__ bool has_odd_values() const;
+  __device__ bool has_nonfinite_values() const;
 
  private:
   using S = Sizes<kDim, kPlain>;
@@ -109,7 +109,7 @@ class TileAttention {
   __device__ float factor(float before, float most) const;
   __device__ void softmax(Scores& scores, Weights& weights);
   __device__ void multiply_values(const Weights& weights);
-  __device__ void multiply_odd_values(const Weights& weights, int first);
+  __device__ void multiply_nonfinite_values(const Weights& weights, int first);
   __device__ void store();
   template <class Trace>
   __device__ void for_traced(float* array, int block, Trace trace) const;
@@ -426,8 +426,8 @@ __device__ void TileAttention<kDim, kPlain>::multiply_values(const Weights& weig
 // With a value that is not finite, a key that a query does not see must not even be multiplied with
 // 0: one key after the other, and the sums of who does not see it stay as they are.
 template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::multiply_odd_values(const Weights& weights,
-                                                                 int first) {
+__device__ void TileAttention<kDim, kPlain>::multiply_nonfinite_values(const Weights& weights,
+                                                                       int first) {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     int n[kSlots];
@@ -455,12 +455,12 @@ __device__ void TileAttention<kDim, kPlain>::multiply_odd_values(const Weights& 
 
 // Whether a value is not finite that some of the tile's queries see and others do not.
 template <int kDim, bool kPlain>
-__device__ bool TileAttention<kDim, kPlain>::has_odd_values() const {
-  bool odd = false;
+__device__ bool TileAttention<kDim, kPlain>::has_nonfinite_values() const {
+  bool nonfinite = false;
   for (int block = visible(0) / kKeys; block < n_blocks_; ++block) {
-    odd |= call_.cache.odd[int64_t{g_} * call_.cache.n_blocks + block] != 0;
+    nonfinite |= call_.cache.nonfinite[int64_t{g_} * call_.cache.n_blocks + block] != 0;
   }
-  return odd;
+  return nonfinite;
 }
 
 template <int kDim, bool kPlain>
@@ -502,8 +502,8 @@ __device__ void TileAttention<kDim, kPlain>::attend() {
     softmax(scores, weights);
     if (traced) trace_weights(block, scores);
     const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
-    if (!kPlain && first + kKeys > seen_by_all && call_.cache.odd[at] != 0) {
-      multiply_odd_values(weights, first);
+    if (!kPlain && first + kKeys > seen_by_all && call_.cache.nonfinite[at] != 0) {
+      multiply_nonfinite_values(weights, first);
     } else {
       multiply_values(weights);
     }

@@ -8,8 +8,9 @@
 #include "kernels/fingerprint/fingerprint.h"
 #include "kernels/gpu/device.h"
 
-// Fingerprints of many rows in one go on the GPU: the integers of kernels/fingerprint/fingerprint.h, to the
-// bit, whatever the wavefront's width and the order of the parts.
+// Fingerprints of many rows in one go on the GPU: the integers of
+// kernels/fingerprint/fingerprint.h, to the bit, whatever the wavefront's width and the order of
+// the parts.
 
 namespace greta {
 

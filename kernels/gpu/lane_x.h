@@ -11,13 +11,13 @@
 // code.
 //
 // A team of kTeam lanes walks over a row in steps. Where the columns of a step go is said by a
-// LaneDot (kernels/gpu/lane_dot.h); here is in what form. For weights that are floats activations stay
-// floats. For the others, which are small whole numbers, they become whole numbers as well, so that
-// four products and their sum are one instruction. The 32 activations of a sub-block are rounded to
-// multiples of a `unit`, a power of two, the smallest with which the largest of them stays below
-// 2^22 units with room to round; a multiple is written in three digits to the base 256, −128 ..
-// 127. Sums of products of digits and weights are exact. What is lost is half a unit at most, about
-// 2^−22 of the sub-block's largest magnitude.
+// LaneDot (kernels/gpu/lane_dot.h); here is in what form. For weights that are floats activations
+// stay floats. For the others, which are small whole numbers, they become whole numbers as well, so
+// that four products and their sum are one instruction. The 32 activations of a sub-block are
+// rounded to multiples of a `unit`, a power of two, the smallest with which the largest of them
+// stays below 2^22 units with room to round; a multiple is written in three digits to the base 256,
+// −128 .. 127. Sums of products of digits and weights are exact. What is lost is half a unit at
+// most, about 2^−22 of the sub-block's largest magnitude.
 
 namespace greta {
 

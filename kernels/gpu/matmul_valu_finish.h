@@ -7,8 +7,8 @@
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
 
-// What a block of kernels/gpu/matmul_valu.hip does with the sums of its lanes: adds them up, and stores
-// what becomes of them. Device code.
+// What a block of kernels/gpu/matmul_valu.hip does with the sums of its lanes: adds them up, and
+// stores what becomes of them. Device code.
 
 namespace greta::matmul_valu_detail {
 

@@ -23,9 +23,9 @@
 //   GRETA_DYNAMIC_SHARED(float, scores);       // float* to what the launch asked for
 //   launch({"add", blocks_for(n, 256), 256}, stream, add_kernel, a, b, n, out);
 //
-// kernels/gpu/wave.h has what lanes and threads do together, kernels/gpu/device_math.h the arithmetic.
-// Multiplication and addition are never contracted (-ffp-contract=off, -fmad=false): where one
-// rounding is wanted the source says fmaf, and the three compilers round alike.
+// kernels/gpu/wave.h has what lanes and threads do together, kernels/gpu/device_math.h the
+// arithmetic. Multiplication and addition are never contracted (-ffp-contract=off, -fmad=false):
+// where one rounding is wanted the source says fmaf, and the three compilers round alike.
 
 #if defined(__CUDACC__)
 #define GRETA_NVIDIA 1

@@ -6,8 +6,8 @@
 #include "kernels/blocks.h"
 #include "kernels/matrix.h"
 
-// The planes of kernels/gpu/weight_layout.h in numbers, for the kernels that write and read them. Host
-// and device code.
+// The planes of kernels/gpu/weight_layout.h in numbers, for the kernels that write and read them.
+// Host and device code.
 
 namespace greta {
 

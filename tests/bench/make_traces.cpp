@@ -17,35 +17,43 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-constexpr const char* kPoints[] = {"x_in",        "attn_norm_out", "q_pre_rope", "k_pre_rope", "v_proj",
-                                   "q_post_rope", "k_post_rope",   "attn_out",   "wo_out",     "mlp_out"};
+constexpr const char* kPoints[] = {"x_in",   "attn_norm_out", "q_pre_rope",  "k_pre_rope",
+                                   "v_proj", "q_post_rope",   "k_post_rope", "attn_out",
+                                   "wo_out", "mlp_out"};
 constexpr int kLayers = 32;
 constexpr int kPromptTokens = 38;
 
-double real(uint64_t bits, double scale) { return (static_cast<double>(bits >> 11) / 4503599627370496.0 - 1.0) * scale; }
+double real(uint64_t bits, double scale) {
+  return (static_cast<double>(bits >> 11) / 4503599627370496.0 - 1.0) * scale;
+}
 
-void write_line(FILE* out, int run, const char* phase, int point, int layer, int step, int pos, int sample_values) {
+void write_line(FILE* out, int run, const char* phase, int point, int layer, int step, int pos,
+                int sample_values) {
   bool decode = step > 0;
   bool drifts = decode && (layer > 10 || (layer == 10 && point >= 7)) && run % 2 == 1;
-  uint64_t h = mix((uint64_t(run) << 40) ^ (uint64_t(pos) << 20) ^ (uint64_t(layer) << 8) ^ uint64_t(point) ^ (uint64_t(drifts) << 60));
+  uint64_t h = mix((uint64_t(run) << 40) ^ (uint64_t(pos) << 20) ^ (uint64_t(layer) << 8) ^
+                   uint64_t(point) ^ (uint64_t(drifts) << 60));
   long long ptr = 131129153683456LL + point * 33554432LL;
-  std::fprintf(out,
-               "{\"event\":\"stage_trace\",\"prompt_id\":\"p0_short\",\"phase\":\"%s\",\"point\":\"%s\",\"layer\":%d,"
-               "\"step\":%d,\"pos_id\":%d,\"seq_len\":%d,\"tokens_total\":%d,\"token_index\":%d,\"stride_elems\":4096,"
-               "\"sample_n\":%d,\"ptr\":%lld,\"offset_bytes\":%d,\"hash\":%llu,\"min\":%.6g,\"max\":%.6g,"
-               "\"mean\":%.6g,\"abs_sum\":%.6g,\"nan\":0,\"inf\":0,\"nz_count\":%d,",
-               phase, kPoints[point], layer, step, pos, decode ? 1 : kPromptTokens, pos + 1, decode ? 0 : pos,
-               sample_values ? sample_values : 256, ptr, decode ? 0 : pos * 16384, static_cast<unsigned long long>(h),
-               real(mix(h), 0.03) - 0.03, real(mix(h + 1), 0.03) + 0.03, real(mix(h + 2), 0.004), real(mix(h + 3), 1) + 2,
-               sample_values ? sample_values : 256);
+  std::fprintf(
+      out,
+      "{\"event\":\"stage_trace\",\"prompt_id\":\"p0_short\",\"phase\":\"%s\",\"point\":\"%s\","
+      "\"layer\":%d,"
+      "\"step\":%d,\"pos_id\":%d,\"seq_len\":%d,\"tokens_total\":%d,\"token_index\":%d,\"stride_"
+      "elems\":4096,"
+      "\"sample_n\":%d,\"ptr\":%lld,\"offset_bytes\":%d,\"hash\":%llu,\"min\":%.6g,\"max\":%.6g,"
+      "\"mean\":%.6g,\"abs_sum\":%.6g,\"nan\":0,\"inf\":0,\"nz_count\":%d,",
+      phase, kPoints[point], layer, step, pos, decode ? 1 : kPromptTokens, pos + 1,
+      decode ? 0 : pos, sample_values ? sample_values : 256, ptr, decode ? 0 : pos * 16384,
+      static_cast<unsigned long long>(h), real(mix(h), 0.03) - 0.03, real(mix(h + 1), 0.03) + 0.03,
+      real(mix(h + 2), 0.004), real(mix(h + 3), 1) + 2, sample_values ? sample_values : 256);
   if (sample_values) {
     std::fputs("\"sample\":[", out);
-    for (int i = 0; i < sample_values; ++i) std::fprintf(out, i ? ",%.6g" : "%.6g", real(mix(h + 16 + uint64_t(i)), 0.02));
+    for (int i = 0; i < sample_values; ++i)
+      std::fprintf(out, i ? ",%.6g" : "%.6g", real(mix(h + 16 + uint64_t(i)), 0.02));
     std::fputs("],", out);
   }
-  std::fprintf(out,
-               "\"kv_pos\":%d,\"token_id\":%d,\"route\":\"%s\"}\n",
-               pos, int(mix(uint64_t(pos)) % 128000), decode ? "VALU" : "MFMA");
+  std::fprintf(out, "\"kv_pos\":%d,\"token_id\":%d,\"route\":\"%s\"}\n", pos,
+               int(mix(uint64_t(pos)) % 128000), decode ? "VALU" : "MFMA");
 }
 
 }  // namespace
@@ -62,7 +70,8 @@ int main(int argc, char** argv) {
   for (int run = 0; run < runs; ++run) {
     char date[16];
     std::snprintf(date, sizeof date, "2025-%02d-%02d", 1 + run / 28 % 12, 1 + run % 28);
-    auto folder = root / date / ("b3_" + std::to_string(100 + run / 336)) / ("seed_" + std::to_string(run)) / "traces";
+    auto folder = root / date / ("b3_" + std::to_string(100 + run / 336)) /
+                  ("seed_" + std::to_string(run)) / "traces";
     std::filesystem::create_directories(folder);
     FILE* out = std::fopen((folder / "p0_short_trace.jsonl").c_str(), "w");
     if (!out) return std::perror("make_traces"), 1;

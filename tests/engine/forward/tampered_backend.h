@@ -41,7 +41,7 @@ class TamperedBackend final : public Backend {
     inner_->fetch_read(number, host);
   }
   bool runs_ahead() const override { return may_run_ahead && inner_->runs_ahead(); }
-  bool prints_at_end() const override { return inner_->prints_at_end(); }
+  bool fingerprints_at_end() const override { return inner_->fingerprints_at_end(); }
   void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
     n_tokens_ = static_cast<int64_t>(tokens.size());
     inner_->begin_batch(tokens, first_pos);
@@ -59,7 +59,9 @@ class TamperedBackend final : public Backend {
   void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) override {
     inner_->queue_fingerprints(rows, sample_values);
   }
-  std::vector<RowPrint> fetch_fingerprints() override { return inner_->fetch_fingerprints(); }
+  std::vector<FingerprintedRow> fetch_fingerprints() override {
+    return inner_->fetch_fingerprints();
+  }
 
   void embed(const Matrix& table, int64_t first, float* out) override {
     run("embed", out, (n_tokens_ - first) * table.cols, [&] { inner_->embed(table, first, out); });

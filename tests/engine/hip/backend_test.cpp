@@ -1,6 +1,8 @@
 // The GPU backend under the whole engine, on the emulator or on a GPU: against the CPU backend, and
 // against itself.
 
+#include "engine/hip/backend.h"
+
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/hip/backend.h"
 #include "engine/probe/generate.h"
 #include "engine/record/run_writer.h"
 #include "kernels/gpu/device.h"

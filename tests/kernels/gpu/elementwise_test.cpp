@@ -181,8 +181,9 @@ TEST_F(GpuElementwise, RopeTurnsByAnglesInDouble) {
     }
     auto in_place = upload(in);
     auto beside = buffer<float>(n);
-    rope({in_place.data(), c.n_heads, in_place.data()}, {device_in.data(), c.n_heads, beside.data()},
-         table.data(), c.pairing, c.n_tokens, c.head_dim, c.half_dim, stream_);
+    rope({in_place.data(), c.n_heads, in_place.data()},
+         {device_in.data(), c.n_heads, beside.data()}, table.data(), c.pairing, c.n_tokens,
+         c.head_dim, c.half_dim, stream_);
     EXPECT_EQ(bits_of(download(in_place)), bits_of(got));
     EXPECT_EQ(bits_of(download(beside)), bits_of(got));
 

@@ -4,8 +4,8 @@
 
 #include "kernels/gpu/device.h"
 
-// Kernels that expose the functions of kernels/gpu/wave.h and kernels/gpu/device_math.h, one result per
-// thread.
+// Kernels that expose the functions of kernels/gpu/wave.h and kernels/gpu/device_math.h, one result
+// per thread.
 
 namespace greta {
 

@@ -1,8 +1,7 @@
-#include "tests/kernels/gpu/function_kernels.h"
-
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
+#include "tests/kernels/gpu/function_kernels.h"
 
 namespace greta {
 namespace {

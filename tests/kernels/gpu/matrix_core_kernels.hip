@@ -1,6 +1,5 @@
-#include "tests/kernels/gpu/matrix_core_kernels.h"
-
 #include "kernels/gpu/matrix_core.h"
+#include "tests/kernels/gpu/matrix_core_kernels.h"
 
 namespace greta {
 namespace {
