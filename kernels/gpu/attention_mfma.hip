@@ -3,7 +3,9 @@
 
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/attention_device.h"
+#include "kernels/gpu/attention_mfma_call.h"
 #include "kernels/gpu/attention_tile.h"
+#include "kernels/gpu/attention_tile_trace.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/query_tile.h"

@@ -4,13 +4,14 @@
 #include <cstdint>
 
 #include "kernels/gpu/attention_device.h"
+#include "kernels/gpu/attention_valu_call.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
 
-// What a block of attention_valu does: some query heads against a split of the keys, and for the
-// last one to finish the combination of all (kernels/gpu/attention_valu.hip). Device code, but for
-// the sizes.
+// What a block of attention_valu does: some query heads against a split of the keys
+// (kernels/gpu/attention_valu.hip). What comes of all splits is in kernels/gpu/attention_combine.h.
+// Device code.
 //
 // Neighbouring threads share a row of K or V, and a group of them all of a split's keys that are
 // congruent: scores, softmax and sums of a group need no other, so until the split's end there is
@@ -18,69 +19,6 @@
 // and gives the other, until it has one score, of one head and key, and with it one weight.
 
 namespace greta::attention_valu_detail {
-
-inline constexpr int kThreads = 256;
-inline constexpr int kShortSplit = 64;  // keys
-inline constexpr int kMostSplits = 32;
-
-// ---- Where keys are split: into up to kMostSplits, which keep a device busy, of whole short ones.
-
-__host__ __device__ inline int splits_of(int n_keys, int split_keys) {
-  return n_keys / split_keys + (n_keys % split_keys != 0 ? 1 : 0);
-}
-__host__ __device__ inline int split_keys_of(int n_keys) {
-  return splits_of(splits_of(n_keys, kShortSplit), kMostSplits) * kShortSplit;
-}
-
-// Traced weights are relative to the maxima of their groups until all splits are combined. What
-// finishes them is kept by query head, so that it lies in the same place however heads share
-// blocks. For every token of a launch: {overall maximum, share of a weight relative to it} of every
-// head, then maxima [splits, kGroups, n_heads].
-struct UnfinishedLayout {
-  int64_t token_values;
-
-  UnfinishedLayout(int64_t n_heads, int n_groups, int n_splits)
-      : token_values((n_heads * (2 + int64_t{n_groups} * n_splits) + 3) / 4 * 4) {}  // 16 bytes
-  __device__ int64_t head(int token, int h) const { return token * token_values + 2 * h; }
-  template <int kGroups>
-  __device__ int64_t maxima(int token, int split, int n_heads) const {
-    return head(token, n_heads) + split * kGroups * n_heads;
-  }
-};
-
-struct Call {
-  AttentionShape shape;
-  const int32_t* first_pos;
-  const float* q;
-  const float* k;
-  const float* v;
-  float* out;
-  AttentionTrace trace;
-  uint32_t* counters;  // [tokens of the launch, gridDim.x]
-  float* partials;     // [tokens, gridDim.x, gridDim.y, kPartial]
-  float* unfinished;   // with this layout
-  UnfinishedLayout layout;
-  int64_t first_token;
-};
-
-// What groups of threads and splits know of their sums.
-struct alignas(8) Softmax {
-  float most, sum;
-};
-
-// What is added to scores before they are exponents. Where every score is −∞ there is nothing to
-// be relative to.
-__device__ inline float shift_of(float most) { return most == -INFINITY ? 0.0f : -most; }
-
-template <int kDim>
-struct Sizes {
-  static constexpr int kLanes = kDim < 128 ? kDim / 4 : 32;  // neighbours that share a row
-  static constexpr int kPieces = kDim / (4 * kLanes);        // 16 bytes each
-  static constexpr int kGroups = kThreads / kLanes;
-  static constexpr int kChunk = kDim > 128 ? 32 : 64;  // keys in registers
-  static constexpr int kPasses = kChunk / kGroups;     // keys of a group
-  static constexpr int kPartial = kDim + 4;            // of a head: the sums and its Softmax
-};
 
 // kDim: head_dim, padded; kVectors: as Call's arrays allow (kernels/gpu/attention_valu.hip).
 template <int kDim, int kHeads, bool kVectors>
@@ -98,6 +36,7 @@ class Split {
   }
   __device__ void load_queries();
   __device__ void attend();
+  // kernels/gpu/attention_combine.h:
   __device__ void leave_partial();
   __device__ bool is_last() const;
   __device__ void combine() const;
@@ -378,176 +317,6 @@ __device__ void Split<kDim, kHeads, kVectors>::attend() {
     if (more) load_keys(first + kChunk);
     add_values(weigh(first, own));
     if (more) load_values(first + kChunk);
-  }
-}
-
-// The sums of groups, brought to one maximum and added in order.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::leave_partial() {
-  struct alignas(16) Row {
-    float value[kDim];
-  };
-  GRETA_SHARED(Row, sums, [kGroups][kHeads]);
-  GRETA_SHARED(Softmax, softmaxes, [kGroups][kHeads]);
-  const float sum = wave_reduce<kHeadLanes>(sum_, Plus{});
-  if (lane() % kHeadLanes == 0) softmaxes[group()][own_head()] = {most_, sum};
-  GRETA_UNROLL
-  for (int h = 0; h < kHeads; ++h) {
-    GRETA_UNROLL
-    for (int piece = 0; piece < kPieces; ++piece) {
-      store_as(&sums[group()][h].value[d(piece)], acc_[h][piece]);
-    }
-  }
-  __syncthreads();
-
-  constexpr int kEach = kHeads * kDim > kThreads ? kHeads * kDim / kThreads : 1;
-  const auto thread = static_cast<int>(threadIdx.x);
-  const bool takes_part = thread * kEach < kHeads * kDim;
-  const int i = takes_part ? thread * kEach : 0, h = i / kDim;
-  // Lane by lane the groups' factors; neighbours have the same head.
-  static_assert(kDim % (kGroups * kEach) == 0);
-  const Softmax of_group = softmaxes[thread % kGroups][h];
-  const float most = wave_reduce<kGroups>(of_group.most, Max{});
-  const float factor = exp_f32(of_group.most + shift_of(most));
-  const float total = wave_reduce<kGroups>(factor * of_group.sum, Plus{});
-  struct alignas(4 * kEach) Part {
-    float value[kEach];
-  } part = {};
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    const float of_this = wave_shuffle(factor, lane_id() / kGroups * kGroups + group);
-    const auto own = load_as<Part>(&sums[group][h].value[i % kDim]);
-    GRETA_UNROLL
-    for (int j = 0; j < kEach; ++j) part.value[j] = fmaf(of_this, own.value[j], part.value[j]);
-  }
-  float* to = partial(static_cast<int>(blockIdx.y));
-  if (takes_part) store_as(to + i, part);
-  if (takes_part && i % kDim == 0) store_as(to + kHeads * kDim + 4 * h, Softmax{most, total});
-  const int own = thread % kHeads;
-  if (call_.trace.probs == nullptr || thread >= kGroups * kHeads || own >= n_heads_) return;
-  const int n_heads = static_cast<int>(call_.shape.n_heads);
-  const int64_t maxima = call_.layout.maxima<kGroups>(static_cast<int>(blockIdx.z),
-                                                      static_cast<int>(blockIdx.y), n_heads);
-  call_.unfinished[maxima + thread / kHeads * n_heads + head(own)] =
-      softmaxes[thread / kHeads][own].most;
-}
-
-// The value before, with everything that the block has written before its last barrier visible to
-// who counts later, and everything that others have to who counted last.
-__device__ inline uint32_t count(uint32_t* counter) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
-  uint32_t before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(__cvta_generic_to_global(counter))
-               : "memory");
-  return before;
-#else
-  __threadfence();
-  const uint32_t before = atomic_fetch_add(counter, 1);
-  __threadfence();
-  return before;
-#endif
-}
-
-// Whether all other splits have left their partials. Blocks without keys do not count.
-template <int kDim, int kHeads, bool kVectors>
-__device__ bool Split<kDim, kHeads, kVectors>::is_last() const {
-  GRETA_SHARED(bool, last);
-#if defined(GRETA_AMD)
-  __threadfence();  // a barrier does not wait for writes to arrive
-#endif
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    uint32_t* counter = call_.counters + blockIdx.z * gridDim.x + blockIdx.x;
-    last = count(counter) + 1 == static_cast<uint32_t>(n_splits_);
-    if (last) *counter = 0;
-  }
-  __syncthreads();
-#if defined(GRETA_AMD)
-  __threadfence();
-#endif
-  return last;
-}
-
-// Threads share the columns of the heads, and kParts of them the splits of a column; lanes of a
-// group, all splits of a head.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::combine() const {
-  constexpr int kColumns = kHeads * kDim / 4;
-  constexpr int kParts = kThreads / kDim;  // whatever kHeads: the order decides bits
-  constexpr int kMine = kMostSplits / kParts;
-  constexpr int kBatches = kMostSplits / kLanes;
-  constexpr int kAtOnce = kMine < 16 ? kMine : 16;  // loads under way
-  GRETA_SHARED(Floats4, totals, [kParts][kColumns]);
-  GRETA_SHARED(Softmax, of_heads, [kHeads]);
-  const auto thread = static_cast<int>(threadIdx.x);
-  const bool takes_part = thread < kParts * kColumns;
-  const int column = thread % kColumns, h = column / (kDim / 4);
-  const int first = takes_part ? thread / kColumns * kMine : 0;
-  Floats4 parts[kAtOnce];
-  const auto load_parts = [&](int from) {
-    GRETA_UNROLL
-    for (int s = 0; s < kAtOnce; ++s) {
-      const int split = from + s < n_splits_ ? from + s : 0;
-      parts[s] = load_as<Floats4>(partial(split) + 4 * column);
-    }
-  };
-  load_parts(first);
-  Softmax of_splits[kBatches];
-  float most = -INFINITY, sum = 0;
-  GRETA_UNROLL
-  for (int batch = 0; batch < kBatches; ++batch) {
-    const int split = batch * kLanes + lane();
-    of_splits[batch] = softmax_of(split < n_splits_ ? split : 0, h);
-    if (split >= n_splits_) of_splits[batch] = {-INFINITY, 0};
-    most = Max{}(most, of_splits[batch].most);
-  }
-  most = wave_reduce<kLanes>(most, Max{});
-  float factors[kBatches];
-  GRETA_UNROLL
-  for (int batch = 0; batch < kBatches; ++batch) {
-    factors[batch] = exp_f32(of_splits[batch].most + shift_of(most));
-    sum = fmaf(factors[batch], of_splits[batch].sum, sum);
-  }
-  const float share = 1.0f / wave_reduce<kLanes>(sum, Plus{});
-  if (lane() == 0 && first == 0) of_heads[h] = {most, share};
-  Floats4 total = {};
-  for (int from = first; from < first + kMine; from += kAtOnce) {
-    if (from > first) load_parts(from);
-    GRETA_UNROLL
-    for (int s = 0; s < kAtOnce; ++s) {
-      float factor = factors[0];
-      GRETA_UNROLL
-      for (int batch = 1; batch < kBatches; ++batch) {
-        if (from + s >= batch * kLanes) factor = factors[batch];
-      }
-      factor = wave_shuffle(factor * share, lane_id() - lane() + (from + s) % kLanes);
-      GRETA_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        const float next = fmaf(factor, parts[s].value[j], total.value[j]);
-        total.value[j] = from + s < n_splits_ ? next : total.value[j];
-      }
-    }
-  }
-  if (takes_part) totals[thread / kColumns][column] = total;
-  __syncthreads();
-  if (call_.trace.probs != nullptr && thread < n_heads_) {
-    const int64_t to = call_.layout.head(static_cast<int>(blockIdx.z), head(thread));
-    store_as(call_.unfinished + to, of_heads[thread]);
-  }
-  if (thread >= kColumns || h >= n_heads_) return;
-  GRETA_UNROLL
-  for (int p = 1; p < kParts; ++p) {
-    GRETA_UNROLL
-    for (int j = 0; j < 4; ++j) total.value[j] += totals[p][column].value[j];
-  }
-  const int d = column % (kDim / 4) * 4;
-  float* out = call_.out + (token_ * call_.shape.n_heads + head(h)) * head_dim_ + d;
-  if constexpr (kVectors) {
-    if (d < head_dim_) store_as(out, total);
-  } else {
-    for (int j = 0; j < 4 && d + j < head_dim_; ++j) out[j] = total.value[j];
   }
 }
 

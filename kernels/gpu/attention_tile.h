@@ -1,17 +1,18 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/attention_device.h"
+#include "kernels/gpu/attention_mfma_call.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/query_tile.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
 
 // What a block of attention_mfma does: a tile of queries of one head against the keys that they see
-// (kernels/gpu/attention_mfma.hip). Device code, but for the sizes.
+// (kernels/gpu/attention_mfma.hip). What is traced of it is in kernels/gpu/attention_tile_trace.h.
+// Device code.
 
 // For loops whose every turn would keep registers of its own.
 #if defined(GRETA_EMULATOR)
@@ -22,50 +23,7 @@
 
 namespace greta::attention_mfma_detail {
 
-inline constexpr int kWaves = 4;
-inline constexpr int kThreads = kWaves * kMatrixLanes;
 inline constexpr float kLog2E = 0x1.715476p0f;
-
-// kDim: head_dim, padded. A wavefront has 16·kGroups queries; a block of keys has kKeys. kPlain:
-// nothing is traced, and values are finite where it matters; else there is more to do, and there
-// are no registers for two groups.
-template <int kDim, bool kPlain = true>
-struct Sizes {
-  static constexpr int kGroups = kPlain && kDim <= 128 ? 2 : 1;
-  static constexpr int kWaveQueries = 16 * kGroups;
-  static constexpr int kQueries = kWaves * kWaveQueries;
-  static constexpr int kKeys = kDim > 128 ? 32 : 64;
-  static constexpr int kDimStride = kDim + kSharedRowPad;
-  static constexpr int kKeyStride = kKeys + kSharedRowPad;
-  static constexpr int kKeyValues = kKeys * kDimStride;
-  static constexpr int kValueValues = kDim * kKeyStride;
-  static constexpr int kQueryValues = kQueries * kDimStride;
-  // Where a lane has registers to spare it keeps its queries there: shared memory is small.
-  static constexpr bool kQueriesInRegisters = kMatrixLanes == 64;
-  static constexpr size_t kSharedBytes =
-      sizeof(uint16_t) * (kQueriesInRegisters ? std::max(kKeyValues + kValueValues, kQueryValues)
-                                              : kKeyValues + kValueValues + kQueryValues);
-};
-
-// The cache in f16, in scratch. Rows of keys that no query sees, and dimensions that do not exist,
-// are zeros.
-struct HalfCache {
-  uint16_t* keys;       // [n_kv_heads, n_blocks, kKeys, kDim]
-  uint16_t* values;     // [n_kv_heads, n_blocks, kDim, kKeys]
-  uint32_t* nonfinite;  // [n_kv_heads, n_blocks]: whether a value is not finite
-  int n_blocks;
-};
-
-struct Call {
-  AttentionShape shape;
-  const int32_t* first_pos;
-  const float* q;
-  const float* k;
-  const float* v;
-  float* out;
-  AttentionTrace trace;
-  HalfCache cache;
-};
 
 /// What a block does for a tile of queries, from first_token on, and a head. A query's result is
 /// the same in a tile that is kPlain and in one that is not. First load_queries(), then, when the
@@ -111,6 +69,7 @@ class TileAttention {
   __device__ void multiply_values(const Weights& weights);
   __device__ void multiply_nonfinite_values(const Weights& weights, int first);
   __device__ void store();
+  // kernels/gpu/attention_tile_trace.h:
   template <class Trace>
   __device__ void for_traced(float* array, int block, Trace trace) const;
   __device__ void trace_scores(int block, const Scores& scores) const;
@@ -545,96 +504,6 @@ __device__ void TileAttention<kDim, kPlain>::store() {
           if (d + 1 < head_dim) to[d + 1] = pair.y;
         }
       }
-    }
-  }
-}
-
-// ---- Traces. Of two neighbouring keys the first weight is stored with the lower half of the
-// ---- maximum that it is relative to, the second one with the upper half: a weight is an f16. When
-// ---- the last maximum and the sum are known, what they amount to is put in place.
-
-// Calls trace(to, key, group, tile, i) for keys key and key + 1 of a traced query, whose scores are
-// values i and i + 1 of the lane; the first one is in the trace, at `to`.
-template <int kDim, bool kPlain>
-template <class Trace>
-__device__ void TileAttention<kDim, kPlain>::for_traced(float* array, int block,
-                                                        Trace trace) const {
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; i += 2) {
-      const int own_row = row(group, QueryTile::slot(i));
-      float* to = traced_block(array, call_.trace, first_token_ + own_row);
-      if (own_row > last_row() || to == nullptr) continue;
-      GRETA_UNROLL
-      for (int tile = 0; tile < kKeyTiles; ++tile) {
-        const int key = block * kKeys + tile * 16 + QueryTile::key(i);
-        if (key > position_ + own_row) continue;
-        trace(to + key * call_.shape.n_heads + head_, key, group, tile, i);
-      }
-    }
-  }
-}
-
-template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::trace_scores(int block, const Scores& scores) const {
-  const float scale = fabsf(call_.shape.scale);
-  const auto trace = [&](float* to, int key, int group, int tile, int i) {
-    to[0] = scores[group][tile].value[i] * scale;
-    if (key == position_ + row(group, QueryTile::slot(i))) return;
-    to[call_.shape.n_heads] = scores[group][tile].value[i + 1] * scale;
-  };
-  for_traced(call_.trace.scores, block, trace);
-}
-
-template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::trace_weights(int block, const Scores& weights) const {
-  const auto trace = [&](float* to, int key, int group, int tile, int i) {
-    const int s = QueryTile::slot(i);
-    const auto& weight = weights[group][tile].value;
-    const auto most = bits_as<uint32_t>(state_.most[group][s]);
-    to[0] = bits_as<float>(f16_bits(weight[i]) | most << 16);
-    if (key == position_ + row(group, s)) return;
-    to[call_.shape.n_heads] = bits_as<float>(f16_bits(weight[i + 1]) | (most & 0xffff0000u));
-  };
-  for_traced(call_.trace.probs, block, trace);
-}
-
-// By all threads of the block: a lane's own pairs would be few, and one after the other.
-template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::finish_trace() const {
-  struct alignas(8) Final {
-    float most, share;
-  };
-  GRETA_SHARED(Final, finals, [S::kQueries]);
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) {
-      // Lanes that hold values of the same queries have the same.
-      finals[row(group, s)] = {state_.most[group][s], 1.0f / state_.sum[group][s]};
-    }
-  }
-  __syncthreads();  // what others have stored is there, too
-  for (int r = 0; r < tile_end(); ++r) {
-    float* const trace = traced_block(call_.trace.probs, call_.trace, first_token_ + r);
-    if (trace == nullptr) continue;
-    const int n_keys = position_ + r + 1, n_visible = visible(r);
-    const Final last = finals[r];
-    for (int key = 2 * static_cast<int>(threadIdx.x); key < n_keys; key += 2 * kThreads) {
-      const bool has_next = key + 1 < n_keys;
-      float* const to = trace + key * call_.shape.n_heads + head_;
-      float* const next = to + (has_next ? call_.shape.n_heads : 0);
-      const auto first_bits = bits_as<uint32_t>(*to), next_bits = bits_as<uint32_t>(*next);
-      // Without a second key it was the query's last block.
-      const float most =
-          has_next ? bits_as<float>(first_bits >> 16 | (next_bits & 0xffff0000u)) : last.most;
-      const float share = factor(most, last.most) * last.share;
-      const auto prob = [&](int k, uint32_t bits) {
-        return k < n_visible ? f16_value(static_cast<uint16_t>(bits)) * share : 0.0f;
-      };
-      *to = prob(key, first_bits);
-      if (has_next) *next = prob(key + 1, next_bits);
     }
   }
 }

@@ -6,8 +6,10 @@
 #include <string>
 
 #include "kernels/gpu/attention.h"
+#include "kernels/gpu/attention_combine.h"
 #include "kernels/gpu/attention_device.h"
 #include "kernels/gpu/attention_split.h"
+#include "kernels/gpu/attention_valu_call.h"
 #include "kernels/gpu/runtime.h"
 
 // Decode attention split over the keys ("Flash-Decoding", Dao et al. 2023). Block (b, s, t) takes

@@ -61,9 +61,4 @@ void gated_matmul_valu(const float* x, int64_t n_tokens, const Matrix& gate, con
 void gated_matmul_valu(const NormedRow& in, const Matrix& gate, const Matrix& up, float* out,
                        Stream& stream);
 
-/// The bug of an accumulator in half precision, for fault injection: products are added up in order
-/// and the sum is rounded to f16 after every `step` of them, as kernels/cpu/matmul.h does.
-void matmul_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step, const Product& product,
-                            Stream& stream);
-
 }  // namespace greta

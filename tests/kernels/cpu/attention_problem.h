@@ -1,0 +1,177 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/thread_pool.h"
+#include "tests/kernels/kernel_fixture.h"
+
+// Attention problems, and the formulas in double that the routes are held against.
+
+namespace greta::attention_problem {
+
+using Attention = void (*)(const AttentionShape&, const float*, const float*, const float*, float*,
+                           const AttentionTrace&, ThreadPool&, Isa);
+
+struct Route {
+  const char* name;
+  Attention attention;
+};
+inline constexpr Route kRoutes[] = {{"online", attention_online}, {"two_pass", attention_two_pass}};
+
+// What one call computes over: cache rows beyond the last position hold NaN unless `spare` is set,
+// which then is the number of such rows with ordinary values.
+struct Problem {
+  AttentionShape shape;
+  Values q, k, v;
+
+  int64_t row() const { return shape.n_kv_heads * shape.head_dim; }
+  int64_t end_pos() const { return shape.first_pos + shape.n_tokens; }
+  int64_t key_block() const { return end_pos() * shape.n_heads; }
+};
+
+inline Problem make_problem(int64_t n_heads, int64_t n_kv_heads, int64_t head_dim, int64_t n_tokens,
+                            int64_t first_pos, int64_t spare = 0, float sigma = 1) {
+  Problem p;
+  p.shape.n_heads = n_heads;
+  p.shape.n_kv_heads = n_kv_heads;
+  p.shape.head_dim = head_dim;
+  p.shape.n_tokens = n_tokens;
+  p.shape.first_pos = first_pos;
+  p.shape.cache_rows = first_pos + n_tokens + 3;
+  p.shape.scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+  p.shape.k_head_stride = head_dim;
+  const auto seed = static_cast<uint32_t>(head_dim * 1000 + n_tokens * 7 + first_pos + n_heads);
+  p.q = bell_values(seed, n_tokens * n_heads * head_dim, sigma);
+  p.k = bell_values(seed + 1, p.shape.cache_rows * p.row());
+  p.v = bell_values(seed + 2, p.shape.cache_rows * p.row());
+  for (Values* cache : {&p.k, &p.v}) {
+    std::fill(cache->begin() + (p.end_pos() + spare) * p.row(), cache->end(), kNan);
+  }
+  return p;
+}
+
+struct Result {
+  Values out, scores, probs;  // traces of all queries, one block of key_block() values each
+};
+
+inline Result compute(const Problem& p, Attention attention, Isa isa, ThreadPool& pool,
+                      bool traced = true, int64_t first_query = 0) {
+  Result r;
+  r.out.assign(p.q.size(), kNan);
+  AttentionTrace trace;
+  if (traced) {
+    const int64_t n = (p.shape.n_tokens - first_query) * p.key_block();
+    r.scores.assign(static_cast<size_t>(n), kNan);
+    r.probs.assign(static_cast<size_t>(n), kNan);
+    trace = {r.scores.data(), r.probs.data(), first_query, p.key_block()};
+  }
+  attention(p.shape, p.q.data(), p.k.data(), p.v.data(), r.out.data(), trace, pool, isa);
+  return r;
+}
+
+inline Result compute(const Problem& p, Attention attention, Isa isa, int n_threads = 1,
+                      bool traced = true) {
+  ThreadPool pool(n_threads);
+  return compute(p, attention, isa, pool, traced);
+}
+
+// The formulas of the header in double, faults included.
+struct Reference {
+  std::vector<double> out, scores, probs;
+};
+
+inline double k_value(const Problem& p, int64_t key, int64_t g, int64_t d) {
+  const int64_t column = (g * p.shape.k_head_stride + d) % p.row();
+  return static_cast<double>(p.k[static_cast<size_t>(key * p.row() + column)]);
+}
+
+inline double v_value(const Problem& p, int64_t key, int64_t g, int64_t d) {
+  const int64_t column =
+      p.shape.v_transposed ? d * p.shape.n_kv_heads + g : g * p.shape.head_dim + d;
+  return static_cast<double>(p.v[static_cast<size_t>(key * p.row() + column)]);
+}
+
+inline void reference_head(const Problem& p, int64_t t, int64_t h, Reference& ref) {
+  const AttentionShape& s = p.shape;
+  const int64_t g = s.modulo_heads ? h % s.n_kv_heads : h * s.n_kv_heads / s.n_heads;
+  const int64_t pos = s.first_pos + t;
+  const int64_t n_visible = std::min(pos + 1 + s.mask_shift, s.cache_rows);
+  const auto q_at = static_cast<size_t>((t * s.n_heads + h) * s.head_dim);
+  std::vector<double> score(static_cast<size_t>(std::max(n_visible, pos + 1)));
+  for (size_t j = 0; j < score.size(); ++j) {
+    double dot = 0;
+    for (int64_t d = 0; d < s.head_dim; ++d) {
+      dot += static_cast<double>(p.q[q_at + static_cast<size_t>(d)]) *
+             k_value(p, static_cast<int64_t>(j), g, d);
+    }
+    score[j] = dot * static_cast<double>(s.scale);
+  }
+  double max = -std::numeric_limits<double>::infinity();
+  for (int64_t j = 0; j < n_visible; ++j) max = std::max(max, score[static_cast<size_t>(j)]);
+  std::vector<double> weight(score.size(), 0.0);
+  double sum = 0;
+  for (int64_t j = 0; j < n_visible; ++j) {
+    const double shift = s.subtract_max ? -max : static_cast<double>(s.score_shift);
+    // exp in f32 is infinite from here on.
+    const double x = score[static_cast<size_t>(j)] + shift;
+    weight[static_cast<size_t>(j)] = x > 88.7228 ? HUGE_VAL : std::exp(x);
+    sum += weight[static_cast<size_t>(j)];
+  }
+  for (double& w : weight) w /= sum;
+  for (int64_t d = 0; d < s.head_dim; ++d) {
+    double value = n_visible == 0 ? std::nan("") : 0;
+    for (int64_t j = 0; j < n_visible; ++j) {
+      value += weight[static_cast<size_t>(j)] * v_value(p, j, g, d);
+    }
+    ref.out[q_at + static_cast<size_t>(d)] = value;
+  }
+  for (int64_t j = 0; j <= pos; ++j) {
+    const auto at = static_cast<size_t>(t * p.key_block() + j * s.n_heads + h);
+    ref.scores[at] = score[static_cast<size_t>(j)];
+    ref.probs[at] = j < n_visible ? weight[static_cast<size_t>(j)] : 0;
+  }
+}
+
+// Trace entries that no query has keep the marker that compute() put there.
+inline Reference reference(const Problem& p) {
+  Reference ref;
+  const auto n = static_cast<size_t>(p.shape.n_tokens * p.key_block());
+  ref.out.resize(p.q.size());
+  ref.scores.assign(n, kNan);
+  ref.probs.assign(n, kNan);
+  for (int64_t t = 0; t < p.shape.n_tokens; ++t) {
+    for (int64_t h = 0; h < p.shape.n_heads; ++h) reference_head(p, t, h, ref);
+  }
+  return ref;
+}
+
+// Of relative L2, for scores of magnitude 1. Without a fused multiply-add each product rounds too.
+inline double tolerance(Isa isa) { return isa == Isa::kBaseline ? 4.5e-7 : 3e-7; }
+
+inline void expect_reference(const Problem& p, Isa isa, double magnitude = 1) {
+  const Reference ref = reference(p);
+  for (const Route& route : kRoutes) {
+    SCOPED_TRACE(std::string(route.name) + " heads " + std::to_string(p.shape.n_heads) + "/" +
+                 std::to_string(p.shape.n_kv_heads) + " dim " + std::to_string(p.shape.head_dim) +
+                 " tokens " + std::to_string(p.shape.n_tokens) + " at " +
+                 std::to_string(p.shape.first_pos));
+    const Result r = compute(p, route.attention, isa);
+    EXPECT_LE(rel_l2(r.out, ref.out), tolerance(isa) * magnitude);
+    EXPECT_LE(rel_l2(r.scores, ref.scores, 1), tolerance(isa));
+    EXPECT_LE(rel_l2(r.probs, ref.probs), tolerance(isa) * magnitude);
+  }
+}
+
+struct Heads {
+  int64_t n_heads, n_kv_heads;
+};
+inline constexpr Heads kHeads[] = {{1, 1}, {4, 2}, {8, 8}, {6, 3}};
+
+}  // namespace greta::attention_problem

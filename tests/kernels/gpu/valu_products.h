@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/gpu/matmul_valu.h"
+#include "tests/kernels/gpu/gpu_test.h"
+#include "tests/kernels/gpu/weights.h"
+
+namespace greta {
+
+using Values = std::vector<float>;
+
+class GpuMatmulValu : public GpuTest {
+ protected:
+  /// One product on its own.
+  Values product(const Values& x, const TestWeights& w) {
+    const size_t n_tokens = x.size() / w.cols;
+    const auto device_x = upload(x);
+    auto out = buffer<float>(n_tokens * w.rows);
+    const Product product{w.device_matrix(), out.data()};
+    matmul_valu(device_x.data(), static_cast<int64_t>(n_tokens), {&product, 1}, stream_);
+    return download(out);
+  }
+};
+
+inline Values slice(const Values& values, size_t first, size_t n) {
+  return {values.begin() + static_cast<std::ptrdiff_t>(first),
+          values.begin() + static_cast<std::ptrdiff_t>(first + n)};
+}
+
+}  // namespace greta
