@@ -33,8 +33,8 @@ struct GroupVectors {
   F32 v[kCount];
 };
 
-// Bytes that hold several small integers are taken apart as bytes, where a vector holds four times
-// as many, when more than a shift is needed for it.
+/// Bytes that hold several small integers are taken apart as bytes, where a vector holds four times
+/// as many, when more than a shift is needed for it.
 constexpr int kStep = kLanes == 16 ? 64 : kLanes == 8 ? 32 : 16;
 typedef uint8_t Packed __attribute__((vector_size(kStep)));
 typedef uint16_t Words __attribute__((vector_size(kStep)));

@@ -27,8 +27,8 @@ GRETA_INLINE void leading_scales(const uint8_t* p, int n, int block_bytes, Numbe
   for (int g = 0; g < n; ++g) scale[g] = f16_at(p + g * block_bytes);
 }
 
-// The first 16 bytes of kHeaders q4_k or q5_k blocks, each in 128 bits: d and dmin, then the packed
-// scales and mins. Past the last of n blocks that one is repeated.
+/// The first 16 bytes of kHeaders q4_k or q5_k blocks, each in 128 bits: d and dmin, then the
+/// packed scales and mins. Past the last of n blocks that one is repeated.
 constexpr int kHeaders = kLanes / 4;
 typedef uint32_t Header __attribute__((vector_size(16)));
 

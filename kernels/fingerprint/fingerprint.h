@@ -21,14 +21,14 @@ inline constexpr std::size_t kMaxFingerprintValues = std::size_t{1} << 21;
 inline constexpr std::size_t kSketchMaps = 2;
 inline constexpr std::size_t kSketchBuckets = 16;  // of each map
 inline constexpr std::size_t kSketchValues = kSketchMaps * kSketchBuckets;
-// Part of the sketch's hash: sketches of different versions do not compare.
+/// Part of the sketch's hash: sketches of different versions do not compare.
 inline constexpr std::uint64_t kSketchVersion = 1;
 inline constexpr std::size_t kLegacyHashValues = 256;
 
-// Fingerprint of one row of n f32 values.
-//
-// "Finite" means neither NaN nor infinite. Every double is the exact integer result converted once
-// to nearest even (the mean: that sum, then one division), so it is equal on every host.
+/// Fingerprint of one row of n f32 values.
+///
+/// "Finite" means neither NaN nor infinite. Every double is the exact integer result converted once
+/// to nearest even (the mean: that sum, then one division), so it is equal on every host.
 struct Fingerprint {
   std::uint64_t n = 0;
   std::uint64_t hash = 0;  // of all n values and their positions; compare only at equal n
@@ -43,18 +43,18 @@ struct Fingerprint {
   std::array<double, kSketchValues> sketch{};  // [map · 16 + bucket], in units of x
 };
 
-// Returns the fingerprint of row.
-//
-// row: f32 [n], host memory; n = 0 is allowed. Throws std::length_error when
-// n > kMaxFingerprintValues. Safe to call from several threads at once.
+/// Returns the fingerprint of row.
+///
+/// row: f32 [n], host memory; n = 0 is allowed. Throws std::length_error when
+/// n > kMaxFingerprintValues. Safe to call from several threads at once.
 Fingerprint fingerprint(std::span<const float> row);
 
-// The integers behind a fingerprint: what any device must compute, to the bit.
-//
-// Accumulates (index, value) in any order and any split: take the row's finite_max_magnitude first,
-// give it to every part, add each index below kMaxFingerprintValues once, merge the parts.
-// Within kMaxFingerprintValues values nothing overflows: |q| < 2^41, so |sum|, abs_sum and
-// |bucket| < 2^62; r ≤ 2^21, so sum_sq ≤ 2^63.
+/// The integers behind a fingerprint: what any device must compute, to the bit.
+///
+/// Accumulates (index, value) in any order and any split: take the row's finite_max_magnitude
+/// first, give it to every part, add each index below kMaxFingerprintValues once, merge the parts.
+/// Within kMaxFingerprintValues values nothing overflows: |q| < 2^41, so |sum|, abs_sum and
+/// |bucket| < 2^62; r ≤ 2^21, so sum_sq ≤ 2^63.
 struct FingerprintSums {
   std::uint64_t n = 0;
   std::uint64_t hash = 0;     // Σ hash_term, mod 2^64
@@ -66,39 +66,39 @@ struct FingerprintSums {
   std::uint64_t nz_count = 0;
   std::uint32_t max_magnitude;  // of the whole row, as given: bits & 0x7fffffff
   std::int32_t scale;           // E; q = value · 2^E, rounded half to even
-  // order_key of the least and greatest finite value; min_key > max_key while there is none.
+  /// order_key of the least and greatest finite value; min_key > max_key while there is none.
   std::int32_t min_key = std::numeric_limits<std::int32_t>::max();
   std::int32_t max_key = std::numeric_limits<std::int32_t>::min();
   std::array<std::int64_t, kSketchValues> buckets{};  // ±q, in units of 2^−scale
 
   explicit FingerprintSums(std::uint32_t row_max_magnitude = 0);
 
-  // Adds one value at its logical index (0-based position in the row). Throws std::out_of_range
-  // for an index that no row has and std::invalid_argument for a finite |value| above
-  // max_magnitude: its q would not fit.
+  /// Adds one value at its logical index (0-based position in the row). Throws std::out_of_range
+  /// for an index that no row has and std::invalid_argument for a finite |value| above
+  /// max_magnitude: its q would not fit.
   void add(std::uint64_t index, float value);
 
-  // Adds another part of the same row. Throws std::invalid_argument when the parts disagree on
-  // max_magnitude, std::length_error when they hold more values than a row can.
+  /// Adds another part of the same row. Throws std::invalid_argument when the parts disagree on
+  /// max_magnitude, std::length_error when they hold more values than a row can.
   void merge(const FingerprintSums& other);
 
-  // Converts to the published values. Throws std::logic_error when no value added has
-  // max_magnitude (a wrong scale would not compare with other rows) or when n is too large.
+  /// Converts to the published values. Throws std::logic_error when no value added has
+  /// max_magnitude (a wrong scale would not compare with other rows) or when n is too large.
   Fingerprint finish() const;
 
   bool operator==(const FingerprintSums&) const = default;
 };
 
-// Same integers as FingerprintSums::add over the whole row, only faster. Throws as fingerprint().
-// isa chooses the code, not the result; the processor must have it.
+/// Same integers as FingerprintSums::add over the whole row, only faster. Throws as fingerprint().
+/// isa chooses the code, not the result; the processor must have it.
 FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa = best_isa());
 
-// Greatest bits & 0x7fffffff over the finite values of row; 0 when there is none.
+/// Greatest bits & 0x7fffffff over the finite values of row; 0 when there is none.
 std::uint32_t finite_max_magnitude(std::span<const float> row);
 
-// Hash of traces recorded before sketches existed: FNV-1a with one step per 32-bit word, over the
-// bit patterns of the first ≤ kLegacyHashValues values of row (f32 [n], host memory), NaN as it is.
-// Offset basis 1469598103934665603, which is not the standard one; prime 1099511628211.
+/// Hash of traces recorded before sketches existed: FNV-1a with one step per 32-bit word, over the
+/// bit patterns of the first ≤ kLegacyHashValues values of row (f32 [n], host memory), NaN as it
+/// is. Offset basis 1469598103934665603, which is not the standard one; prime 1099511628211.
 std::uint64_t legacy_fnv_hash(std::span<const float> row);
 
 // ---- The definitions, one line of mathematics each; constexpr, so device code can share them.
@@ -107,20 +107,20 @@ inline constexpr std::uint32_t kMagnitudeMask = 0x7fffffffu;
 inline constexpr std::uint32_t kInfinityBits = 0x7f800000u;  // magnitudes below are finite
 inline constexpr std::uint32_t kCanonicalNan = 0x7fc00000u;
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood 2014; constants of Stafford's variant 13).
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014; constants of Stafford's variant 13).
 constexpr std::uint64_t mix64(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
-// What value bits at index add to the hash; every NaN counts as kCanonicalNan.
+/// What value bits at index add to the hash; every NaN counts as kCanonicalNan.
 constexpr std::uint64_t hash_term(std::uint64_t index, std::uint32_t bits) {
   const bool is_nan = (bits & kMagnitudeMask) > kInfinityBits;
   return mix64((index << 32) | (is_nan ? kCanonicalNan : bits));
 }
 
-// E for a row whose greatest finite magnitude is given: 40 − floor(log2), in [−87, 189]; 0 for 0.
+/// E for a row whose greatest finite magnitude is given: 40 − floor(log2), in [−87, 189]; 0 for 0.
 constexpr int scale_for(std::uint32_t max_magnitude) {
   if (max_magnitude == 0) return 0;
   const int field = static_cast<int>(max_magnitude >> 23);
@@ -128,8 +128,8 @@ constexpr int scale_for(std::uint32_t max_magnitude) {
   return 40 - (field != 0 ? field - 127 : denormal_log2);
 }
 
-// |q|: the finite value of bits magnitude, times 2^scale, rounded half to even.
-// magnitude must not exceed the one that scale was made for; the result is below 2^41.
+/// |q|: the finite value of bits magnitude, times 2^scale, rounded half to even.
+/// magnitude must not exceed the one that scale was made for; the result is below 2^41.
 constexpr std::uint64_t quantise(std::uint32_t magnitude, int scale) {
   const int field = static_cast<int>(magnitude >> 23);
   const std::uint64_t significand =
@@ -143,18 +143,18 @@ constexpr std::uint64_t quantise(std::uint32_t magnitude, int scale) {
   return (significand + below_half + odd) >> right;
 }
 
-// What |q| adds to sum_sq: r², r = |q| to 21 bits.
+/// What |q| adds to sum_sq: r², r = |q| to 21 bits.
 constexpr std::uint64_t squared_term(std::uint64_t q) {
   const std::uint64_t r = (q + (std::uint64_t{1} << 19)) >> 20;
   return r * r;
 }
 
-// Monotone in the value, so that integer min and max order floats (−0 below +0); own inverse.
+/// Monotone in the value, so that integer min and max order floats (−0 below +0); own inverse.
 constexpr std::int32_t order_key(std::uint32_t bits) {
   return static_cast<std::int32_t>((bits >> 31) != 0 ? bits ^ kMagnitudeMask : bits);
 }
 
-// Where index goes in one map of the sketch: bits 0..3 the bucket, bit 4 set for a minus sign.
+/// Where index goes in one map of the sketch: bits 0..3 the bucket, bit 4 set for a minus sign.
 constexpr unsigned sketch_code(std::uint64_t index, std::size_t map) {
   constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15u;
   return static_cast<unsigned>(mix64(index + (2 * kSketchVersion + map) * kGoldenGamma) >> 59);

@@ -9,7 +9,7 @@
 
 namespace greta::attention_valu_detail {
 
-// The sums of groups, brought to one maximum and added in order.
+/// The sums of groups, brought to one maximum and added in order.
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::leave_partial() {
   struct alignas(16) Row {
@@ -60,8 +60,8 @@ __device__ void Split<kDim, kHeads, kVectors>::leave_partial() {
       softmaxes[thread / kHeads][own].most;
 }
 
-// The value before, with everything that the block has written before its last barrier visible to
-// who counts later, and everything that others have to who counted last.
+/// The value before, with everything that the block has written before its last barrier visible to
+/// who counts later, and everything that others have to who counted last.
 __device__ inline uint32_t count(uint32_t* counter) {
 #if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   uint32_t before;
@@ -78,7 +78,7 @@ __device__ inline uint32_t count(uint32_t* counter) {
 #endif
 }
 
-// Whether all other splits have left their partials. Blocks without keys do not count.
+/// Whether all other splits have left their partials. Blocks without keys do not count.
 template <int kDim, int kHeads, bool kVectors>
 __device__ bool Split<kDim, kHeads, kVectors>::is_last() const {
   GRETA_SHARED(bool, last);
@@ -98,8 +98,8 @@ __device__ bool Split<kDim, kHeads, kVectors>::is_last() const {
   return last;
 }
 
-// Threads share the columns of the heads, and kParts of them the splits of a column; lanes of a
-// group, all splits of a head.
+/// Threads share the columns of the heads, and kParts of them the splits of a column; lanes of a
+/// group, all splits of a head.
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::combine() const {
   constexpr int kColumns = kHeads * kDim / 4;

@@ -15,9 +15,9 @@ namespace greta::attention_mfma_detail {
 inline constexpr int kWaves = 4;
 inline constexpr int kThreads = kWaves * kMatrixLanes;
 
-// kDim: head_dim, padded. A wavefront has 16·kGroups queries; a block of keys has kKeys. kPlain:
-// nothing is traced, and values are finite where it matters; else there is more to do, and there
-// are no registers for two groups.
+/// kDim: head_dim, padded. A wavefront has 16·kGroups queries; a block of keys has kKeys. kPlain:
+/// nothing is traced, and values are finite where it matters; else there is more to do, and there
+/// are no registers for two groups.
 template <int kDim, bool kPlain = true>
 struct Sizes {
   static constexpr int kGroups = kPlain && kDim <= 128 ? 2 : 1;
@@ -36,8 +36,8 @@ struct Sizes {
                                               : kKeyValues + kValueValues + kQueryValues);
 };
 
-// The cache in f16, in scratch. Rows of keys that no query sees, and dimensions that do not exist,
-// are zeros.
+/// The cache in f16, in scratch. Rows of keys that no query sees, and dimensions that do not exist,
+/// are zeros.
 struct HalfCache {
   uint16_t* keys;       // [n_kv_heads, n_blocks, kKeys, kDim]
   uint16_t* values;     // [n_kv_heads, n_blocks, kDim, kKeys]

@@ -20,7 +20,7 @@
 
 namespace greta::attention_valu_detail {
 
-// kDim: head_dim, padded; kVectors: as Call's arrays allow (kernels/gpu/attention_valu.hip).
+/// kDim: head_dim, padded; kVectors: as Call's arrays allow (kernels/gpu/attention_valu.hip).
 template <int kDim, int kHeads, bool kVectors>
 class Split {
  public:
@@ -132,7 +132,7 @@ __device__ void Split<kDim, kHeads, kVectors>::load_keys(int first) {
   }
 }
 
-// What a query does not see may be anything, and must not be multiplied even with 0.
+/// What a query does not see may be anything, and must not be multiplied even with 0.
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::load_values(int first) {
   GRETA_UNROLL
@@ -148,7 +148,7 @@ __device__ void Split<kDim, kHeads, kVectors>::load_values(int first) {
   }
 }
 
-// Head own_head() first, in an order in which half of the lanes need what the others do not.
+/// Head own_head() first, in an order in which half of the lanes need what the others do not.
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::load_queries() {
   const HeadColumns columns{0, 1, head_dim_};
@@ -165,14 +165,14 @@ __device__ void Split<kDim, kHeads, kVectors>::load_queries() {
   }
 }
 
-// The sum of two lanes' parts at some distance from each other: of `low` for one, of `high` for the
-// other.
+/// The sum of two lanes' parts at some distance from each other: of `low` for one, of `high` for
+/// the other.
 __device__ inline float exchange(float low, float high, int distance) {
   const bool upper = (lane_id() & distance) != 0;
   return (upper ? high : low) + wave_shuffle_xor(upper ? low : high, distance);
 }
 
-// The product with a key of head own_head(), as far as kHeadLanes lanes each have a part of it.
+/// The product with a key of head own_head(), as far as kHeadLanes lanes each have a part of it.
 template <int kDim, int kHeads, bool kVectors>
 __device__ float Split<kDim, kHeads, kVectors>::dot(int pass) const {
   float dots[kHeads] = {};
@@ -195,7 +195,7 @@ __device__ float Split<kDim, kHeads, kVectors>::dot(int pass) const {
   return dots[0];
 }
 
-// The same of the one of kCount keys, from kPass on, that falls to the lane.
+/// The same of the one of kCount keys, from kPass on, that falls to the lane.
 template <int kDim, int kHeads, bool kVectors>
 template <int kCount, int kPass>
 __device__ float Split<kDim, kHeads, kVectors>::dot_of_one() const {
@@ -208,13 +208,13 @@ __device__ float Split<kDim, kHeads, kVectors>::dot_of_one() const {
   }
 }
 
-// Of own_head() and own_pass().
+/// Of own_head() and own_pass().
 template <int kDim, int kHeads, bool kVectors>
 __device__ float Split<kDim, kHeads, kVectors>::score() const {
   return wave_reduce<kSameLanes>(dot_of_one<kPasses, 0>(), Plus{}) * call_.shape.scale;
 }
 
-// The weight of a score, relative to the group's maximum so far, which may be a new one.
+/// The weight of a score, relative to the group's maximum so far, which may be a new one.
 template <int kDim, int kHeads, bool kVectors>
 __device__ float Split<kDim, kHeads, kVectors>::weigh(int first, float score) {
   const int key = key_of(first, own_pass());
@@ -233,7 +233,7 @@ __device__ float Split<kDim, kHeads, kVectors>::weigh(int first, float score) {
   return weight;
 }
 
-// The lane's score or weight.
+/// The lane's score or weight.
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::leave_trace(float* array, int key,
                                                            float value) const {
@@ -242,7 +242,7 @@ __device__ void Split<kDim, kHeads, kVectors>::leave_trace(float* array, int key
   if (key < end_ && key <= position_) to[key * call_.shape.n_heads + head(own_head())] = value;
 }
 
-// Sums and traced weights of the keys before `first` to a new maximum; factor: own_head()'s.
+/// Sums and traced weights of the keys before `first` to a new maximum; factor: own_head()'s.
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::rescale(int first, float factor) {
   sum_ *= factor;
@@ -262,7 +262,7 @@ __device__ void Split<kDim, kHeads, kVectors>::rescale(int first, float factor) 
   }
 }
 
-// Lanes of a wavefront meet, and see what each has written to shared memory.
+/// Lanes of a wavefront meet, and see what each has written to shared memory.
 __device__ inline void wave_barrier() {
 #if defined(GRETA_NVIDIA)
   __syncwarp();

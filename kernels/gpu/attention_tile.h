@@ -132,8 +132,8 @@ __device__ TileAttention<kDim, kPlain>::TileAttention(const Call& call, int head
   place_tiles();
 }
 
-// Offsets that the compiler does not see through: else it computes every address of a loop ahead of
-// it, and there are more of them than registers.
+/// Offsets that the compiler does not see through: else it computes every address of a loop ahead
+/// of it, and there are more of them than registers.
 __device__ inline int opaque(int offset) {
 #if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   asm volatile("" : "+r"(offset));
@@ -151,7 +151,7 @@ __device__ void TileAttention<kDim, kPlain>::place_tiles() {
       queries_ + opaque(wave_row() * S::kDimStride + QueryTile::place_of_queries(S::kDimStride));
 }
 
-// Queries to f16, negative for a negative scale: a maximum is then one after scaling as well.
+/// Queries to f16, negative for a negative scale: a maximum is then one after scaling as well.
 template <int kDim, bool kPlain>
 template <bool kVectors>
 __device__ void TileAttention<kDim, kPlain>::stage_queries() {
@@ -215,7 +215,7 @@ __device__ QueryTile::Operand TileAttention<kDim, kPlain>::query_operand(int gro
   }
 }
 
-// Begins to copy rows of kLength halves that follow each other to rows kStride apart.
+/// Begins to copy rows of kLength halves that follow each other to rows kStride apart.
 template <int kRows, int kLength, int kStride>
 __device__ inline void copy_rows(const uint16_t* from, uint16_t* to) {
   constexpr int kPieces = kLength / 8;
@@ -265,8 +265,8 @@ __device__ void TileAttention<kDim, kPlain>::multiply_keys(Scores& scores) const
   }
 }
 
-// Scores of keys that a query does not see to −∞. What this needs is only needed at the end: opaque
-// offsets keep it from being prepared ahead of the loop.
+/// Scores of keys that a query does not see to −∞. What this needs is only needed at the end:
+/// opaque offsets keep it from being prepared ahead of the loop.
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::mask(int first, Scores& scores) const {
   const int own_key = opaque(QueryTile::key(0));
@@ -286,7 +286,7 @@ __device__ void TileAttention<kDim, kPlain>::mask(int first, Scores& scores) con
   }
 }
 
-// What is added to scores in units of log2, before they are exponents.
+/// What is added to scores in units of log2, before they are exponents.
 template <int kDim, bool kPlain>
 __device__ float TileAttention<kDim, kPlain>::shift_of(float most) const {
   // While every score is −∞ there is nothing to be relative to.
@@ -296,15 +296,15 @@ __device__ float TileAttention<kDim, kPlain>::shift_of(float most) const {
   return most == INFINITY ? last : shift;
 }
 
-// What sums with a maximum of before are multiplied with to be relative to a later one.
+/// What sums with a maximum of before are multiplied with to be relative to a later one.
 template <int kDim, bool kPlain>
 __device__ float TileAttention<kDim, kPlain>::factor(float before, float most) const {
   const float power = fast_exp2(shift_of(most) - shift_of(before));
   return before == -INFINITY ? 0.0f : power;
 }
 
-// Brings maxima, sums and outputs up to date. Without branches but one of the whole wavefront:
-// lanes that part must meet again before they exchange values.
+/// Brings maxima, sums and outputs up to date. Without branches but one of the whole wavefront:
+/// lanes that part must meet again before they exchange values.
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::update_most(int group, const GroupScores& scores) {
   float most[kSlots], factors[kSlots];
@@ -339,7 +339,7 @@ __device__ void TileAttention<kDim, kPlain>::update_most(int group, const GroupS
   }
 }
 
-// Scores to weights, which are added to the sums, and to operands.
+/// Scores to weights, which are added to the sums, and to operands.
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::softmax(Scores& scores, Weights& weights) {
   GRETA_UNROLL
@@ -382,8 +382,8 @@ __device__ void TileAttention<kDim, kPlain>::multiply_values(const Weights& weig
   }
 }
 
-// With a value that is not finite, a key that a query does not see must not even be multiplied with
-// 0: one key after the other, and the sums of who does not see it stay as they are.
+/// With a value that is not finite, a key that a query does not see must not even be multiplied
+/// with 0: one key after the other, and the sums of who does not see it stay as they are.
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::multiply_nonfinite_values(const Weights& weights,
                                                                        int first) {
@@ -412,7 +412,7 @@ __device__ void TileAttention<kDim, kPlain>::multiply_nonfinite_values(const Wei
   }
 }
 
-// Whether a value is not finite that some of the tile's queries see and others do not.
+/// Whether a value is not finite that some of the tile's queries see and others do not.
 template <int kDim, bool kPlain>
 __device__ bool TileAttention<kDim, kPlain>::has_nonfinite_values() const {
   bool nonfinite = false;

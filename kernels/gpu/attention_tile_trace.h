@@ -11,8 +11,8 @@
 
 namespace greta::attention_mfma_detail {
 
-// Calls trace(to, key, group, tile, i) for keys key and key + 1 of a traced query, whose scores are
-// values i and i + 1 of the lane; the first one is in the trace, at `to`.
+/// Calls trace(to, key, group, tile, i) for keys key and key + 1 of a traced query, whose scores
+/// are values i and i + 1 of the lane; the first one is in the trace, at `to`.
 template <int kDim, bool kPlain>
 template <class Trace>
 __device__ void TileAttention<kDim, kPlain>::for_traced(float* array, int block,
@@ -58,7 +58,7 @@ __device__ void TileAttention<kDim, kPlain>::trace_weights(int block, const Scor
   for_traced(call_.trace.probs, block, trace);
 }
 
-// By all threads of the block: a lane's own pairs would be few, and one after the other.
+/// By all threads of the block: a lane's own pairs would be few, and one after the other.
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::finish_trace() const {
   struct alignas(8) Final {

@@ -24,10 +24,10 @@ __host__ __device__ inline int split_keys_of(int n_keys) {
   return splits_of(splits_of(n_keys, kShortSplit), kMostSplits) * kShortSplit;
 }
 
-// Traced weights are relative to the maxima of their groups until all splits are combined. What
-// finishes them is kept by query head, so that it lies in the same place however heads share
-// blocks. For every token of a launch: {overall maximum, share of a weight relative to it} of every
-// head, then maxima [splits, kGroups, n_heads].
+/// Traced weights are relative to the maxima of their groups until all splits are combined. What
+/// finishes them is kept by query head, so that it lies in the same place however heads share
+/// blocks. For every token of a launch: {overall maximum, share of a weight relative to it} of
+/// every head, then maxima [splits, kGroups, n_heads].
 struct UnfinishedLayout {
   int64_t token_values;
 
@@ -55,13 +55,13 @@ struct Call {
   int64_t first_token;
 };
 
-// What groups of threads and splits know of their sums.
+/// What groups of threads and splits know of their sums.
 struct alignas(8) Softmax {
   float most, sum;
 };
 
-// What is added to scores before they are exponents. Where every score is −∞ there is nothing to
-// be relative to.
+/// What is added to scores before they are exponents. Where every score is −∞ there is nothing to
+/// be relative to.
 __device__ inline float shift_of(float most) { return most == -INFINITY ? 0.0f : -most; }
 
 template <int kDim>

@@ -26,7 +26,7 @@ __device__ inline void load_weights(const DeviceWeights& w, int64_t first,
 
 namespace dequant_detail {
 
-// Eight bytes, one number each.
+/// Eight bytes, one number each.
 struct alignas(8) Bytes8 {
   uint32_t word[2];
 
@@ -35,13 +35,13 @@ struct alignas(8) Bytes8 {
   }
 };
 
-// The fields of q4_k and q5_k that have the same form.
+/// The fields of q4_k and q5_k that have the same form.
 struct Head {
   uint16_t d, dmin;
   uint8_t scales[12];
 };
 
-// Eight values of q4_k or q5_k from their integers.
+/// Eight values of q4_k or q5_k from their integers.
 __device__ inline void scale_eight(const Head& head, int sub_block, const int (&q)[8],
                                    float (&out)[8]) {
   const ScaleMin pair = unpack_scale_min(head.scales, sub_block);

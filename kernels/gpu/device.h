@@ -155,7 +155,7 @@ void copy_to_host(void* to, const void* from, size_t bytes, Stream& stream);
 void copy_on_device(void* to, const void* from, size_t bytes, Stream& stream);
 void set_bytes(void* data, int value, size_t bytes, Stream& stream);
 
-// n values of T that die with their owner.
+/// n values of T that die with their owner.
 template <class T, void* (*kAllocate)(size_t, size_t, std::string_view),
           void (*kRelease)(void*) noexcept>
 class Buffer {
