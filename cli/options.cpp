@@ -2,18 +2,13 @@
 
 #include <sqlite3.h>
 
-#include <cstdlib>
 #include <initializer_list>
 #include <utility>
 
+#include "common/environment.h"
+
 namespace greta {
 namespace {
-
-/// "" when the variable is unset or empty.
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 template <class T>
 T choose(const char* option, const std::string& name,
@@ -29,7 +24,7 @@ T choose(const char* option, const std::string& name,
 }  // namespace
 
 void add_common_options(CLI::App& app, Options& options) {
-  options.database = environment("GRETA_DB");
+  options.database = environment_variable("GRETA_DB");
   if (options.database.empty()) options.database = "greta.db";
   app.add_option("--db", options.database, "Database file (default: $GRETA_DB, else greta.db)")
       ->option_text("FILE");
@@ -73,7 +68,5 @@ void add_gate_option(CLI::App& command, Gate& gate) {
           "Verdict the exit status follows: strict (default) or numeric")
       ->option_text("GATE");
 }
-
-bool no_color() { return !environment("NO_COLOR").empty(); }
 
 }  // namespace greta

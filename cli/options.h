@@ -2,28 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
-#include <stdexcept>
 #include <string>
 
 #include "cli/output.h"
+#include "cli/verdict.h"
+#include "common/exit_status.h"
 
 namespace greta {
-
-/// A command line that cannot be carried out; what() says what to do instead. Exit status 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Exit status of the program.
-enum Exit : int {
-  kExitDone = 0,       ///< PASS or done
-  kExitFail = 1,       ///< FAIL; ingest: some input quarantined
-  kExitError = 2,      ///< usage, I/O or a damaged file
-  kExitNoVerdict = 3,  ///< NO_EVIDENCE, INCOMPLETE, INCOMPARABLE
-};
-
-/// Which verdict the exit status follows.
-enum class Gate { kStrict, kNumeric };
 
 /// What every command shares.
 struct Options {
@@ -41,8 +26,5 @@ CLI::Option* add_run_option(CLI::App& command, std::string& run);
 
 /// Adds --gate strict|numeric.
 void add_gate_option(CLI::App& command, Gate& gate);
-
-/// Whether the environment asks for output without colour (https://no-color.org).
-bool no_color();
 
 }  // namespace greta

@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "cli/json_text.h"
-#include "cli/options.h"
+#include "common/environment.h"
 
 namespace greta {
 namespace {
@@ -161,7 +161,7 @@ Output::Output() {
   winsize size{};
   width_ = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
                                                                            : kDefaultTerminalWidth;
-  colors_ = !no_color();
+  colors_ = environment_variable("NO_COLOR").empty();
 }
 
 void Output::write(std::string_view text) {

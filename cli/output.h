@@ -28,7 +28,7 @@ class Output {
 
   bool is_terminal() const { return width_ > 0; }
   int width() const { return width_; }  ///< columns of the terminal, 0 when it is none
-  bool colors() const { return colors_; }
+  bool colors() const { return colors_; }  ///< a terminal, and no NO_COLOR (https://no-color.org)
 
  private:
   std::string buffer_;

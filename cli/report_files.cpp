@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/options.h"
 #include "cli/output.h"
+#include "common/exit_status.h"
 
 namespace greta {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cli/options.h"
 #include "cli/sql_query.h"
+#include "common/exit_status.h"
 
 namespace greta {
 namespace {

@@ -15,10 +15,6 @@ const Cell& RunVerdict::cell(std::string_view column) const {
   return cells_[static_cast<size_t>(found - names_.begin())];
 }
 
-int exit_of_verdict(std::string_view verdict) {
-  return verdict == "PASS" ? kExitDone : verdict == "FAIL" ? kExitFail : kExitNoVerdict;
-}
-
 void ExitOfVerdicts::add(const RunVerdict& run) {
   int status =
       exit_of_verdict(run.cell(gate_ == Gate::kNumeric ? "numeric_verdict" : "verdict").text);

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/options.h"
 #include "cli/sql_query.h"
+#include "common/exit_status.h"
 
 namespace greta {
 
@@ -38,8 +38,8 @@ class RunVerdict {
   std::vector<Cell> cells_;
 };
 
-/// Exit status of one verdict.
-int exit_of_verdict(std::string_view verdict);
+/// Which verdict the exit status follows.
+enum class Gate { kStrict, kNumeric };
 
 /// Exit status of several: the worst, 1 before 3 before 0; no verdict at all is 3.
 class ExitOfVerdicts {

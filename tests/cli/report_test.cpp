@@ -1,8 +1,10 @@
-#include "cli/report.h"
+#include "cli/final_report.h"
 
 #include <algorithm>
 #include <set>
 
+#include "cli/report_files.h"
+#include "cli/report_table.h"
 #include "ingest/document.h"
 #include "ingest/table.h"
 #include "tests/cli/program.h"

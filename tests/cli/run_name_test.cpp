@@ -1,6 +1,6 @@
 #include "cli/run_name.h"
 
-#include "cli/options.h"
+#include "common/exit_status.h"
 #include "tests/cli/program.h"
 
 namespace greta {

@@ -1,15 +1,17 @@
 #pragma once
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <string>
 #include <vector>
 
-#include "cli/report_files.h"
 #include "cli/report_markdown.h"
-#include "cli/report_table.h"
 #include "cli/report_texts.h"
 #include "cli/run_name.h"
 
 namespace greta {
+
+/// The experiment that a run belongs to. Throws SQLite::Exception.
+std::string experiment_of(SQLite::Database& db, const Run& run);
 
 /// Writes the final report of runs of one experiment as Markdown, from the views alone: a
 /// verdict is what run_verdict says, and what no row says is "not recorded". What runs are called
