@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "common/sha256.h"
 #include "db/database.h"
 #include "ingest/content.h"
 #include "ingest/record.h"
@@ -308,9 +309,7 @@ bool Importer::identify(const Content& content, std::string_view head, const std
   // Nothing names this run: its file does, with its content, so that two such files never merge.
   has_identity_ = false;
   identity_.experiment = file_stem(content.identity_path);
-  Sha256 head_sha;
-  head_sha.update(head.data(), head.size());
-  if (identity_.date_segment.empty()) identity_.dims["case"] = head_sha.hex().substr(0, 8);
+  if (identity_.date_segment.empty()) identity_.dims["case"] = Sha256::hex_of(head).substr(0, 8);
   return true;
 }
 
@@ -377,11 +376,7 @@ void Importer::ingest_content(const Content& given, ContentReader& reader) {
       return find(content.file, 0, true, "larger than a document may be (32 MiB); not ingested", "", {});
     }
     std::string sha256;
-    if (is_whole) {
-      Sha256 sha;
-      sha.update(bytes.data(), bytes.size());
-      sha256 = sha.hex();
-    }
+    if (is_whole) sha256 = Sha256::hex_of(bytes);
     if (!identify(content, head, sha256)) return;
     run_id_ = store_.run_id(identity_);
     SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, sha256};
@@ -406,9 +401,7 @@ void Importer::store_whole(const Content& content, ContentReader& reader, Kind k
     void say(const std::string& damage) { damage_ = damage; }
   } nothing;
   nothing.say(reader.damage());
-  Sha256 sha;
-  sha.update(bytes.data(), bytes.size());
-  std::string sha256 = sha.hex();
+  std::string sha256 = Sha256::hex_of(bytes);
 
   if (kind == Kind::kRecords) {
     PrefixedReader whole(bytes, nothing);

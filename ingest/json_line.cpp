@@ -215,10 +215,6 @@ std::string unescaped(std::string_view t) {
   return text.is_string() ? text.get<std::string>() : std::string(unquoted(t));
 }
 
-void append_quoted(std::string& out, std::string_view raw) {
-  out += nlohmann::json(raw).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 void Fields::clear() {
   token.fill({});
   present.reset();

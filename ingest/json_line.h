@@ -82,8 +82,6 @@ const char* parse_decimal(const char* p, double& value);
 bool is_json(std::string_view t);
 /// Whether a scalar can be copied into JSON as it stands.
 bool is_valid_scalar(std::string_view t);
-/// Appends raw as a JSON string; bytes that are not UTF-8 are replaced.
-void append_quoted(std::string& out, std::string_view raw);
 
 /// A field that no key of ours names, or that its line has no place for.
 struct ExtraField {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "common/json_text.h"
 #include "ingest/json_line.h"
 #include "kernels/cpu/fingerprint.h"
 
@@ -155,9 +156,9 @@ bool RecordParser::phase_conflict() const { return impl_->phase_conflict; }
 
 void RecordParser::Impl::reject(Key k, bool is_error, const char* why) {
   rejected_raw += rejected_raw.empty() ? "" : ",";
-  append_quoted(rejected_raw, kKeyNames[k]);
+  append_json(rejected_raw, kKeyNames[k]);
   rejected_raw += ':';
-  append_quoted(rejected_raw, unquoted(fields.token[k]));
+  append_json(rejected_raw, unquoted(fields.token[k]));
   line_flags |= kFlagRejectedField;
   std::string reason = std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) + " " + why;
   is_error ? find(true, std::move(reason)) : warn(std::move(reason));
@@ -233,10 +234,10 @@ std::string RecordParser::Impl::extra_json(std::string_view only_prefix,
     if (other || !field.key.starts_with(only_prefix)) continue;
     if (!out.empty()) out += ',';
     std::string key = '"' + std::string(field.key) + '"';
-    is_valid_scalar(key) ? void(out += key) : append_quoted(out, field.key);
+    is_valid_scalar(key) ? void(out += key) : append_json(out, field.key);
     out += ':';
     bool valid = field.is_nested ? is_json(field.raw) : is_valid_scalar(field.raw);
-    valid ? void(out += field.raw) : append_quoted(out, field.raw);
+    valid ? void(out += field.raw) : append_json(out, field.raw);
   }
   return out;
 }

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "common/sha256.h"
+
 namespace greta {
 namespace {
 

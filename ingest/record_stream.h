@@ -4,7 +4,6 @@
 
 #include "ingest/content.h"
 #include "ingest/record.h"
-#include "ingest/sha256.h"
 
 namespace greta {
 

@@ -5,12 +5,13 @@
 #include <limits>
 #include <utility>
 
+#include "common/utf8.h"
+
 namespace greta {
 namespace text {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n\v\f";
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 size_t run_length(std::string_view s, char c) {
   const size_t end = s.find_first_not_of(c);
@@ -20,24 +21,6 @@ size_t run_length(std::string_view s, char c) {
 bool is_equals_rule(std::string_view line) {
   line = trim(line);
   return line.size() >= 3 && run_length(line, '=') == line.size();
-}
-
-// Length of the well-formed UTF-8 sequence that starts at s[i] (RFC 3629), 0 if ill-formed.
-size_t utf8_length(std::string_view s, size_t i) {
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(s[k]); };
-  const unsigned lead = byte(i);
-  if (lead < 0x80) return 1;
-  if (lead < 0xc2 || lead > 0xf4) return 0;
-  const size_t length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if (s.size() - i < length) return 0;
-  const unsigned second = byte(i + 1);
-  const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;   // no overlong form
-  const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;  // no surrogate
-  if (second < low || second > high) return 0;
-  for (size_t k = 2; k < length; ++k) {
-    if ((byte(i + k) & 0xc0u) != 0x80u) return 0;
-  }
-  return length;
 }
 
 }  // namespace
@@ -74,17 +57,8 @@ std::optional<int64_t> parse_int(std::string_view s) {
   return value;
 }
 
-bool is_valid_utf8(std::string_view s) {
-  for (size_t i = 0; i < s.size();) {
-    const size_t length = utf8_length(s, i);
-    if (length == 0) return false;
-    i += length;
-  }
-  return true;
-}
-
 std::vector<std::string_view> split_lines(std::string_view s) {
-  if (s.starts_with(kByteOrderMark)) s.remove_prefix(kByteOrderMark.size());
+  if (s.starts_with(utf8::kByteOrderMark)) s.remove_prefix(utf8::kByteOrderMark.size());
   std::vector<std::string_view> lines;
   while (!s.empty()) {
     const size_t end = s.find('\n');
@@ -389,7 +363,7 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
 }  // namespace
 
 Table read_delimited(std::string_view text, char delimiter) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  if (text.starts_with(utf8::kByteOrderMark)) text.remove_prefix(utf8::kByteOrderMark.size());
   DelimitedReader reader(text, delimiter);
   Table table;
   TableRow row;

@@ -72,7 +72,6 @@ std::string to_lower(std::string_view s);
 std::string plain(std::string_view s);
 // The whole of `s`, decimal, optionally signed.
 std::optional<int64_t> parse_int(std::string_view s);
-bool is_valid_utf8(std::string_view s);
 // Without a leading BOM, line ends and the CR of CRLF. "" has no lines.
 std::vector<std::string_view> split_lines(std::string_view s);
 // A line of nothing but at least three of '-', '=', '*' or '_'.

@@ -1,6 +1,6 @@
 #include "cli/greta_db/commands.h"
-#include "cli/output/json_text.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/json_text.h"
 #include "db/database.h"
 
 namespace greta {
@@ -22,9 +22,9 @@ int check(Options& options) {
   if (options.format == Format::kJson) {
     JsonObject object, of_tables;
     std::vector<std::string> quoted;
-    for (const std::string& problem : problems) append_json_string(quoted.emplace_back(), problem);
+    for (const std::string& problem : problems) append_json(quoted.emplace_back(), problem);
     for (auto [table, count] : counts) of_tables.add(table, count);
-    object.add_bool("ok", problems.empty()).add("schema_version", version);
+    object.add("ok", problems.empty()).add("schema_version", version);
     object.raw("problems", json_array(quoted)).raw("rows", of_tables.str());
     options.out.write(object.str() + "\n");
   } else {

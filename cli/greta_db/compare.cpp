@@ -3,9 +3,10 @@
 #include <optional>
 
 #include "cli/greta_db/commands.h"
-#include "cli/output/json_text.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
 #include "db/database.h"
 
 namespace greta {
@@ -151,7 +152,7 @@ void print_json(Output& out, const Run& a, const Run& b, const Difference& diffe
 void print_table(Output& out, const Run& a, const Run& b, const Difference& difference) {
   std::string strict = verdict_of(difference.total, Gate::kStrict);
   std::string numeric = verdict_of(difference.total, Gate::kNumeric);
-  out.write("A  " + printable(a.name) + "\nB  " + printable(b.name) + "\n");
+  out.write("A  " + utf8::printable(a.name) + "\nB  " + utf8::printable(b.name) + "\n");
   out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
             std::to_string(difference.total.compared()) + " rows compared\n");
   if (!difference.first_text.empty())

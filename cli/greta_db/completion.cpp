@@ -1,27 +1,11 @@
+#include "common/completion.h"
+
 #include <memory>
 
 #include "cli/greta_db/commands.h"
 
 namespace greta {
 namespace {
-
-/// Option names of a command: "--run --gate".
-std::string option_words(const CLI::App& command) {
-  std::string words;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames())
-      words += (words.empty() ? "--" : " --") + name;
-  }
-  return words;
-}
-
-std::string command_words(const CLI::App& app) {
-  std::string words;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    words += (words.empty() ? "" : " ") + command->get_name();
-  }
-  return words;
-}
 
 /// Values of options that every shell completes alike.
 constexpr const char* kFormats = "table json csv tsv md";
@@ -89,24 +73,12 @@ _greta_db_names() {
 complete -F _greta_db greta-db
 )bash";
 
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 std::string bash_script(const CLI::App& app) {
-  std::string cases;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    cases += "    " + command->get_name() + ") options='" + option_words(*command) + "' ;;\n";
-  }
-  std::string script = kBash;
-  script = replaced(script, "@CASES@", cases);
-  script = replaced(script, "@COMMANDS@", command_words(app));
-  script = replaced(script, "@OPTIONS@", option_words(app));
-  script = replaced(script, "@FORMATS@", kFormats);
-  return replaced(script, "@GATES@", kGates);
+  return fill_script(kBash, {{"CASES", bash_option_cases(app)},
+                             {"COMMANDS", command_words(app)},
+                             {"OPTIONS", option_words(app)},
+                             {"FORMATS", kFormats},
+                             {"GATES", kGates}});
 }
 
 std::string zsh_script(const CLI::App& app) {

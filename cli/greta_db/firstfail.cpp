@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "cli/greta_db/commands.h"
-#include "cli/output/json_text.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
+#include "common/json_text.h"
 #include "db/database.h"
 
 namespace greta {

@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "cli/greta_db/commands.h"
-#include "cli/output/json_text.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
 #include "db/database.h"
 #include "ingest/importer.h"
 
@@ -36,9 +37,10 @@ class ProgressBar {
                        : kWidth;
     std::string bar(static_cast<size_t>(done), '#');
     bar.resize(kWidth, '.');
-    std::string name = progress.current.empty() ? "verdicts" : printable(progress.current);
+    std::string name = progress.current.empty() ? "verdicts" : utf8::printable(progress.current);
     constexpr size_t kMaxName = 32;
-    if (name.size() > kMaxName) name = "..." + valid_utf8(name.substr(name.size() - kMaxName + 3));
+    if (name.size() > kMaxName)
+      name = "..." + utf8::replace_invalid(name.substr(name.size() - kMaxName + 3));
     std::fprintf(stderr, "\r[%s] %lld/%lld files  %lld rows  %s\x1b[K", bar.c_str(),
                  static_cast<long long>(progress.files_done),
                  static_cast<long long>(progress.files_total),
@@ -72,7 +74,7 @@ std::vector<std::pair<const char*, int64_t>> counts(const IngestSummary& summary
 
 std::string json_of(const IngestSummary& summary, bool dry_run) {
   JsonObject object;
-  object.add_bool("dry_run", dry_run);
+  object.add("dry_run", dry_run);
   for (auto [name, count] : counts(summary)) object.add(name, count);
   std::vector<std::string> findings;
   for (const Finding& finding : summary.findings) {
@@ -93,10 +95,10 @@ void print_findings(Output& out, const IngestSummary& summary) {
   for (bool errors : {true, false}) {  // errors first: they are what the exit status tells
     for (const Finding& finding : summary.findings) {
       if (finding.is_error != errors || shown == kMaxShown) continue;
-      std::string where = printable(finding.file);
+      std::string where = utf8::printable(finding.file);
       if (finding.line > 0) where += ":" + std::to_string(finding.line);
-      out.write("  " + where + ": " + (errors ? "" : "warning: ") + printable(finding.reason) +
-                "\n");
+      out.write("  " + where + ": " + (errors ? "" : "warning: ") +
+                utf8::printable(finding.reason) + "\n");
       shown++;
     }
   }

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "cli/greta_db/commands.h"
-#include "cli/output/json_text.h"
 #include "db/database.h"
 
 namespace greta {
@@ -12,10 +11,9 @@ namespace {
 int merge_files(Options& options, const std::vector<std::string>& others) {
   for (const std::string& other : others) open_for_reading(other);  // before anything is created
   SQLite::Database db = open_for_writing(options.database);
-  RowPrinter printer(
-      options.out, options.format,
-      {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates", "conflicts",
-       "renamed"});
+  RowPrinter printer(options.out, options.format,
+                     {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates",
+                      "conflicts", "renamed"});
   for (const std::string& other : others) {
     MergeSummary summary = merge(db, other);
     std::string renamed;

@@ -13,6 +13,7 @@
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
+#include "common/utf8.h"
 #include "db/database.h"
 
 namespace greta {
@@ -37,7 +38,7 @@ void write_file(Options& options, const std::filesystem::path& file, bool force,
   NewFile target(file, force);
   content([&](std::string_view text) { target.write(text); });
   target.keep();
-  options.out.write("wrote " + printable(file.string()) + "\n");
+  options.out.write("wrote " + utf8::printable(file.string()) + "\n");
 }
 
 void write_directory(SQLite::Database& db, Options& options, const Arguments& arguments,
@@ -81,8 +82,8 @@ int report(Options& options, const Arguments& arguments) {
   bool tsv = options.format == Format::kTsv ||
              (options.format == Format::kTable && !directory && target.extension() == ".tsv");
   if (tsv && !directory && runs.size() > 1) {
-    throw UsageError("an analysis table holds one run and '" + printable(arguments.run) + "' is " +
-                     to_string(runs.size()) +
+    throw UsageError("an analysis table holds one run and '" + utf8::printable(arguments.run) +
+                     "' is " + to_string(runs.size()) +
                      ": name one of them, or give a directory with --out DIR/");
   }
   Content markdown = [&](const TextSink& sink) {

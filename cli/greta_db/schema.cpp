@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "cli/greta_db/commands.h"
-#include "cli/output/json_text.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/utf8.h"
 #include "db/database.h"
 #include "db/sql_files.h"
 
@@ -147,7 +147,7 @@ int schema(Options& options, const Arguments& arguments) {
     }
   }
   if (!found) {
-    throw UsageError("no view or table '" + printable(arguments.name) +
+    throw UsageError("no view or table '" + utf8::printable(arguments.name) +
                      "'; `greta-db schema` lists them");
   }
   return kExitDone;

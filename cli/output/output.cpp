@@ -12,8 +12,10 @@
 #include <cmath>
 #include <system_error>
 
-#include "cli/output/json_text.h"
 #include "common/environment.h"
+#include "common/hex.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -21,30 +23,9 @@ namespace {
 constexpr size_t kBufferBytes = 64 * 1024;
 constexpr int kDefaultTerminalWidth = 80;
 constexpr size_t kMaxTerminalCell = 48;  // a longer cell is cut, on a terminal only
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-/// Length of the valid UTF-8 character at the start of `s`, 0 when there is none.
-size_t character_bytes(std::string_view s, uint32_t& code) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
-  unsigned char lead = byte(0);
-  if (lead < 0x80) {
-    code = lead;
-    return 1;
-  }
-  size_t n = lead >= 0xF0 && lead <= 0xF4 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
-  if (lead > 0xF4 || n == 0 || s.size() < n) return 0;
-  code = lead & (0xFF >> (n + 1));
-  for (size_t i = 1; i < n; i++) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  constexpr std::array<uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  return code < kLeast[n] || surrogate || code > 0x10FFFF ? 0 : n;
-}
 
 /// wcwidth in a UTF-8 locale, whatever the environment says.
-int character_width(uint32_t code) {
+int character_width(char32_t code) {
   if (code < 0x300) return 1;
   static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   if (utf8 == nullptr) return 1;
@@ -59,13 +40,12 @@ std::string cut(std::string_view text, size_t width) {
   std::string result;
   size_t used = 0;
   while (!text.empty()) {
-    uint32_t code = 0;
-    size_t n = std::max<size_t>(1, character_bytes(text, code));
-    size_t columns = static_cast<size_t>(character_width(code));
+    utf8::Head head = utf8::head(text);
+    size_t columns = static_cast<size_t>(character_width(head.code));
     if (used + columns + 1 > width) break;
-    result.append(text.substr(0, n));
+    result.append(text.substr(0, head.bytes));
     used += columns;
-    text.remove_prefix(n);
+    text.remove_prefix(head.bytes);
   }
   return result + "…";
 }
@@ -75,19 +55,6 @@ bool is_verdict_column(std::string_view name) {
          name == "numeric";
 }
 
-void append_hex(std::string& to, std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  for (unsigned char c : bytes) {
-    to += kDigits[c >> 4];
-    to += kDigits[c & 15];
-  }
-}
-
-void append_integer(std::string& to, int64_t value) {
-  char digits[24];
-  to.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-}
-
 /// Value as every format but JSON spells it; NULL is "".
 std::string plain_text(const Cell& cell) {
   std::string text;
@@ -95,13 +62,13 @@ std::string plain_text(const Cell& cell) {
     case Cell::Type::kNull:
       break;
     case Cell::Type::kInteger:
-      append_integer(text, cell.integer);
+      text = std::to_string(cell.integer);
       break;
     case Cell::Type::kReal:
       text = shortest_real(cell.real);
       break;
     case Cell::Type::kText:
-      text = valid_utf8(cell.text);
+      text = utf8::replace_invalid(cell.text);
       break;
     case Cell::Type::kBlob:
       append_hex(text, cell.text);
@@ -191,49 +158,12 @@ Cell Cell::blob(std::string_view bytes) {
   return cell;
 }
 
-std::string valid_utf8(std::string_view bytes) {
-  std::string result;
-  result.reserve(bytes.size());
-  while (!bytes.empty()) {
-    uint32_t code = 0;
-    size_t n = character_bytes(bytes, code);
-    result += n ? bytes.substr(0, n) : kReplacement;
-    bytes.remove_prefix(std::max<size_t>(1, n));
-  }
-  return result;
-}
-
-std::string printable(std::string_view bytes) {
-  std::string result;
-  std::string text = valid_utf8(bytes);
-  for (std::string_view rest = text; !rest.empty();) {
-    uint32_t code = 0;
-    size_t n = character_bytes(rest, code);
-    if (code == '\n') {
-      result += "\\n";
-    } else if (code == '\t') {
-      result += "\\t";
-    } else if (code == '\r') {
-      result += "\\r";
-    } else if (code < 0x20 || (code >= 0x7F && code < 0xA0)) {
-      char byte = static_cast<char>(code);
-      result += "\\x";
-      append_hex(result, {&byte, 1});
-    } else {
-      result += rest.substr(0, n);
-    }
-    rest.remove_prefix(n);
-  }
-  return result;
-}
-
 size_t display_width(std::string_view text) {
   size_t width = 0;
   while (!text.empty()) {
-    uint32_t code = 0;
-    size_t n = character_bytes(text, code);
-    width += n ? static_cast<size_t>(character_width(code)) : 1;
-    text.remove_prefix(std::max<size_t>(1, n));
+    utf8::Head head = utf8::head(text);
+    width += static_cast<size_t>(character_width(head.code));
+    text.remove_prefix(head.bytes);
   }
   return width;
 }
@@ -247,12 +177,38 @@ std::string shortest_real(double value) {
   return text;
 }
 
+void append_json_cell(std::string& to, const Cell& cell) {
+  switch (cell.type) {
+    case Cell::Type::kNull:
+      to += "null";
+      break;
+    case Cell::Type::kInteger:
+      append_json(to, cell.integer);
+      break;
+    case Cell::Type::kReal:
+      if (std::isinf(cell.real)) {
+        to += cell.real < 0 ? "-1e999" : "1e999";
+      } else {
+        to += std::isnan(cell.real) ? "null" : shortest_real(cell.real);
+      }
+      break;
+    case Cell::Type::kText:
+      append_json(to, cell.text);
+      break;
+    case Cell::Type::kBlob:
+      to += '"';
+      append_hex(to, cell.text);
+      to += '"';
+      break;
+  }
+}
+
 std::string display_text(const Cell& cell) {
   switch (cell.type) {
     case Cell::Type::kNull:
       return "-";
     case Cell::Type::kText:
-      return printable(cell.text);
+      return utf8::printable(cell.text);
     case Cell::Type::kBlob:
       return "(" + std::to_string(cell.text.size()) + " bytes)";
     default:
@@ -272,7 +228,7 @@ std::string colored(const Output& out, std::string_view text) {
 
 RowPrinter::RowPrinter(Output& out, Format format, std::vector<std::string> columns)
     : out_(out), format_(format), columns_(std::move(columns)) {
-  for (std::string& name : columns_) name = valid_utf8(name);
+  for (std::string& name : columns_) name = utf8::replace_invalid(name);
   if (format_ == Format::kJson) {
     std::vector<std::string> keys;
     for (const std::string& name : columns_) {
@@ -394,7 +350,7 @@ void RowPrinter::json_row(std::span<const Cell> cells) {
   line_ = rows_ ? ",\n{" : "\n{";
   for (size_t i = 0; i < cells.size(); i++) {
     if (i) line_ += ',';
-    append_json_string(line_, columns_[i]);
+    append_json(line_, columns_[i]);
     line_ += ':';
     append_json(line_, cells[i]);
   }

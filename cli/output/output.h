@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -103,14 +104,18 @@ class RowPrinter {
   std::string line_;
 };
 
-/// Valid UTF-8: every byte that is not part of a character becomes U+FFFD.
-std::string valid_utf8(std::string_view bytes);
-
-/// valid_utf8 with control characters spelled out (\n, \x1b), so that they cannot reach a terminal.
-std::string printable(std::string_view bytes);
-
 /// Columns a terminal uses for valid UTF-8.
 size_t display_width(std::string_view text);
+
+/// Appends a value as JSON: integers exact, reals as shortest_real (infinity as 1e999, which readers
+/// take for it), blobs as a string of hex digits.
+void append_json_cell(std::string& to, const Cell& cell);
+
+/// append_json_cell under the name by which JsonObject finds it; nothing is converted to a Cell for
+/// it.
+void append_json(std::string& to, const std::same_as<Cell> auto& cell) {
+  append_json_cell(to, cell);
+}
 
 /// Text of a value as tables show it.
 std::string display_text(const Cell& cell);

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "cli/output/json_text.h"
+#include "common/json_text.h"
 
 namespace greta {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/output/output.h"
+#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -17,7 +18,7 @@ std::string text_of(const Sentence& sentence, bool spanish) {
 std::string escaped(std::string_view text) {
   constexpr std::string_view kMarkup = "\\|<[*`~";
   std::string cell;
-  for (char c : printable(text)) {
+  for (char c : utf8::printable(text)) {
     if (kMarkup.find(c) != std::string_view::npos) cell += '\\';
     cell += c;
   }
@@ -25,14 +26,14 @@ std::string escaped(std::string_view text) {
 }
 
 std::string in_code(std::string_view text) {
-  std::string code = printable(text);
+  std::string code = utf8::printable(text);
   std::replace(code.begin(), code.end(), '`', '\'');
   return code.empty() ? " " : code;
 }
 
 std::string in_single_quotes(std::string_view text) {
   std::string quoted;
-  for (char c : printable(text)) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  for (char c : utf8::printable(text)) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   std::replace(quoted.begin(), quoted.end(), '`', '?');  // cannot be written inside `...`
   return quoted;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/utf8.h"
+
 namespace greta {
 
 using std::to_string;
@@ -61,14 +63,14 @@ std::string Propagation::source_of(const Node& node, const std::string& from,
   std::string tensor = from.substr(0, at), layer = from.substr(at + 1);
   auto named = written_.find({node.prompt, layer, tensor});
   if (named != written_.end()) tensor = named->second;
-  tensor = printable(tensor);
+  tensor = utf8::printable(tensor);
   if (node.layer && layer == to_string(*node.layer)) return words_("tree.from_same", {tensor});
   if (previous && layer == to_string(*previous)) return words_("tree.from_previous", {tensor});
   return words_("tree.from_layer", {tensor, layer});
 }
 
 std::string Propagation::node_text(const Node& node, std::optional<int64_t> previous) const {
-  std::string name = node.tensor.empty() ? words_("tensor.none") : printable(node.tensor);
+  std::string name = node.tensor.empty() ? words_("tensor.none") : utf8::printable(node.tensor);
   bool match = node.status == "MATCH", undecided = node.status == "INCOMPARABLE";
   std::string text = name + (match ? ": ✓ " : undecided ? ": ? " : ": ✗ ") + node.status;
   if (node.status == "DRIFT" && node.row_class != "UNKNOWN" && !node.row_class.empty()) {

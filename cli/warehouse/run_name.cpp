@@ -5,6 +5,7 @@
 
 #include "cli/warehouse/sql_query.h"
 #include "common/exit_status.h"
+#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -72,7 +73,7 @@ std::vector<std::string> near_names(SQLite::Database& db, const std::string& tex
 std::string list_of(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kMaxListed); i++) {
-    text += "\n  " + printable(names[i]);
+    text += "\n  " + utf8::printable(names[i]);
   }
   if (names.size() > kMaxListed) {
     text += "\n  ... and " + std::to_string(names.size() - kMaxListed) + " more";
@@ -97,19 +98,19 @@ std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text) {
   std::vector<Run> runs = runs_where(db, "instr(r.name, ?) > 0", text);
   if (runs.size() == 1) return runs;
   if (!runs.empty()) {
-    throw UsageError("'" + printable(text) + "' is part of " + std::to_string(runs.size()) +
+    throw UsageError("'" + utf8::printable(text) + "' is part of " + std::to_string(runs.size()) +
                      " run names; give more of one:" + list_of(runs));
   }
   std::vector<std::string> near = near_names(db, text);
   throw UsageError(
-      "no run or experiment '" + printable(text) + "' in " + db.getFilename() +
+      "no run or experiment '" + utf8::printable(text) + "' in " + db.getFilename() +
       (near.empty() ? std::string("; `greta-db runs` lists them") : "; perhaps:" + list_of(near)));
 }
 
 Run resolve_run(SQLite::Database& db, const std::string& text) {
   std::vector<Run> runs = resolve_runs(db, text);
   if (runs.size() > 1) {
-    throw UsageError("'" + printable(text) + "' is an experiment of " +
+    throw UsageError("'" + utf8::printable(text) + "' is an experiment of " +
                      std::to_string(runs.size()) + " runs; name one of them:" + list_of(runs));
   }
   return runs.front();

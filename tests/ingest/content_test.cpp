@@ -19,8 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "ingest/sha256.h"
-
 namespace greta {
 namespace {
 
@@ -460,17 +458,6 @@ TEST_F(ContentArchive, IsKnownByNameOrContent) {
   EXPECT_FALSE(is_archive(write("a.jsonl", kText)));
   EXPECT_FALSE(is_archive(write("b.jsonl", noise(1000))));
   EXPECT_FALSE(is_archive(directory_ / "missing.jsonl"));
-}
-
-// ---- sha256
-
-TEST(Sha256, MatchesThePublishedVectors) {
-  Sha256 hash;
-  EXPECT_EQ(hash.hex(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  hash.update("a", 1);
-  EXPECT_NE(hash.hex(), "");
-  hash.update("bc", 2);
-  EXPECT_EQ(hash.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "common/sha256.h"
+
 namespace greta {
 namespace {
 

@@ -192,16 +192,6 @@ TEST(ReportPairs, UnescapedPipesStayInDetails) {
   EXPECT_EQ(pairs.at(0).details, "a | b");
 }
 
-TEST(Text, Utf8) {
-  for (const char* good : {"", "abc", "\xc3\xa9", "\xe2\x80\x94", "\xf0\x9f\x98\x80"}) {
-    EXPECT_TRUE(text::is_valid_utf8(good)) << good;
-  }
-  for (const char* bad : {"\xc6", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "a\xff",
-                          "\xe2\x80", "\xe0\x80\x80"}) {
-    EXPECT_FALSE(text::is_valid_utf8(bad));
-  }
-}
-
 TEST(Text, FencesCloseOnlyWithTheirOwnMark) {
   text::FenceTracker fences;
   using Kind = text::FenceTracker::Kind;

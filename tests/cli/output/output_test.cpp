@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "cli/output/json_text.h"
 #include "tests/cli/program.h"
 
 namespace greta {
@@ -27,19 +26,7 @@ TEST(Output, IntegersAreExact) {
   EXPECT_EQ(json(std::numeric_limits<int64_t>::max()), "9223372036854775807");
 }
 
-TEST(Output, InvalidUtf8IsReplaced) {
-  EXPECT_EQ(valid_utf8("a\xff"
-                       "b"),
-            "a\xEF\xBF\xBD"
-            "b");
-  EXPECT_EQ(valid_utf8("\xC0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD");                  // overlong
-  EXPECT_EQ(valid_utf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // surrogate
-  EXPECT_EQ(valid_utf8("\xE2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");                  // cut short
-  EXPECT_EQ(valid_utf8("é日😀"), "é日😀");
-}
-
 TEST(Output, ControlCharactersAreSpelledOut) {
-  EXPECT_EQ(printable("a\n\t\x1b[31m\x7f"), "a\\n\\t\\x1b[31m\\x7f");
   EXPECT_EQ(json(Cell("\x1b\"\\\n")), "\"\\u001b\\\"\\\\\\n\"");
 }
 

@@ -1,10 +1,12 @@
-#include "ingest/sha256.h"
+#include "common/sha256.h"
 
 #include <openssl/evp.h>
 
 #include <array>
 #include <cstdint>
 #include <stdexcept>
+
+#include "common/hex.h"
 
 namespace greta {
 namespace {
@@ -33,11 +35,14 @@ std::string Sha256::hex() const {
   unsigned size_bytes = 0;
   require(EVP_DigestFinal_ex(copy.get(), digest.data(), &size_bytes));
   std::string text;
-  for (unsigned i = 0; i < size_bytes; ++i) {
-    text += "0123456789abcdef"[digest[i] >> 4];
-    text += "0123456789abcdef"[digest[i] & 15];
-  }
+  for (unsigned i = 0; i < size_bytes; ++i) append_hex(text, digest[i]);
   return text;
+}
+
+std::string Sha256::hex_of(std::string_view bytes) {
+  Sha256 sha;
+  sha.update(bytes.data(), bytes.size());
+  return sha.hex();
 }
 
 }  // namespace greta
