@@ -65,4 +65,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // One thread talks to SQLite here (ingest parses on another): no mutex, no memory statistics.
   sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
-  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); return run(argc, argv); }
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  return run(argc, argv);
+}

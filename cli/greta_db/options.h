@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "cli/output/output.h"
+#include "cli/output/row_printer.h"
 #include "cli/warehouse/verdict.h"
 #include "common/exit_status.h"
 

@@ -10,7 +10,6 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/output/output.h"
 #include "common/exit_status.h"
 #include "common/utf8.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "cli/output/output.h"
 #include "common/utf8.h"
 
 namespace greta {

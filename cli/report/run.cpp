@@ -93,9 +93,8 @@ class RunReport : public RunSection {
       const char* dim;
       TextId label;
     };
-    const Recorded all[] = {
-        {"device", "device"}, {"backend", "backend"}, {"model", "model"}, {"weights", "weights"},
-        {"routes", "routes"}, {"inject", "inject"}};
+    const Recorded all[] = {{"device", "device"},   {"backend", "backend"}, {"model", "model"},
+                            {"weights", "weights"}, {"routes", "routes"},   {"inject", "inject"}};
     for (const auto& [dim, label] : all) {
       std::string value = attribute(dim);
       if (!value.empty()) out_.field(words_(label), escaped(value));

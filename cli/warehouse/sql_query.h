@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "cli/output/output.h"
+#include "cli/output/row_printer.h"
 
 struct sqlite3_stmt;
 
