@@ -5,9 +5,9 @@
 
 #include "common/sha256.h"
 #include "db/database.h"
-#include "ingest/content.h"
-#include "ingest/record.h"
-#include "ingest/record_stream.h"
+#include "ingest/content/reader.h"
+#include "ingest/record/parser.h"
+#include "ingest/record/stream.h"
 #include "ingest/source_store.h"
 
 namespace greta {

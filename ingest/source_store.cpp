@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "db/experiment.h"
-#include "ingest/json_line.h"
+#include "ingest/record/line.h"
 
 namespace greta {
 namespace {

@@ -11,8 +11,8 @@
 #include "ingest/document.h"
 #include "ingest/json_facts.h"
 #include "ingest/log.h"
-#include "ingest/record.h"
-#include "ingest/run_event.h"
+#include "ingest/record/parser.h"
+#include "ingest/record/run_event.h"
 #include "ingest/run_identity.h"
 
 namespace greta {

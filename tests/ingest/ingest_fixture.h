@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "db/database.h"
-#include "ingest/content.h"
+#include "ingest/content/reader.h"
 #include "ingest/importer.h"
 
 namespace greta {

@@ -1,4 +1,4 @@
-#include "ingest/run_event.h"
+#include "ingest/record/run_event.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,8 +2,8 @@
 #include <functional>
 #include <string>
 
-#include "ingest/content.h"
-#include "ingest/record.h"
+#include "ingest/content/reader.h"
+#include "ingest/record/parser.h"
 
 namespace greta {
 

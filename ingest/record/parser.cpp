@@ -1,4 +1,4 @@
-#include "ingest/record.h"
+#include "ingest/record/parser.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "common/json_text.h"
-#include "ingest/json_line.h"
+#include "ingest/record/line.h"
 #include "kernels/cpu/fingerprint.h"
 
 namespace greta {

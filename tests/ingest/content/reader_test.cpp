@@ -1,4 +1,4 @@
-#include "ingest/content.h"
+#include "ingest/content/reader.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,4 +1,4 @@
-#include "ingest/record.h"
+#include "ingest/record/parser.h"
 
 #include <gtest/gtest.h>
 

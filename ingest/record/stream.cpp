@@ -1,4 +1,4 @@
-#include "ingest/record_stream.h"
+#include "ingest/record/stream.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "ingest/json_line.h"
+#include "ingest/record/line.h"
 
 #include <simdjson.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "db/trace_writer.h"
-#include "ingest/run_event.h"
+#include "ingest/record/run_event.h"
 
 namespace greta {
 
