@@ -57,7 +57,8 @@ std::optional<int64_t> short_unsigned(std::string_view t) {
 /// Up to eight decimal digits at p, all at once: adds them to `mantissa` and returns how many there
 /// were. Eight bytes from p must be readable.
 int take_eight_digits(const char* p, uint64_t& mantissa) {
-  static constexpr uint64_t kPowers[] = {1, 10, 100, 1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
+  static constexpr uint64_t kPowers[] = {1,       10,        100,        1000,       10'000,
+                                         100'000, 1'000'000, 10'000'000, 100'000'000};
   uint64_t chunk;
   std::memcpy(&chunk, p, sizeof chunk);
   chunk ^= 0x3030303030303030u;  // digits become 0..9, the first one in the lowest byte
@@ -67,7 +68,8 @@ int take_eight_digits(const char* p, uint64_t& mantissa) {
   chunk <<= 8 * (8 - n);  // leading zeros
   chunk = chunk * 10 + (chunk >> 8);
   uint64_t value = ((chunk & 0x000000FF000000FFu) * 0x000F424000000064u +
-                    ((chunk >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >> 32;
+                    ((chunk >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
+                   32;
   mantissa = mantissa * kPowers[n] + (value & 0xFFFFFFFFu);
   return n;
 }
@@ -96,7 +98,9 @@ std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, b
   out.clear();
   const char* p = array.data() + 1;  // past the bracket
   const char* end = array.data() + array.size() - 1;
-  auto skip_blanks = [&] { while (p < end && static_cast<unsigned char>(*p) <= ' ') ++p; };
+  auto skip_blanks = [&] {
+    while (p < end && static_cast<unsigned char>(*p) <= ' ') ++p;
+  };
   skip_blanks();
   while (p < end) {
     if (out.size() == kMaxFingerprintValues) return "more values than a row can have";
@@ -106,7 +110,8 @@ std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, b
     } else {
       const char* stop = std::find(p, end, ',');
       std::string_view word = trimmed({p, static_cast<size_t>(stop - p)});
-      if (!is_nonfinite_literal(word)) return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+      if (!is_nonfinite_literal(word))
+        return "a value of " + std::string(kKeyNames[key]) + " is not a number";
       bool is_nan = word.ends_with('n') || word.ends_with('N') || word.ends_with(')');
       value = std::copysign(is_nan ? std::nan("") : INFINITY, word.front() == '-' ? -1.0 : 1.0);
       nonfinite = true;
@@ -200,7 +205,8 @@ const char* parse_decimal(const char* p, double& value) {
 
 // nlohmann-json takes a NUL for the end of the text, and a byte order mark for nothing.
 bool is_json(std::string_view t) {
-  return t.find('\0') == std::string_view::npos && !t.starts_with("\xEF\xBB\xBF") && nlohmann::json::accept(t);
+  return t.find('\0') == std::string_view::npos && !t.starts_with("\xEF\xBB\xBF") &&
+         nlohmann::json::accept(t);
 }
 
 bool is_valid_scalar(std::string_view t) {
@@ -253,7 +259,8 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
     Key expected = at < order.size() ? order[at] : kNoKey;
     std::string_view text = expected == kNoKey ? std::string_view() : kKeyNames[expected];
     Key key = expected;
-    if (expected == kNoKey || std::memcmp(written, text.data(), text.size()) != 0 || written[text.size()] != '"') {
+    if (expected == kNoKey || std::memcmp(written, text.data(), text.size()) != 0 ||
+        written[text.size()] != '"') {
       text = raw_key(written);
       key = table.find(text);
     }
@@ -277,7 +284,8 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       std::string_view raw;
       bool nonfinite = false;
       if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
-      if (std::string why = read_numbers(trimmed(raw), key, sketch, nonfinite); !why.empty()) return why;
+      if (std::string why = read_numbers(trimmed(raw), key, sketch, nonfinite); !why.empty())
+        return why;
       extra.push_back({text, trimmed(raw), true});
       continue;
     }

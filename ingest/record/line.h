@@ -9,10 +9,11 @@
 #include <string_view>
 #include <vector>
 
-/// Taking apart one line of JSON: the keys that record shapes know, and their raw tokens. Values are
-/// converted where they are wanted, for only there is known what they must be.
+/// Taking apart one line of JSON: the keys that record shapes know, and their raw tokens. Values
+/// are converted where they are wanted, for only there is known what they must be.
 namespace greta::json_line {
 
+// clang-format off
 enum Key : uint8_t {
   kEvent, kPromptId, kPrompt, kPhase, kPoint, kTensorName, kMetric, kTag, kLayer, kStep, kPosId,
   kLogicalTokIdx, kTokenId, kTokenIdx, kTokenIndex, kSeqLen, kSeqLenUsed, kTokensTotal, kKvPos,
@@ -40,6 +41,7 @@ constexpr std::array<std::string_view, kKeyCount> kKeyNames = {
   "vocab", "expected_last_index", "logical_last_index", "lm_head_route", "cpu_probe_top1_id",
   "cpu_probe_agrees_gpu", "hash_algo", "sum_sq", "hidden_n", "rms_n", "logits_n", "sample", "data",
   "logits", "sketch", "extra", "top1", "top2"};
+// clang-format on
 
 /// s without blanks and control characters around it.
 inline std::string_view trimmed(std::string_view s) {
@@ -48,7 +50,9 @@ inline std::string_view trimmed(std::string_view s) {
   return s;
 }
 
-inline bool is_quoted(std::string_view t) { return t.size() >= 2 && t.front() == '"' && t.back() == '"'; }
+inline bool is_quoted(std::string_view t) {
+  return t.size() >= 2 && t.front() == '"' && t.back() == '"';
+}
 inline std::string_view unquoted(std::string_view t) {
   return is_quoted(t) ? t.substr(1, t.size() - 2) : t;
 }
@@ -87,7 +91,7 @@ bool is_valid_scalar(std::string_view t);
 struct ExtraField {
   std::string_view key;  ///< as written between its quotes
   std::string_view raw;
-  bool is_nested;        ///< an object or array
+  bool is_nested;  ///< an object or array
 };
 
 /// A line taken apart; views into the line. One object serves all lines of a file: it learns the
@@ -96,19 +100,19 @@ struct Fields {
   Fields();
   ~Fields();
 
-  /// Splits a line into fields; "" or why it is not one JSON object. readable_bytes is how far memory
-  /// reaches from line.data(): 64 beyond the line at least.
+  /// Splits a line into fields; "" or why it is not one JSON object. readable_bytes is how far
+  /// memory reaches from line.data(): 64 beyond the line at least.
   std::string take_apart(std::string_view line, size_t readable_bytes);
 
   std::array<std::string_view, kKeyCount> token;
   std::bitset<kKeyCount> present, taken;  // what the line has, what its shape has a place for
   std::vector<Key> order;  // keys of the line before, in its order: lines of a file repeat it
   std::vector<ExtraField> extra;
-  std::vector<float> values;  // of the first of sample, data, logits
+  std::vector<float> values;   // of the first of sample, data, logits
   size_t expected_values = 0;  // as many as the line before had
   Key values_key = kNoKey;
   bool values_nonfinite = false;
-  std::vector<double> sketch;  // its numbers; extra has it too, until a shape takes it
+  std::vector<double> sketch;     // its numbers; extra has it too, until a shape takes it
   std::vector<Key> contradicted;  // keys written twice with different values
 
   bool has(Key k) const { return !is_absent(token[k]); }

@@ -19,7 +19,8 @@ constexpr std::string_view kWholeRowHash = "greta-1", kLegacyHash = "fnv-256";
 constexpr size_t kMaxCachedContexts = 100'000;
 constexpr size_t kMaxCachedContextBytes = 16u << 20;
 
-/// Numbers texts in order of first sight. Consecutive lines mostly repeat, so the last is remembered.
+/// Numbers texts in order of first sight. Consecutive lines mostly repeat, so the last is
+/// remembered.
 class SymbolTable {
  public:
   /// The symbol, and whether it is new.
@@ -133,7 +134,8 @@ struct RecordParser::Impl {
   void take_choice(Readout& out);
   int64_t context(RowContext&& context, std::string&& extra);
   std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
-  void set_phase(TraceRow& row, RowContext& context, std::string_view raw, std::string_view canonical);
+  void set_phase(TraceRow& row, RowContext& context, std::string_view raw,
+                 std::string_view canonical);
   void add(TraceRow& row, RowContext&& context, std::string extra);
   void set_shape(const char* name) {
     if (shape.empty()) shape = name;
@@ -144,12 +146,14 @@ struct RecordParser::Impl {
     Key key = fields.has(kPromptId) ? kPromptId : kPrompt;
     if (!fields.has(key)) return prompt(source.prompt);
     std::string_view raw = fields.take(key);
-    return raw.find('\\') == std::string_view::npos ? prompt(unquoted(raw)) : prompt(unescaped(raw));
+    return raw.find('\\') == std::string_view::npos ? prompt(unquoted(raw))
+                                                    : prompt(unescaped(raw));
   }
   bool step_and_position(TraceRow& row, std::initializer_list<Key> position);
 };
 
-RecordParser::RecordParser(RecordSource source) : impl_(std::make_unique<Impl>(std::move(source))) {}
+RecordParser::RecordParser(RecordSource source)
+    : impl_(std::make_unique<Impl>(std::move(source))) {}
 RecordParser::~RecordParser() = default;
 const std::string& RecordParser::shape() const { return impl_->shape; }
 bool RecordParser::phase_conflict() const { return impl_->phase_conflict; }
@@ -160,7 +164,8 @@ void RecordParser::Impl::reject(Key k, bool is_error, const char* why) {
   rejected_raw += ':';
   append_json(rejected_raw, unquoted(fields.token[k]));
   line_flags |= kFlagRejectedField;
-  std::string reason = std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) + " " + why;
+  std::string reason =
+      std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) + " " + why;
   is_error ? find(true, std::move(reason)) : warn(std::move(reason));
 }
 
@@ -203,7 +208,8 @@ void RecordParser::Impl::take_hash_algo() {
   if (!fields.has(kHashAlgo)) return;
   std::string_view name = unquoted(fields.take(kHashAlgo));
   line_algo = name == kWholeRowHash ? kWholeRowHash : name == kLegacyHash ? kLegacyHash : "";
-  if (line_algo.empty()) reject(kHashAlgo, false, "is no hash that greta knows; the row is kept without its hash");
+  if (line_algo.empty())
+    reject(kHashAlgo, false, "is no hash that greta knows; the row is kept without its hash");
 }
 
 /// A field of the key: absent leaves `out`; false when the line must be rejected for it.
@@ -283,7 +289,8 @@ void RecordParser::Impl::set_phase(TraceRow& row, RowContext& c, std::string_vie
   row.phase_id = phase(canonical);
   if (raw != canonical) c.phase_raw = std::string(raw);
   bool is_prefill = canonical.starts_with("prefill"), is_decode = canonical.starts_with("decode");
-  phase_conflict |= (source.leg == "prefill" && is_decode) || (source.leg == "decode" && is_prefill);
+  phase_conflict |=
+      (source.leg == "prefill" && is_decode) || (source.leg == "decode" && is_prefill);
 }
 
 void RecordParser::Impl::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean) {
@@ -296,13 +303,15 @@ void RecordParser::Impl::set_statistics(TraceRow& row, Key hash, Key min, Key ma
 /// The line's own sketch of a row of n values; false when it has none that can be taken.
 bool RecordParser::Impl::take_sketch(RowSketch& sketch, int64_t n) {
   if (fields.sketch.empty()) return false;
-  bool finite = std::all_of(fields.sketch.begin(), fields.sketch.end(), [](double x) { return std::isfinite(x); });
+  bool finite = std::all_of(fields.sketch.begin(), fields.sketch.end(),
+                            [](double x) { return std::isfinite(x); });
   std::optional<double> sum_sq = real_field(kSumSq);
   if (fields.sketch.size() != sketch.bucket.size() || !finite || !sum_sq || n < 0) {
     warn("a sketch must be 32 finite numbers, with n and sum_sq; it is kept as text");
     return false;
   }
-  std::erase_if(fields.extra, [](const ExtraField& field) { return field.key == kKeyNames[kSketch]; });
+  std::erase_if(fields.extra,
+                [](const ExtraField& field) { return field.key == kKeyNames[kSketch]; });
   sketch.n = n;
   sketch.derived = false;
   sketch.sum_sq = *sum_sq;
@@ -345,7 +354,8 @@ void RecordParser::Impl::derive_from_values(TraceRow& row) {
 }
 
 void RecordParser::Impl::add(TraceRow& row, RowContext&& c, std::string extra) {
-  if (!rejected_raw.empty()) extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
+  if (!rejected_raw.empty())
+    extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
   row.flags |= line_flags;
   row.context_id = context(std::move(c), std::move(extra));
   row.line = line_no;
@@ -366,7 +376,8 @@ bool RecordParser::Impl::step_and_position(TraceRow& row, std::initializer_list<
 
 void RecordParser::Impl::stage_trace() {
   TraceRow row;
-  if (!fields.has(kPoint) || !fields.has(kLayer)) return find(true, "stage_trace without point or layer");
+  if (!fields.has(kPoint) || !fields.has(kLayer))
+    return find(true, "stage_trace without point or layer");
   fields.take(kEvent);
   if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
@@ -389,7 +400,8 @@ void RecordParser::Impl::stage_trace() {
   if (!sample_n) sample_n = row.n;
   size_t n_values = fields.values.size();
   if (fields.values_key != kNoKey && sample_n && *sample_n != static_cast<int64_t>(n_values)) {
-    warn("sample_n is " + std::to_string(*sample_n) + ", the sample has " + std::to_string(n_values) + " values");
+    warn("sample_n is " + std::to_string(*sample_n) + ", the sample has " +
+         std::to_string(n_values) + " values");
   }
   set_values(row);
   row.ptr = integer_field(fields.has(kPtr) ? kPtr : kSrcPtr);
@@ -410,7 +422,8 @@ void RecordParser::Impl::stage_trace() {
 
 void RecordParser::Impl::metric() {
   TraceRow row;
-  if (!fields.has(kTensorName) && !fields.has(kMetric)) return find(true, "metric without tensor_name");
+  if (!fields.has(kTensorName) && !fields.has(kMetric))
+    return find(true, "metric without tensor_name");
   if (!fields.has(kLayer)) return find(true, "metric without layer");
   if (!key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!step_and_position(row, {kPosId, kLogicalTokIdx})) return;
@@ -448,11 +461,13 @@ int64_t RecordParser::Impl::segment_prompt(bool opens) {
 }
 
 /// A row of a line that holds several tensors; a legacy hash covers what legacy hashes cover.
-TraceRow RecordParser::Impl::part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys) {
+TraceRow RecordParser::Impl::part_row(const TraceRow& base, std::string_view tensor,
+                                      const PartKeys& keys) {
   TraceRow row = base;
   row.name_id = name(tensor);
   set_statistics(row, keys.hash, keys.min, keys.max, keys.mean);
-  row.n = line_algo == kWholeRowHash ? integer_field(keys.n) : static_cast<int64_t>(kLegacyHashValues);
+  row.n =
+      line_algo == kWholeRowHash ? integer_field(keys.n) : static_cast<int64_t>(kLegacyHashValues);
   row.ptr = integer_field(keys.ptr);
   row.offset_bytes = integer_field(keys.offset_bytes);
   return row;
@@ -479,7 +494,8 @@ void RecordParser::Impl::take_choice(Readout& out) {
   out.vocab = integer_field(kVocab);
   out.route = fields.text(kLmHeadRoute);
   out.cpu_top1_id = integer_field(kCpuProbeTop1);
-  if (std::string_view agrees = fields.token[kCpuProbeAgrees]; agrees == "true" || agrees == "false") {
+  if (std::string_view agrees = fields.token[kCpuProbeAgrees];
+      agrees == "true" || agrees == "false") {
     out.cpu_agrees = fields.take(kCpuProbeAgrees) == "true";
   }
 }
@@ -514,7 +530,8 @@ void RecordParser::Impl::readout() {
   base.layer = -1;
   if (!step_and_position(base, {kPosId})) return;
   if (!is_delta) {
-    base.logical_tok_idx = integer_field(fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
+    base.logical_tok_idx =
+        integer_field(fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
   }
   std::string_view raw = unquoted(fields.take(kPhase));
   if (is_absent(raw)) return find(true, "readout without phase");
@@ -525,12 +542,14 @@ void RecordParser::Impl::readout() {
   shared.tokens_total = integer_field(kTokensTotal);
   shared.token_index = integer_field(kTokenIndex);
 
-  TraceRow hidden =
-      part_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr, kHiddenOffsetBytes, kHiddenN});
-  TraceRow rms =
-      part_row(base, "rms", {kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kRmsN});
-  TraceRow logits_row =
-      part_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffsetBytes, kLogitsN});
+  TraceRow hidden = part_row(base, "hidden",
+                             {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr,
+                              kHiddenOffsetBytes, kHiddenN});
+  TraceRow rms = part_row(
+      base, "rms", {kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kRmsN});
+  TraceRow logits_row = part_row(
+      base, "logits",
+      {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffsetBytes, kLogitsN});
 
   Readout out = readout_of(logits_row);
   take_choice(out);
@@ -552,13 +571,18 @@ void RecordParser::Impl::prefill_decode() {
   if (is_absent(raw)) return find(true, "prefill_decode line without phase");
   base.prompt_id = line_prompt();
   RowContext c;
-  set_phase(base, c, raw, raw == "prefill" ? "prefill_last" : raw == "decode" && base.step == 1 ? "decode0" : raw);
+  set_phase(base, c, raw,
+            raw == "prefill"                    ? "prefill_last"
+            : raw == "decode" && base.step == 1 ? "decode0"
+                                                : raw);
   c.token_index = integer_field(kTokenIndex);
 
-  TraceRow hidden =
-      part_row(base, "hidden", {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenOffset, kHiddenN});
-  TraceRow logits_row =
-      part_row(base, "logits", {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsN});
+  TraceRow hidden = part_row(
+      base, "hidden",
+      {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenOffset, kHiddenN});
+  TraceRow logits_row = part_row(
+      base, "logits",
+      {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsN});
   set_shape("prefill_decode");
   add(hidden, RowContext(c), extra_json("hidden_", {}));
   add(logits_row, std::move(c), extra_json({}, {"hidden_"}));
@@ -571,15 +595,19 @@ void RecordParser::Impl::landscape() {
   RowContext c;
   row.prompt_id = line_prompt();
   row.name_id = name("logits_topk");
-  std::string_view phase_name = row.step == 0 ? "prefill_last" : row.step == 1 ? "decode0" : "decode";
+  std::string_view phase_name = row.step == 0   ? "prefill_last"
+                                : row.step == 1 ? "decode0"
+                                                : "decode";
   set_phase(row, c, phase_name, phase_name);
 
   Readout out = readout_of(row);
   auto choice = [this](Key k, std::optional<int64_t>& id, std::optional<double>& logit) {
     auto json = nlohmann::json::parse(fields.token[k], nullptr, false);
     if (!json.is_object()) return;
-    if (auto it = json.find("id"); it != json.end() && it->is_number_integer()) id = it->get<int64_t>();
-    if (auto it = json.find("logit"); it != json.end() && it->is_number()) logit = it->get<double>();
+    if (auto it = json.find("id"); it != json.end() && it->is_number_integer())
+      id = it->get<int64_t>();
+    if (auto it = json.find("logit"); it != json.end() && it->is_number())
+      logit = it->get<double>();
     if (json.size() == size_t{id.has_value()} + size_t{logit.has_value()}) fields.take(k);
   };
   choice(kTop1, out.top1_id, out.top1_logit);
@@ -649,7 +677,8 @@ void RecordParser::Impl::parse_line() {
   find(false, "a JSON object of no shape greta knows; the line is kept as it is");
 }
 
-void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t line_no, RecordBatch& batch) {
+void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t line_no,
+                         RecordBatch& batch) {
   const char* start = line.data();
   line = trimmed(line);
   ++batch.lines;
@@ -662,7 +691,8 @@ void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t lin
   p.line_warned = false;
   p.line_flags = 0;
   if (line.front() != '{') return p.find(true, "not a JSON object");
-  std::string why = p.fields.take_apart(line, buffer_bytes - static_cast<size_t>(line.data() - start));
+  std::string why =
+      p.fields.take_apart(line, buffer_bytes - static_cast<size_t>(line.data() - start));
   if (!why.empty()) return p.find(true, why);
   p.parse_line();
 }

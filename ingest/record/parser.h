@@ -15,9 +15,10 @@ namespace greta {
 /// What the path and the document around a line already say; a line's own fields beat them, except
 /// the name of a prompt that no line names.
 struct RecordSource {
-  std::string leg;                        ///< "prefill", "decode" or ""
-  std::string prompt;                     ///< prompt for lines that name none
-  std::vector<std::string> prompt_names;  ///< names of readout segments, in order, when a document has them
+  std::string leg;     ///< "prefill", "decode" or ""
+  std::string prompt;  ///< prompt for lines that name none
+  std::vector<std::string>
+      prompt_names;  ///< names of readout segments, in order, when a document has them
 };
 
 /// A line or field that was not taken as it stands.
@@ -57,7 +58,7 @@ struct RecordBatch {
   std::vector<RowContext> contexts;
   std::vector<RunEvent> events;
   std::vector<LineFinding> findings;
-  std::string hash_algo;    ///< of the rows that have a hash, "" when none has: as run.hash_algo
+  std::string hash_algo;  ///< of the rows that have a hash, "" when none has: as run.hash_algo
   int64_t lines = 0;
   size_t kept_bytes = 0;  ///< of samples, raw lines and contexts
 
@@ -68,15 +69,18 @@ struct RecordBatch {
   void clear();
 
   /// Large enough to be written.
-  bool is_full() const { return rows.size() >= 4'096 || kept_bytes >= (2u << 20) || findings.size() >= 4096; }
+  bool is_full() const {
+    return rows.size() >= 4'096 || kept_bytes >= (2u << 20) || findings.size() >= 4096;
+  }
 };
 
-/// Parses the JSON lines S1-S8 of a trace file, and what an engine exports, into rows: one parser per
-/// file, lines in order. Shapes are told by their keys, never by the file's name. Not thread-safe.
+/// Parses the JSON lines S1-S8 of a trace file, and what an engine exports, into rows: one parser
+/// per file, lines in order. Shapes are told by their keys, never by the file's name. Not
+/// thread-safe.
 ///
 /// A stage_trace line of an engine says "hash_algo":"greta-1": its hash and statistics cover all n
-/// values, its sketch (32 numbers) and sum_sq are the row's own, `extra` holds further fields, and a
-/// line {"event":"readout"} holds what a row of logits chose.
+/// values, its sketch (32 numbers) and sum_sq are the row's own, `extra` holds further fields, and
+/// a line {"event":"readout"} holds what a row of logits chose.
 class RecordParser {
  public:
   /// Bytes that must be readable after a line passed to parse().

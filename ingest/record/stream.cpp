@@ -71,9 +71,9 @@ class BatchQueue {
 };
 
 /// Parses every line into batches; emit takes a full one and gives an empty one, or null to stop.
-StreamEnd parse_all(
-    ContentReader& reader, RecordParser& parser,
-    const std::function<std::unique_ptr<RecordBatch>(std::unique_ptr<RecordBatch>, int64_t)>& emit) {
+StreamEnd parse_all(ContentReader& reader, RecordParser& parser,
+                    const std::function<std::unique_ptr<RecordBatch>(std::unique_ptr<RecordBatch>,
+                                                                     int64_t)>& emit) {
   auto batch = std::make_unique<RecordBatch>();
   struct Stopped {};
   int64_t seen_bytes = 0;
@@ -95,8 +95,9 @@ StreamEnd parse_all(
   };
   auto on_overlong = [&](std::string_view head, int64_t line_no) {
     batch->findings.push_back(
-        {line_no, true, "line longer than " + std::to_string(kMaxLineBytes >> 20) +
-                            " MiB; its first MiB is kept", std::string(head)});
+        {line_no, true,
+         "line longer than " + std::to_string(kMaxLineBytes >> 20) + " MiB; its first MiB is kept",
+         std::string(head)});
   };
   StreamEnd end;
   try {
@@ -126,7 +127,8 @@ StreamEnd for_each_line(
       filled -= begin;
       begin = 0;
       if (buffer.size() - RecordParser::kPaddingBytes - filled < kReadBytes) {
-        size_t room = std::min(2 * filled, kMaxLineBytes + kReadBytes);  // no line grows beyond that
+        size_t room =
+            std::min(2 * filled, kMaxLineBytes + kReadBytes);  // no line grows beyond that
         buffer.resize(room + kReadBytes + RecordParser::kPaddingBytes);
       }
     }
@@ -138,13 +140,15 @@ StreamEnd for_each_line(
     end.bytes += static_cast<int64_t>(got);
     if (at_start && end.bytes >= 3) {
       at_start = false;
-      if (begin == 0 && std::memcmp(buffer.data(), "\xEF\xBB\xBF", 3) == 0) begin = 3, scan = std::max(scan, begin);
+      if (begin == 0 && std::memcmp(buffer.data(), "\xEF\xBB\xBF", 3) == 0)
+        begin = 3, scan = std::max(scan, begin);
     }
     while (const void* newline = std::memchr(buffer.data() + scan, '\n', filled - scan)) {
       size_t at = static_cast<size_t>(static_cast<const char*>(newline) - buffer.data());
       ++end.lines;
       if (!skipping) {
-        on_line({buffer.data() + begin, at - begin}, buffer.size() - begin, end.lines, true, end.bytes);
+        on_line({buffer.data() + begin, at - begin}, buffer.size() - begin, end.lines, true,
+                end.bytes);
       }
       skipping = false;
       begin = scan = at + 1;
@@ -158,7 +162,8 @@ StreamEnd for_each_line(
   if (skipping) ++end.lines;  // an overlong last line without newline
   if (begin < filled && !skipping) {
     ++end.lines;
-    on_line({buffer.data() + begin, filled - begin}, buffer.size() - begin, end.lines, false, end.bytes);
+    on_line({buffer.data() + begin, filled - begin}, buffer.size() - begin, end.lines, false,
+            end.bytes);
   }
   end.sha256 = sha.hex();
   end.damage = reader.damage();

@@ -20,10 +20,10 @@ struct StreamEnd {
   std::string tail;    ///< a last line cut by the damage, not taken
 };
 
-/// Reads lines from `reader`, parses them with `parser` and hands full batches to `write`, in order.
-/// With on_other_thread, reading and parsing run on a second thread and `write` on the caller's; at
-/// most three batches are alive. Exceptions of either side end both and are rethrown here.
-/// `on_bytes`, called on the caller's thread, gets the decoded bytes read so far.
+/// Reads lines from `reader`, parses them with `parser` and hands full batches to `write`, in
+/// order. With on_other_thread, reading and parsing run on a second thread and `write` on the
+/// caller's; at most three batches are alive. Exceptions of either side end both and are rethrown
+/// here. `on_bytes`, called on the caller's thread, gets the decoded bytes read so far.
 StreamEnd stream_records(ContentReader& reader, RecordParser& parser, bool on_other_thread,
                          const std::function<void(RecordBatch&)>& write,
                          const std::function<void(int64_t)>& on_bytes);

@@ -50,7 +50,8 @@ void check_row(const greta::TraceRow& row, const Defined& defined, int64_t line)
   require(is_symbol(row.prompt_id, defined.prompts) && is_symbol(row.phase_id, defined.phases) &&
               is_symbol(row.name_id, defined.names),
           "symbols of a row are defined");
-  require(!row.context_id || is_symbol(*row.context_id, defined.contexts), "the context of a row is defined");
+  require(!row.context_id || is_symbol(*row.context_id, defined.contexts),
+          "the context of a row is defined");
   require(row.layer >= -1 && row.layer <= greta::kMaxLayer, "layer in range");
   require(row.pos_id >= -1 && row.pos_id <= greta::kMaxPosition, "position in range");
   require(row.step >= -1 && row.step <= INT32_MAX, "step in range");
@@ -60,9 +61,11 @@ void check_row(const greta::TraceRow& row, const Defined& defined, int64_t line)
   require(row.sample.empty() || row.sketch, "a sample has its sketch");
   if (!row.sketch) return;
   const int64_t sampled = static_cast<int64_t>(row.sample.size());
-  require(row.sketch->derived ? row.sketch->n == sampled : row.sketch->n >= 0, "a sketch knows its length");
+  require(row.sketch->derived ? row.sketch->n == sampled : row.sketch->n >= 0,
+          "a sketch knows its length");
   require(std::isfinite(row.sketch->sum_sq) &&
-              std::all_of(row.sketch->bucket.begin(), row.sketch->bucket.end(), [](double x) { return std::isfinite(x); }),
+              std::all_of(row.sketch->bucket.begin(), row.sketch->bucket.end(),
+                          [](double x) { return std::isfinite(x); }),
           "a sketch is finite");
 }
 
@@ -84,15 +87,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         require(line_no == ++lines, "lines are counted");
         batch.clear();
         parser.parse(line, readable, line_no, batch);
-        const bool is_blank =
-            std::all_of(line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
+        const bool is_blank = std::all_of(
+            line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
         require(batch.lines == 1, "one line");
-        const bool is_nothing = batch.rows.empty() && batch.readouts.empty() && batch.events.empty() &&
-                                batch.findings.empty();
+        const bool is_nothing = batch.rows.empty() && batch.readouts.empty() &&
+                                batch.events.empty() && batch.findings.empty();
         require(is_blank == is_nothing, "a line gives rows, a readout, an event or a finding");
         for (const greta::RunEvent& event : batch.events) {
-          for (const auto& row : event.plan) require(row.layer >= -1 && row.layer <= greta::kMaxLayer, "planned layer");
-          require(!event.token_ids || nlohmann::json::accept(*event.token_ids), "token ids are JSON");
+          for (const auto& row : event.plan)
+            require(row.layer >= -1 && row.layer <= greta::kMaxLayer, "planned layer");
+          require(!event.token_ids || nlohmann::json::accept(*event.token_ids),
+                  "token ids are JSON");
         }
         defined.prompts += batch.prompts.size();
         defined.phases += batch.phases.size();
@@ -103,18 +108,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           require(!context.extra || nlohmann::json::accept(*context.extra), "extra is JSON");
         }
         for (const greta::Readout& readout : batch.readouts) {
-          require(is_symbol(readout.prompt_id, defined.prompts) && is_symbol(readout.phase_id, defined.phases) &&
+          require(is_symbol(readout.prompt_id, defined.prompts) &&
+                      is_symbol(readout.phase_id, defined.phases) &&
                       is_symbol(readout.name_id, defined.names),
                   "symbols of a readout are defined");
-          require(is_number(readout.top1_logit) && is_number(readout.top2_logit) && is_number(readout.gap),
+          require(is_number(readout.top1_logit) && is_number(readout.top2_logit) &&
+                      is_number(readout.gap),
                   "no logit is NaN");
         }
         for (const greta::LineFinding& finding : batch.findings) {
-          require(finding.line == line_no && !finding.reason.empty(), "a finding names its line and reason");
-          require(!finding.raw.empty() && line.find(finding.raw) != std::string_view::npos, "a finding keeps the line");
+          require(finding.line == line_no && !finding.reason.empty(),
+                  "a finding names its line and reason");
+          require(!finding.raw.empty() && line.find(finding.raw) != std::string_view::npos,
+                  "a finding keeps the line");
         }
       },
       [](std::string_view, int64_t) {});
-  require(end.bytes == static_cast<int64_t>(size) && end.lines == lines, "every byte and line is read");
+  require(end.bytes == static_cast<int64_t>(size) && end.lines == lines,
+          "every byte and line is read");
   return 0;
 }

@@ -1,9 +1,8 @@
-#include "cli/report/final_report.h"
-
 #include <algorithm>
 #include <set>
 
 #include "cli/report/files.h"
+#include "cli/report/final_report.h"
 #include "cli/report/table.h"
 #include "ingest/document.h"
 #include "ingest/table.h"

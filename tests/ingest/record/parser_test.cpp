@@ -29,8 +29,8 @@ class Lines {
   /// A row as text: what it has, in a fixed order. "tensor prompt phase layer step pos ..."
   std::string row(size_t i) const {
     const TraceRow& r = batch.rows.at(i);
-    std::string out = batch.names.at(at(r.name_id)) + " " + batch.prompts.at(at(r.prompt_id)).name + " " +
-                      batch.phases.at(at(r.phase_id)) + " layer=" + std::to_string(r.layer) +
+    std::string out = batch.names.at(at(r.name_id)) + " " + batch.prompts.at(at(r.prompt_id)).name +
+                      " " + batch.phases.at(at(r.phase_id)) + " layer=" + std::to_string(r.layer) +
                       " step=" + std::to_string(r.step) + " pos=" + std::to_string(r.pos_id);
     put(out, "token", r.token_id);
     put(out, "logical", r.logical_tok_idx);
@@ -56,8 +56,8 @@ class Lines {
   }
   std::string readout(size_t i) const {
     const Readout& r = batch.readouts.at(i);
-    std::string out = batch.names.at(at(r.name_id)) + " " + batch.prompts.at(at(r.prompt_id)).name + " " +
-                      batch.phases.at(at(r.phase_id)) + " step=" + std::to_string(r.step) +
+    std::string out = batch.names.at(at(r.name_id)) + " " + batch.prompts.at(at(r.prompt_id)).name +
+                      " " + batch.phases.at(at(r.phase_id)) + " step=" + std::to_string(r.step) +
                       " pos=" + std::to_string(r.pos_id);
     put(out, "top1", r.top1_id);
     put(out, "logit1", r.top1_logit);
@@ -116,7 +116,8 @@ std::string row_of(const std::string& line, RecordSource source = {}) {
   Lines lines(std::move(source));
   lines.add(line);
   if (!lines.batch.findings.empty()) return lines.findings().front();
-  return lines.batch.rows.size() == 1 ? lines.row(0) : std::to_string(lines.batch.rows.size()) + " rows";
+  return lines.batch.rows.size() == 1 ? lines.row(0)
+                                      : std::to_string(lines.batch.rows.size()) + " rows";
 }
 
 Strings findings_of(const std::string& line, RecordSource source = {}) {
@@ -127,7 +128,8 @@ Strings findings_of(const std::string& line, RecordSource source = {}) {
 
 /// A stage_trace line with these members behind the ones that it must have.
 std::string stage(const std::string& more = "") {
-  return R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"attn_out","layer":3)" + more + "}";
+  return R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"attn_out","layer":3)" +
+         more + "}";
 }
 const std::string kStage = "attn_out p decode0 layer=3 step=-1 pos=-1";
 
@@ -135,22 +137,27 @@ const std::string kStage = "attn_out p decode0 layer=3 step=-1 pos=-1";
 
 TEST(Record, StageTraceWithEveryField) {
   Lines lines;
-  lines.add(R"({"event":"stage_trace","prompt_id":"p0_short","phase":"decode0","point":"x_in","layer":4,"step":1,)"
-            R"("pos_id":28,"seq_len":1,"tokens_total":29,"token_index":0,"stride_elems":4096,"sample_n":3,)"
-            R"("ptr":131131265515520,"offset_bytes":64,"hash":16998914491285390227,"min":-0.5,"max":2,"mean":0.5,)"
-            R"("abs_sum":2.5,"nan":0,"inf":0,"nz_count":2,"src_kind":"cache","route":"MFMA","token_index_used":7,)"
-            R"("offset_bytes":64,"alloc_bytes":8192,"prompt_tokens":28,"kv_pos":28,"decode_step":0,"token_id":108,)"
-            R"("sample":[-0.5,0,2]})");
+  lines.add(
+      R"({"event":"stage_trace","prompt_id":"p0_short","phase":"decode0","point":"x_in","layer":4,"step":1,)"
+      R"("pos_id":28,"seq_len":1,"tokens_total":29,"token_index":0,"stride_elems":4096,"sample_n":3,)"
+      R"("ptr":131131265515520,"offset_bytes":64,"hash":16998914491285390227,"min":-0.5,"max":2,"mean":0.5,)"
+      R"("abs_sum":2.5,"nan":0,"inf":0,"nz_count":2,"src_kind":"cache","route":"MFMA","token_index_used":7,)"
+      R"("offset_bytes":64,"alloc_bytes":8192,"prompt_tokens":28,"kv_pos":28,"decode_step":0,"token_id":108,)"
+      R"("sample":[-0.5,0,2]})");
   EXPECT_EQ(lines.findings(), Strings());
   EXPECT_EQ(lines.parser.shape(), "stage_trace");
   ASSERT_EQ(lines.batch.rows.size(), 1u);
   EXPECT_EQ(lines.row(0),
-            "x_in p0_short decode0 layer=4 step=1 pos=28 token=108 logical=28 n=3 hash=16998914491285390227 "
-            "min=-0.5 max=2 mean=0.5 abs=2.5 nan=0 inf=0 nz=2 ptr=131131265515520 offset=64 sample=3 route=MFMA "
-            "kind=cache seq_len=1 total=29 index=0 kv_pos=28 stride=4096 alloc=8192 prompt_tokens=28 decode_step=0 "
+            "x_in p0_short decode0 layer=4 step=1 pos=28 token=108 logical=28 n=3 "
+            "hash=16998914491285390227 "
+            "min=-0.5 max=2 mean=0.5 abs=2.5 nan=0 inf=0 nz=2 ptr=131131265515520 offset=64 "
+            "sample=3 route=MFMA "
+            "kind=cache seq_len=1 total=29 index=0 kv_pos=28 stride=4096 alloc=8192 "
+            "prompt_tokens=28 decode_step=0 "
             R"(extra={"token_index_used":7})");
-  EXPECT_EQ(std::vector<float>(lines.batch.rows[0].sample.begin(), lines.batch.rows[0].sample.end()),
-            (std::vector<float>{-0.5f, 0, 2}));
+  EXPECT_EQ(
+      std::vector<float>(lines.batch.rows[0].sample.begin(), lines.batch.rows[0].sample.end()),
+      (std::vector<float>{-0.5f, 0, 2}));
   ASSERT_NE(lines.batch.rows[0].sketch, nullptr);
   EXPECT_EQ(lines.batch.rows[0].sketch->n, 3);
   EXPECT_TRUE(lines.batch.rows[0].sketch->derived);
@@ -171,40 +178,48 @@ TEST(Record, AnEmptySampleIsARow) {
 }
 
 TEST(Record, PromptAndPhaseComeFromTheSourceWhenTheLineHasNone) {
-  const std::string line = R"({"event":"stage_trace","point":"q_proj","layer":0,"pos_id":1,"step":0})";
+  const std::string line =
+      R"({"event":"stage_trace","point":"q_proj","layer":0,"pos_id":1,"step":0})";
   EXPECT_EQ(row_of(line, {"decode", "p6", {}}), "q_proj p6 decode layer=0 step=0 pos=1 logical=1");
   EXPECT_EQ(row_of(line, {"", "p6", {}}), "q_proj p6 unknown layer=0 step=0 pos=1 logical=1");
 }
 
 TEST(Record, TheLinesPhaseBeatsTheDirectory) {
   Lines lines({"decode", "p", {}});
-  lines.add(R"({"event":"stage_trace","prompt_id":"p","phase":"prefill_last","point":"x_in","layer":0,"pos_id":1})");
+  lines.add(
+      R"({"event":"stage_trace","prompt_id":"p","phase":"prefill_last","point":"x_in","layer":0,"pos_id":1})");
   EXPECT_TRUE(lines.parser.phase_conflict());
   EXPECT_EQ(lines.row(0), "x_in p prefill_last layer=0 step=-1 pos=1 logical=1");
   Lines agreeing({"prefill", "p", {}});
-  agreeing.add(R"({"event":"stage_trace","prompt_id":"p","phase":"prefill_last","point":"x_in","layer":0,"pos_id":1})");
+  agreeing.add(
+      R"({"event":"stage_trace","prompt_id":"p","phase":"prefill_last","point":"x_in","layer":0,"pos_id":1})");
   EXPECT_FALSE(agreeing.parser.phase_conflict());
 }
 
 TEST(Record, Metric) {
   Lines lines;
-  lines.add(R"({"metric": "rms_in", "exp": "E0", "prompt": "p0_short", "layer": 0, "phase": "prefill_last", )"
-            R"("logical_tok_idx": 2, "pos_id": 2, "step": 0, "tensor_name": "rms_in", "src_ptr": "0x70e436200000", )"
-            R"("src_enum": "X", "src_reason": "why", "bytes_offset": 8, "bytes_size": 256, "seq_len_used": 3, )"
-            R"("data": [1, -0, 3]})");
+  lines.add(
+      R"({"metric": "rms_in", "exp": "E0", "prompt": "p0_short", "layer": 0, "phase": "prefill_last", )"
+      R"("logical_tok_idx": 2, "pos_id": 2, "step": 0, "tensor_name": "rms_in", "src_ptr": "0x70e436200000", )"
+      R"("src_enum": "X", "src_reason": "why", "bytes_offset": 8, "bytes_size": 256, "seq_len_used": 3, )"
+      R"("data": [1, -0, 3]})");
   EXPECT_EQ(lines.findings(), Strings());
   EXPECT_EQ(lines.parser.shape(), "metric");
   EXPECT_EQ(lines.row(0),
-            "rms_in p0_short prefill_last layer=0 step=0 pos=2 logical=2 n=3 min=-0 max=3 mean=1.33333333333 abs=4 "
+            "rms_in p0_short prefill_last layer=0 step=0 pos=2 logical=2 n=3 min=-0 max=3 "
+            "mean=1.33333333333 abs=4 "
             "nan=0 inf=0 nz=2 flags=2 ptr=124125462921216 offset=8 sample=3 kind=X seq_len=3 "
             R"(extra={"exp":"E0","src_reason":"why","bytes_size":256})");
 }
 
 TEST(Record, MetricWithoutPositionTakesTheLogicalOne) {
-  EXPECT_EQ(row_of(R"({"metric":"rms_weight","prompt":"p","layer":0,"phase":"decode0","logical_tok_idx":4,)"
-                   R"("tensor_name":"rms_weight","epsilon":1e-5,"data":[2]})"),
-            "rms_weight p decode0 layer=0 step=-1 pos=4 logical=4 n=1 min=2 max=2 mean=2 abs=2 nan=0 inf=0 nz=1 "
-            R"(flags=2 sample=1 extra={"epsilon":1e-5})");
+  EXPECT_EQ(
+      row_of(
+          R"({"metric":"rms_weight","prompt":"p","layer":0,"phase":"decode0","logical_tok_idx":4,)"
+          R"("tensor_name":"rms_weight","epsilon":1e-5,"data":[2]})"),
+      "rms_weight p decode0 layer=0 step=-1 pos=4 logical=4 n=1 min=2 max=2 mean=2 abs=2 nan=0 "
+      "inf=0 nz=1 "
+      R"(flags=2 sample=1 extra={"epsilon":1e-5})");
 }
 
 TEST(Record, TheStepOfAMetricDecidesItsPhase) {
@@ -233,30 +248,42 @@ TEST(Record, ReadoutIsThreeRows) {
   ASSERT_EQ(lines.batch.rows.size(), 3u);
   const std::string key = " seg0 decode0 layer=-1 step=1 pos=205 logical=204 n=256";
   const std::string context = " raw=decode seq_len=1 total=206 index=205";
-  EXPECT_EQ(lines.row(0), "hidden" + key + " hash=12423339041135058718 min=-1.5 max=5.5 mean=3.5 ptr=1000 offset=10" +
-                              context + R"( extra={"hidden_token_index_used":0,"hidden_alloc_bytes":4096})");
-  EXPECT_EQ(lines.row(1), "rms" + key + " hash=6402361988135106224 min=-7 max=3 mean=2 ptr=2000 offset=20" + context +
-                              R"( extra={"rms_in_ptr":1000})");
-  EXPECT_EQ(lines.row(2), "logits" + key + " hash=9223372036854775808 min=-13 max=12 mean=-0.5 ptr=3000 offset=30" +
-                              context + R"( extra={"readout_mismatch":true,"lm_in_ptr":2000})");
+  EXPECT_EQ(lines.row(0),
+            "hidden" + key +
+                " hash=12423339041135058718 min=-1.5 max=5.5 mean=3.5 ptr=1000 offset=10" +
+                context + R"( extra={"hidden_token_index_used":0,"hidden_alloc_bytes":4096})");
+  EXPECT_EQ(lines.row(1), "rms" + key +
+                              " hash=6402361988135106224 min=-7 max=3 mean=2 ptr=2000 offset=20" +
+                              context + R"( extra={"rms_in_ptr":1000})");
+  EXPECT_EQ(lines.row(2),
+            "logits" + key +
+                " hash=9223372036854775808 min=-13 max=12 mean=-0.5 ptr=3000 offset=30" + context +
+                R"( extra={"readout_mismatch":true,"lm_in_ptr":2000})");
   ASSERT_EQ(lines.batch.readouts.size(), 1u);
-  EXPECT_EQ(lines.readout(0), "logits seg0 decode0 step=1 pos=205 top1=79 logit1=12 top2=18 logit2=11.25 gap=0.75 vocab=128256");
+  EXPECT_EQ(lines.readout(0),
+            "logits seg0 decode0 step=1 pos=205 top1=79 logit1=12 top2=18 logit2=11.25 gap=0.75 "
+            "vocab=128256");
 }
 
 TEST(Record, ReadoutPhasesByStep) {
   Lines lines;
-  for (const auto& [phase, step] : std::vector<std::pair<std::string, int>>{{"prefill_last", 0}, {"decode", 1}, {"decode", 2}}) {
-    lines.add(R"({"phase":")" + phase + R"(","step":)" + std::to_string(step) + R"(,"pos_id":5,"hidden_hash":1})");
+  for (const auto& [phase, step] : std::vector<std::pair<std::string, int>>{
+           {"prefill_last", 0}, {"decode", 1}, {"decode", 2}}) {
+    lines.add(R"({"phase":")" + phase + R"(","step":)" + std::to_string(step) +
+              R"(,"pos_id":5,"hidden_hash":1})");
   }
-  EXPECT_TRUE(lines.row(0).starts_with("hidden seg0 prefill_last layer=-1 step=0 pos=5")) << lines.row(0);
-  EXPECT_TRUE(lines.row(3).starts_with("hidden seg0 decode0 layer=-1 step=1 pos=5")) << lines.row(3);
+  EXPECT_TRUE(lines.row(0).starts_with("hidden seg0 prefill_last layer=-1 step=0 pos=5"))
+      << lines.row(0);
+  EXPECT_TRUE(lines.row(3).starts_with("hidden seg0 decode0 layer=-1 step=1 pos=5"))
+      << lines.row(3);
   EXPECT_TRUE(lines.row(6).starts_with("hidden seg0 decode layer=-1 step=2 pos=5")) << lines.row(6);
 }
 
 TEST(Record, SecondReadoutFormatPrefersTheLogicalIndex) {
   Lines lines;
-  lines.add(R"({"phase":"prefill_last","step":0,"readout_buffer_kind":"chunk","used_index":3,"logical_last_index":44,)" +
-            kReadout + "}");
+  lines.add(
+      R"({"phase":"prefill_last","step":0,"readout_buffer_kind":"chunk","used_index":3,"logical_last_index":44,)" +
+      kReadout + "}");
   EXPECT_NE(lines.row(0).find(" logical=44 "), std::string::npos);
   for (const char* field : {R"("readout_buffer_kind":"chunk")", R"("used_index":3)"}) {
     EXPECT_NE(lines.extra(2).find(field), std::string::npos) << lines.extra(2);
@@ -265,61 +292,74 @@ TEST(Record, SecondReadoutFormatPrefersTheLogicalIndex) {
 
 TEST(Record, DeltaRecordsTheRouteAndTheProbe) {
   Lines lines;
-  lines.add(R"({"phase":"prefill_last","step":0,"pos_id":204,"tokens_total":205,"hidden_hash":1,"rms_hash":2,)"
-            R"("rms_sumsq":3.5,"rms_eps":1e-5,"logits_hash":4,"lm_head_route":"MFMA","lm_head_quant":1,"top1_id":79,)"
-            R"("top1_logit":12.5,"gap":0.9936,"cpu_probe_top1_id":96965,"cpu_probe_top1_logit":14.5,)"
-            R"("cpu_probe_agrees_gpu":false})");
+  lines.add(
+      R"({"phase":"prefill_last","step":0,"pos_id":204,"tokens_total":205,"hidden_hash":1,"rms_hash":2,)"
+      R"("rms_sumsq":3.5,"rms_eps":1e-5,"logits_hash":4,"lm_head_route":"MFMA","lm_head_quant":1,"top1_id":79,)"
+      R"("top1_logit":12.5,"gap":0.9936,"cpu_probe_top1_id":96965,"cpu_probe_top1_logit":14.5,)"
+      R"("cpu_probe_agrees_gpu":false})");
   EXPECT_EQ(lines.findings(), Strings());
   EXPECT_EQ(lines.parser.shape(), "delta");
   EXPECT_EQ(lines.readout(0),
-            "logits seg0 prefill_last step=0 pos=204 top1=79 logit1=12.5 gap=0.9936 route=MFMA cpu=96965 agrees=0");
-  EXPECT_NE(lines.row(2).find(" logical=204 n=256 hash=4 route=MFMA"), std::string::npos) << lines.row(2);
+            "logits seg0 prefill_last step=0 pos=204 top1=79 logit1=12.5 gap=0.9936 route=MFMA "
+            "cpu=96965 agrees=0");
+  EXPECT_NE(lines.row(2).find(" logical=204 n=256 hash=4 route=MFMA"), std::string::npos)
+      << lines.row(2);
   EXPECT_EQ(lines.extra(1), R"({"rms_sumsq":3.5,"rms_eps":1e-5})");
   EXPECT_EQ(lines.extra(2), R"({"lm_head_quant":1,"cpu_probe_top1_logit":14.5})");
 }
 
 TEST(Record, PrefillDecodeIsTwoRows) {
   Lines lines({"", "p2_hi", {}});
-  lines.add(R"({"phase":"prefill","step":0,"token_index":28,"hidden_offset":5,"hidden_ptr":7,"hidden_hash":1,)"
-            R"("hidden_min":-3,"hidden_max":4,"hidden_mean":0,"logits_offset":0,"logits_ptr":9,"logits_hash":2,)"
-            R"("logits_min":1.5,"logits_max":2.5,"logits_mean":2,"vocab":128256})");
+  lines.add(
+      R"({"phase":"prefill","step":0,"token_index":28,"hidden_offset":5,"hidden_ptr":7,"hidden_hash":1,)"
+      R"("hidden_min":-3,"hidden_max":4,"hidden_mean":0,"logits_offset":0,"logits_ptr":9,"logits_hash":2,)"
+      R"("logits_min":1.5,"logits_max":2.5,"logits_mean":2,"vocab":128256})");
   EXPECT_EQ(lines.findings(), Strings());
   EXPECT_EQ(lines.parser.shape(), "prefill_decode");
   ASSERT_EQ(lines.batch.rows.size(), 2u);
   EXPECT_EQ(lines.row(0),
-            "hidden p2_hi prefill_last layer=-1 step=0 pos=28 logical=28 n=256 hash=1 min=-3 max=4 mean=0 ptr=7 "
+            "hidden p2_hi prefill_last layer=-1 step=0 pos=28 logical=28 n=256 hash=1 min=-3 max=4 "
+            "mean=0 ptr=7 "
             "offset=5 raw=prefill index=28");
   EXPECT_EQ(lines.row(1),
-            "logits p2_hi prefill_last layer=-1 step=0 pos=28 logical=28 n=256 hash=2 min=1.5 max=2.5 mean=2 ptr=9 "
+            "logits p2_hi prefill_last layer=-1 step=0 pos=28 logical=28 n=256 hash=2 min=1.5 "
+            "max=2.5 mean=2 ptr=9 "
             R"(offset=0 raw=prefill index=28 extra={"vocab":128256})");
   lines.add(R"({"phase":"decode","step":1,"token_index":29,"hidden_hash":1,"logits_hash":2})");
   lines.add(R"({"phase":"decode","step":2,"token_index":30,"hidden_hash":1,"logits_hash":2})");
-  EXPECT_TRUE(lines.row(2).starts_with("hidden p2_hi decode0 layer=-1 step=1 pos=29")) << lines.row(2);
-  EXPECT_TRUE(lines.row(4).starts_with("hidden p2_hi decode layer=-1 step=2 pos=30")) << lines.row(4);
+  EXPECT_TRUE(lines.row(2).starts_with("hidden p2_hi decode0 layer=-1 step=1 pos=29"))
+      << lines.row(2);
+  EXPECT_TRUE(lines.row(4).starts_with("hidden p2_hi decode layer=-1 step=2 pos=30"))
+      << lines.row(4);
 }
 
 TEST(Record, LandscapeIsOneRowAndItsChoices) {
   Lines lines({"", "p0", {}});
   for (int step = 0; step < 3; ++step) {
-    lines.add(R"({"step":)" + std::to_string(step) +
-              R"(,"top1":{"id":96965,"logit":9.5},"top2":{"id":79,"logit":9},"gap":0.5,"entropy_topk":1.25,)"
-              R"("top5":[{"id":96965,"logit":9.5},{"id":79,"logit":9}]})");
+    lines.add(
+        R"({"step":)" + std::to_string(step) +
+        R"(,"top1":{"id":96965,"logit":9.5},"top2":{"id":79,"logit":9},"gap":0.5,"entropy_topk":1.25,)"
+        R"("top5":[{"id":96965,"logit":9.5},{"id":79,"logit":9}]})");
   }
   EXPECT_EQ(lines.findings(), Strings());
   EXPECT_EQ(lines.parser.shape(), "landscape");
-  const std::string extra = R"( extra={"entropy_topk":1.25,"top5":[{"id":96965,"logit":9.5},{"id":79,"logit":9}]})";
+  const std::string extra =
+      R"( extra={"entropy_topk":1.25,"top5":[{"id":96965,"logit":9.5},{"id":79,"logit":9}]})";
   EXPECT_EQ(lines.row(0), "logits_topk p0 prefill_last layer=-1 step=0 pos=-1" + extra);
   EXPECT_EQ(lines.row(1), "logits_topk p0 decode0 layer=-1 step=1 pos=-1" + extra);
   EXPECT_EQ(lines.row(2), "logits_topk p0 decode layer=-1 step=2 pos=-1" + extra);
-  EXPECT_EQ(lines.readout(1), "logits_topk p0 decode0 step=1 pos=-1 top1=96965 logit1=9.5 top2=79 logit2=9 gap=0.5");
+  EXPECT_EQ(lines.readout(1),
+            "logits_topk p0 decode0 step=1 pos=-1 top1=96965 logit1=9.5 top2=79 logit2=9 gap=0.5");
 }
 
 TEST(Record, LogitsAndLayerTrace) {
   EXPECT_EQ(row_of(R"({"token_idx":38,"token_id":116,"logits":[1,2,-3]})", {"prefill", "p0", {}}),
-            "logits p0 prefill layer=-1 step=-1 pos=38 token=116 logical=38 n=3 min=-3 max=2 mean=0 abs=6 nan=0 inf=0 "
+            "logits p0 prefill layer=-1 step=-1 pos=38 token=116 logical=38 n=3 min=-3 max=2 "
+            "mean=0 abs=6 nan=0 inf=0 "
             "nz=3 flags=2 sample=3");
   const auto layer = [](int step) {
-    return R"({"step":)" + std::to_string(step) + R"(,"layer":2,"tag":"attn_out","n":4096,"hash":18446744073709551615,)"
+    return R"({"step":)" + std::to_string(step) +
+           R"(,"layer":2,"tag":"attn_out","n":4096,"hash":18446744073709551615,)"
            R"("min":-1,"max":1,"mean":0})";
   };
   const std::string rest = " pos=-1 n=4096 hash=18446744073709551615 min=-1 max=1 mean=0";
@@ -331,8 +371,9 @@ TEST(Record, LogitsAndLayerTrace) {
 // ---- readout segments -------------------------------------------------------------------------
 
 std::string opening(int pos, int hash) {
-  return R"({"phase":"prefill_last","step":0,"pos_id":)" + std::to_string(pos) + R"(,"tokens_total":)" +
-         std::to_string(pos + 1) + R"(,"hidden_hash":)" + std::to_string(hash) + "}";
+  return R"({"phase":"prefill_last","step":0,"pos_id":)" + std::to_string(pos) +
+         R"(,"tokens_total":)" + std::to_string(pos + 1) + R"(,"hidden_hash":)" +
+         std::to_string(hash) + "}";
 }
 std::string following(int pos) {
   return R"({"phase":"decode","step":1,"pos_id":)" + std::to_string(pos) + R"(,"hidden_hash":9})";
@@ -353,7 +394,11 @@ TEST(Record, APrefillLineOpensTheNextPrompt) {
 
 TEST(Record, ARepeatedOpeningReturnsToItsPrompt) {
   Lines lines;
-  lines.add(opening(204, 1)).add(opening(44, 2)).add(opening(204, 1)).add(following(205)).add(opening(9, 3));
+  lines.add(opening(204, 1))
+      .add(opening(44, 2))
+      .add(opening(204, 1))
+      .add(following(205))
+      .add(opening(9, 3));
   ASSERT_EQ(lines.batch.prompts.size(), 3u);
   EXPECT_TRUE(lines.row(9).starts_with("hidden seg0 decode0")) << lines.row(9);
   EXPECT_TRUE(lines.row(12).starts_with("hidden seg2 prefill_last")) << lines.row(12);
@@ -380,7 +425,8 @@ TEST(Record, SegmentsTakeTheNamesOfTheDocument) {
 // ---- values that are not plain numbers ----------------------------------------------------------
 
 TEST(Record, NonfiniteStatisticsAreKeptAsTextAndFlagged) {
-  for (const char* literal : {"nan", "-nan", "inf", "-inf", "NaN", "Infinity", "-Infinity", "-nan(ind)", "\"NaN\""}) {
+  for (const char* literal :
+       {"nan", "-nan", "inf", "-inf", "NaN", "Infinity", "-Infinity", "-nan(ind)", "\"NaN\""}) {
     SCOPED_TRACE(literal);
     Lines lines;
     lines.add(stage(std::string(R"(,"hash":1,"min":)") + literal + R"(,"max":2,"nan":3)"));
@@ -401,7 +447,8 @@ TEST(Record, OneWarningForALineAndEveryRejectedFieldKept) {
   Lines lines;
   lines.add(stage(R"(,"hash":1,"min":nan,"max":inf,"mean":-nan)"));
   EXPECT_EQ(lines.findings().size(), 1u);
-  EXPECT_EQ(json::parse(lines.extra(0)), (json{{"as_written", {{"min", "nan"}, {"max", "inf"}, {"mean", "-nan"}}}}));
+  EXPECT_EQ(json::parse(lines.extra(0)),
+            (json{{"as_written", {{"min", "nan"}, {"max", "inf"}, {"mean", "-nan"}}}}));
 }
 
 TEST(Record, NonfiniteSampleValuesAreValues) {
@@ -430,7 +477,8 @@ TEST(Record, ASampleOfNothingFiniteHasNoExtremes) {
 }
 
 TEST(Record, ASampleWithSomethingElseIsRejectedWhole) {
-  for (const char* sample : {"[1,\"2\"]", "[1,null]", "[1,[2]]", "[1,true]", "[0.1, -0.2, ...]", "[1,,2]", "[1 2]", "[-]"}) {
+  for (const char* sample : {"[1,\"2\"]", "[1,null]", "[1,[2]]", "[1,true]", "[0.1, -0.2, ...]",
+                             "[1,,2]", "[1 2]", "[-]"}) {
     SCOPED_TRACE(sample);
     Lines lines;
     const std::string line = stage(std::string(R"(,"sample":)") + sample);
@@ -443,15 +491,16 @@ TEST(Record, ASampleWithSomethingElseIsRejectedWhole) {
 }
 
 TEST(Record, HashesAreExactOverTheirWholeRange) {
-  for (const char* hash : {"0", "9223372036854775807", "9223372036854775808", "14305319198029099000",
-                           "18446744073709551615"}) {
+  for (const char* hash : {"0", "9223372036854775807", "9223372036854775808",
+                           "14305319198029099000", "18446744073709551615"}) {
     EXPECT_EQ(row_of(stage(std::string(R"(,"hash":)") + hash)), kStage + " hash=" + hash);
     EXPECT_EQ(row_of(stage(std::string(R"(,"hash":")") + hash + '"')), kStage + " hash=" + hash);
   }
 }
 
 TEST(Record, WhatIsNoHashIsAnErrorAndTheRowIsKeptWithoutIt) {
-  for (const char* hash : {"18446744073709551616", "-1", "1.5e19", "1e3", "\"0x1f\"", "\"\"", "true", "1.0"}) {
+  for (const char* hash :
+       {"18446744073709551616", "-1", "1.5e19", "1e3", "\"0x1f\"", "\"\"", "true", "1.0"}) {
     SCOPED_TRACE(hash);
     Lines lines;
     lines.add(stage(std::string(R"(,"hash":)") + hash));
@@ -467,9 +516,11 @@ TEST(Record, WhatIsNoHashIsAnErrorAndTheRowIsKeptWithoutIt) {
 }
 
 TEST(Record, QuotedAndNullFields) {
-  EXPECT_EQ(row_of(R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"attn_out","layer":"3",)"
-                   R"("token_id":"10","pos_id":"7"})"),
-            "attn_out p decode0 layer=3 step=-1 pos=7 token=10 logical=7");
+  EXPECT_EQ(
+      row_of(
+          R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"attn_out","layer":"3",)"
+          R"("token_id":"10","pos_id":"7"})"),
+      "attn_out p decode0 layer=3 step=-1 pos=7 token=10 logical=7");
   EXPECT_EQ(row_of(stage(R"(,"token_id":null,"hash":null,"route":null)")), kStage);
 }
 
@@ -491,13 +542,22 @@ TEST(Record, HugeNumbers) {
 TEST(Record, KeysBeyondTheLimitsAreRejectedWithTheLine) {
   const auto line = [](const std::string& field, const std::string& value) {
     const std::string other = field == "layer" ? "" : R"(,"layer":0)";
-    return R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"x_in")" + other + ",\"" + field +
-           "\":" + value + "}";
+    return R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"x_in")" + other +
+           ",\"" + field + "\":" + value + "}";
   };
-  for (const auto& [field, value] : std::vector<std::pair<std::string, std::string>>{
-           {"layer", "8190"}, {"layer", "-2"}, {"layer", "1.5"}, {"layer", "\"x\""}, {"layer", "nan"},
-           {"pos_id", "2097151"}, {"pos_id", "-2"}, {"pos_id", "99999999999999999999"}, {"pos_id", "0.5"},
-           {"step", "2147483648"}, {"step", "-2"}, {"step", "\"\""}}) {
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, std::string>>{{"layer", "8190"},
+                                                        {"layer", "-2"},
+                                                        {"layer", "1.5"},
+                                                        {"layer", "\"x\""},
+                                                        {"layer", "nan"},
+                                                        {"pos_id", "2097151"},
+                                                        {"pos_id", "-2"},
+                                                        {"pos_id", "99999999999999999999"},
+                                                        {"pos_id", "0.5"},
+                                                        {"step", "2147483648"},
+                                                        {"step", "-2"},
+                                                        {"step", "\"\""}}) {
     SCOPED_TRACE(field + " " + value);
     Lines lines;
     lines.add(line(field, value));
@@ -507,18 +567,25 @@ TEST(Record, KeysBeyondTheLimitsAreRejectedWithTheLine) {
     EXPECT_EQ(lines.batch.findings[0].raw, line(field, value));
     EXPECT_NE(lines.batch.findings[0].reason.find(field), std::string::npos);
   }
-  for (const auto& [field, value] : std::vector<std::pair<std::string, std::string>>{
-           {"layer", "8189"}, {"layer", "-1"}, {"pos_id", "2097150"}, {"pos_id", "-1"}, {"step", "2147483647"}}) {
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, std::string>>{{"layer", "8189"},
+                                                        {"layer", "-1"},
+                                                        {"pos_id", "2097150"},
+                                                        {"pos_id", "-1"},
+                                                        {"step", "2147483647"}}) {
     EXPECT_EQ(findings_of(line(field, value)), Strings()) << field << value;
   }
 }
 
 TEST(Record, MissingFields) {
   for (const char* line :
-       {R"({"event":"stage_trace","layer":0,"phase":"decode0"})", R"({"event":"stage_trace","point":"x_in"})",
-        R"({"event":"stage_trace","point":null,"layer":0})", R"({"event":"stage_trace","point":"x_in","layer":null})",
-        R"({"metric":"m","tensor_name":"m","prompt":"p","data":[1]})", R"({"step":1,"pos_id":3,"hidden_hash":1})",
-        R"({"step":1,"hidden_hash":1})", R"({"step":1,"top1":{"logit":3}})", R"({"step":1,"top1":5})"}) {
+       {R"({"event":"stage_trace","layer":0,"phase":"decode0"})",
+        R"({"event":"stage_trace","point":"x_in"})",
+        R"({"event":"stage_trace","point":null,"layer":0})",
+        R"({"event":"stage_trace","point":"x_in","layer":null})",
+        R"({"metric":"m","tensor_name":"m","prompt":"p","data":[1]})",
+        R"({"step":1,"pos_id":3,"hidden_hash":1})", R"({"step":1,"hidden_hash":1})",
+        R"({"step":1,"top1":{"logit":3}})", R"({"step":1,"top1":5})"}) {
     SCOPED_TRACE(line);
     Lines lines;
     lines.add(line);
@@ -531,8 +598,8 @@ TEST(Record, MissingFields) {
 }
 
 TEST(Record, UnknownEventsAndShapesAreKeptWithAWarning) {
-  for (const char* line : {R"({"event":"wo_verify","layer":0})", R"({"event":5})", R"({"a":1})", "{}",
-                           R"({"logits":[1,2]})", R"({"sample":[1]})"}) {
+  for (const char* line : {R"({"event":"wo_verify","layer":0})", R"({"event":5})", R"({"a":1})",
+                           "{}", R"({"logits":[1,2]})", R"({"sample":[1]})"}) {
     SCOPED_TRACE(line);
     Lines lines;
     lines.add(line);
@@ -544,10 +611,30 @@ TEST(Record, UnknownEventsAndShapesAreKeptWithAWarning) {
 }
 
 TEST(Record, WhatIsNotOneObjectIsAnError) {
-  for (const std::string& line : Strings{
-           "[1,2]", "5", "null", "\"text\"", "{", "}", "{\"event\"", "{\"event\":", "{\"event\":\"stage_trace\"",
-           stage() + stage(), stage() + " " + stage(), stage() + "x", stage() + "]", stage() + "}", "x" + stage(),
-           "{event:1}", "{'event':1}", "{\"a\":1,}", "{,}", "{\"a\" 1}", "{\"a\"}", "{\"a\":}", "{:1}", "{\"a\":1 \"b\":2}"}) {
+  for (const std::string& line : Strings{"[1,2]",
+                                         "5",
+                                         "null",
+                                         "\"text\"",
+                                         "{",
+                                         "}",
+                                         "{\"event\"",
+                                         "{\"event\":",
+                                         "{\"event\":\"stage_trace\"",
+                                         stage() + stage(),
+                                         stage() + " " + stage(),
+                                         stage() + "x",
+                                         stage() + "]",
+                                         stage() + "}",
+                                         "x" + stage(),
+                                         "{event:1}",
+                                         "{'event':1}",
+                                         "{\"a\":1,}",
+                                         "{,}",
+                                         "{\"a\" 1}",
+                                         "{\"a\"}",
+                                         "{\"a\":}",
+                                         "{:1}",
+                                         "{\"a\":1 \"b\":2}"}) {
     SCOPED_TRACE(line);
     Lines lines;
     lines.add(line);
@@ -559,9 +646,10 @@ TEST(Record, WhatIsNotOneObjectIsAnError) {
 }
 
 TEST(Record, BytesThatAreNotText) {
-  for (const std::string& line : Strings{
-           stage(",\"route\":\"\xff\""), stage(",\"route\":\"\xc3\""), stage(std::string(",\"route\":\"a\0b\"", 13)),
-           stage(std::string(",\"x\0y\":1", 8)), stage(",\"route\":\"a\tb\""), std::string("\0", 1) + "{", "\xff\xfe{"}) {
+  for (const std::string& line :
+       Strings{stage(",\"route\":\"\xff\""), stage(",\"route\":\"\xc3\""),
+               stage(std::string(",\"route\":\"a\0b\"", 13)), stage(std::string(",\"x\0y\":1", 8)),
+               stage(",\"route\":\"a\tb\""), std::string("\0", 1) + "{", "\xff\xfe{"}) {
     Lines lines;
     lines.add(line);
     EXPECT_TRUE(lines.batch.rows.empty()) << line;
@@ -588,7 +676,8 @@ TEST(Record, DeepNesting) {
   lines.add(nested(200));
   ASSERT_EQ(lines.batch.rows.size(), 1u);
   EXPECT_TRUE(json::accept(lines.extra(0)));
-  for (const size_t depth : {size_t{1000}, size_t{1023}, size_t{1024}, size_t{2000}, size_t{1'000'000}}) {
+  for (const size_t depth :
+       {size_t{1000}, size_t{1023}, size_t{1024}, size_t{2000}, size_t{1'000'000}}) {
     Lines deep;
     deep.add(nested(depth));
     EXPECT_EQ(deep.batch.rows.size() + deep.batch.findings.size(), 1u) << depth;
@@ -623,7 +712,8 @@ TEST(Record, ASampleThatContradictsItsCountIsAWarning) {
 }
 
 TEST(Record, TwoArraysOfValuesAreAnError) {
-  EXPECT_EQ(findings_of(stage(R"(,"sample":[1],"data":[2])")), Strings({"1 error two arrays of values"}));
+  EXPECT_EQ(findings_of(stage(R"(,"sample":[1],"data":[2])")),
+            Strings({"1 error two arrays of values"}));
   EXPECT_EQ(findings_of(stage(R"(,"sample":[1],"sample":[1])")).size(), 1u);
 }
 
@@ -633,17 +723,49 @@ TEST(Record, AKeyWrittenTwiceKeepsBothValues) {
   Lines lines;
   lines.add(stage(R"(,"offset_bytes":1,"offset_bytes":2,"other":3,"other":4)"));
   ASSERT_EQ(lines.batch.rows.size(), 1u);
-  EXPECT_EQ(lines.findings(), Strings({"1 warning offset_bytes is written twice with different values; both are kept"}));
+  EXPECT_EQ(
+      lines.findings(),
+      Strings({"1 warning offset_bytes is written twice with different values; both are kept"}));
   EXPECT_EQ(lines.row(0), kStage + R"( offset=1 extra={"offset_bytes":2,"other":3,"other":4})");
   EXPECT_EQ(row_of(stage(R"(,"offset_bytes":1,"offset_bytes":1)")), kStage + " offset=1");
 }
 
 TEST(Record, ExtraIsValidJsonWhateverTheFieldsAre) {
-  for (const char* value :
-       {"nan", "-inf", "Infinity", "NaN", "inf", "-nan", "infinity", "01", "1.", ".5", "+1", "-", "1e", "0x1f", "tru",
-        "bare", "\"\\q\"", "\"\\u12\"", "\"\\ud800\"", "[nan]", "{\"a\":nan}", "[1,]", "{\"a\" 1}", "1 2", "1e999", "-0",
-        "\"a\\\"b\"", "\"\\\\\"", "null", "true", "{}", "[]", "\"\"",
-        "\xEF\xBB\xBF" "0.25"}) {
+  for (const char* value : {"nan",
+                            "-inf",
+                            "Infinity",
+                            "NaN",
+                            "inf",
+                            "-nan",
+                            "infinity",
+                            "01",
+                            "1.",
+                            ".5",
+                            "+1",
+                            "-",
+                            "1e",
+                            "0x1f",
+                            "tru",
+                            "bare",
+                            "\"\\q\"",
+                            "\"\\u12\"",
+                            "\"\\ud800\"",
+                            "[nan]",
+                            "{\"a\":nan}",
+                            "[1,]",
+                            "{\"a\" 1}",
+                            "1 2",
+                            "1e999",
+                            "-0",
+                            "\"a\\\"b\"",
+                            "\"\\\\\"",
+                            "null",
+                            "true",
+                            "{}",
+                            "[]",
+                            "\"\"",
+                            "\xEF\xBB\xBF"
+                            "0.25"}) {
     SCOPED_TRACE(value);
     Lines lines;
     lines.add(stage(std::string(R"(,"hash":1,"foo":)") + value));
@@ -667,34 +789,96 @@ TEST(Record, ExtraIsValidJsonWhateverTheFieldsAre) {
 }
 
 /// Every key that some shape knows, but those that tell shapes apart, values and phases.
-const Strings kKnownKeys = {
-    "prompt_id", "prompt", "layer", "step", "pos_id", "logical_tok_idx", "token_id", "token_idx", "token_index",
-    "seq_len", "seq_len_used", "tokens_total", "kv_pos", "stride_elems", "alloc_bytes", "prompt_tokens", "decode_step",
-    "sample_n", "n", "ptr", "src_ptr", "offset_bytes", "bytes_offset", "hash", "min", "max", "mean", "abs_sum", "nan",
-    "inf", "nz_count", "route", "src_kind", "src_enum", "hidden_min", "hidden_max", "hidden_mean", "hidden_ptr",
-    "hidden_src_ptr", "hidden_offset", "hidden_offset_bytes", "rms_hash", "rms_min", "rms_max", "rms_mean",
-    "rms_out_ptr", "rms_offset_bytes", "logits_hash", "logits_min", "logits_max", "logits_mean", "logits_ptr",
-    "logits_offset", "logits_offset_bytes", "top1_id", "top1_logit", "top2_id", "top2_logit", "gap", "vocab",
-    "expected_last_index", "logical_last_index", "cpu_probe_top1_id", "something_else"};
+const Strings kKnownKeys = {"prompt_id",
+                            "prompt",
+                            "layer",
+                            "step",
+                            "pos_id",
+                            "logical_tok_idx",
+                            "token_id",
+                            "token_idx",
+                            "token_index",
+                            "seq_len",
+                            "seq_len_used",
+                            "tokens_total",
+                            "kv_pos",
+                            "stride_elems",
+                            "alloc_bytes",
+                            "prompt_tokens",
+                            "decode_step",
+                            "sample_n",
+                            "n",
+                            "ptr",
+                            "src_ptr",
+                            "offset_bytes",
+                            "bytes_offset",
+                            "hash",
+                            "min",
+                            "max",
+                            "mean",
+                            "abs_sum",
+                            "nan",
+                            "inf",
+                            "nz_count",
+                            "route",
+                            "src_kind",
+                            "src_enum",
+                            "hidden_min",
+                            "hidden_max",
+                            "hidden_mean",
+                            "hidden_ptr",
+                            "hidden_src_ptr",
+                            "hidden_offset",
+                            "hidden_offset_bytes",
+                            "rms_hash",
+                            "rms_min",
+                            "rms_max",
+                            "rms_mean",
+                            "rms_out_ptr",
+                            "rms_offset_bytes",
+                            "logits_hash",
+                            "logits_min",
+                            "logits_max",
+                            "logits_mean",
+                            "logits_ptr",
+                            "logits_offset",
+                            "logits_offset_bytes",
+                            "top1_id",
+                            "top1_logit",
+                            "top2_id",
+                            "top2_logit",
+                            "gap",
+                            "vocab",
+                            "expected_last_index",
+                            "logical_last_index",
+                            "cpu_probe_top1_id",
+                            "something_else"};
 
 struct WholeShape {
   const char* shape;
-  std::string start;     // what makes a line one of this shape
+  std::string start;                   // what makes a line one of this shape
   std::set<std::string> without = {};  // keys that would make it another
 };
 
 TEST(Record, NoFieldOfAnyShapeIsLost) {
   const std::vector<WholeShape> shapes = {
-      {"stage_trace", R"({"event":"stage_trace","phase":"decode0","point":"x_in","metric":"k901","tag":"k902",)"
-                      R"("hidden_hash":903,"top1":{"id":904},"tensor_name":"k905","lm_head_route":"k906",)"
-                      R"("cpu_probe_agrees_gpu":"k907","data":"k908")"},
-      {"metric", R"({"metric":"k901","tensor_name":"k902","phase":"decode0","tag":"k903","hidden_hash":904,)"
-                 R"("point":"k905","top2":{"id":906},"logits":"k907")"},
-      {"readout", R"({"hidden_hash":901,"phase":"decode","tag":"k902","point":"k903","top1":{"id":904})"},
-      {"delta", R"({"hidden_hash":901,"phase":"decode","lm_head_route":"k902","cpu_probe_agrees_gpu":true,"tag":"k903")"},
-      {"prefill_decode", R"({"hidden_hash":901,"phase":"decode","tag":"k902","point":"k903")", {"pos_id"}},
-      {"landscape", R"({"top1":{"id":901,"logit":902,"text":"k903"},"top2":{"id":904,"logit":905,"text":"k906"},)"
-                    R"("phase":"k907","tag":"k908","point":"k909","data":[0.25])"},
+      {"stage_trace",
+       R"({"event":"stage_trace","phase":"decode0","point":"x_in","metric":"k901","tag":"k902",)"
+       R"("hidden_hash":903,"top1":{"id":904},"tensor_name":"k905","lm_head_route":"k906",)"
+       R"("cpu_probe_agrees_gpu":"k907","data":"k908")"},
+      {"metric",
+       R"({"metric":"k901","tensor_name":"k902","phase":"decode0","tag":"k903","hidden_hash":904,)"
+       R"("point":"k905","top2":{"id":906},"logits":"k907")"},
+      {"readout",
+       R"({"hidden_hash":901,"phase":"decode","tag":"k902","point":"k903","top1":{"id":904})"},
+      {"delta",
+       R"({"hidden_hash":901,"phase":"decode","lm_head_route":"k902","cpu_probe_agrees_gpu":true,"tag":"k903")"},
+      {"prefill_decode",
+       R"({"hidden_hash":901,"phase":"decode","tag":"k902","point":"k903")",
+       {"pos_id"}},
+      {"landscape",
+       R"({"top1":{"id":901,"logit":902,"text":"k903"},"top2":{"id":904,"logit":905,"text":"k906"},)"
+       R"("phase":"k907","tag":"k908","point":"k909","data":[0.25])"},
       {"logits", R"({"logits":[0.25],"phase":"decode0","tag":"k901","point":"k902")"},
       {"layer_trace", R"({"tag":"k901","phase":"decode0","point":"k902")", {"token_idx"}}};
   for (const WholeShape& whole : shapes) {
@@ -709,7 +893,8 @@ TEST(Record, NoFieldOfAnyShapeIsLost) {
     }
     line += "}";
     for (int i = 901; i < 910; ++i) {
-      if (whole.start.find(std::to_string(i)) != std::string::npos) wanted.emplace_back("", std::to_string(i));
+      if (whole.start.find(std::to_string(i)) != std::string::npos)
+        wanted.emplace_back("", std::to_string(i));
     }
     Lines lines({"", "from the file name", {}});
     lines.add(line);
@@ -722,7 +907,8 @@ TEST(Record, NoFieldOfAnyShapeIsLost) {
     }
     for (size_t i = 0; i < lines.batch.readouts.size(); ++i) kept += lines.readout(i) + "\n";
     for (const auto& [key, value] : wanted) {
-      EXPECT_NE(kept.find(value), std::string::npos) << key << " " << value << " is lost of\n" << kept;
+      EXPECT_NE(kept.find(value), std::string::npos) << key << " " << value << " is lost of\n"
+                                                     << kept;
     }
   }
 }

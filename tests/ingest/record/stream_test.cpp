@@ -69,18 +69,27 @@ TEST(RecordStream, LinesAndTheirNumbers) {
     EXPECT_EQ(lines_of("a", step), Strings({"1:a!"}));
     EXPECT_EQ(lines_of("a\n", step), Strings({"1:a"}));
     EXPECT_EQ(lines_of("a\r\n\nb", step), Strings({"1:a\r", "2:", "3:b!"}));
-    EXPECT_EQ(lines_of(std::string("a\0b\nc\n", 6), step), Strings({std::string("1:a\0b", 5), "2:c"}));
+    EXPECT_EQ(lines_of(std::string("a\0b\nc\n", 6), step),
+              Strings({std::string("1:a\0b", 5), "2:c"}));
   }
 }
 
 TEST(RecordStream, AByteOrderMarkIsOnlyAtTheStart) {
   for (const size_t step : {size_t{1}, size_t{2}, size_t{4}, SIZE_MAX}) {
     SCOPED_TRACE(step);
-    EXPECT_EQ(lines_of("\xEF\xBB\xBF" "a\nb\n", step), Strings({"1:a", "2:b"}));
+    EXPECT_EQ(lines_of("\xEF\xBB\xBF"
+                       "a\nb\n",
+                       step),
+              Strings({"1:a", "2:b"}));
     EXPECT_EQ(lines_of("\xEF\xBB\xBF\n", step), Strings({"1:"}));
     EXPECT_EQ(lines_of("\xEF\xBB\xBF", step), Strings());
     EXPECT_EQ(lines_of("\xEF\xBB", step), Strings({"1:\xEF\xBB!"}));
-    EXPECT_EQ(lines_of("\n\xEF\xBB\xBF" "a\n", step), Strings({"1:", "2:\xEF\xBB\xBF" "a"}));
+    EXPECT_EQ(lines_of("\n\xEF\xBB\xBF"
+                       "a\n",
+                       step),
+              Strings({"1:",
+                       "2:\xEF\xBB\xBF"
+                       "a"}));
   }
 }
 
@@ -103,7 +112,8 @@ TEST(RecordStream, LinesAcrossReadsOfAnySize) {
     bytes += line + "\n";
     wanted.push_back(std::to_string(i + 1) + ":" + line);
   }
-  for (const size_t step : {size_t{4093}, size_t{1} << 20, SIZE_MAX}) EXPECT_EQ(lines_of(bytes, step), wanted);
+  for (const size_t step : {size_t{4093}, size_t{1} << 20, SIZE_MAX})
+    EXPECT_EQ(lines_of(bytes, step), wanted);
 }
 
 TEST(RecordStream, OverlongLinesAreReportedOnceAndCounted) {
@@ -134,8 +144,9 @@ TEST(RecordStream, DamageIsPassedOnWithTheLinesUpToIt) {
 std::string stage_lines(int n) {
   std::string text;
   for (int i = 0; i < n; ++i) {
-    text += R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"x_in","layer":0,"pos_id":)" +
-            std::to_string(i) + ",\"hash\":1}\n";
+    text +=
+        R"({"event":"stage_trace","prompt_id":"p","phase":"decode0","point":"x_in","layer":0,"pos_id":)" +
+        std::to_string(i) + ",\"hash\":1}\n";
   }
   return text;
 }
@@ -170,7 +181,8 @@ TEST(RecordStream, AnExceptionOfTheWriterEndsBoth) {
     MemoryReader reader(stage_lines(100'000));
     RecordParser parser({});
     EXPECT_THROW(stream_records(
-                     reader, parser, threaded, [](RecordBatch&) { throw std::runtime_error("full"); }, [](int64_t) {}),
+                     reader, parser, threaded,
+                     [](RecordBatch&) { throw std::runtime_error("full"); }, [](int64_t) {}),
                  std::runtime_error);
   }
 }
@@ -183,7 +195,9 @@ TEST(RecordStream, AnExceptionOfTheReaderEndsBoth) {
   for (const bool threaded : {false, true}) {
     BrokenReader reader;
     RecordParser parser({});
-    EXPECT_THROW(stream_records(reader, parser, threaded, [](RecordBatch&) {}, [](int64_t) {}), std::runtime_error);
+    EXPECT_THROW(stream_records(
+                     reader, parser, threaded, [](RecordBatch&) {}, [](int64_t) {}),
+                 std::runtime_error);
   }
 }
 
@@ -195,7 +209,8 @@ TEST(RecordStream, ALineCutByDamageIsTheTailAndNoFindingOfItsOwn) {
     size_t rows = 0, findings = 0;
     const StreamEnd end = stream_records(
         reader, parser, threaded,
-        [&](RecordBatch& batch) { rows += batch.rows.size(), findings += batch.findings.size(); }, [](int64_t) {});
+        [&](RecordBatch& batch) { rows += batch.rows.size(), findings += batch.findings.size(); },
+        [](int64_t) {});
     EXPECT_EQ(rows, 1u);
     EXPECT_EQ(findings, 0u);
     EXPECT_FALSE(end.tail.empty());
