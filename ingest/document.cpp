@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/utf8.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {

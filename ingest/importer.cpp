@@ -8,7 +8,9 @@
 #include "ingest/content/reader.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"
+#include "ingest/report_pairs.h"
 #include "ingest/source_store.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "common/utf8.h"
-#include "ingest/table.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {

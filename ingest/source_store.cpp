@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "db/experiment.h"
-#include "ingest/record/line.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
@@ -506,7 +506,7 @@ void SourceStore::settle(const std::string& experiment) {
     if (auto kv = best("kv_aligned"); !mode && kv) {
       mode = *kv == "1" ? "kv_aligned" : *kv == "0" ? "as_designed" : std::optional<std::string>();
     }
-    std::optional<int64_t> seed = json_line::number<int64_t>(best("seed").value_or(""));
+    std::optional<int64_t> seed = text::number<int64_t>(best("seed").value_or(""));
     SQLite::Statement update(
         db_,
         "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"

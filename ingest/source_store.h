@@ -13,6 +13,7 @@
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/run_event.h"
+#include "ingest/report_pairs.h"
 #include "ingest/run_identity.h"
 
 namespace greta {

@@ -8,9 +8,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "ingest/text.h"
 #include "kernels/cpu/fingerprint.h"
 
-namespace greta::json_line {
+namespace greta::record {
 namespace {
 
 namespace od = simdjson::ondemand;
@@ -145,7 +146,7 @@ std::optional<int64_t> integer(std::string_view t) {
     if (error != std::errc() || end != t.data() + t.size()) return std::nullopt;
     return static_cast<int64_t>(value);
   }
-  return number<int64_t>(t);
+  return text::number<int64_t>(t);
 }
 
 // Samples are millions of short decimals: a mantissa below 2^53 and a power
@@ -312,4 +313,4 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
   return "";
 }
 
-}  // namespace greta::json_line
+}  // namespace greta::record

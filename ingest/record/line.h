@@ -1,7 +1,6 @@
 #pragma once
 #include <array>
 #include <bitset>
-#include <charconv>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-/// Taking apart one line of JSON: the keys that record shapes know, and their raw tokens. Values
+/// One line of JSON taken apart: the keys that record shapes know, and their raw tokens. Values
 /// are converted where they are wanted, for only there is known what they must be.
-namespace greta::json_line {
+namespace greta::record {
 
 // clang-format off
 enum Key : uint8_t {
@@ -20,11 +19,11 @@ enum Key : uint8_t {
   kStrideElems, kAllocBytes, kPromptTokens, kDecodeStep, kSampleN, kN, kPtr, kSrcPtr, kOffsetBytes,
   kBytesOffset, kHash, kMin, kMax, kMean, kAbsSum, kNan, kInf, kNzCount, kRoute, kSrcKind, kSrcEnum,
   kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenSrcPtr, kHiddenOffset,
-  kHiddenOffsetBytes, kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kLogitsHash,
-  kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsOffsetBytes, kTop1Id,
+  kHiddenOffsetBytes, kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes,
+  kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsOffsetBytes, kTop1Id,
   kTop1Logit, kTop2Id, kTop2Logit, kGap, kVocab, kExpectedLastIndex, kLogicalLastIndex,
-  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kHashAlgo, kSumSq, kHiddenN, kRmsN, kLogitsN, kSample,
-  kData, kLogits, kSketch, kExtra, kTop1, kTop2,
+  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kHashAlgo, kSumSq, kHiddenN, kRmsN, kLogitsN,
+  kSample, kData, kLogits, kSketch, kExtra, kTop1, kTop2,
   kKeyCount, kNoKey = kKeyCount
 };
 
@@ -64,15 +63,6 @@ inline bool is_absent(std::string_view t) { return t.empty() || t == "null"; }
 inline bool is_nonfinite_literal(std::string_view t) {
   if (!t.empty() && (t.front() == '-' || t.front() == '+')) t.remove_prefix(1);
   return t == "nan" || t == "NaN" || t == "inf" || t == "Infinity" || t == "nan(ind)";
-}
-
-/// The whole token as a number, else nothing.
-template <class T>
-std::optional<T> number(std::string_view t) {
-  T value{};
-  auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), value);
-  if (error != std::errc() || end != t.data() + t.size() || t.empty()) return std::nullopt;
-  return value;
 }
 
 /// A whole 64-bit integer, plain, quoted or as "0x..." hex.
@@ -134,4 +124,4 @@ struct Fields {
   std::unique_ptr<Parser> parser_;
 };
 
-}  // namespace greta::json_line
+}  // namespace greta::record

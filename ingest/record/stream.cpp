@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/sha256.h"
+#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -140,8 +141,10 @@ StreamEnd for_each_line(
     end.bytes += static_cast<int64_t>(got);
     if (at_start && end.bytes >= 3) {
       at_start = false;
-      if (begin == 0 && std::memcmp(buffer.data(), "\xEF\xBB\xBF", 3) == 0)
-        begin = 3, scan = std::max(scan, begin);
+      if (begin == 0 && std::string_view(buffer.data(), filled).starts_with(utf8::kByteOrderMark)) {
+        begin = utf8::kByteOrderMark.size();
+        scan = std::max(scan, begin);
+      }
     }
     while (const void* newline = std::memchr(buffer.data() + scan, '\n', filled - scan)) {
       size_t at = static_cast<size_t>(static_cast<const char*>(newline) - buffer.data());

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "ingest/report_pairs.h"
+#include "ingest/text.h"
+
 namespace greta {
 namespace {
 
