@@ -11,6 +11,7 @@
 #include "ingest/report_pairs.h"
 #include "ingest/source_store.h"
 #include "ingest/text.h"
+#include "ingest/content/archive.h"
 
 namespace greta {
 namespace {

@@ -23,6 +23,7 @@
 #include "db/database.h"
 #include "ingest/content/reader.h"
 #include "ingest/importer.h"
+#include "ingest/content/archive.h"
 
 namespace greta {
 
