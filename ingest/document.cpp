@@ -5,6 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "common/utf8.h"
+#include "ingest/text.h"
+
 namespace greta {
 namespace {
 
@@ -222,7 +225,7 @@ std::optional<int64_t> leading_count(std::string_view s) {
 class DocumentReader {
  public:
   explicit DocumentReader(std::string_view text) : lines_(text::split_lines(text)) {
-    document_.valid_utf8 = text::is_valid_utf8(text);
+    document_.valid_utf8 = utf8::is_valid(text);
     document_.tables = read_pipe_tables(text);
   }
 

@@ -1,5 +1,3 @@
-// What a .md or .txt report states about a run: a pure function of bytes that accepts any input
-// and takes time linear in it. Nothing here is checked against evidence: claims stay claims.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +8,16 @@
 
 #include "ingest/table.h"
 
+/// What a .md or .txt report states about a run: a pure function of bytes that accepts any input
+/// and takes time linear in it. Nothing here is checked against evidence: claims stay claims.
 namespace greta {
 
-// A verdict that the text states, from "KEY: value" or from a heading KEY and the line below.
+/// A verdict that the text states, from "KEY: value" or from a heading KEY and the line below.
 struct DocumentClaim {
-  int64_t line = 0;   // of the value
-  std::string kind;   // verdict, status, first_fail, root_cause or conclusion
-  std::string value;  // the first word when it is upper-case (PASS, NOT_REPRODUCED), else ""
-  std::string text;   // the value in full, without Markdown emphasis
+  int64_t line = 0;   ///< of the value
+  std::string kind;   ///< verdict, status, first_fail, root_cause or conclusion
+  std::string value;  ///< the first word when it is upper-case (PASS, NOT_REPRODUCED), else ""
+  std::string text;   ///< the value in full, without Markdown emphasis
 };
 
 struct FencedLine {
@@ -26,22 +26,22 @@ struct FencedLine {
 };
 
 struct Document {
-  std::string title;       // first heading or line of text; "" when the file starts with a table
-  std::string experiment;  // of the title: b3_66 ("B3.66"), b3_66_v2 ("B3.66 v2"), b3_10A,
-                           // b3_70_71 ("B3.70-71"), b3_85 ("B3.85–B3.88"); "" if none
-  std::string date;        // YYYY-MM-DD of the first Date line; "" if none
-  std::string commit;      // 7 to 40 hex digits of the first Commit or Hash line, as written
+  std::string title;       ///< first heading or line of text; "" when the file starts with a table
+  std::string experiment;  ///< of the title: b3_66 ("B3.66"), b3_66_v2 ("B3.66 v2"), b3_10A,
+                           ///< b3_70_71 ("B3.70-71"), b3_85 ("B3.85–B3.88"); "" if none
+  std::string date;        ///< YYYY-MM-DD of the first Date line; "" if none
+  std::string commit;      ///< 7 to 40 hex digits of the first Commit or Hash line, as written
   std::vector<Table> tables;
-  // Lines inside code fences that are a one-line object, "{" to "}", trimmed. An object that is
-  // printed over several lines is an excerpt and is not here.
+  /// Lines inside code fences that are a one-line object, "{" to "}", trimmed. An object that is
+  /// printed over several lines is an excerpt and is not here.
   std::vector<FencedLine> json_lines;
-  // First column of the first table whose first header cell is Prompt, in order, each once: names
-  // the segments of fenced lines that have no prompt of their own.
+  /// First column of the first table whose first header cell is Prompt, in order, each once: names
+  /// the segments of fenced lines that have no prompt of their own.
   std::vector<std::string> prompt_names;
-  std::vector<DocumentClaim> claims;  // outside fences and tables; a TBD is not a claim
-  // From "Total Pairs: 48" lines and Metric | Value tables; first one wins. Keys: total_pairs,
-  // present_pairs, pass, fail, missing, and the equivalence counts pass_equiv, fail_equiv,
-  // expected_drift, inconclusive, incomplete, skipped.
+  std::vector<DocumentClaim> claims;  ///< outside fences and tables; a TBD is not a claim
+  /// From "Total Pairs: 48" lines and Metric | Value tables; first one wins. Keys: total_pairs,
+  /// present_pairs, pass, fail, missing, and the equivalence counts pass_equiv, fail_equiv,
+  /// expected_drift, inconclusive, incomplete, skipped.
   std::map<std::string, int64_t> counts;
   bool valid_utf8 = true;
 };

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <system_error>
 
+#include "common/sha256.h"
 #include "db/database.h"
-#include "ingest/content.h"
-#include "ingest/record.h"
-#include "ingest/record_stream.h"
+#include "ingest/content/reader.h"
+#include "ingest/record/parser.h"
+#include "ingest/record/stream.h"
+#include "ingest/report_pairs.h"
 #include "ingest/source_store.h"
+#include "ingest/text.h"
+#include "ingest/content/archive.h"
 
 namespace greta {
 namespace {
@@ -92,15 +96,16 @@ void list_directory(const fs::path& directory, std::vector<Input>& found) {
       list_directory(it->path(), found);
     }
   }
-  if (error) found.push_back({directory, 0, "cannot read this directory: " + error.message(), true});
+  if (error)
+    found.push_back({directory, 0, "cannot read this directory: " + error.message(), true});
 }
 
 /// One content to ingest: a file or an archive member.
 struct Content {
-  std::string file;         // as findings name it: path, or archive!member
+  std::string file;           // as findings name it: path, or archive!member
   std::string identity_path;  // what its run is told from
-  std::string raw_sha256;   // of the stored bytes; "" not computed or a member
-  int64_t raw_bytes = -1;   // of a loose file
+  std::string raw_sha256;     // of the stored bytes; "" not computed or a member
+  int64_t raw_bytes = -1;     // of a loose file
 };
 
 class Importer {
@@ -117,7 +122,8 @@ class Importer {
   void ingest_archive(const fs::path& path);
   void ingest_content(const Content& content, ContentReader& reader);
 
-  void store_whole(const Content& content, ContentReader& reader, Kind kind, const std::string& bytes);
+  void store_whole(const Content& content, ContentReader& reader, Kind kind,
+                   const std::string& bytes);
   void store_records(const Content& content, ContentReader& reader, std::string known_sha256);
   void store_json(int64_t source_id, const std::string& bytes);
   void store_tables(int64_t source_id, const std::vector<Table>& tables, bool is_report);
@@ -194,7 +200,8 @@ std::vector<Input> Importer::list(const std::vector<fs::path>& paths) {
   for (const fs::path& given : paths) {
     fs::path path = fs::absolute(given).lexically_normal();
     if (!fs::exists(path)) {
-      throw std::system_error(std::make_error_code(std::errc::no_such_file_or_directory), given.string());
+      throw std::system_error(std::make_error_code(std::errc::no_such_file_or_directory),
+                              given.string());
     }
     if (!fs::is_directory(path)) {
       inputs.push_back({path});
@@ -202,7 +209,8 @@ std::vector<Input> Importer::list(const std::vector<fs::path>& paths) {
     }
     std::vector<Input> found;
     list_directory(path, found);
-    std::sort(found.begin(), found.end(), [](const Input& a, const Input& b) { return a.path < b.path; });
+    std::sort(found.begin(), found.end(),
+              [](const Input& a, const Input& b) { return a.path < b.path; });
     inputs.insert(inputs.end(), found.begin(), found.end());
   }
   for (Input& input : inputs) {
@@ -247,7 +255,8 @@ void Importer::ingest_inputs(const std::vector<Input>& inputs) {
 void Importer::ingest_file(const Input& input) {
   if (!input.not_read.empty()) {
     ++summary_.files;
-    return in_transaction([&] { find(input.path.string(), 0, input.is_error, input.not_read, "", {}); });
+    return in_transaction(
+        [&] { find(input.path.string(), 0, input.is_error, input.not_read, "", {}); });
   }
   try {
     if (is_archive(input.path)) return ingest_archive(input.path);
@@ -266,17 +275,21 @@ void Importer::ingest_archive(const fs::path& path) {
   std::string broken = for_each_member(
       path,
       [&](const ArchiveMember& member, ContentReader& reader) {
-        Content content{archive + "!" + member.path, (path.parent_path() / member.path).string(), "", -1};
+        Content content{archive + "!" + member.path, (path.parent_path() / member.path).string(),
+                        "", -1};
         if (is_archive_name(member.path)) {
           ++summary_.files;
-          in_transaction([&] { find(content.file, 0, false, "an archive inside an archive is not opened", "", {}); });
+          in_transaction([&] {
+            find(content.file, 0, false, "an archive inside an archive is not opened", "", {});
+          });
           return;
         }
         ingest_content(content, reader);
       },
       [&](const std::string& member, const std::string& reason) {
         ++summary_.files;
-        in_transaction([&] { find(archive + "!" + member, 0, true, "refused: " + reason, "", {}); });
+        in_transaction(
+            [&] { find(archive + "!" + member, 0, true, "refused: " + reason, "", {}); });
       });
   if (broken.empty()) return;
   if (!broken_member_.empty()) broken += " in member " + broken_member_ + ", which is not ingested";
@@ -308,14 +321,12 @@ bool Importer::identify(const Content& content, std::string_view head, const std
   // Nothing names this run: its file does, with its content, so that two such files never merge.
   has_identity_ = false;
   identity_.experiment = file_stem(content.identity_path);
-  Sha256 head_sha;
-  head_sha.update(head.data(), head.size());
-  if (identity_.date_segment.empty()) identity_.dims["case"] = head_sha.hex().substr(0, 8);
+  if (identity_.date_segment.empty()) identity_.dims["case"] = Sha256::hex_of(head).substr(0, 8);
   return true;
 }
 
-/// What is wrong with this file, though its content is known, is said unless it is a copy of one that
-/// it was said of.
+/// What is wrong with this file, though its content is known, is said unless it is a copy of one
+/// that it was said of.
 void Importer::known(int64_t source_id, const Content& content) {
   ++summary_.known_sources;
   if (!trouble_.empty() && !store_.has_location(source_id, identity_.relative_path)) {
@@ -326,7 +337,10 @@ void Importer::known(int64_t source_id, const Content& content) {
 
 void Importer::set_trouble(const std::string& damage, bool is_empty, bool is_compressed) {
   trouble_is_error_ = !damage.empty();
-  trouble_ = trouble_is_error_ ? damage : !is_empty ? "" : is_compressed ? "a valid gzip of nothing" : "an empty file";
+  trouble_ = trouble_is_error_ ? damage
+             : !is_empty       ? ""
+             : is_compressed   ? "a valid gzip of nothing"
+                               : "an empty file";
 }
 
 std::string sha256_of_file(const fs::path& path) {
@@ -334,7 +348,8 @@ std::string sha256_of_file(const fs::path& path) {
   auto reader = std::make_unique<std::vector<char>>(1u << 20);
   FILE* file = std::fopen(path.c_str(), "rb");
   if (!file) return "";
-  for (size_t n; (n = std::fread(reader->data(), 1, reader->size(), file)) > 0;) sha.update(reader->data(), n);
+  for (size_t n; (n = std::fread(reader->data(), 1, reader->size(), file)) > 0;)
+    sha.update(reader->data(), n);
   std::fclose(file);
   return sha.hex();
 }
@@ -374,23 +389,22 @@ void Importer::ingest_content(const Content& given, ContentReader& reader) {
       return find(content.file, 0, false, "a file of no shape greta knows; not ingested", "", {});
     }
     if (!is_whole && kind != Kind::kRecords) {
-      return find(content.file, 0, true, "larger than a document may be (32 MiB); not ingested", "", {});
+      return find(content.file, 0, true, "larger than a document may be (32 MiB); not ingested", "",
+                  {});
     }
     std::string sha256;
-    if (is_whole) {
-      Sha256 sha;
-      sha.update(bytes.data(), bytes.size());
-      sha256 = sha.hex();
-    }
+    if (is_whole) sha256 = Sha256::hex_of(bytes);
     if (!identify(content, head, sha256)) return;
     run_id_ = store_.run_id(identity_);
     SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, sha256};
     if (content.raw_bytes >= 0 && (is_whole || store_.any_stored_with_size(content.raw_bytes))) {
-      content.raw_sha256 = is_whole && !reader.is_compressed() ? sha256 : sha256_of_file(content.file);
+      content.raw_sha256 =
+          is_whole && !reader.is_compressed() ? sha256 : sha256_of_file(content.file);
     }
     if (!is_whole) {
       if (!content.raw_sha256.empty()) {
-        if (auto there = store_.find_stored(key, content.raw_sha256, content.raw_bytes)) return known(*there, content);
+        if (auto there = store_.find_stored(key, content.raw_sha256, content.raw_bytes))
+          return known(*there, content);
       }
       PrefixedReader whole(bytes, reader);
       return store_records(content, whole, "");
@@ -400,20 +414,20 @@ void Importer::ingest_content(const Content& given, ContentReader& reader) {
   });
 }
 
-void Importer::store_whole(const Content& content, ContentReader& reader, Kind kind, const std::string& bytes) {
+void Importer::store_whole(const Content& content, ContentReader& reader, Kind kind,
+                           const std::string& bytes) {
   struct NoMore : ContentReader {
     size_t read(char*, size_t) override { return 0; }
     void say(const std::string& damage) { damage_ = damage; }
   } nothing;
   nothing.say(reader.damage());
-  Sha256 sha;
-  sha.update(bytes.data(), bytes.size());
-  std::string sha256 = sha.hex();
+  std::string sha256 = Sha256::hex_of(bytes);
 
   if (kind == Kind::kRecords) {
     PrefixedReader whole(bytes, nothing);
     if (bytes.empty() && reader.damage().empty()) {
-      int64_t id = store_.add_source({run_id_, identity_.leg, identity_.prompt, sha256}, "empty", 0);
+      int64_t id =
+          store_.add_source({run_id_, identity_.leg, identity_.prompt, sha256}, "empty", 0);
       store_.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
       ++summary_.new_sources;
       return find(content.file, 0, false, trouble_, "", id);
@@ -433,7 +447,8 @@ void Importer::store_whole(const Content& content, ContentReader& reader, Kind k
       break;
     case Kind::kTable: {
       shape_ = "table";
-      Table table = read_delimited(bytes, lower_extension(content.identity_path) == ".csv" ? ',' : '\t');
+      Table table =
+          read_delimited(bytes, lower_extension(content.identity_path) == ".csv" ? ',' : '\t');
       store_tables(id, {table}, false);
       break;
     }
@@ -444,29 +459,38 @@ void Importer::store_whole(const Content& content, ContentReader& reader, Kind k
       store_document(id, read_document(bytes));
   }
   if (bytes.empty() && kind != Kind::kJson) find(content.file, 0, false, "an empty file", "", id);
-  store_.finish_source(id, sha256, shape_, static_cast<int64_t>(bytes.size()), lines_, rows_, duplicates_, conflicts_);
+  store_.finish_source(id, sha256, shape_, static_cast<int64_t>(bytes.size()), lines_, rows_,
+                       duplicates_, conflicts_);
 }
 
-void Importer::store_records(const Content& content, ContentReader& reader, std::string known_sha256) {
+void Importer::store_records(const Content& content, ContentReader& reader,
+                             std::string known_sha256) {
   SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt,
                              known_sha256.empty() ? "being read" : known_sha256};
   int64_t id = store_.add_source(key, "records", 0);
   ++summary_.new_sources;
   prompts_.clear(), contexts_.clear(), phases_.clear(), names_.clear();
-  RecordParser parser({identity_.leg, identity_.prompt.empty() ? file_stem(content.identity_path) : identity_.prompt, {}});
+  RecordParser parser(
+      {identity_.leg,
+       identity_.prompt.empty() ? file_stem(content.identity_path) : identity_.prompt,
+       {}});
   int64_t bytes_before = progress_.bytes_done;
   auto on_bytes = [&](int64_t bytes) {
-    if (content.raw_bytes > 0) progress_.bytes_done = bytes_before + std::min(bytes, content.raw_bytes);
+    if (content.raw_bytes > 0)
+      progress_.bytes_done = bytes_before + std::min(bytes, content.raw_bytes);
     progress(content.file);
   };
   IngestSummary before = summary_;
   // A small content is parsed faster than a thread starts.
   bool threaded = options_.jobs > 1 && known_sha256.empty();
-  StreamEnd end = stream_records(reader, parser, threaded,
-                                 [&](RecordBatch& batch) { write_batch(id, batch); }, on_bytes);
-  if (!end.damage.empty()) find(content.file, end.tail.empty() ? 0 : end.lines, true, end.damage, end.tail, id);
+  StreamEnd end = stream_records(
+      reader, parser, threaded, [&](RecordBatch& batch) { write_batch(id, batch); }, on_bytes);
+  if (!end.damage.empty())
+    find(content.file, end.tail.empty() ? 0 : end.lines, true, end.damage, end.tail, id);
   if (parser.phase_conflict()) {
-    find(content.file, 0, false, "lines of the other phase in a " + identity_.leg + " directory; the lines are believed", "", id);
+    find(content.file, 0, false,
+         "lines of the other phase in a " + identity_.leg + " directory; the lines are believed",
+         "", id);
   }
   key.sha256 = end.sha256;
   if (known_sha256.empty()) {
@@ -481,18 +505,25 @@ void Importer::store_records(const Content& content, ContentReader& reader, std:
     }
   }
   shape_ = parser.shape().empty() ? "unknown" : parser.shape();
-  store_.finish_source(id, end.sha256, shape_, end.bytes, end.lines, rows_, duplicates_, conflicts_);
-  std::string raw = content.raw_sha256.empty() && content.raw_bytes == end.bytes ? end.sha256 : content.raw_sha256;
+  store_.finish_source(id, end.sha256, shape_, end.bytes, end.lines, rows_, duplicates_,
+                       conflicts_);
+  std::string raw = content.raw_sha256.empty() && content.raw_bytes == end.bytes
+                        ? end.sha256
+                        : content.raw_sha256;
   store_.add_location(id, content.file, raw, content.raw_bytes);
 }
 
 void Importer::write_batch(int64_t source_id, RecordBatch& batch) {
-  for (const PromptSymbol& symbol : batch.prompts) prompts_.push_back(store_.prompt_id(run_id_, symbol));
+  for (const PromptSymbol& symbol : batch.prompts)
+    prompts_.push_back(store_.prompt_id(run_id_, symbol));
   for (const std::string& name : batch.phases) phases_.push_back(writer_.phase_id(name));
   for (const std::string& name : batch.names) names_.push_back(writer_.tensor_id(name));
-  for (const RowContext& context : batch.contexts) contexts_.push_back(writer_.add_context(context));
-  for (const RunEvent& event : batch.events) store_.add_run_event(source_id, run_id_, identity_, event);
-  if (!batch.hash_algo.empty() && !store_.use_hash_algo(run_id_, batch.hash_algo)) drop_hashes(source_id, batch);
+  for (const RowContext& context : batch.contexts)
+    contexts_.push_back(writer_.add_context(context));
+  for (const RunEvent& event : batch.events)
+    store_.add_run_event(source_id, run_id_, identity_, event);
+  if (!batch.hash_algo.empty() && !store_.use_hash_algo(run_id_, batch.hash_algo))
+    drop_hashes(source_id, batch);
   for (TraceRow& row : batch.rows) {
     const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
     const TensorId& tensor = names_[static_cast<size_t>(row.name_id)];
@@ -509,12 +540,17 @@ void Importer::write_batch(int64_t source_id, RecordBatch& batch) {
   for (const Readout& r : batch.readouts) {
     if (store_.add_readout(source_id, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
                            phases_[static_cast<size_t>(r.phase_id)].side,
-                           names_[static_cast<size_t>(r.name_id)].name_id, r)) continue;
-    find(file_, r.line, false, "another readout of this step is there and is kept; this one is " + text_of(r), "", source_id);
+                           names_[static_cast<size_t>(r.name_id)].name_id, r))
+      continue;
+    find(file_, r.line, false,
+         "another readout of this step is there and is kept; this one is " + text_of(r), "",
+         source_id);
   }
-  for (const LineFinding& f : batch.findings) find(file_, f.line, f.is_error, f.reason, f.raw, source_id);
+  for (const LineFinding& f : batch.findings)
+    find(file_, f.line, f.is_error, f.reason, f.raw, source_id);
   for (int64_t line : counts.conflict_lines) {
-    find(file_, line, false, "a row with this key but other content is there; both are kept", "", source_id);
+    find(file_, line, false, "a row with this key but other content is there; both are kept", "",
+         source_id);
   }
   int64_t conflicts = static_cast<int64_t>(counts.conflict_lines.size());
   lines_ += batch.lines;
@@ -530,8 +566,10 @@ void Importer::write_batch(int64_t source_id, RecordBatch& batch) {
 void Importer::drop_hashes(int64_t source_id, RecordBatch& batch) {
   for (TraceRow& row : batch.rows) {
     if (!row.hash) continue;
-    find(file_, row.line, false, "hash " + std::to_string(*row.hash) + " is by " + batch.hash_algo +
-         ", not by what hashes this run; the row is kept without it", "", source_id);
+    find(file_, row.line, false,
+         "hash " + std::to_string(*row.hash) + " is by " + batch.hash_algo +
+             ", not by what hashes this run; the row is kept without it",
+         "", source_id);
     row.hash.reset();
     row.flags |= kFlagRejectedField;
   }
@@ -544,7 +582,10 @@ void Importer::store_json(int64_t source_id, const std::string& bytes) {
   summary_.metrics += store_.add_json_facts(source_id, run_id_, identity_, facts);
   if (!identity_.date_segment.empty() && identity_.date.empty() && !facts.timestamp.empty() &&
       undated_.insert(identity_.date_segment).second) {
-    find(file_, 0, false, "directory " + identity_.date_segment + " is not a date; the earliest timestamp gives the date of its runs", "", source_id);
+    find(file_, 0, false,
+         "directory " + identity_.date_segment +
+             " is not a date; the earliest timestamp gives the date of its runs",
+         "", source_id);
   }
 }
 
@@ -572,9 +613,15 @@ void Importer::store_document(int64_t source_id, const Document& document) {
   for (const auto& [name, count] : document.counts) {
     store_.add_claim(source_id, run_id_, 0, name, std::to_string(count), "");
   }
-  if (!document.commit.empty()) store_.add_attribute(run_id_, "commit", document.commit, AttributeRank::kDocument, identity_.leg, source_id);
-  if (!document.date.empty()) store_.add_attribute(run_id_, "document_date", document.date, AttributeRank::kDocument, identity_.leg, source_id);
-  if (!document.title.empty()) store_.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument, identity_.leg, source_id);
+  if (!document.commit.empty())
+    store_.add_attribute(run_id_, "commit", document.commit, AttributeRank::kDocument,
+                         identity_.leg, source_id);
+  if (!document.date.empty())
+    store_.add_attribute(run_id_, "document_date", document.date, AttributeRank::kDocument,
+                         identity_.leg, source_id);
+  if (!document.title.empty())
+    store_.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument, identity_.leg,
+                         source_id);
   store_tables(source_id, document.tables, judges);
   if (!document.valid_utf8) find(file_, 0, false, "not valid UTF-8", "", source_id);
 

@@ -11,8 +11,8 @@ namespace greta {
 
 /// Something an ingest did not take as it stands; also a row of ingest_error.
 struct Finding {
-  std::string file;   ///< archive.tgz!member for archive members
-  int64_t line = 0;   ///< 0: the file as a whole
+  std::string file;      ///< archive.tgz!member for archive members
+  int64_t line = 0;      ///< 0: the file as a whole
   bool is_error = true;  ///< else a warning: taken, but look at it
   std::string reason;
 };
@@ -32,12 +32,12 @@ struct IngestOptions {
 };
 
 struct IngestSummary {
-  int64_t files = 0;              ///< files and archive members looked at
-  int64_t new_sources = 0;        ///< contents that were not in the database
-  int64_t known_sources = 0;      ///< contents that were: nothing changed but perhaps a location
-  int64_t rows = 0;               ///< trace rows stored
-  int64_t duplicates = 0;         ///< trace rows equal to one already there
-  int64_t conflicts = 0;          ///< trace rows kept as a further occurrence of a key
+  int64_t files = 0;          ///< files and archive members looked at
+  int64_t new_sources = 0;    ///< contents that were not in the database
+  int64_t known_sources = 0;  ///< contents that were: nothing changed but perhaps a location
+  int64_t rows = 0;           ///< trace rows stored
+  int64_t duplicates = 0;     ///< trace rows equal to one already there
+  int64_t conflicts = 0;      ///< trace rows kept as a further occurrence of a key
   int64_t report_pairs = 0;
   int64_t log_events = 0;
   int64_t metrics = 0;

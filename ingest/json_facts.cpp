@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ingest/table.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {

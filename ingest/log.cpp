@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <limits>
 
-#include "ingest/table.h"
+#include "common/utf8.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
@@ -169,7 +170,7 @@ bool is_fact_name(std::string_view name) {
 }  // namespace
 
 void LogParser::add_line(std::string_view line, int64_t line_no, std::vector<LogEvent>& out) {
-  facts_.valid_utf8 = facts_.valid_utf8 && text::is_valid_utf8(line);
+  facts_.valid_utf8 = facts_.valid_utf8 && utf8::is_valid(line);
   const bool indented = line.starts_with(' ') || line.starts_with('\t');
   const std::string_view content = trim(line);
   if (content.empty()) {

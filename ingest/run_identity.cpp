@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/utf8.h"
 #include "db/experiment.h"
 
 namespace greta {
@@ -299,32 +300,14 @@ void read_file_name(RunIdentity& id, std::string_view stem) {
 
 // ---- printable names
 
-// Length of the well-formed UTF-8 character at the front that is no control character, else 0.
-size_t printable_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
-  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  uint32_t code = lead & (0xffU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3fU);
-  }
-  constexpr std::array<uint32_t, 3> kSmallest = {0xa0, 0x800, 0x10000};  // after the C1 controls
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  return code < kSmallest[length - 2] || code > 0x10ffff || surrogate ? 0 : length;
-}
-
+// Every byte of a control character, and every one that is no character, becomes '?'.
 void append_printable(std::string& out, std::string_view text) {
   while (!text.empty()) {
-    const size_t length = printable_length(text);
-    if (length == 0) {
-      out += '?';
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<size_t>(length, 1));
+    const utf8::Head next = utf8::head(text);
+    const bool shown = next.is_character() && !utf8::is_control(next.code);
+    const size_t length = shown ? next.bytes : 1;
+    out += shown ? text.substr(0, length) : "?";
+    text.remove_prefix(length);
   }
 }
 

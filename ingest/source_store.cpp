@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "db/experiment.h"
-#include "ingest/json_line.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
@@ -50,8 +50,8 @@ int64_t stage_of(std::string path) {
 }
 
 /// Key and content of a readout: parameters 1 to 15.
-void bind_readout(SQLite::Statement& s, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
-                  const Readout& r) {
+void bind_readout(SQLite::Statement& s, int64_t run_id, int64_t prompt_id, Side side,
+                  int64_t name_id, const Readout& r) {
   s.bind(1, run_id);
   s.bind(2, prompt_id);
   s.bind(3, static_cast<int>(side));
@@ -91,27 +91,31 @@ std::string text_of(const Readout& r) {
 int64_t SourceStore::run_id(const RunIdentity& identity) {
   std::string name = identity.run_name();
   if (auto id = find_id(db_, "SELECT id FROM run WHERE name = ?", name)) return *id;
-  SQLite::Statement insert(db_, "INSERT INTO run(name, experiment, family, variant) VALUES (?, ?, ?, ?)");
+  SQLite::Statement insert(
+      db_, "INSERT INTO run(name, experiment, family, variant) VALUES (?, ?, ?, ?)");
   insert.bind(1, name);
   insert.bind(2, identity.experiment);
   if (!identity.family.empty()) insert.bind(3, identity.family);
   if (!identity.variant.empty()) insert.bind(4, identity.variant);
   insert.exec();
   int64_t id = db_.getLastInsertRowid();
-  if (!identity.date.empty()) add_attribute(id, "date", identity.date, AttributeRank::kPath, "", {});
+  if (!identity.date.empty())
+    add_attribute(id, "date", identity.date, AttributeRank::kPath, "", {});
   for (const auto& [dim, value] : identity.dims) {
     add_attribute(id, dim, value, AttributeRank::kPath, "", {});
   }
   return id;
 }
 
-int64_t SourceStore::run_id(RunIdentity identity, const std::map<std::string, std::string>& more_dims) {
+int64_t SourceStore::run_id(RunIdentity identity,
+                            const std::map<std::string, std::string>& more_dims) {
   for (const auto& [dim, value] : more_dims) identity.dims.try_emplace(dim, value);
   return run_id(identity);
 }
 
 std::optional<int64_t> SourceStore::find_source(const SourceKey& key) {
-  return find_id(db_, "SELECT id FROM source WHERE run_id = ? AND leg = ? AND prompt = ? AND sha256 = ?",
+  return find_id(db_,
+                 "SELECT id FROM source WHERE run_id = ? AND leg = ? AND prompt = ? AND sha256 = ?",
                  key.run_id, key.leg, key.prompt, key.sha256);
 }
 
@@ -121,33 +125,40 @@ std::optional<int64_t> SourceStore::find_content(const std::string& sha256) {
 
 std::optional<int64_t> SourceStore::find_stored(const SourceKey& key, const std::string& raw_sha256,
                                                 int64_t raw_bytes) {
-  return find_id(db_,
-                 "SELECT s.id FROM source_location l JOIN source s ON s.id = l.source_id"
-                 " WHERE l.raw_bytes = ? AND l.raw_sha256 = ? AND s.run_id = ? AND s.leg = ? AND s.prompt = ?",
-                 raw_bytes, raw_sha256, key.run_id, key.leg, key.prompt);
+  return find_id(
+      db_,
+      "SELECT s.id FROM source_location l JOIN source s ON s.id = l.source_id"
+      " WHERE l.raw_bytes = ? AND l.raw_sha256 = ? AND s.run_id = ? AND s.leg = ? AND s.prompt = ?",
+      raw_bytes, raw_sha256, key.run_id, key.leg, key.prompt);
 }
 
 bool SourceStore::any_stored_with_size(int64_t raw_bytes) {
-  return find_id(db_, "SELECT 1 FROM source_location WHERE raw_bytes = ? LIMIT 1", raw_bytes).has_value();
+  return find_id(db_, "SELECT 1 FROM source_location WHERE raw_bytes = ? LIMIT 1", raw_bytes)
+      .has_value();
 }
 
 int64_t SourceStore::add_source(const SourceKey& key, const std::string& shape, int64_t bytes) {
-  prepared(db_, "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)",
-           key.run_id, key.leg, key.prompt, key.sha256, shape, bytes).exec();
+  prepared(
+      db_,
+      "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)",
+      key.run_id, key.leg, key.prompt, key.sha256, shape, bytes)
+      .exec();
   return db_.getLastInsertRowid();
 }
 
-void SourceStore::finish_source(int64_t source_id, const std::string& sha256, const std::string& shape,
-                                int64_t bytes, int64_t lines, int64_t rows, int64_t duplicates,
-                                int64_t conflicts) {
-  prepared(db_,
-           "UPDATE source SET sha256 = ?, shape = ?, bytes = ?, lines = ?, rows = ?, duplicates = ?,"
-           " conflicts = ? WHERE id = ?",
-           sha256, shape, bytes, lines, rows, duplicates, conflicts, source_id).exec();
+void SourceStore::finish_source(int64_t source_id, const std::string& sha256,
+                                const std::string& shape, int64_t bytes, int64_t lines,
+                                int64_t rows, int64_t duplicates, int64_t conflicts) {
+  prepared(
+      db_,
+      "UPDATE source SET sha256 = ?, shape = ?, bytes = ?, lines = ?, rows = ?, duplicates = ?,"
+      " conflicts = ? WHERE id = ?",
+      sha256, shape, bytes, lines, rows, duplicates, conflicts, source_id)
+      .exec();
 }
 
-void SourceStore::add_location(int64_t source_id, const std::string& path, const std::string& raw_sha256,
-                               int64_t raw_bytes) {
+void SourceStore::add_location(int64_t source_id, const std::string& path,
+                               const std::string& raw_sha256, int64_t raw_bytes) {
   SQLite::Statement s(db_, "INSERT OR IGNORE INTO source_location VALUES (?, ?, ?, ?)");
   s.bind(1, source_id);
   s.bind(2, path);
@@ -159,7 +170,8 @@ void SourceStore::add_location(int64_t source_id, const std::string& path, const
 }
 
 bool SourceStore::has_location(int64_t source_id, const std::string& relative_path) {
-  SQLite::Statement paths = prepared(db_, "SELECT path FROM source_location WHERE source_id = ?", source_id);
+  SQLite::Statement paths =
+      prepared(db_, "SELECT path FROM source_location WHERE source_id = ?", source_id);
   while (paths.executeStep()) {
     std::string path = paths.getColumn(0).getString();
     if (size_t bang = path.find('!'); bang != std::string::npos) path[bang] = '/';
@@ -168,11 +180,13 @@ bool SourceStore::has_location(int64_t source_id, const std::string& relative_pa
   return false;
 }
 
-bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::string& file, int64_t line,
-                              bool is_error, const std::string& reason, std::string_view raw) {
-  SQLite::Statement s(db_,
-                      "INSERT OR IGNORE INTO ingest_error(source_id, file, line, severity, reason, raw)"
-                      " VALUES (?, ?, ?, ?, ?, ?)");
+bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::string& file,
+                              int64_t line, bool is_error, const std::string& reason,
+                              std::string_view raw) {
+  SQLite::Statement s(
+      db_,
+      "INSERT OR IGNORE INTO ingest_error(source_id, file, line, severity, reason, raw)"
+      " VALUES (?, ?, ?, ?, ?, ?)");
   bind_optional(s, 1, source_id);
   s.bind(2, file);
   s.bind(3, line);
@@ -195,12 +209,16 @@ void SourceStore::add_attribute(int64_t run_id, const std::string& dim, const st
   s.bind(5, leg);
   bind_optional(s, 6, source_id);
   if (s.exec() == 0) return;
-  prepared(db_, "INSERT OR IGNORE INTO meta SELECT 'unsettled/' || experiment, '' FROM run WHERE id = ?", run_id).exec();
+  prepared(db_,
+           "INSERT OR IGNORE INTO meta SELECT 'unsettled/' || experiment, '' FROM run WHERE id = ?",
+           run_id)
+      .exec();
 }
 
 std::set<std::string> SourceStore::take_unsettled() {
   std::set<std::string> experiments;
-  SQLite::Statement keys(db_, "DELETE FROM meta WHERE key GLOB 'unsettled/*' RETURNING substr(key, 11)");
+  SQLite::Statement keys(db_,
+                         "DELETE FROM meta WHERE key GLOB 'unsettled/*' RETURNING substr(key, 11)");
   while (keys.executeStep()) experiments.insert(keys.getColumn(0).getString());
   return experiments;
 }
@@ -208,13 +226,15 @@ std::set<std::string> SourceStore::take_unsettled() {
 int64_t SourceStore::add_json_facts(int64_t source_id, int64_t run, const RunIdentity& identity,
                                     const JsonFacts& facts) {
   AttributeRank rank = facts.kind == "perf" ? AttributeRank::kPerf
-                       : facts.kind == "metadata" || facts.kind == "config" ? AttributeRank::kLeaf
-                                                                            : AttributeRank::kSummary;
-  for (const Attribute& a : facts.attributes) add_attribute(run, a.dim, a.value, rank, identity.leg, source_id);
+                       : facts.kind == "metadata" || facts.kind == "config"
+                           ? AttributeRank::kLeaf
+                           : AttributeRank::kSummary;
+  for (const Attribute& a : facts.attributes)
+    add_attribute(run, a.dim, a.value, rank, identity.leg, source_id);
   if (facts.synthetic) add_attribute(run, "synthetic", "1", rank, identity.leg, source_id);
   for (const Metric& m : facts.metrics) {
-    add_metric(source_id, run_id(identity, m.dims), m.leg.empty() ? identity.leg : m.leg, "", m.name,
-               m.value, m.text);
+    add_metric(source_id, run_id(identity, m.dims), m.leg.empty() ? identity.leg : m.leg, "",
+               m.name, m.value, m.text);
   }
   for (const ClaimedVerdict& c : facts.claims) {
     add_claim(source_id, run_id(identity, c.dims), 0, "verdict", c.value, c.text);
@@ -227,21 +247,25 @@ void SourceStore::add_table(int64_t source_id, const Table& table) {
     nlohmann::json cells = nlohmann::json::object();
     for (size_t i = 0; i < std::max(row.cells.size(), table.columns.size()); ++i) {
       if (i >= row.cells.size()) break;
-      std::string column = i < table.columns.size() ? table.columns[i] : "column " + std::to_string(i + 1);
+      std::string column =
+          i < table.columns.size() ? table.columns[i] : "column " + std::to_string(i + 1);
       cells[column] = row.cell(i);
     }
     prepared(db_, "INSERT OR IGNORE INTO document_row VALUES (?, ?, ?, ?)", source_id, row.line,
-             table.section, json_text(cells)).exec();
+             table.section, json_text(cells))
+        .exec();
   }
 }
 
 void SourceStore::add_report(int64_t source_id, int64_t run_id, const std::string& path) {
-  prepared(db_, "INSERT OR IGNORE INTO report VALUES (?, ?, ?)", source_id, run_id, stage_of(path)).exec();
+  prepared(db_, "INSERT OR IGNORE INTO report VALUES (?, ?, ?)", source_id, run_id, stage_of(path))
+      .exec();
 }
 
 void SourceStore::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair) {
   static constexpr const char* kStatus[] = {"MATCH", "DRIFT", "MISSING"};
-  SQLite::Statement s(db_, "INSERT OR IGNORE INTO report_pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  SQLite::Statement s(
+      db_, "INSERT OR IGNORE INTO report_pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   s.bind(1, source_id);
   s.bind(2, pair.line);
   s.bind(3, run_id);
@@ -257,10 +281,14 @@ void SourceStore::add_report_pair(int64_t source_id, int64_t run_id, const Repor
   s.exec();
 }
 
-void SourceStore::add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,
-                            const std::string& value, const std::string& text) {
-  prepared(db_, "INSERT INTO report_claim(source_id, run_id, line, kind, value, text) VALUES (?, ?, ?, ?, ?, ?)",
-           source_id, run_id, line, kind, value, text).exec();
+void SourceStore::add_claim(int64_t source_id, int64_t run_id, int64_t line,
+                            const std::string& kind, const std::string& value,
+                            const std::string& text) {
+  prepared(db_,
+           "INSERT INTO report_claim(source_id, run_id, line, kind, value, text) VALUES (?, ?, ?, "
+           "?, ?, ?)",
+           source_id, run_id, line, kind, value, text)
+      .exec();
 }
 
 void SourceStore::add_metric(int64_t source_id, int64_t run_id, const std::string& leg,
@@ -298,17 +326,19 @@ void SourceStore::add_log_event(int64_t source_id, int64_t run_id, const std::st
 
 bool SourceStore::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side,
                               int64_t name_id, const Readout& r) {
-  SQLite::Statement s(db_,
-                      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  SQLite::Statement s(
+      db_,
+      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   bind_readout(s, run_id, prompt_id, side, name_id, r);
   s.bind(16, source_id);
   s.bind(17, r.line);
   if (s.exec() == 1) return true;
-  SQLite::Statement same(db_,
-                         "SELECT 1 FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
-                         " AND pos_id = ? AND name_id = ? AND top1_id IS ? AND top1_logit IS ? AND top2_id IS ?"
-                         " AND top2_logit IS ? AND gap IS ? AND vocab IS ? AND route IS ? AND cpu_top1_id IS ?"
-                         " AND cpu_agrees IS ?");
+  SQLite::Statement same(
+      db_,
+      "SELECT 1 FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
+      " AND pos_id = ? AND name_id = ? AND top1_id IS ? AND top1_logit IS ? AND top2_id IS ?"
+      " AND top2_logit IS ? AND gap IS ? AND vocab IS ? AND route IS ? AND cpu_top1_id IS ?"
+      " AND cpu_agrees IS ?");
   bind_readout(same, run_id, prompt_id, side, name_id, r);
   return same.executeStep();
 }
@@ -321,28 +351,33 @@ void SourceStore::add_run_event(int64_t source_id, int64_t run_id, const RunIden
   }
   if (event.kind == RunEvent::kStart || event.kind == RunEvent::kAttributes) return;
   if (event.kind == RunEvent::kPrompt) return add_prompt(run_id, event);
-  SQLite::Statement end(db_,
-                        "UPDATE run SET status = CASE WHEN status IN ('unknown', 'running') THEN ?1 ELSE status END,"
-                        " finished_at = coalesce(finished_at, ?2), tally = NULL WHERE id = ?3");
+  SQLite::Statement end(
+      db_,
+      "UPDATE run SET status = CASE WHEN status IN ('unknown', 'running') THEN ?1 ELSE status END,"
+      " finished_at = coalesce(finished_at, ?2), tally = NULL WHERE id = ?3");
   end.bind(1, event.complete ? "complete" : "failed");
   if (!event.finished_at.empty()) end.bind(2, event.finished_at);
   end.bind(3, run_id);
   end.exec();
   if (!event.rows) return;
-  add_attribute(run_id, kTraceRows, std::to_string(*event.rows), AttributeRank::kLeaf, "", source_id);
+  add_attribute(run_id, kTraceRows, std::to_string(*event.rows), AttributeRank::kLeaf, "",
+                source_id);
 }
 
-void SourceStore::start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity, const RunEvent& event) {
-  SQLite::Statement start(db_,
-                          "UPDATE run SET status = CASE status WHEN 'unknown' THEN 'running' ELSE status END,"
-                          " started_at = coalesce(started_at, ?1) WHERE id = ?2");
+void SourceStore::start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                            const RunEvent& event) {
+  SQLite::Statement start(
+      db_,
+      "UPDATE run SET status = CASE status WHEN 'unknown' THEN 'running' ELSE status END,"
+      " started_at = coalesce(started_at, ?1) WHERE id = ?2");
   if (!event.started_at.empty()) start.bind(1, event.started_at);
   start.bind(2, run_id);
   start.exec();
   if (!event.experiment.empty() && event.experiment != identity.experiment) {
     const ExperimentName name = split_experiment(event.experiment);
     prepared(db_, "UPDATE run SET experiment = ?, family = ?, variant = nullif(?, '') WHERE id = ?",
-             event.experiment, name.family, name.variant, run_id).exec();
+             event.experiment, name.family, name.variant, run_id)
+        .exec();
   }
   if (identity.date.empty() && !event.date.empty()) {
     add_attribute(run_id, "date", event.date, AttributeRank::kPath, "", source_id);
@@ -351,9 +386,10 @@ void SourceStore::start_run(int64_t source_id, int64_t run_id, const RunIdentity
 
 void SourceStore::add_prompt(int64_t run_id, const RunEvent& event) {
   const int64_t id = writer_.prompt_id(run_id, event.prompt);
-  SQLite::Statement facts(db_,
-                          "UPDATE prompt SET n_tokens = coalesce(?, n_tokens), text_sha256 = coalesce(?, text_sha256),"
-                          " token_ids = coalesce(?, token_ids) WHERE id = ?");
+  SQLite::Statement facts(
+      db_,
+      "UPDATE prompt SET n_tokens = coalesce(?, n_tokens), text_sha256 = coalesce(?, text_sha256),"
+      " token_ids = coalesce(?, token_ids) WHERE id = ?");
   bind_optional(facts, 1, event.n_tokens);
   bind_optional(facts, 2, event.text_sha256);
   bind_optional(facts, 3, event.token_ids);
@@ -375,37 +411,45 @@ bool SourceStore::use_hash_algo(int64_t run_id, const std::string& hash_algo) {
   prepared(db_,
            "UPDATE run SET hash_algo = ?1 WHERE id = ?2 AND hash_algo <> ?1"
            " AND NOT EXISTS (SELECT 1 FROM trace_row WHERE run_id = ?2 AND hash IS NOT NULL)",
-           hash_algo, run_id).exec();
-  return find_id(db_, "SELECT 1 FROM run WHERE id = ? AND hash_algo = ?", run_id, hash_algo).has_value();
+           hash_algo, run_id)
+      .exec();
+  return find_id(db_, "SELECT 1 FROM run WHERE id = ? AND hash_algo = ?", run_id, hash_algo)
+      .has_value();
 }
 
 int64_t SourceStore::prompt_id(int64_t run_id, const PromptSymbol& symbol) {
   if (!symbol.is_segment) return writer_.prompt_id(run_id, symbol.name);
   if (symbol.n_tokens) {
     SQLite::Statement named = prepared(
-        db_, "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name NOT GLOB 'seg[0-9]*'",
+        db_,
+        "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name NOT GLOB 'seg[0-9]*'",
         run_id, *symbol.n_tokens);
     std::vector<int64_t> ids;
     while (named.executeStep()) ids.push_back(named.getColumn(0).getInt64());
     if (ids.size() == 1) return ids.front();
   }
   int64_t id = writer_.prompt_id(run_id, symbol.name);
-  if (symbol.n_tokens) prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", *symbol.n_tokens, id).exec();
+  if (symbol.n_tokens)
+    prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", *symbol.n_tokens, id).exec();
   return id;
 }
 
 void SourceStore::set_prompt_length(int64_t run_id, const std::string& prompt, int64_t n_tokens) {
   SQLite::Statement segments = prepared(
-      db_, "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name GLOB 'seg[0-9]*'", run_id, n_tokens);
+      db_, "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name GLOB 'seg[0-9]*'",
+      run_id, n_tokens);
   std::vector<int64_t> ids;
   while (segments.executeStep()) ids.push_back(segments.getColumn(0).getInt64());
-  bool is_new = !find_id(db_, "SELECT id FROM prompt WHERE run_id = ? AND name = ?", run_id, prompt);
+  bool is_new =
+      !find_id(db_, "SELECT id FROM prompt WHERE run_id = ? AND name = ?", run_id, prompt);
   if (ids.size() == 1 && is_new) {
     prepared(db_, "UPDATE prompt SET name = ? WHERE id = ?", prompt, ids.front()).exec();
     writer_.forget();
     return;
   }
-  prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", n_tokens, writer_.prompt_id(run_id, prompt)).exec();
+  prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", n_tokens,
+           writer_.prompt_id(run_id, prompt))
+      .exec();
 }
 
 void SourceStore::settle(const std::string& experiment) {
@@ -414,8 +458,10 @@ void SourceStore::settle(const std::string& experiment) {
     std::string name;
   };
   std::vector<RunRow> runs;
-  SQLite::Statement list = prepared(db_, "SELECT id, name FROM run WHERE experiment = ?", experiment);
-  while (list.executeStep()) runs.push_back({list.getColumn(0).getInt64(), list.getColumn(1).getString()});
+  SQLite::Statement list =
+      prepared(db_, "SELECT id, name FROM run WHERE experiment = ?", experiment);
+  while (list.executeStep())
+    runs.push_back({list.getColumn(0).getInt64(), list.getColumn(1).getString()});
 
   struct Candidate {
     int64_t distance, rank;
@@ -425,10 +471,13 @@ void SourceStore::settle(const std::string& experiment) {
     std::vector<Candidate> all;
     for (const RunRow& from : runs) {
       if (from.id != run.id && !run.name.starts_with(from.name + "/")) continue;
-      int64_t distance = std::count(run.name.begin() + static_cast<long>(from.name.size()), run.name.end(), '/');
-      SQLite::Statement q = prepared(db_, "SELECT dim, value, rank FROM attribute WHERE run_id = ? ORDER BY id", from.id);
+      int64_t distance =
+          std::count(run.name.begin() + static_cast<long>(from.name.size()), run.name.end(), '/');
+      SQLite::Statement q = prepared(
+          db_, "SELECT dim, value, rank FROM attribute WHERE run_id = ? ORDER BY id", from.id);
       while (q.executeStep()) {
-        all.push_back({distance, q.getColumn(2).getInt64(), q.getColumn(0).getString(), q.getColumn(1).getString()});
+        all.push_back({distance, q.getColumn(2).getInt64(), q.getColumn(0).getString(),
+                       q.getColumn(1).getString()});
       }
     }
     std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
@@ -447,7 +496,9 @@ void SourceStore::settle(const std::string& experiment) {
     }
     if (!date) {  // no date in the path: the earliest day of work that a timestamp proves
       for (const Candidate& c : all) {
-        if (c.dim != "timestamp" || c.value.size() < 10 || c.rank == static_cast<int>(AttributeRank::kDocument)) continue;
+        if (c.dim != "timestamp" || c.value.size() < 10 ||
+            c.rank == static_cast<int>(AttributeRank::kDocument))
+          continue;
         std::string day = c.value.substr(0, 10);
         if (!date || day < *date) date = day;
       }
@@ -455,11 +506,12 @@ void SourceStore::settle(const std::string& experiment) {
     if (auto kv = best("kv_aligned"); !mode && kv) {
       mode = *kv == "1" ? "kv_aligned" : *kv == "0" ? "as_designed" : std::optional<std::string>();
     }
-    std::optional<int64_t> seed = json_line::number<int64_t>(best("seed").value_or(""));
-    SQLite::Statement update(db_,
-                             "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
-                             " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"
-                             " IS NOT (?1, ?2, ?3, ?4, ?5, ?6)");
+    std::optional<int64_t> seed = text::number<int64_t>(best("seed").value_or(""));
+    SQLite::Statement update(
+        db_,
+        "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
+        " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"
+        " IS NOT (?1, ?2, ?3, ?4, ?5, ?6)");
     bind_optional(update, 1, date);
     bind_optional(update, 2, best("commit"));
     bind_optional(update, 3, mode);

@@ -11,8 +11,9 @@
 #include "ingest/document.h"
 #include "ingest/json_facts.h"
 #include "ingest/log.h"
-#include "ingest/record.h"
-#include "ingest/run_event.h"
+#include "ingest/record/parser.h"
+#include "ingest/record/run_event.h"
+#include "ingest/report_pairs.h"
 #include "ingest/run_identity.h"
 
 namespace greta {
@@ -42,12 +43,13 @@ class SourceStore {
   /// A source of any run with this content, for files whose path says nothing.
   std::optional<int64_t> find_content(const std::string& sha256);
   /// A source that was once read from a file of these stored bytes, under this run, leg and prompt.
-  std::optional<int64_t> find_stored(const SourceKey& key_without_sha, const std::string& raw_sha256,
-                                     int64_t raw_bytes);
+  std::optional<int64_t> find_stored(const SourceKey& key_without_sha,
+                                     const std::string& raw_sha256, int64_t raw_bytes);
   bool any_stored_with_size(int64_t raw_bytes);
   int64_t add_source(const SourceKey& key, const std::string& shape, int64_t bytes);
   void finish_source(int64_t source_id, const std::string& sha256, const std::string& shape,
-                     int64_t bytes, int64_t lines, int64_t rows, int64_t duplicates, int64_t conflicts);
+                     int64_t bytes, int64_t lines, int64_t rows, int64_t duplicates,
+                     int64_t conflicts);
   void add_location(int64_t source_id, const std::string& path, const std::string& raw_sha256,
                     int64_t raw_bytes);
   /// Whether a source was found at this path (RunIdentity::relative_path) under some root.
@@ -59,28 +61,32 @@ class SourceStore {
   void add_attribute(int64_t run_id, const std::string& dim, const std::string& value,
                      AttributeRank rank, const std::string& leg, std::optional<int64_t> source_id);
   /// Attributes, metrics and claims of a JSON document; returns how many metrics.
-  int64_t add_json_facts(int64_t source_id, int64_t run_id, const RunIdentity& identity, const JsonFacts& facts);
+  int64_t add_json_facts(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                         const JsonFacts& facts);
   void add_table(int64_t source_id, const Table& table);
   /// A table or document that judges the run; stage by file name.
   void add_report(int64_t source_id, int64_t run_id, const std::string& path);
   void add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair);
   void add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,
                  const std::string& value, const std::string& text);
-  void add_metric(int64_t source_id, int64_t run_id, const std::string& leg, const std::string& prompt,
-                  const std::string& name, std::optional<double> value, const std::string& text);
-  void add_log_event(int64_t source_id, int64_t run_id, const std::string& prompt, const LogEvent& event,
-                     int64_t seq);
+  void add_metric(int64_t source_id, int64_t run_id, const std::string& leg,
+                  const std::string& prompt, const std::string& name, std::optional<double> value,
+                  const std::string& text);
+  void add_log_event(int64_t source_id, int64_t run_id, const std::string& prompt,
+                     const LogEvent& event, int64_t seq);
   /// False when another readout has the key of this one, and stays.
   bool add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
                    const Readout& readout);
 
-  /// What an engine says of the run in lines of its own. A run that was complete or failed stays so.
-  void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity, const RunEvent& event);
+  /// What an engine says of the run in lines of its own. A run that was complete or failed stays
+  /// so.
+  void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                     const RunEvent& event);
   /// Whether hashes of this algorithm may stand in the run: all of one run are by the same.
   bool use_hash_algo(int64_t run_id, const std::string& hash_algo);
 
-  /// The prompt for a symbol. A readout segment takes the name of the one prompt of the run that has
-  /// its length, if a log said so.
+  /// The prompt for a symbol. A readout segment takes the name of the one prompt of the run that
+  /// has its length, if a log said so.
   int64_t prompt_id(int64_t run_id, const PromptSymbol& symbol);
   /// A log says how long its prompt is: names the segment of that length, if there is just one.
   void set_prompt_length(int64_t run_id, const std::string& prompt, int64_t n_tokens);
@@ -94,7 +100,8 @@ class SourceStore {
   std::set<std::string> take_unsettled();
 
  private:
-  void start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity, const RunEvent& event);
+  void start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                 const RunEvent& event);
   void add_prompt(int64_t run_id, const RunEvent& event);
 
   SQLite::Database& db_;

@@ -1,144 +1,11 @@
 #include "ingest/table.h"
 
-#include <algorithm>
-#include <charconv>
-#include <limits>
 #include <utility>
 
+#include "common/utf8.h"
+#include "ingest/text.h"
+
 namespace greta {
-namespace text {
-namespace {
-
-constexpr std::string_view kBlanks = " \t\r\n\v\f";
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
-size_t run_length(std::string_view s, char c) {
-  const size_t end = s.find_first_not_of(c);
-  return end == std::string_view::npos ? s.size() : end;
-}
-
-bool is_equals_rule(std::string_view line) {
-  line = trim(line);
-  return line.size() >= 3 && run_length(line, '=') == line.size();
-}
-
-// Length of the well-formed UTF-8 sequence that starts at s[i] (RFC 3629), 0 if ill-formed.
-size_t utf8_length(std::string_view s, size_t i) {
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(s[k]); };
-  const unsigned lead = byte(i);
-  if (lead < 0x80) return 1;
-  if (lead < 0xc2 || lead > 0xf4) return 0;
-  const size_t length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-  if (s.size() - i < length) return 0;
-  const unsigned second = byte(i + 1);
-  const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;   // no overlong form
-  const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;  // no surrogate
-  if (second < low || second > high) return 0;
-  for (size_t k = 2; k < length; ++k) {
-    if ((byte(i + k) & 0xc0u) != 0x80u) return 0;
-  }
-  return length;
-}
-
-}  // namespace
-
-std::string_view trim(std::string_view s) {
-  const size_t first = s.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return s.substr(first, s.find_last_not_of(kBlanks) - first + 1);
-}
-
-std::string to_lower(std::string_view s) {
-  std::string out(s);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
-std::string plain(std::string_view s) {
-  std::string out;
-  out.reserve(s.size());
-  for (const char c : s) {
-    if (c != '*' && c != '`') out += c;
-  }
-  return std::string(trim(out));
-}
-
-std::optional<int64_t> parse_int(std::string_view s) {
-  s = trim(s);
-  if (s.size() > 1 && s[0] == '+' && s[1] != '-') s.remove_prefix(1);
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
-  if (error != std::errc() || end != s.data() + s.size()) return std::nullopt;
-  return value;
-}
-
-bool is_valid_utf8(std::string_view s) {
-  for (size_t i = 0; i < s.size();) {
-    const size_t length = utf8_length(s, i);
-    if (length == 0) return false;
-    i += length;
-  }
-  return true;
-}
-
-std::vector<std::string_view> split_lines(std::string_view s) {
-  if (s.starts_with(kByteOrderMark)) s.remove_prefix(kByteOrderMark.size());
-  std::vector<std::string_view> lines;
-  while (!s.empty()) {
-    const size_t end = s.find('\n');
-    std::string_view line = s.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(line);
-    if (end == std::string_view::npos) break;
-    s.remove_prefix(end + 1);
-  }
-  return lines;
-}
-
-bool is_rule(std::string_view line) {
-  line = trim(line);
-  if (line.size() < 3 || std::string_view("-=*_").find(line[0]) == std::string_view::npos) {
-    return false;
-  }
-  return run_length(line, line[0]) == line.size();
-}
-
-FenceTracker::Kind FenceTracker::next(std::string_view line) {
-  line = trim(line);
-  const char c = line.empty() ? '\0' : line[0];
-  const size_t length = c == '`' || c == '~' ? run_length(line, c) : 0;
-  if (mark_ == 0) {
-    // A second backtick run makes it inline code on one line, not a fence.
-    if (length < 3 || (c == '`' && line.find('`', length) != std::string_view::npos)) {
-      return kOutside;
-    }
-    mark_ = c;
-    length_ = length;
-    return kFence;
-  }
-  if (c != mark_ || length < length_ || length != line.size()) return kInside;
-  mark_ = 0;
-  return kFence;
-}
-
-std::optional<std::string> heading(const std::vector<std::string_view>& lines, size_t i) {
-  const std::string_view line = trim(lines[i]);
-  const size_t level = run_length(line, '#');
-  if (level >= 1 && level <= 6 && level < line.size() &&
-      (line[level] == ' ' || line[level] == '\t')) {
-    return plain(line.substr(level));
-  }
-  if (level == 0 && !line.empty() && i > 0 && i + 1 < lines.size() && !is_rule(line) &&
-      is_equals_rule(lines[i - 1]) && is_equals_rule(lines[i + 1])) {
-    return plain(line);
-  }
-  return std::nullopt;
-}
-
-}  // namespace text
-
 namespace {
 
 using text::trim;
@@ -278,118 +145,10 @@ size_t read_pipe_table(const std::vector<std::string_view>& lines, size_t i, Tab
   return last;
 }
 
-// Columns of a verdict table; kNone where it has none.
-struct ReportColumns {
-  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  size_t prompt = kNone, token_id = kNone, pos_id = kNone, tok = kNone, layer = kNone;
-  size_t tensor = kNone, first_fail = kNone, root_cause = kNone, details = kNone;
-};
-
-ReportColumns find_report_columns(const Table& table) {
-  ReportColumns found;
-  const std::pair<std::string_view, size_t*> known[] = {{"prompt", &found.prompt},
-                                                        {"prompt_id", &found.prompt},
-                                                        {"token_id", &found.token_id},
-                                                        {"pos_id", &found.pos_id},
-                                                        {"pos", &found.pos_id},
-                                                        {"tok", &found.tok},
-                                                        {"logical_tok_idx", &found.tok},
-                                                        {"layer", &found.layer},
-                                                        {"tensor", &found.tensor},
-                                                        {"first_fail", &found.first_fail},
-                                                        {"root_cause", &found.root_cause},
-                                                        {"details", &found.details}};
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    const std::string name = text::to_lower(text::plain(table.columns[i]));
-    for (const auto& [known_name, column] : known) {
-      if (name == known_name && *column == ReportColumns::kNone) *column = i;
-    }
-  }
-  return found;
-}
-
-bool is_placeholder(std::string_view cell) { return text::to_lower(cell) == "tbd"; }
-
-// The cell's value, "" when absent.
-std::string value_at(const TableRow& row, size_t column) {
-  std::string value = text::plain(row.cell(column));
-  const std::string lower = text::to_lower(value);
-  for (const std::string_view absent : {"-", "none", "null", "n/a"}) {
-    if (lower == absent) return {};
-  }
-  return value;
-}
-
-// Details are the last column: a pipe that the writer did not escape belongs to them.
-std::string details_at(const Table& table, const TableRow& row, size_t column) {
-  if (column == ReportColumns::kNone) return {};
-  std::string details(row.cell(column));
-  if (column + 1 == table.columns.size()) {
-    for (size_t i = column + 1; i < row.cells.size(); ++i) details += " | " + row.cells[i];
-  }
-  const std::string lower = text::to_lower(details);
-  return lower == "none" || details == "-" || is_placeholder(details) ? std::string() : details;
-}
-
-// The text right of `'key':` in a printed dictionary, blanks skipped; "" without such a key.
-std::string_view dictionary_value(std::string_view details, std::string_view key) {
-  const size_t at = details.find(key);
-  if (at == std::string_view::npos) return {};
-  details.remove_prefix(at + key.size());
-  const size_t start = details.find_first_not_of("'\" :=");
-  return start == std::string_view::npos ? std::string_view() : details.substr(start);
-}
-
-std::string hash_prefix(std::string_view details, std::string_view key) {
-  const std::string_view value = dictionary_value(details, key);
-  const size_t end = value.find_first_not_of("0123456789");
-  return std::string(value.substr(0, end));
-}
-
-std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
-                                      const ReportColumns& columns) {
-  ReportPair pair;
-  pair.line = row.line;
-  pair.prompt = value_at(row, columns.prompt);
-  pair.tensor = value_at(row, columns.tensor);
-  pair.cause = value_at(row, columns.first_fail);
-  pair.root_cause = value_at(row, columns.root_cause);
-  if (pair.prompt.empty() || is_placeholder(pair.prompt) || is_placeholder(pair.cause)) {
-    return std::nullopt;
-  }
-  if (is_placeholder(pair.tensor)) pair.tensor.clear();
-  if (is_placeholder(pair.root_cause)) pair.root_cause.clear();
-  pair.token_id = text::parse_int(value_at(row, columns.token_id));
-  pair.pos_id = text::parse_int(value_at(row, columns.pos_id));
-  pair.logical_tok_idx = text::parse_int(value_at(row, columns.tok));
-  pair.layer = text::parse_int(value_at(row, columns.layer));
-  pair.details = details_at(table, row, columns.details);
-  pair.prefill_hash_prefix = hash_prefix(pair.details, "prefill_hash");
-  pair.decode_hash_prefix = hash_prefix(pair.details, "decode_hash");
-
-  const auto says = [&](std::string_view word) {
-    return pair.cause.find(word) != std::string::npos ||
-           pair.root_cause.find(word) != std::string::npos;
-  };
-  const std::string details = text::to_lower(pair.details);
-  const bool mismatch = dictionary_value(details, "hash_mismatch").starts_with("true") ||
-                        dictionary_value(details, "hash_match").starts_with("false");
-  if (says("TRACE_OFFSET")) {
-    pair.status = ReportPair::kMissing;
-  } else if (!pair.cause.empty() || !pair.root_cause.empty() || mismatch) {
-    pair.status = ReportPair::kDrift;
-  } else if (!pair.tensor.empty() && columns.first_fail < row.cells.size()) {
-    pair.status = ReportPair::kMatch;
-  } else {
-    return std::nullopt;
-  }
-  return pair;
-}
-
 }  // namespace
 
 Table read_delimited(std::string_view text, char delimiter) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  if (text.starts_with(utf8::kByteOrderMark)) text.remove_prefix(utf8::kByteOrderMark.size());
   DelimitedReader reader(text, delimiter);
   Table table;
   TableRow row;
@@ -422,18 +181,6 @@ std::vector<Table> read_pipe_tables(std::string_view text) {
     }
   }
   return tables;
-}
-
-std::optional<std::vector<ReportPair>> report_pairs(const Table& table) {
-  const ReportColumns columns = find_report_columns(table);
-  if (columns.prompt == ReportColumns::kNone || columns.first_fail == ReportColumns::kNone) {
-    return std::nullopt;
-  }
-  std::vector<ReportPair> pairs;
-  for (const TableRow& row : table.rows) {
-    if (auto pair = report_pair(table, row, columns)) pairs.push_back(std::move(*pair));
-  }
-  return pairs;
 }
 
 }  // namespace greta

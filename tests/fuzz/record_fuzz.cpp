@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ingest/record.h"
-#include "ingest/record_stream.h"
+#include "ingest/record/parser.h"
+#include "ingest/record/stream.h"
 
 namespace {
 

@@ -72,7 +72,8 @@ TEST(BadInputs, ExpectationsAreRead) {
 std::vector<std::string> listing(const fs::path& folder) {
   std::vector<std::string> out;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    out.push_back(entry.path().string() + (entry.is_regular_file() ? " " + std::to_string(entry.file_size()) : ""));
+    out.push_back(entry.path().string() +
+                  (entry.is_regular_file() ? " " + std::to_string(entry.file_size()) : ""));
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -100,8 +101,10 @@ void expect_case(SQLite::Database& db, const IngestSummary& summary, const json&
     if (const auto count = counts.find(name); count != counts.end()) {
       const std::vector<Range> allowed = alternatives(value);
       std::vector<bool> fits;
-      for (const Range& range : allowed) fits.push_back(count->second >= range.low && count->second <= range.high);
-      EXPECT_NE(std::find(fits.begin(), fits.end(), true), fits.end()) << count->second << " is not " << value;
+      for (const Range& range : allowed)
+        fits.push_back(count->second >= range.low && count->second <= range.high);
+      EXPECT_NE(std::find(fits.begin(), fits.end(), true), fits.end())
+          << count->second << " is not " << value;
       if (fits.size() < 2) continue;
       if (open.empty()) open.assign(fits.size(), true);
       ASSERT_EQ(open.size(), fits.size());
@@ -111,7 +114,8 @@ void expect_case(SQLite::Database& db, const IngestSummary& summary, const json&
       for (const json& line : value.is_array() ? value : json::array({value})) {
         lines += (lines.empty() ? "" : "\n") + line.dump();
       }
-      EXPECT_EQ(text_of(db, "SELECT line FROM ingest_error WHERE severity = 'error' ORDER BY line"), lines);
+      EXPECT_EQ(text_of(db, "SELECT line FROM ingest_error WHERE severity = 'error' ORDER BY line"),
+                lines);
     } else if (name == "hashes") {
       std::vector<std::string> hashes = lines_of(text_of(db, "SELECT hash FROM trace"));
       std::vector<std::string> wanted = value;
@@ -125,7 +129,8 @@ void expect_case(SQLite::Database& db, const IngestSummary& summary, const json&
     }
   }
   if (!open.empty()) {
-    EXPECT_NE(std::find(open.begin(), open.end(), true), open.end()) << "the alternatives do not go together";
+    EXPECT_NE(std::find(open.begin(), open.end(), true), open.end())
+        << "the alternatives do not go together";
   }
 }
 
@@ -149,8 +154,13 @@ TEST(BadInputs, EveryCaseHolds) {
       expect_case(db, summary, want);
       expect_every_line_accounted_for(db);
       EXPECT_EQ(check_database(db), std::vector<std::string>());
-      EXPECT_EQ(number_of(db, "SELECT count(*) FROM run_verdict WHERE verdict = 'PASS' AND pairs = 0"), 0);
-      EXPECT_EQ(number_of(db, "SELECT count(*) FROM ingest_error WHERE reason = '' OR file NOT LIKE '%tree%'"), 0);
+      EXPECT_EQ(
+          number_of(db, "SELECT count(*) FROM run_verdict WHERE verdict = 'PASS' AND pairs = 0"),
+          0);
+      EXPECT_EQ(
+          number_of(
+              db, "SELECT count(*) FROM ingest_error WHERE reason = '' OR file NOT LIKE '%tree%'"),
+          0);
 
       const std::string once = dump(db);
       const IngestSummary again = ingest_all(db, {scratch / "a/b/tree"}, 1);

@@ -43,7 +43,8 @@ void History::expect_breakdown(const std::string& run, const json& want, int64_t
   while (query.executeStep()) {
     const int64_t count = query.getColumn(1).getInt64();
     have[query.getColumn(0).getString()] = count;
-    EXPECT_DOUBLE_EQ(query.getColumn(2).getDouble(), 100.0 * static_cast<double>(count) / static_cast<double>(pairs));
+    EXPECT_DOUBLE_EQ(query.getColumn(2).getDouble(),
+                     100.0 * static_cast<double>(count) / static_cast<double>(pairs));
   }
   EXPECT_EQ(have, want);
 }
@@ -54,7 +55,9 @@ void History::expect_run(const std::string& key, const json& want) {
   std::replace(run.begin(), run.end(), ' ', '/');
   const std::string of_run = " FROM run_verdict WHERE run = '" + run + "'";
   ASSERT_EQ(number_of(*db, "SELECT count(*)" + of_run), 1);
-  const auto column = [&](const std::string& name) { return greta::text_of(*db, "SELECT " + name + of_run); };
+  const auto column = [&](const std::string& name) {
+    return greta::text_of(*db, "SELECT " + name + of_run);
+  };
   for (const auto& [field, value] : want.items()) {
     SCOPED_TRACE(field);
     if (field == "breakdown") {
@@ -62,11 +65,11 @@ void History::expect_run(const std::string& key, const json& want) {
     } else if (field == "first_fail") {
       for (const auto& [part, text] : value.items()) {
         SCOPED_TRACE(part);
-        const std::string sql =
-            part == "cause" ? "first_fail"
-            : part == "canonical_tensor"
-                ? "(SELECT t.name FROM tensor t JOIN tensor_name n ON n.tensor_id = t.id WHERE n.name = tensor)"
-                : part;
+        const std::string sql = part == "cause" ? "first_fail"
+                                : part == "canonical_tensor"
+                                    ? "(SELECT t.name FROM tensor t JOIN tensor_name n ON "
+                                      "n.tensor_id = t.id WHERE n.name = tensor)"
+                                    : part;
         EXPECT_EQ(column(sql), text_of(text));
       }
     } else {
@@ -84,16 +87,22 @@ TEST_F(History, YieldsWhatIsExpected) {
     SCOPED_TRACE(name);
     if (name == "tensor_rows") {
       for (const auto& [shape, count] : want.items()) {
-        EXPECT_EQ(number_of(*db, "SELECT count(*) FROM trace WHERE shape = '" + shape + "'"), count) << shape;
+        EXPECT_EQ(number_of(*db, "SELECT count(*) FROM trace WHERE shape = '" + shape + "'"), count)
+            << shape;
         all_rows += count.get<int64_t>();
       }
       EXPECT_EQ(number_of(*db, "SELECT count(*) FROM trace"), all_rows);
       EXPECT_EQ(first.rows, all_rows);
     } else if (name == "zero_byte_gz") {
-      EXPECT_EQ(number_of(*db, "SELECT count(*) FROM ingest_error WHERE severity = 'error' AND reason LIKE '%(0 bytes)%'"
-                               " AND file LIKE '%.gz'"), want);
+      EXPECT_EQ(number_of(*db,
+                          "SELECT count(*) FROM ingest_error WHERE severity = 'error' AND reason "
+                          "LIKE '%(0 bytes)%'"
+                          " AND file LIKE '%.gz'"),
+                want);
     } else if (name == "valid_empty_gz") {
-      EXPECT_EQ(number_of(*db, "SELECT count(*) FROM ingest_error WHERE severity = 'warning' AND reason LIKE '%gzip of nothing%'"),
+      EXPECT_EQ(number_of(*db,
+                          "SELECT count(*) FROM ingest_error WHERE severity = 'warning' AND reason "
+                          "LIKE '%gzip of nothing%'"),
                 want);
     } else if (name == "strict") {
       for (const auto& [key, run] : want.items()) {
@@ -107,14 +116,24 @@ TEST_F(History, YieldsWhatIsExpected) {
 }
 
 TEST_F(History, NothingWithoutPairsPasses) {
-  EXPECT_EQ(greta::text_of(*db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND NOT pairs > 0"), "");
-  EXPECT_EQ(greta::text_of(*db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND (fail > 0 OR missing > 0)"), "");
+  EXPECT_EQ(
+      greta::text_of(*db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND NOT pairs > 0"),
+      "");
+  EXPECT_EQ(
+      greta::text_of(
+          *db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND (fail > 0 OR missing > 0)"),
+      "");
   EXPECT_GT(number_of(*db, "SELECT count(*) FROM run_verdict WHERE pairs = 0"), 0);
 }
 
 TEST_F(History, EveryLineIsAccountedFor) {
-  EXPECT_EQ(number_of(*db, "SELECT count(*) FROM source WHERE id NOT IN (SELECT source_id FROM source_location)"), 0);
-  EXPECT_EQ(number_of(*db, "SELECT count(*) FROM trace WHERE source_file IS NULL OR source_line < 1"), 0);
+  EXPECT_EQ(
+      number_of(
+          *db,
+          "SELECT count(*) FROM source WHERE id NOT IN (SELECT source_id FROM source_location)"),
+      0);
+  EXPECT_EQ(
+      number_of(*db, "SELECT count(*) FROM trace WHERE source_file IS NULL OR source_line < 1"), 0);
   EXPECT_EQ(check_database(*db), std::vector<std::string>());
   expect_every_line_accounted_for(*db);
 }
@@ -123,9 +142,10 @@ TEST_F(History, EveryFileIsASourceOrAFinding) {
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (!entry.is_regular_file()) continue;
     const std::string path = fs::absolute(entry.path()).lexically_normal().string();
-    SQLite::Statement query(*db,
-                            "SELECT (SELECT count(*) FROM source_location WHERE path = ?1 OR path GLOB ?1 || '!*')"
-                            " + (SELECT count(*) FROM ingest_error WHERE file = ?1)");
+    SQLite::Statement query(
+        *db,
+        "SELECT (SELECT count(*) FROM source_location WHERE path = ?1 OR path GLOB ?1 || '!*')"
+        " + (SELECT count(*) FROM ingest_error WHERE file = ?1)");
     query.bind(1, path);
     query.executeStep();
     EXPECT_GT(query.getColumn(0).getInt(), 0) << path;

@@ -31,7 +31,9 @@ struct Importing : testing::Test {
     return number_of(db, "SELECT count(*) FROM " + table + " WHERE " + where);
   }
   /// "error|warning line reason" of every finding.
-  std::string findings() { return rows("SELECT severity || ' ' || line || ' ' || reason FROM ingest_error ORDER BY id"); }
+  std::string findings() {
+    return rows("SELECT severity || ' ' || line || ' ' || reason FROM ingest_error ORDER BY id");
+  }
 };
 
 // ---- identity and idempotence -------------------------------------------------------------------
@@ -61,12 +63,16 @@ TEST_F(Identity, EqualBytesOfAnotherRunAreAnotherSource) {
 }
 
 TEST_F(Identity, EqualBytesOfAnotherLegOrPromptAreAnotherSource) {
-  const std::string line = std::string(R"({"event":"stage_trace","point":"x_in","layer":0,"pos_id":1,"step":0,"hash":1})") + "\n";
+  const std::string line =
+      std::string(
+          R"({"event":"stage_trace","point":"x_in","layer":0,"pos_id":1,"step":0,"hash":1})") +
+      "\n";
   folder.write(kRun + "prefill/p0_trace.jsonl", line);
   folder.write(kRun + "decode/p0_trace.jsonl", line);
   folder.write(kRun + "decode/p1_trace.jsonl", line);
   EXPECT_EQ(take().new_sources, 3);
-  EXPECT_EQ(rows("SELECT prompt, phase FROM trace ORDER BY prompt, phase"), "p0|decode\np0|prefill\np1|decode");
+  EXPECT_EQ(rows("SELECT prompt, phase FROM trace ORDER BY prompt, phase"),
+            "p0|decode\np0|prefill\np1|decode");
 }
 
 TEST_F(Identity, PlainAndGzipOfOneContentAreOneSource) {
@@ -81,8 +87,11 @@ TEST_F(Identity, PlainAndGzipOfOneContentAreOneSource) {
 }
 
 TEST_F(Identity, AnArchiveMemberAndItsLooseTwinAreOneSource) {
-  const std::string member = "root/gretacore/artifacts/alignment/2026-02-03/b3_11_readout_consistency.jsonl";
-  const std::string line = R"({"phase":"prefill_last","step":0,"pos_id":4,"tokens_total":5,"hidden_hash":1})" "\n";
+  const std::string member =
+      "root/gretacore/artifacts/alignment/2026-02-03/b3_11_readout_consistency.jsonl";
+  const std::string line =
+      R"({"phase":"prefill_last","step":0,"pos_id":4,"tokens_total":5,"hidden_hash":1})"
+      "\n";
   for (const bool archive_first : {true, false}) {
     Folder tree;
     const std::string run = "artifacts_remote/2026-02-03/b3_11/";
@@ -93,7 +102,9 @@ TEST_F(Identity, AnArchiveMemberAndItsLooseTwinAreOneSource) {
         ingest_all(own, archive_first ? std::vector{archive, loose} : std::vector{loose, archive});
     EXPECT_EQ(summary.new_sources, 1);
     EXPECT_EQ(summary.known_sources, 1);
-    EXPECT_EQ(text_of(own, "SELECT count(*), count(DISTINCT source_id), sum(path LIKE '%runs.tgz!root/%') FROM source_location"),
+    EXPECT_EQ(text_of(own,
+                      "SELECT count(*), count(DISTINCT source_id), sum(path LIKE "
+                      "'%runs.tgz!root/%') FROM source_location"),
               "2|1|1");
     EXPECT_EQ(number_of(own, "SELECT count(*) FROM run"), 1);
   }
@@ -178,19 +189,24 @@ TEST_F(Identity, TheRunCanBeGiven) {
   IngestOptions options;
   options.run = "2026-02-09/b3_90/kv_aligned";
   ingest(db, {folder / "x"}, options);
-  EXPECT_EQ(rows("SELECT name, experiment, date, mode FROM run"), "2026-02-09/b3_90/kv_aligned|b3_90|2026-02-09|kv_aligned");
+  EXPECT_EQ(rows("SELECT name, experiment, date, mode FROM run"),
+            "2026-02-09/b3_90/kv_aligned|b3_90|2026-02-09|kv_aligned");
   EXPECT_EQ(rows("SELECT leg, prompt FROM source"), "prefill|p0");
 }
 
 TEST_F(Identity, ADirectoryNamedLikeAnOption) {
-  const std::string metadata = R"({"dtype":"bf16","seed":0,"kv_aligned":0,"timestamp":"2026-02-08T03:12:05Z"})";
-  folder.write("artifacts_remote/--seeds/b3_67/runs/kv_aligned_0/seed_0/decode/metadata.json", metadata);
-  folder.write("artifacts_remote/2026-02-08/b3_67/runs/kv_aligned_0/seed_0/decode/metadata.json", metadata);
+  const std::string metadata =
+      R"({"dtype":"bf16","seed":0,"kv_aligned":0,"timestamp":"2026-02-08T03:12:05Z"})";
+  folder.write("artifacts_remote/--seeds/b3_67/runs/kv_aligned_0/seed_0/decode/metadata.json",
+               metadata);
+  folder.write("artifacts_remote/2026-02-08/b3_67/runs/kv_aligned_0/seed_0/decode/metadata.json",
+               metadata);
   const IngestSummary summary = take();
   EXPECT_EQ(summary.new_sources, 2);
   EXPECT_EQ(summary.warnings, 1);
   EXPECT_EQ(rows("SELECT name, date, dtype, seed FROM run WHERE seed IS NOT NULL ORDER BY name"),
-            "--seeds/b3_67/kv_aligned_0/seed_0|2026-02-08|bf16|0\n2026-02-08/b3_67/kv_aligned_0/seed_0|2026-02-08|bf16|0");
+            "--seeds/b3_67/kv_aligned_0/seed_0|2026-02-08|bf16|0\n2026-02-08/b3_67/kv_aligned_0/"
+            "seed_0|2026-02-08|bf16|0");
 }
 
 TEST_F(Identity, NamesThatAreNotUtf8) {
@@ -223,7 +239,8 @@ TEST_F(Archives, ACutArchiveGivesItsWholeMembers) {
   std::string noise(200'000, ' ');
   std::mt19937 random(1);
   for (char& c : noise) c = static_cast<char>('a' + random() % 26);
-  const std::string archive = gzipped(tarred({{"a/p0_short_trace.jsonl", small_trace()}, {"b/notes.md", noise}}));
+  const std::string archive =
+      gzipped(tarred({{"a/p0_short_trace.jsonl", small_trace()}, {"b/notes.md", noise}}));
   folder.write(kRun + "runs.tgz", archive.substr(0, archive.size() / 2));
   const IngestSummary summary = take();
   EXPECT_EQ(summary.rows, 4);
@@ -235,7 +252,8 @@ TEST_F(Archives, ACutArchiveGivesItsWholeMembers) {
 }
 
 TEST_F(Archives, AnArchiveInAnArchiveIsListed) {
-  folder.write(kRun + "runs.tgz", gzipped(tarred({{"in.tgz", gzipped(tarred({{"p0_trace.jsonl", small_trace()}}))}})));
+  folder.write(kRun + "runs.tgz",
+               gzipped(tarred({{"in.tgz", gzipped(tarred({{"p0_trace.jsonl", small_trace()}}))}})));
   EXPECT_EQ(take().warnings, 1);
   EXPECT_EQ(count("source"), 0);
 }
@@ -245,50 +263,62 @@ TEST_F(Archives, AnArchiveInAnArchiveIsListed) {
 using Facts = Importing;
 
 std::string readout(int pos, int hash) {
-  return R"({"phase":"prefill_last","step":0,"pos_id":)" + std::to_string(pos) + R"(,"tokens_total":)" +
-         std::to_string(pos + 1) + R"(,"hidden_hash":)" + std::to_string(hash) + "}\n";
+  return R"({"phase":"prefill_last","step":0,"pos_id":)" + std::to_string(pos) +
+         R"(,"tokens_total":)" + std::to_string(pos + 1) + R"(,"hidden_hash":)" +
+         std::to_string(hash) + "}\n";
 }
 std::string log_of(int prompt_tokens) {
-  return "[GRETA_TRACE_D2H] step=0 offset=1\nPrompt: Hi\nGenerated: O\n\nStatistics:\n  Prompt tokens: " +
+  return "[GRETA_TRACE_D2H] step=0 offset=1\nPrompt: Hi\nGenerated: O\n\nStatistics:\n  Prompt "
+         "tokens: " +
          std::to_string(prompt_tokens) + "\n";
 }
 
 TEST_F(Facts, ALogNamesTheSegmentOfItsLengthWhicheverComesFirst) {
   const std::string run = "artifacts_remote/2026-02-03/b3_11/";
-  const fs::path lines = folder.write(run + "b3_11_readout.jsonl", readout(204, 1) + readout(44, 2));
+  const fs::path lines =
+      folder.write(run + "b3_11_readout.jsonl", readout(204, 1) + readout(44, 2));
   const fs::path p4 = folder.write(run + "b3_11_p4_sys.log", log_of(205));
   const fs::path p5 = folder.write(run + "b3_11_p5_ba.log", log_of(45));
   for (const auto& order : {std::vector{lines, p4, p5}, {p4, p5, lines}, {p5, lines, p4}}) {
     Folder own;
     SQLite::Database other = open_for_writing(own / "g.db");
     for (const fs::path& path : order) ingest_all(other, {path});
-    EXPECT_EQ(text_of(other, "SELECT DISTINCT pos_id, prompt FROM trace ORDER BY pos_id"), "44|p5_ba\n204|p4_sys");
-    EXPECT_EQ(text_of(other, "SELECT name, n_tokens FROM prompt ORDER BY name"), "p4_sys|205\np5_ba|45");
+    EXPECT_EQ(text_of(other, "SELECT DISTINCT pos_id, prompt FROM trace ORDER BY pos_id"),
+              "44|p5_ba\n204|p4_sys");
+    EXPECT_EQ(text_of(other, "SELECT name, n_tokens FROM prompt ORDER BY name"),
+              "p4_sys|205\np5_ba|45");
   }
 }
 
 TEST_F(Facts, PathBeatsPerfBeatsMetadataBeatsConfigAbove) {
-  const std::string run = "artifacts_remote/2026-02-09/b3_70/runs/span_32/dtype_fp16/kv_aligned_0/seed_0/decode/";
-  folder.write("artifacts_remote/2026-02-09/b3_70/runs/config.json",
-               R"({"git_commit":"a6f7107","host":"above","gen_len":1,"prompt_len":1,"timestamp":"2026-02-09T00:00:00Z"})");
+  const std::string run =
+      "artifacts_remote/2026-02-09/b3_70/runs/span_32/dtype_fp16/kv_aligned_0/seed_0/decode/";
+  folder.write(
+      "artifacts_remote/2026-02-09/b3_70/runs/config.json",
+      R"({"git_commit":"a6f7107","host":"above","gen_len":1,"prompt_len":1,"timestamp":"2026-02-09T00:00:00Z"})");
   folder.write(run + "metadata.json", R"({"dtype":"bf16","seed":7,"host":"leaf","gen_len":2})");
   folder.write(run + "perf.json", R"({"dtype":"f32","host":"perf","wall_time_sec":41.5})");
   take();
   EXPECT_EQ(rows("SELECT dtype, seed, commit_sha, date, mode FROM run WHERE name LIKE '%seed_0'"),
             "fp16|0|a6f7107|2026-02-09|as_designed");
-  EXPECT_EQ(rows("SELECT value, rank FROM attribute WHERE dim = 'dtype' ORDER BY rank"), "fp16|0\nf32|1\nbf16|2");
+  EXPECT_EQ(rows("SELECT value, rank FROM attribute WHERE dim = 'dtype' ORDER BY rank"),
+            "fp16|0\nf32|1\nbf16|2");
   EXPECT_EQ(rows("SELECT value, rank FROM attribute WHERE dim = 'seed' ORDER BY rank"), "0|0\n7|2");
-  EXPECT_EQ(rows("SELECT value FROM attribute WHERE dim = 'host' ORDER BY rank, id"), "perf\nabove\nleaf");
+  EXPECT_EQ(rows("SELECT value FROM attribute WHERE dim = 'host' ORDER BY rank, id"),
+            "perf\nabove\nleaf");
   EXPECT_EQ(rows("SELECT name, value, leg FROM run_metric"), "wall_time_sec|41.5|decode");
 }
 
 TEST_F(Facts, TheNearestConfigGivesTheCommit) {
-  folder.write("artifacts_remote/2026-02-08/b3_67/config.json", R"({"git_commit":"4a57383","seed":0})");
-  folder.write("artifacts_remote/2026-02-08/b3_67/runs/seed_1/config.json", R"({"git_commit":"d47c8f3"})");
+  folder.write("artifacts_remote/2026-02-08/b3_67/config.json",
+               R"({"git_commit":"4a57383","seed":0})");
+  folder.write("artifacts_remote/2026-02-08/b3_67/runs/seed_1/config.json",
+               R"({"git_commit":"d47c8f3"})");
   folder.write("artifacts_remote/2026-02-08/b3_67/runs/seed_2/p0_trace.jsonl", small_trace());
   take();
-  EXPECT_EQ(rows("SELECT name, commit_sha FROM run ORDER BY name"),
-            "2026-02-08/b3_67|4a57383\n2026-02-08/b3_67/seed_1|d47c8f3\n2026-02-08/b3_67/seed_2|4a57383");
+  EXPECT_EQ(
+      rows("SELECT name, commit_sha FROM run ORDER BY name"),
+      "2026-02-08/b3_67|4a57383\n2026-02-08/b3_67/seed_1|d47c8f3\n2026-02-08/b3_67/seed_2|4a57383");
 }
 
 TEST_F(Facts, ADocumentThatComesLaterGivesTheCommit) {
@@ -319,18 +349,21 @@ using Rows = Importing;
 
 TEST_F(Rows, HashesSurviveToTheView) {
   std::string text;
-  const std::vector<std::string> hashes = {"0", "9223372036854775807", "9223372036854775808", "18446744073709551615"};
+  const std::vector<std::string> hashes = {"0", "9223372036854775807", "9223372036854775808",
+                                           "18446744073709551615"};
   for (size_t i = 0; i < hashes.size(); ++i) {
     text += std::string(StageLine{.layer = static_cast<int64_t>(i), .hash = hashes[i]}) + "\n";
   }
   folder.write(kRun + "traces/p0_short_trace.jsonl", text);
   take();
-  EXPECT_EQ(rows("SELECT hash FROM trace ORDER BY layer"), "0\n9223372036854775807\n9223372036854775808\n18446744073709551615");
+  EXPECT_EQ(rows("SELECT hash FROM trace ORDER BY layer"),
+            "0\n9223372036854775807\n9223372036854775808\n18446744073709551615");
 }
 
 TEST_F(Rows, RepeatsAreCountedAndConflictsKept) {
   const std::string other = StageLine{.hash = "12"};
-  const std::string trace = std::string(StageLine{}) + "\n" + std::string(StageLine{}) + "\n" + other + "\n" + other + "\n";
+  const std::string trace = std::string(StageLine{}) + "\n" + std::string(StageLine{}) + "\n" +
+                            other + "\n" + other + "\n";
   folder.write(kRun + "traces/p0_short_trace.jsonl", trace);
   const IngestSummary summary = take();
   EXPECT_EQ(summary.rows, 2);
@@ -343,18 +376,21 @@ TEST_F(Rows, RepeatsAreCountedAndConflictsKept) {
 
 TEST_F(Rows, ADifferentReadoutOfAConflictIsNotLost) {
   const auto line = [](int hash, int top1) {
-    return R"({"phase":"decode","step":1,"pos_id":5,"hidden_hash":1,"logits_hash":)" + std::to_string(hash) +
-           R"(,"top1_id":)" + std::to_string(top1) + "}\n";
+    return R"({"phase":"decode","step":1,"pos_id":5,"hidden_hash":1,"logits_hash":)" +
+           std::to_string(hash) + R"(,"top1_id":)" + std::to_string(top1) + "}\n";
   };
-  folder.write("artifacts_remote/2026-02-03/b3_11/readout/a.jsonl", readout(4, 1) + line(1, 79) + line(2, 96965));
+  folder.write("artifacts_remote/2026-02-03/b3_11/readout/a.jsonl",
+               readout(4, 1) + line(1, 79) + line(2, 96965));
   EXPECT_EQ(take().conflicts, 1);
   EXPECT_GT(count("ingest_error", "reason LIKE '%96965%'") + count("readout", "top1_id = 96965") +
-                count("row_context", "extra LIKE '%96965%'"), 0);
+                count("row_context", "extra LIKE '%96965%'"),
+            0);
 }
 
 TEST_F(Rows, AFileThatGrowsIsFinishedLater) {
   const std::string trace = small_trace();
-  const fs::path file = folder.write(kRun + "traces/p0_short_trace.jsonl", trace.substr(0, trace.size() - 30));
+  const fs::path file =
+      folder.write(kRun + "traces/p0_short_trace.jsonl", trace.substr(0, trace.size() - 30));
   const IngestSummary early = take();
   EXPECT_EQ(early.rows, 3);
   EXPECT_EQ(early.errors, 1);
@@ -370,8 +406,9 @@ TEST_F(Rows, AFileThatGrowsIsFinishedLater) {
 
 TEST_F(Rows, EveryKindOfLineIsAccountedFor) {
   folder.write(kRun + "traces/p0_short_trace.jsonl",
-               "\xEF\xBB\xBF" + small_trace() + "\r\n\n{\"event\":\"wo_verify\"}\r\n[1]\n" + std::string(StageLine{}) +
-                   std::string(StageLine{}) + "\n" + small_trace("p1").substr(0, 500));
+               "\xEF\xBB\xBF" + small_trace() + "\r\n\n{\"event\":\"wo_verify\"}\r\n[1]\n" +
+                   std::string(StageLine{}) + std::string(StageLine{}) + "\n" +
+                   small_trace("p1").substr(0, 500));
   take();
   expect_every_line_accounted_for(db);
   EXPECT_EQ(check_database(db), std::vector<std::string>());
@@ -385,7 +422,8 @@ std::string large_trace(size_t bytes = 33u << 20) {
   std::string text;
   text.reserve(bytes + 20'000);
   for (int64_t pos = 0; text.size() <= bytes; ++pos) {
-    text += std::string(StageLine{.pos = pos, .n = 3, .more = ",\"sample\":[0.5,1,2]"}) + blanks + "\n";
+    text +=
+        std::string(StageLine{.pos = pos, .n = 3, .more = ",\"sample\":[0.5,1,2]"}) + blanks + "\n";
   }
   return text;
 }
@@ -399,8 +437,9 @@ TEST_F(Large, WhatDoesNotFitIsStreamedWithTheSameResult) {
   const IngestSummary first = take("artifacts_remote", 2);
   EXPECT_EQ(first.rows, lines);
   EXPECT_EQ(first.errors + first.warnings, 0);
-  EXPECT_EQ(rows("SELECT lines, rows, bytes FROM source"),
-            std::to_string(lines) + "|" + std::to_string(lines) + "|" + std::to_string(trace.size()));
+  EXPECT_EQ(
+      rows("SELECT lines, rows, bytes FROM source"),
+      std::to_string(lines) + "|" + std::to_string(lines) + "|" + std::to_string(trace.size()));
   const std::string before = dump(db);
   EXPECT_EQ(take("artifacts_remote", 2).known_sources, 1);
   EXPECT_TRUE(same_dump(before, dump(db)));
@@ -413,7 +452,7 @@ TEST_F(Large, WhatDoesNotFitIsStreamedWithTheSameResult) {
     const IngestSummary again = take("gz", 2);
     EXPECT_EQ(again.known_sources, 1);
     EXPECT_EQ(again.new_sources + again.rows + again.duplicates, 0);
-      EXPECT_EQ(count("source_location"), 2);
+    EXPECT_EQ(count("source_location"), 2);
     EXPECT_EQ(count("source"), 1);
     EXPECT_EQ(count("trace_row"), lines);
   }
@@ -441,9 +480,11 @@ TEST_F(Large, AFileWithoutIdentityMatchesByContentToo) {
 }
 
 TEST_F(Large, ALineOverTheCapIsAFindingAndTheRestIsRead) {
-  const std::string overlong = StageLine{.more = ",\"x\":\"" + std::string((32u << 20) + (2u << 20), 'x') + "\""};
-  folder.write(kRun + "traces/p0_short_trace.jsonl",
-               std::string(StageLine{}) + "\n" + overlong + "\n" + std::string(StageLine{.layer = 1}) + "\n");
+  const std::string overlong =
+      StageLine{.more = ",\"x\":\"" + std::string((32u << 20) + (2u << 20), 'x') + "\""};
+  folder.write(kRun + "traces/p0_short_trace.jsonl", std::string(StageLine{}) + "\n" + overlong +
+                                                         "\n" + std::string(StageLine{.layer = 1}) +
+                                                         "\n");
   const IngestSummary summary = take();
   EXPECT_EQ(summary.rows, 2);
   EXPECT_EQ(summary.errors, 1);
@@ -483,7 +524,9 @@ TEST_F(Odd, ALinkedDirectoryIsNotPassedOverInSilence) {
   fs::create_directory_symlink(folder / "elsewhere", folder / (kRun + "link"));
   fs::create_directory_symlink(folder / kRun, folder / (kRun + "loop"));
   take();
-  EXPECT_EQ(count("source_location", "path LIKE '%/link/%'") + count("ingest_error", "file LIKE '%/link'"), 1);
+  EXPECT_EQ(count("source_location", "path LIKE '%/link/%'") +
+                count("ingest_error", "file LIKE '%/link'"),
+            1);
   EXPECT_EQ(count("ingest_error", "file LIKE '%/loop'"), 1);
 }
 
@@ -523,8 +566,11 @@ TEST_F(Odd, WhatMayNotBeReadIsAFinding) {
     SQLite::Database own = open_for_writing(folder / "place/g.db");
     const IngestSummary summary = ingest_all(own, {folder / "artifacts_remote"});
     if (summary.rows != 4) return 1;
-    if (number_of(own, "SELECT count(*) FROM ingest_error WHERE file LIKE '%secret_trace.jsonl'") != 1) return 2;
-    if (number_of(own, "SELECT count(*) FROM ingest_error WHERE file LIKE '%locked'") != 1) return 3;
+    if (number_of(own, "SELECT count(*) FROM ingest_error WHERE file LIKE '%secret_trace.jsonl'") !=
+        1)
+      return 2;
+    if (number_of(own, "SELECT count(*) FROM ingest_error WHERE file LIKE '%locked'") != 1)
+      return 3;
     return 0;
   });
   fs::permissions(folder / (kRun + "locked"), fs::perms::all);
@@ -537,20 +583,28 @@ TEST_F(Odd, WhatMayNotBeReadIsAFinding) {
 /// Every shape, several runs: what the tests below ingest whole or in part.
 void write_tree(const Folder& folder, int runs = 3) {
   for (int i = 0; i < runs; ++i) {
-    const std::string run = "artifacts_remote/2026-02-0" + std::to_string(1 + i % 9) + "/b3_" + std::to_string(60 + i) + "/";
+    const std::string run = "artifacts_remote/2026-02-0" + std::to_string(1 + i % 9) + "/b3_" +
+                            std::to_string(60 + i) + "/";
     std::string trace;
-    for (int64_t pos = 0; pos < 400; ++pos) trace += small_trace("p" + std::to_string(pos % 3), pos);
+    for (int64_t pos = 0; pos < 400; ++pos)
+      trace += small_trace("p" + std::to_string(pos % 3), pos);
     folder.write(run + "traces/p0_trace.jsonl", trace);
-    folder.write(run + "traces/p1_trace.jsonl.gz",
-                 gzipped(std::string(StageLine{.prompt = "s", .n = 3, .more = ",\"sample\":[1,2,3]"}) + "\nbad line\n" +
-                         std::string(StageLine{.prompt = "s", .n = 3, .more = ",\"sample\":[1,2,4]"}) + "\n"));
-    folder.write(run + "b3_" + std::to_string(60 + i) + "_readout.jsonl", readout(204, i) + readout(44, i + 1));
+    folder.write(
+        run + "traces/p1_trace.jsonl.gz",
+        gzipped(std::string(StageLine{.prompt = "s", .n = 3, .more = ",\"sample\":[1,2,3]"}) +
+                "\nbad line\n" +
+                std::string(StageLine{.prompt = "s", .n = 3, .more = ",\"sample\":[1,2,4]"}) +
+                "\n"));
+    folder.write(run + "b3_" + std::to_string(60 + i) + "_readout.jsonl",
+                 readout(204, i) + readout(44, i + 1));
     folder.write(run + "b3_" + std::to_string(60 + i) + "_p4_sys.log", log_of(205));
-    folder.write(run + "config.json", R"({"git_commit":"abc)" + std::to_string(i) + R"(","dtype":"bf16","x":1})");
+    folder.write(run + "config.json",
+                 R"({"git_commit":"abc)" + std::to_string(i) + R"(","dtype":"bf16","x":1})");
     folder.write(run + "perf.json", R"({"wall_time_sec":1.5})");
     folder.write(run + "report.md", "# B3.66\n\nRESULT: PASS\n\n| a | b |\n|---|---|\n| 1 | 2 |\n");
     folder.write(run + "table.tsv", "prompt\tlayer\ttensor\tstatus\np0\t0\tattn_out\tFAIL\n");
-    folder.write(run + "runs.tgz", gzipped(tarred({{"x/p9_trace.jsonl", small_trace("p9")}, {"../evil", "x"}})));
+    folder.write(run + "runs.tgz",
+                 gzipped(tarred({{"x/p9_trace.jsonl", small_trace("p9")}, {"../evil", "x"}})));
     folder.write(run + "logits.jsonl.gz", "");
     folder.write(run + "what.bin", "?");
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ingest/table.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {

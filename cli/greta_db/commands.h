@@ -1,0 +1,30 @@
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include "cli/greta_db/options.h"
+
+namespace greta {
+
+// Each adds one subcommand to `app`. Parsing sets options.action; main runs it afterwards and exits
+// with what it returns. Actions write to options.out and throw UsageError, DatabaseError or
+// SQLite::Exception.
+
+void add_ingest_command(CLI::App& app, Options& options);
+void add_runs_command(CLI::App& app, Options& options);
+void add_firstfail_command(CLI::App& app, Options& options);
+void add_pairs_command(CLI::App& app, Options& options);
+void add_trace_command(CLI::App& app, Options& options);
+void add_query_command(CLI::App& app, Options& options);
+void add_compare_command(CLI::App& app, Options& options);
+void add_history_command(CLI::App& app, Options& options);
+/// cli/report/: the sections and tables of an analysis, as Markdown and TSV.
+void add_report_command(CLI::App& app, Options& options);
+void add_schema_command(CLI::App& app, Options& options);
+void add_merge_command(CLI::App& app, Options& options);
+void add_check_command(CLI::App& app, Options& options);
+void add_completion_command(CLI::App& app, Options& options);
+
+/// The options of the program itself (--db, --format, --version) and every command.
+void add_commands(CLI::App& app, Options& options);
+
+}  // namespace greta

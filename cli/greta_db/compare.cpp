@@ -1,0 +1,212 @@
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "cli/greta_db/commands.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+struct Arguments {
+  std::string a, b;
+  Gate gate = Gate::kStrict;
+  bool rows = false;
+};
+
+/// Forward order: layer, then trace point; what comes after the stack last.
+constexpr std::string_view kForward =
+    " ORDER BY (SELECT t.stage = 'head' FROM tensor t WHERE t.id = d.tensor_id), d.layer < 0,"
+    " d.layer, d.tensor_id, d.pos_id, d.prompt, d.phase";
+
+struct Counts {
+  int64_t match = 0, rounding = 0, divergent = 0, unknown = 0, nonfinite = 0, incomparable = 0,
+          only_a = 0, only_b = 0;
+
+  int64_t compared() const { return match + drift() + nonfinite; }
+  int64_t drift() const { return rounding + divergent + unknown; }
+
+  Counts& operator+=(const Counts& o) {
+    match += o.match;
+    rounding += o.rounding;
+    divergent += o.divergent;
+    unknown += o.unknown;
+    nonfinite += o.nonfinite;
+    incomparable += o.incomparable;
+    only_a += o.only_a;
+    only_b += o.only_b;
+    return *this;
+  }
+
+  void add(std::string_view status, std::string_view grade, int64_t n) {
+    if (status == "MATCH")
+      match += n;
+    else if (status == "NONFINITE")
+      nonfinite += n;
+    else if (status == "INCOMPARABLE")
+      incomparable += n;
+    else if (status == "ONLY_A")
+      only_a += n;
+    else if (status == "ONLY_B")
+      only_b += n;
+    else if (grade == "ROUNDING")
+      rounding += n;
+    else if (grade == "DIVERGENT")
+      divergent += n;
+    else
+      unknown += n;
+  }
+};
+
+struct Difference {
+  std::map<std::pair<int64_t, std::string>, Counts> by_tensor;  ///< in forward order
+  Counts total;
+  std::string first_json = "null", first_text;
+};
+
+/// Fail-closed, in the order of a run's verdict.
+std::string verdict_of(const Counts& c, Gate gate) {
+  bool numeric = gate == Gate::kNumeric;
+  if (c.compared() == 0) return "NO_EVIDENCE";
+  if (c.nonfinite + c.divergent + c.only_a + c.only_b > 0) return "FAIL";
+  if (!numeric && c.drift() > 0) return "FAIL";
+  if (c.unknown + c.incomparable > 0) return "INCOMPARABLE";
+  return "PASS";
+}
+
+void bind_runs(Query& query, const Run& a, const Run& b) { query.bind(1, a.id).bind(2, b.id); }
+
+Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
+  Difference difference;
+  Query counts(db,
+               "SELECT tensor_id, tensor, status, class, count(*) FROM run_diff"
+               " WHERE run_a_id = ? AND run_b_id = ? GROUP BY 1, 2, 3, 4");
+  bind_runs(counts, a, b);
+  while (counts.step()) {
+    Counts one;
+    one.add(counts.cell(2).text, counts.cell(3).text, counts.integer(4));
+    difference.by_tensor[{counts.integer(0), counts.text(1)}] += one;
+    difference.total += one;
+  }
+  Query first(db,
+              "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
+              " d.hash_a, d.hash_b FROM run_diff d"
+              " WHERE d.run_a_id = ? AND d.run_b_id = ? AND d.status IN ('DRIFT', 'NONFINITE')" +
+                  std::string(kForward) + " LIMIT 1");
+  bind_runs(first, a, b);
+  if (first.step()) {
+    JsonObject object;
+    std::vector<std::string> names = first.column_names();
+    for (int i = 0; i < first.columns(); i++)
+      object.add(names[static_cast<size_t>(i)], first.cell(i));
+    difference.first_json = object.str();
+    auto show = [&](int column) { return display_text(first.cell(column)); };
+    difference.first_text = show(5) + (first.is_null(6) ? "" : " " + show(6)) + " at layer " +
+                            show(3) + ", " + show(4) + ", prompt " + show(0) + ", " + show(1) +
+                            ", pos " + show(2) + (first.is_null(7) ? "" : ", rel_l2 " + show(7));
+  }
+  return difference;
+}
+
+std::vector<Cell> cells_of(const Counts& c) {
+  return {c.match,     c.rounding,     c.divergent, c.unknown,
+          c.nonfinite, c.incomparable, c.only_a,    c.only_b};
+}
+
+const std::vector<std::string> kCountNames = {"match",     "rounding",     "divergent", "unknown",
+                                              "nonfinite", "incomparable", "only_a",    "only_b"};
+
+void print_counts(RowPrinter& printer, const Difference& difference) {
+  for (const auto& [tensor, counts] : difference.by_tensor) {
+    std::vector<Cell> row{Cell(tensor.second)};
+    for (const Cell& cell : cells_of(counts)) row.push_back(cell);
+    printer.row(row);
+  }
+  printer.finish();
+}
+
+std::string json_of(const Counts& counts, JsonObject object = {}) {
+  std::vector<Cell> cells = cells_of(counts);
+  for (size_t i = 0; i < cells.size(); i++) object.add(kCountNames[i], cells[i]);
+  return object.str();
+}
+
+void print_json(Output& out, const Run& a, const Run& b, const Difference& difference) {
+  std::vector<std::string> tensors;
+  for (const auto& [tensor, counts] : difference.by_tensor) {
+    tensors.push_back(json_of(counts, JsonObject().add("tensor", tensor.second)));
+  }
+  JsonObject object;
+  object.add("run_a", a.name).add("run_b", b.name);
+  object.add("verdict", verdict_of(difference.total, Gate::kStrict));
+  object.add("numeric_verdict", verdict_of(difference.total, Gate::kNumeric));
+  object.add("compared", difference.total.compared()).raw("total", json_of(difference.total));
+  object.raw("first_difference", difference.first_json).raw("by_tensor", json_array(tensors));
+  out.write(object.str() + "\n");
+}
+
+void print_table(Output& out, const Run& a, const Run& b, const Difference& difference) {
+  std::string strict = verdict_of(difference.total, Gate::kStrict);
+  std::string numeric = verdict_of(difference.total, Gate::kNumeric);
+  out.write("A  " + utf8::printable(a.name) + "\nB  " + utf8::printable(b.name) + "\n");
+  out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
+            std::to_string(difference.total.compared()) + " rows compared\n");
+  if (!difference.first_text.empty())
+    out.write("first difference: " + difference.first_text + "\n");
+  if (strict == "NO_EVIDENCE") {
+    out.write(
+        "no row of A has a comparable row in B (same prompt, phase, position, layer, tensor)\n");
+  }
+  out.write("\n");
+}
+
+void print_rows_that_differ(Options& options, SQLite::Database& db, const Run& a, const Run& b) {
+  Query rows(db,
+             "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
+             " d.hash_a, d.hash_b FROM run_diff d"
+             " WHERE d.run_a_id = ? AND d.run_b_id = ? AND d.status <> 'MATCH'" +
+                 std::string(kForward));
+  bind_runs(rows, a, b);
+  print_query(rows, options.out, options.format);
+}
+
+int compare(Options& options, const Arguments& arguments) {
+  SQLite::Database db = open_for_reading(options.database);
+  sort_on_disk(db);
+  Run a = resolve_run(db, arguments.a), b = resolve_run(db, arguments.b);
+  Difference difference = difference_of(db, a, b);
+  if (arguments.rows) {
+    print_rows_that_differ(options, db, a, b);
+  } else if (options.format == Format::kJson) {
+    print_json(options.out, a, b, difference);
+  } else {
+    if (options.format == Format::kTable) print_table(options.out, a, b, difference);
+    std::vector<std::string> columns{"tensor"};
+    columns.insert(columns.end(), kCountNames.begin(), kCountNames.end());
+    RowPrinter printer(options.out, options.format, columns);
+    print_counts(printer, difference);
+  }
+  std::string verdict = verdict_of(difference.total, arguments.gate);
+  return verdict == "PASS" ? kExitDone : verdict == "FAIL" ? kExitFail : kExitNoVerdict;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, Options& options) {
+  CLI::App* command =
+      app.add_subcommand("compare", "What differs between two runs, row by row of the same phase");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("a", arguments->a, "A run, as for --run")->required()->option_text("RUN_A");
+  command->add_option("b", arguments->b, "Another run")->required()->option_text("RUN_B");
+  add_gate_option(*command, arguments->gate);
+  command->add_flag("--rows", arguments->rows, "Instead, every row that differs, in forward order");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return compare(options, *arguments); };
+  });
+}
+
+}  // namespace greta

@@ -1,0 +1,311 @@
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "cli/greta_db/commands.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
+#include "common/json_text.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+/// More runs than this, when none was named, show as one line each.
+constexpr size_t kMaxBlocks = 12;
+
+struct Arguments {
+  std::string run;
+  Gate gate = Gate::kStrict;
+};
+
+/// Columns of first_fail, with how to get the one that is costly to prepare.
+std::string by_prompt_sql(const char* numeric_origin) {
+  return std::string(
+             "SELECT run, prompt, token_id, pos_id, layer, tensor, first_fail, root_cause, details,"
+             " first_drift_layer, first_drift_tensor, first_drift_cause, numeric_first_fail,"
+             " numeric_layer, numeric_tensor, ") +
+         numeric_origin +
+         " AS numeric_origin, evidence FROM first_fail WHERE run_id = ? ORDER BY prompt_id";
+}
+
+/// The statements of a verdict. Filters are on run ids, so that they reach run.tally and the keys;
+/// what costs most of a single verdict is preparing them, so each is prepared when first needed.
+class Queries {
+ public:
+  Queries(SQLite::Database& db, std::string_view verdict_columns)
+      : verdict(db,
+                "SELECT " + std::string(verdict_columns) + " FROM run_verdict WHERE run_id = ?"),
+        db_(db) {}
+
+  Query verdict;  ///< one row of the columns asked for
+
+  Query& breakdown(int64_t run_id) {
+    return bound(breakdown_, "SELECT cause, count, percent FROM failure_breakdown WHERE run_id = ?",
+                 run_id);
+  }
+  /// Rows of first_fail; numeric_origin is NULL in all of them unless the run has a numeric fail.
+  Query& by_prompt(int64_t run_id, bool has_numeric) {
+    return has_numeric ? bound(by_prompt_numeric_, by_prompt_sql("numeric_origin"), run_id)
+                       : bound(by_prompt_, by_prompt_sql("NULL"), run_id);
+  }
+
+ private:
+  Query& bound(std::unique_ptr<Query>& query, const std::string& sql, int64_t run_id) {
+    if (!query) query = std::make_unique<Query>(db_, sql);
+    query->reset();
+    return query->bind(1, run_id);
+  }
+
+  SQLite::Database& db_;
+  std::unique_ptr<Query> breakdown_, by_prompt_, by_prompt_numeric_;
+};
+
+/// What is known of one run: its verdict, and the statements that say more.
+struct Judged {
+  const RunVerdict& verdict;
+  int64_t run_id;
+  Queries& queries;
+
+  bool fails() const { return verdict.has("first_fail"); }
+  Query& breakdown() const { return queries.breakdown(run_id); }
+  Query& by_prompt() const { return queries.by_prompt(run_id, verdict.has("numeric_first_fail")); }
+
+  /// Of the first pair beyond rounding: that of its prompt's row in first_fail.
+  std::string numeric_origin() const {
+    if (!verdict.has("numeric_first_fail")) return "";
+    for (Query& row = by_prompt(); row.step();) {
+      if (row.text(1) == verdict.text("numeric_prompt")) return row.text(15);
+    }
+    return "";
+  }
+};
+
+Cell or_null(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
+std::string json_rows(Query& query) {
+  std::vector<std::string> names = query.column_names(), rows;
+  while (query.step()) {
+    JsonObject object;
+    for (int i = 0; i < query.columns(); i++)
+      object.add(names[static_cast<size_t>(i)], query.cell(i));
+    rows.push_back(object.str());
+  }
+  return json_array(rows);
+}
+
+/// The object that scripts read; its keys are a contract (DESIGN.md, Command line).
+std::string json_of(const Judged& run) {
+  const RunVerdict& v = run.verdict;
+  std::string origin = run.numeric_origin();
+  JsonObject first, numeric, object;
+  first.add("cause", v.cell("first_fail")).add("prompt", v.cell("prompt"));
+  first.add("layer", v.cell("layer")).add("tensor", v.cell("tensor"));
+  first.add("token_id", v.cell("token_id")).add("pos_id", v.cell("pos_id"));
+  numeric.add("cause", v.cell("numeric_first_fail")).add("prompt", v.cell("numeric_prompt"));
+  numeric.add("layer", v.cell("numeric_layer")).add("tensor", v.cell("numeric_tensor"));
+  numeric.add("origin", or_null(origin));
+  for (const char* key : {"run", "experiment", "mode", "date"}) object.add(key, v.cell(key));
+  object.add("commit", v.cell("commit_sha"));
+  for (const char* key : {"verdict", "numeric_verdict", "coverage", "evidence", "pairs", "pass",
+                          "fail", "missing", "decode_only", "incomparable"}) {
+    object.add(key, v.cell(key));
+  }
+  object.raw("first_fail", v.has("first_fail") ? first.str() : "null");
+  object.raw("numeric_first_fail", v.has("numeric_first_fail") ? numeric.str() : "null");
+  object.add("root_cause", v.cell("root_cause"));
+  object.raw("breakdown", run.fails() ? json_rows(run.breakdown()) : "[]");
+  object.raw("by_prompt", run.fails() ? json_rows(run.by_prompt()) : "[]");
+  return object.str();
+}
+
+void line(Output& out, std::string_view label, const std::string& text) {
+  std::string start = "  " + std::string(label);
+  start.resize(12, ' ');
+  out.write(start + text + "\n");
+}
+
+std::string place(const RunVerdict& v, const char* cause, const char* layer, const char* tensor,
+                  const char* prompt) {
+  std::string text = v.show(cause);
+  if (v.has(layer)) text += " at layer " + v.show(layer);
+  if (v.has(tensor)) text += ", " + v.show(tensor);
+  if (v.has(prompt)) text += ", prompt " + v.show(prompt);
+  return text;
+}
+
+std::string counts(const RunVerdict& v) {
+  std::string text = v.show("pairs") + ": " + v.show("pass") + " pass, " + v.show("fail") + " fail";
+  if (v.number("rounding") + v.number("divergent") + v.number("unmeasured") > 0) {
+    text += " (" + v.show("rounding") + " rounding, " + v.show("divergent") + " divergent, " +
+            v.show("unmeasured") + " not measurable)";
+  }
+  if (v.number("incomparable") > 0) text += ", " + v.show("incomparable") + " incomparable";
+  text += "; " + v.show("missing") + " missing, " + v.show("decode_only") + " decode only";
+  if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " declared rows not there";
+  return text;
+}
+
+/// What the reader should do or know next; "" when the verdict speaks for itself.
+std::string hint(const RunVerdict& v) {
+  if (v.text("verdict") == "NO_EVIDENCE") {
+    if (v.text("evidence") == "none") {
+      return "nothing was compared: the run has no trace rows and no table of verdicts";
+    }
+    if (v.number("decode_only") > 0) {
+      return "nothing was compared: no prefill row lies at a position that decode traced; trace "
+             "prefill_last and decode0 of the same token";
+    }
+    return "nothing was compared: one side was not traced, or its positions are unknown";
+  }
+  if (v.number("missing") > 0) {
+    return "rows without a partner: greta-db pairs --run '" + v.show("run") + "' --status MISSING";
+  }
+  if (v.text("verdict") == "INCOMPLETE") {
+    return v.number("unmet") > 0 ? "rows that the run declares are not there"
+                                 : "the run never finished (status " + v.show("status") + ")";
+  }
+  if (v.text("verdict") == "INCOMPARABLE") {
+    return "pairs that nothing decides: greta-db pairs --run '" + v.show("run") +
+           "' --status INCOMPARABLE";
+  }
+  return "";
+}
+
+void print_breakdown(Output& out, Query& breakdown) {
+  bool any = false;
+  RowPrinter table(out, Format::kTable, {"cause", "count", "percent"});
+  table.set_indent("  ");
+  while (breakdown.step()) {
+    if (!any) out.write("\n");
+    any = true;
+    char percent[32];
+    std::snprintf(percent, sizeof percent, "%6.2f %%", breakdown.cell(2).real);
+    table.row({breakdown.cell(0), breakdown.cell(1), Cell(percent)});
+  }
+  if (any) table.finish();
+}
+
+/// "CAUSE LAYER TENSOR" of three columns; "" without a cause.
+std::string place_of(const Query& row, int cause, int layer, int tensor) {
+  if (row.is_null(cause)) return "";
+  return row.text(cause) + " " + display_text(row.cell(layer)) + " " +
+         display_text(row.cell(tensor));
+}
+
+void print_prompts(Output& out, Query& by_prompt) {
+  RowPrinter table(out, Format::kTable,
+                   {"prompt", "first fail", "layer", "tensor", "pos", "token", "first drift",
+                    "beyond rounding", "origin", "details"});
+  table.set_indent("  ");
+  table.hide_empty_columns();
+  while (by_prompt.step()) {
+    if (table.rows() == 0) out.write("\n");
+    std::string drift = place_of(by_prompt, 11, 9, 10), numeric = place_of(by_prompt, 12, 13, 14);
+    if (drift == place_of(by_prompt, 6, 4, 5)) drift.clear();
+    table.row({by_prompt.cell(1), by_prompt.cell(6), by_prompt.cell(4), by_prompt.cell(5),
+               by_prompt.cell(3), by_prompt.cell(2), or_null(drift), or_null(numeric),
+               by_prompt.cell(15), by_prompt.cell(8)});
+  }
+  if (table.rows() > 0) table.finish();
+}
+
+void print_block(Output& out, const Judged& run) {
+  const RunVerdict& v = run.verdict;
+  out.write(v.show("run") + "  " + colored(out, v.text("verdict")) + "\n");
+  std::string what;
+  for (auto [label, key] : {std::pair{"", "date"},
+                            {"commit ", "commit_sha"},
+                            {"mode ", "mode"},
+                            {"experiment ", "experiment"}}) {
+    if (v.has(key)) what += (what.empty() ? "" : ", ") + std::string(label) + v.show(key);
+  }
+  line(out, "run", what);
+  line(out, "strict",
+       colored(out, v.text("verdict")) +
+           (v.has("first_fail") ? ": " + place(v, "first_fail", "layer", "tensor", "prompt") : ""));
+  if (v.has("root_cause")) line(out, "", "root cause " + v.show("root_cause"));
+  std::string numeric = colored(out, v.text("numeric_verdict"));
+  if (v.has("numeric_first_fail")) {
+    numeric +=
+        ": " + place(v, "numeric_first_fail", "numeric_layer", "numeric_tensor", "numeric_prompt");
+    std::string origin = run.numeric_origin();
+    if (!origin.empty()) numeric += " (" + origin + ")";
+  }
+  line(out, "numeric", numeric);
+  line(out, "pairs", counts(v));
+  line(out, "evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
+  std::string next = hint(v);
+  if (!next.empty()) line(out, "hint", next);
+  if (!run.fails()) return;
+  print_breakdown(out, run.breakdown());
+  print_prompts(out, run.by_prompt());
+}
+
+/// "3 runs: 1 FAIL, 2 NO_EVIDENCE".
+std::string tally(const std::map<std::string, int>& verdicts, size_t runs) {
+  std::string text;
+  for (const auto& [verdict, count] : verdicts) {
+    text += (text.empty() ? ": " : ", ") + std::to_string(count) + " " + verdict;
+  }
+  return std::to_string(runs) + " runs" + text + "\n";
+}
+
+int firstfail(Options& options, const Arguments& arguments) {
+  SQLite::Database db = open_for_reading(options.database);
+  std::vector<Run> runs = resolve_runs_or_all(db, arguments.run);
+  bool json = options.format == Format::kJson;
+  bool blocks =
+      options.format == Format::kTable && (!arguments.run.empty() || runs.size() <= kMaxBlocks);
+  Queries queries(db, json || blocks ? kVerdictColumns : kVerdictColumnsWithOrigin);
+  std::optional<RowPrinter> printer;
+  if (!json && !blocks)
+    printer.emplace(options.out, options.format, queries.verdict.column_names());
+  if (json) options.out.write("[");
+
+  std::map<std::string, int> verdicts;
+  ExitOfVerdicts exit(arguments.gate);
+  bool first = true;
+  for (const Run& run : runs) {
+    queries.verdict.bind(1, run.id);
+    if (!queries.verdict.step()) continue;
+    RunVerdict verdict(queries.verdict);
+    Judged judged{verdict, run.id, queries};
+    exit.add(verdict);
+    verdicts[verdict.text("verdict")]++;
+    if (json) {
+      options.out.write((first ? "\n" : ",\n") + json_of(judged));
+    } else if (blocks) {
+      if (!first) options.out.write("\n");
+      print_block(options.out, judged);
+    } else {
+      printer->row(verdict.cells());
+    }
+    first = false;
+    queries.verdict.reset();
+  }
+  if (json) options.out.write(first ? "]\n" : "\n]\n");
+  if (printer) printer->finish();
+  if (options.format == Format::kTable) {
+    if (first) options.out.write("no runs in " + options.database + ": nothing was judged\n");
+    if (runs.size() > 1) options.out.write("\n" + tally(verdicts, runs.size()));
+  }
+  return exit.status();
+}
+
+}  // namespace
+
+void add_firstfail_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "firstfail", "Verdict of runs and where prefill and decode first part ways");
+  auto arguments = std::make_shared<Arguments>();
+  add_run_option(*command, arguments->run);
+  add_gate_option(*command, arguments->gate);
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return firstfail(options, *arguments); };
+  });
+}
+
+}  // namespace greta

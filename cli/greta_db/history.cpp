@@ -1,0 +1,46 @@
+#include <memory>
+
+#include "cli/greta_db/commands.h"
+#include "cli/warehouse/sql_query.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+struct Arguments {
+  std::string experiment, mode, since;
+};
+
+int history(Options& options, const Arguments& arguments) {
+  SQLite::Database db = open_for_reading(options.database);
+  Where where;
+  where.add_if(arguments.experiment, "experiment = ?");
+  where.add_if(arguments.mode, "mode = ?");
+  where.add_if(arguments.since, "date >= ?");
+  Query query(
+      db,
+      "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
+      " layer, tensor, prompt, evidence, pairs FROM history" +
+          where.sql());
+  where.bind(query);
+  print_query(query, options.out, options.format);
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_history_command(CLI::App& app, Options& options) {
+  CLI::App* command =
+      app.add_subcommand("history", "How verdicts moved across dates, commits and modes");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("--experiment", arguments->experiment, "Only this experiment")
+      ->option_text("NAME");
+  command->add_option("--mode", arguments->mode, "Only this mode")->option_text("MODE");
+  command->add_option("--since", arguments->since, "Only runs of this date (YYYY-MM-DD) or later")
+      ->option_text("DATE");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return history(options, *arguments); };
+  });
+}
+
+}  // namespace greta

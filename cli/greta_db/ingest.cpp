@@ -1,0 +1,184 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/greta_db/commands.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
+#include "db/database.h"
+#include "ingest/importer.h"
+
+namespace greta {
+namespace {
+
+constexpr size_t kMaxShown = 20;
+constexpr auto kProgressInterval = std::chrono::milliseconds(100);
+
+struct Arguments {
+  std::vector<std::string> paths;
+  IngestOptions options;
+  bool quiet = false;
+};
+
+/// One line on standard error, drawn over itself.
+class ProgressBar {
+ public:
+  ~ProgressBar() { clear(); }
+
+  void show(const IngestProgress& progress) {
+    auto now = std::chrono::steady_clock::now();
+    if (now - last_ < kProgressInterval) return;
+    last_ = now;
+    constexpr int64_t kWidth = 24;
+    int64_t done = progress.bytes_total > 0
+                       ? std::min(kWidth, kWidth * progress.bytes_done / progress.bytes_total)
+                       : kWidth;
+    std::string bar(static_cast<size_t>(done), '#');
+    bar.resize(kWidth, '.');
+    std::string name = progress.current.empty() ? "verdicts" : utf8::printable(progress.current);
+    constexpr size_t kMaxName = 32;
+    if (name.size() > kMaxName)
+      name = "..." + utf8::replace_invalid(name.substr(name.size() - kMaxName + 3));
+    std::fprintf(stderr, "\r[%s] %lld/%lld files  %lld rows  %s\x1b[K", bar.c_str(),
+                 static_cast<long long>(progress.files_done),
+                 static_cast<long long>(progress.files_total),
+                 static_cast<long long>(progress.rows), name.c_str());
+    drawn_ = true;
+  }
+
+  void clear() {
+    if (drawn_) std::fputs("\r\x1b[K", stderr);
+    drawn_ = false;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_{};
+  bool drawn_ = false;
+};
+
+std::vector<std::pair<const char*, int64_t>> counts(const IngestSummary& summary) {
+  return {{"files", summary.files},
+          {"new_sources", summary.new_sources},
+          {"known_sources", summary.known_sources},
+          {"rows", summary.rows},
+          {"duplicates", summary.duplicates},
+          {"conflicts", summary.conflicts},
+          {"report_pairs", summary.report_pairs},
+          {"log_events", summary.log_events},
+          {"metrics", summary.metrics},
+          {"errors", summary.errors},
+          {"warnings", summary.warnings}};
+}
+
+std::string json_of(const IngestSummary& summary, bool dry_run) {
+  JsonObject object;
+  object.add("dry_run", dry_run);
+  for (auto [name, count] : counts(summary)) object.add(name, count);
+  std::vector<std::string> findings;
+  for (const Finding& finding : summary.findings) {
+    JsonObject one;
+    one.add("file", finding.file).add("line", finding.line);
+    one.add("severity", finding.is_error ? "error" : "warning").add("reason", finding.reason);
+    findings.push_back(one.str());
+  }
+  return object.raw("findings", json_array(findings)).str() + "\n";
+}
+
+std::string plural(int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+void print_findings(Output& out, const IngestSummary& summary) {
+  size_t shown = 0;
+  for (bool errors : {true, false}) {  // errors first: they are what the exit status tells
+    for (const Finding& finding : summary.findings) {
+      if (finding.is_error != errors || shown == kMaxShown) continue;
+      std::string where = utf8::printable(finding.file);
+      if (finding.line > 0) where += ":" + std::to_string(finding.line);
+      out.write("  " + where + ": " + (errors ? "" : "warning: ") +
+                utf8::printable(finding.reason) + "\n");
+      shown++;
+    }
+  }
+  int64_t more = summary.errors + summary.warnings - static_cast<int64_t>(shown);
+  if (more > 0) {
+    out.write("  ... and " + std::to_string(more) + " more: greta-db query ingest_errors\n");
+  }
+}
+
+void print_summary(Options& options, const IngestSummary& s, bool dry_run) {
+  Output& out = options.out;
+  out.write(plural(s.files, "file") + ": " + plural(s.new_sources, "new source") + ", " +
+            std::to_string(s.known_sources) + " already there\n");
+  out.write(plural(s.rows, "trace row") + ", " + plural(s.duplicates, "duplicate") + ", " +
+            plural(s.conflicts, "conflict") + "; " + plural(s.report_pairs, "report pair") + ", " +
+            plural(s.log_events, "log event") + ", " + plural(s.metrics, "metric") + "\n");
+  if (s.errors + s.warnings > 0) {
+    out.write(plural(s.errors, "error") + " (quarantined), " + plural(s.warnings, "warning") +
+              ":\n");
+    print_findings(out, s);
+  }
+  if (dry_run) {
+    out.write("dry run: nothing was written\n");
+  } else if (s.new_sources == 0 && s.known_sources > 0) {
+    out.write("nothing new: the database has all of it\n");
+  }
+}
+
+IngestSummary run_ingest(Options& options, Arguments& arguments) {
+  bool bar_wanted = !arguments.quiet && isatty(STDERR_FILENO);
+  ProgressBar bar;
+  if (bar_wanted) {
+    arguments.options.progress = [&bar](const IngestProgress& progress) { bar.show(progress); };
+  }
+  // A dry run must not create the file that it leaves unwritten.
+  bool in_memory = arguments.options.dry_run && !std::filesystem::exists(options.database);
+  SQLite::Database db = open_for_writing(in_memory ? ":memory:" : options.database);
+  std::vector<std::filesystem::path> paths(arguments.paths.begin(), arguments.paths.end());
+  return ingest(db, paths, arguments.options);
+}
+
+int ingest_paths(Options& options, Arguments& arguments) {
+  bool dry_run = arguments.options.dry_run;
+  IngestSummary summary = run_ingest(options, arguments);
+  if (options.format == Format::kJson) {
+    options.out.write(json_of(summary, dry_run));
+  } else if (options.format != Format::kTable) {
+    RowPrinter printer(options.out, options.format, {"what", "count"});
+    for (auto [name, count] : counts(summary)) printer.row({name, count});
+    printer.finish();
+  } else if (!arguments.quiet) {
+    print_summary(options, summary, dry_run);
+  }
+  return summary.errors > 0 ? kExitFail : kExitDone;
+}
+
+}  // namespace
+
+void add_ingest_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "ingest", "Reads files, directories and archives into the database, creating it if need be");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("paths", arguments->paths, "Files (plain, .gz, .tgz) and directories")
+      ->required()
+      ->option_text("PATH...");
+  command->add_flag("--dry-run", arguments->options.dry_run,
+                    "Read and check everything, write nothing");
+  command
+      ->add_option("--jobs", arguments->options.jobs,
+                   "1: parse and write on one thread; more (default 2): parse on another")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N");
+  command
+      ->add_option("--run", arguments->options.run,
+                   "Name of the run that all files belong to (default: from path and content)")
+      ->option_text("NAME");
+  command->add_flag("--quiet,-q", arguments->quiet, "No progress bar and no summary table");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return ingest_paths(options, *arguments); };
+  });
+}
+
+}  // namespace greta

@@ -1,0 +1,45 @@
+#include "db/merge.h"
+
+#include <memory>
+
+#include "cli/greta_db/commands.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+int merge_files(Options& options, const std::vector<std::string>& others) {
+  for (const std::string& other : others) open_for_reading(other);  // before anything is created
+  SQLite::Database db = open_for_writing(options.database);
+  RowPrinter printer(options.out, options.format,
+                     {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates",
+                      "conflicts", "renamed"});
+  for (const std::string& other : others) {
+    MergeSummary summary = merge(db, other);
+    std::string renamed;
+    for (const auto& [there, here] : summary.renamed) {
+      renamed += (renamed.empty() ? "" : "; ") + there + " is " + here;
+    }
+    printer.row({other, summary.new_runs, summary.new_sources, summary.known_sources, summary.rows,
+                 summary.duplicates, summary.conflicts, renamed});
+  }
+  make_durable(db);
+  printer.finish();
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_merge_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "merge", "Adds what other greta databases have; nothing is lost and nothing doubled");
+  auto others = std::make_shared<std::vector<std::string>>();
+  command->add_option("others", *others, "Databases to read; they are not changed")
+      ->required()
+      ->option_text("OTHER.db...");
+  command->callback([&options, others] {
+    options.action = [&options, others] { return merge_files(options, *others); };
+  });
+}
+
+}  // namespace greta

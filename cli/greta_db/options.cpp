@@ -1,0 +1,72 @@
+#include "cli/greta_db/options.h"
+
+#include <sqlite3.h>
+
+#include <initializer_list>
+#include <utility>
+
+#include "common/environment.h"
+
+namespace greta {
+namespace {
+
+template <class T>
+T choose(const char* option, const std::string& name,
+         std::initializer_list<std::pair<const char*, T>> choices) {
+  std::string known;
+  for (const auto& [choice, value] : choices) {
+    if (name == choice) return value;
+    known += (known.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw CLI::ValidationError(option, "'" + name + "' is none of " + known);
+}
+
+}  // namespace
+
+void add_common_options(CLI::App& app, Options& options) {
+  options.database = environment_variable("GRETA_DB");
+  if (options.database.empty()) options.database = "greta.db";
+  app.add_option("--db", options.database, "Database file (default: $GRETA_DB, else greta.db)")
+      ->option_text("FILE");
+  app.add_option_function<std::string>(
+         "--format",
+         [&options](const std::string& name) {
+           options.format = choose<Format>("--format", name,
+                                           {{"table", Format::kTable},
+                                            {"json", Format::kJson},
+                                            {"csv", Format::kCsv},
+                                            {"tsv", Format::kTsv},
+                                            {"md", Format::kMarkdown}});
+         },
+         "table (default, also when not on a terminal), json, csv, tsv or md")
+      ->option_text("FORMAT");
+  app.set_version_flag(
+      "--version",
+      std::string("greta-db ") + GRETA_VERSION + " (SQLite " + sqlite3_libversion() + ")",
+      "Print the versions of greta-db and SQLite");
+}
+
+CLI::Option* add_run_option(CLI::App& command, std::string& run) {
+  return command
+      .add_option("--run", run,
+                  "A run's name, else an experiment (all of its runs), else a unique part of a "
+                  "run's name")
+      ->check([](const std::string& name) {
+        return name.empty() ? "give a run, an experiment or part of a run" : "";
+      })
+      ->option_text("NAME");
+}
+
+void add_gate_option(CLI::App& command, Gate& gate) {
+  command
+      .add_option_function<std::string>(
+          "--gate",
+          [&gate](const std::string& name) {
+            gate = choose<Gate>("--gate", name,
+                                {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}});
+          },
+          "Verdict the exit status follows: strict (default) or numeric")
+      ->option_text("GATE");
+}
+
+}  // namespace greta

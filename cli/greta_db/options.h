@@ -1,0 +1,30 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "cli/output/row_printer.h"
+#include "cli/warehouse/verdict.h"
+#include "common/exit_status.h"
+
+namespace greta {
+
+/// What every command shares.
+struct Options {
+  std::string database;  ///< --db, else $GRETA_DB, else greta.db
+  Format format = Format::kTable;
+  Output out;                   ///< standard output
+  std::function<int()> action;  ///< set by the command that was named; returns the exit status
+};
+
+/// Adds --db, --format and --version to the program.
+void add_common_options(CLI::App& app, Options& options);
+
+/// Adds --run NAME; what it means is resolve_runs'.
+CLI::Option* add_run_option(CLI::App& command, std::string& run);
+
+/// Adds --gate strict|numeric.
+void add_gate_option(CLI::App& command, Gate& gate);
+
+}  // namespace greta

@@ -1,0 +1,72 @@
+#include <memory>
+
+#include "cli/greta_db/commands.h"
+#include "cli/greta_db/row_filter.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+struct Arguments {
+  RowFilter filter;
+  std::string status, grade, cause;
+};
+
+constexpr std::string_view kTableColumns =
+    "run, prompt, pos_id, layer, tensor, status, class, rel_l2, scope, origin, caused_by, cause";
+constexpr std::string_view kAllColumns =
+    "run, prompt, token_id, logical_tok_idx, pos_id, layer, tensor, canonical_tensor, status,"
+    " class, origin, inputs_complete, scope, compared_n, cause, root_cause, prefill_hash,"
+    " decode_hash, rel_l2, tolerance, numeric_origin, details, caused_by, evidence";
+
+int pairs(Options& options, const Arguments& arguments) {
+  SQLite::Database db = open_for_reading(options.database);
+  sort_on_disk(db);
+  std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run);
+  Where where;
+  where.add("run_id = ?", int64_t{0});
+  arguments.filter.add_to(where);
+  where.add_if(arguments.status, "status = ?");
+  where.add_if(arguments.grade, "class = ?");
+  where.add_if(arguments.cause, "cause = ?");
+  bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
+  Query query(db, "SELECT " + std::string(table ? kTableColumns : kAllColumns) + " FROM pair" +
+                      where.sql() +
+                      " ORDER BY prompt_id, pos_id, layer < 0, layer, tensor_id LIMIT ?");
+  where.bind(query);
+  RowPrinter printer(options.out, options.format, query.column_names());
+  for (const Run& run : runs) {
+    query.bind(1, run.id).bind(query.parameters(), arguments.filter.left(printer.rows()));
+    print_rows(query, printer);
+    query.reset();
+  }
+  printer.finish();
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_pairs_command(CLI::App& app, Options& options) {
+  CLI::App* command =
+      app.add_subcommand("pairs", "Comparisons of prefill with decode, in forward order");
+  auto arguments = std::make_shared<Arguments>();
+  arguments->filter.add_options(*command);
+  command->add_option("--status", arguments->status, "Only this status: MATCH, DRIFT, MISSING, ...")
+      ->check(CLI::IsMember(
+          {"MATCH", "DRIFT", "NONFINITE", "AMBIGUOUS", "INCOMPARABLE", "MISSING", "DECODE_ONLY"}))
+      ->option_text("STATUS");
+  command
+      ->add_option("--class", arguments->grade,
+                   "Only drifts of this class: ROUNDING, DIVERGENT, UNKNOWN")
+      ->check(CLI::IsMember({"ROUNDING", "DIVERGENT", "UNKNOWN"}))
+      ->option_text("CLASS");
+  command->add_option("--cause", arguments->cause, "Only this cause: ATTN_OUT_DRIFT, ...")
+      ->option_text("CAUSE");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return pairs(options, *arguments); };
+  });
+}
+
+}  // namespace greta

@@ -1,0 +1,258 @@
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <system_error>
+
+#include "cli/greta_db/canned.h"
+#include "cli/greta_db/commands.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+struct Arguments {
+  std::string text, file;
+  std::vector<std::string> parameters;
+  bool list = false;
+};
+
+/// PRAGMAs that only tell.
+constexpr std::array<std::string_view, 15> kPragmas = {
+    "table_info",  "table_xinfo",     "table_list",       "index_list",      "index_info",
+    "index_xinfo", "database_list",   "foreign_key_list", "function_list",   "module_list",
+    "pragma_list", "compile_options", "collation_list",   "integrity_check", "quick_check"};
+
+/// PRAGMAs that tell when they have no argument, and change something when they have one.
+constexpr std::array<std::string_view, 8> kPlainPragmas = {
+    "user_version", "application_id", "page_count",     "page_size",
+    "journal_mode", "encoding",       "freelist_count", "schema_version"};
+
+template <size_t N>
+bool contains(const std::array<std::string_view, N>& names, const char* name) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view known) {
+    return sqlite3_stricmp(std::string(known).c_str(), name) == 0;
+  });
+}
+
+/// sqlite3_set_authorizer callback: allows what reads, and notes what else was tried.
+int allow_reading(void* refused, int action, const char* first, const char* second, const char*,
+                  const char*) {
+  switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_FUNCTION:
+    case SQLITE_RECURSIVE:
+      return SQLITE_OK;
+    case SQLITE_UPDATE:  // what SQLite reports when a table function (json_each) is first used
+      if (std::string_view(first) == "sqlite_master") return SQLITE_OK;
+      *static_cast<std::string*>(refused) = "a statement that writes";
+      return SQLITE_DENY;
+    case SQLITE_PRAGMA:
+      if (contains(kPragmas, first) || (second == nullptr && contains(kPlainPragmas, first))) {
+        return SQLITE_OK;
+      }
+      *static_cast<std::string*>(refused) = std::string("PRAGMA ") + first;
+      return SQLITE_DENY;
+    case SQLITE_ATTACH:
+      *static_cast<std::string*>(refused) = "ATTACH";
+      return SQLITE_DENY;
+    case SQLITE_DETACH:
+      *static_cast<std::string*>(refused) = "DETACH";
+      return SQLITE_DENY;
+    case SQLITE_TRANSACTION:
+    case SQLITE_SAVEPOINT:
+      *static_cast<std::string*>(refused) = "a transaction";
+      return SQLITE_DENY;
+    default:
+      *static_cast<std::string*>(refused) = "a statement that writes";
+      return SQLITE_DENY;
+  }
+}
+
+UsageError refusal(const std::string& what) {
+  return UsageError("refused " + what +
+                    ": `query` takes one statement that only reads; use sqlite3 to change a file");
+}
+
+/// The statement of `sql`. Throws UsageError when it is not exactly one, or does not only read.
+std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sql) {
+  std::string refused;
+  sqlite3_set_authorizer(db.getHandle(), allow_reading, &refused);
+  try {
+    std::string_view rest;
+    auto query = std::make_unique<Query>(db, sql, &rest);
+    if (query->empty()) throw UsageError("the SQL is empty: give a statement that reads");
+    while (!rest.empty()) {
+      std::string_view more = rest;
+      if (!Query(db, more, &rest).empty()) throw refusal("a second statement");
+    }
+    if (!query->read_only() || query->columns() == 0) throw refusal("a statement that writes");
+    return query;  // the authorizer stays until the statement has run: it may be prepared again
+  } catch (const SQLite::Exception& error) {
+    sqlite3_set_authorizer(db.getHandle(), nullptr, nullptr);
+    if (!refused.empty()) throw refusal(refused);
+    throw UsageError(std::string("SQL error: ") + error.what());
+  } catch (...) {
+    sqlite3_set_authorizer(db.getHandle(), nullptr, nullptr);
+    throw;
+  }
+}
+
+std::string read_all(const std::string& file) {
+  std::ifstream in;
+  if (file != "-") in.open(file, std::ios::binary);
+  std::istream& stream = file == "-" ? std::cin : in;
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream.good() && !stream.eof()) {
+    throw UsageError("cannot read " + file + ": " + std::generic_category().message(errno));
+  }
+  return text;
+}
+
+/// An integer or real when `text` is spelled as SQLite would print it, else text.
+Value typed(const std::string& text) {
+  const char* end = text.data() + text.size();
+  int64_t integer = 0;
+  auto read = std::from_chars(text.data(), end, integer);
+  if (read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text) return integer;
+  double real = 0;
+  auto read_real = std::from_chars(text.data(), end, real);
+  bool digits = text.find_first_not_of("0123456789.eE+-") == std::string::npos;
+  bool point = text.find_first_of(".eE") != std::string::npos;
+  if (read_real.ec == std::errc() && read_real.ptr == end && digits && point) return real;
+  return text;
+}
+
+/// --param name=value, by name.
+std::map<std::string, Value> given_parameters(const std::vector<std::string>& parameters) {
+  std::map<std::string, Value> given;
+  for (const std::string& parameter : parameters) {
+    size_t equals = parameter.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw UsageError("--param " + parameter + " is not name=value");
+    }
+    if (!given.emplace(parameter.substr(0, equals), typed(parameter.substr(equals + 1))).second) {
+      throw UsageError("--param " + parameter.substr(0, equals) + " is given twice");
+    }
+  }
+  return given;
+}
+
+/// Adds defaults, and takes a run as generously as --run does.
+void complete_parameters(SQLite::Database& db, const CannedQuery& canned,
+                         std::map<std::string, Value>& given) {
+  for (const CannedParameter& parameter : canned.parameters) {
+    auto found = given.find(parameter.name);
+    if (found == given.end() && parameter.default_value) {
+      const std::string& text = *parameter.default_value;
+      given[parameter.name] = text.empty() ? Value(nullptr) : typed(text);
+    } else if (found != given.end() && parameter.name.starts_with("run")) {
+      if (auto* text = std::get_if<std::string>(&found->second)) {
+        found->second = resolve_run(db, *text).name;
+      }
+    }
+  }
+}
+
+void bind_parameters(Query& query, std::map<std::string, Value> given, const std::string& what) {
+  std::string known;
+  std::vector<std::string> missing;
+  for (int i = 1; i <= query.parameters(); i++) {
+    std::string name = query.parameter_name(i);
+    if (name.empty() || name[0] == '?') {
+      throw UsageError("parameter " + std::to_string(i) + " of " + what +
+                       " has no name: write :name instead of ?");
+    }
+    name.erase(0, 1);
+    known += (known.empty() ? "" : ", ") + name;
+    auto value = given.extract(name);
+    if (value.empty()) {
+      missing.push_back(name);
+    } else {
+      query.bind(i, value.mapped());
+    }
+  }
+  if (!missing.empty()) {
+    throw UsageError(what + " needs --param " + missing.front() + "=VALUE");
+  }
+  if (!given.empty()) {
+    throw UsageError(what + " has no parameter '" + given.begin()->first + "'" +
+                     (known.empty() ? "" : "; it has " + known));
+  }
+}
+
+void list_canned(Options& options) {
+  RowPrinter printer(options.out, options.format, {"query", "parameters", "answers"});
+  for (const CannedQuery& query : canned_queries()) {
+    std::string parameters;
+    for (const CannedParameter& parameter : query.parameters) {
+      parameters += (parameters.empty() ? "" : " ") + parameter.name;
+      if (parameter.default_value) parameters += "=" + *parameter.default_value;
+    }
+    printer.row({query.name, parameters, query.description});
+  }
+  printer.finish();
+}
+
+bool is_word(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
+}
+
+int run_query(Options& options, const Arguments& arguments) {
+  if (arguments.list) {
+    list_canned(options);
+    return kExitDone;
+  }
+  if (arguments.text.empty() == arguments.file.empty()) {
+    throw UsageError(
+        "query: give SQL text, the name of a canned query, or -f FILE; --list lists them");
+  }
+  const CannedQuery* canned = find_canned_query(arguments.text);
+  if (canned == nullptr && arguments.file.empty() && is_word(arguments.text)) {
+    throw UsageError("no canned query '" + arguments.text +
+                     "'; `greta-db query --list` lists them");
+  }
+  std::map<std::string, Value> given = given_parameters(arguments.parameters);
+  SQLite::Database db = open_for_reading(options.database);
+  sort_on_disk(db);
+  if (canned) complete_parameters(db, *canned, given);
+  std::string sql = canned                   ? canned->sql
+                    : arguments.file.empty() ? arguments.text
+                                             : read_all(arguments.file);
+  std::unique_ptr<Query> query = prepare_reading(db, sql);
+  bind_parameters(*query, std::move(given), canned ? canned->name : "the query");
+  print_query(*query, options.out, options.format);
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_query_command(CLI::App& app, Options& options) {
+  CLI::App* command =
+      app.add_subcommand("query", "Runs one SQL statement that reads, or a canned query by name");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("sql", arguments->text, "SQL text, or the name of a canned query")
+      ->option_text("SQL|NAME");
+  command->add_option("-f,--file", arguments->file, "Read the SQL from a file; - is standard input")
+      ->option_text("FILE");
+  command->add_option("--param", arguments->parameters, "Value of :name; may be repeated")
+      ->option_text("NAME=VALUE")
+      ->expected(1)
+      ->take_all();
+  command->add_flag("--list", arguments->list, "List the canned queries with their parameters");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return run_query(options, *arguments); };
+  });
+}
+
+}  // namespace greta

@@ -1,0 +1,134 @@
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "cli/greta_db/commands.h"
+#include "cli/report/files.h"
+#include "cli/report/final_report.h"
+#include "cli/report/table.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
+#include "common/utf8.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+using std::to_string;
+
+struct Arguments {
+  std::string run, language = "en", out;
+  bool force = false;
+  Gate gate = Gate::kStrict;
+};
+
+Language language_of(const std::string& name) {
+  return name == "es" ? Language::kSpanish : name == "both" ? Language::kBoth : Language::kEnglish;
+}
+
+using Content = std::function<void(const TextSink&)>;
+
+void write_file(Options& options, const std::filesystem::path& file, bool force,
+                const Content& content) {
+  NewFile target(file, force);
+  content([&](std::string_view text) { target.write(text); });
+  target.keep();
+  options.out.write("wrote " + utf8::printable(file.string()) + "\n");
+}
+
+void write_directory(SQLite::Database& db, Options& options, const Arguments& arguments,
+                     const std::vector<Run>& runs, const Content& markdown) {
+  std::filesystem::path directory = arguments.out;
+  std::filesystem::create_directories(directory);
+  std::string experiment = experiment_of(db, runs.front());
+  bool alone = runs.size() == 1 && resolve_runs(db, experiment).size() == 1;
+  std::vector<std::pair<std::filesystem::path, Content>> files;
+  if (options.format != Format::kTsv) {
+    std::string stem = report_stem(experiment, runs.front().name, alone || runs.size() > 1);
+    files.emplace_back(directory / (stem + "_FINAL_REPORT.md"), markdown);
+  }
+  std::set<std::string> taken;
+  for (const Run& run : runs) {
+    if (options.format == Format::kMarkdown) break;
+    std::string stem = unique_name(taken, report_stem(experiment, run.name, alone));
+    files.emplace_back(directory / (stem + "_ANALYSIS.tsv"),
+                       [&db, run](const TextSink& sink) { write_analysis_table(db, run, sink); });
+  }
+  for (const auto& [file, content] : files) {  // before the first is written
+    if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(file))) {
+      throw_file_error(file, EEXIST);
+    }
+  }
+  for (const auto& [file, content] : files) write_file(options, file, arguments.force, content);
+}
+
+int report(Options& options, const Arguments& arguments) {
+  if (options.format == Format::kJson || options.format == Format::kCsv) {
+    throw UsageError(
+        "report writes Markdown (--format md) or an analysis table (--format tsv);"
+        " `greta-db firstfail` has the verdict as json and csv");
+  }
+  SQLite::Database db = open_for_reading(options.database);
+  db.exec("BEGIN");  // one state of the database for all queries
+  std::vector<Run> runs = resolve_runs(db, arguments.run);
+  std::filesystem::path target = arguments.out;
+  bool directory = !arguments.out.empty() &&
+                   (std::filesystem::is_directory(target) || arguments.out.back() == '/');
+  bool tsv = options.format == Format::kTsv ||
+             (options.format == Format::kTable && !directory && target.extension() == ".tsv");
+  if (tsv && !directory && runs.size() > 1) {
+    throw UsageError("an analysis table holds one run and '" + utf8::printable(arguments.run) +
+                     "' is " + to_string(runs.size()) +
+                     ": name one of them, or give a directory with --out DIR/");
+  }
+  Content markdown = [&](const TextSink& sink) {
+    write_final_report(db, runs, language_of(arguments.language), sink);
+  };
+  Content table = [&](const TextSink& sink) { write_analysis_table(db, runs.front(), sink); };
+  if (directory) {
+    write_directory(db, options, arguments, runs, markdown);
+  } else if (!arguments.out.empty()) {
+    write_file(options, target, arguments.force, tsv ? table : markdown);
+  } else {
+    (tsv ? table : markdown)([&](std::string_view text) { options.out.write(text); });
+  }
+  ExitOfVerdicts exit(arguments.gate);
+  for (const Run& run : runs) {
+    RunQuery query(db, run.id,
+                   "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+    if (query.step()) exit.add(RunVerdict(query));
+  }
+  return exit.status();
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "report", "Final report (Markdown) and analysis table (TSV) of a run or an experiment");
+  auto arguments = std::make_shared<Arguments>();
+  add_run_option(*command, arguments->run)->required();
+  command
+      ->add_option("--lang", arguments->language,
+                   "Language of the report: en (default), es or both")
+      ->check(CLI::IsMember({"en", "es", "both"}))
+      ->option_text("LANG");
+  command
+      ->add_option("--out", arguments->out,
+                   "A directory (existing, or ending in /) for EXPERIMENT_FINAL_REPORT.md and"
+                   " EXPERIMENT_ANALYSIS.tsv, or a file; default: standard output")
+      ->option_text("DIR|FILE");
+  command->add_flag("--force", arguments->force, "Replace files that exist");
+  add_gate_option(*command, arguments->gate);
+  command->footer("--format md (default) writes the report, --format tsv the analysis table.");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return report(options, *arguments); };
+  });
+}
+
+}  // namespace greta

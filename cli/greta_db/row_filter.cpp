@@ -1,0 +1,30 @@
+#include "cli/greta_db/row_filter.h"
+
+#include <limits>
+
+#include "cli/greta_db/options.h"
+
+namespace greta {
+
+void RowFilter::add_options(CLI::App& command) {
+  add_run_option(command, run);
+  command.add_option("--prompt", prompt, "Only this prompt")->option_text("NAME");
+  command.add_option("--layer", layer, "Only this layer")->option_text("N");
+  command.add_option("--tensor", tensor, "Only this tensor, as written or by its canonical name")
+      ->option_text("NAME");
+  command.add_option("--limit", limit, "At most this many rows")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("N");
+}
+
+void RowFilter::add_to(Where& where) const {
+  where.add_if(prompt, "prompt = ?");
+  if (layer) where.add("layer = ?", *layer);
+  if (!tensor.empty()) where.add("? IN (tensor, canonical_tensor)", tensor);
+}
+
+int64_t RowFilter::left(int64_t shown) const {
+  return limit ? *limit - shown : std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace greta

@@ -1,0 +1,110 @@
+#include <memory>
+
+#include "cli/greta_db/canned.h"
+#include "cli/greta_db/commands.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+struct Arguments {
+  std::string run, experiment, mode, date, commit, verdict;
+  bool attributes = false;
+};
+
+constexpr std::string_view kTableColumns =
+    "v.run AS run, v.date AS date, v.commit_sha AS [commit], v.mode AS mode, r.dtype AS dtype,"
+    " v.verdict AS verdict, v.numeric_verdict AS numeric, v.evidence AS evidence, v.pairs AS pairs,"
+    " v.pass AS pass, v.fail AS fail, v.missing AS missing, v.first_fail AS first_fail,"
+    " v.layer AS layer, v.tensor AS tensor";
+constexpr std::string_view kAllColumns =
+    "v.run AS run, v.experiment AS experiment, r.family AS family, r.variant AS variant,"
+    " v.date AS date, v.commit_sha AS commit_sha, v.mode AS mode, r.dtype AS dtype, r.seed AS seed,"
+    " r.synthetic AS synthetic, r.hash_algo AS hash_algo, r.status AS status,"
+    " r.started_at AS started_at, r.finished_at AS finished_at, v.verdict AS verdict,"
+    " v.numeric_verdict AS numeric_verdict, v.coverage AS coverage, v.evidence AS evidence,"
+    " v.pairs AS pairs, v.pass AS pass, v.fail AS fail, v.missing AS missing,"
+    " v.decode_only AS decode_only, v.incomparable AS incomparable, v.first_fail AS first_fail,"
+    " v.layer AS layer, v.tensor AS tensor, v.prompt AS prompt, v.root_cause AS root_cause,"
+    " v.numeric_first_fail AS numeric_first_fail, v.numeric_layer AS numeric_layer,"
+    " v.numeric_tensor AS numeric_tensor,"
+    " (SELECT count(*) FROM prompt p WHERE p.run_id = r.id) AS prompts,"
+    " (SELECT count(*) FROM source s WHERE s.run_id = r.id) AS sources,"
+    " (SELECT ifnull(sum(s.rows - s.duplicates), 0) FROM source s WHERE s.run_id = r.id) AS "
+    "trace_rows";
+
+/// Runs that meet the filters, in order of date.
+void list_runs(Options& options, SQLite::Database& db, const Arguments& arguments) {
+  Where where;
+  if (!arguments.run.empty()) {
+    std::string ids;
+    for (const Run& run : resolve_runs(db, arguments.run)) {
+      ids += (ids.empty() ? "[" : ",") + std::to_string(run.id);
+    }
+    where.add("r.id IN (SELECT value FROM json_each(?))", ids + "]");
+  }
+  where.add_if(arguments.experiment, "r.experiment = ?");
+  where.add_if(arguments.mode, "r.mode = ?");
+  where.add_if(arguments.date, "instr(r.date, ?) = 1");
+  where.add_if(arguments.commit, "instr(r.commit_sha, ?) = 1");
+  where.add_if(arguments.verdict, "v.verdict = ?");
+  bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
+  Query query(db, "SELECT " + std::string(table ? kTableColumns : kAllColumns) +
+                      " FROM run_verdict v JOIN run r ON r.id = v.run_id" + where.sql() +
+                      " ORDER BY v.date, v.experiment, v.run_id");
+  where.bind(query);
+  print_query(query, options.out, options.format);
+}
+
+/// What every source says about the runs, and which value won.
+void list_attributes(Options& options, SQLite::Database& db, const Arguments& arguments) {
+  Query query(db, canned_query("run_attribute").sql);
+  RowPrinter printer(options.out, options.format, query.column_names());
+  for (const Run& run : resolve_runs_or_all(db, arguments.run)) {
+    query.bind(1, run.name);
+    print_rows(query, printer);
+    query.reset();
+  }
+  printer.finish();
+}
+
+int runs(Options& options, const Arguments& arguments) {
+  SQLite::Database db = open_for_reading(options.database);
+  if (arguments.attributes) {
+    list_attributes(options, db, arguments);
+  } else {
+    list_runs(options, db, arguments);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_runs_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand("runs", "Runs with their verdicts, in order of date");
+  auto arguments = std::make_shared<Arguments>();
+  auto text = [&](const char* name, std::string& value, const char* help, const char* type) {
+    return command->add_option(name, value, help)->option_text(type);
+  };
+  add_run_option(*command, arguments->run);
+  text("--experiment", arguments->experiment, "Only this experiment", "NAME");
+  text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
+  text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE");
+  text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
+  text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",
+       "VERDICT")
+      ->check(CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE"}));
+  CLI::Option* attributes = command->add_flag(
+      "--attributes", arguments->attributes,
+      "Instead, what every source says about the runs (--run), which value won, conflicts");
+  for (const char* filter : {"--experiment", "--mode", "--date", "--commit", "--verdict"}) {
+    attributes->excludes(command->get_option(filter));
+  }
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return runs(options, *arguments); };
+  });
+}
+
+}  // namespace greta

@@ -1,0 +1,45 @@
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace greta {
+
+/// One value of a result; text and blob are borrowed.
+struct Cell {
+  enum class Type : uint8_t { kNull, kInteger, kReal, kText, kBlob };
+  Type type = Type::kNull;
+  int64_t integer = 0;
+  double real = 0;
+  std::string_view text;  ///< of kText, bytes of kBlob
+
+  Cell() = default;
+  Cell(int64_t value) : type(Type::kInteger), integer(value) {}
+  Cell(double value) : type(Type::kReal), real(value) {}
+  Cell(std::string_view value) : type(Type::kText), text(value) {}
+  Cell(const std::string& value) : type(Type::kText), text(value) {}
+  Cell(const char* value) : type(Type::kText), text(value) {}
+  static Cell blob(std::string_view bytes);
+};
+
+/// Text of a value as tables show it.
+std::string display_text(const Cell& cell);
+
+/// Value as every format but JSON spells it: invalid UTF-8 replaced, blobs as hex; NULL is "".
+std::string plain_text(const Cell& cell);
+
+/// The fewest digits that read back the same, always with a point or exponent: 1.0, 1e-07.
+std::string shortest_real(double value);
+
+/// Appends a value as JSON: integers exact, reals as shortest_real (infinity as 1e999, which
+/// readers take for it), blobs as a string of hex digits.
+void append_json_cell(std::string& to, const Cell& cell);
+
+/// append_json_cell under the name by which JsonObject finds it; nothing is converted to a Cell for
+/// it.
+void append_json(std::string& to, const std::same_as<Cell> auto& cell) {
+  append_json_cell(to, cell);
+}
+
+}  // namespace greta

@@ -1,0 +1,37 @@
+#pragma once
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace greta {
+
+/// Standard output was closed by its reader: nobody is left to tell.
+struct OutputClosed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Buffered standard output. Not thread-safe.
+class Output {
+ public:
+  Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  /// Throws OutputClosed when the reader went away, std::system_error when the disk is full etc.
+  void write(std::string_view text);
+  void flush();
+
+  bool is_terminal() const { return width_ > 0; }
+  int width() const { return width_; }     ///< columns of the terminal, 0 when it is none
+  bool colors() const { return colors_; }  ///< a terminal, and no NO_COLOR (https://no-color.org)
+
+ private:
+  std::string buffer_;
+  int width_ = 0;
+  bool colors_ = false;
+};
+
+/// `text` in the colour of that verdict or pair status: green, red, yellow; as is without colours.
+std::string colored(const Output& out, std::string_view text);
+
+}  // namespace greta

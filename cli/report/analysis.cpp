@@ -1,0 +1,182 @@
+#include "cli/report/analysis.h"
+
+#include <functional>
+#include <map>
+
+namespace greta {
+namespace {
+
+using std::to_string;
+
+class Analysis : public RunSection {
+ public:
+  Analysis(const RunSection& run, const FirstFailure& failure, const Propagation& propagation)
+      : RunSection(run), failure_(failure), propagation_(propagation) {}
+
+  void write() {
+    const FirstFailure& f = failure_;
+    const RunVerdict& v = verdict_;
+    std::vector<Sentence> items;
+    items.push_back(
+        {"analysis.first", {in_code(f.tensor), f.layer, in_code(f.prompt), in_code(f.cause)}});
+    std::string root = v.text("root_cause");
+    const ReportText* meaning = find_report_text("analysis." + root);
+    items.push_back(!root.empty() && meaning ? Sentence(*meaning) : Sentence("analysis.other"));
+    if (const ReportText* stage = find_report_text("stage." + f.cause)) items.push_back(*stage);
+    add_origin(items);
+    add_magnitude(items);
+    if (v.number("missing") > 0) add_drift_behind(items);
+    if (has_failing_pair()) add_spread(items);
+    add_numeric(items);
+    section("analysis");
+    out_.list(items);
+  }
+
+ private:
+  void add_origin(std::vector<Sentence>& items) const {
+    const FirstFailure& f = failure_;
+    if (f.origin == "ORIGIN") {
+      items.push_back({"analysis.origin"});
+      const Propagation::Node* before =
+          f.inputs_complete ? nullptr : propagation_.last_match_before(f);
+      if (before && before->layer) {
+        items.push_back({"analysis.after", {in_code(before->tensor), to_string(*before->layer)}});
+      }
+    } else if (f.origin == "PROPAGATED") {
+      items.push_back({"analysis.propagated", {in_code(f.caused_by)}});
+    } else if (f.origin == "UNSAMPLED") {
+      items.push_back({"analysis.unsampled"});
+    }
+  }
+
+  void add_magnitude(std::vector<Sentence>& items) const {
+    const FirstFailure& f = failure_;
+    std::string size = f.rel_l2 ? real_text(*f.rel_l2, "%.3g") : words_("not_recorded");
+    std::string tolerance = f.tolerance ? real_text(*f.tolerance, "%.3g") : words_("not_recorded");
+    if (f.status == "NONFINITE") items.push_back({"analysis.nonfinite", {in_code(f.details)}});
+    if (f.row_class == "ROUNDING") items.push_back({"analysis.rounding", {size, tolerance}});
+    if (f.row_class == "DIVERGENT") items.push_back({"analysis.divergent", {size, tolerance}});
+    if (f.row_class == "UNKNOWN") items.push_back({"analysis.unmeasured"});
+  }
+
+  /// Missing rows come first in the verdict; what differs all the same is not hidden by them.
+  void add_drift_behind(std::vector<Sentence>& items) {
+    RunQuery drift(
+        db_, run_.id,
+        "SELECT first_drift_tensor, first_drift_layer, prompt, first_drift_cause FROM first_fail"
+        " WHERE run_id = ? AND first_drift_cause IS NOT NULL ORDER BY prompt_id LIMIT 1");
+    if (!drift.step()) return;
+    items.push_back({"analysis.drift_behind",
+                     {in_code(drift.text(0)), show(drift.cell(1)), in_code(drift.text(2)),
+                      in_code(drift.text(3))}});
+  }
+
+  void add_spread(std::vector<Sentence>& items) const {
+    const Propagation::Spread& s = propagation_.spread();
+    items.push_back({"analysis.spread",
+                     {to_string(s.origins + s.propagated + s.unsampled), to_string(s.origins),
+                      to_string(s.propagated), to_string(s.unsampled)}});
+  }
+
+  void add_numeric(std::vector<Sentence>& items) const {
+    const RunVerdict& v = verdict_;
+    if (v.text("numeric_verdict") == "PASS") items.push_back({"analysis.numeric_pass"});
+    if (!v.has("numeric_first_fail")) return;
+    items.push_back({"analysis.numeric_first",
+                     {in_code(v.text("numeric_tensor")), show(v.cell("numeric_layer")),
+                      in_code(v.text("numeric_prompt")), in_code(v.text("numeric_first_fail")),
+                      in_code(v.text("numeric_origin"))}});
+  }
+
+  const FirstFailure& failure_;
+  const Propagation& propagation_;
+};
+
+class Recommendations : public RunSection {
+ public:
+  Recommendations(const RunSection& run, const Findings& findings)
+      : RunSection(run), findings_(findings) {}
+
+  void write() {
+    std::vector<Sentence> items;
+    const RunVerdict& v = verdict_;
+    if (findings_.failure) {
+      bool elsewhere =
+          v.has("numeric_first_fail") && (v.text("numeric_tensor") != v.text("tensor") ||
+                                          v.number("numeric_layer") != v.number("layer"));
+      if (elsewhere) {
+        items.push_back({"advice.numeric_first",
+                         {in_code(v.text("numeric_tensor")), show(v.cell("numeric_layer"))}});
+      }
+      if (v.text("numeric_verdict") == "PASS") items.push_back({"advice.all_rounding"});
+      add_inputs_to_trace(items, *findings_.failure);
+      if (v.number("unmeasured") > 0) items.push_back({"advice.measure"});
+    }
+    add_topic(items, advice_topic());
+    if (v.text("root_cause") == "ATTENTION_COMPUTATION_MISMATCH") {
+      if (!findings_.kv_rows) items.push_back({"advice.trace_kv"});
+      if (!findings_.modes_compared) items.push_back({"advice.both_modes"});
+    }
+    section("advice");
+    out_.list(items);
+  }
+
+ private:
+  /// advice.TOPIC.N: by the stage that a cause names, else by root cause; without a failure, by
+  /// verdict.
+  std::string advice_topic() const {
+    static const std::map<std::string, std::string, std::less<>> kStages = {
+        {"Q_PRE_ROPE_DRIFT", "PROJECTION"}, {"K_PRE_ROPE_DRIFT", "PROJECTION"},
+        {"V_PROJ_DRIFT", "PROJECTION"},     {"ROPE_DRIFT", "ROPE"},
+        {"K_ROPE_DRIFT", "ROPE"},           {"Q_POST_ROPE_DRIFT", "ROPE"},
+        {"K_POST_ROPE_DRIFT", "ROPE"},      {"K_CACHE_DRIFT", "CACHE"},
+        {"V_CACHE_DRIFT", "CACHE"},         {"ATTN_SCORES_DRIFT", "SOFTMAX"},
+        {"ATTN_PROBS_DRIFT", "SOFTMAX"}};
+    std::string name = verdict_.text("verdict");
+    if (name != "FAIL") return name;
+    auto stage = kStages.find(verdict_.text("first_fail"));
+    std::string topic = stage == kStages.end() ? verdict_.text("root_cause") : stage->second;
+    return find_report_text("advice." + topic + ".1") ? topic : "other";
+  }
+
+  void add_topic(std::vector<Sentence>& items, const std::string& topic) const {
+    for (int i = 1;; i++) {
+      const ReportText* text = find_report_text("advice." + topic + "." + to_string(i));
+      if (!text) return;
+      items.push_back({*text, {in_single_quotes(run_.name)}});
+    }
+  }
+
+  /// The inputs that were not traced, where that leaves the origin open.
+  void add_inputs_to_trace(std::vector<Sentence>& items, const FirstFailure& f) {
+    if (!f.found || f.inputs_complete || f.origin.empty()) return;
+    Query inputs(db_,
+                 "SELECT i.name, CASE g.layer WHEN 'same' THEN ?2 ELSE ?2 - 1 END FROM edge g"
+                 " JOIN tensor i ON i.id = g.from_id JOIN tensor o ON o.id = g.to_id"
+                 " WHERE o.name = ?1 AND g.kind <> 'weight' AND (g.layer = 'same' OR ?2 > 0)"
+                 " ORDER BY i.id");
+    inputs.bind(1, f.canonical).bind(2, value_of(f.layer_id));
+    std::string names;
+    while (inputs.step()) {
+      bool traced = findings_.propagation.traced(f.prompt, inputs.text(0), inputs.integer(1));
+      if (!traced) names += (names.empty() ? "`" : ", `") + inputs.text(0) + "`";
+    }
+    if (names.empty()) return;
+    items.push_back({"advice.trace_inputs", {in_code(f.tensor), f.layer, names}});
+  }
+
+  const Findings& findings_;
+};
+
+}  // namespace
+
+void write_analysis(const RunSection& run, const FirstFailure& failure,
+                    const Propagation& propagation) {
+  Analysis(run, failure, propagation).write();
+}
+
+void write_recommendations(const RunSection& run, const Findings& findings) {
+  Recommendations(run, findings).write();
+}
+
+}  // namespace greta

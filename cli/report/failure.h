@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/report/section.h"
+
+namespace greta {
+
+/// What the views say about the first failing comparison of a run.
+struct FirstFailure {
+  std::string prompt, tensor, canonical, cause, status, row_class, origin, details, caused_by;
+  std::string layer;  // as shown
+  std::optional<int64_t> layer_id, pos_id;
+  bool inputs_complete = false;
+  std::optional<double> rel_l2, tolerance;
+  bool found = false;  // the pair itself was found
+};
+
+/// The sections about the first failing comparison of a run whose verdict names one.
+class FailureSections : public RunSection {
+ public:
+  /// Finds the failure. Throws SQLite::Exception, as write() does.
+  explicit FailureSections(const RunSection& run);
+
+  const FirstFailure& failure() const { return failure_; }
+
+  /// Writes both sides, the first failure of every prompt and the trace rows.
+  void write();
+
+ private:
+  std::unique_ptr<Query> evidence_rows();
+  void first_failure();
+  void side_table();
+  void by_prompt();
+  void sample_evidence();
+  void where_the_other_side_is(const std::string& side);
+
+  FirstFailure failure_;
+};
+
+}  // namespace greta

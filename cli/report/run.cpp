@@ -1,0 +1,269 @@
+#include "cli/report/run.h"
+
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "cli/report/analysis.h"
+#include "cli/report/failure.h"
+#include "cli/report/kv.h"
+#include "cli/report/propagation.h"
+#include "cli/report/section.h"
+#include "cli/report/table.h"
+
+namespace greta {
+namespace {
+
+using std::to_string;
+
+std::string with_percent(int64_t count, int64_t total) {
+  return total > 0 ? to_string(count) + " (" + percent_text(count, total) + ")" : to_string(count);
+}
+
+class RunReport : public RunSection {
+ public:
+  explicit RunReport(const RunSection& run) : RunSection(run) {}
+
+  void write(bool modes_compared) {
+    std::optional<FailureSections> failing;
+    if (verdict_.has("first_fail")) failing.emplace(*this);
+    const FirstFailure* failure = failing ? &failing->failure() : nullptr;
+    header();
+    verdict_and_reason();
+    summary();
+    if (compared() > 0) breakdown();
+    Propagation propagation(*this);
+    if (failure) {
+      failing->write();
+      if (has_failing_pair()) propagation.write();
+      write_analysis(*this, *failure, propagation);
+    }
+    bool kv_rows = write_kv_sections(*this);
+    lm_head();
+    conflicts();
+    write_recommendations(*this, {failure, propagation, kv_rows, modes_compared});
+    write_table_sections(*this, failure);
+  }
+
+ private:
+  std::string evidence_text() {
+    std::string kind = verdict_.text("evidence");
+    if (kind == "none") return words_("evidence.none");
+    if (kind != "report") return words_("evidence.trace");
+    RunQuery file(db_, run_.id,
+                  "SELECT min(l.path) FROM run_evidence e JOIN source_location l"
+                  " ON l.source_id = e.report_source_id WHERE e.run_id = ?");
+    file.step();
+    return words_("evidence.report", {shown(file.text(0))});
+  }
+
+  /// Every value that a source states of the run or of a level above it; "" when there is none.
+  std::string attribute(const std::string& dim) {
+    RunQuery query(db_, run_.id,
+                   "SELECT a.value FROM attribute a JOIN run r ON r.id = a.run_id, run x"
+                   " WHERE x.id = ?1 AND a.dim = ?2 AND (r.id = x.id OR substr(x.name, 1,"
+                   " length(r.name) + 1) = r.name || '/') GROUP BY a.value"
+                   " ORDER BY max(length(r.name)) DESC, min(a.rank)");
+    query.bind(2, dim);
+    std::string values;
+    while (query.step()) values += (values.empty() ? "" : ", ") + query.text(0);
+    return values;
+  }
+
+  void header() {
+    out_.field(words_("run"), "`" + in_code(run_.name) + "`");
+    out_.field(words_("date"), show(verdict_.cell("date")));
+    out_.field(words_("host"), shown(attribute("host")));
+    out_.field(words_("run_mode"), show(verdict_.cell("mode")));
+    out_.field(words_("commit"), show(verdict_.cell("commit_sha")));
+    out_.field(words_("run_status"), verdict_.text("status") == "unknown"
+                                         ? words_("not_recorded")
+                                         : show(verdict_.cell("status")));
+    out_.field(words_("evidence"), evidence_text());
+    what_ran();
+    out_.line();
+    out_.line("---");
+    out_.line();
+  }
+
+  /// What the engine recorded of itself; old artifacts have none of it.
+  void what_ran() {
+    struct Recorded {
+      const char* dim;
+      TextId label;
+    };
+    const Recorded all[] = {{"device", "device"},   {"backend", "backend"}, {"model", "model"},
+                            {"weights", "weights"}, {"routes", "routes"},   {"inject", "inject"}};
+    for (const auto& [dim, label] : all) {
+      std::string value = attribute(dim);
+      if (!value.empty()) out_.field(words_(label), escaped(value));
+    }
+  }
+
+  void verdict_and_reason() {
+    std::string text = words_("verdict") + ": **" + verdict_.show("verdict") + "**";
+    if (verdict_.has("root_cause")) {
+      text += " + ROOT_CAUSE: **" + escaped(verdict_.show("root_cause")) + "**";
+    }
+    out_.heading(level_, text);
+    out_.paragraph(reason());
+    if (compared() > 0) out_.paragraph(coverage());
+  }
+
+  Sentence reason() const {
+    const RunVerdict& v = verdict_;
+    std::string name = v.text("verdict");
+    if (name == "PASS") return {"reason.pass", {v.show("pairs")}};
+    if (name == "FAIL" && v.number("missing") > 0)
+      return {"reason.fail_missing", {v.show("missing")}};
+    if (name == "FAIL") return {"reason.fail", {v.show("fail"), v.show("pairs")}};
+    if (name == "INCOMPLETE" && v.number("unmet") > 0) return {"reason.unmet", {v.show("unmet")}};
+    if (name == "INCOMPLETE") return {"reason.unfinished", {v.show("status")}};
+    if (name == "INCOMPARABLE")
+      return {"reason.incomparable", {v.show("incomparable"), v.show("pairs")}};
+    if (v.text("evidence") == "none") return {"reason.none"};
+    if (v.number("decode_only") > 0) return {"reason.decode_only", {v.show("decode_only")}};
+    return {"reason.one_side"};
+  }
+
+  Sentence coverage() const {
+    std::string name = verdict_.text("coverage");
+    if (name == "complete") return {"coverage.complete"};
+    if (name == "sampled") return {"coverage.sampled"};
+    if (name == "unmet") return {"coverage.unmet"};
+    return {"coverage.undeclared"};
+  }
+
+  void summary() {
+    const RunVerdict& v = verdict_;
+    section("summary");
+    out_.table({words_("metric"), words_("value")});
+    int64_t pairs = v.number("pairs"), fail = v.number("fail");
+    auto add = [&](TextId label, const std::string& value) {
+      out_.row({"**" + words_(label) + "**", value});
+    };
+    add("total_pairs", to_string(pairs));
+    add("pass", with_percent(v.number("pass"), pairs));
+    add("fail", with_percent(fail, pairs));
+    if (fail > 0) {
+      out_.row({words_("rounding"), v.show("rounding")});
+      out_.row({words_("divergent"), v.show("divergent")});
+      out_.row({words_("unmeasured"), v.show("unmeasured")});
+    }
+    if (v.number("incomparable") > 0) add("incomparable", v.show("incomparable"));
+    add("missing", v.show("missing"));
+    if (v.number("decode_only") > 0) add("decode_only", v.show("decode_only"));
+    if (v.number("unmet") > 0) add("unmet", v.show("unmet"));
+    add("numeric_verdict", v.show("numeric_verdict"));
+    add("coverage", v.show("coverage"));
+    out_.line();
+  }
+
+  void breakdown() {
+    section("breakdown");
+    RunQuery rows(db_, run_.id, "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
+    bool any = false;
+    while (rows.step()) {
+      if (!any) out_.table({words_("cause"), words_("count"), words_("percentage")});
+      any = true;
+      out_.row({show(rows.cell(0)), to_string(rows.integer(1)),
+                percent_text(rows.integer(1), compared())});
+    }
+    if (any) {
+      out_.line();
+      out_.paragraph({"breakdown.of", {to_string(compared())}});
+    } else {
+      out_.paragraph({"breakdown.none"});
+    }
+  }
+
+  std::string yes_no(const Cell& cell) const {
+    if (cell.type == Cell::Type::kNull) return words_("not_recorded");
+    return cell.integer ? words_("yes") : words_("not");
+  }
+
+  void lm_head() {
+    RunQuery rows(
+        db_, run_.id,
+        "SELECT prompt, prefill_top1, decode_top1, prefill_gap, decode_gap, prefill_route,"
+        " decode_route, cpu_probe_agrees_prefill, cpu_probe_agrees_decode, suspect, prefill_pos_id,"
+        " decode_pos_id FROM lm_head_delta WHERE run_id = ?");
+    std::map<std::string, int64_t> suspects;
+    int64_t prompts = 0, probed = 0;
+    auto gap = [&](int column) {
+      return rows.is_null(column) ? words_("not_recorded")
+                                  : real_text(rows.cell(column).real, "%.4f");
+    };
+    while (rows.step()) {
+      if (prompts++ == 0) {
+        section("lm_head");
+        out_.table({words_("prompt"), "prefill_last top1", "decode0 top1", "gap prefill",
+                    "gap decode0", words_("lm_head.routes"), words_("lm_head.cpu"),
+                    words_("lm_head.suspect")});
+      }
+      if (!rows.is_null(7) || !rows.is_null(8)) probed++;
+      if (!rows.is_null(9)) suspects[rows.text(9)]++;
+      out_.row({show(rows.cell(0)), show(rows.cell(1)), show(rows.cell(2)), gap(3), gap(4),
+                show(rows.cell(5)) + " → " + show(rows.cell(6)),
+                yes_no(rows.cell(7)) + ", " + yes_no(rows.cell(8)),
+                rows.is_null(9) ? "-" : escaped(rows.text(9))});
+    }
+    if (prompts == 0) return;
+    out_.line();
+    out_.paragraph({"lm_head.text"});
+    if (probed == 0) {
+      out_.paragraph({"lm_head.no_probe"});
+    } else if (suspects.empty()) {
+      out_.paragraph({"lm_head.clean"});
+    } else if (suspects.size() > 1) {
+      out_.paragraph({"lm_head.several"});
+    } else {
+      out_.paragraph({"lm_head.named",
+                      {in_code(suspects.begin()->first), to_string(suspects.begin()->second),
+                       to_string(prompts)}});
+    }
+  }
+
+  void conflicts() {
+    RunQuery rows(
+        db_, run_.id,
+        "SELECT report_file, claimed, claim_line, pairs, pass, fail, missing, conflict, verdict"
+        " FROM report_conflict WHERE run_id IN (SELECT r.id FROM run r, run x WHERE x.id = ?"
+        "   AND (r.id = x.id OR substr(x.name, 1, length(r.name) + 1) = r.name || '/'))"
+        " ORDER BY report_file");
+    bool any = false;
+    while (rows.step()) {
+      if (!any) {
+        section("conflict");
+        out_.paragraph({"conflict.text"});
+        out_.table({words_("conflict.document"), words_("conflict.claims"), words_("verdict"),
+                    words_("conflict.pairs"), words_("conflict.conflict")});
+      }
+      any = true;
+      std::string claim = rows.is_null(1) ? words_("conflict.nothing") : escaped(rows.text(1));
+      if (!rows.is_null(1) && rows.integer(2) > 0) {
+        claim += " (" + words_("conflict.line", {to_string(rows.integer(2))}) + ")";
+      }
+      out_.row({show(rows.cell(0)), claim, rows.is_null(8) ? "-" : show(rows.cell(8)),
+                to_string(rows.integer(4)) + ", " + to_string(rows.integer(5)) + ", " +
+                    to_string(rows.integer(6)),
+                show(rows.cell(7))});
+    }
+    if (any) out_.line();
+  }
+};
+
+}  // namespace
+
+void write_run(SQLite::Database& db, const Run& run, MarkdownWriter& out, int level,
+               bool modes_compared) {
+  RunQuery query(
+      db, run.id,
+      "SELECT " + std::string(kVerdictColumnsWithOrigin) + " FROM run_verdict WHERE run_id = ?");
+  if (!query.step()) throw std::logic_error("no verdict of run " + run.name);
+  RunVerdict verdict(query);
+  RunReport(RunSection(db, run, verdict, out, level)).write(modes_compared);
+}
+
+}  // namespace greta

@@ -1,0 +1,194 @@
+#include "ingest/content/archive.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+#include "ingest/content/byte_source.h"
+#include "ingest/content/decoding_reader.h"
+
+namespace greta {
+namespace {
+
+struct FreeArchive {
+  void operator()(archive* handle) const { archive_read_free(handle); }
+};
+using ArchiveHandle = std::unique_ptr<archive, FreeArchive>;
+
+std::string tar_damage(archive* handle) {
+  const char* text = archive_error_string(handle);
+  const std::string_view reason = text != nullptr ? text : "unknown reason";
+  if (reason.find("runcated") != std::string_view::npos) return "archive is truncated";
+  if (reason.starts_with("Unrecognized")) return "not a tar archive";
+  return "archive is damaged (" + std::string(reason) + ")";
+}
+
+// The bytes of a (decompressed) tar, handed to libarchive: decompression stays ours, because
+// libarchive does not check the CRC of a gzip stream.
+struct TarInput {
+  ContentReader& content;
+  std::array<char, size_t{64}* 1024> buffer = {};
+  bool is_empty = true;
+
+  static la_ssize_t read(archive*, void* self, const void** block) {
+    TarInput& input = *static_cast<TarInput*>(self);
+    const size_t count = input.content.read(input.buffer.data(), input.buffer.size());
+    if (count > 0) input.is_empty = false;
+    *block = input.buffer.data();
+    return static_cast<la_ssize_t>(count);
+  }
+};
+
+class MemberSource : public ByteSource {
+ public:
+  MemberSource(archive* handle, const ContentReader& content)
+      : handle_(handle), content_(content) {}
+
+  // By blocks: archive_read_data would lose what precedes a break in the same call.
+  size_t read(char* buffer, size_t size_bytes) override {
+    while (block_.empty()) {
+      const void* data = nullptr;
+      size_t count = 0;
+      la_int64_t offset = 0;  // without holes the blocks follow each other
+      const int result =
+          is_at_end_ ? ARCHIVE_EOF : archive_read_data_block(handle_, &data, &count, &offset);
+      is_at_end_ = result != ARCHIVE_OK && result != ARCHIVE_WARN;
+      if (result == ARCHIVE_EOF) return 0;
+      if (is_at_end_) {
+        error_ = content_.damage().empty() ? tar_damage(handle_) : content_.damage();
+        return 0;
+      }
+      block_ = {static_cast<const char*>(data), count};
+    }
+    const size_t count = block_.copy(buffer, size_bytes);
+    block_.remove_prefix(count);
+    return count;
+  }
+
+ private:
+  archive* handle_;
+  const ContentReader& content_;
+  std::string_view block_;  // in libarchive's memory, until the next call to it
+  bool is_at_end_ = false;
+};
+
+std::string member_path(archive_entry* entry) {
+  const char* path = archive_entry_pathname(entry);
+  if (path == nullptr) path = archive_entry_pathname_utf8(entry);  // not in the locale's charset
+  return path != nullptr ? path : "";
+}
+
+bool has_parent_segment(std::string_view path) {
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find_first_of("/\\", begin), path.size());
+    if (path.substr(begin, end - begin) == "..") return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// Why a member must not be read, "" when it may.
+std::string refusal(archive_entry* entry, std::string_view path) {
+  if (path.empty()) return "member has no name";
+  if (path.front() == '/' || path.front() == '\\' || (path.size() > 1 && path[1] == ':')) {
+    return "member path is absolute";
+  }
+  if (has_parent_segment(path)) return "member path contains \"..\"";
+  if (archive_entry_hardlink(entry) != nullptr) return "member is a hard link";
+  switch (archive_entry_filetype(entry)) {
+    case AE_IFREG:
+      break;
+    case AE_IFLNK:
+      return "member is a symbolic link";
+    case AE_IFCHR:
+    case AE_IFBLK:
+      return "member is a device";
+    case AE_IFIFO:
+      return "member is a FIFO";
+    case AE_IFSOCK:
+      return "member is a socket";
+    default:
+      return "member is not a regular file";
+  }
+  // A few bytes can claim to be any number of zeros.
+  return archive_entry_sparse_count(entry) > 0 ? "member is a sparse file" : "";
+}
+
+ArchiveHandle open_tar(TarInput& input) {
+  ArchiveHandle handle(archive_read_new());
+  if (handle == nullptr) throw std::bad_alloc();
+  archive_read_support_format_tar(handle.get());
+  // Everything up to the end of the input is read, so no second archive hides behind the first.
+  archive_read_set_format_option(handle.get(), "tar", "read_concatenated_archives", "1");
+  archive_read_open(handle.get(), &input, nullptr, &TarInput::read, nullptr);
+  return handle;
+}
+
+bool has_tar_header(const std::filesystem::path& path) {
+  constexpr size_t kMagicOffset = 257;
+  constexpr std::string_view kMagic = "ustar";
+  const std::unique_ptr<ContentReader> content = open_content(path);
+  std::array<char, kMagicOffset + kMagic.size()> head;
+  size_t size = 0;
+  while (size < head.size()) {
+    const size_t count = content->read(head.data() + size, head.size() - size);
+    if (count == 0) return false;
+    size += count;
+  }
+  return std::string_view(head.data(), size).substr(kMagicOffset) == kMagic;
+}
+
+}  // namespace
+
+bool is_archive_name(std::string_view name) {
+  return name.ends_with(".tgz") || name.ends_with(".tar.gz") || name.ends_with(".tar");
+}
+
+bool is_archive(const std::filesystem::path& path) {
+  if (is_archive_name(path.native())) return true;
+  try {
+    return has_tar_header(path);
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+std::string for_each_member(
+    const std::filesystem::path& archive,
+    const std::function<void(const ArchiveMember& member, ContentReader& content)>& on_member,
+    const std::function<void(const std::string& path, const std::string& reason)>& on_refused) {
+  DecodingReader content(std::make_unique<FileSource>(archive), /*is_named_gzip=*/false);
+  TarInput input{content};
+  const ArchiveHandle handle = open_tar(input);
+  std::string damage;
+  for (;;) {
+    archive_entry* entry = nullptr;
+    const int result = archive_read_next_header(handle.get(), &entry);
+    if (result == ARCHIVE_EOF) break;
+    if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
+      if (damage.empty()) damage = tar_damage(handle.get());
+      if (result != ARCHIVE_RETRY) break;
+      continue;  // a block that is no header: libarchive takes the next one
+    }
+    if (archive_entry_filetype(entry) == AE_IFDIR) continue;
+    const ArchiveMember member{member_path(entry), static_cast<uint64_t>(std::max<la_int64_t>(
+                                                       archive_entry_size(entry), 0))};
+    if (const std::string reason = refusal(entry, member.path); !reason.empty()) {
+      on_refused(member.path, reason);
+      continue;
+    }
+    DecodingReader reader(std::make_unique<MemberSource>(handle.get(), content),
+                          is_gzip_name(member.path));
+    on_member(member, reader);
+  }
+  if (input.is_empty && content.damage().empty()) return "not an archive (0 bytes)";
+  return content.damage().empty() ? damage : content.damage();
+}
+
+}  // namespace greta

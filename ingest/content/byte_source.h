@@ -1,0 +1,61 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace greta {
+
+/// Bytes as they are stored: of a file or of a member of an archive.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  /// Up to size_bytes bytes; 0 at the end and after a failure, which error() then describes.
+  virtual size_t read(char* buffer, size_t size_bytes) = 0;
+  const std::string& error() const { return error_; }
+
+ protected:
+  std::string error_;
+};
+
+/// A regular file; never waits for one that is something else.
+class FileSource : public ByteSource {
+ public:
+  /// Throws std::system_error with path and reason.
+  explicit FileSource(const std::filesystem::path& path);
+  ~FileSource() override;
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+
+  size_t read(char* buffer, size_t size_bytes) override;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// A source through a fixed buffer, so that headers can be looked at before they are consumed.
+class ByteBuffer {
+ public:
+  explicit ByteBuffer(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
+
+  /// Tries to have `count` bytes at hand; fewer are there only at the end.
+  std::string_view peek(size_t count);
+  void skip(size_t count) { begin_ += count; }
+  std::optional<uint8_t> next();
+  const std::string& error() const { return source_->error(); }
+
+ private:
+  static constexpr size_t kBytes = size_t{64} * 1024;
+
+  size_t size() const { return end_ - begin_; }
+
+  std::unique_ptr<ByteSource> source_;
+  std::array<char, kBytes> bytes_;
+  size_t begin_ = 0, end_ = 0;
+};
+
+}  // namespace greta

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Any artifact as decoded bytes: plain or gzip, loose or in a tar archive, whole or damaged.
+namespace greta {
+
+/// A stream of decoded bytes. Damage is a value, not an exception: everything that can be decoded
+/// is delivered first. Memory is bounded whatever the input claims. Not thread-safe.
+class ContentReader {
+ public:
+  ContentReader() = default;
+  virtual ~ContentReader() = default;
+  ContentReader(const ContentReader&) = delete;
+  ContentReader& operator=(const ContentReader&) = delete;
+
+  /// Writes 1..size_bytes bytes to `buffer` (host) and returns how many; 0 only at the end, or
+  /// when size_bytes is 0. After the end it keeps returning 0.
+  virtual size_t read(char* buffer, size_t size_bytes) = 0;
+
+  /// What is wrong with the content, reasons joined with "; "; "" when nothing is. Complete once
+  /// read() has returned 0. Reasons: "not a gzip stream (0 bytes)", "gzip stream is truncated",
+  /// "gzip CRC does not match", "gzip length does not match", "gzip data is corrupt (...)",
+  /// "garbage after the gzip stream", "named .gz but is not gzip; read as plain text",
+  /// "read error (...)", and those of for_each_member.
+  const std::string& damage() const { return damage_; }
+
+  /// What is odd and harmless: "2 gzip members", "gzip content under another name",
+  /// "zero padding after the gzip stream". Complete once read() has returned 0.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  /// True when the content is a gzip stream; known from the start. Together with no bytes and no
+  /// damage: a valid gzip of nothing.
+  bool is_compressed() const { return is_compressed_; }
+
+  /// True when the damage is that of what the content is read from: the disk, or the archive around
+  /// it. Complete once read() has returned 0.
+  bool source_failed() const { return source_failed_; }
+
+ protected:
+  void add_damage(std::string_view reason);
+
+  std::string damage_;
+  std::vector<std::string> notes_;
+  bool is_compressed_ = false;
+  bool source_failed_ = false;
+};
+
+/// Opens a regular file, never waiting for one that is something else. gzip is recognised by its
+/// magic, with any number of members (RFC 1952). Throws std::system_error with path and reason.
+std::unique_ptr<ContentReader> open_content(const std::filesystem::path& path);
+
+}  // namespace greta

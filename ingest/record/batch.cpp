@@ -1,0 +1,21 @@
+#include "ingest/record/batch.h"
+
+namespace greta {
+
+void RecordBatch::clear() {
+  rows.clear();
+  readouts.clear();
+  prompts.clear();
+  phases.clear();
+  names.clear();
+  contexts.clear();
+  events.clear();
+  hash_algo.clear();
+  findings.clear();
+  samples.clear();
+  sketches.clear();
+  lines = 0;
+  kept_bytes = 0;
+}
+
+}  // namespace greta

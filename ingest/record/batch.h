@@ -1,0 +1,76 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/trace_writer.h"
+#include "ingest/record/run_event.h"
+
+namespace greta {
+
+/// What the path and the document around a line already say; a line's own fields beat them, except
+/// the name of a prompt that no line names.
+struct RecordSource {
+  std::string leg;     ///< "prefill", "decode" or ""
+  std::string prompt;  ///< prompt for lines that name none
+  std::vector<std::string>
+      prompt_names;  ///< names of readout segments, in order, when a document has them
+};
+
+/// A line or field that was not taken as it stands.
+struct LineFinding {
+  int64_t line = 0;
+  bool is_error = true;
+  std::string reason;
+  std::string raw;  ///< the whole line
+};
+
+/// Readout of one row of logits; prompt, phase and name are symbols as in RecordBatch::rows.
+struct Readout {
+  int64_t prompt_id = 0, phase_id = 0, name_id = 0;
+  int64_t step = kUnknownStep, pos_id = kUnknownPosition;
+  std::optional<int64_t> top1_id, top2_id, vocab, cpu_top1_id, cpu_agrees;
+  std::optional<double> top1_logit, top2_logit, gap;
+  std::optional<std::string> route;
+  int64_t line = 0;
+};
+
+/// A prompt that lines refer to. A readout segment without a name is "seg<i>", with its length.
+struct PromptSymbol {
+  std::string name;
+  bool is_segment = false;
+  std::optional<int64_t> n_tokens;
+};
+
+/// Rows parsed from consecutive lines. In `rows`, prompt_id, phase_id, name_id and context_id are
+/// 0-based symbols of the parser (numbered over all its batches), run_id, side, tensor_id and
+/// source_id are not set. Each batch defines the symbols that are new in it.
+struct RecordBatch {
+  std::vector<TraceRow> rows;
+  std::vector<Readout> readouts;
+  std::vector<PromptSymbol> prompts;
+  std::vector<std::string> phases;
+  std::vector<std::string> names;
+  std::vector<RowContext> contexts;
+  std::vector<RunEvent> events;
+  std::vector<LineFinding> findings;
+  std::string hash_algo;  ///< of the rows that have a hash, "" when none has: as run.hash_algo
+  int64_t lines = 0;
+  size_t kept_bytes = 0;  ///< of samples, raw lines and contexts
+
+  std::deque<std::vector<float>> samples;  ///< what rows[i].sample borrows
+  std::deque<RowSketch> sketches;          ///< what rows[i].sketch borrows
+
+  /// Empties the batch for reuse; its memory is kept.
+  void clear();
+
+  /// Large enough to be written.
+  bool is_full() const {
+    return rows.size() >= 4'096 || kept_bytes >= (2u << 20) || findings.size() >= 4096;
+  }
+};
+
+}  // namespace greta

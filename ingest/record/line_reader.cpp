@@ -1,0 +1,275 @@
+#include "ingest/record/line_reader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/json_text.h"
+#include "ingest/text.h"
+#include "kernels/fingerprint/fingerprint.h"
+
+namespace greta::record {
+namespace {
+
+constexpr std::string_view kLegacyHash = "fnv-256";
+constexpr size_t kMaxCachedContexts = 100'000;
+constexpr size_t kMaxCachedContextBytes = 16u << 20;
+
+}  // namespace
+
+void LineReader::begin(std::string_view new_line, int64_t new_line_no, RecordBatch& new_batch) {
+  batch = &new_batch;
+  line = new_line;
+  line_no = new_line_no;
+  rejected_raw.clear();
+  line_warned = false;
+  line_flags = 0;
+}
+
+void LineReader::reject(Key k, bool is_error, const char* why) {
+  rejected_raw += rejected_raw.empty() ? "" : ",";
+  append_json(rejected_raw, kKeyNames[k]);
+  rejected_raw += ':';
+  append_json(rejected_raw, unquoted(fields.token[k]));
+  line_flags |= kFlagRejectedField;
+  std::string reason =
+      std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) + " " + why;
+  is_error ? add_finding(true, std::move(reason)) : warn(std::move(reason));
+}
+
+std::optional<int64_t> LineReader::integer_field(Key k) {
+  if (!fields.has(k)) return std::nullopt;
+  auto value = integer(fields.take(k));
+  if (!value) reject(k, false, "is not a 64-bit integer");
+  return value;
+}
+
+std::optional<double> LineReader::real_field(Key k) {
+  if (!fields.has(k)) return std::nullopt;
+  std::string_view token = unquoted(fields.take(k));
+  auto value = text::number<double>(token);
+  if (value && std::isfinite(*value)) return value;
+  reject(k, false, "is not a finite number; kept as text");
+  if (value || is_nonfinite_literal(token)) line_flags |= kFlagNonfiniteStatistic;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> LineReader::hash_field(Key k) {
+  if (!fields.has(k)) return std::nullopt;
+  auto value = text::number<uint64_t>(unquoted(fields.take(k)));
+  if (!value) {
+    reject(k, true, "is not an unsigned 64-bit hash; the row is kept without it");
+    return std::nullopt;
+  }
+  if (file_algo.empty()) file_algo = line_algo;
+  if (line_algo.empty() || line_algo != file_algo) {  // hashes of two algorithms never compare
+    reject(k, false, "is by another hash_algo than those before; the row is kept without it");
+    return std::nullopt;
+  }
+  batch->hash_algo = file_algo;
+  return value;
+}
+
+/// Which hash the line speaks of: said by hash_algo, else that of lines that say nothing.
+void LineReader::take_hash_algo() {
+  line_algo = kLegacyHash;
+  if (!fields.has(kHashAlgo)) return;
+  std::string_view name = unquoted(fields.take(kHashAlgo));
+  line_algo = name == kWholeRowHash ? kWholeRowHash : name == kLegacyHash ? kLegacyHash : "";
+  if (line_algo.empty())
+    reject(kHashAlgo, false, "is no hash that greta knows; the row is kept without its hash");
+}
+
+void LineReader::warn_of_contradictions() {
+  for (Key k : fields.contradicted) {
+    warn(std::string(kKeyNames[k]) + " is written twice with different values; both are kept");
+  }
+}
+
+/// A field of the key: absent leaves `out`; false when the line must be rejected for it.
+bool LineReader::key_field(Key k, int64_t low, int64_t high, int64_t& out) {
+  if (!fields.has(k)) return true;
+  auto value = integer(fields.take(k));
+  if (value && *value >= low && *value <= high) {
+    out = *value;
+    return true;
+  }
+  add_finding(true, std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) +
+                        " is not an integer from " + std::to_string(low) + " to " +
+                        std::to_string(high));
+  return false;
+}
+
+std::string LineReader::extra_json(std::string_view only_prefix,
+                                   std::initializer_list<std::string_view> but) {
+  std::string out;
+  if (std::string_view members = fields.token[kExtra];
+      line_algo == kWholeRowHash && members.starts_with('{') && is_json(members)) {
+    fields.take(kExtra);
+    out = trimmed(members.substr(1, members.size() - 2));
+  }
+  fields.move_rest_to_extra();
+  for (const ExtraField& field : fields.extra) {
+    bool other = false;
+    for (std::string_view prefix : but) other |= field.key.starts_with(prefix);
+    if (other || !field.key.starts_with(only_prefix)) continue;
+    if (!out.empty()) out += ',';
+    std::string key = '"' + std::string(field.key) + '"';
+    is_valid_scalar(key) ? void(out += key) : append_json(out, field.key);
+    out += ':';
+    bool valid = field.is_nested ? is_json(field.raw) : is_valid_scalar(field.raw);
+    valid ? void(out += field.raw) : append_json(out, field.raw);
+  }
+  return out;
+}
+
+int64_t LineReader::context(RowContext&& c, std::string&& extra) {
+  if (!extra.empty()) c.extra = std::move(extra.insert(0, 1, '{').append(1, '}'));
+  std::string& key = context_key;
+  key.clear();
+  auto put_text = [&key](const std::optional<std::string>& t) {
+    if (t) key += *t;
+    key += t ? '\x1f' : '\x1e';
+  };
+  put_text(c.route);
+  put_text(c.src_kind);
+  put_text(c.phase_raw);
+  put_text(c.extra);
+  struct {
+    int64_t value[8];
+    uint64_t present;
+  } numbers{};
+  size_t at = 0;
+  for (const auto* i : {&c.seq_len, &c.tokens_total, &c.token_index, &c.kv_pos, &c.stride_elems,
+                        &c.alloc_bytes, &c.prompt_tokens, &c.decode_step}) {
+    numbers.value[at] = i->value_or(0);
+    numbers.present |= uint64_t{i->has_value()} << at++;
+  }
+  key.append(reinterpret_cast<const char*>(&numbers), sizeof numbers);
+  if (contexts.size() >= kMaxCachedContexts || context_bytes >= kMaxCachedContextBytes) {
+    contexts.clear();  // then stored again: harmless
+    context_bytes = 0;
+  }
+  auto [id, is_new] = contexts.find_or_add(key);
+  if (is_new) {
+    context_bytes += key.size();
+    batch->kept_bytes += key.size();
+    batch->contexts.push_back(std::move(c));
+  }
+  return id;
+}
+
+void LineReader::set_phase(TraceRow& row, RowContext& c, std::string_view raw,
+                           std::string_view canonical) {
+  row.phase_id = phase(canonical);
+  if (raw != canonical) c.phase_raw = std::string(raw);
+  bool is_prefill = canonical.starts_with("prefill"), is_decode = canonical.starts_with("decode");
+  phase_conflict |=
+      (source.leg == "prefill" && is_decode) || (source.leg == "decode" && is_prefill);
+}
+
+void LineReader::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean) {
+  row.hash = hash_field(hash);
+  row.min = real_field(min);
+  row.max = real_field(max);
+  row.mean = real_field(mean);
+}
+
+/// The line's own sketch of a row of n values; false when it has none that can be taken.
+bool LineReader::take_sketch(RowSketch& sketch, int64_t n) {
+  if (fields.sketch.empty()) return false;
+  bool finite = std::all_of(fields.sketch.begin(), fields.sketch.end(),
+                            [](double x) { return std::isfinite(x); });
+  std::optional<double> sum_sq = real_field(kSumSq);
+  if (fields.sketch.size() != sketch.bucket.size() || !finite || !sum_sq || n < 0) {
+    warn("a sketch must be 32 finite numbers, with n and sum_sq; it is kept as text");
+    return false;
+  }
+  std::erase_if(fields.extra,
+                [](const ExtraField& field) { return field.key == kKeyNames[kSketch]; });
+  sketch.n = n;
+  sketch.derived = false;
+  sketch.sum_sq = *sum_sq;
+  std::copy(fields.sketch.begin(), fields.sketch.end(), sketch.bucket.begin());
+  return true;
+}
+
+/// Stores the line's values as the row's sample, with its sketch, and its statistics where the line
+/// has none. A sketch of the line's own is that of the whole row.
+void LineReader::set_values(TraceRow& row) {
+  RowSketch own;
+  if (take_sketch(own, row.n.value_or(-1))) row.sketch = &batch->sketches.emplace_back(own);
+  if (fields.values_key == kNoKey) return;
+  if (!row.sketch) derive_from_values(row);
+  if (fields.values_nonfinite && line_algo != kWholeRowHash) row.flags |= kFlagNonfiniteStatistic;
+  batch->kept_bytes += fields.values.size() * sizeof(float);
+  row.sample = batch->samples.emplace_back(std::move(fields.values));
+  fields.values = {};
+}
+
+void LineReader::derive_from_values(TraceRow& row) {
+  Fingerprint f = fingerprint(fields.values);
+  bool has_statistics = row.hash || row.min || row.max || row.mean || row.abs_sum || row.nan;
+  if (!has_statistics) {
+    bool is_finite = f.nan + f.inf < f.n;
+    row.n = static_cast<int64_t>(f.n);
+    if (is_finite) row.min = f.min, row.max = f.max, row.mean = f.mean;
+    row.abs_sum = f.abs_sum;
+    row.nan = static_cast<int64_t>(f.nan);
+    row.inf = static_cast<int64_t>(f.inf);
+    row.nz_count = static_cast<int64_t>(f.nz_count);
+    row.flags |= kFlagDerived;
+  }
+  RowSketch& sketch = batch->sketches.emplace_back();
+  sketch.n = static_cast<int64_t>(f.n);
+  sketch.derived = true;
+  sketch.sum_sq = f.sum_sq;
+  sketch.bucket = f.sketch;
+  row.sketch = &sketch;
+}
+
+void LineReader::add(TraceRow& row, RowContext&& c, std::string extra) {
+  if (!rejected_raw.empty())
+    extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
+  row.flags |= line_flags;
+  row.context_id = context(std::move(c), std::move(extra));
+  row.line = line_no;
+  batch->rows.push_back(row);
+}
+
+/// step and position, the first of `position` that is there; false when the line was rejected.
+bool LineReader::step_and_position(TraceRow& row, std::initializer_list<Key> position) {
+  if (!key_field(kStep, -1, INT32_MAX, row.step)) return false;
+  for (Key k : position) {
+    if (!fields.has(k)) continue;
+    if (!key_field(k, -1, kMaxPosition, row.pos_id)) return false;
+    if (row.pos_id >= 0) row.logical_tok_idx = row.pos_id;
+    break;
+  }
+  return true;
+}
+
+/// A row of a line that holds several tensors; a legacy hash covers what legacy hashes cover.
+TraceRow LineReader::part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys) {
+  TraceRow row = base;
+  row.name_id = name(tensor);
+  set_statistics(row, keys.hash, keys.min, keys.max, keys.mean);
+  row.n =
+      line_algo == kWholeRowHash ? integer_field(keys.n) : static_cast<int64_t>(kLegacyHashValues);
+  row.ptr = integer_field(keys.ptr);
+  row.offset_bytes = integer_field(keys.offset_bytes);
+  return row;
+}
+
+/// An empty readout under the key of a row.
+Readout LineReader::readout_of(const TraceRow& row) {
+  Readout out;
+  out.prompt_id = row.prompt_id;
+  out.phase_id = row.phase_id;
+  out.name_id = row.name_id;
+  out.step = row.step;
+  out.pos_id = row.pos_id;
+  out.line = line_no;
+  return out;
+}
+
+}  // namespace greta::record

@@ -1,0 +1,115 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ingest/record/batch.h"
+#include "ingest/record/line.h"
+#include "ingest/record/symbol_table.h"
+
+namespace greta::record {
+
+/// Hash of all values of a row, as hash_algo spells it.
+inline constexpr std::string_view kWholeRowHash = "greta-1";
+
+/// The fields of the line at hand, made into rows of a batch: what the shapes of lines share. One
+/// serves all lines of a file. Conversions report what they reject, and keep it as it was written.
+struct LineReader {
+  explicit LineReader(RecordSource s) : source(std::move(s)) {}
+
+  RecordSource source;
+  Fields fields;
+  std::string shape;
+  bool phase_conflict = false;
+  // symbols
+  SymbolTable prompts, phases, names, contexts;
+  std::string context_key;
+  size_t context_bytes = 0;  // in contexts
+  /// Prompts of readout lines that name none.
+  struct {
+    std::unordered_map<std::string, int64_t> of_opening;
+    int64_t count = 0;
+    int64_t current = -1;
+  } segments;
+  // per line
+  RecordBatch* batch = nullptr;
+  int64_t line_no = 0;
+  std::string_view line;
+  std::string rejected_raw;  // JSON members for row_context.extra
+  bool line_warned = false;
+  int line_flags = 0;
+  std::string_view line_algo;  // of the line's hashes
+  std::string file_algo;       // of the file's
+
+  /// Makes `line` the line at hand.
+  void begin(std::string_view line, int64_t line_no, RecordBatch& batch);
+
+  /// Reports the line, which is kept with it.
+  void add_finding(bool is_error, std::string reason) {
+    batch->findings.push_back({line_no, is_error, std::move(reason), std::string(line)});
+    batch->kept_bytes += line.size();
+  }
+  /// One warning per line is enough: the raw line is kept with it.
+  void warn(std::string reason) {
+    if (!line_warned) add_finding(false, std::move(reason));
+    line_warned = true;
+  }
+
+  int64_t symbol(SymbolTable& table, std::vector<std::string>& fresh, std::string_view text) {
+    auto [id, is_new] = table.find_or_add(text);
+    if (is_new) fresh.emplace_back(text);
+    return id;
+  }
+  int64_t phase(std::string_view text) { return symbol(phases, batch->phases, text); }
+  int64_t name(std::string_view text) { return symbol(names, batch->names, text); }
+  int64_t prompt(std::string_view text, bool is_segment = false,
+                 std::optional<int64_t> n_tokens = std::nullopt) {
+    auto [id, is_new] = prompts.find_or_add(text);
+    if (is_new) batch->prompts.push_back({std::string(text), is_segment, n_tokens});
+    return id;
+  }
+
+  // conversions that report what they reject
+  std::optional<int64_t> integer_field(Key k);
+  std::optional<double> real_field(Key k);
+  std::optional<uint64_t> hash_field(Key k);
+  bool key_field(Key k, int64_t low, int64_t high, int64_t& out);
+  void reject(Key k, bool is_error, const char* why);
+
+  void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
+  struct PartKeys {
+    Key hash, min, max, mean, ptr, offset_bytes, n;
+  };
+  TraceRow part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys);
+  Readout readout_of(const TraceRow& row);
+  void set_values(TraceRow& row);
+  void derive_from_values(TraceRow& row);
+  bool take_sketch(RowSketch& sketch, int64_t n);
+  void take_hash_algo();
+  void warn_of_contradictions();
+  int64_t context(RowContext&& context, std::string&& extra);
+  std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
+  void set_phase(TraceRow& row, RowContext& context, std::string_view raw,
+                 std::string_view canonical);
+  void add(TraceRow& row, RowContext&& context, std::string extra);
+  void set_shape(const char* name) {
+    if (shape.empty()) shape = name;
+  }
+  /// The prompt that the line names, else that of the source.
+  int64_t line_prompt() {
+    Key key = fields.has(kPromptId) ? kPromptId : kPrompt;
+    if (!fields.has(key)) return prompt(source.prompt);
+    std::string_view raw = fields.take(key);
+    return raw.find('\\') == std::string_view::npos ? prompt(unquoted(raw))
+                                                    : prompt(unescaped(raw));
+  }
+  bool step_and_position(TraceRow& row, std::initializer_list<Key> position);
+};
+
+}  // namespace greta::record

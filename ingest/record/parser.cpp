@@ -1,0 +1,70 @@
+#include "ingest/record/parser.h"
+
+#include "ingest/record/shapes.h"
+
+namespace greta {
+
+using namespace record;
+
+namespace {
+
+/// A line whose "event" says what it is.
+void read_event(LineReader& in) {
+  std::string_view event = unquoted(in.fields.token[kEvent]);
+  if (event == "stage_trace") return read_stage_trace(in);
+  if (event == "readout") return read_readout_event(in);
+  if (is_run_event(event)) return read_run_line(in);
+  in.add_finding(false, "event " + std::string(event.substr(0, 64)) +
+                            " is not a shape greta knows; the line is kept as it is");
+}
+
+/// Tells the shape of a line by its keys.
+void read_line(LineReader& in) {
+  const Fields& fields = in.fields;
+  if (fields.has(kEvent)) return read_event(in);
+  if (fields.has(kMetric) || fields.has(kTensorName)) return read_metric(in);
+  if (fields.has(kHiddenHash)) {
+    return fields.has(kPosId) ? read_readout(in) : read_prefill_decode(in);
+  }
+  if (fields.has(kTop1)) return read_landscape(in);
+  if (fields.has(kTokenIdx) && fields.values_key == kLogits) return read_logits(in);
+  if (fields.has(kTag) && fields.has(kLayer)) return read_layer_trace(in);
+  in.add_finding(false, "a JSON object of no shape greta knows; the line is kept as it is");
+}
+
+}  // namespace
+
+RecordParser::RecordParser(RecordSource source)
+    : reader_(std::make_unique<LineReader>(std::move(source))) {}
+RecordParser::~RecordParser() = default;
+const std::string& RecordParser::shape() const { return reader_->shape; }
+bool RecordParser::phase_conflict() const { return reader_->phase_conflict; }
+
+void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t line_no,
+                         RecordBatch& batch) {
+  const char* start = line.data();
+  line = trimmed(line);
+  ++batch.lines;
+  if (line.empty()) return;
+  LineReader& in = *reader_;
+  in.begin(line, line_no, batch);
+  if (line.front() != '{') return in.add_finding(true, "not a JSON object");
+  std::string why =
+      in.fields.take_apart(line, buffer_bytes - static_cast<size_t>(line.data() - start));
+  if (!why.empty()) return in.add_finding(true, why);
+  in.take_hash_algo();
+  in.warn_of_contradictions();
+  read_line(in);
+}
+
+bool is_record_line(std::string_view line) {
+  line = trimmed(line);
+  if (!line.starts_with('{') || !line.ends_with('}')) return false;
+  for (std::string_view key : {"\"event\"", "\"metric\"", "\"tensor_name\"", "\"hidden_hash\"",
+                               "\"top1\"", "\"logits\"", "\"tag\""}) {
+    if (line.find(key) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace greta

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingest/record/batch.h"
+
+namespace greta {
+namespace record {
+struct LineReader;
+}
+
+/// Parses the JSON lines of a trace file, and what an engine exports, into rows: one parser
+/// per file, lines in order. Shapes are told by their keys, never by the file's name. Not
+/// thread-safe.
+///
+/// A stage_trace line of an engine says "hash_algo":"greta-1": its hash and statistics cover all n
+/// values, its sketch (32 numbers) and sum_sq are the row's own, `extra` holds further fields, and
+/// a line {"event":"readout"} holds what a row of logits chose.
+class RecordParser {
+ public:
+  /// Bytes that must be readable after a line passed to parse().
+  static constexpr size_t kPaddingBytes = 64;
+
+  explicit RecordParser(RecordSource source);
+  ~RecordParser();
+
+  /// Parses one line (no newline; CR and blanks around it are ignored) and appends its rows to the
+  /// batch, or a finding: never both dropped. buffer_bytes is the readable length from line.data().
+  void parse(std::string_view line, size_t buffer_bytes, int64_t line_no, RecordBatch& batch);
+
+  /// Shape of the lines so far: "stage_trace", "metric", "readout", "delta", "prefill_decode",
+  /// "landscape", "logits", "layer_trace", "run", or "" before the first row.
+  const std::string& shape() const;
+
+  /// True when a line's own phase contradicted the leg of the source: the line won.
+  bool phase_conflict() const;
+
+ private:
+  std::unique_ptr<record::LineReader> reader_;
+};
+
+/// True when a line looks like a JSON object of one of those shapes (for documents and sniffing).
+bool is_record_line(std::string_view line);
+
+}  // namespace greta

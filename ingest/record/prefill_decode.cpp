@@ -1,0 +1,30 @@
+#include "ingest/record/shapes.h"
+
+namespace greta::record {
+
+void read_prefill_decode(LineReader& in) {
+  TraceRow base;
+  base.layer = -1;
+  if (!in.step_and_position(base, {kTokenIndex})) return;
+  std::string_view raw = unquoted(in.fields.take(kPhase));
+  if (is_absent(raw)) return in.add_finding(true, "prefill_decode line without phase");
+  base.prompt_id = in.line_prompt();
+  RowContext c;
+  in.set_phase(base, c, raw,
+               raw == "prefill"                    ? "prefill_last"
+               : raw == "decode" && base.step == 1 ? "decode0"
+                                                   : raw);
+  c.token_index = in.integer_field(kTokenIndex);
+
+  TraceRow hidden = in.part_row(
+      base, "hidden",
+      {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenOffset, kHiddenN});
+  TraceRow logits_row = in.part_row(
+      base, "logits",
+      {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsN});
+  in.set_shape("prefill_decode");
+  in.add(hidden, RowContext(c), in.extra_json("hidden_", {}));
+  in.add(logits_row, std::move(c), in.extra_json({}, {"hidden_"}));
+}
+
+}  // namespace greta::record

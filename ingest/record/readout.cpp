@@ -1,0 +1,94 @@
+#include "ingest/record/shapes.h"
+
+namespace greta::record {
+namespace {
+
+/// Prompt of a readout line. Such files hold several prompts, one after the other and unnamed: a
+/// prefill_last line opens the next one, or the same again when it repeats an earlier opening.
+int64_t segment_prompt(LineReader& in, bool opens) {
+  if (opens) {
+    auto [it, is_new] = in.segments.of_opening.try_emplace(std::string(in.line), in.segments.count);
+    if (is_new) ++in.segments.count;
+    in.segments.current = it->second;
+  }
+  if (in.segments.current < 0) in.segments.current = in.segments.count++;
+  size_t i = static_cast<size_t>(in.segments.current);
+  if (i < in.source.prompt_names.size()) return in.prompt(in.source.prompt_names[i]);
+  std::optional<int64_t> length = opens ? integer(in.fields.token[kTokensTotal]) : std::nullopt;
+  return in.prompt("seg" + std::to_string(i), true, length);
+}
+
+void take_choice(LineReader& in, Readout& out) {
+  out.top1_id = in.integer_field(kTop1Id);
+  out.top1_logit = in.real_field(kTop1Logit);
+  out.top2_id = in.integer_field(kTop2Id);
+  out.top2_logit = in.real_field(kTop2Logit);
+  out.gap = in.real_field(kGap);
+  out.vocab = in.integer_field(kVocab);
+  out.route = in.fields.text(kLmHeadRoute);
+  out.cpu_top1_id = in.integer_field(kCpuProbeTop1);
+  if (std::string_view agrees = in.fields.token[kCpuProbeAgrees];
+      agrees == "true" || agrees == "false") {
+    out.cpu_agrees = in.fields.take(kCpuProbeAgrees) == "true";
+  }
+}
+
+}  // namespace
+
+void read_readout(LineReader& in) {
+  bool is_delta = in.fields.has(kLmHeadRoute);
+  TraceRow base;
+  base.layer = -1;
+  if (!in.step_and_position(base, {kPosId})) return;
+  if (!is_delta) {
+    base.logical_tok_idx =
+        in.integer_field(in.fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
+  }
+  std::string_view raw = unquoted(in.fields.take(kPhase));
+  if (is_absent(raw)) return in.add_finding(true, "readout without phase");
+  base.prompt_id =
+      in.fields.has(kPromptId) ? in.line_prompt() : segment_prompt(in, raw == "prefill_last");
+  RowContext shared;
+  in.set_phase(base, shared, raw, raw == "decode" && base.step == 1 ? "decode0" : raw);
+  shared.seq_len = in.integer_field(kSeqLen);
+  shared.tokens_total = in.integer_field(kTokensTotal);
+  shared.token_index = in.integer_field(kTokenIndex);
+
+  TraceRow hidden = in.part_row(base, "hidden",
+                                {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr,
+                                 kHiddenOffsetBytes, kHiddenN});
+  TraceRow rms = in.part_row(
+      base, "rms", {kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kRmsN});
+  TraceRow logits_row = in.part_row(
+      base, "logits",
+      {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffsetBytes, kLogitsN});
+
+  Readout out = in.readout_of(logits_row);
+  take_choice(in, out);
+
+  in.set_shape(is_delta ? "delta" : "readout");
+  in.add(hidden, RowContext(shared), in.extra_json("hidden_", {}));
+  in.add(rms, RowContext(shared), in.extra_json("rms_", {}));
+  RowContext c = shared;
+  c.route = in.fields.text(kLmHeadRoute);
+  in.add(logits_row, std::move(c), in.extra_json({}, {"hidden_", "rms_"}));
+  in.batch->readouts.push_back(std::move(out));
+}
+
+/// A readout whose row of logits is a line of its own, if it was traced at all.
+void read_readout_event(LineReader& in) {
+  in.fields.take(kEvent);
+  TraceRow key;
+  if (!in.step_and_position(key, {kPosId})) return;
+  std::string_view raw = unquoted(in.fields.take(kPhase));
+  if (is_absent(raw)) return in.add_finding(true, "readout without phase");
+  key.prompt_id = in.line_prompt();
+  key.phase_id = in.phase(raw);
+  key.name_id = in.name("logits");
+  Readout out = in.readout_of(key);
+  take_choice(in, out);
+  in.set_shape("stage_trace");
+  in.batch->readouts.push_back(std::move(out));
+}
+
+}  // namespace greta::record

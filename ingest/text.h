@@ -1,0 +1,47 @@
+#pragma once
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// What the readers of text share. Bytes above 0x7f are never blanks, letters or digits.
+namespace greta::text {
+
+std::string_view trim(std::string_view s);
+std::string to_lower(std::string_view s);
+/// Trimmed and without '*' and '`', Markdown's emphasis and code marks.
+std::string plain(std::string_view s);
+/// The whole of `s`, decimal, optionally signed, with blanks around it.
+std::optional<int64_t> parse_int(std::string_view s);
+/// The whole of `s` as a number, without blanks or a plus sign; else nothing.
+template <class T>
+std::optional<T> number(std::string_view s) {
+  T value{};
+  auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
+  if (error != std::errc() || end != s.data() + s.size() || s.empty()) return std::nullopt;
+  return value;
+}
+/// Without a leading BOM, line ends and the CR of CRLF. "" has no lines.
+std::vector<std::string_view> split_lines(std::string_view s);
+/// A line of nothing but at least three of '-', '=', '*' or '_'.
+bool is_rule(std::string_view line);
+
+/// Tells which lines lie inside ``` or ~~~ fences; feed it every line in order.
+class FenceTracker {
+ public:
+  enum Kind { kOutside, kFence, kInside };
+  Kind next(std::string_view line);
+
+ private:
+  char mark_ = 0;  // 0 outside
+  size_t length_ = 0;
+};
+
+/// Heading text without markup when line `i` is a heading, else nullopt: "## Text", or a line
+/// between two rules of '='.
+std::optional<std::string> heading(const std::vector<std::string_view>& lines, size_t i);
+
+}  // namespace greta::text

@@ -1,0 +1,132 @@
+#include "cli/warehouse/run_name.h"
+
+#include "common/exit_status.h"
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+std::string names(const std::vector<Run>& runs) {
+  std::string text;
+  for (const Run& run : runs) text += run.name + ";";
+  return text;
+}
+
+std::string complaint(SQLite::Database& db, const std::string& text) {
+  try {
+    resolve_runs(db, text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RunName, ExactNameBeatsExperimentBeatsPart) {
+  Warehouse warehouse;
+  warehouse.run({.name = "e", .experiment = "other"});
+  warehouse.run({.name = "d/e/1", .experiment = "e"});
+  warehouse.run({.name = "d/e/2", .experiment = "e"});
+  warehouse.run({.name = "d/x/1", .experiment = "x"});
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "e")), "e;");
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "other")), "e;");
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "x")), "d/x/1;");
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "e/2")), "d/e/2;");
+}
+
+TEST(RunName, ExperimentIsAllOfItsRuns) {
+  Warehouse warehouse;
+  warehouse.run({.name = "d/e/1", .experiment = "e"});
+  warehouse.run({.name = "d/e/2", .experiment = "e"});
+  warehouse.run({.name = "d/e_v2", .experiment = "e_v2"});
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "e")), "d/e/1;d/e/2;");
+  EXPECT_THROW(resolve_run(warehouse.db, "e"), UsageError);
+}
+
+TEST(RunName, AmbiguousPartListsAtMostTwentyCandidates) {
+  Warehouse warehouse;
+  for (int i = 0; i < 25; ++i) warehouse.run({.name = "d/e/" + std::to_string(100 + i)});
+  std::string text = complaint(warehouse.db, "d/e/1");
+  EXPECT_NE(text.find("25 run names"), std::string::npos) << text;
+  EXPECT_NE(text.find("d/e/119"), std::string::npos);
+  EXPECT_EQ(text.find("d/e/120"), std::string::npos);
+  EXPECT_NE(text.find("and 5 more"), std::string::npos);
+}
+
+TEST(RunName, UnknownNameSuggestsNearOnes) {
+  Warehouse warehouse;
+  warehouse.run({.name = "2026-02-07/b3_66", .experiment = "b3_66"});
+  EXPECT_NE(complaint(warehouse.db, "b3_67").find("b3_66"), std::string::npos);
+  EXPECT_NE(complaint(warehouse.db, "B3_66").find("b3_66"), std::string::npos);
+  EXPECT_NE(complaint(warehouse.db, "nothing like it").find("no run or experiment"),
+            std::string::npos);
+}
+
+TEST(RunName, NothingIsAWildcard) {
+  Warehouse warehouse;
+  warehouse.run({.name = "d/abc"});
+  EXPECT_NE(complaint(warehouse.db, "a%c"), "");
+  EXPECT_NE(complaint(warehouse.db, "a_c"), "");
+  EXPECT_NE(complaint(warehouse.db, "a*"), "");
+}
+
+TEST(RunName, DirectoryLevelIsNotARun) {
+  Warehouse warehouse;
+  warehouse.run({.name = "d/e", .experiment = "e"});
+  warehouse.run({.name = "d/e/1", .experiment = "e"});
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "e")), "d/e/1;");
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "d/e")), "d/e/1;");
+  EXPECT_EQ(names(resolve_runs_or_all(warehouse.db, "")), "d/e/1;");
+}
+
+TEST(RunName, DirectoryLevelWithRowsOfItsOwnIsARun) {
+  Warehouse warehouse;
+  warehouse.run({.name = "d/e", .experiment = "e"});
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "d/e/1", .experiment = "e"});
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "d/e")), "d/e;");
+}
+
+class HostileRunName : public ProgramTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(HostileRunName, IsFoundByItsExactNameAndPrintedSafely) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = GetParam()});
+  warehouse.match("attn_out", 0);
+  for (const char* command : {"firstfail", "pairs", "trace"}) {
+    Result result = run({command, "--run", GetParam(), "--format", "json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.json()[0]["run"], GetParam());
+  }
+  Result table = run({"firstfail", "--run", GetParam()});
+  EXPECT_EQ(table.out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(run({"query", "worst_pairs", "--param", std::string("run=") + GetParam()}).status, 0);
+  EXPECT_EQ(run({"compare", GetParam(), GetParam()}).status, 0);
+  Warehouse again(database());
+  EXPECT_EQ(again.rows("SELECT count(*) FROM run"), "1");
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, HostileRunName,
+                         testing::Values("it's", "\"q\"", "a;DROP TABLE run;--", "two\nlines", "%",
+                                         "*", "\x1b[31mred", "日本語/é", "--help", " "));
+
+class RunOption : public ProgramTest {};
+
+TEST_F(RunOption, EmptyNameIsAUsageErrorAndNotEveryRun) {
+  Warehouse(database()).match("attn_out", 0);
+  EXPECT_EQ(run({"firstfail", "--run", ""}).status, 2);
+}
+
+TEST_F(RunOption, AmbiguousAndUnknownExitTwo) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "d/aa"});
+  warehouse.run({.name = "d/ab"});
+  Result ambiguous = run({"firstfail", "--run", "d/a"});
+  EXPECT_EQ(ambiguous.status, 2);
+  EXPECT_TRUE(ambiguous.says("d/ab"));
+  EXPECT_EQ(ambiguous.out, "");
+  EXPECT_EQ(ambiguous.err.substr(0, 10), "greta-db: ");
+  EXPECT_EQ(run({"pairs", "--run", "nope"}).status, 2);
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,79 @@
+// Contents that a test makes, and a folder of its own to put them in.
+#pragma once
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "ingest/content/reader.h"
+
+namespace greta {
+
+namespace fs = std::filesystem;
+
+inline const std::string kText = "one\ntwo\nthree\n";
+
+// Bytes that deflate can hardly shrink, so that a cut in the middle loses some of them.
+inline std::string noise(size_t size) {
+  std::string text(size, '\0');
+  uint32_t state = 1;
+  for (char& c : text) {
+    state = state * 1664525U + 1013904223U;
+    c = static_cast<char>(state >> 24);
+  }
+  return text;
+}
+
+inline std::string gzip(const std::string& text, gz_header* header = nullptr) {
+  z_stream stream = {};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  if (header != nullptr) deflateSetHeader(&stream, header);
+  std::string out(deflateBound(&stream, text.size()) + 1000, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+inline std::string with_flipped_byte(std::string bytes, size_t from_end) {
+  bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 0x40);
+  return bytes;
+}
+
+class ContentTest : public testing::Test {
+ protected:
+  ContentTest() {
+    std::string pattern = (fs::temp_directory_path() / "greta_content_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary directory");
+    directory_ = pattern;
+  }
+  ~ContentTest() override { fs::remove_all(directory_); }
+
+  fs::path write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(directory_ / name, std::ios::binary) << bytes;
+    return directory_ / name;
+  }
+
+  fs::path directory_;
+};
+
+inline std::string read_all(ContentReader& reader, size_t buffer_bytes = 4096) {
+  std::string text, buffer(buffer_bytes, '\0');
+  while (const size_t count = reader.read(buffer.data(), buffer.size())) {
+    text.append(buffer, 0, count);
+  }
+  EXPECT_EQ(reader.read(buffer.data(), buffer.size()), 0U) << "the end is final";
+  return text;
+}
+
+}  // namespace greta

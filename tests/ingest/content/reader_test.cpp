@@ -1,0 +1,178 @@
+#include "ingest/content/reader.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ingest/content/archive.h"
+#include "tests/ingest/content/content_fixture.h"
+
+namespace greta {
+namespace {
+
+class ContentFile : public ContentTest {
+ protected:
+  // Writes, opens and reads to the end; the content must not depend on the caller's buffer.
+  const ContentReader& read(const std::string& name, const std::string& bytes) {
+    const fs::path path = write(name, bytes);
+    reader_ = open_content(path);
+    text_ = read_all(*reader_);
+    for (const size_t buffer_bytes : {1, 7, 1 << 20}) {
+      const auto again = open_content(path);
+      EXPECT_EQ(read_all(*again, buffer_bytes), text_);
+      EXPECT_EQ(again->damage(), reader_->damage());
+      EXPECT_EQ(again->notes(), reader_->notes());
+    }
+    return *reader_;
+  }
+
+  std::unique_ptr<ContentReader> reader_;
+  std::string text_;
+};
+
+using Notes = std::vector<std::string>;
+
+TEST_F(ContentFile, PlainBytesAreTheContent) {
+  const std::string bytes = noise(200'000);
+  EXPECT_EQ(read("a.jsonl", bytes).damage(), "");
+  EXPECT_EQ(text_, bytes);
+  EXPECT_FALSE(reader_->is_compressed());
+}
+
+TEST_F(ContentFile, AnEmptyPlainFileIsNotDamaged) {
+  EXPECT_EQ(read("a.jsonl", "").damage(), "");
+  EXPECT_EQ(text_, "");
+}
+
+TEST_F(ContentFile, GzipIsDecoded) {
+  const std::string bytes = noise(300'000);
+  EXPECT_EQ(read("a.jsonl.gz", gzip(bytes)).damage(), "");
+  EXPECT_EQ(text_, bytes);
+  EXPECT_TRUE(reader_->is_compressed());
+  EXPECT_EQ(reader_->notes(), Notes{});
+}
+
+TEST_F(ContentFile, GzipIsKnownByItsMagicNotItsName) {
+  EXPECT_EQ(read("a.jsonl", gzip(kText)).damage(), "");
+  EXPECT_EQ(text_, kText);
+  EXPECT_EQ(reader_->notes(), Notes{"gzip content under another name"});
+}
+
+TEST_F(ContentFile, ZeroBytesAreNoGzipStream) {
+  EXPECT_EQ(read("logits.jsonl.gz", "").damage(), "not a gzip stream (0 bytes)");
+  EXPECT_FALSE(reader_->is_compressed());
+}
+
+TEST_F(ContentFile, AValidGzipOfNothingIsNotDamaged) {
+  EXPECT_EQ(read("logits.jsonl.gz", gzip("")).damage(), "");
+  EXPECT_EQ(text_, "");
+  EXPECT_TRUE(reader_->is_compressed());
+}
+
+TEST_F(ContentFile, ATruncatedGzipGivesWhatItHolds) {
+  const std::string bytes = noise(300'000);
+  const std::string whole = gzip(bytes);
+  EXPECT_EQ(read("a.gz", whole.substr(0, whole.size() / 2)).damage(), "gzip stream is truncated");
+  EXPECT_GT(text_.size(), 100'000U);
+  EXPECT_TRUE(bytes.starts_with(text_));
+}
+
+TEST_F(ContentFile, ATruncatedRunOfEqualBytesGivesWhatItHolds) {
+  const std::string bytes(5'000'000, 'a');  // one match is worth more than a small buffer
+  const std::string whole = gzip(bytes);
+  EXPECT_EQ(read("a.gz", whole.substr(0, whole.size() - 20)).damage(), "gzip stream is truncated");
+  EXPECT_GT(text_.size(), 4'000'000U);
+}
+
+TEST_F(ContentFile, EveryCutOfAGzipIsTruncated) {
+  const std::string whole = gzip(kText);
+  for (size_t size = 2; size < whole.size(); ++size) {
+    EXPECT_EQ(read("a.gz", whole.substr(0, size)).damage(), "gzip stream is truncated") << size;
+    EXPECT_TRUE(kText.starts_with(text_));
+  }
+  EXPECT_EQ(text_, kText) << "only the last byte of the trailer is missing";
+}
+
+TEST_F(ContentFile, AWrongChecksumIsDamageAfterAllBytes) {
+  EXPECT_EQ(read("a.gz", with_flipped_byte(gzip(kText), 8)).damage(), "gzip CRC does not match");
+  EXPECT_EQ(text_, kText);
+  EXPECT_EQ(read("a.gz", with_flipped_byte(gzip(kText), 1)).damage(), "gzip length does not match");
+  EXPECT_EQ(text_, kText);
+}
+
+TEST_F(ContentFile, CorruptDeflateGivesWhatPrecedesIt) {
+  std::string bytes = gzip(std::string(1000, 'x') + kText);
+  bytes[10] = '\x07';  // block type 3 does not exist
+  EXPECT_EQ(read("a.gz", bytes).damage(), "gzip data is corrupt (invalid block type)");
+  EXPECT_EQ(text_, "");
+  const std::string unknown_method = "\x1f\x8b\x01_______________";
+  EXPECT_EQ(read("a.gz", unknown_method).damage(), "gzip data is corrupt (unknown method)");
+}
+
+TEST_F(ContentFile, PlainTextNamedGzIsReadAndReported) {
+  EXPECT_EQ(read("a.jsonl.gz", kText).damage(), "named .gz but is not gzip; read as plain text");
+  EXPECT_EQ(text_, kText);
+  EXPECT_FALSE(reader_->is_compressed());
+}
+
+TEST_F(ContentFile, ConcatenatedMembersAreOneContent) {
+  EXPECT_EQ(read("a.gz", gzip(kText) + gzip("") + gzip("four\n")).damage(), "");
+  EXPECT_EQ(text_, kText + "four\n");
+  EXPECT_EQ(reader_->notes(), Notes{"3 gzip members"});
+}
+
+TEST_F(ContentFile, AWrongChecksumDoesNotHideTheNextMember) {
+  const std::string bytes = with_flipped_byte(gzip(kText), 8);
+  EXPECT_EQ(read("a.gz", bytes + bytes + gzip("four\n")).damage(), "gzip CRC does not match");
+  EXPECT_EQ(text_, kText + kText + "four\n");
+}
+
+TEST_F(ContentFile, ZeroPaddingIsHarmlessOtherGarbageIsNot) {
+  EXPECT_EQ(read("a.gz", gzip(kText) + std::string(100'000, '\0')).damage(), "");
+  EXPECT_EQ(text_, kText);
+  EXPECT_EQ(reader_->notes(), Notes{"zero padding after the gzip stream"});
+  for (const std::string garbage : {"x", "\x1f", "garbage"}) {
+    EXPECT_EQ(read("a.gz", gzip(kText) + garbage).damage(), "garbage after the gzip stream");
+    EXPECT_EQ(text_, kText);
+  }
+  const std::string late = std::string(70'000, '\0') + "x";
+  EXPECT_EQ(read("a.gz", gzip(kText) + late).damage(), "garbage after the gzip stream");
+}
+
+TEST_F(ContentFile, OptionalHeaderFieldsAreSkipped) {
+  std::string extra(3000, 'e'), name = "name.jsonl", comment(70'000, 'c');
+  gz_header header = {};
+  header.extra = reinterpret_cast<Bytef*>(extra.data());
+  header.extra_len = static_cast<uInt>(extra.size());
+  header.name = reinterpret_cast<Bytef*>(name.data());
+  header.comment = reinterpret_cast<Bytef*>(comment.data());
+  header.hcrc = 1;
+  std::string bytes(100'000, '\0');
+  bytes = gzip(kText + bytes, &header);
+  EXPECT_EQ(read("a.gz", bytes).damage(), "");
+  EXPECT_EQ(text_, kText + std::string(100'000, '\0'));
+  EXPECT_EQ(read("a.gz", bytes.substr(0, 2000)).damage(), "gzip stream is truncated");
+}
+
+TEST_F(ContentTest, OpensOnlyRegularFilesAndNeverWaits) {
+  const fs::path fifo = directory_ / "fifo.jsonl";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const fs::path& path : {fifo, directory_, directory_ / "missing.jsonl"}) {
+    try {
+      open_content(path);
+      ADD_FAILURE() << path << " was opened";
+    } catch (const std::system_error& error) {
+      EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos) << error.what();
+    }
+    EXPECT_THROW(for_each_member(path, nullptr, nullptr), std::system_error);
+  }
+  EXPECT_FALSE(is_archive(fifo));
+  fs::create_symlink(write("a.jsonl", kText), directory_ / "link.jsonl");
+  EXPECT_EQ(read_all(*open_content(directory_ / "link.jsonl")), kText);
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,228 @@
+#include "ingest/record/run_event.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/ingest/ingest_fixture.h"
+
+namespace greta {
+namespace {
+
+RunEvent taken(const std::string& line) {
+  RunEvent event;
+  EXPECT_EQ(read_run_event(line, event), "") << line;
+  return event;
+}
+
+std::string refusal(const std::string& line) {
+  RunEvent event;
+  return read_run_event(line, event);
+}
+
+TEST(RunEvent, Start) {
+  const RunEvent e =
+      taken(R"({"event":"run_start","experiment":"b3_66_v2","date":"2026-02-07","started_at":"t",)"
+            R"("attributes":{"host":"h","inject":["a","b"]}})");
+  EXPECT_EQ(e.kind, RunEvent::kStart);
+  EXPECT_EQ(e.experiment + e.date + e.started_at, "b3_66_v22026-02-07t");
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"host", "h"}, {"inject", "a"}, {"inject", "b"}};
+  EXPECT_EQ(e.attributes, expected);
+}
+
+TEST(RunEvent, Attributes) {
+  const RunEvent e = taken(R"({"event":"run_attributes","attributes":{"model_sha256":"ab"}})");
+  EXPECT_EQ(e.kind, RunEvent::kAttributes);
+  const std::vector<std::pair<std::string, std::string>> expected = {{"model_sha256", "ab"}};
+  EXPECT_EQ(e.attributes, expected);
+}
+
+TEST(RunEvent, Prompt) {
+  const RunEvent e = taken(
+      R"({"event":"run_prompt","prompt_id":"p0","n_tokens":2,"text_sha256":"ab","token_ids":[1, 2],)"
+      R"("plan":[{"side":"decode","layer":-1,"points":["logits","hidden"]}]})");
+  EXPECT_EQ(e.kind, RunEvent::kPrompt);
+  EXPECT_EQ(e.prompt, "p0");
+  EXPECT_EQ(e.n_tokens, 2);
+  EXPECT_EQ(e.text_sha256, "ab");
+  EXPECT_EQ(e.token_ids, "[1,2]");
+  ASSERT_EQ(e.plan.size(), 2u);
+  EXPECT_TRUE(e.plan[1].decode);
+  EXPECT_EQ(e.plan[1].layer, -1);
+  EXPECT_EQ(e.plan[1].tensor, "hidden");
+}
+
+TEST(RunEvent, End) {
+  const RunEvent e = taken(R"({"event":"run_end","status":"complete","rows":7,"finished_at":"t"})");
+  EXPECT_EQ(e.kind, RunEvent::kEnd);
+  EXPECT_TRUE(e.complete);
+  EXPECT_EQ(e.rows, 7);
+  EXPECT_FALSE(taken(R"({"event":"run_end","status":"failed"})").complete);
+}
+
+TEST(RunEvent, WhatCannotBeTakenSaysWhy) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"event":"run_start","date":5})", "date is not a text"},
+      {R"({"event":"run_start","attributes":[]})", "attributes is not an object"},
+      {R"({"event":"run_start","attributes":{"a":1}})", "attribute a is not a text"},
+      {R"({"event":"run_start","attributes":{"a":["b",{}]}})", "attribute a is not a text"},
+      {R"({"event":"run_prompt"})", "run_prompt without prompt_id"},
+      {R"({"event":"run_prompt","prompt_id":"p","n_tokens":-1})", "n_tokens is not a count"},
+      {R"({"event":"run_prompt","prompt_id":"p","n_tokens":1.5})", "n_tokens is not a count"},
+      {R"({"event":"run_prompt","prompt_id":"p","n_tokens":18446744073709551615})",
+       "n_tokens is not a count"},
+      {R"({"event":"run_prompt","prompt_id":"p","token_ids":7})", "token_ids is not a list"},
+      {R"({"event":"run_prompt","prompt_id":"p","token_ids":["x"]})",
+       "a token id is not an integer"},
+      {R"({"event":"run_prompt","prompt_id":"p","plan":{}})", "plan is not a list"},
+      {R"({"event":"run_prompt","prompt_id":"p","plan":[1]})",
+       "an entry of the plan is not an object"},
+      {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"x","layer":0,"points":[]}]})",
+       "a side of the plan is neither prefill nor decode"},
+      {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"decode","layer":8190,"points":[]}]})",
+       "a layer of the plan is not a layer"},
+      {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"decode","layer":0}]})",
+       "an entry of the plan has no points"},
+      {R"({"event":"run_prompt","prompt_id":"p","plan":[{"side":"decode","layer":0,"points":[""]}]})",
+       "a point of the plan is not a name"},
+      {R"({"event":"run_end"})", "status is neither complete nor failed"},
+      {R"({"event":"run_end","status":"complete","rows":"7"})", "rows is not a count"},
+      {R"([])", "an event of a run that is not one flat JSON object"},
+      {R"({"event":"run_end",)", "an event of a run that is not one flat JSON object"}};
+  for (const auto& [line, why] : cases) EXPECT_EQ(refusal(line), why) << line;
+  const std::string deep =
+      R"({"event":"run_start","x":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  EXPECT_EQ(refusal(deep), "an event of a run that is not one flat JSON object");
+}
+
+// ---- what the importer makes of them ----
+
+struct EngineLines : testing::Test {
+  /// Ingests one file of the run; its lines are separated by newlines.
+  void take(const std::string& name, const std::string& lines) {
+    folder.write("2026-02-07/b3_66/" + name, lines);
+    summary = ingest_all(db, {folder / "2026-02-07"});
+  }
+  static std::string row(const std::string& phase, const std::string& more) {
+    return R"({"event":"stage_trace","prompt_id":"p0","phase":")" + phase +
+           R"(","point":"attn_out","layer":0,"step":0,"pos_id":5,)" + more + "}\n";
+  }
+  static std::string sketch(const std::string& first, size_t n = 32) {
+    std::string text = R"("sum_sq":4,"sketch":[)" + first;
+    for (size_t i = 1; i < n; ++i) text += ",0";
+    return text + "]";
+  }
+  std::string ask(const std::string& sql) { return text_of(db, sql); }
+
+  Folder folder;
+  SQLite::Database db = open_for_writing(folder / "g.db");
+  IngestSummary summary;
+};
+
+TEST_F(EngineLines, WholeRowHashesHaveFullScope) {
+  const std::string same = R"("hash_algo":"greta-1","n":4096,"hash":18446744073709551615)";
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  EXPECT_EQ(ask("SELECT status, scope, compared_n FROM pair"), "MATCH|full|4096");
+  EXPECT_EQ(ask("SELECT hash_algo FROM run"), "greta-1");
+}
+
+TEST_F(EngineLines, OwnSketchIsStoredAndMeasures) {
+  const auto line = [](const char* phase, const char* hash, const char* first) {
+    return row(phase,
+               std::string(R"("hash_algo":"greta-1","n":4,"hash":)") + hash + "," + sketch(first));
+  };
+  take("traces/p0_trace.jsonl", line("prefill_last", "1", "2") + line("decode0", "2", "1"));
+  EXPECT_EQ(ask("SELECT status, class, rel_l2 > 0.3 FROM pair"), "DRIFT|DIVERGENT|1");
+  EXPECT_EQ(ask("SELECT DISTINCT n, derived, sum_sq FROM sketch"), "4|0|4.0");
+  EXPECT_TRUE(summary.findings.empty());
+}
+
+TEST_F(EngineLines, SketchThatIsNoneIsKeptAsText) {
+  for (const std::string& bad :
+       {sketch("1", 31), sketch("1", 33), sketch("1e999"), std::string(R"("sketch":[1])")}) {
+    SCOPED_TRACE(bad);
+    take("traces/p0_trace.jsonl",
+         row("prefill_last", R"("hash_algo":"greta-1","n":4,"hash":1,)" + bad));
+    ASSERT_EQ(summary.findings.size(), 1u);
+    EXPECT_EQ(summary.findings[0].reason,
+              "a sketch must be 32 finite numbers, with n and sum_sq; it is kept as text");
+    EXPECT_EQ(number_of(db, "SELECT count(*) FROM sketch"), 0);
+    EXPECT_NE(ask("SELECT group_concat(extra) FROM trace").find("sketch"), std::string::npos);
+  }
+}
+
+TEST_F(EngineLines, ExtraHoldsItsMembersOnce) {
+  take("traces/p0_trace.jsonl",
+       row("prefill_last",
+           R"("hash_algo":"greta-1","n":4,"hash":1,"extra":{"rms_eps":1e-05},"other":2)"));
+  EXPECT_EQ(ask("SELECT extra FROM trace"), R"({"rms_eps":1e-05,"other":2})");
+}
+
+TEST_F(EngineLines, HashesOfTwoAlgorithmsNeverMeet) {
+  take("traces/a_trace.jsonl", row("prefill_last", R"("sample_n":4,"hash":1)") +
+                                   row("decode0", R"("hash_algo":"greta-1","n":4,"hash":1)"));
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_EQ(summary.findings[0].line, 2);
+  EXPECT_EQ(ask("SELECT status FROM pair"), "INCOMPARABLE");
+  EXPECT_EQ(ask("SELECT hash_algo FROM run"), "fnv-256");
+  // and in another file of the run
+  take("traces/b_trace.jsonl", row("decode0", R"("hash_algo":"greta-1","n":4,"hash":77)"));
+  EXPECT_EQ(ask("SELECT hash_algo FROM run"), "fnv-256");
+  EXPECT_EQ(ask("SELECT count(*) FROM trace WHERE hash = '77'"), "0");
+  EXPECT_EQ(
+      ask("SELECT severity, line, reason FROM ingest_error WHERE file GLOB '*b_trace*'"),
+      "warning|1|hash 77 is by greta-1, not by what hashes this run; the row is kept without it");
+}
+
+TEST_F(EngineLines, UnknownHashIsNoHash) {
+  take("traces/p0_trace.jsonl", row("prefill_last", R"("hash_algo":"md5","n":4,"hash":1)") +
+                                    row("decode0", R"("hash_algo":"md5","n":4,"hash":1)"));
+  EXPECT_EQ(summary.warnings, 2);
+  EXPECT_EQ(ask("SELECT verdict FROM run_verdict"), "INCOMPARABLE");
+}
+
+TEST_F(EngineLines, RunThatStartedAndDidNotEndIsIncomplete) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string start = R"({"event":"run_start","attributes":{"dtype":"f32","seed":"-3"}})"
+                            "\n";
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "PASS|unknown");
+  take("run.jsonl", start);
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
+  EXPECT_EQ(ask("SELECT dtype, seed FROM run"), "f32|-3");
+  const std::string end = R"({"event":"run_end","status":"complete","rows":2})"
+                          "\n";
+  take("run.jsonl", start + end);
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "PASS|complete");
+  take("run.jsonl", start);  // an older copy changes nothing
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "PASS|complete");
+}
+
+TEST_F(EngineLines, FewerRowsThanTheRunWroteIsIncomplete) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  take("run.jsonl", R"({"event":"run_start"})"
+                    "\n"
+                    R"({"event":"run_end","status":"complete","rows":3})");
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, unmet FROM run_verdict"),
+            "INCOMPLETE|INCOMPLETE|1");
+}
+
+TEST_F(EngineLines, ReadoutsStandAlone) {
+  const auto line = [](const char* phase, int step, const char* agrees) {
+    return std::string(R"({"event":"readout","prompt_id":"p0","phase":")") + phase +
+           R"(","step":)" + std::to_string(step) +
+           R"(,"pos_id":5,"top1_id":7,"top1_logit":2.5,"top2_id":8,"top2_logit":1.5,)"
+           R"("gap":1,"vocab":10,"lm_head_route":"MFMA","cpu_probe_top1_id":9,"cpu_probe_agrees_gpu":)" +
+           agrees + "}\n";
+  };
+  take("traces/p0_trace.jsonl", line("prefill_last", 0, "false") + line("decode0", 1, "true") +
+                                    R"({"event":"readout","prompt_id":"p0"})");
+  EXPECT_EQ(
+      ask("SELECT prompt, prefill_top1, decode_top1, prefill_gap, suspect FROM lm_head_delta"),
+      "p0|7|7|1.0|MFMA");
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_EQ(summary.findings[0].reason, "readout without phase");
+}
+
+}  // namespace
+}  // namespace greta
