@@ -9,14 +9,6 @@
 
 namespace greta {
 
-/// Exit status of the program.
-enum InferExit : int {
-  kInferDone = 0,       ///< done; with --gate: PASS
-  kInferFail = 1,       ///< --gate: FAIL; info: greta cannot run the model
-  kInferError = 2,      ///< usage, I/O, a model or database that cannot be used
-  kInferNoVerdict = 3,  ///< --gate: NO_EVIDENCE, INCOMPLETE, INCOMPARABLE
-};
-
 /// What every command shares.
 struct Infer {
   Environment environment;

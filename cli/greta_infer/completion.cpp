@@ -1,9 +1,11 @@
+#include "common/completion.h"
+
 #include <cstdio>
 #include <memory>
-#include <utility>
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/options.h"
+#include "common/exit_status.h"
 #include "engine/forward/fault.h"
 #include "engine/forward/trace_point.h"
 #include "engine/probe/suite.h"
@@ -14,14 +16,6 @@ namespace {
 
 void append(std::string& words, std::string_view word) {
   words.append(words.empty() ? "" : " ").append(word);
-}
-
-std::string option_words(const CLI::App& command) {
-  std::string words;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) append(words, "--" + name);
-  }
-  return words;
 }
 
 /// @X@ stands for the word lists of this build.
@@ -65,33 +59,21 @@ _greta_infer_words() { COMPREPLY=($(compgen -W "$*" -- "$cur")); }
 complete -F _greta_infer greta-infer
 )bash";
 
-void replace(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
-    text.replace(at, from.size(), to);
-  }
-}
-
 std::string bash_script(const CLI::App& app) {
-  std::string commands, cases, backends, faults, named_suites, tensors;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    append(commands, command->get_name());
-    cases += "    " + command->get_name() + ") options='" + option_words(*command) + "' ;;\n";
-  }
+  std::string backends, faults, named_suites, tensors;
   for (const std::string_view name : kBackendNames) append(backends, name);
   for (const FaultInfo& fault : fault_catalogue()) append(faults, fault.name);
   for (const Suite& suite : suites()) append(named_suites, suite.name);
   for (int i = 0; i < kTracePoints; ++i) {
     append(tensors, trace_point_name(static_cast<TracePoint>(i)));
   }
-  std::string script = kBash;
-  replace(script, "@CASES@", cases);
-  replace(script, "@COMMANDS@", commands);
-  replace(script, "@OPTIONS@", option_words(app));
-  replace(script, "@BACKENDS@", backends);
-  replace(script, "@FAULTS@", faults);
-  replace(script, "@SUITES@", named_suites);
-  replace(script, "@TENSORS@", tensors);
-  return script;
+  return fill_script(kBash, {{"CASES", bash_option_cases(app)},
+                             {"COMMANDS", command_words(app)},
+                             {"OPTIONS", option_words(app)},
+                             {"BACKENDS", backends},
+                             {"FAULTS", faults},
+                             {"SUITES", named_suites},
+                             {"TENSORS", tensors}});
 }
 
 }  // namespace
@@ -107,7 +89,7 @@ void add_infer_completion(CLI::App& app, Infer& infer) {
     infer.action = [&app, shell] {
       std::fputs(bash_script(app).c_str(), stdout);
       finish_output();
-      return static_cast<int>(kInferDone);
+      return static_cast<int>(kExitDone);
     };
   });
 }

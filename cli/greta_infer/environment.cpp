@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <stdexcept>
+
+#include "common/environment.h"
 
 namespace greta {
 namespace {
@@ -37,7 +38,7 @@ constexpr std::array<EnvironmentVariable, 14> kVariables{{
 
 std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
 
-Environment::Environment() : lookup_([](const char* name) { return std::getenv(name); }) {}
+Environment::Environment() : lookup_(environment_variable) {}
 
 Environment::Environment(Lookup lookup) : lookup_(std::move(lookup)) {}
 
@@ -46,8 +47,8 @@ std::optional<std::string> Environment::text(std::string_view name) const {
                                  [&](const auto& variable) { return variable.name == name; });
   if (!known)
     throw std::logic_error("environment variable " + std::string(name) + " is not listed");
-  const char* value = lookup_(std::string(name).c_str());
-  if (value == nullptr || *value == '\0') return std::nullopt;
+  std::string value = lookup_(std::string(name).c_str());
+  if (value.empty()) return std::nullopt;
   return value;
 }
 

@@ -21,12 +21,13 @@ struct EnvironmentVariable {
 /// All of them, in the order in which --help lists them.
 std::span<const EnvironmentVariable> environment_variables();
 
-/// The environment of the process, and the only place that reads it. A variable that is empty
+/// The environment of the process, as greta-infer reads it. A variable that is empty
 /// counts as not set. Callers let a flag win over its variable, and ask for the variable only when
 /// the flag is not given: what is overridden is never an error.
 class Environment {
  public:
-  using Lookup = std::function<const char*(const char* name)>;
+  /// Value of a variable; "" when it is unset or empty.
+  using Lookup = std::function<std::string(const char* name)>;
 
   Environment();                        ///< of this process
   explicit Environment(Lookup lookup);  ///< another one, for tests

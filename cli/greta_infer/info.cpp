@@ -5,6 +5,7 @@
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/options.h"
+#include "common/exit_status.h"
 #include "engine/forward/model.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -111,7 +112,7 @@ int info(const InfoArguments& arguments) {
   if (arguments.tensors) print_tensors(file);
   std::printf("\n%s\n", why.empty() ? "greta can run it" : ("greta cannot run it: " + why).c_str());
   finish_output();
-  return why.empty() ? kInferDone : kInferFail;
+  return why.empty() ? kExitDone : kExitFail;
 }
 
 }  // namespace

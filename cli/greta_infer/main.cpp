@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/greta_infer/commands.h"
+#include "common/exit_status.h"
 
 namespace {
 
@@ -32,5 +33,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     complain(error.what());
   }
-  return greta::kInferError;
+  return greta::kExitError;
 }

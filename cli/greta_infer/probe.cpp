@@ -10,6 +10,8 @@
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/progress.h"
 #include "cli/greta_infer/verdict.h"
+#include "common/exit_status.h"
+#include "common/sha256.h"
 #include "engine/probe/suite.h"
 
 namespace greta {
@@ -38,7 +40,7 @@ std::vector<ProbePrompt> resolve_prompts(const ProbeArguments& arguments, const 
   }
   std::vector<ProbePrompt> prompts;
   for (const SuitePrompt& prompt : suite.prompts) {
-    ProbePrompt resolved{std::string(prompt.name), sha256_hex(prompt.text),
+    ProbePrompt resolved{std::string(prompt.name), Sha256::hex_of(prompt.text),
                          prompt_tokens(prompt, session.tokenizer())};
     check_length(resolved.name, static_cast<int64_t>(resolved.tokens.size()), max_tokens);
     prompts.push_back(std::move(resolved));
@@ -105,7 +107,7 @@ int probe(const ProbeArguments& arguments, const Environment& environment) {
   if (arguments.list) {
     print_probe_lists();
     finish_output();
-    return kInferDone;
+    return kExitDone;
   }
   if (arguments.model.file.empty()) {
     throw std::invalid_argument("probe needs --model FILE; greta-infer synth makes one");
@@ -120,13 +122,13 @@ int probe(const ProbeArguments& arguments, const Environment& environment) {
     std::printf("rows     %lld in %.2f s, in no database: no verdict\n",
                 static_cast<long long>(outcome.n_rows), outcome.seconds);
     finish_output();
-    return kInferDone;
+    return kExitDone;
   }
   const InferVerdict verdict = read_verdict(database, outcome.run);
   print_outcome(outcome, database, verdict);
   finish_output();
-  if (arguments.gate.empty()) return kInferDone;
-  return exit_of_infer_verdict(arguments.gate == "strict" ? verdict.strict : verdict.numeric);
+  if (arguments.gate.empty()) return kExitDone;
+  return exit_of_verdict(arguments.gate == "strict" ? verdict.strict : verdict.numeric);
 }
 
 const std::string& model_digest(Session& session) {
@@ -172,7 +174,7 @@ ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& 
     }
   } else {
     const std::string text = prompt_text(arguments);
-    prompt.text_sha256 = sha256_hex(text);
+    prompt.text_sha256 = Sha256::hex_of(text);
     prompt.tokens = session.tokenizer().encode(text, true, true);
   }
   check_length(name, static_cast<int64_t>(prompt.tokens.size()), max_tokens);

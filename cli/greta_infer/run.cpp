@@ -9,9 +9,11 @@
 #include "cli/greta_infer/probe.h"
 #include "cli/greta_infer/progress.h"
 #include "cli/greta_infer/verdict.h"
+#include "common/exit_status.h"
+#include "common/sha256.h"
+#include "common/utf8.h"
 #include "engine/probe/generate.h"
 #include "engine/probe/suite.h"
-#include "engine/utf8.h"
 
 namespace greta {
 namespace {
@@ -30,9 +32,9 @@ struct RunArguments {
 /// Standard output for text that comes token by token: whole characters only, at once.
 class TextStream {
  public:
-  void push(std::string_view bytes) { write(utf8_.push(bytes)); }
+  void push(std::string_view bytes) { write(characters_.push(bytes)); }
   void finish() {
-    write(utf8_.finish());
+    write(characters_.finish());
     write("\n");
     finish_output();
   }
@@ -42,7 +44,7 @@ class TextStream {
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (!text.empty()) finish_output();
   }
-  Utf8Stream utf8_;
+  utf8::Stream characters_;
 };
 
 /// A generation is recorded when it is said where, or what to trace.
@@ -173,7 +175,7 @@ void print_stats(const GenerateResult& result) {
 ProbePrompt resolve_run_prompt(const RunArguments& arguments, int64_t positions, Session& session) {
   ProbePrompt prompt{"prompt", "", {}};
   const std::string text = prompt_text(arguments.prompt);
-  prompt.text_sha256 = sha256_hex(text);
+  prompt.text_sha256 = Sha256::hex_of(text);
   prompt.tokens = session.tokenizer().encode(text, !arguments.no_bos, true);
   check_length(prompt.name, static_cast<int64_t>(prompt.tokens.size()), positions);
   return prompt;
@@ -221,7 +223,7 @@ int run(const RunArguments& arguments, const Environment& environment) {
     std::fprintf(stderr, "run      %s, %s\n", sinks->run_name().c_str(),
                  counted(sinks->n_rows(), "row").c_str());
   }
-  return kInferDone;
+  return kExitDone;
 }
 
 void add_sampling_options(CLI::App& command, RunArguments& arguments) {

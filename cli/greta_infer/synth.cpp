@@ -7,6 +7,7 @@
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/progress.h"
+#include "common/exit_status.h"
 
 namespace greta {
 namespace {
@@ -54,7 +55,7 @@ int synth(const SynthArguments& arguments) {
                shape.name.c_str(), type.name.c_str(),
                static_cast<unsigned long long>(arguments.seed),
                static_cast<double>(std::filesystem::file_size(arguments.out)) / 1e6);
-  return kInferDone;
+  return kExitDone;
 }
 
 void add_shape_options(CLI::App& command, SynthArguments& arguments) {

@@ -4,6 +4,7 @@
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/options.h"
+#include "common/exit_status.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace greta {
@@ -42,7 +43,7 @@ int tokenize(const TokenizeArguments& arguments) {
     }
   }
   finish_output();
-  return kInferDone;
+  return kExitDone;
 }
 
 }  // namespace

@@ -48,8 +48,4 @@ std::string verdict_line(const InferVerdict& verdict) {
          " pairs, coverage " + verdict.coverage;
 }
 
-int exit_of_infer_verdict(std::string_view verdict) {
-  return verdict == "PASS" ? kInferDone : verdict == "FAIL" ? kInferFail : kInferNoVerdict;
-}
-
 }  // namespace greta

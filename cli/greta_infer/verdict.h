@@ -21,7 +21,4 @@ InferVerdict read_verdict(const std::filesystem::path& database, const std::stri
 /// One line: strict FAIL (...), numeric PASS, 354 pairs, coverage complete.
 std::string verdict_line(const InferVerdict& verdict);
 
-/// Exit status of a verdict: PASS 0, FAIL 1, none 3.
-int exit_of_infer_verdict(std::string_view verdict);
-
 }  // namespace greta

@@ -27,7 +27,7 @@ struct Delta {
 
 constexpr std::array kPhases{Phase::kPrefillLast, Phase::kDecode0};
 
-void add_row(JsonBuilder& line, const std::string& prefix, const std::optional<TraceRecord>& row) {
+void add_row(JsonObject& line, const std::string& prefix, const std::optional<TraceRecord>& row) {
   if (!row) return;
   const Fingerprint& f = row->fingerprint;
   line.add(prefix + "_n", f.n)
@@ -38,7 +38,7 @@ void add_row(JsonBuilder& line, const std::string& prefix, const std::optional<T
 }
 
 /// Members of a row's extra that begin with `prefix`.
-void add_extra(JsonBuilder& line, std::string_view prefix, const std::optional<TraceRecord>& row) {
+void add_extra(JsonObject& line, std::string_view prefix, const std::optional<TraceRecord>& row) {
   if (!row || row->extra.empty()) return;
   const nlohmann::json extra = nlohmann::json::parse(row->extra, nullptr, false);
   if (!extra.is_object()) return;
@@ -47,7 +47,7 @@ void add_extra(JsonBuilder& line, std::string_view prefix, const std::optional<T
   }
 }
 
-void add_probe_of(JsonBuilder& line, const char* key, const Delta& delta) {
+void add_probe_of(JsonObject& line, const char* key, const Delta& delta) {
   if (delta.readout && delta.readout->cpu_top1_id && *delta.readout->cpu_top1_id >= 0) {
     line.add(key, *delta.readout->cpu_top1_id);
   }
@@ -73,7 +73,7 @@ struct DeltaWriter::State {
 };
 
 std::string DeltaWriter::State::line_of(Phase phase, const Delta& delta) const {
-  JsonBuilder line;
+  JsonObject line;
   line.add("prompt_id", prompt).add("phase", phase_name(phase));
   if (const TraceRecord* row = delta.any_row()) {
     line.add("step", row->step)

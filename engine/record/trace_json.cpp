@@ -51,7 +51,7 @@ std::string run_start_line(const RunRecord& run) {
   add("dtype", run.dtype);
   add("seed", std::to_string(run.seed));
   for (const auto& [name, value] : run.attributes) add(name, value);
-  return JsonBuilder()
+  return JsonObject()
       .add("event", "run_start")
       .add("experiment", run.experiment)
       .add("date", run.date)
@@ -61,14 +61,14 @@ std::string run_start_line(const RunRecord& run) {
 }
 
 std::string run_attribute_line(const std::string& name, const std::string& value) {
-  return JsonBuilder()
+  return JsonObject()
       .add("event", "run_attributes")
-      .raw("attributes", JsonBuilder().add(name, value).take())
+      .raw("attributes", JsonObject().add(name, value).take())
       .take();
 }
 
 std::string run_prompt_line(const PromptRecord& prompt) {
-  JsonBuilder line;
+  JsonObject line;
   line.add("event", "run_prompt")
       .add("prompt_id", prompt.name)
       .add("n_tokens", prompt.token_ids.size());
@@ -80,7 +80,7 @@ std::string run_prompt_line(const PromptRecord& prompt) {
 
 std::string stage_trace_line(const TraceRecord& row, const std::string& prompt) {
   const Fingerprint& f = row.fingerprint;
-  JsonBuilder line;
+  JsonObject line;
   line.add("event", "stage_trace")
       .add("prompt_id", prompt)
       .add("phase", phase_name(row.phase))
@@ -118,7 +118,7 @@ std::string stage_trace_line(const TraceRecord& row, const std::string& prompt) 
   return line.take();
 }
 
-void add_readout(JsonBuilder& line, const ReadoutRecord& r) {
+void add_readout(JsonObject& line, const ReadoutRecord& r) {
   line.add("top1_id", token(r.top1_id))
       .add("top1_logit", logit(r.top1_id, r.top1_logit))
       .add("top2_id", token(r.top2_id))
@@ -127,14 +127,14 @@ void add_readout(JsonBuilder& line, const ReadoutRecord& r) {
       .add("vocab", r.vocab);
 }
 
-void add_cpu_probe(JsonBuilder& line, const ReadoutRecord& r) {
+void add_cpu_probe(JsonObject& line, const ReadoutRecord& r) {
   if (!r.cpu_top1_id) return;
   line.add("cpu_probe_top1_id", token(*r.cpu_top1_id))
       .add("cpu_probe_agrees_gpu", *r.cpu_top1_id == r.top1_id);
 }
 
 std::string readout_line(const ReadoutRecord& readout, const std::string& prompt) {
-  JsonBuilder line;
+  JsonObject line;
   line.add("event", "readout")
       .add("prompt_id", prompt)
       .add("phase", phase_name(readout.phase))
@@ -147,7 +147,7 @@ std::string readout_line(const ReadoutRecord& readout, const std::string& prompt
 }
 
 std::string run_end_line(bool complete, int64_t rows, const std::string& finished_at) {
-  return JsonBuilder()
+  return JsonObject()
       .add("event", "run_end")
       .add("status", complete ? "complete" : "failed")
       .add("rows", rows)

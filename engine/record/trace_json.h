@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/json_text.h"
 #include "engine/forward/trace_sink.h"
-#include "engine/json_builder.h"
 
 // The records of a run as JSON lines, without newline. ingest/record.h and ingest/run_event.h read
 // them. What is not known or not finite has no key, or null.
@@ -20,8 +20,8 @@ std::string readout_line(const ReadoutRecord& readout, const std::string& prompt
 std::string run_end_line(bool complete, int64_t rows, const std::string& finished_at);
 
 /// top1_id, top1_logit, top2_id, top2_logit, gap, vocab.
-void add_readout(JsonBuilder& line, const ReadoutRecord& readout);
+void add_readout(JsonObject& line, const ReadoutRecord& readout);
 /// cpu_probe_top1_id, cpu_probe_agrees_gpu; nothing without a CPU probe.
-void add_cpu_probe(JsonBuilder& line, const ReadoutRecord& readout);
+void add_cpu_probe(JsonObject& line, const ReadoutRecord& readout);
 
 }  // namespace greta

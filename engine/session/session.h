@@ -9,7 +9,7 @@
 #include "engine/forward/backend.h"
 #include "engine/forward/model.h"
 #include "engine/gguf/file.h"
-#include "engine/session/digest.h"
+#include "engine/session/background_digest.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace greta {

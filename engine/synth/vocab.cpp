@@ -17,7 +17,7 @@ constexpr std::string_view kLetters = "etaoinshrdlcumwfgypbvkjxqz";
 constexpr std::string_view kCapitals = "TAISWCBMPHDRLFEGNOUVJKYQXZ";
 constexpr int kReservedTokens = 11;  // with five named ones: 16 control tokens
 
-std::string utf8(uint32_t code_point) {  // below 0x800
+std::string character(uint32_t code_point) {  // below 0x800
   if (code_point < 0x80) return {static_cast<char>(code_point)};
   return {static_cast<char>(0xc0 | code_point >> 6), static_cast<char>(0x80 | (code_point & 63))};
 }
@@ -153,7 +153,7 @@ Vocabulary make_spm_vocab(int64_t n_tokens) {
   }
   std::vector<std::string> characters{space};
   for (char c = '!'; c <= '~'; ++c) characters.emplace_back(1, c);
-  for (uint32_t c = 0xc0; c < 0x100; ++c) characters.push_back(utf8(c));
+  for (uint32_t c = 0xc0; c < 0x100; ++c) characters.push_back(character(c));
 
   std::vector<Merge> merges{{space, space}};
   grow_words(space, static_cast<size_t>(n_tokens) - vocab.tokens.size() - characters.size(),

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "common/utf8.h"
 #include "engine/gguf/parser.h"
 #include "engine/tokenizer/byte_level.h"
-#include "engine/utf8.h"
 
 namespace greta {
 namespace {
@@ -139,16 +139,16 @@ void BpeTokenizer::encode_text(std::string_view text, bool /*leads*/,
   Workspace work;
   std::vector<std::string_view> words;
   while (!text.empty()) {
-    const size_t valid = utf8_valid_prefix(text);
+    const size_t valid = utf8::valid_prefix(text);
     words.clear();
     pre_tokenizer_.split(text.substr(0, valid), words);
     for (const std::string_view word : words) encode_word(word, work, ids);
     text.remove_prefix(valid);
     if (text.empty()) break;
-    for (const char byte : text.substr(0, utf8_head(text).bytes)) {
+    for (const char byte : text.substr(0, utf8::head(text).bytes)) {
       ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
     }
-    text.remove_prefix(utf8_head(text).bytes);
+    text.remove_prefix(utf8::head(text).bytes);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/utf8.h"
+#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -65,8 +65,8 @@ struct SpmTokenizer::Workspace {
     parts.clear();
     heap.clear();
     for (size_t at = 0; at < all.size();) {
-      const Utf8Head head = utf8_head(all.substr(at));
-      const size_t bytes = head.kind == Utf8Head::Kind::kCharacter ? head.bytes : 1;
+      const utf8::Head head = utf8::head(all.substr(at));
+      const size_t bytes = head.is_character() ? head.bytes : 1;
       const auto index = static_cast<int32_t>(parts.size());
       parts.push_back({static_cast<int32_t>(at), static_cast<int32_t>(bytes), kNone, index - 1,
                        at + bytes < all.size() ? index + 1 : kNone});

@@ -36,9 +36,9 @@ class Tokenizer {
   std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const;
 
   /// Bytes of the tokens, one after the other; a single token may be part of a character
-  /// (Utf8Stream puts them together). special: spell control and unknown tokens, else they vanish.
-  /// Gives back what encode took; with SentencePiece, the space put before text stays and "▁" is a
-  /// space. Throws std::out_of_range for an id that is none.
+  /// (utf8::Stream puts them together). special: spell control and unknown tokens, else they
+  /// vanish. Gives back what encode took; with SentencePiece, the space put before text stays and
+  /// "▁" is a space. Throws std::out_of_range for an id that is none.
   std::string decode(std::span<const int32_t> ids, bool special = false) const;
 
   /// Bytes of one token, control tokens spelled. Throws std::out_of_range for an id that is none.

@@ -10,9 +10,9 @@ namespace greta {
 namespace {
 
 Environment with(std::map<std::string, std::string> variables) {
-  return Environment([variables = std::move(variables)](const char* name) -> const char* {
+  return Environment([variables = std::move(variables)](const char* name) -> std::string {
     const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
+    return found == variables.end() ? "" : found->second;
   });
 }
 

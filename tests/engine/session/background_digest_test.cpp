@@ -1,29 +1,25 @@
-#include "engine/session/digest.h"
+#include "engine/session/background_digest.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "common/sha256.h"
+
 namespace greta {
 namespace {
 
-// FIPS 180-4 examples.
+// FIPS 180-4 example.
 constexpr const char* kOfNothing =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-constexpr const char* kOfAbc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-
-TEST(Digest, OfKnownTexts) {
-  EXPECT_EQ(sha256_hex(""), kOfNothing);
-  EXPECT_EQ(sha256_hex("abc"), kOfAbc);
-}
 
 TEST(Digest, InTheBackgroundIsTheSame) {
   const std::string bytes((size_t{9} << 20) + 5, 'x');  // several pieces and a rest
   BackgroundDigest digest(std::as_bytes(std::span(bytes)));
-  EXPECT_EQ(digest.hex(), sha256_hex(bytes));
+  EXPECT_EQ(digest.hex(), Sha256::hex_of(bytes));
   EXPECT_EQ(digest.done_bytes(), digest.size_bytes());
   EXPECT_TRUE(digest.ready(0));
-  EXPECT_EQ(digest.hex(), sha256_hex(bytes));  // again
+  EXPECT_EQ(digest.hex(), Sha256::hex_of(bytes));  // again
 }
 
 TEST(Digest, OfNothingInTheBackground) {

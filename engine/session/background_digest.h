@@ -6,14 +6,11 @@
 #include <future>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace greta {
 
-/// SHA-256 as 64 lower-case hex digits. Throws std::runtime_error when the library refuses.
-std::string sha256_hex(std::string_view bytes);
-
-/// SHA-256 of a large file's bytes, computed on a thread of its own while other work goes on.
+/// SHA-256 (common/sha256.h) of a large file's bytes, computed on a thread of its own while other
+/// work goes on.
 class BackgroundDigest {
  public:
   /// bytes must outlive it.
