@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "db/trace_writer.h"
 #include "kernels/cpu/quants.h"
 #include "kernels/fingerprint/fingerprint.h"
 
@@ -121,12 +120,12 @@ void Model::read_config(const GgufFile& file) {
   constexpr uint64_t kMaxDim = 1 << 20;
   ModelConfig& c = config_;
   name_ = file.string_value("general.name", file.name());
-  c.n_layers = size_of(file, "llama.block_count", kMaxLayer + 1);
+  c.n_layers = size_of(file, "llama.block_count", kMaxModelLayers);
   c.dim = size_of(file, "llama.embedding_length", kMaxDim);
   c.n_heads = size_of(file, "llama.attention.head_count", 1 << 14);
   c.n_kv_heads = size_of(file, "llama.attention.head_count_kv", 1 << 14, c.n_heads);
   c.ffn_dim = size_of(file, "llama.feed_forward_length", kMaxDim);
-  c.context = size_of(file, "llama.context_length", kMaxPosition);
+  c.context = size_of(file, "llama.context_length", kMaxModelContext);
   c.rms_eps = static_cast<float>(file.real_value("llama.attention.layer_norm_rms_epsilon"));
   if (!(c.rms_eps > 0)) refuse(file, "llama.attention.layer_norm_rms_epsilon is not above 0");
   if (c.n_heads % c.n_kv_heads != 0) {

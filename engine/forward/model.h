@@ -9,6 +9,10 @@
 
 namespace greta {
 
+/// The largest model: more blocks or positions have no place in a database of traces.
+inline constexpr int64_t kMaxModelLayers = 8190;
+inline constexpr int64_t kMaxModelContext = (int64_t{1} << 21) - 2;
+
 /// Sizes of a Llama model, all from the file's metadata and confirmed by the shapes of its weights.
 struct ModelConfig {
   int64_t n_layers = 0;

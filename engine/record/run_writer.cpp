@@ -16,10 +16,15 @@
 #include <variant>
 
 #include "db/database.h"
+#include "engine/forward/model.h"
 #include "engine/record/run_store.h"
 #include "engine/record/utc_time.h"
 
 namespace greta {
+
+// A model that the forward pass takes has a key for every row of it.
+static_assert(kMaxModelLayers == kMaxLayer + 1 && kMaxModelContext == kMaxPosition);
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
