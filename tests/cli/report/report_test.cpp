@@ -5,6 +5,7 @@
 #include "cli/report/final_report.h"
 #include "cli/report/table.h"
 #include "ingest/document.h"
+#include "ingest/report_pairs.h"
 #include "ingest/table.h"
 #include "tests/cli/program.h"
 
