@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "ingest/json_document.h"
 #include "ingest/statement.h"
 #include "ingest/text.h"
 
@@ -11,10 +12,6 @@ namespace greta {
 namespace {
 
 constexpr int64_t kFinalStage = 1'000'000;
-
-std::string json_text(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 /// "final" beats every vN, vN beats vM < N, a name without either comes last.
 int64_t stage_of(std::string path) {
