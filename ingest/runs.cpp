@@ -10,6 +10,74 @@
 #include "ingest/text.h"
 
 namespace greta {
+namespace {
+
+struct NamedRun {
+  int64_t id;
+  std::string name;
+};
+
+/// What a source states of a run, or of a directory level `distance` above it.
+struct Stated {
+  int64_t distance, rank;
+  std::string dim, value;
+};
+
+/// All that is stated of `run`, one of `runs`: most believed first, then nearest.
+std::vector<Stated> stated_of(SQLite::Database& db, const NamedRun& run,
+                              const std::vector<NamedRun>& runs) {
+  std::vector<Stated> all;
+  for (const NamedRun& from : runs) {
+    if (from.id != run.id && !run.name.starts_with(from.name + "/")) continue;
+    int64_t distance =
+        std::count(run.name.begin() + static_cast<long>(from.name.size()), run.name.end(), '/');
+    SQLite::Statement q = prepared(
+        db, "SELECT dim, value, rank FROM attribute WHERE run_id = ? ORDER BY id", from.id);
+    while (q.executeStep()) {
+      all.push_back({distance, q.getColumn(2).getInt64(), q.getColumn(0).getString(),
+                     q.getColumn(1).getString()});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Stated& a, const Stated& b) {
+    // By value at last, so that the order of ingest does not matter.
+    return std::tie(a.rank, a.distance, a.value) < std::tie(b.rank, b.distance, b.value);
+  });
+  return all;
+}
+
+std::optional<std::string> most_believed(const std::vector<Stated>& all, std::string_view dim) {
+  for (const Stated& stated : all) {
+    if (stated.dim == dim) return stated.value;
+  }
+  return std::nullopt;
+}
+
+/// The date of the path, else the earliest day of work that a timestamp proves.
+std::optional<std::string> date_of(const std::vector<Stated>& all) {
+  std::optional<std::string> of_path, earliest;
+  for (const Stated& stated : all) {
+    if (stated.dim == "date" && stated.rank == static_cast<int>(AttributeRank::kPath)) {
+      of_path = stated.value;
+    }
+    if (stated.dim != "timestamp" || stated.value.size() < 10 ||
+        stated.rank == static_cast<int>(AttributeRank::kDocument)) {
+      continue;
+    }
+    std::string day = stated.value.substr(0, 10);
+    if (!earliest || day < *earliest) earliest = day;
+  }
+  return of_path ? of_path : earliest;
+}
+
+std::optional<std::string> mode_of(const std::vector<Stated>& all) {
+  if (auto mode = most_believed(all, "mode")) return mode;
+  auto kv_aligned = most_believed(all, "kv_aligned");
+  if (kv_aligned == "1") return "kv_aligned";
+  if (kv_aligned == "0") return "as_designed";
+  return std::nullopt;
+}
+
+}  // namespace
 
 int64_t Runs::run_id(const RunIdentity& identity) {
   std::string name = identity.run_name();
@@ -172,71 +240,26 @@ void Runs::set_prompt_length(int64_t run_id, const std::string& prompt, int64_t 
 }
 
 void Runs::settle(const std::string& experiment) {
-  struct RunRow {
-    int64_t id;
-    std::string name;
-  };
-  std::vector<RunRow> runs;
+  std::vector<NamedRun> runs;
   SQLite::Statement list =
       prepared(db_, "SELECT id, name FROM run WHERE experiment = ?", experiment);
-  while (list.executeStep())
+  while (list.executeStep()) {
     runs.push_back({list.getColumn(0).getInt64(), list.getColumn(1).getString()});
-
-  struct Candidate {
-    int64_t distance, rank;
-    std::string dim, value;
-  };
-  for (const RunRow& run : runs) {
-    std::vector<Candidate> all;
-    for (const RunRow& from : runs) {
-      if (from.id != run.id && !run.name.starts_with(from.name + "/")) continue;
-      int64_t distance =
-          std::count(run.name.begin() + static_cast<long>(from.name.size()), run.name.end(), '/');
-      SQLite::Statement q = prepared(
-          db_, "SELECT dim, value, rank FROM attribute WHERE run_id = ? ORDER BY id", from.id);
-      while (q.executeStep()) {
-        all.push_back({distance, q.getColumn(2).getInt64(), q.getColumn(0).getString(),
-                       q.getColumn(1).getString()});
-      }
-    }
-    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-      // By value at last, so that the order of ingest does not matter.
-      return std::tie(a.rank, a.distance, a.value) < std::tie(b.rank, b.distance, b.value);
-    });
-    auto best = [&all](std::string_view dim) -> std::optional<std::string> {
-      for (const Candidate& c : all) {
-        if (c.dim == dim) return c.value;
-      }
-      return std::nullopt;
-    };
-    std::optional<std::string> date, mode = best("mode");
-    for (const Candidate& c : all) {
-      if (c.dim == "date" && c.rank == static_cast<int>(AttributeRank::kPath)) date = c.value;
-    }
-    if (!date) {  // no date in the path: the earliest day of work that a timestamp proves
-      for (const Candidate& c : all) {
-        if (c.dim != "timestamp" || c.value.size() < 10 ||
-            c.rank == static_cast<int>(AttributeRank::kDocument))
-          continue;
-        std::string day = c.value.substr(0, 10);
-        if (!date || day < *date) date = day;
-      }
-    }
-    if (auto kv = best("kv_aligned"); !mode && kv) {
-      mode = *kv == "1" ? "kv_aligned" : *kv == "0" ? "as_designed" : std::optional<std::string>();
-    }
-    std::optional<int64_t> seed = text::number<int64_t>(best("seed").value_or(""));
+  }
+  for (const NamedRun& run : runs) {
+    std::vector<Stated> all = stated_of(db_, run, runs);
+    std::optional<int64_t> seed = text::number<int64_t>(most_believed(all, "seed").value_or(""));
     SQLite::Statement update(
         db_,
         "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
         " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"
         " IS NOT (?1, ?2, ?3, ?4, ?5, ?6)");
-    bind_optional(update, 1, date);
-    bind_optional(update, 2, best("commit"));
-    bind_optional(update, 3, mode);
-    bind_optional(update, 4, best("dtype"));
+    bind_optional(update, 1, date_of(all));
+    bind_optional(update, 2, most_believed(all, "commit"));
+    bind_optional(update, 3, mode_of(all));
+    bind_optional(update, 4, most_believed(all, "dtype"));
     bind_optional(update, 5, seed);
-    update.bind(6, best("synthetic") == "1" ? 1 : 0);
+    update.bind(6, most_believed(all, "synthetic") == "1" ? 1 : 0);
     update.bind(7, run.id);
     update.exec();
   }

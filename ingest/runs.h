@@ -45,7 +45,7 @@ class Runs {
   void set_prompt_length(int64_t run_id, const std::string& prompt, int64_t n_tokens);
 
   /// Settles date, commit, mode, dtype, seed of the runs of an experiment from their attributes and
-  /// those of the directory levels above them: nearest and most believed first.
+  /// those of the directory levels above them: most believed first, then nearest.
   void settle(const std::string& experiment);
 
   /// Experiments to settle: those with attributes that are new since they were last taken, by this
