@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ingest/json_document.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -16,11 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxDepth = 64;
 // Bounds what one leaf costs: its path and its dimensions are copied for every leaf.
 constexpr size_t kMaxPath = 256;
 constexpr size_t kMaxDimValue = 64;
-constexpr size_t kMaxMessage = 200;
 
 struct Alias {
   std::string_view key, dim;
@@ -62,30 +61,6 @@ std::string kind_of(std::string_view file_stem) {
     if (stem == kind || stem.ends_with("_" + std::string(kind))) return std::string(kind);
   }
   return "other";
-}
-
-// Offset of the first bracket that nests too deep. Brackets in strings do not count.
-std::optional<size_t> too_deep_at(std::string_view text) {
-  size_t depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxDepth) return i;
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return std::nullopt;
-}
-
-std::string json_text(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 // A scalar as people write it: strings without quotes, numbers as JSON.
@@ -154,15 +129,6 @@ std::string join(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : path + "." + std::string(key);
 }
 
-// Printable ASCII, so that a message about hostile bytes is safe to show.
-std::string printable(std::string_view s) {
-  std::string out(s.substr(0, kMaxMessage));
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return s.size() > kMaxMessage ? out + "..." : out;
-}
-
 // One run of the experiment as an entry of a list or of a keyed object describes it.
 struct Scope {
   std::map<std::string, std::string> dims;
@@ -205,7 +171,7 @@ std::optional<Scope> parse_group_name(std::string_view name) {
   return scope.dims.empty() ? std::nullopt : std::optional(std::move(scope));
 }
 
-// Walks a document whose nesting is at most kMaxDepth, so that recursion is safe.
+// Walks a document whose nesting is bounded, so that recursion is safe.
 class FactsReader {
  public:
   explicit FactsReader(JsonFacts& facts) : facts_(facts) {}
@@ -430,49 +396,12 @@ class FactsReader {
   size_t commit_depth_ = std::numeric_limits<size_t>::max();
 };
 
-// nlohmann prefixes its messages with an identifier in brackets and the position.
-std::string parse_message(const json::parse_error& error) {
-  std::string_view what = error.what();
-  const size_t detail = what.find(": ");
-  if (detail != what.npos) what.remove_prefix(detail + 2);
-  return printable(what);
-}
-
-std::string at_byte(size_t offset) { return " at byte " + std::to_string(offset); }
-
-// The document, or `error` set.
-json parse(std::string_view text, std::string& error) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == text.npos) {
-    error = "no JSON in " + std::to_string(text.size()) + " bytes";
-    return {};
-  }
-  if (const auto offset = too_deep_at(text)) {
-    error = "JSON nested deeper than " + std::to_string(kMaxDepth) + at_byte(*offset);
-    return {};
-  }
-  try {
-    json document = json::parse(text);
-    if (!document.is_object()) {
-      error =
-          std::string("top level is ") + document.type_name() + ", not an object," + at_byte(first);
-    }
-    return document;
-  } catch (const json::parse_error& e) {
-    // The parser counts the byte it stopped at from 1.
-    error = "not valid JSON" + at_byte(e.byte > 0 ? e.byte - 1 : 0) + ": " + parse_message(e);
-  } catch (const json::exception& e) {
-    error = "not valid JSON: " + printable(e.what());
-  }
-  return {};
-}
-
 }  // namespace
 
 JsonFacts read_json_facts(std::string_view text, std::string_view file_stem) {
   JsonFacts facts;
   facts.kind = kind_of(file_stem);
-  const json document = parse(text, facts.error);
+  const json document = parse_json_document(text, facts.error);
   if (facts.error.empty()) FactsReader(facts).read(document);
   return facts;
 }

@@ -3,11 +3,10 @@
 
 #include "cli/greta_db/options.h"
 
+/// Each add_ function adds one subcommand to `app`, from the file of its name. Parsing sets
+/// options.action; main runs it afterwards and exits with what it returns. Actions write to
+/// options.out and throw UsageError, DatabaseError or SQLite::Exception.
 namespace greta {
-
-// Each adds one subcommand to `app`. Parsing sets options.action; main runs it afterwards and exits
-// with what it returns. Actions write to options.out and throw UsageError, DatabaseError or
-// SQLite::Exception.
 
 void add_ingest_command(CLI::App& app, Options& options);
 void add_runs_command(CLI::App& app, Options& options);
@@ -17,7 +16,6 @@ void add_trace_command(CLI::App& app, Options& options);
 void add_query_command(CLI::App& app, Options& options);
 void add_compare_command(CLI::App& app, Options& options);
 void add_history_command(CLI::App& app, Options& options);
-/// cli/report/: the sections and tables of an analysis, as Markdown and TSV.
 void add_report_command(CLI::App& app, Options& options);
 void add_schema_command(CLI::App& app, Options& options);
 void add_merge_command(CLI::App& app, Options& options);

@@ -96,7 +96,7 @@ std::string json_rows(Query& query) {
   return json_array(rows);
 }
 
-/// The object that scripts read; its keys are a contract (DESIGN.md, Command line).
+/// The object that scripts read: keys are added to it, never renamed or taken away.
 std::string json_of(const Judged& run) {
   const RunVerdict& v = run.verdict;
   std::string origin = run.numeric_origin();

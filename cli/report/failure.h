@@ -11,11 +11,11 @@ namespace greta {
 /// What the views say about the first failing comparison of a run.
 struct FirstFailure {
   std::string prompt, tensor, canonical, cause, status, row_class, origin, details, caused_by;
-  std::string layer;  // as shown
+  std::string layer;  ///< as shown
   std::optional<int64_t> layer_id, pos_id;
   bool inputs_complete = false;
   std::optional<double> rel_l2, tolerance;
-  bool found = false;  // the pair itself was found
+  bool found = false;  ///< the pair itself was found
 };
 
 /// The sections about the first failing comparison of a run whose verdict names one.

@@ -95,15 +95,15 @@ struct Fields {
   std::string take_apart(std::string_view line, size_t readable_bytes);
 
   std::array<std::string_view, kKeyCount> token;
-  std::bitset<kKeyCount> present, taken;  // what the line has, what its shape has a place for
-  std::vector<Key> order;  // keys of the line before, in its order: lines of a file repeat it
+  std::bitset<kKeyCount> present, taken;  ///< what the line has, what its shape has a place for
+  std::vector<Key> order;  ///< keys of the line before, in its order: lines of a file repeat it
   std::vector<ExtraField> extra;
-  std::vector<float> values;   // of the first of sample, data, logits
-  size_t expected_values = 0;  // as many as the line before had
+  std::vector<float> values;   ///< of the first of sample, data, logits
+  size_t expected_values = 0;  ///< as many as the line before had
   Key values_key = kNoKey;
   bool values_nonfinite = false;
-  std::vector<double> sketch;     // its numbers; extra has it too, until a shape takes it
-  std::vector<Key> contradicted;  // keys written twice with different values
+  std::vector<double> sketch;     ///< its numbers; extra has it too, until a shape takes it
+  std::vector<Key> contradicted;  ///< keys written twice with different values
 
   bool has(Key k) const { return !is_absent(token[k]); }
   std::string_view take(Key k) {

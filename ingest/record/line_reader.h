@@ -30,7 +30,7 @@ struct LineReader {
   // symbols
   SymbolTable prompts, phases, names, contexts;
   std::string context_key;
-  size_t context_bytes = 0;  // in contexts
+  size_t context_bytes = 0;  ///< in contexts
   /// Prompts of readout lines that name none.
   struct {
     std::unordered_map<std::string, int64_t> of_opening;
@@ -41,10 +41,10 @@ struct LineReader {
   RecordBatch* batch = nullptr;
   int64_t line_no = 0;
   std::string_view line;
-  std::string rejected_raw;  // JSON members for row_context.extra
+  std::string rejected_raw;  ///< JSON members for row_context.extra
   bool line_warned = false;
   int line_flags = 0;
-  std::string_view line_algo;  // of the line's hashes
+  std::string_view line_algo;  ///< of the line's hashes
   std::string file_algo;       // of the file's
 
   /// Makes `line` the line at hand.

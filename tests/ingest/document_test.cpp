@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "ingest/report_pairs.h"
+
 namespace greta {
 namespace {
 

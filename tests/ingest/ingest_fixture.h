@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "db/database.h"
+#include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/importer.h"
-#include "ingest/content/archive.h"
 
 namespace greta {
 

@@ -1,12 +1,14 @@
+#include "cli/report/final_report.h"
+
 #include <algorithm>
-#include <set>
 
 #include "cli/report/files.h"
-#include "cli/report/final_report.h"
 #include "cli/report/table.h"
 #include "ingest/document.h"
+#include "ingest/report_pairs.h"
 #include "ingest/table.h"
 #include "tests/cli/program.h"
+#include "tests/cli/report/report_rows.h"
 
 namespace greta {
 namespace {
@@ -28,31 +30,6 @@ std::string analysis_table(Warehouse& warehouse, const std::string& run) {
   return text;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// The table of the B3.66 probe: 48 pairs of 3 prompts, reported without hashes.
-void add_b3_66(Warehouse& warehouse) {
-  warehouse.run({.name = "2026-02-07/b3_66", .experiment = "b3_66", .date = "2026-02-07"});
-  std::vector<ReportRow> rows;
-  for (const char* prompt : {"p0_short", "p6_len_16", "p6_len_32"}) {
-    auto add = [&](int64_t layer, const char* tensor, const char* cause) {
-      ReportRow row{
-          .prompt = prompt, .layer = layer, .tensor = tensor, .status = cause ? "DRIFT" : "MATCH"};
-      if (cause) row.cause = cause;
-      rows.push_back(row);
-    };
-    add(0, "embed_out", nullptr);
-    for (int64_t layer : {0, 1, 2, 4, 8}) {
-      add(layer, "x_in", layer == 0 ? nullptr : "X_IN_DRIFT");
-      add(layer, "attn_out", "ATTN_OUT_DRIFT");
-      add(layer, "mlp_out", "MLP_OUT_DRIFT");
-    }
-  }
-  warehouse.report("a/2026-02-07/b3_66/b3_66_final.tsv", 1000000, rows);
-}
-
 /// Q, K, V, cache, scores and output of one layer, all of which match but K and V where they drift.
 void add_attention(Warehouse& warehouse, int64_t layer, bool kv_drifts) {
   for (const char* tensor : {"q_post_rope", "k_cache", "v_cache", "attn_scores", "attn_probs"}) {
@@ -65,44 +42,6 @@ void add_attention(Warehouse& warehouse, int64_t layer, bool kv_drifts) {
       warehouse.match(tensor, layer);
     }
   }
-}
-
-std::set<std::string> slots(std::string_view text) {
-  std::set<std::string> found;
-  for (size_t i = 0; i + 2 < text.size(); i++) {
-    if (text[i] == '{') found.insert(std::string(text.substr(i, 3)));
-  }
-  return found;
-}
-
-TEST(ReportTexts, EveryTextHasBothLanguagesAndTheSameValues) {
-  std::set<std::string_view> ids;
-  for (const ReportText& text : kReportTexts) {
-    EXPECT_TRUE(ids.insert(text.id).second) << text.id << " is there twice";
-    EXPECT_FALSE(text.en.empty()) << text.id;
-    EXPECT_FALSE(text.es.empty()) << text.id;
-    EXPECT_EQ(slots(text.en), slots(text.es)) << text.id;
-    EXPECT_FALSE(has(std::string(text.en) + std::string(text.es), "TBD")) << text.id;
-  }
-}
-
-TEST(ReportTexts, EveryRootCauseOfTheDictionaryIsExplained) {
-  Warehouse warehouse;
-  SQLite::Statement causes(warehouse.db, "SELECT name, root_cause FROM cause");
-  while (causes.executeStep()) {
-    std::string cause = causes.getColumn(0), root = causes.getColumn(1);
-    EXPECT_TRUE(find_report_text("analysis." + root)) << root;
-    EXPECT_TRUE(find_report_text("advice." + root + ".1")) << root;
-    if (root == "ATTENTION_COMPUTATION_MISMATCH" || root == "PAIRING_MISMATCH") {
-      EXPECT_TRUE(find_report_text("stage." + cause)) << cause;
-    }
-  }
-}
-
-TEST(ReportTexts, ValuesAreNotReadAsSlots) {
-  EXPECT_EQ(fill_text("{0} {1} {2} {x} {", {"{1}", "b"}), "{1} b {2} {x} {");
-  EXPECT_EQ(Wording(Language::kBoth)("date"), "Date / Fecha");
-  EXPECT_EQ(Wording(Language::kBoth)("host"), "Host");
 }
 
 TEST(Report, B366HasTheFiguresOfItsAnalysis) {
@@ -423,74 +362,6 @@ TEST(Report, FileNamesAreSafe) {
   EXPECT_EQ(report_stem("../../etc/passwd", "x", true), "_._.._ETC_PASSWD");
   EXPECT_EQ(report_stem("", "", true), "UNNAMED");
   EXPECT_LE(report_stem(std::string(5000, 'x'), std::string(5000, 'y'), false).size(), 200u);
-}
-
-class ReportProgram : public ProgramTest {};
-
-TEST_F(ReportProgram, ExitStatusFollowsTheVerdictAndTheGate) {
-  Warehouse warehouse(database());
-  warehouse.run({.name = "bad"});
-  warehouse.rounding("attn_out", 0);
-  warehouse.run({.name = "good"});
-  warehouse.match("attn_out", 0);
-  warehouse.run({.name = "empty"});
-  EXPECT_EQ(run({"report", "--run", "bad"}).status, 1);
-  EXPECT_EQ(run({"report", "--run", "bad", "--gate", "numeric"}).status, 0);
-  EXPECT_EQ(run({"report", "--run", "good"}).status, 0);
-  EXPECT_EQ(run({"report", "--run", "empty"}).status, 3);
-  EXPECT_EQ(run({"report", "--run", "e"}).status, 1);
-  EXPECT_EQ(run({"report", "--run", "nothing like it"}).status, 2);
-  EXPECT_EQ(run({"report"}).status, 2);
-  EXPECT_EQ(run({"report", "--run", "good", "--lang", "fr"}).status, 2);
-  EXPECT_EQ(run({"report", "--run", "good", "--format", "json"}).status, 2);
-}
-
-TEST_F(ReportProgram, WritesBothFilesAndOverwritesNothing) {
-  Warehouse warehouse(database());
-  add_b3_66(warehouse);
-  Result result = run({"report", "--run", "b3_66", "--out", "reports/"});
-  EXPECT_EQ(result.status, 1) << result.err;
-  EXPECT_TRUE(result.says("reports/B3_66_FINAL_REPORT.md"));
-  EXPECT_TRUE(has(read(path("reports/B3_66_FINAL_REPORT.md")), "31.25%"));
-  EXPECT_TRUE(has(read(path("reports/B3_66_ANALYSIS.tsv")), "ATTN_OUT_DRIFT"));
-  write("reports/B3_66_ANALYSIS.tsv", "mine");
-  std::filesystem::remove(path("reports/B3_66_FINAL_REPORT.md"));
-  result = run({"report", "--run", "b3_66", "--out", "reports"});
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("--force")) << result.err;
-  EXPECT_EQ(read(path("reports/B3_66_ANALYSIS.tsv")), "mine");
-  EXPECT_FALSE(std::filesystem::exists(path("reports/B3_66_FINAL_REPORT.md"))) << "all or nothing";
-  EXPECT_EQ(run({"report", "--run", "b3_66", "--out", "reports", "--force"}).status, 1);
-  EXPECT_TRUE(has(read(path("reports/B3_66_ANALYSIS.tsv")), "ATTN_OUT_DRIFT"));
-}
-
-TEST_F(ReportProgram, OneFileGetsWhatItsNameOrFormatSays) {
-  Warehouse warehouse(database());
-  add_b3_66(warehouse);
-  EXPECT_EQ(run({"report", "--run", "b3_66", "--out", "a.tsv"}).status, 1);
-  EXPECT_TRUE(read(path("a.tsv")).starts_with("PROMPT\tTOKEN_ID"));
-  EXPECT_EQ(run({"report", "--run", "b3_66", "--out", "a.md", "--lang", "es"}).status, 1);
-  EXPECT_TRUE(has(read(path("a.md")), "Informe final"));
-  EXPECT_EQ(run({"report", "--run", "b3_66", "--out", "a.md"}).status, 2);
-  EXPECT_EQ(run({"report", "--run", "b3_66", "--out", "no/such/folder/a.md"}).status, 2);
-  EXPECT_TRUE(
-      run({"report", "--run", "b3_66", "--format", "tsv"}).out.starts_with("PROMPT\tTOKEN_ID"));
-}
-
-TEST_F(ReportProgram, RunsOfAnExperimentGetATableEach) {
-  Warehouse warehouse(database());
-  for (const char* name : {"2026-02-07/e/a", "2026-02-07/e/a#2", "2026-02-07/e/A"}) {
-    warehouse.run({.name = name});
-    warehouse.match("attn_out", 0);
-  }
-  EXPECT_EQ(run({"report", "--run", "e", "--format", "tsv"}).status, 2);
-  Result result = run({"report", "--run", "e", "--out", "out/"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(has(read(path("out/E_FINAL_REPORT.md")), "## Runs\n"));
-  for (const char* stem : {"E_2026-02-07_a", "E_2026-02-07_a_2", "E_2026-02-07_A_3"}) {
-    EXPECT_TRUE(result.says(std::string("out/") + stem + "_ANALYSIS.tsv")) << result.out;
-  }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 4);
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+#include "ingest/content_kind.h"
+
+#include "common/utf8.h"
+#include "ingest/log.h"
+#include "ingest/record/parser.h"
+#include "ingest/text.h"
+
+namespace greta {
+
+std::string lower_extension(const std::string& path) {
+  std::string name = text::to_lower(path.substr(path.find_last_of('/') + 1));
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  size_t dot = name.find_last_of('.');
+  return dot == std::string::npos ? "" : name.substr(dot);
+}
+
+std::string file_stem(const std::string& path) {
+  std::string name = path.substr(path.find_last_of('/') + 1);
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return name.substr(0, name.find_last_of('.'));
+}
+
+ContentKind classify(const std::string& path, std::string_view head) {
+  std::string extension = lower_extension(path);
+  if (extension == ".jsonl" || extension == ".ndjson") return ContentKind::kRecords;
+  if (extension == ".json") return ContentKind::kJson;
+  if (extension == ".tsv" || extension == ".csv") return ContentKind::kTable;
+  if (extension == ".md") return ContentKind::kDocument;
+  if (extension == ".log") return ContentKind::kLog;
+  if (extension == ".txt") return looks_like_log(head) ? ContentKind::kLog : ContentKind::kDocument;
+  size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  if (start == std::string_view::npos) return ContentKind::kUnknown;
+  std::string_view first = head.substr(start, head.find('\n', start) - start);
+  if (is_record_line(first)) return ContentKind::kRecords;
+  return looks_like_log(head) ? ContentKind::kLog : ContentKind::kUnknown;
+}
+
+}  // namespace greta

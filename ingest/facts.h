@@ -1,0 +1,53 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "db/trace_writer.h"
+#include "ingest/json_facts.h"
+#include "ingest/log.h"
+#include "ingest/record/batch.h"
+#include "ingest/report_pairs.h"
+#include "ingest/run_identity.h"
+#include "ingest/runs.h"
+#include "ingest/table.h"
+
+namespace greta {
+
+/// A readout as a JSON object, for people.
+std::string readout_text(const Readout& readout);
+
+/// What sources state that is no trace row: reports, claims, metrics, log events, readouts. All
+/// calls happen inside the caller's transaction. Throws SQLite::Exception.
+class Facts {
+ public:
+  Facts(SQLite::Database& db, TraceWriter& writer, Runs& runs)
+      : db_(db), writer_(writer), runs_(runs) {}
+
+  /// Attributes, metrics and claims of a JSON document; returns how many metrics.
+  int64_t add_json_facts(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                         const JsonFacts& facts);
+  void add_table(int64_t source_id, const Table& table);
+  /// A table or document that judges the run; stage by file name.
+  void add_report(int64_t source_id, int64_t run_id, const std::string& path);
+  void add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair);
+  void add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,
+                 const std::string& value, const std::string& text);
+  void add_metric(int64_t source_id, int64_t run_id, const std::string& leg,
+                  const std::string& prompt, const std::string& name, std::optional<double> value,
+                  const std::string& text);
+  void add_log_event(int64_t source_id, int64_t run_id, const std::string& prompt,
+                     const LogEvent& event, int64_t seq);
+  /// False when another readout has the key of this one, and stays.
+  bool add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
+                   const Readout& readout);
+
+ private:
+  SQLite::Database& db_;
+  TraceWriter& writer_;
+  Runs& runs_;
+};
+
+}  // namespace greta

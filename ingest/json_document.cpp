@@ -1,0 +1,85 @@
+#include "ingest/json_document.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace greta {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxMessage = 200;
+
+// Offset of the first bracket that nests too deep. Brackets in strings do not count.
+std::optional<size_t> too_deep_at(std::string_view text) {
+  size_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxDepth) return i;
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return std::nullopt;
+}
+
+// Printable ASCII, so that a message about hostile bytes is safe to show.
+std::string printable(std::string_view s) {
+  std::string out(s.substr(0, kMaxMessage));
+  for (char& c : out) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return s.size() > kMaxMessage ? out + "..." : out;
+}
+
+// nlohmann prefixes its messages with an identifier in brackets and the position.
+std::string parse_message(const json::parse_error& error) {
+  std::string_view what = error.what();
+  const size_t detail = what.find(": ");
+  if (detail != what.npos) what.remove_prefix(detail + 2);
+  return printable(what);
+}
+
+std::string at_byte(size_t offset) { return " at byte " + std::to_string(offset); }
+
+}  // namespace
+
+json parse_json_document(std::string_view text, std::string& error) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == text.npos) {
+    error = "no JSON in " + std::to_string(text.size()) + " bytes";
+    return {};
+  }
+  if (const auto offset = too_deep_at(text)) {
+    error = "JSON nested deeper than " + std::to_string(kMaxDepth) + at_byte(*offset);
+    return {};
+  }
+  try {
+    json document = json::parse(text);
+    if (!document.is_object()) {
+      error =
+          std::string("top level is ") + document.type_name() + ", not an object," + at_byte(first);
+    }
+    return document;
+  } catch (const json::parse_error& e) {
+    // The parser counts the byte it stopped at from 1.
+    error = "not valid JSON" + at_byte(e.byte > 0 ? e.byte - 1 : 0) + ": " + parse_message(e);
+  } catch (const json::exception& e) {
+    error = "not valid JSON: " + printable(e.what());
+  }
+  return {};
+}
+
+std::string json_text(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace greta

@@ -1,0 +1,268 @@
+#include "ingest/runs.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "db/experiment.h"
+#include "ingest/statement.h"
+#include "ingest/text.h"
+
+namespace greta {
+namespace {
+
+struct NamedRun {
+  int64_t id;
+  std::string name;
+};
+
+/// What a source states of a run, or of a directory level `distance` above it.
+struct Stated {
+  int64_t distance, rank;
+  std::string dim, value;
+};
+
+/// All that is stated of `run`, one of `runs`: most believed first, then nearest.
+std::vector<Stated> stated_of(SQLite::Database& db, const NamedRun& run,
+                              const std::vector<NamedRun>& runs) {
+  std::vector<Stated> all;
+  for (const NamedRun& from : runs) {
+    if (from.id != run.id && !run.name.starts_with(from.name + "/")) continue;
+    int64_t distance =
+        std::count(run.name.begin() + static_cast<long>(from.name.size()), run.name.end(), '/');
+    SQLite::Statement q = prepared(
+        db, "SELECT dim, value, rank FROM attribute WHERE run_id = ? ORDER BY id", from.id);
+    while (q.executeStep()) {
+      all.push_back({distance, q.getColumn(2).getInt64(), q.getColumn(0).getString(),
+                     q.getColumn(1).getString()});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Stated& a, const Stated& b) {
+    // By value at last, so that the order of ingest does not matter.
+    return std::tie(a.rank, a.distance, a.value) < std::tie(b.rank, b.distance, b.value);
+  });
+  return all;
+}
+
+std::optional<std::string> most_believed(const std::vector<Stated>& all, std::string_view dim) {
+  for (const Stated& stated : all) {
+    if (stated.dim == dim) return stated.value;
+  }
+  return std::nullopt;
+}
+
+/// The date of the path, else the earliest day of work that a timestamp proves.
+std::optional<std::string> date_of(const std::vector<Stated>& all) {
+  std::optional<std::string> of_path, earliest;
+  for (const Stated& stated : all) {
+    if (stated.dim == "date" && stated.rank == static_cast<int>(AttributeRank::kPath)) {
+      of_path = stated.value;
+    }
+    if (stated.dim != "timestamp" || stated.value.size() < 10 ||
+        stated.rank == static_cast<int>(AttributeRank::kDocument)) {
+      continue;
+    }
+    std::string day = stated.value.substr(0, 10);
+    if (!earliest || day < *earliest) earliest = day;
+  }
+  return of_path ? of_path : earliest;
+}
+
+std::optional<std::string> mode_of(const std::vector<Stated>& all) {
+  if (auto mode = most_believed(all, "mode")) return mode;
+  auto kv_aligned = most_believed(all, "kv_aligned");
+  if (kv_aligned == "1") return "kv_aligned";
+  if (kv_aligned == "0") return "as_designed";
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t Runs::run_id(const RunIdentity& identity) {
+  std::string name = identity.run_name();
+  if (auto id = find_id(db_, "SELECT id FROM run WHERE name = ?", name)) return *id;
+  SQLite::Statement insert(
+      db_, "INSERT INTO run(name, experiment, family, variant) VALUES (?, ?, ?, ?)");
+  insert.bind(1, name);
+  insert.bind(2, identity.experiment);
+  if (!identity.family.empty()) insert.bind(3, identity.family);
+  if (!identity.variant.empty()) insert.bind(4, identity.variant);
+  insert.exec();
+  int64_t id = db_.getLastInsertRowid();
+  if (!identity.date.empty())
+    add_attribute(id, "date", identity.date, AttributeRank::kPath, "", {});
+  for (const auto& [dim, value] : identity.dims) {
+    add_attribute(id, dim, value, AttributeRank::kPath, "", {});
+  }
+  return id;
+}
+
+int64_t Runs::run_id(RunIdentity identity, const std::map<std::string, std::string>& more_dims) {
+  for (const auto& [dim, value] : more_dims) identity.dims.try_emplace(dim, value);
+  return run_id(identity);
+}
+
+void Runs::add_attribute(int64_t run_id, const std::string& dim, const std::string& value,
+                         AttributeRank rank, const std::string& leg,
+                         std::optional<int64_t> source_id) {
+  SQLite::Statement s(db_,
+                      "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, leg, source_id)"
+                      " VALUES (?, ?, ?, ?, ?, ?)");
+  s.bind(1, run_id);
+  s.bind(2, dim);
+  s.bind(3, value);
+  s.bind(4, static_cast<int>(rank));
+  s.bind(5, leg);
+  bind_optional(s, 6, source_id);
+  if (s.exec() == 0) return;
+  prepared(db_,
+           "INSERT OR IGNORE INTO meta SELECT 'unsettled/' || experiment, '' FROM run WHERE id = ?",
+           run_id)
+      .exec();
+}
+
+std::set<std::string> Runs::take_unsettled() {
+  std::set<std::string> experiments;
+  SQLite::Statement keys(db_,
+                         "DELETE FROM meta WHERE key GLOB 'unsettled/*' RETURNING substr(key, 11)");
+  while (keys.executeStep()) experiments.insert(keys.getColumn(0).getString());
+  return experiments;
+}
+
+void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                         const RunEvent& event) {
+  if (event.kind == RunEvent::kStart) start_run(source_id, run_id, identity, event);
+  for (const auto& [name, value] : event.attributes) {
+    add_attribute(run_id, name, value, AttributeRank::kLeaf, "", source_id);
+  }
+  if (event.kind == RunEvent::kStart || event.kind == RunEvent::kAttributes) return;
+  if (event.kind == RunEvent::kPrompt) return add_prompt(run_id, event);
+  SQLite::Statement end(
+      db_,
+      "UPDATE run SET status = CASE WHEN status IN ('unknown', 'running') THEN ?1 ELSE status END,"
+      " finished_at = coalesce(finished_at, ?2), tally = NULL WHERE id = ?3");
+  end.bind(1, event.complete ? "complete" : "failed");
+  if (!event.finished_at.empty()) end.bind(2, event.finished_at);
+  end.bind(3, run_id);
+  end.exec();
+  if (!event.rows) return;
+  add_attribute(run_id, kTraceRows, std::to_string(*event.rows), AttributeRank::kLeaf, "",
+                source_id);
+}
+
+void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                     const RunEvent& event) {
+  SQLite::Statement start(
+      db_,
+      "UPDATE run SET status = CASE status WHEN 'unknown' THEN 'running' ELSE status END,"
+      " started_at = coalesce(started_at, ?1) WHERE id = ?2");
+  if (!event.started_at.empty()) start.bind(1, event.started_at);
+  start.bind(2, run_id);
+  start.exec();
+  if (!event.experiment.empty() && event.experiment != identity.experiment) {
+    const ExperimentName name = split_experiment(event.experiment);
+    prepared(db_, "UPDATE run SET experiment = ?, family = ?, variant = nullif(?, '') WHERE id = ?",
+             event.experiment, name.family, name.variant, run_id)
+        .exec();
+  }
+  if (identity.date.empty() && !event.date.empty()) {
+    add_attribute(run_id, "date", event.date, AttributeRank::kPath, "", source_id);
+  }
+}
+
+void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
+  const int64_t id = writer_.prompt_id(run_id, event.prompt);
+  SQLite::Statement facts(
+      db_,
+      "UPDATE prompt SET n_tokens = coalesce(?, n_tokens), text_sha256 = coalesce(?, text_sha256),"
+      " token_ids = coalesce(?, token_ids) WHERE id = ?");
+  bind_optional(facts, 1, event.n_tokens);
+  bind_optional(facts, 2, event.text_sha256);
+  bind_optional(facts, 3, event.token_ids);
+  facts.bind(4, id);
+  facts.exec();
+  SQLite::Statement plan(db_, "INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
+  for (const RunEvent::Planned& row : event.plan) {
+    plan.bind(1, run_id);
+    plan.bind(2, id);
+    plan.bind(3, row.decode ? 1 : 0);
+    plan.bind(4, row.layer);
+    plan.bind(5, writer_.tensor_id(row.tensor).tensor_id);
+    plan.exec();
+    plan.reset();
+  }
+}
+
+bool Runs::use_hash_algo(int64_t run_id, const std::string& hash_algo) {
+  prepared(db_,
+           "UPDATE run SET hash_algo = ?1 WHERE id = ?2 AND hash_algo <> ?1"
+           " AND NOT EXISTS (SELECT 1 FROM trace_row WHERE run_id = ?2 AND hash IS NOT NULL)",
+           hash_algo, run_id)
+      .exec();
+  return find_id(db_, "SELECT 1 FROM run WHERE id = ? AND hash_algo = ?", run_id, hash_algo)
+      .has_value();
+}
+
+int64_t Runs::prompt_id(int64_t run_id, const PromptSymbol& symbol) {
+  if (!symbol.is_segment) return writer_.prompt_id(run_id, symbol.name);
+  if (symbol.n_tokens) {
+    SQLite::Statement named = prepared(
+        db_,
+        "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name NOT GLOB 'seg[0-9]*'",
+        run_id, *symbol.n_tokens);
+    std::vector<int64_t> ids;
+    while (named.executeStep()) ids.push_back(named.getColumn(0).getInt64());
+    if (ids.size() == 1) return ids.front();
+  }
+  int64_t id = writer_.prompt_id(run_id, symbol.name);
+  if (symbol.n_tokens)
+    prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", *symbol.n_tokens, id).exec();
+  return id;
+}
+
+void Runs::set_prompt_length(int64_t run_id, const std::string& prompt, int64_t n_tokens) {
+  SQLite::Statement segments = prepared(
+      db_, "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name GLOB 'seg[0-9]*'",
+      run_id, n_tokens);
+  std::vector<int64_t> ids;
+  while (segments.executeStep()) ids.push_back(segments.getColumn(0).getInt64());
+  bool is_new =
+      !find_id(db_, "SELECT id FROM prompt WHERE run_id = ? AND name = ?", run_id, prompt);
+  if (ids.size() == 1 && is_new) {
+    prepared(db_, "UPDATE prompt SET name = ? WHERE id = ?", prompt, ids.front()).exec();
+    writer_.forget();
+    return;
+  }
+  prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", n_tokens,
+           writer_.prompt_id(run_id, prompt))
+      .exec();
+}
+
+void Runs::settle(const std::string& experiment) {
+  std::vector<NamedRun> runs;
+  SQLite::Statement list =
+      prepared(db_, "SELECT id, name FROM run WHERE experiment = ?", experiment);
+  while (list.executeStep()) {
+    runs.push_back({list.getColumn(0).getInt64(), list.getColumn(1).getString()});
+  }
+  for (const NamedRun& run : runs) {
+    std::vector<Stated> all = stated_of(db_, run, runs);
+    std::optional<int64_t> seed = text::number<int64_t>(most_believed(all, "seed").value_or(""));
+    SQLite::Statement update(
+        db_,
+        "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
+        " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"
+        " IS NOT (?1, ?2, ?3, ?4, ?5, ?6)");
+    bind_optional(update, 1, date_of(all));
+    bind_optional(update, 2, most_believed(all, "commit"));
+    bind_optional(update, 3, mode_of(all));
+    bind_optional(update, 4, most_believed(all, "dtype"));
+    bind_optional(update, 5, seed);
+    update.bind(6, most_believed(all, "synthetic") == "1" ? 1 : 0);
+    update.bind(7, run.id);
+    update.exec();
+  }
+}
+
+}  // namespace greta

@@ -1,0 +1,64 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "db/trace_writer.h"
+#include "ingest/record/batch.h"
+#include "ingest/record/run_event.h"
+#include "ingest/run_identity.h"
+
+namespace greta {
+
+/// Where an attribute of a run comes from: the lower the more it is believed (attribute.rank).
+enum class AttributeRank : int { kPath = 0, kPerf = 1, kLeaf = 2, kSummary = 3, kDocument = 4 };
+
+/// Runs, their prompts and what is stated of them. All calls happen inside the caller's
+/// transaction. Throws SQLite::Exception.
+class Runs {
+ public:
+  Runs(SQLite::Database& db, TraceWriter& writer) : db_(db), writer_(writer) {}
+
+  /// The run of an identity, created with the attributes that its path states.
+  int64_t run_id(const RunIdentity& identity);
+  /// The run of the same experiment and date with more dimensions, as a summary lists them.
+  int64_t run_id(RunIdentity identity, const std::map<std::string, std::string>& more_dims);
+
+  void add_attribute(int64_t run_id, const std::string& dim, const std::string& value,
+                     AttributeRank rank, const std::string& leg, std::optional<int64_t> source_id);
+
+  /// What an engine says of the run in lines of its own. A run that was complete or failed stays
+  /// so.
+  void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                     const RunEvent& event);
+  /// Whether hashes of this algorithm may stand in the run: all of one run are by the same.
+  bool use_hash_algo(int64_t run_id, const std::string& hash_algo);
+
+  /// The prompt for a symbol. A readout segment takes the name of the one prompt of the run that
+  /// has its length, if a log said so.
+  int64_t prompt_id(int64_t run_id, const PromptSymbol& symbol);
+  /// A log says how long its prompt is: names the segment of that length, if there is just one.
+  void set_prompt_length(int64_t run_id, const std::string& prompt, int64_t n_tokens);
+
+  /// Settles date, commit, mode, dtype, seed of the runs of an experiment from their attributes and
+  /// those of the directory levels above them: most believed first, then nearest.
+  void settle(const std::string& experiment);
+
+  /// Experiments to settle: those with attributes that are new since they were last taken, by this
+  /// ingest or by one that did not live to settle them.
+  std::set<std::string> take_unsettled();
+
+ private:
+  void start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                 const RunEvent& event);
+  void add_prompt(int64_t run_id, const RunEvent& event);
+
+  SQLite::Database& db_;
+  TraceWriter& writer_;
+};
+
+}  // namespace greta

@@ -1,0 +1,63 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "db/trace_writer.h"
+#include "ingest/facts.h"
+#include "ingest/importer.h"
+#include "ingest/runs.h"
+#include "ingest/source_store.h"
+
+namespace greta {
+
+/// What one ingest works with from its first file to its last. Borrows the database and the
+/// options.
+struct IngestSession {
+  IngestSession(SQLite::Database& database, const IngestOptions& given)
+      : db(database),
+        options(given),
+        writer(database),
+        sources(database),
+        runs(database, writer),
+        facts(database, writer, runs) {}
+
+  /// Reports something that was not taken as it stands, once.
+  void add_finding(const std::string& file, int64_t line, bool is_error, const std::string& reason,
+                   std::string_view raw, std::optional<int64_t> source_id);
+
+  void show_progress(const std::string& current);
+
+  /// Runs `body` in a transaction: undone by an exception, and in a dry run at the end of it all.
+  template <class Body>
+  void in_transaction(Body&& body);
+
+  SQLite::Database& db;
+  const IngestOptions& options;
+  TraceWriter writer;
+  SourceStore sources;
+  Runs runs;
+  Facts facts;
+  IngestSummary summary;
+  IngestProgress progress;
+  std::set<std::string> undated;  ///< date segments already warned about
+};
+
+template <class Body>
+void IngestSession::in_transaction(Body&& body) {
+  db.exec(options.dry_run ? "SAVEPOINT content" : "BEGIN IMMEDIATE");
+  try {
+    body();
+    db.exec(options.dry_run ? "RELEASE content" : "COMMIT");
+  } catch (...) {
+    db.tryExec(options.dry_run ? "ROLLBACK TO content; RELEASE content" : "ROLLBACK");
+    writer.forget();
+    throw;
+  }
+}
+
+}  // namespace greta

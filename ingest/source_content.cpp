@@ -1,0 +1,177 @@
+#include "ingest/source_content.h"
+
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "ingest/content_kind.h"
+#include "ingest/json_facts.h"
+#include "ingest/log.h"
+#include "ingest/record/parser.h"
+#include "ingest/report_pairs.h"
+#include "ingest/text.h"
+
+namespace greta {
+
+void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lines) {
+  session_.sources.finish_source(source_id_, sha256, shape_, bytes, lines, rows_, duplicates_,
+                                 conflicts_);
+}
+
+void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
+  shape_ = "table";
+  add_tables({read_delimited(bytes, delimiter)}, false);
+}
+
+void SourceContent::add_json(const std::string& bytes) {
+  JsonFacts facts = read_json_facts(bytes, file_stem(file_));
+  shape_ = facts.kind.empty() ? "json" : facts.kind;
+  if (!facts.error.empty()) return add_finding(0, true, facts.error, bytes);
+  session_.summary.metrics += session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
+  if (!identity_.date_segment.empty() && identity_.date.empty() && !facts.timestamp.empty() &&
+      session_.undated.insert(identity_.date_segment).second) {
+    add_finding(0, false,
+                "directory " + identity_.date_segment +
+                    " is not a date; the earliest timestamp gives the date of its runs");
+  }
+}
+
+void SourceContent::add_tables(const std::vector<Table>& tables, bool is_report) {
+  for (const Table& table : tables) {
+    session_.facts.add_table(source_id_, table);
+    auto pairs = report_pairs(table);
+    if (!pairs) continue;
+    is_report = true;
+    for (const ReportPair& pair : *pairs) session_.facts.add_report_pair(source_id_, run_id_, pair);
+    session_.summary.report_pairs += static_cast<int64_t>(pairs->size());
+  }
+  if (!is_report) return;
+  shape_ = "report";
+  session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
+}
+
+void SourceContent::add_document(const Document& document) {
+  shape_ = "document";
+  bool judges = false;
+  for (const DocumentClaim& c : document.claims) {
+    session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
+    judges |= c.kind == "verdict";
+  }
+  for (const auto& [name, count] : document.counts) {
+    session_.facts.add_claim(source_id_, run_id_, 0, name, std::to_string(count), "");
+  }
+  if (!document.commit.empty())
+    session_.runs.add_attribute(run_id_, "commit", document.commit, AttributeRank::kDocument,
+                                identity_.leg, source_id_);
+  if (!document.date.empty())
+    session_.runs.add_attribute(run_id_, "document_date", document.date, AttributeRank::kDocument,
+                                identity_.leg, source_id_);
+  if (!document.title.empty())
+    session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
+                                identity_.leg, source_id_);
+  add_tables(document.tables, judges);
+  if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
+
+  RecordParser parser({identity_.leg, identity_.prompt, document.prompt_names});
+  RecordBatch batch;
+  for (const FencedLine& line : document.json_lines) {
+    if (!is_record_line(line.text)) continue;
+    std::string padded = line.text + std::string(RecordParser::kPaddingBytes, ' ');
+    parser.parse({padded.data(), line.text.size()}, padded.size(), line.line, batch);
+  }
+  if (batch.lines == 0) return;
+  add_batch(batch);
+  if (!parser.shape().empty()) shape_ = parser.shape();
+}
+
+void SourceContent::add_log(const std::string& bytes) {
+  shape_ = "log";
+  LogParser parser;
+  std::vector<LogEvent> events;
+  int64_t line_no = 0, last_line = 0, seq = 0;
+  for (std::string_view line : text::split_lines(bytes)) {
+    events.clear();
+    parser.add_line(line, ++line_no, events);
+    for (const LogEvent& event : events) {
+      seq = event.line == last_line ? seq + 1 : 0;
+      last_line = event.line;
+      session_.facts.add_log_event(source_id_, run_id_, identity_.prompt, event, seq);
+      ++session_.summary.log_events;
+    }
+  }
+  LogFacts facts = parser.facts();
+  for (const auto& [name, value] : facts.facts) {
+    std::optional<double> number;
+    if (char* end = nullptr; !value.empty()) {
+      double parsed = std::strtod(value.c_str(), &end);
+      if (*end == '\0') number = parsed;
+    }
+    session_.facts.add_metric(source_id_, run_id_, identity_.leg, identity_.prompt, name, number,
+                              value);
+    ++session_.summary.metrics;
+  }
+  if (facts.prompt_tokens && !identity_.prompt.empty()) {
+    session_.runs.set_prompt_length(run_id_, identity_.prompt, *facts.prompt_tokens);
+  }
+  if (!facts.valid_utf8) add_finding(0, false, "not valid UTF-8; kept as it is");
+}
+
+void SourceContent::add_batch(RecordBatch& batch) {
+  for (const PromptSymbol& symbol : batch.prompts)
+    prompts_.push_back(session_.runs.prompt_id(run_id_, symbol));
+  for (const std::string& name : batch.phases) phases_.push_back(session_.writer.phase_id(name));
+  for (const std::string& name : batch.names) names_.push_back(session_.writer.tensor_id(name));
+  for (const RowContext& context : batch.contexts)
+    contexts_.push_back(session_.writer.add_context(context));
+  for (const RunEvent& event : batch.events)
+    session_.runs.add_run_event(source_id_, run_id_, identity_, event);
+  if (!batch.hash_algo.empty() && !session_.runs.use_hash_algo(run_id_, batch.hash_algo))
+    drop_hashes(batch);
+  for (TraceRow& row : batch.rows) {
+    const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
+    const TensorId& tensor = names_[static_cast<size_t>(row.name_id)];
+    row.run_id = run_id_;
+    row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
+    row.phase_id = phase.id;
+    row.side = phase.side;
+    row.name_id = tensor.name_id;
+    row.tensor_id = tensor.tensor_id;
+    if (row.context_id) row.context_id = contexts_[static_cast<size_t>(*row.context_id)];
+    row.source_id = source_id_;
+  }
+  WriteCounts counts = session_.writer.write(batch.rows);
+  for (const Readout& r : batch.readouts) {
+    if (session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
+                                   phases_[static_cast<size_t>(r.phase_id)].side,
+                                   names_[static_cast<size_t>(r.name_id)].name_id, r))
+      continue;
+    add_finding(
+        r.line, false,
+        "another readout of this step is there and is kept; this one is " + readout_text(r));
+  }
+  for (const LineFinding& f : batch.findings) add_finding(f.line, f.is_error, f.reason, f.raw);
+  for (int64_t line : counts.conflict_lines) {
+    add_finding(line, false, "a row with this key but other content is there; both are kept");
+  }
+  int64_t conflicts = static_cast<int64_t>(counts.conflict_lines.size());
+  rows_ += static_cast<int64_t>(batch.rows.size());
+  duplicates_ += counts.duplicates;
+  conflicts_ += conflicts;
+  session_.summary.rows += counts.inserted;
+  session_.summary.duplicates += counts.duplicates;
+  session_.summary.conflicts += conflicts;
+}
+
+/// The run's rows are hashed by another algorithm: these stay comparable by sample and sketch.
+void SourceContent::drop_hashes(RecordBatch& batch) {
+  for (TraceRow& row : batch.rows) {
+    if (!row.hash) continue;
+    add_finding(row.line, false,
+                "hash " + std::to_string(*row.hash) + " is by " + batch.hash_algo +
+                    ", not by what hashes this run; the row is kept without it");
+    row.hash.reset();
+    row.flags |= kFlagRejectedField;
+  }
+}
+
+}  // namespace greta

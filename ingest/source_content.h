@@ -1,0 +1,60 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingest/document.h"
+#include "ingest/record/batch.h"
+#include "ingest/run_identity.h"
+#include "ingest/session.h"
+#include "ingest/table.h"
+
+namespace greta {
+
+/// Writes what one source states into the run that it belongs to. Call one add_ function of a
+/// source, add_batch for each of its batches, in the transaction of the source, then finish(). All
+/// throw SQLite::Exception.
+class SourceContent {
+ public:
+  /// Borrows the session and the identity; findings name `file`.
+  SourceContent(IngestSession& session, int64_t source_id, int64_t run_id,
+                const RunIdentity& identity, std::string file)
+      : session_(session),
+        source_id_(source_id),
+        run_id_(run_id),
+        identity_(identity),
+        file_(std::move(file)) {}
+
+  void add_json(const std::string& bytes);
+  void add_delimited(const std::string& bytes, char delimiter);
+  void add_document(const Document& document);
+  void add_log(const std::string& bytes);
+
+  /// Rows of a record file; the batches of one parser, in order.
+  void add_batch(RecordBatch& batch);
+
+  void set_shape(std::string shape) { shape_ = std::move(shape); }
+  void finish(const std::string& sha256, int64_t bytes, int64_t lines);
+
+  void add_finding(int64_t line, bool is_error, const std::string& reason,
+                   std::string_view raw = "") {
+    session_.add_finding(file_, line, is_error, reason, raw, source_id_);
+  }
+
+ private:
+  void add_tables(const std::vector<Table>& tables, bool is_report);
+  void drop_hashes(RecordBatch& batch);
+
+  IngestSession& session_;
+  int64_t source_id_, run_id_;
+  const RunIdentity& identity_;
+  std::string file_;
+  std::string shape_;
+  int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
+  std::vector<int64_t> prompts_, contexts_;  // of the parser's symbols
+  std::vector<PhaseId> phases_;
+  std::vector<TensorId> names_;
+};
+
+}  // namespace greta

@@ -1,0 +1,80 @@
+#include "ingest/source_content.h"
+
+#include <string>
+
+#include "tests/ingest/importing.h"
+
+namespace greta {
+namespace {
+
+using Rows = Importing;
+
+TEST_F(Rows, HashesSurviveToTheView) {
+  std::string text;
+  const std::vector<std::string> hashes = {"0", "9223372036854775807", "9223372036854775808",
+                                           "18446744073709551615"};
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    text += std::string(StageLine{.layer = static_cast<int64_t>(i), .hash = hashes[i]}) + "\n";
+  }
+  folder.write(kRun + "traces/p0_short_trace.jsonl", text);
+  take();
+  EXPECT_EQ(rows("SELECT hash FROM trace ORDER BY layer"),
+            "0\n9223372036854775807\n9223372036854775808\n18446744073709551615");
+}
+
+TEST_F(Rows, RepeatsAreCountedAndConflictsKept) {
+  const std::string other = StageLine{.hash = "12"};
+  const std::string trace = std::string(StageLine{}) + "\n" + std::string(StageLine{}) + "\n" +
+                            other + "\n" + other + "\n";
+  folder.write(kRun + "traces/p0_short_trace.jsonl", trace);
+  const IngestSummary summary = take();
+  EXPECT_EQ(summary.rows, 2);
+  EXPECT_EQ(summary.duplicates, 2);
+  EXPECT_EQ(summary.conflicts, 1);
+  EXPECT_EQ(rows("SELECT hash, occurrence, seen FROM trace ORDER BY occurrence"), "11|0|2\n12|1|2");
+  EXPECT_EQ(findings(), "warning 3 a row with this key but other content is there; both are kept");
+  EXPECT_EQ(rows("SELECT lines, rows, duplicates, conflicts FROM source"), "4|4|2|1");
+}
+
+TEST_F(Rows, ADifferentReadoutOfAConflictIsNotLost) {
+  const auto line = [](int hash, int top1) {
+    return R"({"phase":"decode","step":1,"pos_id":5,"hidden_hash":1,"logits_hash":)" +
+           std::to_string(hash) + R"(,"top1_id":)" + std::to_string(top1) + "}\n";
+  };
+  folder.write("artifacts_remote/2026-02-03/b3_11/readout/a.jsonl",
+               readout(4, 1) + line(1, 79) + line(2, 96965));
+  EXPECT_EQ(take().conflicts, 1);
+  EXPECT_GT(count("ingest_error", "reason LIKE '%96965%'") + count("readout", "top1_id = 96965") +
+                count("row_context", "extra LIKE '%96965%'"),
+            0);
+}
+
+TEST_F(Rows, AFileThatGrowsIsFinishedLater) {
+  const std::string trace = small_trace();
+  const fs::path file =
+      folder.write(kRun + "traces/p0_short_trace.jsonl", trace.substr(0, trace.size() - 30));
+  const IngestSummary early = take();
+  EXPECT_EQ(early.rows, 3);
+  EXPECT_EQ(early.errors, 1);
+  EXPECT_EQ(early.findings.at(0).line, 4);
+  folder.write(kRun + "traces/p0_short_trace.jsonl", trace);
+  const IngestSummary late = take();
+  EXPECT_EQ(late.rows, 1);
+  EXPECT_EQ(late.duplicates, 3);
+  EXPECT_EQ(late.errors, 0);
+  EXPECT_EQ(count("trace_row"), 4);
+  EXPECT_EQ(rows("SELECT pairs, pass, fail, missing FROM run_verdict"), "2|1|1|0");
+}
+
+TEST_F(Rows, EveryKindOfLineIsAccountedFor) {
+  folder.write(kRun + "traces/p0_short_trace.jsonl",
+               "\xEF\xBB\xBF" + small_trace() + "\r\n\n{\"event\":\"wo_verify\"}\r\n[1]\n" +
+                   std::string(StageLine{}) + std::string(StageLine{}) + "\n" +
+                   small_trace("p1").substr(0, 500));
+  take();
+  expect_every_line_accounted_for(db);
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+}
+
+}  // namespace
+}  // namespace greta
