@@ -11,9 +11,9 @@ namespace greta {
 /// Writes a run as JSON lines that `greta-db ingest` reads, with the verdicts of the direct write:
 ///
 ///   <folder>/<run name>/run.jsonl
-///       run_start, a run_prompt with its plan for each prompt, run_end (ingest/run_event.h)
+///       run_start, a run_prompt with its plan for each prompt, run_end (ingest/record/run_event.h)
 ///   <folder>/<run name>/traces/<prompt>_trace.jsonl
-///       a stage_trace line per row, a readout line per row of logits (ingest/record.h)
+///       a stage_trace line per row, a readout line per row of logits (ingest/record/parser.h)
 ///
 /// The run name is base_run_name, #2, #3, ... when the folder has such a run. Numbers read back as
 /// they were; a sample with values that are not finite says NaN and Infinity, which strict JSON

@@ -6,8 +6,8 @@
 #include "common/json_text.h"
 #include "engine/forward/trace_sink.h"
 
-// The records of a run as JSON lines, without newline. ingest/record.h and ingest/run_event.h read
-// them. What is not known or not finite has no key, or null.
+// The records of a run as JSON lines, without newline. ingest/record/parser.h and
+// ingest/record/run_event.h read them. What is not known or not finite has no key, or null.
 
 namespace greta {
 
