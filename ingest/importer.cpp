@@ -60,6 +60,12 @@ struct Content {
   int64_t raw_bytes = -1;     // of a loose file
 };
 
+/// What a content starts with: all of it when it fits.
+struct Start {
+  std::string bytes;
+  bool is_whole;
+};
+
 class Importer {
  public:
   Importer(SQLite::Database& db, const IngestOptions& options) : session_(db, options) {}
@@ -72,8 +78,7 @@ class Importer {
   void ingest_archive(const fs::path& path);
   void ingest_content(const Content& content, ContentReader& reader);
 
-  void store_content(Content content, ContentReader& reader, const std::string& bytes,
-                     bool is_whole);
+  void store_content(Content content, ContentReader& reader, const Start& start);
   void store_whole(const Content& content, ContentReader& reader, ContentKind kind,
                    const std::string& bytes);
   void store_records(const Content& content, ContentReader& reader, std::string known_sha256);
@@ -234,12 +239,6 @@ std::string sha256_of_file(const fs::path& path) {
   return sha.hex();
 }
 
-/// What a content starts with: all of it when it fits.
-struct Start {
-  std::string bytes;
-  bool is_whole;
-};
-
 Start read_start(ContentReader& reader, size_t limit) {
   std::string bytes(kHeadBytes, '\0');
   size_t filled = 0;
@@ -255,20 +254,19 @@ void Importer::ingest_content(const Content& content, ContentReader& reader) {
   ++session_.summary.files;
   // Read whole what fits; what does not is streamed from here on.
   bool is_large = content.raw_bytes > static_cast<int64_t>(kWholeBytes);
-  const auto [bytes, is_whole] = read_start(reader, is_large ? kHeadBytes : kWholeBytes + 1);
-  set_trouble(reader.damage(), is_whole && bytes.empty(), reader.is_compressed());
+  const Start start = read_start(reader, is_large ? kHeadBytes : kWholeBytes + 1);
+  set_trouble(reader.damage(), start.is_whole && start.bytes.empty(), reader.is_compressed());
   if (reader.source_failed() && content.raw_bytes < 0) {  // the archive breaks in this member
     broken_member_ = content.file.substr(content.file.find('!') + 1);
     return;
   }
   std::optional<BulkJournal> bulk;
-  if (!is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
-  session_.in_transaction(
-      [&, &start = bytes, whole = is_whole] { store_content(content, reader, start, whole); });
+  if (!start.is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
+  session_.in_transaction([&] { store_content(content, reader, start); });
 }
 
-void Importer::store_content(Content content, ContentReader& reader, const std::string& bytes,
-                             bool is_whole) {
+void Importer::store_content(Content content, ContentReader& reader, const Start& start) {
+  const auto& [bytes, is_whole] = start;
   std::string_view head = std::string_view(bytes).substr(0, kHeadBytes);
   ContentKind kind = classify(content.identity_path, head);
   if (kind == ContentKind::kUnknown) {
