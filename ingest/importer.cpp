@@ -60,6 +60,12 @@ struct Content {
   int64_t raw_bytes = -1;     // of a loose file
 };
 
+/// What a content starts with: all of it when it fits.
+struct Start {
+  std::string bytes;
+  bool is_whole;
+};
+
 class Importer {
  public:
   Importer(SQLite::Database& db, const IngestOptions& options) : session_(db, options) {}
@@ -72,6 +78,7 @@ class Importer {
   void ingest_archive(const fs::path& path);
   void ingest_content(const Content& content, ContentReader& reader);
 
+  void store_content(Content content, ContentReader& reader, const Start& start);
   void store_whole(const Content& content, ContentReader& reader, ContentKind kind,
                    const std::string& bytes);
   void store_records(const Content& content, ContentReader& reader, std::string known_sha256);
@@ -82,7 +89,7 @@ class Importer {
     session_.add_finding(file, line, is_error, reason, raw, source_id);
   }
   void set_trouble(const std::string& damage, bool is_empty, bool is_compressed);
-  void known(int64_t source_id, const Content& content);
+  void take_known(int64_t source_id, const Content& content);
   void settle_and_judge();
 
   IngestSession session_;
@@ -188,7 +195,7 @@ bool Importer::identify(const Content& content, std::string_view head, const std
   if (!identity_.experiment.empty()) return true;
   if (identity_.date_segment.empty()) {
     if (auto there = session_.sources.find_content(sha256)) {
-      known(*there, content);
+      take_known(*there, content);
       return false;
     }
     Document document = read_document(head);
@@ -204,7 +211,7 @@ bool Importer::identify(const Content& content, std::string_view head, const std
 
 /// What is wrong with this file, though its content is known, is said unless it is a copy of one
 /// that it was said of.
-void Importer::known(int64_t source_id, const Content& content) {
+void Importer::take_known(int64_t source_id, const Content& content) {
   ++session_.summary.known_sources;
   if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
     add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);
@@ -232,63 +239,64 @@ std::string sha256_of_file(const fs::path& path) {
   return sha.hex();
 }
 
-void Importer::ingest_content(const Content& given, ContentReader& reader) {
-  ++session_.summary.files;
-  Content content = given;
-  std::string bytes;
-  bytes.resize(kHeadBytes);
+Start read_start(ContentReader& reader, size_t limit) {
+  std::string bytes(kHeadBytes, '\0');
   size_t filled = 0;
-  // Read whole what fits; what does not is streamed from here on.
-  bool is_large = content.raw_bytes > static_cast<int64_t>(kWholeBytes);
-  size_t limit = is_large ? kHeadBytes : kWholeBytes + 1;
   for (size_t n = 1; n > 0 && filled < limit; filled += n) {
     if (filled == bytes.size()) bytes.resize(std::min(bytes.size() * 4, limit));
     n = reader.read(bytes.data() + filled, bytes.size() - filled);
   }
   bytes.resize(filled);
-  bool is_whole = filled < limit;
-  std::string_view head = std::string_view(bytes).substr(0, kHeadBytes);
-  ContentKind kind = classify(content.identity_path, head);
+  return {std::move(bytes), filled < limit};
+}
 
-  set_trouble(reader.damage(), is_whole && bytes.empty(), reader.is_compressed());
-
+void Importer::ingest_content(const Content& content, ContentReader& reader) {
+  ++session_.summary.files;
+  // Read whole what fits; what does not is streamed from here on.
+  bool is_large = content.raw_bytes > static_cast<int64_t>(kWholeBytes);
+  const Start start = read_start(reader, is_large ? kHeadBytes : kWholeBytes + 1);
+  set_trouble(reader.damage(), start.is_whole && start.bytes.empty(), reader.is_compressed());
   if (reader.source_failed() && content.raw_bytes < 0) {  // the archive breaks in this member
     broken_member_ = content.file.substr(content.file.find('!') + 1);
     return;
   }
-
   std::optional<BulkJournal> bulk;
-  if (!is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
-  session_.in_transaction([&] {
-    if (kind == ContentKind::kUnknown) {
-      return add_finding(content.file, 0, false, "a file of no shape greta knows; not ingested", "",
-                         {});
-    }
-    if (!is_whole && kind != ContentKind::kRecords) {
-      return add_finding(content.file, 0, true,
-                         "larger than a document may be (32 MiB); not ingested", "", {});
-    }
-    std::string sha256;
-    if (is_whole) sha256 = Sha256::hex_of(bytes);
-    if (!identify(content, head, sha256)) return;
-    run_id_ = session_.runs.run_id(identity_);
-    SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, sha256};
-    if (content.raw_bytes >= 0 &&
-        (is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
-      content.raw_sha256 =
-          is_whole && !reader.is_compressed() ? sha256 : sha256_of_file(content.file);
-    }
-    if (!is_whole) {
-      if (!content.raw_sha256.empty()) {
-        if (auto there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes))
-          return known(*there, content);
-      }
-      PrefixedReader whole(bytes, reader);
-      return store_records(content, whole, "");
-    }
-    if (auto there = session_.sources.find_source(key)) return known(*there, content);
-    store_whole(content, reader, kind, bytes);
-  });
+  if (!start.is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
+  session_.in_transaction([&] { store_content(content, reader, start); });
+}
+
+void Importer::store_content(Content content, ContentReader& reader, const Start& start) {
+  const auto& [bytes, is_whole] = start;
+  std::string_view head = std::string_view(bytes).substr(0, kHeadBytes);
+  ContentKind kind = classify(content.identity_path, head);
+  if (kind == ContentKind::kUnknown) {
+    return add_finding(content.file, 0, false, "a file of no shape greta knows; not ingested", "",
+                       {});
+  }
+  if (!is_whole && kind != ContentKind::kRecords) {
+    return add_finding(content.file, 0, true,
+                       "larger than a document may be (32 MiB); not ingested", "", {});
+  }
+  std::string sha256;
+  if (is_whole) sha256 = Sha256::hex_of(bytes);
+  if (!identify(content, head, sha256)) return;
+  run_id_ = session_.runs.run_id(identity_);
+  SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, sha256};
+  if (content.raw_bytes >= 0 &&
+      (is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
+    content.raw_sha256 =
+        is_whole && !reader.is_compressed() ? sha256 : sha256_of_file(content.file);
+  }
+  if (is_whole) {
+    if (auto there = session_.sources.find_source(key)) return take_known(*there, content);
+    return store_whole(content, reader, kind, bytes);
+  }
+  if (!content.raw_sha256.empty()) {
+    auto there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes);
+    if (there) return take_known(*there, content);
+  }
+  PrefixedReader whole(bytes, reader);
+  store_records(content, whole, "");
 }
 
 void Importer::store_whole(const Content& content, ContentReader& reader, ContentKind kind,
@@ -378,7 +386,7 @@ void Importer::store_records(const Content& content, ContentReader& reader,
                                                 : "ROLLBACK; BEGIN IMMEDIATE");
       session_.summary = std::move(before);
       --session_.summary.new_sources;
-      return known(*there, content);
+      return take_known(*there, content);
     }
   }
   source.set_shape(parser.shape().empty() ? "unknown" : parser.shape());
