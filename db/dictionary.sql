@@ -3,6 +3,16 @@
 INSERT INTO phase(id, name, side) VALUES
   (1, 'prefill_last', 0), (2, 'prefill', 0), (3, 'decode0', 1), (4, 'decode', 1);
 
+INSERT INTO status(name, compared, fails, blamed) VALUES
+  ('MATCH', 1, 0, 0), ('DRIFT', 1, 1, 1), ('NONFINITE', 1, 1, 1), ('AMBIGUOUS', 1, 1, 1),
+  ('INCOMPARABLE', 1, 0, 0), ('MISSING', 0, 0, 1), ('DECODE_ONLY', 0, 0, 0), ('ALONE', 0, 0, 0);
+
+INSERT INTO class(name, grade) VALUES ('ROUNDING', 1), ('UNKNOWN', 2), ('DIVERGENT', 3);
+
+INSERT INTO scope(name) VALUES ('full'), ('prefix'), ('sample');
+
+INSERT INTO axis(name, same_run) VALUES ('phases', 1), ('runs', 0);
+
 INSERT INTO tensor(id, ord, name, stage) VALUES
   (5, 5, 'embd_w_hash', 'embed'), (10, 10, 'embed_out', 'embed'),
   (20, 20, 'residual_pre_attn', 'layer'), (25, 25, 'rms_weight', 'layer'),
@@ -114,7 +124,9 @@ INSERT INTO tolerance(tensor_id, dtype, rel_l2) VALUES
 -- file has never been analysed. `ANALYZE` replaces it by the file's own figures.
 ANALYZE run;
 INSERT INTO sqlite_stat1(tbl, idx, stat) VALUES
-  ('trace_row', 'trace_row', '10000000 10000 2500 1250 400 13 1 1 1 1 1'),
+  ('trace_row', 'trace_row', '10000000 10000 2500 1250 400 13 1 1'),
+  ('traced_position', 'traced_position', '20000 20 5 3 1'),
+  ('kept_tally', 'kept_tally_by_run', '5000 5'),
   ('run', 'sqlite_autoindex_run_1', '1000 1'),
   ('run', 'run_by_experiment', '1000 10'),
   ('prompt', 'sqlite_autoindex_prompt_1', '4000 4 1'),

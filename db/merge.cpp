@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "db/database.h"
+#include "db/kept_tally.h"
+#include "db/run_name.h"
+#include "db/schema.h"
 #include "db/trace_writer.h"
 
 namespace greta {
@@ -127,11 +130,10 @@ constexpr const char* kMapSources = R"(
 std::string settle_sql(const std::string& column, const std::string& dim) {
   return "UPDATE main.run SET " + column + " = (SELECT CASE WHEN run." + column +
          " IS NULL THEN o." + column +
-         " ELSE coalesce((SELECT a.value FROM main.attribute a"
-         " JOIN main.run s ON s.id = a.run_id WHERE a.dim = '" +
+         " ELSE coalesce((SELECT a.value FROM main.stated_attribute a WHERE a.run_id = run.id"
+         " AND a.dim = '" +
          dim + "' AND a.value IN (run." + column + ", o." + column +
-         ") AND (s.id = run.id OR instr(run.name, s.name || '/') = 1)"
-         " ORDER BY a.rank, length(s.name) DESC, a.value LIMIT 1), min(run." +
+         ") ORDER BY a.believed LIMIT 1), min(run." +
          column + ", o." + column +
          ")) END FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
          " WHERE m.id = run.id)"
@@ -228,13 +230,10 @@ constexpr const char* kCopyReadouts = R"(
 /// they share one, the larger count stands, since nothing tells whose sightings they were.
 constexpr const char* kCopyRepeats = R"(
   INSERT INTO main.trace_repeat
-    SELECT x.run_id, x.prompt_id, x.side, x.pos_id, x.layer, x.tensor_id, x.phase_id, x.step,
-           x.name_id, x.occurrence, p.count
+    SELECT x.run_id, x.prompt_id, x.side, x.pos_id, x.layer, x.tensor_id, x.nth, p.count
     FROM other.trace_repeat p
     JOIN other.trace_row t ON t.run_id = p.run_id AND t.prompt_id = p.prompt_id AND t.side = p.side
-      AND t.pos_id = p.pos_id AND t.layer = p.layer AND t.tensor_id = p.tensor_id
-      AND t.phase_id = p.phase_id AND t.step = p.step AND t.name_id = p.name_id
-      AND t.occurrence = p.occurrence
+      AND t.pos_id = p.pos_id AND t.layer = p.layer AND t.tensor_id = p.tensor_id AND t.nth = p.nth
     JOIN temp.merge_run r ON r.other_id = t.run_id
     JOIN temp.merge_prompt q ON q.other_id = t.prompt_id
     JOIN temp.merge_phase h ON h.other_id = t.phase_id
@@ -249,10 +248,6 @@ constexpr const char* kCopyRepeats = R"(
         IS (SELECT data FROM other.sample WHERE id = t.vector_id)
     ON CONFLICT DO UPDATE SET
       count = CASE WHEN ?2 THEN max(count, excluded.count) ELSE count + excluded.count END)";
-
-constexpr const char* kContextColumns =
-    "route, src_kind, phase_raw, seq_len, tokens_total, token_index, kv_pos, stride_elems,"
-    " alloc_bytes, prompt_tokens, decode_step, extra";
 
 /// Trace rows of one run from new sources, in the order of the key, with our ids.
 constexpr const char* kRows = R"(
@@ -301,15 +296,14 @@ class Merge {
   MergeSummary run() {
     attach();
     try {
-      db_.exec("BEGIN");
+      SQLite::Transaction transaction(db_);  // deferred: to lock the other file is not asked for
       copy_all();
-      db_.exec("COMMIT");
+      keep_tallies();
+      transaction.commit();
     } catch (...) {
-      db_.tryExec("ROLLBACK");
       detach();
       throw;
     }
-    keep_tallies();
     detach();
     return summary_;
   }
@@ -444,7 +438,10 @@ class Merge {
     SQLite::Statement repeats(db_, kCopyRepeats);
     SQLite::Statement counts(db_,
                              "INSERT INTO temp.merge_count"
-                             " SELECT source_id, count(*), sum(occurrence > 0) FROM main.trace_row"
+                             " SELECT source_id, count(*), sum(CASE WHEN crowded THEN EXISTS (SELECT 1 FROM main.trace_row e WHERE e.run_id = t.run_id"
+                             "   AND e.prompt_id = t.prompt_id AND e.side = t.side AND e.pos_id = t.pos_id AND e.layer = t.layer"
+                             "   AND e.tensor_id = t.tensor_id AND e.phase_id = t.phase_id AND e.step = t.step"
+                             "   AND e.name_id = t.name_id AND e.nth < t.nth) ELSE 0 END) FROM main.trace_row t"
                              " WHERE run_id = ? GROUP BY source_id ON CONFLICT DO NOTHING");
     while (runs.executeStep()) {
       int64_t other_id = runs.getColumn(0), id = runs.getColumn(1);
@@ -567,13 +564,12 @@ class Merge {
 
   void keep_tallies() {
     std::vector<int64_t> ids;
-    {
-      SQLite::Statement runs(db_,
-                             "SELECT r.id FROM temp.merge_run m JOIN main.run r ON r.id = m.id"
-                             " WHERE r.tally IS NULL AND r.status <> 'running'");
-      while (runs.executeStep()) ids.push_back(runs.getColumn(0));
-    }
-    for (int64_t id : ids) keep_tally(db_, id);
+    SQLite::Statement runs(db_,
+                           "SELECT r.id FROM temp.merge_run m JOIN main.run r ON r.id = m.id"
+                           " WHERE r.status <> 'running'");
+    while (runs.executeStep()) ids.push_back(runs.getColumn(0));
+    TallyKeeper keeper(db_);
+    for (int64_t id : ids) keeper.keep(id);
   }
 
   SQLite::Database& db_;

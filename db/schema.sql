@@ -1,4 +1,4 @@
--- greta's tables, format version 1. Rows are written through db/trace_writer only; people read
+-- greta's tables, format version 2. Rows are written through db/trace_writer only; people read
 -- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -21,8 +21,7 @@ CREATE TABLE run (
   status      TEXT NOT NULL DEFAULT 'unknown'     -- unknown: imported, nobody recorded how it ended
               CHECK (status IN ('unknown', 'running', 'complete', 'failed')),
   started_at  TEXT,                               -- ISO 8601 UTC
-  finished_at TEXT,                               -- ISO 8601 UTC
-  tally       TEXT                                -- cache of the view tally (JSON); NULL: computed when asked
+  finished_at TEXT                                -- ISO 8601 UTC
 ) STRICT;
 CREATE INDEX run_by_experiment ON run(experiment);
 
@@ -43,6 +42,29 @@ CREATE TABLE phase (
   name TEXT NOT NULL UNIQUE,
   side INTEGER NOT NULL CHECK (side IN (0, 1, 2)) -- 0 prefill, 1 decode, 2 neither: never paired
 ) STRICT;
+
+-- What two sides of a comparison can be to each other, and what follows from it.
+CREATE TABLE status (
+  name     TEXT PRIMARY KEY,
+  compared INTEGER NOT NULL,                      -- 1: both sides were there
+  fails    INTEGER NOT NULL,                      -- 1: its run fails
+  blamed   INTEGER NOT NULL                       -- 1: it has a cause
+) STRICT, WITHOUT ROWID;
+
+-- How large a difference is.
+CREATE TABLE class (
+  name  TEXT PRIMARY KEY,
+  grade INTEGER NOT NULL                          -- the worse the greater; equal values have 0
+) STRICT, WITHOUT ROWID;
+
+-- What was compared: full (the whole row), prefix (the values that a historical hash covers), sample.
+CREATE TABLE scope (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- What the two sides of a comparison are.
+CREATE TABLE axis (
+  name     TEXT PRIMARY KEY,                      -- phases: prefill and decode of a run; runs: two runs, phase by phase
+  same_run INTEGER NOT NULL                       -- 1: both sides are of one run
+) STRICT, WITHOUT ROWID;
 
 -- Canonical trace points. Ids ascend in forward order.
 CREATE TABLE tensor (
@@ -129,7 +151,9 @@ CREATE TABLE row_context (
   extra          TEXT                             -- JSON object: fields with no column, and raw text of bad values
 ) STRICT;
 
--- One traced tensor row. Everything up to `occurrence` is the key. No foreign keys: the writer
+-- One traced tensor row. Everything up to `nth` is the key; up to tensor_id it is the row's place and
+-- side, where a partner is one seek away. Rows of one place and side that differ in phase, step or name,
+-- or in content, are all kept. No foreign keys: the writer
 -- takes ids from the dictionaries, and `greta-db check` verifies them.
 CREATE TABLE trace_row (
   run_id     INTEGER NOT NULL,
@@ -138,10 +162,11 @@ CREATE TABLE trace_row (
   pos_id     INTEGER NOT NULL,                    -- absolute position; -1 unknown
   layer      INTEGER NOT NULL,                    -- -1 after the stack in old files
   tensor_id  INTEGER NOT NULL,                    -- canonical
+  nth        INTEGER NOT NULL CHECK (nth >= 0),   -- 0, then 1, 2, ...: rows of one side at one place, as they came
+  crowded    INTEGER NOT NULL DEFAULT 1,          -- 0: the only row of its side at its place; 1: there may be others
   phase_id   INTEGER NOT NULL,
   step       INTEGER NOT NULL,                    -- 0 prefill, then one per token; -1 unknown
   name_id    INTEGER NOT NULL,                    -- tensor_name as written
-  occurrence INTEGER NOT NULL,                    -- 0, then 1, 2, ... for different content under one key
   token_id   INTEGER,
   logical_tok_idx INTEGER,
   n          INTEGER,                             -- values that hash and statistics cover
@@ -160,17 +185,28 @@ CREATE TABLE trace_row (
   context_id INTEGER,
   source_id  INTEGER NOT NULL,
   line       INTEGER NOT NULL,                    -- of the source; for an engine, its row number
-  PRIMARY KEY (run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step, name_id, occurrence)
+  PRIMARY KEY (run_id, prompt_id, side, pos_id, layer, tensor_id, nth)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX trace_row_unplaced ON trace_row(run_id, prompt_id, side, layer, tensor_id, step) WHERE pos_id = -1;
+
+-- Positions that trace_row has rows of, so that nobody has to look through the rows for them.
+CREATE TABLE traced_position (
+  run_id    INTEGER NOT NULL,
+  prompt_id INTEGER NOT NULL,
+  side      INTEGER NOT NULL,
+  pos_id    INTEGER NOT NULL,
+  demands   INTEGER NOT NULL,                     -- 1: prefill_last traced here, so rows of the other side must pair
+  PRIMARY KEY (run_id, prompt_id, side, pos_id)
 ) STRICT, WITHOUT ROWID;
 
 -- How often a row came again with the same content.
 CREATE TABLE trace_repeat (
   run_id INTEGER NOT NULL, prompt_id INTEGER NOT NULL, side INTEGER NOT NULL,
   pos_id INTEGER NOT NULL, layer INTEGER NOT NULL, tensor_id INTEGER NOT NULL,
-  phase_id INTEGER NOT NULL, step INTEGER NOT NULL, name_id INTEGER NOT NULL,
-  occurrence INTEGER NOT NULL,
+  nth    INTEGER NOT NULL,
   count  INTEGER NOT NULL,                        -- beyond the first
-  PRIMARY KEY (run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step, name_id, occurrence)
+  PRIMARY KEY (run_id, prompt_id, side, pos_id, layer, tensor_id, nth)
 ) STRICT, WITHOUT ROWID;
 
 -- Count-sketch of a row: two maps of 16 buckets (docs/fingerprint.md).
@@ -228,7 +264,7 @@ CREATE TABLE plan (
   PRIMARY KEY (run_id, prompt_id, side, layer, tensor_id)
 ) STRICT, WITHOUT ROWID;
 
--- What every source says about a run, with its rank (lower wins); see the run_attribute query.
+-- What every source says about a run, with its rank (lower wins); see the view stated_attribute.
 CREATE TABLE attribute (
   id        INTEGER PRIMARY KEY,
   run_id    INTEGER NOT NULL REFERENCES run(id),
@@ -327,32 +363,68 @@ CREATE TABLE ingest_error (
 ) STRICT;
 CREATE UNIQUE INDEX ingest_error_once ON ingest_error(file, line, reason, ifnull(source_id, 0));
 
--- run.tally is a cache. trace_writer clears it in the transaction that inserts a trace row (a
--- trigger would halve the speed of every insert); triggers clear it for everything else.
-CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
-CREATE TRIGGER trace_row_updated AFTER UPDATE ON trace_row BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER plan_inserted AFTER INSERT ON plan BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
-CREATE TRIGGER plan_deleted AFTER DELETE ON plan BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
-CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER report_pair_inserted AFTER INSERT ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
-CREATE TRIGGER report_pair_deleted AFTER DELETE ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
-CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER trace_rows_stated AFTER INSERT ON attribute WHEN NEW.dim = 'trace_rows' BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
-CREATE TRIGGER run_changed AFTER UPDATE OF dtype, hash_algo, status ON run BEGIN UPDATE run SET tally = NULL WHERE id = NEW.id; END;
-CREATE TRIGGER sketch_deleted AFTER DELETE ON sketch BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER sketch_updated AFTER UPDATE ON sketch BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER sample_deleted AFTER DELETE ON sample BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER sample_updated AFTER UPDATE ON sample BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER tensor_name_updated AFTER UPDATE ON tensor_name BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
-CREATE TRIGGER tensor_updated AFTER UPDATE ON tensor BEGIN UPDATE run SET tally = NULL WHERE tally IS NOT NULL; END;
+-- The rows of the view tally of runs that were judged, kept so that a verdict is read and not worked
+-- out. A run without rows here is worked out when asked for. Where nobody says, a text is NULL.
+CREATE TABLE kept_tally (
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  prompt_id INTEGER NOT NULL,                     -- 0: of the run as a whole
+  status    TEXT NOT NULL,                        -- of pair; UNMET, LOST, RUN: see tally
+  class     TEXT,                                 -- ROUNDING, DIVERGENT, UNKNOWN
+  scope     TEXT,                                 -- full, prefix, sample
+  cause     TEXT,                                 -- ATTN_OUT_DRIFT, ...
+  count     INTEGER NOT NULL,
+  elsewhere INTEGER NOT NULL,                     -- 1: what is missing was traced at another position
+  forward_layer INTEGER,                          -- these and the next: the first of them in forward order
+  layer     INTEGER,
+  tensor_id INTEGER,
+  name_id   INTEGER,
+  pos_id    INTEGER,
+  token_id  INTEGER,
+  report_line INTEGER                             -- where a report's table is the evidence
+) STRICT;
+CREATE INDEX kept_tally_by_run ON kept_tally(run_id);
+
+-- What is kept goes when anything under it changes. The writers say so themselves for trace rows that
+-- they insert: a trigger would take a third of the speed of every insert.
+CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER trace_row_updated AFTER UPDATE ON trace_row BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER trace_row_moved AFTER UPDATE OF run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id ON trace_row BEGIN
+  UPDATE trace_row SET crowded = 1 WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side
+    AND pos_id = NEW.pos_id AND layer = NEW.layer AND tensor_id = NEW.tensor_id AND NOT crowded;
+  INSERT INTO traced_position VALUES (NEW.run_id, NEW.prompt_id, NEW.side, NEW.pos_id,
+      NEW.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))
+    ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands);
+END;
+CREATE TRIGGER trace_repeat_inserted AFTER INSERT ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER trace_repeat_deleted AFTER DELETE ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER trace_repeat_updated AFTER UPDATE ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER plan_inserted AFTER INSERT ON plan BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER plan_deleted AFTER DELETE ON plan BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER report_pair_inserted AFTER INSERT ON report_pair BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER report_pair_deleted AFTER DELETE ON report_pair BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER report_inserted AFTER INSERT ON report BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER report_deleted AFTER DELETE ON report BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim = 'trace_rows' BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim = 'trace_rows' BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute WHEN 'trace_rows' IN (OLD.dim, NEW.dim) BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER run_changed AFTER UPDATE OF name, dtype, hash_algo, status ON run BEGIN DELETE FROM kept_tally WHERE run_id = NEW.id; END;
+CREATE TRIGGER traced_position_deleted AFTER DELETE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER traced_position_updated AFTER UPDATE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER sketch_deleted AFTER DELETE ON sketch BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER sketch_updated AFTER UPDATE ON sketch BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER sample_deleted AFTER DELETE ON sample BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER sample_updated AFTER UPDATE ON sample BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER tensor_name_updated AFTER UPDATE ON tensor_name BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER tensor_updated AFTER UPDATE ON tensor BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER status_updated AFTER UPDATE ON status BEGIN DELETE FROM kept_tally WHERE true; END;
 -- What decides which report table is a run's evidence.
-CREATE TRIGGER report_inserted AFTER INSERT ON report BEGIN UPDATE run SET tally = NULL WHERE id = NEW.run_id; END;
-CREATE TRIGGER report_deleted AFTER DELETE ON report BEGIN UPDATE run SET tally = NULL WHERE id = OLD.run_id; END;
-CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN UPDATE run SET tally = NULL WHERE id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER source_location_inserted AFTER INSERT ON source_location BEGIN
-  UPDATE run SET tally = NULL WHERE id = (SELECT run_id FROM report WHERE source_id = NEW.source_id); END;
+  DELETE FROM kept_tally WHERE run_id = (SELECT run_id FROM report WHERE source_id = NEW.source_id); END;
 CREATE TRIGGER source_location_deleted AFTER DELETE ON source_location BEGIN
-  UPDATE run SET tally = NULL WHERE id = (SELECT run_id FROM report WHERE source_id = OLD.source_id); END;
+  DELETE FROM kept_tally WHERE run_id = (SELECT run_id FROM report WHERE source_id = OLD.source_id); END;

@@ -25,24 +25,27 @@ int64_t stage_of(std::string path) {
   return 0;
 }
 
-/// Key and content of a readout: parameters 1 to 15.
-void bind_readout(SQLite::Statement& s, int64_t run_id, int64_t prompt_id, Side side,
-                  int64_t name_id, const Readout& r) {
-  s.bind(1, run_id);
-  s.bind(2, prompt_id);
-  s.bind(3, static_cast<int>(side));
-  s.bind(4, r.step);
-  s.bind(5, r.pos_id);
-  s.bind(6, name_id);
-  bind_optional(s, 7, r.top1_id);
-  bind_optional(s, 8, r.top1_logit);
-  bind_optional(s, 9, r.top2_id);
-  bind_optional(s, 10, r.top2_logit);
-  bind_optional(s, 11, r.gap);
-  bind_optional(s, 12, r.vocab);
-  bind_optional(s, 13, r.route);
-  bind_optional(s, 14, r.cpu_top1_id);
-  bind_optional(s, 15, r.cpu_agrees);
+ReadoutRow row_of(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
+                  const Readout& r) {
+  ReadoutRow row;
+  row.run_id = run_id;
+  row.prompt_id = prompt_id;
+  row.side = side;
+  row.step = r.step;
+  row.pos_id = r.pos_id;
+  row.name_id = name_id;
+  row.top1_id = r.top1_id;
+  row.top1_logit = r.top1_logit;
+  row.top2_id = r.top2_id;
+  row.top2_logit = r.top2_logit;
+  row.gap = r.gap;
+  row.vocab = r.vocab;
+  row.route = r.route;
+  row.cpu_top1_id = r.cpu_top1_id;
+  row.cpu_agrees = r.cpu_agrees;
+  row.source_id = source_id;
+  row.line = r.line;
+  return row;
 }
 
 }  // namespace
@@ -166,21 +169,8 @@ void Facts::add_log_event(int64_t source_id, int64_t run_id, const std::string& 
 
 bool Facts::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side,
                         int64_t name_id, const Readout& r) {
-  SQLite::Statement s(
-      db_,
-      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  bind_readout(s, run_id, prompt_id, side, name_id, r);
-  s.bind(16, source_id);
-  s.bind(17, r.line);
-  if (s.exec() == 1) return true;
-  SQLite::Statement same(
-      db_,
-      "SELECT 1 FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
-      " AND pos_id = ? AND name_id = ? AND top1_id IS ? AND top1_logit IS ? AND top2_id IS ?"
-      " AND top2_logit IS ? AND gap IS ? AND vocab IS ? AND route IS ? AND cpu_top1_id IS ?"
-      " AND cpu_agrees IS ?");
-  bind_readout(same, run_id, prompt_id, side, name_id, r);
-  return same.executeStep();
+  const ReadoutRow row = row_of(source_id, run_id, prompt_id, side, name_id, r);
+  return records_.add_readout(row) || records_.same_readout(row);
 }
 
 }  // namespace greta

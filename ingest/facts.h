@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "db/run_records.h"
 #include "db/trace_writer.h"
 #include "ingest/json_facts.h"
 #include "ingest/log.h"
@@ -24,7 +25,7 @@ std::string readout_text(const Readout& readout);
 class Facts {
  public:
   Facts(SQLite::Database& db, TraceWriter& writer, Runs& runs)
-      : db_(db), writer_(writer), runs_(runs) {}
+      : db_(db), records_(db), writer_(writer), runs_(runs) {}
 
   /// Attributes, metrics and claims of a JSON document; returns how many metrics.
   int64_t add_json_facts(int64_t source_id, int64_t run_id, const RunIdentity& identity,
@@ -46,6 +47,7 @@ class Facts {
 
  private:
   SQLite::Database& db_;
+  RunRecords records_;
   TraceWriter& writer_;
   Runs& runs_;
 };

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "common/sha256.h"
+#include "db/bulk_journal.h"
 #include "db/database.h"
+#include "db/kept_tally.h"
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/content_kind.h"
@@ -26,9 +28,9 @@ namespace fs = std::filesystem;
 
 /// Contents up to this size are read whole; documents and archive members must fit.
 constexpr size_t kWholeBytes = 32u << 20;
-/// Runs with more trace rows than this are judged when they are asked about, not at ingest.
-constexpr int64_t kJudgeRows = 100'000;
 constexpr size_t kHeadBytes = 64u << 10;
+/// A commit costs as much as judging a small run, and a reader waits for none of it.
+constexpr size_t kJudgedPerTransaction = 64;
 
 /// Bytes already read, then the rest of a reader: lets a content be sniffed and then streamed.
 class PrefixedReader : public ContentReader {
@@ -403,8 +405,14 @@ void Importer::settle_and_judge() {
       session_.runs.settle(experiment);
   });
   session_.show_progress("");
-  for (int64_t id : runs_without_tally(session_.db, kJudgeRows)) {
-    session_.in_transaction([&] { keep_tally(session_.db, id); });
+  const std::vector<int64_t> unjudged = runs_without_tally(session_.db);
+  if (unjudged.empty()) return;
+  TallyKeeper keeper(session_.db);
+  for (size_t begin = 0; begin < unjudged.size(); begin += kJudgedPerTransaction) {
+    session_.in_transaction([&] {
+      const size_t end = std::min(begin + kJudgedPerTransaction, unjudged.size());
+      for (size_t i = begin; i < end; ++i) keeper.keep(unjudged[i]);
+    });
   }
 }
 

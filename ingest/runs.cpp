@@ -12,36 +12,20 @@
 namespace greta {
 namespace {
 
-struct NamedRun {
-  int64_t id;
-  std::string name;
-};
-
-/// What a source states of a run, or of a directory level `distance` above it.
+/// What a source states of a run, or of a directory level above it.
 struct Stated {
-  int64_t distance, rank;
+  int64_t rank;
   std::string dim, value;
 };
 
-/// All that is stated of `run`, one of `runs`: most believed first, then nearest.
-std::vector<Stated> stated_of(SQLite::Database& db, const NamedRun& run,
-                              const std::vector<NamedRun>& runs) {
+/// All that is stated of a run, most believed first.
+std::vector<Stated> stated_of(SQLite::Statement& q, int64_t run_id) {
   std::vector<Stated> all;
-  for (const NamedRun& from : runs) {
-    if (from.id != run.id && !run.name.starts_with(from.name + "/")) continue;
-    int64_t distance =
-        std::count(run.name.begin() + static_cast<long>(from.name.size()), run.name.end(), '/');
-    SQLite::Statement q = prepared(
-        db, "SELECT dim, value, rank FROM attribute WHERE run_id = ? ORDER BY id", from.id);
-    while (q.executeStep()) {
-      all.push_back({distance, q.getColumn(2).getInt64(), q.getColumn(0).getString(),
-                     q.getColumn(1).getString()});
-    }
+  q.reset();
+  q.bind(1, run_id);
+  while (q.executeStep()) {
+    all.push_back({q.getColumn(2).getInt64(), q.getColumn(0).getString(), q.getColumn(1).getString()});
   }
-  std::stable_sort(all.begin(), all.end(), [](const Stated& a, const Stated& b) {
-    // By value at last, so that the order of ingest does not matter.
-    return std::tie(a.rank, a.distance, a.value) < std::tie(b.rank, b.distance, b.value);
-  });
   return all;
 }
 
@@ -82,14 +66,12 @@ std::optional<std::string> mode_of(const std::vector<Stated>& all) {
 int64_t Runs::run_id(const RunIdentity& identity) {
   std::string name = identity.run_name();
   if (auto id = find_id(db_, "SELECT id FROM run WHERE name = ?", name)) return *id;
-  SQLite::Statement insert(
-      db_, "INSERT INTO run(name, experiment, family, variant) VALUES (?, ?, ?, ?)");
-  insert.bind(1, name);
-  insert.bind(2, identity.experiment);
-  if (!identity.family.empty()) insert.bind(3, identity.family);
-  if (!identity.variant.empty()) insert.bind(4, identity.variant);
-  insert.exec();
-  int64_t id = db_.getLastInsertRowid();
+  NewRun run;
+  run.name = name;
+  run.experiment = identity.experiment;
+  run.family = identity.family;
+  run.variant = identity.variant;
+  const int64_t id = records_.add_run(run);
   if (!identity.date.empty())
     add_attribute(id, "date", identity.date, AttributeRank::kPath, "", {});
   for (const auto& [dim, value] : identity.dims) {
@@ -106,16 +88,7 @@ int64_t Runs::run_id(RunIdentity identity, const std::map<std::string, std::stri
 void Runs::add_attribute(int64_t run_id, const std::string& dim, const std::string& value,
                          AttributeRank rank, const std::string& leg,
                          std::optional<int64_t> source_id) {
-  SQLite::Statement s(db_,
-                      "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, leg, source_id)"
-                      " VALUES (?, ?, ?, ?, ?, ?)");
-  s.bind(1, run_id);
-  s.bind(2, dim);
-  s.bind(3, value);
-  s.bind(4, static_cast<int>(rank));
-  s.bind(5, leg);
-  bind_optional(s, 6, source_id);
-  if (s.exec() == 0) return;
+  if (!records_.add_attribute({run_id, dim, value, rank, leg, source_id})) return;
   prepared(db_,
            "INSERT OR IGNORE INTO meta SELECT 'unsettled/' || experiment, '' FROM run WHERE id = ?",
            run_id)
@@ -141,7 +114,7 @@ void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& i
   SQLite::Statement end(
       db_,
       "UPDATE run SET status = CASE WHEN status IN ('unknown', 'running') THEN ?1 ELSE status END,"
-      " finished_at = coalesce(finished_at, ?2), tally = NULL WHERE id = ?3");
+      " finished_at = coalesce(finished_at, ?2) WHERE id = ?3");
   end.bind(1, event.complete ? "complete" : "failed");
   if (!event.finished_at.empty()) end.bind(2, event.finished_at);
   end.bind(3, run_id);
@@ -173,24 +146,10 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
 
 void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
   const int64_t id = writer_.prompt_id(run_id, event.prompt);
-  SQLite::Statement facts(
-      db_,
-      "UPDATE prompt SET n_tokens = coalesce(?, n_tokens), text_sha256 = coalesce(?, text_sha256),"
-      " token_ids = coalesce(?, token_ids) WHERE id = ?");
-  bind_optional(facts, 1, event.n_tokens);
-  bind_optional(facts, 2, event.text_sha256);
-  bind_optional(facts, 3, event.token_ids);
-  facts.bind(4, id);
-  facts.exec();
-  SQLite::Statement plan(db_, "INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
+  records_.set_prompt(id, event.n_tokens, event.text_sha256, event.token_ids);
   for (const RunEvent::Planned& row : event.plan) {
-    plan.bind(1, run_id);
-    plan.bind(2, id);
-    plan.bind(3, row.decode ? 1 : 0);
-    plan.bind(4, row.layer);
-    plan.bind(5, writer_.tensor_id(row.tensor).tensor_id);
-    plan.exec();
-    plan.reset();
+    records_.add_plan(run_id, id, row.decode ? Side::kDecode : Side::kPrefill, row.layer,
+                      writer_.tensor_id(row.tensor).tensor_id);
   }
 }
 
@@ -240,14 +199,13 @@ void Runs::set_prompt_length(int64_t run_id, const std::string& prompt, int64_t 
 }
 
 void Runs::settle(const std::string& experiment) {
-  std::vector<NamedRun> runs;
-  SQLite::Statement list =
-      prepared(db_, "SELECT id, name FROM run WHERE experiment = ?", experiment);
-  while (list.executeStep()) {
-    runs.push_back({list.getColumn(0).getInt64(), list.getColumn(1).getString()});
-  }
-  for (const NamedRun& run : runs) {
-    std::vector<Stated> all = stated_of(db_, run, runs);
+  std::vector<int64_t> runs;
+  SQLite::Statement list = prepared(db_, "SELECT id FROM run WHERE experiment = ?", experiment);
+  while (list.executeStep()) runs.push_back(list.getColumn(0).getInt64());
+  SQLite::Statement stated(
+      db_, "SELECT dim, value, rank FROM stated_attribute WHERE run_id = ? ORDER BY dim, believed");
+  for (int64_t run_id : runs) {
+    const std::vector<Stated> all = stated_of(stated, run_id);
     std::optional<int64_t> seed = text::number<int64_t>(most_believed(all, "seed").value_or(""));
     SQLite::Statement update(
         db_,
@@ -260,7 +218,7 @@ void Runs::settle(const std::string& experiment) {
     bind_optional(update, 4, most_believed(all, "dtype"));
     bind_optional(update, 5, seed);
     update.bind(6, most_believed(all, "synthetic") == "1" ? 1 : 0);
-    update.bind(7, run.id);
+    update.bind(7, run_id);
     update.exec();
   }
 }

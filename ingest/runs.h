@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "db/run_records.h"
 #include "db/trace_writer.h"
 #include "ingest/record/batch.h"
 #include "ingest/record/run_event.h"
@@ -14,14 +15,11 @@
 
 namespace greta {
 
-/// Where an attribute of a run comes from: the lower the more it is believed (attribute.rank).
-enum class AttributeRank : int { kPath = 0, kPerf = 1, kLeaf = 2, kSummary = 3, kDocument = 4 };
-
 /// Runs, their prompts and what is stated of them. All calls happen inside the caller's
 /// transaction. Throws SQLite::Exception.
 class Runs {
  public:
-  Runs(SQLite::Database& db, TraceWriter& writer) : db_(db), writer_(writer) {}
+  Runs(SQLite::Database& db, TraceWriter& writer) : db_(db), records_(db), writer_(writer) {}
 
   /// The run of an identity, created with the attributes that its path states.
   int64_t run_id(const RunIdentity& identity);
@@ -58,6 +56,7 @@ class Runs {
   void add_prompt(int64_t run_id, const RunEvent& event);
 
   SQLite::Database& db_;
+  RunRecords records_;
   TraceWriter& writer_;
 };
 

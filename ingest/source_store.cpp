@@ -1,5 +1,6 @@
 #include "ingest/source_store.h"
 
+#include "db/run_records.h"
 #include "ingest/run_identity.h"
 #include "ingest/statement.h"
 
@@ -30,12 +31,7 @@ bool SourceStore::any_stored_with_size(int64_t raw_bytes) {
 }
 
 int64_t SourceStore::add_source(const SourceKey& key, const std::string& shape, int64_t bytes) {
-  prepared(
-      db_,
-      "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)",
-      key.run_id, key.leg, key.prompt, key.sha256, shape, bytes)
-      .exec();
-  return db_.getLastInsertRowid();
+  return RunRecords(db_).add_source({key.run_id, key.leg, key.prompt, key.sha256, shape, bytes});
 }
 
 void SourceStore::finish_source(int64_t source_id, const std::string& sha256,

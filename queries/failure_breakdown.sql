@@ -8,11 +8,20 @@ SELECT
   100.0 * b.count / b.total AS percent,                -- of all pairs and rows without a partner
   b.run_id AS run_id                                   -- run.id
 FROM (
-  SELECT t.run AS run, t.run_id AS run_id, t.cause AS cause, sum(t.count) AS count,
-         sum(sum(t.count)) OVER (PARTITION BY t.run, t.run_id) AS total, min(t.first_at) AS first_at
-  FROM tally t
-  WHERE t.status NOT IN ('DECODE_ONLY', 'UNMET', 'RUN')
-  GROUP BY t.run, t.run_id, t.cause
+  SELECT c.*, sum(c.had_to_match) OVER (PARTITION BY c.run, c.run_id) AS total
+  FROM (
+    SELECT
+      t.run AS run, t.run_id AS run_id, t.cause AS cause,
+      sum(t.count) OVER alike AS count,
+      sum(CASE WHEN s.compared OR s.blamed THEN t.count ELSE 0 END) OVER alike AS had_to_match,
+      row_number() OVER (PARTITION BY t.run, t.run_id, t.cause
+                         ORDER BY t.forward_layer, t.tensor_id IS NULL, t.tensor_id) AS nth,
+      t.forward_layer AS forward_layer, t.tensor_id AS tensor_id
+    FROM tally t
+    JOIN status s ON s.name = t.status
+    WINDOW alike AS (PARTITION BY t.run, t.run_id, t.cause)
+  ) c
+  WHERE c.nth = 1
 ) b
 WHERE b.cause IS NOT NULL
-ORDER BY b.run_id, b.count DESC, b.first_at;
+ORDER BY b.run_id, b.count DESC, b.forward_layer, b.tensor_id IS NULL, b.tensor_id;

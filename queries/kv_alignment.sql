@@ -28,41 +28,48 @@ SELECT
     WHEN a.attn_out_far IS NULL THEN 'UNKNOWN'
     -- scores and probabilities are traced only where the kernel keeps them
     WHEN (a.scores_far IS NULL OR a.probs_far IS NULL) AND EXISTS (
-      SELECT 1 FROM trace_row x
+      SELECT 1 FROM trace_row x JOIN tensor t ON t.id = x.tensor_id
       WHERE x.run_id = a.run_id AND x.prompt_id = a.prompt_id AND x.side IN (0, 1)
         AND x.pos_id = a.pos_id AND x.layer = a.layer
-        AND (x.tensor_id = 60 AND a.scores_far IS NULL OR x.tensor_id = 61 AND a.probs_far IS NULL))
+        AND (t.name = 'attn_scores' AND a.scores_far IS NULL OR t.name = 'attn_probs' AND a.probs_far IS NULL))
       THEN 'UNKNOWN'
     ELSE 'ALIGNED'
   END AS interpretation,                               -- Q_MISMATCH, REAL_MISMATCH, STRUCTURAL_DRIFT, KV_MISALIGNMENT, ALIGNED, UNKNOWN
   CASE WHEN CASE a.mode WHEN 'kv_aligned' THEN a.k_cache = 0 AND a.v_cache = 0
                         ELSE a.k = 0 AND a.v = 0 AND NOT EXISTS (  -- a cache row that did not match
-                          SELECT 1 FROM trace_row x
+                          SELECT 1 FROM trace_row x JOIN tensor t ON t.id = x.tensor_id
                           WHERE x.run_id = a.run_id AND x.prompt_id = a.prompt_id AND x.side IN (0, 1)
                             AND x.pos_id = a.pos_id AND x.layer = a.layer
-                            AND (x.tensor_id = 55 AND a.k_cache IS NOT 0
-                              OR x.tensor_id = 56 AND a.v_cache IS NOT 0)) END
+                            AND (t.name = 'k_cache' AND a.k_cache IS NOT 0
+                              OR t.name = 'v_cache' AND a.v_cache IS NOT 0)) END
        THEN 'PASS' ELSE 'KV_MISMATCH' END AS status,   -- PASS or KV_MISMATCH; rows that are not there never PASS
   a.mode AS mode,                                      -- of the run
   a.run_id AS run_id,                                  -- run.id
   a.prompt_id AS prompt_id                             -- prompt.id
 FROM (
   SELECT
-    p.run AS run, p.run_id AS run_id, p.mode AS mode, p.prompt_id AS prompt_id, p.layer AS layer,
-    p.pos_id AS pos_id,
-    max(CASE p.tensor_id WHEN 50 THEN p.grade END) AS q, max(CASE p.tensor_id WHEN 51 THEN p.grade END) AS k,
-    max(CASE p.tensor_id WHEN 42 THEN p.grade END) AS v, max(CASE p.tensor_id WHEN 55 THEN p.grade END) AS k_cache,
-    max(CASE p.tensor_id WHEN 56 THEN p.grade END) AS v_cache, max(CASE p.tensor_id WHEN 60 THEN p.grade END) AS scores,
-    max(CASE p.tensor_id WHEN 61 THEN p.grade END) AS probs, max(CASE p.tensor_id WHEN 70 THEN p.grade END) AS attn_out,
+    p.run AS run, p.run_id AS run_id, p.mode AS mode, p.key_prompt_id AS prompt_id, p.key_layer AS layer,
+    p.key_pos_id AS pos_id,
+    max(CASE t.name WHEN 'q_post_rope' THEN p.grade END) AS q,
+    max(CASE t.name WHEN 'k_post_rope' THEN p.grade END) AS k,
+    max(CASE t.name WHEN 'v_proj' THEN p.grade END) AS v,
+    max(CASE t.name WHEN 'k_cache' THEN p.grade END) AS k_cache,
+    max(CASE t.name WHEN 'v_cache' THEN p.grade END) AS v_cache,
+    max(CASE t.name WHEN 'attn_scores' THEN p.grade END) AS scores,
+    max(CASE t.name WHEN 'attn_probs' THEN p.grade END) AS probs,
+    max(CASE t.name WHEN 'attn_out' THEN p.grade END) AS attn_out,
     -- 1 beyond rounding, 0 not, NULL not known
-    max(CASE p.tensor_id WHEN 50 THEN nullif(p.grade, 2) >= 3 END) AS q_far,
-    max(CASE p.tensor_id WHEN 70 THEN nullif(p.grade, 2) >= 3 END) AS attn_out_far,
-    max(CASE p.tensor_id WHEN 60 THEN nullif(p.grade, 2) >= 3 END) AS scores_far,
-    max(CASE p.tensor_id WHEN 61 THEN nullif(p.grade, 2) >= 3 END) AS probs_far
-  FROM pair_graded p
-  WHERE p.tensor_id IN (42, 50, 51, 55, 56, 60, 61, 70)
-  GROUP BY p.run, p.run_id, p.mode, p.prompt_id, p.layer, p.pos_id
-  HAVING max(p.tensor_id <> 70)
+    max(CASE t.name WHEN 'q_post_rope' THEN nullif(p.grade, 2) >= 3 END) AS q_far,
+    max(CASE t.name WHEN 'attn_out' THEN nullif(p.grade, 2) >= 3 END) AS attn_out_far,
+    max(CASE t.name WHEN 'attn_scores' THEN nullif(p.grade, 2) >= 3 END) AS scores_far,
+    max(CASE t.name WHEN 'attn_probs' THEN nullif(p.grade, 2) >= 3 END) AS probs_far
+  FROM comparison_graded p
+  JOIN tensor t ON t.id = p.key_tensor_id
+  WHERE p.axis = 'phases' AND p.other_run_id = p.run_id AND p.side = 0 AND p.compared
+    AND t.name IN ('q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache', 'attn_scores',
+                   'attn_probs', 'attn_out')
+  GROUP BY p.run, p.run_id, p.mode, p.key_prompt_id, p.key_layer, p.key_pos_id
+  HAVING max(t.name <> 'attn_out')
 ) a
 JOIN prompt q ON q.id = a.prompt_id
 UNION ALL

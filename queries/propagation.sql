@@ -12,10 +12,8 @@ SELECT
   p.class AS class,                                    -- ROUNDING, DIVERGENT, UNKNOWN
   p.inputs_complete AS inputs_complete,                -- 0: the origin may lie in a tensor or layer that was not traced
   p.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance
+  p.forward_layer AS forward_layer,                    -- forward order: this, then the tensor
   p.run_id AS run_id                                   -- run.id
 FROM pair p
-LEFT JOIN tensor t ON t.id = p.tensor_id
-ORDER BY p.run_id, p.prompt_id, CASE p.evidence WHEN 'trace' THEN p.pos_id END,
-         CASE WHEN t.stage = 'head' THEN 8191 WHEN p.layer >= 0 THEN p.layer
-              WHEN t.stage = 'embed' THEN 0 ELSE 8191 END,
-         ifnull(p.tensor_id, 65535);
+ORDER BY p.run_id, p.prompt_id, CASE p.evidence WHEN 'trace' THEN p.pos_id END, p.forward_layer,
+         p.tensor_id IS NULL, p.tensor_id;

@@ -38,11 +38,7 @@ FROM (
   SELECT r.name, r.id, NULL, 'none', d.*, 0
   FROM run r
   JOIN report_claimed d ON d.of_run_id = r.id
-  WHERE r.status = 'unknown'  -- a directory level, as in run_verdict
-    AND NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = r.id)
-    AND NOT EXISTS (SELECT 1 FROM trace_row t WHERE t.run_id = r.id)
-    AND NOT EXISTS (SELECT 1 FROM report_pair t WHERE t.run_id = r.id)
-    AND EXISTS (SELECT 1 FROM run c WHERE c.name > r.name || '/' AND c.name < r.name || '0')
+  JOIN directory_level l ON l.run_id = r.id
 ) c
 WHERE NOT c.is_evidence
    OR c.claimed IS NOT NULL AND c.claimed <> c.verdict

@@ -28,12 +28,15 @@ SELECT
   t.line AS source_line,                               -- line there; row number for an engine
   k.name AS canonical_tensor,                          -- first name of the trace point
   CASE h.side WHEN 0 THEN 'prefill' WHEN 1 THEN 'decode' END AS side, -- prefill, decode; NULL neither
-  t.occurrence AS occurrence,                          -- 0, then 1, ... for different content under one key
+  CASE WHEN t.crowded THEN (SELECT count(*) FROM trace_row o
+    WHERE o.run_id = t.run_id AND o.prompt_id = t.prompt_id AND o.side = t.side
+      AND o.pos_id = t.pos_id AND o.layer = t.layer AND o.tensor_id = t.tensor_id
+      AND o.phase_id = t.phase_id AND o.step = t.step AND o.name_id = t.name_id
+      AND o.nth < t.nth) ELSE 0 END AS occurrence,     -- 0, then 1, ... for different content under one key
   1 + ifnull((SELECT p.count FROM trace_repeat p
     WHERE p.run_id = t.run_id AND p.prompt_id = t.prompt_id AND p.side = t.side
       AND p.pos_id = t.pos_id AND p.layer = t.layer AND p.tensor_id = t.tensor_id
-      AND p.phase_id = t.phase_id AND p.step = t.step AND p.name_id = t.name_id
-      AND p.occurrence = t.occurrence), 0) AS seen,    -- times this row was written
+      AND p.nth = t.nth), 0) AS seen,    -- times this row was written
   (t.flags & 2) <> 0 AS derived,                       -- 1: statistics computed from the sample at ingest
   (SELECT s.n FROM sample s WHERE s.id = t.vector_id) AS sample_n,    -- values kept
   (SELECT s.data FROM sample s WHERE s.id = t.vector_id) AS sample,   -- f32 little-endian

@@ -1,6 +1,7 @@
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
+#include "db/check.h"
 #include "db/database.h"
 
 namespace greta {

@@ -18,17 +18,13 @@ struct Arguments {
   bool rows = false;
 };
 
-/// Forward order: layer, then trace point; what comes after the stack last.
+/// As far as run_diff knows it.
 constexpr std::string_view kForward =
-    " ORDER BY (SELECT t.stage = 'head' FROM tensor t WHERE t.id = d.tensor_id), d.layer < 0,"
-    " d.layer, d.tensor_id, d.pos_id, d.prompt, d.phase";
+    " ORDER BY d.forward_layer, d.tensor_id, d.pos_id, d.prompt, d.phase";
 
 struct Counts {
   int64_t match = 0, rounding = 0, divergent = 0, unknown = 0, nonfinite = 0, incomparable = 0,
           only_a = 0, only_b = 0;
-
-  int64_t compared() const { return match + drift() + nonfinite; }
-  int64_t drift() const { return rounding + divergent + unknown; }
 
   Counts& operator+=(const Counts& o) {
     match += o.match;
@@ -65,18 +61,14 @@ struct Counts {
 struct Difference {
   std::map<std::pair<int64_t, std::string>, Counts> by_tensor;  ///< in forward order
   Counts total;
+  std::string verdict, numeric_verdict;
+  int64_t compared = 0;
   std::string first_json = "null", first_text;
-};
 
-/// Fail-closed, in the order of a run's verdict.
-std::string verdict_of(const Counts& c, Gate gate) {
-  bool numeric = gate == Gate::kNumeric;
-  if (c.compared() == 0) return "NO_EVIDENCE";
-  if (c.nonfinite + c.divergent + c.only_a + c.only_b > 0) return "FAIL";
-  if (!numeric && c.drift() > 0) return "FAIL";
-  if (c.unknown + c.incomparable > 0) return "INCOMPARABLE";
-  return "PASS";
-}
+  const std::string& at(Gate gate) const {
+    return gate == Gate::kNumeric ? numeric_verdict : verdict;
+  }
+};
 
 void bind_runs(Query& query, const Run& a, const Run& b) { query.bind(1, a.id).bind(2, b.id); }
 
@@ -92,6 +84,14 @@ Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
     difference.by_tensor[{counts.integer(0), counts.text(1)}] += one;
     difference.total += one;
   }
+  Query verdict(db,
+                "SELECT verdict, numeric_verdict, compared FROM diff_verdict"
+                " WHERE run_a_id = ? AND run_b_id = ?");
+  bind_runs(verdict, a, b);
+  verdict.step();
+  difference.verdict = verdict.text(0);
+  difference.numeric_verdict = verdict.text(1);
+  difference.compared = verdict.integer(2);
   Query first(db,
               "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
               " d.hash_a, d.hash_b FROM run_diff d"
@@ -142,19 +142,19 @@ void print_json(Output& out, const Run& a, const Run& b, const Difference& diffe
   }
   JsonObject object;
   object.add("run_a", a.name).add("run_b", b.name);
-  object.add("verdict", verdict_of(difference.total, Gate::kStrict));
-  object.add("numeric_verdict", verdict_of(difference.total, Gate::kNumeric));
-  object.add("compared", difference.total.compared()).raw("total", json_of(difference.total));
+  object.add("verdict", difference.verdict);
+  object.add("numeric_verdict", difference.numeric_verdict);
+  object.add("compared", difference.compared).raw("total", json_of(difference.total));
   object.raw("first_difference", difference.first_json).raw("by_tensor", json_array(tensors));
   out.write(object.str() + "\n");
 }
 
 void print_table(Output& out, const Run& a, const Run& b, const Difference& difference) {
-  std::string strict = verdict_of(difference.total, Gate::kStrict);
-  std::string numeric = verdict_of(difference.total, Gate::kNumeric);
+  std::string strict = difference.verdict;
+  std::string numeric = difference.numeric_verdict;
   out.write("A  " + utf8::printable(a.name) + "\nB  " + utf8::printable(b.name) + "\n");
   out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
-            std::to_string(difference.total.compared()) + " rows compared\n");
+            std::to_string(difference.compared) + " rows compared\n");
   if (!difference.first_text.empty())
     out.write("first difference: " + difference.first_text + "\n");
   if (strict == "NO_EVIDENCE") {
@@ -190,8 +190,7 @@ int compare(Options& options, const Arguments& arguments) {
     RowPrinter printer(options.out, options.format, columns);
     print_counts(printer, difference);
   }
-  std::string verdict = verdict_of(difference.total, arguments.gate);
-  return verdict == "PASS" ? kExitDone : verdict == "FAIL" ? kExitFail : kExitNoVerdict;
+  return exit_of_verdict(difference.at(arguments.gate));
 }
 
 }  // namespace

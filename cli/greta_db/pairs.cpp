@@ -34,7 +34,7 @@ int pairs(Options& options, const Arguments& arguments) {
   bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
   Query query(db, "SELECT " + std::string(table ? kTableColumns : kAllColumns) + " FROM pair" +
                       where.sql() +
-                      " ORDER BY prompt_id, pos_id, layer < 0, layer, tensor_id LIMIT ?");
+                      " ORDER BY prompt_id, pos_id, forward_layer, tensor_id LIMIT ?");
   where.bind(query);
   RowPrinter printer(options.out, options.format, query.column_names());
   for (const Run& run : runs) {

@@ -21,11 +21,9 @@ void Propagation::load_nodes() {
       " END),"
       "  min(p.caused_by), sum(p.origin = 'ORIGIN'), sum(p.origin = 'PROPAGATED'),"
       "  sum(p.origin = 'UNSAMPLED')"
-      " FROM propagation p LEFT JOIN tensor_name m ON m.name = p.tensor"
-      " LEFT JOIN tensor t ON t.id = m.tensor_id"
-      " LEFT JOIN prompt q ON q.run_id = p.run_id AND q.name = p.prompt"
+      " FROM pair p LEFT JOIN tensor t ON t.id = p.tensor_id"
       " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY'"
-      " GROUP BY q.id, p.layer, p.tensor ORDER BY q.id, " +
+      " GROUP BY p.prompt_id, p.layer, p.tensor ORDER BY p.prompt_id, " +
           std::string(kForwardOrder));
   constexpr const char* kStatus[] = {"DRIFT", "NONFINITE", "AMBIGUOUS", "MISSING", "INCOMPARABLE"};
   constexpr const char* kClass[] = {"", "ROUNDING", "UNKNOWN", "DIVERGENT"};

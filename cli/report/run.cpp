@@ -61,10 +61,8 @@ class RunReport : public RunSection {
   /// Every value that a source states of the run or of a level above it; "" when there is none.
   std::string attribute(const std::string& dim) {
     RunQuery query(db_, run_.id,
-                   "SELECT a.value FROM attribute a JOIN run r ON r.id = a.run_id, run x"
-                   " WHERE x.id = ?1 AND a.dim = ?2 AND (r.id = x.id OR substr(x.name, 1,"
-                   " length(r.name) + 1) = r.name || '/') GROUP BY a.value"
-                   " ORDER BY max(length(r.name)) DESC, min(a.rank)");
+                   "SELECT value FROM stated_attribute WHERE run_id = ?1 AND dim = ?2"
+                   " GROUP BY value ORDER BY min(believed)");
     query.bind(2, dim);
     std::string values;
     while (query.step()) values += (values.empty() ? "" : ", ") + query.text(0);

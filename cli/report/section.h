@@ -13,10 +13,9 @@
 
 namespace greta {
 
-/// Order of rows of a view `p` with their row `t` of tensor: as the model computes them.
+/// Order of rows of a view `p`: as the model computes them. What greta does not know comes last.
 inline constexpr std::string_view kForwardOrder =
-    "CASE WHEN t.stage = 'head' THEN 8191 WHEN p.layer >= 0 THEN p.layer"
-    "     WHEN t.stage = 'embed' THEN 0 ELSE 8191 END, ifnull(t.id, 65535)";
+    "p.forward_layer, p.tensor_id IS NULL, p.tensor_id";
 
 /// A statement whose first parameter is a run. Throws SQLite::Exception.
 class RunQuery : public Query {

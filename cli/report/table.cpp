@@ -15,8 +15,7 @@ std::string comparisons(std::string_view more = "") {
   return "SELECT p.prompt, p.token_id, p.pos_id, p.layer, p.tensor,"
          " CASE p.status WHEN 'INCOMPARABLE' THEN 'INCOMPARABLE' ELSE p.cause END, p.root_cause" +
          std::string(more) +
-         " FROM pair p LEFT JOIN tensor t ON t.id = p.tensor_id"
-         " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY' ORDER BY p.prompt_id, " +
+         " FROM pair p WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY' ORDER BY p.prompt_id, " +
          std::string(kForwardOrder) + ", p.pos_id";
 }
 

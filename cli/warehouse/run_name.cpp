@@ -18,9 +18,7 @@ constexpr size_t kMaxNear = 5;
 std::vector<Run> runs_where(SQLite::Database& db, std::string_view condition, const Value& value) {
   Query query(db,
               "SELECT r.id, r.name FROM run r WHERE " + std::string(condition) +
-                  " AND NOT (EXISTS (SELECT 1 FROM run c WHERE c.name > r.name || '/'"
-                  "                  AND c.name < r.name || '0')"
-                  "   AND (SELECT e.evidence FROM run_evidence e WHERE e.run_id = r.id) = 'none')"
+                  " AND NOT EXISTS (SELECT 1 FROM directory_level l WHERE l.run_id = r.id)"
                   " ORDER BY r.id");
   query.bind(1, value);
   std::vector<Run> runs;

@@ -4,22 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "db/database.h"
 #include "db/experiment.h"
+#include "db/run_name.h"
 
 namespace greta {
 namespace {
 
 constexpr size_t kMaxContextBytes = 16u << 20;
-constexpr int64_t kEngineRank = 0;  // nobody knows better
-
-template <class T>
-void bind_or_null(SQLite::Statement& statement, int index, const std::optional<T>& value) {
-  value ? statement.bind(index, *value) : statement.bind(index);
-}
-void bind_or_null(SQLite::Statement& statement, int index, const std::string& text) {
-  text.empty() ? statement.bind(index) : statement.bind(index, text);
-}
 
 /// Identity of one execution of an engine, in the form of a content's SHA-256.
 std::string new_identity() {
@@ -42,32 +33,27 @@ std::optional<int64_t> token(int32_t id) {
 
 }  // namespace
 
-RunStore::RunStore(SQLite::Database& db, const RunRecord& run) : db_(db), writer_(db) {
+RunStore::RunStore(SQLite::Database& db, const RunRecord& run) : records_(db), writer_(db) {
+  const auto known = [](const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+  };
   run_name_ = free_run_name(db, base_run_name(run));
   const ExperimentName name = split_experiment(run.experiment);
-  SQLite::Statement insert(
-      db_,
-      "INSERT INTO run(name, experiment, family, variant, date, commit_sha, mode,"
-      " dtype, seed, hash_algo, status, started_at)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'greta-1', 'running', ?)");
-  insert.bind(1, run_name_);
-  insert.bind(2, run.experiment);
-  insert.bind(3, name.family);
-  bind_or_null(insert, 4, name.variant);
-  insert.bind(5, run.date);
-  bind_or_null(insert, 6, run.commit_sha);
-  bind_or_null(insert, 7, run.mode);
-  bind_or_null(insert, 8, run.dtype);
-  insert.bind(9, run.seed);
-  bind_or_null(insert, 10, run.started_at);
-  insert.exec();
-  run_id_ = db_.getLastInsertRowid();
-  SQLite::Statement source(
-      db_, "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (?, ?, 'engine', 0)");
-  source.bind(1, run_id_);
-  source.bind(2, new_identity());
-  source.exec();
-  source_id_ = db_.getLastInsertRowid();
+  NewRun row;
+  row.name = run_name_;
+  row.experiment = run.experiment;
+  row.family = name.family;
+  row.variant = name.variant;
+  row.date = run.date;
+  row.commit_sha = known(run.commit_sha);
+  row.mode = known(run.mode);
+  row.dtype = known(run.dtype);
+  row.started_at = known(run.started_at);
+  row.seed = run.seed;
+  row.hash_algo = "greta-1";
+  row.status = "running";
+  run_id_ = records_.add_run(row);
+  source_id_ = records_.add_source({run_id_, "", "", new_identity(), "engine", 0});
   add_attributes(run);
   for (int i = 0; i < kTracePoints; ++i) {
     tensors_[static_cast<size_t>(i)] =
@@ -91,35 +77,18 @@ void RunStore::add_attributes(const RunRecord& run) {
 
 void RunStore::add_attribute(const std::string& name, const std::string& value) {
   if (value.empty()) return;
-  SQLite::Statement insert(db_,
-                           "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, source_id)"
-                           " VALUES (?, ?, ?, ?, ?)");
-  insert.bind(1, run_id_);
-  insert.bind(2, name);
-  insert.bind(3, value);
-  insert.bind(4, kEngineRank);
-  insert.bind(5, source_id_);
-  insert.exec();
+  records_.add_attribute({run_id_, name, value, AttributeRank::kEngine, "", source_id_});
 }
 
 void RunStore::add_prompt(const PromptRecord& prompt) {
   prompt_id_ = writer_.prompt_id(run_id_, prompt.name);
-  SQLite::Statement facts(
-      db_, "UPDATE prompt SET n_tokens = ?, text_sha256 = ?, token_ids = ? WHERE id = ?");
-  facts.bind(1, static_cast<int64_t>(prompt.token_ids.size()));
-  bind_or_null(facts, 2, prompt.text_sha256);
-  facts.bind(3, nlohmann::json(prompt.token_ids).dump());
-  facts.bind(4, prompt_id_);
-  facts.exec();
-  SQLite::Statement plan(db_, "INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
+  records_.set_prompt(
+      prompt_id_, static_cast<int64_t>(prompt.token_ids.size()),
+      prompt.text_sha256.empty() ? std::nullopt : std::optional(prompt.text_sha256),
+      nlohmann::json(prompt.token_ids).dump());
   for (const PlannedRow& row : prompt.plan) {
-    plan.bind(1, run_id_);
-    plan.bind(2, prompt_id_);
-    plan.bind(3, row.decode ? 1 : 0);
-    plan.bind(4, row.layer);
-    plan.bind(5, tensors_[static_cast<size_t>(row.point)].tensor_id);
-    plan.exec();
-    plan.reset();
+    records_.add_plan(run_id_, prompt_id_, row.decode ? Side::kDecode : Side::kPrefill, row.layer,
+                      tensors_[static_cast<size_t>(row.point)].tensor_id);
   }
 }
 
@@ -201,40 +170,34 @@ int64_t RunStore::context_id(const TraceRecord& record) {
 }
 
 void RunStore::add_readout(const ReadoutRecord& r) {
-  SQLite::Statement insert(
-      db_,
-      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   const auto logit = [](int32_t id, float value) {
     return id < 0 ? std::nullopt : finite(static_cast<double>(value));
   };
-  insert.bind(1, run_id_);
-  insert.bind(2, prompt_id_);
-  insert.bind(3, static_cast<int>(phases_[static_cast<size_t>(r.phase)].side));
-  insert.bind(4, r.step);
-  insert.bind(5, r.pos_id);
-  insert.bind(6, tensors_[static_cast<size_t>(TracePoint::kLogits)].name_id);
-  bind_or_null(insert, 7, token(r.top1_id));
-  bind_or_null(insert, 8, logit(r.top1_id, r.top1_logit));
-  bind_or_null(insert, 9, token(r.top2_id));
-  bind_or_null(insert, 10, logit(r.top2_id, r.top2_logit));
-  bind_or_null(insert, 11, top_gap(r));
-  insert.bind(12, r.vocab);
-  insert.bind(13, std::string(route_name(r.route)));
+  ReadoutRow row;
+  row.run_id = run_id_;
+  row.prompt_id = prompt_id_;
+  row.side = phases_[static_cast<size_t>(r.phase)].side;
+  row.step = r.step;
+  row.pos_id = r.pos_id;
+  row.name_id = tensors_[static_cast<size_t>(TracePoint::kLogits)].name_id;
+  row.top1_id = token(r.top1_id);
+  row.top1_logit = logit(r.top1_id, r.top1_logit);
+  row.top2_id = token(r.top2_id);
+  row.top2_logit = logit(r.top2_id, r.top2_logit);
+  row.gap = top_gap(r);
+  row.vocab = r.vocab;
+  row.route = std::string(route_name(r.route));
   if (r.cpu_top1_id) {
-    bind_or_null(insert, 14, token(*r.cpu_top1_id));
-    insert.bind(15, r.cpu_top1_id == r.top1_id ? 1 : 0);
+    row.cpu_top1_id = token(*r.cpu_top1_id);
+    row.cpu_agrees = r.cpu_top1_id == r.top1_id ? 1 : 0;
   }
-  insert.bind(16, source_id_);
-  insert.bind(17, ++readouts_);
-  insert.exec();
+  row.source_id = source_id_;
+  row.line = ++readouts_;
+  records_.add_readout(row);
 }
 
 void RunStore::finish(bool complete, const std::string& finished_at) {
-  SQLite::Statement run(db_, "UPDATE run SET status = ?, finished_at = ? WHERE id = ?");
-  run.bind(1, complete ? "complete" : "failed");
-  run.bind(2, finished_at);
-  run.bind(3, run_id_);
-  run.exec();
+  records_.finish_run(run_id_, complete, finished_at);
   add_attribute(kTraceRows, std::to_string(rows_));
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "db/run_records.h"
 #include "db/trace_writer.h"
 #include "engine/forward/trace_sink.h"
 
@@ -40,7 +41,7 @@ class RunStore {
   TraceRow row_of(const TraceRecord& record);
   int64_t context_id(const TraceRecord& record);
 
-  SQLite::Database& db_;
+  RunRecords records_;
   TraceWriter writer_;
   std::string run_name_;
   int64_t run_id_ = 0, source_id_ = 0, prompt_id_ = 0;

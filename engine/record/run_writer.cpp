@@ -16,6 +16,8 @@
 #include <variant>
 
 #include "db/database.h"
+#include "db/kept_tally.h"
+#include "db/transaction.h"
 #include "engine/forward/model.h"
 #include "engine/record/run_store.h"
 #include "engine/record/utc_time.h"
@@ -36,7 +38,6 @@ constexpr milliseconds kGather{20};       // more under load: batches grow while
 constexpr milliseconds kPause{1};         // between batches, for others that wait
 constexpr std::chrono::microseconds kPoll{300};
 constexpr milliseconds kLastPatience{500};  // for what can be left undone
-constexpr int64_t kJudgeRows = 20'000;      // of larger runs the verdict is computed when asked
 
 struct Finish {
   bool complete;
@@ -85,7 +86,6 @@ struct RunWriter::State {
   std::deque<Item> take();
   void write(std::deque<Item>& batch);
   void store(const Content& content);
-  void transact(const std::function<void()>& body);
   void fail(std::exception_ptr cause);
   void judge();
   void close();
@@ -124,7 +124,7 @@ RunWriter::State::State(const std::filesystem::path& path, const RunRecord& reco
                         Clock::duration wait)
     : file(path), db(open_for_writing(path)), patience(wait) {
   sqlite3_busy_handler(db->getHandle(), wait_for_lock, this);
-  transact([&] { run.emplace(*db, record); });
+  in_transaction(*db, [&] { run.emplace(*db, record); });
   name = run->run_name();
   thread = std::thread([this] { work(); });
 }
@@ -190,22 +190,11 @@ void RunWriter::State::work() {
   }
 }
 
-void RunWriter::State::transact(const std::function<void()>& body) {
-  db->exec("BEGIN IMMEDIATE");
-  try {
-    body();
-    db->exec("COMMIT");
-  } catch (...) {
-    db->tryExec("ROLLBACK");
-    throw;
-  }
-}
-
 void RunWriter::State::write(std::deque<Item>& batch) {
   // The last commit is synced to disk, and with it all before.
   const bool last = std::holds_alternative<Finish>(batch.back().content);
   if (last) db->exec("PRAGMA synchronous = FULL");
-  transact([&] {
+  in_transaction(*db, [&] {
     for (const Item& item : batch) store(item.content);
   });
 }
@@ -222,7 +211,7 @@ void RunWriter::State::store(const Content& content) {
 void RunWriter::State::fail(std::exception_ptr cause) {
   patience.store(kLastPatience);
   try {
-    transact([this] { run->finish(false, utc_now()); });
+    in_transaction(*db, [this] { run->finish(false, utc_now()); });
   } catch (const SQLite::Exception&) {
     // It stays running, which is INCOMPLETE as well.
   }
@@ -247,7 +236,7 @@ void RunWriter::State::fail(std::exception_ptr cause) {
 void RunWriter::State::judge() {
   patience.store(kLastPatience);
   try {
-    if (run->rows() <= kJudgeRows) transact([this] { keep_tally(*db, run->run_id()); });
+    if (run->rows() <= kJudgeRows) in_transaction(*db, [this] { keep_tally(*db, run->run_id()); });
     make_durable(*db);
   } catch (const SQLite::Exception&) {
   }

@@ -6,7 +6,7 @@ SELECT p.layer, p.canonical_tensor AS tensor, count(*) AS pairs,
        sum(p.status IN ('NONFINITE', 'AMBIGUOUS')) AS broken,
        max(p.rel_l2) AS max_rel_l2, avg(p.rel_l2) AS avg_rel_l2
 FROM pair p
-WHERE p.run_id = (SELECT id FROM run WHERE name = :run)
+WHERE p.run = :run
   AND p.status NOT IN ('MISSING', 'DECODE_ONLY')
 GROUP BY p.layer, p.tensor_id, p.canonical_tensor
 ORDER BY p.layer < 0, p.layer, p.tensor_id;

@@ -3,4 +3,4 @@
 SELECT p.prompt, p.pos_id, p.layer, p.tensor, p.status, p.class, p.origin, p.caused_by,
        p.inputs_complete, p.rel_l2
 FROM propagation p
-WHERE p.run_id = (SELECT id FROM run WHERE name = :run) AND p.origin IS NOT NULL;
+WHERE p.run = :run AND p.origin IS NOT NULL;

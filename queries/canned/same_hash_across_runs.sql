@@ -11,7 +11,7 @@ JOIN prompt q ON q.run_id = b.id AND q.name = p.name
 JOIN trace_row y ON y.run_id = b.id AND y.prompt_id = q.id AND y.side = x.side
   AND y.pos_id = x.pos_id AND y.layer = x.layer AND y.tensor_id = x.tensor_id
   AND y.phase_id = x.phase_id AND y.step = x.step AND y.name_id = x.name_id
-  AND y.occurrence = x.occurrence
+  AND y.nth = x.nth
 JOIN tensor k ON k.id = x.tensor_id
 JOIN phase h ON h.id = x.phase_id
 WHERE a.name = :run_a

@@ -1,4 +1,8 @@
 #include "db/database.h"
+#include "db/check.h"
+#include "db/kept_tally.h"
+#include "db/run_name.h"
+#include "db/schema.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -221,14 +225,15 @@ TEST_F(Opening, ForWritingBringsTheViewsOfThisBuild) {
     SQLite::Database db = open_for_writing(file);
     trace = text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'trace'");
     history = text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'history'");
-    db.exec("INSERT INTO run(name, experiment, tally) VALUES ('r', 'e', '[]');"
+    db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e');"
+            "INSERT INTO kept_tally(run_id, prompt_id, status, count, elsewhere) VALUES (1, 0, 'OLD', 1, 0);"
             "DROP VIEW trace; CREATE VIEW trace AS SELECT 1 AS old; DROP VIEW history;"
             "UPDATE meta SET value = 'of another build' WHERE key = 'views'");
   }
   SQLite::Database db = open_for_writing(file);
   EXPECT_EQ(text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'trace'"), trace);
   EXPECT_EQ(text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'history'"), history);
-  EXPECT_EQ(number_of(db, "SELECT tally IS NULL FROM run"), 1);  // the old views made it
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);  // the old views made it
 }
 
 TEST_F(Opening, ForReadingKeepsTheViewsThatAreThere) {
@@ -262,9 +267,10 @@ struct Checking : Opening {
     db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e');"
             "INSERT INTO prompt(run_id, name) VALUES (1, 'p');"
             "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'x', 'stage_trace', 0);"
-            "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id, step, name_id, occurrence,"
-            " flags, source_id, line) SELECT 1, 1, h.side, 1, 0, n.tensor_id, h.id, 0, n.id, 0, 0, 1, 1"
-            " FROM tensor_name n, phase h WHERE n.name = 'x_in' AND h.name = 'decode0'");
+            "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, crowded, phase_id, step, name_id,"
+            " flags, source_id, line) SELECT 1, 1, h.side, 1, 0, n.tensor_id, 0, 0, h.id, 0, n.id, 0, 1, 1"
+            " FROM tensor_name n, phase h WHERE n.name = 'x_in' AND h.name = 'decode0';"
+            "INSERT INTO traced_position VALUES (1, 1, 1, 1, 0)");
   }
 };
 
@@ -307,14 +313,15 @@ TEST_F(Checking, ADamagedIndexIsFound) {
 // ---- kept tallies -------------------------------------------------------------------------------
 
 TEST_F(Checking, AKeptTallyIsThatOfTheView) {
-  const std::string computed = text_of(db, "SELECT packed FROM tally WHERE run_id = 1");
+  const char* tally = "SELECT * FROM tally WHERE run_id = 1 ORDER BY prompt_id, status, class, cause";
+  const std::string computed = text_of(db, tally);
   EXPECT_NE(computed, "");
   keep_tally(db, 1);
-  EXPECT_EQ(number_of(db, "SELECT tally IS NOT NULL FROM run"), 1);
-  const std::string kept = text_of(db, "SELECT tally FROM run");
-  EXPECT_EQ(text_of(db, "SELECT packed FROM tally WHERE run_id = 1"), computed);
+  EXPECT_GT(number_of(db, "SELECT count(*) FROM kept_tally"), 0);
+  EXPECT_EQ(text_of(db, tally), computed);
+  const std::string kept = text_of(db, "SELECT * FROM kept_tally");
   keep_tally(db, 1);
-  EXPECT_EQ(text_of(db, "SELECT tally FROM run"), kept);
+  EXPECT_EQ(text_of(db, "SELECT * FROM kept_tally"), kept);
   EXPECT_NO_THROW(keep_tally(db, 99));
 }
 

@@ -1,3 +1,4 @@
+#include "db/check.h"
 #include "db/merge.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ class MergeTest : public testing::Test {
           "trace_row",   "trace_repeat", "sketch",       "sample",          "readout",
           "plan",        "attribute",    "run_metric",   "log_event",       "document_row",
           "report",      "report_pair",  "report_claim", "ingest_error",    "tensor",
-          "tensor_name", "phase"}) {
+          "tensor_name", "phase",        "traced_position"}) {
       text +=
           std::string(table) + ":\n" + warehouse.rows(std::string("SELECT * FROM ") + table) + "\n";
     }
@@ -97,7 +98,7 @@ void fill(Warehouse& w, const std::string& run) {
             id +
             ";"
             "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, "
-            "phase_id, step, name_id, occurrence, 2"
+            "nth, 2"
             "  FROM trace_row WHERE run_id = " +
             id + " LIMIT 1");
 }
@@ -212,8 +213,7 @@ TEST_F(MergeTest, RepeatsAddUpWithoutACommonSource) {
     w->add(prefill("x_in", 0, 1));
     w->db.exec(
         "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, "
-        "phase_id, step,"
-        " name_id, occurrence, 2 FROM trace_row");
+        "nth, 2 FROM trace_row");
   }
   other.db.exec("UPDATE source SET sha256 = 'another'");
   merge(into.db, path("other.db"));
@@ -250,9 +250,9 @@ TEST_F(MergeTest, TalliesAreKeptAndEqualTheViews) {
   Warehouse other(path("other.db")), into(path("into.db"));
   fill(other, "b");
   merge(into.db, path("other.db"));
-  EXPECT_EQ(into.rows("SELECT count(*) FROM run WHERE tally IS NULL"), "0");
+  EXPECT_EQ(into.rows("SELECT count(*) FROM unjudged_run"), "0");
   std::string kept = verdicts(into);
-  into.db.exec("UPDATE run SET tally = NULL");
+  into.db.exec("DELETE FROM kept_tally");
   EXPECT_EQ(verdicts(into), kept);
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "db/check.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {

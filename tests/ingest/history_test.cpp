@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "db/check.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {

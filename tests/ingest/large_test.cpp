@@ -1,5 +1,6 @@
 #include <string>
 
+#include "db/check.h"
 #include "ingest/importer.h"
 #include "tests/ingest/importing.h"
 

@@ -1,3 +1,4 @@
+#include "db/check.h"
 #include "ingest/source_content.h"
 
 #include <string>

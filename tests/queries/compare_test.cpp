@@ -225,7 +225,7 @@ TEST(Trace, CountsHowOftenARowWasSeen) {
   w.add(prefill("attn_out", 0, 1), prefill("attn_out", 0, 2), decode("attn_out", 0, 1));
   w.db.exec(
       "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id,"
-      " phase_id, step, name_id, occurrence, 4 FROM trace_row WHERE side = 0 AND occurrence = 1");
+      " nth, 4 FROM trace_row WHERE side = 0 AND nth = 1");
   EXPECT_EQ(w.rows("SELECT phase, occurrence, hash, seen FROM trace ORDER BY phase, occurrence"),
             "decode0|0|1|1\nprefill_last|0|1|1\nprefill_last|1|2|5");
 }

@@ -1,4 +1,4 @@
-// Which rows pair, and what a pair's status is: DESIGN.md §5.
+// Which rows pair, and what a pair's status is: docs/design.md.
 #include "tests/queries/warehouse.h"
 
 namespace greta {

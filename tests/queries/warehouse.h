@@ -298,20 +298,34 @@ class Warehouse {
       store_vector(*vector_id, row.sample.empty() ? row.sketch_values : row.sample,
                    !row.sample.empty());
     }
+    // The writer's bookkeeping: which of the rows of its side at a place, and which positions there are.
+    const std::string place =
+        " run_id = ?1 AND prompt_id = ?2 AND side = (SELECT side FROM phase WHERE id = ?5)"
+        " AND pos_id = ?3 AND layer = ?4"
+        " AND tensor_id = (SELECT tensor_id FROM tensor_name WHERE id = ?7)";
+    SQLite::Statement crowd(db, "UPDATE trace_row SET crowded = 1 WHERE ?6 IS ?6 AND" + place);
+    bind_all(crowd, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name);
+    crowd.exec();
     SQLite::Statement insert(
         db,
         "INSERT INTO trace_row(run_id, prompt_id, pos_id, layer, phase_id, step, name_id, token_id,"
         " logical_tok_idx, n, hash, mean, nan, inf, flags, vector_id, source_id, line, side,"
-        " tensor_id, occurrence)"
+        " tensor_id, nth, crowded)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        "  (SELECT side FROM phase WHERE id = ?5), (SELECT tensor_id FROM tensor_name WHERE id = "
-        "?7),"
-        "  (SELECT count(*) FROM trace_row WHERE run_id = ?1 AND prompt_id = ?2 AND pos_id = ?3"
-        "   AND layer = ?4 AND phase_id = ?5 AND step = ?6 AND name_id = ?7))");
+        "  (SELECT side FROM phase WHERE id = ?5), (SELECT tensor_id FROM tensor_name WHERE id = ?7),"
+        "  (SELECT count(*) FROM trace_row WHERE" + place + "),"
+        "  EXISTS (SELECT 1 FROM trace_row WHERE" + place + "))");
     bind_all(insert, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name,
              row.token_id, row.logical_idx, row.n, hash, row.mean, row.nan_count, row.inf_count,
              row.flags, vector_id, source, ++last_line_);
     insert.exec();
+    SQLite::Statement position(
+        db,
+        "INSERT INTO traced_position VALUES (?1, ?2, (SELECT side FROM phase WHERE id = ?4), ?3,"
+        " ?4 = (SELECT id FROM phase WHERE name = 'prefill_last'))"
+        " ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands)");
+    bind_all(position, run_id, prompt, row.pos_id, phase);
+    position.exec();
   }
 
   int64_t run_id_ = 0, source_id_ = 0, last_vector_id_ = 0, last_line_ = 0;

@@ -32,7 +32,7 @@ TEST_F(QueryCommand, RefusesWhatDoesNotOnlyRead) {
                           "SAVEPOINT s",
                           "SELECT 1; DELETE FROM run",
                           "SELECT 1; SELECT 2",
-                          "UPDATE run SET tally = NULL",
+                          "DELETE FROM kept_tally",
                           "REINDEX",
                           "ANALYZE",
                           "WITH x AS (SELECT 1) DELETE FROM run",

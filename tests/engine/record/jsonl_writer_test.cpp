@@ -56,7 +56,10 @@ class JsonlWriterTest : public testing::Test {
     }
     const char* tables[] = {
         "SELECT name, experiment, family, variant, date, commit_sha, synthetic, mode, dtype, seed,"
-        " hash_algo, status, started_at, finished_at IS NOT NULL, tally FROM run ORDER BY name",
+        " hash_algo, status, started_at, finished_at IS NOT NULL FROM run ORDER BY name",
+        "SELECT r.name, k.prompt_id, k.status, k.class, k.scope, k.cause, k.count, k.elsewhere,"
+        " k.forward_layer, k.layer, k.tensor_id, k.name_id, k.pos_id, k.token_id"
+        " FROM kept_tally k JOIN run r ON r.id = k.run_id ORDER BY 1, 2, 3, 4, 5, 6",
         "SELECT r.name, p.name, n_tokens, text_sha256, token_ids FROM prompt p JOIN run r ON r.id "
         "= p.run_id"
         " ORDER BY r.name, p.id",

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "db/database.h"
+#include "db/check.h"
 #include "engine/forward/trace_sink.h"
 #include "tests/ingest/ingest_fixture.h"
 

@@ -1,0 +1,79 @@
+#include "db/dictionary.h"
+
+#include <algorithm>
+#include <cctype>
+#include <stdexcept>
+
+namespace greta {
+namespace {
+
+/// Ids of names that greta does not know start here, far above the built-in trace points.
+constexpr int64_t kFirstUnknownTensor = 1000;
+constexpr int64_t kMaxTensor = 65'534;
+
+}  // namespace
+
+void Dictionary::forget() {
+  prompts_.clear();
+  phases_.clear();
+  tensors_.clear();
+}
+
+int64_t Dictionary::prompt_id(int64_t run_id, std::string_view name) {
+  std::pair<int64_t, std::string> wanted{run_id, std::string(name)};
+  if (auto it = prompts_.find(wanted); it != prompts_.end()) return it->second;
+  SQLite::Statement insert(db_, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");
+  insert.bind(1, run_id);
+  insert.bind(2, wanted.second);
+  insert.exec();
+  SQLite::Statement query(db_, "SELECT id FROM prompt WHERE run_id = ? AND name = ?");
+  query.bind(1, run_id);
+  query.bind(2, wanted.second);
+  query.executeStep();
+  return prompts_[std::move(wanted)] = query.getColumn(0).getInt64();
+}
+
+PhaseId Dictionary::phase_id(std::string_view name) {
+  std::string text(name);
+  if (auto it = phases_.find(text); it != phases_.end()) return it->second;
+  SQLite::Statement insert(
+      db_,
+      "INSERT OR IGNORE INTO phase(name, side) VALUES (?1, CASE WHEN ?1 GLOB 'prefill*' THEN 0"
+      " WHEN ?1 GLOB 'decode*' THEN 1 ELSE 2 END)");
+  insert.bind(1, text);
+  insert.exec();
+  SQLite::Statement query(db_, "SELECT id, side FROM phase WHERE name = ?");
+  query.bind(1, text);
+  query.executeStep();
+  return phases_[std::move(text)] = {query.getColumn(0).getInt64(),
+                                     static_cast<Side>(query.getColumn(1).getInt())};
+}
+
+TensorId Dictionary::tensor_id(std::string_view name) {
+  std::string text(name);
+  if (auto it = tensors_.find(text); it != tensors_.end()) return it->second;
+  SQLite::Statement query(db_, "SELECT id, tensor_id FROM tensor_name WHERE name = ?");
+  query.bind(1, text);
+  if (!query.executeStep()) {
+    int64_t id = db_.execAndGet("SELECT max(id) + 1 FROM tensor").getInt64();
+    id = std::max(id, kFirstUnknownTensor);
+    if (id > kMaxTensor) throw std::invalid_argument("more tensor names than a database can hold");
+    SQLite::Statement tensor(db_, "INSERT INTO tensor(id, ord, name, stage) VALUES (?, ?, ?, 'unknown')");
+    tensor.bind(1, id);
+    tensor.bind(2, id);
+    tensor.bind(3, text);
+    tensor.exec();
+    std::string cause = text + "_DRIFT";
+    for (char& c : cause) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    SQLite::Statement insert(db_, "INSERT INTO tensor_name(name, tensor_id, cause) VALUES (?, ?, ?)");
+    insert.bind(1, text);
+    insert.bind(2, id);
+    insert.bind(3, cause);
+    insert.exec();
+    query.reset();
+    query.executeStep();
+  }
+  return tensors_[std::move(text)] = {query.getColumn(0).getInt64(), query.getColumn(1).getInt64()};
+}
+
+}  // namespace greta

@@ -1,0 +1,143 @@
+#include "db/run_records.h"
+
+namespace greta {
+namespace {
+
+void bind(SQLite::Statement& s, int i, const std::string& text) {
+  text.empty() ? s.bind(i) : s.bind(i, text);
+}
+template <class T>
+void bind(SQLite::Statement& s, int i, const std::optional<T>& value) {
+  value ? s.bind(i, *value) : s.bind(i);
+}
+
+/// The key and the values of a readout, as parameters 1 to 15.
+void bind(SQLite::Statement& s, const ReadoutRow& r) {
+  s.bind(1, r.run_id);
+  s.bind(2, r.prompt_id);
+  s.bind(3, static_cast<int>(r.side));
+  s.bind(4, r.step);
+  s.bind(5, r.pos_id);
+  s.bind(6, r.name_id);
+  bind(s, 7, r.top1_id);
+  bind(s, 8, r.top1_logit);
+  bind(s, 9, r.top2_id);
+  bind(s, 10, r.top2_logit);
+  bind(s, 11, r.gap);
+  bind(s, 12, r.vocab);
+  bind(s, 13, r.route);
+  bind(s, 14, r.cpu_top1_id);
+  bind(s, 15, r.cpu_agrees);
+}
+
+}  // namespace
+
+SQLite::Statement& RunRecords::prepared(std::optional<SQLite::Statement>& statement, const char* sql) {
+  if (!statement) statement.emplace(db_, sql);
+  statement->reset();
+  return *statement;
+}
+
+int64_t RunRecords::add_run(const NewRun& run) {
+  SQLite::Statement insert(
+      db_,
+      "INSERT INTO run(name, experiment, family, variant, date, commit_sha, mode, dtype, seed,"
+      " hash_algo, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.bind(1, run.name);
+  insert.bind(2, run.experiment);
+  bind(insert, 3, run.family);
+  bind(insert, 4, run.variant);
+  bind(insert, 5, run.date);
+  bind(insert, 6, run.commit_sha);
+  bind(insert, 7, run.mode);
+  bind(insert, 8, run.dtype);
+  bind(insert, 9, run.seed);
+  insert.bind(10, run.hash_algo);
+  insert.bind(11, run.status);
+  bind(insert, 12, run.started_at);
+  insert.exec();
+  return db_.getLastInsertRowid();
+}
+
+int64_t RunRecords::add_source(const NewSource& source) {
+  SQLite::Statement insert(
+      db_, "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)");
+  insert.bind(1, source.run_id);
+  insert.bind(2, source.leg);
+  insert.bind(3, source.prompt);
+  insert.bind(4, source.sha256);
+  insert.bind(5, source.shape);
+  insert.bind(6, source.bytes);
+  insert.exec();
+  return db_.getLastInsertRowid();
+}
+
+bool RunRecords::add_attribute(const NewAttribute& attribute) {
+  SQLite::Statement& insert =
+      prepared(attribute_,
+               "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, leg, source_id)"
+               " VALUES (?, ?, ?, ?, ?, ?)");
+  insert.bind(1, attribute.run_id);
+  insert.bind(2, attribute.dim);
+  insert.bind(3, attribute.value);
+  insert.bind(4, static_cast<int>(attribute.rank));
+  insert.bind(5, attribute.leg);
+  bind(insert, 6, attribute.source_id);
+  return insert.exec() > 0;
+}
+
+void RunRecords::finish_run(int64_t run_id, bool complete, const std::string& finished_at) {
+  SQLite::Statement run(db_, "UPDATE run SET status = ?, finished_at = ? WHERE id = ?");
+  run.bind(1, complete ? "complete" : "failed");
+  run.bind(2, finished_at);
+  run.bind(3, run_id);
+  run.exec();
+}
+
+void RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
+                            const std::optional<std::string>& text_sha256,
+                            const std::optional<std::string>& token_ids) {
+  SQLite::Statement facts(
+      db_,
+      "UPDATE prompt SET n_tokens = coalesce(?, n_tokens), text_sha256 = coalesce(?, text_sha256),"
+      " token_ids = coalesce(?, token_ids) WHERE id = ?");
+  bind(facts, 1, n_tokens);
+  bind(facts, 2, text_sha256);
+  bind(facts, 3, token_ids);
+  facts.bind(4, prompt_id);
+  facts.exec();
+}
+
+void RunRecords::add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t layer,
+                          int64_t tensor_id) {
+  SQLite::Statement& insert = prepared(plan_, "INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
+  insert.bind(1, run_id);
+  insert.bind(2, prompt_id);
+  insert.bind(3, static_cast<int>(side));
+  insert.bind(4, layer);
+  insert.bind(5, tensor_id);
+  insert.exec();
+}
+
+bool RunRecords::add_readout(const ReadoutRow& readout) {
+  SQLite::Statement& insert = prepared(
+      readout_,
+      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  bind(insert, readout);
+  insert.bind(16, readout.source_id);
+  insert.bind(17, readout.line);
+  return insert.exec() > 0;
+}
+
+bool RunRecords::same_readout(const ReadoutRow& readout) {
+  SQLite::Statement same(
+      db_,
+      "SELECT 1 FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
+      " AND pos_id = ? AND name_id = ? AND top1_id IS ? AND top1_logit IS ? AND top2_id IS ?"
+      " AND top2_logit IS ? AND gap IS ? AND vocab IS ? AND route IS ? AND cpu_top1_id IS ?"
+      " AND cpu_agrees IS ?");
+  bind(same, readout);
+  return same.executeStep();
+}
+
+}  // namespace greta

@@ -1,0 +1,86 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "db/trace_row.h"
+
+namespace greta {
+
+/// Attribute that says how many trace rows a run wrote: with fewer, its verdict is INCOMPLETE.
+inline constexpr const char* kTraceRows = "trace_rows";
+
+/// Where an attribute of a run comes from: the lower the more it is believed (attribute.rank).
+enum class AttributeRank : int { kPath = 0, kEngine = 0, kPerf = 1, kLeaf = 2, kSummary = 3, kDocument = 4 };
+
+/// A row of `run` to be. What is empty is NULL.
+struct NewRun {
+  std::string name, experiment, family, variant;
+  std::optional<std::string> date, commit_sha, mode, dtype, started_at;
+  std::optional<int64_t> seed;
+  std::string hash_algo = "fnv-256";
+  std::string status = "unknown";
+};
+
+/// A row of `source` to be.
+struct NewSource {
+  int64_t run_id = 0;
+  std::string leg, prompt, sha256, shape;
+  int64_t bytes = 0;
+};
+
+/// A row of `attribute` to be. source_id is empty when the path itself says so.
+struct NewAttribute {
+  int64_t run_id = 0;
+  std::string dim, value;
+  AttributeRank rank = AttributeRank::kPath;
+  std::string leg;
+  std::optional<int64_t> source_id;
+};
+
+/// A row of `readout`: what a row of logits chose.
+struct ReadoutRow {
+  int64_t run_id = 0, prompt_id = 0;
+  Side side = Side::kNeither;
+  int64_t step = kUnknownStep, pos_id = kUnknownPosition;
+  int64_t name_id = 0;
+  std::optional<int64_t> top1_id, top2_id, vocab, cpu_top1_id, cpu_agrees;
+  std::optional<double> top1_logit, top2_logit, gap;  ///< never NaN
+  std::optional<std::string> route;
+  int64_t source_id = 0;
+  int64_t line = 0;
+};
+
+/// Writes what the engine and the importer both say of a run, one row a call. All calls happen inside
+/// a transaction that the caller owns. Throws SQLite::Exception.
+class RunRecords {
+ public:
+  explicit RunRecords(SQLite::Database& db) : db_(db) {}
+
+  int64_t add_run(const NewRun& run);           ///< run.id; the name must be free
+  int64_t add_source(const NewSource& source);  ///< source.id; its identity must be new
+  /// False when it was there already.
+  bool add_attribute(const NewAttribute& attribute);
+  /// Sets how a run ended (ISO 8601 UTC).
+  void finish_run(int64_t run_id, bool complete, const std::string& finished_at);
+  /// What is known of a prompt; what is empty stays as it was.
+  void set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
+                  const std::optional<std::string>& text_sha256,
+                  const std::optional<std::string>& token_ids);
+  /// Declares a row that the run will trace, once.
+  void add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t layer, int64_t tensor_id);
+  /// False when its key holds a readout already: see same_readout.
+  bool add_readout(const ReadoutRow& readout);
+  /// Whether the readout under its key says the same.
+  bool same_readout(const ReadoutRow& readout);
+
+ private:
+  SQLite::Statement& prepared(std::optional<SQLite::Statement>& statement, const char* sql);
+
+  SQLite::Database& db_;
+  std::optional<SQLite::Statement> attribute_, plan_, readout_;
+};
+
+}  // namespace greta

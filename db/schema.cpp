@@ -1,0 +1,177 @@
+#include "db/schema.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "db/kept_tally.h"
+#include "db/sql_files.h"
+#include "db/transaction.h"
+
+namespace greta {
+namespace {
+
+bool is_in(const SqlFile& file, std::string_view folder) {
+  return file.path.starts_with(folder) &&
+         file.path.find('/', folder.size()) == std::string_view::npos;
+}
+
+/// Name of the view a queries/ file creates: its file name without ".sql".
+std::string_view view_name(const SqlFile& file) {
+  std::string_view name = file.path.substr(file.path.rfind('/') + 1);
+  return name.substr(0, name.size() - 4);
+}
+
+bool is_view(const SqlFile& file) {
+  return is_in(file, "queries/") || is_in(file, "queries/internal/");
+}
+
+void execute_file(SQLite::Database& db, std::string_view path) {
+  for (const SqlFile& file : sql_files()) {
+    if (file.path == path) db.exec(std::string(file.text));
+  }
+}
+
+/// FNV-1a over the text of every view: tells whether a file's views are those of this build.
+std::string views_version() {
+  uint64_t hash = 14695981039346656037u;
+  for (const SqlFile& file : sql_files()) {
+    if (!is_view(file)) continue;
+    for (unsigned char c : file.text) hash = (hash ^ c) * 1099511628211u;
+  }
+  return std::to_string(hash);
+}
+
+bool has_our_views(SQLite::Database& db) {
+  SQLite::Statement query(db, "SELECT value FROM meta WHERE key = 'views'");
+  return query.executeStep() && query.getColumn(0).getString() == views_version();
+}
+
+void create_views(SQLite::Database& db) {
+  for (const SqlFile& file : sql_files()) {
+    if (!is_view(file)) continue;
+    db.exec("DROP VIEW IF EXISTS " + std::string(view_name(file)));
+    db.exec(std::string(file.text));
+  }
+  SQLite::Statement meta(db, "INSERT OR REPLACE INTO meta(key, value) VALUES ('views', ?)");
+  meta.bind(1, views_version());
+  meta.exec();
+}
+
+/// Texts of the first column of a query.
+std::vector<std::string> texts(SQLite::Database& db, const std::string& sql) {
+  SQLite::Statement query(db, sql);
+  std::vector<std::string> all;
+  while (query.executeStep()) all.push_back(query.getColumn(0).getString());
+  return all;
+}
+
+/// Copies a table of few rows, none of which is there yet.
+void copy_rows(SQLite::Database& from, SQLite::Database& to, const std::string& table) {
+  SQLite::Statement rows(from, "SELECT * FROM " + table);
+  std::string marks = "?";
+  for (int i = 1; i < rows.getColumnCount(); ++i) marks += ", ?";
+  SQLite::Statement insert(to, "INSERT INTO " + table + " VALUES (" + marks + ")");
+  while (rows.executeStep()) {
+    for (int i = 0; i < rows.getColumnCount(); ++i) {
+      const SQLite::Column value = rows.getColumn(i);
+      if (value.isInteger()) {
+        insert.bind(i + 1, value.getInt64());
+      } else if (!value.isNull()) {
+        insert.bind(i + 1, value.getString());
+      }
+    }
+    insert.exec();
+    insert.reset();
+    insert.clearBindings();
+  }
+}
+
+/// What the schema of today declares, to take definitions from.
+SQLite::Database empty_schema() {
+  SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  execute_file(db, "db/schema.sql");
+  execute_file(db, "db/dictionary.sql");
+  return db;
+}
+
+/// Version 2: trace rows are keyed by place, side and a number; what is kept of verdicts is a table.
+void migrate_1_to_2(SQLite::Database& db) {
+  SQLite::Database today = empty_schema();
+  for (const std::string& name :
+       texts(db, "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%tally = NULL%'")) {
+    db.exec("DROP TRIGGER " + name);
+  }
+  for (const char* view : {"pair_decode_only", "pair_graded", "pair_inputs", "pair_joined",
+                           "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status",
+                           "traced_both", "verdict_count", "verdict_first"}) {
+    db.exec(std::string("DROP VIEW IF EXISTS ") + view);
+  }
+  for (const SqlFile& file : sql_files()) {
+    if (is_view(file)) db.exec("DROP VIEW IF EXISTS " + std::string(view_name(file)));
+  }
+  db.exec("ALTER TABLE trace_row RENAME TO trace_row_v1; ALTER TABLE trace_repeat RENAME TO trace_repeat_v1");
+  for (const std::string& sql :
+       texts(today,
+             "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND tbl_name IN ('trace_row',"
+             " 'trace_repeat', 'traced_position', 'kept_tally', 'status', 'class', 'scope', 'axis') AND type <> 'trigger'"
+             " ORDER BY type = 'index'")) {
+    db.exec(sql);
+  }
+  for (const char* table : {"status", "class", "scope", "axis"}) copy_rows(today, db, table);
+  execute_file(db, "db/migrate_1_to_2.sql");
+  for (const std::string& sql : texts(today, "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")) {
+    db.exec(sql);
+  }
+  db.exec("DELETE FROM sqlite_stat1");
+  copy_rows(today, db, "sqlite_stat1");
+  db.exec("ANALYZE sqlite_schema; PRAGMA user_version = 2");
+}
+
+/// So that the first question after a change of views does not wait for all runs. They are whole
+/// without: whatever goes wrong here shows when it is asked for.
+void judge_runs(SQLite::Database& db) {
+  try {
+    in_transaction(db, [&db] {
+      TallyKeeper keeper(db);
+      for (int64_t run_id : runs_without_tally(db)) keeper.keep(run_id);
+    });
+  } catch (const SQLite::Exception&) {
+  }
+}
+
+}  // namespace
+
+int64_t pragma(SQLite::Database& db, const char* name) {
+  return db.execAndGet(std::string("PRAGMA ") + name).getInt64();
+}
+
+void create_schema(SQLite::Database& db) {
+  execute_file(db, "db/schema.sql");
+  execute_file(db, "db/dictionary.sql");
+  create_views(db);
+  db.exec("PRAGMA application_id = " + std::to_string(kApplicationId));
+  db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
+}
+
+void migrate(SQLite::Database& db) {
+  if (pragma(db, "user_version") == kSchemaVersion && has_our_views(db)) return;
+  // Outside the transaction, where alone they take effect. A view of somebody else must not stop a
+  // table from being renamed.
+  db.exec("PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON");
+  try {
+    in_transaction(db, [&db] {
+      if (pragma(db, "user_version") == 1) migrate_1_to_2(db);
+      if (has_our_views(db)) return;  // somebody was faster
+      db.exec("DELETE FROM kept_tally");  // made by the old views
+      create_views(db);
+    });
+  } catch (...) {
+    db.tryExec("PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON");
+    throw;
+  }
+  db.exec("PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON");
+  judge_runs(db);
+}
+
+}  // namespace greta

@@ -1,0 +1,69 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace greta {
+
+inline constexpr int64_t kUnknownPosition = -1;
+inline constexpr int64_t kUnknownStep = -1;
+/// Greatest position and layer of a row; one beyond them is refused.
+inline constexpr int64_t kMaxPosition = (int64_t{1} << 21) - 2;
+inline constexpr int64_t kMaxLayer = 8189;
+
+/// Side of the comparison a phase belongs to (phase.side).
+enum class Side : int { kPrefill = 0, kDecode = 1, kNeither = 2 };
+
+/// trace_row.flags.
+inline constexpr int kFlagNonfiniteStatistic = 1;  ///< a statistic was written as NaN or inf
+inline constexpr int kFlagDerived = 2;             ///< statistics computed from the sample
+inline constexpr int kFlagRejectedField = 4;       ///< a field was rejected, see row_context.extra
+
+/// Sketch of a row as stored: two maps of 16 buckets, scaled to the values' own unit.
+struct RowSketch {
+  int64_t n = 0;         ///< values covered
+  bool derived = false;  ///< made from a stored sample
+  double sum_sq = 0;     ///< squared L2 norm
+  std::array<double, 32> bucket{};
+};
+
+/// One row of trace_row, with the ids of its dictionaries. sample and sketch are borrowed until
+/// TraceWriter::write returns.
+struct TraceRow {
+  int64_t run_id = 0;
+  int64_t prompt_id = 0;
+  Side side = Side::kNeither;
+  int64_t pos_id = kUnknownPosition;
+  int64_t layer = 0;
+  int64_t tensor_id = 0;
+  int64_t nth = 0;       ///< set by the writer
+  bool crowded = false;  ///< set by the writer
+  int64_t phase_id = 0;
+  int64_t step = kUnknownStep;
+  int64_t name_id = 0;
+
+  std::optional<int64_t> token_id, logical_tok_idx, n;
+  std::optional<uint64_t> hash;
+  std::optional<double> min, max, mean, abs_sum;  ///< never NaN: SQLite would store NULL
+  std::optional<int64_t> nan, inf, nz_count;
+  int flags = 0;
+  std::optional<int64_t> ptr, offset_bytes, context_id;
+  int64_t source_id = 0;
+  int64_t line = 0;  ///< 1-based; a source never gives one key twice on one line
+  std::span<const float> sample;
+  const RowSketch* sketch = nullptr;
+};
+
+/// Columns of trace_row: where a row stands, what it says, and all of them in the order of the table.
+inline constexpr const char* kPlaceColumns = "run_id, prompt_id, side, pos_id, layer, tensor_id";
+inline constexpr const char* kContentColumns = "n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags";
+inline const std::string kTraceColumns =
+    std::string(kPlaceColumns) + ", nth, crowded, phase_id, step, name_id, token_id, logical_tok_idx, " +
+    kContentColumns + ", vector_id, ptr, offset_bytes, context_id, source_id, line";
+
+/// True when two rows of one key are the same observation: n, hash, statistics and sample are equal.
+bool same_content(const TraceRow& a, const TraceRow& b);
+
+}  // namespace greta

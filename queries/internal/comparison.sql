@@ -1,0 +1,130 @@
+-- Two sides of one value, held against each other. On axis 'phases' a run is compared with itself:
+-- prefill with decode (filter on other_run_id = run_id). On axis 'runs' it is compared with another
+-- one, phase by phase. One row per row x of run_id that stands for its side and its partner y; y is
+-- NULL where there is none, and x where the run has no such rows: then a report's table stands in
+-- (report_*), if there is one. Of several rows of one side the first by phase, step, name and nth
+-- stands, and `ambiguous` says whether they differ.
+-- A plain join on purpose: a filter on the run, the prompt, the position or the tensor, or a join
+-- with either, reaches the key of trace_row.
+CREATE VIEW comparison AS
+SELECT
+  z.name AS axis, z.same_run AS same_run,
+  a.id AS run_id, a.name AS run, a.experiment AS experiment, a.mode AS mode,
+  a.commit_sha AS commit_sha, a.date AS date,
+  b.id AS other_run_id, b.name AS other_run,
+  a.hash_algo AS hash_algo,
+  a.dtype AS dtype, b.dtype AS other_dtype,
+  -- of the row x, NULL for a report's: filter on these
+  x.prompt_id AS key_prompt_id, x.pos_id AS key_pos_id, x.layer AS key_layer,
+  x.tensor_id AS key_tensor_id, x.side AS side, x.phase_id AS phase_id,
+  coalesce(x.prompt_id, p.prompt_id) AS prompt_id, coalesce(x.pos_id, p.pos_id) AS pos_id,
+  coalesce(x.layer, p.layer) AS layer, n.id AS name_id,
+  n.tensor_id AS tensor_id, t.stage AS stage, t.switch_on AS switch_on,
+  coalesce(x.token_id, p.token_id) AS token_id, x.logical_tok_idx AS logical_tok_idx,
+  x.hash AS x_hash, x.n AS x_n, x.nan AS x_nan, x.inf AS x_inf, x.vector_id AS x_vector,
+  y.hash AS y_hash, y.n AS y_n, y.nan AS y_nan, y.inf AS y_inf, y.vector_id AS y_vector,
+  -- the last block that x's side traced here: what feeds the tensors after the stack
+  (SELECT e.layer FROM trace_row e
+   WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side AND e.pos_id = x.pos_id
+     AND (SELECT t.stage FROM tensor t WHERE t.id = e.tensor_id) = 'layer'
+   ORDER BY e.layer DESC LIMIT 1) AS last_layer,
+  CASE x.side WHEN 0 THEN x.hash ELSE y.hash END AS prefill_hash,
+  CASE x.side WHEN 0 THEN y.hash ELSE x.hash END AS decode_hash,
+  y.run_id IS NULL AS alone,
+  d.demands AS demanded,  -- 1: x is decode's, and prefill traced the last position of its prompt here
+  x.token_id IS NOT y.token_id AS other_token,
+  coalesce(x.nan > 0, 0) OR coalesce(x.inf > 0, 0) OR (x.flags & 1)
+    OR coalesce(y.nan > 0, 0) OR coalesce(y.inf > 0, 0) OR (y.flags & 1) AS nonfinite,
+  a.hash_algo = b.hash_algo AND x.hash IS NOT NULL AND y.hash IS NOT NULL
+    AND x.n IS NOT NULL AND y.n IS x.n AS by_hash,
+  -- 1 equal, 0 different, NULL when a sample is missing or the lengths differ
+  CASE WHEN v.id IS NOT NULL THEN u.data = v.data END AS sample_equal,
+  v.n AS sample_n,
+  l.n AS sketch_n,  -- NULL unless both have one of the same length and origin
+  l.derived AS sketch_derived,
+  CASE WHEN l.id IS NOT NULL THEN k.sum_sq = l.sum_sq AND k.s0 = l.s0 AND k.s1 = l.s1 AND k.s2 = l.s2 AND k.s3 = l.s3
+    AND k.s4 = l.s4 AND k.s5 = l.s5 AND k.s6 = l.s6 AND k.s7 = l.s7
+    AND k.s8 = l.s8 AND k.s9 = l.s9 AND k.s10 = l.s10 AND k.s11 = l.s11
+    AND k.s12 = l.s12 AND k.s13 = l.s13 AND k.s14 = l.s14 AND k.s15 = l.s15
+    AND k.s16 = l.s16 AND k.s17 = l.s17 AND k.s18 = l.s18 AND k.s19 = l.s19
+    AND k.s20 = l.s20 AND k.s21 = l.s21 AND k.s22 = l.s22 AND k.s23 = l.s23
+    AND k.s24 = l.s24 AND k.s25 = l.s25 AND k.s26 = l.s26 AND k.s27 = l.s27
+    AND k.s28 = l.s28 AND k.s29 = l.s29 AND k.s30 = l.s30 AND k.s31 = l.s31 END AS sketch_equal,
+  -- Estimated ||x-y|| over the larger norm, so that a row of zeros against anything else is 1: the mean
+  -- over the two maps of the squared distance between their buckets.
+  sqrt(0.5 * (
+      (k.s0-l.s0)*(k.s0-l.s0) + (k.s1-l.s1)*(k.s1-l.s1) + (k.s2-l.s2)*(k.s2-l.s2) + (k.s3-l.s3)*(k.s3-l.s3)
+    + (k.s4-l.s4)*(k.s4-l.s4) + (k.s5-l.s5)*(k.s5-l.s5) + (k.s6-l.s6)*(k.s6-l.s6) + (k.s7-l.s7)*(k.s7-l.s7)
+    + (k.s8-l.s8)*(k.s8-l.s8) + (k.s9-l.s9)*(k.s9-l.s9) + (k.s10-l.s10)*(k.s10-l.s10) + (k.s11-l.s11)*(k.s11-l.s11)
+    + (k.s12-l.s12)*(k.s12-l.s12) + (k.s13-l.s13)*(k.s13-l.s13) + (k.s14-l.s14)*(k.s14-l.s14) + (k.s15-l.s15)*(k.s15-l.s15)
+    + (k.s16-l.s16)*(k.s16-l.s16) + (k.s17-l.s17)*(k.s17-l.s17) + (k.s18-l.s18)*(k.s18-l.s18) + (k.s19-l.s19)*(k.s19-l.s19)
+    + (k.s20-l.s20)*(k.s20-l.s20) + (k.s21-l.s21)*(k.s21-l.s21) + (k.s22-l.s22)*(k.s22-l.s22) + (k.s23-l.s23)*(k.s23-l.s23)
+    + (k.s24-l.s24)*(k.s24-l.s24) + (k.s25-l.s25)*(k.s25-l.s25) + (k.s26-l.s26)*(k.s26-l.s26) + (k.s27-l.s27)*(k.s27-l.s27)
+    + (k.s28-l.s28)*(k.s28-l.s28) + (k.s29-l.s29)*(k.s29-l.s29) + (k.s30-l.s30)*(k.s30-l.s30) + (k.s31-l.s31)*(k.s31-l.s31)
+    ) / max(k.sum_sq, l.sum_sq)) AS sketch_distance,
+  CASE WHEN x.crowded THEN EXISTS (
+    SELECT 1 FROM trace_row e
+    WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
+      AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
+      AND (e.phase_id, e.step, e.name_id, e.nth) > (x.phase_id, x.step, x.name_id, x.nth)
+      AND CASE WHEN z.same_run THEN e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
+          ELSE e.phase_id = x.phase_id AND (x.pos_id >= 0 OR e.step = x.step) END
+      AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 1)
+             IS NOT (x.token_id, x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags & 1)
+           OR (SELECT data FROM sample WHERE id = e.vector_id)
+             IS NOT (SELECT data FROM sample WHERE id = x.vector_id))
+  ) ELSE 0 END OR CASE WHEN y.crowded THEN EXISTS (
+    SELECT 1 FROM trace_row e
+    WHERE e.run_id = y.run_id AND e.prompt_id = y.prompt_id AND e.side = y.side
+      AND e.pos_id = y.pos_id AND e.layer = y.layer AND e.tensor_id = y.tensor_id
+      AND (e.phase_id, e.step, e.name_id, e.nth) > (y.phase_id, y.step, y.name_id, y.nth)
+      AND CASE WHEN z.same_run THEN e.token_id IS y.token_id AND e.logical_tok_idx IS y.logical_tok_idx
+          ELSE e.phase_id = y.phase_id AND (y.pos_id >= 0 OR e.step = y.step) END
+      AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 1)
+             IS NOT (y.token_id, y.n, y.hash, y.min, y.max, y.mean, y.abs_sum, y.nan, y.inf, y.nz_count, y.flags & 1)
+           OR (SELECT data FROM sample WHERE id = e.vector_id)
+             IS NOT (SELECT data FROM sample WHERE id = y.vector_id))
+  ) ELSE 0 END AS ambiguous,
+  p.source_id AS report_source_id, p.line AS report_line, p.status AS report_status,
+  p.cause AS report_cause, p.root_cause AS report_root_cause, p.details AS report_details
+FROM axis z
+JOIN run a
+JOIN run b
+LEFT JOIN trace_row x ON x.run_id = a.id
+  AND (NOT z.same_run OR x.side IN (0, 1) AND +x.pos_id >= 0)
+  AND CASE WHEN x.crowded THEN NOT EXISTS (
+    SELECT 1 FROM trace_row e
+    WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
+      AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
+      AND (e.phase_id, e.step, e.name_id, e.nth) < (x.phase_id, x.step, x.name_id, x.nth)
+      AND CASE WHEN z.same_run THEN e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
+          ELSE e.phase_id = x.phase_id AND (x.pos_id >= 0 OR e.step = x.step) END) ELSE 1 END
+LEFT JOIN report_pair p ON p.run_id = a.id AND p.source_id = CASE WHEN x.run_id IS NULL AND z.same_run THEN
+    (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = a.id) END
+LEFT JOIN tensor_name n ON n.id = ifnull(x.name_id, p.name_id)
+LEFT JOIN tensor t ON t.id = n.tensor_id
+LEFT JOIN trace_row y ON y.run_id = b.id
+  AND y.prompt_id = CASE WHEN z.same_run THEN x.prompt_id ELSE
+    (SELECT o.id FROM prompt o WHERE o.run_id = b.id
+       AND o.name = (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id)) END
+  AND y.side = CASE WHEN z.same_run THEN 1 - x.side ELSE x.side END
+  AND y.pos_id = x.pos_id AND y.layer = x.layer AND y.tensor_id = x.tensor_id
+  AND CASE WHEN z.same_run THEN y.token_id IS x.token_id AND y.logical_tok_idx IS x.logical_tok_idx
+      ELSE y.phase_id = x.phase_id AND (x.pos_id >= 0 OR y.step = x.step) END
+  AND CASE WHEN y.crowded THEN NOT EXISTS (
+    SELECT 1 FROM trace_row e
+    WHERE e.run_id = y.run_id AND e.prompt_id = y.prompt_id AND e.side = y.side
+      AND e.pos_id = y.pos_id AND e.layer = y.layer AND e.tensor_id = y.tensor_id
+      AND (e.phase_id, e.step, e.name_id, e.nth) < (y.phase_id, y.step, y.name_id, y.nth)
+      AND CASE WHEN z.same_run THEN e.token_id IS y.token_id AND e.logical_tok_idx IS y.logical_tok_idx
+          ELSE e.phase_id = y.phase_id AND (y.pos_id >= 0 OR e.step = y.step) END) ELSE 1 END
+LEFT JOIN sample u ON u.id = x.vector_id
+LEFT JOIN sample v ON v.id = CASE WHEN u.id IS NOT NULL THEN y.vector_id END AND v.n = u.n
+LEFT JOIN sketch k ON k.id = x.vector_id
+LEFT JOIN sketch l ON l.id = CASE WHEN k.id IS NOT NULL THEN y.vector_id END AND l.n = k.n
+  AND l.derived = k.derived
+LEFT JOIN traced_position d ON d.run_id = CASE WHEN z.same_run AND x.side = 1 AND y.run_id IS NULL THEN x.run_id END
+  AND d.prompt_id = x.prompt_id AND d.side = 0 AND d.pos_id = x.pos_id
+WHERE NOT z.same_run OR x.run_id IS NULL
+   OR x.side = 0 AND (y.run_id IS NOT NULL OR x.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))
+   OR x.side = 1 AND y.run_id IS NULL;

@@ -1,0 +1,40 @@
+-- comparison_status with the grade of a difference, its cause, and where it stands in forward order:
+-- forward_layer, then tensor_id, then the position.
+CREATE VIEW comparison_graded AS
+SELECT
+  s.*,
+  c.name AS class,
+  b.id AS blamed_name_id,  -- name_id where there is a cause
+  w.id AS switched_id,     -- key_tensor_id where the cause is that of a switch
+  -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE or AMBIGUOUS; NULL when nothing decides
+  CASE WHEN s.status = 'MATCH' THEN 0 WHEN s.status = 'DRIFT' THEN c.grade WHEN s.fails THEN 4 END AS grade,
+  CASE
+    WHEN s.status = 'MISSING' THEN 'TRACE_OFFSET'
+    WHEN s.status = 'AMBIGUOUS' THEN 'AMBIGUOUS_TRACE'
+    WHEN s.fails THEN coalesce(s.report_cause, w.switch_cause, b.cause)
+  END AS cause,
+  -- layers by their number, then what comes after the stack
+  CASE s.stage
+    WHEN 'head' THEN 1000000
+    WHEN 'embed' THEN CASE WHEN s.layer > 0 THEN s.layer ELSE 0 END
+    ELSE CASE WHEN s.layer >= 0 THEN s.layer ELSE 1000000 END
+  END AS forward_layer,
+  -- 1: what is missing here was traced at another position
+  CASE WHEN s.status = 'MISSING' THEN EXISTS (
+    SELECT 1 FROM trace_row e
+    WHERE e.run_id = s.run_id AND e.prompt_id = s.key_prompt_id AND e.side = 1 - s.side AND e.pos_id >= 0
+      AND e.pos_id <> s.key_pos_id AND e.layer = s.key_layer AND e.tensor_id = s.key_tensor_id)
+  ELSE 0 END AS elsewhere
+FROM comparison_status s
+LEFT JOIN class c ON c.name = CASE WHEN s.status = 'DRIFT' THEN
+    CASE CASE WHEN s.sketch_n IS NOT NULL THEN s.rel_l2 <= ifnull(s.tolerance, -1) END
+      WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
+  END
+LEFT JOIN tensor_name b ON b.id = CASE WHEN s.blamed THEN s.name_id END
+-- the trace point itself, when that which names another cause for it matched
+LEFT JOIN tensor w ON w.id = CASE WHEN s.switch_on IS NOT NULL THEN CASE WHEN s.fails THEN CASE WHEN EXISTS (
+    SELECT 1 FROM comparison_status i
+    WHERE i.axis = s.axis AND i.run_id = s.run_id AND i.other_run_id = s.other_run_id
+      AND i.key_prompt_id = s.key_prompt_id AND i.side = s.side AND i.key_pos_id = s.key_pos_id
+      AND i.key_layer = s.key_layer AND i.key_tensor_id = s.switch_on AND i.status = 'MATCH')
+  THEN s.key_tensor_id END END END;

@@ -1,0 +1,50 @@
+-- comparison with its status, decided in the order of the conditions, and how far the values are
+-- apart. Equal sketches of equal length decide only where hash and sample cannot. What a condition
+-- decides is looked up in a table of all that it can be, so that it is worked out once a row, however
+-- often a view names it.
+CREATE VIEW comparison_status AS
+SELECT
+  j.*,
+  st.name AS status, st.compared AS compared, st.fails AS fails, st.blamed AS blamed,
+  o.name AS scope,
+  CASE
+    WHEN j.by_hash THEN CASE j.hash_algo WHEN 'greta-1' THEN j.x_n ELSE min(j.x_n, 256) END
+    ELSE coalesce(j.sample_n, j.sketch_n)
+  END AS compared_n,
+  -- Equal samples say nothing about the size of a difference that only the hashes saw.
+  CASE
+    WHEN j.other_token THEN NULL
+    WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 0.0
+    WHEN j.sketch_equal THEN CASE WHEN j.sketch_derived AND j.by_hash AND j.sample_equal IS 1 THEN NULL ELSE 0.0 END
+    WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.by_hash AND j.sample_equal IS 1) THEN j.sketch_distance
+  END AS rel_l2,
+  -- of the coarser arithmetic of the two
+  CASE
+    WHEN j.alone THEN NULL
+    WHEN j.run_id = j.other_run_id THEN
+      (SELECT t.rel_l2 FROM run_tolerance t WHERE t.run_id = j.run_id AND t.tensor_id = j.tensor_id)
+    ELSE
+      (SELECT max(t.rel_l2) FROM run_tolerance t
+       WHERE t.run_id IN (j.run_id, j.other_run_id) AND t.tensor_id = j.tensor_id)
+  END AS tolerance
+FROM comparison j
+CROSS JOIN status st
+LEFT JOIN scope o ON o.name =
+  CASE
+    WHEN j.by_hash THEN CASE j.hash_algo WHEN 'greta-1' THEN 'full' ELSE 'prefix' END
+    WHEN j.sample_n IS NOT NULL THEN 'sample'
+    WHEN j.sketch_derived THEN 'sample'
+    WHEN j.sketch_n IS NOT NULL THEN 'full'
+  END
+WHERE st.name =
+  CASE
+    WHEN j.report_source_id IS NOT NULL THEN j.report_status
+    WHEN j.alone THEN
+      CASE WHEN NOT j.same_run THEN 'ALONE' WHEN j.side = 0 OR j.demanded THEN 'MISSING' ELSE 'DECODE_ONLY' END
+    WHEN j.ambiguous THEN 'AMBIGUOUS'
+    WHEN j.nonfinite THEN 'NONFINITE'
+    WHEN j.other_token THEN 'INCOMPARABLE'
+    WHEN j.by_hash THEN
+      CASE WHEN j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 'MATCH' ELSE 'DRIFT' END
+    ELSE CASE coalesce(j.sample_equal, j.sketch_equal) WHEN 1 THEN 'MATCH' WHEN 0 THEN 'DRIFT' ELSE 'INCOMPARABLE' END
+  END;

@@ -1,0 +1,60 @@
+-- Comparisons of the runs whose tally is not kept, counted: one row per run, prompt, layer, status,
+-- class, scope and, where there is one, cause and trace point, with the first position. Grouped by
+-- columns of tables only: an expression would be worked out again for every group.
+CREATE VIEW tally_by_place AS
+-- where prefill traced something
+SELECT
+  s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
+  s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
+  sum(s.elsewhere) > 0 AS elsewhere,
+  CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
+  CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
+  s.layer AS layer, s.blamed_name_id AS name_id,
+  -- SQLite takes token_id from the row that has the minimum
+  min(s.pos_id) AS pos_id, s.token_id AS token_id, NULL AS report_line
+FROM unjudged_run u
+CROSS JOIN traced_position z ON z.run_id = u.run_id
+CROSS JOIN comparison_graded s
+WHERE (z.side = 0 OR z.side = 1 AND z.pos_id IN (
+    SELECT e.pos_id FROM traced_position e
+    WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = 0))
+  AND s.axis = 'phases' AND s.run_id = z.run_id AND s.other_run_id = z.run_id
+  AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
+GROUP BY s.run_id, s.run, s.key_prompt_id, s.key_layer, s.status, s.class, s.scope,
+         s.blamed_name_id, s.switched_id
+UNION ALL
+-- where only decode traced something: no row has a partner, none must have one
+SELECT
+  r.id, r.name, d.prompt_id, 'DECODE_ONLY', NULL, NULL, NULL,
+  sum((SELECT count(*) FROM trace_row x
+   WHERE x.run_id = d.run_id AND x.prompt_id = d.prompt_id AND x.side = 1 AND x.pos_id = d.pos_id
+     AND CASE WHEN x.crowded THEN NOT EXISTS (
+       SELECT 1 FROM trace_row e
+       WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
+         AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
+         AND (e.phase_id, e.step, e.name_id, e.nth) < (x.phase_id, x.step, x.name_id, x.nth)
+         AND e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx) ELSE 1 END)),
+  0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM unjudged_run u
+JOIN run r ON r.id = u.run_id
+JOIN traced_position d ON d.run_id = r.id AND d.side = 1 AND d.pos_id >= 0
+WHERE NOT EXISTS (
+  SELECT 1 FROM traced_position p
+  WHERE p.run_id = d.run_id AND p.prompt_id = d.prompt_id AND p.side = 0 AND p.pos_id = d.pos_id)
+GROUP BY r.id, r.name, d.prompt_id
+UNION ALL
+-- what a report's table lists
+SELECT
+  s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
+  s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
+  sum(s.elsewhere) > 0 AS elsewhere,
+  CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
+  CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
+  s.layer AS layer, s.blamed_name_id AS name_id,
+  s.pos_id, s.token_id, min(s.report_line)
+FROM unjudged_run u
+CROSS JOIN run_evidence v ON v.run_id = u.run_id
+CROSS JOIN comparison_graded s
+WHERE v.evidence = 'report' AND s.axis = 'phases' AND s.run_id = v.run_id AND s.other_run_id = v.run_id
+  AND s.report_line IS NOT NULL
+GROUP BY s.run_id, s.run, s.report_line;
