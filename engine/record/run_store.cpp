@@ -33,7 +33,7 @@ std::optional<int64_t> token(int32_t id) {
 
 }  // namespace
 
-RunStore::RunStore(SQLite::Database& db, const RunRecord& run) : records_(db), writer_(db) {
+RunStore::RunStore(SQLite::Database& db, const RunRecord& run) : db_(db), records_(db), writer_(db) {
   const auto known = [](const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(text);
   };

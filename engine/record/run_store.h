@@ -41,6 +41,7 @@ class RunStore {
   TraceRow row_of(const TraceRecord& record);
   int64_t context_id(const TraceRecord& record);
 
+  SQLite::Database& db_;
   RunRecords records_;
   TraceWriter writer_;
   std::string run_name_;
