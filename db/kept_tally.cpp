@@ -1,6 +1,16 @@
 #include "db/kept_tally.h"
 
+#include <string>
+
 namespace greta {
+namespace {
+
+std::string columns_of(SQLite::Database& db, const std::string& table) {
+  return db.execAndGet("SELECT group_concat(name, ', ') FROM pragma_table_info('" + table + "')")
+      .getString();
+}
+
+}  // namespace
 
 TallyKeeper::TallyKeeper(SQLite::Database& db)
     : keep_(db,
@@ -8,12 +18,15 @@ TallyKeeper::TallyKeeper(SQLite::Database& db)
             " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line)"
             " SELECT run_id, prompt_id, status, class, scope, cause, count, elsewhere,"
             " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line"
-            " FROM unkept_tally WHERE run_id = ?") {}
+            " FROM unkept_tally WHERE run_id = ?"),
+      verdict_(db, "INSERT INTO kept_verdict SELECT " + columns_of(db, "kept_verdict") + " FROM verdict_computed WHERE run_id = ?") {}
 
 void TallyKeeper::keep(int64_t run_id) {
-  keep_.bind(1, run_id);
-  keep_.exec();
-  keep_.reset();
+  for (SQLite::Statement* statement : {&keep_, &verdict_}) {
+    statement->bind(1, run_id);
+    statement->exec();
+    statement->reset();
+  }
 }
 
 void keep_tally(SQLite::Database& db, int64_t run_id) { TallyKeeper(db).keep(run_id); }

@@ -9,8 +9,8 @@ namespace greta {
 /// Runs of up to this many trace rows are judged when they are written; larger ones when asked for.
 inline constexpr int64_t kJudgeRows = 100'000;
 
-/// Works out the tally of runs and keeps it, so that a verdict is read: the kept rows are those of the
-/// view `tally`. The statement costs more to prepare than a small run to judge: one of these serves
+/// Works out the tally and the verdict of runs and keeps them, so that they are read: the kept rows are
+/// those of the views `tally` and `verdict_part`. The statement costs more to prepare than a small run to judge: one of these serves
 /// many. All calls happen inside a transaction that the caller owns. Throws SQLite::Exception.
 class TallyKeeper {
  public:
@@ -19,7 +19,7 @@ class TallyKeeper {
   void keep(int64_t run_id);
 
  private:
-  SQLite::Statement keep_;
+  SQLite::Statement keep_, verdict_;
 };
 
 /// TallyKeeper for one run.

@@ -114,7 +114,8 @@ void migrate_1_to_2(SQLite::Database& db) {
   for (const std::string& sql :
        texts(today,
              "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND tbl_name IN ('trace_row',"
-             " 'trace_repeat', 'traced_position', 'kept_tally', 'status', 'class', 'scope', 'axis') AND type <> 'trigger'"
+             " 'trace_repeat', 'traced_position', 'kept_tally', 'kept_verdict',"
+             " 'status', 'class', 'scope', 'axis') AND type <> 'trigger'"
              " ORDER BY type = 'index'")) {
     db.exec(sql);
   }

@@ -384,6 +384,52 @@ CREATE TABLE kept_tally (
 ) STRICT;
 CREATE INDEX kept_tally_by_run ON kept_tally(run_id);
 
+-- The rows of the view verdict_part of runs that were judged; see kept_tally.
+CREATE TABLE kept_verdict (
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  prompt_id INTEGER NOT NULL,                     -- 0: of the run as a whole
+  pairs INTEGER NOT NULL,                         -- with a row on both sides
+  pass INTEGER NOT NULL,                          -- MATCH
+  fail INTEGER NOT NULL,                          -- status.fails
+  drift INTEGER NOT NULL,                         -- DRIFT
+  rounding INTEGER NOT NULL,                      -- DRIFT within tolerance
+  divergent INTEGER NOT NULL,                     -- DRIFT beyond it
+  unmeasured INTEGER NOT NULL,                    -- DRIFT with nothing to measure it by
+  missing INTEGER NOT NULL,                       -- must have a partner and have none
+  missing_elsewhere INTEGER NOT NULL,             -- 1: one of them was traced at another position
+  decode_only INTEGER NOT NULL,                   -- decode rows where nothing demands a partner
+  incomparable INTEGER NOT NULL,                  -- pairs that nothing decides
+  unmet INTEGER NOT NULL,                         -- rows fewer than planned, or than the run says it wrote
+  partial INTEGER NOT NULL,                       -- compared by less than the whole row
+  fail_cause TEXT,                                -- these: of the first that fails, in forward order; a missing one before others
+  fail_layer INTEGER,
+  fail_tensor_id INTEGER,
+  fail_name_id INTEGER,
+  fail_pos_id INTEGER,
+  fail_token_id INTEGER,
+  fail_report_line INTEGER,
+  fail_prompt_id INTEGER,
+  drift_cause TEXT,                               -- these: of the first that fails by its values
+  drift_layer INTEGER,
+  drift_tensor_id INTEGER,
+  drift_name_id INTEGER,
+  drift_pos_id INTEGER,
+  drift_token_id INTEGER,
+  drift_report_line INTEGER,
+  drift_prompt_id INTEGER,
+  divergent_cause TEXT,                           -- these: of the first that fails by more than rounding
+  divergent_layer INTEGER,
+  divergent_tensor_id INTEGER,
+  divergent_name_id INTEGER,
+  divergent_pos_id INTEGER,
+  divergent_token_id INTEGER,
+  divergent_report_line INTEGER,
+  divergent_prompt_id INTEGER,
+  PRIMARY KEY (run_id, prompt_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER kept_tally_deleted AFTER DELETE ON kept_tally BEGIN DELETE FROM kept_verdict WHERE run_id = OLD.run_id; END;
+
 -- What is kept goes when anything under it changes. The writers say so themselves for trace rows that
 -- they insert: a trigger would take a third of the speed of every insert.
 CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;

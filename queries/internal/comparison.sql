@@ -31,7 +31,9 @@ SELECT
   CASE x.side WHEN 0 THEN x.hash ELSE y.hash END AS prefill_hash,
   CASE x.side WHEN 0 THEN y.hash ELSE x.hash END AS decode_hash,
   y.run_id IS NULL AS alone,
-  d.demands AS demanded,  -- 1: x is decode's, and prefill traced the last position of its prompt here
+  -- 1: prefill traced the last position of its prompt here
+  (SELECT d.demands FROM traced_position d
+   WHERE d.run_id = x.run_id AND d.prompt_id = x.prompt_id AND d.side = 0 AND d.pos_id = x.pos_id) AS demanded,
   x.token_id IS NOT y.token_id AS other_token,
   coalesce(x.nan > 0, 0) OR coalesce(x.inf > 0, 0) OR (x.flags & 1)
     OR coalesce(y.nan > 0, 0) OR coalesce(y.inf > 0, 0) OR (y.flags & 1) AS nonfinite,
@@ -123,8 +125,6 @@ LEFT JOIN sample v ON v.id = CASE WHEN u.id IS NOT NULL THEN y.vector_id END AND
 LEFT JOIN sketch k ON k.id = x.vector_id
 LEFT JOIN sketch l ON l.id = CASE WHEN k.id IS NOT NULL THEN y.vector_id END AND l.n = k.n
   AND l.derived = k.derived
-LEFT JOIN traced_position d ON d.run_id = CASE WHEN z.same_run AND x.side = 1 AND y.run_id IS NULL THEN x.run_id END
-  AND d.prompt_id = x.prompt_id AND d.side = 0 AND d.pos_id = x.pos_id
 WHERE NOT z.same_run OR x.run_id IS NULL
    OR x.side = 0 AND (y.run_id IS NOT NULL OR x.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))
    OR x.side = 1 AND y.run_id IS NULL;

@@ -15,13 +15,13 @@ SELECT
 FROM unjudged_run u
 CROSS JOIN traced_position z ON z.run_id = u.run_id
 CROSS JOIN comparison_graded s
-WHERE (z.side = 0 OR z.side = 1 AND z.pos_id IN (
-    SELECT e.pos_id FROM traced_position e
-    WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = 0))
+WHERE CASE z.side WHEN 0 THEN 1 WHEN 1 THEN EXISTS (
+    SELECT 1 FROM traced_position e
+    WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = 0 AND e.pos_id = z.pos_id) END
   AND s.axis = 'phases' AND s.run_id = z.run_id AND s.other_run_id = z.run_id
   AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
-GROUP BY s.run_id, s.run, s.key_prompt_id, s.key_layer, s.status, s.class, s.scope,
-         s.blamed_name_id, s.switched_id
+GROUP BY s.run_id, s.key_prompt_id, s.key_layer, s.blamed_name_id, s.status, s.class, s.scope,
+         s.switched_id, s.run
 UNION ALL
 -- where only decode traced something: no row has a partner, none must have one
 SELECT
@@ -57,4 +57,4 @@ CROSS JOIN run_evidence v ON v.run_id = u.run_id
 CROSS JOIN comparison_graded s
 WHERE v.evidence = 'report' AND s.axis = 'phases' AND s.run_id = v.run_id AND s.other_run_id = v.run_id
   AND s.report_line IS NOT NULL
-GROUP BY s.run_id, s.run, s.report_line;
+GROUP BY s.run_id, s.report_line, s.run;

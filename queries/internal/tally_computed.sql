@@ -12,10 +12,13 @@ FROM (
     g.*,
     sum(g.count) OVER alike AS total,
     max(g.elsewhere) OVER alike AS anywhere,
-    row_number() OVER (PARTITION BY g.run_id, g.run, g.prompt_id, g.status, g.class, g.scope, g.cause
-                       ORDER BY g.forward_layer, g.tensor_id IS NULL, g.tensor_id,
-                                ifnull(g.report_line, g.pos_id)) AS nth
+    -- a row of tally_by_place is one layer and name, or one line
+    g.layer IS first_value(g.layer) OVER alike AND g.name_id IS first_value(g.name_id) OVER alike
+      AND g.report_line IS first_value(g.report_line) OVER alike AS is_first
   FROM tally_by_place g
-  WINDOW alike AS (PARTITION BY g.run_id, g.run, g.prompt_id, g.status, g.class, g.scope, g.cause)
+  WINDOW alike AS (
+    PARTITION BY g.run_id, g.prompt_id, g.status, g.cause, g.class, g.scope, g.run
+    ORDER BY g.forward_layer, g.tensor_id IS NULL, g.tensor_id, g.layer, g.name_id, g.report_line
+    ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ) f
-WHERE f.nth = 1;
+WHERE f.is_first;

@@ -1,12 +1,11 @@
--- tally summed per run (prompt_id 0) and per run and prompt, with the first comparison that fails, that
--- fails by its values (drift) and that fails by more than rounding (divergent), in forward order. A
--- first fail is one whose partner is missing, if there is any.
+-- The ladder: what the comparisons of a run (prompt_id 0), and of a run and prompt, amount to, and the
+-- first of them that fails, in forward order.
 CREATE VIEW verdict_part AS
 SELECT
   v.*,
   CASE
     WHEN v.fail > 0 OR v.missing_elsewhere > 0 THEN 'FAIL'
-    WHEN v.unfinished OR v.unmet > 0 THEN 'INCOMPLETE'
+    WHEN r.status IN ('running', 'failed') OR v.unmet > 0 THEN 'INCOMPLETE'
     WHEN v.missing > 0 THEN 'FAIL'
     WHEN v.pairs = 0 THEN 'NO_EVIDENCE'
     WHEN v.incomparable > 0 THEN 'INCOMPARABLE'
@@ -16,7 +15,7 @@ SELECT
   -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
   CASE
     WHEN v.fail - v.drift + v.divergent > 0 OR v.missing_elsewhere > 0 THEN 'FAIL'
-    WHEN v.unfinished OR v.unmet > 0 THEN 'INCOMPLETE'
+    WHEN r.status IN ('running', 'failed') OR v.unmet > 0 THEN 'INCOMPLETE'
     WHEN v.missing > 0 THEN 'FAIL'
     WHEN v.pairs = 0 THEN 'NO_EVIDENCE'
     WHEN v.incomparable + v.unmeasured > 0 THEN 'INCOMPARABLE'
@@ -25,70 +24,34 @@ SELECT
   END AS numeric_verdict
 FROM (
   SELECT
-    t.run_id AS run_id, t.run AS run, t.prompt_id AS prompt_id, t.unfinished AS unfinished,
-    sum(CASE WHEN t.compared THEN t.count ELSE 0 END) OVER part AS pairs,
-    sum(CASE WHEN t.status = 'MATCH' THEN t.count ELSE 0 END) OVER part AS pass,
-    sum(CASE WHEN t.fails THEN t.count ELSE 0 END) OVER part AS fail,
-    sum(CASE WHEN t.status = 'DRIFT' THEN t.count ELSE 0 END) OVER part AS drift,
-    sum(CASE WHEN t.class = 'ROUNDING' THEN t.count ELSE 0 END) OVER part AS rounding,
-    sum(CASE WHEN t.class = 'DIVERGENT' THEN t.count ELSE 0 END) OVER part AS divergent,
-    sum(CASE WHEN t.class = 'UNKNOWN' THEN t.count ELSE 0 END) OVER part AS unmeasured,
-    sum(CASE WHEN t.status = 'MISSING' THEN t.count ELSE 0 END) OVER part AS missing,
-    max(CASE WHEN t.status = 'MISSING' THEN t.elsewhere ELSE 0 END) OVER part AS missing_elsewhere,
-    sum(CASE WHEN t.status = 'DECODE_ONLY' THEN t.count ELSE 0 END) OVER part AS decode_only,
-    sum(CASE WHEN t.status = 'INCOMPARABLE' THEN t.count ELSE 0 END) OVER part AS incomparable,
-    max(sum(CASE WHEN t.status = 'UNMET' THEN t.count ELSE 0 END) OVER part,
-        sum(CASE WHEN t.status = 'LOST' THEN t.count ELSE 0 END) OVER part) AS unmet,
-    sum(CASE WHEN t.scope <> 'full' THEN t.count ELSE 0 END) OVER part AS partial,
-    row_number() OVER part AS nth,
-    first_value(CASE WHEN t.blamed THEN t.cause END) OVER fail AS fail_cause,
-    first_value(CASE WHEN t.blamed THEN t.layer END) OVER fail AS fail_layer,
-    first_value(CASE WHEN t.blamed THEN t.tensor_id END) OVER fail AS fail_tensor_id,
-    first_value(CASE WHEN t.blamed THEN t.name_id END) OVER fail AS fail_name_id,
-    first_value(CASE WHEN t.blamed THEN t.pos_id END) OVER fail AS fail_pos_id,
-    first_value(CASE WHEN t.blamed THEN t.token_id END) OVER fail AS fail_token_id,
-    first_value(CASE WHEN t.blamed THEN t.report_line END) OVER fail AS fail_report_line,
-    first_value(CASE WHEN t.blamed THEN t.of_prompt_id END) OVER fail AS fail_prompt_id,
-    first_value(CASE WHEN t.fails THEN t.cause END) OVER drift AS drift_cause,
-    first_value(CASE WHEN t.fails THEN t.layer END) OVER drift AS drift_layer,
-    first_value(CASE WHEN t.fails THEN t.tensor_id END) OVER drift AS drift_tensor_id,
-    first_value(CASE WHEN t.fails THEN t.name_id END) OVER drift AS drift_name_id,
-    first_value(CASE WHEN t.fails THEN t.pos_id END) OVER drift AS drift_pos_id,
-    first_value(CASE WHEN t.fails THEN t.token_id END) OVER drift AS drift_token_id,
-    first_value(CASE WHEN t.fails THEN t.report_line END) OVER drift AS drift_report_line,
-    first_value(CASE WHEN t.fails THEN t.of_prompt_id END) OVER drift AS drift_prompt_id,
-    first_value(CASE WHEN t.diverges THEN t.cause END) OVER divergent AS divergent_cause,
-    first_value(CASE WHEN t.diverges THEN t.layer END) OVER divergent AS divergent_layer,
-    first_value(CASE WHEN t.diverges THEN t.tensor_id END) OVER divergent AS divergent_tensor_id,
-    first_value(CASE WHEN t.diverges THEN t.name_id END) OVER divergent AS divergent_name_id,
-    first_value(CASE WHEN t.diverges THEN t.pos_id END) OVER divergent AS divergent_pos_id,
-    first_value(CASE WHEN t.diverges THEN t.token_id END) OVER divergent AS divergent_token_id,
-    first_value(CASE WHEN t.diverges THEN t.report_line END) OVER divergent AS divergent_report_line,
-    first_value(CASE WHEN t.diverges THEN t.of_prompt_id END) OVER divergent AS divergent_prompt_id
-  FROM (
-    SELECT
-      y.run_id AS run_id, y.run AS run, l.of_prompt * y.prompt_id AS prompt_id,
-      y.prompt_id AS of_prompt_id, y.status AS status, y.class AS class, y.scope AS scope,
-      y.cause AS cause, y.count AS count, y.elsewhere AS elsewhere,
-      y.forward_layer AS forward_layer, y.layer AS layer, y.tensor_id AS tensor_id,
-      y.name_id AS name_id, y.pos_id AS pos_id, y.token_id AS token_id,
-      y.report_line AS report_line,
-      s.compared AS compared, s.fails AS fails, s.blamed AS blamed,
-      s.fails AND (y.class IS NULL OR y.class = 'DIVERGENT') AS diverges,
-      (SELECT k.ord FROM tensor k WHERE k.id = y.tensor_id) AS ord,
-      (SELECT r.status FROM run r WHERE r.id = y.run_id) IN ('running', 'failed') AS unfinished
-    FROM tally y
-    CROSS JOIN (SELECT 0 AS of_prompt UNION ALL SELECT 1) l
-    LEFT JOIN status s ON s.name = y.status
-    WHERE l.of_prompt = 0 OR y.prompt_id > 0
-  ) t
-  WINDOW
-    part AS (PARTITION BY t.run_id, t.run, t.prompt_id),
-    fail AS (PARTITION BY t.run_id, t.run, t.prompt_id ORDER BY t.blamed DESC, t.status = 'MISSING' DESC, t.forward_layer, t.ord IS NULL, t.ord, t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
-      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
-    drift AS (PARTITION BY t.run_id, t.run, t.prompt_id ORDER BY t.fails DESC, t.forward_layer, t.ord IS NULL, t.ord, t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
-      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
-    divergent AS (PARTITION BY t.run_id, t.run, t.prompt_id ORDER BY t.diverges DESC, t.forward_layer, t.ord IS NULL, t.ord, t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
-      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+    k.run_id AS run_id, n.name AS run, k.prompt_id AS prompt_id, k.pairs AS pairs, k.pass AS pass, k.fail AS fail,
+    k.drift AS drift, k.rounding AS rounding, k.divergent AS divergent,
+    k.unmeasured AS unmeasured, k.missing AS missing, k.missing_elsewhere AS missing_elsewhere,
+    k.decode_only AS decode_only, k.incomparable AS incomparable, k.unmet AS unmet,
+    k.partial AS partial, k.fail_cause AS fail_cause, k.fail_layer AS fail_layer,
+    k.fail_tensor_id AS fail_tensor_id, k.fail_name_id AS fail_name_id,
+    k.fail_pos_id AS fail_pos_id, k.fail_token_id AS fail_token_id,
+    k.fail_report_line AS fail_report_line, k.fail_prompt_id AS fail_prompt_id,
+    k.drift_cause AS drift_cause, k.drift_layer AS drift_layer,
+    k.drift_tensor_id AS drift_tensor_id, k.drift_name_id AS drift_name_id,
+    k.drift_pos_id AS drift_pos_id, k.drift_token_id AS drift_token_id,
+    k.drift_report_line AS drift_report_line, k.drift_prompt_id AS drift_prompt_id,
+    k.divergent_cause AS divergent_cause, k.divergent_layer AS divergent_layer,
+    k.divergent_tensor_id AS divergent_tensor_id, k.divergent_name_id AS divergent_name_id,
+    k.divergent_pos_id AS divergent_pos_id, k.divergent_token_id AS divergent_token_id,
+    k.divergent_report_line AS divergent_report_line,
+    k.divergent_prompt_id AS divergent_prompt_id
+  FROM run n
+  JOIN kept_verdict k ON k.run_id = n.id
+  UNION ALL
+  SELECT
+    c.run_id, c.run, c.prompt_id, c.pairs, c.pass, c.fail, c.drift, c.rounding, c.divergent, c.unmeasured,
+    c.missing, c.missing_elsewhere, c.decode_only, c.incomparable, c.unmet, c.partial,
+    c.fail_cause, c.fail_layer, c.fail_tensor_id, c.fail_name_id, c.fail_pos_id, c.fail_token_id,
+    c.fail_report_line, c.fail_prompt_id, c.drift_cause, c.drift_layer, c.drift_tensor_id,
+    c.drift_name_id, c.drift_pos_id, c.drift_token_id, c.drift_report_line, c.drift_prompt_id,
+    c.divergent_cause, c.divergent_layer, c.divergent_tensor_id, c.divergent_name_id,
+    c.divergent_pos_id, c.divergent_token_id, c.divergent_report_line, c.divergent_prompt_id
+  FROM verdict_computed c
 ) v
-WHERE v.nth = 1;
+JOIN run r ON r.id = v.run_id;

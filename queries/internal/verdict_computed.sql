@@ -1,0 +1,95 @@
+-- tally summed per run (prompt_id 0) and per run and prompt, with the first comparison that fails, that
+-- fails by its values (drift) and that fails by more than rounding (divergent), in forward order. A
+-- first fail is one whose partner is missing, if there is any. Of the runs without kept_verdict.
+CREATE VIEW verdict_computed AS
+SELECT
+  v.run_id AS run_id, v.run AS run, v.prompt_id AS prompt_id, v.pairs AS pairs, v.pass AS pass, v.fail AS fail,
+  v.drift AS drift, v.rounding AS rounding, v.divergent AS divergent, v.unmeasured AS unmeasured,
+  v.missing AS missing, v.missing_elsewhere AS missing_elsewhere, v.decode_only AS decode_only,
+  v.incomparable AS incomparable, v.unmet AS unmet, v.partial AS partial,
+  v.fail_cause AS fail_cause, v.fail_layer AS fail_layer, v.fail_tensor_id AS fail_tensor_id,
+  v.fail_name_id AS fail_name_id, v.fail_pos_id AS fail_pos_id, v.fail_token_id AS fail_token_id,
+  v.fail_report_line AS fail_report_line, v.fail_prompt_id AS fail_prompt_id,
+  v.drift_cause AS drift_cause, v.drift_layer AS drift_layer,
+  v.drift_tensor_id AS drift_tensor_id, v.drift_name_id AS drift_name_id,
+  v.drift_pos_id AS drift_pos_id, v.drift_token_id AS drift_token_id,
+  v.drift_report_line AS drift_report_line, v.drift_prompt_id AS drift_prompt_id,
+  v.divergent_cause AS divergent_cause, v.divergent_layer AS divergent_layer,
+  v.divergent_tensor_id AS divergent_tensor_id, v.divergent_name_id AS divergent_name_id,
+  v.divergent_pos_id AS divergent_pos_id, v.divergent_token_id AS divergent_token_id,
+  v.divergent_report_line AS divergent_report_line, v.divergent_prompt_id AS divergent_prompt_id
+FROM (
+  SELECT
+    t.run_id AS run_id, t.run AS run, t.prompt_id AS prompt_id,
+    sum(CASE WHEN t.compared THEN t.count ELSE 0 END) OVER part AS pairs,
+    sum(CASE WHEN t.status = 'MATCH' THEN t.count ELSE 0 END) OVER part AS pass,
+    sum(CASE WHEN t.fails THEN t.count ELSE 0 END) OVER part AS fail,
+    sum(CASE WHEN t.status = 'DRIFT' THEN t.count ELSE 0 END) OVER part AS drift,
+    sum(CASE WHEN t.class = 'ROUNDING' THEN t.count ELSE 0 END) OVER part AS rounding,
+    sum(CASE WHEN t.class = 'DIVERGENT' THEN t.count ELSE 0 END) OVER part AS divergent,
+    sum(CASE WHEN t.class = 'UNKNOWN' THEN t.count ELSE 0 END) OVER part AS unmeasured,
+    sum(CASE WHEN t.status = 'MISSING' THEN t.count ELSE 0 END) OVER part AS missing,
+    max(CASE WHEN t.status = 'MISSING' THEN t.elsewhere ELSE 0 END) OVER part AS missing_elsewhere,
+    sum(CASE WHEN t.status = 'DECODE_ONLY' THEN t.count ELSE 0 END) OVER part AS decode_only,
+    sum(CASE WHEN t.status = 'INCOMPARABLE' THEN t.count ELSE 0 END) OVER part AS incomparable,
+    max(sum(CASE WHEN t.status = 'UNMET' THEN t.count ELSE 0 END) OVER part,
+        sum(CASE WHEN t.status = 'LOST' THEN t.count ELSE 0 END) OVER part) AS unmet,
+    sum(CASE WHEN t.scope <> 'full' THEN t.count ELSE 0 END) OVER part AS partial,
+    row_number() OVER part AS nth,
+    first_value(CASE WHEN t.blamed THEN t.cause END) OVER fail AS fail_cause,
+    first_value(CASE WHEN t.blamed THEN t.layer END) OVER fail AS fail_layer,
+    first_value(CASE WHEN t.blamed THEN t.tensor_id END) OVER fail AS fail_tensor_id,
+    first_value(CASE WHEN t.blamed THEN t.name_id END) OVER fail AS fail_name_id,
+    first_value(CASE WHEN t.blamed THEN t.pos_id END) OVER fail AS fail_pos_id,
+    first_value(CASE WHEN t.blamed THEN t.token_id END) OVER fail AS fail_token_id,
+    first_value(CASE WHEN t.blamed THEN t.report_line END) OVER fail AS fail_report_line,
+    first_value(CASE WHEN t.blamed THEN t.of_prompt_id END) OVER fail AS fail_prompt_id,
+    first_value(CASE WHEN t.fails THEN t.cause END) OVER drift AS drift_cause,
+    first_value(CASE WHEN t.fails THEN t.layer END) OVER drift AS drift_layer,
+    first_value(CASE WHEN t.fails THEN t.tensor_id END) OVER drift AS drift_tensor_id,
+    first_value(CASE WHEN t.fails THEN t.name_id END) OVER drift AS drift_name_id,
+    first_value(CASE WHEN t.fails THEN t.pos_id END) OVER drift AS drift_pos_id,
+    first_value(CASE WHEN t.fails THEN t.token_id END) OVER drift AS drift_token_id,
+    first_value(CASE WHEN t.fails THEN t.report_line END) OVER drift AS drift_report_line,
+    first_value(CASE WHEN t.fails THEN t.of_prompt_id END) OVER drift AS drift_prompt_id,
+    first_value(CASE WHEN t.diverges THEN t.cause END) OVER divergent AS divergent_cause,
+    first_value(CASE WHEN t.diverges THEN t.layer END) OVER divergent AS divergent_layer,
+    first_value(CASE WHEN t.diverges THEN t.tensor_id END) OVER divergent AS divergent_tensor_id,
+    first_value(CASE WHEN t.diverges THEN t.name_id END) OVER divergent AS divergent_name_id,
+    first_value(CASE WHEN t.diverges THEN t.pos_id END) OVER divergent AS divergent_pos_id,
+    first_value(CASE WHEN t.diverges THEN t.token_id END) OVER divergent AS divergent_token_id,
+    first_value(CASE WHEN t.diverges THEN t.report_line END) OVER divergent AS divergent_report_line,
+    first_value(CASE WHEN t.diverges THEN t.of_prompt_id END) OVER divergent AS divergent_prompt_id
+  FROM (
+    SELECT
+      y.run_id AS run_id, y.run AS run, l.of_prompt * y.prompt_id AS prompt_id,
+      y.prompt_id AS of_prompt_id, y.status AS status, y.class AS class, y.scope AS scope,
+      y.cause AS cause, y.count AS count, y.elsewhere AS elsewhere,
+      y.forward_layer AS forward_layer, y.layer AS layer, y.tensor_id AS tensor_id,
+      y.name_id AS name_id, y.pos_id AS pos_id, y.token_id AS token_id,
+      y.report_line AS report_line,
+      s.compared AS compared, s.fails AS fails, s.blamed AS blamed,
+      s.fails AND (y.class IS NULL OR y.class = 'DIVERGENT') AS diverges,
+      (SELECT k.ord FROM tensor k WHERE k.id = y.tensor_id) AS ord
+    FROM tally y
+    CROSS JOIN (SELECT 0 AS of_prompt UNION ALL SELECT 1) l
+    LEFT JOIN status s ON s.name = y.status
+    WHERE (l.of_prompt = 0 OR y.prompt_id > 0)
+      AND NOT EXISTS (SELECT 1 FROM kept_verdict k WHERE k.run_id = y.run_id)
+  ) t
+  WINDOW
+    part AS (PARTITION BY t.run_id, t.prompt_id, t.run),
+    fail AS (PARTITION BY t.run_id, t.prompt_id, t.run
+      ORDER BY t.blamed DESC, t.status = 'MISSING' DESC, t.forward_layer, t.ord IS NULL, t.ord,
+        t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
+      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+    drift AS (PARTITION BY t.run_id, t.prompt_id, t.run
+      ORDER BY t.fails DESC, t.forward_layer, t.ord IS NULL, t.ord,
+        t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
+      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+    divergent AS (PARTITION BY t.run_id, t.prompt_id, t.run
+      ORDER BY t.diverges DESC, t.forward_layer, t.ord IS NULL, t.ord,
+        t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
+      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+) v
+WHERE v.nth = 1;
