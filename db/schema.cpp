@@ -103,7 +103,7 @@ void migrate_1_to_2(SQLite::Database& db) {
     db.exec("DROP TRIGGER " + name);
   }
   for (const char* view : {"pair_decode_only", "pair_graded", "pair_inputs", "pair_joined",
-                           "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status",
+                           "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status", "sketch_pair",
                            "traced_both", "verdict_count", "verdict_first"}) {
     db.exec(std::string("DROP VIEW IF EXISTS ") + view);
   }

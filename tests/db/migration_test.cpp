@@ -1,0 +1,151 @@
+// A file of version 1, made by the last build that wrote such, is brought forward: its own views and
+// those of this build, over the same rows, say the same.
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "db/check.h"
+#include "db/database.h"
+#include "db/schema.h"
+
+namespace greta {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kViews[] = {"trace",       "pair",         "first_fail",    "run_verdict",
+                                  "propagation", "kv_alignment", "lm_head_delta", "history",
+                                  "run_diff",    "report_conflict", "failure_breakdown"};
+
+int64_t number_of(SQLite::Database& db, const std::string& sql) {
+  return db.execAndGet(sql).getInt64();
+}
+
+std::vector<std::string> columns_of(SQLite::Database& db, const std::string& view) {
+  SQLite::Statement info(db, "SELECT name FROM pragma_table_info('" + view + "')");
+  std::vector<std::string> names;
+  while (info.executeStep()) names.push_back(info.getColumn(0).getString());
+  return names;
+}
+
+/// Rows of a view as sorted lines.
+std::vector<std::string> rows_of(SQLite::Database& db, const std::string& view,
+                                 const std::vector<std::string>& columns) {
+  std::string list;
+  for (const std::string& name : columns) list += (list.empty() ? "" : ", ") + name;
+  SQLite::Statement query(db, "SELECT " + list + " FROM " + view);
+  std::vector<std::string> lines;
+  while (query.executeStep()) {
+    std::string line;
+    for (int i = 0; i < query.getColumnCount(); ++i) {
+      const SQLite::Column value = query.getColumn(i);
+      line += columns[static_cast<size_t>(i)] + "=" +
+              (value.isNull() ? "-" : value.getString()) + " ";
+    }
+    lines.push_back(line);
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+class Version1 : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("greta-version-1-" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    file_ = folder_ / "v1.db";
+    const std::string packed = std::string(GRETA_SOURCE_DIR) + "/tests/data/version_1.db.gz";
+    gzFile in = gzopen(packed.c_str(), "rb");
+    ASSERT_NE(in, nullptr) << packed;
+    std::ofstream out(file_, std::ios::binary);
+    char buffer[65536];
+    for (int n; (n = gzread(in, buffer, sizeof buffer)) > 0;) out.write(buffer, n);
+    gzclose(in);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path folder_, file_;
+};
+
+TEST_F(Version1, IsBroughtForwardAndSaysTheSame) {
+  std::vector<std::vector<std::string>> columns, before;
+  {
+    SQLite::Database db(file_.string(), SQLite::OPEN_READONLY);
+    ASSERT_EQ(pragma(db, "user_version"), 1);
+    ASSERT_GT(number_of(db, "SELECT sum(occurrence > 0) FROM trace_row"), 0);
+    ASSERT_GT(number_of(db, "SELECT count(*) FROM trace_repeat"), 0);
+    for (const char* view : kViews) {
+      columns.push_back(columns_of(db, view));
+      before.push_back(rows_of(db, view, columns.back()));
+    }
+  }
+  for (bool kept : {true, false}) {
+    SQLite::Database db = open_for_writing(file_);
+    EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
+    EXPECT_EQ(number_of(db, "SELECT count(*) FROM unjudged_run"), 0);
+    if (!kept) db.exec("DELETE FROM kept_tally");
+    EXPECT_EQ(check_database(db), std::vector<std::string>());
+    for (size_t i = 0; i < std::size(kViews); ++i) {
+      EXPECT_EQ(rows_of(db, kViews[i], columns[i]), before[i]) << kViews[i] << " kept " << kept;
+    }
+  }
+}
+
+TEST_F(Version1, HasTheTablesOfANewFileThen) {
+  SQLite::Database migrated = open_for_writing(file_);
+  SQLite::Database fresh = open_for_writing(folder_ / "new.db");
+  SQLite::Statement objects(fresh,
+                            "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'");
+  int count = 0;
+  while (objects.executeStep()) {
+    const std::string name = objects.getColumn(1).getString();
+    EXPECT_EQ(number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE type = '" +
+                                      objects.getColumn(0).getString() + "' AND name = '" + name +
+                                      "'"),
+              1)
+        << name;
+    if (objects.getColumn(0).getString() == "table") {
+      EXPECT_EQ(columns_of(migrated, name), columns_of(fresh, name)) << name;
+    }
+    ++count;
+  }
+  EXPECT_EQ(number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"),
+            count);
+  EXPECT_EQ(number_of(migrated, "SELECT count(*) FROM sqlite_stat1"),
+            number_of(fresh, "SELECT count(*) FROM sqlite_stat1"));
+}
+
+TEST_F(Version1, IsBroughtForwardByAQuestion) {
+  SQLite::Database db = open_for_reading(file_);
+  EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
+  EXPECT_GT(number_of(db, "SELECT count(*) FROM run_verdict"), 0);
+}
+
+TEST_F(Version1, StaysAsItWasWhenItCannotBe) {
+  int64_t rows = 0;
+  {
+    SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
+    rows = number_of(db, "SELECT count(*) FROM trace_row");
+    db.exec("CREATE TABLE trace_repeat_v1(somebody_elses)");  // the second rename fails
+  }
+  EXPECT_THROW(open_for_writing(file_), SQLite::Exception);
+  EXPECT_THROW(open_for_reading(file_), DatabaseError);
+  SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
+  EXPECT_EQ(pragma(db, "user_version"), 1);
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM trace_row"), rows);
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM run WHERE tally IS NOT NULL"),
+            number_of(db, "SELECT count(*) FROM run"));
+  EXPECT_GT(number_of(db, "SELECT count(*) FROM run_verdict"), 0);
+  db.exec("DROP TABLE trace_repeat_v1");
+  EXPECT_NO_THROW(open_for_writing(file_));
+}
+
+}  // namespace
+}  // namespace greta
