@@ -165,7 +165,7 @@ TEST_F(GpuFingerprint, TooLongRowsAreRefused) {
 }
 
 TEST_F(GpuFingerprint, LongestRowHasTheCpusBits) {
-  if (device_info().name == "emulator") GTEST_SKIP() << "takes seconds there";
+  if (device_info().name == "emulator") GTEST_SKIP() << "takes seconds on the emulator";
   expect_as_cpu({make_row(kMaxFingerprintValues, any_bits), Row(kMaxFingerprintValues, 1.0f)});
 }
 
