@@ -11,6 +11,10 @@
 namespace greta {
 namespace {
 
+using text::is_digit;
+using text::is_lower;
+using text::is_upper;
+using text::is_word;
 using text::plain;
 using text::to_lower;
 using text::trim;
@@ -58,11 +62,7 @@ constexpr Keyword kCountKeys[] = {{"total pairs", "total_pairs"},
 
 constexpr size_t kMaxKey = 64;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-bool is_word(char c) { return is_upper(c) || is_lower(c) || is_digit(c) || c == '_'; }
 // Lead byte of a Latin, Greek or Cyrillic letter in UTF-8; not of a dash or a tick.
 bool is_letter_lead(char c) {
   return static_cast<unsigned char>(c) >= 0xc3 && static_cast<unsigned char>(c) <= 0xd4;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ingest/json_document.h"
+#include "ingest/run_identity.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -117,8 +118,6 @@ bool is_verdict_word(std::string_view s) {
   }
   return false;
 }
-
-bool is_leg(std::string_view s) { return s == "prefill" || s == "decode"; }
 
 bool all_objects(const json& array) {
   return !array.empty() &&

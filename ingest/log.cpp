@@ -11,17 +11,16 @@
 namespace greta {
 namespace {
 
+using text::is_digit;
+using text::is_letter;
+using text::is_upper;
+using text::is_word;
 using text::trim;
 
 constexpr size_t kMaxTag = 64;
 constexpr std::string_view kHexTag = "D2H_CHECK";
 constexpr std::string_view kTopTokens = "Top tokens:";
 constexpr std::string_view kTopTag = "SAMPLE DEBUG TOP";
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_letter(char c) { return is_upper(c) || (c >= 'a' && c <= 'z'); }
-bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 
 // The tag of "[TAG]" at the start of `s`, "" if there is none.
 std::string_view tag_at(std::string_view s) {

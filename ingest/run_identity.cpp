@@ -11,9 +11,14 @@
 
 #include "common/utf8.h"
 #include "db/experiment.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
+
+using text::is_digit;
+using text::is_upper;
+using text::is_word;
 
 constexpr size_t kNone = static_cast<size_t>(-1);
 constexpr std::string_view kRoot = "artifacts_remote";
@@ -46,11 +51,7 @@ constexpr std::array<Dimension, 9> kDimensions = {{{"profile", "profile_", false
 constexpr std::array<std::string_view, 9> kGenericNames = {
     "logits", "metadata", "config", "perf", "summary", "report", "tables", "analysis", "final"};
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 char to_lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
-bool is_letter(char c) { return to_lower(c) >= 'a' && to_lower(c) <= 'z'; }
-bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
@@ -106,7 +107,6 @@ std::optional<std::pair<std::string_view, std::string_view>> dimension_of(std::s
   return std::nullopt;
 }
 
-bool is_leg(std::string_view name) { return name == "prefill" || name == "decode"; }
 bool is_dimension(std::string_view name) { return is_leg(name) || dimension_of(name).has_value(); }
 bool is_transparent(std::string_view name) {
   return contains(kTransparent, name) || is_date_shaped(name);

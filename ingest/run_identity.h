@@ -37,6 +37,9 @@ struct RunIdentity {
   std::string run_name() const;
 };
 
+/// Whether a mode or a directory names one half of a run: "prefill", "decode".
+inline bool is_leg(std::string_view name) { return name == "prefill" || name == "decode"; }
+
 /// `path` is that of a file (one that ends in a separator names a directory); '/' and '\\' both
 /// separate. For an archive member pass ARCHIVE_DIRECTORY/MEMBER or ARCHIVE/MEMBER.
 ///

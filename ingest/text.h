@@ -10,6 +10,13 @@
 /// What the readers of text share. Bytes above 0x7f are never blanks, letters or digits.
 namespace greta::text {
 
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_letter(char c) { return is_upper(c) || is_lower(c); }
+/// A letter, a digit or '_'.
+constexpr bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
+
 std::string_view trim(std::string_view s);
 std::string to_lower(std::string_view s);
 /// Trimmed and without '*' and '`', Markdown's emphasis and code marks.

@@ -4,7 +4,7 @@
 #include "cli/greta_db/options.h"
 
 /// Each add_ function adds one subcommand to `app`, from the file of its name. Parsing sets
-/// options.action; main runs it afterwards and exits with what it returns. Actions write to
+/// options.action; run_greta_db runs it afterwards and exits with what it returns. Actions write to
 /// options.out and throw UsageError, DatabaseError or SQLite::Exception.
 namespace greta {
 

@@ -12,7 +12,7 @@
 namespace greta {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::string a, b;
   Gate gate = Gate::kStrict;
   bool rows = false;
@@ -174,7 +174,7 @@ void print_rows_that_differ(Options& options, SQLite::Database& db, const Run& a
   print_query(rows, options.out, options.format);
 }
 
-int compare(Options& options, const Arguments& arguments) {
+int compare(Options& options, const CompareArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   sort_on_disk(db);
   Run a = resolve_run(db, arguments.a), b = resolve_run(db, arguments.b);
@@ -198,7 +198,7 @@ int compare(Options& options, const Arguments& arguments) {
 void add_compare_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("compare", "What differs between two runs, row by row of the same phase");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   command->add_option("a", arguments->a, "A run, as for --run")->required()->option_text("RUN_A");
   command->add_option("b", arguments->b, "Another run")->required()->option_text("RUN_B");
   add_gate_option(*command, arguments->gate);

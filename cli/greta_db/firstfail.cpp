@@ -16,7 +16,7 @@ namespace {
 /// More runs than this, when none was named, show as one line each.
 constexpr size_t kMaxBlocks = 12;
 
-struct Arguments {
+struct FirstFailArguments {
   std::string run;
   Gate gate = Gate::kStrict;
 };
@@ -253,7 +253,7 @@ std::string tally(const std::map<std::string, int>& verdicts, size_t runs) {
   return std::to_string(runs) + " runs" + text + "\n";
 }
 
-int firstfail(Options& options, const Arguments& arguments) {
+int firstfail(Options& options, const FirstFailArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   std::vector<Run> runs = resolve_runs_or_all(db, arguments.run);
   bool json = options.format == Format::kJson;
@@ -300,7 +300,7 @@ int firstfail(Options& options, const Arguments& arguments) {
 void add_firstfail_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "firstfail", "Verdict of runs and where prefill and decode first part ways");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<FirstFailArguments>();
   add_run_option(*command, arguments->run);
   add_gate_option(*command, arguments->gate);
   command->callback([&options, arguments] {

@@ -7,11 +7,11 @@
 namespace greta {
 namespace {
 
-struct Arguments {
+struct HistoryArguments {
   std::string experiment, mode, since;
 };
 
-int history(Options& options, const Arguments& arguments) {
+int history(Options& options, const HistoryArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   Where where;
   where.add_if(arguments.experiment, "experiment = ?");
@@ -32,7 +32,7 @@ int history(Options& options, const Arguments& arguments) {
 void add_history_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("history", "How verdicts moved across dates, commits and modes");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<HistoryArguments>();
   command->add_option("--experiment", arguments->experiment, "Only this experiment")
       ->option_text("NAME");
   command->add_option("--mode", arguments->mode, "Only this mode")->option_text("MODE");

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMaxShown = 20;
 constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
-struct Arguments {
+struct IngestArguments {
   std::vector<std::string> paths;
   IngestOptions options;
   bool quiet = false;
@@ -127,7 +127,7 @@ void print_summary(Options& options, const IngestSummary& s, bool dry_run) {
   }
 }
 
-IngestSummary run_ingest(Options& options, Arguments& arguments) {
+IngestSummary run_ingest(Options& options, IngestArguments& arguments) {
   bool bar_wanted = !arguments.quiet && isatty(STDERR_FILENO);
   ProgressBar bar;
   if (bar_wanted) {
@@ -140,7 +140,7 @@ IngestSummary run_ingest(Options& options, Arguments& arguments) {
   return ingest(db, paths, arguments.options);
 }
 
-int ingest_paths(Options& options, Arguments& arguments) {
+int ingest_paths(Options& options, IngestArguments& arguments) {
   bool dry_run = arguments.options.dry_run;
   IngestSummary summary = run_ingest(options, arguments);
   if (options.format == Format::kJson) {
@@ -160,7 +160,7 @@ int ingest_paths(Options& options, Arguments& arguments) {
 void add_ingest_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "ingest", "Reads files, directories and archives into the database, creating it if need be");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<IngestArguments>();
   command->add_option("paths", arguments->paths, "Files (plain, .gz, .tgz) and directories")
       ->required()
       ->option_text("PATH...");

@@ -9,19 +9,19 @@
 namespace greta {
 namespace {
 
-struct Arguments {
+struct PairsArguments {
   RowFilter filter;
   std::string status, grade, cause;
 };
 
-constexpr std::string_view kTableColumns =
+constexpr std::string_view kPairTableColumns =
     "run, prompt, pos_id, layer, tensor, status, class, rel_l2, scope, origin, caused_by, cause";
-constexpr std::string_view kAllColumns =
+constexpr std::string_view kAllPairColumns =
     "run, prompt, token_id, logical_tok_idx, pos_id, layer, tensor, canonical_tensor, status,"
     " class, origin, inputs_complete, scope, compared_n, cause, root_cause, prefill_hash,"
     " decode_hash, rel_l2, tolerance, numeric_origin, details, caused_by, evidence";
 
-int pairs(Options& options, const Arguments& arguments) {
+int pairs(Options& options, const PairsArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   sort_on_disk(db);
   std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run);
@@ -32,7 +32,7 @@ int pairs(Options& options, const Arguments& arguments) {
   where.add_if(arguments.grade, "class = ?");
   where.add_if(arguments.cause, "cause = ?");
   bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
-  Query query(db, "SELECT " + std::string(table ? kTableColumns : kAllColumns) + " FROM pair" +
+  Query query(db, "SELECT " + std::string(table ? kPairTableColumns : kAllPairColumns) + " FROM pair" +
                       where.sql() +
                       " ORDER BY prompt_id, pos_id, forward_layer, tensor_id LIMIT ?");
   where.bind(query);
@@ -51,7 +51,7 @@ int pairs(Options& options, const Arguments& arguments) {
 void add_pairs_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("pairs", "Comparisons of prefill with decode, in forward order");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PairsArguments>();
   arguments->filter.add_options(*command);
   command->add_option("--status", arguments->status, "Only this status: MATCH, DRIFT, MISSING, ...")
       ->check(CLI::IsMember(

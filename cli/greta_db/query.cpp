@@ -19,7 +19,7 @@
 namespace greta {
 namespace {
 
-struct Arguments {
+struct QueryArguments {
   std::string text, file;
   std::vector<std::string> parameters;
   bool list = false;
@@ -208,7 +208,7 @@ bool is_word(std::string_view text) {
                      [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
 }
 
-int run_query(Options& options, const Arguments& arguments) {
+int run_query(Options& options, const QueryArguments& arguments) {
   if (arguments.list) {
     list_canned(options);
     return kExitDone;
@@ -240,7 +240,7 @@ int run_query(Options& options, const Arguments& arguments) {
 void add_query_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("query", "Runs one SQL statement that reads, or a canned query by name");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<QueryArguments>();
   command->add_option("sql", arguments->text, "SQL text, or the name of a canned query")
       ->option_text("SQL|NAME");
   command->add_option("-f,--file", arguments->file, "Read the SQL from a file; - is standard input")

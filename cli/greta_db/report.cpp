@@ -21,7 +21,7 @@ namespace {
 
 using std::to_string;
 
-struct Arguments {
+struct ReportArguments {
   std::string run, language = "en", out;
   bool force = false;
   Gate gate = Gate::kStrict;
@@ -41,7 +41,7 @@ void write_file(Options& options, const std::filesystem::path& file, bool force,
   options.out.write("wrote " + utf8::printable(file.string()) + "\n");
 }
 
-void write_directory(SQLite::Database& db, Options& options, const Arguments& arguments,
+void write_directory(SQLite::Database& db, Options& options, const ReportArguments& arguments,
                      const std::vector<Run>& runs, const Content& markdown) {
   std::filesystem::path directory = arguments.out;
   std::filesystem::create_directories(directory);
@@ -67,7 +67,7 @@ void write_directory(SQLite::Database& db, Options& options, const Arguments& ar
   for (const auto& [file, content] : files) write_file(options, file, arguments.force, content);
 }
 
-int report(Options& options, const Arguments& arguments) {
+int report(Options& options, const ReportArguments& arguments) {
   if (options.format == Format::kJson || options.format == Format::kCsv) {
     throw UsageError(
         "report writes Markdown (--format md) or an analysis table (--format tsv);"
@@ -111,7 +111,7 @@ int report(Options& options, const Arguments& arguments) {
 void add_report_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "report", "Final report (Markdown) and analysis table (TSV) of a run or an experiment");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   add_run_option(*command, arguments->run)->required();
   command
       ->add_option("--lang", arguments->language,

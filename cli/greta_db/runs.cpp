@@ -9,17 +9,17 @@
 namespace greta {
 namespace {
 
-struct Arguments {
+struct RunsArguments {
   std::string run, experiment, mode, date, commit, verdict;
   bool attributes = false;
 };
 
-constexpr std::string_view kTableColumns =
+constexpr std::string_view kRunTableColumns =
     "v.run AS run, v.date AS date, v.commit_sha AS [commit], v.mode AS mode, r.dtype AS dtype,"
     " v.verdict AS verdict, v.numeric_verdict AS numeric, v.evidence AS evidence, v.pairs AS pairs,"
     " v.pass AS pass, v.fail AS fail, v.missing AS missing, v.first_fail AS first_fail,"
     " v.layer AS layer, v.tensor AS tensor";
-constexpr std::string_view kAllColumns =
+constexpr std::string_view kAllRunColumns =
     "v.run AS run, v.experiment AS experiment, r.family AS family, r.variant AS variant,"
     " v.date AS date, v.commit_sha AS commit_sha, v.mode AS mode, r.dtype AS dtype, r.seed AS seed,"
     " r.synthetic AS synthetic, r.hash_algo AS hash_algo, r.status AS status,"
@@ -36,7 +36,7 @@ constexpr std::string_view kAllColumns =
     "trace_rows";
 
 /// Runs that meet the filters, in order of date.
-void list_runs(Options& options, SQLite::Database& db, const Arguments& arguments) {
+void list_runs(Options& options, SQLite::Database& db, const RunsArguments& arguments) {
   Where where;
   if (!arguments.run.empty()) {
     std::string ids;
@@ -51,7 +51,7 @@ void list_runs(Options& options, SQLite::Database& db, const Arguments& argument
   where.add_if(arguments.commit, "instr(r.commit_sha, ?) = 1");
   where.add_if(arguments.verdict, "v.verdict = ?");
   bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
-  Query query(db, "SELECT " + std::string(table ? kTableColumns : kAllColumns) +
+  Query query(db, "SELECT " + std::string(table ? kRunTableColumns : kAllRunColumns) +
                       " FROM run_verdict v JOIN run r ON r.id = v.run_id" + where.sql() +
                       " ORDER BY v.date, v.experiment, v.run_id");
   where.bind(query);
@@ -59,7 +59,7 @@ void list_runs(Options& options, SQLite::Database& db, const Arguments& argument
 }
 
 /// What every source says about the runs, and which value won.
-void list_attributes(Options& options, SQLite::Database& db, const Arguments& arguments) {
+void list_attributes(Options& options, SQLite::Database& db, const RunsArguments& arguments) {
   Query query(db, canned_query("run_attribute").sql);
   RowPrinter printer(options.out, options.format, query.column_names());
   for (const Run& run : resolve_runs_or_all(db, arguments.run)) {
@@ -70,7 +70,7 @@ void list_attributes(Options& options, SQLite::Database& db, const Arguments& ar
   printer.finish();
 }
 
-int runs(Options& options, const Arguments& arguments) {
+int runs(Options& options, const RunsArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   if (arguments.attributes) {
     list_attributes(options, db, arguments);
@@ -84,7 +84,7 @@ int runs(Options& options, const Arguments& arguments) {
 
 void add_runs_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand("runs", "Runs with their verdicts, in order of date");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RunsArguments>();
   auto text = [&](const char* name, std::string& value, const char* help, const char* type) {
     return command->add_option(name, value, help)->option_text(type);
   };

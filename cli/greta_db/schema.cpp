@@ -11,7 +11,7 @@
 namespace greta {
 namespace {
 
-struct Arguments {
+struct SchemaArguments {
   std::string name;
   bool sql = false;
 };
@@ -130,7 +130,7 @@ void print_sql(Output& out, const Object& object) {
   out.write(object.sql + ";\n");
 }
 
-int schema(Options& options, const Arguments& arguments) {
+int schema(Options& options, const SchemaArguments& arguments) {
   SQLite::Database db = open_for_writing(":memory:");
   if (arguments.name.empty() && !arguments.sql) {
     list_objects(options, db);
@@ -158,7 +158,7 @@ int schema(Options& options, const Arguments& arguments) {
 void add_schema_command(CLI::App& app, Options& options) {
   CLI::App* command =
       app.add_subcommand("schema", "Views and tables of a database, and what their columns mean");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<SchemaArguments>();
   command->add_option("name", arguments->name, "Show the columns of this view or table")
       ->option_text("NAME");
   command->add_flag("--sql", arguments->sql,

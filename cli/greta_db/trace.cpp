@@ -10,17 +10,17 @@
 namespace greta {
 namespace {
 
-struct Arguments {
+struct TraceArguments {
   RowFilter filter;
   std::string phase;
   std::optional<int64_t> step, pos;
   bool samples = false;
 };
 
-constexpr std::string_view kTableColumns =
+constexpr std::string_view kTraceTableColumns =
     "run, prompt, phase, step, pos_id, layer, tensor, token_id, n, hash, min, max, mean, abs_sum,"
     " nan, inf, route, source_file, source_line";
-constexpr std::string_view kAllColumns =
+constexpr std::string_view kAllTraceColumns =
     "run, experiment, mode, commit_sha, date, prompt, phase, step, pos_id, layer, tensor, token_id,"
     " logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, route, source_file,"
     " source_line, canonical_tensor, side, occurrence, seen, derived, sample_n, src_kind, "
@@ -28,7 +28,7 @@ constexpr std::string_view kAllColumns =
     " seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes, prompt_tokens,"
     " decode_step, ptr, offset_bytes, extra, shape";
 
-int trace(Options& options, const Arguments& arguments) {
+int trace(Options& options, const TraceArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run);
   Where where;
@@ -39,7 +39,7 @@ int trace(Options& options, const Arguments& arguments) {
   if (arguments.pos) where.add("pos_id = ?", *arguments.pos);
   bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
   // No ORDER BY: rows come in the order of the key, and none has to be held back.
-  Query query(db, "SELECT " + std::string(table ? kTableColumns : kAllColumns) +
+  Query query(db, "SELECT " + std::string(table ? kTraceTableColumns : kAllTraceColumns) +
                       (arguments.samples ? ", sample" : "") + " FROM trace" + where.sql() +
                       " LIMIT ?");
   where.bind(query);
@@ -57,7 +57,7 @@ int trace(Options& options, const Arguments& arguments) {
 
 void add_trace_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand("trace", "Traced rows as they were written");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TraceArguments>();
   arguments->filter.add_options(*command);
   command->add_option("--phase", arguments->phase, "Only this phase: prefill_last, decode0, ...")
       ->option_text("PHASE");

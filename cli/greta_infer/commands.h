@@ -15,8 +15,8 @@ struct Infer {
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 
-// Each adds one subcommand to `app`. Parsing sets infer.action; main runs it afterwards. Actions
-// throw std::exception with one line for the user.
+// Each adds one subcommand to `app`. Parsing sets infer.action; run_greta_infer runs it afterwards.
+// Actions throw std::exception with one line for the user.
 
 void add_infer_synth(CLI::App& app, Infer& infer);
 void add_infer_probe(CLI::App& app, Infer& infer);

@@ -1,37 +1,4 @@
 // greta-infer: runs Llama models and traces what prefill and decode compute.
-#include <SQLiteCpp/SQLiteCpp.h>
+#include "cli/greta_infer/program.h"
 
-#include <cstdio>
-#include <exception>
-#include <string>
-
-#include "cli/greta_infer/commands.h"
-#include "common/exit_status.h"
-
-namespace {
-
-void complain(const std::string& message) {
-  std::fprintf(stderr, "greta-infer: %s\n", message.c_str());
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  greta::Infer infer;
-  CLI::App app;
-  try {
-    greta::add_infer_commands(app, infer);
-    app.parse(argc, argv);
-    return infer.action();
-  } catch (const CLI::ParseError& error) {  // --help and --version are such, with status 0
-    if (error.get_exit_code() == 0) return app.exit(error);
-    complain(std::string(error.what()) + "\nSee greta-infer --help, greta-infer COMMAND --help");
-  } catch (const SQLite::Exception& error) {
-    complain(std::string("database: ") + error.what());
-  } catch (const std::bad_alloc&) {
-    complain("out of memory; a smaller --max-seq-len or --batch needs less");
-  } catch (const std::exception& error) {
-    complain(error.what());
-  }
-  return greta::kExitError;
-}
+int main(int argc, char** argv) { return greta::run_greta_infer(argc, argv); }

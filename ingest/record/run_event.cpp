@@ -16,7 +16,7 @@ struct BadField {
   std::string what;
 };
 
-std::string text(const Json& object, const char* key) {
+std::string text_field(const Json& object, const char* key) {
   auto it = object.find(key);
   if (it == object.end() || it->is_null()) return "";
   if (!it->is_string()) throw BadField{std::string(key) + " is not a text"};
@@ -55,7 +55,7 @@ void read_plan(const Json& object, RunEvent& event) {
   if (!it->is_array()) throw BadField{"plan is not a list"};
   for (const Json& entry : *it) {
     if (!entry.is_object()) throw BadField{"an entry of the plan is not an object"};
-    const std::string side = text(entry, "side");
+    const std::string side = text_field(entry, "side");
     const bool decode = side == "decode";
     if (!decode && side != "prefill")
       throw BadField{"a side of the plan is neither prefill nor decode"};
@@ -73,10 +73,10 @@ void read_plan(const Json& object, RunEvent& event) {
 }
 
 void read_prompt(const Json& object, RunEvent& event) {
-  event.prompt = text(object, "prompt_id");
+  event.prompt = text_field(object, "prompt_id");
   if (event.prompt.empty()) throw BadField{"run_prompt without prompt_id"};
   event.n_tokens = count(object, "n_tokens");
-  if (std::string sha = text(object, "text_sha256"); !sha.empty()) event.text_sha256 = sha;
+  if (std::string sha = text_field(object, "text_sha256"); !sha.empty()) event.text_sha256 = sha;
   if (auto ids = object.find("token_ids"); ids != object.end()) {
     if (!ids->is_array()) throw BadField{"token_ids is not a list"};
     for (const Json& id : *ids) {
@@ -88,11 +88,11 @@ void read_prompt(const Json& object, RunEvent& event) {
 }
 
 void read_end(const Json& object, RunEvent& event) {
-  const std::string status = text(object, "status");
+  const std::string status = text_field(object, "status");
   event.complete = status == "complete";
   if (!event.complete && status != "failed")
     throw BadField{"status is neither complete nor failed"};
-  event.finished_at = text(object, "finished_at");
+  event.finished_at = text_field(object, "finished_at");
   event.rows = count(object, "rows");
 }
 
@@ -112,12 +112,12 @@ std::string read_run_event(std::string_view line, RunEvent& event) {
   const Json object = Json::parse(line, limit, false);
   if (too_deep || !object.is_object()) return "an event of a run that is not one flat JSON object";
   try {
-    const std::string kind = text(object, "event");
+    const std::string kind = text_field(object, "event");
     if (kind == "run_start") {
       event.kind = RunEvent::kStart;
-      event.experiment = text(object, "experiment");
-      event.date = text(object, "date");
-      event.started_at = text(object, "started_at");
+      event.experiment = text_field(object, "experiment");
+      event.date = text_field(object, "date");
+      event.started_at = text_field(object, "started_at");
       read_attributes(object, event);
     } else if (kind == "run_attributes") {
       event.kind = RunEvent::kAttributes;

@@ -9,7 +9,7 @@
 namespace greta {
 namespace {
 
-constexpr std::align_val_t kCacheLine{64};
+constexpr std::align_val_t kScratchAlignment{64};
 constexpr int64_t kRowsPerPiece = 64;
 constexpr int64_t kFewQueries = 4;
 
@@ -48,14 +48,14 @@ void check_trace(const AttentionShape& s, const AttentionTrace& trace) {
 
 }  // namespace
 
-void Scratch::Free::operator()(float* data) const { ::operator delete(data, kCacheLine); }
+void Scratch::Free::operator()(float* data) const { ::operator delete(data, kScratchAlignment); }
 
 float* Scratch::get(int64_t n_values) {
   if (n_values > n_values_) {
     data_.reset();
     n_values_ = 0;
     const size_t bytes = static_cast<size_t>(n_values) * sizeof(float);
-    data_.reset(static_cast<float*>(::operator new(bytes, kCacheLine)));
+    data_.reset(static_cast<float*>(::operator new(bytes, kScratchAlignment)));
     n_values_ = n_values;
   }
   return data_.get();

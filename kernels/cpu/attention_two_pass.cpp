@@ -14,8 +14,6 @@ constexpr int64_t kPartKeys = 2 * kBlockKeys;
 // Far enough for memory to answer, near enough for the second-level cache to hold what came.
 constexpr int64_t kKeysAhead = kBlockKeys;
 
-constexpr int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 // One query over the KV heads [begin, end). Loops go over blocks of keys outside and heads inside,
 // so that the cache's rows are read in the order in which they lie in memory.
 class Query {

@@ -65,8 +65,6 @@ void check(const char* function, const Matrix& w, int64_t n_tokens) {
   }
 }
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Rows of a piece: at most `most`, a multiple of `unit`; all rows when the product is small.
 int64_t piece_rows(const Matrix& w, int64_t n_tokens, const ThreadPool& pool, int64_t most,
                    int64_t unit) {

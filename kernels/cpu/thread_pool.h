@@ -6,6 +6,9 @@
 
 namespace greta {
 
+/// How many pieces of `piece` ≥ 1 cover n ≥ 0.
+constexpr int64_t divide_up(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
+
 /// A fixed team of threads for loops whose pieces do not depend on each other.
 ///
 /// Between loops the threads spin for some microseconds, since the next loop of a forward pass

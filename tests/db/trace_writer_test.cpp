@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(SQLite::Database& db, const std::string& sql) {
+std::string table_of(SQLite::Database& db, const std::string& sql) {
   SQLite::Statement query(db, sql);
   std::string text;
   while (query.executeStep()) {
@@ -61,7 +61,7 @@ struct Writing : testing::Test {
     return r;
   }
   WriteCounts write(std::vector<TraceRow> rows) { return writer.write(rows); }
-  std::string rows(const std::string& sql) { return text_of(db, sql); }
+  std::string rows(const std::string& sql) { return table_of(db, sql); }
   int64_t count(const std::string& table) { return db.execAndGet("SELECT count(*) FROM " + table).getInt64(); }
 
   SQLite::Database db = open_for_writing(":memory:");
@@ -301,8 +301,8 @@ TEST(WritingTogether, TwoConnectionsTakeTurns) {
       EXPECT_NO_THROW(writer.write(rows));
       db.exec("COMMIT");
     }
-    EXPECT_EQ(text_of(a, "SELECT count(*), count(DISTINCT vector_id), count(DISTINCT tensor_id) FROM trace_row"), "6|6|6");
-    EXPECT_EQ(text_of(a, "SELECT count(*), sum(sample_n) FROM trace"), "6|6");
+    EXPECT_EQ(table_of(a, "SELECT count(*), count(DISTINCT vector_id), count(DISTINCT tensor_id) FROM trace_row"), "6|6|6");
+    EXPECT_EQ(table_of(a, "SELECT count(*), sum(sample_n) FROM trace"), "6|6");
     EXPECT_EQ(check_database(a), std::vector<std::string>());
   }
   fs::remove_all(name);

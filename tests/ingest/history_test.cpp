@@ -33,7 +33,7 @@ struct History : testing::Test {
   IngestSummary first;
 };
 
-std::string text_of(const json& value) {
+std::string value_text(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -57,7 +57,7 @@ void History::expect_run(const std::string& key, const json& want) {
   const std::string of_run = " FROM run_verdict WHERE run = '" + run + "'";
   ASSERT_EQ(number_of(*db, "SELECT count(*)" + of_run), 1);
   const auto column = [&](const std::string& name) {
-    return greta::text_of(*db, "SELECT " + name + of_run);
+    return text_of(*db, "SELECT " + name + of_run);
   };
   for (const auto& [field, value] : want.items()) {
     SCOPED_TRACE(field);
@@ -71,10 +71,10 @@ void History::expect_run(const std::string& key, const json& want) {
                                     ? "(SELECT t.name FROM tensor t JOIN tensor_name n ON "
                                       "n.tensor_id = t.id WHERE n.name = tensor)"
                                     : part;
-        EXPECT_EQ(column(sql), text_of(text));
+        EXPECT_EQ(column(sql), value_text(text));
       }
     } else {
-      EXPECT_EQ(column(field), text_of(value));
+      EXPECT_EQ(column(field), value_text(value));
     }
   }
   const std::string verdict = column("verdict");
@@ -118,10 +118,10 @@ TEST_F(History, YieldsWhatIsExpected) {
 
 TEST_F(History, NothingWithoutPairsPasses) {
   EXPECT_EQ(
-      greta::text_of(*db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND NOT pairs > 0"),
+      text_of(*db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND NOT pairs > 0"),
       "");
   EXPECT_EQ(
-      greta::text_of(
+      text_of(
           *db, "SELECT run FROM run_verdict WHERE verdict = 'PASS' AND (fail > 0 OR missing > 0)"),
       "");
   EXPECT_GT(number_of(*db, "SELECT count(*) FROM run_verdict WHERE pairs = 0"), 0);

@@ -151,7 +151,7 @@ TEST_F(Formats, ClosedReaderEndsQuietly) {
 }
 
 TEST_F(Formats, FullDiskIsAnErrorAndNotSilence) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   Result result = shell("$G query 'SELECT 1' >/dev/full");
   EXPECT_EQ(result.status, 2);
   EXPECT_TRUE(result.says("cannot write to standard output"));

@@ -12,7 +12,7 @@
 namespace greta {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Reference, SidesOfACleanProbeAreTheSameNumbers) {
   const TestModel model(small_shape(), "q4_k_m");
@@ -47,7 +47,7 @@ TEST(RelativeL2, IsTheDistanceOverTheLargerNorm) {
   EXPECT_EQ(relative_l2(std::vector{0.0, 0.0}, std::vector{3.0, 4.0}), 1);
   EXPECT_EQ(relative_l2(std::vector{4.0, 0.0}, std::vector{3.0, 0.0}), 0.25);
   EXPECT_EQ(relative_l2(std::vector{0.0}, std::vector{0.0}), 0);
-  EXPECT_TRUE(std::isnan(relative_l2(std::vector{kInf}, std::vector{kInf})));
+  EXPECT_TRUE(std::isnan(relative_l2(std::vector{kInfinity}, std::vector{kInfinity})));
   EXPECT_TRUE(std::isnan(relative_l2(std::vector{0.0}, std::vector{std::nan("")})));
   EXPECT_THROW(relative_l2(std::vector{1.0}, std::vector{1.0, 2.0}), std::invalid_argument);
 }

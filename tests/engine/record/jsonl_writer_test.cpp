@@ -83,10 +83,6 @@ class JsonlWriterTest : public testing::Test {
   Folder folder_;
 };
 
-bool is(const MadeUpRow& row, TracePoint point, int layer) {
-  return row.record.point == point && row.record.layer == layer;
-}
-
 TEST_F(JsonlWriterTest, ExportReadsBackAsTheDirectWrite) {
   write_both({});
   expect_equal_views();
@@ -280,7 +276,7 @@ TEST_F(JsonlWriterTest, LinesHaveTheKeysOfTheHistory) {
   EXPECT_EQ(row["tokens_total"], 6);
 }
 
-PromptRecord prompt(const std::string& name) {
+PromptRecord named_prompt(const std::string& name) {
   PromptRecord record;
   record.name = name;
   return record;
@@ -290,12 +286,12 @@ TEST_F(JsonlWriterTest, CallsOutOfOrderAreErrors) {
   JsonlWriter writer(out(), MadeUpRun::record());
   EXPECT_THROW(writer.rows({}), std::logic_error);
   EXPECT_THROW(writer.readout({}), std::logic_error);
-  writer.begin_prompt(prompt("p"));
+  writer.begin_prompt(named_prompt("p"));
   TraceRecord row;
   row.extra = "not JSON";
   EXPECT_THROW(writer.rows({row}), std::invalid_argument);
   writer.end(true);
-  EXPECT_THROW(writer.begin_prompt(prompt("p")), std::logic_error);
+  EXPECT_THROW(writer.begin_prompt(named_prompt("p")), std::logic_error);
   EXPECT_THROW(writer.end(true), std::logic_error);
 }
 
@@ -304,7 +300,7 @@ TEST_F(JsonlWriterTest, FullDeviceIsAnErrorThatNamesTheFile) {
   JsonlWriter writer(out(), MadeUpRun::record("as_designed"));
   fs::create_directories(run_folder() / "traces");
   fs::create_symlink("/dev/full", run_folder() / "traces/p_trace.jsonl");
-  writer.begin_prompt(prompt("p"));
+  writer.begin_prompt(named_prompt("p"));
   TraceRecord row;
   writer.rows({row});
   try {

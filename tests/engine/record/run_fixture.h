@@ -23,6 +23,10 @@ struct MadeUpRow {
   std::vector<float> values;
 };
 
+inline bool is(const MadeUpRow& row, TracePoint point, int layer) {
+  return row.record.point == point && row.record.layer == layer;
+}
+
 struct MadeUpRun {
   std::vector<std::pair<std::string, int64_t>> prompts = {{"p0_short", 6}, {"p6_len_16", 16}};
   std::vector<int> layers = {0, 1};

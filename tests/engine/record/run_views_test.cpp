@@ -34,10 +34,6 @@ class EngineRun : public testing::Test {
   Folder folder_;
 };
 
-bool is(const MadeUpRow& row, TracePoint point, int layer) {
-  return row.record.point == point && row.record.layer == layer;
-}
-
 void scale(MadeUpRow& row, float factor) {
   for (float& x : row.values) x *= factor;
 }

@@ -14,7 +14,7 @@
 namespace greta {
 namespace {
 
-constexpr double kTolerance = 1.5e-7;
+constexpr double kRowTolerance = 1.5e-7;
 
 class RmsNorm : public IsaTest {};
 class RopeTurn : public IsaTest {};
@@ -53,7 +53,7 @@ TEST_P(RmsNorm, AgreesWithDouble) {
                              static_cast<double>(weight[static_cast<size_t>(k)]));
         }
       }
-      EXPECT_LE(rel_l2(norm(GetParam(), x, weight, eps), expected), kTolerance)
+      EXPECT_LE(rel_l2(norm(GetParam(), x, weight, eps), expected), kRowTolerance)
           << dim << " " << eps;
     }
   }
@@ -156,7 +156,7 @@ std::vector<Rope> rope_shapes() {
 TEST_P(RopeTurn, AgreesWithDouble) {
   for (const Rope& r : rope_shapes()) {
     const Values in = bell_values(11, r.n_tokens * r.n_heads * r.head_dim);
-    EXPECT_LE(rel_l2(rotate(GetParam(), r, in), rotate_in_double(r, in)), kTolerance)
+    EXPECT_LE(rel_l2(rotate(GetParam(), r, in), rotate_in_double(r, in)), kRowTolerance)
         << r.head_dim << " at " << r.first_pos;
   }
 }

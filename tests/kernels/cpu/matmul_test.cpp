@@ -16,7 +16,7 @@ namespace {
 
 // Errors allowed against double, relative to the size that the sum of an output's products would
 // have with random signs: f32 rounds to 2^−24 = 6e−8.
-constexpr double kTolerance = 2.5e-7;  // of many outputs together
+constexpr double kProductTolerance = 2.5e-7;  // of many outputs together
 constexpr double kToleranceOfOne = 2.5e-6;
 constexpr size_t kMany = 100;
 
@@ -97,7 +97,7 @@ testing::AssertionResult agrees(const Values& actual, const Expected& expected) 
     square += expected.square[i];
   }
   const double error = std::sqrt(error_square / square);
-  if (actual.size() >= kMany && !(error <= kTolerance)) {
+  if (actual.size() >= kMany && !(error <= kProductTolerance)) {
     return testing::AssertionFailure() << "relative error " << error;
   }
   return testing::AssertionSuccess();
@@ -194,7 +194,7 @@ TEST_P(Matmul, TheRoutesSumInDifferentOrders) {
   const Values dot = multiply(matmul_dot, w.matrix, x, 9, isa());
   const Values gemm = multiply(matmul_gemm, w.matrix, x, 9, isa());
   EXPECT_FALSE(same_bits(dot, gemm));
-  EXPECT_LE(rel_l2(gemm, std::vector<double>(dot.begin(), dot.end())), 2 * kTolerance);
+  EXPECT_LE(rel_l2(gemm, std::vector<double>(dot.begin(), dot.end())), 2 * kProductTolerance);
 }
 
 TEST_P(Matmul, WeightsMayLieAtAnyAddress) {

@@ -15,15 +15,12 @@
 
 #include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"
+#include "tests/kernels/kernel_fixture.h"
 
 namespace greta {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-using Values = std::vector<float>;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 size_t stored_bytes(const WeightTypeInfo& info, size_t n) {
   return n / info.block_values * info.block_bytes;
@@ -46,7 +43,7 @@ Values round_trip(WeightType type, const Values& values) {
 }
 
 // Roughly normal with deviation 1, from integers.
-float bell_value(uint64_t i) {
+float normal_value(uint64_t i) {
   double sum = -6;
   for (uint64_t k = 0; k < 12; ++k) sum += static_cast<double>(mix64(i * 16 + k) >> 11) * 0x1p-53;
   return static_cast<float>(sum);
@@ -266,7 +263,7 @@ TEST_P(EveryType, AnyBytesGiveTheExactValueRoundedOnce) {
 
 TEST_P(EveryType, BlocksMayLieAtAnyAddress) {
   const WeightTypeInfo& info = GetParam();
-  const Values values = make_values(512, bell_value);
+  const Values values = make_values(512, normal_value);
   const Bytes data = store(info.type, values);
   const Values expected = expand(info.type, data, values.size());
   for (size_t shift = 1; shift < 8; ++shift) {
@@ -301,7 +298,7 @@ TEST_P(EveryType, ValuesThatAreNotFiniteAreRefused) {
   const WeightTypeInfo& info = GetParam();
   for (const float bad : {kNan, kInf, -kInf}) {
     for (const size_t at : {size_t{0}, size_t{100}, size_t{511}}) {
-      Values values = make_values(512, bell_value);
+      Values values = make_values(512, normal_value);
       values[at] = bad;
       try {
         store(info.type, values);
@@ -369,10 +366,10 @@ constexpr Bound kBounds[] = {
 
 TEST(Quantise, ErrorsStayWithinTheirBounds) {
   constexpr size_t kValues = 1 << 16;
-  const Values bell = make_values(kValues, bell_value);
+  const Values bell = make_values(kValues, normal_value);
   const Values skewed = make_values(
-      kValues, [](uint64_t i) { return bell_value(i) * bell_value(i) * bell_value(i); });
-  const Values positive = make_values(kValues, [](uint64_t i) { return 3 + bell_value(i) / 3; });
+      kValues, [](uint64_t i) { return normal_value(i) * normal_value(i) * normal_value(i); });
+  const Values positive = make_values(kValues, [](uint64_t i) { return 3 + normal_value(i) / 3; });
   for (const Bound& bound : kBounds) {
     SCOPED_TRACE(weight_type_info(bound.type).name);
     EXPECT_LE(relative_error(bell, round_trip(bound.type, bell)), bound.bell);
@@ -382,7 +379,7 @@ TEST(Quantise, ErrorsStayWithinTheirBounds) {
 }
 
 TEST(Quantise, TheSameBytesEverywhere) {
-  const Values bell = make_values(1 << 12, bell_value);
+  const Values bell = make_values(1 << 12, normal_value);
   for (const Bound& bound : kBounds) {
     EXPECT_EQ(hash_of(store(bound.type, bell)), bound.hash) << weight_type_info(bound.type).name;
   }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <limits>
-
 #include "kernels/gpu/attention.h"
 #include "tests/kernels/gpu/gpu_test.h"
 
@@ -10,9 +8,6 @@
 namespace greta::attention_test {
 
 using Values = std::vector<float>;
-
-inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 enum class Route { kValu, kMfma };
 

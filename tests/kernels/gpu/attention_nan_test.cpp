@@ -76,13 +76,13 @@ TEST_P(GpuAttentionNan, ScoresOfMinusInfinityWeighNothing) {
   for (size_t i = 0; i < 2; ++i) input.q[i * 8] = 1;
   without.q = input.q;
   for (size_t j : {0, 64, 70, 139}) {
-    input.k[j * 8] = -kInfinity;
+    input.k[j * 8] = -kInf;
     without.k[j * 8] = -3000;
   }
   const Result got = run(input), expected = run(without);
   EXPECT_EQ(bits_of(got.out), bits_of(expected.out));
   for (size_t j : {0, 64, 70, 139}) {
-    EXPECT_EQ(got.scores[j], -kInfinity);
+    EXPECT_EQ(got.scores[j], -kInf);
     EXPECT_EQ(got.probs[j], 0.0f);
   }
 }
@@ -90,7 +90,7 @@ TEST_P(GpuAttentionNan, ScoresOfMinusInfinityWeighNothing) {
 TEST_P(GpuAttentionNan, OnlyScoresOfMinusInfinityGiveNan) {
   Input input = random_input(shape_of(1, 1, 8, 1, 69));
   input.q[0] = 1;
-  for (size_t j = 0; j < 70; ++j) input.k[j * 8] = -kInfinity;
+  for (size_t j = 0; j < 70; ++j) input.k[j * 8] = -kInf;
   const Result got = run(input);
   for (float value : got.out) EXPECT_TRUE(std::isnan(value));
 }
@@ -98,7 +98,7 @@ TEST_P(GpuAttentionNan, OnlyScoresOfMinusInfinityGiveNan) {
 TEST_P(GpuAttentionNan, AScoreOfPlusInfinityGivesNan) {
   Input input = random_input(shape_of(1, 1, 8, 2, 139));
   for (size_t i = 0; i < 2; ++i) input.q[i * 8] = 1;
-  input.k[140 * 8] = kInfinity;  // the second query's own
+  input.k[140 * 8] = kInf;  // the second query's own
   const Result got = run(input);
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(std::isnan(got.out[i]), i >= 8);
 }

@@ -8,7 +8,7 @@ namespace {
 class BlasProducts : public HalfProductTest {};
 
 TEST_F(BlasProducts, WithoutALibraryTheConstructorSaysSo) {
-  if (Blas::available()) GTEST_SKIP() << "there is one";
+  if (Blas::available()) GTEST_SKIP() << "there is a BLAS library";
   try {
     Blas blas(stream_);
     FAIL() << "an object without a library";

@@ -13,9 +13,6 @@ namespace {
 
 using Row = std::vector<float>;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 Row make_row(size_t n, const std::function<float(size_t)>& value) {
   Row row(n);
   for (size_t i = 0; i < n; ++i) row[i] = value(i);
@@ -168,7 +165,7 @@ TEST_F(GpuFingerprint, TooLongRowsAreRefused) {
 }
 
 TEST_F(GpuFingerprint, LongestRowHasTheCpusBits) {
-  if (device_info().name == "emulator") GTEST_SKIP() << "takes seconds there";
+  if (device_info().name == "emulator") GTEST_SKIP() << "takes seconds on the emulator";
   expect_as_cpu({make_row(kMaxFingerprintValues, any_bits), Row(kMaxFingerprintValues, 1.0f)});
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <span>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "kernels/gpu/device.h"
 
 namespace greta {
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// Tests that run kernels: on the emulator, or on a GPU (script/gpu-test).
 class GpuTest : public testing::Test {

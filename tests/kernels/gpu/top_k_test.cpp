@@ -10,9 +10,6 @@
 namespace greta {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 struct Top {
   std::vector<uint32_t> values;  // bits
   std::vector<int32_t> ids;
