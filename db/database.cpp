@@ -22,7 +22,8 @@ void check_header(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   char header[16] = {};
   if (!in.read(header, sizeof header) && in.gcount() == 0) return;  // new, empty, or not readable
-  if (std::string_view(header, sizeof header) != std::string_view("SQLite format 3", sizeof header)) {
+  if (std::string_view(header, sizeof header) !=
+      std::string_view("SQLite format 3", sizeof header)) {
     throw DatabaseError(file.string() + " is not a database");
   }
 }
@@ -74,7 +75,8 @@ SQLite::Database open_for_reading(const std::filesystem::path& file) {
   check_header(file);
   // A writer that was killed may have left a journal, which only a writer can roll back.
   if (std::filesystem::exists(file.string() + "-journal")) {
-    SQLite::Database repair(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+    SQLite::Database repair(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX,
+                            kBusyTimeoutMs);
     repair.tryExec("SELECT count(*) FROM sqlite_schema");
   }
   SQLite::Database db(file.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
@@ -88,9 +90,12 @@ SQLite::Database open_for_reading(const std::filesystem::path& file) {
 
 SQLite::Database open_for_writing(const std::filesystem::path& file) {
   check_header(file);
-  SQLite::Database db(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+  SQLite::Database db(file.string(),
+                      SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX,
+                      kBusyTimeoutMs);
   if (!is_empty(db)) check_identity(db, file);  // before anything is written to a file of others
-  // 8 KiB pages hold some 75 rows each: a sixth faster to fill than 4 KiB, measured by script/bench.
+  // 8 KiB pages hold some 75 rows each: a sixth faster to fill than 4 KiB, measured by
+  // script/bench.
   db.exec("PRAGMA page_size = 8192");
   use_wal(db);
   db.exec(

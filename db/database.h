@@ -16,9 +16,9 @@ struct DatabaseError : std::runtime_error {
 /// How long a connection waits for another writer.
 inline constexpr int kBusyTimeoutMs = 60'000;
 
-/// Opens an existing database for queries: nothing can write through it. A file with an older schema
-/// is brought forward first; no other is changed. Throws DatabaseError (no such file, not greta's, a
-/// newer schema, an older one that cannot be written) or SQLite::Exception.
+/// Opens an existing database for queries: nothing can write through it. A file with an older
+/// schema is brought forward first; no other is changed. Throws DatabaseError (no such file, not
+/// greta's, a newer schema, an older one that cannot be written) or SQLite::Exception.
 SQLite::Database open_for_reading(const std::filesystem::path& file);
 
 /// Opens a database for writing: creates it, migrates an older schema forward, refreshes its views

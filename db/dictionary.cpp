@@ -58,14 +58,16 @@ TensorId Dictionary::tensor_id(std::string_view name) {
     int64_t id = db_.execAndGet("SELECT max(id) + 1 FROM tensor").getInt64();
     id = std::max(id, kFirstUnknownTensor);
     if (id > kMaxTensor) throw std::invalid_argument("more tensor names than a database can hold");
-    SQLite::Statement tensor(db_, "INSERT INTO tensor(id, ord, name, stage) VALUES (?, ?, ?, 'unknown')");
+    SQLite::Statement tensor(
+        db_, "INSERT INTO tensor(id, ord, name, stage) VALUES (?, ?, ?, 'unknown')");
     tensor.bind(1, id);
     tensor.bind(2, id);
     tensor.bind(3, text);
     tensor.exec();
     std::string cause = text + "_DRIFT";
     for (char& c : cause) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    SQLite::Statement insert(db_, "INSERT INTO tensor_name(name, tensor_id, cause) VALUES (?, ?, ?)");
+    SQLite::Statement insert(db_,
+                             "INSERT INTO tensor_name(name, tensor_id, cause) VALUES (?, ?, ?)");
     insert.bind(1, text);
     insert.bind(2, id);
     insert.bind(3, cause);

@@ -34,8 +34,8 @@ struct TensorId {
   int64_t tensor_id;  ///< canonical
 };
 
-/// Names of prompts, phases and trace points as ids, entered when new. Inside a transaction that the
-/// caller owns. Throws SQLite::Exception.
+/// Names of prompts, phases and trace points as ids, entered when new. Inside a transaction that
+/// the caller owns. Throws SQLite::Exception.
 class Dictionary {
  public:
   explicit Dictionary(SQLite::Database& db) : db_(db) {}
@@ -43,8 +43,8 @@ class Dictionary {
   int64_t prompt_id(int64_t run_id, std::string_view name);
   /// A name that begins with prefill or decode is of that side.
   PhaseId phase_id(std::string_view name);
-  /// A name that greta does not know becomes a trace point, last in its layer, with cause NAME_DRIFT.
-  /// Throws std::invalid_argument when a database holds as many names as it can.
+  /// A name that greta does not know becomes a trace point, last in its layer, with cause
+  /// NAME_DRIFT. Throws std::invalid_argument when a database holds as many names as it can.
   TensorId tensor_id(std::string_view name);
 
   /// After a rollback: what was entered in that transaction is gone.

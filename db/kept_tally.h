@@ -9,9 +9,10 @@ namespace greta {
 /// Runs of up to this many trace rows are judged when they are written; larger ones when asked for.
 inline constexpr int64_t kJudgeRows = 100'000;
 
-/// Works out the tally and the verdict of runs and keeps them, so that they are read: the kept rows are
-/// those of the views `tally` and `verdict_part`. The statement costs more to prepare than a small run to judge: one of these serves
-/// many. All calls happen inside a transaction that the caller owns. Throws SQLite::Exception.
+/// Works out the tally and the verdict of runs and keeps them, so that they are read: the kept rows
+/// are those of the views `tally` and `verdict_part`. The statement costs more to prepare than a
+/// small run to judge: one of these serves many. All calls happen inside a transaction that the
+/// caller owns. Throws SQLite::Exception.
 class TallyKeeper {
  public:
   explicit TallyKeeper(SQLite::Database& db);

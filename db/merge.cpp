@@ -95,7 +95,8 @@ constexpr const char* kMapDictionaries = R"(
   INSERT OR IGNORE INTO main.cause(name, root_cause) SELECT name, root_cause FROM other.cause;
 )";
 
-/// An engine that has written on since it was last merged is new from the row on that it had reached.
+/// An engine that has written on since it was last merged is new from the row on that it had
+/// reached.
 constexpr const char* kMapSources = R"(
   INSERT INTO temp.merge_source
     SELECT s.id, x.id, x.id IS NULL OR (s.shape = 'engine' AND s.rows > x.rows), ifnull(x.rows, 0)
@@ -133,8 +134,7 @@ std::string settle_sql(const std::string& column, const std::string& dim) {
          " ELSE coalesce((SELECT a.value FROM main.stated_attribute a WHERE a.run_id = run.id"
          " AND a.dim = '" +
          dim + "' AND a.value IN (run." + column + ", o." + column +
-         ") ORDER BY a.believed LIMIT 1), min(run." +
-         column + ", o." + column +
+         ") ORDER BY a.believed LIMIT 1), min(run." + column + ", o." + column +
          ")) END FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
          " WHERE m.id = run.id)"
          " WHERE id IN (SELECT m.id FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
@@ -436,13 +436,16 @@ class Merge {
     SQLite::Statement runs(
         db_, "SELECT other_id, id, overlaps FROM temp.merge_run WHERE has_new ORDER BY id");
     SQLite::Statement repeats(db_, kCopyRepeats);
-    SQLite::Statement counts(db_,
-                             "INSERT INTO temp.merge_count"
-                             " SELECT source_id, count(*), sum(CASE WHEN crowded THEN EXISTS (SELECT 1 FROM main.trace_row e WHERE e.run_id = t.run_id"
-                             "   AND e.prompt_id = t.prompt_id AND e.side = t.side AND e.pos_id = t.pos_id AND e.layer = t.layer"
-                             "   AND e.tensor_id = t.tensor_id AND e.phase_id = t.phase_id AND e.step = t.step"
-                             "   AND e.name_id = t.name_id AND e.nth < t.nth) ELSE 0 END) FROM main.trace_row t"
-                             " WHERE run_id = ? GROUP BY source_id ON CONFLICT DO NOTHING");
+    SQLite::Statement counts(
+        db_,
+        "INSERT INTO temp.merge_count"
+        " SELECT source_id, count(*), sum(CASE WHEN crowded THEN EXISTS (SELECT 1 FROM "
+        "main.trace_row e WHERE e.run_id = t.run_id"
+        "   AND e.prompt_id = t.prompt_id AND e.side = t.side AND e.pos_id = t.pos_id AND e.layer "
+        "= t.layer"
+        "   AND e.tensor_id = t.tensor_id AND e.phase_id = t.phase_id AND e.step = t.step"
+        "   AND e.name_id = t.name_id AND e.nth < t.nth) ELSE 0 END) FROM main.trace_row t"
+        " WHERE run_id = ? GROUP BY source_id ON CONFLICT DO NOTHING");
     while (runs.executeStep()) {
       int64_t other_id = runs.getColumn(0), id = runs.getColumn(1);
       copy_run(writer, other_id, id);

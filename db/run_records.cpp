@@ -32,7 +32,8 @@ void bind(SQLite::Statement& s, const ReadoutRow& r) {
 
 }  // namespace
 
-SQLite::Statement& RunRecords::prepared(std::optional<SQLite::Statement>& statement, const char* sql) {
+SQLite::Statement& RunRecords::prepared(std::optional<SQLite::Statement>& statement,
+                                        const char* sql) {
   if (!statement) statement.emplace(db_, sql);
   statement->reset();
   return *statement;
@@ -61,7 +62,8 @@ int64_t RunRecords::add_run(const NewRun& run) {
 
 int64_t RunRecords::add_source(const NewSource& source) {
   SQLite::Statement insert(
-      db_, "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)");
+      db_,
+      "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)");
   insert.bind(1, source.run_id);
   insert.bind(2, source.leg);
   insert.bind(3, source.prompt);

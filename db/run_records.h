@@ -13,7 +13,14 @@ namespace greta {
 inline constexpr const char* kTraceRows = "trace_rows";
 
 /// Where an attribute of a run comes from: the lower the more it is believed (attribute.rank).
-enum class AttributeRank : int { kPath = 0, kEngine = 0, kPerf = 1, kLeaf = 2, kSummary = 3, kDocument = 4 };
+enum class AttributeRank : int {
+  kPath = 0,
+  kEngine = 0,
+  kPerf = 1,
+  kLeaf = 2,
+  kSummary = 3,
+  kDocument = 4
+};
 
 /// A row of `run` to be. What is empty is NULL.
 struct NewRun {
@@ -53,8 +60,8 @@ struct ReadoutRow {
   int64_t line = 0;
 };
 
-/// Writes what the engine and the importer both say of a run, one row a call. All calls happen inside
-/// a transaction that the caller owns. Throws SQLite::Exception.
+/// Writes what the engine and the importer both say of a run, one row a call. All calls happen
+/// inside a transaction that the caller owns. Throws SQLite::Exception.
 class RunRecords {
  public:
   explicit RunRecords(SQLite::Database& db) : db_(db) {}

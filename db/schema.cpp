@@ -95,22 +95,26 @@ SQLite::Database empty_schema() {
   return db;
 }
 
-/// Version 2: trace rows are keyed by place, side and a number; what is kept of verdicts is a table.
+/// Version 2: trace rows are keyed by place, side and a number; what is kept of verdicts is a
+/// table.
 void migrate_1_to_2(SQLite::Database& db) {
   SQLite::Database today = empty_schema();
-  for (const std::string& name :
-       texts(db, "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%tally = NULL%'")) {
+  for (const std::string& name : texts(
+           db,
+           "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%tally = NULL%'")) {
     db.exec("DROP TRIGGER " + name);
   }
   for (const char* view : {"pair_decode_only", "pair_graded", "pair_inputs", "pair_joined",
-                           "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status", "sketch_pair",
-                           "traced_both", "verdict_count", "verdict_first"}) {
+                           "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status",
+                           "sketch_pair", "traced_both", "verdict_count", "verdict_first"}) {
     db.exec(std::string("DROP VIEW IF EXISTS ") + view);
   }
   for (const SqlFile& file : sql_files()) {
     if (is_view(file)) db.exec("DROP VIEW IF EXISTS " + std::string(view_name(file)));
   }
-  db.exec("ALTER TABLE trace_row RENAME TO trace_row_v1; ALTER TABLE trace_repeat RENAME TO trace_repeat_v1");
+  db.exec(
+      "ALTER TABLE trace_row RENAME TO trace_row_v1; ALTER TABLE trace_repeat RENAME TO "
+      "trace_repeat_v1");
   for (const std::string& sql :
        texts(today,
              "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND tbl_name IN ('trace_row',"
@@ -121,7 +125,8 @@ void migrate_1_to_2(SQLite::Database& db) {
   }
   for (const char* table : {"status", "class", "scope", "axis"}) copy_rows(today, db, table);
   execute_file(db, "db/migrate_1_to_2.sql");
-  for (const std::string& sql : texts(today, "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")) {
+  for (const std::string& sql :
+       texts(today, "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")) {
     db.exec(sql);
   }
   db.exec("DELETE FROM sqlite_stat1");
@@ -163,7 +168,7 @@ void migrate(SQLite::Database& db) {
   try {
     in_transaction(db, [&db] {
       if (pragma(db, "user_version") == 1) migrate_1_to_2(db);
-      if (has_our_views(db)) return;  // somebody was faster
+      if (has_our_views(db)) return;      // somebody was faster
       db.exec("DELETE FROM kept_tally");  // made by the old views
       create_views(db);
     });

@@ -13,7 +13,8 @@ inline constexpr int kApplicationId = 0x67726574;
 /// An integer that SQLite keeps of the file.
 int64_t pragma(SQLite::Database& db, const char* name);
 
-/// Makes an empty file a greta database: tables, dictionary, views. Inside the caller's transaction.
+/// Makes an empty file a greta database: tables, dictionary, views. Inside the caller's
+/// transaction.
 void create_schema(SQLite::Database& db);
 
 /// Brings a file of an earlier version to this one, and its views to those of this build, in one

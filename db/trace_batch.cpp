@@ -98,35 +98,66 @@ TraceRowBatch::TraceRowBatch(SQLite::Database& db) : BatchTable(db, "trace_row",
 void TraceRowBatch::value(size_t at, int column, sqlite3_context* out) const {
   const TraceRow& row = *rows[at];
   switch (column) {
-    case 0: return result(out, row.run_id);
-    case 1: return result(out, row.prompt_id);
-    case 2: return result(out, static_cast<int64_t>(row.side));
-    case 3: return result(out, row.pos_id);
-    case 4: return result(out, row.layer);
-    case 5: return result(out, row.tensor_id);
-    case 6: return result(out, row.nth);
-    case 7: return result(out, int64_t{row.crowded});
-    case 8: return result(out, row.phase_id);
-    case 9: return result(out, row.step);
-    case 10: return result(out, row.name_id);
-    case 11: return result(out, row.token_id);
-    case 12: return result(out, row.logical_tok_idx);
-    case 13: return result(out, row.n);
-    case 14: if (row.hash) result(out, static_cast<int64_t>(*row.hash)); return;
-    case 15: return result(out, row.min);
-    case 16: return result(out, row.max);
-    case 17: return result(out, row.mean);
-    case 18: return result(out, row.abs_sum);
-    case 19: return result(out, row.nan);
-    case 20: return result(out, row.inf);
-    case 21: return result(out, row.nz_count);
-    case 22: return result(out, int64_t{row.flags});
-    case 23: if (vectors[at]) result(out, vectors[at]); return;
-    case 24: return result(out, row.ptr);
-    case 25: return result(out, row.offset_bytes);
-    case 26: return result(out, row.context_id);
-    case 27: return result(out, row.source_id);
-    default: return result(out, row.line);
+    case 0:
+      return result(out, row.run_id);
+    case 1:
+      return result(out, row.prompt_id);
+    case 2:
+      return result(out, static_cast<int64_t>(row.side));
+    case 3:
+      return result(out, row.pos_id);
+    case 4:
+      return result(out, row.layer);
+    case 5:
+      return result(out, row.tensor_id);
+    case 6:
+      return result(out, row.nth);
+    case 7:
+      return result(out, int64_t{row.crowded});
+    case 8:
+      return result(out, row.phase_id);
+    case 9:
+      return result(out, row.step);
+    case 10:
+      return result(out, row.name_id);
+    case 11:
+      return result(out, row.token_id);
+    case 12:
+      return result(out, row.logical_tok_idx);
+    case 13:
+      return result(out, row.n);
+    case 14:
+      if (row.hash) result(out, static_cast<int64_t>(*row.hash));
+      return;
+    case 15:
+      return result(out, row.min);
+    case 16:
+      return result(out, row.max);
+    case 17:
+      return result(out, row.mean);
+    case 18:
+      return result(out, row.abs_sum);
+    case 19:
+      return result(out, row.nan);
+    case 20:
+      return result(out, row.inf);
+    case 21:
+      return result(out, row.nz_count);
+    case 22:
+      return result(out, int64_t{row.flags});
+    case 23:
+      if (vectors[at]) result(out, vectors[at]);
+      return;
+    case 24:
+      return result(out, row.ptr);
+    case 25:
+      return result(out, row.offset_bytes);
+    case 26:
+      return result(out, row.context_id);
+    case 27:
+      return result(out, row.source_id);
+    default:
+      return result(out, row.line);
   }
 }
 
@@ -135,11 +166,16 @@ SketchBatch::SketchBatch(SQLite::Database& db) : BatchTable(db, "sketch", sketch
 void SketchBatch::value(size_t at, int column, sqlite3_context* out) const {
   const auto& [id, sketch] = sketches[at];
   switch (column) {
-    case 0: return result(out, id);
-    case 1: return result(out, sketch->n);
-    case 2: return result(out, int64_t{sketch->derived});
-    case 3: return result(out, sketch->sum_sq);
-    default: return result(out, sketch->bucket[static_cast<size_t>(column - 4)]);
+    case 0:
+      return result(out, id);
+    case 1:
+      return result(out, sketch->n);
+    case 2:
+      return result(out, int64_t{sketch->derived});
+    case 3:
+      return result(out, sketch->sum_sq);
+    default:
+      return result(out, sketch->bucket[static_cast<size_t>(column - 4)]);
   }
 }
 

@@ -12,9 +12,10 @@
 
 namespace greta {
 
-/// Values of this process as a table-valued function of one connection, so that one INSERT ... SELECT
-/// takes all of a batch: a tenth faster than binding 16 rows at a time, which is itself a third faster
-/// than one. What is shown is borrowed: it lives until the statement that reads it is done.
+/// Values of this process as a table-valued function of one connection, so that one INSERT ...
+/// SELECT takes all of a batch: a tenth faster than binding 16 rows at a time, which is itself a
+/// third faster than one. What is shown is borrowed: it lives until the statement that reads it is
+/// done.
 class BatchTable {
  public:
   /// Throws SQLite::Exception. The name is this table's own, whatever else the connection has.

@@ -56,14 +56,18 @@ struct TraceRow {
   const RowSketch* sketch = nullptr;
 };
 
-/// Columns of trace_row: where a row stands, what it says, and all of them in the order of the table.
+/// Columns of trace_row: where a row stands, what it says, and all of them in the order of the
+/// table.
 inline constexpr const char* kPlaceColumns = "run_id, prompt_id, side, pos_id, layer, tensor_id";
-inline constexpr const char* kContentColumns = "n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags";
+inline constexpr const char* kContentColumns =
+    "n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags";
 inline const std::string kTraceColumns =
-    std::string(kPlaceColumns) + ", nth, crowded, phase_id, step, name_id, token_id, logical_tok_idx, " +
-    kContentColumns + ", vector_id, ptr, offset_bytes, context_id, source_id, line";
+    std::string(kPlaceColumns) +
+    ", nth, crowded, phase_id, step, name_id, token_id, logical_tok_idx, " + kContentColumns +
+    ", vector_id, ptr, offset_bytes, context_id, source_id, line";
 
-/// True when two rows of one key are the same observation: n, hash, statistics and sample are equal.
+/// True when two rows of one key are the same observation: n, hash, statistics and sample are
+/// equal.
 bool same_content(const TraceRow& a, const TraceRow& b);
 
 }  // namespace greta

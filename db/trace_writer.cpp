@@ -14,10 +14,12 @@ namespace greta {
 namespace {
 
 constexpr const char* kPlaceMatch =
-    "run_id = ?1 AND prompt_id = ?2 AND side = ?3 AND pos_id = ?4 AND layer = ?5 AND tensor_id = ?6";
+    "run_id = ?1 AND prompt_id = ?2 AND side = ?3 AND pos_id = ?4 AND layer = ?5 AND tensor_id = "
+    "?6";
 
 bool same_bytes(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 /// By key, then line: compared field by field, for almost every batch arrives in order.
@@ -72,7 +74,8 @@ struct TraceWriter::Statement {
   void bind(const std::optional<int64_t>& value) { value ? bind(*value) : bind_null(); }
   void bind(const std::optional<std::string>& value) {
     if (!value) return bind_null();
-    sqlite3_bind_text64(statement_, ++at_, value->data(), value->size(), SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_text64(statement_, ++at_, value->data(), value->size(), SQLITE_STATIC,
+                        SQLITE_UTF8);
   }
   void bind_blob(std::span<const float> values) {
     sqlite3_bind_blob64(statement_, ++at_, values.data(), values.size_bytes(), SQLITE_STATIC);
@@ -109,7 +112,8 @@ struct TraceWriter::Statement {
     return is_null(i) ? std::nullopt : std::optional(sqlite3_column_double(statement_, i));
   }
   std::vector<float> floats(int i) {
-    std::vector<float> values(static_cast<size_t>(sqlite3_column_bytes(statement_, i)) / sizeof(float));
+    std::vector<float> values(static_cast<size_t>(sqlite3_column_bytes(statement_, i)) /
+                              sizeof(float));
     if (!values.empty()) {
       std::memcpy(values.data(), sqlite3_column_blob(statement_, i), values.size() * sizeof(float));
     }
@@ -140,15 +144,17 @@ struct TraceWriter::Statements {
   }
 
  public:
-  Statement insert{db_, "INSERT OR IGNORE INTO trace_row(" + kTraceColumns + ") SELECT * FROM " + rows.name()};
+  Statement insert{
+      db_, "INSERT OR IGNORE INTO trace_row(" + kTraceColumns + ") SELECT * FROM " + rows.name()};
   Statement sketch{db_, "INSERT INTO sketch SELECT * FROM " + sketches.name()};
   Statement sample{db_, "INSERT INTO sample VALUES (?, ?, ?)"};
   Statement context{db_, "INSERT INTO row_context(" + std::string(kContextColumns) +
                              ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"};
-  Statement position{db_,
-                     "INSERT INTO traced_position VALUES (?1, ?2, ?3, ?4,"
-                     " ?5 = (SELECT id FROM phase WHERE name = 'prefill_last'))"
-                     " ON CONFLICT DO UPDATE SET demands = 1 WHERE excluded.demands AND NOT demands"};
+  Statement position{
+      db_,
+      "INSERT INTO traced_position VALUES (?1, ?2, ?3, ?4,"
+      " ?5 = (SELECT id FROM phase WHERE name = 'prefill_last'))"
+      " ON CONFLICT DO UPDATE SET demands = 1 WHERE excluded.demands AND NOT demands"};
   Statement find{db_, find_sql("")};
   /// Where the position is unknown a place holds all steps of a run: an index finds those of one.
   Statement find_unplaced{db_, find_sql(" AND pos_id = -1 AND step = ?7")};
@@ -198,7 +204,7 @@ WriteCounts TraceWriter::write(std::span<TraceRow> rows) {
   if (!std::is_sorted(order.begin(), order.end(), before)) {
     std::stable_sort(order.begin(), order.end(), before);
   }
-  last_vector_id_ = -1;  // another connection may have written since
+  last_vector_id_ = -1;                    // another connection may have written since
   statements_->sketches.sketches.clear();  // of a call that threw
   int64_t last_run = -1;
   std::vector<int64_t> vectors(order.size());
@@ -291,8 +297,8 @@ TraceWriter::Found TraceWriter::find(const TraceRow& row) {
   return found;
 }
 
-/// Settles a row of a batch that met rows at the same places: it was stored just now, is a duplicate,
-/// or becomes a further row there.
+/// Settles a row of a batch that met rows at the same places: it was stored just now, is a
+/// duplicate, or becomes a further row there.
 void TraceWriter::place(TraceRow& row, int64_t vector_id, WriteCounts& counts) {
   const Found found = find(row);
   if (found.duplicate) {
@@ -341,9 +347,10 @@ void TraceWriter::insert_sketches() {
 
 int64_t TraceWriter::next_vector_id() {
   if (last_vector_id_ < 0) {
-    last_vector_id_ =
-        db_.execAndGet("SELECT max((SELECT ifnull(max(id), 0) FROM sketch),"
-                       " (SELECT ifnull(max(id), 0) FROM sample))").getInt64();
+    last_vector_id_ = db_.execAndGet(
+                             "SELECT max((SELECT ifnull(max(id), 0) FROM sketch),"
+                             " (SELECT ifnull(max(id), 0) FROM sample))")
+                          .getInt64();
   }
   return ++last_vector_id_;
 }

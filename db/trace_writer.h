@@ -29,8 +29,8 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  /// Ids of dictionary entries, created when new; see Dictionary. Entries made in a transaction that
-  /// was rolled back must be forgotten: call forget() after every rollback.
+  /// Ids of dictionary entries, created when new; see Dictionary. Entries made in a transaction
+  /// that was rolled back must be forgotten: call forget() after every rollback.
   int64_t prompt_id(int64_t run_id, std::string_view name) {
     return dictionary_.prompt_id(run_id, name);
   }
@@ -39,10 +39,10 @@ class TraceWriter {
   int64_t add_context(const RowContext& context);
   void forget();
 
-  /// Writes rows, in any order (sorted here, so that the tree grows at its end), notes their positions
-  /// in traced_position, and deletes what is kept of their runs' verdicts. A row of a key (place, side,
-  /// phase, step and name) that exists is a duplicate when its content (n, hash, statistics, sample) is
-  /// the same, else a further occurrence.
+  /// Writes rows, in any order (sorted here, so that the tree grows at its end), notes their
+  /// positions in traced_position, and deletes what is kept of their runs' verdicts. A row of a key
+  /// (place, side, phase, step and name) that exists is a duplicate when its content (n, hash,
+  /// statistics, sample) is the same, else a further occurrence.
   WriteCounts write(std::span<TraceRow> rows);
 
  private:

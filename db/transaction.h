@@ -5,8 +5,8 @@
 
 namespace greta {
 
-/// Runs `body` in one transaction that takes the write lock at its begin: all of it is committed, or,
-/// when body or the commit throws, nothing; the exception goes on. Not for nesting.
+/// Runs `body` in one transaction that takes the write lock at its begin: all of it is committed,
+/// or, when body or the commit throws, nothing; the exception goes on. Not for nesting.
 template <class Body>
 auto in_transaction(SQLite::Database& db, Body&& body) {
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);

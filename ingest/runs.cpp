@@ -24,7 +24,8 @@ std::vector<Stated> stated_of(SQLite::Statement& q, int64_t run_id) {
   q.reset();
   q.bind(1, run_id);
   while (q.executeStep()) {
-    all.push_back({q.getColumn(2).getInt64(), q.getColumn(0).getString(), q.getColumn(1).getString()});
+    all.push_back(
+        {q.getColumn(2).getInt64(), q.getColumn(0).getString(), q.getColumn(1).getString()});
   }
   return all;
 }

@@ -1,7 +1,8 @@
+#include "db/check.h"
+
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
-#include "db/check.h"
 #include "db/database.h"
 
 namespace greta {

@@ -32,8 +32,8 @@ int pairs(Options& options, const PairsArguments& arguments) {
   where.add_if(arguments.grade, "class = ?");
   where.add_if(arguments.cause, "cause = ?");
   bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
-  Query query(db, "SELECT " + std::string(table ? kPairTableColumns : kAllPairColumns) + " FROM pair" +
-                      where.sql() +
+  Query query(db, "SELECT " + std::string(table ? kPairTableColumns : kAllPairColumns) +
+                      " FROM pair" + where.sql() +
                       " ORDER BY prompt_id, pos_id, forward_layer, tensor_id LIMIT ?");
   where.bind(query);
   RowPrinter printer(options.out, options.format, query.column_names());

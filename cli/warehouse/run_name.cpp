@@ -16,10 +16,9 @@ constexpr size_t kMaxNear = 5;
 /// Runs that meet a condition with one ?. A level above other runs counts only with evidence of its
 /// own, as in run_verdict.
 std::vector<Run> runs_where(SQLite::Database& db, std::string_view condition, const Value& value) {
-  Query query(db,
-              "SELECT r.id, r.name FROM run r WHERE " + std::string(condition) +
-                  " AND NOT EXISTS (SELECT 1 FROM directory_level l WHERE l.run_id = r.id)"
-                  " ORDER BY r.id");
+  Query query(db, "SELECT r.id, r.name FROM run r WHERE " + std::string(condition) +
+                      " AND NOT EXISTS (SELECT 1 FROM directory_level l WHERE l.run_id = r.id)"
+                      " ORDER BY r.id");
   query.bind(1, value);
   std::vector<Run> runs;
   while (query.step()) runs.push_back({query.integer(0), query.text(1)});

@@ -33,7 +33,8 @@ std::optional<int64_t> token(int32_t id) {
 
 }  // namespace
 
-RunStore::RunStore(SQLite::Database& db, const RunRecord& run) : db_(db), records_(db), writer_(db) {
+RunStore::RunStore(SQLite::Database& db, const RunRecord& run)
+    : db_(db), records_(db), writer_(db) {
   const auto known = [](const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(text);
   };
@@ -82,10 +83,9 @@ void RunStore::add_attribute(const std::string& name, const std::string& value) 
 
 void RunStore::add_prompt(const PromptRecord& prompt) {
   prompt_id_ = writer_.prompt_id(run_id_, prompt.name);
-  records_.set_prompt(
-      prompt_id_, static_cast<int64_t>(prompt.token_ids.size()),
-      prompt.text_sha256.empty() ? std::nullopt : std::optional(prompt.text_sha256),
-      nlohmann::json(prompt.token_ids).dump());
+  records_.set_prompt(prompt_id_, static_cast<int64_t>(prompt.token_ids.size()),
+                      prompt.text_sha256.empty() ? std::nullopt : std::optional(prompt.text_sha256),
+                      nlohmann::json(prompt.token_ids).dump());
   for (const PlannedRow& row : prompt.plan) {
     records_.add_plan(run_id_, prompt_id_, row.decode ? Side::kDecode : Side::kPrefill, row.layer,
                       tensors_[static_cast<size_t>(row.point)].tensor_id);

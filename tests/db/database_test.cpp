@@ -1,8 +1,4 @@
 #include "db/database.h"
-#include "db/check.h"
-#include "db/kept_tally.h"
-#include "db/run_name.h"
-#include "db/schema.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -15,6 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "db/check.h"
+#include "db/kept_tally.h"
+#include "db/run_name.h"
+#include "db/schema.h"
 #include "db/sql_files.h"
 
 namespace greta {
@@ -56,7 +56,9 @@ std::string text_of(SQLite::Database& db, const std::string& sql) {
   while (query.executeStep()) text += (text.empty() ? "" : "\n") + query.getColumn(0).getString();
   return text;
 }
-int64_t number_of(SQLite::Database& db, const std::string& sql) { return db.execAndGet(sql).getInt64(); }
+int64_t number_of(SQLite::Database& db, const std::string& sql) {
+  return db.execAndGet(sql).getInt64();
+}
 
 std::set<std::string> views_of(SQLite::Database& db) {
   std::set<std::string> names;
@@ -75,11 +77,15 @@ TEST_F(Opening, CreatesEverythingOnce) {
     EXPECT_EQ(number_of(db, "PRAGMA foreign_keys"), 1);
     EXPECT_GT(number_of(db, "SELECT count(*) FROM tensor"), 20);
     EXPECT_EQ(check_database(db), std::vector<std::string>());
-    schema = text_of(db, "SELECT name || ': ' || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name");
+    schema = text_of(
+        db, "SELECT name || ': ' || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name");
     db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e')");
   }
   SQLite::Database again = open_for_writing(file);
-  EXPECT_EQ(text_of(again, "SELECT name || ': ' || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"), schema);
+  EXPECT_EQ(
+      text_of(again,
+              "SELECT name || ': ' || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name"),
+      schema);
   EXPECT_EQ(number_of(again, "SELECT count(*) FROM run"), 1);
 }
 
@@ -93,7 +99,8 @@ TEST_F(Opening, HasAViewForEveryFileOfQueries) {
     EXPECT_TRUE(views.contains(fs::path(sql.path).stem().string())) << sql.path;
   }
   EXPECT_EQ(views.size(), files);
-  for (const std::string& view : views) EXPECT_NO_THROW(text_of(db, "SELECT * FROM " + view)) << view;
+  for (const std::string& view : views)
+    EXPECT_NO_THROW(text_of(db, "SELECT * FROM " + view)) << view;
 }
 
 TEST_F(Opening, ForReadingRefusesWrites) {
@@ -146,8 +153,9 @@ TEST_F(Opening, AnEmptyFileIsADatabaseToBe) {
 }
 
 TEST_F(Opening, WhatIsNoDatabaseIsRefusedUntouched) {
-  for (const std::string& text : {std::string("hello, this is a text file, long enough to be one\n"), std::string("x"),
-                                  "SQLite format 3" + std::string(1, '\0') + std::string(3000, 'z')}) {
+  for (const std::string& text :
+       {std::string("hello, this is a text file, long enough to be one\n"), std::string("x"),
+        "SQLite format 3" + std::string(1, '\0') + std::string(3000, 'z')}) {
     write(text);
     EXPECT_NE(error_of(open_for_reading), "");
     EXPECT_NE(error_of(open_for_writing), "");
@@ -163,7 +171,8 @@ TEST_F(Opening, TheDatabaseOfAnotherProgramIsRefusedUntouched) {
     fs::remove(file);
     {
       SQLite::Database foreign(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-      foreign.exec(std::string("CREATE TABLE theirs(x); INSERT INTO theirs VALUES (1);") + identity);
+      foreign.exec(std::string("CREATE TABLE theirs(x); INSERT INTO theirs VALUES (1);") +
+                   identity);
     }
     const std::string before = bytes();
     for (const std::string& error : {error_of(open_for_reading), error_of(open_for_writing)}) {
@@ -225,21 +234,26 @@ TEST_F(Opening, ForWritingBringsTheViewsOfThisBuild) {
     SQLite::Database db = open_for_writing(file);
     trace = text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'trace'");
     history = text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'history'");
-    db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e');"
-            "INSERT INTO kept_tally(run_id, prompt_id, status, count, elsewhere) VALUES (1, 0, 'OLD', 1, 0);"
-            "DROP VIEW trace; CREATE VIEW trace AS SELECT 1 AS old; DROP VIEW history;"
-            "UPDATE meta SET value = 'of another build' WHERE key = 'views'");
+    db.exec(
+        "INSERT INTO run(name, experiment) VALUES ('r', 'e');"
+        "INSERT INTO kept_tally(run_id, prompt_id, status, count, elsewhere) VALUES (1, 0, 'OLD', "
+        "1, 0);"
+        "DROP VIEW trace; CREATE VIEW trace AS SELECT 1 AS old; DROP VIEW history;"
+        "UPDATE meta SET value = 'of another build' WHERE key = 'views'");
   }
   SQLite::Database db = open_for_writing(file);
   EXPECT_EQ(text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'trace'"), trace);
   EXPECT_EQ(text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'history'"), history);
-  EXPECT_EQ(number_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);  // the old views made it
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"),
+            0);  // the old views made it
 }
 
 TEST_F(Opening, ForReadingKeepsTheViewsThatAreThere) {
   {
     SQLite::Database db = open_for_writing(file);
-    db.exec("DROP VIEW trace; CREATE VIEW trace AS SELECT 1 AS old; UPDATE meta SET value = 'x' WHERE key = 'views'");
+    db.exec(
+        "DROP VIEW trace; CREATE VIEW trace AS SELECT 1 AS old; UPDATE meta SET value = 'x' WHERE "
+        "key = 'views'");
   }
   SQLite::Database db = open_for_reading(file);
   EXPECT_EQ(text_of(db, "SELECT old FROM trace"), "1");
@@ -250,8 +264,9 @@ TEST_F(Opening, AWriterThatDiedLeavesAUsableDatabase) {
   const pid_t child = fork();
   if (child == 0) {
     SQLite::Database db = open_for_writing(file);
-    db.exec("INSERT INTO run(name, experiment) VALUES ('committed', 'e');"
-            "BEGIN; INSERT INTO run(name, experiment) VALUES ('not committed', 'e')");
+    db.exec(
+        "INSERT INTO run(name, experiment) VALUES ('committed', 'e');"
+        "BEGIN; INSERT INTO run(name, experiment) VALUES ('not committed', 'e')");
     _exit(0);
   }
   waitpid(child, nullptr, 0);
@@ -264,20 +279,26 @@ TEST_F(Opening, AWriterThatDiedLeavesAUsableDatabase) {
 struct Checking : Opening {
   SQLite::Database db = open_for_writing(file);
   Checking() {
-    db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e');"
-            "INSERT INTO prompt(run_id, name) VALUES (1, 'p');"
-            "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'x', 'stage_trace', 0);"
-            "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, crowded, phase_id, step, name_id,"
-            " flags, source_id, line) SELECT 1, 1, h.side, 1, 0, n.tensor_id, 0, 0, h.id, 0, n.id, 0, 1, 1"
-            " FROM tensor_name n, phase h WHERE n.name = 'x_in' AND h.name = 'decode0';"
-            "INSERT INTO traced_position VALUES (1, 1, 1, 1, 0)");
+    db.exec(
+        "INSERT INTO run(name, experiment) VALUES ('r', 'e');"
+        "INSERT INTO prompt(run_id, name) VALUES (1, 'p');"
+        "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'x', 'stage_trace', 0);"
+        "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, crowded, "
+        "phase_id, step, name_id,"
+        " flags, source_id, line) SELECT 1, 1, h.side, 1, 0, n.tensor_id, 0, 0, h.id, 0, n.id, 0, "
+        "1, 1"
+        " FROM tensor_name n, phase h WHERE n.name = 'x_in' AND h.name = 'decode0';"
+        "INSERT INTO traced_position VALUES (1, 1, 1, 1, 0)");
   }
 };
 
-TEST_F(Checking, ASoundDatabaseHasNoProblems) { EXPECT_EQ(check_database(db), std::vector<std::string>()); }
+TEST_F(Checking, ASoundDatabaseHasNoProblems) {
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+}
 
 TEST_F(Checking, RowsThatReferToNothingAreFound) {
-  for (const char* column : {"run_id", "prompt_id", "tensor_id", "phase_id", "name_id", "context_id", "source_id"}) {
+  for (const char* column :
+       {"run_id", "prompt_id", "tensor_id", "phase_id", "name_id", "context_id", "source_id"}) {
     db.exec(std::string("SAVEPOINT damage; UPDATE trace_row SET ") + column + " = 424242");
     const std::vector<std::string> problems = check_database(db);
     ASSERT_EQ(problems.size(), 1u) << column;
@@ -296,13 +317,16 @@ TEST_F(Checking, BrokenForeignKeysAreFound) {
   db.exec("PRAGMA foreign_keys = OFF; DELETE FROM run");
   const std::vector<std::string> problems = check_database(db);
   EXPECT_GE(problems.size(), 2u);
-  EXPECT_TRUE(std::any_of(problems.begin(), problems.end(), [](const std::string& p) { return p.starts_with("foreign key"); }));
+  EXPECT_TRUE(std::any_of(problems.begin(), problems.end(),
+                          [](const std::string& p) { return p.starts_with("foreign key"); }));
 }
 
 TEST_F(Checking, ADamagedIndexIsFound) {
-  db.exec("INSERT INTO run(name, experiment) VALUES ('s', 'f'); PRAGMA writable_schema = ON;"
-          "UPDATE sqlite_schema SET sql = replace(sql, 'run(experiment)', 'run(family)') WHERE name = 'run_by_experiment';"
-          "PRAGMA writable_schema = OFF");
+  db.exec(
+      "INSERT INTO run(name, experiment) VALUES ('s', 'f'); PRAGMA writable_schema = ON;"
+      "UPDATE sqlite_schema SET sql = replace(sql, 'run(experiment)', 'run(family)') WHERE name = "
+      "'run_by_experiment';"
+      "PRAGMA writable_schema = OFF");
   make_durable(db);
   SQLite::Database again = open_for_writing(file);
   const std::vector<std::string> problems = check_database(again);
@@ -313,7 +337,8 @@ TEST_F(Checking, ADamagedIndexIsFound) {
 // ---- kept tallies -------------------------------------------------------------------------------
 
 TEST_F(Checking, AKeptTallyIsThatOfTheView) {
-  const char* tally = "SELECT * FROM tally WHERE run_id = 1 ORDER BY prompt_id, status, class, cause";
+  const char* tally =
+      "SELECT * FROM tally WHERE run_id = 1 ORDER BY prompt_id, status, class, cause";
   const std::string computed = text_of(db, tally);
   EXPECT_NE(computed, "");
   keep_tally(db, 1);
@@ -345,7 +370,9 @@ TEST_F(Checking, FreeNamesAreCountedOn) {
 }
 
 TEST_F(Checking, RunsWithoutTally) {
-  db.exec("INSERT INTO run(name, experiment, status) VALUES ('live', 'e', 'running'), ('done', 'e', 'complete')");
+  db.exec(
+      "INSERT INTO run(name, experiment, status) VALUES ('live', 'e', 'running'), ('done', 'e', "
+      "'complete')");
   EXPECT_EQ(runs_without_tally(db, 10), (std::vector<int64_t>{1, 3}));
   EXPECT_EQ(runs_without_tally(db, 0), (std::vector<int64_t>{3}));
   keep_tally(db, 3);

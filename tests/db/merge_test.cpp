@@ -1,9 +1,9 @@
-#include "db/check.h"
 #include "db/merge.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "db/check.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -22,10 +22,10 @@ class MergeTest : public testing::Test {
   static std::string everything(Warehouse& warehouse) {
     std::string text;
     for (const char* table :
-         {"run",         "prompt",       "source",       "source_location", "row_context",
-          "trace_row",   "trace_repeat", "sketch",       "sample",          "readout",
-          "plan",        "attribute",    "run_metric",   "log_event",       "document_row",
-          "report",      "report_pair",  "report_claim", "ingest_error",    "tensor",
+         {"run",         "prompt",       "source",         "source_location", "row_context",
+          "trace_row",   "trace_repeat", "sketch",         "sample",          "readout",
+          "plan",        "attribute",    "run_metric",     "log_event",       "document_row",
+          "report",      "report_pair",  "report_claim",   "ingest_error",    "tensor",
           "tensor_name", "phase",        "traced_position"}) {
       text +=
           std::string(table) + ":\n" + warehouse.rows(std::string("SELECT * FROM ") + table) + "\n";

@@ -1,5 +1,5 @@
-// A file of version 1, made by the last build that wrote such, is brought forward: its own views and
-// those of this build, over the same rows, say the same.
+// A file of version 1, made by the last build that wrote such, is brought forward: its own views
+// and those of this build, over the same rows, say the same.
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -20,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kViews[] = {"trace",       "pair",         "first_fail",    "run_verdict",
-                                  "propagation", "kv_alignment", "lm_head_delta", "history",
-                                  "run_diff",    "report_conflict", "failure_breakdown"};
+constexpr const char* kViews[] = {
+    "trace",         "pair",    "first_fail", "run_verdict",     "propagation",      "kv_alignment",
+    "lm_head_delta", "history", "run_diff",   "report_conflict", "failure_breakdown"};
 
 int64_t number_of(SQLite::Database& db, const std::string& sql) {
   return db.execAndGet(sql).getInt64();
@@ -46,8 +46,8 @@ std::vector<std::string> rows_of(SQLite::Database& db, const std::string& view,
     std::string line;
     for (int i = 0; i < query.getColumnCount(); ++i) {
       const SQLite::Column value = query.getColumn(i);
-      line += columns[static_cast<size_t>(i)] + "=" +
-              (value.isNull() ? "-" : value.getString()) + " ";
+      line +=
+          columns[static_cast<size_t>(i)] + "=" + (value.isNull() ? "-" : value.getString()) + " ";
     }
     lines.push_back(line);
   }
@@ -106,18 +106,19 @@ TEST_F(Version1, HasTheTablesOfANewFileThen) {
   int count = 0;
   while (objects.executeStep()) {
     const std::string name = objects.getColumn(1).getString();
-    EXPECT_EQ(number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE type = '" +
-                                      objects.getColumn(0).getString() + "' AND name = '" + name +
-                                      "'"),
-              1)
+    EXPECT_EQ(
+        number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE type = '" +
+                                objects.getColumn(0).getString() + "' AND name = '" + name + "'"),
+        1)
         << name;
     if (objects.getColumn(0).getString() == "table") {
       EXPECT_EQ(columns_of(migrated, name), columns_of(fresh, name)) << name;
     }
     ++count;
   }
-  EXPECT_EQ(number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"),
-            count);
+  EXPECT_EQ(
+      number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"),
+      count);
   EXPECT_EQ(number_of(migrated, "SELECT count(*) FROM sqlite_stat1"),
             number_of(fresh, "SELECT count(*) FROM sqlite_stat1"));
 }

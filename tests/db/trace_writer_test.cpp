@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "db/database.h"
 #include "db/check.h"
+#include "db/database.h"
 #include "db/kept_tally.h"
 
 namespace greta {
@@ -33,18 +33,23 @@ std::string table_of(SQLite::Database& db, const std::string& sql) {
 }
 
 struct Writing : testing::Test {
-  Writing() { db.exec("BEGIN"); add_run(db); }
+  Writing() {
+    db.exec("BEGIN");
+    add_run(db);
+  }
 
   /// A run with a source, ids 1.
   static void add_run(SQLite::Database& db) {
-    db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e');"
-            "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'x', 'stage_trace', 0)");
+    db.exec(
+        "INSERT INTO run(name, experiment) VALUES ('r', 'e');"
+        "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'x', 'stage_trace', 0)");
   }
 
   TraceRow row(int64_t pos, uint64_t hash = 1, const std::string& tensor = "attn_out") {
     return row_of(writer, pos, hash, ++line, tensor);
   }
-  static TraceRow row_of(TraceWriter& writer, int64_t pos, uint64_t hash, int64_t line, const std::string& tensor) {
+  static TraceRow row_of(TraceWriter& writer, int64_t pos, uint64_t hash, int64_t line,
+                         const std::string& tensor) {
     const PhaseId phase = writer.phase_id("decode0");
     const TensorId name = writer.tensor_id(tensor);
     TraceRow r;
@@ -62,7 +67,9 @@ struct Writing : testing::Test {
   }
   WriteCounts write(std::vector<TraceRow> rows) { return writer.write(rows); }
   std::string rows(const std::string& sql) { return table_of(db, sql); }
-  int64_t count(const std::string& table) { return db.execAndGet("SELECT count(*) FROM " + table).getInt64(); }
+  int64_t count(const std::string& table) {
+    return db.execAndGet("SELECT count(*) FROM " + table).getInt64();
+  }
 
   SQLite::Database db = open_for_writing(":memory:");
   TraceWriter writer{db};
@@ -83,10 +90,13 @@ TEST_F(Writing, EveryColumnIsStored) {
   r.ptr = 1000, r.offset_bytes = 64;
   r.context_id = writer.add_context(context);
   EXPECT_EQ(write({r}).inserted, 1);
-  EXPECT_EQ(rows("SELECT run, prompt, phase, step, pos_id, layer, tensor, canonical_tensor, token_id, logical_tok_idx, n,"
-                 " hash, min, max, mean, abs_sum, nan, inf, nz_count, derived, ptr, offset_bytes, route, seq_len, extra,"
+  EXPECT_EQ(rows("SELECT run, prompt, phase, step, pos_id, layer, tensor, canonical_tensor, "
+                 "token_id, logical_tok_idx, n,"
+                 " hash, min, max, mean, abs_sum, nan, inf, nz_count, derived, ptr, offset_bytes, "
+                 "route, seq_len, extra,"
                  " source_line, occurrence, seen FROM trace"),
-            "r|p0|decode0|2|37|-1|x_in|residual_pre_attn|116|37|4096|18446744073709551615|-1.5|2.0|0.25|3.0|1|2|3|0|1000|64|"
+            "r|p0|decode0|2|37|-1|x_in|residual_pre_attn|116|37|4096|18446744073709551615|-1.5|2.0|"
+            "0.25|3.0|1|2|3|0|1000|64|"
             R"(MFMA|7|{"a":1}|1|0|1)");
   EXPECT_EQ(rows("SELECT flags FROM trace_row"), "5");
 }
@@ -95,13 +105,13 @@ TEST_F(Writing, WhatIsAbsentIsNull) {
   TraceRow r = row(kUnknownPosition);
   r.hash.reset();
   write({r});
-  EXPECT_EQ(rows("SELECT pos_id, step, token_id, n, hash, min, nan, sample_n, sample, route FROM trace"), "-|-|-|-|-|-|-|-|-|-");
+  EXPECT_EQ(
+      rows("SELECT pos_id, step, token_id, n, hash, min, nan, sample_n, sample, route FROM trace"),
+      "-|-|-|-|-|-|-|-|-|-");
   EXPECT_EQ(rows("SELECT pos_id, step, vector_id, context_id FROM trace_row"), "-1|-1|-|-");
 }
 
-TEST_F(Writing, NothingIsFine) {
-  EXPECT_EQ(write({}).inserted, 0);
-}
+TEST_F(Writing, NothingIsFine) { EXPECT_EQ(write({}).inserted, 0); }
 
 // ---- duplicates and occurrences -----------------------------------------------------------------
 
@@ -126,19 +136,27 @@ TEST_F(Writing, DifferentContentIsAFurtherOccurrence) {
   EXPECT_EQ(counts.inserted, 3);
   EXPECT_EQ(counts.duplicates, 2);
   EXPECT_EQ(counts.conflict_lines, (std::vector<int64_t>{2, 4}));
-  EXPECT_EQ(rows("SELECT hash, occurrence, seen FROM trace ORDER BY occurrence"), "10|0|2\n11|1|2\n12|2|1");
+  EXPECT_EQ(rows("SELECT hash, occurrence, seen FROM trace ORDER BY occurrence"),
+            "10|0|2\n11|1|2\n12|2|1");
   EXPECT_EQ(write({row(1, 12), row(1, 13)}).conflict_lines, std::vector<int64_t>{7});
-  EXPECT_EQ(rows("SELECT hash, occurrence, seen FROM trace ORDER BY occurrence"), "10|0|2\n11|1|2\n12|2|2\n13|3|1");
+  EXPECT_EQ(rows("SELECT hash, occurrence, seen FROM trace ORDER BY occurrence"),
+            "10|0|2\n11|1|2\n12|2|2\n13|3|1");
 }
 
 TEST_F(Writing, EachPartOfTheContentCounts) {
   const std::vector<float> one = {1}, other = {2};
   using Change = void (*)(TraceRow&);
-  const std::vector<Change> changes = {
-      [](TraceRow& r) { r.hash = 2; },       [](TraceRow& r) { r.hash.reset(); }, [](TraceRow& r) { r.n = 5; },
-      [](TraceRow& r) { r.min = 0; },        [](TraceRow& r) { r.max = 9; },      [](TraceRow& r) { r.mean.reset(); },
-      [](TraceRow& r) { r.abs_sum = 9; },    [](TraceRow& r) { r.nan = 1; },      [](TraceRow& r) { r.inf = 1; },
-      [](TraceRow& r) { r.nz_count = 1; },   [](TraceRow& r) { r.flags = kFlagNonfiniteStatistic; }};
+  const std::vector<Change> changes = {[](TraceRow& r) { r.hash = 2; },
+                                       [](TraceRow& r) { r.hash.reset(); },
+                                       [](TraceRow& r) { r.n = 5; },
+                                       [](TraceRow& r) { r.min = 0; },
+                                       [](TraceRow& r) { r.max = 9; },
+                                       [](TraceRow& r) { r.mean.reset(); },
+                                       [](TraceRow& r) { r.abs_sum = 9; },
+                                       [](TraceRow& r) { r.nan = 1; },
+                                       [](TraceRow& r) { r.inf = 1; },
+                                       [](TraceRow& r) { r.nz_count = 1; },
+                                       [](TraceRow& r) { r.flags = kFlagNonfiniteStatistic; }};
   int64_t pos = 0;
   for (const Change change : changes) {
     TraceRow a = row(++pos);
@@ -173,7 +191,8 @@ TEST_F(Writing, SamplesTellRowsApartAcrossTransactions) {
   write({with(a)});
   db.exec("COMMIT; BEGIN");
   EXPECT_EQ(write({with(a), with(b), with(b), with(nan), with(nan)}).duplicates, 3);
-  EXPECT_EQ(rows("SELECT occurrence, seen, sample_n FROM trace ORDER BY occurrence"), "0|2|3\n1|2|3\n2|2|3");
+  EXPECT_EQ(rows("SELECT occurrence, seen, sample_n FROM trace ORDER BY occurrence"),
+            "0|2|3\n1|2|3\n2|2|3");
   EXPECT_EQ(count("sample"), 3);
   EXPECT_EQ(rows("SELECT hex(sample) FROM trace WHERE occurrence = 1"), "0000803F0000004000008040");
 }
@@ -183,7 +202,9 @@ TEST_F(Writing, UnsortedRowsAreSorted) {
   for (int64_t pos = 0; pos < 500; ++pos) many.push_back(row(pos, static_cast<uint64_t>(pos)));
   std::shuffle(many.begin(), many.end(), std::mt19937(3));
   EXPECT_EQ(write(many).inserted, 500);
-  EXPECT_EQ(rows("SELECT count(*), sum(pos_id = CAST(hash AS INTEGER)), sum(source_line = pos_id + 1) FROM trace"), "500|500|500");
+  EXPECT_EQ(rows("SELECT count(*), sum(pos_id = CAST(hash AS INTEGER)), sum(source_line = pos_id + "
+                 "1) FROM trace"),
+            "500|500|500");
 }
 
 TEST_F(Writing, TheFirstLineIsTheFirstOccurrenceWhateverTheOrder) {
@@ -209,10 +230,12 @@ TEST_F(Writing, BatchesOfAnySizeWithAConflictAnywhere) {
       ASSERT_EQ(counts.inserted, size);
       ASSERT_EQ(counts.duplicates, 0);
       ASSERT_EQ(counts.conflict_lines.size(), conflict < 0 ? 0u : 1u);
-      const std::string here = " WHERE pos_id >= " + std::to_string(base) + " AND pos_id < " + std::to_string(base + 100);
-      ASSERT_EQ(rows("SELECT count(*), sum(occurrence), sum(sample_n IS NOT NULL) FROM trace" + here),
-                std::to_string(size + (conflict >= 0)) + "|" + std::to_string(conflict >= 0 ? 1 : 0) + "|" +
-                    std::to_string((size + 2) / 3));
+      const std::string here = " WHERE pos_id >= " + std::to_string(base) + " AND pos_id < " +
+                               std::to_string(base + 100);
+      ASSERT_EQ(
+          rows("SELECT count(*), sum(occurrence), sum(sample_n IS NOT NULL) FROM trace" + here),
+          std::to_string(size + (conflict >= 0)) + "|" + std::to_string(conflict >= 0 ? 1 : 0) +
+              "|" + std::to_string((size + 2) / 3));
     }
   }
 }
@@ -278,7 +301,8 @@ TEST_F(Writing, SketchesAndSamplesShareUniqueIds) {
   db.exec("COMMIT; BEGIN");
   write({both});
   EXPECT_EQ(rows("SELECT count(DISTINCT vector_id) FROM trace_row"), "3");
-  EXPECT_EQ(rows("SELECT t.pos_id, s.n, k.n, k.sum_sq, k.s0, k.s31 FROM trace_row t LEFT JOIN sample s ON s.id = t.vector_id"
+  EXPECT_EQ(rows("SELECT t.pos_id, s.n, k.n, k.sum_sq, k.s0, k.s31 FROM trace_row t LEFT JOIN "
+                 "sample s ON s.id = t.vector_id"
                  " LEFT JOIN sketch k ON k.id = t.vector_id ORDER BY 1"),
             "1|2|-|-|-|-\n2|-|2|5.0|1.5|-2.0\n3|2|2|5.0|1.5|-2.0");
 }
@@ -287,7 +311,8 @@ TEST(WritingTogether, TwoConnectionsTakeTurns) {
   std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
   ASSERT_NE(mkdtemp(name.data()), nullptr);
   {
-    SQLite::Database a = open_for_writing(fs::path(name) / "g.db"), b = open_for_writing(fs::path(name) / "g.db");
+    SQLite::Database a = open_for_writing(fs::path(name) / "g.db"),
+                     b = open_for_writing(fs::path(name) / "g.db");
     Writing::add_run(a);
     TraceWriter first(a), second(b);
     const std::vector<float> values = {1};
@@ -301,7 +326,11 @@ TEST(WritingTogether, TwoConnectionsTakeTurns) {
       EXPECT_NO_THROW(writer.write(rows));
       db.exec("COMMIT");
     }
-    EXPECT_EQ(table_of(a, "SELECT count(*), count(DISTINCT vector_id), count(DISTINCT tensor_id) FROM trace_row"), "6|6|6");
+    EXPECT_EQ(
+        table_of(
+            a,
+            "SELECT count(*), count(DISTINCT vector_id), count(DISTINCT tensor_id) FROM trace_row"),
+        "6|6|6");
     EXPECT_EQ(table_of(a, "SELECT count(*), sum(sample_n) FROM trace"), "6|6");
     EXPECT_EQ(check_database(a), std::vector<std::string>());
   }

@@ -1,8 +1,8 @@
-#include "db/check.h"
 #include "ingest/source_content.h"
 
 #include <string>
 
+#include "db/check.h"
 #include "tests/ingest/importing.h"
 
 namespace greta {

@@ -1,19 +1,21 @@
 // Logits and speed of llama.cpp, for comparison with greta; see compare.sh.
 //
-//   llama_logits MODEL IDS OUT          IDS: token ids as text; OUT: f32 [n_ids, vocab] of every position
-//   llama_logits MODEL --bench P G N    P tokens of prefill, then G of decode, with N threads (NGL
+//   llama_logits MODEL IDS OUT          IDS: token ids as text; OUT: f32 [n_ids, vocab] of every
+//   position llama_logits MODEL --bench P G N    P tokens of prefill, then G of decode, with N
+//   threads (NGL
 //                                       layers on a GPU, none unless set):
 //                                       prints two numbers, tokens per second
 //
-// For logits the KV cache is f32 and attention plain, so that only weights and activations are rounded;
-// for speed everything is left at llama.cpp's defaults. Libraries are found in $GRETA_LLAMA_LIBS.
+// For logits the KV cache is f32 and attention plain, so that only weights and activations are
+// rounded; for speed everything is left at llama.cpp's defaults. Libraries are found in
+// $GRETA_LLAMA_LIBS.
 #include <llama.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static void errors_only(enum ggml_log_level level, const char *text, void *unused) {
+static void errors_only(enum ggml_log_level level, const char* text, void* unused) {
   (void)unused;
   if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
 }
@@ -24,19 +26,19 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void must(int ok, const char *what) {
+static void must(int ok, const char* what) {
   if (ok) return;
   fprintf(stderr, "llama_logits: %s failed\n", what);
   exit(1);
 }
 
 static int gpu_layers(void) {
-  const char *layers = getenv("NGL");
+  const char* layers = getenv("NGL");
   return layers != NULL ? atoi(layers) : 0;
 }
 
-static int read_ids(const char *path, llama_token **ids) {
-  FILE *file = fopen(path, "r");
+static int read_ids(const char* path, llama_token** ids) {
+  FILE* file = fopen(path, "r");
   must(file != NULL, path);
   int n = 0, room = 0, id;
   while (fscanf(file, "%d", &id) == 1) {
@@ -51,8 +53,8 @@ static int read_ids(const char *path, llama_token **ids) {
   return n;
 }
 
-static void logits(struct llama_model *model, const char *ids_path, const char *out_path) {
-  llama_token *ids = NULL;
+static void logits(struct llama_model* model, const char* ids_path, const char* out_path) {
+  llama_token* ids = NULL;
   const int n = read_ids(ids_path, &ids);
   struct llama_context_params params = llama_context_default_params();
   params.n_ctx = params.n_batch = params.n_ubatch = (uint32_t)n + 8;
@@ -60,7 +62,7 @@ static void logits(struct llama_model *model, const char *ids_path, const char *
   params.type_k = params.type_v = GGML_TYPE_F32;
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
   params.op_offload = gpu_layers() > 0;  // else a library with a GPU uses it all the same
-  struct llama_context *context = llama_init_from_model(model, params);
+  struct llama_context* context = llama_init_from_model(model, params);
   must(context != NULL, "llama_init_from_model");
   struct llama_batch batch = llama_batch_init(n, 0, 1);
   batch.n_tokens = n;
@@ -72,7 +74,7 @@ static void logits(struct llama_model *model, const char *ids_path, const char *
     batch.logits[i] = 1;
   }
   must(llama_decode(context, batch) == 0, "llama_decode");
-  FILE *out = fopen(out_path, "wb");
+  FILE* out = fopen(out_path, "wb");
   must(out != NULL, out_path);
   const size_t vocab = (size_t)llama_vocab_n_tokens(llama_model_get_vocab(model));
   for (int i = 0; i < n; ++i) {
@@ -81,15 +83,15 @@ static void logits(struct llama_model *model, const char *ids_path, const char *
   must(fclose(out) == 0, out_path);
 }
 
-static void bench(struct llama_model *model, int n_prompt, int n_decode, int threads) {
+static void bench(struct llama_model* model, int n_prompt, int n_decode, int threads) {
   const int vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
   struct llama_context_params params = llama_context_default_params();
   params.n_ctx = (uint32_t)(n_prompt + n_decode + 8);
   params.n_batch = params.n_ubatch = (uint32_t)n_prompt;
   params.n_threads = params.n_threads_batch = threads;
-  struct llama_context *context = llama_init_from_model(model, params);
+  struct llama_context* context = llama_init_from_model(model, params);
   must(context != NULL, "llama_init_from_model");
-  llama_token *ids = malloc(sizeof(llama_token) * (size_t)n_prompt);
+  llama_token* ids = malloc(sizeof(llama_token) * (size_t)n_prompt);
   must(ids != NULL, "malloc");
   for (int i = 0; i < n_prompt; ++i) ids[i] = (llama_token)((i * 7919 + 13) % vocab);
   double start = 0;
@@ -109,7 +111,7 @@ static void bench(struct llama_model *model, int n_prompt, int n_decode, int thr
   printf("%.2f %.2f\n", n_prompt / prefill, n_decode / (seconds() - start));
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const int benching = argc == 6 && strcmp(argv[2], "--bench") == 0;
   if (argc != 4 && !benching) {
     fputs("usage: llama_logits MODEL IDS OUT | llama_logits MODEL --bench P G THREADS\n", stderr);
@@ -120,7 +122,7 @@ int main(int argc, char **argv) {
   ggml_backend_load_all_from_path(getenv("GRETA_LLAMA_LIBS"));
   struct llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = gpu_layers();
-  struct llama_model *model = llama_model_load_from_file(argv[1], params);
+  struct llama_model* model = llama_model_load_from_file(argv[1], params);
   must(model != NULL, argv[1]);
   if (benching) {
     bench(model, atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));

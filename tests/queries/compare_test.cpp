@@ -154,7 +154,8 @@ TEST(RunDiff, ToleranceIsThatOfTheCoarserArithmetic) {
   w.add(prefill("attn_out", 0, 2).sketched({1}));
   EXPECT_EQ(w.rows("SELECT run_a, class FROM run_diff WHERE run_a <> run_b ORDER BY 1"),
             "a|ROUNDING\nb|ROUNDING");
-  w.db.exec("DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.4), (NULL, NULL, 0)");
+  w.db.exec(
+      "DELETE FROM tolerance; INSERT INTO tolerance VALUES (NULL, 'bf16', 0.4), (NULL, NULL, 0)");
   EXPECT_EQ(w.rows("SELECT run_a, class FROM run_diff WHERE run_a <> run_b ORDER BY 1"),
             "a|DIVERGENT\nb|DIVERGENT");
 }

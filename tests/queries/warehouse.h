@@ -298,7 +298,8 @@ class Warehouse {
       store_vector(*vector_id, row.sample.empty() ? row.sketch_values : row.sample,
                    !row.sample.empty());
     }
-    // The writer's bookkeeping: which of the rows of its side at a place, and which positions there are.
+    // The writer's bookkeeping: which of the rows of its side at a place, and which positions there
+    // are.
     const std::string place =
         " run_id = ?1 AND prompt_id = ?2 AND side = (SELECT side FROM phase WHERE id = ?5)"
         " AND pos_id = ?3 AND layer = ?4"
@@ -312,9 +313,13 @@ class Warehouse {
         " logical_tok_idx, n, hash, mean, nan, inf, flags, vector_id, source_id, line, side,"
         " tensor_id, nth, crowded)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        "  (SELECT side FROM phase WHERE id = ?5), (SELECT tensor_id FROM tensor_name WHERE id = ?7),"
-        "  (SELECT count(*) FROM trace_row WHERE" + place + "),"
-        "  EXISTS (SELECT 1 FROM trace_row WHERE" + place + "))");
+        "  (SELECT side FROM phase WHERE id = ?5), (SELECT tensor_id FROM tensor_name WHERE id = "
+        "?7),"
+        "  (SELECT count(*) FROM trace_row WHERE" +
+            place +
+            "),"
+            "  EXISTS (SELECT 1 FROM trace_row WHERE" +
+            place + "))");
     bind_all(insert, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name,
              row.token_id, row.logical_idx, row.n, hash, row.mean, row.nan_count, row.inf_count,
              row.flags, vector_id, source, ++last_line_);

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/database.h"
 #include "db/check.h"
+#include "db/database.h"
 #include "engine/forward/trace_sink.h"
 #include "tests/ingest/ingest_fixture.h"
 

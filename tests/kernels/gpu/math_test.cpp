@@ -82,8 +82,8 @@ TEST_F(GpuMath, ExpIsWithinItsBound) {
 }
 
 TEST_F(GpuMath, ExpHasItsLimits) {
-  const std::vector<ScalarResults> results = run(std::vector<float>{
-      kInf, -kInf, 88.73f, 1e30f, -87.01f, -1e30f, kNan});
+  const std::vector<ScalarResults> results =
+      run(std::vector<float>{kInf, -kInf, 88.73f, 1e30f, -87.01f, -1e30f, kNan});
   EXPECT_EQ(results[0].exp, kInf);
   EXPECT_EQ(results[1].exp, 0.0f);
   EXPECT_EQ(results[2].exp, kInf);
