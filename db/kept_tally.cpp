@@ -20,8 +20,8 @@ TallyKeeper::TallyKeeper(SQLite::Database& db)
           " SELECT run_id, prompt_id, status, class, scope, cause, count, elsewhere,"
           " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line"
           " FROM unkept_tally WHERE run_id = ?"),
-      verdict_(db, "INSERT INTO kept_verdict SELECT " + columns_of(db, "kept_verdict") +
-                       " FROM verdict_computed WHERE run_id = ?") {}
+      verdict_(db, "INSERT OR IGNORE INTO kept_verdict SELECT " + columns_of(db, "kept_verdict") +
+                       " FROM verdict_part WHERE run_id = ?") {}
 
 void TallyKeeper::keep(int64_t run_id) {
   for (SQLite::Statement* statement : {&keep_, &verdict_}) {

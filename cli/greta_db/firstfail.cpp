@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -22,34 +23,48 @@ struct FirstFailArguments {
 };
 
 /// Columns of first_fail, with how to get the one that is costly to prepare.
-std::string by_prompt_sql(const char* numeric_origin) {
+std::string by_prompt_sql(const char* numeric_origin, const std::string& kept) {
   return std::string(
              "SELECT run, prompt, token_id, pos_id, layer, tensor, first_fail, root_cause, details,"
              " first_drift_layer, first_drift_tensor, first_drift_cause, numeric_first_fail,"
              " numeric_layer, numeric_tensor, ") +
-         numeric_origin +
-         " AS numeric_origin, evidence FROM first_fail WHERE run_id = ? ORDER BY prompt_id";
+         numeric_origin + " AS numeric_origin, evidence FROM " + kept +
+         "first_fail WHERE run_id = ? ORDER BY prompt_id";
 }
 
-/// The statements of a verdict. Filters are on run ids, so that they reach run.tally and the keys;
-/// what costs most of a single verdict is preparing them, so each is prepared when first needed.
+/// Whether the verdicts of all these runs are kept.
+bool are_kept(SQLite::Database& db, const std::vector<Run>& runs) {
+  Query unjudged(db, "SELECT 1 FROM unjudged_run WHERE run_id = ?");
+  return std::none_of(runs.begin(), runs.end(), [&unjudged](const Run& run) {
+    unjudged.reset();
+    unjudged.bind(1, run.id);
+    return unjudged.step();
+  });
+}
+
+/// The statements of a verdict. Filters are on run ids, so that they reach what is kept and the
+/// keys. What costs most of a single verdict is preparing them: each is prepared when first needed,
+/// and where all is kept they ask the twins of the views, which work nothing out.
 class Queries {
  public:
-  Queries(SQLite::Database& db, std::string_view verdict_columns)
-      : verdict(db,
-                "SELECT " + std::string(verdict_columns) + " FROM run_verdict WHERE run_id = ?"),
-        db_(db) {}
+  Queries(SQLite::Database& db, std::string_view verdict_columns, bool kept)
+      : verdict(db, "SELECT " + std::string(verdict_columns) + " FROM " + (kept ? "kept_" : "") +
+                        "run_verdict WHERE run_id = ?"),
+        db_(db),
+        kept_(kept ? "kept_" : "") {}
 
   Query verdict;  ///< one row of the columns asked for
 
   Query& breakdown(int64_t run_id) {
-    return bound(breakdown_, "SELECT cause, count, percent FROM failure_breakdown WHERE run_id = ?",
-                 run_id);
+    return bound(
+        breakdown_,
+        "SELECT cause, count, percent FROM " + kept_ + "failure_breakdown WHERE run_id = ?",
+        run_id);
   }
   /// Rows of first_fail; numeric_origin is NULL in all of them unless the run has a numeric fail.
   Query& by_prompt(int64_t run_id, bool has_numeric) {
-    return has_numeric ? bound(by_prompt_numeric_, by_prompt_sql("numeric_origin"), run_id)
-                       : bound(by_prompt_, by_prompt_sql("NULL"), run_id);
+    return has_numeric ? bound(by_prompt_numeric_, by_prompt_sql("numeric_origin", kept_), run_id)
+                       : bound(by_prompt_, by_prompt_sql("NULL", kept_), run_id);
   }
 
  private:
@@ -60,6 +75,7 @@ class Queries {
   }
 
   SQLite::Database& db_;
+  std::string kept_;
   std::unique_ptr<Query> breakdown_, by_prompt_, by_prompt_numeric_;
 };
 
@@ -259,7 +275,8 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
   bool json = options.format == Format::kJson;
   bool blocks =
       options.format == Format::kTable && (!arguments.run.empty() || runs.size() <= kMaxBlocks);
-  Queries queries(db, json || blocks ? kVerdictColumns : kVerdictColumnsWithOrigin);
+  Queries queries(db, json || blocks ? kVerdictColumns : kVerdictColumnsWithOrigin,
+                  are_kept(db, runs));
   std::optional<RowPrinter> printer;
   if (!json && !blocks)
     printer.emplace(options.out, options.format, queries.verdict.column_names());

@@ -1,4 +1,5 @@
 #include <memory>
+#include <string>
 
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
@@ -13,6 +14,9 @@ struct HistoryArguments {
 
 int history(Options& options, const HistoryArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
+  Query unjudged(db, "SELECT 1 FROM unjudged_run LIMIT 1");
+  const std::string kept = unjudged.step() ? "" : "kept_";  // the twin works nothing out
+  unjudged.reset();
   Where where;
   where.add_if(arguments.experiment, "experiment = ?");
   where.add_if(arguments.mode, "mode = ?");
@@ -20,8 +24,8 @@ int history(Options& options, const HistoryArguments& arguments) {
   Query query(
       db,
       "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
-      " layer, tensor, prompt, evidence, pairs FROM history" +
-          where.sql());
+      " layer, tensor, prompt, evidence, pairs FROM " +
+          kept + "history" + where.sql());
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;

@@ -26,7 +26,7 @@ InferVerdict read_verdict(const std::filesystem::path& database, const std::stri
       db,
       "SELECT verdict, numeric_verdict, coverage, pairs, first_fail, layer, tensor, prompt,"
       " numeric_first_fail, numeric_layer, numeric_tensor, numeric_prompt"
-      " FROM run_verdict WHERE run_id = (SELECT id FROM run WHERE name = ?)");
+      " FROM run_verdict WHERE run = ?");
   row.bind(1, run);
   if (!row.executeStep()) throw std::runtime_error(database.string() + " has no run " + run);
   InferVerdict verdict;

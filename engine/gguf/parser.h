@@ -10,7 +10,7 @@
 
 #include "engine/gguf/file.h"
 
-// How the bytes of a GGUF file are read; gguf.h is what the engine uses.
+// How the bytes of a GGUF file are read; file.h is what the engine uses.
 
 namespace greta {
 

@@ -24,7 +24,7 @@
 // same.
 
 #ifndef GRETA_ISA
-#error "only for files that greta_simd_sources() compiles"
+#error "only for files that greta_host_kernels() compiles"
 #endif
 
 #define GRETA_INLINE static inline __attribute__((always_inline))

@@ -5,13 +5,12 @@
 -- The rows of kept_tally stand for those of a run that was judged; of other runs they are worked out.
 CREATE VIEW tally AS
 SELECT
-  k.run_id AS run_id, r.name AS run, k.prompt_id AS prompt_id, k.status AS status,
-  k.class AS class, k.scope AS scope, k.cause AS cause, k.count AS count,
-  k.elsewhere AS elsewhere, k.forward_layer AS forward_layer, k.layer AS layer,
-  k.tensor_id AS tensor_id, k.name_id AS name_id, k.pos_id AS pos_id, k.token_id AS token_id,
-  k.report_line AS report_line
-FROM run r
-JOIN kept_tally k ON k.run_id = r.id
+  t.run_id AS run_id, t.run AS run, t.prompt_id AS prompt_id, t.status AS status,
+  t.class AS class, t.scope AS scope, t.cause AS cause, t.count AS count,
+  t.elsewhere AS elsewhere, t.forward_layer AS forward_layer, t.layer AS layer,
+  t.tensor_id AS tensor_id, t.name_id AS name_id, t.pos_id AS pos_id, t.token_id AS token_id,
+  t.report_line AS report_line
+FROM kept_tally_row t
 UNION ALL
 SELECT
   u.run_id, u.run, u.prompt_id, u.status, u.class, u.scope, u.cause, u.count, u.elsewhere,

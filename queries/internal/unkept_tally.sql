@@ -1,12 +1,88 @@
--- tally of the runs whose tally is not kept.
+-- tally of the runs whose tally is not kept, worked out from their rows. One view, for SQLite reads
+-- all that is below a view anew to learn its columns.
 CREATE VIEW unkept_tally AS
 SELECT
-  c.run_id AS run_id, c.run AS run, c.prompt_id AS prompt_id, c.status AS status,
-  c.class AS class, c.scope AS scope, c.cause AS cause, c.count AS count,
-  c.elsewhere AS elsewhere, c.forward_layer AS forward_layer, c.layer AS layer,
-  c.tensor_id AS tensor_id, c.name_id AS name_id, c.pos_id AS pos_id, c.token_id AS token_id,
-  c.report_line AS report_line
-FROM tally_computed c
+  f.run_id AS run_id, f.run AS run, f.prompt_id AS prompt_id, f.status AS status, f.class AS class,
+  f.scope AS scope, f.cause AS cause, f.total AS count, f.anywhere AS elsewhere,
+  f.forward_layer AS forward_layer, CASE WHEN f.cause IS NOT NULL THEN f.layer END AS layer,
+  f.tensor_id AS tensor_id, f.name_id AS name_id,
+  CASE WHEN f.cause IS NOT NULL THEN f.pos_id END AS pos_id,
+  CASE WHEN f.cause IS NOT NULL THEN f.token_id END AS token_id, f.report_line AS report_line
+FROM (
+  SELECT
+    g.*,
+    sum(g.count) OVER alike AS total,
+    max(g.elsewhere) OVER alike AS anywhere,
+    -- a row is one layer and name, or one line
+    g.layer IS first_value(g.layer) OVER alike AND g.name_id IS first_value(g.name_id) OVER alike
+      AND g.report_line IS first_value(g.report_line) OVER alike AS is_first
+  FROM (
+    -- Comparisons counted: one row per prompt, layer, status, class, scope and, where there is one,
+    -- cause and trace point, with the first position. Grouped by columns of tables only: an expression
+    -- would be worked out again for every group.
+    -- where prefill traced something
+    SELECT
+      s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
+      s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
+      sum(s.elsewhere) > 0 AS elsewhere,
+      CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
+      CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
+      s.layer AS layer, s.blamed_name_id AS name_id,
+      -- SQLite takes token_id from the row that has the minimum
+      min(s.pos_id) AS pos_id, s.token_id AS token_id, NULL AS report_line
+    FROM unjudged_run u
+    CROSS JOIN traced_position z ON z.run_id = u.run_id
+    CROSS JOIN comparison_graded s
+    WHERE CASE z.side WHEN 0 THEN 1 WHEN 1 THEN EXISTS (
+        SELECT 1 FROM traced_position e
+        WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = 0 AND e.pos_id = z.pos_id) END
+      AND s.axis = 'phases' AND s.run_id = z.run_id AND s.other_run_id = z.run_id
+      AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
+    GROUP BY s.run_id, s.key_prompt_id, s.key_layer, s.blamed_name_id, s.status, s.class, s.scope,
+             s.switched_id, s.run
+    UNION ALL
+    -- where only decode traced something: no row has a partner, none must have one
+    SELECT
+      r.id, r.name, d.prompt_id, 'DECODE_ONLY', NULL, NULL, NULL,
+      sum((SELECT count(*) FROM trace_row x
+       WHERE x.run_id = d.run_id AND x.prompt_id = d.prompt_id AND x.side = 1 AND x.pos_id = d.pos_id
+         AND CASE WHEN x.crowded THEN NOT EXISTS (
+           SELECT 1 FROM trace_row e
+           WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
+             AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
+             AND (e.phase_id, e.step, e.name_id, e.nth) < (x.phase_id, x.step, x.name_id, x.nth)
+             AND e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx) ELSE 1 END)),
+      0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM unjudged_run u
+    JOIN run r ON r.id = u.run_id
+    JOIN traced_position d ON d.run_id = r.id AND d.side = 1 AND d.pos_id >= 0
+    WHERE NOT EXISTS (
+      SELECT 1 FROM traced_position p
+      WHERE p.run_id = d.run_id AND p.prompt_id = d.prompt_id AND p.side = 0 AND p.pos_id = d.pos_id)
+    GROUP BY r.id, r.name, d.prompt_id
+    UNION ALL
+    -- what a report's table lists
+    SELECT
+      s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
+      s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
+      sum(s.elsewhere) > 0 AS elsewhere,
+      CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
+      CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
+      s.layer AS layer, s.blamed_name_id AS name_id,
+      s.pos_id, s.token_id, min(s.report_line)
+    FROM unjudged_run u
+    CROSS JOIN run_evidence v ON v.run_id = u.run_id
+    CROSS JOIN comparison_graded s
+    WHERE v.evidence = 'report' AND s.axis = 'phases' AND s.run_id = v.run_id AND s.other_run_id = v.run_id
+      AND s.report_line IS NOT NULL
+    GROUP BY s.run_id, s.report_line, s.run
+  ) g
+  WINDOW alike AS (
+    PARTITION BY g.run_id, g.prompt_id, g.status, g.cause, g.class, g.scope, g.run
+    ORDER BY g.forward_layer, g.tensor_id IS NULL, g.tensor_id, g.layer, g.name_id, g.report_line
+    ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+) f
+WHERE f.is_first
 UNION ALL
 SELECT
   r.id, r.name, l.prompt_id, 'UNMET', NULL, NULL, NULL, count(*), 0,

@@ -24,7 +24,7 @@ constexpr const char* kViews[] = {
     "trace",         "pair",    "first_fail", "run_verdict",     "propagation",      "kv_alignment",
     "lm_head_delta", "history", "run_diff",   "report_conflict", "failure_breakdown"};
 
-int64_t number_of(SQLite::Database& db, const std::string& sql) {
+int64_t integer_of(SQLite::Database& db, const std::string& sql) {
   return db.execAndGet(sql).getInt64();
 }
 
@@ -79,8 +79,8 @@ TEST_F(Version1, IsBroughtForwardAndSaysTheSame) {
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READONLY);
     ASSERT_EQ(pragma(db, "user_version"), 1);
-    ASSERT_GT(number_of(db, "SELECT sum(occurrence > 0) FROM trace_row"), 0);
-    ASSERT_GT(number_of(db, "SELECT count(*) FROM trace_repeat"), 0);
+    ASSERT_GT(integer_of(db, "SELECT sum(occurrence > 0) FROM trace_row"), 0);
+    ASSERT_GT(integer_of(db, "SELECT count(*) FROM trace_repeat"), 0);
     for (const char* view : kViews) {
       columns.push_back(columns_of(db, view));
       before.push_back(rows_of(db, view, columns.back()));
@@ -89,7 +89,7 @@ TEST_F(Version1, IsBroughtForwardAndSaysTheSame) {
   for (bool kept : {true, false}) {
     SQLite::Database db = open_for_writing(file_);
     EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
-    EXPECT_EQ(number_of(db, "SELECT count(*) FROM unjudged_run"), 0);
+    EXPECT_EQ(integer_of(db, "SELECT count(*) FROM unjudged_run"), 0);
     if (!kept) db.exec("DELETE FROM kept_tally");
     EXPECT_EQ(check_database(db), std::vector<std::string>());
     for (size_t i = 0; i < std::size(kViews); ++i) {
@@ -107,8 +107,8 @@ TEST_F(Version1, HasTheTablesOfANewFileThen) {
   while (objects.executeStep()) {
     const std::string name = objects.getColumn(1).getString();
     EXPECT_EQ(
-        number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE type = '" +
-                                objects.getColumn(0).getString() + "' AND name = '" + name + "'"),
+        integer_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE type = '" +
+                                 objects.getColumn(0).getString() + "' AND name = '" + name + "'"),
         1)
         << name;
     if (objects.getColumn(0).getString() == "table") {
@@ -117,33 +117,33 @@ TEST_F(Version1, HasTheTablesOfANewFileThen) {
     ++count;
   }
   EXPECT_EQ(
-      number_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"),
+      integer_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"),
       count);
-  EXPECT_EQ(number_of(migrated, "SELECT count(*) FROM sqlite_stat1"),
-            number_of(fresh, "SELECT count(*) FROM sqlite_stat1"));
+  EXPECT_EQ(integer_of(migrated, "SELECT count(*) FROM sqlite_stat1"),
+            integer_of(fresh, "SELECT count(*) FROM sqlite_stat1"));
 }
 
 TEST_F(Version1, IsBroughtForwardByAQuestion) {
   SQLite::Database db = open_for_reading(file_);
   EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
-  EXPECT_GT(number_of(db, "SELECT count(*) FROM run_verdict"), 0);
+  EXPECT_GT(integer_of(db, "SELECT count(*) FROM run_verdict"), 0);
 }
 
 TEST_F(Version1, StaysAsItWasWhenItCannotBe) {
   int64_t rows = 0;
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
-    rows = number_of(db, "SELECT count(*) FROM trace_row");
+    rows = integer_of(db, "SELECT count(*) FROM trace_row");
     db.exec("CREATE TABLE trace_repeat_v1(somebody_elses)");  // the second rename fails
   }
   EXPECT_THROW(open_for_writing(file_), SQLite::Exception);
   EXPECT_THROW(open_for_reading(file_), DatabaseError);
   SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
   EXPECT_EQ(pragma(db, "user_version"), 1);
-  EXPECT_EQ(number_of(db, "SELECT count(*) FROM trace_row"), rows);
-  EXPECT_EQ(number_of(db, "SELECT count(*) FROM run WHERE tally IS NOT NULL"),
-            number_of(db, "SELECT count(*) FROM run"));
-  EXPECT_GT(number_of(db, "SELECT count(*) FROM run_verdict"), 0);
+  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM trace_row"), rows);
+  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM run WHERE tally IS NOT NULL"),
+            integer_of(db, "SELECT count(*) FROM run"));
+  EXPECT_GT(integer_of(db, "SELECT count(*) FROM run_verdict"), 0);
   db.exec("DROP TABLE trace_repeat_v1");
   EXPECT_NO_THROW(open_for_writing(file_));
 }

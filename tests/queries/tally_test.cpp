@@ -106,6 +106,22 @@ TEST(Tally, KeptOrNotTheViewsSayTheSame) {
   }
 }
 
+TEST(Tally, TheTwinsOfViewsSayWhatTheViewsSay) {
+  for (const Scenario& scenario : scenarios()) {
+    SCOPED_TRACE(scenario.name);
+    Warehouse w;
+    scenario.fill(w);
+    for (const char* view : {"run_verdict", "first_fail", "failure_breakdown", "history"}) {
+      const std::string select = std::string("SELECT * FROM ");
+      EXPECT_EQ(w.rows(select + "kept_" + view), "") << view;
+      const std::string said = w.rows(select + view);
+      keep_all(w);
+      EXPECT_EQ(w.rows(select + "kept_" + view), said) << view;
+      w.db.exec("DELETE FROM kept_tally");
+    }
+  }
+}
+
 TEST(Tally, ANameOfAnyCharactersFailsNoQuery) {
   for (const char* name : {"a\"b", "a\\b", "a\nb",
                            "a\x01"

@@ -1,23 +1,43 @@
 -- tally summed per run (prompt_id 0) and per run and prompt, with the first comparison that fails, that
 -- fails by its values (drift) and that fails by more than rounding (divergent), in forward order. A
--- first fail is one whose partner is missing, if there is any. Of the runs without kept_verdict.
-CREATE VIEW verdict_computed AS
+-- first fail is one whose partner is missing, if there is any.
+CREATE VIEW verdict_row AS
 SELECT
-  v.run_id AS run_id, v.run AS run, v.prompt_id AS prompt_id, v.pairs AS pairs, v.pass AS pass, v.fail AS fail,
-  v.drift AS drift, v.rounding AS rounding, v.divergent AS divergent, v.unmeasured AS unmeasured,
-  v.missing AS missing, v.missing_elsewhere AS missing_elsewhere, v.decode_only AS decode_only,
-  v.incomparable AS incomparable, v.unmet AS unmet, v.partial AS partial,
-  v.fail_cause AS fail_cause, v.fail_layer AS fail_layer, v.fail_tensor_id AS fail_tensor_id,
-  v.fail_name_id AS fail_name_id, v.fail_pos_id AS fail_pos_id, v.fail_token_id AS fail_token_id,
-  v.fail_report_line AS fail_report_line, v.fail_prompt_id AS fail_prompt_id,
-  v.drift_cause AS drift_cause, v.drift_layer AS drift_layer,
-  v.drift_tensor_id AS drift_tensor_id, v.drift_name_id AS drift_name_id,
-  v.drift_pos_id AS drift_pos_id, v.drift_token_id AS drift_token_id,
-  v.drift_report_line AS drift_report_line, v.drift_prompt_id AS drift_prompt_id,
-  v.divergent_cause AS divergent_cause, v.divergent_layer AS divergent_layer,
-  v.divergent_tensor_id AS divergent_tensor_id, v.divergent_name_id AS divergent_name_id,
-  v.divergent_pos_id AS divergent_pos_id, v.divergent_token_id AS divergent_token_id,
-  v.divergent_report_line AS divergent_report_line, v.divergent_prompt_id AS divergent_prompt_id
+  k.run_id AS run_id, k.run AS run, k.prompt_id AS prompt_id, k.pairs AS pairs, k.pass AS pass,
+  k.fail AS fail, k.drift AS drift, k.rounding AS rounding, k.divergent AS divergent,
+  k.unmeasured AS unmeasured, k.missing AS missing, k.missing_elsewhere AS missing_elsewhere,
+  k.decode_only AS decode_only, k.incomparable AS incomparable, k.unmet AS unmet,
+  k.partial AS partial, k.fail_cause AS fail_cause, k.fail_layer AS fail_layer,
+  k.fail_tensor_id AS fail_tensor_id, k.fail_name_id AS fail_name_id,
+  k.fail_pos_id AS fail_pos_id, k.fail_token_id AS fail_token_id,
+  k.fail_report_line AS fail_report_line, k.fail_prompt_id AS fail_prompt_id,
+  k.drift_cause AS drift_cause, k.drift_layer AS drift_layer,
+  k.drift_tensor_id AS drift_tensor_id, k.drift_name_id AS drift_name_id,
+  k.drift_pos_id AS drift_pos_id, k.drift_token_id AS drift_token_id,
+  k.drift_report_line AS drift_report_line, k.drift_prompt_id AS drift_prompt_id,
+  k.divergent_cause AS divergent_cause, k.divergent_layer AS divergent_layer,
+  k.divergent_tensor_id AS divergent_tensor_id, k.divergent_name_id AS divergent_name_id,
+  k.divergent_pos_id AS divergent_pos_id, k.divergent_token_id AS divergent_token_id,
+  k.divergent_report_line AS divergent_report_line, k.divergent_prompt_id AS divergent_prompt_id
+FROM kept_verdict_row k
+UNION ALL
+-- the runs of which it is not kept: tally summed, per run and per run and prompt
+SELECT
+  w.run_id AS run_id, w.run AS run, w.prompt_id AS prompt_id, w.pairs AS pairs, w.pass AS pass, w.fail AS fail,
+  w.drift AS drift, w.rounding AS rounding, w.divergent AS divergent, w.unmeasured AS unmeasured,
+  w.missing AS missing, w.missing_elsewhere AS missing_elsewhere, w.decode_only AS decode_only,
+  w.incomparable AS incomparable, w.unmet AS unmet, w.partial AS partial,
+  w.fail_cause AS fail_cause, w.fail_layer AS fail_layer, w.fail_tensor_id AS fail_tensor_id,
+  w.fail_name_id AS fail_name_id, w.fail_pos_id AS fail_pos_id, w.fail_token_id AS fail_token_id,
+  w.fail_report_line AS fail_report_line, w.fail_prompt_id AS fail_prompt_id,
+  w.drift_cause AS drift_cause, w.drift_layer AS drift_layer,
+  w.drift_tensor_id AS drift_tensor_id, w.drift_name_id AS drift_name_id,
+  w.drift_pos_id AS drift_pos_id, w.drift_token_id AS drift_token_id,
+  w.drift_report_line AS drift_report_line, w.drift_prompt_id AS drift_prompt_id,
+  w.divergent_cause AS divergent_cause, w.divergent_layer AS divergent_layer,
+  w.divergent_tensor_id AS divergent_tensor_id, w.divergent_name_id AS divergent_name_id,
+  w.divergent_pos_id AS divergent_pos_id, w.divergent_token_id AS divergent_token_id,
+  w.divergent_report_line AS divergent_report_line, w.divergent_prompt_id AS divergent_prompt_id
 FROM (
   SELECT
     t.run_id AS run_id, t.run AS run, t.prompt_id AS prompt_id,
@@ -91,5 +111,5 @@ FROM (
       ORDER BY t.diverges DESC, t.forward_layer, t.ord IS NULL, t.ord,
         t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
       ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-) v
-WHERE v.nth = 1;
+) w
+WHERE w.nth = 1;
