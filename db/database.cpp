@@ -67,7 +67,7 @@ void bring_forward(const std::filesystem::path& file) {
 
 }  // namespace
 
-SQLite::Database open_for_reading(const std::filesystem::path& file) {
+SQLite::Database open_unchanged(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) {
     throw DatabaseError("no database at " + file.string() +
                         ": create it with `greta-db --db FILE ingest PATH...`");
@@ -83,9 +83,14 @@ SQLite::Database open_for_reading(const std::filesystem::path& file) {
   db.exec("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY");
   if (is_empty(db)) throw DatabaseError(file.string() + " is empty: nothing was ingested into it");
   check_identity(db, file);
+  return db;
+}
+
+SQLite::Database open_for_reading(const std::filesystem::path& file) {
+  SQLite::Database db = open_unchanged(file);
   if (pragma(db, "user_version") == kSchemaVersion) return db;
   bring_forward(file);
-  return open_for_reading(file);
+  return open_unchanged(file);
 }
 
 SQLite::Database open_for_writing(const std::filesystem::path& file) {

@@ -21,6 +21,9 @@ inline constexpr int kBusyTimeoutMs = 60'000;
 /// greta's, a newer schema, an older one that cannot be written) or SQLite::Exception.
 SQLite::Database open_for_reading(const std::filesystem::path& file);
 
+/// The same, but a file with an older schema is left so: its tables are those of its version.
+SQLite::Database open_unchanged(const std::filesystem::path& file);
+
 /// Opens a database for writing: creates it, migrates an older schema forward, refreshes its views
 /// to those of this build. WAL, foreign keys on, waits up to a minute for another writer.
 /// Throws DatabaseError or SQLite::Exception.

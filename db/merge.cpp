@@ -583,13 +583,12 @@ class Merge {
 
 /// Throws unless `other` can be merged into db's file.
 void check_other(SQLite::Database& db, const std::filesystem::path& other) {
-  SQLite::Database opened = open_for_reading(other);
+  SQLite::Database opened = open_unchanged(other);
   int64_t version = opened.execAndGet("PRAGMA user_version").getInt64();
   if (version != kSchemaVersion) {
     throw DatabaseError(other.string() + " has schema version " + std::to_string(version) +
                         ", not " + std::to_string(kSchemaVersion) + ": `greta-db --db " +
-                        other.string() +
-                        " ingest` something into it once, which brings it forward");
+                        other.string() + " check` brings it forward");
   }
   std::error_code ignored;
   if (std::filesystem::equivalent(db.getFilename(), other, ignored)) {

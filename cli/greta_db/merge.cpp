@@ -9,7 +9,7 @@ namespace greta {
 namespace {
 
 int merge_files(Options& options, const std::vector<std::string>& others) {
-  for (const std::string& other : others) open_for_reading(other);  // before anything is created
+  for (const std::string& other : others) open_unchanged(other);  // before anything is created
   SQLite::Database db = open_for_writing(options.database);
   RowPrinter printer(options.out, options.format,
                      {"file", "new_runs", "new_sources", "known_sources", "rows", "duplicates",

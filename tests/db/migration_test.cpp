@@ -13,6 +13,7 @@
 
 #include "db/check.h"
 #include "db/database.h"
+#include "db/merge.h"
 #include "db/schema.h"
 
 namespace greta {
@@ -127,6 +128,13 @@ TEST_F(Version1, IsBroughtForwardByAQuestion) {
   SQLite::Database db = open_for_reading(file_);
   EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
   EXPECT_GT(integer_of(db, "SELECT count(*) FROM run_verdict"), 0);
+}
+
+TEST_F(Version1, IsNotChangedByAMergeThatReadsIt) {
+  SQLite::Database into = open_for_writing(folder_ / "into.db");
+  EXPECT_THROW(merge(into, file_), DatabaseError);
+  SQLite::Database db = open_unchanged(file_);
+  EXPECT_EQ(pragma(db, "user_version"), 1);
 }
 
 TEST_F(Version1, StaysAsItWasWhenItCannotBe) {
