@@ -238,5 +238,30 @@ TEST(Trace, KeepsTheSample) {
             "attn_out|2|0000803F000000C0|1\nmlp_out|-||0");
 }
 
+TEST(DiffVerdict, TwoRunsByTheWorstOfTheirRows) {
+  const auto verdict_of = [](auto&& fill_b) {
+    Warehouse w;
+    w.run({.name = "a"});
+    w.add(prefill("x_in", 0, 1), decode("x_in", 0, 1));
+    w.run({.name = "b"});
+    fill_b(w);
+    return w.rows(
+        "SELECT verdict, numeric_verdict, compared, match, unknown, nonfinite, only_a, only_b"
+        " FROM diff_verdict WHERE run_a = 'a' AND run_b = 'b'");
+  };
+  EXPECT_EQ(verdict_of([](Warehouse& w) { w.add(prefill("x_in", 0, 1), decode("x_in", 0, 1)); }),
+            "PASS|PASS|2|2|0|0|0|0");
+  EXPECT_EQ(verdict_of([](Warehouse& w) { w.add(prefill("x_in", 0, 1), decode("x_in", 0, 2)); }),
+            "FAIL|INCOMPARABLE|2|1|1|0|0|0");
+  EXPECT_EQ(
+      verdict_of([](Warehouse& w) { w.add(prefill("x_in", 0, 1).nans(1), decode("x_in", 0, 1)); }),
+      "FAIL|FAIL|2|1|0|1|0|0");
+  EXPECT_EQ(verdict_of([](Warehouse& w) { w.add(prefill("x_in", 0, 1)); }),
+            "FAIL|FAIL|1|1|0|0|1|0");
+  EXPECT_EQ(verdict_of([](Warehouse&) {}), "NO_EVIDENCE|NO_EVIDENCE|0|0|0|0|2|0");
+  EXPECT_EQ(verdict_of([](Warehouse& w) { w.add(prefill("mlp_out", 3, 1)); }),
+            "NO_EVIDENCE|NO_EVIDENCE|0|0|0|0|2|1");
+}
+
 }  // namespace
 }  // namespace greta
