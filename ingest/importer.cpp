@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -12,11 +14,9 @@
 #include "db/kept_tally.h"
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
-#include "ingest/content_kind.h"
 #include "ingest/document.h"
 #include "ingest/inputs.h"
-#include "ingest/record/parser.h"
-#include "ingest/record/stream.h"
+#include "ingest/opened_content.h"
 #include "ingest/run_identity.h"
 #include "ingest/session.h"
 #include "ingest/source_content.h"
@@ -26,33 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Contents up to this size are read whole; documents and archive members must fit.
-constexpr size_t kWholeBytes = 32u << 20;
-constexpr size_t kHeadBytes = 64u << 10;
+/// A smaller content is parsed faster than a thread starts.
+constexpr int64_t kWorthAThreadBytes = 16 << 10;
 /// A commit costs as much as judging a small run, and a reader waits for none of it.
 constexpr size_t kJudgedPerTransaction = 64;
-
-/// Bytes already read, then the rest of a reader: lets a content be sniffed and then streamed.
-class PrefixedReader : public ContentReader {
- public:
-  PrefixedReader(std::string_view prefix, ContentReader& rest) : prefix_(prefix), rest_(rest) {}
-  size_t read(char* buffer, size_t size) override {
-    if (!prefix_.empty()) {
-      size_t n = std::min(size, prefix_.size());
-      std::copy_n(prefix_.data(), n, buffer);
-      prefix_.remove_prefix(n);
-      if (prefix_.empty()) damage_ = rest_.damage();
-      return n;
-    }
-    size_t n = rest_.read(buffer, size);
-    damage_ = rest_.damage();
-    return n;
-  }
-
- private:
-  std::string_view prefix_;
-  ContentReader& rest_;
-};
 
 /// One content to ingest: a file or an archive member.
 struct Content {
@@ -62,10 +39,11 @@ struct Content {
   int64_t raw_bytes = -1;     // of a loose file
 };
 
-/// What a content starts with: all of it when it fits.
-struct Start {
-  std::string bytes;
-  bool is_whole;
+/// A file whose turn is still to come.
+struct OpenedFile {
+  bool is_archive = false;  ///< then it is not opened
+  std::unique_ptr<ContentReader> reader = {};
+  OpenedContent content = {};
 };
 
 class Importer {
@@ -76,14 +54,16 @@ class Importer {
 
  private:
   void ingest_inputs(const std::vector<Input>& inputs);
-  void ingest_file(const Input& input);
+  std::future<OpenedFile> open_ahead(const Input& input);
+  void ingest_file(const Input& input, std::future<OpenedFile> opened);
   void ingest_archive(const fs::path& path);
-  void ingest_content(const Content& content, ContentReader& reader);
+  void ingest_content(const Content& content, ContentReader& reader, OpenedContent& opened);
 
-  void store_content(Content content, ContentReader& reader, const Start& start);
-  void store_whole(const Content& content, ContentReader& reader, ContentKind kind,
-                   const std::string& bytes);
-  void store_records(const Content& content, ContentReader& reader, std::string known_sha256);
+  void store_content(Content content, ContentReader& reader, OpenedContent& opened);
+  void store_document(const Content& content, ContentReader& reader, const OpenedContent& opened);
+  void store_records(const Content& content, ContentReader& reader, OpenedContent& opened);
+  ParsedRecords stream_into(SourceContent& source, const Content& content, ContentReader& reader,
+                            const OpenedContent& opened);
 
   bool identify(const Content& content, std::string_view head, const std::string& sha256);
   void add_finding(const std::string& file, int64_t line, bool is_error, const std::string& reason,
@@ -125,28 +105,48 @@ IngestSummary Importer::run(const std::vector<fs::path>& paths) {
   return session_.summary;
 }
 
+/// The next file is read, and parsed when it seems to be new, while one is written.
+std::future<OpenedFile> Importer::open_ahead(const Input& input) {
+  if (!input.not_read.empty()) return {};
+  const bool seems_known = session_.sources.any_stored_at(input.path.string(), input.bytes);
+  const bool on_other_thread = session_.options.jobs > 1 && input.bytes >= kWorthAThreadBytes;
+  return std::async(on_other_thread ? std::launch::async : std::launch::deferred,
+                    [path = input.path, bytes = input.bytes, seems_known]() -> OpenedFile {
+                      if (is_archive(path)) return {.is_archive = true};
+                      OpenedFile file{.reader = open_content(path)};
+                      file.content = open_start(*file.reader, path.string(),
+                                                bytes > static_cast<int64_t>(kWholeBytes),
+                                                seems_known ? ParseAhead::kNo : ParseAhead::kYes);
+                      return file;
+                    });
+}
+
 void Importer::ingest_inputs(const std::vector<Input>& inputs) {
-  for (const Input& input : inputs) {
+  std::future<OpenedFile> next;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Input& input = inputs[i];
     session_.show_progress(input.path.string());
     int64_t bytes_before = session_.progress.bytes_done;
-    ingest_file(input);
+    std::future<OpenedFile> opened = next.valid() ? std::move(next) : open_ahead(input);
+    if (i + 1 < inputs.size()) next = open_ahead(inputs[i + 1]);
+    ingest_file(input, std::move(opened));
     ++session_.progress.files_done;
     session_.progress.bytes_done = bytes_before + input.bytes;
   }
   settle_and_judge();
 }
 
-void Importer::ingest_file(const Input& input) {
+void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
   if (!input.not_read.empty()) {
     ++session_.summary.files;
     return session_.in_transaction(
         [&] { add_finding(input.path.string(), 0, input.is_error, input.not_read, "", {}); });
   }
   try {
-    if (is_archive(input.path)) return ingest_archive(input.path);
+    OpenedFile file = opened.get();
+    if (file.is_archive) return ingest_archive(input.path);
     Content content{input.path.string(), input.path.string(), "", input.bytes};
-    auto reader = open_content(input.path);
-    ingest_content(content, *reader);
+    ingest_content(content, *file.reader, file.content);
   } catch (const std::system_error& error) {
     ++session_.summary.files;
     session_.in_transaction(
@@ -170,7 +170,9 @@ void Importer::ingest_archive(const fs::path& path) {
           });
           return;
         }
-        ingest_content(content, reader);
+        OpenedContent opened =
+            open_start(reader, content.identity_path, /*is_large=*/false, ParseAhead::kNo);
+        ingest_content(content, reader, opened);
       },
       [&](const std::string& member, const std::string& reason) {
         ++session_.summary.files;
@@ -241,96 +243,61 @@ std::string sha256_of_file(const fs::path& path) {
   return sha.hex();
 }
 
-Start read_start(ContentReader& reader, size_t limit) {
-  std::string bytes(kHeadBytes, '\0');
-  size_t filled = 0;
-  for (size_t n = 1; n > 0 && filled < limit; filled += n) {
-    if (filled == bytes.size()) bytes.resize(std::min(bytes.size() * 4, limit));
-    n = reader.read(bytes.data() + filled, bytes.size() - filled);
-  }
-  bytes.resize(filled);
-  return {std::move(bytes), filled < limit};
-}
-
-void Importer::ingest_content(const Content& content, ContentReader& reader) {
+void Importer::ingest_content(const Content& content, ContentReader& reader,
+                              OpenedContent& opened) {
   ++session_.summary.files;
-  // Read whole what fits; what does not is streamed from here on.
-  bool is_large = content.raw_bytes > static_cast<int64_t>(kWholeBytes);
-  const Start start = read_start(reader, is_large ? kHeadBytes : kWholeBytes + 1);
-  set_trouble(reader.damage(), start.is_whole && start.bytes.empty(), reader.is_compressed());
+  set_trouble(reader.damage(), opened.is_whole && opened.bytes.empty(), reader.is_compressed());
   if (reader.source_failed() && content.raw_bytes < 0) {  // the archive breaks in this member
     broken_member_ = content.file.substr(content.file.find('!') + 1);
     return;
   }
   std::optional<BulkJournal> bulk;
-  if (!start.is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
-  session_.in_transaction([&] { store_content(content, reader, start); });
+  if (!opened.is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
+  session_.in_transaction([&] { store_content(content, reader, opened); });
 }
 
-void Importer::store_content(Content content, ContentReader& reader, const Start& start) {
-  const auto& [bytes, is_whole] = start;
-  std::string_view head = std::string_view(bytes).substr(0, kHeadBytes);
-  ContentKind kind = classify(content.identity_path, head);
-  if (kind == ContentKind::kUnknown) {
+void Importer::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
+  if (opened.kind == ContentKind::kUnknown) {
     return add_finding(content.file, 0, false, "a file of no shape greta knows; not ingested", "",
                        {});
   }
-  if (!is_whole && kind != ContentKind::kRecords) {
+  if (!opened.is_whole && opened.kind != ContentKind::kRecords) {
     return add_finding(content.file, 0, true,
                        "larger than a document may be (32 MiB); not ingested", "", {});
   }
-  std::string sha256;
-  if (is_whole) sha256 = Sha256::hex_of(bytes);
-  if (!identify(content, head, sha256)) return;
+  std::string_view head = std::string_view(opened.bytes).substr(0, kHeadBytes);
+  if (!identify(content, head, opened.sha256)) return;
   run_id_ = session_.runs.run_id(identity_);
-  SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, sha256};
+  SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, opened.sha256};
   if (content.raw_bytes >= 0 &&
-      (is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
+      (opened.is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
     content.raw_sha256 =
-        is_whole && !reader.is_compressed() ? sha256 : sha256_of_file(content.file);
+        opened.is_whole && !reader.is_compressed() ? opened.sha256 : sha256_of_file(content.file);
   }
-  if (is_whole) {
-    if (auto there = session_.sources.find_source(key)) return take_known(*there, content);
-    return store_whole(content, reader, kind, bytes);
+  std::optional<int64_t> there;
+  if (opened.is_whole) {
+    there = session_.sources.find_source(key);
+  } else if (!content.raw_sha256.empty()) {
+    there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes);
   }
-  if (!content.raw_sha256.empty()) {
-    auto there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes);
-    if (there) return take_known(*there, content);
-  }
-  PrefixedReader whole(bytes, reader);
-  store_records(content, whole, "");
+  if (there) return take_known(*there, content);
+  if (opened.kind == ContentKind::kRecords) return store_records(content, reader, opened);
+  store_document(content, reader, opened);
 }
 
-void Importer::store_whole(const Content& content, ContentReader& reader, ContentKind kind,
-                           const std::string& bytes) {
-  struct NoMore : ContentReader {
-    size_t read(char*, size_t) override { return 0; }
-    void say(const std::string& damage) { damage_ = damage; }
-  } nothing;
-  nothing.say(reader.damage());
-  std::string sha256 = Sha256::hex_of(bytes);
-
-  if (kind == ContentKind::kRecords) {
-    PrefixedReader whole(bytes, nothing);
-    if (bytes.empty() && reader.damage().empty()) {
-      int64_t id = session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, sha256},
-                                               "empty", 0);
-      session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
-      ++session_.summary.new_sources;
-      return add_finding(content.file, 0, false, trouble_, "", id);
-    }
-    return store_records(content, whole, sha256);
-  }
-
-  int64_t id = session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, sha256},
-                                           "document", static_cast<int64_t>(bytes.size()));
+void Importer::store_document(const Content& content, ContentReader& reader,
+                              const OpenedContent& opened) {
+  const std::string& bytes = opened.bytes;
+  int64_t id =
+      session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, opened.sha256},
+                                  "document", static_cast<int64_t>(bytes.size()));
   session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
   ++session_.summary.new_sources;
   int64_t lines =
       std::count(bytes.begin(), bytes.end(), '\n') + (!bytes.empty() && bytes.back() != '\n');
   SourceContent source(session_, id, run_id_, identity_, content.file);
   if (!reader.damage().empty()) source.add_finding(0, true, reader.damage());
-  switch (kind) {
+  switch (opened.kind) {
     case ContentKind::kJson:
       source.add_json(bytes);
       break;
@@ -343,42 +310,42 @@ void Importer::store_whole(const Content& content, ContentReader& reader, Conten
     default:
       source.add_document(read_document(bytes));
   }
-  if (bytes.empty() && kind != ContentKind::kJson) source.add_finding(0, false, "an empty file");
-  source.finish(sha256, static_cast<int64_t>(bytes.size()), lines);
+  if (bytes.empty() && opened.kind != ContentKind::kJson)
+    source.add_finding(0, false, "an empty file");
+  source.finish(opened.sha256, static_cast<int64_t>(bytes.size()), lines);
 }
 
-void Importer::store_records(const Content& content, ContentReader& reader,
-                             std::string known_sha256) {
+void Importer::store_records(const Content& content, ContentReader& reader, OpenedContent& opened) {
   SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt,
-                             known_sha256.empty() ? "being read" : known_sha256};
-  int64_t id = session_.sources.add_source(key, "records", 0);
+                             opened.is_whole ? opened.sha256 : "being read"};
+  const bool is_empty = opened.is_whole && opened.bytes.empty() && reader.damage().empty();
+  int64_t id = session_.sources.add_source(key, is_empty ? "empty" : "records", 0);
   ++session_.summary.new_sources;
+  if (is_empty) {
+    session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
+    return add_finding(content.file, 0, false, trouble_, "", id);
+  }
   SourceContent source(session_, id, run_id_, identity_, content.file);
-  RecordParser parser(
-      {identity_.leg,
-       identity_.prompt.empty() ? file_stem(content.identity_path) : identity_.prompt,
-       {}});
-  int64_t bytes_before = session_.progress.bytes_done;
-  auto on_bytes = [&](int64_t bytes) {
-    if (content.raw_bytes > 0)
-      session_.progress.bytes_done = bytes_before + std::min(bytes, content.raw_bytes);
-    session_.show_progress(content.file);
-  };
-  IngestSummary before = session_.summary;
-  // A small content is parsed faster than a thread starts.
-  bool threaded = session_.options.jobs > 1 && known_sha256.empty();
-  StreamEnd end = stream_records(
-      reader, parser, threaded, [&](RecordBatch& batch) { source.add_batch(batch); }, on_bytes);
+  const IngestSummary before = session_.summary;
+  if (opened.records) {
+    for (auto& batch : opened.records->batches) {
+      source.add_batch(*batch);
+      batch.reset();
+    }
+  } else {
+    opened.records = stream_into(source, content, reader, opened);
+  }
+  const auto& [batches, end, shape, phase_conflict] = *opened.records;
   if (!end.damage.empty()) {
     source.add_finding(end.tail.empty() ? 0 : end.lines, true, end.damage, end.tail);
   }
-  if (parser.phase_conflict()) {
+  if (phase_conflict) {
     source.add_finding(
         0, false,
         "lines of the other phase in a " + identity_.leg + " directory; the lines are believed");
   }
   key.sha256 = end.sha256;
-  if (known_sha256.empty()) {
+  if (!opened.is_whole) {
     auto there = has_identity_ ? session_.sources.find_source(key)
                                : session_.sources.find_content(end.sha256);
     if (there) {  // only its end told: undo all of it but the location
@@ -386,17 +353,38 @@ void Importer::store_records(const Content& content, ContentReader& reader,
       session_.writer.forget();
       session_.db.exec(session_.options.dry_run ? "ROLLBACK TO content"
                                                 : "ROLLBACK; BEGIN IMMEDIATE");
-      session_.summary = std::move(before);
+      session_.summary = before;
       --session_.summary.new_sources;
       return take_known(*there, content);
     }
   }
-  source.set_shape(parser.shape().empty() ? "unknown" : parser.shape());
+  source.set_shape(shape.empty() ? "unknown" : shape);
   source.finish(end.sha256, end.bytes, end.lines);
   std::string raw = content.raw_sha256.empty() && content.raw_bytes == end.bytes
                         ? end.sha256
                         : content.raw_sha256;
   session_.sources.add_location(id, content.file, raw, content.raw_bytes);
+}
+
+/// Writes the batches while they are parsed; the result has none of them.
+ParsedRecords Importer::stream_into(SourceContent& source, const Content& content,
+                                    ContentReader& reader, const OpenedContent& opened) {
+  RecordParser parser(record_source(content.identity_path));
+  OpenedReader all(opened, reader);
+  int64_t bytes_before = session_.progress.bytes_done;
+  auto on_bytes = [&](int64_t bytes) {
+    if (content.raw_bytes > 0)
+      session_.progress.bytes_done = bytes_before + std::min(bytes, content.raw_bytes);
+    session_.show_progress(content.file);
+  };
+  const bool threaded =
+      session_.options.jobs > 1 && static_cast<int64_t>(opened.bytes.size()) >= kWorthAThreadBytes;
+  ParsedRecords parsed;
+  parsed.end = stream_records(
+      all, parser, threaded, [&](RecordBatch& batch) { source.add_batch(batch); }, on_bytes);
+  parsed.shape = parser.shape();
+  parsed.phase_conflict = parser.phase_conflict();
+  return parsed;
 }
 
 void Importer::settle_and_judge() {

@@ -30,6 +30,12 @@ bool SourceStore::any_stored_with_size(int64_t raw_bytes) {
       .has_value();
 }
 
+bool SourceStore::any_stored_at(const std::string& path, int64_t raw_bytes) {
+  return find_id(db_, "SELECT 1 FROM source_location WHERE raw_bytes = ? AND path = ? LIMIT 1",
+                 raw_bytes, path)
+      .has_value();
+}
+
 int64_t SourceStore::add_source(const SourceKey& key, const std::string& shape, int64_t bytes) {
   return RunRecords(db_).add_source({key.run_id, key.leg, key.prompt, key.sha256, shape, bytes});
 }

@@ -25,6 +25,8 @@ class SourceStore {
   std::optional<int64_t> find_stored(const SourceKey& key_without_sha,
                                      const std::string& raw_sha256, int64_t raw_bytes);
   bool any_stored_with_size(int64_t raw_bytes);
+  /// Whether a content of so many stored bytes was found at this path; it may be another one now.
+  bool any_stored_at(const std::string& path, int64_t raw_bytes);
   int64_t add_source(const SourceKey& key, const std::string& shape, int64_t bytes);
   void finish_source(int64_t source_id, const std::string& sha256, const std::string& shape,
                      int64_t bytes, int64_t lines, int64_t rows, int64_t duplicates,

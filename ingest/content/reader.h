@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ class ContentReader {
   /// Writes 1..size_bytes bytes to `buffer` (host) and returns how many; 0 only at the end, or
   /// when size_bytes is 0. After the end it keeps returning 0.
   virtual size_t read(char* buffer, size_t size_bytes) = 0;
+
+  /// Decoded bytes still to come, where that is known: for the size of a buffer.
+  virtual std::optional<size_t> bytes_left() const { return {}; }
 
   /// What is wrong with the content, reasons joined with "; "; "" when nothing is. Complete once
   /// read() has returned 0. Reasons: "not a gzip stream (0 bytes)", "gzip stream is truncated",

@@ -71,45 +71,6 @@ class BatchQueue {
   bool finished_ = false, closed_ = false;
 };
 
-/// Parses every line into batches; emit takes a full one and gives an empty one, or null to stop.
-StreamEnd parse_all(ContentReader& reader, RecordParser& parser,
-                    const std::function<std::unique_ptr<RecordBatch>(std::unique_ptr<RecordBatch>,
-                                                                     int64_t)>& emit) {
-  auto batch = std::make_unique<RecordBatch>();
-  struct Stopped {};
-  int64_t seen_bytes = 0;
-  std::string tail;
-  auto on_line = [&](std::string_view line, size_t readable, int64_t line_no, bool terminated,
-                     int64_t bytes_read) {
-    seen_bytes = bytes_read;
-    size_t findings = batch->findings.size();
-    parser.parse(line, readable, line_no, *batch);
-    if (!terminated && !reader.damage().empty() && batch->findings.size() > findings) {
-      // The bytes end inside this line: the damage of the file is the one finding for it.
-      tail = line;
-      batch->findings.resize(findings);
-    }
-    if (batch->is_full()) {
-      batch = emit(std::move(batch), bytes_read);
-      if (!batch) throw Stopped{};
-    }
-  };
-  auto on_overlong = [&](std::string_view head, int64_t line_no) {
-    batch->findings.push_back(
-        {line_no, true,
-         "line longer than " + std::to_string(kMaxLineBytes >> 20) + " MiB; its first MiB is kept",
-         std::string(head)});
-  };
-  StreamEnd end;
-  try {
-    end = for_each_line(reader, on_line, on_overlong);
-    end.tail = std::move(tail);
-    emit(std::move(batch), seen_bytes);
-  } catch (const Stopped&) {
-  }
-  return end;
-}
-
 }  // namespace
 
 StreamEnd for_each_line(
@@ -118,22 +79,24 @@ StreamEnd for_each_line(
     const std::function<void(std::string_view, int64_t)>& on_overlong) {
   StreamEnd end;
   Sha256 sha;
-  std::vector<char> buffer(2 * kReadBytes + RecordParser::kPaddingBytes);
+  const size_t read_bytes =
+      std::clamp<size_t>(reader.bytes_left().value_or(kReadBytes), 1, kReadBytes);
+  std::vector<char> buffer(2 * read_bytes + RecordParser::kPaddingBytes);
   size_t begin = 0, filled = 0;  // [begin, filled) is not yet split
   bool skipping = false;         // inside an overlong line
   bool at_start = true;
   for (;;) {
-    if (buffer.size() - RecordParser::kPaddingBytes - filled < kReadBytes) {
+    if (buffer.size() - RecordParser::kPaddingBytes - filled < read_bytes) {
       std::memmove(buffer.data(), buffer.data() + begin, filled - begin);
       filled -= begin;
       begin = 0;
-      if (buffer.size() - RecordParser::kPaddingBytes - filled < kReadBytes) {
+      if (buffer.size() - RecordParser::kPaddingBytes - filled < read_bytes) {
         size_t room =
-            std::min(2 * filled, kMaxLineBytes + kReadBytes);  // no line grows beyond that
-        buffer.resize(room + kReadBytes + RecordParser::kPaddingBytes);
+            std::min(2 * filled, kMaxLineBytes + read_bytes);  // no line grows beyond that
+        buffer.resize(room + read_bytes + RecordParser::kPaddingBytes);
       }
     }
-    size_t got = reader.read(buffer.data() + filled, kReadBytes);
+    size_t got = reader.read(buffer.data() + filled, read_bytes);
     if (got == 0) break;
     sha.update(buffer.data() + filled, got);
     size_t scan = filled;
@@ -173,11 +136,47 @@ StreamEnd for_each_line(
   return end;
 }
 
+StreamEnd parse_records(ContentReader& reader, RecordParser& parser, const BatchTaker& take) {
+  auto batch = std::make_unique<RecordBatch>();
+  struct Stopped {};
+  int64_t seen_bytes = 0;
+  std::string tail;
+  auto on_line = [&](std::string_view line, size_t readable, int64_t line_no, bool terminated,
+                     int64_t bytes_read) {
+    seen_bytes = bytes_read;
+    size_t findings = batch->findings.size();
+    parser.parse(line, readable, line_no, *batch);
+    if (!terminated && !reader.damage().empty() && batch->findings.size() > findings) {
+      // The bytes end inside this line: the damage of the file is the one finding for it.
+      tail = line;
+      batch->findings.resize(findings);
+    }
+    if (batch->is_full()) {
+      batch = take(std::move(batch), bytes_read);
+      if (!batch) throw Stopped{};
+    }
+  };
+  auto on_overlong = [&](std::string_view head, int64_t line_no) {
+    batch->findings.push_back(
+        {line_no, true,
+         "line longer than " + std::to_string(kMaxLineBytes >> 20) + " MiB; its first MiB is kept",
+         std::string(head)});
+  };
+  StreamEnd end;
+  try {
+    end = for_each_line(reader, on_line, on_overlong);
+    end.tail = std::move(tail);
+    take(std::move(batch), seen_bytes);
+  } catch (const Stopped&) {
+  }
+  return end;
+}
+
 StreamEnd stream_records(ContentReader& reader, RecordParser& parser, bool on_other_thread,
                          const std::function<void(RecordBatch&)>& write,
                          const std::function<void(int64_t)>& on_bytes) {
   if (!on_other_thread) {
-    return parse_all(reader, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t bytes) {
+    return parse_records(reader, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t bytes) {
       write(*batch);
       on_bytes(bytes);
       batch->clear();
@@ -190,7 +189,7 @@ StreamEnd stream_records(ContentReader& reader, RecordParser& parser, bool on_ot
   std::atomic<int64_t> bytes_read = 0;
   std::thread parsing([&] {
     try {
-      end = parse_all(reader, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t bytes) {
+      end = parse_records(reader, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t bytes) {
         bytes_read = bytes;
         return queue.push(std::move(batch)) ? queue.empty_batch() : nullptr;
       });

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "ingest/content/reader.h"
@@ -19,6 +21,14 @@ struct StreamEnd {
   std::string damage;  ///< ContentReader::damage
   std::string tail;    ///< a last line cut by the damage, not taken
 };
+
+/// Takes a batch and the decoded bytes read so far; gives an empty batch, or null to stop.
+using BatchTaker =
+    std::function<std::unique_ptr<RecordBatch>(std::unique_ptr<RecordBatch>, int64_t)>;
+
+/// Reads lines from `reader` and parses them with `parser` into batches; `take` gets the full ones
+/// and the last. Stopped by it, the end is not filled in.
+StreamEnd parse_records(ContentReader& reader, RecordParser& parser, const BatchTaker& take);
 
 /// Reads lines from `reader`, parses them with `parser` and hands full batches to `write`, in
 /// order. With on_other_thread, reading and parsing run on a second thread and `write` on the

@@ -90,9 +90,9 @@ SELECT
   p.source_id AS report_source_id, p.line AS report_line, p.status AS report_status,
   p.cause AS report_cause, p.root_cause AS report_root_cause, p.details AS report_details
 FROM axis z
-JOIN run a
-JOIN run b
-LEFT JOIN trace_row x ON x.run_id = a.id
+CROSS JOIN run a
+CROSS JOIN run b
+LEFT JOIN trace_row x ON x.run_id = +a.id
   AND (NOT z.same_run OR x.side IN (0, 1) AND +x.pos_id >= 0)
   AND CASE WHEN x.crowded THEN NOT EXISTS (
     SELECT 1 FROM trace_row e

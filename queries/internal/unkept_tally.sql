@@ -13,23 +13,21 @@ FROM (
     g.*,
     sum(g.count) OVER alike AS total,
     max(g.elsewhere) OVER alike AS anywhere,
-    -- a row is one layer and name, or one line
-    g.layer IS first_value(g.layer) OVER alike AND g.name_id IS first_value(g.name_id) OVER alike
-      AND g.report_line IS first_value(g.report_line) OVER alike AS is_first
+    row_number() OVER alike AS nth
   FROM (
-    -- Comparisons counted: one row per prompt, layer, status, class, scope and, where there is one,
-    -- cause and trace point, with the first position. Grouped by columns of tables only: an expression
-    -- would be worked out again for every group.
+    -- Comparisons counted: one row per prompt, status, class, scope and, where there is one, cause,
+    -- position and trace point, with the first layer. Grouped by what is cheap to work out again, for
+    -- that is done for every group: not by the status's own conditions.
     -- where prefill traced something
     SELECT
       s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
       s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
       sum(s.elsewhere) > 0 AS elsewhere,
-      CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
+      -- SQLite takes layer and token_id from the row that has the minimum
+      min(CASE WHEN s.blamed THEN s.forward_layer END) AS forward_layer,
       CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
       s.layer AS layer, s.blamed_name_id AS name_id,
-      -- SQLite takes token_id from the row that has the minimum
-      min(s.pos_id) AS pos_id, s.token_id AS token_id, NULL AS report_line
+      s.pos_id AS pos_id, s.token_id AS token_id, NULL AS report_line
     FROM unjudged_run u
     CROSS JOIN traced_position z ON z.run_id = u.run_id
     CROSS JOIN comparison_graded s
@@ -38,8 +36,9 @@ FROM (
         WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = 0 AND e.pos_id = z.pos_id) END
       AND s.axis = 'phases' AND s.run_id = z.run_id AND s.other_run_id = z.run_id
       AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
-    GROUP BY s.run_id, s.key_prompt_id, s.key_layer, s.blamed_name_id, s.status, s.class, s.scope,
-             s.switched_id, s.run
+    GROUP BY s.run_id, s.key_prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, s.blamed_name_id,
+             CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END,
+             s.status, s.class, s.scope, s.switched_id, s.run
     UNION ALL
     -- where only decode traced something: no row has a partner, none must have one
     SELECT
@@ -79,10 +78,11 @@ FROM (
   ) g
   WINDOW alike AS (
     PARTITION BY g.run_id, g.prompt_id, g.status, g.cause, g.class, g.scope, g.run
-    ORDER BY g.forward_layer, g.tensor_id IS NULL, g.tensor_id, g.layer, g.name_id, g.report_line
+    ORDER BY g.forward_layer, g.tensor_id IS NULL, g.tensor_id, g.layer, g.name_id, g.pos_id,
+      g.report_line
     ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ) f
-WHERE f.is_first
+WHERE f.nth = 1
 UNION ALL
 SELECT
   r.id, r.name, l.prompt_id, 'UNMET', NULL, NULL, NULL, count(*), 0,
