@@ -66,10 +66,6 @@ class Importer {
                             const OpenedContent& opened);
 
   bool identify(const Content& content, std::string_view head, const std::string& sha256);
-  void add_finding(const std::string& file, int64_t line, bool is_error, const std::string& reason,
-                   std::string_view raw, std::optional<int64_t> source_id) {
-    session_.add_finding(file, line, is_error, reason, raw, source_id);
-  }
   void set_trouble(const std::string& damage, bool is_empty, bool is_compressed);
   void take_known(int64_t source_id, const Content& content);
   void settle_and_judge();
@@ -139,8 +135,9 @@ void Importer::ingest_inputs(const std::vector<Input>& inputs) {
 void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
   if (!input.not_read.empty()) {
     ++session_.summary.files;
-    return session_.in_transaction(
-        [&] { add_finding(input.path.string(), 0, input.is_error, input.not_read, "", {}); });
+    return session_.in_transaction([&] {
+      session_.add_finding(input.path.string(), 0, input.is_error, input.not_read, "", {});
+    });
   }
   try {
     OpenedFile file = opened.get();
@@ -150,7 +147,7 @@ void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
   } catch (const std::system_error& error) {
     ++session_.summary.files;
     session_.in_transaction(
-        [&] { add_finding(input.path.string(), 0, true, error.what(), "", {}); });
+        [&] { session_.add_finding(input.path.string(), 0, true, error.what(), "", {}); });
   }
 }
 
@@ -165,8 +162,8 @@ void Importer::ingest_archive(const fs::path& path) {
         if (is_archive_name(member.path)) {
           ++session_.summary.files;
           session_.in_transaction([&] {
-            add_finding(content.file, 0, false, "an archive inside an archive is not opened", "",
-                        {});
+            session_.add_finding(content.file, 0, false,
+                                 "an archive inside an archive is not opened", "", {});
           });
           return;
         }
@@ -176,12 +173,13 @@ void Importer::ingest_archive(const fs::path& path) {
       },
       [&](const std::string& member, const std::string& reason) {
         ++session_.summary.files;
-        session_.in_transaction(
-            [&] { add_finding(archive + "!" + member, 0, true, "refused: " + reason, "", {}); });
+        session_.in_transaction([&] {
+          session_.add_finding(archive + "!" + member, 0, true, "refused: " + reason, "", {});
+        });
       });
   if (broken.empty()) return;
   if (!broken_member_.empty()) broken += " in member " + broken_member_ + ", which is not ingested";
-  session_.in_transaction([&] { add_finding(archive, 0, true, broken, "", {}); });
+  session_.in_transaction([&] { session_.add_finding(archive, 0, true, broken, "", {}); });
 }
 
 /// Fills identity_; false when a path that says nothing holds a content that is known already.
@@ -218,7 +216,7 @@ bool Importer::identify(const Content& content, std::string_view head, const std
 void Importer::take_known(int64_t source_id, const Content& content) {
   ++session_.summary.known_sources;
   if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
-    add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);
+    session_.add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);
   }
   session_.sources.add_location(source_id, content.file, content.raw_sha256, content.raw_bytes);
 }
@@ -258,12 +256,12 @@ void Importer::ingest_content(const Content& content, ContentReader& reader,
 
 void Importer::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
   if (opened.kind == ContentKind::kUnknown) {
-    return add_finding(content.file, 0, false, "a file of no shape greta knows; not ingested", "",
-                       {});
+    return session_.add_finding(content.file, 0, false,
+                                "a file of no shape greta knows; not ingested", "", {});
   }
   if (!opened.is_whole && opened.kind != ContentKind::kRecords) {
-    return add_finding(content.file, 0, true,
-                       "larger than a document may be (32 MiB); not ingested", "", {});
+    return session_.add_finding(content.file, 0, true,
+                                "larger than a document may be (32 MiB); not ingested", "", {});
   }
   std::string_view head = std::string_view(opened.bytes).substr(0, kHeadBytes);
   if (!identify(content, head, opened.sha256)) return;
@@ -323,7 +321,7 @@ void Importer::store_records(const Content& content, ContentReader& reader, Open
   ++session_.summary.new_sources;
   if (is_empty) {
     session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
-    return add_finding(content.file, 0, false, trouble_, "", id);
+    return session_.add_finding(content.file, 0, false, trouble_, "", id);
   }
   SourceContent source(session_, id, run_id_, identity_, content.file);
   const IngestSummary before = session_.summary;
