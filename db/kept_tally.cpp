@@ -2,24 +2,17 @@
 
 #include <string>
 
+#include "db/schema.h"
+
 namespace greta {
-namespace {
-
-std::string columns_of(SQLite::Database& db, const std::string& table) {
-  return db.execAndGet("SELECT group_concat(name, ', ') FROM pragma_table_info('" + table + "')")
-      .getString();
-}
-
-}  // namespace
-
 TallyKeeper::TallyKeeper(SQLite::Database& db)
-    : keep_(
-          db,
-          "INSERT INTO kept_tally(run_id, prompt_id, status, class, scope, cause, count, elsewhere,"
-          " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line)"
-          " SELECT run_id, prompt_id, status, class, scope, cause, count, elsewhere,"
-          " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line"
-          " FROM unkept_tally WHERE run_id = ?"),
+    : keep_(db,
+            "INSERT INTO kept_tally(run_id, prompt_id, status, class, scope, cause, count, "
+            "claimed, elsewhere,"
+            " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line)"
+            " SELECT run_id, prompt_id, status, class, scope, cause, count, claimed, elsewhere,"
+            " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line"
+            " FROM unkept_tally WHERE run_id = ?"),
       verdict_(db, "INSERT OR IGNORE INTO kept_verdict SELECT " + columns_of(db, "kept_verdict") +
                        " FROM verdict_part WHERE run_id = ?") {}
 

@@ -98,12 +98,12 @@ std::vector<std::string> texts(SQLite::Database& db, const std::string& sql) {
   return all;
 }
 
-/// Copies a table of few rows, none of which is there yet.
+/// Copies a table of few rows; those whose key is there stay as they are.
 void copy_rows(SQLite::Database& from, SQLite::Database& to, const std::string& table) {
   SQLite::Statement rows(from, "SELECT * FROM " + table);
   std::string marks = "?";
   for (int i = 1; i < rows.getColumnCount(); ++i) marks += ", ?";
-  SQLite::Statement insert(to, "INSERT INTO " + table + " VALUES (" + marks + ")");
+  SQLite::Statement insert(to, "INSERT OR IGNORE INTO " + table + " VALUES (" + marks + ")");
   while (rows.executeStep()) {
     for (int i = 0; i < rows.getColumnCount(); ++i) {
       const SQLite::Column value = rows.getColumn(i);
@@ -127,10 +127,16 @@ SQLite::Database empty_schema() {
   return db;
 }
 
-/// Version 2: trace rows are keyed by place, side and a number; what is kept of verdicts is a
-/// table.
-void migrate_1_to_2(SQLite::Database& db) {
-  SQLite::Database today = empty_schema();
+void create_from(SQLite::Database& today, SQLite::Database& db, const std::string& condition) {
+  for (const std::string& sql :
+       texts(today, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND " + condition +
+                        " ORDER BY CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END")) {
+    db.exec(sql);
+  }
+}
+
+/// Version 2: trace rows are keyed by place, side and a number.
+void migrate_1_to_2(SQLite::Database& today, SQLite::Database& db) {
   for (const std::string& name : texts(
            db,
            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%tally = NULL%'")) {
@@ -141,29 +147,69 @@ void migrate_1_to_2(SQLite::Database& db) {
                            "sketch_pair", "traced_both", "verdict_count", "verdict_first"}) {
     db.exec(std::string("DROP VIEW IF EXISTS ") + view);
   }
-  for (const SqlFile& file : sql_files()) {
-    if (is_view(file)) db.exec("DROP VIEW IF EXISTS " + std::string(view_name(file)));
-  }
   db.exec(
       "ALTER TABLE trace_row RENAME TO trace_row_v1; ALTER TABLE trace_repeat RENAME TO "
       "trace_repeat_v1");
-  for (const std::string& sql :
-       texts(today,
-             "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND tbl_name IN ('trace_row',"
-             " 'trace_repeat', 'traced_position', 'kept_tally', 'kept_verdict',"
-             " 'status', 'class', 'scope', 'axis') AND type <> 'trigger'"
-             " ORDER BY type = 'index'")) {
-    db.exec(sql);
-  }
-  for (const char* table : {"status", "class", "scope", "axis"}) copy_rows(today, db, table);
+  create_from(today, db,
+              "tbl_name IN ('trace_row', 'trace_repeat', 'traced_position') AND type <> 'trigger'");
   execute_file(db, "db/migrate_1_to_2.sql");
-  for (const std::string& sql :
-       texts(today, "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")) {
-    db.exec(sql);
+}
+
+/// Gives a table the columns that it has today: those that it had keep their values, others have
+/// their default.
+void rebuild(SQLite::Database& today, SQLite::Database& db, const std::string& table) {
+  const std::string columns = columns_of(db, table);
+  for (const std::string& index :
+       texts(db,
+             "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+             " AND tbl_name = '" +
+                 table + "'")) {
+    db.exec("DROP INDEX " + index);
   }
+  db.exec("ALTER TABLE " + table + " RENAME TO old_" + table);
+  create_from(today, db, "tbl_name = '" + table + "' AND type <> 'trigger'");
+  db.exec("INSERT INTO " + table + "(" + columns + ") SELECT " + columns + " FROM old_" + table);
+  db.exec("DROP TABLE old_" + table);
+}
+
+/// Tables that no longer hold what the program of today would write: made anew, and filled again.
+constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict"};
+/// Tables whose rows the program brings with it.
+constexpr const char* kDictionaries[] = {"status", "class", "scope", "axis", "cause"};
+
+/// Brings tables, indexes, triggers and dictionaries to those of today.
+void migrate_tables(SQLite::Database& today, SQLite::Database& db) {
+  for (const char* table : kMadeAgain) db.exec(std::string("DROP TABLE IF EXISTS ") + table);
+  for (const std::string& table :
+       texts(today,
+             "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL"
+             " AND name NOT GLOB 'sqlite_*'")) {
+    const std::string there = columns_of(db, table);
+    if (there.empty()) {
+      create_from(today, db, "tbl_name = '" + table + "' AND type <> 'trigger'");
+    } else if (there != columns_of(today, table)) {
+      rebuild(today, db, table);
+    }
+  }
+  for (const char* table : kDictionaries) copy_rows(today, db, table);
+  for (const std::string& trigger :
+       texts(today, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")) {
+    db.exec("DROP TRIGGER IF EXISTS " + trigger);
+  }
+  create_from(today, db, "type = 'trigger'");
   db.exec("DELETE FROM sqlite_stat1");
   copy_rows(today, db, "sqlite_stat1");
-  db.exec("ANALYZE sqlite_schema; PRAGMA user_version = 2");
+  db.exec("ANALYZE sqlite_schema");
+}
+
+void migrate_file(SQLite::Database& db) {
+  SQLite::Database today = empty_schema();
+  for (const SqlFile& file : sql_files()) {
+    if (is_view(file)) db.exec("DROP VIEW IF EXISTS " + std::string(view_name(file)));
+  }
+  if (pragma(db, "user_version") == 1) migrate_1_to_2(today, db);
+  migrate_tables(today, db);
+  db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }
 
 /// So that the first question after a change of views does not wait for all runs. They are whole
@@ -179,6 +225,11 @@ void judge_runs(SQLite::Database& db) {
 }
 
 }  // namespace
+
+std::string columns_of(SQLite::Database& db, const std::string& table) {
+  return db.execAndGet("SELECT group_concat(name, ', ') FROM pragma_table_info('" + table + "')")
+      .getString();
+}
 
 int64_t pragma(SQLite::Database& db, const char* name) {
   return db.execAndGet(std::string("PRAGMA ") + name).getInt64();
@@ -199,8 +250,9 @@ void migrate(SQLite::Database& db) {
   db.exec("PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON");
   try {
     in_transaction(db, [&db] {
-      if (pragma(db, "user_version") == 1) migrate_1_to_2(db);
-      if (has_our_views(db)) return;      // somebody was faster
+      const int64_t version = pragma(db, "user_version");
+      if (version == kSchemaVersion && has_our_views(db)) return;  // somebody was faster
+      if (version < kSchemaVersion) migrate_file(db);
       db.exec("DELETE FROM kept_tally");  // made by the old views
       create_views(db);
     });

@@ -2,16 +2,20 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <string>
 
 namespace greta {
 
 /// PRAGMA user_version of files that this build reads and writes.
-inline constexpr int kSchemaVersion = 2;
+inline constexpr int kSchemaVersion = 3;
 /// PRAGMA application_id: "gret".
 inline constexpr int kApplicationId = 0x67726574;
 
 /// An integer that SQLite keeps of the file.
 int64_t pragma(SQLite::Database& db, const char* name);
+
+/// Names of a table's columns, joined with ", "; "" when there is no such table.
+std::string columns_of(SQLite::Database& db, const std::string& table);
 
 /// Makes an empty file a greta database: tables, dictionary, views. Inside the caller's
 /// transaction.

@@ -1,4 +1,4 @@
--- greta's tables, format version 2. Rows are written through db/trace_writer only; people read
+-- greta's tables, format version 3. Rows are written through db/trace_writer only; people read
 -- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -178,7 +178,7 @@ CREATE TABLE trace_row (
   nan        INTEGER,
   inf        INTEGER,
   nz_count   INTEGER,
-  flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected
+  flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected; 8: only a document states the row
   vector_id  INTEGER,                             -- sketch.id and sample.id
   ptr        INTEGER,
   offset_bytes INTEGER,
@@ -359,9 +359,30 @@ CREATE TABLE ingest_error (
   line      INTEGER NOT NULL,                     -- 0: the file as a whole
   severity  TEXT NOT NULL CHECK (severity IN ('error', 'warning')),
   reason    TEXT NOT NULL,
-  raw       BLOB                                  -- the rejected bytes
+  raw       BLOB,                                 -- the rejected bytes
+  about     TEXT                                  -- without source: name of the run that the path says it belongs to
 ) STRICT;
 CREATE UNIQUE INDEX ingest_error_once ON ingest_error(file, line, reason, ifnull(source_id, 0));
+CREATE INDEX ingest_error_of_source ON ingest_error(source_id) WHERE severity = 'error' AND source_id IS NOT NULL;
+CREATE INDEX ingest_error_about ON ingest_error(about) WHERE severity = 'error' AND about IS NOT NULL;
+
+-- An ingest that has not ended: it runs, or was interrupted. Written before its first row.
+CREATE TABLE ingest (
+  id         INTEGER PRIMARY KEY,
+  started_at TEXT NOT NULL,                       -- ISO 8601 UTC
+  host       TEXT NOT NULL,                       -- of the process
+  pid        INTEGER NOT NULL,
+  process    TEXT NOT NULL,                       -- what tells it from a later process of that pid
+  run        TEXT NOT NULL,                       -- name of the run that all files belong to; '' : from path and content
+  paths      TEXT NOT NULL                        -- JSON array of what it was given, absolute
+) STRICT;
+
+-- Runs that it has rows or facts of: INCOMPLETE until it ends.
+CREATE TABLE ingest_run (
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  ingest_id INTEGER NOT NULL REFERENCES ingest(id),
+  PRIMARY KEY (run_id, ingest_id)
+) STRICT, WITHOUT ROWID;
 
 -- The rows of the view tally of runs that were judged, kept so that a verdict is read and not worked
 -- out. A run without rows here is worked out when asked for. Where nobody says, a text is NULL.
@@ -373,6 +394,7 @@ CREATE TABLE kept_tally (
   scope     TEXT,                                 -- full, prefix, sample
   cause     TEXT,                                 -- ATTN_OUT_DRIFT, ...
   count     INTEGER NOT NULL,
+  claimed   INTEGER NOT NULL,                     -- of those, pairs with a row that only a document states
   elsewhere INTEGER NOT NULL,                     -- 1: what is missing was traced at another position
   forward_layer INTEGER,                          -- these and the next: the first of them in forward order
   layer     INTEGER,
@@ -398,6 +420,8 @@ CREATE TABLE kept_verdict (
   missing INTEGER NOT NULL,                       -- must have a partner and have none
   missing_elsewhere INTEGER NOT NULL,             -- 1: one of them was traced at another position
   decode_only INTEGER NOT NULL,                   -- decode rows where nothing demands a partner
+  prefill_only INTEGER NOT NULL,                  -- prefill rows that decode has no partner for and needs none
+  claimed INTEGER NOT NULL,                       -- pairs with a row that only a document states
   incomparable INTEGER NOT NULL,                  -- pairs that nothing decides
   unmet INTEGER NOT NULL,                         -- rows fewer than planned, or than the run says it wrote
   partial INTEGER NOT NULL,                       -- compared by less than the whole row

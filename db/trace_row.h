@@ -20,6 +20,7 @@ enum class Side : int { kPrefill = 0, kDecode = 1, kNeither = 2 };
 inline constexpr int kFlagNonfiniteStatistic = 1;  ///< a statistic was written as NaN or inf
 inline constexpr int kFlagDerived = 2;             ///< statistics computed from the sample
 inline constexpr int kFlagRejectedField = 4;       ///< a field was rejected, see row_context.extra
+inline constexpr int kFlagClaimed = 8;             ///< only a document states the row
 
 /// Sketch of a row as stored: two maps of 16 buckets, scaled to the values' own unit.
 struct RowSketch {

@@ -161,6 +161,10 @@ struct TraceWriter::Statements {
   Statement last{db_, "SELECT max(nth) FROM trace_row WHERE " + std::string(kPlaceMatch)};
   Statement crowd{db_, "UPDATE trace_row SET crowded = 1 WHERE " + std::string(kPlaceMatch) +
                            " AND nth = 0 AND NOT crowded"};
+  Statement take_over{db_,
+                      "UPDATE trace_row SET flags = ?8 | flags & 1, ptr = ?9, offset_bytes = ?10,"
+                      " context_id = ?11, source_id = ?12, line = ?13 WHERE " +
+                          std::string(kPlaceMatch) + " AND nth = ?7"};
   Statement repeat{db_,
                    "INSERT INTO trace_repeat VALUES (?, ?, ?, ?, ?, ?, ?, 1)"
                    " ON CONFLICT DO UPDATE SET count = count + 1"};
@@ -256,6 +260,7 @@ size_t TraceWriter::insert(std::span<TraceRow* const> rows, std::span<const int6
 struct TraceWriter::Found {
   bool mine = false;                 ///< stored just now
   std::optional<int64_t> duplicate;  ///< nth of a row with its key and content
+  bool was_claimed = false;          ///< that only a document stated so far
   bool has_key = false;              ///< a row with its key has other content
 };
 
@@ -289,6 +294,7 @@ TraceWriter::Found TraceWriter::find(const TraceRow& row) {
     there.sample = sample;
     if (same_content(there, row)) {
       found.duplicate = s.integer(0);
+      found.was_claimed = (there.flags & kFlagClaimed) != 0;
       break;
     }
     found.has_key = true;
@@ -305,7 +311,9 @@ void TraceWriter::place(TraceRow& row, int64_t vector_id, WriteCounts& counts) {
     ++counts.duplicates;
     statements_->repeat.bind_place(row);
     statements_->repeat.bind(*found.duplicate);
-    return statements_->repeat.run();
+    statements_->repeat.run();
+    if (found.was_claimed && !(row.flags & kFlagClaimed)) take_over(row, *found.duplicate);
+    return;
   }
   if (!found.mine) {
     Statement& last = statements_->last;
@@ -325,6 +333,18 @@ void TraceWriter::place(TraceRow& row, int64_t vector_id, WriteCounts& counts) {
   }
   store_vector(row, vector_id);
   ++counts.inserted;
+}
+
+/// A row that only a document stated is evidence from now on, as this source has it.
+void TraceWriter::take_over(const TraceRow& row, int64_t nth) {
+  Statement& s = statements_->take_over;
+  s.bind_place(row);
+  s.bind(nth);
+  s.bind(int64_t{row.flags});
+  for (const auto& value : {row.ptr, row.offset_bytes, row.context_id}) s.bind(value);
+  s.bind(row.source_id);
+  s.bind(row.line);
+  s.run();
 }
 
 void TraceWriter::store_vector(const TraceRow& row, int64_t vector_id) {

@@ -53,6 +53,7 @@ class TraceWriter {
   size_t insert(std::span<TraceRow* const> rows, std::span<const int64_t> vectors);
   void place(TraceRow& row, int64_t vector_id, WriteCounts& counts);
   Found find(const TraceRow& row);
+  void take_over(const TraceRow& row, int64_t nth);
   void store_vector(const TraceRow& row, int64_t vector_id);
   void insert_sketches();
   int64_t next_vector_id();

@@ -16,6 +16,7 @@
 #include "ingest/content/reader.h"
 #include "ingest/document.h"
 #include "ingest/inputs.h"
+#include "ingest/open_ingest.h"
 #include "ingest/opened_content.h"
 #include "ingest/run_identity.h"
 #include "ingest/session.h"
@@ -50,7 +51,8 @@ class Importer {
  public:
   Importer(SQLite::Database& db, const IngestOptions& options) : session_(db, options) {}
 
-  IngestSummary run(const std::vector<fs::path>& paths);
+  /// Also closes the interrupted ingests that these paths finish.
+  IngestSummary run(const std::vector<fs::path>& paths, const std::vector<int64_t>& interrupted);
 
  private:
   void ingest_inputs(const std::vector<Input>& inputs);
@@ -81,12 +83,19 @@ class Importer {
   std::string broken_member_;
 };
 
-IngestSummary Importer::run(const std::vector<fs::path>& paths) {
+IngestSummary Importer::run(const std::vector<fs::path>& paths,
+                            const std::vector<int64_t>& interrupted) {
   std::vector<Input> inputs = list_inputs(paths);
   session_.progress.files_total = static_cast<int64_t>(inputs.size());
   for (const Input& input : inputs) session_.progress.bytes_total += input.bytes;
   if (!session_.options.dry_run) {
+    const int64_t id = open_ingest(session_.db, paths, session_.options.run);
+    session_.runs.belong_to(id);
     ingest_inputs(inputs);
+    session_.in_transaction([&] {
+      for (int64_t old : interrupted) close_ingest(session_.db, old);
+      close_ingest(session_.db, id);
+    });
     make_durable(session_.db);
     return session_.summary;
   }
@@ -402,11 +411,44 @@ void Importer::settle_and_judge() {
   }
 }
 
+IngestSummary resume_one(SQLite::Database& db, const OpenIngest& open,
+                         const IngestOptions& options) {
+  const auto gone = std::find_if(open.paths.begin(), open.paths.end(),
+                                 [](const fs::path& path) { return !fs::exists(path); });
+  if (gone != open.paths.end()) {
+    IngestSummary summary;
+    summary.errors = 1;
+    summary.findings.push_back({gone->string(), 0, true,
+                                "is gone, and its ingest of " + open.started_at +
+                                    " did not end: its runs stay INCOMPLETE"});
+    return summary;
+  }
+  IngestOptions as_begun = options;
+  as_begun.run = open.run;
+  return Importer(db, as_begun).run(open.paths, {open.id});
+}
+
 }  // namespace
+
+IngestSummary resume(SQLite::Database& db, const IngestOptions& options) {
+  return ingest(db, {}, options);
+}
 
 IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::path>& paths,
                      const IngestOptions& options) {
-  return Importer(db, options).run(paths);
+  IngestSummary all;
+  std::vector<int64_t> same;  // interrupted, and finished by these paths
+  if (!options.dry_run) {
+    for (const OpenIngest& open : interrupted_ingests(db)) {
+      if (open.run == options.run && open.paths == absolute_paths(paths)) {
+        same.push_back(open.id);
+      } else {
+        all += resume_one(db, open, options);
+      }
+    }
+  }
+  if (!paths.empty()) all += Importer(db, options).run(paths, same);
+  return all;
 }
 
 }  // namespace greta

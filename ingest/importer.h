@@ -44,14 +44,22 @@ struct IngestSummary {
   int64_t errors = 0, warnings = 0;
   std::vector<Finding> findings;  ///< the first kMaxFindings; all of them are in ingest_error
   static constexpr size_t kMaxFindings = 10'000;
+
+  IngestSummary& operator+=(const IngestSummary& other);
 };
 
 /// Ingests files, directories (recursively, in order of path) and archives. One transaction per
 /// content: after a crash or a kill the next call finishes the work. A content that is already
-/// there under the same run, leg and prompt changes nothing but its locations.
+/// there under the same run, leg and prompt changes nothing but its locations. An ingest that was
+/// interrupted is finished first (resume); until then, and while this one runs, the runs that it
+/// has written to are INCOMPLETE.
 /// Throws SQLite::Exception when the database cannot be written and std::system_error when a path
 /// given does not exist; an unreadable or damaged input is a finding.
 IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::path>& paths,
                      const IngestOptions& options);
+
+/// Finishes every ingest that was begun and is not at work any more, by the paths and the run that
+/// it was given: ingest() of nothing else. One whose paths are gone stays open: a finding.
+IngestSummary resume(SQLite::Database& db, const IngestOptions& options);
 
 }  // namespace greta

@@ -12,6 +12,10 @@
 namespace greta {
 namespace {
 
+/// Attributes: how often a run started, and how often and how it ended.
+constexpr const char* kRunStart = "run_start";
+constexpr const char* kRunEnd = "run_end";
+
 /// What a source states of a run, or of a directory level above it.
 struct Stated {
   int64_t rank;
@@ -65,6 +69,16 @@ std::optional<std::string> mode_of(const std::vector<Stated>& all) {
 }  // namespace
 
 int64_t Runs::run_id(const RunIdentity& identity) {
+  const int64_t id = find_or_add(identity);
+  if (ingest_id_) {
+    prepared(db_, "INSERT OR IGNORE INTO ingest_run(run_id, ingest_id) VALUES (?, ?)", id,
+             *ingest_id_)
+        .exec();
+  }
+  return id;
+}
+
+int64_t Runs::find_or_add(const RunIdentity& identity) {
   std::string name = identity.run_name();
   if (auto id = find_id(db_, "SELECT id FROM run WHERE name = ?", name)) return *id;
   NewRun run;
@@ -110,27 +124,63 @@ void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& i
   for (const auto& [name, value] : event.attributes) {
     add_attribute(run_id, name, value, AttributeRank::kLeaf, "", source_id);
   }
-  if (event.kind == RunEvent::kStart || event.kind == RunEvent::kAttributes) return;
+  if (event.kind == RunEvent::kAttributes) return;
   if (event.kind == RunEvent::kPrompt) return add_prompt(run_id, event);
-  SQLite::Statement end(
-      db_,
-      "UPDATE run SET status = CASE WHEN status IN ('unknown', 'running') THEN ?1 ELSE status END,"
-      " finished_at = coalesce(finished_at, ?2) WHERE id = ?3");
-  end.bind(1, event.complete ? "complete" : "failed");
-  if (!event.finished_at.empty()) end.bind(2, event.finished_at);
-  end.bind(3, run_id);
-  end.exec();
+  if (event.kind == RunEvent::kStart) {
+    add_occasion(source_id, run_id, kRunStart, event.started_at);
+  } else {
+    end_run(source_id, run_id, event);
+  }
+  settle_status(run_id);
+}
+
+/// A start or an end of a run; those of one source are numbered, for they may say the same. Several
+/// sources that say the same are copies.
+void Runs::add_occasion(int64_t source_id, int64_t run_id, const char* dim,
+                        const std::string& what) {
+  const int64_t before = find_id(db_,
+                                 "SELECT count(*) FROM attribute WHERE run_id = ? AND dim = ?"
+                                 " AND source_id = ?",
+                                 run_id, dim, source_id)
+                             .value_or(0);
+  add_attribute(run_id, dim, what + " #" + std::to_string(before + 1), AttributeRank::kLeaf, "",
+                source_id);
+}
+
+void Runs::end_run(int64_t source_id, int64_t run_id, const RunEvent& event) {
+  const std::string how = event.complete ? "complete" : "failed";
+  add_occasion(source_id, run_id, kRunEnd, how + " " + event.finished_at);
+  if (!event.finished_at.empty()) {
+    prepared(db_, "UPDATE run SET finished_at = max(coalesce(finished_at, ?1), ?1) WHERE id = ?2",
+             event.finished_at, run_id)
+        .exec();
+  }
   if (!event.rows) return;
   add_attribute(run_id, kTraceRows, std::to_string(*event.rows), AttributeRank::kLeaf, "",
                 source_id);
+}
+
+/// Whatever came first: a run that failed once has failed, and one that started more often than it
+/// ended is running.
+void Runs::settle_status(int64_t run_id) {
+  prepared(db_,
+           "UPDATE run SET status = CASE"
+           " WHEN status = 'failed' OR EXISTS (SELECT 1 FROM attribute a"
+           "   WHERE a.run_id = run.id AND a.dim = ?1 AND a.value GLOB 'failed*') THEN 'failed'"
+           " WHEN (SELECT count(DISTINCT CASE a.dim WHEN ?2 THEN a.value END)"
+           "     - count(DISTINCT CASE a.dim WHEN ?1 THEN a.value END) FROM attribute a"
+           "   WHERE a.run_id = run.id AND a.dim IN (?1, ?2)) > 0 THEN 'running'"
+           " ELSE 'complete' END WHERE id = ?3",
+           kRunEnd, kRunStart, run_id)
+      .exec();
 }
 
 void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                      const RunEvent& event) {
   SQLite::Statement start(
       db_,
-      "UPDATE run SET status = CASE status WHEN 'unknown' THEN 'running' ELSE status END,"
-      " started_at = coalesce(started_at, ?1) WHERE id = ?2");
+      "UPDATE run SET started_at = min(coalesce(started_at, ?1), coalesce(?1, started_at))"
+      " WHERE id = ?2");
   if (!event.started_at.empty()) start.bind(1, event.started_at);
   start.bind(2, run_id);
   start.exec();

@@ -21,6 +21,9 @@ class Runs {
  public:
   Runs(SQLite::Database& db, TraceWriter& writer) : db_(db), records_(db), writer_(writer) {}
 
+  /// Runs that are asked for from now on belong to an ingest that has not ended (table ingest_run).
+  void belong_to(int64_t ingest_id) { ingest_id_ = ingest_id; }
+
   /// The run of an identity, created with the attributes that its path states.
   int64_t run_id(const RunIdentity& identity);
   /// The run of the same experiment and date with more dimensions, as a summary lists them.
@@ -29,8 +32,8 @@ class Runs {
   void add_attribute(int64_t run_id, const std::string& dim, const std::string& value,
                      AttributeRank rank, const std::string& leg, std::optional<int64_t> source_id);
 
-  /// What an engine says of the run in lines of its own. A run that was complete or failed stays
-  /// so.
+  /// What an engine says of the run in lines of its own. Whatever the order in which they come: a
+  /// run that failed once has failed, and one that started more often than it ended is running.
   void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                      const RunEvent& event);
   /// Whether hashes of this algorithm may stand in the run: all of one run are by the same.
@@ -51,13 +54,18 @@ class Runs {
   std::set<std::string> take_unsettled();
 
  private:
+  int64_t find_or_add(const RunIdentity& identity);
   void start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                  const RunEvent& event);
+  void end_run(int64_t source_id, int64_t run_id, const RunEvent& event);
+  void add_occasion(int64_t source_id, int64_t run_id, const char* dim, const std::string& what);
+  void settle_status(int64_t run_id);
   void add_prompt(int64_t run_id, const RunEvent& event);
 
   SQLite::Database& db_;
   RunRecords records_;
   TraceWriter& writer_;
+  std::optional<int64_t> ingest_id_;
 };
 
 }  // namespace greta

@@ -1,15 +1,41 @@
 #include "ingest/session.h"
 
+#include "ingest/run_identity.h"
+
 namespace greta {
+
+IngestSummary& IngestSummary::operator+=(const IngestSummary& other) {
+  for (auto count :
+       {&IngestSummary::files, &IngestSummary::new_sources, &IngestSummary::known_sources,
+        &IngestSummary::rows, &IngestSummary::duplicates, &IngestSummary::conflicts,
+        &IngestSummary::report_pairs, &IngestSummary::log_events, &IngestSummary::metrics,
+        &IngestSummary::errors, &IngestSummary::warnings}) {
+    this->*count += other.*count;
+  }
+  for (const Finding& finding : other.findings) {
+    if (findings.size() < kMaxFindings) findings.push_back(finding);
+  }
+  return *this;
+}
 
 void IngestSession::add_finding(const std::string& file, int64_t line, bool is_error,
                                 const std::string& reason, std::string_view raw,
                                 std::optional<int64_t> source_id) {
-  if (!sources.add_finding(source_id, file, line, is_error, reason, raw)) return;
+  const std::string about = source_id ? "" : run_named_by(file);
+  if (!sources.add_finding(source_id, file, line, is_error, reason, raw, about)) return;
   ++(is_error ? summary.errors : summary.warnings);
   if (summary.findings.size() < IngestSummary::kMaxFindings) {
     summary.findings.push_back({file, line, is_error, reason});
   }
+}
+
+std::string IngestSession::run_named_by(std::string path) const {
+  if (!options.run.empty()) return identify_run(options.run + "/x").run_name();
+  if (const size_t member = path.find('!'); member != std::string::npos) {
+    path = path.substr(0, path.rfind('/', member) + 1) + path.substr(member + 1);
+  }
+  const RunIdentity identity = identify_run(path);
+  return identity.experiment.empty() ? "" : identity.run_name();
 }
 
 void IngestSession::show_progress(const std::string& current) {

@@ -30,6 +30,10 @@ struct IngestSession {
   void add_finding(const std::string& file, int64_t line, bool is_error, const std::string& reason,
                    std::string_view raw, std::optional<int64_t> source_id);
 
+  /// Name of the run that a file belongs to (archive!member for an archive's), as far as its path
+  /// says; "" when it does not.
+  std::string run_named_by(std::string path) const;
+
   void show_progress(const std::string& current);
 
   /// Runs `body` in a transaction: undone by an exception, and in a dry run at the end of it all.

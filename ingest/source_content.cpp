@@ -80,6 +80,7 @@ void SourceContent::add_document(const Document& document) {
     parser.parse({padded.data(), line.text.size()}, padded.size(), line.line, batch);
   }
   if (batch.lines == 0) return;
+  for (TraceRow& row : batch.rows) row.flags |= kFlagClaimed;
   add_batch(batch);
   if (!parser.shape().empty()) shape_ = parser.shape();
 }

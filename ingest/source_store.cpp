@@ -76,17 +76,18 @@ bool SourceStore::has_location(int64_t source_id, const std::string& relative_pa
 
 bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::string& file,
                               int64_t line, bool is_error, const std::string& reason,
-                              std::string_view raw) {
+                              std::string_view raw, const std::string& about) {
   SQLite::Statement s(
       db_,
-      "INSERT OR IGNORE INTO ingest_error(source_id, file, line, severity, reason, raw)"
-      " VALUES (?, ?, ?, ?, ?, ?)");
+      "INSERT OR IGNORE INTO ingest_error(source_id, file, line, severity, reason, raw, about)"
+      " VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''))");
   bind_optional(s, 1, source_id);
   s.bind(2, file);
   s.bind(3, line);
   s.bind(4, is_error ? "error" : "warning");
   s.bind(5, reason);
   if (!raw.empty()) s.bind(6, raw.data(), static_cast<int>(raw.size()));
+  s.bind(7, about);
   return s.exec() == 1;
 }
 

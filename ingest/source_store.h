@@ -35,9 +35,11 @@ class SourceStore {
                     int64_t raw_bytes);
   /// Whether a source was found at this path (RunIdentity::relative_path) under some root.
   bool has_location(int64_t source_id, const std::string& relative_path);
-  /// False when the same finding is there already.
+  /// False when the same finding is there already. `about` names the run that a file without a
+  /// source would have belonged to, as far as its path says.
   bool add_finding(std::optional<int64_t> source_id, const std::string& file, int64_t line,
-                   bool is_error, const std::string& reason, std::string_view raw);
+                   bool is_error, const std::string& reason, std::string_view raw,
+                   const std::string& about);
 
  private:
   SQLite::Database& db_;

@@ -19,7 +19,7 @@ SELECT
   v.match AS match,                                    -- bitwise equal
   v.rounding AS rounding,                              -- DRIFT within tolerance
   v.divergent AS divergent,                            -- DRIFT beyond it
-  v.unknown AS unknown,                                -- DRIFT with nothing to measure it by; AMBIGUOUS
+  v.unknown AS unknown,                                -- DRIFT with nothing to measure it by; AMBIGUOUS, CONFLICT
   v.nonfinite AS nonfinite,                            -- NaN or inf on either side
   v.incomparable AS incomparable,                      -- nothing decides, or another token
   v.only_a AS only_a,                                  -- rows that run_b does not have
@@ -33,7 +33,7 @@ FROM (
     sum(CASE WHEN c.status = 'MATCH' THEN c.count ELSE 0 END) OVER both AS match,
     sum(CASE WHEN c.class = 'ROUNDING' THEN c.count ELSE 0 END) OVER both AS rounding,
     sum(CASE WHEN c.class = 'DIVERGENT' THEN c.count ELSE 0 END) OVER both AS divergent,
-    sum(CASE WHEN c.class = 'UNKNOWN' OR c.status = 'AMBIGUOUS' THEN c.count ELSE 0 END) OVER both AS unknown,
+    sum(CASE WHEN c.class = 'UNKNOWN' OR c.status IN ('AMBIGUOUS', 'CONFLICT') THEN c.count ELSE 0 END) OVER both AS unknown,
     sum(CASE WHEN c.status = 'NONFINITE' THEN c.count ELSE 0 END) OVER both AS nonfinite,
     sum(CASE WHEN c.status = 'INCOMPARABLE' THEN c.count ELSE 0 END) OVER both AS incomparable,
     sum(CASE WHEN c.status = 'ONLY_A' THEN c.count ELSE 0 END) OVER both AS only_a,

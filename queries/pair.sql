@@ -1,5 +1,5 @@
 -- One row per comparison: the same token at the same position, layer and trace point, as prefill
--- and as decode wrote it; also what has no partner (MISSING, DECODE_ONLY).
+-- and as decode wrote it; also what has no partner (MISSING, DECODE_ONLY, PREFILL_ONLY).
 -- A run without trace rows shows the pairs of its best report table (evidence 'report').
 CREATE VIEW pair AS
 SELECT
@@ -11,7 +11,7 @@ SELECT
   s.layer AS layer,                                    -- -1: after the stack, in old files
   m.name AS tensor,                                    -- as the prefill row names it
   t.name AS canonical_tensor,                          -- first name of the trace point
-  s.status AS status,                                  -- MISSING, DECODE_ONLY, AMBIGUOUS, NONFINITE, INCOMPARABLE, MATCH, DRIFT
+  s.status AS status,                                  -- MISSING, DECODE_ONLY, PREFILL_ONLY, AMBIGUOUS, CONFLICT, NONFINITE, INCOMPARABLE, MATCH, DRIFT
   s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN
   CASE WHEN s.fails THEN
     CASE s.worst_input WHEN 1 THEN 'ORIGIN' WHEN 2 THEN 'PROPAGATED' WHEN 4 THEN 'PROPAGATED'
@@ -34,6 +34,8 @@ SELECT
     WHEN s.status = 'NONFINITE' THEN printf('prefill nan=%d inf=%d, decode nan=%d inf=%d',
       s.x_nan, s.x_inf, s.y_nan, s.y_inf)
     WHEN s.status = 'AMBIGUOUS' THEN 'several different rows on one side'
+    WHEN s.status = 'CONFLICT' THEN CASE WHEN s.x_hash = s.y_hash
+      THEN 'equal hashes, but other statistics or lengths' ELSE 'equal samples of all values, but other hashes' END
     WHEN s.status = 'DRIFT' THEN printf('prefill %s, decode %s',
       CASE WHEN s.x_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.x_hash) END,
       CASE WHEN s.y_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.y_hash) END)

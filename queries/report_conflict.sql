@@ -18,7 +18,7 @@ SELECT
     WHEN c.claimed = 'INCONCLUSIVE' AND c.verdict IN ('PASS', 'FAIL') THEN 'undecided where the rows decide'
     WHEN c.claimed IS NOT NULL AND c.verdict IS NOT NULL THEN 'claims another verdict'
     WHEN c.verdict IS NULL THEN 'judges a directory level, not a run'
-    WHEN c.fail > 0 AND c.verdict = 'PASS' THEN 'its table fails'
+    WHEN c.fail > 0 AND c.verdict IN ('PASS', 'INCOMPARABLE') THEN 'its table fails'
     WHEN c.pairs = 0 AND c.missing > 0 THEN 'its table pairs nothing'
     WHEN c.pairs = 0 THEN 'its table is empty'
     WHEN c.evidence = 'trace' THEN 'the trace is the evidence'

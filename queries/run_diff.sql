@@ -11,7 +11,7 @@ SELECT
   nullif(s.pos_id, -1) AS pos_id,                      -- absolute 0-based position; NULL unknown
   s.layer AS layer,                                    -- -1: after the stack, in old files
   t.name AS tensor,                                    -- canonical
-  CASE s.status WHEN 'ALONE' THEN 'ONLY_A' ELSE s.status END AS status, -- MATCH, DRIFT, NONFINITE, AMBIGUOUS, INCOMPARABLE (also another token), ONLY_A, ONLY_B
+  CASE s.status WHEN 'ALONE' THEN 'ONLY_A' ELSE s.status END AS status, -- MATCH, DRIFT, NONFINITE, AMBIGUOUS, CONFLICT, INCOMPARABLE (also another token), ONLY_A, ONLY_B
   s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN, by the tolerance of the coarser arithmetic of the two
   s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
   CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash) END AS hash_a, -- unsigned decimal

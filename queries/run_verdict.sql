@@ -14,13 +14,15 @@ SELECT
     WHEN v.partial > 0 THEN 'sampled'
     WHEN NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = v.run_id) THEN 'undeclared'
     WHEN v.unmet > 0 THEN 'unmet'
+    WHEN v.prefill_only + v.decode_only > 0 THEN 'partial'
     ELSE 'complete'
-  END AS coverage,                                     -- complete, undeclared, sampled; unmet: declared rows missing
+  END AS coverage,                                     -- complete, undeclared, sampled; unmet: declared rows missing; partial: some rows have no partner
   v.pairs AS pairs,                                    -- with a row on both sides
   v.pass AS pass,                                      -- MATCH
-  v.fail AS fail,                                      -- DRIFT, NONFINITE, AMBIGUOUS
+  v.fail AS fail,                                      -- DRIFT, NONFINITE, AMBIGUOUS, CONFLICT
   v.missing AS missing,                                -- must have a partner and have none
   v.decode_only AS decode_only,                        -- decode rows where nothing demands a partner
+  v.prefill_only AS prefill_only,                      -- prefill rows that decode has no partner for and needs none
   v.incomparable AS incomparable,                      -- pairs that nothing decides
   (SELECT name FROM prompt WHERE id = v.fail_prompt_id) AS prompt, -- of the first fail
   v.fail_layer AS layer,                               -- of the first fail
@@ -41,6 +43,9 @@ SELECT
   v.divergent AS divergent,                            -- DRIFT beyond it
   v.unmeasured AS unmeasured,                          -- DRIFT with nothing to measure it by
   v.unmet AS unmet,                                    -- rows that are not there though the plan declares them or the run says it wrote them
+  v.claimed AS claimed,                                -- pairs with a row that only a document states
+  (SELECT count(DISTINCT j.error_id) FROM run_rejection j WHERE j.run_id = v.run_id) AS rejected, -- lines and files that were not taken
+  EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id = v.run_id) AS ingest_open, -- 1: an ingest of its files has not ended
   r.status AS status,                                  -- unknown, running, complete, failed
   v.run_id AS run_id                                   -- run.id
 FROM verdict_part v

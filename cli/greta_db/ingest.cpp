@@ -19,7 +19,7 @@ constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 struct IngestArguments {
   std::vector<std::string> paths;
   IngestOptions options;
-  bool quiet = false;
+  bool quiet = false, resume = false;
 };
 
 /// One line on standard error, drawn over itself.
@@ -137,6 +137,9 @@ IngestSummary run_ingest(Options& options, IngestArguments& arguments) {
   bool in_memory = arguments.options.dry_run && !std::filesystem::exists(options.database);
   SQLite::Database db = open_for_writing(in_memory ? ":memory:" : options.database);
   std::vector<std::filesystem::path> paths(arguments.paths.begin(), arguments.paths.end());
+  if (paths.empty() && !arguments.resume) {
+    throw UsageError("ingest: name files or directories, or --resume an interrupted ingest");
+  }
   return ingest(db, paths, arguments.options);
 }
 
@@ -162,8 +165,9 @@ void add_ingest_command(CLI::App& app, Options& options) {
       "ingest", "Reads files, directories and archives into the database, creating it if need be");
   auto arguments = std::make_shared<IngestArguments>();
   command->add_option("paths", arguments->paths, "Files (plain, .gz, .tgz) and directories")
-      ->required()
       ->option_text("PATH...");
+  command->add_flag("--resume", arguments->resume,
+                    "Finish ingests that were interrupted (any ingest does so first)");
   command->add_flag("--dry-run", arguments->options.dry_run,
                     "Read and check everything, write nothing");
   command

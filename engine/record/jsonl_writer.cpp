@@ -10,7 +10,7 @@
 
 #include "engine/record/line_file.h"
 #include "engine/record/trace_json.h"
-#include "engine/record/utc_time.h"
+#include "common/utc_time.h"
 
 namespace greta {
 namespace {

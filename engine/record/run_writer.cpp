@@ -20,7 +20,7 @@
 #include "db/transaction.h"
 #include "engine/forward/model.h"
 #include "engine/record/run_store.h"
-#include "engine/record/utc_time.h"
+#include "common/utc_time.h"
 
 namespace greta {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/record/utc_time.h"
+#include "common/utc_time.h"
 #include "engine/session/build_info.h"
 
 namespace greta {

@@ -6,11 +6,12 @@ SELECT
   c.name AS class,
   b.id AS blamed_name_id,  -- name_id where there is a cause
   w.id AS switched_id,     -- key_tensor_id where the cause is that of a switch
-  -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE or AMBIGUOUS; NULL when nothing decides
+  -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE, AMBIGUOUS or CONFLICT; NULL when nothing decides
   CASE WHEN s.status = 'MATCH' THEN 0 WHEN s.status = 'DRIFT' THEN c.grade WHEN s.fails THEN 4 END AS grade,
   CASE
     WHEN s.status = 'MISSING' THEN 'TRACE_OFFSET'
     WHEN s.status = 'AMBIGUOUS' THEN 'AMBIGUOUS_TRACE'
+    WHEN s.status = 'CONFLICT' THEN 'EVIDENCE_CONFLICT'
     WHEN s.fails THEN coalesce(s.report_cause, w.switch_cause, b.cause)
   END AS cause,
   -- layers by their number, then what comes after the stack

@@ -40,8 +40,18 @@ WHERE st.name =
   CASE
     WHEN j.report_source_id IS NOT NULL THEN j.report_status
     WHEN j.alone THEN
-      CASE WHEN NOT j.same_run THEN 'ALONE' WHEN j.side = 0 OR j.demanded THEN 'MISSING' ELSE 'DECODE_ONLY' END
+      CASE
+        WHEN NOT j.same_run THEN 'ALONE'
+        WHEN j.side = 0 THEN
+          CASE WHEN j.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last') THEN 'MISSING' ELSE 'PREFILL_ONLY' END
+        WHEN j.demanded THEN 'MISSING'
+        ELSE 'DECODE_ONLY'
+      END
     WHEN j.ambiguous THEN 'AMBIGUOUS'
+    WHEN j.contradicted THEN 'CONFLICT'
+    -- an equal sample of all that the hashes cover
+    WHEN j.by_hash AND j.x_hash <> j.y_hash AND j.sample_equal
+      AND j.sample_n >= CASE j.hash_algo WHEN 'greta-1' THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'
     WHEN j.nonfinite THEN 'NONFINITE'
     WHEN j.other_token THEN 'INCOMPARABLE'
     WHEN j.by_hash THEN

@@ -7,12 +7,13 @@ CREATE VIEW tally AS
 SELECT
   t.run_id AS run_id, t.run AS run, t.prompt_id AS prompt_id, t.status AS status,
   t.class AS class, t.scope AS scope, t.cause AS cause, t.count AS count,
+  t.claimed AS claimed,
   t.elsewhere AS elsewhere, t.forward_layer AS forward_layer, t.layer AS layer,
   t.tensor_id AS tensor_id, t.name_id AS name_id, t.pos_id AS pos_id, t.token_id AS token_id,
   t.report_line AS report_line
 FROM kept_tally_row t
 UNION ALL
 SELECT
-  u.run_id, u.run, u.prompt_id, u.status, u.class, u.scope, u.cause, u.count, u.elsewhere,
+  u.run_id, u.run, u.prompt_id, u.status, u.class, u.scope, u.cause, u.count, u.claimed, u.elsewhere,
   u.forward_layer, u.layer, u.tensor_id, u.name_id, u.pos_id, u.token_id, u.report_line
 FROM unkept_tally u;

@@ -3,7 +3,7 @@
 CREATE VIEW unkept_tally AS
 SELECT
   f.run_id AS run_id, f.run AS run, f.prompt_id AS prompt_id, f.status AS status, f.class AS class,
-  f.scope AS scope, f.cause AS cause, f.total AS count, f.anywhere AS elsewhere,
+  f.scope AS scope, f.cause AS cause, f.total AS count, f.claims AS claimed, f.anywhere AS elsewhere,
   f.forward_layer AS forward_layer, CASE WHEN f.cause IS NOT NULL THEN f.layer END AS layer,
   f.tensor_id AS tensor_id, f.name_id AS name_id,
   CASE WHEN f.cause IS NOT NULL THEN f.pos_id END AS pos_id,
@@ -12,6 +12,7 @@ FROM (
   SELECT
     g.*,
     sum(g.count) OVER alike AS total,
+    sum(g.claimed) OVER alike AS claims,
     max(g.elsewhere) OVER alike AS anywhere,
     row_number() OVER alike AS nth
   FROM (
@@ -22,7 +23,7 @@ FROM (
     SELECT
       s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
       s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
-      sum(s.elsewhere) > 0 AS elsewhere,
+      sum(s.compared AND s.claimed) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       -- SQLite takes layer and token_id from the row that has the minimum
       min(CASE WHEN s.blamed THEN s.forward_layer END) AS forward_layer,
       CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
@@ -51,7 +52,7 @@ FROM (
              AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
              AND (e.phase_id, e.step, e.name_id, e.nth) < (x.phase_id, x.step, x.name_id, x.nth)
              AND e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx) ELSE 1 END)),
-      0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+      0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM unjudged_run u
     JOIN run r ON r.id = u.run_id
     JOIN traced_position d ON d.run_id = r.id AND d.side = 1 AND d.pos_id >= 0
@@ -64,7 +65,7 @@ FROM (
     SELECT
       s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
       s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
-      sum(s.elsewhere) > 0 AS elsewhere,
+      sum(s.compared) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
       CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
       s.layer AS layer, s.blamed_name_id AS name_id,
@@ -85,7 +86,7 @@ FROM (
 WHERE f.nth = 1
 UNION ALL
 SELECT
-  r.id, r.name, l.prompt_id, 'UNMET', NULL, NULL, NULL, count(*), 0,
+  r.id, r.name, l.prompt_id, 'UNMET', NULL, NULL, NULL, count(*), 0, 0,
   NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unjudged_run u
 JOIN run r ON r.id = u.run_id
@@ -97,13 +98,13 @@ WHERE NOT EXISTS (
 GROUP BY r.id, r.name, l.prompt_id
 UNION ALL
 SELECT
-  r.id, r.name, 0, 'LOST', NULL, NULL, NULL, l.count, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  r.id, r.name, 0, 'LOST', NULL, NULL, NULL, l.count, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unjudged_run u
 JOIN run r ON r.id = u.run_id
 JOIN rows_lost l ON l.run_id = r.id
 WHERE l.count > 0
 UNION ALL
 SELECT
-  r.id, r.name, 0, 'RUN', NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  r.id, r.name, 0, 'RUN', NULL, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unjudged_run u
 JOIN run r ON r.id = u.run_id;

@@ -50,6 +50,46 @@ TEST_F(Interrupted, TheNextIngestFinishesWhereverTheFirstStopped) {
   }
 }
 
+std::string matching_row(const char* phase, const char* tensor) {
+  return std::string(R"({"event":"stage_trace","phase":")") + phase +
+         R"(","prompt_id":"p0","pos_id":3,"step":0,"layer":0,"point":")" + tensor +
+         R"(","hash_algo":"greta-1","n":4,"hash":1})"
+         "\n";
+}
+
+TEST_F(Interrupted, PassesNothingUntilItIsFinished) {
+  const std::string root = "two/2026-02-07/b3_99/";
+  folder.write(root + "traces/a_trace.jsonl",
+               matching_row("prefill_last", "x_in") + matching_row("decode0", "x_in"));
+  folder.write(root + "traces/b_trace.jsonl",
+               matching_row("prefill_last", "attn_out") + matching_row("decode0", "attn_out"));
+  IngestOptions options;
+  options.progress = [](const IngestProgress& p) {
+    if (p.files_done == 1) throw std::runtime_error("stop");
+  };
+  EXPECT_THROW(ingest(db, {folder / "two"}, options), std::runtime_error);
+  EXPECT_EQ(rows("SELECT verdict, pairs, ingest_open FROM run_verdict WHERE run GLOB '*b3_99'"),
+            "INCOMPLETE|1|1");
+  resume(db, {});
+  EXPECT_EQ(rows("SELECT verdict, pairs, ingest_open FROM run_verdict WHERE run GLOB '*b3_99'"),
+            "PASS|2|0");
+  EXPECT_EQ(count("ingest"), 0);
+}
+
+TEST_F(Interrupted, StaysOpenWhenItsPathIsGone) {
+  IngestOptions options;
+  options.progress = [](const IngestProgress& p) {
+    if (p.files_done == 1) throw std::runtime_error("stop");
+  };
+  EXPECT_THROW(ingest(db, {folder / "artifacts_remote"}, options), std::runtime_error);
+  fs::rename(folder / "artifacts_remote", folder / "away");
+  EXPECT_EQ(resume(db, {}).errors, 1);
+  EXPECT_EQ(count("ingest"), 1);
+  fs::rename(folder / "away", folder / "artifacts_remote");
+  resume(db, {});
+  EXPECT_EQ(count("ingest"), 0);
+}
+
 TEST_F(Interrupted, AnIngestOfSomethingElseSettlesWhatWasLeft) {
   IngestOptions options;
   options.progress = [](const IngestProgress& p) {

@@ -67,7 +67,7 @@ TEST(RunDiff, EveryStatus) {
             "v_cache|ONLY_A|-\n"
             "attn_out|MATCH|-\n"
             "wo_out|DRIFT|DIVERGENT\n"
-            "ffn_norm_in|INCOMPARABLE|-\n"
+            "ffn_norm_in|CONFLICT|-\n"
             "mlp_out|MATCH|-\n"
             "x_out|NONFINITE|-");
 }

@@ -24,11 +24,11 @@ TEST(Scope, LegacyHashCoversAPrefixOfAtMost256Values) {
 
 TEST(Scope, SampleDecidesWhereHashesCannot) {
   Warehouse w;
-  // no hash; a hash on one side; hashes of different length
+  // no hash; a hash on one side; different hashes of different length
   w.add(prefill("q_pre_rope", 0).sampled({1, 2}), decode("q_pre_rope", 0).sampled({1, 2}),
         prefill("k_pre_rope", 0, 1).sampled({1, 2}), decode("k_pre_rope", 0).sampled({1, 2}),
         prefill("v_proj", 0, 1).length(4).sampled({1, 2}),
-        decode("v_proj", 0, 1).length(5).sampled({1, 2}), prefill("attn_out", 0).sampled({1, 2}),
+        decode("v_proj", 0, 2).length(5).sampled({1, 2}), prefill("attn_out", 0).sampled({1, 2}),
         decode("attn_out", 0).sampled({1, 3}));
   EXPECT_EQ(scopes(w),
             "q_pre_rope|MATCH|sample|2\nk_pre_rope|MATCH|sample|2\nv_proj|MATCH|sample|2\n"

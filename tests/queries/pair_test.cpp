@@ -83,7 +83,9 @@ TEST(Pair, PrefillRowIsPairedWhenAPartnerExistsAndExcusedWhenNot) {
   w.add(prefill("attn_out", 0, 1).in("prefill").at(5),
         prefill("attn_out", 0, 1).in("prefill").at(6), decode("attn_out", 0, 2).at(6),
         decode("attn_out", 0, 3).at(7));
-  EXPECT_EQ(pairs(w), "attn_out|0|6|DRIFT|ATTN_OUT_DRIFT\nattn_out|0|7|DECODE_ONLY|-");
+  EXPECT_EQ(pairs(w),
+            "attn_out|0|5|PREFILL_ONLY|-\nattn_out|0|6|DRIFT|ATTN_OUT_DRIFT\n"
+            "attn_out|0|7|DECODE_ONLY|-");
 }
 
 TEST(Pair, TokenAndLogicalIndexAreNullSafe) {
@@ -356,8 +358,7 @@ TEST(Pair, WithoutHashSampleOrSketchIsIncomparable) {
 
 TEST(Pair, HashesOfDifferentOrUnknownLengthDoNotCompare) {
   Warehouse w;
-  w.add(prefill("attn_out", 0, 1).length(4), decode("attn_out", 0, 1).length(5),
-        prefill("wo_out", 0, 1).length(4), decode("wo_out", 0, 2).length(5),
+  w.add(prefill("wo_out", 0, 1).length(4), decode("wo_out", 0, 2).length(5),
         prefill("mlp_out", 0, 1).length({}), decode("mlp_out", 0, 1).length({}),
         prefill("x_out", 0, 1).length({}), decode("x_out", 0, 1));
   EXPECT_EQ(w.rows("SELECT DISTINCT status FROM pair"), "INCOMPARABLE");

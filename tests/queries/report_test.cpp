@@ -55,7 +55,7 @@ TEST(Report, B366IsFailWithItsFiguresFromTheTableAlone) {
       w.rows("SELECT run, experiment, mode, date, evidence, verdict, numeric_verdict, coverage,"
              " pairs, pass, fail, missing, decode_only, incomparable, prompt, layer, tensor,"
              " first_fail, root_cause, numeric_first_fail FROM run_verdict"),
-      "2026-02-07/b3_66|b3_66|-|2026-02-07|report|FAIL|INCOMPARABLE|undeclared|48|6|42|0|0|0|"
+      "2026-02-07/b3_66|b3_66|-|2026-02-07|report|FAIL|NO_EVIDENCE|undeclared|48|6|42|0|0|0|"
       "p0_short|0|attn_out|ATTN_OUT_DRIFT|ATTENTION_COMPUTATION_MISMATCH|-");
   EXPECT_EQ(w.rows("SELECT cause, count, printf('%.2f', percent) FROM failure_breakdown"),
             "ATTN_OUT_DRIFT|15|31.25\nMLP_OUT_DRIFT|15|31.25\nX_IN_DRIFT|12|25.00");
@@ -111,12 +111,12 @@ TEST(Report, MissingRowsAreTraceOffset) {
             "-|-|37|TRACE_OFFSET");
 }
 
-TEST(Report, ATableOfMatchesIsPass) {
+TEST(Report, ATableOfMatchesIsNoEvidence) {
   Warehouse w;
   w.report("final.tsv", kFinal,
            {{.prompt = "p0", .layer = 0, .tensor = "x_in", .status = "MATCH"}});
   EXPECT_EQ(w.rows("SELECT evidence, verdict, numeric_verdict, pairs FROM run_verdict"),
-            "report|PASS|PASS|1");
+            "report|NO_EVIDENCE|NO_EVIDENCE|1");
 }
 
 TEST(Report, AnEmptyTableIsNoEvidenceWhateverItClaims) {
@@ -130,15 +130,15 @@ TEST(Report, AnEmptyTableIsNoEvidenceWhateverItClaims) {
             "pair|7|RESULT: PASS");
 }
 
-TEST(Report, TracesOutweighReports) {
+TEST(Report, TracesOutweighReportsButDoNotPassAgainstThem) {
   Warehouse w;
   w.match("attn_out", 0);
   w.claim(w.report("final.tsv", kFinal, b3_66_table()), 3, "FAIL");
-  EXPECT_EQ(w.rows("SELECT evidence, verdict, pairs FROM run_verdict"), "trace|PASS|1");
+  EXPECT_EQ(w.rows("SELECT evidence, verdict, pairs FROM run_verdict"), "trace|INCOMPARABLE|1");
   EXPECT_EQ(w.rows("SELECT count(*) FROM pair WHERE evidence = 'report'"), "0");
   EXPECT_EQ(w.rows("SELECT report_file, claimed, verdict, evidence, pairs, fail, conflict FROM"
                    " report_conflict"),
-            "final.tsv|FAIL|PASS|trace|48|42|claims another verdict");
+            "final.tsv|FAIL|INCOMPARABLE|trace|48|42|claims another verdict");
 }
 
 std::string evidence_file(Warehouse& w) {
@@ -174,12 +174,13 @@ TEST(Report, TiesGoToTheLatestStage) {
   EXPECT_EQ(evidence_file(w), "a_final.tsv");
 }
 
-TEST(Report, TablesAreNeverMerged) {
+TEST(Report, OneTableThatListsADriftCountsHoweverManyDoNot) {
   Warehouse w;
   w.report("v1.tsv", 1, {{.prompt = "p0", .layer = 0, .tensor = "x_in", .status = "DRIFT"}});
   w.report("v2.tsv", 2, rows_of(2, 0));
-  EXPECT_EQ(w.rows("SELECT verdict, pairs, fail FROM run_verdict"), "PASS|2|0");
-  EXPECT_EQ(w.rows("SELECT count(*) FROM pair"), "2");
+  w.report("final.tsv", kFinal, rows_of(9, 0));
+  EXPECT_EQ(w.rows("SELECT verdict, pairs, fail FROM run_verdict"), "FAIL|1|1");
+  EXPECT_EQ(w.rows("SELECT count(*) FROM pair"), "1");  // tables are never merged
 }
 
 TEST(ReportConflict, TheOtherTablesAndWhatTheyClaim) {
@@ -219,8 +220,10 @@ TEST(ReportConflict, TheEvidenceItselfShowsOnlyWhenItClaimsAnotherVerdict) {
 
 TEST(ReportConflict, AQualifiedPassAgreesWithPass) {
   Warehouse w;
+  w.match("x_in", 0);
   w.claim(w.report("final.txt", kFinal, rows_of(1, 0)), 1, "PASS_GUARDRAIL");
-  EXPECT_EQ(w.rows("SELECT * FROM report_conflict"), "");
+  EXPECT_EQ(w.rows("SELECT verdict, conflict FROM report_conflict"),
+            "PASS|agrees, but is not the evidence");
 }
 
 TEST(ReportConflict, ClaimWithoutATableIsShown) {

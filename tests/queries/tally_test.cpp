@@ -235,7 +235,9 @@ struct Opinion {
   std::string lines;  // "prompt pos layer tensor token status", sorted
 
   std::string verdict(bool finished, bool plan_met) {
-    if (count["DRIFT"] + count["NONFINITE"] + count["AMBIGUOUS"] > 0 || elsewhere) return "FAIL";
+    if (count["DRIFT"] + count["NONFINITE"] + count["AMBIGUOUS"] + count["CONFLICT"] > 0 ||
+        elsewhere)
+      return "FAIL";
     if (!finished || !plan_met) return "INCOMPLETE";
     if (count["MISSING"] > 0) return "FAIL";
     if (count["MATCH"] + count["INCOMPARABLE"] == 0) return "NO_EVIDENCE";
@@ -252,9 +254,10 @@ std::string status_of(const std::vector<Fact>& p, const std::vector<Fact>& d,
                       bool prefill_last_here) {
   const bool demands =
       std::any_of(p.begin(), p.end(), [](const Fact& f) { return f.is_prefill_last; });
-  if (d.empty()) return demands ? "MISSING" : "";
+  if (d.empty()) return demands ? "MISSING" : "PREFILL_ONLY";
   if (p.empty()) return prefill_last_here ? "MISSING" : "DECODE_ONLY";
   if (!all_equal(p) || !all_equal(d)) return "AMBIGUOUS";
+  if (p[0].hash && p[0].hash == d[0].hash && p[0].n != d[0].n) return "CONFLICT";
   if (p[0].nan + d[0].nan > 0) return "NONFINITE";
   if (!p[0].hash || !d[0].hash || p[0].n != d[0].n) return "INCOMPARABLE";
   return p[0].hash == d[0].hash ? "MATCH" : "DRIFT";
@@ -273,7 +276,6 @@ Opinion judge(const std::map<Key, std::vector<Fact>>& rows) {
       for (const Fact& fact : others) prefill_last_here |= fact.is_prefill_last;
     }
     const std::string status = status_of(p, d, prefill_last_here);
-    if (status.empty()) continue;
     ++opinion.count[status];
     if (status == "MISSING") {
       for (const auto& [other, others] : rows) {
@@ -348,7 +350,7 @@ TEST(RandomRows, TheViewsAgreeWithASecondOpinion) {
     const std::string expected =
         verdict + "|" + std::to_string(opinion.count["MATCH"]) + "|" +
         std::to_string(opinion.count["DRIFT"] + opinion.count["NONFINITE"] +
-                       opinion.count["AMBIGUOUS"]) +
+                       opinion.count["AMBIGUOUS"] + opinion.count["CONFLICT"]) +
         "|" + std::to_string(opinion.count["MISSING"]) + "|" +
         std::to_string(opinion.count["DECODE_ONLY"]) + "|" +
         std::to_string(opinion.count["INCOMPARABLE"]);

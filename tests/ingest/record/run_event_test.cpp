@@ -197,6 +197,33 @@ TEST_F(EngineLines, RunThatStartedAndDidNotEndIsIncomplete) {
   EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "PASS|complete");
 }
 
+TEST_F(EngineLines, ARunThatFailedOnceHasFailedInAnyOrder) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string complete = R"({"event":"run_end","status":"complete"})"
+                               "\n";
+  const std::string failed = R"({"event":"run_end","status":"failed"})"
+                             "\n";
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  for (const std::string& lines : {complete + failed, failed + complete}) {
+    take("run.jsonl", lines);
+    EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|failed");
+  }
+}
+
+TEST_F(EngineLines, ALaterStartWithoutAnEndIsIncomplete) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string end = R"({"event":"run_end","status":"complete"})"
+                          "\n";
+  const auto start = [](const std::string& when) {
+    return R"({"event":"run_start","started_at":"2026-02-07T00:00:0)" + when + "Z\"}\n";
+  };
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  take("run.jsonl", start("1") + end);
+  EXPECT_EQ(ask("SELECT verdict FROM run_verdict"), "PASS");
+  take("again.jsonl", start("2"));
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
+}
+
 TEST_F(EngineLines, FewerRowsThanTheRunWroteIsIncomplete) {
   const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
   take("run.jsonl", R"({"event":"run_start"})"

@@ -1,4 +1,4 @@
-#include "engine/record/utc_time.h"
+#include "common/utc_time.h"
 
 #include <ctime>
 

@@ -1,0 +1,163 @@
+// Doubt never passes: what claims success without being evidence of it.
+#include <gtest/gtest.h>
+
+#include "tests/queries/warehouse.h"
+
+namespace greta {
+namespace {
+
+std::string strict(Warehouse& w) { return w.rows("SELECT verdict FROM run_verdict"); }
+std::string judged(Warehouse& w) { return w.rows("SELECT tensor, status, cause FROM pair"); }
+
+constexpr int kClaimed = 8;  // trace_row.flags: only a document states the row
+
+TEST(Verdict, RowsOfADocumentAreNoEvidence) {
+  Warehouse w;
+  w.add(prefill("x_in", 0, 1).flagged(kClaimed), decode("x_in", 0, 1).flagged(kClaimed));
+  EXPECT_EQ(w.rows("SELECT evidence, verdict, numeric_verdict, pairs, claimed FROM run_verdict"),
+            "report|NO_EVIDENCE|NO_EVIDENCE|1|1");
+}
+
+TEST(Verdict, ARowOfADocumentIsNoPartnerThatPasses) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 1).flagged(kClaimed));
+  EXPECT_EQ(w.rows("SELECT evidence, verdict, numeric_verdict FROM run_verdict"),
+            "trace|INCOMPARABLE|INCOMPARABLE");
+}
+
+TEST(Verdict, RowsOfADocumentCanFail) {
+  Warehouse w;
+  w.add(prefill("x_in", 0, 1).flagged(kClaimed), decode("x_in", 0, 2).flagged(kClaimed));
+  EXPECT_EQ(strict(w), "FAIL");
+}
+
+TEST(Verdict, EmptyRowsAreNoEvidence) {
+  Warehouse w;
+  w.add(prefill("x_in", 0, 1).length(0), decode("x_in", 0, 1).length(0));
+  EXPECT_EQ(strict(w), "INCOMPARABLE");
+}
+
+TEST(Verdict, EmptySamplesAreNoEvidence) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).length({}), decode("x_in", 0).length({}));
+  w.db.exec(
+      "INSERT INTO sample VALUES (71, 0, x''), (72, 0, x'');"
+      "INSERT INTO sketch(id, n, derived, sum_sq, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10,"
+      " s11, s12, s13, s14, s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27,"
+      " s28, s29, s30, s31) SELECT value, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,"
+      " 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM json_each('[71, 72]');"
+      "UPDATE trace_row SET vector_id = 71 + side");
+  EXPECT_EQ(strict(w), "INCOMPARABLE");
+  EXPECT_EQ(judged(w), "x_in|INCOMPARABLE|-");
+}
+
+TEST(Verdict, EqualHashesOfOtherLengthsAreAConflict) {
+  Warehouse w;
+  w.add(prefill("x_in", 0, 1).length(4), decode("x_in", 0, 1).length(5));
+  EXPECT_EQ(judged(w), "x_in|CONFLICT|EVIDENCE_CONFLICT");
+  EXPECT_EQ(w.rows("SELECT verdict, first_fail, root_cause FROM run_verdict"),
+            "FAIL|EVIDENCE_CONFLICT|CONTRADICTORY_EVIDENCE");
+}
+
+TEST(Verdict, EqualHashesOfOtherStatisticsAreAConflict) {
+  for (const char* statistic : {"min", "max", "mean", "abs_sum"}) {
+    SCOPED_TRACE(statistic);
+    Warehouse w;
+    w.match("x_in", 0);
+    w.db.exec("UPDATE trace_row SET min = -1, max = 2, mean = 0.25, abs_sum = 6");
+    EXPECT_EQ(strict(w), "PASS");
+    w.db.exec("UPDATE trace_row SET " + std::string(statistic) + " = 1.5 WHERE side = 1");
+    EXPECT_EQ(judged(w), "x_in|CONFLICT|EVIDENCE_CONFLICT");
+    EXPECT_EQ(strict(w), "FAIL");
+  }
+}
+
+TEST(Verdict, DigitsThatWereNotWrittenAreNoConflict) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.db.exec("UPDATE trace_row SET min = -0.1234567, max = 2.000001, mean = 1e-9, abs_sum = 6");
+  w.db.exec(
+      "UPDATE trace_row SET min = -0.123457, max = 2, mean = 3e-9, abs_sum = 6.00001"
+      " WHERE side = 1");
+  EXPECT_EQ(strict(w), "PASS");
+}
+
+TEST(Verdict, AnEqualPrefixOfRowsOfOtherLengthIsNoConflict) {
+  Warehouse w;
+  w.run({.hash_algo = "fnv-256"});
+  w.add(prefill("x_in", 0, 1).length(4096), decode("x_in", 0, 1).length(8192));
+  w.add(prefill("attn_out", 0, 1).length(4096).averaging(1),
+        decode("attn_out", 0, 1).length(4096).averaging(2));
+  w.add(prefill("mlp_out", 0, 1).length(4), decode("mlp_out", 0, 1).length(5));
+  EXPECT_EQ(judged(w), "x_in|INCOMPARABLE|-\nattn_out|MATCH|-\nmlp_out|CONFLICT|EVIDENCE_CONFLICT");
+}
+
+TEST(Verdict, AnEqualSampleOfTheWholeRowAndAnotherHashIsAConflict) {
+  Warehouse w;
+  w.add(prefill("x_in", 0, 1).length(2).sampled({1, 2}),
+        decode("x_in", 0, 2).length(2).sampled({1, 2}));
+  w.add(prefill("attn_out", 0, 1).length(9).sampled({1, 2}),
+        decode("attn_out", 0, 2).length(9).sampled({1, 2}));
+  EXPECT_EQ(judged(w), "x_in|CONFLICT|EVIDENCE_CONFLICT\nattn_out|DRIFT|ATTN_OUT_DRIFT");
+}
+
+TEST(Verdict, RejectedLinesOfItsSourcesDoNotPass) {
+  Warehouse w;
+  w.match("x_in", 0);
+  const std::string insert =
+      "INSERT INTO ingest_error(source_id, file, line, severity, reason, about)"
+      " VALUES ((SELECT min(source_id) FROM trace_row), 'f', 1, ";
+  w.db.exec(insert + "'warning', 'odd', NULL)");
+  EXPECT_EQ(strict(w), "PASS");
+  w.db.exec(insert + "'error', 'not JSON', NULL)");
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict, rejected FROM run_verdict"),
+            "INCOMPLETE|INCOMPLETE|1");
+}
+
+TEST(Verdict, AnArchiveThatWasNotReadDoesNotPassForItsRuns) {
+  Warehouse w;
+  for (const char* name : {"d/a", "d/a/b", "d/ab"}) {
+    w.run({.name = name});
+    w.match("x_in", 0);
+  }
+  w.db.exec(
+      "INSERT INTO ingest_error(file, line, severity, reason, about)"
+      " VALUES ('d/a/x.tgz', 0, 'error', 'truncated', 'd/a')");
+  EXPECT_EQ(w.rows("SELECT run, verdict FROM run_verdict ORDER BY run"),
+            "d/a|INCOMPLETE\nd/a/b|INCOMPLETE\nd/ab|PASS");
+}
+
+TEST(Verdict, ARejectedLineDoesNotHideAFailure) {
+  Warehouse w;
+  w.drift("x_in", 0);
+  w.db.exec(
+      "INSERT INTO ingest_error(source_id, file, line, severity, reason)"
+      " VALUES ((SELECT min(source_id) FROM trace_row), 'f', 1, 'error', 'not JSON')");
+  EXPECT_EQ(strict(w), "FAIL");
+}
+
+TEST(Verdict, AnIngestThatHasNotEndedPassesNothing) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.db.exec(
+      "INSERT INTO ingest VALUES (1, '2026-01-01T00:00:00Z', 'h', 1, 'p', '', '[]');"
+      "INSERT INTO ingest_run SELECT id, 1 FROM run");
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict, ingest_open FROM run_verdict"),
+            "INCOMPLETE|INCOMPLETE|1");
+  w.db.exec("DELETE FROM ingest_run; DELETE FROM ingest");
+  EXPECT_EQ(strict(w), "PASS");
+}
+
+TEST(Verdict, LoneRowsAreCountedAndTheRunIsNotComplete) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.plan_what_is_there();
+  EXPECT_EQ(w.rows("SELECT coverage FROM run_verdict"), "complete");
+  for (int64_t pos = 0; pos < 9; ++pos) w.add(prefill("x_in", 0, 1).in("prefill").at(pos));
+  EXPECT_EQ(w.rows("SELECT verdict, coverage, pairs, prefill_only FROM run_verdict"),
+            "PASS|partial|1|9");
+}
+
+}  // namespace
+}  // namespace greta
