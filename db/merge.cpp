@@ -192,8 +192,14 @@ constexpr const char* kCopyRest = R"(
     SELECT s.id, r.id, x.line, x.kind, x.value, x.text FROM other.report_claim x
     JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
     JOIN temp.merge_run r ON r.other_id = x.run_id ORDER BY x.id;
-  INSERT OR IGNORE INTO main.ingest_error(source_id, file, line, severity, reason, raw)
-    SELECT s.id, x.file, x.line, x.severity, x.reason, x.raw FROM other.ingest_error x
+  INSERT OR IGNORE INTO main.run_event
+    SELECT s.id, x.kind, x.nth, r.id, x.at FROM other.run_event x
+    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
+    JOIN temp.merge_run r ON r.other_id = x.run_id;
+  UPDATE main.run SET status = e.status FROM event_status e
+    WHERE e.run_id = run.id AND run.id IN (SELECT id FROM temp.merge_run) AND e.status <> run.status;
+  INSERT OR IGNORE INTO main.ingest_error(source_id, file, line, severity, reason, raw, about)
+    SELECT s.id, x.file, x.line, x.severity, x.reason, x.raw, x.about FROM other.ingest_error x
     LEFT JOIN temp.merge_source s ON s.other_id = x.source_id
     WHERE x.source_id IS NULL OR s.is_new ORDER BY x.id;
 )";
@@ -589,6 +595,10 @@ void check_other(SQLite::Database& db, const std::filesystem::path& other) {
     throw DatabaseError(other.string() + " has schema version " + std::to_string(version) +
                         ", not " + std::to_string(kSchemaVersion) + ": `greta-db --db " +
                         other.string() + " check` brings it forward");
+  }
+  if (opened.execAndGet("SELECT count(*) FROM ingest").getInt64() > 0) {
+    throw DatabaseError(other.string() + " has an ingest that did not end: `greta-db --db " +
+                        other.string() + " ingest --resume` finishes it");
   }
   std::error_code ignored;
   if (std::filesystem::equivalent(db.getFilename(), other, ignored)) {

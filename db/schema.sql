@@ -276,6 +276,17 @@ CREATE TABLE attribute (
 ) STRICT;
 CREATE UNIQUE INDEX attribute_once ON attribute(run_id, dim, value, rank, leg, ifnull(source_id, 0));
 
+-- That a run began or ended, as a source says it: run.status follows from all of them.
+CREATE TABLE run_event (
+  source_id INTEGER NOT NULL REFERENCES source(id),
+  kind      TEXT NOT NULL CHECK (kind IN ('start', 'complete', 'failed')),
+  nth       INTEGER NOT NULL,                     -- 1, 2, ... of this kind in the source
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  at        TEXT NOT NULL,                        -- ISO 8601 UTC; '' not said
+  PRIMARY KEY (source_id, kind, nth)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_event_by_run ON run_event(run_id);
+
 -- A measured number of a run.
 CREATE TABLE run_metric (
   id        INTEGER PRIMARY KEY,

@@ -12,10 +12,6 @@
 namespace greta {
 namespace {
 
-/// Attributes: how often a run started, and how often and how it ended.
-constexpr const char* kRunStart = "run_start";
-constexpr const char* kRunEnd = "run_end";
-
 /// What a source states of a run, or of a directory level above it.
 struct Stated {
   int64_t rank;
@@ -127,29 +123,29 @@ void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& i
   if (event.kind == RunEvent::kAttributes) return;
   if (event.kind == RunEvent::kPrompt) return add_prompt(run_id, event);
   if (event.kind == RunEvent::kStart) {
-    add_occasion(source_id, run_id, kRunStart, event.started_at);
+    add_occasion(source_id, run_id, "start", event.started_at);
   } else {
     end_run(source_id, run_id, event);
   }
-  settle_status(run_id);
+  prepared(db_,
+           "UPDATE run SET status = (SELECT status FROM event_status WHERE run_id = ?1)"
+           " WHERE id = ?1",
+           run_id)
+      .exec();
 }
 
-/// A start or an end of a run; those of one source are numbered, for they may say the same. Several
-/// sources that say the same are copies.
-void Runs::add_occasion(int64_t source_id, int64_t run_id, const char* dim,
-                        const std::string& what) {
-  const int64_t before = find_id(db_,
-                                 "SELECT count(*) FROM attribute WHERE run_id = ? AND dim = ?"
-                                 " AND source_id = ?",
-                                 run_id, dim, source_id)
-                             .value_or(0);
-  add_attribute(run_id, dim, what + " #" + std::to_string(before + 1), AttributeRank::kLeaf, "",
-                source_id);
+void Runs::add_occasion(int64_t source_id, int64_t run_id, const char* kind,
+                        const std::string& at) {
+  prepared(
+      db_,
+      "INSERT INTO run_event(source_id, kind, nth, run_id, at) SELECT ?1, ?2, 1 + count(*), ?3,"
+      " ?4 FROM run_event WHERE source_id = ?1 AND kind = ?2",
+      source_id, kind, run_id, at)
+      .exec();
 }
 
 void Runs::end_run(int64_t source_id, int64_t run_id, const RunEvent& event) {
-  const std::string how = event.complete ? "complete" : "failed";
-  add_occasion(source_id, run_id, kRunEnd, how + " " + event.finished_at);
+  add_occasion(source_id, run_id, event.complete ? "complete" : "failed", event.finished_at);
   if (!event.finished_at.empty()) {
     prepared(db_, "UPDATE run SET finished_at = max(coalesce(finished_at, ?1), ?1) WHERE id = ?2",
              event.finished_at, run_id)
@@ -158,21 +154,6 @@ void Runs::end_run(int64_t source_id, int64_t run_id, const RunEvent& event) {
   if (!event.rows) return;
   add_attribute(run_id, kTraceRows, std::to_string(*event.rows), AttributeRank::kLeaf, "",
                 source_id);
-}
-
-/// Whatever came first: a run that failed once has failed, and one that started more often than it
-/// ended is running.
-void Runs::settle_status(int64_t run_id) {
-  prepared(db_,
-           "UPDATE run SET status = CASE"
-           " WHEN status = 'failed' OR EXISTS (SELECT 1 FROM attribute a"
-           "   WHERE a.run_id = run.id AND a.dim = ?1 AND a.value GLOB 'failed*') THEN 'failed'"
-           " WHEN (SELECT count(DISTINCT CASE a.dim WHEN ?2 THEN a.value END)"
-           "     - count(DISTINCT CASE a.dim WHEN ?1 THEN a.value END) FROM attribute a"
-           "   WHERE a.run_id = run.id AND a.dim IN (?1, ?2)) > 0 THEN 'running'"
-           " ELSE 'complete' END WHERE id = ?3",
-           kRunEnd, kRunStart, run_id)
-      .exec();
 }
 
 void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,

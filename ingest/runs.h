@@ -58,8 +58,7 @@ class Runs {
   void start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                  const RunEvent& event);
   void end_run(int64_t source_id, int64_t run_id, const RunEvent& event);
-  void add_occasion(int64_t source_id, int64_t run_id, const char* dim, const std::string& what);
-  void settle_status(int64_t run_id);
+  void add_occasion(int64_t source_id, int64_t run_id, const char* kind, const std::string& at);
   void add_prompt(int64_t run_id, const RunEvent& event);
 
   SQLite::Database& db_;

@@ -44,7 +44,7 @@ SELECT
   v.unmeasured AS unmeasured,                          -- DRIFT with nothing to measure it by
   v.unmet AS unmet,                                    -- rows that are not there though the plan declares them or the run says it wrote them
   v.claimed AS claimed,                                -- pairs with a row that only a document states
-  (SELECT count(DISTINCT j.error_id) FROM run_rejection j WHERE j.run_id = v.run_id) AS rejected, -- lines and files that were not taken
+  (SELECT j.rejected FROM run_rejection j WHERE j.run_id = v.run_id) AS rejected, -- lines and files that were not taken
   EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id = v.run_id) AS ingest_open, -- 1: an ingest of its files has not ended
   r.status AS status,                                  -- unknown, running, complete, failed
   v.run_id AS run_id                                   -- run.id

@@ -10,7 +10,7 @@ SELECT
       SELECT 1 FROM ingest_run i WHERE i.run_id = v.run_id) THEN 'INCOMPLETE'
     WHEN v.missing > 0 THEN 'FAIL'
     WHEN v.pairs = v.claimed THEN 'NO_EVIDENCE'
-    WHEN EXISTS (SELECT 1 FROM run_rejection e WHERE e.run_id = v.run_id) THEN 'INCOMPLETE'
+    WHEN (SELECT e.rejected FROM run_rejection e WHERE e.run_id = v.run_id) > 0 THEN 'INCOMPLETE'
     WHEN v.incomparable + v.claimed > 0 THEN 'INCOMPARABLE'
     WHEN v.pass = v.pairs THEN CASE WHEN EXISTS (
       SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') THEN 'INCOMPARABLE' ELSE 'PASS' END
@@ -23,7 +23,7 @@ SELECT
       SELECT 1 FROM ingest_run i WHERE i.run_id = v.run_id) THEN 'INCOMPLETE'
     WHEN v.missing > 0 THEN 'FAIL'
     WHEN v.pairs = v.claimed THEN 'NO_EVIDENCE'
-    WHEN EXISTS (SELECT 1 FROM run_rejection e WHERE e.run_id = v.run_id) THEN 'INCOMPLETE'
+    WHEN (SELECT e.rejected FROM run_rejection e WHERE e.run_id = v.run_id) > 0 THEN 'INCOMPLETE'
     WHEN v.incomparable + v.unmeasured + v.claimed > 0 THEN 'INCOMPARABLE'
     WHEN v.pass + v.rounding = v.pairs THEN CASE WHEN v.drift = 0 AND EXISTS (
       SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') THEN 'INCOMPARABLE' ELSE 'PASS' END

@@ -22,11 +22,11 @@ class MergeTest : public testing::Test {
   static std::string everything(Warehouse& warehouse) {
     std::string text;
     for (const char* table :
-         {"run",         "prompt",       "source",         "source_location", "row_context",
-          "trace_row",   "trace_repeat", "sketch",         "sample",          "readout",
-          "plan",        "attribute",    "run_metric",     "log_event",       "document_row",
-          "report",      "report_pair",  "report_claim",   "ingest_error",    "tensor",
-          "tensor_name", "phase",        "traced_position"}) {
+         {"run",          "prompt",       "source",      "source_location", "row_context",
+          "trace_row",    "trace_repeat", "sketch",      "sample",          "readout",
+          "run_event",    "plan",         "attribute",   "run_metric",      "log_event",
+          "document_row", "report",       "report_pair", "report_claim",    "ingest_error",
+          "tensor",       "tensor_name",  "phase",       "traced_position"}) {
       text +=
           std::string(table) + ":\n" + warehouse.rows(std::string("SELECT * FROM ") + table) + "\n";
     }
@@ -308,6 +308,27 @@ TEST_F(MergeTest, OddFileNamesAreOnlyNames) {
   }
   Warehouse into(path("into.db"));
   EXPECT_EQ(merge(into.db, odd).rows, 6);
+}
+
+TEST_F(MergeTest, ARunThatFailedInEitherFileHasFailed) {
+  Warehouse into(path("into.db")), other(path("other.db"));
+  const auto say = [](Warehouse& w, const std::string& kind) {
+    w.run({.name = "e/x", .status = "complete"});
+    w.db.exec("INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, '" + kind +
+              "', 'run', 1);"
+              "INSERT INTO run_event SELECT id, '" +
+              kind + "', 1, 1, '' FROM source");
+  };
+  say(into, "complete");
+  say(other, "failed");
+  merge(into.db, path("other.db"));
+  EXPECT_EQ(into.rows("SELECT status FROM run"), "failed");
+}
+
+TEST_F(MergeTest, AFileOfAnUnfinishedIngestIsRefused) {
+  Warehouse into(path("into.db")), other(path("other.db"));
+  other.db.exec("INSERT INTO ingest VALUES (1, '', 'h', 1, '', '', '[]')");
+  EXPECT_THROW(merge(into.db, path("other.db")), DatabaseError);
 }
 
 }  // namespace
