@@ -82,7 +82,8 @@ class Importer {
 };
 
 IngestSummary Importer::run(const std::vector<fs::path>& paths) {
-  std::vector<Input> inputs = list_inputs(paths);
+  std::vector<Input> inputs =
+      list_inputs(paths, session_.options.follow ? Links::kAll : Links::kWithin);
   session_.progress.files_total = static_cast<int64_t>(inputs.size());
   for (const Input& input : inputs) session_.progress.bytes_total += input.bytes;
   if (!session_.options.dry_run) {

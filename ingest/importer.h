@@ -26,6 +26,7 @@ struct IngestProgress {
 
 struct IngestOptions {
   bool dry_run = false;  ///< read and check everything, write nothing
+  bool follow = false;   ///< links out of a directory given, too (Links::kAll)
   int jobs = 2;          ///< 1: parse and write on one thread; more: parse on another one
   std::string run;       ///< name of the run all files belong to; "" : from path and content
   std::function<void(const IngestProgress&)> progress;

@@ -175,6 +175,8 @@ void add_ingest_command(CLI::App& app, Options& options) {
       ->add_option("--run", arguments->options.run,
                    "Name of the run that all files belong to (default: from path and content)")
       ->option_text("NAME");
+  command->add_flag("--follow", arguments->options.follow,
+                    "Also follow links that lead out of a directory given");
   command->add_flag("--quiet,-q", arguments->quiet, "No progress bar and no summary table");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return ingest_paths(options, *arguments); };

@@ -43,19 +43,30 @@ class Hostile : public ProgramTest {
   Hostile() {
     Warehouse warehouse(database());
     for (const char* name : {"a", "b"}) {
-      warehouse.run({.name = name, .experiment = "e", .mode = "m", .dtype = "f32",
-                     .date = "2026-02-07", .commit = "abc"});
+      warehouse.run({.name = name,
+                     .experiment = "e",
+                     .mode = "m",
+                     .dtype = "f32",
+                     .date = "2026-02-07",
+                     .commit = "abc"});
       warehouse.match("x_in", 0);
       warehouse.rounding("attn_out", 0);
       warehouse.divergent("some_tensor", 1);
       warehouse.add(prefill("mlp_out", 1, 5), decode("x_in", 2, 3));
-      const int64_t source = warehouse.report("report.md", 1, {{.prompt = "p1", .layer = 0,
-          .tensor = "attn_out", .status = "DRIFT", .cause = "ATTN_OUT_DRIFT", .details = "d"}});
+      const int64_t source = warehouse.report("report.md", 1,
+                                              {{.prompt = "p1",
+                                                .layer = 0,
+                                                .tensor = "attn_out",
+                                                .status = "DRIFT",
+                                                .cause = "ATTN_OUT_DRIFT",
+                                                .details = "d"}});
       warehouse.claim(source, 3, "PASS");
       const std::string run = std::to_string(warehouse.current_run());
       const std::string id = std::to_string(source);
-      warehouse.db.exec("INSERT INTO ingest_error(source_id, file, line, severity, reason, raw)"
-                        " VALUES (" + id + ", 'f', 1, 'error', 'why', x'1b5b')");
+      warehouse.db.exec(
+          "INSERT INTO ingest_error(source_id, file, line, severity, reason, raw)"
+          " VALUES (" +
+          id + ", 'f', 1, 'error', 'why', x'1b5b')");
     }
     spoil(warehouse.db);
   }
@@ -73,8 +84,8 @@ class Hostile : public ProgramTest {
     int spoiled = 0;
     for (const auto& [table, column] : columns) {
       try {
-        SQLite::Statement update(db, "UPDATE " + table + " SET " + column + " = " + column +
-                                         " || CAST(? AS TEXT)");
+        SQLite::Statement update(
+            db, "UPDATE " + table + " SET " + column + " = " + column + " || CAST(? AS TEXT)");
         update.bind(1, kHostile);
         spoiled += update.exec() > 0;
       } catch (const SQLite::Exception&) {  // a CHECK keeps it clean, or a key
@@ -86,19 +97,27 @@ class Hostile : public ProgramTest {
   /// Every command that shows something of the database.
   std::vector<std::vector<std::string>> commands() const {
     std::vector<std::vector<std::string>> all = {
-        {"runs"}, {"runs", "--attributes"}, {"firstfail"}, {"firstfail", "--run", "a" + kHostile},
-        {"firstfail", "--latest"}, {"pairs"}, {"trace", "--samples"}, {"history"}, {"check"},
+        {"runs"},
+        {"runs", "--attributes"},
+        {"firstfail"},
+        {"firstfail", "--run", "a" + kHostile},
+        {"firstfail", "--latest"},
+        {"pairs"},
+        {"trace", "--samples"},
+        {"history"},
+        {"check"},
         {"compare", "a" + kHostile, "b" + kHostile},
         {"compare", "a" + kHostile, "b" + kHostile, "--rows"},
         {"query", "SELECT name AS \"" + sql_name() + "\" FROM run"},
-        {"ingest", path("in")}, {"merge", path("other" + kHostile + ".db")}};
+        {"ingest", path("in")},
+        {"merge", path("other" + kHostile + ".db")}};
     for (const CannedQuery& canned : canned_queries()) {
       std::vector<std::string> words = {"query", canned.name};
       for (const CannedParameter& parameter : canned.parameters) {
         if (parameter.name == "limit") continue;
-        words.insert(words.end(), {"--param", parameter.name + "=" +
-                                                  (parameter.name == "run_b" ? "b" : "a") +
-                                                  kHostile});
+        words.insert(
+            words.end(),
+            {"--param", parameter.name + "=" + (parameter.name == "run_b" ? "b" : "a") + kHostile});
       }
       all.push_back(words);
     }
@@ -221,7 +240,8 @@ TEST_F(Hostile, JsonGivesTheTextsBack) {
 TEST_F(Hostile, CsvGivesTheTextsBackButOnATerminal) {
   const Result piped = run({"query", "SELECT char(27) || 'x' AS t", "--format", "csv"});
   EXPECT_EQ(piped.out, "t\r\n\x1bx\r\n");
-  const Result shown = on_terminal(GRETA_DB_PROGRAM, {"query", "SELECT char(27) || 'x' AS t", "--format", "csv"});
+  const Result shown =
+      on_terminal(GRETA_DB_PROGRAM, {"query", "SELECT char(27) || 'x' AS t", "--format", "csv"});
   EXPECT_NE(shown.out.find("\\x1bx"), std::string::npos) << shown.out;
 }
 
