@@ -216,6 +216,7 @@ bool Importer::identify(const Content& content, std::string_view head, const std
 /// that it was said of.
 void Importer::take_known(int64_t source_id, const Content& content) {
   ++session_.summary.known_sources;
+  session_.count_known_findings(source_id);
   if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
     session_.add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);
   }

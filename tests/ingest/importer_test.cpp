@@ -228,6 +228,46 @@ TEST_F(Importing, ADryRunSaysTheSameAndLeavesNoTrace) {
   EXPECT_GT(wet.rows, 0);
 }
 
+TEST_F(Importing, WhatAnEarlierIngestFoundIsCountedAgain) {
+  write_tree(folder);
+  folder.write("artifacts_remote/2026-02-01/b3_60/copy/p1_trace.jsonl.gz", gzipped("bad line\n"));
+  folder.write("artifacts_remote/2026-02-01/b3_60/copy2/p1_trace.jsonl.gz", gzipped("bad line\n"));
+  fs::create_symlink("nowhere", folder / "artifacts_remote/dangling");
+  const IngestSummary first = take();
+  EXPECT_GT(first.errors, 0);
+  EXPECT_GT(first.warnings, 0);
+  EXPECT_EQ(first.known_errors, 0);
+  EXPECT_EQ(first.known_warnings, 0);
+  IngestOptions dry;
+  dry.dry_run = true;
+  for (const IngestSummary& again :
+       {ingest(db, {folder / "artifacts_remote"}, dry), take(), take()}) {
+    EXPECT_EQ(again.errors, 0);
+    EXPECT_EQ(again.warnings, 0);
+    EXPECT_EQ(again.known_errors, first.errors);
+    EXPECT_EQ(again.known_warnings, first.warnings);
+  }
+  EXPECT_EQ(count("ingest_error"), first.errors + first.warnings);
+}
+
+TEST_F(Importing, WhatWasFoundInOtherFilesIsNotCounted) {
+  write_tree(folder);
+  take();
+  EXPECT_EQ(take("artifacts_remote/2026-02-01/b3_60/traces/p0_trace.jsonl").known_errors, 0);
+  EXPECT_EQ(take("artifacts_remote/2026-02-01/b3_60/traces/p1_trace.jsonl.gz").known_errors, 1);
+}
+
+TEST_F(Importing, ACopyInTheSameIngestIsNoKnownProblem) {
+  const std::string bad = "bad line\n" + small_trace();
+  folder.write(kRun + "traces/p0_short_trace.jsonl", bad);
+  folder.write("artifacts_remote/mirror/2026-02-07/b3_66/traces/p0_short_trace.jsonl", bad);
+  const IngestSummary summary = take();
+  EXPECT_EQ(summary.known_sources, 1);
+  EXPECT_EQ(summary.errors, 1);
+  EXPECT_EQ(summary.known_errors, 0);
+  EXPECT_EQ(take().known_errors, 1);  // of one source, in two files
+}
+
 TEST_F(Importing, ADryRunThatFailsLeavesTheDatabaseUsable) {
   write_tree(folder, 1);
   IngestOptions options;
