@@ -1,6 +1,9 @@
 #pragma once
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace greta {
 
@@ -12,9 +15,13 @@ enum ExitStatus : int {
   kExitNoVerdict = 3,  ///< NO_EVIDENCE, INCOMPLETE, INCOMPARABLE
 };
 
-/// A command line that cannot be carried out; what() says what to do instead. Exit status 2.
+/// A command line that cannot be carried out; what() says what to do instead. Exit status 2. Texts
+/// are as they were given: the program that reports an exception makes them printable.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
+  UsageError(const std::string& what, std::vector<std::string> more)
+      : std::runtime_error(what), lines(std::move(more)) {}
+  std::vector<std::string> lines;  ///< below what(): the candidates, say
 };
 
 /// Exit status of one verdict.

@@ -14,34 +14,26 @@ bool is_plain(char c) {
   return byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\';
 }
 
-/// Of an ASCII character that is not plain.
-void append_escaped(std::string& to, char c) {
-  switch (c) {
-    case '"':
-      to += "\\\"";
-      break;
-    case '\\':
-      to += "\\\\";
-      break;
-    case '\b':
-      to += "\\b";
-      break;
-    case '\f':
-      to += "\\f";
-      break;
-    case '\n':
-      to += "\\n";
-      break;
-    case '\r':
-      to += "\\r";
-      break;
-    case '\t':
-      to += "\\t";
-      break;
-    default:
-      to += "\\u00";
-      append_hex(to, static_cast<uint8_t>(c));
+/// \uXXXX, of a character beyond U+FFFF two of them.
+void append_code(std::string& to, char32_t code) {
+  if (code >= 0x10000) {
+    append_code(to, 0xd800 + ((code - 0x10000) >> 10));
+    code = 0xdc00 + ((code - 0x10000) & 0x3ff);
   }
+  to += "\\u";
+  append_hex_number(to, code, 2);
+}
+
+/// Of a character that stands for something else in JSON, or is not shown.
+void append_escaped(std::string& to, char32_t code) {
+  constexpr std::string_view kNames = "\"\"\\\\\bb\ff\nn\rr\tt";
+  for (size_t i = 0; i < kNames.size(); i += 2) {
+    if (code != static_cast<unsigned char>(kNames[i])) continue;
+    to += '\\';
+    to += kNames[i + 1];
+    return;
+  }
+  append_code(to, code);
 }
 
 void append_value(std::string& to, double value) { append_json(to, value); }
@@ -76,8 +68,8 @@ void append_json(std::string& to, std::string_view text) {
     const size_t length = next.is_character() ? next.bytes : 1;
     if (!next.is_character()) {
       to += utf8::kReplacement;
-    } else if (length == 1) {
-      append_escaped(to, text.front());
+    } else if (length == 1 || !utf8::is_shown(next.code)) {
+      append_escaped(to, next.code);
     } else {
       to += text.substr(0, length);
     }

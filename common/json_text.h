@@ -12,8 +12,8 @@
 /// simdjson where there is much of it.
 namespace greta {
 
-/// Appends `text` as a JSON string; control characters (0x7f too) are escaped, and every byte that
-/// is not UTF-8 becomes U+FFFD.
+/// Appends `text` as a JSON string; what utf8::is_shown denies is escaped, joiners too, for nothing
+/// is lost by it, and every byte that is not UTF-8 becomes U+FFFD.
 void append_json(std::string& to, std::string_view text);
 
 /// Appends a number in the fewest digits that read back as the same double; what JSON has no number

@@ -1,7 +1,9 @@
 #include "common/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "common/hex.h"
 
@@ -33,21 +35,46 @@ bool is_ascii_word(const char* bytes) {
   return (word & 0x8080808080808080u) == 0;
 }
 
-void append_escaped(std::string& to, char32_t control) {
-  switch (control) {
-    case '\n':
-      to += "\\n";
-      break;
-    case '\r':
-      to += "\\r";
-      break;
-    case '\t':
-      to += "\\t";
-      break;
-    default:
-      to += "\\x";
-      append_hex(to, static_cast<uint8_t>(control));
+struct Range {
+  char32_t first, last;
+};
+
+/// Characters that are not shown, ascending. Source: DerivedCoreProperties.txt and UnicodeData.txt
+/// of Unicode 15, default ignorable and Cf; without the signs of Arabic, Syriac and Kaithi, which
+/// are Cf but have a glyph.
+constexpr Range kNotShown[] = {
+    {0x0, 0x1f},        {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},
+    {0x61c, 0x61c},     {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},
+    {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},   {0x3164, 0x3164},
+    {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb},
+    {0x13430, 0x1343f}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+};
+
+bool is_joiner(char32_t code) { return code == 0x200c || code == 0x200d; }
+
+bool is_variation_selector(char32_t code) { return code >= 0xfe00 && code <= 0xfe0f; }
+
+/// Whether `code` shapes the character before it; 0 when that was not shown.
+bool belongs_to(char32_t before, char32_t code) {
+  if (before < 0x80) return false;
+  return (is_joiner(code) && !is_joiner(before)) ||
+         (is_variation_selector(code) && is_shown(before));
+}
+
+void append_escaped(std::string& to, char32_t code) {
+  if (code == '\n' || code == '\r' || code == '\t') {
+    to += code == '\n' ? "\\n" : code == '\r' ? "\\r" : "\\t";
+    return;
   }
+  const int bytes = code < 0x100 ? 1 : code < 0x10000 ? 2 : 4;
+  to += bytes == 1 ? "\\x" : bytes == 2 ? "\\u" : "\\U";
+  append_hex_number(to, code, bytes);
+}
+
+/// Bytes at the start that are ASCII with a glyph, or blanks.
+size_t plain_prefix(std::string_view text) {
+  const auto is_plain = [](char c) { return c >= ' ' && c < '\x7f'; };
+  return static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_plain) - text.begin());
 }
 
 }  // namespace
@@ -96,19 +123,35 @@ std::string replace_invalid(std::string_view bytes) {
   return text;
 }
 
-std::string printable(std::string_view bytes) {
+bool is_shown(char32_t code) {
+  const auto* range = std::lower_bound(std::begin(kNotShown), std::end(kNotShown), code,
+                                       [](const Range& r, char32_t c) { return r.last < c; });
+  return range == std::end(kNotShown) || code < range->first;
+}
+
+std::string printable(std::string_view bytes, std::string_view kept) {
   std::string text;
   text.reserve(bytes.size());
+  char32_t before = 0;
   while (!bytes.empty()) {
+    if (const size_t plain = plain_prefix(bytes)) {
+      text += bytes.substr(0, plain);
+      bytes.remove_prefix(plain);
+      before = 0;
+      continue;
+    }
     const Head next = head(bytes);
     const size_t length = next.is_character() ? next.bytes : 1;
+    const bool as_is = is_shown(next.code) || belongs_to(before, next.code) ||
+                       (length == 1 && kept.find(bytes[0]) != kept.npos);
     if (!next.is_character()) {
       text += kReplacement;
-    } else if (is_control(next.code)) {
-      append_escaped(text, next.code);
-    } else {
+    } else if (as_is) {
       text += bytes.substr(0, length);
+    } else {
+      append_escaped(text, next.code);
     }
+    before = next.is_character() && as_is ? next.code : 0;
     bytes.remove_prefix(length);
   }
   return text;

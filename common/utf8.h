@@ -34,15 +34,20 @@ size_t valid_prefix(std::string_view text);
 
 inline bool is_valid(std::string_view text) { return valid_prefix(text) == text.size(); }
 
-/// C0, DEL and C1: what a terminal may act on.
-constexpr bool is_control(char32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
+/// Whether a reader sees the character as itself. Not so: control characters (C0, DEL, C1), on
+/// which terminals act; line and paragraph separators; and what Unicode calls default ignorable or,
+/// of the format characters, invisible: it turns the direction of text, hides, or makes two names
+/// look alike.
+bool is_shown(char32_t code);
 
 /// Valid UTF-8: every byte that is not part of a character becomes U+FFFD.
 std::string replace_invalid(std::string_view bytes);
 
-/// replace_invalid with control characters spelled out (\n, \x1b), so that they cannot reach a
-/// terminal.
-std::string printable(std::string_view bytes);
+/// The one rule for what may reach a terminal: replace_invalid with every character that is not
+/// shown spelled out (\n, \x1b, \u202e, \U000e0041), but those in `kept` (ASCII). Joiners and
+/// variation selectors stay right behind a character beyond ASCII, for Persian, Indic scripts and
+/// emoji are written with them; behind anything else they can only hide.
+std::string printable(std::string_view bytes, std::string_view kept = "");
 
 /// Makes whole characters of bytes that come in arbitrary pieces, as the tokens of a model do.
 /// Bytes that are no character come out as U+FFFD, one for each part that head() tells apart.

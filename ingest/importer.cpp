@@ -85,7 +85,8 @@ class Importer {
 
 IngestSummary Importer::run(const std::vector<fs::path>& paths,
                             const std::vector<int64_t>& interrupted) {
-  std::vector<Input> inputs = list_inputs(paths);
+  std::vector<Input> inputs =
+      list_inputs(paths, session_.options.follow ? Links::kAll : Links::kWithin);
   session_.progress.files_total = static_cast<int64_t>(inputs.size());
   for (const Input& input : inputs) session_.progress.bytes_total += input.bytes;
   if (!session_.options.dry_run) {
@@ -224,6 +225,7 @@ bool Importer::identify(const Content& content, std::string_view head, const std
 /// that it was said of.
 void Importer::take_known(int64_t source_id, const Content& content) {
   ++session_.summary.known_sources;
+  session_.count_known_findings(source_id);
   if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
     session_.add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);
   }

@@ -26,6 +26,7 @@ struct IngestProgress {
 
 struct IngestOptions {
   bool dry_run = false;  ///< read and check everything, write nothing
+  bool follow = false;   ///< links out of a directory given, too (Links::kAll)
   int jobs = 2;          ///< 1: parse and write on one thread; more: parse on another one
   std::string run;       ///< name of the run all files belong to; "" : from path and content
   std::function<void(const IngestProgress&)> progress;
@@ -41,8 +42,9 @@ struct IngestSummary {
   int64_t report_pairs = 0;
   int64_t log_events = 0;
   int64_t metrics = 0;
-  int64_t errors = 0, warnings = 0;
-  std::vector<Finding> findings;  ///< the first kMaxFindings; all of them are in ingest_error
+  int64_t errors = 0, warnings = 0;              ///< findings that were not in the database
+  int64_t known_errors = 0, known_warnings = 0;  ///< those that were, of what was looked at
+  std::vector<Finding> findings;  ///< new ones, the first kMaxFindings; ingest_error has all
   static constexpr size_t kMaxFindings = 10'000;
 
   IngestSummary& operator+=(const IngestSummary& other);

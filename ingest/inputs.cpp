@@ -1,32 +1,129 @@
 #include "ingest/inputs.h"
 
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
 #include <algorithm>
+#include <set>
 #include <system_error>
+#include <utility>
 
 namespace greta {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Files below a directory; what is passed over is listed too, with the reason.
-void list_directory(const fs::path& directory, std::vector<Input>& found) {
-  std::error_code error, ignored;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    if (!it->is_directory(ignored)) {
-      found.push_back({it->path()});
-    } else if (it->is_symlink(ignored)) {
-      found.push_back({it->path(), 0, "a link to a directory is not followed"});
+bool is_below(const fs::path& path, const fs::path& root) {
+  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+/// Of a path without links. /dev/shm holds files as /tmp does.
+bool is_of_kernel(const fs::path& path) {
+  if (is_below(path, "/dev/shm")) return false;
+  for (const char* root : {"/proc", "/sys", "/dev"}) {
+    if (is_below(path, root)) return true;
+  }
+  struct statfs there {};
+  return statfs(path.c_str(), &there) == 0 &&
+         (there.f_type == PROC_SUPER_MAGIC || there.f_type == SYSFS_MAGIC);
+}
+
+/// Why what lies at a path without links is not read; "" for a file or a directory.
+std::string obstacle(const fs::path& path, const fs::file_status& status) {
+  if (is_of_kernel(path)) return "what the kernel shows as files is not read";
+  switch (status.type()) {
+    case fs::file_type::regular:
+    case fs::file_type::directory:
+      return "";
+    case fs::file_type::fifo:
+      return "a FIFO is not read";
+    case fs::file_type::socket:
+      return "a socket is not read";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device is not read";
+    default:
+      return "neither a file nor a directory";
+  }
+}
+
+/// What lies below one directory that was named.
+class Tree {
+ public:
+  Tree(const fs::path& root, Links links) : root_(fs::canonical(root)), links_(links) {
+    list_directory(root);
+    std::sort(found_.begin(), found_.end(),
+              [](const Input& a, const Input& b) { return a.path < b.path; });
+  }
+
+  const std::vector<Input>& found() const { return found_; }
+
+ private:
+  void pass_over(const fs::path& path, const std::string& why, bool is_error) {
+    found_.push_back({path, 0, why, is_error});
+  }
+
+  void list_directory(const fs::path& directory) {
+    struct stat there {};
+    if (stat(directory.c_str(), &there) == 0 && !seen_.emplace(there.st_dev, there.st_ino).second) {
+      return pass_over(directory, "a directory that is read elsewhere in the tree", false);
+    }
+    std::error_code error;
+    std::vector<fs::directory_entry> entries;
+    for (fs::directory_iterator it(directory, error), end; !error && it != end;
+         it.increment(error)) {
+      entries.push_back(*it);
+    }
+    if (error) pass_over(directory, "cannot read this directory: " + error.message(), true);
+    std::sort(entries.begin(), entries.end());
+    for (const fs::directory_entry& entry : entries) list_entry(entry);
+  }
+
+  void list_entry(const fs::directory_entry& entry) {
+    std::error_code error;
+    if (entry.is_symlink(error)) return list_link(entry.path());
+    const fs::file_status status = entry.symlink_status(error);
+    if (status.type() == fs::file_type::regular) {
+      found_.push_back({entry.path()});
+    } else if (const std::string why = obstacle(entry.path(), status); !why.empty()) {
+      pass_over(entry.path(), why, true);
     } else {
-      list_directory(it->path(), found);
+      list_directory(entry.path());
     }
   }
-  if (error)
-    found.push_back({directory, 0, "cannot read this directory: " + error.message(), true});
-}
+
+  void list_link(const fs::path& link) {
+    std::error_code error;
+    const fs::path target = fs::canonical(link, error);
+    if (error) return pass_over(link, "cannot follow this link: " + error.message(), true);
+    const fs::file_status status = fs::status(target, error);
+    if (const std::string why = obstacle(target, status); !why.empty()) {
+      return pass_over(link, "a link; " + why, true);
+    }
+    const bool within = is_below(target, root_);
+    if (!within && links_ == Links::kWithin) {
+      return pass_over(link, "a link out of the directory given is not followed without --follow",
+                       false);
+    }
+    if (!fs::is_directory(status)) {
+      found_.push_back({link});
+    } else if (within) {
+      pass_over(link, "a link to a directory is not followed: it is read where it lies", false);
+    } else {
+      list_directory(link);
+    }
+  }
+
+  fs::path root_;
+  Links links_;
+  std::set<std::pair<dev_t, ino_t>> seen_;  // directories
+  std::vector<Input> found_;
+};
 
 }  // namespace
 
-std::vector<Input> list_inputs(const std::vector<fs::path>& paths) {
+std::vector<Input> list_inputs(const std::vector<fs::path>& paths, Links links) {
   std::vector<Input> inputs;
   for (const fs::path& given : paths) {
     fs::path path = fs::absolute(given).lexically_normal();
@@ -34,20 +131,19 @@ std::vector<Input> list_inputs(const std::vector<fs::path>& paths) {
       throw std::system_error(std::make_error_code(std::errc::no_such_file_or_directory),
                               given.string());
     }
-    if (!fs::is_directory(path)) {
-      inputs.push_back({path});
+    const std::string why = obstacle(fs::canonical(path), fs::status(path));
+    if (!why.empty() || !fs::is_directory(path)) {
+      inputs.push_back({path, 0, why, !why.empty()});
       continue;
     }
-    std::vector<Input> found;
-    list_directory(path, found);
-    std::sort(found.begin(), found.end(),
-              [](const Input& a, const Input& b) { return a.path < b.path; });
-    inputs.insert(inputs.end(), found.begin(), found.end());
+    const Tree tree(path, links);
+    inputs.insert(inputs.end(), tree.found().begin(), tree.found().end());
   }
   for (Input& input : inputs) {
+    if (!input.not_read.empty()) continue;
     std::error_code ignored;
     auto size = fs::file_size(input.path, ignored);
-    input.bytes = ignored || !input.not_read.empty() ? 0 : static_cast<int64_t>(size);
+    input.bytes = ignored ? 0 : static_cast<int64_t>(size);
   }
   return inputs;
 }

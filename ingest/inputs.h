@@ -14,8 +14,17 @@ struct Input {
   bool is_error = false;
 };
 
+/// Which links below a directory are followed.
+enum class Links {
+  kWithin,  ///< to files of the same directory tree; what else they lead to nobody named
+  kAll,     ///< out of it too, into directories as well, each of which is read once
+};
+
 /// The files of `paths`, those below a directory in order of path. What is passed over is listed
-/// too, with the reason. Throws std::system_error when a path does not exist.
-std::vector<Input> list_inputs(const std::vector<std::filesystem::path>& paths);
+/// too, with the reason: links that are not followed, and whatever is no regular file or belongs to
+/// the kernel (/proc, /sys, /dev but /dev/shm, and where else such are mounted). A path given may
+/// be a link. Throws std::system_error when a path does not exist.
+std::vector<Input> list_inputs(const std::vector<std::filesystem::path>& paths,
+                               Links links = Links::kWithin);
 
 }  // namespace greta

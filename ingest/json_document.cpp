@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "common/utf8.h"
+
 namespace greta {
 namespace {
 
@@ -31,13 +33,9 @@ std::optional<size_t> too_deep_at(std::string_view text) {
   return std::nullopt;
 }
 
-// Printable ASCII, so that a message about hostile bytes is safe to show.
-std::string printable(std::string_view s) {
-  std::string out(s.substr(0, kMaxMessage));
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return s.size() > kMaxMessage ? out + "..." : out;
+// The beginning of a message, which quotes the bytes that it is about.
+std::string shown(std::string_view s) {
+  return utf8::printable(s.substr(0, kMaxMessage)) + (s.size() > kMaxMessage ? "..." : "");
 }
 
 // nlohmann prefixes its messages with an identifier in brackets and the position.
@@ -45,7 +43,7 @@ std::string parse_message(const json::parse_error& error) {
   std::string_view what = error.what();
   const size_t detail = what.find(": ");
   if (detail != what.npos) what.remove_prefix(detail + 2);
-  return printable(what);
+  return shown(what);
 }
 
 std::string at_byte(size_t offset) { return " at byte " + std::to_string(offset); }
@@ -73,7 +71,7 @@ json parse_json_document(std::string_view text, std::string& error) {
     // The parser counts the byte it stopped at from 1.
     error = "not valid JSON" + at_byte(e.byte > 0 ? e.byte - 1 : 0) + ": " + parse_message(e);
   } catch (const json::exception& e) {
-    error = "not valid JSON: " + printable(e.what());
+    error = "not valid JSON: " + shown(e.what());
   }
   return {};
 }

@@ -298,18 +298,7 @@ void read_file_name(RunIdentity& id, std::string_view stem) {
   if (names_prompt && !is_generic(stem)) id.prompt = stem;
 }
 
-// ---- printable names
-
-// Every byte of a control character, and every one that is no character, becomes '?'.
-void append_printable(std::string& out, std::string_view text) {
-  while (!text.empty()) {
-    const utf8::Head next = utf8::head(text);
-    const bool shown = next.is_character() && !utf8::is_control(next.code);
-    const size_t length = shown ? next.bytes : 1;
-    out += shown ? text.substr(0, length) : "?";
-    text.remove_prefix(length);
-  }
-}
+// ---- names
 
 std::string join_from(const SplitPath& path, size_t start) {
   std::string joined;
@@ -346,15 +335,15 @@ RunIdentity identify_run(std::string_view path) {
 std::string run_name(std::string_view date_segment, std::string_view experiment,
                      const std::map<std::string, std::string>& dims) {
   std::string name;
-  append_printable(name, date_segment.empty() ? "undated" : date_segment);
+  name += utf8::printable(date_segment.empty() ? "undated" : date_segment);
   name += '/';
-  append_printable(name, experiment.empty() ? "unnamed" : experiment);
+  name += utf8::printable(experiment.empty() ? "unnamed" : experiment);
   const auto append = [&](std::string_view key, std::string_view prefix) {
     const auto found = dims.find(std::string(key));
     if (found == dims.end()) return;
     name += '/';
     name += prefix;
-    append_printable(name, found->second);
+    name += utf8::printable(found->second);
   };
   append("mode", "");
   std::string_view previous;

@@ -9,7 +9,8 @@ IngestSummary& IngestSummary::operator+=(const IngestSummary& other) {
        {&IngestSummary::files, &IngestSummary::new_sources, &IngestSummary::known_sources,
         &IngestSummary::rows, &IngestSummary::duplicates, &IngestSummary::conflicts,
         &IngestSummary::report_pairs, &IngestSummary::log_events, &IngestSummary::metrics,
-        &IngestSummary::errors, &IngestSummary::warnings}) {
+        &IngestSummary::errors, &IngestSummary::warnings, &IngestSummary::known_errors,
+        &IngestSummary::known_warnings}) {
     this->*count += other.*count;
   }
   for (const Finding& finding : other.findings) {
@@ -22,7 +23,12 @@ void IngestSession::add_finding(const std::string& file, int64_t line, bool is_e
                                 const std::string& reason, std::string_view raw,
                                 std::optional<int64_t> source_id) {
   const std::string about = source_id ? "" : run_named_by(file);
-  if (!sources.add_finding(source_id, file, line, is_error, reason, raw, about)) return;
+  if (!sources.add_finding(source_id, file, line, is_error, reason, raw, about)) {
+    if (source_id) return;  // take_known counts those of a source
+    summary.known_errors += is_error && known_findings.take(file, line, reason);
+    summary.known_warnings += !is_error && known_findings.take(file, line, reason);
+    return;
+  }
   ++(is_error ? summary.errors : summary.warnings);
   if (summary.findings.size() < IngestSummary::kMaxFindings) {
     summary.findings.push_back({file, line, is_error, reason});
@@ -36,6 +42,12 @@ std::string IngestSession::run_named_by(std::string path) const {
   }
   const RunIdentity identity = identify_run(path);
   return identity.experiment.empty() ? "" : identity.run_name();
+}
+
+void IngestSession::count_known_findings(int64_t source_id) {
+  const SourceStore::FindingCounts counts = known_findings.take(source_id);
+  summary.known_errors += counts.errors;
+  summary.known_warnings += counts.warnings;
 }
 
 void IngestSession::show_progress(const std::string& current) {

@@ -24,15 +24,19 @@ struct IngestSession {
         writer(database),
         sources(database),
         runs(database, writer),
-        facts(database, writer, runs) {}
+        facts(database, writer, runs),
+        known_findings(sources) {}
 
-  /// Reports something that was not taken as it stands, once.
+  /// Reports something that was not taken as it stands, once. What an earlier ingest reported is
+  /// counted as known.
   void add_finding(const std::string& file, int64_t line, bool is_error, const std::string& reason,
                    std::string_view raw, std::optional<int64_t> source_id);
 
   /// Name of the run that a file belongs to (archive!member for an archive's), as far as its path
   /// says; "" when it does not.
   std::string run_named_by(std::string path) const;
+  /// Counts as known, once, what earlier ingests found in a source.
+  void count_known_findings(int64_t source_id);
 
   void show_progress(const std::string& current);
 
@@ -49,6 +53,7 @@ struct IngestSession {
   IngestSummary summary;
   IngestProgress progress;
   std::set<std::string> undated;  ///< date segments already warned about
+  KnownFindings known_findings;
 };
 
 template <class Body>

@@ -91,4 +91,41 @@ bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::strin
   return s.exec() == 1;
 }
 
+int64_t SourceStore::last_finding() {
+  return db_.execAndGet("SELECT ifnull(max(id), 0) FROM ingest_error").getInt64();
+}
+
+std::map<int64_t, SourceStore::FindingCounts> SourceStore::count_findings(int64_t last_id) {
+  SQLite::Statement query = prepared(
+      db_,
+      "SELECT source_id, sum(severity = 'error'), sum(severity = 'warning') FROM ingest_error"
+      " WHERE source_id IS NOT NULL AND id <= ? GROUP BY source_id",
+      last_id);
+  std::map<int64_t, FindingCounts> counts;
+  while (query.executeStep()) {
+    counts[query.getColumn(0).getInt64()] = {query.getColumn(1).getInt64(),
+                                             query.getColumn(2).getInt64()};
+  }
+  return counts;
+}
+
+std::optional<int64_t> SourceStore::find_finding(const std::string& file, int64_t line,
+                                                 const std::string& reason) {
+  return find_id(db_,
+                 "SELECT id FROM ingest_error WHERE file = ? AND line = ? AND reason = ?"
+                 " AND ifnull(source_id, 0) = 0",
+                 file, line, reason);
+}
+
+SourceStore::FindingCounts KnownFindings::take(int64_t source_id) {
+  if (!of_sources_) of_sources_ = store_.count_findings(last_id_);
+  const auto found = of_sources_->extract(source_id);
+  return found ? found.mapped() : SourceStore::FindingCounts{};
+}
+
+bool KnownFindings::take(const std::string& file, int64_t line, const std::string& reason) {
+  const std::optional<int64_t> id = store_.find_finding(file, line, reason);
+  return id && *id <= last_id_ && taken_.insert(*id).second;
+}
+
 }  // namespace greta

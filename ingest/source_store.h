@@ -2,7 +2,9 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -41,8 +43,37 @@ class SourceStore {
                    bool is_error, const std::string& reason, std::string_view raw,
                    const std::string& about);
 
+  struct FindingCounts {
+    int64_t errors = 0, warnings = 0;
+  };
+  /// Id of the newest finding, 0 when there is none.
+  int64_t last_finding();
+  /// Findings up to that id by source; sources without one are left out.
+  std::map<int64_t, FindingCounts> count_findings(int64_t last_id);
+  /// Id of a finding of no source.
+  std::optional<int64_t> find_finding(const std::string& file, int64_t line,
+                                      const std::string& reason);
+
  private:
   SQLite::Database& db_;
+};
+
+/// Findings of earlier ingests, each of which can be taken once.
+class KnownFindings {
+ public:
+  /// Those that are there now.
+  explicit KnownFindings(SourceStore& store) : store_(store), last_id_(store.last_finding()) {}
+
+  /// All of a source.
+  SourceStore::FindingCounts take(int64_t source_id);
+  /// Whether there was one such of no source, and it is taken now.
+  bool take(const std::string& file, int64_t line, const std::string& reason);
+
+ private:
+  SourceStore& store_;
+  int64_t last_id_;
+  std::optional<std::map<int64_t, SourceStore::FindingCounts>> of_sources_;  // read when asked for
+  std::set<int64_t> taken_;
 };
 
 }  // namespace greta

@@ -150,8 +150,8 @@ void print_json(Output& out, const Run& a, const Run& b, const Difference& diffe
 }
 
 void print_table(Output& out, const Run& a, const Run& b, const Difference& difference) {
-  std::string strict = difference.verdict;
-  std::string numeric = difference.numeric_verdict;
+  std::string strict = utf8::printable(difference.verdict);
+  std::string numeric = utf8::printable(difference.numeric_verdict);
   out.write("A  " + utf8::printable(a.name) + "\nB  " + utf8::printable(b.name) + "\n");
   out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
             std::to_string(difference.compared) + " rows compared\n");

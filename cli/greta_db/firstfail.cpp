@@ -9,6 +9,8 @@
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/json_text.h"
+#include "common/shell_word.h"
+#include "common/utf8.h"
 #include "db/database.h"
 
 namespace greta {
@@ -19,6 +21,7 @@ constexpr size_t kMaxBlocks = 12;
 
 struct FirstFailArguments {
   std::string run;
+  Repeats repeats = Repeats::kAll;
   Gate gate = Gate::kStrict;
 };
 
@@ -177,15 +180,16 @@ std::string hint(const RunVerdict& v) {
     return "nothing was compared: one side was not traced, or its positions are unknown";
   }
   if (v.number("missing") > 0) {
-    return "rows without a partner: greta-db pairs --run '" + v.show("run") + "' --status MISSING";
+    return "rows without a partner: greta-db pairs --run " + shell_word(v.text("run")) +
+           " --status MISSING";
   }
   if (v.text("verdict") == "INCOMPLETE") {
     return v.number("unmet") > 0 ? "rows that the run declares are not there"
                                  : "the run never finished (status " + v.show("status") + ")";
   }
   if (v.text("verdict") == "INCOMPARABLE") {
-    return "pairs that nothing decides: greta-db pairs --run '" + v.show("run") +
-           "' --status INCOMPARABLE";
+    return "pairs that nothing decides: greta-db pairs --run " + shell_word(v.text("run")) +
+           " --status INCOMPARABLE";
   }
   return "";
 }
@@ -228,9 +232,20 @@ void print_prompts(Output& out, Query& by_prompt) {
   if (table.rows() > 0) table.finish();
 }
 
-void print_block(Output& out, const Judged& run) {
+/// "NAME#2, NAME#3; --latest takes the newest": later runs of a name that are not shown, "" when
+/// there is none.
+std::string later_text(SQLite::Database& db, const Run& run, const std::vector<Run>& shown) {
+  std::string text;
+  for (const Run& later : later_runs(db, run)) {
+    if (std::find(shown.begin(), shown.end(), later) != shown.end()) continue;
+    text += (text.empty() ? "" : ", ") + utf8::printable(later.name);
+  }
+  return text.empty() ? "" : text + "; --latest takes the newest";
+}
+
+void print_block(Output& out, const Judged& run, const std::string& later) {
   const RunVerdict& v = run.verdict;
-  out.write(v.show("run") + "  " + colored(out, v.text("verdict")) + "\n");
+  out.write(v.show("run") + "  " + colored(out, v.show("verdict")) + "\n");
   std::string what;
   for (auto [label, key] : {std::pair{"", "date"},
                             {"commit ", "commit_sha"},
@@ -239,16 +254,17 @@ void print_block(Output& out, const Judged& run) {
     if (v.has(key)) what += (what.empty() ? "" : ", ") + std::string(label) + v.show(key);
   }
   line(out, "run", what);
+  if (!later.empty()) line(out, "later", later);
   line(out, "strict",
-       colored(out, v.text("verdict")) +
+       colored(out, v.show("verdict")) +
            (v.has("first_fail") ? ": " + place(v, "first_fail", "layer", "tensor", "prompt") : ""));
   if (v.has("root_cause")) line(out, "", "root cause " + v.show("root_cause"));
-  std::string numeric = colored(out, v.text("numeric_verdict"));
+  std::string numeric = colored(out, v.show("numeric_verdict"));
   if (v.has("numeric_first_fail")) {
     numeric +=
         ": " + place(v, "numeric_first_fail", "numeric_layer", "numeric_tensor", "numeric_prompt");
     std::string origin = run.numeric_origin();
-    if (!origin.empty()) numeric += " (" + origin + ")";
+    if (!origin.empty()) numeric += " (" + utf8::printable(origin) + ")";
   }
   line(out, "numeric", numeric);
   line(out, "pairs", counts(v));
@@ -271,7 +287,8 @@ std::string tally(const std::map<std::string, int>& verdicts, size_t runs) {
 
 int firstfail(Options& options, const FirstFailArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
-  std::vector<Run> runs = resolve_runs_or_all(db, arguments.run);
+  std::vector<Run> runs = resolve_runs_or_all(db, arguments.run, arguments.repeats);
+  const bool named_all = !arguments.run.empty() && arguments.repeats == Repeats::kAll;
   bool json = options.format == Format::kJson;
   bool blocks =
       options.format == Format::kTable && (!arguments.run.empty() || runs.size() <= kMaxBlocks);
@@ -290,23 +307,28 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
     if (!queries.verdict.step()) continue;
     RunVerdict verdict(queries.verdict);
     Judged judged{verdict, run.id, queries};
+    const std::string later = named_all ? later_text(db, run, runs) : "";
     exit.add(verdict);
-    verdicts[verdict.text("verdict")]++;
+    verdicts[verdict.show("verdict")]++;
     if (json) {
       options.out.write((first ? "\n" : ",\n") + json_of(judged));
     } else if (blocks) {
       if (!first) options.out.write("\n");
-      print_block(options.out, judged);
+      print_block(options.out, judged, later);
     } else {
       printer->row(verdict.cells());
     }
+    if (!blocks && !later.empty())
+      std::fprintf(stderr, "greta-db: later runs: %s\n", later.c_str());
     first = false;
     queries.verdict.reset();
   }
   if (json) options.out.write(first ? "]\n" : "\n]\n");
   if (printer) printer->finish();
   if (options.format == Format::kTable) {
-    if (first) options.out.write("no runs in " + options.database + ": nothing was judged\n");
+    if (first)
+      options.out.write("no runs in " + utf8::printable(options.database) +
+                        ": nothing was judged\n");
     if (runs.size() > 1) options.out.write("\n" + tally(verdicts, runs.size()));
   }
   return exit.status();
@@ -318,7 +340,7 @@ void add_firstfail_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "firstfail", "Verdict of runs and where prefill and decode first part ways");
   auto arguments = std::make_shared<FirstFailArguments>();
-  add_run_option(*command, arguments->run);
+  add_run_option(*command, arguments->run, arguments->repeats);
   add_gate_option(*command, arguments->gate);
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return firstfail(options, *arguments); };

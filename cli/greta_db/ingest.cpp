@@ -69,7 +69,9 @@ std::vector<std::pair<const char*, int64_t>> counts(const IngestSummary& summary
           {"log_events", summary.log_events},
           {"metrics", summary.metrics},
           {"errors", summary.errors},
-          {"warnings", summary.warnings}};
+          {"warnings", summary.warnings},
+          {"known_errors", summary.known_errors},
+          {"known_warnings", summary.known_warnings}};
 }
 
 std::string json_of(const IngestSummary& summary, bool dry_run) {
@@ -120,9 +122,14 @@ void print_summary(Options& options, const IngestSummary& s, bool dry_run) {
               ":\n");
     print_findings(out, s);
   }
+  const bool has_known = s.known_errors + s.known_warnings > 0;
+  if (has_known) {
+    out.write("known before and still there: " + plural(s.known_errors, "error") + ", " +
+              plural(s.known_warnings, "warning") + ": greta-db query ingest_errors\n");
+  }
   if (dry_run) {
     out.write("dry run: nothing was written\n");
-  } else if (s.new_sources == 0 && s.known_sources > 0) {
+  } else if (s.new_sources == 0 && s.known_sources > 0 && !has_known) {
     out.write("nothing new: the database has all of it\n");
   }
 }
@@ -155,7 +162,7 @@ int ingest_paths(Options& options, IngestArguments& arguments) {
   } else if (!arguments.quiet) {
     print_summary(options, summary, dry_run);
   }
-  return summary.errors > 0 ? kExitFail : kExitDone;
+  return summary.errors + summary.known_errors > 0 ? kExitFail : kExitDone;
 }
 
 }  // namespace
@@ -179,6 +186,8 @@ void add_ingest_command(CLI::App& app, Options& options) {
       ->add_option("--run", arguments->options.run,
                    "Name of the run that all files belong to (default: from path and content)")
       ->option_text("NAME");
+  command->add_flag("--follow", arguments->options.follow,
+                    "Also follow links that lead out of a directory given");
   command->add_flag("--quiet,-q", arguments->quiet, "No progress bar and no summary table");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return ingest_paths(options, *arguments); };

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <initializer_list>
+#include <memory>
 #include <utility>
 
 #include "common/environment.h"
@@ -40,13 +41,26 @@ void add_common_options(CLI::App& app, Options& options) {
          },
          "table (default, also when not on a terminal), json, csv, tsv or md")
       ->option_text("FORMAT");
+  auto csv_safe = std::make_shared<bool>(false);
+  app.add_flag("--csv-safe", *csv_safe,
+               "With --format csv: ' before texts that a spreadsheet may take for a formula");
+  app.final_callback([&options, csv_safe] {
+    if (!*csv_safe) return;
+    if (options.format != Format::kCsv) {
+      throw CLI::ValidationError("--csv-safe", "is for --format csv");
+    }
+    options.format = Format::kCsvSafe;
+  });
   app.set_version_flag(
       "--version",
       std::string("greta-db ") + GRETA_VERSION + " (SQLite " + sqlite3_libversion() + ")",
       "Print the versions of greta-db and SQLite");
 }
 
-CLI::Option* add_run_option(CLI::App& command, std::string& run) {
+CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats) {
+  command.add_flag_callback(
+      "--latest", [&repeats] { repeats = Repeats::kLatest; },
+      "Of runs NAME, NAME#2, NAME#3, ... only the newest, which has the highest number");
   return command
       .add_option("--run", run,
                   "A run's name, else an experiment (all of its runs), else a unique part of a "

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/output/row_printer.h"
+#include "cli/warehouse/run_name.h"
 #include "cli/warehouse/verdict.h"
 #include "common/exit_status.h"
 
@@ -18,11 +19,11 @@ struct Options {
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 
-/// Adds --db, --format and --version to the program.
+/// Adds --db, --format, --csv-safe and --version to the program.
 void add_common_options(CLI::App& app, Options& options);
 
-/// Adds --run NAME; what it means is resolve_runs'.
-CLI::Option* add_run_option(CLI::App& command, std::string& run);
+/// Adds --run NAME and --latest; what they mean is resolve_runs'. Returns --run.
+CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats);
 
 /// Adds --gate strict|numeric.
 void add_gate_option(CLI::App& command, Gate& gate);

@@ -24,7 +24,7 @@ constexpr std::string_view kAllPairColumns =
 int pairs(Options& options, const PairsArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   sort_on_disk(db);
-  std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run);
+  std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run, arguments.filter.repeats);
   Where where;
   where.add("run_id = ?", int64_t{0});
   arguments.filter.add_to(where);

@@ -5,15 +5,19 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "cli/greta_db/commands.h"
+#include "common/utf8.h"
 #include "db/database.h"
 
 namespace greta {
 namespace {
 
-void complain(const std::string& message) {
-  std::fprintf(stderr, "greta-db: %s\n", message.c_str());
+/// Messages hold names from files and databases: none reaches the terminal as it is.
+void complain(const std::string& message, const std::vector<std::string>& lines = {}) {
+  std::fprintf(stderr, "greta-db: %s\n", utf8::printable(message).c_str());
+  for (const std::string& line : lines) std::fprintf(stderr, "%s\n", utf8::printable(line).c_str());
 }
 
 /// What to do about an error that SQLite reports, beginning with a separator.
@@ -48,11 +52,13 @@ int run_greta_db(int argc, char** argv) {
     return status;
   } catch (const CLI::ParseError& error) {  // --help and --version are such, with status 0
     if (error.get_exit_code() == 0) return app.exit(error);
-    complain(std::string(error.what()) + "\nSee greta-db --help, greta-db COMMAND --help");
+    complain(error.what(), {"See greta-db --help, greta-db COMMAND --help"});
   } catch (const OutputClosed&) {
     return 128 + SIGPIPE;  // as if the signal had not been ignored
   } catch (const SQLite::Exception& error) {
     complain(options.database + ": " + error.what() + advice(error));
+  } catch (const UsageError& error) {
+    complain(error.what(), error.lines);
   } catch (const std::exception& error) {
     complain(error.what());
   }

@@ -23,6 +23,7 @@ using std::to_string;
 
 struct ReportArguments {
   std::string run, language = "en", out;
+  Repeats repeats = Repeats::kAll;
   bool force = false;
   Gate gate = Gate::kStrict;
 };
@@ -68,22 +69,23 @@ void write_directory(SQLite::Database& db, Options& options, const ReportArgumen
 }
 
 int report(Options& options, const ReportArguments& arguments) {
-  if (options.format == Format::kJson || options.format == Format::kCsv) {
+  if (options.format == Format::kJson || options.format == Format::kCsv ||
+      options.format == Format::kCsvSafe) {
     throw UsageError(
         "report writes Markdown (--format md) or an analysis table (--format tsv);"
         " `greta-db firstfail` has the verdict as json and csv");
   }
   SQLite::Database db = open_for_reading(options.database);
   db.exec("BEGIN");  // one state of the database for all queries
-  std::vector<Run> runs = resolve_runs(db, arguments.run);
+  std::vector<Run> runs = resolve_runs(db, arguments.run, arguments.repeats);
   std::filesystem::path target = arguments.out;
   bool directory = !arguments.out.empty() &&
                    (std::filesystem::is_directory(target) || arguments.out.back() == '/');
   bool tsv = options.format == Format::kTsv ||
              (options.format == Format::kTable && !directory && target.extension() == ".tsv");
   if (tsv && !directory && runs.size() > 1) {
-    throw UsageError("an analysis table holds one run and '" + utf8::printable(arguments.run) +
-                     "' is " + to_string(runs.size()) +
+    throw UsageError("an analysis table holds one run and '" + arguments.run + "' is " +
+                     to_string(runs.size()) +
                      ": name one of them, or give a directory with --out DIR/");
   }
   Content markdown = [&](const TextSink& sink) {
@@ -112,7 +114,7 @@ void add_report_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "report", "Final report (Markdown) and analysis table (TSV) of a run or an experiment");
   auto arguments = std::make_shared<ReportArguments>();
-  add_run_option(*command, arguments->run)->required();
+  add_run_option(*command, arguments->run, arguments->repeats)->required();
   command
       ->add_option("--lang", arguments->language,
                    "Language of the report: en (default), es or both")

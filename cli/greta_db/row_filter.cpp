@@ -7,7 +7,7 @@
 namespace greta {
 
 void RowFilter::add_options(CLI::App& command) {
-  add_run_option(command, run);
+  add_run_option(command, run, repeats);
   command.add_option("--prompt", prompt, "Only this prompt")->option_text("NAME");
   command.add_option("--layer", layer, "Only this layer")->option_text("N");
   command.add_option("--tensor", tensor, "Only this tensor, as written or by its canonical name")

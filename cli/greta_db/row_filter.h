@@ -3,17 +3,20 @@
 #include <optional>
 #include <string>
 
+#include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 
 namespace greta {
 
-/// --run, --prompt, --layer, --tensor and --limit of the commands that list rows of runs.
+/// --run, --latest, --prompt, --layer, --tensor and --limit of the commands that list rows of runs.
 struct RowFilter {
   std::string run, prompt, tensor;
+  Repeats repeats = Repeats::kAll;
   std::optional<int64_t> layer, limit;
 
   void add_options(CLI::App& command);
-  /// The conditions but --run and --limit; a tensor matches as written or by canonical name.
+  /// The conditions but --run, --latest and --limit; a tensor matches as written or by canonical
+  /// name.
   void add_to(Where& where) const;
   /// Rows that may still be shown after `shown`; INT64_MAX without a limit.
   int64_t left(int64_t shown) const;

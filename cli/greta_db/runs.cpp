@@ -11,6 +11,7 @@ namespace {
 
 struct RunsArguments {
   std::string run, experiment, mode, date, commit, verdict;
+  Repeats repeats = Repeats::kAll;
   bool attributes = false;
 };
 
@@ -38,12 +39,12 @@ constexpr std::string_view kAllRunColumns =
 /// Runs that meet the filters, in order of date.
 void list_runs(Options& options, SQLite::Database& db, const RunsArguments& arguments) {
   Where where;
-  if (!arguments.run.empty()) {
+  if (!arguments.run.empty() || arguments.repeats == Repeats::kLatest) {
     std::string ids;
-    for (const Run& run : resolve_runs(db, arguments.run)) {
-      ids += (ids.empty() ? "[" : ",") + std::to_string(run.id);
+    for (const Run& run : resolve_runs_or_all(db, arguments.run, arguments.repeats)) {
+      ids += (ids.empty() ? "" : ",") + std::to_string(run.id);
     }
-    where.add("r.id IN (SELECT value FROM json_each(?))", ids + "]");
+    where.add("r.id IN (SELECT value FROM json_each(?))", "[" + ids + "]");
   }
   where.add_if(arguments.experiment, "r.experiment = ?");
   where.add_if(arguments.mode, "r.mode = ?");
@@ -62,7 +63,7 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
 void list_attributes(Options& options, SQLite::Database& db, const RunsArguments& arguments) {
   Query query(db, canned_query("run_attribute").sql);
   RowPrinter printer(options.out, options.format, query.column_names());
-  for (const Run& run : resolve_runs_or_all(db, arguments.run)) {
+  for (const Run& run : resolve_runs_or_all(db, arguments.run, arguments.repeats)) {
     query.bind(1, run.name);
     print_rows(query, printer);
     query.reset();
@@ -88,7 +89,7 @@ void add_runs_command(CLI::App& app, Options& options) {
   auto text = [&](const char* name, std::string& value, const char* help, const char* type) {
     return command->add_option(name, value, help)->option_text(type);
   };
-  add_run_option(*command, arguments->run);
+  add_run_option(*command, arguments->run, arguments->repeats);
   text("--experiment", arguments->experiment, "Only this experiment", "NAME");
   text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
   text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE");

@@ -4,7 +4,6 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
-#include "common/utf8.h"
 #include "db/database.h"
 #include "db/sql_files.h"
 
@@ -147,8 +146,7 @@ int schema(Options& options, const SchemaArguments& arguments) {
     }
   }
   if (!found) {
-    throw UsageError("no view or table '" + utf8::printable(arguments.name) +
-                     "'; `greta-db schema` lists them");
+    throw UsageError("no view or table '" + arguments.name + "'; `greta-db schema` lists them");
   }
   return kExitDone;
 }

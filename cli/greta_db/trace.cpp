@@ -30,7 +30,7 @@ constexpr std::string_view kAllTraceColumns =
 
 int trace(Options& options, const TraceArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
-  std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run);
+  std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run, arguments.filter.repeats);
   Where where;
   where.add("run_id = ?", int64_t{0});
   arguments.filter.add_to(where);

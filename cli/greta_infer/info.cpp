@@ -6,6 +6,7 @@
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/options.h"
 #include "common/exit_status.h"
+#include "common/utf8.h"
 #include "engine/forward/model.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -17,14 +18,13 @@ struct InfoArguments {
   bool tensors = false;
 };
 
-/// Text that cannot change the terminal, cut to one line.
-std::string printable(std::string_view text) {
+/// The beginning of a text of the model, in one line.
+std::string shown(std::string_view text) {
   constexpr size_t kLongest = 60;
-  std::string line;
-  for (const char c : text.substr(0, kLongest)) {
-    line += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
-  }
-  return text.size() > kLongest ? line + "..." : line;
+  if (text.size() <= kLongest) return utf8::printable(text);
+  const std::string_view cut = text.substr(0, kLongest);
+  return utf8::printable(utf8::is_valid(text) ? cut.substr(0, utf8::valid_prefix(cut)) : cut) +
+         "...";
 }
 
 std::string real_text(double value) {
@@ -39,7 +39,7 @@ std::string value_text(const GgufValue& value) {
     std::string operator()(int64_t v) const { return std::to_string(v); }
     std::string operator()(double v) const { return real_text(v); }
     std::string operator()(bool v) const { return v ? "true" : "false"; }
-    std::string operator()(std::string_view v) const { return printable(v); }
+    std::string operator()(std::string_view v) const { return shown(v); }
     std::string operator()(const GgufArray& v) const {
       return "array of " + std::to_string(v.count) + (v.strings.empty() ? "" : " strings");
     }
@@ -58,7 +58,7 @@ void print_tensors(const GgufFile& file) {
     for (int i = tensor.n_dims - 1; i >= 0; --i) {
       shape += (shape.empty() ? "" : " x ") + std::to_string(tensor.dims[static_cast<size_t>(i)]);
     }
-    std::printf("  %-32s %-5s %-16s %12zu bytes\n", printable(tensor.name).c_str(),
+    std::printf("  %-32s %-5s %-16s %12zu bytes\n", shown(tensor.name).c_str(),
                 std::string(weight_type_info(tensor.type).name).c_str(), shape.c_str(),
                 tensor.data.size());
   }
@@ -66,7 +66,7 @@ void print_tensors(const GgufFile& file) {
 
 void print_model(const Model& model) {
   const ModelConfig& c = model.config();
-  line("model", printable(model.name()));
+  line("model", shown(model.name()));
   line("layers", std::to_string(c.n_layers));
   line("dim", std::to_string(c.dim) + ", ffn " + std::to_string(c.ffn_dim));
   line("heads", std::to_string(c.n_heads) + " query, " + std::to_string(c.n_kv_heads) +
@@ -102,15 +102,16 @@ int info(const InfoArguments& arguments) {
                 "GGUF v%" PRIu32 ", %.1f MB, %.1f million weights in %zu tensors", file.version(),
                 static_cast<double>(file.bytes().size()) / 1e6,
                 static_cast<double>(n_weights) / 1e6, file.tensors().size());
-  line("file", printable(arguments.model));
+  line("file", shown(arguments.model));
   line("format", size);
   const std::string why = obstacle(file);
   std::printf("\nmetadata\n");
   for (const auto& [key, value] : file.metadata()) {
-    std::printf("  %-40s %s\n", printable(key).c_str(), value_text(value).c_str());
+    std::printf("  %-40s %s\n", shown(key).c_str(), value_text(value).c_str());
   }
   if (arguments.tensors) print_tensors(file);
-  std::printf("\n%s\n", why.empty() ? "greta can run it" : ("greta cannot run it: " + why).c_str());
+  std::printf("\n%s\n", why.empty() ? "greta can run it"
+                                    : ("greta cannot run it: " + utf8::printable(why)).c_str());
   finish_output();
   return why.empty() ? kExitDone : kExitFail;
 }

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "common/shell_word.h"
 #include "engine/session/backends.h"
 
 namespace greta {
@@ -200,9 +201,9 @@ std::string prompt_text(const PromptArguments& arguments) {
   if (arguments.text) {
     if (is_file(*arguments.text)) {
       std::fprintf(stderr,
-                   "greta-infer: warning: --prompt '%s' names a file, and its name is the prompt; "
-                   "its content is --prompt-file '%s'\n",
-                   arguments.text->c_str(), arguments.text->c_str());
+                   "greta-infer: warning: --prompt %s names a file, and its name is the prompt; "
+                   "its content is --prompt-file %s\n",
+                   shell_word(*arguments.text).c_str(), shell_word(*arguments.text).c_str());
     }
     return *arguments.text;
   }

@@ -12,6 +12,8 @@
 #include "cli/greta_infer/verdict.h"
 #include "common/exit_status.h"
 #include "common/sha256.h"
+#include "common/shell_word.h"
+#include "common/utf8.h"
 #include "engine/probe/suite.h"
 
 namespace greta {
@@ -96,11 +98,11 @@ ProbeJob resolve_job(const ProbeArguments& arguments, const Environment& environ
 
 void print_outcome(const ProbeOutcome& outcome, const std::string& database,
                    const InferVerdict& verdict) {
-  std::printf("run      %s\n", outcome.run.c_str());
+  std::printf("run      %s\n", utf8::printable(outcome.run).c_str());
   std::printf("rows     %lld in %.2f s\n", static_cast<long long>(outcome.n_rows), outcome.seconds);
-  std::printf("verdict  %s\n", verdict_line(verdict).c_str());
-  std::printf("more     greta-db --db '%s' firstfail --run '%s'\n", database.c_str(),
-              outcome.run.c_str());
+  std::printf("verdict  %s\n", utf8::printable(verdict_line(verdict)).c_str());
+  std::printf("more     greta-db --db %s firstfail --run %s\n", shell_word(database).c_str(),
+              shell_word(outcome.run).c_str());
 }
 
 int probe(const ProbeArguments& arguments, const Environment& environment) {

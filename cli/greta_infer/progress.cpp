@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "common/utf8.h"
+
 namespace greta {
 
 Progress::Progress(std::string label)
@@ -15,8 +17,7 @@ Progress::~Progress() { clear(); }
 
 void Progress::show(std::string_view detail) {
   if (!terminal_) return;
-  std::fprintf(stderr, "\r\x1b[K%s: %.*s", label_.c_str(), static_cast<int>(detail.size()),
-               detail.data());
+  std::fprintf(stderr, "\r\x1b[K%s", utf8::printable(label_ + ": " + std::string(detail)).c_str());
   visible_ = true;
 }
 

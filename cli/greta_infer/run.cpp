@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -29,7 +31,8 @@ struct RunArguments {
   bool ignore_eos = false, no_bos = false;
 };
 
-/// Standard output for text that comes token by token: whole characters only, at once.
+/// Standard output for text that comes token by token: whole characters only, at once. A model may
+/// write escape sequences too: on a terminal they are spelled out, elsewhere the text is as it is.
 class TextStream {
  public:
   void push(std::string_view bytes) { write(characters_.push(bytes)); }
@@ -40,11 +43,27 @@ class TextStream {
   }
 
  private:
-  static void write(const std::string& text) {
+  void write(const std::string& characters) {
+    const std::string text = on_terminal_ ? shown(characters) : characters;
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (!text.empty()) finish_output();
   }
+
+  /// What is printable of the characters, which follow those before: a joiner may be a token.
+  std::string shown(const std::string& characters) {
+    const size_t before = utf8::printable(last_, kKept).size();
+    std::string text = utf8::printable(last_ + characters, kKept).substr(before);
+    size_t begin = characters.size();
+    while (begin > 0 && (characters[--begin] & 0xc0) == 0x80) {
+    }
+    if (!characters.empty()) last_ = characters.substr(begin);
+    return text;
+  }
+
+  static constexpr std::string_view kKept = "\n\t";
+  const bool on_terminal_ = isatty(STDOUT_FILENO) == 1;
   utf8::Stream characters_;
+  std::string last_;  ///< character
 };
 
 /// A generation is recorded when it is said where, or what to trace.
@@ -85,8 +104,9 @@ void probe_first(const RunArguments& arguments, const Environment& environment,
       .model = arguments.model};
   const std::string database = job.targets.database;
   const ProbeOutcome outcome = run_probe(std::move(job), session, environment);
-  std::fprintf(stderr, "greta-infer: %s in %s: %s\n", outcome.run.c_str(), database.c_str(),
-               verdict_line(read_verdict(database, outcome.run)).c_str());
+  const std::string verdict = verdict_line(read_verdict(database, outcome.run));
+  std::fprintf(stderr, "greta-infer: %s\n",
+               utf8::printable(outcome.run + " in " + database + ": " + verdict).c_str());
 }
 
 GenerateOptions resolve_options(const RunArguments& arguments, const Environment& environment,
@@ -220,7 +240,7 @@ int run(const RunArguments& arguments, const Environment& environment) {
   print_stats(result);
   if (sinks) {
     end_sinks(*sinks, *session);
-    std::fprintf(stderr, "run      %s, %s\n", sinks->run_name().c_str(),
+    std::fprintf(stderr, "run      %s, %s\n", utf8::printable(sinks->run_name()).c_str(),
                  counted(sinks->n_rows(), "row").c_str());
   }
   return kExitDone;

@@ -8,6 +8,7 @@
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/progress.h"
 #include "common/exit_status.h"
+#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -51,7 +52,7 @@ int synth(const SynthArguments& arguments) {
     synthesise(shape, type, arguments.seed, arguments.out,
                [&](int64_t done, int64_t total) { progress.show(done, total); });
   }
-  std::fprintf(stderr, "%s: %s, %s, seed %llu, %.1f MB\n", arguments.out.c_str(),
+  std::fprintf(stderr, "%s: %s, %s, seed %llu, %.1f MB\n", utf8::printable(arguments.out).c_str(),
                shape.name.c_str(), type.name.c_str(),
                static_cast<unsigned long long>(arguments.seed),
                static_cast<double>(std::filesystem::file_size(arguments.out)) / 1e6);

@@ -16,9 +16,19 @@ bool is_verdict_column(std::string_view name) {
          name == "numeric";
 }
 
+/// Whether a spreadsheet may take the cell for a formula; a number is none.
+bool may_be_formula(const Cell& cell, std::string_view text) {
+  const bool number = cell.type == Cell::Type::kInteger || cell.type == Cell::Type::kReal;
+  if (number && text != "-inf") return false;
+  return !text.empty() && std::string_view("=+-@\t\r\n").find(text[0]) != std::string_view::npos;
+}
+
 /// RFC 4180: quoted when it must be; an empty text is quoted to tell it from NULL.
-void append_csv(std::string& to, const Cell& cell) {
+void append_csv(std::string& to, const Cell& cell, bool safe, bool shown) {
   std::string text = plain_text(cell);
+  const bool prefix = safe && may_be_formula(cell, text);
+  if (shown) text = utf8::printable(text);
+  if (prefix) text.insert(0, 1, '\'');
   bool is_text = cell.type == Cell::Type::kText;
   if (!is_text || (!text.empty() && text.find_first_of(",\"\r\n") == std::string::npos)) {
     to += text;
@@ -33,24 +43,9 @@ void append_csv(std::string& to, const Cell& cell) {
 }
 
 void append_tsv(std::string& to, const Cell& cell) {
-  for (char c : plain_text(cell)) {
-    switch (c) {
-      case '\t':
-        to += "\\t";
-        break;
-      case '\n':
-        to += "\\n";
-        break;
-      case '\r':
-        to += "\\r";
-        break;
-      case '\\':
-        to += "\\\\";
-        break;
-      default:
-        to += c;
-    }
-  }
+  std::string text;
+  for (char c : plain_text(cell)) text.append(c == '\\' ? 2 : 1, c);
+  to += utf8::printable(text);
 }
 
 void append_markdown(std::string& to, std::string_view text) {
@@ -64,7 +59,9 @@ void append_markdown(std::string& to, std::string_view text) {
 
 RowPrinter::RowPrinter(Output& out, Format format, std::vector<std::string> columns)
     : out_(out), format_(format), columns_(std::move(columns)) {
-  for (std::string& name : columns_) name = utf8::replace_invalid(name);
+  for (std::string& name : columns_) {
+    name = format_ == Format::kTable ? utf8::printable(name) : utf8::replace_invalid(name);
+  }
   if (format_ == Format::kJson) {
     std::vector<std::string> keys;
     for (const std::string& name : columns_) {
@@ -195,11 +192,11 @@ void RowPrinter::json_row(std::span<const Cell> cells) {
 }
 
 void RowPrinter::separated_row(std::span<const Cell> cells) {
-  bool csv = format_ == Format::kCsv;
+  const bool csv = format_ != Format::kTsv, safe = format_ == Format::kCsvSafe;
   line_.clear();
   for (size_t i = 0; i < cells.size(); i++) {
     if (i) line_ += csv ? ',' : '\t';
-    csv ? append_csv(line_, cells[i]) : append_tsv(line_, cells[i]);
+    csv ? append_csv(line_, cells[i], safe, out_.is_terminal()) : append_tsv(line_, cells[i]);
   }
   line_ += csv ? "\r\n" : "\n";
   out_.write(line_);

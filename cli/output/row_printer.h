@@ -11,12 +11,21 @@
 
 namespace greta {
 
-enum class Format { kTable, kJson, kCsv, kTsv, kMarkdown };
+enum class Format {
+  kTable,
+  kJson,
+  kCsv,
+  kCsvSafe,  ///< ' before a text that a spreadsheet may take for a formula (OWASP, CSV injection)
+  kTsv,
+  kMarkdown
+};
 
 /// Prints rows in any format as they come. A table holds back its first rows to size the columns;
 /// all other formats hold back nothing. Reals are printed in the fewest digits that read back the
 /// same, integers exactly, blobs as hex, invalid UTF-8 as U+FFFD. NULL is null in JSON, "-" in
-/// tables and Markdown, nothing in CSV and TSV ("" is an empty text).
+/// tables and Markdown, nothing in CSV and TSV ("" is an empty text). What is not printable
+/// (utf8::printable) is spelled out, in JSON as \u. CSV has no spelling for it that readers take
+/// back: it is so on a terminal only, and elsewhere texts are as they are.
 class RowPrinter {
  public:
   static constexpr size_t kRowsHeldBack = 1000;

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "common/exit_status.h"
-#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -61,10 +60,9 @@ std::string unique_name(std::set<std::string>& taken, const std::string& name) {
 
 void throw_file_error(const std::filesystem::path& file, int error) {
   if (error == EEXIST) {
-    throw UsageError(utf8::printable(file.string()) + " exists: give --force to replace it");
+    throw UsageError(file.string() + " exists: give --force to replace it");
   }
-  throw std::system_error(error, std::generic_category(),
-                          "cannot write " + utf8::printable(file.string()));
+  throw std::system_error(error, std::generic_category(), "cannot write " + file.string());
 }
 
 NewFile::NewFile(std::filesystem::path file, bool force) : file_(std::move(file)), force_(force) {

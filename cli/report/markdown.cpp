@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/shell_word.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -31,8 +32,8 @@ std::string in_code(std::string_view text) {
 }
 
 std::string in_single_quotes(std::string_view text) {
-  std::string quoted;
-  for (char c : utf8::printable(text)) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  const std::string word = shell_word(text);
+  std::string quoted = word.substr(1, word.size() - 2);
   std::replace(quoted.begin(), quoted.end(), '`', '?');  // cannot be written inside `...`
   return quoted;
 }

@@ -1,11 +1,12 @@
 #include "cli/warehouse/run_name.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "cli/warehouse/sql_query.h"
 #include "common/exit_status.h"
-#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -67,55 +68,109 @@ std::vector<std::string> near_names(SQLite::Database& db, const std::string& tex
   return names;
 }
 
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMaxListed); i++) {
-    text += "\n  " + utf8::printable(names[i]);
-  }
+/// Lines that list the names.
+std::vector<std::string> list_of(const std::vector<std::string>& names) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < std::min(names.size(), kMaxListed); i++) lines.push_back("  " + names[i]);
   if (names.size() > kMaxListed) {
-    text += "\n  ... and " + std::to_string(names.size() - kMaxListed) + " more";
+    lines.push_back("  ... and " + std::to_string(names.size() - kMaxListed) + " more");
   }
-  return text;
+  return lines;
 }
 
-std::string list_of(const std::vector<Run>& runs) {
+std::vector<std::string> list_of(const std::vector<Run>& runs) {
   std::vector<std::string> names;
   for (const Run& run : runs) names.push_back(run.name);
   return list_of(names);
 }
 
+/// A name taken apart as free_run_name puts it together.
+struct RepeatName {
+  std::string base;
+  std::string number = "";  ///< digits behind the #; "" of the first
+
+  explicit RepeatName(const std::string& name) : base(name) {
+    const size_t end = name.find_last_not_of("0123456789");
+    if (end == std::string::npos || name[end] != '#' || end + 1 == name.size()) return;
+    if (name[end + 1] == '0' || name.substr(end + 1) == "1") return;
+    base = name.substr(0, end);
+    number = name.substr(end + 1);
+  }
+  bool before(const RepeatName& other) const {
+    return std::pair(number.size(), number) < std::pair(other.number.size(), other.number);
+  }
+};
+
+/// NAME, NAME#2, NAME#3, ... of the run `name`, in order of number.
+std::vector<Run> repeats_of(SQLite::Database& db, const std::string& name) {
+  const std::string base = RepeatName(name).base;
+  std::vector<Run> runs = runs_where(
+      db, "(r.name = ?1 OR r.name > ?1 || '#' AND r.name < ?1 || '$')", base);  // $ follows #
+  std::erase_if(runs, [&](const Run& run) { return RepeatName(run.name).base != base; });
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+    return RepeatName(a.name).before(RepeatName(b.name));
+  });
+  return runs;
+}
+
+std::vector<Run> chosen(std::vector<Run> runs, Repeats repeats) {
+  if (repeats == Repeats::kAll) return runs;
+  std::map<std::string, RepeatName> latest;
+  for (const Run& run : runs) {
+    const RepeatName name(run.name);
+    auto [found, is_new] = latest.try_emplace(name.base, name);
+    if (!is_new && found->second.before(name)) found->second = name;
+  }
+  std::erase_if(runs, [&](const Run& run) {
+    const RepeatName name(run.name);
+    return latest.at(name.base).number != name.number;
+  });
+  return runs;
+}
+
 }  // namespace
 
-std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text) {
+std::vector<Run> later_runs(SQLite::Database& db, const Run& run) {
+  std::vector<Run> runs = repeats_of(db, run.name);
+  runs.erase(runs.begin(), std::find_if(runs.begin(), runs.end(), [&](const Run& other) {
+               return RepeatName(run.name).before(RepeatName(other.name));
+             }));
+  return runs;
+}
+
+std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text, Repeats repeats) {
   if (text.empty()) throw UsageError("--run is empty: give a run, an experiment or part of a run");
-  for (const char* condition : {"r.name = ?", "r.experiment = ?"}) {
-    std::vector<Run> runs = runs_where(db, condition, text);
-    if (!runs.empty()) return runs;
-  }
-  std::vector<Run> runs = runs_where(db, "instr(r.name, ?) > 0", text);
+  std::vector<Run> runs = runs_where(db, "r.name = ?", text);
+  if (!runs.empty() && repeats == Repeats::kLatest) runs = repeats_of(db, text);
+  if (runs.empty()) runs = runs_where(db, "r.experiment = ?", text);
+  if (!runs.empty()) return chosen(std::move(runs), repeats);
+  runs = chosen(runs_where(db, "instr(r.name, ?) > 0", text), repeats);
   if (runs.size() == 1) return runs;
   if (!runs.empty()) {
-    throw UsageError("'" + utf8::printable(text) + "' is part of " + std::to_string(runs.size()) +
-                     " run names; give more of one:" + list_of(runs));
+    throw UsageError("'" + text + "' is part of " + std::to_string(runs.size()) +
+                         " run names; give more of one:",
+                     list_of(runs));
   }
   std::vector<std::string> near = near_names(db, text);
-  throw UsageError(
-      "no run or experiment '" + utf8::printable(text) + "' in " + db.getFilename() +
-      (near.empty() ? std::string("; `greta-db runs` lists them") : "; perhaps:" + list_of(near)));
+  throw UsageError("no run or experiment '" + text + "' in " + db.getFilename() +
+                       (near.empty() ? "; `greta-db runs` lists them" : "; perhaps:"),
+                   list_of(near));
 }
 
 Run resolve_run(SQLite::Database& db, const std::string& text) {
   std::vector<Run> runs = resolve_runs(db, text);
   if (runs.size() > 1) {
-    throw UsageError("'" + utf8::printable(text) + "' is an experiment of " +
-                     std::to_string(runs.size()) + " runs; name one of them:" + list_of(runs));
+    throw UsageError("'" + text + "' is an experiment of " + std::to_string(runs.size()) +
+                         " runs; name one of them:",
+                     list_of(runs));
   }
   return runs.front();
 }
 
-std::vector<Run> resolve_runs_or_all(SQLite::Database& db, const std::string& text) {
-  if (!text.empty()) return resolve_runs(db, text);
-  return runs_where(db, "?", int64_t{1});
+std::vector<Run> resolve_runs_or_all(SQLite::Database& db, const std::string& text,
+                                     Repeats repeats) {
+  if (!text.empty()) return resolve_runs(db, text, repeats);
+  return chosen(runs_where(db, "?", int64_t{1}), repeats);
 }
 
 }  // namespace greta

@@ -9,18 +9,31 @@ namespace greta {
 struct Run {
   int64_t id;
   std::string name;
+
+  bool operator==(const Run&) const = default;
+};
+
+/// What of NAME, NAME#2, NAME#3, ... is meant (db/run_name.h makes such names).
+enum class Repeats {
+  kAll,     ///< each is a run by itself
+  kLatest,  ///< only the one of the highest number; #10 is after #2
 };
 
 /// The runs that `text` means: the run of exactly that name, else all runs of exactly that
 /// experiment, else the one run whose name contains it. Case matters and nothing is a wildcard. A
 /// directory level that only carries attributes is not a run. Throws UsageError that lists
 /// the candidates when several names contain the text, and near names when none does.
-std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text);
+std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text,
+                              Repeats repeats = Repeats::kAll);
 
 /// The same for where only one run will do: an experiment of several throws UsageError.
 Run resolve_run(SQLite::Database& db, const std::string& text);
 
 /// resolve_runs, or every run when text is "". In order of id.
-std::vector<Run> resolve_runs_or_all(SQLite::Database& db, const std::string& text);
+std::vector<Run> resolve_runs_or_all(SQLite::Database& db, const std::string& text,
+                                     Repeats repeats = Repeats::kAll);
+
+/// NAME#2, NAME#3, ... of a run NAME, those after a run NAME#2, in order of number.
+std::vector<Run> later_runs(SQLite::Database& db, const Run& run);
 
 }  // namespace greta

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "common/utc_time.h"
 #include "engine/record/line_file.h"
 #include "engine/record/trace_json.h"
-#include "common/utc_time.h"
 
 namespace greta {
 namespace {

@@ -15,12 +15,12 @@
 #include <utility>
 #include <variant>
 
+#include "common/utc_time.h"
 #include "db/database.h"
 #include "db/kept_tally.h"
 #include "db/transaction.h"
 #include "engine/forward/model.h"
 #include "engine/record/run_store.h"
-#include "common/utc_time.h"
 
 namespace greta {
 

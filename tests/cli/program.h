@@ -1,6 +1,7 @@
 // Runs the built greta-db as a shell would, on databases made of rows that a test spells out.
 #pragma once
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/queries/warehouse.h"
 
@@ -67,6 +69,33 @@ class ProgramTest : public testing::Test {
     result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     result.out = read(path(".out"));
     result.err = read(path(".err"));
+    return result;
+  }
+
+  /// A program with these words, in the test's folder, on a terminal 500 columns wide without
+  /// colours: both outputs in one.
+  Result on_terminal(const std::string& program, std::vector<std::string> words) const {
+    words.insert(words.begin(), program);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    int master = -1;
+    winsize size{.ws_row = 50, .ws_col = 500, .ws_xpixel = 0, .ws_ypixel = 0};
+    const pid_t child = forkpty(&master, nullptr, nullptr, &size);
+    if (child == 0) {
+      setenv("NO_COLOR", "1", 1);
+      if (chdir(folder_.c_str()) == 0) execv(argv[0], argv.data());
+      _exit(127);
+    }
+    Result result;
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(master, buffer, sizeof buffer)) > 0;) {
+      result.out.append(buffer, static_cast<size_t>(n));
+    }
+    close(master);
+    int status = 0;
+    waitpid(child, &status, 0);
+    result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return result;
   }
 

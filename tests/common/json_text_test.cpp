@@ -21,10 +21,15 @@ TEST(JsonText, StringsAreEscaped) {
   EXPECT_EQ(as_json("a\xff\xe2\x82"), "\"a\uFFFD\uFFFD\uFFFD\"");
 }
 
+TEST(JsonText, WhatIsNotShownIsEscaped) {
+  EXPECT_EQ(as_json("a\u202eb\u0085\u200d\u2028"), "\"a\\u202eb\\u0085\\u200d\\u2028\"");
+  EXPECT_EQ(as_json("\U000e0041"), "\"\\udb40\\udc41\"");
+}
+
 TEST(JsonText, EveryStringReadsBack) {
   std::string all;
   for (int c = 0; c < 0x80; ++c) all += static_cast<char>(c);
-  all += "é日😀";
+  all += "é日😀\u0080\u202e\u200d\ufeff\U000e0041";
   EXPECT_EQ(nlohmann::json::parse(as_json(all)), all);
 }
 

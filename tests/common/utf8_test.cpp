@@ -94,6 +94,31 @@ TEST(Utf8, ControlCharactersAreSpelledOut) {
   EXPECT_EQ(printable("\xc2\x9b\xff"), "\\x9b\xEF\xBF\xBD");  // C1: some terminals act on it
 }
 
+TEST(Utf8, WhatTurnsOrHidesTextIsSpelledOut) {
+  EXPECT_EQ(printable("a\u202eb\u2066c\u2069"), "a\\u202eb\\u2066c\\u2069");
+  EXPECT_EQ(printable("\u061c\u200e\u200f\u2028\u2029"), "\\u061c\\u200e\\u200f\\u2028\\u2029");
+  EXPECT_EQ(printable("x\u200b\ufeff\u00ad\u2060"), "x\\u200b\\ufeff\\xad\\u2060");
+  EXPECT_EQ(printable("\U000e0041"), "\\U000e0041");  // tags: a whole sentence can hide in them
+}
+
+TEST(Utf8, ScriptsAndEmojiKeepTheirJoiners) {
+  for (const char* text :
+       {"👩‍💻", "❤️", "🏳️‍🌈", "می‌خواهم", "é 日本 ñ", "العربية"}) {
+    EXPECT_EQ(printable(text), text);
+  }
+}
+
+TEST(Utf8, AJoinerCannotMakeTwoNamesLookAlike) {
+  EXPECT_EQ(printable("attn\u200d_out"), "attn\\u200d_out");
+  EXPECT_EQ(printable("a\ufe0f"), "a\\ufe0f");
+  EXPECT_EQ(printable("é\u200d\u200d"), "é\u200d\\u200d");
+  EXPECT_EQ(printable("\x1b\u200c"), "\\x1b\\u200c");
+}
+
+TEST(Utf8, AnEscapeIsKeptWhereItIsAskedFor) {
+  EXPECT_EQ(printable("a\tb\n\x1b", "\n\t"), "a\tb\n\\x1b");
+}
+
 TEST(Utf8Stream, GivesWholeCharactersWhateverThePieces) {
   const std::string text = "a é 你 😀 👩‍💻\n";
   for (size_t piece = 1; piece <= text.size(); ++piece) {

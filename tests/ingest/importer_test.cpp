@@ -81,6 +81,101 @@ TEST_F(Odd, ALinkedDirectoryIsNotPassedOverInSilence) {
   EXPECT_EQ(count("ingest_error", "file LIKE '%/loop'"), 1);
 }
 
+struct Linked : Importing {
+  Linked() {
+    folder.write(kRun + "traces/p0_short_trace.jsonl", small_trace());
+    folder.write("elsewhere/p1_trace.jsonl", small_trace("p1"));
+    folder.write("elsewhere/deep/p2_trace.jsonl", small_trace("p2"));
+  }
+  void link(const fs::path& target, const std::string& name) {
+    fs::create_symlink(target, folder / (kRun + name));
+  }
+  IngestSummary follow() {
+    IngestOptions options;
+    options.follow = true;
+    return ingest(db, {folder / "artifacts_remote"}, options);
+  }
+  std::string reason(const std::string& name) {
+    return rows("SELECT severity || ' ' || reason FROM ingest_error WHERE file LIKE '%/" + name +
+                "'");
+  }
+};
+
+TEST_F(Linked, OutOfTheTreeIsAFindingAndNotRead) {
+  link(folder / "elsewhere/p1_trace.jsonl", "p1_trace.jsonl");
+  link("../../../elsewhere/deep", "deep");
+  link(folder.root(), "up");
+  link("/etc/passwd", "passwd.jsonl");
+  EXPECT_EQ(take().rows, 4);
+  EXPECT_EQ(count("source_location"), 1);
+  for (const char* name : {"p1_trace.jsonl", "deep", "up", "passwd.jsonl"}) {
+    EXPECT_EQ(reason(name),
+              "warning a link out of the directory given is not followed without --follow")
+        << name;
+  }
+}
+
+TEST_F(Linked, AFileOfTheSameTreeIsRead) {
+  folder.write("artifacts_remote/pool/x_trace.jsonl", small_trace("p9"));
+  link("../../pool/x_trace.jsonl", "x_trace.jsonl");
+  link(folder / "artifacts_remote/pool", "pool");
+  EXPECT_EQ(take().warnings, 1);
+  EXPECT_EQ(count("source_location", "path LIKE '%b3_66/x_trace.jsonl'"), 1);
+  EXPECT_NE(reason("pool").find("it is read where it lies"), std::string::npos) << reason("pool");
+}
+
+TEST_F(Linked, ATreeWhoseNameBeginsLikeTheOneGivenIsAnotherOne) {
+  folder.write("artifacts_remote2/p1_trace.jsonl", small_trace("p1"));
+  link(folder / "artifacts_remote2/p1_trace.jsonl", "p1_trace.jsonl");
+  EXPECT_EQ(take().rows, 4);
+}
+
+TEST_F(Linked, AskedToFollowReadsEveryDirectoryOnceAndEnds) {
+  link(folder / "elsewhere", "a");
+  link(folder / "elsewhere", "b");
+  link(folder / "elsewhere/p1_trace.jsonl", "p1_trace.jsonl");
+  link(folder / kRun, "itself");
+  link(folder / "elsewhere", "../../up");
+  fs::create_symlink(folder.root(), folder / "elsewhere/all");
+  fs::create_symlink("loop", folder / "elsewhere/loop");
+  follow();
+  EXPECT_EQ(count("source_location"), 4);  // of three files, one by itself and in a
+  EXPECT_NE(reason("b").find("read elsewhere"), std::string::npos) << reason("b");
+  EXPECT_NE(reason("itself").find("where it lies"), std::string::npos) << reason("itself");
+  EXPECT_EQ(reason("loop").substr(0, 30), "error cannot follow this link:");
+  EXPECT_EQ(count("source_location", "path LIKE '%/a/p1_trace.jsonl'"), 1);
+}
+
+TEST_F(Linked, AskedToFollowReadsNoDeviceAndNothingOfTheKernel) {
+  link("/proc/self/environ", "environ.jsonl");
+  link("/proc/self", "self");
+  link("/dev/zero", "zero.jsonl");
+  link("/sys", "sys");
+  ASSERT_EQ(mkfifo((folder / "elsewhere/fifo").c_str(), 0600), 0);
+  link(folder / "elsewhere/fifo", "fifo.jsonl");
+  const IngestSummary summary = follow();
+  EXPECT_EQ(summary.rows, 4);
+  EXPECT_EQ(summary.errors, 5);
+}
+
+TEST_F(Linked, AGivenPathMayBeALink) {
+  fs::create_directory_symlink(folder / "artifacts_remote", folder / "given");
+  EXPECT_EQ(take("given").rows, 4);
+  fs::create_symlink(folder / "elsewhere/p1_trace.jsonl", folder / "p1_trace.jsonl");
+  EXPECT_EQ(take("p1_trace.jsonl").rows, 4);
+}
+
+TEST_F(Odd, WhatTheKernelShowsAsFilesIsNotReadWhenGivenEither) {
+  ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
+  for (const fs::path& path : {fs::path("/proc/self/environ"), fs::path("/proc/self/fd"),
+                               fs::path("/dev/null"), fs::path("/sys"), folder / "fifo"}) {
+    const IngestSummary summary = ingest_all(db, {path});
+    EXPECT_EQ(summary.errors, 1) << path;
+    EXPECT_EQ(summary.files, 1) << path;
+  }
+  EXPECT_EQ(count("source"), 0);
+}
+
 TEST_F(Odd, AGivenPathThatDoesNotExistIsAnError) {
   EXPECT_THROW(take("nowhere"), std::system_error);
   EXPECT_EQ(count("ingest_error"), 0);
@@ -131,6 +226,46 @@ TEST_F(Importing, ADryRunSaysTheSameAndLeavesNoTrace) {
   EXPECT_EQ(dry.metrics, wet.metrics);
   EXPECT_EQ(dry.findings.size(), wet.findings.size());
   EXPECT_GT(wet.rows, 0);
+}
+
+TEST_F(Importing, WhatAnEarlierIngestFoundIsCountedAgain) {
+  write_tree(folder);
+  folder.write("artifacts_remote/2026-02-01/b3_60/copy/p1_trace.jsonl.gz", gzipped("bad line\n"));
+  folder.write("artifacts_remote/2026-02-01/b3_60/copy2/p1_trace.jsonl.gz", gzipped("bad line\n"));
+  fs::create_symlink("nowhere", folder / "artifacts_remote/dangling");
+  const IngestSummary first = take();
+  EXPECT_GT(first.errors, 0);
+  EXPECT_GT(first.warnings, 0);
+  EXPECT_EQ(first.known_errors, 0);
+  EXPECT_EQ(first.known_warnings, 0);
+  IngestOptions dry;
+  dry.dry_run = true;
+  for (const IngestSummary& again :
+       {ingest(db, {folder / "artifacts_remote"}, dry), take(), take()}) {
+    EXPECT_EQ(again.errors, 0);
+    EXPECT_EQ(again.warnings, 0);
+    EXPECT_EQ(again.known_errors, first.errors);
+    EXPECT_EQ(again.known_warnings, first.warnings);
+  }
+  EXPECT_EQ(count("ingest_error"), first.errors + first.warnings);
+}
+
+TEST_F(Importing, WhatWasFoundInOtherFilesIsNotCounted) {
+  write_tree(folder);
+  take();
+  EXPECT_EQ(take("artifacts_remote/2026-02-01/b3_60/traces/p0_trace.jsonl").known_errors, 0);
+  EXPECT_EQ(take("artifacts_remote/2026-02-01/b3_60/traces/p1_trace.jsonl.gz").known_errors, 1);
+}
+
+TEST_F(Importing, ACopyInTheSameIngestIsNoKnownProblem) {
+  const std::string bad = "bad line\n" + small_trace();
+  folder.write(kRun + "traces/p0_short_trace.jsonl", bad);
+  folder.write("artifacts_remote/mirror/2026-02-07/b3_66/traces/p0_short_trace.jsonl", bad);
+  const IngestSummary summary = take();
+  EXPECT_EQ(summary.known_sources, 1);
+  EXPECT_EQ(summary.errors, 1);
+  EXPECT_EQ(summary.known_errors, 0);
+  EXPECT_EQ(take().known_errors, 1);  // of one source, in two files
 }
 
 TEST_F(Importing, ADryRunThatFailsLeavesTheDatabaseUsable) {

@@ -229,19 +229,16 @@ TEST(RunName, WritesEveryDimensionInItsFixedOrder) {
 TEST(RunName, IsAlwaysPrintable) {
   EXPECT_EQ(run_name("", "", {}), "undated/unnamed");
   EXPECT_EQ(run_name("a\x1b\n\x7f", "é→😀", {}),
-            "a???"
+            "a\\x1b\\n\\x7f"
             "/é→😀");
-  // A stray byte, C1 control, overlong, surrogate, beyond Unicode, cut short.
-  EXPECT_EQ(run_name("\xc6", "\xc2\x85", {}), "?/??");
-  EXPECT_EQ(run_name("\xc0\xaf", "\xed\xa0\x80", {}),
-            "??"
-            "/???");
-  EXPECT_EQ(run_name("\xf4\x90\x80\x80", "\xe2\x82", {}),
-            "????"
-            "/??");
+  // A stray byte, C1 control, overlong, surrogate, beyond Unicode, cut short, a turn of direction.
+  EXPECT_EQ(run_name("\xc6", "\xc2\x85", {}), "\ufffd/\\x85");
+  EXPECT_EQ(run_name("\xc0\xaf", "\xed\xa0\x80", {}), "\ufffd\ufffd/\ufffd\ufffd\ufffd");
+  EXPECT_EQ(run_name("\xf4\x90\x80\x80", "\xe2\x82", {}), "\ufffd\ufffd\ufffd\ufffd/\ufffd\ufffd");
+  EXPECT_EQ(run_name("a\u202e", "b", {}), "a\\u202e/b");
   const RunIdentity id = identify_run("2026-02-07/b3_1/\xff/x");
   EXPECT_EQ(id.dims.at("case"), "\xff") << "identity keeps the bytes";
-  EXPECT_EQ(id.run_name(), "2026-02-07/b3_1/?");
+  EXPECT_EQ(id.run_name(), "2026-02-07/b3_1/\ufffd");
 }
 
 }  // namespace

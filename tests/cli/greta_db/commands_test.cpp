@@ -22,6 +22,31 @@ TEST_F(Commands, HelpExitsZeroAndUsageErrorsExitTwo) {
   EXPECT_EQ(unknown.err.substr(0, 10), "greta-db: ");
 }
 
+TEST_F(Commands, IngestOfABadInputFailsAgainAndSaysThatItIsStillBad) {
+  std::filesystem::create_directories(path("in/2026-02-07/b3_66/traces"));
+  write("in/2026-02-07/b3_66/traces/p0_trace.jsonl", "no JSON\n");
+  EXPECT_EQ(run({"ingest", "in"}).status, 1);
+  const Result again = run({"ingest", "in"});
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(again.says("known before and still there: 1 error, 0 warnings")) << again.out;
+  EXPECT_FALSE(again.says("nothing new")) << again.out;
+  EXPECT_EQ(run({"ingest", "--quiet", "in"}).status, 1);
+  EXPECT_EQ(run({"ingest", "--dry-run", "in"}).status, 1);
+  const Result json = run({"ingest", "in", "--format", "json"});
+  EXPECT_EQ(json.status, 1);
+  EXPECT_EQ(json.json()["errors"], 0);
+  EXPECT_EQ(json.json()["known_errors"], 1);
+}
+
+TEST_F(Commands, IngestOfAGoodInputAgainIsNothingNew) {
+  std::filesystem::create_directories(path("in/2026-02-07/b3_66"));
+  write("in/2026-02-07/b3_66/notes.md", "# B3.66\n");
+  EXPECT_EQ(run({"ingest", "in"}).status, 0);
+  const Result again = run({"ingest", "in"});
+  EXPECT_EQ(again.status, 0);
+  EXPECT_TRUE(again.says("nothing new")) << again.out;
+}
+
 TEST_F(Commands, MissingDatabaseExitsTwoAndCreatesNothing) {
   for (const char* command : {"runs", "firstfail", "pairs", "trace", "history", "check"}) {
     Result result = run({command});

@@ -51,6 +51,57 @@ TEST_F(Infer, EveryOptionIsInTheManPage) {
   EXPECT_GT(n_options, 50);
 }
 
+/// Whether a text holds ESC, another control character but line end and tab, or one that turns
+/// text.
+bool acts_on_a_terminal(const std::string& text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](unsigned char c) {
+                       return (c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f;
+                     }) ||
+         text.find("\u202e") != std::string::npos || text.find("\u009b") != std::string::npos;
+}
+
+TEST_F(Infer, NoNameOfAModelOrFileReachesTheTerminalAsItIs) {
+  make_model();
+  // general.name, of the same length.
+  const std::string folder = path("m\x1b[31m\u202e");
+  std::filesystem::create_directory(folder);
+  ASSERT_EQ(
+      sh("sed 's/synth tiny/\x1b[31m\u202e\x7f!/' m.gguf >" + quoted(folder + "/m.gguf")).status,
+      0);
+  const std::string model = quoted(folder + "/m.gguf"), none = quoted(folder + "/none\n.gguf");
+  for (const std::string& command :
+       {"info --tensors -m " + model, "info -m " + none,
+        "probe -m " + model + " --prompt a --tensors " + quoted("\x1b"),
+        "probe -m " + model + " --prompt a --name " + quoted("p\x1b[31m\u202e") + " --db " +
+            quoted(folder + "/\x1b.db"),
+        "run -n 1 -m " + model + " --prompt " + quoted(folder + "/m.gguf") + " --db " +
+            quoted(folder + "/\x1b.db") + " >text",
+        "run -m " + none + " --prompt a", "tokenize -m " + model + " -f " + none,
+        "synth --out " + model, "synth --out " + quoted(folder + "/new.gguf"), quoted("\x1b[31m"),
+        "run " + quoted("--\x1b[31m")}) {
+    const Result result = sh("$I " + command);
+    EXPECT_NE(result.out + result.err, "") << command;
+    EXPECT_FALSE(acts_on_a_terminal(result.out + result.err))
+        << command << result.out << result.err;
+  }
+}
+
+TEST_F(Infer, GeneratedTextActsOnNoTerminalAndIsWholeElsewhere) {
+  make_model();
+  const std::vector<std::string> words = {"run",           "-m", "m.gguf", "-p", "a", "-n", "400",
+                                          "--temperature", "5",  "--seed", "1"};
+  std::string command = "$I";
+  for (const std::string& word : words) command += " " + word;
+  EXPECT_TRUE(acts_on_a_terminal(sh(command).out));
+  const Result shown = on_terminal(GRETA_INFER_PROGRAM, words);
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_NE(shown.out.find("\\x"), std::string::npos);
+  std::string text = shown.out;  // but for the progress bar
+  for (size_t at; (at = text.find("\r\x1b[K")) != std::string::npos;) text.erase(at, 4);
+  EXPECT_FALSE(acts_on_a_terminal(text)) << text;
+}
+
 TEST_F(Infer, SynthIsDeterministicAndReplacesNothingUnasked) {
   make_model();
   const Result again = sh("$I synth --out m.gguf");

@@ -86,6 +86,27 @@ TEST_F(Formats, CsvFollowsRfc4180) {
             "x,y,z,e,m\r\n\"a,b\",\"say \"\"hi\"\"\",,\"\",\"l1\nl2\"\r\n");
 }
 
+TEST_F(Formats, SafeCsvHoldsNoFormula) {
+  const std::string sql =
+      "SELECT '=1+1' AS a, '+1' AS b, '-x' AS c, '@f' AS d, char(9) || '=1' AS e, char(13) AS f,"
+      " 'a=1' AS g, -1 AS h, -1.5 AS i, '' AS j, NULL AS k, '=a,\"b' AS l, -9e999 AS m, 1 AS [=n]";
+  const Result safe = run({"query", sql, "--format", "csv", "--csv-safe"});
+  EXPECT_EQ(safe.out,
+            "a,b,c,d,e,f,g,h,i,j,k,l,m,'=n\r\n"
+            "'=1+1,'+1,'-x,'@f,'\t=1,\"'\r\",a=1,-1,-1.5,\"\",,\"'=a,\"\"b\",'-inf,1\r\n");
+  EXPECT_EQ(run({"--csv-safe", "--format", "csv", "query", "SELECT '=1' AS a"}).out,
+            "a\r\n'=1\r\n");
+  EXPECT_EQ(print("csv", "SELECT '=1' AS a"), "a\r\n=1\r\n");
+}
+
+TEST_F(Formats, SafeCsvIsForCsvOnly) {
+  for (const char* format : {"table", "json", "tsv", "md"}) {
+    const Result result = run({"query", "SELECT 1", "--csv-safe", "--format", format});
+    EXPECT_EQ(result.status, 2) << format;
+    EXPECT_TRUE(result.says("--format csv")) << result.err;
+  }
+}
+
 TEST_F(Formats, TsvEscapesItsSeparators) {
   EXPECT_EQ(print("tsv", "SELECT 'a' || char(9) || 'b' || char(10) || '\\' AS x, NULL AS y"),
             "x\ty\na\\tb\\n\\\\\t\n");

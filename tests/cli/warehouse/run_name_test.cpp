@@ -12,11 +12,13 @@ std::string names(const std::vector<Run>& runs) {
   return text;
 }
 
-std::string complaint(SQLite::Database& db, const std::string& text) {
+std::string complaint(SQLite::Database& db, const std::string& name) {
   try {
-    resolve_runs(db, text);
+    resolve_runs(db, name);
   } catch (const UsageError& error) {
-    return error.what();
+    std::string text = error.what();
+    for (const std::string& line : error.lines) text += "\n" + line;
+    return text;
   }
   return "";
 }
@@ -86,6 +88,42 @@ TEST(RunName, DirectoryLevelWithRowsOfItsOwnIsARun) {
   EXPECT_EQ(names(resolve_runs(warehouse.db, "d/e")), "d/e;");
 }
 
+Warehouse repeated(const std::string& file = ":memory:") {
+  Warehouse warehouse{std::filesystem::path(file)};
+  for (const char* name :
+       {"d/e/m#2", "d/e/m", "d/e/m#10", "d/e/m#x", "d/e/m#02", "d/e/n", "d/e/mm"}) {
+    warehouse.run({.name = name, .experiment = "e"});
+    warehouse.match("attn_out", 0);
+  }
+  return warehouse;
+}
+
+TEST(RunName, LatestIsTheHighestNumberOfAName) {
+  Warehouse warehouse = repeated();
+  const auto latest = [&](const char* text) {
+    return names(resolve_runs(warehouse.db, text, Repeats::kLatest));
+  };
+  EXPECT_EQ(latest("d/e/m"), "d/e/m#10;");
+  EXPECT_EQ(latest("d/e/m#2"), "d/e/m#10;");
+  EXPECT_EQ(latest("d/e/n"), "d/e/n;");
+  EXPECT_EQ(latest("d/e/m#x"), "d/e/m#x;");
+  EXPECT_EQ(latest("e"), "d/e/m#10;d/e/m#x;d/e/m#02;d/e/n;d/e/mm;");
+  EXPECT_EQ(names(resolve_runs_or_all(warehouse.db, "", Repeats::kLatest)), latest("e"));
+  EXPECT_EQ(names(resolve_runs(warehouse.db, "d/e/m")), "d/e/m;");
+  warehouse.run({.name = "x/only#2", .experiment = "x"});
+  warehouse.run({.name = "x/only#3", .experiment = "x"});
+  EXPECT_EQ(latest("only"), "x/only#3;");  // a part of both
+  EXPECT_EQ(complaint(warehouse.db, "only").find("part of 2"), 10u);
+}
+
+TEST(RunName, LaterRunsAreThoseOfHigherNumbers) {
+  Warehouse warehouse = repeated();
+  EXPECT_EQ(names(later_runs(warehouse.db, {0, "d/e/m"})), "d/e/m#2;d/e/m#10;");
+  EXPECT_EQ(names(later_runs(warehouse.db, {0, "d/e/m#2"})), "d/e/m#10;");
+  EXPECT_EQ(names(later_runs(warehouse.db, {0, "d/e/m#10"})), "");
+  EXPECT_EQ(names(later_runs(warehouse.db, {0, "d/e/n"})), "");
+}
+
 class HostileRunName : public ProgramTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(HostileRunName, IsFoundByItsExactNameAndPrintedSafely) {
@@ -114,6 +152,31 @@ class RunOption : public ProgramTest {};
 TEST_F(RunOption, EmptyNameIsAUsageErrorAndNotEveryRun) {
   Warehouse(database()).match("attn_out", 0);
   EXPECT_EQ(run({"firstfail", "--run", ""}).status, 2);
+}
+
+TEST_F(RunOption, FirstfailNamesLaterRunsOfTheName) {
+  repeated(database());
+  const std::string later = "d/e/m#2, d/e/m#10; --latest takes the newest\n";
+  EXPECT_TRUE(run({"firstfail", "--run", "d/e/m"}).says("  later     " + later));
+  for (const char* format : {"json", "csv", "tsv", "md"}) {
+    const Result result = run({"firstfail", "--run", "d/e/m", "--format", format});
+    EXPECT_EQ(result.err, "greta-db: later runs: " + later) << format;
+    EXPECT_EQ(result.out.find("#2"), std::string::npos) << format;
+  }
+  EXPECT_FALSE(run({"firstfail", "--run", "d/e/m#10"}).says("latest"));
+  EXPECT_FALSE(run({"firstfail", "--run", "d/e/n"}).says("latest"));
+  EXPECT_FALSE(run({"firstfail", "--run", "e"}).says("latest"));  // all are shown
+}
+
+TEST_F(RunOption, EveryCommandThatTakesRunTakesLatest) {
+  repeated(database());
+  for (const char* command : {"firstfail", "pairs", "trace", "runs", "report"}) {
+    const Result result = run({command, "--run", "d/e/m", "--latest"});
+    EXPECT_EQ(result.status, 0) << command << result.err;
+    EXPECT_TRUE(result.says("d/e/m#10")) << command;
+    EXPECT_FALSE(result.says("d/e/m#2")) << command;
+  }
+  EXPECT_FALSE(run({"runs", "--latest"}).says("d/e/m#2"));
 }
 
 TEST_F(RunOption, AmbiguousAndUnknownExitTwo) {
