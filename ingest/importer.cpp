@@ -1,6 +1,7 @@
 #include "ingest/importer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -28,8 +29,8 @@ namespace fs = std::filesystem;
 
 /// A smaller content is parsed faster than a thread starts.
 constexpr int64_t kWorthAThreadBytes = 16 << 10;
-/// A commit costs as much as judging a small run, and a reader waits for none of it.
-constexpr size_t kJudgedPerTransaction = 64;
+/// A commit costs as much as judging a small run, and other writers wait.
+constexpr std::chrono::milliseconds kJudgingTurn{100};
 
 /// One content to ingest: a file or an archive member.
 struct Content {
@@ -394,10 +395,12 @@ void Importer::settle_and_judge() {
   const std::vector<int64_t> unjudged = runs_without_tally(session_.db);
   if (unjudged.empty()) return;
   TallyKeeper keeper(session_.db);
-  for (size_t begin = 0; begin < unjudged.size(); begin += kJudgedPerTransaction) {
+  for (size_t i = 0; i < unjudged.size();) {
     session_.in_transaction([&] {
-      const size_t end = std::min(begin + kJudgedPerTransaction, unjudged.size());
-      for (size_t i = begin; i < end; ++i) keeper.keep(unjudged[i]);
+      const auto end = std::chrono::steady_clock::now() + kJudgingTurn;
+      do {
+        keeper.keep(unjudged[i++]);
+      } while (i < unjudged.size() && std::chrono::steady_clock::now() < end);
     });
   }
 }

@@ -13,6 +13,7 @@ void IngestSession::add_finding(const std::string& file, int64_t line, bool is_e
 }
 
 void IngestSession::show_progress(const std::string& current) {
+  throw_if_stopped();
   progress.current = current;
   progress.rows = summary.rows;
   if (options.progress) options.progress(progress);

@@ -18,7 +18,7 @@ struct Options {
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 
-/// Adds --db, --format and --version to the program.
+/// Adds --db, --format, --wait and --version to the program.
 void add_common_options(CLI::App& app, Options& options);
 
 /// Adds --run NAME; what it means is resolve_runs'.
