@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/sha256.h"
+#include "common/thread.h"
 #include "db/bulk_journal.h"
 #include "db/database.h"
 #include "db/kept_tally.h"
@@ -107,15 +108,18 @@ std::future<OpenedFile> Importer::open_ahead(const Input& input) {
   if (!input.not_read.empty()) return {};
   const bool seems_known = session_.sources.any_stored_at(input.path.string(), input.bytes);
   const bool on_other_thread = session_.options.jobs > 1 && input.bytes >= kWorthAThreadBytes;
-  return std::async(on_other_thread ? std::launch::async : std::launch::deferred,
-                    [path = input.path, bytes = input.bytes, seems_known]() -> OpenedFile {
-                      if (is_archive(path)) return {.is_archive = true};
-                      OpenedFile file{.reader = open_content(path)};
-                      file.content = open_start(*file.reader, path.string(),
-                                                bytes > static_cast<int64_t>(kWholeBytes),
-                                                seems_known ? ParseAhead::kNo : ParseAhead::kYes);
-                      return file;
-                    });
+  auto open = [path = input.path, bytes = input.bytes, seems_known]() -> OpenedFile {
+    if (is_archive(path)) return {.is_archive = true};
+    OpenedFile file{.reader = open_content(path)};
+    file.content =
+        open_start(*file.reader, path.string(), bytes > static_cast<int64_t>(kWholeBytes),
+                   seems_known ? ParseAhead::kNo : ParseAhead::kYes);
+    return file;
+  };
+  return with_thread_error([&] {
+    return std::async(on_other_thread ? std::launch::async : std::launch::deferred,
+                      std::move(open));
+  });
 }
 
 void Importer::ingest_inputs(const std::vector<Input>& inputs) {
