@@ -1,19 +1,17 @@
 #include "db/bulk_journal.h"
 
-#include "db/database.h"
+#include "db/lock_wait.h"
 
 namespace greta {
 
 BulkJournal::BulkJournal(SQLite::Database& db) : db_(db) {
-  db_.setBusyTimeout(0);  // somebody reads it: stay as it is
+  const ShortPatience none(std::chrono::milliseconds(0));  // somebody reads it: stay as it is
   db_.tryExec("PRAGMA journal_mode = DELETE");
-  db_.setBusyTimeout(kBusyTimeoutMs);
 }
 
 BulkJournal::~BulkJournal() {
-  // If somebody has begun to read it, the next writer makes the change.
-  db_.tryExec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = WAL");
-  db_.tryExec(("PRAGMA busy_timeout = " + std::to_string(kBusyTimeoutMs)).c_str());
+  const ShortPatience none(std::chrono::milliseconds(0));  // begun to read: the next writer does it
+  db_.tryExec("PRAGMA journal_mode = WAL");
 }
 
 }  // namespace greta

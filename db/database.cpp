@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <fstream>
 
+#include "common/stop_signal.h"
 #include "db/schema.h"
 #include "db/transaction.h"
 
@@ -28,18 +29,36 @@ void check_header(const std::filesystem::path& file) {
   }
 }
 
+constexpr std::chrono::milliseconds kCheckpointPatience{500};
+
 /// Of several creators one makes the file a WAL database, and the others are told that it is busy
 /// without SQLite waiting for them.
-void use_wal(SQLite::Database& db) {
-  auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kBusyTimeoutMs);
+void use_wal(SQLite::Database& db, const LockWait& wait) {
+  const auto deadline = std::chrono::steady_clock::now() + wait.patience();
   for (;; sqlite3_sleep(1)) {
     try {
       db.exec("PRAGMA journal_mode = WAL");
       return;
     } catch (const SQLite::Exception& error) {
-      if (error.getErrorCode() != SQLITE_BUSY || std::chrono::steady_clock::now() > deadline) throw;
+      if (error.getErrorCode() != SQLITE_BUSY || std::chrono::steady_clock::now() > deadline ||
+          (wait.ends_on_stop && stop_signal() != 0)) {
+        throw;
+      }
     }
   }
+}
+
+SQLite::Database connect(const std::filesystem::path& file, int flags, LockWait& wait) {
+  SQLite::Database db(file.string(), flags | SQLite::OPEN_NOMUTEX);
+  wait.attend(db, file);
+  return db;
+}
+
+/// False when others keep the log in use, or the checkpoint waited for them in vain.
+bool empty_log(SQLite::Database& db) {
+  const ShortPatience soon(kCheckpointPatience);
+  SQLite::Statement checkpoint(db, "PRAGMA wal_checkpoint(TRUNCATE)");
+  return checkpoint.executeStep() && checkpoint.getColumn(0).getInt() == 0;
 }
 
 /// Throws unless the file is greta's and of a version this build knows.
@@ -75,11 +94,10 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
   check_header(file);
   // A writer that was killed may have left a journal, which only a writer can roll back.
   if (std::filesystem::exists(file.string() + "-journal")) {
-    SQLite::Database repair(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX,
-                            kBusyTimeoutMs);
+    SQLite::Database repair = connect(file, SQLite::OPEN_READWRITE, LockWait::usual());
     repair.tryExec("SELECT count(*) FROM sqlite_schema");
   }
-  SQLite::Database db(file.string(), SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyTimeoutMs);
+  SQLite::Database db = connect(file, SQLite::OPEN_READONLY, LockWait::usual());
   db.exec("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY");
   if (is_empty(db)) throw DatabaseError(file.string() + " is empty: nothing was ingested into it");
   check_identity(db, file);
@@ -93,16 +111,14 @@ SQLite::Database open_for_reading(const std::filesystem::path& file) {
   return open_unchanged(file);
 }
 
-SQLite::Database open_for_writing(const std::filesystem::path& file) {
+SQLite::Database open_for_writing(const std::filesystem::path& file, LockWait& wait) {
   check_header(file);
-  SQLite::Database db(file.string(),
-                      SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX,
-                      kBusyTimeoutMs);
+  SQLite::Database db = connect(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, wait);
   if (!is_empty(db)) check_identity(db, file);  // before anything is written to a file of others
   // 8 KiB pages hold some 75 rows each: a sixth faster to fill than 4 KiB, measured by
   // script/bench.
   db.exec("PRAGMA page_size = 8192");
-  use_wal(db);
+  use_wal(db, wait);
   db.exec(
       "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -65536; PRAGMA secure_delete = OFF;"
       "PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 4000");
@@ -117,8 +133,12 @@ SQLite::Database open_for_writing(const std::filesystem::path& file) {
 }
 
 void make_durable(SQLite::Database& db) {
-  SQLite::Statement checkpoint(db, "PRAGMA wal_checkpoint(TRUNCATE)");
-  checkpoint.executeStep();
+  if (empty_log(db)) return;
+  // Readers keep the log in use. A commit syncs it, with all that was committed before; this one
+  // changes nothing.
+  db.exec("PRAGMA synchronous = FULL");
+  db.exec("PRAGMA user_version = " + std::to_string(pragma(db, "user_version")));
+  db.exec("PRAGMA synchronous = NORMAL");
 }
 
 }  // namespace greta

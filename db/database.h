@@ -6,15 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "db/lock_wait.h"
+
 namespace greta {
 
 /// A file that is not a greta database, or one of a version this build cannot use.
 struct DatabaseError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-/// How long a connection waits for another writer.
-inline constexpr int kBusyTimeoutMs = 60'000;
 
 /// Opens an existing database for queries: nothing can write through it. A file with an older
 /// schema is brought forward first; no other is changed. Throws DatabaseError (no such file, not
@@ -25,11 +24,12 @@ SQLite::Database open_for_reading(const std::filesystem::path& file);
 SQLite::Database open_unchanged(const std::filesystem::path& file);
 
 /// Opens a database for writing: creates it, migrates an older schema forward, refreshes its views
-/// to those of this build. WAL, foreign keys on, waits up to a minute for another writer.
-/// Throws DatabaseError or SQLite::Exception.
-SQLite::Database open_for_writing(const std::filesystem::path& file);
+/// to those of this build. WAL, foreign keys on. Throws DatabaseError or SQLite::Exception.
+SQLite::Database open_for_writing(const std::filesystem::path& file,
+                                  LockWait& wait = LockWait::usual());
 
-/// Moves the write-ahead log into the file and syncs it: what was committed survives a power cut.
+/// Syncs what was committed: it survives a power cut. Moves the write-ahead log into the file, if
+/// readers do not keep that from being done soon.
 void make_durable(SQLite::Database& db);
 
 }  // namespace greta

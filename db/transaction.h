@@ -1,23 +1,23 @@
 #pragma once
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <chrono>
 #include <utility>
+
+#include "db/lock_wait.h"
 
 namespace greta {
 
 /// Runs `body` in one transaction that takes the write lock at its begin: all of it is committed,
-/// or, when body or the commit throws, nothing; the exception goes on. Not for nesting.
+/// or, when body or the commit throws, nothing; the exception goes on. Then others have their turn.
+/// Not for nesting.
 template <class Body>
-auto in_transaction(SQLite::Database& db, Body&& body) {
+void in_transaction(SQLite::Database& db, Body&& body) {
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
-  if constexpr (std::is_void_v<decltype(body())>) {
-    std::forward<Body>(body)();
-    transaction.commit();
-  } else {
-    auto result = std::forward<Body>(body)();
-    transaction.commit();
-    return result;
-  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::forward<Body>(body)();
+  transaction.commit();
+  give_way(std::chrono::steady_clock::now() - begin);
 }
 
 }  // namespace greta

@@ -1,6 +1,7 @@
 #include "ingest/importer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "common/sha256.h"
+#include "common/thread.h"
 #include "db/bulk_journal.h"
 #include "db/database.h"
 #include "db/kept_tally.h"
@@ -29,8 +31,8 @@ namespace fs = std::filesystem;
 
 /// A smaller content is parsed faster than a thread starts.
 constexpr int64_t kWorthAThreadBytes = 16 << 10;
-/// A commit costs as much as judging a small run, and a reader waits for none of it.
-constexpr size_t kJudgedPerTransaction = 64;
+/// A commit costs as much as judging a small run, and other writers wait.
+constexpr std::chrono::milliseconds kJudgingTurn{100};
 
 /// One content to ingest: a file or an archive member.
 struct Content {
@@ -116,15 +118,18 @@ std::future<OpenedFile> Importer::open_ahead(const Input& input) {
   if (!input.not_read.empty()) return {};
   const bool seems_known = session_.sources.any_stored_at(input.path.string(), input.bytes);
   const bool on_other_thread = session_.options.jobs > 1 && input.bytes >= kWorthAThreadBytes;
-  return std::async(on_other_thread ? std::launch::async : std::launch::deferred,
-                    [path = input.path, bytes = input.bytes, seems_known]() -> OpenedFile {
-                      if (is_archive(path)) return {.is_archive = true};
-                      OpenedFile file{.reader = open_content(path)};
-                      file.content = open_start(*file.reader, path.string(),
-                                                bytes > static_cast<int64_t>(kWholeBytes),
-                                                seems_known ? ParseAhead::kNo : ParseAhead::kYes);
-                      return file;
-                    });
+  auto open = [path = input.path, bytes = input.bytes, seems_known]() -> OpenedFile {
+    if (is_archive(path)) return {.is_archive = true};
+    OpenedFile file{.reader = open_content(path)};
+    file.content =
+        open_start(*file.reader, path.string(), bytes > static_cast<int64_t>(kWholeBytes),
+                   seems_known ? ParseAhead::kNo : ParseAhead::kYes);
+    return file;
+  };
+  return with_thread_error([&] {
+    return std::async(on_other_thread ? std::launch::async : std::launch::deferred,
+                      std::move(open));
+  });
 }
 
 void Importer::ingest_inputs(const std::vector<Input>& inputs) {
@@ -405,10 +410,12 @@ void Importer::settle_and_judge() {
   const std::vector<int64_t> unjudged = runs_without_tally(session_.db);
   if (unjudged.empty()) return;
   TallyKeeper keeper(session_.db);
-  for (size_t begin = 0; begin < unjudged.size(); begin += kJudgedPerTransaction) {
+  for (size_t i = 0; i < unjudged.size();) {
     session_.in_transaction([&] {
-      const size_t end = std::min(begin + kJudgedPerTransaction, unjudged.size());
-      for (size_t i = begin; i < end; ++i) keeper.keep(unjudged[i]);
+      const auto end = std::chrono::steady_clock::now() + kJudgingTurn;
+      do {
+        keeper.keep(unjudged[i++]);
+      } while (i < unjudged.size() && std::chrono::steady_clock::now() < end);
     });
   }
 }

@@ -51,6 +51,7 @@ void IngestSession::count_known_findings(int64_t source_id) {
 }
 
 void IngestSession::show_progress(const std::string& current) {
+  throw_if_stopped();
   progress.current = current;
   progress.rows = summary.rows;
   if (options.progress) options.progress(progress);

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "common/stop_signal.h"
 #include "db/trace_writer.h"
+#include "db/transaction.h"
 #include "ingest/facts.h"
 #include "ingest/importer.h"
 #include "ingest/runs.h"
@@ -58,12 +60,14 @@ struct IngestSession {
 
 template <class Body>
 void IngestSession::in_transaction(Body&& body) {
-  db.exec(options.dry_run ? "SAVEPOINT content" : "BEGIN IMMEDIATE");
+  throw_if_stopped();
   try {
+    if (!options.dry_run) return greta::in_transaction(db, body);
+    db.exec("SAVEPOINT content");
     body();
-    db.exec(options.dry_run ? "RELEASE content" : "COMMIT");
+    db.exec("RELEASE content");
   } catch (...) {
-    db.tryExec(options.dry_run ? "ROLLBACK TO content; RELEASE content" : "ROLLBACK");
+    if (options.dry_run) db.tryExec("ROLLBACK TO content; RELEASE content");
     writer.forget();
     throw;
   }

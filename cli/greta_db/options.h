@@ -19,7 +19,7 @@ struct Options {
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 
-/// Adds --db, --format, --csv-safe and --version to the program.
+/// Adds --db, --format, --csv-safe, --wait and --version to the program.
 void add_common_options(CLI::App& app, Options& options);
 
 /// Adds --run NAME and --latest; what they mean is resolve_runs'. Returns --run.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
+#include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "db/database.h"
 
@@ -21,10 +22,11 @@ void complain(const std::string& message, const std::vector<std::string>& lines 
 }
 
 /// What to do about an error that SQLite reports, beginning with a separator.
-std::string advice(const SQLite::Exception& error) {
+std::string advice(const SQLite::Exception& error, const std::string& file) {
   switch (error.getErrorCode()) {
     case SQLITE_BUSY:
-      return ": another program is writing to it; try again when it is done";
+      return "; waited " + duration_text(LockWait::usual().patience()) + " for " +
+             lock_holder(file) + ": end that, or wait longer (--wait)";
     case SQLITE_CORRUPT:
       return ": run `greta-db check`, and restore a copy if that finds damage";
     case SQLITE_NOTADB:
@@ -44,30 +46,42 @@ std::string advice(const SQLite::Exception& error) {
 int run_greta_db(int argc, char** argv) {
   Options options;
   CLI::App app;
+  std::string trouble;
+  std::vector<std::string> more;  // lines after it
   try {
     add_commands(app, options);
+    LockWait::usual().on_long_wait = [](const std::string& message) { complain(message); };
     app.parse(argc, argv);
+    const StopSignals heeded;
     int status = options.action();
     options.out.flush();
     return status;
   } catch (const CLI::ParseError& error) {  // --help and --version are such, with status 0
     if (error.get_exit_code() == 0) return app.exit(error);
-    complain(error.what(), {"See greta-db --help, greta-db COMMAND --help"});
+    trouble = error.what();
+    more = {"See greta-db --help, greta-db COMMAND --help"};
   } catch (const OutputClosed&) {
     return 128 + SIGPIPE;  // as if the signal had not been ignored
   } catch (const SQLite::Exception& error) {
-    complain(options.database + ": " + error.what() + advice(error));
+    trouble = options.database + ": " + error.what() + advice(error, options.database);
   } catch (const UsageError& error) {
-    complain(error.what(), error.lines);
+    trouble = error.what();
+    more = error.lines;
   } catch (const std::exception& error) {
-    complain(error.what());
+    trouble = error.what();
   }
   try {
     options.out.flush();
   } catch (const std::exception&) {
-    // The first error was reported; this one says no more.
+    // The first error is reported; this one says no more.
   }
-  return kExitError;
+  const int signal = stop_signal();  // then what went wrong is that
+  if (signal == 0) {
+    complain(trouble, more);
+  } else {
+    complain("stopped; what was committed stays");
+  }
+  return signal == 0 ? kExitError : 128 + signal;
 }
 
 }  // namespace greta

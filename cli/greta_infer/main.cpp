@@ -1,4 +1,9 @@
 // greta-infer: runs Llama models and traces what prefill and decode compute.
+#include <csignal>
+
 #include "cli/greta_infer/program.h"
 
-int main(int argc, char** argv) { return greta::run_greta_infer(argc, argv); }
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk
+  return greta::run_greta_infer(argc, argv);
+}

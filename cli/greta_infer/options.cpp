@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "common/shell_word.h"
+#include "db/lock_wait.h"
 #include "engine/session/backends.h"
 
 namespace greta {
@@ -346,6 +347,17 @@ void add_record_options(CLI::App& command, RecordArguments& arguments) {
         return is_date(text) ? "" : "'" + text + "' is not a date as 2026-02-07";
       })
       ->option_text("YYYY-MM-DD")
+      ->group("Record");
+  command
+      .add_option_function<std::string>(
+          "--wait",
+          [](const std::string& text) {
+            const auto patience = parse_duration(text);
+            if (!patience) throw CLI::ValidationError("--wait", "'" + text + "' is not like 10m");
+            LockWait::usual().set_patience(*patience);
+          },
+          "How long to wait for others that write to the database, as 90s or 2h (10m)")
+      ->option_text("DURATION")
       ->group("Record");
   command.add_option("--trace-jsonl", arguments.jsonl, "Also write the rows as JSON lines")
       ->option_text("DIR")

@@ -83,7 +83,7 @@ struct RecordArguments {
   std::optional<std::string> database;
   std::string experiment, date, jsonl, delta_out;
 };
-/// --db, --experiment, --date, --trace-jsonl.
+/// --db, --experiment, --date, --wait, --trace-jsonl.
 void add_record_options(CLI::App& command, RecordArguments& arguments);
 /// The database is --db, else GRETA_DB, else greta.db; the delta file delta_out, else
 /// GRETA_TRACE_PREFILL_DECODE_OUT.

@@ -13,6 +13,7 @@
 #include "common/exit_status.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
+#include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "engine/probe/suite.h"
 
@@ -136,9 +137,12 @@ int probe(const ProbeArguments& arguments, const Environment& environment) {
 const std::string& model_digest(Session& session) {
   Progress progress("SHA-256 of the model");
   while (!session.digest().ready(100)) {
+    throw_if_stopped();
     progress.show(session.digest().done_bytes(), session.digest().size_bytes());
   }
-  return session.digest().hex();
+  const std::string& digest = session.digest().hex();
+  session.model().check_whole();
+  return digest;
 }
 
 void add_probe_prompt_options(CLI::App& command, ProbeArguments& arguments) {
@@ -211,6 +215,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
     progress.show(prompt_name + ", " + phase + " done");
   };
   const auto start = std::chrono::steady_clock::now();
+  const StopSignals heeded;
   RunSinks sinks = open_sinks(job.targets, record, session);
   for (const ProbePrompt& prompt : job.prompts) {
     prompt_name = prompt.name;

@@ -13,6 +13,7 @@
 #include "cli/greta_infer/verdict.h"
 #include "common/exit_status.h"
 #include "common/sha256.h"
+#include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "engine/probe/generate.h"
 #include "engine/probe/suite.h"
@@ -219,6 +220,7 @@ int run(const RunArguments& arguments, const Environment& environment) {
   Generator generator = begin_or_fail(database, setup, arguments.model, [&] {
     return Generator(session->model(), session->weights(), session->backend(), capacity, options);
   });
+  const StopSignals heeded;
   std::optional<RunSinks> sinks =
       open_record(arguments, environment, prompt, options, positions, *session);
   const Tokenizer& tokenizer = session->tokenizer();

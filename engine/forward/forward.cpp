@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "common/stop_signal.h"
 #include "engine/forward/faulty_steps.h"
 
 namespace greta {
@@ -12,7 +13,8 @@ using enum TracePoint;
 
 Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
                  ForwardOptions options)
-    : config_(model.config()),
+    : model_(model),
+      config_(model.config()),
       weights_(weights),
       backend_(backend),
       cache_(cache),
@@ -21,6 +23,7 @@ Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backe
       act_(config_, options_.max_batch, backend) {}
 
 void Forward::run(const Batch& batch, Tracer* tracer) {
+  throw_if_stopped();
   check_batch(batch, {.max_batch = options_.max_batch,
                       .capacity = cache_.capacity(),
                       .vocab = config_.vocab,
@@ -48,6 +51,7 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
   head(x, trace);
   trace.flush();
   backend_.end_batch();
+  model_.check_whole();
   const float* const top = act_.top(batch_.n_logits - 1);
   top_reads_ = {backend_.queue_read(top, TopLogits::kWidth), top_reads_[0]};
 }

@@ -33,7 +33,8 @@ class Forward {
           ForwardOptions options);
 
   /// Runs a batch; its logits are then in logits(). Throws std::invalid_argument for a batch that
-  /// does not fit, with the numbers. tracer: nullptr, or begun with the same batch.
+  /// does not fit, with the numbers, GgufError when the weights were cut short, Stopped when a
+  /// signal asked for an end. tracer: nullptr, or begun with the same batch.
   void run(const Batch& batch, Tracer* tracer);
 
   /// [n_logits, vocab] of the last batch, in the backend's memory.
@@ -63,6 +64,7 @@ class Forward {
   void head(const float* x, Tracer& trace);
   void find_top(int64_t row);
 
+  const Model& model_;
   const ModelConfig& config_;
   const ModelWeights& weights_;
   Backend& backend_;

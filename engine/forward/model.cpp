@@ -102,7 +102,7 @@ class TensorShelf {
 
 }  // namespace
 
-Model::Model(const GgufFile& file) {
+Model::Model(const GgufFile& file) : file_(&file) {
   read_config(file);
   read_weights(file);
   read_rope(file);

@@ -58,6 +58,9 @@ class Model {
   /// contradicts, a feature that is not supported (each named, with the numbers that disagree).
   explicit Model(const GgufFile& file);
 
+  /// Throws GgufError when the file lost a part of the weights (GgufFile::check_whole).
+  void check_whole() const { file_->check_whole(); }
+
   const ModelConfig& config() const { return config_; }
   const ModelWeights& weights() const { return weights_; }  ///< host memory
 
@@ -75,6 +78,7 @@ class Model {
   void read_weights(const GgufFile& file);
   void read_rope(const GgufFile& file);
 
+  const GgufFile* file_;
   ModelConfig config_;
   ModelWeights weights_;
   std::vector<std::vector<float>> norms_;

@@ -7,9 +7,11 @@
 
 #include <cerrno>
 #include <cmath>
+#include <optional>
 #include <system_error>
 #include <type_traits>
 
+#include "engine/gguf/mapping_guard.h"
 #include "engine/gguf/parser.h"
 
 namespace greta {
@@ -83,8 +85,7 @@ bool has_reals(const GgufArray& array) {
 }  // namespace
 
 struct GgufFile::Mapping {
-  explicit Mapping(const std::filesystem::path& file) {
-    const FileDescriptor fd(file);
+  explicit Mapping(const std::filesystem::path& file) : fd(file) {
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) fail_system(errno, "cannot examine", file.string());
     if (S_ISDIR(status.st_mode)) fail_system(EISDIR, "cannot read", file.string());
@@ -94,8 +95,10 @@ struct GgufFile::Mapping {
     void* mapped = ::mmap(nullptr, size_bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
     if (mapped == MAP_FAILED) fail_system(errno, "cannot map", file.string());
     address = mapped;
+    guard.emplace(address, size_bytes);
   }
   ~Mapping() {
+    guard.reset();
     if (address != nullptr) ::munmap(address, size_bytes);
   }
   Mapping(const Mapping&) = delete;
@@ -105,8 +108,18 @@ struct GgufFile::Mapping {
     return {static_cast<const std::byte*>(address), size_bytes};
   }
 
+  /// The size tells of a cut inside the last page, which raises no signal; the guard of one that
+  /// was undone since, as when the file was written anew.
+  bool is_cut() const {
+    struct stat status {};
+    return (guard && guard->was_hit()) || ::fstat(fd.get(), &status) != 0 ||
+           static_cast<size_t>(status.st_size) < size_bytes;
+  }
+
+  FileDescriptor fd;
   void* address = nullptr;
   size_t size_bytes = 0;
+  std::optional<MappingGuard> guard;
 };
 
 GgufFile::GgufFile() = default;
@@ -119,10 +132,16 @@ GgufFile GgufFile::open(const std::filesystem::path& path) {
   file.mapping_ = std::make_unique<Mapping>(path);
   file.bytes_ = file.mapping_->bytes();
   file.name_ = path.string();
-  GgufParser(file).parse();
+  try {
+    GgufParser(file).parse();
+  } catch (const GgufError&) {
+    file.check_whole();  // says why
+    throw;
+  }
   // Weights are used soon and front to back: the kernel may read ahead of us. Only advice, so a
   // refusal does not matter.
   ::madvise(file.mapping_->address, file.mapping_->size_bytes, MADV_WILLNEED);
+  file.check_whole();
   return file;
 }
 
@@ -132,6 +151,11 @@ GgufFile GgufFile::parse(std::span<const std::byte> bytes, std::string name) {
   file.name_ = std::move(name);
   GgufParser(file).parse();
   return file;
+}
+
+void GgufFile::check_whole() const {
+  if (mapping_ == nullptr || !mapping_->is_cut()) return;
+  throw GgufError(name_ + ": was cut short while it was in use; what it held is lost");
 }
 
 void GgufFile::fail(std::string_view key, const std::string& what) const {

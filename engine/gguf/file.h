@@ -54,8 +54,8 @@ struct GgufTensor {
 /// Movable, not copyable; safe to read from several threads.
 class GgufFile {
  public:
-  /// Maps a file, read-only; it must not be shortened while mapped. Throws GgufError, or
-  /// std::system_error with the path when it cannot be opened.
+  /// Maps a file, read-only. What is cut off it while it is mapped reads as zeros: check_whole()
+  /// tells. Throws GgufError, or std::system_error with the path when it cannot be opened.
   static GgufFile open(const std::filesystem::path& file);
 
   /// Parses bytes that the caller keeps alive; `name` stands for the file in messages. Tensor data
@@ -65,6 +65,10 @@ class GgufFile {
   ~GgufFile();
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;
+
+  /// After what was read is used, before its results are. Throws GgufError when the file was cut
+  /// short since it was opened.
+  void check_whole() const;
 
   const std::string& name() const { return name_; }
   uint32_t version() const { return version_; }

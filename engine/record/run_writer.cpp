@@ -2,7 +2,6 @@
 
 #include <sqlite3.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/thread.h"
 #include "common/utc_time.h"
 #include "db/database.h"
 #include "db/kept_tally.h"
@@ -33,10 +33,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kQueueBytes = 32u << 20;
-constexpr size_t kBatchBytes = 4u << 20;  // some 8,000 rows: 30 ms of writing
-constexpr milliseconds kGather{20};       // more under load: batches grow while one is written
-constexpr milliseconds kPause{1};         // between batches, for others that wait
-constexpr std::chrono::microseconds kPoll{300};
+constexpr size_t kBatchBytes = 4u << 20;    // some 8,000 rows: 30 ms of writing
+constexpr milliseconds kGather{20};         // more under load: batches grow while one is written
 constexpr milliseconds kLastPatience{500};  // for what can be left undone
 
 struct Finish {
@@ -67,7 +65,7 @@ std::string advice(int code) {
     case SQLITE_IOERR:
       return "make room on its disk, or write to another one, and run again";
     case SQLITE_BUSY:
-      return "another program has been writing to it for 10 minutes; end that and run again";
+      return "end what holds it, or wait longer (--wait), and run again";
     case SQLITE_READONLY:
       return "make it writable and run again";
     default:
@@ -78,7 +76,7 @@ std::string advice(int code) {
 }  // namespace
 
 struct RunWriter::State {
-  State(const std::filesystem::path& path, const RunRecord& record, Clock::duration patience);
+  State(const std::filesystem::path& path, const RunRecord& record, milliseconds patience);
   ~State();
 
   void give(Content content, size_t bytes);
@@ -90,14 +88,12 @@ struct RunWriter::State {
   void judge();
   void close();
   void rethrow();
-  static int wait_for_lock(void* state, int times);
 
   const std::filesystem::path file;
+  LockWait wait;
   std::optional<SQLite::Database> db;
   std::optional<RunStore> run;
   std::string name;
-  std::atomic<Clock::duration> patience;
-  Clock::time_point waiting_since;
   bool has_prompt = false, ended = false;  // of the caller's thread
 
   std::mutex mutex;  // of all that follows
@@ -110,28 +106,27 @@ struct RunWriter::State {
   std::thread thread;
 };
 
-/// Locks are asked for often and held briefly, so that engines take turns. SQLite's own wait grows
-/// to 100 ms, in which another engine would always be faster.
-int RunWriter::State::wait_for_lock(void* state, int times) {
-  auto& self = *static_cast<State*>(state);
-  if (times == 0) self.waiting_since = Clock::now();
-  if (Clock::now() - self.waiting_since > self.patience.load()) return 0;
-  std::this_thread::sleep_for(kPoll);
-  return 1;
-}
-
 RunWriter::State::State(const std::filesystem::path& path, const RunRecord& record,
-                        Clock::duration wait)
-    : file(path), db(open_for_writing(path)), patience(wait) {
-  sqlite3_busy_handler(db->getHandle(), wait_for_lock, this);
+                        milliseconds patience)
+    : file(path), wait(patience) {
+  wait.on_long_wait = LockWait::usual().on_long_wait;
+  db.emplace(open_for_writing(path, wait));
   in_transaction(*db, [&] { run.emplace(*db, record); });
   name = run->run_name();
-  thread = std::thread([this] { work(); });
+  // From here on a stop is the caller's to heed: what is given is written.
+  wait.ends_on_stop = false;
+  sqlite3_progress_handler(db->getHandle(), 0, nullptr, nullptr);
+  try {
+    thread = start_thread([this] { work(); });
+  } catch (...) {
+    in_transaction(*db, [this] { run->finish(false, utc_now()); });
+    throw;
+  }
 }
 
 RunWriter::State::~State() {
   if (!thread.joinable()) return;
-  patience.store(kLastPatience);
+  wait.set_patience(kLastPatience);
   {
     std::lock_guard lock(mutex);
     queue.push_back({Finish{false}, 0, Clock::now()});
@@ -182,7 +177,6 @@ void RunWriter::State::work() {
       std::deque<Item> batch = take();
       last = std::holds_alternative<Finish>(batch.back().content);
       write(batch);
-      std::this_thread::sleep_for(kPause);
     }
     judge();
   } catch (...) {
@@ -209,7 +203,7 @@ void RunWriter::State::store(const Content& content) {
 
 /// Says that the run failed, in the file if it still takes that and to the next call.
 void RunWriter::State::fail(std::exception_ptr cause) {
-  patience.store(kLastPatience);
+  wait.set_patience(kLastPatience);
   try {
     in_transaction(*db, [this] { run->finish(false, utc_now()); });
   } catch (const SQLite::Exception&) {
@@ -234,7 +228,7 @@ void RunWriter::State::fail(std::exception_ptr cause) {
 /// Keeps the verdict and empties the write-ahead log. The run is whole without either, so neither
 /// waits long for others.
 void RunWriter::State::judge() {
-  patience.store(kLastPatience);
+  wait.set_patience(kLastPatience);
   try {
     if (run->rows() <= kJudgeRows) in_transaction(*db, [this] { keep_tally(*db, run->run_id()); });
     make_durable(*db);
@@ -247,10 +241,10 @@ void RunWriter::State::close() {
   db.reset();
 }
 
-// Ten minutes are longer than a large ingest.
 RunWriter::RunWriter(const std::filesystem::path& database, const RunRecord& run,
-                     milliseconds patience)
-    : state_(std::make_unique<State>(database, run, patience)) {}
+                     std::optional<milliseconds> patience)
+    : state_(std::make_unique<State>(database, run,
+                                     patience.value_or(LockWait::usual().patience()))) {}
 
 RunWriter::~RunWriter() = default;
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/forward/trace_sink.h"
@@ -22,9 +23,9 @@ namespace greta {
 class RunWriter : public TraceSink {
  public:
   /// Throws DatabaseError, SQLite::Exception, std::invalid_argument (a name that no run can have).
-  /// patience: how long others that write to the database are waited for, each time.
+  /// patience: how long others that write to the database are waited for, each time; else usual.
   RunWriter(const std::filesystem::path& database, const RunRecord& run,
-            std::chrono::milliseconds patience = std::chrono::minutes(10));
+            std::optional<std::chrono::milliseconds> patience = {});
   ~RunWriter() override;
 
   const std::string& run_name() const;  ///< unique in the file

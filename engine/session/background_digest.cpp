@@ -4,10 +4,13 @@
 #include <chrono>
 
 #include "common/sha256.h"
+#include "common/thread.h"
 
 namespace greta {
 BackgroundDigest::BackgroundDigest(std::span<const std::byte> bytes)
-    : bytes_(bytes), result_(std::async(std::launch::async, [this] { return compute(); })) {}
+    : bytes_(bytes), result_(with_thread_error([this] {
+        return std::async(std::launch::async, [this] { return compute(); });
+      })) {}
 
 BackgroundDigest::~BackgroundDigest() { stop_ = true; }  // the future waits for the thread
 

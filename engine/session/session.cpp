@@ -21,7 +21,9 @@ Session::Session(const std::filesystem::path& file, std::string_view backend, in
       file_(GgufFile::open(file)),
       model_(file_),
       backend_(make_backend(backend, n_threads_)),
-      weights_(upload_weights(model_, *backend_)) {}
+      weights_(upload_weights(model_, *backend_)) {
+  model_.check_whole();
+}
 
 const Tokenizer& Session::tokenizer() {
   if (!tokenizer_) tokenizer_ = Tokenizer::load(file_);

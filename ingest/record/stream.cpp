@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/sha256.h"
+#include "common/thread.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -187,7 +188,7 @@ StreamEnd stream_records(ContentReader& reader, RecordParser& parser, bool on_ot
   StreamEnd end;
   std::exception_ptr parse_error;
   std::atomic<int64_t> bytes_read = 0;
-  std::thread parsing([&] {
+  std::thread parsing = start_thread([&] {
     try {
       end = parse_records(reader, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t bytes) {
         bytes_read = bytes;

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/thread.h"
+
 namespace greta {
 namespace {
 
@@ -161,7 +163,7 @@ ThreadPool::ThreadPool(int n_threads) : state_(std::make_unique<State>()) {
   const int others = checked_thread_count(n_threads) - 1;
   state_->threads.reserve(static_cast<std::size_t>(others));
   for (int i = 0; i < others; ++i) {
-    state_->threads.emplace_back([state = state_.get()] { state->serve(); });
+    state_->threads.push_back(start_thread([state = state_.get()] { state->serve(); }));
   }
 }
 

@@ -19,7 +19,7 @@ class ThreadPool {
   static constexpr int kMaxThreads = 1024;
 
   /// n_threads in [1, kMaxThreads] includes the thread that calls run(). Throws
-  /// std::invalid_argument beyond, std::system_error when the system has no thread left.
+  /// std::invalid_argument beyond, ThreadError when the system has no thread left.
   explicit ThreadPool(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -47,6 +47,10 @@ struct Opening : testing::Test {
     return "";
   }
 
+  std::string error_of_writing() {
+    return error_of([](const fs::path& path) { return open_for_writing(path); });
+  }
+
   fs::path folder, file;
 };
 
@@ -145,7 +149,7 @@ TEST_F(Opening, WhatIsNotThereIsNotCreatedByReading) {
   EXPECT_NE(error.find("no database at " + file.string()), std::string::npos) << error;
   EXPECT_FALSE(fs::exists(file));
   file = folder / "nowhere" / "g.db";
-  EXPECT_NE(error_of(open_for_writing), "");
+  EXPECT_NE(error_of_writing(), "");
 }
 
 TEST_F(Opening, AnEmptyFileIsADatabaseToBe) {
@@ -163,12 +167,12 @@ TEST_F(Opening, WhatIsNoDatabaseIsRefusedUntouched) {
         "SQLite format 3" + std::string(1, '\0') + std::string(3000, 'z')}) {
     write(text);
     EXPECT_NE(error_of(open_for_reading), "");
-    EXPECT_NE(error_of(open_for_writing), "");
+    EXPECT_NE(error_of_writing(), "");
     EXPECT_EQ(bytes(), text);
   }
   file = folder;
   EXPECT_NE(error_of(open_for_reading), "");
-  EXPECT_NE(error_of(open_for_writing), "");
+  EXPECT_NE(error_of_writing(), "");
 }
 
 TEST_F(Opening, TheDatabaseOfAnotherProgramIsRefusedUntouched) {
@@ -180,7 +184,7 @@ TEST_F(Opening, TheDatabaseOfAnotherProgramIsRefusedUntouched) {
                    identity);
     }
     const std::string before = bytes();
-    for (const std::string& error : {error_of(open_for_reading), error_of(open_for_writing)}) {
+    for (const std::string& error : {error_of(open_for_reading), error_of_writing()}) {
       EXPECT_NE(error.find("not a greta database"), std::string::npos) << error;
       EXPECT_NE(error.find(file.string()), std::string::npos) << error;
     }
@@ -196,7 +200,7 @@ TEST_F(Opening, ANewerSchemaIsRefusedUntouched) {
     make_durable(db);
   }
   const std::string before = bytes();
-  for (const std::string& error : {error_of(open_for_reading), error_of(open_for_writing)}) {
+  for (const std::string& error : {error_of(open_for_reading), error_of_writing()}) {
     EXPECT_NE(error.find("newer"), std::string::npos) << error;
   }
   EXPECT_EQ(bytes(), before);

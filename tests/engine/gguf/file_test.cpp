@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -243,6 +244,34 @@ TEST_F(GgufOpen, MapsTheFile) {
   expect_sample(file);
   EXPECT_EQ(file.name(), path.string());
   EXPECT_EQ(file.bytes().size(), sample_file().str().size());
+}
+
+TEST_F(GgufOpen, WhatIsCutOffReadsAsZerosAndIsTold) {
+  const std::string whole = sample_file().str() + std::string(50'000, 'x');
+  for (const bool undone : {false, true}) {
+    const std::filesystem::path path = file_of(whole);
+    const GgufFile file = GgufFile::open(path);
+    EXPECT_NO_THROW(file.check_whole());
+    std::filesystem::resize_file(path, 100);
+    EXPECT_EQ(file.bytes()[40'000], std::byte{0});
+    EXPECT_EQ(file.bytes().back(), std::byte{0});
+    if (undone) std::filesystem::resize_file(path, whole.size());
+    EXPECT_THROW(file.check_whole(), GgufError);
+    EXPECT_EQ(file.bytes()[20'000], std::byte{0});
+  }
+}
+
+TEST_F(GgufOpen, ACutThatNobodyReadIsTold) {
+  const std::filesystem::path path = file_of(sample_file().str());
+  const GgufFile file = GgufFile::open(path);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  EXPECT_THROW(file.check_whole(), GgufError);
+}
+
+TEST_F(GgufOpen, ABusErrorElsewhereEndsTheProcess) {
+  const std::filesystem::path path = file_of(sample_file().str());
+  const GgufFile file = GgufFile::open(path);
+  EXPECT_EXIT(std::raise(SIGBUS), testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST_F(GgufOpen, ErrorsNameTheFile) {
