@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "ingest/repeated_keys.h"
+
 namespace greta {
 namespace {
 
@@ -63,7 +65,15 @@ json parse_json_document(std::string_view text, std::string& error) {
     return {};
   }
   try {
-    json document = json::parse(text);
+    RepeatedKeys repeated;
+    json document = json::parse(text, [&](int, json::parse_event_t event, json& parsed) {
+      repeated.watch(event, parsed);
+      return true;
+    });
+    if (!repeated.first().empty()) {
+      error = printable(repeated.first()) + " is written twice";
+      return {};
+    }
     if (!document.is_object()) {
       error =
           std::string("top level is ") + document.type_name() + ", not an object," + at_byte(first);

@@ -11,12 +11,19 @@
 
 #include "ingest/record/batch.h"
 #include "ingest/record/line.h"
+#include "ingest/record/phase.h"
 #include "ingest/record/symbol_table.h"
 
 namespace greta::record {
 
 /// Hash of all values of a row, as hash_algo spells it.
 inline constexpr std::string_view kWholeRowHash = "greta-1";
+
+/// The phase of a line, as it writes it and as greta spells it.
+struct LinePhase {
+  std::string_view raw;
+  std::string name;
+};
 
 /// The fields of the line at hand, made into rows of a batch: what the shapes of lines share. One
 /// serves all lines of a file. Conversions report what they reject, and keep it as it was written.
@@ -78,11 +85,15 @@ struct LineReader {
   // conversions that report what they reject
   std::optional<int64_t> integer_field(Key k);
   std::optional<double> real_field(Key k);
+  std::optional<double> statistic_field(Key k);
+  std::optional<int64_t> nonfinite_count(Key k);
   std::optional<uint64_t> hash_field(Key k);
   bool key_field(Key k, int64_t low, int64_t high, int64_t& out);
   void reject(Key k, bool is_error, const char* why);
 
   void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
+  void doubt_hash_of_nothing(TraceRow& row, Key hash);
+  bool states_nonfinite(Key k, const std::optional<int64_t>& counted) const;
   struct PartKeys {
     Key hash, min, max, mean, ptr, offset_bytes, n;
   };
@@ -95,8 +106,12 @@ struct LineReader {
   void warn_of_contradictions();
   int64_t context(RowContext&& context, std::string&& extra);
   std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
-  void set_phase(TraceRow& row, RowContext& context, std::string_view raw,
-                 std::string_view canonical);
+  std::optional<LinePhase> line_phase(std::string_view otherwise);
+  void set_phase(TraceRow& row, RowContext& context, const LinePhase& phase);
+  /// What lines that state no phase are of, by their directory.
+  std::string_view source_phase() const {
+    return source.leg.empty() ? std::string_view("unknown") : source.leg;
+  }
   void add(TraceRow& row, RowContext&& context, std::string extra);
   void set_shape(const char* name) {
     if (shape.empty()) shape = name;

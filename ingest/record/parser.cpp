@@ -26,7 +26,7 @@ void read_line(LineReader& in) {
   if (fields.has(kHiddenHash)) {
     return fields.has(kPosId) ? read_readout(in) : read_prefill_decode(in);
   }
-  if (fields.has(kTop1)) return read_landscape(in);
+  if (fields.states(kTop1)) return read_landscape(in);
   if (fields.has(kTokenIdx) && fields.values_key == kLogits) return read_logits(in);
   if (fields.has(kTag) && fields.has(kLayer)) return read_layer_trace(in);
   in.add_finding(false, "a JSON object of no shape greta knows; the line is kept as it is");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "db/trace_writer.h"
+#include "ingest/repeated_keys.h"
 
 namespace greta {
 namespace {
@@ -105,12 +106,15 @@ bool is_run_event(std::string_view event) {
 
 std::string read_run_event(std::string_view line, RunEvent& event) {
   bool too_deep = false;
-  const Json::parser_callback_t limit = [&too_deep](int depth, Json::parse_event_t, Json&) {
+  RepeatedKeys repeated;
+  const Json::parser_callback_t limit = [&](int depth, Json::parse_event_t what, Json& parsed) {
     too_deep |= depth > kMaxDepth;
+    if (!too_deep) repeated.watch(what, parsed);
     return !too_deep;
   };
   const Json object = Json::parse(line, limit, false);
   if (too_deep || !object.is_object()) return "an event of a run that is not one flat JSON object";
+  if (!repeated.first().empty()) return repeated.first() + " is written twice";
   try {
     const std::string kind = text_field(object, "event");
     if (kind == "run_start") {
