@@ -1,6 +1,5 @@
 #include "ingest/facts.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -86,19 +85,18 @@ int64_t Facts::add_json_facts(int64_t source_id, int64_t run, const RunIdentity&
   return static_cast<int64_t>(facts.metrics.size());
 }
 
-void Facts::add_table(int64_t source_id, const Table& table) {
-  for (const TableRow& row : table.rows) {
-    nlohmann::json cells = nlohmann::json::object();
-    for (size_t i = 0; i < std::max(row.cells.size(), table.columns.size()); ++i) {
-      if (i >= row.cells.size()) break;
-      std::string column =
-          i < table.columns.size() ? table.columns[i] : "column " + std::to_string(i + 1);
-      cells[column] = row.cell(i);
-    }
-    prepared(db_, "INSERT OR IGNORE INTO document_row VALUES (?, ?, ?, ?)", source_id, row.line,
-             table.section, json_text(cells))
-        .exec();
+void Facts::add_table_row(int64_t source_id, const Table& header, const TableRow& row) {
+  nlohmann::json cells = nlohmann::json::object();
+  for (size_t i = 0; i < row.cells.size(); ++i) {
+    const std::string column =
+        i < header.columns.size() ? header.columns[i] : "column " + std::to_string(i + 1);
+    std::string name = column;
+    for (int nth = 2; cells.contains(name); ++nth) name = column + " (" + std::to_string(nth) + ")";
+    cells[name] = row.cells[i];
   }
+  prepared(db_, "INSERT OR IGNORE INTO document_row VALUES (?, ?, ?, ?)", source_id, row.line,
+           header.section, json_text(cells))
+      .exec();
 }
 
 void Facts::add_report(int64_t source_id, int64_t run_id, const std::string& path) {

@@ -1,5 +1,6 @@
 #include "ingest/json_document.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -12,6 +13,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxMessage = 200;
+constexpr size_t kMaxValues = 100'000, kMaxString = 1u << 20;
 
 // Offset of the first bracket that nests too deep. Brackets in strings do not count.
 std::optional<size_t> too_deep_at(std::string_view text) {
@@ -31,6 +33,24 @@ std::optional<size_t> too_deep_at(std::string_view text) {
     }
   }
   return std::nullopt;
+}
+
+// Whether there are more values, or longer texts, than a document has. Marks outside strings are as
+// many as values, or more.
+bool is_oversized(std::string_view text) {
+  size_t marks = 0, string_at = 0, longest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\' && in_string) ++i;
+    if (c == '"') {
+      if (in_string) longest = std::max(longest, i - string_at);
+      in_string = !in_string;
+      string_at = i;
+    }
+    marks += !in_string && (c == ',' || c == '{' || c == '[');
+  }
+  return marks > kMaxValues || longest > kMaxString;
 }
 
 // Printable ASCII, so that a message about hostile bytes is safe to show.
@@ -62,6 +82,10 @@ json parse_json_document(std::string_view text, std::string& error) {
   }
   if (const auto offset = too_deep_at(text)) {
     error = "JSON nested deeper than " + std::to_string(kMaxDepth) + at_byte(*offset);
+    return {};
+  }
+  if (is_oversized(text)) {
+    error = "JSON of more than " + std::to_string(kMaxValues) + " values, or with one of 1 MiB";
     return {};
   }
   try {

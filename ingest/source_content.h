@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ingest/document.h"
 #include "ingest/record/batch.h"
+#include "ingest/report_pairs.h"
 #include "ingest/run_identity.h"
 #include "ingest/session.h"
 #include "ingest/table.h"
@@ -43,7 +45,13 @@ class SourceContent {
   }
 
  private:
-  void add_tables(const std::vector<Table>& tables, bool is_report);
+  void add_row(const Table& header, const TableRow& row,
+               const std::optional<ReportColumns>& judging);
+  void warn_of_table(const Table& table);
+  void add_report() {
+    shape_ = "report";
+    session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
+  }
   void drop_hashes(RecordBatch& batch);
 
   IngestSession& session_;

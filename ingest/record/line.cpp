@@ -81,6 +81,21 @@ bool is_address(Key key) {
   return name.ends_with("ptr") || name.find("offset") != std::string_view::npos;
 }
 
+/// Whether a line has more words and marks than a line of as many values as a row can have: the
+/// parser notes where each of them is.
+bool has_too_many_words(std::string_view line) {
+  constexpr size_t kMaxWords = 4 * kMaxFingerprintValues + (size_t{1} << 20);
+  size_t words = 0;
+  bool in_word = false;
+  for (const char c : line) {
+    const bool is_mark = c == ',' || c == ':' || c == '[' || c == ']' || c == '{' || c == '}';
+    const bool is_part = !is_mark && static_cast<unsigned char>(c) > ' ';
+    words += is_mark || (is_part && (!in_word || c == '"'));
+    in_word = is_part;
+  }
+  return words > kMaxWords;
+}
+
 /// A key as written between its quotes; start is past the opening one.
 std::string_view raw_key(const char* start) {
   const char* end = start;
@@ -271,6 +286,9 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
   clear();
   od::document doc;
   od::object object;
+  if (line.size() > kMaxPlainLineBytes && has_too_many_words(line))
+    return "more values than a row can have";
+  size_t values_bytes = 0;
   auto error = parser_->simdjson.iterate(line.data(), line.size(), readable_bytes).get(doc);
   if (!error) error = doc.get_object().get(object);
   if (error) return simdjson::error_message(error);
@@ -302,6 +320,7 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       std::string_view raw;
       if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
       values.reserve(expected_values);
+      values_bytes = raw.size();
       std::string why = read_numbers(trimmed(raw), key, values, values_nonfinite);
       if (!why.empty()) return why;
       values_key = key;
@@ -337,6 +356,9 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
   }
   const char* rest;
   if (!doc.current_location().get(rest)) return "text after the JSON object";
+  if (line.size() - values_bytes > kMaxPlainLineBytes) {
+    return "more than " + std::to_string(kMaxPlainLineBytes >> 20) + " MiB beside its values";
+  }
   return "";
 }
 

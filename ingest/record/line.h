@@ -12,6 +12,9 @@
 /// are converted where they are wanted, for only there is known what they must be.
 namespace greta::record {
 
+/// What a line may hold beside its values; no row needs a hundredth of it.
+inline constexpr size_t kMaxPlainLineBytes = 4u << 20;
+
 // clang-format off
 enum Key : uint8_t {
   kEvent, kPromptId, kPrompt, kPhase, kPoint, kTensorName, kMetric, kTag, kLayer, kStep, kPosId,

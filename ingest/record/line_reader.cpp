@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/json_text.h"
+#include "ingest/record/parser.h"
 #include "ingest/text.h"
 #include "kernels/fingerprint/fingerprint.h"
 
@@ -23,6 +24,46 @@ void LineReader::begin(std::string_view new_line, int64_t new_line_no, RecordBat
   rejected_raw.clear();
   line_warned = false;
   line_flags = 0;
+  refusal.clear();
+  before = {batch->rows.size(),    batch->readouts.size(), batch->events.size(),
+            batch->samples.size(), batch->sketches.size(), batch->findings.size(),
+            batch->kept_bytes};
+}
+
+void LineReader::end() {
+  if (!refusal.empty()) {
+    batch->rows.resize(before.rows);
+    batch->readouts.resize(before.readouts);
+    batch->events.resize(before.events);
+    batch->samples.resize(before.samples);
+    batch->sketches.resize(before.sketches);
+    batch->findings.resize(before.findings);
+    add_finding(true, std::move(refusal));
+  }
+  const bool gave_something = batch->rows.size() > before.rows ||
+                              batch->readouts.size() > before.readouts ||
+                              batch->events.size() > before.events;
+  if (gave_something || batch->findings.size() == before.findings) return;
+  if (++kept <= RecordParser::kMaxKeptLines) return;
+  if (not_kept.count++ == 0) not_kept.first_line = line_no;
+  not_kept.any_error |= batch->findings.back().is_error;
+  batch->findings.resize(before.findings);
+  batch->kept_bytes = before.kept_bytes;
+}
+
+bool LineReader::may_name(const SymbolTable& table, std::string_view text, size_t limit,
+                          const char* what) {
+  if (table.has(text)) return true;
+  if (text.size() <= kMaxNameBytes && table.size() < limit &&
+      table.bytes() + text.size() <= kMaxSymbolBytes) {
+    return true;
+  }
+  refusal = text.size() > kMaxNameBytes
+                ? "a name of more than " + std::to_string(kMaxNameBytes) + " bytes"
+                : "more " + std::string(what) + " than one file may name (" +
+                      std::to_string(limit) + ", " + std::to_string(kMaxSymbolBytes >> 20) +
+                      " MiB)";
+  return false;
 }
 
 void LineReader::reject(Key k, bool is_error, const char* why) {

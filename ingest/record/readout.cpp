@@ -1,3 +1,4 @@
+#include "common/sha256.h"
 #include "ingest/record/shapes.h"
 
 namespace greta::record {
@@ -7,7 +8,12 @@ namespace {
 /// prefill_last line opens the next one, or the same again when it repeats an earlier opening.
 int64_t segment_prompt(LineReader& in, bool opens) {
   if (opens) {
-    auto [it, is_new] = in.segments.of_opening.try_emplace(std::string(in.line), in.segments.count);
+    if (in.segments.of_opening.size() >= kMaxPrompts) {
+      in.refusal = "more prompts than one file may open";
+      return 0;
+    }
+    auto [it, is_new] =
+        in.segments.of_opening.try_emplace(Sha256::hex_of(in.line), in.segments.count);
     if (is_new) ++in.segments.count;
     in.segments.current = it->second;
   }

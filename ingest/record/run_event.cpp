@@ -11,6 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 8;
+constexpr int64_t kMaxEventValues = 1 << 20;  // a prompt has its token ids
 
 /// A field that is not what it must be.
 struct BadField {
@@ -106,13 +107,16 @@ bool is_run_event(std::string_view event) {
 
 std::string read_run_event(std::string_view line, RunEvent& event) {
   bool too_deep = false;
+  int64_t values = 0;
   RepeatedKeys repeated;
   const Json::parser_callback_t limit = [&](int depth, Json::parse_event_t what, Json& parsed) {
     too_deep |= depth > kMaxDepth;
-    if (!too_deep) repeated.watch(what, parsed);
-    return !too_deep;
+    const bool takes = !too_deep && ++values <= kMaxEventValues;
+    if (takes) repeated.watch(what, parsed);
+    return takes;
   };
   const Json object = Json::parse(line, limit, false);
+  if (values > kMaxEventValues) return "an event of a run with more values than one has";
   if (too_deep || !object.is_object()) return "an event of a run that is not one flat JSON object";
   if (!repeated.first().empty()) return repeated.first() + " is written twice";
   try {
