@@ -104,7 +104,7 @@ void Facts::add_report(int64_t source_id, int64_t run_id, const std::string& pat
       .exec();
 }
 
-void Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair) {
+bool Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair) {
   static constexpr const char* kStatus[] = {"MATCH", "DRIFT", "MISSING"};
   SQLite::Statement s(
       db_, "INSERT OR IGNORE INTO report_pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -113,7 +113,9 @@ void Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair&
   s.bind(3, run_id);
   s.bind(4, writer_.prompt_id(run_id, pair.prompt));
   bind_optional(s, 5, pair.layer);
-  if (!pair.tensor.empty()) s.bind(6, writer_.tensor_id(pair.tensor).name_id);
+  const auto tensor =
+      pair.tensor.empty() ? std::nullopt : writer_.tensor_id_of_run(run_id, pair.tensor);
+  if (tensor) s.bind(6, tensor->name_id);
   bind_optional(s, 7, pair.token_id);
   bind_optional(s, 8, pair.pos_id);
   s.bind(9, kStatus[pair.status]);
@@ -121,6 +123,7 @@ void Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair&
   if (!pair.root_cause.empty()) s.bind(11, pair.root_cause);
   if (!pair.details.empty()) s.bind(12, pair.details);
   s.exec();
+  return tensor || pair.tensor.empty();
 }
 
 void Facts::add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,

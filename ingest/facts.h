@@ -34,7 +34,8 @@ class Facts {
   void add_table_row(int64_t source_id, const Table& header, const TableRow& row);
   /// A table or document that judges the run; stage by file name.
   void add_report(int64_t source_id, int64_t run_id, const std::string& path);
-  void add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair);
+  /// False when the run may bring no further tensor name: the pair then stands without it.
+  bool add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair);
   void add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,
                  const std::string& value, const std::string& text);
   void add_metric(int64_t source_id, int64_t run_id, const std::string& leg,

@@ -53,7 +53,7 @@ void SourceContent::add_row(const Table& header, const TableRow& row,
   if (!judging) return;
   const auto pair = report_pair(header, row, *judging);
   if (!pair) return;
-  session_.facts.add_report_pair(source_id_, run_id_, *pair);
+  if (!session_.facts.add_report_pair(source_id_, run_id_, *pair)) refuse_name(pair->tensor);
   ++session_.summary.report_pairs;
 }
 
@@ -179,16 +179,20 @@ void SourceContent::add_batch(RecordBatch& batch) {
   for (const PromptSymbol& symbol : batch.prompts)
     prompts_.push_back(session_.runs.prompt_id(run_id_, symbol));
   for (const std::string& name : batch.phases) phases_.push_back(session_.writer.phase_id(name));
-  for (const std::string& name : batch.names) names_.push_back(session_.writer.tensor_id(name));
+  for (const std::string& name : batch.names) {
+    names_.push_back(session_.writer.tensor_id_of_run(run_id_, name));
+    if (!names_.back()) refuse_name(name);
+  }
   for (const RowContext& context : batch.contexts)
     contexts_.push_back(session_.writer.add_context(context));
   for (const RunEvent& event : batch.events)
     session_.runs.add_run_event(source_id_, run_id_, identity_, event);
   if (!batch.hash_algo.empty() && !session_.runs.use_hash_algo(run_id_, batch.hash_algo))
     drop_hashes(batch);
+  drop_unnamed(batch);
   for (TraceRow& row : batch.rows) {
     const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
-    const TensorId& tensor = names_[static_cast<size_t>(row.name_id)];
+    const TensorId& tensor = *names_[static_cast<size_t>(row.name_id)];
     row.run_id = run_id_;
     row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
     row.phase_id = phase.id;
@@ -202,7 +206,7 @@ void SourceContent::add_batch(RecordBatch& batch) {
   for (const Readout& r : batch.readouts) {
     if (session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
                                    phases_[static_cast<size_t>(r.phase_id)].side,
-                                   names_[static_cast<size_t>(r.name_id)].name_id, r))
+                                   names_[static_cast<size_t>(r.name_id)]->name_id, r))
       continue;
     add_finding(
         r.line, false,
@@ -219,6 +223,30 @@ void SourceContent::add_batch(RecordBatch& batch) {
   session_.summary.rows += counts.inserted;
   session_.summary.duplicates += counts.duplicates;
   session_.summary.conflicts += conflicts;
+}
+
+/// One finding names the first of them, and says of which run.
+void SourceContent::refuse_name(const std::string& name) {
+  if (std::exchange(refused_name_, true)) return;
+  add_finding(0, false,
+              "run " + identity_.run_name() + " brings more tensor names than a run may; " +
+                  name.substr(0, 64) + " and the new ones behind it are not taken");
+}
+
+/// Rows of names that are not taken go, each with what it said.
+void SourceContent::drop_unnamed(RecordBatch& batch) {
+  if (!refused_name_) return;
+  const auto is_unnamed = [this](int64_t name_id) { return !names_[static_cast<size_t>(name_id)]; };
+  for (const TraceRow& row : batch.rows) {
+    if (!is_unnamed(row.name_id)) continue;
+    std::string said = "phase " + std::to_string(phases_[static_cast<size_t>(row.phase_id)].id) +
+                       ", layer " + std::to_string(row.layer) + ", step " +
+                       std::to_string(row.step) + ", position " + std::to_string(row.pos_id);
+    if (row.hash) said += ", hash " + std::to_string(*row.hash);
+    add_finding(row.line, true, "a row of a tensor name that is not taken", said);
+  }
+  std::erase_if(batch.rows, [&](const TraceRow& row) { return is_unnamed(row.name_id); });
+  std::erase_if(batch.readouts, [&](const Readout& r) { return is_unnamed(r.name_id); });
 }
 
 /// The run's rows are hashed by another algorithm: these stay comparable by sample and sketch.

@@ -53,6 +53,8 @@ class SourceContent {
     session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
   }
   void drop_hashes(RecordBatch& batch);
+  void refuse_name(const std::string& name);
+  void drop_unnamed(RecordBatch& batch);
 
   IngestSession& session_;
   int64_t source_id_, run_id_;
@@ -62,7 +64,8 @@ class SourceContent {
   int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
   std::vector<int64_t> prompts_, contexts_;  // of the parser's symbols
   std::vector<PhaseId> phases_;
-  std::vector<TensorId> names_;
+  std::vector<std::optional<TensorId>> names_;  // nothing where the run may bring no more
+  bool refused_name_ = false;
 };
 
 }  // namespace greta

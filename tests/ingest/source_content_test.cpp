@@ -128,5 +128,30 @@ TEST_F(Rows, ARowThatIsTooWideIsCutWithAFinding) {
   EXPECT_EQ(rows("SELECT severity, line FROM ingest_error"), "error|2");
 }
 
+TEST_F(Rows, ARunThatBringsTooManyNamesNeverCrowdsOutAnother) {
+  for (int file = 0; file < 3; ++file) {
+    std::string text;
+    for (int i = 0; i < 900; ++i) {
+      text +=
+          std::string(StageLine{.point = "t" + std::to_string(file) + "_" + std::to_string(i)}) +
+          "\n";
+    }
+    folder.write(kRun + "traces/p" + std::to_string(file) + "_trace.jsonl", text);
+  }
+  folder.write("artifacts_remote/2026-02-08/b3_99/traces/p0_trace.jsonl",
+               std::string(StageLine{.point = "our_own"}) + "\n" +
+                   std::string(StageLine{.phase = "decode0", .point = "our_own", .step = 1}) +
+                   "\n");
+  const IngestSummary summary = take();
+  const int64_t stored = count("trace_row");
+  EXPECT_GT(stored, 900);
+  EXPECT_LT(stored, 1100);
+  EXPECT_EQ(count("trace", "tensor = 'our_own'"), 2);
+  EXPECT_EQ(summary.errors, 2702 - stored);
+  EXPECT_EQ(count("ingest_error", "severity = 'error' AND line > 0 AND raw IS NOT NULL"),
+            2702 - stored);
+  EXPECT_EQ(count("ingest_error", "severity = 'warning' AND reason LIKE 'run %brings more%'"), 2);
+}
+
 }  // namespace
 }  // namespace greta
