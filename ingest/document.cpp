@@ -228,6 +228,7 @@ class DocumentReader {
  public:
   explicit DocumentReader(std::string_view text) {
     document_.valid_utf8 = utf8::is_valid(text);
+    document_.is_binary = text.find('\0') != text.npos;
     text = take_what_may_be(text);
     document_.tables = read_pipe_tables(text);
   }

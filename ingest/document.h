@@ -51,6 +51,7 @@ struct Document {
   std::map<std::string, int64_t> counts;
   std::vector<DocumentLimit> limits;
   bool valid_utf8 = true;
+  bool is_binary = false;  ///< it holds a NUL byte, which no text does
 };
 
 Document read_document(std::string_view text);

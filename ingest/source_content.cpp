@@ -24,6 +24,7 @@ void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lin
 
 void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
   shape_ = "table";
+  warn_of_binary(bytes.find('\0') != bytes.npos);
   std::optional<std::optional<ReportColumns>> judging;
   const Table table =
       read_delimited(bytes, delimiter, [&](const Table& header, const TableRow& row) {
@@ -80,6 +81,7 @@ void SourceContent::warn_of_table(const Table& table) {
 
 void SourceContent::add_document(const Document& document) {
   shape_ = "document";
+  warn_of_binary(document.is_binary);
   bool judges = false;
   for (const DocumentClaim& c : document.claims) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
@@ -127,6 +129,7 @@ void SourceContent::add_document(const Document& document) {
 
 void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
+  warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
   std::vector<LogEvent> events;
   const int64_t events_before = session_.summary.log_events;

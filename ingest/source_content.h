@@ -47,6 +47,10 @@ class SourceContent {
  private:
   void add_row(const Table& header, const TableRow& row,
                const std::optional<ReportColumns>& judging);
+  void warn_of_binary(bool is_binary) {
+    if (is_binary)
+      add_finding(0, false, "binary content in a file that is named a text; read as one");
+  }
   void warn_of_table(const Table& table);
   void add_report() {
     shape_ = "report";

@@ -153,5 +153,13 @@ TEST_F(Rows, ARunThatBringsTooManyNamesNeverCrowdsOutAnother) {
   EXPECT_EQ(count("ingest_error", "severity = 'warning' AND reason LIKE 'run %brings more%'"), 2);
 }
 
+TEST_F(Rows, BinaryContentUnderTheNameOfATextIsNamed) {
+  const std::string bytes("a,b\n1,\0\n", 9);
+  for (const char* name : {"t.csv", "t.tsv", "d.md", "l.log"})
+    folder.write(kRun + name, bytes + name);
+  take();
+  EXPECT_EQ(count("ingest_error", "severity = 'warning' AND reason LIKE 'binary content%'"), 4);
+}
+
 }  // namespace
 }  // namespace greta
