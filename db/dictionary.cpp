@@ -10,6 +10,9 @@ namespace {
 /// Ids of names that greta does not know start here, far above the built-in trace points.
 constexpr int64_t kFirstUnknownTensor = 1000;
 constexpr int64_t kMaxTensor = 65'534;
+constexpr int64_t kShareOfRun = 64;
+/// What is read again when more of it was seen.
+constexpr size_t kMaxCachedPrompts = 20'000;
 
 }  // namespace
 
@@ -19,9 +22,26 @@ void Dictionary::forget() {
   tensors_.clear();
 }
 
+std::optional<TensorId> Dictionary::tensor_id_of_run(int64_t run_id, std::string_view name) {
+  const std::string text(name);
+  if (auto it = tensors_.find(text); it != tensors_.end()) return it->second;
+  SQLite::Statement query(db_, "SELECT 1 FROM tensor_name WHERE name = ?");
+  query.bind(1, text);
+  if (query.executeStep()) return tensor_id(name);
+  auto [left, is_first] = names_left_.try_emplace(run_id);
+  if (is_first) {
+    const int64_t last = db_.execAndGet("SELECT max(id) FROM tensor").getInt64();
+    left->second = (kMaxTensor - std::max(last, kFirstUnknownTensor - 1)) / kShareOfRun;
+  }
+  if (left->second <= 0) return std::nullopt;
+  --left->second;
+  return tensor_id(name);
+}
+
 int64_t Dictionary::prompt_id(int64_t run_id, std::string_view name) {
   std::pair<int64_t, std::string> wanted{run_id, std::string(name)};
   if (auto it = prompts_.find(wanted); it != prompts_.end()) return it->second;
+  if (prompts_.size() >= kMaxCachedPrompts) prompts_.clear();
   SQLite::Statement insert(db_, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");
   insert.bind(1, run_id);
   insert.bind(2, wanted.second);

@@ -47,6 +47,11 @@ class Dictionary {
   /// NAME_DRIFT. Throws std::invalid_argument when a database holds as many names as it can.
   TensorId tensor_id(std::string_view name);
 
+  /// The same for what a file says, where a run may bring a 64th of the names that are free when it
+  /// brings its first: some 1,000 of an empty database, and never all that are left. Nothing
+  /// beyond.
+  std::optional<TensorId> tensor_id_of_run(int64_t run_id, std::string_view name);
+
   /// After a rollback: what was entered in that transaction is gone.
   void forget();
 
@@ -55,6 +60,7 @@ class Dictionary {
   std::map<std::pair<int64_t, std::string>, int64_t, std::less<>> prompts_;
   std::unordered_map<std::string, PhaseId> phases_;
   std::unordered_map<std::string, TensorId> tensors_;
+  std::unordered_map<int64_t, int64_t> names_left_;  // of runs that brought some
 };
 
 }  // namespace greta

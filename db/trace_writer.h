@@ -36,6 +36,9 @@ class TraceWriter {
   }
   PhaseId phase_id(std::string_view name) { return dictionary_.phase_id(name); }
   TensorId tensor_id(std::string_view name) { return dictionary_.tensor_id(name); }
+  std::optional<TensorId> tensor_id_of_run(int64_t run_id, std::string_view name) {
+    return dictionary_.tensor_id_of_run(run_id, name);
+  }
   int64_t add_context(const RowContext& context);
   void forget();
 

@@ -61,6 +61,8 @@ constexpr Keyword kCountKeys[] = {{"total pairs", "total_pairs"},
                                   {"skipped", "skipped"}};
 
 constexpr size_t kMaxKey = 64;
+constexpr size_t kMaxDocumentLines = 400'000;
+constexpr size_t kMaxClaims = 10'000;
 
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 // Lead byte of a Latin, Greek or Cyrillic letter in UTF-8; not of a dash or a tick.
@@ -224,8 +226,10 @@ std::optional<int64_t> leading_count(std::string_view s) {
 
 class DocumentReader {
  public:
-  explicit DocumentReader(std::string_view text) : lines_(text::split_lines(text)) {
+  explicit DocumentReader(std::string_view text) {
     document_.valid_utf8 = utf8::is_valid(text);
+    document_.is_binary = text.find('\0') != text.npos;
+    text = take_what_may_be(text);
     document_.tables = read_pipe_tables(text);
   }
 
@@ -242,10 +246,34 @@ class DocumentReader {
       read_title(i, in_table);
       if (!in_table && !text::is_rule(lines_[i])) read_line(i);
     }
+    if (claims_not_kept_ > 0) {
+      document_.limits.push_back(
+          {0, std::to_string(claims_not_kept_) + " claims are more than a document may make"});
+    }
     return std::move(document_);
   }
 
  private:
+  // The text up to the first line too many or too long; sets lines_ to its lines.
+  std::string_view take_what_may_be(std::string_view text) {
+    lines_ = text::split_lines(text, kMaxDocumentLines);
+    const auto long_line = std::find_if(lines_.begin(), lines_.end(), [](std::string_view line) {
+      return line.size() > text::kMaxTextLine;
+    });
+    lines_.erase(long_line, lines_.end());
+    const size_t read = lines_.empty() ? 0
+                                       : static_cast<size_t>(lines_.back().data() - text.data()) +
+                                             lines_.back().size();
+    const size_t next = text.find('\n', read);
+    const bool is_all = lines_.empty() ? text::without_mark(text).empty()
+                                       : next == text.npos || next + 1 == text.size();
+    if (is_all) return text;
+    document_.limits.push_back({static_cast<int64_t>(lines_.size()) + 1,
+                                "a document has at most " + std::to_string(kMaxDocumentLines) +
+                                    " lines of 1 MiB; from this one on nothing is read"});
+    return text.substr(0, read);
+  }
+
   static size_t index(int64_t line) { return static_cast<size_t>(line - 1); }
 
   // One past the table's last line, at least its header and rule.
@@ -354,6 +382,10 @@ class DocumentReader {
     if (kind.empty() || value.empty()) return;
     std::string token = leading_token(value);
     if (token == "TBD") return;
+    if (document_.claims.size() == kMaxClaims) {
+      ++claims_not_kept_;
+      return;
+    }
     document_.claims.push_back(
         {static_cast<int64_t>(i) + 1, std::string(kind), std::move(token), std::string(value)});
   }
@@ -367,6 +399,7 @@ class DocumentReader {
   std::vector<std::string_view> lines_;
   Document document_;
   bool titled_ = false;
+  int64_t claims_not_kept_ = 0;
 };
 
 }  // namespace

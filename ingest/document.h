@@ -25,6 +25,12 @@ struct FencedLine {
   std::string text;
 };
 
+/// A part of a document that is beyond what one may have, and was not read.
+struct DocumentLimit {
+  int64_t line = 0;
+  std::string reason;
+};
+
 struct Document {
   std::string title;       ///< first heading or line of text; "" when the file starts with a table
   std::string experiment;  ///< of the title: b3_66 ("B3.66"), b3_66_v2 ("B3.66 v2"), b3_10A,
@@ -43,7 +49,9 @@ struct Document {
   /// present_pairs, pass, fail, missing, and the equivalence counts pass_equiv, fail_equiv,
   /// expected_drift, inconclusive, incomplete, skipped.
   std::map<std::string, int64_t> counts;
+  std::vector<DocumentLimit> limits;
   bool valid_utf8 = true;
+  bool is_binary = false;  ///< it holds a NUL byte, which no text does
 };
 
 Document read_document(std::string_view text);

@@ -1,6 +1,5 @@
 #include "ingest/facts.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -86,19 +85,18 @@ int64_t Facts::add_json_facts(int64_t source_id, int64_t run, const RunIdentity&
   return static_cast<int64_t>(facts.metrics.size());
 }
 
-void Facts::add_table(int64_t source_id, const Table& table) {
-  for (const TableRow& row : table.rows) {
-    nlohmann::json cells = nlohmann::json::object();
-    for (size_t i = 0; i < std::max(row.cells.size(), table.columns.size()); ++i) {
-      if (i >= row.cells.size()) break;
-      std::string column =
-          i < table.columns.size() ? table.columns[i] : "column " + std::to_string(i + 1);
-      cells[column] = row.cell(i);
-    }
-    prepared(db_, "INSERT OR IGNORE INTO document_row VALUES (?, ?, ?, ?)", source_id, row.line,
-             table.section, json_text(cells))
-        .exec();
+void Facts::add_table_row(int64_t source_id, const Table& header, const TableRow& row) {
+  nlohmann::json cells = nlohmann::json::object();
+  for (size_t i = 0; i < row.cells.size(); ++i) {
+    const std::string column =
+        i < header.columns.size() ? header.columns[i] : "column " + std::to_string(i + 1);
+    std::string name = column;
+    for (int nth = 2; cells.contains(name); ++nth) name = column + " (" + std::to_string(nth) + ")";
+    cells[name] = row.cells[i];
   }
+  prepared(db_, "INSERT OR IGNORE INTO document_row VALUES (?, ?, ?, ?)", source_id, row.line,
+           header.section, json_text(cells))
+      .exec();
 }
 
 void Facts::add_report(int64_t source_id, int64_t run_id, const std::string& path) {
@@ -106,7 +104,7 @@ void Facts::add_report(int64_t source_id, int64_t run_id, const std::string& pat
       .exec();
 }
 
-void Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair) {
+bool Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair) {
   static constexpr const char* kStatus[] = {"MATCH", "DRIFT", "MISSING"};
   SQLite::Statement s(
       db_, "INSERT OR IGNORE INTO report_pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -115,7 +113,9 @@ void Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair&
   s.bind(3, run_id);
   s.bind(4, writer_.prompt_id(run_id, pair.prompt));
   bind_optional(s, 5, pair.layer);
-  if (!pair.tensor.empty()) s.bind(6, writer_.tensor_id(pair.tensor).name_id);
+  const auto tensor =
+      pair.tensor.empty() ? std::nullopt : writer_.tensor_id_of_run(run_id, pair.tensor);
+  if (tensor) s.bind(6, tensor->name_id);
   bind_optional(s, 7, pair.token_id);
   bind_optional(s, 8, pair.pos_id);
   s.bind(9, kStatus[pair.status]);
@@ -123,6 +123,7 @@ void Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair&
   if (!pair.root_cause.empty()) s.bind(11, pair.root_cause);
   if (!pair.details.empty()) s.bind(12, pair.details);
   s.exec();
+  return tensor || pair.tensor.empty();
 }
 
 void Facts::add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,

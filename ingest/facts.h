@@ -30,10 +30,12 @@ class Facts {
   /// Attributes, metrics and claims of a JSON document; returns how many metrics.
   int64_t add_json_facts(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                          const JsonFacts& facts);
-  void add_table(int64_t source_id, const Table& table);
+  /// Of two columns of one name the second is "NAME (2)".
+  void add_table_row(int64_t source_id, const Table& header, const TableRow& row);
   /// A table or document that judges the run; stage by file name.
   void add_report(int64_t source_id, int64_t run_id, const std::string& path);
-  void add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair);
+  /// False when the run may bring no further tensor name: the pair then stands without it.
+  bool add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair);
   void add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,
                  const std::string& value, const std::string& text);
   void add_metric(int64_t source_id, int64_t run_id, const std::string& leg,

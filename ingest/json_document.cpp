@@ -1,9 +1,11 @@
 #include "ingest/json_document.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
 #include "common/utf8.h"
+#include "ingest/repeated_keys.h"
 
 namespace greta {
 namespace {
@@ -12,6 +14,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxMessage = 200;
+constexpr size_t kMaxValues = 100'000, kMaxString = 1u << 20;
 
 // Offset of the first bracket that nests too deep. Brackets in strings do not count.
 std::optional<size_t> too_deep_at(std::string_view text) {
@@ -31,6 +34,24 @@ std::optional<size_t> too_deep_at(std::string_view text) {
     }
   }
   return std::nullopt;
+}
+
+// Whether there are more values, or longer texts, than a document has. Marks outside strings are as
+// many as values, or more.
+bool is_oversized(std::string_view text) {
+  size_t marks = 0, string_at = 0, longest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\' && in_string) ++i;
+    if (c == '"') {
+      if (in_string) longest = std::max(longest, i - string_at);
+      in_string = !in_string;
+      string_at = i;
+    }
+    marks += !in_string && (c == ',' || c == '{' || c == '[');
+  }
+  return marks > kMaxValues || longest > kMaxString;
 }
 
 // The beginning of a message, which quotes the bytes that it is about.
@@ -60,8 +81,20 @@ json parse_json_document(std::string_view text, std::string& error) {
     error = "JSON nested deeper than " + std::to_string(kMaxDepth) + at_byte(*offset);
     return {};
   }
+  if (is_oversized(text)) {
+    error = "JSON of more than " + std::to_string(kMaxValues) + " values, or with one of 1 MiB";
+    return {};
+  }
   try {
-    json document = json::parse(text);
+    RepeatedKeys repeated;
+    json document = json::parse(text, [&](int, json::parse_event_t event, json& parsed) {
+      repeated.watch(event, parsed);
+      return true;
+    });
+    if (!repeated.first().empty()) {
+      error = shown(repeated.first()) + " is written twice";
+      return {};
+    }
     if (!document.is_object()) {
       error =
           std::string("top level is ") + document.type_name() + ", not an object," + at_byte(first);

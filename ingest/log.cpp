@@ -18,6 +18,7 @@ using text::is_word;
 using text::trim;
 
 constexpr size_t kMaxTag = 64;
+constexpr size_t kMaxFacts = 10'000;
 constexpr std::string_view kHexTag = "D2H_CHECK";
 constexpr std::string_view kTopTokens = "Top tokens:";
 constexpr std::string_view kTopTag = "SAMPLE DEBUG TOP";
@@ -242,6 +243,11 @@ void LogParser::add_fact(std::string name, std::string_view value) {
     value = value.substr(1, value.size() - 2);
   }
   std::pair<std::string, std::string> fact(std::move(name), value);
+  if (seen_.contains(fact)) return;
+  if (seen_.size() == kMaxFacts) {
+    ++facts_not_kept_;
+    return;
+  }
   if (seen_.insert(fact).second) facts_.facts.push_back(std::move(fact));
 }
 

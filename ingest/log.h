@@ -41,6 +41,8 @@ class LogParser {
  public:
   void add_line(std::string_view line, int64_t line_no, std::vector<LogEvent>& out);
   LogFacts facts() const { return facts_; }
+  /// Facts beyond the 10,000 that are kept.
+  int64_t facts_not_kept() const { return facts_not_kept_; }
 
  private:
   void add_plain_line(std::string_view line, bool in_section);
@@ -48,6 +50,7 @@ class LogParser {
   void add_fact(std::string name, std::string_view value);
 
   LogFacts facts_;
+  int64_t facts_not_kept_ = 0;
   std::set<std::pair<std::string, std::string>> seen_;
   bool in_section_ = false;  // below a "Configuration:" or "Statistics:" line
 };

@@ -9,13 +9,6 @@
 namespace greta {
 namespace {
 
-// Columns of a verdict table; kNone where it has none.
-struct ReportColumns {
-  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  size_t prompt = kNone, token_id = kNone, pos_id = kNone, tok = kNone, layer = kNone;
-  size_t tensor = kNone, first_fail = kNone, root_cause = kNone, details = kNone;
-};
-
 ReportColumns find_report_columns(const Table& table) {
   ReportColumns found;
   const std::pair<std::string_view, size_t*> known[] = {{"prompt", &found.prompt},
@@ -77,6 +70,8 @@ std::string hash_prefix(std::string_view details, std::string_view key) {
   return std::string(value.substr(0, end));
 }
 
+}  // namespace
+
 std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
                                       const ReportColumns& columns) {
   ReportPair pair;
@@ -117,16 +112,21 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
   return pair;
 }
 
-}  // namespace
-
-std::optional<std::vector<ReportPair>> report_pairs(const Table& table) {
+std::optional<ReportColumns> report_columns(const Table& table) {
   const ReportColumns columns = find_report_columns(table);
-  if (columns.prompt == ReportColumns::kNone || columns.first_fail == ReportColumns::kNone) {
+  if (columns.prompt == ReportColumns::kNone || columns.first_fail == ReportColumns::kNone ||
+      !table.repeated_columns().empty()) {
     return std::nullopt;
   }
+  return columns;
+}
+
+std::optional<std::vector<ReportPair>> report_pairs(const Table& table) {
+  const auto columns = report_columns(table);
+  if (!columns) return std::nullopt;
   std::vector<ReportPair> pairs;
   for (const TableRow& row : table.rows) {
-    if (auto pair = report_pair(table, row, columns)) pairs.push_back(std::move(*pair));
+    if (auto pair = report_pair(table, row, *columns)) pairs.push_back(std::move(*pair));
   }
   return pairs;
 }

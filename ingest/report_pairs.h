@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,21 @@ struct ReportPair {
   std::string details;
   std::string prefill_hash_prefix, decode_hash_prefix;  ///< decimal digits before the "..."
 };
+
+/// Which columns of a table judge pairs; kNone where it has none.
+struct ReportColumns {
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  size_t prompt = kNone, token_id = kNone, pos_id = kNone, tok = kNone, layer = kNone;
+  size_t tensor = kNone, first_fail = kNone, root_cause = kNone, details = kNone;
+};
+
+/// nullopt unless the table has PROMPT and FIRST_FAIL columns, in any case, and no column twice: of
+/// two that differ nobody knows which judges.
+std::optional<ReportColumns> report_columns(const Table& table);
+
+/// What a row of such a table claims, if it does; see report_pairs.
+std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
+                                      const ReportColumns& columns);
 
 /// nullopt unless the table has PROMPT and FIRST_FAIL columns, in any case. Absent is "", "-",
 /// "None", "null" or "N/A". TRACE_OFFSET in FIRST_FAIL or ROOT_CAUSE is kMissing, any other cause

@@ -180,8 +180,10 @@ void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
   const int64_t id = writer_.prompt_id(run_id, event.prompt);
   records_.set_prompt(id, event.n_tokens, event.text_sha256, event.token_ids);
   for (const RunEvent::Planned& row : event.plan) {
+    const auto tensor = writer_.tensor_id_of_run(run_id, row.tensor);
+    if (!tensor) continue;  // its rows are not taken either, and each is an error
     records_.add_plan(run_id, id, row.decode ? Side::kDecode : Side::kPrefill, row.layer,
-                      writer_.tensor_id(row.tensor).tensor_id);
+                      tensor->tensor_id);
   }
 }
 

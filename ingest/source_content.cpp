@@ -8,10 +8,14 @@
 #include "ingest/json_facts.h"
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
-#include "ingest/report_pairs.h"
 #include "ingest/text.h"
 
 namespace greta {
+namespace {
+
+constexpr int64_t kMaxLogEvents = 500'000;
+
+}  // namespace
 
 void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lines) {
   session_.sources.finish_source(source_id_, sha256, shape_, bytes, lines, rows_, duplicates_,
@@ -20,13 +24,21 @@ void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lin
 
 void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
   shape_ = "table";
-  add_tables({read_delimited(bytes, delimiter)}, false);
+  warn_of_binary(bytes.find('\0') != bytes.npos);
+  std::optional<std::optional<ReportColumns>> judging;
+  const Table table =
+      read_delimited(bytes, delimiter, [&](const Table& header, const TableRow& row) {
+        if (!judging) judging = report_columns(header);
+        add_row(header, row, *judging);
+      });
+  warn_of_table(table);
+  if (report_columns(table)) add_report();
 }
 
 void SourceContent::add_json(const std::string& bytes) {
   JsonFacts facts = read_json_facts(bytes, file_stem(file_));
   shape_ = facts.kind.empty() ? "json" : facts.kind;
-  if (!facts.error.empty()) return add_finding(0, true, facts.error, bytes);
+  if (!facts.error.empty()) return add_finding(0, true, facts.error, kept_part(bytes));
   session_.summary.metrics += session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
   if (!identity_.date_segment.empty() && identity_.date.empty() && !facts.timestamp.empty() &&
       session_.undated.insert(identity_.date_segment).second) {
@@ -36,22 +48,40 @@ void SourceContent::add_json(const std::string& bytes) {
   }
 }
 
-void SourceContent::add_tables(const std::vector<Table>& tables, bool is_report) {
-  for (const Table& table : tables) {
-    session_.facts.add_table(source_id_, table);
-    auto pairs = report_pairs(table);
-    if (!pairs) continue;
-    is_report = true;
-    for (const ReportPair& pair : *pairs) session_.facts.add_report_pair(source_id_, run_id_, pair);
-    session_.summary.report_pairs += static_cast<int64_t>(pairs->size());
+void SourceContent::add_row(const Table& header, const TableRow& row,
+                            const std::optional<ReportColumns>& judging) {
+  session_.facts.add_table_row(source_id_, header, row);
+  if (!judging) return;
+  const auto pair = report_pair(header, row, *judging);
+  if (!pair) return;
+  if (!session_.facts.add_report_pair(source_id_, run_id_, *pair)) refuse_name(pair->tensor);
+  ++session_.summary.report_pairs;
+}
+
+void SourceContent::warn_of_table(const Table& table) {
+  std::string repeated;
+  for (const std::string& column : table.repeated_columns()) {
+    if (repeated.size() < 200) repeated += (repeated.empty() ? "" : ", ") + column.substr(0, 64);
   }
-  if (!is_report) return;
-  shape_ = "report";
-  session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
+  if (!repeated.empty()) {
+    add_finding(table.line, false,
+                "columns written twice, so that the table judges nothing: " + repeated);
+  }
+  if (table.cut_rows > 0) {
+    add_finding(table.first_cut_line, true,
+                std::to_string(table.cut_rows) + " rows from here on are wider than " +
+                    std::to_string(kMaxCells) + " cells or 1 MiB; what is beyond is not kept");
+  }
+  if (table.refused_rows > 0) {
+    add_finding(table.first_refused_line, true,
+                std::to_string(table.refused_rows) +
+                    " rows from here on are more than a table may have; they are not kept");
+  }
 }
 
 void SourceContent::add_document(const Document& document) {
   shape_ = "document";
+  warn_of_binary(document.is_binary);
   bool judges = false;
   for (const DocumentClaim& c : document.claims) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
@@ -69,36 +99,73 @@ void SourceContent::add_document(const Document& document) {
   if (!document.title.empty())
     session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
                                 identity_.leg, source_id_);
-  add_tables(document.tables, judges);
+  for (const Table& table : document.tables) {
+    const auto judging = report_columns(table);
+    judges |= judging.has_value();
+    for (const TableRow& row : table.rows) add_row(table, row, judging);
+    warn_of_table(table);
+  }
+  if (judges) add_report();
+  for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
   if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
 
   RecordParser parser({identity_.leg, identity_.prompt, document.prompt_names});
   RecordBatch batch;
+  bool any = false;
   for (const FencedLine& line : document.json_lines) {
     if (!is_record_line(line.text)) continue;
     std::string padded = line.text + std::string(RecordParser::kPaddingBytes, ' ');
     parser.parse({padded.data(), line.text.size()}, padded.size(), line.line, batch);
+    any = true;
+    if (!batch.is_full()) continue;
+    add_claims(batch);
+    batch.clear();
   }
-  if (batch.lines == 0) return;
+  parser.finish(batch);
+  if (!any) return;
+  add_claims(batch);
+  if (!parser.shape().empty()) shape_ = parser.shape();
+}
+
+/// Rows that only a document states.
+void SourceContent::add_claims(RecordBatch& batch) {
   for (TraceRow& row : batch.rows) row.flags |= kFlagClaimed;
   add_batch(batch);
-  if (!parser.shape().empty()) shape_ = parser.shape();
 }
 
 void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
+  warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
   std::vector<LogEvent> events;
-  int64_t line_no = 0, last_line = 0, seq = 0;
-  for (std::string_view line : text::split_lines(bytes)) {
+  const int64_t events_before = session_.summary.log_events;
+  int64_t line_no = 0, last_line = 0, seq = 0, not_kept = 0, first_not_kept = 0;
+  std::string_view rest = text::without_mark(bytes);
+  for (std::string_view line; text::take_line(rest, line);) {
+    ++line_no;
+    if (line.size() > text::kMaxTextLine ||
+        session_.summary.log_events - events_before >= kMaxLogEvents) {
+      if (not_kept++ == 0) first_not_kept = line_no;
+      continue;
+    }
     events.clear();
-    parser.add_line(line, ++line_no, events);
+    parser.add_line(line, line_no, events);
     for (const LogEvent& event : events) {
       seq = event.line == last_line ? seq + 1 : 0;
       last_line = event.line;
       session_.facts.add_log_event(source_id_, run_id_, identity_.prompt, event, seq);
       ++session_.summary.log_events;
     }
+  }
+  if (not_kept > 0) {
+    add_finding(first_not_kept, true,
+                std::to_string(not_kept) + " lines from here on are longer than 1 MiB, or behind " +
+                    std::to_string(kMaxLogEvents) + " events; they are not read");
+  }
+  if (parser.facts_not_kept() > 0) {
+    add_finding(0, true,
+                std::to_string(parser.facts_not_kept()) +
+                    " facts are more than a log may state; they are not kept");
   }
   LogFacts facts = parser.facts();
   for (const auto& [name, value] : facts.facts) {
@@ -121,16 +188,20 @@ void SourceContent::add_batch(RecordBatch& batch) {
   for (const PromptSymbol& symbol : batch.prompts)
     prompts_.push_back(session_.runs.prompt_id(run_id_, symbol));
   for (const std::string& name : batch.phases) phases_.push_back(session_.writer.phase_id(name));
-  for (const std::string& name : batch.names) names_.push_back(session_.writer.tensor_id(name));
+  for (const std::string& name : batch.names) {
+    names_.push_back(session_.writer.tensor_id_of_run(run_id_, name));
+    if (!names_.back()) refuse_name(name);
+  }
   for (const RowContext& context : batch.contexts)
     contexts_.push_back(session_.writer.add_context(context));
   for (const RunEvent& event : batch.events)
     session_.runs.add_run_event(source_id_, run_id_, identity_, event);
   if (!batch.hash_algo.empty() && !session_.runs.use_hash_algo(run_id_, batch.hash_algo))
     drop_hashes(batch);
+  drop_unnamed(batch);
   for (TraceRow& row : batch.rows) {
     const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
-    const TensorId& tensor = names_[static_cast<size_t>(row.name_id)];
+    const TensorId& tensor = *names_[static_cast<size_t>(row.name_id)];
     row.run_id = run_id_;
     row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
     row.phase_id = phase.id;
@@ -144,7 +215,7 @@ void SourceContent::add_batch(RecordBatch& batch) {
   for (const Readout& r : batch.readouts) {
     if (session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
                                    phases_[static_cast<size_t>(r.phase_id)].side,
-                                   names_[static_cast<size_t>(r.name_id)].name_id, r))
+                                   names_[static_cast<size_t>(r.name_id)]->name_id, r))
       continue;
     add_finding(
         r.line, false,
@@ -161,6 +232,30 @@ void SourceContent::add_batch(RecordBatch& batch) {
   session_.summary.rows += counts.inserted;
   session_.summary.duplicates += counts.duplicates;
   session_.summary.conflicts += conflicts;
+}
+
+/// One finding names the first of them, and says of which run.
+void SourceContent::refuse_name(const std::string& name) {
+  if (std::exchange(refused_name_, true)) return;
+  add_finding(0, false,
+              "run " + identity_.run_name() + " brings more tensor names than a run may; " +
+                  name.substr(0, 64) + " and the new ones behind it are not taken");
+}
+
+/// Rows of names that are not taken go, each with what it said.
+void SourceContent::drop_unnamed(RecordBatch& batch) {
+  if (!refused_name_) return;
+  const auto is_unnamed = [this](int64_t name_id) { return !names_[static_cast<size_t>(name_id)]; };
+  for (const TraceRow& row : batch.rows) {
+    if (!is_unnamed(row.name_id)) continue;
+    std::string said = "phase " + std::to_string(phases_[static_cast<size_t>(row.phase_id)].id) +
+                       ", layer " + std::to_string(row.layer) + ", step " +
+                       std::to_string(row.step) + ", position " + std::to_string(row.pos_id);
+    if (row.hash) said += ", hash " + std::to_string(*row.hash);
+    add_finding(row.line, true, "a row of a tensor name that is not taken", said);
+  }
+  std::erase_if(batch.rows, [&](const TraceRow& row) { return is_unnamed(row.name_id); });
+  std::erase_if(batch.readouts, [&](const Readout& r) { return is_unnamed(r.name_id); });
 }
 
 /// The run's rows are hashed by another algorithm: these stay comparable by sample and sketch.

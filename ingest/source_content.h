@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ingest/document.h"
 #include "ingest/record/batch.h"
+#include "ingest/report_pairs.h"
 #include "ingest/run_identity.h"
 #include "ingest/session.h"
 #include "ingest/table.h"
@@ -43,8 +45,21 @@ class SourceContent {
   }
 
  private:
-  void add_tables(const std::vector<Table>& tables, bool is_report);
+  void add_row(const Table& header, const TableRow& row,
+               const std::optional<ReportColumns>& judging);
+  void warn_of_binary(bool is_binary) {
+    if (is_binary)
+      add_finding(0, false, "binary content in a file that is named a text; read as one");
+  }
+  void warn_of_table(const Table& table);
+  void add_report() {
+    shape_ = "report";
+    session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
+  }
+  void add_claims(RecordBatch& batch);
   void drop_hashes(RecordBatch& batch);
+  void refuse_name(const std::string& name);
+  void drop_unnamed(RecordBatch& batch);
 
   IngestSession& session_;
   int64_t source_id_, run_id_;
@@ -54,7 +69,8 @@ class SourceContent {
   int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
   std::vector<int64_t> prompts_, contexts_;  // of the parser's symbols
   std::vector<PhaseId> phases_;
-  std::vector<TensorId> names_;
+  std::vector<std::optional<TensorId>> names_;  // nothing where the run may bring no more
+  bool refused_name_ = false;
 };
 
 }  // namespace greta

@@ -1,5 +1,7 @@
 #include "ingest/table.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/utf8.h"
@@ -20,8 +22,13 @@ class DelimitedReader {
     if (rest_.empty()) return false;
     row.line = line_;
     row.cells.clear();
+    row.is_cut = false;
+    size_t bytes = 0;
     do {
-      row.cells.push_back(field());
+      std::string cell = field();
+      bytes += cell.size();
+      row.is_cut |= row.cells.size() == kMaxCells || bytes > kMaxRowBytes;
+      if (!row.is_cut) row.cells.push_back(std::move(cell));
     } while (take(delimiter_));
     if (take('\n')) ++line_;
     return true;
@@ -78,13 +85,18 @@ class DelimitedReader {
 
 bool is_blank(const TableRow& row) { return row.cells.size() == 1 && trim(row.cells[0]).empty(); }
 
-std::vector<std::string> split_pipes(std::string_view line) {
+TableRow split_pipes(std::string_view line, size_t line_no) {
   line = trim(line);
   if (line.starts_with('|')) line.remove_prefix(1);
-  std::vector<std::string> cells;
+  TableRow row{static_cast<int64_t>(line_no), {}};
+  std::vector<std::string>& cells = row.cells;
   std::string cell;
   bool open = true;  // a cell is open unless the line just ended with a pipe
   for (size_t i = 0; i < line.size(); ++i) {
+    if (cells.size() == kMaxCells) {
+      row.is_cut = true;
+      return row;
+    }
     if (line[i] == '\\' && i + 1 < line.size() && line[i + 1] == '|') {
       cell += line[++i];
     } else if (line[i] == '|') {
@@ -96,7 +108,7 @@ std::vector<std::string> split_pipes(std::string_view line) {
     }
   }
   if (open) cells.emplace_back(trim(cell));
-  return cells;
+  return row;
 }
 
 bool has_pipe(std::string_view line) {
@@ -132,31 +144,61 @@ bool is_table_start(const std::vector<std::string_view>& lines, size_t i) {
          is_delimiter_row(lines[i + 1], has_pipe(lines[i + 1]) ? 1 : 3);
 }
 
-// Reads the table whose header is line `i`; returns its last line.
-size_t read_pipe_table(const std::vector<std::string_view>& lines, size_t i, Table& table) {
+// Reads the table whose header is line `i`, taking from the cells that are left; returns its last
+// line.
+size_t read_pipe_table(const std::vector<std::string_view>& lines, size_t i, size_t& cells_left,
+                       Table& table) {
   table.line = static_cast<int64_t>(i) + 1;
-  table.columns = split_pipes(lines[i]);
+  TableRow header = split_pipes(lines[i], i + 1);
+  table.note_cut(header);
+  table.columns = std::move(header.cells);
   size_t last = i + 1;
   while (last + 1 < lines.size() && has_pipe(lines[last + 1])) {
     ++last;
     if (is_delimiter_row(lines[last], 3)) continue;
-    table.rows.push_back({static_cast<int64_t>(last) + 1, split_pipes(lines[last])});
+    if (cells_left == 0) {
+      if (table.refused_rows++ == 0) table.first_refused_line = static_cast<int64_t>(last) + 1;
+      continue;
+    }
+    table.rows.push_back(split_pipes(lines[last], last + 1));
+    table.note_cut(table.rows.back());
+    cells_left -= std::min(cells_left, table.rows.back().cells.size() + 2);
   }
   return last;
 }
 
 }  // namespace
 
-Table read_delimited(std::string_view text, char delimiter) {
+std::vector<std::string> Table::repeated_columns() const {
+  std::vector<std::string> repeated;
+  std::set<std::string_view> seen;
+  for (const std::string& column : columns) {
+    if (!column.empty() && !seen.insert(column).second) repeated.push_back(column);
+  }
+  return repeated;
+}
+
+void Table::note_cut(const TableRow& row) {
+  if (row.is_cut && cut_rows++ == 0) first_cut_line = row.line;
+}
+
+Table read_delimited(std::string_view text, char delimiter, const RowTaker& take) {
   if (text.starts_with(utf8::kByteOrderMark)) text.remove_prefix(utf8::kByteOrderMark.size());
   DelimitedReader reader(text, delimiter);
   Table table;
   TableRow row;
-  while (reader.next(row)) {
+  for (int64_t rows = -1; reader.next(row); rows += !is_blank(row)) {
     if (is_blank(row)) continue;
+    if (rows >= kMaxTableRows) {
+      if (table.refused_rows++ == 0) table.first_refused_line = row.line;
+      continue;
+    }
+    table.note_cut(row);
     if (table.line == 0) {
       table.line = row.line;
       for (const std::string& cell : row.cells) table.columns.emplace_back(trim(cell));
+    } else if (take) {
+      take(table, row);
     } else {
       table.rows.push_back(row);
     }
@@ -169,12 +211,13 @@ std::vector<Table> read_pipe_tables(std::string_view text) {
   std::vector<Table> tables;
   std::string section;
   text::FenceTracker fences;
+  size_t cells_left = kMaxDocumentCells;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (fences.next(lines[i]) != text::FenceTracker::kOutside) continue;
     if (is_table_start(lines, i)) {
       Table table;
       table.section = section;
-      i = read_pipe_table(lines, i, table);
+      i = read_pipe_table(lines, i, cells_left, table);
       tables.push_back(std::move(table));
     } else if (auto heading = text::heading(lines, i)) {
       section = std::move(*heading);

@@ -51,16 +51,25 @@ std::optional<int64_t> parse_int(std::string_view s) {
   return value;
 }
 
-std::vector<std::string_view> split_lines(std::string_view s) {
+std::string_view without_mark(std::string_view s) {
   if (s.starts_with(utf8::kByteOrderMark)) s.remove_prefix(utf8::kByteOrderMark.size());
+  return s;
+}
+
+bool take_line(std::string_view& rest, std::string_view& line) {
+  if (rest.empty()) return false;
+  const size_t end = rest.find('\n');
+  line = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return true;
+}
+
+std::vector<std::string_view> split_lines(std::string_view s, size_t max_lines) {
+  s = without_mark(s);
   std::vector<std::string_view> lines;
-  while (!s.empty()) {
-    const size_t end = s.find('\n');
-    std::string_view line = s.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  for (std::string_view line; lines.size() < max_lines && take_line(s, line);) {
     lines.push_back(line);
-    if (end == std::string_view::npos) break;
-    s.remove_prefix(end + 1);
   }
   return lines;
 }

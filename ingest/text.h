@@ -31,8 +31,14 @@ std::optional<T> number(std::string_view s) {
   if (error != std::errc() || end != s.data() + s.size() || s.empty()) return std::nullopt;
   return value;
 }
-/// Without a leading BOM, line ends and the CR of CRLF. "" has no lines.
-std::vector<std::string_view> split_lines(std::string_view s);
+/// Longest line of a text that is looked at.
+inline constexpr size_t kMaxTextLine = 1u << 20;
+/// Without a leading byte order mark.
+std::string_view without_mark(std::string_view s);
+/// Takes the next line off `rest`, without its end and the CR of CRLF; false when there is none.
+bool take_line(std::string_view& rest, std::string_view& line);
+/// The lines of a text without its mark, up to max_lines of them. "" has no lines.
+std::vector<std::string_view> split_lines(std::string_view s, size_t max_lines = SIZE_MAX);
 /// A line of nothing but at least three of '-', '=', '*' or '_'.
 bool is_rule(std::string_view line);
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/trace_writer.h"
@@ -20,12 +21,20 @@ struct RecordSource {
       prompt_names;  ///< names of readout segments, in order, when a document has them
 };
 
+/// A line or a document up to this size is kept whole when it cannot be taken; of a longer one the
+/// beginning is.
+inline constexpr size_t kKeptWholeBytes = 4u << 20;
+inline constexpr size_t kKeptLineBytes = 1u << 20;
+inline std::string_view kept_part(std::string_view raw) {
+  return raw.size() <= kKeptWholeBytes ? raw : raw.substr(0, kKeptLineBytes);
+}
+
 /// A line or field that was not taken as it stands.
 struct LineFinding {
   int64_t line = 0;
   bool is_error = true;
   std::string reason;
-  std::string raw;  ///< the whole line
+  std::string raw;  ///< the line, or its kept_part
 };
 
 /// Readout of one row of logits; prompt, phase and name are symbols as in RecordBatch::rows.

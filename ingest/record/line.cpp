@@ -75,6 +75,27 @@ int take_eight_digits(const char* p, uint64_t& mantissa) {
   return n;
 }
 
+/// Where a value lay: nothing but people reads it, so a line may say it twice.
+bool is_address(Key key) {
+  const std::string_view name = kKeyNames[key];
+  return name.ends_with("ptr") || name.find("offset") != std::string_view::npos;
+}
+
+/// Whether a line has more words and marks than a line of as many values as a row can have: the
+/// parser notes where each of them is.
+bool has_too_many_words(std::string_view line) {
+  constexpr size_t kMaxWords = 4 * kMaxFingerprintValues + (size_t{1} << 20);
+  size_t words = 0;
+  bool in_word = false;
+  for (const char c : line) {
+    const bool is_mark = c == ',' || c == ':' || c == '[' || c == ']' || c == '{' || c == '}';
+    const bool is_part = !is_mark && static_cast<unsigned char>(c) > ' ';
+    words += is_mark || (is_part && (!in_word || c == '"'));
+    in_word = is_part;
+  }
+  return words > kMaxWords;
+}
+
 /// A key as written between its quotes; start is past the opening one.
 std::string_view raw_key(const char* start) {
   const char* end = start;
@@ -115,10 +136,10 @@ std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, b
         return "a value of " + std::string(kKeyNames[key]) + " is not a number";
       bool is_nan = word.ends_with('n') || word.ends_with('N') || word.ends_with(')');
       value = std::copysign(is_nan ? std::nan("") : INFINITY, word.front() == '-' ? -1.0 : 1.0);
-      nonfinite = true;
       p = stop;
     }
     out.push_back(static_cast<T>(value));
+    nonfinite |= !std::isfinite(out.back());
     skip_blanks();
     if (p == end) break;
     if (*p++ != ',') return "a value of " + std::string(kKeyNames[key]) + " is not a number";
@@ -147,6 +168,22 @@ std::optional<int64_t> integer(std::string_view t) {
     return static_cast<int64_t>(value);
   }
   return text::number<int64_t>(t);
+}
+
+std::optional<int64_t> count(std::string_view t) {
+  std::optional<int64_t> value = integer(t);
+  if (const auto written = value ? std::nullopt : text::number<double>(unquoted(t));
+      written && *written >= 0 && *written < 0x1p63 && *written == std::floor(*written)) {
+    value = static_cast<int64_t>(*written);
+  }
+  return value && *value >= 0 ? value : std::nullopt;
+}
+
+std::optional<double> real(std::string_view t) {
+  if (auto value = text::number<double>(t)) return value;
+  double value;
+  if (t.empty() || parse_decimal(t.data(), value) != t.data() + t.size()) return std::nullopt;
+  return value;
 }
 
 // Samples are millions of short decimals: a mantissa below 2^53 and a power
@@ -232,6 +269,7 @@ void Fields::clear() {
   values_nonfinite = false;
   sketch.clear();
   contradicted.clear();
+  seen_.reset();
 }
 
 void Fields::move_rest_to_extra() {
@@ -248,6 +286,9 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
   clear();
   od::document doc;
   od::object object;
+  if (line.size() > kMaxPlainLineBytes && has_too_many_words(line))
+    return "more values than a row can have";
+  size_t values_bytes = 0;
   auto error = parser_->simdjson.iterate(line.data(), line.size(), readable_bytes).get(doc);
   if (!error) error = doc.get_object().get(object);
   if (error) return simdjson::error_message(error);
@@ -263,10 +304,14 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
     if (expected == kNoKey || std::memcmp(written, text.data(), text.size()) != 0 ||
         written[text.size()] != '"') {
       text = raw_key(written);
-      key = table.find(text);
+      key = table.find(text.find('\\') == text.npos ? text
+                                                    : unescaped('"' + std::string(text) + '"'));
     }
     if (at == order.size()) order.push_back(key);
     order[at++] = key;
+    if (key != kNoKey && seen_.test(key) && !is_address(key))
+      return std::string(kKeyNames[key]) + " is written twice";
+    if (key != kNoKey) seen_.set(key);
     od::value& value = field.second;
     std::string_view word = value.raw_json_token();
     bool is_nested = !word.empty() && (word.front() == '[' || word.front() == '{');
@@ -275,6 +320,7 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       std::string_view raw;
       if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
       values.reserve(expected_values);
+      values_bytes = raw.size();
       std::string why = read_numbers(trimmed(raw), key, values, values_nonfinite);
       if (!why.empty()) return why;
       values_key = key;
@@ -298,7 +344,7 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
     } else {
       word = trimmed(word);
     }
-    if (key == kNoKey || (is_nested && key != kTop1 && key != kTop2 && key != kExtra)) {
+    if (key == kNoKey) {
       extra.push_back({text, word, is_nested});
     } else if (token[key].empty()) {
       token[key] = word;
@@ -310,6 +356,9 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
   }
   const char* rest;
   if (!doc.current_location().get(rest)) return "text after the JSON object";
+  if (line.size() - values_bytes > kMaxPlainLineBytes) {
+    return "more than " + std::to_string(kMaxPlainLineBytes >> 20) + " MiB beside its values";
+  }
   return "";
 }
 

@@ -12,6 +12,9 @@
 /// are converted where they are wanted, for only there is known what they must be.
 namespace greta::record {
 
+/// What a line may hold beside its values; no row needs a hundredth of it.
+inline constexpr size_t kMaxPlainLineBytes = 4u << 20;
+
 // clang-format off
 enum Key : uint8_t {
   kEvent, kPromptId, kPrompt, kPhase, kPoint, kTensorName, kMetric, kTag, kLayer, kStep, kPosId,
@@ -67,6 +70,11 @@ inline bool is_nonfinite_literal(std::string_view t) {
 
 /// A whole 64-bit integer, plain, quoted or as "0x..." hex.
 std::optional<int64_t> integer(std::string_view t);
+/// A count as any writer spells it: 256, "256", 256.0, 2.56e2; nothing when it is none.
+std::optional<int64_t> count(std::string_view t);
+/// A number, infinite where it is beyond a double; also what from_chars takes for NaN and infinity.
+/// Eight bytes beyond t must be readable.
+std::optional<double> real(std::string_view t);
 
 /// Parses the JSON number at p; returns its end, or null when there is none. Eight bytes beyond the
 /// number must be readable.
@@ -91,7 +99,8 @@ struct Fields {
   ~Fields();
 
   /// Splits a line into fields; "" or why it is not one JSON object. readable_bytes is how far
-  /// memory reaches from line.data(): 64 beyond the line at least.
+  /// memory reaches from line.data(): 64 beyond the line at least. A key that a row is made of must
+  /// not be there twice, however it is spelt: which of them a reader takes is anybody's guess.
   std::string take_apart(std::string_view line, size_t readable_bytes);
 
   std::array<std::string_view, kKeyCount> token;
@@ -103,9 +112,12 @@ struct Fields {
   Key values_key = kNoKey;
   bool values_nonfinite = false;
   std::vector<double> sketch;     ///< its numbers; extra has it too, until a shape takes it
-  std::vector<Key> contradicted;  ///< keys written twice with different values
+  std::vector<Key> contradicted;  ///< addresses written twice with different values
 
-  bool has(Key k) const { return !is_absent(token[k]); }
+  /// Whether the line says anything of a key.
+  bool states(Key k) const { return !is_absent(token[k]); }
+  /// Whether it says it in one word: no object and no array.
+  bool has(Key k) const { return states(k) && token[k].front() != '{' && token[k].front() != '['; }
   std::string_view take(Key k) {
     taken.set(k);
     return token[k];
@@ -121,6 +133,7 @@ struct Fields {
  private:
   struct Parser;  // simdjson's
   void clear();
+  std::bitset<kKeyCount> seen_;
   std::unique_ptr<Parser> parser_;
 };
 

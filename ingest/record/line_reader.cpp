@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/json_text.h"
+#include "ingest/record/parser.h"
 #include "ingest/text.h"
 #include "kernels/fingerprint/fingerprint.h"
 
@@ -23,6 +24,46 @@ void LineReader::begin(std::string_view new_line, int64_t new_line_no, RecordBat
   rejected_raw.clear();
   line_warned = false;
   line_flags = 0;
+  refusal.clear();
+  before = {batch->rows.size(),    batch->readouts.size(), batch->events.size(),
+            batch->samples.size(), batch->sketches.size(), batch->findings.size(),
+            batch->kept_bytes};
+}
+
+void LineReader::end() {
+  if (!refusal.empty()) {
+    batch->rows.resize(before.rows);
+    batch->readouts.resize(before.readouts);
+    batch->events.resize(before.events);
+    batch->samples.resize(before.samples);
+    batch->sketches.resize(before.sketches);
+    batch->findings.resize(before.findings);
+    add_finding(true, std::move(refusal));
+  }
+  const bool gave_something = batch->rows.size() > before.rows ||
+                              batch->readouts.size() > before.readouts ||
+                              batch->events.size() > before.events;
+  if (gave_something || batch->findings.size() == before.findings) return;
+  if (++kept <= RecordParser::kMaxKeptLines) return;
+  if (not_kept.count++ == 0) not_kept.first_line = line_no;
+  not_kept.any_error |= batch->findings.back().is_error;
+  batch->findings.resize(before.findings);
+  batch->kept_bytes = before.kept_bytes;
+}
+
+bool LineReader::may_name(const SymbolTable& table, std::string_view text, size_t limit,
+                          const char* what) {
+  if (table.has(text)) return true;
+  if (text.size() <= kMaxNameBytes && table.size() < limit &&
+      table.bytes() + text.size() <= kMaxSymbolBytes) {
+    return true;
+  }
+  refusal = text.size() > kMaxNameBytes
+                ? "a name of more than " + std::to_string(kMaxNameBytes) + " bytes"
+                : "more " + std::string(what) + " than one file may name (" +
+                      std::to_string(limit) + ", " + std::to_string(kMaxSymbolBytes >> 20) +
+                      " MiB)";
+  return false;
 }
 
 void LineReader::reject(Key k, bool is_error, const char* why) {
@@ -37,24 +78,48 @@ void LineReader::reject(Key k, bool is_error, const char* why) {
 }
 
 std::optional<int64_t> LineReader::integer_field(Key k) {
-  if (!fields.has(k)) return std::nullopt;
+  if (!fields.states(k)) return std::nullopt;
   auto value = integer(fields.take(k));
   if (!value) reject(k, false, "is not a 64-bit integer");
   return value;
 }
 
 std::optional<double> LineReader::real_field(Key k) {
-  if (!fields.has(k)) return std::nullopt;
+  if (!fields.states(k)) return std::nullopt;
   std::string_view token = unquoted(fields.take(k));
-  auto value = text::number<double>(token);
+  auto value = real(token);
   if (value && std::isfinite(*value)) return value;
   reject(k, false, "is not a finite number; kept as text");
   if (value || is_nonfinite_literal(token)) line_flags |= kFlagNonfiniteStatistic;
   return std::nullopt;
 }
 
+/// A number about the row's values. One that is there and cannot be read may be anything.
+std::optional<double> LineReader::statistic_field(Key k) {
+  const std::optional<double> value = real_field(k);
+  if (!value && fields.states(k)) line_flags |= kFlagNonfiniteStatistic;
+  return value;
+}
+
+/// How many values are not finite. What is no count says that nobody knows: null too, which is how
+/// some writers print a NaN.
+std::optional<int64_t> LineReader::nonfinite_count(Key k) {
+  if (fields.token[k].empty()) return std::nullopt;
+  auto value = count(fields.take(k));
+  if (!value) reject(k, false, "is no count; the row counts as not finite");
+  return value;
+}
+
+/// Whether the line says, or leaves open, that values of a row are not finite, and the row itself
+/// does not say so.
+bool LineReader::states_nonfinite(Key k, const std::optional<int64_t>& counted) const {
+  if (fields.token[k].empty()) return false;
+  const std::optional<int64_t> stated = count(fields.token[k]);
+  return !stated || (*stated > 0 && counted.value_or(0) <= 0);
+}
+
 std::optional<uint64_t> LineReader::hash_field(Key k) {
-  if (!fields.has(k)) return std::nullopt;
+  if (!fields.states(k)) return std::nullopt;
   auto value = text::number<uint64_t>(unquoted(fields.take(k)));
   if (!value) {
     reject(k, true, "is not an unsigned 64-bit hash; the row is kept without it");
@@ -72,7 +137,7 @@ std::optional<uint64_t> LineReader::hash_field(Key k) {
 /// Which hash the line speaks of: said by hash_algo, else that of lines that say nothing.
 void LineReader::take_hash_algo() {
   line_algo = kLegacyHash;
-  if (!fields.has(kHashAlgo)) return;
+  if (!fields.states(kHashAlgo)) return;
   std::string_view name = unquoted(fields.take(kHashAlgo));
   line_algo = name == kWholeRowHash ? kWholeRowHash : name == kLegacyHash ? kLegacyHash : "";
   if (line_algo.empty())
@@ -87,7 +152,7 @@ void LineReader::warn_of_contradictions() {
 
 /// A field of the key: absent leaves `out`; false when the line must be rejected for it.
 bool LineReader::key_field(Key k, int64_t low, int64_t high, int64_t& out) {
-  if (!fields.has(k)) return true;
+  if (!fields.states(k)) return true;
   auto value = integer(fields.take(k));
   if (value && *value >= low && *value <= high) {
     out = *value;
@@ -158,10 +223,30 @@ int64_t LineReader::context(RowContext&& c, std::string&& extra) {
   return id;
 }
 
-void LineReader::set_phase(TraceRow& row, RowContext& c, std::string_view raw,
-                           std::string_view canonical) {
+/// The phase that the line states, else `otherwise`. Nothing when it cannot be read, or is not
+/// there and `otherwise` is "": rows without a side are compared with nothing, so the line is
+/// rejected.
+std::optional<LinePhase> LineReader::line_phase(std::string_view otherwise) {
+  const std::string_view token = fields.take(kPhase);
+  if (is_absent(token)) {
+    if (!otherwise.empty()) return LinePhase{otherwise, std::string(otherwise)};
+    add_finding(true, "readout without phase");
+    return std::nullopt;
+  }
+  const std::string_view raw = unquoted(token);
+  auto name = phase_meant(raw.find('\\') == raw.npos ? std::string(raw) : unescaped(token));
+  if (!name) {
+    add_finding(true,
+                "phase " + std::string(token.substr(0, 64)) + " is neither prefill nor decode");
+    return std::nullopt;
+  }
+  return LinePhase{raw, *std::move(name)};
+}
+
+void LineReader::set_phase(TraceRow& row, RowContext& c, const LinePhase& of_line) {
+  const std::string_view canonical = of_line.name;
   row.phase_id = phase(canonical);
-  if (raw != canonical) c.phase_raw = std::string(raw);
+  if (of_line.raw != canonical) c.phase_raw = std::string(of_line.raw);
   bool is_prefill = canonical.starts_with("prefill"), is_decode = canonical.starts_with("decode");
   phase_conflict |=
       (source.leg == "prefill" && is_decode) || (source.leg == "decode" && is_prefill);
@@ -169,9 +254,16 @@ void LineReader::set_phase(TraceRow& row, RowContext& c, std::string_view raw,
 
 void LineReader::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean) {
   row.hash = hash_field(hash);
-  row.min = real_field(min);
-  row.max = real_field(max);
-  row.mean = real_field(mean);
+  row.min = statistic_field(min);
+  row.max = statistic_field(max);
+  row.mean = statistic_field(mean);
+}
+
+/// Two equal hashes of no values say nothing.
+void LineReader::doubt_hash_of_nothing(TraceRow& row, Key hash) {
+  if (!row.hash || !row.n || *row.n > 0) return;
+  reject(hash, false, "is of no values, by its n; the row is kept without it");
+  row.hash.reset();
 }
 
 /// The line's own sketch of a row of n values; false when it has none that can be taken.
@@ -179,8 +271,9 @@ bool LineReader::take_sketch(RowSketch& sketch, int64_t n) {
   if (fields.sketch.empty()) return false;
   bool finite = std::all_of(fields.sketch.begin(), fields.sketch.end(),
                             [](double x) { return std::isfinite(x); });
-  std::optional<double> sum_sq = real_field(kSumSq);
-  if (fields.sketch.size() != sketch.bucket.size() || !finite || !sum_sq || n < 0) {
+  if (!finite) line_flags |= kFlagNonfiniteStatistic;
+  std::optional<double> sum_sq = statistic_field(kSumSq);
+  if (fields.sketch.size() != sketch.bucket.size() || !finite || !sum_sq || n <= 0) {
     warn("a sketch must be 32 finite numbers, with n and sum_sq; it is kept as text");
     return false;
   }
@@ -194,13 +287,17 @@ bool LineReader::take_sketch(RowSketch& sketch, int64_t n) {
 }
 
 /// Stores the line's values as the row's sample, with its sketch, and its statistics where the line
-/// has none. A sketch of the line's own is that of the whole row.
+/// has none. A sketch of the line's own is that of the whole row. Samples of nothing are not
+/// stored.
 void LineReader::set_values(TraceRow& row) {
   RowSketch own;
   if (take_sketch(own, row.n.value_or(-1))) row.sketch = &batch->sketches.emplace_back(own);
   if (fields.values_key == kNoKey) return;
   if (!row.sketch) derive_from_values(row);
-  if (fields.values_nonfinite && line_algo != kWholeRowHash) row.flags |= kFlagNonfiniteStatistic;
+  if (fields.values_nonfinite &&
+      (line_algo != kWholeRowHash || row.nan.value_or(0) + row.inf.value_or(0) <= 0)) {
+    row.flags |= kFlagNonfiniteStatistic;
+  }
   batch->kept_bytes += fields.values.size() * sizeof(float);
   row.sample = batch->samples.emplace_back(std::move(fields.values));
   fields.values = {};
@@ -208,10 +305,11 @@ void LineReader::set_values(TraceRow& row) {
 
 void LineReader::derive_from_values(TraceRow& row) {
   Fingerprint f = fingerprint(fields.values);
-  bool has_statistics = row.hash || row.min || row.max || row.mean || row.abs_sum || row.nan;
+  bool has_statistics = row.hash || row.min || row.max || row.mean || row.abs_sum || row.nan ||
+                        row.inf || row.nz_count;
   if (!has_statistics) {
     bool is_finite = f.nan + f.inf < f.n;
-    row.n = static_cast<int64_t>(f.n);
+    if (!row.n || *row.n > 0) row.n = static_cast<int64_t>(f.n);
     if (is_finite) row.min = f.min, row.max = f.max, row.mean = f.mean;
     row.abs_sum = f.abs_sum;
     row.nan = static_cast<int64_t>(f.nan);
@@ -219,6 +317,7 @@ void LineReader::derive_from_values(TraceRow& row) {
     row.nz_count = static_cast<int64_t>(f.nz_count);
     row.flags |= kFlagDerived;
   }
+  if (f.n == 0) return;
   RowSketch& sketch = batch->sketches.emplace_back();
   sketch.n = static_cast<int64_t>(f.n);
   sketch.derived = true;
@@ -231,6 +330,9 @@ void LineReader::add(TraceRow& row, RowContext&& c, std::string extra) {
   if (!rejected_raw.empty())
     extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
   row.flags |= line_flags;
+  if (states_nonfinite(kNan, row.nan) || states_nonfinite(kInf, row.inf)) {
+    row.flags |= kFlagNonfiniteStatistic;
+  }
   row.context_id = context(std::move(c), std::move(extra));
   row.line = line_no;
   batch->rows.push_back(row);
@@ -255,6 +357,7 @@ TraceRow LineReader::part_row(const TraceRow& base, std::string_view tensor, con
   set_statistics(row, keys.hash, keys.min, keys.max, keys.mean);
   row.n =
       line_algo == kWholeRowHash ? integer_field(keys.n) : static_cast<int64_t>(kLegacyHashValues);
+  doubt_hash_of_nothing(row, keys.hash);
   row.ptr = integer_field(keys.ptr);
   row.offset_bytes = integer_field(keys.offset_bytes);
   return row;

@@ -11,12 +11,24 @@
 
 #include "ingest/record/batch.h"
 #include "ingest/record/line.h"
+#include "ingest/record/phase.h"
 #include "ingest/record/symbol_table.h"
 
 namespace greta::record {
 
 /// Hash of all values of a row, as hash_algo spells it.
 inline constexpr std::string_view kWholeRowHash = "greta-1";
+
+/// What one file may name. Engines have some dozens of tensors; without an end, a file of nothing
+/// but names would fill the memory, and the dictionary that all runs share.
+inline constexpr size_t kMaxNames = 1'000, kMaxPhases = 100, kMaxPrompts = 100'000;
+inline constexpr size_t kMaxNameBytes = 1'024, kMaxSymbolBytes = 8u << 20;
+
+/// The phase of a line, as it writes it and as greta spells it.
+struct LinePhase {
+  std::string_view raw;
+  std::string name;
+};
 
 /// The fields of the line at hand, made into rows of a batch: what the shapes of lines share. One
 /// serves all lines of a file. Conversions report what they reject, and keep it as it was written.
@@ -46,14 +58,30 @@ struct LineReader {
   int line_flags = 0;
   std::string_view line_algo;  ///< of the line's hashes
   std::string file_algo;       // of the file's
+  std::string refusal;         ///< why the line is not taken although it was read
+  struct {
+    size_t rows, readouts, events, samples, sketches, findings, kept_bytes;
+  } before{};  ///< sizes of the batch when the line began
+  // of the file: lines that gave no row
+  int64_t kept = 0;
+  struct {
+    int64_t count, first_line;
+    bool any_error;
+  } not_kept{};
+
+  /// Ends the line at hand: what it gave goes when it is refused, its text when it gave nothing and
+  /// enough such lines were kept.
+  void end();
 
   /// Makes `line` the line at hand.
   void begin(std::string_view line, int64_t line_no, RecordBatch& batch);
 
   /// Reports the line, which is kept with it.
   void add_finding(bool is_error, std::string reason) {
-    batch->findings.push_back({line_no, is_error, std::move(reason), std::string(line)});
-    batch->kept_bytes += line.size();
+    const std::string_view raw = kept_part(line);
+    if (raw.size() < line.size()) reason += "; of the line its first MiB is kept";
+    batch->findings.push_back({line_no, is_error, std::move(reason), std::string(raw)});
+    batch->kept_bytes += raw.size();
   }
   /// One warning per line is enough: the raw line is kept with it.
   void warn(std::string reason) {
@@ -61,15 +89,24 @@ struct LineReader {
     line_warned = true;
   }
 
-  int64_t symbol(SymbolTable& table, std::vector<std::string>& fresh, std::string_view text) {
+  /// Whether a file may name `text`, one of `limit` such names; else the line is refused.
+  bool may_name(const SymbolTable& table, std::string_view text, size_t limit, const char* what);
+  int64_t symbol(SymbolTable& table, std::vector<std::string>& fresh, std::string_view text,
+                 size_t limit, const char* what) {
+    if (!may_name(table, text, limit, what)) return 0;
     auto [id, is_new] = table.find_or_add(text);
     if (is_new) fresh.emplace_back(text);
     return id;
   }
-  int64_t phase(std::string_view text) { return symbol(phases, batch->phases, text); }
-  int64_t name(std::string_view text) { return symbol(names, batch->names, text); }
+  int64_t phase(std::string_view text) {
+    return symbol(phases, batch->phases, text, kMaxPhases, "phases");
+  }
+  int64_t name(std::string_view text) {
+    return symbol(names, batch->names, text, kMaxNames, "tensors");
+  }
   int64_t prompt(std::string_view text, bool is_segment = false,
                  std::optional<int64_t> n_tokens = std::nullopt) {
+    if (!may_name(prompts, text, kMaxPrompts, "prompts")) return 0;
     auto [id, is_new] = prompts.find_or_add(text);
     if (is_new) batch->prompts.push_back({std::string(text), is_segment, n_tokens});
     return id;
@@ -78,11 +115,15 @@ struct LineReader {
   // conversions that report what they reject
   std::optional<int64_t> integer_field(Key k);
   std::optional<double> real_field(Key k);
+  std::optional<double> statistic_field(Key k);
+  std::optional<int64_t> nonfinite_count(Key k);
   std::optional<uint64_t> hash_field(Key k);
   bool key_field(Key k, int64_t low, int64_t high, int64_t& out);
   void reject(Key k, bool is_error, const char* why);
 
   void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
+  void doubt_hash_of_nothing(TraceRow& row, Key hash);
+  bool states_nonfinite(Key k, const std::optional<int64_t>& counted) const;
   struct PartKeys {
     Key hash, min, max, mean, ptr, offset_bytes, n;
   };
@@ -95,8 +136,12 @@ struct LineReader {
   void warn_of_contradictions();
   int64_t context(RowContext&& context, std::string&& extra);
   std::string extra_json(std::string_view only_prefix, std::initializer_list<std::string_view> but);
-  void set_phase(TraceRow& row, RowContext& context, std::string_view raw,
-                 std::string_view canonical);
+  std::optional<LinePhase> line_phase(std::string_view otherwise);
+  void set_phase(TraceRow& row, RowContext& context, const LinePhase& phase);
+  /// What lines that state no phase are of, by their directory.
+  std::string_view source_phase() const {
+    return source.leg.empty() ? std::string_view("unknown") : source.leg;
+  }
   void add(TraceRow& row, RowContext&& context, std::string extra);
   void set_shape(const char* name) {
     if (shape.empty()) shape = name;

@@ -10,15 +10,16 @@ void read_metric(LineReader& in) {
   if (!in.key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!in.step_and_position(row, {kPosId, kLogicalTokIdx})) return;
   row.logical_tok_idx = in.integer_field(kLogicalTokIdx);
+  auto phase = in.line_phase(in.source_phase());
+  if (!phase) return;
+  // The writer labels every decode step decode0: the step decides.
+  if (phase->name == "decode0" && row.step > 1) phase->name = "decode";
   RowContext c;
   row.prompt_id = in.line_prompt();
   row.name_id =
       in.name(unquoted(in.fields.take(in.fields.has(kTensorName) ? kTensorName : kMetric)));
   if (in.fields.token[kMetric] == in.fields.token[kTensorName]) in.fields.take(kMetric);
-  std::string_view raw = unquoted(in.fields.take(kPhase));
-  if (is_absent(raw)) raw = in.source.leg.empty() ? "unknown" : std::string_view(in.source.leg);
-  // The writer labels every decode step decode0: the step decides.
-  in.set_phase(row, c, raw, raw == "decode0" && row.step > 1 ? "decode" : raw);
+  in.set_phase(row, c, *phase);
   in.set_values(row);
   row.ptr = in.integer_field(kSrcPtr);
   row.offset_bytes = in.integer_field(kBytesOffset);

@@ -26,10 +26,19 @@ void read_line(LineReader& in) {
   if (fields.has(kHiddenHash)) {
     return fields.has(kPosId) ? read_readout(in) : read_prefill_decode(in);
   }
-  if (fields.has(kTop1)) return read_landscape(in);
+  if (fields.states(kTop1)) return read_landscape(in);
   if (fields.has(kTokenIdx) && fields.values_key == kLogits) return read_logits(in);
   if (fields.has(kTag) && fields.has(kLayer)) return read_layer_trace(in);
   in.add_finding(false, "a JSON object of no shape greta knows; the line is kept as it is");
+}
+
+void take_line(LineReader& in, size_t readable_bytes) {
+  if (in.line.front() != '{') return in.add_finding(true, "not a JSON object");
+  std::string why = in.fields.take_apart(in.line, readable_bytes);
+  if (!why.empty()) return in.add_finding(true, why);
+  in.take_hash_algo();
+  in.warn_of_contradictions();
+  read_line(in);
 }
 
 }  // namespace
@@ -48,13 +57,24 @@ void RecordParser::parse(std::string_view line, size_t buffer_bytes, int64_t lin
   if (line.empty()) return;
   LineReader& in = *reader_;
   in.begin(line, line_no, batch);
-  if (line.front() != '{') return in.add_finding(true, "not a JSON object");
-  std::string why =
-      in.fields.take_apart(line, buffer_bytes - static_cast<size_t>(line.data() - start));
-  if (!why.empty()) return in.add_finding(true, why);
-  in.take_hash_algo();
-  in.warn_of_contradictions();
-  read_line(in);
+  take_line(in, buffer_bytes - static_cast<size_t>(line.data() - start));
+  in.end();
+}
+
+void RecordParser::refuse(std::string_view head, int64_t line_no, std::string reason,
+                          RecordBatch& batch) {
+  reader_->begin(head, line_no, batch);
+  reader_->add_finding(true, std::move(reason));
+  reader_->end();
+}
+
+void RecordParser::finish(RecordBatch& batch) {
+  const auto& [count, first_line, any_error] = reader_->not_kept;
+  if (count == 0) return;
+  batch.findings.push_back({first_line, any_error,
+                            std::to_string(count) + " lines from here on gave no row either; the " +
+                                std::to_string(kMaxKeptLines) + " before them are kept",
+                            ""});
 }
 
 bool is_record_line(std::string_view line) {

@@ -32,6 +32,14 @@ class RecordParser {
   /// batch, or a finding: never both dropped. buffer_bytes is the readable length from line.data().
   void parse(std::string_view line, size_t buffer_bytes, int64_t line_no, RecordBatch& batch);
 
+  /// Reports a line that is not even parsed, `head` being its beginning.
+  void refuse(std::string_view head, int64_t line_no, std::string reason, RecordBatch& batch);
+
+  /// Call it behind the last line: says how many lines gave no row and were not kept with their
+  /// text, because kMaxKeptLines before them were.
+  void finish(RecordBatch& batch);
+  static constexpr int64_t kMaxKeptLines = 1'000;
+
   /// Shape of the lines so far: "stage_trace", "metric", "readout", "delta", "prefill_decode",
   /// "landscape", "logits", "layer_trace", "run", or "" before the first row.
   const std::string& shape() const;

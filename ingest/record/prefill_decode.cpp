@@ -6,14 +6,13 @@ void read_prefill_decode(LineReader& in) {
   TraceRow base;
   base.layer = -1;
   if (!in.step_and_position(base, {kTokenIndex})) return;
-  std::string_view raw = unquoted(in.fields.take(kPhase));
-  if (is_absent(raw)) return in.add_finding(true, "prefill_decode line without phase");
+  auto phase = in.line_phase("");
+  if (!phase) return;
+  if (phase->name == "prefill") phase->name = "prefill_last";
+  if (phase->name == "decode" && base.step == 1) phase->name = "decode0";
   base.prompt_id = in.line_prompt();
   RowContext c;
-  in.set_phase(base, c, raw,
-               raw == "prefill"                    ? "prefill_last"
-               : raw == "decode" && base.step == 1 ? "decode0"
-                                                   : raw);
+  in.set_phase(base, c, *phase);
   c.token_index = in.integer_field(kTokenIndex);
 
   TraceRow hidden = in.part_row(

@@ -1,3 +1,4 @@
+#include "common/sha256.h"
 #include "ingest/record/shapes.h"
 
 namespace greta::record {
@@ -7,7 +8,12 @@ namespace {
 /// prefill_last line opens the next one, or the same again when it repeats an earlier opening.
 int64_t segment_prompt(LineReader& in, bool opens) {
   if (opens) {
-    auto [it, is_new] = in.segments.of_opening.try_emplace(std::string(in.line), in.segments.count);
+    if (in.segments.of_opening.size() >= kMaxPrompts) {
+      in.refusal = "more prompts than one file may open";
+      return 0;
+    }
+    auto [it, is_new] =
+        in.segments.of_opening.try_emplace(Sha256::hex_of(in.line), in.segments.count);
     if (is_new) ++in.segments.count;
     in.segments.current = it->second;
   }
@@ -44,12 +50,13 @@ void read_readout(LineReader& in) {
     base.logical_tok_idx =
         in.integer_field(in.fields.has(kLogicalLastIndex) ? kLogicalLastIndex : kExpectedLastIndex);
   }
-  std::string_view raw = unquoted(in.fields.take(kPhase));
-  if (is_absent(raw)) return in.add_finding(true, "readout without phase");
-  base.prompt_id =
-      in.fields.has(kPromptId) ? in.line_prompt() : segment_prompt(in, raw == "prefill_last");
+  auto phase = in.line_phase("");
+  if (!phase) return;
+  if (phase->name == "decode" && base.step == 1) phase->name = "decode0";
+  base.prompt_id = in.fields.has(kPromptId) ? in.line_prompt()
+                                            : segment_prompt(in, phase->name == "prefill_last");
   RowContext shared;
-  in.set_phase(base, shared, raw, raw == "decode" && base.step == 1 ? "decode0" : raw);
+  in.set_phase(base, shared, *phase);
   shared.seq_len = in.integer_field(kSeqLen);
   shared.tokens_total = in.integer_field(kTokensTotal);
   shared.token_index = in.integer_field(kTokenIndex);
@@ -80,10 +87,10 @@ void read_readout_event(LineReader& in) {
   in.fields.take(kEvent);
   TraceRow key;
   if (!in.step_and_position(key, {kPosId})) return;
-  std::string_view raw = unquoted(in.fields.take(kPhase));
-  if (is_absent(raw)) return in.add_finding(true, "readout without phase");
+  const auto phase = in.line_phase("");
+  if (!phase) return;
   key.prompt_id = in.line_prompt();
-  key.phase_id = in.phase(raw);
+  key.phase_id = in.phase(phase->name);
   key.name_id = in.name("logits");
   Readout out = in.readout_of(key);
   take_choice(in, out);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "db/trace_writer.h"
+#include "ingest/repeated_keys.h"
 
 namespace greta {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 8;
+constexpr int64_t kMaxEventValues = 1 << 20;  // a prompt has its token ids
 
 /// A field that is not what it must be.
 struct BadField {
@@ -105,12 +107,18 @@ bool is_run_event(std::string_view event) {
 
 std::string read_run_event(std::string_view line, RunEvent& event) {
   bool too_deep = false;
-  const Json::parser_callback_t limit = [&too_deep](int depth, Json::parse_event_t, Json&) {
+  int64_t values = 0;
+  RepeatedKeys repeated;
+  const Json::parser_callback_t limit = [&](int depth, Json::parse_event_t what, Json& parsed) {
     too_deep |= depth > kMaxDepth;
-    return !too_deep;
+    const bool takes = !too_deep && ++values <= kMaxEventValues;
+    if (takes) repeated.watch(what, parsed);
+    return takes;
   };
   const Json object = Json::parse(line, limit, false);
+  if (values > kMaxEventValues) return "an event of a run with more values than one has";
   if (too_deep || !object.is_object()) return "an event of a run that is not one flat JSON object";
+  if (!repeated.first().empty()) return repeated.first() + " is written twice";
   try {
     const std::string kind = text_field(object, "event");
     if (kind == "run_start") {

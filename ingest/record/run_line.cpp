@@ -8,7 +8,7 @@ void read_run_line(LineReader& in) {
     return in.add_finding(true, why);
   }
   in.set_shape("run");
-  in.batch->kept_bytes += in.line.size();
+  in.batch->kept_bytes += in.line.size() + event.plan.size() * sizeof(RunEvent::Planned);
   in.batch->events.push_back(std::move(event));
 }
 

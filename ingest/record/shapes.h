@@ -6,6 +6,11 @@
 /// parser.cpp.
 namespace greta::record {
 
+/// The phase of a line that states its step only.
+inline std::string_view phase_of_step(int64_t step) {
+  return step == 0 ? "prefill_last" : step == 1 ? "decode0" : "decode";
+}
+
 /// {"event":"stage_trace","point":"attn_out","layer":0,"phase":"decode0","hash":...,"sample":[...]}
 void read_stage_trace(LineReader& in);
 

@@ -10,22 +10,23 @@ void read_stage_trace(LineReader& in) {
   if (!in.key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!in.step_and_position(row, {kPosId, kLogicalTokIdx})) return;
   if (in.fields.has(kLogicalTokIdx)) row.logical_tok_idx = in.integer_field(kLogicalTokIdx);
+  const auto phase = in.line_phase(in.source_phase());
+  if (!phase) return;
   RowContext c;
   row.prompt_id = in.line_prompt();
   row.name_id = in.name(unquoted(in.fields.take(kPoint)));
-  std::string_view raw = unquoted(in.fields.take(kPhase));
-  if (is_absent(raw)) raw = in.source.leg.empty() ? "unknown" : std::string_view(in.source.leg);
-  in.set_phase(row, c, raw, raw);
+  in.set_phase(row, c, *phase);
   row.token_id = in.integer_field(kTokenId);
   in.set_statistics(row, kHash, kMin, kMax, kMean);
-  row.abs_sum = in.real_field(kAbsSum);
-  row.nan = in.integer_field(kNan);
-  row.inf = in.integer_field(kInf);
+  row.abs_sum = in.statistic_field(kAbsSum);
+  row.nan = in.nonfinite_count(kNan);
+  row.inf = in.nonfinite_count(kInf);
   row.nz_count = in.integer_field(kNzCount);
   auto sample_n = in.integer_field(kSampleN);
   if (in.line_algo == kWholeRowHash || !sample_n) row.n = in.integer_field(kN);
   if (in.line_algo != kWholeRowHash && sample_n) row.n = sample_n;
   if (!sample_n) sample_n = row.n;
+  in.doubt_hash_of_nothing(row, kHash);
   size_t n_values = in.fields.values.size();
   if (in.fields.values_key != kNoKey && sample_n && *sample_n != static_cast<int64_t>(n_values)) {
     in.warn("sample_n is " + std::to_string(*sample_n) + ", the sample has " +

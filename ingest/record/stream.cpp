@@ -142,6 +142,11 @@ StreamEnd parse_records(ContentReader& reader, RecordParser& parser, const Batch
   struct Stopped {};
   int64_t seen_bytes = 0;
   std::string tail;
+  auto hand_over = [&] {
+    if (!batch->is_full()) return;
+    batch = take(std::move(batch), seen_bytes);
+    if (!batch) throw Stopped{};
+  };
   auto on_line = [&](std::string_view line, size_t readable, int64_t line_no, bool terminated,
                      int64_t bytes_read) {
     seen_bytes = bytes_read;
@@ -149,24 +154,23 @@ StreamEnd parse_records(ContentReader& reader, RecordParser& parser, const Batch
     parser.parse(line, readable, line_no, *batch);
     if (!terminated && !reader.damage().empty() && batch->findings.size() > findings) {
       // The bytes end inside this line: the damage of the file is the one finding for it.
-      tail = line;
+      tail = kept_part(line);
       batch->findings.resize(findings);
     }
-    if (batch->is_full()) {
-      batch = take(std::move(batch), bytes_read);
-      if (!batch) throw Stopped{};
-    }
+    hand_over();
   };
   auto on_overlong = [&](std::string_view head, int64_t line_no) {
-    batch->findings.push_back(
-        {line_no, true,
-         "line longer than " + std::to_string(kMaxLineBytes >> 20) + " MiB; its first MiB is kept",
-         std::string(head)});
+    parser.refuse(
+        head, line_no,
+        "line longer than " + std::to_string(kMaxLineBytes >> 20) + " MiB; its first MiB is kept",
+        *batch);
+    hand_over();
   };
   StreamEnd end;
   try {
     end = for_each_line(reader, on_line, on_overlong);
     end.tail = std::move(tail);
+    parser.finish(*batch);
     take(std::move(batch), seen_bytes);
   } catch (const Stopped&) {
   }

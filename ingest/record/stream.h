@@ -11,9 +11,6 @@ namespace greta {
 
 /// Longest line read as one record; a longer one is a finding, with its beginning.
 inline constexpr size_t kMaxLineBytes = 32u << 20;
-/// How much of an overlong line is kept.
-inline constexpr size_t kKeptLineBytes = 1u << 20;
-
 struct StreamEnd {
   std::string sha256;  ///< of the decoded bytes
   int64_t bytes = 0;   ///< decoded

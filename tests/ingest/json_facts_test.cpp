@@ -43,6 +43,14 @@ Strings claims_of(const std::string& text, const std::string& stem) {
   return out;
 }
 
+TEST(JsonFacts, AKeyWrittenTwiceIsAnError) {
+  for (const char* text : {R"({"dtype":"bf16","dtype":"f32"})", R"({"a":{"b":1,"\u0062":2}})"}) {
+    const JsonFacts facts = read_json_facts(text, "config");
+    EXPECT_TRUE(facts.error.ends_with("is written twice")) << facts.error;
+    EXPECT_TRUE(facts.attributes.empty());
+  }
+}
+
 TEST(JsonFacts, MetadataIsAttributes) {
   const JsonFacts facts = read_json_facts(
       R"({"dtype":"bf16","prompt_len":38,"seed":2,"kv_aligned":0,"mode":"decode",

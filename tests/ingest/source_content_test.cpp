@@ -77,5 +77,89 @@ TEST_F(Rows, EveryKindOfLineIsAccountedFor) {
   EXPECT_EQ(check_database(db), std::vector<std::string>());
 }
 
+TEST_F(Rows, LinesThatGaveNoRowAreCappedAndCountedExactly) {
+  std::string text;
+  for (int i = 0; i < 2500; ++i) {
+    text += "bad " + std::to_string(i) + "\n";
+    if (i % 1000 == 999) text += std::string(StageLine{.pos = i}) + "\n";
+  }
+  folder.write(kRun + "traces/p0_trace.jsonl", text);
+  EXPECT_EQ(take().rows, 2);
+  EXPECT_EQ(count("ingest_error", "raw IS NOT NULL"), 1000);
+  EXPECT_EQ(rows("SELECT line, severity, reason FROM ingest_error WHERE raw IS NULL"),
+            "1002|error|1500 lines from here on gave no row either; the 1000 before them are kept");
+}
+
+TEST_F(Rows, WarningsOfRowsAreNotCapped) {
+  std::string text;
+  for (int i = 0; i < 1500; ++i)
+    text += std::string(StageLine{.pos = i, .more = R"(,"min":nan)"}) + "\n";
+  folder.write(kRun + "traces/p0_trace.jsonl", text);
+  EXPECT_EQ(take().rows, 1500);
+  EXPECT_EQ(count("ingest_error", "raw IS NOT NULL"), 1500);
+}
+
+TEST_F(Rows, AFileThatNamesTooMuchKeepsItsFirstAndTheRestAsText) {
+  std::string text;
+  for (int i = 0; i < 1010; ++i)
+    text += std::string(StageLine{.point = "t" + std::to_string(i)}) + "\n";
+  text += std::string(StageLine{.point = "t5", .layer = 1}) + "\n";
+  text += std::string(StageLine{.point = std::string(1025, 'x')}) + "\n";
+  folder.write(kRun + "traces/p0_trace.jsonl", text);
+  EXPECT_EQ(take().rows, 1001);
+  EXPECT_EQ(count("ingest_error", "severity = 'error' AND CAST(raw AS TEXT) LIKE '{\"event\"%'"),
+            11);
+}
+
+TEST_F(Rows, ColumnsWrittenTwiceAreNamedAndJudgeNothing) {
+  folder.write(kRun + "t.tsv",
+               "prompt\tlayer\ttensor\tfirst_fail\tfirst_fail\np0\t0\tx\t-\tX_DRIFT\n");
+  EXPECT_EQ(take().report_pairs, 0);
+  EXPECT_EQ(rows("SELECT severity, line, reason FROM ingest_error"),
+            "warning|1|columns written twice, so that the table judges nothing: first_fail");
+  EXPECT_EQ(rows("SELECT json_extract(cells, '$.\"first_fail (2)\"') FROM document_row"),
+            "X_DRIFT");
+}
+
+TEST_F(Rows, ARowThatIsTooWideIsCutWithAFinding) {
+  folder.write(kRun + "t.tsv", "a\tb\n" + std::string(5000, '\t') + "\n1\t2\n");
+  take();
+  EXPECT_EQ(count("document_row"), 2);
+  EXPECT_EQ(rows("SELECT severity, line FROM ingest_error"), "error|2");
+}
+
+TEST_F(Rows, ARunThatBringsTooManyNamesNeverCrowdsOutAnother) {
+  for (int file = 0; file < 3; ++file) {
+    std::string text;
+    for (int i = 0; i < 900; ++i) {
+      text +=
+          std::string(StageLine{.point = "t" + std::to_string(file) + "_" + std::to_string(i)}) +
+          "\n";
+    }
+    folder.write(kRun + "traces/p" + std::to_string(file) + "_trace.jsonl", text);
+  }
+  folder.write("artifacts_remote/2026-02-08/b3_99/traces/p0_trace.jsonl",
+               std::string(StageLine{.point = "our_own"}) + "\n" +
+                   std::string(StageLine{.phase = "decode0", .point = "our_own", .step = 1}) +
+                   "\n");
+  const IngestSummary summary = take();
+  const int64_t stored = count("trace_row");
+  EXPECT_GT(stored, 900);
+  EXPECT_LT(stored, 1100);
+  EXPECT_EQ(count("trace", "tensor = 'our_own'"), 2);
+  EXPECT_EQ(summary.errors, 2702 - stored);
+  EXPECT_EQ(count("ingest_error", "severity = 'error' AND line > 0 AND raw IS NOT NULL"),
+            2702 - stored);
+  EXPECT_EQ(count("ingest_error", "severity = 'warning' AND reason LIKE 'run %brings more%'"), 2);
+}
+
+TEST_F(Rows, BinaryContentUnderTheNameOfATextIsNamed) {
+  const std::string bytes("a,b\n1,\0\n", 9);
+  for (const char* name : {"t.csv", "t.tsv", "d.md", "l.log"})
+    folder.write(kRun + name, bytes + name);
+  take();
+  EXPECT_EQ(count("ingest_error", "severity = 'warning' AND reason LIKE 'binary content%'"), 4);
+}
+
 }  // namespace
 }  // namespace greta

@@ -20,6 +20,69 @@ TEST(Record, AKeyWrittenTwiceKeepsBothValues) {
   EXPECT_EQ(row_of(stage(R"(,"offset_bytes":1,"offset_bytes":1)")), kStage + " offset=1");
 }
 
+TEST(Record, ALineThatSaysTwoThingsOfARowIsQuarantined) {
+  for (const std::string& more : Strings{R"("hash":1,"hash":2)",
+                                         R"("hash":1,"hash":1)",
+                                         R"("hash":1,"h\u0061sh":2)",
+                                         R"("h\u0061sh":1,"hash":2)",
+                                         R"("h\u0061sh":1,"\u0068ash":2)",
+                                         R"("hash":1,"hash":null)",
+                                         R"("hash":null,"hash":1)",
+                                         R"("hash":1,"hash":[2])",
+                                         R"("nan":3,"nan":0)",
+                                         R"("nan":0,"n\u0061n":3)",
+                                         R"("inf":3,"inf":0)",
+                                         R"("sample_n":1,"sample_n":2)",
+                                         R"("n":1,"n":2)",
+                                         R"("token_id":1,"token_id":2)",
+                                         R"("min":1,"min":2)",
+                                         R"("pos_id":1,"pos_id":2)",
+                                         R"("step":0,"step":1)",
+                                         R"("layer":1)",
+                                         R"("phase":"prefill_last")",
+                                         R"("point":"x")",
+                                         R"("event":"stage_trace")",
+                                         R"("prompt_id":"q")",
+                                         R"("hash_algo":"fnv-256","hash_algo":"greta-1")",
+                                         R"("sample":[1],"sample":[2])",
+                                         R"("sample":[1],"sample":null)",
+                                         R"("sketch":[1],"sketch":[2])",
+                                         R"("extra":{},"extra":{"a":1})"}) {
+    const std::string line = stage("," + more);
+    SCOPED_TRACE(line);
+    Lines lines;
+    lines.add(line);
+    EXPECT_TRUE(lines.batch.rows.empty());
+    ASSERT_EQ(lines.batch.findings.size(), 1u);
+    EXPECT_TRUE(lines.batch.findings[0].is_error);
+    EXPECT_EQ(lines.batch.findings[0].raw, line);
+    EXPECT_TRUE(lines.batch.findings[0].reason.ends_with("is written twice"))
+        << lines.batch.findings[0].reason;
+  }
+}
+
+TEST(Record, AnEventOrAChoiceThatSaysTwoThingsIsQuarantined) {
+  for (const std::string& line :
+       Strings{R"({"event":"run_end","status":"failed","status":"complete"})",
+               R"({"event":"run_end","status":"failed","st\u0061tus":"complete"})",
+               R"({"event":"run_end","status":"complete","rows":3,"rows":2})",
+               R"({"event":"run_start","attributes":{"dtype":"f32","dtype":"f16"}})",
+               R"({"step":0,"top1":{"id":1,"id":2,"logit":1}})",
+               R"({"step":0,"top1":{"id":1,"logit":1},"top2":{"id":1,"logit":1,"logit":2}})"}) {
+    SCOPED_TRACE(line);
+    Lines lines;
+    lines.add(line);
+    EXPECT_TRUE(lines.batch.rows.empty() && lines.batch.events.empty());
+    ASSERT_EQ(lines.batch.findings.size(), 1u);
+    EXPECT_TRUE(lines.batch.findings[0].is_error);
+    EXPECT_EQ(lines.batch.findings[0].raw, line);
+  }
+}
+
+TEST(Record, AnEscapedKeyIsTheKeyThatItSpells) {
+  EXPECT_EQ(row_of(stage(R"(,"h\u0061sh":5,"\u006ean":3)")), kStage + " hash=5 nan=3");
+}
+
 TEST(Record, ExtraIsValidJsonWhateverTheFieldsAre) {
   for (const char* value : {"nan",
                             "-inf",
@@ -168,7 +231,7 @@ TEST(Record, NoFieldOfAnyShapeIsLost) {
        {"pos_id"}},
       {"landscape",
        R"({"top1":{"id":901,"logit":902,"text":"k903"},"top2":{"id":904,"logit":905,"text":"k906"},)"
-       R"("phase":"k907","tag":"k908","point":"k909","data":[0.25])"},
+       R"("phase":"decode0","tag":"k908","point":"k909","data":[0.25])"},
       {"logits", R"({"logits":[0.25],"phase":"decode0","tag":"k901","point":"k902")"},
       {"layer_trace", R"({"tag":"k901","phase":"decode0","point":"k902")", {"token_idx"}}};
   for (const WholeShape& whole : shapes) {

@@ -56,6 +56,72 @@ TEST(Record, PromptAndPhaseComeFromTheSourceWhenTheLineHasNone) {
   EXPECT_EQ(row_of(line, {"", "p6", {}}), "q_proj p6 unknown layer=0 step=0 pos=1 logical=1");
 }
 
+struct SpeltPhase {
+  const char *written, *meant;
+};
+
+TEST(Record, APhaseIsReadHoweverItIsSpelt) {
+  for (const auto& [written, meant] :
+       std::vector<SpeltPhase>{{"Prefill_Last", "prefill_last"},
+                               {"PREFILL", "prefill"},
+                               {"prefill-last", "prefill_last"},
+                               {"PrefillLast", "prefill_last"},
+                               {"pre-fill", "prefill"},
+                               {" prefill ", "prefill"},
+                               {"decode-0", "decode0"},
+                               {"DECODE0", "decode0"},
+                               {"decode_0", "decode0"},
+                               {"Decode 0", "decode0"},
+                               {"decode00", "decode0"},
+                               {"DECODE", "decode"},
+                               {"decode1", "decode"},
+                               {"decode_17", "decode"},
+                               {"decod\\u00650", "decode0"},
+                               {"Prefill-Chunk 3", "prefill_chunk_3"},
+                               {"decode_first", "decode_first"}}) {
+    for (const std::string& shape :
+         Strings{R"({"event":"stage_trace","point":"x","layer":0,"step":5,"phase":")",
+                 R"({"metric":"x","layer":0,"phase":")", R"({"logits":[1],"token_idx":1,"phase":")",
+                 R"({"tag":"x","layer":0,"step":5,"phase":")",
+                 R"({"hidden_hash":1,"pos_id":1,"step":5,"phase":")",
+                 R"({"hidden_hash":1,"token_index":1,"step":5,"phase":")",
+                 R"({"top1":{"id":1},"step":5,"phase":")",
+                 R"({"event":"readout","pos_id":1,"step":5,"phase":")"}) {
+      SCOPED_TRACE(shape + written);
+      Lines lines;
+      lines.add(shape + written + "\"}");
+      EXPECT_EQ(lines.findings(), Strings());
+      ASSERT_EQ(lines.batch.phases.size(), 1u);
+      const bool is_whole =
+          lines.batch.phases[0] == "prefill_last" && std::string(meant) == "prefill";
+      EXPECT_TRUE(lines.batch.phases[0] == meant || is_whole) << lines.batch.phases[0];
+      EXPECT_NE(lines.batch.rows.size() + lines.batch.readouts.size(), 0u);
+    }
+  }
+}
+
+TEST(Record, APhaseThatCannotBeReadIsQuarantinedInEveryShape) {
+  for (const char* phase :
+       {"\"warmup\"", "\"unknown\"", "\"\"", "\" \"", "5", "true", "[\"decode0\"]", "{}",
+        "\"decode/0\"", "\"d\u00e9code0\"", "\"xdecode0\"", "\"predecode\""}) {
+    for (const std::string& shape :
+         Strings{R"({"event":"stage_trace","point":"x","layer":0,"phase":)",
+                 R"({"metric":"x","layer":0,"phase":)", R"({"logits":[1],"token_idx":1,"phase":)",
+                 R"({"tag":"x","layer":0,"phase":)", R"({"hidden_hash":1,"pos_id":1,"phase":)",
+                 R"({"hidden_hash":1,"token_index":1,"phase":)", R"({"top1":{"id":1},"phase":)",
+                 R"({"event":"readout","pos_id":1,"phase":)"}) {
+      const std::string line = shape + phase + "}";
+      SCOPED_TRACE(line);
+      Lines lines({"decode", "p", {}});
+      lines.add(line);
+      EXPECT_TRUE(lines.batch.rows.empty() && lines.batch.readouts.empty());
+      ASSERT_EQ(lines.batch.findings.size(), 1u);
+      EXPECT_TRUE(lines.batch.findings[0].is_error);
+      EXPECT_EQ(lines.batch.findings[0].raw, line);
+    }
+  }
+}
+
 TEST(Record, TheLinesPhaseBeatsTheDirectory) {
   Lines lines({"decode", "p", {}});
   lines.add(

@@ -109,6 +109,141 @@ TEST(Record, QuotedAndNullFields) {
   EXPECT_EQ(row_of(stage(R"(,"token_id":null,"hash":null,"route":null)")), kStage);
 }
 
+TEST(Record, ACountOfNonfiniteValuesIsReadHoweverItIsSpelt) {
+  for (const char* count : {"256", "256.0", "2.56e2", "\"256\"", "\"256.0\""}) {
+    SCOPED_TRACE(count);
+    Lines lines;
+    lines.add(stage(std::string(R"(,"hash":1,"min":1,"nan":)") + count + R"(,"inf":0)"));
+    ASSERT_EQ(lines.batch.rows.size(), 1u);
+    EXPECT_EQ(lines.batch.rows[0].nan, 256);
+    EXPECT_EQ(lines.batch.rows[0].inf, 0);
+    EXPECT_EQ(lines.batch.rows[0].flags, 0);
+    EXPECT_EQ(lines.findings(), Strings());
+  }
+}
+
+TEST(Record, ACountOfNonfiniteValuesThatCannotBeReadIsNeverNone) {
+  for (const char* key : {"nan", "inf"}) {
+    for (const char* count :
+         {"\"many\"", "9223372036854775808", "-256", "-1", "null", "0.5", "true", "false", "\"\"",
+          "[0]", "{}", "nan", "1e400", "-1e300", "[]"}) {
+      SCOPED_TRACE(std::string(key) + " " + count);
+      const std::string more = ",\"" + std::string(key) + "\":" + count;
+      for (const std::string& row :
+           {stage(more), stage(R"(,"hash":1)" + more), stage(more + R"(,"sample":[1,2])")}) {
+        Lines lines;
+        lines.add(row);
+        ASSERT_EQ(lines.batch.rows.size(), 1u);
+        EXPECT_NE(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0);
+        EXPECT_EQ(lines.findings().size(), 1u);
+        EXPECT_TRUE(json::parse(lines.extra(0))["as_written"].contains(key));
+      }
+    }
+  }
+}
+
+TEST(Record, NonfiniteValuesCountInEveryShape) {
+  for (const std::string& line :
+       Strings{R"({"metric":"m","layer":0,"phase":"decode0","data":[1],"nan":1})",
+               R"({"token_idx":1,"phase":"decode0","logits":[1],"inf":2})",
+               R"({"tag":"m","layer":0,"step":1,"hash":1,"nan":"many"})",
+               R"({"phase":"decode","step":1,"pos_id":3,"hidden_hash":1,"nan":1})",
+               R"({"phase":"decode","step":1,"token_index":3,"hidden_hash":1,"inf":null})"}) {
+    SCOPED_TRACE(line);
+    Lines lines;
+    lines.add(line);
+    ASSERT_FALSE(lines.batch.rows.empty());
+    for (const TraceRow& row : lines.batch.rows) EXPECT_NE(row.flags & kFlagNonfiniteStatistic, 0);
+  }
+}
+
+TEST(Record, ACountThatTheSampleDoesNotShowStays) {
+  Lines lines;
+  lines.add(stage(R"(,"inf":3,"sample":[1,2])"));
+  EXPECT_EQ(lines.batch.rows.at(0).inf, 3);
+}
+
+TEST(Record, AStatisticThatCannotBeReadLeavesTheRowInDoubt) {
+  for (const char* value : {"\"many\"", "[1]", "{}", "true", "1e400", "\"NAN\"", "1.2.3"}) {
+    for (const char* key : {"min", "max", "mean", "abs_sum"}) {
+      SCOPED_TRACE(std::string(key) + " " + value);
+      Lines lines;
+      lines.add(stage(R"(,"hash":1,")" + std::string(key) + "\":" + value));
+      ASSERT_EQ(lines.batch.rows.size() + lines.findings().size(), 2u);
+      EXPECT_NE(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0);
+    }
+  }
+  EXPECT_EQ(row_of(stage(R"(,"hash":1,"n":2,"min":-1e-400,"max":null)")),
+            kStage + " n=2 hash=1 min=-0");
+}
+
+TEST(Record, ValuesThatAreNotFiniteMakeTheRowSoWhateverItsCountsSay) {
+  for (const char* value :
+       {"nan", "-nan", "NaN", "inf", "-inf", "Infinity", "-Infinity", "1e39", "-1e39", "1e400"}) {
+    SCOPED_TRACE(value);
+    const std::string array = ":[1," + std::string(value) + "]";
+    for (const std::string& line :
+         {stage(R"(,"hash":1,"nan":0,"inf":0,"sample")" + array),
+          stage(R"(,"hash_algo":"greta-1","n":2,"hash":1,"nan":0,"inf":0,"sample")" + array),
+          stage(R"(,"hash_algo":"greta-1","n":2,"hash":1,"sample")" + array),
+          R"({"metric":"m","layer":0,"phase":"decode0","data")" + array + "}",
+          R"({"token_idx":1,"phase":"decode0","logits")" + array + "}",
+          R"({"tag":"m","layer":0,"step":1,"hash":1,"nan":0,"sample")" + array + "}"}) {
+      Lines lines;
+      lines.add(line);
+      ASSERT_EQ(lines.batch.rows.size(), 1u) << line;
+      EXPECT_NE(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0) << line;
+    }
+  }
+}
+
+TEST(Record, ASketchThatIsNotFiniteMakesTheRowSo) {
+  std::string sketch = "[nan";
+  for (int i = 1; i < 32; ++i) sketch += ",1";
+  for (const std::string& more :
+       {R"("sum_sq":1,"sketch":)" + sketch + "]", std::string(R"("sum_sq":nan,"sketch":[1])")}) {
+    Lines lines;
+    lines.add(stage(R"(,"hash_algo":"greta-1","n":2,"hash":1,"nan":0,)" + more));
+    ASSERT_EQ(lines.batch.rows.size(), 1u);
+    EXPECT_NE(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0);
+    EXPECT_EQ(lines.batch.rows[0].sketch, nullptr);
+  }
+}
+
+TEST(Record, OfNoValuesNothingIsCompared) {
+  for (const char* n : {"0", "-1", "-9223372036854775808"}) {
+    SCOPED_TRACE(n);
+    for (const std::string& line :
+         {stage(R"(,"hash":1,"sample_n":)" + std::string(n)),
+          stage(R"(,"hash":1,"n":)" + std::string(n)),
+          stage(R"(,"hash":1,"sample":[],"sample_n":)" + std::string(n)),
+          stage(R"(,"hash_algo":"greta-1","hash":1,"n":)" + std::string(n)),
+          R"({"tag":"m","layer":0,"step":1,"hash":1,"n":)" + std::string(n) + "}"}) {
+      Lines lines;
+      lines.add(line);
+      ASSERT_EQ(lines.batch.rows.size(), 1u) << line;
+      const TraceRow& row = lines.batch.rows[0];
+      EXPECT_EQ(row.n, std::stoll(n)) << line;
+      EXPECT_FALSE(row.hash) << line;
+      EXPECT_EQ(row.sketch, nullptr) << line;
+      EXPECT_FALSE(lines.findings().empty()) << line;
+      EXPECT_EQ(json::parse(lines.extra(0))["as_written"]["hash"], "1");
+    }
+  }
+  for (const std::string& more : Strings{"", R"(,"hash":1)", R"(,"hash":1,"sample_n":4)"}) {
+    Lines lines;
+    lines.add(stage(more + R"(,"sample":[])"));
+    ASSERT_EQ(lines.batch.rows.size(), 1u);
+    EXPECT_EQ(lines.batch.rows[0].sketch, nullptr);
+    EXPECT_TRUE(lines.batch.rows[0].sample.empty());
+  }
+  std::string sketch = "[0";
+  for (int i = 1; i < 32; ++i) sketch += ",0";
+  Lines lines;
+  lines.add(stage(R"(,"hash_algo":"greta-1","n":0,"sum_sq":0,"sketch":)" + sketch + "]"));
+  EXPECT_EQ(lines.batch.rows.at(0).sketch, nullptr);
+}
+
 TEST(Record, HugeNumbers) {
   Lines lines;
   lines.add(stage(R"(,"token_id":99999999999999999999,"min":1e400,"max":-1e-400,"abs_sum":1e308)"));
