@@ -60,7 +60,7 @@ void bring_forward(const std::filesystem::path& file) {
   try {
     open_for_writing(file);
   } catch (const SQLite::Exception& error) {
-    throw DatabaseError(file.string() + " has an older schema and cannot be brought forward (" +
+    throw DatabaseError(file.string() + " is of another greta and cannot be brought forward (" +
                         error.what() + "): copy it to where it can be written");
   }
 }
@@ -88,12 +88,15 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
 
 SQLite::Database open_for_reading(const std::filesystem::path& file) {
   SQLite::Database db = open_unchanged(file);
-  if (pragma(db, "user_version") == kSchemaVersion) return db;
+  if (!needs_migration(db)) return db;
   bring_forward(file);
   return open_unchanged(file);
 }
 
-SQLite::Database open_for_writing(const std::filesystem::path& file) {
+namespace {
+
+/// Creates what is not there; leaves the definitions as they are.
+SQLite::Database open_writable(const std::filesystem::path& file) {
   check_header(file);
   SQLite::Database db(file.string(),
                       SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX,
@@ -112,7 +115,21 @@ SQLite::Database open_for_writing(const std::filesystem::path& file) {
     });
   }
   check_identity(db, file);
+  return db;
+}
+
+}  // namespace
+
+SQLite::Database open_for_writing(const std::filesystem::path& file) {
+  SQLite::Database db = open_writable(file);
   migrate(db);
+  return db;
+}
+
+SQLite::Database open_for_repair(const std::filesystem::path& file) {
+  open_unchanged(file);  // which must be there
+  SQLite::Database db = open_writable(file);
+  bring_to_this_build(db);
   return db;
 }
 
