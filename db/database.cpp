@@ -16,6 +16,40 @@ bool is_empty(SQLite::Database& db) {
   return db.execAndGet("SELECT count(*) FROM sqlite_schema").getInt64() == 0;
 }
 
+const char* kind_of(std::filesystem::file_type type) {
+  using Type = std::filesystem::file_type;
+  switch (type) {
+    case Type::directory:
+      return "a directory";
+    case Type::fifo:
+      return "a pipe";
+    case Type::socket:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+/// Throws unless it is a file, or nothing yet: to open a pipe would wait for its other end.
+void check_kind(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (!std::filesystem::status_known(status) || !std::filesystem::exists(status) ||
+      std::filesystem::is_regular_file(status)) {
+    return;  // what cannot be looked at says so when it is opened
+  }
+  throw DatabaseError(file.string() + " is " + kind_of(status.type()) + ", not a database");
+}
+
+void check_path(const std::filesystem::path& file) {
+  if (file.empty()) throw DatabaseError("the name of the database is empty: name a file");
+  if (file.string().starts_with("file:")) {  // which SQLite may take for a URI
+    throw DatabaseError(file.string() +
+                        " is a URI: name the database by its path, ./file:... if need be");
+  }
+  check_kind(file);
+}
+
 /// Throws when the file holds something else. SQLite itself would take a short file for an empty
 /// database and write over it.
 void check_header(const std::filesystem::path& file) {
@@ -67,7 +101,16 @@ void bring_forward(const std::filesystem::path& file) {
 
 }  // namespace
 
+void check_database_name(const std::filesystem::path& file) {
+  check_path(file);
+  if (file == ":memory:") {
+    throw DatabaseError(
+        ":memory: is no file, and what is written there is gone at once: name a file");
+  }
+}
+
 SQLite::Database open_unchanged(const std::filesystem::path& file) {
+  check_path(file);
   if (!std::filesystem::exists(file)) {
     throw DatabaseError("no database at " + file.string() +
                         ": create it with `greta-db --db FILE ingest PATH...`");
@@ -97,6 +140,7 @@ namespace {
 
 /// Creates what is not there; leaves the definitions as they are.
 SQLite::Database open_writable(const std::filesystem::path& file) {
+  check_path(file);
   check_header(file);
   SQLite::Database db(file.string(),
                       SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX,

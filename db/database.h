@@ -21,6 +21,10 @@ struct DefinitionError : DatabaseError {
 /// How long a connection waits for another writer.
 inline constexpr int kBusyTimeoutMs = 60'000;
 
+/// Throws DatabaseError unless rows can be kept under this name: it is empty, in memory, a URI, or
+/// something else than a file. For a name that somebody gave; the openings below take :memory: too.
+void check_database_name(const std::filesystem::path& file);
+
 /// Opens an existing database for queries: nothing can write through it. A file of an older greta
 /// is brought forward first; no other is changed. Throws DatabaseError (no such file, not greta's,
 /// a newer schema, an older one that cannot be written, views, triggers or tables that greta did

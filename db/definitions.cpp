@@ -117,8 +117,9 @@ std::string replaced(std::string text, std::string_view from, const std::string&
 }
 
 Definition twin_of(const Definition& view, std::string_view source) {
-  const std::string of_kept =
-      source == "FROM tally " ? "FROM kept_tally_row " : "FROM kept_" + std::string(source.substr(5));
+  const std::string of_kept = source == "FROM tally "
+                                  ? "FROM kept_tally_row "
+                                  : "FROM kept_" + std::string(source.substr(5));
   return {view.type, "kept_" + view.name,
           replaced(replaced(view.sql, "CREATE VIEW ", "CREATE VIEW kept_"), source, of_kept)};
 }
@@ -160,8 +161,8 @@ bool is_same(const Definition& ours, std::string_view type, std::string_view sql
   return sql == ours.sql || (type == "table" && essence(sql) == essence(ours.sql));
 }
 
-/// Whether an object of somebody else is as harmless as it says: SQLite obeys the text, whatever the
-/// other columns of sqlite_schema have.
+/// Whether an object of somebody else is as harmless as it says: SQLite obeys the text, whatever
+/// the other columns of sqlite_schema have.
 bool is_harmless(std::string_view type, std::string_view table, std::string_view sql) {
   if (sql.empty()) return type == "index";  // of a table's own constraint
   const std::string text = lower(essence(sql));
@@ -174,21 +175,22 @@ bool is_harmless(std::string_view type, std::string_view table, std::string_view
 
 std::string_view text_at(sqlite3_stmt* row, int column) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
-  return text == nullptr ? std::string_view()
-                         : std::string_view(text, static_cast<size_t>(
-                                                      sqlite3_column_bytes(row, column)));
+  return text == nullptr
+             ? std::string_view()
+             : std::string_view(text, static_cast<size_t>(sqlite3_column_bytes(row, column)));
 }
 
 /// Calls use(type, name, table, sql) for everything in the file.
 template <class Use>
 void for_each_object(SQLite::Database& db, Use&& use) {
   sqlite3_stmt* rows = nullptr;
-  int rc = sqlite3_prepare_v2(db.getHandle(),
-                              "SELECT type, name, tbl_name, sql FROM main.sqlite_schema", -1, &rows,
-                              nullptr);
+  int rc =
+      sqlite3_prepare_v2(db.getHandle(), "SELECT type, name, tbl_name, sql FROM main.sqlite_schema",
+                         -1, &rows, nullptr);
   while (rc == SQLITE_OK || rc == SQLITE_ROW) {
     rc = sqlite3_step(rows);
-    if (rc == SQLITE_ROW) use(text_at(rows, 0), text_at(rows, 1), text_at(rows, 2), text_at(rows, 3));
+    if (rc == SQLITE_ROW)
+      use(text_at(rows, 0), text_at(rows, 1), text_at(rows, 2), text_at(rows, 3));
   }
   sqlite3_finalize(rows);
   if (rc != SQLITE_DONE) throw SQLite::Exception(db.getHandle(), rc);

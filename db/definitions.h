@@ -25,10 +25,10 @@ struct DefinitionDifference {
   Kind kind;
 };
 
-/// Compares texts, not versions: what a file says of itself is no evidence. Tables are the same when
-/// they differ in blanks and comments only, as those that were altered by a migration do. Tables,
-/// views and indexes of somebody else under other names are none of ours; every trigger and every
-/// unique index on our tables would be: they act on what is written.
+/// Compares texts, not versions: what a file says of itself is no evidence. Tables are the same
+/// when they differ in blanks and comments only, as those that were altered by a migration do.
+/// Tables, views and indexes of somebody else under other names are none of ours; every trigger and
+/// every unique index on our tables would be: they act on what is written.
 std::vector<DefinitionDifference> definition_differences(SQLite::Database& db);
 
 /// Whether one of them cannot be restored.
@@ -41,8 +41,8 @@ std::string text_of(const std::vector<DefinitionDifference>& differences);
 void create_missing_tables(SQLite::Database& db);
 
 /// Makes views, triggers and indexes those of this build, and forgets every kept verdict, which
-/// others may have made. Inside the caller's transaction. Returns what differs still: where tables do,
-/// nothing is changed.
+/// others may have made. Inside the caller's transaction. Returns what differs still: where tables
+/// do, nothing is changed.
 std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db);
 
 }  // namespace greta

@@ -43,6 +43,7 @@ int run_greta_db(int argc, char** argv) {
   try {
     add_commands(app, options);
     app.parse(argc, argv);
+    check_database_name(options.database);
     int status = options.action();
     options.out.flush();
     return status;

@@ -109,7 +109,8 @@ TEST_F(Definitions, OfTablesAreRefusedAndBeyondRepair) {
       {"DROP TABLE status", "table status missing"},
       {"DROP VIEW trace; CREATE TABLE trace(run)", "table trace changed"},
       {"DROP TABLE meta", "table meta missing"},
-      {"DROP TABLE meta; CREATE VIEW meta AS SELECT 'views' AS key, 'x' AS value", "table meta changed"},
+      {"DROP TABLE meta; CREATE VIEW meta AS SELECT 'views' AS key, 'x' AS value",
+       "table meta changed"},
       {"PRAGMA writable_schema = ON; UPDATE sqlite_schema"
        " SET sql = replace(sql, 'nth >= 0', 'nth >= 1') WHERE name = 'trace_row'",
        "table trace_row changed"},
@@ -130,12 +131,11 @@ TEST_F(Definitions, OfTriggersAreRefusedWhateverTheyClaimToBe) {
   for (const char* claim :
        {"type = 'view'", "type = 'index', tbl_name = 'theirs'", "type = 'table', name = 'sqlite_x'",
         "tbl_name = 'theirs'", "type = 'view x; DELETE FROM meta; --'"}) {
-    const std::string error =
-        error_after(std::string("CREATE TABLE theirs(x);"
-                                "CREATE TRIGGER evil AFTER INSERT ON run BEGIN SELECT 1; END;"
-                                "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET ") +
-                    claim + ", sql = replace(sql, 'CREATE ', 'CREATE /* VIEW */ ')" +
-                    " WHERE name = 'evil'");
+    const std::string error = error_after(
+        std::string("CREATE TABLE theirs(x);"
+                    "CREATE TRIGGER evil AFTER INSERT ON run BEGIN SELECT 1; END;"
+                    "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET ") +
+        claim + ", sql = replace(sql, 'CREATE ', 'CREATE /* VIEW */ ')" + " WHERE name = 'evil'");
     EXPECT_NE(error, "") << claim;
     error_of(open_for_repair);
     SQLite::Database db(file.string());

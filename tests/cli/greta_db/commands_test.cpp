@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <filesystem>
+
 #include "tests/cli/program.h"
 
 namespace greta {
@@ -206,6 +209,26 @@ TEST_F(Commands, CompareGateReadsRoundingAsEqual) {
   warehouse.add(prefill("attn_out", 0, 2).sketched({999, 0, 0, 0}));
   EXPECT_EQ(run({"compare", "a", "b"}).status, 1);
   EXPECT_EQ(run({"compare", "a", "b", "--gate", "numeric"}).status, 0);
+}
+
+TEST_F(Commands, WhatKeepsNoRowsIsNoDatabase) {
+  ASSERT_EQ(shell("mkfifo pipe && mkdir folder && $G ingest folder && "
+                  "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'")
+                .status,
+            0);
+  for (const char* name : {"", ":memory:", "file:x?mode=memory", "file:greta.db",
+                           "file::memory:", "pipe", "folder", "socket", "/dev/null"}) {
+    for (const char* command : {"ingest folder", "runs", "check", "merge greta.db"}) {
+      Result result = shell("timeout 20 $G --db '" + std::string(name) + "' " + command);
+      EXPECT_EQ(result.status, 2) << name << ": " << command << result.err;
+      EXPECT_EQ(result.out, "") << name;
+      EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    }
+    Result merged = shell("timeout 20 $G --db new.db merge '" + std::string(name) + "'");
+    EXPECT_EQ(merged.status, 2) << name << merged.err;
+    EXPECT_FALSE(std::filesystem::exists(path("new.db"))) << name;
+  }
+  EXPECT_EQ(shell("GRETA_DB=:memory: $G runs").status, 2);
 }
 
 TEST_F(Commands, CheckFindsOrphans) {
