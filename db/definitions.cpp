@@ -208,7 +208,35 @@ bool has(SQLite::Database& db, const Definition& definition) {
   return query.executeStep();
 }
 
+/// The statement of db/dictionary.sql that fills a table, "INSERT INTO table(columns) VALUES ...".
+std::string filling_statement(const std::string& table) {
+  const std::string head = "INSERT INTO " + table + "(";
+  for (const SqlFile& file : sql_files()) {
+    if (file.path != "db/dictionary.sql") continue;
+    for (const std::string& statement : statements(file.text)) {
+      if (statement.starts_with(head)) return statement;
+    }
+  }
+  throw std::logic_error("db/dictionary.sql does not fill " + table);
+}
+
 }  // namespace
+
+bool has_our_rows(SQLite::Database& db, const std::string& table) {
+  const std::string statement = filling_statement(table);
+  const size_t open = statement.find('('), close = statement.find(')');
+  const std::string theirs =
+      "SELECT " + statement.substr(open + 1, close - open - 1) + " FROM " + table;
+  const std::string ours = "SELECT * FROM (" + statement.substr(close + 1) + ")";
+  return db.execAndGet("SELECT NOT EXISTS (" + theirs + " EXCEPT " + ours + ") AND NOT EXISTS (" +
+                       ours + " EXCEPT " + theirs + ")")
+             .getInt() != 0;
+}
+
+void restore_rows(SQLite::Database& db, const std::string& table) {
+  db.exec("DELETE FROM " + table);
+  db.exec(filling_statement(table));
+}
 
 const std::vector<Definition>& definitions() {
   static const std::vector<Definition> all = make_definitions();

@@ -45,4 +45,10 @@ void create_missing_tables(SQLite::Database& db);
 /// do, nothing is changed.
 std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db);
 
+/// Whether a table that db/dictionary.sql fills has just those rows.
+bool has_our_rows(SQLite::Database& db, const std::string& table);
+
+/// Gives it those rows. Inside the caller's transaction.
+void restore_rows(SQLite::Database& db, const std::string& table);
+
 }  // namespace greta
