@@ -143,7 +143,8 @@ SQLite::Database open_writable(const std::filesystem::path& file) {
   check_path(file);
   check_header(file);
   SQLite::Database db(file.string(),
-                      SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX,
+                      SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX |
+                          SQLite::OPEN_URI,  // for ATTACH: check_path lets no URI come here
                       kBusyTimeoutMs);
   if (!is_empty(db)) check_identity(db, file);  // before anything is written to a file of others
   // 8 KiB pages hold some 75 rows each: a sixth faster to fill than 4 KiB, measured by
