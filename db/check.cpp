@@ -205,17 +205,6 @@ void check_sources(SQLite::Database& db, Problems& problems) {
   }
 }
 
-/// Dictionaries that say what a comparison counts for: nobody's to change.
-constexpr const char* kJudgements[] = {"status", "class", "scope", "axis"};
-
-void check_judgements(SQLite::Database& db, Problems& problems) {
-  for (const char* table : kJudgements) {
-    if (!has_our_rows(db, table)) {
-      problems.push_back(std::string(table) + ": its rows are not those of this greta");
-    }
-  }
-}
-
 /// Temporary twins of what is kept and of every view: unqualified names mean these first, so that
 /// the views of this build work on the rows of the file as if nothing were kept.
 void shadow_what_is_kept(SQLite::Database& db) {
@@ -265,7 +254,6 @@ std::vector<std::string> check_content(SQLite::Database& db) {
   check_other_rows(db, problems);
   check_bookkeeping(db, problems);
   check_sources(db, problems);
-  check_judgements(db, problems);
   return problems;
 }
 
@@ -298,11 +286,6 @@ std::vector<std::string> repair_database(SQLite::Database& db,
       const int n = db.exec(sql);
       if (n > 0) done.push_back(std::to_string(n) + " " + what);
     };
-    for (const char* table : kJudgements) {
-      if (has_our_rows(db, table)) continue;
-      restore_rows(db, table);
-      done.push_back(std::string("the rows of ") + table);
-    }
     change(std::string("UPDATE trace_row SET crowded = 1 WHERE NOT crowded AND (run_id, prompt_id, "
                        "side, pos_id, layer, tensor_id) IN (") +
                kPlaces + ")",

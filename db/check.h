@@ -24,8 +24,8 @@ using KeptProgress = void (*)(int64_t done, int64_t all);
 /// our names on the connection, so close it afterwards; `db` may be read-only.
 std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress = nullptr);
 
-/// Corrects `crowded`, traced_position and the dictionaries of judgements, and forgets what is kept
-/// of these runs. In one transaction. Returns what was done, a line each.
+/// Corrects `crowded` and traced_position, and forgets what is kept of these runs. In one
+/// transaction. Returns what was done, a line each.
 std::vector<std::string> repair_database(SQLite::Database& db,
                                          const std::vector<int64_t>& kept_wrong);
 

@@ -208,19 +208,22 @@ bool has(SQLite::Database& db, const Definition& definition) {
   return query.executeStep();
 }
 
+/// Type of a difference in the rows of a dictionary.
+constexpr const char* kRowsOf = "rows of";
+
+/// Dictionaries that say what a comparison counts for: nobody's to change.
+constexpr const char* kJudgements[] = {"status", "class", "scope", "axis"};
+
 /// The statement of db/dictionary.sql that fills a table, "INSERT INTO table(columns) VALUES ...".
 std::string filling_statement(const std::string& table) {
-  const std::string head = "INSERT INTO " + table + "(";
   for (const SqlFile& file : sql_files()) {
     if (file.path != "db/dictionary.sql") continue;
-    for (const std::string& statement : statements(file.text)) {
-      if (statement.starts_with(head)) return statement;
-    }
+    const size_t begin = file.text.find("\nINSERT INTO " + table + "(");
+    if (begin == std::string_view::npos) continue;
+    return std::string(file.text.substr(begin + 1, file.text.find(";\n", begin) - begin - 1));
   }
   throw std::logic_error("db/dictionary.sql does not fill " + table);
 }
-
-}  // namespace
 
 bool has_our_rows(SQLite::Database& db, const std::string& table) {
   const std::string statement = filling_statement(table);
@@ -237,6 +240,8 @@ void restore_rows(SQLite::Database& db, const std::string& table) {
   db.exec("DELETE FROM " + table);
   db.exec(filling_statement(table));
 }
+
+}  // namespace
 
 const std::vector<Definition>& definitions() {
   static const std::vector<Definition> all = make_definitions();
@@ -268,6 +273,10 @@ std::vector<DefinitionDifference> definition_differences(SQLite::Database& db) {
   });
   for (const Definition& ours : definitions()) {
     if (!seen.contains(&ours)) all.push_back({ours.type, ours.name, Kind::kMissing});
+  }
+  if (any_table(all)) return all;
+  for (const char* table : kJudgements) {
+    if (!has_our_rows(db, table)) all.push_back({kRowsOf, table, Kind::kChanged});
   }
   return all;
 }
@@ -309,6 +318,7 @@ std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db) {
     }
   }
   for (const DefinitionDifference& one : definition_differences(db)) {
+    if (one.type == kRowsOf) restore_rows(db, one.name);
     if (one.kind == Kind::kMissing) db.exec(find_definition(one.name)->sql);
   }
   left = definition_differences(db);

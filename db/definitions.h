@@ -40,15 +40,9 @@ std::string text_of(const std::vector<DefinitionDifference>& differences);
 /// Creates tables that are missing and removes nothing: for a migration.
 void create_missing_tables(SQLite::Database& db);
 
-/// Makes views, triggers and indexes those of this build, and forgets every kept verdict, which
-/// others may have made. Inside the caller's transaction. Returns what differs still: where tables
-/// do, nothing is changed.
+/// Makes views, triggers, indexes and those rows this build's, and forgets every kept verdict,
+/// which others may have made. Inside the caller's transaction. Returns what differs still: where
+/// tables do, nothing is changed.
 std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db);
-
-/// Whether a table that db/dictionary.sql fills has just those rows.
-bool has_our_rows(SQLite::Database& db, const std::string& table);
-
-/// Gives it those rows. Inside the caller's transaction.
-void restore_rows(SQLite::Database& db, const std::string& table);
 
 }  // namespace greta

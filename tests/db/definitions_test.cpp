@@ -91,6 +91,9 @@ TEST_F(Definitions, OfViewsTriggersAndIndexesAreRefusedByNameAndRestored) {
       {"DROP INDEX attribute_once; CREATE UNIQUE INDEX attribute_once ON attribute(run_id)",
        "index attribute_once changed"},
       {"CREATE UNIQUE INDEX one_row ON trace_row(run_id)", "index one_row added"},
+      {"UPDATE status SET fails = 0", "rows of status changed"},
+      {"DELETE FROM class", "rows of class changed"},
+      {"INSERT INTO scope VALUES ('more')", "rows of scope changed"},
   };
   for (const auto& [sql, name] : kChanges) {
     const std::string error = error_after(sql);
