@@ -1,80 +1,312 @@
 #include "db/check.h"
 
-#include <cstdint>
+#include <sqlite3.h>
+
 #include <utility>
 
-namespace greta {
+#include "db/definitions.h"
+#include "db/kept_tally.h"
+#include "db/trace_row.h"
+#include "db/transaction.h"
 
-std::vector<std::string> check_database(SQLite::Database& db) {
-  std::vector<std::string> problems;
+namespace greta {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+int64_t number_of(SQLite::Database& db, const std::string& sql) {
+  return db.execAndGet(sql).getInt64();
+}
+
+void check_integrity(SQLite::Database& db, Problems& problems) {
   SQLite::Statement integrity(db, "PRAGMA integrity_check");
   while (integrity.executeStep()) {
     std::string line = integrity.getColumn(0).getString();
     if (line != "ok") problems.push_back("integrity: " + line);
   }
+}
+
+void check_foreign_keys(SQLite::Database& db, Problems& problems) {
   SQLite::Statement keys(db, "PRAGMA foreign_key_check");
   while (keys.executeStep()) {
     problems.push_back("foreign key: a row of " + keys.getColumn(0).getString() +
                        " refers to a missing row of " + keys.getColumn(2).getString());
   }
-  for (auto [column, table] : {std::pair{"run_id", "run"},
-                               {"prompt_id", "prompt"},
-                               {"phase_id", "phase"},
-                               {"tensor_id", "tensor"},
-                               {"name_id", "tensor_name"},
-                               {"context_id", "row_context"},
-                               {"source_id", "source"}}) {
-    int64_t orphans =
-        db.execAndGet(std::string("SELECT count(*) FROM trace_row WHERE ") + column +
-                      " IS NOT NULL AND " + column + " NOT IN (SELECT id FROM " + table + ")")
-            .getInt64();
-    if (orphans > 0) {
-      problems.push_back("trace_row: " + std::to_string(orphans) + " rows with a " + column +
-                         " that " + table + " does not have");
+}
+
+/// A condition that no row of a table may meet, and what the row is then.
+struct Fault {
+  std::string condition, what;
+};
+
+/// One pass over the table for all of its faults.
+void check_rows(SQLite::Database& db, const std::string& table, const std::vector<Fault>& faults,
+                Problems& problems) {
+  std::string sql;
+  for (const Fault& fault : faults) {
+    sql +=
+        (sql.empty() ? "SELECT " : ", ") + ("count(CASE WHEN " + fault.condition + " THEN 1 END)");
+  }
+  SQLite::Statement counts(db, sql + " FROM " + table + " t");
+  counts.executeStep();
+  for (size_t i = 0; i < faults.size(); ++i) {
+    const int64_t n = counts.getColumn(static_cast<int>(i)).getInt64();
+    if (n > 0) problems.push_back(table + ": " + std::to_string(n) + " rows " + faults[i].what);
+  }
+}
+
+Fault orphan(const std::string& column, const std::string& table) {
+  return {"t." + column + " IS NOT NULL AND NOT EXISTS (SELECT 1 FROM " + table +
+              " o WHERE o.id = t." + column + ")",
+          "with a " + column + " that " + table + " does not have"};
+}
+
+/// A row of another run than the one that `column` belongs to. A missing run is another fault.
+Fault of_another_run(const std::string& column, const std::string& table) {
+  return {"t.run_id <> (SELECT o.run_id FROM " + table + " o WHERE o.id = t." + column +
+              ") AND EXISTS (SELECT 1 FROM run o WHERE o.id = t.run_id)",
+          "with the " + table + " of another run"};
+}
+
+Fault outside(const std::string& column, int64_t least, int64_t most) {
+  return {"t." + column + " NOT BETWEEN " + std::to_string(least) + " AND " + std::to_string(most),
+          "with a " + column + " that no writer writes"};
+}
+
+Fault negative(const std::string& column) {
+  return {"t." + column + " < 0", "with a negative " + column};
+}
+
+Fault not_in(const std::string& column, const std::string& table, const std::string& more = "''") {
+  return {"t." + column + " IS NOT NULL AND t." + column + " NOT IN (" + more +
+              ") AND NOT EXISTS (SELECT 1 FROM " + table + " o WHERE o.name = t." + column + ")",
+          "with a " + column + " that " + table + " does not have"};
+}
+
+void check_trace_rows(SQLite::Database& db, Problems& problems) {
+  check_rows(
+      db, "trace_row",
+      {orphan("run_id", "run"),
+       orphan("prompt_id", "prompt"),
+       orphan("phase_id", "phase"),
+       orphan("tensor_id", "tensor"),
+       orphan("name_id", "tensor_name"),
+       orphan("context_id", "row_context"),
+       orphan("source_id", "source"),
+       of_another_run("prompt_id", "prompt"),
+       of_another_run("source_id", "source"),
+       {"t.side <> (SELECT o.side FROM phase o WHERE o.id = t.phase_id)",
+        "whose side is not their phase's"},
+       {"t.tensor_id <> (SELECT o.tensor_id FROM tensor_name o WHERE o.id = t.name_id)"
+        " AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id)",
+        "whose tensor is not their name's"},
+       outside("side", 0, 2),
+       outside("pos_id", kUnknownPosition, kMaxPosition),
+       outside("layer", -1, kMaxLayer),
+       outside("crowded", 0, 1),
+       outside("flags", 0, kFlagNonfiniteStatistic | kFlagDerived | kFlagRejectedField),
+       {"t.vector_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sample o WHERE o.id = t.vector_id)"
+        " AND NOT EXISTS (SELECT 1 FROM sketch o WHERE o.id = t.vector_id)",
+        "without their sample or sketch"}},
+      problems);
+}
+
+void check_other_rows(SQLite::Database& db, Problems& problems) {
+  const std::string kSides = "whose side is none";
+  for (const char* table : {"plan", "readout"}) {
+    check_rows(db, table,
+               {of_another_run("prompt_id", "prompt"), {"t.side NOT IN (0, 1, 2)", kSides}},
+               problems);
+  }
+  check_rows(db, "report_pair", {of_another_run("prompt_id", "prompt")}, problems);
+  check_rows(
+      db, "traced_position",
+      {{"NOT EXISTS (SELECT 1 FROM prompt o WHERE o.id = t.prompt_id AND o.run_id = t.run_id)"
+        " AND NOT EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = t.run_id"
+        " AND x.prompt_id = t.prompt_id)",  // which would be told of the row
+        "with a prompt that the run does not have"},
+       {"t.side NOT IN (0, 1, 2)", kSides},
+       outside("demands", 0, 1)},
+      problems);
+  check_rows(db, "trace_repeat",
+             {{"NOT EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = t.run_id"
+               " AND x.prompt_id = t.prompt_id AND x.side = t.side AND x.pos_id = t.pos_id"
+               " AND x.layer = t.layer AND x.tensor_id = t.tensor_id AND x.nth = t.nth)",
+               "of which trace_row has no row"},
+              {"t.count < 1", "with a count that no writer writes"}},
+             problems);
+  check_rows(db, "sample", {{"length(t.data) <> 4 * t.n", "with another number of values than n"}},
+             problems);
+  check_rows(db, "sketch", {negative("n"), outside("derived", 0, 1), negative("sum_sq")}, problems);
+  check_rows(db, "source", {negative("rows"), negative("duplicates"), negative("conflicts")},
+             problems);
+  check_rows(db, "attribute", {outside("rank", 0, 4)}, problems);
+  const Fault prompt{
+      "t.prompt_id <> 0 AND NOT EXISTS (SELECT 1 FROM prompt o WHERE o.id = t.prompt_id"
+      " AND o.run_id = t.run_id)",
+      "with a prompt that the run does not have"};
+  check_rows(db, "kept_tally",
+             {prompt, not_in("status", "status", "'UNMET', 'LOST', 'RUN'"),
+              not_in("class", "class"), not_in("scope", "scope"), negative("count")},
+             problems);
+  check_rows(db, "kept_verdict", {prompt}, problems);
+}
+
+constexpr const char* kPlaces =
+    "SELECT run_id, prompt_id, side, pos_id, layer, tensor_id FROM trace_row"
+    " GROUP BY run_id, prompt_id, side, pos_id, layer, tensor_id HAVING count(*) > 1 AND NOT "
+    "min(crowded)";
+
+/// Positions with what they demand, by the rows.
+constexpr const char* kPositions =
+    "SELECT run_id, prompt_id, side, pos_id,"
+    " max(phase_id = (SELECT id FROM phase WHERE name = 'prefill_last')) AS demands"
+    " FROM trace_row GROUP BY run_id, prompt_id, side, pos_id";
+
+std::string positions_where(const std::string& condition) {
+  return std::string("FROM (") + kPositions +
+         ") x LEFT JOIN traced_position p ON p.run_id = x.run_id AND p.prompt_id = x.prompt_id"
+         " AND p.side = x.side AND p.pos_id = x.pos_id WHERE " +
+         condition;
+}
+
+void check_bookkeeping(SQLite::Database& db, Problems& problems) {
+  const auto report = [&](const std::string& sql, const std::string& before,
+                          const std::string& after) {
+    if (const int64_t n = number_of(db, sql); n > 0) {
+      problems.push_back(before + std::to_string(n) + after);
     }
-  }
-  int64_t without_vector = db.execAndGet(
-                                 "SELECT count(*) FROM trace_row WHERE vector_id IS NOT NULL"
-                                 " AND vector_id NOT IN (SELECT id FROM sample) AND vector_id NOT "
-                                 "IN (SELECT id FROM sketch)")
-                               .getInt64();
-  if (without_vector > 0) {
-    problems.push_back("trace_row: " + std::to_string(without_vector) +
-                       " rows without their sample or sketch");
-  }
-  int64_t hidden =
-      db.execAndGet(
-            "SELECT count(*) FROM trace_row x WHERE x.nth > 0 AND EXISTS (SELECT 1 FROM trace_row e"
-            " WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side"
-            " AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id"
-            " AND e.nth < x.nth AND NOT e.crowded)")
-          .getInt64();
-  if (hidden > 0) {
-    problems.push_back("trace_row: " + std::to_string(hidden) +
-                       " rows at a place where another row says that it is the only one");
-  }
-  int64_t unplaced =
-      db.execAndGet(
-            "SELECT count(*) FROM (SELECT DISTINCT run_id, prompt_id, side, pos_id FROM trace_row"
-            " EXCEPT SELECT run_id, prompt_id, side, pos_id FROM traced_position)")
-          .getInt64();
-  if (unplaced > 0) {
-    problems.push_back("traced_position: " + std::to_string(unplaced) +
-                       " positions of trace rows are not in it");
-  }
-  // An engine counts its rows in the transaction that writes them.
+  };
+  report(std::string("SELECT count(*) FROM (") + kPlaces + ")", "trace_row: rows at ",
+         " places where a row says that it is the only one");
+  report("SELECT count(*) " + positions_where("p.run_id IS NULL"),
+         "traced_position: ", " positions of trace rows are not in it");
+  report("SELECT count(*) " + positions_where("p.demands < x.demands"),
+         "traced_position: ", " positions do not demand the partners that they must have");
+}
+
+/// What sources gave and the file does not have. Writers count in the transaction that writes; rows
+/// beyond what a source gave are somebody's own.
+void check_sources(SQLite::Database& db, Problems& problems) {
   SQLite::Statement lost(
       db,
-      "SELECT r.name, s.rows - s.duplicates,"
-      "  (SELECT count(*) FROM trace_row t WHERE t.run_id = r.id AND t.source_id = s.id) AS stored"
+      "SELECT r.name, s.rows - s.duplicates, ifnull(x.stored, 0), s.shape, s.id"
       " FROM source s JOIN run r ON r.id = s.run_id"
-      " WHERE s.shape = 'engine' AND stored < s.rows - s.duplicates");
+      " LEFT JOIN (SELECT run_id, source_id, count(*) AS stored FROM trace_row GROUP BY 1, 2) x"
+      "   ON x.run_id = s.run_id AND x.source_id = s.id"
+      " WHERE ifnull(x.stored, 0) < s.rows - s.duplicates ORDER BY s.id");
   while (lost.executeStep()) {
     problems.push_back("trace_row: " + lost.getColumn(2).getString() + " rows of run " +
-                       lost.getColumn(0).getString() + ", whose engine wrote " +
+                       lost.getColumn(0).getString() + ", whose " +
+                       (lost.getColumn(3).getString() == "engine"
+                            ? "engine wrote "
+                            : "source " + lost.getColumn(4).getString() + " gave ") +
                        lost.getColumn(1).getString());
   }
+}
+
+/// Temporary twins of what is kept and of every view: unqualified names mean these first, so that
+/// the views of this build work on the rows of the file as if nothing were kept.
+void shadow_what_is_kept(SQLite::Database& db) {
+  db.exec(
+      "PRAGMA query_only = OFF; PRAGMA temp_store = MEMORY");  // the file itself stays read-only
+  for (const char* table : {"kept_tally", "kept_verdict"}) {
+    db.exec(std::string("CREATE TEMP TABLE ") + table + " AS SELECT * FROM main." + table +
+            " WHERE false; CREATE INDEX temp.shadow_" + table + " ON " + table + "(run_id)");
+  }
+  constexpr size_t kCreate = sizeof "CREATE" - 1;
+  for (const Definition& ours : definitions()) {
+    if (ours.type == "view") db.exec("CREATE TEMP" + ours.sql.substr(kCreate));
+  }
+}
+
+/// Whether main's rows of one run in a table are those of its twin.
+bool is_kept_right(SQLite::Database& db, const std::string& table, int64_t run_id) {
+  const std::string ours = "SELECT * FROM temp." + table + " WHERE run_id = ?1",
+                    kept = "SELECT * FROM main." + table + " WHERE run_id = ?1";
+  SQLite::Statement differ(db, "SELECT (SELECT count(*) FROM (" + kept +
+                                   ")) NOT IN (0, (SELECT count(*) FROM (" + ours +
+                                   "))) OR EXISTS (" + kept + " EXCEPT " + ours + ")");
+  differ.bind(1, run_id);
+  differ.executeStep();
+  return differ.getColumn(0).getInt() == 0;
+}
+
+std::string run_ids(const std::vector<int64_t>& ids) {
+  std::string list;
+  for (int64_t id : ids) list += (list.empty() ? "" : ", ") + std::to_string(id);
+  return "(" + list + ")";
+}
+
+}  // namespace
+
+std::vector<std::string> check_database(SQLite::Database& db) {
+  Problems problems;
+  check_integrity(db, problems);
+  for (std::string& problem : check_content(db)) problems.push_back(std::move(problem));
   return problems;
+}
+
+std::vector<std::string> check_content(SQLite::Database& db) {
+  Problems problems;
+  check_foreign_keys(db, problems);
+  check_trace_rows(db, problems);
+  check_other_rows(db, problems);
+  check_bookkeeping(db, problems);
+  check_sources(db, problems);
+  return problems;
+}
+
+std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress) {
+  shadow_what_is_kept(db);
+  std::vector<int64_t> kept, wrong;
+  {
+    SQLite::Statement runs(db,
+                           "SELECT run_id FROM main.kept_tally UNION SELECT run_id FROM "
+                           "main.kept_verdict ORDER BY 1");
+    while (runs.executeStep()) kept.push_back(runs.getColumn(0).getInt64());
+  }
+  TallyKeeper keeper(db);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (progress != nullptr) progress(static_cast<int64_t>(i), static_cast<int64_t>(kept.size()));
+    keeper.keep(kept[i]);
+    if (!is_kept_right(db, "kept_tally", kept[i]) || !is_kept_right(db, "kept_verdict", kept[i])) {
+      wrong.push_back(kept[i]);
+    }
+    db.exec("DELETE FROM temp.kept_tally; DELETE FROM temp.kept_verdict");
+  }
+  return wrong;
+}
+
+std::vector<std::string> repair_database(SQLite::Database& db,
+                                         const std::vector<int64_t>& kept_wrong) {
+  return in_transaction(db, [&] {
+    std::vector<std::string> done;
+    const auto change = [&](const std::string& sql, const std::string& what) {
+      const int n = db.exec(sql);
+      if (n > 0) done.push_back(std::to_string(n) + " " + what);
+    };
+    change(std::string("UPDATE trace_row SET crowded = 1 WHERE NOT crowded AND (run_id, prompt_id, "
+                       "side, pos_id, layer, tensor_id) IN (") +
+               kPlaces + ")",
+           "rows are no longer said to be the only one at their place");
+    change(std::string("INSERT INTO traced_position ") + kPositions +
+               " HAVING true ON CONFLICT DO UPDATE SET demands = excluded.demands"
+               " WHERE demands <> excluded.demands",
+           "positions that trace rows have");
+    change(
+        "DELETE FROM traced_position WHERE (run_id, prompt_id, side, pos_id) NOT IN (SELECT "
+        "DISTINCT"
+        " run_id, prompt_id, side, pos_id FROM trace_row)",
+        "positions that no trace row has");
+    if (!kept_wrong.empty()) {
+      const std::string of_runs = " WHERE run_id IN " + run_ids(kept_wrong);
+      db.exec("DELETE FROM kept_verdict" + of_runs + "; DELETE FROM kept_tally" + of_runs);
+      done.push_back("kept verdicts of " + std::to_string(kept_wrong.size()) +
+                     " runs were forgotten");
+    }
+    return done;
+  });
 }
 
 }  // namespace greta

@@ -1,14 +1,32 @@
 #pragma once
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace greta {
 
-/// Problems found in a database; empty when it is sound: SQLite's integrity, foreign keys, ids of
-/// trace rows that no dictionary has, rows and positions that the views would not see, fewer rows
-/// than an engine wrote.
+/// Problems found in a database; empty when it is sound: SQLite's integrity, foreign keys, ids that
+/// no dictionary has, values that no writer writes, rows and positions that the views would not
+/// see, dictionaries of judgements that are not this build's, fewer rows than a source gave. Reads
+/// tables only: they must be this build's. Reads every row once or twice.
 std::vector<std::string> check_database(SQLite::Database& db);
+
+/// The same but for SQLite's integrity, which takes longer than the rest.
+std::vector<std::string> check_content(SQLite::Database& db);
+
+/// Of runs whose verdict is kept: how many were worked out anew, of how many.
+using KeptProgress = void (*)(int64_t done, int64_t all);
+
+/// Runs whose kept tally or verdict is not what this build's views, whatever the file's own are,
+/// say of the rows. Takes as long as to judge all these runs. Leaves temporary tables and views of
+/// our names on the connection, so close it afterwards; `db` may be read-only.
+std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress = nullptr);
+
+/// Corrects `crowded` and traced_position, and forgets what is kept of these runs. In one
+/// transaction. Returns what was done, a line each.
+std::vector<std::string> repair_database(SQLite::Database& db,
+                                         const std::vector<int64_t>& kept_wrong);
 
 }  // namespace greta

@@ -17,6 +17,40 @@ bool is_empty(SQLite::Database& db) {
   return db.execAndGet("SELECT count(*) FROM sqlite_schema").getInt64() == 0;
 }
 
+const char* kind_of(std::filesystem::file_type type) {
+  using Type = std::filesystem::file_type;
+  switch (type) {
+    case Type::directory:
+      return "a directory";
+    case Type::fifo:
+      return "a pipe";
+    case Type::socket:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+/// Throws unless it is a file, or nothing yet: to open a pipe would wait for its other end.
+void check_kind(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (!std::filesystem::status_known(status) || !std::filesystem::exists(status) ||
+      std::filesystem::is_regular_file(status)) {
+    return;  // what cannot be looked at says so when it is opened
+  }
+  throw DatabaseError(file.string() + " is " + kind_of(status.type()) + ", not a database");
+}
+
+void check_path(const std::filesystem::path& file) {
+  if (file.empty()) throw DatabaseError("the name of the database is empty: name a file");
+  if (file.string().starts_with("file:")) {  // which SQLite may take for a URI
+    throw DatabaseError(file.string() +
+                        " is a URI: name the database by its path, ./file:... if need be");
+  }
+  check_kind(file);
+}
+
 /// Throws when the file holds something else. SQLite itself would take a short file for an empty
 /// database and write over it.
 void check_header(const std::filesystem::path& file) {
@@ -79,14 +113,23 @@ void bring_forward(const std::filesystem::path& file) {
   try {
     open_for_writing(file);
   } catch (const SQLite::Exception& error) {
-    throw DatabaseError(file.string() + " has an older schema and cannot be brought forward (" +
+    throw DatabaseError(file.string() + " is of another greta and cannot be brought forward (" +
                         error.what() + "): copy it to where it can be written");
   }
 }
 
 }  // namespace
 
+void check_database_name(const std::filesystem::path& file) {
+  check_path(file);
+  if (file == ":memory:") {
+    throw DatabaseError(
+        ":memory: is no file, and what is written there is gone at once: name a file");
+  }
+}
+
 SQLite::Database open_unchanged(const std::filesystem::path& file) {
+  check_path(file);
   if (!std::filesystem::exists(file)) {
     throw DatabaseError("no database at " + file.string() +
                         ": create it with `greta-db --db FILE ingest PATH...`");
@@ -106,14 +149,20 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
 
 SQLite::Database open_for_reading(const std::filesystem::path& file) {
   SQLite::Database db = open_unchanged(file);
-  if (pragma(db, "user_version") == kSchemaVersion) return db;
+  if (!needs_migration(db)) return db;
   bring_forward(file);
   return open_unchanged(file);
 }
 
-SQLite::Database open_for_writing(const std::filesystem::path& file, LockWait& wait) {
+namespace {
+
+/// Creates what is not there; leaves the definitions as they are.
+SQLite::Database open_writable(const std::filesystem::path& file, LockWait& wait) {
+  check_path(file);
   check_header(file);
-  SQLite::Database db = connect(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, wait);
+  // A URI is for ATTACH: check_path lets none come here.
+  SQLite::Database db =
+      connect(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_URI, wait);
   if (!is_empty(db)) check_identity(db, file);  // before anything is written to a file of others
   // 8 KiB pages hold some 75 rows each: a sixth faster to fill than 4 KiB, measured by
   // script/bench.
@@ -128,7 +177,21 @@ SQLite::Database open_for_writing(const std::filesystem::path& file, LockWait& w
     });
   }
   check_identity(db, file);
+  return db;
+}
+
+}  // namespace
+
+SQLite::Database open_for_writing(const std::filesystem::path& file, LockWait& wait) {
+  SQLite::Database db = open_writable(file, wait);
   migrate(db);
+  return db;
+}
+
+SQLite::Database open_for_repair(const std::filesystem::path& file) {
+  open_unchanged(file);  // which must be there
+  SQLite::Database db = open_writable(file, LockWait::usual());
+  bring_to_this_build(db);
   return db;
 }
 

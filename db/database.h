@@ -15,18 +15,33 @@ struct DatabaseError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Opens an existing database for queries: nothing can write through it. A file with an older
-/// schema is brought forward first; no other is changed. Throws DatabaseError (no such file, not
-/// greta's, a newer schema, an older one that cannot be written) or SQLite::Exception.
+/// A file whose views, triggers, indexes or tables are not those that greta makes.
+struct DefinitionError : DatabaseError {
+  using DatabaseError::DatabaseError;
+};
+
+/// Throws DatabaseError unless rows can be kept under this name: it is empty, in memory, a URI, or
+/// something else than a file. For a name that somebody gave; the openings below take :memory: too.
+void check_database_name(const std::filesystem::path& file);
+
+/// Opens an existing database for queries: nothing can write through it. A file of an older greta
+/// is brought forward first; no other is changed. Throws DatabaseError (no such file, not greta's,
+/// a newer schema, an older one that cannot be written, views, triggers or tables that greta did
+/// not make) or SQLite::Exception.
 SQLite::Database open_for_reading(const std::filesystem::path& file);
 
-/// The same, but a file with an older schema is left so: its tables are those of its version.
+/// The same, but the file is left and believed as it is: its tables are those of its version, its
+/// views may say anything.
 SQLite::Database open_unchanged(const std::filesystem::path& file);
 
-/// Opens a database for writing: creates it, migrates an older schema forward, refreshes its views
-/// to those of this build. WAL, foreign keys on. Throws DatabaseError or SQLite::Exception.
+/// Opens a database for writing: creates it, brings one of an older greta forward. WAL, foreign
+/// keys on. Throws as open_for_reading does.
 SQLite::Database open_for_writing(const std::filesystem::path& file,
                                   LockWait& wait = LockWait::usual());
+
+/// Opens an existing database for writing and makes its views, triggers and indexes greta's,
+/// whoever changed them. Throws DefinitionError when its tables are not as greta makes them.
+SQLite::Database open_for_repair(const std::filesystem::path& file);
 
 /// Syncs what was committed: it survives a power cut. Moves the write-ahead log into the file, if
 /// readers do not keep that from being done soon.

@@ -1,12 +1,15 @@
 #include "db/merge.h"
 
+#include <cctype>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "db/check.h"
 #include "db/database.h"
+#include "db/definitions.h"
 #include "db/kept_tally.h"
 #include "db/run_name.h"
 #include "db/schema.h"
@@ -295,6 +298,20 @@ struct Batch {
   std::vector<RowSketch> sketches;
 };
 
+/// A name by which SQLite cannot write to a file.
+std::string read_only_uri(const std::filesystem::path& file) {
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  std::string uri = "file:";
+  for (unsigned char c : file.string()) {
+    if (std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-') {
+      uri += static_cast<char>(c);
+    } else {
+      uri.append({'%', kDigits[c >> 4], kDigits[c & 15]});
+    }
+  }
+  return uri + "?mode=ro";
+}
+
 class Merge {
  public:
   Merge(SQLite::Database& db, const std::filesystem::path& other) : db_(db), other_(other) {}
@@ -318,7 +335,7 @@ class Merge {
   void attach() {
     db_.tryExec(kDropMaps);
     SQLite::Statement attach(db_, "ATTACH ? AS other");
-    attach.bind(1, std::filesystem::absolute(other_).string());  // absolute: never read as a URI
+    attach.bind(1, read_only_uri(std::filesystem::absolute(other_)));
     attach.exec();
     db_.exec(kCreateMaps);
   }
@@ -478,11 +495,29 @@ class Merge {
     SQLite::Statement rows(db_, kRows);
     rows.bind(1, other_id);
     Batch batch;
-    while (rows.executeStep()) {
+    int64_t taken = 0;
+    for (; rows.executeStep(); ++taken) {
       add_row(batch, rows, id);
       if (batch.rows.size() == kRowsPerBatch) write(writer, batch);
     }
     write(writer, batch);
+    refuse_lost_rows(other_id, taken);
+  }
+
+  /// A row of a new source that nothing could be attached to is not left out: then nothing is
+  /// merged.
+  void refuse_lost_rows(int64_t other_id, int64_t taken) {
+    SQLite::Statement count(
+        db_,
+        "SELECT count(*) FROM other.trace_row t WHERE t.run_id = ? AND NOT EXISTS (SELECT 1 FROM"
+        " temp.merge_source s WHERE s.other_id = t.source_id AND (NOT s.is_new OR t.line <= "
+        "s.from_line))");
+    count.bind(1, other_id);
+    count.executeStep();
+    const int64_t there = count.getColumn(0).getInt64();
+    if (there == taken) return;
+    throw DatabaseError(other_.string() + " is damaged: " + std::to_string(there - taken) +
+                        " trace rows of it belong to nothing; nothing was merged");
   }
 
   void write(TraceWriter& writer, Batch& batch) {
@@ -587,6 +622,21 @@ class Merge {
   std::unordered_map<int64_t, int64_t> contexts_;
 };
 
+/// What a damaged file has lost would be missed by nobody once it is merged.
+void refuse_damaged(SQLite::Database& opened, const std::filesystem::path& other) {
+  std::vector<std::string> problems;
+  if (std::string line = opened.execAndGet("PRAGMA quick_check(1)").getString(); line != "ok") {
+    problems.push_back("integrity: " + line);
+  } else {
+    problems = check_content(opened);
+  }
+  if (problems.empty()) return;
+  throw DatabaseError(other.string() + " is damaged (" + problems.front() +
+                      (problems.size() > 1 ? ", and more" : "") +
+                      "): nothing was merged; `greta-db --db " + other.string() +
+                      " check` says what");
+}
+
 /// Throws unless `other` can be merged into db's file.
 void check_other(SQLite::Database& db, const std::filesystem::path& other) {
   SQLite::Database opened = open_unchanged(other);
@@ -596,6 +646,11 @@ void check_other(SQLite::Database& db, const std::filesystem::path& other) {
                         ", not " + std::to_string(kSchemaVersion) + ": `greta-db --db " +
                         other.string() + " check` brings it forward");
   }
+  if (const auto differences = definition_differences(opened); any_table(differences)) {
+    throw DefinitionError(other.string() + " is not as greta makes it (" + text_of(differences) +
+                          "): nothing was merged");
+  }
+  refuse_damaged(opened, other);
   if (opened.execAndGet("SELECT count(*) FROM ingest").getInt64() > 0) {
     throw DatabaseError(other.string() + " has an ingest that did not end: `greta-db --db " +
                         other.string() + " ingest --resume` finishes it");

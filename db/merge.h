@@ -23,6 +23,7 @@ struct MergeSummary {
 };
 
 /// Adds all of another greta database to `db`, in one transaction: on an error nothing has changed.
+/// The other file is only read, its views and triggers are not used.
 /// Runs meet by name, dictionary entries by name, sources by identity (run, leg, prompt, content);
 /// a source that is already there is skipped with its rows, so that merging a file twice changes
 /// nothing. Runs that engines wrote meet by what the engines are: another one under a name that is
@@ -30,8 +31,9 @@ struct MergeSummary {
 /// by both files (date, commit, mode, ...) goes to the most believed attribute; the receiving
 /// file's trace points, data flow and tolerances stay. Where two files trace the same prompt of the
 /// same run, prompts and conflicting occurrences are numbered in the order of the merges. Throws
-/// DatabaseError (not greta's, another schema version, `db` itself, a run hashed by another
-/// algorithm, a source of the same identity with other rows) or SQLite::Exception.
+/// DatabaseError (not greta's, damaged, tables that greta did not make, another schema version,
+/// `db` itself, a run hashed by another algorithm, a source of the same identity with other rows)
+/// or SQLite::Exception.
 MergeSummary merge(SQLite::Database& db, const std::filesystem::path& other);
 
 }  // namespace greta

@@ -21,8 +21,18 @@ std::string columns_of(SQLite::Database& db, const std::string& table);
 /// transaction.
 void create_schema(SQLite::Database& db);
 
-/// Brings a file of an earlier version to this one, and its views to those of this build, in one
-/// transaction: when anything fails, the file stays as it was. No-op when there is nothing to do.
+/// Whether a file is of an earlier version, or its views, triggers and indexes are those of another
+/// build. Throws DefinitionError, with their names, when they are nobody's, or when tables are not
+/// as this build makes them: then what the views say of the file is no verdict.
+bool needs_migration(SQLite::Database& db);
+
+/// Brings a file of an earlier version to this one, and its views, triggers and indexes to those of
+/// this build, in one transaction: when anything fails, the file stays as it was. No-op when there
+/// is nothing to do. Throws as needs_migration does.
 void migrate(SQLite::Database& db);
+
+/// The same, whoever changed views, triggers and indexes: what is kept of verdicts is worked out
+/// anew. Throws DefinitionError when tables are not as this build makes them.
+void bring_to_this_build(SQLite::Database& db);
 
 }  // namespace greta

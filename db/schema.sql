@@ -491,7 +491,7 @@ CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN DELETE FROM kept_tall
 CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim = 'trace_rows' BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim = 'trace_rows' BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute WHEN 'trace_rows' IN (OLD.dim, NEW.dim) BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER run_changed AFTER UPDATE OF name, dtype, hash_algo, status ON run BEGIN DELETE FROM kept_tally WHERE run_id = NEW.id; END;
+CREATE TRIGGER run_changed AFTER UPDATE OF id, name, dtype, hash_algo, status ON run BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.id, NEW.id); END;
 CREATE TRIGGER traced_position_deleted AFTER DELETE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER traced_position_updated AFTER UPDATE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER sketch_deleted AFTER DELETE ON sketch BEGIN DELETE FROM kept_tally WHERE true; END;
@@ -509,3 +509,26 @@ CREATE TRIGGER source_location_inserted AFTER INSERT ON source_location BEGIN
   DELETE FROM kept_tally WHERE run_id = (SELECT run_id FROM report WHERE source_id = NEW.source_id); END;
 CREATE TRIGGER source_location_deleted AFTER DELETE ON source_location BEGIN
   DELETE FROM kept_tally WHERE run_id = (SELECT run_id FROM report WHERE source_id = OLD.source_id); END;
+CREATE TRIGGER source_location_updated AFTER UPDATE ON source_location BEGIN
+  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM report WHERE source_id IN (OLD.source_id, NEW.source_id)); END;
+CREATE TRIGGER traced_position_inserted AFTER INSERT ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN DELETE FROM kept_tally WHERE run_id = OLD.id; END;
+-- What every verdict is made of.
+CREATE TRIGGER phase_updated AFTER UPDATE ON phase BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER phase_deleted AFTER DELETE ON phase BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER tensor_deleted AFTER DELETE ON tensor BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER tensor_name_deleted AFTER DELETE ON tensor_name BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER status_inserted AFTER INSERT ON status BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER status_deleted AFTER DELETE ON status BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER class_inserted AFTER INSERT ON class BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER class_updated AFTER UPDATE ON class BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER class_deleted AFTER DELETE ON class BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER scope_inserted AFTER INSERT ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER scope_updated AFTER UPDATE ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER scope_deleted AFTER DELETE ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER axis_inserted AFTER INSERT ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER axis_updated AFTER UPDATE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER axis_deleted AFTER DELETE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER edge_inserted AFTER INSERT ON edge BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER edge_updated AFTER UPDATE ON edge BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER edge_deleted AFTER DELETE ON edge BEGIN DELETE FROM kept_tally WHERE true; END;

@@ -19,16 +19,14 @@ int64_t open_ingest(SQLite::Database& db, const std::vector<std::filesystem::pat
   for (const std::filesystem::path& path : absolute_paths(paths)) absolute.push_back(path.string());
   const std::string text = absolute.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const Process process = this_process();
-  int64_t id = 0;
-  in_transaction(db, [&] {
+  return in_transaction(db, [&] {
     prepared(db,
              "INSERT INTO ingest(started_at, host, pid, process, run, paths)"
              " VALUES (?, ?, ?, ?, ?, ?)",
              utc_now(), process.host, process.pid, process.start, run, text)
         .exec();
-    id = db.getLastInsertRowid();
+    return db.getLastInsertRowid();
   });
-  return id;
 }
 
 void close_ingest(SQLite::Database& db, int64_t id) {

@@ -1,5 +1,10 @@
 #include "db/check.h"
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
@@ -12,12 +17,73 @@ constexpr const char* kCounted[] = {"run",        "prompt",    "source",
                                     "trace_row",  "sample",    "report_pair",
                                     "run_metric", "log_event", "ingest_error"};
 
-int check(Options& options) {
-  SQLite::Database db = open_for_reading(options.database);
-  std::vector<std::string> problems = check_database(db);
+struct CheckArguments {
+  bool deep = false, repair = false;
+};
+
+/// Opened as it is where what the file defines is the first of its problems.
+SQLite::Database open_for_check(const std::string& file, std::vector<std::string>& problems) {
+  try {
+    return open_for_reading(file);
+  } catch (const DefinitionError& error) {
+    problems.emplace_back(error.what());
+    return open_unchanged(file);
+  }
+}
+
+void show_progress(int64_t done, int64_t all) {
+  std::fprintf(stderr, "\r\033[Kjudging run %lld of %lld", static_cast<long long>(done + 1),
+               static_cast<long long>(all));
+}
+
+/// Runs whose verdict is kept wrong, on a connection of its own; says on a terminal how far it is.
+std::vector<int64_t> kept_wrong(const std::string& file) {
+  SQLite::Database db = open_for_reading(file);
+  const bool shown = isatty(STDERR_FILENO) != 0;
+  const std::vector<int64_t> wrong = runs_kept_wrong(db, shown ? show_progress : nullptr);
+  if (shown) std::fprintf(stderr, "\r\033[K");
+  return wrong;
+}
+
+std::vector<std::string> wrong_verdicts(const std::string& file) {
+  std::vector<std::string> problems;
+  SQLite::Database db = open_for_reading(file);
+  for (int64_t id : kept_wrong(file)) {
+    SQLite::Statement name(db, "SELECT name FROM run WHERE id = ?");
+    name.bind(1, id);
+    problems.push_back("kept_verdict: what is kept of run " +
+                       (name.executeStep() ? name.getColumn(0).getString() : std::to_string(id)) +
+                       " is not what its rows say");
+  }
+  return problems;
+}
+
+std::vector<std::string> repair(const std::string& file) {
+  std::vector<std::string> done;
+  try {
+    open_for_reading(file);
+  } catch (const DefinitionError&) {
+    open_for_repair(file);
+    done.emplace_back("views, triggers and indexes are greta's again, and no verdict is kept");
+  }
+  const std::vector<int64_t> wrong = kept_wrong(file);
+  SQLite::Database db = open_for_writing(file);
+  for (const std::string& line : repair_database(db, wrong)) done.push_back(line);
+  make_durable(db);
+  return done;
+}
+
+int check(Options& options, const CheckArguments& arguments) {
+  const std::vector<std::string> repaired =
+      arguments.repair ? repair(options.database) : std::vector<std::string>();
+  std::vector<std::string> problems;
+  SQLite::Database db = open_for_check(options.database, problems);
+  if (problems.empty()) problems = check_database(db);
+  if (problems.empty() && arguments.deep) problems = wrong_verdicts(options.database);
   int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   std::vector<std::pair<const char*, int64_t>> counts;
   for (const char* table : kCounted) {
+    if (!db.tableExists(table)) continue;
     counts.emplace_back(table,
                         db.execAndGet(std::string("SELECT count(*) FROM ") + table).getInt64());
   }
@@ -25,30 +91,45 @@ int check(Options& options) {
     JsonObject object, of_tables;
     std::vector<std::string> quoted;
     for (const std::string& problem : problems) append_json(quoted.emplace_back(), problem);
+    std::vector<std::string> quoted_repairs;
+    for (const std::string& line : repaired) append_json(quoted_repairs.emplace_back(), line);
     for (auto [table, count] : counts) of_tables.add(table, count);
     object.add("ok", problems.empty()).add("schema_version", version);
     object.raw("problems", json_array(quoted)).raw("rows", of_tables.str());
+    if (arguments.repair) object.raw("repaired", json_array(quoted_repairs));
     options.out.write(object.str() + "\n");
   } else {
     RowPrinter printer(options.out, options.format, {"check", "result"});
     printer.row({"database", problems.empty() ? "ok" : "damaged"});
     printer.row({"schema version", version});
+    for (const std::string& line : repaired) printer.row({"repaired", line});
     for (const std::string& problem : problems) printer.row({"problem", problem});
     for (auto [table, count] : counts) printer.row({table, count});
     printer.finish();
   }
   if (problems.empty()) return kExitDone;
   options.out.flush();
-  throw UsageError(options.database + " is damaged (" + std::to_string(problems.size()) +
-                   " problems): restore a copy, or ingest the sources again");
+  throw UsageError(
+      options.database + " is damaged (" + std::to_string(problems.size()) +
+      " problems): `check --repair` corrects what it can; else restore a copy, or ingest "
+      "the sources again");
 }
 
 }  // namespace
 
 void add_check_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
-      "check", "Integrity, foreign keys, schema version and row counts of the database");
-  command->callback([&options] { options.action = [&options] { return check(options); }; });
+      "check", "Whether the database is sound and greta's own: to run on a file from elsewhere");
+  auto arguments = std::make_shared<CheckArguments>();
+  command->add_flag("--deep", arguments->deep,
+                    "Also judge every run anew whose verdict is kept, and compare");
+  command->add_flag(
+      "--repair", arguments->repair,
+      "Restore views, triggers and indexes, drop kept verdicts that are wrong, correct "
+      "what is noted of places and positions; then check");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return check(options, *arguments); };
+  });
 }
 
 }  // namespace greta

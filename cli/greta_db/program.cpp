@@ -52,6 +52,7 @@ int run_greta_db(int argc, char** argv) {
     add_commands(app, options);
     LockWait::usual().on_long_wait = [](const std::string& message) { complain(message); };
     app.parse(argc, argv);
+    check_database_name(options.database);
     const StopSignals heeded;
     int status = options.action();
     options.out.flush();

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <system_error>
 
 #include "cli/greta_db/canned.h"
@@ -43,37 +44,64 @@ bool contains(const std::array<std::string_view, N>& names, const char* name) {
   });
 }
 
+/// Functions that do nothing but compute: those that SQLite lets the views of any file call, and
+/// JSON's.
+const std::set<std::string>& plain_functions(SQLite::Database& db) {
+  static const std::set<std::string> names = [&db] {
+    std::set<std::string> plain;
+    Query functions(db,
+                    "SELECT name FROM pragma_function_list GROUP BY name"
+                    " HAVING min(flags & " +
+                        std::to_string(SQLITE_INNOCUOUS) +
+                        ") > 0 OR name GLOB 'json*' OR name IN ('->', '->>')");
+    while (functions.step()) plain.insert(functions.text(0));
+    return plain;
+  }();
+  return names;
+}
+
+/// What the authorizer reads and notes.
+struct Reading {
+  const std::set<std::string>* functions = nullptr;
+  std::string refused;  ///< "" when nothing was
+};
+
 /// sqlite3_set_authorizer callback: allows what reads, and notes what else was tried.
-int allow_reading(void* refused, int action, const char* first, const char* second, const char*,
+int allow_reading(void* context, int action, const char* first, const char* second, const char*,
                   const char*) {
+  auto& reading = *static_cast<Reading*>(context);
+  std::string& refused = reading.refused;
   switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:
-    case SQLITE_FUNCTION:
     case SQLITE_RECURSIVE:
       return SQLITE_OK;
+    case SQLITE_FUNCTION:
+      if (reading.functions->contains(second)) return SQLITE_OK;
+      refused = std::string("the function ") + second;
+      return SQLITE_DENY;
     case SQLITE_UPDATE:  // what SQLite reports when a table function (json_each) is first used
       if (std::string_view(first) == "sqlite_master") return SQLITE_OK;
-      *static_cast<std::string*>(refused) = "a statement that writes";
+      refused = "a statement that writes";
       return SQLITE_DENY;
     case SQLITE_PRAGMA:
       if (contains(kPragmas, first) || (second == nullptr && contains(kPlainPragmas, first))) {
         return SQLITE_OK;
       }
-      *static_cast<std::string*>(refused) = std::string("PRAGMA ") + first;
+      refused = std::string("PRAGMA ") + first;
       return SQLITE_DENY;
     case SQLITE_ATTACH:
-      *static_cast<std::string*>(refused) = "ATTACH";
+      refused = "ATTACH";
       return SQLITE_DENY;
     case SQLITE_DETACH:
-      *static_cast<std::string*>(refused) = "DETACH";
+      refused = "DETACH";
       return SQLITE_DENY;
     case SQLITE_TRANSACTION:
     case SQLITE_SAVEPOINT:
-      *static_cast<std::string*>(refused) = "a transaction";
+      refused = "a transaction";
       return SQLITE_DENY;
     default:
-      *static_cast<std::string*>(refused) = "a statement that writes";
+      refused = "a statement that writes";
       return SQLITE_DENY;
   }
 }
@@ -85,8 +113,10 @@ UsageError refusal(const std::string& what) {
 
 /// The statement of `sql`. Throws UsageError when it is not exactly one, or does not only read.
 std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sql) {
-  std::string refused;
-  sqlite3_set_authorizer(db.getHandle(), allow_reading, &refused);
+  static Reading reading;  // as long as the authorizer
+  reading = {&plain_functions(db), ""};
+  const std::string& refused = reading.refused;
+  sqlite3_set_authorizer(db.getHandle(), allow_reading, &reading);
   try {
     std::string_view rest;
     auto query = std::make_unique<Query>(db, sql, &rest);
@@ -229,6 +259,9 @@ int run_query(Options& options, const QueryArguments& arguments) {
   std::string sql = canned                   ? canned->sql
                     : arguments.file.empty() ? arguments.text
                                              : read_all(arguments.file);
+  if (sql.find('\0') != std::string::npos) {
+    throw UsageError("the SQL has a NUL byte: give text, of a file that is text");
+  }
   std::unique_ptr<Query> query = prepare_reading(db, sql);
   bind_parameters(*query, std::move(given), canned ? canned->name : "the query");
   print_query(*query, options.out, options.format);

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "common/shell_word.h"
+#include "db/database.h"
 #include "db/lock_wait.h"
 #include "engine/session/backends.h"
 
@@ -369,6 +370,7 @@ RunTargets resolve_targets(const RecordArguments& arguments, const Environment& 
                      .jsonl_folder = arguments.jsonl,
                      .delta_file = arguments.delta_out};
   if (!arguments.database) targets.database = environment.text("GRETA_DB").value_or("greta.db");
+  check_database_name(targets.database);
   if (targets.delta_file.empty()) {
     targets.delta_file = environment.text("GRETA_TRACE_PREFILL_DECODE_OUT").value_or("");
   }

@@ -24,7 +24,7 @@ namespace {
 class FileDescriptor {
  public:
   explicit FileDescriptor(const std::filesystem::path& file)
-      : fd_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+      : fd_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // of a pipe: do not wait
     if (fd_ < 0) fail_system(errno, "cannot open", file.string());
   }
   ~FileDescriptor() { ::close(fd_); }

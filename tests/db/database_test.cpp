@@ -258,7 +258,7 @@ TEST_F(Opening, ForWritingBringsTheViewsOfThisBuild) {
             0);  // the old views made it
 }
 
-TEST_F(Opening, ForReadingKeepsTheViewsThatAreThere) {
+TEST_F(Opening, ForReadingBringsTheViewsOfThisBuildToo) {
   {
     SQLite::Database db = open_for_writing(file);
     db.exec(
@@ -266,7 +266,7 @@ TEST_F(Opening, ForReadingKeepsTheViewsThatAreThere) {
         "key = 'views'");
   }
   SQLite::Database db = open_for_reading(file);
-  EXPECT_EQ(text_of(db, "SELECT old FROM trace"), "1");
+  EXPECT_EQ(text_of(db, "SELECT * FROM trace"), "");
 }
 
 TEST_F(Opening, AWriterThatDiedLeavesAUsableDatabase) {
@@ -338,7 +338,7 @@ TEST_F(Checking, ADamagedIndexIsFound) {
       "'run_by_experiment';"
       "PRAGMA writable_schema = OFF");
   make_durable(db);
-  SQLite::Database again = open_for_writing(file);
+  SQLite::Database again = open_unchanged(file);
   const std::vector<std::string> problems = check_database(again);
   EXPECT_FALSE(problems.empty());
   EXPECT_TRUE(problems.empty() || problems[0].starts_with("integrity")) << problems[0];
@@ -366,6 +366,86 @@ TEST_F(Checking, FewerRowsThanAnEngineWroteAreFound) {
   db.exec("UPDATE source SET rows = 3");
   EXPECT_EQ(check_database(db),
             std::vector<std::string>{"trace_row: 1 rows of run r, whose engine wrote 2"});
+}
+
+TEST_F(Checking, RowsThatWereDeletedAreFoundWhateverGaveThem) {
+  db.exec("UPDATE source SET rows = 3, duplicates = 2");
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+  db.exec("DELETE FROM trace_row");
+  EXPECT_EQ(check_database(db),
+            std::vector<std::string>{"trace_row: 0 rows of run r, whose source 1 gave 1"});
+}
+
+TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
+  db.exec(
+      "INSERT INTO run(name, experiment) VALUES ('s', 'e');"
+      "INSERT INTO prompt(run_id, name) VALUES (2, 'q');"
+      "INSERT INTO kept_tally(run_id, prompt_id, status, count, elsewhere) VALUES (1, 1, 'MATCH', "
+      "1, 0);"
+      "INSERT INTO sample VALUES (7, 1, x'00000000'); PRAGMA foreign_keys = OFF");
+  ASSERT_EQ(check_database(db), std::vector<std::string>());
+  for (const char* damage :
+       {"UPDATE trace_row SET side = 0", "UPDATE trace_row SET side = 7",
+        "UPDATE trace_row SET pos_id = -2", "UPDATE trace_row SET layer = 9000",
+        "UPDATE trace_row SET crowded = 2", "UPDATE trace_row SET flags = 8",
+        "UPDATE trace_row SET prompt_id = 2",
+        "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
+        "INSERT INTO plan VALUES (1, 1, 3, 0, 5)", "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
+        "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
+        "INSERT INTO traced_position VALUES (1, 2, 0, 3, 0)",
+        "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)", "UPDATE sample SET n = 2",
+        "UPDATE source SET duplicates = -1",
+        "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'date', 'x', 9)",
+        "UPDATE kept_tally SET status = 'FINE'", "UPDATE kept_tally SET prompt_id = 2"}) {
+    db.exec(std::string("SAVEPOINT damage; ") + damage);
+    EXPECT_NE(check_database(db), std::vector<std::string>()) << damage;
+    db.exec("ROLLBACK TO damage; RELEASE damage");
+  }
+}
+
+TEST_F(Checking, RepairCorrectsWhatIsNotedOfPlacesAndPositions) {
+  db.exec(
+      "INSERT INTO trace_row SELECT run_id, prompt_id, 0, pos_id, layer, tensor_id, 0, 0, 1, step,"
+      " name_id, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count,"
+      " flags, vector_id, ptr, offset_bytes, context_id, source_id, 2 FROM trace_row;"
+      "INSERT INTO trace_row SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, 1, 0, "
+      "phase_id,"
+      " step, name_id, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf,"
+      " nz_count, flags, vector_id, ptr, offset_bytes, context_id, source_id, line FROM trace_row;"
+      "INSERT INTO traced_position VALUES (1, 1, 0, 1, 0), (1, 1, 1, 9, 1)");
+  EXPECT_EQ(check_database(db).size(), 2u);
+  repair_database(db, {});
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+  EXPECT_EQ(number_of(db, "SELECT sum(NOT crowded) FROM trace_row"), 0);
+  EXPECT_EQ(text_of(db, "SELECT side || ' ' || pos_id || ' ' || demands FROM traced_position"),
+            "0 1 1\n1 1 0");
+  EXPECT_EQ(repair_database(db, {}), std::vector<std::string>());
+}
+
+TEST_F(Checking, WhatIsKeptIsComparedWithTheViewsOfThisBuild) {
+  keep_tally(db, 1);
+  const auto wrong = [this] {
+    SQLite::Database reader = open_unchanged(file);
+    return runs_kept_wrong(reader);
+  };
+  EXPECT_EQ(wrong(), std::vector<int64_t>());
+  db.exec("UPDATE kept_verdict SET pairs = 7");
+  EXPECT_EQ(wrong(), std::vector<int64_t>{1});
+  keep_tally(db, 1);
+  repair_database(db, {1});
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM kept_verdict"), 0);
+  keep_tally(db, 1);
+  EXPECT_EQ(wrong(), std::vector<int64_t>());
+  // A row that somebody inserts tells nobody, for a trigger would cost every writer too much.
+  db.exec(
+      "INSERT INTO trace_row SELECT run_id, prompt_id, side, pos_id, layer, n.tensor_id, 0, 0,"
+      " phase_id, step, n.id, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, "
+      "inf,"
+      " nz_count, flags, vector_id, ptr, offset_bytes, context_id, source_id, 2"
+      " FROM trace_row, tensor_name n WHERE n.name = 'embed_out'");
+  EXPECT_GT(number_of(db, "SELECT count(*) FROM kept_verdict"), 0);
+  db.exec("DROP VIEW unkept_tally; CREATE VIEW unkept_tally AS SELECT * FROM kept_tally");
+  EXPECT_EQ(wrong(), std::vector<int64_t>{1});
 }
 
 TEST_F(Checking, FreeNamesAreCountedOn) {

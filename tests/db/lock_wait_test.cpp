@@ -12,6 +12,7 @@
 
 #include "db/bulk_journal.h"
 #include "db/database.h"
+#include "db/schema.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -112,7 +113,7 @@ TEST_F(Waiting, DurableDoesNotWaitForAReaderThatStays) {
   in_transaction(db, [&] { db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e')"); });
   make_durable(db);
   EXPECT_EQ(db.execAndGet("PRAGMA synchronous").getInt(), 1);
-  EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), 2);
+  EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), kSchemaVersion);
 }
 
 TEST_F(Waiting, AConnectionThatIsMovedWaitsOn) {

@@ -140,6 +140,45 @@ TEST_F(MergeTest, RemapsIntoWhatIsThere) {
   EXPECT_EQ(verdicts(into, "1"), verdicts(both, "1"));
 }
 
+TEST_F(MergeTest, OfADamagedFileMergesNothing) {
+  for (const char* damage :
+       {"UPDATE trace_row SET source_id = 99", "UPDATE trace_row SET prompt_id = 99 WHERE side = 0",
+        "UPDATE trace_row SET phase_id = 99", "UPDATE trace_row SET name_id = 9999",
+        "UPDATE trace_row SET vector_id = 99999", "UPDATE trace_row SET context_id = 99",
+        "UPDATE source SET rows = 99", "DELETE FROM prompt", "DELETE FROM run",
+        "UPDATE run_metric SET source_id = 99", "UPDATE report_claim SET run_id = 99",
+        "UPDATE plan SET tensor_id = 9999",
+        "DROP TABLE document_row; CREATE TABLE document_row(source_id, line, section, cells)"}) {
+    std::filesystem::remove(path("other.db"));
+    {
+      Warehouse other(path("other.db"));
+      fill(other, "b");
+      other.db.exec(std::string("PRAGMA foreign_keys = OFF; ") + damage);
+    }
+    Warehouse into;
+    fill(into, "a");
+    const std::string before = everything(into);
+    EXPECT_THROW(merge(into.db, path("other.db")), DatabaseError) << damage;
+    EXPECT_EQ(everything(into), before) << damage;
+  }
+}
+
+TEST_F(MergeTest, NeitherWritesToTheOtherFileNorRunsWhatItDefines) {
+  {
+    Warehouse other(path("o ?#%.db"));
+    fill(other, "b");
+    other.db.exec(
+        "DROP VIEW stated_attribute; CREATE VIEW stated_attribute AS SELECT load_extension('x') AS "
+        "y;"
+        "CREATE TRIGGER theirs AFTER INSERT ON run BEGIN SELECT RAISE(FAIL, 'ran'); END");
+    make_durable(other.db);
+  }
+  std::filesystem::permissions(path("o ?#%.db"), std::filesystem::perms::owner_read);
+  Warehouse into(path("into.db"));
+  EXPECT_EQ(merge(into.db, path("o ?#%.db")).rows, 6);
+  EXPECT_TRUE(check_database(into.db).empty());
+}
+
 TEST_F(MergeTest, TwiceChangesNothing) {
   Warehouse other(path("other.db")), into(path("into.db"));
   fill(into, "a");

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "db/kept_tally.h"
 #include "tests/cli/program.h"
 
 namespace greta {
@@ -233,6 +237,26 @@ TEST_F(Commands, CompareGateReadsRoundingAsEqual) {
   EXPECT_EQ(run({"compare", "a", "b", "--gate", "numeric"}).status, 0);
 }
 
+TEST_F(Commands, WhatKeepsNoRowsIsNoDatabase) {
+  ASSERT_EQ(shell("mkfifo pipe && mkdir folder && $G ingest folder && "
+                  "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'")
+                .status,
+            0);
+  for (const char* name : {"", ":memory:", "file:x?mode=memory", "file:greta.db",
+                           "file::memory:", "pipe", "folder", "socket", "/dev/null"}) {
+    for (const char* command : {"ingest folder", "runs", "check", "merge greta.db"}) {
+      Result result = shell("timeout 20 $G --db '" + std::string(name) + "' " + command);
+      EXPECT_EQ(result.status, 2) << name << ": " << command << result.err;
+      EXPECT_EQ(result.out, "") << name;
+      EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    }
+    Result merged = shell("timeout 20 $G --db new.db merge '" + std::string(name) + "'");
+    EXPECT_EQ(merged.status, 2) << name << merged.err;
+    EXPECT_FALSE(std::filesystem::exists(path("new.db"))) << name;
+  }
+  EXPECT_EQ(shell("GRETA_DB=:memory: $G runs").status, 2);
+}
+
 TEST_F(Commands, CheckFindsOrphans) {
   Warehouse warehouse(database());
   warehouse.match("attn_out", 0);
@@ -244,6 +268,42 @@ TEST_F(Commands, CheckFindsOrphans) {
   Result damaged = run({"check"});
   EXPECT_EQ(damaged.status, 2);
   EXPECT_TRUE(damaged.says("source_id"));
+}
+
+TEST_F(Commands, AFileThatSomebodyChangedGivesNoVerdictUntilItIsRepaired) {
+  {
+    Warehouse warehouse(database());
+    warehouse.drift("attn_out", 0);
+    warehouse.db.exec(
+        "DROP VIEW kept_run_verdict; CREATE VIEW kept_run_verdict AS SELECT 'r' AS run, 'PASS' AS "
+        "verdict");
+  }
+  for (const char* command : {"runs", "firstfail", "pairs", "trace", "history", "report --run r",
+                              "compare r r", "query \"SELECT * FROM run_verdict\"", "check"}) {
+    Result refused = shell(std::string("$G ") + command);
+    EXPECT_EQ(refused.status, 2) << command;
+    EXPECT_TRUE(refused.says("kept_run_verdict")) << command << refused.err;
+    EXPECT_FALSE(refused.says("PASS")) << command << refused.out;
+  }
+  EXPECT_EQ(run({"check", "--repair"}).status, 0);
+  EXPECT_EQ(run({"firstfail"}).status, 1);
+}
+
+TEST_F(Commands, CheckDeepFindsWhatIsKeptWrongAndRepairDropsIt) {
+  Warehouse warehouse(database());
+  warehouse.drift("attn_out", 0);
+  keep_tally(warehouse.db, 1);
+  EXPECT_EQ(run({"check", "--deep"}).status, 0);
+  warehouse.db.exec("UPDATE kept_verdict SET fail = 0, drift = 0, pass = pairs");
+  EXPECT_EQ(run({"firstfail"}).status, 0);
+  EXPECT_EQ(run({"check"}).status, 0);
+  Result deep = run({"check", "--deep"});
+  EXPECT_EQ(deep.status, 2);
+  EXPECT_TRUE(deep.says("kept of run r is not")) << deep.out;
+  Result repaired = run({"check", "--deep", "--repair", "--format", "json"});
+  EXPECT_EQ(repaired.status, 0) << repaired.err;
+  EXPECT_EQ(repaired.json()["repaired"].size(), 1u);
+  EXPECT_EQ(run({"firstfail"}).status, 1);
 }
 
 TEST_F(Commands, SchemaNeedsNoDatabaseAndExplainsColumns) {

@@ -37,6 +37,10 @@ TEST_F(QueryCommand, RefusesWhatDoesNotOnlyRead) {
                           "ANALYZE",
                           "WITH x AS (SELECT 1) DELETE FROM run",
                           "SELECT load_extension('x')",
+                          "SELECT fts3_tokenizer('simple')",
+                          "SELECT fts3_tokenizer('simple', x'00')",
+                          "SELECT count(*) FROM run WHERE rtreecheck('run') = name",
+                          "SELECT * FROM pragma_writable_schema(1)",
                           "UPDATE sqlite_master SET sql = 'x'",
                           "DELETE FROM sqlite_master"}) {
     std::string before = read(database());
@@ -47,6 +51,26 @@ TEST_F(QueryCommand, RefusesWhatDoesNotOnlyRead) {
     EXPECT_EQ(read(database()), before) << sql;
   }
   EXPECT_FALSE(std::filesystem::exists(path("x.db")));
+}
+
+TEST_F(QueryCommand, CallsWhatOnlyComputes) {
+  Result result =
+      run({"query",
+           "SELECT json_extract('{\"a\": 1}', '$.a') + abs(-1) + count(*) OVER () AS x,"
+           " '{\"a\": 2}' ->> 'a' AS y, max(1, 2), printf('%d', 3), sqrt(4), upper('a')"});
+  EXPECT_EQ(result.status, 0) << result.err;
+}
+
+TEST_F(QueryCommand, ANulByteIsAnErrorAtOnce) {
+  for (const std::string& text : {std::string("SELECT 1;\0", 10), std::string("\0", 1),
+                                  std::string("SELECT 1 -- \0 AS x", 19)}) {
+    write("nul.sql", text);
+    for (const char* command : {"query -f nul.sql", "query -f - < nul.sql"}) {
+      Result result = shell(std::string("timeout 20 $G ") + command);
+      EXPECT_EQ(result.status, 2) << result.err;
+      EXPECT_TRUE(result.says("NUL byte")) << result.err;
+    }
+  }
 }
 
 TEST_F(QueryCommand, TakesOneStatementWithCommentsAroundIt) {

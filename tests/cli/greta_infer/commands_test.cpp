@@ -182,6 +182,26 @@ TEST_F(Infer, BackendThatIsNotThereIsNamed) {
   EXPECT_TRUE(result.says("--backend cpu")) << result.err;
 }
 
+TEST_F(Infer, WhatKeepsNoRowsIsNoDatabaseAndAPipeNoModel) {
+  make_model();
+  ASSERT_EQ(sh("mkfifo pipe && mkdir folder").status, 0);
+  for (const char* name :
+       {"''", ":memory:", "'file:x?mode=memory'", "pipe", "folder", "/dev/null"}) {
+    for (const char* command : {"probe -m m.gguf -p x", "run -m m.gguf -p x --max-tokens 1"}) {
+      const Result result = sh(std::string("timeout 60 $I ") + command + " --db " + name);
+      EXPECT_EQ(result.status, 2) << name << result.err;
+      EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    }
+  }
+  for (const char* model : {"pipe", "folder", "/dev/null"}) {
+    for (const char* command : {"probe", "run -p x", "info", "tokenize -p x"}) {
+      const Result result = sh(std::string("timeout 20 $I ") + command + " -m " + model);
+      EXPECT_EQ(result.status, 2) << command << " " << model << result.err;
+      EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    }
+  }
+}
+
 TEST_F(Infer, FilesThatAreNoModelAreRefused) {
   write("text.gguf", "this is no model");
   write("empty.gguf", "");

@@ -118,6 +118,10 @@ TEST_F(RunMerge, LostRowsStayLost) {
   write("b.db", run);
   open("b.db").exec("DELETE FROM trace_row WHERE pos_id = 7");
   SQLite::Database db = open("a.db");
+  EXPECT_THROW(merge(db, folder_ / "b.db"), DatabaseError);
+  EXPECT_EQ(text_of(db, "SELECT count(*) FROM run"), "0");
+  open("b.db").exec(
+      "UPDATE source SET rows = rows - 1");  // as if they had never come to the writer
   merge(db, folder_ / "b.db");
   EXPECT_EQ(text_of(db, "SELECT verdict, unmet FROM run_verdict"), "INCOMPLETE|1");
 }

@@ -1,0 +1,174 @@
+// What a file defines otherwise than this build is refused by name, or restored.
+#include "db/definitions.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+namespace fs = std::filesystem;
+
+int64_t count_of(SQLite::Database& db, const std::string& sql) {
+  return db.execAndGet(sql).getInt64();
+}
+
+struct Definitions : testing::Test {
+  Definitions() {
+    std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    folder = name;
+    file = folder / "g.db";
+  }
+  ~Definitions() override { fs::remove_all(folder); }
+
+  /// What opening says, "" when it succeeds.
+  template <class Open>
+  std::string error_of(Open open) const {
+    try {
+      open(file);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  /// What opening says once somebody has run `sql` on a fresh file; the same for both openings.
+  std::string error_after(const std::string& sql) const {
+    fs::remove(file);
+    { SQLite::Database db = open_for_writing(file); }
+    {
+      SQLite::Database db(file.string(), SQLite::OPEN_READWRITE);
+      db.exec(sql);
+    }
+    const std::string error = error_of(open_for_reading);
+    EXPECT_EQ(error_of([](const auto& file) { return open_for_writing(file); }), error);
+    return error;
+  }
+
+  fs::path folder, file;
+};
+
+TEST_F(Definitions, AreThoseThatSqliteKeeps) {
+  SQLite::Database db = open_for_writing(file);
+  for (const Definition& ours : definitions()) {
+    SQLite::Statement stored(db, "SELECT type, sql FROM sqlite_schema WHERE name = ?");
+    stored.bind(1, ours.name);
+    ASSERT_TRUE(stored.executeStep()) << ours.name;
+    EXPECT_EQ(stored.getColumn(0).getString(), ours.type);
+    EXPECT_EQ(stored.getColumn(1).getString(), ours.sql);
+  }
+  EXPECT_EQ(count_of(db,
+                     "SELECT count(*) FROM sqlite_schema"
+                     " WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'"),
+            static_cast<int64_t>(definitions().size()));
+}
+
+TEST_F(Definitions, OfViewsTriggersAndIndexesAreRefusedByNameAndRestored) {
+  const std::pair<const char*, const char*> kChanges[] = {
+      {"DROP VIEW run_verdict; CREATE VIEW run_verdict AS SELECT 'PASS' AS verdict",
+       "view run_verdict changed"},
+      {"DROP VIEW comparison_status", "view comparison_status missing"},
+      {"DROP VIEW kept_first_fail; CREATE VIEW KEPT_first_fail AS SELECT 1 AS x",
+       "view KEPT_first_fail changed"},
+      {"DROP TRIGGER trace_row_deleted", "trigger trace_row_deleted missing"},
+      {"DROP TRIGGER plan_updated;"
+       "CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN SELECT 1; END",
+       "trigger plan_updated changed"},
+      {R"(CREATE TRIGGER "a ""trigger" AFTER INSERT ON kept_verdict BEGIN
+            UPDATE kept_verdict SET fail = 0; END)",
+       "trigger a \"trigger added"},
+      {"CREATE TRIGGER instead INSTEAD OF INSERT ON trace BEGIN SELECT 1; END",
+       "trigger instead added"},
+      {"DROP INDEX attribute_once", "index attribute_once missing"},
+      {"DROP INDEX attribute_once; CREATE UNIQUE INDEX attribute_once ON attribute(run_id)",
+       "index attribute_once changed"},
+      {"CREATE UNIQUE INDEX one_row ON trace_row(run_id)", "index one_row added"},
+      {"UPDATE status SET fails = 0", "rows of status changed"},
+      {"DELETE FROM class", "rows of class changed"},
+      {"INSERT INTO scope VALUES ('more')", "rows of scope changed"},
+  };
+  for (const auto& [sql, name] : kChanges) {
+    const std::string error = error_after(sql);
+    EXPECT_NE(error.find(name), std::string::npos) << error;
+    EXPECT_NE(error.find("check --repair"), std::string::npos) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    EXPECT_EQ(error_of(open_for_repair), "") << sql;
+    SQLite::Database db = open_for_reading(file);
+    EXPECT_TRUE(definition_differences(db).empty()) << text_of(definition_differences(db));
+  }
+}
+
+TEST_F(Definitions, OfTablesAreRefusedAndBeyondRepair) {
+  const std::pair<const char*, const char*> kChanges[] = {
+      {"ALTER TABLE trace_row ADD COLUMN more TEXT", "table trace_row changed"},
+      {"DROP TABLE status", "table status missing"},
+      {"DROP VIEW trace; CREATE TABLE trace(run)", "table trace changed"},
+      {"DROP TABLE meta", "table meta missing"},
+      {"DROP TABLE meta; CREATE VIEW meta AS SELECT 'views' AS key, 'x' AS value",
+       "table meta changed"},
+      {"PRAGMA writable_schema = ON; UPDATE sqlite_schema"
+       " SET sql = replace(sql, 'nth >= 0', 'nth >= 1') WHERE name = 'trace_row'",
+       "table trace_row changed"},
+      {"PRAGMA writable_schema = ON; UPDATE sqlite_schema"
+       " SET sql = replace(sql, '''unknown''', ''' unknown''') WHERE name = 'run'",
+       "table run changed"},
+  };
+  for (const auto& [sql, name] : kChanges) {
+    const std::string error = error_after(sql);
+    EXPECT_NE(error.find(name), std::string::npos) << error;
+    EXPECT_NE(error.find("cannot be repaired"), std::string::npos) << error;
+    EXPECT_NE(error_of(open_for_repair).find("cannot be repaired"), std::string::npos) << name;
+    EXPECT_EQ(error_of(open_for_reading), error) << "nothing was repaired by halves";
+  }
+}
+
+TEST_F(Definitions, OfTriggersAreRefusedWhateverTheyClaimToBe) {
+  for (const char* claim :
+       {"type = 'view'", "type = 'index', tbl_name = 'theirs'", "type = 'table', name = 'sqlite_x'",
+        "tbl_name = 'theirs'", "type = 'view x; DELETE FROM meta; --'"}) {
+    const std::string error = error_after(
+        std::string("CREATE TABLE theirs(x);"
+                    "CREATE TRIGGER evil AFTER INSERT ON run BEGIN SELECT 1; END;"
+                    "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET ") +
+        claim + ", sql = replace(sql, 'CREATE ', 'CREATE /* VIEW */ ')" + " WHERE name = 'evil'");
+    EXPECT_NE(error, "") << claim;
+    error_of(open_for_repair);
+    SQLite::Database db(file.string());
+    db.exec("PRAGMA writable_schema = ON");  // reads a schema that is malformed
+    EXPECT_GT(count_of(db, "SELECT count(*) FROM meta"), 0) << claim;
+  }
+}
+
+TEST_F(Definitions, UnderOtherNamesAreTheirs) {
+  EXPECT_EQ(error_after("CREATE TABLE theirs(x PRIMARY KEY, y UNIQUE) WITHOUT ROWID;"
+                        "CREATE VIEW my_view AS SELECT run FROM run_verdict;"
+                        "CREATE INDEX my_index ON trace_row(hash);"
+                        "CREATE UNIQUE INDEX my_other ON theirs(x, y)"),
+            "");
+  { SQLite::Database db = open_for_repair(file); }
+  SQLite::Database db = open_for_reading(file);
+  EXPECT_EQ(count_of(db,
+                     "SELECT count(*) FROM sqlite_schema"
+                     " WHERE name IN ('theirs', 'my_view', 'my_index', 'my_other')"),
+            4);
+}
+
+TEST_F(Definitions, ThatAreRestoredTakeTheirVerdictsWithThem) {
+  error_after(
+      "INSERT INTO run(name, experiment) VALUES ('r', 'e'); DROP TRIGGER kept_tally_deleted;"
+      "INSERT INTO kept_tally(run_id, prompt_id, status, count, elsewhere)"
+      " VALUES (1, 0, 'OLD', 1, 0)");
+  SQLite::Database db = open_for_repair(file);
+  EXPECT_EQ(count_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);
+}
+
+}  // namespace
+}  // namespace greta
