@@ -49,7 +49,7 @@ struct Definitions : testing::Test {
       db.exec(sql);
     }
     const std::string error = error_of(open_for_reading);
-    EXPECT_EQ(error_of([](const auto& file) { return open_for_writing(file); }), error);
+    EXPECT_EQ(error_of([](const fs::path& one) { return open_for_writing(one); }), error);
     return error;
   }
 
@@ -164,8 +164,8 @@ TEST_F(Definitions, UnderOtherNamesAreTheirs) {
 TEST_F(Definitions, ThatAreRestoredTakeTheirVerdictsWithThem) {
   error_after(
       "INSERT INTO run(name, experiment) VALUES ('r', 'e'); DROP TRIGGER kept_tally_deleted;"
-      "INSERT INTO kept_tally(run_id, prompt_id, status, count, elsewhere)"
-      " VALUES (1, 0, 'OLD', 1, 0)");
+      "INSERT INTO kept_tally(run_id, prompt_id, status, count, claimed, elsewhere)"
+      " VALUES (1, 0, 'OLD', 1, 0, 0)");
   SQLite::Database db = open_for_repair(file);
   EXPECT_EQ(count_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);
 }
