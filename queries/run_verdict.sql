@@ -45,6 +45,7 @@ SELECT
   v.unmet AS unmet,                                    -- rows that are not there though the plan declares them or the run says it wrote them
   v.claimed AS claimed,                                -- pairs with a row that only a document states
   (SELECT j.rejected FROM run_rejection j WHERE j.run_id = v.run_id) AS rejected, -- lines and files that were not taken
+  (SELECT j.why FROM run_rejection j WHERE j.run_id = v.run_id) AS rejected_why, -- the most frequent reason
   EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id = v.run_id) AS ingest_open, -- 1: an ingest of its files has not ended
   r.status AS status,                                  -- unknown, running, complete, failed
   v.run_id AS run_id                                   -- run.id

@@ -129,7 +129,8 @@ std::string json_of(const Judged& run) {
   for (const char* key : {"run", "experiment", "mode", "date"}) object.add(key, v.cell(key));
   object.add("commit", v.cell("commit_sha"));
   for (const char* key : {"verdict", "numeric_verdict", "coverage", "evidence", "pairs", "pass",
-                          "fail", "missing", "decode_only", "incomparable"}) {
+                          "fail", "missing", "decode_only", "incomparable", "prefill_only",
+                          "claimed", "rejected", "rejected_why", "ingest_open"}) {
     object.add(key, v.cell(key));
   }
   object.raw("first_fail", v.has("first_fail") ? first.str() : "null");
@@ -163,6 +164,7 @@ std::string counts(const RunVerdict& v) {
   }
   if (v.number("incomparable") > 0) text += ", " + v.show("incomparable") + " incomparable";
   text += "; " + v.show("missing") + " missing, " + v.show("decode_only") + " decode only";
+  if (v.number("prefill_only") > 0) text += ", " + v.show("prefill_only") + " prefill only";
   if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " declared rows not there";
   return text;
 }
@@ -170,6 +172,9 @@ std::string counts(const RunVerdict& v) {
 /// What the reader should do or know next; "" when the verdict speaks for itself.
 std::string hint(const RunVerdict& v) {
   if (v.text("verdict") == "NO_EVIDENCE") {
+    if (v.number("claimed") > 0) {
+      return "documents alone state these pairs: what they claim can fail a run and not pass it";
+    }
     if (v.text("evidence") == "none") {
       return "nothing was compared: the run has no trace rows and no table of verdicts";
     }
@@ -183,9 +188,22 @@ std::string hint(const RunVerdict& v) {
     return "rows without a partner: greta-db pairs --run " + shell_word(v.text("run")) +
            " --status MISSING";
   }
+  if (v.text("verdict") == "INCOMPLETE" && v.number("ingest_open") > 0) {
+    return "an ingest of its files has not ended: greta-db ingest --resume finishes one that was "
+           "interrupted";
+  }
+  if (v.text("verdict") == "INCOMPLETE" && v.text("status") != "running" &&
+      v.text("status") != "failed" && v.number("unmet") == 0) {
+    return "what was not taken could be where it fails: greta-db query ingest_errors";
+  }
   if (v.text("verdict") == "INCOMPLETE") {
     return v.number("unmet") > 0 ? "rows that the run declares are not there"
                                  : "the run never finished (status " + v.show("status") + ")";
+  }
+  if (v.text("verdict") == "INCOMPARABLE" && v.number("incomparable") == 0) {
+    return v.number("claimed") > 0 ? "some of these rows only a document states"
+                                   : "a report lists failures that the rows do not show: greta-db "
+                                     "query claims_without_evidence, view report_conflict";
   }
   if (v.text("verdict") == "INCOMPARABLE") {
     return "pairs that nothing decides: greta-db pairs --run " + shell_word(v.text("run")) +
@@ -269,6 +287,10 @@ void print_block(Output& out, const Judged& run, const std::string& later) {
   line(out, "numeric", numeric);
   line(out, "pairs", counts(v));
   line(out, "evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
+  if (v.number("rejected") > 0) {
+    line(out, "rejected",
+         v.show("rejected") + " of its lines and files, such as: " + v.show("rejected_why"));
+  }
   std::string next = hint(v);
   if (!next.empty()) line(out, "hint", next);
   if (!run.fails()) return;

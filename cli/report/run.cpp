@@ -117,7 +117,13 @@ class RunReport : public RunSection {
       return {"reason.fail_missing", {v.show("missing")}};
     if (name == "FAIL") return {"reason.fail", {v.show("fail"), v.show("pairs")}};
     if (name == "INCOMPLETE" && v.number("unmet") > 0) return {"reason.unmet", {v.show("unmet")}};
+    if (name == "INCOMPLETE" && v.number("ingest_open") > 0) return {"reason.ingest_open"};
+    if (name == "INCOMPLETE" && v.number("rejected") > 0)
+      return {"reason.rejected", {v.show("rejected"), v.show("rejected_why")}};
     if (name == "INCOMPLETE") return {"reason.unfinished", {v.show("status")}};
+    if (name == "NO_EVIDENCE" && v.number("claimed") > 0)
+      return {"reason.claimed", {v.show("claimed")}};
+    if (name == "INCOMPARABLE" && v.number("incomparable") == 0) return {"reason.doubt"};
     if (name == "INCOMPARABLE")
       return {"reason.incomparable", {v.show("incomparable"), v.show("pairs")}};
     if (v.text("evidence") == "none") return {"reason.none"};
@@ -130,6 +136,7 @@ class RunReport : public RunSection {
     if (name == "complete") return {"coverage.complete"};
     if (name == "sampled") return {"coverage.sampled"};
     if (name == "unmet") return {"coverage.unmet"};
+    if (name == "partial") return {"coverage.partial"};
     return {"coverage.undeclared"};
   }
 

@@ -14,12 +14,16 @@ inline constexpr std::string_view kVerdictColumns =
     "run, experiment, mode, commit_sha, date, evidence, verdict, numeric_verdict, coverage, pairs,"
     " pass, fail, missing, decode_only, incomparable, prompt, layer, tensor, token_id, pos_id,"
     " first_fail, root_cause, numeric_first_fail, numeric_prompt, numeric_layer, numeric_tensor,"
-    " rounding, divergent, unmeasured, unmet, status";
+    " rounding, divergent, unmeasured, unmet, status, prefill_only, claimed, rejected, "
+    "rejected_why,"
+    " ingest_open";
 inline constexpr std::string_view kVerdictColumnsWithOrigin =
     "run, experiment, mode, commit_sha, date, evidence, verdict, numeric_verdict, coverage, pairs,"
     " pass, fail, missing, decode_only, incomparable, prompt, layer, tensor, token_id, pos_id,"
     " first_fail, root_cause, numeric_first_fail, numeric_prompt, numeric_layer, numeric_tensor,"
-    " numeric_origin, rounding, divergent, unmeasured, unmet, status";
+    " numeric_origin, rounding, divergent, unmeasured, unmet, status, prefill_only, claimed, "
+    "rejected,"
+    " rejected_why, ingest_open";
 
 /// The row of run_verdict that a query stands on, by column name. Borrowed until the next step.
 class RunVerdict {

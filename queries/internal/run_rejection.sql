@@ -14,5 +14,19 @@ SELECT
        JOIN ingest_error e ON e.file = substr(l.path, 1, instr(l.path, '!') - 1) AND e.line = 0
          AND e.source_id IS NULL AND e.severity = 'error'
        WHERE s.run_id = r.id
-         AND (e.about = r.name OR r.name > e.about || '/' AND r.name < e.about || '0') IS NOT TRUE) AS rejected
+         AND (e.about = r.name OR r.name > e.about || '/' AND r.name < e.about || '0') IS NOT TRUE) AS rejected,
+  -- the most frequent reason; of files without source, that of the first
+  coalesce(
+    (SELECT e.reason FROM source s JOIN ingest_error e ON e.source_id = s.id AND e.severity = 'error'
+     WHERE s.run_id = r.id GROUP BY e.reason ORDER BY count(*) DESC, e.reason LIMIT 1),
+    (SELECT e.reason FROM ingest_error e
+     WHERE e.severity = 'error' AND e.about IS NOT NULL
+       AND (e.about = r.name OR r.name > e.about || '/' AND r.name < e.about || '0')
+     ORDER BY e.file, e.reason LIMIT 1),
+    (SELECT e.reason
+     FROM source s
+     JOIN source_location l ON l.source_id = s.id AND instr(l.path, '!') > 0
+     JOIN ingest_error e ON e.file = substr(l.path, 1, instr(l.path, '!') - 1) AND e.line = 0
+       AND e.source_id IS NULL AND e.severity = 'error'
+     WHERE s.run_id = r.id ORDER BY e.file, e.reason LIMIT 1)) AS why
 FROM run r;
