@@ -73,6 +73,20 @@ std::vector<std::string> repair(const std::string& file) {
   return done;
 }
 
+/// Ingests that have not ended, each in a line: their runs are INCOMPLETE.
+std::vector<std::string> open_ingests(SQLite::Database& db) {
+  std::vector<std::string> lines;
+  if (!db.tableExists("ingest")) return lines;
+  SQLite::Statement rows(db, "SELECT started_at, pid, host, paths FROM ingest ORDER BY id");
+  while (rows.executeStep()) {
+    lines.push_back("begun " + rows.getColumn(0).getString() + " by process " +
+                    rows.getColumn(1).getString() + " on " + rows.getColumn(2).getString() +
+                    " of " + rows.getColumn(3).getString() +
+                    "; `ingest --resume` finishes it if it was interrupted");
+  }
+  return lines;
+}
+
 int check(Options& options, const CheckArguments& arguments) {
   const std::vector<std::string> repaired =
       arguments.repair ? repair(options.database) : std::vector<std::string>();
@@ -93,9 +107,13 @@ int check(Options& options, const CheckArguments& arguments) {
     for (const std::string& problem : problems) append_json(quoted.emplace_back(), problem);
     std::vector<std::string> quoted_repairs;
     for (const std::string& line : repaired) append_json(quoted_repairs.emplace_back(), line);
+    std::vector<std::string> quoted_ingests;
+    for (const std::string& line : open_ingests(db))
+      append_json(quoted_ingests.emplace_back(), line);
     for (auto [table, count] : counts) of_tables.add(table, count);
     object.add("ok", problems.empty()).add("schema_version", version);
     object.raw("problems", json_array(quoted)).raw("rows", of_tables.str());
+    object.raw("open_ingests", json_array(quoted_ingests));
     if (arguments.repair) object.raw("repaired", json_array(quoted_repairs));
     options.out.write(object.str() + "\n");
   } else {
@@ -104,6 +122,7 @@ int check(Options& options, const CheckArguments& arguments) {
     printer.row({"schema version", version});
     for (const std::string& line : repaired) printer.row({"repaired", line});
     for (const std::string& problem : problems) printer.row({"problem", problem});
+    for (const std::string& line : open_ingests(db)) printer.row({"open ingest", line});
     for (auto [table, count] : counts) printer.row({table, count});
     printer.finish();
   }
