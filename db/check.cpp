@@ -104,7 +104,7 @@ void check_trace_rows(SQLite::Database& db, Problems& problems) {
        outside("pos_id", kUnknownPosition, kMaxPosition),
        outside("layer", -1, kMaxLayer),
        outside("crowded", 0, 1),
-       outside("flags", 0, kFlagNonfiniteStatistic | kFlagDerived | kFlagRejectedField),
+       outside("flags", 0, kAllFlags),
        {"t.vector_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sample o WHERE o.id = t.vector_id)"
         " AND NOT EXISTS (SELECT 1 FROM sketch o WHERE o.id = t.vector_id)",
         "without their sample or sketch"}},

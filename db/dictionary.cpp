@@ -7,7 +7,8 @@
 namespace greta {
 namespace {
 
-/// Ids of names that greta does not know start here, far above the built-in trace points.
+/// Ids of names that greta does not know start here, far above the built-in trace points; their
+/// forward order is this for all of them, so that it does not depend on which came first.
 constexpr int64_t kFirstUnknownTensor = 1000;
 constexpr int64_t kMaxTensor = 65'534;
 constexpr int64_t kShareOfRun = 64;
@@ -81,7 +82,7 @@ TensorId Dictionary::tensor_id(std::string_view name) {
     SQLite::Statement tensor(
         db_, "INSERT INTO tensor(id, ord, name, stage) VALUES (?, ?, ?, 'unknown')");
     tensor.bind(1, id);
-    tensor.bind(2, id);
+    tensor.bind(2, kFirstUnknownTensor);
     tensor.bind(3, text);
     tensor.exec();
     std::string cause = text + "_DRIFT";

@@ -251,8 +251,10 @@ constexpr const char* kCopyRepeats = R"(
       AND x.pos_id = t.pos_id AND x.layer = t.layer AND x.tensor_id = n.tensor_id
       AND x.phase_id = h.id AND x.step = t.step AND x.name_id = n.id
     WHERE p.run_id = ?1
-      AND (x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags & 1)
-        IS (t.n, t.hash, t.min, t.max, t.mean, t.abs_sum, t.nan, t.inf, t.nz_count, t.flags & 1)
+      AND (x.token_id, x.logical_tok_idx, x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf,
+           x.nz_count, x.flags & 17)
+        IS (t.token_id, t.logical_tok_idx, t.n, t.hash, t.min, t.max, t.mean, t.abs_sum, t.nan, t.inf,
+            t.nz_count, t.flags & 17)
       AND (SELECT data FROM main.sample WHERE id = x.vector_id)
         IS (SELECT data FROM other.sample WHERE id = t.vector_id)
     ON CONFLICT DO UPDATE SET

@@ -1,5 +1,8 @@
 #include "db/run_records.h"
 
+#include <tuple>
+#include <type_traits>
+
 namespace greta {
 namespace {
 
@@ -11,23 +14,31 @@ void bind(SQLite::Statement& s, int i, const std::optional<T>& value) {
   value ? s.bind(i, *value) : s.bind(i);
 }
 
-/// The key and the values of a readout, as parameters 1 to 15.
-void bind(SQLite::Statement& s, const ReadoutRow& r) {
+void bind_key(SQLite::Statement& s, const ReadoutRow& r) {
   s.bind(1, r.run_id);
   s.bind(2, r.prompt_id);
   s.bind(3, static_cast<int>(r.side));
   s.bind(4, r.step);
   s.bind(5, r.pos_id);
   s.bind(6, r.name_id);
-  bind(s, 7, r.top1_id);
-  bind(s, 8, r.top1_logit);
-  bind(s, 9, r.top2_id);
-  bind(s, 10, r.top2_logit);
-  bind(s, 11, r.gap);
-  bind(s, 12, r.vocab);
-  bind(s, 13, r.route);
-  bind(s, 14, r.cpu_top1_id);
-  bind(s, 15, r.cpu_agrees);
+}
+
+template <class T>
+void take(const SQLite::Column& column, std::optional<T>& value) {
+  if (column.isNull()) return;
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = column.getString();
+  } else if constexpr (std::is_same_v<T, double>) {
+    value = column.getDouble();
+  } else {
+    value = column.getInt64();
+  }
+}
+
+/// What a readout says, in the order of the table.
+auto said_by(const ReadoutRow& r) {
+  return std::tie(r.top1_id, r.top1_logit, r.top2_id, r.top2_logit, r.gap, r.vocab, r.route,
+                  r.cpu_top1_id, r.cpu_agrees);
 }
 
 }  // namespace
@@ -99,10 +110,10 @@ void RunRecords::finish_run(int64_t run_id, bool complete, const std::string& fi
 void RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
                             const std::optional<std::string>& text_sha256,
                             const std::optional<std::string>& token_ids) {
-  SQLite::Statement facts(
-      db_,
-      "UPDATE prompt SET n_tokens = coalesce(?, n_tokens), text_sha256 = coalesce(?, text_sha256),"
-      " token_ids = coalesce(?, token_ids) WHERE id = ?");
+  SQLite::Statement facts(db_,
+                          "UPDATE prompt SET n_tokens = coalesce(max(n_tokens, ?1), n_tokens, ?1),"
+                          " text_sha256 = coalesce(max(text_sha256, ?2), text_sha256, ?2),"
+                          " token_ids = coalesce(max(token_ids, ?3), token_ids, ?3) WHERE id = ?4");
   bind(facts, 1, n_tokens);
   bind(facts, 2, text_sha256);
   bind(facts, 3, token_ids);
@@ -121,25 +132,50 @@ void RunRecords::add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t 
   insert.exec();
 }
 
-bool RunRecords::add_readout(const ReadoutRow& readout) {
+std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
+  constexpr int kFirstValue = 7;
   SQLite::Statement& insert = prepared(
       readout_,
       "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  bind(insert, readout);
+  bind_key(insert, readout);
+  std::apply(
+      [&insert](const auto&... value) {
+        int at = kFirstValue;
+        (bind(insert, at++, value), ...);
+      },
+      said_by(readout));
   insert.bind(16, readout.source_id);
   insert.bind(17, readout.line);
-  return insert.exec() > 0;
-}
+  if (insert.exec() > 0) return std::nullopt;
 
-bool RunRecords::same_readout(const ReadoutRow& readout) {
-  SQLite::Statement same(
-      db_,
-      "SELECT 1 FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
-      " AND pos_id = ? AND name_id = ? AND top1_id IS ? AND top1_logit IS ? AND top2_id IS ?"
-      " AND top2_logit IS ? AND gap IS ? AND vocab IS ? AND route IS ? AND cpu_top1_id IS ?"
-      " AND cpu_agrees IS ?");
-  bind(same, readout);
-  return same.executeStep();
+  SQLite::Statement& of_key = prepared(
+      readout_of_key_,
+      "SELECT top1_id, top1_logit, top2_id, top2_logit, gap, vocab, route, cpu_top1_id, cpu_agrees,"
+      " source_id, line FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
+      " AND pos_id = ? AND name_id = ?");
+  bind_key(of_key, readout);
+  if (!of_key.executeStep()) return std::nullopt;
+  ReadoutRow there;
+  std::apply(
+      [&of_key](auto&... value) {
+        int at = 0;
+        (take(of_key.getColumn(at++), value), ...);
+      },
+      std::tie(there.top1_id, there.top1_logit, there.top2_id, there.top2_logit, there.gap,
+               there.vocab, there.route, there.cpu_top1_id, there.cpu_agrees));
+  there.source_id = of_key.getColumn(9).getInt64();
+  there.line = of_key.getColumn(10).getInt64();
+  of_key.reset();
+  if (said_by(there) == said_by(readout)) return std::nullopt;
+  if (said_by(readout) < said_by(there)) return readout;
+  SQLite::Statement& drop =
+      prepared(drop_readout_,
+               "DELETE FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
+               " AND pos_id = ? AND name_id = ?");
+  bind_key(drop, readout);
+  drop.exec();
+  add_readout(readout);
+  return there;
 }
 
 }  // namespace greta

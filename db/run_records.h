@@ -78,16 +78,15 @@ class RunRecords {
                   const std::optional<std::string>& token_ids);
   /// Declares a row that the run will trace, once.
   void add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t layer, int64_t tensor_id);
-  /// False when its key holds a readout already: see same_readout.
-  bool add_readout(const ReadoutRow& readout);
-  /// Whether the readout under its key says the same.
-  bool same_readout(const ReadoutRow& readout);
+  /// Of two readouts of one key that say different things, the greater by its values stays,
+  /// whichever came first; returns the other.
+  std::optional<ReadoutRow> add_readout(const ReadoutRow& readout);
 
  private:
   SQLite::Statement& prepared(std::optional<SQLite::Statement>& statement, const char* sql);
 
   SQLite::Database& db_;
-  std::optional<SQLite::Statement> attribute_, plan_, readout_;
+  std::optional<SQLite::Statement> attribute_, plan_, readout_, readout_of_key_, drop_readout_;
 };
 
 }  // namespace greta

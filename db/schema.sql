@@ -162,7 +162,7 @@ CREATE TABLE trace_row (
   pos_id     INTEGER NOT NULL,                    -- absolute position; -1 unknown
   layer      INTEGER NOT NULL,                    -- -1 after the stack in old files
   tensor_id  INTEGER NOT NULL,                    -- canonical
-  nth        INTEGER NOT NULL CHECK (nth >= 0),   -- 0, then 1, 2, ...: rows of one side at one place, as they came
+  nth        INTEGER NOT NULL CHECK (nth >= 0),   -- 0, then 1, 2, ...: rows of one side at one place, in an order that is not that of arrival
   crowded    INTEGER NOT NULL DEFAULT 1,          -- 0: the only row of its side at its place; 1: there may be others
   phase_id   INTEGER NOT NULL,
   step       INTEGER NOT NULL,                    -- 0 prefill, then one per token; -1 unknown
@@ -178,7 +178,7 @@ CREATE TABLE trace_row (
   nan        INTEGER,
   inf        INTEGER,
   nz_count   INTEGER,
-  flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected; 8: only a document states the row
+  flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected; 8: only a document states the row; 16: its hash is by the algorithm that run.hash_algo is not
   vector_id  INTEGER,                             -- sketch.id and sample.id
   ptr        INTEGER,
   offset_bytes INTEGER,

@@ -21,6 +21,8 @@ inline constexpr int kFlagNonfiniteStatistic = 1;  ///< a statistic was written 
 inline constexpr int kFlagDerived = 2;             ///< statistics computed from the sample
 inline constexpr int kFlagRejectedField = 4;       ///< a field was rejected, see row_context.extra
 inline constexpr int kFlagClaimed = 8;             ///< only a document states the row
+inline constexpr int kFlagOtherHash = 16;  ///< hashed by the algorithm that run.hash_algo is not
+inline constexpr int kAllFlags = 31;
 
 /// Sketch of a row as stored: two maps of 16 buckets, scaled to the values' own unit.
 struct RowSketch {
@@ -66,9 +68,5 @@ inline const std::string kTraceColumns =
     std::string(kPlaceColumns) +
     ", nth, crowded, phase_id, step, name_id, token_id, logical_tok_idx, " + kContentColumns +
     ", vector_id, ptr, offset_bytes, context_id, source_id, line";
-
-/// True when two rows of one key are the same observation: n, hash, statistics and sample are
-/// equal.
-bool same_content(const TraceRow& a, const TraceRow& b);
 
 }  // namespace greta

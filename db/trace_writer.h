@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "db/crowd.h"
 #include "db/dictionary.h"
 #include "db/trace_row.h"
 
@@ -16,6 +17,8 @@ namespace greta {
 struct WriteCounts {
   int64_t inserted = 0;    ///< conflicts included
   int64_t duplicates = 0;  ///< equal content under an existing key: counted, not stored again
+  int64_t taken_over =
+      0;  ///< of those, rows that count for this source from now on, not for theirs
   std::vector<int64_t> conflict_lines;  ///< lines stored as a further occurrence of their key
 };
 
@@ -44,19 +47,23 @@ class TraceWriter {
 
   /// Writes rows, in any order (sorted here, so that the tree grows at its end), notes their
   /// positions in traced_position, and deletes what is kept of their runs' verdicts. A row of a key
-  /// (place, side, phase, step and name) that exists is a duplicate when its content (n, hash,
-  /// statistics, sample) is the same, else a further occurrence.
+  /// (place, side, phase, step and name) that exists is a duplicate when its content (tokens, n,
+  /// hash, statistics, sample) is the same, else a further occurrence. What is stored does not
+  /// depend on the order of arrival: rows of a place are numbered by key and content, and of
+  /// equal ones the first stands by its source's path.
   WriteCounts write(std::span<TraceRow> rows);
 
  private:
-  struct Statement;  // prepared sqlite3_stmt with typed binds
   struct Statements;
-  struct Found;
   void note_positions(std::span<TraceRow* const> rows);
   size_t insert(std::span<TraceRow* const> rows, std::span<const int64_t> vectors);
-  void place(TraceRow& row, int64_t vector_id, WriteCounts& counts);
-  Found find(const TraceRow& row);
-  void take_over(const TraceRow& row, int64_t nth);
+  void place(std::span<TraceRow* const> rows, std::span<const int64_t> vectors,
+             WriteCounts& counts);
+  void repeat(const TraceRow& row, int64_t vector_id, const Crowd::Member& there,
+              WriteCounts& counts);
+  bool precedes(const TraceRow& row, const Crowd::Member& there);
+  bool has_sketch(std::optional<int64_t> vector_id);
+  void take_over(const TraceRow& row, int64_t vector_id, const Crowd::Member& there);
   void store_vector(const TraceRow& row, int64_t vector_id);
   void insert_sketches();
   int64_t next_vector_id();

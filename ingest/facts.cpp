@@ -49,7 +49,7 @@ ReadoutRow row_of(int64_t source_id, int64_t run_id, int64_t prompt_id, Side sid
 
 }  // namespace
 
-std::string readout_text(const Readout& r) {
+std::string readout_text(const ReadoutRow& r) {
   nlohmann::json json = nlohmann::json::object();
   auto put = [&json](const char* name, const auto& value) {
     if (value) json[name] = *value;
@@ -168,10 +168,9 @@ void Facts::add_log_event(int64_t source_id, int64_t run_id, const std::string& 
   s.exec();
 }
 
-bool Facts::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side,
-                        int64_t name_id, const Readout& r) {
-  const ReadoutRow row = row_of(source_id, run_id, prompt_id, side, name_id, r);
-  return records_.add_readout(row) || records_.same_readout(row);
+std::optional<ReadoutRow> Facts::add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id,
+                                             Side side, int64_t name_id, const Readout& r) {
+  return records_.add_readout(row_of(source_id, run_id, prompt_id, side, name_id, r));
 }
 
 }  // namespace greta

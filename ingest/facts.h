@@ -18,7 +18,7 @@
 namespace greta {
 
 /// A readout as a JSON object, for people.
-std::string readout_text(const Readout& readout);
+std::string readout_text(const ReadoutRow& readout);
 
 /// What sources state that is no trace row: reports, claims, metrics, log events, readouts. All
 /// calls happen inside the caller's transaction. Throws SQLite::Exception.
@@ -43,9 +43,9 @@ class Facts {
                   const std::string& text);
   void add_log_event(int64_t source_id, int64_t run_id, const std::string& prompt,
                      const LogEvent& event, int64_t seq);
-  /// False when another readout has the key of this one, and stays.
-  bool add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id, Side side, int64_t name_id,
-                   const Readout& readout);
+  /// As RunRecords::add_readout.
+  std::optional<ReadoutRow> add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id,
+                                        Side side, int64_t name_id, const Readout& readout);
 
  private:
   SQLite::Database& db_;

@@ -334,9 +334,9 @@ void Importer::store_records(const Content& content, ContentReader& reader, Open
                              opened.is_whole ? opened.sha256 : "being read"};
   const bool is_empty = opened.is_whole && opened.bytes.empty() && reader.damage().empty();
   int64_t id = session_.sources.add_source(key, is_empty ? "empty" : "records", 0);
+  session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
   ++session_.summary.new_sources;
   if (is_empty) {
-    session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
     return session_.add_finding(content.file, 0, false, trouble_, "", id);
   }
   SourceContent source(session_, id, run_id_, identity_, content.file);

@@ -167,8 +167,10 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
   start.exec();
   if (!event.experiment.empty() && event.experiment != identity.experiment) {
     const ExperimentName name = split_experiment(event.experiment);
-    prepared(db_, "UPDATE run SET experiment = ?, family = ?, variant = nullif(?, '') WHERE id = ?",
-             event.experiment, name.family, name.variant, run_id)
+    prepared(db_,
+             "UPDATE run SET experiment = ?1, family = ?2, variant = nullif(?3, '') WHERE id = ?4"
+             " AND (experiment = ?5 OR experiment > ?1)",
+             event.experiment, name.family, name.variant, run_id, identity.experiment)
         .exec();
   }
   if (identity.date.empty() && !event.date.empty()) {
@@ -187,7 +189,7 @@ void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
   }
 }
 
-bool Runs::use_hash_algo(int64_t run_id, const std::string& hash_algo) {
+bool Runs::is_hash_algo(int64_t run_id, const std::string& hash_algo) {
   prepared(db_,
            "UPDATE run SET hash_algo = ?1 WHERE id = ?2 AND hash_algo <> ?1"
            " AND NOT EXISTS (SELECT 1 FROM trace_row WHERE run_id = ?2 AND hash IS NOT NULL)",
@@ -210,7 +212,9 @@ int64_t Runs::prompt_id(int64_t run_id, const PromptSymbol& symbol) {
   }
   int64_t id = writer_.prompt_id(run_id, symbol.name);
   if (symbol.n_tokens)
-    prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", *symbol.n_tokens, id).exec();
+    prepared(db_, "UPDATE prompt SET n_tokens = max(ifnull(n_tokens, ?1), ?1) WHERE id = ?2",
+             *symbol.n_tokens, id)
+        .exec();
   return id;
 }
 
@@ -227,8 +231,8 @@ void Runs::set_prompt_length(int64_t run_id, const std::string& prompt, int64_t 
     writer_.forget();
     return;
   }
-  prepared(db_, "UPDATE prompt SET n_tokens = ? WHERE id = ?", n_tokens,
-           writer_.prompt_id(run_id, prompt))
+  prepared(db_, "UPDATE prompt SET n_tokens = max(ifnull(n_tokens, ?1), ?1) WHERE id = ?2",
+           n_tokens, writer_.prompt_id(run_id, prompt))
       .exec();
 }
 

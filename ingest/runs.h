@@ -36,8 +36,9 @@ class Runs {
   /// run that failed once has failed, and one that started more often than it ended is running.
   void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                      const RunEvent& event);
-  /// Whether hashes of this algorithm may stand in the run: all of one run are by the same.
-  bool use_hash_algo(int64_t run_id, const std::string& hash_algo);
+  /// Whether this is the algorithm that hashes the run, that of the first hash it got; rows by
+  /// another one say so.
+  bool is_hash_algo(int64_t run_id, const std::string& hash_algo);
 
   /// The prompt for a symbol. A readout segment takes the name of the one prompt of the run that
   /// has its length, if a log said so.

@@ -196,8 +196,8 @@ void SourceContent::add_batch(RecordBatch& batch) {
     contexts_.push_back(session_.writer.add_context(context));
   for (const RunEvent& event : batch.events)
     session_.runs.add_run_event(source_id_, run_id_, identity_, event);
-  if (!batch.hash_algo.empty() && !session_.runs.use_hash_algo(run_id_, batch.hash_algo))
-    drop_hashes(batch);
+  const bool other_hash =
+      !batch.hash_algo.empty() && !session_.runs.is_hash_algo(run_id_, batch.hash_algo);
   drop_unnamed(batch);
   for (TraceRow& row : batch.rows) {
     const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
@@ -210,16 +210,20 @@ void SourceContent::add_batch(RecordBatch& batch) {
     row.tensor_id = tensor.tensor_id;
     if (row.context_id) row.context_id = contexts_[static_cast<size_t>(*row.context_id)];
     row.source_id = source_id_;
+    if (other_hash && row.hash) row.flags ^= kFlagOtherHash;
   }
   WriteCounts counts = session_.writer.write(batch.rows);
   for (const Readout& r : batch.readouts) {
-    if (session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
+    const std::optional<ReadoutRow> left_out =
+        session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
                                    phases_[static_cast<size_t>(r.phase_id)].side,
-                                   names_[static_cast<size_t>(r.name_id)]->name_id, r))
-      continue;
-    add_finding(
-        r.line, false,
-        "another readout of this step is there and is kept; this one is " + readout_text(r));
+                                   names_[static_cast<size_t>(r.name_id)]->name_id, r);
+    if (!left_out) continue;
+    session_.add_finding(
+        left_out->source_id == source_id_ ? file_ : session_.sources.path_of(left_out->source_id),
+        left_out->line, false,
+        "another readout of this step is there and is kept; this one is " + readout_text(*left_out),
+        "", left_out->source_id);
   }
   for (const LineFinding& f : batch.findings) add_finding(f.line, f.is_error, f.reason, f.raw);
   for (int64_t line : counts.conflict_lines) {
@@ -227,7 +231,7 @@ void SourceContent::add_batch(RecordBatch& batch) {
   }
   int64_t conflicts = static_cast<int64_t>(counts.conflict_lines.size());
   rows_ += static_cast<int64_t>(batch.rows.size());
-  duplicates_ += counts.duplicates;
+  duplicates_ += counts.duplicates - counts.taken_over;
   conflicts_ += conflicts;
   session_.summary.rows += counts.inserted;
   session_.summary.duplicates += counts.duplicates;
@@ -256,18 +260,6 @@ void SourceContent::drop_unnamed(RecordBatch& batch) {
   }
   std::erase_if(batch.rows, [&](const TraceRow& row) { return is_unnamed(row.name_id); });
   std::erase_if(batch.readouts, [&](const Readout& r) { return is_unnamed(r.name_id); });
-}
-
-/// The run's rows are hashed by another algorithm: these stay comparable by sample and sketch.
-void SourceContent::drop_hashes(RecordBatch& batch) {
-  for (TraceRow& row : batch.rows) {
-    if (!row.hash) continue;
-    add_finding(row.line, false,
-                "hash " + std::to_string(*row.hash) + " is by " + batch.hash_algo +
-                    ", not by what hashes this run; the row is kept without it");
-    row.hash.reset();
-    row.flags |= kFlagRejectedField;
-  }
 }
 
 }  // namespace greta

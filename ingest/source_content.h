@@ -57,7 +57,6 @@ class SourceContent {
     session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
   }
   void add_claims(RecordBatch& batch);
-  void drop_hashes(RecordBatch& batch);
   void refuse_name(const std::string& name);
   void drop_unnamed(RecordBatch& batch);
 

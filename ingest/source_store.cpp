@@ -53,7 +53,10 @@ void SourceStore::finish_source(int64_t source_id, const std::string& sha256,
 
 void SourceStore::add_location(int64_t source_id, const std::string& path,
                                const std::string& raw_sha256, int64_t raw_bytes) {
-  SQLite::Statement s(db_, "INSERT OR IGNORE INTO source_location VALUES (?, ?, ?, ?)");
+  SQLite::Statement s(db_,
+                      "INSERT INTO source_location VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                      " raw_sha256 = coalesce(excluded.raw_sha256, raw_sha256),"
+                      " raw_bytes = coalesce(excluded.raw_bytes, raw_bytes)");
   s.bind(1, source_id);
   s.bind(2, path);
   if (!raw_sha256.empty()) {
@@ -61,6 +64,13 @@ void SourceStore::add_location(int64_t source_id, const std::string& path,
     s.bind(4, raw_bytes);
   }
   s.exec();
+}
+
+std::string SourceStore::path_of(int64_t source_id) {
+  SQLite::Statement path = prepared(
+      db_, "SELECT ifnull(min(path), '') FROM source_location WHERE source_id = ?", source_id);
+  path.executeStep();
+  return path.getColumn(0).getString();
 }
 
 bool SourceStore::has_location(int64_t source_id, const std::string& relative_path) {

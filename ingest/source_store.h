@@ -35,6 +35,8 @@ class SourceStore {
                      int64_t conflicts);
   void add_location(int64_t source_id, const std::string& path, const std::string& raw_sha256,
                     int64_t raw_bytes);
+  /// The first path that the source was found under, "" without one.
+  std::string path_of(int64_t source_id);
   /// Whether a source was found at this path (RunIdentity::relative_path) under some root.
   bool has_location(int64_t source_id, const std::string& relative_path);
   /// False when the same finding is there already. `about` names the run that a file without a

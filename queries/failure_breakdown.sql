@@ -15,8 +15,8 @@ FROM (
       sum(t.count) OVER alike AS count,
       sum(CASE WHEN s.compared OR s.blamed THEN t.count ELSE 0 END) OVER alike AS had_to_match,
       row_number() OVER (PARTITION BY t.run, t.run_id, t.cause
-                         ORDER BY t.forward_layer, t.tensor_id IS NULL, t.tensor_id) AS nth,
-      t.forward_layer AS forward_layer, t.tensor_id AS tensor_id
+                         ORDER BY t.forward_layer, (SELECT k.ord FROM tensor k WHERE k.id = t.tensor_id)) AS nth,
+      t.forward_layer AS forward_layer, (SELECT k.ord FROM tensor k WHERE k.id = t.tensor_id) AS ord
     FROM tally t
     JOIN status s ON s.name = t.status
     WINDOW alike AS (PARTITION BY t.run, t.run_id, t.cause)
@@ -24,4 +24,4 @@ FROM (
   WHERE c.nth = 1
 ) b
 WHERE b.cause IS NOT NULL
-ORDER BY b.run_id, b.count DESC, b.forward_layer, b.tensor_id IS NULL, b.tensor_id;
+ORDER BY b.run, b.count DESC, b.forward_layer, b.ord IS NULL, b.ord, b.cause;

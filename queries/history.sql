@@ -16,4 +16,4 @@ SELECT
   v.pairs AS pairs,                                    -- with a row on both sides
   v.run_id AS run_id                                   -- run.id
 FROM run_verdict v
-ORDER BY v.date, v.experiment, v.run_id;
+ORDER BY v.date, v.experiment, v.run;

@@ -78,4 +78,4 @@ SELECT
   'UNKNOWN', 'KV_MISMATCH', l.mode, l.run_id, l.prompt_id
 FROM kv_lost l
 JOIN prompt q ON q.id = l.prompt_id
-ORDER BY run_id, prompt_id, pos_id, layer;
+ORDER BY run, prompt, pos_id, layer;

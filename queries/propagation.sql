@@ -15,5 +15,5 @@ SELECT
   p.forward_layer AS forward_layer,                    -- forward order: this, then the tensor
   p.run_id AS run_id                                   -- run.id
 FROM pair p
-ORDER BY p.run_id, p.prompt_id, CASE p.evidence WHEN 'trace' THEN p.pos_id END, p.forward_layer,
-         p.tensor_id IS NULL, p.tensor_id;
+ORDER BY p.run, p.prompt, CASE p.evidence WHEN 'trace' THEN p.pos_id END, p.forward_layer,
+         p.tensor_id IS NULL, (SELECT k.ord FROM tensor k WHERE k.id = p.tensor_id), p.tensor;

@@ -141,7 +141,7 @@ void RunStore::add_rows(std::span<const TraceRecord> records) {
                            "UPDATE source SET lines = ?1, rows = ?1, duplicates = duplicates + ?2,"
                            " conflicts = conflicts + ?3 WHERE id = ?4");
   update.bind(1, rows_);
-  update.bind(2, counts.duplicates);
+  update.bind(2, counts.duplicates - counts.taken_over);
   update.bind(3, static_cast<int64_t>(counts.conflict_lines.size()));
   update.bind(4, source_id_);
   update.exec();

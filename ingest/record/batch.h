@@ -66,7 +66,8 @@ struct RecordBatch {
   std::vector<RowContext> contexts;
   std::vector<RunEvent> events;
   std::vector<LineFinding> findings;
-  std::string hash_algo;  ///< of the rows that have a hash, "" when none has: as run.hash_algo
+  std::string
+      hash_algo;  ///< of the rows that have a hash and no kFlagOtherHash; "" when no row has one
   int64_t lines = 0;
   size_t kept_bytes = 0;  ///< of samples, raw lines and contexts
 

@@ -125,11 +125,11 @@ std::optional<uint64_t> LineReader::hash_field(Key k) {
     reject(k, true, "is not an unsigned 64-bit hash; the row is kept without it");
     return std::nullopt;
   }
-  if (file_algo.empty()) file_algo = line_algo;
-  if (line_algo.empty() || line_algo != file_algo) {  // hashes of two algorithms never compare
-    reject(k, false, "is by another hash_algo than those before; the row is kept without it");
+  if (line_algo.empty()) {
+    reject(k, false, "is by a hash_algo that greta does not know; the row is kept without it");
     return std::nullopt;
   }
+  if (file_algo.empty()) file_algo = line_algo;
   batch->hash_algo = file_algo;
   return value;
 }
@@ -330,6 +330,7 @@ void LineReader::add(TraceRow& row, RowContext&& c, std::string extra) {
   if (!rejected_raw.empty())
     extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
   row.flags |= line_flags;
+  if (row.hash && line_algo != file_algo) row.flags |= kFlagOtherHash;
   if (states_nonfinite(kNan, row.nan) || states_nonfinite(kInf, row.inf)) {
     row.flags |= kFlagNonfiniteStatistic;
   }

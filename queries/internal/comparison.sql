@@ -12,7 +12,8 @@ SELECT
   a.id AS run_id, a.name AS run, a.experiment AS experiment, a.mode AS mode,
   a.commit_sha AS commit_sha, a.date AS date,
   b.id AS other_run_id, b.name AS other_run,
-  a.hash_algo AS hash_algo,
+  -- 1: x's hash covers all values, not the first 256
+  (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) AS whole_hash,
   a.dtype AS dtype, b.dtype AS other_dtype,
   -- of the row x, NULL for a report's: filter on these
   x.prompt_id AS key_prompt_id, x.pos_id AS key_pos_id, x.layer AS key_layer,
@@ -39,14 +40,14 @@ SELECT
     OR coalesce(y.nan > 0, 0) OR coalesce(y.inf > 0, 0) OR (y.flags & 1) AS nonfinite,
   -- 1: a document states one of the rows; nothing else wrote it
   (x.flags & 8) <> 0 OR coalesce(y.flags & 8, 0) <> 0 AS claimed,
-  a.hash_algo = b.hash_algo AND x.hash IS NOT NULL AND y.hash IS NOT NULL
+  (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AND x.hash IS NOT NULL AND y.hash IS NOT NULL
     AND x.n > 0 AND y.n IS x.n AS by_hash,
   -- 1: equal hashes that cover all values, of rows that differ in what these values amount to, as far
   -- as their digits and the order of a sum let one tell; or of rows of other lengths
-  CASE WHEN x.hash = y.hash AND a.hash_algo = b.hash_algo THEN
+  CASE WHEN x.hash = y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN
     CASE
-      WHEN x.n <> y.n THEN a.hash_algo = 'greta-1' OR x.n < 256 OR y.n < 256
-      WHEN a.hash_algo = 'greta-1' OR x.n <= 256 THEN
+      WHEN x.n <> y.n THEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
+      WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n <= 256 THEN
         abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
         OR abs(x.max - y.max) > 1e-5 * max(abs(x.max), abs(y.max)) IS TRUE
         OR abs(x.abs_sum - y.abs_sum) > 1e-5 * max(abs(x.abs_sum), abs(y.abs_sum)) IS TRUE
@@ -85,8 +86,8 @@ SELECT
       AND (e.phase_id, e.step, e.name_id, e.nth) > (x.phase_id, x.step, x.name_id, x.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
           ELSE e.phase_id = x.phase_id AND (x.pos_id >= 0 OR e.step = x.step) END
-      AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 1)
-             IS NOT (x.token_id, x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags & 1)
+      AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 17)
+             IS NOT (x.token_id, x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags & 17)
            OR (SELECT data FROM sample WHERE id = e.vector_id)
              IS NOT (SELECT data FROM sample WHERE id = x.vector_id))
   ) ELSE 0 END OR CASE WHEN y.crowded THEN EXISTS (
@@ -96,8 +97,8 @@ SELECT
       AND (e.phase_id, e.step, e.name_id, e.nth) > (y.phase_id, y.step, y.name_id, y.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS y.token_id AND e.logical_tok_idx IS y.logical_tok_idx
           ELSE e.phase_id = y.phase_id AND (y.pos_id >= 0 OR e.step = y.step) END
-      AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 1)
-             IS NOT (y.token_id, y.n, y.hash, y.min, y.max, y.mean, y.abs_sum, y.nan, y.inf, y.nz_count, y.flags & 1)
+      AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 17)
+             IS NOT (y.token_id, y.n, y.hash, y.min, y.max, y.mean, y.abs_sum, y.nan, y.inf, y.nz_count, y.flags & 17)
            OR (SELECT data FROM sample WHERE id = e.vector_id)
              IS NOT (SELECT data FROM sample WHERE id = y.vector_id))
   ) ELSE 0 END AS ambiguous,

@@ -8,7 +8,7 @@ SELECT
   st.name AS status, st.compared AS compared, st.fails AS fails, st.blamed AS blamed,
   o.name AS scope,
   CASE
-    WHEN j.by_hash THEN CASE j.hash_algo WHEN 'greta-1' THEN j.x_n ELSE min(j.x_n, 256) END
+    WHEN j.by_hash THEN CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END
     ELSE coalesce(j.sample_n, j.sketch_n)
   END AS compared_n,
   -- Equal samples say nothing about the size of a difference that only the hashes saw.
@@ -31,7 +31,7 @@ FROM comparison j
 CROSS JOIN status st
 LEFT JOIN scope o ON o.name =
   CASE
-    WHEN j.by_hash THEN CASE j.hash_algo WHEN 'greta-1' THEN 'full' ELSE 'prefix' END
+    WHEN j.by_hash THEN CASE WHEN j.whole_hash THEN 'full' ELSE 'prefix' END
     WHEN j.sample_n IS NOT NULL THEN 'sample'
     WHEN j.sketch_derived THEN 'sample'
     WHEN j.sketch_n IS NOT NULL THEN 'full'
@@ -51,7 +51,7 @@ WHERE st.name =
     WHEN j.contradicted THEN 'CONFLICT'
     -- an equal sample of all that the hashes cover
     WHEN j.by_hash AND j.x_hash <> j.y_hash AND j.sample_equal
-      AND j.sample_n >= CASE j.hash_algo WHEN 'greta-1' THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'
+      AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'
     WHEN j.nonfinite THEN 'NONFINITE'
     WHEN j.other_token THEN 'INCOMPARABLE'
     WHEN j.by_hash THEN

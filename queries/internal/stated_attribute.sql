@@ -6,7 +6,7 @@ SELECT
   r.id AS run_id, r.name AS run, l.name AS said_of, a.dim AS dim, a.value AS value, a.rank AS rank,
   a.leg AS leg, a.source_id AS source_id,
   row_number() OVER (PARTITION BY r.id, r.name, a.dim
-                     ORDER BY a.rank, length(l.name) DESC, a.value, a.id) AS believed
+                     ORDER BY a.rank, length(l.name) DESC, a.value, a.leg, a.id) AS believed
 FROM run r
 JOIN run l ON l.id = r.id OR (l.name < r.name AND instr(r.name, l.name || '/') = 1)
 JOIN attribute a ON a.run_id = l.id;

@@ -79,8 +79,8 @@ FROM (
   ) g
   WINDOW alike AS (
     PARTITION BY g.run_id, g.prompt_id, g.status, g.cause, g.class, g.scope, g.run
-    ORDER BY g.forward_layer, g.tensor_id IS NULL, g.tensor_id, g.layer, g.name_id, g.pos_id,
-      g.report_line
+    ORDER BY g.forward_layer, g.tensor_id IS NULL, (SELECT k.ord FROM tensor k WHERE k.id = g.tensor_id),
+      (SELECT k.name FROM tensor k WHERE k.id = g.tensor_id), g.layer, g.name_id, g.pos_id, g.report_line
     ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ) f
 WHERE f.nth = 1

