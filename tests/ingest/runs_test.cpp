@@ -9,11 +9,6 @@ namespace {
 
 using StatedOfARun = Importing;
 
-std::string readout(int pos, int hash) {
-  return R"({"phase":"prefill_last","step":0,"pos_id":)" + std::to_string(pos) +
-         R"(,"tokens_total":)" + std::to_string(pos + 1) + R"(,"hidden_hash":)" +
-         std::to_string(hash) + "}\n";
-}
 TEST_F(StatedOfARun, ALogNamesTheSegmentOfItsLengthWhicheverComesFirst) {
   const std::string run = "artifacts_remote/2026-02-03/b3_11/";
   const fs::path lines =
@@ -75,13 +70,6 @@ TEST_F(StatedOfARun, ASyntheticCommitIsNoCommit) {
   folder.write(kRun + "config.json", R"({"git_commit":"synthetic"})");
   take();
   EXPECT_EQ(rows("SELECT commit_sha, synthetic FROM run"), "-|1");
-}
-
-TEST_F(StatedOfARun, LinesFencedInADocumentAreRows) {
-  folder.write(kRun + "notes.md", "# B3.66 notes\n\n```\n" + small_trace() + "{\"cut\":\n```\n");
-  EXPECT_EQ(take().rows, 4);
-  EXPECT_EQ(rows("SELECT DISTINCT source_line FROM trace ORDER BY 1"), "4\n5\n6\n7");
-  EXPECT_EQ(take().known_sources, 1);
 }
 
 }  // namespace

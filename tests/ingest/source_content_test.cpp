@@ -153,6 +153,13 @@ TEST_F(Rows, ARunThatBringsTooManyNamesNeverCrowdsOutAnother) {
   EXPECT_EQ(count("ingest_error", "severity = 'warning' AND reason LIKE 'run %brings more%'"), 2);
 }
 
+TEST_F(Rows, LinesFencedInADocumentAreRows) {
+  folder.write(kRun + "notes.md", "# B3.66 notes\n\n```\n" + small_trace() + "{\"cut\":\n```\n");
+  EXPECT_EQ(take().rows, 4);
+  EXPECT_EQ(rows("SELECT DISTINCT source_line FROM trace ORDER BY 1"), "4\n5\n6\n7");
+  EXPECT_EQ(take().known_sources, 1);
+}
+
 TEST_F(Rows, BinaryContentUnderTheNameOfATextIsNamed) {
   const std::string bytes("a,b\n1,\0\n", 9);
   for (const char* name : {"t.csv", "t.tsv", "d.md", "l.log"})
