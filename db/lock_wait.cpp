@@ -102,7 +102,7 @@ LockWait& LockWait::usual() {
 
 /// The busy handler's state lives as long as the connection: SQLite deletes what a function has.
 void LockWait::attend(SQLite::Database& db, const std::filesystem::path& file) {
-  auto wait = std::make_unique<ConnectionWait>(*this, file);
+  auto wait = std::unique_ptr<ConnectionWait>(new ConnectionWait{*this, file});
   sqlite3* const handle = db.getHandle();
   sqlite3_busy_handler(handle, on_busy, wait.get());
   if (ends_on_stop) sqlite3_progress_handler(handle, kStepsPerLook, on_steps, nullptr);
