@@ -27,7 +27,8 @@ auto statement_of(const TraceRow& r) {
 Crowd::SampleDigest digest_of(const void* data, size_t size_bytes) {
   if (size_bytes == 0) return {};
   const std::string hex = Sha256::hex_of({static_cast<const char*>(data), size_bytes});
-  return {std::stoull(hex.substr(0, 16), nullptr, 16), std::stoull(hex.substr(16, 16), nullptr, 16)};
+  return {std::stoull(hex.substr(0, 16), nullptr, 16),
+          std::stoull(hex.substr(16, 16), nullptr, 16)};
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ class Crowd {
   /// place then holds all steps of a run, of one step.
   static bool may_meet(const TraceRow& a, const TraceRow& b);
 
-  /// Forgets what it knows and reads the rows that these, which may meet, have met: some of them may
-  /// be stored, though not yet their samples.
+  /// Forgets what it knows and reads the rows that these, which may meet, have met: some of them
+  /// may be stored, though not yet their samples.
   void read(std::span<TraceRow* const> rows);
   /// The member of the same key and content; nullptr when none is.
   const Member* find(const TraceRow& row);

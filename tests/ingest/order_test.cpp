@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <random>
 
 #include "tests/ingest/ingest_fixture.h"
@@ -30,19 +31,29 @@ struct MadeFile {
 std::string trace_line(Random& random) {
   static const std::vector<std::string> kPrompts = {"p0", "p1", "p10", "p2"};
   static const std::vector<std::string> kPhases = {"prefill_last", "prefill", "decode0", "decode"};
-  static const std::vector<std::string> kNames = {"x_in",   "attn_out", "residual_post_mlp", "ffn_norm",
-                                                  "logits", "zeta",     "Alpha",             "alpha",
-                                                  "mu",     "rms_in"};
-  static const std::vector<std::string> kMore = {
-      "", "", "", "", R"(,"token_id":7)", R"(,"token_id":8)", R"(,"hash_algo":"greta-1","n":256)",
-      R"(,"sample":[1,2,3])", R"(,"sample":[1,2,4])", R"(,"nan":1)", R"(,"route":"MFMA")",
-      R"(,"note":"first")", R"(,"mean":0.5)", R"(,"kv_pos":3)"};
+  static const std::vector<std::string> kNames = {
+      "x_in", "attn_out", "residual_post_mlp", "ffn_norm", "logits", "zeta", "Alpha", "alpha",
+      "mu",   "rms_in"};
+  static const std::vector<std::string> kMore = {"",
+                                                 "",
+                                                 "",
+                                                 "",
+                                                 R"(,"token_id":7)",
+                                                 R"(,"token_id":8)",
+                                                 R"(,"hash_algo":"greta-1","n":256)",
+                                                 R"(,"sample":[1,2,3])",
+                                                 R"(,"sample":[1,2,4])",
+                                                 R"(,"nan":1)",
+                                                 R"(,"route":"MFMA")",
+                                                 R"(,"note":"first")",
+                                                 R"(,"mean":0.5)",
+                                                 R"(,"kv_pos":3)"};
   const bool is_prefill = below(random, 2) == 0;
   const std::string& phase = kPhases[(is_prefill ? 0 : 2) + (below(random, 5) == 0)];
-  return R"({"event":"stage_trace","prompt_id":")" + one_of(random, kPrompts) + R"(","phase":")" + phase +
-         R"(","point":")" + one_of(random, kNames) + R"(","layer":)" +
-         std::to_string(below(random, 2)) + R"(,"step":)" + (is_prefill ? "0" : "1") + R"(,"pos_id":)" +
-         std::to_string(3 + below(random, 2)) + R"(,"sample_n":256,"hash":)" +
+  return R"({"event":"stage_trace","prompt_id":")" + one_of(random, kPrompts) + R"(","phase":")" +
+         phase + R"(","point":")" + one_of(random, kNames) + R"(","layer":)" +
+         std::to_string(below(random, 2)) + R"(,"step":)" + (is_prefill ? "0" : "1") +
+         R"(,"pos_id":)" + std::to_string(3 + below(random, 2)) + R"(,"sample_n":256,"hash":)" +
          std::to_string(10 + (below(random, 4) == 0)) + one_of(random, kMore) + "}";
 }
 
@@ -50,8 +61,8 @@ std::string readout_line(Random& random) {
   const bool is_prefill = below(random, 2) == 0;
   return std::string(R"({"event":"readout","prompt_id":"p0","phase":")") +
          (is_prefill ? "prefill_last" : "decode0") + R"(","step":)" + (is_prefill ? "0" : "1") +
-         R"(,"pos_id":3,"top1_id":)" + std::to_string(below(random, 2)) + R"(,"top1_logit":1.5,"gap":0.)" +
-         std::to_string(below(random, 3)) + "}";
+         R"(,"pos_id":3,"top1_id":)" + std::to_string(below(random, 2)) +
+         R"(,"top1_logit":1.5,"gap":0.)" + std::to_string(below(random, 3)) + "}";
 }
 
 std::string run_line(Random& random) {
@@ -79,6 +90,12 @@ std::string table_of(Random& random) {
   return text;
 }
 
+std::string date_of(int tree) {
+  char text[16];
+  std::snprintf(text, sizeof text, "2026-%02d-%02d", 1 + tree / 28, 1 + tree % 28);
+  return text;
+}
+
 /// Two runs of what engines and their tools leave.
 std::vector<MadeFile> made_tree(Random& random, const std::string& date) {
   std::vector<MadeFile> files;
@@ -89,7 +106,8 @@ std::vector<MadeFile> made_tree(Random& random, const std::string& date) {
     };
     std::vector<std::string> rows;
     for (size_t i = 0, n = 5 + below(random, 40); i < n; ++i) {
-      rows.push_back(below(random, 4) == 0 && !rows.empty() ? one_of(random, rows) : trace_line(random));
+      rows.push_back(below(random, 4) == 0 && !rows.empty() ? one_of(random, rows)
+                                                            : trace_line(random));
     }
     for (size_t i = 0, n = below(random, 5); i < n; ++i) rows.push_back(readout_line(random));
     // A line may come twice, but then it is known which came first.
@@ -101,11 +119,14 @@ std::vector<MadeFile> made_tree(Random& random, const std::string& date) {
       add("run" + std::to_string(i) + ".jsonl", lines, false);
     }
     if (below(random, 2) == 0) {
-      add("metadata.json", {R"({"seed":)" + std::to_string(below(random, 3)) + R"(,"dtype":"bf16","commit":"abcdef)" +
-                            std::to_string(below(random, 3)) + R"("})"}, false);
+      add("metadata.json",
+          {R"({"seed":)" + std::to_string(below(random, 3)) +
+           R"(,"dtype":"bf16","commit":"abcdef)" + std::to_string(below(random, 3)) + R"("})"},
+          false);
     }
     if (below(random, 2) == 0) {
-      add("config.json", {R"({"seed":)" + std::to_string(below(random, 3)) + R"(,"dtype":"f16"})"}, false);
+      add("config.json", {R"({"seed":)" + std::to_string(below(random, 3)) + R"(,"dtype":"f16"})"},
+          false);
     }
     for (size_t i = 0, n = below(random, 3); i < n; ++i) {
       add("REPORT_v" + std::to_string(i) + ".md", {table_of(random)}, false);
@@ -126,7 +147,8 @@ std::vector<MadeFile> dealt(Random& random, const std::vector<MadeFile>& files) 
     for (size_t i = 0; i < parts.size(); ++i) {
       parts[i].path = file.path.parent_path() / (std::to_string(i) + file.path.filename().string());
     }
-    for (const std::string& line : file.lines) parts[below(random, parts.size())].lines.push_back(line);
+    for (const std::string& line : file.lines)
+      parts[below(random, parts.size())].lines.push_back(line);
     for (MadeFile& part : parts) {
       if (!part.lines.empty()) all.push_back(std::move(part));
     }
@@ -147,15 +169,17 @@ std::vector<std::string> rows_of(SQLite::Database& db, const std::string& view,
   SQLite::Statement info(db, "SELECT name FROM pragma_table_info('" + view + "')");
   while (info.executeStep()) {
     const std::string name = info.getColumn(0).getString();
-    if (name == "id" || name.ends_with("_id") && name != "token_id" && name != "pos_id" || but.contains(name)) {
+    if (name == "id" || name.ends_with("_id") && name != "token_id" && name != "pos_id" ||
+        but.contains(name)) {
       continue;
     }
     columns += (columns.empty() ? "quote(" : " || '|' || quote(") + name + ")";
   }
   // Two runs by name: these views answer for those that are named.
-  const std::string of_runs = view == "run_diff" || view == "diff_verdict"
-                                  ? " WHERE run_a LIKE '%0' AND run_b = substr(run_a, 1, length(run_a) - 1) || '1'"
-                                  : "";
+  const std::string of_runs =
+      view == "run_diff" || view == "diff_verdict"
+          ? " WHERE run_a LIKE '%0' AND run_b = substr(run_a, 1, length(run_a) - 1) || '1'"
+          : "";
   std::vector<std::string> rows;
   SQLite::Statement query(db, "SELECT " + columns + " FROM " + view + of_runs);
   while (query.executeStep()) rows.push_back(query.getColumn(0).getString());
@@ -166,9 +190,9 @@ std::vector<std::string> rows_of(SQLite::Database& db, const std::string& view,
 }
 
 constexpr const char* kViews[] = {
-    "trace",        "pair",       "first_fail",      "run_verdict", "failure_breakdown",
-    "propagation",  "kv_alignment", "lm_head_delta", "history",     "report_conflict",
-    "run_diff",     "diff_verdict"};
+    "trace",       "pair",         "first_fail",    "run_verdict", "failure_breakdown",
+    "propagation", "kv_alignment", "lm_head_delta", "history",     "report_conflict",
+    "run_diff",    "diff_verdict"};
 
 void expect_same_views(SQLite::Database& one, SQLite::Database& other,
                        const std::set<std::string>& but, const std::string& which) {
@@ -177,7 +201,9 @@ void expect_same_views(SQLite::Database& one, SQLite::Database& other,
     if (rows == others) continue;
     const size_t common = std::min(rows.size(), others.size());
     const size_t at = static_cast<size_t>(
-        std::mismatch(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(common), others.begin()).first -
+        std::mismatch(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(common),
+                      others.begin())
+            .first -
         rows.begin());
     ADD_FAILURE() << which << ": " << view << " differs\n- " << (at < rows.size() ? rows[at] : "")
                   << "\n+ " << (at < others.size() ? others[at] : "");
@@ -189,8 +215,10 @@ void ingest_shuffled(Random& random, SQLite::Database& db, std::vector<fs::path>
   std::shuffle(paths.begin(), paths.end(), random);
   for (size_t begin = 0; begin < paths.size();) {
     const size_t n = std::min(1 + below(random, 50), paths.size() - begin);
-    ingest_all(db, {paths.begin() + static_cast<std::ptrdiff_t>(begin),
-                    paths.begin() + static_cast<std::ptrdiff_t>(begin + n)}, 1);
+    ingest_all(db,
+               {paths.begin() + static_cast<std::ptrdiff_t>(begin),
+                paths.begin() + static_cast<std::ptrdiff_t>(begin + n)},
+               1);
     begin += n;
   }
 }
@@ -198,13 +226,13 @@ void ingest_shuffled(Random& random, SQLite::Database& db, std::vector<fs::path>
 class Order : public testing::TestWithParam<uint64_t> {};
 
 /// Many trees in one database, so that they meet each other's names.
-constexpr int kTrees = 20;
+constexpr int kTrees = 50;
 
 TEST_P(Order, OfMadeFilesChangesNoView) {
   Random random(GetParam());
   Folder one;
   for (int tree = 0; tree < kTrees; ++tree) {
-    for (const MadeFile& file : made_tree(random, "2026-03-" + std::to_string(10 + tree))) {
+    for (const MadeFile& file : made_tree(random, date_of(tree))) {
       one.write("in" / file.path, text_of_file(file));
     }
   }
@@ -213,7 +241,8 @@ TEST_P(Order, OfMadeFilesChangesNoView) {
     if (entry.is_regular_file()) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
-  SQLite::Database in_order = open_for_writing(one / "a.db"), shuffled = open_for_writing(one / "b.db");
+  SQLite::Database in_order = open_for_writing(one / "a.db"),
+                   shuffled = open_for_writing(one / "b.db");
   ingest_all(in_order, {one / "in"}, 1);
   ingest_shuffled(random, shuffled, paths);
   expect_same_views(in_order, shuffled, {}, "seed " + std::to_string(GetParam()));
@@ -223,9 +252,10 @@ TEST_P(Order, AndTheFilesThatLinesAreDealtOverChangeNoView) {
   Random random(GetParam() + 1000);
   Folder one, other;
   for (int tree = 0; tree < kTrees; ++tree) {
-    const std::vector<MadeFile> files = made_tree(random, "2026-03-" + std::to_string(10 + tree));
+    const std::vector<MadeFile> files = made_tree(random, date_of(tree));
     for (const MadeFile& file : files) one.write("in" / file.path, text_of_file(file));
-    for (const MadeFile& file : dealt(random, files)) other.write("in" / file.path, text_of_file(file));
+    for (const MadeFile& file : dealt(random, files))
+      other.write("in" / file.path, text_of_file(file));
   }
   std::vector<fs::path> paths;
   for (const auto& entry : fs::recursive_directory_iterator(other / "in")) {
@@ -240,7 +270,7 @@ TEST_P(Order, AndTheFilesThatLinesAreDealtOverChangeNoView) {
                     "seed " + std::to_string(GetParam() + 1000));
 }
 
-INSTANTIATE_TEST_SUITE_P(Trees, Order, testing::Range<uint64_t>(0, 13));
+INSTANTIATE_TEST_SUITE_P(Trees, Order, testing::Range<uint64_t>(0, 5));
 
 TEST(OrderOfHistory, ChangesNoView) {
   const auto folder = folder_from_environment("GRETA_ARTIFACTS");
