@@ -43,16 +43,8 @@ auto said_by(const ReadoutRow& r) {
 
 }  // namespace
 
-SQLite::Statement& RunRecords::prepared(std::optional<SQLite::Statement>& statement,
-                                        const char* sql) {
-  if (!statement) statement.emplace(db_, sql);
-  statement->reset();
-  return *statement;
-}
-
 int64_t RunRecords::add_run(const NewRun& run) {
-  SQLite::Statement insert(
-      db_,
+  SQLite::Statement& insert = sql_(
       "INSERT INTO run(name, experiment, family, variant, date, commit_sha, mode, dtype, seed,"
       " hash_algo, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, run.name);
@@ -72,8 +64,7 @@ int64_t RunRecords::add_run(const NewRun& run) {
 }
 
 int64_t RunRecords::add_source(const NewSource& source) {
-  SQLite::Statement insert(
-      db_,
+  SQLite::Statement& insert = sql_(
       "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)");
   insert.bind(1, source.run_id);
   insert.bind(2, source.leg);
@@ -86,10 +77,9 @@ int64_t RunRecords::add_source(const NewSource& source) {
 }
 
 bool RunRecords::add_attribute(const NewAttribute& attribute) {
-  SQLite::Statement& insert =
-      prepared(attribute_,
-               "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, leg, source_id)"
-               " VALUES (?, ?, ?, ?, ?, ?)");
+  SQLite::Statement& insert = sql_(
+      "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, leg, source_id)"
+      " VALUES (?, ?, ?, ?, ?, ?)");
   insert.bind(1, attribute.run_id);
   insert.bind(2, attribute.dim);
   insert.bind(3, attribute.value);
@@ -100,7 +90,7 @@ bool RunRecords::add_attribute(const NewAttribute& attribute) {
 }
 
 void RunRecords::finish_run(int64_t run_id, bool complete, const std::string& finished_at) {
-  SQLite::Statement run(db_, "UPDATE run SET status = ?, finished_at = ? WHERE id = ?");
+  SQLite::Statement& run = sql_("UPDATE run SET status = ?, finished_at = ? WHERE id = ?");
   run.bind(1, complete ? "complete" : "failed");
   run.bind(2, finished_at);
   run.bind(3, run_id);
@@ -110,10 +100,10 @@ void RunRecords::finish_run(int64_t run_id, bool complete, const std::string& fi
 void RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
                             const std::optional<std::string>& text_sha256,
                             const std::optional<std::string>& token_ids) {
-  SQLite::Statement facts(db_,
-                          "UPDATE prompt SET n_tokens = coalesce(max(n_tokens, ?1), n_tokens, ?1),"
-                          " text_sha256 = coalesce(max(text_sha256, ?2), text_sha256, ?2),"
-                          " token_ids = coalesce(max(token_ids, ?3), token_ids, ?3) WHERE id = ?4");
+  SQLite::Statement& facts = sql_(
+      "UPDATE prompt SET n_tokens = coalesce(max(n_tokens, ?1), n_tokens, ?1),"
+      " text_sha256 = coalesce(max(text_sha256, ?2), text_sha256, ?2),"
+      " token_ids = coalesce(max(token_ids, ?3), token_ids, ?3) WHERE id = ?4");
   bind(facts, 1, n_tokens);
   bind(facts, 2, text_sha256);
   bind(facts, 3, token_ids);
@@ -123,7 +113,7 @@ void RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
 
 void RunRecords::add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t layer,
                           int64_t tensor_id) {
-  SQLite::Statement& insert = prepared(plan_, "INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
+  SQLite::Statement& insert = sql_("INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
   insert.bind(1, run_id);
   insert.bind(2, prompt_id);
   insert.bind(3, static_cast<int>(side));
@@ -134,8 +124,7 @@ void RunRecords::add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t 
 
 std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
   constexpr int kFirstValue = 7;
-  SQLite::Statement& insert = prepared(
-      readout_,
+  SQLite::Statement& insert = sql_(
       "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   bind_key(insert, readout);
   std::apply(
@@ -148,8 +137,7 @@ std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
   insert.bind(17, readout.line);
   if (insert.exec() > 0) return std::nullopt;
 
-  SQLite::Statement& of_key = prepared(
-      readout_of_key_,
+  SQLite::Statement& of_key = sql_(
       "SELECT top1_id, top1_logit, top2_id, top2_logit, gap, vocab, route, cpu_top1_id, cpu_agrees,"
       " source_id, line FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
       " AND pos_id = ? AND name_id = ?");
@@ -168,10 +156,9 @@ std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
   of_key.reset();
   if (said_by(there) == said_by(readout)) return std::nullopt;
   if (said_by(readout) < said_by(there)) return readout;
-  SQLite::Statement& drop =
-      prepared(drop_readout_,
-               "DELETE FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
-               " AND pos_id = ? AND name_id = ?");
+  SQLite::Statement& drop = sql_(
+      "DELETE FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
+      " AND pos_id = ? AND name_id = ?");
   bind_key(drop, readout);
   drop.exec();
   add_readout(readout);

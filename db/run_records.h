@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "db/statements.h"
 #include "db/trace_row.h"
 
 namespace greta {
@@ -64,7 +65,7 @@ struct ReadoutRow {
 /// inside a transaction that the caller owns. Throws SQLite::Exception.
 class RunRecords {
  public:
-  explicit RunRecords(SQLite::Database& db) : db_(db) {}
+  explicit RunRecords(SQLite::Database& db) : db_(db), sql_(db) {}
 
   int64_t add_run(const NewRun& run);           ///< run.id; the name must be free
   int64_t add_source(const NewSource& source);  ///< source.id; its identity must be new
@@ -83,10 +84,8 @@ class RunRecords {
   std::optional<ReadoutRow> add_readout(const ReadoutRow& readout);
 
  private:
-  SQLite::Statement& prepared(std::optional<SQLite::Statement>& statement, const char* sql);
-
   SQLite::Database& db_;
-  std::optional<SQLite::Statement> attribute_, plan_, readout_, readout_of_key_, drop_readout_;
+  Statements sql_;
 };
 
 }  // namespace greta

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "ingest/json_document.h"
-#include "ingest/statement.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -94,20 +93,22 @@ void Facts::add_table_row(int64_t source_id, const Table& header, const TableRow
     for (int nth = 2; cells.contains(name); ++nth) name = column + " (" + std::to_string(nth) + ")";
     cells[name] = row.cells[i];
   }
-  prepared(db_, "INSERT OR IGNORE INTO document_row VALUES (?, ?, ?, ?)", source_id, row.line,
-           header.section, json_text(cells))
+  sql_("INSERT OR IGNORE INTO document_row VALUES (?, ?, ?, ?)", source_id, row.line,
+       header.section, json_text(cells))
       .exec();
 }
 
 void Facts::add_report(int64_t source_id, int64_t run_id, const std::string& path) {
-  prepared(db_, "INSERT OR IGNORE INTO report VALUES (?, ?, ?)", source_id, run_id, stage_of(path))
-      .exec();
+  sql_("INSERT OR IGNORE INTO report VALUES (?, ?, ?)", source_id, run_id, stage_of(path)).exec();
 }
 
 bool Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair) {
   static constexpr const char* kStatus[] = {"MATCH", "DRIFT", "MISSING"};
-  SQLite::Statement s(
-      db_, "INSERT OR IGNORE INTO report_pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  // The next line that is free, where one line lists several.
+  SQLite::Statement& s = sql_(
+      "INSERT INTO report_pair SELECT ?1, CASE WHEN EXISTS (SELECT 1 FROM report_pair"
+      " WHERE source_id = ?1 AND line = ?2) THEN (SELECT max(line) + 1 FROM report_pair WHERE"
+      " source_id = ?1) ELSE ?2 END, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12");
   s.bind(1, source_id);
   s.bind(2, pair.line);
   s.bind(3, run_id);
@@ -128,19 +129,19 @@ bool Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair&
 
 void Facts::add_claim(int64_t source_id, int64_t run_id, int64_t line, const std::string& kind,
                       const std::string& value, const std::string& text) {
-  prepared(db_,
-           "INSERT INTO report_claim(source_id, run_id, line, kind, value, text) VALUES (?, ?, ?, "
-           "?, ?, ?)",
-           source_id, run_id, line, kind, value, text)
+  sql_(
+      "INSERT INTO report_claim(source_id, run_id, line, kind, value, text) VALUES (?, ?, ?, "
+      "?, ?, ?)",
+      source_id, run_id, line, kind, value, text)
       .exec();
 }
 
 void Facts::add_metric(int64_t source_id, int64_t run_id, const std::string& leg,
                        const std::string& prompt, const std::string& name,
                        std::optional<double> value, const std::string& text) {
-  SQLite::Statement s(db_,
-                      "INSERT INTO run_metric(run_id, leg, prompt, name, value, text, source_id)"
-                      " VALUES (?, ?, ?, ?, ?, ?, ?)");
+  SQLite::Statement& s = sql_(
+      "INSERT INTO run_metric(run_id, leg, prompt, name, value, text, source_id)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?)");
   s.bind(1, run_id);
   s.bind(2, leg);
   s.bind(3, prompt);
@@ -155,7 +156,7 @@ void Facts::add_log_event(int64_t source_id, int64_t run_id, const std::string& 
                           const LogEvent& event, int64_t seq) {
   nlohmann::json fields = nlohmann::json::object();
   for (const auto& [key, value] : event.fields) fields[key] = value;
-  SQLite::Statement s(db_, "INSERT INTO log_event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  SQLite::Statement& s = sql_("INSERT INTO log_event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
   s.bind(1, source_id);
   s.bind(2, event.line);
   s.bind(3, seq);

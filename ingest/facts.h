@@ -6,6 +6,7 @@
 #include <string>
 
 #include "db/run_records.h"
+#include "db/statements.h"
 #include "db/trace_writer.h"
 #include "ingest/json_facts.h"
 #include "ingest/log.h"
@@ -25,7 +26,7 @@ std::string readout_text(const ReadoutRow& readout);
 class Facts {
  public:
   Facts(SQLite::Database& db, TraceWriter& writer, Runs& runs)
-      : db_(db), records_(db), writer_(writer), runs_(runs) {}
+      : sql_(db), records_(db), writer_(writer), runs_(runs) {}
 
   /// Attributes, metrics and claims of a JSON document; returns how many metrics.
   int64_t add_json_facts(int64_t source_id, int64_t run_id, const RunIdentity& identity,
@@ -48,7 +49,7 @@ class Facts {
                                         Side side, int64_t name_id, const Readout& readout);
 
  private:
-  SQLite::Database& db_;
+  Statements sql_;
   RunRecords records_;
   TraceWriter& writer_;
   Runs& runs_;

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/utc_time.h"
+#include "db/statements.h"
 #include "db/transaction.h"
-#include "ingest/statement.h"
 
 namespace greta {
 
@@ -20,18 +20,19 @@ int64_t open_ingest(SQLite::Database& db, const std::vector<std::filesystem::pat
   const std::string text = absolute.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const Process process = this_process();
   return in_transaction(db, [&] {
-    prepared(db,
-             "INSERT INTO ingest(started_at, host, pid, process, run, paths)"
-             " VALUES (?, ?, ?, ?, ?, ?)",
-             utc_now(), process.host, process.pid, process.start, run, text)
+    Statements sql(db);
+    sql("INSERT INTO ingest(started_at, host, pid, process, run, paths)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        utc_now(), process.host, process.pid, process.start, run, text)
         .exec();
     return db.getLastInsertRowid();
   });
 }
 
 void close_ingest(SQLite::Database& db, int64_t id) {
-  prepared(db, "DELETE FROM ingest_run WHERE ingest_id = ?", id).exec();
-  prepared(db, "DELETE FROM ingest WHERE id = ?", id).exec();
+  Statements sql(db);
+  sql("DELETE FROM ingest_run WHERE ingest_id = ?", id).exec();
+  sql("DELETE FROM ingest WHERE id = ?", id).exec();
 }
 
 std::vector<OpenIngest> interrupted_ingests(SQLite::Database& db) {

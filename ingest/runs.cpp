@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "db/experiment.h"
-#include "ingest/statement.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -67,8 +66,7 @@ std::optional<std::string> mode_of(const std::vector<Stated>& all) {
 int64_t Runs::run_id(const RunIdentity& identity) {
   const int64_t id = find_or_add(identity);
   if (ingest_id_) {
-    prepared(db_, "INSERT OR IGNORE INTO ingest_run(run_id, ingest_id) VALUES (?, ?)", id,
-             *ingest_id_)
+    sql_("INSERT OR IGNORE INTO ingest_run(run_id, ingest_id) VALUES (?, ?)", id, *ingest_id_)
         .exec();
   }
   return id;
@@ -76,7 +74,7 @@ int64_t Runs::run_id(const RunIdentity& identity) {
 
 int64_t Runs::find_or_add(const RunIdentity& identity) {
   std::string name = identity.run_name();
-  if (auto id = find_id(db_, "SELECT id FROM run WHERE name = ?", name)) return *id;
+  if (auto id = sql_.find_id("SELECT id FROM run WHERE name = ?", name)) return *id;
   NewRun run;
   run.name = name;
   run.experiment = identity.experiment;
@@ -100,16 +98,15 @@ void Runs::add_attribute(int64_t run_id, const std::string& dim, const std::stri
                          AttributeRank rank, const std::string& leg,
                          std::optional<int64_t> source_id) {
   if (!records_.add_attribute({run_id, dim, value, rank, leg, source_id})) return;
-  prepared(db_,
-           "INSERT OR IGNORE INTO meta SELECT 'unsettled/' || experiment, '' FROM run WHERE id = ?",
-           run_id)
+  sql_("INSERT OR IGNORE INTO meta SELECT 'unsettled/' || experiment, '' FROM run WHERE id = ?",
+       run_id)
       .exec();
 }
 
 std::set<std::string> Runs::take_unsettled() {
   std::set<std::string> experiments;
-  SQLite::Statement keys(db_,
-                         "DELETE FROM meta WHERE key GLOB 'unsettled/*' RETURNING substr(key, 11)");
+  SQLite::Statement& keys =
+      sql_("DELETE FROM meta WHERE key GLOB 'unsettled/*' RETURNING substr(key, 11)");
   while (keys.executeStep()) experiments.insert(keys.getColumn(0).getString());
   return experiments;
 }
@@ -127,17 +124,16 @@ void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& i
   } else {
     end_run(source_id, run_id, event);
   }
-  prepared(db_,
-           "UPDATE run SET status = (SELECT status FROM event_status WHERE run_id = ?1)"
-           " WHERE id = ?1",
-           run_id)
+  sql_(
+      "UPDATE run SET status = (SELECT status FROM event_status WHERE run_id = ?1)"
+      " WHERE id = ?1",
+      run_id)
       .exec();
 }
 
 void Runs::add_occasion(int64_t source_id, int64_t run_id, const char* kind,
                         const std::string& at) {
-  prepared(
-      db_,
+  sql_(
       "INSERT INTO run_event(source_id, kind, nth, run_id, at) SELECT ?1, ?2, 1 + count(*), ?3,"
       " ?4 FROM run_event WHERE source_id = ?1 AND kind = ?2",
       source_id, kind, run_id, at)
@@ -147,8 +143,8 @@ void Runs::add_occasion(int64_t source_id, int64_t run_id, const char* kind,
 void Runs::end_run(int64_t source_id, int64_t run_id, const RunEvent& event) {
   add_occasion(source_id, run_id, event.complete ? "complete" : "failed", event.finished_at);
   if (!event.finished_at.empty()) {
-    prepared(db_, "UPDATE run SET finished_at = max(coalesce(finished_at, ?1), ?1) WHERE id = ?2",
-             event.finished_at, run_id)
+    sql_("UPDATE run SET finished_at = max(coalesce(finished_at, ?1), ?1) WHERE id = ?2",
+         event.finished_at, run_id)
         .exec();
   }
   if (!event.rows) return;
@@ -158,8 +154,7 @@ void Runs::end_run(int64_t source_id, int64_t run_id, const RunEvent& event) {
 
 void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                      const RunEvent& event) {
-  SQLite::Statement start(
-      db_,
+  SQLite::Statement& start = sql_(
       "UPDATE run SET started_at = min(coalesce(started_at, ?1), coalesce(?1, started_at))"
       " WHERE id = ?2");
   if (!event.started_at.empty()) start.bind(1, event.started_at);
@@ -167,10 +162,10 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
   start.exec();
   if (!event.experiment.empty() && event.experiment != identity.experiment) {
     const ExperimentName name = split_experiment(event.experiment);
-    prepared(db_,
-             "UPDATE run SET experiment = ?1, family = ?2, variant = nullif(?3, '') WHERE id = ?4"
-             " AND (experiment = ?5 OR experiment > ?1)",
-             event.experiment, name.family, name.variant, run_id, identity.experiment)
+    sql_(
+        "UPDATE run SET experiment = ?1, family = ?2, variant = nullif(?3, '') WHERE id = ?4"
+        " AND (experiment = ?5 OR experiment > ?1)",
+        event.experiment, name.family, name.variant, run_id, identity.experiment)
         .exec();
   }
   if (identity.date.empty() && !event.date.empty()) {
@@ -190,20 +185,19 @@ void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
 }
 
 bool Runs::is_hash_algo(int64_t run_id, const std::string& hash_algo) {
-  prepared(db_,
-           "UPDATE run SET hash_algo = ?1 WHERE id = ?2 AND hash_algo <> ?1"
-           " AND NOT EXISTS (SELECT 1 FROM trace_row WHERE run_id = ?2 AND hash IS NOT NULL)",
-           hash_algo, run_id)
+  sql_(
+      "UPDATE run SET hash_algo = ?1 WHERE id = ?2 AND hash_algo <> ?1"
+      " AND NOT EXISTS (SELECT 1 FROM trace_row WHERE run_id = ?2 AND hash IS NOT NULL)",
+      hash_algo, run_id)
       .exec();
-  return find_id(db_, "SELECT 1 FROM run WHERE id = ? AND hash_algo = ?", run_id, hash_algo)
+  return sql_.find_id("SELECT 1 FROM run WHERE id = ? AND hash_algo = ?", run_id, hash_algo)
       .has_value();
 }
 
 int64_t Runs::prompt_id(int64_t run_id, const PromptSymbol& symbol) {
   if (!symbol.is_segment) return writer_.prompt_id(run_id, symbol.name);
   if (symbol.n_tokens) {
-    SQLite::Statement named = prepared(
-        db_,
+    SQLite::Statement& named = sql_(
         "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name NOT GLOB 'seg[0-9]*'",
         run_id, *symbol.n_tokens);
     std::vector<int64_t> ids;
@@ -212,41 +206,40 @@ int64_t Runs::prompt_id(int64_t run_id, const PromptSymbol& symbol) {
   }
   int64_t id = writer_.prompt_id(run_id, symbol.name);
   if (symbol.n_tokens)
-    prepared(db_, "UPDATE prompt SET n_tokens = max(ifnull(n_tokens, ?1), ?1) WHERE id = ?2",
-             *symbol.n_tokens, id)
+    sql_("UPDATE prompt SET n_tokens = max(ifnull(n_tokens, ?1), ?1) WHERE id = ?2",
+         *symbol.n_tokens, id)
         .exec();
   return id;
 }
 
 void Runs::set_prompt_length(int64_t run_id, const std::string& prompt, int64_t n_tokens) {
-  SQLite::Statement segments = prepared(
-      db_, "SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name GLOB 'seg[0-9]*'",
-      run_id, n_tokens);
+  SQLite::Statement& segments =
+      sql_("SELECT id FROM prompt WHERE run_id = ? AND n_tokens = ? AND name GLOB 'seg[0-9]*'",
+           run_id, n_tokens);
   std::vector<int64_t> ids;
   while (segments.executeStep()) ids.push_back(segments.getColumn(0).getInt64());
   bool is_new =
-      !find_id(db_, "SELECT id FROM prompt WHERE run_id = ? AND name = ?", run_id, prompt);
+      !sql_.find_id("SELECT id FROM prompt WHERE run_id = ? AND name = ?", run_id, prompt);
   if (ids.size() == 1 && is_new) {
-    prepared(db_, "UPDATE prompt SET name = ? WHERE id = ?", prompt, ids.front()).exec();
+    sql_("UPDATE prompt SET name = ? WHERE id = ?", prompt, ids.front()).exec();
     writer_.forget();
     return;
   }
-  prepared(db_, "UPDATE prompt SET n_tokens = max(ifnull(n_tokens, ?1), ?1) WHERE id = ?2",
-           n_tokens, writer_.prompt_id(run_id, prompt))
+  sql_("UPDATE prompt SET n_tokens = max(ifnull(n_tokens, ?1), ?1) WHERE id = ?2", n_tokens,
+       writer_.prompt_id(run_id, prompt))
       .exec();
 }
 
 void Runs::settle(const std::string& experiment) {
   std::vector<int64_t> runs;
-  SQLite::Statement list = prepared(db_, "SELECT id FROM run WHERE experiment = ?", experiment);
+  SQLite::Statement& list = sql_("SELECT id FROM run WHERE experiment = ?", experiment);
   while (list.executeStep()) runs.push_back(list.getColumn(0).getInt64());
-  SQLite::Statement stated(
-      db_, "SELECT dim, value, rank FROM stated_attribute WHERE run_id = ? ORDER BY dim, believed");
+  SQLite::Statement& stated =
+      sql_("SELECT dim, value, rank FROM stated_attribute WHERE run_id = ? ORDER BY dim, believed");
   for (int64_t run_id : runs) {
     const std::vector<Stated> all = stated_of(stated, run_id);
     std::optional<int64_t> seed = text::number<int64_t>(most_believed(all, "seed").value_or(""));
-    SQLite::Statement update(
-        db_,
+    SQLite::Statement& update = sql_(
         "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
         " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"
         " IS NOT (?1, ?2, ?3, ?4, ?5, ?6)");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "db/run_records.h"
+#include "db/statements.h"
 #include "db/trace_writer.h"
 #include "ingest/record/batch.h"
 #include "ingest/record/run_event.h"
@@ -19,7 +20,7 @@ namespace greta {
 /// transaction. Throws SQLite::Exception.
 class Runs {
  public:
-  Runs(SQLite::Database& db, TraceWriter& writer) : db_(db), records_(db), writer_(writer) {}
+  Runs(SQLite::Database& db, TraceWriter& writer) : sql_(db), records_(db), writer_(writer) {}
 
   /// Runs that are asked for from now on belong to an ingest that has not ended (table ingest_run).
   void belong_to(int64_t ingest_id) { ingest_id_ = ingest_id; }
@@ -62,7 +63,7 @@ class Runs {
   void add_occasion(int64_t source_id, int64_t run_id, const char* kind, const std::string& at);
   void add_prompt(int64_t run_id, const RunEvent& event);
 
-  SQLite::Database& db_;
+  Statements sql_;
   RunRecords records_;
   TraceWriter& writer_;
   std::optional<int64_t> ingest_id_;

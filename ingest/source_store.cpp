@@ -1,50 +1,47 @@
 #include "ingest/source_store.h"
 
-#include "db/run_records.h"
 #include "ingest/run_identity.h"
-#include "ingest/statement.h"
 
 namespace greta {
 
 std::optional<int64_t> SourceStore::find_source(const SourceKey& key) {
-  return find_id(db_,
-                 "SELECT id FROM source WHERE run_id = ? AND leg = ? AND prompt = ? AND sha256 = ?",
-                 key.run_id, key.leg, key.prompt, key.sha256);
+  return sql_.find_id(
+      "SELECT id FROM source WHERE run_id = ? AND leg = ? AND prompt = ? AND sha256 = ?",
+      key.run_id, key.leg, key.prompt, key.sha256);
 }
 
 std::optional<int64_t> SourceStore::find_content(const std::string& sha256) {
-  return find_id(db_, "SELECT id FROM source WHERE sha256 = ? ORDER BY id LIMIT 1", sha256);
+  return sql_.find_id("SELECT id FROM source WHERE sha256 = ? ORDER BY id LIMIT 1", sha256);
 }
 
 std::optional<int64_t> SourceStore::find_stored(const SourceKey& key, const std::string& raw_sha256,
                                                 int64_t raw_bytes) {
-  return find_id(
-      db_,
+  return sql_.find_id(
       "SELECT s.id FROM source_location l JOIN source s ON s.id = l.source_id"
       " WHERE l.raw_bytes = ? AND l.raw_sha256 = ? AND s.run_id = ? AND s.leg = ? AND s.prompt = ?",
       raw_bytes, raw_sha256, key.run_id, key.leg, key.prompt);
 }
 
 bool SourceStore::any_stored_with_size(int64_t raw_bytes) {
-  return find_id(db_, "SELECT 1 FROM source_location WHERE raw_bytes = ? LIMIT 1", raw_bytes)
+  return sql_.find_id("SELECT 1 FROM source_location WHERE raw_bytes = ? LIMIT 1", raw_bytes)
       .has_value();
 }
 
 bool SourceStore::any_stored_at(const std::string& path, int64_t raw_bytes) {
-  return find_id(db_, "SELECT 1 FROM source_location WHERE raw_bytes = ? AND path = ? LIMIT 1",
-                 raw_bytes, path)
+  return sql_
+      .find_id("SELECT 1 FROM source_location WHERE raw_bytes = ? AND path = ? LIMIT 1", raw_bytes,
+               path)
       .has_value();
 }
 
 int64_t SourceStore::add_source(const SourceKey& key, const std::string& shape, int64_t bytes) {
-  return RunRecords(db_).add_source({key.run_id, key.leg, key.prompt, key.sha256, shape, bytes});
+  return records_.add_source({key.run_id, key.leg, key.prompt, key.sha256, shape, bytes});
 }
 
 void SourceStore::finish_source(int64_t source_id, const std::string& sha256,
                                 const std::string& shape, int64_t bytes, int64_t lines,
                                 int64_t rows, int64_t duplicates, int64_t conflicts) {
-  prepared(
-      db_,
+  sql_(
       "UPDATE source SET sha256 = ?, shape = ?, bytes = ?, lines = ?, rows = ?, duplicates = ?,"
       " conflicts = ? WHERE id = ?",
       sha256, shape, bytes, lines, rows, duplicates, conflicts, source_id)
@@ -53,10 +50,10 @@ void SourceStore::finish_source(int64_t source_id, const std::string& sha256,
 
 void SourceStore::add_location(int64_t source_id, const std::string& path,
                                const std::string& raw_sha256, int64_t raw_bytes) {
-  SQLite::Statement s(db_,
-                      "INSERT INTO source_location VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-                      " raw_sha256 = coalesce(excluded.raw_sha256, raw_sha256),"
-                      " raw_bytes = coalesce(excluded.raw_bytes, raw_bytes)");
+  SQLite::Statement& s = sql_(
+      "INSERT INTO source_location VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+      " raw_sha256 = coalesce(excluded.raw_sha256, raw_sha256),"
+      " raw_bytes = coalesce(excluded.raw_bytes, raw_bytes)");
   s.bind(1, source_id);
   s.bind(2, path);
   if (!raw_sha256.empty()) {
@@ -67,28 +64,31 @@ void SourceStore::add_location(int64_t source_id, const std::string& path,
 }
 
 std::string SourceStore::path_of(int64_t source_id) {
-  SQLite::Statement path = prepared(
-      db_, "SELECT ifnull(min(path), '') FROM source_location WHERE source_id = ?", source_id);
+  SQLite::Statement& path =
+      sql_("SELECT ifnull(min(path), '') FROM source_location WHERE source_id = ?", source_id);
   path.executeStep();
-  return path.getColumn(0).getString();
+  std::string first = path.getColumn(0).getString();
+  path.reset();
+  return first;
 }
 
 bool SourceStore::has_location(int64_t source_id, const std::string& relative_path) {
-  SQLite::Statement paths =
-      prepared(db_, "SELECT path FROM source_location WHERE source_id = ?", source_id);
-  while (paths.executeStep()) {
+  SQLite::Statement& paths =
+      sql_("SELECT path FROM source_location WHERE source_id = ?", source_id);
+  bool found = false;
+  while (!found && paths.executeStep()) {
     std::string path = paths.getColumn(0).getString();
     if (size_t bang = path.find('!'); bang != std::string::npos) path[bang] = '/';
-    if (identify_run(path).relative_path == relative_path) return true;
+    found = identify_run(path).relative_path == relative_path;
   }
-  return false;
+  paths.reset();
+  return found;
 }
 
 bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::string& file,
                               int64_t line, bool is_error, const std::string& reason,
                               std::string_view raw, const std::string& about) {
-  SQLite::Statement s(
-      db_,
+  SQLite::Statement& s = sql_(
       "INSERT OR IGNORE INTO ingest_error(source_id, file, line, severity, reason, raw, about)"
       " VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''))");
   bind_optional(s, 1, source_id);
@@ -102,12 +102,11 @@ bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::strin
 }
 
 int64_t SourceStore::last_finding() {
-  return db_.execAndGet("SELECT ifnull(max(id), 0) FROM ingest_error").getInt64();
+  return sql_.find_id("SELECT max(id) FROM ingest_error").value_or(0);
 }
 
 std::map<int64_t, SourceStore::FindingCounts> SourceStore::count_findings(int64_t last_id) {
-  SQLite::Statement query = prepared(
-      db_,
+  SQLite::Statement& query = sql_(
       "SELECT source_id, sum(severity = 'error'), sum(severity = 'warning') FROM ingest_error"
       " WHERE source_id IS NOT NULL AND id <= ? GROUP BY source_id",
       last_id);
@@ -121,10 +120,10 @@ std::map<int64_t, SourceStore::FindingCounts> SourceStore::count_findings(int64_
 
 std::optional<int64_t> SourceStore::find_finding(const std::string& file, int64_t line,
                                                  const std::string& reason) {
-  return find_id(db_,
-                 "SELECT id FROM ingest_error WHERE file = ? AND line = ? AND reason = ?"
-                 " AND ifnull(source_id, 0) = 0",
-                 file, line, reason);
+  return sql_.find_id(
+      "SELECT id FROM ingest_error WHERE file = ? AND line = ? AND reason = ?"
+      " AND ifnull(source_id, 0) = 0",
+      file, line, reason);
 }
 
 SourceStore::FindingCounts KnownFindings::take(int64_t source_id) {

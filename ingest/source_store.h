@@ -8,13 +8,16 @@
 #include <string>
 #include <string_view>
 
+#include "db/run_records.h"
+#include "db/statements.h"
+
 namespace greta {
 
 /// Contents that were ingested, where they were found, and what was not taken as it stands. All
 /// calls happen inside the caller's transaction. Throws SQLite::Exception.
 class SourceStore {
  public:
-  explicit SourceStore(SQLite::Database& db) : db_(db) {}
+  explicit SourceStore(SQLite::Database& db) : sql_(db), records_(db) {}
 
   struct SourceKey {
     int64_t run_id;
@@ -57,7 +60,8 @@ class SourceStore {
                                       const std::string& reason);
 
  private:
-  SQLite::Database& db_;
+  Statements sql_;
+  RunRecords records_;
 };
 
 /// Findings of earlier ingests, each of which can be taken once.
