@@ -1,13 +1,89 @@
 #include "ingest/report_pairs.h"
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 #include <utility>
 
+#include "ingest/printed_hash.h"
 #include "ingest/text.h"
 
 namespace greta {
 namespace {
+
+using Words = std::vector<std::string>;
+
+/// Words of a column's name or of a short cell, in lower case: "Hash (prefillLast)" is hash,
+/// prefill, last.
+Words words_of(std::string_view text) {
+  constexpr size_t kMaxNamed = 256;
+  Words words;
+  bool open = false, was_lower = false;
+  for (const char c : text.substr(0, kMaxNamed)) {
+    if (!text::is_letter(c) && !text::is_digit(c)) {
+      open = was_lower = false;
+      continue;
+    }
+    if (!open || (was_lower && text::is_upper(c))) words.emplace_back();
+    words.back() += text::is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+    open = true;
+    was_lower = text::is_lower(c);
+  }
+  return words;
+}
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> all) {
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+/// Which hash a column holds: of prefill, of decode, and of what ("hidden").
+struct HashColumn {
+  size_t column = 0;
+  bool is_decode = false;
+  Words of_what;
+};
+
+std::optional<HashColumn> hash_column(size_t column, const Words& words) {
+  HashColumn found{column, false, {}};
+  bool is_hash = false, is_prefill = false;
+  for (const std::string& word : words) {
+    if (is_one_of(word, {"hash", "fingerprint", "checksum", "digest", "crc32", "md5", "sha256"})) {
+      is_hash = true;
+    } else if (word.starts_with("prefill")) {
+      is_prefill = true;
+    } else if (word.starts_with("decode")) {
+      found.is_decode = true;
+    } else if (is_one_of(word, {"match", "mismatch", "equal", "matches"})) {
+      return std::nullopt;
+    } else if (word != "last") {
+      found.of_what.push_back(word);
+    }
+  }
+  if (!is_hash || is_prefill == found.is_decode) return std::nullopt;
+  return found;
+}
+
+/// Columns of the two sides of one thing; what is left of each side when it is one column.
+std::vector<std::pair<size_t, size_t>> hash_pairs(std::vector<HashColumn> columns) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  std::vector<HashColumn> prefills, decodes;
+  for (HashColumn& column : columns) {
+    (column.is_decode ? decodes : prefills).push_back(std::move(column));
+  }
+  std::erase_if(prefills, [&](const HashColumn& prefill) {
+    const auto decode = std::find_if(decodes.begin(), decodes.end(), [&](const HashColumn& other) {
+      return other.of_what == prefill.of_what;
+    });
+    if (decode == decodes.end()) return false;
+    pairs.emplace_back(prefill.column, decode->column);
+    decodes.erase(decode);
+    return true;
+  });
+  if (prefills.size() == 1 && decodes.size() == 1) {
+    pairs.emplace_back(prefills[0].column, decodes[0].column);
+  }
+  return pairs;
+}
 
 ReportColumns find_report_columns(const Table& table) {
   ReportColumns found;
@@ -20,28 +96,36 @@ ReportColumns find_report_columns(const Table& table) {
                                                         {"logical_tok_idx", &found.tok},
                                                         {"layer", &found.layer},
                                                         {"tensor", &found.tensor},
+                                                        {"tensor_name", &found.tensor},
+                                                        {"point", &found.tensor},
                                                         {"first_fail", &found.first_fail},
                                                         {"root_cause", &found.root_cause},
                                                         {"details", &found.details}};
+  std::vector<HashColumn> hashes;
   for (size_t i = 0; i < table.columns.size(); ++i) {
-    const std::string name = text::to_lower(text::plain(table.columns[i]));
+    const Words words = words_of(text::plain(table.columns[i]));
+    std::string name;
+    for (const std::string& word : words) name += (name.empty() ? "" : "_") + word;
     for (const auto& [known_name, column] : known) {
       if (name == known_name && *column == ReportColumns::kNone) *column = i;
     }
+    if (is_one_of(name, {"status", "result", "verdict", "match", "hash_match"})) {
+      found.statuses.push_back(i);
+    }
+    if (is_one_of(name, {"mismatch", "hash_mismatch"})) found.mismatches.push_back(i);
+    if (auto hash = hash_column(i, words)) hashes.push_back(*std::move(hash));
   }
+  found.hashes = hash_pairs(std::move(hashes));
   return found;
 }
+
+bool has(size_t column) { return column != ReportColumns::kNone; }
 
 bool is_placeholder(std::string_view cell) { return text::to_lower(cell) == "tbd"; }
 
 // The cell's value, "" when absent.
 std::string value_at(const TableRow& row, size_t column) {
-  std::string value = text::plain(row.cell(column));
-  const std::string lower = text::to_lower(value);
-  for (const std::string_view absent : {"-", "none", "null", "n/a"}) {
-    if (lower == absent) return {};
-  }
-  return value;
+  return is_absent_cell(row.cell(column)) ? std::string() : text::plain(row.cell(column));
 }
 
 // Details are the last column: a pipe that the writer did not escape belongs to them.
@@ -70,6 +154,126 @@ std::string hash_prefix(std::string_view details, std::string_view key) {
   return std::string(value.substr(0, end));
 }
 
+/// What a cell that judges says, the worst last.
+enum class Says { kNothing, kMatch, kFail, kMissing };
+
+constexpr std::string_view kTick = "\u2705", kCheck = "\u2713", kCross = "\u274c",
+                           kBallot = "\u2717";
+
+bool is_failing(std::string_view word) {
+  for (const std::string_view head :
+       {"fail", "drift", "mismatch", "differ", "diverg", "nonfinite", "ambiguous", "conflict"}) {
+    if (word.starts_with(head)) return true;
+  }
+  return false;
+}
+
+/// A status: "FAIL", "EXPECTED_DRIFT", "no match", "false" fail; "OK", "no drift", "none" and
+/// "true" match.
+Says status_of(std::string_view cell) {
+  if (text::plain(cell).empty() || is_placeholder(text::plain(cell))) return Says::kNothing;
+  if (is_absent_cell(cell)) return Says::kMatch;
+  if (cell.find(kCross) != cell.npos || cell.find(kBallot) != cell.npos) return Says::kFail;
+  const Words words = words_of(cell);
+  if (words.size() == 1 && is_one_of(words[0], {"no", "false"})) return Says::kFail;
+  Says said = cell.find(kTick) != cell.npos || cell.find(kCheck) != cell.npos ? Says::kMatch
+                                                                              : Says::kNothing;
+  bool negated = false;
+  for (const std::string& word : words) {
+    const bool fails = is_failing(word);
+    const bool matches = word.starts_with("match") || word.starts_with("pass") ||
+                         is_one_of(word, {"ok", "equal", "same", "identical", "yes", "true"});
+    if (word.starts_with("missing") && !negated) return Says::kMissing;
+    if ((fails && !negated) || (matches && negated)) return Says::kFail;
+    if (matches || fails) said = Says::kMatch;
+    negated = is_one_of(word, {"no", "not", "without", "zero", "0"});
+  }
+  return said;
+}
+
+/// The cause that a FIRST_FAIL or ROOT_CAUSE cell names; "" also for "OK".
+std::string cause_at(const TableRow& row, size_t column) {
+  std::string cause = value_at(row, column);
+  return is_one_of(text::to_lower(cause), {"ok", "pass", "passed", "match", kTick, kCheck})
+             ? std::string()
+             : cause;
+}
+
+/// A printed hash ends where the dictionary around it goes on.
+std::string_view hash_in(std::string_view details, std::string_view key) {
+  const std::string_view value = dictionary_value(details, key);
+  return value.substr(0, value.find_first_of(",;}|)'\" \t"));
+}
+
+/// The first two hashes of the row that differ; "" when none do. `equal`: some are equal.
+std::string differing_hashes(const TableRow& row, const ReportColumns& columns,
+                             std::string_view details, bool& equal) {
+  std::string differing;
+  const auto compare = [&](std::string_view prefill, std::string_view decode) {
+    const std::optional<bool> same = same_printed_hash(prefill, decode);
+    equal |= same == true;
+    if (same == false && differing.empty()) {
+      differing = "prefill " + text::plain(prefill) + ", decode " + text::plain(decode);
+    }
+  };
+  for (const auto& [prefill, decode] : columns.hashes) compare(row.cell(prefill), row.cell(decode));
+  compare(hash_in(details, "prefill_hash"), hash_in(details, "decode_hash"));
+  return differing;
+}
+
+bool details_say_mismatch(const std::string& details) {
+  const std::string lower = text::to_lower(details);
+  return dictionary_value(lower, "hash_mismatch").starts_with("true") ||
+         dictionary_value(lower, "hash_match").starts_with("false");
+}
+
+/// A cell of a column that says whether something differs.
+Says mismatch_of(std::string_view cell) {
+  if (is_absent_cell(cell)) return Says::kNothing;
+  const Words words = words_of(cell);
+  return words.size() == 1 && is_one_of(words[0], {"no", "false", "0"}) ? Says::kMatch
+                                                                        : Says::kFail;
+}
+
+/// What the row says in words: of several that judge the worst, and nothing where one is open.
+Says said_by(const TableRow& row, const ReportColumns& columns, const ReportPair& pair) {
+  if (pair.cause.find("TRACE_OFFSET") != pair.cause.npos ||
+      pair.root_cause.find("TRACE_OFFSET") != pair.root_cause.npos) {
+    return Says::kMissing;
+  }
+  Says worst = Says::kNothing;
+  bool is_open = false;
+  const auto take = [&](Says said) {
+    worst = std::max(worst, said);
+    is_open |= said == Says::kNothing;
+  };
+  if (!pair.cause.empty() || !pair.root_cause.empty() || details_say_mismatch(pair.details)) {
+    take(Says::kFail);
+  } else if (has(columns.first_fail)) {
+    const bool is_pending = columns.first_fail >= row.cells.size() ||
+                            is_placeholder(text::plain(row.cell(columns.first_fail)));
+    take(is_pending ? Says::kNothing : Says::kMatch);
+  }
+  for (const size_t column : columns.statuses) {
+    if (column < row.cells.size() && !row.cells[column].empty()) take(status_of(row.cells[column]));
+  }
+  for (const size_t column : columns.mismatches) {
+    if (!is_absent_cell(row.cell(column))) take(mismatch_of(row.cell(column)));
+  }
+  return worst == Says::kMatch && is_open ? Says::kNothing : worst;
+}
+
+/// The columns that judge, each once.
+std::optional<ReportColumns> judging_columns(const Table& table) {
+  ReportColumns columns = find_report_columns(table);
+  const bool judges = has(columns.prompt) && has(columns.first_fail);
+  if (!judges && columns.hashes.empty()) {
+    if (!has(columns.tensor) || columns.statuses.empty()) return std::nullopt;
+    columns.failures_only = true;
+  }
+  return columns;
+}
+
 }  // namespace
 
 std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
@@ -78,13 +282,8 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
   pair.line = row.line;
   pair.prompt = value_at(row, columns.prompt);
   pair.tensor = value_at(row, columns.tensor);
-  pair.cause = value_at(row, columns.first_fail);
-  pair.root_cause = value_at(row, columns.root_cause);
-  if (pair.prompt.empty() || is_placeholder(pair.prompt) || is_placeholder(pair.cause)) {
-    return std::nullopt;
-  }
-  if (is_placeholder(pair.tensor)) pair.tensor.clear();
-  if (is_placeholder(pair.root_cause)) pair.root_cause.clear();
+  pair.cause = cause_at(row, columns.first_fail);
+  pair.root_cause = cause_at(row, columns.root_cause);
   pair.token_id = text::parse_int(value_at(row, columns.token_id));
   pair.pos_id = text::parse_int(value_at(row, columns.pos_id));
   pair.logical_tok_idx = text::parse_int(value_at(row, columns.tok));
@@ -93,18 +292,18 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
   pair.prefill_hash_prefix = hash_prefix(pair.details, "prefill_hash");
   pair.decode_hash_prefix = hash_prefix(pair.details, "decode_hash");
 
-  const auto says = [&](std::string_view word) {
-    return pair.cause.find(word) != std::string::npos ||
-           pair.root_cause.find(word) != std::string::npos;
-  };
-  const std::string details = text::to_lower(pair.details);
-  const bool mismatch = dictionary_value(details, "hash_mismatch").starts_with("true") ||
-                        dictionary_value(details, "hash_match").starts_with("false");
-  if (says("TRACE_OFFSET")) {
+  const Says said = said_by(row, columns, pair);
+  bool equal_hashes = false;
+  const std::string differing = differing_hashes(row, columns, pair.details, equal_hashes);
+  if (said == Says::kMissing) {
     pair.status = ReportPair::kMissing;
-  } else if (!pair.cause.empty() || !pair.root_cause.empty() || mismatch) {
+  } else if (said == Says::kFail || !differing.empty()) {
     pair.status = ReportPair::kDrift;
-  } else if (!pair.tensor.empty() && columns.first_fail < row.cells.size()) {
+    pair.only_hashes_differ = said != Says::kFail;
+    if (pair.details.empty()) pair.details = differing;
+  } else if (!columns.failures_only && !pair.tensor.empty() &&
+             (!pair.prompt.empty() || !has(columns.prompt)) &&
+             (said == Says::kMatch || (equal_hashes && !has(columns.first_fail)))) {
     pair.status = ReportPair::kMatch;
   } else {
     return std::nullopt;
@@ -113,11 +312,14 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
 }
 
 std::optional<ReportColumns> report_columns(const Table& table) {
-  const ReportColumns columns = find_report_columns(table);
-  if (columns.prompt == ReportColumns::kNone || columns.first_fail == ReportColumns::kNone ||
-      !table.repeated_columns().empty()) {
-    return std::nullopt;
-  }
+  auto columns = judging_columns(table);
+  if (!columns || columns->failures_only || !table.repeated_columns().empty()) return std::nullopt;
+  return columns;
+}
+
+std::optional<ReportColumns> status_columns(const Table& table) {
+  auto columns = judging_columns(table);
+  if (!columns || !columns->failures_only || !table.repeated_columns().empty()) return std::nullopt;
   return columns;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ingest/content_kind.h"
 #include "ingest/json_facts.h"
+#include "ingest/json_pairs.h"
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
@@ -18,6 +19,7 @@ constexpr int64_t kMaxLogEvents = 500'000;
 }  // namespace
 
 void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lines) {
+  warn_of_contradictions();
   session_.sources.finish_source(source_id_, sha256, shape_, bytes, lines, rows_, duplicates_,
                                  conflicts_);
 }
@@ -29,10 +31,11 @@ void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
   const Table table =
       read_delimited(bytes, delimiter, [&](const Table& header, const TableRow& row) {
         if (!judging) judging = report_columns(header);
+        if (!*judging) judging = status_columns(header);
         add_row(header, row, *judging);
       });
   warn_of_table(table);
-  if (report_columns(table)) add_report();
+  if (pairs_ > 0 || report_columns(table)) add_report();
 }
 
 void SourceContent::add_json(const std::string& bytes) {
@@ -40,6 +43,7 @@ void SourceContent::add_json(const std::string& bytes) {
   shape_ = facts.kind.empty() ? "json" : facts.kind;
   if (!facts.error.empty()) return add_finding(0, true, facts.error, kept_part(bytes));
   session_.summary.metrics += session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
+  for (ReportPair& pair : json_pairs(bytes)) add_pair(std::move(pair));
   if (!identity_.date_segment.empty() && identity_.date.empty() && !facts.timestamp.empty() &&
       session_.undated.insert(identity_.date_segment).second) {
     add_finding(0, false,
@@ -51,11 +55,39 @@ void SourceContent::add_json(const std::string& bytes) {
 void SourceContent::add_row(const Table& header, const TableRow& row,
                             const std::optional<ReportColumns>& judging) {
   session_.facts.add_table_row(source_id_, header, row);
-  if (!judging) return;
-  const auto pair = report_pair(header, row, *judging);
-  if (!pair) return;
-  if (!session_.facts.add_report_pair(source_id_, run_id_, *pair)) refuse_name(pair->tensor);
+  if (judging) add_claim_of(header, row, *judging);
+}
+
+void SourceContent::add_claim_of(const Table& header, const TableRow& row,
+                                 const ReportColumns& judging) {
+  if (auto pair = report_pair(header, row, judging)) add_pair(*std::move(pair));
+}
+
+void SourceContent::add_pair(ReportPair pair) {
+  if (pair.prompt.empty()) pair.prompt = identity_.prompt;
+  if (!session_.facts.add_report_pair(source_id_, run_id_, pair)) refuse_name(pair.tensor);
   ++session_.summary.report_pairs;
+  if (pairs_++ == 0) session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
+  failing_pairs_ += pair.status != ReportPair::kMatch;
+  if (pair.only_hashes_differ && doubted_pairs_++ == 0) first_doubted_line_ = pair.line;
+}
+
+/// A document that says two things is judged by the worse one, and named.
+void SourceContent::warn_of_contradictions() {
+  if (doubted_pairs_ > 0) {
+    add_finding(first_doubted_line_, false,
+                std::to_string(doubted_pairs_) +
+                    " rows from here on print hashes that differ and say no failure; they count as "
+                    "DRIFT");
+  }
+  if (pass_line_ && failing_pairs_ > 0) {
+    add_finding(*pass_line_, false,
+                "says PASS here and lists " + std::to_string(failing_pairs_) +
+                    " failing pairs; they count");
+  }
+  if (fail_line_ && pairs_ > 0 && failing_pairs_ == 0) {
+    add_finding(*fail_line_, false, "says FAIL here and lists no pair that fails");
+  }
 }
 
 void SourceContent::warn_of_table(const Table& table) {
@@ -81,11 +113,15 @@ void SourceContent::warn_of_table(const Table& table) {
 
 void SourceContent::add_document(const Document& document) {
   shape_ = "document";
+  is_document_ = true;
   warn_of_binary(document.is_binary);
   bool judges = false;
   for (const DocumentClaim& c : document.claims) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
-    judges |= c.kind == "verdict";
+    if (c.kind != "verdict") continue;
+    judges = true;
+    if (!pass_line_ && c.value.starts_with("PASS")) pass_line_ = c.line;
+    if (!fail_line_ && c.value.starts_with("FAIL")) fail_line_ = c.line;
   }
   for (const auto& [name, count] : document.counts) {
     session_.facts.add_claim(source_id_, run_id_, 0, name, std::to_string(count), "");
@@ -99,16 +135,34 @@ void SourceContent::add_document(const Document& document) {
   if (!document.title.empty())
     session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
                                 identity_.leg, source_id_);
+  add_tables(document);
+  for (const FencedLine& line : document.json_lines) {
+    for (ReportPair& pair : json_pairs(line.text, line.line)) add_pair(std::move(pair));
+  }
+  if (judges || pairs_ > 0) add_report();
+  for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
+  if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
+  add_records(document);
+}
+
+void SourceContent::add_tables(const Document& document) {
   for (const Table& table : document.tables) {
     const auto judging = report_columns(table);
-    judges |= judging.has_value();
+    if (judging) add_report();
     for (const TableRow& row : table.rows) add_row(table, row, judging);
     warn_of_table(table);
   }
-  if (judges) add_report();
-  for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
-  if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
+  // A summary by status says again what a table of pairs has listed, unless that lists no failure.
+  if (failing_pairs_ > 0) return;
+  for (const Table& table : document.tables) {
+    const auto judging = status_columns(table);
+    if (!judging) continue;
+    for (const TableRow& row : table.rows) add_claim_of(table, row, *judging);
+  }
+}
 
+/// Trace lines inside code fences.
+void SourceContent::add_records(const Document& document) {
   RecordParser parser({identity_.leg, identity_.prompt, document.prompt_names});
   RecordBatch batch;
   bool any = false;
@@ -225,7 +279,12 @@ void SourceContent::add_batch(RecordBatch& batch) {
         "another readout of this step is there and is kept; this one is " + readout_text(*left_out),
         "", left_out->source_id);
   }
-  for (const LineFinding& f : batch.findings) add_finding(f.line, f.is_error, f.reason, f.raw);
+  for (const LineFinding& f : batch.findings) {
+    add_finding(f.line, f.is_error, f.reason, f.raw);
+    if (is_document_) continue;
+    // A line that judges a pair gives no row: what it claims counts nevertheless.
+    for (ReportPair& pair : json_pairs(f.raw, f.line)) add_pair(std::move(pair));
+  }
   for (int64_t line : counts.conflict_lines) {
     add_finding(line, false, "a row with this key but other content is there; both are kept");
   }

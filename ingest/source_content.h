@@ -47,6 +47,11 @@ class SourceContent {
  private:
   void add_row(const Table& header, const TableRow& row,
                const std::optional<ReportColumns>& judging);
+  void add_claim_of(const Table& header, const TableRow& row, const ReportColumns& judging);
+  void add_pair(ReportPair pair);
+  void add_tables(const Document& document);
+  void add_records(const Document& document);
+  void warn_of_contradictions();
   void warn_of_binary(bool is_binary) {
     if (is_binary)
       add_finding(0, false, "binary content in a file that is named a text; read as one");
@@ -66,7 +71,12 @@ class SourceContent {
   std::string file_;
   std::string shape_;
   int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
-  std::vector<int64_t> prompts_, contexts_;  // of the parser's symbols
+  bool is_document_ = false;
+  // what it says of itself
+  int64_t pairs_ = 0, failing_pairs_ = 0;
+  int64_t doubted_pairs_ = 0, first_doubted_line_ = 0;  ///< ReportPair::only_hashes_differ
+  std::optional<int64_t> pass_line_, fail_line_;        ///< where it states a verdict
+  std::vector<int64_t> prompts_, contexts_;             // of the parser's symbols
   std::vector<PhaseId> phases_;
   std::vector<std::optional<TensorId>> names_;  // nothing where the run may bring no more
   bool refused_name_ = false;

@@ -96,5 +96,115 @@ TEST(ReportPairs, UnescapedPipesStayInDetails) {
   EXPECT_EQ(pairs.at(0).details, "a | b");
 }
 
+std::optional<ReportPair> pair_of(const std::string& header, const std::string& row) {
+  const auto pairs = report_pairs(read_delimited(header + "\n" + row + "\n", ';'));
+  if (!pairs) return std::nullopt;
+  EXPECT_LE(pairs->size(), 1u);
+  return pairs->empty() ? std::nullopt : std::optional(pairs->front());
+}
+
+TEST(ReportPairs, DifferentHashesAreADriftWhateverTheStatusSays) {
+  const std::vector<std::string> headers = {
+      "prefill_hash;decode_hash",       "hash_prefill;hash_decode",
+      "Hash (prefill);Hash (decode)",   "prefill hash;decode hash",
+      "PREFILL_HASH;DECODE_HASH",       "prefillHash;decodeHash",
+      "prefill_last_hash;decode0_hash", "`prefill` fingerprint;`decode` fingerprint"};
+  const std::vector<std::string> judgements = {"FIRST_FAIL", "status", "Result", "verdict",
+                                               "match"};
+  const std::vector<std::string> words = {"None", "PASS", "MATCH", "OK", "", "-", "TBD", "\u2705"};
+  for (const std::string& header : headers) {
+    for (const std::string& judgement : judgements) {
+      for (const std::string& word : words) {
+        SCOPED_TRACE(header + " " + judgement + " " + word);
+        const auto pair = pair_of("prompt;tensor;" + header + ";" + judgement,
+                                  "p0;attn_out;123456789012;123456789013;" + word);
+        ASSERT_TRUE(pair);
+        EXPECT_EQ(pair->status, ReportPair::kDrift);
+        EXPECT_TRUE(pair->only_hashes_differ);
+        EXPECT_EQ(pair->details, "prefill 123456789012, decode 123456789013");
+      }
+    }
+  }
+}
+
+TEST(ReportPairs, ADriftStaysOneWhateverTheHashesSay) {
+  for (const std::string status : {"DRIFT", "FAIL", "FAIL_EQUIV", "EXPECTED_DRIFT", "mismatch",
+                                   "no match", "not equal", "false", "\u274c"}) {
+    SCOPED_TRACE(status);
+    const auto pair = pair_of("tensor;prefill_hash;decode_hash;status", "x_in;7;7;" + status);
+    ASSERT_TRUE(pair);
+    EXPECT_EQ(pair->status, ReportPair::kDrift);
+    EXPECT_FALSE(pair->only_hashes_differ);
+  }
+  const auto mismatch = pair_of("tensor;prefill_hash;decode_hash;hash_mismatch", "x_in;7;7;True");
+  ASSERT_TRUE(mismatch);
+  EXPECT_EQ(mismatch->status, ReportPair::kDrift);
+  const auto two = pair_of("tensor;prefill_hash;decode_hash;status;verdict", "x_in;7;7;OK;FAIL");
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->status, ReportPair::kDrift);
+}
+
+TEST(ReportPairs, EqualHashesAreAMatchUnlessTheRowIsOpen) {
+  for (const std::string status : {"MATCH", "OK", "none", "no drift", "PASS_EQUIV"}) {
+    SCOPED_TRACE(status);
+    const auto pair = pair_of("tensor;prefill_hash;decode_hash;status", "x_in;7;0007;" + status);
+    ASSERT_TRUE(pair);
+    EXPECT_EQ(pair->status, ReportPair::kMatch);
+  }
+  EXPECT_FALSE(pair_of("prompt;tensor;first_fail;prefill_hash;decode_hash", "p;x_in;TBD;7;7"));
+  EXPECT_FALSE(pair_of("prefill_hash;decode_hash", "7;7")) << "it names nothing";
+  EXPECT_FALSE(pair_of("prompt;tensor;first_fail;status", "p;x_in;None;INCONCLUSIVE"));
+}
+
+TEST(ReportPairs, OneHashAloneDecidesNothing) {
+  EXPECT_FALSE(pair_of("tensor;prefill_hash;decode_hash", "x_in;7;-"));
+  EXPECT_FALSE(pair_of("tensor;prefill_hash;decode_hash", "x_in;;8"));
+  EXPECT_EQ(report_pairs(read_delimited("tensor;prefill_hash;hash_match\nx;7;true\n", ';')),
+            std::nullopt);
+}
+
+TEST(ReportPairs, EveryPairOfHashesOfARowCounts) {
+  const std::string header =
+      "tensor;prefill_hidden_hash;prefill_logits_hash;decode_hidden_hash;decode_logits_hash";
+  EXPECT_EQ(pair_of(header, "x;1;2;1;2")->status, ReportPair::kMatch);
+  EXPECT_EQ(pair_of(header, "x;1;2;1;3")->details, "prefill 2, decode 3");
+  EXPECT_EQ(pair_of(header, "x;1;2;2;1")->status, ReportPair::kDrift);
+}
+
+TEST(ReportPairs, HashesInTheDetailsCountToo) {
+  const auto pairs = pairs_of(
+      "| p | 1 | 2 | 0 | x | None | None | {'prefill_hash': 12, 'decode_hash': 13} |\n"
+      "| p | 1 | 2 | 0 | x | None | None | {'prefill_hash': 12, 'decode_hash': 12} |\n"
+      "| p | 1 | 2 | 0 | x | None | None | {'prefill_hash': 12..., 'decode_hash': 13...} |\n"
+      "| p | 1 | 2 | 0 | x | None | None | {'prefill_hash': 12..., 'decode_hash': 12...} |\n");
+  ASSERT_EQ(pairs.size(), 4u);
+  EXPECT_EQ(pairs[0].status, ReportPair::kDrift);
+  EXPECT_EQ(pairs[1].status, ReportPair::kMatch);
+  EXPECT_EQ(pairs[2].status, ReportPair::kDrift);
+  EXPECT_EQ(pairs[3].status, ReportPair::kMatch);
+}
+
+TEST(ReportPairs, AFailureWithoutAPromptIsNotLost) {
+  const auto pairs = pairs_of("| | 1 | 2 | 0 | x | X_DRIFT | None | - |\n");
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0].prompt, "");
+  EXPECT_EQ(pairs[0].status, ReportPair::kDrift);
+}
+
+TEST(ReportPairs, StatusTablesListFailuresOnly) {
+  const Table table = read_delimited(
+      "tensor\tlayer\tstatus\nx\t0\tOK\ny\t1\tDRIFT\nz\t2\tMISSING\nw\t3\tINCONCLUSIVE\n", '\t');
+  EXPECT_EQ(report_pairs(table), std::nullopt);
+  const auto columns = status_columns(table);
+  ASSERT_TRUE(columns);
+  std::string listed;
+  for (const TableRow& row : table.rows) {
+    const auto pair = report_pair(table, row, *columns);
+    if (pair) listed += pair->tensor + (pair->status == ReportPair::kMissing ? "? " : " ");
+  }
+  EXPECT_EQ(listed, "y z? ");
+  EXPECT_FALSE(status_columns(read_delimited("prompt\tstatus\np\tDRIFT\n", '\t')));
+}
+
 }  // namespace
 }  // namespace greta

@@ -1,0 +1,162 @@
+// Documents that contradict themselves, or the rows of their run, from their bytes to the verdict.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/ingest/importing.h"
+
+namespace greta {
+namespace {
+
+enum class Result { kNone, kPass, kFail };
+enum class Listed { kNoTable, kMatches, kDrift };
+enum class Hashes { kNone, kEqual, kDifferent };
+
+/// What a document says of a run, and whether there is a trace that passes.
+struct Said {
+  Result result;
+  Listed listed;
+  Hashes hashes;
+  bool has_trace;
+};
+
+std::string document_of(const Said& said) {
+  std::string text = "# B3.99\n\n";
+  if (said.result == Result::kPass) text += "**RESULT**: PASS\n\n";
+  if (said.result == Result::kFail) text += "**RESULT**: FAIL\n\n";
+  if (said.listed == Listed::kNoTable) return text;
+  const bool prints = said.hashes != Hashes::kNone;
+  const std::string hashes = !prints ? "" : said.hashes == Hashes::kEqual ? " 7 | 7 |" : " 7 | 8 |";
+  text += std::string("| PROMPT | LAYER | TENSOR | FIRST_FAIL |") +
+          (prints ? " PREFILL_HASH | DECODE_HASH |" : "") + "\n|---|---|---|---|" +
+          (prints ? "---|---|" : "") + "\n";
+  const char* fail = said.listed == Listed::kDrift ? "ATTN_OUT_DRIFT" : "None";
+  text += "| p0 | 0 | x_in | None |" + (prints ? std::string(" 5 | 5 |") : "") + "\n";
+  return text + "| p0 | 0 | attn_out | " + fail + " |" + hashes + "\n";
+}
+
+std::string passing_row(const char* phase, const char* tensor) {
+  return std::string(R"({"event":"stage_trace","phase":")") + phase +
+         R"(","prompt_id":"p0","pos_id":3,"step":0,"layer":0,"point":")" + tensor +
+         R"(","hash_algo":"greta-1","n":4,"hash":1})"
+         "\n";
+}
+
+bool lists_failure(const Said& said) {
+  return said.listed == Listed::kDrift ||
+         (said.listed == Listed::kMatches && said.hashes == Hashes::kDifferent);
+}
+
+std::vector<Said> all_that_documents_say() {
+  std::vector<Said> all;
+  for (const bool has_trace : {false, true}) {
+    for (const Result result : {Result::kNone, Result::kPass, Result::kFail}) {
+      for (const Listed listed : {Listed::kNoTable, Listed::kMatches, Listed::kDrift}) {
+        for (const Hashes hashes : {Hashes::kNone, Hashes::kEqual, Hashes::kDifferent}) {
+          all.push_back({result, listed, hashes, has_trace});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+struct Verdict : Importing {
+  const std::string root = "artifacts_remote/2026-02-07/";
+
+  /// A run of that name with a document, and a trace that passes if one is asked for.
+  void write_run(const std::string& run, const std::string& file, const std::string& document,
+                 bool has_trace = true) {
+    folder.write(root + run + "/" + file, document);
+    if (!has_trace) return;
+    folder.write(root + run + "/traces/p0_trace.jsonl",
+                 passing_row("prefill_last", "attn_out") + passing_row("decode0", "attn_out"));
+  }
+  std::string of_run(const std::string& run, const std::string& column = "verdict") {
+    return rows("SELECT " + column + " FROM run_verdict WHERE run = '2026-02-07/" + run + "'");
+  }
+};
+
+TEST_F(Verdict, NoRunPassesBesideADocumentThatListsAFailure) {
+  const std::vector<Said> all = all_that_documents_say();
+  for (size_t i = 0; i < all.size(); ++i) {
+    write_run("b3_" + std::to_string(i), "report.md", document_of(all[i]), all[i].has_trace);
+  }
+  take();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string run = "b3_" + std::to_string(i);
+    SCOPED_TRACE(document_of(all[i]) + (all[i].has_trace ? "and a trace" : ""));
+    if (!all[i].has_trace) {
+      EXPECT_EQ(of_run(run), lists_failure(all[i]) ? "FAIL" : "NO_EVIDENCE");
+    } else if (lists_failure(all[i])) {
+      EXPECT_EQ(of_run(run, "verdict || ' ' || numeric_verdict"), "INCOMPARABLE INCOMPARABLE");
+    } else if (all[i].result != Result::kFail) {
+      EXPECT_EQ(of_run(run), "PASS");
+    }
+  }
+}
+
+TEST_F(Verdict, WhatADocumentSaysAgainstItselfIsNamedByLine) {
+  const auto findings_of = [this](const Said& said) {
+    const std::string file = root + "b3_1/report.md";
+    folder.write(file, document_of(said));
+    db.exec("DELETE FROM ingest_error");
+    take();
+    return findings();
+  };
+  EXPECT_EQ(findings_of({Result::kPass, Listed::kDrift, Hashes::kNone, false}),
+            "warning 3 says PASS here and lists 1 failing pairs; they count");
+  EXPECT_EQ(findings_of({Result::kFail, Listed::kMatches, Hashes::kEqual, false}),
+            "warning 3 says FAIL here and lists no pair that fails");
+  EXPECT_EQ(findings_of({Result::kNone, Listed::kMatches, Hashes::kDifferent, false}),
+            "warning 6 1 rows from here on print hashes that differ and say no failure; they count "
+            "as DRIFT");
+  EXPECT_EQ(findings_of({Result::kFail, Listed::kDrift, Hashes::kDifferent, false}), "");
+  EXPECT_EQ(findings_of({Result::kPass, Listed::kMatches, Hashes::kEqual, false}), "");
+  EXPECT_EQ(findings_of({Result::kFail, Listed::kNoTable, Hashes::kNone, false}), "");
+}
+
+struct DoubtCase {
+  std::string name, file, bytes;
+};
+TEST_F(Verdict, NoRunPassesBesideHashesThatDifferWhereverTheyArePrinted) {
+  const std::string object =
+      R"({"tensor":"attn_out","layer":0,"prefill_hash":7,"decode_hash":8,"status":"none"})";
+  const std::vector<DoubtCase> cases = {
+      {"ATable", "a.tsv", "tensor\tprefill_hash\tdecode_hash\tstatus\nattn_out\t7\t8\tOK\n"},
+      {"ATableWithoutNames", "a.csv", "hash_prefill,hash_decode\n7,7\n7,8\n"},
+      {"AStatus", "a.tsv", "tensor\tlayer\tstatus\nx_in\t0\tPASS\nattn_out\t0\tDRIFT\n"},
+      {"Statuses", "a.md",
+       "| PROMPT | TENSOR | FIRST_FAIL |\n|---|---|---|\n| p0 | x_in | None |\n\n"
+       "| TENSOR | STATUS |\n|---|---|\n| attn_out | FAIL |\n"},
+      {"AFencedLine", "a.md", "# B3.9\n```json\n" + object + "\n```\n"},
+      {"FencedLines", "a.md", "```\n" + object + "\n{\"prefill_hash\":1,\"decode_hash\":1}\n```\n"},
+      {"AJsonDocument", "a.json", "{\"pairs\":[" + object + "," + object + "]}"},
+      {"AJsonLine", "a.jsonl", object + "\n"}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    write_run("b3_" + std::to_string(i), cases[i].file, cases[i].bytes);
+  }
+  take();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].name);
+    const std::string run = "b3_" + std::to_string(i);
+    EXPECT_EQ(of_run(run), "INCOMPARABLE");
+    EXPECT_EQ(
+        rows("SELECT fail > 0, missing FROM report_conflict WHERE run = '2026-02-07/" + run + "'"),
+        "1|0");
+  }
+}
+
+TEST_F(Verdict, PairsOfOneLineAreAllKept) {
+  const std::string object = R"({"tensor":"x_in","prefill_hash":1,"decode_hash":2})";
+  write_run("b3_1", "a.json", "{\"pairs\":[" + object + "," + object + "," + object + "]}", false);
+  EXPECT_EQ(take().report_pairs, 3);
+  EXPECT_EQ(
+      rows("SELECT line, status, details FROM report_pair"),
+      "1|DRIFT|prefill 1, decode 2\n2|DRIFT|prefill 1, decode 2\n3|DRIFT|prefill 1, decode 2");
+  EXPECT_EQ(of_run("b3_1", "verdict || ' ' || fail || ' ' || first_fail"), "FAIL 3 X_IN_DRIFT");
+}
+
+}  // namespace
+}  // namespace greta
