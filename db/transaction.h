@@ -30,4 +30,60 @@ auto in_transaction(SQLite::Database& db, Body&& body) {
   }
 }
 
+/// A transaction that small pieces of work share one after the other, so that not each costs a
+/// commit. It holds the write lock for a turn at most: kTurn, and then the piece at hand. A piece
+/// that throws is undone, and those before it are not. What is there at the end of its life is
+/// committed, or undone when that fails.
+class SharedTransaction {
+ public:
+  static constexpr std::chrono::milliseconds kTurn{50};
+
+  explicit SharedTransaction(SQLite::Database& db) : db_(db) {}
+  ~SharedTransaction() {
+    if (is_open_ && db_.tryExec("COMMIT") != SQLite::OK) db_.tryExec("ROLLBACK");
+  }
+  SharedTransaction(const SharedTransaction&) = delete;
+  SharedTransaction& operator=(const SharedTransaction&) = delete;
+
+  template <class Body>
+  void run(Body&& body) {
+    if (!is_open_) {
+      db_.exec("BEGIN IMMEDIATE");
+      is_open_ = true;
+      begin_ = std::chrono::steady_clock::now();
+    }
+    try {
+      db_.exec("SAVEPOINT piece");
+      std::forward<Body>(body)();
+      db_.exec("RELEASE piece");
+    } catch (...) {
+      // A full disk may have undone all of it already.
+      if (db_.tryExec("ROLLBACK TO piece; RELEASE piece") != SQLite::OK) {
+        db_.tryExec("ROLLBACK");
+        is_open_ = false;
+      }
+      throw;
+    }
+    if (std::chrono::steady_clock::now() - begin_ >= kTurn) commit();
+  }
+
+  /// To be called before anything that takes time, or a transaction of its own.
+  void commit() {
+    if (!is_open_) return;
+    is_open_ = false;
+    try {
+      db_.exec("COMMIT");
+    } catch (...) {
+      db_.tryExec("ROLLBACK");
+      throw;
+    }
+    give_way(std::chrono::steady_clock::now() - begin_);
+  }
+
+ private:
+  SQLite::Database& db_;
+  bool is_open_ = false;
+  std::chrono::steady_clock::time_point begin_;
+};
+
 }  // namespace greta

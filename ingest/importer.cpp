@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A smaller content is parsed faster than a thread starts.
+/// A smaller content is parsed faster than a thread starts, and shares its transaction.
 constexpr int64_t kWorthAThreadBytes = 16 << 10;
 /// A commit costs as much as judging a small run, and other writers wait.
 constexpr std::chrono::milliseconds kJudgingTurn{100};
@@ -150,10 +150,11 @@ void Importer::ingest_inputs(const std::vector<Input>& inputs) {
 void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
   if (!input.not_read.empty()) {
     ++session_.summary.files;
-    return session_.in_transaction([&] {
+    return session_.in_turn([&] {
       session_.add_finding(input.path.string(), 0, input.is_error, input.not_read, "", {});
     });
   }
+  if (input.bytes >= kWorthAThreadBytes) session_.small.commit();
   try {
     OpenedFile file = opened.get();
     if (file.is_archive) return ingest_archive(input.path);
@@ -161,7 +162,7 @@ void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
     ingest_content(content, *file.reader, file.content);
   } catch (const std::system_error& error) {
     ++session_.summary.files;
-    session_.in_transaction(
+    session_.in_turn(
         [&] { session_.add_finding(input.path.string(), 0, true, error.what(), "", {}); });
   }
 }
@@ -176,25 +177,26 @@ void Importer::ingest_archive(const fs::path& path) {
                         "", -1};
         if (is_archive_name(member.path)) {
           ++session_.summary.files;
-          session_.in_transaction([&] {
+          session_.in_turn([&] {
             session_.add_finding(content.file, 0, false,
                                  "an archive inside an archive is not opened", "", {});
           });
           return;
         }
+        if (member.size_bytes >= kWorthAThreadBytes) session_.small.commit();
         OpenedContent opened =
             open_start(reader, content.identity_path, /*is_large=*/false, ParseAhead::kNo);
         ingest_content(content, reader, opened);
       },
       [&](const std::string& member, const std::string& reason) {
         ++session_.summary.files;
-        session_.in_transaction([&] {
+        session_.in_turn([&] {
           session_.add_finding(archive + "!" + member, 0, true, "refused: " + reason, "", {});
         });
       });
   if (broken.empty()) return;
   if (!broken_member_.empty()) broken += " in member " + broken_member_ + ", which is not ingested";
-  session_.in_transaction([&] { session_.add_finding(archive, 0, true, broken, "", {}); });
+  session_.in_turn([&] { session_.add_finding(archive, 0, true, broken, "", {}); });
 }
 
 /// Fills identity_; false when a path that says nothing holds a content that is known already.
@@ -265,9 +267,14 @@ void Importer::ingest_content(const Content& content, ContentReader& reader,
     broken_member_ = content.file.substr(content.file.find('!') + 1);
     return;
   }
+  const auto store = [&] { store_content(content, reader, opened); };
+  if (opened.is_whole && opened.bytes.size() < static_cast<size_t>(kWorthAThreadBytes)) {
+    return session_.in_turn(store);
+  }
+  session_.small.commit();
   std::optional<BulkJournal> bulk;
   if (!opened.is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
-  session_.in_transaction([&] { store_content(content, reader, opened); });
+  session_.in_transaction(store);
 }
 
 void Importer::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
@@ -364,7 +371,7 @@ void Importer::store_records(const Content& content, ContentReader& reader, Open
                                : session_.sources.find_content(end.sha256);
     if (there) {  // only its end told: undo all of it but the location
       set_trouble(end.damage, false, false);
-      session_.writer.forget();
+      session_.forget();
       session_.db.exec(session_.options.dry_run ? "ROLLBACK TO content"
                                                 : "ROLLBACK; BEGIN IMMEDIATE");
       session_.summary = before;

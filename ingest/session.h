@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/stop_signal.h"
 #include "db/trace_writer.h"
@@ -27,7 +28,8 @@ struct IngestSession {
         sources(database),
         runs(database, writer),
         facts(database, writer, runs),
-        known_findings(sources) {}
+        known_findings(sources),
+        small(database) {}
 
   /// Reports something that was not taken as it stands, once. What an earlier ingest reported is
   /// counted as known.
@@ -42,9 +44,18 @@ struct IngestSession {
 
   void show_progress(const std::string& current);
 
+  /// After what was written was undone.
+  void forget() {
+    writer.forget();
+    sources.forget();
+  }
+
   /// Runs `body` in a transaction: undone by an exception, and in a dry run at the end of it all.
   template <class Body>
   void in_transaction(Body&& body);
+  /// The same for what takes no time: in a transaction that it may share with what came before.
+  template <class Body>
+  void in_turn(Body&& body);
 
   SQLite::Database& db;
   const IngestOptions& options;
@@ -56,19 +67,33 @@ struct IngestSession {
   IngestProgress progress;
   std::set<std::string> undated;  ///< date segments already warned about
   KnownFindings known_findings;
+  SharedTransaction small;
 };
 
 template <class Body>
 void IngestSession::in_transaction(Body&& body) {
   throw_if_stopped();
   try {
+    small.commit();
     if (!options.dry_run) return greta::in_transaction(db, body);
     db.exec("SAVEPOINT content");
     body();
     db.exec("RELEASE content");
   } catch (...) {
     if (options.dry_run) db.tryExec("ROLLBACK TO content; RELEASE content");
-    writer.forget();
+    forget();
+    throw;
+  }
+}
+
+template <class Body>
+void IngestSession::in_turn(Body&& body) {
+  if (options.dry_run) return in_transaction(std::forward<Body>(body));
+  throw_if_stopped();
+  try {
+    small.run(std::forward<Body>(body));
+  } catch (...) {
+    forget();
     throw;
   }
 }

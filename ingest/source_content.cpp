@@ -262,9 +262,15 @@ void SourceContent::add_batch(RecordBatch& batch) {
     row.side = phase.side;
     row.name_id = tensor.name_id;
     row.tensor_id = tensor.tensor_id;
-    if (row.context_id) row.context_id = contexts_[static_cast<size_t>(*row.context_id)];
+    if (row.context_id) {
+      row.context_id = contexts_[static_cast<size_t>(*row.context_id - first_context_)];
+    }
     row.source_id = source_id_;
     if (other_hash && row.hash) row.flags ^= kFlagOtherHash;
+  }
+  if (batch.contexts_from > first_context_) {
+    contexts_.erase(contexts_.begin(), contexts_.begin() + (batch.contexts_from - first_context_));
+    first_context_ = batch.contexts_from;
   }
   WriteCounts counts = session_.writer.write(batch.rows);
   for (const Readout& r : batch.readouts) {

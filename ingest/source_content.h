@@ -77,6 +77,7 @@ class SourceContent {
   int64_t doubted_pairs_ = 0, first_doubted_line_ = 0;  ///< ReportPair::only_hashes_differ
   std::optional<int64_t> pass_line_, fail_line_;        ///< where it states a verdict
   std::vector<int64_t> prompts_, contexts_;             // of the parser's symbols
+  int64_t first_context_ = 0;  // symbol of contexts_[0]: those before it are over
   std::vector<PhaseId> phases_;
   std::vector<std::optional<TensorId>> names_;  // nothing where the run may bring no more
   bool refused_name_ = false;

@@ -3,6 +3,15 @@
 #include "ingest/run_identity.h"
 
 namespace greta {
+namespace {
+
+/// Of a source_location.path.
+std::string relative_path_of(std::string path) {
+  if (size_t bang = path.find('!'); bang != std::string::npos) path[bang] = '/';
+  return identify_run(path).relative_path;
+}
+
+}  // namespace
 
 std::optional<int64_t> SourceStore::find_source(const SourceKey& key) {
   return sql_.find_id(
@@ -61,6 +70,7 @@ void SourceStore::add_location(int64_t source_id, const std::string& path,
     s.bind(4, raw_bytes);
   }
   s.exec();
+  if (located_.source_id == source_id) located_.relative_paths.insert(relative_path_of(path));
 }
 
 std::string SourceStore::path_of(int64_t source_id) {
@@ -73,16 +83,15 @@ std::string SourceStore::path_of(int64_t source_id) {
 }
 
 bool SourceStore::has_location(int64_t source_id, const std::string& relative_path) {
-  SQLite::Statement& paths =
-      sql_("SELECT path FROM source_location WHERE source_id = ?", source_id);
-  bool found = false;
-  while (!found && paths.executeStep()) {
-    std::string path = paths.getColumn(0).getString();
-    if (size_t bang = path.find('!'); bang != std::string::npos) path[bang] = '/';
-    found = identify_run(path).relative_path == relative_path;
+  if (located_.source_id != source_id) {
+    located_ = {source_id, {}};
+    SQLite::Statement& paths =
+        sql_("SELECT path FROM source_location WHERE source_id = ?", source_id);
+    while (paths.executeStep()) {
+      located_.relative_paths.insert(relative_path_of(paths.getColumn(0).getString()));
+    }
   }
-  paths.reset();
-  return found;
+  return located_.relative_paths.contains(relative_path);
 }
 
 bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::string& file,

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "db/run_records.h"
 #include "db/statements.h"
@@ -40,6 +41,8 @@ class SourceStore {
                     int64_t raw_bytes);
   /// The first path that the source was found under, "" without one.
   std::string path_of(int64_t source_id);
+  /// What was noted in a transaction that was undone.
+  void forget() { located_ = {}; }
   /// Whether a source was found at this path (RunIdentity::relative_path) under some root.
   bool has_location(int64_t source_id, const std::string& relative_path);
   /// False when the same finding is there already. `about` names the run that a file without a
@@ -62,6 +65,11 @@ class SourceStore {
  private:
   Statements sql_;
   RunRecords records_;
+  /// Of the source last asked about: it may have as many as an archive has empty files.
+  struct {
+    int64_t source_id = 0;
+    std::unordered_set<std::string> relative_paths;
+  } located_;
 };
 
 /// Findings of earlier ingests, each of which can be taken once.

@@ -14,6 +14,7 @@ void RecordBatch::clear() {
   findings.clear();
   samples.clear();
   sketches.clear();
+  contexts_from = 0;
   lines = 0;
   kept_bytes = 0;
 }

@@ -68,6 +68,7 @@ struct RecordBatch {
   std::vector<LineFinding> findings;
   std::string
       hash_algo;  ///< of the rows that have a hash and no kFlagOtherHash; "" when no row has one
+  int64_t contexts_from = 0;  ///< lower symbols of contexts are of no row behind this batch
   int64_t lines = 0;
   size_t kept_bytes = 0;  ///< of samples, raw lines and contexts
 

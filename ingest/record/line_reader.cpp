@@ -212,6 +212,7 @@ int64_t LineReader::context(RowContext&& c, std::string&& extra) {
   key.append(reinterpret_cast<const char*>(&numbers), sizeof numbers);
   if (contexts.size() >= kMaxCachedContexts || context_bytes >= kMaxCachedContextBytes) {
     contexts.clear();  // then stored again: harmless
+    batch->contexts_from = contexts.next();
     context_bytes = 0;
   }
   auto [id, is_new] = contexts.find_or_add(key);

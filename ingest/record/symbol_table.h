@@ -30,6 +30,7 @@ class SymbolTable {
     return (last_ >= 0 && text == last_text_) || symbols_.contains(text);
   }
   size_t size() const { return symbols_.size(); }
+  int64_t next() const { return next_; }   ///< number of the next text that is new
   size_t bytes() const { return bytes_; }  ///< of the texts
   /// Forgets the texts, not the numbers given.
   void clear() {

@@ -99,6 +99,24 @@ TEST_F(Rows, WarningsOfRowsAreNotCapped) {
   EXPECT_EQ(count("ingest_error", "raw IS NOT NULL"), 1500);
 }
 
+TEST_F(Rows, RowsKeepTheirContextHoweverManyThereAre) {
+  std::string text;
+  const auto add = [&text, line = int64_t{0}](int route) mutable {
+    const std::string name = std::to_string(route);
+    text +=
+        std::string(StageLine{.pos = ++line, .hash = name, .more = ",\"route\":\"" + name + "\""}) +
+        "\n";
+  };
+  for (int i = 1; i <= 100'100; ++i) {
+    add(i);
+    if (i % 9'000 == 0) add(1);
+  }
+  folder.write(kRun + "traces/p0_trace.jsonl", text);
+  EXPECT_EQ(take().rows, 100'100 + 11);
+  EXPECT_EQ(count("trace", "route IS NOT hash"), 0);
+  EXPECT_EQ(count("trace", "route = '1'"), 12);
+}
+
 TEST_F(Rows, AFileThatNamesTooMuchKeepsItsFirstAndTheRestAsText) {
   std::string text;
   for (int i = 0; i < 1010; ++i)

@@ -178,6 +178,20 @@ TEST_F(Identity, ADirectoryNamedLikeAnOption) {
             "seed_0|2026-02-08|bf16|0");
 }
 
+TEST_F(Identity, EveryEmptyFileOfAnArchiveIsFoundAndNamedOnce) {
+  std::vector<std::pair<std::string, std::string>> members;
+  for (int i = 0; i < 300; ++i) members.emplace_back("d" + std::to_string(i) + ".md", "");
+  folder.write(kRun + "a.tar", tarred(members));
+  const IngestSummary summary = take();
+  EXPECT_EQ(summary.files, 300);
+  EXPECT_EQ(summary.warnings, 300);
+  EXPECT_EQ(count("source"), 1);
+  EXPECT_EQ(count("source_location"), 300);
+  const std::string before = dump(db);
+  EXPECT_EQ(take().warnings, 0);
+  EXPECT_TRUE(same_dump(before, dump(db)));
+}
+
 TEST_F(Identity, NamesThatAreNotUtf8) {
   folder.write("artifacts_remote/2026-02-07/b3_66/\xff\xfe/p\xc6_trace.jsonl", small_trace());
   EXPECT_EQ(take().rows, 4);
