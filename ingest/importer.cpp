@@ -72,6 +72,7 @@ class Importer {
   bool identify(const Content& content, std::string_view head, const std::string& sha256);
   void set_trouble(const std::string& damage, bool is_empty, bool is_compressed);
   void take_known(int64_t source_id, const Content& content);
+  void add_location(int64_t source_id, const Content& content, const std::string& raw_sha256);
   void settle_and_judge();
 
   IngestSession session_;
@@ -81,6 +82,7 @@ class Importer {
   bool has_identity_ = true;  // by path or document, not by content
   std::string trouble_;       // damage, or that it is empty
   bool trouble_is_error_ = false;
+  std::string change_;  // ContentReader::change
   int64_t run_id_ = 0;
   std::string broken_member_;
 };
@@ -118,12 +120,13 @@ std::future<OpenedFile> Importer::open_ahead(const Input& input) {
   if (!input.not_read.empty()) return {};
   const bool seems_known = session_.sources.any_stored_at(input.path.string(), input.bytes);
   const bool on_other_thread = session_.options.jobs > 1 && input.bytes >= kWorthAThreadBytes;
-  auto open = [path = input.path, bytes = input.bytes, seems_known]() -> OpenedFile {
+  auto open = [path = input.path, seems_known]() -> OpenedFile {
     if (is_archive(path)) return {.is_archive = true};
     OpenedFile file{.reader = open_content(path)};
-    file.content =
-        open_start(*file.reader, path.string(), bytes > static_cast<int64_t>(kWholeBytes),
-                   seems_known ? ParseAhead::kNo : ParseAhead::kYes);
+    const bool is_large =
+        file.reader->stored_bytes().value_or(0) > static_cast<int64_t>(kWholeBytes);
+    file.content = open_start(*file.reader, path.string(), is_large,
+                              seems_known ? ParseAhead::kNo : ParseAhead::kYes);
     return file;
   };
   return with_thread_error([&] {
@@ -158,7 +161,8 @@ void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
   try {
     OpenedFile file = opened.get();
     if (file.is_archive) return ingest_archive(input.path);
-    Content content{input.path.string(), input.path.string(), "", input.bytes};
+    Content content{input.path.string(), input.path.string(), "",
+                    file.reader->stored_bytes().value_or(input.bytes)};
     ingest_content(content, *file.reader, file.content);
   } catch (const std::system_error& error) {
     ++session_.summary.files;
@@ -170,6 +174,7 @@ void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
 void Importer::ingest_archive(const fs::path& path) {
   std::string archive = path.string();
   broken_member_.clear();
+  std::string change;
   std::string broken = for_each_member(
       path,
       [&](const ArchiveMember& member, ContentReader& reader) {
@@ -193,7 +198,11 @@ void Importer::ingest_archive(const fs::path& path) {
         session_.in_turn([&] {
           session_.add_finding(archive + "!" + member, 0, true, "refused: " + reason, "", {});
         });
-      });
+      },
+      &change);
+  if (!change.empty()) {
+    session_.in_turn([&] { session_.add_finding(archive, 0, false, change, "", {}); });
+  }
   if (broken.empty()) return;
   if (!broken_member_.empty()) broken += " in member " + broken_member_ + ", which is not ingested";
   session_.in_turn([&] { session_.add_finding(archive, 0, true, broken, "", {}); });
@@ -236,7 +245,16 @@ void Importer::take_known(int64_t source_id, const Content& content) {
   if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
     session_.add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);
   }
-  session_.sources.add_location(source_id, content.file, content.raw_sha256, content.raw_bytes);
+  add_location(source_id, content, content.raw_sha256);
+}
+
+/// Also says that the file changed while it was read: what is on the disk is then another.
+void Importer::add_location(int64_t source_id, const Content& content,
+                            const std::string& raw_sha256) {
+  session_.sources.add_location(source_id, content.file, change_.empty() ? raw_sha256 : "",
+                                content.raw_bytes);
+  if (change_.empty()) return;
+  session_.add_finding(content.file, 0, false, change_, "", source_id);
 }
 
 void Importer::set_trouble(const std::string& damage, bool is_empty, bool is_compressed) {
@@ -263,6 +281,7 @@ void Importer::ingest_content(const Content& content, ContentReader& reader,
                               OpenedContent& opened) {
   ++session_.summary.files;
   set_trouble(reader.damage(), opened.is_whole && opened.bytes.empty(), reader.is_compressed());
+  change_ = reader.change();
   if (reader.source_failed() && content.raw_bytes < 0) {  // the archive breaks in this member
     broken_member_ = content.file.substr(content.file.find('!') + 1);
     return;
@@ -312,7 +331,7 @@ void Importer::store_document(const Content& content, ContentReader& reader,
   int64_t id =
       session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, opened.sha256},
                                   "document", static_cast<int64_t>(bytes.size()));
-  session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
+  add_location(id, content, content.raw_sha256);
   ++session_.summary.new_sources;
   int64_t lines =
       std::count(bytes.begin(), bytes.end(), '\n') + (!bytes.empty() && bytes.back() != '\n');
@@ -341,9 +360,10 @@ void Importer::store_records(const Content& content, ContentReader& reader, Open
                              opened.is_whole ? opened.sha256 : "being read"};
   const bool is_empty = opened.is_whole && opened.bytes.empty() && reader.damage().empty();
   int64_t id = session_.sources.add_source(key, is_empty ? "empty" : "records", 0);
-  session_.sources.add_location(id, content.file, content.raw_sha256, content.raw_bytes);
+  session_.sources.add_location(id, content.file, "", content.raw_bytes);
   ++session_.summary.new_sources;
   if (is_empty) {
+    add_location(id, content, content.raw_sha256);
     return session_.add_finding(content.file, 0, false, trouble_, "", id);
   }
   SourceContent source(session_, id, run_id_, identity_, content.file);
@@ -366,6 +386,7 @@ void Importer::store_records(const Content& content, ContentReader& reader, Open
         "lines of the other phase in a " + identity_.leg + " directory; the lines are believed");
   }
   key.sha256 = end.sha256;
+  change_ = reader.change();
   if (!opened.is_whole) {
     auto there = has_identity_ ? session_.sources.find_source(key)
                                : session_.sources.find_content(end.sha256);
@@ -384,7 +405,7 @@ void Importer::store_records(const Content& content, ContentReader& reader, Open
   std::string raw = content.raw_sha256.empty() && content.raw_bytes == end.bytes
                         ? end.sha256
                         : content.raw_sha256;
-  session_.sources.add_location(id, content.file, raw, content.raw_bytes);
+  add_location(id, content, raw);
 }
 
 /// Writes the batches while they are parsed; the result has none of them.

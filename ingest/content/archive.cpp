@@ -162,7 +162,8 @@ bool is_archive(const std::filesystem::path& path) {
 std::string for_each_member(
     const std::filesystem::path& archive,
     const std::function<void(const ArchiveMember& member, ContentReader& content)>& on_member,
-    const std::function<void(const std::string& path, const std::string& reason)>& on_refused) {
+    const std::function<void(const std::string& path, const std::string& reason)>& on_refused,
+    std::string* change) {
   DecodingReader content(std::make_unique<FileSource>(archive), /*is_named_gzip=*/false);
   TarInput input{content};
   const ArchiveHandle handle = open_tar(input);
@@ -187,6 +188,7 @@ std::string for_each_member(
                           is_gzip_name(member.path));
     on_member(member, reader);
   }
+  if (change != nullptr) *change = content.change();
   if (input.is_empty && content.damage().empty()) return "not an archive (0 bytes)";
   return content.damage().empty() ? damage : content.damage();
 }

@@ -30,11 +30,13 @@ bool is_archive(const std::filesystem::path& path);
 /// Returns the damage of the archive, "" if none: a gzip reason as above, "archive is truncated",
 /// "archive is damaged (...)", "not a tar archive", "not an archive (0 bytes)". The member in
 /// which the stream breaks says so in its reader's damage() too, and those before it are whole;
-/// but a checksum of the stream comes after every member and is only in the result.
+/// but a checksum of the stream comes after every member and is only in the result. `change`, when
+/// given, gets ContentReader::change of the archive.
 /// Throws std::system_error when the file cannot be opened, and whatever the callbacks throw.
 std::string for_each_member(
     const std::filesystem::path& archive,
     const std::function<void(const ArchiveMember& member, ContentReader& content)>& on_member,
-    const std::function<void(const std::string& path, const std::string& reason)>& on_refused);
+    const std::function<void(const std::string& path, const std::string& reason)>& on_refused,
+    std::string* change = nullptr);
 
 }  // namespace greta

@@ -27,16 +27,15 @@ void require_regular(const std::filesystem::path& path, const struct stat& statu
 // O_NONBLOCK keeps open() from waiting for the other end of a FIFO; the type is checked before
 // as well, since opening a device can have an effect.
 FileSource::FileSource(const std::filesystem::path& path) {
-  struct stat status;
-  if (::stat(path.c_str(), &status) != 0) throw_cannot_open(path, errno);
-  require_regular(path, status);
+  if (::stat(path.c_str(), &opened_) != 0) throw_cannot_open(path, errno);
+  require_regular(path, opened_);
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) throw_cannot_open(path, errno);
-  const int failed = ::fstat(descriptor_, &status) != 0 ? errno : 0;
-  if (failed != 0 || !S_ISREG(status.st_mode)) {
+  const int failed = ::fstat(descriptor_, &opened_) != 0 ? errno : 0;
+  if (failed != 0 || !S_ISREG(opened_.st_mode)) {
     ::close(descriptor_);
     if (failed != 0) throw_cannot_open(path, failed);
-    require_regular(path, status);
+    require_regular(path, opened_);
   }
 }
 
@@ -47,9 +46,27 @@ size_t FileSource::read(char* buffer, size_t size_bytes) {
   do {
     count = ::read(descriptor_, buffer, size_bytes);
   } while (count < 0 && errno == EINTR);
+  if (count == 0 && size_bytes > 0) look_for_change();
+  if (count >= 0) read_bytes_ += count;
   if (count >= 0) return static_cast<size_t>(count);
   error_ = "read error (" + std::generic_category().message(errno) + ")";
   return 0;
+}
+
+// Of a file that is written to while it is read nobody knows which bytes belong together.
+void FileSource::look_for_change() {
+  struct stat now {};
+  if (!change_.empty() || ::fstat(descriptor_, &now) != 0) return;
+  const bool same_time = now.st_mtim.tv_sec == opened_.st_mtim.tv_sec &&
+                         now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
+  if (same_time && now.st_size == opened_.st_size && read_bytes_ == opened_.st_size) return;
+  const char* what = now.st_size > opened_.st_size   ? "grew"
+                     : now.st_size < opened_.st_size ? "shrank"
+                                                     : "changed";
+  change_ = std::string("the file ") + what +
+            " while it was read: " + std::to_string(opened_.st_size) + " bytes before, " +
+            std::to_string(now.st_size) + " after, and " + std::to_string(read_bytes_) +
+            " are taken";
 }
 
 std::string_view ByteBuffer::peek(size_t count) {

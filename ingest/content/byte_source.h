@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/stat.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +19,13 @@ class ByteSource {
   /// Up to size_bytes bytes; 0 at the end and after a failure, which error() then describes.
   virtual size_t read(char* buffer, size_t size_bytes) = 0;
   const std::string& error() const { return error_; }
+  /// How what is read became another while it was read; "" when it did not. Once it has ended.
+  const std::string& change() const { return change_; }
+  /// Bytes that there were at the start, where that is known.
+  virtual std::optional<int64_t> size_bytes() const { return {}; }
 
  protected:
+  std::string change_;
   std::string error_;
 };
 
@@ -32,9 +39,14 @@ class FileSource : public ByteSource {
   FileSource& operator=(const FileSource&) = delete;
 
   size_t read(char* buffer, size_t size_bytes) override;
+  std::optional<int64_t> size_bytes() const override { return opened_.st_size; }
 
  private:
+  void look_for_change();
+
   int descriptor_ = -1;
+  int64_t read_bytes_ = 0;
+  struct stat opened_ {};
 };
 
 /// A source through a fixed buffer, so that headers can be looked at before they are consumed.
@@ -46,6 +58,7 @@ class ByteBuffer {
   std::string_view peek(size_t count);
   void skip(size_t count) { begin_ += count; }
   std::optional<uint8_t> next();
+  const ByteSource& source() const { return *source_; }
   const std::string& error() const { return source_->error(); }
 
  private:

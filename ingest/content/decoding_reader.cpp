@@ -22,6 +22,7 @@ DecodingReader::Inflater::~Inflater() { inflateEnd(&stream_); }
 
 DecodingReader::DecodingReader(std::unique_ptr<ByteSource> source, bool is_named_gzip)
     : input_(std::move(source)) {
+  stored_bytes_ = input_.source().size_bytes();
   const std::string_view head = input_.peek(kGzipMagic.size());
   is_compressed_ = head.starts_with(kGzipMagic);
   if (is_compressed_) {
@@ -64,6 +65,7 @@ size_t DecodingReader::read(char* buffer, size_t size_bytes) {
 
 void DecodingReader::end(std::string_view damage) {
   source_failed_ = !input_.error().empty();
+  change_ = input_.source().change();
   add_damage(source_failed_ ? std::string_view(input_.error()) : damage);
   state_ = State::kEnd;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -38,6 +39,13 @@ class ContentReader {
   /// "zero padding after the gzip stream". Complete once read() has returned 0.
   const std::vector<std::string>& notes() const { return notes_; }
 
+  /// How the file changed while it was read, "" when it did not: what was read is then a mixture,
+  /// or a part. Complete once read() has returned 0. Of a member of an archive never.
+  const std::string& change() const { return change_; }
+
+  /// Stored bytes of the file when it was opened; nothing for a member of an archive.
+  std::optional<int64_t> stored_bytes() const { return stored_bytes_; }
+
   /// True when the content is a gzip stream; known from the start. Together with no bytes and no
   /// damage: a valid gzip of nothing.
   bool is_compressed() const { return is_compressed_; }
@@ -51,6 +59,8 @@ class ContentReader {
 
   std::string damage_;
   std::vector<std::string> notes_;
+  std::string change_;
+  std::optional<int64_t> stored_bytes_;
   bool is_compressed_ = false;
   bool source_failed_ = false;
 };

@@ -26,8 +26,8 @@ inline std::string log_of(int prompt_tokens) {
 }
 
 /// A trace of more than 32 MiB, most of it blanks behind its lines, so that it has few of them.
-inline std::string large_trace(size_t bytes = 33u << 20) {
-  const std::string blanks(16'000, ' ');
+inline std::string large_trace(size_t bytes = 33u << 20, size_t blanks_of_line = 16'000) {
+  const std::string blanks(blanks_of_line, ' ');
   std::string text;
   text.reserve(bytes + 20'000);
   for (int64_t pos = 0; text.size() <= bytes; ++pos) {

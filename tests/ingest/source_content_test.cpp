@@ -101,7 +101,7 @@ TEST_F(Rows, WarningsOfRowsAreNotCapped) {
 
 TEST_F(Rows, RowsKeepTheirContextHoweverManyThereAre) {
   std::string text;
-  const auto add = [&text, line = int64_t{0}](int route) mutable {
+  auto add = [&text, line = int64_t{0}](int route) mutable {
     const std::string name = std::to_string(route);
     text +=
         std::string(StageLine{.pos = ++line, .hash = name, .more = ",\"route\":\"" + name + "\""}) +

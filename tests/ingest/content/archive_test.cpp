@@ -3,6 +3,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include <functional>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -87,6 +88,28 @@ class ContentArchive : public ContentTest {
 };
 
 using Paths = std::vector<std::string>;
+
+TEST_F(ContentArchive, AnArchiveThatChangesWhileItIsReadSaysSo) {
+  const fs::path path = write("x.tar", tar({{"a", noise(200'000)}, {"b", noise(200'000)}}));
+  const auto change_of = [&](const std::function<void()>& change) {
+    std::string said;
+    for_each_member(
+        path,
+        [&](const ArchiveMember& member, ContentReader& content) {
+          if (member.path == "a") change();
+          read_all(content);
+          EXPECT_EQ(content.change(), "");
+        },
+        [](const std::string&, const std::string&) {}, &said);
+    return said;
+  };
+  EXPECT_EQ(change_of([] {}), "");
+  const uintmax_t size = fs::file_size(path);
+  const std::string grown = change_of([&] { fs::resize_file(path, size + 10'240); });
+  EXPECT_TRUE(grown.starts_with("the file grew while it was read: ")) << grown;
+  const std::string cut = change_of([&] { fs::resize_file(path, 300'000); });
+  EXPECT_TRUE(cut.starts_with("the file shrank while it was read: ")) << cut;
+}
 
 TEST_F(ContentArchive, StreamsEveryMemberInOrder) {
   const std::string big = noise(300'000);

@@ -1,7 +1,9 @@
 #include "ingest/content/reader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -40,6 +42,61 @@ TEST_F(ContentFile, PlainBytesAreTheContent) {
   EXPECT_EQ(read("a.jsonl", bytes).damage(), "");
   EXPECT_EQ(text_, bytes);
   EXPECT_FALSE(reader_->is_compressed());
+}
+
+/// A file that becomes another when its first bytes have been read.
+struct Change {
+  std::string name;
+  std::function<void(const fs::path&)> change;
+  std::string said;
+  size_t taken;
+};
+
+TEST_F(ContentFile, AFileThatChangesWhileItIsReadSaysSo) {
+  const std::string bytes = noise(200'000);
+  const std::vector<Change> changes = {
+      {"Grows",
+       [](const fs::path& path) { std::ofstream(path, std::ios::app) << std::string(100, 'x'); },
+       "the file grew while it was read: 200000 bytes before, 200100 after, and 200100 are taken",
+       200'100},
+      {"Shrinks", [](const fs::path& path) { fs::resize_file(path, 150'000); },
+       "the file shrank while it was read: 200000 bytes before, 150000 after, and 150000 are taken",
+       150'000},
+      {"ShrinksBehindWhatWasRead", [](const fs::path& path) { fs::resize_file(path, 1); },
+       "the file shrank while it was read: 200000 bytes before, 1 after, and 65536 are taken",
+       65'536},
+      {"IsWrittenAnew",
+       [](const fs::path& path) {
+         std::fstream(path, std::ios::in | std::ios::out) << "other";
+         fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
+       },
+       "the file changed while it was read: 200000 bytes before, 200000 after, and 200000 are "
+       "taken",
+       200'000},
+      {"Stays", [](const fs::path&) {}, "", 200'000},
+      {"IsRemoved", [](const fs::path& path) { fs::remove(path); }, "", 200'000}};
+  for (const Change& c : changes) {
+    SCOPED_TRACE(c.name);
+    const fs::path path = write("a.jsonl", bytes);
+    const auto reader = open_content(path);
+    char first[10];
+    ASSERT_EQ(reader->read(first, sizeof first), sizeof first);
+    EXPECT_EQ(reader->change(), "");
+    c.change(path);
+    EXPECT_EQ(read_all(*reader).size() + sizeof first, c.taken);
+    EXPECT_EQ(reader->change(), c.said);
+    EXPECT_EQ(reader->damage(), "");
+    EXPECT_EQ(reader->stored_bytes(), 200'000);
+  }
+}
+
+TEST_F(ContentFile, AGzipThatIsCutWhileItIsReadSaysSoToo) {
+  const fs::path path = write("a.jsonl.gz", gzip(noise(200'000)));
+  const auto reader = open_content(path);
+  fs::resize_file(path, 100'000);
+  read_all(*reader);
+  EXPECT_EQ(reader->damage(), "gzip stream is truncated");
+  EXPECT_TRUE(reader->change().starts_with("the file shrank while it was read: "));
 }
 
 TEST_F(ContentFile, AnEmptyPlainFileIsNotDamaged) {
