@@ -87,6 +87,11 @@ class Importer {
   std::string broken_member_;
 };
 
+IngestRequest request_of(std::vector<fs::path> paths, const IngestOptions& options) {
+  for (fs::path& path : paths) path = fs::absolute(path);
+  return {std::move(paths), options.run, options.follow};
+}
+
 IngestSummary Importer::run(const std::vector<fs::path>& paths,
                             const std::vector<int64_t>& interrupted) {
   std::vector<Input> inputs =
@@ -94,7 +99,7 @@ IngestSummary Importer::run(const std::vector<fs::path>& paths,
   session_.progress.files_total = static_cast<int64_t>(inputs.size());
   for (const Input& input : inputs) session_.progress.bytes_total += input.bytes;
   if (!session_.options.dry_run) {
-    const int64_t id = open_ingest(session_.db, paths, session_.options.run);
+    const int64_t id = open_ingest(session_.db, request_of(paths, session_.options));
     session_.runs.belong_to(id);
     ingest_inputs(inputs);
     session_.in_transaction([&] {
@@ -448,21 +453,46 @@ void Importer::settle_and_judge() {
   }
 }
 
+/// Ends an ingest that cannot be finished: no run that it has written to passes any more.
+IngestSummary give_up(SQLite::Database& db, const OpenIngest& open,
+                      const std::vector<fs::path>& gone, const IngestOptions& options) {
+  IngestSession session(db, options);
+  session.in_transaction([&] {
+    std::vector<std::string> runs = runs_of_ingest(db, open.id);
+    for (const fs::path& path : gone) {
+      const std::string reason = "gone before its ingest of " + open.started_at +
+                                 " had ended, which was given up: what was not read of it is lost";
+      if (runs.empty()) session.add_finding(path.string(), 0, true, reason, "", {});
+      for (const std::string& run : runs) {
+        session.add_finding_about(run, path.string(), reason + " to run " + run);
+      }
+    }
+    close_ingest(db, open.id);
+  });
+  return session.summary;
+}
+
 IngestSummary resume_one(SQLite::Database& db, const OpenIngest& open,
                          const IngestOptions& options) {
-  const auto gone = std::find_if(open.paths.begin(), open.paths.end(),
-                                 [](const fs::path& path) { return !fs::exists(path); });
-  if (gone != open.paths.end()) {
-    IngestSummary summary;
-    summary.errors = 1;
-    summary.findings.push_back({gone->string(), 0, true,
-                                "is gone, and its ingest of " + open.started_at +
-                                    " did not end: its runs stay INCOMPLETE"});
-    return summary;
+  std::vector<fs::path> there, gone;
+  for (const fs::path& path : open.request.paths) {
+    std::error_code unreachable;
+    (fs::exists(path, unreachable) ? there : gone).push_back(path);
   }
   IngestOptions as_begun = options;
-  as_begun.run = open.run;
-  return Importer(db, as_begun).run(open.paths, {open.id});
+  as_begun.run = open.request.run;
+  as_begun.follow = open.request.follow;
+  if (gone.empty()) return Importer(db, as_begun).run(there, {open.id});
+  IngestSummary summary;
+  if (!options.give_up) {
+    summary.errors = 1;
+    summary.findings.push_back({gone.front().string(), 0, true,
+                                "is gone, and its ingest of " + open.started_at +
+                                    " did not end: its runs stay INCOMPLETE until it is given up"});
+    return summary;
+  }
+  if (!there.empty()) summary += Importer(db, as_begun).run(there, {});
+  return summary += give_up(db, open, gone, as_begun);
 }
 
 }  // namespace
@@ -477,7 +507,7 @@ IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::pa
   std::vector<int64_t> same;  // interrupted, and finished by these paths
   if (!options.dry_run) {
     for (const OpenIngest& open : interrupted_ingests(db)) {
-      if (open.run == options.run && open.paths == absolute_paths(paths)) {
+      if (open.request == request_of(paths, options)) {
         same.push_back(open.id);
       } else {
         all += resume_one(db, open, options);

@@ -27,6 +27,7 @@ struct IngestProgress {
 struct IngestOptions {
   bool dry_run = false;  ///< read and check everything, write nothing
   bool follow = false;   ///< links out of a directory given, too (Links::kAll)
+  bool give_up = false;  ///< interrupted ingests whose paths are gone end, as never finished
   int jobs = 2;          ///< 1: parse and write on one thread; more: parse on another one
   std::string run;       ///< name of the run all files belong to; "" : from path and content
   std::function<void(const IngestProgress&)> progress;
@@ -61,7 +62,9 @@ IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::pa
                      const IngestOptions& options);
 
 /// Finishes every ingest that was begun and is not at work any more, by the paths and the run that
-/// it was given: ingest() of nothing else. One whose paths are gone stays open: a finding.
+/// it was given: ingest() of nothing else. One of whose paths any is gone stays open: a finding.
+/// With give_up it ends: what is left of its paths is read, and the runs that it has written to
+/// have an error for each path that is gone, so that they stay INCOMPLETE at best.
 IngestSummary resume(SQLite::Database& db, const IngestOptions& options);
 
 }  // namespace greta

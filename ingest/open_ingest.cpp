@@ -1,29 +1,69 @@
 #include "ingest/open_ingest.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "common/hex.h"
 #include "common/utc_time.h"
+#include "common/utf8.h"
 #include "db/statements.h"
 #include "db/transaction.h"
 
 namespace greta {
+namespace {
 
-std::vector<std::filesystem::path> absolute_paths(std::vector<std::filesystem::path> paths) {
-  for (std::filesystem::path& path : paths) path = std::filesystem::absolute(path);
-  return paths;
+/// An option among the paths, none of which is relative.
+constexpr const char* kFollow = "--follow";
+
+/// A path as text, or where it is none that JSON can hold, {"hex": its bytes}.
+nlohmann::json json_of(const std::filesystem::path& path) {
+  const std::string& bytes = path.native();
+  if (utf8::is_valid(bytes)) return bytes;
+  std::string hex;
+  append_hex(hex, std::string_view(bytes));
+  return {{"hex", hex}};
 }
 
-int64_t open_ingest(SQLite::Database& db, const std::vector<std::filesystem::path>& paths,
-                    const std::string& run) {
-  nlohmann::json absolute = nlohmann::json::array();
-  for (const std::filesystem::path& path : absolute_paths(paths)) absolute.push_back(path.string());
-  const std::string text = absolute.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string bytes_of_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    unsigned char byte = 0;
+    std::from_chars(hex.data() + i, hex.data() + i + 2, byte, 16);
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+std::string text_of(const IngestRequest& request) {
+  nlohmann::json given = nlohmann::json::array();
+  if (request.follow) given.push_back(kFollow);
+  for (const std::filesystem::path& path : request.paths) given.push_back(json_of(path));
+  return given.dump();
+}
+
+void read_paths(const std::string& text, IngestRequest& request) {
+  for (const auto& given : nlohmann::json::parse(text, nullptr, false)) {
+    if (given == kFollow) {
+      request.follow = true;
+    } else if (given.is_string()) {
+      request.paths.emplace_back(given.get<std::string>());
+    } else if (given.is_object() && given.contains("hex") && given["hex"].is_string()) {
+      request.paths.emplace_back(bytes_of_hex(given["hex"].get<std::string>()));
+    }
+  }
+}
+
+}  // namespace
+
+int64_t open_ingest(SQLite::Database& db, const IngestRequest& request) {
+  const std::string text = text_of(request);
   const Process process = this_process();
   return in_transaction(db, [&] {
     Statements sql(db);
     sql("INSERT INTO ingest(started_at, host, pid, process, run, paths)"
         " VALUES (?, ?, ?, ?, ?, ?)",
-        utc_now(), process.host, process.pid, process.start, run, text)
+        utc_now(), process.host, process.pid, process.start, request.run, text)
         .exec();
     return db.getLastInsertRowid();
   });
@@ -35,22 +75,29 @@ void close_ingest(SQLite::Database& db, int64_t id) {
   sql("DELETE FROM ingest WHERE id = ?", id).exec();
 }
 
+std::vector<std::string> runs_of_ingest(SQLite::Database& db, int64_t id) {
+  std::vector<std::string> names;
+  Statements sql(db);
+  SQLite::Statement& runs =
+      sql("SELECT r.name FROM ingest_run i JOIN run r ON r.id = i.run_id WHERE i.ingest_id = ?"
+          " ORDER BY r.id",
+          id);
+  while (runs.executeStep()) names.push_back(runs.getColumn(0).getString());
+  return names;
+}
+
 std::vector<OpenIngest> interrupted_ingests(SQLite::Database& db) {
   std::vector<OpenIngest> all;
   SQLite::Statement rows(
       db, "SELECT id, run, paths, started_at, host, pid, process FROM ingest ORDER BY id");
   while (rows.executeStep()) {
     OpenIngest one{.id = rows.getColumn(0).getInt64(),
-                   .run = rows.getColumn(1).getString(),
-                   .paths = {},
+                   .request = {.paths = {}, .run = rows.getColumn(1).getString()},
                    .started_at = rows.getColumn(3).getString(),
                    .process = {rows.getColumn(4).getString(), rows.getColumn(5).getInt64(),
                                rows.getColumn(6).getString()}};
     if (may_be_running(one.process) && one.process != this_process()) continue;
-    const auto paths = nlohmann::json::parse(rows.getColumn(2).getString(), nullptr, false);
-    for (const auto& path : paths) {
-      if (path.is_string()) one.paths.emplace_back(path.get<std::string>());
-    }
+    read_paths(rows.getColumn(2).getString(), one.request);
     all.push_back(std::move(one));
   }
   return all;

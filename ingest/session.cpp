@@ -23,16 +23,27 @@ void IngestSession::add_finding(const std::string& file, int64_t line, bool is_e
                                 const std::string& reason, std::string_view raw,
                                 std::optional<int64_t> source_id) {
   const std::string about = source_id ? "" : run_named_by(file);
-  if (!sources.add_finding(source_id, file, line, is_error, reason, raw, about)) {
-    if (source_id) return;  // take_known counts those of a source
+  count_finding({file, line, is_error, reason},
+                sources.add_finding(source_id, file, line, is_error, reason, raw, about),
+                source_id.has_value());
+}
+
+void IngestSession::add_finding_about(const std::string& run, const std::string& file,
+                                      const std::string& reason) {
+  count_finding({file, 0, true, reason}, sources.add_finding({}, file, 0, true, reason, "", run),
+                false);
+}
+
+void IngestSession::count_finding(const Finding& finding, bool is_new, bool is_of_source) {
+  const auto& [file, line, is_error, reason] = finding;
+  if (!is_new) {
+    if (is_of_source) return;  // take_known counts those of a source
     summary.known_errors += is_error && known_findings.take(file, line, reason);
     summary.known_warnings += !is_error && known_findings.take(file, line, reason);
     return;
   }
   ++(is_error ? summary.errors : summary.warnings);
-  if (summary.findings.size() < IngestSummary::kMaxFindings) {
-    summary.findings.push_back({file, line, is_error, reason});
-  }
+  if (summary.findings.size() < IngestSummary::kMaxFindings) summary.findings.push_back(finding);
 }
 
 std::string IngestSession::run_named_by(std::string path) const {

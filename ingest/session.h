@@ -36,9 +36,15 @@ struct IngestSession {
   void add_finding(const std::string& file, int64_t line, bool is_error, const std::string& reason,
                    std::string_view raw, std::optional<int64_t> source_id);
 
+  /// An error of a file as a whole, of no source, that speaks of a run.
+  void add_finding_about(const std::string& run, const std::string& file,
+                         const std::string& reason);
+
   /// Name of the run that a file belongs to (archive!member for an archive's), as far as its path
   /// says; "" when it does not.
   std::string run_named_by(std::string path) const;
+  /// Counts a finding that was stored; is_new: it was not there before.
+  void count_finding(const Finding& finding, bool is_new, bool is_of_source);
   /// Counts as known, once, what earlier ingests found in a source.
   void count_known_findings(int64_t source_id);
 

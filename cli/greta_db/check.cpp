@@ -79,10 +79,11 @@ std::vector<std::string> open_ingests(SQLite::Database& db) {
   if (!db.tableExists("ingest")) return lines;
   SQLite::Statement rows(db, "SELECT started_at, pid, host, paths FROM ingest ORDER BY id");
   while (rows.executeStep()) {
-    lines.push_back("begun " + rows.getColumn(0).getString() + " by process " +
-                    rows.getColumn(1).getString() + " on " + rows.getColumn(2).getString() +
-                    " of " + rows.getColumn(3).getString() +
-                    "; `ingest --resume` finishes it if it was interrupted");
+    lines.push_back(
+        "begun " + rows.getColumn(0).getString() + " by process " + rows.getColumn(1).getString() +
+        " on " + rows.getColumn(2).getString() + " of " + rows.getColumn(3).getString() +
+        "; if it was interrupted `ingest --resume` finishes it, and with --give-up ends "
+        "it without the paths that are gone");
   }
   return lines;
 }

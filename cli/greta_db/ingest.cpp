@@ -173,8 +173,13 @@ void add_ingest_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<IngestArguments>();
   command->add_option("paths", arguments->paths, "Files (plain, .gz, .tgz) and directories")
       ->option_text("PATH...");
-  command->add_flag("--resume", arguments->resume,
-                    "Finish ingests that were interrupted (any ingest does so first)");
+  CLI::Option* resume =
+      command->add_flag("--resume", arguments->resume,
+                        "Finish ingests that were interrupted (any ingest does so first)");
+  command
+      ->add_flag("--give-up", arguments->options.give_up,
+                 "With --resume: end those whose paths are gone; their runs stay INCOMPLETE")
+      ->needs(resume);
   command->add_flag("--dry-run", arguments->options.dry_run,
                     "Read and check everything, write nothing");
   command

@@ -90,6 +90,90 @@ TEST_F(Interrupted, StaysOpenWhenItsPathIsGone) {
   EXPECT_EQ(count("ingest"), 0);
 }
 
+/// Ends an ingest before its file number `at`, as a kill does.
+IngestOptions stopping_at(int64_t at) {
+  IngestOptions options;
+  options.progress = [at](const IngestProgress& p) {
+    if (p.files_done == at) throw std::runtime_error("stop");
+  };
+  return options;
+}
+
+TEST_F(Interrupted, IsResumedWithTheOptionsThatItWasBegunWith) {
+  folder.write("outside/p_trace.jsonl", small_trace());
+  folder.write("in/2026-02-07/b3_99/a_trace.jsonl", small_trace());
+  fs::create_directory_symlink(folder / "outside", folder / "in/2026-02-07/b3_99/z");
+  IngestOptions options = stopping_at(1);
+  options.follow = true;
+  options.run = "2026-02-07/b3_50";
+  EXPECT_THROW(ingest(db, {folder / "in"}, options), std::runtime_error);
+  resume(db, {});
+  EXPECT_EQ(count("ingest"), 0);
+  EXPECT_EQ(count("ingest_error", "reason GLOB '*not followed*'"), 0);
+  EXPECT_EQ(count("source_location", "path GLOB '*/z/p_trace.jsonl'"), 1);
+  EXPECT_EQ(rows("SELECT name FROM run"), "2026-02-07/b3_50");
+}
+
+TEST_F(Interrupted, IsResumedByPathsThatAreNotUtf8) {
+  int64_t pos = 0;
+  for (const std::string name : {"\xff\xfe", "caf\xc3\xa9 \"'{}", "\xed\xa0\x80"}) {
+    const std::string root = "in " + name;
+    folder.write(root + "/2026-02-07/b3_99/a_trace.jsonl", small_trace("p0", ++pos));
+    EXPECT_THROW(ingest(db, {folder / root}, stopping_at(0)), std::runtime_error);
+    EXPECT_EQ(count("ingest"), 1);
+    EXPECT_EQ(count("ingest", "json_valid(paths)"), 1);
+    EXPECT_EQ(resume(db, {}).errors, 0);
+    EXPECT_EQ(count("ingest"), 0);
+  }
+  EXPECT_EQ(count("source_location"), 3);
+}
+
+TEST_F(Interrupted, GivenUpItEndsAndItsRunsNeverPass) {
+  const std::string root = "two/2026-02-07/b3_99/";
+  const std::string first = matching_row("prefill_last", "x_in") + matching_row("decode0", "x_in");
+  folder.write(root + "traces/a_trace.jsonl", first);
+  folder.write(root + "traces/b_trace.jsonl",
+               matching_row("prefill_last", "attn_out") + matching_row("decode0", "attn_out"));
+  EXPECT_THROW(ingest(db, {folder / "two"}, stopping_at(1)), std::runtime_error);
+  fs::rename(folder / "two", folder / "away");
+  IngestOptions options;
+  options.give_up = true;
+  const IngestSummary summary = resume(db, options);
+  EXPECT_EQ(summary.errors, 1);
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_EQ(summary.findings[0].file, folder / "two");
+  EXPECT_EQ(count("ingest") + count("ingest_run"), 0);
+  const std::string verdict = "SELECT verdict, ingest_open, rejected FROM run_verdict";
+  EXPECT_EQ(rows(verdict), "INCOMPLETE|0|1");
+  EXPECT_EQ(resume(db, options).errors, 0);
+  EXPECT_EQ(rows(verdict), "INCOMPLETE|0|1");
+  take("away");
+  EXPECT_EQ(rows(verdict), "INCOMPLETE|0|1") << "nobody knows that this is all there was";
+}
+
+TEST_F(Interrupted, GivenUpWhatIsLeftOfItIsRead) {
+  folder.write("gone/2026-02-07/b3_98/a_trace.jsonl", small_trace());
+  folder.write("left/2026-02-07/b3_99/a_trace.jsonl", small_trace());
+  EXPECT_THROW(ingest(db, {folder / "gone", folder / "left"}, stopping_at(0)), std::runtime_error);
+  fs::remove_all(folder / "gone");
+  EXPECT_EQ(resume(db, {}).rows, 0);
+  IngestOptions options;
+  options.give_up = true;
+  const IngestSummary summary = resume(db, options);
+  EXPECT_EQ(summary.rows, 4);
+  EXPECT_EQ(summary.errors, 1);
+  EXPECT_EQ(count("ingest"), 0);
+  EXPECT_EQ(rows("SELECT name FROM run"), "2026-02-07/b3_99");
+}
+
+TEST_F(Interrupted, WhatIsThereIsNotGivenUp) {
+  EXPECT_THROW(ingest(db, {folder / "artifacts_remote"}, stopping_at(1)), std::runtime_error);
+  IngestOptions options;
+  options.give_up = true;
+  resume(db, options);
+  EXPECT_TRUE(same_dump(undisturbed, dump(db)));
+}
+
 TEST_F(Interrupted, AnIngestOfSomethingElseSettlesWhatWasLeft) {
   IngestOptions options;
   options.progress = [](const IngestProgress& p) {
