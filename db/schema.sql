@@ -385,7 +385,7 @@ CREATE TABLE ingest (
   pid        INTEGER NOT NULL,
   process    TEXT NOT NULL,                       -- what tells it from a later process of that pid
   run        TEXT NOT NULL,                       -- name of the run that all files belong to; '' : from path and content
-  paths      TEXT NOT NULL                        -- JSON array of what it was given, absolute
+  paths      TEXT NOT NULL                        -- JSON array of what it was given: --follow, absolute paths; {"hex": bytes} of one that is not UTF-8
 ) STRICT;
 
 -- Runs that it has rows or facts of: INCOMPLETE until it ends.

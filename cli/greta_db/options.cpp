@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "cli/options/wait_option.h"
 #include "common/environment.h"
-#include "db/lock_wait.h"
 
 namespace greta {
 namespace {
@@ -52,15 +52,7 @@ void add_common_options(CLI::App& app, Options& options) {
     }
     options.format = Format::kCsvSafe;
   });
-  app.add_option_function<std::string>(
-         "--wait",
-         [](const std::string& text) {
-           const auto patience = parse_duration(text);
-           if (!patience) throw CLI::ValidationError("--wait", "'" + text + "' is not like 10m");
-           LockWait::usual().set_patience(*patience);
-         },
-         "How long to wait for others that write to the database, as 90s or 2h (10m)")
-      ->option_text("DURATION");
+  add_wait_option(app);
   app.set_version_flag(
       "--version",
       std::string("greta-db ") + GRETA_VERSION + " (SQLite " + sqlite3_libversion() + ")",

@@ -12,9 +12,9 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "cli/options/wait_option.h"
 #include "common/shell_word.h"
 #include "db/database.h"
-#include "db/lock_wait.h"
 #include "engine/session/backends.h"
 
 namespace greta {
@@ -349,17 +349,7 @@ void add_record_options(CLI::App& command, RecordArguments& arguments) {
       })
       ->option_text("YYYY-MM-DD")
       ->group("Record");
-  command
-      .add_option_function<std::string>(
-          "--wait",
-          [](const std::string& text) {
-            const auto patience = parse_duration(text);
-            if (!patience) throw CLI::ValidationError("--wait", "'" + text + "' is not like 10m");
-            LockWait::usual().set_patience(*patience);
-          },
-          "How long to wait for others that write to the database, as 90s or 2h (10m)")
-      ->option_text("DURATION")
-      ->group("Record");
+  add_wait_option(command)->group("Record");
   command.add_option("--trace-jsonl", arguments.jsonl, "Also write the rows as JSON lines")
       ->option_text("DIR")
       ->group("Record");

@@ -1,6 +1,7 @@
 #include "db/transaction.h"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <stdexcept>
 #include <thread>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/process.h"
 #include "db/kept_tally.h"
 #include "tests/cli/program.h"
 
@@ -369,6 +370,24 @@ TEST_F(Commands, IngestSaysWhatItTook) {
   EXPECT_EQ(run({"ingest", "--quiet", "artifacts_remote"}).out, "");
   EXPECT_EQ(run({"ingest", "nowhere"}).status, 2);
   EXPECT_EQ(run({"ingest"}).status, 2);
+}
+
+TEST_F(Commands, AnInterruptedIngestIsGivenUpOnlyWhenAskedTo) {
+  write("a.md", "# B3.9\n");
+  run({"ingest", "a.md"});
+  {
+    SQLite::Database db(database(), SQLite::OPEN_READWRITE);
+    db.exec("INSERT INTO ingest VALUES (7, '2026-02-07T00:00:00Z', '" + this_process().host +
+            "', 2147483647, 'ended', '', '[\"/gone/away\"]')");
+  }
+  EXPECT_EQ(run({"ingest", "--give-up"}).status, 2) << "by itself it means nothing";
+  EXPECT_EQ(run({"ingest", "--resume"}).status, 1);
+  EXPECT_TRUE(run({"check"}).says("open ingest"));
+  const Result result = run({"ingest", "--resume", "--give-up"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.says("/gone/away")) << result.out;
+  EXPECT_FALSE(run({"check"}).says("open ingest"));
+  EXPECT_EQ(run({"ingest", "--resume", "--give-up"}).status, 0);
 }
 
 TEST_F(Commands, IngestTakesADirectoryThatLooksLikeAnOption) {
