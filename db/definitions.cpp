@@ -248,6 +248,15 @@ const std::vector<Definition>& definitions() {
   return all;
 }
 
+std::string body_of(std::string_view view) {
+  const Definition* ours = find_definition(view);
+  const std::string head = "CREATE VIEW " + std::string(view) + " AS\n";
+  if (ours == nullptr || !ours->sql.starts_with(head)) {
+    throw std::logic_error("no view " + std::string(view));
+  }
+  return ours->sql.substr(head.size());
+}
+
 std::string definitions_version() {
   uint64_t hash = 14695981039346656037u;  // FNV-1a
   for (const Definition& definition : definitions()) {

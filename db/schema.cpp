@@ -7,6 +7,7 @@
 
 #include "db/database.h"
 #include "db/definitions.h"
+#include "db/judge.h"
 #include "db/kept_tally.h"
 #include "db/sql_files.h"
 #include "db/transaction.h"
@@ -142,14 +143,13 @@ void migrate_tables(SQLite::Database& db) {
   db.exec("ANALYZE sqlite_schema; PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }
 
+constexpr int kJudgeThreads = 2;
+
 /// So that the first question after a change of views does not wait for all runs. They are whole
 /// without: whatever goes wrong here shows when it is asked for.
 void judge_runs(SQLite::Database& db) {
   try {
-    in_transaction(db, [&db] {
-      TallyKeeper keeper(db);
-      for (int64_t run_id : runs_without_tally(db)) keeper.keep(run_id);
-    });
+    judge(db, runs_without_tally(db), kJudgeThreads);
   } catch (const SQLite::Exception&) {
   }
 }
