@@ -42,13 +42,17 @@ bool is_of_this_build(SQLite::Database& db) {
                         " check --repair` restores it");
 }
 
+void note_version(SQLite::Database& db) {
+  SQLite::Statement meta(db, "INSERT OR REPLACE INTO meta(key, value) VALUES ('views', ?)");
+  meta.bind(1, definitions_version());
+  meta.exec();
+}
+
 /// Makes all but the tables those of this build. Throws DatabaseError when it cannot.
 void restore(SQLite::Database& db) {
   const std::vector<DefinitionDifference> left = restore_definitions(db);
   if (!left.empty()) throw_beyond_repair(db, left);
-  SQLite::Statement meta(db, "INSERT OR REPLACE INTO meta(key, value) VALUES ('views', ?)");
-  meta.bind(1, definitions_version());
-  meta.exec();
+  note_version(db);
 }
 
 /// Copies a table of few rows; those whose key is there stay as they are.
@@ -166,9 +170,17 @@ std::string columns_of(SQLite::Database& db, const std::string& table) {
 }
 
 void create_schema(SQLite::Database& db) {
-  execute_file(db, "db/schema.sql");
-  execute_file(db, "db/dictionary.sql");
-  restore(db);
+  const auto is_of_rows = [](const Definition& ours) {
+    return ours.type == "table" || ours.type == "index";
+  };
+  for (const Definition& ours : definitions()) {
+    if (is_of_rows(ours)) db.exec(ours.sql);
+  }
+  execute_file(db, "db/dictionary.sql");  // before the triggers, which each statement would prepare
+  for (const Definition& ours : definitions()) {
+    if (!is_of_rows(ours)) db.exec(ours.sql);
+  }
+  note_version(db);
   db.exec("PRAGMA application_id = " + std::to_string(kApplicationId));
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }
