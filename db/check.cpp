@@ -266,10 +266,11 @@ std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress
                            "main.kept_verdict ORDER BY 1");
     while (runs.executeStep()) kept.push_back(runs.getColumn(0).getInt64());
   }
+  TallyReader reader(db);
   TallyKeeper keeper(db);
   for (size_t i = 0; i < kept.size(); ++i) {
     if (progress != nullptr) progress(static_cast<int64_t>(i), static_cast<int64_t>(kept.size()));
-    keeper.keep(kept[i]);
+    keeper.keep(reader.read(kept[i]));
     if (!is_kept_right(db, "kept_tally", kept[i]) || !is_kept_right(db, "kept_verdict", kept[i])) {
       wrong.push_back(kept[i]);
     }

@@ -101,7 +101,8 @@ Definition definition_of(const std::string& sql) {
 
 /// Views that read what is kept and work out what is not, with what they read both from. Each has a
 /// twin, kept_NAME, of the same text, that reads only what is kept: SQLite takes as long to prepare
-/// what works a verdict out as to answer from what is kept a hundred times.
+/// what works a verdict out as to answer from what is kept a hundred times. Therefore a twin does
+/// without numeric_origin, which is never kept: kept_origin has it.
 constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
     {"verdict_part", "FROM verdict_row "},
     {"run_verdict", "FROM verdict_part "},
@@ -116,12 +117,21 @@ std::string replaced(std::string text, std::string_view from, const std::string&
   return text.replace(at, from.size(), to);
 }
 
+/// The text of a view without the column numeric_origin.
+std::string without_origin(std::string text) {
+  const size_t name = text.find(" AS numeric_origin,");
+  if (name == std::string::npos) return text;
+  const size_t begin = text.rfind("\n  CASE ", name);
+  return text.erase(begin, text.find('\n', name) - begin);
+}
+
 Definition twin_of(const Definition& view, std::string_view source) {
   const std::string of_kept = source == "FROM tally "
                                   ? "FROM kept_tally_row "
                                   : "FROM kept_" + std::string(source.substr(5));
+  const std::string text = without_origin(view.sql);
   return {view.type, "kept_" + view.name,
-          replaced(replaced(view.sql, "CREATE VIEW ", "CREATE VIEW kept_"), source, of_kept)};
+          replaced(replaced(text, "CREATE VIEW ", "CREATE VIEW kept_"), source, of_kept)};
 }
 
 bool is_definition_file(std::string_view path) {
@@ -246,6 +256,15 @@ void restore_rows(SQLite::Database& db, const std::string& table) {
 const std::vector<Definition>& definitions() {
   static const std::vector<Definition> all = make_definitions();
   return all;
+}
+
+std::string body_of(std::string_view view) {
+  const Definition* ours = find_definition(view);
+  const std::string head = "CREATE VIEW " + std::string(view) + " AS\n";
+  if (ours == nullptr || !ours->sql.starts_with(head)) {
+    throw std::logic_error("no view " + std::string(view));
+  }
+  return ours->sql.substr(head.size());
 }
 
 std::string definitions_version() {

@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace greta {
@@ -14,6 +15,9 @@ struct Definition {
 /// All of them, in an order in which they can be created. Made once in a process, without a
 /// database.
 const std::vector<Definition>& definitions();
+
+/// The SELECT of a view: its definition without the name.
+std::string body_of(std::string_view view);
 
 /// A number that changes with any of the definitions.
 std::string definitions_version();

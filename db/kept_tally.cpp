@@ -2,29 +2,80 @@
 
 #include <string>
 
+#include "db/definitions.h"
 #include "db/schema.h"
 
 namespace greta {
-TallyKeeper::TallyKeeper(SQLite::Database& db)
-    : keep_(db,
-            "INSERT INTO kept_tally(run_id, prompt_id, status, class, scope, cause, count, "
-            "claimed, elsewhere,"
-            " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line)"
-            " SELECT run_id, prompt_id, status, class, scope, cause, count, claimed, elsewhere,"
-            " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line"
-            " FROM unkept_tally WHERE run_id = ?"),
-      verdict_(db, "INSERT OR IGNORE INTO kept_verdict SELECT " + columns_of(db, "kept_verdict") +
-                       " FROM verdict_part WHERE run_id = ?") {}
+namespace {
 
-void TallyKeeper::keep(int64_t run_id) {
-  for (SQLite::Statement* statement : {&keep_, &verdict_}) {
-    statement->bind(1, run_id);
-    statement->exec();
-    statement->reset();
-  }
+constexpr const char* kTallyColumns =
+    "run_id, prompt_id, status, class, scope, cause, count, claimed, elsewhere, forward_layer,"
+    " layer, tensor_id, name_id, pos_id, token_id, report_line";
+constexpr int kTallyColumnCount = 16;
+
+std::string insert_tally_sql() {
+  std::string marks = "?";
+  for (int i = 1; i < kTallyColumnCount; ++i) marks += ", ?";
+  return std::string("INSERT INTO kept_tally(") + kTallyColumns + ") VALUES (" + marks + ")";
 }
 
-void keep_tally(SQLite::Database& db, int64_t run_id) { TallyKeeper(db).keep(run_id); }
+/// What the view verdict_part says of a run whose tally is kept. The views' own texts on top of
+/// kept_tally_row: asked by its name, verdict_part would have the working out of tallies prepared,
+/// too, which takes ten times as long.
+std::string insert_verdict_sql(SQLite::Database& db) {
+  return "WITH tally AS (SELECT * FROM kept_tally_row), verdict_row AS (" + body_of("verdict_row") +
+         "), part AS (" + body_of("verdict_part") + ") INSERT OR IGNORE INTO kept_verdict SELECT " +
+         columns_of(db, "kept_verdict") + " FROM part WHERE run_id = ?";
+}
+
+TallyRows::Value value_of(const SQLite::Column& column) {
+  if (column.isNull()) return {};
+  if (column.isInteger()) return column.getInt64();
+  return column.getString();
+}
+
+void bind(SQLite::Statement& statement, int i, const TallyRows::Value& value) {
+  if (const auto* number = std::get_if<int64_t>(&value)) return statement.bind(i, *number);
+  if (const auto* text = std::get_if<std::string>(&value)) return statement.bindNoCopy(i, *text);
+  statement.bind(i);
+}
+
+}  // namespace
+
+TallyReader::TallyReader(SQLite::Database& db)
+    : rows_(db, std::string("SELECT ") + kTallyColumns + " FROM unkept_tally WHERE run_id = ?") {}
+
+TallyRows TallyReader::read(int64_t run_id) {
+  TallyRows tally{run_id, {}};
+  rows_.bind(1, run_id);
+  while (rows_.executeStep()) {
+    for (int i = 0; i < kTallyColumnCount; ++i) {
+      tally.values.push_back(value_of(rows_.getColumn(i)));
+    }
+  }
+  rows_.reset();  // ends its look at the file
+  return tally;
+}
+
+TallyKeeper::TallyKeeper(SQLite::Database& db)
+    : tally_(db, insert_tally_sql()), verdict_(db, insert_verdict_sql(db)) {}
+
+void TallyKeeper::keep(const TallyRows& tally) {
+  for (size_t at = 0; at < tally.values.size(); at += kTallyColumnCount) {
+    for (int i = 0; i < kTallyColumnCount; ++i) {
+      bind(tally_, i + 1, tally.values[at + static_cast<size_t>(i)]);
+    }
+    tally_.exec();
+    tally_.reset();
+  }
+  verdict_.bind(1, tally.run_id);
+  verdict_.exec();
+  verdict_.reset();
+}
+
+void keep_tally(SQLite::Database& db, int64_t run_id) {
+  TallyKeeper(db).keep(TallyReader(db).read(run_id));
+}
 
 void forget_tally(SQLite::Database& db, int64_t run_id) {
   SQLite::Statement forget(db, "DELETE FROM kept_tally WHERE run_id = ?");
@@ -36,8 +87,7 @@ std::vector<int64_t> runs_without_tally(SQLite::Database& db, int64_t max_rows) 
   SQLite::Statement query(
       db,
       "SELECT r.id FROM unjudged_run u JOIN run r ON r.id = u.run_id WHERE r.status <> 'running'"
-      " AND (SELECT count(*) FROM (SELECT 1 FROM trace_row WHERE run_id = r.id LIMIT ?1 + 1)) <= "
-      "?1");
+      " AND NOT EXISTS (SELECT 1 FROM trace_row WHERE run_id = r.id LIMIT 1 OFFSET ?1)");
   query.bind(1, max_rows);
   std::vector<int64_t> ids;
   while (query.executeStep()) ids.push_back(query.getColumn(0).getInt64());

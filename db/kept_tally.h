@@ -2,6 +2,8 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <string>
+#include <variant>
 #include <vector>
 
 namespace greta {
@@ -9,21 +11,39 @@ namespace greta {
 /// Runs of up to this many trace rows are judged when they are written; larger ones when asked for.
 inline constexpr int64_t kJudgeRows = 100'000;
 
-/// Works out the tally and the verdict of runs and keeps them, so that they are read: the kept rows
-/// are those of the views `tally` and `verdict_part`. The statement costs more to prepare than a
-/// small run to judge: one of these serves many. All calls happen inside a transaction that the
+/// Rows of the view unkept_tally of one run, value after value.
+struct TallyRows {
+  using Value = std::variant<std::monostate, int64_t, std::string>;
+  int64_t run_id = 0;
+  std::vector<Value> values;
+};
+
+/// Works out tallies, on any connection. The statement costs more to prepare than a small run to
+/// judge: one of these serves many. Throws SQLite::Exception.
+class TallyReader {
+ public:
+  explicit TallyReader(SQLite::Database& db);
+  /// No rows when the tally is kept already.
+  TallyRows read(int64_t run_id);
+
+ private:
+  SQLite::Statement rows_;
+};
+
+/// Keeps tallies, and the verdicts that they amount to, so that they are read: the kept rows are
+/// those of the views `tally` and `verdict_part`. All calls happen inside a transaction that the
 /// caller owns. Throws SQLite::Exception.
 class TallyKeeper {
  public:
   explicit TallyKeeper(SQLite::Database& db);
-  /// No-op when the tally is kept already.
-  void keep(int64_t run_id);
+  /// No-op when the verdict is kept already and the tally has no rows.
+  void keep(const TallyRows& tally);
 
  private:
-  SQLite::Statement keep_, verdict_;
+  SQLite::Statement tally_, verdict_;
 };
 
-/// TallyKeeper for one run.
+/// Judges one run: what TallyReader says of it is kept.
 void keep_tally(SQLite::Database& db, int64_t run_id);
 
 /// Deletes what is kept of a run: for whoever changes what its verdict is made of.

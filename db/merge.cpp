@@ -614,8 +614,9 @@ class Merge {
                            "SELECT r.id FROM temp.merge_run m JOIN main.run r ON r.id = m.id"
                            " WHERE r.status <> 'running'");
     while (runs.executeStep()) ids.push_back(runs.getColumn(0));
+    TallyReader reader(db_);
     TallyKeeper keeper(db_);
-    for (int64_t id : ids) keeper.keep(id);
+    for (int64_t id : ids) keeper.keep(reader.read(id));
   }
 
   SQLite::Database& db_;

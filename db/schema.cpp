@@ -7,6 +7,7 @@
 
 #include "db/database.h"
 #include "db/definitions.h"
+#include "db/judge.h"
 #include "db/kept_tally.h"
 #include "db/sql_files.h"
 #include "db/transaction.h"
@@ -41,13 +42,17 @@ bool is_of_this_build(SQLite::Database& db) {
                         " check --repair` restores it");
 }
 
+void note_version(SQLite::Database& db) {
+  SQLite::Statement meta(db, "INSERT OR REPLACE INTO meta(key, value) VALUES ('views', ?)");
+  meta.bind(1, definitions_version());
+  meta.exec();
+}
+
 /// Makes all but the tables those of this build. Throws DatabaseError when it cannot.
 void restore(SQLite::Database& db) {
   const std::vector<DefinitionDifference> left = restore_definitions(db);
   if (!left.empty()) throw_beyond_repair(db, left);
-  SQLite::Statement meta(db, "INSERT OR REPLACE INTO meta(key, value) VALUES ('views', ?)");
-  meta.bind(1, definitions_version());
-  meta.exec();
+  note_version(db);
 }
 
 /// Copies a table of few rows; those whose key is there stay as they are.
@@ -142,14 +147,13 @@ void migrate_tables(SQLite::Database& db) {
   db.exec("ANALYZE sqlite_schema; PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }
 
+constexpr int kJudgeThreads = 2;
+
 /// So that the first question after a change of views does not wait for all runs. They are whole
 /// without: whatever goes wrong here shows when it is asked for.
 void judge_runs(SQLite::Database& db) {
   try {
-    in_transaction(db, [&db] {
-      TallyKeeper keeper(db);
-      for (int64_t run_id : runs_without_tally(db)) keeper.keep(run_id);
-    });
+    judge(db, runs_without_tally(db), kJudgeThreads);
   } catch (const SQLite::Exception&) {
   }
 }
@@ -166,9 +170,17 @@ std::string columns_of(SQLite::Database& db, const std::string& table) {
 }
 
 void create_schema(SQLite::Database& db) {
-  execute_file(db, "db/schema.sql");
-  execute_file(db, "db/dictionary.sql");
-  restore(db);
+  const auto is_of_rows = [](const Definition& ours) {
+    return ours.type == "table" || ours.type == "index";
+  };
+  for (const Definition& ours : definitions()) {
+    if (is_of_rows(ours)) db.exec(ours.sql);
+  }
+  execute_file(db, "db/dictionary.sql");  // before the triggers, which each statement would prepare
+  for (const Definition& ours : definitions()) {
+    if (!is_of_rows(ours)) db.exec(ours.sql);
+  }
+  note_version(db);
   db.exec("PRAGMA application_id = " + std::to_string(kApplicationId));
   db.exec("PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }

@@ -1,7 +1,6 @@
 #include "ingest/importer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "common/thread.h"
 #include "db/bulk_journal.h"
 #include "db/database.h"
+#include "db/judge.h"
 #include "db/kept_tally.h"
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
@@ -31,8 +31,6 @@ namespace fs = std::filesystem;
 
 /// A smaller content is parsed faster than a thread starts, and shares its transaction.
 constexpr int64_t kWorthAThreadBytes = 16 << 10;
-/// A commit costs as much as judging a small run, and other writers wait.
-constexpr std::chrono::milliseconds kJudgingTurn{100};
 
 /// One content to ingest: a file or an archive member.
 struct Content {
@@ -440,17 +438,8 @@ void Importer::settle_and_judge() {
       session_.runs.settle(experiment);
   });
   session_.show_progress("");
-  const std::vector<int64_t> unjudged = runs_without_tally(session_.db);
-  if (unjudged.empty()) return;
-  TallyKeeper keeper(session_.db);
-  for (size_t i = 0; i < unjudged.size();) {
-    session_.in_transaction([&] {
-      const auto end = std::chrono::steady_clock::now() + kJudgingTurn;
-      do {
-        keeper.keep(unjudged[i++]);
-      } while (i < unjudged.size() && std::chrono::steady_clock::now() < end);
-    });
-  }
+  if (session_.options.dry_run) return;
+  judge(session_.db, runs_without_tally(session_.db), session_.options.jobs);
 }
 
 /// Ends an ingest that cannot be finished: no run that it has written to passes any more.

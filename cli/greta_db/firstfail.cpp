@@ -25,14 +25,29 @@ struct FirstFailArguments {
   Gate gate = Gate::kStrict;
 };
 
-/// Columns of first_fail, with how to get the one that is costly to prepare.
-std::string by_prompt_sql(const char* numeric_origin, const std::string& kept) {
-  return std::string(
-             "SELECT run, prompt, token_id, pos_id, layer, tensor, first_fail, root_cause, details,"
-             " first_drift_layer, first_drift_tensor, first_drift_cause, numeric_first_fail,"
-             " numeric_layer, numeric_tensor, ") +
-         numeric_origin + " AS numeric_origin, evidence FROM " + kept +
-         "first_fail WHERE run_id = ? ORDER BY prompt_id";
+/// The column numeric_origin of a view, or of its twin, which leaves it out: it is costly to
+/// prepare.
+std::string origin_of(const std::string& kept, const char* prompt_id) {
+  if (kept.empty()) return "numeric_origin";
+  return std::string("(SELECT o.numeric_origin FROM kept_origin o WHERE o.run_id = v.run_id") +
+         " AND o.prompt_id = " + prompt_id + " LIMIT 1) AS numeric_origin";
+}
+
+std::string verdict_sql(std::string columns, const std::string& kept) {
+  constexpr std::string_view kOrigin = "numeric_origin";
+  if (const size_t at = columns.find(kOrigin); at != std::string::npos) {
+    columns.replace(at, kOrigin.size(), origin_of(kept, "0"));
+  }
+  return "SELECT " + columns + " FROM " + kept + "run_verdict v WHERE run_id = ?";
+}
+
+/// Columns of first_fail; numeric_origin is NULL in all of them unless it is asked for.
+std::string by_prompt_sql(bool with_origin, const std::string& kept) {
+  return "SELECT run, prompt, token_id, pos_id, layer, tensor, first_fail, root_cause, details,"
+         " first_drift_layer, first_drift_tensor, first_drift_cause, numeric_first_fail,"
+         " numeric_layer, numeric_tensor, " +
+         (with_origin ? origin_of(kept, "v.prompt_id") : "NULL AS numeric_origin") +
+         ", evidence FROM " + kept + "first_fail v WHERE run_id = ? ORDER BY prompt_id";
 }
 
 /// Whether the verdicts of all these runs are kept.
@@ -51,8 +66,7 @@ bool are_kept(SQLite::Database& db, const std::vector<Run>& runs) {
 class Queries {
  public:
   Queries(SQLite::Database& db, std::string_view verdict_columns, bool kept)
-      : verdict(db, "SELECT " + std::string(verdict_columns) + " FROM " + (kept ? "kept_" : "") +
-                        "run_verdict WHERE run_id = ?"),
+      : verdict(db, verdict_sql(std::string(verdict_columns), kept ? "kept_" : "")),
         db_(db),
         kept_(kept ? "kept_" : "") {}
 
@@ -66,8 +80,8 @@ class Queries {
   }
   /// Rows of first_fail; numeric_origin is NULL in all of them unless the run has a numeric fail.
   Query& by_prompt(int64_t run_id, bool has_numeric) {
-    return has_numeric ? bound(by_prompt_numeric_, by_prompt_sql("numeric_origin", kept_), run_id)
-                       : bound(by_prompt_, by_prompt_sql("NULL", kept_), run_id);
+    return bound(has_numeric ? by_prompt_numeric_ : by_prompt_, by_prompt_sql(has_numeric, kept_),
+                 run_id);
   }
 
  private:

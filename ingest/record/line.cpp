@@ -180,10 +180,9 @@ std::optional<int64_t> count(std::string_view t) {
 }
 
 std::optional<double> real(std::string_view t) {
-  if (auto value = text::number<double>(t)) return value;
   double value;
-  if (t.empty() || parse_decimal(t.data(), value) != t.data() + t.size()) return std::nullopt;
-  return value;
+  if (!t.empty() && parse_decimal(t.data(), value) == t.data() + t.size()) return value;
+  return text::number<double>(t);
 }
 
 // Samples are millions of short decimals: a mantissa below 2^53 and a power
@@ -309,9 +308,9 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
     }
     if (at == order.size()) order.push_back(key);
     order[at++] = key;
-    if (key != kNoKey && seen_.test(key) && !is_address(key))
+    if (key != kNoKey && seen_[key] && !is_address(key))
       return std::string(kKeyNames[key]) + " is written twice";
-    if (key != kNoKey) seen_.set(key);
+    if (key != kNoKey) seen_[key] = true;
     od::value& value = field.second;
     std::string_view word = value.raw_json_token();
     bool is_nested = !word.empty() && (word.front() == '[' || word.front() == '{');
@@ -341,14 +340,14 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       error = raw_nested(value, word.front()).get(raw);
       if (error) return simdjson::error_message(error);
       word = trimmed(raw);
-    } else {
+    } else if (!word.empty() && static_cast<unsigned char>(word.back()) <= ' ') {
       word = trimmed(word);
     }
     if (key == kNoKey) {
       extra.push_back({text, word, is_nested});
     } else if (token[key].empty()) {
       token[key] = word;
-      present.set(key);
+      present[key] = true;
     } else if (token[key] != word) {
       contradicted.push_back(key);
       extra.push_back({text, word, is_nested});

@@ -119,7 +119,7 @@ struct Fields {
   /// Whether it says it in one word: no object and no array.
   bool has(Key k) const { return states(k) && token[k].front() != '{' && token[k].front() != '['; }
   std::string_view take(Key k) {
-    taken.set(k);
+    taken[k] = true;
     return token[k];
   }
   /// What no column took is extra too.

@@ -51,9 +51,8 @@ void LineReader::end() {
   batch->kept_bytes = before.kept_bytes;
 }
 
-bool LineReader::may_name(const SymbolTable& table, std::string_view text, size_t limit,
-                          const char* what) {
-  if (table.has(text)) return true;
+bool LineReader::may_add(const SymbolTable& table, std::string_view text, size_t limit,
+                         const char* what) {
   if (text.size() <= kMaxNameBytes && table.size() < limit &&
       table.bytes() + text.size() <= kMaxSymbolBytes) {
     return true;
@@ -215,13 +214,11 @@ int64_t LineReader::context(RowContext&& c, std::string&& extra) {
     batch->contexts_from = contexts.next();
     context_bytes = 0;
   }
-  auto [id, is_new] = contexts.find_or_add(key);
-  if (is_new) {
-    context_bytes += key.size();
-    batch->kept_bytes += key.size();
-    batch->contexts.push_back(std::move(c));
-  }
-  return id;
+  if (const auto known = contexts.find(key)) return *known;
+  context_bytes += key.size();
+  batch->kept_bytes += key.size();
+  batch->contexts.push_back(std::move(c));
+  return contexts.add(key);
 }
 
 /// The phase that the line states, else `otherwise`. Nothing when it cannot be read, or is not
@@ -235,12 +232,14 @@ std::optional<LinePhase> LineReader::line_phase(std::string_view otherwise) {
     return std::nullopt;
   }
   const std::string_view raw = unquoted(token);
+  if (token == last_phase.token) return LinePhase{raw, last_phase.name};
   auto name = phase_meant(raw.find('\\') == raw.npos ? std::string(raw) : unescaped(token));
   if (!name) {
     add_finding(true,
                 "phase " + std::string(token.substr(0, 64)) + " is neither prefill nor decode");
     return std::nullopt;
   }
+  last_phase = {std::string(token), *name};
   return LinePhase{raw, *std::move(name)};
 }
 

@@ -42,6 +42,9 @@ struct LineReader {
   // symbols
   SymbolTable prompts, phases, names, contexts;
   std::string context_key;
+  struct {
+    std::string token, name;
+  } last_phase;              ///< as written, and as greta spells it: most lines repeat it
   size_t context_bytes = 0;  ///< in contexts
   /// Prompts of readout lines that name none.
   struct {
@@ -89,14 +92,14 @@ struct LineReader {
     line_warned = true;
   }
 
-  /// Whether a file may name `text`, one of `limit` such names; else the line is refused.
-  bool may_name(const SymbolTable& table, std::string_view text, size_t limit, const char* what);
+  /// Whether a file may name `text`, one more of `limit` such names; else the line is refused.
+  bool may_add(const SymbolTable& table, std::string_view text, size_t limit, const char* what);
   int64_t symbol(SymbolTable& table, std::vector<std::string>& fresh, std::string_view text,
                  size_t limit, const char* what) {
-    if (!may_name(table, text, limit, what)) return 0;
-    auto [id, is_new] = table.find_or_add(text);
-    if (is_new) fresh.emplace_back(text);
-    return id;
+    if (const auto known = table.find(text)) return *known;
+    if (!may_add(table, text, limit, what)) return 0;
+    fresh.emplace_back(text);
+    return table.add(text);
   }
   int64_t phase(std::string_view text) {
     return symbol(phases, batch->phases, text, kMaxPhases, "phases");
@@ -106,10 +109,10 @@ struct LineReader {
   }
   int64_t prompt(std::string_view text, bool is_segment = false,
                  std::optional<int64_t> n_tokens = std::nullopt) {
-    if (!may_name(prompts, text, kMaxPrompts, "prompts")) return 0;
-    auto [id, is_new] = prompts.find_or_add(text);
-    if (is_new) batch->prompts.push_back({std::string(text), is_segment, n_tokens});
-    return id;
+    if (const auto known = prompts.find(text)) return *known;
+    if (!may_add(prompts, text, kMaxPrompts, "prompts")) return 0;
+    batch->prompts.push_back({std::string(text), is_segment, n_tokens});
+    return prompts.add(text);
   }
 
   // conversions that report what they reject

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,21 +14,17 @@ namespace greta::record {
 /// remembered.
 class SymbolTable {
  public:
-  /// The symbol, and whether it is new.
-  std::pair<int64_t, bool> find_or_add(std::string_view text) {
-    if (last_ >= 0 && text == last_text_) return {last_, false};
-    auto it = symbols_.find(text);
-    bool is_new = it == symbols_.end();
-    if (is_new) {
-      it = symbols_.emplace(std::string(text), next_++).first;
-      bytes_ += text.size();
-    }
-    last_text_ = it->first;
-    last_ = it->second;
-    return {last_, is_new};
+  /// Nothing when the text was not seen yet.
+  std::optional<int64_t> find(std::string_view text) {
+    if (last_ >= 0 && text == last_text_) return last_;
+    const auto it = symbols_.find(text);
+    if (it == symbols_.end()) return std::nullopt;
+    return remember(it);
   }
-  bool has(std::string_view text) const {
-    return (last_ >= 0 && text == last_text_) || symbols_.contains(text);
+  /// Of a text that find() does not know.
+  int64_t add(std::string_view text) {
+    bytes_ += text.size();
+    return remember(symbols_.emplace(std::string(text), next_++).first);
   }
   size_t size() const { return symbols_.size(); }
   int64_t next() const { return next_; }   ///< number of the next text that is new
@@ -44,7 +41,14 @@ class SymbolTable {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
-  std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> symbols_;
+  using Symbols = std::unordered_map<std::string, int64_t, Hash, std::equal_to<>>;
+
+  int64_t remember(Symbols::const_iterator it) {
+    last_text_ = it->first;
+    return last_ = it->second;
+  }
+
+  Symbols symbols_;
   int64_t next_ = 0;
   size_t bytes_ = 0;
   std::string_view last_text_;  // into a key of symbols_

@@ -36,17 +36,17 @@ SELECT
   (SELECT d.demands FROM traced_position d
    WHERE d.run_id = x.run_id AND d.prompt_id = x.prompt_id AND d.side = 0 AND d.pos_id = x.pos_id) AS demanded,
   x.token_id IS NOT y.token_id AS other_token,
-  coalesce(x.nan > 0, 0) OR coalesce(x.inf > 0, 0) OR (x.flags & 1)
-    OR coalesce(y.nan > 0, 0) OR coalesce(y.inf > 0, 0) OR (y.flags & 1) AS nonfinite,
+  CASE WHEN x.nan > 0 OR x.inf > 0 OR x.flags & 1 OR y.nan > 0 OR y.inf > 0 OR y.flags & 1 THEN 1 ELSE 0 END AS nonfinite,
   -- 1: a document states one of the rows; nothing else wrote it
-  (x.flags & 8) <> 0 OR coalesce(y.flags & 8, 0) <> 0 AS claimed,
-  (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AND x.hash IS NOT NULL AND y.hash IS NOT NULL
-    AND x.n > 0 AND y.n IS x.n AS by_hash,
+  CASE WHEN x.flags & 8 OR y.flags & 8 THEN 1 ELSE 0 END AS claimed,
+  CASE WHEN x.n > 0 AND y.n = x.n AND x.hash IS NOT NULL AND y.hash IS NOT NULL
+    AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN 1 ELSE 0 END AS by_hash,
   -- 1: equal hashes that cover all values, of rows that differ in what these values amount to, as far
   -- as their digits and the order of a sum let one tell; or of rows of other lengths
   CASE WHEN x.hash = y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN
     CASE
       WHEN x.n <> y.n THEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
+      WHEN (x.min, x.max, x.mean, x.abs_sum) IS (y.min, y.max, y.mean, y.abs_sum) THEN 0
       WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n <= 256 THEN
         abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
         OR abs(x.max - y.max) > 1e-5 * max(abs(x.max), abs(y.max)) IS TRUE
@@ -118,8 +118,6 @@ LEFT JOIN trace_row x ON x.run_id = +a.id
           ELSE e.phase_id = x.phase_id AND (x.pos_id >= 0 OR e.step = x.step) END) ELSE 1 END
 LEFT JOIN report_pair p ON p.run_id = a.id AND p.source_id = CASE WHEN x.run_id IS NULL AND z.same_run THEN
     (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = a.id) END
-LEFT JOIN tensor_name n ON n.id = ifnull(x.name_id, p.name_id)
-LEFT JOIN tensor t ON t.id = n.tensor_id
 LEFT JOIN trace_row y ON y.run_id = b.id
   AND y.prompt_id = CASE WHEN z.same_run THEN x.prompt_id ELSE
     (SELECT o.id FROM prompt o WHERE o.run_id = b.id
@@ -135,6 +133,8 @@ LEFT JOIN trace_row y ON y.run_id = b.id
       AND (e.phase_id, e.step, e.name_id, e.nth) < (y.phase_id, y.step, y.name_id, y.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS y.token_id AND e.logical_tok_idx IS y.logical_tok_idx
           ELSE e.phase_id = y.phase_id AND (y.pos_id >= 0 OR e.step = y.step) END) ELSE 1 END
+LEFT JOIN tensor_name n ON n.id = ifnull(x.name_id, p.name_id)
+LEFT JOIN tensor t ON t.id = n.tensor_id
 LEFT JOIN sample u ON u.id = x.vector_id
 LEFT JOIN sample v ON v.id = CASE WHEN u.id IS NOT NULL THEN y.vector_id END AND v.n = u.n AND v.n > 0
 LEFT JOIN sketch k ON k.id = x.vector_id

@@ -23,7 +23,7 @@ FROM (
     SELECT
       s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
       s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
-      sum(s.compared AND s.claimed) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
+      sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       -- SQLite takes layer and token_id from the row that has the minimum
       min(CASE WHEN s.blamed THEN s.forward_layer END) AS forward_layer,
       CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,

@@ -1,4 +1,4 @@
-// Runs beside each other (run_diff, history) and rows as they are (trace).
+// Runs beside each other (run_diff, history), rows as they are (trace) and what is said of runs.
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -261,6 +261,36 @@ TEST(DiffVerdict, TwoRunsByTheWorstOfTheirRows) {
   EXPECT_EQ(verdict_of([](Warehouse&) {}), "NO_EVIDENCE|NO_EVIDENCE|0|0|0|0|2|0");
   EXPECT_EQ(verdict_of([](Warehouse& w) { w.add(prefill("mlp_out", 3, 1)); }),
             "NO_EVIDENCE|NO_EVIDENCE|0|0|0|0|2|1");
+}
+
+TEST(StatedAttribute, HoldsForTheRunsBelowALevelWhateverTheirNames) {
+  Warehouse w;
+  for (const char* name :
+       {"a", "a/b", "a/b/c", "a/", "a//b", "ab/c", "a/\"\\\x01\xc3\xa9", "A/b"}) {
+    SQLite::Statement run(w.db, "INSERT INTO run(name, experiment) VALUES (?, 'e')");
+    run.bind(1, name);
+    run.exec();
+  }
+  w.db.exec(
+      "INSERT INTO attribute(run_id, dim, value, rank) SELECT id, 'seed', 'of ' || name, 0 FROM "
+      "run");
+  const auto said_of = [&w](const std::string& run) {
+    SQLite::Statement levels(
+        w.db,
+        "SELECT group_concat(said_of, ' ') FROM (SELECT said_of FROM stated_attribute"
+        " WHERE run = ? AND value = 'of ' || said_of ORDER BY believed)");
+    levels.bind(1, run);
+    levels.executeStep();
+    return levels.getColumn(0).getString();
+  };
+  EXPECT_EQ(said_of("a"), "a");
+  EXPECT_EQ(said_of("a/b"), "a/b a");
+  EXPECT_EQ(said_of("a/b/c"), "a/b/c a/b a");
+  EXPECT_EQ(said_of("a/"), "a/ a");
+  EXPECT_EQ(said_of("a//b"), "a//b a/ a");
+  EXPECT_EQ(said_of("ab/c"), "ab/c");
+  EXPECT_EQ(said_of("a/\"\\\x01\xc3\xa9"), "a/\"\\\x01\xc3\xa9 a");
+  EXPECT_EQ(said_of("A/b"), "A/b");
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+// Many runs are judged on several threads as one by one, and a turn that fails keeps nothing.
+#include "db/judge.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "db/database.h"
+#include "db/kept_tally.h"
+#include "db/transaction.h"
+
+namespace greta {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRuns = 240;  // enough for four threads
+
+struct Judging : testing::Test {
+  Judging() {
+    std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    folder = name;
+    file = folder / "g.db";
+    SQLite::Database db = open_for_writing(file);
+    // Runs of two to six pairs each; of every third the last one differs.
+    db.exec(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " +
+        std::to_string(kRuns) +
+        ") INSERT INTO run(name, experiment, hash_algo) SELECT 'r' || i, 'e', 'greta-1' FROM n;"
+        "INSERT INTO prompt(run_id, name) SELECT id, 'p' FROM run;"
+        "INSERT INTO source(run_id, sha256, shape, bytes) SELECT id, 'x', 'stage_trace', 0 FROM "
+        "run;"
+        "WITH layer(l) AS (VALUES (0), (1), (2), (3), (4), (5)), side(s) AS (VALUES (0), (1))"
+        " INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, crowded,"
+        "  phase_id, step, name_id, token_id, n, hash, flags, source_id, line)"
+        " SELECT r.id, p.id, s, 7, l, t.tensor_id, 0, 0,"
+        "  (SELECT id FROM phase WHERE name = CASE s WHEN 0 THEN 'prefill_last' ELSE 'decode0' "
+        "END),"
+        "  s, t.id, 1, 64, 100 * l + (l = 1 + r.id % 5 AND r.id % 3 = 0) * s, 0, r.id, 2 * l + s"
+        " FROM run r JOIN prompt p ON p.run_id = r.id JOIN layer JOIN side"
+        " JOIN tensor_name t ON t.name = 'attn_out' WHERE l <= 1 + r.id % 5;"
+        "INSERT INTO traced_position SELECT DISTINCT run_id, prompt_id, side, pos_id, side = 0"
+        " FROM trace_row");
+  }
+  ~Judging() override { fs::remove_all(folder); }
+
+  std::string kept(SQLite::Database& db) const {
+    std::string text;
+    for (const char* table : {"kept_tally", "kept_verdict"}) {
+      SQLite::Statement rows(
+          db, std::string("SELECT * FROM ") + table + " ORDER BY 1, 2, 3, 4, 5, 6, 7");
+      while (rows.executeStep()) {
+        for (int i = 0; i < rows.getColumnCount(); ++i) text += rows.getColumn(i).getString() + "|";
+        text += "\n";
+      }
+    }
+    return text;
+  }
+
+  static int64_t number(SQLite::Database& db, const std::string& sql) {
+    return db.execAndGet(sql).getInt64();
+  }
+
+  fs::path folder, file;
+};
+
+TEST_F(Judging, OnSeveralThreadsKeepsWhatIsKeptOneByOne) {
+  SQLite::Database db = open_for_writing(file);
+  const std::vector<int64_t> runs = runs_without_tally(db);
+  ASSERT_EQ(runs.size(), size_t{kRuns});
+  in_transaction(db, [&] {
+    TallyReader reader(db);
+    TallyKeeper keeper(db);
+    for (int64_t run : runs) keeper.keep(reader.read(run));
+  });
+  const std::string one_by_one = kept(db);
+  EXPECT_EQ(number(db, "SELECT sum(fail > 0) FROM kept_verdict WHERE prompt_id = 0"), kRuns / 3);
+  for (int threads : {1, 2, 4}) {
+    db.exec("DELETE FROM kept_tally");
+    judge(db, runs, threads);
+    EXPECT_EQ(kept(db), one_by_one) << threads;
+  }
+  judge(db, runs, 4);
+  EXPECT_EQ(kept(db), one_by_one) << "kept ones stay";
+}
+
+TEST_F(Judging, ThatFailsKeepsWholeVerdictsOnly) {
+  SQLite::Database db = open_for_writing(file);
+  const std::vector<int64_t> runs = runs_without_tally(db);
+  db.exec(
+      "CREATE TEMP TRIGGER refuse BEFORE INSERT ON main.kept_verdict WHEN NEW.run_id = 200"
+      " BEGIN SELECT RAISE(ABORT, 'refused'); END");
+  EXPECT_THROW(judge(db, runs, 4), SQLite::Exception);
+  EXPECT_EQ(number(db,
+                   "SELECT count(*) FROM run r WHERE (SELECT count(*) FROM kept_tally WHERE run_id"
+                   " = r.id) > 0 <> (SELECT count(*) FROM kept_verdict WHERE run_id = r.id) > 0"),
+            0);
+  db.exec("DROP TRIGGER refuse");
+  judge(db, runs_without_tally(db), 4);
+  EXPECT_EQ(number(db, "SELECT count(DISTINCT run_id) FROM kept_verdict"), kRuns);
+}
+
+}  // namespace
+}  // namespace greta
