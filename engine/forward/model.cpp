@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "engine/gguf/parser.h"
 #include "kernels/cpu/quants.h"
 #include "kernels/fingerprint/fingerprint.h"
 
@@ -79,7 +80,7 @@ class TensorShelf {
   void refuse_leftovers() const {
     for (const GgufTensor& tensor : file_.tensors()) {
       if (!taken_.contains(tensor.name)) {
-        refuse(file_, "tensor " + std::string(tensor.name) +
+        refuse(file_, "tensor " + gguf_quoted(tensor.name) +
                           " is not part of the Llama architecture; greta supports plain Llama "
                           "blocks: no biases, no experts, no query or key norms");
       }
@@ -112,7 +113,7 @@ void Model::read_config(const GgufFile& file) {
   const std::string_view architecture = file.string_value("general.architecture");
   if (architecture != "llama") {
     refuse(file,
-           "general.architecture is '" + std::string(architecture) + "'; greta supports 'llama'");
+           "general.architecture is " + gguf_quoted(architecture) + "; greta supports 'llama'");
   }
   if (file.unsigned_value("llama.expert_count", 0) != 0) {
     refuse(file, "llama.expert_count is not 0: mixtures of experts are not supported");
@@ -194,8 +195,8 @@ void Model::read_rope(const GgufFile& file) {
   if (scaling == "linear") {
     rope_scale_ = file.real_value("llama.rope.scaling.factor", 1);
   } else if (scaling != "none") {
-    refuse(file, "llama.rope.scaling.type is '" + std::string(scaling) +
-                     "'; none, linear and rope_freqs.weight are supported");
+    refuse(file, "llama.rope.scaling.type is " + gguf_quoted(scaling) +
+                     "; none, linear and rope_freqs.weight are supported");
   } else {
     rope_scale_ = file.real_value("llama.rope.scale_linear", 1);
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/forward/model.h"
 #include "engine/gguf/file.h"
 #include "tests/engine/gguf/bytes.h"
 
@@ -147,6 +148,18 @@ TEST(Gguf, HostileFilesGetOneClearLine) {
         << hostile.name << ": " << error << "\nexpected: " << hostile.message;
     EXPECT_EQ(error.find('\n'), std::string::npos) << hostile.name;
     EXPECT_LT(error.size(), 400u) << hostile.name;
+  }
+}
+
+TEST(Gguf, NamesThatAModelIsRefusedForStayOnOneLine) {
+  const GgufBytes bytes = GgufBytes(0, 1).key("general.architecture", 8).string("ll\tm\na");
+  const GgufFile file = GgufFile::parse(bytes.span(), "model.gguf");
+  try {
+    const Model model(file);
+    FAIL() << "a model of another architecture";
+  } catch (const GgufError& error) {
+    EXPECT_STREQ(error.what(),
+                 "model.gguf: general.architecture is 'll\\x09m\\x0aa'; greta supports 'llama'");
   }
 }
 
