@@ -51,20 +51,20 @@ struct IngestSummary {
   IngestSummary& operator+=(const IngestSummary& other);
 };
 
-/// Ingests files, directories (recursively, in order of path) and archives. One transaction per
-/// content: after a crash or a kill the next call finishes the work. A content that is already
-/// there under the same run, leg and prompt changes nothing but its locations. An ingest that was
-/// interrupted is finished first (resume); until then, and while this one runs, the runs that it
-/// has written to are INCOMPLETE.
+/// Ingests files, directories (recursively, in order of path) and archives. A content is taken
+/// whole or not at all: after a crash or a kill the next call finishes the work. A content that is
+/// already there under the same run, leg and prompt changes nothing but its locations. An ingest
+/// that was interrupted is finished first (resume); until then, and while this one runs, the runs
+/// that it has written to are INCOMPLETE.
 /// Throws SQLite::Exception when the database cannot be written and std::system_error when a path
 /// given does not exist; an unreadable or damaged input is a finding.
 IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::path>& paths,
                      const IngestOptions& options);
 
-/// Finishes every ingest that was begun and is not at work any more, by the paths and the run that
-/// it was given: ingest() of nothing else. One of whose paths any is gone stays open: a finding.
-/// With give_up it ends: what is left of its paths is read, and the runs that it has written to
-/// have an error for each path that is gone, so that they stay INCOMPLETE at best.
+/// Finishes every ingest that was begun and is not at work any more, by the paths and options
+/// that it was given: ingest() of nothing else. One of whose paths any is gone stays open: a
+/// finding. With give_up it ends: what is left of its paths is read, and the runs that it has
+/// written to have an error for each path that is gone, so that they stay INCOMPLETE at best.
 IngestSummary resume(SQLite::Database& db, const IngestOptions& options);
 
 }  // namespace greta
