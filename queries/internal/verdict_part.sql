@@ -13,7 +13,9 @@ SELECT
     WHEN (SELECT e.rejected FROM run_rejection e WHERE e.run_id = v.run_id) > 0 THEN 'INCOMPLETE'
     WHEN v.incomparable + v.claimed > 0 THEN 'INCOMPARABLE'
     WHEN v.pass = v.pairs THEN CASE WHEN EXISTS (
-      SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') THEN 'INCOMPARABLE' ELSE 'PASS' END
+      SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') OR EXISTS (
+      SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND c.kind = 'verdict'
+        AND (c.value LIKE 'FAIL%' OR c.text LIKE 'FAIL%')) THEN 'INCOMPARABLE' ELSE 'PASS' END
     ELSE 'INCOMPARABLE'
   END AS verdict,
   -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
@@ -25,8 +27,10 @@ SELECT
     WHEN v.pairs = v.claimed THEN 'NO_EVIDENCE'
     WHEN (SELECT e.rejected FROM run_rejection e WHERE e.run_id = v.run_id) > 0 THEN 'INCOMPLETE'
     WHEN v.incomparable + v.unmeasured + v.claimed > 0 THEN 'INCOMPARABLE'
-    WHEN v.pass + v.rounding = v.pairs THEN CASE WHEN v.drift = 0 AND EXISTS (
-      SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') THEN 'INCOMPARABLE' ELSE 'PASS' END
+    WHEN v.pass + v.rounding = v.pairs THEN CASE WHEN v.drift = 0 AND (EXISTS (
+      SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') OR EXISTS (
+      SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND c.kind = 'verdict'
+        AND (c.value LIKE 'FAIL%' OR c.text LIKE 'FAIL%'))) THEN 'INCOMPARABLE' ELSE 'PASS' END
     ELSE 'INCOMPARABLE'
   END AS numeric_verdict
 FROM verdict_row v
