@@ -15,6 +15,8 @@ namespace greta {
 namespace {
 
 constexpr int64_t kMaxLogEvents = 500'000;
+/// A verdict holds all of them in memory.
+constexpr int64_t kMaxPairs = 100'000;
 
 }  // namespace
 
@@ -64,6 +66,14 @@ void SourceContent::add_claim_of(const Table& header, const TableRow& row,
 }
 
 void SourceContent::add_pair(ReportPair pair) {
+  if (pairs_ == kMaxPairs) {
+    if (!std::exchange(refused_pairs_, true)) {
+      add_finding(pair.line, true,
+                  "more pairs than a document may judge (" + std::to_string(kMaxPairs) +
+                      "); those from here on are not taken");
+    }
+    return;
+  }
   if (pair.prompt.empty()) pair.prompt = identity_.prompt;
   if (!session_.facts.add_report_pair(source_id_, run_id_, pair)) refuse_name(pair.tensor);
   ++session_.summary.report_pairs;

@@ -81,6 +81,7 @@ class SourceContent {
   std::vector<PhaseId> phases_;
   std::vector<std::optional<TensorId>> names_;  // nothing where the run may bring no more
   bool refused_name_ = false;
+  bool refused_pairs_ = false;  ///< and it was said
 };
 
 }  // namespace greta
