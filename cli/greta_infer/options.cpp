@@ -14,6 +14,7 @@
 
 #include "cli/options/wait_option.h"
 #include "common/shell_word.h"
+#include "common/utf8.h"
 #include "db/database.h"
 #include "engine/session/backends.h"
 
@@ -169,6 +170,25 @@ void add_model_options(CLI::App& command, ModelArguments& arguments) {
       ->option_text("N");
 }
 
+namespace {
+
+void warn_of_unknown_keys(const Model& model) {
+  constexpr size_t kShown = 5;
+  const auto& keys = model.unknown_keys();
+  if (keys.empty()) return;
+  std::string list;
+  for (size_t i = 0; i < std::min(keys.size(), kShown); ++i) {
+    list += (i > 0 ? ", " : "") + utf8::printable(keys[i].substr(0, 64));
+  }
+  if (keys.size() > kShown) list += " and " + std::to_string(keys.size() - kShown) + " more";
+  std::fprintf(stderr,
+               "greta-infer: warning: the model states %s, which greta does not know and does not "
+               "follow\n",
+               list.c_str());
+}
+
+}  // namespace
+
 std::unique_ptr<Session> open_session(const ModelArguments& arguments,
                                       const Environment& environment) {
   const bool only_4bit = environment.flag("GRETA_INT4_WEIGHTS");
@@ -179,6 +199,7 @@ std::unique_ptr<Session> open_session(const ModelArguments& arguments,
                                 "; weights run as the file stores them: unset it, or take a model "
                                 "in q4_0 or q4_k");
   }
+  warn_of_unknown_keys(session->model());
   return session;
 }
 

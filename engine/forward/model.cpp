@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "engine/forward/metadata.h"
 #include "engine/gguf/parser.h"
 #include "kernels/cpu/quants.h"
 #include "kernels/fingerprint/fingerprint.h"
@@ -115,9 +116,7 @@ void Model::read_config(const GgufFile& file) {
     refuse(file,
            "general.architecture is " + gguf_quoted(architecture) + "; greta supports 'llama'");
   }
-  if (file.unsigned_value("llama.expert_count", 0) != 0) {
-    refuse(file, "llama.expert_count is not 0: mixtures of experts are not supported");
-  }
+  unknown_keys_ = check_metadata(file);
   constexpr uint64_t kMaxDim = 1 << 20;
   ModelConfig& c = config_;
   name_ = file.string_value("general.name", file.name());
@@ -191,16 +190,7 @@ void Model::read_weights(const GgufFile& file) {
 void Model::read_rope(const GgufFile& file) {
   rope_theta_ = file.real_value("llama.rope.freq_base", 10000);
   if (!(rope_theta_ > 0)) refuse(file, "llama.rope.freq_base is not above 0");
-  const std::string_view scaling = file.string_value("llama.rope.scaling.type", "none");
-  if (scaling == "linear") {
-    rope_scale_ = file.real_value("llama.rope.scaling.factor", 1);
-  } else if (scaling != "none") {
-    refuse(file, "llama.rope.scaling.type is " + gguf_quoted(scaling) +
-                     "; none, linear and rope_freqs.weight are supported");
-  } else {
-    rope_scale_ = file.real_value("llama.rope.scale_linear", 1);
-  }
-  if (!(rope_scale_ > 0)) refuse(file, "the factor of linear RoPE scaling is not above 0");
+  rope_scale_ = rope_scale(file);
   for (const float factor : rope_factors_) {
     if (!(std::isfinite(factor) && factor > 0)) {
       refuse(file, "rope_freqs.weight holds a value that is not above 0");

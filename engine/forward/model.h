@@ -70,7 +70,9 @@ class Model {
   /// The same for another theta, as a fault needs it: theta times `factor`.
   std::vector<double> inv_freq_with_theta(double factor) const;
 
-  std::string name() const { return name_; }                  ///< general.name, else the file's
+  std::string name() const { return name_; }  ///< general.name, else the file's
+  /// Keys of llama.* and tokenizer.* that greta does not know, borrowed from the file.
+  const std::vector<std::string_view>& unknown_keys() const { return unknown_keys_; }
   std::string weight_types() const { return weight_types_; }  ///< q4_k:73 q6_k:13 f32:25, by count
 
  private:
@@ -87,6 +89,7 @@ class Model {
   std::vector<float> rope_factors_;  ///< rope_freqs.weight; empty when the file has none
   std::vector<double> inv_freq_;
   std::string name_;
+  std::vector<std::string_view> unknown_keys_;
   std::string weight_types_;
 };
 
