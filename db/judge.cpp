@@ -1,5 +1,7 @@
 #include "db/judge.h"
 
+#include <sqlite3.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -83,11 +85,21 @@ bool is_in_memory(const SQLite::Database& db) {
   return name.empty() || name == ":memory:";
 }
 
+/// Where SQLite is configured for a single thread, all its mutexes are the same one.
+bool has_mutexes() {
+  sqlite3_mutex* const one = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST);
+  sqlite3_mutex* const other = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST);
+  const bool are_two = one != other;
+  sqlite3_mutex_free(one);
+  sqlite3_mutex_free(other);
+  return are_two;
+}
+
 }  // namespace
 
 void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads) {
   if (runs.empty()) return;
-  const size_t worth = is_in_memory(db) ? 1 : 1 + runs.size() / kRunsPerThread;
+  const size_t worth = is_in_memory(db) || !has_mutexes() ? 1 : 1 + runs.size() / kRunsPerThread;
   Judge judge(db, runs, std::min(static_cast<size_t>(std::max(threads, 1)), worth));
   while (!judge.is_done()) {
     throw_if_stopped();

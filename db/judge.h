@@ -9,8 +9,9 @@ namespace greta {
 /// Judges runs: their tallies and verdicts are kept, unless they are already. In transactions of
 /// its own, so that other writers have their turns. Up to `threads` threads work tallies out, each
 /// on a connection of its own to db's file, while this one holds the write lock: what they read is
-/// what the transaction began with, so nothing that is kept is out of date. Throws
-/// SQLite::Exception, Stopped or ThreadError; what was kept by then stays.
+/// what the transaction began with, so nothing that is kept is out of date. One thread does it
+/// where SQLite is configured for one. Throws SQLite::Exception, Stopped or ThreadError; what was
+/// kept by then stays.
 void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads);
 
 }  // namespace greta

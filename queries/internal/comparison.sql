@@ -43,10 +43,11 @@ SELECT
     AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN 1 ELSE 0 END AS by_hash,
   -- 1: equal hashes that cover all values, of rows that differ in what these values amount to, as far
   -- as their digits and the order of a sum let one tell; or of rows of other lengths
-  CASE WHEN x.hash = y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN
+  CASE WHEN x.hash = y.hash THEN
     CASE
+      WHEN (x.n, x.min, x.max, x.mean, x.abs_sum) IS (y.n, y.min, y.max, y.mean, y.abs_sum) THEN 0
+      WHEN (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16)) THEN NULL
       WHEN x.n <> y.n THEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
-      WHEN (x.min, x.max, x.mean, x.abs_sum) IS (y.min, y.max, y.mean, y.abs_sum) THEN 0
       WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n <= 256 THEN
         abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
         OR abs(x.max - y.max) > 1e-5 * max(abs(x.max), abs(y.max)) IS TRUE
@@ -116,8 +117,6 @@ LEFT JOIN trace_row x ON x.run_id = +a.id
       AND (e.phase_id, e.step, e.name_id, e.nth) < (x.phase_id, x.step, x.name_id, x.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
           ELSE e.phase_id = x.phase_id AND (x.pos_id >= 0 OR e.step = x.step) END) ELSE 1 END
-LEFT JOIN report_pair p ON p.run_id = a.id AND p.source_id = CASE WHEN x.run_id IS NULL AND z.same_run THEN
-    (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = a.id) END
 LEFT JOIN trace_row y ON y.run_id = b.id
   AND y.prompt_id = CASE WHEN z.same_run THEN x.prompt_id ELSE
     (SELECT o.id FROM prompt o WHERE o.run_id = b.id
@@ -133,6 +132,8 @@ LEFT JOIN trace_row y ON y.run_id = b.id
       AND (e.phase_id, e.step, e.name_id, e.nth) < (y.phase_id, y.step, y.name_id, y.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS y.token_id AND e.logical_tok_idx IS y.logical_tok_idx
           ELSE e.phase_id = y.phase_id AND (y.pos_id >= 0 OR e.step = y.step) END) ELSE 1 END
+LEFT JOIN report_pair p ON p.run_id = a.id AND p.source_id = CASE WHEN x.run_id IS NULL AND z.same_run THEN
+    (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = a.id) END
 LEFT JOIN tensor_name n ON n.id = ifnull(x.name_id, p.name_id)
 LEFT JOIN tensor t ON t.id = n.tensor_id
 LEFT JOIN sample u ON u.id = x.vector_id

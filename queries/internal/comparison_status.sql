@@ -50,7 +50,7 @@ WHERE st.name =
     WHEN j.ambiguous THEN 'AMBIGUOUS'
     WHEN j.contradicted THEN 'CONFLICT'
     -- an equal sample of all that the hashes cover
-    WHEN j.by_hash AND j.x_hash <> j.y_hash AND j.sample_equal
+    WHEN j.sample_equal AND j.x_hash <> j.y_hash AND j.by_hash
       AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'
     WHEN j.nonfinite THEN 'NONFINITE'
     WHEN j.other_token THEN 'INCOMPARABLE'

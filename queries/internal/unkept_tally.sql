@@ -21,14 +21,14 @@ FROM (
     -- that is done for every group: not by the status's own conditions.
     -- where prefill traced something
     SELECT
-      s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
+      s.run_id AS run_id, s.run AS run, s.key_prompt_id AS prompt_id, s.status AS status,
       s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
       sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       -- SQLite takes layer and token_id from the row that has the minimum
-      min(CASE WHEN s.blamed THEN s.forward_layer END) AS forward_layer,
+      CASE WHEN s.blamed THEN min(CASE WHEN s.blamed THEN s.forward_layer ELSE 0 END) END AS forward_layer,
       CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
-      s.layer AS layer, s.blamed_name_id AS name_id,
-      s.pos_id AS pos_id, s.token_id AS token_id, NULL AS report_line
+      s.key_layer AS layer, s.blamed_name_id AS name_id,
+      s.key_pos_id AS pos_id, s.token_id AS token_id, NULL AS report_line
     FROM unjudged_run u
     CROSS JOIN traced_position z ON z.run_id = u.run_id
     CROSS JOIN comparison_graded s
