@@ -124,7 +124,8 @@ std::vector<std::string_view> check_metadata(const GgufFile& file) {
 }
 
 double rope_scale(const GgufFile& file) {
-  constexpr std::string_view kFactor = "llama.rope.scaling.factor", kOlder = "llama.rope.scale_linear";
+  constexpr std::string_view kFactor = "llama.rope.scaling.factor",
+                             kOlder = "llama.rope.scale_linear";
   const std::string_view type = file.string_value("llama.rope.scaling.type", "linear");
   if (type == "none") return 1;
   if (type != "linear") {

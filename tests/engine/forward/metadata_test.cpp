@@ -48,7 +48,8 @@ TEST(Metadata, AKeyThatChangesTheResultIsRefusedByName) {
         std::pair(with("llama.attention.scale", 0.1f), "llama.attention.scale"),
         std::pair(GgufBytes(0, 1).key("llama.expert_count", kUint32).put<uint32_t>(8),
                   "llama.expert_count")}) {
-    EXPECT_TRUE(verdict_on(bytes).starts_with(std::string("m: ") + key + " is ")) << verdict_on(bytes);
+    EXPECT_TRUE(verdict_on(bytes).starts_with(std::string("m: ") + key + " is "))
+        << verdict_on(bytes);
   }
 }
 
@@ -63,7 +64,8 @@ TEST(Metadata, TheSameKeysSayingWhatIsComputedArePassed) {
 }
 
 TEST(Metadata, UnknownKeysAreNamed) {
-  EXPECT_EQ(verdict_on(with("llama.attention.sideways", 1.0f)), "unknown: llama.attention.sideways");
+  EXPECT_EQ(verdict_on(with("llama.attention.sideways", 1.0f)),
+            "unknown: llama.attention.sideways");
   EXPECT_EQ(verdict_on(with("tokenizer.ggml.fold", true)), "unknown: tokenizer.ggml.fold");
 }
 
@@ -83,7 +85,8 @@ TEST(Metadata, RopeScalingIsReadAsLlamaCppReadsIt) {
   EXPECT_EQ(scale_of(scaled("none", factor, 4)), 1);
   EXPECT_EQ(scale_of(scaled("none", older, 4)), 1);
   EXPECT_EQ(scale_of(scaled("linear", factor, 0)), 1);
-  EXPECT_EQ(scale_of(GgufBytes(0, 2).entry(older, kFloat32, 2.0f).entry(factor, kFloat32, 4.0f)), 4);
+  EXPECT_EQ(scale_of(GgufBytes(0, 2).entry(older, kFloat32, 2.0f).entry(factor, kFloat32, 4.0f)),
+            4);
   EXPECT_THROW(scale_of(scaled("yarn", factor, 4)), GgufError);
   EXPECT_THROW(scale_of(scaled("linear", factor, -1)), GgufError);
 }
