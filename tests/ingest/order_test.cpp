@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <random>
 
 #include "tests/ingest/ingest_fixture.h"
@@ -91,9 +90,8 @@ std::string table_of(Random& random) {
 }
 
 std::string date_of(int tree) {
-  char text[16];
-  std::snprintf(text, sizeof text, "2026-%02d-%02d", 1 + tree / 28, 1 + tree % 28);
-  return text;
+  const auto two_digits = [](int n) { return (n < 10 ? "0" : "") + std::to_string(n); };
+  return "2026-" + two_digits(1 + tree / 28) + "-" + two_digits(1 + tree % 28);
 }
 
 /// Two runs of what engines and their tools leave.
@@ -169,8 +167,9 @@ std::vector<std::string> rows_of(SQLite::Database& db, const std::string& view,
   SQLite::Statement info(db, "SELECT name FROM pragma_table_info('" + view + "')");
   while (info.executeStep()) {
     const std::string name = info.getColumn(0).getString();
-    if (name == "id" || name.ends_with("_id") && name != "token_id" && name != "pos_id" ||
-        but.contains(name)) {
+    const bool is_id =
+        name == "id" || (name.ends_with("_id") && name != "token_id" && name != "pos_id");
+    if (is_id || but.contains(name)) {
       continue;
     }
     columns += (columns.empty() ? "quote(" : " || '|' || quote(") + name + ")";
