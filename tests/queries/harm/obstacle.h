@@ -1,0 +1,12 @@
+// A second opinion, worked out from the rows themselves: why a run must not pass.
+#pragma once
+#include <string>
+
+#include "tests/queries/harm/court.h"
+
+namespace greta::harm {
+
+/// What stands in the way of a PASS, in words; "" when nothing does.
+std::string obstacle(const ToldRun& run, Via via, Reading reading);
+
+}  // namespace greta::harm
