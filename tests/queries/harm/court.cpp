@@ -5,13 +5,20 @@
 namespace greta::harm {
 
 void Court::judge(const std::vector<Asked>& runs, bool keeps) {
-  w_.db.exec("BEGIN");
-  if (via_ == Via::kWriter) {
-    for (const auto& [name, run, answer] : runs) asked_[teller_.tell(name, *run)] = answer;
+  if (via_ == Via::kFiles) {
+    take_files(runs);
+  } else {
+    w_.db.exec("BEGIN");
+    for (const auto& [name, run, answer] : runs) teller_.tell(name, *run);
+    w_.db.exec("COMMIT");
   }
-  w_.db.exec("COMMIT");
-  if (via_ == Via::kFiles) take_files(runs);
+  find(runs);
   if (keeps) keep();
+  ask();
+}
+
+void Court::judge_again(const std::vector<Asked>& runs) {
+  find(runs);
   ask();
 }
 
@@ -19,6 +26,10 @@ void Court::take_files(const std::vector<Asked>& runs) {
   const Folder folder;
   for (const auto& [name, run, answer] : runs) write_files(folder, name, *run);
   ingest_all(w_.db, {folder.root()});
+}
+
+void Court::find(const std::vector<Asked>& runs) {
+  asked_.clear();
   SQLite::Statement find(w_.db, "SELECT id FROM run WHERE name = ?");
   for (const auto& [name, run, answer] : runs) {
     find.bind(1, full(name));

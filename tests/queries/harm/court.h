@@ -46,6 +46,10 @@ class Court {
   /// Stores the runs and judges them: kept verdicts where `keeps`, else worked out when asked.
   /// Files that are ingested leave kept ones. Once.
   void judge(const std::vector<Asked>& runs, bool keeps);
+  /// Asks once more after the runs that were judged.
+  void judge_again(const std::vector<Asked>& runs);
+  /// Then nearly nothing is rounding.
+  void tighten_tolerances() { w_.db.exec("UPDATE tolerance SET rel_l2 = rel_l2 / 1000"); }
 
   /// Pairs of a run that do not match; within rounding, by the numeric reading.
   std::vector<BadPair> bad_pairs(const std::string& name, Reading reading);
@@ -56,13 +60,14 @@ class Court {
     return via_ == Via::kFiles ? run_of_folder(name) : name;
   }
   void take_files(const std::vector<Asked>& runs);
+  void find(const std::vector<Asked>& runs);
   void keep();
   void ask();
 
   Via via_;
   Warehouse w_;
   Teller teller_;
-  std::map<int64_t, Answer*> asked_;
+  std::map<int64_t, Answer*> asked_;  // by run.id
   std::unique_ptr<SQLite::Statement> bad_pairs_;
 };
 

@@ -2,30 +2,36 @@
 #pragma once
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/queries/harm/random_run.h"
 
 namespace greta::harm {
 
-/// What an edit may do. PASS is above NO_EVIDENCE, INCOMPLETE and INCOMPARABLE, these above FAIL.
+/// What an edit may do. PASS is above NO_EVIDENCE, INCOMPLETE and INCOMPARABLE, and these are above
+/// FAIL. Where nothing else is said, no verdict of the run or of one of its prompts rises, but that
+///  - an incomplete run may yet bring the rows for want of which it failed,
+///  - a run does not fail by pairs that came apart (Harm::apart) or were undecided all along.
 enum class Promise {
-  kSame,        // nothing of the verdict changes, nor where it first fails
-  kSameVerdict, // the verdicts do not change
-  kNotRaised,   // no verdict of the run or of a prompt rises, but see waits()
-  kNoPass,      // the same, and the run does not pass
-  kFails,       // the run and the prompt fail, by both readings
-  kFailsStrictly,  // strictly; numerically they do not pass
-  kTakesApart   // the pairs that the edit took apart may have been all that stood in the way
+  kNotRaised,
+  kNoPass,         // and the run does not pass
+  kFails,          // and the run and a prompt fail
+  kFailsStrictly,  // the same, strictly
+  kSame,           // the verdicts stay, and where the run first fails
+  kSameVerdict,    // the verdicts stay
+  // The edit took away pairs, which may have been all that stood in the way of a PASS. Then the
+  // coverage says that something is wanting, but where rows are gone that nobody declared.
+  kTakesApart
 };
 
 struct Harm {
   ToldRun run;
   Promise promise = Promise::kNotRaised;
-  std::string prompt = {};           // of kFails
-  std::set<Pairing> apart = {};      // pairs that are no longer what they were; if they alone failed, the run may wait for others
-  std::set<std::pair<std::string, int64_t>> undemanded = {};  // places where prefill_last was
-  bool loses_rows = false;           // fewer rows than before
+  std::string prompt = {};       // that fails
+  std::set<Pairing> apart = {};  // pairs that are no longer what they were
+  std::set<std::pair<std::string, int64_t>> undemanded = {};  // where prefill_last came apart
+  bool loses_rows = false;
 };
 
 struct Edit {
@@ -34,6 +40,9 @@ struct Edit {
   bool (*apply)(Harm& harm, Random& random, Via via);
 };
 
-const std::vector<Edit>& edits();
+std::vector<Edit> place_edits();    // where rows stand, and how many there are
+std::vector<Edit> content_edits();  // what they say
+std::vector<Edit> fact_edits();     // what is said of their run
+const std::vector<Edit>& edits();   // all
 
 }  // namespace greta::harm

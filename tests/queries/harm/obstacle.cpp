@@ -9,48 +9,31 @@
 namespace greta::harm {
 namespace {
 
-/// The rows as a warehouse hears them.
+/// The rows as a warehouse hears them, each with the algorithm of its hash.
 struct Heard {
   std::vector<ToldRow> rows;
-  std::string hash_algo;
   bool refused = false;  // some
 };
 
-/// Of two algorithms in a file, and of two in a run, the first one's hashes are kept.
 Heard heard(const ToldRun& run, Via via) {
-  Heard all{.rows = {}, .hash_algo = run.hash_algo};
-  if (via == Via::kWriter) all.rows = run.rows;
-  std::map<int, std::vector<ToldRow>> files;  // documents first, as their names sort
-  if (via == Via::kFiles) {
-    for (const ToldRow& row : run.rows) files[row.claimed ? -1 : row.file].push_back(row);
-  }
-  std::string of_run;
-  for (auto& [file, rows] : files) {
-    std::string of_file;
-    for (ToldRow& row : rows) {
-      if (side_of(row) == kNoSide) {
-        all.refused = true;
-        continue;
-      }
-      const std::string algo = row.algo.empty() ? run.hash_algo : row.algo;
-      if (row.hash && algo != "xxh64") {
-        if (of_file.empty()) of_file = algo;
-        if (of_run.empty()) of_run = of_file;
-      }
-      if (algo != of_file || algo != of_run) row.hash.reset();
-      all.rows.push_back(row);
+  Heard all;
+  for (ToldRow row : run.rows) {
+    if (row.algo.empty()) row.algo = run.hash_algo;
+    if (via == Via::kFiles && side_of(row) == kNoSide) {
+      all.refused = true;
+      continue;
     }
-  }
-  if (!of_run.empty()) all.hash_algo = of_run;
-  for (ToldRow& row : all.rows) {
+    if (row.algo != "greta-1" && row.algo != "fnv-256") row.hash.reset();
     if (!row.n) row.sketch.reset();  // of which nobody knows what it covers
+    all.rows.push_back(row);
   }
   return all;
 }
 
 bool is_finite(const ToldRow& row) {
   return row.nan.value_or(0) == 0 && row.inf.value_or(0) == 0 && !row.nonfinite &&
-         std::all_of(row.sample.begin(), row.sample.end(), [](float x) { return std::isfinite(x); });
+         std::all_of(row.sample.begin(), row.sample.end(),
+                     [](float x) { return std::isfinite(x); });
 }
 
 /// Whether two rows of a side say the same of the values.
@@ -61,7 +44,6 @@ bool same_content(const ToldRow& a, const ToldRow& b) {
   moved.step = b.step;
   moved.file = b.file;
   moved.claimed = b.claimed;
-  moved.algo = b.algo;
   return moved == b;
 }
 
@@ -99,20 +81,21 @@ double tolerance_of(const std::optional<std::string>& dtype) {
 
 struct Pair {
   const ToldRow &prefill, &decode;
-  const std::string& algo;
 };
 
-bool has_hashes_of_one_length(const Pair& p) {
-  return p.prefill.hash && p.decode.hash && p.prefill.n && p.prefill.n == p.decode.n;
+bool has_hashes(const Pair& p) {
+  return p.prefill.hash && p.decode.hash && p.prefill.algo == p.decode.algo;
 }
 
-bool other_lengths(const Pair& p) {
-  return p.prefill.n && p.decode.n && p.prefill.n != p.decode.n;
+bool has_hashes_of_one_length(const Pair& p) {
+  return has_hashes(p) && p.prefill.n && p.prefill.n == p.decode.n;
 }
+
+bool other_lengths(const Pair& p) { return p.prefill.n && p.decode.n && p.prefill.n != p.decode.n; }
 
 /// Whether anything says that the values are not the same.
 bool is_different(const Pair& p) {
-  const bool hashes = p.prefill.hash && p.decode.hash && p.prefill.hash != p.decode.hash;
+  const bool hashes = has_hashes(p) && p.prefill.hash != p.decode.hash;
   const bool by_hash = has_hashes_of_one_length(p);
   const bool sketches =
       !by_hash && p.prefill.sketch && p.decode.sketch && p.prefill.sketch != p.decode.sketch;
@@ -140,7 +123,7 @@ bool is_rounding(const Pair& p, double tolerance) {
 
 std::string obstacle_of_pair(const Pair& p, double tolerance, Reading reading) {
   if (!is_finite(p.prefill) || !is_finite(p.decode)) return "a value is not finite";
-  const bool covers = p.algo == "greta-1" || p.prefill.n.value_or(0) <= 256;
+  const bool covers = p.prefill.algo == "greta-1" || p.prefill.n.value_or(0) <= 256;
   if (has_hashes_of_one_length(p) && p.prefill.hash == p.decode.hash && covers &&
       statistics_differ(p.prefill, p.decode))
     return "statistics contradict the hash";
@@ -152,8 +135,7 @@ std::string obstacle_of_pair(const Pair& p, double tolerance, Reading reading) {
 
 using Sides = std::array<std::vector<const ToldRow*>, 2>;
 
-std::string obstacle_of_sides(const Sides& sides, const Heard& all, double tolerance,
-                              Reading reading) {
+std::string obstacle_of_sides(const Sides& sides, double tolerance, Reading reading) {
   for (const auto& side : sides) {
     for (const ToldRow* row : side) {
       if (!same_content(*row, *side.front())) return "rows of one side differ";
@@ -161,8 +143,7 @@ std::string obstacle_of_sides(const Sides& sides, const Heard& all, double toler
     if (std::all_of(side.begin(), side.end(), [](const ToldRow* r) { return r->claimed; }))
       return "only a document states the row";
   }
-  return obstacle_of_pair({*sides[0].front(), *sides[1].front(), all.hash_algo}, tolerance,
-                          reading);
+  return obstacle_of_pair({*sides[0].front(), *sides[1].front()}, tolerance, reading);
 }
 
 std::string obstacle_in_rows(const Heard& all, double tolerance, Reading reading) {
@@ -178,7 +159,7 @@ std::string obstacle_in_rows(const Heard& all, double tolerance, Reading reading
     std::string why;
     if (!sides[0].empty() && !sides[1].empty()) {
       ++compared;
-      why = obstacle_of_sides(sides, all, tolerance, reading);
+      why = obstacle_of_sides(sides, tolerance, reading);
     } else if (sides[0].empty()) {
       if (demanding.contains({at.prompt, at.pos})) why = "no partner";
     } else if (std::any_of(sides[0].begin(), sides[0].end(),
@@ -192,29 +173,30 @@ std::string obstacle_in_rows(const Heard& all, double tolerance, Reading reading
   return compared == 0 ? "no pair" : "";
 }
 
-/// Rows that the run itself wrote: those that another file repeats are written once.
-int64_t rows_written(const ToldRun& run, const Heard& all) {
+/// Rows that the run itself wrote: those of files but once, for one that comes again may be of a
+/// copy. An engine's, the first of a writer's sources, are what it wrote.
+int64_t rows_written(const Heard& all, Via via) {
   int64_t count = 0;
-  std::vector<ToldRow> earlier;
-  for (ToldRow row : all.rows) {
-    const int file = row.file;
-    row.file = 0;
-    const bool copied =
-        std::any_of(run.rows.begin(), run.rows.end(), [&](const ToldRow& other) {
-          ToldRow moved = other;
-          moved.file = 0;
-          return other.file < file && moved == row;
-        });
-    count += !row.claimed && !copied;
+  for (size_t i = 0; i < all.rows.size(); ++i) {
+    const ToldRow& row = all.rows[i];
+    const bool of_engine = via == Via::kWriter && row.file == 0;
+    bool is_copy = false;
+    for (size_t k = 0; k < all.rows.size() && !of_engine; ++k) {
+      ToldRow other = all.rows[k];
+      if (k >= i && (via == Via::kFiles || other.file != 0)) continue;
+      other.file = row.file;
+      is_copy |= k != i && other == row;
+    }
+    count += !row.claimed && !is_copy;
   }
   return count;
 }
 
-std::string obstacle_in_facts(const ToldRun& run, const Heard& all) {
+std::string obstacle_in_facts(const ToldRun& run, const Heard& all, Via via) {
   if (run.status == "running" || run.status == "failed") return "the run is " + run.status;
   if (run.ingest_open) return "its ingest has not ended";
   if (!run.rejected.empty() || all.refused) return "a line was not taken";
-  if (run.stated_rows && *run.stated_rows > rows_written(run, all)) return "rows are lost";
+  if (run.stated_rows && *run.stated_rows > rows_written(all, via)) return "rows are lost";
   for (const ToldPlan& p : run.plan) {
     const bool met = std::any_of(all.rows.begin(), all.rows.end(), [&](const ToldRow& row) {
       return !row.claimed && row.pos >= 0 && row.prompt == p.prompt && side_of(row) == p.side &&
@@ -238,7 +220,7 @@ bool a_table_fails(const ToldRun& run) {
 
 std::string obstacle(const ToldRun& run, Via via, Reading reading) {
   const Heard all = heard(run, via);
-  if (const std::string why = obstacle_in_facts(run, all); !why.empty()) return why;
+  if (const std::string why = obstacle_in_facts(run, all, via); !why.empty()) return why;
   const double tolerance = tolerance_of(run.dtype);
   if (const std::string why = obstacle_in_rows(all, tolerance, reading); !why.empty()) return why;
   // rows that differ by rounding may be what the table lists

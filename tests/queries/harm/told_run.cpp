@@ -44,7 +44,7 @@ std::string line_of(const ToldRow& row, const std::string& run_algo) {
   };
   if (algo != "fnv-256") put("hash_algo", "\"" + algo + "\"");
   if (row.token) put("token_id", std::to_string(*row.token));
-  if (row.n) put(run_algo == "fnv-256" ? "sample_n" : "n", std::to_string(*row.n));
+  if (row.n) put(algo == "fnv-256" ? "sample_n" : "n", std::to_string(*row.n));
   if (row.hash) put("hash", std::to_string(*row.hash));
   if (row.nonfinite) put("min", "NaN");
   if (row.min && !row.nonfinite) put("min", number(*row.min));
@@ -155,17 +155,16 @@ Teller::Teller(Warehouse& w)
     : w_(w),
       writer_(w.db),
       records_(w.db),
-      source_(w.db, "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (?, ?, 'engine', 0)"),
+      source_(w.db,
+              "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (?1, ?2,"
+              " CASE ?2 WHEN '0' THEN 'engine' ELSE 'stage_trace' END, 0)"),
       given_(w.db, "UPDATE source SET rows = ?, duplicates = ? WHERE id = ?") {}
 
-int64_t Teller::tell(const std::string& name, const ToldRun& run) {
-  const int64_t id = w_.run({.name = name,
-                             .dtype = run.dtype,
-                             .hash_algo = run.hash_algo,
-                             .status = run.status});
+void Teller::tell(const std::string& name, const ToldRun& run) {
+  const int64_t id =
+      w_.run({.name = name, .dtype = run.dtype, .hash_algo = run.hash_algo, .status = run.status});
   tell_rows(id, run);
   tell_facts(id, run);
-  return id;
 }
 
 int64_t Teller::add_source(int64_t run_id, size_t nth) {
@@ -248,15 +247,15 @@ void Teller::tell_rows(int64_t run_id, const ToldRun& run) {
 void Teller::tell_facts(int64_t run_id, const ToldRun& run) {
   for (const ToldPlan& p : run.plan) {
     records_.add_plan(run_id, writer_.prompt_id(run_id, p.prompt), static_cast<Side>(p.side),
-                     p.layer, writer_.tensor_id(p.tensor).tensor_id);
+                      p.layer, writer_.tensor_id(p.tensor).tensor_id);
   }
   if (run.stated_rows)
     records_.add_attribute({.run_id = run_id,
-                           .dim = kTraceRows,
-                           .value = std::to_string(*run.stated_rows),
-                           .rank = AttributeRank::kEngine,
-                           .leg = "",
-                           .source_id = sources_.front()});
+                            .dim = kTraceRows,
+                            .value = std::to_string(*run.stated_rows),
+                            .rank = AttributeRank::kEngine,
+                            .leg = "",
+                            .source_id = sources_.front()});
   for (const ToldDocument& document : run.documents) {
     const std::string path = "run" + std::to_string(run_id) + "_report" +
                              std::to_string(&document - run.documents.data());
@@ -268,14 +267,13 @@ void Teller::tell_facts(int64_t run_id, const ToldRun& run) {
                std::to_string(sources_.front()) + ", 'f', " + std::to_string(i + 1) +
                ", 'error', 'not JSON')");
   }
-  if (run.ingest_open) open_an_ingest(w_.db, run_id);
 }
 
 void open_an_ingest(SQLite::Database& db, int64_t run_id) {
   const std::string id = std::to_string(1'000'000 + run_id);
-  db.exec("INSERT INTO ingest VALUES (" + id +
+  db.exec("INSERT OR IGNORE INTO ingest VALUES (" + id +
           ", '2026-01-01T00:00:00Z', 'h', 1, 'p', '', '[]');"
-          "INSERT INTO ingest_run VALUES (" +
+          "INSERT OR IGNORE INTO ingest_run VALUES (" +
           std::to_string(run_id) + ", " + id + ")");
 }
 

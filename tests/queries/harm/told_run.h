@@ -80,12 +80,11 @@ struct ToldRun {
 /// The ways into a warehouse: by TraceWriter, as an engine writes; as files, which are ingested.
 enum class Via { kWriter, kFiles };
 
-/// Stores runs by TraceWriter.
+/// Stores runs by TraceWriter, but for an open ingest.
 class Teller {
  public:
   explicit Teller(Warehouse& w);
-  /// Returns run.id.
-  int64_t tell(const std::string& name, const ToldRun& run);
+  void tell(const std::string& name, const ToldRun& run);
 
  private:
   int64_t add_source(int64_t run_id, size_t nth);
@@ -104,6 +103,7 @@ class Teller {
 void write_files(const Folder& folder, const std::string& name, const ToldRun& run);
 inline std::string run_of_folder(const std::string& name) { return "2026-01-02/harm/" + name; }
 
+/// What an ingest leaves that has written to the run and has not ended.
 void open_an_ingest(SQLite::Database& db, int64_t run_id);
 
 /// A run as JSON lines that greta-db reads, but for what a comment says, and what an edit took (-)
