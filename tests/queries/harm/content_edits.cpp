@@ -8,9 +8,8 @@ namespace {
 
 bool add_other_content(Harm& harm, Random& random, Via) {
   if (harm.run.stated_rows) return false;
-  const ToldRow* row = any_row(harm.run, random, [](const ToldRow& r) {
-    return r.hash || r.sketch || !r.sample.empty();
-  });
+  const ToldRow* row = any_row(
+      harm.run, random, [](const ToldRow& r) { return r.hash || r.sketch || !r.sample.empty(); });
   if (row == nullptr) return false;
   ToldRow other = *row;
   const Style style = {.hash = row->hash.has_value(),
@@ -30,29 +29,49 @@ bool add_other_content(Harm& harm, Random& random, Via) {
 }
 
 bool contradict_statistics(Harm& harm, Random& random, Via) {
-  ToldRow* row = any_row(harm.run, random, [&](const ToldRow& r) {
-    return r.hash && r.max && has_twin(harm.run, r);
-  });
+  ToldRow* row = any_row(
+      harm.run, random, [&](const ToldRow& r) { return r.hash && r.max && has_twin(harm.run, r); });
   if (row == nullptr) return false;
   std::optional<double>* const statistics[] = {&row->min, &row->max, &row->mean, &row->abs_sum};
   **statistics[random.below(4)] += 0.5;
   // Beyond what a historical hash covers rows of equal hashes may differ.
-  const bool covers = harm.run.hash_algo == "greta-1" || row->n <= 256;
+  const bool covers = harm.run.hash_algo == "greta-1" || (row->n && *row->n <= 256);
   if (covers) harm.promise = Promise::kFails;
   harm.prompt = row->prompt;
   return true;
 }
 
 bool contradict_hash(Harm& harm, Random& random, Via) {
-  ToldRow* row = any_row(harm.run, random, [&](const ToldRow& r) {
-    return r.hash && r.n && has_twin(harm.run, r);
-  });
+  ToldRow* row = any_row(harm.run, random,
+                         [&](const ToldRow& r) { return r.hash && r.n && has_twin(harm.run, r); });
   if (row == nullptr) return false;
   *row->hash ^= 0x55;
   const auto sampled = static_cast<int64_t>(row->sample.size());
-  const int64_t hashed = harm.run.hash_algo == "greta-1" ? *row->n : std::min<int64_t>(*row->n, 256);
+  const int64_t hashed =
+      harm.run.hash_algo == "greta-1" ? *row->n : std::min<int64_t>(*row->n, 256);
   // Unless the sample is all that was hashed, equal sketches say that the difference is rounding.
   harm.promise = sampled >= hashed ? Promise::kFails : Promise::kFailsStrictly;
+  harm.prompt = row->prompt;
+  return true;
+}
+
+bool contradict_sample(Harm& harm, Random& random, Via) {
+  ToldRow* row = any_row(harm.run, random, [&](const ToldRow& r) {
+    return !r.sample.empty() && has_twin(harm.run, r);
+  });
+  if (row == nullptr) return false;
+  row->sample[random.below(row->sample.size())] += 1;
+  harm.promise = Promise::kFailsStrictly;
+  harm.prompt = row->prompt;
+  return true;
+}
+
+bool contradict_sketch(Harm& harm, Random& random, Via) {
+  ToldRow* row = any_row(
+      harm.run, random, [&](const ToldRow& r) { return r.sketch && r.n && has_twin(harm.run, r); });
+  if (row == nullptr) return false;
+  row->sketch->bucket[random.below(32)] += 1;
+  if (!row->hash) harm.promise = Promise::kFailsStrictly;  // a hash is believed
   harm.prompt = row->prompt;
   return true;
 }
@@ -96,7 +115,7 @@ bool shorten_row(Harm& harm, Random& random, Via) {
 bool forget_length(Harm& harm, Random& random, Via) {
   ToldRow* row = any_row(harm.run, random, [](const ToldRow& r) { return r.n.has_value(); });
   if (row == nullptr) return false;
-  harm.apart.insert(pairing_of(*row));  // nobody knows what its hash covers
+  harm.apart.insert(pairing_of(*row));                   // nobody knows what its hash covers
   if (row->sketch) harm.promise = Promise::kTakesApart;  // nor its sketch, which may have differed
   row->n.reset();
   return true;
@@ -109,7 +128,8 @@ bool shorten_sample(Harm& harm, Random& random, Via) {
   bool still_differs = false;
   for (const ToldRow* other : rows_of_pair(harm.run, *row)) {
     const ptrdiff_t n = std::min(left, static_cast<ptrdiff_t>(other->sample.size()));
-    still_differs |= !std::equal(row->sample.begin(), row->sample.begin() + n, other->sample.begin());
+    still_differs |=
+        !std::equal(row->sample.begin(), row->sample.begin() + n, other->sample.begin());
   }
   harm.apart.insert(pairing_of(*row));
   if (!still_differs) harm.promise = Promise::kTakesApart;
@@ -119,9 +139,8 @@ bool shorten_sample(Harm& harm, Random& random, Via) {
 
 bool hash_otherwise(Harm& harm, Random& random, Via via) {
   if (via == Via::kWriter) return false;  // hashes all rows of a run alike
-  ToldRow* row = any_row(harm.run, random, [&](const ToldRow& r) {
-    return r.hash && is_compared(harm.run, r);
-  });
+  ToldRow* row = any_row(harm.run, random,
+                         [&](const ToldRow& r) { return r.hash && is_compared(harm.run, r); });
   if (row == nullptr) return false;
   take_apart(harm, *row);  // samples alone decide, if there are any
   harm.undemanded.clear();
@@ -152,6 +171,8 @@ std::vector<Edit> content_edits() {
   return {{"add a row of other content", add_other_content},
           {"contradict by statistics", contradict_statistics},
           {"contradict by hash", contradict_hash},
+          {"contradict by sample", contradict_sample},
+          {"contradict by sketch", contradict_sketch},
           {"make a row not finite", make_not_finite},
           {"shorten a row", shorten_row},
           {"forget a row's length", forget_length},

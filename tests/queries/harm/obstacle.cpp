@@ -207,6 +207,8 @@ std::string obstacle_in_facts(const ToldRun& run, const Heard& all, Via via) {
   return "";
 }
 
+}  // namespace
+
 bool a_table_fails(const ToldRun& run) {
   for (const ToldDocument& document : run.documents) {
     for (const ReportRow& row : document.table) {
@@ -216,14 +218,12 @@ bool a_table_fails(const ToldRun& run) {
   return false;
 }
 
-}  // namespace
-
 std::string obstacle(const ToldRun& run, Via via, Reading reading) {
   const Heard all = heard(run, via);
   if (const std::string why = obstacle_in_facts(run, all, via); !why.empty()) return why;
   const double tolerance = tolerance_of(run.dtype);
   if (const std::string why = obstacle_in_rows(all, tolerance, reading); !why.empty()) return why;
-  // rows that differ by rounding may be what the table lists
+  // Rows that differ by rounding may be what the table lists.
   const bool rows_differ = !obstacle_in_rows(all, tolerance, Reading::kStrict).empty();
   return a_table_fails(run) && !rows_differ ? "a document's table lists failures" : "";
 }

@@ -44,7 +44,8 @@ bool split_over_runs(Harm& harm, Random& random, Via) {
 }
 
 bool repeat_row(Harm& harm, Random& random, Via via) {
-  if (harm.run.stated_rows && via == Via::kWriter) return false;  // what it wrote twice counts twice
+  if (harm.run.stated_rows && via == Via::kWriter)
+    return false;  // what it wrote twice counts twice
   const ToldRow* row = any_row(harm.run, random, [](const ToldRow&) { return true; });
   if (row == nullptr) return false;
   ToldRow copy = *row;
@@ -110,7 +111,8 @@ bool rename_prompt(Harm& harm, Random& random, Via) {
 
 bool spell_phase(Harm& harm, Random& random, Via via) {
   if (via == Via::kWriter) return false;  // spells it for its callers
-  const std::vector<std::string> last = {"PREFILL_LAST", "prefillLast", "Prefill-Last", "prefill last"};
+  const std::vector<std::string> last = {"PREFILL_LAST", "prefillLast", "Prefill-Last",
+                                         "prefill last"};
   const std::vector<std::string> first = {"Decode0", "decode_0", "DECODE 0"};
   for (ToldRow& row : harm.run.rows) {
     if (random.one_in(2)) continue;

@@ -9,7 +9,7 @@
 namespace greta::harm {
 namespace {
 
-enum class Temper { kMatches, kRounds, kDoubts, kWild };
+enum class Temper { kMatches, kRounds, kDoubts, kOneFault, kWild };
 
 /// How decode's values differ from prefill's.
 enum class Difference { kNone, kRounding, kCoarse, kDivergent, kInTheLastValue };
@@ -20,14 +20,15 @@ class Maker {
 
   ToldRun make() {
     temper_ = random_.of(std::vector<Temper>{Temper::kMatches, Temper::kMatches, Temper::kMatches,
-                                             Temper::kMatches, Temper::kRounds, Temper::kDoubts,
-                                             Temper::kWild, Temper::kWild});
+                                             Temper::kRounds, Temper::kDoubts, Temper::kOneFault,
+                                             Temper::kOneFault, Temper::kWild});
     run_.hash_algo = random_.one_in(3) ? "fnv-256" : "greta-1";
     style_ = style();
     const size_t prompts = random_.of(std::vector<size_t>{1, 1, 2, 3});
     for (size_t i = 0; i < prompts; ++i) add_prompt("p" + std::to_string(i));
     if (temper_ == Temper::kDoubts) make_doubtful();
-    if (temper_ == Temper::kWild) spoil();
+    if (temper_ == Temper::kWild) spoil(40);
+    if (temper_ == Temper::kOneFault && !has_fault_) spoil_one();
     add_facts();
     return std::move(run_);
   }
@@ -77,6 +78,10 @@ class Maker {
         if (later) add_one(row, "decode", 2, ++content_);
       }
     }
+    if (random_.one_in(3)) {  // what decode has none of
+      add_one({.prompt = prompt, .tensor = "embed_out", .pos = last - 1, .token = token}, "prefill",
+              0, ++content_);
+    }
     if (random_.one_in(3)) {
       add_pair({.prompt = prompt, .tensor = "logits", .layer = -1, .pos = last, .token = token},
                "prefill_last", "decode0");
@@ -86,7 +91,9 @@ class Maker {
   Difference difference() {
     if (temper_ == Temper::kRounds && random_.one_in(2))
       return random_.one_in(3) ? Difference::kCoarse : Difference::kRounding;
-    if (!is_wild(6)) return Difference::kNone;
+    const bool is_the_fault = temper_ == Temper::kOneFault && !has_fault_ && random_.one_in(4);
+    has_fault_ |= is_the_fault;
+    if (!is_wild(6) && !is_the_fault) return Difference::kNone;
     return random_.of(std::vector<Difference>{Difference::kRounding, Difference::kDivergent,
                                               Difference::kInTheLastValue});
   }
@@ -126,25 +133,46 @@ class Maker {
     }
   }
 
-  /// Faults of single rows.
-  void spoil() {
+  /// Faults of single rows, of one in n each.
+  void spoil(size_t n) {
     std::vector<ToldRow> rows;
     for (ToldRow& row : run_.rows) {
-      if (random_.one_in(25)) continue;  // missing
-      if (random_.one_in(40)) row.nan = 1;
-      if (random_.one_in(40)) row.token = 7;
-      if (random_.one_in(40)) row.pos = random_.one_in(2) ? -1 : row.pos + 1;
-      if (random_.one_in(40)) row.claimed = true;
-      if (random_.one_in(40)) row.n.reset();
-      if (random_.one_in(40) && row.hash && row.max) *row.max += 1;
-      rows.push_back(row);
-      if (random_.one_in(30)) {
-        row.step += 1;
-        if (random_.one_in(2)) tell_values(row, values_of(++content_), style_, run_.hash_algo);
-        rows.push_back(row);
+      if (random_.one_in(n)) continue;  // missing
+      for (size_t kind = 0; kind < kSpoils; ++kind) {
+        if (random_.one_in(n)) spoil_row(row, kind);
       }
+      rows.push_back(row);
+      if (random_.one_in(n)) rows.push_back(another_of(row));
     }
     run_.rows = std::move(rows);
+  }
+
+  void spoil_one() {
+    const size_t at = random_.below(run_.rows.size()), kind = random_.below(kSpoils + 2);
+    const auto row = run_.rows.begin() + static_cast<ptrdiff_t>(at);
+    if (kind < kSpoils) {
+      spoil_row(*row, kind);
+    } else if (kind == kSpoils) {
+      run_.rows.push_back(another_of(*row));
+    } else {
+      run_.rows.erase(row);
+    }
+  }
+
+  static constexpr size_t kSpoils = 6;
+  void spoil_row(ToldRow& row, size_t kind) {
+    if (kind == 0) row.nan = 1;
+    if (kind == 1) row.token = 7;
+    if (kind == 2) row.pos = random_.one_in(2) ? -1 : row.pos + 1;
+    if (kind == 3) row.claimed = true;
+    if (kind == 4) row.n.reset();
+    if (kind == 5 && row.hash && row.max) *row.max += 1;
+  }
+
+  ToldRow another_of(ToldRow row) {
+    row.step += 1;
+    if (random_.one_in(2)) tell_values(row, values_of(++content_), style_, run_.hash_algo);
+    return row;
   }
 
   void add_facts() {
@@ -192,7 +220,7 @@ class Maker {
 
   Random& random_;
   Temper temper_ = Temper::kMatches;
-  bool spoils_facts_ = false;
+  bool spoils_facts_ = false, has_fault_ = false;
   Style style_;
   ToldRun run_;
   uint64_t content_ = 0;
