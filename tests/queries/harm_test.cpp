@@ -42,10 +42,10 @@ bool waits(const Part& was, const Part& is, Reading reading) {
   return is.verdict(reading) == "INCOMPLETE" && fail == 0 && was.missing_elsewhere == 0;
 }
 
-/// Whether a verdict rose because rows differ by rounding now, which may be what a table lists.
-bool shows_what_is_listed(const ToldRun& run, const Part& was, const Part& is, Reading reading) {
-  return reading == Reading::kNumeric && a_table_fails(run) && was.numeric == "INCOMPARABLE" &&
-         is.strict == "FAIL";
+/// Whether a verdict rose because rows differ by rounding now, which may be what a document means.
+bool shows_what_is_said(const ToldRun& run, const Part& was, const Part& is, Reading reading) {
+  return reading == Reading::kNumeric && a_document_fails_it(run) &&
+         was.numeric == "INCOMPARABLE" && is.strict == "FAIL";
 }
 
 /// What is wrong with what a warehouse says of a trial.
@@ -123,7 +123,7 @@ class Review {
     if (promise == Promise::kSame || promise == Promise::kSameVerdict)
       return was.verdict(reading) == now ? "" : " has another verdict";
     if (rank_of(now) <= rank_of(was.verdict(reading)) || waits(was, is, reading) ||
-        shows_what_is_listed(trial_.harm.run, was, is, reading))
+        shows_what_is_said(trial_.harm.run, was, is, reading))
       return "";
     if (now == "PASS") {
       if (promise != Promise::kTakesApart) return " rose";

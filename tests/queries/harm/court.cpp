@@ -44,8 +44,9 @@ void Court::find(const std::vector<Asked>& runs) {
 
 void Court::keep() {
   w_.db.exec("BEGIN");
+  TallyReader reader(w_.db);
   TallyKeeper keeper(w_.db);
-  for (const auto& [run_id, answer] : asked_) keeper.keep(run_id);
+  for (const auto& [run_id, answer] : asked_) keeper.keep(reader.read(run_id));
   w_.db.exec("COMMIT");
 }
 

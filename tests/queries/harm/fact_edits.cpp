@@ -45,7 +45,7 @@ bool open_ingest(Harm& harm, Random&, Via) {
 }
 
 bool claim_pass(Harm& harm, Random&, Via) {
-  harm.run.documents.push_back({.table = {}, .claims_pass = true});
+  harm.run.documents.push_back({.verdict = "PASS"});
   harm.promise = Promise::kSame;
   return true;
 }
@@ -54,9 +54,15 @@ bool claim_pass(Harm& harm, Random&, Via) {
 /// says.
 bool tables_are_evidence(const ToldRun& run) { return run.rows.empty(); }
 
+bool claim_fail(Harm& harm, Random&, Via) {
+  harm.run.documents.push_back({.verdict = "FAIL"});
+  return true;
+}
+
 bool list_matches(Harm& harm, Random& random, Via) {
   if (tables_are_evidence(harm.run)) return false;
-  ToldDocument document{.table = {}, .claims_pass = random.one_in(2)};
+  ToldDocument document;
+  if (random.one_in(2)) document.verdict = "PASS";
   for (int64_t layer = 0; layer < 9; ++layer) {
     document.table.push_back(
         {.prompt = "p0", .layer = layer, .tensor = "attn_out", .status = "MATCH", .pos_id = 3});
@@ -91,6 +97,7 @@ std::vector<Edit> fact_edits() {
           {"add a line that nobody can read", reject_line},
           {"leave the ingest open", open_ingest},
           {"claim PASS in a document", claim_pass},
+          {"claim FAIL in a document", claim_fail},
           {"list matches in a document", list_matches},
           {"list failures in a document", list_failures},
           {"compute in a finer dtype", compute_finer}};

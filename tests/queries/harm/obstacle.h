@@ -9,7 +9,7 @@ namespace greta::harm {
 /// What stands in the way of a PASS, in words; "" when nothing does.
 std::string obstacle(const ToldRun& run, Via via, Reading reading);
 
-/// Whether a document of the run lists pairs that do not match.
-bool a_table_fails(const ToldRun& run);
+/// Whether a document says that the run fails, or lists pairs that do not match.
+bool a_document_fails_it(const ToldRun& run);
 
 }  // namespace greta::harm

@@ -90,7 +90,7 @@ std::string run_lines(const ToldRun& run) {
 
 std::string markdown_of(const ToldDocument& document) {
   std::string out = "# Report\n\n";
-  if (document.claims_pass) out += "RESULT: PASS\n\n";
+  if (!document.verdict.empty()) out += "RESULT: " + document.verdict + "\n\n";
   if (document.table.empty()) return out;
   out += "| PROMPT | POS_ID | LAYER | TENSOR | FIRST_FAIL | DETAILS |\n|---|---|---|---|---|---|\n";
   for (const ReportRow& row : document.table) {
@@ -260,7 +260,7 @@ void Teller::tell_facts(int64_t run_id, const ToldRun& run) {
     const std::string path = "run" + std::to_string(run_id) + "_report" +
                              std::to_string(&document - run.documents.data());
     const int64_t source = w_.report(path, 0, document.table);
-    if (document.claims_pass) w_.claim(source, 1, "PASS");
+    if (!document.verdict.empty()) w_.claim(source, 1, document.verdict);
   }
   for (size_t i = 0; i < run.rejected.size(); ++i) {
     w_.db.exec("INSERT INTO ingest_error(source_id, file, line, severity, reason) VALUES (" +

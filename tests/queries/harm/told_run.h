@@ -60,10 +60,10 @@ struct ToldPlan {
   std::string tensor;
 };
 
-/// A document: rows of its table, and whether it says that the run passed.
+/// A document: rows of its table, and the verdict that it states, if it does.
 struct ToldDocument {
-  std::vector<ReportRow> table;
-  bool claims_pass = false;
+  std::vector<ReportRow> table = {};
+  std::string verdict = {};
 };
 
 struct ToldRun {
