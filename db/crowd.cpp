@@ -18,17 +18,25 @@ constexpr size_t kMaxOrdered = 64;
 /// Where a row stands among those of its place.
 auto key_of(const TraceRow& r) { return std::tie(r.phase_id, r.step, r.name_id); }
 
-/// What a row says, but for its sample. Hashes of two algorithms are not equal.
+/// What a row says, but for its sample and sketch. Hashes of two algorithms are not equal.
 auto statement_of(const TraceRow& r) {
   return std::tuple(r.token_id, r.logical_tok_idx, r.n, r.hash, r.min, r.max, r.mean, r.abs_sum,
                     r.nan, r.inf, r.nz_count, r.flags & (kFlagNonfiniteStatistic | kFlagOtherHash));
 }
 
-Crowd::SampleDigest digest_of(const void* data, size_t size_bytes) {
+Crowd::Digest digest_of(const void* data, size_t size_bytes) {
   if (size_bytes == 0) return {};
   const std::string hex = Sha256::hex_of({static_cast<const char*>(data), size_bytes});
   return {std::stoull(hex.substr(0, 16), nullptr, 16),
           std::stoull(hex.substr(16, 16), nullptr, 16)};
+}
+
+Crowd::Digest digest_of(const RowSketch& sketch) {
+  std::array<double, 35> values{static_cast<double>(sketch.n), static_cast<double>(sketch.derived),
+                                sketch.sum_sq};
+  std::copy(sketch.bucket.begin(), sketch.bucket.end(), values.begin() + 3);
+  for (double& value : values) value += 0.0;  // SQLite stores no negative zero
+  return digest_of(values.data(), sizeof values);
 }
 
 }  // namespace
@@ -51,6 +59,7 @@ struct Crowd::Statements {
  public:
   RowStatement read{db_, read_sql("")};
   RowStatement read_step{db_, read_sql(" AND pos_id = -1 AND step = ?7")};
+  RowStatement sketch{db_, "SELECT * FROM sketch WHERE id = ?"};
   RowStatement last{db_, "SELECT max(nth) FROM trace_row WHERE " + std::string(kPlaceMatch)};
   RowStatement crowd{db_, "UPDATE trace_row SET crowded = 1 WHERE " + std::string(kPlaceMatch) +
                               " AND nth = 0 AND NOT crowded"};
@@ -67,7 +76,7 @@ bool Crowd::Before::operator()(const Member& a, const Member& b) const {
   if (key_a != key_b) return key_a < key_b;
   const auto says_a = statement_of(a.row), says_b = statement_of(b.row);
   if (says_a != says_b) return says_a < says_b;
-  return a.sample < b.sample;
+  return std::tie(a.sample, a.sketch) < std::tie(b.sample, b.sketch);
 }
 
 bool Crowd::may_meet(const TraceRow& a, const TraceRow& b) {
@@ -77,7 +86,8 @@ bool Crowd::may_meet(const TraceRow& a, const TraceRow& b) {
 }
 
 Crowd::Member Crowd::member_of(const TraceRow& row) const {
-  Member member{row, {}, digest_of(row.sample.data(), row.sample.size_bytes())};
+  Member member{row, {}, digest_of(row.sample.data(), row.sample.size_bytes()), {}};
+  if (!row.hash && row.sketch) member.sketch = digest_of(*row.sketch);
   member.row.sample = {};
   member.row.sketch = nullptr;
   return member;
@@ -122,11 +132,30 @@ void Crowd::read(std::span<TraceRow* const> rows) {
     r.nz_count = s.maybe_integer(18);
     r.flags = static_cast<int>(s.integer(19));
     if (const auto it = arriving.find(identity(r)); it != arriving.end()) {
-      there.sample = member_of(*it->second).sample;
+      const Member told = member_of(*it->second);
+      there.sample = told.sample;
+      there.sketch = told.sketch;
+    } else if (!r.hash && there.vector_id) {
+      there.sketch = digest_of_sketch(*there.vector_id);
     }
     members_.insert(std::move(there));
   }
   s.reset();
+}
+
+Crowd::Digest Crowd::digest_of_sketch(int64_t vector_id) {
+  RowStatement& s = statements_->sketch;
+  s.bind(vector_id);
+  Digest digest{};
+  if (s.step()) {
+    RowSketch sketch{.n = s.integer(1), .derived = s.integer(2) != 0};
+    sketch.sum_sq = s.maybe_real(3).value_or(0);
+    for (size_t i = 0; i < sketch.bucket.size(); ++i)
+      sketch.bucket[i] = s.maybe_real(static_cast<int>(4 + i)).value_or(0);
+    digest = digest_of(sketch);
+  }
+  s.reset();
+  return digest;
 }
 
 const Crowd::Member* Crowd::find(const TraceRow& row) {

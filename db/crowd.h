@@ -16,13 +16,14 @@ namespace greta {
 /// stand. Read anew for every batch that meets some there, so a batch costs one walk over them.
 class Crowd {
  public:
-  /// Fingerprint of a sample, so that long ones are not held: 128 bits, all 0 of none.
-  using SampleDigest = std::array<uint64_t, 2>;
+  /// Fingerprint of a sample or sketch, so that these are not held: 128 bits, all 0 of none.
+  using Digest = std::array<uint64_t, 2>;
 
   struct Member {
     TraceRow row;  ///< but for sample, sketch, ptr, offset_bytes and context_id
     std::optional<int64_t> vector_id;
-    SampleDigest sample{};
+    Digest sample{};
+    Digest sketch{};  ///< of a row without hash: nothing else tells what its values are
   };
 
   explicit Crowd(SQLite::Database& db);
@@ -55,6 +56,7 @@ class Crowd {
     bool operator()(const Member& a, const Member& b) const;
   };
   Member member_of(const TraceRow& row) const;
+  Digest digest_of_sketch(int64_t vector_id);
 
   std::unique_ptr<Statements> statements_;
   std::set<Member, Before> members_;

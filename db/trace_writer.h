@@ -48,9 +48,9 @@ class TraceWriter {
   /// Writes rows, in any order (sorted here, so that the tree grows at its end), notes their
   /// positions in traced_position, and deletes what is kept of their runs' verdicts. A row of a key
   /// (place, side, phase, step and name) that exists is a duplicate when its content (tokens, n,
-  /// hash, statistics, sample) is the same, else a further occurrence. What is stored does not
-  /// depend on the order of arrival: rows of a place are numbered by key and content, and of
-  /// equal ones the first stands by its source's path.
+  /// hash, statistics, sample, without a hash the sketch) is the same, else a further occurrence.
+  /// What is stored does not depend on the order of arrival: rows of a place are numbered by key
+  /// and content, and of equal ones the first stands by its source's path.
   WriteCounts write(std::span<TraceRow> rows);
 
  private:

@@ -14,9 +14,10 @@ SELECT
     WHEN v.partial > 0 THEN 'sampled'
     WHEN NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = v.run_id) THEN 'undeclared'
     WHEN v.unmet > 0 THEN 'unmet'
-    WHEN v.prefill_only + v.decode_only > 0 THEN 'partial'
+    WHEN v.prefill_only + v.decode_only > 0 OR EXISTS (
+      SELECT 1 FROM traced_position d WHERE d.run_id = v.run_id AND d.side < 2 AND d.pos_id < 0) THEN 'partial'
     ELSE 'complete'
-  END AS coverage,                                     -- complete, undeclared, sampled; unmet: declared rows missing; partial: some rows have no partner
+  END AS coverage,                                     -- complete, undeclared, sampled; unmet: declared rows missing; partial: some rows have no partner, or no known position
   v.pairs AS pairs,                                    -- with a row on both sides
   v.pass AS pass,                                      -- MATCH
   v.fail AS fail,                                      -- DRIFT, NONFINITE, AMBIGUOUS, CONFLICT

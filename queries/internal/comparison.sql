@@ -55,9 +55,12 @@ SELECT
         OR abs(x.mean - y.mean) > 1e-5 * coalesce(x.abs_sum / x.n, max(abs(x.mean), abs(y.mean))) IS TRUE
     END
   END AS contradicted,
-  -- 1 equal, 0 different, NULL when a sample is missing or the lengths differ
-  CASE WHEN v.id IS NOT NULL THEN u.data = v.data END AS sample_equal,
-  v.n AS sample_n,  -- NULL unless both have one of the same length
+  -- 1: both say how long the row is, and not the same; a length made from a sample says nothing of it
+  x.n <> y.n AND ((x.flags | y.flags) & 2) = 0 AS other_length,
+  x.hash <> y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AS other_hash,
+  -- 1 equal, 0 different, NULL when a sample is missing or the shorter one is how the longer one begins
+  CASE WHEN v.id IS NOT NULL THEN v.n = u.n AND u.data = v.data END AS sample_equal,
+  min(u.n, v.n) AS sample_n,  -- values that both have; NULL where sample_equal is
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin
   l.derived AS sketch_derived,
   CASE WHEN l.id IS NOT NULL THEN k.sum_sq = l.sum_sq AND k.s0 = l.s0 AND k.s1 = l.s1 AND k.s2 = l.s2 AND k.s3 = l.s3
@@ -90,7 +93,10 @@ SELECT
       AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 17)
              IS NOT (x.token_id, x.n, x.hash, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags & 17)
            OR (SELECT data FROM sample WHERE id = e.vector_id)
-             IS NOT (SELECT data FROM sample WHERE id = x.vector_id))
+             IS NOT (SELECT data FROM sample WHERE id = x.vector_id)
+           -- without a hash the sketch is what a row is known by
+           OR CASE WHEN x.hash IS NULL AND e.vector_id IS NOT x.vector_id THEN NOT EXISTS (
+                SELECT 1 FROM same_sketch w WHERE w.id = e.vector_id AND w.other_id = x.vector_id) ELSE 0 END)
   ) ELSE 0 END OR CASE WHEN y.crowded THEN EXISTS (
     SELECT 1 FROM trace_row e
     WHERE e.run_id = y.run_id AND e.prompt_id = y.prompt_id AND e.side = y.side
@@ -101,7 +107,10 @@ SELECT
       AND ((e.token_id, e.n, e.hash, e.min, e.max, e.mean, e.abs_sum, e.nan, e.inf, e.nz_count, e.flags & 17)
              IS NOT (y.token_id, y.n, y.hash, y.min, y.max, y.mean, y.abs_sum, y.nan, y.inf, y.nz_count, y.flags & 17)
            OR (SELECT data FROM sample WHERE id = e.vector_id)
-             IS NOT (SELECT data FROM sample WHERE id = y.vector_id))
+             IS NOT (SELECT data FROM sample WHERE id = y.vector_id)
+           -- without a hash the sketch is what a row is known by
+           OR CASE WHEN y.hash IS NULL AND e.vector_id IS NOT y.vector_id THEN NOT EXISTS (
+                SELECT 1 FROM same_sketch w WHERE w.id = e.vector_id AND w.other_id = y.vector_id) ELSE 0 END)
   ) ELSE 0 END AS ambiguous,
   p.source_id AS report_source_id, p.line AS report_line, p.status AS report_status,
   p.cause AS report_cause, p.root_cause AS report_root_cause, p.details AS report_details
@@ -137,7 +146,8 @@ LEFT JOIN report_pair p ON p.run_id = a.id AND p.source_id = CASE WHEN x.run_id 
 LEFT JOIN tensor_name n ON n.id = ifnull(x.name_id, p.name_id)
 LEFT JOIN tensor t ON t.id = n.tensor_id
 LEFT JOIN sample u ON u.id = x.vector_id
-LEFT JOIN sample v ON v.id = CASE WHEN u.id IS NOT NULL THEN y.vector_id END AND v.n = u.n AND v.n > 0
+LEFT JOIN sample v ON v.id = CASE WHEN u.id IS NOT NULL THEN y.vector_id END AND v.n > 0
+  AND (v.n = u.n OR substr(u.data, 1, 4 * v.n) <> substr(v.data, 1, 4 * u.n))
 LEFT JOIN sketch k ON k.id = x.vector_id
 LEFT JOIN sketch l ON l.id = CASE WHEN k.id IS NOT NULL THEN y.vector_id END AND l.n = k.n AND l.n > 0
   AND l.derived = k.derived

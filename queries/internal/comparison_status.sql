@@ -1,5 +1,5 @@
 -- comparison with its status, decided in the order of the conditions, and how far the values are
--- apart. Equal sketches of equal length decide only where hash and sample cannot. What a condition
+-- apart. Samples and sketches decide only where hashes cannot. What a condition
 -- decides is looked up in a table of all that it can be, so that it is worked out once a row, however
 -- often a view names it.
 CREATE VIEW comparison_status AS
@@ -13,7 +13,7 @@ SELECT
   END AS compared_n,
   -- Equal samples say nothing about the size of a difference that only the hashes saw.
   CASE
-    WHEN j.other_token THEN NULL
+    WHEN j.other_token OR j.other_length THEN NULL
     WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 0.0
     WHEN j.sketch_equal THEN CASE WHEN j.sketch_derived AND j.by_hash AND j.sample_equal IS 1 THEN NULL ELSE 0.0 END
     WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.by_hash AND j.sample_equal IS 1) THEN j.sketch_distance
@@ -56,5 +56,8 @@ WHERE st.name =
     WHEN j.other_token THEN 'INCOMPARABLE'
     WHEN j.by_hash THEN
       CASE WHEN j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 'MATCH' ELSE 'DRIFT' END
-    ELSE CASE coalesce(j.sample_equal, j.sketch_equal) WHEN 1 THEN 'MATCH' WHEN 0 THEN 'DRIFT' ELSE 'INCOMPARABLE' END
+    WHEN j.sample_equal = 0 OR j.sketch_equal = 0 THEN 'DRIFT'
+    -- what is equal is not all of rows that are of other lengths, or of other hashes
+    WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
+    ELSE CASE WHEN j.sample_equal OR j.sketch_equal THEN 'MATCH' ELSE 'INCOMPARABLE' END
   END;

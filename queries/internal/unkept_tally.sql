@@ -94,7 +94,9 @@ JOIN plan l ON l.run_id = r.id
 WHERE NOT EXISTS (
   SELECT 1 FROM trace_row x
   WHERE x.run_id = l.run_id AND x.prompt_id = l.prompt_id AND x.side = l.side
-    AND x.layer = l.layer AND x.tensor_id = l.tensor_id)
+    AND x.layer = l.layer AND x.tensor_id = l.tensor_id
+    -- what has no known position is compared with nothing, and what a document states was not traced
+    AND x.pos_id >= 0 AND (x.flags & 8) = 0)
 GROUP BY r.id, r.name, l.prompt_id
 UNION ALL
 SELECT

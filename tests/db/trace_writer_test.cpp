@@ -214,6 +214,30 @@ TEST_F(Writing, SamplesTellRowsApartAcrossTransactions) {
   EXPECT_EQ(rows("SELECT hex(sample) FROM trace WHERE occurrence = 1"), "0000803F0000004000008040");
 }
 
+TEST_F(Writing, WithoutAHashSketchesTellRowsApart) {
+  RowSketch one{.n = 2, .sum_sq = 5}, other{.n = 2, .sum_sq = 5};
+  one.bucket = {1.5, -0.0, -2};
+  other.bucket = {1.5, 0, 2};
+  const auto sketched = [this](const RowSketch& sketch) {
+    TraceRow r = row(1);
+    r.hash.reset();
+    r.sketch = &sketch;
+    return r;
+  };
+  for (int transactions = 0; transactions < 2; ++transactions) {
+    write({sketched(one), sketched(other), sketched(one)});
+    db.exec("COMMIT; BEGIN");
+  }
+  EXPECT_EQ(rows("SELECT k.s2, (SELECT count FROM trace_repeat r WHERE r.nth = t.nth)"
+                 " FROM trace_row t JOIN sketch k ON k.id = t.vector_id ORDER BY k.s2"),
+            "-2.0|3\n2.0|1");
+  EXPECT_EQ(count("trace_row"), 2);
+  TraceRow hashed = row(2), sketch_less = row(2);
+  hashed.sketch = &one;
+  write({hashed, sketch_less});
+  EXPECT_EQ(count("trace_row"), 3) << "a hash says what the values are";
+}
+
 TEST_F(Writing, UnsortedRowsAreSorted) {
   std::vector<TraceRow> many;
   for (int64_t pos = 0; pos < 500; ++pos) many.push_back(row(pos, static_cast<uint64_t>(pos)));

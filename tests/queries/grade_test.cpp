@@ -31,7 +31,7 @@ TEST(Scope, SampleDecidesWhereHashesCannot) {
         decode("v_proj", 0, 2).length(5).sampled({1, 2}), prefill("attn_out", 0).sampled({1, 2}),
         decode("attn_out", 0).sampled({1, 3}));
   EXPECT_EQ(scopes(w),
-            "q_pre_rope|MATCH|sample|2\nk_pre_rope|MATCH|sample|2\nv_proj|MATCH|sample|2\n"
+            "q_pre_rope|MATCH|sample|2\nk_pre_rope|MATCH|sample|2\nv_proj|INCOMPARABLE|sample|2\n"
             "attn_out|DRIFT|sample|2");
 }
 

@@ -102,6 +102,100 @@ TEST(Verdict, AnEqualSampleOfTheWholeRowAndAnotherHashIsAConflict) {
   EXPECT_EQ(judged(w), "x_in|CONFLICT|EVIDENCE_CONFLICT\nattn_out|DRIFT|ATTN_OUT_DRIFT");
 }
 
+TEST(Verdict, EqualSamplesOfRowsOfOtherLengthsDoNotPass) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).length(4).sampled({1, 2}), decode("x_in", 0).length(5).sampled({1, 2}));
+  EXPECT_EQ(judged(w), "x_in|INCOMPARABLE|-");
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict FROM run_verdict"),
+            "INCOMPARABLE|INCOMPARABLE");
+}
+
+TEST(Verdict, AlmostEqualSamplesOfRowsOfOtherLengthsAreNoRounding) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).length(4).sampled({1000, 0}),
+        decode("x_in", 0).length(5).sampled({999, 0}));
+  EXPECT_EQ(w.rows("SELECT status, class, rel_l2 FROM pair"), "DRIFT|UNKNOWN|-");
+  EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "INCOMPARABLE");
+}
+
+TEST(Verdict, TheLengthOfASampleIsNotThatOfItsRow) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).length(2).sampled({1, 2}).flagged(2),
+        decode("x_in", 0).length(9).sampled({1, 2}));
+  EXPECT_EQ(strict(w), "PASS");
+}
+
+TEST(Verdict, EqualSamplesOfRowsOfOtherHashesDoNotPass) {
+  Warehouse w;  // of which nobody knows what the hashes cover
+  w.add(prefill("x_in", 0, 1).length({}).sampled({1, 2}),
+        decode("x_in", 0, 2).length({}).sampled({1, 2}));
+  EXPECT_EQ(strict(w), "INCOMPARABLE");
+}
+
+TEST(Verdict, ASampleThatWasCutShowsAllTheSameThatItsRowsDiffer) {
+  Warehouse w;  // though their hashes say that they do not
+  w.add(prefill("x_in", 0, 1).sampled({1, 2, 3}), decode("x_in", 0, 1).sampled({1, 9}),
+        prefill("mlp_out", 0, 1).sampled({1, 2, 3}), decode("mlp_out", 0, 1).sampled({1, 2}),
+        prefill("x_out", 0).sampled({1, 2, 3}), decode("x_out", 0).sampled({2}));
+  EXPECT_EQ(w.rows("SELECT tensor, status, class, compared_n FROM pair ORDER BY tensor_id"),
+            "x_in|DRIFT|UNKNOWN|4\nmlp_out|MATCH|-|4\nx_out|DRIFT|UNKNOWN|1");
+}
+
+TEST(Verdict, EqualSamplesOfRowsOfOtherSketchesDoNotPass) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).sampled({1, 2}), decode("x_in", 0).sampled({1, 2}));
+  EXPECT_EQ(strict(w), "PASS");
+  w.db.exec("UPDATE sketch SET derived = 0, s0 = s0 + id");
+  EXPECT_EQ(judged(w), "x_in|DRIFT|X_IN_DRIFT");
+}
+
+TEST(Verdict, RowsOfOneSideThatOnlyTheirSketchesTellApartDoNotPass) {
+  for (const Row& other : {prefill("x_in", 0).step(1).sketched({2, 1}), prefill("x_in", 0).step(1),
+                           decode("x_in", 0).step(2).sketched({2, 1})}) {
+    Warehouse w;
+    w.add(prefill("x_in", 0).sketched({1, 2}), decode("x_in", 0).sketched({1, 2}));
+    EXPECT_EQ(strict(w), "PASS");
+    w.add(other);
+    EXPECT_EQ(judged(w), "x_in|AMBIGUOUS|AMBIGUOUS_TRACE");
+  }
+}
+
+TEST(Verdict, EqualSketchesOfOneSideAreNotAmbiguous) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).sketched({1, 2}), prefill("x_in", 0).step(1).sketched({1, 2}),
+        decode("x_in", 0).sketched({1, 2}), prefill("mlp_out", 0, 1).sketched({1, 2}),
+        prefill("mlp_out", 0, 1).step(1), decode("mlp_out", 0, 1));
+  EXPECT_EQ(judged(w), "x_in|MATCH|-\nmlp_out|MATCH|-");
+}
+
+TEST(Verdict, APlanIsNotMetByWhatNothingCanBeComparedWith) {
+  const Row lone = prefill("mlp_out", 0, 1).in("prefill").at(5);
+  for (const auto& [row, verdict] : {std::pair(lone, "PASS"),
+                                     {lone.at(-1), "INCOMPLETE"},
+                                     {lone.flagged(kClaimed), "INCOMPLETE"}}) {
+    Warehouse w;
+    w.match("x_in", 0);
+    w.add(row);
+    w.plan("p0", 0, 0, "mlp_out");
+    EXPECT_EQ(strict(w), verdict);
+  }
+}
+
+TEST(Verdict, NeitherACopyNorADocumentMakesUpForLostRows) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'trace_rows', '3', 0)");
+  EXPECT_EQ(strict(w), "INCOMPLETE");
+  w.add(prefill("mlp_out", 0, 1).in("prefill").at(5).flagged(kClaimed));
+  EXPECT_EQ(strict(w), "INCOMPLETE");
+  w.db.exec(
+      "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, nth, 1"
+      " FROM trace_row; UPDATE source SET duplicates = 3");
+  EXPECT_EQ(strict(w), "INCOMPLETE");
+  w.db.exec("UPDATE trace_row SET flags = 0");
+  EXPECT_EQ(strict(w), "PASS");
+}
+
 TEST(Verdict, RejectedLinesOfItsSourcesDoNotPass) {
   Warehouse w;
   w.match("x_in", 0);
