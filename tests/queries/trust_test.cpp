@@ -253,5 +253,15 @@ TEST(Verdict, LoneRowsAreCountedAndTheRunIsNotComplete) {
             "PASS|partial|1|9");
 }
 
+TEST(Verdict, RowsWithoutAPositionAreComparedWithNothingAndTheRunIsNotComplete) {
+  for (const Row& row : {prefill("x_in", 0, 2).at(-1), decode("x_in", 0, 2).at(-1)}) {
+    Warehouse w;
+    w.match("x_in", 0);
+    w.plan_what_is_there();
+    w.add(row);
+    EXPECT_EQ(w.rows("SELECT verdict, coverage FROM run_verdict"), "PASS|partial");
+  }
+}
+
 }  // namespace
 }  // namespace greta

@@ -286,7 +286,6 @@ void write_files(const Folder& folder, const std::string& name, const ToldRun& r
   for (const std::string& line : run.rejected) files[0] += line + "\n";
   for (const auto& [file, text] : files)
     folder.write(root + "traces/f" + std::to_string(file) + "_trace.jsonl", text);
-  // The name keeps the run's content apart from that of its twin, which may say the same.
   const std::string lines = run_lines(run);
   if (!lines.empty()) folder.write(root + "run.jsonl", lines);
   if (!claimed.empty()) folder.write(root + "notes.md", "# Notes\n\n```\n" + claimed + "```\n");
