@@ -55,8 +55,8 @@ SELECT
         OR abs(x.mean - y.mean) > 1e-5 * coalesce(x.abs_sum / x.n, max(abs(x.mean), abs(y.mean))) IS TRUE
     END
   END AS contradicted,
-  -- 1: both say how long the row is, and not the same; a length made from a sample says nothing of it
-  x.n <> y.n AND ((x.flags | y.flags) & 2) = 0 AS other_length,
+  -- 1: they do not say the same about how long the row is; a length made from a sample says nothing of it
+  x.n IS NOT y.n AND ((x.flags | y.flags) & 2) = 0 AS other_length,
   x.hash <> y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AS other_hash,
   -- 1 equal, 0 different, NULL when a sample is missing or the shorter one is how the longer one begins
   CASE WHEN v.id IS NOT NULL THEN v.n = u.n AND u.data = v.data END AS sample_equal,
