@@ -15,10 +15,11 @@ function(greta_test_program name)
   target_compile_definitions(${name} PRIVATE
     GRETA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GRETA_DB_PROGRAM="$<TARGET_FILE:greta-db>"
     GRETA_INFER_PROGRAM="$<TARGET_FILE:greta-infer>")
-  # Whole models against float64 are minutes under a sanitizer, and no memory is touched in them that
-  # other tests do not touch.
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "-*Float64*"
+  # Whole models against float64, and views asked of thousands of made runs, are minutes under a
+  # sanitizer, and no memory is touched in them that other tests do not touch.
+  set(slow "*Float64*:Trees/*:Seeds/Harm*")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "-${slow}"
                        PROPERTIES TIMEOUT 300)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "*Float64*"
-                       TEST_LIST ${name}_float64_tests PROPERTIES TIMEOUT 300 LABELS slow)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${slow}"
+                       TEST_LIST ${name}_slow_tests PROPERTIES TIMEOUT 300 LABELS slow)
 endfunction()
