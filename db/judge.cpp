@@ -30,7 +30,7 @@ constexpr size_t kRunsPerThread = 50;
 
 /// A connection that works tallies out.
 struct TallyConnection {
-  explicit TallyConnection(const std::string& file) : db(open_unchanged(file)) {}
+  explicit TallyConnection(const SQLite::Database& beside) : db(open_beside(beside)) {}
   SQLite::Database db;
   TallyReader reader{db};
 };
@@ -41,7 +41,7 @@ class Judge {
       : runs_(runs), keeper_(db) {
     if (threads < 2) own_.emplace(db);
     for (size_t i = 0; threads > 1 && i < threads; ++i) {
-      connections_.push_back(std::make_unique<TallyConnection>(db.getFilename()));
+      connections_.push_back(std::make_unique<TallyConnection>(db));
     }
   }
 
