@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kJudgingTurn{100};
 /// A further connection and its statement cost as much as judging some ten runs.
 constexpr size_t kRunsPerThread = 50;
+/// One of them at a time keeps what they worked out, which takes a sixth of the time.
+constexpr size_t kMaxThreads = 6;
 
 /// A connection that works tallies out.
 struct TallyConnection {
@@ -100,7 +102,8 @@ bool has_mutexes() {
 void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads) {
   if (runs.empty()) return;
   const size_t worth = is_in_memory(db) || !has_mutexes() ? 1 : 1 + runs.size() / kRunsPerThread;
-  Judge judge(db, runs, std::min(static_cast<size_t>(std::max(threads, 1)), worth));
+  const size_t wanted = static_cast<size_t>(std::max(threads, 1));
+  Judge judge(db, runs, std::min({wanted, worth, kMaxThreads}));
   while (!judge.is_done()) {
     throw_if_stopped();
     in_transaction(db, [&judge] { judge.take_turn(); });
