@@ -64,6 +64,7 @@ void check_header(const std::filesystem::path& file) {
 }
 
 constexpr std::chrono::milliseconds kCheckpointPatience{500};
+constexpr const char* kOnlyRead = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY";
 
 /// Of several creators one makes the file a WAL database, and the others are told that it is busy
 /// without SQLite waiting for them.
@@ -141,10 +142,16 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
     repair.tryExec("SELECT count(*) FROM sqlite_schema");
   }
   SQLite::Database db = connect(file, SQLite::OPEN_READONLY, LockWait::usual());
-  db.exec("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY");
+  db.exec(kOnlyRead);
   if (is_empty(db)) throw DatabaseError(file.string() + " is empty: nothing was ingested into it");
   check_identity(db, file);
   return db;
+}
+
+SQLite::Database open_beside(const SQLite::Database& db) {
+  SQLite::Database beside = connect(db.getFilename(), SQLite::OPEN_READONLY, LockWait::usual());
+  beside.exec(kOnlyRead);
+  return beside;
 }
 
 SQLite::Database open_for_reading(const std::filesystem::path& file) {

@@ -34,6 +34,11 @@ SQLite::Database open_for_reading(const std::filesystem::path& file);
 /// views may say anything.
 SQLite::Database open_unchanged(const std::filesystem::path& file);
 
+/// A further connection to the file of `db`, for reading, while `db` stays open: the openings above
+/// look at the file first, which would drop the locks that this process has on it. In memory there
+/// is none. Throws SQLite::Exception.
+SQLite::Database open_beside(const SQLite::Database& db);
+
 /// Opens a database for writing: creates it, brings one of an older greta forward. WAL, foreign
 /// keys on. Throws as open_for_reading does.
 SQLite::Database open_for_writing(const std::filesystem::path& file,

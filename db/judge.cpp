@@ -27,10 +27,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kJudgingTurn{100};
 /// A further connection and its statement cost as much as judging some ten runs.
 constexpr size_t kRunsPerThread = 50;
+/// One of them at a time keeps what they worked out, which takes a sixth of the time.
+constexpr size_t kMaxThreads = 6;
 
 /// A connection that works tallies out.
 struct TallyConnection {
-  explicit TallyConnection(const std::string& file) : db(open_unchanged(file)) {}
+  explicit TallyConnection(const SQLite::Database& beside) : db(open_beside(beside)) {}
   SQLite::Database db;
   TallyReader reader{db};
 };
@@ -41,7 +43,7 @@ class Judge {
       : runs_(runs), keeper_(db) {
     if (threads < 2) own_.emplace(db);
     for (size_t i = 0; threads > 1 && i < threads; ++i) {
-      connections_.push_back(std::make_unique<TallyConnection>(db.getFilename()));
+      connections_.push_back(std::make_unique<TallyConnection>(db));
     }
   }
 
@@ -100,7 +102,8 @@ bool has_mutexes() {
 void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads) {
   if (runs.empty()) return;
   const size_t worth = is_in_memory(db) || !has_mutexes() ? 1 : 1 + runs.size() / kRunsPerThread;
-  Judge judge(db, runs, std::min(static_cast<size_t>(std::max(threads, 1)), worth));
+  const size_t wanted = static_cast<size_t>(std::max(threads, 1));
+  Judge judge(db, runs, std::min({wanted, worth, kMaxThreads}));
   while (!judge.is_done()) {
     throw_if_stopped();
     in_transaction(db, [&judge] { judge.take_turn(); });

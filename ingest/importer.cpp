@@ -94,6 +94,7 @@ IngestSummary Importer::run(const std::vector<fs::path>& paths,
                             const std::vector<int64_t>& interrupted) {
   std::vector<Input> inputs =
       list_inputs(paths, session_.options.follow ? Links::kAll : Links::kWithin);
+  pass_over_database(inputs, session_.db.getFilename());
   session_.progress.files_total = static_cast<int64_t>(inputs.size());
   for (const Input& input : inputs) session_.progress.bytes_total += input.bytes;
   if (!session_.options.dry_run) {

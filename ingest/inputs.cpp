@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -146,6 +147,21 @@ std::vector<Input> list_inputs(const std::vector<fs::path>& paths, Links links) 
     input.bytes = ignored ? 0 : static_cast<int64_t>(size);
   }
   return inputs;
+}
+
+void pass_over_database(std::vector<Input>& inputs, const fs::path& database) {
+  std::set<std::pair<dev_t, ino_t>> own;
+  struct stat status {};
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    const std::string file = database.string() + suffix;
+    if (::stat(file.c_str(), &status) == 0) own.insert({status.st_dev, status.st_ino});
+  }
+  for (Input& input : inputs) {
+    if (::stat(input.path.c_str(), &status) != 0) continue;
+    if (own.contains({status.st_dev, status.st_ino})) {
+      input.not_read = "of the database that is written to: not read";
+    }
+  }
 }
 
 }  // namespace greta

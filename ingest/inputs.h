@@ -27,4 +27,8 @@ enum class Links {
 std::vector<Input> list_inputs(const std::vector<std::filesystem::path>& paths,
                                Links links = Links::kWithin);
 
+/// Passes over a database that is written to, and the files that SQLite keeps beside it, whatever
+/// their names here: who closes one of them drops all locks that its process has on it.
+void pass_over_database(std::vector<Input>& inputs, const std::filesystem::path& database);
+
 }  // namespace greta

@@ -184,7 +184,7 @@ void add_ingest_command(CLI::App& app, Options& options) {
                     "Read and check everything, write nothing");
   command
       ->add_option("--jobs", arguments->options.jobs,
-                   "1: parse and write on one thread; more (default 2): parse on another")
+                   "1: one thread does all; more (default 2): another one parses, N judge")
       ->check(CLI::PositiveNumber)
       ->option_text("N");
   command

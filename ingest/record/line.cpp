@@ -259,7 +259,9 @@ std::string unescaped(std::string_view t) {
 }
 
 void Fields::clear() {
-  token.fill({});
+  for (Key key : order) {  // all that the line before had
+    if (key != kNoKey) token[key] = {};
+  }
   present.reset();
   taken.reset();
   extra.clear();

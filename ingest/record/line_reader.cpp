@@ -112,7 +112,7 @@ std::optional<int64_t> LineReader::nonfinite_count(Key k) {
 /// Whether the line says, or leaves open, that values of a row are not finite, and the row itself
 /// does not say so.
 bool LineReader::states_nonfinite(Key k, const std::optional<int64_t>& counted) const {
-  if (fields.token[k].empty()) return false;
+  if (fields.token[k].empty() || fields.token[k] == "0") return false;
   const std::optional<int64_t> stated = count(fields.token[k]);
   return !stated || (*stated > 0 && counted.value_or(0) <= 0);
 }

@@ -1,8 +1,10 @@
 // Many runs are judged on several threads as one by one, and a turn that fails keeps nothing.
 #include "db/judge.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <stdexcept>
@@ -87,6 +89,22 @@ TEST_F(Judging, OnSeveralThreadsKeepsWhatIsKeptOneByOne) {
   }
   judge(db, runs, 4);
   EXPECT_EQ(kept(db), one_by_one) << "kept ones stay";
+}
+
+// Who closes a file drops every lock of its process on it, and another process that is the last to
+// close a database without locks removes its log.
+TEST_F(Judging, LeavesTheWriterItsLockOnTheFile) {
+  SQLite::Database db = open_for_writing(file);
+  judge(db, runs_without_tally(db), 4);
+  const int fd = ::open(file.c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_start = 0x40000002;  // SQLite's shared lock
+  lock.l_len = 510;
+  EXPECT_EQ(::fcntl(fd, F_OFD_GETLK, &lock), 0);
+  EXPECT_EQ(lock.l_type, F_RDLCK);
+  ::close(fd);
 }
 
 TEST_F(Judging, ThatFailsKeepsWholeVerdictsOnly) {

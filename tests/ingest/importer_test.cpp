@@ -1,5 +1,6 @@
 #include "ingest/importer.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -277,6 +278,28 @@ TEST_F(Importing, ADryRunThatFailsLeavesTheDatabaseUsable) {
   };
   EXPECT_THROW(ingest(db, {folder / "artifacts_remote"}, options), std::runtime_error);
   EXPECT_GT(take().rows, 0);
+}
+
+// To open and close a file drops every lock of the process on it: others could then write at the
+// same time, or remove the log.
+TEST_F(Importing, OfADirectoryThatHoldsTheDatabaseItLeavesItsFilesAlone) {
+  folder.write(kRun + "traces/p0_trace.jsonl", StageLine{.pos = 1});
+  std::filesystem::create_hard_link(folder / "g.db", folder / "copy.db");
+  const IngestSummary summary = take("");
+  EXPECT_EQ(summary.rows, 1);
+  EXPECT_EQ(rows("SELECT group_concat(substr(file, length(file) - 4)) FROM (SELECT file FROM"
+                 " ingest_error WHERE reason = 'of the database that is written to: not read'"
+                 " ORDER BY file)"),
+            "py.db,/g.db,b-shm,b-wal");
+  const int fd = ::open((folder / "g.db").c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_start = 0x40000002;  // SQLite's shared lock
+  lock.l_len = 510;
+  EXPECT_EQ(::fcntl(fd, F_OFD_GETLK, &lock), 0);
+  EXPECT_EQ(lock.l_type, F_RDLCK);
+  ::close(fd);
 }
 
 TEST_F(Importing, TheNumberOfJobsDoesNotMatter) {
