@@ -95,8 +95,13 @@ SELECT
            OR (SELECT data FROM sample WHERE id = e.vector_id)
              IS NOT (SELECT data FROM sample WHERE id = x.vector_id)
            -- without a hash the sketch is what a row is known by
-           OR CASE WHEN x.hash IS NULL AND e.vector_id IS NOT x.vector_id THEN NOT EXISTS (
-                SELECT 1 FROM same_sketch w WHERE w.id = e.vector_id AND w.other_id = x.vector_id) ELSE 0 END)
+           OR CASE WHEN x.hash IS NULL THEN
+              (SELECT n, derived, sum_sq, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14,
+                s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27, s28, s29, s30, s31
+               FROM sketch WHERE id = e.vector_id) IS NOT
+              (SELECT n, derived, sum_sq, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14,
+                s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27, s28, s29, s30, s31
+               FROM sketch WHERE id = x.vector_id) ELSE 0 END)
   ) ELSE 0 END OR CASE WHEN y.crowded THEN EXISTS (
     SELECT 1 FROM trace_row e
     WHERE e.run_id = y.run_id AND e.prompt_id = y.prompt_id AND e.side = y.side
@@ -109,8 +114,13 @@ SELECT
            OR (SELECT data FROM sample WHERE id = e.vector_id)
              IS NOT (SELECT data FROM sample WHERE id = y.vector_id)
            -- without a hash the sketch is what a row is known by
-           OR CASE WHEN y.hash IS NULL AND e.vector_id IS NOT y.vector_id THEN NOT EXISTS (
-                SELECT 1 FROM same_sketch w WHERE w.id = e.vector_id AND w.other_id = y.vector_id) ELSE 0 END)
+           OR CASE WHEN y.hash IS NULL THEN
+              (SELECT n, derived, sum_sq, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14,
+                s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27, s28, s29, s30, s31
+               FROM sketch WHERE id = e.vector_id) IS NOT
+              (SELECT n, derived, sum_sq, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14,
+                s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27, s28, s29, s30, s31
+               FROM sketch WHERE id = y.vector_id) ELSE 0 END)
   ) ELSE 0 END AS ambiguous,
   p.source_id AS report_source_id, p.line AS report_line, p.status AS report_status,
   p.cause AS report_cause, p.root_cause AS report_root_cause, p.details AS report_details
