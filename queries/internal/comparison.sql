@@ -136,6 +136,9 @@ LEFT JOIN trace_row x ON x.run_id = +a.id
       AND (e.phase_id, e.step, e.name_id, e.nth) < (x.phase_id, x.step, x.name_id, x.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
           ELSE e.phase_id = x.phase_id AND (x.pos_id >= 0 OR e.step = x.step) END) ELSE 1 END
+-- before y, for a filter on the layer spares its seek
+LEFT JOIN report_pair p ON p.run_id = a.id AND p.source_id = CASE WHEN x.run_id IS NULL AND z.same_run THEN
+    (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = a.id) END
 LEFT JOIN trace_row y ON y.run_id = b.id
   AND y.prompt_id = CASE WHEN z.same_run THEN x.prompt_id ELSE
     (SELECT o.id FROM prompt o WHERE o.run_id = b.id
@@ -151,8 +154,6 @@ LEFT JOIN trace_row y ON y.run_id = b.id
       AND (e.phase_id, e.step, e.name_id, e.nth) < (y.phase_id, y.step, y.name_id, y.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS y.token_id AND e.logical_tok_idx IS y.logical_tok_idx
           ELSE e.phase_id = y.phase_id AND (y.pos_id >= 0 OR e.step = y.step) END) ELSE 1 END
-LEFT JOIN report_pair p ON p.run_id = a.id AND p.source_id = CASE WHEN x.run_id IS NULL AND z.same_run THEN
-    (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = a.id) END
 LEFT JOIN tensor_name n ON n.id = ifnull(x.name_id, p.name_id)
 LEFT JOIN tensor t ON t.id = n.tensor_id
 LEFT JOIN sample u ON u.id = x.vector_id

@@ -197,6 +197,13 @@ TEST(Contract, AQuestionAboutOneRunDoesNotReadTheOthers) {
   ask([&](const std::string& sql, int count) { EXPECT_LE(count, 2 * alone[sql] + 100) << sql; });
 }
 
+TEST(Contract, AFilterOnTheLayerSparesThePartnersOfOtherRows) {
+  Warehouse w;
+  fill_run(w, "2026-02-07/e/a", 100);
+  const int one = steps(w, "SELECT count(*) FROM pair WHERE layer = 50");
+  EXPECT_LE(one, 45 * 13 * 100) << "13 rows a layer cost a look at each and no seek";
+}
+
 TEST(Contract, PlainSqliteGivesTheSameAnswer) {
   if (std::system("command -v sqlite3 > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "no sqlite3 program here";
