@@ -487,6 +487,21 @@ IngestSummary resume_one(SQLite::Database& db, const OpenIngest& open,
 
 }  // namespace
 
+IngestSummary& IngestSummary::operator+=(const IngestSummary& other) {
+  for (auto count :
+       {&IngestSummary::files, &IngestSummary::new_sources, &IngestSummary::known_sources,
+        &IngestSummary::rows, &IngestSummary::duplicates, &IngestSummary::conflicts,
+        &IngestSummary::report_pairs, &IngestSummary::log_events, &IngestSummary::metrics,
+        &IngestSummary::errors, &IngestSummary::warnings, &IngestSummary::known_errors,
+        &IngestSummary::known_warnings}) {
+    this->*count += other.*count;
+  }
+  for (const Finding& finding : other.findings) {
+    if (findings.size() < kMaxFindings) findings.push_back(finding);
+  }
+  return *this;
+}
+
 IngestSummary resume(SQLite::Database& db, const IngestOptions& options) {
   return ingest(db, {}, options);
 }

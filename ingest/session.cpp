@@ -4,21 +4,6 @@
 
 namespace greta {
 
-IngestSummary& IngestSummary::operator+=(const IngestSummary& other) {
-  for (auto count :
-       {&IngestSummary::files, &IngestSummary::new_sources, &IngestSummary::known_sources,
-        &IngestSummary::rows, &IngestSummary::duplicates, &IngestSummary::conflicts,
-        &IngestSummary::report_pairs, &IngestSummary::log_events, &IngestSummary::metrics,
-        &IngestSummary::errors, &IngestSummary::warnings, &IngestSummary::known_errors,
-        &IngestSummary::known_warnings}) {
-    this->*count += other.*count;
-  }
-  for (const Finding& finding : other.findings) {
-    if (findings.size() < kMaxFindings) findings.push_back(finding);
-  }
-  return *this;
-}
-
 void IngestSession::add_finding(const std::string& file, int64_t line, bool is_error,
                                 const std::string& reason, std::string_view raw,
                                 std::optional<int64_t> source_id) {

@@ -3,23 +3,18 @@
 #include <sqlite3.h>
 
 #include <csignal>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "cli/greta_db/commands.h"
 #include "common/stop_signal.h"
-#include "common/utf8.h"
+#include "common/trouble.h"
 #include "db/database.h"
 
 namespace greta {
 namespace {
 
-/// Messages hold names from files and databases: none reaches the terminal as it is.
-void complain(const std::string& message, const std::vector<std::string>& lines = {}) {
-  std::fprintf(stderr, "greta-db: %s\n", utf8::printable(message).c_str());
-  for (const std::string& line : lines) std::fprintf(stderr, "%s\n", utf8::printable(line).c_str());
-}
+constexpr const char* kProgram = "greta-db";
 
 /// What to do about an error that SQLite reports, beginning with a separator.
 std::string advice(const SQLite::Exception& error, const std::string& file) {
@@ -50,7 +45,9 @@ int run_greta_db(int argc, char** argv) {
   std::vector<std::string> more;  // lines after it
   try {
     add_commands(app, options);
-    LockWait::usual().on_long_wait = [](const std::string& message) { complain(message); };
+    LockWait::usual().on_long_wait = [](const std::string& message) {
+      complain(kProgram, message);
+    };
     app.parse(argc, argv);
     check_database_name(options.database);
     const StopSignals heeded;
@@ -76,13 +73,7 @@ int run_greta_db(int argc, char** argv) {
   } catch (const std::exception&) {
     // The first error is reported; this one says no more.
   }
-  const int signal = stop_signal();  // then what went wrong is that
-  if (signal == 0) {
-    complain(trouble, more);
-  } else {
-    complain("stopped; what was committed stays");
-  }
-  return signal == 0 ? kExitError : 128 + signal;
+  return end_in_trouble(kProgram, trouble, "stopped; what was committed stays", more);
 }
 
 }  // namespace greta

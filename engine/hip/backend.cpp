@@ -20,6 +20,7 @@
 #include "engine/hip/upload.h"
 #include "kernels/gpu/device.h"
 #include "kernels/gpu/elementwise.h"
+#include "kernels/gpu/halves.h"
 #include "kernels/gpu/matmul_fp16_accumulate.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_valu.h"

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/gpu/halves.h"
 #include "kernels/gpu/weight_layout.h"
 
 namespace greta {

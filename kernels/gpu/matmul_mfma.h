@@ -32,11 +32,4 @@ MfmaTile mfma_tile(const HalfProduct& product);
 void matmul_mfma(const HalfProduct& product, Stream& stream);
 void matmul_mfma(const HalfProduct& product, MfmaTile tile, Stream& stream);
 
-/// out[i] = x[i] to nearest even, n values, device.
-void halves_of(const float* x, int64_t n, HalfType type, uint16_t* out, Stream& stream);
-
-/// out[i] = silu(gate[i])·up[i], computed as swiglu() does, then to nearest even.
-void swiglu_halves(const float* gate, const float* up, int64_t n, HalfType type, uint16_t* out,
-                   Stream& stream);
-
 }  // namespace greta

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/queries/warehouse.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 
@@ -29,12 +30,6 @@ struct Result {
 /// A folder of its own for each test, with a database greta.db in it.
 class ProgramTest : public testing::Test {
  protected:
-  ProgramTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "greta-cli.XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~ProgramTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string database() const { return path("greta.db"); }
 
@@ -61,7 +56,7 @@ class ProgramTest : public testing::Test {
 
   /// A command line of sh, where $G is greta-db.
   Result shell(const std::string& command) const {
-    std::string line = "cd " + quoted(folder_.string()) +
+    std::string line = "cd " + quoted(folder_.path().string()) +
                        "; unset GRETA_DB NO_COLOR; G=" + quoted(GRETA_DB_PROGRAM) + "; { " +
                        command + "\n} >" + quoted(path(".out")) + " 2>" + quoted(path(".err"));
     int status = std::system(line.c_str());
@@ -84,7 +79,7 @@ class ProgramTest : public testing::Test {
     const pid_t child = forkpty(&master, nullptr, nullptr, &size);
     if (child == 0) {
       setenv("NO_COLOR", "1", 1);
-      if (chdir(folder_.c_str()) == 0) execv(argv[0], argv.data());
+      if (chdir(folder_.path().c_str()) == 0) execv(argv[0], argv.data());
       _exit(127);
     }
     Result result;
@@ -99,7 +94,7 @@ class ProgramTest : public testing::Test {
     return result;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace greta

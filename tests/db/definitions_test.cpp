@@ -10,36 +10,14 @@
 #include <utility>
 
 #include "db/database.h"
+#include "tests/db/database_file.h"
 
 namespace greta {
 namespace {
 
 namespace fs = std::filesystem;
 
-int64_t count_of(SQLite::Database& db, const std::string& sql) {
-  return db.execAndGet(sql).getInt64();
-}
-
-struct Definitions : testing::Test {
-  Definitions() {
-    std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    folder = name;
-    file = folder / "g.db";
-  }
-  ~Definitions() override { fs::remove_all(folder); }
-
-  /// What opening says, "" when it succeeds.
-  template <class Open>
-  std::string error_of(Open open) const {
-    try {
-      open(file);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return "";
-  }
-
+struct Definitions : DatabaseFile {
   /// What opening says once somebody has run `sql` on a fresh file; the same for both openings.
   std::string error_after(const std::string& sql) const {
     fs::remove(file);
@@ -52,8 +30,6 @@ struct Definitions : testing::Test {
     EXPECT_EQ(error_of([](const fs::path& one) { return open_for_writing(one); }), error);
     return error;
   }
-
-  fs::path folder, file;
 };
 
 TEST_F(Definitions, AreThoseThatSqliteKeeps) {
@@ -65,9 +41,9 @@ TEST_F(Definitions, AreThoseThatSqliteKeeps) {
     EXPECT_EQ(stored.getColumn(0).getString(), ours.type);
     EXPECT_EQ(stored.getColumn(1).getString(), ours.sql);
   }
-  EXPECT_EQ(count_of(db,
-                     "SELECT count(*) FROM sqlite_schema"
-                     " WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'"),
+  EXPECT_EQ(number_of(db,
+                      "SELECT count(*) FROM sqlite_schema"
+                      " WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'"),
             static_cast<int64_t>(definitions().size()));
 }
 
@@ -143,7 +119,7 @@ TEST_F(Definitions, OfTriggersAreRefusedWhateverTheyClaimToBe) {
     error_of(open_for_repair);
     SQLite::Database db(file.string());
     db.exec("PRAGMA writable_schema = ON");  // reads a schema that is malformed
-    EXPECT_GT(count_of(db, "SELECT count(*) FROM meta"), 0) << claim;
+    EXPECT_GT(number_of(db, "SELECT count(*) FROM meta"), 0) << claim;
   }
 }
 
@@ -155,9 +131,9 @@ TEST_F(Definitions, UnderOtherNamesAreTheirs) {
             "");
   { SQLite::Database db = open_for_repair(file); }
   SQLite::Database db = open_for_reading(file);
-  EXPECT_EQ(count_of(db,
-                     "SELECT count(*) FROM sqlite_schema"
-                     " WHERE name IN ('theirs', 'my_view', 'my_index', 'my_other')"),
+  EXPECT_EQ(number_of(db,
+                      "SELECT count(*) FROM sqlite_schema"
+                      " WHERE name IN ('theirs', 'my_view', 'my_index', 'my_other')"),
             4);
 }
 
@@ -167,7 +143,7 @@ TEST_F(Definitions, ThatAreRestoredTakeTheirVerdictsWithThem) {
       "INSERT INTO kept_tally(run_id, prompt_id, status, count, claimed, elsewhere)"
       " VALUES (1, 0, 'OLD', 1, 0, 0)");
   SQLite::Database db = open_for_repair(file);
-  EXPECT_EQ(count_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);
 }
 
 }  // namespace

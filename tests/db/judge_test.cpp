@@ -14,6 +14,7 @@
 #include "db/database.h"
 #include "db/kept_tally.h"
 #include "db/transaction.h"
+#include "tests/db/database_file.h"
 
 namespace greta {
 namespace {
@@ -22,12 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr int kRuns = 240;  // enough for four threads
 
-struct Judging : testing::Test {
+struct Judging : DatabaseFile {
   Judging() {
-    std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    folder = name;
-    file = folder / "g.db";
     SQLite::Database db = open_for_writing(file);
     // Runs of two to six pairs each; of every third the last one differs.
     db.exec(
@@ -49,7 +46,6 @@ struct Judging : testing::Test {
         "INSERT INTO traced_position SELECT DISTINCT run_id, prompt_id, side, pos_id, side = 0"
         " FROM trace_row");
   }
-  ~Judging() override { fs::remove_all(folder); }
 
   std::string kept(SQLite::Database& db) const {
     std::string text;
@@ -63,12 +59,6 @@ struct Judging : testing::Test {
     }
     return text;
   }
-
-  static int64_t number(SQLite::Database& db, const std::string& sql) {
-    return db.execAndGet(sql).getInt64();
-  }
-
-  fs::path folder, file;
 };
 
 TEST_F(Judging, OnSeveralThreadsKeepsWhatIsKeptOneByOne) {
@@ -81,7 +71,7 @@ TEST_F(Judging, OnSeveralThreadsKeepsWhatIsKeptOneByOne) {
     for (int64_t run : runs) keeper.keep(reader.read(run));
   });
   const std::string one_by_one = kept(db);
-  EXPECT_EQ(number(db, "SELECT sum(fail > 0) FROM kept_verdict WHERE prompt_id = 0"), kRuns / 3);
+  EXPECT_EQ(number_of(db, "SELECT sum(fail > 0) FROM kept_verdict WHERE prompt_id = 0"), kRuns / 3);
   for (int threads : {1, 2, 4}) {
     db.exec("DELETE FROM kept_tally");
     judge(db, runs, threads);
@@ -114,13 +104,14 @@ TEST_F(Judging, ThatFailsKeepsWholeVerdictsOnly) {
       "CREATE TEMP TRIGGER refuse BEFORE INSERT ON main.kept_verdict WHEN NEW.run_id = 200"
       " BEGIN SELECT RAISE(ABORT, 'refused'); END");
   EXPECT_THROW(judge(db, runs, 4), SQLite::Exception);
-  EXPECT_EQ(number(db,
-                   "SELECT count(*) FROM run r WHERE (SELECT count(*) FROM kept_tally WHERE run_id"
-                   " = r.id) > 0 <> (SELECT count(*) FROM kept_verdict WHERE run_id = r.id) > 0"),
-            0);
+  EXPECT_EQ(
+      number_of(db,
+                "SELECT count(*) FROM run r WHERE (SELECT count(*) FROM kept_tally WHERE run_id"
+                " = r.id) > 0 <> (SELECT count(*) FROM kept_verdict WHERE run_id = r.id) > 0"),
+      0);
   db.exec("DROP TRIGGER refuse");
   judge(db, runs_without_tally(db), 4);
-  EXPECT_EQ(number(db, "SELECT count(DISTINCT run_id) FROM kept_verdict"), kRuns);
+  EXPECT_EQ(number_of(db, "SELECT count(DISTINCT run_id) FROM kept_verdict"), kRuns);
 }
 
 }  // namespace

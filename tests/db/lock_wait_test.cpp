@@ -14,6 +14,7 @@
 #include "db/database.h"
 #include "db/schema.h"
 #include "db/transaction.h"
+#include "tests/db/database_file.h"
 
 namespace greta {
 namespace {
@@ -23,12 +24,8 @@ using std::chrono::milliseconds;
 
 std::string told;
 
-struct Waiting : testing::Test {
+struct Waiting : DatabaseFile {
   Waiting() {
-    std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    folder = name;
-    file = folder / "g.db";
     open_for_writing(file);
     told.clear();
     wait.is_long = milliseconds(10);
@@ -36,7 +33,6 @@ struct Waiting : testing::Test {
   }
   ~Waiting() override {
     if (holder > 0) release();
-    fs::remove_all(folder);
   }
 
   /// Another process takes the lock, until release().
@@ -59,7 +55,6 @@ struct Waiting : testing::Test {
     holder = -1;
   }
 
-  fs::path folder, file;
   LockWait wait{std::chrono::minutes(1)};
   pid_t holder = -1;
 };

@@ -5,17 +5,13 @@
 
 #include "db/check.h"
 #include "tests/queries/warehouse.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {
 
 class MergeTest : public testing::Test {
  protected:
-  MergeTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "greta-merge.XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~MergeTest() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
 
   /// All tables but ids that merges may number otherwise, and the caches.
@@ -56,7 +52,7 @@ class MergeTest : public testing::Test {
                "SELECT run, report_file, claimed, conflict FROM report_conflict ORDER BY 1, 2");
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 /// One of everything.

@@ -15,6 +15,7 @@
 #include "db/database.h"
 #include "db/merge.h"
 #include "db/schema.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {
@@ -60,9 +61,6 @@ class EarlierVersion : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     const std::string version = std::to_string(GetParam());
-    folder_ =
-        fs::temp_directory_path() / ("greta-version-" + version + "-" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
     file_ = folder_ / "old.db";
     const std::string packed =
         std::string(GRETA_SOURCE_DIR) + "/tests/data/version_" + version + ".db.gz";
@@ -73,9 +71,9 @@ class EarlierVersion : public ::testing::TestWithParam<int> {
     for (int n; (n = gzread(in, buffer, sizeof buffer)) > 0;) out.write(buffer, n);
     gzclose(in);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
-  fs::path folder_, file_;
+  TemporaryFolder folder_;
+  fs::path file_;
 };
 
 TEST_P(EarlierVersion, IsBroughtForwardAndSaysTheSame) {

@@ -13,24 +13,11 @@
 #include "db/check.h"
 #include "db/database.h"
 #include "db/kept_tally.h"
+#include "tests/query_text.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string table_of(SQLite::Database& db, const std::string& sql) {
-  SQLite::Statement query(db, sql);
-  std::string text;
-  while (query.executeStep()) {
-    if (!text.empty()) text += '\n';
-    for (int i = 0; i < query.getColumnCount(); ++i) {
-      if (i > 0) text += '|';
-      text += query.getColumn(i).isNull() ? "-" : query.getColumn(i).getString();
-    }
-  }
-  return text;
-}
 
 struct Writing : testing::Test {
   Writing() {
@@ -66,7 +53,7 @@ struct Writing : testing::Test {
     return r;
   }
   WriteCounts write(std::vector<TraceRow> rows) { return writer.write(rows); }
-  std::string rows(const std::string& sql) { return table_of(db, sql); }
+  std::string rows(const std::string& sql) { return text_of(db, sql); }
   int64_t count(const std::string& table) {
     return db.execAndGet("SELECT count(*) FROM " + table).getInt64();
   }
@@ -349,33 +336,28 @@ TEST_F(Writing, SketchesAndSamplesShareUniqueIds) {
 }
 
 TEST(WritingTogether, TwoConnectionsTakeTurns) {
-  std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
-  ASSERT_NE(mkdtemp(name.data()), nullptr);
-  {
-    SQLite::Database a = open_for_writing(fs::path(name) / "g.db"),
-                     b = open_for_writing(fs::path(name) / "g.db");
-    Writing::add_run(a);
-    TraceWriter first(a), second(b);
-    const std::vector<float> values = {1};
-    for (int64_t i = 0; i < 6; ++i) {
-      SQLite::Database& db = i % 2 == 0 ? a : b;
-      TraceWriter& writer = i % 2 == 0 ? first : second;
-      db.exec("BEGIN IMMEDIATE");
-      TraceRow r = Writing::row_of(writer, i, 1, i + 1, "probe " + std::to_string(i));
-      r.sample = values;
-      std::vector<TraceRow> rows = {r};
-      EXPECT_NO_THROW(writer.write(rows));
-      db.exec("COMMIT");
-    }
-    EXPECT_EQ(
-        table_of(
-            a,
-            "SELECT count(*), count(DISTINCT vector_id), count(DISTINCT tensor_id) FROM trace_row"),
-        "6|6|6");
-    EXPECT_EQ(table_of(a, "SELECT count(*), sum(sample_n) FROM trace"), "6|6");
-    EXPECT_EQ(check_database(a), std::vector<std::string>());
+  const TemporaryFolder folder;
+  SQLite::Database a = open_for_writing(folder / "g.db"), b = open_for_writing(folder / "g.db");
+  Writing::add_run(a);
+  TraceWriter first(a), second(b);
+  const std::vector<float> values = {1};
+  for (int64_t i = 0; i < 6; ++i) {
+    SQLite::Database& db = i % 2 == 0 ? a : b;
+    TraceWriter& writer = i % 2 == 0 ? first : second;
+    db.exec("BEGIN IMMEDIATE");
+    TraceRow r = Writing::row_of(writer, i, 1, i + 1, "probe " + std::to_string(i));
+    r.sample = values;
+    std::vector<TraceRow> rows = {r};
+    EXPECT_NO_THROW(writer.write(rows));
+    db.exec("COMMIT");
   }
-  fs::remove_all(name);
+  EXPECT_EQ(
+      text_of(
+          a,
+          "SELECT count(*), count(DISTINCT vector_id), count(DISTINCT tensor_id) FROM trace_row"),
+      "6|6|6");
+  EXPECT_EQ(text_of(a, "SELECT count(*), sum(sample_n) FROM trace"), "6|6");
+  EXPECT_EQ(check_database(a), std::vector<std::string>());
 }
 
 TEST_F(Writing, TwoWritersOfOneConnectionTakeTurns) {

@@ -23,31 +23,11 @@
 #include "engine/probe/probe.h"
 #include "engine/synth/synth.h"
 #include "kernels/fingerprint/fingerprint.h"
+#include "tests/temporary_folder.h"
 
 // A model made for a test, an engine to run it and a sink that remembers what was traced.
 
 namespace greta {
-
-/// A folder that is removed with everything in it.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "greta-test-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Three layers of grouped queries, wide enough for every storage type.
 inline SynthShape small_shape() {
@@ -91,7 +71,7 @@ class TestModel {
  private:
   static std::string make(const SynthShape& shape, std::string_view type, uint64_t seed,
                           const std::function<void(std::string&)>& patch) {
-    const TempFolder folder;
+    const TemporaryFolder folder;
     const auto path = folder / "model.gguf";
     synthesise(shape, synth_type(type), seed, path);
     std::ifstream in(path, std::ios::binary);

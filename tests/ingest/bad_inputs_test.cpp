@@ -144,12 +144,13 @@ TEST(BadInputs, EveryCaseHolds) {
     SCOPED_TRACE(name);
     const fs::path input = *folder / name;
     ASSERT_TRUE(fs::is_directory(input));
-    Folder scratch;  // the tree lies two levels down, so that a "../.." has somewhere to go
+    TemporaryFolder
+        scratch;  // the tree lies two levels down, so that a "../.." has somewhere to go
     fs::create_directories(scratch / "a/b");
     fs::copy(input, scratch / "a/b/tree", fs::copy_options::recursive);
-    const std::vector<std::string> before = listing(scratch.root());
+    const std::vector<std::string> before = listing(scratch.path());
     {
-      Folder place;
+      TemporaryFolder place;
       SQLite::Database db = open_for_writing(place / "g.db");
       const IngestSummary summary = ingest_all(db, {scratch / "a/b/tree"}, 2);
       expect_case(db, summary, want);
@@ -167,11 +168,11 @@ TEST(BadInputs, EveryCaseHolds) {
       const IngestSummary again = ingest_all(db, {scratch / "a/b/tree"}, 1);
       EXPECT_TRUE(same_dump(once, dump(db)));
       EXPECT_EQ(again.new_sources, 0);
-      for (const auto& entry : fs::directory_iterator(place.root())) {
+      for (const auto& entry : fs::directory_iterator(place.path())) {
         EXPECT_TRUE(entry.path().filename().string().starts_with("g.db")) << entry.path();
       }
     }
-    EXPECT_EQ(listing(scratch.root()), before);
+    EXPECT_EQ(listing(scratch.path()), before);
   }
 }
 

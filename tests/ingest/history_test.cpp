@@ -26,7 +26,7 @@ struct History : testing::Test {
   void expect_run(const std::string& key, const json& want);
   void expect_breakdown(const std::string& run, const json& want, int64_t pairs);
 
-  Folder scratch;
+  TemporaryFolder scratch;
   fs::path root;
   json expected;
   std::optional<SQLite::Database> db;

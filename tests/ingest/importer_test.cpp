@@ -105,7 +105,7 @@ struct Linked : Importing {
 TEST_F(Linked, OutOfTheTreeIsAFindingAndNotRead) {
   link(folder / "elsewhere/p1_trace.jsonl", "p1_trace.jsonl");
   link("../../../elsewhere/deep", "deep");
-  link(folder.root(), "up");
+  link(folder.path(), "up");
   link("/etc/passwd", "passwd.jsonl");
   EXPECT_EQ(take().rows, 4);
   EXPECT_EQ(count("source_location"), 1);
@@ -137,7 +137,7 @@ TEST_F(Linked, AskedToFollowReadsEveryDirectoryOnceAndEnds) {
   link(folder / "elsewhere/p1_trace.jsonl", "p1_trace.jsonl");
   link(folder / kRun, "itself");
   link(folder / "elsewhere", "../../up");
-  fs::create_symlink(folder.root(), folder / "elsewhere/all");
+  fs::create_symlink(folder.path(), folder / "elsewhere/all");
   fs::create_symlink("loop", folder / "elsewhere/loop");
   follow();
   EXPECT_EQ(count("source_location"), 4);  // of three files, one by itself and in a
@@ -187,7 +187,7 @@ TEST_F(Odd, WhatMayNotBeReadIsAFinding) {
   folder.write(kRun + "traces/secret_trace.jsonl", small_trace("p1"));
   folder.write(kRun + "locked/p2_trace.jsonl", small_trace("p2"));
   fs::create_directory(folder / "place");
-  for (const fs::path& path : {folder.root(), folder / "place"}) {
+  for (const fs::path& path : {folder.path(), folder / "place"}) {
     fs::permissions(path, fs::perms::all);
   }
   fs::permissions(folder / (kRun + "traces/secret_trace.jsonl"), fs::perms::none);
@@ -307,7 +307,7 @@ TEST_F(Importing, TheNumberOfJobsDoesNotMatter) {
   const std::string large = large_trace();
   folder.write(kRun + "traces/p0_short_trace.jsonl", large);
   take("artifacts_remote", 1);
-  Folder own;
+  TemporaryFolder own;
   SQLite::Database other = open_for_writing(own / "g.db");
   ingest_all(other, {folder / "artifacts_remote"}, 2);
   EXPECT_TRUE(same_dump(dump(db), dump(other)));

@@ -38,7 +38,7 @@ inline std::string large_trace(size_t bytes = 33u << 20, size_t blanks_of_line =
 }
 
 struct Importing : testing::Test {
-  Folder folder;
+  TemporaryFolder folder;
   SQLite::Database db = open_for_writing(folder / "g.db");
 
   IngestSummary take(const std::string& relative = "artifacts_remote", int jobs = 1) {
@@ -71,7 +71,7 @@ inline int in_child(const std::function<int()>& body) {
 }
 
 /// Every shape, several runs: what the tests below ingest whole or in part.
-inline void write_tree(const Folder& folder, int runs = 3) {
+inline void write_tree(const TemporaryFolder& folder, int runs = 3) {
   for (int i = 0; i < runs; ++i) {
     const std::string run = "artifacts_remote/2026-02-0" + std::to_string(1 + i % 9) + "/b3_" +
                             std::to_string(60 + i) + "/";

@@ -4,7 +4,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -24,6 +23,8 @@
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/importer.h"
+#include "tests/query_text.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 
@@ -40,38 +41,6 @@ inline std::string bytes_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
-
-/// A folder that lives as long as the object.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "greta_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    root_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  fs::path operator/(const fs::path& relative) const { return root_ / relative; }
-  const fs::path& root() const { return root_; }
-
-  /// Writes a file, and the folders above it.
-  fs::path write(const fs::path& relative, const std::string& bytes) const {
-    const fs::path file = root_ / relative;
-    fs::create_directories(file.parent_path());
-    std::ofstream out(file, std::ios::binary);
-    out << bytes;
-    if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
-    return file;
-  }
-
- private:
-  fs::path root_;
-};
 
 inline std::string gzipped(const std::string& text, int level = 6) {
   z_stream stream = {};
@@ -110,24 +79,6 @@ inline std::string tarred(const std::vector<std::pair<std::string, std::string>>
   archive_write_free(writer);
   out.resize(used);
   return out;
-}
-
-/// Result of a query: rows by line, columns by '|', NULL as '-'.
-inline std::string text_of(SQLite::Database& db, const std::string& sql) {
-  SQLite::Statement query(db, sql);
-  std::string text;
-  while (query.executeStep()) {
-    if (!text.empty()) text += '\n';
-    for (int i = 0; i < query.getColumnCount(); ++i) {
-      if (i > 0) text += '|';
-      text += query.getColumn(i).isNull() ? "-" : query.getColumn(i).getString();
-    }
-  }
-  return text;
-}
-
-inline int64_t number_of(SQLite::Database& db, const std::string& sql) {
-  return db.execAndGet(sql).getInt64();
 }
 
 /// Every row of every table but those named, as SQL literals: equal databases, equal dumps.

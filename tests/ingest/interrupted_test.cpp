@@ -19,7 +19,7 @@ namespace {
 struct Interrupted : Importing {
   void SetUp() override {
     write_tree(folder, 4);
-    Folder own;
+    TemporaryFolder own;
     SQLite::Database other = open_for_writing(own / "g.db");
     ingest_all(other, {folder / "artifacts_remote"});
     undisturbed = dump(other);
@@ -30,14 +30,14 @@ struct Interrupted : Importing {
 TEST_F(Interrupted, TheNextIngestFinishesWhereverTheFirstStopped) {
   int64_t steps = 0;
   {
-    Folder own;
+    TemporaryFolder own;
     SQLite::Database other = open_for_writing(own / "g.db");
     IngestOptions options;
     options.progress = [&](const IngestProgress&) { ++steps; };
     ingest(other, {folder / "artifacts_remote"}, options);
   }
   for (int64_t stop = 1; stop <= steps; stop += 7) {
-    Folder own;
+    TemporaryFolder own;
     SQLite::Database other = open_for_writing(own / "g.db");
     IngestOptions options;
     options.progress = [&, at = int64_t{0}](const IngestProgress&) mutable {
@@ -191,7 +191,7 @@ TEST_F(Interrupted, AKillAtAnyMomentLosesNothing) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   for (int i = 0; i < 3; ++i) {
-    Folder own;
+    TemporaryFolder own;
     { SQLite::Database created = open_for_writing(own / "g.db"); }
     const pid_t child = fork();
     if (child == 0) {
@@ -227,7 +227,7 @@ TEST_F(Interrupted, AFullDiskIsAnErrorAndSpaceLetsItFinish) {
 
 TEST_F(Interrupted, AFileThatMayNotGrowIsAnError) {
   for (const rlim_t more : {rlim_t{50'000}, rlim_t{400'000}}) {
-    Folder own;
+    TemporaryFolder own;
     { SQLite::Database created = open_for_writing(own / "g.db"); }
     const int status = in_child([&] {
       signal(SIGXFSZ, SIG_IGN);
@@ -264,7 +264,7 @@ TEST_F(Interrupted, AnotherWriterIsWaitedFor) {
 }
 
 TEST_F(Interrupted, TwoIngestsAtOnceLoseNothing) {
-  Folder other;
+  TemporaryFolder other;
   write_tree(other, 2);
   for (int i = 0; i < 2; ++i) {  // runs of their own
     fs::rename(other / ("artifacts_remote/2026-02-0" + std::to_string(1 + i)),

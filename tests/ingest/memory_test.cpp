@@ -36,7 +36,7 @@ std::string repeated(const std::string& unit, size_t bytes = kAlmost32MiB) {
 }
 
 struct Memory : testing::Test {
-  Folder folder;
+  TemporaryFolder folder;
 
   /// Peak of an ingest of one such file among others of its kind, in MiB beyond what the process
   /// had; 250 stands for more, and for a failure.

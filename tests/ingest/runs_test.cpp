@@ -16,7 +16,7 @@ TEST_F(StatedOfARun, ALogNamesTheSegmentOfItsLengthWhicheverComesFirst) {
   const fs::path p4 = folder.write(run + "b3_11_p4_sys.log", log_of(205));
   const fs::path p5 = folder.write(run + "b3_11_p5_ba.log", log_of(45));
   for (const auto& order : {std::vector{lines, p4, p5}, {p4, p5, lines}, {p5, lines, p4}}) {
-    Folder own;
+    TemporaryFolder own;
     SQLite::Database other = open_for_writing(own / "g.db");
     for (const fs::path& path : order) ingest_all(other, {path});
     EXPECT_EQ(text_of(other, "SELECT DISTINCT pos_id, prompt FROM trace ORDER BY pos_id"),

@@ -62,7 +62,7 @@ TEST_F(Identity, AnArchiveMemberAndItsLooseTwinAreOneSource) {
       R"({"phase":"prefill_last","step":0,"pos_id":4,"tokens_total":5,"hidden_hash":1})"
       "\n";
   for (const bool archive_first : {true, false}) {
-    Folder tree;
+    TemporaryFolder tree;
     const std::string run = "artifacts_remote/2026-02-03/b3_11/";
     const fs::path loose = tree.write(run + member, line);
     const fs::path archive = tree.write(run + "runs.tgz", gzipped(tarred({{member, line}})));

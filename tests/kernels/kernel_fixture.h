@@ -8,20 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/simd/isa.h"
+#include "tests/kernels/values.h"
 
-// What the tests of the CPU kernels share: values, comparisons, and every instruction set at hand.
+// What the tests of the CPU kernels share: comparisons, and every instruction set at hand.
 
 namespace greta {
-
-using Values = std::vector<float>;
-
-inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// Those that this processor has.
 inline std::vector<Isa> instruction_sets() {
@@ -41,22 +36,6 @@ inline std::string isa_test_name(const testing::TestParamInfo<Isa>& info) {
 
 #define GRETA_EVERY_ISA(Suite) \
   INSTANTIATE_TEST_SUITE_P(Every, Suite, testing::ValuesIn(instruction_sets()), isa_test_name)
-
-/// Roughly normal, from integers: the same on every standard library.
-inline Values bell_values(uint32_t seed, int64_t n, float sigma = 1) {
-  std::mt19937 random(seed);
-  Values values(static_cast<size_t>(n));
-  for (float& value : values) {
-    double sum = -6.0;
-    for (int i = 0; i < 12; ++i) sum += static_cast<double>(random()) * 0x1p-32;
-    value = static_cast<float>(sum) * sigma;
-  }
-  return values;
-}
-
-inline Values slice(const Values& values, int64_t begin, int64_t end) {
-  return {values.begin() + begin, values.begin() + end};
-}
 
 inline bool same_bits(const Values& a, const Values& b) {
   if (a.size() != b.size()) return false;

@@ -1,4 +1,4 @@
-// Runs beside each other (run_diff, history), rows as they are (trace) and what is said of runs.
+// Runs beside each other (run_diff, diff_verdict).
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -160,84 +160,6 @@ TEST(RunDiff, ToleranceIsThatOfTheCoarserArithmetic) {
             "a|DIVERGENT\nb|DIVERGENT");
 }
 
-TEST(History, InOrderOfDate) {
-  Warehouse w;
-  w.run({.name = "2026-02-08/b/x",
-         .experiment = "b",
-         .mode = "kv_aligned",
-         .date = "2026-02-08",
-         .commit = "c2"});
-  w.drift("attn_out", 3);
-  w.run({.name = "2026-02-07/b/x", .experiment = "b", .date = "2026-02-07", .commit = "c1"});
-  w.match("attn_out", 3);
-  w.run({.name = "2026-02-08/a/x", .experiment = "a", .date = "2026-02-08"});
-  w.run({.name = "2026-02-08/b/y", .experiment = "b", .date = "2026-02-08", .status = "running"});
-  EXPECT_EQ(
-      w.rows("SELECT experiment, mode, date, commit_sha, run, verdict, first_fail, layer, tensor,"
-             " prompt FROM history"),
-      "b|-|2026-02-07|c1|2026-02-07/b/x|PASS|-|-|-|-\n"
-      "a|-|2026-02-08|-|2026-02-08/a/x|NO_EVIDENCE|-|-|-|-\n"
-      "b|kv_aligned|2026-02-08|c2|2026-02-08/b/x|FAIL|ATTN_OUT_DRIFT|3|attn_out|p0\n"
-      "b|-|2026-02-08|-|2026-02-08/b/y|INCOMPLETE|-|-|-|-");
-}
-
-TEST(Trace, HashesAreUnsignedDecimalAtEveryEdge) {
-  Warehouse w;
-  w.add(decode("q_proj", 0, 0), decode("k_proj", 0, 9223372036854775807u),
-        decode("v_proj", 0, 9223372036854775808u), decode("attn_out", 0, 18446744073709551615u),
-        decode("mlp_out", 0, 14305319198029099000u), decode("x_out", 0));
-  EXPECT_EQ(w.rows("SELECT tensor, hash, typeof(hash) FROM trace ORDER BY source_line"),
-            "q_proj|0|text\nk_proj|9223372036854775807|text\nv_proj|9223372036854775808|text\n"
-            "attn_out|18446744073709551615|text\nmlp_out|14305319198029099000|text\nx_out|-|null");
-}
-
-TEST(Trace, EveryNameSpelledOut) {
-  Warehouse w;
-  w.run({.name = "2026-02-05/b3_59",
-         .experiment = "b3_59",
-         .mode = "as_designed",
-         .date = "2026-02-05",
-         .commit = "56b755a"});
-  w.add(prefill("x_in", 4, 7).token(116).logical(2).averaging(0.5).nans(1).infs(2));
-  w.db.exec(
-      "INSERT INTO row_context(id, route, extra) VALUES (1, 'MFMA', '{}');"
-      "UPDATE trace_row SET min = -1.5, max = 2.5, abs_sum = 4, nz_count = 3, context_id = 1");
-  EXPECT_EQ(
-      w.rows("SELECT run, experiment, mode, commit_sha, date, prompt, phase, step, pos_id,"
-             " layer, tensor, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan,"
-             " inf, nz_count, route, source_file, source_line, canonical_tensor, side, seen"
-             " FROM trace"),
-      "2026-02-05/b3_59|b3_59|as_designed|56b755a|2026-02-05|p0|prefill_last|0|37|4|x_in|116|2|4|"
-      "7|-1.5|2.5|0.5|4.0|1|2|3|MFMA|trace1|1|residual_pre_attn|prefill|1");
-}
-
-TEST(Trace, WhatIsNotKnownIsNull) {
-  Warehouse w;
-  w.add(prefill("hidden", -1).at(-1).step(-1).length({}).nans({}).infs({}));
-  EXPECT_EQ(
-      w.rows(
-          "SELECT step, pos_id, layer, token_id, logical_tok_idx, n, hash, min, max, mean,"
-          " abs_sum, nan, inf, nz_count, route, mode, commit_sha, date, sample, extra FROM trace"),
-      "-|-|-1|-|-|-|-|-|-|-|-|-|-|-|-|-|-|-|-|-");
-}
-
-TEST(Trace, CountsHowOftenARowWasSeen) {
-  Warehouse w;
-  w.add(prefill("attn_out", 0, 1), prefill("attn_out", 0, 2), decode("attn_out", 0, 1));
-  w.db.exec(
-      "INSERT INTO trace_repeat SELECT run_id, prompt_id, side, pos_id, layer, tensor_id,"
-      " nth, 4 FROM trace_row WHERE side = 0 AND nth = 1");
-  EXPECT_EQ(w.rows("SELECT phase, occurrence, hash, seen FROM trace ORDER BY phase, occurrence"),
-            "decode0|0|1|1\nprefill_last|0|1|1\nprefill_last|1|2|5");
-}
-
-TEST(Trace, KeepsTheSample) {
-  Warehouse w;
-  w.add(prefill("attn_out", 0).sampled({1, -2}).flagged(2), prefill("mlp_out", 0).sketched({1}));
-  EXPECT_EQ(w.rows("SELECT tensor, sample_n, hex(sample), derived FROM trace ORDER BY source_line"),
-            "attn_out|2|0000803F000000C0|1\nmlp_out|-||0");
-}
-
 TEST(DiffVerdict, TwoRunsByTheWorstOfTheirRows) {
   const auto verdict_of = [](auto&& fill_b) {
     Warehouse w;
@@ -261,36 +183,6 @@ TEST(DiffVerdict, TwoRunsByTheWorstOfTheirRows) {
   EXPECT_EQ(verdict_of([](Warehouse&) {}), "NO_EVIDENCE|NO_EVIDENCE|0|0|0|0|2|0");
   EXPECT_EQ(verdict_of([](Warehouse& w) { w.add(prefill("mlp_out", 3, 1)); }),
             "NO_EVIDENCE|NO_EVIDENCE|0|0|0|0|2|1");
-}
-
-TEST(StatedAttribute, HoldsForTheRunsBelowALevelWhateverTheirNames) {
-  Warehouse w;
-  for (const char* name :
-       {"a", "a/b", "a/b/c", "a/", "a//b", "ab/c", "a/\"\\\x01\xc3\xa9", "A/b"}) {
-    SQLite::Statement run(w.db, "INSERT INTO run(name, experiment) VALUES (?, 'e')");
-    run.bind(1, name);
-    run.exec();
-  }
-  w.db.exec(
-      "INSERT INTO attribute(run_id, dim, value, rank) SELECT id, 'seed', 'of ' || name, 0 FROM "
-      "run");
-  const auto said_of = [&w](const std::string& run) {
-    SQLite::Statement levels(
-        w.db,
-        "SELECT group_concat(said_of, ' ') FROM (SELECT said_of FROM stated_attribute"
-        " WHERE run = ? AND value = 'of ' || said_of ORDER BY believed)");
-    levels.bind(1, run);
-    levels.executeStep();
-    return levels.getColumn(0).getString();
-  };
-  EXPECT_EQ(said_of("a"), "a");
-  EXPECT_EQ(said_of("a/b"), "a/b a");
-  EXPECT_EQ(said_of("a/b/c"), "a/b/c a/b a");
-  EXPECT_EQ(said_of("a/"), "a/ a");
-  EXPECT_EQ(said_of("a//b"), "a//b a/ a");
-  EXPECT_EQ(said_of("ab/c"), "ab/c");
-  EXPECT_EQ(said_of("a/\"\\\x01\xc3\xa9"), "a/\"\\\x01\xc3\xa9 a");
-  EXPECT_EQ(said_of("A/b"), "A/b");
 }
 
 }  // namespace

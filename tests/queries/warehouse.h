@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "db/database.h"
+#include "tests/query_text.h"
 
 namespace greta {
 
@@ -173,19 +174,7 @@ class Warehouse {
     insert.exec();
   }
 
-  /// Result of a query: rows by line, columns by '|', NULL as '-'.
-  std::string rows(const std::string& sql) {
-    SQLite::Statement query(db, sql);
-    std::string text;
-    while (query.executeStep()) {
-      if (!text.empty()) text += '\n';
-      for (int i = 0; i < query.getColumnCount(); ++i) {
-        if (i > 0) text += '|';
-        text += query.getColumn(i).isNull() ? "-" : query.getColumn(i).getString();
-      }
-    }
-    return text;
-  }
+  std::string rows(const std::string& sql) { return text_of(db, sql); }
 
   int64_t prompt_id(const std::string& name) {
     SQLite::Statement insert(db, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");

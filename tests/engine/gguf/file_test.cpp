@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/engine/gguf/bytes.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {
@@ -224,17 +225,12 @@ TEST(Gguf, AnyByteMayBeWrongWithoutACrash) {
 
 class GgufOpen : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "gguf_open_" + std::to_string(::getpid());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path file_of(std::string_view bytes) const {
     const std::filesystem::path file = folder_ / "model.gguf";
     std::ofstream(file, std::ios::binary) << bytes;
     return file;
   }
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(GgufOpen, MapsTheFile) {
@@ -293,7 +289,7 @@ TEST_F(GgufOpen, ErrorsNameTheFile) {
 
 TEST_F(GgufOpen, WhatIsNoFileIsASystemError) {
   for (const std::filesystem::path& path :
-       {folder_, folder_ / "none", std::filesystem::path("/dev/null")}) {
+       {folder_.path(), folder_ / "none", std::filesystem::path("/dev/null")}) {
     try {
       GgufFile::open(path);
       FAIL() << path;

@@ -14,6 +14,7 @@
 
 #include "engine/gguf/file.h"
 #include "kernels/cpu/quants.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {
@@ -22,16 +23,11 @@ namespace fs = std::filesystem;
 
 class GgufWriterTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "gguf_writer_" + std::to_string(::getpid());
-    fs::create_directories(folder_);
-    path_ = folder_ / "model.gguf";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   size_t n_files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {}));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_.path()), {}));
   }
-  fs::path folder_, path_;
+  TemporaryFolder folder_;
+  fs::path path_ = folder_ / "model.gguf";
 };
 
 void declare(GgufWriter& writer, std::string_view name, WeightType type,

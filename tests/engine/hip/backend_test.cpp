@@ -343,7 +343,7 @@ TEST(HipBackend, MemoryThatRunsOutIsSaidInOneLine) {
 TEST(HipBackend, RunThatTheDeviceEndsIsMarkedFailed) {
   const TestModel model(tiny_shape(), "f16");
   const TestEngine gpu(model, make_hip_backend());
-  const TempFolder folder;
+  const TemporaryFolder folder;
   RunRecord record;
   record.experiment = "oom";
   record.date = "2026-02-07";

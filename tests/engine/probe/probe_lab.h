@@ -55,7 +55,7 @@ class ProbeLab {
   const std::filesystem::path& database() const { return database_; }
 
  private:
-  TempFolder folder_;
+  TemporaryFolder folder_;
   std::filesystem::path database_;
   SQLite::Database reader_;
   SQLite::Statement verdict_, pair_, differences_;

@@ -46,7 +46,7 @@ class DeltaWriterTest : public testing::Test {
     return all;
   }
   fs::path file() const { return folder_ / "2026-02-07/b3_13/b3_13_delta.jsonl"; }
-  Folder folder_;
+  TemporaryFolder folder_;
 
   void SetUp() override { fs::create_directories(file().parent_path()); }
 };

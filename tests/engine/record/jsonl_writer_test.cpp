@@ -80,7 +80,7 @@ class JsonlWriterTest : public testing::Test {
   fs::path out() const { return folder_ / "out"; }
   fs::path run_folder() const { return out() / "2026-02-07/b3_66_v2/as_designed"; }
   fs::path direct_file() const { return folder_ / "direct.db"; }
-  Folder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(JsonlWriterTest, ExportReadsBackAsTheDirectWrite) {

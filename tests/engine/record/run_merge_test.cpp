@@ -31,7 +31,7 @@ class RunMerge : public testing::Test {
   }
   SQLite::Database open(const std::string& file) const { return open_for_writing(folder_ / file); }
 
-  Folder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(RunMerge, ExecutionsOfOneNameStayTwoRuns) {

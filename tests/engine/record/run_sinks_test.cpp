@@ -15,7 +15,7 @@ RunRecord failed_record() {
 }
 
 TEST(FailedRun, IsInTheDatabaseWithItsReasonAndIsIncomplete) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string database = (folder / "greta.db").string();
   leave_failed_run(database, failed_record());
   SQLite::Database db(database);
@@ -36,7 +36,7 @@ TEST(FailedRun, IsInTheDatabaseWithItsReasonAndIsIncomplete) {
 }
 
 TEST(FailedRun, NeitherNoDatabaseNorOneThatCannotBeWrittenIsAnErrorOfItsOwn) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   leave_failed_run("", failed_record());
   leave_failed_run((folder / "no folder" / "greta.db").string(), failed_record());
   EXPECT_TRUE(std::filesystem::is_empty(folder / ""));

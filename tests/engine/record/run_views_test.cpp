@@ -31,7 +31,7 @@ class EngineRun : public testing::Test {
   }
 
  private:
-  Folder folder_;
+  TemporaryFolder folder_;
 };
 
 void scale(MadeUpRow& row, float factor) {

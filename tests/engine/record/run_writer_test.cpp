@@ -76,7 +76,7 @@ class RunWriterTest : public testing::Test {
     EXPECT_EQ(ask("SELECT verdict FROM run_verdict WHERE run = '" + next + "'"), "PASS");
   }
 
-  Folder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(RunWriterTest, RecordsTheRun) {

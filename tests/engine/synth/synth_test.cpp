@@ -18,6 +18,7 @@
 #include "engine/gguf/file.h"
 #include "engine/synth/vocab.h"
 #include "kernels/cpu/quants.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {
@@ -63,18 +64,12 @@ double deviation(const std::vector<float>& values) {
 
 class Synth : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "synth_" + std::to_string(::getpid());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   GgufFile make(const SynthShape& shape, std::string_view type, uint64_t seed = 1) {
     const fs::path path = folder_ / "model.gguf";
     synthesise(shape, synth_type(type), seed, path);
     return GgufFile::open(path);
   }
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(Synth, TheSameBytesOnEveryMachine) {
@@ -258,7 +253,7 @@ TEST_F(Synth, ShapesThatNoModelHasAreRefused) {
   refuse([](SynthShape& shape) { shape.ffn_dim = -1; });
   refuse([](SynthShape& shape) { shape.vocab = kMinSynthVocab - 1; });
   refuse([](SynthShape& shape) { shape.rope_theta = 0; });
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST(SynthShape, PresetsAreKnownByName) {

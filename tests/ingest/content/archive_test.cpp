@@ -73,7 +73,8 @@ class ContentArchive : public ContentTest {
         [this](const std::string& member, const std::string& reason) {
           refused_.emplace_back(member, reason);
         });
-    EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "nothing is unpacked";
+    EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1)
+        << "nothing is unpacked";
     fs::remove(path);
     return damage;
   }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "ingest/content/reader.h"
+#include "tests/temporary_folder.h"
 
 namespace greta {
 
@@ -52,19 +53,11 @@ inline std::string with_flipped_byte(std::string bytes, size_t from_end) {
 
 class ContentTest : public testing::Test {
  protected:
-  ContentTest() {
-    std::string pattern = (fs::temp_directory_path() / "greta_content_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary directory");
-    directory_ = pattern;
-  }
-  ~ContentTest() override { fs::remove_all(directory_); }
-
   fs::path write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(directory_ / name, std::ios::binary) << bytes;
-    return directory_ / name;
+    return directory_.write(name, bytes);
   }
 
-  fs::path directory_;
+  TemporaryFolder directory_;
 };
 
 inline std::string read_all(ContentReader& reader, size_t buffer_bytes = 4096) {

@@ -217,7 +217,7 @@ TEST_F(ContentFile, OptionalHeaderFieldsAreSkipped) {
 TEST_F(ContentTest, OpensOnlyRegularFilesAndNeverWaits) {
   const fs::path fifo = directory_ / "fifo.jsonl";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  for (const fs::path& path : {fifo, directory_, directory_ / "missing.jsonl"}) {
+  for (const fs::path& path : {fifo, directory_.path(), directory_ / "missing.jsonl"}) {
     try {
       open_content(path);
       ADD_FAILURE() << path << " was opened";

@@ -39,7 +39,7 @@ Values norm(Isa isa, const Values& x, const Values& weight, float eps, int n_thr
 TEST_P(RmsNorm, AgreesWithDouble) {
   for (int64_t dim : {1, 3, 15, 16, 17, 64, 100, 257, 2048, 14336}) {
     for (float eps : {0.0f, 1e-5f, 1.0f}) {
-      const Values x = bell_values(static_cast<uint32_t>(dim), 3 * dim, 0.01f);
+      const Values x = bell_values(static_cast<uint32_t>(dim), 3 * dim, 0.01);
       const Values weight = bell_values(7, dim);
       std::vector<double> expected;
       for (int64_t t = 0; t < 3; ++t) {
@@ -64,8 +64,8 @@ TEST_P(RmsNorm, RowDependsOnItselfOnly) {
   const Values weight = bell_values(4, 77);
   const Values together = norm(GetParam(), x, weight, 1e-5f, 3);
   for (int64_t t = 0; t < 17; ++t) {
-    EXPECT_TRUE(same_bits(norm(GetParam(), slice(x, t * 77, (t + 1) * 77), weight, 1e-5f),
-                          slice(together, t * 77, (t + 1) * 77)));
+    EXPECT_TRUE(same_bits(norm(GetParam(), slice(x, t * 77, 77), weight, 1e-5f),
+                          slice(together, t * 77, 77)));
   }
 }
 
@@ -177,8 +177,8 @@ TEST_P(RopeTurn, ValuesBeyondRopeDimAreCopied) {
     in[49] = kNan;
     const Values out = rotate(GetParam(), r, in);
     for (int64_t head = 0; head < 6; ++head) {
-      const int64_t begin = head * 50 + 30, end = head * 50 + 50;
-      EXPECT_TRUE(same_bits(slice(out, begin, end), slice(in, begin, end)));
+      const int64_t begin = head * 50 + 30;
+      EXPECT_TRUE(same_bits(slice(out, begin, 20), slice(in, begin, 20)));
     }
   }
 }
@@ -192,8 +192,8 @@ TEST_P(RopeTurn, TokenDependsOnItsPositionOnly) {
       Rope single = r;
       single.n_tokens = 1;
       single.first_pos += t;
-      EXPECT_TRUE(same_bits(rotate(GetParam(), single, slice(in, t * width, (t + 1) * width)),
-                            slice(together, t * width, (t + 1) * width)));
+      EXPECT_TRUE(same_bits(rotate(GetParam(), single, slice(in, t * width, width)),
+                            slice(together, t * width, width)));
     }
   }
 }
@@ -255,9 +255,8 @@ TEST_P(Swiglu, ValueDoesNotDependOnItsPlace) {
   const Values together = gated(GetParam(), gate, up, 3);
   for (int64_t begin : {0, 1, 15, 16, 17, 4095, 4097}) {
     for (int64_t n : {1, 7, 16, 33}) {
-      EXPECT_TRUE(
-          same_bits(gated(GetParam(), slice(gate, begin, begin + n), slice(up, begin, begin + n)),
-                    slice(together, begin, begin + n)));
+      EXPECT_TRUE(same_bits(gated(GetParam(), slice(gate, begin, n), slice(up, begin, n)),
+                            slice(together, begin, n)));
     }
   }
 }

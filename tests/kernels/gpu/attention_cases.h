@@ -7,8 +7,6 @@
 
 namespace greta::attention_test {
 
-using Values = std::vector<float>;
-
 enum class Route { kValu, kMfma };
 
 struct Input {

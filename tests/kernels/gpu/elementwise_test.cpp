@@ -12,14 +12,7 @@
 namespace greta {
 namespace {
 
-using Values = std::vector<float>;
-
 class GpuElementwise : public GpuTest {};
-
-Values slice(const Values& values, size_t first, size_t n) {
-  return {values.begin() + static_cast<std::ptrdiff_t>(first),
-          values.begin() + static_cast<std::ptrdiff_t>(first + n)};
-}
 
 // ---- embed.
 

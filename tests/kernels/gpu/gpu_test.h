@@ -6,17 +6,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
-#include <random>
 #include <span>
 #include <vector>
 
 #include "kernels/gpu/device.h"
+#include "tests/kernels/values.h"
 
 namespace greta {
-
-inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// Tests that run kernels: on the emulator, or on a GPU (script/gpu-test).
 class GpuTest : public testing::Test {
@@ -44,18 +40,6 @@ class GpuTest : public testing::Test {
 
   Stream stream_;
 };
-
-/// Roughly normal, from integers: the same on every standard library.
-inline std::vector<float> bell_values(uint32_t seed, size_t n, double sigma = 1) {
-  std::mt19937 random(seed);
-  std::vector<float> values(n);
-  for (float& value : values) {
-    double sum = -6.0;
-    for (int i = 0; i < 12; ++i) sum += static_cast<double>(random()) * 0x1p-32;
-    value = static_cast<float>(sum * sigma);
-  }
-  return values;
-}
 
 inline std::vector<uint32_t> bits_of(std::span<const float> values) {
   std::vector<uint32_t> bits;

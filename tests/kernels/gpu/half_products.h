@@ -11,6 +11,8 @@
 
 namespace greta {
 
+inline constexpr HalfType kHalfTypes[] = {HalfType::kF16, HalfType::kBF16};
+
 using Halves = std::vector<uint16_t>;
 
 inline uint16_t to_half(HalfType type, float value) {

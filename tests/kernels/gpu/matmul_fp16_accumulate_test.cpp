@@ -11,8 +11,6 @@
 namespace greta {
 namespace {
 
-using Values = std::vector<float>;
-
 class GpuMatmulFp16Accumulate : public GpuTest {};
 
 TEST_F(GpuMatmulFp16Accumulate, AnAccumulatorInHalfPrecisionHasTheCpusBits) {

@@ -9,8 +9,6 @@
 
 namespace greta {
 
-using Values = std::vector<float>;
-
 class GpuMatmulValu : public GpuTest {
  protected:
   /// One product on its own.
@@ -23,10 +21,5 @@ class GpuMatmulValu : public GpuTest {
     return download(out);
   }
 };
-
-inline Values slice(const Values& values, size_t first, size_t n) {
-  return {values.begin() + static_cast<std::ptrdiff_t>(first),
-          values.begin() + static_cast<std::ptrdiff_t>(first + n)};
-}
 
 }  // namespace greta

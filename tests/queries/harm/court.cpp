@@ -23,9 +23,9 @@ void Court::judge_again(const std::vector<Asked>& runs) {
 }
 
 void Court::take_files(const std::vector<Asked>& runs) {
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const auto& [name, run, answer] : runs) write_files(folder, name, *run);
-  ingest_all(w_.db, {folder.root()});
+  ingest_all(w_.db, {folder.path()});
 }
 
 void Court::find(const std::vector<Asked>& runs) {

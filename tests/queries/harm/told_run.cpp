@@ -277,7 +277,7 @@ void open_an_ingest(SQLite::Database& db, int64_t run_id) {
           std::to_string(run_id) + ", " + id + ")");
 }
 
-void write_files(const Folder& folder, const std::string& name, const ToldRun& run) {
+void write_files(const TemporaryFolder& folder, const std::string& name, const ToldRun& run) {
   const std::string root = run_of_folder(name) + "/";
   std::map<int, std::string> files;
   std::string claimed;

@@ -100,7 +100,7 @@ class Teller {
 };
 
 /// Writes the files of a run into the folder; ingested, it is run_of_folder(name).
-void write_files(const Folder& folder, const std::string& name, const ToldRun& run);
+void write_files(const TemporaryFolder& folder, const std::string& name, const ToldRun& run);
 inline std::string run_of_folder(const std::string& name) { return "2026-01-02/harm/" + name; }
 
 /// What an ingest leaves that has written to the run and has not ended.

@@ -1,0 +1,21 @@
+#include "cli/report/markdown.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace greta {
+namespace {
+
+TEST(Report, PercentagesNeverRoundToAllOrNothing) {
+  EXPECT_EQ(percent_text(12, 48), "25.00%");
+  EXPECT_EQ(percent_text(24999, 25000), "99.99%");
+  EXPECT_EQ(percent_text(999999, 1000000), "99.99%");
+  EXPECT_EQ(percent_text(1, 1000000), "<0.01%");
+  EXPECT_EQ(percent_text(0, 5), "0.00%");
+  EXPECT_EQ(percent_text(5, 5), "100.00%");
+  EXPECT_EQ(percent_text(0, 0), "-");
+}
+
+}  // namespace
+}  // namespace greta

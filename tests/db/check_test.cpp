@@ -1,0 +1,125 @@
+// Damage that `greta-db check` finds, and what --repair restores.
+#include "db/check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "db/database.h"
+#include "db/kept_tally.h"
+#include "tests/db/one_row.h"
+
+namespace greta {
+namespace {
+
+using Checking = OneRow;
+
+TEST_F(Checking, ASoundDatabaseHasNoProblems) {
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+}
+
+TEST_F(Checking, RowsThatReferToNothingAreFound) {
+  for (const char* column :
+       {"run_id", "prompt_id", "tensor_id", "phase_id", "name_id", "context_id", "source_id"}) {
+    db.exec(std::string("SAVEPOINT damage; UPDATE trace_row SET ") + column + " = 424242");
+    const std::vector<std::string> problems = check_database(db);
+    ASSERT_EQ(problems.size(), 1u) << column;
+    EXPECT_NE(problems[0].find(column), std::string::npos) << problems[0];
+    db.exec("ROLLBACK TO damage; RELEASE damage");
+  }
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+}
+
+TEST_F(Checking, ARowWithoutItsVectorIsFound) {
+  db.exec("UPDATE trace_row SET vector_id = 424242");
+  EXPECT_EQ(check_database(db).size(), 1u);
+}
+
+TEST_F(Checking, BrokenForeignKeysAreFound) {
+  db.exec("PRAGMA foreign_keys = OFF; DELETE FROM run");
+  const std::vector<std::string> problems = check_database(db);
+  EXPECT_GE(problems.size(), 2u);
+  EXPECT_TRUE(std::any_of(problems.begin(), problems.end(),
+                          [](const std::string& p) { return p.starts_with("foreign key"); }));
+}
+
+TEST_F(Checking, ADamagedIndexIsFound) {
+  db.exec(
+      "INSERT INTO run(name, experiment) VALUES ('s', 'f'); PRAGMA writable_schema = ON;"
+      "UPDATE sqlite_schema SET sql = replace(sql, 'run(experiment)', 'run(family)') WHERE name = "
+      "'run_by_experiment';"
+      "PRAGMA writable_schema = OFF");
+  make_durable(db);
+  SQLite::Database again = open_unchanged(file);
+  const std::vector<std::string> problems = check_database(again);
+  EXPECT_FALSE(problems.empty());
+  EXPECT_TRUE(problems.empty() || problems[0].starts_with("integrity")) << problems[0];
+}
+
+TEST_F(Checking, FewerRowsThanAnEngineWroteAreFound) {
+  db.exec("UPDATE source SET shape = 'engine', rows = 2, duplicates = 1");
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+  db.exec("UPDATE source SET rows = 3");
+  EXPECT_EQ(check_database(db),
+            std::vector<std::string>{"trace_row: 1 rows of run r, whose engine wrote 2"});
+}
+
+TEST_F(Checking, RowsThatWereDeletedAreFoundWhateverGaveThem) {
+  db.exec("UPDATE source SET rows = 3, duplicates = 2");
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+  db.exec("DELETE FROM trace_row");
+  EXPECT_EQ(check_database(db),
+            std::vector<std::string>{"trace_row: 0 rows of run r, whose source 1 gave 1"});
+}
+
+TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
+  db.exec(
+      "INSERT INTO run(name, experiment) VALUES ('s', 'e');"
+      "INSERT INTO prompt(run_id, name) VALUES (2, 'q');"
+      "INSERT INTO kept_tally(run_id, prompt_id, status, count, claimed, elsewhere) VALUES (1, 1, "
+      "'MATCH', "
+      "1, 0, 0);"
+      "INSERT INTO sample VALUES (7, 1, x'00000000'); PRAGMA foreign_keys = OFF");
+  ASSERT_EQ(check_database(db), std::vector<std::string>());
+  for (const char* damage :
+       {"UPDATE trace_row SET side = 0", "UPDATE trace_row SET side = 7",
+        "UPDATE trace_row SET pos_id = -2", "UPDATE trace_row SET layer = 9000",
+        "UPDATE trace_row SET crowded = 2", "UPDATE trace_row SET flags = 32",
+        "UPDATE trace_row SET prompt_id = 2",
+        "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
+        "INSERT INTO plan VALUES (1, 1, 3, 0, 5)", "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
+        "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
+        "INSERT INTO traced_position VALUES (1, 2, 0, 3, 0)",
+        "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)", "UPDATE sample SET n = 2",
+        "UPDATE source SET duplicates = -1",
+        "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'date', 'x', 9)",
+        "UPDATE kept_tally SET status = 'FINE'", "UPDATE kept_tally SET prompt_id = 2"}) {
+    db.exec(std::string("SAVEPOINT damage; ") + damage);
+    EXPECT_NE(check_database(db), std::vector<std::string>()) << damage;
+    db.exec("ROLLBACK TO damage; RELEASE damage");
+  }
+}
+
+TEST_F(Checking, RepairCorrectsWhatIsNotedOfPlacesAndPositions) {
+  db.exec(
+      "INSERT INTO trace_row SELECT run_id, prompt_id, 0, pos_id, layer, tensor_id, 0, 0, 1, step,"
+      " name_id, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count,"
+      " flags, vector_id, ptr, offset_bytes, context_id, source_id, 2 FROM trace_row;"
+      "INSERT INTO trace_row SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, 1, 0, "
+      "phase_id,"
+      " step, name_id, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf,"
+      " nz_count, flags, vector_id, ptr, offset_bytes, context_id, source_id, line FROM trace_row;"
+      "INSERT INTO traced_position VALUES (1, 1, 0, 1, 0), (1, 1, 1, 9, 1)");
+  EXPECT_EQ(check_database(db).size(), 2u);
+  repair_database(db, {});
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+  EXPECT_EQ(number_of(db, "SELECT sum(NOT crowded) FROM trace_row"), 0);
+  EXPECT_EQ(text_of(db, "SELECT side || ' ' || pos_id || ' ' || demands FROM traced_position"),
+            "0 1 1\n1 1 0");
+  EXPECT_EQ(repair_database(db, {}), std::vector<std::string>());
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "db/database.h"
+#include "tests/query_text.h"
+#include "tests/temporary_folder.h"
+
+namespace greta {
+
+/// A place for a database file, which a test creates.
+struct DatabaseFile : testing::Test {
+  /// What opening says, "" when it succeeds.
+  template <class Open>
+  std::string error_of(Open open) const {
+    try {
+      open(file);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryFolder folder;
+  std::filesystem::path file = folder / "g.db";
+};
+
+}  // namespace greta

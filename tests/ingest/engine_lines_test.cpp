@@ -1,0 +1,183 @@
+// What the importer makes of the lines that the engine writes, and of its events.
+#include <gtest/gtest.h>
+
+#include "tests/ingest/ingest_fixture.h"
+
+namespace greta {
+namespace {
+
+struct EngineLines : testing::Test {
+  /// Ingests one file of the run; its lines are separated by newlines.
+  void take(const std::string& name, const std::string& lines) {
+    folder.write("2026-02-07/b3_66/" + name, lines);
+    summary = ingest_all(db, {folder / "2026-02-07"});
+  }
+  static std::string row(const std::string& phase, const std::string& more) {
+    return R"({"event":"stage_trace","prompt_id":"p0","phase":")" + phase +
+           R"(","point":"attn_out","layer":0,"step":0,"pos_id":5,)" + more + "}\n";
+  }
+  static std::string sketch(const std::string& first, size_t n = 32) {
+    std::string text = R"("sum_sq":4,"sketch":[)" + first;
+    for (size_t i = 1; i < n; ++i) text += ",0";
+    return text + "]";
+  }
+  std::string ask(const std::string& sql) { return text_of(db, sql); }
+
+  TemporaryFolder folder;
+  SQLite::Database db = open_for_writing(folder / "g.db");
+  IngestSummary summary;
+};
+
+TEST_F(EngineLines, WholeRowHashesHaveFullScope) {
+  const std::string same = R"("hash_algo":"greta-1","n":4096,"hash":18446744073709551615)";
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  EXPECT_EQ(ask("SELECT status, scope, compared_n FROM pair"), "MATCH|full|4096");
+  EXPECT_EQ(ask("SELECT hash_algo FROM run"), "greta-1");
+}
+
+TEST_F(EngineLines, OwnSketchIsStoredAndMeasures) {
+  const auto line = [](const char* phase, const char* hash, const char* first) {
+    return row(phase,
+               std::string(R"("hash_algo":"greta-1","n":4,"hash":)") + hash + "," + sketch(first));
+  };
+  take("traces/p0_trace.jsonl", line("prefill_last", "1", "2") + line("decode0", "2", "1"));
+  EXPECT_EQ(ask("SELECT status, class, rel_l2 > 0.3 FROM pair"), "DRIFT|DIVERGENT|1");
+  EXPECT_EQ(ask("SELECT DISTINCT n, derived, sum_sq FROM sketch"), "4|0|4.0");
+  EXPECT_TRUE(summary.findings.empty());
+}
+
+TEST_F(EngineLines, SketchThatIsNoneIsKeptAsText) {
+  for (const std::string& bad :
+       {sketch("1", 31), sketch("1", 33), sketch("1e999"), std::string(R"("sketch":[1])")}) {
+    SCOPED_TRACE(bad);
+    db.exec("DELETE FROM trace_row");  // else the next is a conflict with this one too
+    take("traces/p0_trace.jsonl",
+         row("prefill_last", R"("hash_algo":"greta-1","n":4,"hash":1,)" + bad));
+    ASSERT_EQ(summary.findings.size(), 1u);
+    EXPECT_EQ(summary.findings[0].reason,
+              "a sketch must be 32 finite numbers, with n and sum_sq; it is kept as text");
+    EXPECT_EQ(number_of(db, "SELECT count(*) FROM sketch"), 0);
+    EXPECT_NE(ask("SELECT group_concat(extra) FROM trace").find("sketch"), std::string::npos);
+  }
+}
+
+TEST_F(EngineLines, ExtraHoldsItsMembersOnce) {
+  take("traces/p0_trace.jsonl",
+       row("prefill_last",
+           R"("hash_algo":"greta-1","n":4,"hash":1,"extra":{"rms_eps":1e-05},"other":2)"));
+  EXPECT_EQ(ask("SELECT extra FROM trace"), R"({"rms_eps":1e-05,"other":2})");
+}
+
+TEST_F(EngineLines, HashesOfTwoAlgorithmsNeverMeet) {
+  take("traces/a_trace.jsonl", row("prefill_last", R"("sample_n":4,"hash":1)") +
+                                   row("decode0", R"("hash_algo":"greta-1","n":4,"hash":1)"));
+  EXPECT_EQ(ask("SELECT status FROM pair"), "INCOMPARABLE");
+  EXPECT_EQ(ask("SELECT group_concat(hash) FROM trace"), "1,1");
+}
+
+TEST_F(EngineLines, WhichAlgorithmCameFirstDoesNotMatter) {
+  const auto at = [](const char* phase, int layer, const std::string& more) {
+    return R"({"event":"stage_trace","prompt_id":"p0","phase":")" + std::string(phase) +
+           R"(","point":"attn_out","layer":)" + std::to_string(layer) + R"(,"step":0,"pos_id":5,)" +
+           more + "}\n";
+  };
+  const std::string whole = R"("hash_algo":"greta-1","n":4,"hash":)",
+                    legacy = R"("sample_n":4,"hash":)";
+  const std::string greta = at("prefill_last", 0, whole + "77") + at("decode0", 0, whole + "78"),
+                    old = at("prefill_last", 1, legacy + "7") + at("decode0", 1, legacy + "7");
+  for (const auto& [first, second] : {std::pair(greta, old), std::pair(old, greta)}) {
+    for (const char* table :
+         {"trace_row", "source_location", "source", "kept_tally", "kept_verdict"}) {
+      db.exec(std::string("DELETE FROM ") + table);
+    }
+    db.exec("UPDATE run SET hash_algo = 'fnv-256'");
+    take("traces/a_trace.jsonl", first);
+    take("traces/b_trace.jsonl", second);
+    take("traces/c_trace.jsonl", first + second);  // in one file
+    EXPECT_EQ(summary.findings.size(), 0u);
+    EXPECT_EQ(
+        ask("SELECT layer, status, prefill_hash, decode_hash, scope FROM pair ORDER BY layer"),
+        "0|DRIFT|77|78|full\n1|MATCH|7|7|prefix");
+  }
+}
+
+TEST_F(EngineLines, UnknownHashIsNoHash) {
+  take("traces/p0_trace.jsonl", row("prefill_last", R"("hash_algo":"md5","n":4,"hash":1)") +
+                                    row("decode0", R"("hash_algo":"md5","n":4,"hash":1)"));
+  EXPECT_EQ(summary.warnings, 2);
+  EXPECT_EQ(ask("SELECT verdict FROM run_verdict"), "INCOMPARABLE");
+}
+
+TEST_F(EngineLines, RunThatStartedAndDidNotEndIsIncomplete) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string start = R"({"event":"run_start","attributes":{"dtype":"f32","seed":"-3"}})"
+                            "\n";
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "PASS|unknown");
+  take("run.jsonl", start);
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
+  EXPECT_EQ(ask("SELECT dtype, seed FROM run"), "f32|-3");
+  const std::string end = R"({"event":"run_end","status":"complete","rows":2})"
+                          "\n";
+  take("run.jsonl", start + end);
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "PASS|complete");
+  take("run.jsonl", start);  // an older copy changes nothing
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "PASS|complete");
+}
+
+TEST_F(EngineLines, ARunThatFailedOnceHasFailedInAnyOrder) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string complete = R"({"event":"run_end","status":"complete"})"
+                               "\n";
+  const std::string failed = R"({"event":"run_end","status":"failed"})"
+                             "\n";
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  for (const std::string& lines : {complete + failed, failed + complete}) {
+    take("run.jsonl", lines);
+    EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|failed");
+  }
+}
+
+TEST_F(EngineLines, ALaterStartWithoutAnEndIsIncomplete) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string end = R"({"event":"run_end","status":"complete"})"
+                          "\n";
+  const auto start = [](const std::string& when) {
+    return R"({"event":"run_start","started_at":"2026-02-07T00:00:0)" + when + "Z\"}\n";
+  };
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  take("run.jsonl", start("1") + end);
+  EXPECT_EQ(ask("SELECT verdict FROM run_verdict"), "PASS");
+  take("again.jsonl", start("2"));
+  EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
+}
+
+TEST_F(EngineLines, FewerRowsThanTheRunWroteIsIncomplete) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  take("run.jsonl", R"({"event":"run_start"})"
+                    "\n"
+                    R"({"event":"run_end","status":"complete","rows":3})");
+  take("traces/p0_trace.jsonl", row("prefill_last", same) + row("decode0", same));
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, unmet FROM run_verdict"),
+            "INCOMPLETE|INCOMPLETE|1");
+}
+
+TEST_F(EngineLines, ReadoutsStandAlone) {
+  const auto line = [](const char* phase, int step, const char* agrees) {
+    return std::string(R"({"event":"readout","prompt_id":"p0","phase":")") + phase +
+           R"(","step":)" + std::to_string(step) +
+           R"(,"pos_id":5,"top1_id":7,"top1_logit":2.5,"top2_id":8,"top2_logit":1.5,)"
+           R"("gap":1,"vocab":10,"lm_head_route":"MFMA","cpu_probe_top1_id":9,"cpu_probe_agrees_gpu":)" +
+           agrees + "}\n";
+  };
+  take("traces/p0_trace.jsonl", line("prefill_last", 0, "false") + line("decode0", 1, "true") +
+                                    R"({"event":"readout","prompt_id":"p0"})");
+  EXPECT_EQ(
+      ask("SELECT prompt, prefill_top1, decode_top1, prefill_gap, suspect FROM lm_head_delta"),
+      "p0|7|7|1.0|MFMA");
+  ASSERT_EQ(summary.findings.size(), 1u);
+  EXPECT_EQ(summary.findings[0].reason, "readout without phase");
+}
+
+}  // namespace
+}  // namespace greta

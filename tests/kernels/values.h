@@ -1,0 +1,36 @@
+// Numbers that tests of kernels compute with.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace greta {
+
+using Values = std::vector<float>;
+
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// Roughly normal, from integers: the same on every standard library.
+Values bell_values(uint32_t seed, std::integral auto n, double sigma = 1) {
+  std::mt19937 random(seed);
+  Values values(static_cast<size_t>(n));
+  for (float& value : values) {
+    double sum = -6.0;
+    for (int i = 0; i < 12; ++i) sum += static_cast<double>(random()) * 0x1p-32;
+    value = static_cast<float>(sum * sigma);
+  }
+  return values;
+}
+
+/// `n` values from `first` on.
+Values slice(const Values& values, std::integral auto first, std::integral auto n) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(n)};
+}
+
+}  // namespace greta
