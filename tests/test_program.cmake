@@ -17,9 +17,13 @@ function(greta_test_program name)
     GRETA_INFER_PROGRAM="$<TARGET_FILE:greta-infer>")
   # Whole models against float64, and views asked of thousands of made runs, are minutes under a
   # sanitizer, and no memory is touched in them that other tests do not touch.
-  set(slow "*Float64*:Trees/*:Seeds/Harm*")
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "-${slow}"
+  set(slow "*Float64*:Seeds/*")
+  # The same tests with more seeds are for CI.
+  set(long "FurtherSeeds/*")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "-${slow}:${long}"
                        PROPERTIES TIMEOUT 300)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${slow}"
                        TEST_LIST ${name}_slow_tests PROPERTIES TIMEOUT 300 LABELS slow)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${long}"
+                       TEST_LIST ${name}_long_tests PROPERTIES TIMEOUT 300 LABELS long)
 endfunction()

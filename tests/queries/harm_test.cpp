@@ -235,7 +235,8 @@ TEST_P(Harm, RaisesNoVerdictOfFilesThatAreIngested) {
   expect_no_harm_to_help(Via::kFiles, 1'000'000 + GetParam() * 10'000, 300);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Harm, testing::Range<uint64_t>(0, 5));
+INSTANTIATE_TEST_SUITE_P(Seeds, Harm, testing::Values<uint64_t>(0));
+INSTANTIATE_TEST_SUITE_P(FurtherSeeds, Harm, testing::Range<uint64_t>(1, 5));
 
 TEST(HarmfulEdit, MeetsEveryVerdictAndIsOfEveryKind) {
   std::map<std::string, int> verdicts, kinds;
