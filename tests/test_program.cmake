@@ -17,7 +17,7 @@ function(greta_test_program name)
     GRETA_INFER_PROGRAM="$<TARGET_FILE:greta-infer>")
   # Whole models against float64, and views asked of thousands of made runs, are minutes under a
   # sanitizer, and no memory is touched in them that other tests do not touch.
-  set(slow "*Float64*:Seeds/*")
+  set(slow "*Float64*:Seeds/*:RandomRows*")
   # The same tests with more seeds, and files as large as limits are for, are for CI.
   set(long "FurtherSeeds/*:Memory*")
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "-${slow}:${long}"
