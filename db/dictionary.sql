@@ -5,7 +5,7 @@ INSERT INTO phase(id, name, side) VALUES
 
 INSERT INTO status(name, compared, fails, blamed) VALUES
   ('MATCH', 1, 0, 0), ('DRIFT', 1, 1, 1), ('NONFINITE', 1, 1, 1), ('AMBIGUOUS', 1, 1, 1),
-  ('CONFLICT', 1, 1, 1),
+  ('CONFLICT', 1, 1, 1), ('REFUTED', 0, 1, 1),
   ('INCOMPARABLE', 1, 0, 0), ('MISSING', 0, 0, 1), ('DECODE_ONLY', 0, 0, 0), ('PREFILL_ONLY', 0, 0, 0),
   ('ALONE', 0, 0, 0);
 
@@ -66,6 +66,7 @@ INSERT INTO tensor_name(name, tensor_id, cause) VALUES
 INSERT INTO cause(name, root_cause) VALUES
   ('TRACE_OFFSET', 'PAIRING_MISMATCH'), ('AMBIGUOUS_TRACE', 'PAIRING_MISMATCH'),
   ('EVIDENCE_CONFLICT', 'CONTRADICTORY_EVIDENCE'),
+  ('FINAL_NORM_REFUTED', 'NORMALIZATION_MISMATCH'), ('LOGITS_REFUTED', 'LM_HEAD_MISMATCH'),
   ('EMBD_W_HASH_DRIFT', 'EMBEDDING_MISMATCH'), ('EMBED_DRIFT', 'EMBEDDING_MISMATCH'),
   ('RESIDUAL_PRE_ATTN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'),
   ('X_IN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'), ('RMS_IN_DRIFT', 'RESIDUAL_STREAM_MISMATCH'),
@@ -95,7 +96,7 @@ INSERT INTO cause(name, root_cause) VALUES
 -- next layer's residual_pre_attn; at layer 0 it is the embedding.
 INSERT INTO edge(to_id, from_id, layer, kind) VALUES
   (10, 5, 'same', 'weight'),
-  (20, 10, 'same', 'copy'), (20, 110, 'previous', 'copy'), (20, 115, 'previous', 'copy'),
+  (20, 10, 'same', 'copy'), (20, 115, 'previous', 'copy'), (20, 110, 'previous', 'alias'),
   (30, 20, 'same', 'input'), (30, 25, 'same', 'weight'),
   (40, 30, 'same', 'input'), (41, 30, 'same', 'input'), (42, 30, 'same', 'input'),
   (50, 40, 'same', 'input'), (51, 41, 'same', 'input'),
@@ -109,7 +110,7 @@ INSERT INTO edge(to_id, from_id, layer, kind) VALUES
   (100, 90, 'same', 'input'),
   (110, 80, 'same', 'input'), (110, 100, 'same', 'input'),
   (115, 110, 'same', 'copy'),
-  (200, 110, 'last', 'copy'), (200, 115, 'last', 'copy'),
+  (200, 115, 'last', 'copy'), (200, 110, 'last', 'alias'),
   (202, 200, 'same', 'input'),
   (204, 202, 'same', 'copy'),
   (210, 204, 'same', 'input'),

@@ -9,9 +9,9 @@ namespace greta {
 namespace {
 
 constexpr const char* kTallyColumns =
-    "run_id, prompt_id, status, class, scope, cause, count, claimed, elsewhere, forward_layer,"
-    " layer, tensor_id, name_id, pos_id, token_id, report_line";
-constexpr int kTallyColumnCount = 16;
+    "run_id, prompt_id, status, class, scope, cause, count, pairs, claimed, elsewhere,"
+    " forward_layer, layer, tensor_id, name_id, pos_id, token_id, report_line";
+constexpr int kTallyColumnCount = 17;
 
 std::string insert_tally_sql() {
   std::string marks = "?";

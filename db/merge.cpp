@@ -212,7 +212,7 @@ constexpr const char* kCopyReadouts = R"(
   CREATE TEMP TABLE merge_readout AS
     SELECT r.id AS run_id, q.id AS prompt_id, x.side, x.step, x.pos_id, n.id AS name_id, x.top1_id,
            x.top1_logit, x.top2_id, x.top2_logit, x.gap, x.vocab, x.route, x.cpu_top1_id,
-           x.cpu_agrees, s.id AS source_id, x.line
+           x.cpu_agrees, x.norm_error, x.logits_error, s.id AS source_id, x.line
     FROM other.readout x
     JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
     JOIN temp.merge_run r ON r.other_id = x.run_id JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
@@ -223,14 +223,15 @@ constexpr const char* kCopyReadouts = R"(
            x.line, 'warning', 'another readout of this prompt, step and position is already there',
            CAST(json_object('top1_id', x.top1_id, 'top1_logit', x.top1_logit, 'top2_id', x.top2_id,
              'top2_logit', x.top2_logit, 'gap', x.gap, 'vocab', x.vocab, 'route', x.route,
-             'cpu_top1_id', x.cpu_top1_id, 'cpu_agrees', x.cpu_agrees) AS BLOB)
+             'cpu_top1_id', x.cpu_top1_id, 'cpu_agrees', x.cpu_agrees, 'norm_error', x.norm_error,
+             'logits_error', x.logits_error) AS BLOB)
     FROM temp.merge_readout x
     JOIN main.readout y ON y.run_id = x.run_id AND y.prompt_id = x.prompt_id AND y.side = x.side
       AND y.step = x.step AND y.pos_id = x.pos_id AND y.name_id = x.name_id
     WHERE (x.top1_id, x.top1_logit, x.top2_id, x.top2_logit, x.gap, x.vocab, x.route, x.cpu_top1_id,
-           x.cpu_agrees)
+           x.cpu_agrees, x.norm_error, x.logits_error)
       IS NOT (y.top1_id, y.top1_logit, y.top2_id, y.top2_logit, y.gap, y.vocab, y.route,
-              y.cpu_top1_id, y.cpu_agrees);
+              y.cpu_top1_id, y.cpu_agrees, y.norm_error, y.logits_error);
   INSERT OR IGNORE INTO main.readout SELECT * FROM temp.merge_readout;
   DROP TABLE temp.merge_readout;
 )";

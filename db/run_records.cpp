@@ -38,7 +38,7 @@ void take(const SQLite::Column& column, std::optional<T>& value) {
 /// What a readout says, in the order of the table.
 auto said_by(const ReadoutRow& r) {
   return std::tie(r.top1_id, r.top1_logit, r.top2_id, r.top2_logit, r.gap, r.vocab, r.route,
-                  r.cpu_top1_id, r.cpu_agrees);
+                  r.cpu_top1_id, r.cpu_agrees, r.norm_error, r.logits_error);
 }
 
 }  // namespace
@@ -125,7 +125,8 @@ void RunRecords::add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t 
 std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
   constexpr int kFirstValue = 7;
   SQLite::Statement& insert = sql_(
-      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+      "?)");
   bind_key(insert, readout);
   std::apply(
       [&insert](const auto&... value) {
@@ -133,13 +134,14 @@ std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
         (bind(insert, at++, value), ...);
       },
       said_by(readout));
-  insert.bind(16, readout.source_id);
-  insert.bind(17, readout.line);
+  insert.bind(18, readout.source_id);
+  insert.bind(19, readout.line);
   if (insert.exec() > 0) return std::nullopt;
 
   SQLite::Statement& of_key = sql_(
       "SELECT top1_id, top1_logit, top2_id, top2_logit, gap, vocab, route, cpu_top1_id, cpu_agrees,"
-      " source_id, line FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
+      " norm_error, logits_error, source_id, line FROM readout WHERE run_id = ? AND prompt_id = ? "
+      "AND side = ? AND step = ?"
       " AND pos_id = ? AND name_id = ?");
   bind_key(of_key, readout);
   if (!of_key.executeStep()) return std::nullopt;
@@ -150,9 +152,10 @@ std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
         (take(of_key.getColumn(at++), value), ...);
       },
       std::tie(there.top1_id, there.top1_logit, there.top2_id, there.top2_logit, there.gap,
-               there.vocab, there.route, there.cpu_top1_id, there.cpu_agrees));
-  there.source_id = of_key.getColumn(9).getInt64();
-  there.line = of_key.getColumn(10).getInt64();
+               there.vocab, there.route, there.cpu_top1_id, there.cpu_agrees, there.norm_error,
+               there.logits_error));
+  there.source_id = of_key.getColumn(11).getInt64();
+  there.line = of_key.getColumn(12).getInt64();
   of_key.reset();
   if (said_by(there) == said_by(readout)) return std::nullopt;
   if (said_by(readout) < said_by(there)) return readout;

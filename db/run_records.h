@@ -55,7 +55,7 @@ struct ReadoutRow {
   int64_t step = kUnknownStep, pos_id = kUnknownPosition;
   int64_t name_id = 0;
   std::optional<int64_t> top1_id, top2_id, vocab, cpu_top1_id, cpu_agrees;
-  std::optional<double> top1_logit, top2_logit, gap;  ///< never NaN
+  std::optional<double> top1_logit, top2_logit, gap, norm_error, logits_error;  ///< never NaN
   std::optional<std::string> route;
   int64_t source_id = 0;
   int64_t line = 0;

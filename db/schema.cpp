@@ -122,10 +122,10 @@ void rebuild(SQLite::Database& db, const std::string& table) {
   db.exec("DROP TABLE old_" + table);
 }
 
-/// Tables that hold nothing but what is worked out again.
-constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict"};
+/// Tables that hold nothing but what is worked out, or brought, again.
+constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "edge"};
 /// Tables whose rows the program brings with it.
-constexpr const char* kDictionaries[] = {"status", "class", "scope", "axis", "cause"};
+constexpr const char* kDictionaries[] = {"status", "class", "scope", "axis", "cause", "edge"};
 
 /// Brings the tables of an earlier version, and the rows of dictionaries, to those of today. Views,
 /// triggers and indexes are gone then: restore() makes them.

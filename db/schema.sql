@@ -95,7 +95,7 @@ CREATE TABLE edge (
   to_id   INTEGER NOT NULL REFERENCES tensor(id),
   from_id INTEGER NOT NULL REFERENCES tensor(id),
   layer   TEXT NOT NULL CHECK (layer IN ('same', 'previous', 'last')), -- where from_id lives
-  kind    TEXT NOT NULL CHECK (kind IN ('input', 'copy', 'weight')),   -- copy: the same values
+  kind    TEXT NOT NULL CHECK (kind IN ('input', 'copy', 'alias', 'weight')), -- copy: the same values; alias: by way of another copy
   PRIMARY KEY (to_id, from_id, layer)
 ) STRICT, WITHOUT ROWID;
 
@@ -249,6 +249,8 @@ CREATE TABLE readout (
   route      TEXT,                                -- LM-head route: MFMA, VALU, BLAS
   cpu_top1_id INTEGER,                            -- top-1 recomputed on the CPU
   cpu_agrees  INTEGER,                            -- 1 the CPU chose the same, 0 it did not
+  norm_error   REAL,                              -- relative L2 distance of the final norm from double arithmetic, 1e30 when not finite; NULL: not worked out
+  logits_error REAL,                              -- the same of the logits
   source_id  INTEGER NOT NULL REFERENCES source(id),
   line       INTEGER NOT NULL,
   PRIMARY KEY (run_id, prompt_id, side, step, pos_id, name_id)
@@ -400,11 +402,12 @@ CREATE TABLE ingest_run (
 CREATE TABLE kept_tally (
   run_id    INTEGER NOT NULL REFERENCES run(id),
   prompt_id INTEGER NOT NULL,                     -- 0: of the run as a whole
-  status    TEXT NOT NULL,                        -- of pair; UNMET, LOST, RUN: see tally
+  status    TEXT NOT NULL,                        -- of pair; UNMET, LOST, REFUTED, RUN: see tally
   class     TEXT,                                 -- ROUNDING, DIVERGENT, UNKNOWN
   scope     TEXT,                                 -- full, prefix, sample
   cause     TEXT,                                 -- ATTN_OUT_DRIFT, ...
   count     INTEGER NOT NULL,
+  pairs     INTEGER NOT NULL,                     -- of those, with a row on both sides
   claimed   INTEGER NOT NULL,                     -- of those, pairs with a row that only a document states
   elsewhere INTEGER NOT NULL,                     -- 1: what is missing was traced at another position
   forward_layer INTEGER,                          -- these and the next: the first of them in forward order
@@ -425,7 +428,8 @@ CREATE TABLE kept_verdict (
   pass INTEGER NOT NULL,                          -- MATCH
   fail INTEGER NOT NULL,                          -- status.fails
   drift INTEGER NOT NULL,                         -- DRIFT
-  rounding INTEGER NOT NULL,                      -- DRIFT within tolerance
+  nonfinite INTEGER NOT NULL,                     -- NONFINITE, also of rows without a partner
+  rounding INTEGER NOT NULL,                      -- DRIFT within tolerance; sketches, and they are equal
   divergent INTEGER NOT NULL,                     -- DRIFT beyond it
   unmeasured INTEGER NOT NULL,                    -- DRIFT with nothing to measure it by
   missing INTEGER NOT NULL,                       -- must have a partner and have none
@@ -479,6 +483,9 @@ END;
 CREATE TRIGGER trace_repeat_inserted AFTER INSERT ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER trace_repeat_deleted AFTER DELETE ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER trace_repeat_updated AFTER UPDATE ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER readout_inserted AFTER INSERT ON readout WHEN NEW.norm_error IS NOT NULL OR NEW.logits_error IS NOT NULL BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER readout_deleted AFTER DELETE ON readout BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER readout_updated AFTER UPDATE ON readout BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER plan_inserted AFTER INSERT ON plan BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER plan_deleted AFTER DELETE ON plan BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;

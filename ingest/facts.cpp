@@ -41,6 +41,8 @@ ReadoutRow row_of(int64_t source_id, int64_t run_id, int64_t prompt_id, Side sid
   row.route = r.route;
   row.cpu_top1_id = r.cpu_top1_id;
   row.cpu_agrees = r.cpu_agrees;
+  row.norm_error = r.norm_error;
+  row.logits_error = r.logits_error;
   row.source_id = source_id;
   row.line = r.line;
   return row;
@@ -62,6 +64,8 @@ std::string readout_text(const ReadoutRow& r) {
   put("route", r.route);
   put("cpu_top1_id", r.cpu_top1_id);
   put("cpu_agrees", r.cpu_agrees);
+  put("norm_error", r.norm_error);
+  put("logits_error", r.logits_error);
   return json_text(json);
 }
 

@@ -12,7 +12,7 @@ SELECT
   CASE
     WHEN v.compared = 0 THEN 'NO_EVIDENCE'
     WHEN v.nonfinite + v.divergent + v.only_a + v.only_b > 0 THEN 'FAIL'
-    WHEN v.unknown + v.incomparable > 0 THEN 'INCOMPARABLE'
+    WHEN v.unknown + v.incomparable - v.alike > 0 THEN 'INCOMPARABLE'
     ELSE 'PASS'
   END AS numeric_verdict,                              -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
   v.compared AS compared,                              -- rows of both that something decides
@@ -31,11 +31,12 @@ FROM (
     c.run_a AS run_a, c.run_b AS run_b, c.run_a_id AS run_a_id, c.run_b_id AS run_b_id,
     sum(CASE WHEN c.status IN ('INCOMPARABLE', 'ONLY_A', 'ONLY_B', '') THEN 0 ELSE c.count END) OVER both AS compared,
     sum(CASE WHEN c.status = 'MATCH' THEN c.count ELSE 0 END) OVER both AS match,
-    sum(CASE WHEN c.class = 'ROUNDING' THEN c.count ELSE 0 END) OVER both AS rounding,
+    sum(CASE WHEN c.status = 'DRIFT' AND c.class = 'ROUNDING' THEN c.count ELSE 0 END) OVER both AS rounding,
     sum(CASE WHEN c.class = 'DIVERGENT' THEN c.count ELSE 0 END) OVER both AS divergent,
     sum(CASE WHEN c.class = 'UNKNOWN' OR c.status IN ('AMBIGUOUS', 'CONFLICT') THEN c.count ELSE 0 END) OVER both AS unknown,
     sum(CASE WHEN c.status = 'NONFINITE' THEN c.count ELSE 0 END) OVER both AS nonfinite,
     sum(CASE WHEN c.status = 'INCOMPARABLE' THEN c.count ELSE 0 END) OVER both AS incomparable,
+    sum(CASE WHEN c.status = 'INCOMPARABLE' AND c.class = 'ROUNDING' THEN c.count ELSE 0 END) OVER both AS alike,
     sum(CASE WHEN c.status = 'ONLY_A' THEN c.count ELSE 0 END) OVER both AS only_a,
     sum(CASE WHEN c.status = 'ONLY_B' THEN c.count ELSE 0 END) OVER both AS only_b,
     row_number() OVER both AS nth

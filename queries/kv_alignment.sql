@@ -20,6 +20,8 @@ SELECT
   CASE
     WHEN a.q_far THEN 'Q_MISMATCH'
     WHEN a.q_far IS NULL THEN 'UNKNOWN'
+    -- rounding of K and V does not explain scores that are far apart
+    WHEN a.k <= 1 AND a.v <= 1 AND (a.scores_far OR a.probs_far) THEN 'KV_MISALIGNMENT'
     WHEN (a.k > 0 OR a.v > 0) AND a.attn_out_far THEN 'REAL_MISMATCH'
     WHEN ((a.k > 0 OR a.v > 0) AND a.attn_out_far) IS NULL THEN 'UNKNOWN'
     WHEN a.k > 0 OR a.v > 0 THEN 'STRUCTURAL_DRIFT'

@@ -1,5 +1,5 @@
--- One row per run and prompt: what the last prefill position and the first decode step chose, by
--- order and not by position (decode may sit one position later), and which LM-head route the CPU
+-- One row per run and prompt: what the last prefill position up to it and the first decode step chose,
+-- by order and not by position (decode may sit one position later), and which LM-head route the CPU
 -- probe contradicts.
 CREATE VIEW lm_head_delta AS
 SELECT
@@ -35,7 +35,8 @@ JOIN readout d ON d.run_id = p.run_id AND d.prompt_id = p.prompt_id AND d.side =
 WHERE NOT EXISTS (
     SELECT 1 FROM readout x
     WHERE x.run_id = p.run_id AND x.prompt_id = p.prompt_id AND x.side = 0
-      AND x.name_id = p.name_id AND (x.step, x.pos_id) > (p.step, p.pos_id))
+      AND x.name_id = p.name_id
+      AND (d.pos_id < 0 OR x.pos_id <= d.pos_id, x.step, x.pos_id) > (d.pos_id < 0 OR p.pos_id <= d.pos_id, p.step, p.pos_id))
   AND NOT EXISTS (
     SELECT 1 FROM readout x
     WHERE x.run_id = d.run_id AND x.prompt_id = d.prompt_id AND x.side = 1

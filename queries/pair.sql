@@ -7,15 +7,13 @@ SELECT
   q.name AS prompt,                                    -- prompt of the run
   s.token_id AS token_id,                              -- NULL when the trace has none
   s.logical_tok_idx AS logical_tok_idx,                -- NULL when the trace has none
-  s.pos_id AS pos_id,                                  -- absolute 0-based position
+  nullif(s.pos_id, -1) AS pos_id,                      -- absolute 0-based position; NULL unknown
   s.layer AS layer,                                    -- -1: after the stack, in old files
   m.name AS tensor,                                    -- as the prefill row names it
   t.name AS canonical_tensor,                          -- first name of the trace point
   s.status AS status,                                  -- MISSING, DECODE_ONLY, PREFILL_ONLY, AMBIGUOUS, CONFLICT, NONFINITE, INCOMPARABLE, MATCH, DRIFT
-  s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN
-  CASE WHEN s.fails THEN
-    CASE s.worst_input WHEN 1 THEN 'ORIGIN' WHEN 2 THEN 'PROPAGATED' WHEN 4 THEN 'PROPAGATED'
-                       ELSE 'UNSAMPLED' END END AS origin, -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
+  s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN; of an INCOMPARABLE: ROUNDING when sketches are all that compares, and equal
+  s.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
   CASE WHEN s.compared AND s.report_source_id IS NULL THEN s.inputs_complete ELSE 0 END AS inputs_complete, -- 1 when the direct inputs were traced on both sides
   CASE WHEN s.compared THEN s.scope END AS scope,      -- full, prefix, sample: what was compared
   CASE WHEN s.compared THEN s.compared_n END AS compared_n, -- values compared
@@ -26,13 +24,12 @@ SELECT
   CASE WHEN s.decode_hash IS NOT NULL THEN printf('%llu', s.decode_hash) END AS decode_hash,    -- unsigned decimal
   s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
-  CASE WHEN s.fails THEN
-    CASE s.worst_input WHEN 1 THEN 'ORIGIN' WHEN 2 THEN 'ORIGIN' WHEN 4 THEN 'PROPAGATED'
-                       ELSE 'UNSAMPLED' END END AS numeric_origin, -- as origin, rounding inputs counting as clean
+  s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
   CASE
     WHEN s.report_source_id IS NOT NULL THEN s.report_details
-    WHEN s.status = 'NONFINITE' THEN printf('prefill nan=%d inf=%d, decode nan=%d inf=%d',
-      s.x_nan, s.x_inf, s.y_nan, s.y_inf)
+    WHEN s.status = 'NONFINITE' THEN CASE WHEN s.alone
+      THEN printf('nan=%d inf=%d, in a row without a partner', s.x_nan, s.x_inf)
+      ELSE printf('prefill nan=%d inf=%d, decode nan=%d inf=%d', s.x_nan, s.x_inf, s.y_nan, s.y_inf) END
     WHEN s.status = 'AMBIGUOUS' THEN 'several different rows on one side'
     WHEN s.status = 'CONFLICT' THEN CASE WHEN s.x_hash = s.y_hash
       THEN 'equal hashes, but other statistics or lengths' ELSE 'equal samples of all values, but other hashes' END
@@ -51,11 +48,13 @@ SELECT
   s.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
   s.commit_sha AS commit_sha,                          -- commit of the engine that ran
   s.date AS date,                                      -- YYYY-MM-DD; NULL unknown
+  s.segment AS segment,                                -- of what failed: from the earliest traced input to here
+  s.untraced_layers AS untraced_layers,                -- where origin is UNSAMPLED: the layers in between, as --layers takes them
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position
   s.run_id AS run_id,                                  -- run.id
   s.prompt_id AS prompt_id,                            -- prompt.id
   s.tensor_id AS tensor_id                             -- tensor.id
-FROM comparison_origin s
+FROM comparison_placed s
 JOIN prompt q ON q.id = s.prompt_id
 LEFT JOIN tensor_name m ON m.id = s.name_id
 LEFT JOIN tensor t ON t.id = s.tensor_id;

@@ -20,7 +20,7 @@ SELECT
   END AS coverage,                                     -- complete, undeclared, sampled; unmet: declared rows missing; partial: some rows have no partner, or no known position
   v.pairs AS pairs,                                    -- with a row on both sides
   v.pass AS pass,                                      -- MATCH
-  v.fail AS fail,                                      -- DRIFT, NONFINITE, AMBIGUOUS, CONFLICT
+  v.fail AS fail,                                      -- DRIFT, NONFINITE (also of a row without a partner), AMBIGUOUS, CONFLICT; what double arithmetic refutes
   v.missing AS missing,                                -- must have a partner and have none
   v.decode_only AS decode_only,                        -- decode rows where nothing demands a partner
   v.prefill_only AS prefill_only,                      -- prefill rows that decode has no partner for and needs none
@@ -38,9 +38,11 @@ SELECT
     (SELECT i.numeric_origin FROM place_origin i
      WHERE i.run_id = v.run_id AND i.prompt_id = v.divergent_prompt_id AND i.pos_id = v.divergent_pos_id
        AND i.layer = v.divergent_layer AND i.tensor_id = v.divergent_tensor_id LIMIT 1) END AS numeric_origin, -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
+  nullif(v.divergent_pos_id, -1) AS numeric_pos_id,    -- of the first pair beyond rounding
   v.fail_token_id AS token_id,                         -- of the first fail
-  v.fail_pos_id AS pos_id,                             -- of the first fail
-  v.rounding AS rounding,                              -- DRIFT within tolerance
+  nullif(v.fail_pos_id, -1) AS pos_id,                             -- of the first fail
+  v.nonfinite AS nonfinite,                            -- NONFINITE, also of rows without a partner
+  v.rounding AS rounding,                              -- DRIFT within tolerance, and pairs of equal sketches that nothing else compares
   v.divergent AS divergent,                            -- DRIFT beyond it
   v.unmeasured AS unmeasured,                          -- DRIFT with nothing to measure it by
   v.unmet AS unmet,                                    -- rows that are not there though the plan declares them or the run says it wrote them

@@ -170,7 +170,9 @@ ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step, 
           .top2_logit = top.values[1],
           .vocab = config_.vocab,
           .route = route(Op::kLmHead, is_decode(phase)),
-          .cpu_top1_id = {}};
+          .cpu_top1_id = {},
+          .norm_error = {},
+          .logits_error = {}};
 }
 
 }  // namespace greta

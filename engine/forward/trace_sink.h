@@ -79,6 +79,9 @@ struct ReadoutRecord {
   int64_t vocab = 0;
   Route route{};                       ///< of the LM head
   std::optional<int32_t> cpu_top1_id;  ///< chosen by the CPU probe, -1 when it saw no number
+  /// Relative L2 distance of the final norm, and of the logits, from double arithmetic on the
+  /// hidden state; 1e30 when it is not finite. Nothing: not worked out.
+  std::optional<double> norm_error, logits_error;
 };
 
 /// top1_logit − top2_logit, nothing when one of them is missing or not finite.

@@ -191,6 +191,8 @@ void RunStore::add_readout(const ReadoutRecord& r) {
     row.cpu_top1_id = token(*r.cpu_top1_id);
     row.cpu_agrees = r.cpu_top1_id == r.top1_id ? 1 : 0;
   }
+  row.norm_error = r.norm_error;
+  row.logits_error = r.logits_error;
   row.source_id = source_id_;
   row.line = ++readouts_;
   records_.add_readout(row);

@@ -143,6 +143,8 @@ std::string readout_line(const ReadoutRecord& readout, const std::string& prompt
   add_readout(line, readout);
   line.add("lm_head_route", route_name(readout.route));
   add_cpu_probe(line, readout);
+  if (readout.norm_error) line.add("norm_error", *readout.norm_error);
+  if (readout.logits_error) line.add("logits_error", *readout.logits_error);
   return line.take();
 }
 

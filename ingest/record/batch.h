@@ -42,7 +42,7 @@ struct Readout {
   int64_t prompt_id = 0, phase_id = 0, name_id = 0;
   int64_t step = kUnknownStep, pos_id = kUnknownPosition;
   std::optional<int64_t> top1_id, top2_id, vocab, cpu_top1_id, cpu_agrees;
-  std::optional<double> top1_logit, top2_logit, gap;
+  std::optional<double> top1_logit, top2_logit, gap, norm_error, logits_error;
   std::optional<std::string> route;
   int64_t line = 0;
 };

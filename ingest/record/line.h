@@ -25,7 +25,7 @@ enum Key : uint8_t {
   kHiddenOffsetBytes, kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes,
   kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsOffsetBytes, kTop1Id,
   kTop1Logit, kTop2Id, kTop2Logit, kGap, kVocab, kExpectedLastIndex, kLogicalLastIndex,
-  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kHashAlgo, kSumSq, kHiddenN, kRmsN, kLogitsN,
+  kLmHeadRoute, kCpuProbeTop1, kCpuProbeAgrees, kNormError, kLogitsError, kHashAlgo, kSumSq, kHiddenN, kRmsN, kLogitsN,
   kSample, kData, kLogits, kSketch, kExtra, kTop1, kTop2,
   kKeyCount, kNoKey = kKeyCount
 };
@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, kKeyCount> kKeyNames = {
   "rms_offset_bytes", "logits_hash", "logits_min", "logits_max", "logits_mean", "logits_ptr",
   "logits_offset", "logits_offset_bytes", "top1_id", "top1_logit", "top2_id", "top2_logit", "gap",
   "vocab", "expected_last_index", "logical_last_index", "lm_head_route", "cpu_probe_top1_id",
-  "cpu_probe_agrees_gpu", "hash_algo", "sum_sq", "hidden_n", "rms_n", "logits_n", "sample", "data",
+  "cpu_probe_agrees_gpu", "norm_error", "logits_error", "hash_algo", "sum_sq", "hidden_n", "rms_n", "logits_n", "sample", "data",
   "logits", "sketch", "extra", "top1", "top2"};
 // clang-format on
 

@@ -37,6 +37,8 @@ void take_choice(LineReader& in, Readout& out) {
       agrees == "true" || agrees == "false") {
     out.cpu_agrees = in.fields.take(kCpuProbeAgrees) == "true";
   }
+  out.norm_error = in.real_field(kNormError);
+  out.logits_error = in.real_field(kLogitsError);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 -- Two sides of one value, held against each other. On axis 'phases' a run is compared with itself:
--- prefill with decode (filter on other_run_id = run_id). On axis 'runs' it is compared with another
+-- prefill with decode (filter on other_run_id = run_id), and a row that can have no partner is there
+-- when it is not finite. On axis 'runs' it is compared with another
 -- one, phase by phase. One row per row x of run_id that stands for its side and its partner y; y is
 -- NULL where there is none, and x where the run has no such rows: then a report's table stands in
 -- (report_*), if there is one. Of several rows of one side the first by phase, step, name and nth
@@ -36,7 +37,15 @@ SELECT
   (SELECT d.demands FROM traced_position d
    WHERE d.run_id = x.run_id AND d.prompt_id = x.prompt_id AND d.side = 0 AND d.pos_id = x.pos_id) AS demanded,
   x.token_id IS NOT y.token_id AS other_token,
-  CASE WHEN x.nan > 0 OR x.inf > 0 OR x.flags & 1 OR y.nan > 0 OR y.inf > 0 OR y.flags & 1 THEN 1 ELSE 0 END AS nonfinite,
+  CASE WHEN x.nan > 0 OR x.inf > 0 OR x.flags & 1 OR y.nan > 0 OR y.inf > 0 OR y.flags & 1 THEN 1
+    -- no row of its side stands for others that are not finite
+    WHEN x.crowded THEN EXISTS (
+      SELECT 1 FROM trace_row e
+      WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
+        AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
+        AND e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
+        AND (e.nan > 0 OR e.inf > 0 OR e.flags & 1))
+    ELSE 0 END AS nonfinite,
   -- 1: a document states one of the rows; nothing else wrote it
   CASE WHEN x.flags & 8 OR y.flags & 8 THEN 1 ELSE 0 END AS claimed,
   CASE WHEN x.n > 0 AND y.n = x.n AND x.hash IS NOT NULL AND y.hash IS NOT NULL
@@ -128,8 +137,8 @@ FROM axis z
 CROSS JOIN run a
 CROSS JOIN run b
 LEFT JOIN trace_row x ON x.run_id = +a.id
-  AND (NOT z.same_run OR x.side IN (0, 1) AND +x.pos_id >= 0)
-  AND CASE WHEN x.crowded THEN NOT EXISTS (
+  AND (NOT z.same_run OR x.side IN (0, 1) AND +x.pos_id >= 0 OR x.nan > 0 OR x.inf > 0 OR x.flags & 1)
+  AND CASE WHEN x.crowded AND (NOT z.same_run OR x.side IN (0, 1) AND x.pos_id >= 0) THEN NOT EXISTS (
     SELECT 1 FROM trace_row e
     WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
       AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
@@ -145,7 +154,7 @@ LEFT JOIN trace_row y ON y.run_id = b.id
        AND o.name = (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id)) END
   AND y.side = CASE WHEN z.same_run THEN 1 - x.side ELSE x.side END
   AND y.pos_id = x.pos_id AND y.layer = x.layer AND y.tensor_id = x.tensor_id
-  AND CASE WHEN z.same_run THEN y.token_id IS x.token_id AND y.logical_tok_idx IS x.logical_tok_idx
+  AND CASE WHEN z.same_run THEN x.pos_id >= 0 AND y.token_id IS x.token_id AND y.logical_tok_idx IS x.logical_tok_idx
       ELSE y.phase_id = x.phase_id AND (x.pos_id >= 0 OR y.step = x.step) END
   AND CASE WHEN y.crowded THEN NOT EXISTS (
     SELECT 1 FROM trace_row e

@@ -27,9 +27,12 @@ SELECT
       AND e.pos_id <> s.key_pos_id AND e.layer = s.key_layer AND e.tensor_id = s.key_tensor_id)
   ELSE 0 END AS elsewhere
 FROM comparison_status s
-LEFT JOIN class c ON c.name = CASE WHEN s.status = 'DRIFT' THEN
-    CASE CASE WHEN s.sketch_n IS NOT NULL THEN s.rel_l2 <= ifnull(s.tolerance, -1) END
-      WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
+LEFT JOIN class c ON c.name = CASE s.status
+    WHEN 'DRIFT' THEN
+      CASE CASE WHEN s.sketch_n IS NOT NULL THEN s.rel_l2 <= ifnull(s.tolerance, -1) END
+        WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
+    -- nothing but the sketches compares, and they are equal
+    WHEN 'INCOMPARABLE' THEN CASE WHEN s.sketch_equal AND s.rel_l2 = 0 AND NOT s.other_hash IS TRUE THEN 'ROUNDING' END
   END
 LEFT JOIN tensor_name b ON b.id = CASE WHEN s.blamed THEN s.name_id END
 -- the trace point itself, when that which names another cause for it matched

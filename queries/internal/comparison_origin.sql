@@ -6,83 +6,109 @@ CREATE VIEW comparison_origin AS
 SELECT
   s.*,
   -- the worst state, NULL where no ancestor was traced
-  CASE WHEN s.report_source_id IS NULL THEN (
-    WITH RECURSIVE up(layer, tensor_id) AS (
-      SELECT CASE e.layer WHEN 'same' THEN s.key_layer WHEN 'previous' THEN s.key_layer - 1 ELSE s.last_layer END, e.from_id
-      FROM edge e WHERE e.to_id = s.key_tensor_id
+  (WITH RECURSIVE up(layer, tensor_id) AS (
+      SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 ELSE s.last_layer END, e.from_id
+      FROM edge e WHERE e.to_id = s.tensor_id AND e.kind <> 'alias'
       UNION
       SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
-      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id
+      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
       WHERE u.layer >= -1 AND NOT EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id))
-    SELECT max((
-      SELECT max(i.state) FROM ancestor_state i
-      WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
-        AND i.layer = u.layer AND i.tensor_id = u.tensor_id)) FROM up u)
-  ELSE (
-    WITH RECURSIVE up(layer, tensor_id) AS (
-      SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 END, e.from_id
-      FROM edge e WHERE e.to_id = s.tensor_id AND e.layer <> 'last'
-      UNION
-      SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 END, e.from_id
-      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.layer <> 'last'
-      WHERE u.layer >= 0 AND NOT EXISTS (
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+      AND NOT EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id))
-    SELECT max(i.state) FROM up u CROSS JOIN report_ancestor_state i
-      ON i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
-     AND i.layer = u.layer AND i.tensor_id = u.tensor_id)
-  END AS worst_input,
+    SELECT max(ifnull((
+      SELECT max(i.state) FROM ancestor_state i
+      WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
+        AND i.layer = u.layer AND i.tensor_id = u.tensor_id), (
+      SELECT max(i.state) FROM report_ancestor_state i
+      WHERE i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
+        AND i.layer = u.layer AND i.tensor_id = u.tensor_id))) FROM up u) AS worst_input,
   -- the first in forward order of those that differ, as tensor@layer
-  CASE WHEN s.report_source_id IS NULL THEN (
-    WITH RECURSIVE up(layer, tensor_id) AS (
-      SELECT CASE e.layer WHEN 'same' THEN s.key_layer WHEN 'previous' THEN s.key_layer - 1 ELSE s.last_layer END, e.from_id
-      FROM edge e WHERE e.to_id = s.key_tensor_id
+  (WITH RECURSIVE up(layer, tensor_id) AS (
+      SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 ELSE s.last_layer END, e.from_id
+      FROM edge e WHERE e.to_id = s.tensor_id AND e.kind <> 'alias'
       UNION
       SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
-      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id
+      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
       WHERE u.layer >= -1 AND NOT EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+      AND NOT EXISTS (
+        SELECT 1 FROM report_ancestor_state b
+        WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id))
     SELECT CASE WHEN a.state IN (2, 4) THEN
       (SELECT t.name FROM tensor t WHERE t.id = a.tensor_id) || '@' || a.layer END
     FROM (
-      SELECT u.layer AS layer, u.tensor_id AS tensor_id, (
+      SELECT u.layer AS layer, u.tensor_id AS tensor_id, ifnull((
         SELECT max(i.state) FROM ancestor_state i
         WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
-          AND i.layer = u.layer AND i.tensor_id = u.tensor_id) AS state
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id), (
+        SELECT max(i.state) FROM report_ancestor_state i
+        WHERE i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id)) AS state
       FROM up u) a
     WHERE a.state IS NOT NULL
-    ORDER BY a.state DESC, a.layer, a.tensor_id LIMIT 1)
-  ELSE (
-    WITH RECURSIVE up(layer, tensor_id) AS (
-      SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 END, e.from_id
-      FROM edge e WHERE e.to_id = s.tensor_id AND e.layer <> 'last'
+    ORDER BY a.state DESC, a.layer, a.tensor_id LIMIT 1) AS caused_by,
+  -- the earliest of the nearest traced ancestors: what lies between was not traced
+  (WITH RECURSIVE up(layer, tensor_id) AS (
+      SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 ELSE s.last_layer END, e.from_id
+      FROM edge e WHERE e.to_id = s.tensor_id AND e.kind <> 'alias'
       UNION
-      SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 END, e.from_id
-      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.layer <> 'last'
-      WHERE u.layer >= 0 AND NOT EXISTS (
+      SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
+      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
+      WHERE u.layer >= -1 AND NOT EXISTS (
+        SELECT 1 FROM traced_pair b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+      AND NOT EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id))
-    SELECT CASE WHEN i.state IN (2, 4) THEN t.name || '@' || i.layer END
-    FROM up u CROSS JOIN report_ancestor_state i
-      ON i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
-     AND i.layer = u.layer AND i.tensor_id = u.tensor_id
-    JOIN tensor t ON t.id = i.tensor_id
-    ORDER BY i.state DESC, i.layer, i.tensor_id LIMIT 1)
-  END AS caused_by,
+    SELECT u.layer FROM up u
+    WHERE ifnull((
+        SELECT max(i.state) FROM ancestor_state i
+        WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id), (
+        SELECT max(i.state) FROM report_ancestor_state i
+        WHERE i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id)) IS NOT NULL
+    ORDER BY u.layer, u.tensor_id LIMIT 1) AS since_layer,
+  (WITH RECURSIVE up(layer, tensor_id) AS (
+      SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 ELSE s.last_layer END, e.from_id
+      FROM edge e WHERE e.to_id = s.tensor_id AND e.kind <> 'alias'
+      UNION
+      SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
+      FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
+      WHERE u.layer >= -1 AND NOT EXISTS (
+        SELECT 1 FROM traced_pair b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+      AND NOT EXISTS (
+        SELECT 1 FROM report_ancestor_state b
+        WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id))
+    SELECT u.tensor_id FROM up u
+    WHERE ifnull((
+        SELECT max(i.state) FROM ancestor_state i
+        WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id), (
+        SELECT max(i.state) FROM report_ancestor_state i
+        WHERE i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id)) IS NOT NULL
+    ORDER BY u.layer, u.tensor_id LIMIT 1) AS since_tensor_id,
   -- 1 when a copy of the value, or every input, was traced on both sides
   EXISTS (
     SELECT 1 FROM edge e JOIN traced_pair b
       ON b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
      AND b.layer = CASE e.layer WHEN 'same' THEN s.key_layer WHEN 'previous' THEN s.key_layer - 1 ELSE s.last_layer END
      AND b.tensor_id = e.from_id
-    WHERE e.to_id = s.key_tensor_id AND e.kind = 'copy')
+    WHERE e.to_id = s.key_tensor_id AND e.kind IN ('copy', 'alias'))
   OR (
     EXISTS (
       SELECT 1 FROM edge e JOIN traced_pair b

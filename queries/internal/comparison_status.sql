@@ -5,7 +5,8 @@
 CREATE VIEW comparison_status AS
 SELECT
   j.*,
-  st.name AS status, st.compared AS compared, st.fails AS fails, st.blamed AS blamed,
+  st.name AS status,
+  CASE WHEN j.alone AND j.report_source_id IS NULL THEN 0 ELSE st.compared END AS compared, st.fails AS fails, st.blamed AS blamed,
   o.name AS scope,
   CASE
     WHEN j.by_hash THEN CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END
@@ -42,6 +43,7 @@ WHERE st.name =
     WHEN j.alone THEN
       CASE
         WHEN NOT j.same_run THEN 'ALONE'
+        WHEN j.nonfinite THEN 'NONFINITE'
         WHEN j.side = 0 THEN
           CASE WHEN j.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last') THEN 'MISSING' ELSE 'PREFILL_ONLY' END
         WHEN j.demanded THEN 'MISSING'
@@ -57,7 +59,8 @@ WHERE st.name =
     WHEN j.by_hash THEN
       CASE WHEN j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 'MATCH' ELSE 'DRIFT' END
     WHEN j.sample_equal = 0 OR j.sketch_equal = 0 THEN 'DRIFT'
-    -- what is equal is not all of rows that are of other lengths, or of other hashes
+    -- what is equal is not all of rows that are of other lengths, or of other hashes, and rows that
+    -- differ can have equal sketches
     WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
-    ELSE CASE WHEN j.sample_equal OR j.sketch_equal THEN 'MATCH' ELSE 'INCOMPARABLE' END
+    ELSE CASE WHEN j.sample_equal THEN 'MATCH' ELSE 'INCOMPARABLE' END
   END;

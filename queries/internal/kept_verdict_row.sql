@@ -2,7 +2,7 @@
 CREATE VIEW kept_verdict_row AS
 SELECT
   k.run_id AS run_id, n.name AS run, k.prompt_id AS prompt_id, k.pairs AS pairs, k.pass AS pass, k.fail AS fail,
-  k.drift AS drift, k.rounding AS rounding, k.divergent AS divergent,
+  k.drift AS drift, k.nonfinite AS nonfinite, k.rounding AS rounding, k.divergent AS divergent,
   k.unmeasured AS unmeasured, k.missing AS missing, k.missing_elsewhere AS missing_elsewhere,
   k.decode_only AS decode_only, k.prefill_only AS prefill_only,
   k.claimed AS claimed, k.incomparable AS incomparable, k.unmet AS unmet,

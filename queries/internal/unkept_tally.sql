@@ -3,7 +3,8 @@
 CREATE VIEW unkept_tally AS
 SELECT
   f.run_id AS run_id, f.run AS run, f.prompt_id AS prompt_id, f.status AS status, f.class AS class,
-  f.scope AS scope, f.cause AS cause, f.total AS count, f.claims AS claimed, f.anywhere AS elsewhere,
+  f.scope AS scope, f.cause AS cause, f.total AS count, f.compared AS pairs, f.claims AS claimed,
+  f.anywhere AS elsewhere,
   f.forward_layer AS forward_layer, CASE WHEN f.cause IS NOT NULL THEN f.layer END AS layer,
   f.tensor_id AS tensor_id, f.name_id AS name_id,
   CASE WHEN f.cause IS NOT NULL THEN f.pos_id END AS pos_id,
@@ -12,6 +13,7 @@ FROM (
   SELECT
     g.*,
     sum(g.count) OVER alike AS total,
+    sum(g.pairs) OVER alike AS compared,
     sum(g.claimed) OVER alike AS claims,
     max(g.elsewhere) OVER alike AS anywhere,
     row_number() OVER alike AS nth
@@ -19,10 +21,10 @@ FROM (
     -- Comparisons counted: one row per prompt, status, class, scope and, where there is one, cause,
     -- position and trace point, with the first layer. Grouped by what is cheap to work out again, for
     -- that is done for every group: not by the status's own conditions.
-    -- where prefill traced something
+    -- where something is compared, or is not finite
     SELECT
       s.run_id AS run_id, s.run AS run, s.key_prompt_id AS prompt_id, s.status AS status,
-      s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
+      s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count, sum(s.compared) AS pairs,
       sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       -- SQLite takes layer and token_id from the row that has the minimum
       CASE WHEN s.blamed THEN min(CASE WHEN s.blamed THEN s.forward_layer ELSE 0 END) END AS forward_layer,
@@ -32,16 +34,16 @@ FROM (
     FROM unjudged_run u
     CROSS JOIN traced_position z ON z.run_id = u.run_id
     CROSS JOIN comparison_graded s
-    WHERE CASE z.side WHEN 0 THEN 1 WHEN 1 THEN EXISTS (
-        SELECT 1 FROM traced_position e
-        WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = 0 AND e.pos_id = z.pos_id) END
+    WHERE NOT EXISTS (
+        SELECT 1 FROM plain_position e
+        WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = z.side AND e.pos_id = z.pos_id)
       AND s.axis = 'phases' AND s.run_id = z.run_id AND s.other_run_id = z.run_id
       AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
     GROUP BY s.run_id, s.key_prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, s.blamed_name_id,
              CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END,
              s.status, s.class, s.scope, s.switched_id, s.run
     UNION ALL
-    -- where only decode traced something: no row has a partner, none must have one
+    -- where only decode traced something, all of it finite
     SELECT
       r.id, r.name, d.prompt_id, 'DECODE_ONLY', NULL, NULL, NULL,
       sum((SELECT count(*) FROM trace_row x
@@ -52,19 +54,24 @@ FROM (
              AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
              AND (e.phase_id, e.step, e.name_id, e.nth) < (x.phase_id, x.step, x.name_id, x.nth)
              AND e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx) ELSE 1 END)),
-      0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+      0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM unjudged_run u
     JOIN run r ON r.id = u.run_id
-    JOIN traced_position d ON d.run_id = r.id AND d.side = 1 AND d.pos_id >= 0
-    WHERE NOT EXISTS (
-      SELECT 1 FROM traced_position p
-      WHERE p.run_id = d.run_id AND p.prompt_id = d.prompt_id AND p.side = 0 AND p.pos_id = d.pos_id)
+    JOIN plain_position d ON d.run_id = r.id AND d.side = 1 AND d.pos_id >= 0
     GROUP BY r.id, r.name, d.prompt_id
+    UNION ALL
+    -- what double arithmetic refutes
+    SELECT
+      r.id, r.name, o.prompt_id, 'REFUTED', NULL, NULL, o.cause, 1, 0, 0, 0, 1000000,
+      o.tensor_id, -1, o.name_id, o.pos_id, NULL, NULL
+    FROM unjudged_run u
+    JOIN run r ON r.id = u.run_id
+    JOIN refuted_readout o ON o.run_id = r.id
     UNION ALL
     -- what a report's table lists
     SELECT
       s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
-      s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count,
+      s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count, sum(s.compared) AS pairs,
       sum(s.compared) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
       CASE WHEN s.blamed THEN s.tensor_id END AS tensor_id,
@@ -86,7 +93,7 @@ FROM (
 WHERE f.nth = 1
 UNION ALL
 SELECT
-  r.id, r.name, l.prompt_id, 'UNMET', NULL, NULL, NULL, count(*), 0, 0,
+  r.id, r.name, l.prompt_id, 'UNMET', NULL, NULL, NULL, count(*), 0, 0, 0,
   NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unjudged_run u
 JOIN run r ON r.id = u.run_id
@@ -100,13 +107,13 @@ WHERE NOT EXISTS (
 GROUP BY r.id, r.name, l.prompt_id
 UNION ALL
 SELECT
-  r.id, r.name, 0, 'LOST', NULL, NULL, NULL, l.count, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  r.id, r.name, 0, 'LOST', NULL, NULL, NULL, l.count, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unjudged_run u
 JOIN run r ON r.id = u.run_id
 JOIN rows_lost l ON l.run_id = r.id
 WHERE l.count > 0
 UNION ALL
 SELECT
-  r.id, r.name, 0, 'RUN', NULL, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  r.id, r.name, 0, 'RUN', NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unjudged_run u
 JOIN run r ON r.id = u.run_id;

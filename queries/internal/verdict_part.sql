@@ -11,7 +11,7 @@ SELECT
     WHEN v.missing > 0 THEN 'FAIL'
     WHEN v.pairs = v.claimed THEN 'NO_EVIDENCE'
     WHEN (SELECT e.rejected FROM run_rejection e WHERE e.run_id = v.run_id) > 0 THEN 'INCOMPLETE'
-    WHEN v.incomparable + v.claimed > 0 THEN 'INCOMPARABLE'
+    WHEN v.claimed > 0 THEN 'INCOMPARABLE'
     WHEN v.pass = v.pairs THEN CASE WHEN EXISTS (
       SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') OR EXISTS (
       SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND c.kind = 'verdict'
@@ -26,7 +26,7 @@ SELECT
     WHEN v.missing > 0 THEN 'FAIL'
     WHEN v.pairs = v.claimed THEN 'NO_EVIDENCE'
     WHEN (SELECT e.rejected FROM run_rejection e WHERE e.run_id = v.run_id) > 0 THEN 'INCOMPLETE'
-    WHEN v.incomparable + v.unmeasured + v.claimed > 0 THEN 'INCOMPARABLE'
+    WHEN v.claimed > 0 THEN 'INCOMPARABLE'
     WHEN v.pass + v.rounding = v.pairs THEN CASE WHEN v.drift = 0 AND (EXISTS (
       SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') OR EXISTS (
       SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND c.kind = 'verdict'

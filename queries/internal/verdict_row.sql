@@ -8,7 +8,7 @@ UNION ALL
 -- the runs of which it is not kept: tally summed, per run and per run and prompt
 SELECT
   w.run_id AS run_id, w.run AS run, w.prompt_id AS prompt_id, w.pairs AS pairs, w.pass AS pass, w.fail AS fail,
-  w.drift AS drift, w.rounding AS rounding, w.divergent AS divergent, w.unmeasured AS unmeasured,
+  w.drift AS drift, w.nonfinite AS nonfinite, w.rounding AS rounding, w.divergent AS divergent, w.unmeasured AS unmeasured,
   w.missing AS missing, w.missing_elsewhere AS missing_elsewhere, w.decode_only AS decode_only,
   w.prefill_only AS prefill_only, w.claimed AS claimed,
   w.incomparable AS incomparable, w.unmet AS unmet, w.partial AS partial,
@@ -26,10 +26,11 @@ SELECT
 FROM (
   SELECT
     t.run_id AS run_id, t.run AS run, t.prompt_id AS prompt_id,
-    sum(CASE WHEN t.compared THEN t.count ELSE 0 END) OVER part AS pairs,
+    sum(t.pairs) OVER part AS pairs,
     sum(CASE WHEN t.status = 'MATCH' THEN t.count ELSE 0 END) OVER part AS pass,
     sum(CASE WHEN t.fails THEN t.count ELSE 0 END) OVER part AS fail,
     sum(CASE WHEN t.status = 'DRIFT' THEN t.count ELSE 0 END) OVER part AS drift,
+    sum(CASE WHEN t.status = 'NONFINITE' THEN t.count ELSE 0 END) OVER part AS nonfinite,
     sum(CASE WHEN t.class = 'ROUNDING' THEN t.count ELSE 0 END) OVER part AS rounding,
     sum(CASE WHEN t.class = 'DIVERGENT' THEN t.count ELSE 0 END) OVER part AS divergent,
     sum(CASE WHEN t.class = 'UNKNOWN' THEN t.count ELSE 0 END) OVER part AS unmeasured,
@@ -71,11 +72,11 @@ FROM (
     SELECT
       y.run_id AS run_id, y.run AS run, l.of_prompt * y.prompt_id AS prompt_id,
       y.prompt_id AS of_prompt_id, y.status AS status, y.class AS class, y.scope AS scope,
-      y.cause AS cause, y.count AS count, y.claimed AS claimed, y.elsewhere AS elsewhere,
+      y.cause AS cause, y.count AS count, y.pairs AS pairs, y.claimed AS claimed, y.elsewhere AS elsewhere,
       y.forward_layer AS forward_layer, y.layer AS layer, y.tensor_id AS tensor_id,
       y.name_id AS name_id, y.pos_id AS pos_id, y.token_id AS token_id,
       y.report_line AS report_line,
-      s.compared AS compared, s.fails AS fails, s.blamed AS blamed,
+      s.fails AS fails, s.blamed AS blamed,
       s.fails AND (y.class IS NULL OR y.class = 'DIVERGENT') AS diverges,
       (SELECT k.ord FROM tensor k WHERE k.id = y.tensor_id) AS ord,
       (SELECT k.name FROM tensor k WHERE k.id = y.tensor_id) AS tensor,

@@ -78,9 +78,8 @@ TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
   db.exec(
       "INSERT INTO run(name, experiment) VALUES ('s', 'e');"
       "INSERT INTO prompt(run_id, name) VALUES (2, 'q');"
-      "INSERT INTO kept_tally(run_id, prompt_id, status, count, claimed, elsewhere) VALUES (1, 1, "
-      "'MATCH', "
-      "1, 0, 0);"
+      "INSERT INTO kept_tally(run_id, prompt_id, status, count, pairs, claimed, elsewhere)"
+      " VALUES (1, 1, 'MATCH', 1, 1, 0, 0);"
       "INSERT INTO sample VALUES (7, 1, x'00000000'); PRAGMA foreign_keys = OFF");
   ASSERT_EQ(check_database(db), std::vector<std::string>());
   for (const char* damage :

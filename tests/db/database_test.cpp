@@ -212,9 +212,8 @@ TEST_F(Opening, ForWritingBringsTheViewsOfThisBuild) {
     history = text_of(db, "SELECT sql FROM sqlite_schema WHERE name = 'history'");
     db.exec(
         "INSERT INTO run(name, experiment) VALUES ('r', 'e');"
-        "INSERT INTO kept_tally(run_id, prompt_id, status, count, claimed, elsewhere) VALUES (1, "
-        "0, 'OLD', 0, "
-        "1, 0);"
+        "INSERT INTO kept_tally(run_id, prompt_id, status, count, pairs, claimed, elsewhere)"
+        " VALUES (1, 0, 'OLD', 0, 0, 1, 0);"
         "DROP VIEW trace; CREATE VIEW trace AS SELECT 1 AS old; DROP VIEW history;"
         "UPDATE meta SET value = 'of another build' WHERE key = 'views'");
   }

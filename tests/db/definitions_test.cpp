@@ -140,8 +140,8 @@ TEST_F(Definitions, UnderOtherNamesAreTheirs) {
 TEST_F(Definitions, ThatAreRestoredTakeTheirVerdictsWithThem) {
   error_after(
       "INSERT INTO run(name, experiment) VALUES ('r', 'e'); DROP TRIGGER kept_tally_deleted;"
-      "INSERT INTO kept_tally(run_id, prompt_id, status, count, claimed, elsewhere)"
-      " VALUES (1, 0, 'OLD', 1, 0, 0)");
+      "INSERT INTO kept_tally(run_id, prompt_id, status, count, pairs, claimed, elsewhere)"
+      " VALUES (1, 0, 'OLD', 1, 0, 0, 0)");
   SQLite::Database db = open_for_repair(file);
   EXPECT_EQ(number_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);
 }

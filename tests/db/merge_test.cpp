@@ -87,7 +87,7 @@ void fill(Warehouse& w, const std::string& run) {
             "', 0, 'warning', 'odd');"
             "INSERT INTO readout SELECT " +
             id + ", (SELECT min(id) FROM prompt WHERE run_id = " + id +
-            "), 0, 0, 3, id, 79, 1.0, 5, 0.5, 0.5, 100, 'MFMA', 79, 1, " + source +
+            "), 0, 0, 3, id, 79, 1.0, 5, 0.5, 0.5, 100, 'MFMA', 79, 1, 1e-6, NULL, " + source +
             ", 9 FROM tensor_name WHERE name = 'logits';"
             "INSERT INTO row_context(route, extra) VALUES ('MFMA', '{\"a\":1}');"
             "UPDATE trace_row SET context_id = last_insert_rowid() WHERE run_id = " +

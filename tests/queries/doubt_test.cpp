@@ -149,12 +149,34 @@ TEST(Verdict, EqualSamplesOfRowsOfOtherSketchesDoNotPass) {
   EXPECT_EQ(judged(w), "x_in|DRIFT|X_IN_DRIFT");
 }
 
+TEST(Verdict, EqualSketchesAreNotEqualRows) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.add(prefill("mlp_out", 0).sketched({1, 2}), decode("mlp_out", 0).sketched({1, 2}));
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict, pairs, pass, incomparable, rounding FROM"
+                   " run_verdict"),
+            "INCOMPARABLE|PASS|2|1|1|1");
+  EXPECT_EQ(w.rows("SELECT status, class, rel_l2 FROM pair WHERE tensor = 'mlp_out'"),
+            "INCOMPARABLE|ROUNDING|0.0");
+  w.add(prefill("wo_out", 0).sketched({1, 2}), decode("wo_out", 0).sketched({1, 5}));
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict FROM run_verdict"), "FAIL|FAIL");
+}
+
+TEST(Verdict, WhatIsOtherwiseIncomparableIsNoRoundingForItsSketches) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.add(prefill("mlp_out", 0).sketched({1, 2}).length(9),
+        decode("mlp_out", 0).sketched({1, 2}).length(8));
+  EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "INCOMPARABLE");
+  EXPECT_EQ(w.rows("SELECT class FROM pair WHERE tensor = 'mlp_out'"), "-");
+}
+
 TEST(Verdict, RowsOfOneSideThatOnlyTheirSketchesTellApartDoNotPass) {
   for (const Row& other : {prefill("x_in", 0).step(1).sketched({2, 1}), prefill("x_in", 0).step(1),
                            decode("x_in", 0).step(2).sketched({2, 1})}) {
     Warehouse w;
     w.add(prefill("x_in", 0).sketched({1, 2}), decode("x_in", 0).sketched({1, 2}));
-    EXPECT_EQ(strict(w), "PASS");
+    EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "PASS");
     w.add(other);
     EXPECT_EQ(judged(w), "x_in|AMBIGUOUS|AMBIGUOUS_TRACE");
   }
@@ -165,7 +187,7 @@ TEST(Verdict, EqualSketchesOfOneSideAreNotAmbiguous) {
   w.add(prefill("x_in", 0).sketched({1, 2}), prefill("x_in", 0).step(1).sketched({1, 2}),
         decode("x_in", 0).sketched({1, 2}), prefill("mlp_out", 0, 1).sketched({1, 2}),
         prefill("mlp_out", 0, 1).step(1), decode("mlp_out", 0, 1));
-  EXPECT_EQ(judged(w), "x_in|MATCH|-\nmlp_out|MATCH|-");
+  EXPECT_EQ(judged(w), "x_in|INCOMPARABLE|-\nmlp_out|MATCH|-");
 }
 
 TEST(Verdict, APlanIsNotMetByWhatNothingCanBeComparedWith) {

@@ -163,6 +163,7 @@ TEST(FirstFail, RopeCauseReachesTheVerdict) {
 TEST(FirstFail, NumericColumnsAreOfTheFirstDivergentPairOfThePrompt) {
   Warehouse w;
   w.rounding("x_in", 0);
+  w.rounding("x_in", 4);
   w.divergent("attn_out", 4);
   w.use_prompt("p1");
   w.rounding("x_in", 0);

@@ -54,7 +54,7 @@ TEST(Scope, SketchesDecideOnlyAtEqualLengthAndScope) {
         prefill("v_proj", 0).sketched({1, 2}), decode("v_proj", 0).sketched({1, 2, 0}),
         prefill("attn_out", 0).sketched({1, 2}), decode("attn_out", 0).sampled({1, 2}));
   EXPECT_EQ(scopes(w),
-            "q_pre_rope|MATCH|full|2\nk_pre_rope|DRIFT|full|2\nv_proj|INCOMPARABLE|-|-\n"
+            "q_pre_rope|INCOMPARABLE|full|2\nk_pre_rope|DRIFT|full|2\nv_proj|INCOMPARABLE|-|-\n"
             "attn_out|INCOMPARABLE|-|-");
 }
 
@@ -215,7 +215,7 @@ TEST(Origin, WalksThroughLayersThatWereNotTraced) {
     w.drift("mlp_out", layer);
   }
   EXPECT_EQ(origins(w),
-            "x_in@4|ORIGIN|-\nattn_out@4|PROPAGATED|residual_pre_attn@4\n"
+            "x_in@4|UNSAMPLED|-\nattn_out@4|PROPAGATED|residual_pre_attn@4\n"
             "mlp_out@4|PROPAGATED|residual_pre_attn@4\nx_in@8|PROPAGATED|residual_pre_attn@4\n"
             "attn_out@8|PROPAGATED|residual_pre_attn@8\nmlp_out@8|PROPAGATED|residual_pre_attn@8");
   EXPECT_EQ(w.rows("SELECT DISTINCT inputs_complete FROM pair WHERE origin IS NOT NULL"), "0");
@@ -225,7 +225,7 @@ TEST(Origin, WalksDownToTheEmbedding) {
   Warehouse w;
   w.match("embed_out", 0);
   w.drift("x_out", 31);
-  EXPECT_EQ(origins(w), "x_out@31|ORIGIN|-");
+  EXPECT_EQ(origins(w), "x_out@31|UNSAMPLED|-");
 }
 
 TEST(Origin, FirstLayerReadsTheEmbedding) {
@@ -253,7 +253,7 @@ TEST(Origin, TensorsAfterTheStackReadTheLastLayer) {
     w.drift("final_norm", head_layer);
     w.drift("logits", head_layer);
     const std::string at = "@" + std::to_string(head_layer);
-    EXPECT_EQ(origins(w), "x_out@31|ORIGIN|-\nhidden" + at + "|PROPAGATED|x_out@31\nfinal_norm" +
+    EXPECT_EQ(origins(w), "x_out@31|UNSAMPLED|-\nhidden" + at + "|PROPAGATED|x_out@31\nfinal_norm" +
                               at + "|PROPAGATED|hidden" + at + "\nlogits" + at +
                               "|PROPAGATED|final_norm" + at);
     EXPECT_EQ(w.rows("SELECT tensor, inputs_complete FROM pair WHERE layer NOT IN (0, 31)"
@@ -264,10 +264,87 @@ TEST(Origin, TensorsAfterTheStackReadTheLastLayer) {
 
 TEST(Origin, LogitsAreTheOriginWhenTheLastLayerMatches) {
   Warehouse w;
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
+            std::to_string(w.current_run()) + ", 'n_layers', '32', 0)");
   w.match("mlp_out", 31);
   w.match("residual_post_attn", 31);
   w.drift("logits", -1);
   EXPECT_EQ(origins(w), "logits@-1|ORIGIN|-");
+}
+
+std::string segments(Warehouse& w) {
+  return w.rows(
+      "SELECT tensor, layer, origin, numeric_origin, segment, untraced_layers FROM pair WHERE"
+      " status = 'DRIFT' ORDER BY forward_layer, tensor_id");
+}
+
+TEST(Origin, LayersThatWereNotTracedAreNotBlamedOnTheNextOne) {
+  Warehouse w;
+  for (int layer : {0, 1, 2, 4}) {
+    for (const char* tensor : {"x_in", "attn_out", "x_out"}) w.match(tensor, layer);
+  }
+  w.divergent("x_in", 8);
+  w.divergent("attn_out", 8);
+  EXPECT_EQ(segments(w),
+            "x_in|8|UNSAMPLED|UNSAMPLED|between x_out of layer 4 and x_in of layer 8|5-7\n"
+            "attn_out|8|PROPAGATED|PROPAGATED|-|-");
+}
+
+TEST(Origin, WhatFollowsALayerThatWasNotTracedIsNotItsOrigin) {
+  Warehouse w;
+  w.match("x_out", 4);
+  w.divergent("attn_norm_out", 6);  // x_in of layer 6 was not traced, nor any of layer 5
+  EXPECT_EQ(segments(w),
+            "attn_norm_out|6|UNSAMPLED|UNSAMPLED|between x_out of layer 4 and attn_norm_out of"
+            " layer 6|5");
+}
+
+TEST(Origin, ACopyOfWhatWasNotTracedIsNoOrigin) {
+  Warehouse w;
+  w.match("mlp_out", 3);
+  w.match("residual_post_attn", 3);
+  w.divergent("x_in", 4);
+  EXPECT_EQ(segments(w),
+            "x_in|4|UNSAMPLED|UNSAMPLED|between residual_post_attn of layer 3 and x_in of layer"
+            " 4|-");
+}
+
+TEST(Origin, WithinALayerAnOriginNamesItsSegment) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.divergent("attn_out", 0);
+  w.match("x_out", 1);
+  w.divergent("q_pre_rope", 2);  // from the layer before, and no whole layer lies between
+  EXPECT_EQ(segments(w),
+            "attn_out|0|ORIGIN|ORIGIN|between residual_pre_attn and attn_out of layer 0|-\n"
+            "q_pre_rope|2|ORIGIN|ORIGIN|between x_out of layer 1 and q_pre_rope of layer 2|-");
+}
+
+TEST(Origin, AfterTheStackItDependsOnTheLastLayerOfTheModel) {
+  for (const auto& [n_layers, expected] :
+       {std::pair("9", "hidden|-1|ORIGIN|ORIGIN|between x_out of layer 8 and hidden|-"),
+        std::pair("12", "hidden|-1|UNSAMPLED|UNSAMPLED|between x_out of layer 8 and hidden|9-11"),
+        std::pair("", "hidden|-1|UNSAMPLED|UNSAMPLED|between x_out of layer 8 and hidden|-")}) {
+    Warehouse w;
+    w.match("x_out", 8);
+    w.divergent("hidden", -1);
+    if (*n_layers != '\0') {
+      w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
+                std::to_string(w.current_run()) + ", 'n_layers', '" + n_layers + "', 0)");
+    }
+    EXPECT_EQ(segments(w), expected);
+  }
+}
+
+TEST(Origin, AReportsLayersAreNoOtherThanARows) {
+  Warehouse w;
+  w.report("final.md", 1000000,
+           {{.prompt = "p", .layer = 4, .tensor = "x_out", .status = "MATCH"},
+            {.prompt = "p", .layer = 8, .tensor = "x_in", .status = "DRIFT"},
+            {.prompt = "p", .layer = 8, .tensor = "attn_out", .status = "DRIFT"}});
+  EXPECT_EQ(w.rows("SELECT tensor, origin, untraced_layers FROM pair WHERE status = 'DRIFT'"
+                   " ORDER BY tensor_id"),
+            "x_in|UNSAMPLED|5-7\nattn_out|PROPAGATED|-");
 }
 
 TEST(Origin, RoundingInputsAreDirtyForOriginAndCleanForNumericOrigin) {

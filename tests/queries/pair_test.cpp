@@ -292,16 +292,24 @@ TEST(Pair, RowsOfDifferentTokensAtOnePositionAreNotAmbiguous) {
   EXPECT_EQ(w.rows("SELECT token_id, status FROM pair ORDER BY 1"), "5|MATCH\n6|MATCH");
 }
 
-TEST(Pair, MissingComesBeforeAmbiguousAndNonfinite) {
+TEST(Pair, MissingComesBeforeAmbiguous) {
   Warehouse w;
-  w.add(prefill("attn_out", 0, 1).nans(3), prefill("attn_out", 0, 2));
+  w.add(prefill("attn_out", 0, 1), prefill("attn_out", 0, 2));
   EXPECT_EQ(pairs(w), "attn_out|0|37|MISSING|TRACE_OFFSET");
 }
 
-TEST(Pair, DecodeOnlyComesBeforeAmbiguousAndNonfinite) {
+TEST(Pair, DecodeOnlyComesBeforeAmbiguous) {
   Warehouse w;
-  w.add(decode("attn_out", 0, 1).nans(3), decode("attn_out", 0, 2));
+  w.add(decode("attn_out", 0, 1), decode("attn_out", 0, 2));
   EXPECT_EQ(pairs(w), "attn_out|0|37|DECODE_ONLY|-");
+}
+
+TEST(Pair, NonfiniteComesBeforeMissingAndDecodeOnly) {
+  for (const Row& row : {prefill("attn_out", 0, 1).nans(3), decode("attn_out", 0, 1).infs(1)}) {
+    Warehouse w;
+    w.add(row);
+    EXPECT_EQ(pairs(w), "attn_out|0|37|NONFINITE|ATTN_OUT_DRIFT");
+  }
 }
 
 TEST(Pair, AmbiguousComesBeforeNonfinite) {

@@ -193,6 +193,8 @@ TEST(Tally, WhateverChangesUnderItClearsIt) {
       "UPDATE sketch SET sum_sq = 3",
       "DELETE FROM sketch",
       "UPDATE sample SET n = 3",
+      "INSERT INTO readout(run_id, prompt_id, side, step, pos_id, name_id, norm_error, source_id,"
+      " line) SELECT run_id, prompt_id, 0, 0, 0, 1, 0.5, source_id, 1 FROM trace_row LIMIT 1",
       "DELETE FROM sample",
       "UPDATE tensor_name SET cause = 'OTHER'",
       "UPDATE tensor SET stage = 'head' WHERE id = 70",
@@ -281,6 +283,11 @@ std::string status_of(const std::vector<Fact>& p, const std::vector<Fact>& d,
                       bool prefill_last_here) {
   const bool demands =
       std::any_of(p.begin(), p.end(), [](const Fact& f) { return f.is_prefill_last; });
+  const std::vector<Fact>& alone = p.empty() ? d : p;
+  if ((p.empty() || d.empty()) &&
+      std::any_of(alone.begin(), alone.end(), [](const Fact& f) { return f.nan > 0; })) {
+    return "NONFINITE";
+  }
   if (d.empty()) return demands ? "MISSING" : "PREFILL_ONLY";
   if (p.empty()) return prefill_last_here ? "MISSING" : "DECODE_ONLY";
   if (!all_equal(p) || !all_equal(d)) return "AMBIGUOUS";
@@ -294,7 +301,18 @@ Opinion judge(const std::map<Key, std::vector<Fact>>& rows) {
   Opinion opinion;
   std::vector<std::string> lines;
   for (const auto& [key, facts] : rows) {
-    if (key.pos < 0) continue;
+    const auto add_line = [&](const std::string& status) {
+      ++opinion.count[status];
+      lines.push_back(std::to_string(key.prompt) + " " + std::to_string(key.pos) + " " +
+                      std::to_string(key.layer) + " " + std::to_string(key.tensor) + " " +
+                      (key.token ? std::to_string(*key.token) : "-") + " " + status);
+    };
+    if (key.pos < 0) {  // compared with nothing
+      for (const Fact& fact : facts) {
+        if (fact.nan > 0) add_line("NONFINITE");
+      }
+      continue;
+    }
     std::vector<Fact> p, d;
     for (const Fact& fact : facts) (fact.side == 0 ? p : d).push_back(fact);
     bool prefill_last_here = false;
@@ -303,7 +321,6 @@ Opinion judge(const std::map<Key, std::vector<Fact>>& rows) {
       for (const Fact& fact : others) prefill_last_here |= fact.is_prefill_last;
     }
     const std::string status = status_of(p, d, prefill_last_here);
-    ++opinion.count[status];
     if (status == "MISSING") {
       for (const auto& [other, others] : rows) {
         if (std::tie(other.prompt, other.layer, other.tensor) !=
@@ -313,9 +330,7 @@ Opinion judge(const std::map<Key, std::vector<Fact>>& rows) {
         for (const Fact& fact : others) opinion.elsewhere |= fact.side != (p.empty() ? 1 : 0);
       }
     }
-    lines.push_back(std::to_string(key.prompt) + " " + std::to_string(key.pos) + " " +
-                    std::to_string(key.layer) + " " + std::to_string(key.tensor) + " " +
-                    (key.token ? std::to_string(*key.token) : "-") + " " + status);
+    add_line(status);
   }
   std::sort(lines.begin(), lines.end());
   for (const std::string& line : lines) opinion.lines += (opinion.lines.empty() ? "" : "\n") + line;
@@ -369,9 +384,10 @@ TEST(RandomRows, TheViewsAgreeWithASecondOpinion) {
       }
     }
     Opinion opinion = judge(rows);
-    EXPECT_EQ(w.rows("SELECT printf('%d %d %d %d %s %s', prompt_id, pos_id, layer, tensor_id,"
-                     " ifnull(token_id, '-'), status) AS line FROM pair ORDER BY line"),
-              opinion.lines);
+    EXPECT_EQ(
+        w.rows("SELECT printf('%d %d %d %d %s %s', prompt_id, ifnull(pos_id, -1), layer, tensor_id,"
+               " ifnull(token_id, '-'), status) AS line FROM pair ORDER BY line"),
+        opinion.lines);
     const std::string verdict = opinion.verdict(finished, plan_met);
     ++seen[verdict];
     const std::string expected =
