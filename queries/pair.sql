@@ -48,8 +48,8 @@ SELECT
   s.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
   s.commit_sha AS commit_sha,                          -- commit of the engine that ran
   s.date AS date,                                      -- YYYY-MM-DD; NULL unknown
-  s.segment AS segment,                                -- of what failed: from the earliest traced input to here
-  s.untraced_layers AS untraced_layers,                -- where origin is UNSAMPLED: the layers in between, as --layers takes them
+  CASE WHEN s.fails THEN s.segment END AS segment,     -- of what failed: from the earliest traced input to here
+  CASE WHEN s.fails THEN s.untraced_layers END AS untraced_layers, -- where origin is UNSAMPLED: the layers in between, as --layers takes them
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position
   s.run_id AS run_id,                                  -- run.id
   s.prompt_id AS prompt_id,                            -- prompt.id

@@ -287,7 +287,7 @@ TEST(Origin, LayersThatWereNotTracedAreNotBlamedOnTheNextOne) {
   w.divergent("attn_out", 8);
   EXPECT_EQ(segments(w),
             "x_in|8|UNSAMPLED|UNSAMPLED|between x_out of layer 4 and x_in of layer 8|5-7\n"
-            "attn_out|8|PROPAGATED|PROPAGATED|-|-");
+            "attn_out|8|PROPAGATED|PROPAGATED|between residual_pre_attn and attn_out of layer 8|-");
 }
 
 TEST(Origin, WhatFollowsALayerThatWasNotTracedIsNotItsOrigin) {
