@@ -92,6 +92,21 @@ INSERT INTO cause(name, root_cause) VALUES
   ('MLP_OUT_DRIFT', 'MLP_COMPUTATION_MISMATCH'),
   ('LM_HEAD_IN_DRIFT', 'LM_HEAD_MISMATCH'), ('LOGITS_DRIFT', 'LM_HEAD_MISMATCH');
 
+INSERT INTO finding(name, ord, meaning) VALUES
+  ('ALL_NAN', 10, 'it reads what nobody wrote: a buffer, a cache row or a slot beyond the last one'),
+  ('ALL_ZERO', 20, 'nothing was computed into it: a launch that did nothing, or a buffer cleared too late'),
+  ('OTHER_POSITION', 30, 'a position off by one, or a stale row'),
+  ('STALE_ROW', 40, 'the row of the token before was not overwritten, or was captured too early'),
+  ('OTHER_LAYER', 50, 'the weights, the cache or the buffer of another layer'),
+  ('OTHER_TENSOR', 60, 'the step between them did nothing, or the wrong buffer was read'),
+  ('SCALED', 70, 'a scale, an epsilon or a weight that is missing, or applied twice'),
+  ('PERMUTED', 72, 'another layout: heads, pairs or rows in another order'),
+  ('TURNED', 74, 'a rotation by other angles: the position, the base frequency or the pairing of RoPE'),
+  ('FEWER_VALUES', 76, 'values that were left out: a mask, a block or a tail'),
+  ('TAIL', 80, 'a loop that leaves out or repeats the last values'),
+  ('UNSTABLE', 90, 'a race, or memory that somebody else writes'),
+  ('ONSET', 100, 'the size of a block, a tile or a batch');
+
 -- The forward pass of a Llama block. x_out and residual_post_mlp are the same values, and so is the
 -- next layer's residual_pre_attn; at layer 0 it is the embedding.
 INSERT INTO edge(to_id, from_id, layer, kind) VALUES

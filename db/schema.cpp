@@ -125,7 +125,8 @@ void rebuild(SQLite::Database& db, const std::string& table) {
 /// Tables that hold nothing but what is worked out, or brought, again.
 constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "edge"};
 /// Tables whose rows the program brings with it.
-constexpr const char* kDictionaries[] = {"status", "class", "scope", "axis", "cause", "edge"};
+constexpr const char* kDictionaries[] = {"status", "class", "scope",  "axis",
+                                         "cause",  "edge",  "finding"};
 
 /// Brings the tables of an earlier version, and the rows of dictionaries, to those of today. Views,
 /// triggers and indexes are gone then: restore() makes them.

@@ -90,6 +90,13 @@ CREATE TABLE cause (
   root_cause TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What the rows of a pair can look like, and what such rows usually come from.
+CREATE TABLE finding (
+  name    TEXT PRIMARY KEY,
+  ord     INTEGER NOT NULL,                       -- the most telling first
+  meaning TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Data flow: `from_id` feeds `to_id`.
 CREATE TABLE edge (
   to_id   INTEGER NOT NULL REFERENCES tensor(id),

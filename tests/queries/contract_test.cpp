@@ -38,6 +38,7 @@ const std::map<std::string, std::string> kContract = {
      " cpu_probe_agrees_prefill cpu_probe_agrees_decode suspect"},
     {"run_diff", "run_a run_b prompt phase pos_id layer tensor status class rel_l2"},
     {"history", "experiment mode date commit_sha run verdict first_fail layer tensor prompt"},
+    {"diagnosis", "run prompt layer tensor finding evidence"},
     {"report_conflict", "run"}};
 
 std::vector<std::string> words(const std::string& text) {

@@ -1,0 +1,108 @@
+-- One row per finding about the first pair of a run and prompt that is beyond rounding: what its rows
+-- look like, from what is stored alone. No row: nothing of these kinds is seen.
+CREATE VIEW diagnosis AS
+SELECT
+  d.run AS run,                                        -- run.name
+  d.prompt AS prompt,                                  -- prompt of the run
+  d.layer AS layer,                                    -- of the pair
+  d.tensor AS tensor,                                  -- as the prefill row names it
+  d.finding AS finding,                                -- ALL_NAN, ALL_ZERO, OTHER_POSITION, STALE_ROW, OTHER_LAYER, OTHER_TENSOR, SCALED, PERMUTED, TURNED, FEWER_VALUES, TAIL, UNSTABLE, ONSET
+  d.evidence AS evidence,                              -- in words
+  d.meaning AS meaning,                                -- what such rows usually come from
+  d.pos_id AS pos_id,                                  -- absolute 0-based position
+  d.ord AS ord,                                        -- the most telling first
+  d.run_id AS run_id,                                  -- run.id
+  d.prompt_id AS prompt_id                             -- prompt.id
+FROM (
+  SELECT
+    f.run AS run, q.name AS prompt, f.layer AS layer, m.name AS tensor, k.name AS finding,
+    k.meaning AS meaning, k.ord AS ord, nullif(f.pos_id, -1) AS pos_id, f.run_id AS run_id,
+    f.prompt_id AS prompt_id,
+    CASE k.name
+      WHEN 'ALL_NAN' THEN
+        CASE
+          WHEN f.y_n > 0 AND f.y_nan = f.y_n AND f.x_n > 0 AND f.x_nan = f.x_n THEN 'every value of both rows is NaN'
+          WHEN f.y_n > 0 AND f.y_nan = f.y_n THEN 'every value of decode''s row is NaN'
+          WHEN f.x_n > 0 AND f.x_nan = f.x_n THEN 'every value of prefill''s row is NaN' END
+      WHEN 'ALL_ZERO' THEN
+        CASE
+          WHEN f.y_nz = 0 AND f.x_nz > 0 THEN 'every value of decode''s row is 0'
+          WHEN f.x_nz = 0 AND f.y_nz > 0 THEN 'every value of prefill''s row is 0' END
+      -- rows that are equal where they should not be: as they should not, one of the pair is neither
+      WHEN 'OTHER_POSITION' THEN (
+        SELECT printf('decode''s row of position %d is prefill''s of position %d', f.pos_id, o.pos_id)
+        FROM trace_row o
+        WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 0
+          AND o.pos_id IN (f.pos_id - 1, f.pos_id + 1) AND o.layer = f.layer AND o.tensor_id = f.tensor_id
+          AND o.hash = f.y_hash AND o.n = f.y_n AND o.hash IS NOT f.x_hash ORDER BY o.pos_id LIMIT 1)
+      WHEN 'STALE_ROW' THEN (
+        SELECT printf('%s''s row of position %d is its own of position %d',
+          CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END, f.pos_id, o.pos_id)
+        FROM trace_row o
+        WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1)
+          AND o.pos_id = f.pos_id - 1 AND o.layer = f.layer AND o.tensor_id = f.tensor_id
+          AND o.hash = CASE o.side WHEN 0 THEN f.x_hash ELSE f.y_hash END AND f.x_hash IS NOT f.y_hash
+        ORDER BY o.side DESC LIMIT 1)
+      WHEN 'OTHER_LAYER' THEN (
+        SELECT printf('decode''s row of layer %d is prefill''s of layer %d', f.layer, o.layer)
+        FROM trace_row o
+        WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 0 AND o.pos_id = f.pos_id
+          AND o.layer <> f.layer AND o.tensor_id = f.tensor_id
+          AND o.hash = f.y_hash AND o.n = f.y_n AND o.hash IS NOT f.x_hash ORDER BY o.layer LIMIT 1)
+      WHEN 'OTHER_TENSOR' THEN (
+        SELECT printf('decode''s %s is %s''s %s of this layer', m.name,
+          CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END,
+          (SELECT name FROM tensor_name WHERE id = o.name_id))
+        FROM trace_row o
+        WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
+          AND o.layer = f.layer AND o.tensor_id <> f.tensor_id
+          AND o.hash = f.y_hash AND o.n = f.y_n AND f.x_hash IS NOT f.y_hash
+          AND f.y_nan IS NOT f.y_n AND f.y_nz IS NOT 0  -- a row of one value is that of many
+        ORDER BY o.side, o.tensor_id LIMIT 1)
+      WHEN 'SCALED' THEN (
+        SELECT printf('decode''s row is %.6g times prefill''s, but for a relative distance of %.2g', z.factor, z.apart)
+        FROM scaled_place z
+        WHERE z.run_id = f.run_id AND z.prompt_id = f.prompt_id AND z.factor IS NOT NULL
+          AND abs(z.factor - 1) > 4 * z.apart
+          AND z.apart <= (SELECT t.rel_l2 FROM run_tolerance t WHERE t.run_id = f.run_id AND t.tensor_id = f.tensor_id))
+      WHEN 'PERMUTED' THEN
+        CASE WHEN f.x_hash <> f.y_hash AND f.x_n = f.y_n AND f.x_n > 2 AND f.x_nz = f.y_nz AND f.x_min = f.y_min
+            AND f.x_max = f.y_max AND f.x_mean = f.y_mean AND f.x_abs = f.y_abs
+          THEN 'both rows have the same values, in another order' END
+      WHEN 'TURNED' THEN (
+        SELECT printf('both rows have the same norm, to %.1g, and point elsewhere: a relative distance of %.2g',
+          max(abs(z.norm_ratio - 1), 1e-7), z.apart)
+        FROM scaled_place z
+        WHERE z.run_id = f.run_id AND z.prompt_id = f.prompt_id AND abs(z.norm_ratio - 1) <= 1e-5 AND z.apart > 0.02)
+      WHEN 'FEWER_VALUES' THEN
+        CASE WHEN f.y_n = f.x_n AND f.y_nz BETWEEN 1 AND f.x_nz - 1
+            THEN printf('decode''s row has %d zeros more than prefill''s, of %d values', f.x_nz - f.y_nz, f.y_n)
+          WHEN f.y_n = f.x_n AND f.x_nz BETWEEN 1 AND f.y_nz - 1
+            THEN printf('prefill''s row has %d zeros more than decode''s, of %d values', f.y_nz - f.x_nz, f.x_n) END
+      WHEN 'TAIL' THEN (
+        SELECT printf('the first %d of %d values are equal', min(u.n, v.n), f.y_n)
+        FROM sample u JOIN sample v ON v.id = f.y_vector
+        WHERE u.id = f.x_vector AND min(u.n, v.n) BETWEEN 1 AND f.y_n - 1
+          AND substr(u.data, 1, 4 * v.n) = substr(v.data, 1, 4 * u.n))
+      WHEN 'UNSTABLE' THEN (
+        SELECT printf('%d different rows of %s at this place', count(DISTINCT o.hash),
+          CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END)
+        FROM trace_row o
+        WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
+          AND o.layer = f.layer AND o.tensor_id = f.tensor_id
+        GROUP BY o.side HAVING count(DISTINCT o.hash) > 1 ORDER BY o.side DESC LIMIT 1)
+      WHEN 'ONSET' THEN (
+        SELECT printf('positions up to %d are clean, none from %d on%s', b.last_clean, b.first_bad,
+          CASE WHEN b.first_bad % 256 = 0 THEN ': a multiple of 256' WHEN b.first_bad % 128 = 0 THEN ': a multiple of 128'
+               WHEN b.first_bad % 96 = 0 THEN ': a multiple of 96' WHEN b.first_bad % 64 = 0 THEN ': a multiple of 64'
+               WHEN b.first_bad % 32 = 0 THEN ': a multiple of 32' WHEN b.first_bad % 16 = 0 THEN ': a multiple of 16'
+               ELSE '' END)
+        FROM place_onset b
+        WHERE b.run_id = f.run_id AND b.layer = f.layer AND b.tensor_id = f.tensor_id)
+    END AS evidence
+  FROM failing_place f
+  JOIN prompt q ON q.id = f.prompt_id
+  JOIN tensor_name m ON m.id = f.name_id
+  CROSS JOIN finding k
+) d
+WHERE d.evidence IS NOT NULL;
