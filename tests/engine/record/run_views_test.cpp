@@ -128,6 +128,38 @@ TEST_F(EngineRun, OneBitOfOneValueFailsWhereItFlipped) {
   }
 }
 
+TEST_F(EngineRun, OneValueThatIsNotFiniteFailsWhateverRowItIsIn) {
+  const MadeUpRun whole{.prompts = {{"p0_short", 6}}, .decode_steps = 2};
+  int n_rows = 0;
+  {
+    MadeUpRun counted = whole;
+    counted.alter = [&](MadeUpRow&) { return ++n_rows > 0; };
+    write(counted);
+  }
+  ASSERT_EQ(n_rows, 4 * 46);  // prefill_last, decode0 and two steps that nothing is compared with
+  EXPECT_EQ(ask("SELECT verdict, pairs, decode_only FROM run_verdict"), "PASS|46|92");
+  const float bad[] = {NAN, INFINITY, -INFINITY};
+  for (int hit = 0; hit < n_rows; ++hit) {
+    MadeUpRun run = whole;
+    int i = 0;
+    std::string place;
+    run.alter = [&](MadeUpRow& row) {
+      if (i++ == hit) {
+        row.values[static_cast<size_t>(hit) % row.values.size()] = bad[hit % 3];
+        place = std::to_string(row.record.layer) + "|" +
+                std::string(trace_point_name(row.record.point)) + "|" +
+                std::to_string(row.record.pos_id);
+      }
+      return true;
+    };
+    const std::string name = write(run);
+    EXPECT_EQ(ask("SELECT verdict, numeric_verdict, fail, nonfinite, layer, tensor, pos_id FROM"
+                  " run_verdict WHERE run = '" +
+                  name + "'"),
+              "FAIL|FAIL|1|1|" + place);
+  }
+}
+
 TEST_F(EngineRun, NonFiniteRowsFailOnBothSides) {
   for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
     MadeUpRun run;
