@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "kernels/fingerprint/fingerprint.h"
 #include "tests/kernels/values.h"
 
 namespace greta {
@@ -94,6 +95,26 @@ TEST(RowDifference, AgreesWithLongDouble) {
   const RowDifference d = difference(x, y);
   EXPECT_NEAR(d.sum_sq() / static_cast<double>(sum), 1, 1e-12);
   EXPECT_NEAR(d.y_sum_sq / static_cast<double>(norm), 1, 1e-12);
+}
+
+TEST(RowDifference, LiesInTheIntervalOfTheSketchesAsOftenAsThatSays) {
+  int inside = 0;
+  for (uint32_t trial = 0; trial < 10'000; ++trial) {
+    const size_t n = 256 + trial % 769;
+    const Values x = bell_values(2 * trial, n), noise = bell_values(2 * trial + 1, n, 1e-3);
+    Values y = x;
+    for (size_t i = 0; i < n; ++i) y[i] += noise[i];
+    const Fingerprint of_x = fingerprint(x), of_y = fingerprint(y);
+    double squares = 0;
+    for (size_t i = 0; i < kSketchValues; ++i) {
+      squares += (of_x.sketch[i] - of_y.sketch[i]) * (of_x.sketch[i] - of_y.sketch[i]);
+    }
+    const double estimate = std::sqrt(squares / static_cast<double>(kSketchMaps));
+    const double exact = std::sqrt(difference(x, y).sum_sq());
+    inside += 0.80 * estimate <= exact && exact <= 1.32 * estimate ? 1 : 0;
+  }
+  EXPECT_GE(inside, 9'400);
+  EXPECT_LE(inside, 9'600);
 }
 
 TEST(RowDifference, SegmentsAreHeadsOrSlices) {
