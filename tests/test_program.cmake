@@ -17,9 +17,9 @@ function(greta_test_program name)
     GRETA_INFER_PROGRAM="$<TARGET_FILE:greta-infer>")
   # Whole models against float64, and views asked of thousands of made runs, are minutes under a
   # sanitizer, and no memory is touched in them that other tests do not touch.
-  set(slow "*Float64*:Seeds/*:RandomRows*")
+  set(slow "*Float64*:Seeds/*")
   # The same tests with more seeds, and files as large as limits are for, are for CI.
-  set(long "FurtherSeeds/*:Memory*")
+  set(long "FurtherSeeds/*:Memory*:RandomRows*")
   # A process per test is a third of the time of all under a sanitizer.
   if(GRETA_SANITIZE)
     add_test(NAME ${name} COMMAND ${name} "--gtest_filter=-${slow}:${long}" --gtest_brief=1)
