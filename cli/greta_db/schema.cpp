@@ -22,6 +22,13 @@ struct Object {
   bool is_public = true;   ///< internal views serve the public ones
 };
 
+/// What a comment that begins with its two dashes says; it may begin with a minus: -1 is ...
+std::string comment_text(std::string_view comment) {
+  comment.remove_prefix(2);
+  comment.remove_prefix(std::min(comment.find_first_not_of(' '), comment.size()));
+  return std::string(comment);
+}
+
 /// The comment lines right above `at`, joined.
 std::string comment_above(std::string_view text, size_t at) {
   std::vector<std::string> lines;
@@ -30,8 +37,7 @@ std::string comment_above(std::string_view text, size_t at) {
     start = start == std::string_view::npos ? 0 : start + 1;
     std::string_view line = text.substr(start, at - 1 - start);
     if (!line.starts_with("--")) break;
-    line.remove_prefix(std::min(line.find_first_not_of("- "), line.size()));
-    lines.insert(lines.begin(), std::string(line));
+    lines.insert(lines.begin(), comment_text(line));
     at = start;
   }
   std::string joined;
@@ -90,9 +96,7 @@ std::string column_comment(const Object& object, std::string_view column) {
     if (!defines(line, column, object.kind == "view")) continue;
     size_t at = line.find("--");
     if (at == std::string_view::npos) return "";
-    line.remove_prefix(at);
-    line.remove_prefix(std::min(line.find_first_not_of("- "), line.size()));
-    return std::string(line);
+    return comment_text(line.substr(at));
   }
   return "";
 }
