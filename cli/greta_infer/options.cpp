@@ -49,13 +49,20 @@ Number parse_number(const std::string& word, const char* what) {
 std::vector<int> parse_layers(const std::string& text, const char* source, int64_t n_layers) {
   std::vector<int> layers;
   if (text == "all") return layers;
-  for (const std::string& word : split(text)) {
+  const auto one = [&](const std::string& word) {
     const auto layer = parse_number<int>(word, source);
     if (layer < 0 || layer >= n_layers) {
       throw std::invalid_argument(std::string(source) + ": there is no layer " + word +
                                   "; the model has layers 0 to " + std::to_string(n_layers - 1));
     }
-    layers.push_back(layer);
+    return layer;
+  };
+  for (const std::string& word : split(text)) {
+    const size_t dash = word.find('-', 1);  // not the sign of a first number
+    const int first = one(word.substr(0, dash));
+    const int last = dash == std::string::npos ? first : one(word.substr(dash + 1));
+    if (last < first) throw std::invalid_argument(std::string(source) + ": " + word + " is empty");
+    for (int layer = first; layer <= last; ++layer) layers.push_back(layer);
   }
   if (layers.empty()) throw std::invalid_argument(std::string(source) + " names no layer");
   std::sort(layers.begin(), layers.end());
@@ -248,7 +255,7 @@ void add_trace_options(CLI::App& command, TraceArguments& arguments) {
   command
       .add_option(
           "--layers", arguments.layers,
-          "Layers to trace, as 0,1,2,4,8 (default: $GRETA_TRACE_LAYERS, else these), or all")
+          "Layers to trace, as 0,1,2,4,8 (default: $GRETA_TRACE_LAYERS, else these), 5-7, or all")
       ->option_text("LIST")
       ->group("Tracing");
   command.add_option("--tensors", arguments.tensors, "Trace points, as attn_out,logits, or all")
