@@ -3,6 +3,7 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
 #include "db/database.h"
 
 namespace greta {
@@ -21,6 +22,16 @@ int history(Options& options, const HistoryArguments& arguments) {
   where.add_if(arguments.experiment, "experiment = ?");
   where.add_if(arguments.mode, "mode = ?");
   where.add_if(arguments.since, "date >= ?");
+  if (options.format == Format::kTable || options.format == Format::kMarkdown) {
+    Query query(db, "SELECT " + std::string(kVerdictColumns) + " FROM " + kept + "run_verdict" +
+                        where.sql() + " ORDER BY date, experiment, run");
+    where.bind(query);
+    HeadlineTable table(options.out, options.format, {"date", "commit_sha", "mode", "run"},
+                        {"evidence", "pairs"});
+    while (query.step()) table.row(RunVerdict(query));
+    table.finish();
+    return kExitDone;
+  }
   Query query(
       db,
       "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"

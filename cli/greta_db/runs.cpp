@@ -4,6 +4,7 @@
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
 #include "db/database.h"
 
 namespace greta {
@@ -15,11 +16,6 @@ struct RunsArguments {
   bool attributes = false;
 };
 
-constexpr std::string_view kRunTableColumns =
-    "v.run AS run, v.date AS date, v.commit_sha AS [commit], v.mode AS mode, r.dtype AS dtype,"
-    " v.verdict AS verdict, v.numeric_verdict AS numeric, v.evidence AS evidence, v.pairs AS pairs,"
-    " v.pass AS pass, v.fail AS fail, v.missing AS missing, v.first_fail AS first_fail,"
-    " v.layer AS layer, v.tensor AS tensor";
 constexpr std::string_view kAllRunColumns =
     "v.run AS run, v.experiment AS experiment, r.family AS family, r.variant AS variant,"
     " v.date AS date, v.commit_sha AS commit_sha, v.mode AS mode, r.dtype AS dtype, r.seed AS seed,"
@@ -51,12 +47,23 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
   where.add_if(arguments.date, "instr(r.date, ?) = 1");
   where.add_if(arguments.commit, "instr(r.commit_sha, ?) = 1");
   where.add_if(arguments.verdict, "v.verdict = ?");
-  bool table = options.format == Format::kTable || options.format == Format::kMarkdown;
-  Query query(db, "SELECT " + std::string(table ? kRunTableColumns : kAllRunColumns) +
-                      " FROM run_verdict v JOIN run r ON r.id = v.run_id" + where.sql() +
-                      " ORDER BY v.date, v.experiment, v.run_id");
+  if (options.format != Format::kTable && options.format != Format::kMarkdown) {
+    Query query(db, "SELECT " + std::string(kAllRunColumns) +
+                        " FROM run_verdict v JOIN run r ON r.id = v.run_id" + where.sql() +
+                        " ORDER BY v.date, v.experiment, v.run_id");
+    where.bind(query);
+    print_query(query, options.out, options.format);
+    return;
+  }
+  Query query(db, "SELECT " + std::string(kVerdictColumns) +
+                      ", dtype FROM (SELECT v.*, r.dtype AS dtype FROM run_verdict v"
+                      " JOIN run r ON r.id = v.run_id" +
+                      where.sql() + ") ORDER BY date, experiment, run_id");
   where.bind(query);
-  print_query(query, options.out, options.format);
+  HeadlineTable table(options.out, options.format, {"run", "date", "commit_sha", "mode", "dtype"},
+                      {"evidence", "pairs", "pass", "fail", "missing"});
+  while (query.step()) table.row(RunVerdict(query));
+  table.finish();
 }
 
 /// What every source says about the runs, and which value won.
@@ -94,7 +101,7 @@ void add_runs_command(CLI::App& app, Options& options) {
   text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
   text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE");
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
-  text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",
+  text("--verdict", arguments->verdict, "Only this strict verdict: PASS, FAIL, NO_EVIDENCE, ...",
        "VERDICT")
       ->check(CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE"}));
   CLI::Option* attributes = command->add_flag(

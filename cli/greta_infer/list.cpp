@@ -54,8 +54,9 @@ void print_probe_lists() {
   print_suites();
   std::printf("\nmodes\n");
   entry(mode_name(Mode::kAsDesigned),
-        "each phase takes its own routes; decode uses its own K and V");
-  entry(mode_name(Mode::kKvAligned), "decode attends over the K and V that prefill wrote");
+        "each phase takes its own routes; decode uses its own K and V: equal but for rounding");
+  entry(mode_name(Mode::kKvAligned),
+        "decode attends over the K and V that prefill wrote: equal but for rounding");
   entry(mode_name(Mode::kBatchInvariant), "one order of summation for both phases: bitwise equal");
   std::printf("\nphases\n ");
   for (int i = 0; i <= static_cast<int>(Phase::kDecode); ++i) {

@@ -101,7 +101,7 @@ void print_outcome(const ProbeOutcome& outcome, const std::string& database,
                    const InferVerdict& verdict) {
   std::printf("run      %s\n", utf8::printable(outcome.run).c_str());
   std::printf("rows     %lld in %.2f s\n", static_cast<long long>(outcome.n_rows), outcome.seconds);
-  std::printf("verdict  %s\n", utf8::printable(verdict_line(verdict)).c_str());
+  std::printf("verdict  %s\n", verdict.line.c_str());
   std::printf("more     greta-db --db %s firstfail --run %s\n", shell_word(database).c_str(),
               shell_word(outcome.run).c_str());
 }

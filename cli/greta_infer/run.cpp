@@ -105,9 +105,9 @@ void probe_first(const RunArguments& arguments, const Environment& environment,
       .model = arguments.model};
   const std::string database = job.targets.database;
   const ProbeOutcome outcome = run_probe(std::move(job), session, environment);
-  const std::string verdict = verdict_line(read_verdict(database, outcome.run));
-  std::fprintf(stderr, "greta-infer: %s\n",
-               utf8::printable(outcome.run + " in " + database + ": " + verdict).c_str());
+  const std::string line = read_verdict(database, outcome.run).line;
+  std::fprintf(stderr, "greta-infer: %s: %s\n",
+               utf8::printable(outcome.run + " in " + database).c_str(), line.c_str());
 }
 
 GenerateOptions resolve_options(const RunArguments& arguments, const Environment& environment,

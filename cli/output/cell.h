@@ -1,6 +1,7 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,10 @@ struct Cell {
   Cell(const char* value) : type(Type::kText), text(value) {}
   static Cell blob(std::string_view bytes);
 };
+
+/// NULL for "", and for no id; the text is borrowed.
+inline Cell or_null(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+inline Cell or_null(std::optional<int64_t> id) { return id ? Cell(*id) : Cell(); }
 
 /// Text of a value as tables show it.
 std::string display_text(const Cell& cell);

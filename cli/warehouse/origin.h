@@ -1,0 +1,45 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
+
+namespace greta {
+
+/// Where the difference at a failing place comes from.
+struct Origin {
+  std::string kind;             ///< ORIGIN, PROPAGATED, UNSAMPLED; "" when not known
+  std::string segment;          ///< "between x_out of layer 4 and attn_out of layer 8"; ""
+  std::string untraced_layers;  ///< whole layers in there that were not traced: "5-7"; ""
+  std::string difference;       ///< "DRIFT DIVERGENT rel_l2=0.21 (tolerance 0.0001)"
+
+  /// The probe that would tell more, where the origin is UNSAMPLED; else "".
+  std::string probe() const;
+  /// "ORIGIN: between ...", for a terminal; "" when not known.
+  std::string text() const;
+};
+
+/// "5,6,7" of "5-7"; more than eight layers stay as they are.
+std::string listed_layers(const std::string& layers);
+
+/// The command that traces what was not, of the columns segment and untraced_layers of an UNSAMPLED
+/// pair, "" standing for NULL.
+std::string telling_probe(const std::string& segment, const std::string& untraced_layers);
+
+/// Asks where failures come from. Preparing that costs more than all else about a verdict that is
+/// kept, so it is done when first asked. Throws SQLite::Exception.
+class Origins {
+ public:
+  explicit Origins(SQLite::Database& db) : db_(db) {}
+
+  /// Of a place where that verdict of the run fails; nothing of what only a report states.
+  Origin at(int64_t run_id, const FailPlace& place, Gate gate);
+
+ private:
+  SQLite::Database& db_;
+  std::map<Gate, std::unique_ptr<Query>> queries_;
+};
+
+}  // namespace greta
