@@ -63,7 +63,8 @@ struct Difference {
   Counts total;
   std::string verdict, numeric_verdict;
   int64_t compared = 0;
-  std::string first_json = "null", first_text;
+  std::string first_json = "null", first_text;    ///< the first that differs
+  std::string beyond_json = "null", beyond_text;  ///< the first that differs by more than rounding
 
   const std::string& at(Gate gate) const {
     return gate == Gate::kNumeric ? numeric_verdict : verdict;
@@ -71,6 +72,26 @@ struct Difference {
 };
 
 void bind_runs(Query& query, const Run& a, const Run& b) { query.bind(1, a.id).bind(2, b.id); }
+
+/// The first row in forward order that meets the condition; the texts stay as they are without one.
+void first_difference(SQLite::Database& db, const Run& a, const Run& b, const char* condition,
+                      std::string& json, std::string& text) {
+  Query first(db,
+              "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
+              " d.hash_a, d.hash_b FROM run_diff d WHERE d.run_a_id = ? AND d.run_b_id = ? AND " +
+                  std::string(condition) + std::string(kForward) + " LIMIT 1");
+  bind_runs(first, a, b);
+  if (!first.step()) return;
+  JsonObject object;
+  std::vector<std::string> names = first.column_names();
+  for (int i = 0; i < first.columns(); i++)
+    object.add(names[static_cast<size_t>(i)], first.cell(i));
+  json = object.str();
+  auto show = [&](int column) { return display_text(first.cell(column)); };
+  text = show(5) + (first.is_null(6) ? "" : " " + show(6)) + " at layer " + show(3) + ", " +
+         show(4) + ", prompt " + show(0) + ", " + show(1) + ", pos " + show(2) +
+         (first.is_null(7) || first.text(5) == "NONFINITE" ? "" : ", rel_l2 " + show(7));
+}
 
 Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
   Difference difference;
@@ -92,23 +113,10 @@ Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
   difference.verdict = verdict.text(0);
   difference.numeric_verdict = verdict.text(1);
   difference.compared = verdict.integer(2);
-  Query first(db,
-              "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
-              " d.hash_a, d.hash_b FROM run_diff d"
-              " WHERE d.run_a_id = ? AND d.run_b_id = ? AND d.status IN ('DRIFT', 'NONFINITE')" +
-                  std::string(kForward) + " LIMIT 1");
-  bind_runs(first, a, b);
-  if (first.step()) {
-    JsonObject object;
-    std::vector<std::string> names = first.column_names();
-    for (int i = 0; i < first.columns(); i++)
-      object.add(names[static_cast<size_t>(i)], first.cell(i));
-    difference.first_json = object.str();
-    auto show = [&](int column) { return display_text(first.cell(column)); };
-    difference.first_text = show(5) + (first.is_null(6) ? "" : " " + show(6)) + " at layer " +
-                            show(3) + ", " + show(4) + ", prompt " + show(0) + ", " + show(1) +
-                            ", pos " + show(2) + (first.is_null(7) ? "" : ", rel_l2 " + show(7));
-  }
+  first_difference(db, a, b, "d.status IN ('DRIFT', 'NONFINITE')", difference.first_json,
+                   difference.first_text);
+  first_difference(db, a, b, "(d.class = 'DIVERGENT' OR d.status = 'NONFINITE')",
+                   difference.beyond_json, difference.beyond_text);
   return difference;
 }
 
@@ -145,18 +153,29 @@ void print_json(Output& out, const Run& a, const Run& b, const Difference& diffe
   object.add("verdict", difference.verdict);
   object.add("numeric_verdict", difference.numeric_verdict);
   object.add("compared", difference.compared).raw("total", json_of(difference.total));
-  object.raw("first_difference", difference.first_json).raw("by_tensor", json_array(tensors));
+  object.raw("first_difference", difference.first_json);
+  object.raw("first_beyond_rounding", difference.beyond_json);
+  object.raw("by_tensor", json_array(tensors));
   out.write(object.str() + "\n");
 }
 
-void print_table(Output& out, const Run& a, const Run& b, const Difference& difference) {
+void print_table(Output& out, const Run& a, const Run& b, const Difference& difference, Gate gate) {
   std::string strict = utf8::printable(difference.verdict);
   std::string numeric = utf8::printable(difference.numeric_verdict);
   out.write("A  " + utf8::printable(a.name) + "\nB  " + utf8::printable(b.name) + "\n");
   out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
             std::to_string(difference.compared) + " rows compared\n");
-  if (!difference.first_text.empty())
-    out.write("first difference: " + difference.first_text + "\n");
+  const std::string first =
+      difference.first_text.empty() ? "" : "first difference: " + difference.first_text + "\n";
+  const std::string beyond =
+      difference.beyond_text.empty() || difference.beyond_text == difference.first_text
+          ? ""
+          : "first beyond rounding: " + difference.beyond_text + "\n";
+  out.write(gate == Gate::kNumeric ? beyond + first : first + beyond);
+  if (exit_of_verdict(strict) != exit_of_verdict(numeric)) {
+    out.write("exit status " + std::to_string(exit_of_verdict(difference.at(gate))) +
+              " follows the " + std::string(gate_name(gate)) + " verdict\n");
+  }
   if (strict == "NO_EVIDENCE") {
     out.write(
         "no row of A has a comparable row in B (same prompt, phase, position, layer, tensor)\n");
@@ -184,7 +203,9 @@ int compare(Options& options, const CompareArguments& arguments) {
   } else if (options.format == Format::kJson) {
     print_json(options.out, a, b, difference);
   } else {
-    if (options.format == Format::kTable) print_table(options.out, a, b, difference);
+    if (options.format == Format::kTable) {
+      print_table(options.out, a, b, difference, arguments.gate);
+    }
     std::vector<std::string> columns{"tensor"};
     columns.insert(columns.end(), kCountNames.begin(), kCountNames.end());
     RowPrinter printer(options.out, options.format, columns);
