@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <memory>
+#include <set>
 
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/row_filter.h"
+#include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "db/database.h"
@@ -14,12 +17,35 @@ struct PairsArguments {
   std::string status, grade, cause;
 };
 
+/// Probes that are named below a table: layers that lack in many places are few.
+constexpr size_t kMaxProbes = 4;
+
 constexpr std::string_view kPairTableColumns =
-    "run, prompt, pos_id, layer, tensor, status, class, rel_l2, scope, origin, caused_by, cause";
+    "run, prompt, pos_id, layer, tensor, status, class, rel_l2, scope, origin,"
+    " numeric_origin, segment, caused_by, cause, untraced_layers";
 constexpr std::string_view kAllPairColumns =
     "run, prompt, token_id, logical_tok_idx, pos_id, layer, tensor, canonical_tensor, status,"
     " class, origin, inputs_complete, scope, compared_n, cause, root_cause, prefill_hash,"
-    " decode_hash, rel_l2, tolerance, numeric_origin, details, caused_by, evidence";
+    " decode_hash, rel_l2, tolerance, numeric_origin, details, caused_by, evidence,"
+    " segment, untraced_layers";
+
+/// Prints the rows of a query; of pairs whose origin was not traced, adds the probes that would
+/// tell.
+void print_pairs(Query& query, RowPrinter& printer, std::set<std::string>& probes) {
+  const std::vector<std::string> names = query.column_names();
+  auto at = [&names](std::string_view name) {
+    return static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  const int origin = at("numeric_origin"), segment = at("segment"), layers = at("untraced_layers");
+  std::vector<Cell> cells(names.size());
+  while (query.step()) {
+    for (int i = 0; i < query.columns(); ++i) cells[static_cast<size_t>(i)] = query.cell(i);
+    printer.row(cells);
+    if (query.cell(origin).text == "UNSAMPLED" && probes.size() < kMaxProbes) {
+      probes.insert(telling_probe(query.text(segment), query.text(layers)));
+    }
+  }
+}
 
 int pairs(Options& options, const PairsArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
@@ -36,13 +62,19 @@ int pairs(Options& options, const PairsArguments& arguments) {
                       " FROM pair" + where.sql() +
                       " ORDER BY prompt_id, pos_id, forward_layer, tensor_id LIMIT ?");
   where.bind(query);
+  std::set<std::string> probes;
   RowPrinter printer(options.out, options.format, query.column_names());
   for (const Run& run : runs) {
     query.bind(1, run.id).bind(query.parameters(), arguments.filter.left(printer.rows()));
-    print_rows(query, printer);
+    print_pairs(query, printer, probes);
     query.reset();
   }
   printer.finish();
+  if (options.format == Format::kTable && !probes.empty()) options.out.write("\n");
+  for (const std::string& probe : probes) {
+    if (options.format == Format::kTable)
+      options.out.write("UNSAMPLED: " + probe + " tells where\n");
+  }
   return kExitDone;
 }
 
