@@ -18,11 +18,18 @@ class Analysis : public RunSection {
     const RunVerdict& v = verdict_;
     std::vector<Sentence> items;
     items.push_back(
-        {"analysis.first", {in_code(f.tensor), f.layer, in_code(f.prompt), in_code(f.cause)}});
-    std::string root = v.text("root_cause");
-    const ReportText* meaning = find_report_text("analysis." + root);
-    items.push_back(!root.empty() && meaning ? Sentence(*meaning) : Sentence("analysis.other"));
-    if (const ReportText* stage = find_report_text("stage." + f.cause)) items.push_back(*stage);
+        {!behind_rounding() ? TextId("analysis.first")
+         : f.is_open()      ? TextId("analysis.numeric_open")
+                            : TextId("analysis.numeric_first"),
+         {in_code(f.tensor), f.layer, in_code(f.prompt), in_code(f.cause), show(f.pos_id)}});
+    if (!f.is_open()) {
+      const ReportText* meaning = find_report_text("analysis." + f.root_cause);
+      const bool known = !f.root_cause.empty() && meaning;
+      items.push_back(known ? Sentence(*meaning) : Sentence("analysis.other"));
+      if (const ReportText* stage = find_report_text("stage." + stage_of(f))) {
+        items.push_back(*stage);
+      }
+    }
     add_origin(items);
     add_magnitude(items);
     if (v.number("missing") > 0) add_drift_behind(items);
@@ -33,19 +40,29 @@ class Analysis : public RunSection {
   }
 
  private:
+  /// The verdict that leads passes over rounding before this.
+  bool behind_rounding() const { return numeric_leads() && head_.disputed(); }
+
+  /// The cause, where RoPE is to blame because what it turned matches but for rounding.
+  std::string stage_of(const FirstFailure& f) const {
+    const bool turned = numeric_leads() && f.inputs_complete && f.origin.kind == "ORIGIN";
+    if (turned && f.cause == "Q_POST_ROPE_DRIFT") return "ROPE_DRIFT";
+    if (turned && f.cause == "K_POST_ROPE_DRIFT") return "K_ROPE_DRIFT";
+    return f.cause;
+  }
+
   void add_origin(std::vector<Sentence>& items) const {
     const FirstFailure& f = failure_;
-    if (f.origin == "ORIGIN") {
-      items.push_back({"analysis.origin"});
-      const Propagation::Node* before =
-          f.inputs_complete ? nullptr : propagation_.last_match_before(f);
-      if (before && before->layer) {
-        items.push_back({"analysis.after", {in_code(before->tensor), to_string(*before->layer)}});
-      }
-    } else if (f.origin == "PROPAGATED") {
+    const Origin& o = f.origin;
+    if (o.kind == "ORIGIN") {
+      items.push_back(numeric_leads() ? TextId("analysis.origin_numeric")
+                                      : TextId("analysis.origin"));
+      if (!o.segment.empty()) items.push_back({"analysis.segment", {escaped(o.segment)}});
+    } else if (o.kind == "PROPAGATED") {
       items.push_back({"analysis.propagated", {in_code(f.caused_by)}});
-    } else if (f.origin == "UNSAMPLED") {
-      items.push_back({"analysis.unsampled"});
+    } else if (o.kind == "UNSAMPLED") {
+      items.push_back(o.segment.empty() ? Sentence("analysis.unsampled")
+                                        : Sentence("analysis.open", {escaped(o.segment)}));
     }
   }
 
@@ -73,19 +90,21 @@ class Analysis : public RunSection {
 
   void add_spread(std::vector<Sentence>& items) const {
     const Propagation::Spread& s = propagation_.spread();
-    items.push_back({"analysis.spread",
-                     {to_string(s.origins + s.propagated + s.unsampled), to_string(s.origins),
-                      to_string(s.propagated), to_string(s.unsampled)}});
+    items.push_back(
+        {numeric_leads() ? TextId("analysis.spread_numeric") : TextId("analysis.spread"),
+         {to_string(s.origins + s.propagated + s.unsampled), to_string(s.origins),
+          to_string(s.propagated), to_string(s.unsampled)}});
   }
 
+  /// What the numeric verdict says where the strict one leads.
   void add_numeric(std::vector<Sentence>& items) const {
-    const RunVerdict& v = verdict_;
-    if (v.text("numeric_verdict") == "PASS") items.push_back({"analysis.numeric_pass"});
-    if (!v.has("numeric_first_fail")) return;
-    items.push_back({"analysis.numeric_first",
-                     {in_code(v.text("numeric_tensor")), show(v.cell("numeric_layer")),
-                      in_code(v.text("numeric_prompt")), in_code(v.text("numeric_first_fail")),
-                      in_code(v.text("numeric_origin"))}});
+    if (numeric_leads()) return;
+    if (head_.other == "PASS") items.push_back({"analysis.numeric_pass"});
+    const FailPlace& f = head_.other_fail;
+    if (f.cause.empty() || f == head_.fail) return;
+    items.push_back(
+        {"analysis.numeric_first",
+         {show_tensor(f), show(f.layer), in_code(f.prompt), in_code(f.cause), show(f.pos)}});
   }
 
   const FirstFailure& failure_;
@@ -100,20 +119,28 @@ class Recommendations : public RunSection {
   void write() {
     std::vector<Sentence> items;
     const RunVerdict& v = verdict_;
-    if (findings_.failure) {
-      bool elsewhere =
-          v.has("numeric_first_fail") && (v.text("numeric_tensor") != v.text("tensor") ||
-                                          v.number("numeric_layer") != v.number("layer"));
-      if (elsewhere) {
-        items.push_back({"advice.numeric_first",
-                         {in_code(v.text("numeric_tensor")), show(v.cell("numeric_layer"))}});
+    const FirstFailure* failure = findings_.failure;
+    const bool beyond = v.has("numeric_first_fail");
+    if (failure && !within_rounding()) {
+      const FailPlace numeric = v.first_fail(Gate::kNumeric);
+      if (beyond && numeric != v.first_fail(Gate::kStrict)) {
+        items.push_back({"advice.numeric_first", {show_tensor(numeric), show(numeric.layer)}});
       }
-      if (v.text("numeric_verdict") == "PASS") items.push_back({"advice.all_rounding"});
-      add_inputs_to_trace(items, *findings_.failure);
-      if (v.number("unmeasured") > 0) items.push_back({"advice.measure"});
+      if (failure->is_open()) {
+        items.push_back({"advice.probe", {in_code(failure->origin.probe())}});
+      }
+      add_inputs_to_trace(items, *failure);
+      if (v.number("unmeasured") > 0 && !beyond) items.push_back({"advice.measure"});
     }
-    add_topic(items, advice_topic());
-    if (v.text("root_cause") == "ATTENTION_COMPUTATION_MISMATCH") {
+    if (v.text("verdict") == "FAIL" && v.text("numeric_verdict") == "PASS") {
+      items.push_back({"advice.all_rounding"});
+    }
+    const bool names_no_stage = failure && failure->is_open() && !within_rounding();
+    if (!names_no_stage) add_topic(items, advice_topic());
+    if (head_.fail.root_cause == "NORMALIZATION_MISMATCH" && !beyond) {
+      items.push_back({"advice.one_order"});
+    }
+    if (head_.fail.root_cause == "ATTENTION_COMPUTATION_MISMATCH") {
       if (!findings_.kv_rows) items.push_back({"advice.trace_kv"});
       if (!findings_.modes_compared) items.push_back({"advice.both_modes"});
     }
@@ -132,10 +159,9 @@ class Recommendations : public RunSection {
         {"K_POST_ROPE_DRIFT", "ROPE"},      {"K_CACHE_DRIFT", "CACHE"},
         {"V_CACHE_DRIFT", "CACHE"},         {"ATTN_SCORES_DRIFT", "SOFTMAX"},
         {"ATTN_PROBS_DRIFT", "SOFTMAX"}};
-    std::string name = verdict_.text("verdict");
-    if (name != "FAIL") return name;
-    auto stage = kStages.find(verdict_.text("first_fail"));
-    std::string topic = stage == kStages.end() ? verdict_.text("root_cause") : stage->second;
+    if (head_.verdict != "FAIL") return head_.verdict;
+    auto stage = kStages.find(head_.fail.cause);
+    std::string topic = stage == kStages.end() ? head_.fail.root_cause : stage->second;
     return find_report_text("advice." + topic + ".1") ? topic : "other";
   }
 
@@ -149,7 +175,8 @@ class Recommendations : public RunSection {
 
   /// The inputs that were not traced, where that leaves the origin open.
   void add_inputs_to_trace(std::vector<Sentence>& items, const FirstFailure& f) {
-    if (!f.found || f.inputs_complete || f.origin.empty()) return;
+    if (!f.found || f.inputs_complete || f.origin.kind.empty()) return;
+    if (!f.origin.untraced_layers.empty()) return;  // whole layers are, and the probe names them
     Query inputs(db_,
                  "SELECT i.name, CASE g.layer WHEN 'same' THEN ?2 ELSE ?2 - 1 END FROM edge g"
                  " JOIN tensor i ON i.id = g.from_id JOIN tensor o ON o.id = g.to_id"

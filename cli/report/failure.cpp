@@ -13,19 +13,6 @@ using std::to_string;
 /// Rows of the first failing pair that are printed; only an ambiguous one has more than two.
 constexpr int64_t kMaxEvidenceRows = 4;
 
-Value value_of(const Cell& cell) {
-  switch (cell.type) {
-    case Cell::Type::kNull:
-      return nullptr;
-    case Cell::Type::kInteger:
-      return cell.integer;
-    case Cell::Type::kReal:
-      return cell.real;
-    default:
-      return std::string(cell.text);
-  }
-}
-
 /// The row as a tool would have written it, without what it does not have.
 std::string json_of_row(const Query& row, const std::vector<std::string>& names) {
   std::string text = "{\n  \"event\": \"stage_trace\"";
@@ -45,32 +32,38 @@ std::string json_of_row(const Query& row, const std::vector<std::string>& names)
 }  // namespace
 
 FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
-  const RunVerdict& v = verdict_;
+  const bool leads = !head_.fail.cause.empty();
+  const FailPlace& place = leads ? head_.fail : head_.other_fail;
+  const Gate gate = leads ? head_.gate : head_.other_gate();
   FirstFailure& f = failure_;
-  f.prompt = v.text("prompt");
-  f.tensor = v.has("tensor") ? v.text("tensor") : words_("tensor.none");
-  f.cause = v.text("first_fail");
-  f.layer = v.has("layer") ? to_string(v.number("layer")) : words_("not_recorded");
-  if (v.has("layer")) f.layer_id = v.number("layer");
-  if (v.has("pos_id")) f.pos_id = v.number("pos_id");
+  f.prompt = place.prompt;
+  f.tensor = place.tensor.empty() ? words_("tensor.none") : place.tensor;
+  f.cause = place.cause;
+  f.root_cause = place.root_cause;
+  f.layer = show(place.layer);
+  f.layer_id = place.layer;
+  f.pos_id = place.pos;
   RunQuery pair(db_, run_.id,
-                "SELECT canonical_tensor, status, class, origin, inputs_complete, rel_l2,"
-                " tolerance, details, caused_by FROM pair WHERE run_id = ?1"
-                " AND prompt = ?2 AND layer IS ?3 AND tensor IS ?4 AND pos_id IS ?5"
-                " AND status NOT IN ('MATCH', 'DECODE_ONLY', 'INCOMPARABLE') LIMIT 1");
-  int parameter = 2;
-  for (const char* key : {"prompt", "layer", "tensor", "pos_id"}) {
-    pair.bind(parameter++, value_of(v.cell(key)));
-  }
+                "SELECT canonical_tensor, status, class, " +
+                    std::string(gate == Gate::kNumeric ? "numeric_origin" : "origin") +
+                    ", inputs_complete, rel_l2, tolerance, details, caused_by, segment,"
+                    " untraced_layers FROM pair WHERE run_id = ?1"
+                    " AND prompt = ?2 AND layer IS ?3 AND tensor IS ?4 AND pos_id IS ?5"
+                    " AND status NOT IN ('MATCH', 'DECODE_ONLY', 'INCOMPARABLE') LIMIT 1");
+  pair.bind(2, place.prompt).bind(3, value_of(place.layer)).bind(5, value_of(place.pos));
+  pair.bind(4, place.tensor.empty() ? Value(nullptr) : Value(place.tensor));
   f.found = pair.step();
   if (!f.found) return;
-  std::string* texts[] = {&f.canonical, &f.status, &f.row_class, &f.origin};
+  std::string* texts[] = {&f.canonical, &f.status, &f.row_class, &f.origin.kind};
   for (int i = 0; i < 4; i++) *texts[i] = pair.text(i);
   f.inputs_complete = pair.integer(4) != 0;
-  if (!pair.is_null(5)) f.rel_l2 = pair.cell(5).real;
+  // of what is not finite it measures no more than the rest
+  if (!pair.is_null(5) && f.status != "NONFINITE") f.rel_l2 = pair.cell(5).real;
   if (!pair.is_null(6)) f.tolerance = pair.cell(6).real;
   f.details = pair.text(7);
   f.caused_by = pair.text(8);
+  f.origin.segment = pair.text(9);
+  f.origin.untraced_layers = pair.text(10);
 }
 
 void FailureSections::write() {
@@ -96,12 +89,17 @@ std::unique_ptr<Query> FailureSections::evidence_rows() {
 
 void FailureSections::first_failure() {
   const FirstFailure& f = failure_;
-  section("first_failure");
-  out_.field(words_("location"),
-             words_("location.text", {in_code(f.tensor), f.layer, in_code(f.prompt)}));
+  section(within_rounding() ? TextId("first_difference") : TextId("first_failure"));
+  std::string location = words_("location.text", {in_code(f.tensor), f.layer, in_code(f.prompt)});
+  if (f.pos_id) location += ", " + words_("position") + " " + to_string(*f.pos_id);
+  out_.field(words_("location"), location);
   out_.line();
   side_table();
-  out_.field(words_("root_cause"), show(verdict_.cell("root_cause")) + " - " + escaped(f.cause));
+  if (!within_rounding()) {
+    std::string root = shown(f.root_cause);
+    if (f.is_open()) root = words_("root_cause.open", {root});
+    out_.field(words_("root_cause"), root + " - " + escaped(f.cause));
+  }
   if (!f.details.empty()) out_.field(words_("details"), escaped(f.details));
   out_.line();
   by_prompt();
@@ -153,20 +151,52 @@ void FailureSections::by_prompt() {
   RunQuery rows(
       db_, run_.id,
       "SELECT prompt, pos_id, layer, tensor, first_fail, first_drift_cause, first_drift_layer,"
-      " first_drift_tensor, numeric_first_fail, numeric_layer, numeric_tensor, details"
-      " FROM first_fail WHERE run_id = ? ORDER BY prompt_id");
-  section("by_prompt", 1);
-  out_.table({words_("prompt"), words_("position"), words_("layer"), words_("tensor"),
-              words_("cause_of"), words_("first_drift"), words_("beyond_rounding"),
-              words_("details")});
-  auto place = [&](int cause) {
-    if (rows.is_null(cause)) return std::string("-");
-    return escaped(rows.text(cause)) + " (" + words_("layer") + " " + show(rows.cell(cause + 1)) +
-           ", " + show(rows.cell(cause + 2)) + ")";
+      " first_drift_tensor, numeric_first_fail, numeric_layer, numeric_tensor, numeric_pos_id,"
+      " details FROM first_fail WHERE run_id = ? ORDER BY prompt_id");
+  auto id = [&](int column) {
+    return rows.is_null(column) ? std::nullopt : std::optional(rows.integer(column));
   };
+  auto place = [&](int cause, int layer, int pos) {
+    return FailPlace{.cause = rows.text(cause),
+                     .root_cause = "",
+                     .prompt = rows.text(0),
+                     .tensor = rows.text(layer + 1),
+                     .layer = id(layer),
+                     .pos = pos < 0 ? std::nullopt : id(pos)};
+  };
+  auto tensor = [&](const FailPlace& at) {
+    return at.tensor.empty() ? words_("tensor.none") : escaped(at.tensor);
+  };
+  auto text = [&](const FailPlace& at) {
+    if (at.cause.empty()) return std::string("-");
+    std::string where = words_("layer") + " " + show(at.layer) + ", " + tensor(at);
+    if (at.pos) where += ", " + words_("position") + " " + to_string(*at.pos);
+    return escaped(at.cause) + " (" + where + ")";
+  };
+  section("by_prompt", 1);
+  const bool numeric = numeric_leads() && !within_rounding();
+  std::vector<std::string> columns = {words_("prompt"), words_("position"), words_("layer"),
+                                      words_("tensor"), words_("cause_of")};
+  if (numeric) {
+    columns.push_back(words_("strict_first"));
+  } else {
+    columns.insert(columns.end(), {words_("first_drift"), words_("beyond_rounding")});
+  }
+  columns.push_back(words_("details"));
+  out_.table(columns);
   while (rows.step()) {
-    out_.row({show(rows.cell(0)), show(rows.cell(1)), show(rows.cell(2)), show(rows.cell(3)),
-              show(rows.cell(4)), place(5), place(8), show(rows.cell(11))});
+    const FailPlace strict = place(4, 2, 1), beyond = place(8, 9, 11), drift = place(5, 6, -1);
+    const FailPlace& first = numeric ? leading_fail(head_.gate, strict, beyond) : strict;
+    std::vector<std::string> cells = {show(rows.cell(0)), show(first.pos), show(first.layer),
+                                      first.cause.empty() ? "-" : tensor(first),
+                                      first.cause.empty() ? "-" : escaped(first.cause)};
+    if (numeric) {
+      cells.push_back(first == strict ? "-" : text(strict));
+    } else {
+      cells.insert(cells.end(), {text(drift), text(beyond)});
+    }
+    cells.push_back(first == strict ? show(rows.cell(12)) : "-");
+    out_.row(cells);
   }
   out_.line();
 }

@@ -5,17 +5,23 @@
 #include <string>
 
 #include "cli/report/section.h"
+#include "cli/warehouse/origin.h"
 
 namespace greta {
 
-/// What the views say about the first failing comparison of a run.
+/// What the views say about the first failing comparison of a run, by the verdict that leads; where
+/// that one passes, by the other.
 struct FirstFailure {
-  std::string prompt, tensor, canonical, cause, status, row_class, origin, details, caused_by;
+  std::string prompt, tensor, canonical, cause, root_cause, status, row_class, details, caused_by;
+  Origin origin;      ///< by that verdict
   std::string layer;  ///< as shown
   std::optional<int64_t> layer_id, pos_id;
   bool inputs_complete = false;
   std::optional<double> rel_l2, tolerance;
   bool found = false;  ///< the pair itself was found
+
+  /// Whether it may arise in what was not traced, so that its own tensor need not be to blame.
+  bool is_open() const { return origin.kind == "UNSAMPLED"; }
 };
 
 /// The sections about the first failing comparison of a run whose verdict names one.

@@ -57,15 +57,19 @@ bool write_runs(SQLite::Database& db, const std::vector<Run>& runs, const Wordin
       std::string mode = v.text("mode");
       if (!mode.empty()) modes.insert(mode);
       std::string first = "-";
-      if (v.has("first_fail")) {
-        first = escaped(v.text("first_fail")) + " (" + words("layer") + " " + v.show("layer") +
-                ", " + escaped(v.show("tensor")) + ", " + escaped(v.show("prompt")) + ")";
+      const Headline head(v);
+      if (const FailPlace& fail = head.fail; !fail.cause.empty()) {
+        first = escaped(fail.cause) + " (" + words("layer") + " " +
+                (fail.layer ? to_string(*fail.layer) : "-") + ", " + escaped(fail.tensor) + ", " +
+                escaped(fail.prompt);
+        if (fail.pos) first += ", " + words("position") + " " + to_string(*fail.pos);
+        first += ")";
       }
       by_mode.emplace(
           mode,
           std::vector<std::string>{
               mode.empty() ? words("not_recorded") : escaped(mode), escaped(v.text("run")),
-              "**" + v.show("verdict") + "**", v.show("numeric_verdict"),
+              "**" + head.verdict + "**", v.show("verdict"),
               v.show("pass") + ", " + v.show("fail") + ", " + v.show("missing"), first,
               kv_summary(db, id, "status", words), kv_summary(db, id, "interpretation", words)});
     }
@@ -74,7 +78,7 @@ bool write_runs(SQLite::Database& db, const std::vector<Run>& runs, const Wordin
   bool compares_modes = modes.size() > 1;
   if (!compares_modes && runs.size() == 1) return false;
   out.heading(2, compares_modes ? words("by_mode") : words("runs"));
-  out.table({words("mode"), words("run"), words("verdict"), words("numeric_verdict"),
+  out.table({words("mode"), words("run"), words("verdict"), words("strict_verdict"),
              words("conflict.pairs"), words("first_failure"), words("by_mode.kv"),
              words("by_mode.interpretation")});
   for (const auto& [mode, cells] : by_mode) out.row(cells);

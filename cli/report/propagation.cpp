@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/warehouse/origin.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -10,6 +11,11 @@ namespace greta {
 using std::to_string;
 
 void Propagation::load_nodes() {
+  const std::string origin = numeric_leads() ? "p.numeric_origin" : "p.origin";
+  const std::string counts = numeric_leads() ? " AND p.class IS NOT 'ROUNDING'" : "";
+  auto spread = [&](const char* kind) {
+    return ", sum(" + origin + " = '" + kind + "'" + counts + ")";
+  };
   RunQuery rows(
       db_, run_.id,
       "SELECT p.prompt, p.layer, p.tensor, t.name, count(*),"
@@ -17,13 +23,15 @@ void Propagation::load_nodes() {
       "  sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
       "  max(CASE p.class WHEN 'DIVERGENT' THEN 3 WHEN 'UNKNOWN' THEN 2 WHEN 'ROUNDING' THEN 1"
       " END),"
-      "  max(CASE p.origin WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN 1"
-      " END),"
-      "  min(p.caused_by), sum(p.origin = 'ORIGIN'), sum(p.origin = 'PROPAGATED'),"
-      "  sum(p.origin = 'UNSAMPLED')"
-      " FROM pair p LEFT JOIN tensor t ON t.id = p.tensor_id"
-      " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY'"
-      " GROUP BY p.prompt_id, p.layer, p.tensor ORDER BY p.prompt_id, " +
+      "  max(CASE " +
+          origin +
+          " WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN 1 END),"
+          "  min(p.caused_by)" +
+          spread("ORIGIN") + spread("PROPAGATED") + spread("UNSAMPLED") +
+          ", max(p.untraced_layers)"
+          " FROM pair p LEFT JOIN tensor t ON t.id = p.tensor_id"
+          " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY'"
+          " GROUP BY p.prompt_id, p.layer, p.tensor ORDER BY p.prompt_id, " +
           std::string(kForwardOrder));
   constexpr const char* kStatus[] = {"DRIFT", "NONFINITE", "AMBIGUOUS", "MISSING", "INCOMPARABLE"};
   constexpr const char* kClass[] = {"", "ROUNDING", "UNKNOWN", "DIVERGENT"};
@@ -44,6 +52,7 @@ void Propagation::load_nodes() {
     node.row_class = kClass[rows.integer(10)];
     node.origin = kOrigin[rows.integer(11)];
     node.caused_by = rows.text(12);
+    node.untraced = rows.text(16);
     spread_.origins += rows.integer(13);
     spread_.propagated += rows.integer(14);
     spread_.unsampled += rows.integer(15);
@@ -70,16 +79,25 @@ std::string Propagation::source_of(const Node& node, const std::string& from,
 std::string Propagation::node_text(const Node& node, std::optional<int64_t> previous) const {
   std::string name = node.tensor.empty() ? words_("tensor.none") : utf8::printable(node.tensor);
   bool match = node.status == "MATCH", undecided = node.status == "INCOMPARABLE";
-  std::string text = name + (match ? ": ✓ " : undecided ? ": ? " : ": ✗ ") + node.status;
+  const bool rounding = numeric_leads() && node.status == "DRIFT" && node.row_class == "ROUNDING";
+  std::string text = name +
+                     (match       ? ": ✓ "
+                      : undecided ? ": ? "
+                      : rounding  ? ": ≈ "
+                                  : ": ✗ ") +
+                     node.status;
   if (node.status == "DRIFT" && node.row_class != "UNKNOWN" && !node.row_class.empty()) {
     text += " " + node.row_class;
   }
   std::string why = match                         ? words_("tree.identical")
                     : undecided                   ? words_("tree.undecided")
+                    : rounding                    ? words_("tree.rounding")
                     : node.status == "MISSING"    ? words_("tree.missing")
                     : node.origin == "ORIGIN"     ? words_("tree.origin")
                     : node.origin == "PROPAGATED" ? source_of(node, node.caused_by, previous)
-                                                  : words_("tree.unsampled");
+                    : !node.untraced.empty()
+                        ? words_("tree.untraced", {listed_layers(node.untraced)})
+                        : words_("tree.unsampled");
   text += " (" + why + ")";
   if (node.with_status < node.positions) {
     text +=
@@ -142,16 +160,6 @@ void Propagation::write() {
     out_.line();
     out_.fence("", text);
   }
-}
-
-const Propagation::Node* Propagation::last_match_before(const FirstFailure& failure) const {
-  const Node* match = nullptr;
-  for (const Node& node : nodes_) {
-    if (node.prompt != failure.prompt) continue;
-    if (node.tensor == failure.tensor && node.layer == failure.layer_id) return match;
-    if (node.status == "MATCH") match = &node;
-  }
-  return nullptr;
 }
 
 bool Propagation::traced(const std::string& prompt, const std::string& canonical,

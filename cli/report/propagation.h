@@ -16,11 +16,11 @@ class Propagation : public RunSection {
  public:
   /// Every position of a tensor of a layer: a line of the tree.
   struct Node {
-    std::string prompt, tensor, canonical, status, row_class, origin, caused_by;
+    std::string prompt, tensor, canonical, status, row_class, origin, caused_by, untraced;
     std::optional<int64_t> layer;
     int64_t positions = 0, with_status = 0;
   };
-  /// Pairs that fail, by where they come from.
+  /// Pairs that fail by the verdict that leads, by where they come from.
   struct Spread {
     int64_t origins = 0, propagated = 0, unsampled = 0;
   };
@@ -31,9 +31,6 @@ class Propagation : public RunSection {
   void write();
 
   const Spread& spread() const { return spread_; }
-
-  /// The last matching node before a failure in forward order; null when there is none.
-  const Node* last_match_before(const FirstFailure& failure) const;
 
   /// Whether the run has rows of that canonical tensor of that layer.
   bool traced(const std::string& prompt, const std::string& canonical, int64_t layer) const;

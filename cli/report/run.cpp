@@ -30,14 +30,14 @@ class RunReport : public RunSection {
     if (verdict_.has("first_fail")) failing.emplace(*this);
     const FirstFailure* failure = failing ? &failing->failure() : nullptr;
     header();
-    verdict_and_reason();
+    verdict_and_reason(failure);
     summary();
     if (compared() > 0) breakdown();
     Propagation propagation(*this);
     if (failure) {
       failing->write();
       if (has_failing_pair()) propagation.write();
-      write_analysis(*this, *failure, propagation);
+      if (!within_rounding()) write_analysis(*this, *failure, propagation);
     }
     bool kv_rows = write_kv_sections(*this);
     lm_head();
@@ -99,19 +99,45 @@ class RunReport : public RunSection {
     }
   }
 
-  void verdict_and_reason() {
-    std::string text = words_("verdict") + ": **" + verdict_.show("verdict") + "**";
-    if (verdict_.has("root_cause")) {
-      text += " + ROOT_CAUSE: **" + escaped(verdict_.show("root_cause")) + "**";
+  void verdict_and_reason(const FirstFailure* failure) {
+    std::string text = words_("verdict") + ": " + headline("**" + head_.verdict + "**");
+    const bool open = failure && failure->is_open();
+    if (!head_.fail.root_cause.empty() && !open) {
+      text += " + ROOT_CAUSE: **" + escaped(head_.fail.root_cause) + "**";
     }
     out_.heading(level_, text);
     out_.paragraph(reason());
+    if (open && !head_.fail.cause.empty()) {
+      out_.paragraph(
+          {"reason.open",
+           {in_code(failure->tensor), failure->layer, in_code(failure->origin.probe())}});
+    }
+    if (numeric_leads() && head_.disputed()) strictly();
     if (compared() > 0) out_.paragraph(coverage());
+  }
+
+  /// The other verdict, where rounding makes all the difference.
+  void strictly() {
+    const FailPlace& f = head_.other_fail;
+    const std::string mode = verdict_.text("mode");
+    const bool rounding = verdict_.number("unmeasured") == 0;
+    out_.paragraph(
+        {!rounding                 ? TextId("strictly.fails")
+         : head_.verdict == "FAIL" ? TextId("strictly.before")
+         : mode.empty()            ? TextId("strictly.rounding")
+                                   : TextId("strictly.expected"),
+         {show_tensor(f), show(f.layer), in_code(f.prompt), show(f.pos), in_code(mode)}});
   }
 
   Sentence reason() const {
     const RunVerdict& v = verdict_;
-    std::string name = v.text("verdict");
+    const std::string& name = head_.verdict;
+    if (within_rounding()) return {"reason.within", {v.show("pairs"), v.show("rounding")}};
+    if (name == "FAIL" && numeric_leads() && v.number("missing") == 0 && v.number("rounding") > 0) {
+      return {"reason.beyond",
+              {to_string(v.number("fail") - v.number("rounding") - v.number("unmeasured")),
+               v.show("pairs"), v.show("rounding")}};
+    }
     if (name == "PASS") return {"reason.pass", {v.show("pairs")}};
     if (name == "FAIL" && v.number("missing") > 0)
       return {"reason.fail_missing", {v.show("missing")}};
@@ -154,23 +180,26 @@ class RunReport : public RunSection {
     if (fail > 0) {
       out_.row({words_("rounding"), v.show("rounding")});
       out_.row({words_("divergent"), v.show("divergent")});
+      if (v.number("nonfinite") > 0) out_.row({words_("nonfinite"), v.show("nonfinite")});
       out_.row({words_("unmeasured"), v.show("unmeasured")});
     }
     if (v.number("incomparable") > 0) add("incomparable", v.show("incomparable"));
     add("missing", v.show("missing"));
     if (v.number("decode_only") > 0) add("decode_only", v.show("decode_only"));
     if (v.number("unmet") > 0) add("unmet", v.show("unmet"));
+    add("strict_verdict", v.show("verdict"));
     add("numeric_verdict", v.show("numeric_verdict"));
     add("coverage", v.show("coverage"));
     out_.line();
   }
 
   void breakdown() {
-    section("breakdown");
+    section(within_rounding() ? TextId("breakdown.within") : TextId("breakdown"));
     RunQuery rows(db_, run_.id, "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
     bool any = false;
     while (rows.step()) {
-      if (!any) out_.table({words_("cause"), words_("count"), words_("percentage")});
+      const TextId cause = within_rounding() ? TextId("cause_of") : TextId("cause");
+      if (!any) out_.table({words_(cause), words_("count"), words_("percentage")});
       any = true;
       out_.row({show(rows.cell(0)), to_string(rows.integer(1)),
                 percent_text(rows.integer(1), compared())});
@@ -178,6 +207,9 @@ class RunReport : public RunSection {
     if (any) {
       out_.line();
       out_.paragraph({"breakdown.of", {to_string(compared())}});
+      if (numeric_leads() && !within_rounding() && verdict_.number("rounding") > 0) {
+        out_.paragraph({"breakdown.rounding", {verdict_.show("rounding")}});
+      }
     } else {
       out_.paragraph({"breakdown.none"});
     }
@@ -263,9 +295,8 @@ class RunReport : public RunSection {
 
 void write_run(SQLite::Database& db, const Run& run, MarkdownWriter& out, int level,
                bool modes_compared) {
-  RunQuery query(
-      db, run.id,
-      "SELECT " + std::string(kVerdictColumnsWithOrigin) + " FROM run_verdict WHERE run_id = ?");
+  RunQuery query(db, run.id,
+                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
   if (!query.step()) throw std::logic_error("no verdict of run " + run.name);
   RunVerdict verdict(query);
   RunReport(RunSection(db, run, verdict, out, level)).write(modes_compared);

@@ -35,9 +35,20 @@ class RunSection {
   /// Headings of the sections are of `level`.
   RunSection(SQLite::Database& db, const Run& run, const RunVerdict& verdict, MarkdownWriter& out,
              int level)
-      : db_(db), run_(run), verdict_(verdict), words_(out.words()), out_(out), level_(level) {}
+      : db_(db),
+        run_(run),
+        verdict_(verdict),
+        head_(verdict),
+        words_(out.words()),
+        out_(out),
+        level_(level) {}
 
  protected:
+  /// The numeric verdict leads and passes what differs bit for bit.
+  bool within_rounding() const {
+    return head_.gate == Gate::kNumeric && head_.verdict == "PASS" && head_.disputed();
+  }
+  bool numeric_leads() const { return head_.gate == Gate::kNumeric; }
   int64_t compared() const { return verdict_.number("pairs") + verdict_.number("missing"); }
   bool has_failing_pair() const { return verdict_.number("fail") > 0; }
 
@@ -46,6 +57,17 @@ class RunSection {
   std::string show(const Cell& cell) const {
     return cell.type == Cell::Type::kNull ? words_("not_recorded") : escaped(display_text(cell));
   }
+  std::string show(const std::optional<int64_t>& id) const {
+    return id ? std::to_string(*id) : words_("not_recorded");
+  }
+  std::string show_tensor(const FailPlace& place) const {
+    return place.tensor.empty() ? words_("tensor.none") : in_code(place.tensor);
+  }
+  /// "PASS within rounding", in the language of the report.
+  std::string headline(const std::string& verdict) const {
+    const ReportText* remark = find_report_text("remark." + head_.remark);
+    return remark ? verdict + " " + words_.line(*remark) : verdict;
+  }
   std::string shown(const std::string& text) const {
     return text.empty() ? words_("not_recorded") : escaped(text);
   }
@@ -53,6 +75,7 @@ class RunSection {
   SQLite::Database& db_;
   const Run& run_;
   const RunVerdict& verdict_;
+  Headline head_;
   const Wording& words_;
   MarkdownWriter& out_;
   int level_;

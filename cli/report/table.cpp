@@ -32,10 +32,15 @@ class TableSections : public RunSection {
     out_.field(words_("fail"), v.show("fail"));
     out_.field(words_("missing"), v.show("missing"));
     out_.line();
-    std::string result = v.show("verdict");
+    std::string result = headline(head_.verdict);
     if (failure_) {
-      result = words_("result.text", {result, escaped(failure_->cause), failure_->layer,
+      const std::string strict =
+          within_rounding() ? result + "; " + words_("strictly") + " FAIL" : result;
+      result = words_("result.text", {strict, escaped(failure_->cause), failure_->layer,
                                       in_code(failure_->tensor), in_code(failure_->prompt)});
+      if (failure_->pos_id) {
+        result += ", " + words_("position") + " " + to_string(*failure_->pos_id);
+      }
     }
     out_.field(words_("result"), result);
     out_.line();
@@ -70,7 +75,8 @@ class TableSections : public RunSection {
       while (rows.step()) {
         std::string details = rows.text(7);
         if (!rows.is_null(8) && rows.text(8) != "UNKNOWN") details += " " + rows.text(8);
-        if (rows.cell(9).real > 0) details += " rel_l2=" + real_text(rows.cell(9).real, "%.3g");
+        if (rows.cell(9).real > 0 && rows.text(7) != "NONFINITE")
+          details += " rel_l2=" + real_text(rows.cell(9).real, "%.3g");
         if (!rows.is_null(10)) details += ": " + rows.text(10);
         std::vector<std::string> cells;
         for (int i = 0; i < 7; i++) cells.push_back(escaped(display_text(rows.cell(i))));
