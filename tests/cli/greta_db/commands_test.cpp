@@ -240,6 +240,68 @@ TEST_F(Commands, CompareGateReadsRoundingAsEqual) {
   EXPECT_EQ(run({"compare", "a", "b", "--gate", "numeric"}).status, 0);
 }
 
+TEST_F(Commands, CompareNamesTheFirstRowBeyondRounding) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "a"});
+  warehouse.add(prefill("x_in", 0, 1).sketched({1000, 0, 0, 0}),
+                prefill("attn_out", 0, 1).sketched({2, 0, 0, 0}));
+  warehouse.run({.name = "b"});
+  warehouse.add(prefill("x_in", 0, 2).sketched({999, 0, 0, 0}),
+                prefill("attn_out", 0, 2).sketched({1, 0, 0, 0}));
+  const Result numeric = run({"compare", "a", "b", "--gate", "numeric"});
+  EXPECT_LT(numeric.out.find("first beyond rounding: DRIFT DIVERGENT at layer 0, attn_out"),
+            numeric.out.find("first difference: DRIFT ROUNDING at layer 0, residual_pre_attn"))
+      << numeric.out;
+  nlohmann::json json = run({"compare", "a", "b", "--format", "json"}).json();
+  EXPECT_EQ(json["first_difference"]["tensor"], "residual_pre_attn");
+  EXPECT_EQ(json["first_beyond_rounding"]["tensor"], "attn_out");
+}
+
+TEST_F(Commands, TablesOfRunsTellWhatLeadsAndKeepTheStrictVerdictBeside) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "healthy", .mode = "as_designed"});
+  warehouse.rounding("attn_out", 0);
+  warehouse.run({.name = "invariant", .mode = "batch_invariant"});
+  warehouse.rounding("attn_out", 0);
+  warehouse.run({.name = "buggy", .mode = "as_designed"});
+  warehouse.rounding("x_in", 0);
+  warehouse.divergent("mlp_out", 3);
+  for (const char* command : {"runs", "history"}) {
+    const Result table = run({command, "--format", "md"});
+    EXPECT_TRUE(table.says("| PASS within rounding | FAIL | - | - | - | - | - |")) << table.out;
+    EXPECT_TRUE(table.says("| FAIL though within rounding | FAIL | ATTN_OUT_DRIFT | 0 |"))
+        << table.out;
+    EXPECT_TRUE(
+        table.says("| FAIL beyond rounding | FAIL | MLP_OUT_DRIFT | 3 | mlp_out | p0 | 37 |"))
+        << table.out;
+    EXPECT_EQ(run({command, "--format", "json"}).json()[0]["verdict"], "FAIL");
+  }
+}
+
+TEST_F(Commands, PairsShowWhereValuesPartAndWhatWouldTell) {
+  Warehouse warehouse(database());
+  warehouse.rounding("residual_pre_attn", 0);
+  warehouse.divergent("attn_norm_out", 0);
+  warehouse.divergent("x_in", 8);
+  const Result table = run({"pairs", "--run", "r", "--layer", "0", "--class", "DIVERGENT"});
+  EXPECT_TRUE(table.says("numeric_origin")) << table.out;
+  EXPECT_TRUE(table.says("between residual_pre_attn and attn_norm_out of layer 0")) << table.out;
+  const nlohmann::json pair =
+      run({"pairs", "--run", "r", "--tensor", "attn_norm_out", "--format", "json"}).json()[0];
+  EXPECT_EQ(pair["origin"], "PROPAGATED");
+  EXPECT_EQ(pair["numeric_origin"], "ORIGIN");
+  EXPECT_EQ(
+      run({"query", "worst_pairs", "--param", "run=r", "--param", "limit=9", "--format", "json"})
+          .json()
+          .back()["numeric_origin"],
+      "UNSAMPLED");
+  warehouse.run({.name = "gap"});
+  warehouse.match("x_out", 4);
+  warehouse.divergent("x_in", 8);
+  EXPECT_TRUE(run({"pairs", "--run", "gap"})
+                  .says("UNSAMPLED: greta-infer probe … --layers 5,6,7 tells where"));
+}
+
 TEST_F(Commands, WhatKeepsNoRowsIsNoDatabase) {
   ASSERT_EQ(shell("mkfifo pipe && mkdir folder && $G ingest folder").status, 0);
   ASSERT_EQ(mknod(path("socket").c_str(), S_IFSOCK | 0600, 0), 0);
@@ -316,6 +378,7 @@ TEST_F(Commands, SchemaNeedsNoDatabaseAndExplainsColumns) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_FALSE(names.contains("tally"));
+  EXPECT_TRUE(run({"schema", "trace"}).says("-1: after the stack"));
   nlohmann::json columns = run({"schema", "trace", "--format", "json"}).json();
   EXPECT_EQ(columns[0]["column"], "run");
   EXPECT_EQ(columns[0]["comment"], "run.name");

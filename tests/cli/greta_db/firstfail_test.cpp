@@ -1,3 +1,4 @@
+#include "cli/warehouse/origin.h"
 #include "tests/cli/program.h"
 
 namespace greta {
@@ -60,7 +61,7 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   nlohmann::json all = result.json();
   ASSERT_EQ(all.size(), 1u);
   const nlohmann::json& v = all[0];
-  EXPECT_EQ(v.size(), 25u);
+  EXPECT_EQ(v.size(), 30u);
   EXPECT_EQ(v["run"], "2026-02-07/e/r");
   EXPECT_EQ(v["experiment"], "e");
   EXPECT_EQ(v["mode"], "as_designed");
@@ -84,7 +85,15 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
                                              {"pos_id", 37}}));
   EXPECT_EQ(v["numeric_first_fail"]["cause"], "ATTN_OUT_DRIFT");
   EXPECT_EQ(v["numeric_first_fail"]["prompt"], "p0");
-  EXPECT_TRUE(v["numeric_first_fail"].contains("origin"));
+  EXPECT_EQ(v["numeric_first_fail"]["pos_id"], 37);
+  for (const char* key : {"origin", "segment", "untraced_layers", "probe"}) {
+    EXPECT_TRUE(v["numeric_first_fail"].contains(key)) << key;
+  }
+  EXPECT_EQ(v["lead"]["gate"], "numeric");
+  EXPECT_EQ(v["lead"]["verdict"], "FAIL");
+  EXPECT_EQ(v["lead"]["cause"], "ATTN_OUT_DRIFT");
+  EXPECT_EQ(v["lead"]["pos_id"], 37);
+  EXPECT_EQ(v["nonfinite"], 0);
   EXPECT_EQ(v["root_cause"], "ATTENTION_COMPUTATION_MISMATCH");
   EXPECT_EQ(v["breakdown"],
             (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"}, {"count", 1}, {"percent", 50.0}}}));
@@ -126,6 +135,96 @@ TEST_F(Firstfail, NumericGateFollowsTheNumericVerdict) {
   EXPECT_EQ(run({"firstfail", "--run", "r"}).status, 1);
   EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "strict"}).status, 1);
   EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 0);
+}
+
+TEST_F(Firstfail, RoundingIsNoAlarmUnlessTheModePromisesEqualBits) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "designed", .mode = "as_designed"});
+  warehouse.rounding("attn_out", 0);
+  warehouse.run({.name = "unknown"});
+  warehouse.rounding("attn_out", 0);
+  warehouse.run({.name = "invariant", .mode = "batch_invariant"});
+  warehouse.rounding("attn_out", 0);
+  Result designed = run({"firstfail", "--run", "designed"});
+  EXPECT_TRUE(designed.out.starts_with("designed  PASS within rounding\n")) << designed.out;
+  EXPECT_TRUE(
+      designed.says("strict    FAIL: ATTN_OUT_DRIFT at layer 0, attn_out, prompt p0, pos 37"
+                    " (as expected of as_designed: rounding)"))
+      << designed.out;
+  EXPECT_FALSE(designed.says("root cause")) << designed.out;
+  EXPECT_TRUE(designed.says("exit status 1 follows the strict verdict; --gate numeric gives 0"));
+  EXPECT_TRUE(run({"firstfail", "--run", "designed", "--gate", "numeric"})
+                  .says("exit status 0 follows the numeric verdict; --gate strict gives 1"));
+  EXPECT_TRUE(run({"firstfail", "--run", "unknown"}).says("unknown  PASS within rounding"));
+  Result invariant = run({"firstfail", "--run", "invariant"});
+  EXPECT_TRUE(invariant.out.starts_with("invariant  FAIL though within rounding\n"))
+      << invariant.out;
+  EXPECT_TRUE(invariant.says("root cause ATTENTION_COMPUTATION_MISMATCH"));
+}
+
+TEST_F(Firstfail, WhatIsBeyondRoundingComesBeforeRounding) {
+  Warehouse warehouse(database());
+  warehouse.run({.mode = "as_designed"});
+  warehouse.rounding("x_in", 0);
+  warehouse.divergent("mlp_out", 3);
+  Result result = run({"firstfail", "--run", "r"});
+  EXPECT_TRUE(result.out.starts_with("r  FAIL beyond rounding\n")) << result.out;
+  const size_t numeric = result.out.find(
+      "numeric   FAIL: MLP_OUT_DRIFT at layer 3, mlp_out,"
+      " prompt p0, pos 37\n");
+  const size_t strict = result.out.find("strict    FAIL: X_IN_DRIFT at layer 0");
+  ASSERT_NE(strict, std::string::npos) << result.out;
+  EXPECT_LT(numeric, strict) << result.out;
+  EXPECT_FALSE(result.says("exit status")) << "both verdicts give the same";
+}
+
+TEST_F(Firstfail, WhatFailsForMoreThanItsValuesLeadsByBothVerdicts) {
+  Warehouse warehouse(database());
+  warehouse.run({.mode = "as_designed"});
+  warehouse.rounding("x_in", 0);
+  warehouse.add(prefill("attn_out", 0, 1));
+  EXPECT_TRUE(run({"firstfail", "--run", "r"}).says("numeric   FAIL: TRACE_OFFSET at layer 0"));
+  warehouse.run({.name = "nan", .mode = "as_designed"});
+  warehouse.rounding("x_in", 0);
+  warehouse.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(1));
+  Result nan = run({"firstfail", "--run", "nan"});
+  EXPECT_TRUE(nan.says("numeric   FAIL: ATTN_OUT_DRIFT at layer 0, attn_out")) << nan.out;
+  EXPECT_TRUE(nan.says("1 rounding, 0 divergent, 1 not finite, 0 not measurable")) << nan.out;
+}
+
+TEST_F(Firstfail, WhatNothingMeasuresIsNotExcusedAsRounding) {
+  Warehouse warehouse(database());
+  warehouse.run({.mode = "as_designed"});
+  warehouse.rounding("x_in", 0);
+  warehouse.drift("attn_out", 0);
+  Result result = run({"firstfail", "--run", "r"});
+  EXPECT_TRUE(result.out.starts_with("r  FAIL\n")) << result.out;
+  EXPECT_TRUE(result.says("nothing measures these differences")) << result.out;
+}
+
+TEST_F(Firstfail, AnOriginThatWasNotTracedComesWithTheProbeThatWouldTell) {
+  Warehouse warehouse(database());
+  warehouse.run({.mode = "as_designed"});
+  warehouse.match("x_out", 4);
+  warehouse.divergent("x_in", 8);
+  Result result = run({"firstfail", "--run", "r"});
+  EXPECT_TRUE(
+      result.says("UNSAMPLED: between x_out of layer 4 and x_in of layer 8;"
+                  " greta-infer probe … --layers 5,6,7 tells where"))
+      << result.out;
+  EXPECT_TRUE(result.says("if it arises here")) << result.out;
+  nlohmann::json lead = run({"firstfail", "--format", "json"}).json()[0]["lead"];
+  EXPECT_EQ(lead["origin"], "UNSAMPLED");
+  EXPECT_EQ(lead["untraced_layers"], "5-7");
+  EXPECT_EQ(lead["probe"], "greta-infer probe … --layers 5,6,7");
+}
+
+TEST(Origin, LayersAreWrittenOutUpToEight) {
+  EXPECT_EQ(listed_layers("5-12"), "5,6,7,8,9,10,11,12");
+  EXPECT_EQ(listed_layers("5-13"), "5-13");
+  EXPECT_EQ(listed_layers("5"), "5");
+  EXPECT_EQ(telling_probe("between a and b", ""), "greta-infer probe … --tensors all");
+  EXPECT_EQ(telling_probe("", ""), "greta-infer probe … --layers all --tensors all");
 }
 
 TEST_F(Firstfail, UnknownMagnitudeIsNoNumericVerdict) {

@@ -9,7 +9,8 @@ TEST_F(InferProbe, BatchInvariantPassesBitwiseAndCompletely) {
   make_model();
   const Result probe = sh("$I probe --model m.gguf --mode batch_invariant --gate strict");
   ASSERT_EQ(probe.status, 0) << probe.out << probe.err;
-  EXPECT_TRUE(probe.says("strict PASS, numeric PASS")) << probe.out;
+  EXPECT_TRUE(probe.says("verdict  PASS, 309 pairs, coverage complete; strictly and numerically"))
+      << probe.out;
   const auto verdict = sh("$G firstfail --run b3_66_v2 --format json").json().at(0);
   EXPECT_EQ(verdict.at("verdict"), "PASS");
   EXPECT_EQ(verdict.at("coverage"), "complete");
@@ -23,6 +24,8 @@ TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
   const Result probe = sh("$I probe --model m.gguf");
   ASSERT_EQ(probe.status, 0) << probe.err;
   EXPECT_TRUE(probe.says("greta-db --db 'greta.db' firstfail")) << probe.out;
+  EXPECT_TRUE(probe.says("verdict  PASS within rounding, 309 pairs")) << probe.out;
+  EXPECT_TRUE(probe.says("; strictly FAIL at layer 0, ")) << probe.out;
   EXPECT_EQ(query("SELECT mode, verdict, numeric_verdict, coverage, divergent FROM run_verdict"),
             "as_designed\tFAIL\tPASS\tcomplete\t0\n");
 }
@@ -73,6 +76,20 @@ TEST_F(InferProbe, AFaultIsTheFirstFailAtItsTensorAndLayer) {
             "2\tq_post_rope\t2\tq_post_rope\n");
   EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'inject'"),
             "rope_pos_off_by_one@decode:layer=2:magnitude=1\n");
+}
+
+TEST_F(InferProbe, AFaultBetweenTracedLayersNamesTheProbeThatFindsIt) {
+  make_model();
+  const std::string fault = "$I probe --model m.gguf --inject rope_pos_off_by_one@decode:layer=6 ";
+  const Result coarse = sh(fault + "--layers 0,1,2,4,8");
+  EXPECT_TRUE(coarse.says("FAIL beyond rounding: ")) << coarse.out;
+  EXPECT_TRUE(
+      coarse.says("UNSAMPLED: between x_out of layer 4 and residual_pre_attn of layer 8;"
+                  " greta-infer probe … --layers 5,6,7 tells where"))
+      << coarse.out;
+  const Result fine = sh(fault + "--layers 5-7");
+  EXPECT_TRUE(fine.says("at layer 6, q_post_rope")) << fine.out;
+  EXPECT_TRUE(fine.says("ORIGIN: between q_pre_rope and q_post_rope of layer 6")) << fine.out;
 }
 
 TEST_F(InferProbe, AForcedRouteIsRecordedPerRow) {
@@ -186,6 +203,9 @@ TEST_F(InferProbe, MistakesGetOneLineAndNoRun) {
   for (const auto& [words, says] : {
            Mistake{"--layers 12", "layers 0 to 11"},
            {"--layers x", "not a whole number"},
+           {"--layers 3-", "not a whole number"},
+           {"--layers 4-3", "4-3 is empty"},
+           {"--layers 8-12", "layers 0 to 11"},
            {"--tensors attn_out,nonsense", "attn_scores"},
            {"--phases decode9", "prefill_last"},
            {"--mode fast", "as_designed"},

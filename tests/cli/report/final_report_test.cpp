@@ -149,6 +149,54 @@ TEST(Report, RoundingBeforeABugSaysWhereTheBugIs) {
   EXPECT_TRUE(has(text, "**Start at the first difference beyond rounding**: `mlp_out`, layer 3"));
 }
 
+TEST(Report, RoundingAloneHasNoRootCause) {
+  Warehouse warehouse;
+  warehouse.run({.mode = "as_designed"});
+  warehouse.match("x_in", 0);
+  warehouse.rounding("attn_out", 0);
+  std::string text = markdown(warehouse, "r");
+  EXPECT_TRUE(has(text, "## Verdict: **PASS** within rounding\n")) << text;
+  EXPECT_TRUE(has(text, "as expected of mode `as_designed`"));
+  EXPECT_TRUE(has(text, "**Decide which verdict gates**"));
+  EXPECT_FALSE(has(text, "ROOT_CAUSE: "));
+  EXPECT_FALSE(has(text, "Root Cause Analysis"));
+  EXPECT_FALSE(has(text, "masking"));
+  EXPECT_TRUE(has(markdown(warehouse, "r", Language::kSpanish),
+                  "## Veredicto: **PASS** dentro del redondeo\n"));
+  warehouse.run({.name = "invariant", .mode = "batch_invariant"});
+  warehouse.rounding("attn_out", 0);
+  EXPECT_TRUE(has(markdown(warehouse, "invariant"), "## Verdict: **FAIL** though within rounding"));
+}
+
+TEST(Report, AdviceBeginsAtWhatIsBeyondRoundingAndKeepsToIt) {
+  Warehouse warehouse;
+  warehouse.run({.mode = "as_designed"});
+  warehouse.rounding("q_pre_rope", 0);
+  warehouse.match("residual_pre_attn", 2);
+  warehouse.divergent("attn_norm_out", 2);
+  std::string text = markdown(warehouse, "r");
+  EXPECT_TRUE(has(text,
+                  "## Verdict: **FAIL** beyond rounding + ROOT_CAUSE:"
+                  " **NORMALIZATION_MISMATCH**\n"))
+      << text;
+  EXPECT_TRUE(has(text, "**Location**: `attn_norm_out` tensor, Layer 2, Prompt `p0`, Position 37"));
+  EXPECT_TRUE(has(text,
+                  "\n1. **Start at the first difference beyond rounding**: `attn_norm_out`,"
+                  " layer 2"));
+  EXPECT_FALSE(has(text, "Force one route"));
+  EXPECT_FALSE(has(text, "batch_invariant"));
+}
+
+TEST(Report, AnOriginThatWasNotTracedIsNotBlamed) {
+  Warehouse warehouse;
+  warehouse.match("x_out", 4);
+  warehouse.divergent("x_in", 8);
+  std::string text = markdown(warehouse, "r");
+  EXPECT_TRUE(has(text, "## Verdict: **FAIL**\n")) << text;
+  EXPECT_TRUE(has(text, "**Trace what was not traced**: `greta-infer probe … --layers 5,6,7`"));
+  EXPECT_TRUE(has(text, "x_in: ✗ DRIFT DIVERGENT (layers 5,6,7 before it were not traced)"));
+}
+
 TEST(Report, PositionsOfATensorAreCountedInItsBranch) {
   Warehouse warehouse;
   for (int64_t pos : {5, 6, 7}) {
