@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -104,6 +105,9 @@ int report(Options& options, const ReportArguments& arguments) {
     RunQuery query(db, run.id,
                    "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
     if (query.step()) exit.add(RunVerdict(query));
+  }
+  if (const std::string words = exit.words(); !words.empty()) {
+    std::fprintf(stderr, "greta-db: %s\n", words.c_str());
   }
   return exit.status();
 }

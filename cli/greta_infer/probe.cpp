@@ -129,9 +129,15 @@ int probe(const ProbeArguments& arguments, const Environment& environment) {
   }
   const InferVerdict verdict = read_verdict(database, outcome.run);
   print_outcome(outcome, database, verdict);
+  const bool strict = arguments.gate == "strict";
+  const int status = arguments.gate.empty()
+                         ? kExitDone
+                         : exit_of_verdict(strict ? verdict.strict : verdict.numeric);
+  if (!arguments.gate.empty() && verdict.strict != verdict.numeric) {
+    std::printf("exit     %d, by the %s verdict\n", status, arguments.gate.c_str());
+  }
   finish_output();
-  if (arguments.gate.empty()) return kExitDone;
-  return exit_of_verdict(arguments.gate == "strict" ? verdict.strict : verdict.numeric);
+  return status;
 }
 
 const std::string& model_digest(Session& session) {

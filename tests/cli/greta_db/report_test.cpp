@@ -16,6 +16,7 @@ TEST_F(ReportProgram, ExitStatusFollowsTheVerdictAndTheGate) {
   warehouse.match("attn_out", 0);
   warehouse.run({.name = "empty"});
   EXPECT_EQ(run({"report", "--run", "bad"}).status, 1);
+  EXPECT_TRUE(run({"report", "--run", "bad"}).says("exit status 1 follows the strict verdict"));
   EXPECT_EQ(run({"report", "--run", "bad", "--gate", "numeric"}).status, 0);
   EXPECT_EQ(run({"report", "--run", "good"}).status, 0);
   EXPECT_EQ(run({"report", "--run", "empty"}).status, 3);

@@ -33,7 +33,9 @@ TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
 TEST_F(InferProbe, ExitStatusFollowsTheVerdictOnlyWhenAsked) {
   make_model();
   EXPECT_EQ(sh("$I probe --model m.gguf").status, 0);
-  EXPECT_EQ(sh("$I probe --model m.gguf --gate strict").status, 1);
+  const Result strict = sh("$I probe --model m.gguf --gate strict");
+  EXPECT_EQ(strict.status, 1);
+  EXPECT_TRUE(strict.says("exit     1, by the strict verdict")) << strict.out;
   EXPECT_EQ(sh("$I probe --model m.gguf --gate numeric").status, 0);
   EXPECT_EQ(sh("$I probe --model m.gguf --gate strict --phases decode0").status, 3);
 }
