@@ -104,10 +104,9 @@ Definition definition_of(const std::string& sql) {
 /// what works a verdict out as to answer from what is kept a hundred times. Therefore a twin does
 /// without numeric_origin, which is never kept: kept_origin has it.
 constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
-    {"verdict_part", "FROM verdict_row "},
-    {"run_verdict", "FROM verdict_part "},
-    {"first_fail", "FROM verdict_part "},
-    {"failure_breakdown", "FROM tally "},
+    {"verdict_part", "FROM verdict_row "}, {"run_verdict", "FROM verdict_part "},
+    {"first_fail", "FROM verdict_part "},  {"failing_place", "FROM verdict_part "},
+    {"diagnosis", "FROM failing_place "},  {"failure_breakdown", "FROM tally "},
     {"history", "FROM run_verdict "}};
 
 /// The text with the one `from` in it replaced.

@@ -61,8 +61,8 @@ FROM (
         ORDER BY o.side, o.tensor_id LIMIT 1)
       WHEN 'SCALED' THEN (
         SELECT printf('decode''s row is %.6g times prefill''s, but for a relative distance of %.2g', z.factor, z.apart)
-        FROM scaled_place z
-        WHERE z.run_id = f.run_id AND z.prompt_id = f.prompt_id AND z.factor IS NOT NULL
+        FROM sketch_pair z
+        WHERE z.x_id = f.x_vector AND z.y_id = f.y_vector
           AND abs(z.factor - 1) > 4 * z.apart
           AND z.apart <= (SELECT t.rel_l2 FROM run_tolerance t WHERE t.run_id = f.run_id AND t.tensor_id = f.tensor_id))
       WHEN 'PERMUTED' THEN
@@ -72,8 +72,8 @@ FROM (
       WHEN 'TURNED' THEN (
         SELECT printf('both rows have the same norm, to %.1g, and point elsewhere: a relative distance of %.2g',
           max(abs(z.norm_ratio - 1), 1e-7), z.apart)
-        FROM scaled_place z
-        WHERE z.run_id = f.run_id AND z.prompt_id = f.prompt_id AND abs(z.norm_ratio - 1) <= 1e-5 AND z.apart > 0.02)
+        FROM sketch_pair z
+        WHERE z.x_id = f.x_vector AND z.y_id = f.y_vector AND abs(z.norm_ratio - 1) <= 1e-5 AND z.apart > 0.02)
       WHEN 'FEWER_VALUES' THEN
         CASE WHEN f.y_n = f.x_n AND f.y_nz BETWEEN 1 AND f.x_nz - 1
             THEN printf('decode''s row has %d zeros more than prefill''s, of %d values', f.x_nz - f.y_nz, f.y_n)

@@ -22,7 +22,7 @@ SELECT
     coalesce((SELECT c.root_cause FROM cause c WHERE c.name = s.cause), s.report_root_cause) END AS root_cause, -- what the cause means
   CASE WHEN s.prefill_hash IS NOT NULL THEN printf('%llu', s.prefill_hash) END AS prefill_hash, -- unsigned decimal
   CASE WHEN s.decode_hash IS NOT NULL THEN printf('%llu', s.decode_hash) END AS decode_hash,    -- unsigned decimal
-  s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
+  s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with or a value is not finite
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
   s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
   CASE

@@ -80,6 +80,13 @@ Query& VerdictQueries::by_prompt(int64_t run_id) {
       run_id);
 }
 
+Query& VerdictQueries::diagnosis(int64_t run_id) {
+  return bound(diagnosis_,
+               "SELECT prompt, layer, tensor, finding, evidence, meaning FROM " + kept_ +
+                   "diagnosis WHERE run_id = ? ORDER BY prompt_id, ord",
+               run_id);
+}
+
 Query& VerdictQueries::bound(std::unique_ptr<Query>& query, const std::string& sql,
                              int64_t run_id) {
   if (!query) query = std::make_unique<Query>(db_, sql);
@@ -125,6 +132,7 @@ std::string json_of(const JudgedRun& run) {
   object.add("root_cause", v.cell("root_cause"));
   object.raw("breakdown", run.fails() ? json_rows(run.breakdown()) : "[]");
   object.raw("by_prompt", run.fails() ? prompts_json(run) : "[]");
+  object.raw("diagnosis", v.has("numeric_first_fail") ? json_rows(run.diagnosis()) : "[]");
   return object.str();
 }
 

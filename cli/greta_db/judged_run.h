@@ -23,13 +23,15 @@ class VerdictQueries {
 
   Query& breakdown(int64_t run_id);  ///< cause, count, percent
   Query& by_prompt(int64_t run_id);  ///< rows of first_fail, in the order of the prompts
+  /// prompt, layer, tensor, finding, evidence, meaning of the first pair beyond rounding
+  Query& diagnosis(int64_t run_id);
 
  private:
   Query& bound(std::unique_ptr<Query>& query, const std::string& sql, int64_t run_id);
 
   SQLite::Database& db_;
   std::string kept_;
-  std::unique_ptr<Query> breakdown_, by_prompt_;
+  std::unique_ptr<Query> breakdown_, by_prompt_, diagnosis_;
 };
 
 /// What is known of one run: its verdict, and the statements that say more. Borrows both.
@@ -40,6 +42,8 @@ struct JudgedRun {
   bool fails() const { return verdict.has("first_fail"); }
   Query& breakdown() const { return queries.breakdown(run_id); }
   Query& by_prompt() const { return queries.by_prompt(run_id); }
+  /// Of runs that have values beyond rounding.
+  Query& diagnosis() const { return queries.diagnosis(run_id); }
   Origin origin(const FailPlace& place, Gate gate) const {
     return queries.origins.at(run_id, place, gate);
   }

@@ -101,8 +101,21 @@ void FailureSections::first_failure() {
     out_.field(words_("root_cause"), root + " - " + escaped(f.cause));
   }
   if (!f.details.empty()) out_.field(words_("details"), escaped(f.details));
+  findings();
   out_.line();
   by_prompt();
+}
+
+/// What the rows of its first pair beyond rounding look like.
+void FailureSections::findings() {
+  if (within_rounding() || !verdict_.has("numeric_first_fail")) return;
+  RunQuery found(db_, run_.id,
+                 "SELECT finding, evidence FROM diagnosis WHERE run_id = ?1 AND prompt = ?2"
+                 " ORDER BY ord");
+  found.bind(2, failure_.prompt);
+  while (found.step()) {
+    out_.field(words_("looks_like"), found.text(0) + " - " + escaped(found.text(1)));
+  }
 }
 
 void FailureSections::side_table() {

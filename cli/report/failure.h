@@ -38,6 +38,7 @@ class FailureSections : public RunSection {
  private:
   std::unique_ptr<Query> evidence_rows();
   void first_failure();
+  void findings();
   void side_table();
   void by_prompt();
   void sample_evidence();

@@ -117,6 +117,7 @@ inline constexpr ReportText kReportTexts[] = {
   {"rel_l2", "Relative L2", "L2 relativa"},
   {"tolerance", "Tolerance", "Tolerancia"},
   {"details", "Details", "Detalles"},
+  {"looks_like", "Looks like", "Parece"},
   {"root_cause", "Root cause", "Causa raíz"},
   {"root_cause.open", "{0}, if it arises here", "{0}, si surge aquí"},
   {"by_prompt", "First failure of every prompt", "Primer fallo de cada prompt"},

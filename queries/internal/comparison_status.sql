@@ -14,7 +14,7 @@ SELECT
   END AS compared_n,
   -- Equal samples say nothing about the size of a difference that only the hashes saw.
   CASE
-    WHEN j.other_token OR j.other_length THEN NULL
+    WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
     WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 0.0
     WHEN j.sketch_equal THEN CASE WHEN j.sketch_derived AND j.by_hash AND j.sample_equal IS 1 THEN NULL ELSE 0.0 END
     WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.by_hash AND j.sample_equal IS 1) THEN j.sketch_distance

@@ -73,7 +73,7 @@ TEST_F(Opening, HasAViewForEveryFileOfQueries) {
   for (const std::string& view : views) {
     twins += view.starts_with("kept_") && views.contains(view.substr(5));
   }
-  EXPECT_EQ(twins, 6u) << "run_verdict, first_fail, failure_breakdown, history and what they read";
+  EXPECT_EQ(twins, 8u) << "run_verdict, first_fail, failure_breakdown, history and what they read";
   EXPECT_EQ(views.size() - (twins - 1), files) << "kept_verdict_row is a file";
   for (const std::string& view : views)
     EXPECT_NO_THROW(text_of(db, "SELECT * FROM " + view)) << view;

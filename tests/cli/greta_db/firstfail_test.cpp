@@ -61,7 +61,7 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   nlohmann::json all = result.json();
   ASSERT_EQ(all.size(), 1u);
   const nlohmann::json& v = all[0];
-  EXPECT_EQ(v.size(), 30u);
+  EXPECT_EQ(v.size(), 31u);
   EXPECT_EQ(v["run"], "2026-02-07/e/r");
   EXPECT_EQ(v["experiment"], "e");
   EXPECT_EQ(v["mode"], "as_designed");
@@ -225,6 +225,25 @@ TEST(Origin, LayersAreWrittenOutUpToEight) {
   EXPECT_EQ(listed_layers("5"), "5");
   EXPECT_EQ(telling_probe("between a and b", ""), "greta-infer probe … --tensors all");
   EXPECT_EQ(telling_probe("", ""), "greta-infer probe … --layers all --tensors all");
+}
+
+TEST_F(Firstfail, SaysWhatTheRowsLookLike) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "r", .mode = "batch_invariant", .dtype = "f32"});
+  warehouse.match("x_in", 0);
+  warehouse.add(prefill("q_pre_rope", 0, 1).sketched({2, 4, -1, 0.5f}),
+                decode("q_pre_rope", 0, 2).sketched({4, 8, -2, 1}));
+  const std::string text = "looks like SCALED: decode's row is 2 times prefill's";
+  EXPECT_TRUE(run({"firstfail", "--run", "r"}).says(text));
+  const nlohmann::json json = run({"firstfail", "--run", "r", "--format", "json"}).json()[0];
+  EXPECT_EQ(json["diagnosis"][0]["finding"], "SCALED");
+  EXPECT_EQ(json["diagnosis"][0]["tensor"], "q_pre_rope");
+  EXPECT_TRUE(run({"report", "--run", "r"}).says("**Looks like**: SCALED - decode's row is 2"));
+  warehouse.run({.name = "clean"});
+  warehouse.match("x_in", 0);
+  EXPECT_FALSE(run({"firstfail", "--run", "clean"}).says("looks like"));
+  EXPECT_EQ(run({"firstfail", "--run", "clean", "--format", "json"}).json()[0]["diagnosis"],
+            nlohmann::json::array());
 }
 
 TEST_F(Firstfail, UnknownMagnitudeIsNoNumericVerdict) {

@@ -1,15 +1,14 @@
--- failing_place with the factor that brings prefill's row nearest to decode's, and how far apart they
--- still are then, relative to decode's: both by their sketches, which are linear in the row. norm_ratio is
--- exact.
-CREATE VIEW scaled_place AS
+-- Two sketches of rows of one length, x and y: the ratio of their norms, the factor that brings x nearest
+-- to y, and how far apart they still are then, relative to y. A sketch is linear in its row. Filter on
+-- both ids.
+CREATE VIEW sketch_pair AS
 SELECT
-  g.run_id AS run_id, g.run AS run, g.prompt_id AS prompt_id, g.pos_id AS pos_id, g.layer AS layer,
-  g.tensor_id AS tensor_id, g.name_id AS name_id, g.norm_ratio AS norm_ratio, g.xy / g.xx AS factor,
+  g.x_id AS x_id, g.y_id AS y_id, g.norm_ratio AS norm_ratio, g.xy / g.xx AS factor,
   sqrt(max(0, 1 - g.xy * g.xy / (g.xx * g.yy))) AS apart
 FROM (
   SELECT
-    f.*, sqrt(l.sum_sq / k.sum_sq) AS norm_ratio,
-    k.s0*k.s0 + k.s1*k.s1 + k.s2*k.s2 + k.s3*k.s3 + k.s4*k.s4 + k.s5*k.s5 + k.s6*k.s6 + k.s7*k.s7
+    k.id AS x_id, l.id AS y_id, sqrt(l.sum_sq / k.sum_sq) AS norm_ratio,
+        k.s0*k.s0 + k.s1*k.s1 + k.s2*k.s2 + k.s3*k.s3 + k.s4*k.s4 + k.s5*k.s5 + k.s6*k.s6 + k.s7*k.s7
     + k.s8*k.s8 + k.s9*k.s9 + k.s10*k.s10 + k.s11*k.s11 + k.s12*k.s12 + k.s13*k.s13 + k.s14*k.s14
     + k.s15*k.s15 + k.s16*k.s16 + k.s17*k.s17 + k.s18*k.s18 + k.s19*k.s19 + k.s20*k.s20 + k.s21*k.s21
     + k.s22*k.s22 + k.s23*k.s23 + k.s24*k.s24 + k.s25*k.s25 + k.s26*k.s26 + k.s27*k.s27 + k.s28*k.s28
@@ -24,8 +23,7 @@ FROM (
     + l.s15*l.s15 + l.s16*l.s16 + l.s17*l.s17 + l.s18*l.s18 + l.s19*l.s19 + l.s20*l.s20 + l.s21*l.s21
     + l.s22*l.s22 + l.s23*l.s23 + l.s24*l.s24 + l.s25*l.s25 + l.s26*l.s26 + l.s27*l.s27 + l.s28*l.s28
     + l.s29*l.s29 + l.s30*l.s30 + l.s31*l.s31 AS yy
-  FROM failing_place f
-  JOIN sketch k ON k.id = f.x_vector
-  JOIN sketch l ON l.id = f.y_vector AND l.n = k.n AND l.derived = k.derived
+  FROM sketch k
+  JOIN sketch l ON l.n = k.n AND l.derived = k.derived
 ) g
 WHERE g.xx > 0 AND g.yy > 0;
