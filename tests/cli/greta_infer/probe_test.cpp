@@ -117,6 +117,7 @@ TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
   EXPECT_EQ(attribute("backend"), "cpu\n");
   EXPECT_EQ(attribute("threads"), "2\n");
   EXPECT_EQ(attribute("seed"), "5\n");
+  EXPECT_EQ(attribute("n_layers"), "12\n");
   EXPECT_EQ(attribute("trace.layers"), "0,1,2,4,8\n");
   EXPECT_EQ(attribute("trace.sample"), "3\n");
   for (const char* dim : {"greta", "dirty", "device", "model", "weights", "routes", "context"}) {
@@ -158,6 +159,13 @@ TEST_F(InferProbe, LayersTensorsAndPhasesAreChosen) {
   EXPECT_EQ(
       query("SELECT phase, count(DISTINCT pos_id) > 0 FROM trace GROUP BY phase ORDER BY phase"),
       "decode\t1\ndecode0\t1\nprefill\t1\nprefill_last\t1\n");
+  ASSERT_EQ(sh("$I probe --model m.gguf --prompt a --db range.db --layers 9,5-7,6").status, 0);
+  EXPECT_EQ(query("SELECT group_concat(layer) FROM (SELECT DISTINCT layer FROM trace WHERE tensor = "
+                  "'attn_out')",
+                  "range.db"),
+            "5,6,7,9\n");
+  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'trace.layers'", "range.db"),
+            "5,6,7,9\n");
   ASSERT_EQ(sh("$I probe --model m.gguf --db all.db --layers all --tensors all").status, 0);
   EXPECT_EQ(query("SELECT count(DISTINCT layer) FROM trace WHERE layer >= 0", "all.db"), "12\n");
 }
@@ -208,6 +216,7 @@ TEST_F(InferProbe, MistakesGetOneLineAndNoRun) {
            {"--layers 3-", "not a whole number"},
            {"--layers 4-3", "4-3 is empty"},
            {"--layers 8-12", "layers 0 to 11"},
+           {"--layers -1", "no layer -1"},
            {"--tensors attn_out,nonsense", "attn_scores"},
            {"--phases decode9", "prefill_last"},
            {"--mode fast", "as_designed"},
