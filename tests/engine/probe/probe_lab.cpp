@@ -55,7 +55,7 @@ std::string ProbeLab::probe(const TestEngine& engine, std::vector<int32_t> token
     record.attributes.emplace_back("inject", fault.text());
   }
   RunWriter writer(database_, record);
-  const auto n = static_cast<int64_t>(tokens.size());
+  const auto n = static_cast<int64_t>(tokens.size()) + options.decode_steps;
   Probe probe(engine.model, engine.weights, *engine.backend, n, options);
   probe.run({.name = "p", .text_sha256 = "", .tokens = std::move(tokens)}, writer);
   writer.end(true);
