@@ -412,20 +412,21 @@ TEST_F(InferProbe, AKilledProbeIsIncomplete) {
   int round = 0;
   for (const char* moment : {"0.02", "0.15", "0.4"}) {
     const std::string db = "killed" + std::to_string(++round) + ".db";
-    const Result killed = sh("$I probe --model m.gguf --mode batch_invariant --db " + db +
-                             " --prompt hi --decode-steps 1900 --layers all --phases all & p=$!;"
-                             " until $G --db " +
-                             db +
-                             " query 'SELECT name FROM run' 2>/dev/null | grep -q b3_66_v2;"
-                             " do sleep 0.01; done; sleep " +
-                             moment + "; kill -9 $p; wait $p; echo \"status $?\"");
+    const Result killed =
+        sh("$I probe --suite b3_66_v2 --model m.gguf --mode batch_invariant --db " + db +
+           " --prompt hi --decode-steps 1900 --layers all --phases all & p=$!;"
+           " until $G --db " +
+           db +
+           " query 'SELECT name FROM run' 2>/dev/null | grep -q b3_66_v2;"
+           " do sleep 0.01; done; sleep " +
+           moment + "; kill -9 $p; wait $p; echo \"status $?\"");
     ASSERT_TRUE(killed.says("status 137")) << killed.out << killed.err;
     EXPECT_EQ(query("SELECT status FROM run", db), "running\n");
     EXPECT_EQ(query("SELECT verdict, numeric_verdict FROM run_verdict", db),
               "INCOMPLETE\tINCOMPLETE\n");
     EXPECT_EQ(sh("$G --db " + db + " check").status, 0) << moment;
-    ASSERT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --gate strict --db " + db).status,
-              0);
+    ASSERT_EQ(
+        sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict --db " + db).status, 0);
   }
 }
 
