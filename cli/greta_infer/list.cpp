@@ -39,7 +39,10 @@ void print_routes() {
 }
 
 void print_faults() {
-  std::printf("\nfaults, NAME[@prefill|@decode|@both][:layer=N][:magnitude=X]\n");
+  std::printf(
+      "\nfaults, %s; from position pos, decode step step (1: decode0) and prompts of length tokens "
+      "on\n",
+      kFaultGrammar.data());
   for (const FaultInfo& fault : fault_catalogue()) {
     char usual[64];
     std::snprintf(usual, sizeof usual, "; default %g, shows at ", fault.default_magnitude);

@@ -19,15 +19,17 @@ struct ProbeJob {
   RunSetup setup;
   RunTargets targets;
   ModelArguments model;
+  std::vector<std::string> left_out = {};  ///< prompts of the suite that do not fit
 };
 
-/// Ids of a prompt given on the command line, with what a record says of its text. Throws
-/// std::invalid_argument when it has no token or more than `max_tokens`.
+/// Ids of a prompt given on the command line, with what a record says of its text. Throws as
+/// check_length().
 ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& name,
-                           int64_t max_tokens, Session& session);
+                           int64_t n_steps, int64_t positions, Session& session);
 
-/// Throws std::invalid_argument when a prompt is longer than `max_tokens`.
-void check_length(const std::string& name, int64_t n_tokens, int64_t max_tokens);
+/// Throws std::invalid_argument when a prompt has no token, or does not fit with the tokens that
+/// are decoded after it.
+void check_length(const std::string& name, int64_t n_tokens, int64_t n_steps, int64_t positions);
 
 struct ProbeOutcome {
   std::string run;  ///< its name in the database; empty without one
@@ -48,7 +50,8 @@ auto begin_or_fail(const std::string& database, const RunSetup& setup, const Mod
   }
 }
 
-/// Runs a probe, with progress on standard error, and records it.
+/// Runs a probe, with progress on standard error, and records it. Throws std::invalid_argument for
+/// a fault that no prompt can show.
 ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment);
 
 /// Begins a run. The digest of the model file is computed beside it.

@@ -15,6 +15,7 @@
 #include "common/sha256.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
+#include "engine/probe/fault_effect.h"
 #include "engine/probe/generate.h"
 #include "engine/probe/suite.h"
 
@@ -173,6 +174,8 @@ const char* stop_text(GenerateResult::Stop stop) {
       return "end of text";
     case GenerateResult::Stop::kContextFull:
       return "context full";
+    case GenerateResult::Stop::kNoChoice:
+      return "no logit is a number above -inf";
     case GenerateResult::Stop::kMaxTokens:
       break;
   }
@@ -198,7 +201,7 @@ ProbePrompt resolve_run_prompt(const RunArguments& arguments, int64_t positions,
   const std::string text = prompt_text(arguments.prompt);
   prompt.text_sha256 = Sha256::hex_of(text);
   prompt.tokens = session.tokenizer().encode(text, !arguments.no_bos, true);
-  check_length(prompt.name, static_cast<int64_t>(prompt.tokens.size()), positions);
+  check_length(prompt.name, static_cast<int64_t>(prompt.tokens.size()), 0, positions);
   return prompt;
 }
 
@@ -213,10 +216,14 @@ int run(const RunArguments& arguments, const Environment& environment) {
   const int64_t positions = positions_in_use(arguments.model, environment, session->model());
   const ProbePrompt prompt = resolve_run_prompt(arguments, positions, *session);
   const GenerateOptions options = resolve_options(arguments, environment, prompt, *session);
+  const auto n_prompt = static_cast<int64_t>(prompt.tokens.size());
+  const int64_t capacity = std::min(positions, n_prompt + arguments.max_tokens);
+  const FaultScene scene = generation_scene(
+      n_prompt, std::clamp<int64_t>(arguments.max_tokens - 1, 0, positions - n_prompt));
+  // Its text tells of a fault that no traced row does.
+  refuse_faults_without_effect(options.forward.faults, session->model().config(), {}, {&scene, 1});
   probe_first(arguments, environment, prompt, positions, *session);
 
-  const int64_t n_prompt = static_cast<int64_t>(prompt.tokens.size());
-  const int64_t capacity = std::min(positions, n_prompt + arguments.max_tokens);
   Generator generator = begin_or_fail(database, setup, arguments.model, [&] {
     return Generator(session->model(), session->weights(), session->backend(), capacity, options);
   });
@@ -240,10 +247,16 @@ int run(const RunArguments& arguments, const Environment& environment) {
   progress.clear();
   out.finish();
   print_stats(result);
+  const bool no_choice = result.stop == GenerateResult::Stop::kNoChoice;
   if (sinks) {
+    if (no_choice) sinks->attribute("decode_ended", stop_text(result.stop));
     end_sinks(*sinks, *session);
     std::fprintf(stderr, "run      %s, %s\n", utf8::printable(sinks->run_name()).c_str(),
                  counted(sinks->n_rows(), "row").c_str());
+  }
+  if (no_choice) {
+    throw std::runtime_error("after " + counted(result.n_generated, "token") + " " +
+                             stop_text(result.stop) + ": nothing can be chosen");
   }
   return kExitDone;
 }

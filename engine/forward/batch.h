@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/forward/fault.h"
+
 namespace greta {
 
 /// One batch of consecutive tokens.
@@ -15,8 +17,11 @@ struct Batch {
   bool decode = false;   ///< which routes and faults apply
   bool keep_kv = true;   ///< false: K and V are computed and traced, the cache stays as it is
   int64_t n_logits = 1;  ///< logits of the last n_logits tokens
+  int64_t step = 0;      ///< of decode, and
+  int64_t n_prompt = 0;  ///< tokens of the prompt: what the onset of a fault goes by
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+  Moment moment() const { return {first_pos, step, n_prompt}; }
 };
 
 /// What a batch must fit.

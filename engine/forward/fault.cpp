@@ -78,14 +78,26 @@ void set_option(std::string_view text, std::string_view option, Fault& fault) {
   const std::string_view key = option.substr(0, equals);
   const std::string_view value =
       equals == std::string_view::npos ? std::string_view{} : option.substr(equals + 1);
+  const auto from = [&](int64_t least, const char* what) {
+    const auto n = number<int64_t>(text, value);
+    if (n < least) refuse(text, std::string(what) + " start at " + std::to_string(least));
+    return n;
+  };
   if (key == "layer") {
     fault.layer = number<int>(text, value);
     if (*fault.layer < 0) refuse(text, "layers start at 0");
+  } else if (key == "pos") {
+    fault.onset.pos = from(0, "positions");
+  } else if (key == "step") {
+    fault.onset.step = from(1, "decode steps");
+  } else if (key == "length") {
+    fault.onset.n_prompt = from(1, "lengths of prompts");
   } else if (key == "magnitude") {
     fault.magnitude = number<double>(text, value);
     if (!std::isfinite(fault.magnitude)) refuse(text, "the magnitude must be finite");
   } else {
-    refuse(text, "'" + std::string(key) + "' is neither layer nor magnitude");
+    refuse(text, "'" + std::string(key) + "' is neither layer, pos, step, length nor magnitude: " +
+                     std::string(kFaultGrammar));
   }
 }
 
@@ -124,7 +136,13 @@ const FaultInfo& fault_info(FaultKind kind) { return kCatalogue[static_cast<size
 std::string Fault::text() const {
   std::string text(fault_info(kind).name);
   text += prefill && decode ? "@both" : prefill ? "@prefill" : "@decode";
-  if (layer) text += ":layer=" + std::to_string(*layer);
+  const auto add = [&](const char* key, int64_t value) {
+    text.append(":").append(key).append("=").append(std::to_string(value));
+  };
+  if (layer) add("layer", *layer);
+  if (onset.pos > 0) add("pos", onset.pos);
+  if (onset.step > 0) add("step", onset.step);
+  if (onset.n_prompt > 0) add("length", onset.n_prompt);
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), magnitude).ptr;
   return text + ":magnitude=" + std::string(digits.data(), end);
@@ -148,18 +166,29 @@ Fault parse_fault(std::string_view text) {
   }
   if (fault.kind == FaultKind::kLmHeadRoute && fault.layer)
     refuse(text, "the LM head has no layer");
+  if (fault.onset.step > 0 && fault.prefill) {
+    refuse(text, "steps are those of decode: say @decode, or pos=N for both");
+  }
   check_magnitude(text, fault);
   return fault;
 }
 
-std::optional<double> FaultSet::find(FaultKind kind, bool decode, int layer) const {
+std::optional<double> FaultSet::find(FaultKind kind, bool decode, int layer,
+                                     const Moment& at) const {
   for (const Fault& fault : faults_) {
     if (fault.kind == kind && (decode ? fault.decode : fault.prefill) &&
-        (!fault.layer || *fault.layer == layer)) {
+        (!fault.layer || *fault.layer == layer) && fault.has_begun(at)) {
       return fault.magnitude;
     }
   }
   return std::nullopt;
+}
+
+int64_t FaultSet::end_of_batch(int64_t first, int64_t end) const {
+  for (const Fault& fault : faults_) {
+    if (fault.prefill && fault.onset.pos > first) end = std::min(end, fault.onset.pos);
+  }
+  return end;
 }
 
 }  // namespace greta

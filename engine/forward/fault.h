@@ -46,6 +46,13 @@ struct FaultInfo {
 std::span<const FaultInfo> fault_catalogue();
 const FaultInfo& fault_info(FaultKind kind);
 
+/// Where a batch is: of its first token.
+struct Moment {
+  int64_t pos = 0;       ///< absolute
+  int64_t step = 0;      ///< of decode, as rows number it
+  int64_t n_prompt = 0;  ///< tokens of the prompt
+};
+
 /// One injected fault. Without a layer it applies to every layer.
 struct Fault {
   FaultKind kind = FaultKind::kRopePosOffByOne;
@@ -53,13 +60,20 @@ struct Fault {
   bool decode = true;
   std::optional<int> layer;
   double magnitude = 0;
+  Moment onset = {};  ///< in force from there on; of prompts, those with at least so many tokens
 
+  bool has_begun(const Moment& at) const {
+    return at.pos >= onset.pos && at.step >= onset.step && at.n_prompt >= onset.n_prompt;
+  }
   std::string text() const;  ///< canonical spelling, which parse_fault reads
 };
 
-/// NAME[@prefill|@decode|@both][:layer=N][:magnitude=X], by default @decode on every layer. Throws
-/// std::invalid_argument that names what is wrong and what is allowed.
+/// kFaultGrammar, by default @decode on every layer from the start. Throws std::invalid_argument
+/// that names what is wrong and what is allowed.
 Fault parse_fault(std::string_view text);
+
+inline constexpr std::string_view kFaultGrammar =
+    "NAME[@prefill|@decode|@both][:layer=N][:pos=N][:step=N][:length=N][:magnitude=X]";
 
 /// The faults of a run, asked by the forward pass.
 class FaultSet {
@@ -67,8 +81,11 @@ class FaultSet {
   FaultSet() = default;
   explicit FaultSet(std::vector<Fault> faults) : faults_(std::move(faults)) {}
 
-  /// Magnitude of a fault that is in force, else nothing.
-  std::optional<double> find(FaultKind kind, bool decode, int layer) const;
+  /// Magnitude of a fault that is in force, else nothing; of several the first.
+  std::optional<double> find(FaultKind kind, bool decode, int layer, const Moment& at = {}) const;
+  /// Where a batch of prefill from position `first` on must end, at most at `end`: before the
+  /// position from which a fault is in force.
+  int64_t end_of_batch(int64_t first, int64_t end) const;
   std::span<const Fault> all() const { return faults_; }
 
  private:

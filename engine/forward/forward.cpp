@@ -32,7 +32,7 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
   Tracer& trace = tracer != nullptr ? *tracer : off;
   const float* const top_before = act_.top(batch_.n_logits - 1);
   batch_ = batch;
-  if (trace.wants_head()) {  // what is traced there must be computed
+  if (!trace.traced().empty()) {  // their logits are looked at, asked for or not
     batch_.n_logits = std::max(batch_.n_logits, batch.size() - trace.first_row());
   }
   act_.begin_batch(batch.size(), !trace.traced().empty(), batch_.n_logits);
@@ -136,12 +136,11 @@ void Forward::head(const float* x, Tracer& trace) {
   trace.note(kLmHeadIn, kLayerAfterStack, act_.final_norm(), c.dim, {}, first);
   const Product product{weights_.output, act_.logits()};
   backend_.project(lm_head, act_.final_norm(), batch_.n_logits, {&product, 1});
-  trace.note(kLogits, kLayerAfterStack, act_.logits(), c.vocab, lm_head, first);
+  trace.watch(kLogits, kLayerAfterStack, act_.logits(), c.vocab, lm_head, first);
 
   find_top(batch_.n_logits - 1);  // always wanted: it chooses the next token
   for (size_t i = 0; i < trace.traced().size(); ++i) {
     const int64_t row = trace.traced()[i].row - first;
-    if (row < 0) continue;
     if (row != batch_.n_logits - 1) find_top(row);
     trace.note_row(kLogitsTop1, kLayerAfterStack, i, act_.top(row), 1, lm_head);
     trace.note_row(kLogitsTopk, kLayerAfterStack, i, act_.top(row),
@@ -160,6 +159,13 @@ TopLogits Forward::top(bool before) const {
   return unpack_top(both);
 }
 
+TopLogits Forward::top_of(int64_t token) const {
+  if (token == batch_.size() - 1) return top();
+  std::array<float, TopLogits::kWidth> both{};
+  backend_.read(act_.top(logits_row(token)), TopLogits::kWidth, both.data());
+  return unpack_top(both);
+}
+
 ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const {
   return {.phase = phase,
           .step = step,
@@ -169,7 +175,7 @@ ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step, 
           .top2_id = top.ids[1],
           .top2_logit = top.values[1],
           .vocab = config_.vocab,
-          .route = route(Op::kLmHead, is_decode(phase)),
+          .route = planner_.route(Op::kLmHead, is_decode(phase), {pos, step, batch_.n_prompt}),
           .cpu_top1_id = {},
           .norm_error = {},
           .logits_error = {}};

@@ -39,10 +39,14 @@ class Forward {
 
   /// [n_logits, vocab] of the last batch, in the backend's memory.
   const float* logits() const { return act_.logits(); }
-  int64_t n_logits() const { return batch_.n_logits; }  ///< more than asked when the head is traced
+  int64_t n_logits() const { return batch_.n_logits; }  ///< more than asked where they are traced
   /// The greatest logits of the last token of the batch run last, or of the one before it. Waits
   /// for that batch.
   TopLogits top(bool before = false) const;
+  /// Those of a token of the batch run last, by its number there: a traced one, or the last.
+  TopLogits top_of(int64_t token) const;
+  /// Where the logits of that token are among the n_logits() rows.
+  int64_t logits_row(int64_t token) const { return token - (batch_.size() - batch_.n_logits); }
   /// The readout of a batch whose greatest logits are `top`; it is at `step`, its last token at
   /// `pos`.
   ReadoutRecord readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const;
@@ -51,8 +55,9 @@ class Forward {
   const float* final_norm() const { return act_.final_norm(); }
 
   const ForwardOptions& options() const { return options_; }
-  /// Route of an operation, with an injected lm_head_route taken into account.
-  Route route(Op op, bool decode) const { return planner_.route(op, decode); }
+  /// Route of an operation in the batch run last, with an injected lm_head_route taken into
+  /// account.
+  Route route(Op op, bool decode) const { return planner_.route(op, decode, batch_.moment()); }
 
   /// Overwrites every activation with NaN: what the next batch reads must be its own.
   void poison_activations() { act_.poison(); }

@@ -42,11 +42,11 @@ Planner::Planner(const Model& model, const Backend& backend, RouteTable routes, 
 
 LayerPlan Planner::correct(const Batch& batch) const {
   const ModelConfig& c = model_.config();
-  return {.qkv = route(Op::kQkv, batch.decode),
-          .attention = route(Op::kAttention, batch.decode),
-          .wo = route(Op::kWo, batch.decode),
-          .gate_up = route(Op::kGateUp, batch.decode),
-          .down = route(Op::kDown, batch.decode),
+  return {.qkv = routes_.of(Op::kQkv, batch.decode),
+          .attention = routes_.of(Op::kAttention, batch.decode),
+          .wo = routes_.of(Op::kWo, batch.decode),
+          .gate_up = routes_.of(Op::kGateUp, batch.decode),
+          .down = routes_.of(Op::kDown, batch.decode),
           .attn_norm_eps = c.rms_eps,
           .rope_pos = batch.first_pos,
           .inv_freq = model_.inv_freq(),
@@ -61,8 +61,10 @@ LayerPlan Planner::correct(const Batch& batch) const {
                     .k_head_stride = c.head_dim}};
 }
 
-void Planner::inject(bool decode, int layer, LayerPlan& plan) const {
-  const auto fault = [&](FaultKind kind) { return faults_.find(kind, decode, layer); };
+void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
+  const auto fault = [&](FaultKind kind) {
+    return faults_.find(kind, batch.decode, layer, batch.moment());
+  };
   const auto whole = [&](FaultKind kind) { return static_cast<int64_t>(fault(kind).value_or(0)); };
 
   plan.attn_norm_eps *= static_cast<float>(fault(FaultKind::kRmsNormEps).value_or(1));
@@ -91,13 +93,13 @@ void Planner::inject(bool decode, int layer, LayerPlan& plan) const {
 std::vector<LayerPlan> Planner::layers(const Batch& batch) const {
   std::vector<LayerPlan> plans(static_cast<size_t>(model_.config().n_layers), correct(batch));
   if (faults_.all().empty()) return plans;
-  for (size_t i = 0; i < plans.size(); ++i) inject(batch.decode, static_cast<int>(i), plans[i]);
+  for (size_t i = 0; i < plans.size(); ++i) inject(batch, static_cast<int>(i), plans[i]);
   return plans;
 }
 
-Route Planner::route(Op op, bool decode) const {
+Route Planner::route(Op op, bool decode, const Moment& at) const {
   const Route usual = routes_.of(op, decode);
-  if (op != Op::kLmHead || !faults_.find(FaultKind::kLmHeadRoute, decode, 0)) return usual;
+  if (op != Op::kLmHead || !faults_.find(FaultKind::kLmHeadRoute, decode, 0, at)) return usual;
   const std::vector<Route> all = backend_.routes(op);
   return *std::find_if(all.begin(), all.end(), [&](Route other) { return other != usual; });
 }

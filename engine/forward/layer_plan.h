@@ -44,11 +44,11 @@ class Planner {
 
   std::vector<LayerPlan> layers(const Batch& batch) const;
   /// Route of an operation, with an injected lm_head_route taken into account.
-  Route route(Op op, bool decode) const;
+  Route route(Op op, bool decode, const Moment& at) const;
 
  private:
   LayerPlan correct(const Batch& batch) const;
-  void inject(bool decode, int layer, LayerPlan& plan) const;
+  void inject(const Batch& batch, int layer, LayerPlan& plan) const;
 
   const Model& model_;
   const Backend& backend_;

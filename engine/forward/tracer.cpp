@@ -47,7 +47,7 @@ Tracer::Tracer(TraceSelection selection, Backend& backend)
     : selection_(std::move(selection)), backend_(backend) {}
 
 void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
-                   std::optional<Phase> others, int64_t step) {
+                   std::optional<Phase> others, int64_t step, int64_t from) {
   if (batches_.size() == 2) throw std::logic_error("Tracer: two batches wait to be taken");
   TracedBatch& batch = batches_.emplace_back();
   batch.tokens.assign(tokens.begin(), tokens.end());
@@ -56,7 +56,8 @@ void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::opti
   const auto n = static_cast<int64_t>(tokens.size());
   for (int64_t row = 0; row < n; ++row) {
     const std::optional<Phase> phase = row == n - 1 ? last : others;
-    if (phase && selection_.wants(*phase)) traced_.push_back({row, *phase, step});
+    const bool wanted = phase && selection_.wants(*phase) && first_pos + row >= from;
+    if (wanted) traced_.push_back({row, *phase, step});
   }
   batch.traced = traced_;
 }
@@ -64,13 +65,6 @@ void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::opti
 bool Tracer::wants(TracePoint point, int layer) const {
   return !traced_.empty() && selection_.wants(point) &&
          (trace_point_stage(point) != Stage::kLayer || selection_.wants_layer(layer));
-}
-
-bool Tracer::wants_head() const {
-  for (int p = static_cast<int>(TracePoint::kHidden); p < kTracePoints; ++p) {
-    if (wants(static_cast<TracePoint>(p), kLayerAfterStack)) return true;
-  }
-  return false;
 }
 
 TraceRecord Tracer::make_record(const TracedBatch& batch, const Row& row) {
@@ -99,6 +93,15 @@ void Tracer::note(TracePoint point, int layer, const float* rows, int64_t width,
   }
 }
 
+void Tracer::watch(TracePoint point, int layer, const float* rows, int64_t width, Route route,
+                   int64_t first_row) {
+  const bool watched = !wants(point, layer);
+  for (size_t i = 0; i < traced_.size(); ++i) {
+    const float* const row = rows + (traced_[i].row - first_row) * width;
+    add_row(point, layer, i, {row, width}, route, watched);
+  }
+}
+
 void Tracer::note_shared(TracePoint point, int layer, const float* row, int64_t n) {
   if (!wants(point, layer)) return;
   for (size_t i = 0; i < traced_.size(); ++i) note_row(point, layer, i, row, n);
@@ -106,9 +109,13 @@ void Tracer::note_shared(TracePoint point, int layer, const float* row, int64_t 
 
 void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
                       std::optional<Route> route) {
-  if (!wants(point, layer)) return;
+  if (wants(point, layer)) add_row(point, layer, traced, {row, n}, route, false);
+}
+
+void Tracer::add_row(TracePoint point, int layer, size_t traced, const RowRef& row,
+                     std::optional<Route> route, bool watched) {
   TracedBatch& batch = batches_.back();
-  batch.rows.push_back({point, layer, route, traced, batch.n_queued + pend({row, n})});
+  batch.rows.push_back({point, layer, route, traced, batch.n_queued + pend(row), watched});
 }
 
 void Tracer::note_cache(int layer, const float* k, const float* v, int64_t width) {
@@ -167,8 +174,10 @@ std::vector<TraceRecord> Tracer::take() {
   std::vector<TraceRecord> records;
   records.reserve(batch.rows.size());
   for (const Row& row : batch.rows) {
+    const Fingerprint& print = made[row.fingerprint].fingerprint;
+    if (row.watched && print.nan == 0 && print.inf == 0) continue;
     TraceRecord& record = records.emplace_back(make_record(batch, row));
-    record.fingerprint = made[row.fingerprint].fingerprint;
+    record.fingerprint = print;
     record.sample = made[row.fingerprint].sample;  // a copy: points can share a row
   }
   return records;

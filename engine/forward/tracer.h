@@ -15,7 +15,7 @@ namespace greta {
 struct TraceSelection {
   std::vector<int> layers;         ///< layers of the stack; empty: all
   std::vector<TracePoint> points;  ///< empty: all
-  std::vector<Phase> phases{Phase::kPrefillLast, Phase::kDecode0};
+  std::vector<Phase> phases{Phase::kPrefillLast, Phase::kDecode0, Phase::kDecode};
   int64_t sample_values = 0;  ///< leading values to keep of every row; 0 none
 
   bool wants_layer(int layer) const;
@@ -42,15 +42,15 @@ class Tracer {
   const TraceSelection& selection() const { return selection_; }
 
   /// Starts a batch: its tokens, their first position, and how they are traced: `last` for the last
-  /// token, `others` for the rest (nothing: not traced). Step numbers count from `step`.
+  /// token, `others` for the rest (nothing: not traced), from position `from` on. Step numbers
+  /// count from `step`.
   void begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
-             std::optional<Phase> others, int64_t step);
+             std::optional<Phase> others, int64_t step, int64_t from = 0);
 
   /// The token of the batch begun last, of one token, which was not known then.
   void set_token(int32_t token) { batches_.back().tokens.front() = token; }
 
   bool wants(TracePoint point, int layer) const;
-  bool wants_head() const;  ///< anything after the stack
   /// Of the batch begun last.
   std::span<const TracedToken> traced() const { return traced_; }
   /// Batch row of its first traced token; 0 when there is none.
@@ -59,6 +59,10 @@ class Tracer {
   /// A tensor with one row per token of the batch, from batch row `first_row` on.
   void note(TracePoint point, int layer, const float* rows, int64_t width,
             std::optional<Route> route = {}, int64_t first_row = 0);
+  /// The same where the point is wanted. Where it is not, rows with a value that is not finite are
+  /// traced all the same: no selection makes them look fine.
+  void watch(TracePoint point, int layer, const float* rows, int64_t width, Route route,
+             int64_t first_row);
   /// A tensor that is the same for every token: a weight.
   void note_shared(TracePoint point, int layer, const float* row, int64_t n);
   /// One row of one token, given by its index in traced().
@@ -85,6 +89,7 @@ class Tracer {
     std::optional<Route> route;
     size_t traced;
     size_t fingerprint;  ///< which of those fetched is its own
+    bool watched;        ///< nobody asked for it: only what is not finite is taken
   };
   struct Note {
     TracePoint point;
@@ -102,6 +107,8 @@ class Tracer {
     size_t n_queued = 0;  ///< fingerprints queued for it
   };
   static TraceRecord make_record(const TracedBatch& batch, const Row& row);
+  void add_row(TracePoint point, int layer, size_t traced, const RowRef& row,
+               std::optional<Route> route, bool watched);
   size_t pend(const RowRef& row);
 
   TraceSelection selection_;

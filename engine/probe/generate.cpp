@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <stdexcept>
 
 namespace greta {
@@ -48,7 +47,7 @@ GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) 
     if (ahead) decode(kUnknownToken, pos, result.n_decoded + 1, sink);
     const int32_t token = choose(ahead);
     if (result.n_generated == 0) result.prefill_s = time.seconds();
-    const bool ended = ends && ends(token);
+    const bool chosen = token != kUnknownToken, ended = !chosen || (ends && ends(token));
     if (ahead && sink != nullptr) {
       tracer_.set_token(token);
       hand_over(*sink);
@@ -56,7 +55,7 @@ GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) 
       if (!ended) traced(result.n_decoded + 1, pos);
     }
     if (ended) {
-      result.stop = GenerateResult::Stop::kEndToken;
+      result.stop = chosen ? GenerateResult::Stop::kEndToken : GenerateResult::Stop::kNoChoice;
       break;
     }
     ++result.n_generated;
@@ -84,16 +83,19 @@ GenerateResult Generator::run(std::span<const int32_t> prompt, TraceSink* sink) 
 
 void Generator::prefill(std::span<const int32_t> prompt, TraceSink* sink) {
   const auto n = static_cast<int64_t>(prompt.size());
+  n_prompt_ = n;
   const Phase last =
       options_.selection.wants(Phase::kPrefillLast) ? Phase::kPrefillLast : Phase::kPrefill;
-  for (int64_t first = 0; first < n; first += options_.forward.max_batch) {
-    const int64_t count = std::min(options_.forward.max_batch, n - first);
+  for (int64_t first = 0, count = 0; first < n; first += count) {
+    const int64_t most = std::min(options_.forward.max_batch, n - first);
+    count = options_.forward.faults.end_of_batch(first, first + most) - first;
     const bool ends_prompt = first + count == n;
     const auto piece = prompt.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
     if (sink != nullptr) {
       tracer_.begin(piece, first, ends_prompt ? last : Phase::kPrefill, Phase::kPrefill, 0);
     }
-    forward_.run({.tokens = piece, .first_pos = first}, sink != nullptr ? &tracer_ : nullptr);
+    forward_.run({.tokens = piece, .first_pos = first, .n_prompt = n},
+                 sink != nullptr ? &tracer_ : nullptr);
     const Phase phase = ends_prompt ? last : Phase::kPrefill;
     if (sink != nullptr) {
       hand_over(*sink);
@@ -109,7 +111,9 @@ void Generator::decode(int32_t token, int64_t pos, int64_t step, TraceSink* sink
   forward_.run({.tokens = {&token, 1},
                 .after_top = token == kUnknownToken,
                 .first_pos = pos,
-                .decode = true},
+                .decode = true,
+                .step = step,
+                .n_prompt = n_prompt_},
                sink != nullptr ? &tracer_ : nullptr);
 }
 
@@ -130,12 +134,12 @@ void Generator::read_out(const TopLogits& top) {
   traced_->readout = forward_.readout(top, traced_->phase, traced_->step, traced_->pos);
 }
 
-/// ahead: the batch of the token is under way already.
+/// kUnknownToken when no logit is a number. ahead: the batch of the token is under way already.
 int32_t Generator::choose(bool ahead) {
   const TopLogits top = forward_.top(ahead);
   read_out(top);
-  if (sampler_.is_greedy() && !std::isnan(top.values[0])) return top.ids[0];
-  if (ahead) return sampler_.sample(top.values);  // throws: no logit is a number
+  if (!top.has_choice()) return kUnknownToken;
+  if (sampler_.is_greedy()) return top.ids[0];
   const int64_t vocab = model_.config().vocab;
   logits_.resize(static_cast<size_t>(vocab));
   backend_.read(forward_.logits() + (forward_.n_logits() - 1) * vocab, vocab, logits_.data());

@@ -20,7 +20,8 @@ struct GenerateOptions {
 
 /// What a generation did, and how long it took.
 struct GenerateResult {
-  enum class Stop { kMaxTokens, kEndToken, kContextFull };
+  /// kNoChoice: no logit is a number above −inf.
+  enum class Stop { kMaxTokens, kEndToken, kContextFull, kNoChoice };
   Stop stop = Stop::kMaxTokens;
   int64_t n_prompt = 0;
   int64_t n_generated = 0;  ///< without the token that ended it
@@ -73,6 +74,7 @@ class Generator {
   std::optional<Traced> traced_;
   Sampler sampler_;
   std::vector<float> logits_;
+  int64_t n_prompt_ = 0;  ///< tokens of the prompt in progress
 };
 
 }  // namespace greta

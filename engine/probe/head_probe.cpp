@@ -17,6 +17,18 @@ int thread_count(int n_threads) {
 
 }  // namespace
 
+double relative_error(std::span<const float> given, std::span<const double> expected) {
+  double apart = 0, a = 0, b = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto x = static_cast<double>(given[i]);
+    apart += (x - expected[i]) * (x - expected[i]);
+    a += x * x;
+    b += expected[i] * expected[i];
+  }
+  const double error = apart == 0 ? 0 : std::sqrt(apart / std::max(a, b));
+  return std::isfinite(error) ? error : kNotFinite;
+}
+
 HeadProbe::HeadProbe(const Model& model, int n_threads)
     : model_(model), pool_(thread_count(n_threads)) {}
 
@@ -43,6 +55,7 @@ RmsCheck HeadProbe::check_norm(std::span<const float> hidden, std::span<const fl
     if (relative > check.max_rel_err || std::isnan(relative)) check.max_rel_err = relative;
     if (std::isnan(relative)) break;
   }
+  check.rel_l2 = relative_error(given, expected);
   return check;
 }
 

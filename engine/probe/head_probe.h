@@ -15,7 +15,13 @@ struct RmsCheck {
   double sum_sq = 0;  ///< Σx² of its input, in double
   double eps = 0;
   double max_rel_err = 0;  ///< greatest |given − expected| / |expected|; NaN when either is
+  double rel_l2 = 0;       ///< relative_error() of the norm
 };
+
+/// ‖given − expected‖ over the larger norm, as readouts record it: kNotFinite when that is NaN or
+/// infinite.
+double relative_error(std::span<const float> given, std::span<const double> expected);
+inline constexpr double kNotFinite = 1e30;
 
 /// The LM head done again on the CPU, in double, from the hidden state that was traced: tells which
 /// route of the engine to doubt when prefill and decode choose different tokens.

@@ -6,12 +6,12 @@
 
 namespace greta {
 
-Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, int64_t max_prompt,
+Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, int64_t capacity,
              ProbeOptions options)
     : model_(model),
       backend_(backend),
       options_(std::move(options)),
-      cache_(model.config(), max_prompt + options_.decode_steps, backend),
+      cache_(model.config(), capacity, backend),
       forward_(model, weights, backend, cache_, options_.forward),
       tracer_(options_.selection, backend) {
   const int64_t n_scores = cache_.capacity() * model.config().n_heads;
@@ -28,74 +28,147 @@ Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, 
 }
 
 void Probe::run(const ProbePrompt& prompt, TraceSink& sink) {
-  const auto n = static_cast<int64_t>(prompt.tokens.size());
+  n_prompt_ = static_cast<int64_t>(prompt.tokens.size());
   sink.begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
                      options_.selection.plan(model_.config().n_layers)});
   forward_.poison_activations();
   cache_.poison_from(0);
-  prefill(prompt, sink);
+  prefill(prompt, prompt.tokens, sink);
+  const bool aligned = options_.forward.mode == Mode::kKvAligned;
   forward_.poison_activations();
-  cache_.poison_from(options_.forward.mode == Mode::kKvAligned ? n : n - 1);
-  decode(prompt.tokens.back(), n - 1, Phase::kDecode0, 1, sink);
-  for (int64_t i = 0; i < options_.decode_steps; ++i) {
-    decode(forward_.top().ids[0], n + i, Phase::kDecode, 2 + i, sink);
+  cache_.poison_from(aligned ? n_prompt_ : n_prompt_ - 1);
+  decode_traced(prompt.tokens.back(), n_prompt_ - 1, 1, !aligned, sink);
+  const int64_t n_steps = prompt.decode_steps.value_or(options_.decode_steps);
+  if (n_steps > 0) continue_prompt(prompt, n_steps, sink);
+}
+
+/// Decodes tokens, and gives each its other side where both are traced.
+void Probe::continue_prompt(const ProbePrompt& prompt, int64_t n_steps, TraceSink& sink) {
+  const bool traced = options_.selection.wants(Phase::kDecode);
+  const bool aligned = traced && options_.forward.mode == Mode::kKvAligned;
+  const std::vector<int32_t> tokens = generate(prompt, n_steps, !aligned, sink);
+  const auto end = static_cast<int64_t>(tokens.size());
+  const bool verified = aligned || (traced && options_.selection.wants(Phase::kPrefillLast));
+  if (end == n_prompt_ || !verified) return;
+  forward_.poison_activations();
+  cache_.poison_from(0);
+  prefill(prompt, tokens, sink);
+  if (!aligned) return;
+  forward_.poison_activations();
+  for (int64_t pos = end - 1; pos >= n_prompt_; --pos) {
+    cache_.poison_from(pos + 1);
+    decode_traced(tokens[static_cast<size_t>(pos)], pos, step_at(pos), false, sink);
   }
 }
 
-void Probe::prefill(const ProbePrompt& prompt, TraceSink& sink) {
-  const std::span<const int32_t> tokens = prompt.tokens;
+/// The prompt's tokens and those that follow it greedily. Fewer than asked where no logit is a
+/// number: what the run has found until then is worth more than the rest.
+std::vector<int32_t> Probe::generate(const ProbePrompt& prompt, int64_t n_steps, bool traced,
+                                     TraceSink& sink) {
+  std::vector<int32_t> tokens = prompt.tokens;
+  const int64_t end = n_prompt_ + n_steps;
+  for (int64_t pos = n_prompt_; pos < end; ++pos) {
+    const TopLogits top = forward_.top();
+    if (!top.has_choice()) {
+      sink.attribute("decode_ended", prompt.name + " after " + std::to_string(pos - n_prompt_) +
+                                         " of " + std::to_string(n_steps) +
+                                         " tokens: no logit is a number above -inf");
+      break;
+    }
+    tokens.push_back(top.ids[0]);
+    if (traced) {
+      decode_traced(top.ids[0], pos, step_at(pos), true, sink);
+    } else {
+      decode(top.ids[0], pos, step_at(pos), true, nullptr);
+    }
+  }
+  return tokens;
+}
+
+/// tokens: the prompt, whose last position is traced, or the prompt and what was decoded after it,
+/// which is traced as such.
+void Probe::prefill(const ProbePrompt& prompt, std::span<const int32_t> tokens, TraceSink& sink) {
   const auto n = static_cast<int64_t>(tokens.size());
-  for (int64_t first = 0; first < n; first += options_.forward.max_batch) {
-    const int64_t count = std::min(options_.forward.max_batch, n - first);
+  const bool verifies = n > n_prompt_;
+  const Phase others = verifies ? Phase::kPrefillLast : Phase::kPrefill;
+  for (int64_t first = 0, count = 0; first < n; first += count) {
+    const int64_t most = std::min(options_.forward.max_batch, n - first);
+    count = options_.forward.faults.end_of_batch(first, first + most) - first;
     const bool ends = first + count == n;
     const auto piece = tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-    tracer_.begin(piece, first, ends ? Phase::kPrefillLast : Phase::kPrefill, Phase::kPrefill, 0);
-    forward_.run({.tokens = piece, .first_pos = first}, &tracer_);
-    if (ends) {
-      emit(Phase::kPrefillLast, 0, n - 1, sink);
-    } else {
-      sink.rows(tracer_.take());
-    }
+    const Phase last = ends ? Phase::kPrefillLast : others;
+    tracer_.begin(piece, first, last, others, 0, verifies ? n_prompt_ : 0);
+    forward_.run({.tokens = piece, .first_pos = first, .n_prompt = n_prompt_}, &tracer_);
+    emit({last, ends && !verifies, 0, first, count}, sink);
     if (on_progress) on_progress(prompt.name, "prefill");
   }
 }
 
-void Probe::decode(int32_t token, int64_t pos, Phase phase, int64_t step, TraceSink& sink) {
-  const bool keep_kv = phase != Phase::kDecode0 || options_.forward.mode != Mode::kKvAligned;
-  tracer_.begin({&token, 1}, pos, phase, {}, step);
-  forward_.run({.tokens = {&token, 1}, .first_pos = pos, .decode = true, .keep_kv = keep_kv},
-               &tracer_);
-  emit(phase, step, pos, sink);
+void Probe::decode(int32_t token, int64_t pos, int64_t step, bool keep_kv, Tracer* tracer) {
+  forward_.run({.tokens = {&token, 1},
+                .first_pos = pos,
+                .decode = true,
+                .keep_kv = keep_kv,
+                .step = step,
+                .n_prompt = n_prompt_},
+               tracer);
 }
 
-void Probe::emit(Phase phase, int64_t step, int64_t pos, TraceSink& sink) {
-  const ModelConfig& c = model_.config();
-  const int64_t last = forward_.n_logits() - 1;
-  ReadoutRecord readout = forward_.readout(forward_.top(), phase, step, pos);
-  if (!tracer_.traced().empty()) {
-    const size_t traced = tracer_.traced().size() - 1;
-    tracer_.annotate(TracePoint::kLogits, traced, audit(is_decode(phase)));
-    if (head_probe_) {
-      std::vector<float> hidden(static_cast<size_t>(c.dim));
-      std::vector<float> normed(hidden.size());
-      backend_.read(forward_.hidden() + last * c.dim, c.dim, hidden.data());
-      backend_.read(forward_.final_norm() + last * c.dim, c.dim, normed.data());
-      if (options_.rms_verify) {
-        const RmsCheck check = head_probe_->check_norm(hidden, normed);
-        tracer_.annotate(TracePoint::kFinalNorm, traced,
-                         nlohmann::json{{"rms_sumsq", check.sum_sq},
-                                        {"rms_eps", check.eps},
-                                        {"rms_max_rel_err", check.max_rel_err},
-                                        {"rms_weight_dtype", "f32"},
-                                        {"rms_input_dtype", "f32"}}
-                             .dump());
-      }
-      if (options_.cpu_probe) readout.cpu_top1_id = HeadProbe::top1(head_probe_->logits(hidden));
-    }
+void Probe::decode_traced(int32_t token, int64_t pos, int64_t step, bool keep_kv, TraceSink& sink) {
+  const Phase phase = step == 1 ? Phase::kDecode0 : Phase::kDecode;
+  tracer_.begin({&token, 1}, pos, phase, {}, step);
+  decode(token, pos, step, keep_kv, &tracer_);
+  emit({phase, true, step, pos, 1}, sink);
+  if (on_progress) on_progress("", phase_name(phase).data());
+}
+
+/// Gives the sink the rows of a batch, and the readouts of what is compared.
+void Probe::emit(const Traced& batch, TraceSink& sink) {
+  const std::span<const TracedToken> traced = tracer_.traced();
+  std::vector<ReadoutRecord> readouts;
+  for (size_t i = 0; i < traced.size(); ++i) {
+    if (traced[i].phase == Phase::kPrefill) continue;
+    const int64_t token = traced[i].row;
+    readouts.push_back(read_out(traced[i].phase, batch.step, batch.first_pos + token, token));
+    tracer_.annotate(TracePoint::kLogits, i, audit(is_decode(traced[i].phase)));
+    if (head_probe_) check_head(i, token, readouts.back());
+  }
+  const int64_t last = batch.n_tokens - 1;
+  if (batch.ends_prompt && (traced.empty() || traced.back().row != last)) {
+    readouts.push_back(read_out(batch.last, batch.step, batch.first_pos + last, last));
   }
   sink.rows(tracer_.take());
-  sink.readout(readout);
-  if (on_progress && is_decode(phase)) on_progress("", phase_name(phase).data());
+  for (const ReadoutRecord& readout : readouts) sink.readout(readout);
+}
+ReadoutRecord Probe::read_out(Phase phase, int64_t step, int64_t pos, int64_t token) {
+  return forward_.readout(forward_.top_of(token), phase, step, pos);
+}
+
+/// What double arithmetic makes of the hidden state of a token of the batch, traced as number
+/// `traced`.
+void Probe::check_head(size_t traced, int64_t token, ReadoutRecord& readout) {
+  const int64_t row = forward_.logits_row(token), dim = model_.config().dim;
+  std::vector<float> hidden(static_cast<size_t>(dim)), normed(hidden.size());
+  backend_.read(forward_.hidden() + row * dim, dim, hidden.data());
+  backend_.read(forward_.final_norm() + row * dim, dim, normed.data());
+  if (options_.rms_verify) {
+    const RmsCheck check = head_probe_->check_norm(hidden, normed);
+    tracer_.annotate(TracePoint::kFinalNorm, traced,
+                     nlohmann::json{{"rms_sumsq", check.sum_sq},
+                                    {"rms_eps", check.eps},
+                                    {"rms_max_rel_err", check.max_rel_err},
+                                    {"rms_weight_dtype", "f32"},
+                                    {"rms_input_dtype", "f32"}}
+                         .dump());
+    readout.norm_error = check.rel_l2;
+  }
+  if (!options_.cpu_probe) return;
+  const int64_t vocab = model_.config().vocab;
+  std::vector<float> given(static_cast<size_t>(vocab));
+  backend_.read(forward_.logits() + row * vocab, vocab, given.data());
+  const std::vector<double> expected = head_probe_->logits(hidden);
+  readout.cpu_top1_id = HeadProbe::top1(expected);
+  readout.logits_error = relative_error(given, expected);
 }
 
 std::string Probe::audit(bool decode) const {

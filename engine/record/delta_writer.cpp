@@ -37,6 +37,12 @@ void add_row(JsonObject& line, const std::string& prefix, const std::optional<Tr
       .add(prefix + "_mean", f.mean);
 }
 
+/// A prompt's own last token: those that are decoded after it have prefill's side too.
+template <class Record>
+void keep_first(std::optional<Record>& kept, const Record& record) {
+  if (!kept) kept = record;
+}
+
 /// Members of a row's extra that begin with `prefix`.
 void add_extra(JsonObject& line, std::string_view prefix, const std::optional<TraceRecord>& row) {
   if (!row || row->extra.empty()) return;
@@ -118,17 +124,17 @@ void DeltaWriter::begin_prompt(const PromptRecord& prompt) {
 }
 
 void DeltaWriter::rows(std::vector<TraceRecord> rows) {
-  for (TraceRecord& row : rows) {
+  for (const TraceRecord& row : rows) {
     Delta* delta = state_->of(row.phase);
     if (delta == nullptr) continue;
-    if (row.point == TracePoint::kHidden) delta->hidden = std::move(row);
-    if (row.point == TracePoint::kFinalNorm) delta->norm = std::move(row);
-    if (row.point == TracePoint::kLogits) delta->logits = std::move(row);
+    if (row.point == TracePoint::kHidden) keep_first(delta->hidden, row);
+    if (row.point == TracePoint::kFinalNorm) keep_first(delta->norm, row);
+    if (row.point == TracePoint::kLogits) keep_first(delta->logits, row);
   }
 }
 
 void DeltaWriter::readout(const ReadoutRecord& readout) {
-  if (Delta* delta = state_->of(readout.phase)) delta->readout = readout;
+  if (Delta* delta = state_->of(readout.phase)) keep_first(delta->readout, readout);
 }
 
 void DeltaWriter::end(bool) {

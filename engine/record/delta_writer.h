@@ -8,7 +8,8 @@
 namespace greta {
 
 /// Writes what lies after the stack as JSON lines of the B3.13 delta shape: one line for
-/// prefill_last and one for decode0 of each prompt, appended to a file.
+/// prefill_last, of the prompt's own last token, and one for decode0 of each prompt, appended to a
+/// file.
 ///
 /// hidden_*, rms_* and logits_* (n, hash, min, max, mean) come from the rows hidden, final_norm and
 /// logits, rms_* and lm_head_* beside them from what those rows say in `extra`, top1_* to gap and

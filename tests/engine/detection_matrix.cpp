@@ -3,11 +3,14 @@
 //
 //   detection_matrix [--faults a,b] [--layers 0,2,8] [--phases decode,prefill]
 //                    [--mode batch_invariant|as_designed] [--type q4_k_m] [--clean N]
-//                    [--backend cpu|hip] [--format text|md] [--summary]
+//                    [--backend cpu|hip] [--format text|md] [--summary] [--late none|few|all]
 //
 // A case passes in batch_invariant when its tensor and layer are the strict first fail, or when the
 // clean run has the same bits there; in as_designed when they are the numeric first fail, which is
-// demanded as soon as float64 predicts an effect of 10 tolerances. Exit status 1 when a case fails.
+// demanded as soon as float64 predicts an effect of 10 tolerances. Faults that begin late, with a
+// decode step, a position or the length of a prompt, must be the strict first fail at their tensor,
+// layer and position: a few of them, or with --late all every fault at every layer. Exit status 1
+// when a case fails.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -27,6 +30,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/forward/reference_f64.h"
+#include "tests/engine/late_faults.h"
 #include "tests/engine/probe/probe_lab.h"
 #include "tests/engine/text_table.h"
 
@@ -54,6 +58,7 @@ struct Options {
   std::vector<std::string> phases{"decode", "prefill"};
   std::string mode, type = "q4_k_m", backend = "cpu", format = "text";
   int clean = 10;
+  std::string late = "few";
   bool summary = false;
 
   bool wants(Mode one) const { return mode.empty() || mode == mode_name(one); }
@@ -336,10 +341,14 @@ int run(const Options& options) {
   const auto passed = std::count_if(results.begin(), results.end(),
                                     [](const Result& result) { return result.passed(); });
   const auto failed = static_cast<std::ptrdiff_t>(results.size()) - passed;
+  const bool wants_late = options.late != "none" && options.wants(Mode::kBatchInvariant);
+  const int late = wants_late ? late_faults({options.faults, options.layers, options.type,
+                                             options.backend, options.late == "all"})
+                              : 0;
   const int alarms = false_alarms(options.clean, options.backend);
   std::cout << "\nclean probes: " << options.clean << ", false alarms: " << alarms << "\n"
             << passed << " passed, " << failed << " failed\n";
-  return static_cast<int>(failed) + alarms;
+  return static_cast<int>(failed) + late + alarms;
 }
 
 int main_of(int argc, char** argv) {
@@ -360,6 +369,9 @@ int main_of(int argc, char** argv) {
   app.add_option("--type", options.type, "Storage of the weights (default: q4_k_m)");
   app.add_option("--clean", options.clean, "Clean probes (default: 10)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--late", options.late,
+                 "Faults that begin late: none, few (default), or all, at every layer")
+      ->check(CLI::IsMember({"none", "few", "all"}));
   app.add_option("--backend", options.backend, "cpu (default) or hip")
       ->check(CLI::IsMember({"cpu", "hip"}));
   app.add_option("--format", options.format, "text (default) or md")

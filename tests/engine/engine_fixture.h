@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -137,13 +138,17 @@ class MemorySink final : public TraceSink {
                    std::make_move_iterator(rows.end()));
   }
   void readout(const ReadoutRecord& readout) override { readouts.push_back(readout); }
+  void attribute(const std::string& name, const std::string& value) override {
+    attributes.emplace_back(name, value);
+  }
   void end(bool complete) override { ended = complete; }
 
-  /// Rows of a phase. Throws std::logic_error when one is there twice.
-  std::map<RowKey, const TraceRecord*> of(Phase phase) const {
+  /// Rows of a phase, at one position when that is given. Throws std::logic_error when one is there
+  /// twice.
+  std::map<RowKey, const TraceRecord*> of(Phase phase, std::optional<int64_t> pos = {}) const {
     std::map<RowKey, const TraceRecord*> found;
     for (const TraceRecord& record : records) {
-      if (record.phase != phase) continue;
+      if (record.phase != phase || (pos && record.pos_id != *pos)) continue;
       const RowKey key{record.point, record.layer};
       if (!found.emplace(key, &record).second) throw std::logic_error(row_name(key) + " twice");
     }
@@ -153,6 +158,7 @@ class MemorySink final : public TraceSink {
   std::vector<PromptRecord> prompts;
   std::vector<TraceRecord> records;
   std::vector<ReadoutRecord> readouts;
+  std::vector<std::pair<std::string, std::string>> attributes;
   bool ended = false;
 };
 

@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-exec build/release/tests/detection_matrix --clean "${1:-200}"
+exec build/release/tests/detection_matrix --late all --clean "${1:-200}"

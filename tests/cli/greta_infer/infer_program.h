@@ -9,12 +9,12 @@ namespace greta {
 
 class InferProgram : public ProgramTest {
  protected:
-  /// A command line of sh in the test's folder, where $I is greta-infer and $G greta-db. No
-  /// variable of greta's is set.
+  /// A command line of sh in the test's folder, where $I is greta-infer, $G greta-db and $Q the
+  /// options of a small probe, 309 pairs. No variable of greta's is set.
   Result sh(const std::string& command) const {
     return shell(
         "for v in $(env | sed -n 's/^\\(GRETA_[A-Z0-9_]*\\)=.*/\\1/p'); do unset $v; done; I=" +
-        quoted(GRETA_INFER_PROGRAM) + "; " + command);
+        quoted(GRETA_INFER_PROGRAM) + "; Q='--suite b3_66_v2 --decode-steps 0'; " + command);
   }
 
   /// Makes m.gguf: the shape of preset tiny at a tenth of its weights.

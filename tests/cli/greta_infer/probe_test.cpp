@@ -7,7 +7,7 @@ class InferProbe : public InferProgram {};
 
 TEST_F(InferProbe, BatchInvariantPassesBitwiseAndCompletely) {
   make_model();
-  const Result probe = sh("$I probe --model m.gguf --mode batch_invariant --gate strict");
+  const Result probe = sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict");
   ASSERT_EQ(probe.status, 0) << probe.out << probe.err;
   EXPECT_TRUE(probe.says("verdict  PASS, 309 pairs, coverage complete; strictly and numerically"))
       << probe.out;
@@ -21,7 +21,7 @@ TEST_F(InferProbe, BatchInvariantPassesBitwiseAndCompletely) {
 
 TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
   make_model();
-  const Result probe = sh("$I probe --model m.gguf");
+  const Result probe = sh("$I probe $Q --model m.gguf");
   ASSERT_EQ(probe.status, 0) << probe.err;
   EXPECT_TRUE(probe.says("greta-db --db 'greta.db' firstfail")) << probe.out;
   EXPECT_TRUE(probe.says("verdict  PASS within rounding, 309 pairs")) << probe.out;
@@ -32,17 +32,17 @@ TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
 
 TEST_F(InferProbe, ExitStatusFollowsTheVerdictOnlyWhenAsked) {
   make_model();
-  EXPECT_EQ(sh("$I probe --model m.gguf").status, 0);
-  const Result strict = sh("$I probe --model m.gguf --gate strict");
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf").status, 0);
+  const Result strict = sh("$I probe $Q --model m.gguf --gate strict");
   EXPECT_EQ(strict.status, 1);
   EXPECT_TRUE(strict.says("exit     1, by the strict verdict")) << strict.out;
-  EXPECT_EQ(sh("$I probe --model m.gguf --gate numeric").status, 0);
-  EXPECT_EQ(sh("$I probe --model m.gguf --gate strict --phases decode0").status, 3);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate numeric").status, 0);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate strict --phases decode0").status, 3);
 }
 
 TEST_F(InferProbe, KvAlignedAttendsOverTheRowsOfPrefill) {
   make_model();
-  const Result probe = sh("$I probe --model m.gguf --mode kv_aligned");
+  const Result probe = sh("$I probe $Q --model m.gguf --mode kv_aligned");
   ASSERT_EQ(probe.status, 0) << probe.err;
   EXPECT_EQ(query("SELECT count(*), min(cache_match), min(kv_aligned), count(scores_class IS NULL) "
                   "FROM kv_alignment"),
@@ -52,15 +52,15 @@ TEST_F(InferProbe, KvAlignedAttendsOverTheRowsOfPrefill) {
 
 TEST_F(InferProbe, TheUsualModelPassesToo) {
   ASSERT_EQ(sh("$I synth --preset tiny --type q4_k_m --out m.gguf").status, 0);
-  EXPECT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --gate strict").status, 0);
-  EXPECT_EQ(sh("$I probe --model m.gguf --gate numeric").status, 0);
-  EXPECT_EQ(sh("$I probe --model m.gguf --mode kv_aligned --gate numeric").status, 0);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict").status, 0);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate numeric").status, 0);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --mode kv_aligned --gate numeric").status, 0);
 }
 
 TEST_F(InferProbe, TheSameProbeAgainIsAnotherRunWithTheSameRows) {
   make_model();
   for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(sh("$I probe --model m.gguf --date 2026-02-07").status, 0);
+    ASSERT_EQ(sh("$I probe $Q --model m.gguf --date 2026-02-07").status, 0);
   }
   EXPECT_EQ(query("SELECT name FROM run ORDER BY id"),
             "2026-02-07/b3_66_v2/as_designed\n2026-02-07/b3_66_v2/as_designed#2\n");
@@ -71,7 +71,7 @@ TEST_F(InferProbe, TheSameProbeAgainIsAnotherRunWithTheSameRows) {
 TEST_F(InferProbe, AFaultIsTheFirstFailAtItsTensorAndLayer) {
   make_model();
   const Result probe =
-      sh("$I probe --model m.gguf --mode batch_invariant"
+      sh("$I probe $Q --model m.gguf --mode batch_invariant"
          " --inject rope_pos_off_by_one@decode:layer=2 --gate numeric");
   EXPECT_EQ(probe.status, 1) << probe.err;
   EXPECT_EQ(query("SELECT layer, tensor, numeric_layer, numeric_tensor FROM run_verdict"),
@@ -96,16 +96,16 @@ TEST_F(InferProbe, AFaultBetweenTracedLayersNamesTheProbeThatFindsIt) {
 
 TEST_F(InferProbe, AForcedRouteIsRecordedPerRow) {
   make_model();
-  ASSERT_EQ(sh("$I probe --model m.gguf --route lm_head=dot --route qkv=gemm@decode").status, 0);
+  ASSERT_EQ(sh("$I probe $Q --model m.gguf --route lm_head=dot --route qkv=gemm@decode").status, 0);
   EXPECT_EQ(query("SELECT DISTINCT route FROM trace WHERE tensor = 'logits'"), "DOT\n");
   EXPECT_EQ(query("SELECT DISTINCT route FROM trace WHERE tensor = 'q_pre_rope'"), "GEMM\n");
-  EXPECT_EQ(sh("$I probe --model m.gguf --route lm_head=mfma").status, 2);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --route lm_head=mfma").status, 2);
 }
 
 TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
   make_model();
-  ASSERT_EQ(sh("HSA_ENABLE_SDMA=0 $I probe --model m.gguf --threads 2 --seed 5 --sample 3").status,
-            0);
+  ASSERT_EQ(
+      sh("HSA_ENABLE_SDMA=0 $I probe $Q --model m.gguf --threads 2 --seed 5 --sample 3").status, 0);
   const auto attribute = [&](const std::string& dim) {
     return query("SELECT value FROM attribute WHERE dim = '" + dim + "'");
   };
@@ -117,6 +117,7 @@ TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
   EXPECT_EQ(attribute("backend"), "cpu\n");
   EXPECT_EQ(attribute("threads"), "2\n");
   EXPECT_EQ(attribute("seed"), "5\n");
+  EXPECT_EQ(attribute("n_layers"), "12\n");
   EXPECT_EQ(attribute("trace.layers"), "0,1,2,4,8\n");
   EXPECT_EQ(attribute("trace.sample"), "3\n");
   for (const char* dim : {"greta", "dirty", "device", "model", "weights", "routes", "context"}) {
@@ -133,11 +134,13 @@ TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
 TEST_F(InferProbe, OwnPromptsComeAsTextFileOrIds) {
   make_model();
   write("p.txt", "the engine\n");
-  ASSERT_EQ(sh("$I probe --model m.gguf --prompt 'the engine' --name a --experiment e").status, 0);
-  ASSERT_EQ(sh("$I probe --model m.gguf --prompt-file p.txt --name b --experiment e").status, 0);
-  const Result ids = sh("$I tokenize --model m.gguf --prompt 'the engine'");
-  ASSERT_EQ(sh("$I probe --model m.gguf --tokens '" + ids.out + "' --name c --experiment e").status,
+  ASSERT_EQ(sh("$I probe $Q --model m.gguf --prompt 'the engine' --name a --experiment e").status,
             0);
+  ASSERT_EQ(sh("$I probe $Q --model m.gguf --prompt-file p.txt --name b --experiment e").status, 0);
+  const Result ids = sh("$I tokenize --model m.gguf --prompt 'the engine'");
+  ASSERT_EQ(
+      sh("$I probe $Q --model m.gguf --tokens '" + ids.out + "' --name c --experiment e").status,
+      0);
   EXPECT_EQ(query("SELECT name FROM prompt ORDER BY id"), "a\nb\nc\n");
   EXPECT_EQ(query("SELECT count(DISTINCT token_ids), count(DISTINCT text_sha256) FROM prompt"),
             "1\t1\n");
@@ -158,15 +161,26 @@ TEST_F(InferProbe, LayersTensorsAndPhasesAreChosen) {
   EXPECT_EQ(
       query("SELECT phase, count(DISTINCT pos_id) > 0 FROM trace GROUP BY phase ORDER BY phase"),
       "decode\t1\ndecode0\t1\nprefill\t1\nprefill_last\t1\n");
-  ASSERT_EQ(sh("$I probe --model m.gguf --db all.db --layers all --tensors all").status, 0);
+  ASSERT_EQ(sh("$I probe --model m.gguf --prompt a --decode-steps 0 --db range.db --layers 9,5-7,6")
+                .status,
+            0);
+  EXPECT_EQ(
+      query("SELECT group_concat(layer) FROM (SELECT DISTINCT layer FROM trace WHERE tensor = "
+            "'attn_out')",
+            "range.db"),
+      "5,6,7,9\n");
+  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'trace.layers'", "range.db"),
+            "5,6,7,9\n");
+  ASSERT_EQ(sh("$I probe --model m.gguf $Q --db all.db --layers all --tensors all").status, 0);
   EXPECT_EQ(query("SELECT count(DISTINCT layer) FROM trace WHERE layer >= 0", "all.db"), "12\n");
 }
 
 TEST_F(InferProbe, PrefillInSmallBatchesIsTheSameProbe) {
   make_model();
-  ASSERT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --date 2026-02-07").status, 0);
-  ASSERT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --date 2026-02-07 --batch 5").status,
-            0);
+  ASSERT_EQ(sh("$I probe $Q --model m.gguf --mode batch_invariant --date 2026-02-07").status, 0);
+  ASSERT_EQ(
+      sh("$I probe $Q --model m.gguf --mode batch_invariant --date 2026-02-07 --batch 5").status,
+      0);
   EXPECT_EQ(query("SELECT verdict, coverage, pairs FROM run_verdict ORDER BY run"),
             "PASS\tcomplete\t309\nPASS\tcomplete\t309\n");
 }
@@ -174,7 +188,7 @@ TEST_F(InferProbe, PrefillInSmallBatchesIsTheSameProbe) {
 TEST_F(InferProbe, AFlagWinsOverItsVariable) {
   make_model();
   ASSERT_EQ(sh("GRETA_DB=v.db GRETA_B3_66_MODE=kv_aligned GRETA_SEED=1 GRETA_TRACE_LAYERS=1,2"
-               " GRETA_MAX_SEQ_LEN=64 $I probe --model m.gguf")
+               " GRETA_MAX_SEQ_LEN=64 $I probe $Q --model m.gguf")
                 .status,
             0);
   EXPECT_EQ(query("SELECT mode, seed FROM run", "v.db"), "kv_aligned\t1\n");
@@ -185,7 +199,7 @@ TEST_F(InferProbe, AFlagWinsOverItsVariable) {
   // Values that a flag overrides need not even make sense.
   ASSERT_EQ(
       sh("GRETA_DB=/nowhere/x.db GRETA_B3_66_MODE=none GRETA_SEED=x GRETA_TRACE_LAYERS=99"
-         " GRETA_MAX_SEQ_LEN=0 $I probe --model m.gguf --db f.db --mode batch_invariant --seed 2"
+         " GRETA_MAX_SEQ_LEN=0 $I probe $Q --model m.gguf --db f.db --mode batch_invariant --seed 2"
          " --layers 3 --max-seq-len 50")
           .status,
       0);
@@ -208,6 +222,7 @@ TEST_F(InferProbe, MistakesGetOneLineAndNoRun) {
            {"--layers 3-", "not a whole number"},
            {"--layers 4-3", "4-3 is empty"},
            {"--layers 8-12", "layers 0 to 11"},
+           {"--layers -1", "no layer -1"},
            {"--tensors attn_out,nonsense", "attn_scores"},
            {"--phases decode9", "prefill_last"},
            {"--mode fast", "as_designed"},
@@ -220,6 +235,13 @@ TEST_F(InferProbe, MistakesGetOneLineAndNoRun) {
            {"--tokens '1 512'", "no token 512"},
            {"--tokens '1 x'", "not a whole number"},
            {"--max-seq-len 8 --decode-steps 8", "no room"},
+           {"--prompt 'one two' --max-seq-len 8", "or pass --decode-steps 1"},
+           {"--prompt x --inject rope_theta:pos=97",
+            "would change nothing: decode is traced up to"},
+           {"--prompt x --inject race:step=10", "decode ends with step 9"},
+           {"--prompt x --mode kv_aligned --inject kv_wrong_slot", "leaves the K and V rows"},
+           {"--prompt x --phases prefill_last --inject race", "decode has no traced row"},
+           {"--inject race:step=0", "start at 1"},
            {"--date yesterday", "not a date"},
            {"--date 2026-02-30", "not a date"},
            {"--experiment a/b", "letters"},
@@ -240,7 +262,7 @@ TEST_F(InferProbe, VariablesThatMakeNoSenseAreNamed) {
   for (const char* variable :
        {"GRETA_SEED=x", "GRETA_MAX_SEQ_LEN=0", "GRETA_TRACE_LAYERS=12", "GRETA_B3_66_MODE=fast",
         "GRETA_INT4_WEIGHTS=maybe", "GRETA_TRACE_RMS_VERIFY=2"}) {
-    const Result result = sh(std::string(variable) + " $I probe --model m.gguf");
+    const Result result = sh(std::string(variable) + " $I probe $Q --model m.gguf");
     EXPECT_EQ(result.status, 2) << variable;
     const std::string name(variable, std::string_view(variable).find('='));
     EXPECT_TRUE(result.says(name)) << result.err;
@@ -249,20 +271,20 @@ TEST_F(InferProbe, VariablesThatMakeNoSenseAreNamed) {
 
 TEST_F(InferProbe, Int4WeightsCanBeInsistedOn) {
   make_model("--type q8_0");
-  const Result refused = sh("GRETA_INT4_WEIGHTS=1 $I probe --model m.gguf");
+  const Result refused = sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf");
   EXPECT_EQ(refused.status, 2);
   EXPECT_TRUE(refused.says("q8_0")) << refused.err;
   make_model("--type q4_0 --force");
-  EXPECT_EQ(sh("GRETA_INT4_WEIGHTS=1 $I probe --model m.gguf --prompt x").status, 0);
+  EXPECT_EQ(sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf --prompt x").status, 0);
 }
 
 TEST_F(InferProbe, WithoutADatabaseThereIsNoVerdict) {
   make_model();
-  const Result result = sh("$I probe --model m.gguf --no-db");
+  const Result result = sh("$I probe $Q --model m.gguf --no-db");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(result.says("no verdict")) << result.out;
   EXPECT_FALSE(std::filesystem::exists(database()));
-  EXPECT_EQ(sh("$I probe --model m.gguf --no-db --gate strict").status, 2);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --no-db --gate strict").status, 2);
 }
 
 TEST_F(InferProbe, JsonLinesGiveTheSameVerdictWhenIngested) {
@@ -271,7 +293,7 @@ TEST_F(InferProbe, JsonLinesGiveTheSameVerdictWhenIngested) {
       "SELECT verdict, numeric_verdict, pairs, pass, first_fail, layer, tensor, "
       "prompt, rounding FROM run_verdict";
   for (const char* mode : {"as_designed", "kv_aligned", "batch_invariant"}) {
-    ASSERT_EQ(sh(std::string("rm -rf *.db out; $I probe --model m.gguf --date 2026-02-07"
+    ASSERT_EQ(sh(std::string("rm -rf *.db out; $I probe $Q --model m.gguf --date 2026-02-07"
                              " --trace-jsonl out --mode ") +
                  mode)
                   .status,
@@ -294,26 +316,117 @@ TEST_F(InferProbe, TheB313SuiteChecksTheHead) {
   EXPECT_EQ(sh("wc -l <d.jsonl").out, "4\n");
 }
 
+TEST_F(InferProbe, EveryDecodedTokenHasItsPair) {
+  make_model();
+  for (const char* mode : {"as_designed", "kv_aligned", "batch_invariant"}) {
+    const Result probe = sh(
+        std::string("rm -f *.db; $I probe --model m.gguf --prompt 'a b' --decode-steps 3 --mode ") +
+        mode);
+    ASSERT_EQ(probe.status, 0) << probe.err;
+    EXPECT_TRUE(probe.says(", 412 pairs, coverage complete")) << mode << probe.out;
+    EXPECT_EQ(query("SELECT numeric_verdict FROM run_verdict"), "PASS\n") << mode;
+    EXPECT_EQ(
+        query("SELECT count(DISTINCT pos_id), sum(status NOT IN ('MATCH', 'DRIFT')) FROM pair"),
+        "4\t0\n");
+    EXPECT_EQ(query("SELECT phase, count(DISTINCT pos_id), count(DISTINCT step) FROM trace"
+                    " GROUP BY phase ORDER BY phase"),
+              "decode\t3\t3\ndecode0\t1\t1\nprefill_last\t4\t1\n");
+  }
+}
+
+TEST_F(InferProbe, AFaultThatBeginsLateIsFoundWhereItBegins) {
+  make_model();
+  ASSERT_EQ(sh("$I probe --model m.gguf --prompt 'a b' --mode batch_invariant"
+               " --inject rope_pos_off_by_one@decode:layer=2,step=4,magnitude=-1")
+                .status,
+            0);
+  EXPECT_EQ(query("SELECT layer, tensor, min(pos_id) FROM pair WHERE status = 'DRIFT'"
+                  " AND origin = 'ORIGIN'"),
+            "2\tq_post_rope\t" + query("SELECT pos_id FROM trace WHERE step = 4 LIMIT 1"));
+  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'inject'"),
+            "rope_pos_off_by_one@decode:layer=2:step=4:magnitude=-1\n");
+}
+
+TEST_F(InferProbe, TheDefaultSuiteCoversLengthsAsFarAsTheyFit) {
+  make_model();
+  const std::string lengths =
+      "SELECT group_concat(n_tokens) FROM (SELECT json_array_length(token_ids)"
+      " AS n_tokens FROM prompt ORDER BY n_tokens)";
+  const Result probe = sh("$I probe --model m.gguf --layers 0 --tensors logits --batch 64");
+  ASSERT_EQ(probe.status, 0) << probe.err;
+  EXPECT_EQ(probe.err, "");
+  EXPECT_EQ(query(lengths), "1,2,3,16,17,32,33,43,65,97,129,300\n");
+  const Result small =
+      sh("$I probe --model m.gguf --db small.db --layers 0 --tensors logits --max-seq-len 41");
+  ASSERT_EQ(small.status, 0) << small.err;
+  EXPECT_EQ(query(lengths, "small.db"), "1,2,3,16,17,32,33\n");
+  EXPECT_TRUE(
+      small.says("prompt len_43 is left out: 43 tokens and 8 decoded ones do not fit 41 "
+                 "positions"))
+      << small.err;
+  EXPECT_EQ(
+      query("SELECT group_concat(value) FROM attribute WHERE dim = 'prompt_left_out'", "small.db"),
+      "len_43,len_97,len_129,len_300,over_batch\n");
+}
+
+TEST_F(InferProbe, ASuiteOfOnesOwnIsAFile) {
+  make_model();
+  write("my suite.jsonl",
+        "{\"name\": \"greeting\", \"text\": \"Hi\"}\n\n"
+        "{\"name\": \"ids\", \"tokens\": [5, 6, 7], \"decode_steps\": 2}\n");
+  const Result probe =
+      sh("$I probe --model m.gguf --suite 'my suite.jsonl' --decode-steps 1"
+         " --mode batch_invariant --gate strict --date 2026-02-07");
+  ASSERT_EQ(probe.status, 0) << probe.err << probe.out;
+  EXPECT_EQ(query("SELECT name FROM run"), "2026-02-07/my_suite/batch_invariant\n");
+  EXPECT_EQ(query("SELECT prompt, count(DISTINCT pos_id) FROM trace GROUP BY prompt"),
+            "greeting\t2\nids\t3\n");
+  EXPECT_EQ(query("SELECT token_ids, text_sha256 IS NULL FROM prompt WHERE name = 'ids'"),
+            "[5,6,7]\t1\n");
+}
+
+TEST_F(InferProbe, EveryBadLineOfASuiteIsNamedBeforeAnythingRuns) {
+  make_model();
+  write("s.jsonl",
+        "{\"name\": \"a\", \"text\": \"Hi\"}\n"
+        "{\"name\": \"a\", \"text\": \"Hi\"}\n"
+        "nonsense\n"
+        "{\"name\": \"b\", \"tokens\": [512]}\n"
+        "{\"name\": \"c\", \"tokens\": [1, 2, 3], \"decode_steps\": 5000}\n");
+  const Result probe = sh("$I probe --model m.gguf --suite s.jsonl");
+  EXPECT_EQ(probe.status, 2);
+  for (const char* part :
+       {"s.jsonl:2: the name a is that of line 1", "s.jsonl:3: it is not one JSON object",
+        "s.jsonl:4: there is no token 512", "s.jsonl:5: prompt c has 3 tokens",
+        "s.jsonl: 4 lines cannot be taken; nothing was run"}) {
+    EXPECT_TRUE(probe.says(part)) << part << "\n" << probe.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(database()));
+  write("empty.jsonl", "\n");
+  EXPECT_TRUE(sh("$I probe --model m.gguf --suite empty.jsonl").says("has no prompt"));
+}
+
 // The probe lasts seconds; each round kills it at another moment.
 TEST_F(InferProbe, AKilledProbeIsIncomplete) {
   make_model("--type f32");
   int round = 0;
   for (const char* moment : {"0.02", "0.15", "0.4"}) {
     const std::string db = "killed" + std::to_string(++round) + ".db";
-    const Result killed = sh("$I probe --model m.gguf --mode batch_invariant --db " + db +
-                             " --prompt hi --decode-steps 1900 --layers all --phases all & p=$!;"
-                             " until $G --db " +
-                             db +
-                             " query 'SELECT name FROM run' 2>/dev/null | grep -q b3_66_v2;"
-                             " do sleep 0.01; done; sleep " +
-                             moment + "; kill -9 $p; wait $p; echo \"status $?\"");
+    const Result killed =
+        sh("$I probe --suite b3_66_v2 --model m.gguf --mode batch_invariant --db " + db +
+           " --prompt hi --decode-steps 1900 --layers all --phases all & p=$!;"
+           " until $G --db " +
+           db +
+           " query 'SELECT name FROM run' 2>/dev/null | grep -q b3_66_v2;"
+           " do sleep 0.01; done; sleep " +
+           moment + "; kill -9 $p; wait $p; echo \"status $?\"");
     ASSERT_TRUE(killed.says("status 137")) << killed.out << killed.err;
     EXPECT_EQ(query("SELECT status FROM run", db), "running\n");
     EXPECT_EQ(query("SELECT verdict, numeric_verdict FROM run_verdict", db),
               "INCOMPLETE\tINCOMPLETE\n");
     EXPECT_EQ(sh("$G --db " + db + " check").status, 0) << moment;
-    ASSERT_EQ(sh("$I probe --model m.gguf --mode batch_invariant --gate strict --db " + db).status,
-              0);
+    ASSERT_EQ(
+        sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict --db " + db).status, 0);
   }
 }
 

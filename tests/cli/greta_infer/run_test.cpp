@@ -143,5 +143,19 @@ TEST_F(InferRun, TheHeadChecksOfB313CanBeAskedFor) {
             "\"phase\":\"prefill_last\"\n\"phase\":\"decode0\"\n");
 }
 
+TEST_F(InferRun, EndsInTroubleWithItsRowsWhenNoLogitIsANumber) {
+  make_model();
+  const Result run =
+      sh("$I run --model m.gguf --prompt a --max-tokens 6 --layers 0 --tensors q_pre_rope"
+         " --inject softmax_no_max:step=3");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_TRUE(run.says("after 3 tokens no logit is a number")) << run.err;
+  EXPECT_EQ(query("SELECT r.status, v.verdict FROM run r JOIN run_verdict v ON v.run = r.name"),
+            "complete\tFAIL\n");
+  EXPECT_EQ(query("SELECT tensor, count(*) FROM trace GROUP BY tensor"),
+            "logits\t1\nq_pre_rope\t3\n");
+  EXPECT_EQ(sh("$I run --model m.gguf --prompt a --max-tokens 1 --inject race").status, 2);
+}
+
 }  // namespace
 }  // namespace greta

@@ -125,6 +125,9 @@ TEST(FaultText, ReadsBackWhatItWrites) {
   }
   EXPECT_EQ(parse_fault("quant_scale@both:magnitude=1.25:layer=3").text(),
             "quant_scale@both:layer=3:magnitude=1.25");
+  const char* const onset = "race@decode:layer=2:pos=97:step=3:length=256:magnitude=1";
+  EXPECT_EQ(parse_fault("race:length=256,step=3,pos=97,magnitude=1,layer=2").text(), onset);
+  EXPECT_EQ(parse_fault(onset).text(), onset);
 }
 
 TEST(FaultText, RefusesWhatMeansNothingAndSaysWhatWould) {
@@ -151,6 +154,12 @@ TEST(FaultText, RefusesWhatMeansNothingAndSaysWhatWould) {
   EXPECT_NE(refusal("rope_pos_off_by_one:magnitude=0").find("1 or -1"), std::string::npos);
   EXPECT_NE(refusal("rope_theta:magnitude=0").find("above 0"), std::string::npos);
   EXPECT_NE(refusal("lm_head_route:layer=0").find("no layer"), std::string::npos);
+  EXPECT_NE(refusal("race:pos=-1").find("positions start at 0"), std::string::npos);
+  EXPECT_NE(refusal("race:step=0").find("decode steps start at 1"), std::string::npos);
+  EXPECT_NE(refusal("race:length=0").find("start at 1"), std::string::npos);
+  EXPECT_NE(refusal("race:pos=1.5").find("not a number"), std::string::npos);
+  EXPECT_NE(refusal("race@prefill:step=2").find("@decode"), std::string::npos);
+  EXPECT_NE(refusal("race@both:step=2").find("pos=N"), std::string::npos);
 }
 
 TEST(FaultSet, IsInForceOnItsPhaseAndLayerOnly) {
@@ -163,6 +172,64 @@ TEST(FaultSet, IsInForceOnItsPhaseAndLayerOnly) {
   EXPECT_TRUE(faults.find(FaultKind::kRopePairing, false, 7));
   EXPECT_FALSE(faults.find(FaultKind::kRopeTheta, true, 0));
 }
+
+TEST(FaultSet, IsInForceFromItsOnsetOn) {
+  const auto in_force = [](const char* text, const Moment& at) {
+    return FaultSet({parse_fault(text)}).find(FaultKind::kRace, true, 0, at).has_value();
+  };
+  const Moment at{.pos = 9, .step = 3, .n_prompt = 7};
+  for (const char* begun : {"race:pos=9", "race:step=3", "race:length=7", "race:pos=8,step=2"}) {
+    EXPECT_TRUE(in_force(begun, at)) << begun;
+  }
+  for (const char* later : {"race:pos=10", "race:step=4", "race:length=8", "race:pos=8,step=4"}) {
+    EXPECT_FALSE(in_force(later, at)) << later;
+  }
+}
+
+TEST(FaultSet, ABatchOfPrefillEndsWhereAFaultBegins) {
+  const FaultSet faults({parse_fault("race@prefill:pos=6"), parse_fault("rope_theta@both:pos=4"),
+                         parse_fault("quant_scale@decode:pos=2")});
+  EXPECT_EQ(faults.end_of_batch(0, 10), 4);
+  EXPECT_EQ(faults.end_of_batch(4, 10), 6);
+  EXPECT_EQ(faults.end_of_batch(6, 10), 10);
+  EXPECT_EQ(faults.end_of_batch(0, 3), 3);
+}
+
+/// A fault that begins late: where it is seen first.
+struct LateFault {
+  const char* text;
+  TracePoint shows_at;
+  int64_t pos;
+};
+
+class LateFaultTest : public testing::TestWithParam<LateFault> {};
+
+TEST_P(LateFaultTest, IsSeenFirstAtItsTensorLayerAndPosition) {
+  const TestModel model(small_shape());
+  const TestEngine engine(model);
+  ProbeOptions options = probe_options(engine, Mode::kBatchInvariant);
+  options.decode_steps = 4;
+  options.forward.faults = FaultSet({parse_fault(GetParam().text)});
+  const MemorySink sink = run_probe(engine, options, model.tokens(6));
+  for (int64_t pos = 5; pos < GetParam().pos; ++pos) {
+    EXPECT_TRUE(differences(sink, pos).empty()) << pos;
+  }
+  const std::vector<RowKey> differ = differences(sink, GetParam().pos);
+  ASSERT_FALSE(differ.empty());
+  EXPECT_EQ(row_name(differ.front()), row_name({GetParam().shows_at, 1}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Onsets, LateFaultTest,
+    testing::Values(
+        LateFault{"rope_pos_off_by_one:layer=1,magnitude=-1,step=3", TracePoint::kQPostRope, 7},
+        LateFault{"kv_wrong_slot:layer=1,step=3", TracePoint::kKCache, 7},
+        LateFault{"stale_kv_tail:layer=1,step=4", TracePoint::kKCache, 8},
+        LateFault{"stale_kv_tail@prefill:layer=1,pos=8", TracePoint::kKCache, 9},
+        LateFault{"rope_theta@prefill:layer=1,pos=8", TracePoint::kQPostRope, 8},
+        LateFault{"race:layer=1,pos=9", TracePoint::kMlpOut, 9},
+        LateFault{"mask_off_by_one:layer=1,length=6,step=2", TracePoint::kAttnProbs, 6}),
+    [](const auto& param) { return "Case" + std::to_string(param.index); });
 
 }  // namespace
 }  // namespace greta

@@ -105,6 +105,24 @@ TEST(HipBackend, BatchInvariantProbesAgreeInEveryBit) {
   }
 }
 
+TEST(HipBackend, DecodedTokensHaveTheBitsOfTheirPrefill) {
+  const TestModel model(tiny_shape(), "f16");
+  const TestEngine gpu(model, make_hip_backend());
+  for (const Mode mode : {Mode::kBatchInvariant, Mode::kKvAligned}) {
+    ProbeOptions options = probe_options(gpu, mode);
+    options.decode_steps = 3;
+    const MemorySink sink = run_probe(gpu, options, model.tokens(4));
+    for (int64_t pos = 4; pos < 7; ++pos) {
+      EXPECT_GT(sink.of(Phase::kDecode, pos).size(), 40u);
+      for (const RowKey& key : differences(sink, pos)) {
+        const bool cached = key.first == TracePoint::kKCache || key.first == TracePoint::kVCache;
+        if (mode == Mode::kBatchInvariant || cached) ADD_FAILURE() << pos << ": " << row_name(key);
+      }
+    }
+    for (const TraceRecord& row : sink.records) EXPECT_TRUE(is_finite(row.fingerprint));
+  }
+}
+
 TEST(HipBackend, HeadsOfAnOddLengthThatAreTurnedInPartAgreeInEveryBit) {
   SynthShape shape = tiny_shape();
   shape.head_dim = 33;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,15 +25,18 @@ inline ProbeOptions probe_options(const TestEngine& engine, Mode mode) {
 inline MemorySink run_probe(const TestEngine& engine, const ProbeOptions& options,
                             std::vector<int32_t> tokens) {
   MemorySink sink;
-  const auto n = static_cast<int64_t>(tokens.size());
+  const auto n = static_cast<int64_t>(tokens.size()) + options.decode_steps;
   Probe probe(engine.model, engine.weights, *engine.backend, n, options);
   probe.run({.name = "p", .text_sha256 = "", .tokens = std::move(tokens)}, sink);
   return sink;
 }
 
-/// Where both sides of a run differ in any bit, in forward order.
-inline std::vector<RowKey> differences(const MemorySink& sink) {
-  const auto prefill = sink.of(Phase::kPrefillLast), decode = sink.of(Phase::kDecode0);
+/// Where both sides of a run differ in any bit, in forward order. pos: the position, where tokens
+/// were decoded after the prompt.
+inline std::vector<RowKey> differences(const MemorySink& sink, std::optional<int64_t> pos = {}) {
+  const auto prefill = sink.of(Phase::kPrefillLast, pos);
+  auto decode = sink.of(Phase::kDecode0, pos);
+  if (decode.empty()) decode = sink.of(Phase::kDecode, pos);
   EXPECT_EQ(prefill.size(), decode.size());
   std::vector<RowKey> differ;
   for (const auto& [key, row] : prefill) {

@@ -37,6 +37,10 @@ ProbeLab::ProbeLab()
       pair_(reader_,
             "SELECT status, class, rel_l2, tolerance FROM pair"
             " WHERE run = ? AND tensor = ? AND layer = ?"),
+      origin_(reader_,
+              "SELECT min(pos_id) FROM pair WHERE run = ?1 AND status <> 'MATCH' AND tensor = ?2"
+              " AND layer = ?3 AND pos_id = (SELECT min(pos_id) FROM pair"
+              " WHERE run = ?1 AND status <> 'MATCH')"),
       differences_(reader_,
                    "SELECT count(*), sum(status <> 'MATCH') FROM run_diff"
                    " WHERE run_a = ? AND run_b = ? AND tensor = ? AND layer = ?") {}
@@ -55,7 +59,7 @@ std::string ProbeLab::probe(const TestEngine& engine, std::vector<int32_t> token
     record.attributes.emplace_back("inject", fault.text());
   }
   RunWriter writer(database_, record);
-  const auto n = static_cast<int64_t>(tokens.size());
+  const auto n = static_cast<int64_t>(tokens.size()) + options.decode_steps;
   Probe probe(engine.model, engine.weights, *engine.backend, n, options);
   probe.run({.name = "p", .text_sha256 = "", .tokens = std::move(tokens)}, writer);
   writer.end(true);
@@ -84,6 +88,14 @@ LabPair ProbeLab::pair(const std::string& run, const Place& place) {
   if (!pair_.getColumn(2).isNull()) result.rel_l2 = pair_.getColumn(2).getDouble();
   pair_.reset();
   return result;
+}
+
+std::optional<int64_t> ProbeLab::first_origin(const std::string& run, const Place& place) {
+  first_row(origin_, run, place.tensor, place.layer);
+  const bool none = origin_.getColumn(0).isNull();
+  const int64_t pos = origin_.getColumn(0).getInt64();
+  origin_.reset();
+  return none ? std::nullopt : std::optional(pos);
 }
 
 bool ProbeLab::same_rows(const std::string& run_a, const std::string& run_b, const Place& place) {

@@ -49,6 +49,8 @@ class ProbeLab {
 
   LabVerdict verdict(const std::string& run);
   LabPair pair(const std::string& run, const Place& place);
+  /// The first position where anything differs, if this place does there.
+  std::optional<int64_t> first_origin(const std::string& run, const Place& place);
   /// Whether two runs traced the same values at a place, on both sides.
   bool same_rows(const std::string& run_a, const std::string& run_b, const Place& place);
 
@@ -58,7 +60,7 @@ class ProbeLab {
   TemporaryFolder folder_;
   std::filesystem::path database_;
   SQLite::Database reader_;
-  SQLite::Statement verdict_, pair_, differences_;
+  SQLite::Statement verdict_, pair_, origin_, differences_;
 };
 
 }  // namespace greta

@@ -108,6 +108,60 @@ TEST(ProbeRows, AnyRowLessIsIncomplete) {
   EXPECT_EQ(verdict_after(db, "SELECT 1"), "PASS");
 }
 
+TEST(ProbeRows, AnyRowLessOfADecodedTokenIsNoPass) {
+  SynthShape shape = small_shape();
+  shape.n_layers = 1;
+  const TestModel model(shape);
+  const TestEngine engine(model);
+  ProbeLab lab;
+  ProbeOptions options{.forward = engine.options(Mode::kBatchInvariant), .selection = {}};
+  options.decode_steps = 2;
+  const LabVerdict clean = lab.verdict(lab.probe(engine, model.tokens(3), options));
+  ASSERT_EQ(clean.verdict, "PASS");
+  EXPECT_EQ(clean.pairs, 3 * (2 + 19 + 6));
+
+  SQLite::Database db = open_for_writing(lab.database());
+  int rows = 0;
+  SQLite::Statement keys(db, "SELECT side, layer, tensor_id FROM trace_row WHERE pos_id = 4");
+  for (; keys.executeStep(); ++rows) {
+    const std::string key = "pos_id = 4 AND side = " + keys.getColumn(0).getString() +
+                            " AND layer = " + keys.getColumn(1).getString() +
+                            " AND tensor_id = " + keys.getColumn(2).getString();
+    db.exec("SAVEPOINT one_row_less");
+    EXPECT_NE(verdict_after(db, "DELETE FROM trace_row WHERE " + key), "PASS") << key;
+    db.exec("ROLLBACK TO one_row_less");
+    db.exec("RELEASE one_row_less");
+  }
+  EXPECT_EQ(rows, 2 * (2 + 19 + 6));
+}
+
+// Both sides compute the same, and the same wrong: only double arithmetic tells.
+TEST(ProbeRows, AHeadThatIsWrongOnBothSidesIsRefuted) {
+  SynthShape shape = small_shape();
+  shape.vocab = 1021;  // no other product has as many rows, whatever the batch
+  const TestModel model(shape);
+  auto backend = std::make_unique<TamperedBackend>(make_cpu_backend(1));
+  TamperedBackend& tampered = *backend;
+  const TestEngine engine(model, std::move(backend));
+  ProbeLab lab;
+  ProbeOptions options{.forward = engine.options(Mode::kBatchInvariant), .selection = {}};
+  options.rms_verify = options.cpu_probe = true;
+  options.decode_steps = 2;
+  options.n_threads = 1;
+  const auto verdict = [&] { return lab.verdict(lab.probe(engine, model.tokens(5), options)); };
+  EXPECT_EQ(verdict().verdict, "PASS");
+  tampered.tamper = [&](std::string_view name, float* out, int64_t n,
+                        const std::function<void()>& compute) {
+    compute();
+    if (name != "project" || n % shape.vocab != 0) return;
+    for (int64_t i = shape.vocab - 1; i < n; i += shape.vocab) out[i] += 1;
+  };
+  const LabVerdict wrong = verdict();
+  EXPECT_EQ(wrong.verdict, "FAIL");
+  EXPECT_EQ(wrong.pairs, wrong.pass);
+  EXPECT_EQ(wrong.first_fail, (Place{"logits", kLayerAfterStack}));
+}
+
 TEST(ProbeRows, OneBitOfOneActivationFailsAtItsTensor) {
   const TestModel model(small_shape());
   auto backend = std::make_unique<TamperedBackend>(make_cpu_backend(1));

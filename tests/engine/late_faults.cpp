@@ -1,0 +1,89 @@
+#include "tests/engine/late_faults.h"
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <optional>
+#include <string_view>
+
+#include "engine/session/backends.h"
+#include "tests/engine/engine_fixture.h"
+#include "tests/engine/probe/probe_lab.h"
+
+namespace greta {
+namespace {
+
+/// When a fault begins, with how long a prompt, and the first position where it is seen.
+struct Onset {
+  std::string_view side, text;
+  int64_t n_prompt, pos;
+};
+constexpr std::array kOnsets{Onset{"decode", "step=3", 16, 17}, Onset{"decode", "pos=97", 95, 97},
+                             Onset{"prefill", "pos=97", 95, 97},
+                             Onset{"decode", "length=256", 256, 255},
+                             Onset{"prefill", "length=256", 256, 255}};
+constexpr int64_t kSteps = 4;
+
+bool has(const std::vector<std::string>& all, std::string_view one) {
+  return all.empty() || std::find(all.begin(), all.end(), one) != all.end();
+}
+
+/// A turned query and a row in another slot stand for all when only a few are wanted.
+bool is_one_of_few(FaultKind kind) {
+  return kind == FaultKind::kRopePosOffByOne || kind == FaultKind::kKvWrongSlot;
+}
+
+/// Of a batch of prefill only the last row is stale.
+int64_t seen_at(FaultKind kind, const Onset& onset) {
+  const int64_t last = onset.n_prompt + kSteps - 1;
+  const bool begins_among_decoded = onset.pos >= onset.n_prompt;
+  const bool late = kind == FaultKind::kStaleKvTail && onset.side == "prefill";
+  return late && begins_among_decoded ? last : onset.pos;
+}
+
+/// Why a fault is not found where it begins; empty when it is.
+std::string why_not_found(const TestModel& model, const TestEngine& engine, ProbeLab& lab,
+                          const Fault& fault, const Onset& onset) {
+  const TracePoint shows_at = fault_info(fault.kind).shows_at;
+  const Place place = place_of({shows_at, fault.layer.value_or(kLayerAfterStack)});
+  ProbeOptions options{.forward = engine.options(Mode::kBatchInvariant, {fault}), .selection = {}};
+  options.selection.layers = {0, fault.layer.value_or(0)};
+  options.decode_steps = kSteps;
+  const std::string run = lab.probe(engine, model.tokens(onset.n_prompt), options);
+  const LabVerdict verdict = lab.verdict(run);
+  const std::optional<int64_t> pos = lab.first_origin(run, place);
+  const bool found = verdict.verdict == "FAIL" && verdict.first_fail == place;
+  if (found && pos == seen_at(fault.kind, onset)) return "";
+  return verdict.verdict + (verdict.first_fail ? " " + verdict.first_fail->text() : "") +
+         ", position " + (pos ? std::to_string(*pos) : "none");
+}
+
+}  // namespace
+
+int late_faults(const LateFaults& wanted) {
+  const TestModel model(synth_preset("tiny"), wanted.type);
+  const TestEngine engine(model, make_backend(wanted.backend, 2));
+  ProbeLab lab;
+  int run = 0, failed = 0;
+  for (const FaultInfo& info : fault_catalogue()) {
+    if (!has(wanted.faults, info.name) || !(wanted.all || is_one_of_few(info.kind))) continue;
+    const bool head = trace_point_stage(info.shows_at) == Stage::kHead;
+    const size_t n_layers = head || !wanted.all ? 1 : wanted.layers.size();
+    for (const Onset& onset : kOnsets) {
+      for (size_t i = 0; i < n_layers; ++i) {
+        Fault fault = parse_fault(std::string(info.name) + "@" + std::string(onset.side) + ":" +
+                                  std::string(onset.text));
+        if (!head) fault.layer = wanted.layers.at(i);
+        const std::string why = why_not_found(model, engine, lab, fault, onset);
+        ++run;
+        if (why.empty()) continue;
+        ++failed;
+        std::cout << "NOT FOUND: " << fault.text() << ": " << why << "\n";
+      }
+    }
+  }
+  std::cout << "\nfaults that begin late: " << run << ", not found: " << failed << "\n";
+  return failed;
+}
+
+}  // namespace greta
