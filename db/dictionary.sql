@@ -93,7 +93,7 @@ INSERT INTO cause(name, root_cause) VALUES
   ('LM_HEAD_IN_DRIFT', 'LM_HEAD_MISMATCH'), ('LOGITS_DRIFT', 'LM_HEAD_MISMATCH');
 
 INSERT INTO finding(name, ord, meaning) VALUES
-  ('ALL_NAN', 10, 'it reads what nobody wrote: a buffer, a cache row or a slot beyond the last one'),
+  ('ALL_NAN', 10, 'it reads what nobody wrote (a buffer, a cache row, a slot beyond the last one), or overflows'),
   ('ALL_ZERO', 20, 'nothing was computed into it: a launch that did nothing, or a buffer cleared too late'),
   ('OTHER_POSITION', 30, 'a position off by one, or a stale row'),
   ('STALE_ROW', 40, 'the row of the token before was not overwritten, or was captured too early'),
@@ -103,7 +103,7 @@ INSERT INTO finding(name, ord, meaning) VALUES
   ('PERMUTED', 72, 'another layout: heads, pairs or rows in another order'),
   ('TURNED', 74, 'a rotation by other angles: the position, the base frequency or the pairing of RoPE'),
   ('FEWER_VALUES', 76, 'values that were left out: a mask, a block or a tail'),
-  ('TAIL', 80, 'a loop that leaves out or repeats the last values'),
+  ('TAIL', 80, 'a loop that leaves out or repeats the last values, or single values further on'),
   ('UNSTABLE', 90, 'a race, or memory that somebody else writes'),
   ('ONSET', 100, 'the size of a block, a tile or a batch');
 

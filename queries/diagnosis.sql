@@ -34,7 +34,11 @@ FROM (
         FROM trace_row o
         WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 0
           AND o.pos_id IN (f.pos_id - 1, f.pos_id + 1) AND o.layer = f.layer AND o.tensor_id = f.tensor_id
-          AND o.hash = f.y_hash AND o.n = f.y_n AND o.hash IS NOT f.x_hash ORDER BY o.pos_id LIMIT 1)
+          AND o.hash = f.y_hash AND o.n = f.y_n AND o.hash IS NOT f.x_hash
+          AND f.y_nan IS NOT f.y_n AND f.y_nz IS NOT 0
+          AND (o.token_id IS NULL OR o.token_id IS NOT f.token_id)
+          AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.from_id = f.tensor_id AND e.kind = 'weight')
+        ORDER BY o.pos_id LIMIT 1)
       WHEN 'STALE_ROW' THEN (
         SELECT printf('%s''s row of position %d is its own of position %d',
           CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END, f.pos_id, o.pos_id)
@@ -42,13 +46,19 @@ FROM (
         WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1)
           AND o.pos_id = f.pos_id - 1 AND o.layer = f.layer AND o.tensor_id = f.tensor_id
           AND o.hash = CASE o.side WHEN 0 THEN f.x_hash ELSE f.y_hash END AND f.x_hash IS NOT f.y_hash
+          AND f.y_nan IS NOT f.y_n AND f.y_nz IS NOT 0 AND f.x_nan IS NOT f.x_n AND f.x_nz IS NOT 0
+          AND (o.token_id IS NULL OR o.token_id IS NOT f.token_id)
+          AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.from_id = f.tensor_id AND e.kind = 'weight')
         ORDER BY o.side DESC LIMIT 1)
       WHEN 'OTHER_LAYER' THEN (
         SELECT printf('decode''s row of layer %d is prefill''s of layer %d', f.layer, o.layer)
         FROM trace_row o
         WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 0 AND o.pos_id = f.pos_id
           AND o.layer <> f.layer AND o.tensor_id = f.tensor_id
-          AND o.hash = f.y_hash AND o.n = f.y_n AND o.hash IS NOT f.x_hash ORDER BY o.layer LIMIT 1)
+          AND o.hash = f.y_hash AND o.n = f.y_n AND o.hash IS NOT f.x_hash
+          AND f.y_nan IS NOT f.y_n AND f.y_nz IS NOT 0
+          AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.from_id = f.tensor_id AND e.kind = 'weight')
+        ORDER BY o.layer LIMIT 1)
       WHEN 'OTHER_TENSOR' THEN (
         SELECT printf('decode''s %s is %s''s %s of this layer', m.name,
           CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END,
@@ -58,38 +68,44 @@ FROM (
           AND o.layer = f.layer AND o.tensor_id <> f.tensor_id
           AND o.hash = f.y_hash AND o.n = f.y_n AND f.x_hash IS NOT f.y_hash
           AND f.y_nan IS NOT f.y_n AND f.y_nz IS NOT 0  -- a row of one value is that of many
+          AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.kind IN ('copy', 'alias')
+            AND (e.to_id, e.from_id) IN (VALUES (f.tensor_id, o.tensor_id), (o.tensor_id, f.tensor_id)))
         ORDER BY o.side, o.tensor_id LIMIT 1)
       WHEN 'SCALED' THEN (
         SELECT printf('decode''s row is %.6g times prefill''s, but for a relative distance of %.2g', z.factor, z.apart)
         FROM sketch_pair z
-        WHERE z.x_id = f.x_vector AND z.y_id = f.y_vector
+        WHERE z.x_id = f.x_vector AND z.y_id = f.y_vector AND f.y_n > 3
           AND abs(z.factor - 1) > 4 * z.apart
           AND z.apart <= (SELECT t.rel_l2 FROM run_tolerance t WHERE t.run_id = f.run_id AND t.tensor_id = f.tensor_id))
       WHEN 'PERMUTED' THEN
         CASE WHEN f.x_hash <> f.y_hash AND f.x_n = f.y_n AND f.x_n > 2 AND f.x_nz = f.y_nz AND f.x_min = f.y_min
             AND f.x_max = f.y_max AND f.x_mean = f.y_mean AND f.x_abs = f.y_abs
+            AND EXISTS (SELECT 1 FROM sketch_pair z WHERE z.x_id = f.x_vector AND z.y_id = f.y_vector
+                          AND abs(z.norm_ratio - 1) < 1e-9)
           THEN 'both rows have the same values, in another order' END
       WHEN 'TURNED' THEN (
-        SELECT printf('both rows have the same norm, to %.1g, and point elsewhere: a relative distance of %.2g',
-          max(abs(z.norm_ratio - 1), 1e-7), z.apart)
+        SELECT printf('both rows have the same norm and point elsewhere: a relative distance of %.2g', z.apart)
         FROM sketch_pair z
-        WHERE z.x_id = f.x_vector AND z.y_id = f.y_vector AND abs(z.norm_ratio - 1) <= 1e-5 AND z.apart > 0.02)
+        WHERE z.x_id = f.x_vector AND z.y_id = f.y_vector AND abs(z.norm_ratio - 1) <= 1e-5 AND z.apart > 0.02
+          -- norms are equal by their nature after a rotation, and after a norm
+          AND (SELECT t.switch_on FROM tensor t WHERE t.id = f.tensor_id) IS NOT NULL)
       WHEN 'FEWER_VALUES' THEN
-        CASE WHEN f.y_n = f.x_n AND f.y_nz BETWEEN 1 AND f.x_nz - 1
+        CASE WHEN ifnull(f.x_nan, 0) + ifnull(f.x_inf, 0) + ifnull(f.y_nan, 0) + ifnull(f.y_inf, 0) > 0 THEN NULL
+          WHEN f.y_n = f.x_n AND f.y_nz BETWEEN 1 AND f.x_nz - 1
             THEN printf('decode''s row has %d zeros more than prefill''s, of %d values', f.x_nz - f.y_nz, f.y_n)
           WHEN f.y_n = f.x_n AND f.x_nz BETWEEN 1 AND f.y_nz - 1
             THEN printf('prefill''s row has %d zeros more than decode''s, of %d values', f.y_nz - f.x_nz, f.x_n) END
       WHEN 'TAIL' THEN (
         SELECT printf('the first %d of %d values are equal', min(u.n, v.n), f.y_n)
         FROM sample u JOIN sample v ON v.id = f.y_vector
-        WHERE u.id = f.x_vector AND min(u.n, v.n) BETWEEN 1 AND f.y_n - 1
+        WHERE u.id = f.x_vector AND f.x_hash IS NOT f.y_hash AND min(u.n, v.n) BETWEEN 1 AND f.y_n - 1
           AND substr(u.data, 1, 4 * v.n) = substr(v.data, 1, 4 * u.n))
       WHEN 'UNSTABLE' THEN (
         SELECT printf('%d different rows of %s at this place', count(DISTINCT o.hash),
           CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END)
         FROM trace_row o
         WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
-          AND o.layer = f.layer AND o.tensor_id = f.tensor_id
+          AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
         GROUP BY o.side HAVING count(DISTINCT o.hash) > 1 ORDER BY o.side DESC LIMIT 1)
       WHEN 'ONSET' THEN (
         SELECT printf('positions up to %d are clean, none from %d on%s', b.last_clean, b.first_bad,

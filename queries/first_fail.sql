@@ -32,8 +32,9 @@ SELECT
                 g.x_nan, g.x_inf, g.y_nan, g.y_inf) ELSE '' END) END
           FROM comparison_graded g
           WHERE g.axis = 'phases' AND g.run_id = v.run_id AND g.other_run_id = v.run_id
-            AND g.key_prompt_id = v.prompt_id AND g.side IN (0, 1) AND g.key_pos_id = v.fail_pos_id
-            AND g.key_layer = v.fail_layer AND g.key_tensor_id = v.fail_tensor_id AND g.fails LIMIT 1)
+            AND g.key_prompt_id = v.prompt_id AND g.side IN (0, 1, 2) AND g.key_pos_id = v.fail_pos_id
+            AND g.key_layer = v.fail_layer AND g.key_tensor_id = v.fail_tensor_id
+            AND g.token_id IS v.fail_token_id AND g.fails LIMIT 1)
   END AS details,                                      -- in words
   v.drift_layer AS first_drift_layer,                  -- first pair that fails by its values
   (SELECT name FROM tensor_name WHERE id = v.drift_name_id) AS first_drift_tensor, -- as the prefill row names it
@@ -44,7 +45,8 @@ SELECT
   CASE WHEN v.divergent_cause IS NOT NULL THEN
     (SELECT i.numeric_origin FROM place_origin i
      WHERE i.run_id = v.run_id AND i.prompt_id = v.divergent_prompt_id AND i.pos_id = v.divergent_pos_id
-       AND i.layer = v.divergent_layer AND i.tensor_id = v.divergent_tensor_id LIMIT 1) END AS numeric_origin, -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
+       AND i.layer = v.divergent_layer AND i.tensor_id = v.divergent_tensor_id
+       AND i.token_id IS v.divergent_token_id LIMIT 1) END AS numeric_origin, -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
   nullif(v.divergent_pos_id, -1) AS numeric_pos_id,    -- of the first pair beyond rounding
   e.evidence AS evidence,                              -- trace or report
   v.run_id AS run_id,                                  -- run.id

@@ -37,7 +37,8 @@ SELECT
   CASE WHEN v.divergent_cause IS NOT NULL THEN
     (SELECT i.numeric_origin FROM place_origin i
      WHERE i.run_id = v.run_id AND i.prompt_id = v.divergent_prompt_id AND i.pos_id = v.divergent_pos_id
-       AND i.layer = v.divergent_layer AND i.tensor_id = v.divergent_tensor_id LIMIT 1) END AS numeric_origin, -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
+       AND i.layer = v.divergent_layer AND i.tensor_id = v.divergent_tensor_id
+       AND i.token_id IS v.divergent_token_id LIMIT 1) END AS numeric_origin, -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
   nullif(v.divergent_pos_id, -1) AS numeric_pos_id,    -- of the first pair beyond rounding
   v.fail_token_id AS token_id,                         -- of the first fail
   nullif(v.fail_pos_id, -1) AS pos_id,                             -- of the first fail

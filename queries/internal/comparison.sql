@@ -81,8 +81,8 @@ SELECT
     AND k.s24 = l.s24 AND k.s25 = l.s25 AND k.s26 = l.s26 AND k.s27 = l.s27
     AND k.s28 = l.s28 AND k.s29 = l.s29 AND k.s30 = l.s30 AND k.s31 = l.s31 END AS sketch_equal,
   -- Estimated ||x-y|| over the larger norm, so that a row of zeros against anything else is 1: the mean
-  -- over the two maps of the squared distance between their buckets.
-  sqrt(0.5 * (
+  -- over the two maps of the squared distance between their buckets; no less than their norms differ.
+  max(sqrt(0.5 * (
       (k.s0-l.s0)*(k.s0-l.s0) + (k.s1-l.s1)*(k.s1-l.s1) + (k.s2-l.s2)*(k.s2-l.s2) + (k.s3-l.s3)*(k.s3-l.s3)
     + (k.s4-l.s4)*(k.s4-l.s4) + (k.s5-l.s5)*(k.s5-l.s5) + (k.s6-l.s6)*(k.s6-l.s6) + (k.s7-l.s7)*(k.s7-l.s7)
     + (k.s8-l.s8)*(k.s8-l.s8) + (k.s9-l.s9)*(k.s9-l.s9) + (k.s10-l.s10)*(k.s10-l.s10) + (k.s11-l.s11)*(k.s11-l.s11)
@@ -91,7 +91,8 @@ SELECT
     + (k.s20-l.s20)*(k.s20-l.s20) + (k.s21-l.s21)*(k.s21-l.s21) + (k.s22-l.s22)*(k.s22-l.s22) + (k.s23-l.s23)*(k.s23-l.s23)
     + (k.s24-l.s24)*(k.s24-l.s24) + (k.s25-l.s25)*(k.s25-l.s25) + (k.s26-l.s26)*(k.s26-l.s26) + (k.s27-l.s27)*(k.s27-l.s27)
     + (k.s28-l.s28)*(k.s28-l.s28) + (k.s29-l.s29)*(k.s29-l.s29) + (k.s30-l.s30)*(k.s30-l.s30) + (k.s31-l.s31)*(k.s31-l.s31)
-    ) / max(k.sum_sq, l.sum_sq)) AS sketch_distance,
+    ) / max(k.sum_sq, l.sum_sq)),
+    abs(sqrt(k.sum_sq) - sqrt(l.sum_sq)) / sqrt(max(k.sum_sq, l.sum_sq))) AS sketch_distance,
   CASE WHEN x.crowded THEN EXISTS (
     SELECT 1 FROM trace_row e
     WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side

@@ -1,5 +1,6 @@
 -- comparison_graded of the phases with what feeds it in the data flow. The nearest traced ancestors: a
--- walk up the edges through trace points that have no pair, which stops at the first that has. States
+-- walk up the edges through trace points that have no pair (for a row without a partner: no row of its
+-- side), which stops at the first that has. States
 -- of an ancestor: 1 matches, 2 differs by rounding, 3 cannot be compared, 4 differs by more. Each
 -- column walks for itself, and only when it is asked for.
 CREATE VIEW comparison_origin AS
@@ -12,18 +13,25 @@ SELECT
       UNION
       SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
       FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
-      WHERE u.layer >= -1 AND NOT EXISTS (
+      WHERE u.layer >= -1 AND CASE WHEN s.alone AND s.report_source_id IS NULL THEN NOT EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE NOT EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       AND CASE WHEN s.report_source_id IS NULL THEN 1 ELSE NOT EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END)
-    SELECT max(CASE WHEN s.report_source_id IS NULL THEN (
+    SELECT max(CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN (
+        SELECT max(CASE WHEN b.nan > 0 OR b.inf > 0 OR b.flags & 1 THEN 4 ELSE 1 END) FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+      ELSE (
         SELECT max(i.state) FROM ancestor_state i
         WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
-          AND i.layer = u.layer AND i.tensor_id = u.tensor_id)
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id) END
       ELSE (
         SELECT max(i.state) FROM report_ancestor_state i
         WHERE i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
@@ -35,10 +43,13 @@ SELECT
       UNION
       SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
       FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
-      WHERE u.layer >= -1 AND NOT EXISTS (
+      WHERE u.layer >= -1 AND CASE WHEN s.alone AND s.report_source_id IS NULL THEN NOT EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE NOT EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       AND CASE WHEN s.report_source_id IS NULL THEN 1 ELSE NOT EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
@@ -46,10 +57,14 @@ SELECT
     SELECT CASE WHEN a.state IN (2, 4) THEN
       (SELECT t.name FROM tensor t WHERE t.id = a.tensor_id) || '@' || a.layer END
     FROM (
-      SELECT u.layer AS layer, u.tensor_id AS tensor_id, CASE WHEN s.report_source_id IS NULL THEN (
+      SELECT u.layer AS layer, u.tensor_id AS tensor_id, CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN (
+        SELECT max(CASE WHEN b.nan > 0 OR b.inf > 0 OR b.flags & 1 THEN 4 ELSE 1 END) FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+      ELSE (
         SELECT max(i.state) FROM ancestor_state i
         WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
-          AND i.layer = u.layer AND i.tensor_id = u.tensor_id)
+          AND i.layer = u.layer AND i.tensor_id = u.tensor_id) END
       ELSE (
         SELECT max(i.state) FROM report_ancestor_state i
         WHERE i.source_id = s.report_source_id AND i.run_id = s.run_id AND i.prompt_id = s.prompt_id
@@ -65,25 +80,31 @@ SELECT
       UNION
       SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
       FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
-      WHERE u.layer >= -1 AND NOT EXISTS (
+      WHERE u.layer >= -1 AND CASE WHEN s.alone AND s.report_source_id IS NULL THEN NOT EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE NOT EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       AND CASE WHEN s.report_source_id IS NULL THEN 1 ELSE NOT EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END)
-    SELECT CASE s.stage WHEN 'layer' THEN u.layer + 1 < s.layer
-      ELSE CASE (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) WHEN 'layer' THEN u.layer + 1 IS NOT (SELECT max(CAST(a.value AS INTEGER)) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers') ELSE 0 END END
+    SELECT CASE s.stage WHEN 'layer' THEN u.layer + ((SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'layer') < s.layer
+      ELSE CASE (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) WHEN 'embed' THEN 1 WHEN 'layer' THEN u.layer + 1 IS NOT (SELECT max(CAST(a.value AS INTEGER)) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers') ELSE 0 END END
       OR EXISTS (SELECT 1 FROM edge e WHERE e.to_id = s.tensor_id AND e.kind = 'copy' AND e.layer <> 'same'
                    AND (e.layer <> 'previous' OR s.layer > 0))
         AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.to_id = s.tensor_id AND e.from_id = u.tensor_id
                           AND e.kind IN ('copy', 'alias'))
     FROM up u
-    WHERE CASE WHEN s.report_source_id IS NULL THEN EXISTS (
+    WHERE CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       ELSE EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
@@ -96,10 +117,13 @@ SELECT
       UNION
       SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
       FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
-      WHERE u.layer >= -1 AND NOT EXISTS (
+      WHERE u.layer >= -1 AND CASE WHEN s.alone AND s.report_source_id IS NULL THEN NOT EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE NOT EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       AND CASE WHEN s.report_source_id IS NULL THEN 1 ELSE NOT EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
@@ -109,10 +133,13 @@ SELECT
       (SELECT m.name FROM tensor_name m WHERE m.id = s.name_id),
       CASE s.stage WHEN 'layer' THEN ' of layer ' || s.layer ELSE '' END)
     FROM up u
-    WHERE CASE WHEN s.report_source_id IS NULL THEN EXISTS (
+    WHERE CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       ELSE EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
@@ -125,23 +152,29 @@ SELECT
       UNION
       SELECT CASE e.layer WHEN 'same' THEN u.layer WHEN 'previous' THEN u.layer - 1 ELSE s.last_layer END, e.from_id
       FROM up u CROSS JOIN edge e ON e.to_id = u.tensor_id AND e.kind <> 'alias'
-      WHERE u.layer >= -1 AND NOT EXISTS (
+      WHERE u.layer >= -1 AND CASE WHEN s.alone AND s.report_source_id IS NULL THEN NOT EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE NOT EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       AND CASE WHEN s.report_source_id IS NULL THEN 1 ELSE NOT EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END)
-    SELECT CASE WHEN (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'layer' THEN
+    SELECT CASE WHEN (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) <> 'head' THEN
         (SELECT CASE WHEN r.first < r.last THEN r.first || '-' || r.last WHEN r.first = r.last THEN '' || r.first END
-         FROM (SELECT u.layer + 1 AS first, CASE s.stage WHEN 'layer' THEN s.layer ELSE (SELECT max(CAST(a.value AS INTEGER)) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers') END - 1 AS last) r)
+         FROM (SELECT u.layer + ((SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'layer') AS first, CASE s.stage WHEN 'layer' THEN s.layer ELSE (SELECT max(CAST(a.value AS INTEGER)) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers') END - 1 AS last) r)
       END
     FROM up u
-    WHERE CASE WHEN s.report_source_id IS NULL THEN EXISTS (
+    WHERE CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
+        SELECT 1 FROM trace_row b
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END
       ELSE EXISTS (
         SELECT 1 FROM report_ancestor_state b
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id

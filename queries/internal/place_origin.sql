@@ -3,7 +3,7 @@
 CREATE VIEW place_origin AS
 SELECT
   i.run_id AS run_id, i.key_prompt_id AS prompt_id, i.key_pos_id AS pos_id, i.key_layer AS layer,
-  i.key_tensor_id AS tensor_id, i.origin AS origin, i.numeric_origin AS numeric_origin,
+  i.key_tensor_id AS tensor_id, i.token_id AS token_id, i.origin AS origin, i.numeric_origin AS numeric_origin,
   i.segment AS segment, i.untraced_layers AS untraced_layers
 FROM comparison_placed i
-WHERE i.side IN (0, 1) AND i.fails;
+WHERE i.side IN (0, 1, 2) AND i.fails;

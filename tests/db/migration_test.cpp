@@ -32,8 +32,9 @@ int64_t integer_of(SQLite::Database& db, const std::string& sql) {
 
 /// All but those of which each version knows more: where a difference began.
 std::vector<std::string> columns_of(SQLite::Database& db, const std::string& view) {
-  SQLite::Statement info(db, "SELECT name FROM pragma_table_info('" + view +
-                                 "') WHERE name NOT IN ('origin', 'numeric_origin', 'caused_by', 'rel_l2')");
+  SQLite::Statement info(
+      db, "SELECT name FROM pragma_table_info('" + view +
+              "') WHERE name NOT IN ('origin', 'numeric_origin', 'caused_by', 'rel_l2')");
   std::vector<std::string> names;
   while (info.executeStep()) names.push_back(info.getColumn(0).getString());
   return names;

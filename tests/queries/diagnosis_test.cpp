@@ -118,9 +118,10 @@ TEST(Diagnosis, AnotherDirectionOfTheSameNorm) {
   Warehouse w;
   w.add(prefill("q_post_rope", 2, 1).sketched({3, 0, 0, 0}),
         decode("q_post_rope", 2, 2).sketched({0, 3, 0, 0}));
-  EXPECT_EQ(findings(w),
-            "p0|2|q_post_rope|37|TURNED|both rows have the same norm, to 1e-07, and point"
-            " elsewhere: a relative distance of 1");
+  EXPECT_EQ(
+      findings(w),
+      "p0|2|q_post_rope|37|TURNED|both rows have the same norm and point elsewhere: a relative"
+      " distance of 1");
 }
 
 TEST(Diagnosis, TheSameValuesInAnotherOrder) {
@@ -173,7 +174,8 @@ TEST(Diagnosis, SaysWhatEveryFindingUsuallyComesFrom) {
   EXPECT_EQ(w.rows("SELECT count(*) FROM finding WHERE length(meaning) < 10"), "0");
   w.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(4));
   EXPECT_EQ(w.rows("SELECT meaning FROM diagnosis"),
-            "it reads what nobody wrote: a buffer, a cache row or a slot beyond the last one");
+            "it reads what nobody wrote (a buffer, a cache row, a slot beyond the last one), or"
+            " overflows");
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(Nonfinite, ItsPlaceIsThatOfTheFirstInForwardOrder) {
             "NONFINITE: nan=3 inf=0, in a row of decode that has no partner");
   EXPECT_EQ(w.rows("SELECT tensor, origin, caused_by, details FROM pair WHERE status = 'NONFINITE'"
                    " ORDER BY tensor_id"),
-            "attn_out|UNSAMPLED|-|nan=3 inf=0, in a row without a partner\n"
+            "attn_out|ORIGIN|-|nan=3 inf=0, in a row without a partner\n"
             "x_out|PROPAGATED|attn_out@2|nan=3 inf=0, in a row without a partner");
 }
 
