@@ -47,8 +47,8 @@ TEST_F(RunReport, FinalReportOfBothModesLeavesNothingOpen) {
   EXPECT_EQ(result.status, 1) << result.err;  // bitwise, rounding is a failure
   const std::string text = read(path("out/B3_66_V2_FINAL_REPORT.md"));
   for (const char* part :
-       {"## Results by Mode", "| as_designed | 2026-02-07/b3_66_v2/as_designed | **FAIL** | PASS |",
-        "| kv_aligned | 2026-02-07/b3_66_v2/kv_aligned | **FAIL** | PASS |",
+       {"## Results by Mode", "| as_designed | 2026-02-07/b3_66_v2/as_designed | **PASS** | FAIL |",
+        "| kv_aligned | 2026-02-07/b3_66_v2/kv_aligned | **PASS** | FAIL |",
         "| 15 KV_MISMATCH | 15 STRUCTURAL_DRIFT |", "| 15 PASS | 15 STRUCTURAL_DRIFT |",
         "**Host**: node7", "**Model**: tiny.gguf", "**Injected faults**: none@decode",
         "**Commit**: c0ffee1", "**Run Status**: complete", "was traced.",
