@@ -54,11 +54,12 @@ SELECT
   -- as their digits and the order of a sum let one tell; or of rows of other lengths
   CASE WHEN x.hash = y.hash THEN
     CASE
-      WHEN (x.n, x.min, x.max, x.mean, x.abs_sum) IS (y.n, y.min, y.max, y.mean, y.abs_sum) THEN 0
+      WHEN (x.n, x.min, x.max, x.mean, x.abs_sum, x.nz_count) IS (y.n, y.min, y.max, y.mean, y.abs_sum, y.nz_count) THEN 0
       WHEN (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16)) THEN NULL
       WHEN x.n <> y.n THEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
       WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n <= 256 THEN
-        abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
+        (x.nz_count <> y.nz_count) IS TRUE
+        OR abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
         OR abs(x.max - y.max) > 1e-5 * max(abs(x.max), abs(y.max)) IS TRUE
         OR abs(x.abs_sum - y.abs_sum) > 1e-5 * max(abs(x.abs_sum), abs(y.abs_sum)) IS TRUE
         OR abs(x.mean - y.mean) > 1e-5 * coalesce(x.abs_sum / x.n, max(abs(x.mean), abs(y.mean))) IS TRUE

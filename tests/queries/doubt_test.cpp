@@ -73,6 +73,15 @@ TEST(Verdict, EqualHashesOfOtherStatisticsAreAConflict) {
   }
 }
 
+TEST(Verdict, EqualHashesOfOtherNumbersOfZerosAreAConflict) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.db.exec("UPDATE trace_row SET nz_count = 4 - side");
+  EXPECT_EQ(judged(w), "x_in|CONFLICT|EVIDENCE_CONFLICT");
+  w.db.exec("UPDATE trace_row SET nz_count = NULL WHERE side = 1");
+  EXPECT_EQ(strict(w), "PASS") << "what was not counted contradicts nothing";
+}
+
 TEST(Verdict, DigitsThatWereNotWrittenAreNoConflict) {
   Warehouse w;
   w.match("x_in", 0);
