@@ -102,7 +102,7 @@ Definition definition_of(const std::string& sql) {
 /// Views that read what is kept and work out what is not, with what they read both from. Each has a
 /// twin, kept_NAME, of the same text, that reads only what is kept: SQLite takes as long to prepare
 /// what works a verdict out as to answer from what is kept a hundred times. Therefore a twin does
-/// without numeric_origin, which is never kept: kept_origin has it.
+/// without numeric_origin, which is never kept: place_origin has it.
 constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
     {"verdict_part", "FROM verdict_row "}, {"run_verdict", "FROM verdict_part "},
     {"first_fail", "FROM verdict_part "},  {"failing_place", "FROM verdict_part "},

@@ -130,25 +130,6 @@ TEST(Tally, TheTwinsOfViewsSayWhatTheViewsSay) {
   }
 }
 
-TEST(Tally, TheOriginOfAKeptVerdictIsThatOfTheViews) {
-  bool any = false;
-  for (const Scenario& scenario : scenarios()) {
-    SCOPED_TRACE(scenario.name);
-    Warehouse w;
-    scenario.fill(w);
-    EXPECT_EQ(w.rows("SELECT * FROM kept_origin"), "");
-    const std::string said = w.rows(
-        "SELECT run_id, 0, numeric_origin FROM run_verdict WHERE numeric_origin IS NOT NULL"
-        " UNION SELECT run_id, prompt_id, numeric_origin FROM first_fail"
-        " WHERE numeric_origin IS NOT NULL ORDER BY 1, 2");
-    any = any || !said.empty();
-    keep_all(w);
-    EXPECT_EQ(w.rows("SELECT run_id, prompt_id, numeric_origin FROM kept_origin ORDER BY 1, 2"),
-              said);
-  }
-  EXPECT_TRUE(any) << "no scenario has a difference beyond rounding";
-}
-
 TEST(Tally, ANameOfAnyCharactersFailsNoQuery) {
   for (const char* name : {"a\"b", "a\\b", "a\nb",
                            "a\x01"
