@@ -85,6 +85,9 @@ void use_wal(SQLite::Database& db, const LockWait& wait) {
 
 SQLite::Database connect(const std::filesystem::path& file, int flags, LockWait& wait) {
   SQLite::Database db(file.string(), flags | SQLite::OPEN_NOMUTEX);
+  // Else a query that asks for one position would be planned anew whenever one is bound: it might
+  // be that of a partial index.
+  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_ENABLE_QPSG, 1, nullptr);
   wait.attend(db, file);
   return db;
 }

@@ -56,22 +56,22 @@ std::string Origin::text() const {
 
 Origin Origins::at(int64_t run_id, const FailPlace& place, Gate gate) {
   if (place.cause.empty() || !place.layer) return {};
-  std::unique_ptr<Query>& query = queries_[gate];
-  if (!query) {
-    query = std::make_unique<Query>(
+  if (!query_) {
+    query_ = std::make_unique<Query>(
         db_,
-        std::string("SELECT ") + (gate == Gate::kNumeric ? "numeric_origin" : "origin") +
-            ", segment, untraced_layers, status, class, rel_l2, tolerance"
-            " FROM comparison_placed WHERE side IN (0, 1) AND fails AND run_id = ?1"
-            " AND key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
-            " AND key_pos_id = ?3 AND key_layer = ?4"
-            " AND key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");
+        "SELECT origin, numeric_origin, segment, untraced_layers, status, class, rel_l2, tolerance"
+        " FROM comparison_placed WHERE side IN (0, 1) AND fails AND run_id = ?1"
+        " AND key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
+        " AND key_pos_id = ?3 AND key_layer = ?4"
+        " AND key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");
   }
-  query->reset();
-  query->bind(1, run_id).bind(2, place.prompt).bind(3, place.pos.value_or(-1));
-  query->bind(4, *place.layer).bind(5, place.tensor);
-  if (!query->step()) return {};
-  return {query->text(0), query->text(1), query->text(2), difference_of(*query, 3, 4, 5, 6)};
+  Query& query = *query_;
+  query.reset();
+  query.bind(1, run_id).bind(2, place.prompt).bind(3, place.pos.value_or(-1));
+  query.bind(4, *place.layer).bind(5, place.tensor);
+  if (!query.step()) return {};
+  return {query.text(gate == Gate::kNumeric ? 1 : 0), query.text(2), query.text(3),
+          difference_of(query, 4, 5, 6, 7)};
 }
 
 }  // namespace greta

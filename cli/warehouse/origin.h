@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <memory>
 #include <string>
 
@@ -39,7 +38,7 @@ class Origins {
 
  private:
   SQLite::Database& db_;
-  std::map<Gate, std::unique_ptr<Query>> queries_;
+  std::unique_ptr<Query> query_;
 };
 
 }  // namespace greta

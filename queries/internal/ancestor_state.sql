@@ -6,5 +6,5 @@ SELECT
   i.key_tensor_id AS tensor_id,
   CASE WHEN i.status = 'MATCH' THEN 1 WHEN i.class = 'ROUNDING' THEN 2
        WHEN i.status = 'INCOMPARABLE' THEN 3 ELSE 4 END AS state
-FROM comparison_graded i
+FROM comparison_classed i
 WHERE i.axis = 'phases' AND i.other_run_id = i.run_id AND i.side IN (0, 1) AND (i.compared OR i.fails);

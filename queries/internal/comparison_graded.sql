@@ -1,13 +1,10 @@
--- comparison_status with the grade of a difference, its cause, and where it stands in forward order:
+-- comparison_classed with the cause of a difference, and where it stands in forward order:
 -- forward_layer, then tensor_id, then the position.
 CREATE VIEW comparison_graded AS
 SELECT
   s.*,
-  c.name AS class,
   b.id AS blamed_name_id,  -- name_id where there is a cause
   w.id AS switched_id,     -- key_tensor_id where the cause is that of a switch
-  -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE, AMBIGUOUS or CONFLICT; NULL when nothing decides
-  CASE WHEN s.status = 'MATCH' THEN 0 WHEN s.status = 'DRIFT' THEN c.grade WHEN s.fails THEN 4 END AS grade,
   CASE
     WHEN s.status = 'MISSING' THEN 'TRACE_OFFSET'
     WHEN s.status = 'AMBIGUOUS' THEN 'AMBIGUOUS_TRACE'
@@ -26,14 +23,7 @@ SELECT
     WHERE e.run_id = s.run_id AND e.prompt_id = s.key_prompt_id AND e.side = 1 - s.side AND e.pos_id >= 0
       AND e.pos_id <> s.key_pos_id AND e.layer = s.key_layer AND e.tensor_id = s.key_tensor_id)
   ELSE 0 END AS elsewhere
-FROM comparison_status s
-LEFT JOIN class c ON c.name = CASE s.status
-    WHEN 'DRIFT' THEN
-      CASE CASE WHEN s.sketch_n IS NOT NULL THEN s.rel_l2 <= ifnull(s.tolerance, -1) END
-        WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
-    -- nothing but the sketches compares, and they are equal
-    WHEN 'INCOMPARABLE' THEN CASE WHEN s.sketch_equal AND s.rel_l2 = 0 AND NOT s.other_hash IS TRUE THEN 'ROUNDING' END
-  END
+FROM comparison_classed s
 LEFT JOIN tensor_name b ON b.id = CASE WHEN s.blamed THEN s.name_id END
 -- the trace point itself, when that which names another cause for it matched
 LEFT JOIN tensor w ON w.id = CASE WHEN s.switch_on IS NOT NULL THEN CASE WHEN s.fails THEN CASE WHEN EXISTS (

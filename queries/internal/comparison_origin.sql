@@ -72,7 +72,8 @@ SELECT
       FROM up u) a
     WHERE a.state IS NOT NULL
     ORDER BY a.state DESC, a.layer, a.tensor_id LIMIT 1) AS caused_by,
-  -- From the earliest of the nearest traced ancestors to here. 1: whole layers lie between (after the
+  -- From the earliest of the nearest traced ancestors, or the embedding where a branch leads to it past
+  -- all that was traced, to here. 1: whole layers lie between (after the
   -- stack: unless the model has no more), or this is a copy from another layer, and not of that.
   (WITH RECURSIVE up(layer, tensor_id) AS (
       SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 ELSE s.last_layer END, e.from_id
@@ -92,13 +93,14 @@ SELECT
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END)
     SELECT CASE s.stage WHEN 'layer' THEN u.layer + ((SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'layer') < s.layer
-      ELSE CASE (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) WHEN 'embed' THEN 1 WHEN 'layer' THEN u.layer + 1 IS NOT (SELECT max(CAST(a.value AS INTEGER)) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers') ELSE 0 END END
+      ELSE CASE (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) WHEN 'embed' THEN 1 WHEN 'layer' THEN u.layer + 1 IS NOT (SELECT CAST(a.value AS INTEGER) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers' ORDER BY a.rank, a.value LIMIT 1) ELSE 0 END END
       OR EXISTS (SELECT 1 FROM edge e WHERE e.to_id = s.tensor_id AND e.kind = 'copy' AND e.layer <> 'same'
                    AND (e.layer <> 'previous' OR s.layer > 0))
         AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.to_id = s.tensor_id AND e.from_id = u.tensor_id
                           AND e.kind IN ('copy', 'alias'))
     FROM up u
-    WHERE CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
+    WHERE CASE WHEN u.layer = 0 AND s.layer <> 0 THEN (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'embed' END
+      OR CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
         SELECT 1 FROM trace_row b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE EXISTS (
@@ -133,7 +135,8 @@ SELECT
       (SELECT m.name FROM tensor_name m WHERE m.id = s.name_id),
       CASE s.stage WHEN 'layer' THEN ' of layer ' || s.layer ELSE '' END)
     FROM up u
-    WHERE CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
+    WHERE CASE WHEN u.layer = 0 AND s.layer <> 0 THEN (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'embed' END
+      OR CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
         SELECT 1 FROM trace_row b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE EXISTS (
@@ -165,10 +168,11 @@ SELECT
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) END)
     SELECT CASE WHEN (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) <> 'head' THEN
         (SELECT CASE WHEN r.first < r.last THEN r.first || '-' || r.last WHEN r.first = r.last THEN '' || r.first END
-         FROM (SELECT u.layer + ((SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'layer') AS first, CASE s.stage WHEN 'layer' THEN s.layer ELSE (SELECT max(CAST(a.value AS INTEGER)) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers') END - 1 AS last) r)
+         FROM (SELECT u.layer + ((SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'layer') AS first, CASE s.stage WHEN 'layer' THEN s.layer ELSE (SELECT CAST(a.value AS INTEGER) FROM attribute a WHERE a.run_id = s.run_id AND a.dim = 'n_layers' ORDER BY a.rank, a.value LIMIT 1) END - 1 AS last) r)
       END
     FROM up u
-    WHERE CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
+    WHERE CASE WHEN u.layer = 0 AND s.layer <> 0 THEN (SELECT t.stage FROM tensor t WHERE t.id = u.tensor_id) = 'embed' END
+      OR CASE WHEN s.report_source_id IS NULL THEN CASE WHEN s.alone AND s.report_source_id IS NULL THEN EXISTS (
         SELECT 1 FROM trace_row b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id) ELSE EXISTS (

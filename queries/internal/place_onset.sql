@@ -8,7 +8,7 @@ SELECT
 FROM (
   SELECT s.run_id, s.key_layer, s.key_tensor_id, s.key_pos_id, s.grade >= 3 AS bad, s.grade <= 1 AS clean
   FROM traced_position z
-  CROSS JOIN comparison_graded s ON s.run_id = z.run_id AND s.key_prompt_id = z.prompt_id AND s.key_pos_id = z.pos_id
+  CROSS JOIN comparison_classed s ON s.run_id = z.run_id AND s.key_prompt_id = z.prompt_id AND s.key_pos_id = z.pos_id
   WHERE z.side = 0 AND s.axis = 'phases' AND s.other_run_id = s.run_id AND s.side = 0 AND s.compared
 ) g
 GROUP BY g.run_id, g.key_layer, g.key_tensor_id

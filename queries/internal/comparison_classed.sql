@@ -1,0 +1,15 @@
+-- comparison_status with how large a difference is.
+CREATE VIEW comparison_classed AS
+SELECT
+  s.*,
+  c.name AS class,
+  -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE, AMBIGUOUS or CONFLICT; NULL when nothing decides
+  CASE WHEN s.status = 'MATCH' THEN 0 WHEN s.status = 'DRIFT' THEN c.grade WHEN s.fails THEN 4 END AS grade
+FROM comparison_status s
+LEFT JOIN class c ON c.name = CASE s.status
+    WHEN 'DRIFT' THEN
+      CASE CASE WHEN s.sketch_n IS NOT NULL THEN s.rel_l2 <= ifnull(s.tolerance, -1) END
+        WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
+    -- nothing but the sketches compares, and they are equal
+    WHEN 'INCOMPARABLE' THEN CASE WHEN s.sketch_equal AND s.rel_l2 = 0 AND NOT s.other_hash IS TRUE THEN 'ROUNDING' END
+  END;
