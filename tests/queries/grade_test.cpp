@@ -336,6 +336,32 @@ TEST(Origin, AfterTheStackItDependsOnTheLastLayerOfTheModel) {
   }
 }
 
+TEST(Origin, ABranchThatWasNeverTracedLeavesItOpen) {
+  Warehouse w;
+  w.match("wo_out", 0);
+  w.divergent("x_out", 0);  // the embedding is all that lies behind the other branch
+  w.match("wo_out", 3);
+  w.divergent("ffn_norm_in", 3);  // behind the residual stream lie layers that nobody traced
+  EXPECT_EQ(w.rows("SELECT tensor, layer, origin, untraced_layers FROM pair WHERE status = 'DRIFT'"
+                   " ORDER BY forward_layer, tensor_id"),
+            "x_out|0|ORIGIN|-\nffn_norm_in|3|PROPAGATED|1-2");
+  Warehouse open;
+  open.match("wo_out", 3);
+  open.divergent("ffn_norm_in", 3);
+  EXPECT_EQ(segments(open),
+            "ffn_norm_in|3|UNSAMPLED|UNSAMPLED|between embd_w_hash and ffn_norm_in of layer 3|0-2");
+}
+
+TEST(Origin, OfTwoNumbersOfLayersTheMoreBelievedCounts) {
+  Warehouse w;
+  w.match("x_out", 8);
+  w.divergent("hidden", -1);
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
+            std::to_string(w.current_run()) + ", 'n_layers', '12', 4), (" +
+            std::to_string(w.current_run()) + ", 'n_layers', '9', 0)");
+  EXPECT_EQ(segments(w), "hidden|-1|ORIGIN|ORIGIN|between x_out of layer 8 and hidden|-");
+}
+
 TEST(Origin, AReportsLayersAreNoOtherThanARows) {
   Warehouse w;
   w.report("final.md", 1000000,
