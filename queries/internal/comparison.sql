@@ -50,14 +50,18 @@ SELECT
   CASE WHEN x.flags & 8 OR y.flags & 8 THEN 1 ELSE 0 END AS claimed,
   CASE WHEN x.n > 0 AND y.n = x.n AND x.hash IS NOT NULL AND y.hash IS NOT NULL
     AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN 1 ELSE 0 END AS by_hash,
-  -- 1: equal hashes that cover all values, of rows that differ in what these values amount to, as far
-  -- as their digits and the order of a sum let one tell; or of rows of other lengths
-  CASE WHEN x.hash = y.hash THEN
+  -- 1: what is equal covers all values, of rows that differ in what these values amount to, as far as
+  -- their digits and the order of a sum let one tell; or of rows of other lengths. What is equal: the
+  -- hashes, or, where no hashes compare, the sketches, if they are (sketch_equal)
+  CASE WHEN x.hash = y.hash OR l.id IS NOT NULL AND ((x.hash = y.hash) IS NULL
+      OR (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16))) THEN
     CASE
       WHEN (x.n, x.min, x.max, x.mean, x.abs_sum, x.nz_count) IS (y.n, y.min, y.max, y.mean, y.abs_sum, y.nz_count) THEN 0
-      WHEN (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16)) THEN NULL
-      WHEN x.n <> y.n THEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
-      WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n <= 256 THEN
+      WHEN x.hash = y.hash AND (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16)) THEN NULL
+      WHEN x.hash = y.hash AND x.n <> y.n THEN
+        (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
+      WHEN CASE WHEN x.hash = y.hash THEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n <= 256
+          ELSE x.n = l.n AND y.n = l.n END THEN
         (x.nz_count <> y.nz_count) IS TRUE
         OR abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
         OR abs(x.max - y.max) > 1e-5 * max(abs(x.max), abs(y.max)) IS TRUE

@@ -50,7 +50,7 @@ WHERE st.name =
         ELSE 'DECODE_ONLY'
       END
     WHEN j.ambiguous THEN 'AMBIGUOUS'
-    WHEN j.contradicted THEN 'CONFLICT'
+    WHEN CASE WHEN j.contradicted THEN CASE WHEN j.x_hash = j.y_hash THEN 1 ELSE j.sketch_equal END END THEN 'CONFLICT'
     -- an equal sample of all that the hashes cover
     WHEN j.sample_equal AND j.x_hash <> j.y_hash AND j.by_hash
       AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'

@@ -82,6 +82,35 @@ TEST(Verdict, EqualHashesOfOtherNumbersOfZerosAreAConflict) {
   EXPECT_EQ(strict(w), "PASS") << "what was not counted contradicts nothing";
 }
 
+TEST(Verdict, EqualSketchesOfOtherStatisticsAreAConflictWithoutHashes) {
+  for (const char* statistic : {"min", "max", "mean", "abs_sum", "nz_count"}) {
+    SCOPED_TRACE(statistic);
+    Warehouse w;
+    w.add(prefill("x_in", 0).sketched({2, 4, -1, 1}), decode("x_in", 0).sketched({2, 4, -1, 1}));
+    w.db.exec("UPDATE trace_row SET min = -1, max = 4, mean = 1.5, abs_sum = 8, nz_count = 4");
+    w.db.exec("UPDATE trace_row SET max = 4.00001 WHERE side = 1");  // as far as it was printed
+    EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "PASS");
+    w.db.exec("UPDATE trace_row SET " + std::string(statistic) + " = 3 WHERE side = 1");
+    EXPECT_EQ(judged(w), "x_in|CONFLICT|EVIDENCE_CONFLICT");
+    EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict FROM run_verdict"), "FAIL|FAIL");
+  }
+}
+
+TEST(Verdict, ASketchOfPartOfARowContradictsNoStatisticOfTheWhole) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).length(9).sampled({2, 4, -1, 1}),
+        decode("x_in", 0).length(9).sampled({2, 4, -1, 1}));
+  w.db.exec("UPDATE trace_row SET max = 5 + side");
+  EXPECT_EQ(judged(w), "x_in|MATCH|-");
+}
+
+TEST(Verdict, OtherStatisticsOfOtherSketchesAreADifferenceAndNoConflict) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).sketched({2, 4, -1, 1}), decode("x_in", 0).sketched({2, 5, -1, 1}));
+  w.db.exec("UPDATE trace_row SET max = 4 + side");
+  EXPECT_EQ(judged(w), "x_in|DRIFT|X_IN_DRIFT");
+}
+
 TEST(Verdict, DigitsThatWereNotWrittenAreNoConflict) {
   Warehouse w;
   w.match("x_in", 0);
