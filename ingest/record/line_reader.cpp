@@ -21,9 +21,9 @@ void LineReader::begin(std::string_view new_line, int64_t new_line_no, RecordBat
   batch = &new_batch;
   line = new_line;
   line_no = new_line_no;
-  rejected_raw.clear();
+  doubts.as_written.clear();
+  doubts.flags = 0;
   line_warned = false;
-  line_flags = 0;
   refusal.clear();
   before = {batch->rows.size(),    batch->readouts.size(), batch->events.size(),
             batch->samples.size(), batch->sketches.size(), batch->findings.size(),
@@ -66,11 +66,12 @@ bool LineReader::may_add(const SymbolTable& table, std::string_view text, size_t
 }
 
 void LineReader::reject(Key k, bool is_error, const char* why) {
-  rejected_raw += rejected_raw.empty() ? "" : ",";
-  append_json(rejected_raw, kKeyNames[k]);
-  rejected_raw += ':';
-  append_json(rejected_raw, unquoted(fields.token[k]));
-  line_flags |= kFlagRejectedField;
+  std::string& text = doubts.as_written;
+  text += text.empty() ? "" : ",";
+  append_json(text, kKeyNames[k]);
+  text += ':';
+  append_json(text, unquoted(fields.token[k]));
+  doubts.flags |= kFlagRejectedField;
   std::string reason =
       std::string(kKeyNames[k]) + " " + std::string(fields.token[k].substr(0, 64)) + " " + why;
   is_error ? add_finding(true, std::move(reason)) : warn(std::move(reason));
@@ -89,14 +90,14 @@ std::optional<double> LineReader::real_field(Key k) {
   auto value = real(token);
   if (value && std::isfinite(*value)) return value;
   reject(k, false, "is not a finite number; kept as text");
-  if (value || is_nonfinite_literal(token)) line_flags |= kFlagNonfiniteStatistic;
+  if (value || is_nonfinite_literal(token)) doubts.flags |= kFlagNonfiniteStatistic;
   return std::nullopt;
 }
 
 /// A number about the row's values. One that is there and cannot be read may be anything.
 std::optional<double> LineReader::statistic_field(Key k) {
   const std::optional<double> value = real_field(k);
-  if (!value && fields.states(k)) line_flags |= kFlagNonfiniteStatistic;
+  if (!value && fields.states(k)) doubts.flags |= kFlagNonfiniteStatistic;
   return value;
 }
 
@@ -271,7 +272,7 @@ bool LineReader::take_sketch(RowSketch& sketch, int64_t n) {
   if (fields.sketch.empty()) return false;
   bool finite = std::all_of(fields.sketch.begin(), fields.sketch.end(),
                             [](double x) { return std::isfinite(x); });
-  if (!finite) line_flags |= kFlagNonfiniteStatistic;
+  if (!finite) doubts.flags |= kFlagNonfiniteStatistic;
   std::optional<double> sum_sq = statistic_field(kSumSq);
   if (fields.sketch.size() != sketch.bucket.size() || !finite || !sum_sq || n <= 0) {
     warn("a sketch must be 32 finite numbers, with n and sum_sq; it is kept as text");
@@ -326,10 +327,11 @@ void LineReader::derive_from_values(TraceRow& row) {
   row.sketch = &sketch;
 }
 
-void LineReader::add(TraceRow& row, RowContext&& c, std::string extra) {
-  if (!rejected_raw.empty())
-    extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + rejected_raw + "}");
-  row.flags |= line_flags;
+void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra,
+                              const Doubts& of_row) {
+  if (!of_row.as_written.empty())
+    extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + of_row.as_written + "}");
+  row.flags |= of_row.flags;
   if (row.hash && line_algo != file_algo) row.flags |= kFlagOtherHash;
   if (states_nonfinite(kNan, row.nan) || states_nonfinite(kInf, row.inf)) {
     row.flags |= kFlagNonfiniteStatistic;
@@ -352,16 +354,19 @@ bool LineReader::step_and_position(TraceRow& row, std::initializer_list<Key> pos
 }
 
 /// A row of a line that holds several tensors; a legacy hash covers what legacy hashes cover.
-TraceRow LineReader::part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys) {
-  TraceRow row = base;
+PartRow LineReader::part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys) {
+  PartRow part{base, {}};
+  TraceRow& row = part.row;
   row.name_id = name(tensor);
-  set_statistics(row, keys.hash, keys.min, keys.max, keys.mean);
-  row.n =
-      line_algo == kWholeRowHash ? integer_field(keys.n) : static_cast<int64_t>(kLegacyHashValues);
-  doubt_hash_of_nothing(row, keys.hash);
-  row.ptr = integer_field(keys.ptr);
-  row.offset_bytes = integer_field(keys.offset_bytes);
-  return row;
+  part.doubts = rejected_by([&] {
+    set_statistics(row, keys.hash, keys.min, keys.max, keys.mean);
+    row.n = line_algo == kWholeRowHash ? integer_field(keys.n)
+                                       : static_cast<int64_t>(kLegacyHashValues);
+    doubt_hash_of_nothing(row, keys.hash);
+    row.ptr = integer_field(keys.ptr);
+    row.offset_bytes = integer_field(keys.offset_bytes);
+  });
+  return part;
 }
 
 /// An empty readout under the key of a row.

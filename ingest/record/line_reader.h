@@ -30,6 +30,24 @@ struct LinePhase {
   std::string name;
 };
 
+/// What of a line's fields could not be taken as it stands.
+struct Doubts {
+  int flags = 0;           ///< of trace_row.flags
+  std::string as_written;  ///< JSON members for row_context.extra
+  Doubts& operator+=(const Doubts& other) {
+    flags |= other.flags;
+    if (!as_written.empty() && !other.as_written.empty()) as_written += ',';
+    as_written += other.as_written;
+    return *this;
+  }
+};
+
+/// One of the rows of a line that holds several, with the doubts about it alone.
+struct PartRow {
+  TraceRow row;
+  Doubts doubts;
+};
+
 /// The fields of the line at hand, made into rows of a batch: what the shapes of lines share. One
 /// serves all lines of a file. Conversions report what they reject, and keep it as it was written.
 struct LineReader {
@@ -56,9 +74,8 @@ struct LineReader {
   RecordBatch* batch = nullptr;
   int64_t line_no = 0;
   std::string_view line;
-  std::string rejected_raw;  ///< JSON members for row_context.extra
+  Doubts doubts;  ///< about all rows of the line
   bool line_warned = false;
-  int line_flags = 0;
   std::string_view line_algo;  ///< of the line's hashes
   std::string file_algo;       // of the file's
   std::string refusal;         ///< why the line is not taken although it was read
@@ -130,7 +147,14 @@ struct LineReader {
   struct PartKeys {
     Key hash, min, max, mean, ptr, offset_bytes, n;
   };
-  TraceRow part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys);
+  PartRow part_row(const TraceRow& base, std::string_view tensor, const PartKeys& keys);
+  /// What `read` rejects, which is then no doubt about the other rows of the line.
+  template <class Read>
+  Doubts rejected_by(Read read) {
+    Doubts outer = std::exchange(doubts, {});
+    read();
+    return std::exchange(doubts, std::move(outer));
+  }
   Readout readout_of(const TraceRow& row);
   void set_values(TraceRow& row);
   void derive_from_values(TraceRow& row);
@@ -145,7 +169,13 @@ struct LineReader {
   std::string_view source_phase() const {
     return source.leg.empty() ? std::string_view("unknown") : source.leg;
   }
-  void add(TraceRow& row, RowContext&& context, std::string extra);
+  void add(TraceRow& row, RowContext&& context, std::string extra) {
+    add_in_doubt(row, std::move(context), std::move(extra), doubts);
+  }
+  void add(PartRow& part, RowContext&& context, std::string extra) {
+    part.doubts += doubts;
+    add_in_doubt(part.row, std::move(context), std::move(extra), part.doubts);
+  }
   void set_shape(const char* name) {
     if (shape.empty()) shape = name;
   }
@@ -158,6 +188,9 @@ struct LineReader {
                                                     : prompt(unescaped(raw));
   }
   bool step_and_position(TraceRow& row, std::initializer_list<Key> position);
+
+ private:
+  void add_in_doubt(TraceRow& row, RowContext&& context, std::string&& extra, const Doubts& of_row);
 };
 
 }  // namespace greta::record

@@ -15,10 +15,10 @@ void read_prefill_decode(LineReader& in) {
   in.set_phase(base, c, *phase);
   c.token_index = in.integer_field(kTokenIndex);
 
-  TraceRow hidden = in.part_row(
+  PartRow hidden = in.part_row(
       base, "hidden",
       {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenPtr, kHiddenOffset, kHiddenN});
-  TraceRow logits_row = in.part_row(
+  PartRow logits_row = in.part_row(
       base, "logits",
       {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffset, kLogitsN});
   in.set_shape("prefill_decode");

@@ -63,17 +63,17 @@ void read_readout(LineReader& in) {
   shared.tokens_total = in.integer_field(kTokensTotal);
   shared.token_index = in.integer_field(kTokenIndex);
 
-  TraceRow hidden = in.part_row(base, "hidden",
-                                {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr,
-                                 kHiddenOffsetBytes, kHiddenN});
-  TraceRow rms = in.part_row(
+  PartRow hidden = in.part_row(base, "hidden",
+                               {kHiddenHash, kHiddenMin, kHiddenMax, kHiddenMean, kHiddenSrcPtr,
+                                kHiddenOffsetBytes, kHiddenN});
+  PartRow rms = in.part_row(
       base, "rms", {kRmsHash, kRmsMin, kRmsMax, kRmsMean, kRmsOutPtr, kRmsOffsetBytes, kRmsN});
-  TraceRow logits_row = in.part_row(
+  PartRow logits_row = in.part_row(
       base, "logits",
       {kLogitsHash, kLogitsMin, kLogitsMax, kLogitsMean, kLogitsPtr, kLogitsOffsetBytes, kLogitsN});
 
-  Readout out = in.readout_of(logits_row);
-  take_choice(in, out);
+  Readout out = in.readout_of(logits_row.row);
+  logits_row.doubts += in.rejected_by([&] { take_choice(in, out); });
 
   in.set_shape(is_delta ? "delta" : "readout");
   in.add(hidden, RowContext(shared), in.extra_json("hidden_", {}));

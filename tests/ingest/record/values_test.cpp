@@ -157,6 +157,33 @@ TEST(Record, NonfiniteValuesCountInEveryShape) {
   }
 }
 
+TEST(Record, OfARowOfSeveralOnlyTheOneThatIsNotFiniteIsDoubted) {
+  struct Case {
+    const char* field;
+    size_t doubted;  ///< of hidden, rms, logits
+  };
+  for (const auto& [field, doubted] :
+       {Case{"hidden_max", 0}, {"rms_mean", 1}, {"logits_min", 2}, {"top1_logit", 2}, {"gap", 2}}) {
+    SCOPED_TRACE(field);
+    Lines lines;
+    lines.add(R"({"phase":"decode","step":1,"pos_id":3,"hidden_hash":1,"rms_hash":2,)"
+              R"("logits_hash":3,")" +
+              std::string(field) + "\":nan}");
+    ASSERT_EQ(lines.batch.rows.size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      const bool is_doubted = (lines.batch.rows[i].flags & kFlagNonfiniteStatistic) != 0;
+      EXPECT_EQ(is_doubted, i == doubted) << i;
+      EXPECT_EQ(lines.extra(i).find("as_written") != std::string::npos, i == doubted) << i;
+    }
+  }
+  Lines lines;
+  lines.add(
+      R"({"phase":"decode","step":1,"token_index":3,"hidden_hash":1,"logits_hash":2,"logits_max":inf})");
+  ASSERT_EQ(lines.batch.rows.size(), 2u);
+  EXPECT_EQ(lines.batch.rows[0].flags, 0);
+  EXPECT_NE(lines.batch.rows[1].flags & kFlagNonfiniteStatistic, 0);
+}
+
 TEST(Record, ACountThatTheSampleDoesNotShowStays) {
   Lines lines;
   lines.add(stage(R"(,"inf":3,"sample":[1,2])"));
