@@ -12,8 +12,7 @@ void read_layer_trace(LineReader& in) {
   row.prompt_id = in.line_prompt();
   row.name_id = in.name(unquoted(in.fields.take(kTag)));
   in.set_phase(row, c, *phase);
-  in.set_statistics(row, kHash, kMin, kMax, kMean);
-  row.abs_sum = in.statistic_field(kAbsSum);
+  in.set_statistics(row, kHash, kMin, kMax, kMean, kAbsSum);
   row.nan = in.nonfinite_count(kNan);
   row.inf = in.nonfinite_count(kInf);
   row.n = in.integer_field(kN);

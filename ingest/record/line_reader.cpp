@@ -253,11 +253,20 @@ void LineReader::set_phase(TraceRow& row, RowContext& c, const LinePhase& of_lin
       (source.leg == "prefill" && is_decode) || (source.leg == "decode" && is_prefill);
 }
 
-void LineReader::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean) {
+/// A null of a row that states something of its values is how some writers print a NaN; a row of
+/// nothing but nulls has no statistics.
+void LineReader::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean, Key abs_sum) {
   row.hash = hash_field(hash);
   row.min = statistic_field(min);
   row.max = statistic_field(max);
   row.mean = statistic_field(mean);
+  if (abs_sum != kNoKey) row.abs_sum = statistic_field(abs_sum);
+  if (!fields.states(hash) && !row.min && !row.max && !row.mean && !row.abs_sum) return;
+  for (const Key k : {min, max, mean, abs_sum}) {
+    if (k == kNoKey || fields.token[k] != "null") continue;
+    reject(k, false, "is no number; the row counts as not finite");
+    doubts.flags |= kFlagNonfiniteStatistic;
+  }
 }
 
 /// Two equal hashes of no values say nothing.

@@ -141,7 +141,7 @@ struct LineReader {
   bool key_field(Key k, int64_t low, int64_t high, int64_t& out);
   void reject(Key k, bool is_error, const char* why);
 
-  void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean);
+  void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean, Key abs_sum = kNoKey);
   void doubt_hash_of_nothing(TraceRow& row, Key hash);
   bool states_nonfinite(Key k, const std::optional<int64_t>& counted) const;
   struct PartKeys {

@@ -17,8 +17,7 @@ void read_stage_trace(LineReader& in) {
   row.name_id = in.name(unquoted(in.fields.take(kPoint)));
   in.set_phase(row, c, *phase);
   row.token_id = in.integer_field(kTokenId);
-  in.set_statistics(row, kHash, kMin, kMax, kMean);
-  row.abs_sum = in.statistic_field(kAbsSum);
+  in.set_statistics(row, kHash, kMin, kMax, kMean, kAbsSum);
   row.nan = in.nonfinite_count(kNan);
   row.inf = in.nonfinite_count(kInf);
   row.nz_count = in.integer_field(kNzCount);

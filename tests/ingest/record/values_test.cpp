@@ -200,8 +200,33 @@ TEST(Record, AStatisticThatCannotBeReadLeavesTheRowInDoubt) {
       EXPECT_NE(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0);
     }
   }
-  EXPECT_EQ(row_of(stage(R"(,"hash":1,"n":2,"min":-1e-400,"max":null)")),
-            kStage + " n=2 hash=1 min=-0");
+  EXPECT_EQ(row_of(stage(R"(,"hash":1,"n":2,"min":-1e-400)")), kStage + " n=2 hash=1 min=-0");
+}
+
+TEST(Record, ANullWhereARowHasAStatisticLeavesItInDoubt) {
+  for (const char* key : {"min", "max", "mean", "abs_sum"}) {
+    for (const std::string& known : Strings{R"("hash":1)", R"("hash":null,"nan":0,"mean":1)"}) {
+      const std::string field = "\"" + std::string(key) + "\"";
+      if (known.find(field) != known.npos) continue;
+      SCOPED_TRACE(known + field);
+      Lines lines;
+      lines.add(stage("," + known + "," + field + ":null"));
+      ASSERT_EQ(lines.batch.rows.size(), 1u);
+      EXPECT_NE(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0);
+      EXPECT_EQ(lines.findings().size(), 1u);
+      EXPECT_EQ(json::parse(lines.extra(0))["as_written"][key], "null");
+    }
+  }
+  Lines readout;
+  readout.add(
+      R"({"phase":"decode","step":1,"pos_id":3,"hidden_hash":1,"rms_hash":2,"rms_max":null})");
+  EXPECT_EQ(readout.batch.rows.at(0).flags, 0);
+  EXPECT_NE(readout.batch.rows.at(1).flags & kFlagNonfiniteStatistic, 0);
+}
+
+TEST(Record, ARowOfNothingButNullsHasNoStatistics) {
+  EXPECT_EQ(row_of(stage(R"(,"hash":null,"min":null,"max":null,"mean":null,"abs_sum":null)")),
+            kStage);
 }
 
 TEST(Record, ValuesThatAreNotFiniteMakeTheRowSoWhateverItsCountsSay) {
