@@ -1,6 +1,7 @@
 #include "ingest/record/shapes.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "tests/ingest/record/record_lines.h"
 
@@ -288,6 +289,32 @@ TEST(Record, LandscapeIsOneRowAndItsChoices) {
   EXPECT_EQ(lines.row(2), "logits_topk p0 decode layer=-1 step=2 pos=-1" + extra);
   EXPECT_EQ(lines.readout(1),
             "logits_topk p0 decode0 step=1 pos=-1 top1=96965 logit1=9.5 top2=79 logit2=9 gap=0.5");
+}
+
+TEST(Record, AChoiceWhoseLogitIsNotFiniteMakesTheRowSo) {
+  for (const char* logit : {"nan", "-nan", "NaN", "-Infinity", "inf", "1e400", "null", "\"nan\""}) {
+    for (const char* key : {"top1", "top2"}) {
+      SCOPED_TRACE(std::string(key) + " " + logit);
+      const std::string choice = R"({"id":5,"logit":)" + std::string(logit) + "}";
+      Lines lines({"", "p0", {}});
+      lines.add(R"({"step":0,)" +
+                std::string(key == std::string("top2") ? R"("top1":{"id":7,"logit":9},)" : "") +
+                "\"" + key + "\":" + choice + "}");
+      ASSERT_EQ(lines.batch.rows.size(), 1u);
+      EXPECT_NE(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0);
+      EXPECT_EQ(nlohmann::json::parse(lines.extra(0))["as_written"][key], choice);
+      EXPECT_EQ(lines.findings().size(), 1u);
+      ASSERT_EQ(lines.batch.readouts.size(), 1u);
+      const Readout& out = lines.batch.readouts[0];
+      EXPECT_EQ(key == std::string("top1") ? out.top1_id : out.top2_id, 5);
+      EXPECT_FALSE(key == std::string("top1") ? out.top1_logit : out.top2_logit);
+    }
+  }
+  Lines none;
+  none.add(R"({"step":0,"top1":{"id":null,"logit":nan}})");
+  EXPECT_NE(none.batch.rows.at(0).flags & kFlagNonfiniteStatistic, 0);
+  EXPECT_EQ(findings_of(R"({"step":0,"top1":{"id":"nan, \" nan"}})"),
+            Strings{"1 error top1 is not an object with an id"});
 }
 
 TEST(Record, LogitsAndLayerTrace) {
