@@ -6,6 +6,21 @@
 #include "ingest/text.h"
 
 namespace greta {
+namespace {
+
+/// Whether a text whose first bytes are `head` is JSON lines and nothing else, as far as it shows.
+bool holds_records(std::string_view head) {
+  bool any = false;
+  for (std::string_view line : text::split_lines(head)) {
+    line = text::trim(line);
+    if (line.empty()) continue;
+    if (any ? !line.starts_with('{') : !is_record_line(line)) return false;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
 
 std::string lower_extension(const std::string& path) {
   std::string name = text::to_lower(path.substr(path.find_last_of('/') + 1));
@@ -26,6 +41,8 @@ ContentKind classify(const std::string& path, std::string_view head) {
   if (extension == ".json") return ContentKind::kJson;
   if (extension == ".tsv" || extension == ".csv") return ContentKind::kTable;
   if (extension == ".md") return ContentKind::kDocument;
+  if ((extension == ".log" || extension == ".txt") && holds_records(head))
+    return ContentKind::kRecords;
   if (extension == ".log") return ContentKind::kLog;
   if (extension == ".txt") return looks_like_log(head) ? ContentKind::kLog : ContentKind::kDocument;
   size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");

@@ -239,7 +239,8 @@ class DocumentReader {
     auto table = document_.tables.cbegin();
     for (size_t i = 0; i < lines_.size(); ++i) {
       const text::FenceTracker::Kind kind = fences.next(lines_[i]);
-      if (kind == text::FenceTracker::kInside) read_fenced(i);
+      if (kind == text::FenceTracker::kInside) read_json(i, document_.json_lines);
+      if (kind == text::FenceTracker::kOutside) read_json(i, document_.open_json_lines);
       if (kind != text::FenceTracker::kOutside || trim(lines_[i]).empty()) continue;
       while (table != document_.tables.cend() && i >= end_of(*table)) ++table;
       const bool in_table = table != document_.tables.cend() && i >= index(table->line);
@@ -306,10 +307,10 @@ class DocumentReader {
     }
   }
 
-  void read_fenced(size_t i) {
+  void read_json(size_t i, std::vector<JsonLine>& out) {
     const std::string_view line = trim(lines_[i]);
     if (line.starts_with('{') && line.ends_with('}')) {
-      document_.json_lines.push_back({static_cast<int64_t>(i) + 1, std::string(line)});
+      out.push_back({static_cast<int64_t>(i) + 1, std::string(line)});
     }
   }
 

@@ -20,7 +20,7 @@ struct DocumentClaim {
   std::string text;   ///< the value in full, without Markdown emphasis
 };
 
-struct FencedLine {
+struct JsonLine {
   int64_t line = 0;
   std::string text;
 };
@@ -40,7 +40,8 @@ struct Document {
   std::vector<Table> tables;
   /// Lines inside code fences that are a one-line object, "{" to "}", trimmed. An object that is
   /// printed over several lines is an excerpt and is not here.
-  std::vector<FencedLine> json_lines;
+  std::vector<JsonLine> json_lines;
+  std::vector<JsonLine> open_json_lines;  ///< the same, outside of fences
   /// First column of the first table whose first header cell is Prompt, in order, each once: names
   /// the segments of fenced lines that have no prompt of their own.
   std::vector<std::string> prompt_names;

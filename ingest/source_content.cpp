@@ -20,6 +20,38 @@ constexpr int64_t kMaxPairs = 100'000;
 
 }  // namespace
 
+/// Trace lines amid other text: rows that only a document states.
+class SourceContent::StatedRecords {
+ public:
+  StatedRecords(SourceContent& content, std::vector<std::string> prompt_names)
+      : content_(content),
+        parser_({content.identity_.leg, content.identity_.prompt, std::move(prompt_names)}) {}
+
+  void take(std::string_view line, int64_t line_no) {
+    padded_ = line;
+    padded_.append(RecordParser::kPaddingBytes, ' ');
+    parser_.parse({padded_.data(), line.size()}, padded_.size(), line_no, batch_);
+    if (batch_.is_full()) add();
+  }
+  void finish() {
+    parser_.finish(batch_);
+    add();
+  }
+  const std::string& shape() const { return parser_.shape(); }
+
+ private:
+  void add() {
+    for (TraceRow& row : batch_.rows) row.flags |= kFlagClaimed;
+    content_.add_batch(batch_);
+    batch_.clear();
+  }
+
+  SourceContent& content_;
+  RecordParser parser_;
+  RecordBatch batch_;
+  std::string padded_;
+};
+
 void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lines) {
   warn_of_contradictions();
   session_.sources.finish_source(source_id_, sha256, shape_, bytes, lines, rows_, duplicates_,
@@ -146,8 +178,10 @@ void SourceContent::add_document(const Document& document) {
     session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
                                 identity_.leg, source_id_);
   add_tables(document);
-  for (const FencedLine& line : document.json_lines) {
-    for (ReportPair& pair : json_pairs(line.text, line.line)) add_pair(std::move(pair));
+  for (const auto* lines : {&document.json_lines, &document.open_json_lines}) {
+    for (const JsonLine& line : *lines) {
+      for (ReportPair& pair : json_pairs(line.text, line.line)) add_pair(std::move(pair));
+    }
   }
   if (judges || pairs_ > 0) add_report();
   for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
@@ -171,36 +205,23 @@ void SourceContent::add_tables(const Document& document) {
   }
 }
 
-/// Trace lines inside code fences.
+/// Trace lines of a document, fenced or not.
 void SourceContent::add_records(const Document& document) {
-  RecordParser parser({identity_.leg, identity_.prompt, document.prompt_names});
-  RecordBatch batch;
-  bool any = false;
-  for (const FencedLine& line : document.json_lines) {
-    if (!is_record_line(line.text)) continue;
-    std::string padded = line.text + std::string(RecordParser::kPaddingBytes, ' ');
-    parser.parse({padded.data(), line.text.size()}, padded.size(), line.line, batch);
-    any = true;
-    if (!batch.is_full()) continue;
-    add_claims(batch);
-    batch.clear();
+  StatedRecords records(*this, document.prompt_names);
+  for (const auto* lines : {&document.json_lines, &document.open_json_lines}) {
+    for (const JsonLine& line : *lines) {
+      if (is_record_line(line.text)) records.take(line.text, line.line);
+    }
   }
-  parser.finish(batch);
-  if (!any) return;
-  add_claims(batch);
-  if (!parser.shape().empty()) shape_ = parser.shape();
-}
-
-/// Rows that only a document states.
-void SourceContent::add_claims(RecordBatch& batch) {
-  for (TraceRow& row : batch.rows) row.flags |= kFlagClaimed;
-  add_batch(batch);
+  records.finish();
+  if (!records.shape().empty()) shape_ = records.shape();
 }
 
 void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
   warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
+  StatedRecords records(*this, {});
   std::vector<LogEvent> events;
   const int64_t events_before = session_.summary.log_events;
   int64_t line_no = 0, last_line = 0, seq = 0, not_kept = 0, first_not_kept = 0;
@@ -212,6 +233,10 @@ void SourceContent::add_log(const std::string& bytes) {
       if (not_kept++ == 0) first_not_kept = line_no;
       continue;
     }
+    if (begins_record(line)) {
+      records.take(line, line_no);
+      continue;
+    }
     events.clear();
     parser.add_line(line, line_no, events);
     for (const LogEvent& event : events) {
@@ -221,6 +246,7 @@ void SourceContent::add_log(const std::string& bytes) {
       ++session_.summary.log_events;
     }
   }
+  records.finish();
   if (not_kept > 0) {
     add_finding(first_not_kept, true,
                 std::to_string(not_kept) + " lines from here on are longer than 1 MiB, or behind " +

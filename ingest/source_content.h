@@ -45,6 +45,8 @@ class SourceContent {
   }
 
  private:
+  class StatedRecords;
+
   void add_row(const Table& header, const TableRow& row,
                const std::optional<ReportColumns>& judging);
   void add_claim_of(const Table& header, const TableRow& row, const ReportColumns& judging);
@@ -61,7 +63,6 @@ class SourceContent {
     shape_ = "report";
     session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
   }
-  void add_claims(RecordBatch& batch);
   void refuse_name(const std::string& name);
   void drop_unnamed(RecordBatch& batch);
 

@@ -77,14 +77,17 @@ void RecordParser::finish(RecordBatch& batch) {
                             ""});
 }
 
-bool is_record_line(std::string_view line) {
-  line = trimmed(line);
-  if (!line.starts_with('{') || !line.ends_with('}')) return false;
+bool begins_record(std::string_view line) {
+  if (!trimmed(line).starts_with('{')) return false;
   for (std::string_view key : {"\"event\"", "\"metric\"", "\"tensor_name\"", "\"hidden_hash\"",
                                "\"top1\"", "\"logits\"", "\"tag\""}) {
     if (line.find(key) != std::string_view::npos) return true;
   }
   return false;
+}
+
+bool is_record_line(std::string_view line) {
+  return trimmed(line).ends_with('}') && begins_record(line);
 }
 
 }  // namespace greta

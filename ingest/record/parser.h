@@ -51,7 +51,10 @@ class RecordParser {
   std::unique_ptr<record::LineReader> reader_;
 };
 
-/// True when a line looks like a JSON object of one of those shapes (for documents and sniffing).
+/// True when a line begins like a JSON object of one of those shapes, whether or not it was written
+/// to its end.
+bool begins_record(std::string_view line);
+/// True when it is there to its end, too (for documents and sniffing).
 bool is_record_line(std::string_view line);
 
 }  // namespace greta

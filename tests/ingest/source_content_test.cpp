@@ -178,6 +178,34 @@ TEST_F(Rows, LinesFencedInADocumentAreRows) {
   EXPECT_EQ(take().known_sources, 1);
 }
 
+TEST_F(Rows, LinesAmidALogOrATextAreRowsThatOnlyItStates) {
+  const std::string lines = std::string(StageLine{.more = ",\"max\":nan"}) + "\n" +
+                            std::string(StageLine{.phase = "decode0", .step = 1}) + "\n";
+  folder.write(kRun + "run.log", "[GRETA_TRACE_D2H] step=0\n" + lines + "Generated: O\n");
+  folder.write("artifacts_remote/2026-02-08/b3_67/notes.txt",
+               "B3.67\n\n" + lines + "Date: today\n");
+  take();
+  EXPECT_EQ(rows("SELECT count(*), sum(flags & 8 <> 0), sum(flags & 1) FROM trace_row"), "4|4|2");
+  EXPECT_EQ(rows("SELECT verdict, first_fail FROM run_verdict"),
+            "FAIL|ATTN_OUT_DRIFT\nFAIL|ATTN_OUT_DRIFT");
+  EXPECT_EQ(count("log_event"), 1);
+}
+
+TEST_F(Rows, ALineThatALogBreaksOffIsKeptAsAnError) {
+  const std::string line = StageLine{};
+  folder.write(kRun + "run.log", "[GRETA_TRACE_D2H] step=0\n" + line.substr(0, 60) + "\n");
+  EXPECT_EQ(take().errors, 1);
+  EXPECT_EQ(rows("SELECT line, CAST(raw AS TEXT) FROM ingest_error"), "2|" + line.substr(0, 60));
+}
+
+TEST_F(Rows, ATextOfNothingButTraceLinesIsATraceWhateverItsName) {
+  for (const char* name : {"traces/p0_trace.log", "traces/p1_trace.txt"}) {
+    folder.write(kRun + name, small_trace(name, 37));
+  }
+  EXPECT_EQ(take().errors, 0);
+  EXPECT_EQ(rows("SELECT count(*), sum(flags & 8) FROM trace_row"), "8|0");
+}
+
 TEST_F(Rows, BinaryContentUnderTheNameOfATextIsNamed) {
   const std::string bytes("a,b\n1,\0\n", 9);
   for (const char* name : {"t.csv", "t.tsv", "d.md", "l.log"})
