@@ -158,6 +158,7 @@ TEST_P(Canned, DocumentsItselfAndRunsOnAnEmptyDatabaseAndOnRows) {
   full.run({.name = "a"});
   full.match("x_in", 0);
   full.rounding("attn_out", 0);
+  full.divergent("wo_out", 0);
   full.add(prefill("mlp_out", 0, 1));
   int64_t report = full.report(
       "r.tsv", 1, {{.prompt = "p0", .layer = 0, .tensor = "attn_out", .status = "MATCH"}});
@@ -211,6 +212,19 @@ TEST(CannedQuery, PassToFailFindsTheCommit) {
   ASSERT_TRUE(query.step());
   EXPECT_EQ(query.text(4), "aaa");
   EXPECT_EQ(query.text(6), "bbb");
+  EXPECT_FALSE(query.step());
+}
+
+TEST(CannedQuery, DiagnosisIsOfOneRun) {
+  Warehouse warehouse;
+  for (const char* run : {"a", "b"}) {
+    warehouse.run({.name = run});
+    warehouse.divergent("x_in", 0);
+  }
+  Query query(warehouse.db, canned_query("diagnosis").sql);
+  query.bind(1, "b");
+  ASSERT_TRUE(query.step());
+  EXPECT_EQ(query.text(4), "SCALED");
   EXPECT_FALSE(query.step());
 }
 
