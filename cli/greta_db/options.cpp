@@ -73,15 +73,15 @@ CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeat
       ->option_text("NAME");
 }
 
-void add_gate_option(CLI::App& command, Gate& gate) {
-  command
+CLI::Option* add_gate_option(CLI::App& command, Gate& gate, const std::string& help) {
+  return command
       .add_option_function<std::string>(
           "--gate",
           [&gate](const std::string& name) {
             gate = choose<Gate>("--gate", name,
                                 {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}});
           },
-          "Verdict the exit status follows: strict (default) or numeric")
+          help)
       ->option_text("GATE");
 }
 

@@ -25,7 +25,10 @@ void add_common_options(CLI::App& app, Options& options);
 /// Adds --run NAME and --latest; what they mean is resolve_runs'. Returns --run.
 CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats);
 
-/// Adds --gate strict|numeric.
-void add_gate_option(CLI::App& command, Gate& gate);
+/// Adds --gate strict|numeric; returns it.
+CLI::Option* add_gate_option(CLI::App& command, Gate& gate,
+                             const std::string& help =
+                                 "Verdict the exit status follows: strict "
+                                 "(default) or numeric");
 
 }  // namespace greta

@@ -13,6 +13,7 @@ namespace {
 struct RunsArguments {
   std::string run, experiment, mode, date, commit, verdict;
   Repeats repeats = Repeats::kAll;
+  Gate gate = Gate::kStrict;
   bool attributes = false;
 };
 
@@ -46,7 +47,8 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
   where.add_if(arguments.mode, "r.mode = ?");
   where.add_if(arguments.date, "instr(r.date, ?) = 1");
   where.add_if(arguments.commit, "instr(r.commit_sha, ?) = 1");
-  where.add_if(arguments.verdict, "v.verdict = ?");
+  where.add_if(arguments.verdict,
+               arguments.gate == Gate::kNumeric ? "v.numeric_verdict = ?" : "v.verdict = ?");
   if (options.format != Format::kTable && options.format != Format::kMarkdown) {
     Query query(db, "SELECT " + std::string(kAllRunColumns) +
                         " FROM run_verdict v JOIN run r ON r.id = v.run_id" + where.sql() +
@@ -101,9 +103,13 @@ void add_runs_command(CLI::App& app, Options& options) {
   text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
   text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE");
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
-  text("--verdict", arguments->verdict, "Only this strict verdict: PASS, FAIL, NO_EVIDENCE, ...",
-       "VERDICT")
-      ->check(CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE"}));
+  CLI::Option* verdict =
+      text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",
+           "VERDICT")
+          ->check(CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE"}));
+  add_gate_option(*command, arguments->gate,
+                  "Verdict that --verdict filters by: strict (default) or numeric")
+      ->needs(verdict);
   CLI::Option* attributes = command->add_flag(
       "--attributes", arguments->attributes,
       "Instead, what every source says about the runs (--run), which value won, conflicts");

@@ -278,6 +278,27 @@ TEST_F(Commands, TablesOfRunsTellWhatLeadsAndKeepTheStrictVerdictBeside) {
   }
 }
 
+TEST_F(Commands, RunsAreFilteredByTheVerdictOfTheGate) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "healthy"});
+  warehouse.rounding("attn_out", 0);
+  warehouse.run({.name = "buggy"});
+  warehouse.divergent("attn_out", 0);
+  const auto names = [](const Result& result) {
+    std::string all;
+    for (const auto& row : result.json()) all += row["run"].get<std::string>() + ";";
+    return all;
+  };
+  const auto filtered = [&](const char* verdict, const char* gate) {
+    return names(run({"runs", "--verdict", verdict, "--gate", gate, "--format", "json"}));
+  };
+  EXPECT_EQ(names(run({"runs", "--verdict", "FAIL", "--format", "json"})), "healthy;buggy;");
+  EXPECT_EQ(filtered("FAIL", "strict"), "healthy;buggy;");
+  EXPECT_EQ(filtered("FAIL", "numeric"), "buggy;");
+  EXPECT_EQ(filtered("PASS", "numeric"), "healthy;");
+  EXPECT_EQ(run({"runs", "--gate", "numeric"}).status, 2) << "nothing to filter by";
+}
+
 TEST_F(Commands, PairsShowWhereValuesPartAndWhatWouldTell) {
   Warehouse warehouse(database());
   warehouse.rounding("residual_pre_attn", 0);
