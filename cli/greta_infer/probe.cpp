@@ -35,7 +35,7 @@ struct ProbeArguments {
   TraceArguments trace;
   ComputeArguments compute;
   RecordArguments record;
-  int64_t decode_steps = 8;
+  int64_t decode_steps = kDefaultDecodeSteps;
   bool rms_verify = false, cpu_probe = false, no_db = false, list = false;
   std::string gate;
 };

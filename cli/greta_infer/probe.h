@@ -12,6 +12,9 @@
 
 namespace greta {
 
+/// Tokens that a probe decodes behind a prompt, unless it is told otherwise.
+inline constexpr int64_t kDefaultDecodeSteps = 8;
+
 /// A probe with everything decided.
 struct ProbeJob {
   ProbeOptions options;

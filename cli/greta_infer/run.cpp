@@ -76,7 +76,8 @@ bool is_traced(const RunArguments& arguments) {
          trace.tensors || trace.phases || trace.sample > 0;
 }
 
-/// The probe that GRETA_TRACE_B3_66 and GRETA_TRACE_PREFILL_DECODE_DELTA ask for, of this prompt.
+/// The probe that GRETA_TRACE_B3_66 and GRETA_TRACE_PREFILL_DECODE_DELTA ask for, of this prompt
+/// and as many tokens behind it as there is room for.
 void probe_first(const RunArguments& arguments, const Environment& environment,
                  const ProbePrompt& prompt, int64_t positions, Session& session) {
   const bool b3_66 = environment.flag("GRETA_TRACE_B3_66");
@@ -95,6 +96,8 @@ void probe_first(const RunArguments& arguments, const Environment& environment,
                                              {.layers = {}, .points = suite.points}),
                   .rms_verify = delta || environment.flag("GRETA_TRACE_RMS_VERIFY"),
                   .cpu_probe = delta || environment.flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
+                  .decode_steps = std::min(kDefaultDecodeSteps,
+                                           positions - static_cast<int64_t>(prompt.tokens.size())),
                   .n_threads = session.n_threads()},
       .prompts = {prompt},
       .setup = {.experiment = std::string(suite.name),

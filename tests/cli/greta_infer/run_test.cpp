@@ -128,6 +128,20 @@ TEST_F(InferRun, TheSeedDocumentsVariableProbesThePromptFirst) {
   EXPECT_TRUE(result.says(": PASS, ")) << result.err;
   EXPECT_EQ(query("SELECT experiment, mode, verdict, coverage FROM run_verdict", "other.db"),
             "b3_66\tbatch_invariant\tPASS\tcomplete\n");
+  EXPECT_EQ(query("SELECT count(DISTINCT pos_id), max(step) FROM trace WHERE phase = 'decode'",
+                  "other.db"),
+            "8\t9\n");
+}
+
+TEST_F(InferRun, TheProbeBeforeItDecodesAsManyTokensAsThereIsRoomFor) {
+  make_model();
+  const Result result =
+      sh("GRETA_TRACE_B3_66=1 GRETA_DB=other.db GRETA_MAX_SEQ_LEN=$(($($I tokenize --model m.gguf"
+         " --prompt 'the engine' | wc -w) + 3)) $I run --model m.gguf --prompt 'the engine'"
+         " --max-tokens 2");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(query("SELECT count(DISTINCT pos_id) FROM trace WHERE phase = 'decode'", "other.db"),
+            "3\n");
 }
 
 TEST_F(InferRun, TheHeadChecksOfB313CanBeAskedFor) {
