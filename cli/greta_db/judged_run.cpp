@@ -66,7 +66,8 @@ VerdictQueries::VerdictQueries(SQLite::Database& db, bool kept)
 
 Query& VerdictQueries::breakdown(int64_t run_id) {
   return bound(breakdown_,
-               "SELECT cause, count, percent FROM " + kept_ + "failure_breakdown WHERE run_id = ?",
+               "SELECT cause, count, percent, numeric_count, numeric_percent FROM " + kept_ +
+                   "failure_breakdown WHERE run_id = ?",
                run_id);
 }
 

@@ -77,16 +77,21 @@ std::string hint(const RunVerdict& v, const Headline& head) {
   return "";
 }
 
-void print_breakdown(Output& out, Query& breakdown) {
+/// How often each cause; how often beyond rounding, too, where the numeric verdict leads.
+void print_breakdown(Output& out, Query& breakdown, Gate gate) {
   bool any = false;
-  RowPrinter table(out, Format::kTable, {"cause", "count", "percent"});
+  std::vector<std::string> columns{"cause", "count", "percent"};
+  if (gate == Gate::kNumeric) columns.push_back("beyond rounding");
+  RowPrinter table(out, Format::kTable, columns);
   table.set_indent("  ");
   while (breakdown.step()) {
     if (!any) out.write("\n");
     any = true;
     char percent[32];
     std::snprintf(percent, sizeof percent, "%6.2f %%", breakdown.cell(2).real);
-    table.row({breakdown.cell(0), breakdown.cell(1), Cell(percent)});
+    std::vector<Cell> cells{breakdown.cell(0), breakdown.cell(1), Cell(percent)};
+    if (gate == Gate::kNumeric) cells.push_back(breakdown.cell(3));
+    table.row(cells);
   }
   if (any) table.finish();
 }
@@ -194,7 +199,7 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   if (head.gate == Gate::kNumeric && v.number("rounding") > 0) {
     out.write("\n  what differs, rounding included:\n");
   }
-  print_breakdown(out, run.breakdown());
+  print_breakdown(out, run.breakdown(), head.gate);
   print_prompts(out, run);
 }
 

@@ -28,7 +28,7 @@ const std::map<std::string, std::string> kContract = {
      "run experiment mode commit_sha date evidence verdict numeric_verdict coverage pairs pass fail"
      " missing decode_only incomparable prompt layer tensor first_fail root_cause"
      " numeric_first_fail numeric_layer numeric_tensor"},
-    {"failure_breakdown", "run cause count percent"},
+    {"failure_breakdown", "run cause count percent numeric_count numeric_percent"},
     {"propagation", "run prompt layer tensor status origin caused_by"},
     {"kv_alignment",
      "run prompt layer pos_id k_match v_match q_match cache_match k_class v_class scores_class"

@@ -184,6 +184,21 @@ TEST(FailureBreakdown, CountsByCauseWithPercentOfAllPairs) {
             "r|ATTN_OUT_DRIFT|3|37.5\nr|X_IN_DRIFT|2|25.0\nr|RMS_IN_DRIFT|1|12.5");
 }
 
+TEST(FailureBreakdown, CountsBeyondRoundingAreOfTheNumericVerdict) {
+  Warehouse w;
+  for (int layer : {0, 1}) w.rounding("attn_out", layer);
+  w.divergent("attn_out", 2);
+  w.drift("x_in", 3);  // unmeasured
+  w.add(prefill("mlp_out", 0, 1), decode("mlp_out", 0, 2).nans(1));
+  w.add(prefill("wo_out", 0, 1));
+  w.rounding("x_in", 0);
+  w.match("embed_out", 0);
+  EXPECT_EQ(w.rows("SELECT cause, count, percent, numeric_count, numeric_percent"
+                   " FROM failure_breakdown ORDER BY cause"),
+            "ATTN_OUT_DRIFT|3|37.5|1|12.5\nMLP_OUT_DRIFT|1|12.5|1|12.5\n"
+            "TRACE_OFFSET|1|12.5|1|12.5\nX_IN_DRIFT|2|25.0|0|0.0");
+}
+
 TEST(FailureBreakdown, CountsMissingRowsAsTraceOffset) {
   Warehouse w;
   w.match("embed_out", 0);

@@ -95,8 +95,11 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(v["lead"]["pos_id"], 37);
   EXPECT_EQ(v["nonfinite"], 0);
   EXPECT_EQ(v["root_cause"], "ATTENTION_COMPUTATION_MISMATCH");
-  EXPECT_EQ(v["breakdown"],
-            (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"}, {"count", 1}, {"percent", 50.0}}}));
+  EXPECT_EQ(v["breakdown"], (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"},
+                                             {"count", 1},
+                                             {"percent", 50.0},
+                                             {"numeric_count", 1},
+                                             {"numeric_percent", 50.0}}}));
   ASSERT_EQ(v["by_prompt"].size(), 1u);
   for (const char* key :
        {"run", "prompt", "token_id", "pos_id", "layer", "tensor", "first_fail", "root_cause",
@@ -176,6 +179,8 @@ TEST_F(Firstfail, WhatIsBeyondRoundingComesBeforeRounding) {
   ASSERT_NE(strict, std::string::npos) << result.out;
   EXPECT_LT(numeric, strict) << result.out;
   EXPECT_FALSE(result.says("exit status")) << "both verdicts give the same";
+  EXPECT_TRUE(result.says("  X_IN_DRIFT         1   50.00 %                0\n")) << result.out;
+  EXPECT_TRUE(result.says("  MLP_OUT_DRIFT      1   50.00 %                1\n")) << result.out;
 }
 
 TEST_F(Firstfail, WhatFailsForMoreThanItsValuesLeadsByBothVerdicts) {
