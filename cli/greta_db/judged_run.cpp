@@ -71,6 +71,12 @@ Query& VerdictQueries::breakdown(int64_t run_id) {
                run_id);
 }
 
+int64_t VerdictQueries::refuted(int64_t run_id) {
+  Query& query = bound(refuted_, "SELECT count(*) FROM refuted_readout WHERE run_id = ?", run_id);
+  query.step();
+  return query.integer(0);
+}
+
 Query& VerdictQueries::by_prompt(int64_t run_id) {
   return bound(
       by_prompt_,

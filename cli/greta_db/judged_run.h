@@ -21,7 +21,8 @@ class VerdictQueries {
   Query verdict;  ///< one row of kVerdictColumns
   Origins origins;
 
-  Query& breakdown(int64_t run_id);  ///< cause, count, percent
+  Query& breakdown(int64_t run_id);  ///< cause, and how often, strictly and beyond rounding
+  int64_t refuted(int64_t run_id);   ///< readouts that double arithmetic refutes
   Query& by_prompt(int64_t run_id);  ///< rows of first_fail, in the order of the prompts
   /// prompt, layer, tensor, finding, evidence, meaning of the first pair beyond rounding
   Query& diagnosis(int64_t run_id);
@@ -31,7 +32,7 @@ class VerdictQueries {
 
   SQLite::Database& db_;
   std::string kept_;
-  std::unique_ptr<Query> breakdown_, by_prompt_, diagnosis_;
+  std::unique_ptr<Query> breakdown_, by_prompt_, diagnosis_, refuted_;
 };
 
 /// What is known of one run: its verdict, and the statements that say more. Borrows both.

@@ -13,18 +13,29 @@ void line(Output& out, std::string_view label, const std::string& text) {
   out.write(start + text + "\n");
 }
 
-std::string counts(const RunVerdict& v) {
-  std::string text = v.show("pairs") + ": " + v.show("pass") + " pass, " + v.show("fail") + " fail";
-  if (v.number("rounding") + v.number("divergent") + v.number("nonfinite") +
-          v.number("unmeasured") >
-      0) {
+std::string some(int64_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+/// Pairs by what they are, then what fails or is left without being one.
+std::string counts(const JudgedRun& run) {
+  const RunVerdict& v = run.verdict;
+  const int64_t failing = v.number("pairs") - v.number("pass") - v.number("incomparable");
+  const int64_t no_pairs = v.number("fail") - failing;
+  const int64_t refuted = no_pairs > 0 ? run.queries.refuted(run.run_id) : 0;
+  const int64_t alone = no_pairs - refuted, nonfinite = v.number("nonfinite") - alone;
+  std::string text =
+      v.show("pairs") + ": " + v.show("pass") + " pass, " + std::to_string(failing) + " fail";
+  if (v.number("rounding") + v.number("divergent") + nonfinite + v.number("unmeasured") > 0) {
     text += " (" + v.show("rounding") + " rounding, " + v.show("divergent") + " divergent, ";
-    if (v.number("nonfinite") > 0) text += v.show("nonfinite") + " not finite, ";
+    if (nonfinite > 0) text += std::to_string(nonfinite) + " not finite, ";
     text += v.show("unmeasured") + " not measurable)";
   }
   if (v.number("incomparable") > 0) text += ", " + v.show("incomparable") + " incomparable";
   text += "; " + v.show("missing") + " missing, " + v.show("decode_only") + " decode only";
   if (v.number("prefill_only") > 0) text += ", " + v.show("prefill_only") + " prefill only";
+  if (alone > 0) text += ", " + some(alone, "row") + " without partner not finite";
+  if (refuted > 0) text += ", " + some(refuted, "readout") + " refuted";
   if (v.number("unmet") > 0) text += ", " + v.show("unmet") + " declared rows not there";
   return text;
 }
@@ -187,7 +198,7 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   if (!later.empty()) line(out, "later", later);
   print_verdict(out, run, head.gate);
   print_verdict(out, run, head.other_gate());
-  line(out, "pairs", counts(v));
+  line(out, "pairs", counts(run));
   line(out, "evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
   if (v.number("rejected") > 0) {
     line(out, "rejected",

@@ -197,6 +197,29 @@ TEST_F(Firstfail, WhatFailsForMoreThanItsValuesLeadsByBothVerdicts) {
   EXPECT_TRUE(nan.says("1 rounding, 0 divergent, 1 not finite, 0 not measurable")) << nan.out;
 }
 
+TEST_F(Firstfail, WhatFailsWithoutBeingAPairIsCountedByItself) {
+  Warehouse warehouse(database());
+  warehouse.match("x_in", 0);
+  warehouse.add(decode("attn_out", 0, 1).at(38).nans(1));
+  EXPECT_TRUE(run({"firstfail", "--run", "r"})
+                  .says("pairs     1: 1 pass, 0 fail; 0 missing, 0 decode only, 1 row without"
+                        " partner not finite\n"));
+  warehouse.add(decode("mlp_out", 0, 1).at(38).nans(1));
+  warehouse.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(1));
+  warehouse.db.exec(
+      "INSERT INTO readout(run_id, prompt_id, side, step, pos_id, name_id, source_id, "
+      "line,"
+      " norm_error) SELECT t.run_id, t.prompt_id, t.side, t.step, t.pos_id,"
+      " (SELECT id FROM tensor_name WHERE name = 'logits'), t.source_id, 1, 0.5"
+      " FROM trace_row t WHERE t.side = 0 LIMIT 1");
+  const Result result = run({"firstfail", "--run", "r"});
+  EXPECT_TRUE(
+      result.says("pairs     2: 1 pass, 1 fail (0 rounding, 0 divergent, 1 not finite, 0 not"
+                  " measurable); 0 missing, 0 decode only, 2 rows without partner not"
+                  " finite, 1 readout refuted\n"))
+      << result.out;
+}
+
 TEST_F(Firstfail, WhatNothingMeasuresIsNotExcusedAsRounding) {
   Warehouse warehouse(database());
   warehouse.run({.mode = "as_designed"});
