@@ -132,6 +132,12 @@ std::string leading_token(std::string_view value) {
   return std::string(word);
 }
 
+// Whether a verdict is about what lies beyond rounding, in the words of greta's own reports.
+bool passes_within_rounding(std::string_view value) {
+  return value.find("PASS within rounding") != std::string_view::npos ||
+         value.find("PASS dentro del redondeo") != std::string_view::npos;
+}
+
 // YYYY-MM-DD, "" if there is none.
 std::string find_date(std::string_view s) {
   constexpr std::string_view kShape = "dddd-dd-dd";
@@ -383,6 +389,7 @@ class DocumentReader {
     if (kind.empty() || value.empty()) return;
     std::string token = leading_token(value);
     if (token == "TBD") return;
+    if (token == "PASS" && passes_within_rounding(value)) token = kPassWithinRounding;
     if (document_.claims.size() == kMaxClaims) {
       ++claims_not_kept_;
       return;

@@ -12,11 +12,15 @@
 /// and takes time linear in it. Nothing here is checked against evidence: claims stay claims.
 namespace greta {
 
+/// What a document claims that says PASS of the numeric verdict, as greta's own reports do.
+inline constexpr std::string_view kPassWithinRounding = "PASS_WITHIN_ROUNDING";
+
 /// A verdict that the text states, from "KEY: value" or from a heading KEY and the line below.
 struct DocumentClaim {
   int64_t line = 0;   ///< of the value
   std::string kind;   ///< verdict, status, first_fail, root_cause or conclusion
-  std::string value;  ///< the first word when it is upper-case (PASS, NOT_REPRODUCED), else ""
+  std::string value;  ///< the first word when it is upper-case (PASS, NOT_REPRODUCED), else "";
+                      ///< kPassWithinRounding
   std::string text;   ///< the value in full, without Markdown emphasis
 };
 

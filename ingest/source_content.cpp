@@ -162,7 +162,8 @@ void SourceContent::add_document(const Document& document) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
     if (c.kind != "verdict") continue;
     judges = true;
-    if (!pass_line_ && c.value.starts_with("PASS")) pass_line_ = c.line;
+    const bool is_pass = c.value.starts_with("PASS") && c.value != kPassWithinRounding;
+    if (!pass_line_ && is_pass) pass_line_ = c.line;
     if (!fail_line_ && c.value.starts_with("FAIL")) fail_line_ = c.line;
   }
   for (const auto& [name, count] : document.counts) {

@@ -4,7 +4,7 @@ CREATE VIEW report_conflict AS
 SELECT
   c.run AS run,                                        -- run.name
   (SELECT min(l.path) FROM source_location l WHERE l.source_id = c.source_id) AS report_file, -- the document
-  c.claimed AS claimed,                                -- verdict it states: PASS, FAIL, INCONCLUSIVE, ...; NULL none
+  c.claimed AS claimed,                                -- verdict it states: PASS, FAIL, INCONCLUSIVE, ...; PASS_WITHIN_ROUNDING is of the numeric verdict; NULL none
   c.verdict AS verdict,                                -- of run_verdict; NULL for a directory level, which is no run
   c.evidence AS evidence,                              -- what that rests on: trace, report, none
   c.pairs AS pairs,                                    -- pairs its table decides
@@ -12,7 +12,9 @@ SELECT
   c.fail AS fail,                                      -- DRIFT in its table
   c.missing AS missing,                                -- MISSING in its table
   CASE
-    WHEN c.claimed = c.verdict OR c.claimed LIKE 'PASS%' AND c.verdict = 'PASS' THEN 'agrees, but is not the evidence'
+    WHEN c.claimed = c.judged OR c.claimed LIKE 'PASS%' AND c.judged = 'PASS' THEN
+      CASE c.judged WHEN c.verdict THEN 'agrees, but is not the evidence'
+        ELSE 'agrees with the numeric verdict, but is not the evidence' END
     WHEN c.claimed LIKE 'PASS%' AND c.pairs = 0 THEN 'claims PASS without a decided pair'
     WHEN c.claimed LIKE 'PASS%' THEN 'claims PASS'
     WHEN c.claimed = 'INCONCLUSIVE' AND c.verdict IN ('PASS', 'FAIL') THEN 'undecided where the rows decide'
@@ -29,17 +31,19 @@ SELECT
   c.run_id AS run_id                                   -- run.id
 FROM (
   SELECT
-    v.run AS run, v.run_id AS run_id, v.verdict AS verdict, v.evidence AS evidence, d.*,
+    v.run AS run, v.run_id AS run_id, v.verdict AS verdict, v.evidence AS evidence,
+    -- the verdict that the claim is about
+    CASE d.claimed WHEN 'PASS_WITHIN_ROUNDING' THEN v.numeric_verdict ELSE v.verdict END AS judged, d.*,
     d.source_id IS e.report_source_id AS is_evidence
   FROM run_verdict v
   JOIN report_claimed d ON d.of_run_id = v.run_id
   LEFT JOIN run_evidence e ON e.run_id = v.run_id
   UNION ALL
-  SELECT r.name, r.id, NULL, 'none', d.*, 0
+  SELECT r.name, r.id, NULL, 'none', NULL, d.*, 0
   FROM run r
   JOIN report_claimed d ON d.of_run_id = r.id
   JOIN directory_level l ON l.run_id = r.id
 ) c
 WHERE NOT c.is_evidence
-   OR c.claimed IS NOT NULL AND c.claimed <> c.verdict
-      AND NOT (c.claimed LIKE 'PASS%' AND c.verdict = 'PASS');
+   OR c.claimed IS NOT NULL AND c.claimed <> c.judged
+      AND NOT (c.claimed LIKE 'PASS%' AND c.judged = 'PASS');

@@ -127,6 +127,18 @@ TEST(Document, CountsComeFromLinesAndMetricTables) {
   EXPECT_TRUE(other.counts.empty());
 }
 
+TEST(Document, APassWithinRoundingSaysSo) {
+  const auto value_of = [](const std::string& text) {
+    const Document d = read_document(text);
+    return d.claims.empty() ? "" : d.claims[0].value;
+  };
+  EXPECT_EQ(value_of("## Verdict: **PASS** within rounding\n"), kPassWithinRounding);
+  EXPECT_EQ(value_of("**RESULTADO**: PASS dentro del redondeo; estrictamente FAIL\n"),
+            kPassWithinRounding);
+  EXPECT_EQ(value_of("**RESULT**: PASS, all within rounding\n"), "PASS");
+  EXPECT_EQ(value_of("**RESULT**: FAIL though within rounding\n"), "FAIL");
+}
+
 TEST(Document, FencedOneLineObjectsAreLinesAndExcerptsAreNot) {
   const Document d = read_document(
       "{\"outside\":1}\n```\n{\"phase\":\"prefill_last\",\"step\":0}\r\n  {\"phase\":\"decode0\"}  "

@@ -226,6 +226,22 @@ TEST(ReportConflict, AQualifiedPassAgreesWithPass) {
             "PASS|agrees, but is not the evidence");
 }
 
+TEST(ReportConflict, APassWithinRoundingIsHeldAgainstTheNumericVerdict) {
+  Warehouse w;
+  const std::string conflict =
+      "SELECT run, claimed, verdict, conflict FROM report_conflict WHERE run = ";
+  w.run({.name = "rounding"});
+  w.rounding("x_in", 0);
+  w.claim(w.report("own.md", 0, rows_of(1, 0)), 1, "PASS_WITHIN_ROUNDING");
+  EXPECT_EQ(w.rows(conflict + "'rounding'"),
+            "rounding|PASS_WITHIN_ROUNDING|FAIL|agrees with the numeric verdict, but is not the"
+            " evidence");
+  w.run({.name = "beyond"});
+  w.divergent("x_in", 0);
+  w.claim(w.report("other.md", 0, rows_of(1, 0)), 1, "PASS_WITHIN_ROUNDING");
+  EXPECT_EQ(w.rows(conflict + "'beyond'"), "beyond|PASS_WITHIN_ROUNDING|FAIL|claims PASS");
+}
+
 TEST(ReportConflict, ClaimWithoutATableIsShown) {
   Warehouse w;
   w.run();

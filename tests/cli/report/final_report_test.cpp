@@ -342,6 +342,21 @@ TEST(Report, OurOwnDocumentReadsBackAsTheSameReport) {
   }
 }
 
+TEST(Report, OfAHealthyRunItReadsBackAsAPassWithinRounding) {
+  Warehouse warehouse;
+  warehouse.run({.mode = "as_designed"});
+  warehouse.rounding("attn_out", 0);
+  for (Language language : {Language::kEnglish, Language::kSpanish, Language::kBoth}) {
+    int verdicts = 0;
+    for (const DocumentClaim& claim : read_document(markdown(warehouse, "r", language)).claims) {
+      if (claim.kind != "verdict" || claim.value.empty()) continue;
+      ++verdicts;
+      EXPECT_EQ(claim.value, kPassWithinRounding) << claim.text;
+    }
+    EXPECT_GT(verdicts, 0);
+  }
+}
+
 TEST(Report, AnalysisTableReadsBackWithTheSameCounts) {
   Warehouse warehouse;
   add_b3_66(warehouse);
