@@ -69,7 +69,29 @@ struct Difference {
   const std::string& at(Gate gate) const {
     return gate == Gate::kNumeric ? numeric_verdict : verdict;
   }
+  /// Whose verdict leads: the numeric one, unless nothing measures what differs.
+  Gate lead() const {
+    return total.unknown > 0 && numeric_verdict != "FAIL" ? Gate::kStrict : Gate::kNumeric;
+  }
+  /// What a reader is told beside that verdict; "".
+  std::string remark() const {
+    if (lead() == Gate::kStrict) return "";
+    if (verdict == "FAIL" && numeric_verdict == "PASS") return " within rounding";
+    const bool behind_rounding = total.rounding > 0 && !beyond_text.empty();
+    return behind_rounding && beyond_text != first_text ? " beyond rounding" : "";
+  }
 };
+
+/// Which verdict decides the exit status where the other one would give another; else "".
+std::string exit_words(const Difference& difference, Gate gate) {
+  const Gate other = gate == Gate::kStrict ? Gate::kNumeric : Gate::kStrict;
+  const int status = exit_of_verdict(difference.at(gate));
+  const int of_other = exit_of_verdict(difference.at(other));
+  if (status == of_other) return "";
+  return "; exit status " + std::to_string(status) + " follows the " +
+         std::string(gate_name(gate)) + " verdict, --gate " + std::string(gate_name(other)) +
+         " gives " + std::to_string(of_other);
+}
 
 void bind_runs(Query& query, const Run& a, const Run& b) { query.bind(1, a.id).bind(2, b.id); }
 
@@ -149,7 +171,13 @@ void print_json(Output& out, const Run& a, const Run& b, const Difference& diffe
     tensors.push_back(json_of(counts, JsonObject().add("tensor", tensor.second)));
   }
   JsonObject object;
+  const std::string& lead = difference.at(difference.lead());
   object.add("run_a", a.name).add("run_b", b.name);
+  object.raw("lead", JsonObject()
+                         .add("gate", std::string(gate_name(difference.lead())))
+                         .add("verdict", lead)
+                         .add("headline", lead + difference.remark())
+                         .take());
   object.add("verdict", difference.verdict);
   object.add("numeric_verdict", difference.numeric_verdict);
   object.add("compared", difference.compared).raw("total", json_of(difference.total));
@@ -162,6 +190,8 @@ void print_json(Output& out, const Run& a, const Run& b, const Difference& diffe
 void print_table(Output& out, const Run& a, const Run& b, const Difference& difference, Gate gate) {
   std::string strict = utf8::printable(difference.verdict);
   std::string numeric = utf8::printable(difference.numeric_verdict);
+  out.write(colored(out, utf8::printable(difference.at(difference.lead()))) + difference.remark() +
+            exit_words(difference, gate) + "\n");
   out.write("A  " + utf8::printable(a.name) + "\nB  " + utf8::printable(b.name) + "\n");
   out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
             std::to_string(difference.compared) + " rows compared\n");
@@ -172,10 +202,6 @@ void print_table(Output& out, const Run& a, const Run& b, const Difference& diff
           ? ""
           : "first beyond rounding: " + difference.beyond_text + "\n";
   out.write(gate == Gate::kNumeric ? beyond + first : first + beyond);
-  if (exit_of_verdict(strict) != exit_of_verdict(numeric)) {
-    out.write("exit status " + std::to_string(exit_of_verdict(difference.at(gate))) +
-              " follows the " + std::string(gate_name(gate)) + " verdict\n");
-  }
   if (strict == "NO_EVIDENCE") {
     out.write(
         "no row of A has a comparable row in B (same prompt, phase, position, layer, tensor)\n");

@@ -240,6 +240,39 @@ TEST_F(Commands, CompareGateReadsRoundingAsEqual) {
   EXPECT_EQ(run({"compare", "a", "b", "--gate", "numeric"}).status, 0);
 }
 
+TEST_F(Commands, CompareBeginsWithTheVerdictThatLeads) {
+  Warehouse warehouse(database());
+  const std::vector<float> values = {1000, 1000, 0, 0}, close = {999, 1000, 0, 0},
+                           far = {1, 2, 3, 4};
+  for (const auto& [name, sketch] :
+       {std::pair{"a", values}, {"same", values}, {"close", close}, {"far", far}}) {
+    warehouse.run({.name = name});
+    const uint64_t hash = sketch == values ? 1 : 2;
+    warehouse.add(prefill("x_in", 0, hash).sketched(sketch == far ? close : sketch),
+                  prefill("attn_out", 0, hash).sketched(sketch));
+  }
+  warehouse.run({.name = "unknown"});
+  warehouse.add(prefill("x_in", 0, 3), prefill("attn_out", 0, 3));
+  const auto first_line = [&](const std::string& b, const std::string& gate = "strict") {
+    const std::string out = run({"compare", "a", b, "--gate", gate}).out;
+    return out.substr(0, out.find('\n'));
+  };
+  EXPECT_EQ(first_line("same"), "PASS");
+  EXPECT_EQ(
+      first_line("close"),
+      "PASS within rounding; exit status 1 follows the strict verdict, --gate numeric gives 0");
+  EXPECT_EQ(
+      first_line("close", "numeric"),
+      "PASS within rounding; exit status 0 follows the numeric verdict, --gate strict gives 1");
+  EXPECT_EQ(first_line("far"), "FAIL beyond rounding");
+  EXPECT_EQ(first_line("unknown"),
+            "FAIL; exit status 1 follows the strict verdict, --gate numeric gives 3");
+  const nlohmann::json lead = run({"compare", "a", "far", "--format", "json"}).json()["lead"];
+  EXPECT_EQ(lead,
+            (nlohmann::json{
+                {"gate", "numeric"}, {"verdict", "FAIL"}, {"headline", "FAIL beyond rounding"}}));
+}
+
 TEST_F(Commands, CompareNamesTheFirstRowBeyondRounding) {
   Warehouse warehouse(database());
   warehouse.run({.name = "a"});
