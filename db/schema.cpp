@@ -95,8 +95,8 @@ void drop_triggers(SQLite::Database& db) {
 void drop_views(SQLite::Database& db) {
   for (const char* view :
        {"kept_origin", "pair_decode_only", "pair_graded", "pair_inputs", "pair_joined",
-        "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status", "sketch_pair",
-        "traced_both", "verdict_count", "verdict_first"}) {
+        "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status", "place_onset",
+        "sketch_pair", "traced_both", "verdict_count", "verdict_first"}) {
     db.exec(std::string("DROP VIEW IF EXISTS ") + view);  // of earlier versions
   }
   for (const Definition& ours : definitions()) {

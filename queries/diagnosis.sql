@@ -113,8 +113,16 @@ FROM (
                WHEN b.first_bad % 96 = 0 THEN ': a multiple of 96' WHEN b.first_bad % 64 = 0 THEN ': a multiple of 64'
                WHEN b.first_bad % 32 = 0 THEN ': a multiple of 32' WHEN b.first_bad % 16 = 0 THEN ': a multiple of 16'
                ELSE '' END)
-        FROM place_onset b
-        WHERE b.run_id = f.run_id AND b.layer = f.layer AND b.tensor_id = f.tensor_id)
+        FROM (
+          SELECT max(CASE WHEN g.bad THEN -1 ELSE g.pos_id END) AS last_clean,
+            min(CASE WHEN g.bad THEN g.pos_id END) AS first_bad,
+            min(coalesce(g.bad OR g.clean, 0)) AS all_known,
+            count(DISTINCT CASE WHEN g.bad THEN g.pos_id END) AS n_bad,
+            count(DISTINCT CASE WHEN g.clean THEN g.pos_id END) AS n_clean
+          FROM place_grade g
+          WHERE g.run_id = f.run_id AND g.layer = f.layer AND g.tensor_id = f.tensor_id) b
+        WHERE b.last_clean BETWEEN 0 AND b.first_bad - 1 AND b.all_known
+          AND b.n_bad > 1 AND b.n_clean > 1)  -- more than one on either side
     END AS evidence
   FROM failing_place f
   JOIN prompt q ON q.id = f.prompt_id

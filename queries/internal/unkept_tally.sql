@@ -23,7 +23,7 @@ FROM (
     -- that is done for every group: not by the status's own conditions.
     -- where something is compared, or is not finite
     SELECT
-      s.run_id AS run_id, s.run AS run, s.key_prompt_id AS prompt_id, s.status AS status,
+      s.run_id AS run_id, u.run AS run, s.key_prompt_id AS prompt_id, s.status AS status,
       s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count, sum(s.compared) AS pairs,
       sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       -- SQLite takes layer and token_id from the row that has the minimum
@@ -41,7 +41,7 @@ FROM (
       AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
     GROUP BY s.run_id, s.key_prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, s.blamed_name_id,
              CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END,
-             s.status, s.class, s.scope, s.switched_id, s.run
+             s.status, s.class, s.scope, s.switched_id, u.run
     UNION ALL
     -- where only decode traced something, all of it finite
     SELECT
@@ -70,7 +70,7 @@ FROM (
     UNION ALL
     -- what a report's table lists
     SELECT
-      s.run_id AS run_id, s.run AS run, s.prompt_id AS prompt_id, s.status AS status,
+      s.run_id AS run_id, u.run AS run, s.prompt_id AS prompt_id, s.status AS status,
       s.class AS class, s.scope AS scope, s.cause AS cause, count(*) AS count, sum(s.compared) AS pairs,
       sum(s.compared) AS claimed, sum(s.elsewhere) > 0 AS elsewhere,
       CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer,
@@ -82,7 +82,7 @@ FROM (
     CROSS JOIN comparison_graded s
     WHERE v.evidence = 'report' AND s.axis = 'phases' AND s.run_id = v.run_id AND s.other_run_id = v.run_id
       AND s.report_line IS NOT NULL
-    GROUP BY s.run_id, s.report_line, s.run
+    GROUP BY s.run_id, s.report_line, u.run
   ) g
   WINDOW alike AS (
     PARTITION BY g.run_id, g.prompt_id, g.status, g.cause, g.class, g.scope, g.run

@@ -198,6 +198,24 @@ TEST(Contract, AQuestionAboutOneRunDoesNotReadTheOthers) {
   ask([&](const std::string& sql, int count) { EXPECT_LE(count, 2 * alone[sql] + 100) << sql; });
 }
 
+TEST(Contract, WhatARunLooksLikeIsToldWithoutReadingTheOthers) {
+  Warehouse w;
+  w.run({.name = "small"});
+  w.divergent("attn_out", 0);
+  const auto ask = [&w](const std::string& filter) {
+    const std::string sql = "SELECT * FROM diagnosis WHERE " + filter;
+    EXPECT_NE(w.rows(sql), "");
+    return steps(w, sql);
+  };
+  const int by_name = ask("run = 'small'"), by_id = ask("run_id = 1");
+  for (int i = 0; i < 100; ++i) {
+    w.run({.name = "large" + std::to_string(i)});
+    for (int layer = 0; layer < 10; ++layer) w.divergent("attn_out", layer);
+  }
+  EXPECT_LE(ask("run = 'small'"), 2 * by_name + 100);
+  EXPECT_LE(ask("run_id = 1"), 2 * by_id + 100);
+}
+
 TEST(Contract, AFilterOnTheLayerSparesThePartnersOfOtherRows) {
   Warehouse w;
   fill_run(w, "2026-02-07/e/a", 100);
