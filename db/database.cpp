@@ -1,7 +1,9 @@
 #include "db/database.h"
 
+#include <SQLiteCpp/Backup.h>
 #include <sqlite3.h>
 
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
@@ -112,17 +114,73 @@ void check_identity(SQLite::Database& db, const std::filesystem::path& file) {
   }
 }
 
-/// Migrates a file that is only to be read: the queries of this build need its tables.
-void bring_forward(const std::filesystem::path& file) {
+/// Whether it failed for something that it may not write.
+bool is_not_writable(const SQLite::Exception& error) {
+  return error.getErrorCode() == SQLITE_READONLY || error.getErrorCode() == SQLITE_CANTOPEN;
+}
+
+/// A connection that only reads. SQLite keeps the index of a write-ahead log beside the file, and
+/// refuses one beside which it may write nothing unless it is told that nobody writes to it.
+SQLite::Database connect_for_reading(const std::filesystem::path& file) {
+  SQLite::Database db = connect(file, SQLite::OPEN_READONLY, LockWait::usual());
   try {
-    open_for_writing(file);
+    pragma(db, "user_version");
   } catch (const SQLite::Exception& error) {
-    throw DatabaseError(file.string() + " is of another greta and cannot be brought forward (" +
+    if (!is_not_writable(error)) throw;
+    std::error_code absent;
+    const std::string log = file.string() + "-wal";
+    if (const auto size = std::filesystem::file_size(log, absent); !absent && size > 0) {
+      throw DatabaseError(log + " holds what was written to " + file.string() +
+                          " last, and cannot be read where nothing may be written (" +
+                          error.what() + "): copy both to where it can");
+    }
+    const std::string uri = uri_of(std::filesystem::absolute(file)) + "?immutable=1";
+    db = connect(uri, SQLite::OPEN_READONLY | SQLite::OPEN_URI, LockWait::usual());
+  }
+  db.exec(kOnlyRead);
+  return db;
+}
+
+/// Up to here a question about an archived file of another version may copy it.
+constexpr uintmax_t kMaxCopiedBytes = uintmax_t{1} << 30;
+
+/// A copy of the database, as this build would have made it, in a file of SQLite's own that goes
+/// with the connection.
+SQLite::Database migrated_copy(SQLite::Database& db, const std::filesystem::path& file) {
+  if (const uintmax_t bytes = std::filesystem::file_size(file); bytes > kMaxCopiedBytes) {
+    throw DatabaseError(file.string() +
+                        " is of another greta, cannot be written, and is too large (" +
+                        std::to_string(bytes >> 20) +
+                        " MiB) to be copied for a question: copy it to where it can be written");
+  }
+  SQLite::Database copy =
+      connect("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, LockWait::usual());
+  try {
+    SQLite::Backup(copy, db).executeStep();
+    migrate(copy);
+  } catch (const SQLite::Exception& error) {
+    throw DatabaseError(file.string() +
+                        " is of another greta and its copy cannot be brought forward (" +
                         error.what() + "): copy it to where it can be written");
   }
+  copy.exec(kOnlyRead);
+  return copy;
 }
 
 }  // namespace
+
+std::string uri_of(const std::filesystem::path& file) {
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  std::string uri = "file:";
+  for (unsigned char c : file.string()) {
+    if (std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-') {
+      uri += static_cast<char>(c);
+    } else {
+      uri.append({'%', kDigits[c >> 4], kDigits[c & 15]});
+    }
+  }
+  return uri;
+}
 
 void check_database_name(const std::filesystem::path& file) {
   check_path(file);
@@ -144,8 +202,7 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
     SQLite::Database repair = connect(file, SQLite::OPEN_READWRITE, LockWait::usual());
     repair.tryExec("SELECT count(*) FROM sqlite_schema");
   }
-  SQLite::Database db = connect(file, SQLite::OPEN_READONLY, LockWait::usual());
-  db.exec(kOnlyRead);
+  SQLite::Database db = connect_for_reading(file);
   if (is_empty(db)) throw DatabaseError(file.string() + " is empty: nothing was ingested into it");
   check_identity(db, file);
   return db;
@@ -160,7 +217,13 @@ SQLite::Database open_beside(const SQLite::Database& db) {
 SQLite::Database open_for_reading(const std::filesystem::path& file) {
   SQLite::Database db = open_unchanged(file);
   if (!needs_migration(db)) return db;
-  bring_forward(file);
+  try {
+    open_for_writing(file);
+  } catch (const SQLite::Exception& error) {
+    if (is_not_writable(error)) return migrated_copy(db, file);
+    throw DatabaseError(file.string() + " is of another greta and cannot be brought forward (" +
+                        error.what() + "): copy it to where it can be written");
+  }
   return open_unchanged(file);
 }
 

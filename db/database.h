@@ -24,10 +24,14 @@ struct DefinitionError : DatabaseError {
 /// something else than a file. For a name that somebody gave; the openings below take :memory: too.
 void check_database_name(const std::filesystem::path& file);
 
+/// A file's name as SQLite takes it with parameters behind it: "file:/a/b%20c.db".
+std::string uri_of(const std::filesystem::path& file);
+
 /// Opens an existing database for queries: nothing can write through it. A file of an older greta
-/// is brought forward first; no other is changed. Throws DatabaseError (no such file, not greta's,
-/// a newer schema, an older one that cannot be written, views, triggers or tables that greta did
-/// not make) or SQLite::Exception.
+/// is brought forward first, or a copy of one that may not be written (up to 1 GiB, which goes with
+/// the connection); no other is changed. Throws DatabaseError (no such file, not greta's, a newer
+/// schema, an older one that can neither be written nor copied, views, triggers or tables that
+/// greta did not make) or SQLite::Exception.
 SQLite::Database open_for_reading(const std::filesystem::path& file);
 
 /// The same, but the file is left and believed as it is: its tables are those of its version, its

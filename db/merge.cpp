@@ -1,6 +1,5 @@
 #include "db/merge.h"
 
-#include <cctype>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -301,23 +300,11 @@ struct Batch {
   std::vector<RowSketch> sketches;
 };
 
-/// A name by which SQLite cannot write to a file.
-std::string read_only_uri(const std::filesystem::path& file) {
-  constexpr const char* kDigits = "0123456789ABCDEF";
-  std::string uri = "file:";
-  for (unsigned char c : file.string()) {
-    if (std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-') {
-      uri += static_cast<char>(c);
-    } else {
-      uri.append({'%', kDigits[c >> 4], kDigits[c & 15]});
-    }
-  }
-  return uri + "?mode=ro";
-}
-
 class Merge {
  public:
-  Merge(SQLite::Database& db, const std::filesystem::path& other) : db_(db), other_(other) {}
+  /// `uri` is other's, by which nothing can write to it.
+  Merge(SQLite::Database& db, const std::filesystem::path& other, std::string uri)
+      : db_(db), other_(other), uri_(std::move(uri)) {}
 
   MergeSummary run() {
     attach();
@@ -338,7 +325,7 @@ class Merge {
   void attach() {
     db_.tryExec(kDropMaps);
     SQLite::Statement attach(db_, "ATTACH ? AS other");
-    attach.bind(1, read_only_uri(std::filesystem::absolute(other_)));
+    attach.bind(1, uri_);
     attach.exec();
     db_.exec(kCreateMaps);
   }
@@ -622,6 +609,7 @@ class Merge {
 
   SQLite::Database& db_;
   std::filesystem::path other_;
+  std::string uri_;
   MergeSummary summary_;
   std::unordered_map<int64_t, int64_t> contexts_;
 };
@@ -642,7 +630,8 @@ void refuse_damaged(SQLite::Database& opened, const std::filesystem::path& other
 }
 
 /// Throws unless `other` can be merged into db's file.
-void check_other(SQLite::Database& db, const std::filesystem::path& other) {
+/// Throws unless the other file can be merged; returns by which name.
+std::string check_other(SQLite::Database& db, const std::filesystem::path& other) {
   SQLite::Database opened = open_unchanged(other);
   int64_t version = opened.execAndGet("PRAGMA user_version").getInt64();
   if (version != kSchemaVersion) {
@@ -663,13 +652,15 @@ void check_other(SQLite::Database& db, const std::filesystem::path& other) {
   if (std::filesystem::equivalent(db.getFilename(), other, ignored)) {
     throw DatabaseError(other.string() + " is the database itself: name another one to merge");
   }
+  const std::string& name = opened.getFilename();
+  const bool is_uri = name.starts_with("file:");  // of one beside which nothing can be written
+  return is_uri ? name : uri_of(std::filesystem::absolute(other)) + "?mode=ro";
 }
 
 }  // namespace
 
 MergeSummary merge(SQLite::Database& db, const std::filesystem::path& other) {
-  check_other(db, other);
-  return Merge(db, other).run();
+  return Merge(db, other, check_other(db, other)).run();
 }
 
 }  // namespace greta

@@ -152,7 +152,8 @@ std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text, Rep
                      list_of(runs));
   }
   std::vector<std::string> near = near_names(db, text);
-  throw UsageError("no run or experiment '" + text + "' in " + db.getFilename() +
+  const std::string& file = db.getFilename();  // "" of a copy
+  throw UsageError("no run or experiment '" + text + "'" + (file.empty() ? "" : " in " + file) +
                        (near.empty() ? "; `greta-db runs` lists them" : "; perhaps:"),
                    list_of(near));
 }

@@ -2,12 +2,10 @@
 // views and those of this build, over the same rows, say the same.
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "db/database.h"
 #include "db/merge.h"
 #include "db/schema.h"
+#include "tests/db/earlier_version.h"
 #include "tests/temporary_folder.h"
 
 namespace greta {
@@ -63,16 +62,8 @@ std::vector<std::string> rows_of(SQLite::Database& db, const std::string& view,
 class EarlierVersion : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    const std::string version = std::to_string(GetParam());
     file_ = folder_ / "old.db";
-    const std::string packed =
-        std::string(GRETA_SOURCE_DIR) + "/tests/data/version_" + version + ".db.gz";
-    gzFile in = gzopen(packed.c_str(), "rb");
-    ASSERT_NE(in, nullptr) << packed;
-    std::ofstream out(file_, std::ios::binary);
-    char buffer[65536];
-    for (int n; (n = gzread(in, buffer, sizeof buffer)) > 0;) out.write(buffer, n);
-    gzclose(in);
+    unpack_version(GetParam(), file_);
   }
 
   TemporaryFolder folder_;

@@ -1,0 +1,142 @@
+// Files that may not be written, nor anything beside them: of this version, and of earlier ones.
+// Asked by a process that is not root, whom nothing is forbidden.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "db/database.h"
+#include "db/merge.h"
+#include "db/schema.h"
+#include "tests/db/earlier_version.h"
+#include "tests/temporary_folder.h"
+
+namespace greta {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNobody = 65534, kCannotChange = 77;
+
+/// What body says in a process that nothing is allowed; "" when it throws nothing.
+std::string said_by_nobody(const std::function<void()>& body) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(kCannotChange);
+    std::string said;
+    try {
+      body();
+    } catch (const std::exception& error) {
+      said = error.what();
+    }
+    const bool written =
+        write(ends[1], said.data(), said.size()) == static_cast<ssize_t>(said.size());
+    _exit(written ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string said;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    said.append(buffer, static_cast<size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return said;
+  return WIFEXITED(status) && WEXITSTATUS(status) == kCannotChange ? "cannot change the user"
+                                                                   : "it broke";
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+struct ArchivedFile : testing::Test {
+  void SetUp() override {
+    if (said_by_nobody([] {}) != "") GTEST_SKIP() << "may not become another user";
+    fs::permissions(folder.path(), fs::perms::all);
+    fs::create_directory(folder / "archive");
+  }
+  void TearDown() override { fs::permissions(folder / "archive", fs::perms::all); }
+
+  void lock() {
+    for (const auto& entry : fs::directory_iterator(folder / "archive"))
+      fs::permissions(entry.path(), fs::perms::owner_read | fs::perms::others_read);
+    fs::permissions(folder / "archive", fs::perms::owner_read | fs::perms::owner_exec |
+                                            fs::perms::others_read | fs::perms::others_exec);
+  }
+
+  TemporaryFolder folder;
+  fs::path file = folder / "archive/a b?#%.db";
+};
+
+void add_run(SQLite::Database& db) {
+  db.exec("INSERT INTO run(name, experiment) VALUES ('r', 'e')");
+}
+
+TEST_F(ArchivedFile, OfThisVersionIsRead) {
+  {
+    SQLite::Database db = open_for_writing(file);
+    add_run(db);
+  }
+  lock();
+  EXPECT_EQ(said_by_nobody([this] {
+              SQLite::Database db = open_for_reading(file);
+              require(db.execAndGet("SELECT run FROM run_verdict").getString() == "r", "no run");
+            }),
+            "");
+}
+
+TEST_F(ArchivedFile, OfAnEarlierVersionIsReadFromACopy) {
+  for (int version = 1; version < kSchemaVersion; ++version) {
+    SCOPED_TRACE(version);
+    fs::permissions(folder / "archive", fs::perms::all);
+    fs::remove(file);
+    unpack_version(version, file);
+    const auto bytes = fs::file_size(file);
+    lock();
+    EXPECT_EQ(said_by_nobody([&] {
+                SQLite::Database db = open_for_reading(file);
+                require(pragma(db, "user_version") == kSchemaVersion, "not brought forward");
+                require(db.execAndGet("SELECT count(*) FROM run_verdict").getInt() > 0, "no run");
+                require(db.tryExec("DELETE FROM run") != 0, "it can be written");
+              }),
+              "");
+    EXPECT_EQ(fs::file_size(file), bytes);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder / "archive"), {}), 1);
+  }
+}
+
+TEST_F(ArchivedFile, WhoseLogCannotBeReadIsRefusedWithItsName) {
+  {
+    SQLite::Database db = open_for_writing(folder / "written.db");
+    add_run(db);
+    fs::copy_file(folder / "written.db", file);
+    fs::copy_file(folder / "written.db-wal", file.string() + "-wal");
+  }
+  lock();
+  const std::string said = said_by_nobody([this] { open_for_reading(file); });
+  EXPECT_EQ(said.find(file.string() + "-wal holds what was written"), 0u) << said;
+}
+
+TEST_F(ArchivedFile, IsMergedFrom) {
+  {
+    SQLite::Database db = open_for_writing(file);
+    add_run(db);
+  }
+  lock();
+  EXPECT_EQ(said_by_nobody([this] {
+              SQLite::Database into = open_for_writing(folder / "into.db");
+              merge(into, file);
+              require(into.execAndGet("SELECT name FROM run").getString() == "r", "no run");
+            }),
+            "");
+}
+
+}  // namespace
+}  // namespace greta
