@@ -25,10 +25,11 @@ SELECT
   ELSE 0 END AS elsewhere
 FROM comparison_classed s
 LEFT JOIN tensor_name b ON b.id = CASE WHEN s.blamed THEN s.name_id END
--- the trace point itself, when that which names another cause for it matched
+-- the trace point itself, when that which names another cause for it matched; of more than rounding,
+-- when that was rounding at most
 LEFT JOIN tensor w ON w.id = CASE WHEN s.switch_on IS NOT NULL THEN CASE WHEN s.fails THEN CASE WHEN EXISTS (
-    SELECT 1 FROM comparison_status i
+    SELECT 1 FROM comparison_classed i
     WHERE i.axis = s.axis AND i.run_id = s.run_id AND i.other_run_id = s.other_run_id
       AND i.key_prompt_id = s.key_prompt_id AND i.side = s.side AND i.key_pos_id = s.key_pos_id
-      AND i.key_layer = s.key_layer AND i.key_tensor_id = s.switch_on AND i.status = 'MATCH')
+      AND i.key_layer = s.key_layer AND i.key_tensor_id = s.switch_on AND i.grade <= (s.grade >= 3))
   THEN s.key_tensor_id END END END;

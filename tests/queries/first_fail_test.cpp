@@ -160,6 +160,25 @@ TEST(FirstFail, RopeCauseReachesTheVerdict) {
   EXPECT_EQ(w.rows("SELECT cause, count FROM failure_breakdown"), "ROPE_DRIFT|1");
 }
 
+TEST(FirstFail, WhatDivergesBehindRoundingHasTheCauseOfTheSwitch) {
+  Warehouse w;
+  w.rounding("q_pre_rope", 0);
+  w.divergent("q_post_rope", 0);
+  w.rounding("q_pre_rope", 1);
+  w.rounding("q_post_rope", 1);
+  w.divergent("q_pre_rope", 2);
+  w.divergent("q_post_rope", 2);
+  w.rounding("q_pre_rope", 3);
+  w.add(prefill("q_post_rope", 3, 1), decode("q_post_rope", 3, 2).nans(1));
+  w.drift("q_pre_rope", 4);  // unmeasured
+  w.divergent("q_post_rope", 4);
+  EXPECT_EQ(w.rows("SELECT numeric_first_fail, numeric_layer, numeric_tensor FROM first_fail"),
+            "ROPE_DRIFT|0|q_post_rope");
+  EXPECT_EQ(w.rows("SELECT layer, cause FROM pair WHERE tensor = 'q_post_rope' ORDER BY layer"),
+            "0|ROPE_DRIFT\n1|Q_POST_ROPE_DRIFT\n2|Q_POST_ROPE_DRIFT\n3|ROPE_DRIFT\n"
+            "4|Q_POST_ROPE_DRIFT");
+}
+
 TEST(FirstFail, NumericColumnsAreOfTheFirstDivergentPairOfThePrompt) {
   Warehouse w;
   w.rounding("x_in", 0);
