@@ -268,7 +268,7 @@ void add_trace_options(CLI::App& command, TraceArguments& arguments) {
       ->group("Tracing");
   command
       .add_option("--sample", arguments.sample, "Also keep the first N values of every row (none)")
-      ->check(CLI::Range(int64_t{0}, static_cast<int64_t>(kMaxFingerprintValues)))
+      ->check(CLI::Range(int64_t{0}, static_cast<int64_t>(kMaxTokenValues)))
       ->option_text("N")
       ->group("Tracing");
 }

@@ -154,8 +154,8 @@ void Model::read_weights(const GgufFile& file) {
   const GgufTensor* embeddings = file.find_tensor("token_embd.weight");
   if (embeddings == nullptr) refuse(file, "tensor token_embd.weight is missing");
   c.vocab = size_value(file, "number of rows of token_embd.weight",
-                       static_cast<uint64_t>(embeddings->dims[1]), kMaxFingerprintValues);
-  if (size_of(file, "llama.vocab_size", kMaxFingerprintValues, c.vocab) != c.vocab) {
+                       static_cast<uint64_t>(embeddings->dims[1]), kMaxTokenValues);
+  if (size_of(file, "llama.vocab_size", kMaxTokenValues, c.vocab) != c.vocab) {
     refuse(file, "llama.vocab_size is " + std::to_string(file.unsigned_value("llama.vocab_size")) +
                      ", token_embd.weight has " + std::to_string(c.vocab) + " rows");
   }

@@ -84,7 +84,7 @@ bool is_address(Key key) {
 /// Whether a line has more words and marks than a line of as many values as a row can have: the
 /// parser notes where each of them is.
 bool has_too_many_words(std::string_view line) {
-  constexpr size_t kMaxWords = 4 * kMaxFingerprintValues + (size_t{1} << 20);
+  constexpr size_t kMaxWords = 4 * kMaxTokenValues + (size_t{1} << 20);
   size_t words = 0;
   bool in_word = false;
   for (const char c : line) {
@@ -125,7 +125,7 @@ std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, b
   };
   skip_blanks();
   while (p < end) {
-    if (out.size() == kMaxFingerprintValues) return "more values than a row can have";
+    if (out.size() == kMaxTokenValues) return "more values than a row can have";
     double value;
     if (const char* after = parse_decimal(p, value); after && after <= end) {
       p = after;

@@ -19,14 +19,18 @@ constexpr std::int64_t with_sign(std::uint64_t magnitude, bool negative) {
   return negative ? -value : value;
 }
 
-void check_length(std::uint64_t n) {
-  if (n > kMaxFingerprintValues) {
+void check_length(std::uint64_t n, std::uint64_t most = kMaxFingerprintValues) {
+  if (n > most) {
     throw std::length_error("fingerprint: row of " + std::to_string(n) + " values, at most " +
-                            std::to_string(kMaxFingerprintValues) + " are supported");
+                            std::to_string(most) + " are supported");
   }
 }
 
-// The sketch codes of all indices, the same for every row: made in pages when first needed.
+// How many values a row that loses so many bits can have.
+std::uint64_t capacity(int lost) { return std::uint64_t{kMaxTokenValues} << lost; }
+
+// The sketch codes of indices, the same for every row: made in pages when first needed, and of
+// indices that only the longest rows have every time.
 class SketchTable {
  public:
   static constexpr std::size_t kPage = 4096;  // indices
@@ -34,9 +38,19 @@ class SketchTable {
   // Both codes of each i in [page · kPage, (page + 1) · kPage), as FingerprintKernels wants them.
   using Codes = std::array<std::uint16_t, kPage>;
 
-  const Codes& codes(std::size_t page) {
+  // own: the caller's, for a page that is not kept.
+  const Codes& codes(std::size_t page, std::unique_ptr<Codes>& own) {
+    if (page >= slots_.size()) {
+      if (!own) own = std::make_unique<Codes>();
+      fill(page, *own);
+      return *own;
+    }
     Slot& slot = slots_[page];
-    std::call_once(slot.once, [&] { slot.codes = make(page); });
+    std::call_once(slot.once, [&] {
+      auto codes = std::make_unique<Codes>();
+      fill(page, *codes);
+      slot.codes = std::move(codes);
+    });
     return *slot.codes;
   }
 
@@ -46,16 +60,14 @@ class SketchTable {
     std::unique_ptr<const Codes> codes;
   };
 
-  static std::unique_ptr<const Codes> make(std::size_t page) {
-    auto codes = std::make_unique<Codes>();
+  static void fill(std::size_t page, Codes& codes) {
     for (std::size_t i = 0; i < kPage; ++i) {
       const std::uint64_t index = page * kPage + i;
-      (*codes)[i] = static_cast<std::uint16_t>(sketch_code(index, 0) | sketch_code(index, 1) << 5);
+      codes[i] = static_cast<std::uint16_t>(sketch_code(index, 0) | sketch_code(index, 1) << 5);
     }
-    return codes;
   }
 
-  std::array<Slot, kMaxFingerprintValues / kPage> slots_;
+  std::array<Slot, kMaxTokenValues / kPage> slots_;
 };
 
 SketchTable& sketch_table() {
@@ -86,9 +98,10 @@ void accumulate_row(std::span<const float> row, Isa isa, FingerprintSums& sums) 
   const FingerprintKernels& kernels = GRETA_SELECT_KERNELS(isa, fingerprint_kernels);
   const bool finite = sums.nan + sums.inf == 0;
   FingerprintPart part;
+  std::unique_ptr<SketchTable::Codes> own;
   for (std::size_t first = 0; first < row.size(); first += SketchTable::kPage) {
     const std::size_t count = std::min(SketchTable::kPage, row.size() - first);
-    const SketchTable::Codes& codes = sketch_table().codes(first / SketchTable::kPage);
+    const SketchTable::Codes& codes = sketch_table().codes(first / SketchTable::kPage, own);
     kernels.accumulate(&row[first], static_cast<std::int64_t>(count), first, codes.data(),
                        sums.scale, finite, &part);
   }
@@ -100,15 +113,18 @@ void accumulate_row(std::span<const float> row, Isa isa, FingerprintSums& sums) 
 
 }  // namespace
 
-FingerprintSums::FingerprintSums(std::uint32_t row_max_magnitude)
-    : max_magnitude(row_max_magnitude), scale(scale_for(row_max_magnitude)) {
+FingerprintSums::FingerprintSums(std::uint32_t row_max_magnitude, std::uint64_t row_values)
+    : max_magnitude(row_max_magnitude),
+      lost(lost_bits(row_values)),
+      scale(scale_for(row_max_magnitude, lost)) {
+  check_length(row_values);
   if (row_max_magnitude >= kInfinityBits) {
     throw std::invalid_argument("fingerprint: the greatest finite magnitude is not finite");
   }
 }
 
 void FingerprintSums::add(std::uint64_t index, float value) {
-  if (index >= kMaxFingerprintValues) {
+  if (index >= capacity(lost)) {
     throw std::out_of_range("fingerprint: index " + std::to_string(index) + " is in no row");
   }
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -138,11 +154,11 @@ void FingerprintSums::add(std::uint64_t index, float value) {
 }
 
 void FingerprintSums::merge(const FingerprintSums& other) {
-  if (max_magnitude != other.max_magnitude) {
+  if (max_magnitude != other.max_magnitude || lost != other.lost) {
     throw std::invalid_argument(
         "fingerprint: parts of different rows, or of one row scanned twice");
   }
-  check_length(n + other.n);
+  check_length(n + other.n, capacity(lost));
   n += other.n;
   hash += other.hash;
   sum += other.sum;
@@ -157,11 +173,11 @@ void FingerprintSums::merge(const FingerprintSums& other) {
 }
 
 Fingerprint FingerprintSums::finish() const {
-  check_length(n);
+  check_length(n, capacity(lost));
   if (magnitude_of_keys(min_key, max_key) != max_magnitude) {
     throw std::logic_error("fingerprint: the values do not reach the magnitude of their scale");
   }
-  // The one rounding is integer to double. These powers of two lie in [2^−338, 2^214] and a
+  // The one rounding is integer to double. These powers of two lie in [2^−338, 2^234] and a
   // non-zero integer is at least 1: the products are exact, never subnormal, never infinite.
   const double unit = std::ldexp(1.0, -scale);
   const double square_unit = std::ldexp(1.0, 40 - 2 * scale);
@@ -188,7 +204,7 @@ Fingerprint FingerprintSums::finish() const {
 FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa) {
   check_length(row.size());
   const FingerprintScan scan = scan_row(row, isa);
-  FingerprintSums sums(magnitude_of_keys(scan.min_key, scan.max_key));
+  FingerprintSums sums(magnitude_of_keys(scan.min_key, scan.max_key), row.size());
   if (sums.scale > kMaxKernelScale) {
     for (std::size_t i = 0; i < row.size(); ++i) sums.add(i, row[i]);
     return sums;

@@ -17,7 +17,9 @@
 
 namespace greta {
 
-inline constexpr std::size_t kMaxFingerprintValues = std::size_t{1} << 21;
+/// What one token has of its own is no longer. Rows that are, of a cache, lose bits of their sums.
+inline constexpr std::size_t kMaxTokenValues = std::size_t{1} << 21;
+inline constexpr std::size_t kMaxFingerprintValues = std::size_t{1} << 31;
 inline constexpr std::size_t kSketchMaps = 2;
 inline constexpr std::size_t kSketchBuckets = 16;  // of each map
 inline constexpr std::size_t kSketchValues = kSketchMaps * kSketchBuckets;
@@ -52,9 +54,9 @@ Fingerprint fingerprint(std::span<const float> row);
 /// The integers behind a fingerprint: what any device must compute, to the bit.
 ///
 /// Accumulates (index, value) in any order and any split: take the row's finite_max_magnitude
-/// first, give it to every part, add each index below kMaxFingerprintValues once, merge the parts.
-/// Within kMaxFingerprintValues values nothing overflows: |q| < 2^41, so |sum|, abs_sum and
-/// |bucket| < 2^62; r ≤ 2^21, so sum_sq ≤ 2^63.
+/// first, give it and the row's length to every part, add each index once, merge the parts.
+/// Nothing overflows: |q| < 2^(41 − lost_bits), so |sum|, abs_sum and |bucket| < 2^62;
+/// r ≤ 2^(21 − lost_bits), so sum_sq ≤ 2^63.
 struct FingerprintSums {
   std::uint64_t n = 0;
   std::uint64_t hash = 0;     // Σ hash_term, mod 2^64
@@ -65,21 +67,24 @@ struct FingerprintSums {
   std::uint64_t inf = 0;
   std::uint64_t nz_count = 0;
   std::uint32_t max_magnitude;  // of the whole row, as given: bits & 0x7fffffff
+  std::int32_t lost;            // lost_bits of the row
   std::int32_t scale;           // E; q = value · 2^E, rounded half to even
   /// order_key of the least and greatest finite value; min_key > max_key while there is none.
   std::int32_t min_key = std::numeric_limits<std::int32_t>::max();
   std::int32_t max_key = std::numeric_limits<std::int32_t>::min();
   std::array<std::int64_t, kSketchValues> buckets{};  // ±q, in units of 2^−scale
 
-  explicit FingerprintSums(std::uint32_t row_max_magnitude = 0);
+  /// row_values: of the whole row; any number up to kMaxTokenValues gives the same.
+  explicit FingerprintSums(std::uint32_t row_max_magnitude = 0,
+                           std::uint64_t row_values = kMaxTokenValues);
 
   /// Adds one value at its logical index (0-based position in the row). Throws std::out_of_range
-  /// for an index that no row has and std::invalid_argument for a finite |value| above
+  /// for an index that no such row has and std::invalid_argument for a finite |value| above
   /// max_magnitude: its q would not fit.
   void add(std::uint64_t index, float value);
 
   /// Adds another part of the same row. Throws std::invalid_argument when the parts disagree on
-  /// max_magnitude, std::length_error when they hold more values than a row can.
+  /// max_magnitude or lost, std::length_error when they hold more values than the row can.
   void merge(const FingerprintSums& other);
 
   /// Converts to the published values. Throws std::logic_error when no value added has
@@ -120,12 +125,19 @@ constexpr std::uint64_t hash_term(std::uint64_t index, std::uint32_t bits) {
   return mix64((index << 32) | (is_nan ? kCanonicalNan : bits));
 }
 
-/// E for a row whose greatest finite magnitude is given: 40 − floor(log2), in [−87, 189]; 0 for 0.
-constexpr int scale_for(std::uint32_t max_magnitude) {
+/// By how many bits the values of a row of n are coarser, so that as many of them add up: one for
+/// every doubling beyond kMaxTokenValues; in [0, 10].
+constexpr int lost_bits(std::uint64_t n) {
+  return n <= kMaxTokenValues ? 0 : static_cast<int>(std::bit_width(n - 1)) - 21;
+}
+
+/// E for a row whose greatest finite magnitude is given: 40 − lost − floor(log2), in [−97, 189]; 0
+/// for 0.
+constexpr int scale_for(std::uint32_t max_magnitude, int lost = 0) {
   if (max_magnitude == 0) return 0;
   const int field = static_cast<int>(max_magnitude >> 23);
   const int denormal_log2 = static_cast<int>(std::bit_width(max_magnitude)) - 150;
-  return 40 - (field != 0 ? field - 127 : denormal_log2);
+  return 40 - lost - (field != 0 ? field - 127 : denormal_log2);
 }
 
 /// |q|: the finite value of bits magnitude, times 2^scale, rounded half to even.

@@ -34,7 +34,8 @@ struct FingerprintPart {
   uint32_t n;         ///< at most kFingerprintPart
   uint32_t first;     ///< index in the row of data[0]
   uint32_t row;       ///< which result
-  uint32_t whole;     ///< 1: all of the row
+  uint16_t whole;     ///< 1: all of the row
+  uint16_t lost;      ///< lost_bits of the row
   uint64_t copy;      ///< where copy_rows() puts the row: index of its first value
 };
 

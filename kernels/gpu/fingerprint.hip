@@ -57,12 +57,12 @@ __host__ __device__ constexpr uint32_t greatest_magnitude(const Range& range) {
 }
 
 // scale_for(), with a conversion in place of bit_width, which nvcc has on the host only.
-__device__ int device_scale(uint32_t max_magnitude) {
+__device__ int device_scale(uint32_t max_magnitude, int lost) {
   if (max_magnitude == 0) return 0;
   const int field = static_cast<int>(max_magnitude >> 23);
-  if (field != 0) return 40 - (field - 127);
+  if (field != 0) return 40 - lost - (field - 127);
   const auto exact = bits_as<uint32_t>(static_cast<float>(max_magnitude));
-  return 40 - (static_cast<int>(exact >> 23) - 127 - 149);
+  return 40 - lost - (static_cast<int>(exact >> 23) - 127 - 149);
 }
 
 struct Widen {
@@ -267,7 +267,8 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
     clear(copies);
     __syncthreads();
     const Scan found = part.whole != 0 ? scan(part) : Scan{{result.low, result.high}, {}};
-    const Sums sums = add_up(part, device_scale(greatest_magnitude(found.range)), copies);
+    const int scale = device_scale(greatest_magnitude(found.range), part.lost);
+    const Sums sums = add_up(part, scale, copies);
     const int64_t bucket = sum_copies(copies);
     if (part.whole != 0) {
       store(part, found, sums, bucket, result);
@@ -327,11 +328,13 @@ void FingerprintPlan::add(const float* row, int64_t n, uint64_t copy) {
                             std::to_string(kMaxFingerprintValues) + " are supported");
   }
   auto& parts = n > kFingerprintPart ? long_ : short_;
+  const auto lost = static_cast<uint16_t>(lost_bits(static_cast<uint64_t>(n)));
+  const uint16_t whole = n > kFingerprintPart ? 0 : 1;
   int64_t first = 0;
   do {  // an empty row has a part too: its result must be written
     const int64_t count = std::min(kFingerprintPart, n - first);
     parts.push_back({row + first, static_cast<uint32_t>(count), static_cast<uint32_t>(first),
-                     n_rows_, n > kFingerprintPart ? 0u : 1u, copy});
+                     n_rows_, whole, lost, copy});
     first += count;
   } while (first < n);
   ++n_rows_;
@@ -354,7 +357,7 @@ void FingerprintPlan::write(std::span<FingerprintPart> to) const {
 
 FingerprintSums to_sums(const DeviceFingerprint& result) {
   const Range range{result.low, result.high};
-  FingerprintSums sums(greatest_magnitude(range));
+  FingerprintSums sums(greatest_magnitude(range), result.n);
   sums.n = result.n;
   sums.hash = result.hash;
   sums.sum = result.sum;

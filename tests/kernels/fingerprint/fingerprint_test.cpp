@@ -348,14 +348,44 @@ TEST(Fingerprint, SketchSpreadsIndicesEvenlyAndTheMapsAreIndependent) {
 }
 
 TEST(Fingerprint, LongestRowIsAcceptedAndOneMoreRefused) {
-  Row row(kMaxFingerprintValues, kFloatMax);
+  Row row(kMaxTokenValues, kFloatMax);
   const FingerprintSums sums = fingerprint_sums(row);
   EXPECT_EQ(sums.sum_sq, std::uint64_t{1} << 63);  // the greatest possible
   EXPECT_EQ(sums.abs_sum, std::uint64_t{0xffffff} << 38);
   expect_reference(row, sums);
-  row.push_back(0.0f);
-  EXPECT_THROW(fingerprint(row), std::length_error);
-  EXPECT_THROW(fingerprint_sums(row), std::length_error);
+  const std::span<const float> endless(row.data(), kMaxFingerprintValues + 1);
+  EXPECT_THROW(fingerprint(endless), std::length_error);
+  EXPECT_THROW(fingerprint_sums(endless), std::length_error);
+  EXPECT_THROW(FingerprintSums(0, kMaxFingerprintValues + 1), std::length_error);
+}
+
+TEST(Fingerprint, RowsLongerThanATokensLoseABitForEveryDoubling) {
+  EXPECT_EQ(lost_bits(0), 0);
+  EXPECT_EQ(lost_bits(kMaxTokenValues), 0);
+  EXPECT_EQ(lost_bits(kMaxTokenValues + 1), 1);
+  EXPECT_EQ(lost_bits(2 * kMaxTokenValues), 1);
+  EXPECT_EQ(lost_bits(2 * kMaxTokenValues + 1), 2);
+  EXPECT_EQ(lost_bits(kMaxFingerprintValues), 10);
+  Row row(2 * kMaxTokenValues, kFloatMax);
+  const FingerprintSums sums = fingerprint_sums(row);
+  EXPECT_EQ(sums.scale, -88);
+  EXPECT_EQ(sums.sum_sq, std::uint64_t{1} << 62);
+  expect_reference(row, sums);
+}
+
+TEST(Fingerprint, PartsOfALongRowAddUpToTheWhole) {
+  const Row row = make_row(kMaxTokenValues + 3 * 4096 + 77, any_bits);
+  const FingerprintSums whole = fingerprint_sums(row);
+  expect_reference(row, whole);
+  FingerprintSums total(finite_max_magnitude(row), row.size()), rest = total;
+  for (std::size_t i = 0; i < row.size(); ++i) (i % 3 == 0 ? total : rest).add(i, row[i]);
+  total.merge(rest);
+  EXPECT_EQ(total, whole);
+  FingerprintSums of_short(finite_max_magnitude(row));  // in another scale
+  EXPECT_THROW(total.merge(of_short), std::invalid_argument);
+  Row changed = row;
+  changed.back() = changed.back() == 1.0f ? 2.0f : 1.0f;
+  EXPECT_NE(fingerprint(changed).hash, fingerprint(row).hash);
 }
 
 TEST(Fingerprint, WronglyPreparedPartsAreRefused) {

@@ -89,7 +89,9 @@ inline Reference reference(const Row& row) {
   for (float x : row) {
     if (std::isfinite(x)) greatest = std::max(greatest, std::fabs(static_cast<double>(x)));
   }
-  ref.scale = greatest == 0 ? 0 : 40 - std::ilogb(greatest);
+  int lost = 0;
+  while (row.size() > std::size_t{1} << (21 + lost)) ++lost;
+  ref.scale = greatest == 0 ? 0 : 40 - lost - std::ilogb(greatest);
   for (std::size_t i = 0; i < row.size(); ++i) {
     const auto bits = std::isnan(row[i]) ? 0x7fc00000u : std::bit_cast<std::uint32_t>(row[i]);
     ref.hash += mix64(i * 0x100000000u + bits);
@@ -120,7 +122,7 @@ inline void expect_reference(const Row& row, const FingerprintSums& sums) {
 }
 
 inline FingerprintSums sums_in_order(const Row& row, const std::vector<std::size_t>& order) {
-  FingerprintSums sums(finite_max_magnitude(row));
+  FingerprintSums sums(finite_max_magnitude(row), row.size());
   for (std::size_t i : order) sums.add(i, row[i]);
   return sums;
 }

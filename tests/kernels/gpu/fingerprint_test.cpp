@@ -157,6 +157,31 @@ TEST_F(GpuFingerprint, ScaleFitsEveryMagnitude) {
   expect_as_cpu(rows);
 }
 
+TEST_F(GpuFingerprint, ValuesOfLongRowsAreAsMuchCoarserAsOnTheCpu) {
+  const Row row = make_row(5000, any_bits);
+  for (const uint16_t lost : {1, 6, 10}) {
+    const auto data = upload(row);
+    FingerprintPlan plan;
+    plan.add(data.data(), static_cast<int64_t>(row.size()));
+    std::vector<FingerprintPart> parts(plan.n_parts());
+    plan.write(parts);
+    for (FingerprintPart& part : parts) part.lost = lost;  // as in a row of 2^(21 + lost)
+    const auto device_counts = upload(std::vector<FingerprintCounts>{plan.counts()});
+    const auto device_parts = upload(parts);
+    auto results = buffer<DeviceFingerprint>(1);
+    fingerprint_rows(device_counts.data(), device_parts.data(),
+                     {1, plan.n_long_parts(), plan.n_parts()}, results.data(), stream_);
+    const DeviceFingerprint got = download(results)[0];
+    FingerprintSums expected(finite_max_magnitude(row), kMaxTokenValues << lost);
+    for (size_t i = 0; i < row.size(); ++i) expected.add(i, row[i]);
+    EXPECT_EQ(got.hash, expected.hash) << lost;
+    EXPECT_EQ(got.sum, expected.sum) << lost;
+    EXPECT_EQ(got.abs_sum, expected.abs_sum) << lost;
+    EXPECT_EQ(got.sum_sq, expected.sum_sq) << lost;
+    EXPECT_TRUE(std::equal(expected.buckets.begin(), expected.buckets.end(), got.buckets)) << lost;
+  }
+}
+
 TEST_F(GpuFingerprint, TooLongRowsAreRefused) {
   FingerprintPlan plan;
   EXPECT_THROW(plan.add(nullptr, int64_t{kMaxFingerprintValues} + 1), std::length_error);
@@ -166,7 +191,8 @@ TEST_F(GpuFingerprint, TooLongRowsAreRefused) {
 
 TEST_F(GpuFingerprint, LongestRowHasTheCpusBits) {
   if (device_info().name == "emulator") GTEST_SKIP() << "takes seconds on the emulator";
-  expect_as_cpu({make_row(kMaxFingerprintValues, any_bits), Row(kMaxFingerprintValues, 1.0f)});
+  expect_as_cpu({make_row(kMaxTokenValues, any_bits), Row(kMaxTokenValues, 1.0f),
+                 make_row(kMaxTokenValues + 4097, any_bits)});
 }
 
 }  // namespace
