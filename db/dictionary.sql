@@ -22,6 +22,7 @@ INSERT INTO tensor(id, ord, name, stage) VALUES
   (40, 40, 'q_pre_rope', 'layer'), (41, 41, 'k_pre_rope', 'layer'), (42, 42, 'v_proj', 'layer'),
   (50, 50, 'q_post_rope', 'layer'), (51, 51, 'k_post_rope', 'layer'),
   (55, 55, 'k_cache', 'layer'), (56, 56, 'v_cache', 'layer'),
+  (57, 57, 'k_cache_rows', 'layer'), (58, 58, 'v_cache_rows', 'layer'),
   (60, 60, 'attn_scores', 'layer'), (61, 61, 'attn_probs', 'layer'),
   (70, 70, 'attn_out', 'layer'), (75, 75, 'wo_out', 'layer'),
   (80, 80, 'residual_post_attn', 'layer'), (90, 90, 'ffn_norm_in', 'layer'),
@@ -47,6 +48,7 @@ INSERT INTO tensor_name(name, tensor_id, cause) VALUES
   ('q_post_rope', 50, 'Q_POST_ROPE_DRIFT'),
   ('k_post_rope', 51, 'K_POST_ROPE_DRIFT'),
   ('k_cache', 55, 'K_CACHE_DRIFT'), ('v_cache', 56, 'V_CACHE_DRIFT'),
+  ('k_cache_rows', 57, 'K_CACHE_ROWS_DRIFT'), ('v_cache_rows', 58, 'V_CACHE_ROWS_DRIFT'),
   ('attn_scores', 60, 'ATTN_SCORES_DRIFT'), ('attn_probs', 61, 'ATTN_PROBS_DRIFT'),
   ('attn_out', 70, 'ATTN_OUT_DRIFT'), ('wo_out', 75, 'WO_OUT_DRIFT'),
   ('residual_post_attn', 80, 'RESIDUAL_POST_ATTN_DRIFT'),
@@ -85,6 +87,8 @@ INSERT INTO cause(name, root_cause) VALUES
   ('K_POST_ROPE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
   ('K_CACHE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
   ('V_CACHE_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('K_CACHE_ROWS_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
+  ('V_CACHE_ROWS_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
   ('ATTN_SCORES_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
   ('ATTN_PROBS_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
   ('ATTN_OUT_DRIFT', 'ATTENTION_COMPUTATION_MISMATCH'),
@@ -108,7 +112,8 @@ INSERT INTO finding(name, ord, meaning) VALUES
   ('ONSET', 100, 'the size of a block, a tile or a batch');
 
 -- The forward pass of a Llama block. x_out and residual_post_mlp are the same values, and so is the
--- next layer's residual_pre_attn; at layer 0 it is the embedding.
+-- next layer's residual_pre_attn; at layer 0 it is the embedding. At position 0 the rows of the cache
+-- are the token's own.
 INSERT INTO edge(to_id, from_id, layer, kind) VALUES
   (10, 5, 'same', 'weight'),
   (20, 10, 'same', 'copy'), (20, 115, 'previous', 'copy'), (20, 110, 'previous', 'alias'),
@@ -116,9 +121,10 @@ INSERT INTO edge(to_id, from_id, layer, kind) VALUES
   (40, 30, 'same', 'input'), (41, 30, 'same', 'input'), (42, 30, 'same', 'input'),
   (50, 40, 'same', 'input'), (51, 41, 'same', 'input'),
   (55, 51, 'same', 'copy'), (56, 42, 'same', 'copy'),
-  (60, 50, 'same', 'input'), (60, 55, 'same', 'input'),
+  (57, 55, 'same', 'copy'), (57, 51, 'same', 'alias'), (58, 56, 'same', 'copy'), (58, 42, 'same', 'alias'),
+  (60, 50, 'same', 'input'), (60, 55, 'same', 'input'), (60, 57, 'same', 'state'),
   (61, 60, 'same', 'input'),
-  (70, 61, 'same', 'input'), (70, 56, 'same', 'input'),
+  (70, 61, 'same', 'input'), (70, 56, 'same', 'input'), (70, 58, 'same', 'state'),
   (75, 70, 'same', 'input'),
   (80, 75, 'same', 'input'), (80, 20, 'same', 'input'),
   (90, 80, 'same', 'input'),

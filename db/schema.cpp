@@ -129,6 +129,36 @@ constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "edge"};
 constexpr const char* kDictionaries[] = {"status", "class", "scope",  "axis",
                                          "cause",  "edge",  "finding"};
 
+/// Adds trace points, with their names, that the earlier version did not know. Rows that came under
+/// such a name are rows of that trace point from now on.
+void add_trace_points(SQLite::Database& today, SQLite::Database& db) {
+  SQLite::Statement points(today, "SELECT id, name FROM tensor");
+  while (points.executeStep()) {
+    const std::string id = points.getColumn(0).getString();
+    SQLite::Statement before(db, "SELECT id FROM tensor WHERE name = ? AND id <> " + id);
+    before.bind(1, points.getColumn(1).getString());
+    if (!before.executeStep()) continue;
+    const std::string unknown = before.getColumn(0).getString();
+    before.reset();
+    for (const char* table : {"trace_row", "trace_repeat", "plan", "tensor_name"}) {
+      db.exec(std::string("UPDATE ") + table + " SET tensor_id = " + id +
+              " WHERE tensor_id = " + unknown);
+    }
+    db.exec("DELETE FROM tensor WHERE id = " + unknown);
+  }
+  copy_rows(today, db, "tensor");
+  SQLite::Statement names(today, "SELECT name, tensor_id, cause FROM tensor_name");
+  SQLite::Statement insert(
+      db, "INSERT OR IGNORE INTO tensor_name(name, tensor_id, cause) VALUES (?, ?, ?)");
+  while (names.executeStep()) {
+    insert.bind(1, names.getColumn(0).getString());
+    insert.bind(2, names.getColumn(1).getInt64());
+    insert.bind(3, names.getColumn(2).getString());
+    insert.exec();
+    insert.reset();
+  }
+}
+
 /// Brings the tables of an earlier version, and the rows of dictionaries, to those of today. Views,
 /// triggers and indexes are gone then: restore() makes them.
 void migrate_tables(SQLite::Database& db) {
@@ -143,6 +173,7 @@ void migrate_tables(SQLite::Database& db) {
       rebuild(db, ours.name);
     }
   }
+  add_trace_points(today, db);
   for (const char* table : kDictionaries) copy_rows(today, db, table);
   db.exec("DELETE FROM sqlite_stat1");
   copy_rows(today, db, "sqlite_stat1");

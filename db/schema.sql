@@ -102,7 +102,7 @@ CREATE TABLE edge (
   to_id   INTEGER NOT NULL REFERENCES tensor(id),
   from_id INTEGER NOT NULL REFERENCES tensor(id),
   layer   TEXT NOT NULL CHECK (layer IN ('same', 'previous', 'last')), -- where from_id lives
-  kind    TEXT NOT NULL CHECK (kind IN ('input', 'copy', 'alias', 'weight')), -- copy: the same values; alias: by way of another copy
+  kind    TEXT NOT NULL CHECK (kind IN ('input', 'copy', 'alias', 'weight', 'state')), -- copy: the same values; alias: by way of another copy; state: what earlier tokens left, which is not always traced
   PRIMARY KEY (to_id, from_id, layer)
 ) STRICT, WITHOUT ROWID;
 

@@ -129,7 +129,10 @@ GenerateOptions resolve_options(const RunArguments& arguments, const Environment
   if (is_traced(arguments)) {
     options.selection =
         resolve_trace(arguments.trace, environment, session.model().config().n_layers,
-                      {.layers = {}, .points = {}, .phases = {Phase::kDecode0, Phase::kDecode}});
+                      {.layers = {},
+                       .points = {},
+                       .phases = {Phase::kDecode0, Phase::kDecode},
+                       .compares = false});
   }
   options.sampler.seed = static_cast<uint64_t>(resolve_seed(arguments.compute, environment, 0));
   return options;

@@ -157,7 +157,8 @@ class Recommendations : public RunSection {
         {"V_PROJ_DRIFT", "PROJECTION"},     {"ROPE_DRIFT", "ROPE"},
         {"K_ROPE_DRIFT", "ROPE"},           {"Q_POST_ROPE_DRIFT", "ROPE"},
         {"K_POST_ROPE_DRIFT", "ROPE"},      {"K_CACHE_DRIFT", "CACHE"},
-        {"V_CACHE_DRIFT", "CACHE"},         {"ATTN_SCORES_DRIFT", "SOFTMAX"},
+        {"V_CACHE_DRIFT", "CACHE"},         {"K_CACHE_ROWS_DRIFT", "CACHE"},
+        {"V_CACHE_ROWS_DRIFT", "CACHE"},    {"ATTN_SCORES_DRIFT", "SOFTMAX"},
         {"ATTN_PROBS_DRIFT", "SOFTMAX"}};
     if (head_.verdict != "FAIL") return head_.verdict;
     auto stage = kStages.find(head_.fail.cause);
@@ -177,11 +178,12 @@ class Recommendations : public RunSection {
   void add_inputs_to_trace(std::vector<Sentence>& items, const FirstFailure& f) {
     if (!f.found || f.inputs_complete || f.origin.kind.empty()) return;
     if (!f.origin.untraced_layers.empty()) return;  // whole layers are, and the probe names them
-    Query inputs(db_,
-                 "SELECT i.name, CASE g.layer WHEN 'same' THEN ?2 ELSE ?2 - 1 END FROM edge g"
-                 " JOIN tensor i ON i.id = g.from_id JOIN tensor o ON o.id = g.to_id"
-                 " WHERE o.name = ?1 AND g.kind <> 'weight' AND (g.layer = 'same' OR ?2 > 0)"
-                 " ORDER BY i.id");
+    Query inputs(
+        db_,
+        "SELECT i.name, CASE g.layer WHEN 'same' THEN ?2 ELSE ?2 - 1 END FROM edge g"
+        " JOIN tensor i ON i.id = g.from_id JOIN tensor o ON o.id = g.to_id"
+        " WHERE o.name = ?1 AND g.kind NOT IN ('weight', 'state') AND (g.layer = 'same' OR ?2 > 0)"
+        " ORDER BY i.id");
     inputs.bind(1, f.canonical).bind(2, value_of(f.layer_id));
     std::string names;
     while (inputs.step()) {

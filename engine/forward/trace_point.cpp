@@ -5,33 +5,17 @@
 namespace greta {
 namespace {
 
-constexpr std::array<std::string_view, kTracePoints> kNames{"embd_w_hash",
-                                                            "embed_out",
-                                                            "residual_pre_attn",
-                                                            "rms_weight",
-                                                            "attn_norm_out",
-                                                            "q_pre_rope",
-                                                            "k_pre_rope",
-                                                            "v_proj",
-                                                            "q_post_rope",
-                                                            "k_post_rope",
-                                                            "k_cache",
-                                                            "v_cache",
-                                                            "attn_scores",
-                                                            "attn_probs",
-                                                            "attn_out",
-                                                            "wo_out",
-                                                            "residual_post_attn",
-                                                            "ffn_norm_in",
-                                                            "mlp_out",
-                                                            "residual_post_mlp",
-                                                            "x_out",
-                                                            "hidden",
-                                                            "final_norm",
-                                                            "lm_head_in",
-                                                            "logits",
-                                                            "logits_top1",
-                                                            "logits_topk"};
+constexpr std::array<std::string_view, kTracePoints> kNames{
+    "embd_w_hash",        "embed_out",     "residual_pre_attn",
+    "rms_weight",         "attn_norm_out", "q_pre_rope",
+    "k_pre_rope",         "v_proj",        "q_post_rope",
+    "k_post_rope",        "k_cache",       "v_cache",
+    "k_cache_rows",       "v_cache_rows",  "attn_scores",
+    "attn_probs",         "attn_out",      "wo_out",
+    "residual_post_attn", "ffn_norm_in",   "mlp_out",
+    "residual_post_mlp",  "x_out",         "hidden",
+    "final_norm",         "lm_head_in",    "logits",
+    "logits_top1",        "logits_topk"};
 constexpr std::array<std::string_view, 4> kPhases{"prefill_last", "prefill", "decode0", "decode"};
 
 template <class Enum, size_t n>

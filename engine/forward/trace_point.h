@@ -20,6 +20,8 @@ enum class TracePoint : uint8_t {
   kKPostRope,
   kKCache,
   kVCache,  ///< rows read back at the position
+  kKCacheRows,
+  kVCacheRows,  ///< rows 0..pos, as attention finds them
   kAttnScores,
   kAttnProbs,  ///< keys 0..pos, index = key · heads + head
   kAttnOut,    ///< heads concatenated, before the output projection
@@ -44,6 +46,10 @@ inline constexpr int kLayerAfterStack = -1;
 /// q_post_rope
 std::string_view trace_point_name(TracePoint point);
 std::optional<TracePoint> find_trace_point(std::string_view name);
+/// k_cache_rows, v_cache_rows: as long as the sequence, and told by nothing but their other side.
+inline bool is_cache_rows(TracePoint point) {
+  return point == TracePoint::kKCacheRows || point == TracePoint::kVCacheRows;
+}
 
 /// Where a trace point lives.
 enum class Stage { kEmbed, kLayer, kHead };

@@ -14,7 +14,9 @@ bool empty_or_has(const std::vector<T>& all, T one) {
 }  // namespace
 
 bool TraceSelection::wants_layer(int layer) const { return empty_or_has(layers, layer); }
-bool TraceSelection::wants(TracePoint point) const { return empty_or_has(points, point); }
+bool TraceSelection::wants(TracePoint point) const {
+  return points.empty() ? compares || !is_cache_rows(point) : empty_or_has(points, point);
+}
 bool TraceSelection::wants(Phase phase) const {
   return std::find(phases.begin(), phases.end(), phase) != phases.end();
 }
@@ -123,7 +125,11 @@ void Tracer::note_cache(int layer, const float* k, const float* v, int64_t width
     const int64_t offset = (batches_.back().first_pos + traced_[i].row) * width;
     note_row(TracePoint::kKCache, layer, i, k + offset, width);
     note_row(TracePoint::kVCache, layer, i, v + offset, width);
+    if (traced_[i].phase == Phase::kPrefill) continue;
+    note_row(TracePoint::kKCacheRows, layer, i, k, offset + width);
+    note_row(TracePoint::kVCacheRows, layer, i, v, offset + width);
   }
+  if (wants(TracePoint::kKCacheRows, layer) || wants(TracePoint::kVCacheRows, layer)) flush();
 }
 
 void Tracer::note_attention(int layer, const AttentionTrace& left, int64_t n_heads, Route route) {

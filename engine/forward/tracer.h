@@ -17,8 +17,10 @@ struct TraceSelection {
   std::vector<TracePoint> points;  ///< empty: all
   std::vector<Phase> phases{Phase::kPrefillLast, Phase::kDecode0, Phase::kDecode};
   int64_t sample_values = 0;  ///< leading values to keep of every row; 0 none
+  bool compares = true;       ///< every traced token is to have its other side
 
   bool wants_layer(int layer) const;
+  /// Where nothing is compared, `all` leaves out is_cache_rows().
   bool wants(TracePoint point) const;
   bool wants(Phase phase) const;
   /// Rows that a probe of an n_layers model must give on both sides.
@@ -68,7 +70,9 @@ class Tracer {
   /// One row of one token, given by its index in traced().
   void note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
                 std::optional<Route> route = {});
-  /// The rows of the traced tokens in the caches of a layer, [rows, width].
+  /// The rows of the traced tokens in the caches of a layer, [rows, width], and all up to them, but
+  /// for phase prefill: those of every token would take longer than the pass. To be called before
+  /// attention reads them; they are fingerprinted as they are then.
   void note_cache(int layer, const float* k, const float* v, int64_t width);
   /// What an attention call left of the traced tokens' scores and probabilities.
   void note_attention(int layer, const AttentionTrace& left, int64_t n_heads, Route route);

@@ -19,7 +19,14 @@ static_assert(sizeof(FingerprintCounts) <= kHeader);
 constexpr size_t kAlign = 4;
 
 // A batch that begins with more rows than these has many.
-constexpr size_t kFewRows = 128;
+constexpr size_t kFewRows = 96;
+
+// A row longer than this, of a cache, fills the device, and takes as long to put aside.
+constexpr int64_t kLongRow = 1 << 16;
+
+bool any_long(std::span<const RowRef> rows) {
+  return std::any_of(rows.begin(), rows.end(), [](const RowRef& row) { return row.n > kLongRow; });
+}
 
 // Sizes are rounded up so that a row that grows with the position does not make other work of every
 // token.
@@ -49,7 +56,7 @@ void FingerprintQueue::begin(bool rows_stay) {
   }
   open_ = false;
   rows_stay_ = rows_stay;
-  used_ = uploaded_ = n_aside_ = 0;
+  used_ = uploaded_ = n_aside_ = n_printed_ = 0;
   aside_.clear();
   plan_.clear();
   // The last copies from and to the slot that the batch may take. Waiting is not possible later,
@@ -64,6 +71,7 @@ void FingerprintQueue::open() {
   open_ = true;
   ++begun_;
   slot().sample_sizes.clear();
+  slot().places.clear();
   slot().n_samples = 0;
 }
 
@@ -73,9 +81,10 @@ FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64
     few_rows_ = rows.size() <= kFewRows;
   }
   sample_values_ = sample_values;
-  const bool aside = few_rows_ && !rows_stay_;
+  const bool aside = few_rows_ && !rows_stay_ && !any_long(rows);
   const Work copies = aside ? put_aside(rows) : Work{};
   for (const RowRef& row : rows) {
+    slot().places.push_back(n_printed_ + plan_.n_rows());
     if (!aside) plan_.add(row.data, row.n, slot().n_samples);
     slot().sample_sizes.push_back(sample_size(row, sample_values));
     slot().n_samples += slot().sample_sizes.back();
@@ -88,7 +97,8 @@ FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows)
   size_t n_samples = slot().n_samples;
   for (const RowRef& row : rows) {
     plan_.add(row.data, row.n, n_aside_);
-    aside_.push_back({n_aside_, static_cast<size_t>(row.n), n_samples});
+    aside_.push_back({slot().places.size() + plan_.n_rows() - 1, n_aside_,
+                      static_cast<size_t>(row.n), n_samples});
     n_aside_ += (static_cast<size_t>(row.n) + kAlign - 1) / kAlign * kAlign;
     n_samples += sample_size(row, sample_values_);
   }
@@ -100,16 +110,18 @@ FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows)
 
 FingerprintQueue::Work FingerprintQueue::finish() {
   for (const Aside& row : aside_) {
+    slot().places[row.number] = n_printed_ + plan_.n_rows();
     plan_.add(device_aside_.data() + row.first, static_cast<int64_t>(row.n), row.sample);
   }
   aside_.clear();
   return plan_.n_rows() > 0 ? print_rows() : Work{};
 }
 
-/// The fingerprints of the plan's rows, which are the last ones.
+/// The fingerprints of the plan's rows, behind those asked for before.
 FingerprintQueue::Work FingerprintQueue::print_rows() {
-  const size_t n_rows = slot().sample_sizes.size(), first = n_rows - plan_.n_rows();
-  reserve(device_results_, first, n_rows, "fingerprints");
+  const size_t first = n_printed_;
+  n_printed_ += plan_.n_rows();
+  reserve(device_results_, first, n_printed_, "fingerprints");
   reserve(device_samples_, device_samples_.size(), slot().n_samples, "sampled values");
   Work work = lay_out();
   work.results = device_results_.data() + first;
@@ -191,7 +203,7 @@ std::vector<FingerprintedRow> FingerprintQueue::fetch() {
   std::vector<FingerprintedRow> made(oldest.sample_sizes.size());
   const float* sample = oldest.samples.data();
   for (size_t i = 0; i < made.size(); ++i) {
-    made[i].fingerprint = to_sums(oldest.results[i]).finish();
+    made[i].fingerprint = to_sums(oldest.results[oldest.places[i]]).finish();
     if (oldest.sample_sizes[i] == 0) continue;
     made[i].sample.assign(sample, sample + oldest.sample_sizes[i]);
     sample += oldest.sample_sizes[i];

@@ -17,8 +17,8 @@ namespace greta {
 /// results come back in one, and two batches can be under way.
 ///
 /// Rows are needed as they are when they are queued. Where they stay they are fingerprinted
-/// together at the end of the batch. Else many are fingerprinted at once; a few, which do not fill
-/// a device, are put aside for the end.
+/// together at the end of the batch. Else many are fingerprinted at once, and so is what is queued
+/// with a long one; a few, which do not fill a device, are put aside for the end.
 class FingerprintQueue {
  public:
   /// make_room: called before device memory that launches name is replaced; nothing may use it
@@ -58,7 +58,8 @@ class FingerprintQueue {
     PinnedBuffer<std::byte> plan;  // per piece of work: counts, then parts
     PinnedBuffer<DeviceFingerprint> results;
     PinnedBuffer<float> samples;
-    std::vector<size_t> sample_sizes;  // of every row
+    std::vector<size_t> sample_sizes;  // of every row, in the order of the queue
+    std::vector<size_t> places;        // of its result
     size_t n_samples = 0;
     Event done;
   };
@@ -81,11 +82,12 @@ class FingerprintQueue {
   int64_t sample_values_ = 0;
   FingerprintPlan plan_;  // of what is not laid out yet
   struct Aside {
-    size_t first, n;
+    size_t number, first, n;  // in the queue; values
     uint64_t sample;
   };
   std::vector<Aside> aside_;
-  size_t n_aside_ = 0;  // values
+  size_t n_aside_ = 0;    // values
+  size_t n_printed_ = 0;  // rows whose fingerprints were asked for
   DeviceBuffer<float> device_aside_;
   DeviceBuffer<std::byte> device_plan_;
   DeviceBuffer<DeviceFingerprint> device_results_;

@@ -5,25 +5,35 @@
 #include <stdexcept>
 
 namespace greta {
+namespace {
+
+/// Throws std::invalid_argument when a row to trace would be longer than a fingerprint can be.
+ProbeOptions checked(ProbeOptions options, const ModelConfig& config, int64_t capacity) {
+  const auto check = [&](TracePoint a, TracePoint b, int64_t width, const char* of) {
+    const bool wanted = options.selection.wants(a) || options.selection.wants(b);
+    if (!wanted || capacity <= static_cast<int64_t>(kMaxFingerprintValues) / width) return;
+    const auto name = [](TracePoint point) { return std::string(trace_point_name(point)); };
+    throw std::invalid_argument(name(a) + " of " + std::to_string(width) + of + " over " +
+                                std::to_string(capacity) + " positions have more than the " +
+                                std::to_string(kMaxFingerprintValues) +
+                                " values that one fingerprint covers; leave " + name(a) + " and " +
+                                name(b) + " out of --tensors");
+  };
+  check(TracePoint::kAttnScores, TracePoint::kAttnProbs, config.n_heads, " heads");
+  check(TracePoint::kKCacheRows, TracePoint::kVCacheRows, config.kv_dim(), " values");
+  return options;
+}
+
+}  // namespace
 
 Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, int64_t capacity,
              ProbeOptions options)
     : model_(model),
       backend_(backend),
-      options_(std::move(options)),
+      options_(checked(std::move(options), model.config(), capacity)),
       cache_(model.config(), capacity, backend),
       forward_(model, weights, backend, cache_, options_.forward),
       tracer_(options_.selection, backend) {
-  const int64_t n_scores = cache_.capacity() * model.config().n_heads;
-  const bool scores = options_.selection.wants(TracePoint::kAttnScores) ||
-                      options_.selection.wants(TracePoint::kAttnProbs);
-  if (scores && n_scores > static_cast<int64_t>(kMaxFingerprintValues)) {
-    throw std::invalid_argument(
-        "attn_scores of " + std::to_string(model.config().n_heads) + " heads over " +
-        std::to_string(cache_.capacity()) + " positions have more than the " +
-        std::to_string(kMaxFingerprintValues) +
-        " values that one fingerprint covers; leave attn_scores and attn_probs out of --tensors");
-  }
   if (options_.rms_verify || options_.cpu_probe) head_probe_.emplace(model, options_.n_threads);
 }
 

@@ -167,6 +167,7 @@ class Bench {
     Generator plain = generator(options_.cached, options_.decode + 1, {});
     TraceSelection all;
     all.phases = {Phase::kDecode0, Phase::kDecode};
+    all.compares = false;
     Generator traced = generator(options_.cached, options_.decode + 1, all);
     plain.run(tokens, nullptr);
     std::vector<double> plain_speed, traced_speed, rows_speed;

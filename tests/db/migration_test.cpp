@@ -119,6 +119,36 @@ TEST_P(EarlierVersion, HasTheTablesOfANewFileThen) {
             integer_of(fresh, "SELECT count(*) FROM sqlite_stat1"));
 }
 
+TEST_P(EarlierVersion, KnowsTheTracePointsOfToday) {
+  int64_t moved = 0;
+  {
+    SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
+    db.exec(
+        "INSERT INTO tensor(id, ord, name, stage) VALUES (60000, 1000, 'k_cache_rows', 'unknown')");
+    db.exec(
+        "INSERT INTO tensor_name(name, tensor_id, cause)"
+        " VALUES ('k_cache_rows', 60000, 'K_CACHE_ROWS_DRIFT')");
+    const std::string some = " WHERE tensor_id = (SELECT max(tensor_id) FROM trace_repeat)";
+    moved = integer_of(db, "SELECT count(*) FROM trace_row" + some);
+    ASSERT_GT(moved, 0);
+    db.exec(
+        "UPDATE trace_row SET tensor_id = 60000,"
+        " name_id = (SELECT id FROM tensor_name WHERE name = 'k_cache_rows')" +
+        some);
+    db.exec("UPDATE trace_repeat SET tensor_id = 60000" + some);
+  }
+  SQLite::Database db = open_for_writing(file_);
+  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM trace_row WHERE tensor_id = 57"), moved);
+  EXPECT_EQ(integer_of(db,
+                       "SELECT count(*) FROM tensor_name n JOIN tensor t ON t.id = n.tensor_id"
+                       " WHERE n.name = 'k_cache_rows' AND t.id = 57 AND t.stage = 'layer'"),
+            1);
+  SQLite::Database fresh = open_for_writing(folder_ / "new.db");
+  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM tensor WHERE stage <> 'unknown'"),
+            integer_of(fresh, "SELECT count(*) FROM tensor"));
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+}
+
 TEST_P(EarlierVersion, IsBroughtForwardByAQuestion) {
   SQLite::Database db = open_for_reading(file_);
   EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);

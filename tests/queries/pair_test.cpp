@@ -161,6 +161,8 @@ TEST(Pair, EveryTracePointReportsItsCause) {
                         {"k_post_rope", "K_POST_ROPE_DRIFT"},
                         {"k_cache", "K_CACHE_DRIFT"},
                         {"v_cache", "V_CACHE_DRIFT"},
+                        {"k_cache_rows", "K_CACHE_ROWS_DRIFT"},
+                        {"v_cache_rows", "V_CACHE_ROWS_DRIFT"},
                         {"attn_scores", "ATTN_SCORES_DRIFT"},
                         {"attn_probs", "ATTN_PROBS_DRIFT"},
                         {"attn_out", "ATTN_OUT_DRIFT"},

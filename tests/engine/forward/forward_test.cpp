@@ -6,10 +6,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "engine/forward/tracer.h"
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/forward/reference_f64.h"
 
@@ -308,6 +310,38 @@ TEST(Forward, PoisonReachesEveryActivationThatCanBeRead) {
   EXPECT_TRUE(all_nan(forward.logits(), 4 * model.config().vocab));
   EXPECT_TRUE(all_nan(forward.hidden(), 4 * model.config().dim));
   EXPECT_TRUE(all_nan(forward.final_norm(), 4 * model.config().dim));
+}
+
+TEST(Forward, ARowOfTheCacheThatIsNotFiniteIsSeenByEveryLaterToken) {
+  const TestModel model(small_shape());
+  const TestEngine engine(model);
+  KvCache cache(model.config(), 6, *engine.backend);
+  Forward forward(model.model(), engine.weights, *engine.backend, cache,
+                  engine.options(Mode::kAsDesigned));
+  const std::vector<int32_t> tokens = model.tokens(4);
+  forward.run({.tokens = tokens}, nullptr);
+  cache.poison_from(4);  // what nobody may read
+  engine.backend->fill(cache.v(1) + cache.width(), 1, std::numeric_limits<float>::quiet_NaN());
+  Tracer tracer({}, *engine.backend);
+  tracer.begin({tokens.data(), 1}, 4, Phase::kDecode0, {}, 1);
+  forward.run({.tokens = {tokens.data(), 1}, .first_pos = 4, .decode = true}, &tracer);
+  MemorySink sink;
+  sink.rows(tracer.take());
+  const auto rows = sink.of(Phase::kDecode0);
+  EXPECT_EQ(rows.at({TracePoint::kVCacheRows, 1})->fingerprint.nan, 1u);
+  EXPECT_EQ(rows.at({TracePoint::kVCache, 1})->fingerprint.nan, 0u);
+  EXPECT_EQ(rows.at({TracePoint::kKCacheRows, 1})->fingerprint.nan, 0u);
+  EXPECT_EQ(rows.at({TracePoint::kVCacheRows, 0})->fingerprint.nan, 0u);
+}
+
+TEST(Tracer, CacheRowsOfTokensThatNobodyComparesAreTracedWhenNamed) {
+  TraceSelection selection;
+  EXPECT_TRUE(selection.wants(TracePoint::kKCacheRows));
+  selection.compares = false;
+  EXPECT_FALSE(selection.wants(TracePoint::kVCacheRows));
+  EXPECT_TRUE(selection.wants(TracePoint::kVCache));
+  selection.points = {TracePoint::kVCacheRows};
+  EXPECT_TRUE(selection.wants(TracePoint::kVCacheRows));
 }
 
 TEST(KvCache, PoisonStartsAtItsRow) {

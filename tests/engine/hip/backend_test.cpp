@@ -115,7 +115,8 @@ TEST(HipBackend, DecodedTokensHaveTheBitsOfTheirPrefill) {
     for (int64_t pos = 4; pos < 7; ++pos) {
       EXPECT_GT(sink.of(Phase::kDecode, pos).size(), 40u);
       for (const RowKey& key : differences(sink, pos)) {
-        const bool cached = key.first == TracePoint::kKCache || key.first == TracePoint::kVCache;
+        const bool cached =
+            key.first >= TracePoint::kKCache && key.first <= TracePoint::kVCacheRows;
         if (mode == Mode::kBatchInvariant || cached) ADD_FAILURE() << pos << ": " << row_name(key);
       }
     }
@@ -245,6 +246,35 @@ TEST(HipBackend, ReplayedTokensAreTracedAfresh) {
       EXPECT_FALSE(same_bits(row->fingerprint, before.at(key)->fingerprint))
           << row_name(key) << " of steps " << i - 1 << " and " << i;
     }
+  }
+}
+
+TEST(HipBackend, RowsOfAnyLengthAreFingerprintedAsTheyWereWhenQueued) {
+  const auto backend = make_hip_backend();
+  const std::array<int32_t, 2> tokens{1, 2};
+  const Buffer few = backend->allocate(5), many = backend->allocate(70'000);
+  const RowRef small{few.get(), 5}, large{many.get(), 70'000};
+  const auto fill = [&](const RowRef& row, float value) {
+    backend->fill(const_cast<float*>(row.data), row.n, value);
+  };
+  fill(small, 1);
+  fill(large, 2);
+  backend->begin_batch(tokens, 0);
+  backend->queue_fingerprints(std::array{small}, 3);
+  fill(small, 3);
+  backend->queue_fingerprints(std::array{large, small}, 3);
+  fill(large, 4);
+  fill(small, 5);
+  backend->queue_fingerprints(std::array{small}, 3);
+  fill(small, 6);
+  backend->end_batch();
+  const std::vector<FingerprintedRow> rows = backend->fetch_fingerprints();
+  ASSERT_EQ(rows.size(), 4u);
+  const std::array<std::pair<size_t, float>, 4> expected{{{5, 1}, {70'000, 2}, {5, 3}, {5, 5}}};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto [n, value] = expected[i];
+    EXPECT_TRUE(same_bits(rows[i].fingerprint, fingerprint(std::vector<float>(n, value)))) << i;
+    EXPECT_EQ(rows[i].sample, std::vector<float>(3, value)) << i;
   }
 }
 

@@ -53,7 +53,7 @@ TEST_P(DecodedTokens, HaveBothSidesOfEveryRowOnce) {
     EXPECT_EQ(row.phase == Phase::kDecode, is_decode(row.phase) && row.pos_id >= kPrompt);
     EXPECT_TRUE(is_finite(row.fingerprint)) << row_name(key);
   }
-  EXPECT_EQ(rows.size(), 2 * static_cast<size_t>(1 + kSteps) * (2u + 3u * 19u + 6u));
+  EXPECT_EQ(rows.size(), 2 * static_cast<size_t>(1 + kSteps) * (2u + 3u * 21u + 6u));
   EXPECT_TRUE(sink.attributes.empty());
 }
 
@@ -132,7 +132,7 @@ TEST_P(DecodedTokens, AreVerifiedOnlyWhereBothSidesAreTraced) {
   with.selection.phases = {Phase::kDecode};
   const MemorySink decode_only = run(with);
   for (const TraceRecord& row : decode_only.records) EXPECT_EQ(row.phase, Phase::kDecode);
-  EXPECT_EQ(decode_only.records.size(), static_cast<size_t>(kSteps) * (2u + 3u * 19u + 6u));
+  EXPECT_EQ(decode_only.records.size(), static_cast<size_t>(kSteps) * (2u + 3u * 21u + 6u));
 }
 
 TEST_P(DecodedTokens, APromptMayHaveItsOwnNumberOfThem) {
@@ -174,7 +174,7 @@ TEST_P(DecodedTokens, EndWhereNoLogitIsANumber) {
   ASSERT_EQ(sink.attributes.size(), 1u);
   EXPECT_EQ(sink.attributes[0].first, "decode_ended");
   EXPECT_EQ(sink.attributes[0].second, "p after 2 of 4 tokens: no logit is a number above -inf");
-  EXPECT_EQ(sink.of(Phase::kPrefillLast, kPrompt + 1).size(), 2u + 3u * 19u + 6u);
+  EXPECT_EQ(sink.of(Phase::kPrefillLast, kPrompt + 1).size(), 2u + 3u * 21u + 6u);
   const auto decode = sink.of(Phase::kDecode, kPrompt + 1);
   EXPECT_GT(decode.at({TracePoint::kLogits, kLayerAfterStack})->fingerprint.nan, 0u);
   EXPECT_TRUE(sink.of(Phase::kDecode, kPrompt + 2).empty());

@@ -45,7 +45,7 @@ TEST_P(ProbeOfType, BatchInvariantSidesAreBitwiseEqual) {
   const TestEngine engine(model);
   const MemorySink sink =
       run_probe(engine, probe_options(engine, Mode::kBatchInvariant), model.tokens(11));
-  EXPECT_EQ(sink.of(Phase::kPrefillLast).size(), 2u + 3u * 19u + 6u);
+  EXPECT_EQ(sink.of(Phase::kPrefillLast).size(), 2u + 3u * 21u + 6u);
   EXPECT_TRUE(differences(sink).empty());
   for (const TraceRecord& row : sink.records) EXPECT_TRUE(is_finite(row.fingerprint));
 }
@@ -100,7 +100,7 @@ class ProbeTest : public testing::Test {
 TEST_F(ProbeTest, PlanIsMetForAnySelection) {
   ProbeOptions with = options(Mode::kAsDesigned);
   expect_plan_met(run(with));
-  EXPECT_EQ(planned(run(with)).size(), 2 * (2u + 3u * 19u + 6u));
+  EXPECT_EQ(planned(run(with)).size(), 2 * (2u + 3u * 21u + 6u));
 
   with.selection.layers = {0, 2};
   expect_plan_met(run(with));
@@ -160,6 +160,24 @@ TEST_F(ProbeTest, ScoresCoverTheVisibleKeysOfEveryHead) {
         for (int layer = 0; layer < 3; ++layer) {
           EXPECT_EQ(sink.of(phase).at({point, layer})->fingerprint.n, static_cast<uint64_t>(8 * n));
         }
+      }
+    }
+  }
+}
+
+TEST_F(ProbeTest, CacheRowsAreThoseUpToThePosition) {
+  const int64_t width = model_.config().kv_dim();  // of four KV heads for eight of queries
+  for (const int64_t n : {1, 2, 9}) {
+    const MemorySink sink = run(options(Mode::kAsDesigned), n);
+    for (const Phase phase : {Phase::kPrefillLast, Phase::kDecode0}) {
+      const auto rows = sink.of(phase);
+      for (const auto& [all, own] : {std::pair(TracePoint::kKCacheRows, TracePoint::kKCache),
+                                     std::pair(TracePoint::kVCacheRows, TracePoint::kVCache)}) {
+        const std::vector<float>& values = rows.at({all, 2})->sample;
+        ASSERT_EQ(values.size(), static_cast<size_t>(n * width));
+        EXPECT_EQ(std::vector<float>(values.end() - width, values.end()),
+                  rows.at({own, 2})->sample);
+        EXPECT_TRUE(is_finite(rows.at({all, 2})->fingerprint)) << "what is beyond was read";
       }
     }
   }
@@ -248,6 +266,7 @@ TEST_F(ProbeTest, OtherPositionsAreTracedWhenAsked) {
   };
   EXPECT_EQ(count(Phase::kPrefill, TracePoint::kAttnProbs), 8);
   EXPECT_EQ(count(Phase::kPrefill, TracePoint::kLogits), 8);
+  EXPECT_EQ(count(Phase::kPrefill, TracePoint::kKCacheRows), 0);
   EXPECT_EQ(count(Phase::kPrefillLast, TracePoint::kAttnProbs), 1);
   for (const TraceRecord& row : sink.records) {
     EXPECT_TRUE(is_finite(row.fingerprint)) << row_name({row.point, row.layer});
@@ -295,9 +314,12 @@ TEST_F(ProbeTest, HeadChecksAgreeWithTheEngine) {
 }
 
 TEST_F(ProbeTest, RowsBeyondAFingerprintAreRefused) {
-  EXPECT_THROW(Probe(engine_.model, engine_.weights, *engine_.backend, (1 << 18) + 1,
-                     options(Mode::kAsDesigned)),
-               std::invalid_argument);
+  for (const TracePoint point : {TracePoint::kAttnProbs, TracePoint::kVCacheRows}) {
+    ProbeOptions with = options(Mode::kAsDesigned);
+    with.selection.points = {point};
+    EXPECT_THROW(Probe(engine_.model, engine_.weights, *engine_.backend, (1 << 28) + 1, with),
+                 std::invalid_argument);
+  }
 }
 
 }  // namespace

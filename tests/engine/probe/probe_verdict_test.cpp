@@ -15,7 +15,7 @@
 namespace greta {
 namespace {
 
-constexpr int64_t kPairs = 2 + 3 * 19 + 6;  // of a probe of small_shape()
+constexpr int64_t kPairs = 2 + 3 * 21 + 6;  // of a probe of small_shape()
 
 class ProbeVerdict : public testing::TestWithParam<std::string> {
  protected:
@@ -98,7 +98,7 @@ TEST(ProbeRows, AnyRowLessIsIncomplete) {
                    " AND layer = " + rows.getColumn(1).getString() +
                    " AND tensor_id = " + rows.getColumn(2).getString());
   }
-  ASSERT_EQ(keys.size(), 2 * (2u + 2u * 19u + 6u));
+  ASSERT_EQ(keys.size(), 2 * (2u + 2u * 21u + 6u));
   for (const std::string& key : keys) {
     db.exec("SAVEPOINT one_row_less");
     EXPECT_EQ(verdict_after(db, "DELETE FROM trace_row WHERE " + key), "INCOMPLETE") << key;
@@ -118,7 +118,7 @@ TEST(ProbeRows, AnyRowLessOfADecodedTokenIsNoPass) {
   options.decode_steps = 2;
   const LabVerdict clean = lab.verdict(lab.probe(engine, model.tokens(3), options));
   ASSERT_EQ(clean.verdict, "PASS");
-  EXPECT_EQ(clean.pairs, 3 * (2 + 19 + 6));
+  EXPECT_EQ(clean.pairs, 3 * (2 + 21 + 6));
 
   SQLite::Database db = open_for_writing(lab.database());
   int rows = 0;
@@ -132,7 +132,7 @@ TEST(ProbeRows, AnyRowLessOfADecodedTokenIsNoPass) {
     db.exec("ROLLBACK TO one_row_less");
     db.exec("RELEASE one_row_less");
   }
-  EXPECT_EQ(rows, 2 * (2 + 19 + 6));
+  EXPECT_EQ(rows, 2 * (2 + 21 + 6));
 }
 
 // Both sides compute the same, and the same wrong: only double arithmetic tells.

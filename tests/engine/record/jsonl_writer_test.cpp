@@ -136,7 +136,7 @@ TEST_F(JsonlWriterTest, ValuesThatAreNotFiniteReadBack) {
     ASSERT_TRUE(b.executeStep());
     EXPECT_EQ(a.getColumn(1).getString(), b.getColumn(1).getString());  // to the bit
   }
-  EXPECT_EQ(compared, 54);
+  EXPECT_EQ(compared, 58);
 }
 
 TEST_F(JsonlWriterTest, FailedRunReadsBackAsIncomplete) {
@@ -210,7 +210,7 @@ TEST_F(JsonlWriterTest, IngestedBesideTheDirectWriteItIsTheSameRun) {
       view(db, "run_verdict", "run") + view(db, "pair", "prompt, layer, tensor");
   const IngestSummary summary = ingest_all(db, {out()});
   EXPECT_EQ(summary.rows, 0);
-  EXPECT_EQ(summary.duplicates, 184);
+  EXPECT_EQ(summary.duplicates, 200);
   EXPECT_EQ(view(db, "run_verdict", "run") + view(db, "pair", "prompt, layer, tensor"), before);
 }
 
@@ -232,11 +232,11 @@ TEST_F(JsonlWriterTest, TakenNamesGetANumber) {
   SQLite::Database db = ingested();
   EXPECT_EQ(
       text_of(db, "SELECT run, experiment, mode, verdict, pairs FROM run_verdict ORDER BY run"),
-      "2026-02-07/b3_66_v2|b3_66_v2|-|PASS|46\n"
-      "2026-02-07/b3_66_v2#2|b3_66_v2|-|PASS|46\n"
-      "2026-02-07/b3_66_v2/as_designed|b3_66_v2|as_designed|PASS|46\n"
-      "2026-02-07/b3_66_v2/as_designed#2|b3_66_v2|as_designed|PASS|46\n"
-      "2026-02-07/b3_66_v2/as_designed#3|b3_66_v2|as_designed|PASS|46");
+      "2026-02-07/b3_66_v2|b3_66_v2|-|PASS|50\n"
+      "2026-02-07/b3_66_v2#2|b3_66_v2|-|PASS|50\n"
+      "2026-02-07/b3_66_v2/as_designed|b3_66_v2|as_designed|PASS|50\n"
+      "2026-02-07/b3_66_v2/as_designed#2|b3_66_v2|as_designed|PASS|50\n"
+      "2026-02-07/b3_66_v2/as_designed#3|b3_66_v2|as_designed|PASS|50");
 }
 
 TEST_F(JsonlWriterTest, OddPromptNamesAreOnlyNames) {
@@ -249,7 +249,7 @@ TEST_F(JsonlWriterTest, OddPromptNamesAreOnlyNames) {
   EXPECT_FALSE(fs::exists(out() / "2026-02-07/b3_66_v2/a b_trace.jsonl"));
   SQLite::Database db = ingested();
   EXPECT_EQ(text_of(db, "SELECT count(*), count(DISTINCT name) FROM prompt"), "3|3");
-  EXPECT_EQ(text_of(db, "SELECT verdict, pairs, unmet FROM run_verdict"), "PASS|184|0");
+  EXPECT_EQ(text_of(db, "SELECT verdict, pairs, unmet FROM run_verdict"), "PASS|200|0");
 }
 
 TEST_F(JsonlWriterTest, LinesHaveTheKeysOfTheHistory) {
