@@ -35,8 +35,8 @@ class KvSections : public RunSection {
     RunQuery sums(
         db_, run_.id,
         "SELECT sum(k_match), count(k_match), sum(v_match), count(v_match), sum(kv_aligned),"
-        " count(kv_aligned), sum(cache_match), count(cache_match) FROM kv_alignment WHERE"
-        " run_id = ?");
+        " count(kv_aligned), sum(cache_match), count(cache_match), sum(cache_rows_match),"
+        " count(cache_rows_match) FROM kv_alignment WHERE run_id = ?");
     sums.step();
     section("kv");
     out_.table({words_("kv.indicator"), words_("kv.observed"), words_("kv.if_structural"),
@@ -48,6 +48,8 @@ class KvSections : public RunSection {
     out_.row({words_("kv.v"), observed(2), words_("kv.may_vary"), words_("kv.consistent")});
     out_.row({words_("kv.aligned"), observed(4), words_("kv.false"), words_("kv.true")});
     out_.row({words_("kv.cache"), observed(6), words_("kv.cache_required"),
+              words_("kv.cache_required")});
+    out_.row({words_("kv.cache_rows"), observed(8), words_("kv.cache_required"),
               words_("kv.cache_required")});
     out_.line();
   }
@@ -92,7 +94,8 @@ class KvSections : public RunSection {
         "SELECT p.layer, p.prompt, p.pos_id, p.tensor, p.prefill_hash, p.decode_hash,"
         " p.status, p.class"
         " FROM pair p JOIN tensor t ON t.id = p.tensor_id WHERE p.run_id = ? AND t.name IN"
-        " ('q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache')"
+        " ('q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache', 'k_cache_rows',"
+        " 'v_cache_rows')"
         " ORDER BY p.layer, p.prompt_id, p.pos_id, t.id");
     section("kv.hashes", 1);
     out_.table({words_("layer"), words_("prompt"), words_("position"), words_("tensor"),

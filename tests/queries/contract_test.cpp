@@ -31,8 +31,8 @@ const std::map<std::string, std::string> kContract = {
     {"failure_breakdown", "run cause count percent numeric_count numeric_percent"},
     {"propagation", "run prompt layer tensor status origin caused_by"},
     {"kv_alignment",
-     "run prompt layer pos_id k_match v_match q_match cache_match k_class v_class scores_class"
-     " probs_class attn_out_class kv_aligned interpretation status"},
+     "run prompt layer pos_id k_match v_match q_match cache_match cache_rows_match k_class v_class"
+     " scores_class probs_class attn_out_class kv_aligned interpretation status"},
     {"lm_head_delta",
      "run prompt prefill_route decode_route prefill_top1 decode_top1 prefill_gap decode_gap"
      " cpu_probe_agrees_prefill cpu_probe_agrees_decode suspect"},

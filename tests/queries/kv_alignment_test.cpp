@@ -5,10 +5,12 @@ namespace greta {
 namespace {
 
 /// One layer of attention; each tensor as match, rounding, divergent, drift (unmeasured),
-/// nonfinite, incomparable, missing (decode lost it) or none (not traced).
+/// nonfinite, incomparable, close (equal sketches and no more: within rounding), missing (decode
+/// lost it) or none (not traced).
 struct Block {
   std::string q = "match", k = "match", v = "match", attn_out = "match", scores = "none",
-              probs = "none", k_cache = "none", v_cache = "none", mode = "as_designed";
+              probs = "none", k_cache = "none", v_cache = "none", mode = "as_designed",
+              k_rows = "none", v_rows = "none";
 };
 
 void add_state(Warehouse& w, const char* tensor, const std::string& state) {
@@ -18,6 +20,9 @@ void add_state(Warehouse& w, const char* tensor, const std::string& state) {
   if (state == "drift") w.drift(tensor, 0);
   if (state == "nonfinite") w.add(prefill(tensor, 0, 1).nans(1), decode(tensor, 0, 1));
   if (state == "incomparable") w.incomparable(tensor, 0);
+  if (state == "close") {
+    w.add(prefill(tensor, 0).sketched({2, 0, 0, 0}), decode(tensor, 0).sketched({2, 0, 0, 0}));
+  }
   if (state == "missing") w.add(prefill(tensor, 0, 1));
 }
 
@@ -31,6 +36,8 @@ void fill(Warehouse& w, const Block& block) {
   add_state(w, "attn_probs", block.probs);
   add_state(w, "k_cache", block.k_cache);
   add_state(w, "v_cache", block.v_cache);
+  add_state(w, "k_cache_rows", block.k_rows);
+  add_state(w, "v_cache_rows", block.v_rows);
 }
 
 std::string ask(const Block& block, const std::string& columns) {
@@ -58,7 +65,16 @@ TEST(KvAlignment, InterpretationIsTheFirstLineThatApplies) {
       {{.attn_out = "divergent"}, "KV_MISALIGNMENT"},
       {{.scores = "divergent"}, "KV_MISALIGNMENT"},
       {{.probs = "divergent"}, "KV_MISALIGNMENT"},
-      {{.q = "rounding", .attn_out = "nonfinite"}, "KV_MISALIGNMENT"}};
+      {{.q = "rounding", .attn_out = "nonfinite"}, "KV_MISALIGNMENT"},
+      {{.k_cache = "divergent"}, "KV_MISALIGNMENT"},
+      {{.k = "rounding", .v_cache = "nonfinite"}, "KV_MISALIGNMENT"},
+      {{.k_rows = "divergent", .v_rows = "match"}, "KV_MISALIGNMENT"},
+      {{.v = "rounding", .k_rows = "match", .v_rows = "nonfinite"}, "KV_MISALIGNMENT"},
+      {{.k_rows = "rounding", .v_rows = "match"}, "ALIGNED"},
+      {{.k = "divergent", .k_cache = "divergent", .k_rows = "divergent"}, "STRUCTURAL_DRIFT"},
+      {{.q = "close", .attn_out = "close", .scores = "close", .k_cache = "close"}, "ALIGNED"},
+      {{.k = "close", .attn_out = "rounding"}, "STRUCTURAL_DRIFT"},
+      {{.v = "close", .scores = "divergent"}, "KV_MISALIGNMENT"}};
   for (const auto& [block, expected] : cases) {
     EXPECT_EQ(ask(block, "interpretation"), expected)
         << block.q << " " << block.k << " " << block.v << " " << block.attn_out;
@@ -83,6 +99,41 @@ TEST(KvAlignment, WhatIsMissingOrUnmeasuredIsUnknownUnlessTheRestDecides) {
   EXPECT_EQ(ask({.k = "divergent", .attn_out = "drift"}, "interpretation"), "UNKNOWN");
   EXPECT_EQ(ask({.scores = "drift"}, "interpretation"), "UNKNOWN");
   EXPECT_EQ(ask({.probs = "missing"}, "interpretation"), "UNKNOWN");
+  for (const char* state : {"drift", "missing", "incomparable"}) {
+    EXPECT_EQ(ask({.k_cache = state}, "interpretation"), "UNKNOWN") << state;
+    EXPECT_EQ(ask({.v_cache = state}, "interpretation"), "UNKNOWN") << state;
+    EXPECT_EQ(ask({.k_rows = state}, "interpretation"), "UNKNOWN") << state;
+    EXPECT_EQ(ask({.v_rows = state}, "interpretation"), "UNKNOWN") << state;
+  }
+}
+
+TEST(KvAlignment, EqualSketchesAloneAreWithinRoundingButNotEqual) {
+  EXPECT_EQ(ask({.k = "close", .v = "close", .attn_out = "close", .scores = "close"},
+                "k_match, v_match, k_class, v_class, attn_out_class, scores_class, status"),
+            "-|-|ROUNDING|ROUNDING|ROUNDING|ROUNDING|KV_MISMATCH");
+}
+
+TEST(KvAlignment, CacheRowsUpToThePositionMustBeEqualWhereTheyWereTraced) {
+  for (const char* mode : {"as_designed", "kv_aligned"}) {
+    const auto status = [&](const std::string& k_rows, const std::string& v_rows) {
+      return ask({.k_cache = "match",
+                  .v_cache = "match",
+                  .mode = mode,
+                  .k_rows = k_rows,
+                  .v_rows = v_rows},
+                 "cache_rows_match, status");
+    };
+    EXPECT_EQ(status("match", "match"), "1|PASS") << mode;
+    EXPECT_EQ(status("none", "none"), "-|PASS") << mode;
+    for (const char* state : {"rounding", "divergent", "drift", "nonfinite"}) {
+      EXPECT_EQ(status(state, "match"), "0|KV_MISMATCH") << mode << " " << state;
+      EXPECT_EQ(status("match", state), "0|KV_MISMATCH") << mode << " " << state;
+    }
+    for (const char* state : {"missing", "incomparable", "close"}) {
+      EXPECT_EQ(status(state, "match"), "-|KV_MISMATCH") << mode << " " << state;
+      EXPECT_EQ(status("match", state), "-|KV_MISMATCH") << mode << " " << state;
+    }
+  }
 }
 
 TEST(KvAlignment, MatchesAndClasses) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "db/check.h"
 #include "engine/record/run_writer.h"
@@ -47,9 +48,9 @@ TEST_F(EngineRun, EqualRowsPassWithCompleteCoverage) {
   write({});
   EXPECT_EQ(ask("SELECT verdict, numeric_verdict, coverage, evidence, pairs, pass, fail, missing,"
                 " decode_only, incomparable, unmet, status, first_fail FROM run_verdict"),
-            "PASS|PASS|complete|trace|92|92|0|0|0|0|0|complete|-");
+            "PASS|PASS|complete|trace|100|100|0|0|0|0|0|complete|-");
   EXPECT_EQ(ask("SELECT count(*), sum(scope = 'full'), sum(compared_n >= 2) FROM pair"),
-            "92|92|92");
+            "100|100|100");
   EXPECT_EQ(ask("SELECT count(*) FROM first_fail"), "0");
 }
 
@@ -66,7 +67,7 @@ TEST_F(EngineRun, WithoutAnyOneOfItsRowsItIsIncomplete) {
   std::vector<std::string> rows;
   while (keys.executeStep()) rows.push_back(keys.getColumn(0).getString());
   keys.reset();
-  ASSERT_EQ(rows.size(), 92u);
+  ASSERT_EQ(rows.size(), 100u);
   for (const std::string& row : rows) {
     db.exec("BEGIN");
     db.exec("DELETE FROM trace_row WHERE " + row);
@@ -136,8 +137,8 @@ TEST_F(EngineRun, OneValueThatIsNotFiniteFailsWhateverRowItIsIn) {
     counted.alter = [&](MadeUpRow&) { return ++n_rows > 0; };
     write(counted);
   }
-  ASSERT_EQ(n_rows, 4 * 46);  // prefill_last, decode0 and two steps that nothing is compared with
-  EXPECT_EQ(ask("SELECT verdict, pairs, decode_only FROM run_verdict"), "PASS|46|92");
+  ASSERT_EQ(n_rows, 4 * 50);  // prefill_last, decode0 and two steps that nothing is compared with
+  EXPECT_EQ(ask("SELECT verdict, pairs, decode_only FROM run_verdict"), "PASS|50|100");
   const float bad[] = {NAN, INFINITY, -INFINITY};
   std::string expected;
   for (int hit = 0; hit < n_rows; ++hit) {
@@ -203,7 +204,7 @@ TEST_F(EngineRun, WhatDidNotEndOrFailedIsIncomplete) {
   }
   EXPECT_EQ(ask("SELECT status, verdict FROM run_verdict WHERE mode = 'kv_aligned'"),
             "failed|INCOMPLETE");
-  EXPECT_EQ(ask("SELECT count(*) FROM trace WHERE mode = 'kv_aligned'"), "184")
+  EXPECT_EQ(ask("SELECT count(*) FROM trace WHERE mode = 'kv_aligned'"), "200")
       << "what was given before is evidence";
 }
 
@@ -212,7 +213,7 @@ TEST_F(EngineRun, PlanWithASideThatWasNotTracedIsIncomplete) {
   run.alter = [](MadeUpRow& row) { return row.record.phase != Phase::kDecode0; };
   write(run);
   EXPECT_EQ(ask("SELECT verdict, coverage, unmet, missing, pairs FROM run_verdict"),
-            "INCOMPLETE|unmet|46|46|0");
+            "INCOMPLETE|unmet|50|50|0");
 }
 
 TEST_F(EngineRun, WithoutAPlanCoverageIsUndeclared) {
@@ -269,6 +270,7 @@ TEST_F(EngineRun, KvAlignmentReadsAsTheGuideSays) {
       {{}, {kAttnScores}, "KV_MISALIGNMENT|PASS", "KV_MISALIGNMENT|PASS"},
       {{kAttnScores}, {kAttnOut}, "KV_MISALIGNMENT|PASS", "KV_MISALIGNMENT|PASS"},
       {{}, {kQPostRope}, "Q_MISMATCH|PASS", "Q_MISMATCH|PASS"},
+      {{}, {kKCacheRows}, "KV_MISALIGNMENT|KV_MISMATCH", "KV_MISALIGNMENT|KV_MISMATCH"},
       {{kKPostRope, kKCache}, {}, "STRUCTURAL_DRIFT|KV_MISMATCH", "STRUCTURAL_DRIFT|KV_MISMATCH"}};
   for (const Alignment& expected : cases) {
     for (const char* mode : {"as_designed", "kv_aligned"}) {
@@ -285,6 +287,23 @@ TEST_F(EngineRun, KvAlignmentReadsAsTheGuideSays) {
           << name;
     }
   }
+}
+
+TEST_F(EngineRun, ARowOfAnEarlierTokenThatIsNotFiniteFailsTheCacheRows) {
+  MadeUpRun run{.prompts = {{"p0_short", 6}}};
+  run.alter = [](MadeUpRow& row) {
+    const bool decode = row.record.phase == Phase::kDecode0;
+    if (decode && is(row, TracePoint::kKCacheRows, 1)) row.values[0] = NAN;
+    return true;
+  };
+  write(run);
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, first_fail, layer, tensor FROM run_verdict"),
+            "FAIL|FAIL|K_CACHE_ROWS_DRIFT|1|k_cache_rows");
+  EXPECT_EQ(ask("SELECT tensor, status, origin FROM pair WHERE status <> 'MATCH'"),
+            "k_cache_rows|NONFINITE|ORIGIN");
+  EXPECT_EQ(ask("SELECT layer, cache_match, cache_rows_match, interpretation, status"
+                " FROM kv_alignment"),
+            "0|1|1|ALIGNED|PASS\n1|1|0|KV_MISALIGNMENT|KV_MISMATCH");
 }
 
 TEST_F(EngineRun, KvAlignmentKeepsALayerThatOneSideLost) {
@@ -318,7 +337,7 @@ TEST_F(EngineRun, TwoRunsCompareRowByRow) {
             "p6_len_16|decode|16|-1|hidden|ONLY_A|-");
   EXPECT_EQ(ask("SELECT status, count(*) FROM run_diff WHERE run_a = '" + a + "' AND run_b = '" +
                 a + "' GROUP BY 1"),
-            "MATCH|276");
+            "MATCH|300");
 }
 
 TEST_F(EngineRun, LmHeadDeltaNamesTheRouteThatTheCpuContradicts) {
