@@ -40,6 +40,8 @@ constexpr std::array<FaultInfo, kFaultKinds> kCatalogue{{
      "LM head by another route than its phase's"},
     {FaultKind::kRace, "race", TracePoint::kMlpOut, 16, false,
      "MAGNITUDE values of mlp_out take one bit from a neighbouring value"},
+    {FaultKind::kKCacheSpoiled, "k_cache_spoiled", TracePoint::kKCacheRows, 2, false,
+     "row 0 of the K cache times MAGNITUDE, once prefill has read it or before decode does"},
 }};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {

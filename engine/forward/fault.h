@@ -32,8 +32,9 @@ enum class FaultKind : uint8_t {
   kVLayoutTransposed,  ///< V read as [head_dim][kv_head]
   kLmHeadRoute,        ///< LM head by another route than its phase's
   kRace,               ///< `magnitude` values of mlp_out take one bit from a neighbour
+  kKCacheSpoiled,      ///< row 0 of the K cache · magnitude, while a later token is computed
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kRace) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kKCacheSpoiled) + 1;
 
 struct FaultInfo {
   FaultKind kind;

@@ -16,6 +16,10 @@ void keep_stale_tail(const LayerPlan& plan, float* cache, int64_t width, Backend
   }
 }
 
+void spoil_row(float factor, float* row, int64_t width, Backend& backend) {
+  if (factor != 1) backend.scale(row, width, factor);
+}
+
 void project_wo(const LayerPlan& plan, const float* x, const Product& product,
                 const float* residual, float* sum, Backend& backend) {
   const int64_t n = plan.shape.n_tokens;

@@ -15,6 +15,9 @@ void scale_queries(const LayerPlan& plan, float* q, int64_t n, Backend& backend)
 /// [rows, width].
 void keep_stale_tail(const LayerPlan& plan, float* cache, int64_t width, Backend& backend);
 
+/// A row [width] of a cache times `factor`.
+void spoil_row(float factor, float* row, int64_t width, Backend& backend);
+
 /// Backend::project_add by plan.wo, or with the sum rounded to fp16 on the way.
 void project_wo(const LayerPlan& plan, const float* x, const Product& product,
                 const float* residual, float* sum, Backend& backend);

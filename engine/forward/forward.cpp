@@ -97,12 +97,14 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
     keep_stale_tail(plan, k_cache, c.kv_dim(), backend_);
     keep_stale_tail(plan, v_cache, c.kv_dim(), backend_);
   }
+  spoil_row(plan.row_0_before, k_cache, c.kv_dim(), backend_);
   trace.note_cache(layer, k_cache, v_cache, c.kv_dim());
 
   const AttentionTrace wanted =
       act_.attention_trace(a, plan.shape, trace.wants(kAttnScores, layer),
                            trace.wants(kAttnProbs, layer), trace.first_row());
   backend_.attention(plan.attention, plan.shape, a.q_rot, k_cache, v_cache, a.attn, wanted);
+  spoil_row(plan.row_0_after, k_cache, c.kv_dim(), backend_);
   trace.note_attention(layer, wanted, c.n_heads, plan.attention);
   trace.note(kAttnOut, layer, a.attn, c.q_dim(), plan.attention);
 

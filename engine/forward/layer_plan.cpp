@@ -76,6 +76,10 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
   if (fault(FaultKind::kRopePairing)) plan.pairing = RopePairing::kHalves;
   plan.cache_row += whole(FaultKind::kKvWrongSlot);
   plan.stale_tail = fault(FaultKind::kStaleKvTail).has_value();
+  if (batch.first_pos + batch.size() > 1) {  // else it is the token's own row
+    const auto factor = static_cast<float>(fault(FaultKind::kKCacheSpoiled).value_or(1));
+    (batch.decode ? plan.row_0_before : plan.row_0_after) = factor;
+  }
 
   plan.shape.mask_shift = whole(FaultKind::kMaskOffByOne);
   plan.shape.k_head_stride += whole(FaultKind::kKvHeadStride);

@@ -29,6 +29,8 @@ struct LayerPlan {
   // Steps that a correct engine does not have (engine/forward/faulty_steps.h).
   float query_scale = 1;    ///< the query projection times this
   bool stale_tail = false;  ///< the last token's K and V rows keep what the row before holds
+  float row_0_before = 1;   ///< row 0 of the K cache times this before attention reads it
+  float row_0_after = 1;    ///< the same after
   int64_t fp16_step = 0;    ///< products of wo between roundings of the sum to fp16; 0: none
   int64_t race_hits = 0;    ///< values of mlp_out that take a bit from a neighbour
   uint64_t race_seed = 0;

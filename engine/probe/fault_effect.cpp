@@ -39,14 +39,23 @@ std::string why_not_in(const ModelConfig& c, const Fault& fault) {
     case FaultKind::kRmsNormEps:
       return c.rms_eps * factor == c.rms_eps ? "epsilon stays as it is" : "";
     case FaultKind::kQuantScale:
+    case FaultKind::kKCacheSpoiled:
       return factor == 1 ? "a factor of 1" : "";
     default:
       return "";
   }
 }
 
+/// Whether a fault changes what prefill has read by then: rows of decode tell of it, and only they.
+bool comes_after_prefill(const Fault& fault, bool decode) {
+  return fault.kind == FaultKind::kKCacheSpoiled && !decode;
+}
+
 /// Why a fault is none for the token at `pos`.
 std::string why_not_at(int64_t pos, const Fault& fault) {
+  if (pos == 0 && fault.kind == FaultKind::kKCacheSpoiled) {
+    return "position 0 has no row before its own";
+  }
   if (pos == 0 && turns(fault.kind)) return "RoPE does not turn position 0";
   if (pos == 0 && fault.kind == FaultKind::kSoftmaxNoMax &&
       std::abs(fault.magnitude) <= kHarmlessShift) {
@@ -93,6 +102,10 @@ bool is_traced(const Fault& fault, int64_t pos, const TraceSelection& selection,
 /// What prefill leaves in the cache for decode, and the last position where a fault changes it.
 std::optional<int64_t> last_cached(const FaultScene& scene, const Fault& fault, int64_t n_layers) {
   const TracePoint shows_at = fault_info(fault.kind).shows_at;
+  if (comes_after_prefill(fault, false)) {  // of kv_aligned another prefill may have come
+    const bool prefilled_again = scene.prefills_all && !scene.decode_stores;
+    return (prefilled_again ? scene.end : scene.n_prompt) - 1;
+  }
   if (trace_point_stage(shows_at) == Stage::kHead) return std::nullopt;
   const bool own_rows = shows_at != TracePoint::kQPreRope && shows_at <= TracePoint::kVCache;
   if (!own_rows && fault.layer.value_or(0) + 1 == n_layers) return std::nullopt;
@@ -126,7 +139,8 @@ std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault,
   if (decode && touches_cache(fault.kind) && !scene.decode_stores) {
     return "in kv_aligned decode leaves the K and V rows to prefill";
   }
-  std::optional<int64_t> last = last_traced(scene, decode, selection);
+  const bool after = comes_after_prefill(fault, decode);
+  std::optional<int64_t> last = after ? std::nullopt : last_traced(scene, decode, selection);
   const bool own = last.has_value();
   if (!own && !decode && last_traced(scene, true, selection)) {  // decode's rows tell of it
     last = last_cached(scene, fault, n_layers);
@@ -141,7 +155,7 @@ std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault,
     return "the prompt has " + std::to_string(scene.n_prompt) +
            (scene.n_prompt == 1 ? " token" : " tokens");
   }
-  if (own && !is_traced(fault, *last, selection, n_layers)) {
+  if ((own || after) && !is_traced(fault, *last, selection, n_layers)) {
     return "of position " + std::to_string(*last) + " nothing is traced that it changes";
   }
   return why_not_at(*last, fault);

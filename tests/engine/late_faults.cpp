@@ -33,6 +33,12 @@ bool is_one_of_few(FaultKind kind) {
   return kind == FaultKind::kRopePosOffByOne || kind == FaultKind::kKvWrongSlot;
 }
 
+/// What prefill spoils of the tokens decoded before it, nothing reads afterwards.
+bool shows_nowhere(FaultKind kind, const Onset& onset) {
+  return kind == FaultKind::kKCacheSpoiled && onset.side == "prefill" &&
+         onset.pos >= onset.n_prompt;
+}
+
 /// Of a batch of prefill only the last row is stale.
 int64_t seen_at(FaultKind kind, const Onset& onset) {
   const int64_t last = onset.n_prompt + kSteps - 1;
@@ -70,6 +76,7 @@ int late_faults(const LateFaults& wanted) {
     const bool head = trace_point_stage(info.shows_at) == Stage::kHead;
     const size_t n_layers = head || !wanted.all ? 1 : wanted.layers.size();
     for (const Onset& onset : kOnsets) {
+      if (shows_nowhere(info.kind, onset)) continue;
       for (size_t i = 0; i < n_layers; ++i) {
         Fault fault = parse_fault(std::string(info.name) + "@" + std::string(onset.side) + ":" +
                                   std::string(onset.text));

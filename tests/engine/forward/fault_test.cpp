@@ -221,14 +221,16 @@ TEST_P(LateFaultTest, IsSeenFirstAtItsTensorLayerAndPosition) {
 
 INSTANTIATE_TEST_SUITE_P(
     Onsets, LateFaultTest,
-    testing::Values(
-        LateFault{"rope_pos_off_by_one:layer=1,magnitude=-1,step=3", TracePoint::kQPostRope, 7},
-        LateFault{"kv_wrong_slot:layer=1,step=3", TracePoint::kKCache, 7},
-        LateFault{"stale_kv_tail:layer=1,step=4", TracePoint::kKCache, 8},
-        LateFault{"stale_kv_tail@prefill:layer=1,pos=8", TracePoint::kKCache, 9},
-        LateFault{"rope_theta@prefill:layer=1,pos=8", TracePoint::kQPostRope, 8},
-        LateFault{"race:layer=1,pos=9", TracePoint::kMlpOut, 9},
-        LateFault{"mask_off_by_one:layer=1,length=6,step=2", TracePoint::kAttnProbs, 6}),
+    testing::Values(LateFault{"rope_pos_off_by_one:layer=1,magnitude=-1,step=3",
+                              TracePoint::kQPostRope, 7},
+                    LateFault{"kv_wrong_slot:layer=1,step=3", TracePoint::kKCache, 7},
+                    LateFault{"stale_kv_tail:layer=1,step=4", TracePoint::kKCache, 8},
+                    LateFault{"stale_kv_tail@prefill:layer=1,pos=8", TracePoint::kKCache, 9},
+                    LateFault{"rope_theta@prefill:layer=1,pos=8", TracePoint::kQPostRope, 8},
+                    LateFault{"race:layer=1,pos=9", TracePoint::kMlpOut, 9},
+                    LateFault{"mask_off_by_one:layer=1,length=6,step=2", TracePoint::kAttnProbs, 6},
+                    LateFault{"k_cache_spoiled:layer=1,step=3", TracePoint::kKCacheRows, 7},
+                    LateFault{"k_cache_spoiled@prefill:layer=1", TracePoint::kKCacheRows, 5}),
     [](const auto& param) { return "Case" + std::to_string(param.index); });
 
 }  // namespace

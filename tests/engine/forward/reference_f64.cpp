@@ -282,6 +282,14 @@ void Reference::store_kv(const Pass& pass, int layer, const Rows& k, const Rows&
   }
 }
 
+void Reference::spoil_row_0(const Pass& pass, int layer, Cache& cache) {
+  const auto factor = pass.fault(FaultKind::kKCacheSpoiled, layer);
+  const int64_t last = pass.first_pos + static_cast<int64_t>(pass.tokens.size()) - 1;
+  if (!factor || last == 0) return;
+  Row& k = cache.k[static_cast<size_t>(layer)];
+  for (int64_t i = 0; i < cache.width; ++i) k[static_cast<size_t>(i)] *= *factor;
+}
+
 Reference::Rows Reference::block(const Pass& pass, int layer, const Rows& x, Cache& cache,
                                  ReferenceRows& last) const {
   const Layer& w = layers_[static_cast<size_t>(layer)];
@@ -312,6 +320,7 @@ Reference::Rows Reference::block(const Pass& pass, int layer, const Rows& x, Cac
     trace(TracePoint::kKPostRope, k[t]);
   }
   if (pass.keep_kv) store_kv(pass, layer, k, v, cache);
+  if (pass.decode) spoil_row_0(pass, layer, cache);
 
   Rows out(x.size());
   for (size_t t = 0; t < x.size(); ++t) {
@@ -335,8 +344,14 @@ Reference::Rows Reference::block(const Pass& pass, int layer, const Rows& x, Cac
       const Row& stored = side[static_cast<size_t>(layer)];
       return Row(stored.begin() + pos * cache.width, stored.begin() + (pos + 1) * cache.width);
     };
+    const auto cached_rows = [&](const std::vector<Row>& side) {
+      const Row& stored = side[static_cast<size_t>(layer)];
+      return Row(stored.begin(), stored.begin() + (pos + 1) * cache.width);
+    };
     trace(TracePoint::kKCache, cached(cache.k));
     trace(TracePoint::kVCache, cached(cache.v));
+    trace(TracePoint::kKCacheRows, cached_rows(cache.k));
+    trace(TracePoint::kVCacheRows, cached_rows(cache.v));
     trace(TracePoint::kAttnScores, attention.scores);
     trace(TracePoint::kAttnProbs, attention.probs);
     trace(TracePoint::kAttnOut, attention.out);
@@ -347,6 +362,7 @@ Reference::Rows Reference::block(const Pass& pass, int layer, const Rows& x, Cac
     trace(TracePoint::kResidualPostMlp, out[t]);
     trace(TracePoint::kXOut, out[t]);
   }
+  if (!pass.decode) spoil_row_0(pass, layer, cache);
   return out;
 }
 

@@ -72,6 +72,7 @@ class Reference {
   Attention attend(const Pass& pass, int layer, int64_t pos, const Row& q,
                    const Cache& cache) const;
   void store_kv(const Pass& pass, int layer, const Rows& k, const Rows& v, Cache& cache) const;
+  static void spoil_row_0(const Pass& pass, int layer, Cache& cache);
   Rows block(const Pass& pass, int layer, const Rows& x, Cache& cache, ReferenceRows& last) const;
   Row head(const Row& x, ReferenceRows& last) const;
   Rows stack(const Pass& pass, Cache& cache, ReferenceRows& last) const;

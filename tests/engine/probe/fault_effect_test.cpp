@@ -133,7 +133,8 @@ TEST_P(FaultEffect, BeginsAtItsOnset) {
     ProbeOptions with{.forward = lab.engine().options(mode), .selection = {}};
     with.decode_steps = 2;
     const Places clean = lab.rows(with, 4);
-    for (const char* fault : {"rope_pos_off_by_one", "quant_scale", "kv_wrong_slot", "race"}) {
+    for (const char* fault :
+         {"rope_pos_off_by_one", "quant_scale", "kv_wrong_slot", "race", "k_cache_spoiled"}) {
       for (const char* onset :
            {"@decode:step=1", "@decode:step=3", "@decode:step=4", "@both:pos=5", "@both:pos=6",
             "@prefill:pos=2", "@decode:length=4", "@decode:length=5", "@prefill:length=5"}) {
@@ -171,6 +172,11 @@ TEST(FaultRefusal, SaysWhichFaultAndWhy) {
   EXPECT_NE(refusal({"rope_theta:magnitude=1"}, {long_one}).find("a factor of 1"),
             std::string::npos);
   EXPECT_NE(refusal({"stale_kv_tail"}, {one}).find("kv_aligned"), std::string::npos);
+  EXPECT_NE(refusal({"k_cache_spoiled"}, {one}).find("no row before its own"), std::string::npos);
+  EXPECT_NE(refusal({"k_cache_spoiled@prefill"}, {one}).find("no row before its own"),
+            std::string::npos);
+  EXPECT_NE(refusal({"k_cache_spoiled:magnitude=1"}, {long_one}).find("a factor of 1"),
+            std::string::npos);
   EXPECT_NE(refusal({"race:layer=2"}, {one}).find("layers 0 to 1"), std::string::npos);
   EXPECT_NE(refusal({"race:pos=9"}, {long_one}).find("up to position 8"), std::string::npos);
   EXPECT_NE(refusal({"race:step=2"}, {long_one}).find("ends with step 1"), std::string::npos);
