@@ -201,7 +201,20 @@ struct Sums {
   int64_t sum = 0;
 };
 
+// Above this scale a subnormal value may be worth half a unit, which added_quantise() would lose.
+constexpr int kMaxAddedScale = 125;
+
+// quantise(), rounded by one addition in double: 2^52 more, the sum's last bit is worth 1.
+// exponent: what makes the bits of an f32, in their place in a double, its value times 2^scale. A
+// subnormal value comes out wrong, but below one half, as it should.
+__device__ uint64_t added_quantise(uint32_t magnitude, uint64_t exponent) {
+  const auto scaled = bits_as<double>((uint64_t{magnitude} << 29) + exponent);
+  return bits_as<uint64_t>(scaled + 0x1p52) - 0x4330000000000000u;
+}
+
+template <bool kAdded>
 __device__ Sums add_up(const FingerprintPart& part, int scale, Copies& copies) {
+  const uint64_t exponent = static_cast<uint64_t>(896 + scale) << 52;
   Sums own;
   for (uint32_t base = threadIdx.x; base < part.n; base += kAhead * kThreads) {
     const Hand hand(part, base);
@@ -210,7 +223,8 @@ __device__ Sums add_up(const FingerprintPart& part, int scale, Copies& copies) {
       // No branch: what is absent or not finite adds 0.
       const uint64_t index = part.first + base + static_cast<uint32_t>(j) * kThreads;
       const uint32_t bits = hand.bits[j], magnitude = bits & kMagnitudeMask;
-      const uint64_t q = quantise(magnitude < kInfinityBits ? magnitude : 0, scale);
+      const uint32_t finite = magnitude < kInfinityBits ? magnitude : 0;
+      const uint64_t q = kAdded ? added_quantise(finite, exponent) : quantise(finite, scale);
       const auto signed_q = bits != magnitude ? -static_cast<int64_t>(q) : static_cast<int64_t>(q);
       own.hash += hand.present[j] ? hash_term(index, bits) : 0;
       own.sum += signed_q;
@@ -268,7 +282,8 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
     __syncthreads();
     const Scan found = part.whole != 0 ? scan(part) : Scan{{result.low, result.high}, {}};
     const int scale = device_scale(greatest_magnitude(found.range), part.lost);
-    const Sums sums = add_up(part, scale, copies);
+    const Sums sums = scale <= kMaxAddedScale ? add_up<true>(part, scale, copies)
+                                              : add_up<false>(part, scale, copies);
     const int64_t bucket = sum_copies(copies);
     if (part.whole != 0) {
       store(part, found, sums, bucket, result);
