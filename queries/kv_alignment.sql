@@ -89,7 +89,7 @@ FROM (
       max(CASE t.name WHEN 'attn_scores' THEN ifnull(p.grade, p.class = 'ROUNDING') END) AS scores,
       max(CASE t.name WHEN 'attn_probs' THEN ifnull(p.grade, p.class = 'ROUNDING') END) AS probs,
       max(CASE t.name WHEN 'attn_out' THEN ifnull(p.grade, p.class = 'ROUNDING') END) AS attn_out
-    FROM comparison_graded p
+    FROM comparison_classed p
     JOIN tensor t ON t.id = p.key_tensor_id
     WHERE p.axis = 'phases' AND p.other_run_id = p.run_id AND p.side = 0 AND p.compared
       AND t.name IN ('q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache', 'k_cache_rows', 'v_cache_rows',
