@@ -159,13 +159,15 @@ TEST_F(GpuFingerprint, ScaleFitsEveryMagnitude) {
 
 TEST_F(GpuFingerprint, ValuesOfLongRowsAreAsMuchCoarserAsOnTheCpu) {
   const Row row = make_row(5000, any_bits);
-  for (const uint16_t lost : {1, 6, 10}) {
+  for (const int lost : {1, 6, 10}) {
     const auto data = upload(row);
     FingerprintPlan plan;
     plan.add(data.data(), static_cast<int64_t>(row.size()));
     std::vector<FingerprintPart> parts(plan.n_parts());
     plan.write(parts);
-    for (FingerprintPart& part : parts) part.lost = lost;  // as in a row of 2^(21 + lost)
+    for (FingerprintPart& part : parts) {
+      part.lost = static_cast<uint16_t>(lost);  // as in a row of 2^(21 + lost)
+    }
     const auto device_counts = upload(std::vector<FingerprintCounts>{plan.counts()});
     const auto device_parts = upload(parts);
     auto results = buffer<DeviceFingerprint>(1);
