@@ -10,7 +10,7 @@ namespace greta {
 class InferProgram : public ProgramTest {
  protected:
   /// A command line of sh in the test's folder, where $I is greta-infer, $G greta-db and $Q the
-  /// options of a small probe, 309 pairs. No variable of greta's is set.
+  /// options of a small probe, 339 pairs. No variable of greta's is set.
   Result sh(const std::string& command) const {
     return shell(
         "for v in $(env | sed -n 's/^\\(GRETA_[A-Z0-9_]*\\)=.*/\\1/p'); do unset $v; done; I=" +

@@ -9,14 +9,14 @@ TEST_F(InferProbe, BatchInvariantPassesBitwiseAndCompletely) {
   make_model();
   const Result probe = sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict");
   ASSERT_EQ(probe.status, 0) << probe.out << probe.err;
-  EXPECT_TRUE(probe.says("verdict  PASS, 309 pairs, coverage complete; strictly and numerically"))
+  EXPECT_TRUE(probe.says("verdict  PASS, 339 pairs, coverage complete; strictly and numerically"))
       << probe.out;
   const auto verdict = sh("$G firstfail --run b3_66_v2 --format json").json().at(0);
   EXPECT_EQ(verdict.at("verdict"), "PASS");
   EXPECT_EQ(verdict.at("coverage"), "complete");
   EXPECT_EQ(verdict.at("pairs"), verdict.at("pass"));
-  // 3 prompts; 5 layers of 19 points, embedding 2, head 6.
-  EXPECT_EQ(verdict.at("pairs"), 3 * (5 * 19 + 2 + 6));
+  // 3 prompts; 5 layers of 21 points, embedding 2, head 6.
+  EXPECT_EQ(verdict.at("pairs"), 3 * (5 * 21 + 2 + 6));
 }
 
 TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
@@ -24,7 +24,7 @@ TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
   const Result probe = sh("$I probe $Q --model m.gguf");
   ASSERT_EQ(probe.status, 0) << probe.err;
   EXPECT_TRUE(probe.says("greta-db --db 'greta.db' firstfail")) << probe.out;
-  EXPECT_TRUE(probe.says("verdict  PASS within rounding, 309 pairs")) << probe.out;
+  EXPECT_TRUE(probe.says("verdict  PASS within rounding, 339 pairs")) << probe.out;
   EXPECT_TRUE(probe.says("; strictly FAIL at layer 0, ")) << probe.out;
   EXPECT_EQ(query("SELECT mode, verdict, numeric_verdict, coverage, divergent FROM run_verdict"),
             "as_designed\tFAIL\tPASS\tcomplete\t0\n");
@@ -182,7 +182,7 @@ TEST_F(InferProbe, PrefillInSmallBatchesIsTheSameProbe) {
       sh("$I probe $Q --model m.gguf --mode batch_invariant --date 2026-02-07 --batch 5").status,
       0);
   EXPECT_EQ(query("SELECT verdict, coverage, pairs FROM run_verdict ORDER BY run"),
-            "PASS\tcomplete\t309\nPASS\tcomplete\t309\n");
+            "PASS\tcomplete\t339\nPASS\tcomplete\t339\n");
 }
 
 TEST_F(InferProbe, AFlagWinsOverItsVariable) {
@@ -323,7 +323,7 @@ TEST_F(InferProbe, EveryDecodedTokenHasItsPair) {
         std::string("rm -f *.db; $I probe --model m.gguf --prompt 'a b' --decode-steps 3 --mode ") +
         mode);
     ASSERT_EQ(probe.status, 0) << probe.err;
-    EXPECT_TRUE(probe.says(", 412 pairs, coverage complete")) << mode << probe.out;
+    EXPECT_TRUE(probe.says(", 452 pairs, coverage complete")) << mode << probe.out;
     EXPECT_EQ(query("SELECT numeric_verdict FROM run_verdict"), "PASS\n") << mode;
     EXPECT_EQ(
         query("SELECT count(DISTINCT pos_id), sum(status NOT IN ('MATCH', 'DRIFT')) FROM pair"),
