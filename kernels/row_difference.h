@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 // How two rows differ, value by value. The same bits on every device: differences are taken in
@@ -42,6 +43,21 @@ struct RowDifference {
   double x_sum_sq = 0, y_sum_sq = 0;
   std::array<double, kMaxSegments> segment_sum_sq{};  ///< Σ (y - x)² of each segment
 
+  /// Takes the part of the row that comes next.
+  void take(const RowDifference& next) {
+    n += next.n;
+    differing += next.differing;
+    if (first < 0) first = next.first;
+    if (next.last >= 0) last = next.last;
+    if (next.max_abs_at >= 0 && (max_abs_at < 0 || next.max_abs > max_abs)) {
+      max_abs = next.max_abs;
+      max_abs_at = next.max_abs_at;
+    }
+    if (next.max_ulp > max_ulp) max_ulp = next.max_ulp;
+    x_sum_sq += next.x_sum_sq;
+    y_sum_sq += next.y_sum_sq;
+    for (size_t s = 0; s < segment_sum_sq.size(); ++s) segment_sum_sq[s] += next.segment_sum_sq[s];
+  }
   double sum_sq() const {
     double sum = 0;
     for (double one : segment_sum_sq) sum += one;
@@ -54,8 +70,11 @@ struct RowDifference {
   }
 };
 
-/// Sums are kept in as many parts, value i in part i mod kDifferenceLanes, in ascending order; then
-/// part p takes part p + 32, then p + 16, and so on to 1.
+/// A row is cut into parts of as many values, whose results are taken in ascending order, so that
+/// many can be worked on at once.
+inline constexpr int64_t kDifferencePart = 4096;
+/// Sums of a part are kept in as many lanes, value i in lane i mod kDifferenceLanes, in ascending
+/// order; then lane l takes lane l + 32, then l + 16, and so on to 1.
 inline constexpr int kDifferenceLanes = 64;
 
 }  // namespace greta

@@ -15,21 +15,26 @@ class GpuRowDifference : public GpuTest {
 
   void expect_as_host(const std::vector<Rows>& all) {
     std::vector<DeviceBuffer<float>> memory;
-    std::vector<RowPair> pairs;
+    std::vector<RowTask> tasks;
+    std::vector<size_t> ends;
+    size_t n_results = 0;
     for (const Rows& rows : all) {
-      const auto n = static_cast<int64_t>(rows.x.size());
       memory.push_back(upload(rows.x));
       memory.push_back(upload(rows.y));
-      pairs.push_back({memory[memory.size() - 2].data(), memory.back().data(), n, rows.segments});
+      add_row_tasks({memory[memory.size() - 2].data(), memory.back().data(),
+                     static_cast<int64_t>(rows.x.size()), rows.segments},
+                    nullptr, n_results, tasks);
+      ends.push_back(n_results);
     }
-    const auto device_pairs = upload(pairs);
-    auto results = buffer<RowDifference>(pairs.size());
-    row_differences(device_pairs.data(), static_cast<int64_t>(pairs.size()), results.data(),
-                    stream_);
-    const std::vector<RowDifference> got = download(results);
+    const std::vector<RowDifference> parts = run(tasks, n_results);
+    std::vector<RowDifference> got(all.size());
+    for (size_t i = 0, part = 0; i < all.size(); ++i) {
+      for (; part < ends[i]; ++part) got[i].take(parts[part]);
+    }
     for (size_t i = 0; i < all.size(); ++i) {
       const RowDifference expected =
-          row_difference({all[i].x.data(), all[i].y.data(), pairs[i].n, all[i].segments});
+          row_difference({all[i].x.data(), all[i].y.data(), static_cast<int64_t>(all[i].x.size()),
+                          all[i].segments});
       EXPECT_EQ(got[i].n, expected.n) << i;
       EXPECT_EQ(got[i].differing, expected.differing) << i;
       EXPECT_EQ(got[i].first, expected.first) << i;
@@ -41,6 +46,13 @@ class GpuRowDifference : public GpuTest {
       EXPECT_EQ(got[i].y_sum_sq, expected.y_sum_sq) << i;
       EXPECT_EQ(got[i].segment_sum_sq, expected.segment_sum_sq) << i;
     }
+  }
+
+  std::vector<RowDifference> run(const std::vector<RowTask>& tasks, size_t n_results) {
+    const auto device_tasks = upload(tasks);
+    auto results = buffer<RowDifference>(n_results);
+    run_row_tasks(device_tasks.data(), static_cast<int64_t>(tasks.size()), results.data(), stream_);
+    return download(results);
   }
 
   static Rows differing(uint32_t seed, size_t n, size_t every, RowSegments segments) {
@@ -55,8 +67,8 @@ class GpuRowDifference : public GpuTest {
 TEST_F(GpuRowDifference, HasTheHostsBits) {
   std::vector<Rows> all;
   uint32_t seed = 1;
-  for (size_t n :
-       {size_t{1}, size_t{2}, size_t{63}, size_t{64}, size_t{65}, size_t{1000}, size_t{4096}}) {
+  for (size_t n : {size_t{1}, size_t{2}, size_t{63}, size_t{64}, size_t{65}, size_t{1000},
+                   size_t{4096}, size_t{4097}, size_t{13'000}}) {
     for (size_t every : {size_t{1}, size_t{7}, size_t{5000}}) {
       all.push_back(
           differing(seed++, n, every, {.n = static_cast<int32_t>(std::min<size_t>(n, 32))}));
@@ -79,9 +91,27 @@ TEST_F(GpuRowDifference, OfTwoEquallyFarApartTheFirstIsNamed) {
   expect_as_host({rows});
 }
 
-TEST_F(GpuRowDifference, NoPairsAreNoWork) {
-  EXPECT_NO_THROW(row_differences(nullptr, 0, nullptr, stream_));
-  EXPECT_THROW(row_differences(nullptr, -1, nullptr, stream_), std::invalid_argument);
+TEST_F(GpuRowDifference, ARowThatIsKeptIsCopiedWhole) {
+  const Values row = bell_values(9, 5000);
+  const auto on_device = upload(row);
+  auto kept = buffer<float>(row.size());
+  std::vector<RowTask> tasks;
+  size_t n_results = 0;
+  add_row_tasks({nullptr, on_device.data(), 5000, {}}, kept.data(), n_results, tasks);
+  EXPECT_EQ(n_results, 0u);
+  EXPECT_EQ(tasks.size(), 2u);
+  tasks.push_back({});  // room that a recorded launch did not need
+  run(tasks, 1);
+  EXPECT_EQ(bits_of(download(kept)), bits_of(row));
+}
+
+TEST_F(GpuRowDifference, NoRowsAreNoWork) {
+  std::vector<RowTask> tasks;
+  size_t n_results = 0;
+  add_row_tasks({}, nullptr, n_results, tasks);
+  EXPECT_TRUE(tasks.empty());
+  EXPECT_NO_THROW(run_row_tasks(nullptr, 0, nullptr, stream_));
+  EXPECT_THROW(run_row_tasks(nullptr, -1, nullptr, stream_), std::invalid_argument);
 }
 
 }  // namespace
