@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "kernels/attention_shape.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "kernels/matrix.h"
+#include "kernels/row_difference.h"
 #include "kernels/rows.h"
 
 namespace greta {
@@ -23,6 +25,9 @@ using Buffer = std::unique_ptr<float, std::function<void(float*)>>;
 struct RowRef {
   const float* data = nullptr;
   int64_t n = 0;
+  float* keep = nullptr;         ///< where it is copied to as well; nullptr: nowhere
+  const float* other = nullptr;  ///< a row of n values to compare it with; nullptr: none
+  RowSegments segments;          ///< of that comparison
 };
 
 /// The feed-forward network of a block: down(silu(x · gateᵀ) ⊙ (x · upᵀ)).
@@ -36,6 +41,7 @@ struct FeedForward {
 struct FingerprintedRow {
   Fingerprint fingerprint;
   std::vector<float> sample;
+  std::optional<RowDifference> difference;  ///< from RowRef::other, which is its x
 };
 
 /// A device that computes. Pointers are in its memory; operations take effect in the order of the
@@ -122,8 +128,9 @@ class Backend {
   /// everything. top: [2k], the values, then the bits of their i32 indices; beyond n: NaN and −1.
   virtual void top_k(const float* values, int64_t n, int k, float* top) = 0;
 
-  /// Queues fingerprints of rows as they are at this point, but for fingerprints_at_end(), and
-  /// copies of their leading sample_values values.
+  /// Queues fingerprints of rows as they are at this point, but for fingerprints_at_end(), copies
+  /// of their leading sample_values values, and what else their RowRef asks for. A row that is kept
+  /// can be compared with from the next batch on.
   virtual void queue_fingerprints(std::span<const RowRef> rows, int64_t sample_values) = 0;
   /// Those of the oldest ended batch that had any and was not fetched yet, in the order of the
   /// queue. Two batches can wait, so that one is fetched while the next is computed.

@@ -17,6 +17,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/row_difference.h"
 
 namespace greta {
 namespace {
@@ -174,6 +175,10 @@ class CpuBackend final : public Backend {
         FingerprintedRow& print = queued_[first + static_cast<size_t>(i)];
         print.fingerprint = fingerprint({row.data, static_cast<size_t>(row.n)});
         print.sample.assign(row.data, row.data + std::min(row.n, sample_values));
+        if (row.keep != nullptr) std::copy_n(row.data, row.n, row.keep);
+        if (row.other != nullptr) {
+          print.difference = row_difference({row.other, row.data, row.n, row.segments});
+        }
       }
     });
   }

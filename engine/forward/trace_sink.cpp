@@ -30,6 +30,17 @@ std::string base_run_name(const RunRecord& run) {
 
 void TraceSink::attribute(const std::string&, const std::string&) {}
 
+std::optional<double> PairDifference::rel_l2() const {
+  return finite ? std::optional(values.rel_l2()) : std::nullopt;
+}
+
+std::vector<double> PairDifference::shares() const {
+  const double sum = values.sum_sq();
+  std::vector<double> shares(static_cast<size_t>(segments.n), 0.0);
+  for (size_t s = 0; s < shares.size() && sum > 0; ++s) shares[s] = values.segment_sum_sq[s] / sum;
+  return shares;
+}
+
 std::optional<double> top_gap(const ReadoutRecord& r) {
   const bool both = r.top1_id >= 0 && r.top2_id >= 0 && std::isfinite(r.top1_logit) &&
                     std::isfinite(r.top2_logit);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "engine/forward/route.h"
 #include "engine/forward/trace_point.h"
 #include "kernels/fingerprint/fingerprint.h"
+#include "kernels/row_difference.h"
 
 // What the engine says about a run, in the order in which it happens. A sink writes it down.
 
@@ -46,6 +48,20 @@ struct PromptRecord {
   std::vector<PlannedRow> plan;
 };
 
+/// How a row differs from that of the other side of its comparison.
+struct PairDifference {
+  uint64_t prefill_hash = 0, decode_hash = 0;
+  RowDifference values;  ///< x: the row that was there first
+  RowSegments segments;
+  int64_t heads = 0;    ///< that the segments are, as many of them each; 0: equal slices
+  bool finite = false;  ///< all values of both rows are
+
+  /// Nothing where a value is not finite.
+  std::optional<double> rel_l2() const;
+  /// Of each segment in the squared difference; all 0 where no finite values are apart.
+  std::vector<double> shares() const;
+};
+
 /// One traced tensor row.
 struct TraceRecord {
   TracePoint point{};
@@ -58,8 +74,9 @@ struct TraceRecord {
   int64_t token_index = 0;  ///< row in the batch
   std::optional<Route> route;
   Fingerprint fingerprint;
-  std::vector<float> sample;  ///< leading values; empty when not wanted
-  std::string extra;          ///< JSON object, empty for none
+  std::vector<float> sample;                         ///< leading values; empty when not wanted
+  std::string extra;                                 ///< JSON object, empty for none
+  std::shared_ptr<const PairDifference> difference;  ///< from the other side, where it is known
 };
 
 /// Tokens of the sequence up to the end of the row's batch.

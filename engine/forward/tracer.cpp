@@ -1,6 +1,8 @@
 #include "engine/forward/tracer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <stdexcept>
 
 namespace greta {
@@ -11,6 +13,9 @@ bool empty_or_has(const std::vector<T>& all, T one) {
   return all.empty() || std::find(all.begin(), all.end(), one) != all.end();
 }
 
+/// As sums of squares are that were rounded in two ways.
+bool nearly_equal(double a, double b) { return std::fabs(a - b) <= 1e-3 * std::max(a, b); }
+
 }  // namespace
 
 bool TraceSelection::wants_layer(int layer) const { return empty_or_has(layers, layer); }
@@ -19,6 +24,11 @@ bool TraceSelection::wants(TracePoint point) const {
 }
 bool TraceSelection::wants(Phase phase) const {
   return std::find(phases.begin(), phases.end(), phase) != phases.end();
+}
+
+bool TraceSelection::wants_partners(Phase phase) const {
+  if (is_decode(phase)) return wants(Phase::kPrefillLast);
+  return phase == Phase::kPrefillLast && (wants(Phase::kDecode0) || wants(Phase::kDecode));
 }
 
 std::vector<PlannedRow> TraceSelection::plan(int64_t n_layers) const {
@@ -45,12 +55,16 @@ std::vector<PlannedRow> TraceSelection::plan(int64_t n_layers) const {
   return rows;
 }
 
-Tracer::Tracer(TraceSelection selection, Backend& backend)
-    : selection_(std::move(selection)), backend_(backend) {}
+Tracer::Tracer(TraceSelection selection, Backend& backend, const RowComparison& comparison)
+    : selection_(std::move(selection)),
+      backend_(backend),
+      comparison_(comparison),
+      kept_(backend, comparison.kept_bytes) {}
 
 void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
                    std::optional<Phase> others, int64_t step, int64_t from) {
   if (batches_.size() == 2) throw std::logic_error("Tracer: two batches wait to be taken");
+  if (batches_.empty()) kept_.clear_compared();
   TracedBatch& batch = batches_.emplace_back();
   batch.tokens.assign(tokens.begin(), tokens.end());
   batch.first_pos = first_pos;
@@ -114,10 +128,32 @@ void Tracer::note_row(TracePoint point, int layer, size_t traced, const float* r
   if (wants(point, layer)) add_row(point, layer, traced, {row, n}, route, false);
 }
 
-void Tracer::add_row(TracePoint point, int layer, size_t traced, const RowRef& row,
+void Tracer::add_row(TracePoint point, int layer, size_t traced, RowRef row,
                      std::optional<Route> route, bool watched) {
   TracedBatch& batch = batches_.back();
-  batch.rows.push_back({point, layer, route, traced, batch.n_queued + pend(row), watched});
+  const size_t kept = watched ? KeptRows::kNone : pair_up(point, layer, traced, row);
+  batch.rows.push_back({point, layer, route, traced, batch.n_queued + pend(row), watched, kept});
+}
+
+/// Has a row compared with its other side, or kept until that is there. Returns the kept one's
+/// number.
+size_t Tracer::pair_up(TracePoint point, int layer, size_t traced, RowRef& row) {
+  const TracedToken& token = traced_[traced];
+  if (!kept_.keeps_any() || !selection_.wants_partners(token.phase)) return KeptRows::kNone;
+  const KeptRows::Place place{batches_.back().first_pos + token.row, layer, point};
+  const bool decode = is_decode(token.phase);
+  size_t number = kept_.find(place);
+  if (number != KeptRows::kNone) {
+    const KeptRows::Row& other = kept_.row(number);
+    if (other.decode == decode || other.compared || other.n != row.n) return KeptRows::kNone;
+    row.other = kept_.compare(number).data;
+    row.segments = segments_of(heads_of(point, comparison_.n_heads, comparison_.n_kv_heads), row.n);
+    return number;
+  }
+  const RowRef* const pending = find_pending(row);
+  number = kept_.add(place, decode, row.n, pending != nullptr ? pending->keep : nullptr);
+  if (number != KeptRows::kNone) row.keep = kept_.row(number).data;
+  return number;
 }
 
 void Tracer::note_cache(int layer, const float* k, const float* v, int64_t width) {
@@ -144,16 +180,29 @@ void Tracer::note_attention(int layer, const AttentionTrace& left, int64_t n_hea
   }
 }
 
-/// Place of a row in pending_. One memory that two points name (x_out is residual_post_mlp) is
-/// fingerprinted once; looking further back than a layer of one token is not worth it.
-size_t Tracer::pend(const RowRef& row) {
+/// The row in pending_ that is the same, if any. One memory that two points name (x_out is
+/// residual_post_mlp) is fingerprinted once; looking further back than a layer of one token is not
+/// worth it.
+RowRef* Tracer::find_pending(const RowRef& row) {
   constexpr size_t kLookBack = 32;
   const size_t first = pending_.size() - std::min(pending_.size(), kLookBack);
   for (size_t i = first; i < pending_.size(); ++i) {
-    if (pending_[i].data == row.data && pending_[i].n == row.n) return i;
+    RowRef& pending = pending_[i];
+    if (pending.data == row.data && pending.n == row.n && pending.other == row.other)
+      return &pending;
   }
-  pending_.push_back(row);
-  return pending_.size() - 1;
+  return nullptr;
+}
+
+/// Place of a row in pending_.
+size_t Tracer::pend(const RowRef& row) {
+  RowRef* pending = find_pending(row);
+  if (pending == nullptr) {
+    pending_.push_back(row);
+    return pending_.size() - 1;
+  }
+  if (row.keep != nullptr) pending->keep = row.keep;
+  return static_cast<size_t>(pending - pending_.data());
 }
 
 void Tracer::annotate(TracePoint point, size_t traced, std::string extra) {
@@ -185,8 +234,38 @@ std::vector<TraceRecord> Tracer::take() {
     TraceRecord& record = records.emplace_back(make_record(batch, row));
     record.fingerprint = print;
     record.sample = made[row.fingerprint].sample;  // a copy: points can share a row
+    if (row.kept != KeptRows::kNone) take_difference(row, made[row.fingerprint], record);
   }
   return records;
+}
+
+/// Of a row that is kept for the other side: what its difference will need. Of that side: its
+/// difference, unless the sums of squares are not those of the fingerprints: then the comparison is
+/// of other rows.
+void Tracer::take_difference(const Row& row, const FingerprintedRow& made, TraceRecord& record) {
+  KeptRows::Row& kept = kept_.row(row.kept);
+  const Fingerprint& print = made.fingerprint;
+  const bool decode = is_decode(record.phase), finite = print.nan == 0 && print.inf == 0;
+  if (kept.decode == decode) {
+    kept.hash = print.hash;
+    kept.sum_sq = print.sum_sq;
+    kept.finite = finite;
+    return;
+  }
+  if (!made.difference || made.difference->differing == 0 || kept.hash == print.hash) return;
+  PairDifference difference;
+  difference.values = *made.difference;
+  difference.finite = finite && kept.finite;
+  if (difference.finite && !(nearly_equal(difference.values.x_sum_sq, kept.sum_sq) &&
+                             nearly_equal(difference.values.y_sum_sq, print.sum_sq))) {
+    return;
+  }
+  difference.prefill_hash = decode ? kept.hash : print.hash;
+  difference.decode_hash = decode ? print.hash : kept.hash;
+  const HeadCounts heads = heads_of(row.point, comparison_.n_heads, comparison_.n_kv_heads);
+  difference.segments = segments_of(heads, kept.n);
+  difference.heads = are_heads(heads, kept.n) ? heads.heads : 0;
+  record.difference = std::make_shared<const PairDifference>(difference);
 }
 
 }  // namespace greta

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/forward/backend.h"
+#include "engine/forward/kept_rows.h"
 #include "engine/forward/trace_sink.h"
 
 namespace greta {
@@ -23,8 +24,16 @@ struct TraceSelection {
   /// Where nothing is compared, `all` leaves out is_cache_rows().
   bool wants(TracePoint point) const;
   bool wants(Phase phase) const;
+  /// Whether rows of the other side are traced too.
+  bool wants_partners(Phase phase) const;
   /// Rows that a probe of an n_layers model must give on both sides.
   std::vector<PlannedRow> plan(int64_t n_layers) const;
+};
+
+/// What is needed to compare the two sides of a value on the device.
+struct RowComparison {
+  int64_t kept_bytes = 0;  ///< for rows of the side that comes first; 0: nothing is compared
+  int64_t n_heads = 0, n_kv_heads = 0;
 };
 
 /// A token of a batch that is traced.
@@ -39,9 +48,15 @@ struct TracedToken {
 /// batches can wait to be taken: the rows of one are made while the device computes the next.
 class Tracer {
  public:
-  Tracer(TraceSelection selection, Backend& backend);
+  Tracer(TraceSelection selection, Backend& backend, const RowComparison& comparison = {});
 
   const TraceSelection& selection() const { return selection_; }
+
+  /// Forgets the rows that wait for their other side: another prompt begins. Not while a batch
+  /// waits to be taken.
+  void forget_kept() { kept_.clear(); }
+  /// Rows that could not be kept, so that nothing was compared with them.
+  int64_t n_not_kept() const { return kept_.n_without_room(); }
 
   /// Starts a batch: its tokens, their first position, and how they are traced: `last` for the last
   /// token, `others` for the rest (nothing: not traced), from position `from` on. Step numbers
@@ -94,6 +109,7 @@ class Tracer {
     size_t traced;
     size_t fingerprint;  ///< which of those fetched is its own
     bool watched;        ///< nobody asked for it: only what is not finite is taken
+    size_t kept;         ///< number in kept_: of itself, or of what it is compared with
   };
   struct Note {
     TracePoint point;
@@ -111,12 +127,17 @@ class Tracer {
     size_t n_queued = 0;  ///< fingerprints queued for it
   };
   static TraceRecord make_record(const TracedBatch& batch, const Row& row);
-  void add_row(TracePoint point, int layer, size_t traced, const RowRef& row,
-               std::optional<Route> route, bool watched);
+  void add_row(TracePoint point, int layer, size_t traced, RowRef row, std::optional<Route> route,
+               bool watched);
+  size_t pair_up(TracePoint point, int layer, size_t traced, RowRef& row);
+  void take_difference(const Row& row, const FingerprintedRow& made, TraceRecord& record);
+  RowRef* find_pending(const RowRef& row);
   size_t pend(const RowRef& row);
 
   TraceSelection selection_;
   Backend& backend_;
+  RowComparison comparison_;
+  KeptRows kept_;
   std::vector<TracedToken> traced_;  ///< empty: nothing of the batch is traced
   std::deque<TracedBatch> batches_;  ///< oldest first; the last one is in progress
   std::vector<RowRef> pending_;      ///< rows to queue at the next flush, each once

@@ -14,6 +14,7 @@ namespace {
 // The counts of a piece of work lie in front of its parts.
 constexpr size_t kHeader = sizeof(FingerprintPart);
 static_assert(sizeof(FingerprintCounts) <= kHeader);
+static_assert(sizeof(FingerprintPart) % alignof(RowTask) == 0);
 
 // Rows put aside begin where wide loads can.
 constexpr size_t kAlign = 4;
@@ -36,6 +37,13 @@ size_t sample_size(const RowRef& row, int64_t sample_values) {
   return static_cast<size_t>(std::min(row.n, sample_values));
 }
 
+/// Results of its comparison.
+size_t difference_parts(const RowRef& row) {
+  return row.other == nullptr
+             ? 0
+             : static_cast<size_t>((row.n + kDifferencePart - 1) / kDifferencePart);
+}
+
 }  // namespace
 
 void FingerprintQueue::Work::run(Stream& stream) const {
@@ -44,6 +52,7 @@ void FingerprintQueue::Work::run(Stream& stream) const {
   }
   fingerprint_rows(counts, parts, limits, results, stream);
   if (sample_values > 0) copy_rows(counts, parts, limits, sample_values, samples, stream);
+  run_row_tasks(tasks, static_cast<int64_t>(n_tasks), differences, stream);
 }
 
 FingerprintQueue::FingerprintQueue(Stream& stream, std::function<void()> make_room)
@@ -59,6 +68,7 @@ void FingerprintQueue::begin(bool rows_stay) {
   used_ = uploaded_ = n_aside_ = n_printed_ = 0;
   aside_.clear();
   plan_.clear();
+  tasks_.clear();
   // The last copies from and to the slot that the batch may take. Waiting is not possible later,
   // while a batch is recorded.
   slots_[begun_ % kSlots].done.synchronize();
@@ -73,6 +83,8 @@ void FingerprintQueue::open() {
   slot().sample_sizes.clear();
   slot().places.clear();
   slot().n_samples = 0;
+  slot().difference_parts.clear();
+  slot().n_differences = 0;
 }
 
 FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64_t sample_values) {
@@ -85,22 +97,30 @@ FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64
   const Work copies = aside ? put_aside(rows) : Work{};
   for (const RowRef& row : rows) {
     slot().places.push_back(n_printed_ + plan_.n_rows());
-    if (!aside) plan_.add(row.data, row.n, slot().n_samples);
+    if (!aside) plan_row(row, slot().n_samples, slot().n_differences);
     slot().sample_sizes.push_back(sample_size(row, sample_values));
     slot().n_samples += slot().sample_sizes.back();
+    slot().difference_parts.push_back(difference_parts(row));
+    slot().n_differences += slot().difference_parts.back();
   }
   return aside || rows_stay_ ? copies : print_rows();
 }
 
+void FingerprintQueue::plan_row(const RowRef& row, uint64_t sample, size_t difference) {
+  plan_.add(row.data, row.n, sample);
+  add_row_tasks({row.other, row.data, row.n, row.segments}, row.keep, difference, tasks_);
+}
+
 FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows) {
   const size_t before = n_aside_;
-  size_t n_samples = slot().n_samples;
+  size_t n_samples = slot().n_samples, n_differences = slot().n_differences;
   for (const RowRef& row : rows) {
     plan_.add(row.data, row.n, n_aside_);
-    aside_.push_back({slot().places.size() + plan_.n_rows() - 1, n_aside_,
-                      static_cast<size_t>(row.n), n_samples});
+    aside_.push_back(
+        {slot().places.size() + plan_.n_rows() - 1, n_aside_, row, n_samples, n_differences});
     n_aside_ += (static_cast<size_t>(row.n) + kAlign - 1) / kAlign * kAlign;
     n_samples += sample_size(row, sample_values_);
+    n_differences += difference_parts(row);
   }
   reserve(device_aside_, before, n_aside_, "rows to fingerprint");
   Work work = lay_out();
@@ -109,9 +129,10 @@ FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows)
 }
 
 FingerprintQueue::Work FingerprintQueue::finish() {
-  for (const Aside& row : aside_) {
-    slot().places[row.number] = n_printed_ + plan_.n_rows();
-    plan_.add(device_aside_.data() + row.first, static_cast<int64_t>(row.n), row.sample);
+  for (Aside& aside : aside_) {
+    slot().places[aside.number] = n_printed_ + plan_.n_rows();
+    aside.row.data = device_aside_.data() + aside.first;
+    plan_row(aside.row, aside.sample, aside.difference);
   }
   aside_.clear();
   return plan_.n_rows() > 0 ? print_rows() : Work{};
@@ -123,28 +144,37 @@ FingerprintQueue::Work FingerprintQueue::print_rows() {
   n_printed_ += plan_.n_rows();
   reserve(device_results_, first, n_printed_, "fingerprints");
   reserve(device_samples_, device_samples_.size(), slot().n_samples, "sampled values");
+  reserve(device_differences_, device_differences_.size(), slot().n_differences,
+          "differences of rows");
   Work work = lay_out();
   work.results = device_results_.data() + first;
   work.sample_values = sample_values_;
   work.samples = device_samples_.data();
+  work.differences = device_differences_.data();
   return work;
 }
 
 /// Writes the plan behind those before it.
 FingerprintQueue::Work FingerprintQueue::lay_out() {
-  const size_t room = round_up(plan_.n_parts());
-  const size_t begin = used_, end = begin + kHeader + room * sizeof(FingerprintPart);
+  const size_t room = round_up(plan_.n_parts()), task_room = round_up(tasks_.size());
+  const size_t begin = used_, tasks = begin + kHeader + room * sizeof(FingerprintPart);
+  const size_t end = tasks + task_room * sizeof(RowTask);
   reserve_plan(end);
   used_ = end;
   std::byte* const place = slot().plan.data() + begin;
   const FingerprintCounts counts = plan_.counts();
   std::memcpy(place, &counts, sizeof counts);
   plan_.write({reinterpret_cast<FingerprintPart*>(place + kHeader), plan_.n_parts()});
+  tasks_.resize(task_room);  // those beyond do nothing
+  std::copy(tasks_.begin(), tasks_.end(), reinterpret_cast<RowTask*>(slot().plan.data() + tasks));
   const std::byte* const on_device = device_plan_.data() + begin;
   const Work work{.counts = reinterpret_cast<const FingerprintCounts*>(on_device),
                   .parts = reinterpret_cast<const FingerprintPart*>(on_device + kHeader),
-                  .limits = {plan_.n_rows(), round_up(plan_.n_long_parts()), room}};
+                  .limits = {plan_.n_rows(), round_up(plan_.n_long_parts()), room},
+                  .tasks = reinterpret_cast<const RowTask*>(device_plan_.data() + tasks),
+                  .n_tasks = task_room};
   plan_.clear();
+  tasks_.clear();
   return work;
 }
 
@@ -192,6 +222,7 @@ void FingerprintQueue::end() {
   };
   copy(device_results_, slot().results, slot().sample_sizes.size(), "fingerprints");
   copy(device_samples_, slot().samples, slot().n_samples, "sampled values");
+  copy(device_differences_, slot().differences, slot().n_differences, "differences of rows");
   slot().done.record(stream_);
 }
 
@@ -202,8 +233,15 @@ std::vector<FingerprintedRow> FingerprintQueue::fetch() {
   oldest.done.synchronize();
   std::vector<FingerprintedRow> made(oldest.sample_sizes.size());
   const float* sample = oldest.samples.data();
+  const RowDifference* part = oldest.differences.data();
   for (size_t i = 0; i < made.size(); ++i) {
     made[i].fingerprint = to_sums(oldest.results[oldest.places[i]]).finish();
+    if (const size_t parts = oldest.difference_parts[i]; parts > 0) {
+      made[i].difference.emplace();
+      for (const RowDifference* const end = part + parts; part < end; ++part) {
+        made[i].difference->take(*part);
+      }
+    }
     if (oldest.sample_sizes[i] == 0) continue;
     made[i].sample.assign(sample, sample + oldest.sample_sizes[i]);
     sample += oldest.sample_sizes[i];

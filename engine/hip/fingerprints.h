@@ -10,11 +10,12 @@
 #include "engine/forward/backend.h"
 #include "kernels/gpu/device.h"
 #include "kernels/gpu/fingerprint.h"
+#include "kernels/gpu/row_difference.h"
 
 namespace greta {
 
-/// The fingerprints of one batch after another: what to compute goes to the device in one copy, the
-/// results come back in one, and two batches can be under way.
+/// The fingerprints of one batch after another, rows kept and compared beside them: what to compute
+/// goes to the device in one copy, the results come back in one, and two batches can be under way.
 ///
 /// Rows are needed as they are when they are queued. Where they stay they are fingerprinted
 /// together at the end of the batch. Else many are fingerprinted at once, and so is what is queued
@@ -35,6 +36,9 @@ class FingerprintQueue {
     DeviceFingerprint* results = nullptr;
     int64_t sample_values = 0;
     float* samples = nullptr;
+    const RowTask* tasks = nullptr;  ///< rows to keep and to compare
+    size_t n_tasks = 0;
+    RowDifference* differences = nullptr;
 
     void run(Stream& stream) const;
   };
@@ -55,16 +59,20 @@ class FingerprintQueue {
  private:
   static constexpr size_t kSlots = 2;
   struct Slot {
-    PinnedBuffer<std::byte> plan;  // per piece of work: counts, then parts
+    PinnedBuffer<std::byte> plan;  // per piece of work: counts, parts, then tasks
     PinnedBuffer<DeviceFingerprint> results;
     PinnedBuffer<float> samples;
+    PinnedBuffer<RowDifference> differences;
     std::vector<size_t> sample_sizes;  // of every row, in the order of the queue
     std::vector<size_t> places;        // of its result
     size_t n_samples = 0;
+    std::vector<size_t> difference_parts;  // of every row; 0: it is not compared
+    size_t n_differences = 0;
     Event done;
   };
   void open();
   Work put_aside(std::span<const RowRef> rows);
+  void plan_row(const RowRef& row, uint64_t sample, size_t difference);
   Work print_rows();
   Work lay_out();
   void reserve_plan(size_t bytes);
@@ -81,9 +89,12 @@ class FingerprintQueue {
   size_t used_ = 0, uploaded_ = 0;  // bytes of its plan
   int64_t sample_values_ = 0;
   FingerprintPlan plan_;  // of what is not laid out yet
+  std::vector<RowTask> tasks_;
   struct Aside {
-    size_t number, first, n;  // in the queue; values
+    size_t number, first;  // in the queue; value
+    RowRef row;            // but for its data
     uint64_t sample;
+    size_t difference;
   };
   std::vector<Aside> aside_;
   size_t n_aside_ = 0;    // values
@@ -92,6 +103,7 @@ class FingerprintQueue {
   DeviceBuffer<std::byte> device_plan_;
   DeviceBuffer<DeviceFingerprint> device_results_;
   DeviceBuffer<float> device_samples_;
+  DeviceBuffer<RowDifference> device_differences_;
 };
 
 }  // namespace greta

@@ -33,7 +33,8 @@ Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, 
       options_(checked(std::move(options), model.config(), capacity)),
       cache_(model.config(), capacity, backend),
       forward_(model, weights, backend, cache_, options_.forward),
-      tracer_(options_.selection, backend) {
+      tracer_(options_.selection, backend,
+              {options_.kept_bytes, model.config().n_heads, model.config().n_kv_heads}) {
   if (options_.rms_verify || options_.cpu_probe) head_probe_.emplace(model, options_.n_threads);
 }
 
@@ -41,6 +42,8 @@ void Probe::run(const ProbePrompt& prompt, TraceSink& sink) {
   n_prompt_ = static_cast<int64_t>(prompt.tokens.size());
   sink.begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
                      options_.selection.plan(model_.config().n_layers)});
+  tracer_.forget_kept();
+  const int64_t not_kept = tracer_.n_not_kept();
   forward_.poison_activations();
   cache_.poison_from(0);
   prefill(prompt, prompt.tokens, sink);
@@ -50,6 +53,11 @@ void Probe::run(const ProbePrompt& prompt, TraceSink& sink) {
   decode_traced(prompt.tokens.back(), n_prompt_ - 1, 1, !aligned, sink);
   const int64_t n_steps = prompt.decode_steps.value_or(options_.decode_steps);
   if (n_steps > 0) continue_prompt(prompt, n_steps, sink);
+  if (const int64_t n = tracer_.n_not_kept() - not_kept; n > 0) {
+    sink.attribute("not_compared_exactly", prompt.name + ": " + std::to_string(n) +
+                                               " rows more than fit in " +
+                                               std::to_string(options_.kept_bytes >> 20) + " MiB");
+  }
 }
 
 /// Decodes tokens, and gives each its other side where both are traced.

@@ -21,6 +21,9 @@ struct ProbeOptions {
   bool cpu_probe = false;    ///< recompute the logits in double
   int64_t decode_steps = 0;  ///< greedy tokens after decode0, for prompts that do not say
   int n_threads = 0;         ///< of the checks on the CPU
+  /// Memory of the backend for rows of the side that comes first, so that each pair is compared
+  /// value by value; what does not fit is not.
+  int64_t kept_bytes = int64_t{256} << 20;
 };
 
 /// A prompt to probe.
@@ -42,6 +45,9 @@ struct ProbePrompt {
 /// tokens gives each of them its other side (phase prefill_last). In kv_aligned the order is turned
 /// around: the tokens are learned first, and decode attends over what that prefill wrote, the last
 /// token first, so that all that a token must not read is NaN.
+///
+/// The two rows of a pair are compared value by value on the device: the record of the second one
+/// has their difference.
 class Probe {
  public:
   /// All references must outlive it. capacity: positions of the longest prompt with the tokens that

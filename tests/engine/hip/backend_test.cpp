@@ -17,7 +17,7 @@
 #include "tests/engine/forward/reference_f64.h"
 #include "tests/engine/forward/routes_by.h"
 #include "tests/engine/forward/tampered_backend.h"
-#include "tests/engine/probe/probe_fixture.h"
+#include "tests/engine/probe/exact_pairs.h"
 #if defined(GRETA_TEST_ON_EMULATOR)
 #include "tests/emulator/emulator.h"
 #endif
@@ -121,6 +121,18 @@ TEST(HipBackend, DecodedTokensHaveTheBitsOfTheirPrefill) {
       }
     }
     for (const TraceRecord& row : sink.records) EXPECT_TRUE(is_finite(row.fingerprint));
+  }
+}
+
+TEST(HipBackend, ComparesEveryPairValueByValue) {
+  const TestModel model(tiny_shape(), "f16");
+  const TestEngine gpu(model, make_hip_backend());
+  for (const Mode mode : {Mode::kAsDesigned, Mode::kKvAligned}) {
+    ProbeOptions options = probe_options(gpu, mode);
+    options.decode_steps = 6;
+    const int64_t replays = gpu.backend->replays();
+    EXPECT_GT(expect_exact(run_probe(gpu, options, model.tokens(9))), 100);
+    EXPECT_GT(gpu.backend->replays(), replays) << "also in batches that are replayed";
   }
 }
 
