@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "db/definitions.h"
+#include "db/difference.h"
 #include "db/kept_tally.h"
 #include "db/trace_row.h"
 #include "db/transaction.h"
@@ -111,6 +112,32 @@ void check_trace_rows(SQLite::Database& db, Problems& problems) {
       problems);
 }
 
+/// As fault_of() has it, but for what would only spoil a sentence.
+void check_differences(SQLite::Database& db, Problems& problems) {
+  std::string shares;
+  for (size_t i = 0; i < kMaxShares; ++i) {
+    shares += (i == 0 ? "ifnull(t.p" : " + ifnull(t.p") + std::to_string(i) + ", 0)";
+  }
+  check_rows(db, "difference",
+             {orphan("run_id", "run"),
+              orphan("prompt_id", "prompt"),
+              orphan("tensor_id", "tensor"),
+              of_another_run("prompt_id", "prompt"),
+              outside("pos_id", 0, kMaxPosition),
+              outside("layer", -1, kMaxLayer),
+              {"t.prefill_hash = t.decode_hash", "of equal hashes"},
+              {"t.differing NOT BETWEEN 1 AND t.n OR t.first_at < 0 OR t.last_at >= t.n"
+               " OR t.last_at - t.first_at < t.differing - 1",
+               "of values that are not there"},
+              {"t.max_abs < 0 OR t.rel_l2 NOT BETWEEN 0 AND 2.000001"
+               " OR (t.rel_l2 > 0) <> (t.max_abs > 0)",
+               "with a distance that is none"},
+              outside("segments", 1, static_cast<int64_t>(kMaxShares)),
+              {"abs(" + shares + " - (t.max_abs > 0)) > 1e-6",
+               "with shares that do not sum to the whole"}},
+             problems);
+}
+
 void check_other_rows(SQLite::Database& db, Problems& problems) {
   const std::string kSides = "whose side is none";
   for (const char* table : {"plan", "readout"}) {
@@ -138,6 +165,7 @@ void check_other_rows(SQLite::Database& db, Problems& problems) {
   check_rows(db, "sample", {{"length(t.data) <> 4 * t.n", "with another number of values than n"}},
              problems);
   check_rows(db, "sketch", {negative("n"), outside("derived", 0, 1), negative("sum_sq")}, problems);
+  check_differences(db, problems);
   check_rows(db, "source", {negative("rows"), negative("duplicates"), negative("conflicts")},
              problems);
   check_rows(db, "attribute", {outside("rank", 0, 4)}, problems);

@@ -13,6 +13,10 @@ INSERT INTO class(name, grade) VALUES ('ROUNDING', 1), ('UNKNOWN', 2), ('DIVERGE
 
 INSERT INTO scope(name) VALUES ('full'), ('prefix'), ('sample');
 
+-- docs/fingerprint.md has the interval.
+INSERT INTO measure(name, low, high) VALUES
+  ('exact', NULL, NULL), ('hash', NULL, NULL), ('sample', 0.80, 1.32), ('sketch', 0.80, 1.32);
+
 INSERT INTO axis(name, same_run) VALUES ('phases', 1), ('runs', 0);
 
 INSERT INTO tensor(id, ord, name, stage) VALUES

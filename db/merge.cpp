@@ -206,6 +206,22 @@ constexpr const char* kCopyRest = R"(
     WHERE x.source_id IS NULL OR s.is_new ORDER BY x.id;
 )";
 
+/// Each says of which hashes it speaks, so that it cannot be of other rows than here.
+constexpr const char* kCopyDifferences = R"(
+  INSERT OR IGNORE INTO main.difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,
+      decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads,
+      segments, p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18,
+      p19, p20, p21, p22, p23, p24, p25, p26, p27, p28, p29, p30, p31)
+    SELECT r.id, q.id, x.pos_id, x.layer, t.id, x.prefill_hash, x.decode_hash,
+      x.n, x.differing, x.first_at, x.last_at, x.rel_l2, x.max_abs, x.max_abs_at,
+      x.max_ulp, x.heads, x.segments, x.p0, x.p1, x.p2, x.p3, x.p4, x.p5, x.p6, x.p7, x.p8, x.p9, x.p10, x.p11, x.p12, x.p13,
+      x.p14, x.p15, x.p16, x.p17, x.p18, x.p19, x.p20, x.p21, x.p22, x.p23, x.p24, x.p25,
+      x.p26, x.p27, x.p28, x.p29, x.p30, x.p31
+    FROM other.difference x
+    JOIN temp.merge_run r ON r.other_id = x.run_id
+    JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
+    JOIN temp.merge_tensor t ON t.other_id = x.tensor_id)";
+
 /// A key holds one readout. Another one of the same key stays as a warning, with all its values.
 constexpr const char* kCopyReadouts = R"(
   CREATE TEMP TABLE merge_readout AS
@@ -347,6 +363,7 @@ class Merge {
     count_sources();
     copy_traces(writer);
     db_.exec(kCopyRest);
+    db_.exec(kCopyDifferences);
     db_.exec(kCopyReadouts);
     for (auto [column, dim] : {std::pair{"date", "date"},
                                {"commit_sha", "commit"},

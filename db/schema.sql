@@ -1,4 +1,4 @@
--- greta's tables, format version 3. Rows are written through db/trace_writer only; people read
+-- greta's tables, format version 5. Rows are written through db/trace_writer only; people read
 -- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -59,6 +59,13 @@ CREATE TABLE class (
 
 -- What was compared: full (the whole row), prefix (the values that a historical hash covers), sample.
 CREATE TABLE scope (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+-- What a distance comes from: exact (value by value), sketch, sample (the sketch of one), hash (equal).
+CREATE TABLE measure (
+  name TEXT PRIMARY KEY,
+  low  REAL,                                      -- with these two as factors, the 95 % interval of an estimate
+  high REAL
+) STRICT, WITHOUT ROWID;
 
 -- What the two sides of a comparison are.
 CREATE TABLE axis (
@@ -238,6 +245,81 @@ CREATE TABLE sample (
   n    INTEGER NOT NULL,
   data BLOB NOT NULL
 ) STRICT;
+
+-- How the two rows of a pair differ, value by value, as an engine knows it that had both in memory.
+-- It speaks of rows with these hashes; of other rows at that place it says nothing.
+CREATE TABLE difference (
+  run_id       INTEGER NOT NULL,
+  prompt_id    INTEGER NOT NULL,
+  pos_id       INTEGER NOT NULL,
+  layer        INTEGER NOT NULL,
+  tensor_id    INTEGER NOT NULL,
+  prefill_hash INTEGER NOT NULL,                  -- 64-bit pattern
+  decode_hash  INTEGER NOT NULL,                  -- 64-bit pattern, another one
+  n            INTEGER NOT NULL,                  -- values of each row
+  differing    INTEGER NOT NULL,                  -- of those, with other bits; at least 1, every NaN is alike
+  first_at     INTEGER NOT NULL,                  -- index of the first of them
+  last_at      INTEGER NOT NULL,                  -- index of the last
+  rel_l2       REAL,                              -- L2 distance over the larger norm; NULL: a value is not finite
+  max_abs      REAL NOT NULL,                     -- greatest distance of two finite values
+  max_abs_at   INTEGER,                           -- its index; NULL: no finite values differ
+  max_ulp      INTEGER NOT NULL,                  -- greatest number of floats between two finite values, 1 for neighbours
+  heads        INTEGER NOT NULL,                  -- that the segments are, as many of them each; 0: segments are equal slices
+  segments     INTEGER NOT NULL,                  -- 1 to 32
+  -- share of each segment in the squared distance; NULL beyond `segments`, all 0 without a distance
+  p0 REAL, p1 REAL, p2 REAL, p3 REAL,
+  p4 REAL, p5 REAL, p6 REAL, p7 REAL,
+  p8 REAL, p9 REAL, p10 REAL, p11 REAL,
+  p12 REAL, p13 REAL, p14 REAL, p15 REAL,
+  p16 REAL, p17 REAL, p18 REAL, p19 REAL,
+  p20 REAL, p21 REAL, p22 REAL, p23 REAL,
+  p24 REAL, p25 REAL, p26 REAL, p27 REAL,
+  p28 REAL, p29 REAL, p30 REAL, p31 REAL,
+  first_segment INTEGER AS (                      -- the first with a share
+    CASE WHEN p0 > 0 THEN 0 WHEN p1 > 0 THEN 1 WHEN p2 > 0 THEN 2 WHEN p3 > 0 THEN 3
+    WHEN p4 > 0 THEN 4 WHEN p5 > 0 THEN 5 WHEN p6 > 0 THEN 6 WHEN p7 > 0 THEN 7 WHEN p8 > 0 THEN 8
+    WHEN p9 > 0 THEN 9 WHEN p10 > 0 THEN 10 WHEN p11 > 0 THEN 11 WHEN p12 > 0 THEN 12
+    WHEN p13 > 0 THEN 13 WHEN p14 > 0 THEN 14 WHEN p15 > 0 THEN 15 WHEN p16 > 0 THEN 16
+    WHEN p17 > 0 THEN 17 WHEN p18 > 0 THEN 18 WHEN p19 > 0 THEN 19 WHEN p20 > 0 THEN 20
+    WHEN p21 > 0 THEN 21 WHEN p22 > 0 THEN 22 WHEN p23 > 0 THEN 23 WHEN p24 > 0 THEN 24
+    WHEN p25 > 0 THEN 25 WHEN p26 > 0 THEN 26 WHEN p27 > 0 THEN 27 WHEN p28 > 0 THEN 28
+    WHEN p29 > 0 THEN 29 WHEN p30 > 0 THEN 30 WHEN p31 > 0 THEN 31 END) STORED,
+  last_segment INTEGER AS (                       -- the last
+    CASE WHEN p31 > 0 THEN 31 WHEN p30 > 0 THEN 30 WHEN p29 > 0 THEN 29 WHEN p28 > 0 THEN 28
+    WHEN p27 > 0 THEN 27 WHEN p26 > 0 THEN 26 WHEN p25 > 0 THEN 25 WHEN p24 > 0 THEN 24
+    WHEN p23 > 0 THEN 23 WHEN p22 > 0 THEN 22 WHEN p21 > 0 THEN 21 WHEN p20 > 0 THEN 20
+    WHEN p19 > 0 THEN 19 WHEN p18 > 0 THEN 18 WHEN p17 > 0 THEN 17 WHEN p16 > 0 THEN 16
+    WHEN p15 > 0 THEN 15 WHEN p14 > 0 THEN 14 WHEN p13 > 0 THEN 13 WHEN p12 > 0 THEN 12
+    WHEN p11 > 0 THEN 11 WHEN p10 > 0 THEN 10 WHEN p9 > 0 THEN 9 WHEN p8 > 0 THEN 8
+    WHEN p7 > 0 THEN 7 WHEN p6 > 0 THEN 6 WHEN p5 > 0 THEN 5 WHEN p4 > 0 THEN 4 WHEN p3 > 0 THEN 3
+    WHEN p2 > 0 THEN 2 WHEN p1 > 0 THEN 1 WHEN p0 > 0 THEN 0 END) STORED,
+  in_segments INTEGER AS (                        -- how many have one
+    ifnull(p0 > 0, 0) + ifnull(p1 > 0, 0) + ifnull(p2 > 0, 0) + ifnull(p3 > 0, 0)
+    + ifnull(p4 > 0, 0) + ifnull(p5 > 0, 0) + ifnull(p6 > 0, 0) + ifnull(p7 > 0, 0)
+    + ifnull(p8 > 0, 0) + ifnull(p9 > 0, 0) + ifnull(p10 > 0, 0) + ifnull(p11 > 0, 0)
+    + ifnull(p12 > 0, 0) + ifnull(p13 > 0, 0) + ifnull(p14 > 0, 0) + ifnull(p15 > 0, 0)
+    + ifnull(p16 > 0, 0) + ifnull(p17 > 0, 0) + ifnull(p18 > 0, 0) + ifnull(p19 > 0, 0)
+    + ifnull(p20 > 0, 0) + ifnull(p21 > 0, 0) + ifnull(p22 > 0, 0) + ifnull(p23 > 0, 0)
+    + ifnull(p24 > 0, 0) + ifnull(p25 > 0, 0) + ifnull(p26 > 0, 0) + ifnull(p27 > 0, 0)
+    + ifnull(p28 > 0, 0) + ifnull(p29 > 0, 0) + ifnull(p30 > 0, 0) + ifnull(p31 > 0, 0)) STORED,
+  top_share REAL AS (                             -- the greatest share
+    max(ifnull(p0, 0), ifnull(p1, 0), ifnull(p2, 0), ifnull(p3, 0), ifnull(p4, 0), ifnull(p5, 0),
+    ifnull(p6, 0), ifnull(p7, 0), ifnull(p8, 0), ifnull(p9, 0), ifnull(p10, 0),
+    ifnull(p11, 0), ifnull(p12, 0), ifnull(p13, 0), ifnull(p14, 0), ifnull(p15, 0),
+    ifnull(p16, 0), ifnull(p17, 0), ifnull(p18, 0), ifnull(p19, 0), ifnull(p20, 0),
+    ifnull(p21, 0), ifnull(p22, 0), ifnull(p23, 0), ifnull(p24, 0), ifnull(p25, 0),
+    ifnull(p26, 0), ifnull(p27, 0), ifnull(p28, 0), ifnull(p29, 0), ifnull(p30, 0),
+    ifnull(p31, 0))) STORED,
+  top_segment INTEGER AS (                        -- whose it is, the first of several
+    CASE top_share WHEN p0 THEN 0 WHEN p1 THEN 1 WHEN p2 THEN 2 WHEN p3 THEN 3 WHEN p4 THEN 4
+    WHEN p5 THEN 5 WHEN p6 THEN 6 WHEN p7 THEN 7 WHEN p8 THEN 8 WHEN p9 THEN 9 WHEN p10 THEN 10
+    WHEN p11 THEN 11 WHEN p12 THEN 12 WHEN p13 THEN 13 WHEN p14 THEN 14 WHEN p15 THEN 15
+    WHEN p16 THEN 16 WHEN p17 THEN 17 WHEN p18 THEN 18 WHEN p19 THEN 19 WHEN p20 THEN 20
+    WHEN p21 THEN 21 WHEN p22 THEN 22 WHEN p23 THEN 23 WHEN p24 THEN 24 WHEN p25 THEN 25
+    WHEN p26 THEN 26 WHEN p27 THEN 27 WHEN p28 THEN 28 WHEN p29 THEN 29 WHEN p30 THEN 30
+    WHEN p31 THEN 31 END) STORED,
+  PRIMARY KEY (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)
+) STRICT, WITHOUT ROWID;
 
 -- What a row of logits chose: the readout that LM-head questions need.
 CREATE TABLE readout (
@@ -512,6 +594,9 @@ CREATE TRIGGER sketch_deleted AFTER DELETE ON sketch BEGIN DELETE FROM kept_tall
 CREATE TRIGGER sketch_updated AFTER UPDATE ON sketch BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER sample_deleted AFTER DELETE ON sample BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER sample_updated AFTER UPDATE ON sample BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER difference_inserted AFTER INSERT ON difference BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER difference_deleted AFTER DELETE ON difference BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER difference_updated AFTER UPDATE ON difference BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
@@ -540,6 +625,9 @@ CREATE TRIGGER class_deleted AFTER DELETE ON class BEGIN DELETE FROM kept_tally 
 CREATE TRIGGER scope_inserted AFTER INSERT ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER scope_updated AFTER UPDATE ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER scope_deleted AFTER DELETE ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER measure_inserted AFTER INSERT ON measure BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER measure_updated AFTER UPDATE ON measure BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER measure_deleted AFTER DELETE ON measure BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER axis_inserted AFTER INSERT ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER axis_updated AFTER UPDATE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER axis_deleted AFTER DELETE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;

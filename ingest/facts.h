@@ -44,6 +44,8 @@ class Facts {
                   const std::string& text);
   void add_log_event(int64_t source_id, int64_t run_id, const std::string& prompt,
                      const LogEvent& event, int64_t seq);
+  /// As RunRecords::add_difference.
+  void add_difference(const DifferenceRow& difference) { records_.add_difference(difference); }
   /// As RunRecords::add_readout.
   std::optional<ReadoutRow> add_readout(int64_t source_id, int64_t run_id, int64_t prompt_id,
                                         Side side, int64_t name_id, const Readout& readout);

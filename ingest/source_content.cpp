@@ -322,6 +322,7 @@ void SourceContent::add_batch(RecordBatch& batch) {
         "another readout of this step is there and is kept; this one is " + readout_text(*left_out),
         "", left_out->source_id);
   }
+  for (LineDifference& d : batch.differences) add_difference(d);
   for (const LineFinding& f : batch.findings) {
     add_finding(f.line, f.is_error, f.reason, f.raw);
     if (is_document_) continue;
@@ -349,6 +350,18 @@ void SourceContent::refuse_name(const std::string& name) {
 }
 
 /// Rows of names that are not taken go, each with what it said.
+/// Made-up distances must not turn a failure into rounding.
+void SourceContent::add_difference(LineDifference& difference) {
+  if (is_document_) {
+    return add_finding(difference.line, false, "how rows differ is nothing that a document states");
+  }
+  DifferenceRow& row = difference.row;
+  row.run_id = run_id_;
+  row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
+  row.tensor_id = names_[static_cast<size_t>(row.tensor_id)]->tensor_id;
+  session_.facts.add_difference(row);
+}
+
 void SourceContent::drop_unnamed(RecordBatch& batch) {
   if (!refused_name_) return;
   const auto is_unnamed = [this](int64_t name_id) { return !names_[static_cast<size_t>(name_id)]; };
@@ -362,6 +375,8 @@ void SourceContent::drop_unnamed(RecordBatch& batch) {
   }
   std::erase_if(batch.rows, [&](const TraceRow& row) { return is_unnamed(row.name_id); });
   std::erase_if(batch.readouts, [&](const Readout& r) { return is_unnamed(r.name_id); });
+  std::erase_if(batch.differences,
+                [&](const LineDifference& d) { return is_unnamed(d.row.tensor_id); });
 }
 
 }  // namespace greta

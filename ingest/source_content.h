@@ -65,6 +65,7 @@ class SourceContent {
   }
   void refuse_name(const std::string& name);
   void drop_unnamed(RecordBatch& batch);
+  void add_difference(LineDifference& difference);
 
   IngestSession& session_;
   int64_t source_id_, run_id_;

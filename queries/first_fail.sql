@@ -25,7 +25,11 @@ SELECT
               g.status, g.x_nan, g.x_inf, (SELECT h.name FROM phase h WHERE h.id = g.phase_id))
             ELSE printf('%s%s%s: prefill %s, decode %s%s', g.status,
               CASE WHEN g.class IS NULL THEN '' ELSE ' ' || g.class END,
-              CASE WHEN g.rel_l2 IS NULL THEN '' ELSE printf(' rel_l2=%.3g', g.rel_l2) END,
+              CASE WHEN g.rel_l2 IS NULL THEN '' ELSE printf(' rel_l2=%.3g%s', g.rel_l2,
+                CASE WHEN g.measure = 'exact' THEN ' exact' || (SELECT ', ' || d.location FROM located_difference d
+                  WHERE d.run_id = g.run_id AND d.prompt_id = g.key_prompt_id AND d.pos_id = g.key_pos_id AND d.layer = g.key_layer
+                    AND d.tensor_id = g.key_tensor_id AND d.prefill_hash = g.prefill_hash AND d.decode_hash = g.decode_hash)
+                ELSE '' END) END,
               CASE WHEN g.x_hash IS NULL THEN 'without hash' ELSE printf('%llu', g.x_hash) END,
               CASE WHEN g.y_hash IS NULL THEN 'without hash' ELSE printf('%llu', g.y_hash) END,
               CASE WHEN g.status = 'NONFINITE' THEN printf(' (prefill nan=%d inf=%d, decode nan=%d inf=%d)',

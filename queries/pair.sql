@@ -22,7 +22,7 @@ SELECT
     coalesce((SELECT c.root_cause FROM cause c WHERE c.name = s.cause), s.report_root_cause) END AS root_cause, -- what the cause means
   CASE WHEN s.prefill_hash IS NOT NULL THEN printf('%llu', s.prefill_hash) END AS prefill_hash, -- unsigned decimal
   CASE WHEN s.decode_hash IS NOT NULL THEN printf('%llu', s.decode_hash) END AS decode_hash,    -- unsigned decimal
-  s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with or a value is not finite
+  s.rel_l2 AS rel_l2,                                  -- relative L2 distance, see measure; NULL when there is nothing to measure with or a value is not finite
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
   s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
   CASE
@@ -53,8 +53,19 @@ SELECT
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position
   s.run_id AS run_id,                                  -- run.id
   s.prompt_id AS prompt_id,                            -- prompt.id
-  s.tensor_id AS tensor_id                             -- tensor.id
+  s.tensor_id AS tensor_id,                            -- tensor.id
+  s.measure AS measure,                                -- what rel_l2 comes from: exact (value by value), sample or sketch (estimates), hash (equal)
+  s.rel_l2 * s.measure_low AS rel_l2_low,              -- 95 % interval of an estimate, where values that differ are many
+  s.rel_l2 * s.measure_high AS rel_l2_high,            -- its other end
+  d.location AS location,                              -- where the rows differ: head 5 only, last 4 values, every value; NULL unless measure is exact
+  d.differing AS differing,                            -- values that differ
+  d.max_abs AS max_abs,                                -- greatest distance of two finite values
+  d.max_abs_at AS max_abs_at,                          -- its index in the row
+  d.max_ulp AS max_ulp                                 -- greatest number of floats between two finite values
 FROM comparison_placed s
 JOIN prompt q ON q.id = s.prompt_id
+LEFT JOIN located_difference d ON d.run_id = s.run_id AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id
+  AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id
+  AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash AND d.n = s.x_n
 LEFT JOIN tensor_name m ON m.id = s.name_id
 LEFT JOIN tensor t ON t.id = s.tensor_id;

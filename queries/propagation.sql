@@ -11,7 +11,7 @@ SELECT
   p.pos_id AS pos_id,                                  -- absolute 0-based position
   p.class AS class,                                    -- ROUNDING, DIVERGENT, UNKNOWN
   p.inputs_complete AS inputs_complete,                -- 0: the origin may lie in a tensor or layer that was not traced
-  p.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance
+  p.rel_l2 AS rel_l2,                                  -- relative L2 distance
   p.forward_layer AS forward_layer,                    -- forward order: this, then the tensor
   p.run_id AS run_id                                   -- run.id
 FROM pair p

@@ -118,7 +118,10 @@ void JsonlWriter::begin_prompt(const PromptRecord& prompt) {
 
 void JsonlWriter::rows(std::vector<TraceRecord> rows) {
   LineFile& file = state_->trace();
-  for (const TraceRecord& row : rows) file.write(stage_trace_line(row, state_->prompt));
+  for (const TraceRecord& row : rows) {
+    file.write(stage_trace_line(row, state_->prompt));
+    if (row.difference) file.write(difference_line(row, state_->prompt));
+  }
   state_->rows += static_cast<int64_t>(rows.size());
 }
 

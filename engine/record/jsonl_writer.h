@@ -13,7 +13,8 @@ namespace greta {
 ///   <folder>/<run name>/run.jsonl
 ///       run_start, a run_prompt with its plan for each prompt, run_end (ingest/record/run_event.h)
 ///   <folder>/<run name>/traces/<prompt>_trace.jsonl
-///       a stage_trace line per row, a readout line per row of logits (ingest/record/parser.h)
+///       a stage_trace line per row, a difference line per pair whose rows differ, a readout line
+///       per row of logits (ingest/record/parser.h)
 ///
 /// The run name is base_run_name, #2, #3, ... when the folder has such a run. Numbers read back as
 /// they were; a sample with values that are not finite says NaN and Infinity, which strict JSON

@@ -137,6 +137,9 @@ void RunStore::add_rows(std::span<const TraceRecord> records) {
     trace_rows_.back().sketch = &sketch;
   }
   const WriteCounts counts = writer_.write(trace_rows_);
+  for (const TraceRecord& record : records) {
+    if (record.difference) add_difference(record);
+  }
   SQLite::Statement update(db_,
                            "UPDATE source SET lines = ?1, rows = ?1, duplicates = duplicates + ?2,"
                            " conflicts = conflicts + ?3 WHERE id = ?4");
@@ -145,6 +148,30 @@ void RunStore::add_rows(std::span<const TraceRecord> records) {
   update.bind(3, static_cast<int64_t>(counts.conflict_lines.size()));
   update.bind(4, source_id_);
   update.exec();
+}
+
+void RunStore::add_difference(const TraceRecord& record) {
+  const PairDifference& of = *record.difference;
+  const RowDifference& values = of.values;
+  DifferenceRow row;
+  row.run_id = run_id_;
+  row.prompt_id = prompt_id_;
+  row.pos_id = record.pos_id;
+  row.layer = record.layer;
+  row.tensor_id = tensors_[static_cast<size_t>(record.point)].tensor_id;
+  row.prefill_hash = of.prefill_hash;
+  row.decode_hash = of.decode_hash;
+  row.n = values.n;
+  row.differing = values.differing;
+  row.first_at = values.first;
+  row.last_at = values.last;
+  row.rel_l2 = of.rel_l2();
+  row.max_abs = values.max_abs;
+  if (values.max_abs_at >= 0) row.max_abs_at = values.max_abs_at;
+  row.max_ulp = values.max_ulp;
+  row.heads = of.heads;
+  row.shares = of.shares();
+  records_.add_difference(row);
 }
 
 /// Rows of a batch share all of these but `extra`, so nearly all are found.

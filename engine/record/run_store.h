@@ -39,6 +39,7 @@ class RunStore {
  private:
   void add_attributes(const RunRecord& run);
   TraceRow row_of(const TraceRecord& record);
+  void add_difference(const TraceRecord& record);
   int64_t context_id(const TraceRecord& record);
 
   SQLite::Database& db_;

@@ -54,7 +54,10 @@ struct Item {
 
 size_t bytes_of(const std::vector<TraceRecord>& rows) {
   size_t bytes = rows.size() * sizeof(TraceRecord);
-  for (const TraceRecord& row : rows) bytes += row.sample.size() * sizeof(float) + row.extra.size();
+  for (const TraceRecord& row : rows) {
+    bytes += row.sample.size() * sizeof(float) + row.extra.size();
+    if (row.difference) bytes += sizeof(PairDifference);
+  }
   return bytes;
 }
 

@@ -118,6 +118,29 @@ std::string stage_trace_line(const TraceRecord& row, const std::string& prompt) 
   return line.take();
 }
 
+std::string difference_line(const TraceRecord& row, const std::string& prompt) {
+  const PairDifference& of = *row.difference;
+  const RowDifference& values = of.values;
+  JsonObject line;
+  line.add("event", "difference")
+      .add("prompt_id", prompt)
+      .add("point", trace_point_name(row.point))
+      .add("layer", row.layer)
+      .add("pos_id", row.pos_id)
+      .add("prefill_hash", of.prefill_hash)
+      .add("decode_hash", of.decode_hash)
+      .add("n", values.n)
+      .add("differing", values.differing)
+      .add("first_at", values.first)
+      .add("last_at", values.last)
+      .add("rel_l2", of.rel_l2())
+      .add("max_abs", values.max_abs);
+  if (values.max_abs_at >= 0) line.add("max_abs_at", values.max_abs_at);
+  line.add("max_ulp", values.max_ulp).add("heads", of.heads);
+  const std::vector<double> shares = of.shares();
+  return line.add("shares", std::span<const double>(shares)).take();
+}
+
 void add_readout(JsonObject& line, const ReadoutRecord& r) {
   line.add("top1_id", token(r.top1_id))
       .add("top1_logit", logit(r.top1_id, r.top1_logit))

@@ -16,6 +16,8 @@ std::string run_attribute_line(const std::string& name, const std::string& value
 std::string run_prompt_line(const PromptRecord& prompt);
 /// Throws std::invalid_argument when `extra` is not a JSON object.
 std::string stage_trace_line(const TraceRecord& row, const std::string& prompt);
+/// Of a row whose `difference` is known.
+std::string difference_line(const TraceRecord& row, const std::string& prompt);
 std::string readout_line(const ReadoutRecord& readout, const std::string& prompt);
 std::string run_end_line(bool complete, int64_t rows, const std::string& finished_at);
 

@@ -5,6 +5,7 @@ namespace greta {
 void RecordBatch::clear() {
   rows.clear();
   readouts.clear();
+  differences.clear();
   prompts.clear();
   phases.clear();
   names.clear();

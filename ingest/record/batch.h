@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "db/difference.h"
 #include "db/trace_writer.h"
 #include "ingest/record/run_event.h"
 
@@ -47,6 +48,13 @@ struct Readout {
   int64_t line = 0;
 };
 
+/// How the rows of a pair differ; prompt_id, and tensor_id of a name, are symbols as in
+/// RecordBatch::rows.
+struct LineDifference {
+  int64_t line = 0;
+  DifferenceRow row;
+};
+
 /// A prompt that lines refer to. A readout segment without a name is "seg<i>", with its length.
 struct PromptSymbol {
   std::string name;
@@ -60,6 +68,7 @@ struct PromptSymbol {
 struct RecordBatch {
   std::vector<TraceRow> rows;
   std::vector<Readout> readouts;
+  std::vector<LineDifference> differences;
   std::vector<PromptSymbol> prompts;
   std::vector<std::string> phases;
   std::vector<std::string> names;
@@ -80,7 +89,8 @@ struct RecordBatch {
 
   /// Large enough to be written.
   bool is_full() const {
-    return rows.size() >= 4'096 || kept_bytes >= (2u << 20) || findings.size() >= 4096;
+    return rows.size() >= 4'096 || differences.size() >= 4'096 || kept_bytes >= (2u << 20) ||
+           findings.size() >= 4096;
   }
 };
 

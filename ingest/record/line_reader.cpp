@@ -25,24 +25,25 @@ void LineReader::begin(std::string_view new_line, int64_t new_line_no, RecordBat
   doubts.flags = 0;
   line_warned = false;
   refusal.clear();
-  before = {batch->rows.size(),    batch->readouts.size(), batch->events.size(),
-            batch->samples.size(), batch->sketches.size(), batch->findings.size(),
-            batch->kept_bytes};
+  before = {batch->rows.size(),     batch->readouts.size(), batch->differences.size(),
+            batch->events.size(),   batch->samples.size(),  batch->sketches.size(),
+            batch->findings.size(), batch->kept_bytes};
 }
 
 void LineReader::end() {
   if (!refusal.empty()) {
     batch->rows.resize(before.rows);
     batch->readouts.resize(before.readouts);
+    batch->differences.resize(before.differences);
     batch->events.resize(before.events);
     batch->samples.resize(before.samples);
     batch->sketches.resize(before.sketches);
     batch->findings.resize(before.findings);
     add_finding(true, std::move(refusal));
   }
-  const bool gave_something = batch->rows.size() > before.rows ||
-                              batch->readouts.size() > before.readouts ||
-                              batch->events.size() > before.events;
+  const bool gave_something =
+      batch->rows.size() > before.rows || batch->readouts.size() > before.readouts ||
+      batch->differences.size() > before.differences || batch->events.size() > before.events;
   if (gave_something || batch->findings.size() == before.findings) return;
   if (++kept <= RecordParser::kMaxKeptLines) return;
   if (not_kept.count++ == 0) not_kept.first_line = line_no;

@@ -80,7 +80,7 @@ struct LineReader {
   std::string file_algo;       // of the file's
   std::string refusal;         ///< why the line is not taken although it was read
   struct {
-    size_t rows, readouts, events, samples, sketches, findings, kept_bytes;
+    size_t rows, readouts, differences, events, samples, sketches, findings, kept_bytes;
   } before{};  ///< sizes of the batch when the line began
   // of the file: lines that gave no row
   int64_t kept = 0;

@@ -13,6 +13,7 @@ void read_event(LineReader& in) {
   std::string_view event = unquoted(in.fields.token[kEvent]);
   if (event == "stage_trace") return read_stage_trace(in);
   if (event == "readout") return read_readout_event(in);
+  if (event == "difference") return read_difference(in);
   if (is_run_event(event)) return read_run_line(in);
   in.add_finding(false, "event " + std::string(event.substr(0, 64)) +
                             " is not a shape greta knows; the line is kept as it is");

@@ -18,6 +18,11 @@ void read_stage_trace(LineReader& in);
 /// whose row is a line of its own, if it was traced at all.
 void read_readout_event(LineReader& in);
 
+/// {"event":"difference","point":"attn_out","layer":0,"pos_id":5,"prefill_hash":...,
+///  "decode_hash":...,"rel_l2":...,"shares":[...]}: how two rows differ that are lines of their
+///  own.
+void read_difference(LineReader& in);
+
 /// {"event":"run_start",...}, run_attributes, run_prompt, run_end.
 void read_run_line(LineReader& in);
 

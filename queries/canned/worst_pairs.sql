@@ -1,4 +1,4 @@
--- Pairs of a run that lie furthest apart, by estimated relative L2 distance.
+-- Pairs of a run that lie furthest apart, by relative L2 distance.
 -- :run   a run
 -- :limit (20) rows to show
 SELECT p.prompt, p.pos_id, p.layer, p.tensor, p.status, p.class, p.rel_l2, p.tolerance, p.origin,

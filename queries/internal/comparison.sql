@@ -98,6 +98,8 @@ SELECT
     + (k.s28-l.s28)*(k.s28-l.s28) + (k.s29-l.s29)*(k.s29-l.s29) + (k.s30-l.s30)*(k.s30-l.s30) + (k.s31-l.s31)*(k.s31-l.s31)
     ) / max(k.sum_sq, l.sum_sq)),
     abs(sqrt(k.sum_sq) - sqrt(l.sum_sq)) / sqrt(max(k.sum_sq, l.sum_sq))) AS sketch_distance,
+  -- the same value by value, where who wrote the rows had both
+  d.rel_l2 AS exact_distance,
   CASE WHEN x.crowded THEN EXISTS (
     SELECT 1 FROM trace_row e
     WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
@@ -177,4 +179,7 @@ LEFT JOIN sample v ON v.id = CASE WHEN u.id IS NOT NULL THEN y.vector_id END AND
 LEFT JOIN sketch k ON k.id = x.vector_id
 LEFT JOIN sketch l ON l.id = CASE WHEN k.id IS NOT NULL THEN y.vector_id END AND l.n = k.n AND l.n > 0
   AND l.derived = k.derived
+LEFT JOIN difference d ON d.run_id = CASE WHEN z.same_run AND x.hash <> y.hash THEN y.run_id END
+  AND d.prompt_id = y.prompt_id AND d.pos_id = y.pos_id AND d.layer = y.layer AND d.tensor_id = y.tensor_id
+  AND d.prefill_hash = x.hash AND d.decode_hash = y.hash AND d.n = x.n
 WHERE NOT z.same_run OR x.run_id IS NULL OR x.side = 0 OR y.run_id IS NULL;

@@ -8,7 +8,7 @@ SELECT
 FROM comparison_status s
 LEFT JOIN class c ON c.name = CASE s.status
     WHEN 'DRIFT' THEN
-      CASE CASE WHEN s.sketch_n IS NOT NULL THEN s.rel_l2 <= ifnull(s.tolerance, -1) END
+      CASE s.rel_l2 <= ifnull(s.tolerance, -1)
         WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
     -- nothing but the sketches compares, and they are equal
     WHEN 'INCOMPARABLE' THEN CASE WHEN s.sketch_equal AND s.rel_l2 = 0 AND NOT s.other_hash IS TRUE THEN 'ROUNDING' END

@@ -12,12 +12,11 @@ SELECT
     WHEN j.by_hash THEN CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END
     ELSE coalesce(j.sample_n, j.sketch_n)
   END AS compared_n,
-  -- Equal samples say nothing about the size of a difference that only the hashes saw.
+  m.name AS measure, m.low AS measure_low, m.high AS measure_high,
   CASE
-    WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
-    WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 0.0
-    WHEN j.sketch_equal THEN CASE WHEN j.sketch_derived AND j.by_hash AND j.sample_equal IS 1 THEN NULL ELSE 0.0 END
-    WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.by_hash AND j.sample_equal IS 1) THEN j.sketch_distance
+    WHEN m.name = 'hash' THEN 0.0
+    WHEN m.name = 'exact' THEN j.exact_distance
+    WHEN m.name IS NOT NULL THEN CASE WHEN j.sketch_equal THEN 0.0 ELSE j.sketch_distance END
   END AS rel_l2,
   -- of the coarser arithmetic of the two
   CASE
@@ -36,6 +35,15 @@ LEFT JOIN scope o ON o.name =
     WHEN j.sample_n IS NOT NULL THEN 'sample'
     WHEN j.sketch_derived THEN 'sample'
     WHEN j.sketch_n IS NOT NULL THEN 'full'
+  END
+-- Equal samples say nothing about the size of a difference that only the hashes saw.
+LEFT JOIN measure m ON m.name =
+  CASE
+    WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
+    WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 'hash'
+    WHEN j.by_hash AND j.exact_distance IS NOT NULL THEN 'exact'
+    WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.by_hash AND j.sample_equal IS 1) THEN
+      CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END
   END
 WHERE st.name =
   CASE

@@ -90,12 +90,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         const bool is_blank = std::all_of(
             line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) <= ' '; });
         require(batch.lines == 1, "one line");
-        const bool is_nothing = batch.rows.empty() && batch.readouts.empty() &&
-                                batch.events.empty() && batch.findings.empty();
-        bad_lines +=
-            !is_nothing && batch.rows.empty() && batch.readouts.empty() && batch.events.empty();
+        const bool gave_nothing = batch.rows.empty() && batch.readouts.empty() &&
+                                  batch.differences.empty() && batch.events.empty();
+        const bool is_nothing = gave_nothing && batch.findings.empty();
+        bad_lines += !is_nothing && gave_nothing;
         require(is_blank == is_nothing || bad_lines == greta::RecordParser::kMaxKeptLines,
-                "a line gives rows, a readout, an event or a finding");
+                "a line gives rows, a readout, a difference, an event or a finding");
         for (const greta::RunEvent& event : batch.events) {
           for (const auto& row : event.plan)
             require(row.layer >= -1 && row.layer <= greta::kMaxLayer, "planned layer");
@@ -118,6 +118,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           require(is_number(readout.top1_logit) && is_number(readout.top2_logit) &&
                       is_number(readout.gap),
                   "no logit is NaN");
+        }
+        for (const greta::LineDifference& difference : batch.differences) {
+          require(is_symbol(difference.row.prompt_id, defined.prompts) &&
+                      is_symbol(difference.row.tensor_id, defined.names) &&
+                      greta::fault_of(difference.row).empty(),
+                  "a difference can be, and its symbols are defined");
         }
         for (const greta::LineFinding& finding : batch.findings) {
           require(finding.line == line_no && !finding.reason.empty(),

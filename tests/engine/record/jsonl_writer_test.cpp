@@ -70,6 +70,11 @@ class JsonlWriterTest : public testing::Test {
       EXPECT_NE(answer, "") << sql;
       EXPECT_EQ(text_of(b, sql), answer) << sql;
     }
+    const std::string differences =
+        "SELECT pos_id, layer, tensor_id, prefill_hash, decode_hash, n, differing, first_at,"
+        " last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments, p0, p1, p2"
+        " FROM difference ORDER BY prompt_id, 1, 2, 3";
+    EXPECT_EQ(text_of(b, differences), text_of(a, differences));
     const std::string sketches =
         "SELECT k.n, derived, sum_sq, s0, s1, s15, s16, s30, s31 FROM trace_row t"
         " JOIN sketch k ON k.id = t.vector_id"
@@ -91,7 +96,7 @@ TEST_F(JsonlWriterTest, ExportReadsBackAsTheDirectWrite) {
 }
 
 TEST_F(JsonlWriterTest, DriftOfEveryKindReadsBack) {
-  MadeUpRun run{.decode_steps = 2, .sample_n = 7, .cpu_probe = true};
+  MadeUpRun run{.decode_steps = 2, .sample_n = 7, .cpu_probe = true, .compared = true};
   run.alter = [](MadeUpRow& row) {
     if (row.record.phase != Phase::kDecode0) return true;
     if (row.record.layer == 1) {
@@ -108,15 +113,25 @@ TEST_F(JsonlWriterTest, DriftOfEveryKindReadsBack) {
   write_both(run);
   write_both(run, "kv_aligned");
   expect_equal_views();
+  SQLite::Database direct = open_for_reading(direct_file());
+  EXPECT_EQ(text_of(direct,
+                    "SELECT DISTINCT measure, location FROM pair WHERE tensor = 'mlp_out'"
+                    " AND layer = 1 AND status = 'DRIFT'"),
+            "exact|every value, 99 % in values 0 to 23");
+  EXPECT_EQ(text_of(direct,
+                    "SELECT DISTINCT location FROM pair WHERE tensor = 'k_post_rope'"
+                    " AND layer = 0 AND status = 'DRIFT'"),
+            "value 1");
 }
 
 TEST_F(JsonlWriterTest, ValuesThatAreNotFiniteReadBack) {
-  MadeUpRun run{.prompts = {{"p0_short", 6}}, .layers = {0}, .sample_n = 4};
+  MadeUpRun run{.prompts = {{"p0_short", 6}}, .layers = {0}, .sample_n = 4, .compared = true};
   run.alter = [](MadeUpRow& row) {
     if (is(row, TracePoint::kAttnOut, 0)) row.values[1] = -NAN;
     if (is(row, TracePoint::kWoOut, 0)) row.values.assign(4, -INFINITY);
     if (is(row, TracePoint::kMlpOut, 0)) row.values = {NAN, INFINITY, -0.0f, 0x1p-149f};
     if (is(row, TracePoint::kVProj, 0)) row.values = {-0.0f, 3.4e38f, 0.1f, -1e-30f};
+    if (is(row, TracePoint::kQPreRope, 0)) row.values[is_decode(row.record.phase) ? 2 : 3] = NAN;
     return true;
   };
   write_both(run);

@@ -3,15 +3,19 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "db/check.h"
 #include "db/database.h"
 #include "engine/forward/trace_sink.h"
+#include "kernels/cpu/row_difference.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {
@@ -35,9 +39,16 @@ struct MadeUpRun {
   int64_t sample_n = 0;
   bool planned = true;
   bool cpu_probe = false;
+  bool compared = false;  ///< decode0 rows know how they differ from prefill's
   /// Changes a row, or drops it by returning false.
   std::function<bool(MadeUpRow&)> alter = [](MadeUpRow&) { return true; };
   std::function<void(ReadoutRecord&)> alter_readout = [](ReadoutRecord&) {};
+
+  struct FirstRow {
+    std::vector<float> values;
+    Fingerprint fingerprint;
+  };
+  mutable std::map<std::tuple<std::string, int64_t, int, TracePoint>, FirstRow> first_rows = {};
 
   static constexpr int64_t kWidth = 48, kVocab = 40;
 
@@ -83,6 +94,29 @@ struct MadeUpRun {
   }
 
  private:
+  /// As a probe does.
+  static void compare(MadeUpRow& row, FirstRow& first) {
+    const Fingerprint& print = row.record.fingerprint;
+    if (!is_decode(row.record.phase)) {
+      first = {row.values, print};
+      return;
+    }
+    if (first.values.size() != row.values.size() || first.fingerprint.hash == print.hash) return;
+    PairDifference difference{.prefill_hash = first.fingerprint.hash,
+                              .decode_hash = print.hash,
+                              .values = {},
+                              .segments = {.n = 2}};
+    difference.values =
+        row_difference({first.values.data(), row.values.data(),
+                        static_cast<int64_t>(row.values.size()), difference.segments});
+    difference.finite = print.nan + print.inf + first.fingerprint.nan + first.fingerprint.inf == 0;
+    if (is_attention(row.record.point)) difference.heads = 2;
+    row.record.difference = std::make_shared<const PairDifference>(difference);
+  }
+  static bool is_attention(TracePoint point) {
+    return point == TracePoint::kAttnOut || point == TracePoint::kKPostRope;
+  }
+
   bool has(TracePoint point) const {
     return points.empty() || std::find(points.begin(), points.end(), point) != points.end();
   }
@@ -137,6 +171,7 @@ struct MadeUpRun {
         r.extra = R"({"lm_head_quant_mode":"F16","lm_head_tied":true})";
       if (!alter(row)) continue;
       r.fingerprint = fingerprint(row.values);
+      if (compared) compare(row, first_rows[{prompt, pos, layer, point}]);
       const size_t n = std::min(row.values.size(), static_cast<size_t>(sample_n));
       r.sample.assign(row.values.begin(), row.values.begin() + static_cast<std::ptrdiff_t>(n));
       rows.push_back(std::move(r));
