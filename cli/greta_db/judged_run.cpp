@@ -20,6 +20,8 @@ void add_origin(JsonObject& object, const Origin& origin) {
   object.add("segment", or_null(origin.segment));
   object.add("untraced_layers", or_null(origin.untraced_layers));
   object.add("probe", or_null(origin.probe()));
+  object.add("measure", or_null(origin.measure));
+  object.add("location", or_null(origin.location));
 }
 
 std::string prompts_json(const JudgedRun& run) {

@@ -22,12 +22,13 @@ constexpr size_t kMaxProbes = 4;
 
 constexpr std::string_view kPairTableColumns =
     "run, prompt, pos_id, layer, tensor, status, class, rel_l2, scope, origin,"
-    " numeric_origin, segment, caused_by, cause, untraced_layers";
+    " numeric_origin, segment, caused_by, cause, untraced_layers, location";
 constexpr std::string_view kAllPairColumns =
     "run, prompt, token_id, logical_tok_idx, pos_id, layer, tensor, canonical_tensor, status,"
     " class, origin, inputs_complete, scope, compared_n, cause, root_cause, prefill_hash,"
     " decode_hash, rel_l2, tolerance, numeric_origin, details, caused_by, evidence,"
-    " segment, untraced_layers";
+    " segment, untraced_layers, measure, rel_l2_low, rel_l2_high, location, differing, max_abs,"
+    " max_abs_at, max_ulp";
 
 /// Prints the rows of a query; of pairs whose origin was not traced, adds the probes that would
 /// tell.

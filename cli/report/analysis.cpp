@@ -68,7 +68,7 @@ class Analysis : public RunSection {
 
   void add_magnitude(std::vector<Sentence>& items) const {
     const FirstFailure& f = failure_;
-    std::string size = f.rel_l2 ? real_text(*f.rel_l2, "%.3g") : words_("not_recorded");
+    std::string size = f.rel_l2 ? f.distance : words_("not_recorded");
     std::string tolerance = f.tolerance ? real_text(*f.tolerance, "%.3g") : words_("not_recorded");
     if (f.status == "NONFINITE") items.push_back({"analysis.nonfinite", {in_code(f.details)}});
     if (f.row_class == "ROUNDING") items.push_back({"analysis.rounding", {size, tolerance}});

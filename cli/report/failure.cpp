@@ -47,7 +47,7 @@ FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
                 "SELECT canonical_tensor, status, class, " +
                     std::string(gate == Gate::kNumeric ? "numeric_origin" : "origin") +
                     ", inputs_complete, rel_l2, tolerance, details, caused_by, segment,"
-                    " untraced_layers FROM pair WHERE run_id = ?1"
+                    " untraced_layers, measure, location FROM pair WHERE run_id = ?1"
                     " AND prompt = ?2 AND layer IS ?3 AND tensor IS ?4 AND pos_id IS ?5"
                     " AND status NOT IN ('MATCH', 'DECODE_ONLY', 'INCOMPARABLE') LIMIT 1");
   pair.bind(2, place.prompt).bind(3, value_of(place.layer)).bind(5, value_of(place.pos));
@@ -58,7 +58,10 @@ FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
   for (int i = 0; i < 4; i++) *texts[i] = pair.text(i);
   f.inputs_complete = pair.integer(4) != 0;
   // of what is not finite it measures no more than the rest
-  if (!pair.is_null(5) && f.status != "NONFINITE") f.rel_l2 = pair.cell(5).real;
+  if (!pair.is_null(5) && f.status != "NONFINITE") {
+    f.rel_l2 = pair.cell(5).real;
+    f.distance = distance_text(*f.rel_l2, pair.text(11), pair.text(12));
+  }
   if (!pair.is_null(6)) f.tolerance = pair.cell(6).real;
   f.details = pair.text(7);
   f.caused_by = pair.text(8);
@@ -151,7 +154,7 @@ void FailureSections::side_table() {
   }
   add(words_("match"), words_("no"), words_("no"));
   if (f.rel_l2) {
-    std::string size = real_text(*f.rel_l2, "%.3g");
+    std::string size = f.distance;
     if (f.tolerance) {
       size += " (" + words_("tolerance") + " " + real_text(*f.tolerance, "%.3g") + ")";
     }

@@ -71,12 +71,13 @@ class TableSections : public RunSection {
       section("detailed", 1);
       out_.table({"PROMPT", "TOKEN_ID", "POS_ID", "LAYER", "TENSOR", "FIRST_FAIL", "ROOT_CAUSE",
                   "DETAILS"});
-      RunQuery rows(db_, run_.id, comparisons(", p.status, p.class, p.rel_l2, p.details"));
+      RunQuery rows(db_, run_.id,
+                    comparisons(", p.status, p.class, p.rel_l2, p.details, p.measure, p.location"));
       while (rows.step()) {
         std::string details = rows.text(7);
         if (!rows.is_null(8) && rows.text(8) != "UNKNOWN") details += " " + rows.text(8);
         if (rows.cell(9).real > 0 && rows.text(7) != "NONFINITE")
-          details += " rel_l2=" + real_text(rows.cell(9).real, "%.3g");
+          details += " rel_l2=" + distance_text(rows.cell(9).real, rows.text(11), rows.text(12));
         if (!rows.is_null(10)) details += ": " + rows.text(10);
         std::vector<std::string> cells;
         for (int i = 0; i < 7; i++) cells.push_back(escaped(display_text(rows.cell(i))));

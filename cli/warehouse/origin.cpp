@@ -10,17 +10,27 @@ namespace {
 
 constexpr int64_t kMaxWrittenOut = 8;
 
-std::string difference_of(const Query& row, int status, int grade, int rel_l2, int tolerance) {
-  std::string text = row.text(status);
-  if (!row.is_null(grade)) text += " " + row.text(grade);
-  if (row.text(status) != "DRIFT" || row.is_null(rel_l2)) return text;
-  char size[96];
-  std::snprintf(size, sizeof size, " rel_l2=%.3g (tolerance %.3g)", row.cell(rel_l2).real,
-                row.cell(tolerance).real);
-  return text + size;
+/// Of a row of status, class, rel_l2, tolerance, measure and location, from column `first` on.
+std::string difference_of(const Query& row, int first) {
+  const std::string status = row.text(first);
+  std::string text = status;
+  if (!row.is_null(first + 1)) text += " " + row.text(first + 1);
+  if (status != "DRIFT" || row.is_null(first + 2)) return text;
+  char tolerance[48];
+  std::snprintf(tolerance, sizeof tolerance, " (tolerance %.3g)", row.cell(first + 3).real);
+  return text + " rel_l2=" +
+         distance_text(row.cell(first + 2).real, row.text(first + 4), row.text(first + 5)) +
+         tolerance;
 }
 
 }  // namespace
+
+std::string distance_text(double rel_l2, std::string_view measure, const std::string& location) {
+  char size[32];
+  std::snprintf(size, sizeof size, "%.3g", rel_l2);
+  if (measure != "exact") return size;
+  return size + std::string(" exact") + (location.empty() ? "" : ", " + location);
+}
 
 std::string listed_layers(const std::string& layers) {
   const size_t dash = layers.find('-');
@@ -59,19 +69,28 @@ Origin Origins::at(int64_t run_id, const FailPlace& place, Gate gate) {
   if (!query_) {
     query_ = std::make_unique<Query>(
         db_,
-        "SELECT origin, numeric_origin, segment, untraced_layers, status, class, rel_l2, tolerance"
-        " FROM comparison_placed WHERE side IN (0, 1) AND fails AND run_id = ?1"
-        " AND key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
-        " AND key_pos_id = ?3 AND key_layer = ?4"
-        " AND key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");
+        "SELECT s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.status, s.class,"
+        " s.rel_l2, s.tolerance, s.measure, d.location"
+        " FROM comparison_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
+        " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
+        " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"
+        " AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash"
+        " WHERE s.side IN (0, 1) AND s.fails AND s.run_id = ?1"
+        " AND s.key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
+        " AND s.key_pos_id = ?3 AND s.key_layer = ?4"
+        " AND s.key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");
   }
   Query& query = *query_;
   query.reset();
   query.bind(1, run_id).bind(2, place.prompt).bind(3, place.pos.value_or(-1));
   query.bind(4, *place.layer).bind(5, place.tensor);
   if (!query.step()) return {};
-  return {query.text(gate == Gate::kNumeric ? 1 : 0), query.text(2), query.text(3),
-          difference_of(query, 4, 5, 6, 7)};
+  return {query.text(gate == Gate::kNumeric ? 1 : 0),
+          query.text(2),
+          query.text(3),
+          difference_of(query, 4),
+          query.text(8),
+          query.text(9)};
 }
 
 }  // namespace greta

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -12,13 +13,18 @@ struct Origin {
   std::string kind;             ///< ORIGIN, PROPAGATED, UNSAMPLED; "" when not known
   std::string segment;          ///< "between x_out of layer 4 and attn_out of layer 8"; ""
   std::string untraced_layers;  ///< whole layers in there that were not traced: "5-7"; ""
-  std::string difference;       ///< "DRIFT DIVERGENT rel_l2=0.21 (tolerance 0.0001)"
+  std::string difference;  ///< "DRIFT DIVERGENT rel_l2=0.21 exact, head 5 only (tolerance 0.0001)"
+  std::string measure;     ///< what its distance comes from: exact, sketch, ...; "" without one
+  std::string location;    ///< where the rows differ: "head 5 only"; "" when not known
 
   /// The probe that would tell more, where the origin is UNSAMPLED; else "".
   std::string probe() const;
   /// "ORIGIN: between ...", for a terminal; "" when not known.
   std::string text() const;
 };
+
+/// How far two rows are apart, and where: "0.21 exact, head 5 only"; of an estimate "0.21".
+std::string distance_text(double rel_l2, std::string_view measure, const std::string& location);
 
 /// "5,6,7" of "5-7"; more than eight layers stay as they are.
 std::string listed_layers(const std::string& layers);
