@@ -141,6 +141,13 @@ INSERT INTO edge(to_id, from_id, layer, kind) VALUES
   (210, 204, 'same', 'input'),
   (211, 210, 'same', 'input'), (212, 210, 'same', 'input');
 
+INSERT INTO origin(worst_input, unsampled, origin, numeric_origin) VALUES
+  (0, 0, 'UNSAMPLED', 'UNSAMPLED'), (0, 1, 'UNSAMPLED', 'UNSAMPLED'),
+  (1, 0, 'ORIGIN', 'ORIGIN'), (1, 1, 'UNSAMPLED', 'UNSAMPLED'),
+  (2, 0, 'PROPAGATED', 'ORIGIN'), (2, 1, 'PROPAGATED', 'UNSAMPLED'),
+  (3, 0, 'UNSAMPLED', 'UNSAMPLED'), (3, 1, 'UNSAMPLED', 'UNSAMPLED'),
+  (4, 0, 'PROPAGATED', 'PROPAGATED'), (4, 1, 'PROPAGATED', 'PROPAGATED');
+
 -- Rounding: a weight or a table look-up has none; activations by the arithmetic of the run.
 INSERT INTO tolerance(tensor_id, dtype, rel_l2) VALUES
   (5, NULL, 0.0), (25, NULL, 0.0), (10, NULL, 0.0),

@@ -126,8 +126,8 @@ void rebuild(SQLite::Database& db, const std::string& table) {
 /// Tables that hold nothing but what is worked out, or brought, again.
 constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "edge"};
 /// Tables whose rows the program brings with it.
-constexpr const char* kDictionaries[] = {"status", "class", "scope", "measure",
-                                         "axis",   "cause", "edge",  "finding"};
+constexpr const char* kDictionaries[] = {"status", "class", "scope", "measure", "axis",
+                                         "origin", "cause", "edge",  "finding"};
 
 /// Adds trace points, with their names, that the earlier version did not know. Rows that came under
 /// such a name are rows of that trace point from now on.

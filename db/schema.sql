@@ -113,6 +113,15 @@ CREATE TABLE edge (
   PRIMARY KEY (to_id, from_id, layer)
 ) STRICT, WITHOUT ROWID;
 
+-- Where a difference comes from, by what it was computed from. Every case has a row.
+CREATE TABLE origin (
+  worst_input INTEGER NOT NULL,                   -- of the nearest traced inputs: 0 none was traced, 1 match, 2 differs by rounding, 3 cannot be compared, 4 differs by more
+  unsampled INTEGER NOT NULL,                     -- 1: whole layers lie between them and here, or this is a copy of what was not traced
+  origin TEXT NOT NULL,                           -- ORIGIN, PROPAGATED, UNSAMPLED
+  numeric_origin TEXT NOT NULL,                   -- the same, rounding inputs counting as clean
+  PRIMARY KEY (worst_input, unsampled)
+) STRICT, WITHOUT ROWID;
+
 -- Relative L2 up to which a difference counts as rounding. The most specific row wins:
 -- tensor and dtype, then tensor, then dtype, then neither.
 CREATE TABLE tolerance (
