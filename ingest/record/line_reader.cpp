@@ -255,7 +255,7 @@ void LineReader::set_phase(TraceRow& row, RowContext& c, const LinePhase& of_lin
 }
 
 /// A null of a row that states something of its values is how some writers print a NaN; a row of
-/// nothing but nulls has no statistics.
+/// nothing but nulls has no statistics, and one that counts its NaN may have none to state.
 void LineReader::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean, Key abs_sum) {
   row.hash = hash_field(hash);
   row.min = statistic_field(min);
@@ -263,6 +263,8 @@ void LineReader::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key m
   row.mean = statistic_field(mean);
   if (abs_sum != kNoKey) row.abs_sum = statistic_field(abs_sum);
   if (!fields.states(hash) && !row.min && !row.max && !row.mean && !row.abs_sum) return;
+  if (count(fields.token[kNan]).value_or(0) > 0 || count(fields.token[kInf]).value_or(0) > 0)
+    return;
   for (const Key k : {min, max, mean, abs_sum}) {
     if (k == kNoKey || fields.token[k] != "null") continue;
     reject(k, false, "is no number; the row counts as not finite");
