@@ -2,46 +2,21 @@
 
 #include <sqlite3.h>
 
-#include <initializer_list>
 #include <memory>
-#include <utility>
 
+#include "cli/options/choice.h"
+#include "cli/options/format_option.h"
 #include "cli/options/wait_option.h"
 #include "common/environment.h"
 
 namespace greta {
-namespace {
-
-template <class T>
-T choose(const char* option, const std::string& name,
-         std::initializer_list<std::pair<const char*, T>> choices) {
-  std::string known;
-  for (const auto& [choice, value] : choices) {
-    if (name == choice) return value;
-    known += (known.empty() ? "" : ", ") + std::string(choice);
-  }
-  throw CLI::ValidationError(option, "'" + name + "' is none of " + known);
-}
-
-}  // namespace
 
 void add_common_options(CLI::App& app, Options& options) {
   options.database = environment_variable("GRETA_DB");
   if (options.database.empty()) options.database = "greta.db";
   app.add_option("--db", options.database, "Database file (default: $GRETA_DB, else greta.db)")
       ->option_text("FILE");
-  app.add_option_function<std::string>(
-         "--format",
-         [&options](const std::string& name) {
-           options.format = choose<Format>("--format", name,
-                                           {{"table", Format::kTable},
-                                            {"json", Format::kJson},
-                                            {"csv", Format::kCsv},
-                                            {"tsv", Format::kTsv},
-                                            {"md", Format::kMarkdown}});
-         },
-         "table (default, also when not on a terminal), json, csv, tsv or md")
-      ->option_text("FORMAT");
+  add_format_option(app, options.format);
   auto csv_safe = std::make_shared<bool>(false);
   app.add_flag("--csv-safe", *csv_safe,
                "With --format csv: ' before texts that a spreadsheet may take for a formula");

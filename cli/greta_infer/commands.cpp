@@ -40,6 +40,7 @@ void add_infer_commands(CLI::App& app, Infer& infer) {
   app.set_version_flag("--version", version_text(), "Print version and commit");
   add_infer_synth(app, infer);
   add_infer_probe(app, infer);
+  add_infer_sweep(app, infer);
   add_infer_run(app, infer);
   add_infer_tokenize(app, infer);
   add_infer_info(app, infer);

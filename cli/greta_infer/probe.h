@@ -23,6 +23,7 @@ struct ProbeJob {
   RunTargets targets;
   ModelArguments model;
   std::vector<std::string> left_out = {};  ///< prompts of the suite that do not fit
+  std::string progress = "probing";        ///< what a terminal is told
 };
 
 /// Ids of a prompt given on the command line, with what a record says of its text. Throws as

@@ -33,8 +33,11 @@ InferVerdict read_verdict(const std::filesystem::path& database, const std::stri
   const RunVerdict verdict(query);
   const Headline head(verdict);
   const Origin origin = Origins(db).at(verdict.number("run_id"), head.fail, head.gate);
-  return {std::string(verdict.at(Gate::kStrict)), std::string(verdict.at(Gate::kNumeric)),
-          line_of(verdict, head, origin)};
+  return {.strict = std::string(verdict.at(Gate::kStrict)),
+          .numeric = std::string(verdict.at(Gate::kNumeric)),
+          .headline = head.text(),
+          .fail = head.fail,
+          .line = line_of(verdict, head, origin)};
 }
 
 }  // namespace greta

@@ -3,11 +3,15 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/warehouse/verdict.h"
+
 namespace greta {
 
 /// The verdict of one run, as the view run_verdict has it.
 struct InferVerdict {
   std::string strict, numeric;
+  std::string headline;  ///< the verdict that leads, in words
+  FailPlace fail;        ///< where that one first fails
   /// One line for a terminal: the verdict that leads (cli/warehouse/verdict.h), where it first
   /// fails and what would tell more, how much was compared, and the other verdict.
   std::string line;

@@ -25,7 +25,10 @@ std::string base_run_name(const RunRecord& run) {
   std::string name = run.date + "/" + run.experiment;
   if (run.mode.empty()) return name;
   check_name("mode", run.mode);
-  return name + "/" + run.mode;
+  name += "/" + run.mode;
+  if (run.label.empty()) return name;
+  check_name("label", run.label);
+  return name + "." + run.label;
 }
 
 void TraceSink::attribute(const std::string&, const std::string&) {}

@@ -43,6 +43,7 @@ RunRecord begin_record(const RunSetup& setup) {
   run.date = setup.date.empty() ? run.started_at.substr(0, 10) : setup.date;
   run.commit_sha = build.commit;
   run.mode = setup.mode;
+  run.label = setup.label;
   run.seed = setup.seed;
   run.attributes = {{"greta", std::string(build.version)},
                     {"dirty", dirty_text(build.dirty)},

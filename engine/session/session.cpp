@@ -17,12 +17,24 @@ int thread_count(int n_threads) {
 
 Session::Session(const std::filesystem::path& file, std::string_view backend, int n_threads)
     : path_(file),
+      backend_name_(backend),
       n_threads_(thread_count(n_threads)),
       file_(GgufFile::open(file)),
       model_(file_),
       backend_(make_backend(backend, n_threads_)),
       weights_(upload_weights(model_, *backend_)) {
   model_.check_whole();
+}
+
+void Session::compute_with(std::string_view backend, int n_threads) {
+  const int count = thread_count(n_threads);
+  if (backend == backend_name_ && count == n_threads_) return;
+  weights_ = {};  // a device has no room for two
+  backend_.reset();
+  backend_ = make_backend(backend, count);
+  weights_ = upload_weights(model_, *backend_);
+  backend_name_ = backend;
+  n_threads_ = count;
 }
 
 const Tokenizer& Session::tokenizer() {

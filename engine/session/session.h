@@ -31,6 +31,11 @@ class Session {
   const Backend& backend() const { return *backend_; }
   int n_threads() const { return n_threads_; }
 
+  /// Goes on with another backend or number of threads, which are as in the constructor; what is
+  /// loaded stays. No-op for those that it has. Nothing that was made with the old backend may be
+  /// used then.
+  void compute_with(std::string_view backend, int n_threads);
+
   /// Loaded when first asked for, since token ids need none. Throws GgufError.
   const Tokenizer& tokenizer();
 
@@ -39,6 +44,7 @@ class Session {
 
  private:
   std::filesystem::path path_;
+  std::string backend_name_;  ///< as it was asked for
   int n_threads_;
   GgufFile file_;
   Model model_;
