@@ -169,6 +169,7 @@ void check_other_rows(SQLite::Database& db, Problems& problems) {
   check_rows(db, "source", {negative("rows"), negative("duplicates"), negative("conflicts")},
              problems);
   check_rows(db, "attribute", {outside("rank", 0, 4)}, problems);
+  check_rows(db, "noise_floor", {outside("layer", -1, kMaxLayer)}, problems);
   const Fault prompt{
       "t.prompt_id <> 0 AND NOT EXISTS (SELECT 1 FROM prompt o WHERE o.id = t.prompt_id"
       " AND o.run_id = t.run_id)",

@@ -165,6 +165,12 @@ constexpr const char* kCopyRest = R"(
     SELECT r.id, q.id, p.side, p.layer, t.id FROM other.plan p
     JOIN temp.merge_run r ON r.other_id = p.run_id JOIN temp.merge_prompt q ON q.other_id = p.prompt_id
     JOIN temp.merge_tensor t ON t.other_id = p.tensor_id;
+  INSERT INTO main.noise_floor
+    SELECT t.id, f.layer, f.model_sha256, f.dtype, f.backend, f.rel_l2, f.gain, f.pairs, f.measured_at
+    FROM other.noise_floor f JOIN temp.merge_tensor t ON t.other_id = f.tensor_id WHERE true
+    ON CONFLICT DO UPDATE SET (rel_l2, gain, pairs, measured_at)
+      = (excluded.rel_l2, excluded.gain, excluded.pairs, excluded.measured_at)
+    WHERE (excluded.measured_at, excluded.rel_l2) > (measured_at, rel_l2);
   INSERT OR IGNORE INTO main.attribute(run_id, dim, value, rank, leg, source_id)
     SELECT r.id, a.dim, a.value, a.rank, a.leg, s.id FROM other.attribute a
     JOIN temp.merge_run r ON r.other_id = a.run_id

@@ -130,6 +130,22 @@ CREATE TABLE tolerance (
   rel_l2    REAL NOT NULL CHECK (rel_l2 >= 0)
 ) STRICT;
 
+-- What rounding amounts to in clean probes of a model (`greta-infer calibrate`): for its runs it is the
+-- tolerance, with a margin, where it is less than that of `tolerance`. The latest measurement of a place
+-- stands.
+CREATE TABLE noise_floor (
+  tensor_id    INTEGER NOT NULL REFERENCES tensor(id),
+  layer        INTEGER NOT NULL,
+  model_sha256 TEXT NOT NULL,                     -- these three: as the run's attributes and its dtype say
+  dtype        TEXT NOT NULL,
+  backend      TEXT NOT NULL,
+  rel_l2       REAL NOT NULL CHECK (rel_l2 BETWEEN 0 AND 2), -- p99.9 over pairs of prefill and decode that differ
+  gain         REAL CHECK (gain BETWEEN 0 AND 1e30), -- p99.9 of rel_l2 over that of the worst direct input; NULL: hardly any input differed
+  pairs        INTEGER NOT NULL CHECK (pairs > 0), -- that differed
+  measured_at  TEXT NOT NULL,                     -- ISO 8601 UTC
+  PRIMARY KEY (tensor_id, layer, model_sha256, dtype, backend)
+) STRICT, WITHOUT ROWID;
+
 -- One content: a file, an archive member or an engine. Identity: run, leg, prompt and content.
 CREATE TABLE source (
   id         INTEGER PRIMARY KEY,
@@ -375,6 +391,7 @@ CREATE TABLE attribute (
   source_id INTEGER REFERENCES source(id)         -- NULL: the path itself
 ) STRICT;
 CREATE UNIQUE INDEX attribute_once ON attribute(run_id, dim, value, rank, leg, ifnull(source_id, 0));
+CREATE INDEX attribute_model ON attribute(value, run_id) WHERE dim = 'model_sha256';
 
 -- That a run began or ended, as a source says it: run.status follows from all of them.
 CREATE TABLE run_event (
@@ -593,9 +610,10 @@ CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN DELETE FROM
 CREATE TRIGGER report_inserted AFTER INSERT ON report BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER report_deleted AFTER DELETE ON report BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim = 'trace_rows' BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim = 'trace_rows' BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute WHEN 'trace_rows' IN (OLD.dim, NEW.dim) BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('trace_rows', 'model_sha256', 'backend') BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend') BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute
+  WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend') OR NEW.dim IN ('trace_rows', 'model_sha256', 'backend') BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER run_changed AFTER UPDATE OF id, name, dtype, hash_algo, status ON run BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.id, NEW.id); END;
 CREATE TRIGGER traced_position_deleted AFTER DELETE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER traced_position_updated AFTER UPDATE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
@@ -609,6 +627,12 @@ CREATE TRIGGER difference_updated AFTER UPDATE ON difference BEGIN DELETE FROM k
 CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER noise_floor_inserted AFTER INSERT ON noise_floor BEGIN
+  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim = 'model_sha256' AND value = NEW.model_sha256); END;
+CREATE TRIGGER noise_floor_deleted AFTER DELETE ON noise_floor BEGIN
+  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim = 'model_sha256' AND value = OLD.model_sha256); END;
+CREATE TRIGGER noise_floor_updated AFTER UPDATE ON noise_floor BEGIN
+  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim = 'model_sha256' AND value IN (OLD.model_sha256, NEW.model_sha256)); END;
 CREATE TRIGGER tensor_name_updated AFTER UPDATE ON tensor_name BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER tensor_updated AFTER UPDATE ON tensor BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER status_updated AFTER UPDATE ON status BEGIN DELETE FROM kept_tally WHERE true; END;

@@ -50,6 +50,7 @@ SELECT
   s.date AS date,                                      -- YYYY-MM-DD; NULL unknown
   CASE WHEN s.fails THEN s.segment END AS segment,     -- of what failed: from the earliest traced input to here
   CASE WHEN s.fails THEN s.untraced_layers END AS untraced_layers, -- where origin is UNSAMPLED: the layers in between, as --layers takes them
+  s.tolerance_source AS tolerance_source,              -- calibrated: measured of this model (noise_floor); shipped: of table tolerance
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position
   s.run_id AS run_id,                                  -- run.id
   s.prompt_id AS prompt_id,                            -- prompt.id

@@ -28,7 +28,7 @@ constexpr std::string_view kAllPairColumns =
     " class, origin, inputs_complete, scope, compared_n, cause, root_cause, prefill_hash,"
     " decode_hash, rel_l2, tolerance, numeric_origin, details, caused_by, evidence,"
     " segment, untraced_layers, measure, rel_l2_low, rel_l2_high, location, differing, max_abs,"
-    " max_abs_at, max_ulp";
+    " max_abs_at, max_ulp, tolerance_source";
 
 /// Prints the rows of a query; of pairs whose origin was not traced, adds the probes that would
 /// tell.

@@ -21,6 +21,7 @@ struct Infer {
 void add_infer_synth(CLI::App& app, Infer& infer);
 void add_infer_probe(CLI::App& app, Infer& infer);
 void add_infer_sweep(CLI::App& app, Infer& infer);
+void add_infer_calibrate(CLI::App& app, Infer& infer);
 void add_infer_run(CLI::App& app, Infer& infer);
 void add_infer_tokenize(CLI::App& app, Infer& infer);
 void add_infer_info(CLI::App& app, Infer& infer);

@@ -31,6 +31,7 @@ _greta_infer() {
   fi
   case $prev in
     --backend) _greta_infer_words @BACKENDS@; return ;;
+    --format) _greta_infer_words table json csv tsv md; return ;;
     --gate) _greta_infer_words strict numeric; return ;;
     --inject) _greta_infer_words @FAULTS@; return ;;
     --mode) _greta_infer_words as_designed kv_aligned batch_invariant; return ;;

@@ -60,8 +60,7 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   RunTargets targets = resolve_targets(command.probe.record, environment);
   if (command.no_db) targets.database.clear();
   const std::string database = targets.database;
-  const std::unique_ptr<Session> session =
-      open_probe_session(command.probe, targets, environment);
+  const std::unique_ptr<Session> session = open_probe_session(command.probe, targets, environment);
   ProbeJob job = resolve_job(command.probe, std::move(targets), environment, *session);
   const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
   if (database.empty()) {
@@ -73,9 +72,8 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   const InferVerdict verdict = read_verdict(database, outcome.run);
   print_outcome(outcome, database, verdict);
   const bool strict = command.gate == "strict";
-  const int status = command.gate.empty()
-                         ? kExitDone
-                         : exit_of_verdict(strict ? verdict.strict : verdict.numeric);
+  const int status =
+      command.gate.empty() ? kExitDone : exit_of_verdict(strict ? verdict.strict : verdict.numeric);
   if (!command.gate.empty() && verdict.strict != verdict.numeric) {
     std::printf("exit     %d, by the %s verdict\n", status, command.gate.c_str());
   }

@@ -171,8 +171,7 @@ std::unique_ptr<Session> open_probe_session(const ProbeArguments& arguments,
     throw std::invalid_argument("a probe needs --model FILE; greta-infer synth makes one");
   }
   return begin_or_fail(targets.database, resolve_probe_setup(arguments, environment),
-                       arguments.model,
-                       [&] { return open_session(arguments.model, environment); });
+                       arguments.model, [&] { return open_session(arguments.model, environment); });
 }
 
 ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets,

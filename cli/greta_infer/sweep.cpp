@@ -65,10 +65,9 @@ class Matrix {
     const FailPlace& fail = verdict.fail;
     std::vector<Cell> cells;
     for (const auto& value : combination) cells.emplace_back(value.second);
-    cells.insert(cells.end(),
-                 {Cell(verdict.headline), Cell(verdict.strict), Cell(verdict.numeric),
-                  or_null(fail.cause), or_null(fail.layer), or_null(fail.tensor),
-                  or_null(fail.prompt), or_null(fail.pos), Cell(run)});
+    cells.insert(cells.end(), {Cell(verdict.headline), Cell(verdict.strict), Cell(verdict.numeric),
+                               or_null(fail.cause), or_null(fail.layer), or_null(fail.tensor),
+                               or_null(fail.prompt), or_null(fail.pos), Cell(run)});
     printer_.row(cells);
   }
 
@@ -110,12 +109,12 @@ int sweep(SweepCommand& command, const Environment& environment) {
       SweepRun& run = runs[i];
       session->compute_with(run.arguments.model.backend, run.arguments.model.threads);
       run.job->progress = "run " + std::to_string(i + 1) + " of " + std::to_string(runs.size()) +
-                         ", " + text_of(run.combination);
+                          ", " + text_of(run.combination);
       const ProbeOutcome outcome = run_probe(*std::move(run.job), *session, environment);
       const InferVerdict verdict = read_verdict(targets.database, outcome.run);
       matrix.row(run.combination, outcome.run, verdict);
-      status = worse(status, exit_of_verdict(command.gate == "strict" ? verdict.strict
-                                                                      : verdict.numeric));
+      status = worse(status,
+                     exit_of_verdict(command.gate == "strict" ? verdict.strict : verdict.numeric));
     }
   } catch (...) {
     finish();  // what has run stays, and is told

@@ -43,13 +43,14 @@ FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
   f.layer = show(place.layer);
   f.layer_id = place.layer;
   f.pos_id = place.pos;
-  RunQuery pair(db_, run_.id,
-                "SELECT canonical_tensor, status, class, " +
-                    std::string(gate == Gate::kNumeric ? "numeric_origin" : "origin") +
-                    ", inputs_complete, rel_l2, tolerance, details, caused_by, segment,"
-                    " untraced_layers, measure, location FROM pair WHERE run_id = ?1"
-                    " AND prompt = ?2 AND layer IS ?3 AND tensor IS ?4 AND pos_id IS ?5"
-                    " AND status NOT IN ('MATCH', 'DECODE_ONLY', 'INCOMPARABLE') LIMIT 1");
+  RunQuery pair(
+      db_, run_.id,
+      "SELECT canonical_tensor, status, class, " +
+          std::string(gate == Gate::kNumeric ? "numeric_origin" : "origin") +
+          ", inputs_complete, rel_l2, tolerance, details, caused_by, segment,"
+          " untraced_layers, measure, location, tolerance_source FROM pair WHERE run_id = ?1"
+          " AND prompt = ?2 AND layer IS ?3 AND tensor IS ?4 AND pos_id IS ?5"
+          " AND status NOT IN ('MATCH', 'DECODE_ONLY', 'INCOMPARABLE') LIMIT 1");
   pair.bind(2, place.prompt).bind(3, value_of(place.layer)).bind(5, value_of(place.pos));
   pair.bind(4, place.tensor.empty() ? Value(nullptr) : Value(place.tensor));
   f.found = pair.step();
@@ -67,6 +68,7 @@ FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
   f.caused_by = pair.text(8);
   f.origin.segment = pair.text(9);
   f.origin.untraced_layers = pair.text(10);
+  f.is_calibrated = pair.text(13) == "calibrated";
 }
 
 void FailureSections::write() {
@@ -156,7 +158,9 @@ void FailureSections::side_table() {
   if (f.rel_l2) {
     std::string size = f.distance;
     if (f.tolerance) {
-      size += " (" + words_("tolerance") + " " + real_text(*f.tolerance, "%.3g") + ")";
+      size += " (" + words_("tolerance") + " " + real_text(*f.tolerance, "%.3g") + ", " +
+              (f.is_calibrated ? words_("tolerance.calibrated") : words_("tolerance.shipped")) +
+              ")";
     }
     add(words_("rel_l2"), size, size);
   }

@@ -18,8 +18,9 @@ struct FirstFailure {
   std::optional<int64_t> layer_id, pos_id;
   bool inputs_complete = false;
   std::optional<double> rel_l2, tolerance;
-  std::string distance;  ///< rel_l2 in words: "0.21 exact, head 5 only"; "" without one
-  bool found = false;    ///< the pair itself was found
+  std::string distance;        ///< rel_l2 in words: "0.21 exact, head 5 only"; "" without one
+  bool is_calibrated = false;  ///< the tolerance: measured of the model
+  bool found = false;          ///< the pair itself was found
 
   /// Whether it may arise in what was not traced, so that its own tensor need not be to blame.
   bool is_open() const { return origin.kind == "UNSAMPLED"; }

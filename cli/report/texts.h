@@ -116,6 +116,8 @@ inline constexpr ReportText kReportTexts[] = {
   {"no_partner", "no row here", "ninguna fila aquí"},
   {"rel_l2", "Relative L2", "L2 relativa"},
   {"tolerance", "Tolerance", "Tolerancia"},
+  {"tolerance.calibrated", "calibrated", "calibrada"},
+  {"tolerance.shipped", "shipped", "de serie"},
   {"details", "Details", "Detalles"},
   {"looks_like", "Looks like", "Parece"},
   {"root_cause", "Root cause", "Causa raíz"},

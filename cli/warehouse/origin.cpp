@@ -10,17 +10,18 @@ namespace {
 
 constexpr int64_t kMaxWrittenOut = 8;
 
-/// Of a row of status, class, rel_l2, tolerance, measure and location, from column `first` on.
+/// Of a row of status, class, rel_l2, tolerance, measure, location and tolerance_source, from
+/// column `first` on.
 std::string difference_of(const Query& row, int first) {
   const std::string status = row.text(first);
   std::string text = status;
   if (!row.is_null(first + 1)) text += " " + row.text(first + 1);
   if (status != "DRIFT" || row.is_null(first + 2)) return text;
   char tolerance[48];
-  std::snprintf(tolerance, sizeof tolerance, " (tolerance %.3g)", row.cell(first + 3).real);
+  std::snprintf(tolerance, sizeof tolerance, " (tolerance %.3g, ", row.cell(first + 3).real);
   return text + " rel_l2=" +
          distance_text(row.cell(first + 2).real, row.text(first + 4), row.text(first + 5)) +
-         tolerance;
+         tolerance + row.text(first + 6) + ")";
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ Origin Origins::at(int64_t run_id, const FailPlace& place, Gate gate) {
     query_ = std::make_unique<Query>(
         db_,
         "SELECT s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.status, s.class,"
-        " s.rel_l2, s.tolerance, s.measure, d.location"
+        " s.rel_l2, s.tolerance, s.measure, d.location, s.tolerance_source"
         " FROM comparison_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
         " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
         " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"

@@ -13,9 +13,10 @@ struct Origin {
   std::string kind;             ///< ORIGIN, PROPAGATED, UNSAMPLED; "" when not known
   std::string segment;          ///< "between x_out of layer 4 and attn_out of layer 8"; ""
   std::string untraced_layers;  ///< whole layers in there that were not traced: "5-7"; ""
-  std::string difference;  ///< "DRIFT DIVERGENT rel_l2=0.21 exact, head 5 only (tolerance 0.0001)"
-  std::string measure;     ///< what its distance comes from: exact, sketch, ...; "" without one
-  std::string location;    ///< where the rows differ: "head 5 only"; "" when not known
+  /// "DRIFT DIVERGENT rel_l2=0.21 exact, head 5 only (tolerance 0.0001, shipped)"
+  std::string difference;
+  std::string measure;   ///< what its distance comes from: exact, sketch, ...; "" without one
+  std::string location;  ///< where the rows differ: "head 5 only"; "" when not known
 
   /// The probe that would tell more, where the origin is UNSAMPLED; else "".
   std::string probe() const;

@@ -31,8 +31,8 @@ struct RunRecord {
   std::vector<std::pair<std::string, std::string>> attributes;
 };
 
-/// <date>/<experiment>[/<mode>[.<label>]]: what the run is called where nothing else has that name. Throws
-/// std::invalid_argument when a part is empty or cannot be part of a name.
+/// <date>/<experiment>[/<mode>[.<label>]]: what the run is called where nothing else has that name.
+/// Throws std::invalid_argument when a part is empty or cannot be part of a name.
 std::string base_run_name(const RunRecord& run);
 
 /// A tensor row that the run must trace, or it is incomplete.

@@ -16,8 +16,8 @@ namespace greta {
 /// What was decided about a run before it starts.
 struct RunSetup {
   std::string experiment;
-  std::string date;  ///< YYYY-MM-DD; empty: today, UTC
-  std::string mode;  ///< empty for a run that compares nothing
+  std::string date;        ///< YYYY-MM-DD; empty: today, UTC
+  std::string mode;        ///< empty for a run that compares nothing
   std::string label = {};  ///< as RunRecord's
   int64_t seed = 0;
   int64_t max_seq_len = 0;  ///< positions in use of the model's context

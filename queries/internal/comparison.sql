@@ -24,6 +24,7 @@ SELECT
   n.tensor_id AS tensor_id, t.stage AS stage, t.switch_on AS switch_on,
   coalesce(x.token_id, p.token_id) AS token_id, x.logical_tok_idx AS logical_tok_idx,
   x.hash AS x_hash, x.n AS x_n, x.nan AS x_nan, x.inf AS x_inf, x.vector_id AS x_vector,
+  x.n >= 16 AS steady,  -- few values may cancel to next to nothing, which any rounding is much of
   y.hash AS y_hash, y.n AS y_n, y.nan AS y_nan, y.inf AS y_inf, y.vector_id AS y_vector,
   -- the last block that x's side traced here: what feeds the tensors after the stack
   (SELECT e.layer FROM trace_row e

@@ -29,7 +29,13 @@ SELECT
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
       ELSE (
-        SELECT max(i.state) FROM ancestor_state i
+        -- a direct input that explains less than this differs by counts as clean
+        SELECT max(CASE WHEN s.steady AND EXISTS (
+            SELECT 1 FROM run_noise n
+            WHERE n.run_id = s.run_id AND n.tensor_id = s.tensor_id AND n.layer = s.layer
+              AND s.rel_l2 > n.rel_l2 + n.gain * i.rel_l2
+              AND EXISTS (SELECT 1 FROM edge e WHERE e.to_id = s.tensor_id AND e.from_id = u.tensor_id AND e.kind <> 'alias'))
+          THEN 1 ELSE i.state END) FROM ancestor_state i
         WHERE i.run_id = s.run_id AND i.prompt_id = s.key_prompt_id AND i.pos_id = s.key_pos_id
           AND i.layer = u.layer AND i.tensor_id = u.tensor_id) END
       ELSE (

@@ -1,5 +1,5 @@
--- Relative L2 up to which a difference of a trace point of a run is rounding: the most specific row
--- of `tolerance`. Filter on both.
+-- Relative L2 up to which a difference of a trace point of a run is rounding, where nothing less was
+-- measured (run_noise): the most specific row of `tolerance`. Filter on both.
 CREATE VIEW run_tolerance AS
 SELECT
   r.id AS run_id, t.id AS tensor_id,

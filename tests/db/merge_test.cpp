@@ -366,5 +366,31 @@ TEST_F(MergeTest, AFileOfAnUnfinishedIngestIsRefused) {
   EXPECT_THROW(merge(into.db, path("other.db")), DatabaseError);
 }
 
+TEST_F(MergeTest, OfTwoNoiseFloorsTheLaterStands) {
+  const auto floor_of = [](Warehouse& w, double rel_l2, const std::string& at, int layer = 0) {
+    SQLite::Statement insert(w.db,
+                             "INSERT INTO noise_floor(tensor_id, layer, model_sha256, dtype, "
+                             "backend, rel_l2, pairs, measured_at)"
+                             " VALUES (70, ?, 'm', 'f32', 'cpu', ?, 500, ?)");
+    insert.bind(1, layer);
+    insert.bind(2, rel_l2);
+    insert.bind(3, at);
+    insert.exec();
+  };
+  const std::string kFloors = "SELECT layer, rel_l2 FROM noise_floor ORDER BY layer";
+  for (const bool first_is_later : {false, true}) {
+    const std::string suffix = first_is_later ? "2.db" : ".db";
+    Warehouse a(path("a" + suffix));
+    floor_of(a, 0.25, first_is_later ? "2026-02-02T00:00:00Z" : "2026-02-01T00:00:00Z");
+    {
+      Warehouse b(path("b" + suffix));
+      floor_of(b, 0.5, first_is_later ? "2026-02-01T00:00:00Z" : "2026-02-02T00:00:00Z");
+      floor_of(b, 0.125, "2026-02-01T00:00:00Z", 1);
+    }
+    merge(a.db, path("b" + suffix));
+    EXPECT_EQ(a.rows(kFloors), first_is_later ? "0|0.25\n1|0.125" : "0|0.5\n1|0.125");
+  }
+}
+
 }  // namespace
 }  // namespace greta
