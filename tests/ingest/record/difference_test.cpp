@@ -61,7 +61,7 @@ TEST(RecordDifference, OneThatCannotBeIsAnErrorAndKept) {
       kHead + R"("prefill_hash":7,"decode_hash":7,)" + kCounts + kSizes + kShares,
       kHead + kHashes + R"("n":-64,"differing":3,"first_at":4,"last_at":60,)" + kSizes + kShares,
       kHead + kHashes + R"("n":9e9,"differing":3,"first_at":4,"last_at":60,)" + kSizes + kShares,
-      kHead + kHashes + R"("n":4194304,"differing":3,"first_at":4,"last_at":60,)" + kSizes +
+      kHead + kHashes + R"("n":2147483649,"differing":3,"first_at":4,"last_at":60,)" + kSizes +
           kShares,
       kHead + kHashes + R"("n":64,"differing":0,"first_at":4,"last_at":60,)" + kSizes + kShares,
       kHead + kHashes + R"("n":64,"differing":3,"first_at":4,"last_at":64,)" + kSizes + kShares,
