@@ -101,19 +101,28 @@ INSERT INTO cause(name, root_cause) VALUES
   ('LM_HEAD_IN_DRIFT', 'LM_HEAD_MISMATCH'), ('LOGITS_DRIFT', 'LM_HEAD_MISMATCH');
 
 INSERT INTO finding(name, ord, meaning) VALUES
+  ('UNSTABLE', 5, 'a race, or memory that somebody else writes'),
   ('ALL_NAN', 10, 'it reads what nobody wrote (a buffer, a cache row, a slot beyond the last one), or overflows'),
+  ('SOME_NAN', 15, 'an overflow, as of an exponential without its maximum, or single rows or heads that nobody wrote'),
   ('ALL_ZERO', 20, 'nothing was computed into it: a launch that did nothing, or a buffer cleared too late'),
   ('OTHER_POSITION', 30, 'a position off by one, or a stale row'),
   ('STALE_ROW', 40, 'the row of the token before was not overwritten, or was captured too early'),
   ('OTHER_LAYER', 50, 'the weights, the cache or the buffer of another layer'),
   ('OTHER_TENSOR', 60, 'the step between them did nothing, or the wrong buffer was read'),
+  ('EARLIER_ROW', 60, 'cache rows before this position that were overwritten, spoiled or read from elsewhere'),
+  ('OTHER_HEAD', 65, 'the mapping of heads'),
+  ('NOT_ONE', 68, 'keys beyond the mask, or a sum over other keys than the probabilities'),
   ('SCALED', 70, 'a scale, an epsilon or a weight that is missing, or applied twice'),
   ('PERMUTED', 72, 'another layout: heads, pairs or rows in another order'),
   ('TURNED', 74, 'a rotation by other angles: the position, the base frequency or the pairing of RoPE'),
   ('FEWER_VALUES', 76, 'values that were left out: a mask, a block or a tail'),
   ('TAIL', 80, 'a loop that leaves out or repeats the last values, or single values further on'),
-  ('UNSTABLE', 90, 'a race, or memory that somebody else writes'),
-  ('ONSET', 100, 'the size of a block, a tile or a batch');
+  ('FEW_VALUES', 82, 'single values: a race, an index that two threads share, a value that was written twice'),
+  ('ROUNDING', 84, 'the same sums in another order (another kernel, route or batch), or a number off in its last digits'),
+  ('FEWER_BITS', 86, 'arithmetic or storage of fewer bits: sums or weights in fp16 or bf16'),
+  ('UNRELATED', 88, 'values from elsewhere: a layout, a stride, an offset, a mapping of heads or other weights'),
+  ('ONSET', 100, 'the size of a block, a tile or a batch'),
+  ('REPEATED', 110, 'no race: the same every time');
 
 -- The forward pass of a Llama block. x_out and residual_post_mlp are the same values, and so is the
 -- next layer's residual_pre_attn; at layer 0 it is the embedding. At position 0 the rows of the cache

@@ -141,7 +141,8 @@ std::string json_of(const JudgedRun& run) {
   object.add("root_cause", v.cell("root_cause"));
   object.raw("breakdown", run.fails() ? json_rows(run.breakdown()) : "[]");
   object.raw("by_prompt", run.fails() ? prompts_json(run) : "[]");
-  object.raw("diagnosis", v.has("numeric_first_fail") ? json_rows(run.diagnosis()) : "[]");
+  const bool described = run.head.gate == Gate::kStrict || v.has("numeric_first_fail");
+  object.raw("diagnosis", described ? json_rows(run.diagnosis()) : "[]");
   return object.str();
 }
 

@@ -150,7 +150,7 @@ void print_prompts(Output& out, const JudgedRun& run) {
   if (table.rows() > 0) table.finish();
 }
 
-/// What the rows of the prompt's first pair beyond rounding look like.
+/// What the rows of the prompt's first pair that leads look like.
 void print_findings(Output& out, const JudgedRun& run, const std::string& prompt) {
   for (Query& row = run.diagnosis(); row.step();) {
     if (row.text(0) != prompt) continue;
@@ -173,7 +173,8 @@ void print_verdict(Output& out, const JudgedRun& run, Gate gate) {
   const Origin origin = run.origin(fail, gate);
   if (!origin.difference.empty()) line(out, "", origin.difference);
   if (!origin.text().empty()) line(out, "", origin.text());
-  if (run.verdict.has("numeric_first_fail")) print_findings(out, run, fail.prompt);
+  if (gate == Gate::kStrict || run.verdict.has("numeric_first_fail"))
+    print_findings(out, run, fail.prompt);
   if (fail.root_cause.empty()) return;
   const bool open = origin.kind == "UNSAMPLED" || origin.kind == "PROPAGATED";
   line(out, "",

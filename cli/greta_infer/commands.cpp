@@ -42,6 +42,7 @@ void add_infer_commands(CLI::App& app, Infer& infer) {
   add_infer_probe(app, infer);
   add_infer_sweep(app, infer);
   add_infer_calibrate(app, infer);
+  add_infer_replay(app, infer);
   add_infer_run(app, infer);
   add_infer_tokenize(app, infer);
   add_infer_info(app, infer);

@@ -22,6 +22,7 @@ void add_infer_synth(CLI::App& app, Infer& infer);
 void add_infer_probe(CLI::App& app, Infer& infer);
 void add_infer_sweep(CLI::App& app, Infer& infer);
 void add_infer_calibrate(CLI::App& app, Infer& infer);
+void add_infer_replay(CLI::App& app, Infer& infer);
 void add_infer_run(CLI::App& app, Infer& infer);
 void add_infer_tokenize(CLI::App& app, Infer& infer);
 void add_infer_info(CLI::App& app, Infer& infer);

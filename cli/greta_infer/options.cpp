@@ -292,11 +292,10 @@ TraceSelection resolve_trace(const TraceArguments& arguments, const Environment&
                                                trace_point_name, kTracePoints);
   }
   if (arguments.phases) {
-    constexpr int kPhases = static_cast<int>(Phase::kDecode) + 1;
     selection.phases =
-        parse_names<Phase>(*arguments.phases, "--phases", find_phase, phase_name, kPhases);
+        parse_names<Phase>(*arguments.phases, "--phases", find_phase, phase_name, kTracedPhases);
     if (selection.phases.empty()) {
-      for (int i = 0; i < kPhases; ++i) selection.phases.push_back(static_cast<Phase>(i));
+      for (int i = 0; i < kTracedPhases; ++i) selection.phases.push_back(static_cast<Phase>(i));
     }
   }
   return selection;

@@ -81,6 +81,8 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   return status;
 }
 
+}  // namespace
+
 const std::string& model_digest(Session& session) {
   Progress progress("SHA-256 of the model");
   while (!session.digest().ready(100)) {
@@ -91,8 +93,6 @@ const std::string& model_digest(Session& session) {
   session.model().check_whole();
   return digest;
 }
-
-}  // namespace
 
 void check_length(const std::string& name, int64_t n_tokens, int64_t n_steps, int64_t positions) {
   if (n_tokens < 1) throw std::invalid_argument("prompt " + name + " has no tokens");
@@ -162,6 +162,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   const auto start = std::chrono::steady_clock::now();
   const StopSignals heeded;
   RunSinks sinks = open_sinks(job.targets, record, session);
+  probe.repeat_beyond(sinks.tolerances());
   for (const std::string& name : job.left_out) sinks.attribute("prompt_left_out", name);
   for (size_t i = 0; i < job.prompts.size(); ++i) {
     const ProbePrompt& prompt = job.prompts[i];

@@ -147,6 +147,12 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments) {
       ->check(CLI::NonNegativeNumber)
       ->option_text("N")
       ->group("Tracing");
+  command
+      .add_option("--repeats", arguments.repeats,
+                  "Run a prompt N times more that has a pair beyond rounding, to tell a race (2)")
+      ->check(CLI::Range(0, 100))
+      ->option_text("N")
+      ->group("Tracing");
   command.add_flag("--rms-verify", arguments.rms_verify, "Recompute the final norm in double")
       ->group("Tracing");
   command.add_flag("--cpu-probe", arguments.cpu_probe, "Recompute the logits in double")
@@ -193,7 +199,8 @@ ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets,
                   .cpu_probe = arguments.cpu_probe || head_checks ||
                                environment.flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
                   .decode_steps = arguments.decode_steps,
-                  .n_threads = session.n_threads()},
+                  .n_threads = session.n_threads(),
+                  .repeats = arguments.repeats},
       .prompts = {},
       .setup = resolve_probe_setup(arguments, environment),
       .targets = std::move(targets),

@@ -20,6 +20,7 @@ struct ProbeArguments {
   ComputeArguments compute;
   RecordArguments record;
   int64_t decode_steps = kDefaultDecodeSteps;
+  int64_t repeats = kDefaultRepeats;
   bool rms_verify = false, cpu_probe = false;
   std::string label;  ///< RunRecord's
 };

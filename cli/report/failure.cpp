@@ -113,7 +113,7 @@ void FailureSections::first_failure() {
 
 /// What the rows of its first pair beyond rounding look like.
 void FailureSections::findings() {
-  if (within_rounding() || !verdict_.has("numeric_first_fail")) return;
+  if (numeric_leads() && !verdict_.has("numeric_first_fail")) return;
   RunQuery found(db_, run_.id,
                  "SELECT finding, evidence FROM diagnosis WHERE run_id = ?1 AND prompt = ?2"
                  " ORDER BY ord");

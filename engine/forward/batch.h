@@ -19,6 +19,7 @@ struct Batch {
   int64_t n_logits = 1;  ///< logits of the last n_logits tokens
   int64_t step = 0;      ///< of decode, and
   int64_t n_prompt = 0;  ///< tokens of the prompt: what the onset of a fault goes by
+  int64_t repeat = 0;    ///< how often the prompt ran before: a race comes out otherwise
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
   Moment moment() const { return {first_pos, step, n_prompt}; }

@@ -39,7 +39,7 @@ constexpr std::array<FaultInfo, kFaultKinds> kCatalogue{{
     {FaultKind::kLmHeadRoute, "lm_head_route", TracePoint::kLogits, 1, false,
      "LM head by another route than its phase's"},
     {FaultKind::kRace, "race", TracePoint::kMlpOut, 16, false,
-     "MAGNITUDE values of mlp_out take one bit from a neighbouring value"},
+     "MAGNITUDE values of mlp_out take one bit from a neighbouring value, other ones in a repeat"},
     {FaultKind::kKCacheSpoiled, "k_cache_spoiled", TracePoint::kKCacheRows, 2, false,
      "row 0 of the K cache times MAGNITUDE, once prefill has read it or before decode does"},
 }};

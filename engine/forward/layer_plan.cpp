@@ -91,7 +91,7 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
   }
   plan.fp16_step = whole(FaultKind::kFp16Accumulate);
   plan.race_hits = whole(FaultKind::kRace);
-  plan.race_seed = race_seed(layer);
+  plan.race_seed = race_seed(layer, batch.repeat);
 }
 
 std::vector<LayerPlan> Planner::layers(const Batch& batch) const {

@@ -16,7 +16,8 @@ constexpr std::array<std::string_view, kTracePoints> kNames{
     "residual_post_mlp",  "x_out",         "hidden",
     "final_norm",         "lm_head_in",    "logits",
     "logits_top1",        "logits_topk"};
-constexpr std::array<std::string_view, 4> kPhases{"prefill_last", "prefill", "decode0", "decode"};
+constexpr std::array<std::string_view, kPhaseCount> kPhaseNames{
+    "prefill_last", "prefill", "decode0", "decode", "repeat_prefill", "repeat_decode"};
 
 template <class Enum, size_t n>
 std::optional<Enum> find(const std::array<std::string_view, n>& names, std::string_view name) {
@@ -39,8 +40,11 @@ Stage trace_point_stage(TracePoint point) {
   return point < TracePoint::kHidden ? Stage::kLayer : Stage::kHead;
 }
 
-std::string_view phase_name(Phase phase) { return kPhases[static_cast<size_t>(phase)]; }
+std::string_view phase_name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
-std::optional<Phase> find_phase(std::string_view name) { return find<Phase>(kPhases, name); }
+std::optional<Phase> find_phase(std::string_view name) {
+  const std::optional<Phase> found = find<Phase>(kPhaseNames, name);
+  return found && static_cast<int>(*found) < kTracedPhases ? found : std::nullopt;
+}
 
 }  // namespace greta

@@ -55,10 +55,23 @@ inline bool is_cache_rows(TracePoint point) {
 enum class Stage { kEmbed, kLayer, kHead };
 Stage trace_point_stage(TracePoint point);
 
-/// Phases of a run and the side of the comparison each is on.
-enum class Phase : uint8_t { kPrefillLast, kPrefill, kDecode0, kDecode };
+/// Phases of a run and the side of the comparison each is on. Rows of a repeat are on neither: they
+/// say whether a row comes out alike when its prompt is run again.
+enum class Phase : uint8_t {
+  kPrefillLast,
+  kPrefill,
+  kDecode0,
+  kDecode,
+  kRepeatPrefill,
+  kRepeatDecode
+};
+inline constexpr int kPhaseCount = static_cast<int>(Phase::kRepeatDecode) + 1;
+inline constexpr int kTracedPhases = static_cast<int>(Phase::kDecode) + 1;  ///< can be asked for
 std::string_view phase_name(Phase phase);
+/// Of those that can be asked for.
 std::optional<Phase> find_phase(std::string_view name);
-inline bool is_decode(Phase phase) { return phase >= Phase::kDecode0; }
+inline bool is_decode(Phase phase) {
+  return phase >= Phase::kDecode0 && phase != Phase::kRepeatPrefill;
+}
 
 }  // namespace greta

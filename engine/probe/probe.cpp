@@ -42,6 +42,25 @@ void Probe::run(const ProbePrompt& prompt, TraceSink& sink) {
   n_prompt_ = static_cast<int64_t>(prompt.tokens.size());
   sink.begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
                      options_.selection.plan(model_.config().n_layers)});
+  watch_.begin();
+  run_once(prompt, sink);
+  const std::optional<PairPlace> failing = watch_.first();
+  if (!failing) return;
+  for (repeat_ = 1; repeat_ <= options_.repeats; ++repeat_) {
+    RepeatedRows repeated(*failing, repeat_, sink);
+    run_once(prompt, repeated);
+  }
+  repeat_ = 0;
+}
+
+void Probe::repeat_beyond(std::vector<double> tolerances) {
+  const bool equal = options_.forward.mode == Mode::kBatchInvariant;
+  if (equal) std::fill(tolerances.begin(), tolerances.end(), 0);
+  watch_ = PairWatch(std::move(tolerances));
+}
+
+/// All that is computed for a prompt.
+void Probe::run_once(const ProbePrompt& prompt, TraceSink& sink) {
   tracer_.forget_kept();
   const int64_t not_kept = tracer_.n_not_kept();
   forward_.poison_activations();
@@ -116,7 +135,8 @@ void Probe::prefill(const ProbePrompt& prompt, std::span<const int32_t> tokens, 
     const auto piece = tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
     const Phase last = ends ? Phase::kPrefillLast : others;
     tracer_.begin(piece, first, last, others, 0, verifies ? n_prompt_ : 0);
-    forward_.run({.tokens = piece, .first_pos = first, .n_prompt = n_prompt_}, &tracer_);
+    forward_.run({.tokens = piece, .first_pos = first, .n_prompt = n_prompt_, .repeat = repeat_},
+                 &tracer_);
     emit({last, ends && !verifies, 0, first, count}, sink);
     if (on_progress) on_progress(prompt.name, "prefill");
   }
@@ -128,7 +148,8 @@ void Probe::decode(int32_t token, int64_t pos, int64_t step, bool keep_kv, Trace
                 .decode = true,
                 .keep_kv = keep_kv,
                 .step = step,
-                .n_prompt = n_prompt_},
+                .n_prompt = n_prompt_,
+                .repeat = repeat_},
                tracer);
 }
 
@@ -149,13 +170,15 @@ void Probe::emit(const Traced& batch, TraceSink& sink) {
     const int64_t token = traced[i].row;
     readouts.push_back(read_out(traced[i].phase, batch.step, batch.first_pos + token, token));
     tracer_.annotate(TracePoint::kLogits, i, audit(is_decode(traced[i].phase)));
-    if (head_probe_) check_head(i, token, readouts.back());
+    if (head_probe_ && repeat_ == 0) check_head(i, token, readouts.back());
   }
   const int64_t last = batch.n_tokens - 1;
   if (batch.ends_prompt && (traced.empty() || traced.back().row != last)) {
     readouts.push_back(read_out(batch.last, batch.step, batch.first_pos + last, last));
   }
-  sink.rows(tracer_.take());
+  std::vector<TraceRecord> rows = tracer_.take();
+  if (repeat_ == 0) watch_.look(rows);
+  sink.rows(std::move(rows));
   for (const ReadoutRecord& readout : readouts) sink.readout(readout);
 }
 ReadoutRecord Probe::read_out(Phase phase, int64_t step, int64_t pos, int64_t token) {

@@ -10,8 +10,11 @@
 #include "engine/forward/forward.h"
 #include "engine/forward/trace_sink.h"
 #include "engine/probe/head_probe.h"
+#include "engine/probe/pair_watch.h"
 
 namespace greta {
+
+inline constexpr int64_t kDefaultRepeats = 2;
 
 /// How a probe runs.
 struct ProbeOptions {
@@ -24,6 +27,8 @@ struct ProbeOptions {
   /// Memory of the backend for rows of the side that comes first, so that each pair is compared
   /// value by value; what does not fit is not.
   int64_t kept_bytes = int64_t{256} << 20;
+  int64_t repeats =
+      kDefaultRepeats;  ///< how often a prompt runs again that has a pair beyond rounding
 };
 
 /// A prompt to probe.
@@ -59,6 +64,11 @@ class Probe {
   /// Called after each traced batch; for progress.
   std::function<void(const std::string& prompt, const char* phase)> on_progress;
 
+  /// A prompt with a pair beyond these relative L2 distances (by TracePoint; in batch_invariant
+  /// with one that differs at all) runs again, and the sink is given the rows of its first such
+  /// place as those of a repeat: those of a race change. Without this none does.
+  void repeat_beyond(std::vector<double> tolerances);
+
   void run(const ProbePrompt& prompt, TraceSink& sink);
 
   /// Routes in force, as the run record keeps them.
@@ -71,6 +81,7 @@ class Probe {
     bool ends_prompt;  ///< that token has a readout, traced or not
     int64_t step, first_pos, n_tokens;
   };
+  void run_once(const ProbePrompt& prompt, TraceSink& sink);
   void continue_prompt(const ProbePrompt& prompt, int64_t n_steps, TraceSink& sink);
   std::vector<int32_t> generate(const ProbePrompt& prompt, int64_t n_steps, bool traced,
                                 TraceSink& sink);
@@ -90,7 +101,9 @@ class Probe {
   Forward forward_;
   Tracer tracer_;
   std::optional<HeadProbe> head_probe_;
+  PairWatch watch_;
   int64_t n_prompt_ = 0;  ///< tokens of the prompt in progress
+  int64_t repeat_ = 0;    ///< which one is in progress; 0: the run that is judged
 };
 
 }  // namespace greta

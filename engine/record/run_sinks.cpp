@@ -22,6 +22,7 @@ RunSinks::RunSinks(const RunTargets& targets, const RunRecord& run) {
   try {
     auto writer = std::make_unique<RunWriter>(targets.database, run);
     run_name_ = writer->run_name();
+    tolerances_ = writer->tolerances();
     sinks_.push_back(std::move(writer));
   } catch (const SQLite::Exception& error) {
     throw DatabaseError("cannot write to " + targets.database + ": " + error.what() +

@@ -25,6 +25,8 @@ class RunSinks : public TraceSink {
 
   const std::string& run_name() const { return run_name_; }  ///< in the database; empty without one
   int64_t n_rows() const { return n_rows_; }
+  /// Of the database, as RunWriter::tolerances(); empty without one.
+  const std::vector<double>& tolerances() const { return tolerances_; }
 
   void begin_prompt(const PromptRecord& prompt) override;
   void rows(std::vector<TraceRecord> rows) override;
@@ -35,6 +37,7 @@ class RunSinks : public TraceSink {
  private:
   std::vector<std::unique_ptr<TraceSink>> sinks_;
   std::string run_name_;
+  std::vector<double> tolerances_;
   int64_t n_rows_ = 0;
 };
 

@@ -60,9 +60,25 @@ RunStore::RunStore(SQLite::Database& db, const RunRecord& run)
     tensors_[static_cast<size_t>(i)] =
         writer_.tensor_id(trace_point_name(static_cast<TracePoint>(i)));
   }
-  for (size_t i = 0; i < phases_.size(); ++i) {
-    phases_[i] = writer_.phase_id(phase_name(static_cast<Phase>(i)));
+}
+
+const PhaseId& RunStore::phase_id(Phase phase) {
+  std::optional<PhaseId>& id = phases_[static_cast<size_t>(phase)];
+  if (!id) id = writer_.phase_id(phase_name(phase));
+  return *id;
+}
+
+std::vector<double> RunStore::tolerances() {
+  std::vector<double> tolerances;
+  SQLite::Statement query(db_,
+                          "SELECT rel_l2 FROM run_tolerance WHERE run_id = ? AND tensor_id = ?");
+  for (const TensorId& tensor : tensors_) {
+    query.reset();
+    query.bind(1, run_id_);
+    query.bind(2, tensor.tensor_id);
+    tolerances.push_back(query.executeStep() ? query.getColumn(0).getDouble() : 0);
   }
+  return tolerances;
 }
 
 // What `run` has in columns is an attribute too: an ingest of more about the same experiment
@@ -94,7 +110,7 @@ void RunStore::add_prompt(const PromptRecord& prompt) {
 
 TraceRow RunStore::row_of(const TraceRecord& record) {
   const Fingerprint& f = record.fingerprint;
-  const PhaseId& phase = phases_[static_cast<size_t>(record.phase)];
+  const PhaseId& phase = phase_id(record.phase);
   const TensorId& tensor = tensors_[static_cast<size_t>(record.point)];
   TraceRow row;
   row.run_id = run_id_;
@@ -203,7 +219,7 @@ void RunStore::add_readout(const ReadoutRecord& r) {
   ReadoutRow row;
   row.run_id = run_id_;
   row.prompt_id = prompt_id_;
-  row.side = phases_[static_cast<size_t>(r.phase)].side;
+  row.side = phase_id(r.phase).side;
   row.step = r.step;
   row.pos_id = r.pos_id;
   row.name_id = tensors_[static_cast<size_t>(TracePoint::kLogits)].name_id;

@@ -33,6 +33,9 @@ class RunStore {
   void add_readout(const ReadoutRecord& readout);
   void add_attribute(const std::string& name, const std::string& value);
 
+  /// Relative L2 distances up to which a difference is rounding in this run, by TracePoint.
+  std::vector<double> tolerances();
+
   /// Sets how the run ended (ISO 8601 UTC) and how many rows it has.
   void finish(bool complete, const std::string& finished_at);
 
@@ -40,6 +43,7 @@ class RunStore {
   void add_attributes(const RunRecord& run);
   TraceRow row_of(const TraceRecord& record);
   void add_difference(const TraceRecord& record);
+  const PhaseId& phase_id(Phase phase);
   int64_t context_id(const TraceRecord& record);
 
   SQLite::Database& db_;
@@ -49,7 +53,8 @@ class RunStore {
   int64_t run_id_ = 0, source_id_ = 0, prompt_id_ = 0;
   int64_t rows_ = 0, readouts_ = 0;
   std::array<TensorId, kTracePoints> tensors_{};
-  std::array<PhaseId, 4> phases_{};  // by Phase
+  std::array<std::optional<PhaseId>, kPhaseCount>
+      phases_{};  // by Phase; those that rows had so far
   std::unordered_map<std::string, int64_t> contexts_;
   std::string context_key_;
   size_t context_bytes_ = 0;          // in contexts_

@@ -97,6 +97,7 @@ struct RunWriter::State {
   std::optional<SQLite::Database> db;
   std::optional<RunStore> run;
   std::string name;
+  std::vector<double> tolerances;
   bool has_prompt = false, ended = false;  // of the caller's thread
 
   std::mutex mutex;  // of all that follows
@@ -116,6 +117,7 @@ RunWriter::State::State(const std::filesystem::path& path, const RunRecord& reco
   db.emplace(open_for_writing(path, wait));
   in_transaction(*db, [&] { run.emplace(*db, record); });
   name = run->run_name();
+  tolerances = run->tolerances();
   // From here on a stop is the caller's to heed: what is given is written.
   wait.ends_on_stop = false;
   sqlite3_progress_handler(db->getHandle(), 0, nullptr, nullptr);
@@ -252,6 +254,7 @@ RunWriter::RunWriter(const std::filesystem::path& database, const RunRecord& run
 RunWriter::~RunWriter() = default;
 
 const std::string& RunWriter::run_name() const { return state_->name; }
+const std::vector<double>& RunWriter::tolerances() const { return state_->tolerances; }
 
 void RunWriter::begin_prompt(const PromptRecord& prompt) {
   state_->give(prompt, (prompt.plan.size() + 1) * sizeof(PlannedRow));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/forward/trace_sink.h"
 
@@ -29,6 +30,8 @@ class RunWriter : public TraceSink {
   ~RunWriter() override;
 
   const std::string& run_name() const;  ///< unique in the file
+  /// Relative L2 distances up to which the file counts a difference as rounding, by TracePoint.
+  const std::vector<double>& tolerances() const;
 
   void begin_prompt(const PromptRecord& prompt) override;
   void rows(std::vector<TraceRecord> rows) override;

@@ -30,6 +30,8 @@ std::optional<std::string> phase_meant(std::string_view written) {
     if (!text::is_word(c)) return std::nullopt;
     if (c != '_') joined += c;
   }
+  if (joined == "repeatprefill") return "repeat_prefill";  // of neither side: compared with nothing
+  if (joined == "repeatdecode") return "repeat_decode";
   if (!names_a_side(joined)) return std::nullopt;
   if (joined == "prefilllast") return "prefill_last";
   if (joined == "prefill" || joined == "decode") return joined;

@@ -7,10 +7,11 @@
 //
 // A case passes in batch_invariant when its tensor and layer are the strict first fail, or when the
 // clean run has the same bits there; in as_designed when they are the numeric first fail, which is
-// demanded as soon as float64 predicts an effect of 10 tolerances. Faults that begin late, with a
-// decode step, a position or the length of a prompt, must be the strict first fail at their tensor,
-// layer and position: a few of them, or with --late all every fault at every layer. Exit status 1
-// when a case fails.
+// demanded as soon as float64 predicts an effect of 10 tolerances. Of the cases that are found, 90
+// % must have the right first finding of the view diagnosis (expected_findings.cpp). Faults that
+// begin late, with a decode step, a position or the length of a prompt, must be the strict first
+// fail at their tensor, layer and position: a few of them, or with --late all every fault at every
+// layer. Exit status 1 when a case fails.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -29,6 +30,7 @@
 #include "engine/session/backends.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "tests/engine/engine_fixture.h"
+#include "tests/engine/expected_findings.h"
 #include "tests/engine/forward/reference_f64.h"
 #include "tests/engine/late_faults.h"
 #include "tests/engine/probe/probe_lab.h"
@@ -76,6 +78,8 @@ struct Outcome {
   enum Kind { kNotRun, kFound, kHidden, kWrong } kind = kNotRun;
   std::string text = "-";
   std::string measured = "-";
+  std::string finding = "-";  ///< the most telling one
+  bool told = false;          ///< it says what the fault does
 };
 
 struct Result {
@@ -167,7 +171,7 @@ class Matrix {
     const LabVerdict verdict = lab_.verdict(name);
     const Place place = place_of(one.at);
     if (verdict.verdict == "FAIL" && verdict.first_fail == place)
-      return {Outcome::kFound, place.text()};
+      return diagnosed(one, name, {Outcome::kFound, place.text()});
     const bool no_bit = verdict.verdict == "PASS" &&
                         lab_.same_rows(name, clean_.at(Mode::kBatchInvariant), place) &&
                         predicted_effect < kSurelyBits;
@@ -187,6 +191,7 @@ class Matrix {
     const bool found = verdict.numeric_verdict == "FAIL" && verdict.numeric_first_fail == place;
     if (found && !(tolerances < kSurelyRounding)) {
       outcome.text = place.text() + (pair.status == "NONFINITE" ? " NONFINITE" : "");
+      outcome = diagnosed(one, name, std::move(outcome));
     } else if (tolerances < kSurelySeen && !found_before(verdict, one.at) && !found) {
       outcome.kind = Outcome::kHidden;
       outcome.text = "below rounding";
@@ -201,10 +206,22 @@ class Matrix {
   /// Traces the default layers and those that faults are injected at.
   std::string run(Mode mode, std::vector<Fault> faults) {
     ProbeOptions options{.forward = engine_.options(mode, std::move(faults)), .selection = {}};
+    options.selection.phases.push_back(Phase::kPrefill);  // the rows before tell whose a row is
+    options.decode_steps = 2;
+    options.repeats = 1;
     options.selection.layers = {0, 1, 2, 4, 8};
     options.selection.layers.insert(options.selection.layers.end(), options_.layers.begin(),
                                     options_.layers.end());
     return lab_.probe(engine_, tokens_, options);
+  }
+
+  Outcome diagnosed(const Case& one, const std::string& name, Outcome outcome) {
+    const std::vector<std::string> findings = lab_.findings(name);
+    const bool rounding = lab_.failing_by_rounding(name, place_of(one.at));
+    if (!findings.empty()) outcome.finding = findings.front();
+    outcome.told = tells(one.info.kind, findings, rounding);
+    if (!outcome.told) outcome.finding += " (not right)";
+    return outcome;
   }
 
   static bool found_before(const LabVerdict& verdict, RowKey at) {
@@ -257,14 +274,15 @@ int false_alarms(int count, const std::string& backend) {
 
 TextTable details(const std::vector<Result>& results, bool markdown) {
   TextTable table(markdown);
-  table.add({"fault", "magnitude", "phase", "layer", "batch_invariant", "as_designed", "predicted",
-             "measured"});
+  table.add({"fault", "magnitude", "phase", "layer", "batch_invariant", "finding", "as_designed",
+             "finding", "predicted", "measured"});
   for (const Result& result : results) {
     const Case& one = result.one;
     table.add({std::string(one.info.name), plain(one.fault.magnitude),
                one.fault.decode ? "decode" : "prefill",
                one.at.second < 0 ? "head" : std::to_string(one.at.second), result.strict.text,
-               result.numeric.text, number(result.predicted), result.numeric.measured});
+               result.strict.finding, result.numeric.text, result.numeric.finding,
+               number(result.predicted), result.numeric.measured});
   }
   return table;
 }
@@ -282,6 +300,25 @@ std::string count(std::span<const Result> results, Outcome Result::*mode, const 
     if (of(kind) > 0) text += ", " + std::to_string(of(kind)) + " " + name;
   }
   return text;
+}
+
+/// Cases that are found, and of those the ones whose first finding is right.
+struct Told {
+  std::ptrdiff_t found = 0, right = 0;
+
+  std::string text() const { return std::to_string(right) + " of " + std::to_string(found); }
+  bool enough() const { return right * 10 >= found * 9; }
+};
+
+Told told(std::span<const Result> results) {
+  Told sum;
+  for (const Result& result : results) {
+    for (const Outcome& outcome : {result.strict, result.numeric}) {
+      sum.found += outcome.kind == Outcome::kFound;
+      sum.right += outcome.told;
+    }
+  }
+  return sum;
 }
 
 /// "1.1e-01 to 1.3e-01", and how many are not finite.
@@ -303,8 +340,8 @@ std::string range(std::span<const Result> results) {
 /// One line for all places of a fault.
 TextTable summary(const std::vector<Result>& results, bool markdown) {
   TextTable table(markdown);
-  table.add(
-      {"fault", "magnitude", "seen at", "batch_invariant", "as_designed", "predicted effect"});
+  table.add({"fault", "magnitude", "seen at", "batch_invariant", "as_designed", "diagnosis",
+             "predicted effect"});
   const std::span<const Result> all(results);
   for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
     const Case& one = all[begin].one;
@@ -316,7 +353,7 @@ TextTable summary(const std::vector<Result>& results, bool markdown) {
     table.add({std::string(one.info.name), plain(one.fault.magnitude),
                std::string(trace_point_name(one.at.first)),
                count(group, &Result::strict, "no bit changed"),
-               count(group, &Result::numeric, "below rounding"), range(group)});
+               count(group, &Result::numeric, "below rounding"), told(group).text(), range(group)});
   }
   return table;
 }
@@ -348,7 +385,10 @@ int run(const Options& options) {
   const int alarms = false_alarms(options.clean, options.backend);
   std::cout << "\nclean probes: " << options.clean << ", false alarms: " << alarms << "\n"
             << passed << " passed, " << failed << " failed\n";
-  return static_cast<int>(failed) + late + alarms;
+  const Told findings = told(results);
+  std::cout << "right diagnosis: " << findings.text() << (findings.enough() ? "" : ", too few")
+            << "\n";
+  return static_cast<int>(failed) + late + alarms + (findings.enough() ? 0 : 1);
 }
 
 int main_of(int argc, char** argv) {

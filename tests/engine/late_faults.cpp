@@ -8,6 +8,7 @@
 
 #include "engine/session/backends.h"
 #include "tests/engine/engine_fixture.h"
+#include "tests/engine/expected_findings.h"
 #include "tests/engine/probe/probe_lab.h"
 
 namespace greta {
@@ -47,21 +48,42 @@ int64_t seen_at(FaultKind kind, const Onset& onset) {
   return late && begins_among_decoded ? last : onset.pos;
 }
 
-/// Why a fault is not found where it begins; empty when it is.
-std::string why_not_found(const TestModel& model, const TestEngine& engine, ProbeLab& lab,
-                          const Fault& fault, const Onset& onset) {
+/// What became of a fault.
+struct LateOutcome {
+  std::string why;  ///< it is not found where it begins; empty when it is
+  std::string finding;
+  bool told = false, onset = false;  ///< the first finding is right; one says when it begins
+};
+
+/// Shorter prompts, and one more that is as long: when it begins shows in comparison only.
+std::vector<std::vector<int32_t>> prompts_of(const TestModel& model, const Onset& onset) {
+  if (!onset.text.starts_with("length")) return {model.tokens(onset.n_prompt)};
+  return {model.tokens(onset.n_prompt), model.tokens(16), model.tokens(64),
+          model.tokens(onset.n_prompt + 2)};
+}
+
+LateOutcome try_fault(const TestModel& model, const TestEngine& engine, ProbeLab& lab,
+                      const Fault& fault, const Onset& onset) {
   const TracePoint shows_at = fault_info(fault.kind).shows_at;
   const Place place = place_of({shows_at, fault.layer.value_or(kLayerAfterStack)});
   ProbeOptions options{.forward = engine.options(Mode::kBatchInvariant, {fault}), .selection = {}};
   options.selection.layers = {0, fault.layer.value_or(0)};
   options.decode_steps = kSteps;
-  const std::string run = lab.probe(engine, model.tokens(onset.n_prompt), options);
+  options.repeats = 1;
+  const std::string run = lab.probe(engine, prompts_of(model, onset), options);
   const LabVerdict verdict = lab.verdict(run);
   const std::optional<int64_t> pos = lab.first_origin(run, place);
+  LateOutcome outcome;
   const bool found = verdict.verdict == "FAIL" && verdict.first_fail == place;
-  if (found && pos == seen_at(fault.kind, onset)) return "";
-  return verdict.verdict + (verdict.first_fail ? " " + verdict.first_fail->text() : "") +
-         ", position " + (pos ? std::to_string(*pos) : "none");
+  if (!found || pos != seen_at(fault.kind, onset)) {
+    outcome.why = verdict.verdict + (verdict.first_fail ? " " + verdict.first_fail->text() : "") +
+                  ", position " + (pos ? std::to_string(*pos) : "none");
+  }
+  const std::vector<std::string> findings = lab.findings(run);
+  outcome.finding = findings.empty() ? "nothing" : findings.front();
+  outcome.told = tells(fault.kind, findings, lab.failing_by_rounding(run, place));
+  outcome.onset = has(findings, "ONSET") && !findings.empty();
+  return outcome;
 }
 
 }  // namespace
@@ -70,7 +92,7 @@ int late_faults(const LateFaults& wanted) {
   const TestModel model(synth_preset("tiny"), wanted.type);
   const TestEngine engine(model, make_backend(wanted.backend, 2));
   ProbeLab lab;
-  int run = 0, failed = 0;
+  int run = 0, failed = 0, told = 0, onsets = 0;
   for (const FaultInfo& info : fault_catalogue()) {
     if (!has(wanted.faults, info.name) || !(wanted.all || is_one_of_few(info.kind))) continue;
     const bool head = trace_point_stage(info.shows_at) == Stage::kHead;
@@ -81,16 +103,25 @@ int late_faults(const LateFaults& wanted) {
         Fault fault = parse_fault(std::string(info.name) + "@" + std::string(onset.side) + ":" +
                                   std::string(onset.text));
         if (!head) fault.layer = wanted.layers.at(i);
-        const std::string why = why_not_found(model, engine, lab, fault, onset);
+        const LateOutcome outcome = try_fault(model, engine, lab, fault, onset);
         ++run;
-        if (why.empty()) continue;
+        told += outcome.told;
+        onsets += outcome.onset;
+        if (!outcome.told) {
+          std::cout << "not the right diagnosis: " << fault.text() << ": " << outcome.finding
+                    << "\n";
+        }
+        if (outcome.why.empty()) continue;
         ++failed;
-        std::cout << "NOT FOUND: " << fault.text() << ": " << why << "\n";
+        std::cout << "NOT FOUND: " << fault.text() << ": " << outcome.why << "\n";
       }
     }
   }
-  std::cout << "\nfaults that begin late: " << run << ", not found: " << failed << "\n";
-  return failed;
+  const bool enough = told * 10 >= run * 9;
+  std::cout << "\nfaults that begin late: " << run << ", not found: " << failed
+            << ", right diagnosis: " << told << (enough ? "" : ", too few")
+            << ", told when they begin: " << onsets << "\n";
+  return failed + (enough ? 0 : 1);
 }
 
 }  // namespace greta

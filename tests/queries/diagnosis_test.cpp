@@ -1,4 +1,7 @@
 // What the rows of the first failing pair look like, said in words.
+#include <cmath>
+#include <iterator>
+
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -41,7 +44,8 @@ TEST(Diagnosis, ARowOfNaN) {
   }
   Warehouse w;
   w.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(3));
-  EXPECT_EQ(findings(w), "");
+  EXPECT_EQ(findings(w),
+            "p0|0|attn_out|37|SOME_NAN|3 of 4 values of decode's row are NaN or infinite");
 }
 
 TEST(Diagnosis, ARowOfZerosAndARowWithMoreOfThem) {
@@ -139,7 +143,7 @@ TEST(Diagnosis, ALeadingPartThatIsEqual) {
   Warehouse w;
   w.add(prefill("attn_out", 2, 1).sampled({3, 1}).length(64).nans(0),
         decode("attn_out", 2, 2).sampled({3, 1}).length(64).nans(1));
-  EXPECT_EQ(w.rows("SELECT finding, evidence FROM diagnosis"),
+  EXPECT_EQ(w.rows("SELECT finding, evidence FROM diagnosis WHERE finding <> 'SOME_NAN'"),
             "TAIL|the first 2 of 64 values are equal");
 }
 
@@ -147,6 +151,166 @@ TEST(Diagnosis, RowsThatChangeBetweenRepeats) {
   Warehouse w;
   w.add(prefill("attn_out", 2, 1), decode("attn_out", 2, 1), decode("attn_out", 2, 2).step(2));
   EXPECT_EQ(findings(w), "p0|2|attn_out|37|UNSTABLE|2 different rows of decode at this place");
+}
+
+/// Two sides of n values each.
+void add_pair(Warehouse& w, const std::string& tensor, const std::vector<float>& x,
+              const std::vector<float>& y, int64_t pos = 37) {
+  w.add(prefill(tensor, 2, 1).at(pos).length(std::ssize(x)).sketched(x),
+        decode(tensor, 2, 2).at(pos).length(std::ssize(y)).sketched(y));
+}
+
+std::vector<float> wave(int n, float step) {
+  std::vector<float> values;
+  for (int i = 0; i < n; ++i) values.push_back(std::sin(step * static_cast<float>(i)));
+  return values;
+}
+
+TEST(Diagnosis, ARowThatFollowsItsSourceOfThePositionBefore) {
+  Warehouse w;
+  w.add(prefill("k_cache", 2, 9).token(5).sketched({5, 0, 0, 1}),
+        decode("k_cache", 2, 101).token(5).sketched({1, 2, 4, 0}),
+        prefill("k_post_rope", 2, 101).at(36).in("prefill").token(4));
+  EXPECT_EQ(findings(w),
+            "p0|2|k_cache|37|OTHER_POSITION|decode's row of position 37 is prefill's k_post_rope of"
+            " position 36");
+}
+
+TEST(Diagnosis, ALaterRowOfThatPlaceTellsToo) {
+  Warehouse w;
+  fails_as(w, 101);
+  w.add(prefill("q_post_rope", 2, 103).at(38), decode("q_post_rope", 2, 100).at(38));
+  EXPECT_EQ(findings(w),
+            "p0|2|q_post_rope|37|OTHER_POSITION|decode's row of position 38 is prefill's of"
+            " position 37");
+}
+
+TEST(Diagnosis, RowsThatAreAlikeAtBothPositionsTellNothing) {
+  Warehouse w;
+  fails_as(w, 101);  // prefill has 100 at both
+  w.add(prefill("q_post_rope", 2, 100).at(36), decode("q_post_rope", 2, 101).at(36));
+  EXPECT_EQ(findings(w), "");
+}
+
+TEST(Diagnosis, ProbabilitiesThatDoNotAddUpToOne) {
+  Warehouse w;
+  add_pair(w, "attn_probs", wave(76, 0.7f), wave(76, 0.3f));  // of two heads
+  w.db.exec("UPDATE trace_row SET abs_sum = CASE side WHEN 0 THEN 2.0 ELSE 1.8 END");
+  const std::string sums = "SELECT evidence FROM diagnosis WHERE finding = 'NOT_ONE'";
+  EXPECT_EQ(w.rows(sums), "the probabilities of decode's 2 heads add up to 1.8");
+  w.db.exec("UPDATE trace_row SET abs_sum = 2.0 + 1e-7 * side");
+  EXPECT_EQ(w.rows(sums), "");
+}
+
+TEST(Diagnosis, AHeadInThePlaceOfAnother) {
+  const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8}, y{1, 2, 5, 6, 3, 4, 7, 8};
+  const auto run_with = [&](const std::string& heads) {
+    Warehouse w;
+    w.run({.name = "r"});
+    w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) SELECT id, 'n_heads', '" + heads +
+              "', 0 FROM run");
+    w.add(prefill("q_pre_rope", 2, 1).length(8).sampled(x),
+          decode("q_pre_rope", 2, 2).length(8).sampled(y));
+    return w.rows("SELECT evidence FROM diagnosis WHERE finding = 'OTHER_HEAD'");
+  };
+  EXPECT_EQ(run_with("4"), "head 1 of decode's row is head 2 of prefill's");
+  EXPECT_EQ(run_with("3"), "") << "8 values are not those of 3 heads";
+  EXPECT_EQ(run_with("1"), "");
+}
+
+TEST(Diagnosis, FewValuesFewBitsAndNothingInCommon) {
+  const auto found = [](const std::vector<float>& x, const std::vector<float>& y) {
+    Warehouse w;
+    w.run({.dtype = "f32"});
+    add_pair(w, "attn_out", x, y);
+    return w.rows("SELECT group_concat(finding) FROM diagnosis");
+  };
+  const std::vector<float> x = wave(256, 0.7f);
+  std::vector<float> few = x, coarse = x;
+  few[3] += 2;
+  few[100] -= 3;
+  for (size_t i = 0; i < coarse.size(); ++i) coarse[i] *= i % 2 == 0 ? 1.002f : 0.998f;
+  EXPECT_EQ(found(x, few), "FEW_VALUES");
+  EXPECT_EQ(found(x, coarse), "FEWER_BITS");
+  EXPECT_EQ(found(x, wave(256, 0.3f)), "UNRELATED");
+}
+
+TEST(Diagnosis, RoundingWhereBitsAreToBeEqual) {
+  const auto findings_in = [](const std::string& mode) {
+    Warehouse w;
+    w.run({.mode = mode, .dtype = "f32"});
+    std::vector<float> x = wave(64, 0.7f), y = x;
+    for (size_t i = 0; i < y.size(); ++i) y[i] *= i % 2 == 0 ? 1 + 1e-6f : 1 - 1e-6f;
+    add_pair(w, "attn_out", x, y);
+    return w.rows("SELECT finding FROM diagnosis");
+  };
+  EXPECT_EQ(findings_in("batch_invariant"), "ROUNDING");
+  EXPECT_EQ(findings_in("as_designed"), "");
+}
+
+TEST(Diagnosis, WhetherARowComesOutAlikeAgain) {
+  const auto repeated = [](uint64_t first, uint64_t second) {
+    Warehouse w;
+    fails_as(w, 101);
+    const auto again = [&](const std::string& side, uint64_t hash, int64_t step) {
+      w.add(prefill("q_post_rope", 2, hash).in("repeat_" + side).step(step));
+    };
+    again("prefill", 100, 1);
+    again("prefill", 100, 2);
+    again("decode", first, 1);
+    again("decode", second, 2);
+    EXPECT_EQ(w.rows("SELECT fail, pairs FROM run_verdict"), "1|1");
+    EXPECT_EQ(w.rows("SELECT status FROM pair"), "DRIFT");
+    return findings(w);
+  };
+  EXPECT_EQ(repeated(101, 101),
+            "p0|2|q_post_rope|37|REPEATED|in 2 repeats of the prompt both rows came out alike");
+  EXPECT_EQ(repeated(101, 102),
+            "p0|2|q_post_rope|37|UNSTABLE|decode's row came out otherwise in 1 of 2 repeats of the"
+            " prompt");
+}
+
+TEST(Diagnosis, TheLengthFromWhichItFails) {
+  Warehouse w;
+  const auto prompt = [&](const std::string& name, int64_t length, bool fails) {
+    w.use_prompt(name);
+    add_pair(w, "attn_out", {5, 0, 0, 1}, {5, 0, 0, fails ? 9.0f : 1.0f}, length - 1);
+    if (!fails)
+      w.db.exec("UPDATE trace_row SET hash = 1 WHERE prompt_id = (SELECT max(id) FROM prompt)");
+    w.db.exec("UPDATE prompt SET n_tokens = " + std::to_string(length) + " WHERE name = '" + name +
+              "'");
+  };
+  prompt("p1", 16, false);
+  prompt("p2", 255, false);
+  prompt("p3", 256, true);
+  const std::string of_one = "SELECT count(*) FROM diagnosis WHERE finding = 'ONSET'";
+  EXPECT_EQ(w.rows(of_one), "0") << "one prompt that fails has other reasons";
+  prompt("p4", 300, true);
+  EXPECT_EQ(
+      w.rows("SELECT evidence FROM diagnosis WHERE finding = 'ONSET' AND prompt = 'p3'"),
+      "positions up to 254 are clean, none from 255 on; prompts of up to 255 tokens are clean,"
+      " none of 256 or more: a multiple of 256");
+}
+
+TEST(Diagnosis, AnOnsetOneAfterABlockOrAtTheBatch) {
+  const auto onset = [](int64_t last_clean, int64_t first_bad, const std::string& batch) {
+    Warehouse w;
+    w.run({.name = "r"});
+    w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) SELECT id, 'batch', '" + batch +
+              "', 0 FROM run");
+    for (const int64_t pos : {int64_t{0}, last_clean}) {
+      w.add(prefill("attn_out", 2, 1).at(pos), decode("attn_out", 2, 1).at(pos));
+    }
+    for (const int64_t pos : {first_bad, first_bad + 3}) {
+      add_pair(w, "attn_out", {5, 0, 0, 1}, {1, 2, 4, 1}, pos);
+    }
+    return w.rows("SELECT evidence FROM diagnosis WHERE finding = 'ONSET'");
+  };
+  EXPECT_EQ(onset(96, 97, "512"),
+            "positions up to 96 are clean, none from 97 on: one after a multiple of 96");
+  EXPECT_EQ(onset(90, 97, "512"), "positions up to 90 are clean, none from 97 on");
+  EXPECT_EQ(onset(99, 100, "50"),
+            "positions up to 99 are clean, none from 100 on: a multiple of the batch, 50");
 }
 
 TEST(Diagnosis, ThePositionFromWhichItFails) {

@@ -41,7 +41,8 @@ TEST_F(Infer, EveryVariableIsInHelpAndManPage) {
 TEST_F(Infer, EveryOptionIsInTheManPage) {
   const std::string page = read(GRETA_SOURCE_DIR "/cli/greta_infer/greta-infer.1");
   int n_options = 0;
-  for (const char* command : {"probe", "sweep", "calibrate", "run", "synth", "tokenize", "info"}) {
+  for (const char* command :
+       {"probe", "sweep", "calibrate", "replay", "run", "synth", "tokenize", "info"}) {
     const Result help = sh(std::string("$I ") + command + " --help | grep -o -e ' --[a-z0-9-]*'");
     std::istringstream words(help.out);
     for (std::string word; words >> word; ++n_options) {

@@ -1,5 +1,6 @@
 #include "tests/engine/probe/probe_lab.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "db/database.h"
@@ -36,16 +37,23 @@ ProbeLab::ProbeLab()
                " numeric_tensor, numeric_layer FROM run_verdict WHERE run = ?"),
       pair_(reader_,
             "SELECT status, class, rel_l2, tolerance FROM pair"
-            " WHERE run = ? AND tensor = ? AND layer = ?"),
+            " WHERE run = ? AND tensor = ? AND layer = ? AND status <> 'PREFILL_ONLY'"
+            " ORDER BY pos_id LIMIT 1"),
+      findings_(reader_, "SELECT finding FROM diagnosis WHERE run = ? ORDER BY prompt_id, ord"),
+      grade_(reader_,
+             "SELECT class FROM pair WHERE run = ? AND tensor = ? AND layer = ?"
+             " AND status NOT IN ('MATCH', 'PREFILL_ONLY') ORDER BY prompt_id, pos_id LIMIT 1"),
       origin_(reader_,
               "SELECT min(pos_id) FROM pair WHERE run = ?1 AND status <> 'MATCH' AND tensor = ?2"
               " AND layer = ?3 AND pos_id = (SELECT min(pos_id) FROM pair"
               " WHERE run = ?1 AND status <> 'MATCH')"),
       differences_(reader_,
-                   "SELECT count(*), sum(status <> 'MATCH') FROM run_diff"
-                   " WHERE run_a = ? AND run_b = ? AND tensor = ? AND layer = ?") {}
+                   "SELECT count(*), sum(status <> 'MATCH') FROM (SELECT status FROM run_diff"
+                   " WHERE run_a = ? AND run_b = ? AND tensor = ? AND layer = ?"
+                   " AND phase IN ('prefill_last', 'decode0') ORDER BY pos_id LIMIT 2)") {}
 
-std::string ProbeLab::probe(const TestEngine& engine, std::vector<int32_t> tokens,
+std::string ProbeLab::probe(const TestEngine& engine,
+                            const std::vector<std::vector<int32_t>>& prompts,
                             const ProbeOptions& options) {
   RunRecord record{.experiment = "lab",
                    .date = "2026-01-01",
@@ -59,9 +67,15 @@ std::string ProbeLab::probe(const TestEngine& engine, std::vector<int32_t> token
     record.attributes.emplace_back("inject", fault.text());
   }
   RunWriter writer(database_, record);
-  const auto n = static_cast<int64_t>(tokens.size()) + options.decode_steps;
+  size_t longest = 0;
+  for (const std::vector<int32_t>& tokens : prompts) longest = std::max(longest, tokens.size());
+  const auto n = static_cast<int64_t>(longest) + options.decode_steps;
   Probe probe(engine.model, engine.weights, *engine.backend, n, options);
-  probe.run({.name = "p", .text_sha256 = "", .tokens = std::move(tokens)}, writer);
+  probe.repeat_beyond(writer.tolerances());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::string name = i == 0 ? "p" : "p" + std::to_string(i);
+    probe.run({.name = name, .text_sha256 = "", .tokens = prompts[i]}, writer);
+  }
   writer.end(true);
   return writer.run_name();
 }
@@ -88,6 +102,25 @@ LabPair ProbeLab::pair(const std::string& run, const Place& place) {
   if (!pair_.getColumn(2).isNull()) result.rel_l2 = pair_.getColumn(2).getDouble();
   pair_.reset();
   return result;
+}
+
+std::vector<std::string> ProbeLab::findings(const std::string& run) {
+  findings_.reset();
+  findings_.bind(1, run);
+  std::vector<std::string> found;
+  while (findings_.executeStep()) found.push_back(findings_.getColumn(0).getString());
+  findings_.reset();
+  return found;
+}
+
+bool ProbeLab::failing_by_rounding(const std::string& run, const Place& place) {
+  grade_.reset();
+  grade_.bind(1, run);
+  grade_.bind(2, place.tensor);
+  grade_.bind(3, place.layer);
+  const bool rounding = grade_.executeStep() && grade_.getColumn(0).getString() == "ROUNDING";
+  grade_.reset();
+  return rounding;
 }
 
 std::optional<int64_t> ProbeLab::first_origin(const std::string& run, const Place& place) {

@@ -43,15 +43,23 @@ class ProbeLab {
  public:
   ProbeLab();
 
-  /// Probes one prompt and returns the name of the run.
-  std::string probe(const TestEngine& engine, std::vector<int32_t> tokens,
+  /// Probes prompts and returns the name of the run.
+  std::string probe(const TestEngine& engine, const std::vector<std::vector<int32_t>>& prompts,
                     const ProbeOptions& options);
+  std::string probe(const TestEngine& engine, const std::vector<int32_t>& tokens,
+                    const ProbeOptions& options) {
+    return probe(engine, std::vector<std::vector<int32_t>>{tokens}, options);
+  }
 
   LabVerdict verdict(const std::string& run);
   LabPair pair(const std::string& run, const Place& place);
+  /// Whether the first pair that differs at a place does so by rounding.
+  bool failing_by_rounding(const std::string& run, const Place& place);
+  /// What is found about the first failing pair, the most telling first.
+  std::vector<std::string> findings(const std::string& run);
   /// The first position where anything differs, if this place does there.
   std::optional<int64_t> first_origin(const std::string& run, const Place& place);
-  /// Whether two runs traced the same values at a place, on both sides.
+  /// Whether two runs traced the same values at a place, on both sides of the first position.
   bool same_rows(const std::string& run_a, const std::string& run_b, const Place& place);
 
   const std::filesystem::path& database() const { return database_; }
@@ -60,7 +68,7 @@ class ProbeLab {
   TemporaryFolder folder_;
   std::filesystem::path database_;
   SQLite::Database reader_;
-  SQLite::Statement verdict_, pair_, origin_, differences_;
+  SQLite::Statement verdict_, pair_, findings_, grade_, origin_, differences_;
 };
 
 }  // namespace greta

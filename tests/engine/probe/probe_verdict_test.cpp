@@ -179,9 +179,9 @@ TEST(ProbeRows, OneBitOfOneActivationFailsAtItsTensor) {
     bits ^= 1;
     std::memcpy(out + n - 1, &bits, sizeof bits);
   };
-  const LabVerdict verdict =
-      lab.verdict(lab.probe(engine, model.tokens(5),
-                            {.forward = engine.options(Mode::kBatchInvariant), .selection = {}}));
+  ProbeOptions options{.forward = engine.options(Mode::kBatchInvariant), .selection = {}};
+  options.repeats = 0;
+  const LabVerdict verdict = lab.verdict(lab.probe(engine, model.tokens(5), options));
   EXPECT_EQ(calls, 6);
   EXPECT_EQ(verdict.verdict, "FAIL");
   EXPECT_EQ(verdict.first_fail, (Place{"attn_out", 1}));

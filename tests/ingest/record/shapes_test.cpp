@@ -79,7 +79,9 @@ TEST(Record, APhaseIsReadHoweverItIsSpelt) {
                                {"decode_17", "decode"},
                                {"decod\\u00650", "decode0"},
                                {"Prefill-Chunk 3", "prefill_chunk_3"},
-                               {"decode_first", "decode_first"}}) {
+                               {"decode_first", "decode_first"},
+                               {"repeat_prefill", "repeat_prefill"},
+                               {"Repeat-Decode", "repeat_decode"}}) {
     for (const std::string& shape :
          Strings{R"({"event":"stage_trace","point":"x","layer":0,"step":5,"phase":")",
                  R"({"metric":"x","layer":0,"phase":")", R"({"logits":[1],"token_idx":1,"phase":")",

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/forward/fault.h"
+#include "engine/forward/route.h"
+#include "engine/probe/pair_watch.h"
+#include "engine/probe/probe.h"
+
+namespace greta {
+
+/// A pair of a probe, as the database has it.
+struct RecordedPair {
+  int64_t pos = 0;
+  uint64_t prefill_hash = 0, decode_hash = 0;
+  double tolerance = 0;  ///< relative L2 that is rounding; 0 where bits are to be equal
+};
+
+/// All that it takes to run a prompt of a probe again.
+struct RecordedProbe {
+  std::string run;  ///< its name
+  std::string model_file, model_sha256, backend;
+  Mode mode{};
+  std::vector<RouteChoice> routes;
+  std::vector<Fault> faults;
+  int64_t batch = 0;
+  ProbePrompt prompt;  ///< with its decode steps
+  RecordedPair pair;
+};
+
+/// The probe `run`, and of the pairs at `place` the first that fails, else the first, of `prompt`
+/// and at `pos` where they are given. Throws UsageError, DatabaseError, SQLite::Exception,
+/// std::invalid_argument when no engine of today can have left such a run, or it has no such pair.
+RecordedProbe read_probe(const std::filesystem::path& database, const std::string& run,
+                         const std::string& prompt, const PairPlace& place,
+                         std::optional<int64_t> pos);
+
+}  // namespace greta

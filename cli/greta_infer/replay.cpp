@@ -1,0 +1,263 @@
+#include "engine/probe/replay.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/options.h"
+#include "cli/greta_infer/probe.h"
+#include "cli/greta_infer/recorded_probe.h"
+#include "common/exit_status.h"
+#include "common/utf8.h"
+#include "kernels/cpu/row_difference.h"
+
+namespace greta {
+namespace {
+
+struct ReplayArguments {
+  std::string run, at, prompt, model;
+  std::optional<std::string> database;
+  std::optional<int64_t> pos;
+  int threads = 0;
+  bool json = false;
+};
+
+/// What the rows say.
+struct Outcome {
+  RowDifference in_run, alone;  ///< decode's row, and the operation's, from prefill's
+  bool same_run = false;        ///< both rows have the bits that are recorded
+  bool fails = false;           ///< decode's row is beyond rounding
+  bool makes_it = false;        ///< so is what the operation makes, alone
+  bool as_decoded = false;      ///< that has the bits of decode's row
+  bool like_decoded = false;    ///< or differs from it by rounding
+};
+
+RowDifference difference(const std::vector<float>& x, const std::vector<float>& y) {
+  if (x.size() != y.size()) throw std::runtime_error("both sides left rows of other lengths");
+  return row_difference({x.data(), y.data(), std::ssize(x), {}});
+}
+
+bool is_finite(const std::vector<float>& row) {
+  return std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
+}
+
+/// Whether rows differ by more than rounding; where bits are to be equal, whether they differ.
+bool is_beyond(const std::vector<float>& x, const std::vector<float>& y, double tolerance) {
+  const RowDifference apart = difference(x, y);
+  if (apart.differing == 0) return false;
+  return !is_finite(x) || !is_finite(y) || !(apart.rel_l2() <= tolerance && tolerance > 0);
+}
+
+Outcome judge(const Replayed& rows, const RecordedPair& pair) {
+  Outcome outcome{difference(rows.prefill.sample, rows.decode.sample),
+                  difference(rows.prefill.sample, rows.alone)};
+  outcome.same_run = rows.prefill.fingerprint.hash == pair.prefill_hash &&
+                     rows.decode.fingerprint.hash == pair.decode_hash;
+  outcome.fails = is_beyond(rows.prefill.sample, rows.decode.sample, pair.tolerance);
+  outcome.makes_it = is_beyond(rows.prefill.sample, rows.alone, pair.tolerance);
+  outcome.as_decoded = difference(rows.decode.sample, rows.alone).differing == 0;
+  outcome.like_decoded = !is_beyond(rows.decode.sample, rows.alone, pair.tolerance);
+  return outcome;
+}
+
+std::string conclusion(const Outcome& outcome) {
+  if (!outcome.same_run) return "the run came out otherwise: nothing can be said";
+  if (outcome.makes_it) return "the difference arises in this operation";
+  if (!outcome.fails) return "there is no difference beyond rounding";
+  return "the difference comes with the input";
+}
+
+/// 1 where the operation makes a difference, as a verdict that fails.
+ExitStatus status_of(const Outcome& outcome) {
+  if (!outcome.same_run) return kExitNoVerdict;
+  return outcome.makes_it ? kExitFail : kExitDone;
+}
+
+std::string distance_text(const RowDifference& one, const RecordedPair& pair, bool beyond) {
+  if (one.differing == 0) return "equal, bit for bit";
+  const double rel_l2 = one.rel_l2();
+  if (rel_l2 == 0) {
+    return std::to_string(one.differing) + " of " + std::to_string(one.n) +
+           " values differ, none of them a number on both sides";
+  }
+  char text[160];
+  std::snprintf(text, sizeof text, "%lld of %lld values differ, rel_l2 %.3g%s",
+                static_cast<long long>(one.differing), static_cast<long long>(one.n), rel_l2,
+                beyond               ? ", beyond rounding"
+                : pair.tolerance > 0 ? ", rounding"
+                                     : "");
+  return text;
+}
+
+std::string route_text(const Replayed& rows) {
+  return rows.decode.route ? std::string(route_name(*rows.decode.route)) : "";
+}
+
+void print_text(const RecordedProbe& probe, const PairPlace& place, const Replayed& rows,
+                const Outcome& outcome, const RecordedPair& pair) {
+  std::string inputs;
+  for (const TracePoint input : inputs_of(place.point)) {
+    inputs.append(inputs.empty() ? "" : " and ").append(trace_point_name(input));
+  }
+  const std::string route = route_text(rows);
+  std::printf("replay   %s%s, prompt %s, position %lld\n",
+              std::string(trace_point_name(place.point)).c_str(),
+              place.layer < 0 ? "" : (" of layer " + std::to_string(place.layer)).c_str(),
+              utf8::printable(probe.prompt.name).c_str(), static_cast<long long>(place.pos));
+  std::printf("input    prefill's %s%s%s\n", inputs.empty() ? "token" : inputs.c_str(),
+              route.empty() ? "" : ", by decode's route ", route.c_str());
+  std::printf("decode   %s (in the run, from prefill's row)\n",
+              distance_text(outcome.in_run, pair, outcome.fails).c_str());
+  std::printf("alone    %s (from prefill's row)\n",
+              distance_text(outcome.alone, pair, outcome.makes_it).c_str());
+  std::printf("         %s\n", outcome.as_decoded     ? "has the bits of decode's row"
+                               : outcome.like_decoded ? "is decode's row but for rounding"
+                                                      : "is not decode's row");
+  std::printf("so       %s\n", conclusion(outcome).c_str());
+}
+
+nlohmann::json json_of(const RowDifference& one, bool beyond) {
+  const double rel_l2 = one.rel_l2();
+  return {{"differing", one.differing},
+          {"rel_l2", std::isfinite(rel_l2) ? nlohmann::json(rel_l2) : nlohmann::json()},
+          {"max_abs", std::isfinite(one.max_abs) ? nlohmann::json(one.max_abs) : nlohmann::json()},
+          {"beyond_rounding", beyond}};
+}
+
+void print_json(const RecordedProbe& probe, const PairPlace& place, const Replayed& rows,
+                const Outcome& outcome, const RecordedPair& pair) {
+  const std::string route = route_text(rows);
+  nlohmann::json inputs = nlohmann::json::array();
+  for (const TracePoint input : inputs_of(place.point)) inputs.push_back(trace_point_name(input));
+  const nlohmann::json json{{"run", probe.run},
+                            {"prompt", probe.prompt.name},
+                            {"layer", place.layer},
+                            {"tensor", trace_point_name(place.point)},
+                            {"pos_id", place.pos},
+                            {"inputs", inputs},
+                            {"route", route.empty() ? nlohmann::json() : nlohmann::json(route)},
+                            {"n", outcome.alone.n},
+                            {"decode", json_of(outcome.in_run, outcome.fails)},
+                            {"alone", json_of(outcome.alone, outcome.makes_it)},
+                            {"as_recorded", outcome.same_run},
+                            {"reproduces_decode", outcome.like_decoded},
+                            {"bits_of_decode", outcome.as_decoded},
+                            {"conclusion", conclusion(outcome)}};
+  const auto replace = nlohmann::json::error_handler_t::replace;
+  std::printf("%s\n", json.dump(-1, ' ', false, replace).c_str());
+}
+
+/// LAYER:TENSOR, or the name alone of what has no layer.
+PairPlace parse_place(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string name = colon == std::string::npos ? text : text.substr(colon + 1);
+  const std::optional<TracePoint> point = find_trace_point(name);
+  if (!point) {
+    throw std::invalid_argument("--at: there is no tensor '" + name +
+                                "'; greta-infer probe --list has all");
+  }
+  PairPlace place{*point, 0, -1};
+  const Stage stage = trace_point_stage(*point);
+  if (stage == Stage::kHead) place.layer = kLayerAfterStack;
+  if (colon == std::string::npos) {
+    if (stage == Stage::kLayer) {
+      throw std::invalid_argument("--at: which layer? As 3:" + name);
+    }
+    return place;
+  }
+  const std::string layer = text.substr(0, colon);
+  const auto [end, error] = std::from_chars(layer.data(), layer.data() + layer.size(), place.layer);
+  if (error != std::errc() || end != layer.data() + layer.size()) {
+    throw std::invalid_argument("--at: '" + layer + "' is no layer; say it as 3:attn_out");
+  }
+  return place;
+}
+
+/// The session of the run: the model must be the very file that it was.
+std::unique_ptr<Session> open_same(const ReplayArguments& arguments, const RecordedProbe& probe,
+                                   const Environment& environment) {
+  ModelArguments model;
+  model.file = arguments.model.empty() ? probe.model_file : arguments.model;
+  model.backend = probe.backend;
+  model.threads = arguments.threads;
+  if (model.file.empty()) throw std::invalid_argument("the run names no model: pass --model FILE");
+  std::unique_ptr<Session> session = open_session(model, environment);
+  const std::string& digest = model_digest(*session);
+  if (digest != probe.model_sha256) {
+    throw std::invalid_argument("the model of run " + probe.run + " has the SHA-256 " +
+                                probe.model_sha256 + ", that of " + model.file + " is " + digest +
+                                ": pass --model with the file that it ran");
+  }
+  return session;
+}
+
+int replay_run(const ReplayArguments& arguments, const Environment& environment) {
+  PairPlace place = parse_place(arguments.at);
+  inputs_of(place.point);  // refuses what no operation makes
+  const std::string database =
+      arguments.database.value_or(environment.text("GRETA_DB").value_or("greta.db"));
+  const RecordedProbe probe =
+      read_probe(database, arguments.run, arguments.prompt, place, arguments.pos);
+  const RecordedPair& pair = probe.pair;
+  place.pos = pair.pos;
+  const std::unique_ptr<Session> session = open_same(arguments, probe, environment);
+  ProbeOptions options{
+      .forward = {.mode = probe.mode,
+                  .routes = choose_routes(session->backend(), probe.mode, probe.routes),
+                  .faults = FaultSet(probe.faults),
+                  .max_batch = probe.batch},
+      .selection = {},
+      .n_threads = session->n_threads()};
+  const Replayed rows = replay(session->model(), session->weights(), session->backend(),
+                               std::move(options), probe.prompt, place);
+  const Outcome outcome = judge(rows, pair);
+  (arguments.json ? print_json : print_text)(probe, place, rows, outcome, pair);
+  finish_output();
+  return status_of(outcome);
+}
+
+}  // namespace
+
+void add_infer_replay(CLI::App& app, Infer& infer) {
+  CLI::App* command = app.add_subcommand(
+      "replay",
+      "Runs one operation of decode on the input that prefill's had (exit status 1 if it "
+      "makes the difference)");
+  auto arguments = std::make_shared<ReplayArguments>();
+  command->add_option("--run", arguments->run, "A probe in the database, or a part of its name")
+      ->required()
+      ->option_text("RUN");
+  command->add_option("--at", arguments->at, "What the operation makes, as 3:attn_out or logits")
+      ->required()
+      ->option_text("LAYER:TENSOR");
+  command
+      ->add_option("--prompt", arguments->prompt,
+                   "Prompt of the run (default: the first that fails there)")
+      ->option_text("NAME");
+  command->add_option("--pos", arguments->pos, "Position (default: the first that fails there)")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("N");
+  command
+      ->add_option("-m,--model", arguments->model,
+                   "The model that the run had (default: its file name, in this folder)")
+      ->option_text("FILE");
+  command->add_option("--threads", arguments->threads, "CPU threads (default: one per core)")
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N");
+  command
+      ->add_option("--db", arguments->database,
+                   "Database of the run (default: $GRETA_DB, else greta.db)")
+      ->option_text("FILE");
+  command->add_flag("--json", arguments->json, "One JSON object");
+  command->callback([&infer, arguments] {
+    infer.action = [&infer, arguments] { return replay_run(*arguments, infer.environment); };
+  });
+}
+
+}  // namespace greta

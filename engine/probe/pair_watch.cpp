@@ -1,0 +1,70 @@
+#include "engine/probe/pair_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace greta {
+namespace {
+
+PairPlace place_of_row(const TraceRecord& row) { return {row.point, row.layer, row.pos_id}; }
+
+/// Of a repeat there are no pairs, and the other rows of prefill have no partner.
+bool is_paired(Phase phase) {
+  return phase == Phase::kPrefillLast || phase == Phase::kDecode0 || phase == Phase::kDecode;
+}
+
+}  // namespace
+
+double sketched_distance(const Fingerprint& a, const Fingerprint& b) {
+  if (a.n != b.n || a.nan + a.inf + b.nan + b.inf > 0) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double sum_sq = 0;
+  for (size_t i = 0; i < a.sketch.size(); ++i) {
+    const double apart = a.sketch[i] - b.sketch[i];
+    sum_sq += apart * apart;
+  }
+  const double norm_sq = std::max(a.sum_sq, b.sum_sq);
+  return norm_sq > 0 ? std::sqrt(sum_sq / 2 / norm_sq) : 0;  // two maps: each has every value
+}
+
+void PairWatch::begin() {
+  waiting_.clear();
+  first_.reset();
+}
+
+void PairWatch::look(std::span<const TraceRecord> rows) {
+  if (tolerances_.empty()) return;
+  for (const TraceRecord& row : rows) {
+    if (is_paired(row.phase)) look(row);
+  }
+}
+
+void PairWatch::look(const TraceRecord& row) {
+  const PairPlace place = place_of_row(row);
+  if (first_ && *first_ < place) return;
+  const auto [other, is_new] = waiting_.try_emplace(place, row.fingerprint);
+  if (is_new) return;
+  const Fingerprint& a = other->second;
+  const Fingerprint& b = row.fingerprint;
+  const bool equal = a.n == b.n && a.hash == b.hash && a.nan + a.inf == 0;
+  const double tolerance = tolerances_[static_cast<size_t>(row.point)];
+  if (!equal && !(sketched_distance(a, b) <= tolerance && tolerance > 0)) first_ = place;
+  waiting_.erase(other);
+}
+
+void RepeatedRows::rows(std::vector<TraceRecord> rows) {
+  std::vector<TraceRecord> kept;
+  for (TraceRecord& row : rows) {
+    if (!is_paired(row.phase) || place_of_row(row) != place_) continue;
+    row.phase = is_decode(row.phase) ? Phase::kRepeatDecode : Phase::kRepeatPrefill;
+    row.step = number_;
+    row.difference = nullptr;  // it is of no pair
+    kept.push_back(std::move(row));
+  }
+  if (!kept.empty()) sink_.rows(std::move(kept));
+}
+
+}  // namespace greta

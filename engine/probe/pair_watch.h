@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/forward/trace_sink.h"
+#include "kernels/fingerprint/fingerprint.h"
+
+namespace greta {
+
+/// A place that both sides trace.
+struct PairPlace {
+  TracePoint point{};
+  int layer = 0;
+  int64_t pos = 0;
+
+  bool operator==(const PairPlace&) const = default;
+  /// As verdicts order pairs: in forward order, then by position.
+  auto order() const {
+    return std::tuple(trace_point_stage(point) == Stage::kHead, layer, point, pos);
+  }
+  bool operator<(const PairPlace& other) const { return order() < other.order(); }
+};
+
+/// Distance of two rows of one length over the larger norm, estimated from their sketches; infinite
+/// when a value is not finite, or the lengths differ.
+double sketched_distance(const Fingerprint& a, const Fingerprint& b);
+
+/// Holds the rows of both sides of one prompt against each other while they are made, and knows the
+/// first pair that is beyond rounding. The verdict is the views' own: this one decides what is run
+/// again.
+class PairWatch {
+ public:
+  /// tolerances: relative L2 distances up to which a difference is rounding, by TracePoint; empty:
+  /// nothing is looked at.
+  explicit PairWatch(std::vector<double> tolerances = {}) : tolerances_(std::move(tolerances)) {}
+
+  /// Begins a prompt.
+  void begin();
+  void look(std::span<const TraceRecord> rows);
+  const std::optional<PairPlace>& first() const { return first_; }
+
+ private:
+  void look(const TraceRecord& row);
+
+  std::vector<double> tolerances_;
+  std::map<PairPlace, Fingerprint> waiting_;  // for the row of the other side
+  std::optional<PairPlace> first_;
+};
+
+/// Gives another sink the rows of one place as those of a repeat, and nothing else.
+class RepeatedRows final : public TraceSink {
+ public:
+  /// number: of the repeat, from 1; the step of its rows.
+  RepeatedRows(const PairPlace& place, int64_t number, TraceSink& sink)
+      : place_(place), number_(number), sink_(sink) {}
+
+  void begin_prompt(const PromptRecord&) override {}
+  void rows(std::vector<TraceRecord> rows) override;
+  void readout(const ReadoutRecord&) override {}
+  void attribute(const std::string&, const std::string&) override {}
+  void end(bool) override {}
+
+ private:
+  PairPlace place_;
+  int64_t number_;
+  TraceSink& sink_;
+};
+
+}  // namespace greta

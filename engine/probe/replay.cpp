@@ -1,0 +1,301 @@
+#include "engine/probe/replay.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "engine/forward/activations.h"
+#include "engine/forward/faulty_steps.h"
+#include "engine/forward/layer_plan.h"
+#include "engine/forward/top_logits.h"
+
+namespace greta {
+namespace {
+
+using enum TracePoint;
+
+bool is_attention(TracePoint point) {
+  return point == kAttnScores || point == kAttnProbs || point == kAttnOut;
+}
+
+bool is_cache(TracePoint point) { return point == kKCache || point == kVCache; }
+
+/// Keeps all rows of a run.
+class RunRows final : public TraceSink {
+ public:
+  void begin_prompt(const PromptRecord&) override {}
+  void rows(std::vector<TraceRecord> rows) override {
+    std::move(rows.begin(), rows.end(), std::back_inserter(rows_));
+  }
+  void readout(const ReadoutRecord&) override {}
+  void attribute(const std::string&, const std::string&) override {}
+  void end(bool) override {}
+
+  /// The last one of a side at a place.
+  const TraceRecord& row(bool decode, TracePoint point, int64_t pos) const {
+    const auto found = std::find_if(rows_.rbegin(), rows_.rend(), [&](const TraceRecord& row) {
+      return is_decode(row.phase) == decode && row.point == point && row.pos_id == pos;
+    });
+    if (found != rows_.rend()) return *found;
+    throw std::runtime_error(std::string(decode ? "decode" : "prefill") + " left no " +
+                             std::string(trace_point_name(point)) + " at position " +
+                             std::to_string(pos) + " when the prompt ran again");
+  }
+
+ private:
+  std::vector<TraceRecord> rows_;
+};
+
+TraceSelection selection_of(const PairPlace& place) {
+  TraceSelection selection;
+  if (trace_point_stage(place.point) == Stage::kLayer) selection.layers = {place.layer};
+  selection.points = inputs_of(place.point);
+  selection.points.push_back(place.point);
+  if (is_attention(place.point) || is_cache(place.point)) {
+    selection.points.insert(selection.points.end(), {kKCache, kVCache});
+    selection.phases.push_back(Phase::kPrefill);  // the rows of all positions before
+  }
+  selection.sample_values = kMaxFingerprintValues;
+  return selection;
+}
+
+/// One operation of decode, by itself.
+class Operation {
+ public:
+  Operation(const Model& model, const ModelWeights& weights, Backend& backend,
+            const ForwardOptions& options, const Batch& batch, const PairPlace& place)
+      : config_(model.config()),
+        weights_(weights),
+        backend_(backend),
+        batch_(batch),
+        place_(place),
+        planner_(model, backend, options.routes, options.faults, place.pos + 2),
+        act_(config_, 1, backend) {
+    act_.begin_batch(1, false, 1);
+  }
+
+  std::vector<float> on(const RunRows& rows) {
+    for (const TracePoint input : inputs_of(place_.point)) {
+      give(rows.row(false, input, place_.pos).sample, buffer_of(input));
+    }
+    if (is_attention(place_.point) || is_cache(place_.point)) give_cache(rows);
+    const int64_t n = std::ssize(rows.row(false, place_.point, place_.pos).sample);
+    const size_t layer = static_cast<size_t>(std::max(place_.layer, 0));
+    const LayerPlan plan = planner_.layers(batch_)[layer];
+    backend_.begin_batch(batch_.tokens, batch_.first_pos);
+    if (trace_point_stage(place_.point) == Stage::kLayer) {
+      block(plan, weights_.layers[layer]);
+    } else {
+      around();
+    }
+    backend_.end_batch();
+    std::vector<float> values(static_cast<size_t>(n));
+    backend_.read(buffer_of(place_.point), n, values.data());
+    return values;
+  }
+
+ private:
+  void give(std::span<const float> values, float* to) {
+    backend_.copy(backend_.upload(values), std::ssize(values), to);
+  }
+
+  /// What decode finds in the cache; what it must not read, or writes itself, is NaN.
+  void give_cache(const RunRows& rows) {
+    const int64_t width = config_.kv_dim(), n_rows = place_.pos + 2;
+    const int64_t n_known = place_.pos + (is_attention(place_.point) ? 1 : 0);
+    for (auto& [point, buffer] : {std::pair(kKCache, &k_cache_), std::pair(kVCache, &v_cache_)}) {
+      std::vector<float> values;
+      for (int64_t pos = 0; pos < n_known; ++pos) {
+        const std::vector<float>& row = rows.row(false, point, pos).sample;
+        values.insert(values.end(), row.begin(), row.end());
+      }
+      values.resize(static_cast<size_t>(n_rows * width), std::numeric_limits<float>::quiet_NaN());
+      *buffer = backend_.allocate(n_rows * width);
+      give(values, buffer->get());
+    }
+  }
+
+  float* buffer_of(TracePoint point) {
+    LayerActivations& a = act_.layer(0);
+    switch (point) {
+      case kAttnNormOut:
+        return a.normed;
+      case kQPreRope:
+        return a.q;
+      case kKPreRope:
+        return a.k;
+      case kVProj:
+        return a.v;
+      case kQPostRope:
+        return a.q_rot;
+      case kKPostRope:
+        return a.k_rot;
+      case kKCache:
+        return k_cache_.get() + place_.pos * config_.kv_dim();
+      case kVCache:
+        return v_cache_.get() + place_.pos * config_.kv_dim();
+      case kAttnScores:
+        return attention_.scores;
+      case kAttnProbs:
+        return attention_.probs;
+      case kAttnOut:
+        return a.attn;
+      case kWoOut:
+        return a.wo;
+      case kResidualPostAttn:
+        return a.x_mid;
+      case kFfnNormIn:
+        return a.ffn_normed;
+      case kMlpOut:
+        return a.mlp;
+      case kResidualPostMlp:
+      case kXOut:
+        return a.x_out;
+      case kFinalNorm:
+      case kLmHeadIn:
+        return act_.final_norm();
+      case kLogits:
+        return act_.logits();
+      case kLogitsTop1:
+      case kLogitsTopk:
+        return act_.top(0);
+      default:  // the residual stream
+        return act_.embedded();
+    }
+  }
+
+  /// The step of Forward::block that leaves the place's rows.
+  void block(const LayerPlan& plan, const LayerWeights& w) {
+    const ModelConfig& c = config_;
+    LayerActivations& a = act_.layer(0);
+    const float* const x = act_.embedded();
+    if (place_.point == kAttnNormOut) {
+      backend_.rms_norm(x, w.attn_norm, plan.attn_norm_eps, 1, c.dim, a.normed);
+    } else if (place_.point <= kVProj) {
+      const std::array<Product, 3> qkv{{{w.q, a.q}, {w.k, a.k}, {w.v, a.v}}};
+      backend_.project(plan.qkv, a.normed, 1, qkv);
+      scale_queries(plan, a.q, c.q_dim(), backend_);
+    } else if (place_.point <= kKPostRope) {
+      const std::array<RopeTensor, 2> turned{
+          {{a.q, c.n_heads, a.q_rot}, {a.k, c.n_kv_heads, a.k_rot}}};
+      backend_.rope(plan.rope_pos, plan.inv_freq, plan.pairing, 1, c.head_dim, turned);
+    } else if (is_cache(place_.point)) {
+      const std::array<RowStore, 2> rows{{{a.k_rot, k_cache_.get()}, {a.v, v_cache_.get()}}};
+      backend_.store_rows(1, c.kv_dim(), plan.cache_row, rows);
+      keep_stale_tail(plan, k_cache_.get(), c.kv_dim(), backend_);
+      keep_stale_tail(plan, v_cache_.get(), c.kv_dim(), backend_);
+    } else if (is_attention(place_.point)) {
+      attention_ = act_.attention_trace(a, plan.shape, place_.point == kAttnScores,
+                                        place_.point == kAttnProbs, 0);
+      backend_.attention(plan.attention, plan.shape, a.q_rot, k_cache_.get(), v_cache_.get(),
+                         a.attn, attention_);
+    } else if (place_.point <= kResidualPostAttn) {
+      project_wo(plan, a.attn, {w.o, a.wo}, x, a.x_mid, backend_);
+    } else if (place_.point == kFfnNormIn) {
+      backend_.rms_norm(a.x_mid, w.ffn_norm, c.rms_eps, 1, c.dim, a.ffn_normed);
+    } else {
+      const FeedForward ffn{plan.gate_up, plan.down, w.gate, w.up, {w.down, a.mlp}};
+      backend_.feed_forward(ffn, a.ffn_normed, 1, a.gated, a.x_mid, a.x_out);
+      race(plan, a.mlp, c.dim, a.x_mid, a.x_out, backend_);
+    }
+  }
+
+  /// The same before and after the stack.
+  void around() {
+    const ModelConfig& c = config_;
+    if (place_.point == kEmbedOut) {
+      backend_.embed(weights_.token_embd, 0, act_.embedded());
+    } else if (place_.point <= kLmHeadIn) {
+      backend_.rms_norm(act_.embedded(), weights_.output_norm, c.rms_eps, 1, c.dim,
+                        act_.final_norm());
+    } else if (place_.point == kLogits) {
+      const Product product{weights_.output, act_.logits()};
+      backend_.project(planner_.route(Op::kLmHead, true, batch_.moment()), act_.final_norm(), 1,
+                       {&product, 1});
+    } else {
+      backend_.top_k(act_.logits(), c.vocab, TopLogits::kCount, act_.top(0));
+    }
+  }
+
+  const ModelConfig& config_;
+  const ModelWeights& weights_;
+  Backend& backend_;
+  Batch batch_;
+  PairPlace place_;
+  Planner planner_;
+  Activations act_;
+  Buffer k_cache_, v_cache_;
+  AttentionTrace attention_;
+};
+
+}  // namespace
+
+std::vector<TracePoint> inputs_of(TracePoint point) {
+  switch (point) {
+    case kEmbedOut:
+      return {};
+    case kAttnNormOut:
+      return {kResidualPreAttn};
+    case kQPreRope:
+    case kKPreRope:
+    case kVProj:
+      return {kAttnNormOut};
+    case kQPostRope:
+    case kKPostRope:
+      return {kQPreRope, kKPreRope};
+    case kKCache:
+    case kVCache:
+      return {kKPostRope, kVProj};
+    case kAttnScores:
+    case kAttnProbs:
+    case kAttnOut:
+      return {kQPostRope};
+    case kWoOut:
+    case kResidualPostAttn:
+      return {kAttnOut, kResidualPreAttn};
+    case kFfnNormIn:
+      return {kResidualPostAttn};
+    case kMlpOut:
+    case kResidualPostMlp:
+    case kXOut:
+      return {kFfnNormIn, kResidualPostAttn};
+    case kFinalNorm:
+    case kLmHeadIn:
+      return {kHidden};
+    case kLogits:
+      return {kLmHeadIn};
+    case kLogitsTop1:
+    case kLogitsTopk:
+      return {kLogits};
+    default:
+      throw std::invalid_argument("no operation makes " + std::string(trace_point_name(point)) +
+                                  ": it is a weight, or a copy of what came before");
+  }
+}
+
+Replayed replay(const Model& model, const ModelWeights& weights, Backend& backend,
+                ProbeOptions options, const ProbePrompt& prompt, const PairPlace& place) {
+  if (is_cache(place.point) && options.forward.mode == Mode::kKvAligned) {
+    throw std::invalid_argument("in kv_aligned decode leaves the K and V rows to prefill");
+  }
+  options.selection = selection_of(place);
+  const auto n_prompt = static_cast<int64_t>(prompt.tokens.size());
+  const int64_t capacity = n_prompt + prompt.decode_steps.value_or(options.decode_steps);
+  RunRows rows;
+  Probe(model, weights, backend, capacity, options).run(prompt, rows);
+  const TraceRecord& decoded = rows.row(true, place.point, place.pos);
+  const Batch batch{.tokens = {&decoded.token_id, 1},
+                    .first_pos = place.pos,
+                    .decode = true,
+                    .step = decoded.step,
+                    .n_prompt = n_prompt};
+  Operation operation(model, weights, backend, options.forward, batch, place);
+  std::vector<float> alone = operation.on(rows);
+  return {rows.row(false, place.point, place.pos), decoded, std::move(alone)};
+}
+
+}  // namespace greta

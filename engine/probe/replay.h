@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/probe/pair_watch.h"
+#include "engine/probe/probe.h"
+
+namespace greta {
+
+/// The rows of a pair, of its prompt run again, and what decode's operation makes of the input that
+/// prefill's had.
+struct Replayed {
+  TraceRecord prefill, decode;  ///< with all values as their samples
+  std::vector<float> alone;     ///< one token, by decode's route, plan and kernel
+};
+
+/// Trace points whose rows the operation behind `point` reads; attention reads the cache as well.
+/// Throws std::invalid_argument for a weight and for what is a copy: no operation makes those.
+std::vector<TracePoint> inputs_of(TracePoint point);
+
+/// Runs a prompt as a probe does, then the one operation behind `place` again, by itself: what it
+/// makes of prefill's input tells whether a difference arises there or comes with the input.
+/// options.selection is of no account. Throws std::invalid_argument as inputs_of() and Probe do,
+/// std::runtime_error when a side does not reach the place.
+Replayed replay(const Model& model, const ModelWeights& weights, Backend& backend,
+                ProbeOptions options, const ProbePrompt& prompt, const PairPlace& place);
+
+}  // namespace greta

@@ -1,0 +1,89 @@
+#include "db/database.h"
+#include "tests/cli/greta_infer/infer_program.h"
+
+namespace greta {
+namespace {
+
+/// A probe of one prompt with a fault in layer 1.
+class InferReplay : public InferProgram {
+ protected:
+  void probe(const std::string& options = "--inject rope_theta@decode:layer=1") {
+    make_model();
+    const Result made = sh("$I probe --model m.gguf --prompt 'a b c' --decode-steps 2 " + options);
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+};
+
+TEST_F(InferReplay, FindsTheOperationThatMakesTheDifference) {
+  probe();
+  const Result replay = sh("$I replay --run default --at 1:q_post_rope");
+  EXPECT_EQ(replay.status, 1) << replay.err;
+  EXPECT_TRUE(replay.says("replay   q_post_rope of layer 1, prompt prompt, position"))
+      << replay.out;
+  EXPECT_TRUE(replay.says("is decode's row but for rounding")) << replay.out;
+  EXPECT_TRUE(replay.says("so       the difference arises in this operation")) << replay.out;
+}
+
+TEST_F(InferReplay, SaysThatADifferenceComesWithTheInput) {
+  probe();
+  const Result replay = sh("$I replay --run default --at 1:attn_out --json");
+  EXPECT_EQ(replay.status, 0) << replay.err;
+  const auto json = replay.json();
+  EXPECT_EQ(json.at("conclusion"), "the difference comes with the input");
+  EXPECT_EQ(json.at("route"), "TWO_PASS");
+  EXPECT_EQ(json.at("as_recorded"), true);
+  EXPECT_EQ(json.at("decode").at("beyond_rounding"), true);
+  EXPECT_EQ(json.at("alone").at("beyond_rounding"), false);
+  EXPECT_EQ(json.at("reproduces_decode"), false);
+}
+
+TEST_F(InferReplay, HasTheBitsOfARunThatPromisesThem) {
+  probe("--mode batch_invariant --inject race@decode:layer=1:step=2");
+  const auto json = sh("$I replay --run default --at 1:mlp_out --json").json();
+  EXPECT_EQ(json.at("conclusion"), "the difference arises in this operation");
+  EXPECT_EQ(json.at("bits_of_decode"), true);
+  const int64_t pos = json.at("pos_id");
+  EXPECT_EQ(sh("$I replay --run default --at 1:mlp_out --pos " + std::to_string(pos - 1)).status, 0)
+      << "before the fault begins";
+}
+
+TEST_F(InferReplay, RefusesAnotherModelAndPlacesThatAreNotThere) {
+  probe();
+  const auto refusal = [&](const std::string& options) {
+    const Result replay = sh("$I replay --run default " + options);
+    EXPECT_EQ(replay.status, 2) << options;
+    EXPECT_EQ(replay.out, "");
+    return replay.err;
+  };
+  EXPECT_NE(refusal("--at 7:attn_out").find("no pair of attn_out in layer 7"), std::string::npos);
+  EXPECT_NE(refusal("--at 1:attn_out --pos 0").find("at position 0"), std::string::npos);
+  EXPECT_NE(refusal("--at 1:attn_out --prompt other").find("of prompt other"), std::string::npos);
+  EXPECT_NE(refusal("--at 1:hidden_state").find("there is no tensor"), std::string::npos);
+  EXPECT_NE(refusal("--at one:attn_out").find("is no layer"), std::string::npos);
+  EXPECT_NE(refusal("--at attn_out").find("which layer"), std::string::npos);
+  EXPECT_NE(refusal("--at 1:rms_weight").find("no operation makes rms_weight"), std::string::npos);
+  EXPECT_NE(sh("$I replay --run nothing --at 1:attn_out").err.find("no run"), std::string::npos);
+  make_model("--type q8_0 --seed 9 --force");
+  EXPECT_NE(refusal("--at 1:attn_out").find("has the SHA-256"), std::string::npos);
+  ASSERT_EQ(sh("rm m.gguf").status, 0);
+  EXPECT_NE(refusal("--at 1:attn_out").find("m.gguf"), std::string::npos);
+}
+
+TEST_F(InferReplay, RefusesARunThatDoesNotSayHowItRan) {
+  probe();
+  open_for_writing(database()).exec("DELETE FROM attribute WHERE dim = 'routes'");
+  const Result replay = sh("$I replay --run default --at 1:attn_out");
+  EXPECT_EQ(replay.status, 2);
+  EXPECT_NE(replay.err.find("does not say its routes"), std::string::npos) << replay.err;
+}
+
+TEST_F(InferReplay, SaysNothingOfARunThatComesOutOtherwise) {
+  probe();
+  open_for_writing(database()).exec("UPDATE trace_row SET hash = hash + 1 WHERE side = 1");
+  const Result replay = sh("$I replay --run default --at 1:q_post_rope");
+  EXPECT_EQ(replay.status, 3) << replay.err;
+  EXPECT_TRUE(replay.says("the run came out otherwise")) << replay.out;
+}
+
+}  // namespace
+}  // namespace greta
