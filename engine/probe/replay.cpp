@@ -273,7 +273,7 @@ std::vector<TracePoint> inputs_of(TracePoint point) {
       return {kLogits};
     default:
       throw std::invalid_argument("no operation makes " + std::string(trace_point_name(point)) +
-                                  ": it is a weight, or a copy of what came before");
+                                  ": it is a weight, or rows that came before");
   }
 }
 
