@@ -7,7 +7,7 @@ SELECT
   d.prompt AS prompt,                                  -- prompt of the run
   d.layer AS layer,                                    -- of the pair
   d.tensor AS tensor,                                  -- as the prefill row names it
-  d.finding AS finding,                                -- UNSTABLE, ALL_NAN, SOME_NAN, ALL_ZERO, OTHER_POSITION, STALE_ROW, OTHER_LAYER, OTHER_TENSOR, EARLIER_ROW, OTHER_HEAD, NOT_ONE, SCALED, PERMUTED, TURNED, FEWER_VALUES, TAIL, FEW_VALUES, ROUNDING, FEWER_BITS, UNRELATED, ONSET, REPEATED
+  d.finding AS finding,                                -- UNSTABLE, ALL_NAN, SOME_NAN, ALL_ZERO, OTHER_POSITION, STALE_ROW, OTHER_LAYER, OTHER_TENSOR, EARLIER_ROW, OTHER_HEAD, SOME_HEADS, NOT_ONE, SCALED, PERMUTED, TURNED, FEWER_VALUES, TAIL, FEW_VALUES, ROUNDING, FEWER_BITS, UNRELATED, ONSET, REPEATED
   d.evidence AS evidence,                              -- in words
   d.meaning AS meaning,                                -- what such rows usually come from
   d.pos_id AS pos_id,                                  -- absolute 0-based position
@@ -66,6 +66,25 @@ FROM (
           SELECT count(DISTINCT o.side) FROM trace_row o
           WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
             AND o.layer = f.layer AND o.tensor_id = c.id))
+      -- of a live probe, which has held both rows against each other
+      WHEN 'SOME_HEADS' THEN (
+        SELECT printf('%d of %d heads differ, the others by rounding at most', h.differing * h.heads / h.segments, h.heads)
+        FROM (
+          SELECT d.heads AS heads, d.segments AS segments,
+            ifnull(d.p0 > 1e-6, 0) + ifnull(d.p1 > 1e-6, 0) + ifnull(d.p2 > 1e-6, 0) + ifnull(d.p3 > 1e-6, 0)
+            + ifnull(d.p4 > 1e-6, 0) + ifnull(d.p5 > 1e-6, 0) + ifnull(d.p6 > 1e-6, 0) + ifnull(d.p7 > 1e-6, 0)
+            + ifnull(d.p8 > 1e-6, 0) + ifnull(d.p9 > 1e-6, 0) + ifnull(d.p10 > 1e-6, 0) + ifnull(d.p11 > 1e-6, 0)
+            + ifnull(d.p12 > 1e-6, 0) + ifnull(d.p13 > 1e-6, 0) + ifnull(d.p14 > 1e-6, 0) + ifnull(d.p15 > 1e-6, 0)
+            + ifnull(d.p16 > 1e-6, 0) + ifnull(d.p17 > 1e-6, 0) + ifnull(d.p18 > 1e-6, 0) + ifnull(d.p19 > 1e-6, 0)
+            + ifnull(d.p20 > 1e-6, 0) + ifnull(d.p21 > 1e-6, 0) + ifnull(d.p22 > 1e-6, 0) + ifnull(d.p23 > 1e-6, 0)
+            + ifnull(d.p24 > 1e-6, 0) + ifnull(d.p25 > 1e-6, 0) + ifnull(d.p26 > 1e-6, 0) + ifnull(d.p27 > 1e-6, 0)
+            + ifnull(d.p28 > 1e-6, 0) + ifnull(d.p29 > 1e-6, 0) + ifnull(d.p30 > 1e-6, 0) + ifnull(d.p31 > 1e-6, 0) AS differing
+          FROM difference d
+          WHERE d.run_id = f.run_id AND d.prompt_id = f.prompt_id AND d.pos_id = f.pos_id AND d.layer = f.layer
+            AND d.tensor_id = f.tensor_id AND d.prefill_hash = f.x_hash AND d.decode_hash = f.y_hash
+            AND d.heads > 1 AND d.rel_l2 IS NOT NULL
+          LIMIT 1) h
+        WHERE h.differing BETWEEN 1 AND h.segments - 1)
       -- of samples that have whole heads
       WHEN 'OTHER_HEAD' THEN (
         WITH RECURSIVE head(h) AS (SELECT 0 UNION ALL SELECT h + 1 FROM head WHERE h < 255)

@@ -218,6 +218,25 @@ TEST(Diagnosis, AHeadInThePlaceOfAnother) {
   EXPECT_EQ(run_with("1"), "");
 }
 
+TEST(Diagnosis, HeadsThatDifferBesideHeadsThatDoNot) {
+  const auto found = [](const std::string& shares) {
+    Warehouse w;
+    w.run({.dtype = "f32"});
+    add_pair(w, "attn_scores", wave(76, 0.7f), wave(76, 0.3f));
+    w.db.exec(
+        "INSERT INTO difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,"
+        " decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, "
+        "heads,"
+        " segments, p0, p1) SELECT run_id, prompt_id, pos_id, layer, tensor_id, 1, 2, 76, 76, 0, "
+        "75,"
+        " 0.9, 1.0, 3, 9, 2, 2, " +
+        shares + " FROM trace_row WHERE side = 0");
+    return w.rows("SELECT evidence FROM diagnosis WHERE finding = 'SOME_HEADS'");
+  };
+  EXPECT_EQ(found("1e-13, 1.0"), "1 of 2 heads differ, the others by rounding at most");
+  EXPECT_EQ(found("0.5, 0.5"), "");
+}
+
 TEST(Diagnosis, FewValuesFewBitsAndNothingInCommon) {
   const auto found = [](const std::vector<float>& x, const std::vector<float>& y) {
     Warehouse w;
