@@ -211,7 +211,10 @@ FROM (
               THEN 'both rows have the same values, in another order' END
           WHEN 'TURNED' THEN
             -- norms are equal by their nature after a rotation, and after a norm
-            CASE WHEN NOT f.equal AND abs(z.norm_ratio - 1) <= min(1e-5, z.apart / 1000)
+            CASE WHEN NOT f.equal AND abs(z.norm_ratio - 1) <= (
+                  -- or as equal as the rounding of the arithmetic lets them be
+                  SELECT max(min(1e-5, z.apart / 1000), CASE WHEN z.apart > 4 * t.rel_l2 THEN min(t.rel_l2, z.apart / 10) ELSE 0 END)
+                  FROM run_tolerance t WHERE t.run_id = f.run_id AND t.tensor_id = f.tensor_id)
                 AND (SELECT t.switch_on FROM tensor t WHERE t.id = f.tensor_id) IS NOT NULL
               THEN printf('both rows have the same norm and point elsewhere: a relative distance of %.2g', z.apart) END
           WHEN 'FEW_VALUES' THEN

@@ -379,16 +379,20 @@ int run(const Options& options) {
                                     [](const Result& result) { return result.passed(); });
   const auto failed = static_cast<std::ptrdiff_t>(results.size()) - passed;
   const bool wants_late = options.late != "none" && options.wants(Mode::kBatchInvariant);
-  const int late = wants_late ? late_faults({options.faults, options.layers, options.type,
-                                             options.backend, options.late == "all"})
-                              : 0;
+  LateCount late;
+  if (wants_late) {
+    late = late_faults(
+        {options.faults, options.layers, options.type, options.backend, options.late == "all"});
+  }
   const int alarms = false_alarms(options.clean, options.backend);
   std::cout << "\nclean probes: " << options.clean << ", false alarms: " << alarms << "\n"
             << passed << " passed, " << failed << " failed\n";
-  const Told findings = told(results);
+  Told findings = told(results);
+  findings.found += late.faults;
+  findings.right += late.told;
   std::cout << "right diagnosis: " << findings.text() << (findings.enough() ? "" : ", too few")
             << "\n";
-  return static_cast<int>(failed) + late + alarms + (findings.enough() ? 0 : 1);
+  return static_cast<int>(failed) + late.not_found + alarms + (findings.enough() ? 0 : 1);
 }
 
 int main_of(int argc, char** argv) {

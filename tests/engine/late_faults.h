@@ -13,10 +13,14 @@ struct LateFaults {
   bool all = false;           ///< every fault at every layer, else two of them at the first
 };
 
+struct LateCount {
+  int faults = 0, not_found = 0;
+  int told = 0;  ///< with the right first finding
+};
+
 /// Injects faults that begin with the second decoded token, with position 97 or with prompts of 256
 /// tokens. Each must be the strict first fail at its tensor and layer, and its position the first
-/// that differs. Prints those that are not, and returns how many, and one more when less than 90 %
-/// have the right first finding.
-int late_faults(const LateFaults& wanted);
+/// that differs. Prints those that are not, and those of which the first finding is not right.
+LateCount late_faults(const LateFaults& wanted);
 
 }  // namespace greta
