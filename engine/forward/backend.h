@@ -27,7 +27,7 @@ struct RowRef {
   int64_t n = 0;
   float* keep = nullptr;         ///< where it is copied to as well; nullptr: nowhere
   const float* other = nullptr;  ///< a row of n values to compare it with; nullptr: none
-  RowSegments segments;          ///< of that comparison
+  RowSegments segments{};        ///< of that comparison
 };
 
 /// The feed-forward network of a block: down(silu(x · gateᵀ) ⊙ (x · upᵀ)).

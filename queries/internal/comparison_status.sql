@@ -45,7 +45,9 @@ LEFT JOIN measure m ON m.name =
   CASE
     WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
     WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 'hash'
-    WHEN j.by_hash AND j.exact_distance IS NOT NULL THEN 'exact'
+    -- what sketches of all values refute was not measured of these rows: they err by far less
+    WHEN j.by_hash AND j.exact_distance IS NOT NULL
+      AND (j.sketch_derived OR j.sketch_distance <= 2 * j.exact_distance + 2e-6) IS NOT 0 THEN 'exact'
     WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.by_hash AND j.sample_equal IS 1) THEN
       CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END
   END

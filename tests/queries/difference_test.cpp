@@ -56,6 +56,15 @@ TEST(Difference, IsBelievedBeforeAnEstimate) {
   EXPECT_EQ(w.rows(kFigures), "DRIFT|DIVERGENT|exact|0.45|-|-");
 }
 
+TEST(Difference, IsNotBelievedAgainstSketchesOfAllValues) {
+  Warehouse w;
+  w.run({.dtype = "f32"});
+  w.divergent("attn_out", 3);
+  add(w, slight(w, 1e-9));
+  EXPECT_EQ(w.rows(kFigures), "DRIFT|DIVERGENT|sketch|0.5|0.4|0.66");
+  EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "FAIL");
+}
+
 TEST(Difference, SaysWhatElseADistanceComesFrom) {
   Warehouse w;
   w.match("q_proj", 0);
