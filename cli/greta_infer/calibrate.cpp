@@ -132,7 +132,8 @@ int calibrate(CalibrateCommand& command, const Environment& environment) {
     const ProbeArguments arguments = varied(command.probe, probes[i]);
     const std::string file = folder / ("probe_" + std::to_string(i) + ".db");
     session->compute_with(arguments.model.backend, arguments.model.threads);
-    ProbeJob job = resolve_job(arguments, {.database = file}, environment, *session);
+    ProbeJob job = resolve_job(arguments, {.database = file, .jsonl_folder = {}, .delta_file = {}},
+                               environment, *session);
     job.progress = "probe " + std::to_string(i + 1) + " of " + std::to_string(probes.size());
     const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
     const InferVerdict verdict = read_verdict(file, outcome.run);

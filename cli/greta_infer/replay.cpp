@@ -131,7 +131,7 @@ nlohmann::json json_of(const RowDifference& one, bool beyond) {
 }
 
 void print_json(const RecordedProbe& probe, const PairPlace& place, const Replayed& rows,
-                const Outcome& outcome, const RecordedPair& pair) {
+                const Outcome& outcome, const RecordedPair&) {
   const std::string route = route_text(rows);
   nlohmann::json inputs = nlohmann::json::array();
   for (const TracePoint input : inputs_of(place.point)) inputs.push_back(trace_point_name(input));

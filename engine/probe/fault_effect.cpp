@@ -146,19 +146,20 @@ std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault,
     last = last_cached(scene, fault, n_layers);
   }
   if (!last) return side + " has no traced row";
-  if (*last < fault.onset.pos) {
-    return side + " is traced up to position " + std::to_string(*last);
+  const int64_t pos = last.value_or(0);
+  if (pos < fault.onset.pos) {
+    return side + " is traced up to position " + std::to_string(pos);
   }
-  const int64_t step = *last - scene.decode_from + 1;
+  const int64_t step = pos - scene.decode_from + 1;
   if (decode && step < fault.onset.step) return "decode ends with step " + std::to_string(step);
   if (scene.n_prompt < fault.onset.n_prompt) {
     return "the prompt has " + std::to_string(scene.n_prompt) +
            (scene.n_prompt == 1 ? " token" : " tokens");
   }
-  if ((own || after) && !is_traced(fault, *last, selection, n_layers)) {
-    return "of position " + std::to_string(*last) + " nothing is traced that it changes";
+  if ((own || after) && !is_traced(fault, pos, selection, n_layers)) {
+    return "of position " + std::to_string(pos) + " nothing is traced that it changes";
   }
-  return why_not_at(*last, fault);
+  return why_not_at(pos, fault);
 }
 
 /// Whether `first` is in force wherever `fault` is: then it is the one that counts.

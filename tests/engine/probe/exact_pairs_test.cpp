@@ -47,7 +47,9 @@ TEST_P(ExactPairs, BeyondTheLimitTheRunSaysWhatWasNotCompared) {
   const MemorySink sink = run_probe(engine_, with, model_.tokens(6));
   int64_t compared = 0;
   for (const TraceRecord& record : sink.records) compared += record.difference ? 1 : 0;
-  if (GetParam() != Mode::kBatchInvariant) EXPECT_GT(compared, 0);
+  if (GetParam() != Mode::kBatchInvariant) {
+    EXPECT_GT(compared, 0);
+  }
   EXPECT_LT(compared, 30);
   ASSERT_EQ(sink.attributes.size(), 1u);
   EXPECT_EQ(sink.attributes[0].first, "not_compared_exactly");
@@ -57,9 +59,9 @@ TEST_P(ExactPairs, BeyondTheLimitTheRunSaysWhatWasNotCompared) {
 INSTANTIATE_TEST_SUITE_P(Modes, ExactPairs,
                          testing::Values(Mode::kAsDesigned, Mode::kKvAligned,
                                          Mode::kBatchInvariant),
-                         [](const auto& info) {
+                         [](const auto& mode) {
                            std::string name;
-                           for (char c : std::string(mode_name(info.param)))
+                           for (char c : std::string(mode_name(mode.param)))
                              if (c != '_') name += c;
                            return name;
                          });
