@@ -1,10 +1,7 @@
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "cli/greta_infer/calibration.h"
@@ -14,6 +11,7 @@
 #include "cli/options/wait_option.h"
 #include "common/exit_status.h"
 #include "common/shell_word.h"
+#include "common/temporary_folder.h"
 #include "common/trouble.h"
 #include "common/utc_time.h"
 #include "db/database.h"
@@ -28,29 +26,6 @@ struct CalibrateCommand {
   ProbeArguments probe;
   size_t max_runs = 0;  ///< 0: all
   Format format = Format::kTable;
-};
-
-/// A folder that is gone with this.
-class PassingFolder {
- public:
-  PassingFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "greta_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), name);
-    }
-    path_ = name;
-  }
-  ~PassingFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  PassingFolder(const PassingFolder&) = delete;
-  PassingFolder& operator=(const PassingFolder&) = delete;
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// The options by which `probe` does the same.
@@ -126,7 +101,7 @@ int calibrate(CalibrateCommand& command, const Environment& environment) {
   const std::unique_ptr<Session> session = open_probe_session(command.probe, {}, environment);
   std::vector<Combination> probes = calibration_probes(session->backend());
   if (command.max_runs > 0) probes.resize(std::min(probes.size(), command.max_runs));
-  const PassingFolder folder;
+  const TemporaryFolder folder;
   Calibration calibration;
   for (size_t i = 0; i < probes.size(); ++i) {
     const ProbeArguments arguments = varied(command.probe, probes[i]);

@@ -22,8 +22,9 @@ constexpr size_t kAlign = 4;
 // A batch that begins with more rows than these has many.
 constexpr size_t kFewRows = 96;
 
-// A row longer than this, of a cache, fills the device, and takes as long to put aside.
-constexpr int64_t kLongRow = 1 << 16;
+// A row longer than this, of a cache, fills the device, and takes as long to put aside. Scores of
+// 32 heads over 8,192 positions are not.
+constexpr int64_t kLongRow = 1 << 18;
 
 bool any_long(std::span<const RowRef> rows) {
   return std::any_of(rows.begin(), rows.end(), [](const RowRef& row) { return row.n > kLongRow; });

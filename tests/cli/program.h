@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "tests/queries/warehouse.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 

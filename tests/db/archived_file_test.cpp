@@ -9,11 +9,11 @@
 #include <functional>
 #include <string>
 
+#include "common/temporary_folder.h"
 #include "db/database.h"
 #include "db/merge.h"
 #include "db/schema.h"
 #include "tests/db/earlier_version.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <string>
 
+#include "common/temporary_folder.h"
 #include "db/database.h"
 #include "tests/query_text.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 

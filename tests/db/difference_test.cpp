@@ -8,12 +8,12 @@
 #include <limits>
 #include <stdexcept>
 
+#include "common/temporary_folder.h"
 #include "db/check.h"
 #include "db/database.h"
 #include "db/merge.h"
 #include "db/run_records.h"
 #include "db/trace_writer.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

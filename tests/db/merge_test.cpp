@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "common/temporary_folder.h"
 #include "db/check.h"
 #include "tests/queries/warehouse.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

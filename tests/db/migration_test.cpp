@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "db/check.h"
 #include "db/database.h"
 #include "db/merge.h"
 #include "db/schema.h"
 #include "tests/db/earlier_version.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "db/check.h"
 #include "db/database.h"
 #include "db/kept_tally.h"
 #include "tests/query_text.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

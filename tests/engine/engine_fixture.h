@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "engine/forward/cpu_backend.h"
 #include "engine/forward/forward.h"
 #include "engine/forward/kv_cache.h"
@@ -24,7 +25,6 @@
 #include "engine/probe/probe.h"
 #include "engine/synth/synth.h"
 #include "kernels/fingerprint/fingerprint.h"
-#include "tests/temporary_folder.h"
 
 // A model made for a test, an engine to run it and a sink that remembers what was traced.
 

@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "db/database.h"
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/importer.h"
 #include "tests/query_text.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 

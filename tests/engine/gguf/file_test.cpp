@@ -13,8 +13,8 @@
 #include <system_error>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "tests/engine/gguf/bytes.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

@@ -12,9 +12,9 @@
 #include <system_error>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "engine/gguf/file.h"
 #include "kernels/cpu/quants.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

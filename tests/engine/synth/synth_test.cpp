@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "common/temporary_folder.h"
 #include "engine/gguf/file.h"
 #include "engine/synth/vocab.h"
 #include "kernels/cpu/quants.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 namespace {

@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "common/temporary_folder.h"
 #include "ingest/content/reader.h"
-#include "tests/temporary_folder.h"
 
 namespace greta {
 

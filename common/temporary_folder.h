@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -10,12 +11,15 @@
 
 namespace greta {
 
-/// A folder of a test's own, removed with everything in it.
+/// A folder of its own where temporary files go, removed with everything in it. Throws
+/// std::system_error when it cannot be made.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "greta_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    std::string name = (std::filesystem::temp_directory_path() / "greta_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), name);
+    }
     path_ = name;
   }
   ~TemporaryFolder() {
@@ -28,7 +32,7 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
 
-  /// Writes a file, and the folders above it.
+  /// Writes a file, and the folders above it. Throws std::runtime_error.
   std::filesystem::path write(const std::filesystem::path& name, const std::string& bytes) const {
     std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
