@@ -17,9 +17,18 @@ struct RowSegments {
   int32_t n = 1;       ///< 1 .. kMaxSegments
   int64_t period = 0;  ///< 0: n equal slices; else the parts repeat with every `period` values
 
+  /// What the parts divide, of a row of `length`: all of it, or one period.
+  constexpr int64_t whole(int64_t length) const { return period > 0 ? period : length; }
+  /// The part of a value at `index` in that.
+  constexpr int at(int64_t index, int64_t length) const {
+    return static_cast<int>(index * n / whole(length));
+  }
+  /// Where in that a part ends.
+  constexpr int64_t end(int segment, int64_t length) const {
+    return ((segment + 1) * whole(length) + n - 1) / n;
+  }
   constexpr int of(int64_t index, int64_t length) const {
-    const int64_t whole = period > 0 ? period : length;
-    return static_cast<int>((period > 0 ? index % period : index) * n / whole);
+    return at(index % whole(length), length);
   }
 };
 

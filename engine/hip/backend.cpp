@@ -305,8 +305,9 @@ class HipBackend final : public Backend {
     ops_.add(Signature(kFingerprints, work.parts, static_cast<uint64_t>(work.limits.n_rows),
                        static_cast<uint64_t>(work.limits.n_long_parts),
                        static_cast<uint64_t>(work.limits.n_parts), work.aside, work.results,
-                       work.samples, work.sample_values, work.tasks,
-                       static_cast<uint64_t>(work.n_tasks), work.differences),
+                       work.samples, work.sample_values, work.codes.codes, work.codes.n, work.tasks,
+                       static_cast<uint64_t>(work.n_tasks), work.pairs,
+                       static_cast<uint64_t>(work.n_pairs), work.parts_of_pairs, work.differences),
              [=, this] { work.run(stream_); });
   }
 

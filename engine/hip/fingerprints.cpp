@@ -15,6 +15,7 @@ namespace {
 constexpr size_t kHeader = sizeof(FingerprintPart);
 static_assert(sizeof(FingerprintCounts) <= kHeader);
 static_assert(sizeof(FingerprintPart) % alignof(RowTask) == 0);
+static_assert(sizeof(RowTask) % alignof(RowParts) == 0);
 
 // Rows put aside begin where wide loads can.
 constexpr size_t kAlign = 4;
@@ -25,6 +26,9 @@ constexpr size_t kFewRows = 96;
 // A row longer than this, of a cache, fills the device, and takes as long to put aside. Scores of
 // 32 heads over 8,192 positions are not.
 constexpr int64_t kLongRow = 1 << 18;
+
+// What is longer works out the rest: the cache of 4,096 positions of 1,024 values.
+constexpr size_t kMostCodes = size_t{1} << 22;
 
 bool any_long(std::span<const RowRef> rows) {
   return std::any_of(rows.begin(), rows.end(), [](const RowRef& row) { return row.n > kLongRow; });
@@ -38,11 +42,13 @@ size_t sample_size(const RowRef& row, int64_t sample_values) {
   return static_cast<size_t>(std::min(row.n, sample_values));
 }
 
-/// Results of its comparison.
-size_t difference_parts(const RowRef& row) {
-  return row.other == nullptr
-             ? 0
-             : static_cast<size_t>((row.n + kDifferencePart - 1) / kDifferencePart);
+bool is_compared(const RowRef& row) { return row.other != nullptr && row.n > 0; }
+
+/// Copies items to `place`, and fills up the room with such as do nothing.
+template <class T>
+void write_padded(const std::vector<T>& items, size_t room, std::byte* place) {
+  T* const to = reinterpret_cast<T*>(place);
+  std::fill(std::copy(items.begin(), items.end(), to), to + room, T{});
 }
 
 }  // namespace
@@ -51,9 +57,10 @@ void FingerprintQueue::Work::run(Stream& stream) const {
   if (aside != nullptr) {
     return copy_rows(counts, parts, limits, std::numeric_limits<int64_t>::max(), aside, stream);
   }
-  fingerprint_rows(counts, parts, limits, results, stream);
+  fingerprint_rows(counts, parts, limits, codes, results, stream);
   if (sample_values > 0) copy_rows(counts, parts, limits, sample_values, samples, stream);
-  run_row_tasks(tasks, static_cast<int64_t>(n_tasks), differences, stream);
+  run_row_tasks(tasks, static_cast<int64_t>(n_tasks), pairs, static_cast<int64_t>(n_pairs),
+                parts_of_pairs, differences, stream);
 }
 
 FingerprintQueue::FingerprintQueue(Stream& stream, std::function<void()> make_room)
@@ -84,7 +91,7 @@ void FingerprintQueue::open() {
   slot().sample_sizes.clear();
   slot().places.clear();
   slot().n_samples = 0;
-  slot().difference_parts.clear();
+  slot().compared.clear();
   slot().n_differences = 0;
 }
 
@@ -101,15 +108,16 @@ FingerprintQueue::Work FingerprintQueue::add(std::span<const RowRef> rows, int64
     if (!aside) plan_row(row, slot().n_samples, slot().n_differences);
     slot().sample_sizes.push_back(sample_size(row, sample_values));
     slot().n_samples += slot().sample_sizes.back();
-    slot().difference_parts.push_back(difference_parts(row));
-    slot().n_differences += slot().difference_parts.back();
+    slot().compared.push_back(is_compared(row));
+    slot().n_differences += is_compared(row) ? 1 : 0;
   }
   return aside || rows_stay_ ? copies : print_rows();
 }
 
 void FingerprintQueue::plan_row(const RowRef& row, uint64_t sample, size_t difference) {
   plan_.add(row.data, row.n, sample);
-  add_row_tasks({row.other, row.data, row.n, row.segments}, row.keep, difference, tasks_);
+  tasks_.add({row.other, row.data, row.n, row.segments}, row.keep,
+             static_cast<int64_t>(difference));
 }
 
 FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows) {
@@ -121,7 +129,7 @@ FingerprintQueue::Work FingerprintQueue::put_aside(std::span<const RowRef> rows)
         {slot().places.size() + plan_.n_rows() - 1, n_aside_, row, n_samples, n_differences});
     n_aside_ += (static_cast<size_t>(row.n) + kAlign - 1) / kAlign * kAlign;
     n_samples += sample_size(row, sample_values_);
-    n_differences += difference_parts(row);
+    n_differences += is_compared(row) ? 1 : 0;
   }
   reserve(device_aside_, before, n_aside_, "rows to fingerprint");
   Work work = lay_out();
@@ -147,7 +155,11 @@ FingerprintQueue::Work FingerprintQueue::print_rows() {
   reserve(device_samples_, device_samples_.size(), slot().n_samples, "sampled values");
   reserve(device_differences_, device_differences_.size(), slot().n_differences,
           "differences of rows");
+  reserve(device_pair_parts_, 0, static_cast<size_t>(tasks_.n_parts), "differences of parts");
+  reserve_codes(plan_.longest());
   Work work = lay_out();
+  work.codes = {sketch_codes_.data(), sketch_codes_.size()};
+  work.parts_of_pairs = device_pair_parts_.data();
   work.results = device_results_.data() + first;
   work.sample_values = sample_values_;
   work.samples = device_samples_.data();
@@ -157,23 +169,27 @@ FingerprintQueue::Work FingerprintQueue::print_rows() {
 
 /// Writes the plan behind those before it.
 FingerprintQueue::Work FingerprintQueue::lay_out() {
-  const size_t room = round_up(plan_.n_parts()), task_room = round_up(tasks_.size());
+  const size_t room = round_up(plan_.n_parts()), task_room = round_up(tasks_.tasks.size());
+  const size_t pair_room = round_up(tasks_.rows.size());
   const size_t begin = used_, tasks = begin + kHeader + room * sizeof(FingerprintPart);
-  const size_t end = tasks + task_room * sizeof(RowTask);
+  const size_t pairs = tasks + task_room * sizeof(RowTask);
+  const size_t end = pairs + pair_room * sizeof(RowParts);
   reserve_plan(end);
   used_ = end;
   std::byte* const place = slot().plan.data() + begin;
   const FingerprintCounts counts = plan_.counts();
   std::memcpy(place, &counts, sizeof counts);
   plan_.write({reinterpret_cast<FingerprintPart*>(place + kHeader), plan_.n_parts()});
-  tasks_.resize(task_room);  // those beyond do nothing
-  std::copy(tasks_.begin(), tasks_.end(), reinterpret_cast<RowTask*>(slot().plan.data() + tasks));
+  write_padded(tasks_.tasks, task_room, slot().plan.data() + tasks);
+  write_padded(tasks_.rows, pair_room, slot().plan.data() + pairs);
   const std::byte* const on_device = device_plan_.data() + begin;
   const Work work{.counts = reinterpret_cast<const FingerprintCounts*>(on_device),
                   .parts = reinterpret_cast<const FingerprintPart*>(on_device + kHeader),
                   .limits = {plan_.n_rows(), round_up(plan_.n_long_parts()), room},
                   .tasks = reinterpret_cast<const RowTask*>(device_plan_.data() + tasks),
-                  .n_tasks = task_room};
+                  .n_tasks = task_room,
+                  .pairs = reinterpret_cast<const RowParts*>(device_plan_.data() + pairs),
+                  .n_pairs = pair_room};
   plan_.clear();
   tasks_.clear();
   return work;
@@ -192,6 +208,14 @@ void FingerprintQueue::reserve_plan(size_t bytes) {
   if (bytes > device_plan_.size()) {
     device_plan_ = DeviceBuffer<std::byte>(room, "the plan of fingerprints");
   }
+}
+
+void FingerprintQueue::reserve_codes(int64_t longest) {
+  const size_t wanted = std::bit_ceil(static_cast<size_t>(std::max(longest, kFingerprintPart)));
+  const size_t n = std::min(wanted, kMostCodes);
+  if (n <= sketch_codes_.size()) return;
+  reserve(sketch_codes_, 0, n, "places in sketches");
+  make_sketch_codes(sketch_codes_.data(), sketch_codes_.size(), stream_);
 }
 
 /// Room for n values, of which the first `used` are kept.
@@ -234,15 +258,10 @@ std::vector<FingerprintedRow> FingerprintQueue::fetch() {
   oldest.done.synchronize();
   std::vector<FingerprintedRow> made(oldest.sample_sizes.size());
   const float* sample = oldest.samples.data();
-  const RowDifference* part = oldest.differences.data();
+  const RowDifference* difference = oldest.differences.data();
   for (size_t i = 0; i < made.size(); ++i) {
     made[i].fingerprint = to_sums(oldest.results[oldest.places[i]]).finish();
-    if (const size_t parts = oldest.difference_parts[i]; parts > 0) {
-      made[i].difference.emplace();
-      for (const RowDifference* const end = part + parts; part < end; ++part) {
-        made[i].difference->take(*part);
-      }
-    }
+    if (oldest.compared[i]) made[i].difference = *difference++;
     if (oldest.sample_sizes[i] == 0) continue;
     made[i].sample.assign(sample, sample + oldest.sample_sizes[i]);
     sample += oldest.sample_sizes[i];

@@ -36,8 +36,12 @@ class FingerprintQueue {
     DeviceFingerprint* results = nullptr;
     int64_t sample_values = 0;
     float* samples = nullptr;
+    SketchCodes codes{};
     const RowTask* tasks = nullptr;  ///< rows to keep and to compare
     size_t n_tasks = 0;
+    const RowParts* pairs = nullptr;
+    size_t n_pairs = 0;
+    RowDifference* parts_of_pairs = nullptr;
     RowDifference* differences = nullptr;
 
     void run(Stream& stream) const;
@@ -59,14 +63,14 @@ class FingerprintQueue {
  private:
   static constexpr size_t kSlots = 2;
   struct Slot {
-    PinnedBuffer<std::byte> plan;  // per piece of work: counts, parts, then tasks
+    PinnedBuffer<std::byte> plan;  // per piece of work: counts, parts, tasks, pairs
     PinnedBuffer<DeviceFingerprint> results;
     PinnedBuffer<float> samples;
     PinnedBuffer<RowDifference> differences;
     std::vector<size_t> sample_sizes;  // of every row, in the order of the queue
     std::vector<size_t> places;        // of its result
     size_t n_samples = 0;
-    std::vector<size_t> difference_parts;  // of every row; 0: it is not compared
+    std::vector<bool> compared;  // of every row
     size_t n_differences = 0;
     Event done;
   };
@@ -76,6 +80,7 @@ class FingerprintQueue {
   Work print_rows();
   Work lay_out();
   void reserve_plan(size_t bytes);
+  void reserve_codes(int64_t longest);
   template <class T>
   void reserve(DeviceBuffer<T>& memory, size_t used, size_t n, const char* purpose);
   Slot& slot() { return slots_[(begun_ - 1) % kSlots]; }  ///< of the batch in progress
@@ -89,7 +94,7 @@ class FingerprintQueue {
   size_t used_ = 0, uploaded_ = 0;  // bytes of its plan
   int64_t sample_values_ = 0;
   FingerprintPlan plan_;  // of what is not laid out yet
-  std::vector<RowTask> tasks_;
+  RowTasks tasks_;
   struct Aside {
     size_t number, first;  // in the queue; value
     RowRef row;            // but for its data
@@ -103,7 +108,9 @@ class FingerprintQueue {
   DeviceBuffer<std::byte> device_plan_;
   DeviceBuffer<DeviceFingerprint> device_results_;
   DeviceBuffer<float> device_samples_;
+  DeviceBuffer<RowDifference> device_pair_parts_;
   DeviceBuffer<RowDifference> device_differences_;
+  DeviceBuffer<uint16_t> sketch_codes_;
 };
 
 }  // namespace greta

@@ -44,9 +44,7 @@ class SegmentCursor {
  private:
   void turn() {
     segment_ = segments_.of(at_, n_);
-    const int64_t period = segments_.period > 0 ? segments_.period : n_;
-    const int64_t begin = segments_.period > 0 ? at_ - at_ % period : 0;
-    end_ = begin + ((segment_ + 1) * period + segments_.n - 1) / segments_.n;
+    end_ = at_ - at_ % segments_.whole(n_) + segments_.end(segment_, n_);
   }
 
   RowSegments segments_;

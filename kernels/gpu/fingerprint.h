@@ -31,7 +31,7 @@ FingerprintSums to_sums(const DeviceFingerprint& result);
 /// A piece of a row, as one block takes it.
 struct FingerprintPart {
   const float* data;  ///< [n], device
-  uint32_t n;         ///< at most kFingerprintPart
+  uint32_t n;         ///< at most kFingerprintPart, of long rows twice that
   uint32_t first;     ///< index in the row of data[0]
   uint32_t row;       ///< which result
   uint16_t whole;     ///< 1: all of the row
@@ -59,6 +59,8 @@ class FingerprintPlan {
   size_t n_parts() const { return long_.size() + short_.size(); }
   size_t n_long_parts() const { return long_.size(); }
   size_t n_rows() const { return n_rows_; }
+  /// Values of the longest row.
+  int64_t longest() const { return longest_; }
   FingerprintCounts counts() const;
   /// Writes the n_parts() parts to `to`, which has room for as many.
   void write(std::span<FingerprintPart> to) const;
@@ -66,6 +68,7 @@ class FingerprintPlan {
  private:
   std::vector<FingerprintPart> long_, short_;
   uint32_t n_rows_ = 0;
+  int64_t longest_ = 0;
 };
 
 /// What a launch is sized for; a graph is recorded once and replayed with other plans.
@@ -75,10 +78,21 @@ struct FingerprintLimits {
   size_t n_parts;       ///< more than these are taken in turn
 };
 
+/// Where the values of a row go in its sketch, looked up: to work it out takes a third of a
+/// fingerprint's time.
+struct SketchCodes {
+  const uint16_t* codes = nullptr;  ///< [n], device memory; 16-byte aligned
+  uint64_t n = 0;  ///< a multiple of kFingerprintPart; values beyond are worked out
+};
+
+/// Queues the making of n codes, a multiple of kFingerprintPart. codes: device memory.
+void make_sketch_codes(uint16_t* codes, size_t n, Stream& stream);
+
 /// Queues results[row] = fingerprint of row, for the rows of a plan.
 /// counts, parts: the plan's, results: [limits.n_rows]; all in device memory.
 void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
-                      const FingerprintLimits& limits, DeviceFingerprint* results, Stream& stream);
+                      const FingerprintLimits& limits, const SketchCodes& codes,
+                      DeviceFingerprint* results, Stream& stream);
 
 /// Queues copies of the leading `most` values of each row, or all it has, to the place in `to` that
 /// the plan gives it. to: f32, device.

@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/gpu/copy_values.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/fingerprint.h"
 #include "kernels/gpu/runtime.h"
@@ -14,8 +15,13 @@ namespace greta {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kAhead = 4;              // values that a thread has in hand: their latencies overlap
+constexpr int kAhead = 4;              // values that a thread has in hand: one access where it can
 constexpr unsigned kMaxBlocks = 4096;  // more parts are taken in turn
+
+// A row that fills the device all the same is cut into longer parts: what a block begins and ends
+// with takes as long as a thousand values.
+constexpr int64_t kLongParts = 64;
+constexpr int64_t kLongPart = 2 * kFingerprintPart;
 
 // Counts and parts are there before any kernel that reads them is queued behind others, so they are
 // read before these have ended.
@@ -84,24 +90,35 @@ struct Census {
   __device__ uint64_t inf() const { return packed >> 16 & 0xffff; }
   __device__ uint64_t nz_count() const { return packed >> 32; }
 };
-static_assert(kFingerprintPart < 0x10000);
+static_assert(kLongPart < 0x10000);
 
 struct Scan {
   Range range;
   Census census;
 };
 
-// A thread's next values of a part: index base + j·kThreads. Zeros beyond the end.
+constexpr uint32_t kStep = kAhead * kThreads;
+
+// Index in the part of a thread's next values, which follow each other.
+__device__ uint32_t next_index(uint32_t base) { return base + kAhead * threadIdx.x; }
+
+// Those values. Zeros beyond the end.
 struct Hand {
   uint32_t bits[kAhead];
   bool present[kAhead];
 
-  __device__ Hand(const FingerprintPart& part, uint32_t base) {
+  __device__ Hand(const FingerprintPart& part, uint32_t base, bool aligned) {
+    static_assert(sizeof(Words4) == sizeof bits);
+    const uint32_t first = next_index(base);
+    const bool all = first + kAhead <= part.n;
+    Words4 words{};
+    if (all && aligned) words = load_as<Words4>(part.data + first);
     GRETA_UNROLL
-    for (int j = 0; j < kAhead; ++j) {
-      const uint32_t i = base + static_cast<uint32_t>(j) * kThreads;
-      present[j] = i < part.n;
-      bits[j] = present[j] ? bits_as<uint32_t>(part.data[i]) : 0;
+    for (uint32_t j = 0; j < kAhead; ++j) {
+      present[j] = all || first + j < part.n;
+      bits[j] = all && aligned ? words.word[j]
+                : present[j]   ? bits_as<uint32_t>(part.data[first + j])
+                               : 0;
     }
   }
 };
@@ -109,8 +126,9 @@ struct Hand {
 // Every thread gets the part's.
 __device__ Scan scan(const FingerprintPart& part) {
   Scan own{{0, 0}, {}};
-  for (uint32_t base = threadIdx.x; base < part.n; base += kAhead * kThreads) {
-    const Hand hand(part, base);
+  const bool aligned = aligned16(part.data);
+  for (uint32_t base = 0; base < part.n; base += kStep) {
+    const Hand hand(part, base, aligned);
     GRETA_UNROLL
     for (int j = 0; j < kAhead; ++j) {
       const uint32_t magnitude = hand.bits[j] & kMagnitudeMask;
@@ -160,10 +178,49 @@ __device__ void clear(Copies& copies) {
   }
 }
 
-__device__ void add_to_sketch(Copies& copies, uint64_t index, int64_t q) {
+constexpr unsigned kCodeBits = 5;
+static_assert(kSketchMaps * kCodeBits <= 16);
+
+// The codes of all maps, side by side.
+__device__ unsigned sketch_codes(uint64_t index) {
+  unsigned codes = 0;
+  for (size_t map = 0; map < kSketchMaps; ++map) {
+    codes |= sketch_code(index, map) << kCodeBits * map;
+  }
+  return codes;
+}
+
+__global__ __launch_bounds__(kThreads) void sketch_codes_kernel(uint16_t* codes) {
+  const size_t index = size_t{blockIdx.x} * kThreads + threadIdx.x;
+  codes[index] = static_cast<uint16_t>(sketch_codes(index));
+}
+static_assert(kFingerprintPart % kThreads == 0);
+
+// Those of a thread's values in hand; codes: from the part's first value on.
+struct HandCodes {
+  uint16_t value[kAhead];
+
+  __device__ HandCodes(const uint16_t* codes, uint32_t n, uint32_t base) {
+    struct alignas(sizeof value) All {
+      uint16_t value[kAhead];
+    };
+    const uint32_t first = next_index(base);
+    const All all = first < n ? load_as<All>(codes + first) : All{};
+    GRETA_UNROLL
+    for (int j = 0; j < kAhead; ++j) value[j] = all.value[j];
+  }
+  __device__ HandCodes(uint64_t index) {
+    GRETA_UNROLL
+    for (int j = 0; j < kAhead; ++j) {
+      value[j] = static_cast<uint16_t>(sketch_codes(index + static_cast<uint64_t>(j)));
+    }
+  }
+};
+
+__device__ void add_to_sketch(Copies& copies, unsigned codes, int64_t q) {
   GRETA_UNROLL
   for (size_t map = 0; map < kSketchMaps; ++map) {
-    const unsigned code = sketch_code(index, map);
+    const unsigned code = codes >> kCodeBits * map & (2 * kSketchBuckets - 1);
     const size_t bucket = map * kSketchBuckets + code % kSketchBuckets;
     const int64_t term = code >= kSketchBuckets ? -q : q;
     int64_t* const slot = &copies[wave_id()][bucket][lane_id() % kCopies];
@@ -212,16 +269,21 @@ __device__ uint64_t added_quantise(uint32_t magnitude, uint64_t exponent) {
   return bits_as<uint64_t>(scaled + 0x1p52) - 0x4330000000000000u;
 }
 
-template <bool kAdded>
-__device__ Sums add_up(const FingerprintPart& part, int scale, Copies& copies) {
+// codes: of the part's values, where kLookUp.
+template <bool kAdded, bool kLookUp>
+__device__ Sums add_up(const FingerprintPart& part, int scale, const uint16_t* codes,
+                       Copies& copies) {
   const uint64_t exponent = static_cast<uint64_t>(896 + scale) << 52;
+  const bool aligned = aligned16(part.data);
   Sums own;
-  for (uint32_t base = threadIdx.x; base < part.n; base += kAhead * kThreads) {
-    const Hand hand(part, base);
+  for (uint32_t base = 0; base < part.n; base += kStep) {
+    const Hand hand(part, base, aligned);
+    const uint64_t first = uint64_t{part.first} + next_index(base);
+    const HandCodes hand_codes = kLookUp ? HandCodes(codes, part.n, base) : HandCodes(first);
     GRETA_UNROLL
     for (int j = 0; j < kAhead; ++j) {
       // No branch: what is absent or not finite adds 0.
-      const uint64_t index = part.first + base + static_cast<uint32_t>(j) * kThreads;
+      const uint64_t index = first + static_cast<uint64_t>(j);
       const uint32_t bits = hand.bits[j], magnitude = bits & kMagnitudeMask;
       const uint32_t finite = magnitude < kInfinityBits ? magnitude : 0;
       const uint64_t q = kAdded ? added_quantise(finite, exponent) : quantise(finite, scale);
@@ -230,7 +292,7 @@ __device__ Sums add_up(const FingerprintPart& part, int scale, Copies& copies) {
       own.sum += signed_q;
       own.abs_sum += q;
       own.sum_sq += squared_term(q);
-      add_to_sketch(copies, index, signed_q);
+      add_to_sketch(copies, hand_codes.value[j], signed_q);
     }
   }
   Sums all;
@@ -270,6 +332,7 @@ __device__ void merge(const FingerprintPart& part, const Sums& sums, int64_t buc
 
 __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const FingerprintCounts* counts,
                                                                     const FingerprintPart* parts,
+                                                                    SketchCodes codes,
                                                                     DeviceFingerprint* results) {
   GRETA_SHARED(int64_t, copies, [kWaves][kBuckets][kCopies]);
   allow_next();
@@ -282,8 +345,11 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
     __syncthreads();
     const Scan found = part.whole != 0 ? scan(part) : Scan{{result.low, result.high}, {}};
     const int scale = device_scale(greatest_magnitude(found.range), part.lost);
-    const Sums sums = scale <= kMaxAddedScale ? add_up<true>(part, scale, copies)
-                                              : add_up<false>(part, scale, copies);
+    const bool look_up = uint64_t{part.first} + part.n <= codes.n;
+    const uint16_t* const own = look_up ? codes.codes + part.first : nullptr;
+    const Sums sums = scale > kMaxAddedScale ? add_up<false, false>(part, scale, own, copies)
+                      : look_up              ? add_up<true, true>(part, scale, own, copies)
+                                             : add_up<true, false>(part, scale, own, copies);
     const int64_t bucket = sum_copies(copies);
     if (part.whole != 0) {
       store(part, found, sums, bucket, result);
@@ -292,28 +358,6 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
     }
     __syncthreads();  // before copies are cleared again
   }
-}
-
-// Copies n values, four at a time where both sides allow.
-__device__ void copy_values(const float* from, uint32_t n, float* to) {
-  uint32_t done = 0;
-  if (aligned16(from, to)) {
-    done = n & ~3u;
-    uint32_t i = 4 * threadIdx.x;
-    for (; i + 4 * (kAhead - 1) * kThreads < done; i += 4 * kAhead * kThreads) {
-      Floats4 held[kAhead];
-      GRETA_UNROLL
-      for (int j = 0; j < kAhead; ++j) {
-        held[j] = load_as<Floats4>(from + i + 4 * static_cast<uint32_t>(j) * kThreads);
-      }
-      GRETA_UNROLL
-      for (int j = 0; j < kAhead; ++j) {
-        store_as(to + i + 4 * static_cast<uint32_t>(j) * kThreads, held[j]);
-      }
-    }
-    for (; i < done; i += 4 * kThreads) store_as(to + i, load_as<Floats4>(from + i));
-  }
-  for (uint32_t i = done + threadIdx.x; i < n; i += kThreads) to[i] = from[i];
 }
 
 __global__ __launch_bounds__(kThreads) void copy_rows_kernel(const FingerprintCounts* counts,
@@ -327,7 +371,7 @@ __global__ __launch_bounds__(kThreads) void copy_rows_kernel(const FingerprintCo
     if (part.first >= most) continue;
     const int64_t wanted = most - part.first;
     const uint32_t n = wanted < part.n ? static_cast<uint32_t>(wanted) : part.n;
-    copy_values(part.data, n, to + part.copy + part.first);
+    copy_values<kThreads>(part.data, n, to + part.copy + part.first);
   }
 }
 
@@ -345,20 +389,23 @@ void FingerprintPlan::add(const float* row, int64_t n, uint64_t copy) {
   auto& parts = n > kFingerprintPart ? long_ : short_;
   const auto lost = static_cast<uint16_t>(lost_bits(static_cast<uint64_t>(n)));
   const uint16_t whole = n > kFingerprintPart ? 0 : 1;
+  const int64_t most = n > kLongParts * kFingerprintPart ? kLongPart : kFingerprintPart;
   int64_t first = 0;
   do {  // an empty row has a part too: its result must be written
-    const int64_t count = std::min(kFingerprintPart, n - first);
+    const int64_t count = std::min(most, n - first);
     parts.push_back({row + first, static_cast<uint32_t>(count), static_cast<uint32_t>(first),
                      n_rows_, whole, lost, copy});
     first += count;
   } while (first < n);
   ++n_rows_;
+  longest_ = std::max(longest_, n);
 }
 
 void FingerprintPlan::clear() {
   long_.clear();
   short_.clear();
   n_rows_ = 0;
+  longest_ = 0;
 }
 
 FingerprintCounts FingerprintPlan::counts() const {
@@ -389,8 +436,14 @@ FingerprintSums to_sums(const DeviceFingerprint& result) {
   return sums;
 }
 
+void make_sketch_codes(uint16_t* codes, size_t n, Stream& stream) {
+  launch({.name = "sketch_codes", .grid = static_cast<unsigned>(n / kThreads), .block = kThreads},
+         stream, sketch_codes_kernel, codes);
+}
+
 void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
-                      const FingerprintLimits& limits, DeviceFingerprint* results, Stream& stream) {
+                      const FingerprintLimits& limits, const SketchCodes& codes,
+                      DeviceFingerprint* results, Stream& stream) {
   if (limits.n_long_parts > 0) {
     set_bytes(results, limits.n_rows, 0, stream);
     launch({.name = "fingerprint_scan",
@@ -403,7 +456,7 @@ void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* pa
           .grid = blocks_of(limits.n_parts),
           .block = kThreads,
           .early = true},
-         stream, fingerprint_sums_kernel, counts, parts, results);
+         stream, fingerprint_sums_kernel, counts, parts, codes, results);
 }
 
 void copy_rows(const FingerprintCounts* counts, const FingerprintPart* parts,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "kernels/fingerprint/fingerprint.h"
+#include "kernels/gpu/copy_values.h"
 #include "kernels/gpu/row_difference.h"
 #include "kernels/gpu/runtime.h"
 
@@ -41,33 +42,101 @@ constexpr int kOfX = 0, kOfY = 1, kOfSegments = 2;
 __device__ bool is_nan(uint32_t bits) { return (bits & kMagnitudeMask) > kInfinityBits; }
 __device__ bool is_finite(uint32_t bits) { return (bits & kMagnitudeMask) < kInfinityBits; }
 
+// The segments of every kThreads-th value: a division for each would take longer than all else.
+class SegmentCursor {
+ public:
+  __device__ SegmentCursor(const RowPair& pair, int64_t first)
+      : pair_(pair),
+        whole_(pair.segments.whole(pair.n)),
+        step_(kThreads % whole_),
+        at_(first % whole_) {
+    turn();
+  }
+
+  __device__ int segment() const { return segment_; }
+  /// Whether the next value is of another segment.
+  __device__ bool advance() {
+    at_ += step_;
+    const bool wraps = at_ >= whole_;
+    if (wraps) at_ -= whole_;
+    if (at_ < end_ && !wraps) return false;
+    const int before = segment_;
+    turn();
+    return segment_ != before;
+  }
+
+ private:
+  __device__ void turn() {
+    segment_ = pair_.segments.at(at_, pair_.n);
+    end_ = pair_.segments.end(segment_, pair_.n);
+  }
+
+  const RowPair& pair_;
+  int64_t whole_, step_, at_;
+  int64_t end_ = 0;
+  int segment_ = 0;
+};
+
+constexpr int kAhead = 4;  // values that a thread has in hand: their latencies overlap
+
+// A thread's next values of both rows; equal beyond the end.
+struct Hand {
+  float x[kAhead], y[kAhead];
+
+  __device__ Hand(const RowPair& pair, int64_t base, int64_t end) {
+    GRETA_UNROLL
+    for (int j = 0; j < kAhead; ++j) {
+      const int64_t i = base + j * kThreads;
+      x[j] = i < end ? pair.x[i] : 0;
+      y[j] = i < end ? pair.y[i] : 0;
+    }
+  }
+};
+
 __device__ void add_values(const RowPair& pair, int64_t begin, int64_t end, Shared& shared,
                            int thread) {
   Extremes own{0, -1, -1, -1, 0, 0};
-  for (int64_t i = begin + thread; i < end; i += kThreads) {
-    const float x_value = pair.x[i], y_value = pair.y[i];
-    const auto x_bits = bits_as<uint32_t>(x_value), y_bits = bits_as<uint32_t>(y_value);
-    if (x_bits != y_bits && !(is_nan(x_bits) && is_nan(y_bits))) {
-      ++own.differing;
-      if (own.first < 0) own.first = i;
-      own.last = i;
+  double x_sum = 0, y_sum = 0, segment_sum = 0;
+  if (begin + thread < end) {
+    SegmentCursor cursor(pair, begin + thread);
+    for (int64_t base = begin + thread; base < end; base += kAhead * kThreads) {
+      const Hand hand(pair, base, end);
+      GRETA_UNROLL
+      for (int j = 0; j < kAhead; ++j) {
+        const int64_t i = base + j * kThreads;
+        const auto x_bits = bits_as<uint32_t>(hand.x[j]), y_bits = bits_as<uint32_t>(hand.y[j]);
+        const bool finite = is_finite(x_bits) && is_finite(y_bits);
+        const double x = finite ? static_cast<double>(hand.x[j]) : 0;
+        const double y = finite ? static_cast<double>(hand.y[j]) : 0;
+        const double difference = y - x;
+        x_sum += x * x;
+        y_sum += y * y;
+        segment_sum += difference * difference;
+        if (x_bits != y_bits && !(is_nan(x_bits) && is_nan(y_bits))) {
+          ++own.differing;
+          if (own.first < 0) own.first = i;
+          own.last = i;
+          const double size = difference < 0 ? -difference : difference;
+          if (finite && (own.max_abs_at < 0 || size > own.max_abs)) {
+            own.max_abs = size;
+            own.max_abs_at = i;
+          }
+          const int64_t ulp = static_cast<int64_t>(order_key(x_bits)) - order_key(y_bits);
+          const int64_t distance = ulp < 0 ? -ulp : ulp;
+          if (finite && distance > own.max_ulp) own.max_ulp = distance;
+        }
+        // The sum of a segment goes on where it was left, in the order of the host.
+        const int segment = cursor.segment();
+        if (cursor.advance()) {
+          shared.lanes[kOfSegments + segment][thread] = segment_sum;
+          segment_sum = shared.lanes[kOfSegments + cursor.segment()][thread];
+        }
+      }
     }
-    if (!is_finite(x_bits) || !is_finite(y_bits)) continue;
-    const double x = static_cast<double>(x_value), y = static_cast<double>(y_value);
-    shared.lanes[kOfX][thread] += x * x;
-    shared.lanes[kOfY][thread] += y * y;
-    if (x_bits == y_bits) continue;
-    const double difference = y - x;
-    shared.lanes[kOfSegments + pair.segments.of(i, pair.n)][thread] += difference * difference;
-    const double size = difference < 0 ? -difference : difference;
-    if (own.max_abs_at < 0 || size > own.max_abs) {
-      own.max_abs = size;
-      own.max_abs_at = i;
-    }
-    const int64_t ulp = static_cast<int64_t>(order_key(x_bits)) - order_key(y_bits);
-    const int64_t distance = ulp < 0 ? -ulp : ulp;
-    if (distance > own.max_ulp) own.max_ulp = distance;
+    shared.lanes[kOfSegments + cursor.segment()][thread] = segment_sum;
   }
+  shared.lanes[kOfX][thread] = x_sum;
+  shared.lanes[kOfY][thread] = y_sum;
   shared.extremes[thread] = own;
 }
 
@@ -84,8 +153,17 @@ __device__ void add_lanes(int n_sums, Shared& shared, int thread) {
   __syncthreads();
 }
 
+__device__ void store_extremes(const Extremes& all, RowDifference& result) {
+  result.differing = all.differing;
+  result.first = all.first;
+  result.last = all.last;
+  result.max_abs = all.max_abs;
+  result.max_abs_at = all.max_abs_at;
+  result.max_ulp = all.max_ulp;
+}
+
 __global__ __launch_bounds__(kThreads) void row_task_kernel(const RowTask* tasks,
-                                                            RowDifference* results) {
+                                                            RowDifference* parts) {
   GRETA_SHARED(Shared, shared);
   const auto thread = static_cast<int>(threadIdx.x);
   const RowTask task = tasks[blockIdx.x];
@@ -93,48 +171,104 @@ __global__ __launch_bounds__(kThreads) void row_task_kernel(const RowTask* tasks
   const int64_t left = pair.n - task.first;
   const int64_t n = left < kDifferencePart ? left : kDifferencePart, end = task.first + n;
   if (task.keep != nullptr) {
-    for (int64_t i = task.first + thread; i < end; i += kThreads) task.keep[i] = pair.y[i];
+    copy_values<kThreads>(pair.y + task.first, static_cast<uint32_t>(n), task.keep + task.first);
   }
   if (pair.x == nullptr) return;
   const int n_sums = kOfSegments + pair.segments.n;
   for (int s = 0; s < n_sums; ++s) shared.lanes[s][thread] = 0;
   add_values(pair, task.first, end, shared, thread);
   add_lanes(n_sums, shared, thread);
-  RowDifference& result = results[task.result];
+  RowDifference& result = parts[task.part];
   for (int s = thread; s < kMaxSegments; s += kThreads) {
     result.segment_sum_sq[s] = s < pair.segments.n ? shared.lanes[kOfSegments + s][0] : 0.0;
   }
   if (thread != 0) return;
-  const Extremes& all = shared.extremes[0];
+  store_extremes(shared.extremes[0], result);
   result.n = n;
-  result.differing = all.differing;
-  result.first = all.first;
-  result.last = all.last;
-  result.max_abs = all.max_abs;
-  result.max_abs_at = all.max_abs_at;
-  result.max_ulp = all.max_ulp;
   result.x_sum_sq = shared.lanes[kOfX][0];
   result.y_sum_sq = shared.lanes[kOfY][0];
 }
 
-}  // namespace
+// Adds up a number of every part of a row, in order; `first`: of the first part.
+__device__ double sum_parts(const double* first, int64_t n) {
+  constexpr int64_t kStride = sizeof(RowDifference) / sizeof(double);
+  constexpr int kAtOnce = 8;  // loads: they take longer than the additions
+  double sum = 0;
+  int64_t i = 0;
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+    double values[kAtOnce];
+    GRETA_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) values[j] = first[(i + j) * kStride];
+    GRETA_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) sum += values[j];
+  }
+  for (; i < n; ++i) sum += first[i * kStride];
+  return sum;
+}
+static_assert(sizeof(RowDifference) % sizeof(double) == 0 && alignof(RowDifference) == 8);
 
-void add_row_tasks(const RowPair& pair, float* keep, size_t& n_results,
-                   std::vector<RowTask>& tasks) {
-  if (pair.x == nullptr && keep == nullptr) return;
-  for (int64_t first = 0; first < pair.n; first += kDifferencePart) {
-    tasks.push_back({pair, keep, first, static_cast<int64_t>(n_results)});
-    if (pair.x != nullptr) ++n_results;
+// A block has a row: the first threads take a sum each, then all of them its other numbers.
+__global__ __launch_bounds__(kThreads) void row_parts_kernel(const RowParts* rows,
+                                                             const RowDifference* all_parts,
+                                                             RowDifference* results) {
+  GRETA_SHARED(Shared, shared);
+  const auto thread = static_cast<int>(threadIdx.x);
+  const RowParts row = rows[blockIdx.x];
+  if (row.n == 0) return;
+  const RowDifference* const parts = all_parts + row.first;
+  RowDifference& result = results[row.result];
+  static_assert(kThreads >= kMaxSegments + 2);
+  if (thread < kMaxSegments) {
+    result.segment_sum_sq[thread] = sum_parts(&parts->segment_sum_sq[thread], row.n);
+  } else if (thread == kMaxSegments) {
+    result.x_sum_sq = sum_parts(&parts->x_sum_sq, row.n);
+  } else if (thread == kMaxSegments + 1) {
+    result.y_sum_sq = sum_parts(&parts->y_sum_sq, row.n);
+  }
+  Extremes own{0, -1, -1, -1, 0, 0};
+  for (int64_t i = thread; i < row.n; i += kThreads) {
+    const RowDifference& part = parts[i];
+    own.take({part.differing, part.first, part.last, part.max_abs_at, part.max_ulp, part.max_abs});
+  }
+  shared.extremes[thread] = own;
+  add_lanes(0, shared, thread);
+  if (thread == 0) store_extremes(shared.extremes[0], result);
+  if (thread == 0) result.n = (row.n - 1) * kDifferencePart + parts[row.n - 1].n;
+}
+
+void check(int64_t n, const char* what) {
+  if (n < 0 || n > std::numeric_limits<int32_t>::max()) {
+    throw std::invalid_argument("run_row_tasks: " + std::to_string(n) + " " + what +
+                                ", at most 2^31 - 1 are supported");
   }
 }
 
-void run_row_tasks(const RowTask* tasks, int64_t n, RowDifference* results, Stream& stream) {
-  if (n < 0 || n > std::numeric_limits<int32_t>::max()) {
-    throw std::invalid_argument("run_row_tasks: " + std::to_string(n) +
-                                " tasks, at most 2^31 - 1 are supported");
+}  // namespace
+
+void RowTasks::add(const RowPair& pair, float* keep, int64_t result) {
+  if (pair.x == nullptr && keep == nullptr) return;
+  const int64_t before = n_parts;
+  for (int64_t first = 0; first < pair.n; first += kDifferencePart) {
+    tasks.push_back({pair, keep, first, n_parts});
+    if (pair.x != nullptr) ++n_parts;
   }
-  launch({.name = "row_tasks", .grid = static_cast<unsigned>(n), .block = kThreads}, stream,
-         row_task_kernel, tasks, results);
+  if (n_parts > before) rows.push_back({before, n_parts - before, result});
+}
+
+void RowTasks::clear() {
+  tasks.clear();
+  rows.clear();
+  n_parts = 0;
+}
+
+void run_row_tasks(const RowTask* tasks, int64_t n_tasks, const RowParts* rows, int64_t n_rows,
+                   RowDifference* parts, RowDifference* results, Stream& stream) {
+  check(n_tasks, "tasks");
+  check(n_rows, "rows");
+  launch({.name = "row_tasks", .grid = static_cast<unsigned>(n_tasks), .block = kThreads}, stream,
+         row_task_kernel, tasks, parts);
+  launch({.name = "row_parts", .grid = static_cast<unsigned>(n_rows), .block = kThreads}, stream,
+         row_parts_kernel, rows, parts, results);
 }
 
 }  // namespace greta

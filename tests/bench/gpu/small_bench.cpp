@@ -97,6 +97,7 @@ struct LayerRows {
   DeviceBuffer<FingerprintCounts> counts{1, "counts"};
   DeviceBuffer<FingerprintPart> parts;
   DeviceBuffer<DeviceFingerprint> results;
+  DeviceBuffer<uint16_t> codes{1 << 14, "places in sketches"};
   double bytes = 0;
 
   LayerRows() {
@@ -113,6 +114,7 @@ struct LayerRows {
     parts = DeviceBuffer<FingerprintPart>(plan.n_parts(), "parts");
     results = DeviceBuffer<DeviceFingerprint>(plan.n_rows(), "fingerprints");
     Stream stream;
+    make_sketch_codes(codes.data(), codes.size(), stream);
     copy_to_device<FingerprintCounts>(host_counts, counts.data(), stream);
     copy_to_device<FingerprintPart>(host_parts, parts.data(), stream);
     stream.synchronize();
@@ -123,7 +125,8 @@ BenchCase fingerprint_case() {
   const auto rows = std::make_shared<LayerRows>();
   return {"fingerprints/20 rows of a layer", rows->bytes, 0, [=](Stream& stream) {
             fingerprint_rows(rows->counts.data(), rows->parts.data(), rows->limits,
-                             rows->results.data(), stream);
+                             {rows->codes.data(), rows->codes.size()}, rows->results.data(),
+                             stream);
           }};
 }
 

@@ -32,7 +32,8 @@ float wide(size_t i) {
 class GpuFingerprint : public GpuTest {
  protected:
   /// All rows in one launch, sized for at most max_parts parts.
-  std::vector<FingerprintSums> run(const std::vector<Row>& rows, size_t max_parts) {
+  std::vector<FingerprintSums> run(const std::vector<Row>& rows, size_t max_parts,
+                                   const SketchCodes& codes) {
     std::vector<DeviceBuffer<float>> data;
     FingerprintPlan plan;
     for (const Row& row : rows) {
@@ -45,7 +46,7 @@ class GpuFingerprint : public GpuTest {
     const auto device_parts = upload(parts);
     auto results = buffer<DeviceFingerprint>(plan.n_rows());
     fingerprint_rows(device_counts.data(), device_parts.data(),
-                     {plan.n_rows(), std::min(plan.n_long_parts(), max_parts), max_parts},
+                     {plan.n_rows(), std::min(plan.n_long_parts(), max_parts), max_parts}, codes,
                      results.data(), stream_);
     std::vector<FingerprintSums> sums;
     for (const DeviceFingerprint& result : download(results)) sums.push_back(to_sums(result));
@@ -53,12 +54,17 @@ class GpuFingerprint : public GpuTest {
   }
 
   void expect_as_cpu(const std::vector<Row>& rows, size_t max_parts = 500) {
-    const std::vector<FingerprintSums> got = run(rows, max_parts);
-    ASSERT_EQ(got.size(), rows.size());
-    for (size_t r = 0; r < rows.size(); ++r) {
-      const FingerprintSums expected = fingerprint_sums(rows[r]);
-      EXPECT_EQ(got[r], expected) << "row " << r << " of " << rows[r].size() << " values";
-      EXPECT_EQ(got[r].finish().hash, fingerprint(rows[r]).hash);
+    constexpr size_t kCodes = 2 * kFingerprintPart;
+    auto codes = buffer<uint16_t>(kCodes);
+    make_sketch_codes(codes.data(), kCodes, stream_);
+    for (const SketchCodes& looked_up : {SketchCodes{codes.data(), kCodes}, SketchCodes{}}) {
+      const std::vector<FingerprintSums> got = run(rows, max_parts, looked_up);
+      ASSERT_EQ(got.size(), rows.size());
+      for (size_t r = 0; r < rows.size(); ++r) {
+        const FingerprintSums expected = fingerprint_sums(rows[r]);
+        EXPECT_EQ(got[r], expected) << "row " << r << " of " << rows[r].size() << " values";
+        EXPECT_EQ(got[r].finish().hash, fingerprint(rows[r]).hash);
+      }
     }
   }
 };
@@ -108,10 +114,14 @@ TEST_F(GpuFingerprint, RowsNeedNotBeAligned) {
   const auto counts = upload(std::vector<FingerprintCounts>{plan.counts()});
   const auto device_parts = upload(parts);
   auto results = buffer<DeviceFingerprint>(2);
-  fingerprint_rows(counts.data(), device_parts.data(), {2, 2, 3}, results.data(), stream_);
+  fingerprint_rows(counts.data(), device_parts.data(), {2, 2, 3}, {}, results.data(), stream_);
   const auto got = download(results);
   EXPECT_EQ(to_sums(got[0]), fingerprint_sums(std::span(all).subspan(1, 4099)));
   EXPECT_EQ(to_sums(got[1]), fingerprint_sums(std::span(all).subspan(3, 77)));
+}
+
+TEST_F(GpuFingerprint, ARowOfLongPartsHasTheCpusBits) {
+  expect_as_cpu({bell_values(4, 64 * kFingerprintPart + 5), bell_values(5, 300)});
 }
 
 TEST_F(GpuFingerprint, MorePartsThanBlocksAreTakenInTurn) {
@@ -134,7 +144,7 @@ TEST_F(GpuFingerprint, ResultsOfAnEarlierLaunchDoNotLeakIn) {
   auto results = buffer<DeviceFingerprint>(1);
   const FingerprintLimits limits{1, 3, 3};
   Graph graph = Graph::capture(stream_, [&] {
-    fingerprint_rows(counts.data(), device_parts.data(), limits, results.data(), stream_);
+    fingerprint_rows(counts.data(), device_parts.data(), limits, {}, results.data(), stream_);
   });
   graph.launch(stream_);
   EXPECT_EQ(to_sums(download(results)[0]), fingerprint_sums(first));
@@ -172,7 +182,7 @@ TEST_F(GpuFingerprint, ValuesOfLongRowsAreAsMuchCoarserAsOnTheCpu) {
     const auto device_parts = upload(parts);
     auto results = buffer<DeviceFingerprint>(1);
     fingerprint_rows(device_counts.data(), device_parts.data(),
-                     {1, plan.n_long_parts(), plan.n_parts()}, results.data(), stream_);
+                     {1, plan.n_long_parts(), plan.n_parts()}, {}, results.data(), stream_);
     const DeviceFingerprint got = download(results)[0];
     FingerprintSums expected(finite_max_magnitude(row), kMaxTokenValues << lost);
     for (size_t i = 0; i < row.size(); ++i) expected.add(i, row[i]);

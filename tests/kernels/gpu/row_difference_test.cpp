@@ -15,22 +15,15 @@ class GpuRowDifference : public GpuTest {
 
   void expect_as_host(const std::vector<Rows>& all) {
     std::vector<DeviceBuffer<float>> memory;
-    std::vector<RowTask> tasks;
-    std::vector<size_t> ends;
-    size_t n_results = 0;
+    RowTasks work;
     for (const Rows& rows : all) {
       memory.push_back(upload(rows.x));
       memory.push_back(upload(rows.y));
-      add_row_tasks({memory[memory.size() - 2].data(), memory.back().data(),
-                     static_cast<int64_t>(rows.x.size()), rows.segments},
-                    nullptr, n_results, tasks);
-      ends.push_back(n_results);
+      work.add({memory[memory.size() - 2].data(), memory.back().data(),
+                static_cast<int64_t>(rows.x.size()), rows.segments},
+               nullptr, static_cast<int64_t>(memory.size() / 2 - 1));
     }
-    const std::vector<RowDifference> parts = run(tasks, n_results);
-    std::vector<RowDifference> got(all.size());
-    for (size_t i = 0, part = 0; i < all.size(); ++i) {
-      for (; part < ends[i]; ++part) got[i].take(parts[part]);
-    }
+    const std::vector<RowDifference> got = run(work, all.size());
     for (size_t i = 0; i < all.size(); ++i) {
       const RowDifference expected =
           row_difference({all[i].x.data(), all[i].y.data(), static_cast<int64_t>(all[i].x.size()),
@@ -48,10 +41,13 @@ class GpuRowDifference : public GpuTest {
     }
   }
 
-  std::vector<RowDifference> run(const std::vector<RowTask>& tasks, size_t n_results) {
-    const auto device_tasks = upload(tasks);
-    auto results = buffer<RowDifference>(n_results);
-    run_row_tasks(device_tasks.data(), static_cast<int64_t>(tasks.size()), results.data(), stream_);
+  std::vector<RowDifference> run(const RowTasks& work, size_t n_results) {
+    const auto tasks = upload(work.tasks);
+    const auto rows = upload(work.rows);
+    auto parts = buffer<RowDifference>(static_cast<size_t>(work.n_parts));
+    auto results = upload(std::vector<RowDifference>(n_results));
+    run_row_tasks(tasks.data(), static_cast<int64_t>(work.tasks.size()), rows.data(),
+                  static_cast<int64_t>(work.rows.size()), parts.data(), results.data(), stream_);
     return download(results);
   }
 
@@ -68,11 +64,12 @@ TEST_F(GpuRowDifference, HasTheHostsBits) {
   std::vector<Rows> all;
   uint32_t seed = 1;
   for (size_t n : {size_t{1}, size_t{2}, size_t{63}, size_t{64}, size_t{65}, size_t{1000},
-                   size_t{4096}, size_t{4097}, size_t{13'000}}) {
+                   size_t{4096}, size_t{4097}, size_t{13'000}, size_t{80'000}}) {
     for (size_t every : {size_t{1}, size_t{7}, size_t{5000}}) {
       all.push_back(
           differing(seed++, n, every, {.n = static_cast<int32_t>(std::min<size_t>(n, 32))}));
       all.push_back(differing(seed++, n, every, {.n = 8, .period = 8}));
+      all.push_back(differing(seed++, n, every, {.n = 4, .period = 12}));
     }
   }
   expect_as_host(all);
@@ -95,23 +92,27 @@ TEST_F(GpuRowDifference, ARowThatIsKeptIsCopiedWhole) {
   const Values row = bell_values(9, 5000);
   const auto on_device = upload(row);
   auto kept = buffer<float>(row.size());
-  std::vector<RowTask> tasks;
-  size_t n_results = 0;
-  add_row_tasks({nullptr, on_device.data(), 5000, {}}, kept.data(), n_results, tasks);
-  EXPECT_EQ(n_results, 0u);
-  EXPECT_EQ(tasks.size(), 2u);
-  tasks.push_back({});  // room that a recorded launch did not need
-  run(tasks, 1);
+  RowTasks work;
+  work.add({nullptr, on_device.data(), 5000, {}}, kept.data(), 0);
+  EXPECT_EQ(work.n_parts, 0);
+  EXPECT_TRUE(work.rows.empty());
+  EXPECT_EQ(work.tasks.size(), 2u);
+  work.tasks.emplace_back();  // room that a recorded launch did not need
+  work.rows.emplace_back();
+  run(work, 1);
   EXPECT_EQ(bits_of(download(kept)), bits_of(row));
 }
 
 TEST_F(GpuRowDifference, NoRowsAreNoWork) {
-  std::vector<RowTask> tasks;
-  size_t n_results = 0;
-  add_row_tasks({}, nullptr, n_results, tasks);
-  EXPECT_TRUE(tasks.empty());
-  EXPECT_NO_THROW(run_row_tasks(nullptr, 0, nullptr, stream_));
-  EXPECT_THROW(run_row_tasks(nullptr, -1, nullptr, stream_), std::invalid_argument);
+  RowTasks work;
+  work.add({}, nullptr, 0);
+  EXPECT_TRUE(work.tasks.empty());
+  const auto run_none = [this](int64_t n_tasks, int64_t n_rows) {
+    run_row_tasks(nullptr, n_tasks, nullptr, n_rows, nullptr, nullptr, stream_);
+  };
+  EXPECT_NO_THROW(run_none(0, 0));
+  EXPECT_THROW(run_none(-1, 0), std::invalid_argument);
+  EXPECT_THROW(run_none(0, -1), std::invalid_argument);
 }
 
 }  // namespace
