@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdint>
 #include <stdexcept>
@@ -99,21 +100,45 @@ Definition definition_of(const std::string& sql) {
   return {lower(type), std::string(next_word(rest)), sql};
 }
 
-/// Views that read what is kept and work out what is not, with what they read both from. Each has a
-/// twin, kept_NAME, of the same text, that reads only what is kept: SQLite takes as long to prepare
-/// what works a verdict out as to answer from what is kept a hundred times. Therefore a twin does
-/// without numeric_origin, which is never kept: place_origin has it.
-constexpr std::pair<std::string_view, std::string_view> kTwins[] = {
-    {"verdict_part", "FROM verdict_row "}, {"run_verdict", "FROM verdict_part "},
-    {"first_fail", "FROM verdict_part "},  {"failing_place", "FROM verdict_part "},
-    {"diagnosis", "FROM failing_place "},  {"failure_breakdown", "FROM tally "},
-    {"history", "FROM run_verdict "}};
+/// A view of the same text as another one, that reads `to` where that reads `from`.
+struct Twin {
+  std::string_view view, name;
+  struct Source {
+    std::string_view from, to;
+  };
+  std::array<Source, 2> sources;  ///< the second may be none
+};
 
-/// The text with the one `from` in it replaced.
-std::string replaced(std::string text, std::string_view from, const std::string& to) {
-  const size_t at = text.find(from);
-  if (at == std::string::npos) throw std::logic_error("no " + std::string(from) + " in a view");
-  return text.replace(at, from.size(), to);
+/// Views that read what is kept and work out what is not have a twin, kept_NAME, that reads only
+/// what is kept: SQLite takes as long to prepare what works a verdict out as to answer from what is
+/// kept a hundred times. Therefore a twin does without numeric_origin, which is never kept:
+/// place_origin has it. What compares any two runs has a twin for runs and their baselines, of
+/// which there are as many as runs, so that they can be joined.
+constexpr Twin kTwins[] = {
+    {"verdict_part", "kept_verdict_part", {{{"verdict_row", "kept_verdict_row"}}}},
+    {"run_verdict", "kept_run_verdict", {{{"verdict_part", "kept_verdict_part"}}}},
+    {"first_fail", "kept_first_fail", {{{"verdict_part", "kept_verdict_part"}}}},
+    {"failing_place", "kept_failing_place", {{{"verdict_part", "kept_verdict_part"}}}},
+    {"diagnosis", "kept_diagnosis", {{{"failing_place", "kept_failing_place"}}}},
+    {"failure_breakdown", "kept_failure_breakdown", {{{"tally", "kept_tally_row"}}}},
+    {"history", "kept_history", {{{"run_verdict", "kept_run_verdict"}, {"change", "kept_change"}}}},
+    {"diff_part", "baseline_diff_part", {{{"unkept_pair", "undiffed_pair"}}}},
+    {"diff_row", "baseline_diff_row", {{{"diff_part", "baseline_diff_part"}}}},
+    {"diff_verdict", "baseline_diff", {{{"diff_row", "baseline_diff_row"}}}},
+    {"diff_verdict", "kept_diff_verdict", {{{"diff_row", "kept_diff_row"}}}},
+    {"change",
+     "kept_change",
+     {{{"baseline_diff", "kept_diff_verdict"}, {"verdict_part", "kept_verdict_part"}}}},
+    {"regression", "kept_regression", {{{"change", "kept_change"}}}}};
+
+/// The text with every `from` in it replaced, of which there is one at least.
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  size_t at = text.find(from);
+  if (at == std::string::npos) throw std::logic_error("no " + from + " in a view");
+  for (; at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
 }
 
 /// The text of a view without the column numeric_origin.
@@ -124,13 +149,16 @@ std::string without_origin(std::string text) {
   return text.erase(begin, text.find('\n', name) - begin);
 }
 
-Definition twin_of(const Definition& view, std::string_view source) {
-  const std::string of_kept = source == "FROM tally "
-                                  ? "FROM kept_tally_row "
-                                  : "FROM kept_" + std::string(source.substr(5));
-  const std::string text = without_origin(view.sql);
-  return {view.type, "kept_" + view.name,
-          replaced(replaced(text, "CREATE VIEW ", "CREATE VIEW kept_"), source, of_kept)};
+Definition twin_of(const Definition& view, const Twin& twin) {
+  std::string text = replaced(without_origin(view.sql), "CREATE VIEW " + view.name + " ",
+                              "CREATE VIEW " + std::string(twin.name) + " ");
+  for (const auto& [from, to] : twin.sources) {
+    if (from.empty()) continue;
+    const bool joined = text.find("JOIN " + std::string(from) + " ") != std::string::npos;
+    const std::string before = joined ? "JOIN " : "FROM ";
+    text = replaced(text, before + std::string(from) + " ", before + std::string(to) + " ");
+  }
+  return {view.type, std::string(twin.name), text};
 }
 
 bool is_definition_file(std::string_view path) {
@@ -145,8 +173,8 @@ std::vector<Definition> make_definitions() {
     for (const std::string& statement : statements(file.text)) {
       Definition definition = definition_of(statement);
       if (definition.type.empty()) continue;
-      for (const auto& [view, source] : kTwins) {
-        if (view == definition.name) all.push_back(twin_of(definition, source));
+      for (const Twin& twin : kTwins) {
+        if (twin.view == definition.name) all.push_back(twin_of(definition, twin));
       }
       all.push_back(std::move(definition));
     }
@@ -340,7 +368,12 @@ std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db) {
     if (one.kind == Kind::kMissing) db.exec(find_definition(one.name)->sql);
   }
   left = definition_differences(db);
-  if (left.empty()) db.exec("DELETE FROM kept_verdict; DELETE FROM kept_tally");
+  if (left.empty()) {
+    db.exec(
+        "DELETE FROM kept_verdict; DELETE FROM kept_diff; DELETE FROM kept_tally;"
+        " DELETE FROM lineage_member;"
+        " INSERT INTO lineage_member SELECT run_id, lineage, injected FROM run_lineage");
+  }
   return left;
 }
 

@@ -15,6 +15,7 @@
 #include "common/stop_signal.h"
 #include "common/thread.h"
 #include "db/database.h"
+#include "db/kept_diff.h"
 #include "db/kept_tally.h"
 #include "db/transaction.h"
 
@@ -108,6 +109,7 @@ void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads) {
     throw_if_stopped();
     in_transaction(db, [&judge] { judge.take_turn(); });
   }
+  keep_diffs(db, runs);
 }
 
 }  // namespace greta

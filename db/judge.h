@@ -6,7 +6,8 @@
 
 namespace greta {
 
-/// Judges runs: their tallies and verdicts are kept, unless they are already. In transactions of
+/// Judges runs: their tallies and verdicts are kept, unless they are already, and so is how they
+/// compare with their baselines. In transactions of
 /// its own, so that other writers have their turns. Up to `threads` threads work tallies out, each
 /// on a connection of its own to db's file, while this one holds the write lock: what they read is
 /// what the transaction began with, so nothing that is kept is out of date. One thread does it

@@ -94,9 +94,9 @@ void drop_triggers(SQLite::Database& db) {
 
 void drop_views(SQLite::Database& db) {
   for (const char* view :
-       {"kept_origin", "pair_decode_only", "pair_graded", "pair_inputs", "pair_joined",
-        "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status", "place_onset",
-        "sketch_pair", "traced_both", "verdict_count", "verdict_first"}) {
+       {"diff_count", "kept_origin", "pair_decode_only", "pair_graded", "pair_inputs",
+        "pair_joined", "pair_prefill_only", "pair_report", "pair_report_inputs", "pair_status",
+        "place_onset", "sketch_pair", "traced_both", "verdict_count", "verdict_first"}) {
     db.exec(std::string("DROP VIEW IF EXISTS ") + view);  // of earlier versions
   }
   for (const Definition& ours : definitions()) {
@@ -124,7 +124,8 @@ void rebuild(SQLite::Database& db, const std::string& table) {
 }
 
 /// Tables that hold nothing but what is worked out, or brought, again.
-constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "edge"};
+constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "kept_diff", "lineage_member",
+                                      "edge"};
 /// Tables whose rows the program brings with it.
 constexpr const char* kDictionaries[] = {"status", "class", "scope", "measure", "axis",
                                          "origin", "cause", "edge",  "finding"};

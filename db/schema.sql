@@ -1,4 +1,4 @@
--- greta's tables, format version 5. Rows are written through db/trace_writer only; people read
+-- greta's tables, format version 6. Rows are written through db/trace_writer only; people read
 -- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -582,7 +582,71 @@ CREATE TABLE kept_verdict (
   PRIMARY KEY (run_id, prompt_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TRIGGER kept_tally_deleted AFTER DELETE ON kept_tally BEGIN DELETE FROM kept_verdict WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER kept_tally_deleted AFTER DELETE ON kept_tally BEGIN
+  DELETE FROM kept_verdict WHERE run_id = OLD.run_id;
+  DELETE FROM kept_diff WHERE run_a_id = OLD.run_id;
+  DELETE FROM kept_diff WHERE run_b_id = OLD.run_id;
+END;
+
+-- The rows of the view diff_part of runs that were held against the one before them, where both were
+-- judged. Two runs without a row here are compared when asked for.
+CREATE TABLE kept_diff (
+  run_a_id INTEGER NOT NULL REFERENCES run(id),
+  run_b_id INTEGER NOT NULL REFERENCES run(id),
+  why_not  TEXT,                                  -- why they cannot be compared; NULL: they can
+  pairs INTEGER NOT NULL,                         -- rows of both
+  compared INTEGER NOT NULL,                      -- of those, where something decides
+  match INTEGER NOT NULL,                         -- bitwise equal
+  rounding INTEGER NOT NULL,                      -- DRIFT within tolerance
+  divergent INTEGER NOT NULL,                     -- DRIFT beyond it
+  unknown INTEGER NOT NULL,                       -- DRIFT with nothing to measure it by; AMBIGUOUS, CONFLICT
+  nonfinite INTEGER NOT NULL,                     -- NaN or inf on either side
+  incomparable INTEGER NOT NULL,                  -- nothing decides, or another token
+  alike INTEGER NOT NULL,                         -- of those, with equal sketches that nothing else compares
+  only_a INTEGER NOT NULL,                        -- rows that run b does not have
+  only_b INTEGER NOT NULL,                        -- rows that run a does not have
+  prompt_id INTEGER,                              -- these, of run a: the first that fails, in forward order
+  phase_id INTEGER,
+  pos_id INTEGER,
+  layer INTEGER,
+  tensor_id INTEGER,
+  divergent_prompt_id INTEGER,                    -- these: the first that fails by more than rounding
+  divergent_phase_id INTEGER,
+  divergent_pos_id INTEGER,
+  divergent_layer INTEGER,
+  divergent_tensor_id INTEGER,
+  PRIMARY KEY (run_a_id, run_b_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX kept_diff_by_b ON kept_diff(run_b_id);
+
+-- The lineage of every run, as the view run_lineage has it: experiment/mode/backend/dtype/model/suite.
+CREATE TABLE lineage_member (
+  run_id   INTEGER PRIMARY KEY REFERENCES run(id),
+  lineage  TEXT NOT NULL,
+  injected INTEGER NOT NULL                       -- 1: with a fault on purpose, so that no run is held against it
+) STRICT;
+CREATE INDEX lineage_member_by_lineage ON lineage_member(lineage);
+
+-- The run that those of its lineage are held against, where somebody chose one (`greta-db baseline set`).
+CREATE TABLE pinned_baseline (
+  lineage   TEXT PRIMARY KEY,
+  run_id    INTEGER NOT NULL REFERENCES run(id),
+  pinned_at TEXT NOT NULL                         -- ISO 8601 UTC
+) STRICT, WITHOUT ROWID;
+
+-- Commits of the engine's repository (`greta-db commits`), so that runs stand in their order.
+CREATE TABLE commit_node (
+  sha          TEXT PRIMARY KEY,                  -- in full
+  ord          INTEGER NOT NULL,                  -- less than those of its children
+  committed_at TEXT NOT NULL,                     -- ISO 8601 UTC
+  subject      TEXT NOT NULL                      -- first line of its message
+) STRICT, WITHOUT ROWID;
+CREATE TABLE commit_parent (
+  sha    TEXT NOT NULL,
+  nth    INTEGER NOT NULL,                        -- 0: the first parent
+  parent TEXT NOT NULL,
+  PRIMARY KEY (sha, nth)
+) STRICT, WITHOUT ROWID;
 
 -- What is kept goes when anything under it changes. The writers say so themselves for trace rows that
 -- they insert: a trigger would take a third of the speed of every insert.
@@ -610,10 +674,10 @@ CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN DELETE FROM
 CREATE TRIGGER report_inserted AFTER INSERT ON report BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER report_deleted AFTER DELETE ON report BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('trace_rows', 'model_sha256', 'backend') BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend') BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute
-  WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend') OR NEW.dim IN ('trace_rows', 'model_sha256', 'backend') BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+  WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') OR NEW.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER run_changed AFTER UPDATE OF id, name, dtype, hash_algo, status ON run BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.id, NEW.id); END;
 CREATE TRIGGER traced_position_deleted AFTER DELETE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER traced_position_updated AFTER UPDATE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
@@ -644,7 +708,28 @@ CREATE TRIGGER source_location_deleted AFTER DELETE ON source_location BEGIN
 CREATE TRIGGER source_location_updated AFTER UPDATE ON source_location BEGIN
   DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM report WHERE source_id IN (OLD.source_id, NEW.source_id)); END;
 CREATE TRIGGER traced_position_inserted AFTER INSERT ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN DELETE FROM kept_tally WHERE run_id = OLD.id; END;
+CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN
+  DELETE FROM kept_tally WHERE run_id = OLD.id;
+  DELETE FROM lineage_member WHERE run_id = OLD.id;
+  DELETE FROM pinned_baseline WHERE run_id = OLD.id;
+END;
+CREATE TRIGGER prompt_updated AFTER UPDATE OF run_id, name, n_tokens, text_sha256, token_ids ON prompt BEGIN
+  DELETE FROM kept_diff WHERE run_a_id IN (OLD.run_id, NEW.run_id);
+  DELETE FROM kept_diff WHERE run_b_id IN (OLD.run_id, NEW.run_id);
+END;
+-- Which lineage a run belongs to.
+CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN
+  INSERT INTO lineage_member SELECT run_id, lineage, injected FROM run_lineage WHERE run_id = NEW.id; END;
+CREATE TRIGGER run_lineage_updated AFTER UPDATE OF experiment, mode, dtype ON run BEGIN
+  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = NEW.id) WHERE run_id = NEW.id; END;
+CREATE TRIGGER attribute_lineage_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
+  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = NEW.run_id) WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER attribute_lineage_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
+  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = OLD.run_id) WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER attribute_lineage_updated AFTER UPDATE ON attribute
+  WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') OR NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
+  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = lineage_member.run_id)
+  WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 -- What every verdict is made of.
 CREATE TRIGGER phase_updated AFTER UPDATE ON phase BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER phase_deleted AFTER DELETE ON phase BEGIN DELETE FROM kept_tally WHERE true; END;

@@ -1,4 +1,5 @@
--- One row per run, in order of date: how the verdict moved across commits, dates and modes.
+-- One row per run, in order of time: how the verdict moved across commits, dates and modes, and what
+-- changed against the run before it.
 CREATE VIEW history AS
 SELECT
   v.experiment AS experiment,                          -- literal directory: b3_66_v2
@@ -12,8 +13,23 @@ SELECT
   v.tensor AS tensor,                                  -- of the first fail
   v.prompt AS prompt,                                  -- of the first fail
   v.numeric_verdict AS numeric_verdict,                -- see run_verdict
+  v.numeric_first_fail AS numeric_first_fail,          -- cause of the first pair beyond rounding
+  v.numeric_layer AS numeric_layer,                    -- of that pair
+  v.numeric_tensor AS numeric_tensor,                  -- of that pair
+  c.change AS change,                                  -- against the baseline: BROKEN, FIXED, CHANGED, ROUNDING, SAME, INCOMPARABLE; NULL without one
+  c.baseline AS baseline,                              -- run.name; see view lineage
+  c.tensor AS changed_tensor,                          -- the first whose values changed; beyond rounding, where any did
+  c.layer AS changed_layer,                            -- of that
+  c.why_not AS why_not,                                -- why the two cannot be compared
+  m.injected AS injected,                              -- 1: with a fault on purpose
+  r.started_at AS started_at,                          -- ISO 8601 UTC; NULL unknown
+  r.dtype AS dtype,                                    -- of the arithmetic
+  m.lineage AS lineage,                                -- see view lineage
   v.evidence AS evidence,                              -- trace, report, none
   v.pairs AS pairs,                                    -- with a row on both sides
   v.run_id AS run_id                                   -- run.id
 FROM run_verdict v
-ORDER BY v.date, v.experiment, v.run;
+JOIN run r ON r.id = v.run_id
+JOIN lineage_member m ON m.run_id = v.run_id
+LEFT JOIN change c ON c.run_id = v.run_id
+ORDER BY v.date, r.started_at, v.run_id;

@@ -129,6 +129,11 @@ bool is_date(const std::string& text) {
       .ok();
 }
 
+bool is_commit(const std::string& text) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return text.size() >= 7 && text.size() <= 64 && std::all_of(text.begin(), text.end(), is_digit);
+}
+
 /// An experiment is a folder's name in exports and a part of the run's name.
 std::string bad_experiment(const std::string& name) {
   const bool ok = !name.empty() && name.front() != '.' && name.front() != '-' &&
@@ -375,6 +380,14 @@ void add_record_options(CLI::App& command, RecordArguments& arguments) {
         return is_date(text) ? "" : "'" + text + "' is not a date as 2026-02-07";
       })
       ->option_text("YYYY-MM-DD")
+      ->group("Record");
+  command
+      .add_option("--commit", arguments.commit,
+                  "Commit of the engine, 7 to 64 hex digits (default: of this build)")
+      ->check([](const std::string& text) {
+        return is_commit(text) ? "" : "'" + text + "' is not a commit, 7 to 64 of 0-9 and a-f";
+      })
+      ->option_text("SHA")
       ->group("Record");
   add_wait_option(command)->group("Record");
   command.add_option("--trace-jsonl", arguments.jsonl, "Also write the rows as JSON lines")

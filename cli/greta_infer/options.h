@@ -81,7 +81,7 @@ ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, con
 
 struct RecordArguments {
   std::optional<std::string> database;
-  std::string experiment, date, jsonl, delta_out;
+  std::string experiment, date, jsonl, delta_out, commit, run_name;
 };
 /// --db, --experiment, --date, --wait, --trace-jsonl.
 void add_record_options(CLI::App& command, RecordArguments& arguments);

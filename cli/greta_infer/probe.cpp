@@ -12,6 +12,7 @@
 #include "cli/greta_infer/progress.h"
 #include "cli/greta_infer/verdict.h"
 #include "common/exit_status.h"
+#include "common/json_text.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
 #include "common/stop_signal.h"
@@ -26,7 +27,7 @@ constexpr const char* kModelDigest = "model_sha256";
 /// What the subcommand can be asked beside what a probe can.
 struct ProbeCommand {
   ProbeArguments probe;
-  bool no_db = false, list = false;
+  bool no_db = false, list = false, json = false;
   std::string gate;
 };
 
@@ -51,6 +52,23 @@ void print_outcome(const ProbeOutcome& outcome, const std::string& database,
               shell_word(outcome.run).c_str());
 }
 
+/// For a script: what to ask the database for, and what it says already.
+void print_outcome_json(const ProbeOutcome& outcome, const std::string& database,
+                        const std::optional<InferVerdict>& verdict, int status) {
+  JsonObject object;
+  object.add("rows", outcome.n_rows).add("seconds", outcome.seconds);
+  if (verdict) {
+    object.add("run", outcome.run).add("database", database);
+    object.add("verdict", verdict->strict).add("numeric_verdict", verdict->numeric);
+    object.add("headline", verdict->headline).add("text", verdict->line);
+    if (!verdict->fail.cause.empty()) {
+      object.add("first_fail", verdict->fail.cause).add("place", place_text(verdict->fail));
+    }
+  }
+  object.add("exit", status);
+  std::printf("%s\n", object.str().c_str());
+}
+
 int probe(const ProbeCommand& command, const Environment& environment) {
   if (command.list) {
     print_probe_lists();
@@ -63,6 +81,11 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   const std::unique_ptr<Session> session = open_probe_session(command.probe, targets, environment);
   ProbeJob job = resolve_job(command.probe, std::move(targets), environment, *session);
   const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
+  if (database.empty() && command.json) {
+    print_outcome_json(outcome, database, std::nullopt, kExitDone);
+    finish_output();
+    return kExitDone;
+  }
   if (database.empty()) {
     std::printf("rows     %lld in %.2f s, in no database: no verdict\n",
                 static_cast<long long>(outcome.n_rows), outcome.seconds);
@@ -70,10 +93,15 @@ int probe(const ProbeCommand& command, const Environment& environment) {
     return kExitDone;
   }
   const InferVerdict verdict = read_verdict(database, outcome.run);
-  print_outcome(outcome, database, verdict);
   const bool strict = command.gate == "strict";
   const int status =
       command.gate.empty() ? kExitDone : exit_of_verdict(strict ? verdict.strict : verdict.numeric);
+  if (command.json) {
+    print_outcome_json(outcome, database, verdict, status);
+    finish_output();
+    return status;
+  }
+  print_outcome(outcome, database, verdict);
   if (!command.gate.empty() && verdict.strict != verdict.numeric) {
     std::printf("exit     %d, by the %s verdict\n", status, command.gate.c_str());
   }
@@ -199,6 +227,13 @@ void add_infer_probe(CLI::App& app, Infer& infer) {
       ->excludes("--gate")
       ->option_text(" ")
       ->group("Record");
+  command
+      ->add_option("--run-name", arguments->probe.record.run_name,
+                   "What the run is called (default: DATE/EXPERIMENT/MODE); refused when a run has "
+                   "that name")
+      ->option_text("NAME")
+      ->group("Record");
+  command->add_flag("--json", arguments->json, "Print the run's name and verdict as a JSON object");
   command->callback([&infer, arguments] {
     infer.action = [&infer, arguments] { return probe(*arguments, infer.environment); };
   });

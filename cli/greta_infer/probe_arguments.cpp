@@ -167,7 +167,10 @@ RunSetup resolve_probe_setup(const ProbeArguments& arguments, const Environment&
           .date = arguments.record.date,
           .mode = std::string(mode_name(resolve_mode(arguments.compute, environment))),
           .label = arguments.label,
-          .seed = resolve_seed(arguments.compute, environment, 0)};
+          .seed = resolve_seed(arguments.compute, environment, 0),
+          .name = arguments.record.run_name,
+          .commit = arguments.record.commit,
+          .suite = arguments.prompt.given() ? "" : choose_suite(arguments.suite).experiment};
 }
 
 std::unique_ptr<Session> open_probe_session(const ProbeArguments& arguments,

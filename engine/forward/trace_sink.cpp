@@ -20,6 +20,14 @@ void check_name(const char* what, std::string_view name) {
 }  // namespace
 
 std::string base_run_name(const RunRecord& run) {
+  if (!run.name.empty()) {
+    for (size_t begin = 0; begin <= run.name.size();) {
+      const size_t end = std::min(run.name.find('/', begin), run.name.size());
+      check_name("run name", std::string_view(run.name).substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return run.name;
+  }
   check_name("date", run.date);
   check_name("experiment", run.experiment);
   std::string name = run.date + "/" + run.experiment;

@@ -22,6 +22,7 @@ struct RunRecord {
   std::string date;        ///< YYYY-MM-DD
   std::string commit_sha;  ///< of the engine's build; empty when unknown
   std::string mode;        ///< as_designed, kv_aligned, batch_invariant; empty for none
+  std::string name;        ///< what the run is called, where somebody says; else empty
   std::string label;       ///< what tells it from other runs of its mode, as its name; or empty
   std::string dtype;       ///< of the arithmetic, which sets the tolerance: f32
   int64_t seed = 0;
@@ -31,8 +32,9 @@ struct RunRecord {
   std::vector<std::pair<std::string, std::string>> attributes;
 };
 
-/// <date>/<experiment>[/<mode>[.<label>]]: what the run is called where nothing else has that name.
-/// Throws std::invalid_argument when a part is empty or cannot be part of a name.
+/// What the run is called where nothing else has that name: its name, or
+/// <date>/<experiment>[/<mode>[.<label>]]. Throws std::invalid_argument when a part is empty or
+/// cannot be part of a name.
 std::string base_run_name(const RunRecord& run);
 
 /// A tensor row that the run must trace, or it is incomplete.

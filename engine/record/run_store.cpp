@@ -39,6 +39,9 @@ RunStore::RunStore(SQLite::Database& db, const RunRecord& run)
     return text.empty() ? std::nullopt : std::optional(text);
   };
   run_name_ = free_run_name(db, base_run_name(run));
+  if (!run.name.empty() && run_name_ != run.name) {
+    throw std::invalid_argument("the database has a run " + run.name + " already");
+  }
   const ExperimentName name = split_experiment(run.experiment);
   NewRun row;
   row.name = run_name_;

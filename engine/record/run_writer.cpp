@@ -17,6 +17,7 @@
 #include "common/thread.h"
 #include "common/utc_time.h"
 #include "db/database.h"
+#include "db/kept_diff.h"
 #include "db/kept_tally.h"
 #include "db/transaction.h"
 #include "engine/forward/model.h"
@@ -230,12 +231,14 @@ void RunWriter::State::fail(std::exception_ptr cause) {
   changed.notify_all();
 }
 
-/// Keeps the verdict and empties the write-ahead log. The run is whole without either, so neither
-/// waits long for others.
+/// Keeps the verdict, and what changed, and empties the write-ahead log. The run is whole without
+/// either, so neither waits long for others.
 void RunWriter::State::judge() {
   wait.set_patience(kLastPatience);
   try {
-    if (run->rows() <= kJudgeRows) in_transaction(*db, [this] { keep_tally(*db, run->run_id()); });
+    const int64_t id = run->run_id();
+    if (run->rows() <= kJudgeRows) in_transaction(*db, [this, id] { keep_tally(*db, id); });
+    keep_diffs(*db, {&id, 1});
     make_durable(*db);
   } catch (const SQLite::Exception&) {
   }

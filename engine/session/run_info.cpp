@@ -41,13 +41,15 @@ RunRecord begin_record(const RunSetup& setup) {
   run.experiment = setup.experiment;
   run.started_at = utc_now();
   run.date = setup.date.empty() ? run.started_at.substr(0, 10) : setup.date;
-  run.commit_sha = build.commit;
+  run.commit_sha = setup.commit.empty() ? std::string(build.commit) : setup.commit;
+  run.name = setup.name;
   run.mode = setup.mode;
   run.label = setup.label;
   run.seed = setup.seed;
   run.attributes = {{"greta", std::string(build.version)},
                     {"dirty", dirty_text(build.dirty)},
                     {"host", host_name()}};
+  if (!setup.suite.empty()) run.attributes.emplace_back("suite", setup.suite);
   return run;
 }
 

@@ -127,6 +127,7 @@ TEST_P(EarlierVersion, HasTheTablesOfANewFileThen) {
 }
 
 TEST_P(EarlierVersion, KnowsTheTracePointsOfToday) {
+  if (GetParam() >= 5) GTEST_SKIP() << "version 5 knows them";
   int64_t moved = 0;
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
@@ -156,6 +157,16 @@ TEST_P(EarlierVersion, KnowsTheTracePointsOfToday) {
   EXPECT_EQ(check_database(db), std::vector<std::string>());
 }
 
+TEST_P(EarlierVersion, KnowsLineages) {
+  SQLite::Database db = open_for_writing(file_);
+  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM lineage_member"),
+            integer_of(db, "SELECT count(*) FROM run"));
+  EXPECT_EQ(integer_of(db,
+                       "SELECT count(*) FROM lineage_member m JOIN run_lineage l USING (run_id)"
+                       " WHERE (m.lineage, m.injected) IS NOT (l.lineage, l.injected)"),
+            0);
+}
+
 TEST_P(EarlierVersion, IsBroughtForwardByAQuestion) {
   SQLite::Database db = open_for_reading(file_);
   EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
@@ -173,7 +184,8 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
   const std::string in_the_way = GetParam() == 1   ? "trace_repeat_v1"
                                  : GetParam() == 2 ? "old_ingest_error"
                                  : GetParam() == 3 ? "old_readout"
-                                                   : "difference";
+                                 : GetParam() == 4 ? "difference"
+                                                   : "commit_node";
   int64_t rows = 0;
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
@@ -187,13 +199,13 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
   EXPECT_EQ(integer_of(db, "SELECT count(*) FROM trace_row"), rows);
   EXPECT_EQ(integer_of(db, GetParam() == 1 ? "SELECT count(*) FROM run WHERE tally IS NOT NULL"
                                            : "SELECT count(DISTINCT run_id) FROM kept_tally"),
-            integer_of(db, "SELECT count(*) FROM run"));
+            integer_of(db, "SELECT count(*) FROM run") - (GetParam() == 5 ? 1 : 0));
   EXPECT_GT(integer_of(db, "SELECT count(*) FROM run_verdict"), 0);
   db.exec("DROP TABLE " + in_the_way);
   EXPECT_NO_THROW(open_for_writing(file_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5));
 
 }  // namespace
 }  // namespace greta

@@ -1,0 +1,56 @@
+-- One row per run that has a baseline (view lineage): what changed since.
+CREATE VIEW change AS
+SELECT
+  r.name AS run,                                       -- run.name
+  a.name AS baseline,                                  -- run.name
+  CASE
+    WHEN d.run_a_id IS NULL THEN NULL
+    WHEN d.why_not IS NOT NULL THEN 'INCOMPARABLE'
+    WHEN w.verdict = 'PASS' AND v.verdict = 'FAIL'
+      OR w.numeric_verdict = 'PASS' AND v.numeric_verdict = 'FAIL' THEN 'BROKEN'
+    WHEN w.verdict = 'FAIL' AND v.verdict = 'PASS'
+      OR w.numeric_verdict = 'FAIL' AND v.numeric_verdict = 'PASS' THEN 'FIXED'
+    WHEN d.verdict = 'PASS' THEN 'SAME'
+    WHEN d.numeric_verdict = 'PASS' THEN 'ROUNDING'
+    WHEN d.numeric_verdict = 'FAIL' THEN 'CHANGED'
+    ELSE 'INCOMPARABLE'
+  END AS change,                                       -- BROKEN or FIXED: a verdict of its own turned from PASS to FAIL or back; SAME, ROUNDING, CHANGED: so did values, of both phases alike; INCOMPARABLE: nothing tells
+  v.verdict AS verdict,                                -- of the run: see run_verdict
+  v.numeric_verdict AS numeric_verdict,                -- of the run
+  w.verdict AS baseline_verdict,                       -- of the baseline
+  w.numeric_verdict AS baseline_numeric_verdict,       -- of the baseline
+  d.numeric_verdict AS values_verdict,                 -- of the comparison: see diff_verdict
+  d.pairs AS pairs,                                    -- rows of both
+  d.match AS match,                                    -- bitwise equal
+  d.rounding AS rounding,                              -- DRIFT within tolerance
+  d.divergent AS divergent,                            -- DRIFT beyond it
+  d.nonfinite AS nonfinite,                            -- NaN or inf on either side
+  d.only_a AS only_baseline,                           -- rows that the run does not have
+  d.only_b AS only_run,                                -- rows that the baseline does not have
+  CASE WHEN d.numeric_tensor IS NULL THEN d.prompt ELSE d.numeric_prompt END AS prompt, -- of the first difference in forward order, beyond rounding where there is one
+  CASE WHEN d.numeric_tensor IS NULL THEN d.phase ELSE d.numeric_phase END AS phase, -- of that
+  CASE WHEN d.numeric_tensor IS NULL THEN d.pos_id ELSE d.numeric_pos_id END AS pos_id, -- of that
+  CASE WHEN d.numeric_tensor IS NULL THEN d.layer ELSE d.numeric_layer END AS layer, -- of that
+  CASE WHEN d.numeric_tensor IS NULL THEN d.tensor ELSE d.numeric_tensor END AS tensor, -- of that
+  d.why_not AS why_not,                                -- why the two cannot be compared
+  l.lineage AS lineage,                                -- see view lineage
+  r.date AS date,                                      -- of the run: YYYY-MM-DD; NULL unknown
+  r.commit_sha AS commit_sha,                          -- of the run
+  a.date AS baseline_date,                             -- of the baseline
+  a.commit_sha AS baseline_commit_sha,                 -- of the baseline
+  (SELECT c.ord FROM commit_node c WHERE c.sha = l.sha) AS commit_ord, -- of the run: parents before children; NULL where the commit is not known
+  r.started_at AS started_at,                          -- of the run: ISO 8601 UTC; NULL unknown
+  v.divergent_cause AS numeric_first_fail,             -- of the run: cause of its first pair beyond rounding
+  v.divergent_layer AS numeric_fail_layer,             -- of that pair
+  (SELECT name FROM tensor_name WHERE id = v.divergent_name_id) AS numeric_fail_tensor, -- of that pair
+  v.fail_cause AS first_fail,                          -- of the run: cause of its first fail
+  v.fail_layer AS fail_layer,                          -- of that
+  (SELECT name FROM tensor_name WHERE id = v.fail_name_id) AS fail_tensor, -- of that
+  a.id AS baseline_id,                                 -- run.id
+  l.run_id AS run_id                                   -- run.id
+FROM run_baseline l
+CROSS JOIN run a ON a.id = l.baseline_id  -- worked out once, so named once
+CROSS JOIN run r ON r.id = l.run_id
+LEFT JOIN baseline_diff d ON d.run_a_id = a.id AND d.run_b_id = r.id
+CROSS JOIN verdict_part v ON v.run_id = r.id AND v.prompt_id = 0
+CROSS JOIN verdict_part w ON w.run_id = a.id AND w.prompt_id = 0;

@@ -1,0 +1,78 @@
+-- Two runs held against each other: how many rows are alike, and the first that is not, in forward order:
+-- strictly, and beyond rounding. What follows from the choice of another token comes last. Name both runs.
+CREATE VIEW diff_part AS
+SELECT f.*
+FROM (
+  SELECT
+    w.run_a_id AS run_a_id, w.run_b_id AS run_b_id, w.run_a AS run_a, w.run_b AS run_b, w.why_not AS why_not,
+    sum(CASE WHEN w.paired THEN w.count ELSE 0 END) OVER both AS pairs,
+    sum(CASE WHEN w.paired AND w.status <> 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER both AS compared,
+    sum(CASE w.status WHEN 'MATCH' THEN w.count ELSE 0 END) OVER both AS match,
+    sum(CASE WHEN w.status = 'DRIFT' AND w.class = 'ROUNDING' THEN w.count ELSE 0 END) OVER both AS rounding,
+    sum(CASE w.class WHEN 'DIVERGENT' THEN w.count ELSE 0 END) OVER both AS divergent,
+    sum(CASE WHEN w.class = 'UNKNOWN' OR w.status IN ('AMBIGUOUS', 'CONFLICT') THEN w.count ELSE 0 END) OVER both AS unknown,
+    sum(CASE w.status WHEN 'NONFINITE' THEN w.count ELSE 0 END) OVER both AS nonfinite,
+    sum(CASE w.status WHEN 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER both AS incomparable,
+    sum(CASE WHEN w.status = 'INCOMPARABLE' AND w.class = 'ROUNDING' THEN w.count ELSE 0 END) OVER both AS alike,
+    sum(CASE w.status WHEN 'ALONE' THEN w.count ELSE 0 END) OVER both AS only_a,
+    sum(CASE w.status WHEN 'ONLY_B' THEN w.count ELSE 0 END) OVER both AS only_b,
+    first_value(CASE WHEN w.fails THEN w.prompt_id END) OVER strict AS prompt_id,
+    first_value(CASE WHEN w.fails THEN w.phase_id END) OVER strict AS phase_id,
+    first_value(CASE WHEN w.fails THEN w.pos_id END) OVER strict AS pos_id,
+    first_value(CASE WHEN w.fails THEN w.layer END) OVER strict AS layer,
+    first_value(CASE WHEN w.fails THEN w.tensor_id END) OVER strict AS tensor_id,
+    first_value(CASE WHEN w.diverges THEN w.prompt_id END) OVER beyond AS divergent_prompt_id,
+    first_value(CASE WHEN w.diverges THEN w.phase_id END) OVER beyond AS divergent_phase_id,
+    first_value(CASE WHEN w.diverges THEN w.pos_id END) OVER beyond AS divergent_pos_id,
+    first_value(CASE WHEN w.diverges THEN w.layer END) OVER beyond AS divergent_layer,
+    first_value(CASE WHEN w.diverges THEN w.tensor_id END) OVER beyond AS divergent_tensor_id,
+    row_number() OVER both AS nth
+  FROM (
+    SELECT
+      g.*,
+      ifnull(g.fails, 0) AND (g.class IS NULL OR g.class = 'DIVERGENT') AS diverges,
+      ifnull(g.pos_id > min(g.chosen_at) OVER (
+        PARTITION BY g.run_a_id, g.run_b_id, g.run_a, g.run_b, g.why_not, g.prompt_id), 0) AS follows,
+      (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
+      (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
+    FROM (
+      SELECT
+        p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, p.why_not AS why_not,
+        'MATCH' AS status, NULL AS class, 0 AS fails, 1 AS paired,
+        ifnull((SELECT k.count FROM same_pair k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id), 0) AS count,
+        NULL AS chosen_at, NULL AS forward_layer, NULL AS layer, NULL AS tensor_id, NULL AS phase_id,
+        NULL AS prompt_id, NULL AS pos_id
+      FROM unkept_pair p
+      UNION ALL
+      SELECT
+        p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
+        CASE WHEN d.back THEN 'ONLY_B' ELSE s.status END, s.class, s.fails, s.compared, count(*),
+        -- where another token was chosen
+        CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END,
+        -- SQLite takes the layer from the row that has the minimum
+        CASE WHEN s.fails THEN min(s.forward_layer) END, s.key_layer,
+        CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END, s.key_prompt_id,
+        CASE WHEN s.fails THEN s.key_pos_id END
+      FROM unkept_pair p
+      CROSS JOIN (SELECT 0 AS back UNION ALL SELECT 1) d
+      CROSS JOIN comparison_graded s
+      WHERE p.why_not IS NULL
+        AND NOT EXISTS (SELECT 1 FROM same_pair k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id)
+        AND s.axis = 'runs' AND s.run_id = CASE WHEN d.back THEN p.run_b_id ELSE p.run_a_id END
+        AND s.other_run_id = CASE WHEN d.back THEN p.run_a_id ELSE p.run_b_id END
+        AND s.key_tensor_id IS NOT NULL AND (NOT d.back OR s.alone)
+      GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not, d.back, s.key_prompt_id, s.status, s.class,
+        CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END,
+        CASE WHEN s.fails THEN s.key_pos_id END, CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END
+    ) g
+  ) w
+  WINDOW
+    both AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.why_not),
+    strict AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.why_not
+      ORDER BY w.fails DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id
+      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+    beyond AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.why_not
+      ORDER BY w.diverges DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id
+      ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+) f
+WHERE f.nth = 1;

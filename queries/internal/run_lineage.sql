@@ -1,0 +1,14 @@
+-- Which lineage a run belongs to: runs of one experiment, mode, backend, dtype, model and suite, as the
+-- run itself states them; '-' where it does not. lineage_member has the rows of it, kept by triggers.
+CREATE VIEW run_lineage AS
+SELECT
+  r.id AS run_id,
+  r.experiment || '/' || ifnull(r.mode, '-') || '/' || ifnull(
+    (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'backend' ORDER BY a.rank, a.value LIMIT 1), '-')
+  || '/' || ifnull(r.dtype, '-') || '/' || coalesce(
+    (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model' ORDER BY a.rank, a.value LIMIT 1),
+    (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model_file' ORDER BY a.rank, a.value LIMIT 1), '-')
+  || '/' || ifnull(
+    (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'suite' ORDER BY a.rank, a.value LIMIT 1), '-') AS lineage,
+  EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject') AS injected
+FROM run r;
