@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/process.h"
-#include "db/kept_tally.h"
 #include "tests/cli/program.h"
 
 namespace greta {
@@ -27,31 +25,6 @@ TEST_F(Commands, HelpExitsZeroAndUsageErrorsExitTwo) {
   Result unknown = run({"firstfail", "--nonsense"});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_EQ(unknown.err.substr(0, 10), "greta-db: ");
-}
-
-TEST_F(Commands, IngestOfABadInputFailsAgainAndSaysThatItIsStillBad) {
-  std::filesystem::create_directories(path("in/2026-02-07/b3_66/traces"));
-  write("in/2026-02-07/b3_66/traces/p0_trace.jsonl", "no JSON\n");
-  EXPECT_EQ(run({"ingest", "in"}).status, 1);
-  const Result again = run({"ingest", "in"});
-  EXPECT_EQ(again.status, 1);
-  EXPECT_TRUE(again.says("known before and still there: 1 error, 0 warnings")) << again.out;
-  EXPECT_FALSE(again.says("nothing new")) << again.out;
-  EXPECT_EQ(run({"ingest", "--quiet", "in"}).status, 1);
-  EXPECT_EQ(run({"ingest", "--dry-run", "in"}).status, 1);
-  const Result json = run({"ingest", "in", "--format", "json"});
-  EXPECT_EQ(json.status, 1);
-  EXPECT_EQ(json.json()["errors"], 0);
-  EXPECT_EQ(json.json()["known_errors"], 1);
-}
-
-TEST_F(Commands, IngestOfAGoodInputAgainIsNothingNew) {
-  std::filesystem::create_directories(path("in/2026-02-07/b3_66"));
-  write("in/2026-02-07/b3_66/notes.md", "# B3.66\n");
-  EXPECT_EQ(run({"ingest", "in"}).status, 0);
-  const Result again = run({"ingest", "in"});
-  EXPECT_EQ(again.status, 0);
-  EXPECT_TRUE(again.says("nothing new")) << again.out;
 }
 
 TEST_F(Commands, MissingDatabaseExitsTwoAndCreatesNothing) {
@@ -203,93 +176,6 @@ TEST_F(Commands, HistoryIsInOrderOfDate) {
   EXPECT_EQ(run({"history", "--since", "2026-02-01", "--format", "json"}).json()[0]["run"], "late");
 }
 
-TEST_F(Commands, CompareTellsWhereTwoRunsDiffer) {
-  Warehouse warehouse(database());
-  warehouse.run({.name = "a"});
-  warehouse.match("x_in", 0);
-  warehouse.match("attn_out", 0);
-  warehouse.run({.name = "same"});
-  warehouse.match("x_in", 0);
-  warehouse.match("attn_out", 0);
-  warehouse.run({.name = "other"});
-  warehouse.match("x_in", 0);
-  warehouse.drift("attn_out", 0);
-  warehouse.run({.name = "elsewhere"});
-  warehouse.match("mlp_out", 7);
-  warehouse.run({.name = "empty"});
-  EXPECT_EQ(run({"compare", "a", "same"}).status, 0);
-  Result differs = run({"compare", "a", "other", "--format", "json"});
-  EXPECT_EQ(differs.status, 1);
-  EXPECT_EQ(differs.json()["first_difference"]["tensor"], "attn_out");
-  EXPECT_EQ(differs.json()["first_difference"]["phase"], "decode0");
-  EXPECT_EQ(differs.json()["total"]["match"], 3);
-  EXPECT_EQ(run({"compare", "a", "other", "--rows", "--format", "json"}).json().size(), 1u);
-  EXPECT_EQ(run({"compare", "a", "elsewhere"}).status, 3);
-  EXPECT_EQ(run({"compare", "empty", "empty"}).status, 3);
-  EXPECT_EQ(run({"compare", "e", "a"}).status, 2);  // an experiment of several runs
-  EXPECT_EQ(run({"compare", "a"}).status, 2);
-}
-
-TEST_F(Commands, CompareGateReadsRoundingAsEqual) {
-  Warehouse warehouse(database());
-  warehouse.run({.name = "a"});
-  warehouse.add(prefill("attn_out", 0, 1).sketched({1000, 0, 0, 0}));
-  warehouse.run({.name = "b"});
-  warehouse.add(prefill("attn_out", 0, 2).sketched({999, 0, 0, 0}));
-  EXPECT_EQ(run({"compare", "a", "b"}).status, 1);
-  EXPECT_EQ(run({"compare", "a", "b", "--gate", "numeric"}).status, 0);
-}
-
-TEST_F(Commands, CompareBeginsWithTheVerdictThatLeads) {
-  Warehouse warehouse(database());
-  const std::vector<float> values = {1000, 1000, 0, 0}, close = {999, 1000, 0, 0},
-                           far = {1, 2, 3, 4};
-  for (const auto& [name, sketch] :
-       {std::pair{"a", values}, {"same", values}, {"close", close}, {"far", far}}) {
-    warehouse.run({.name = name});
-    const uint64_t hash = sketch == values ? 1 : 2;
-    warehouse.add(prefill("x_in", 0, hash).sketched(sketch == far ? close : sketch),
-                  prefill("attn_out", 0, hash).sketched(sketch));
-  }
-  warehouse.run({.name = "unknown"});
-  warehouse.add(prefill("x_in", 0, 3), prefill("attn_out", 0, 3));
-  const auto first_line = [&](const std::string& b, const std::string& gate = "strict") {
-    const std::string out = run({"compare", "a", b, "--gate", gate}).out;
-    return out.substr(0, out.find('\n'));
-  };
-  EXPECT_EQ(first_line("same"), "PASS");
-  EXPECT_EQ(
-      first_line("close"),
-      "PASS within rounding; exit status 1 follows the strict verdict, --gate numeric gives 0");
-  EXPECT_EQ(
-      first_line("close", "numeric"),
-      "PASS within rounding; exit status 0 follows the numeric verdict, --gate strict gives 1");
-  EXPECT_EQ(first_line("far"), "FAIL beyond rounding");
-  EXPECT_EQ(first_line("unknown"),
-            "FAIL; exit status 1 follows the strict verdict, --gate numeric gives 3");
-  const nlohmann::json lead = run({"compare", "a", "far", "--format", "json"}).json()["lead"];
-  EXPECT_EQ(lead,
-            (nlohmann::json{
-                {"gate", "numeric"}, {"verdict", "FAIL"}, {"headline", "FAIL beyond rounding"}}));
-}
-
-TEST_F(Commands, CompareNamesTheFirstRowBeyondRounding) {
-  Warehouse warehouse(database());
-  warehouse.run({.name = "a"});
-  warehouse.add(prefill("x_in", 0, 1).sketched({1000, 0, 0, 0}),
-                prefill("attn_out", 0, 1).sketched({2, 0, 0, 0}));
-  warehouse.run({.name = "b"});
-  warehouse.add(prefill("x_in", 0, 2).sketched({999, 0, 0, 0}),
-                prefill("attn_out", 0, 2).sketched({1, 0, 0, 0}));
-  const Result numeric = run({"compare", "a", "b", "--gate", "numeric"});
-  EXPECT_LT(numeric.out.find("first beyond rounding: DRIFT DIVERGENT at layer 0, attn_out"),
-            numeric.out.find("first difference: DRIFT ROUNDING at layer 0, residual_pre_attn"))
-      << numeric.out;
-  nlohmann::json json = run({"compare", "a", "b", "--format", "json"}).json();
-  EXPECT_EQ(json["first_difference"]["tensor"], "residual_pre_attn");
-  EXPECT_EQ(json["first_beyond_rounding"]["tensor"], "attn_out");
-}
-
 TEST_F(Commands, TablesOfRunsTellWhatLeadsAndKeepTheStrictVerdictBeside) {
   Warehouse warehouse(database());
   warehouse.run({.name = "healthy", .mode = "as_designed"});
@@ -374,55 +260,6 @@ TEST_F(Commands, WhatKeepsNoRowsIsNoDatabase) {
   EXPECT_EQ(shell("GRETA_DB=:memory: $G runs").status, 2);
 }
 
-TEST_F(Commands, CheckFindsOrphans) {
-  Warehouse warehouse(database());
-  warehouse.match("attn_out", 0);
-  Result sound = run({"check", "--format", "json"});
-  EXPECT_EQ(sound.status, 0);
-  EXPECT_EQ(sound.json()["ok"], true);
-  EXPECT_EQ(sound.json()["rows"]["trace_row"], 2);
-  warehouse.db.exec("UPDATE trace_row SET source_id = 99");
-  Result damaged = run({"check"});
-  EXPECT_EQ(damaged.status, 2);
-  EXPECT_TRUE(damaged.says("source_id"));
-}
-
-TEST_F(Commands, AFileThatSomebodyChangedGivesNoVerdictUntilItIsRepaired) {
-  {
-    Warehouse warehouse(database());
-    warehouse.drift("attn_out", 0);
-    warehouse.db.exec(
-        "DROP VIEW kept_run_verdict; CREATE VIEW kept_run_verdict AS SELECT 'r' AS run, 'PASS' AS "
-        "verdict");
-  }
-  for (const char* command : {"runs", "firstfail", "pairs", "trace", "history", "report --run r",
-                              "compare r r", "query \"SELECT * FROM run_verdict\"", "check"}) {
-    Result refused = shell(std::string("$G ") + command);
-    EXPECT_EQ(refused.status, 2) << command;
-    EXPECT_TRUE(refused.says("kept_run_verdict")) << command << refused.err;
-    EXPECT_FALSE(refused.says("PASS")) << command << refused.out;
-  }
-  EXPECT_EQ(run({"check", "--repair"}).status, 0);
-  EXPECT_EQ(run({"firstfail"}).status, 1);
-}
-
-TEST_F(Commands, CheckDeepFindsWhatIsKeptWrongAndRepairDropsIt) {
-  Warehouse warehouse(database());
-  warehouse.drift("attn_out", 0);
-  keep_tally(warehouse.db, 1);
-  EXPECT_EQ(run({"check", "--deep"}).status, 0);
-  warehouse.db.exec("UPDATE kept_verdict SET fail = 0, drift = 0, pass = pairs");
-  EXPECT_EQ(run({"firstfail"}).status, 0);
-  EXPECT_EQ(run({"check"}).status, 0);
-  Result deep = run({"check", "--deep"});
-  EXPECT_EQ(deep.status, 2);
-  EXPECT_TRUE(deep.says("kept of run r is not")) << deep.out;
-  Result repaired = run({"check", "--deep", "--repair", "--format", "json"});
-  EXPECT_EQ(repaired.status, 0) << repaired.err;
-  EXPECT_EQ(repaired.json()["repaired"].size(), 1u);
-  EXPECT_EQ(run({"firstfail"}).status, 1);
-}
-
 TEST_F(Commands, SchemaNeedsNoDatabaseAndExplainsColumns) {
   Result list = run({"schema", "--format", "json"});
   EXPECT_EQ(list.status, 0) << list.err;
@@ -462,57 +299,6 @@ TEST_F(Commands, CompletionScriptsParseAndComplete) {
       " complete_words greta-db --db none.db firstfail --run x'");
   EXPECT_EQ(words.err, "");
   EXPECT_EQ(words.out, "firstfail\n2026-02-07/b3_66\n--gate\nworst_pairs\n\n");
-}
-
-TEST_F(Commands, IngestSaysWhatItTook) {
-  std::filesystem::create_directories(path("artifacts_remote/2026-02-07/b3_66/traces"));
-  write("artifacts_remote/2026-02-07/b3_66/traces/p0_short_trace.jsonl",
-        "{\"event\":\"stage_trace\",\"prompt_id\":\"p0\",\"phase\":\"prefill_last\",\"point\":\"x_"
-        "in\",\"layer\":0,"
-        "\"step\":0,\"pos_id\":3,\"hash\":18446744073709551615,\"sample_n\":4,\"min\":0,\"max\":1,"
-        "\"mean\":0.5,\"nan\":0,\"inf\":0}\n"
-        "not json\n");
-  Result dry = run({"ingest", "--dry-run", "artifacts_remote"});
-  EXPECT_EQ(dry.status, 1) << dry.err;
-  EXPECT_TRUE(dry.says("nothing was written"));
-  EXPECT_FALSE(std::filesystem::exists(database()));
-  Result first = run({"ingest", "artifacts_remote"});
-  EXPECT_EQ(first.status, 1) << first.err;  // one line quarantined
-  EXPECT_TRUE(first.says("_trace.jsonl:2: ")) << first.out;
-  EXPECT_EQ(first.err, "");
-  Result again = run({"ingest", "artifacts_remote", "--format", "json"});
-  EXPECT_EQ(again.json()["new_sources"], 0);
-  EXPECT_EQ(again.json()["rows"], 0);
-  EXPECT_EQ(run({"trace", "--format", "json"}).json()[0]["hash"], "18446744073709551615");
-  EXPECT_EQ(run({"ingest", "--quiet", "artifacts_remote"}).out, "");
-  EXPECT_EQ(run({"ingest", "nowhere"}).status, 2);
-  EXPECT_EQ(run({"ingest"}).status, 2);
-}
-
-TEST_F(Commands, AnInterruptedIngestIsGivenUpOnlyWhenAskedTo) {
-  write("a.md", "# B3.9\n");
-  run({"ingest", "a.md"});
-  {
-    SQLite::Database db(database(), SQLite::OPEN_READWRITE);
-    db.exec("INSERT INTO ingest VALUES (7, '2026-02-07T00:00:00Z', '" + this_process().host +
-            "', 2147483647, 'ended', '', '[\"/gone/away\"]')");
-  }
-  EXPECT_EQ(run({"ingest", "--give-up"}).status, 2) << "by itself it means nothing";
-  EXPECT_EQ(run({"ingest", "--resume"}).status, 1);
-  EXPECT_TRUE(run({"check"}).says("open ingest"));
-  const Result result = run({"ingest", "--resume", "--give-up"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(result.says("/gone/away")) << result.out;
-  EXPECT_FALSE(run({"check"}).says("open ingest"));
-  EXPECT_EQ(run({"ingest", "--resume", "--give-up"}).status, 0);
-}
-
-TEST_F(Commands, IngestTakesADirectoryThatLooksLikeAnOption) {
-  std::filesystem::create_directories(path("--seeds"));
-  write("--seeds/x.json", "{}\n");
-  Result result = run({"ingest", "--format", "json", "--", "--seeds"});
-  EXPECT_NE(result.status, 2) << result.err;
-  EXPECT_EQ(result.json()["files"], 1);
 }
 
 }  // namespace

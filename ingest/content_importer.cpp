@@ -1,0 +1,239 @@
+#include "ingest/content_importer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "common/sha256.h"
+#include "db/bulk_journal.h"
+#include "ingest/document.h"
+
+namespace greta {
+namespace {
+
+std::string sha256_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return "";
+  Sha256 sha;
+  std::vector<char> buffer(1u << 20);
+  do {
+    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    sha.update(buffer.data(), static_cast<size_t>(file.gcount()));
+  } while (file);
+  return sha.hex();
+}
+
+}  // namespace
+
+bool ContentImporter::take(const Content& content, ContentReader& reader, OpenedContent& opened) {
+  ++session_.summary.files;
+  set_trouble(reader.damage(), opened.is_whole && opened.bytes.empty(), reader.is_compressed());
+  change_ = reader.change();
+  if (reader.source_failed() && content.raw_bytes < 0) return false;
+  const auto store = [&] { store_content(content, reader, opened); };
+  if (opened.is_whole && opened.bytes.size() < static_cast<size_t>(kWorthAThreadBytes)) {
+    session_.in_turn(store);
+    return true;
+  }
+  session_.small.commit();
+  std::optional<BulkJournal> bulk;
+  if (!opened.is_whole && !session_.options.dry_run) bulk.emplace(session_.db);
+  session_.in_transaction(store);
+  return true;
+}
+
+void ContentImporter::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
+  if (opened.kind == ContentKind::kUnknown) {
+    return session_.add_finding(content.file, 0, false,
+                                "a file of no shape greta knows; not ingested", "", {});
+  }
+  if (!opened.is_whole && opened.kind != ContentKind::kRecords) {
+    return session_.add_finding(content.file, 0, true,
+                                "larger than a document may be (32 MiB); not ingested", "", {});
+  }
+  std::string_view head = std::string_view(opened.bytes).substr(0, kHeadBytes);
+  if (!identify(content, head, opened.sha256)) return;
+  run_id_ = session_.runs.run_id(identity_);
+  SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, opened.sha256};
+  if (content.raw_bytes >= 0 &&
+      (opened.is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
+    content.raw_sha256 =
+        opened.is_whole && !reader.is_compressed() ? opened.sha256 : sha256_of_file(content.file);
+  }
+  std::optional<int64_t> there;
+  if (opened.is_whole) {
+    there = session_.sources.find_source(key);
+  } else if (!content.raw_sha256.empty()) {
+    there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes);
+  }
+  if (there) return take_known(*there, content);
+  if (opened.kind == ContentKind::kRecords) return store_records(content, reader, opened);
+  store_document(content, reader, opened);
+}
+
+void ContentImporter::store_document(const Content& content, ContentReader& reader,
+                                     const OpenedContent& opened) {
+  const std::string& bytes = opened.bytes;
+  int64_t id =
+      session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, opened.sha256},
+                                  "document", static_cast<int64_t>(bytes.size()));
+  add_location(id, content, content.raw_sha256);
+  ++session_.summary.new_sources;
+  int64_t lines =
+      std::count(bytes.begin(), bytes.end(), '\n') + (!bytes.empty() && bytes.back() != '\n');
+  SourceContent source(session_, id, run_id_, identity_, content.file);
+  if (!reader.damage().empty()) source.add_finding(0, true, reader.damage());
+  switch (opened.kind) {
+    case ContentKind::kJson:
+      source.add_json(bytes);
+      break;
+    case ContentKind::kTable:
+      source.add_delimited(bytes, lower_extension(content.identity_path) == ".csv" ? ',' : '\t');
+      break;
+    case ContentKind::kLog:
+      source.add_log(bytes);
+      break;
+    default:
+      source.add_document(read_document(bytes));
+  }
+  if (bytes.empty() && opened.kind != ContentKind::kJson)
+    source.add_finding(0, false, "an empty file");
+  source.finish(opened.sha256, static_cast<int64_t>(bytes.size()), lines);
+}
+
+void ContentImporter::store_records(const Content& content, ContentReader& reader,
+                                    OpenedContent& opened) {
+  SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt,
+                             opened.is_whole ? opened.sha256 : "being read"};
+  const bool is_empty = opened.is_whole && opened.bytes.empty() && reader.damage().empty();
+  int64_t id = session_.sources.add_source(key, is_empty ? "empty" : "records", 0);
+  session_.sources.add_location(id, content.file, "", content.raw_bytes);
+  ++session_.summary.new_sources;
+  if (is_empty) {
+    add_location(id, content, content.raw_sha256);
+    return session_.add_finding(content.file, 0, false, trouble_, "", id);
+  }
+  SourceContent source(session_, id, run_id_, identity_, content.file);
+  const IngestSummary before = session_.summary;
+  if (opened.records) {
+    for (auto& batch : opened.records->batches) {
+      source.add_batch(*batch);
+      batch.reset();
+    }
+  } else {
+    opened.records = stream_into(source, content, reader, opened);
+  }
+  const auto& [batches, end, shape, phase_conflict] = *opened.records;
+  if (!end.damage.empty()) {
+    source.add_finding(end.tail.empty() ? 0 : end.lines, true, end.damage, end.tail);
+  }
+  if (phase_conflict) {
+    source.add_finding(
+        0, false,
+        "lines of the other phase in a " + identity_.leg + " directory; the lines are believed");
+  }
+  key.sha256 = end.sha256;
+  change_ = reader.change();
+  if (!opened.is_whole) {
+    auto there = has_identity_ ? session_.sources.find_source(key)
+                               : session_.sources.find_content(end.sha256);
+    if (there) {  // only its end told: undo all of it but the location
+      set_trouble(end.damage, false, false);
+      session_.forget();
+      session_.db.exec(session_.options.dry_run ? "ROLLBACK TO content"
+                                                : "ROLLBACK; BEGIN IMMEDIATE");
+      session_.summary = before;
+      --session_.summary.new_sources;
+      return take_known(*there, content);
+    }
+  }
+  source.set_shape(shape.empty() ? "unknown" : shape);
+  source.finish(end.sha256, end.bytes, end.lines);
+  std::string raw = content.raw_sha256.empty() && content.raw_bytes == end.bytes
+                        ? end.sha256
+                        : content.raw_sha256;
+  add_location(id, content, raw);
+}
+
+/// Writes the batches while they are parsed; the result has none of them.
+ParsedRecords ContentImporter::stream_into(SourceContent& source, const Content& content,
+                                           ContentReader& reader, const OpenedContent& opened) {
+  RecordParser parser(record_source(content.identity_path));
+  OpenedReader all(opened, reader);
+  int64_t bytes_before = session_.progress.bytes_done;
+  auto on_bytes = [&](int64_t bytes) {
+    if (content.raw_bytes > 0)
+      session_.progress.bytes_done = bytes_before + std::min(bytes, content.raw_bytes);
+    session_.show_progress(content.file);
+  };
+  const bool threaded =
+      session_.options.jobs > 1 && static_cast<int64_t>(opened.bytes.size()) >= kWorthAThreadBytes;
+  ParsedRecords parsed;
+  parsed.end = stream_records(
+      all, parser, threaded, [&](RecordBatch& batch) { source.add_batch(batch); }, on_bytes);
+  parsed.shape = parser.shape();
+  parsed.phase_conflict = parser.phase_conflict();
+  return parsed;
+}
+
+/// Fills identity_; false when a path that says nothing holds a content that is known already.
+bool ContentImporter::identify(const Content& content, std::string_view head,
+                               const std::string& sha256) {
+  identity_ = identify_run(content.identity_path);
+  has_identity_ = true;
+  if (!session_.options.run.empty()) {
+    identity_ = identify_run(session_.options.run + "/" + identity_.leg + "/x");
+    RunIdentity of_file = identify_run(content.identity_path);
+    identity_.leg = of_file.leg;
+    identity_.prompt = of_file.prompt;
+    if (identity_.experiment.empty()) identity_.experiment = session_.options.run;
+    return true;
+  }
+  if (!identity_.experiment.empty()) return true;
+  if (identity_.date_segment.empty()) {
+    if (auto there = session_.sources.find_content(sha256)) {
+      take_known(*there, content);
+      return false;
+    }
+    Document document = read_document(head);
+    identity_.experiment = document.experiment;
+    if (!document.experiment.empty()) return true;
+  }
+  // Nothing names this run: its file does, with its content, so that two such files never merge.
+  has_identity_ = false;
+  identity_.experiment = file_stem(content.identity_path);
+  if (identity_.date_segment.empty()) identity_.dims["case"] = Sha256::hex_of(head).substr(0, 8);
+  return true;
+}
+
+/// What is wrong with this file, though its content is known, is said unless it is a copy of one
+/// that it was said of.
+void ContentImporter::take_known(int64_t source_id, const Content& content) {
+  ++session_.summary.known_sources;
+  session_.count_known_findings(source_id);
+  if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
+    session_.add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);
+  }
+  add_location(source_id, content, content.raw_sha256);
+}
+
+/// Also says that the file changed while it was read: what is on the disk is then another.
+void ContentImporter::add_location(int64_t source_id, const Content& content,
+                                   const std::string& raw_sha256) {
+  session_.sources.add_location(source_id, content.file, change_.empty() ? raw_sha256 : "",
+                                content.raw_bytes);
+  if (change_.empty()) return;
+  session_.add_finding(content.file, 0, false, change_, "", source_id);
+}
+
+void ContentImporter::set_trouble(const std::string& damage, bool is_empty, bool is_compressed) {
+  trouble_is_error_ = !damage.empty();
+  trouble_ = trouble_is_error_ ? damage
+             : !is_empty       ? ""
+             : is_compressed   ? "a valid gzip of nothing"
+                               : "an empty file";
+}
+
+}  // namespace greta

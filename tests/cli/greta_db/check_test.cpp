@@ -1,0 +1,59 @@
+#include "db/kept_tally.h"
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+class CheckCommand : public ProgramTest {};
+
+TEST_F(CheckCommand, FindsOrphans) {
+  Warehouse warehouse(database());
+  warehouse.match("attn_out", 0);
+  Result sound = run({"check", "--format", "json"});
+  EXPECT_EQ(sound.status, 0);
+  EXPECT_EQ(sound.json()["ok"], true);
+  EXPECT_EQ(sound.json()["rows"]["trace_row"], 2);
+  warehouse.db.exec("UPDATE trace_row SET source_id = 99");
+  Result damaged = run({"check"});
+  EXPECT_EQ(damaged.status, 2);
+  EXPECT_TRUE(damaged.says("source_id"));
+}
+
+TEST_F(CheckCommand, AFileThatSomebodyChangedGivesNoVerdictUntilItIsRepaired) {
+  {
+    Warehouse warehouse(database());
+    warehouse.drift("attn_out", 0);
+    warehouse.db.exec(
+        "DROP VIEW kept_run_verdict; CREATE VIEW kept_run_verdict AS SELECT 'r' AS run, 'PASS' AS "
+        "verdict");
+  }
+  for (const char* command : {"runs", "firstfail", "pairs", "trace", "history", "report --run r",
+                              "compare r r", "query \"SELECT * FROM run_verdict\"", "check"}) {
+    Result refused = shell(std::string("$G ") + command);
+    EXPECT_EQ(refused.status, 2) << command;
+    EXPECT_TRUE(refused.says("kept_run_verdict")) << command << refused.err;
+    EXPECT_FALSE(refused.says("PASS")) << command << refused.out;
+  }
+  EXPECT_EQ(run({"check", "--repair"}).status, 0);
+  EXPECT_EQ(run({"firstfail"}).status, 1);
+}
+
+TEST_F(CheckCommand, DeepFindsWhatIsKeptWrongAndRepairDropsIt) {
+  Warehouse warehouse(database());
+  warehouse.drift("attn_out", 0);
+  keep_tally(warehouse.db, 1);
+  EXPECT_EQ(run({"check", "--deep"}).status, 0);
+  warehouse.db.exec("UPDATE kept_verdict SET fail = 0, drift = 0, pass = pairs");
+  EXPECT_EQ(run({"firstfail"}).status, 0);
+  EXPECT_EQ(run({"check"}).status, 0);
+  Result deep = run({"check", "--deep"});
+  EXPECT_EQ(deep.status, 2);
+  EXPECT_TRUE(deep.says("kept of run r is not")) << deep.out;
+  Result repaired = run({"check", "--deep", "--repair", "--format", "json"});
+  EXPECT_EQ(repaired.status, 0) << repaired.err;
+  EXPECT_EQ(repaired.json()["repaired"].size(), 1u);
+  EXPECT_EQ(run({"firstfail"}).status, 1);
+}
+
+}  // namespace
+}  // namespace greta

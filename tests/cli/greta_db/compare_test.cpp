@@ -1,0 +1,99 @@
+#include <utility>
+#include <vector>
+
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+class CompareCommand : public ProgramTest {};
+
+TEST_F(CompareCommand, TellsWhereTwoRunsDiffer) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "a"});
+  warehouse.match("x_in", 0);
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "same"});
+  warehouse.match("x_in", 0);
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "other"});
+  warehouse.match("x_in", 0);
+  warehouse.drift("attn_out", 0);
+  warehouse.run({.name = "elsewhere"});
+  warehouse.match("mlp_out", 7);
+  warehouse.run({.name = "empty"});
+  EXPECT_EQ(run({"compare", "a", "same"}).status, 0);
+  Result differs = run({"compare", "a", "other", "--format", "json"});
+  EXPECT_EQ(differs.status, 1);
+  EXPECT_EQ(differs.json()["first_difference"]["tensor"], "attn_out");
+  EXPECT_EQ(differs.json()["first_difference"]["phase"], "decode0");
+  EXPECT_EQ(differs.json()["total"]["match"], 3);
+  EXPECT_EQ(run({"compare", "a", "other", "--rows", "--format", "json"}).json().size(), 1u);
+  EXPECT_EQ(run({"compare", "a", "elsewhere"}).status, 3);
+  EXPECT_EQ(run({"compare", "empty", "empty"}).status, 3);
+  EXPECT_EQ(run({"compare", "e", "a"}).status, 2);  // an experiment of several runs
+  EXPECT_EQ(run({"compare", "a"}).status, 2);
+}
+
+TEST_F(CompareCommand, GateReadsRoundingAsEqual) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "a"});
+  warehouse.add(prefill("attn_out", 0, 1).sketched({1000, 0, 0, 0}));
+  warehouse.run({.name = "b"});
+  warehouse.add(prefill("attn_out", 0, 2).sketched({999, 0, 0, 0}));
+  EXPECT_EQ(run({"compare", "a", "b"}).status, 1);
+  EXPECT_EQ(run({"compare", "a", "b", "--gate", "numeric"}).status, 0);
+}
+
+TEST_F(CompareCommand, BeginsWithTheVerdictThatLeads) {
+  Warehouse warehouse(database());
+  const std::vector<float> values = {1000, 1000, 0, 0}, close = {999, 1000, 0, 0},
+                           far = {1, 2, 3, 4};
+  for (const auto& [name, sketch] :
+       {std::pair{"a", values}, {"same", values}, {"close", close}, {"far", far}}) {
+    warehouse.run({.name = name});
+    const uint64_t hash = sketch == values ? 1 : 2;
+    warehouse.add(prefill("x_in", 0, hash).sketched(sketch == far ? close : sketch),
+                  prefill("attn_out", 0, hash).sketched(sketch));
+  }
+  warehouse.run({.name = "unknown"});
+  warehouse.add(prefill("x_in", 0, 3), prefill("attn_out", 0, 3));
+  const auto first_line = [&](const std::string& b, const std::string& gate = "strict") {
+    const std::string out = run({"compare", "a", b, "--gate", gate}).out;
+    return out.substr(0, out.find('\n'));
+  };
+  EXPECT_EQ(first_line("same"), "PASS");
+  EXPECT_EQ(
+      first_line("close"),
+      "PASS within rounding; exit status 1 follows the strict verdict, --gate numeric gives 0");
+  EXPECT_EQ(
+      first_line("close", "numeric"),
+      "PASS within rounding; exit status 0 follows the numeric verdict, --gate strict gives 1");
+  EXPECT_EQ(first_line("far"), "FAIL beyond rounding");
+  EXPECT_EQ(first_line("unknown"),
+            "FAIL; exit status 1 follows the strict verdict, --gate numeric gives 3");
+  const nlohmann::json lead = run({"compare", "a", "far", "--format", "json"}).json()["lead"];
+  EXPECT_EQ(lead,
+            (nlohmann::json{
+                {"gate", "numeric"}, {"verdict", "FAIL"}, {"headline", "FAIL beyond rounding"}}));
+}
+
+TEST_F(CompareCommand, NamesTheFirstRowBeyondRounding) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "a"});
+  warehouse.add(prefill("x_in", 0, 1).sketched({1000, 0, 0, 0}),
+                prefill("attn_out", 0, 1).sketched({2, 0, 0, 0}));
+  warehouse.run({.name = "b"});
+  warehouse.add(prefill("x_in", 0, 2).sketched({999, 0, 0, 0}),
+                prefill("attn_out", 0, 2).sketched({1, 0, 0, 0}));
+  const Result numeric = run({"compare", "a", "b", "--gate", "numeric"});
+  EXPECT_LT(numeric.out.find("first beyond rounding: DRIFT DIVERGENT at layer 0, attn_out"),
+            numeric.out.find("first difference: DRIFT ROUNDING at layer 0, residual_pre_attn"))
+      << numeric.out;
+  nlohmann::json json = run({"compare", "a", "b", "--format", "json"}).json();
+  EXPECT_EQ(json["first_difference"]["tensor"], "residual_pre_attn");
+  EXPECT_EQ(json["first_beyond_rounding"]["tensor"], "attn_out");
+}
+
+}  // namespace
+}  // namespace greta

@@ -1,0 +1,88 @@
+#include <filesystem>
+
+#include "common/process.h"
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+class IngestCommand : public ProgramTest {};
+
+TEST_F(IngestCommand, OfABadInputFailsAgainAndSaysThatItIsStillBad) {
+  std::filesystem::create_directories(path("in/2026-02-07/b3_66/traces"));
+  write("in/2026-02-07/b3_66/traces/p0_trace.jsonl", "no JSON\n");
+  EXPECT_EQ(run({"ingest", "in"}).status, 1);
+  const Result again = run({"ingest", "in"});
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(again.says("known before and still there: 1 error, 0 warnings")) << again.out;
+  EXPECT_FALSE(again.says("nothing new")) << again.out;
+  EXPECT_EQ(run({"ingest", "--quiet", "in"}).status, 1);
+  EXPECT_EQ(run({"ingest", "--dry-run", "in"}).status, 1);
+  const Result json = run({"ingest", "in", "--format", "json"});
+  EXPECT_EQ(json.status, 1);
+  EXPECT_EQ(json.json()["errors"], 0);
+  EXPECT_EQ(json.json()["known_errors"], 1);
+}
+
+TEST_F(IngestCommand, OfAGoodInputAgainIsNothingNew) {
+  std::filesystem::create_directories(path("in/2026-02-07/b3_66"));
+  write("in/2026-02-07/b3_66/notes.md", "# B3.66\n");
+  EXPECT_EQ(run({"ingest", "in"}).status, 0);
+  const Result again = run({"ingest", "in"});
+  EXPECT_EQ(again.status, 0);
+  EXPECT_TRUE(again.says("nothing new")) << again.out;
+}
+
+TEST_F(IngestCommand, SaysWhatItTook) {
+  std::filesystem::create_directories(path("artifacts_remote/2026-02-07/b3_66/traces"));
+  write("artifacts_remote/2026-02-07/b3_66/traces/p0_short_trace.jsonl",
+        "{\"event\":\"stage_trace\",\"prompt_id\":\"p0\",\"phase\":\"prefill_last\",\"point\":\"x_"
+        "in\",\"layer\":0,"
+        "\"step\":0,\"pos_id\":3,\"hash\":18446744073709551615,\"sample_n\":4,\"min\":0,\"max\":1,"
+        "\"mean\":0.5,\"nan\":0,\"inf\":0}\n"
+        "not json\n");
+  Result dry = run({"ingest", "--dry-run", "artifacts_remote"});
+  EXPECT_EQ(dry.status, 1) << dry.err;
+  EXPECT_TRUE(dry.says("nothing was written"));
+  EXPECT_FALSE(std::filesystem::exists(database()));
+  Result first = run({"ingest", "artifacts_remote"});
+  EXPECT_EQ(first.status, 1) << first.err;  // one line quarantined
+  EXPECT_TRUE(first.says("_trace.jsonl:2: ")) << first.out;
+  EXPECT_EQ(first.err, "");
+  Result again = run({"ingest", "artifacts_remote", "--format", "json"});
+  EXPECT_EQ(again.json()["new_sources"], 0);
+  EXPECT_EQ(again.json()["rows"], 0);
+  EXPECT_EQ(run({"trace", "--format", "json"}).json()[0]["hash"], "18446744073709551615");
+  EXPECT_EQ(run({"ingest", "--quiet", "artifacts_remote"}).out, "");
+  EXPECT_EQ(run({"ingest", "nowhere"}).status, 2);
+  EXPECT_EQ(run({"ingest"}).status, 2);
+}
+
+TEST_F(IngestCommand, AnInterruptedIngestIsGivenUpOnlyWhenAskedTo) {
+  write("a.md", "# B3.9\n");
+  run({"ingest", "a.md"});
+  {
+    SQLite::Database db(database(), SQLite::OPEN_READWRITE);
+    db.exec("INSERT INTO ingest VALUES (7, '2026-02-07T00:00:00Z', '" + this_process().host +
+            "', 2147483647, 'ended', '', '[\"/gone/away\"]')");
+  }
+  EXPECT_EQ(run({"ingest", "--give-up"}).status, 2) << "by itself it means nothing";
+  EXPECT_EQ(run({"ingest", "--resume"}).status, 1);
+  EXPECT_TRUE(run({"check"}).says("open ingest"));
+  const Result result = run({"ingest", "--resume", "--give-up"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.says("/gone/away")) << result.out;
+  EXPECT_FALSE(run({"check"}).says("open ingest"));
+  EXPECT_EQ(run({"ingest", "--resume", "--give-up"}).status, 0);
+}
+
+TEST_F(IngestCommand, TakesADirectoryThatLooksLikeAnOption) {
+  std::filesystem::create_directories(path("--seeds"));
+  write("--seeds/x.json", "{}\n");
+  Result result = run({"ingest", "--format", "json", "--", "--seeds"});
+  EXPECT_NE(result.status, 2) << result.err;
+  EXPECT_EQ(result.json()["files"], 1);
+}
+
+}  // namespace
+}  // namespace greta
