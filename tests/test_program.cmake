@@ -1,8 +1,12 @@
 include(GoogleTest)
 
+# What takes longest starts first, so that no core is left with it at the end: a test that may take
+# longer than a few seconds has a COST, about its seconds. (CTest knows no times before a first run.)
+
 # What is tested is optimised. Tests are hardly: they compile in two thirds of the time with -O1, and
 # in half with -O0, which is for those that compute nothing themselves.
 set(GRETA_TEST_FLAGS -O1)
+set(GRETA_SANITIZED_PARTS 3)  # of each test program, under a sanitizer
 
 # greta_test_program(NAME [COMPUTES] SOURCES FILE... LINK TARGET...): a test program of the sources
 # listed, which is told where the programs and the project's own files are. COMPUTES: its tests do
@@ -25,14 +29,20 @@ function(greta_test_program name)
   # checked for addresses alone: the other checks take a minute to compile into them.
   if(GRETA_SANITIZE)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
-    add_test(NAME ${name} COMMAND ${name} "--gtest_filter=-${slow}:${long}" --gtest_brief=1)
-    set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
+    # In a few parts, so that several run beside each other until all is done.
+    foreach(part RANGE 1 ${GRETA_SANITIZED_PARTS})
+      math(EXPR index "${part} - 1")
+      set(test ${name}.part${part})
+      add_test(NAME ${test} COMMAND ${name} "--gtest_filter=-${slow}:${long}" --gtest_brief=1)
+      set_tests_properties(${test} PROPERTIES TIMEOUT 1200 ENVIRONMENT
+        "GTEST_TOTAL_SHARDS=${GRETA_SANITIZED_PARTS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
     return()
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "-${slow}:${long}"
                        PROPERTIES TIMEOUT 300)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${slow}"
-                       TEST_LIST ${name}_slow_tests PROPERTIES TIMEOUT 300 LABELS slow)
+                       TEST_LIST ${name}_slow_tests PROPERTIES TIMEOUT 300 LABELS slow COST 20)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${long}"
-                       TEST_LIST ${name}_long_tests PROPERTIES TIMEOUT 300 LABELS long)
+                       TEST_LIST ${name}_long_tests PROPERTIES TIMEOUT 300 LABELS long COST 20)
 endfunction()

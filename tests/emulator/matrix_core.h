@@ -57,14 +57,27 @@ Vector<float, M * N / 64> mfma(bool bf16, const void* a, const void* b, Vector<f
   constexpr int kHeld = K * M / 64;  // K_L
   const MatrixOperands<kHeld, kHeld> own(bf16, a, b);
   const Operands& all = exchange(&own, sizeof own, name, where);
-  const auto element = [&](int operand, int line, int k) {
-    return value_of(all, line + M * (k / kHeld),
-                    static_cast<std::size_t>(operand * kHeld + k % kHeld));
+  // The values of A, or of B, for a line and its k from kHeld·part on.
+  const auto held = [&](std::size_t operand, int line, int part) {
+    std::array<float, kHeld> values;
+    const auto from = static_cast<std::size_t>(line + M * part);
+    std::memcpy(values.data(), &all[from][operand * sizeof values], sizeof values);
+    return values;
   };
   const int self = static_cast<int>(lane());
+  constexpr int kParts = K / kHeld;
+  std::array<std::array<float, kHeld>, kParts> column;
+  for (int part = 0; part < kParts; ++part)
+    column[static_cast<std::size_t>(part)] = held(1, self % N, part);
   for (int r = 0; r < M * N / 64; ++r) {
     const int row = 4 * (64 / N * (r / 4) + self / N) + r % 4;
-    for (int k = 0; k < K; ++k) c[r] += element(0, row, k) * element(1, self % N, k);
+    float sum = c[r];
+    for (int part = 0; part < kParts; ++part) {
+      const std::array<float, kHeld> values = held(0, row, part);
+      const std::array<float, kHeld>& others = column[static_cast<std::size_t>(part)];
+      for (std::size_t i = 0; i < kHeld; ++i) sum += values[i] * others[i];
+    }
+    c[r] = sum;
   }
   return c;
 }

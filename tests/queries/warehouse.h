@@ -1,17 +1,18 @@
 // A database made of the rows that a test spells out, and what its views say about them.
 #pragma once
-#include <SQLiteCpp/Backup.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "db/database.h"
+#include "tests/queries/empty_database.h"
 #include "tests/query_text.h"
 
 namespace greta {
@@ -83,13 +84,14 @@ struct ReportRow {
 };
 
 class Warehouse {
+  // Before `db`, which refers to one of them.
+  EmptyDatabases::Lent lent_;
+  std::unique_ptr<SQLite::Database> own_;
+
  public:
-  Warehouse() : db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {
-    static SQLite::Database empty = open_for_writing(":memory:");  // made once: it takes a while
-    SQLite::Backup(db, empty).executeStep();
-    db.exec("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF");
-  }
-  explicit Warehouse(const std::filesystem::path& file) : db(open_for_writing(file)) {}
+  Warehouse() : lent_(EmptyDatabases::lend()), db(*lent_) {}
+  explicit Warehouse(const std::filesystem::path& file)
+      : own_(std::make_unique<SQLite::Database>(open_for_writing(file))), db(*own_) {}
 
   /// Adds a run, which the calls that follow write to. Without one, they write to RunSpec{}.
   int64_t run(const RunSpec& spec = {}) {
@@ -206,7 +208,7 @@ class Warehouse {
     return source_id_;
   }
 
-  SQLite::Database db;
+  SQLite::Database& db;
 
  private:
   template <class... Values>

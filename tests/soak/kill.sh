@@ -87,11 +87,12 @@ content() {
         WHERE run = (SELECT name FROM run ORDER BY id DESC LIMIT 1)" | sort
     return
   fi
-  local view
+  local view selects=
   for view in trace pair first_fail run_verdict failure_breakdown propagation kv_alignment \
     lm_head_delta history report_conflict; do
-    sqlite3 killed.db "SELECT '$view', * FROM $view" | sort
+    selects+="SELECT '$view', * FROM $view; "
   done
+  sqlite3 killed.db "$selects" | sort  # one process: it resolves the views once
 }
 
 # What a kill must not take: counts of contents and rows, if it is a file of today.
