@@ -22,6 +22,9 @@ void add_commands(CLI::App& app, Options& options) {
   add_query_command(app, options);
   add_compare_command(app, options);
   add_history_command(app, options);
+  add_regressions_command(app, options);
+  add_baseline_command(app, options);
+  add_commits_command(app, options);
   add_report_command(app, options);
   add_schema_command(app, options);
   add_merge_command(app, options);

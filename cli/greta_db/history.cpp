@@ -1,9 +1,13 @@
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
+#include "common/utf8.h"
 #include "db/database.h"
 
 namespace greta {
@@ -11,23 +15,89 @@ namespace {
 
 struct HistoryArguments {
   std::string experiment, mode, since;
+  bool matrix = false;
 };
 
-int history(Options& options, const HistoryArguments& arguments) {
-  SQLite::Database db = open_for_reading(options.database);
-  Query unjudged(db, "SELECT 1 FROM unjudged_run LIMIT 1");
-  const std::string kept = unjudged.step() ? "" : "kept_";  // the twin works nothing out
-  unjudged.reset();
+bool any(SQLite::Database& db, const char* sql) { return Query(db, sql).step(); }
+
+/// "kept_" when nothing has to be worked out, else "": the twins of the views work nothing out, and
+/// are there at once.
+std::string what_is_kept(SQLite::Database& db) {
+  const bool kept = !any(db, "SELECT 1 FROM unjudged_run LIMIT 1") &&
+                    !any(db, "SELECT 1 FROM kept_change WHERE change IS NULL LIMIT 1");
+  return kept ? "kept_" : "";
+}
+
+Where where_of(const HistoryArguments& arguments) {
   Where where;
   where.add_if(arguments.experiment, "experiment = ?");
   where.add_if(arguments.mode, "mode = ?");
   where.add_if(arguments.since, "date >= ?");
-  if (options.format == Format::kTable || options.format == Format::kMarkdown) {
-    Query query(db, "SELECT " + std::string(kVerdictColumns) + " FROM " + kept + "run_verdict" +
-                        where.sql() + " ORDER BY date, experiment, run");
+  return where;
+}
+
+/// "PASS  SAME", "FAIL* BROKEN": verdict that leads and what changed.
+std::string matrix_cell(const RunVerdict& run) {
+  const Headline head(run);
+  std::string text = head.verdict;
+  if (run.has("injected") && run.number("injected") != 0) return text + " injected";
+  if (run.has("change") && run.text("change") != "SAME") text += " " + run.text("change");
+  return text;
+}
+
+/// Commits down, modes (with backend and dtype, where several are there) across.
+void print_matrix(Options& options, Query& rows) {
+  std::vector<std::string> columns, commits;
+  std::map<std::pair<std::string, std::string>, std::string> cells;
+  const auto place = [](std::vector<std::string>& list, const std::string& name) {
+    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+  };
+  while (rows.step()) {
+    const RunVerdict run(rows);
+    const std::string mode = run.has("mode") ? run.text("mode") : "-";
+    const std::string column =
+        run.text("experiment") + " " + mode + (run.has("dtype") ? " " + run.text("dtype") : "");
+    const std::string commit = run.has("commit_sha") ? run.text("commit_sha") : run.text("date");
+    place(columns, column);
+    place(commits, commit);
+    std::string& cell = cells[{commit, column}];  // the last run of several
+    cell = matrix_cell(run);
+  }
+  std::vector<std::string> header{"commit"};
+  header.insert(header.end(), columns.begin(), columns.end());
+  RowPrinter printer(options.out, options.format, header);
+  const bool shorten = options.format == Format::kTable || options.format == Format::kMarkdown;
+  for (const std::string& commit : commits) {
+    const std::string name = shorten && commit.size() == 40 ? commit.substr(0, 12) : commit;
+    std::vector<Cell> row{Cell(name)};
+    for (const std::string& column : columns) {
+      const auto found = cells.find({commit, column});
+      row.push_back(found == cells.end() ? Cell() : Cell(found->second));
+    }
+    printer.row(row);
+  }
+  printer.finish();
+}
+
+int history(Options& options, const HistoryArguments& arguments) {
+  SQLite::Database db = open_for_reading(options.database);
+  const std::string kept = what_is_kept(db);
+  const Where where = where_of(arguments);
+  const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
+  if (arguments.matrix || for_readers) {
+    Query query(db, "SELECT " + std::string(kVerdictColumns) +
+                        ", change, baseline, injected, dtype FROM (SELECT v.*, h.change AS change,"
+                        " h.baseline AS baseline, h.injected AS injected, h.dtype AS dtype,"
+                        " h.started_at AS started_at FROM " +
+                        kept + "run_verdict v JOIN " + kept + "history h ON h.run_id = v.run_id)" +
+                        where.sql() + " ORDER BY date, started_at, run_id");
     where.bind(query);
+    if (arguments.matrix) {
+      print_matrix(options, query);
+      return kExitDone;
+    }
     HeadlineTable table(options.out, options.format, {"date", "commit_sha", "mode", "run"},
-                        {"evidence", "pairs"});
+                        {"change", "injected", "evidence", "pairs"});
     while (query.step()) table.row(RunVerdict(query));
     table.finish();
     return kExitDone;
@@ -35,26 +105,62 @@ int history(Options& options, const HistoryArguments& arguments) {
   Query query(
       db,
       "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
-      " layer, tensor, prompt, evidence, pairs FROM " +
+      " layer, tensor, prompt, numeric_first_fail, numeric_layer, numeric_tensor, change,"
+      " baseline, changed_layer, changed_tensor, why_not, injected, started_at, dtype,"
+      " lineage, evidence, pairs FROM " +
           kept + "history" + where.sql());
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;
 }
 
+int regressions(Options& options, const HistoryArguments& arguments) {
+  SQLite::Database db = open_for_reading(options.database);
+  Where where;
+  where.add_if(arguments.experiment,
+               "(SELECT r.experiment FROM run r WHERE r.id = first_bad_id) = ?");
+  where.add_if(arguments.mode, "(SELECT r.mode FROM run r WHERE r.id = first_bad_id) = ?");
+  where.add_if(arguments.since, "first_bad_date >= ?");
+  Query query(db,
+              "SELECT change, gate, first_bad, first_bad_commit, first_bad_date, last_good,"
+              " last_good_commit, layer, tensor, first_fail, fixed_run, fixed_commit, fixed_date,"
+              " lineage FROM " +
+                  what_is_kept(db) + "regression" + where.sql() +
+                  " ORDER BY first_bad_date, first_bad_id");
+  where.bind(query);
+  print_query(query, options.out, options.format);
+  return kExitDone;
+}
+
+void add_filters(CLI::App& command, HistoryArguments& arguments) {
+  command.add_option("--experiment", arguments.experiment, "Only this experiment")
+      ->option_text("NAME");
+  command.add_option("--mode", arguments.mode, "Only this mode")->option_text("MODE");
+  command.add_option("--since", arguments.since, "Only runs of this date (YYYY-MM-DD) or later")
+      ->option_text("DATE");
+}
+
 }  // namespace
 
 void add_history_command(CLI::App& app, Options& options) {
-  CLI::App* command =
-      app.add_subcommand("history", "How verdicts moved across dates, commits and modes");
+  CLI::App* command = app.add_subcommand(
+      "history", "How verdicts, and what is computed, moved across dates, commits and modes");
   auto arguments = std::make_shared<HistoryArguments>();
-  command->add_option("--experiment", arguments->experiment, "Only this experiment")
-      ->option_text("NAME");
-  command->add_option("--mode", arguments->mode, "Only this mode")->option_text("MODE");
-  command->add_option("--since", arguments->since, "Only runs of this date (YYYY-MM-DD) or later")
-      ->option_text("DATE");
+  add_filters(*command, *arguments);
+  command->add_flag("--matrix", arguments->matrix,
+                    "Commits down, modes across: the verdict of each and what changed");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return history(options, *arguments); };
+  });
+}
+
+void add_regressions_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "regressions", "Where runs turned for the worse: first bad run, last good one, and the fix");
+  auto arguments = std::make_shared<HistoryArguments>();
+  add_filters(*command, *arguments);
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return regressions(options, *arguments); };
   });
 }
 

@@ -1,0 +1,281 @@
+// What changed against the run before it, since when, and who mended it.
+#include "db/judge.h"
+#include "db/kept_diff.h"
+#include "db/kept_tally.h"
+#include "tests/queries/warehouse.h"
+
+namespace greta {
+namespace {
+
+constexpr const char* kBaselines = "SELECT run, baseline FROM lineage ORDER BY run_id";
+constexpr const char* kChanges =
+    "SELECT run, baseline, change, layer, tensor FROM change ORDER BY run_id";
+
+class Change : public ::testing::Test {
+ protected:
+  /// A run of one layer's rows, whose values both sides share but for decode's attn_out.
+  struct Values {
+    float x_out = 1, attn_out = 1, decoded_attn_out = 1;
+  };
+  int64_t add_run(const std::string& day, const Values& values, const std::string& commit = "",
+                  const std::string& mode = "as_designed") {
+    const int64_t id = w_.run({.name = "2026-01-" + day + "/e/" + mode,
+                               .mode = mode,
+                               .dtype = "f32",
+                               .date = "2026-01-" + day,
+                               .commit = commit.empty() ? std::nullopt : std::optional(commit),
+                               .status = "complete"});
+    const auto valued = [](Row row, float value) {
+      row.hash = static_cast<uint64_t>(value * 1e6f);
+      return row.sketched({value, 2, 3, 4}).token(7);
+    };
+    w_.add(valued(prefill("attn_out", 0), values.attn_out),
+           valued(decode("attn_out", 0), values.decoded_attn_out),
+           valued(prefill("x_out", 1), values.x_out), valued(decode("x_out", 1), values.x_out));
+    w_.plan_what_is_there();
+    return id;
+  }
+  void attribute(int64_t run, const std::string& dim, const std::string& value) {
+    w_.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" + std::to_string(run) +
+               ", '" + dim + "', '" + value + "', 0)");
+  }
+  /// c0 ← c1 ← c2 ← ..., and a branch b1 ← b2 from c0.
+  void add_commits() {
+    const char* const kCommits[][2] = {{"c000000", ""},        {"c100000", "c000000"},
+                                       {"b100000", "c000000"}, {"b200000", "b100000"},
+                                       {"c200000", "c100000"}, {"c300000", "c200000"}};
+    int ord = 0;
+    for (const auto& [sha, parent] : kCommits) {
+      w_.db.exec("INSERT INTO commit_node VALUES ('" + std::string(sha) + "', " +
+                 std::to_string(ord++) + ", '2026-01-01T00:00:00Z', 's')");
+      if (*parent == '\0') continue;
+      w_.db.exec("INSERT INTO commit_parent VALUES ('" + std::string(sha) + "', 0, '" +
+                 std::string(parent) + "')");
+    }
+  }
+  void judge_all() { judge(w_.db, runs_without_tally(w_.db), 1); }
+  std::string ask(const std::string& sql) { return w_.rows(sql); }
+
+  Warehouse w_;
+};
+
+TEST_F(Change, IsToldOfTheRunBefore) {
+  add_run("01", {});
+  add_run("02", {});
+  add_run("03", {.x_out = 1.0001f});
+  add_run("04", {.x_out = 3});
+  add_run("05", {.x_out = 3, .decoded_attn_out = 5});
+  add_run("06", {.x_out = 3});
+  const std::string changes =
+      "2026-01-02/e/as_designed|2026-01-01/e/as_designed|SAME|-|-\n"
+      "2026-01-03/e/as_designed|2026-01-02/e/as_designed|ROUNDING|1|x_out\n"
+      "2026-01-04/e/as_designed|2026-01-03/e/as_designed|CHANGED|1|x_out\n"
+      "2026-01-05/e/as_designed|2026-01-04/e/as_designed|BROKEN|0|attn_out\n"
+      "2026-01-06/e/as_designed|2026-01-05/e/as_designed|FIXED|0|attn_out";
+  EXPECT_EQ(ask(kChanges), changes);
+  judge_all();
+  EXPECT_EQ(ask("SELECT count(*) FROM kept_diff"), "5");
+  EXPECT_EQ(ask(kChanges), changes);
+  EXPECT_EQ(ask("SELECT run, baseline, change, layer, tensor FROM kept_change ORDER BY run_id"),
+            changes);
+  EXPECT_EQ(ask("SELECT change FROM kept_history ORDER BY run_id"),
+            "-\nSAME\nROUNDING\nCHANGED\nBROKEN\nFIXED");
+}
+
+TEST_F(Change, WhatIsKeptIsWhatTheViewsWorkOut) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3, .decoded_attn_out = 1.0001f});
+  const std::string all = "SELECT * FROM diff_verdict WHERE run_a_id = 1 AND run_b_id = 2";
+  const std::string before = ask(all);
+  judge_all();
+  ASSERT_EQ(ask("SELECT count(*) FROM kept_diff"), "1");
+  EXPECT_EQ(ask(all), before);
+}
+
+TEST_F(Change, GoesWhenARowOfEitherRunChanges) {
+  add_run("01", {});
+  add_run("02", {});
+  for (const char* run : {"1", "2"}) {
+    judge_all();
+    ASSERT_EQ(ask("SELECT count(*) FROM kept_diff"), "1");
+    const std::string of_run = " WHERE layer = 1 AND run_id = " + std::string(run);
+    w_.db.exec("UPDATE trace_row SET hash = hash + 1" + of_run);
+    EXPECT_EQ(ask("SELECT count(*) FROM kept_diff"), "0") << run;
+    EXPECT_EQ(ask("SELECT change FROM change"), "ROUNDING") << run;  // equal sketches, other bits
+    w_.db.exec("UPDATE trace_row SET hash = hash - 1" + of_run);
+    EXPECT_EQ(ask("SELECT change FROM change"), "SAME") << run;
+  }
+}
+
+TEST_F(Change, InjectedRunsHaveNoBaselineAndAreNone) {
+  add_run("01", {});
+  attribute(add_run("02", {.x_out = 9}), "inject", "rope_theta");
+  add_run("03", {});
+  EXPECT_EQ(ask(kChanges), "2026-01-03/e/as_designed|2026-01-01/e/as_designed|SAME|-|-");
+  EXPECT_EQ(ask("SELECT run, injected FROM history"),
+            "2026-01-01/e/as_designed|0\n2026-01-02/e/as_designed|1\n2026-01-03/e/as_designed|0");
+}
+
+TEST_F(Change, OfAnotherLineageIsNone) {
+  add_run("01", {});
+  attribute(add_run("02", {}), "model", "other");
+  attribute(add_run("03", {}), "backend", "hip");
+  attribute(add_run("04", {}), "suite", "b3_66");
+  add_run("05", {}, "", "kv_aligned");
+  EXPECT_EQ(ask("SELECT count(*), count(baseline) FROM lineage"), "5|0");
+  EXPECT_EQ(ask("SELECT lineage FROM lineage WHERE run_id = 4"), "e/as_designed/-/f32/-/b3_66");
+}
+
+TEST_F(Change, AnUnfinishedRunIsNoBaseline) {
+  add_run("01", {});
+  w_.db.exec("UPDATE run SET status = 'failed' WHERE id = " + std::to_string(add_run("02", {})));
+  w_.db.exec("UPDATE run SET status = 'running' WHERE id = " + std::to_string(add_run("03", {})));
+  add_run("04", {});
+  EXPECT_EQ(ask("SELECT baseline FROM lineage WHERE run LIKE '2026-01-04%'"),
+            "2026-01-01/e/as_designed");
+}
+
+TEST_F(Change, TimeDecidesNotTheOrderOfArrival) {
+  add_run("03", {});
+  add_run("01", {});
+  add_run("02", {});
+  EXPECT_EQ(ask(kBaselines),
+            "2026-01-03/e/as_designed|2026-01-02/e/as_designed\n"
+            "2026-01-01/e/as_designed|-\n"
+            "2026-01-02/e/as_designed|2026-01-01/e/as_designed");
+}
+
+TEST_F(Change, CommitsDecideWhereTheyAreKnown) {
+  add_commits();
+  add_run("05", {}, "c000000");
+  add_run("04", {}, "c200000");  // its commit is later, though it ran before
+  add_run("06", {}, "b200000");  // a branch: held against what it began with
+  add_run("07", {}, "c300000");
+  add_run("08", {}, "c300000");  // again: held against the first
+  EXPECT_EQ(ask(kBaselines),
+            "2026-01-05/e/as_designed|-\n"
+            "2026-01-04/e/as_designed|2026-01-05/e/as_designed\n"
+            "2026-01-06/e/as_designed|2026-01-05/e/as_designed\n"
+            "2026-01-07/e/as_designed|2026-01-04/e/as_designed\n"
+            "2026-01-08/e/as_designed|2026-01-07/e/as_designed");
+}
+
+TEST_F(Change, APinnedBaselineStands) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3});
+  add_run("03", {.x_out = 3});
+  w_.db.exec(
+      "INSERT INTO pinned_baseline SELECT lineage, 1, '' FROM lineage_member WHERE run_id = 1");
+  EXPECT_EQ(ask("SELECT change FROM change ORDER BY run_id"), "CHANGED\nCHANGED");
+  EXPECT_EQ(ask("SELECT pinned FROM lineage ORDER BY run_id"), "0\n1\n1");
+}
+
+TEST_F(Change, WhatCannotBeComparedIsSaidAndNotCompared) {
+  const int64_t a = add_run("01", {}), b = add_run("02", {.x_out = 3});
+  const auto verdict = [&] {
+    return ask(
+        "SELECT verdict, numeric_verdict, comparable, why_not, divergent FROM diff_verdict"
+        " WHERE run_a_id = 1 AND run_b_id = 2");
+  };
+  EXPECT_EQ(verdict(), "FAIL|FAIL|1|-|2");
+  w_.db.exec("UPDATE prompt SET token_ids = '[1]' WHERE run_id = " + std::to_string(a));
+  w_.db.exec("UPDATE prompt SET token_ids = '[2]' WHERE run_id = " + std::to_string(b));
+  EXPECT_EQ(verdict(), "INCOMPARABLE|INCOMPARABLE|0|other tokens in prompt p0|0");
+  attribute(a, "trace.layers", "0,1");
+  attribute(b, "trace.layers", "all");
+  EXPECT_EQ(ask("SELECT why_not FROM change"), "traced otherwise: trace.layers 0,1, not all");
+  attribute(a, "model_sha256", "aa");
+  attribute(b, "model_sha256", "bb");
+  EXPECT_EQ(ask("SELECT change, why_not FROM change"), "INCOMPARABLE|another model");
+}
+
+TEST_F(Change, ANaNIsNeverTheSame) {
+  for (const char* day : {"01", "02"}) {
+    add_run(day, {});
+    w_.db.exec("UPDATE trace_row SET nan = 1 WHERE layer = 1");
+  }
+  EXPECT_EQ(ask("SELECT numeric_verdict, nonfinite, match FROM diff_verdict"
+                " WHERE run_a_id = 1 AND run_b_id = 2"),
+            "FAIL|2|2");
+  EXPECT_EQ(ask("SELECT change FROM change"), "CHANGED");
+}
+
+TEST_F(Change, WhatFollowsFromAnotherTokenIsNotItsOrigin) {
+  for (const char* day : {"01", "02"}) {
+    const bool second = std::string(day) == "02";
+    const int64_t id = add_run(day, {});
+    (void)id;
+    // the logits differ and choose another token; what the layers make of that one comes later
+    w_.add(
+        decode("logits", -1, second ? 5 : 4).at(37).sketched({second ? 9.f : 1.f, 0, 0, 0}),
+        decode("embed_out", 0, second ? 7 : 6).at(38).token(second ? 2 : 1),
+        decode("x_out", 0, second ? 9 : 8).at(39).token(3).sketched({second ? 5.f : 1.f, 0, 0, 0}));
+  }
+  EXPECT_EQ(ask("SELECT numeric_tensor, numeric_pos_id, incomparable FROM diff_verdict"
+                " WHERE run_a_id = 1 AND run_b_id = 2"),
+            "logits|37|1");
+}
+
+class Regression : public Change {
+ protected:
+  std::string turns() {
+    const char* const columns =
+        "SELECT change, gate, substr(first_bad, 9, 2), substr(last_good, 9, 2), layer, tensor,"
+        " substr(fixed_run, 9, 2) FROM ";
+    const std::string worked_out = ask(std::string(columns) + "regression ORDER BY first_bad");
+    judge_all();
+    EXPECT_EQ(ask(std::string(columns) + "kept_regression ORDER BY first_bad"), worked_out);
+    return worked_out;
+  }
+};
+
+TEST_F(Regression, OfTheVerdictEndsWhereItPassesAgain) {
+  add_run("01", {});
+  add_run("02", {.decoded_attn_out = 5});
+  add_run("03", {.decoded_attn_out = 5});
+  add_run("04", {});
+  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|04");
+}
+
+TEST_F(Regression, OfBothPhasesIsFoundThoughEveryVerdictPasses) {
+  add_run("01", {});
+  add_run("02", {});
+  add_run("03", {.x_out = 3});
+  add_run("04", {.x_out = 3});
+  add_run("05", {});
+  add_run("06", {});
+  EXPECT_EQ(ask("SELECT DISTINCT numeric_verdict FROM run_verdict"), "PASS");
+  EXPECT_EQ(turns(), "CHANGED|-|03|02|1|x_out|05");
+}
+
+TEST_F(Regression, NotMendedYetHasNoFix) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3});
+  add_run("03", {.x_out = 4});  // another change, not the fix of the first
+  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|-\nCHANGED|-|03|02|1|x_out|-");
+}
+
+TEST_F(Regression, TwoThatOverlapAreToldApart) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3});
+  add_run("03", {.x_out = 3, .decoded_attn_out = 5});
+  add_run("04", {.x_out = 1, .decoded_attn_out = 5});
+  add_run("05", {});
+  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|04\nBROKEN|both|03|02|0|attn_out|05");
+}
+
+TEST_F(Regression, OfBatchInvarianceIsOfBothVerdicts) {
+  add_run("01", {}, "", "batch_invariant");
+  add_run("02", {.decoded_attn_out = 5}, "", "batch_invariant");
+  add_run("03", {.decoded_attn_out = 1.0001f}, "", "batch_invariant");
+  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-");
+}
+
+TEST_F(Regression, NothingIsInvented) {
+  for (int day = 1; day <= 9; ++day)
+    add_run("0" + std::to_string(day), {.x_out = 1 + 1e-5f * static_cast<float>(day)});
+  EXPECT_EQ(turns(), "");
+}
+
+}  // namespace
+}  // namespace greta
