@@ -121,7 +121,7 @@ constexpr Twin kTwins[] = {
     {"failing_place", "kept_failing_place", {{{"verdict_part", "kept_verdict_part"}}}},
     {"diagnosis", "kept_diagnosis", {{{"failing_place", "kept_failing_place"}}}},
     {"failure_breakdown", "kept_failure_breakdown", {{{"tally", "kept_tally_row"}}}},
-    {"history", "kept_history", {{{"run_verdict", "kept_run_verdict"}, {"change", "kept_change"}}}},
+    {"history", "kept_history", {{{"run_verdict", "kept_run_verdict"}}}},
     {"diff_part", "baseline_diff_part", {{{"unkept_pair", "undiffed_pair"}}}},
     {"diff_row", "baseline_diff_row", {{{"diff_part", "baseline_diff_part"}}}},
     {"diff_verdict", "baseline_diff", {{{"diff_row", "baseline_diff_row"}}}},

@@ -1,5 +1,5 @@
--- One row per run, in order of time: how the verdict moved across commits, dates and modes, and what
--- changed against the run before it.
+-- One row per run, in order of time: how the verdict moved across commits, dates and modes. What changed
+-- against the run before it says view change.
 CREATE VIEW history AS
 SELECT
   v.experiment AS experiment,                          -- literal directory: b3_66_v2
@@ -16,11 +16,6 @@ SELECT
   v.numeric_first_fail AS numeric_first_fail,          -- cause of the first pair beyond rounding
   v.numeric_layer AS numeric_layer,                    -- of that pair
   v.numeric_tensor AS numeric_tensor,                  -- of that pair
-  c.change AS change,                                  -- against the baseline: BROKEN, FIXED, CHANGED, ROUNDING, SAME, INCOMPARABLE; NULL without one
-  c.baseline AS baseline,                              -- run.name; see view lineage
-  c.tensor AS changed_tensor,                          -- the first whose values changed; beyond rounding, where any did
-  c.layer AS changed_layer,                            -- of that
-  c.why_not AS why_not,                                -- why the two cannot be compared
   m.injected AS injected,                              -- 1: with a fault on purpose
   r.started_at AS started_at,                          -- ISO 8601 UTC; NULL unknown
   r.dtype AS dtype,                                    -- of the arithmetic
@@ -31,5 +26,4 @@ SELECT
 FROM run_verdict v
 JOIN run r ON r.id = v.run_id
 JOIN lineage_member m ON m.run_id = v.run_id
-LEFT JOIN change c ON c.run_id = v.run_id
-ORDER BY v.date, r.started_at, v.run_id;
+ORDER BY v.date, r.started_at, v.experiment, v.run_id;

@@ -40,7 +40,6 @@ Where where_of(const HistoryArguments& arguments) {
 std::string matrix_cell(const RunVerdict& run) {
   const Headline head(run);
   std::string text = head.verdict;
-  if (run.has("injected") && run.number("injected") != 0) return text + " injected";
   if (run.has("change") && run.text("change") != "SAME") text += " " + run.text("change");
   return text;
 }
@@ -86,29 +85,36 @@ int history(Options& options, const HistoryArguments& arguments) {
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
   if (arguments.matrix || for_readers) {
     Query query(db, "SELECT " + std::string(kVerdictColumns) +
-                        ", change, baseline, injected, dtype FROM (SELECT v.*, h.change AS change,"
-                        " h.baseline AS baseline, h.injected AS injected, h.dtype AS dtype,"
-                        " h.started_at AS started_at FROM " +
-                        kept + "run_verdict v JOIN " + kept + "history h ON h.run_id = v.run_id)" +
-                        where.sql() + " ORDER BY date, started_at, run_id");
+                        ", change, injected, dtype FROM (SELECT v.*, CASE WHEN h.injected THEN"
+                        " 'injected' ELSE c.change END AS change, h.injected AS injected,"
+                        " h.dtype AS dtype, h.started_at AS started_at FROM " +
+                        kept + "run_verdict v JOIN " + kept +
+                        "history h ON h.run_id = v.run_id LEFT JOIN " + kept +
+                        "change c ON c.run_id = v.run_id)" + where.sql() +
+                        " ORDER BY date, started_at, experiment, run_id");
     where.bind(query);
     if (arguments.matrix) {
       print_matrix(options, query);
       return kExitDone;
     }
     HeadlineTable table(options.out, options.format, {"date", "commit_sha", "mode", "run"},
-                        {"change", "injected", "evidence", "pairs"});
+                        {"change", "evidence", "pairs"});
     while (query.step()) table.row(RunVerdict(query));
     table.finish();
     return kExitDone;
   }
-  Query query(
-      db,
-      "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
-      " layer, tensor, prompt, numeric_first_fail, numeric_layer, numeric_tensor, change,"
-      " baseline, changed_layer, changed_tensor, why_not, injected, started_at, dtype,"
-      " lineage, evidence, pairs FROM " +
-          kept + "history" + where.sql());
+  Query query(db,
+              "SELECT * FROM (SELECT h.experiment AS experiment, h.mode AS mode, h.date AS date,"
+              " h.commit_sha AS commit_sha, h.run AS run, h.verdict AS verdict,"
+              " h.numeric_verdict AS numeric_verdict, h.first_fail AS first_fail, h.layer AS layer,"
+              " h.tensor AS tensor, h.prompt AS prompt,"
+              " h.numeric_first_fail AS numeric_first_fail, h.numeric_layer AS numeric_layer,"
+              " h.numeric_tensor AS numeric_tensor, c.change AS change, c.baseline AS baseline,"
+              " c.layer AS changed_layer, c.tensor AS changed_tensor, c.why_not AS why_not,"
+              " h.injected AS injected, h.started_at AS started_at, h.dtype AS dtype,"
+              " h.lineage AS lineage, h.evidence AS evidence, h.pairs AS pairs FROM " +
+                  kept + "history h LEFT JOIN " + kept + "change c ON c.run_id = h.run_id)" +
+                  where.sql());
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;

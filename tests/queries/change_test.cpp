@@ -78,8 +78,6 @@ TEST_F(Change, IsToldOfTheRunBefore) {
   EXPECT_EQ(ask(kChanges), changes);
   EXPECT_EQ(ask("SELECT run, baseline, change, layer, tensor FROM kept_change ORDER BY run_id"),
             changes);
-  EXPECT_EQ(ask("SELECT change FROM kept_history ORDER BY run_id"),
-            "-\nSAME\nROUNDING\nCHANGED\nBROKEN\nFIXED");
 }
 
 TEST_F(Change, WhatIsKeptIsWhatTheViewsWorkOut) {
