@@ -103,18 +103,16 @@ int history(Options& options, const HistoryArguments& arguments) {
     table.finish();
     return kExitDone;
   }
-  Query query(db,
-              "SELECT * FROM (SELECT h.experiment AS experiment, h.mode AS mode, h.date AS date,"
-              " h.commit_sha AS commit_sha, h.run AS run, h.verdict AS verdict,"
-              " h.numeric_verdict AS numeric_verdict, h.first_fail AS first_fail, h.layer AS layer,"
-              " h.tensor AS tensor, h.prompt AS prompt,"
-              " h.numeric_first_fail AS numeric_first_fail, h.numeric_layer AS numeric_layer,"
-              " h.numeric_tensor AS numeric_tensor, c.change AS change, c.baseline AS baseline,"
-              " c.layer AS changed_layer, c.tensor AS changed_tensor, c.why_not AS why_not,"
-              " h.injected AS injected, h.started_at AS started_at, h.dtype AS dtype,"
-              " h.lineage AS lineage, h.evidence AS evidence, h.pairs AS pairs FROM " +
-                  kept + "history h LEFT JOIN " + kept + "change c ON c.run_id = h.run_id)" +
-                  where.sql());
+  Query query(
+      db,
+      "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
+      " layer, tensor, prompt, numeric_first_fail, numeric_layer, numeric_tensor, change,"
+      " baseline, changed_layer, changed_tensor, why_not, injected, started_at, dtype,"
+      " lineage, evidence, pairs FROM (SELECT h.*, c.change AS change,"
+      " c.baseline AS baseline, c.layer AS changed_layer, c.tensor AS changed_tensor,"
+      " c.why_not AS why_not FROM " +
+          kept + "history h LEFT JOIN " + kept + "change c ON c.run_id = h.run_id)" + where.sql() +
+          " ORDER BY date, started_at, experiment, run_id");
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;
