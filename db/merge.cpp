@@ -9,8 +9,10 @@
 #include "db/check.h"
 #include "db/database.h"
 #include "db/definitions.h"
+#include "db/forget.h"
 #include "db/kept_tally.h"
 #include "db/run_name.h"
+#include "db/run_records.h"
 #include "db/schema.h"
 #include "db/trace_writer.h"
 
@@ -98,13 +100,13 @@ constexpr const char* kMapDictionaries = R"(
 )";
 
 /// An engine that has written on since it was last merged is new from the row on that it had
-/// reached.
+/// reached. A source that was forgotten in part there and is whole here is known.
 constexpr const char* kMapSources = R"(
   INSERT INTO temp.merge_source
     SELECT s.id, x.id, x.id IS NULL OR (s.shape = 'engine' AND s.rows > x.rows), ifnull(x.rows, 0)
     FROM other.source s JOIN temp.merge_run m ON m.other_id = s.run_id
     LEFT JOIN main.source x ON x.run_id = m.id AND x.leg = s.leg AND x.prompt = s.prompt
-      AND x.sha256 = s.sha256;
+      AND x.sha256 IN (s.sha256, replace(s.sha256, 'forgotten in part: ', ''));
   UPDATE main.source SET (lines, rows) = (SELECT s.lines, s.rows
       FROM temp.merge_source n JOIN other.source s ON s.id = n.other_id WHERE n.id = source.id)
     WHERE id IN (SELECT id FROM temp.merge_source WHERE is_new);
@@ -364,6 +366,7 @@ class Merge {
     refuse_other_hashes();
     TraceWriter writer(db_);
     map_names(writer);
+    forget_what_is_whole_there();
     db_.exec(kMapSources);
     refuse_other_rows();
     count_sources();
@@ -409,6 +412,27 @@ class Merge {
                         " is hashed by " + conflict.getColumn(2).getString() + " there and by " +
                         conflict.getColumn(1).getString() +
                         " here, which never compare: rename the run in one of the files");
+  }
+
+  /// Sources that were forgotten in part here come whole from there.
+  void forget_what_is_whole_there() {
+    SQLite::Statement whole(
+        db_,
+        "SELECT x.run_id, x.leg, x.prompt, s.sha256 FROM main.source x"
+        " JOIN temp.merge_run m ON m.id = x.run_id JOIN other.source s ON s.run_id = m.other_id"
+        " AND s.leg = x.leg AND s.prompt = x.prompt AND x.sha256 = ? || s.sha256"
+        " WHERE instr(x.sha256, ?) = 1");
+    whole.bind(1, kForgottenInPart);
+    whole.bind(2, kForgottenInPart);
+    std::vector<NewSource> found;
+    while (whole.executeStep()) {
+      found.push_back({whole.getColumn(0).getInt64(), whole.getColumn(1).getString(),
+                       whole.getColumn(2).getString(), whole.getColumn(3).getString(), "", 0});
+    }
+    whole.reset();
+    for (const NewSource& one : found) {
+      forget_marked_source(db_, one.run_id, one.leg, one.prompt, one.sha256);
+    }
   }
 
   void refuse_other_rows() {

@@ -12,6 +12,7 @@
 #include "common/thread.h"
 #include "db/bulk_journal.h"
 #include "db/database.h"
+#include "db/forget.h"
 #include "db/judge.h"
 #include "db/kept_tally.h"
 #include "ingest/content/archive.h"
@@ -332,6 +333,10 @@ void Importer::store_content(Content content, ContentReader& reader, OpenedConte
 void Importer::store_document(const Content& content, ContentReader& reader,
                               const OpenedContent& opened) {
   const std::string& bytes = opened.bytes;
+  // What it states of a run that was forgotten is to come back, and nothing to be there twice.
+  if (forget_marked_source(session_.db, run_id_, identity_.leg, identity_.prompt, opened.sha256)) {
+    session_.sources.forget();
+  }
   int64_t id =
       session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, opened.sha256},
                                   "document", static_cast<int64_t>(bytes.size()));

@@ -19,6 +19,8 @@ void add_history_command(CLI::App& app, Options& options);
 void add_report_command(CLI::App& app, Options& options);
 void add_schema_command(CLI::App& app, Options& options);
 void add_merge_command(CLI::App& app, Options& options);
+void add_forget_command(CLI::App& app, Options& options);
+void add_prune_command(CLI::App& app, Options& options);
 void add_check_command(CLI::App& app, Options& options);
 void add_completion_command(CLI::App& app, Options& options);
 

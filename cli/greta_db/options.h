@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/output/row_printer.h"
 #include "cli/warehouse/run_name.h"
@@ -24,6 +25,9 @@ void add_common_options(CLI::App& app, Options& options);
 
 /// Adds --run NAME and --latest; what they mean is resolve_runs'. Returns --run.
 CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats);
+
+/// The same where several may be given: --run A B, or --run A --run B.
+CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats);
 
 /// Adds --gate strict|numeric; returns it.
 CLI::Option* add_gate_option(CLI::App& command, Gate& gate,
