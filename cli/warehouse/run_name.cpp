@@ -1,5 +1,7 @@
 #include "cli/warehouse/run_name.h"
 
+#include <sqlite3.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -152,7 +154,8 @@ std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text, Rep
                      list_of(runs));
   }
   std::vector<std::string> near = near_names(db, text);
-  const std::string& file = db.getFilename();  // "" of a copy
+  std::string file = db.getFilename();  // "" of a copy
+  if (file.starts_with("file:")) file = sqlite3_db_filename(db.getHandle(), "main");
   throw UsageError("no run or experiment '" + text + "'" + (file.empty() ? "" : " in " + file) +
                        (near.empty() ? "; `greta-db runs` lists them" : "; perhaps:"),
                    list_of(near));

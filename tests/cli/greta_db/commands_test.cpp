@@ -98,6 +98,34 @@ TEST_F(Commands, EmptyDatabaseAnswersEveryCommand) {
   }
 }
 
+TEST_F(Commands, EveryReaderWorksWhereNothingMayBeWritten) {
+  std::filesystem::create_directory(path("archive"));
+  {
+    Warehouse warehouse(path("archive/a b.db"));
+    warehouse.drift("attn_out", 0);
+  }
+  const std::string as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
+  if (shell("chmod 755 . && chmod 444 archive/* && chmod 555 archive && " + as_nobody +
+            "$G --version")
+          .status != 0) {
+    GTEST_SKIP() << "may not become another user, or that one not run the program";
+  }
+  for (const char* command :
+       {"runs", "runs --attributes", "firstfail", "pairs", "trace", "history", "check",
+        "check --deep", "report --run r", "compare r r", "query 'SELECT * FROM run_verdict'",
+        "query ingest_errors", "forget --run r --dry-run", "prune --keep 1d --dry-run"}) {
+    const Result result = shell(as_nobody + "$G --db 'archive/a b.db' " + command + " </dev/null");
+    EXPECT_NE(result.status, 2) << command << result.err;
+    EXPECT_NE(result.out, "") << command;
+  }
+  const Result wrong = shell(as_nobody + "$G --db 'archive/a b.db' firstfail --run nosuch");
+  EXPECT_TRUE(wrong.says("'nosuch' in " + path("archive/a b.db"))) << wrong.err;
+  const Result write = shell(as_nobody + "$G --db 'archive/a b.db' forget --run r --yes");
+  EXPECT_EQ(write.status, 2);
+  EXPECT_EQ(shell("chmod 755 archive; ls archive").out, "a b.db\n");
+}
+
 TEST_F(Commands, RunsFilters) {
   Warehouse warehouse(database());
   warehouse.run({.name = "1", .mode = "kv_aligned", .date = "2026-02-07", .commit = "abc123"});
