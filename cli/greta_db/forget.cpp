@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cli/greta_db/commands.h"
+#include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
@@ -243,6 +244,7 @@ int prune(Options& options, const PruneArguments& arguments) {
   int64_t undated = 0;
   {
     SQLite::Database db = open_for_reading(options.database);
+    check_known(db, NameOf::kExperiment, arguments.experiment);
     doomed = describe(db, runs_before(db, arguments, utc_day_before(arguments.keep_days), undated));
   }
   const int status = forget_these(options, std::move(doomed), arguments.manner);

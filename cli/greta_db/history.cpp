@@ -2,6 +2,8 @@
 #include <string>
 
 #include "cli/greta_db/commands.h"
+#include "cli/options/checked_value.h"
+#include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "db/database.h"
@@ -15,6 +17,8 @@ struct HistoryArguments {
 
 int history(Options& options, const HistoryArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
+  check_known(db, NameOf::kExperiment, arguments.experiment);
+  check_known(db, NameOf::kMode, arguments.mode);
   Query unjudged(db, "SELECT 1 FROM unjudged_run LIMIT 1");
   const std::string kept = unjudged.step() ? "" : "kept_";  // the twin works nothing out
   unjudged.reset();
@@ -52,6 +56,7 @@ void add_history_command(CLI::App& app, Options& options) {
       ->option_text("NAME");
   command->add_option("--mode", arguments->mode, "Only this mode")->option_text("MODE");
   command->add_option("--since", arguments->since, "Only runs of this date (YYYY-MM-DD) or later")
+      ->check(wrong_date)
       ->option_text("DATE");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return history(options, *arguments); };

@@ -15,6 +15,7 @@
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/near_words.h"
 #include "db/database.h"
 
 namespace greta {
@@ -249,8 +250,9 @@ int run_query(Options& options, const QueryArguments& arguments) {
   }
   const CannedQuery* canned = find_canned_query(arguments.text);
   if (canned == nullptr && arguments.file.empty() && is_word(arguments.text)) {
-    throw UsageError("no canned query '" + arguments.text +
-                     "'; `greta-db query --list` lists them");
+    std::vector<std::string> names;
+    for (const CannedQuery& query : canned_queries()) names.push_back(query.name);
+    throw unknown_name("canned query", arguments.text, names, "`greta-db query --list`");
   }
   std::map<std::string, Value> given = given_parameters(arguments.parameters);
   SQLite::Database db = open_for_reading(options.database);

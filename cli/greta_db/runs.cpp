@@ -2,6 +2,8 @@
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
+#include "cli/options/checked_value.h"
+#include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -82,6 +84,8 @@ void list_attributes(Options& options, SQLite::Database& db, const RunsArguments
 
 int runs(Options& options, const RunsArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
+  check_known(db, NameOf::kExperiment, arguments.experiment);
+  check_known(db, NameOf::kMode, arguments.mode);
   if (arguments.attributes) {
     list_attributes(options, db, arguments);
   } else {
@@ -101,7 +105,8 @@ void add_runs_command(CLI::App& app, Options& options) {
   add_run_option(*command, arguments->run, arguments->repeats);
   text("--experiment", arguments->experiment, "Only this experiment", "NAME");
   text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
-  text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE");
+  text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE")
+      ->check(wrong_date);
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
   CLI::Option* verdict =
       text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",

@@ -4,6 +4,7 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/near_words.h"
 #include "db/database.h"
 #include "db/sql_files.h"
 
@@ -150,7 +151,9 @@ int schema(Options& options, const SchemaArguments& arguments) {
     }
   }
   if (!found) {
-    throw UsageError("no view or table '" + arguments.name + "'; `greta-db schema` lists them");
+    std::vector<std::string> names;
+    for (const Object& object : all_objects(db)) names.push_back(object.name);
+    throw unknown_name("view or table", arguments.name, names, "`greta-db schema`");
   }
   return kExitDone;
 }

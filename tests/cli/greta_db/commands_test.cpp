@@ -152,7 +152,9 @@ TEST_F(Commands, RunsFilters) {
   EXPECT_EQ(names({"--commit", "abc"}), "1;");
   EXPECT_EQ(names({"--verdict", "NO_EVIDENCE"}), "2;");
   EXPECT_EQ(names({"--run", "f"}), "2;");
-  EXPECT_EQ(names({"--experiment", "' OR 1=1 --"}), "");
+  const Result injected = run({"runs", "--experiment", "' OR 1=1 --"});
+  EXPECT_EQ(injected.status, 2);
+  EXPECT_EQ(injected.out, "");
   EXPECT_EQ(run({"runs", "--verdict", "MAYBE"}).status, 2);
 }
 
@@ -229,6 +231,60 @@ TEST_F(Commands, HistoryIsInOrderOfDate) {
   EXPECT_EQ(rows[0]["run"], "early");
   EXPECT_EQ(run({"history", "--experiment", "f", "--format", "json"}).json().size(), 1u);
   EXPECT_EQ(run({"history", "--since", "2026-02-01", "--format", "json"}).json()[0]["run"], "late");
+}
+
+TEST_F(Commands, BadValuesAreRefusedWithWhatIsAllowed) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "r", .experiment = "b3_66", .mode = "kv_aligned", .date = "2026-02-07"});
+  warehouse.match("attn_out", 0);
+  warehouse.match("attn_out", 7);
+  const auto refused = [&](const std::string& words, const std::string& message) {
+    const Result result = shell("$G " + words);
+    EXPECT_EQ(result.status, 2) << words;
+    EXPECT_EQ(result.out, "") << words;
+    EXPECT_TRUE(result.says(message)) << words << "\n" << result.err;
+  };
+  refused("history --since foo", "'foo' is no date: give YYYY-MM-DD");
+  refused("history --since 2026-02-30", "no date");
+  refused("history --since 2026-2-3", "no date");
+  refused("runs --date 07.02.2026", "no date");
+  refused("history --experiment b3_67", "no experiment 'b3_67'; perhaps:\n  b3_66");
+  refused("runs --experiment b3", "perhaps:\n  b3_66");
+  refused("prune --keep 1d --dry-run --experiment nosuch", "no experiment 'nosuch'");
+  refused("history --mode kv_alined", "no mode 'kv_alined'; perhaps:\n  kv_aligned");
+  refused("runs --mode nosuch", "there are:\n  as_designed\n  batch_invariant\n  kv_aligned");
+  for (const std::string command : {"pairs", "trace"}) {
+    refused(command + " --tensor atn_out", "no tensor 'atn_out'; perhaps:\n  attn_out");
+    refused(command + " --tensor nosuch", "no tensor 'nosuch'");
+    refused(command + " --prompt p1", "no prompt 'p1'; perhaps:\n  p0");
+    refused(command + " --layer 3000", "no row of layer 3000: the run has layers 0 to 7");
+    refused(command + " --layer -2", "'-2' is no whole number from -1 to 8189");
+    refused(command + " --layer x", "'x' is no whole number");
+    refused(command + " --limit abc", "--limit: 'abc' is no whole number of 0 or more");
+    refused(command + " --limit -1", "'-1' is no whole number of 0 or more");
+    refused(command + " --limit 1.5", "'1.5' is no whole number");
+    refused(command + " --limit 99999999999999999999", "no whole number");
+  }
+  refused("pairs --cause ATTN_DRIFT", "no cause 'ATTN_DRIFT'");
+  refused("trace --phase decode1", "no phase 'decode1'");
+  refused("trace --pos -1", "'-1' is no whole number from 0");
+  refused("ingest --jobs 0 .", "'0' is no whole number from 1");
+  refused("schema rum", "no view or table 'rum'; perhaps:\n  run");
+  refused("query worst_pair", "perhaps:\n  worst_pairs");
+  refused("query worst_pairs --param run=r --param limit=x", "whole number");
+  EXPECT_EQ(shell("$G pairs --layer 7 --tensor mlp_out --format json").json().size(), 0u)
+      << "each is there, though not together";
+  EXPECT_EQ(shell("$G history --since 2026 --format json").json().size(), 1u);
+  EXPECT_EQ(shell("$G history --since 2026-03 --format json").json().size(), 0u);
+  EXPECT_EQ(shell("$G pairs --status PREFILL_ONLY --format json").json().size(), 0u);
+}
+
+TEST_F(Commands, AnUnknownCommandIsNamed) {
+  const Result near = run({"firstfial"});
+  EXPECT_EQ(near.status, 2);
+  EXPECT_EQ(near.err, "greta-db: no command 'firstfial'; perhaps:\n  firstfail\n");
+  EXPECT_TRUE(run({"--db", "x.db", "nonsense", "--run", "y"}).says("no command 'nonsense'"));
+  EXPECT_TRUE(run({"--db", "x.db"}).says("subcommand is required"));
 }
 
 TEST_F(Commands, CompareTellsWhereTwoRunsDiffer) {
