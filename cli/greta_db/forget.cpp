@@ -12,6 +12,7 @@
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
 #include "common/json_text.h"
 #include "common/utc_time.h"
 #include "common/utf8.h"
@@ -307,6 +308,7 @@ void add_prune_command(CLI::App& app, Options& options) {
                     "Runs that FAIL stay: strictly or numerically; of as_designed and kv_aligned, "
                     "by more than rounding");
   command->add_option("--experiment", arguments->experiment, "Only runs of this experiment")
+      ->check(offers_answer(kListExperiments))
       ->option_text("NAME");
   add_manner(*command, arguments->manner);
   command->callback([&options, arguments] {

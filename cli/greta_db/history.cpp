@@ -6,6 +6,7 @@
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
+#include "common/completion.h"
 #include "db/database.h"
 
 namespace greta {
@@ -53,8 +54,11 @@ void add_history_command(CLI::App& app, Options& options) {
       app.add_subcommand("history", "How verdicts moved across dates, commits and modes");
   auto arguments = std::make_shared<HistoryArguments>();
   command->add_option("--experiment", arguments->experiment, "Only this experiment")
+      ->check(offers_answer(kListExperiments))
       ->option_text("NAME");
-  command->add_option("--mode", arguments->mode, "Only this mode")->option_text("MODE");
+  command->add_option("--mode", arguments->mode, "Only this mode")
+      ->check(offers_answer(kListModes))
+      ->option_text("MODE");
   command->add_option("--since", arguments->since, "Only runs of this date (YYYY-MM-DD) or later")
       ->check(wrong_date)
       ->option_text("DATE");

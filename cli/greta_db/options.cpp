@@ -43,9 +43,11 @@ CLI::Option* described_as_run(CLI::App& command, CLI::Option* run, Repeats& repe
   command.add_flag_callback(
       "--latest", [&repeats] { repeats = Repeats::kLatest; },
       "Of runs NAME, NAME#2, NAME#3, ... only the newest, which has the highest number");
-  return run->check([](const std::string& name) {
-    return name.empty() ? "give a run, an experiment or part of a run" : "";
-  });
+  return run
+      ->check([](const std::string& name) {
+        return name.empty() ? "give a run, an experiment or part of a run" : "";
+      })
+      ->check(offers_answer(kListRuns));
 }
 
 }  // namespace
@@ -61,14 +63,8 @@ CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, R
 }
 
 CLI::Option* add_gate_option(CLI::App& command, Gate& gate, const std::string& help) {
-  return command
-      .add_option_function<std::string>(
-          "--gate",
-          [&gate](const std::string& name) {
-            gate = choose<Gate>("--gate", name,
-                                {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}});
-          },
-          help)
+  return add_choice_option<Gate>(command, "--gate", gate,
+                                 {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}}, help)
       ->option_text("GATE");
 }
 

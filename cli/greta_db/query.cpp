@@ -15,6 +15,7 @@
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
 #include "common/near_words.h"
 #include "db/database.h"
 
@@ -277,6 +278,11 @@ void add_query_command(CLI::App& app, Options& options) {
       app.add_subcommand("query", "Runs one SQL statement that reads, or a canned query by name");
   auto arguments = std::make_shared<QueryArguments>();
   command->add_option("sql", arguments->text, "SQL text, or the name of a canned query")
+      ->check(offers([] {
+        std::vector<std::string> names;
+        for (const CannedQuery& query : canned_queries()) names.push_back(query.name);
+        return names;
+      }))
       ->option_text("SQL|NAME");
   command->add_option("-f,--file", arguments->file, "Read the SQL from a file; - is standard input")
       ->option_text("FILE");

@@ -5,15 +5,19 @@
 #include "cli/greta_db/options.h"
 #include "cli/options/checked_value.h"
 #include "cli/warehouse/known_value.h"
+#include "common/completion.h"
 #include "db/trace_row.h"
 
 namespace greta {
 
 void RowFilter::add_options(CLI::App& command) {
   add_run_option(command, run, repeats);
-  command.add_option("--prompt", prompt, "Only this prompt")->option_text("NAME");
+  command.add_option("--prompt", prompt, "Only this prompt")
+      ->check(offers_answer("query 'SELECT DISTINCT name FROM prompt'"))
+      ->option_text("NAME");
   add_number_option(command, "--layer", layer, "Only this layer", -1, kMaxLayer);
   command.add_option("--tensor", tensor, "Only this tensor, as written or by its canonical name")
+      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
       ->option_text("NAME");
   add_number_option(command, "--limit", limit, "At most this many rows");
 }

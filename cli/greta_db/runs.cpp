@@ -7,6 +7,7 @@
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
+#include "common/completion.h"
 #include "db/database.h"
 
 namespace greta {
@@ -103,8 +104,10 @@ void add_runs_command(CLI::App& app, Options& options) {
     return command->add_option(name, value, help)->option_text(type);
   };
   add_run_option(*command, arguments->run, arguments->repeats);
-  text("--experiment", arguments->experiment, "Only this experiment", "NAME");
-  text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
+  text("--experiment", arguments->experiment, "Only this experiment", "NAME")
+      ->check(offers_answer(kListExperiments));
+  text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE")
+      ->check(offers_answer(kListModes));
   text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE")
       ->check(wrong_date);
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");

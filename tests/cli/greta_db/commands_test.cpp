@@ -548,6 +548,34 @@ TEST_F(Commands, CompletionScriptsParseAndComplete) {
   EXPECT_EQ(words.out, "firstfail\n2026-02-07/b3_66\n--gate\nworst_pairs\n\n");
 }
 
+TEST_F(Commands, CompletionHasTheValuesOfEveryEnumeratedOption) {
+  Warehouse(database()).run({.name = "r", .experiment = "b3_66", .mode = "kv_aligned"});
+  ASSERT_EQ(shell("$G completion bash >c").status, 0);
+  const auto offered = [&](const std::string& words) {
+    return shell("PATH=$(dirname \"$G\"):$PATH bash -c '. ./c; COMP_WORDS=(greta-db " + words +
+                 "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _greta_db; echo ${COMPREPLY[@]}'")
+        .out;
+  };
+  EXPECT_EQ(offered("--format \"\""), "table json csv tsv md\n");
+  EXPECT_EQ(offered("firstfail --gate = n"), "numeric\n");
+  EXPECT_EQ(offered("pairs --status DR"), "DRIFT\n");
+  EXPECT_EQ(offered("pairs --class R"), "ROUNDING\n");
+  EXPECT_EQ(offered("pairs --tensor attn_out"), "attn_out\n");
+  EXPECT_EQ(offered("runs --verdict P"), "PASS\n");
+  EXPECT_EQ(offered("runs --mode k"), "kv_aligned\n");
+  EXPECT_EQ(offered("history --experiment b"), "b3_66\n");
+  EXPECT_EQ(offered("forget --run r"), "r\n");
+  EXPECT_EQ(offered("compare r"), "r\n");
+  EXPECT_EQ(offered("report --lang e"), "en es\n");
+  EXPECT_EQ(offered("schema run_v"), "run_verdict\n");
+  EXPECT_EQ(offered("completion z"), "zsh\n");
+  for (const char* name : {"zsh", "fish"}) {
+    const Result parsed = shell(std::string("$G completion ") + name + " >c && { ! command -v " +
+                                name + " >/dev/null || " + name + " -n c; }");
+    EXPECT_EQ(parsed.status, 0) << parsed.err;
+  }
+}
+
 TEST_F(Commands, IngestSaysWhatItTook) {
   std::filesystem::create_directories(path("artifacts_remote/2026-02-07/b3_66/traces"));
   write("artifacts_remote/2026-02-07/b3_66/traces/p0_short_trace.jsonl",
