@@ -31,6 +31,8 @@ constexpr std::string_view kAllRunColumns =
     " v.layer AS layer, v.tensor AS tensor, v.prompt AS prompt, v.root_cause AS root_cause,"
     " v.numeric_first_fail AS numeric_first_fail, v.numeric_layer AS numeric_layer,"
     " v.numeric_tensor AS numeric_tensor,"
+    " v.rounding AS rounding, v.divergent AS divergent, v.nonfinite AS nonfinite,"
+    " v.unmeasured AS unmeasured,"
     " (SELECT count(*) FROM prompt p WHERE p.run_id = r.id) AS prompts,"
     " (SELECT count(*) FROM source s WHERE s.run_id = r.id) AS sources,"
     " (SELECT ifnull(sum(s.rows - s.duplicates), 0) FROM source s WHERE s.run_id = r.id) AS "

@@ -175,7 +175,7 @@ TEST_F(Infer, CompletionHasTheValuesOfEveryEnumeratedOption) {
   };
   EXPECT_EQ(offered("probe --suite b3_13"), "b3_13\n");
   EXPECT_EQ(offered("probe --inject rope_th"), "rope_theta\n");
-  EXPECT_EQ(offered("probe --tensors attn_out,logi"), "attn_out,logits\n");
+  EXPECT_EQ(offered("probe --tensors attn_out,logits_topk"), "attn_out,logits_topk\n");
   EXPECT_EQ(offered("probe --phases prefill_l"), "prefill_last\n");
   EXPECT_EQ(offered("probe --route lm_head = d"), "dot\n");
   EXPECT_EQ(offered("probe --backend c"), "cpu\n");
