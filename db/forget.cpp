@@ -374,9 +374,18 @@ std::optional<std::string> run_being_written(SQLite::Database& db,
 }
 
 ForgetSummary forget_runs(SQLite::Database& db, const std::vector<RunToForget>& runs,
-                          ForgetProgress progress) {
+                          ForgetProgress progress, WrittenRuns written) {
   const WithoutConsequences without(db);
-  return in_transaction(db, [&] { return Forgetting(db, progress).run(runs); });
+  return in_transaction(db, [&] {
+    if (written == WrittenRuns::kRefuse) {
+      if (const auto run = run_being_written(db, runs)) {
+        throw DatabaseError("run " + *run +
+                            " has not ended, so something may still write to it; if that was "
+                            "killed, add --running");
+      }
+    }
+    return Forgetting(db, progress).run(runs);
+  });
 }
 
 bool forget_marked_source(SQLite::Database& db, int64_t run_id, const std::string& leg,

@@ -17,6 +17,10 @@ struct RunToForget {
 /// What stands before the SHA-256 of a source that no longer has all that its content states.
 inline constexpr const char* kForgottenInPart = "forgotten in part: ";
 
+/// What becomes of a run that run_being_written() names: to forget one that is written on leaves
+/// rows of nothing.
+enum class WrittenRuns { kRefuse, kForget };
+
 /// What was forgotten.
 struct ForgetSummary {
   int64_t runs = 0;     ///< asked for
@@ -38,11 +42,12 @@ std::optional<std::string> run_being_written(SQLite::Database& db,
 /// and trace points unknown to greta that nobody else uses; directory levels above them that have
 /// no other run. A run that has others below it stays as their directory level, with what its path
 /// and its metadata say. A source of another run that states something of these is marked, so that
-/// it is read again when it is next ingested. What is kept of other runs stays. Nobody may be
-/// writing to these runs. Throws Stopped, DatabaseError (rows that are left would refer to what is
-/// gone: a file that was not sound) or SQLite::Exception; then nothing has changed.
+/// it is read again when it is next ingested. What is kept of other runs stays. Throws Stopped,
+/// DatabaseError (a run may still be written to; rows that are left would refer to what is gone, in
+/// a file that was not sound) or SQLite::Exception; then nothing has changed.
 ForgetSummary forget_runs(SQLite::Database& db, const std::vector<RunToForget>& runs,
-                          ForgetProgress progress = nullptr);
+                          ForgetProgress progress = nullptr,
+                          WrittenRuns written = WrittenRuns::kRefuse);
 
 /// Removes the source of this identity that was marked by forget_runs, with all that it stated, so
 /// that it can be stored anew. Inside the caller's transaction. False when there is none.

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <iostream>
@@ -160,18 +161,12 @@ int forget_these(Options& options, std::vector<DoomedRun> doomed, const ForgetMa
   ForgetSummary summary;
   const bool shown = isatty(STDERR_FILENO) != 0;
   if (!doomed.empty()) {
-    if (!manner.running) {
-      if (const auto run = run_being_written(db, runs_of(doomed))) {
-        throw UsageError("run " + utf8::printable(*run) +
-                         " has not ended, so something may still write to it; if that was killed, "
-                         "add --running");
-      }
-    }
     if (!manner.yes && !confirmed(doomed)) {
       std::fprintf(stderr, "nothing was forgotten\n");
       return kExitDone;
     }
-    summary = forget_runs(db, runs_of(doomed), shown ? show_forgetting : nullptr);
+    summary = forget_runs(db, runs_of(doomed), shown ? show_forgetting : nullptr,
+                          manner.running ? WrittenRuns::kForget : WrittenRuns::kRefuse);
   }
   if (manner.vacuum) {
     if (shown) show_forgetting("giving space back", 0, 1);

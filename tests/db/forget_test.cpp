@@ -192,6 +192,8 @@ TEST_F(Forget, WhatMayStillBeWrittenIsNamed) {
   EXPECT_EQ(run_being_written(w.db, both), std::nullopt);
   w.db.exec("UPDATE run SET status = 'running' WHERE id = 1");
   EXPECT_EQ(run_being_written(w.db, both), "x/a");
+  EXPECT_THROW(forget("x/a"), DatabaseError);
+  EXPECT_EQ(forget_runs(w.db, both, nullptr, WrittenRuns::kForget).runs, 2);
 }
 
 TEST_F(Forget, VacuumGivesTheSpaceBack) {

@@ -109,6 +109,14 @@ class Hostile : public ProgramTest {
         {"compare", "a" + kHostile, "b" + kHostile},
         {"compare", "a" + kHostile, "b" + kHostile, "--rows"},
         {"query", "SELECT name AS \"" + sql_name() + "\" FROM run"},
+        {"firstfail", "--run", "nosuch" + kHostile},
+        {"pairs", "--tensor", "nosuch" + kHostile},
+        {"history", "--experiment", "nosuch" + kHostile},
+        {"nosuch" + kHostile},
+        {"forget", "--run", "a" + kHostile},
+        {"forget", "--run", "a" + kHostile, "--dry-run"},
+        {"prune", "--keep", "1d" + kHostile},
+        {"prune", "--keep", "0d", "--dry-run"},
         {"ingest", path("in")},
         {"merge", path("other" + kHostile + ".db")}};
     for (const CannedQuery& canned : canned_queries()) {
