@@ -1,26 +1,29 @@
 #pragma once
 #include <CLI/CLI.hpp>
-#include <initializer_list>
+#include <functional>
 #include <string>
-#include <string_view>
-#include <utility>
+#include <vector>
 
-/// What the completion scripts of both programs take from their command lines, so that no option is
-/// forgotten in them.
+/// Completion scripts of both programs, made from their command lines: what a command takes, and
+/// what its values can be, is said where the option is added, and nowhere else. A value that is one
+/// of a few has CLI::IsMember; a file or directory has an option_text that says FILE, DIR, PATH or
+/// .db; for others there are the validators below, which refuse nothing.
 namespace greta {
 
-/// Long option names of a command: "--run --gate".
-std::string option_words(const CLI::App& command);
+/// These words are offered for the value.
+CLI::Validator offers(std::vector<std::string> words);
+/// The same, worked out when a script is written.
+CLI::Validator offers(std::function<std::vector<std::string>()> words);
+/// Several of these words are offered, with commas between them.
+CLI::Validator offers_list(std::vector<std::string> words);
+/// Offered is the first column of what the program answers to these words of a shell: "query
+/// 'SELECT name FROM run'".
+CLI::Validator offers_answer(const std::string& command);
 
-/// Names of the subcommands: "ingest runs".
-std::string command_words(const CLI::App& app);
+/// The shells that there is a script for.
+const std::vector<std::string>& completed_shells();
 
-/// Branches of bash's case, one per subcommand, that set `options` to its option_words.
-std::string bash_option_cases(const CLI::App& app);
-
-/// A script with every @NAME@ replaced by its words; words are not looked into.
-std::string fill_script(
-    std::string_view script,
-    std::initializer_list<std::pair<std::string_view, std::string_view>> words_by_name);
+/// The script of one of them.
+std::string completion_script(CLI::App& app, const std::string& shell);
 
 }  // namespace greta

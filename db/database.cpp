@@ -2,11 +2,14 @@
 
 #include <SQLiteCpp/Backup.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <system_error>
 
 #include "common/stop_signal.h"
 #include "db/schema.h"
@@ -65,6 +68,11 @@ void check_header(const std::filesystem::path& file) {
   }
 }
 
+void check_readable(const std::filesystem::path& file) {
+  if (access(file.c_str(), R_OK) == 0) return;
+  throw DatabaseError(file.string() + " cannot be read: " + std::generic_category().message(errno));
+}
+
 constexpr std::chrono::milliseconds kCheckpointPatience{500};
 constexpr const char* kOnlyRead = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY";
 
@@ -119,6 +127,32 @@ bool is_not_writable(const SQLite::Exception& error) {
   return error.getErrorCode() == SQLITE_READONLY || error.getErrorCode() == SQLITE_CANTOPEN;
 }
 
+/// Whether a journal of that name has what would be undone: of one that is done with, its beginning
+/// is gone.
+bool is_hot(const std::string& journal) {
+  std::ifstream in(journal, std::ios::binary);
+  char first = 0;
+  return in.get(first) && first != 0;
+}
+
+/// Throws when the file by itself is not what was last written, and what lies beside it cannot be
+/// used.
+void refuse_half_of(const std::filesystem::path& file, const std::string& reason) {
+  const std::string name = file.string();
+  std::error_code absent;
+  if (const auto size = std::filesystem::file_size(name + "-wal", absent); !absent && size > 0) {
+    throw DatabaseError(name + "-wal holds what was written to " + name +
+                        " last, and cannot be read where nothing may be written (" + reason +
+                        "): copy all three files, " + name + ", " + name + "-wal and " + name +
+                        "-shm, to a folder that can be written, and ask there");
+  }
+  if (is_hot(name + "-journal")) {
+    throw DatabaseError(name + "-journal undoes what a write to " + name +
+                        " left half done, and cannot where nothing may be written (" + reason +
+                        "): copy both files to a folder that can be written, and ask there");
+  }
+}
+
 /// A connection that only reads. SQLite keeps the index of a write-ahead log beside the file, and
 /// refuses one beside which it may write nothing unless it is told that nobody writes to it.
 SQLite::Database connect_for_reading(const std::filesystem::path& file) {
@@ -127,13 +161,7 @@ SQLite::Database connect_for_reading(const std::filesystem::path& file) {
     pragma(db, "user_version");
   } catch (const SQLite::Exception& error) {
     if (!is_not_writable(error)) throw;
-    std::error_code absent;
-    const std::string log = file.string() + "-wal";
-    if (const auto size = std::filesystem::file_size(log, absent); !absent && size > 0) {
-      throw DatabaseError(log + " holds what was written to " + file.string() +
-                          " last, and cannot be read where nothing may be written (" +
-                          error.what() + "): copy both to where it can");
-    }
+    refuse_half_of(file, error.what());
     const std::string uri = uri_of(std::filesystem::absolute(file)) + "?immutable=1";
     db = connect(uri, SQLite::OPEN_READONLY | SQLite::OPEN_URI, LockWait::usual());
   }
@@ -196,6 +224,7 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
     throw DatabaseError("no database at " + file.string() +
                         ": create it with `greta-db --db FILE ingest PATH...`");
   }
+  check_readable(file);
   check_header(file);
   // A writer that was killed may have left a journal, which only a writer can roll back.
   if (std::filesystem::exists(file.string() + "-journal")) {

@@ -29,9 +29,10 @@ std::string uri_of(const std::filesystem::path& file);
 
 /// Opens an existing database for queries: nothing can write through it. A file of an older greta
 /// is brought forward first, or a copy of one that may not be written (up to 1 GiB, which goes with
-/// the connection); no other is changed. Throws DatabaseError (no such file, not greta's, a newer
-/// schema, an older one that can neither be written nor copied, views, triggers or tables that
-/// greta did not make) or SQLite::Exception.
+/// the connection); no other is changed. Where nothing may be written, a file is read alone, unless
+/// a log or a journal beside it has a part of what it holds. Throws DatabaseError (no such file,
+/// not greta's, a newer schema, an older one that can neither be written nor copied, views,
+/// triggers or tables that greta did not make, half of a file) or SQLite::Exception.
 SQLite::Database open_for_reading(const std::filesystem::path& file);
 
 /// The same, but the file is left and believed as it is: its tables are those of its version, its

@@ -6,9 +6,11 @@
 #include "db/check.h"
 #include "db/database.h"
 #include "db/definitions.h"
+#include "db/forget.h"
 #include "db/kept_tally.h"
 #include "db/merge_maps.h"
 #include "db/merge_rows.h"
+#include "db/run_records.h"
 #include "db/schema.h"
 #include "db/trace_writer.h"
 
@@ -204,6 +206,7 @@ class Merge {
     refuse_other_hashes();
     TraceWriter writer(db_);
     map_names(db_, writer);
+    forget_what_is_whole_there();
     map_sources(db_);
     refuse_other_rows();
     count_sources();
@@ -228,6 +231,27 @@ class Merge {
                         " is hashed by " + conflict.getColumn(2).getString() + " there and by " +
                         conflict.getColumn(1).getString() +
                         " here, which never compare: rename the run in one of the files");
+  }
+
+  /// Sources that were forgotten in part here come whole from there.
+  void forget_what_is_whole_there() {
+    SQLite::Statement whole(
+        db_,
+        "SELECT x.run_id, x.leg, x.prompt, s.sha256 FROM main.source x"
+        " JOIN temp.merge_run m ON m.id = x.run_id JOIN other.source s ON s.run_id = m.other_id"
+        " AND s.leg = x.leg AND s.prompt = x.prompt AND x.sha256 = ? || s.sha256"
+        " WHERE instr(x.sha256, ?) = 1");
+    whole.bind(1, kForgottenInPart);
+    whole.bind(2, kForgottenInPart);
+    std::vector<NewSource> found;
+    while (whole.executeStep()) {
+      found.push_back({whole.getColumn(0).getInt64(), whole.getColumn(1).getString(),
+                       whole.getColumn(2).getString(), whole.getColumn(3).getString(), "", 0});
+    }
+    whole.reset();
+    for (const NewSource& one : found) {
+      forget_marked_source(db_, one.run_id, one.leg, one.prompt, one.sha256);
+    }
   }
 
   void refuse_other_rows() {

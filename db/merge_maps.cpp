@@ -66,13 +66,13 @@ constexpr const char* kMapDictionaries = R"(
 )";
 
 /// An engine that has written on since it was last merged is new from the row on that it had
-/// reached.
+/// reached. A source that was forgotten in part there and is whole here is known.
 constexpr const char* kMapSources = R"(
   INSERT INTO temp.merge_source
     SELECT s.id, x.id, x.id IS NULL OR (s.shape = 'engine' AND s.rows > x.rows), ifnull(x.rows, 0)
     FROM other.source s JOIN temp.merge_run m ON m.other_id = s.run_id
     LEFT JOIN main.source x ON x.run_id = m.id AND x.leg = s.leg AND x.prompt = s.prompt
-      AND x.sha256 = s.sha256;
+      AND x.sha256 IN (s.sha256, replace(s.sha256, 'forgotten in part: ', ''));
   UPDATE main.source SET (lines, rows) = (SELECT s.lines, s.rows
       FROM temp.merge_source n JOIN other.source s ON s.id = n.other_id WHERE n.id = source.id)
     WHERE id IN (SELECT id FROM temp.merge_source WHERE is_new);

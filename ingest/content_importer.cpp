@@ -8,6 +8,7 @@
 
 #include "common/sha256.h"
 #include "db/bulk_journal.h"
+#include "db/forget.h"
 #include "ingest/document.h"
 
 namespace greta {
@@ -76,6 +77,10 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
 void ContentImporter::store_document(const Content& content, ContentReader& reader,
                                      const OpenedContent& opened) {
   const std::string& bytes = opened.bytes;
+  // What it states of a run that was forgotten is to come back, and nothing to be there twice.
+  if (forget_marked_source(session_.db, run_id_, identity_.leg, identity_.prompt, opened.sha256)) {
+    session_.sources.forget();
+  }
   int64_t id =
       session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, opened.sha256},
                                   "document", static_cast<int64_t>(bytes.size()));

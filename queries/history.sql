@@ -26,4 +26,4 @@ SELECT
 FROM run_verdict v
 JOIN run r ON r.id = v.run_id
 JOIN lineage_member m ON m.run_id = v.run_id
-ORDER BY v.date, r.started_at, v.experiment, v.run_id;
+ORDER BY v.date, r.started_at, v.experiment, length(v.run), v.run;

@@ -28,11 +28,12 @@ WITH
     JOIN c y ON y.lineage = x.lineage AND y.change <> 'SAME'
     WHERE x.change IN ('BROKEN', 'CHANGED')
       AND CASE WHEN x.commit_ord <> y.commit_ord THEN y.commit_ord > x.commit_ord
-          ELSE (ifnull(y.date, ''), ifnull(y.started_at, ''), y.run_id) > (ifnull(x.date, ''), ifnull(x.started_at, ''), x.run_id) END),
+          ELSE (ifnull(y.date, ''), ifnull(y.started_at, ''), length(y.run), y.run)
+            > (ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) END),
   mended AS (
     SELECT
       l.*,
-      row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, l.run_id) AS nth
+      row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
     FROM later l
     WHERE l.restored OR CASE l.gate WHEN 'numeric' THEN l.numeric_verdict WHEN 'strict' THEN l.verdict
       WHEN 'both' THEN l.verdict END = 'PASS')

@@ -28,6 +28,8 @@ void add_commands(CLI::App& app, Options& options) {
   add_report_command(app, options);
   add_schema_command(app, options);
   add_merge_command(app, options);
+  add_forget_command(app, options);
+  add_prune_command(app, options);
   add_check_command(app, options);
   add_completion_command(app, options);
 }

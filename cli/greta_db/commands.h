@@ -22,6 +22,8 @@ void add_commits_command(CLI::App& app, Options& options);
 void add_report_command(CLI::App& app, Options& options);
 void add_schema_command(CLI::App& app, Options& options);
 void add_merge_command(CLI::App& app, Options& options);
+void add_forget_command(CLI::App& app, Options& options);
+void add_prune_command(CLI::App& app, Options& options);
 void add_check_command(CLI::App& app, Options& options);
 void add_completion_command(CLI::App& app, Options& options);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -63,6 +64,10 @@ void store(SQLite::Database& db, const std::vector<Commit>& commits) {
 }
 
 int read_commits(Options& options, const std::string& repository) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(repository, error)) {
+    throw UsageError(repository + " is no folder: name a clone of the engine's repository");
+  }
   const std::string log =
       output_of({"git", "-C", repository, "-c", "log.showSignature=false", "log", "--all",
                  "--topo-order", "--reverse", "--no-color", "--format=%H%x00%P%x00%cI%x00%s%x00"});

@@ -6,6 +6,7 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/judged_run.h"
+#include "cli/greta_db/run_lines.h"
 #include "common/utf8.h"
 #include "db/database.h"
 
@@ -88,11 +89,8 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
   const bool blocks = table && (!arguments.run.empty() || runs.size() <= kMaxBlocks);
   VerdictQueries queries(db, are_kept(db, runs));
   std::optional<VerdictRows> rows;
-  std::optional<HeadlineTable> lines;
-  if (table && !blocks) {
-    lines.emplace(options.out, options.format, std::vector<std::string>{"run"},
-                  std::vector<std::string>{"pairs"});
-  }
+  std::optional<RunLines> lines;
+  if (table && !blocks) lines.emplace(options.out);
   if (!table && !json) rows.emplace(options.out, options.format, queries.verdict.column_names());
   if (json) options.out.write("[");
 
@@ -113,7 +111,7 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
       if (!first) options.out.write("\n");
       print_block(options.out, judged, later);
     } else if (lines) {
-      lines->row(verdict);
+      lines->add(verdict);
     } else {
       rows->row(judged);
     }
@@ -124,7 +122,7 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
   }
   if (json) options.out.write(first ? "]\n" : "\n]\n");
   if (rows) rows->finish();
-  if (lines) lines->finish();
+  if (lines) lines->print();
   if (table) {
     if (first)
       options.out.write("no runs in " + utf8::printable(options.database) +

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
+#include "cli/options/checked_value.h"
+#include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
-#include "common/utf8.h"
+#include "common/completion.h"
 #include "db/database.h"
 
 namespace greta {
@@ -78,8 +80,14 @@ void print_matrix(Options& options, Query& rows) {
   printer.finish();
 }
 
+void check_filters(SQLite::Database& db, const HistoryArguments& arguments) {
+  check_known(db, NameOf::kExperiment, arguments.experiment);
+  check_known(db, NameOf::kMode, arguments.mode);
+}
+
 int history(Options& options, const HistoryArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
+  check_filters(db, arguments);
   const std::string kept = what_is_kept(db);
   const Where where = where_of(arguments);
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
@@ -91,7 +99,7 @@ int history(Options& options, const HistoryArguments& arguments) {
                         kept + "run_verdict v JOIN " + kept +
                         "history h ON h.run_id = v.run_id LEFT JOIN " + kept +
                         "change c ON c.run_id = v.run_id)" + where.sql() +
-                        " ORDER BY date, started_at, experiment, run_id");
+                        " ORDER BY date, started_at, experiment, length(run), run");
     where.bind(query);
     if (arguments.matrix) {
       print_matrix(options, query);
@@ -112,7 +120,7 @@ int history(Options& options, const HistoryArguments& arguments) {
       " c.baseline AS baseline, c.layer AS changed_layer, c.tensor AS changed_tensor,"
       " c.why_not AS why_not FROM " +
           kept + "history h LEFT JOIN " + kept + "change c ON c.run_id = h.run_id)" + where.sql() +
-          " ORDER BY date, started_at, experiment, run_id");
+          " ORDER BY date, started_at, experiment, length(run), run");
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;
@@ -120,6 +128,7 @@ int history(Options& options, const HistoryArguments& arguments) {
 
 int regressions(Options& options, const HistoryArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
+  check_filters(db, arguments);
   Where where;
   where.add_if(arguments.experiment,
                "(SELECT r.experiment FROM run r WHERE r.id = first_bad_id) = ?");
@@ -138,9 +147,13 @@ int regressions(Options& options, const HistoryArguments& arguments) {
 
 void add_filters(CLI::App& command, HistoryArguments& arguments) {
   command.add_option("--experiment", arguments.experiment, "Only this experiment")
+      ->check(offers_answer(kListExperiments))
       ->option_text("NAME");
-  command.add_option("--mode", arguments.mode, "Only this mode")->option_text("MODE");
+  command.add_option("--mode", arguments.mode, "Only this mode")
+      ->check(offers_answer(kListModes))
+      ->option_text("MODE");
   command.add_option("--since", arguments.since, "Only runs of this date (YYYY-MM-DD) or later")
+      ->check(wrong_date)
       ->option_text("DATE");
 }
 

@@ -2,9 +2,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
+#include <optional>
 
 #include "cli/greta_db/commands.h"
+#include "cli/options/checked_value.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "db/database.h"
@@ -14,11 +17,13 @@ namespace greta {
 namespace {
 
 constexpr size_t kMaxShown = 20;
+constexpr int64_t kMaxJobs = std::numeric_limits<int>::max();
 constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
 struct IngestArguments {
   std::vector<std::string> paths;
   IngestOptions options;
+  std::optional<int64_t> jobs;
   bool quiet = false, resume = false;
 };
 
@@ -152,6 +157,7 @@ IngestSummary run_ingest(Options& options, IngestArguments& arguments) {
 
 int ingest_paths(Options& options, IngestArguments& arguments) {
   bool dry_run = arguments.options.dry_run;
+  if (arguments.jobs) arguments.options.jobs = static_cast<int>(*arguments.jobs);
   IngestSummary summary = run_ingest(options, arguments);
   if (options.format == Format::kJson) {
     options.out.write(json_of(summary, dry_run));
@@ -182,11 +188,9 @@ void add_ingest_command(CLI::App& app, Options& options) {
       ->needs(resume);
   command->add_flag("--dry-run", arguments->options.dry_run,
                     "Read and check everything, write nothing");
-  command
-      ->add_option("--jobs", arguments->options.jobs,
-                   "1: one thread does all; more (default 2): another one parses, N judge")
-      ->check(CLI::PositiveNumber)
-      ->option_text("N");
+  add_number_option(*command, "--jobs", arguments->jobs,
+                    "1: one thread does all; more (default 2): another one parses, N judge", 1,
+                    kMaxJobs);
   command
       ->add_option("--run", arguments->options.run,
                    "Name of the run that all files belong to (default: from path and content)")

@@ -128,12 +128,14 @@ std::string json_of(const JudgedRun& run) {
   numeric.add("layer", v.cell("numeric_layer")).add("tensor", v.cell("numeric_tensor"));
   numeric.add("pos_id", v.cell("numeric_pos_id")).add("origin", or_null(origin.kind));
   add_origin(numeric, origin);
-  for (const char* key : {"run", "experiment", "mode", "date"}) object.add(key, v.cell(key));
-  object.add("commit", v.cell("commit_sha")).raw("lead", lead_json(run, origin));
+  for (const char* key : {"run", "experiment", "mode", "date", "commit_sha"})
+    object.add(key, v.cell(key));
+  object.raw("lead", lead_json(run, origin));
   for (const char* key :
-       {"verdict", "numeric_verdict", "coverage", "evidence", "pairs", "pass", "fail", "missing",
-        "decode_only", "incomparable", "prefill_only", "claimed", "rejected", "rejected_why",
-        "ingest_open", "rounding", "divergent", "nonfinite", "unmeasured"}) {
+       {"verdict",    "numeric_verdict", "coverage",    "evidence",     "pairs",        "pass",
+        "fail",       "missing",         "decode_only", "incomparable", "prefill_only", "claimed",
+        "rejected",   "rejected_why",    "ingest_open", "rounding",     "divergent",    "nonfinite",
+        "unmeasured", "unmet",           "status"}) {
     object.add(key, v.cell(key));
   }
   object.raw("first_fail", v.has("first_fail") ? first.str() : "null");

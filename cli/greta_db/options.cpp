@@ -34,29 +34,37 @@ void add_common_options(CLI::App& app, Options& options) {
       "Print the versions of greta-db and SQLite");
 }
 
-CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats) {
+namespace {
+
+constexpr const char* kRunHelp =
+    "A run's name, else an experiment (all of its runs), else a unique part of a run's name";
+
+CLI::Option* described_as_run(CLI::App& command, CLI::Option* run, Repeats& repeats) {
   command.add_flag_callback(
       "--latest", [&repeats] { repeats = Repeats::kLatest; },
       "Of runs NAME, NAME#2, NAME#3, ... only the newest, which has the highest number");
-  return command
-      .add_option("--run", run,
-                  "A run's name, else an experiment (all of its runs), else a unique part of a "
-                  "run's name")
+  return run
       ->check([](const std::string& name) {
         return name.empty() ? "give a run, an experiment or part of a run" : "";
       })
+      ->check(offers_answer(kListRuns));
+}
+
+}  // namespace
+
+CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats) {
+  return described_as_run(command, command.add_option("--run", run, kRunHelp), repeats)
       ->option_text("NAME");
 }
 
+CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats) {
+  return described_as_run(command, command.add_option("--run", runs, kRunHelp), repeats)
+      ->option_text("NAME...");
+}
+
 CLI::Option* add_gate_option(CLI::App& command, Gate& gate, const std::string& help) {
-  return command
-      .add_option_function<std::string>(
-          "--gate",
-          [&gate](const std::string& name) {
-            gate = choose<Gate>("--gate", name,
-                                {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}});
-          },
-          help)
+  return add_choice_option<Gate>(command, "--gate", gate,
+                                 {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}}, help)
       ->option_text("GATE");
 }
 

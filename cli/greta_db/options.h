@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/output/row_printer.h"
 #include "cli/warehouse/run_name.h"
@@ -19,11 +20,20 @@ struct Options {
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 
+/// For offers_answer(): command lines of greta-db that list names.
+inline constexpr const char* kListRuns = "query 'SELECT name FROM run'";
+inline constexpr const char* kListExperiments = "query 'SELECT DISTINCT experiment FROM run'";
+inline constexpr const char* kListModes =
+    "query 'SELECT DISTINCT mode FROM run WHERE mode IS NOT NULL'";
+
 /// Adds --db, --format, --csv-safe, --wait and --version to the program.
 void add_common_options(CLI::App& app, Options& options);
 
 /// Adds --run NAME and --latest; what they mean is resolve_runs'. Returns --run.
 CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeats);
+
+/// The same where several may be given: --run A B, or --run A --run B.
+CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats);
 
 /// Adds --gate strict|numeric; returns it.
 CLI::Option* add_gate_option(CLI::App& command, Gate& gate,

@@ -4,9 +4,11 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/row_filter.h"
+#include "cli/warehouse/known_value.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
 #include "db/database.h"
 
 namespace greta {
@@ -52,6 +54,8 @@ int pairs(Options& options, const PairsArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   sort_on_disk(db);
   std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run, arguments.filter.repeats);
+  arguments.filter.check(db, runs);
+  check_known(db, NameOf::kCause, arguments.cause);
   Where where;
   where.add("run_id = ?", int64_t{0});
   arguments.filter.add_to(where);
@@ -87,8 +91,8 @@ void add_pairs_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<PairsArguments>();
   arguments->filter.add_options(*command);
   command->add_option("--status", arguments->status, "Only this status: MATCH, DRIFT, MISSING, ...")
-      ->check(CLI::IsMember(
-          {"MATCH", "DRIFT", "NONFINITE", "AMBIGUOUS", "INCOMPARABLE", "MISSING", "DECODE_ONLY"}))
+      ->check(CLI::IsMember({"MATCH", "DRIFT", "NONFINITE", "AMBIGUOUS", "CONFLICT", "INCOMPARABLE",
+                             "MISSING", "DECODE_ONLY", "PREFILL_ONLY"}))
       ->option_text("STATUS");
   command
       ->add_option("--class", arguments->grade,
@@ -96,6 +100,7 @@ void add_pairs_command(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"ROUNDING", "DIVERGENT", "UNKNOWN"}))
       ->option_text("CLASS");
   command->add_option("--cause", arguments->cause, "Only this cause: ATTN_OUT_DRIFT, ...")
+      ->check(offers_answer("query 'SELECT name FROM cause'"))
       ->option_text("CAUSE");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return pairs(options, *arguments); };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
+#include "cli/options/unknown_command.h"
 #include "common/stop_signal.h"
 #include "common/trouble.h"
 #include "db/database.h"
@@ -26,6 +27,8 @@ std::string advice(const SQLite::Exception& error, const std::string& file) {
       return ": run `greta-db check`, and restore a copy if that finds damage";
     case SQLITE_NOTADB:
       return ": it is no database; give another file with --db";
+    case SQLITE_MISMATCH:
+      return ": a parameter has a text where a whole number belongs";
     case SQLITE_FULL:
       return ": make room on the disk and try again; nothing half-written is kept";
     case SQLITE_READONLY:
@@ -56,8 +59,11 @@ int run_greta_db(int argc, char** argv) {
     return status;
   } catch (const CLI::ParseError& error) {  // --help and --version are such, with status 0
     if (error.get_exit_code() == 0) return app.exit(error);
-    trouble = error.what();
-    more = {"See greta-db --help, greta-db COMMAND --help"};
+    const auto unknown = unknown_command(app);
+    trouble = unknown ? unknown->what() : error.what();
+    more = unknown && !unknown->lines.empty()
+               ? unknown->lines
+               : std::vector<std::string>{"See greta-db --help, greta-db COMMAND --help"};
   } catch (const OutputClosed&) {
     return 128 + SIGPIPE;  // as if the signal had not been ignored
   } catch (const SQLite::Exception& error) {

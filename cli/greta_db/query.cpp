@@ -15,6 +15,8 @@
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
+#include "common/near_words.h"
 #include "db/database.h"
 
 namespace greta {
@@ -249,8 +251,9 @@ int run_query(Options& options, const QueryArguments& arguments) {
   }
   const CannedQuery* canned = find_canned_query(arguments.text);
   if (canned == nullptr && arguments.file.empty() && is_word(arguments.text)) {
-    throw UsageError("no canned query '" + arguments.text +
-                     "'; `greta-db query --list` lists them");
+    std::vector<std::string> names;
+    for (const CannedQuery& query : canned_queries()) names.push_back(query.name);
+    throw unknown_name("canned query", arguments.text, names, "`greta-db query --list`");
   }
   std::map<std::string, Value> given = given_parameters(arguments.parameters);
   SQLite::Database db = open_for_reading(options.database);
@@ -275,6 +278,11 @@ void add_query_command(CLI::App& app, Options& options) {
       app.add_subcommand("query", "Runs one SQL statement that reads, or a canned query by name");
   auto arguments = std::make_shared<QueryArguments>();
   command->add_option("sql", arguments->text, "SQL text, or the name of a canned query")
+      ->check(offers([] {
+        std::vector<std::string> names;
+        for (const CannedQuery& query : canned_queries()) names.push_back(query.name);
+        return names;
+      }))
       ->option_text("SQL|NAME");
   command->add_option("-f,--file", arguments->file, "Read the SQL from a file; - is standard input")
       ->option_text("FILE");

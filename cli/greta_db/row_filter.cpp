@@ -3,18 +3,29 @@
 #include <limits>
 
 #include "cli/greta_db/options.h"
+#include "cli/options/checked_value.h"
+#include "cli/warehouse/known_value.h"
+#include "common/completion.h"
+#include "db/trace_row.h"
 
 namespace greta {
 
 void RowFilter::add_options(CLI::App& command) {
   add_run_option(command, run, repeats);
-  command.add_option("--prompt", prompt, "Only this prompt")->option_text("NAME");
-  command.add_option("--layer", layer, "Only this layer")->option_text("N");
-  command.add_option("--tensor", tensor, "Only this tensor, as written or by its canonical name")
+  command.add_option("--prompt", prompt, "Only this prompt")
+      ->check(offers_answer("query 'SELECT DISTINCT name FROM prompt'"))
       ->option_text("NAME");
-  command.add_option("--limit", limit, "At most this many rows")
-      ->check(CLI::NonNegativeNumber)
-      ->option_text("N");
+  add_number_option(command, "--layer", layer, "Only this layer", -1, kMaxLayer);
+  command.add_option("--tensor", tensor, "Only this tensor, as written or by its canonical name")
+      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->option_text("NAME");
+  add_number_option(command, "--limit", limit, "At most this many rows");
+}
+
+void RowFilter::check(SQLite::Database& db, const std::vector<Run>& runs) const {
+  check_known(db, NameOf::kPrompt, prompt);
+  check_known(db, NameOf::kTensor, tensor);
+  check_layer(db, runs, layer);
 }
 
 void RowFilter::add_to(Where& where) const {

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -15,6 +16,8 @@ struct RowFilter {
   std::optional<int64_t> layer, limit;
 
   void add_options(CLI::App& command);
+  /// Throws UsageError for a prompt, a tensor or a layer that is nowhere.
+  void check(SQLite::Database& db, const std::vector<Run>& runs) const;
   /// The conditions but --run, --latest and --limit; a tensor matches as written or by canonical
   /// name.
   void add_to(Where& where) const;

@@ -2,9 +2,12 @@
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
+#include "cli/options/checked_value.h"
+#include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
+#include "common/completion.h"
 #include "db/database.h"
 
 namespace greta {
@@ -28,6 +31,8 @@ constexpr std::string_view kAllRunColumns =
     " v.layer AS layer, v.tensor AS tensor, v.prompt AS prompt, v.root_cause AS root_cause,"
     " v.numeric_first_fail AS numeric_first_fail, v.numeric_layer AS numeric_layer,"
     " v.numeric_tensor AS numeric_tensor,"
+    " v.rounding AS rounding, v.divergent AS divergent, v.nonfinite AS nonfinite,"
+    " v.unmeasured AS unmeasured,"
     " (SELECT count(*) FROM prompt p WHERE p.run_id = r.id) AS prompts,"
     " (SELECT count(*) FROM source s WHERE s.run_id = r.id) AS sources,"
     " (SELECT ifnull(sum(s.rows - s.duplicates), 0) FROM source s WHERE s.run_id = r.id) AS "
@@ -82,6 +87,8 @@ void list_attributes(Options& options, SQLite::Database& db, const RunsArguments
 
 int runs(Options& options, const RunsArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
+  check_known(db, NameOf::kExperiment, arguments.experiment);
+  check_known(db, NameOf::kMode, arguments.mode);
   if (arguments.attributes) {
     list_attributes(options, db, arguments);
   } else {
@@ -99,9 +106,12 @@ void add_runs_command(CLI::App& app, Options& options) {
     return command->add_option(name, value, help)->option_text(type);
   };
   add_run_option(*command, arguments->run, arguments->repeats);
-  text("--experiment", arguments->experiment, "Only this experiment", "NAME");
-  text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE");
-  text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE");
+  text("--experiment", arguments->experiment, "Only this experiment", "NAME")
+      ->check(offers_answer(kListExperiments));
+  text("--mode", arguments->mode, "Only this mode: as_designed, kv_aligned, ...", "MODE")
+      ->check(offers_answer(kListModes));
+  text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE")
+      ->check(wrong_date);
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
   CLI::Option* verdict =
       text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",

@@ -4,6 +4,8 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
+#include "common/near_words.h"
 #include "db/database.h"
 #include "db/sql_files.h"
 
@@ -150,7 +152,9 @@ int schema(Options& options, const SchemaArguments& arguments) {
     }
   }
   if (!found) {
-    throw UsageError("no view or table '" + arguments.name + "'; `greta-db schema` lists them");
+    std::vector<std::string> names;
+    for (const Object& object : all_objects(db)) names.push_back(object.name);
+    throw unknown_name("view or table", arguments.name, names, "`greta-db schema`");
   }
   return kExitDone;
 }
@@ -162,6 +166,7 @@ void add_schema_command(CLI::App& app, Options& options) {
       app.add_subcommand("schema", "Views and tables of a database, and what their columns mean");
   auto arguments = std::make_shared<SchemaArguments>();
   command->add_option("name", arguments->name, "Show the columns of this view or table")
+      ->check(offers_answer("schema"))
       ->option_text("NAME");
   command->add_flag("--sql", arguments->sql,
                     "Print the SQL that creates it (all of them without NAME)");

@@ -3,9 +3,13 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/row_filter.h"
+#include "cli/options/checked_value.h"
+#include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
 #include "db/database.h"
+#include "db/trace_row.h"
 
 namespace greta {
 namespace {
@@ -31,6 +35,8 @@ constexpr std::string_view kAllTraceColumns =
 int trace(Options& options, const TraceArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   std::vector<Run> runs = resolve_runs_or_all(db, arguments.filter.run, arguments.filter.repeats);
+  arguments.filter.check(db, runs);
+  check_known(db, NameOf::kPhase, arguments.phase);
   Where where;
   where.add("run_id = ?", int64_t{0});
   arguments.filter.add_to(where);
@@ -60,10 +66,11 @@ void add_trace_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<TraceArguments>();
   arguments->filter.add_options(*command);
   command->add_option("--phase", arguments->phase, "Only this phase: prefill_last, decode0, ...")
+      ->check(offers_answer("query 'SELECT name FROM phase'"))
       ->option_text("PHASE");
-  command->add_option("--step", arguments->step, "Only this step: 0 is prefill, then one per token")
-      ->option_text("N");
-  command->add_option("--pos", arguments->pos, "Only this position")->option_text("N");
+  add_number_option(*command, "--step", arguments->step,
+                    "Only this step: 0 is prefill, then one per token");
+  add_number_option(*command, "--pos", arguments->pos, "Only this position", 0, kMaxPosition);
   command->add_flag("--samples", arguments->samples,
                     "Also the stored values: f32 little-endian, in hex");
   command->callback([&options, arguments] {

@@ -141,6 +141,7 @@ void add_infer_calibrate(CLI::App& app, Infer& infer) {
   command
       ->add_option("--suite", probe.suite,
                    "Set of prompts and tensors, or a file of prompts as JSON lines (default)")
+      ->check(offers_suites())
       ->option_text("NAME|FILE");
   command->add_option("--layers", probe.trace.layers, "Layers to measure, as 0,5-7 (all)")
       ->option_text("LIST");

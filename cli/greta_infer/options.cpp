@@ -1,6 +1,7 @@
 #include "cli/greta_infer/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -13,9 +14,13 @@
 #include <system_error>
 
 #include "cli/options/wait_option.h"
+#include "common/completion.h"
 #include "common/shell_word.h"
 #include "common/utf8.h"
 #include "db/database.h"
+#include "engine/forward/fault.h"
+#include "engine/forward/trace_point.h"
+#include "engine/probe/suite.h"
 #include "engine/session/backends.h"
 
 namespace greta {
@@ -90,6 +95,38 @@ std::vector<T> parse_names(const std::string& text, const char* option,
   }
   if (values.empty()) throw std::invalid_argument(std::string(option) + " names nothing");
   return values;
+}
+
+/// Names of the first values of an enumeration, for shells.
+template <class T>
+std::vector<std::string> names_of(std::string_view (*name)(T), int count,
+                                  const char* before = nullptr) {
+  std::vector<std::string> names;
+  if (before != nullptr) names.emplace_back(before);
+  for (int i = 0; i < count; ++i) names.emplace_back(name(static_cast<T>(i)));
+  return names;
+}
+
+std::vector<std::string> fault_names() {
+  std::vector<std::string> names;
+  for (const FaultInfo& fault : fault_catalogue()) names.emplace_back(fault.name);
+  return names;
+}
+
+/// "lm_head=dot": those that every machine has.
+std::vector<std::string> routes_of_the_cpu() {
+  std::vector<std::string> choices;
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
+  for (int i = 0; i < kOps; ++i) {
+    const auto op = static_cast<Op>(i);
+    for (const Route route : backend->routes(op)) {
+      std::string choice = std::string(op_name(op)) + "=";
+      for (const char c : route_name(route))
+        choice += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      choices.push_back(std::move(choice));
+    }
+  }
+  return choices;
 }
 
 std::string read_all(const std::string& file) {
@@ -256,6 +293,14 @@ std::vector<int32_t> parse_token_ids(const std::string& text) {
   return ids;
 }
 
+CLI::Validator offers_suites() {
+  return offers([] {
+    std::vector<std::string> names;
+    for (const Suite& suite : suites()) names.emplace_back(suite.name);
+    return names;
+  });
+}
+
 void add_trace_options(CLI::App& command, TraceArguments& arguments) {
   command
       .add_option(
@@ -264,11 +309,13 @@ void add_trace_options(CLI::App& command, TraceArguments& arguments) {
       ->option_text("LIST")
       ->group("Tracing");
   command.add_option("--tensors", arguments.tensors, "Trace points, as attn_out,logits, or all")
+      ->check(offers_list(names_of<TracePoint>(trace_point_name, kTracePoints, "all")))
       ->option_text("LIST")
       ->group("Tracing");
   command
       .add_option("--phases", arguments.phases,
                   "Phases to trace: prefill_last, prefill, decode0, decode, or all")
+      ->check(offers_list(names_of<Phase>(phase_name, kTracedPhases, "all")))
       ->option_text("LIST")
       ->group("Tracing");
   command
@@ -311,17 +358,20 @@ void add_compute_options(CLI::App& command, ComputeArguments& arguments) {
       .add_option("--mode", arguments.mode,
                   "as_designed, kv_aligned or batch_invariant (default: $GRETA_B3_66_MODE, else "
                   "as_designed)")
+      ->check(offers(names_of<Mode>(mode_name, static_cast<int>(Mode::kBatchInvariant) + 1)))
       ->option_text("MODE");
   command
       .add_option("--route", arguments.routes,
                   "Force a route, as lm_head=dot@decode; probe --list has all. Repeatable")
       ->allow_extra_args(false)
+      ->check(offers(routes_of_the_cpu))
       ->option_text("OP=ROUTE[@PHASE]");
   command
       .add_option("--inject", arguments.faults,
                   "Inject a known bug, as rope_theta@decode:layer=2; probe --list has all. "
                   "Repeatable")
       ->allow_extra_args(false)
+      ->check(offers(fault_names))
       ->option_text("FAULT");
   command.add_option("--seed", arguments.seed, "Seed (default: $GRETA_SEED)")
       ->check(CLI::NonNegativeNumber)

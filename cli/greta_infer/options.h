@@ -56,6 +56,9 @@ struct TraceArguments {
   std::optional<std::string> layers, tensors, phases;
   int64_t sample = 0;
 };
+/// For CLI::Option::check of --suite: the suites are offered.
+CLI::Validator offers_suites();
+
 /// --layers, --tensors, --phases, --sample.
 void add_trace_options(CLI::App& command, TraceArguments& arguments);
 /// What to trace of an n_layers model. `usual` has the tensors and phases for when no option names

@@ -135,6 +135,7 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments) {
   command
       .add_option("--suite", arguments.suite,
                   "Set of prompts and tensors, or a file of prompts as JSON lines (default)")
+      ->check(offers_suites())
       ->option_text("NAME|FILE");
   add_model_options(command, arguments.model);
   command.get_option("--model")->required(false);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/greta_infer/commands.h"
+#include "cli/options/unknown_command.h"
 #include "common/trouble.h"
 #include "db/lock_wait.h"
 
@@ -32,8 +33,11 @@ int run_greta_infer(int argc, char** argv) {
     return infer.action();
   } catch (const CLI::ParseError& error) {  // --help and --version are such, with status 0
     if (error.get_exit_code() == 0) return app.exit(error);
-    trouble = error.what();
-    more = {"See greta-infer --help, greta-infer COMMAND --help"};
+    const auto unknown = unknown_command(app);
+    trouble = unknown ? unknown->what() : error.what();
+    more = unknown && !unknown->lines.empty()
+               ? unknown->lines
+               : std::vector<std::string>{"See greta-infer --help, greta-infer COMMAND --help"};
   } catch (const SQLite::Exception& error) {
     trouble = std::string("database: ") + error.what();
   } catch (const std::bad_alloc&) {

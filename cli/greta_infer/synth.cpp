@@ -7,6 +7,7 @@
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/progress.h"
+#include "common/completion.h"
 #include "common/exit_status.h"
 #include "common/utf8.h"
 
@@ -93,10 +94,12 @@ void add_infer_synth(CLI::App& app, Infer& infer) {
       app.add_subcommand("synth", "Makes a random model that behaves, always the same for a seed");
   auto arguments = std::make_shared<SynthArguments>();
   command->add_option("--preset", arguments->preset, "tiny (default), small, 1b or llama3-8b")
+      ->check(offers(synth_preset_names))
       ->option_text("NAME");
   command
       ->add_option("--type", arguments->type,
                    "f32, f16, bf16, q4_0, q8_0, q4_k, q5_k, q6_k, q5_k_m or q4_k_m (default)")
+      ->check(offers(synth_type_names))
       ->option_text("TYPE");
   command->add_option("-o,--out", arguments->out, "File to write")->required()->option_text("FILE");
   command->add_option("--seed", arguments->seed, "Seed of the weights (1)")->option_text("N");

@@ -3,6 +3,8 @@
 #include <locale.h>
 #include <wchar.h>
 
+#include <algorithm>
+
 #include "common/utf8.h"
 
 namespace greta {
@@ -43,6 +45,17 @@ std::string cut_to_width(std::string_view text, size_t width) {
     text.remove_prefix(head.bytes);
   }
   return result + "…";
+}
+
+std::string shortened_to_width(std::string_view text, size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  const size_t beginning = width / 2;
+  const std::string head = cut_to_width(text, beginning + 1);  // with the ellipsis
+  size_t room = width - std::min(width, display_width(head));
+  for (std::string_view tail = text; !tail.empty(); tail.remove_prefix(utf8::head(tail).bytes)) {
+    if (display_width(tail) <= room) return head + std::string(tail);
+  }
+  return head;
 }
 
 }  // namespace greta

@@ -1,18 +1,19 @@
 #include "cli/warehouse/run_name.h"
 
+#include <sqlite3.h>
+
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "cli/warehouse/sql_query.h"
 #include "common/exit_status.h"
+#include "common/near_words.h"
 
 namespace greta {
 namespace {
 
 constexpr size_t kMaxListed = 20;
-constexpr size_t kMaxNear = 5;
 
 /// Runs that meet a condition with one ?. A level above other runs counts only with evidence of its
 /// own, as in run_verdict.
@@ -26,46 +27,12 @@ std::vector<Run> runs_where(SQLite::Database& db, std::string_view condition, co
   return runs;
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); i++) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); j++) {
-      size_t change = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  }
-  return text;
-}
-
 /// Names and experiments most like `text`, best first; those that have nothing of it are left out.
 std::vector<std::string> near_names(SQLite::Database& db, const std::string& text) {
-  std::vector<std::pair<size_t, std::string>> ranked;
-  std::string wanted = lower(text.substr(0, 200));
-  Query query(db, "SELECT experiment FROM run UNION SELECT name FROM run");
-  while (query.step()) {
-    std::string name = query.text(0);
-    std::string candidate = lower(name.substr(0, 200));
-    bool contains = candidate.find(wanted) != std::string::npos;
-    size_t distance = contains ? 0 : edit_distance(wanted, candidate);
-    if (distance <= std::max<size_t>(2, wanted.size() / 3)) ranked.emplace_back(distance, name);
-  }
-  std::sort(ranked.begin(), ranked.end());
   std::vector<std::string> names;
-  for (auto& [distance, name] : ranked) {
-    if (names.size() < kMaxNear) names.push_back(name);
-  }
-  return names;
+  Query query(db, "SELECT experiment FROM run UNION SELECT name FROM run");
+  while (query.step()) names.push_back(query.text(0));
+  return near_words(text, names);
 }
 
 /// Lines that list the names.
@@ -152,7 +119,8 @@ std::vector<Run> resolve_runs(SQLite::Database& db, const std::string& text, Rep
                      list_of(runs));
   }
   std::vector<std::string> near = near_names(db, text);
-  const std::string& file = db.getFilename();  // "" of a copy
+  std::string file = db.getFilename();  // "" of a copy
+  if (file.starts_with("file:")) file = sqlite3_db_filename(db.getHandle(), "main");
   throw UsageError("no run or experiment '" + text + "'" + (file.empty() ? "" : " in " + file) +
                        (near.empty() ? "; `greta-db runs` lists them" : "; perhaps:"),
                    list_of(near));

@@ -44,6 +44,8 @@ SynthShape preset_llama3_8b() {
           .context = 8192};
 }
 
+constexpr std::array kPresets{preset_tiny, preset_small, preset_1b, preset_llama3_8b};
+
 // A mix has `base` everywhere but in its output and in some blocks' attn_v and ffn_down.
 struct TypeName {
   std::string_view name;
@@ -91,9 +93,21 @@ WeightType fallback(WeightType type) {
 
 }  // namespace
 
+std::vector<std::string> synth_preset_names() {
+  std::vector<std::string> names;
+  for (const auto preset : kPresets) names.push_back(preset().name);
+  return names;
+}
+
+std::vector<std::string> synth_type_names() {
+  std::vector<std::string> names;
+  for (const TypeName& type : kTypeNames) names.emplace_back(type.name);
+  return names;
+}
+
 SynthShape synth_preset(std::string_view name) {
   std::string names;
-  for (const auto preset : {preset_tiny, preset_small, preset_1b, preset_llama3_8b}) {
+  for (const auto preset : kPresets) {
     SynthShape shape = preset();
     if (shape.name == name) return shape;
     names += (names.empty() ? "" : ", ") + shape.name;

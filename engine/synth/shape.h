@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/matrix.h"
 
@@ -29,6 +30,7 @@ struct SynthShape {
 /// tiny (12 layers, 10 million weights), small (107 million), 1b, llama3-8b. Throws
 /// std::invalid_argument that lists them.
 SynthShape synth_preset(std::string_view name);
+std::vector<std::string> synth_preset_names();
 
 /// Storage of a whole model: a plain type name (f32, f16, bf16, q4_0, q8_0, q4_k, q5_k, q6_k) or
 /// q4_k_m, q5_k_m, which mix types by tensor as the usual files do. Norms and rope_freqs are f32.
@@ -44,5 +46,6 @@ struct SynthType {
 
 /// Throws std::invalid_argument that lists the names.
 SynthType synth_type(std::string_view name);
+std::vector<std::string> synth_type_names();
 
 }  // namespace greta

@@ -2,7 +2,7 @@
 -- injected.
 CREATE VIEW baseline_candidate AS
 SELECT
-  m.lineage AS lineage, b.id AS run_id, b.commit_sha AS commit_sha, b.seed AS seed, b.synthetic AS synthetic,
+  m.lineage AS lineage, b.id AS run_id, b.name AS run, b.commit_sha AS commit_sha, b.seed AS seed, b.synthetic AS synthetic,
   ifnull(b.date, '') AS date, ifnull(b.started_at, '') AS started_at
 FROM lineage_member m
 CROSS JOIN run b ON b.id = m.run_id

@@ -1,6 +1,6 @@
 -- The run that a run is held against: that which somebody pinned for its lineage, else the last of its
 -- lineage, and seed, before it: of its commit or of the nearest ancestor that has one, where the commit
--- is known (commit_node), else by time. NULL: there is none, or a fault was injected.
+-- is known (commit_node), else by time, of which names decide the rest: #10 is after #2. NULL: there is none, or a fault was injected.
 CREATE VIEW run_baseline AS
 SELECT
   r.run_id AS run_id, r.lineage AS lineage, r.injected AS injected, r.sha AS sha,
@@ -9,14 +9,15 @@ SELECT
     (SELECT b.run_id FROM baseline_candidate b
      WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
        AND (r.sha IS NULL OR r.sha >= b.commit_sha AND r.sha < b.commit_sha || 'g')
-       AND (b.date, b.started_at, b.run_id) < (ifnull(r.date, ''), ifnull(r.started_at, ''), r.run_id)
-     ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC LIMIT 1),
+       AND (b.date, b.started_at, length(b.run), b.run)
+         < (ifnull(r.date, ''), ifnull(r.started_at, ''), length(r.run), r.run)
+     ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1),
     CASE WHEN r.sha IS NOT NULL THEN
       (SELECT
          (SELECT b.run_id FROM baseline_candidate b
           WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
             AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
-          ORDER BY b.date DESC, b.started_at DESC, b.run_id DESC LIMIT 1)
+          ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1)
        FROM (
          WITH RECURSIVE up(sha, ord) AS (
            SELECT n.sha, n.ord FROM commit_parent p CROSS JOIN commit_node n ON n.sha = p.parent WHERE p.sha = r.sha
@@ -32,7 +33,7 @@ SELECT
        LIMIT 1) END) END AS baseline_id
 FROM (
   SELECT
-    m.run_id AS run_id, m.lineage AS lineage, m.injected AS injected, n.seed AS seed, n.synthetic AS synthetic,
+    m.run_id AS run_id, n.name AS run, m.lineage AS lineage, m.injected AS injected, n.seed AS seed, n.synthetic AS synthetic,
     n.date AS date, n.started_at AS started_at,
     (SELECT c.sha FROM commit_node c
      WHERE c.sha >= n.commit_sha AND c.sha < n.commit_sha || 'g' AND length(n.commit_sha) >= 7 LIMIT 1) AS sha

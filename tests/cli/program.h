@@ -67,15 +67,16 @@ class ProgramTest : public testing::Test {
     return result;
   }
 
-  /// A program with these words, in the test's folder, on a terminal 500 columns wide without
-  /// colours: both outputs in one.
-  Result on_terminal(const std::string& program, std::vector<std::string> words) const {
+  /// A program with these words, in the test's folder, on a terminal so many columns wide without
+  /// colours, where `typed` is typed: both outputs in one.
+  Result on_terminal(const std::string& program, std::vector<std::string> words,
+                     const std::string& typed = "", unsigned short columns = 500) const {
     words.insert(words.begin(), program);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     int master = -1;
-    winsize size{.ws_row = 50, .ws_col = 500, .ws_xpixel = 0, .ws_ypixel = 0};
+    winsize size{.ws_row = 50, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
     const pid_t child = forkpty(&master, nullptr, nullptr, &size);
     if (child == 0) {
       setenv("NO_COLOR", "1", 1);
@@ -83,6 +84,7 @@ class ProgramTest : public testing::Test {
       _exit(127);
     }
     Result result;
+    if (!typed.empty() && ::write(master, typed.data(), typed.size()) < 0) result.err = "no input";
     char buffer[4096];
     for (ssize_t n; (n = ::read(master, buffer, sizeof buffer)) > 0;) {
       result.out.append(buffer, static_cast<size_t>(n));

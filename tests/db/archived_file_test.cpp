@@ -122,6 +122,56 @@ TEST_F(ArchivedFile, WhoseLogCannotBeReadIsRefusedWithItsName) {
   lock();
   const std::string said = said_by_nobody([this] { open_for_reading(file); });
   EXPECT_EQ(said.find(file.string() + "-wal holds what was written"), 0u) << said;
+  EXPECT_NE(said.find("copy all three files"), std::string::npos) << said;
+}
+
+TEST_F(ArchivedFile, WhoseLogHasItsIndexBesideItIsRead) {
+  {
+    SQLite::Database db = open_for_writing(folder / "written.db");
+    add_run(db);
+    for (const char* end : {"", "-wal", "-shm"}) {
+      fs::copy_file((folder / "written.db").string() + end, file.string() + end);
+    }
+  }
+  lock();
+  EXPECT_EQ(said_by_nobody([this] {
+              SQLite::Database db = open_for_reading(file);
+              require(db.execAndGet("SELECT name FROM run").getString() == "r", "no run");
+            }),
+            "");
+}
+
+TEST_F(ArchivedFile, ThatAWriteLeftHalfDoneIsRefusedWithItsJournal) {
+  {
+    SQLite::Database db = open_for_writing(folder / "written.db");
+    add_run(db);
+    db.exec("PRAGMA journal_mode = DELETE; PRAGMA cache_size = 5; BEGIN");
+    db.exec(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+        " INSERT INTO attribute(run_id, dim, value, rank) SELECT 1, 'x', i, 0 FROM n");
+    for (const char* end : {"", "-journal"}) {
+      fs::copy_file((folder / "written.db").string() + end, file.string() + end);
+    }
+    db.exec("ROLLBACK");
+  }
+  lock();
+  const std::string said = said_by_nobody([this] { open_for_reading(file); });
+  EXPECT_EQ(said.find(file.string() + "-journal undoes"), 0u) << said;
+  fs::permissions(folder / "archive", fs::perms::all);
+  for (const auto& entry : fs::directory_iterator(folder / "archive"))
+    fs::permissions(entry.path(), fs::perms::all);
+  EXPECT_EQ(said_by_nobody([this] {
+              SQLite::Database db = open_for_reading(file);
+              require(db.execAndGet("SELECT count(*) FROM attribute").getInt() == 0, "not undone");
+            }),
+            "");
+}
+
+TEST_F(ArchivedFile, ThatMayNotBeReadSaysSo) {
+  open_for_writing(file);
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(said_by_nobody([this] { open_for_reading(file); }),
+            file.string() + " cannot be read: Permission denied");
 }
 
 TEST_F(ArchivedFile, IsMergedFrom) {

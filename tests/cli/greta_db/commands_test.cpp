@@ -71,6 +71,34 @@ TEST_F(Commands, EmptyDatabaseAnswersEveryCommand) {
   }
 }
 
+TEST_F(Commands, EveryReaderWorksWhereNothingMayBeWritten) {
+  std::filesystem::create_directory(path("archive"));
+  {
+    Warehouse warehouse(path("archive/a b.db"));
+    warehouse.drift("attn_out", 0);
+  }
+  const std::string as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
+  if (shell("chmod 755 . && chmod 444 archive/* && chmod 555 archive && " + as_nobody +
+            "$G --version")
+          .status != 0) {
+    GTEST_SKIP() << "may not become another user, or that one not run the program";
+  }
+  for (const char* command :
+       {"runs", "runs --attributes", "firstfail", "pairs", "trace", "history", "check",
+        "check --deep", "report --run r", "compare r r", "query 'SELECT * FROM run_verdict'",
+        "query ingest_errors", "forget --run r --dry-run", "prune --keep 1d --dry-run"}) {
+    const Result result = shell(as_nobody + "$G --db 'archive/a b.db' " + command + " </dev/null");
+    EXPECT_NE(result.status, 2) << command << result.err;
+    EXPECT_NE(result.out, "") << command;
+  }
+  const Result wrong = shell(as_nobody + "$G --db 'archive/a b.db' firstfail --run nosuch");
+  EXPECT_TRUE(wrong.says("'nosuch' in " + path("archive/a b.db"))) << wrong.err;
+  const Result write = shell(as_nobody + "$G --db 'archive/a b.db' forget --run r --yes");
+  EXPECT_EQ(write.status, 2);
+  EXPECT_EQ(shell("chmod 755 archive; ls archive").out, "a b.db\n");
+}
+
 TEST_F(Commands, RunsFilters) {
   Warehouse warehouse(database());
   warehouse.run({.name = "1", .mode = "kv_aligned", .date = "2026-02-07", .commit = "abc123"});
@@ -97,7 +125,9 @@ TEST_F(Commands, RunsFilters) {
   EXPECT_EQ(names({"--commit", "abc"}), "1;");
   EXPECT_EQ(names({"--verdict", "NO_EVIDENCE"}), "2;");
   EXPECT_EQ(names({"--run", "f"}), "2;");
-  EXPECT_EQ(names({"--experiment", "' OR 1=1 --"}), "");
+  const Result injected = run({"runs", "--experiment", "' OR 1=1 --"});
+  EXPECT_EQ(injected.status, 2);
+  EXPECT_EQ(injected.out, "");
   EXPECT_EQ(run({"runs", "--verdict", "MAYBE"}).status, 2);
 }
 
@@ -174,6 +204,88 @@ TEST_F(Commands, HistoryIsInOrderOfDate) {
   EXPECT_EQ(rows[0]["run"], "early");
   EXPECT_EQ(run({"history", "--experiment", "f", "--format", "json"}).json().size(), 1u);
   EXPECT_EQ(run({"history", "--since", "2026-02-01", "--format", "json"}).json()[0]["run"], "late");
+}
+
+TEST_F(Commands, BadValuesAreRefusedWithWhatIsAllowed) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "r", .experiment = "b3_66", .mode = "kv_aligned", .date = "2026-02-07"});
+  warehouse.match("attn_out", 0);
+  warehouse.match("attn_out", 7);
+  const auto refused = [&](const std::string& words, const std::string& message) {
+    const Result result = shell("$G " + words);
+    EXPECT_EQ(result.status, 2) << words;
+    EXPECT_EQ(result.out, "") << words;
+    EXPECT_TRUE(result.says(message)) << words << "\n" << result.err;
+  };
+  refused("history --since foo", "'foo' is no date: give YYYY-MM-DD");
+  refused("history --since 2026-02-30", "no date");
+  refused("history --since 2026-2-3", "no date");
+  refused("runs --date 07.02.2026", "no date");
+  refused("history --experiment b3_67", "no experiment 'b3_67'; perhaps:\n  b3_66");
+  refused("runs --experiment b3", "perhaps:\n  b3_66");
+  refused("prune --keep 1d --dry-run --experiment nosuch", "no experiment 'nosuch'");
+  refused("history --mode kv_alined", "no mode 'kv_alined'; perhaps:\n  kv_aligned");
+  refused("runs --mode nosuch", "there are:\n  as_designed\n  batch_invariant\n  kv_aligned");
+  for (const std::string command : {"pairs", "trace"}) {
+    refused(command + " --tensor atn_out", "no tensor 'atn_out'; perhaps:\n  attn_out");
+    refused(command + " --tensor nosuch", "no tensor 'nosuch'");
+    refused(command + " --prompt p1", "no prompt 'p1'; perhaps:\n  p0");
+    refused(command + " --layer 3000", "no row of layer 3000: the run has layers 0 to 7");
+    refused(command + " --layer -2", "'-2' is no whole number from -1 to 8189");
+    refused(command + " --layer x", "'x' is no whole number");
+    refused(command + " --limit abc", "--limit: 'abc' is no whole number of 0 or more");
+    refused(command + " --limit -1", "'-1' is no whole number of 0 or more");
+    refused(command + " --limit 1.5", "'1.5' is no whole number");
+    refused(command + " --limit 99999999999999999999", "no whole number");
+  }
+  refused("pairs --cause ATTN_DRIFT", "no cause 'ATTN_DRIFT'");
+  refused("trace --phase decode1", "no phase 'decode1'");
+  refused("trace --pos -1", "'-1' is no whole number from 0");
+  refused("ingest --jobs 0 .", "'0' is no whole number from 1");
+  refused("schema rum", "no view or table 'rum'; perhaps:\n  run");
+  refused("query worst_pair", "perhaps:\n  worst_pairs");
+  refused("query worst_pairs --param run=r --param limit=x", "whole number");
+  EXPECT_EQ(shell("$G pairs --layer 7 --tensor mlp_out --format json").json().size(), 0u)
+      << "each is there, though not together";
+  EXPECT_EQ(shell("$G history --since 2026 --format json").json().size(), 1u);
+  EXPECT_EQ(shell("$G history --since 2026-03 --format json").json().size(), 0u);
+  EXPECT_EQ(shell("$G pairs --status PREFILL_ONLY --format json").json().size(), 0u);
+}
+
+TEST_F(Commands, AnUnknownCommandIsNamed) {
+  const Result near = run({"firstfial"});
+  EXPECT_EQ(near.status, 2);
+  EXPECT_EQ(near.err, "greta-db: no command 'firstfial'; perhaps:\n  firstfail\n");
+  EXPECT_TRUE(run({"--db", "x.db", "nonsense", "--run", "y"}).says("no command 'nonsense'"));
+  EXPECT_TRUE(run({"--db", "x.db"}).says("subcommand is required"));
+}
+
+TEST_F(Commands, CompletionHasTheValuesOfEveryEnumeratedOption) {
+  Warehouse(database()).run({.name = "r", .experiment = "b3_66", .mode = "kv_aligned"});
+  ASSERT_EQ(shell("$G completion bash >c").status, 0);
+  const auto offered = [&](const std::string& words) {
+    return shell("PATH=$(dirname \"$G\"):$PATH bash -c '. ./c; COMP_WORDS=(greta-db " + words +
+                 "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _greta_db; echo ${COMPREPLY[@]}'")
+        .out;
+  };
+  EXPECT_EQ(offered("--format \"\""), "table json csv tsv md\n");
+  EXPECT_EQ(offered("firstfail --gate = n"), "numeric\n");
+  EXPECT_EQ(offered("pairs --status DR"), "DRIFT\n");
+  EXPECT_EQ(offered("pairs --class R"), "ROUNDING\n");
+  EXPECT_EQ(offered("pairs --tensor attn_out"), "attn_out\n");
+  EXPECT_EQ(offered("runs --verdict P"), "PASS\n");
+  EXPECT_EQ(offered("runs --mode k"), "kv_aligned\n");
+  EXPECT_EQ(offered("history --experiment b"), "b3_66\n");
+  EXPECT_EQ(offered("forget --run r"), "r\n");
+  EXPECT_EQ(offered("compare r"), "r\n");
+  EXPECT_EQ(offered("report --lang e"), "en es\n");
+  EXPECT_EQ(offered("schema run_v"), "run_verdict\n");
+  EXPECT_EQ(offered("completion z"), "zsh\n");
+  for (const char* name : {"zsh", "fish"}) {
+    const Result parsed = shell(std::string("$G completion ") + name + " >c && { ! command -v " +
+                                name + " >/dev/null || " + name + " -n c; }");
+    EXPECT_EQ(parsed.status, 0) << parsed.err;
+  }
 }
 
 TEST_F(Commands, TablesOfRunsTellWhatLeadsAndKeepTheStrictVerdictBeside) {

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <sstream>
+
+#include "cli/output/text_width.h"
 #include "cli/warehouse/origin.h"
 #include "tests/cli/program.h"
 
@@ -61,12 +65,13 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   nlohmann::json all = result.json();
   ASSERT_EQ(all.size(), 1u);
   const nlohmann::json& v = all[0];
-  EXPECT_EQ(v.size(), 31u);
+  EXPECT_EQ(v.size(), 33u);
   EXPECT_EQ(v["run"], "2026-02-07/e/r");
   EXPECT_EQ(v["experiment"], "e");
   EXPECT_EQ(v["mode"], "as_designed");
   EXPECT_EQ(v["date"], "2026-02-07");
-  EXPECT_EQ(v["commit"], "abc");
+  EXPECT_EQ(v["commit_sha"], "abc");
+  EXPECT_FALSE(v.contains("commit"));
   EXPECT_EQ(v["verdict"], "FAIL");
   EXPECT_EQ(v["numeric_verdict"], "FAIL");
   EXPECT_EQ(v["coverage"], "undeclared");
@@ -305,6 +310,66 @@ TEST_F(Firstfail, ManyRunsWithoutANameShowAsOneLineEach) {
   Result result = run({"firstfail"});
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 2 + 20 + 2) << result.out;
+}
+
+TEST_F(Firstfail, ManyRunsFitATerminalThoseThatFailFirst) {
+  Warehouse warehouse(database());
+  const std::string folder = "2026-02-09/b3_70_71_72/span_128/dtype_bf16/kv_aligned_0/seed_";
+  for (int i = 0; i < 13; ++i) {
+    warehouse.run({.name = folder + std::to_string(i), .mode = "as_designed"});
+    warehouse.use_prompt("a_prompt_of_a_long_name_" + std::to_string(i));
+    if (i == 3) warehouse.divergent("attn_out", 2);
+    if (i == 5) warehouse.rounding("attn_out", 0);
+    if (i == 7) warehouse.match("attn_out", 0);
+  }
+  warehouse.run({.name = "running", .status = "running"});
+  warehouse.match("attn_out", 0);
+  const Result table = run({"firstfail"});
+  std::vector<std::string> lines;
+  std::istringstream in(table.out);
+  for (std::string line; std::getline(in, line);) {
+    EXPECT_LE(display_width(line), 80u) << line;
+    lines.push_back(line);
+  }
+  ASSERT_GT(lines.size(), 17u) << table.out;
+  EXPECT_TRUE(lines[2].starts_with("2026-02-09")) << lines[2];
+  EXPECT_NE(lines[2].find("_0/seed_3  FAIL"), std::string::npos) << lines[2];
+  EXPECT_TRUE(lines[3].starts_with("running  ")) << lines[3];
+  EXPECT_NE(lines[4].find("NO_EVIDENCE"), std::string::npos) << lines[4];
+  EXPECT_NE(lines[14].find("seed_5  PASS         FAIL"), std::string::npos) << lines[14];
+  EXPECT_NE(lines[15].find("seed_7  PASS         same"), std::string::npos) << lines[15];
+  EXPECT_TRUE(table.says("names with … are shortened")) << table.out;
+  EXPECT_TRUE(run({"firstfail", "--format", "csv"}).says(folder + "3,"));
+  const Result wide = on_terminal(GRETA_DB_PROGRAM, {"firstfail"}, "", 200);
+  EXPECT_TRUE(wide.says(folder + "3   FAIL")) << wide.out;
+  EXPECT_FALSE(wide.says("shortened"));
+}
+
+TEST_F(Firstfail, JsonAndCsvCallThingsAlikeInEveryCommand) {
+  Warehouse warehouse(database());
+  warehouse.run({.commit = "abc"});
+  warehouse.divergent("attn_out", 0);
+  const auto header = [&](const char* command) {
+    const std::string csv = run({command, "--format", "csv"}).out;
+    return "," + csv.substr(0, csv.find_first_of("\r\n")) + ",";
+  };
+  for (const char* command : {"runs", "firstfail", "history", "pairs", "trace"}) {
+    EXPECT_EQ(header(command).find(",commit,"), std::string::npos) << command;
+    const nlohmann::json row = run({command, "--format", "json"}).json()[0];
+    EXPECT_FALSE(row.contains("commit")) << command;
+    if (command == std::string("firstfail")) continue;  // whose JSON has objects of its own
+    for (const auto& [key, value] : row.items())
+      EXPECT_NE(header(command).find("," + key + ","), std::string::npos) << command << " " << key;
+  }
+  for (const char* command : {"runs", "firstfail"}) {
+    const nlohmann::json row = run({command, "--format", "json"}).json()[0];
+    for (const char* key : {"commit_sha", "pairs", "pass", "fail", "missing", "incomparable",
+                            "rounding", "divergent", "nonfinite", "unmeasured", "status"}) {
+      EXPECT_TRUE(row.contains(key)) << command << " " << key;
+      EXPECT_NE(header(command).find("," + std::string(key) + ","), std::string::npos)
+          << command << " " << key;
+    }
+  }
 }
 
 TEST_F(Firstfail, FiltersReachTheKeys) {

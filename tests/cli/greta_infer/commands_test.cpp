@@ -166,6 +166,39 @@ TEST_F(Infer, CompletionKnowsCommandsAndFaults) {
                   .says("probe"));
 }
 
+TEST_F(Infer, CompletionHasTheValuesOfEveryEnumeratedOption) {
+  ASSERT_EQ(sh("$I completion bash >c").status, 0);
+  const auto offered = [&](const std::string& words) {
+    return sh("bash -c '. ./c; COMP_WORDS=(greta-infer " + words +
+              "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _greta_infer; echo ${COMPREPLY[@]}'")
+        .out;
+  };
+  EXPECT_EQ(offered("probe --suite b3_13"), "b3_13\n");
+  EXPECT_EQ(offered("probe --inject rope_th"), "rope_theta\n");
+  EXPECT_EQ(offered("probe --tensors attn_out,logits_topk"), "attn_out,logits_topk\n");
+  EXPECT_EQ(offered("probe --phases prefill_l"), "prefill_last\n");
+  EXPECT_EQ(offered("probe --route lm_head = d"), "dot\n");
+  EXPECT_EQ(offered("probe --backend c"), "cpu\n");
+  EXPECT_EQ(offered("probe --gate s"), "strict\n");
+  EXPECT_EQ(offered("sweep --format j"), "json\n");
+  EXPECT_EQ(offered("calibrate --suite b3_13"), "b3_13\n");
+  EXPECT_EQ(offered("synth --preset sm"), "small\n");
+  EXPECT_EQ(offered("synth --type q5_k_"), "q5_k_m\n");
+  EXPECT_EQ(offered("completion f"), "fish\n");
+  for (const char* shell : {"zsh", "fish"}) {
+    const Result script = sh(std::string("$I completion ") + shell + " >c && { ! command -v " +
+                             shell + " >/dev/null || " + shell + " -n c; } && cat c");
+    EXPECT_EQ(script.status, 0) << script.err;
+    EXPECT_TRUE(script.says("rope_theta")) << shell;
+  }
+}
+
+TEST_F(Infer, AnUnknownCommandIsNamed) {
+  const Result result = sh("$I prob");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.says("no command 'prob'; perhaps:\n  probe")) << result.err;
+}
+
 TEST_F(Infer, ListNamesSuitesFaultsTensorsAndRoutes) {
   const Result list = sh("$I probe --list");
   EXPECT_EQ(list.status, 0) << list.err;

@@ -109,6 +109,11 @@ class Hostile : public ProgramTest {
         {"compare", "a" + kHostile, "b" + kHostile},
         {"compare", "a" + kHostile, "b" + kHostile, "--rows"},
         {"query", "SELECT name AS \"" + sql_name() + "\" FROM run"},
+        {"history", "--matrix"},
+        {"regressions"},
+        {"baseline", "list"},
+        {"forget", "--run", "a" + kHostile, "--dry-run"},
+        {"prune", "--keep", "0d", "--dry-run"},
         {"ingest", path("in")},
         {"merge", path("other" + kHostile + ".db")}};
     for (const CannedQuery& canned : canned_queries()) {
@@ -170,6 +175,24 @@ TEST_P(HostileFormat, NoTextReachesTheOutputOfAnyCommandAsItIs) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, HostileFormat,
                          testing::Values("table", "md", "tsv", "csv", "json"));
+
+TEST_F(Hostile, NoTextOfACommandLineReachesAComplaintAsItIs) {
+  make_inputs();
+  const std::vector<std::vector<std::string>> refused = {
+      {"firstfail", "--run", "nosuch" + kHostile},
+      {"pairs", "--tensor", "nosuch" + kHostile},
+      {"history", "--experiment", "nosuch" + kHostile},
+      {"nosuch" + kHostile},
+      {"baseline", "set", "nosuch" + kHostile},
+      {"commits", path("nosuch" + kHostile)},
+      {"forget", "--run", "a" + kHostile},  // nobody is there to be asked
+      {"prune", "--keep", "1d" + kHostile}};
+  for (const std::vector<std::string>& words : refused) {
+    const Result result = run_words(words);
+    EXPECT_EQ(result.status, 2) << words[0];
+    expect_harmless(result, "table", words[0]);
+  }
+}
 
 // The formats that are not the same there.
 TEST_F(Hostile, NoTextReachesATerminalAsItIs) {

@@ -31,6 +31,16 @@ TEST(Output, ControlCharactersAreSpelledOut) {
   EXPECT_EQ(json(Cell("\x1b\"\\\n")), "\"\\u001b\\\"\\\\\\n\"");
 }
 
+TEST(TextWidth, ShortensInTheMiddle) {
+  EXPECT_EQ(shortened_to_width("abcdefgh", 8), "abcdefgh");
+  EXPECT_EQ(shortened_to_width("abcdefgh", 7), "abc…fgh");
+  EXPECT_EQ(shortened_to_width("abcdefgh", 6), "abc…gh");
+  EXPECT_EQ(shortened_to_width("日本日本日本", 9), "日本…日本");
+  EXPECT_EQ(shortened_to_width("日本日本日本", 8), "日本…本");
+  for (size_t width = 2; width < 12; ++width)
+    EXPECT_LE(display_width(shortened_to_width("日x本y日z本w", width)), width) << width;
+}
+
 TEST(Output, WidthCountsColumns) {
   EXPECT_EQ(display_width("abc"), 3u);
   EXPECT_EQ(display_width("é"), 1u);

@@ -1,0 +1,314 @@
+#include "db/forget.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <set>
+
+#include "cli/greta_db/commands.h"
+#include "cli/warehouse/known_value.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
+#include "common/json_text.h"
+#include "common/utc_time.h"
+#include "common/utf8.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+/// Runs that the question of a terminal names; the others are counted.
+constexpr size_t kNamedRuns = 20;
+
+/// How forget and prune go about what both do.
+struct ForgetManner {
+  bool yes = false, dry_run = false, running = false, vacuum = false;
+};
+
+struct ForgetArguments {
+  std::vector<std::string> runs;
+  Repeats repeats = Repeats::kAll;
+  ForgetManner manner;
+};
+
+struct PruneArguments {
+  int keep_days = 0;
+  std::string experiment;
+  bool keep_failing = false;
+  ForgetManner manner;
+};
+
+std::string counted(int64_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+/// What is said of a run before it goes.
+struct DoomedRun {
+  RunToForget run;
+  std::string experiment, date, status;
+  int64_t rows = 0, sources = 0;
+};
+
+std::vector<DoomedRun> describe(SQLite::Database& db, const std::vector<Run>& runs) {
+  Query query(db,
+              "SELECT r.experiment, coalesce(r.date, substr(r.started_at, 1, 10)), r.status,"
+              " (SELECT count(*) FROM trace_row t WHERE t.run_id = r.id),"
+              " (SELECT count(*) FROM source s WHERE s.run_id = r.id) FROM run r WHERE r.id = ?");
+  std::vector<DoomedRun> doomed;
+  for (const Run& run : runs) {
+    query.bind(1, run.id);
+    if (query.step()) {
+      doomed.push_back({{run.id, run.name},
+                        query.text(0),
+                        query.text(1),
+                        query.text(2),
+                        query.integer(3),
+                        query.integer(4)});
+    }
+    query.reset();
+  }
+  return doomed;
+}
+
+int64_t rows_of(const std::vector<DoomedRun>& doomed) {
+  int64_t rows = 0;
+  for (const DoomedRun& one : doomed) rows += one.rows;
+  return rows;
+}
+
+std::vector<RunToForget> runs_of(const std::vector<DoomedRun>& doomed) {
+  std::vector<RunToForget> runs;
+  for (const DoomedRun& one : doomed) runs.push_back(one.run);
+  return runs;
+}
+
+void list_runs(Options& options, const std::vector<DoomedRun>& doomed) {
+  RowPrinter printer(options.out, options.format,
+                     {"run", "experiment", "date", "status", "trace_rows", "sources"});
+  for (const DoomedRun& one : doomed) {
+    printer.row(
+        {one.run.name, one.experiment, or_null(one.date), one.status, one.rows, one.sources});
+  }
+  printer.finish();
+}
+
+/// Asks on the terminal. Throws UsageError where there is none.
+bool confirmed(const std::vector<DoomedRun>& doomed) {
+  const std::string what = counted(static_cast<int64_t>(doomed.size()), "run") + " with " +
+                           counted(rows_of(doomed), "trace row");
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0) {
+    throw UsageError("this would forget " + what +
+                     " for good, and nobody can be asked: --yes does it, --dry-run lists them");
+  }
+  for (size_t i = 0; i < std::min(doomed.size(), kNamedRuns); ++i) {
+    std::fprintf(stderr, "  %s\n", utf8::printable(doomed[i].run.name).c_str());
+  }
+  if (doomed.size() > kNamedRuns)
+    std::fprintf(stderr, "  ... and %zu more\n", doomed.size() - kNamedRuns);
+  std::fprintf(stderr, "Forget %s for good? [y/N] ", what.c_str());
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+void show_forgetting(const char* what, int64_t done, int64_t all) {
+  if (all == 1) {
+    std::fprintf(stderr, "\r\033[K%s", what);
+  } else {
+    std::fprintf(stderr, "\r\033[K%s %lld of %lld", what, static_cast<long long>(done + 1),
+                 static_cast<long long>(all));
+  }
+}
+
+void print_summary(Options& options, const ForgetSummary& summary, bool dry_run) {
+  const std::vector<std::pair<const char*, int64_t>> counts{{"runs", summary.runs},
+                                                            {"levels", summary.levels},
+                                                            {"trace_rows", summary.rows},
+                                                            {"sources", summary.sources}};
+  if (options.format == Format::kJson) {
+    JsonObject object;
+    object.add("dry_run", dry_run);
+    for (auto [name, count] : counts) object.add(name, count);
+    options.out.write(object.str() + "\n");
+  } else if (options.format == Format::kTable) {
+    options.out.write(
+        "forgot " + counted(summary.runs, "run") + ": " + counted(summary.rows, "trace row") +
+        ", " + counted(summary.sources, "source") +
+        (summary.levels > 0 ? ", " + counted(summary.levels, "directory level") : "") + "\n");
+  } else {
+    RowPrinter printer(options.out, options.format, {"what", "count"});
+    for (auto [name, count] : counts) printer.row({name, count});
+    printer.finish();
+  }
+}
+
+/// Lists, asks or forgets. `db` reads; the runs are looked up again when the lock is held.
+int forget_these(Options& options, std::vector<DoomedRun> doomed, const ForgetManner& manner) {
+  if (manner.dry_run) {
+    list_runs(options, doomed);
+    if (options.format == Format::kTable) {
+      options.out.write("\n" + counted(static_cast<int64_t>(doomed.size()), "run") + " with " +
+                        counted(rows_of(doomed), "trace row") + "; dry run: nothing was written\n");
+    }
+    return kExitDone;
+  }
+  SQLite::Database db = open_for_writing(options.database);
+  ForgetSummary summary;
+  const bool shown = isatty(STDERR_FILENO) != 0;
+  if (!doomed.empty()) {
+    if (!manner.yes && !confirmed(doomed)) {
+      std::fprintf(stderr, "nothing was forgotten\n");
+      return kExitDone;
+    }
+    summary = forget_runs(db, runs_of(doomed), shown ? show_forgetting : nullptr,
+                          manner.running ? WrittenRuns::kForget : WrittenRuns::kRefuse);
+  }
+  if (manner.vacuum) {
+    if (shown) show_forgetting("giving space back", 0, 1);
+    give_back_space(db);
+  }
+  make_durable(db);
+  if (shown) std::fprintf(stderr, "\r\033[K");
+  print_summary(options, summary, false);
+  return kExitDone;
+}
+
+int forget(Options& options, const ForgetArguments& arguments) {
+  std::vector<DoomedRun> doomed;
+  {
+    SQLite::Database db = open_for_reading(options.database);
+    std::vector<Run> runs;
+    std::set<int64_t> chosen;
+    for (const std::string& text : arguments.runs) {
+      for (Run& run : resolve_runs(db, text, arguments.repeats)) {
+        if (chosen.insert(run.id).second) runs.push_back(std::move(run));
+      }
+    }
+    doomed = describe(db, runs);
+  }
+  return forget_these(options, std::move(doomed), arguments.manner);
+}
+
+/// The day that run r is of, NULL where nothing that reads as one says it.
+constexpr const char* kDay =
+    "CASE WHEN coalesce(r.date, r.started_at) GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
+    " THEN substr(coalesce(r.date, r.started_at), 1, 10) END";
+
+/// The numeric verdict decides where modes sum in different orders, unless nothing measures what
+/// differs: rounding is no failure there.
+constexpr std::string_view kFails =
+    "(numeric_verdict = 'FAIL' OR verdict = 'FAIL' AND"
+    " (ifnull(mode, '') NOT IN ('as_designed', 'kv_aligned') OR unmeasured > 0))";
+
+/// Runs of before that day, oldest first, but for those that are still written. Says how many have
+/// no date.
+std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& arguments,
+                             const std::string& day, int64_t& undated) {
+  Where where;
+  where.add("ifnull(" + std::string(kDay) + " < ?, 1)", day);
+  where.add_if(arguments.experiment, "r.experiment = ?");
+  Query query(db, "SELECT r.id, r.name, " + std::string(kDay) + " AS day FROM run r" + where.sql() +
+                      " AND NOT EXISTS (SELECT 1 FROM directory_level l WHERE l.run_id = r.id)"
+                      " ORDER BY day, r.id");
+  where.bind(query);
+  Query failing(db, "SELECT 1 FROM run_verdict WHERE run_id = ? AND " + std::string(kFails));
+  std::vector<Run> runs;
+  while (query.step()) {
+    if (query.is_null(2)) {
+      ++undated;
+      continue;
+    }
+    const Run run{query.integer(0), query.text(1)};
+    if (!arguments.manner.running && run_being_written(db, {{run.id, run.name}})) continue;
+    if (arguments.keep_failing) {
+      failing.reset();
+      failing.bind(1, run.id);
+      if (failing.step()) continue;
+    }
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+int prune(Options& options, const PruneArguments& arguments) {
+  std::vector<DoomedRun> doomed;
+  int64_t undated = 0;
+  {
+    SQLite::Database db = open_for_reading(options.database);
+    check_known(db, NameOf::kExperiment, arguments.experiment);
+    doomed = describe(db, runs_before(db, arguments, utc_day_before(arguments.keep_days), undated));
+  }
+  const int status = forget_these(options, std::move(doomed), arguments.manner);
+  if (undated > 0) {
+    std::fprintf(stderr, "greta-db: %s no date and %s\n",
+                 (counted(undated, "run") + (undated == 1 ? " has" : " have")).c_str(),
+                 undated == 1 ? "stays" : "stay");
+  }
+  return status;
+}
+
+/// Of "90d", "12w" or "2y"; throws CLI::ValidationError for another text.
+int days_of(const std::string& text) {
+  constexpr int kMaxDays = 100 * 366;
+  int n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  const std::string unit(end, text.data() + text.size());
+  const int days = unit == "d" ? 1 : unit == "w" ? 7 : unit == "y" ? 365 : 0;
+  if (error != std::errc() || n < 0 || days == 0 || n > kMaxDays / days) {
+    throw CLI::ValidationError(
+        "--keep", "'" + text + "' is no age: give days, weeks or years as 90d, 12w, 2y");
+  }
+  return n * days;
+}
+
+void add_manner(CLI::App& command, ForgetManner& manner) {
+  CLI::Option* yes =
+      command.add_flag("--yes,-y", manner.yes, "Do not ask; needed where there is no terminal");
+  command.add_flag("--dry-run", manner.dry_run, "List the runs, write nothing")->excludes(yes);
+  command.add_flag("--running", manner.running,
+                   "Also runs that have not ended: nothing may write to them any more");
+  command.add_flag("--vacuum", manner.vacuum,
+                   "Then give the space back: rewrites the file, which takes as much room again "
+                   "meanwhile");
+}
+
+}  // namespace
+
+void add_forget_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "forget", "Removes runs with all that belongs to them; their files can be ingested again");
+  auto arguments = std::make_shared<ForgetArguments>();
+  add_run_option(*command, arguments->runs, arguments->repeats)->required();
+  add_manner(*command, arguments->manner);
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return forget(options, *arguments); };
+  });
+}
+
+void add_prune_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand("prune", "Forgets runs that are older than an age");
+  auto arguments = std::make_shared<PruneArguments>();
+  command
+      ->add_option_function<std::string>(
+          "--keep", [arguments](const std::string& age) { arguments->keep_days = days_of(age); },
+          "Age up to which runs stay, by their date or else their start: 90d, 12w, 2y")
+      ->required()
+      ->option_text("AGE");
+  command->add_flag("--keep-failing", arguments->keep_failing,
+                    "Runs that FAIL stay: strictly or numerically; of as_designed and kv_aligned, "
+                    "by more than rounding");
+  command->add_option("--experiment", arguments->experiment, "Only runs of this experiment")
+      ->check(offers_answer(kListExperiments))
+      ->option_text("NAME");
+  add_manner(*command, arguments->manner);
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return prune(options, *arguments); };
+  });
+}
+
+}  // namespace greta
