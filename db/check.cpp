@@ -2,11 +2,13 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "db/definitions.h"
 #include "db/difference.h"
 #include "db/kept_tally.h"
+#include "db/schema.h"
 #include "db/trace_row.h"
 #include "db/transaction.h"
 
@@ -192,6 +194,11 @@ constexpr const char* kPositions =
     " max(phase_id = (SELECT id FROM phase WHERE name = 'prefill_last')) AS demands"
     " FROM trace_row GROUP BY run_id, prompt_id, side, pos_id";
 
+/// Runs whose lineage is not kept as they state it.
+constexpr const char* kWrongMembers =
+    "run_lineage l WHERE NOT EXISTS (SELECT 1 FROM lineage_member m WHERE m.run_id = l.run_id"
+    " AND m.lineage = l.lineage AND m.injected = l.injected)";
+
 std::string positions_where(const std::string& condition) {
   return std::string("FROM (") + kPositions +
          ") x LEFT JOIN traced_position p ON p.run_id = x.run_id AND p.prompt_id = x.prompt_id"
@@ -239,9 +246,11 @@ void check_sources(SQLite::Database& db, Problems& problems) {
 void shadow_what_is_kept(SQLite::Database& db) {
   db.exec(
       "PRAGMA query_only = OFF; PRAGMA temp_store = MEMORY");  // the file itself stays read-only
-  for (const char* table : {"kept_tally", "kept_verdict"}) {
+  for (const auto& [table, key] : {std::pair{"kept_tally", "run_id"},
+                                   {"kept_verdict", "run_id"},
+                                   {"kept_diff", "run_a_id, run_b_id"}}) {
     db.exec(std::string("CREATE TEMP TABLE ") + table + " AS SELECT * FROM main." + table +
-            " WHERE false; CREATE INDEX temp.shadow_" + table + " ON " + table + "(run_id)");
+            " WHERE false; CREATE INDEX temp.shadow_" + table + " ON " + table + "(" + key + ")");
   }
   constexpr size_t kCreate = sizeof "CREATE" - 1;
   for (const Definition& ours : definitions()) {
@@ -261,6 +270,24 @@ bool is_kept_right(SQLite::Database& db, const std::string& table, int64_t run_i
   return differ.getColumn(0).getInt() == 0;
 }
 
+/// Runs of which it is kept how they compare with another, and not as their rows say.
+std::vector<int64_t> diffs_kept_wrong(SQLite::Database& db) {
+  const std::string columns = columns_of(db, "kept_diff");
+  SQLite::Statement kept(db, "SELECT run_a_id, run_b_id FROM main.kept_diff ORDER BY run_b_id"),
+      differ(db, "SELECT " + columns +
+                     " FROM main.kept_diff WHERE run_a_id = ?1 AND run_b_id = ?2 EXCEPT SELECT " +
+                     columns + " FROM temp.diff_part WHERE run_a_id = ?1 AND run_b_id = ?2");
+  std::vector<int64_t> wrong;
+  while (kept.executeStep()) {
+    const int64_t run_b_id = kept.getColumn(1).getInt64();
+    differ.bind(1, kept.getColumn(0).getInt64());
+    differ.bind(2, run_b_id);
+    if (differ.executeStep()) wrong.push_back(run_b_id);
+    differ.reset();
+  }
+  return wrong;
+}
+
 std::string run_ids(const std::vector<int64_t>& ids) {
   std::string list;
   for (int64_t id : ids) list += (list.empty() ? "" : ", ") + std::to_string(id);
@@ -273,6 +300,11 @@ std::vector<std::string> check_database(SQLite::Database& db) {
   Problems problems;
   check_integrity(db, problems);
   for (std::string& problem : check_content(db)) problems.push_back(std::move(problem));
+  if (const int64_t n = number_of(db, std::string("SELECT count(*) FROM ") + kWrongMembers);
+      n > 0) {
+    problems.push_back("lineage_member: " + std::to_string(n) +
+                       " runs are not in the lineage that they state");
+  }
   return problems;
 }
 
@@ -305,6 +337,9 @@ std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress
     }
     db.exec("DELETE FROM temp.kept_tally; DELETE FROM temp.kept_verdict");
   }
+  for (const int64_t id : diffs_kept_wrong(db)) {
+    if (std::find(wrong.begin(), wrong.end(), id) == wrong.end()) wrong.push_back(id);
+  }
   return wrong;
 }
 
@@ -329,6 +364,9 @@ std::vector<std::string> repair_database(SQLite::Database& db,
         "DISTINCT"
         " run_id, prompt_id, side, pos_id FROM trace_row)",
         "positions that no trace row has");
+    change(std::string("REPLACE INTO lineage_member SELECT l.run_id, l.lineage, l.injected FROM ") +
+               kWrongMembers,
+           "runs are in the lineage that they state");
     if (!kept_wrong.empty()) {
       const std::string of_runs = " WHERE run_id IN " + run_ids(kept_wrong);
       db.exec("DELETE FROM kept_verdict" + of_runs + "; DELETE FROM kept_tally" + of_runs);

@@ -12,4 +12,7 @@ namespace greta {
 /// turns. Throws SQLite::Exception or Stopped; what was kept by then stays.
 void keep_diffs(SQLite::Database& db, std::span<const int64_t> runs);
 
+/// The same of every run, for when other runs are the baselines: commits were read, or one pinned.
+void keep_all_diffs(SQLite::Database& db);
+
 }  // namespace greta

@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "db/check.h"
+#include "db/commit_graph.h"
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/forget.h"
+#include "db/kept_diff.h"
 #include "db/kept_tally.h"
 #include "db/merge_maps.h"
 #include "db/merge_rows.h"
@@ -120,6 +122,17 @@ constexpr const char* kCopyRest = R"(
     WHERE x.source_id IS NULL OR s.is_new ORDER BY x.id;
 )";
 
+/// Of two runs pinned for one lineage the one that was pinned last.
+constexpr const char* kCopyBaselines = R"(
+  INSERT INTO main.pinned_baseline
+    SELECT p.lineage, r.id, p.pinned_at FROM other.pinned_baseline p
+    JOIN temp.merge_run r ON r.other_id = p.run_id WHERE true
+    ON CONFLICT DO UPDATE SET (run_id, pinned_at) = (excluded.run_id, excluded.pinned_at)
+    WHERE excluded.pinned_at > pinned_at;
+  INSERT OR IGNORE INTO main.commit_parent SELECT * FROM other.commit_parent;
+  INSERT OR IGNORE INTO main.commit_node SELECT * FROM other.commit_node;
+)";
+
 /// Each says of which hashes it speaks, so that it cannot be of other rows than here.
 constexpr const char* kCopyDifferences = R"(
   INSERT OR IGNORE INTO main.difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,
@@ -183,6 +196,7 @@ class Merge {
       throw;
     }
     detach();
+    keep_all_diffs(db_);
     return summary_;
   }
 
@@ -222,6 +236,8 @@ class Merge {
       db_.exec(settle_sql(column, dim));
     }
     db_.exec(kSettleRest);
+    db_.exec(kCopyBaselines);
+    if (db_.execAndGet("SELECT changes()").getInt64() > 0) order_commits(db_);
   }
 
   void refuse_other_hashes() {

@@ -22,6 +22,9 @@ SELECT
   m.lineage AS lineage,                                -- see view lineage
   v.evidence AS evidence,                              -- trace, report, none
   v.pairs AS pairs,                                    -- with a row on both sides
+  v.rounding AS rounding,                              -- DRIFT within tolerance
+  v.divergent AS divergent,                            -- DRIFT beyond it
+  v.nonfinite AS nonfinite,                            -- NaN or inf
   v.run_id AS run_id                                   -- run.id
 FROM run_verdict v
 JOIN run r ON r.id = v.run_id

@@ -1,6 +1,6 @@
--- One row per place where a lineage turned for the worse: the first bad run, the last good one, where values first part
--- ways, and the run that mended it. A verdict turned from PASS to FAIL (BROKEN), or what both phases
--- compute changed beyond rounding (CHANGED), which no verdict of the run itself shows.
+-- One row per place where a lineage turned for the worse: the first bad run, the last good one, where
+-- values first part ways, and the run that mended it. A verdict turned from PASS to FAIL (BROKEN), or
+-- what both phases compute changed beyond rounding (CHANGED), which no verdict of the run itself shows.
 CREATE VIEW regression AS
 WITH
   c AS MATERIALIZED (

@@ -7,6 +7,7 @@
 #include "common/utc_time.h"
 #include "common/utf8.h"
 #include "db/database.h"
+#include "db/kept_diff.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -22,10 +23,20 @@ std::string lineage_of(SQLite::Database& db, const Run& run) {
   return query.text(0);
 }
 
+void refuse_what_is_no_baseline(SQLite::Database& db, const Run& run) {
+  Query query(db, "SELECT 1 FROM baseline_candidate WHERE run_id = ?");
+  query.bind(1, run.id);
+  if (query.step()) return;
+  throw UsageError("run " + run.name +
+                   " did not end well, or has no rows: no run can be held"
+                   " against it");
+}
+
 int set_baseline(Options& options, const std::string& name) {
   SQLite::Database db = open_for_writing(options.database);
   const Run run = resolve_run(db, name);
   const std::string lineage = lineage_of(db, run);
+  refuse_what_is_no_baseline(db, run);
   in_transaction(db, [&] {
     Query(db, "INSERT OR REPLACE INTO pinned_baseline(lineage, run_id, pinned_at) VALUES (?, ?, ?)")
         .bind(1, lineage)
@@ -33,6 +44,7 @@ int set_baseline(Options& options, const std::string& name) {
         .bind(3, utc_now())
         .step();
   });
+  keep_all_diffs(db);
   options.out.write("runs of " + utf8::printable(lineage) + " are held against " +
                     utf8::printable(run.name) + "\n");
   return kExitDone;
@@ -46,6 +58,7 @@ int reset_baseline(Options& options, const std::string& name) {
     Query(db, "DELETE FROM pinned_baseline WHERE lineage = ?").bind(1, lineage).step();
     n = db.execAndGet("SELECT changes()").getInt64();
   });
+  keep_all_diffs(db);
   options.out.write("runs of " + utf8::printable(lineage) + (n > 0 ? " are" : " were already") +
                     " held against the one before them\n");
   return kExitDone;

@@ -9,6 +9,7 @@
 #include "cli/warehouse/sql_query.h"
 #include "common/child_process.h"
 #include "db/database.h"
+#include "db/kept_diff.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -45,7 +46,7 @@ void store(SQLite::Database& db, const std::vector<Commit>& commits) {
   db.exec("DELETE FROM commit_parent; DELETE FROM commit_node");
   Query node(db,
              "INSERT INTO commit_node(sha, ord, committed_at, subject) VALUES (?, ?,"
-             " strftime('%Y-%m-%dT%H:%M:%SZ', ?), ?)");
+             " ifnull(strftime('%Y-%m-%dT%H:%M:%SZ', ?), ''), ?)");
   Query parent(db, "INSERT INTO commit_parent(sha, nth, parent) VALUES (?, ?, ?)");
   int64_t ord = 0;
   for (const Commit& commit : commits) {
@@ -75,6 +76,7 @@ int read_commits(Options& options, const std::string& repository) {
   if (commits.empty()) throw UsageError(repository + " has no commits");
   SQLite::Database db = open_for_writing(options.database);
   in_transaction(db, [&] { store(db, commits); });
+  keep_all_diffs(db);
   Query known(db, "SELECT count(*), count(commit_ord) FROM lineage");
   known.step();
   options.out.write(std::to_string(commits.size()) + " commits; those of " +

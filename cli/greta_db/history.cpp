@@ -38,7 +38,7 @@ Where where_of(const HistoryArguments& arguments) {
   return where;
 }
 
-/// "PASS  SAME", "FAIL* BROKEN": verdict that leads and what changed.
+/// "PASS", "PASS CHANGED", "FAIL BROKEN": the verdict that leads, and what changed.
 std::string matrix_cell(const RunVerdict& run) {
   const Headline head(run);
   std::string text = head.verdict;
@@ -46,26 +46,43 @@ std::string matrix_cell(const RunVerdict& run) {
   return text;
 }
 
-/// Commits down, modes (with backend and dtype, where several are there) across.
+/// Commits down, lineages across: by experiment, mode and dtype, in full where that is not enough.
 void print_matrix(Options& options, Query& rows) {
+  struct CellText {
+    std::string text;
+    int runs = 0;
+  };
   std::vector<std::string> columns, commits;
-  std::map<std::pair<std::string, std::string>, std::string> cells;
-  const auto place = [](std::vector<std::string>& list, const std::string& name) {
-    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+  std::map<std::string, std::string> names;  // of columns, by lineage
+  std::map<std::string, int> times;          // that a name stands
+  std::map<std::pair<std::string, std::string>, CellText> cells;
+  const auto is_new = [](std::vector<std::string>& list, const std::string& name) {
+    if (std::find(list.begin(), list.end(), name) != list.end()) return false;
+    list.push_back(name);
+    return true;
   };
   while (rows.step()) {
     const RunVerdict run(rows);
-    const std::string mode = run.has("mode") ? run.text("mode") : "-";
-    const std::string column =
-        run.text("experiment") + " " + mode + (run.has("dtype") ? " " + run.text("dtype") : "");
+    const std::string lineage = run.text("lineage");
+    if (is_new(columns, lineage)) {
+      std::string& name = names[lineage];
+      name = run.text("experiment");
+      for (const char* part : {"mode", "dtype"}) {
+        if (run.has(part)) name += " " + run.text(part);
+      }
+      ++times[name];
+    }
     const std::string commit = run.has("commit_sha") ? run.text("commit_sha") : run.text("date");
-    place(columns, column);
-    place(commits, commit);
-    std::string& cell = cells[{commit, column}];  // the last run of several
-    cell = matrix_cell(run);
+    is_new(commits, commit);
+    CellText& cell = cells[{commit, lineage}];
+    cell.text = matrix_cell(run);
+    ++cell.runs;
   }
   std::vector<std::string> header{"commit"};
-  header.insert(header.end(), columns.begin(), columns.end());
+  for (const std::string& lineage : columns) {
+    const std::string& name = names[lineage];
+    header.push_back(times[name] == 1 ? name : lineage);
+  }
   RowPrinter printer(options.out, options.format, header);
   const bool shorten = options.format == Format::kTable || options.format == Format::kMarkdown;
   for (const std::string& commit : commits) {
@@ -73,7 +90,13 @@ void print_matrix(Options& options, Query& rows) {
     std::vector<Cell> row{Cell(name)};
     for (const std::string& column : columns) {
       const auto found = cells.find({commit, column});
-      row.push_back(found == cells.end() ? Cell() : Cell(found->second));
+      if (found == cells.end()) {
+        row.emplace_back();
+        continue;
+      }
+      CellText& cell = found->second;
+      if (cell.runs > 1) cell.text += " (last of " + std::to_string(cell.runs) + ")";
+      row.emplace_back(cell.text);
     }
     printer.row(row);
   }
@@ -93,8 +116,8 @@ int history(Options& options, const HistoryArguments& arguments) {
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
   if (arguments.matrix || for_readers) {
     Query query(db, "SELECT " + std::string(kVerdictColumns) +
-                        ", change, injected, dtype FROM (SELECT v.*, CASE WHEN h.injected THEN"
-                        " 'injected' ELSE c.change END AS change, h.injected AS injected,"
+                        ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN h.injected THEN"
+                        " 'injected' ELSE c.change END AS change, h.lineage AS lineage,"
                         " h.dtype AS dtype, h.started_at AS started_at FROM " +
                         kept + "run_verdict v JOIN " + kept +
                         "history h ON h.run_id = v.run_id LEFT JOIN " + kept +
@@ -116,7 +139,8 @@ int history(Options& options, const HistoryArguments& arguments) {
       "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
       " layer, tensor, prompt, numeric_first_fail, numeric_layer, numeric_tensor, change,"
       " baseline, changed_layer, changed_tensor, why_not, injected, started_at, dtype,"
-      " lineage, evidence, pairs FROM (SELECT h.*, c.change AS change,"
+      " lineage, evidence, pairs, rounding, divergent, nonfinite FROM (SELECT h.*, c.change AS "
+      "change,"
       " c.baseline AS baseline, c.layer AS changed_layer, c.tensor AS changed_tensor,"
       " c.why_not AS why_not FROM " +
           kept + "history h LEFT JOIN " + kept + "change c ON c.run_id = h.run_id)" + where.sql() +
@@ -139,7 +163,7 @@ int regressions(Options& options, const HistoryArguments& arguments) {
               " last_good_commit, layer, tensor, first_fail, fixed_run, fixed_commit, fixed_date,"
               " lineage FROM " +
                   what_is_kept(db) + "regression" + where.sql() +
-                  " ORDER BY first_bad_date, first_bad_id");
+                  " ORDER BY first_bad_date, first_bad");
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;

@@ -1,7 +1,15 @@
 -- Two runs held against each other: how many rows are alike, and the first that is not, in forward order:
--- strictly, and beyond rounding. What follows from the choice of another token comes last. Name both runs.
+-- strictly, and beyond rounding. What follows from the choice of another token comes last. Names, then
+-- the columns of kept_diff. Name both runs.
 CREATE VIEW diff_part AS
-SELECT f.*
+SELECT
+  f.run_a AS run_a, f.run_b AS run_b, f.run_a_id AS run_a_id, f.run_b_id AS run_b_id, f.why_not AS why_not,
+  f.pairs AS pairs, f.compared AS compared, f.match AS match, f.rounding AS rounding, f.divergent AS divergent,
+  f.unknown AS unknown, f.nonfinite AS nonfinite, f.incomparable AS incomparable, f.alike AS alike,
+  f.only_a AS only_a, f.only_b AS only_b, f.prompt_id AS prompt_id, f.phase_id AS phase_id, f.pos_id AS pos_id,
+  f.layer AS layer, f.tensor_id AS tensor_id, f.divergent_prompt_id AS divergent_prompt_id,
+  f.divergent_phase_id AS divergent_phase_id, f.divergent_pos_id AS divergent_pos_id,
+  f.divergent_layer AS divergent_layer, f.divergent_tensor_id AS divergent_tensor_id
 FROM (
   SELECT
     w.run_a_id AS run_a_id, w.run_b_id AS run_b_id, w.run_a AS run_a, w.run_b AS run_b, w.why_not AS why_not,

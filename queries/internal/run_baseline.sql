@@ -1,36 +1,31 @@
 -- The run that a run is held against: that which somebody pinned for its lineage, else the last of its
 -- lineage, and seed, before it: of its commit or of the nearest ancestor that has one, where the commit
--- is known (commit_node), else by time, of which names decide the rest: #10 is after #2. NULL: there is none, or a fault was injected.
+-- is known (commit_node), else by time, and then by name: #10 is after #2. NULL: there is none, or a fault
+-- was injected.
 CREATE VIEW run_baseline AS
 SELECT
   r.run_id AS run_id, r.lineage AS lineage, r.injected AS injected, r.sha AS sha,
   CASE WHEN NOT r.injected THEN coalesce(
     (SELECT p.run_id FROM pinned_baseline p WHERE p.lineage = r.lineage AND p.run_id <> r.run_id),
-    (SELECT b.run_id FROM baseline_candidate b
-     WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
-       AND (r.sha IS NULL OR r.sha >= b.commit_sha AND r.sha < b.commit_sha || 'g')
-       AND (b.date, b.started_at, length(b.run), b.run)
-         < (ifnull(r.date, ''), ifnull(r.started_at, ''), length(r.run), r.run)
-     ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1),
-    CASE WHEN r.sha IS NOT NULL THEN
-      (SELECT
+    (SELECT w.run_id
+     FROM (
+       SELECT
          (SELECT b.run_id FROM baseline_candidate b
           WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
-            AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
-          ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1)
+            AND (u.sha IS NULL OR u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g')
+            AND (u.sha IS NOT r.sha OR (b.date, b.started_at, length(b.run), b.run)
+              < (ifnull(r.date, ''), ifnull(r.started_at, ''), length(r.run), r.run))
+          ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) AS run_id
        FROM (
-         WITH RECURSIVE up(sha, ord) AS (
-           SELECT n.sha, n.ord FROM commit_parent p CROSS JOIN commit_node n ON n.sha = p.parent WHERE p.sha = r.sha
+         WITH RECURSIVE up(sha, ord) AS (  -- its own commit, then ancestors, the nearest first
+           SELECT r.sha, NULL
            UNION
            SELECT n.sha, n.ord
            FROM up u CROSS JOIN commit_parent p ON p.sha = u.sha CROSS JOIN commit_node n ON n.sha = p.parent
            ORDER BY 2 DESC)
-         SELECT up.sha AS sha FROM up) u
-       WHERE EXISTS (
-         SELECT 1 FROM baseline_candidate b
-         WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
-           AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g')
-       LIMIT 1) END) END AS baseline_id
+         SELECT up.sha AS sha FROM up) u) w
+     WHERE w.run_id IS NOT NULL
+     LIMIT 1)) END AS baseline_id
 FROM (
   SELECT
     m.run_id AS run_id, n.name AS run, m.lineage AS lineage, m.injected AS injected, n.seed AS seed, n.synthetic AS synthetic,

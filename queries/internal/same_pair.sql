@@ -21,4 +21,6 @@ WHERE p.why_not IS NULL AND a.hash_algo = b.hash_algo
         AND y.hash = x.hash AND y.n = x.n AND x.n > 0
         AND (y.token_id, y.min, y.max, y.mean, y.abs_sum, y.nan, y.inf, y.nz_count, y.flags)
          IS (x.token_id, x.min, x.max, x.mean, x.abs_sum, x.nan, x.inf, x.nz_count, x.flags)
+        AND (SELECT data FROM sample WHERE id = y.vector_id)
+         IS (SELECT data FROM sample WHERE id = x.vector_id)
         AND ifnull(x.nan, 0) = 0 AND ifnull(x.inf, 0) = 0 AND (x.flags & 1) = 0));

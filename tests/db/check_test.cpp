@@ -120,5 +120,20 @@ TEST_F(Checking, RepairCorrectsWhatIsNotedOfPlacesAndPositions) {
   EXPECT_EQ(repair_database(db, {}), std::vector<std::string>());
 }
 
+TEST_F(Checking, ARunInAnotherLineageThanItStatesIsFoundAndPutRight) {
+  const std::string kMembers = "SELECT lineage || ' ' || injected FROM lineage_member";
+  const std::string stated = text_of(db, kMembers);
+  for (const char* damage :
+       {"UPDATE lineage_member SET lineage = 'other'", "UPDATE lineage_member SET injected = 1",
+        "DELETE FROM lineage_member"}) {
+    db.exec(damage);
+    EXPECT_EQ(
+        check_database(db),
+        std::vector<std::string>{"lineage_member: 1 runs are not in the lineage that they state"});
+    EXPECT_EQ(repair_database(db, {}).size(), 1u);
+    EXPECT_EQ(text_of(db, kMembers), stated);
+  }
+}
+
 }  // namespace
 }  // namespace greta

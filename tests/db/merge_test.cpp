@@ -5,6 +5,7 @@
 
 #include "common/temporary_folder.h"
 #include "db/check.h"
+#include "db/kept_tally.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -364,6 +365,65 @@ TEST_F(MergeTest, AFileOfAnUnfinishedIngestIsRefused) {
   Warehouse into(path("into.db")), other(path("other.db"));
   other.db.exec("INSERT INTO ingest VALUES (1, '', 'h', 1, '', '', '[]')");
   EXPECT_THROW(merge(into.db, path("other.db")), DatabaseError);
+}
+
+TEST_F(MergeTest, CommitsOfBothFilesStandInOrder) {
+  const auto add_commit = [](Warehouse& w, const char* sha, const char* parent, int ord) {
+    w.db.exec("INSERT INTO commit_node VALUES ('" + std::string(sha) + "', " + std::to_string(ord) +
+              ", '2026-01-0" + std::to_string(ord + 1) + "T00:00:00Z', 's')");
+    if (*parent == '\0') return;
+    w.db.exec("INSERT INTO commit_parent VALUES ('" + std::string(sha) + "', 0, '" +
+              std::string(parent) + "')");
+  };
+  Warehouse a(path("a.db"));
+  add_commit(a, "c3", "c2", 0);  // of a shallow clone
+  add_commit(a, "c4", "c3", 1);
+  {
+    Warehouse b(path("b.db"));
+    add_commit(b, "c1", "", 4);
+    add_commit(b, "c2", "c1", 5);
+    add_commit(b, "c3", "c2", 6);
+  }
+  merge(a.db, path("b.db"));
+  EXPECT_EQ(a.rows("SELECT sha, ord FROM commit_node ORDER BY ord"), "c1|0\nc2|1\nc3|2\nc4|3");
+  EXPECT_EQ(a.rows("SELECT sha, parent FROM commit_parent ORDER BY sha"), "c2|c1\nc3|c2\nc4|c3");
+}
+
+TEST_F(MergeTest, ACircleOfCommitsEnds) {
+  Warehouse a(path("a.db"));
+  {
+    Warehouse b(path("b.db"));
+    b.db.exec(
+        "INSERT INTO commit_node VALUES ('c1', 7, 't', 's'), ('c2', 7, 't', 's'), ('c0', 7, 't', "
+        "'s');"
+        "INSERT INTO commit_parent VALUES ('c1', 0, 'c2'), ('c2', 0, 'c1')");
+  }
+  merge(a.db, path("b.db"));
+  EXPECT_EQ(a.rows("SELECT sha, ord FROM commit_node ORDER BY ord"), "c0|0\nc1|1\nc2|2");
+}
+
+TEST_F(MergeTest, OfTwoPinnedBaselinesTheLaterStands) {
+  const auto pin = [](Warehouse& w, const std::string& run, const std::string& at) {
+    w.run({.name = run, .status = "complete"});
+    w.match("x_in", 0);
+    w.db.exec("INSERT INTO pinned_baseline SELECT lineage, run_id, '" + at +
+              "' FROM lineage_member WHERE run_id = " + std::to_string(w.current_run()));
+  };
+  for (const bool first_is_later : {false, true}) {
+    const std::string suffix = first_is_later ? "2.db" : ".db";
+    Warehouse a(path("a" + suffix));
+    pin(a, "one", first_is_later ? "2026-02-02T00:00:00Z" : "2026-02-01T00:00:00Z");
+    keep_tally(a.db, 1);
+    {
+      Warehouse b(path("b" + suffix));
+      b.run({.name = "other", .status = "complete"});
+      pin(b, "two", first_is_later ? "2026-02-01T00:00:00Z" : "2026-02-02T00:00:00Z");
+    }
+    merge(a.db, path("b" + suffix));
+    EXPECT_EQ(a.rows("SELECT r.name FROM pinned_baseline p JOIN run r ON r.id = p.run_id"),
+              first_is_later ? "one" : "two");
+    EXPECT_EQ(a.rows("SELECT count(*) FROM kept_change WHERE change IS NULL"), "0");
+  }
 }
 
 TEST_F(MergeTest, OfTwoNoiseFloorsTheLaterStands) {

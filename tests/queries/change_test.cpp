@@ -1,4 +1,7 @@
 // What changed against the run before it, since when, and who mended it.
+#include "common/temporary_folder.h"
+#include "db/check.h"
+#include "db/database.h"
 #include "db/judge.h"
 #include "db/kept_diff.h"
 #include "db/kept_tally.h"
@@ -196,6 +199,49 @@ TEST_F(Change, ANaNIsNeverTheSame) {
                 " WHERE run_a_id = 1 AND run_b_id = 2"),
             "FAIL|2|2");
   EXPECT_EQ(ask("SELECT change FROM change"), "CHANGED");
+}
+
+TEST_F(Change, WhatIsKeptWronglyIsFound) {
+  add_run("01", {});
+  add_run("02", {});
+  add_run("03", {.x_out = 3});
+  judge_all();
+  const TemporaryFolder folder;
+  int copies = 0;
+  const auto wrong = [&] {
+    const std::string copy = folder / ("copy" + std::to_string(copies++));
+    w_.db.exec("VACUUM INTO '" + copy + "'");
+    SQLite::Database reader = open_unchanged(copy);
+    return runs_kept_wrong(reader);
+  };
+  EXPECT_EQ(wrong(), std::vector<int64_t>());
+  w_.db.exec(
+      "UPDATE kept_diff SET divergent = 0, match = pairs, divergent_layer = NULL"
+      " WHERE run_b_id = 3");
+  EXPECT_EQ(ask("SELECT change FROM change WHERE run_id = 3"), "SAME");
+  ASSERT_EQ(wrong(), std::vector<int64_t>{3});
+  repair_database(w_.db, {3});
+  EXPECT_EQ(ask("SELECT change FROM change WHERE run_id = 3"), "CHANGED");
+}
+
+TEST_F(Change, IsKeptOfEveryRunWhenOtherRunsAreTheBaselines) {
+  add_run("01", {}, "c200000");
+  add_run("02", {}, "c000000");
+  judge_all();
+  EXPECT_EQ(ask("SELECT run_a_id, run_b_id FROM kept_diff"), "1|2");
+  add_commits();
+  keep_all_diffs(w_.db);
+  EXPECT_EQ(ask("SELECT baseline_id, run_id FROM kept_change"), "2|1");
+}
+
+TEST_F(Change, EqualHashesOverOtherSamplesAreNotTheSame) {
+  for (const float value : {1.0f, 2.0f}) {
+    w_.run({.name = "r" + std::to_string(value), .dtype = "f32", .status = "complete"});
+    w_.add(prefill("x_out", 0, 1).sampled({value, 2, 3, 4}),
+           decode("x_out", 0, 1).sampled({value, 2, 3, 4}));
+  }
+  EXPECT_EQ(ask("SELECT count(*) FROM same_pair WHERE run_a_id = 1 AND run_b_id = 2"), "0");
+  EXPECT_NE(ask("SELECT verdict FROM diff_verdict WHERE run_a_id = 1 AND run_b_id = 2"), "PASS");
 }
 
 TEST_F(Change, WhatFollowsFromAnotherTokenIsNotItsOrigin) {

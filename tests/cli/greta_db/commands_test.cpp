@@ -196,16 +196,6 @@ TEST_F(Commands, TraceFilters) {
   EXPECT_FALSE(rows({"--pos", "38"})[0].contains("sample"));
 }
 
-TEST_F(Commands, HistoryIsInOrderOfDate) {
-  Warehouse warehouse(database());
-  warehouse.run({.name = "late", .date = "2026-03-01"});
-  warehouse.run({.name = "early", .experiment = "f", .date = "2026-01-01"});
-  nlohmann::json rows = run({"history", "--format", "json"}).json();
-  EXPECT_EQ(rows[0]["run"], "early");
-  EXPECT_EQ(run({"history", "--experiment", "f", "--format", "json"}).json().size(), 1u);
-  EXPECT_EQ(run({"history", "--since", "2026-02-01", "--format", "json"}).json()[0]["run"], "late");
-}
-
 TEST_F(Commands, BadValuesAreRefusedWithWhatIsAllowed) {
   Warehouse warehouse(database());
   warehouse.run({.name = "r", .experiment = "b3_66", .mode = "kv_aligned", .date = "2026-02-07"});
