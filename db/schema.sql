@@ -615,6 +615,8 @@ CREATE TABLE kept_diff (
   divergent_pos_id INTEGER,
   divergent_layer INTEGER,
   divergent_tensor_id INTEGER,
+  origin TEXT,                                    -- of that, else of the first: ORIGIN, PROPAGATED, UNSAMPLED
+  caused_by TEXT,                                 -- of that, in words: another token
   PRIMARY KEY (run_a_id, run_b_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX kept_diff_by_b ON kept_diff(run_b_id);

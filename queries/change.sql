@@ -32,6 +32,8 @@ SELECT
   CASE WHEN d.numeric_tensor IS NULL THEN d.pos_id ELSE d.numeric_pos_id END AS pos_id, -- of that
   CASE WHEN d.numeric_tensor IS NULL THEN d.layer ELSE d.numeric_layer END AS layer, -- of that
   CASE WHEN d.numeric_tensor IS NULL THEN d.tensor ELSE d.numeric_tensor END AS tensor, -- of that
+  d.origin AS origin,                                  -- of that: ORIGIN, PROPAGATED, UNSAMPLED
+  d.caused_by AS caused_by,                            -- what it follows from, in words, where that is the choice of another token
   d.why_not AS why_not,                                -- why the two cannot be compared
   l.lineage AS lineage,                                -- see view lineage
   r.date AS date,                                      -- of the run: YYYY-MM-DD; NULL unknown

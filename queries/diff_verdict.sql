@@ -38,6 +38,8 @@ SELECT
   nullif(v.divergent_pos_id, -1) AS numeric_pos_id,    -- of that
   v.divergent_layer AS numeric_layer,                  -- of that
   (SELECT name FROM tensor WHERE id = v.divergent_tensor_id) AS numeric_tensor, -- of that
+  v.origin AS origin,                                  -- of the first beyond rounding, else of the first: ORIGIN, PROPAGATED, UNSAMPLED, as in `pair`; NULL where only run_b has it
+  v.caused_by AS caused_by,                            -- what it follows from, in words, where that is the choice of another token
   v.why_not IS NULL AS comparable,                     -- 0: rows of the one cannot be held against rows of the other
   v.why_not AS why_not,                                -- the reason, in words
   v.run_a_id AS run_a_id,                              -- run.id

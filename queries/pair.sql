@@ -69,4 +69,5 @@ LEFT JOIN located_difference d ON d.run_id = s.run_id AND d.prompt_id = s.key_pr
   AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id
   AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash AND d.n = s.x_n
 LEFT JOIN tensor_name m ON m.id = s.name_id
-LEFT JOIN tensor t ON t.id = s.tensor_id;
+LEFT JOIN tensor t ON t.id = s.tensor_id
+WHERE s.axis = 'phases' AND s.other_run_id = s.run_id;

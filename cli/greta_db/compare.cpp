@@ -1,8 +1,11 @@
-#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/greta_db/commands.h"
+#include "cli/report/markdown.h"
+#include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
@@ -18,67 +21,70 @@ struct CompareArguments {
   bool rows = false;
 };
 
-/// As far as run_diff knows it.
-constexpr std::string_view kForward =
-    " ORDER BY d.forward_layer, d.tensor_id, d.pos_id, d.prompt, d.phase";
+/// The first row that differs, as view diff_verdict places it.
+struct Place {
+  std::string prompt, phase, tensor;
+  std::optional<int64_t> pos_id;
+  int64_t layer = 0;
+  // of that row
+  std::string status, cls, hash_a, hash_b, measure, origin, segment, untraced_layers;
+  std::optional<double> rel_l2;
 
-struct Counts {
-  int64_t match = 0, rounding = 0, divergent = 0, unknown = 0, nonfinite = 0, incomparable = 0,
-          only_a = 0, only_b = 0;
-
-  Counts& operator+=(const Counts& o) {
-    match += o.match;
-    rounding += o.rounding;
-    divergent += o.divergent;
-    unknown += o.unknown;
-    nonfinite += o.nonfinite;
-    incomparable += o.incomparable;
-    only_a += o.only_a;
-    only_b += o.only_b;
-    return *this;
+  std::string text() const;
+  std::string origin_text() const {
+    Origin place;
+    place.kind = origin;
+    place.segment = segment;
+    place.untraced_layers = untraced_layers;
+    return place.text();
   }
-
-  void add(std::string_view status, std::string_view grade, int64_t n) {
-    if (status == "MATCH")
-      match += n;
-    else if (status == "NONFINITE")
-      nonfinite += n;
-    else if (status == "INCOMPARABLE")
-      incomparable += n;
-    else if (status == "ONLY_A")
-      only_a += n;
-    else if (status == "ONLY_B")
-      only_b += n;
-    else if (grade == "ROUNDING")
-      rounding += n;
-    else if (grade == "DIVERGENT")
-      divergent += n;
-    else
-      unknown += n;
-  }
+  std::string json() const;
 };
 
+std::string Place::text() const {
+  std::string text = status;
+  if (!cls.empty()) text += " " + cls;
+  text +=
+      " at layer " + std::to_string(layer) + ", " + tensor + ", prompt " + prompt + ", " + phase;
+  text += ", pos " + (pos_id ? std::to_string(*pos_id) : "-");
+  if (rel_l2 && status != "NONFINITE") text += ", rel_l2 " + display_text(Cell(*rel_l2));
+  return utf8::printable(text);
+}
+
+std::string Place::json() const {
+  const auto known = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
+  JsonObject object;
+  object.add("prompt", prompt).add("phase", phase);
+  object.add("pos_id", pos_id ? Cell(*pos_id) : Cell()).add("layer", layer).add("tensor", tensor);
+  object.add("status", status).add("class", known(cls));
+  object.add("rel_l2", rel_l2 ? Cell(*rel_l2) : Cell());
+  object.add("hash_a", known(hash_a)).add("hash_b", known(hash_b));
+  object.add("origin", known(origin)).add("segment", known(segment));
+  return object.str();
+}
+
+/// What the views say of two runs.
 struct Difference {
-  std::map<std::pair<int64_t, std::string>, Counts> by_tensor;  ///< in forward order
-  Counts total;
-  std::string verdict, numeric_verdict;
-  int64_t compared = 0;
-  std::string first_json = "null", first_text;    ///< the first that differs
-  std::string beyond_json = "null", beyond_text;  ///< the first that differs by more than rounding
+  Run a, b;
+  std::string verdict, numeric_verdict, why_not, caused_by;
+  int64_t compared = 0, rounding = 0, unknown = 0;
+  std::optional<Place> first;   ///< that differs, in forward order
+  std::optional<Place> beyond;  ///< that differs by more than rounding
+  std::string total_json;
 
   const std::string& at(Gate gate) const {
     return gate == Gate::kNumeric ? numeric_verdict : verdict;
   }
   /// Whose verdict leads: the numeric one, unless nothing measures what differs.
   Gate lead() const {
-    return total.unknown > 0 && numeric_verdict != "FAIL" ? Gate::kStrict : Gate::kNumeric;
+    return unknown > 0 && numeric_verdict != "FAIL" ? Gate::kStrict : Gate::kNumeric;
   }
-  /// What a reader is told beside that verdict; "".
-  std::string remark() const {
-    if (lead() == Gate::kStrict) return "";
-    if (verdict == "FAIL" && numeric_verdict == "PASS") return " within rounding";
-    const bool behind_rounding = total.rounding > 0 && !beyond_text.empty();
-    return behind_rounding && beyond_text != first_text ? " beyond rounding" : "";
+  bool begins_with_rounding() const { return first && beyond && first->text() != beyond->text(); }
+  std::string headline() const {
+    const std::string& words = at(lead());
+    if (lead() == Gate::kStrict) return words;
+    if (verdict == "FAIL" && numeric_verdict == "PASS") return words + " within rounding";
+    return words + (rounding > 0 && begins_with_rounding() ? " beyond rounding" : "");
   }
 };
 
@@ -93,149 +99,256 @@ std::string exit_words(const Difference& difference, Gate gate) {
          " gives " + std::to_string(of_other);
 }
 
-void bind_runs(Query& query, const Run& a, const Run& b) { query.bind(1, a.id).bind(2, b.id); }
+/// The counts of diff_verdict and diff_tensor, by name.
+constexpr const char* kCounts[] = {"match",     "rounding",     "divergent", "unknown",
+                                   "nonfinite", "incomparable", "only_a",    "only_b"};
 
-/// The first row in forward order that meets the condition; the texts stay as they are without one.
-void first_difference(SQLite::Database& db, const Run& a, const Run& b, const char* condition,
-                      std::string& json, std::string& text) {
-  Query first(db,
-              "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
-              " d.hash_a, d.hash_b FROM run_diff d WHERE d.run_a_id = ? AND d.run_b_id = ? AND " +
-                  std::string(condition) + std::string(kForward) + " LIMIT 1");
-  bind_runs(first, a, b);
-  if (!first.step()) return;
-  JsonObject object;
-  std::vector<std::string> names = first.column_names();
-  for (int i = 0; i < first.columns(); i++)
-    object.add(names[static_cast<size_t>(i)], first.cell(i));
-  json = object.str();
-  auto show = [&](int column) { return display_text(first.cell(column)); };
-  text = show(5) + (first.is_null(6) ? "" : " " + show(6)) + " at layer " + show(3) + ", " +
-         show(4) + ", prompt " + show(0) + ", " + show(1) + ", pos " + show(2) +
-         (first.is_null(7) || first.text(5) == "NONFINITE" ? "" : ", rel_l2 " + show(7));
+std::string count_list() {
+  std::string list;
+  for (const char* name : kCounts) list += std::string(", ") + name;
+  return list;
 }
 
-Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
-  Difference difference;
-  Query counts(db,
-               "SELECT tensor_id, tensor, status, class, count(*) FROM run_diff"
-               " WHERE run_a_id = ? AND run_b_id = ? GROUP BY 1, 2, 3, 4");
-  bind_runs(counts, a, b);
-  while (counts.step()) {
-    Counts one;
-    one.add(counts.cell(2).text, counts.cell(3).text, counts.integer(4));
-    difference.by_tensor[{counts.integer(0), counts.text(1)}] += one;
-    difference.total += one;
-  }
-  Query verdict(db,
-                "SELECT verdict, numeric_verdict, compared FROM diff_verdict"
-                " WHERE run_a_id = ? AND run_b_id = ?");
-  bind_runs(verdict, a, b);
-  verdict.step();
-  difference.verdict = verdict.text(0);
-  difference.numeric_verdict = verdict.text(1);
-  difference.compared = verdict.integer(2);
-  first_difference(db, a, b, "d.status IN ('DRIFT', 'NONFINITE')", difference.first_json,
-                   difference.first_text);
-  first_difference(db, a, b, "(d.class = 'DIVERGENT' OR d.status = 'NONFINITE')",
-                   difference.beyond_json, difference.beyond_text);
-  return difference;
-}
-
-std::vector<Cell> cells_of(const Counts& c) {
-  return {c.match,     c.rounding,     c.divergent, c.unknown,
-          c.nonfinite, c.incomparable, c.only_a,    c.only_b};
-}
-
-const std::vector<std::string> kCountNames = {"match",     "rounding",     "divergent", "unknown",
-                                              "nonfinite", "incomparable", "only_a",    "only_b"};
-
-void print_counts(RowPrinter& printer, const Difference& difference) {
-  for (const auto& [tensor, counts] : difference.by_tensor) {
-    std::vector<Cell> row{Cell(tensor.second)};
-    for (const Cell& cell : cells_of(counts)) row.push_back(cell);
-    printer.row(row);
-  }
-  printer.finish();
-}
-
-std::string json_of(const Counts& counts, JsonObject object = {}) {
-  std::vector<Cell> cells = cells_of(counts);
-  for (size_t i = 0; i < cells.size(); i++) object.add(kCountNames[i], cells[i]);
+std::string json_of_counts(Query& query, int from, JsonObject object = {}) {
+  for (const char* name : kCounts) object.add(name, query.integer(from++));
   return object.str();
 }
 
-void print_json(Output& out, const Run& a, const Run& b, const Difference& difference) {
+/// The place in five columns from `column` on, where there is one.
+std::optional<Place> place_at(Query& query, int column) {
+  if (query.is_null(column + 4)) return std::nullopt;
+  Place place;
+  place.prompt = query.text(column);
+  place.phase = query.text(column + 1);
+  if (!query.is_null(column + 2)) place.pos_id = query.integer(column + 2);
+  place.layer = query.integer(column + 3);
+  place.tensor = query.text(column + 4);
+  return place;
+}
+
+/// Looks a row up at its place: seen from the run that has it.
+class PlaceQuery {
+ public:
+  explicit PlaceQuery(SQLite::Database& db)
+      : query_(
+            db,
+            "SELECT s.status, s.class, CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash)"
+            " END, CASE WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END, s.measure,"
+            " s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.rel_l2"
+            " FROM comparison_placed s WHERE s.axis = 'runs' AND s.run_id = ?1"
+            " AND s.other_run_id = ?2 AND s.side IN (0, 1, 2) AND s.key_prompt_id ="
+            " (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?3)"
+            " AND s.phase_id = (SELECT id FROM phase WHERE name = ?4) AND s.key_pos_id = ?5"
+            " AND s.key_layer = ?6"
+            " AND s.key_tensor_id = (SELECT id FROM tensor WHERE name = ?7) LIMIT 1") {}
+
+  void fill(Place& place, const Run& a, const Run& b, Gate gate) {
+    if (take(place, a, b, gate)) {
+      if (place.status == "ALONE") place.status = "ONLY_A";
+    } else if (take(place, b, a, gate)) {
+      place.status = "ONLY_B";
+      std::swap(place.hash_a, place.hash_b);
+    }
+  }
+
+ private:
+  bool take(Place& place, const Run& of, const Run& other, Gate gate) {
+    query_.reset();
+    query_.bind(1, of.id).bind(2, other.id).bind(3, place.prompt).bind(4, place.phase);
+    query_.bind(5, place.pos_id.value_or(-1)).bind(6, place.layer).bind(7, place.tensor);
+    if (!query_.step()) return false;
+    const auto text = [this](int i) { return query_.is_null(i) ? "" : query_.text(i); };
+    place.status = text(0);
+    place.cls = text(1);
+    place.hash_a = text(2);
+    place.hash_b = text(3);
+    place.measure = text(4);
+    place.origin = text(gate == Gate::kNumeric ? 6 : 5);
+    place.segment = text(7);
+    place.untraced_layers = text(8);
+    if (!query_.is_null(9)) place.rel_l2 = query_.cell(9).real;
+    return true;
+  }
+
+  Query query_;
+};
+
+Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
+  Difference difference;
+  difference.a = a;
+  difference.b = b;
+  const std::string columns =
+      "SELECT verdict, numeric_verdict, compared, ifnull(why_not, ''), ifnull(caused_by, ''), "
+      "prompt,"
+      " phase, pos_id, layer, tensor, numeric_prompt, numeric_phase, numeric_pos_id, numeric_layer,"
+      " numeric_tensor" +
+      count_list() + " FROM ";
+  const std::string of_both = " WHERE run_a_id = ? AND run_b_id = ?";
+  // what is kept takes no time to prepare
+  const bool kept =
+      Query(db, "SELECT 1 FROM kept_diff" + of_both).bind(1, a.id).bind(2, b.id).step();
+  Query verdict(db, columns + (kept ? "kept_diff_verdict" : "diff_verdict") + of_both);
+  verdict.bind(1, a.id).bind(2, b.id).step();
+  difference.verdict = verdict.text(0);
+  difference.numeric_verdict = verdict.text(1);
+  difference.compared = verdict.integer(2);
+  difference.why_not = verdict.text(3);
+  difference.caused_by = verdict.text(4);
+  difference.first = place_at(verdict, 5);
+  difference.beyond = place_at(verdict, 10);
+  difference.rounding = verdict.integer(16);
+  difference.unknown = verdict.integer(18);
+  difference.total_json = json_of_counts(verdict, 15);
+  if (!difference.first) return difference;
+  PlaceQuery place(db);
+  place.fill(*difference.first, a, b, Gate::kStrict);
+  if (difference.beyond) place.fill(*difference.beyond, a, b, Gate::kNumeric);
+  return difference;
+}
+
+/// Lines of what a reader is told above the counts.
+std::vector<std::string> summary_lines(const Difference& difference, Gate gate) {
+  std::vector<std::string> lines;
+  if (!difference.why_not.empty()) {
+    lines.push_back("cannot be compared: " + utf8::printable(difference.why_not));
+  } else {
+    lines.push_back("strict " + difference.verdict + ", numeric " + difference.numeric_verdict +
+                    "; " + std::to_string(difference.compared) + " rows compared");
+  }
+  const auto tell = [&](const char* what, const std::optional<Place>& place) {
+    if (!place) return;
+    lines.push_back(what + (": " + place->text()));
+    if (const std::string origin = place->origin_text(); !origin.empty()) {
+      lines.push_back("  " + origin);
+    }
+  };
+  const bool two = difference.begins_with_rounding();
+  if (two && gate == Gate::kNumeric) tell("first beyond rounding", difference.beyond);
+  tell("first difference", difference.first);
+  if (two && gate != Gate::kNumeric) tell("first beyond rounding", difference.beyond);
+  if (!difference.caused_by.empty()) lines.push_back("  follows from " + difference.caused_by);
+  if (difference.verdict == "NO_EVIDENCE") {
+    lines.emplace_back(
+        "no row of A has a comparable row in B (same prompt, phase, position, layer, tensor)");
+  }
+  return lines;
+}
+
+/// Rows of diff_tensor: a name, then counts.
+class TensorCounts : public Query {
+ public:
+  TensorCounts(SQLite::Database& db, const Difference& difference)
+      : Query(db,
+              "SELECT tensor" + count_list() +
+                  " FROM diff_tensor WHERE run_a_id = ? AND run_b_id = ? ORDER BY ord, tensor") {
+    bind(1, difference.a.id).bind(2, difference.b.id);
+  }
+};
+
+void print_json(Options& options, SQLite::Database& db, const Difference& difference) {
+  TensorCounts counts(db, difference);
   std::vector<std::string> tensors;
-  for (const auto& [tensor, counts] : difference.by_tensor) {
-    tensors.push_back(json_of(counts, JsonObject().add("tensor", tensor.second)));
+  while (counts.step()) {
+    tensors.push_back(json_of_counts(counts, 1, JsonObject().add("tensor", counts.text(0))));
   }
   JsonObject object;
-  const std::string& lead = difference.at(difference.lead());
-  object.add("run_a", a.name).add("run_b", b.name);
+  object.add("run_a", difference.a.name).add("run_b", difference.b.name);
   object.raw("lead", JsonObject()
                          .add("gate", std::string(gate_name(difference.lead())))
-                         .add("verdict", lead)
-                         .add("headline", lead + difference.remark())
+                         .add("verdict", difference.at(difference.lead()))
+                         .add("headline", difference.headline())
                          .take());
   object.add("verdict", difference.verdict);
   object.add("numeric_verdict", difference.numeric_verdict);
-  object.add("compared", difference.compared).raw("total", json_of(difference.total));
-  object.raw("first_difference", difference.first_json);
-  object.raw("first_beyond_rounding", difference.beyond_json);
+  object.add("comparable", difference.why_not.empty());
+  object.add("why_not", difference.why_not.empty() ? Cell() : Cell(difference.why_not));
+  object.add("compared", difference.compared).raw("total", difference.total_json);
+  const auto json = [](const std::optional<Place>& place) {
+    return place ? place->json() : "null";
+  };
+  object.raw("first_difference", json(difference.first));
+  object.raw("first_beyond_rounding", json(difference.beyond));
+  object.add("caused_by", difference.caused_by.empty() ? Cell() : Cell(difference.caused_by));
   object.raw("by_tensor", json_array(tensors));
-  out.write(object.str() + "\n");
+  options.out.write(object.str() + "\n");
 }
 
-void print_table(Output& out, const Run& a, const Run& b, const Difference& difference, Gate gate) {
-  std::string strict = utf8::printable(difference.verdict);
-  std::string numeric = utf8::printable(difference.numeric_verdict);
-  out.write(colored(out, utf8::printable(difference.at(difference.lead()))) + difference.remark() +
-            exit_words(difference, gate) + "\n");
-  out.write("A  " + utf8::printable(a.name) + "\nB  " + utf8::printable(b.name) + "\n");
-  out.write("strict " + colored(out, strict) + ", numeric " + colored(out, numeric) + "; " +
-            std::to_string(difference.compared) + " rows compared\n");
-  const std::string first =
-      difference.first_text.empty() ? "" : "first difference: " + difference.first_text + "\n";
-  const std::string beyond =
-      difference.beyond_text.empty() || difference.beyond_text == difference.first_text
-          ? ""
-          : "first beyond rounding: " + difference.beyond_text + "\n";
-  out.write(gate == Gate::kNumeric ? beyond + first : first + beyond);
-  if (strict == "NO_EVIDENCE") {
-    out.write(
-        "no row of A has a comparable row in B (same prompt, phase, position, layer, tensor)\n");
+/// Verdict, names and first difference stand in every row, for who reads one; there is one at
+/// least.
+void print_values(Options& options, SQLite::Database& db, const Difference& difference) {
+  const std::optional<Place>& first = difference.beyond ? difference.beyond : difference.first;
+  std::vector<std::string> columns{
+      "run_a",        "run_b",        "verdict",     "numeric_verdict", "first_layer",
+      "first_tensor", "first_prompt", "first_phase", "first_pos_id",    "tensor"};
+  columns.insert(columns.end(), std::begin(kCounts), std::end(kCounts));
+  std::vector<Cell> row{Cell(difference.a.name), Cell(difference.b.name), Cell(difference.verdict),
+                        Cell(difference.numeric_verdict)};
+  if (first) {
+    row.insert(row.end(), {Cell(first->layer), Cell(first->tensor), Cell(first->prompt),
+                           Cell(first->phase), first->pos_id ? Cell(*first->pos_id) : Cell()});
+  }
+  row.resize(columns.size());
+  const size_t of_tensor = columns.size() - std::size(kCounts) - 1;
+  RowPrinter printer(options.out, options.format, columns);
+  TensorCounts counts(db, difference);
+  bool any = false;
+  for (; counts.step(); any = true) {
+    for (size_t i = of_tensor; i < row.size(); ++i) {
+      row[i] = counts.cell(static_cast<int>(i - of_tensor));
+    }
+    printer.row(row);
+  }
+  if (!any) printer.row(row);
+  printer.finish();
+}
+
+void print_page(Options& options, SQLite::Database& db, const Difference& difference, Gate gate) {
+  const bool is_table = options.format == Format::kTable;
+  const std::string lead = difference.headline() + exit_words(difference, gate);
+  Output& out = options.out;
+  const std::string names[] = {difference.a.name, difference.b.name};
+  if (is_table) {
+    const std::string& verdict = difference.at(difference.lead());
+    out.write(colored(out, verdict) + lead.substr(verdict.size()) + "\n");
+    out.write("A  " + utf8::printable(names[0]) + "\nB  " + utf8::printable(names[1]) + "\n");
+  } else {
+    out.write("**" + lead + "**\n\n");
+    for (const int i : {0, 1}) {
+      out.write(std::string("- ") + "AB"[i] + ": `" + in_code(names[i]) + "`\n");
+    }
+  }
+  for (const std::string& line : summary_lines(difference, gate)) {
+    out.write((is_table ? line : (line.starts_with(' ') ? "  " : "- ") + escaped(line)) + "\n");
   }
   out.write("\n");
+  if (!difference.why_not.empty()) return;
+  TensorCounts counts(db, difference);
+  print_query(counts, out, options.format);
 }
 
-void print_rows_that_differ(Options& options, SQLite::Database& db, const Run& a, const Run& b) {
+void print_rows_that_differ(Options& options, SQLite::Database& db, const Difference& difference) {
   Query rows(db,
              "SELECT d.prompt, d.phase, d.pos_id, d.layer, d.tensor, d.status, d.class, d.rel_l2,"
              " d.hash_a, d.hash_b FROM run_diff d"
-             " WHERE d.run_a_id = ? AND d.run_b_id = ? AND d.status <> 'MATCH'" +
-                 std::string(kForward));
-  bind_runs(rows, a, b);
+             " WHERE d.run_a_id = ? AND d.run_b_id = ? AND d.status <> 'MATCH'"
+             " ORDER BY d.forward_layer, d.tensor_id, d.pos_id, d.prompt, d.phase");
+  rows.bind(1, difference.a.id).bind(2, difference.b.id);
   print_query(rows, options.out, options.format);
 }
 
 int compare(Options& options, const CompareArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   sort_on_disk(db);
-  Run a = resolve_run(db, arguments.a), b = resolve_run(db, arguments.b);
-  Difference difference = difference_of(db, a, b);
+  const Run a = resolve_run(db, arguments.a), b = resolve_run(db, arguments.b);
+  const Difference difference = difference_of(db, a, b);
   if (arguments.rows) {
-    print_rows_that_differ(options, db, a, b);
+    print_rows_that_differ(options, db, difference);
   } else if (options.format == Format::kJson) {
-    print_json(options.out, a, b, difference);
+    print_json(options, db, difference);
+  } else if (options.format == Format::kTable || options.format == Format::kMarkdown) {
+    print_page(options, db, difference, arguments.gate);
   } else {
-    if (options.format == Format::kTable) {
-      print_table(options.out, a, b, difference, arguments.gate);
-    }
-    std::vector<std::string> columns{"tensor"};
-    columns.insert(columns.end(), kCountNames.begin(), kCountNames.end());
-    RowPrinter printer(options.out, options.format, columns);
-    print_counts(printer, difference);
+    print_values(options, db, difference);
   }
   return exit_of_verdict(difference.at(arguments.gate));
 }

@@ -76,7 +76,8 @@ Origin Origins::at(int64_t run_id, const FailPlace& place, Gate gate) {
         " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
         " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"
         " AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash"
-        " WHERE s.side IN (0, 1) AND s.fails AND s.run_id = ?1"
+        " WHERE s.axis = 'phases' AND s.side IN (0, 1) AND s.fails AND s.run_id = ?1"
+        " AND s.other_run_id = ?1"
         " AND s.key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
         " AND s.key_pos_id = ?3 AND s.key_layer = ?4"
         " AND s.key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");

@@ -1,4 +1,4 @@
--- comparison_graded of the phases with what feeds it in the data flow. The nearest traced ancestors: a
+-- comparison_graded with what feeds it in the data flow. The nearest traced ancestors: a
 -- walk up the edges through trace points that were not traced, which stops at the first that was. Each
 -- column walks for itself, and only when it is asked for. SQLite resolves the names in a common table
 -- expression where that is used: `s` is the pair, and `u` the trace point that the user has at hand, a
@@ -6,8 +6,8 @@
 -- that is named twice.
 CREATE VIEW comparison_origin AS
 WITH RECURSIVE
-  -- whether u was traced: on both sides; for a row without a partner on its side; for a pair that a
-  -- document states in its table
+  -- whether u was traced: on both sides, or in both runs; for a row without a partner on its side; for
+  -- a pair that a document states in its table
   traced(yes) AS NOT MATERIALIZED (
     SELECT CASE
       WHEN s.report_source_id IS NOT NULL THEN EXISTS (
@@ -18,6 +18,15 @@ WITH RECURSIVE
         SELECT 1 FROM trace_row b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+      WHEN NOT s.same_run THEN EXISTS (
+        SELECT 1 FROM trace_row b CROSS JOIN trace_row c
+        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
+          AND b.layer = u.layer AND b.tensor_id = u.tensor_id AND b.phase_id = s.phase_id
+          AND c.run_id = s.other_run_id AND c.prompt_id = (
+            SELECT q.id FROM prompt o CROSS JOIN prompt q ON q.run_id = s.other_run_id AND q.name = o.name
+            WHERE o.id = s.key_prompt_id)
+          AND c.side = b.side AND c.pos_id = b.pos_id AND c.layer = b.layer AND c.tensor_id = b.tensor_id
+          AND c.phase_id = b.phase_id)
       ELSE EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
@@ -27,8 +36,12 @@ WITH RECURSIVE
   found(state, rel_l2) AS NOT MATERIALIZED (
     SELECT b.state, b.rel_l2 FROM ancestor_state b
     WHERE s.report_source_id IS NULL AND NOT s.alone
-      AND b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
+      AND b.axis = s.axis AND b.run_id = s.run_id AND b.other_run_id = s.other_run_id
+      AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
       AND b.layer = u.layer AND b.tensor_id = u.tensor_id
+      -- a pair of phases has its row x on either side
+      AND b.side IN (CASE WHEN s.same_run THEN 0 ELSE s.side END, CASE WHEN s.same_run THEN 1 ELSE s.side END)
+      AND CASE WHEN s.same_run THEN 1 ELSE b.phase_id = s.phase_id END
     UNION ALL
     SELECT CASE WHEN b.nan > 0 OR b.inf > 0 OR b.flags & 1 THEN 4 ELSE 1 END, NULL FROM trace_row b
     WHERE s.report_source_id IS NULL AND s.alone
@@ -102,5 +115,4 @@ SELECT
     WHEN EXISTS (SELECT 1 FROM input u WHERE u.kind = 'input' AND NOT (SELECT yes FROM traced)) THEN 0
     ELSE EXISTS (SELECT 1 FROM input u WHERE (SELECT yes FROM traced))
   END AS inputs_complete
-FROM comparison_graded s
-WHERE s.axis = 'phases' AND s.other_run_id = s.run_id;
+FROM comparison_graded s;

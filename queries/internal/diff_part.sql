@@ -9,7 +9,17 @@ SELECT
   f.only_a AS only_a, f.only_b AS only_b, f.prompt_id AS prompt_id, f.phase_id AS phase_id, f.pos_id AS pos_id,
   f.layer AS layer, f.tensor_id AS tensor_id, f.divergent_prompt_id AS divergent_prompt_id,
   f.divergent_phase_id AS divergent_phase_id, f.divergent_pos_id AS divergent_pos_id,
-  f.divergent_layer AS divergent_layer, f.divergent_tensor_id AS divergent_tensor_id
+  f.divergent_layer AS divergent_layer, f.divergent_tensor_id AS divergent_tensor_id,
+  -- of the first beyond rounding, where there is one
+  (SELECT CASE WHEN f.divergent_tensor_id IS NULL THEN o.origin ELSE o.numeric_origin END
+   FROM comparison_placed o
+   WHERE o.axis = 'runs' AND o.run_id = f.run_a_id AND o.other_run_id = f.run_b_id
+     AND o.key_prompt_id = ifnull(f.divergent_prompt_id, f.prompt_id)
+     AND o.phase_id = ifnull(f.divergent_phase_id, f.phase_id) AND o.side IN (0, 1, 2)
+     AND o.key_pos_id = ifnull(f.divergent_pos_id, f.pos_id) AND o.key_layer = ifnull(f.divergent_layer, f.layer)
+     AND o.key_tensor_id = ifnull(f.divergent_tensor_id, f.tensor_id)) AS origin,
+  'another token at position '
+    || CASE WHEN f.divergent_tensor_id IS NULL THEN f.token_at ELSE f.divergent_token_at END AS caused_by
 FROM (
   SELECT
     w.run_a_id AS run_a_id, w.run_b_id AS run_b_id, w.run_a AS run_a, w.run_b AS run_b, w.why_not AS why_not,
@@ -34,13 +44,15 @@ FROM (
     first_value(CASE WHEN w.diverges THEN w.pos_id END) OVER beyond AS divergent_pos_id,
     first_value(CASE WHEN w.diverges THEN w.layer END) OVER beyond AS divergent_layer,
     first_value(CASE WHEN w.diverges THEN w.tensor_id END) OVER beyond AS divergent_tensor_id,
+    first_value(CASE WHEN w.fails AND w.follows THEN w.token_at END) OVER strict AS token_at,
+    first_value(CASE WHEN w.diverges AND w.follows THEN w.token_at END) OVER beyond AS divergent_token_at,
     row_number() OVER both AS nth
   FROM (
     SELECT
       g.*,
       ifnull(g.fails, 0) AND (g.class IS NULL OR g.class = 'DIVERGENT') AS diverges,
-      ifnull(g.pos_id > min(g.chosen_at) OVER (
-        PARTITION BY g.run_a_id, g.run_b_id, g.run_a, g.run_b, g.why_not, g.prompt_id), 0) AS follows,
+      min(g.chosen_at) OVER of_prompt AS token_at,
+      ifnull(g.pos_id > min(g.chosen_at) OVER of_prompt, 0) AS follows,
       (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
       (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
     FROM (
@@ -73,6 +85,7 @@ FROM (
         CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END,
         CASE WHEN s.fails THEN s.key_pos_id END, CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END
     ) g
+    WINDOW of_prompt AS (PARTITION BY g.run_a_id, g.run_b_id, g.run_a, g.run_b, g.why_not, g.prompt_id)
   ) w
   WINDOW
     both AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.why_not),

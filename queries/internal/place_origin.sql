@@ -6,4 +6,4 @@ SELECT
   i.key_tensor_id AS tensor_id, i.token_id AS token_id, i.origin AS origin, i.numeric_origin AS numeric_origin,
   i.segment AS segment, i.untraced_layers AS untraced_layers
 FROM comparison_placed i
-WHERE i.side IN (0, 1, 2) AND i.fails;
+WHERE i.axis = 'phases' AND i.other_run_id = i.run_id AND i.side IN (0, 1, 2) AND i.fails;

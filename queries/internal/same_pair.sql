@@ -4,7 +4,7 @@ CREATE VIEW same_pair AS
 SELECT
   p.run_a_id AS run_a_id, p.run_b_id AS run_b_id,
   (SELECT count(*) FROM trace_row x WHERE x.run_id = p.run_a_id) AS count
-FROM unkept_pair p
+FROM run_pair p
 JOIN run a ON a.id = p.run_a_id
 JOIN run b ON b.id = p.run_b_id
 WHERE p.why_not IS NULL AND a.hash_algo = b.hash_algo

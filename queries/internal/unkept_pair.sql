@@ -1,21 +1,5 @@
--- Every two runs of which it is not kept how they compare, and why rows of the one cannot be held
--- against rows of the other; NULL when they can: another model, another choice of what to trace, other
--- tokens in one. What a run does not say is no reason. Name both.
+-- Every two runs of which it is not kept how they compare. Name both.
 CREATE VIEW unkept_pair AS
-SELECT
-  a.id AS run_a_id, b.id AS run_b_id, a.name AS run_a, b.name AS run_b,
-  coalesce(
-    (SELECT CASE x.dim WHEN 'model_sha256' THEN 'another model'
-        ELSE 'traced otherwise: ' || x.dim || ' ' || x.value || ', not ' || y.value END
-     FROM attribute x JOIN attribute y ON y.run_id = b.id AND y.dim = x.dim
-     WHERE x.run_id = a.id AND x.dim IN ('model_sha256', 'trace.layers', 'trace.tensors', 'trace.phases')
-       AND y.value <> x.value
-     ORDER BY x.dim LIMIT 1),
-    (SELECT 'other tokens in prompt ' || p.name
-     FROM prompt p JOIN prompt q ON q.run_id = b.id AND q.name = p.name
-     WHERE p.run_id = a.id
-       AND (p.token_ids <> q.token_ids OR p.text_sha256 <> q.text_sha256 OR p.n_tokens <> q.n_tokens)
-     ORDER BY p.id LIMIT 1)) AS why_not
-FROM run a
-CROSS JOIN run b
-WHERE NOT EXISTS (SELECT 1 FROM kept_diff k WHERE k.run_a_id = a.id AND k.run_b_id = b.id);
+SELECT p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, p.why_not AS why_not
+FROM run_pair p
+WHERE NOT EXISTS (SELECT 1 FROM kept_diff k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id);

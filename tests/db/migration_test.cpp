@@ -185,7 +185,8 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
                                  : GetParam() == 2 ? "old_ingest_error"
                                  : GetParam() == 3 ? "old_readout"
                                  : GetParam() == 4 ? "difference"
-                                                   : "commit_node";
+                                 : GetParam() == 5 ? "commit_node"
+                                                   : "diff_tensor";
   int64_t rows = 0;
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
@@ -205,7 +206,7 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
   EXPECT_NO_THROW(open_for_writing(file_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5));
+INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5, 6));
 
 }  // namespace
 }  // namespace greta

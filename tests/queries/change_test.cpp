@@ -255,9 +255,60 @@ TEST_F(Change, WhatFollowsFromAnotherTokenIsNotItsOrigin) {
         decode("embed_out", 0, second ? 7 : 6).at(38).token(second ? 2 : 1),
         decode("x_out", 0, second ? 9 : 8).at(39).token(3).sketched({second ? 5.f : 1.f, 0, 0, 0}));
   }
-  EXPECT_EQ(ask("SELECT numeric_tensor, numeric_pos_id, incomparable FROM diff_verdict"
+  EXPECT_EQ(ask("SELECT numeric_tensor, numeric_pos_id, incomparable, caused_by FROM diff_verdict"
                 " WHERE run_a_id = 1 AND run_b_id = 2"),
-            "logits|37|1");
+            "logits|37|1|-");
+  w_.db.exec("DELETE FROM trace_row WHERE layer = -1");  // what chose it was not traced
+  EXPECT_EQ(ask("SELECT numeric_tensor, numeric_pos_id, caused_by FROM diff_verdict"
+                " WHERE run_a_id = 1 AND run_b_id = 2"),
+            "x_out|39|another token at position 38");
+}
+
+TEST_F(Change, HasAnOriginAsPairsHave) {
+  // layers 0 and 2 traced; rounding in layer 0 of both, and beyond it in layer 2
+  for (const float value : {1.0f, 2.0f}) {
+    w_.run({.name = "r" + std::to_string(value), .dtype = "f32", .status = "complete"});
+    const auto valued = [&](const char* tensor, int64_t layer, float first) {
+      Row row = prefill(tensor, layer);
+      row.hash = static_cast<uint64_t>(value * 1e6f) + static_cast<uint64_t>(first);
+      return row.sketched({first, 2, 3, 4}).token(7);
+    };
+    const float close = value == 1.0f ? 1.0f : 1.0001f;
+    w_.add(valued("attn_out", 0, close), valued("x_out", 0, close), valued("attn_out", 2, value),
+           valued("x_out", 2, value));
+  }
+  const std::string kRuns = " WHERE run_a_id = 1 AND run_b_id = 2";
+  EXPECT_EQ(
+      ask("SELECT layer, tensor, numeric_layer, numeric_tensor, origin FROM diff_verdict" + kRuns),
+      "0|attn_out|2|attn_out|UNSAMPLED");
+  EXPECT_EQ(ask("SELECT layer, tensor, class, origin, numeric_origin, caused_by, untraced_layers"
+                " FROM diff_propagation" +
+                kRuns + " ORDER BY forward_layer, tensor"),
+            "0|attn_out|ROUNDING|UNSAMPLED|UNSAMPLED|-|-\n"
+            "0|x_out|ROUNDING|PROPAGATED|ORIGIN|attn_out@0|-\n"
+            "2|attn_out|DIVERGENT|PROPAGATED|UNSAMPLED|x_out@0|1\n"
+            "2|x_out|DIVERGENT|PROPAGATED|PROPAGATED|attn_out@2|1");
+}
+
+TEST_F(Change, CountsByTensorAddUpToTheWhole) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3});
+  add_run("03", {.x_out = 3});
+  w_.add(prefill("mlp_out", 0));
+  for (const char* runs : {"1|2", "2|1", "1|3", "3|1"}) {
+    const std::string of_both =
+        std::string(" WHERE run_a_id = ") + runs[0] + " AND run_b_id = " + runs[2];
+    EXPECT_EQ(
+        ask("SELECT sum(match), sum(rounding), sum(divergent), sum(unknown), sum(nonfinite),"
+            " sum(incomparable), sum(only_a), sum(only_b) FROM diff_tensor" +
+            of_both),
+        ask("SELECT match, rounding, divergent, unknown, nonfinite, incomparable, only_a, only_b"
+            " FROM diff_verdict" +
+            of_both))
+        << runs;
+  }
+  EXPECT_EQ(ask("SELECT tensor, match FROM diff_tensor WHERE run_a_id = 1 AND run_b_id = 1"),
+            "attn_out|2\nx_out|2");
 }
 
 class Regression : public Change {

@@ -95,5 +95,44 @@ TEST_F(CompareCommand, NamesTheFirstRowBeyondRounding) {
   EXPECT_EQ(json["first_beyond_rounding"]["tensor"], "attn_out");
 }
 
+TEST_F(CompareCommand, KeepsVerdictNamesAndFirstDifferenceInEveryFormat) {
+  Warehouse warehouse(database());
+  warehouse.run({.name = "a"});
+  warehouse.match("x_in", 0);
+  warehouse.match("attn_out", 0);
+  warehouse.run({.name = "b"});
+  warehouse.match("x_in", 0);
+  warehouse.drift("attn_out", 0);
+  EXPECT_EQ(run({"compare", "a", "b", "--format", "csv"}).out,
+            "run_a,run_b,verdict,numeric_verdict,first_layer,first_tensor,first_prompt,first_phase,"
+            "first_pos_id,tensor,match,rounding,divergent,unknown,nonfinite,incomparable,only_a,"
+            "only_b\r\n"
+            "a,b,FAIL,INCOMPARABLE,0,attn_out,p0,decode0,37,residual_pre_attn,2,0,0,0,0,0,0,0\r\n"
+            "a,b,FAIL,INCOMPARABLE,0,attn_out,p0,decode0,37,attn_out,1,0,0,1,0,0,0,0\r\n");
+  const Result page = run({"compare", "a", "b", "--format", "md"});
+  EXPECT_TRUE(page.out.starts_with("**FAIL; exit status 1 ")) << page.out;
+  EXPECT_TRUE(
+      page.says("\n- A: `a`\n- B: `b`\n- strict FAIL, numeric INCOMPARABLE; 4 rows compared\n"))
+      << page.out;
+  EXPECT_TRUE(page.says("ORIGIN: between residual_pre_attn and attn_out of layer 0")) << page.out;
+}
+
+TEST_F(CompareCommand, SaysWhyRunsCannotBeCompared) {
+  Warehouse warehouse(database());
+  for (const char* name : {"a", "b"}) {
+    warehouse.run({.name = name});
+    warehouse.match("x_in", 0);
+    warehouse.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" +
+                      std::to_string(warehouse.current_run()) + ", 'model_sha256', '" + name +
+                      "', 0)");
+  }
+  const Result page = run({"compare", "a", "b"});
+  EXPECT_EQ(page.status, 3);
+  EXPECT_TRUE(page.out.starts_with("INCOMPARABLE\n")) << page.out;
+  EXPECT_TRUE(page.says("cannot be compared: another model")) << page.out;
+  EXPECT_EQ(run({"compare", "a", "b", "--format", "json"}).json()["why_not"], "another model");
+  EXPECT_TRUE(run({"compare", "a", "b", "--format", "csv"}).says("\na,b,INCOMPARABLE,"));
+}
+
 }  // namespace
 }  // namespace greta
