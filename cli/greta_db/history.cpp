@@ -6,6 +6,7 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/options/checked_value.h"
+#include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -19,16 +20,6 @@ struct HistoryArguments {
   std::string experiment, mode, since;
   bool matrix = false;
 };
-
-bool any(SQLite::Database& db, const char* sql) { return Query(db, sql).step(); }
-
-/// "kept_" when nothing has to be worked out, else "": the twins of the views work nothing out, and
-/// are there at once.
-std::string what_is_kept(SQLite::Database& db) {
-  const bool kept = !any(db, "SELECT 1 FROM unjudged_run LIMIT 1") &&
-                    !any(db, "SELECT 1 FROM kept_change WHERE change IS NULL LIMIT 1");
-  return kept ? "kept_" : "";
-}
 
 Where where_of(const HistoryArguments& arguments) {
   Where where;
@@ -111,7 +102,7 @@ void check_filters(SQLite::Database& db, const HistoryArguments& arguments) {
 int history(Options& options, const HistoryArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   check_filters(db, arguments);
-  const std::string kept = what_is_kept(db);
+  const std::string kept = kept_views(db);
   const Where where = where_of(arguments);
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
   if (arguments.matrix || for_readers) {
@@ -162,7 +153,7 @@ int regressions(Options& options, const HistoryArguments& arguments) {
               "SELECT change, gate, first_bad, first_bad_commit, first_bad_date, last_good,"
               " last_good_commit, layer, tensor, first_fail, fixed_run, fixed_commit, fixed_date,"
               " lineage FROM " +
-                  what_is_kept(db) + "regression" + where.sql() +
+                  kept_views(db) + "regression" + where.sql() +
                   " ORDER BY first_bad_date, first_bad");
   where.bind(query);
   print_query(query, options.out, options.format);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/greta_db/commands.h"
+#include "cli/report/brief.h"
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
 #include "cli/report/table.h"
@@ -25,7 +26,7 @@ using std::to_string;
 struct ReportArguments {
   std::string run, language = "en", out;
   Repeats repeats = Repeats::kAll;
-  bool force = false;
+  bool force = false, full = false;
   Gate gate = Gate::kStrict;
 };
 
@@ -90,7 +91,9 @@ int report(Options& options, const ReportArguments& arguments) {
                      ": name one of them, or give a directory with --out DIR/");
   }
   Content markdown = [&](const TextSink& sink) {
-    write_final_report(db, runs, language_of(arguments.language), sink);
+    const bool full = arguments.full || !arguments.out.empty();
+    (full ? write_final_report : write_brief_report)(db, runs, language_of(arguments.language),
+                                                     sink);
   };
   Content table = [&](const TextSink& sink) { write_analysis_table(db, runs.front(), sink); };
   if (directory) {
@@ -116,7 +119,8 @@ int report(Options& options, const ReportArguments& arguments) {
 
 void add_report_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
-      "report", "Final report (Markdown) and analysis table (TSV) of a run or an experiment");
+      "report",
+      "What a run or an experiment comes to, on one screen; its final report, its analysis table");
   auto arguments = std::make_shared<ReportArguments>();
   add_run_option(*command, arguments->run, arguments->repeats)->required();
   command
@@ -129,6 +133,8 @@ void add_report_command(CLI::App& app, Options& options) {
                    "A directory (existing, or ending in /) for EXPERIMENT_FINAL_REPORT.md and"
                    " EXPERIMENT_ANALYSIS.tsv, or a file; default: standard output")
       ->option_text("DIR|FILE");
+  command->add_flag("--full", arguments->full,
+                    "Every section, not only what fits a screen; what --out writes has all");
   command->add_flag("--force", arguments->force, "Replace files that exist");
   add_gate_option(*command, arguments->gate);
   command->footer("--format md (default) writes the report, --format tsv the analysis table.");

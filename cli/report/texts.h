@@ -76,6 +76,28 @@ inline constexpr ReportText kReportTexts[] = {
   {"coverage.sampled", "Some pairs compare only part of their row: a match says nothing about the rest.", "Algunos pares comparan sólo parte de su fila: una coincidencia no dice nada del resto."},
   {"coverage.unmet", "Rows that the run declares are not there.", "Faltan filas que la ejecución declara."},
 
+  // Short report
+  {"brief.title", "Prefill vs Decode", "Prefill vs decode"},
+  {"brief.counts", "{0} runs: {1}.", "{0} ejecuciones: {1}."},
+  {"brief.where", "Where", "Dónde"},
+  {"brief.place", "`{0}`, layer {1}, prompt `{2}`, position {3}: {4}", "`{0}`, capa {1}, prompt `{2}`, posición {3}: {4}"},
+  {"brief.distance", "{0} (tolerance {1})", "{0} (tolerancia {1})"},
+  {"brief.why", "Why", "Por qué"},
+  {"brief.arises", "it arises {0}", "surge {0}"},
+  {"brief.lies", "it lies {0}, of which not all was traced", "está {0}, y no todo se trazó"},
+  {"brief.since", "Since", "Desde"},
+  {"brief.first_bad", "run `{0}` ({1}); the last good one is `{2}` ({3})", "la ejecución `{0}` ({1}); la última buena es `{2}` ({3})"},
+  {"brief.fails_with", "its baseline `{0}` ({1}) fails as well", "su línea base `{0}` ({1}) también falla"},
+  {"brief.no_baseline", "not known: no earlier run of its lineage", "no se sabe: no hay ejecución anterior de su linaje"},
+  {"brief.injected", "a fault was injected on purpose", "se inyectó un fallo a propósito"},
+  {"brief.change", "Against `{0}`", "Frente a `{0}`"},
+  {"brief.changed_at", "{0}, from `{1}` of layer {2} on", "{0}, desde `{1}` de la capa {2}"},
+  {"brief.next", "Next", "Siguiente"},
+  {"brief.failing", "Runs that fail", "Ejecuciones que fallan"},
+  {"brief.others", "The other runs", "Las demás ejecuciones"},
+  {"brief.more", "{0} more runs fail; they are in the table below.", "Fallan otras {0} ejecuciones; están en la tabla siguiente."},
+  {"brief.changed", "Change", "Cambio"},
+
   // Summary and breakdown
   {"summary", "Summary", "Resumen"},
   {"metric", "Metric", "Métrica"},

@@ -1,0 +1,322 @@
+#include "cli/report/brief.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "cli/report/failure.h"
+#include "cli/report/final_report.h"
+#include "cli/report/section.h"
+#include "cli/report/verdict_section.h"
+#include "cli/warehouse/kept.h"
+
+namespace greta {
+namespace {
+
+using std::to_string;
+
+/// Runs that fail and have a section of their own.
+constexpr size_t kMostSections = 12;
+
+constexpr size_t kShownOfCommit = 12;
+
+/// A verdict with the query that holds it.
+struct JudgedRow {
+  JudgedRow(SQLite::Database& db, const Run& r)
+      : run(r),
+        query(db, r.id,
+              "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?") {
+    if (!query.step()) throw std::logic_error("no verdict of run " + r.name);
+    verdict = std::make_unique<RunVerdict>(query);
+    head = std::make_unique<Headline>(*verdict);
+  }
+
+  Run run;
+  RunQuery query;
+  std::unique_ptr<RunVerdict> verdict;
+  std::unique_ptr<Headline> head;
+};
+
+/// "commit 02a59af4d5, 2026-02-07": as much of it as is known.
+std::string version_text(const Query& row, int commit, int date) {
+  std::string text =
+      row.is_null(commit) ? "" : "commit " + row.text(commit).substr(0, kShownOfCommit);
+  if (!row.is_null(date)) text += (text.empty() ? "" : ", ") + row.text(date);
+  return text.empty() ? "-" : escaped(text);
+}
+
+/// What changed, asked of many runs: each statement takes longer to prepare than to answer.
+class Changes {
+ public:
+  explicit Changes(SQLite::Database& db) : db_(db) {}
+
+  /// change, baseline, its commit and date, layer, tensor, why_not; no row without a baseline.
+  Query& change(int64_t run_id) {
+    return bound(
+        "SELECT change, baseline, baseline_commit_sha, baseline_date, layer, tensor,"
+        " why_not FROM " +
+            kept(run_id) + "change WHERE run_id = ?1",
+        run_id);
+  }
+
+  /// Where this run, or one that it descends from by baselines, turned for the worse, unless one of
+  /// them mended it: first bad run, its commit and date, the same of the last good one, change,
+  /// tensor, layer, and whether more commits than one lie between.
+  Query& turn(int64_t run_id) {
+    return bound(
+        "WITH RECURSIVE back(run_id, baseline_id) AS ("
+        "  SELECT run_id, baseline_id FROM lineage WHERE run_id = ?1"
+        "  UNION SELECT l.run_id, l.baseline_id FROM back b CROSS JOIN lineage l"
+        "  ON l.run_id = b.baseline_id)"
+        " SELECT g.first_bad, g.first_bad_commit, g.first_bad_date, g.last_good,"
+        " g.last_good_commit, g.last_good_date, g.change, g.tensor, g.layer,"
+        " g.last_good_commit <> g.first_bad_commit AND NOT EXISTS (SELECT 1 FROM commit_parent p"
+        "   WHERE p.sha >= g.first_bad_commit AND p.sha < g.first_bad_commit || 'g'"
+        "   AND p.parent >= g.last_good_commit AND p.parent < g.last_good_commit || 'g') FROM " +
+            kept(run_id) +
+            "regression g WHERE g.lineage = (SELECT lineage FROM lineage_member WHERE run_id = ?1)"
+            " AND g.first_bad_id IN (SELECT run_id FROM back)"
+            " AND NOT EXISTS (SELECT 1 FROM back b JOIN run f ON f.id = b.run_id"
+            "   WHERE f.name = g.fixed_run) ORDER BY g.change, g.first_bad_date, g.first_bad",
+        run_id);
+  }
+
+ private:
+  Query& bound(const std::string& sql, int64_t run_id) {
+    std::unique_ptr<Query>& query = queries_[sql];
+    if (!query) query = std::make_unique<Query>(db_, sql);
+    query->reset();
+    query->bind(1, run_id);
+    return *query;
+  }
+
+  const std::string& kept(int64_t run_id) {
+    Query& lineage = bound("SELECT lineage FROM lineage_member WHERE run_id = ?1", run_id);
+    const std::string name = lineage.step() ? lineage.text(0) : "";
+    const auto known = kept_.find(name);
+    return known != kept_.end() ? known->second : kept_[name] = kept_views(db_, name);
+  }
+
+  SQLite::Database& db_;
+  std::map<std::string, std::unique_ptr<Query>> queries_;  // by their text
+  std::map<std::string, std::string> kept_;                // kept_views, by lineage
+};
+
+class BriefSection : public RunSection {
+ public:
+  BriefSection(const RunSection& run, Changes& changes) : RunSection(run), changes_(changes) {}
+
+  void write() {
+    std::optional<FailureSections> failing;
+    if (verdict_.has("first_fail")) failing.emplace(*this);
+    const FirstFailure* failure = failing ? &failing->failure() : nullptr;
+    out_.line(version());
+    out_.line();
+    VerdictSection(*this).explain(failure);
+    if (failure && !within_rounding()) {
+      where(*failure);
+      why(*failure);
+    }
+    since();
+    next(failure);
+    out_.line();
+  }
+
+ private:
+  std::string version() const {
+    std::string text = escaped(verdict_.text("experiment"));
+    if (verdict_.has("mode")) text += ", " + escaped(verdict_.text("mode"));
+    if (verdict_.has("commit_sha")) {
+      text += ", commit " + escaped(verdict_.text("commit_sha").substr(0, kShownOfCommit));
+    }
+    return text + (verdict_.has("date") ? ", " + escaped(verdict_.text("date")) : "");
+  }
+
+  void item(TextId label, const std::string& text) {
+    out_.line("- **" + words_(label) + "**: " + text);
+  }
+
+  void where(const FirstFailure& failure) {
+    std::string cause = escaped(failure.cause);
+    if (!failure.root_cause.empty()) cause += " (" + escaped(failure.root_cause) + ")";
+    std::string text =
+        words_("brief.place", {in_code(failure.tensor), failure.layer, in_code(failure.prompt),
+                               failure.pos_id ? to_string(*failure.pos_id) : "-", cause});
+    if (!failure.distance.empty() && failure.tolerance) {
+      text += "; " +
+              words_("brief.distance", {failure.distance, real_text(*failure.tolerance, "%.3g")});
+    }
+    item("brief.where", text);
+  }
+
+  void why(const FirstFailure& failure) {
+    const std::string& segment = failure.origin.segment;
+    std::string text;
+    if (!segment.empty() && failure.origin.kind == "ORIGIN") {
+      text = words_("brief.arises", {escaped(segment)});
+    } else if (!segment.empty() && failure.is_open()) {
+      text = words_("brief.lies", {escaped(segment)});
+    } else if (!failure.caused_by.empty()) {
+      text = words_("analysis.propagated", {in_code(failure.caused_by)});
+    } else {
+      text = escaped(failure.details);
+    }
+    RunQuery found(db_, run_.id,
+                   "SELECT finding, evidence FROM diagnosis WHERE run_id = ?1 AND prompt = ?2"
+                   " ORDER BY ord LIMIT 1");
+    found.bind(2, failure.prompt);
+    if (found.step()) {
+      text += (text.empty() ? "" : "; ") + found.text(0) + ": " + escaped(found.text(1));
+    }
+    if (!text.empty()) item("brief.why", text);
+  }
+
+  /// The first bad run among this one and those that it descends from by their baselines, unless
+  /// one of them mended it.
+  bool tells_turn() {
+    Query& turn = changes_.turn(run_.id);
+    bool any = false;
+    for (; turn.step(); any = true) {
+      std::string text =
+          words_("brief.first_bad", {in_code(turn.text(0)), version_text(turn, 1, 2),
+                                     in_code(turn.text(3)), version_text(turn, 4, 5)});
+      text += "; " + (turn.is_null(7)
+                          ? turn.text(6)
+                          : words_("brief.changed_at",
+                                   {turn.text(6), in_code(turn.text(7)), show(turn.cell(8))}));
+      item("brief.since", text);
+      if (bisect_.empty() && !turn.is_null(9) && turn.integer(9) != 0) {
+        bisect_ = "greta-db bisect --repo DIR --good '" + in_single_quotes(turn.text(4)) +
+                  "' --bad '" + in_single_quotes(turn.text(1)) + "'";
+      }
+    }
+    return any;
+  }
+
+  void since() {
+    const bool fails = head_.verdict == "FAIL";
+    Query& change = changes_.change(run_.id);
+    if (!change.step()) {
+      RunQuery injected(db_, run_.id, "SELECT injected FROM lineage_member WHERE run_id = ?");
+      const bool on_purpose = injected.step() && injected.integer(0) != 0;
+      if (on_purpose) {
+        item("brief.since", words_("brief.injected"));
+      } else if (fails) {
+        item("brief.since", words_("brief.no_baseline"));
+      }
+      return;
+    }
+    if (!tells_turn() && fails) {
+      item("brief.since",
+           words_("brief.fails_with", {in_code(change.text(1)), version_text(change, 2, 3)}));
+    }
+    std::string text = change.text(0);
+    if (!change.is_null(5)) {
+      text = words_("brief.changed_at", {text, in_code(change.text(5)), show(change.cell(4))});
+    }
+    if (!change.is_null(6)) text += ": " + escaped(change.text(6));
+    out_.line("- **" + words_("brief.change", {in_code(change.text(1))}) + "**: " + text);
+  }
+
+  void next(const FirstFailure* failure) {
+    const std::string probe = failure ? failure->origin.probe() : "";
+    std::string command = "greta-db report --full --run '" + in_single_quotes(run_.name) + "'";
+    if (!bisect_.empty()) command = bisect_;
+    if (!probe.empty()) command = in_code(probe);
+    item("brief.next", "`" + command + "`");
+  }
+
+  Changes& changes_;
+  std::string bisect_;  ///< the command that finds the commit, where several may be it
+};
+
+class BriefReport {
+ public:
+  BriefReport(SQLite::Database& db, const std::vector<Run>& runs, MarkdownWriter& out)
+      : db_(db), out_(out), words_(out.words()), changes_(db) {
+    for (const Run& run : runs) judged_.push_back(std::make_unique<JudgedRow>(db, run));
+  }
+
+  void write() {
+    const std::string experiment = escaped(experiment_of(db_, judged_.front()->run));
+    if (judged_.size() == 1) {
+      section(*judged_.front(), 1);
+      return;
+    }
+    out_.heading(1, experiment + ": " + words_("brief.title"));
+    out_.paragraph({"brief.counts", {to_string(judged_.size()), counts()}});
+    const auto failing = std::stable_partition(judged_.begin(), judged_.end(), [](const auto& row) {
+      return row->head->verdict == "FAIL";
+    });
+    const auto fails = static_cast<size_t>(failing - judged_.begin());
+    const size_t sections = std::min(fails, kMostSections);
+    if (fails > 0) out_.heading(2, words_("brief.failing"));
+    for (size_t i = 0; i < sections; ++i) {
+      section(*judged_[i], 3);
+    }
+    if (sections < fails) out_.paragraph({"brief.more", {to_string(fails - sections)}});
+    table(sections);
+  }
+
+ private:
+  std::string headline(const JudgedRow& row) const {
+    const ReportText* remark = find_report_text("remark." + row.head->remark);
+    const std::string verdict = "**" + row.head->verdict + "**";
+    return remark ? verdict + " " + words_.line(*remark) : verdict;
+  }
+
+  /// "2 FAIL beyond rounding, 3 PASS".
+  std::string counts() const {
+    std::map<std::string, int> numbers;
+    for (const auto& row : judged_) ++numbers[row->head->text()];
+    std::string text;
+    for (const auto& [verdict, n] : numbers) {
+      text += (text.empty() ? "" : ", ") + to_string(n) + " " + verdict;
+    }
+    return text;
+  }
+
+  void section(const JudgedRow& row, int level) {
+    out_.heading(level, "`" + in_code(row.run.name) + "`: " + headline(row));
+    BriefSection(RunSection(db_, row.run, *row.verdict, out_, 2), changes_).write();
+  }
+
+  void table(size_t from) {
+    if (from == judged_.size()) return;
+    if (from > 0) out_.heading(2, words_("brief.others"));
+    out_.table({words_("run"), words_("date"), words_("commit"), words_("verdict"),
+                words_("strict_verdict"), words_("total_pairs"), words_("brief.changed")});
+    for (size_t i = from; i < judged_.size(); ++i) {
+      const RunVerdict& verdict = *judged_[i]->verdict;
+      Query& change = changes_.change(judged_[i]->run.id);
+      const bool known = change.step() && !change.is_null(0);
+      const auto shown = [&](const char* column) {
+        return verdict.has(column) ? escaped(verdict.text(column).substr(0, kShownOfCommit)) : "-";
+      };
+      out_.row({escaped(judged_[i]->run.name), shown("date"), shown("commit_sha"),
+                headline(*judged_[i]), verdict.show("verdict"), verdict.show("pairs"),
+                known ? change.text(0) : "-"});
+    }
+    out_.line();
+  }
+
+  SQLite::Database& db_;
+  MarkdownWriter& out_;
+  const Wording& words_;
+  Changes changes_;
+  std::vector<std::unique_ptr<JudgedRow>> judged_;
+};
+
+}  // namespace
+
+void write_brief_report(SQLite::Database& db, const std::vector<Run>& runs, Language language,
+                        const TextSink& sink) {
+  Wording words(language);
+  MarkdownWriter out(words, sink);
+  BriefReport(db, runs, out).write();
+}
+
+}  // namespace greta

@@ -1,0 +1,25 @@
+#pragma once
+#include "cli/report/failure.h"
+#include "cli/report/markdown.h"
+#include "cli/report/section.h"
+
+namespace greta {
+
+/// The verdict of a run and why it is that, in sentences.
+class VerdictSection : public RunSection {
+ public:
+  explicit VerdictSection(const RunSection& run) : RunSection(run) {}
+
+  /// Heading and sentences; `failure` is null where nothing failed.
+  void write(const FirstFailure* failure);
+  /// The sentences alone.
+  void explain(const FirstFailure* failure);
+
+ private:
+  Sentence reason() const;
+  /// The other verdict, where rounding makes all the difference.
+  void strictly();
+  Sentence coverage() const;
+};
+
+}  // namespace greta

@@ -1,0 +1,25 @@
+#include "cli/warehouse/kept.h"
+
+#include "cli/warehouse/sql_query.h"
+
+namespace greta {
+
+std::string kept_views(SQLite::Database& db, const std::string& lineage) {
+  const std::string members =
+      lineage.empty() ? "lineage_member m" : "(SELECT * FROM lineage_member WHERE lineage = ?1) m";
+  const auto any = [&](const std::string& sql) {
+    Query query(db, sql);
+    if (!lineage.empty()) query.bind(1, lineage);
+    return query.step();
+  };
+  const bool open =
+      any("SELECT 1 FROM " + members +
+          " CROSS JOIN unjudged_run u ON u.run_id = m.run_id LIMIT 1") ||
+      any("SELECT 1 FROM " + members +
+          " CROSS JOIN run_baseline b ON b.run_id = m.run_id WHERE b.baseline_id IS NOT NULL"
+          " AND NOT EXISTS (SELECT 1 FROM kept_diff k WHERE k.run_a_id = b.baseline_id"
+          " AND k.run_b_id = b.run_id) LIMIT 1");
+  return open ? "" : "kept_";
+}
+
+}  // namespace greta
