@@ -210,9 +210,31 @@ TEST(CannedQuery, PassToFailFindsTheCommit) {
   warehouse.drift("attn_out", 0);
   Query query(warehouse.db, canned_query("pass_to_fail").sql);
   ASSERT_TRUE(query.step());
-  EXPECT_EQ(query.text(4), "aaa");
-  EXPECT_EQ(query.text(6), "bbb");
+  EXPECT_EQ(query.text(0), "strict");
+  EXPECT_EQ(query.text(5), "aaa");
+  EXPECT_EQ(query.text(7), "bbb");
   EXPECT_FALSE(query.step());
+}
+
+TEST(CannedQuery, PassToFailSeesWhatTheStrictVerdictHides) {
+  Warehouse warehouse;
+  for (const char* name : {"r", "r#2", "r#10"}) {  // fails strictly by design
+    warehouse.run({.name = name, .mode = "as_designed", .dtype = "bf16", .date = "2026-01-01"});
+    name == std::string("r#10") ? warehouse.divergent("attn_out", 3)
+                                : warehouse.rounding("attn_out", 3);
+  }
+  Query query(warehouse.db, canned_query("pass_to_fail").sql);
+  ASSERT_TRUE(query.step());
+  EXPECT_EQ(query.text(0), "numeric");
+  EXPECT_EQ(query.text(8), "ATTN_OUT_DRIFT");
+  EXPECT_EQ(query.integer(9), 3);
+  EXPECT_EQ(query.text(12), "r#2");
+  EXPECT_EQ(query.text(13), "r#10");
+  EXPECT_FALSE(query.step());
+  Query by_commit(warehouse.db, canned_query("first_fail_by_commit").sql);
+  ASSERT_TRUE(by_commit.step());
+  EXPECT_EQ(by_commit.text(4), "PASS");
+  EXPECT_EQ(by_commit.text(9), "FAIL");
 }
 
 TEST(CannedQuery, DiagnosisIsOfOneRun) {
