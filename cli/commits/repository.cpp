@@ -35,6 +35,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 }  // namespace
 
+std::string short_sha(const std::string& sha) { return sha.substr(0, 12); }
+
 CommitLog::CommitLog(std::string text) : text_(std::move(text)) {
   for (std::string_view left = text_; !left.empty();) {
     GitCommit& commit = commits_.emplace_back();

@@ -32,6 +32,9 @@ class CommitLog {
   std::vector<GitCommit> commits_;
 };
 
+/// "1a2b3c4d5e6f": as much of a commit's name as people are shown.
+std::string short_sha(const std::string& sha);
+
 /// A git repository that is only read: by git, which is given words and no command line.
 class Repository {
  public:

@@ -5,15 +5,8 @@
 #include "common/trouble.h"
 
 namespace greta {
-namespace {
-
-constexpr size_t kShownDigits = 12;
-
-}  // namespace
-
 WorkTree::WorkTree(const Repository& repository, const std::string& commit)
-    : repository_(repository),
-      path_((folder_ / ("bisect-" + commit.substr(0, kShownDigits))).string()) {
+    : repository_(repository), path_((folder_ / ("bisect-" + short_sha(commit))).string()) {
   try {
     repository_.git({"-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach",
                      "--end-of-options", path_, commit});
