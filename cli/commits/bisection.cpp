@@ -54,11 +54,17 @@ void Bisection::set_after(size_t commit) {
 }
 
 std::optional<size_t> Bisection::halving(const std::function<bool(size_t)>& may_ask) const {
-  std::vector<size_t> reached(last_ + 1, 0);  // candidates that each came from, itself included
-  std::vector<size_t> known;                  // its parents that are candidates
+  std::vector<uint8_t> asked(last_, 0);
+  size_t end = 0;  // behind the last that may be asked
+  for (size_t i = 0; i < last_; ++i) {
+    asked[i] = candidate_[i] && may_ask(i);
+    if (asked[i]) end = i + 1;
+  }
+  std::vector<size_t> reached(end, 0);  // candidates that each came from, itself included
+  std::vector<size_t> known;            // its parents that are candidates
   std::optional<size_t> best;
   size_t best_left = 0;
-  for (size_t i = 0; i < last_; ++i) {
+  for (size_t i = 0; i < end; ++i) {
     if (!candidate_[i]) continue;
     known.clear();
     for (const size_t parent : parents_[i]) {
@@ -71,7 +77,7 @@ std::optional<size_t> Bisection::halving(const std::function<bool(size_t)>& may_
       reached[i] = known.empty() ? 1 : reached[known.front()] + 1;
     }
     const size_t least = std::min(reached[i], n_candidates_ - reached[i]);
-    if (least <= best_left || !may_ask(i)) continue;
+    if (least <= best_left || !asked[i]) continue;
     best = i;
     best_left = least;
     if (best_left == n_candidates_ / 2) break;

@@ -22,9 +22,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::to_string;
 
-/// A verdict is worked out over all rows that a run has by then. No more than one part in so many
-/// of the time goes into that.
+/// A verdict, and what changed, are worked out over all rows that a run has by then. No more than
+/// one part in so many of the time goes into each.
 constexpr int kShareOfTime = 10;
+
+/// What takes longer is not waited for with what is known already.
+constexpr std::chrono::seconds kLong{1};
 
 struct WatchArguments {
   std::string run;
@@ -54,25 +57,25 @@ struct Sight {
   }
 };
 
-/// Of a run that is being written only what is there already tells: what is not there yet is no
-/// change.
-void add_change(Sight& sight, const RunVerdict& run) {
-  if (!run.has("change") || !run.has("baseline")) return;
-  const std::string change = run.text("change");
-  const bool differs = run.number("change_differs") > 0;
+/// From a row of view change. Of a run that is being written only what is there already tells: what
+/// is not there yet is no change.
+void add_change(Sight& sight, const Query& row) {
+  const std::string change = row.text(0);
+  const bool differs = row.integer(2) > 0;
+  if (change.empty()) return;
   if (sight.is_written && change != "BROKEN" && !(change == "CHANGED" && differs)) return;
   sight.change = change;
-  sight.baseline = run.text("baseline");
+  sight.baseline = row.text(1);
   sight.change_text = utf8::printable(change) + " since " + utf8::printable(sight.baseline);
   FailPlace place;
-  place.prompt = run.text("change_prompt");
-  place.tensor = run.text("change_tensor");
-  if (run.has("change_layer")) place.layer = run.number("change_layer");
+  place.prompt = row.text(3);
+  place.tensor = row.text(5);
+  if (!row.is_null(4)) place.layer = row.integer(4);
   const std::string where = place_text(place);
   if (change != "SAME" && !where.empty()) sight.change_text += " " + where;
 }
 
-/// From a row of kVerdictColumns and what Watch::look() adds to them.
+/// From a row of kVerdictColumns.
 Sight sight_of(const RunVerdict& run, int64_t rows, Gate gate) {
   const auto number = [&run](const char* column) { return to_string(run.number(column)); };
   const Headline head(run);
@@ -91,7 +94,6 @@ Sight sight_of(const RunVerdict& run, int64_t rows, Gate gate) {
                  " divergent), " + number("missing") + " missing";
   sight.exit_status = exit.status();
   sight.exit_words = exit.words();
-  add_change(sight, run);
   return sight;
 }
 
@@ -104,12 +106,15 @@ class Watch {
   int run() {
     if (!find_run()) return kExitNoVerdict;
     for (;;) {
-      const Clock::time_point begin = Clock::now();
       version_ = data_version();
-      const Sight sight = look();
+      const Clock::time_point begin = Clock::now();
+      Sight sight = look();
       const auto took = Clock::now() - begin;
+      const bool ends = arguments_.once || !sight.is_written;
+      if (ends && change_took_ > kLong) show(sight);
+      look_for_change(sight, ends);
       show(sight);
-      if (arguments_.once || !sight.is_written) {
+      if (ends) {
         if (options_.format == Format::kTable && !sight.exit_words.empty()) {
           options_.out.write(sight.exit_words + "\n");
         }
@@ -161,26 +166,52 @@ class Watch {
     const int64_t rows =
         db_.execAndGet("SELECT count(*) FROM trace_row WHERE run_id = " + to_string(run_.id))
             .getInt64();
-    Query query(db_, "SELECT " + std::string(kVerdictColumns) +
-                         ", change, baseline, change_differs, change_prompt, change_layer,"
-                         " change_tensor FROM (SELECT v.*, c.change AS change,"
-                         " c.baseline AS baseline, ifnull(c.divergent, 0) + ifnull(c.nonfinite, 0)"
-                         " AS change_differs, c.prompt AS change_prompt, c.layer AS change_layer,"
-                         " c.tensor AS change_tensor FROM run_verdict v"
-                         " LEFT JOIN change c ON c.run_id = v.run_id WHERE v.run_id = ?)");
+    Query query(db_,
+                "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
     query.bind(1, run_.id);
     if (!query.step()) throw UsageError("run " + run_.name + " is no longer there");
     return sight_of(RunVerdict(query), rows, arguments_.gate);
   }
 
-  /// Until something was committed to the file, but at least this long.
+  /// Adds what changed, as it was last seen where it is not its turn.
+  void look_for_change(Sight& sight, bool at_once) {
+    const Clock::time_point begin = Clock::now();
+    if (!at_once && begin - change_seen_ < kShareOfTime * change_took_) {
+      sight.change = last_change_.change;
+      sight.baseline = last_change_.baseline;
+      sight.change_text = last_change_.change_text;
+      return;
+    }
+    Query query(
+        db_,
+        "SELECT change, baseline, ifnull(divergent, 0) + ifnull(nonfinite, 0), prompt, layer,"
+        " tensor FROM change WHERE run_id = ?");
+    query.bind(1, run_.id);
+    if (query.step()) add_change(sight, query);
+    change_seen_ = Clock::now();
+    change_took_ = change_seen_ - begin;
+    last_change_ = sight;
+  }
+
+  /// Whether nothing more comes, without a look at its rows.
+  bool has_ended() {
+    Query query(db_,
+                "SELECT r.status = 'running' OR EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id ="
+                " r.id) FROM run r WHERE r.id = ?");
+    query.bind(1, run_.id);
+    return !query.step() || query.integer(0) == 0;
+  }
+
+  /// Until something was committed to the file, but at least this long, unless the run ends.
   void wait_for_change(Clock::duration least) {
     constexpr std::chrono::milliseconds kStep{50};
     const Clock::time_point begin = Clock::now();
-    for (;;) {
+    for (int64_t seen = version_;;) {
       throw_if_stopped();
       const auto waited = Clock::now() - begin;
-      if (waited >= least && data_version() != version_) return;
+      const int64_t version = data_version();
+      if (waited >= least && version != version_) return;
+      if (std::exchange(seen, version) != version && run_.id != 0 && has_ended()) return;
       std::this_thread::sleep_for(waited < least ? std::min<Clock::duration>(kStep, least - waited)
                                                  : kStep);
     }
@@ -239,6 +270,9 @@ class Watch {
   SQLite::Database db_;
   Run run_{};
   int64_t version_ = 0;
+  Clock::time_point change_seen_{};
+  Clock::duration change_took_{};
+  Sight last_change_;
   std::string shown_;
   size_t n_lines_ = 0;
 };
