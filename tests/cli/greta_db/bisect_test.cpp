@@ -431,6 +431,43 @@ TEST_F(BisectCommand, FindsACommitOfABranchAndItsMergeByFirstParents) {
             git.sha(6));
 }
 
+// Of the commits that halve the candidates best there may be several.
+TEST_F(BisectCommand, HalvesAHistoryWithMergesAsWellAsGitDoes) {
+  uint32_t random = 1;
+  const auto next = [&random](size_t n) {
+    random = random * 1'664'525 + 1'013'904'223;
+    return (random >> 16) % n;
+  };
+  std::vector<MadeCommit> commits{{"good", {}, ""}};
+  for (size_t i = 1; i < 80; ++i) {
+    MadeCommit commit{
+        .state = "good", .parents = {i - 1 - next(std::min<size_t>(i, 6))}, .subject = ""};
+    const size_t other = i - 1 - next(std::min<size_t>(i, 6));
+    if (next(3) == 0 && other != commit.parents[0]) commit.parents.push_back(other);
+    commits.push_back(commit);
+  }
+  commits.push_back({.state = "bad", .parents = {79, 78, 77, 76}, .subject = ""});
+  const GitHistory git = make(commits);
+  record_ends(git);
+  std::string good = git.sha(0);
+  for (int step = 0; step < 4; ++step) {
+    const std::string end = git.sha(80);
+    const Result result = bisect("--good " + good + " --bad " + end + " " + kJson);
+    ASSERT_EQ(result.status, 3) << result.err;
+    const auto count = [&](const std::string& of) {
+      return std::stol(git.git({"rev-list", "--count", of, "^" + good}));
+    };
+    const auto worse = [&](const std::string& commit) {
+      return std::max(count(commit), count(end) - count(commit));
+    };
+    const std::string chosen = result.json()["next"]["commit"];
+    const std::string by_git = git.git({"rev-list", "--bisect", end, "^" + good});
+    EXPECT_EQ(worse(chosen), worse(by_git.substr(0, 40))) << step;
+    good = chosen;
+    record(good, "good");
+  }
+}
+
 TEST_F(BisectCommand, TestsWhereTheEndsPartedWhenTheGoodOneIsNoAncestor) {
   const GitHistory git = make(with_a_branch());
   record(git.sha(2), "good");
