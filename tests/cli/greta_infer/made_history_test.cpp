@@ -4,7 +4,9 @@
 // run says of itself, as an engine does not know of its bugs (runs that say so have no lineage).
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <stdexcept>
 
 #include "tests/cli/git_history.h"
 #include "tests/cli/greta_infer/infer_program.h"
