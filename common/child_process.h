@@ -1,13 +1,34 @@
 #pragma once
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace greta {
 
-/// Runs a program, found by PATH, with these arguments, and returns what it writes to standard
-/// output; its errors go where ours go, and it has nothing to read. No shell sees the arguments.
-/// Throws std::system_error when it cannot be started, std::runtime_error when it does not end with
-/// status 0 or writes more than max_bytes.
-std::string output_of(const std::vector<std::string>& command, size_t max_bytes = size_t{1} << 30);
+/// A program to run, found by PATH, and its arguments. No shell sees them.
+struct Program {
+  std::vector<std::string> command;
+  std::string folder = {};  ///< where it runs; "": here
+  /// Beside our environment; a variable without a value is taken out of it.
+  std::vector<std::pair<std::string, std::optional<std::string>>> variables = {};
+};
+
+/// Runs a program and returns what it writes to standard output; its errors go where ours go, and
+/// it has nothing to read. Throws std::system_error when it cannot be started, std::runtime_error
+/// when it does not end with status 0 or writes more than max_bytes.
+std::string output_of(const Program& program, size_t max_bytes = size_t{1} << 30);
+
+/// How a program ended.
+struct ProgramEnd {
+  int status = 0;  ///< exit status
+  int signal = 0;  ///< that ended it; 0: it exited
+};
+
+/// Runs a program that may take long, in a process group of its own; all that it writes goes to our
+/// standard error, and it has nothing to read. A stop signal that we heed (common/stop_signal.h) is
+/// passed on to its group, which is killed when the program has not ended ten seconds later; then
+/// Stopped is thrown. Throws std::system_error when it cannot be started.
+ProgramEnd end_of(const Program& program);
 
 }  // namespace greta

@@ -129,7 +129,9 @@ constexpr Twin kTwins[] = {
     {"change",
      "kept_change",
      {{{"baseline_diff", "kept_diff_verdict"}, {"verdict_part", "kept_verdict_part"}}}},
-    {"regression", "kept_regression", {{{"change", "kept_change"}}}}};
+    {"regression",
+     "kept_regression",
+     {{{"change", "kept_change"}, {"verdict_part", "kept_verdict_part"}}}}};
 
 /// The text with every `from` in it replaced, of which there is one at least.
 std::string replaced(std::string text, const std::string& from, const std::string& to) {

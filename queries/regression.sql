@@ -1,6 +1,7 @@
 -- One row per place where a lineage turned for the worse: the first bad run, the last good one, where
 -- values first part ways, and the run that mended it. A verdict turned from PASS to FAIL (BROKEN), or
 -- what both phases compute changed beyond rounding (CHANGED), which no verdict of the run itself shows.
+-- What a merge has from one of its parents is told where that came.
 CREATE VIEW regression AS
 WITH
   c AS MATERIALIZED (
@@ -36,7 +37,32 @@ WITH
       row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
     FROM later l
     WHERE l.restored OR CASE l.gate WHEN 'numeric' THEN l.numeric_verdict WHEN 'strict' THEN l.verdict
-      WHEN 'both' THEN l.verdict END = 'PASS')
+      WHEN 'both' THEN l.verdict END = 'PASS'),
+  -- of the merges among them: what each parent was like, by the nearest run of its history
+  parent AS MATERIALIZED (
+    SELECT
+      f.run_id AS bad_id,
+      (SELECT
+         (SELECT b.run_id FROM baseline_candidate b
+          WHERE b.lineage = f.lineage AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
+          ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1)
+       FROM (
+         WITH RECURSIVE up(sha, ord) AS (
+           SELECT n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent
+           UNION
+           SELECT n.sha, n.ord
+           FROM up w CROSS JOIN commit_parent q ON q.sha = w.sha CROSS JOIN commit_node n ON n.sha = q.parent
+           ORDER BY 2 DESC)
+         SELECT up.sha AS sha FROM up) u
+       WHERE EXISTS (
+         SELECT 1 FROM baseline_candidate b
+         WHERE b.lineage = f.lineage AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g')
+       LIMIT 1) AS run_id
+    FROM c f
+    CROSS JOIN commit_node k ON k.sha >= f.commit_sha AND k.sha < f.commit_sha || 'g' AND k.ord = f.commit_ord
+    CROSS JOIN commit_parent second ON second.sha = k.sha AND second.nth = 1
+    CROSS JOIN commit_parent p ON p.sha = k.sha
+    WHERE f.change IN ('BROKEN', 'CHANGED'))
 SELECT
   f.lineage AS lineage,                                -- see view lineage
   f.change AS change,                                  -- BROKEN: a verdict of its own turned; CHANGED: values of both phases did
@@ -58,5 +84,19 @@ SELECT
 FROM c f
 LEFT JOIN mended m ON m.bad_id = f.run_id AND m.nth = 1
 -- what mends a change is none
-WHERE f.change = 'BROKEN'
-  OR f.change = 'CHANGED' AND NOT EXISTS (SELECT 1 FROM later w WHERE w.run_id = f.run_id AND w.restored);
+WHERE (f.change = 'BROKEN'
+  OR f.change = 'CHANGED' AND NOT EXISTS (SELECT 1 FROM later w WHERE w.run_id = f.run_id AND w.restored))
+-- nor what a merge has from one of its parents: there it turned before
+  AND NOT EXISTS (
+    SELECT 1 FROM parent p CROSS JOIN verdict_part v ON v.run_id = p.run_id AND v.prompt_id = 0
+    WHERE p.bad_id = f.run_id AND p.run_id <> f.baseline_id
+      AND CASE f.gate
+        WHEN 'strict' THEN v.verdict = 'FAIL'
+        WHEN 'numeric' THEN v.numeric_verdict = 'FAIL'
+        WHEN 'both' THEN v.verdict = 'FAIL' AND v.numeric_verdict = 'FAIL'
+        ELSE EXISTS (
+          SELECT 1 FROM place_value g CROSS JOIN place_value h
+          WHERE g.run_id = p.run_id AND g.prompt = f.prompt AND g.phase = f.phase AND g.pos_id = f.pos_id
+            AND g.layer = f.layer AND g.tensor = f.tensor
+            AND h.run_id = f.run_id AND h.prompt = f.prompt AND h.phase = f.phase AND h.pos_id = f.pos_id
+            AND h.layer = f.layer AND h.tensor = f.tensor AND h.hash = g.hash AND h.n = g.n) END);

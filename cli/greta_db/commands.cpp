@@ -17,6 +17,7 @@ void add_commands(CLI::App& app, Options& options) {
   add_ingest_command(app, options);
   add_runs_command(app, options);
   add_firstfail_command(app, options);
+  add_watch_command(app, options);
   add_pairs_command(app, options);
   add_trace_command(app, options);
   add_query_command(app, options);
@@ -25,6 +26,7 @@ void add_commands(CLI::App& app, Options& options) {
   add_regressions_command(app, options);
   add_baseline_command(app, options);
   add_commits_command(app, options);
+  add_bisect_command(app, options);
   add_report_command(app, options);
   add_schema_command(app, options);
   add_merge_command(app, options);

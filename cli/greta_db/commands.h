@@ -11,6 +11,7 @@ namespace greta {
 void add_ingest_command(CLI::App& app, Options& options);
 void add_runs_command(CLI::App& app, Options& options);
 void add_firstfail_command(CLI::App& app, Options& options);
+void add_watch_command(CLI::App& app, Options& options);
 void add_pairs_command(CLI::App& app, Options& options);
 void add_trace_command(CLI::App& app, Options& options);
 void add_query_command(CLI::App& app, Options& options);
@@ -19,6 +20,7 @@ void add_history_command(CLI::App& app, Options& options);
 void add_regressions_command(CLI::App& app, Options& options);  ///< in history.cpp
 void add_baseline_command(CLI::App& app, Options& options);
 void add_commits_command(CLI::App& app, Options& options);
+void add_bisect_command(CLI::App& app, Options& options);
 void add_report_command(CLI::App& app, Options& options);
 void add_schema_command(CLI::App& app, Options& options);
 void add_merge_command(CLI::App& app, Options& options);

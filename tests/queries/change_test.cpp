@@ -372,5 +372,50 @@ TEST_F(Regression, NothingIsInvented) {
   EXPECT_EQ(turns(), "");
 }
 
+/// c3 and b2 merged.
+class MergedRegression : public Regression {
+ protected:
+  MergedRegression() {
+    add_commits();
+    w_.db.exec(
+        "INSERT INTO commit_node VALUES ('d000000', 6, '2026-01-01T00:00:00Z', 's');"
+        "INSERT INTO commit_parent VALUES ('d000000', 0, 'c300000'), ('d000000', 1, 'b200000')");
+  }
+  /// A run of each commit, as they came.
+  std::string turns_of(const Values& on_line, const Values& on_branch, const Values& merged) {
+    add_run("01", {}, "c000000");
+    add_run("02", on_line, "c100000");
+    add_run("03", on_branch, "b100000");
+    add_run("04", on_branch, "b200000");
+    add_run("05", on_line, "c200000");
+    add_run("06", on_line, "c300000");
+    add_run("07", merged, "d000000");
+    return turns();
+  }
+};
+
+// The merge is held against one of its parents, whichever that is.
+TEST_F(MergedRegression, OfValuesOnABranchIsToldWhereItCame) {
+  EXPECT_EQ(turns_of({}, {.x_out = 3}, {.x_out = 3}), "CHANGED|-|03|01|1|x_out|-");
+}
+
+TEST_F(MergedRegression, OfValuesOnTheLineIsToldWhereItCame) {
+  EXPECT_EQ(turns_of({.x_out = 3}, {}, {.x_out = 3}), "CHANGED|-|02|01|1|x_out|-");
+}
+
+TEST_F(MergedRegression, OfTheVerdictOnABranchIsToldWhereItCame) {
+  EXPECT_EQ(turns_of({}, {.decoded_attn_out = 5}, {.decoded_attn_out = 5}),
+            "BROKEN|both|03|01|0|attn_out|-");
+}
+
+TEST_F(MergedRegression, OfTheVerdictOnTheLineIsToldWhereItCame) {
+  EXPECT_EQ(turns_of({.decoded_attn_out = 5}, {}, {.decoded_attn_out = 5}),
+            "BROKEN|both|02|01|0|attn_out|-");
+}
+
+TEST_F(MergedRegression, OfTheMergeItselfIsToldThere) {
+  EXPECT_EQ(turns_of({}, {}, {.decoded_attn_out = 5}), "BROKEN|both|07|06|0|attn_out|-");
+}
+
 }  // namespace
 }  // namespace greta

@@ -185,6 +185,8 @@ TEST_F(Hostile, NoTextOfACommandLineReachesAComplaintAsItIs) {
       {"nosuch" + kHostile},
       {"baseline", "set", "nosuch" + kHostile},
       {"commits", path("nosuch" + kHostile)},
+      {"bisect", "--repo", path("nosuch" + kHostile), "--good", "a", "--bad", "b"},
+      {"watch", "--run", "nosuch" + kHostile},
       {"forget", "--run", "a" + kHostile},  // nobody is there to be asked
       {"prune", "--keep", "1d" + kHostile}};
   for (const std::vector<std::string>& words : refused) {
@@ -207,6 +209,16 @@ TEST_F(Hostile, NoTextReachesATerminalAsItIs) {
       EXPECT_EQ(forbidden(result.out, "\n\r"), "") << name;
     }
   }
+}
+
+TEST_F(Hostile, ARunThatIsWatchedIsHarmless) {
+  for (const char* format : {"table", "json"}) {
+    const Result result = run({"watch", "--once", "--run", "a" + kHostile, "--format", format});
+    EXPECT_NE(result.status, 2) << result.err;
+    expect_harmless(result, format, "watch");
+  }
+  const Result drawn = on_terminal(GRETA_DB_PROGRAM, {"watch", "--once", "--run", "a" + kHostile});
+  EXPECT_EQ(forbidden(drawn.out, "\n\r"), "");
 }
 
 TEST_F(Hostile, ReportsAreHarmless) {

@@ -1,0 +1,495 @@
+#include "cli/commits/search.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "cli/commits/bisection.h"
+#include "cli/commits/work_tree.h"
+#include "cli/warehouse/sql_query.h"
+#include "common/near_words.h"
+#include "common/shell_word.h"
+#include "common/stop_signal.h"
+#include "common/utf8.h"
+#include "db/database.h"
+
+namespace greta {
+namespace {
+
+using std::to_string;
+
+constexpr int kCannotBeTested = 125;  // as for `git bisect run`
+constexpr int kCannotBeRun = 126;     // from here on a shell's statuses say nothing of the commit
+
+/// "30 candidates left, about 5 steps".
+std::string left_text(size_t n) {
+  const int steps = Bisection::steps(n);
+  return to_string(n) + " candidate" + (n == 1 ? "" : "s") + " left, about " + to_string(steps) +
+         " step" + (steps == 1 ? "" : "s");
+}
+
+std::string end_text(const ProgramEnd& end) {
+  if (end.signal != 0) {
+    return "was ended by signal " + to_string(end.signal) + " (" + strsignal(end.signal) + ")";
+  }
+  return "ended with exit status " + to_string(end.status) +
+         (end.status == 126   ? ": it cannot be run"
+          : end.status == 127 ? ": it was not found"
+                              : "");
+}
+
+CommitFacts facts_of(const GitCommit& commit) {
+  return {std::string(commit.subject), std::string(commit.committed_at),
+          std::string(commit.authored_at), std::string(commit.parents)};
+}
+
+Conclusion nothing(std::string text) {
+  return {Conclusion::Kind::kNothing, "", std::move(text), {}};
+}
+
+std::string folder_of(const SearchRequest& request, const BisectLog& log) {
+  if (!request.repository.empty()) return request.repository;
+  return log.begun() ? log.question().repository : ".";
+}
+
+/// The value of an option, else that of the log; both must be one.
+void settle(const std::string& given, std::string& value, const BisectLog& log, const char* what) {
+  if (given.empty() || given == value) return;
+  if (log.begun()) {
+    throw UsageError(log.file() + " is the log of another search: its " + what + " is " + value +
+                     ", not " + given + "; leave the option out, or name another file with --log");
+  }
+  value = given;
+}
+
+}  // namespace
+
+/// A connection, and what it says.
+struct Search::Book {
+  Book(const std::string& database, const Repository& repository, const std::string& lineage,
+       Gate gate)
+      : db(open_for_reading(database)), answers(db, repository, lineage, gate) {}
+
+  SQLite::Database db;
+  RecordedAnswers answers;
+};
+
+Search::Search(SearchRequest request, std::function<void(const std::string&)> say)
+    : request_(std::move(request)),
+      say_(std::move(say)),
+      log_(request_.log),
+      repository_(folder_of(request_, log_)) {
+  set_question();
+}
+
+Search::~Search() = default;
+
+void Search::set_question() {
+  if (log_.begun()) question_ = log_.question();
+  settle(repository_.folder(), question_.repository, log_, "repository");
+  const auto end = [&](const std::string& given, std::string& value, const char* what) {
+    if (given.empty() && value.empty()) {
+      throw UsageError(std::string("bisect needs --") + what +
+                       " REV, or --log FILE of a search that was begun");
+    }
+    settle(given.empty() ? "" : repository_.commit(given), value, log_,
+           (std::string(what) + " end").c_str());
+  };
+  end(request_.good, question_.good, "good");
+  end(request_.bad, question_.bad, "bad");
+  const bool settled = log_.begun() && !request_.gate;
+  settle(settled ? "" : std::string(gate_name(request_.gate.value_or(Gate::kNumeric))),
+         question_.gate, log_, "gate");
+  gate_ = question_.gate == "strict" ? Gate::kStrict : Gate::kNumeric;
+  const auto flag = [&](bool given, bool& value, const char* what) {
+    if (given && log_.begun() && !value) {
+      throw UsageError(log_.file() + " is the log of a search without " + what +
+                       ": leave it out, or name another file with --log");
+    }
+    value |= given;
+  };
+  flag(request_.first_parent, question_.first_parent, "--first-parent");
+  flag(request_.fix, question_.fix, "--fix");
+  settle(request_.lineage, question_.lineage, log_, "lineage");
+}
+
+/// That which is named, else the only one that has runs of both ends, else of one, else at all.
+void Search::set_lineage() {
+  SQLite::Database db = open_for_reading(request_.database);
+  std::vector<std::string> all;
+  for (Query query(db, "SELECT DISTINCT lineage FROM lineage WHERE NOT injected ORDER BY 1");
+       query.step();) {
+    all.push_back(query.text(0));
+  }
+  if (!question_.lineage.empty()) {
+    if (std::find(all.begin(), all.end(), question_.lineage) != all.end()) return;
+    throw unknown_name("lineage", question_.lineage, all,
+                       "`greta-db query \"SELECT DISTINCT lineage FROM lineage\"`");
+  }
+  const std::map<std::string, int> counts = lineages_of(db, {question_.good, question_.bad});
+  std::vector<std::string> likely;
+  for (int least = 2; least > 0 && likely.empty(); --least) {
+    for (const auto& [lineage, n] : counts) {
+      if (n >= least) likely.push_back(lineage);
+    }
+  }
+  if (likely.empty()) likely = all;
+  if (likely.size() == 1) {
+    question_.lineage = likely.front();
+    return;
+  }
+  if (likely.empty()) {
+    throw UsageError(request_.database +
+                     " has no runs: probe the good and the bad end first, with --commit");
+  }
+  std::vector<std::string> lines;
+  for (const std::string& lineage : likely) lines.push_back("  --lineage " + shell_word(lineage));
+  throw UsageError("several lineages could be meant; say which:", lines);
+}
+
+void Search::check_ancestry() const {
+  if (question_.good == question_.bad) {
+    throw UsageError("--good and --bad name the same commit, " + short_sha(question_.good));
+  }
+  const std::vector<std::string> bases = repository_.merge_bases(old_end(), new_end());
+  if (bases.empty()) {
+    throw UsageError(
+        short_sha(question_.good) + " and " + short_sha(question_.bad) +
+        " have no history in common" +
+        (repository_.is_shallow() ? ", as far as this clone goes: git fetch --unshallow" : ""));
+  }
+  if (bases.front() != new_end()) return;
+  throw UsageError(question_.fix ? "the bad end " + short_sha(question_.bad) +
+                                       " comes after the good one: without --fix " +
+                                       "the commit is looked for that broke it"
+                                 : "the bad end " + short_sha(question_.bad) +
+                                       " comes before the good one: swap them, or " +
+                                       "look for what mended it with --fix");
+}
+
+RecordedAnswers& Search::answers() {
+  if (book_ == nullptr) {
+    book_ = std::make_unique<Book>(request_.database, repository_, question_.lineage, gate_);
+    if (by_values_) book_->answers.compare_with(good_.run_id, good_.run);
+  }
+  return book_->answers;
+}
+
+const CommitFacts& Search::facts(const std::string& commit) {
+  const auto found = facts_.find(commit);
+  if (found != facts_.end()) return found->second;
+  const CommitLog log = repository_.log({"--no-walk", commit});
+  return facts_.emplace(commit, facts_of(log.commits().at(0))).first->second;
+}
+
+const CommitVerdict* Search::answer(const std::string& commit) const {
+  const auto found = answered_.find(commit);
+  return found == answered_.end() ? nullptr : &found->second;
+}
+
+const FailPlace& Search::place(const std::string& commit) const {
+  return question_.fix ? bad_.place : answered_.at(commit).place;
+}
+
+std::string Search::named(const std::string& commit) {
+  return short_sha(commit) + " " + utf8::printable(facts(commit).subject);
+}
+
+void Search::note(const std::string& commit, const CommitVerdict& verdict, bool asked,
+                  std::optional<size_t> left) {
+  answered_[commit] = verdict;
+  const char* word = verdict.state == State::kGood ? "good" : "bad";
+  const std::string& subject = facts(commit).subject;
+  log_.add({word, commit, verdict.run}, subject);
+  probes_.push_back({commit, subject, word, verdict.text, verdict.run, asked, left});
+  show(probes_.back());
+}
+
+void Search::note_skip(const std::string& commit, const std::string& why, bool asked) {
+  skipped_.insert(commit);
+  const std::string& subject = facts(commit).subject;
+  if (asked) log_.add({"skip", commit, why}, subject);
+  probes_.push_back({commit, subject, "skip", why, "", asked, {}});
+  show(probes_.back());
+}
+
+void Search::show(const Probe& probe) {
+  std::string line = probe.word + (probe.word == "bad" ? "   " : "  ") + named(probe.commit) +
+                     ": " + utf8::printable(probe.text);
+  if (!probe.run.empty()) line += " (" + utf8::printable(probe.run) + ")";
+  if (probe.left && *probe.left > 1) line += "; " + left_text(*probe.left);
+  say_(line);
+}
+
+/// What runs say, or said when the log was written.
+std::optional<CommitVerdict> Search::known(const std::string& commit) {
+  CommitVerdict verdict = answers().of(commit);
+  if (verdict.decided()) return verdict;
+  if (verdict.state == State::kDisputed) {
+    note_skip(commit, "its runs disagree: " + verdict.text, false);
+    return std::nullopt;
+  }
+  for (const BisectAnswer& answer : log_.answers()) {
+    if (answer.commit != commit || answer.word == "skip") continue;
+    verdict.state = answer.word == "good" ? State::kGood : State::kBad;
+    verdict.run = answer.reason;
+    verdict.text = "as the log says";
+    return verdict;
+  }
+  return std::nullopt;
+}
+
+ProgramEnd Search::end_of_command(const std::string& commit) {
+  const WorkTree tree(repository_, commit);
+  Program program{.command = {"sh", "-c", request_.command}, .folder = tree.path()};
+  program.variables = repository_.program({}).variables;
+  program.variables.emplace_back("GRETA_BISECT_COMMIT", commit);
+  program.variables.emplace_back("GRETA_BISECT_TREE", tree.path());
+  program.variables.emplace_back("GRETA_DB", std::filesystem::absolute(request_.database).string());
+  return end_of(program);
+}
+
+/// The command in a work tree of the commit, and what its run says; nothing where it cannot be
+/// tested.
+std::optional<CommitVerdict> Search::run_command(const std::string& commit) {
+  answers();
+  const int64_t before = book_->db.execAndGet("SELECT ifnull(max(id), 0) FROM run").getInt64();
+  book_.reset();
+  say_("running the command on " + named(commit));
+  const ProgramEnd end = end_of_command(commit);
+  if (end.signal != 0 || end.status >= kCannotBeRun) {
+    throw std::runtime_error("the command, run on " + short_sha(commit) + ", " + end_text(end) +
+                             "; nothing is concluded from it, and the same call goes on here");
+  }
+  if (end.status == kCannotBeTested) {
+    note_skip(commit, "exit status 125", true);
+    return std::nullopt;
+  }
+  CommitVerdict verdict = answers().of(commit);
+  if (verdict.state == State::kNoRun) refuse_runs(commit, before, end);
+  if (verdict.decided()) return verdict;
+  const bool disputed = verdict.state == State::kDisputed;
+  note_skip(commit,
+            disputed ? "its runs disagree: " + verdict.text : verdict.run + " is " + verdict.text,
+            true);
+  return std::nullopt;
+}
+
+/// The command left no run that answers: says which ones it did leave.
+void Search::refuse_runs(const std::string& commit, int64_t before, const ProgramEnd& end) {
+  std::vector<std::string> lines;
+  Query query(book_->db,
+              "SELECT run, commit_sha, lineage, injected FROM lineage WHERE run_id > ? LIMIT 5");
+  for (query.bind(1, before); query.step();) {
+    lines.push_back("  it left " + query.text(0) + " of commit " +
+                    (query.is_null(1) ? "unknown" : query.text(1)) + ", lineage " + query.text(2) +
+                    (query.integer(3) != 0 ? ", with a fault injected" : ""));
+  }
+  throw UsageError(
+      "the command, run on " + short_sha(commit) + ", ended with exit status " +
+          to_string(end.status) + " and left no run of that commit in lineage " +
+          question_.lineage +
+          ": it has to probe with --commit \"$GRETA_BISECT_COMMIT\" into \"$GRETA_DB\", "
+          "or to exit with 125 where that cannot be done",
+      std::move(lines));
+}
+
+/// The verdict of an end, by the gate: of its runs, else of a run of the command.
+CommitVerdict Search::end_verdict(const std::string& commit) {
+  CommitVerdict verdict = answers().of(commit);
+  if (verdict.decided() || verdict.state == State::kDisputed || request_.command.empty()) {
+    return verdict;
+  }
+  return run_command(commit).value_or(CommitVerdict{});
+}
+
+std::optional<Conclusion> Search::judge_ends() {
+  for (const auto& [commit, verdict, what] :
+       {std::tuple{&question_.good, &good_, "good"}, std::tuple{&question_.bad, &bad_, "bad"}}) {
+    *verdict = end_verdict(*commit);
+    if (verdict->decided()) continue;
+    const std::string end = "the " + std::string(what) + " end " + named(*commit);
+    if (verdict->state == State::kDisputed) {
+      return nothing("runs of " + end + " disagree: " + utf8::printable(verdict->text));
+    }
+    if (skipped_.contains(*commit)) {
+      return nothing(end + " cannot be tested: " + utf8::printable(probes_.back().text) +
+                     "; name another commit");
+    }
+    return Conclusion{Conclusion::Kind::kNext,
+                      *commit,
+                      verdict->state == State::kNoRun
+                          ? end + " has no run"
+                          : end + " has no verdict: " + utf8::printable(verdict->run) + " is " +
+                                utf8::printable(verdict->text),
+                      {}};
+  }
+  if (good_.state == State::kBad && bad_.state == State::kGood) {
+    throw UsageError("the " + question_.gate + " verdict of the good end " +
+                         short_sha(question_.good) + " is FAIL, and of the bad end " +
+                         short_sha(question_.bad) + " PASS: they are the wrong way round",
+                     {question_.fix ? "  to find what broke it, swap them and leave --fix out"
+                                    : "  to find what mended it, swap them and add --fix"});
+  }
+  by_values_ = good_.state == bad_.state;
+  return by_values_ ? compare_ends() : std::nullopt;
+}
+
+/// Ends of one verdict are told apart by their values.
+std::optional<Conclusion> Search::compare_ends() {
+  answers().compare_with(good_.run_id, good_.run);
+  const std::string verdict = good_.state == State::kGood ? "PASS" : "FAIL";
+  good_ = answers().of(question_.good);
+  bad_ = answers().of(question_.bad);
+  if (bad_.state == State::kGood) {
+    return nothing("both ends have the " + question_.gate + " verdict " + verdict + ", and " +
+                   utf8::printable(bad_.run) + " " + utf8::printable(bad_.text) +
+                   ": there is nothing to bisect");
+  }
+  if (good_.decided() && bad_.decided()) return std::nullopt;
+  const CommitVerdict& which = bad_.decided() ? good_ : bad_;
+  return nothing("the ends cannot be told apart: " + utf8::printable(which.run) + " is " +
+                 utf8::printable(which.text));
+}
+
+/// Where the old end is no ancestor of the new one, the history that they share must be as the old
+/// end is: else it turned on the way to that one.
+std::optional<Conclusion> Search::judge_merge_bases() {
+  const std::vector<std::string> bases = repository_.merge_bases(old_end(), new_end());
+  if (bases.front() == old_end()) return std::nullopt;
+  for (const std::string& base : bases) {
+    std::optional<CommitVerdict> verdict;
+    bool asked = false;
+    if (!skipped_.contains(base)) verdict = known(base);
+    if (!verdict && !skipped_.contains(base)) {
+      if (request_.command.empty()) {
+        return Conclusion{Conclusion::Kind::kNext,
+                          base,
+                          "the ends have parted there, so it has to be tested first",
+                          {}};
+      }
+      verdict = run_command(base);
+      asked = true;
+    }
+    if (!verdict) {
+      say_("the merge base " + named(base) +
+           " cannot be tested: what turned before it would not be found");
+      continue;
+    }
+    note(base, *verdict, asked);
+    if (!is_after(verdict->state)) continue;
+    const std::string word = question_.fix ? "good" : "bad";
+    return Conclusion{
+        Conclusion::Kind::kNothing,
+        "",
+        "the merge base " + named(base) + " is " + word + ": what turned lies between it and " +
+            short_sha(old_end()) +
+            (question_.fix ? ", and was broken there" : ", and was mended there (--fix)"),
+        {}};
+  }
+  return std::nullopt;
+}
+
+/// Those of the log, and those that are named.
+void Search::take_skips() {
+  for (const BisectAnswer& answer : log_.answers()) {
+    if (answer.word == "skip") skipped_.insert(answer.commit);
+  }
+  for (const std::string& revision : request_.skip) {
+    const std::string commit = repository_.commit(revision);
+    skipped_.insert(commit);
+    log_.add({"skip", commit, "by hand"}, facts(commit).subject);
+  }
+  for (const std::string& end : {question_.good, question_.bad}) {
+    if (skipped_.contains(end)) {
+      throw UsageError("the end " + short_sha(end) + " cannot be skipped: name another commit");
+    }
+  }
+}
+
+Conclusion Search::conclude() {
+  check_ancestry();
+  set_lineage();
+  if (!log_.begun()) log_.begin(question_);
+  take_skips();
+  if (auto conclusion = judge_ends()) return *conclusion;
+  note(question_.good, good_, false);
+  note(question_.bad, bad_, false);
+  if (auto conclusion = judge_merge_bases()) return *conclusion;
+  const Conclusion conclusion = halve();
+  if (conclusion.kind == Conclusion::Kind::kFound) {
+    log_.found(conclusion.commit, facts(conclusion.commit).subject);
+  }
+  return conclusion;
+}
+
+Conclusion Search::halve() {
+  std::vector<std::string> range{new_end(), "^" + old_end()};
+  if (question_.first_parent) range.emplace_back("--first-parent");
+  const CommitLog log = repository_.log(range);
+  const std::vector<GitCommit>& commits = log.commits();
+  for (const GitCommit& one : commits) {
+    facts_[std::string(one.sha)] = facts_of(one);
+  }
+  Bisection bisection(commits, question_.first_parent);
+  say_((by_values_ ? "by values: both ends have the same " + question_.gate + " verdict"
+                   : "by the " + question_.gate + " verdict") +
+       "; " + left_text(bisection.candidates()));
+  std::vector<bool> looked_at(commits.size(), false);
+  const auto sha = [&](size_t i) { return std::string(commits[i].sha); };
+  const auto has_answer = [&](size_t i) {
+    if (looked_at[i] || skipped_.contains(sha(i))) return false;
+    if (answers().has_runs(commits[i].sha)) return true;
+    return std::any_of(log_.answers().begin(), log_.answers().end(), [&](const BisectAnswer& one) {
+      return one.commit == commits[i].sha && one.word != "skip";
+    });
+  };
+  const auto take = [&](size_t i, const CommitVerdict& verdict, bool asked) {
+    if (is_after(verdict.state)) {
+      bisection.set_after(i);
+    } else {
+      bisection.set_before(i);
+    }
+    note(sha(i), verdict, asked, bisection.candidates());
+  };
+  while (bisection.candidates() > 1) {
+    throw_if_stopped();
+    if (const auto i = bisection.halving(has_answer)) {
+      looked_at[*i] = true;
+      if (const auto verdict = known(sha(*i))) take(*i, *verdict, false);
+      continue;
+    }
+    const auto i = bisection.halving([&](size_t k) { return !skipped_.contains(sha(k)); });
+    if (!i) {
+      Conclusion conclusion{Conclusion::Kind::kOnlySkipped, "", "", {}};
+      for (size_t k = 0; k < commits.size(); ++k) {
+        if (bisection.is_candidate(k)) conclusion.possible.push_back(sha(k));
+      }
+      return conclusion;
+    }
+    if (request_.command.empty()) {
+      return {Conclusion::Kind::kNext, sha(*i), left_text(bisection.candidates()), {}};
+    }
+    looked_at[*i] = true;
+    if (const auto verdict = run_command(sha(*i))) take(*i, *verdict, true);
+  }
+  return {Conclusion::Kind::kFound, sha(bisection.last()), "", {}};
+}
+
+/// A parent of it that is as the old end is; "" when none was asked.
+std::string Search::last_before(const std::string& commit) {
+  const std::string parents = facts(commit).parents;
+  for (size_t begin = 0; begin < parents.size();) {
+    const size_t end = std::min(parents.find(' ', begin), parents.size());
+    const std::string parent = parents.substr(begin, end - begin);
+    const auto found = answered_.find(parent);
+    if (found != answered_.end() && !is_after(found->second.state)) return parent;
+    begin = end + 1;
+  }
+  return "";
+}
+
+}  // namespace greta

@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cli/greta_db/commands.h"
+#include "cli/output/text_width.h"
+#include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
+#include "common/json_text.h"
+#include "common/stop_signal.h"
+#include "common/utf8.h"
+#include "db/database.h"
+#include "db/lock_wait.h"
+
+namespace greta {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::to_string;
+
+/// A verdict, and what changed, are worked out over all rows that a run has by then. No more than
+/// one part in so many of the time goes into each.
+constexpr int kShareOfTime = 10;
+
+/// What takes longer is not waited for with what is known already.
+constexpr std::chrono::seconds kLong{1};
+
+struct WatchArguments {
+  std::string run;
+  Repeats repeats = Repeats::kAll;
+  Gate gate = Gate::kStrict;
+  std::chrono::milliseconds interval{1000};
+  bool once = false;
+};
+
+/// What is known of a run at some moment, all of it of one state of the file. It borrows nothing: a
+/// statement that is read from would keep the writer's log from being emptied.
+struct Sight {
+  bool is_written = false;  ///< more may come
+  int64_t rows = 0;
+  std::string status;
+  std::string verdict, numeric_verdict, headline;
+  FailPlace fail;                             ///< of the verdict that leads
+  std::string counts;                         ///< of pairs, for a terminal
+  std::string change, baseline, change_text;  ///< "" unless something tells by now
+  int exit_status = kExitNoVerdict;
+  std::string exit_words;
+
+  /// What makes it another state; for a terminal.
+  std::string text() const {
+    return headline + (fail.cause.empty() ? "" : ": " + fail_text(fail)) +
+           (change_text.empty() ? "" : "; " + change_text);
+  }
+};
+
+/// From a row of view change. Of a run that is being written only what is there already tells: what
+/// is not there yet is no change.
+void add_change(Sight& sight, const Query& row) {
+  const std::string change = row.text(0);
+  const bool differs = row.integer(2) > 0;
+  if (change.empty()) return;
+  if (sight.is_written && change != "BROKEN" && !(change == "CHANGED" && differs)) return;
+  sight.change = change;
+  sight.baseline = row.text(1);
+  sight.change_text = utf8::printable(change) + " since " + utf8::printable(sight.baseline);
+  FailPlace place;
+  place.prompt = row.text(3);
+  place.tensor = row.text(5);
+  if (!row.is_null(4)) place.layer = row.integer(4);
+  const std::string where = place_text(place);
+  if (change != "SAME" && !where.empty()) sight.change_text += " " + where;
+}
+
+/// From a row of kVerdictColumns.
+Sight sight_of(const RunVerdict& run, int64_t rows, Gate gate) {
+  const auto number = [&run](const char* column) { return to_string(run.number(column)); };
+  const Headline head(run);
+  ExitOfVerdicts exit(gate);
+  exit.add(run);
+  Sight sight;
+  sight.status = run.text("status");
+  sight.is_written = sight.status == "running" || run.number("ingest_open") != 0;
+  sight.rows = rows;
+  sight.verdict = run.text("verdict");
+  sight.numeric_verdict = run.text("numeric_verdict");
+  sight.headline = head.text();
+  sight.fail = head.verdict == "FAIL" ? head.fail : FailPlace{};
+  sight.counts = number("pairs") + " pairs: " + number("pass") + " pass, " + number("fail") +
+                 " fail (" + number("rounding") + " rounding, " + number("divergent") +
+                 " divergent), " + number("missing") + " missing";
+  sight.exit_status = exit.status();
+  sight.exit_words = exit.words();
+  return sight;
+}
+
+/// Reads one run, as often as it is asked and no more than the file changes.
+class Watch {
+ public:
+  Watch(Options& options, const WatchArguments& arguments)
+      : options_(options), arguments_(arguments), db_(open_for_reading(options.database)) {}
+
+  int run() {
+    if (!find_run()) return kExitNoVerdict;
+    for (;;) {
+      version_ = data_version();
+      const Clock::time_point begin = Clock::now();
+      Sight sight = look();
+      const auto took = Clock::now() - begin;
+      const bool ends = arguments_.once || !sight.is_written;
+      if (ends && change_took_ > kLong) show(sight);
+      look_for_change(sight, ends);
+      show(sight);
+      if (ends) {
+        if (options_.format == Format::kTable && !sight.exit_words.empty()) {
+          options_.out.write(sight.exit_words + "\n");
+        }
+        return sight.exit_status;
+      }
+      wait_for_change(std::max<Clock::duration>(arguments_.interval, kShareOfTime * took));
+    }
+  }
+
+ private:
+  int64_t data_version() { return db_.execAndGet("PRAGMA data_version").getInt64(); }
+
+  /// That which is named, else the newest of those that are being written, else of all. Waits for
+  /// one where there is none; false when there is to be no waiting.
+  bool find_run() {
+    if (!arguments_.run.empty()) {
+      const std::vector<Run> runs = resolve_runs(db_, arguments_.run, arguments_.repeats);
+      if (runs.size() > 1) {
+        run_ = resolve_run(db_, arguments_.run);  // says which there are
+      } else {
+        run_ = runs.front();
+      }
+      return true;
+    }
+    for (bool told = false;; told = true) {
+      version_ = data_version();
+      Query newest(db_,
+                   "SELECT l.run_id, l.run FROM lineage l JOIN run r ON r.id = l.run_id"
+                   " ORDER BY r.status = 'running' DESC, coalesce(r.started_at, r.date, '') DESC,"
+                   " r.id DESC LIMIT 1");
+      if (newest.step()) {
+        run_ = {newest.integer(0), newest.text(1)};
+        return true;
+      }
+      if (!told || arguments_.once) {
+        options_.out.write("no runs in " + utf8::printable(options_.database) +
+                           (arguments_.once ? "\n" : ": waiting for the first\n"));
+        options_.out.flush();
+      }
+      if (arguments_.once) return false;
+      newest.reset();
+      wait_for_change(arguments_.interval);
+    }
+  }
+
+  /// In one transaction, which ends with it: a writer's log does not grow for a reader's sake.
+  Sight look() {
+    const SQLite::Transaction snapshot(db_);
+    const int64_t rows =
+        db_.execAndGet("SELECT count(*) FROM trace_row WHERE run_id = " + to_string(run_.id))
+            .getInt64();
+    Query query(db_,
+                "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+    query.bind(1, run_.id);
+    if (!query.step()) throw UsageError("run " + run_.name + " is no longer there");
+    return sight_of(RunVerdict(query), rows, arguments_.gate);
+  }
+
+  /// Adds what changed, as it was last seen where it is not its turn.
+  void look_for_change(Sight& sight, bool at_once) {
+    const Clock::time_point begin = Clock::now();
+    if (!at_once && begin - change_seen_ < kShareOfTime * change_took_) {
+      sight.change = last_change_.change;
+      sight.baseline = last_change_.baseline;
+      sight.change_text = last_change_.change_text;
+      return;
+    }
+    Query query(
+        db_,
+        "SELECT change, baseline, ifnull(divergent, 0) + ifnull(nonfinite, 0), prompt, layer,"
+        " tensor FROM change WHERE run_id = ?");
+    query.bind(1, run_.id);
+    if (query.step()) add_change(sight, query);
+    change_seen_ = Clock::now();
+    change_took_ = change_seen_ - begin;
+    last_change_ = sight;
+  }
+
+  /// Whether nothing more comes, without a look at its rows.
+  bool has_ended() {
+    Query query(db_,
+                "SELECT r.status = 'running' OR EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id ="
+                " r.id) FROM run r WHERE r.id = ?");
+    query.bind(1, run_.id);
+    return !query.step() || query.integer(0) == 0;
+  }
+
+  /// Until something was committed to the file, but at least this long, unless the run ends.
+  void wait_for_change(Clock::duration least) {
+    constexpr std::chrono::milliseconds kStep{50};
+    const Clock::time_point begin = Clock::now();
+    for (int64_t seen = version_;;) {
+      throw_if_stopped();
+      const auto waited = Clock::now() - begin;
+      const int64_t version = data_version();
+      if (waited >= least && version != version_) return;
+      if (std::exchange(seen, version) != version && run_.id != 0 && has_ended()) return;
+      std::this_thread::sleep_for(waited < least ? std::min<Clock::duration>(kStep, least - waited)
+                                                 : kStep);
+    }
+  }
+
+  void show(const Sight& sight) {
+    if (options_.format == Format::kJson) {
+      print_json(sight);
+    } else if (options_.out.is_terminal()) {
+      redraw(sight);
+    } else if (is_news(sight)) {
+      options_.out.write(utf8::printable(run_.name) + " " + sight.status + ", " +
+                         to_string(sight.rows) + " rows: " + sight.text() + "\n");
+    }
+    options_.out.flush();
+  }
+
+  bool is_news(const Sight& sight) {
+    const std::string state = sight.status + " " + sight.text();
+    return std::exchange(shown_, state) != state;
+  }
+
+  /// In place of what stands there.
+  void redraw(const Sight& sight) {
+    std::vector<std::string> lines{utf8::printable(run_.name) + "  " + sight.status,
+                                   "  rows     " + to_string(sight.rows) + ", " + sight.counts,
+                                   "  verdict  " + sight.headline};
+    if (!sight.fail.cause.empty()) lines.push_back("           " + fail_text(sight.fail));
+    if (!sight.change_text.empty()) lines.push_back("  change   " + sight.change_text);
+    std::string text = n_lines_ > 0 ? "\x1b[" + to_string(n_lines_) + "A\x1b[J" : "";
+    const auto width = static_cast<size_t>(options_.out.width());
+    for (const std::string& line : lines) {
+      text += (display_width(line) > width ? cut_to_width(line, width) : line) + "\n";
+    }
+    n_lines_ = lines.size();
+    options_.out.write(text);
+  }
+
+  void print_json(const Sight& sight) {
+    if (!is_news(sight)) return;
+    JsonObject object;
+    object.add("run", run_.name).add("status", sight.status).add("rows", sight.rows);
+    object.add("verdict", sight.verdict).add("numeric_verdict", sight.numeric_verdict);
+    object.add("headline", sight.headline);
+    if (!sight.fail.cause.empty()) {
+      object.add("first_fail", sight.fail.cause).add("prompt", sight.fail.prompt);
+      object.add("tensor", sight.fail.tensor).add("layer", sight.fail.layer);
+      object.add("pos_id", sight.fail.pos);
+    }
+    if (!sight.change.empty()) object.add("change", sight.change).add("baseline", sight.baseline);
+    options_.out.write(object.take() + "\n");
+  }
+
+  Options& options_;
+  const WatchArguments& arguments_;
+  SQLite::Database db_;
+  Run run_{};
+  int64_t version_ = 0;
+  Clock::time_point change_seen_{};
+  Clock::duration change_took_{};
+  Sight last_change_;
+  std::string shown_;
+  size_t n_lines_ = 0;
+};
+
+int watch(Options& options, const WatchArguments& arguments) {
+  if (options.format != Format::kTable && options.format != Format::kJson) {
+    throw UsageError("watch prints text, or --format json: an object per line");
+  }
+  return Watch(options, arguments).run();
+}
+
+}  // namespace
+
+void add_watch_command(CLI::App& app, Options& options) {
+  CLI::App* command =
+      app.add_subcommand("watch", "Verdict of a run while it is being written, until it ends");
+  auto arguments = std::make_shared<WatchArguments>();
+  add_run_option(*command, arguments->run, arguments->repeats);
+  command
+      ->add_option_function<std::string>(
+          "--interval",
+          [arguments](const std::string& text) {
+            const auto interval = parse_duration(text);
+            if (!interval || interval->count() == 0) {
+              throw CLI::ValidationError("--interval", "'" + text + "' is not like 2s");
+            }
+            arguments->interval = *interval;
+          },
+          "Least time between two looks, as 5s or 1m (1s)")
+      ->option_text("DURATION");
+  command->add_flag("--once", arguments->once, "Say what is known now, and end");
+  add_gate_option(*command, arguments->gate);
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return watch(options, *arguments); };
+  });
+}
+
+}  // namespace greta
