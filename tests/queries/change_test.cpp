@@ -366,6 +366,36 @@ TEST_F(Regression, OfBatchInvarianceIsOfBothVerdicts) {
   EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-");
 }
 
+TEST_F(Regression, HeldAgainstAPinnedBaselineEndsWhereItsValuesAreBack) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3});
+  add_run("03", {});  // SAME as the one pinned
+  w_.db.exec(
+      "INSERT INTO pinned_baseline SELECT lineage, 1, '' FROM lineage_member WHERE run_id = 1");
+  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|03");
+}
+
+TEST_F(Regression, IsNotMendedByARunOfAnotherSeed) {
+  add_run("01", {});
+  add_run("02", {.decoded_attn_out = 5});
+  w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("03", {})));
+  w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("04", {.x_out = 3})));
+  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-\nCHANGED|-|04|03|1|x_out|-");
+}
+
+TEST_F(Regression, OfTheVerdictIsNotMendedByValuesAlone) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3, .attn_out = 2, .decoded_attn_out = 5});
+  add_run("03", {.x_out = 3, .decoded_attn_out = 5});  // prefill's attn_out is back, and fails
+  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-");
+}
+
+TEST_F(Regression, NamesACauseOfItsOwnVerdictOnly) {
+  add_run("01", {.decoded_attn_out = 5});
+  add_run("02", {.x_out = 3, .decoded_attn_out = 5});
+  EXPECT_EQ(ask("SELECT change, tensor, first_fail FROM regression"), "CHANGED|x_out|-");
+}
+
 TEST_F(Regression, NothingIsInvented) {
   for (int day = 1; day <= 9; ++day)
     add_run("0" + std::to_string(day), {.x_out = 1 + 1e-5f * static_cast<float>(day)});
