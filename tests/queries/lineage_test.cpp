@@ -345,14 +345,15 @@ class Expected {
     const Comparison c = oracle_.compare(a, b);
     return line(c.verdict, c.numeric_verdict, c.pairs, c.compared, c.match, c.rounding, c.divergent,
                 c.unknown, c.nonfinite, c.incomparable, c.only_a, c.only_b, place(c.first),
-                place(c.numeric_first), !c.why_not, c.why_not);
+                place(c.numeric_first), !c.why_not, c.why_not, c.caused_by);
   }
   static constexpr const char* kComparison =
       "SELECT verdict, numeric_verdict, pairs, compared, match, rounding, divergent, unknown, "
       "nonfinite, incomparable,"
       " only_a, only_b, prompt, phase, pos_id, layer, tensor, numeric_prompt, numeric_phase, "
       "numeric_pos_id,"
-      " numeric_layer, numeric_tensor, comparable, why_not FROM diff_verdict WHERE run_a_id = ? "
+      " numeric_layer, numeric_tensor, comparable, why_not, caused_by FROM diff_verdict WHERE "
+      "run_a_id = ? "
       "AND run_b_id = ?";
 
   std::string rows_of_both(size_t a, size_t b) const {
@@ -372,13 +373,14 @@ class Expected {
       const ToldRun &run = history_.runs[c.run], &baseline = history_.runs[c.baseline];
       const OwnVerdict &own = oracle_.verdict_of(c.run), &was = oracle_.verdict_of(c.baseline);
       const Comparison& d = c.comparison;
-      text += line(run.name, baseline.name, c.change, own.strict, own.numeric, was.strict,
-                   was.numeric, d.numeric_verdict, d.pairs, d.match, d.rounding, d.divergent,
-                   d.nonfinite, d.only_a, d.only_b,
-                   place(d.numeric_first ? d.numeric_first : d.first), d.why_not, lineage_of(run),
-                   run.date, run.commit, baseline.date, baseline.commit, commit_ord(c.run),
-                   run.started_at, fail(own.numeric_first_fail), fail(own.first_fail)) +
-              "\n";
+      text +=
+          line(run.name, baseline.name, c.change, own.strict, own.numeric, was.strict, was.numeric,
+               d.numeric_verdict, d.pairs, d.match, d.rounding, d.divergent, d.nonfinite, d.only_a,
+               d.only_b, place(d.numeric_first ? d.numeric_first : d.first), d.why_not,
+               lineage_of(run), run.date, run.commit, baseline.date, baseline.commit,
+               commit_ord(c.run), run.started_at, fail(own.numeric_first_fail),
+               fail(own.first_fail), d.caused_by) +
+          "\n";
     }
     return chopped(text);
   }
@@ -497,6 +499,7 @@ class LineageOracle : public ::testing::TestWithParam<uint64_t> {
       expect_all(expected, "some kept");
     }
     archive().judge_all();
+    if (thorough) archive().keep_all();  // of runs that were judged before their baselines
     expect_all(expected, "all kept");
     expect_kept(expected);
     expect_pairs(expected, random, runs);

@@ -402,7 +402,8 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
     const Order order(at != chosen.end() && place.pos > at->second,
                       forward_layer(point, place.layer), point.ord, place.pos, place.prompt,
                       place.phase);
-    const Where where{place.prompt, row.phase, place.tensor, place.pos, place.layer};
+    Where where{place.prompt, row.phase, place.tensor, place.pos, place.layer};
+    if (std::get<0>(order)) where.cause = "another token at position " + std::to_string(at->second);
     keep_first(first, order, where);
     if (judged.diverges()) keep_first(numeric_first, order, where);
   }
@@ -422,6 +423,8 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
   }
   result.first = where_of(first);
   result.numeric_first = where_of(numeric_first);
+  const auto& told_first = result.numeric_first ? result.numeric_first : result.first;
+  if (told_first && !told_first->cause.empty()) result.caused_by = told_first->cause;
   const int64_t bad = result.nonfinite + result.divergent + result.only_a + result.only_b;
   const auto verdict = [&](bool fails, bool undecided) {
     return result.compared == 0 ? "NO_EVIDENCE"

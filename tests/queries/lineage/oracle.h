@@ -13,7 +13,7 @@ namespace greta::lineage {
 struct Where {
   std::string prompt, phase, tensor;
   int64_t pos = 0, layer = 0;
-  std::string cause = {};  ///< of a run's own fail
+  std::string cause = {};  ///< of a run's own fail; of two runs, what it follows from
 };
 
 /// A run by itself: run_verdict.
@@ -29,7 +29,8 @@ struct Comparison {
   int64_t pairs = 0, compared = 0, match = 0, rounding = 0, divergent = 0, unknown = 0,
           nonfinite = 0, incomparable = 0, alike = 0, only_a = 0, only_b = 0;
   std::optional<Where> first, numeric_first;
-  std::vector<std::string> rows;  ///< of run_diff, as text, sorted
+  std::optional<std::string> caused_by;  ///< of the numeric first, else of the first
+  std::vector<std::string> rows;         ///< of run_diff, as text, sorted
 };
 
 /// A run and its baseline: change.
