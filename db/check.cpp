@@ -197,7 +197,8 @@ constexpr const char* kPositions =
 /// Runs whose lineage is not kept as they state it.
 constexpr const char* kWrongMembers =
     "run_lineage l WHERE NOT EXISTS (SELECT 1 FROM lineage_member m WHERE m.run_id = l.run_id"
-    " AND m.lineage = l.lineage AND m.injected = l.injected)";
+    " AND (m.lineage, m.injected, m.run, m.date, m.started_at)"
+    " = (l.lineage, l.injected, l.run, l.date, l.started_at))";
 
 std::string positions_where(const std::string& condition) {
   return std::string("FROM (") + kPositions +
@@ -364,8 +365,7 @@ std::vector<std::string> repair_database(SQLite::Database& db,
         "DISTINCT"
         " run_id, prompt_id, side, pos_id FROM trace_row)",
         "positions that no trace row has");
-    change(std::string("REPLACE INTO lineage_member SELECT l.run_id, l.lineage, l.injected FROM ") +
-               kWrongMembers,
+    change(std::string("REPLACE INTO lineage_member SELECT * FROM ") + kWrongMembers,
            "runs are in the lineage that they state");
     if (!kept_wrong.empty()) {
       const std::string of_runs = " WHERE run_id IN " + run_ids(kept_wrong);

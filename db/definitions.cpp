@@ -374,7 +374,7 @@ std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db) {
     db.exec(
         "DELETE FROM kept_verdict; DELETE FROM kept_diff; DELETE FROM kept_tally;"
         " DELETE FROM lineage_member;"
-        " INSERT INTO lineage_member SELECT run_id, lineage, injected FROM run_lineage");
+        " INSERT INTO lineage_member SELECT * FROM run_lineage");
   }
   return left;
 }

@@ -272,9 +272,8 @@ class Forgetting {
         "UPDATE run SET status = 'unknown', started_at = NULL, finished_at = NULL"
         " WHERE id IN (SELECT id FROM temp.forgotten)");
     db_.exec(
-        "UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected"
-        " FROM run_lineage l WHERE l.run_id = lineage_member.run_id)"
-        " WHERE run_id IN (SELECT id FROM temp.forgotten)");
+        "REPLACE INTO lineage_member SELECT l.* FROM run_lineage l"
+        " WHERE l.run_id IN (SELECT id FROM temp.forgotten)");
   }
 
   void delete_unused() {

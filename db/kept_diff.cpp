@@ -1,10 +1,13 @@
 #include "db/kept_diff.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
+#include <tuple>
 
 #include "common/stop_signal.h"
 #include "db/schema.h"
@@ -19,23 +22,64 @@ using Clock = std::chrono::steady_clock;
 /// Other writers wait.
 constexpr std::chrono::milliseconds kComparingTurn{100};
 
+/// What orders the runs of a lineage: date, start, and the name, of which #10 is after #2.
+using Time = std::tuple<std::string, std::string, int64_t, std::string>;
+
+/// Of several runs of a lineage.
+struct Earliest {
+  Time time;
+  std::optional<int64_t> ord;  ///< of their commits, where they are known
+};
+
 class DiffKeeper {
  public:
   explicit DiffKeeper(SQLite::Database& db) : db_(db), sql_(db) {}
 
-  /// The run, and those of its lineage that may be held against it and of which nothing is kept.
-  std::vector<int64_t> runs_to_compare(int64_t run_id) {
-    SQLite::Statement& members = sql_(
-        "SELECT o.run_id FROM lineage_member m JOIN run r ON r.id = m.run_id"
-        " JOIN lineage_member o ON o.lineage = m.lineage JOIN run s ON s.id = o.run_id"
-        " WHERE m.run_id = ? AND NOT o.injected AND (o.run_id = m.run_id OR s.seed IS r.seed"
-        "   AND NOT EXISTS (SELECT 1 FROM kept_diff k WHERE k.run_b_id = o.run_id))"
-        " AND EXISTS (SELECT 1 FROM kept_tally t WHERE t.run_id = o.run_id)",
-        run_id);
-    std::vector<int64_t> ids;
-    while (members.executeStep()) ids.push_back(members.getColumn(0).getInt64());
-    members.reset();
-    return ids;
+  /// The runs, and those of their lineages that one of them can be the baseline of: later ones, by
+  /// time or by commits; all where one of them is pinned.
+  std::set<int64_t> runs_to_compare(std::span<const int64_t> runs) {
+    std::map<std::string, Earliest> lineages;
+    for (const int64_t run_id : runs) {
+      SQLite::Statement& member = sql_(
+          "SELECT m.lineage, m.date, m.started_at, m.run,"
+          " (SELECT c.ord FROM run r JOIN commit_node c ON c.sha >= r.commit_sha"
+          "  AND c.sha < r.commit_sha || 'g' WHERE r.id = m.run_id LIMIT 1),"
+          " EXISTS (SELECT 1 FROM pinned_baseline p WHERE p.run_id = m.run_id), length(m.run)"
+          " FROM lineage_member m WHERE m.run_id = ?",
+          run_id);
+      if (!member.executeStep()) continue;
+      const Time time{member.getColumn(1), member.getColumn(2), member.getColumn(6).getInt64(),
+                      member.getColumn(3)};
+      const auto [known, is_new] = lineages.try_emplace(member.getColumn(0));
+      Earliest& earliest = known->second;
+      if (is_new || time < earliest.time) earliest.time = time;
+      if (member.getColumn(5).getInt() != 0) earliest.time = {};
+      if (!member.getColumn(4).isNull()) {
+        earliest.ord = std::min(earliest.ord.value_or(INT64_MAX), member.getColumn(4).getInt64());
+      }
+      member.reset();
+    }
+    std::set<int64_t> wanted;
+    for (const auto& [lineage, earliest] : lineages) {
+      const auto& [date, started_at, length, run] = earliest.time;
+      SQLite::Statement& members = sql_(
+          "SELECT o.run_id FROM lineage_member o WHERE o.lineage = ?1 AND NOT o.injected"
+          " AND (o.date, o.started_at, length(o.run), o.run) >= (?2, ?3, ?4, ?5)"
+          " AND EXISTS (SELECT 1 FROM kept_tally t WHERE t.run_id = o.run_id)",
+          lineage, date, started_at, length, run);
+      while (members.executeStep()) wanted.insert(members.getColumn(0).getInt64());
+      members.reset();
+      if (!earliest.ord) continue;
+      SQLite::Statement& descendants = sql_(
+          "SELECT o.run_id FROM lineage_member o CROSS JOIN run r ON r.id = o.run_id"
+          " CROSS JOIN commit_node c ON c.sha >= r.commit_sha AND c.sha < r.commit_sha || 'g'"
+          " WHERE o.lineage = ?1 AND NOT o.injected AND c.ord > ?2"
+          " AND EXISTS (SELECT 1 FROM kept_tally t WHERE t.run_id = o.run_id)",
+          lineage, *earliest.ord);
+      while (descendants.executeStep()) wanted.insert(descendants.getColumn(0).getInt64());
+      descendants.reset();
+    }
+    return wanted;
   }
 
   /// Inside a transaction.
@@ -90,12 +134,7 @@ void keep_each(SQLite::Database& db, DiffKeeper& keeper, const std::set<int64_t>
 void keep_diffs(SQLite::Database& db, std::span<const int64_t> runs) {
   if (runs.empty()) return;
   DiffKeeper keeper(db);
-  std::set<int64_t> wanted;
-  for (const int64_t run_id : runs) {
-    if (wanted.count(run_id) > 0) continue;  // its lineage was looked through
-    for (const int64_t id : keeper.runs_to_compare(run_id)) wanted.insert(id);
-  }
-  keep_each(db, keeper, wanted);
+  keep_each(db, keeper, keeper.runs_to_compare(runs));
 }
 
 void keep_all_diffs(SQLite::Database& db) {

@@ -1,4 +1,4 @@
--- greta's tables, format version 6. Rows are written through db/trace_writer only; people read
+-- greta's tables, format version 7. Rows are written through db/trace_writer only; people read
 -- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -625,9 +625,12 @@ CREATE INDEX kept_diff_by_b ON kept_diff(run_b_id);
 CREATE TABLE lineage_member (
   run_id   INTEGER PRIMARY KEY REFERENCES run(id),
   lineage  TEXT NOT NULL,
-  injected INTEGER NOT NULL                       -- 1: with a fault on purpose, so that no run is held against it
+  injected INTEGER NOT NULL,                      -- 1: with a fault on purpose, so that no run is held against it
+  run      TEXT NOT NULL,                         -- these as run has them, for the order of time; '' unknown
+  date     TEXT NOT NULL,
+  started_at TEXT NOT NULL
 ) STRICT;
-CREATE INDEX lineage_member_by_lineage ON lineage_member(lineage);
+CREATE INDEX lineage_member_by_time ON lineage_member(lineage, date, started_at, length(run), run);
 
 -- The run that those of its lineage are held against, where somebody chose one (`greta-db baseline set`).
 CREATE TABLE pinned_baseline (
@@ -649,6 +652,7 @@ CREATE TABLE commit_parent (
   parent TEXT NOT NULL,
   PRIMARY KEY (sha, nth)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX commit_parent_by_parent ON commit_parent(parent);
 
 -- What is kept goes when anything under it changes. The writers say so themselves for trace rows that
 -- they insert: a trigger would take a third of the speed of every insert.
@@ -721,9 +725,10 @@ CREATE TRIGGER prompt_updated AFTER UPDATE OF run_id, name, n_tokens, text_sha25
 END;
 -- Which lineage a run belongs to.
 CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN
-  INSERT INTO lineage_member SELECT run_id, lineage, injected FROM run_lineage WHERE run_id = NEW.id; END;
-CREATE TRIGGER run_lineage_updated AFTER UPDATE OF experiment, mode, dtype ON run BEGIN
-  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = NEW.id) WHERE run_id = NEW.id; END;
+  INSERT INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id; END;
+CREATE TRIGGER run_lineage_updated AFTER UPDATE OF name, experiment, mode, dtype, date, started_at ON run BEGIN
+  UPDATE lineage_member SET (lineage, injected, run, date, started_at)
+    = (SELECT l.lineage, l.injected, l.run, l.date, l.started_at FROM run_lineage l WHERE l.run_id = NEW.id) WHERE run_id = NEW.id; END;
 CREATE TRIGGER attribute_lineage_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
   UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = NEW.run_id) WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER attribute_lineage_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN

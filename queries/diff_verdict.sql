@@ -14,7 +14,7 @@ SELECT
   CASE
     WHEN v.why_not IS NOT NULL THEN 'INCOMPARABLE'
     WHEN v.compared = 0 THEN 'NO_EVIDENCE'
-    WHEN v.nonfinite + v.divergent + v.only_a + v.only_b > 0 THEN 'FAIL'
+    WHEN v.divergent_tensor_id IS NOT NULL OR v.only_a + v.only_b > 0 THEN 'FAIL'
     WHEN v.unknown + v.incomparable - v.alike > 0 THEN 'INCOMPARABLE'
     ELSE 'PASS'
   END AS numeric_verdict,                              -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE

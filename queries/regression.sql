@@ -3,32 +3,43 @@
 -- what both phases compute changed beyond rounding (CHANGED), which no verdict of the run itself shows.
 -- What a merge has from one of its parents is told where that came.
 CREATE VIEW regression AS
-WITH
+WITH RECURSIVE
   c AS MATERIALIZED (
     SELECT
-      v.*,
+      v.*, n.seed AS seed, n.synthetic AS synthetic,
       CASE WHEN v.change = 'BROKEN' THEN
         CASE WHEN v.baseline_numeric_verdict = 'PASS' AND v.numeric_verdict = 'FAIL' THEN
           CASE WHEN v.baseline_verdict = 'PASS' AND v.verdict = 'FAIL' THEN 'both' ELSE 'numeric' END
         ELSE 'strict' END END AS gate
-    FROM change v),
-  -- runs y after such a run x, and whether y has the values again that x's baseline had where they first
-  -- changed, and changed there itself
+    FROM change v
+    CROSS JOIN run n ON n.id = v.run_id),
+  -- commits that have such a run's commit among their ancestors
+  descendant(bad_id, sha, ord) AS MATERIALIZED (
+    SELECT x.run_id, k.sha, k.ord FROM c x
+    CROSS JOIN commit_node k ON k.sha >= x.commit_sha AND k.sha < x.commit_sha || 'g' AND k.ord = x.commit_ord
+    WHERE x.change IN ('BROKEN', 'CHANGED')
+    UNION
+    SELECT d.bad_id, n.sha, n.ord
+    FROM descendant d CROSS JOIN commit_parent p ON p.parent = d.sha CROSS JOIN commit_node n ON n.sha = p.sha),
+  -- runs y after such a run x, of its seed: whether y passes again what x failed, whether it has the values
+  -- again that x's baseline had where they first changed, and whether it changed there itself
   later AS MATERIALIZED (
     SELECT
       x.run_id AS bad_id, x.gate AS gate, y.run AS run, y.commit_sha AS commit_sha, y.date AS date,
-      y.verdict AS verdict, y.numeric_verdict AS numeric_verdict,
       y.commit_ord AS commit_ord, y.started_at AS started_at, y.run_id AS run_id,
-      y.layer = x.layer AND y.tensor = x.tensor AND EXISTS (
+      CASE x.gate WHEN 'numeric' THEN y.numeric_verdict ELSE y.verdict END = 'PASS' AS passes,
+      y.layer = x.layer AND y.tensor = x.tensor AS there,
+      CASE WHEN x.gate IS NULL OR y.change = 'CHANGED' THEN EXISTS (
         SELECT 1 FROM place_value g CROSS JOIN place_value h
         WHERE g.run_id = x.baseline_id AND g.prompt = x.prompt AND g.phase = x.phase AND g.pos_id = x.pos_id
           AND g.layer = x.layer AND g.tensor = x.tensor
           AND h.run_id = y.run_id AND h.prompt = x.prompt AND h.phase = x.phase AND h.pos_id = x.pos_id
-          AND h.layer = x.layer AND h.tensor = x.tensor AND h.hash = g.hash AND h.n = g.n) IS TRUE AS restored
+          AND h.layer = x.layer AND h.tensor = x.tensor AND h.hash = g.hash AND h.n = g.n) END AS restored
     FROM c x
-    JOIN c y ON y.lineage = x.lineage AND y.change <> 'SAME'
+    JOIN c y ON y.lineage = x.lineage AND y.seed IS x.seed AND y.synthetic = x.synthetic
     WHERE x.change IN ('BROKEN', 'CHANGED')
-      AND CASE WHEN x.commit_ord <> y.commit_ord THEN y.commit_ord > x.commit_ord
+      AND CASE WHEN x.commit_ord <> y.commit_ord
+          THEN EXISTS (SELECT 1 FROM descendant d WHERE d.bad_id = x.run_id AND d.ord = y.commit_ord)
           ELSE (ifnull(y.date, ''), ifnull(y.started_at, ''), length(y.run), y.run)
             > (ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) END),
   mended AS (
@@ -36,28 +47,28 @@ WITH
       l.*,
       row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
     FROM later l
-    WHERE l.restored OR CASE l.gate WHEN 'numeric' THEN l.numeric_verdict WHEN 'strict' THEN l.verdict
-      WHEN 'both' THEN l.verdict END = 'PASS'),
+    WHERE CASE WHEN l.gate IS NULL THEN l.restored ELSE l.passes END),
   -- of the merges among them: what each parent was like, by the nearest run of its history
   parent AS MATERIALIZED (
     SELECT
       f.run_id AS bad_id,
-      (SELECT
-         (SELECT b.run_id FROM baseline_candidate b
-          WHERE b.lineage = f.lineage AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
-          ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1)
+      (SELECT w.run_id
        FROM (
-         WITH RECURSIVE up(sha, ord) AS (
-           SELECT n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent
-           UNION
-           SELECT n.sha, n.ord
-           FROM up w CROSS JOIN commit_parent q ON q.sha = w.sha CROSS JOIN commit_node n ON n.sha = q.parent
-           ORDER BY 2 DESC)
-         SELECT up.sha AS sha FROM up) u
-       WHERE EXISTS (
-         SELECT 1 FROM baseline_candidate b
-         WHERE b.lineage = f.lineage AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g')
-       LIMIT 1) AS run_id
+         SELECT
+           (SELECT b.run_id FROM baseline_candidate b
+            WHERE b.lineage = f.lineage AND b.seed IS f.seed AND b.synthetic = f.synthetic
+              AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
+            ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) AS run_id
+         FROM (
+           WITH RECURSIVE up(sha, ord) AS (
+             SELECT n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent
+             UNION
+             SELECT n.sha, n.ord
+             FROM up w CROSS JOIN commit_parent q ON q.sha = w.sha CROSS JOIN commit_node n ON n.sha = q.parent
+             ORDER BY 2 DESC)
+           SELECT up.sha AS sha FROM up) u
+         LIMIT -1) w  -- each is asked for once
+       WHERE w.run_id IS NOT NULL LIMIT 1) AS run_id
     FROM c f
     CROSS JOIN commit_node k ON k.sha >= f.commit_sha AND k.sha < f.commit_sha || 'g' AND k.ord = f.commit_ord
     CROSS JOIN commit_parent second ON second.sha = k.sha AND second.nth = 1
@@ -73,10 +84,10 @@ SELECT
   f.baseline AS last_good,                             -- run.name
   f.baseline_commit_sha AS last_good_commit,           -- its commit
   f.baseline_date AS last_good_date,                   -- its date
-  CASE f.gate WHEN 'strict' THEN f.first_fail ELSE f.numeric_first_fail END AS first_fail, -- cause, of BROKEN
+  CASE WHEN f.gate = 'strict' THEN f.first_fail WHEN f.gate IS NOT NULL THEN f.numeric_first_fail END AS first_fail, -- cause, of BROKEN
   CASE WHEN f.gate IS NULL THEN f.layer WHEN f.gate = 'strict' THEN f.fail_layer ELSE f.numeric_fail_layer END AS layer, -- where prefill and decode part ways; of CHANGED: where the runs do
   CASE WHEN f.gate IS NULL THEN f.tensor WHEN f.gate = 'strict' THEN f.fail_tensor ELSE f.numeric_fail_tensor END AS tensor, -- of that
-  m.run AS fixed_run,                                  -- run.name of the first that passes again, or has the values of last_good again where they first changed; NULL: none yet
+  m.run AS fixed_run,                                  -- run.name of the first after it that passes again, of BROKEN; that has the values of last_good again where they first changed, of CHANGED; NULL: none yet
   m.commit_sha AS fixed_commit,                        -- its commit
   m.date AS fixed_date,                                -- its date
   f.run_id AS first_bad_id,                            -- run.id
@@ -84,8 +95,8 @@ SELECT
 FROM c f
 LEFT JOIN mended m ON m.bad_id = f.run_id AND m.nth = 1
 -- what mends a change is none
-WHERE (f.change = 'BROKEN'
-  OR f.change = 'CHANGED' AND NOT EXISTS (SELECT 1 FROM later w WHERE w.run_id = f.run_id AND w.restored))
+WHERE (f.change = 'BROKEN' OR f.change = 'CHANGED' AND NOT EXISTS (
+    SELECT 1 FROM later w WHERE w.run_id = f.run_id AND w.there AND w.restored))
 -- nor what a merge has from one of its parents: there it turned before
   AND NOT EXISTS (
     SELECT 1 FROM parent p CROSS JOIN verdict_part v ON v.run_id = p.run_id AND v.prompt_id = 0

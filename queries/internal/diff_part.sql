@@ -52,7 +52,7 @@ FROM (
       g.*,
       ifnull(g.fails, 0) AND (g.class IS NULL OR g.class = 'DIVERGENT') AS diverges,
       min(g.chosen_at) OVER of_prompt AS token_at,
-      ifnull(g.pos_id > min(g.chosen_at) OVER of_prompt, 0) AS follows,
+      ifnull(g.pos_id >= min(g.chosen_at) OVER of_prompt, 0) AS follows,
       (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
       (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
     FROM (

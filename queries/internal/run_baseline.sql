@@ -13,8 +13,7 @@ SELECT
          (SELECT b.run_id FROM baseline_candidate b
           WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
             AND (u.sha IS NULL OR u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g')
-            AND (u.sha IS NOT r.sha OR (b.date, b.started_at, length(b.run), b.run)
-              < (ifnull(r.date, ''), ifnull(r.started_at, ''), length(r.run), r.run))
+            AND (u.sha IS NOT r.sha OR (b.date, b.started_at, length(b.run), b.run) < (r.date, r.started_at, length(r.run), r.run))
           ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) AS run_id
        FROM (
          WITH RECURSIVE up(sha, ord) AS (  -- its own commit, then ancestors, the nearest first
@@ -23,13 +22,14 @@ SELECT
            SELECT n.sha, n.ord
            FROM up u CROSS JOIN commit_parent p ON p.sha = u.sha CROSS JOIN commit_node n ON n.sha = p.parent
            ORDER BY 2 DESC)
-         SELECT up.sha AS sha FROM up) u) w
+         SELECT up.sha AS sha FROM up) u
+       LIMIT -1) w  -- each is asked for once
      WHERE w.run_id IS NOT NULL
      LIMIT 1)) END AS baseline_id
 FROM (
   SELECT
-    m.run_id AS run_id, n.name AS run, m.lineage AS lineage, m.injected AS injected, n.seed AS seed, n.synthetic AS synthetic,
-    n.date AS date, n.started_at AS started_at,
+    m.run_id AS run_id, m.run AS run, m.lineage AS lineage, m.injected AS injected, m.date AS date,
+    m.started_at AS started_at, n.seed AS seed, n.synthetic AS synthetic,
     (SELECT c.sha FROM commit_node c
      WHERE c.sha >= n.commit_sha AND c.sha < n.commit_sha || 'g' AND length(n.commit_sha) >= 7 LIMIT 1) AS sha
   FROM lineage_member m

@@ -10,5 +10,6 @@ SELECT
     (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model_file' ORDER BY a.rank, a.value LIMIT 1), '-')
   || '/' || ifnull(
     (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'suite' ORDER BY a.rank, a.value LIMIT 1), '-') AS lineage,
-  EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject') AS injected
+  EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject') AS injected,
+  r.name AS run, ifnull(r.date, '') AS date, ifnull(r.started_at, '') AS started_at
 FROM run r;

@@ -1,12 +1,18 @@
 // Writes stage_trace files as an engine of the historical shape would: for script/bench.
-// usage: make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES
+// usage: make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES [LINEAGES together|apart some|all]
 // One file per run, 32 layers x 10 trace points per token, prefill_last and decode0 of the last
 // prompt token, then decoded tokens; a sixth of the pairs differ.
+// With LINEAGES the runs follow each other day by day in as many experiments: their values are
+// those of the day before, attn_out with a sample of four. Of ten days `some` break decode on the
+// fourth, mend it on the seventh and change both phases on the last; `all` change both phases every
+// day. `apart` writes the same rows of runs that each have a seed of their own, so that nothing is
+// held against the day before.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -27,12 +33,27 @@ double real(uint64_t bits, double scale) {
   return (static_cast<double>(bits >> 11) / 4503599627370496.0 - 1.0) * scale;
 }
 
-void write_line(FILE* out, int run, const char* phase, int point, int layer, int step, int pos,
-                int sample_values) {
-  bool decode = step > 0;
-  bool drifts = decode && (layer > 10 || (layer == 10 && point >= 7)) && run % 2 == 1;
-  uint64_t h = mix((uint64_t(run) << 40) ^ (uint64_t(pos) << 20) ^ (uint64_t(layer) << 8) ^
-                   uint64_t(point) ^ (uint64_t(drifts) << 60));
+/// What the values of a run are made of.
+struct Content {
+  uint64_t id;          ///< runs of the same have the same values
+  uint64_t changes;     ///< how often those of both phases changed, behind the faulty trace point
+  bool drifts;          ///< decode differs, behind the faulty trace point
+  int sample_values;    ///< of every row
+  int attn_out_values;  ///< of attn_out alone
+};
+
+constexpr int kFaultyLayer = 10, kFaultyPoint = 7;
+
+void write_line(FILE* out, const Content& content, const char* phase, int point, int layer,
+                int step, int pos) {
+  const bool decode = step > 0;
+  const bool follows = layer > kFaultyLayer || (layer == kFaultyLayer && point >= kFaultyPoint);
+  const int sample_values = point == kFaultyPoint && content.attn_out_values > 0
+                                ? content.attn_out_values
+                                : content.sample_values;
+  uint64_t h = mix((content.id << 40) ^ (uint64_t(pos) << 20) ^ (uint64_t(layer) << 8) ^
+                   uint64_t(point) ^ (uint64_t(decode && follows && content.drifts) << 60) ^
+                   ((follows ? content.changes : 0) << 48));
   long long ptr = 131129153683456LL + point * 33554432LL;
   std::fprintf(
       out,
@@ -59,19 +80,34 @@ void write_line(FILE* out, int run, const char* phase, int point, int layer, int
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES\n");
+  if (argc != 5 && argc != 8) {
+    std::fprintf(stderr,
+                 "usage: make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES"
+                 " [LINEAGES together|apart some|all]\n");
     return 2;
   }
   std::filesystem::path root = argv[1];
   int runs = std::atoi(argv[2]);
   long lines = std::atol(argv[3]);
   int sample_values = std::atoi(argv[4]);
+  const int lineages = argc > 5 ? std::atoi(argv[5]) : 0;
+  const bool apart = argc > 5 && std::string_view(argv[6]) == "apart";
+  const bool all_change = argc > 5 && std::string_view(argv[7]) == "all";
   for (int run = 0; run < runs; ++run) {
+    const int nth = lineages > 0 ? run / lineages : run;  // of its lineage
+    const int experiment = lineages > 0 ? run % lineages : run / 336;
     char date[16];
-    std::snprintf(date, sizeof date, "2025-%02d-%02d", 1 + run / 28 % 12, 1 + run % 28);
-    auto folder = root / date / ("b3_" + std::to_string(100 + run / 336)) /
-                  ("seed_" + std::to_string(run)) / "traces";
+    std::snprintf(date, sizeof date, "2025-%02d-%02d", 1 + nth / 28 % 12, 1 + nth % 28);
+    auto folder = root / date / ("b3_" + std::to_string(100 + experiment));
+    if (lineages == 0 || apart) folder /= "seed_" + std::to_string(run);
+    folder /= "traces";
+    Content content{static_cast<uint64_t>(run), 0, run % 2 == 1, sample_values, 0};
+    if (lineages > 0) {
+      content.id = static_cast<uint64_t>(experiment);
+      content.changes = static_cast<uint64_t>(all_change ? nth : (nth + 1) / 10);
+      content.drifts = !all_change && nth % 10 >= 3 && nth % 10 < 6;
+      content.attn_out_values = 4;
+    }
     std::filesystem::create_directories(folder);
     FILE* out = std::fopen((folder / "p0_short_trace.jsonl").c_str(), "w");
     if (!out) return std::perror("make_traces"), 1;
@@ -83,7 +119,7 @@ int main(int argc, char** argv) {
       const char* phase = step == 0 ? "prefill_last" : step == 1 ? "decode0" : "decode";
       for (int layer = 0; layer < kLayers && written < lines; ++layer) {
         for (int point = 0; point < 10 && written < lines; ++point, ++written) {
-          write_line(out, run, phase, point, layer, step, pos, sample_values);
+          write_line(out, content, phase, point, layer, step, pos);
         }
       }
     }

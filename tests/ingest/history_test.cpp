@@ -126,6 +126,73 @@ TEST_F(History, NothingWithoutPairsPasses) {
   EXPECT_GT(number_of(*db, "SELECT count(*) FROM run_verdict WHERE pairs = 0"), 0);
 }
 
+TEST_F(History, DocumentsStandBesideWhatRunsShow) {
+  EXPECT_EQ(text_of(*db,
+                    "SELECT run FROM run_verdict WHERE evidence <> 'trace'"
+                    " AND 'PASS' IN (verdict, numeric_verdict)"),
+            "");
+  // every document that says PASS of a run that does not pass
+  const std::string contradicted =
+      " FROM report_claim c JOIN run_verdict v ON v.run_id = c.run_id"
+      " WHERE c.kind = 'verdict' AND c.value = 'PASS' AND v.verdict <> 'PASS'";
+  EXPECT_GT(number_of(*db, "SELECT count(*)" + contradicted), 0);
+  EXPECT_EQ(text_of(*db, "SELECT v.run, c.text" + contradicted +
+                             " AND NOT EXISTS (SELECT 1 FROM report_conflict x"
+                             "   WHERE x.run_id = c.run_id AND x.claimed = 'PASS')"),
+            "");
+  EXPECT_EQ(text_of(*db,
+                    "SELECT x.run, x.verdict, v.verdict FROM report_conflict x"
+                    " JOIN run_verdict v ON v.run_id = x.run_id"
+                    " WHERE (x.verdict, x.evidence) IS NOT (v.verdict, v.evidence)"),
+            "");
+}
+
+/// The folders of days, under the names that these have years later.
+void copy_years_later(const fs::path& root, const fs::path& copy) {
+  for (const auto& day : fs::directory_iterator(root)) {
+    const std::string name = day.path().filename().string();
+    if (day.is_directory() && name.size() == 10 && name[4] == '-')
+      fs::copy(day.path(), copy / ("2099" + name.substr(4)), fs::copy_options::recursive);
+  }
+}
+
+TEST_F(History, ClaimsNoChangeBetweenRunsThatCannotBeCompared) {
+  fs::create_directories(scratch / "later");
+  copy_years_later(root, scratch / "later");
+  ingest_all(*db, {scratch / "later"}, 2);
+  for (const std::string kept : {"", "kept_"}) {
+    SCOPED_TRACE(kept);
+    // what has rows, and nothing else, is held against what it is a copy of, and is the same as far
+    // as anything tells
+    const std::string change = kept + "change";
+    EXPECT_GT(number_of(*db, "SELECT count(*) FROM " + change + " WHERE change = 'SAME'"), 0);
+    EXPECT_EQ(text_of(*db, "SELECT run, change FROM " + change +
+                               " WHERE change NOT IN ('SAME', 'INCOMPARABLE') OR change IS NULL"),
+              "");
+    EXPECT_EQ(text_of(*db, "SELECT run, baseline FROM " + change +
+                               " WHERE substr(run, 5) <> substr(baseline, 5)"),
+              "");
+    EXPECT_EQ(
+        text_of(*db, "SELECT c.run FROM " + change +
+                         " c CROSS JOIN run_verdict v ON v.run_id IN (c.run_id, c.baseline_id)"
+                         " WHERE v.evidence <> 'trace' AND c.change <> 'INCOMPARABLE'"),
+        "");
+    EXPECT_EQ(text_of(*db, "SELECT first_bad FROM " + kept + "regression"), "");
+    // a claim is of runs that compare, and of rows that were compared; of two runs named, for all
+    // there are in twos are many
+    SQLite::Statement claims(
+        *db, "SELECT baseline_id, run_id FROM " + change + " WHERE change <> 'INCOMPARABLE'");
+    while (claims.executeStep()) {
+      EXPECT_EQ(text_of(*db,
+                        "SELECT comparable, compared > 0, why_not FROM diff_verdict"
+                        " WHERE run_a_id = " +
+                            claims.getColumn(0).getString() +
+                            " AND run_b_id = " + claims.getColumn(1).getString()),
+                "1|1|-");
+    }
+  }
+}
+
 TEST_F(History, EveryLineIsAccountedFor) {
   EXPECT_EQ(
       number_of(

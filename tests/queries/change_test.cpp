@@ -264,6 +264,17 @@ TEST_F(Change, WhatFollowsFromAnotherTokenIsNotItsOrigin) {
             "x_out|39|another token at position 38");
 }
 
+TEST_F(Change, RowsThatContradictEachOtherFailAsTheyDoInOneRun) {
+  for (const int run : {1, 2}) {
+    w_.run({.name = "r" + std::to_string(run), .dtype = "f32", .status = "complete"});
+    w_.add(prefill("x_out", 0, 1));
+    if (run == 2) w_.add(prefill("x_out", 0, 5));  // of the same place
+  }
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, unknown, numeric_tensor FROM diff_verdict"
+                " WHERE run_a_id = 1 AND run_b_id = 2"),
+            "FAIL|FAIL|1|x_out");
+}
+
 TEST_F(Change, HasAnOriginAsPairsHave) {
   // layers 0 and 2 traced; rounding in layer 0 of both, and beyond it in layer 2
   for (const float value : {1.0f, 2.0f}) {
@@ -364,6 +375,36 @@ TEST_F(Regression, OfBatchInvarianceIsOfBothVerdicts) {
   add_run("02", {.decoded_attn_out = 5}, "", "batch_invariant");
   add_run("03", {.decoded_attn_out = 1.0001f}, "", "batch_invariant");
   EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-");
+}
+
+TEST_F(Regression, HeldAgainstAPinnedBaselineEndsWhereItsValuesAreBack) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3});
+  add_run("03", {});  // SAME as the one pinned
+  w_.db.exec(
+      "INSERT INTO pinned_baseline SELECT lineage, 1, '' FROM lineage_member WHERE run_id = 1");
+  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|03");
+}
+
+TEST_F(Regression, IsNotMendedByARunOfAnotherSeed) {
+  add_run("01", {});
+  add_run("02", {.decoded_attn_out = 5});
+  w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("03", {})));
+  w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("04", {.x_out = 3})));
+  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-\nCHANGED|-|04|03|1|x_out|-");
+}
+
+TEST_F(Regression, OfTheVerdictIsNotMendedByValuesAlone) {
+  add_run("01", {});
+  add_run("02", {.x_out = 3, .attn_out = 2, .decoded_attn_out = 5});
+  add_run("03", {.x_out = 3, .decoded_attn_out = 5});  // prefill's attn_out is back, and fails
+  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-");
+}
+
+TEST_F(Regression, NamesACauseOfItsOwnVerdictOnly) {
+  add_run("01", {.decoded_attn_out = 5});
+  add_run("02", {.x_out = 3, .decoded_attn_out = 5});
+  EXPECT_EQ(ask("SELECT change, tensor, first_fail FROM regression"), "CHANGED|x_out|-");
 }
 
 TEST_F(Regression, NothingIsInvented) {
