@@ -172,6 +172,12 @@ void check_other_rows(SQLite::Database& db, Problems& problems) {
              problems);
   check_rows(db, "attribute", {outside("rank", 0, 4)}, problems);
   check_rows(db, "noise_floor", {outside("layer", -1, kMaxLayer)}, problems);
+  check_rows(db, "waiver",
+             {not_in("tensor", "tensor"),
+              outside("layer", -1, kMaxLayer),
+              {"date(t.until) IS NOT t.until", "until a day that is none"},
+              {"trim(t.reason) = ''", "without a reason"}},
+             problems);
   const Fault prompt{
       "t.prompt_id <> 0 AND NOT EXISTS (SELECT 1 FROM prompt o WHERE o.id = t.prompt_id"
       " AND o.run_id = t.run_id)",

@@ -103,17 +103,20 @@ Definition definition_of(const std::string& sql) {
 /// A view of the same text as another one, that reads `to` where that reads `from`.
 struct Twin {
   std::string_view view, name;
+  /// Names of views, or also how they are joined: SQLite takes what is known of the row at hand
+  /// into a view that it joins, but not through a LEFT JOIN.
   struct Source {
     std::string_view from, to;
   };
-  std::array<Source, 2> sources;  ///< the second may be none
+  std::array<Source, 4> sources;  ///< the last may be none
 };
 
 /// Views that read what is kept and work out what is not have a twin, kept_NAME, that reads only
 /// what is kept: SQLite takes as long to prepare what works a verdict out as to answer from what is
 /// kept a hundred times. Therefore a twin does without numeric_origin, which is never kept:
 /// place_origin has it. What compares any two runs has a twin for runs and their baselines, of
-/// which there are as many as runs, so that they can be joined.
+/// which there are as many as runs, so that they can be joined. What the gate reads has twins that
+/// leave out what is waived.
 constexpr Twin kTwins[] = {
     {"verdict_part", "kept_verdict_part", {{{"verdict_row", "kept_verdict_row"}}}},
     {"run_verdict", "kept_run_verdict", {{{"verdict_part", "kept_verdict_part"}}}},
@@ -131,7 +134,60 @@ constexpr Twin kTwins[] = {
      {{{"baseline_diff", "kept_diff_verdict"}, {"verdict_part", "kept_verdict_part"}}}},
     {"regression",
      "kept_regression",
-     {{{"change", "kept_change"}, {"verdict_part", "kept_verdict_part"}}}}};
+     {{{"change", "kept_change"}, {"verdict_part", "kept_verdict_part"}}}},
+    {"unkept_tally",
+     "gated_tally",
+     {{{"unjudged_run", "ungated_run"}, {"comparison_graded", "unwaived_comparison"}}}},
+    {"unkept_verdict_row", "unkept_gated_verdict_row", {{{"unsummed_tally", "gated_tally"}}}},
+    {"verdict_row",
+     "gated_verdict_row",
+     {{{"kept_verdict_row", "kept_gated_verdict_row"},
+       {"unkept_verdict_row", "unkept_gated_verdict_row"}}}},
+    {"verdict_part", "gated_part", {{{"verdict_row", "gated_verdict_row"}}}},
+    {"unkept_pair", "gated_pair", {{{"kept_diff", "kept_gated_diff_row"}}}},
+    {"undiffed_pair", "gated_baseline_pair", {{{"unkept_pair", "gated_pair"}}}},
+    {"diff_part",
+     "gated_diff_part",
+     {{{"unkept_pair", "gated_pair"}, {"comparison_graded", "unwaived_comparison"}}}},
+    {"diff_part",
+     "gated_baseline_diff_part",
+     {{{"unkept_pair", "gated_baseline_pair"}, {"comparison_graded", "unwaived_comparison"}}}},
+    {"diff_row",
+     "gated_diff_row",
+     {{{"kept_diff_row", "kept_gated_diff_row"}, {"diff_part", "gated_diff_part"}}}},
+    {"diff_row",
+     "gated_baseline_diff_row",
+     {{{"kept_diff_row", "kept_gated_diff_row"}, {"diff_part", "gated_baseline_diff_part"}}}},
+    {"diff_verdict", "gated_diff", {{{"diff_row", "gated_diff_row"}}}},
+    {"diff_verdict", "gated_baseline_diff", {{{"diff_row", "gated_baseline_diff_row"}}}},
+    {"change",
+     "gated_change",
+     {{{"baseline_diff", "gated_baseline_diff"}, {"verdict_part", "gated_part"}}}},
+    {"change",
+     "gated_change_from",
+     {{{"run_baseline", "other_baseline"},
+       {"LEFT JOIN baseline_diff", "CROSS JOIN gated_diff"},
+       {"verdict_part", "gated_part"}}}},
+    {"gate_row", "gate_row_from", {{{"gated_since", "gated_change_from"}}}},
+    {"gate", "gate_from", {{{"gate_row", "gate_row_from"}}}},
+    {"gated_since", "kept_since", {{{"gated_change", "kept_change"}}}},
+    {"gate_row",
+     "kept_gate_row",
+     {{{"gated_since", "kept_since"}, {"gated_part", "kept_verdict_part"}}}},
+    {"gate", "kept_gate", {{{"gate_row", "kept_gate_row"}, {"verdict_part", "kept_verdict_part"}}}},
+    {"change",
+     "kept_change_from",
+     {{{"run_baseline", "other_baseline"},
+       {"LEFT JOIN baseline_diff", "CROSS JOIN diff_verdict"},
+       {"verdict_part", "kept_verdict_part"}}}},
+    {"gate_row",
+     "kept_gate_row_from",
+     {{{"gated_since", "kept_change_from"}, {"gated_part", "kept_verdict_part"}}}},
+    {"gate",
+     "kept_gate_from",
+     {{{"gate_row", "kept_gate_row_from"}, {"verdict_part", "kept_verdict_part"}}}},
+    {"failing_place", "gated_failing_place", {{{"verdict_part", "gated_part"}}}},
+    {"diagnosis", "gated_diagnosis", {{{"failing_place", "gated_failing_place"}}}}};
 
 /// The text with every `from` in it replaced, of which there is one at least.
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -157,7 +213,8 @@ Definition twin_of(const Definition& view, const Twin& twin) {
   for (const auto& [from, to] : twin.sources) {
     if (from.empty()) continue;
     const bool joined = text.find("JOIN " + std::string(from) + " ") != std::string::npos;
-    const std::string before = joined ? "JOIN " : "FROM ";
+    const bool whole = from.find(' ') != std::string_view::npos;
+    const std::string before = whole ? "" : joined ? "JOIN " : "FROM ";
     text = replaced(text, before + std::string(from) + " ", before + std::string(to) + " ");
   }
   return {view.type, std::string(twin.name), text};
@@ -269,7 +326,7 @@ bool has_our_rows(SQLite::Database& db, const std::string& table) {
   const size_t open = statement.find('('), close = statement.find(')');
   const std::string theirs =
       "SELECT " + statement.substr(open + 1, close - open - 1) + " FROM " + table;
-  const std::string ours = "SELECT * FROM (" + statement.substr(close + 1) + ")";
+  const std::string ours = "SELECT * FROM (" + shipped_rows(table) + ")";
   return db.execAndGet("SELECT NOT EXISTS (" + theirs + " EXCEPT " + ours + ") AND NOT EXISTS (" +
                        ours + " EXCEPT " + theirs + ")")
              .getInt() != 0;
@@ -294,6 +351,11 @@ std::string body_of(std::string_view view) {
     throw std::logic_error("no view " + std::string(view));
   }
   return ours->sql.substr(head.size());
+}
+
+std::string shipped_rows(const std::string& table) {
+  const std::string statement = filling_statement(table);
+  return statement.substr(statement.find(')') + 1);
 }
 
 std::string definitions_version() {

@@ -19,6 +19,9 @@ const std::vector<Definition>& definitions();
 /// The SELECT of a view: its definition without the name.
 std::string body_of(std::string_view view);
 
+/// A SELECT, or VALUES, of the rows that db/dictionary.sql fills a table with.
+std::string shipped_rows(const std::string& table);
+
 /// A number that changes with any of the definitions.
 std::string definitions_version();
 

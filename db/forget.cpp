@@ -264,6 +264,7 @@ class Forgetting {
     drop("kept_diff", "run_a_id IN (SELECT id FROM temp.forgotten)");
     drop("kept_diff", "run_b_id IN (SELECT id FROM temp.forgotten)");
     drop("pinned_baseline", "run_id IN (SELECT id FROM temp.forgotten)");
+    drop("waiver", "run IN (SELECT name FROM temp.forgotten WHERE NOT stays)");
     drop("lineage_member", "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
     drop("source", "id IN (SELECT id FROM temp.forgotten_source)");
     drop("prompt", "run_id IN (SELECT id FROM temp.forgotten)");

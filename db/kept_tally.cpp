@@ -23,9 +23,10 @@ std::string insert_tally_sql() {
 /// kept_tally_row: asked by its name, verdict_part would have the working out of tallies prepared,
 /// too, which takes ten times as long.
 std::string insert_verdict_sql(SQLite::Database& db) {
-  return "WITH tally AS (SELECT * FROM kept_tally_row), verdict_row AS (" + body_of("verdict_row") +
-         "), part AS (" + body_of("verdict_part") + ") INSERT OR IGNORE INTO kept_verdict SELECT " +
-         columns_of(db, "kept_verdict") + " FROM part WHERE run_id = ?";
+  return "WITH unsummed_tally AS (SELECT * FROM kept_tally_row), verdict_row AS (" +
+         body_of("unkept_verdict_row") + "), part AS (" + body_of("verdict_part") +
+         ") INSERT OR IGNORE INTO kept_verdict SELECT " + columns_of(db, "kept_verdict") +
+         " FROM part WHERE run_id = ?";
 }
 
 TallyRows::Value value_of(const SQLite::Column& column) {

@@ -30,7 +30,8 @@ struct MergeSummary {
 /// taken becomes NAME#2, NAME#3, .... Trace rows go through TraceWriter. What one run is said to be
 /// by both files (date, commit, mode, ...) goes to the most believed attribute; the receiving
 /// file's trace points, data flow and tolerances stay. Commits of both files are there afterwards;
-/// of two baselines pinned for one lineage the one that was pinned last. Where two files trace the
+/// of two baselines pinned for one lineage the one that was pinned last. Waivers of the other file
+/// do not come along: who runs a gate says what it lets pass. Where two files trace the
 /// same prompt of the same run, prompts and conflicting occurrences are numbered in the order of
 /// the merges. Throws DatabaseError (not greta's, damaged, tables that greta did not make, another
 /// schema version, `db` itself, a run hashed by another algorithm, a source of the same identity

@@ -639,6 +639,21 @@ CREATE TABLE pinned_baseline (
   pinned_at TEXT NOT NULL                         -- ISO 8601 UTC
 ) STRICT, WITHOUT ROWID;
 
+-- Differences that somebody accepts until a day (`greta-db waive`): they do not fail the gate. The verdict of
+-- a run stays what it is, and nothing but a difference of values is waived. What is NULL is any.
+CREATE TABLE waiver (
+  id         INTEGER PRIMARY KEY,
+  tensor     TEXT NOT NULL,                       -- tensor.name: by names throughout, so that ids may change
+  layer      INTEGER,
+  run        TEXT,                                -- run.name
+  experiment TEXT,                                -- run.experiment
+  lineage    TEXT,                                -- as lineage_member has it
+  until      TEXT NOT NULL,                       -- YYYY-MM-DD: its last day, and of the runs that it is for
+  reason     TEXT NOT NULL CHECK (trim(reason) <> ''),
+  created_at TEXT NOT NULL,                       -- ISO 8601 UTC
+  created_by TEXT NOT NULL                        -- user@host
+) STRICT;
+
 -- Commits of the engine's repository (`greta-db commits`), so that runs stand in their order.
 CREATE TABLE commit_node (
   sha          TEXT PRIMARY KEY,                  -- in full
@@ -718,6 +733,7 @@ CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN
   DELETE FROM kept_tally WHERE run_id = OLD.id;
   DELETE FROM lineage_member WHERE run_id = OLD.id;
   DELETE FROM pinned_baseline WHERE run_id = OLD.id;
+  DELETE FROM waiver WHERE run = OLD.name;
 END;
 CREATE TRIGGER prompt_updated AFTER UPDATE OF run_id, name, n_tokens, text_sha256, token_ids ON prompt BEGIN
   DELETE FROM kept_diff WHERE run_a_id IN (OLD.run_id, NEW.run_id);

@@ -49,7 +49,7 @@ SELECT
   v.fail_layer AS fail_layer,                          -- of that
   (SELECT name FROM tensor_name WHERE id = v.fail_name_id) AS fail_tensor, -- of that
   a.id AS baseline_id,                                 -- run.id
-  l.run_id AS run_id                                   -- run.id
+  r.id AS run_id                                       -- run.id, as verdict_part below needs it: a constant goes no further than one step
 FROM run_baseline l
 CROSS JOIN run a ON a.id = l.baseline_id  -- worked out once, so named once
 CROSS JOIN run r ON r.id = l.run_id

@@ -24,9 +24,12 @@ void add_commands(CLI::App& app, Options& options) {
   add_compare_command(app, options);
   add_history_command(app, options);
   add_regressions_command(app, options);
+  add_gate_command(app, options);
+  add_waive_command(app, options);
   add_baseline_command(app, options);
   add_commits_command(app, options);
   add_bisect_command(app, options);
+  add_tolerance_command(app, options);
   add_report_command(app, options);
   add_schema_command(app, options);
   add_merge_command(app, options);

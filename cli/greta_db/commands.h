@@ -18,9 +18,12 @@ void add_query_command(CLI::App& app, Options& options);
 void add_compare_command(CLI::App& app, Options& options);
 void add_history_command(CLI::App& app, Options& options);
 void add_regressions_command(CLI::App& app, Options& options);  ///< in history.cpp
+void add_gate_command(CLI::App& app, Options& options);
+void add_waive_command(CLI::App& app, Options& options);
 void add_baseline_command(CLI::App& app, Options& options);
 void add_commits_command(CLI::App& app, Options& options);
 void add_bisect_command(CLI::App& app, Options& options);
+void add_tolerance_command(CLI::App& app, Options& options);
 void add_report_command(CLI::App& app, Options& options);
 void add_schema_command(CLI::App& app, Options& options);
 void add_merge_command(CLI::App& app, Options& options);

@@ -7,6 +7,7 @@
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
+#include "cli/warehouse/waivers.h"
 
 namespace greta {
 
@@ -26,6 +27,8 @@ class VerdictQueries {
   Query& by_prompt(int64_t run_id);  ///< rows of first_fail, in the order of the prompts
   /// prompt, layer, tensor, finding, evidence, meaning of the first pair beyond rounding
   Query& diagnosis(int64_t run_id);
+  /// Differences that the gate leaves out, and the verdict does not.
+  std::vector<AppliedWaiver> waivers(int64_t run_id) { return applied_waivers(db_, run_id); }
 
  private:
   Query& bound(std::unique_ptr<Query>& query, const std::string& sql, int64_t run_id);

@@ -201,6 +201,9 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   print_verdict(out, run, head.other_gate());
   line(out, "pairs", counts(run));
   line(out, "evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
+  for (const AppliedWaiver& waiver : run.queries.waivers(run.run_id)) {
+    line(out, "waived", waiver.text() + ", which `greta-db gate` leaves out");
+  }
   if (v.number("rejected") > 0) {
     line(out, "rejected",
          v.show("rejected") + " of its lines and files, such as: " + v.show("rejected_why"));

@@ -12,6 +12,7 @@
 #include "cli/report/section.h"
 #include "cli/report/verdict_section.h"
 #include "cli/warehouse/kept.h"
+#include "cli/warehouse/waivers.h"
 
 namespace greta {
 namespace {
@@ -121,6 +122,9 @@ class BriefSection : public RunSection {
       why(*failure);
     }
     since();
+    for (const AppliedWaiver& waiver : applied_waivers(db_, run_.id)) {
+      item("waived", escaped(waiver.text()));
+    }
     next(failure);
     out_.line();
   }

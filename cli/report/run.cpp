@@ -12,6 +12,7 @@
 #include "cli/report/section.h"
 #include "cli/report/table.h"
 #include "cli/report/verdict_section.h"
+#include "cli/warehouse/waivers.h"
 
 namespace greta {
 namespace {
@@ -80,6 +81,9 @@ class RunReport : public RunSection {
                                          ? words_("not_recorded")
                                          : show(verdict_.cell("status")));
     out_.field(words_("evidence"), evidence_text());
+    for (const AppliedWaiver& waiver : applied_waivers(db_, run_.id)) {
+      out_.field(words_("waived"), escaped(waiver.text()));
+    }
     what_ran();
     out_.line();
     out_.line("---");

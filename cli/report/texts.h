@@ -29,6 +29,7 @@ inline constexpr ReportText kReportTexts[] = {
   {"commit", "Commit", "Commit"},
   {"run_status", "Run Status", "Estado de la ejecución"},
   {"evidence", "Evidence", "Evidencia"},
+  {"waived", "Waived for the gate", "Exento del control"},
   {"device", "Device", "Dispositivo"},
   {"backend", "Backend", "Backend"},
   {"model", "Model", "Modelo"},

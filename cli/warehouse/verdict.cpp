@@ -47,6 +47,10 @@ RunVerdict::RunVerdict(const Query& row) : names_(row.column_names()) {
   for (int i = 0; i < row.columns(); i++) cells_.push_back(row.cell(i));
 }
 
+void RunVerdict::own() {
+  for (Cell& cell : cells_) cell.text = texts_.emplace_back(cell.text);
+}
+
 const Cell& RunVerdict::cell(std::string_view column) const {
   auto found = std::find(names_.begin(), names_.end(), column);
   if (found == names_.end()) throw std::logic_error("no column " + std::string(column));

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,10 +41,14 @@ std::string place_text(const FailPlace& place);
 /// "ATTN_OUT_DRIFT at layer 3, ...".
 std::string fail_text(const FailPlace& place);
 
-/// The row of run_verdict that a query stands on, by column name. Borrowed until the next step.
+/// The row of run_verdict that a query stands on, by column name. Borrowed until the next step,
+/// unless own() is called.
 class RunVerdict {
  public:
   explicit RunVerdict(const Query& row);
+
+  /// Takes copies of the texts. The object is not to be copied afterwards.
+  void own();
 
   const Cell& cell(std::string_view column) const;
   bool has(std::string_view column) const { return cell(column).type != Cell::Type::kNull; }
@@ -59,6 +64,7 @@ class RunVerdict {
  private:
   std::vector<std::string> names_;
   std::vector<Cell> cells_;
+  std::deque<std::string> texts_;  ///< of cells_, when they are owned
 };
 
 /// What a run is told by first. The numeric verdict, for prefill and decode sum in another order

@@ -70,11 +70,43 @@ TEST_F(Opening, HasAViewForEveryFileOfQueries) {
     EXPECT_TRUE(views.contains(fs::path(sql.path).stem().string())) << sql.path;
   }
   // of the text of other views: db/definitions.cpp
-  const std::set<std::string> twins = {
-      "kept_verdict_part", "kept_run_verdict", "kept_first_fail",    "kept_failing_place",
-      "kept_diagnosis",    "kept_history",     "kept_diff_verdict",  "kept_failure_breakdown",
-      "kept_change",       "kept_regression",  "baseline_diff_part", "baseline_diff_row",
-      "baseline_diff"};
+  const std::set<std::string> twins = {"kept_verdict_part",
+                                       "kept_run_verdict",
+                                       "kept_first_fail",
+                                       "kept_failing_place",
+                                       "kept_diagnosis",
+                                       "kept_history",
+                                       "kept_diff_verdict",
+                                       "kept_failure_breakdown",
+                                       "kept_change",
+                                       "kept_regression",
+                                       "baseline_diff_part",
+                                       "baseline_diff_row",
+                                       "baseline_diff",
+                                       "gated_tally",
+                                       "gated_verdict_row",
+                                       "unkept_gated_verdict_row",
+                                       "gated_part",
+                                       "gated_pair",
+                                       "gated_baseline_pair",
+                                       "gated_diff_part",
+                                       "gated_baseline_diff_part",
+                                       "gated_diff_row",
+                                       "gated_baseline_diff_row",
+                                       "gated_diff",
+                                       "gated_baseline_diff",
+                                       "gated_change",
+                                       "gated_change_from",
+                                       "gate_row_from",
+                                       "gate_from",
+                                       "kept_since",
+                                       "kept_gate_row",
+                                       "kept_gate",
+                                       "kept_change_from",
+                                       "kept_gate_row_from",
+                                       "kept_gate_from",
+                                       "gated_failing_place",
+                                       "gated_diagnosis"};
   for (const std::string& twin : twins) EXPECT_TRUE(views.contains(twin)) << twin;
   EXPECT_EQ(views.size() - twins.size(), files);
   for (const std::string& view : views)

@@ -39,6 +39,14 @@ const std::map<std::string, std::string> kContract = {
     {"run_diff", "run_a run_b prompt phase pos_id layer tensor status class rel_l2"},
     {"history", "experiment mode date commit_sha run verdict first_fail layer tensor prompt"},
     {"diagnosis", "run prompt layer tensor finding evidence"},
+    {"gate",
+     "run answer gate strict_answer numeric_answer own_verdict own_numeric_verdict verdict"
+     " numeric_verdict change baseline why_not waived first_fail root_cause prompt layer tensor"
+     " pos_id"},
+    {"gate_case",
+     "run prompt layer status numeric_status pairs fail numeric_fail waived cause tensor pos_id"
+     " message"},
+    {"waived", "run waiver_id tensor layer pairs divergent until reason created_by"},
     {"report_conflict", "run"}};
 
 std::vector<std::string> words(const std::string& text) {

@@ -65,7 +65,7 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   nlohmann::json all = result.json();
   ASSERT_EQ(all.size(), 1u);
   const nlohmann::json& v = all[0];
-  EXPECT_EQ(v.size(), 33u);
+  EXPECT_EQ(v.size(), 34u);
   EXPECT_EQ(v["run"], "2026-02-07/e/r");
   EXPECT_EQ(v["experiment"], "e");
   EXPECT_EQ(v["mode"], "as_designed");
@@ -271,7 +271,7 @@ TEST_F(Firstfail, SaysWhatTheRowsLookLike) {
   const nlohmann::json json = run({"firstfail", "--run", "r", "--format", "json"}).json()[0];
   EXPECT_EQ(json["diagnosis"][0]["finding"], "SCALED");
   EXPECT_EQ(json["diagnosis"][0]["tensor"], "q_pre_rope");
-  EXPECT_TRUE(run({"report", "--run", "r"}).says("**Looks like**: SCALED - decode's row is 2"));
+  EXPECT_TRUE(run({"report", "--full", "--run", "r"}).says("**Looks like**: SCALED - decode's row is 2"));
   warehouse.run({.name = "clean"});
   warehouse.match("x_in", 0);
   EXPECT_FALSE(run({"firstfail", "--run", "clean"}).says("looks like"));

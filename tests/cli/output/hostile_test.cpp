@@ -68,6 +68,9 @@ class Hostile : public ProgramTest {
           " VALUES (" +
           id + ", 'f', 1, 'error', 'why', x'1b5b')");
     }
+    warehouse.db.exec(
+        "INSERT INTO waiver(tensor, run, until, reason, created_at, created_by)"
+        " VALUES ('attn_out', 'a', '2999-12-31', 'why', 'then', 'somebody')");
     spoil(warehouse.db);
   }
 
@@ -112,6 +115,12 @@ class Hostile : public ProgramTest {
         {"history", "--matrix"},
         {"regressions"},
         {"baseline", "list"},
+        {"gate", "--run", "a" + kHostile},
+        {"gate", "--run", "a" + kHostile, "--baseline", "b" + kHostile},
+        {"gate", "--run", "a" + kHostile, "--markdown", "-"},
+        {"gate", "--run", "a" + kHostile, "--junit", "-"},
+        {"waive", "--list"},
+        {"tolerance", "list"},
         {"forget", "--run", "a" + kHostile, "--dry-run"},
         {"prune", "--keep", "0d", "--dry-run"},
         {"ingest", path("in")},

@@ -1,0 +1,187 @@
+#include "cli/greta_db/gated_run.h"
+#include "common/utf8.h"
+
+namespace greta {
+namespace {
+
+/// As text or an attribute of XML 1.0: what it forbids, and what nobody would see, is spelled out;
+/// lines of a text stay.
+std::string xml(std::string_view text, bool lines = false) {
+  std::string escaped;
+  const std::string shown = utf8::printable(text, lines ? "\n" : "");
+  for (std::string_view rest = shown; !rest.empty();) {
+    const utf8::Head head = utf8::head(rest);
+    if (rest[0] == '&') {
+      escaped += "&amp;";
+    } else if (rest[0] == '<') {
+      escaped += "&lt;";
+    } else if (rest[0] == '>') {
+      escaped += "&gt;";
+    } else if (rest[0] == '"') {
+      escaped += "&quot;";
+    } else if (head.code == 0xFFFE || head.code == 0xFFFF) {
+      escaped += utf8::kReplacement;
+    } else {
+      escaped += rest.substr(0, head.bytes);
+    }
+    rest.remove_prefix(head.bytes);
+  }
+  return escaped;
+}
+
+std::string attribute(const char* name, std::string_view value) {
+  return " " + std::string(name) + "=\"" + xml(value) + "\"";
+}
+
+/// Whether it is of the form 2026-02-07T00:00:00Z, which readers of a report insist on.
+bool is_timestamp(std::string_view text) {
+  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
+  if (text.size() != kForm.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kForm[i] == 'd' ? !digit : text[i] != kForm[i]) return false;
+  }
+  return true;
+}
+
+/// The cases of one suite, and how many of each kind.
+class Suite {
+ public:
+  explicit Suite(std::string run) : run_(std::move(run)) {}
+
+  void pass(const std::string& name) { add(name, ""); }
+  void fail(const std::string& name, const std::string& type, const std::string& message,
+            const std::string& text) {
+    ++failures;
+    add(name, element("failure", type, message, text));
+  }
+  void error(const std::string& name, const std::string& type, const std::string& message,
+             const std::string& text) {
+    ++errors;
+    add(name, element("error", type, message, text));
+  }
+  void skip(const std::string& name, const std::string& message) {
+    ++skipped;
+    add(name, "<skipped" + attribute("message", message) + "/>");
+  }
+
+  /// `timestamp` in ISO 8601; another is left out.
+  std::string str(const std::string& timestamp) const {
+    std::string text = " <testsuite" + attribute("name", run_) + counts() +
+                       attribute("skipped", std::to_string(skipped)) + attribute("time", "0");
+    if (is_timestamp(timestamp)) text += attribute("timestamp", timestamp);
+    return text + ">\n" + cases_ + " </testsuite>\n";
+  }
+
+  std::string counts() const {
+    return attribute("tests", std::to_string(tests)) +
+           attribute("failures", std::to_string(failures)) +
+           attribute("errors", std::to_string(errors));
+  }
+
+  int64_t tests = 0, failures = 0, errors = 0, skipped = 0;
+
+ private:
+  static std::string element(const char* kind, const std::string& type, const std::string& message,
+                             const std::string& text) {
+    return "<" + std::string(kind) + attribute("type", type) + attribute("message", message) + ">" +
+           xml(text, true) + "</" + kind + ">";
+  }
+  void add(const std::string& name, const std::string& inside) {
+    ++tests;
+    cases_ += "  <testcase" + attribute("name", name) + attribute("classname", run_) +
+              attribute("time", "0") + (inside.empty() ? "/>\n" : ">" + inside + "</testcase>\n");
+  }
+
+  std::string run_, cases_;
+};
+
+/// "looks like UNRELATED: ... (...)", a line each, of a place.
+std::string findings_text(GatedRun& run, const std::string& prompt, std::optional<int64_t> layer) {
+  std::string text;
+  for (const PairFinding& finding : run.findings()) {
+    if (finding.prompt != prompt || finding.layer != layer) continue;
+    text += "looks like " + finding.name + ": " + utf8::printable(finding.evidence) + " (" +
+            finding.meaning + ")\n";
+  }
+  return text;
+}
+
+void add_verdict(Suite& suite, GatedRun& run, const std::string& more) {
+  const std::string own = run.own(run.gate());
+  const FailPlace place = run.fail();
+  std::string details = more;
+  for (const AppliedWaiver& waiver : run.waivers()) details += "waived: " + waiver.text() + "\n";
+  if (own == "PASS") {
+    suite.pass("verdict");
+  } else if (own == "FAIL") {
+    suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(),
+               findings_text(run, place.prompt, place.layer) + details);
+  } else {
+    suite.error("verdict", own, own + ": " + run.no_verdict_text(), details);
+  }
+}
+
+void add_change(Suite& suite, GatedRun& run, const std::string& more) {
+  const std::string name = "what changed since the baseline", text = run.change_text();
+  if (!run.has_baseline()) return suite.skip(name, text);
+  const std::string change = run.row().text("change");
+  if (change == "INCOMPARABLE") return suite.error(name, change, text, more);
+  const bool fails = change == "BROKEN" || change == "CHANGED" ||
+                     (change == "ROUNDING" && run.gate() == Gate::kStrict);
+  if (fails) return suite.fail(name, change, text, more);
+  suite.pass(name);
+}
+
+/// A case per prompt and layer; of a run that cannot be told from a failure.
+void add_cases(SQLite::Database& db, Suite& suite, GatedRun& run, const std::string& more) {
+  Query query(db,
+              std::string("SELECT prompt, layer, waived, ") +
+                  (run.gate() == Gate::kStrict ? "status, cause, message"
+                                               : "numeric_status, numeric_cause, numeric_message") +
+                  " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer, layer");
+  query.bind(1, run.run_id());
+  while (query.step()) {
+    const std::string prompt = query.text(0), status = query.text(3), message = query.text(5);
+    const int64_t layer = query.integer(1), waived = query.integer(2);
+    const std::string name =
+        prompt + ", " + (layer < 0 ? "after the stack" : "layer " + std::to_string(layer));
+    if (status == "FAIL") {
+      suite.fail(name, query.text(4), message,
+                 utf8::printable(message) + "\n" + findings_text(run, prompt, layer) + more);
+    } else if (status == "NO_EVIDENCE") {
+      suite.skip(name, waived > 0 ? std::to_string(waived) + " pairs, all of them waived"
+                                  : "nothing was compared");
+    } else if (status == "INCOMPARABLE") {
+      suite.error(name, status, "pairs that nothing decides", more);
+    } else {
+      suite.pass(name);
+    }
+  }
+}
+
+}  // namespace
+
+std::string gate_junit(SQLite::Database& db, const std::string& database, GatedRuns& runs) {
+  std::string suites;
+  Suite all("");
+  for (const auto& run : runs) {
+    const std::string more = more_command(database, *run) + "\n";
+    Suite suite(run->name());
+    add_verdict(suite, *run, more);
+    add_change(suite, *run, more);
+    add_cases(db, suite, *run, more);
+    const RunVerdict& row = run->row();
+    std::string timestamp = row.text("started_at");
+    if (timestamp.empty() && row.has("date")) timestamp = row.text("date") + "T00:00:00Z";
+    suites += suite.str(timestamp);
+    all.tests += suite.tests;
+    all.failures += suite.failures;
+    all.errors += suite.errors;
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" +
+         attribute("name", "greta-db gate") + all.counts() + attribute("time", "0") + ">\n" +
+         suites + "</testsuites>\n";
+}
+
+}  // namespace greta

@@ -1,0 +1,86 @@
+#include <algorithm>
+
+#include "cli/greta_db/gated_run.h"
+#include "cli/report/markdown.h"
+#include "common/utf8.h"
+
+namespace greta {
+namespace {
+
+constexpr size_t kMaxRuns = 15, kMaxFindings = 3, kMaxWaivers = 5;
+
+/// Code in a cell of a table: no name can end it, and GitHub makes no mention or link of it.
+std::string code(std::string_view text) {
+  std::string cell = "`";
+  for (const char c : in_code(text)) {
+    if (c == '|') cell += cell.back() == '\\' ? " \\" : "\\";  // \\| would end the cell
+    cell += c;
+  }
+  return cell + "`";
+}
+
+std::string row(const std::string& label, const std::string& value) {
+  return "| " + label + " | " + value + " |\n";
+}
+
+/// What there is to say of one run, at most 16 lines.
+std::string block(const std::string& database, GatedRun& run) {
+  const RunVerdict& v = run.row();
+  std::string text = "| " + run.answer() + " | " + code(run.name()) + " |\n|---|---|\n";
+  std::string what;
+  for (const auto& [label, key] :
+       {std::pair{"commit ", "commit_sha"}, {"", "date"}, {"", "mode"}}) {
+    if (v.has(key)) what += (what.empty() ? "" : ", ") + std::string(label) + v.text(key);
+  }
+  if (!what.empty()) text += row("run", code(what));
+  text += row("own verdict", code(run.own_text()));
+  size_t n = 0;
+  const FailPlace place = run.fail();
+  for (const PairFinding& finding : run.findings()) {
+    if (finding.prompt != place.prompt || ++n > kMaxFindings) continue;
+    text += row("looks like",
+                finding.name + ": " + code(finding.evidence) + " " + code(finding.meaning));
+  }
+  if (const std::string why = run.no_verdict_text(); !why.empty()) text += row("why", why);
+  text += row("since the baseline", code(run.change_text()));
+  n = 0;
+  for (const AppliedWaiver& waiver : run.waivers()) {
+    if (++n > kMaxWaivers) continue;
+    text += row("waived", code(waiver.text()));
+  }
+  if (n > kMaxWaivers) text += row("waived", "and " + std::to_string(n - kMaxWaivers) + " more");
+  return text + row("more", code(more_command(database, run)));
+}
+
+int severity(const GatedRun& run) {
+  const int status = exit_of_verdict(run.answer());
+  return status == kExitFail ? 0 : status == kExitNoVerdict ? 1 : 2;
+}
+
+}  // namespace
+
+std::string gate_markdown(const std::string& database, GatedRuns& runs, int status) {
+  std::vector<GatedRun*> sorted;
+  for (const auto& run : runs) sorted.push_back(run.get());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const GatedRun* a, const GatedRun* b) {
+    return severity(*a) < severity(*b);
+  });
+  std::string text = "### greta gate: " + answer_of_status(status) + "\n\n";
+  if (sorted.size() > 1) {
+    text += "| answer | run | since its baseline | waived |\n|---|---|---|---|\n";
+    for (size_t i = 0; i < std::min(sorted.size(), kMaxRuns); ++i) {
+      const GatedRun& run = *sorted[i];
+      text += "| " + run.answer() + " | " + code(run.name()) + " | " +
+              (run.has_baseline() ? run.row().text("change") : "no baseline") + " | " +
+              run.row().show("waived") + " |\n";
+    }
+    if (sorted.size() > kMaxRuns) {
+      text += "| | and " + std::to_string(sorted.size() - kMaxRuns) + " more | | |\n";
+    }
+    text += "\n";
+  }
+  if (!sorted.empty()) text += block(database, *sorted.front());
+  return text;
+}
+
+}  // namespace greta

@@ -1,0 +1,113 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
+#include "cli/warehouse/waivers.h"
+
+namespace greta {
+
+/// What the rows of a failing pair look like: a row of the view diagnosis.
+struct PairFinding {
+  std::string prompt, tensor, name, evidence, meaning;
+  std::optional<int64_t> layer;
+};
+
+/// The statements of a gate: what costs most of an answer is preparing them. Each is prepared when
+/// first needed, and serves every run.
+class GateQueries {
+ public:
+  explicit GateQueries(SQLite::Database& db) : db_(db) {}
+
+  SQLite::Database& db() { return db_; }
+  /// Of a view of `gate`'s columns, one row by the run, and with `baseline` by that, too.
+  Query& row(const std::string& view, int64_t run_id, std::optional<int64_t> baseline);
+  /// Of diagnosis or a twin of it.
+  Query& findings(const std::string& view, int64_t run_id);
+
+ private:
+  Query& prepared(const std::string& sql);
+
+  SQLite::Database& db_;
+  std::map<std::string, std::unique_ptr<Query>> queries_;
+};
+
+/// One run and what the gate says of it: the row of the view `gate`, by column name.
+class GatedRun {
+ public:
+  /// Held against `baseline`, else, without one, against the run's own. `gate`: which verdict the
+  /// answer follows; none: the one that leads. Asks the twins that read only what is kept where all
+  /// is kept and nothing is waived. Throws SQLite::Exception.
+  GatedRun(GateQueries& queries, const Run& run, std::optional<int64_t> baseline,
+           std::optional<Gate> gate);
+  GatedRun(const GatedRun&) = delete;
+  GatedRun& operator=(const GatedRun&) = delete;
+
+  const RunVerdict& row() const { return *row_; }
+  int64_t run_id() const { return run_id_; }
+  const std::string& name() const { return name_; }
+
+  Gate gate() const { return gate_; }  ///< whose verdict the answer follows
+  Gate other_gate() const { return gate_ == Gate::kStrict ? Gate::kNumeric : Gate::kStrict; }
+  std::string answer() const { return answer(gate_); }
+  std::string answer(Gate gate) const;
+  std::string own(Gate gate) const;  ///< the run's own verdict, waived differences left out
+  bool has_baseline() const { return row_->has("baseline"); }
+  /// Of the own verdict by the gate: rows without a partner before all.
+  FailPlace fail() const;
+  bool fails() const { return own(gate_) == "FAIL"; }
+
+  /// "CHANGED since 2026-02-06/ci/as_designed: 3 rows beyond rounding, first at ...", for a
+  /// terminal; that nothing is compared where there is no baseline.
+  std::string change_text() const;
+  /// "numeric PASS, strictly FAIL: ATTN_OUT_DRIFT at ...", for a terminal.
+  std::string own_text() const;
+  /// Why there is no PASS though nothing fails; "" when there is one.
+  std::string no_verdict_text() const;
+
+  const std::vector<AppliedWaiver>& waivers() const { return waivers_; }
+  /// Of the first pair that fails in each prompt, the most telling first.
+  const std::vector<PairFinding>& findings();
+
+  /// The object of `firstfail --format json`, with the member "gate".
+  std::string json();
+
+ private:
+  void ask(const std::string& view, std::optional<int64_t> baseline);
+  bool is_judged(int64_t run_id) const;
+
+  GateQueries& queries_;
+  int64_t run_id_;
+  std::string name_;
+  bool simple_ = false;  ///< all is kept, and nothing waived
+  std::optional<RunVerdict> row_;
+  Gate gate_ = Gate::kNumeric;
+  std::vector<AppliedWaiver> waivers_;
+  std::optional<std::vector<PairFinding>> findings_;
+};
+
+using GatedRuns = std::vector<std::unique_ptr<GatedRun>>;
+
+/// The command that tells more of a run; a reader may copy it.
+std::string more_command(const std::string& database, const GatedRun& run);
+
+/// A JUnit report, as Jenkins, GitLab and GitHub's actions take it: a suite per run, with a case
+/// for its verdict, one for what changed since its baseline, and one per prompt and layer (view
+/// gate_case). A FAIL is a failure, no verdict an error, and what is waived or not compared is
+/// skipped.
+std::string gate_junit(SQLite::Database& db, const std::string& database, GatedRuns& runs);
+
+/// At most 40 lines of GitHub's Markdown. `status` is the exit status.
+std::string gate_markdown(const std::string& database, GatedRuns& runs, int status);
+
+/// "PASS", "FAIL", "no verdict": of an exit status.
+std::string answer_of_status(int status);
+
+}  // namespace greta

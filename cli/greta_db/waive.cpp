@@ -1,0 +1,176 @@
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/greta_db/commands.h"
+#include "cli/options/checked_value.h"
+#include "cli/warehouse/known_value.h"
+#include "cli/warehouse/sql_query.h"
+#include "common/completion.h"
+#include "common/environment.h"
+#include "common/process.h"
+#include "common/utc_time.h"
+#include "common/utf8.h"
+#include "db/database.h"
+#include "db/transaction.h"
+
+namespace greta {
+namespace {
+
+struct WaiveArguments {
+  std::string tensor, until, reason, run, experiment, lineage;
+  std::optional<int64_t> layer, remove;
+  bool list = false;
+};
+
+std::string created_by() {
+  std::string user;
+  for (const char* name : {"USER", "LOGNAME"}) {
+    if (user.empty()) user = environment_variable(name);
+  }
+  if (user.empty()) user = "uid " + std::to_string(getuid());
+  return user + "@" + this_process().host;
+}
+
+/// "every layer of attn_out", "layer 3 of attn_out in runs of ...": as it is.
+std::string place_of(const WaiveArguments& a) {
+  std::string text = a.layer ? "layer " + std::to_string(*a.layer) : "every layer";
+  text += " of " + a.tensor;
+  if (!a.run.empty()) text += ", run " + a.run;
+  if (!a.experiment.empty()) text += ", experiment " + a.experiment;
+  if (!a.lineage.empty()) text += ", lineage " + a.lineage;
+  return text;
+}
+
+void check(SQLite::Database& db, WaiveArguments& a) {
+  if (a.tensor.empty()) throw UsageError("waive needs --tensor, --until and --reason");
+  if (a.until.empty()) throw UsageError("waive needs --until YYYY-MM-DD, its last day");
+  if (a.until.size() != 10) {
+    throw UsageError("--until " + a.until + ": give a whole day, YYYY-MM-DD");
+  }
+  if (a.until < utc_now().substr(0, 10)) {
+    throw UsageError("--until " + a.until + " has passed: the waiver would waive nothing");
+  }
+  if (a.reason.find_first_not_of(" \t\n\r") == std::string::npos) {
+    throw UsageError("waive needs --reason TEXT: who reads it later must know why");
+  }
+  check_known(db, NameOf::kTensor, a.tensor);
+  Query canonical(db,
+                  "SELECT t.name FROM tensor t WHERE t.id = coalesce((SELECT n.tensor_id FROM"
+                  " tensor_name n WHERE n.name = ?1), (SELECT id FROM tensor WHERE name = ?1))");
+  if (canonical.bind(1, a.tensor).step()) a.tensor = canonical.text(0);
+  check_known(db, NameOf::kExperiment, a.experiment);
+  if (!a.run.empty()) a.run = resolve_run(db, a.run).name;
+  if (a.lineage.empty()) return;
+  Query lineage(db, "SELECT 1 FROM lineage_member WHERE lineage = ?");
+  if (!lineage.bind(1, a.lineage).step()) {
+    throw UsageError("no run has the lineage " + a.lineage + ": `greta-db baseline list` has them");
+  }
+}
+
+Value value_of(const std::string& text) { return text.empty() ? Value(nullptr) : Value(text); }
+
+int add_waiver(Options& options, WaiveArguments& a) {
+  SQLite::Database db = open_for_writing(options.database);
+  check(db, a);
+  int64_t id = 0;
+  in_transaction(db, [&] {
+    Query(db,
+          "INSERT INTO waiver(tensor, layer, run, experiment, lineage, until, reason, created_at,"
+          " created_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+        .bind(1, a.tensor)
+        .bind(2, a.layer ? Value(*a.layer) : Value(nullptr))
+        .bind(3, value_of(a.run))
+        .bind(4, value_of(a.experiment))
+        .bind(5, value_of(a.lineage))
+        .bind(6, a.until)
+        .bind(7, a.reason)
+        .bind(8, utc_now())
+        .bind(9, created_by())
+        .step();
+    id = db.getLastInsertRowid();
+  });
+  options.out.write("waiver " + std::to_string(id) + ": differences in " +
+                    utf8::printable(place_of(a)) + " do not fail the gate until " + a.until +
+                    "; verdicts stay, and what is missing or not finite still fails\n");
+  return kExitDone;
+}
+
+int remove_waiver(Options& options, int64_t id) {
+  SQLite::Database db = open_for_writing(options.database);
+  std::string tensor, until;
+  in_transaction(db, [&] {
+    Query found(db, "SELECT tensor, until FROM waiver WHERE id = ?");
+    if (!found.bind(1, id).step()) {
+      throw UsageError("there is no waiver " + std::to_string(id) +
+                       ": `greta-db waive --list` has them");
+    }
+    tensor = found.text(0);
+    until = found.text(1);
+    Query(db, "DELETE FROM waiver WHERE id = ?").bind(1, id).step();
+  });
+  options.out.write("removed waiver " + std::to_string(id) + " of " + utf8::printable(tensor) +
+                    " until " + utf8::printable(until) + "\n");
+  return kExitDone;
+}
+
+int list_waivers(Options& options) {
+  SQLite::Database db = open_for_reading(options.database);
+  Query query(db,
+              "SELECT id, tensor, layer, run, experiment, lineage, until,"
+              " CASE WHEN until >= date('now') THEN 'in force' ELSE 'expired' END AS state,"
+              " reason, created_by, created_at FROM waiver ORDER BY id");
+  print_query(query, options.out, options.format);
+  return kExitDone;
+}
+
+int waive(Options& options, WaiveArguments& a) {
+  const bool adds = !a.tensor.empty() || !a.until.empty() || !a.reason.empty() || a.layer ||
+                    !a.run.empty() || !a.experiment.empty() || !a.lineage.empty();
+  if (a.list + a.remove.has_value() + adds > 1) {
+    throw UsageError("--list and --remove stand alone");
+  }
+  if (a.list) return list_waivers(options);
+  if (a.remove) return remove_waiver(options, *a.remove);
+  return add_waiver(options, a);
+}
+
+}  // namespace
+
+void add_waive_command(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand(
+      "waive", "Accept a known difference until a day: it does not fail the gate, and is shown");
+  auto arguments = std::make_shared<WaiveArguments>();
+  command->add_option("--tensor", arguments->tensor, "Trace point whose differences are accepted")
+      ->check(offers_answer("query 'SELECT name FROM tensor_name'"))
+      ->option_text("NAME");
+  add_number_option(*command, "--layer", arguments->layer, "Only of this layer (all)", -1)
+      ->option_text("N");
+  command
+      ->add_option("--until", arguments->until,
+                   "Its last day, and of the runs that it is for (YYYY-MM-DD)")
+      ->check(wrong_date)
+      ->option_text("DATE");
+  command->add_option("--reason", arguments->reason, "Why, for whoever reads the verdict")
+      ->option_text("TEXT");
+  command->add_option("--run", arguments->run, "Only of this run")
+      ->check(offers_answer(kListRuns))
+      ->option_text("NAME");
+  command->add_option("--experiment", arguments->experiment, "Only of runs of this experiment")
+      ->check(offers_answer(kListExperiments))
+      ->option_text("NAME");
+  command
+      ->add_option("--lineage", arguments->lineage,
+                   "Only of runs of this lineage, as `baseline list` has it")
+      ->option_text("NAME");
+  command->add_flag("--list", arguments->list, "List all waivers, expired ones too");
+  add_number_option(*command, "--remove", arguments->remove, "Remove the waiver of this number", 1)
+      ->option_text("ID");
+  command->callback([&options, arguments] {
+    options.action = [&options, arguments] { return waive(options, *arguments); };
+  });
+}
+
+}  // namespace greta

@@ -1,0 +1,53 @@
+#include "cli/warehouse/waivers.h"
+
+#include "cli/warehouse/sql_query.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
+
+namespace greta {
+
+std::string AppliedWaiver::place() const {
+  return tensor + (layer ? " of layer " + std::to_string(*layer) : "");
+}
+
+std::string AppliedWaiver::text() const {
+  return std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs") + " of " +
+         utf8::printable(place()) + " until " + utf8::printable(until) + ": " +
+         utf8::printable(reason) + " (waiver " + std::to_string(id) + ", by " +
+         utf8::printable(created_by) + ")";
+}
+
+std::string AppliedWaiver::json() const {
+  JsonObject object;
+  object.add("waiver", id).add("tensor", Cell(tensor)).add("layer", or_null(layer));
+  object.add("pairs", pairs).add("divergent", divergent);
+  object.add("until", Cell(until)).add("reason", Cell(reason)).add("created_by", Cell(created_by));
+  return object.str();
+}
+
+bool has_waivers(SQLite::Database& db, int64_t run_id) {
+  Query query(db, "SELECT 1 FROM run_waiver WHERE run_id = ? LIMIT 1");
+  return query.bind(1, run_id).step();
+}
+
+std::vector<AppliedWaiver> applied_waivers(SQLite::Database& db, int64_t run_id) {
+  std::vector<AppliedWaiver> all;
+  if (!has_waivers(db, run_id)) return all;
+  Query query(db,
+              "SELECT waiver_id, tensor, layer, pairs, divergent, until, reason, created_by"
+              " FROM waived WHERE run_id = ? ORDER BY waiver_id");
+  query.bind(1, run_id);
+  while (query.step()) {
+    all.push_back({.id = query.integer(0),
+                   .tensor = query.text(1),
+                   .layer = query.is_null(2) ? std::nullopt : std::optional(query.integer(2)),
+                   .pairs = query.integer(3),
+                   .divergent = query.integer(4),
+                   .until = query.text(5),
+                   .reason = query.text(6),
+                   .created_by = query.text(7)});
+  }
+  return all;
+}
+
+}  // namespace greta

@@ -1,0 +1,32 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace greta {
+
+/// A row of the view waived: pairs of a run that the gate leaves out.
+struct AppliedWaiver {
+  int64_t id = 0;
+  std::string tensor;
+  std::optional<int64_t> layer;  ///< none: every layer
+  int64_t pairs = 0, divergent = 0;
+  std::string until, reason, created_by;
+
+  /// "attn_out of layer 3", "attn_out": as it is, not for a terminal.
+  std::string place() const;
+  /// "2 pairs of attn_out, layer 3, until 2026-12-31: reason (waiver 4)", for a terminal.
+  std::string text() const;
+  std::string json() const;
+};
+
+/// Whether a waiver is in force for the run, whatever it finds there.
+bool has_waivers(SQLite::Database& db, int64_t run_id);
+
+/// Those that waive something of the run, in order of their ids. Costs nothing where there is none.
+std::vector<AppliedWaiver> applied_waivers(SQLite::Database& db, int64_t run_id);
+
+}  // namespace greta
