@@ -203,8 +203,8 @@ constexpr const char* kPositions =
 /// Runs whose lineage is not kept as they state it.
 constexpr const char* kWrongMembers =
     "run_lineage l WHERE NOT EXISTS (SELECT 1 FROM lineage_member m WHERE m.run_id = l.run_id"
-    " AND (m.lineage, m.injected, m.run, m.date, m.started_at)"
-    " = (l.lineage, l.injected, l.run, l.date, l.started_at))";
+    " AND (m.lineage, m.injected, m.run, m.date, m.started_at, m.seed, m.synthetic)"
+    " IS (l.lineage, l.injected, l.run, l.date, l.started_at, l.seed, l.synthetic))";
 
 std::string positions_where(const std::string& condition) {
   return std::string("FROM (") + kPositions +

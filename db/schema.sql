@@ -626,11 +626,13 @@ CREATE TABLE lineage_member (
   run_id   INTEGER PRIMARY KEY REFERENCES run(id),
   lineage  TEXT NOT NULL,
   injected INTEGER NOT NULL,                      -- 1: with a fault on purpose, so that no run is held against it
-  run      TEXT NOT NULL,                         -- these as run has them, for the order of time; '' unknown
+  run      TEXT NOT NULL,                         -- these as run has them; '' unknown
   date     TEXT NOT NULL,
-  started_at TEXT NOT NULL
+  started_at TEXT NOT NULL,
+  seed     INTEGER,
+  synthetic INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX lineage_member_by_time ON lineage_member(lineage, date, started_at, length(run), run);
+CREATE INDEX lineage_member_by_time ON lineage_member(lineage, seed, synthetic, date, started_at, length(run), run);
 
 -- The run that those of its lineage are held against, where somebody chose one (`greta-db baseline set`).
 CREATE TABLE pinned_baseline (
@@ -742,9 +744,9 @@ END;
 -- Which lineage a run belongs to.
 CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN
   INSERT INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id; END;
-CREATE TRIGGER run_lineage_updated AFTER UPDATE OF name, experiment, mode, dtype, date, started_at ON run BEGIN
-  UPDATE lineage_member SET (lineage, injected, run, date, started_at)
-    = (SELECT l.lineage, l.injected, l.run, l.date, l.started_at FROM run_lineage l WHERE l.run_id = NEW.id) WHERE run_id = NEW.id; END;
+CREATE TRIGGER run_lineage_updated AFTER UPDATE OF name, experiment, mode, dtype, date, started_at, seed, synthetic ON run BEGIN
+  UPDATE lineage_member SET (lineage, injected, run, date, started_at, seed, synthetic)
+    = (SELECT l.lineage, l.injected, l.run, l.date, l.started_at, l.seed, l.synthetic FROM run_lineage l WHERE l.run_id = NEW.id) WHERE run_id = NEW.id; END;
 CREATE TRIGGER attribute_lineage_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
   UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = NEW.run_id) WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER attribute_lineage_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN

@@ -29,7 +29,7 @@ SELECT
 FROM (
   SELECT
     m.run_id AS run_id, m.run AS run, m.lineage AS lineage, m.injected AS injected, m.date AS date,
-    m.started_at AS started_at, n.seed AS seed, n.synthetic AS synthetic,
+    m.started_at AS started_at, m.seed AS seed, m.synthetic AS synthetic,
     (SELECT c.sha FROM commit_node c
      WHERE c.sha >= n.commit_sha AND c.sha < n.commit_sha || 'g' AND length(n.commit_sha) >= 7 LIMIT 1) AS sha
   FROM lineage_member m

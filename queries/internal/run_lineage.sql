@@ -11,5 +11,6 @@ SELECT
   || '/' || ifnull(
     (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'suite' ORDER BY a.rank, a.value LIMIT 1), '-') AS lineage,
   EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject') AS injected,
-  r.name AS run, ifnull(r.date, '') AS date, ifnull(r.started_at, '') AS started_at
+  r.name AS run, ifnull(r.date, '') AS date, ifnull(r.started_at, '') AS started_at,
+  r.seed AS seed, r.synthetic AS synthetic
 FROM run r;

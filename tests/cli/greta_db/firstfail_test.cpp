@@ -271,7 +271,8 @@ TEST_F(Firstfail, SaysWhatTheRowsLookLike) {
   const nlohmann::json json = run({"firstfail", "--run", "r", "--format", "json"}).json()[0];
   EXPECT_EQ(json["diagnosis"][0]["finding"], "SCALED");
   EXPECT_EQ(json["diagnosis"][0]["tensor"], "q_pre_rope");
-  EXPECT_TRUE(run({"report", "--full", "--run", "r"}).says("**Looks like**: SCALED - decode's row is 2"));
+  EXPECT_TRUE(
+      run({"report", "--full", "--run", "r"}).says("**Looks like**: SCALED - decode's row is 2"));
   warehouse.run({.name = "clean"});
   warehouse.match("x_in", 0);
   EXPECT_FALSE(run({"firstfail", "--run", "clean"}).says("looks like"));
