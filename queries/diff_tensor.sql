@@ -18,7 +18,7 @@ SELECT
   p.run_b_id AS run_b_id                               -- run.id
 FROM run_pair p
 CROSS JOIN (SELECT 0 AS back UNION ALL SELECT 1) d
-CROSS JOIN comparison_graded s
+CROSS JOIN comparison_classed s
 CROSS JOIN tensor t
 WHERE p.why_not IS NULL
   AND NOT EXISTS (SELECT 1 FROM same_pair k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id)

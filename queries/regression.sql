@@ -6,18 +6,26 @@ CREATE VIEW regression AS
 WITH RECURSIVE
   c AS MATERIALIZED (
     SELECT
-      v.*, n.seed AS seed, n.synthetic AS synthetic,
+      v.run_id AS run_id, v.baseline_id AS baseline_id, v.run AS run, v.lineage AS lineage, v.change AS change,
+      v.verdict AS verdict, v.numeric_verdict AS numeric_verdict, v.baseline_verdict AS baseline_verdict,
+      v.baseline_numeric_verdict AS baseline_numeric_verdict, v.commit_sha AS commit_sha, v.commit_ord AS commit_ord,
+      v.date AS date, v.started_at AS started_at, v.prompt AS prompt, v.phase AS phase, v.pos_id AS pos_id,
+      v.layer AS layer, v.tensor AS tensor, n.seed AS seed, n.synthetic AS synthetic
+    FROM change v
+    CROSS JOIN run n ON n.id = v.run_id),
+  bad AS MATERIALIZED (
+    SELECT
+      v.*,
       CASE WHEN v.change = 'BROKEN' THEN
         CASE WHEN v.baseline_numeric_verdict = 'PASS' AND v.numeric_verdict = 'FAIL' THEN
           CASE WHEN v.baseline_verdict = 'PASS' AND v.verdict = 'FAIL' THEN 'both' ELSE 'numeric' END
         ELSE 'strict' END END AS gate
-    FROM change v
-    CROSS JOIN run n ON n.id = v.run_id),
+    FROM c v
+    WHERE v.change IN ('BROKEN', 'CHANGED')),
   -- commits that have such a run's commit among their ancestors
   descendant(bad_id, sha, ord) AS MATERIALIZED (
-    SELECT x.run_id, k.sha, k.ord FROM c x
+    SELECT x.run_id, k.sha, k.ord FROM bad x
     CROSS JOIN commit_node k ON k.sha >= x.commit_sha AND k.sha < x.commit_sha || 'g' AND k.ord = x.commit_ord
-    WHERE x.change IN ('BROKEN', 'CHANGED')
     UNION
     SELECT d.bad_id, n.sha, n.ord
     FROM descendant d CROSS JOIN commit_parent p ON p.parent = d.sha CROSS JOIN commit_node n ON n.sha = p.sha),
@@ -35,10 +43,9 @@ WITH RECURSIVE
           AND g.layer = x.layer AND g.tensor = x.tensor
           AND h.run_id = y.run_id AND h.prompt = x.prompt AND h.phase = x.phase AND h.pos_id = x.pos_id
           AND h.layer = x.layer AND h.tensor = x.tensor AND h.hash = g.hash AND h.n = g.n) END AS restored
-    FROM c x
+    FROM bad x
     JOIN c y ON y.lineage = x.lineage AND y.seed IS x.seed AND y.synthetic = x.synthetic
-    WHERE x.change IN ('BROKEN', 'CHANGED')
-      AND CASE WHEN x.commit_ord <> y.commit_ord
+    WHERE CASE WHEN x.commit_ord <> y.commit_ord
           THEN EXISTS (SELECT 1 FROM descendant d WHERE d.bad_id = x.run_id AND d.ord = y.commit_ord)
           ELSE (ifnull(y.date, ''), ifnull(y.started_at, ''), length(y.run), y.run)
             > (ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) END),
@@ -69,11 +76,10 @@ WITH RECURSIVE
            SELECT up.sha AS sha FROM up) u
          LIMIT -1) w  -- each is asked for once
        WHERE w.run_id IS NOT NULL LIMIT 1) AS run_id
-    FROM c f
+    FROM bad f
     CROSS JOIN commit_node k ON k.sha >= f.commit_sha AND k.sha < f.commit_sha || 'g' AND k.ord = f.commit_ord
     CROSS JOIN commit_parent second ON second.sha = k.sha AND second.nth = 1
-    CROSS JOIN commit_parent p ON p.sha = k.sha
-    WHERE f.change IN ('BROKEN', 'CHANGED'))
+    CROSS JOIN commit_parent p ON p.sha = k.sha)
 SELECT
   f.lineage AS lineage,                                -- see view lineage
   f.change AS change,                                  -- BROKEN: a verdict of its own turned; CHANGED: values of both phases did
@@ -81,22 +87,25 @@ SELECT
   f.run AS first_bad,                                  -- run.name
   f.commit_sha AS first_bad_commit,                    -- its commit
   f.date AS first_bad_date,                            -- its date
-  f.baseline AS last_good,                             -- run.name
-  f.baseline_commit_sha AS last_good_commit,           -- its commit
-  f.baseline_date AS last_good_date,                   -- its date
-  CASE WHEN f.gate = 'strict' THEN f.first_fail WHEN f.gate IS NOT NULL THEN f.numeric_first_fail END AS first_fail, -- cause, of BROKEN
-  CASE WHEN f.gate IS NULL THEN f.layer WHEN f.gate = 'strict' THEN f.fail_layer ELSE f.numeric_fail_layer END AS layer, -- where prefill and decode part ways; of CHANGED: where the runs do
-  CASE WHEN f.gate IS NULL THEN f.tensor WHEN f.gate = 'strict' THEN f.fail_tensor ELSE f.numeric_fail_tensor END AS tensor, -- of that
+  a.name AS last_good,                                 -- run.name
+  a.commit_sha AS last_good_commit,                    -- its commit
+  a.date AS last_good_date,                            -- its date
+  CASE WHEN f.gate = 'strict' THEN o.fail_cause WHEN f.gate IS NOT NULL THEN o.divergent_cause END AS first_fail, -- cause, of BROKEN
+  CASE WHEN f.gate IS NULL THEN f.layer WHEN f.gate = 'strict' THEN o.fail_layer ELSE o.divergent_layer END AS layer, -- where prefill and decode part ways; of CHANGED: where the runs do
+  CASE WHEN f.gate IS NULL THEN f.tensor ELSE (SELECT t.name FROM tensor_name t
+    WHERE t.id = CASE WHEN f.gate = 'strict' THEN o.fail_name_id ELSE o.divergent_name_id END) END AS tensor, -- of that
   m.run AS fixed_run,                                  -- run.name of the first after it that passes again, of BROKEN; that has the values of last_good again where they first changed, of CHANGED; NULL: none yet
   m.commit_sha AS fixed_commit,                        -- its commit
   m.date AS fixed_date,                                -- its date
   f.run_id AS first_bad_id,                            -- run.id
   f.baseline_id AS last_good_id                        -- run.id
-FROM c f
+FROM bad f
+CROSS JOIN run a ON a.id = f.baseline_id
+CROSS JOIN verdict_part o ON o.run_id = f.run_id AND o.prompt_id = 0
 LEFT JOIN mended m ON m.bad_id = f.run_id AND m.nth = 1
 -- what mends a change is none
-WHERE (f.change = 'BROKEN' OR f.change = 'CHANGED' AND NOT EXISTS (
-    SELECT 1 FROM later w WHERE w.run_id = f.run_id AND w.there AND w.restored))
+WHERE (f.change = 'BROKEN'
+  OR f.change = 'CHANGED' AND f.run_id NOT IN (SELECT w.run_id FROM later w WHERE w.there AND w.restored))
 -- nor what a merge has from one of its parents: there it turned before
   AND NOT EXISTS (
     SELECT 1 FROM parent p CROSS JOIN verdict_part v ON v.run_id = p.run_id AND v.prompt_id = 0

@@ -1,8 +1,15 @@
--- comparison_status with how large a difference is.
+-- comparison_status with how large a difference is, and where it stands in forward order: forward_layer, then
+-- tensor_id, then the position.
 CREATE VIEW comparison_classed AS
 SELECT
   s.*,
   c.name AS class,
+  -- layers by their number, then what comes after the stack
+  CASE s.stage
+    WHEN 'head' THEN 1000000
+    WHEN 'embed' THEN CASE WHEN s.layer > 0 THEN s.layer ELSE 0 END
+    ELSE CASE WHEN s.layer >= 0 THEN s.layer ELSE 1000000 END
+  END AS forward_layer,
   -- whether what was measured of the model decides: calibrated, shipped
   CASE WHEN s.tolerance IS NOT NULL THEN
     CASE WHEN s.tolerance < (SELECT max(t.rel_l2) FROM run_tolerance t

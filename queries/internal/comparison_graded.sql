@@ -1,5 +1,4 @@
--- comparison_classed with the cause of a difference, and where it stands in forward order:
--- forward_layer, then tensor_id, then the position.
+-- comparison_classed with the cause of a difference.
 CREATE VIEW comparison_graded AS
 SELECT
   s.*,
@@ -11,12 +10,6 @@ SELECT
     WHEN s.status = 'CONFLICT' THEN 'EVIDENCE_CONFLICT'
     WHEN s.fails THEN coalesce(s.report_cause, w.switch_cause, b.cause)
   END AS cause,
-  -- layers by their number, then what comes after the stack
-  CASE s.stage
-    WHEN 'head' THEN 1000000
-    WHEN 'embed' THEN CASE WHEN s.layer > 0 THEN s.layer ELSE 0 END
-    ELSE CASE WHEN s.layer >= 0 THEN s.layer ELSE 1000000 END
-  END AS forward_layer,
   -- 1: what is missing here was traced at another position
   CASE WHEN s.status = 'MISSING' THEN EXISTS (
     SELECT 1 FROM trace_row e

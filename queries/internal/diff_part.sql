@@ -6,7 +6,10 @@ SELECT
   f.run_a AS run_a, f.run_b AS run_b, f.run_a_id AS run_a_id, f.run_b_id AS run_b_id, f.why_not AS why_not,
   f.pairs AS pairs, f.compared AS compared, f.match AS match, f.rounding AS rounding, f.divergent AS divergent,
   f.unknown AS unknown, f.nonfinite AS nonfinite, f.incomparable AS incomparable, f.alike AS alike,
-  f.only_a AS only_a, f.only_b AS only_b, f.prompt_id AS prompt_id, f.phase_id AS phase_id, f.pos_id AS pos_id,
+  f.only_a AS only_a,
+  CASE WHEN f.why_not IS NULL THEN
+    (SELECT count(*) FROM lone_row k WHERE k.run_a_id = f.run_a_id AND k.run_b_id = f.run_b_id) ELSE 0 END AS only_b,
+  f.prompt_id AS prompt_id, f.phase_id AS phase_id, f.pos_id AS pos_id,
   f.layer AS layer, f.tensor_id AS tensor_id, f.divergent_prompt_id AS divergent_prompt_id,
   f.divergent_phase_id AS divergent_phase_id, f.divergent_pos_id AS divergent_pos_id,
   f.divergent_layer AS divergent_layer, f.divergent_tensor_id AS divergent_tensor_id,
@@ -33,7 +36,6 @@ FROM (
     sum(CASE w.status WHEN 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER both AS incomparable,
     sum(CASE WHEN w.status = 'INCOMPARABLE' AND w.class = 'ROUNDING' THEN w.count ELSE 0 END) OVER both AS alike,
     sum(CASE w.status WHEN 'ALONE' THEN w.count ELSE 0 END) OVER both AS only_a,
-    sum(CASE w.status WHEN 'ONLY_B' THEN w.count ELSE 0 END) OVER both AS only_b,
     first_value(CASE WHEN w.fails THEN w.prompt_id END) OVER strict AS prompt_id,
     first_value(CASE WHEN w.fails THEN w.phase_id END) OVER strict AS phase_id,
     first_value(CASE WHEN w.fails THEN w.pos_id END) OVER strict AS pos_id,
@@ -66,7 +68,7 @@ FROM (
       UNION ALL
       SELECT
         p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
-        CASE WHEN d.back THEN 'ONLY_B' ELSE s.status END, s.class, s.fails, s.compared, count(*),
+        s.status, s.class, s.fails, s.compared, count(*),
         -- where another token was chosen
         CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END,
         -- SQLite takes the layer from the row that has the minimum
@@ -74,14 +76,12 @@ FROM (
         CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END, s.key_prompt_id,
         CASE WHEN s.fails THEN s.key_pos_id END
       FROM unkept_pair p
-      CROSS JOIN (SELECT 0 AS back UNION ALL SELECT 1) d
-      CROSS JOIN comparison_graded s
+      CROSS JOIN comparison_classed s
       WHERE p.why_not IS NULL
         AND NOT EXISTS (SELECT 1 FROM same_pair k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id)
-        AND s.axis = 'runs' AND s.run_id = CASE WHEN d.back THEN p.run_b_id ELSE p.run_a_id END
-        AND s.other_run_id = CASE WHEN d.back THEN p.run_a_id ELSE p.run_b_id END
-        AND s.key_tensor_id IS NOT NULL AND (NOT d.back OR s.alone)
-      GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not, d.back, s.key_prompt_id, s.status, s.class,
+        AND s.axis = 'runs' AND s.run_id = p.run_a_id AND s.other_run_id = p.run_b_id
+        AND s.key_tensor_id IS NOT NULL
+      GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not, s.key_prompt_id, s.status, s.class,
         CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END,
         CASE WHEN s.fails THEN s.key_pos_id END, CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END
     ) g
