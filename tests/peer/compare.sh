@@ -80,4 +80,19 @@ check f32 'dim 96, ffn 200' 4 --preset tiny --dim 96 --heads 6 --kv-heads 3 --he
 check q8_0 'head_dim 64 of dim 256' 5 --preset tiny --heads 8 --kv-heads 2 --head-dim 64
 check q4_k_m 'small' 6 --preset small
 check f16 'head_dim 128' 7 --preset small --heads 8 --kv-heads 2 --head-dim 128
+
+# Trained weights: of every model in GRETA_MODELS that greta reads, the text that it tells.
+for model in ${GRETA_MODELS:+"$GRETA_MODELS"/*.gguf}; do
+  "$infer" info --model "$model" >/dev/null 2>&1 || continue
+  "$infer" run --model "$model" --prompt '' -n 190 2>/dev/null >"$folder/text"
+  "$infer" tokenize --model "$model" --prompt-file "$folder/text" | tr ' ' '\n' >"$folder/ids"
+  "$folder/llama_logits" "$model" "$folder/ids" "$folder/peer.f32"
+  "$logits" "$model" "$folder/ids" "$folder/peer.f32" "$backend" >"$folder/scores"
+  type=$("$infer" info --model "$model" | awk '$1 == "weights" { split($2, part, ":"); print part[1] }')
+  while read -r phase route arithmetic nmse same; do
+    most=$(limit "$type" "$arithmetic") verdict=ok
+    awk -v a="$nmse" -v b="$most" 'BEGIN { exit !(a ~ /^[0-9]/ && a <= b) }' || verdict=OFF failed=1
+    row "$type" "${model##*/}" "$phase" "$route" "$arithmetic" "$nmse" "$most" "$same" "$verdict"
+  done <"$folder/scores"
+done
 exit "$failed"
