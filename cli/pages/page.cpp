@@ -46,7 +46,6 @@ std::string json_of_words(const Wording& words) {
                       {"caused_by", "page.caused_by"},
                       {"arises", "page.arises"},
                       {"where", "page.where"},
-                      {"differing", "page.differing"},
                       {"furthest", "page.furthest"},
                       {"shares", "page.shares"},
                       {"per_head", "page.per_head"},

@@ -83,7 +83,6 @@
     item(words.caused_by, text(cell, "caused_by"));
     item(words.details, text(cell, "details"));
     item(words.where, text(cell, "location"));
-    if (value(cell, "differing") !== null) item(words.differing, String(value(cell, "differing")));
     if (value(cell, "max_abs") !== null && value(cell, "max_abs_at") !== null) {
       item(words.furthest, `${number(value(cell, "max_abs"))} @ ${value(cell, "max_abs_at")}, ${value(cell, "max_ulp")} ulp`);
     }

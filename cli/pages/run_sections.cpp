@@ -55,7 +55,12 @@ class Sections {
     MarkdownWriter out(words_, sink);
     Propagation(RunSection(db_, run_, verdict_, out, 2)).write(head_.fail.prompt);
     begin("propagation");
-    html_ << "<div class=tree>" << html_of_markdown(markdown) << "</div></section>\n";
+    html_ << "<details><summary>";
+    html_.text(words_("page.tree", {head_.fail.prompt})) << "</summary>\n";
+    // the field that names the prompt stands in the summary
+    const size_t tree = markdown.find("```");
+    html_ << html_of_markdown(std::string_view(markdown).substr(std::min(tree, markdown.size())))
+          << "</details></section>\n";
   }
 
   void kv() {

@@ -391,6 +391,7 @@ inline constexpr ReportText kReportTexts[] = {
   {"page.positions.axis", "distance / tolerance, worst of each position", "distancia / tolerancia, la peor de cada posición"},
   {"page.positions.text", "Of {0} positions, {1} are beyond rounding{2}.", "De {0} posiciones, {1} superan el redondeo{2}."},
   {"page.positions.from", ", the first at position {0}", ", la primera en la posición {0}"},
+  {"page.tree", "How it spreads in prompt {0}, layer by layer", "Cómo se propaga en el prompt {0}, capa por capa"},
   {"page.kv.text", "Whether decode attends over the keys and values that prefill wrote; one square per layer, of several positions the worst.", "Si decode atiende a las claves y valores que escribió prefill; un cuadro por capa, de varias posiciones la peor."},
   {"page.logits", "Logits", "Logits"},
   {"page.logits.top", "first, second", "primero, segundo"},
@@ -400,7 +401,6 @@ inline constexpr ReportText kReportTexts[] = {
   {"page.attributes.differ", "differs", "difiere"},
   {"page.attribute", "Attribute", "Atributo"},
   {"page.compare", "{0} against {1}", "{0} frente a {1}"},
-  {"page.others", "{0} more prompts without a difference beyond rounding", "Otros {0} prompts sin diferencia más allá del redondeo"},
   {"page.filter", "Filter squares", "Filtrar cuadros"},
   {"page.filter.hint", "tensor, layer, prompt or state; / moves here", "tensor, capa, prompt o estado; / lleva aquí"},
   {"page.keys", "Point at a square, or move with the arrow keys: Enter opens it, Escape closes it. The address keeps what is open.", "Apunte a un cuadro o muévase con las flechas: Intro lo abre, Escape lo cierra. La dirección guarda lo abierto."},
@@ -412,7 +412,6 @@ inline constexpr ReportText kReportTexts[] = {
   {"page.caused_by", "Follows from", "Se sigue de"},
   {"page.arises", "Arises", "Surge"},
   {"page.where", "Where in the row", "En qué parte de la fila"},
-  {"page.differing", "values that differ", "valores que difieren"},
   {"page.furthest", "furthest apart", "más separados"},
   {"page.shares", "Share of the squared distance", "Parte de la distancia al cuadrado"},
   {"page.per_head", "by head", "por cabeza"},
@@ -423,9 +422,7 @@ inline constexpr ReportText kReportTexts[] = {
   {"page.same_hash", "the same", "el mismo"},
   {"page.no_row", "no row", "sin fila"},
   {"page.made", "greta-db made this page from the views of the database; it loads nothing.", "greta-db hizo esta página a partir de las vistas de la base de datos; no carga nada."},
-  {"page.sections", "The runs that fail", "Las ejecuciones que fallan"},
   {"page.unshown", "{0} more runs fail: `greta-db report --format html --run NAME` makes the page of each.", "Fallan otras {0} ejecuciones: `greta-db report --format html --run NAME` hace la página de cada una."},
-  {"page.one_line", "{0}: {1}", "{0}: {1}"},
 
   // Analysis table
   {"table", "Prefill vs Decode Drift Analysis", "Análisis de deriva entre prefill y decode"},
