@@ -146,7 +146,7 @@ class RunPage {
       if (linked) body << "<a href=\"#run" << Html().number(row->run.id) << "\">";
       body.text(row->run.name);
       if (linked) body << "</a>";
-      body << "</td><td>";
+      body << "</td><td class=date>";
       body.text(v.show("date")) << "</td><td>";
       body.text(v.show("commit_sha").substr(0, 12)) << "</td><td>";
       body.text(v.show("mode")) << "</td><td>" << badge(*row->head, words_)

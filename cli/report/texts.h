@@ -380,7 +380,7 @@ inline constexpr ReportText kReportTexts[] = {
   {"cell.t", "not traced", "sin trazar"},
   {"cell.first", "where it begins", "donde empieza"},
   {"page.legend", "Legend", "Leyenda"},
-  {"page.legend.scale", "larger and darker: nearer to the tolerance, or further beyond it", "más grande y oscuro: más cerca de la tolerancia, o más lejos de ella"},
+  {"page.legend.scale", "larger and stronger: nearer to the tolerance, or further beyond it", "más grande e intenso: más cerca de la tolerancia, o más allá de ella"},
   {"page.growth", "Growth over the layers", "Crecimiento por capas"},
   {"page.growth.axis", "relative L2, worst of each layer", "L2 relativa, la peor de cada capa"},
   {"page.growth.band", "rounding", "redondeo"},
