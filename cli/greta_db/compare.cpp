@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
+#include "cli/pages/compare_page.h"
 #include "cli/report/markdown.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
@@ -16,7 +17,7 @@ namespace greta {
 namespace {
 
 struct CompareArguments {
-  std::string a, b;
+  std::string a, b, language = "en";
   Gate gate = Gate::kStrict;
   bool rows = false;
 };
@@ -336,12 +337,26 @@ void print_rows_that_differ(Options& options, SQLite::Database& db, const Differ
   print_query(rows, options.out, options.format);
 }
 
+void print_html(Options& options, SQLite::Database& db, const Difference& difference,
+                const CompareArguments& arguments) {
+  ComparisonSummary summary;
+  summary.verdict = difference.at(difference.lead());
+  summary.headline = difference.headline();
+  summary.lines = summary_lines(difference, arguments.gate);
+  write_compare_page(db, difference.a, difference.b, summary,
+                     arguments.language == "es" ? Language::kSpanish : Language::kEnglish,
+                     [&](std::string_view text) { options.out.write(text); });
+}
+
 int compare(Options& options, const CompareArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   sort_on_disk(db);
   const Run a = resolve_run(db, arguments.a), b = resolve_run(db, arguments.b);
   const Difference difference = difference_of(db, a, b);
-  if (arguments.rows) {
+  if (options.format == Format::kHtml) {
+    if (arguments.rows) throw UsageError("--rows lists rows: it is not for --format html");
+    print_html(options, db, difference, arguments);
+  } else if (arguments.rows) {
     print_rows_that_differ(options, db, difference);
   } else if (options.format == Format::kJson) {
     print_json(options, db, difference);
@@ -363,7 +378,12 @@ void add_compare_command(CLI::App& app, Options& options) {
   command->add_option("b", arguments->b, "Another run")->required()->option_text("RUN_B");
   add_gate_option(*command, arguments->gate);
   command->add_flag("--rows", arguments->rows, "Instead, every row that differs, in forward order");
+  command
+      ->add_option("--lang", arguments->language, "Language of --format html: en (default) or es")
+      ->check(CLI::IsMember({"en", "es"}))
+      ->option_text("LANG");
   command->callback([&options, arguments] {
+    options.has_page = true;
     options.action = [&options, arguments] { return compare(options, *arguments); };
   });
 }

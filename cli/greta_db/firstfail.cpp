@@ -7,6 +7,8 @@
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/judged_run.h"
 #include "cli/greta_db/run_lines.h"
+#include "cli/pages/map_reader.h"
+#include "cli/pages/terminal_map.h"
 #include "common/utf8.h"
 #include "db/database.h"
 
@@ -20,6 +22,7 @@ struct FirstFailArguments {
   std::string run;
   Repeats repeats = Repeats::kAll;
   Gate gate = Gate::kStrict;
+  bool map = false;
 };
 
 /// Whether the verdicts of all these runs are kept.
@@ -86,7 +89,9 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
   std::vector<Run> runs = resolve_runs_or_all(db, arguments.run, arguments.repeats);
   const bool named_all = !arguments.run.empty() && arguments.repeats == Repeats::kAll;
   const bool json = options.format == Format::kJson, table = options.format == Format::kTable;
-  const bool blocks = table && (!arguments.run.empty() || runs.size() <= kMaxBlocks);
+  if (arguments.map && !table) throw UsageError("--map is a picture: it has no --format");
+  const bool blocks =
+      table && (arguments.map || !arguments.run.empty() || runs.size() <= kMaxBlocks);
   VerdictQueries queries(db, are_kept(db, runs));
   std::optional<VerdictRows> rows;
   std::optional<RunLines> lines;
@@ -110,6 +115,7 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
     } else if (blocks) {
       if (!first) options.out.write("\n");
       print_block(options.out, judged, later);
+      if (arguments.map) print_map(options.out, read_map(db, run));
     } else if (lines) {
       lines->add(verdict);
     } else {
@@ -142,6 +148,8 @@ void add_firstfail_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<FirstFailArguments>();
   add_run_option(*command, arguments->run, arguments->repeats);
   add_gate_option(*command, arguments->gate);
+  command->add_flag("--map", arguments->map,
+                    "With it a map of every layer and trace point, prompts that look alike in one");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return firstfail(options, *arguments); };
   });

@@ -16,11 +16,14 @@ void add_common_options(CLI::App& app, Options& options) {
   if (options.database.empty()) options.database = "greta.db";
   app.add_option("--db", options.database, "Database file (default: $GRETA_DB, else greta.db)")
       ->option_text("FILE");
-  add_format_option(app, options.format);
+  add_format_option(app, options.format, true);
   auto csv_safe = std::make_shared<bool>(false);
   app.add_flag("--csv-safe", *csv_safe,
                "With --format csv: ' before texts that a spreadsheet may take for a formula");
   app.final_callback([&options, csv_safe] {
+    if (options.format == Format::kHtml && options.action && !options.has_page) {
+      throw CLI::ValidationError("--format", "html is for report and compare");
+    }
     if (!*csv_safe) return;
     if (options.format != Format::kCsv) {
       throw CLI::ValidationError("--csv-safe", "is for --format csv");

@@ -17,6 +17,7 @@ struct Options {
   std::string database;  ///< --db, else $GRETA_DB, else greta.db
   Format format = Format::kTable;
   Output out;                   ///< standard output
+  bool has_page = false;        ///< the command that was named takes --format html
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/greta_db/commands.h"
+#include "cli/pages/run_page.h"
 #include "cli/report/brief.h"
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
@@ -45,19 +46,23 @@ void write_file(Options& options, const std::filesystem::path& file, bool force,
 }
 
 void write_directory(SQLite::Database& db, Options& options, const ReportArguments& arguments,
-                     const std::vector<Run>& runs, const Content& markdown) {
+                     const std::vector<Run>& runs, const Content& document) {
   std::filesystem::path directory = arguments.out;
   std::filesystem::create_directories(directory);
   std::string experiment = experiment_of(db, runs.front());
   bool alone = runs.size() == 1 && resolve_runs(db, experiment).size() == 1;
   std::vector<std::pair<std::filesystem::path, Content>> files;
-  if (options.format != Format::kTsv) {
+  const bool html = options.format == Format::kHtml;
+  if (html) {
     std::string stem = report_stem(experiment, runs.front().name, alone || runs.size() > 1);
-    files.emplace_back(directory / (stem + "_FINAL_REPORT.md"), markdown);
+    files.emplace_back(directory / (stem + ".html"), document);
+  } else if (options.format != Format::kTsv) {
+    std::string stem = report_stem(experiment, runs.front().name, alone || runs.size() > 1);
+    files.emplace_back(directory / (stem + "_FINAL_REPORT.md"), document);
   }
   std::set<std::string> taken;
   for (const Run& run : runs) {
-    if (options.format == Format::kMarkdown) break;
+    if (html || options.format == Format::kMarkdown) break;
     std::string stem = unique_name(taken, report_stem(experiment, run.name, alone));
     files.emplace_back(directory / (stem + "_ANALYSIS.tsv"),
                        [&db, run](const TextSink& sink) { write_analysis_table(db, run, sink); });
@@ -74,8 +79,14 @@ int report(Options& options, const ReportArguments& arguments) {
   if (options.format == Format::kJson || options.format == Format::kCsv ||
       options.format == Format::kCsvSafe) {
     throw UsageError(
-        "report writes Markdown (--format md) or an analysis table (--format tsv);"
+        "report writes Markdown (--format md), a page (--format html) or an analysis table"
+        " (--format tsv);"
         " `greta-db firstfail` has the verdict as json and csv");
+  }
+  const Language language = language_of(arguments.language);
+  const bool html = options.format == Format::kHtml;
+  if (html && language == Language::kBoth) {
+    throw UsageError("a page is in one language: --lang en or --lang es");
   }
   SQLite::Database db = open_for_reading(options.database);
   db.exec("BEGIN");  // one state of the database for all queries
@@ -90,18 +101,19 @@ int report(Options& options, const ReportArguments& arguments) {
                      to_string(runs.size()) +
                      ": name one of them, or give a directory with --out DIR/");
   }
-  Content markdown = [&](const TextSink& sink) {
+  Content document = [&](const TextSink& sink) {
     const bool full = arguments.full || !arguments.out.empty();
-    (full ? write_final_report : write_brief_report)(db, runs, language_of(arguments.language),
-                                                     sink);
+    (html   ? write_run_page
+     : full ? write_final_report
+            : write_brief_report)(db, runs, language, sink);
   };
   Content table = [&](const TextSink& sink) { write_analysis_table(db, runs.front(), sink); };
   if (directory) {
-    write_directory(db, options, arguments, runs, markdown);
+    write_directory(db, options, arguments, runs, document);
   } else if (!arguments.out.empty()) {
-    write_file(options, target, arguments.force, tsv ? table : markdown);
+    write_file(options, target, arguments.force, tsv ? table : document);
   } else {
-    (tsv ? table : markdown)([&](std::string_view text) { options.out.write(text); });
+    (tsv ? table : document)([&](std::string_view text) { options.out.write(text); });
   }
   ExitOfVerdicts exit(arguments.gate);
   for (const Run& run : runs) {
@@ -131,14 +143,19 @@ void add_report_command(CLI::App& app, Options& options) {
   command
       ->add_option("--out", arguments->out,
                    "A directory (existing, or ending in /) for EXPERIMENT_FINAL_REPORT.md and"
-                   " EXPERIMENT_ANALYSIS.tsv, or a file; default: standard output")
+                   " EXPERIMENT_ANALYSIS.tsv, with --format html EXPERIMENT.html, or a file;"
+                   " default: standard output")
       ->option_text("DIR|FILE");
   command->add_flag("--full", arguments->full,
                     "Every section, not only what fits a screen; what --out writes has all");
   command->add_flag("--force", arguments->force, "Replace files that exist");
   add_gate_option(*command, arguments->gate);
-  command->footer("--format md (default) writes the report, --format tsv the analysis table.");
+  command->footer(
+      "--format md (default) writes the report, --format html a page for a browser, --format tsv "
+      "the"
+      " analysis table.");
   command->callback([&options, arguments] {
+    options.has_page = true;
     options.action = [&options, arguments] { return report(options, *arguments); };
   });
 }

@@ -5,7 +5,7 @@
 
 namespace greta {
 
-/// Adds --format.
-CLI::Option* add_format_option(CLI::App& app, Format& format);
+/// Adds --format; `pages`: html is among its words.
+CLI::Option* add_format_option(CLI::App& app, Format& format, bool pages = false);
 
 }  // namespace greta

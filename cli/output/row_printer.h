@@ -17,7 +17,8 @@ enum class Format {
   kCsv,
   kCsvSafe,  ///< ' before a text that a spreadsheet may take for a formula (OWASP, CSV injection)
   kTsv,
-  kMarkdown
+  kMarkdown,
+  kHtml  ///< a page, which no RowPrinter prints
 };
 
 /// Prints rows in any format as they come. A table holds back its first rows to size the columns;

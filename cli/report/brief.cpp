@@ -131,7 +131,7 @@ class BriefSection : public RunSection {
 
  private:
   std::string version() const {
-    std::string text = escaped(verdict_.text("experiment"));
+    std::string text = escaped_line(verdict_.text("experiment"));
     if (verdict_.has("mode")) text += ", " + escaped(verdict_.text("mode"));
     if (verdict_.has("commit_sha")) {
       text += ", commit " + escaped(verdict_.text("commit_sha").substr(0, kShownOfCommit));

@@ -25,6 +25,17 @@ std::string escaped(std::string_view text) {
   return cell;
 }
 
+std::string escaped_line(std::string_view text) {
+  std::string line = escaped(text);
+  const size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+  const std::string_view rest = std::string_view(line).substr(digits);
+  const bool item = digits > 0 && (rest.starts_with('.') || rest.starts_with(')'));
+  const bool block =
+      !line.empty() && std::string_view("#->+=").find(line[0]) != std::string_view::npos;
+  if (item || block) line.insert(digits, 1, '\\');
+  return line;
+}
+
 std::string in_code(std::string_view text) {
   std::string code = utf8::printable(text);
   std::replace(code.begin(), code.end(), '`', '\'');

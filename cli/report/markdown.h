@@ -16,6 +16,9 @@ using TextSink = std::function<void(std::string_view)>;
 /// Text of a table cell: no name can end the cell, the row or begin markup.
 std::string escaped(std::string_view text);
 
+/// The same at the beginning of a line, where it begins no heading, list or quotation either.
+std::string escaped_line(std::string_view text);
+
 /// Text inside `...`, of a heading or a sentence.
 std::string in_code(std::string_view text);
 

@@ -10,7 +10,7 @@ namespace greta {
 
 using std::to_string;
 
-void Propagation::load_nodes() {
+void Propagation::load_nodes(const std::string& prompt) {
   const std::string origin = numeric_leads() ? "p.numeric_origin" : "p.origin";
   const std::string counts = numeric_leads() ? " AND p.class IS NOT 'ROUNDING'" : "";
   auto spread = [&](const char* kind) {
@@ -30,9 +30,13 @@ void Propagation::load_nodes() {
           spread("ORIGIN") + spread("PROPAGATED") + spread("UNSAMPLED") +
           ", max(p.untraced_layers)"
           " FROM pair p LEFT JOIN tensor t ON t.id = p.tensor_id"
-          " WHERE p.run_id = ? AND p.status <> 'DECODE_ONLY'"
+          " WHERE p.run_id = ?1 AND p.status <> 'DECODE_ONLY'" +
+          std::string(prompt.empty() ? ""
+                                     : " AND p.prompt_id = (SELECT id FROM prompt"
+                                       " WHERE run_id = ?1 AND name = ?2)") +
           " GROUP BY p.prompt_id, p.layer, p.tensor ORDER BY p.prompt_id, " +
           std::string(kForwardOrder));
+  if (!prompt.empty()) rows.bind(2, prompt);
   constexpr const char* kStatus[] = {"DRIFT", "NONFINITE", "AMBIGUOUS", "MISSING", "INCOMPARABLE"};
   constexpr const char* kClass[] = {"", "ROUNDING", "UNKNOWN", "DIVERGENT"};
   constexpr const char* kOrigin[] = {"", "PROPAGATED", "UNSAMPLED", "ORIGIN"};
@@ -139,8 +143,8 @@ std::string Propagation::tree(size_t first, size_t last) const {
   return text;
 }
 
-void Propagation::write() {
-  load_nodes();
+void Propagation::write(const std::string& of_prompt) {
+  load_nodes(of_prompt);
   section("propagation");
   std::vector<std::pair<std::string, std::string>> trees;  // tree, its prompts
   for (size_t i = 0; i < nodes_.size();) {

@@ -27,8 +27,9 @@ class Propagation : public RunSection {
 
   explicit Propagation(const RunSection& run) : RunSection(run) {}
 
-  /// Reads the rows and writes their tree. Throws SQLite::Exception.
-  void write();
+  /// Reads the rows, of one prompt where one is named, and writes their tree. Throws
+  /// SQLite::Exception.
+  void write(const std::string& prompt = "");
 
   const Spread& spread() const { return spread_; }
 
@@ -36,7 +37,7 @@ class Propagation : public RunSection {
   bool traced(const std::string& prompt, const std::string& canonical, int64_t layer) const;
 
  private:
-  void load_nodes();
+  void load_nodes(const std::string& prompt);
   std::string source_of(const Node& node, const std::string& from,
                         std::optional<int64_t> previous) const;
   std::string node_text(const Node& node, std::optional<int64_t> previous) const;

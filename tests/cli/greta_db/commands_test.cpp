@@ -258,7 +258,7 @@ TEST_F(Commands, CompletionHasTheValuesOfEveryEnumeratedOption) {
                  "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _greta_db; echo ${COMPREPLY[@]}'")
         .out;
   };
-  EXPECT_EQ(offered("--format \"\""), "table json csv tsv md\n");
+  EXPECT_EQ(offered("--format \"\""), "table json csv tsv md html\n");
   EXPECT_EQ(offered("firstfail --gate = n"), "numeric\n");
   EXPECT_EQ(offered("pairs --status DR"), "DRIFT\n");
   EXPECT_EQ(offered("pairs --class R"), "ROUNDING\n");

@@ -7,6 +7,14 @@
 namespace greta {
 namespace {
 
+TEST(Markdown, ANameThatBeginsALineIsNoBlock) {
+  EXPECT_EQ(escaped_line("# x"), "\\# x");
+  EXPECT_EQ(escaped_line("- x"), "\\- x");
+  EXPECT_EQ(escaped_line("12. x"), "12\\. x");
+  EXPECT_EQ(escaped_line("2026-02-07"), "2026-02-07");
+  EXPECT_EQ(escaped_line(""), "");
+}
+
 TEST(Report, PercentagesNeverRoundToAllOrNothing) {
   EXPECT_EQ(percent_text(12, 48), "25.00%");
   EXPECT_EQ(percent_text(24999, 25000), "99.99%");

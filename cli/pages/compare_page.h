@@ -1,0 +1,24 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/report/markdown.h"
+#include "cli/report/texts.h"
+#include "cli/warehouse/run_name.h"
+
+namespace greta {
+
+/// What is told of two runs before their map.
+struct ComparisonSummary {
+  std::string verdict, headline;   ///< FAIL; "FAIL beyond rounding"
+  std::vector<std::string> lines;  ///< one sentence each
+};
+
+/// Writes the page of two runs: what differs row by row, and what is stated of them. Throws
+/// SQLite::Exception and what `sink` throws.
+void write_compare_page(SQLite::Database& db, const Run& a, const Run& b,
+                        const ComparisonSummary& summary, Language language, const TextSink& sink);
+
+}  // namespace greta

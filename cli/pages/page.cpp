@@ -1,0 +1,75 @@
+#include "cli/pages/page.h"
+
+#include "cli/pages/page_files.h"
+#include "common/json_text.h"
+
+namespace greta {
+
+std::string page_of(const PageContent& content, Language language) {
+  const Wording words(language);
+  Html html;
+  html << "<!DOCTYPE html>\n<html lang=\"";
+  html.text(language == Language::kSpanish ? "es" : "en") << "\" class=\"";
+  html.text(content.kind) << "\">\n<head>\n<meta charset=\"utf-8\">\n"
+                             "<meta http-equiv=\"Content-Security-Policy\" content=\""
+                             "default-src 'none'; script-src '";
+  html.text(source_hash(page_script())) << "'; style-src '";
+  html.text(source_hash(page_style()))
+      << "'; base-uri 'none'; form-action 'none'\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+         "<meta name=\"color-scheme\" content=\"light dark\">\n"
+         "<meta name=\"referrer\" content=\"no-referrer\">\n<title>";
+  html.text(content.title) << "</title>\n<style>";
+  html.verbatim(page_style()) << "</style>\n</head>\n<body>\n<main>\n";
+  html << content.body;
+  html << "</main>\n<footer><p>";
+  html.text(words("page.made")) << "</p></footer>\n<aside id=\"panel\" hidden></aside>\n"
+                                   "<script type=\"application/json\" id=\"data\">";
+  html.verbatim(json_for_script(content.data)) << "</script>\n<script>";
+  html.verbatim(page_script()) << "</script>\n</body>\n</html>\n";
+  return html.take();
+}
+
+std::string json_of_words(const Wording& words) {
+  struct Word {
+    const char* name;
+    TextId id;
+  };
+  const Word all[] = {{"prompt", "prompt"},
+                      {"layer", "layer"},
+                      {"position", "position"},
+                      {"hash", "hash"},
+                      {"rel_l2", "rel_l2"},
+                      {"tolerance", "tolerance"},
+                      {"close", "page.close"},
+                      {"inputs", "page.inputs"},
+                      {"caused_by", "page.caused_by"},
+                      {"arises", "page.arises"},
+                      {"where", "page.where"},
+                      {"furthest", "page.furthest"},
+                      {"shares", "page.shares"},
+                      {"per_head", "page.per_head"},
+                      {"per_slice", "page.per_slice"},
+                      {"source", "page.source"},
+                      {"interval", "page.interval"},
+                      {"rows", "page.rows"},
+                      {"same", "page.same_hash"},
+                      {"no_row", "page.no_row"},
+                      {"details", "details"},
+                      {"positions", "tree.positions"},
+                      {"m", "cell.m"},
+                      {"r", "cell.r"},
+                      {"f", "cell.f"},
+                      {"u", "cell.u"},
+                      {"n", "cell.n"},
+                      {"x", "cell.x"},
+                      {"i", "cell.i"},
+                      {"c", "cell.c"},
+                      {"o", "cell.o"},
+                      {"t", "cell.t"}};
+  JsonObject object;
+  for (const auto& [name, id] : all) object.add(name, std::string_view(words(id)));
+  return object.str();
+}
+
+}  // namespace greta

@@ -1,0 +1,247 @@
+#include "cli/pages/run_page.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "cli/pages/data_block.h"
+#include "cli/pages/heat_map.h"
+#include "cli/pages/map_reader.h"
+#include "cli/pages/markdown_html.h"
+#include "cli/pages/page.h"
+#include "cli/pages/run_sections.h"
+#include "cli/report/brief.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
+
+namespace greta {
+namespace {
+
+using std::to_string;
+
+/// Runs of several that have a section of their own.
+constexpr size_t kMostSections = 8;
+
+/// The row of run_verdict of a run, with the query that holds it.
+struct JudgedRow {
+  JudgedRow(SQLite::Database& db, const Run& of)
+      : run(of),
+        query(db, of.id,
+              "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?") {
+    if (!query.step()) return;
+    verdict = std::make_unique<RunVerdict>(query);
+    head = std::make_unique<Headline>(*verdict);
+  }
+
+  Run run;
+  RunQuery query;
+  std::unique_ptr<RunVerdict> verdict;
+  std::unique_ptr<Headline> head;
+};
+
+std::string remark_text(const Headline& head, const Wording& words) {
+  const ReportText* remark = find_report_text("remark." + head.remark);
+  return remark ? words.line(*remark) : "";
+}
+
+Html badge(const Headline& head, const Wording& words) {
+  Html html;
+  html << "<strong class=\"verdict ";
+  if (head.verdict == "PASS") {
+    html << "good";
+  } else if (head.verdict == "FAIL") {
+    html << "bad";
+  } else {
+    html << "open";
+  }
+  html << "\">";
+  html.text(head.verdict) << "</strong>";
+  if (!head.remark.empty()) {
+    html << " <span class=remark>";
+    html.text(remark_text(head, words)) << "</span>";
+  }
+  return html;
+}
+
+class RunPage {
+ public:
+  RunPage(SQLite::Database& db, Language language)
+      : db_(db), language_(language), words_(language) {}
+
+  std::string one(const JudgedRow& row) {
+    PageContent content;
+    content.title = row.run.name + ": " + row.head->text();
+    content.kind = "run";
+    content.body = section(row, true);
+    content.data = data("run");
+    return page_of(content, language_);
+  }
+
+  std::string several(const std::vector<std::unique_ptr<JudgedRow>>& rows) {
+    PageContent content;
+    const std::string experiment = experiment_of_all(rows);
+    content.title = experiment + ": " + words_("brief.title");
+    content.kind = "runs";
+    Html& body = content.body;
+    body << "<header><h1>";
+    body.text(experiment) << "</h1>\n<p>";
+    body.text(words_("brief.counts", {to_string(rows.size()), counts(rows)})) << "</p></header>\n";
+    table(rows, body);
+    size_t shown = 0, fails = 0;
+    for (const auto& row : rows) {
+      if (row->head->verdict != "FAIL") continue;
+      if (++fails > kMostSections) continue;
+      ++shown;
+      body << "<section class=run id=run" << Html().number(row->run.id) << ">\n"
+           << section(*row, false) << "</section>\n";
+    }
+    if (shown < fails) {
+      body << "<p class=note>";
+      body << html_of_line(words_("page.unshown", {to_string(fails - shown)})) << "</p>\n";
+    }
+    content.data = data("runs");
+    return page_of(content, language_);
+  }
+
+ private:
+  std::string data(std::string_view kind) {
+    JsonObject object;
+    object.add("version", 1).add("kind", kind).raw("words", json_of_words(words_));
+    object.raw("measures", json_of_measures(db_));
+    return object.raw("maps", "[" + maps_ + "]").str();
+  }
+
+  static std::string experiment_of_all(const std::vector<std::unique_ptr<JudgedRow>>& rows) {
+    std::set<std::string> names;
+    for (const auto& row : rows) names.insert(row->verdict->text("experiment"));
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+  }
+
+  static std::string counts(const std::vector<std::unique_ptr<JudgedRow>>& rows) {
+    std::map<std::string, int> numbers;
+    for (const auto& row : rows) ++numbers[row->head->text()];
+    std::string text;
+    for (const auto& [verdict, n] : numbers)
+      text += (text.empty() ? "" : ", ") + to_string(n) + " " + verdict;
+    return text;
+  }
+
+  void table(const std::vector<std::unique_ptr<JudgedRow>>& rows, Html& body) {
+    body << "<div class=wide><table class=sortable><thead><tr>";
+    for (const TextId id : {TextId("run"), TextId("date"), TextId("commit"), TextId("mode"),
+                            TextId("verdict"), TextId("total_pairs"), TextId("location")}) {
+      body << "<th scope=col>";
+      body.text(words_(id)) << "</th>";
+    }
+    body << "</tr></thead>\n<tbody>\n";
+    size_t fails = 0;
+    for (const auto& row : rows) {
+      const RunVerdict& v = *row->verdict;
+      const bool linked = row->head->verdict == "FAIL" && ++fails <= kMostSections;
+      body << "<tr><td>";
+      if (linked) body << "<a href=\"#run" << Html().number(row->run.id) << "\">";
+      body.text(row->run.name);
+      if (linked) body << "</a>";
+      body << "</td><td class=date>";
+      body.text(v.show("date")) << "</td><td>";
+      body.text(v.show("commit_sha").substr(0, 12)) << "</td><td>";
+      body.text(v.show("mode")) << "</td><td>" << badge(*row->head, words_)
+                                << "</td><td class=number>";
+      body.text(v.show("pairs")) << "</td><td>";
+      body.text(row->head->fail.cause.empty() ? "-" : place_text(row->head->fail))
+          << "</td></tr>\n";
+    }
+    body << "</tbody></table></div>\n";
+  }
+
+  Html section(const JudgedRow& row, bool alone) {
+    Html html;
+    html << "<header>\n";
+    if (alone) {
+      html << "<h1>";
+      html.text(row.run.name) << "</h1>\n";
+    } else {
+      html << "<h2 class=run>";
+      html.text(row.run.name) << "</h2>\n";
+    }
+    html << "<p class=headline>" << badge(*row.head, words_) << "</p>\n";
+    std::string brief;
+    write_brief_report(db_, {row.run}, language_, [&](std::string_view text) { brief += text; });
+    html << "<div class=brief>\n" << html_of_markdown(brief) << "</div>\n</header>\n";
+
+    PairMap map = read_map(db_, row.run);
+    const FailPlace& fail = row.head->fail;
+    read_details(db_, row.run, fail.prompt, map);
+    html << "<section>\n<h2>";
+    html.text(words_("page.map")) << "</h2>\n";
+    if (map.empty()) {
+      html << "<p>";
+      html.text(words_("page.map.none")) << "</p>\n";
+    } else {
+      html << "<p class=lead>";
+      html.text(words_("page.map.phases")) << "</p>\n";
+      html << filter_box(words_);
+      html << html_of_map(map, n_maps_, place_of(map, fail), words_);
+      const size_t all = map.count();
+      if (detailed_cells(all) < all) {
+        html << "<p class=note>"
+             << html_of_line(
+                    words_("page.map.few", {to_string(detailed_cells(all)), to_string(all)}))
+             << "</p>\n";
+      }
+    }
+    html << "</section>\n";
+    html << sections_of_run(db_, row.run, *row.verdict, words_);
+    maps_ += (n_maps_ == 0 ? "" : ",\n") +
+             JsonObject()
+                 .add("run", std::string_view(utf8::printable(row.run.name)))
+                 .raw("map", json_of_map(map))
+                 .str();
+    ++n_maps_;
+    return html;
+  }
+
+  /// The cell of a failure; that of its canonical name, for it may be named otherwise.
+  std::optional<CellPlace> place_of(const PairMap& map, const FailPlace& fail) {
+    if (fail.cause.empty()) return std::nullopt;
+    Query named(
+        db_,
+        "SELECT t.name FROM tensor_name n JOIN tensor t ON t.id = n.tensor_id WHERE n.name = ?");
+    const std::string tensor = named.bind(1, fail.tensor).step() ? named.text(0) : fail.tensor;
+    for (size_t p = 0; p < map.panels.size(); ++p) {
+      if (map.panels[p].prompt != fail.prompt) continue;
+      for (size_t l = 0; l < map.layers.size(); ++l) {
+        if (map.layers[l] != fail.layer) continue;
+        for (size_t t = 0; t < map.tensors.size(); ++t) {
+          if (map.tensors[t].name == tensor && map.panels[p].cells[l][t]) return CellPlace{p, l, t};
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  SQLite::Database& db_;
+  Language language_;
+  Wording words_;
+  std::string maps_;
+  size_t n_maps_ = 0;
+};
+
+}  // namespace
+
+void write_run_page(SQLite::Database& db, const std::vector<Run>& runs, Language language,
+                    const TextSink& sink) {
+  std::vector<std::unique_ptr<JudgedRow>> rows;
+  for (const Run& run : runs) {
+    auto row = std::make_unique<JudgedRow>(db, run);
+    if (row->verdict) rows.push_back(std::move(row));
+  }
+  RunPage page(db, language);
+  sink(rows.size() == 1 ? page.one(*rows.front()) : page.several(rows));
+}
+
+}  // namespace greta

@@ -1,0 +1,289 @@
+// What a person meets in a browser: headless Chromium opens the pages of a probe with a fault.
+#include "tests/cli/pages/browser.h"
+
+#include <set>
+
+#include "tests/cli/pages/page_html.h"
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+using nlohmann::json;
+
+/// The pages are made once, by the programs; the browser stays.
+class PageInBrowser : public ProgramTest {
+ protected:
+  static void SetUpTestSuite() {
+    if (Browser::program().empty()) return;
+    made_ = new Made;
+  }
+  static void TearDownTestSuite() {
+    delete made_;
+    made_ = nullptr;
+  }
+  void SetUp() override {
+    if (!made_) GTEST_SKIP() << "there is no chromium: apt-get install chromium";
+    if (!made_->browser) {
+      made_->make([this](const std::string& command) { return shell(command); });
+      made_->browser = std::make_unique<Browser>();
+    }
+    browser().resize(1200, 900);
+    browser().prefer("light");
+  }
+
+  static Browser& browser() { return *made_->browser; }
+  static std::string page(const std::string& name) { return (made_->folder / name).string(); }
+  static std::filesystem::path picture(const std::string& name) {
+    return std::filesystem::path(GRETA_SCREENSHOTS) / name;
+  }
+  static std::string panel() {
+    return browser().evaluate(
+        "document.getElementById('panel').hidden ? '' :"
+        " document.getElementById('panel').innerText");
+  }
+  static void expect_no_complaint() {
+    for (const std::string& text : browser().complaints()) ADD_FAILURE() << text;
+  }
+  /// A cell of the first map.
+  static std::string cell(size_t layer, size_t tensor) {
+    return "table.map tbody tr:nth-child(" + std::to_string(layer + 1) + ") td:nth-child(" +
+           std::to_string(tensor + 2) + ")";
+  }
+
+ private:
+  struct Made {
+    template <class Shell>
+    void make(const Shell& sh) {
+      const std::string infer = quoted(GRETA_INFER_PROGRAM),
+                        db = quoted((folder / "x.db").string());
+      const std::string probe = infer + " probe --model m.gguf --db " + db +
+                                " --layers all --tensors all --tokens '1 2 3 4' --decode-steps 4";
+      const Result result = sh(
+          infer + " synth --preset tiny --type f32 --layers 6 --out m.gguf && { " + probe +
+          " --name p0 --inject rope_theta@decode:layer=3; " + probe + " --name p0; R='" +
+          "'$($G --db " + db +
+          " --format tsv query 'SELECT min(name) FROM run' | tail -1);"
+          " $G --db " +
+          db + " --format html report --run \"$R\" --out " +
+          quoted((folder / "run.html").string()) + "; $G --db " + db +
+          " --format html report --lang es --run \"$R\" --out " +
+          quoted((folder / "es.html").string()) + "; $G --db " + db +
+          " --format html compare \"$R\" \"$R#2\" > " + quoted((folder / "compare.html").string()) +
+          "; $G --db " + db + " --format html report --run \"$($G --db " + db +
+          " --format tsv query 'SELECT min(experiment) FROM run' | tail -1)\" --out " +
+          quoted((folder / "runs.html").string()) + "; true; }");
+      if (result.status != 0) throw std::runtime_error(result.err);
+    }
+    TemporaryFolder folder;
+    std::unique_ptr<Browser> browser;
+  };
+  static inline Made* made_ = nullptr;
+};
+
+TEST_F(PageInBrowser, CellsAreTheRowsOfTheDataBlock) {
+  browser().open_file(page("run.html"));
+  const json data = data_of(read(page("run.html")));
+  const json& map = data["maps"][0]["map"];
+  size_t cells = 0;
+  for (size_t l = 0; l < map["layers"].size(); ++l) {
+    for (size_t t = 0; t < map["tensors"].size(); ++t) {
+      const json& values = map["panels"][0]["cells"][l][t];
+      const std::string look = browser().evaluate("document.querySelector(" +
+                                                  json(cell(l, t)).dump() + ").className[0] || ''");
+      if (values == 0) {
+        EXPECT_TRUE(look.empty() || look == "t") << look;
+        continue;
+      }
+      ++cells;
+      const std::string state = map["states"][values[0].get<size_t>()];
+      EXPECT_EQ(look, state == "MATCH"             ? "m"
+                      : state == "DRIFT ROUNDING"  ? "r"
+                      : state == "DRIFT DIVERGENT" ? "f"
+                                                   : state);
+    }
+  }
+  EXPECT_GT(cells, 100U);
+  EXPECT_EQ(browser().evaluate("document.querySelectorAll('td[role=gridcell]').length"), cells);
+  expect_no_complaint();
+}
+
+TEST_F(PageInBrowser, PointingAtACellShowsItsRow) {
+  browser().open_file(page("run.html"));
+  const json data = data_of(read(page("run.html")));
+  const json& map = data["maps"][0]["map"];
+  browser().point_at("td.first");
+  const std::string text = panel();
+  EXPECT_NE(text.find("q_post_rope, layer 3"), std::string::npos) << text;
+  const json at = browser().evaluate(
+      "(() => { const td = document.querySelector('td.first');"
+      " return [td.parentNode.sectionRowIndex, td.cellIndex - 1]; })()");
+  const json& values = map["panels"][0]["cells"][at[0].get<size_t>()][at[1].get<size_t>()];
+  for (const size_t hash : {7, 8}) {
+    const auto decimal = std::to_string(std::stoull(values[hash].get<std::string>(), nullptr, 16));
+    EXPECT_NE(text.find(decimal), std::string::npos) << text;
+  }
+  EXPECT_NE(text.find("DRIFT DIVERGENT"), std::string::npos) << text;
+  EXPECT_NE(text.find("q_pre_rope@3: within rounding"), std::string::npos) << text;
+  EXPECT_NE(text.find("between q_pre_rope and q_post_rope of layer 3"), std::string::npos) << text;
+  EXPECT_GT(browser().evaluate("document.querySelectorAll('.bars span').length"), 1);
+  browser().point_at("h1");
+  EXPECT_EQ(panel(), "");
+  expect_no_complaint();
+}
+
+TEST_F(PageInBrowser, KeysMoveOpenCloseAndFilter) {
+  browser().open_file(page("run.html"));
+  browser().evaluate("document.querySelector('td.first').focus()");
+  browser().press("ArrowUp");
+  EXPECT_NE(panel().find("q_post_rope, layer 2"), std::string::npos) << panel();
+  browser().press("ArrowRight");
+  EXPECT_NE(panel().find("k_post_rope, layer 2"), std::string::npos) << panel();
+  browser().press("ArrowDown");
+  browser().press("Enter", "\r");
+  EXPECT_EQ(browser().evaluate("document.activeElement.tagName"), "H3");
+  EXPECT_NE(std::string(browser().evaluate("location.hash")).find("tensor=k_post_rope"),
+            std::string::npos);
+  browser().press("Escape");
+  EXPECT_EQ(browser().evaluate("document.activeElement.tagName"), "TD");
+  EXPECT_EQ(browser().evaluate("location.hash"), "");
+  browser().press("/", "/");
+  browser().type("attn_out 3");
+  EXPECT_EQ(browser().evaluate("document.querySelectorAll('td[role=gridcell]:not(.dim)').length"),
+            1);
+  browser().press("Escape");
+  EXPECT_EQ(browser().evaluate("document.querySelectorAll('td.dim').length"), 0);
+  expect_no_complaint();
+}
+
+TEST_F(PageInBrowser, AnAddressRestoresWhatWasOpen) {
+  browser().open_file(page("run.html"), "#map=0&panel=0&layer=4&tensor=mlp_out&filter=mlp");
+  EXPECT_NE(panel().find("mlp_out, layer 4"), std::string::npos) << panel();
+  EXPECT_EQ(browser().evaluate("document.querySelector('input.filter').value"), "mlp");
+  EXPECT_GT(browser().evaluate("document.querySelectorAll('td.dim').length"), 50);
+  browser().open_file(page("run.html"), "#map=7&tensor=%3Cscript%3E&layer=x&filter=%22%3E%3Cb%3E");
+  EXPECT_EQ(panel(), "");
+  expect_no_complaint();
+}
+
+TEST_F(PageInBrowser, AColumnsHeadSorts) {
+  browser().open_file(page("run.html"));
+  browser().point_at("table.sortable th:nth-child(5) button", true);
+  browser().point_at("table.sortable th:nth-child(5) button", true);
+  EXPECT_EQ(
+      browser().evaluate("(() => { const n = [...document.querySelectorAll('table.sortable tbody"
+                         " td:nth-child(5)')].map((td) => Number(td.textContent));"
+                         " return n.every((x, i) => i === 0 || x <= n[i - 1]); })()"),
+      true);
+  expect_no_complaint();
+}
+
+TEST_F(PageInBrowser, FitsAPhoneWithoutSidewaysScrolling) {
+  browser().resize(360, 740, true);
+  for (const char* name : {"run.html", "es.html", "compare.html", "runs.html"}) {
+    browser().open_file(page(name));
+    EXPECT_LE(browser().evaluate("document.documentElement.scrollWidth"), 360) << name;
+    expect_no_complaint();
+  }
+}
+
+/// Every text's contrast with what lies behind it, by WCAG 2's formula; text that is smaller than
+/// 24 px, or 18.66 px and bold, needs 4.5.
+constexpr const char* kTooLittleContrast = R"js((() => {
+  const parse = (color) => {
+    const n = color.match(/[\d.]+/g).map(Number);
+    return color.startsWith("color(srgb") ? [n[0] * 255, n[1] * 255, n[2] * 255, n[3] ?? 1] : [n[0], n[1], n[2], n[3] ?? 1];
+  };
+  const light = ([r, g, b]) => {
+    const f = (c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b);
+  };
+  const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3])).concat(1);
+  const behind = (element) => {
+    if (!element) return [255, 255, 255, 1];
+    const own = parse(getComputedStyle(element).backgroundColor);
+    return own[3] === 1 ? own : over(own, behind(element.parentElement));
+  };
+  const page = parse(getComputedStyle(document.body).backgroundColor);
+  const bad = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || element.closest("script, style, [hidden], title")) continue;
+    if (!element.closest("details")?.open && element.closest("details") && !element.closest("summary")) continue;
+    const style = getComputedStyle(element);
+    const svg = element.closest("svg");
+    const back = svg && element.tagName === "text" ? page : behind(element);
+    const ink = over(parse(svg ? style.fill : style.color), back);
+    const [a, b] = [light(ink), light(back)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    const size = parseFloat(style.fontSize), bold = Number(style.fontWeight) >= 700;
+    const least = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
+    if (ratio < least) bad.add(`${element.tagName}.${element.className.baseVal ?? element.className} ${ratio.toFixed(2)} ${walker.currentNode.textContent.trim().slice(0, 30)}`);
+  }
+  // letters that the style puts into cells
+  for (const element of document.querySelectorAll("td.u, td.i, td.c, td.n, .cell.u, .cell.i, .cell.c, .cell.n")) {
+    const back = behind(element);
+    const [a, b] = [light(parse(getComputedStyle(element, "::before").color)), light(back)].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) bad.add(element.className);
+  }
+  return [...bad];
+})())js";
+
+TEST_F(PageInBrowser, EveryTextHasTheContrastOfWcagAA) {
+  for (const char* scheme : {"light", "dark"}) {
+    browser().prefer(scheme);
+    for (const char* name : {"run.html", "compare.html", "runs.html"}) {
+      browser().open_file(page(name));
+      browser().evaluate("document.querySelector('td.first, td[tabindex]')?.focus()");
+      const json bad = browser().evaluate(kTooLittleContrast);
+      EXPECT_TRUE(bad.empty()) << scheme << " " << name << ": " << bad.dump();
+    }
+  }
+}
+
+TEST_F(PageInBrowser, CanBeReadWithoutItsScript) {
+  browser().call("Emulation.setScriptExecutionDisabled", {{"value", true}});
+  browser().open_file(page("run.html"));
+  browser().picture(picture("run-without-script.png"));
+  const json document = browser().call("DOM.getDocument");
+  const auto count = [&](const char* selector) {
+    return browser()
+        .call("DOM.querySelectorAll",
+              {{"nodeId", document["root"]["nodeId"]}, {"selector", selector}})["nodeIds"]
+        .size();
+  };
+  EXPECT_EQ(count("td[role]"), 0U);
+  EXPECT_EQ(count(".script:not([hidden])"), 0U);
+  EXPECT_EQ(count("table.map caption"), 1U);
+  EXPECT_EQ(count("svg[aria-label]"), count("svg"));
+  EXPECT_EQ(count("svg"), 2U);
+  browser().call("Emulation.setScriptExecutionDisabled", {{"value", false}});
+}
+
+TEST_F(PageInBrowser, PicturesAreMadeForWhoLooksAtThem) {
+  for (const char* name : {"run", "compare", "runs", "es"}) {
+    for (const char* scheme : {"light", "dark"}) {
+      browser().prefer(scheme);
+      browser().resize(1200, 900);
+      browser().open_file(page(std::string(name) + ".html"));
+      browser().picture(picture(std::string(name) + "-" + scheme + ".png"));
+    }
+    browser().prefer("light");
+    browser().resize(360, 740, true);
+    browser().open_file(page(std::string(name) + ".html"));
+    browser().picture(picture(std::string(name) + "-phone.png"));
+  }
+  browser().open_file(page("run.html"));
+  browser().evaluate("document.querySelector('td.first').click()");
+  browser().picture(picture("panel-phone.png"), false);
+  browser().resize(1200, 900);
+  browser().open_file(page("run.html"), "#map=0&panel=0&layer=3&tensor=q_post_rope");
+  browser().picture(picture("panel-light.png"), false);
+  browser().print(picture("run.pdf"));
+  EXPECT_GT(std::filesystem::file_size(picture("run.pdf")), 10'000U);
+  EXPECT_GT(std::filesystem::file_size(picture("run-dark.png")), 10'000U);
+}
+
+}  // namespace
+}  // namespace greta

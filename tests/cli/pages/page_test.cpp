@@ -1,0 +1,267 @@
+// Structure, policy and size of pages, whatever the names in them.
+#include "cli/pages/page.h"
+
+#include "cli/pages/compare_page.h"
+#include "cli/pages/map_reader.h"
+#include "cli/pages/page_files.h"
+#include "cli/pages/run_page.h"
+#include "common/utf8.h"
+#include "tests/cli/pages/page_html.h"
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+/// Names that someone could give a run, a prompt, a tensor or a file to break out of a page.
+std::vector<std::string> hostile_names() {
+  std::vector<std::string> names = {"<script>alert(1)</script>",
+                                    "</script><script>alert(1)</script>",
+                                    "</style><b>",
+                                    "</title><img src=x onerror=alert(1)>",
+                                    "\" onmouseover=\"alert(1)",
+                                    "' onfocus='alert(1)",
+                                    "\"><svg/onload=alert(1)>",
+                                    "<!--",
+                                    "-->",
+                                    "<![CDATA[",
+                                    "]]>",
+                                    "<!--<script>",
+                                    "&lt;b&gt;",
+                                    "&#x3c;b&#x3e;",
+                                    "&amp;",
+                                    "&quot;",
+                                    "</td></tr></table>",
+                                    "</details>",
+                                    "</main></body></html>",
+                                    "<td class=f3>",
+                                    "=x class=first",
+                                    "javascript:alert(1)",
+                                    "data:text/html,<b>x</b>",
+                                    "url(http://example.com)",
+                                    "}body{display:none}",
+                                    "*/body{}/*",
+                                    "expression(alert(1))",
+                                    "\\3c b\\3e",
+                                    "@import 'x'",
+                                    "';alert(1);//",
+                                    "\";alert(1);//",
+                                    "`${alert(1)}`",
+                                    "\\u003cb\\u003e",
+                                    "\\\"",
+                                    "\\",
+                                    "\\\\",
+                                    "{\"a\":1}",
+                                    "[0]",
+                                    "null",
+                                    "NaN",
+                                    "{0}",
+                                    "{1}{2}",
+                                    "__proto__",
+                                    "constructor",
+                                    "\u202eevil\u202c",
+                                    "\u2066x\u2069",
+                                    "\u200fx",
+                                    "a\u200bb",
+                                    "\ufeffx",
+                                    "\U000e0041",
+                                    "e\u0301\u0301\u0301\u0301",
+                                    "\u2028",
+                                    "\u2029",
+                                    "\x1b[31mred\x1b[0m",
+                                    "\x1b]0;title\x07",
+                                    "\x9b"
+                                    "31m",
+                                    "\r\n\r\n",
+                                    "\n# heading",
+                                    "\n- item",
+                                    "\n| a | b |\n|---|---|",
+                                    "\n```\n",
+                                    "```",
+                                    "`",
+                                    "``",
+                                    "**",
+                                    "**bold**",
+                                    "__x__",
+                                    "~~x~~",
+                                    "[a](javascript:alert(1))",
+                                    "![a](x)",
+                                    "<http://x>",
+                                    "|",
+                                    "||||",
+                                    "a|b|c",
+                                    "\t",
+                                    " ",
+                                    "  x  ",
+                                    "#",
+                                    "- ",
+                                    "1. x",
+                                    "---",
+                                    "\xff\xfe",
+                                    "\xc3\x28",
+                                    "\xed\xa0\x80",
+                                    "\xf4\x90\x80\x80",
+                                    "\xf0\x9f\x98\x80",
+                                    "名前",
+                                    "שם",
+                                    "اسم",
+                                    "a/b/c",
+                                    "../../etc/passwd",
+                                    "C:\\x",
+                                    "%3Cscript%3E",
+                                    "%s%n",
+                                    "$(reboot)",
+                                    "`reboot`",
+                                    "'; DROP TABLE run; --",
+                                    std::string(10000, 'x'),
+                                    std::string(10000, '<'),
+                                    std::string("a\x01\x02\x7f")};
+  for (int i = 0; names.size() < 100; ++i) names.push_back("<b" + std::to_string(i) + ">");
+  return names;
+}
+
+/// A run of which what names it has the one name, and all that is in it the other.
+std::string page_with(const std::string& run, const std::string& name,
+                      Language language = Language::kEnglish) {
+  Warehouse w;
+  w.run({.name = "e/" + run, .experiment = run, .mode = run, .date = run, .commit = run});
+  w.use_prompt(name);
+  w.match("x_in", 0);
+  w.divergent("attn_out", 0);
+  w.divergent("t" + name, 1);
+  w.drift("mlp_out", 1);
+  const int64_t source = w.add_source(name, "stage_trace");
+  SQLite::Statement attribute(
+      w.db, "INSERT INTO attribute(run_id, dim, value, rank, source_id) VALUES (?, ?, ?, 0, ?)");
+  attribute.bind(1, w.current_run());
+  attribute.bind(2, "d" + name);
+  attribute.bind(3, name);
+  attribute.bind(4, source);
+  attribute.exec();
+  w.claim(w.report("r" + name, 1000000, {}), 1, "PASS");
+  std::string page;
+  write_run_page(w.db, {resolve_runs(w.db, "e/" + run).front()}, language,
+                 [&](std::string_view text) { page += text; });
+  return page;
+}
+
+TEST(Page, HostileNamesChangeNothingInItsStructure) {
+  const std::map<std::string, int> expected = structure_of(page_with("plain", "plain"));
+  EXPECT_GT(expected.at("td class"), 4);
+  const std::vector<std::string> names = hostile_names();
+  EXPECT_GE(names.size(), 100U);
+  const size_t half = names.size() / 2;
+  for (size_t i = 0; i < half; ++i) {
+    const std::string &run = names[i], &name = names[i + half];
+    const std::string where = utf8::printable(run.substr(0, 60) + " and " + name.substr(0, 60));
+    const std::string page = i % 2 == 0 ? page_with(run, name) : page_with(name, run);
+    EXPECT_EQ(structure_of(page), expected) << where;
+    EXPECT_TRUE(utf8::is_valid(page));
+    EXPECT_EQ(data_of(page)["maps"][0]["map"]["panels"][0]["prompt"],
+              utf8::printable(i % 2 == 0 ? name : run));
+    for (const char* hidden : {"\u202e", "\x1b", "\u200b", "\u2066", "\x07"})
+      EXPECT_EQ(page.find(hidden), std::string::npos) << where;
+  }
+}
+
+TEST(Page, ItsPolicyAllowsItsOwnScriptAndNothingElse) {
+  const std::string page = page_with("plain", "plain");
+  EXPECT_NE(
+      page.find("default-src 'none'; script-src '" + source_hash(page_script()) + "'; style-src '" +
+                source_hash(page_style()) + "'; base-uri 'none'; form-action 'none'"),
+      std::string::npos);
+  int scripts = 0;
+  for (const Tag& tag : tags_of(page)) {
+    scripts += tag.name == "script" ? 1 : 0;
+    for (const char* name : {"src", "style", "onclick", "onload", "action"})
+      EXPECT_FALSE(tag.attributes.contains(name)) << tag.name;
+    if (tag.attributes.contains("href")) {
+      EXPECT_TRUE(tag.attributes.at("href").starts_with("#"));
+    }
+  }
+  EXPECT_EQ(scripts, 2);
+  EXPECT_EQ(page_script().find("eval"), std::string_view::npos);
+  EXPECT_EQ(page_script().find("innerHTML"), std::string_view::npos);
+}
+
+TEST(Page, SaysItsLanguage) {
+  EXPECT_NE(page_with("plain", "plain").find("<html lang=\"en\""), std::string::npos);
+  const std::string spanish = page_with("plain", "plain", Language::kSpanish);
+  EXPECT_NE(spanish.find("<html lang=\"es\""), std::string::npos);
+  EXPECT_NE(spanish.find("Dónde difieren"), std::string::npos);
+  EXPECT_EQ(spanish.find("Where they differ"), std::string::npos);
+}
+
+TEST(Page, EveryCellHasTheClassOfItsRow) {
+  Warehouse w;
+  w.match("x_in", 0);
+  w.rounding("attn_out", 0);
+  w.divergent("mlp_out", 0);
+  w.drift("x_in", 1);
+  w.incomparable("attn_out", 1);
+  w.add(prefill("mlp_out", 1, 7).nans(2), decode("mlp_out", 1, 8));
+  w.add(prefill("x_in", 2, 3));
+  w.add(prefill("attn_out", 2, 1), decode("attn_out", 2, 1), decode("attn_out", 2, 2));
+  std::string page;
+  write_run_page(w.db, {resolve_run(w.db, "r")}, Language::kEnglish,
+                 [&](std::string_view text) { page += text; });
+  page = page.substr(page.find("<table class=map"));
+  page = page.substr(0, page.find("</table>"));
+  std::string looks;
+  for (const Tag& tag : tags_of(page)) {
+    if (tag.name == "td") looks += (looks.empty() ? "" : " ") + tag.attributes.at("class");
+  }
+  EXPECT_EQ(looks, "m r2 f1 u i n x first c t");
+}
+
+TEST(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
+  Warehouse w;
+  w.run({.name = "a", .experiment = "e"});
+  w.match("x_in", 0);
+  for (int i = 0; i < 10; ++i) {
+    w.run({.name = "b" + std::to_string(i), .experiment = "e"});
+    w.divergent("x_in", 0);
+  }
+  std::string page;
+  write_run_page(w.db, resolve_runs(w.db, "e"), Language::kEnglish,
+                 [&](std::string_view text) { page += text; });
+  int sections = 0;
+  for (const Tag& tag : tags_of(page)) sections += tag.name == "section" && tag.has_class("run");
+  EXPECT_EQ(sections, 8);
+  EXPECT_NE(page.find("2 more runs fail"), std::string::npos);
+  EXPECT_NE(page.find(">a</td>"), std::string::npos);
+}
+
+/// 32 layers, 29 trace points, 3 prompts, all of which differ.
+class LargePage : public ProgramTest {};
+
+TEST_F(LargePage, IsNoLargerThan300KB) {
+  const std::string infer = quoted(GRETA_INFER_PROGRAM);
+  std::string suite;
+  for (const char* name : {"p0", "p1", "p2"})
+    suite += std::string(R"({"name":")") + name + R"(","tokens":[1,2,3,)" + name[1] + "]}\n";
+  write("suite.jsonl", suite);
+  const Result made =
+      shell(infer + " synth --preset tiny --type f32 --layers 32 --out m.gguf && " + infer +
+            " probe --model m.gguf --db greta.db --layers all --tensors all --suite suite.jsonl"
+            " --phases prefill_last,decode0 --decode-steps 0 --repeats 0"
+            " --inject rope_theta@decode:layer=2");
+  ASSERT_LT(made.status, 2) << made.err;
+  SQLite::Database db = open_for_reading(database());
+  Query run(db, "SELECT name FROM run");
+  ASSERT_TRUE(run.step());
+  std::string page;
+  write_run_page(db, {resolve_run(db, run.text(0))}, Language::kEnglish,
+                 [&](std::string_view text) { page += text; });
+  size_t cells = 0;
+  const nlohmann::json data = data_of(page);
+  for (const auto& panel : data["maps"][0]["map"]["panels"]) {
+    for (const auto& row : panel["cells"]) {
+      for (const auto& cell : row) cells += cell != 0;
+    }
+  }
+  EXPECT_GT(cells, 2000U);
+  EXPECT_LE(page.size(), 300'000U);
+}
+
+}  // namespace
+}  // namespace greta

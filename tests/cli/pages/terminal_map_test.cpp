@@ -1,0 +1,58 @@
+// firstfail --map.
+#include <algorithm>
+#include <sstream>
+
+#include "cli/output/text_width.h"
+#include "tests/cli/program.h"
+
+namespace greta {
+namespace {
+
+class FirstFailMap : public ProgramTest {};
+
+TEST_F(FirstFailMap, ShowsEveryLayerAndTracePointInLetters) {
+  {
+    Warehouse w(database());
+    w.run({.name = "r"});
+    w.match("x_in", 0);
+    w.rounding("attn_out", 0);
+    w.divergent("attn_out", 1);
+    w.drift("mlp_out", 1);
+    w.add(prefill("x_in", 1, 1));
+    w.add(prefill("mlp_out", 2, 1).nans(1), decode("mlp_out", 2, 1));
+  }
+  const Result result = run({"--db", database(), "firstfail", "--run", "r", "--map"});
+  EXPECT_NE(result.out.find("prompt p0\n"
+                            "      a b c\n"
+                            "0     . r -\n"
+                            "1     M D ?\n"
+                            "2     - - N\n"),
+            std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("\n. equal   r within rounding   D beyond rounding   "),
+            std::string::npos);
+  EXPECT_NE(result.out.find("a x_in   b attn_out   c mlp_out"), std::string::npos) << result.out;
+}
+
+TEST_F(FirstFailMap, FitsEightyColumns) {
+  {
+    Warehouse w(database());
+    for (int i = 0; i < 60; ++i) {
+      w.use_prompt("prompt_" + std::to_string(i));
+      w.match("some_tensor_of_a_long_name_" + std::to_string(i % 50), i);
+    }
+  }
+  const Result result = run({"--db", database(), "firstfail", "--run", "r", "--map"});
+  std::istringstream lines(result.out.substr(result.out.find("\nprompt ")));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80U) << line;
+}
+
+TEST_F(FirstFailMap, IsNoFormat) {
+  Warehouse(database()).match("x_in", 0);
+  const Result result = run({"--db", database(), "--format", "json", "firstfail", "--map"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(result.says("--map is a picture")) << result.err;
+}
+
+}  // namespace
+}  // namespace greta
