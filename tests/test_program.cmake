@@ -22,7 +22,7 @@ function(greta_test_program name)
   # Whole models against float64, and views asked of thousands of made runs, are minutes under a
   # sanitizer, and no memory is touched in them that other tests do not touch.
   set(slow "*Float64*:Seeds/*:EngineRun.One*:EngineRun.WithoutAnyOneOfItsRows*:*FaultEffect*")
-  string(APPEND slow ":MadeHistory*:DetectionMatrix*:Tally.KeptOrNot*:RunVerdict.PassNeedsAPair*")
+  string(APPEND slow ":MadeHistory*:PageInBrowser*:DetectionMatrix*:Tally.KeptOrNot*:RunVerdict.PassNeedsAPair*")
   # The same tests with more seeds, and files as large as limits are for, are for CI.
   set(long "FurtherSeeds/*:Memory*:RandomRows*")
   # A process per test is a third of the time of all under a sanitizer. What tests do themselves is
