@@ -56,19 +56,22 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
                arguments.gate == Gate::kNumeric ? "v.numeric_verdict = ?" : "v.verdict = ?");
   if (options.format != Format::kTable && options.format != Format::kMarkdown) {
     Query query(db, "SELECT " + std::string(kAllRunColumns) +
-                        " FROM run_verdict v JOIN run r ON r.id = v.run_id" + where.sql() +
-                        " ORDER BY v.date, v.experiment, v.run_id");
+                        ", m.injected AS injected FROM run_verdict v JOIN run r ON r.id = v.run_id"
+                        " JOIN lineage_member m ON m.run_id = v.run_id" +
+                        where.sql() + " ORDER BY v.date, v.experiment, v.run_id");
     where.bind(query);
     print_query(query, options.out, options.format);
     return;
   }
-  Query query(db, "SELECT " + std::string(kVerdictColumns) +
-                      ", dtype FROM (SELECT v.*, r.dtype AS dtype FROM run_verdict v"
-                      " JOIN run r ON r.id = v.run_id" +
-                      where.sql() + ") ORDER BY date, experiment, run_id");
+  Query query(db,
+              "SELECT " + std::string(kVerdictColumns) +
+                  ", dtype, injected FROM (SELECT v.*, r.dtype AS dtype, CASE WHEN m.injected"
+                  " THEN 'injected' END AS injected FROM run_verdict v"
+                  " JOIN run r ON r.id = v.run_id JOIN lineage_member m ON m.run_id = v.run_id" +
+                  where.sql() + ") ORDER BY date, experiment, run_id");
   where.bind(query);
   HeadlineTable table(options.out, options.format, {"run", "date", "commit_sha", "mode", "dtype"},
-                      {"evidence", "pairs", "pass", "fail", "missing"});
+                      {"injected", "evidence", "pairs", "pass", "fail", "missing"});
   while (query.step()) table.row(RunVerdict(query));
   table.finish();
 }
