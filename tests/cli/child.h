@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -44,6 +45,17 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
+
+  /// Whether it handles a signal by now: one that comes earlier ends it.
+  bool catches(int signal) const {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("SigCgt:")) {
+        return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+      }
+    }
+    return false;
+  }
 
   /// Waits until `holds`; false when the program ended, or after a minute.
   bool until(const std::function<bool()>& holds) {

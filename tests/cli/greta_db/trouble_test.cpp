@@ -93,7 +93,8 @@ TEST_F(Trouble, ASignalEndsAWait) {
   Child child(ingest(), path("err"));
   // It waits when it has the file open.
   ASSERT_TRUE(child.until([&] {
-    return shell("ls -l /proc/" + std::to_string(child.pid()) + "/fd").says("greta.db-shm");
+    return child.catches(SIGTERM) &&
+           shell("ls -l /proc/" + std::to_string(child.pid()) + "/fd").says("greta.db-shm");
   }));
   child.send(SIGTERM);
   EXPECT_EQ(child.wait(), 143) << err();

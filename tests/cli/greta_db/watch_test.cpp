@@ -100,6 +100,7 @@ TEST_F(WatchCommand, ATerminalIsDrawnOnAndOtherOutputIsNot) {
 TEST_F(WatchCommand, AStopEndsItAndLeavesTheWriterAlone) {
   Child child({GRETA_DB_PROGRAM, "--db", database(), "watch", "--interval", "1ms"}, path(".err"));
   for (int layer = 0; layer < 20; ++layer) warehouse_.match("x_in", layer);
+  ASSERT_TRUE(child.until([&] { return child.catches(SIGINT); }));
   child.send(SIGINT);
   EXPECT_EQ(child.wait(), 128 + SIGINT);
 }
