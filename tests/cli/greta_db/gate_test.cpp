@@ -92,7 +92,9 @@ TEST_F(GateCommand, TheVerdictThatLeadsIsThatOfFirstfail) {
   w.run({.name = "unmeasured and worse", .experiment = "e", .date = "2026-01-01"});
   w.drift("attn_out", 0);
   w.divergent("mlp_out", 0);
-  for (const nlohmann::json& one : run({"gate", "--run", "e", "--format", "json"}).json()["runs"]) {
+  const nlohmann::json gated = run({"gate", "--run", "e", "--format", "json"}).json();
+  ASSERT_EQ(gated["runs"].size(), 3u) << gated;
+  for (const nlohmann::json& one : gated["runs"]) {
     EXPECT_EQ(one["gate"]["gate"], one["lead"]["gate"]) << one["run"];
   }
   EXPECT_EQ(run({"gate", "--run", "equal bits"}).status, 1);
