@@ -122,30 +122,41 @@ double distance_of(const std::string& text) {
   return value;
 }
 
-int set_tolerance(Options& options, const ToleranceArguments& a) {
-  const double rel_l2 = distance_of(a.rel_l2);
+/// Makes it what `wanted` says of its place, or takes it away when that is nothing; `remark` ends
+/// what is said of it.
+template <typename Wanted>
+int change_tolerance(Options& options, const ToleranceArguments& a, const Wanted& wanted,
+                     const char* remark) {
   SQLite::Database db = open_for_writing(options.database);
   const ToleranceRow place = place_of(db, a);
-  std::optional<double> before;
+  std::optional<double> before, after;
   int64_t n_kept = 0;
   in_transaction(db, [&] {
     before = rel_l2_at(db, place, "tolerance");
-    if (before == rel_l2) return;
+    after = wanted(db, place);
+    if (before == after) return;
     n_kept = kept_verdicts(db);
     Query(db, "DELETE FROM tolerance WHERE tensor_id IS ?1 AND dtype IS ?2")
         .bind(1, place.tensor_id)
         .bind(2, place.dtype)
         .step();
+    if (!after) return;
     Query(db, "INSERT INTO tolerance(tensor_id, dtype, rel_l2) VALUES (?, ?, ?)")
         .bind(1, place.tensor_id)
         .bind(2, place.dtype)
-        .bind(3, rel_l2)
+        .bind(3, *after)
         .step();
   });
-  options.out.write(words_of(a) + ": " + text_of(before) + " before, " + text_of(rel_l2) +
-                    " now\n");
-  if (before != rel_l2) judge_again(options, db, n_kept);
+  options.out.write(words_of(a) + ": " + text_of(before) + " before, " + text_of(after) + " now" +
+                    remark + "\n");
+  if (before != after) judge_again(options, db, n_kept);
   return kExitDone;
+}
+
+int set_tolerance(Options& options, const ToleranceArguments& a) {
+  const std::optional<double> rel_l2 = distance_of(a.rel_l2);
+  return change_tolerance(
+      options, a, [&](SQLite::Database&, const ToleranceRow&) { return rel_l2; }, "");
 }
 
 int reset_all(Options& options) {
@@ -176,30 +187,12 @@ int reset_tolerance(Options& options, const ToleranceArguments& a) {
   if (a.tensor.empty() && a.dtype.empty()) {
     throw UsageError("give --tensor, --dtype or both, or --all");
   }
-  SQLite::Database db = open_for_writing(options.database);
-  const ToleranceRow place = place_of(db, a);
-  std::optional<double> before, shipped;
-  int64_t n_kept = 0;
-  in_transaction(db, [&] {
-    before = rel_l2_at(db, place, "tolerance");
-    shipped = rel_l2_at(db, place, "shipped");
-    if (before == shipped) return;
-    n_kept = kept_verdicts(db);
-    Query(db, "DELETE FROM tolerance WHERE tensor_id IS ?1 AND dtype IS ?2")
-        .bind(1, place.tensor_id)
-        .bind(2, place.dtype)
-        .step();
-    if (!shipped) return;
-    Query(db, "INSERT INTO tolerance(tensor_id, dtype, rel_l2) VALUES (?, ?, ?)")
-        .bind(1, place.tensor_id)
-        .bind(2, place.dtype)
-        .bind(3, *shipped)
-        .step();
-  });
-  options.out.write(words_of(a) + ": " + text_of(before) + " before, " + text_of(shipped) +
-                    " now, as shipped\n");
-  if (before != shipped) judge_again(options, db, n_kept);
-  return kExitDone;
+  return change_tolerance(
+      options, a,
+      [](SQLite::Database& db, const ToleranceRow& place) {
+        return rel_l2_at(db, place, "shipped");
+      },
+      ", as shipped");
 }
 
 void add_place(CLI::App& command, ToleranceArguments& a) {

@@ -24,18 +24,12 @@
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/importer.h"
+#include "tests/environment_folder.h"
 #include "tests/query_text.h"
 
 namespace greta {
 
 namespace fs = std::filesystem;
-
-/// A folder that a variable of the environment names; nothing when it is not set.
-inline std::optional<fs::path> folder_from_environment(const char* variable) {
-  const char* value = std::getenv(variable);
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return fs::path(value);
-}
 
 inline std::string bytes_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);

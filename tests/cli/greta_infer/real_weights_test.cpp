@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/cli/greta_infer/infer_program.h"
+#include "tests/environment_folder.h"
 
 namespace greta {
 namespace {
@@ -22,7 +23,7 @@ class RealWeights : public InferProgram {
   };
 
   void SetUp() override {
-    if (const char* folder = std::getenv("GRETA_MODELS")) folder_of_models_ = folder;
+    folder_of_models_ = folder_from_environment("GRETA_MODELS");
     if (!folder_of_models_) {
       GTEST_SKIP() << "GRETA_MODELS is not set: the folder of trained models and their README.md";
     }

@@ -99,8 +99,9 @@ class Hostile : public ProgramTest {
     db.exec("UPDATE waiver SET until = substr(until, 1, 10)");
   }
 
-  /// Every command that shows something of the database.
-  std::vector<std::vector<std::string>> commands() const {
+  /// Every command that shows something of the database. Queries are all printed alike: without
+  /// `every_query` there is one of each kind.
+  std::vector<std::vector<std::string>> commands(bool every_query) const {
     std::vector<std::vector<std::string>> all = {
         {"runs"},
         {"runs", "--attributes"},
@@ -136,10 +137,12 @@ class Hostile : public ProgramTest {
             {"--param", parameter.name + "=" + (parameter.name == "run_b" ? "b" : "a") + kHostile});
       }
       all.push_back(words);
+      if (!every_query) break;
     }
     for (const char* table : {"run", "prompt", "tensor_name", "ingest_error", "source_location",
                               "first_fail", "run_verdict", "pair", "report_conflict", "cause"}) {
       all.push_back({"query", std::string("SELECT * FROM ") + table});
+      if (!every_query) break;
     }
     return all;
   }
@@ -173,7 +176,7 @@ class HostileFormat : public Hostile, public testing::WithParamInterface<const c
 
 TEST_P(HostileFormat, NoTextReachesTheOutputOfAnyCommandAsItIs) {
   make_inputs();
-  for (std::vector<std::string> words : commands()) {
+  for (std::vector<std::string> words : commands(GetParam() == std::string("table"))) {
     const std::string name = words[0] + " " + (words.size() > 1 ? words[1] : "");
     words.insert(words.end(), {"--format", GetParam()});
     Result result = run_words(words);
@@ -184,8 +187,8 @@ TEST_P(HostileFormat, NoTextReachesTheOutputOfAnyCommandAsItIs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, HostileFormat,
-                         testing::Values("table", "md", "tsv", "csv", "json"));
+INSTANTIATE_TEST_SUITE_P(Format, HostileFormat, testing::Values("json"));
+INSTANTIATE_TEST_SUITE_P(OtherFormats, HostileFormat, testing::Values("table", "md", "tsv", "csv"));
 
 TEST_F(Hostile, NoTextOfACommandLineReachesAComplaintAsItIs) {
   make_inputs();
@@ -211,7 +214,7 @@ TEST_F(Hostile, NoTextOfACommandLineReachesAComplaintAsItIs) {
 TEST_F(Hostile, NoTextReachesATerminalAsItIs) {
   make_inputs();
   for (const char* format : {"table", "csv"}) {
-    for (std::vector<std::string> words : commands()) {
+    for (std::vector<std::string> words : commands(false)) {
       const std::string name = words[0] + " " + (words.size() > 1 ? words[1] : "");
       words.insert(words.end(), {"--format", format});
       if (words[0] == "ingest") words.push_back("--quiet");  // a progress bar moves the cursor

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/environment.h"
 #include "common/temporary_folder.h"
 
 namespace greta {
@@ -27,8 +28,7 @@ class Browser {
 
   /// Where the program is; "" without one.
   static std::string program() {
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path ? path : "");
+    std::istringstream folders(environment_variable("PATH"));
     for (std::string folder; std::getline(folders, folder, ':');) {
       for (const char* name : {"/chromium", "/chromium-browser", "/google-chrome"}) {
         if (access((folder + name).c_str(), X_OK) == 0) return folder + name;
