@@ -240,4 +240,5 @@ FROM (
   JOIN tensor_name m ON m.id = f.name_id
   CROSS JOIN finding k
 ) d
-WHERE d.evidence IS NOT NULL;
+-- a sub-query: else SQLite copies the whole of `evidence` to where the rows are made
+WHERE (SELECT d.evidence) IS NOT NULL;

@@ -25,10 +25,10 @@ bool begins_with(std::string_view sha, std::string_view digits) {
 
 }  // namespace
 
-RecordedAnswers::RecordedAnswers(SQLite::Database& db, const Repository& repository,
+RecordedAnswers::RecordedAnswers(Statements& statements, const Repository& repository,
                                  std::string lineage, Gate gate)
-    : db_(db), repository_(repository), gate_(gate) {
-  Query runs(db,
+    : statements_(statements), repository_(repository), gate_(gate) {
+  Query runs(statements,
              "SELECT lower(l.commit_sha), l.run, l.run_id FROM lineage l JOIN run r ON r.id ="
              " l.run_id WHERE l.lineage = ? AND NOT l.injected AND l.commit_sha IS NOT NULL"
              " ORDER BY 1, ifnull(l.date, ''), ifnull(r.started_at, ''), length(l.run), l.run");
@@ -66,8 +66,8 @@ CommitVerdict RecordedAnswers::verdict_of(const RecordedRun& run) {
   CommitVerdict said;
   said.run_id = run.id;
   said.run = run.name;
-  Query query(db_, "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
-  query.bind(1, run.id);
+  RunQuery query(statements_, run.id,
+                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
   if (!query.step()) return said;
   const RunVerdict verdict(query);
   said.text = verdict.at(gate_);
@@ -87,9 +87,10 @@ CommitVerdict RecordedAnswers::difference_of(const RecordedRun& run, CommitVerdi
     return own;
   }
   const std::string beyond = gate_ == Gate::kNumeric ? "numeric_" : "";
-  Query query(db_, "SELECT " + beyond + "verdict, " + beyond + "prompt, " + beyond + "layer, " +
-                       beyond + "tensor, " + beyond + "pos_id, " + beyond + "phase, why_not" +
-                       " FROM diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
+  Query query(statements_, "SELECT " + beyond + "verdict, " + beyond + "prompt, " + beyond +
+                               "layer, " + beyond + "tensor, " + beyond + "pos_id, " + beyond +
+                               "phase, why_not" +
+                               " FROM diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
   query.bind(1, *reference_).bind(2, run.id);
   if (!query.step()) throw std::logic_error("two runs have no row in diff_verdict");
   own.state = state_of(query.text(0));

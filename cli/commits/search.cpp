@@ -71,9 +71,12 @@ void settle(const std::string& given, std::string& value, const BisectLog& log, 
 struct Search::Book {
   Book(const std::string& database, const Repository& repository, const std::string& lineage,
        Gate gate)
-      : db(open_for_reading(database)), answers(db, repository, lineage, gate) {}
+      : db(open_for_reading(database)),
+        statements(db),
+        answers(statements, repository, lineage, gate) {}
 
   SQLite::Database db;
+  Statements statements;
   RecordedAnswers answers;
 };
 

@@ -9,6 +9,7 @@
 #include "cli/greta_db/run_lines.h"
 #include "cli/pages/map_reader.h"
 #include "cli/pages/terminal_map.h"
+#include "cli/warehouse/kept.h"
 #include "common/utf8.h"
 #include "db/database.h"
 
@@ -24,16 +25,6 @@ struct FirstFailArguments {
   Gate gate = Gate::kStrict;
   bool map = false;
 };
-
-/// Whether the verdicts of all these runs are kept.
-bool are_kept(SQLite::Database& db, const std::vector<Run>& runs) {
-  Query unjudged(db, "SELECT 1 FROM unjudged_run WHERE run_id = ?");
-  return std::none_of(runs.begin(), runs.end(), [&unjudged](const Run& run) {
-    unjudged.reset();
-    unjudged.bind(1, run.id);
-    return unjudged.step();
-  });
-}
 
 /// "NAME#2, NAME#3; --latest takes the newest": later runs of a name that are not shown, "" when
 /// there is none.
@@ -92,20 +83,22 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
   if (arguments.map && !table) throw UsageError("--map is a picture: it has no --format");
   const bool blocks =
       table && (arguments.map || !arguments.run.empty() || runs.size() <= kMaxBlocks);
-  VerdictQueries queries(db, are_kept(db, runs));
+  Statements statements(db);
+  VerdictQueries queries(statements, kept_views(statements, runs));
   std::optional<VerdictRows> rows;
   std::optional<RunLines> lines;
   if (table && !blocks) lines.emplace(options.out);
-  if (!table && !json) rows.emplace(options.out, options.format, queries.verdict.column_names());
+  if (!table && !json)
+    rows.emplace(options.out, options.format, queries.verdict(0).column_names());  // of no run
   if (json) options.out.write("[");
 
   std::map<std::string, int> verdicts;
   ExitOfVerdicts exit(arguments.gate);
   bool first = true;
   for (const Run& run : runs) {
-    queries.verdict.bind(1, run.id);
-    if (!queries.verdict.step()) continue;
-    RunVerdict verdict(queries.verdict);
+    RunQuery row = queries.verdict(run.id);
+    if (!row.step()) continue;
+    RunVerdict verdict(row);
     JudgedRun judged(verdict, run.id, queries);
     const std::string later = named_all ? later_text(db, run, runs) : "";
     exit.add(verdict);
@@ -115,7 +108,7 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
     } else if (blocks) {
       if (!first) options.out.write("\n");
       print_block(options.out, judged, later);
-      if (arguments.map) print_map(options.out, read_map(db, run));
+      if (arguments.map) print_map(options.out, read_map(statements, run));
     } else if (lines) {
       lines->add(verdict);
     } else {
@@ -124,7 +117,6 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
     if (!blocks && !later.empty())
       std::fprintf(stderr, "greta-db: later runs: %s\n", later.c_str());
     first = false;
-    queries.verdict.reset();
   }
   if (json) options.out.write(first ? "]\n" : "\n]\n");
   if (rows) rows->finish();

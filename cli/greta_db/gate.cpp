@@ -170,15 +170,15 @@ int gate(Options& options, const GateArguments& arguments) {
   db.exec("BEGIN");  // one state of the database for all queries
   std::optional<Run> baseline;
   if (!arguments.baseline.empty()) baseline = resolve_run(db, arguments.baseline);
-  GateQueries queries(db);
+  Statements statements(db);
   GatedRuns runs;
   for (const Run& run : runs_to_gate(db, arguments, baseline)) {
     runs.push_back(std::make_unique<GatedRun>(
-        queries, run, baseline ? std::optional(baseline->id) : std::nullopt, arguments.gate));
+        statements, run, baseline ? std::optional(baseline->id) : std::nullopt, arguments.gate));
   }
   const int status = status_of(runs);
   auto& [junit, markdown, json] = targets;
-  if (junit.wanted()) junit.write(options.out, gate_junit(db, options.database, runs));
+  if (junit.wanted()) junit.write(options.out, gate_junit(statements, options.database, runs));
   if (markdown.wanted()) markdown.write(options.out, gate_markdown(options.database, runs, status));
   if (json.wanted()) json.write(options.out, gate_json(runs, status));
   for (Target& target : targets) target.keep();

@@ -134,13 +134,13 @@ void add_change(Suite& suite, GatedRun& run, const std::string& more) {
 }
 
 /// A case per prompt and layer; of a run that cannot be told from a failure.
-void add_cases(SQLite::Database& db, Suite& suite, GatedRun& run, const std::string& more) {
-  Query query(db,
-              std::string("SELECT prompt, layer, waived, ") +
-                  (run.gate() == Gate::kStrict ? "status, cause, message"
-                                               : "numeric_status, numeric_cause, numeric_message") +
-                  " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer, layer");
-  query.bind(1, run.run_id());
+void add_cases(Statements& statements, Suite& suite, GatedRun& run, const std::string& more) {
+  RunQuery query(
+      statements, run.run_id(),
+      std::string("SELECT prompt, layer, waived, ") +
+          (run.gate() == Gate::kStrict ? "status, cause, message"
+                                       : "numeric_status, numeric_cause, numeric_message") +
+          " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer, layer");
   while (query.step()) {
     const std::string prompt = query.text(0), status = query.text(3), message = query.text(5);
     const int64_t layer = query.integer(1), waived = query.integer(2);
@@ -162,7 +162,7 @@ void add_cases(SQLite::Database& db, Suite& suite, GatedRun& run, const std::str
 
 }  // namespace
 
-std::string gate_junit(SQLite::Database& db, const std::string& database, GatedRuns& runs) {
+std::string gate_junit(Statements& statements, const std::string& database, GatedRuns& runs) {
   std::string suites;
   Suite all("");
   for (const auto& run : runs) {
@@ -170,7 +170,7 @@ std::string gate_junit(SQLite::Database& db, const std::string& database, GatedR
     Suite suite(run->name());
     add_verdict(suite, *run, more);
     add_change(suite, *run, more);
-    add_cases(db, suite, *run, more);
+    add_cases(statements, suite, *run, more);
     const RunVerdict& row = run->row();
     std::string timestamp = row.text("started_at");
     if (timestamp.empty() && row.has("date")) timestamp = row.text("date") + "T00:00:00Z";

@@ -1,6 +1,7 @@
 #include "cli/greta_db/gated_run.h"
 
 #include "cli/greta_db/judged_run.h"
+#include "cli/warehouse/kept.h"
 #include "common/json_text.h"
 #include "common/shell_word.h"
 #include "common/utf8.h"
@@ -25,37 +26,17 @@ std::string rows_text(int64_t n, const std::string& what) {
 
 }  // namespace
 
-Query& GateQueries::prepared(const std::string& sql) {
-  std::unique_ptr<Query>& query = queries_[sql];
-  if (!query) query = std::make_unique<Query>(db_, sql);
-  query->reset();
-  return *query;
-}
-
-Query& GateQueries::row(const std::string& view, int64_t run_id, std::optional<int64_t> baseline) {
-  Query& query = prepared("SELECT " + std::string(kColumns) + " FROM " + view +
-                          " WHERE run_id = ?1" + (baseline ? " AND baseline_id = ?2" : ""));
-  query.bind(1, run_id);
-  if (baseline) query.bind(2, *baseline);
-  return query;
-}
-
-Query& GateQueries::findings(const std::string& view, int64_t run_id) {
-  return prepared("SELECT prompt, tensor, finding, evidence, meaning, layer FROM " + view +
-                  " WHERE run_id = ? ORDER BY prompt_id, ord")
-      .bind(1, run_id);
-}
-
-GatedRun::GatedRun(GateQueries& queries, const Run& run, std::optional<int64_t> baseline,
+GatedRun::GatedRun(Statements& statements, const Run& run, std::optional<int64_t> baseline,
                    std::optional<Gate> gate)
-    : queries_(queries), run_id_(run.id), name_(run.name) {
-  SQLite::Database& db = queries.db();
+    : statements_(statements), run_id_(run.id), name_(run.name) {
   if (!baseline) {
-    Query own(db, "SELECT baseline_id FROM run_baseline WHERE run_id = ?");
-    if (own.bind(1, run.id).step() && !own.is_null(0)) baseline = own.integer(0);
+    RunQuery own(statements, run.id, "SELECT baseline_id FROM run_baseline WHERE run_id = ?");
+    if (own.step() && !own.is_null(0)) baseline = own.integer(0);
   }
-  simple_ = is_judged(run.id) && !has_waivers(db, run.id) &&
-            (!baseline || (is_judged(*baseline) && !has_waivers(db, *baseline)));
+  const auto is_simple = [&](int64_t id) {
+    return is_judged(statements, id) && !has_waivers(statements, id);
+  };
+  simple_ = is_simple(run.id) && (!baseline || is_simple(*baseline));
   const std::string kept = simple_ ? "kept_" : "";
   if (!baseline) {
     ask(kept + "gate", baseline);
@@ -66,19 +47,16 @@ GatedRun::GatedRun(GateQueries& queries, const Run& run, std::optional<int64_t> 
   }
   if (!row_) throw UsageError(run.name + " is no run that can be judged");
   gate_ = gate ? *gate : row_->text("gate") == "strict" ? Gate::kStrict : Gate::kNumeric;
-  if (!simple_) waivers_ = applied_waivers(db, run.id);
+  if (!simple_) waivers_ = applied_waivers(statements, run.id);
 }
 
 void GatedRun::ask(const std::string& view, std::optional<int64_t> baseline) {
   row_.reset();
-  Query& query = queries_.row(view, run_id_, baseline);
+  RunQuery query(statements_, run_id_,
+                 "SELECT " + std::string(kColumns) + " FROM " + view + " WHERE run_id = ?1" +
+                     (baseline ? " AND baseline_id = ?2" : ""));
+  if (baseline) query.bind(2, *baseline);
   if (query.step()) row_.emplace(query).own();
-  query.reset();
-}
-
-bool GatedRun::is_judged(int64_t run_id) const {
-  Query unjudged(queries_.db(), "SELECT 1 FROM unjudged_run WHERE run_id = ?");
-  return !unjudged.bind(1, run_id).step();
 }
 
 std::string GatedRun::answer(Gate gate) const {
@@ -151,7 +129,9 @@ const std::vector<PairFinding>& GatedRun::findings() {
   findings_.emplace();
   if (!fails()) return *findings_;
   const char* kept = simple_ ? "kept_" : waivers_.empty() ? "" : "gated_";
-  Query& query = queries_.findings(std::string(kept) + "diagnosis", run_id_);
+  RunQuery query(statements_, run_id_,
+                 "SELECT prompt, tensor, finding, evidence, meaning, layer FROM " +
+                     std::string(kept) + "diagnosis WHERE run_id = ? ORDER BY prompt_id, ord");
   while (query.step()) {
     findings_->push_back(
         {.prompt = query.text(0),
@@ -165,10 +145,10 @@ const std::vector<PairFinding>& GatedRun::findings() {
 }
 
 std::string GatedRun::json() {
-  VerdictQueries queries(queries_.db(), is_judged(run_id_));
-  queries.verdict.bind(1, run_id_);
-  queries.verdict.step();
-  const RunVerdict verdict(queries.verdict);
+  VerdictQueries queries(statements_, kept_views(statements_, {{run_id_, name_}}));
+  RunQuery row = queries.verdict(run_id_);
+  row.step();
+  const RunVerdict verdict(row);
   std::string object = json_of(JudgedRun(verdict, run_id_, queries));
   JsonObject gate, fail, change;
   const FailPlace place = this->fail();

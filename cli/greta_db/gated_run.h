@@ -1,7 +1,4 @@
 #pragma once
-#include <SQLiteCpp/SQLiteCpp.h>
-
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,32 +17,13 @@ struct PairFinding {
   std::optional<int64_t> layer;
 };
 
-/// The statements of a gate: what costs most of an answer is preparing them. Each is prepared when
-/// first needed, and serves every run.
-class GateQueries {
- public:
-  explicit GateQueries(SQLite::Database& db) : db_(db) {}
-
-  SQLite::Database& db() { return db_; }
-  /// Of a view of `gate`'s columns, one row by the run, and with `baseline` by that, too.
-  Query& row(const std::string& view, int64_t run_id, std::optional<int64_t> baseline);
-  /// Of diagnosis or a twin of it.
-  Query& findings(const std::string& view, int64_t run_id);
-
- private:
-  Query& prepared(const std::string& sql);
-
-  SQLite::Database& db_;
-  std::map<std::string, std::unique_ptr<Query>> queries_;
-};
-
 /// One run and what the gate says of it: the row of the view `gate`, by column name.
 class GatedRun {
  public:
   /// Held against `baseline`, else, without one, against the run's own. `gate`: which verdict the
   /// answer follows; none: the one that leads. Asks the twins that read only what is kept where all
   /// is kept and nothing is waived. Throws SQLite::Exception.
-  GatedRun(GateQueries& queries, const Run& run, std::optional<int64_t> baseline,
+  GatedRun(Statements& statements, const Run& run, std::optional<int64_t> baseline,
            std::optional<Gate> gate);
   GatedRun(const GatedRun&) = delete;
   GatedRun& operator=(const GatedRun&) = delete;
@@ -81,9 +59,8 @@ class GatedRun {
 
  private:
   void ask(const std::string& view, std::optional<int64_t> baseline);
-  bool is_judged(int64_t run_id) const;
 
-  GateQueries& queries_;
+  Statements& statements_;
   int64_t run_id_;
   std::string name_;
   bool simple_ = false;  ///< all is kept, and nothing waived
@@ -102,7 +79,7 @@ std::string more_command(const std::string& database, const GatedRun& run);
 /// for its verdict, one for what changed since its baseline, and one per prompt and layer (view
 /// gate_case). A FAIL is a failure, no verdict an error, and what is waived or not compared is
 /// skipped.
-std::string gate_junit(SQLite::Database& db, const std::string& database, GatedRuns& runs);
+std::string gate_junit(Statements& statements, const std::string& database, GatedRuns& runs);
 
 /// At most 40 lines of GitHub's Markdown. `status` is the exit status.
 std::string gate_markdown(const std::string& database, GatedRuns& runs, int status);

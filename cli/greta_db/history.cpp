@@ -102,7 +102,8 @@ void check_filters(SQLite::Database& db, const HistoryArguments& arguments) {
 int history(Options& options, const HistoryArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   check_filters(db, arguments);
-  const std::string kept = kept_views(db);
+  Statements statements(db);
+  const std::string kept = kept_views_of_lineage(statements, "");
   const Where where = where_of(arguments);
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
   if (arguments.matrix || for_readers) {
@@ -149,11 +150,12 @@ int regressions(Options& options, const HistoryArguments& arguments) {
                "(SELECT r.experiment FROM run r WHERE r.id = first_bad_id) = ?");
   where.add_if(arguments.mode, "(SELECT r.mode FROM run r WHERE r.id = first_bad_id) = ?");
   where.add_if(arguments.since, "first_bad_date >= ?");
+  Statements statements(db);
   Query query(db,
               "SELECT change, gate, first_bad, first_bad_commit, first_bad_date, last_good,"
               " last_good_commit, layer, tensor, first_fail, fixed_run, fixed_commit, fixed_date,"
               " lineage FROM " +
-                  kept_views(db) + "regression" + where.sql() +
+                  kept_views_of_lineage(statements, "") + "regression" + where.sql() +
                   " ORDER BY first_bad_date, first_bad");
   where.bind(query);
   print_query(query, options.out, options.format);

@@ -5,7 +5,7 @@
 namespace greta {
 namespace {
 
-std::string json_rows(Query& query) {
+std::string json_rows(RunQuery query) {
   std::vector<std::string> names = query.column_names(), rows;
   while (query.step()) {
     JsonObject object;
@@ -26,7 +26,7 @@ void add_origin(JsonObject& object, const Origin& origin) {
 
 std::string prompts_json(const JudgedRun& run) {
   std::vector<std::string> rows;
-  Query& query = run.by_prompt();
+  RunQuery query = run.by_prompt();
   const std::vector<std::string> names = query.column_names();
   while (query.step()) {
     const FailPlace numeric = prompt_fail(query, Gate::kNumeric);
@@ -59,48 +59,44 @@ std::string lead_json(const JudgedRun& run, const Origin& numeric_origin) {
 
 }  // namespace
 
-VerdictQueries::VerdictQueries(SQLite::Database& db, bool kept)
-    : verdict(db, "SELECT " + std::string(kVerdictColumns) + " FROM " + (kept ? "kept_" : "") +
-                      "run_verdict WHERE run_id = ?"),
-      origins(db),
-      db_(db),
-      kept_(kept ? "kept_" : "") {}
+RunQuery VerdictQueries::verdict(int64_t run_id) {
+  return RunQuery(
+      statements, run_id,
+      "SELECT " + std::string(kVerdictColumns) + " FROM " + kept_ + "run_verdict WHERE run_id = ?");
+}
 
-Query& VerdictQueries::breakdown(int64_t run_id) {
-  return bound(breakdown_,
-               "SELECT cause, count, percent, numeric_count, numeric_percent FROM " + kept_ +
-                   "failure_breakdown WHERE run_id = ?",
-               run_id);
+RunQuery VerdictQueries::breakdown(int64_t run_id) {
+  return RunQuery(statements, run_id,
+                  "SELECT cause, count, percent, numeric_count, numeric_percent FROM " + kept_ +
+                      "failure_breakdown WHERE run_id = ?");
 }
 
 int64_t VerdictQueries::refuted(int64_t run_id) {
-  Query& query = bound(refuted_, "SELECT count(*) FROM refuted_readout WHERE run_id = ?", run_id);
+  RunQuery query(statements, run_id, "SELECT count(*) FROM refuted_readout WHERE run_id = ?");
   query.step();
   return query.integer(0);
 }
 
-Query& VerdictQueries::by_prompt(int64_t run_id) {
-  return bound(
-      by_prompt_,
+RunQuery VerdictQueries::by_prompt(int64_t run_id) {
+  return RunQuery(
+      statements, run_id,
       "SELECT run, prompt, token_id, pos_id, layer, tensor, first_fail, root_cause,"
       " details, first_drift_layer, first_drift_tensor, first_drift_cause,"
       " numeric_first_fail, numeric_layer, numeric_tensor, evidence, numeric_pos_id FROM " +
-          kept_ + "first_fail WHERE run_id = ? ORDER BY prompt_id",
-      run_id);
+          kept_ + "first_fail WHERE run_id = ? ORDER BY prompt_id");
 }
 
-Query& VerdictQueries::diagnosis(int64_t run_id) {
-  return bound(diagnosis_,
-               "SELECT prompt, layer, tensor, finding, evidence, meaning FROM " + kept_ +
-                   "diagnosis WHERE run_id = ? ORDER BY prompt_id, ord",
-               run_id);
+RunQuery VerdictQueries::diagnosis(int64_t run_id) {
+  return RunQuery(statements, run_id, diagnosis_of("run_id = ?"));
 }
 
-Query& VerdictQueries::bound(std::unique_ptr<Query>& query, const std::string& sql,
-                             int64_t run_id) {
-  if (!query) query = std::make_unique<Query>(db_, sql);
-  query->reset();
-  return query->bind(1, run_id);
+RunQuery VerdictQueries::diagnosis(int64_t run_id, const std::string& prompt) {
+  return RunQuery(statements, run_id, diagnosis_of("run_id = ?1 AND prompt = ?2"), {prompt});
+}
+
+std::string VerdictQueries::diagnosis_of(const std::string& condition) const {
+  return "SELECT prompt, layer, tensor, finding, evidence, meaning FROM " + kept_ +
+         "diagnosis WHERE " + condition + " ORDER BY prompt_id, ord";
 }
 
 FailPlace prompt_fail(const Query& by_prompt, Gate gate) {

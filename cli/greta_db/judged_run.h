@@ -1,6 +1,6 @@
 #pragma once
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/warehouse/origin.h"
@@ -11,31 +11,31 @@
 
 namespace greta {
 
-/// The statements of a verdict. Filters are on run ids, so that they reach what is kept and the
-/// keys. What costs most of a single verdict is preparing them: each is prepared when first needed,
-/// and where all is kept they ask the twins of the views, which work nothing out. Throws
+/// What is asked for a verdict. Filters are on run ids, so that they reach what is kept and the
+/// keys; where all is kept, the twins of the views are asked, which work nothing out. Throws
 /// SQLite::Exception.
 class VerdictQueries {
  public:
-  VerdictQueries(SQLite::Database& db, bool kept);
+  /// `kept`: what the views are called by (kept_views).
+  VerdictQueries(Statements& of, std::string kept) : statements(of), kept_(std::move(kept)) {}
 
-  Query verdict;  ///< one row of kVerdictColumns
-  Origins origins;
-
-  Query& breakdown(int64_t run_id);  ///< cause, and how often, strictly and beyond rounding
-  int64_t refuted(int64_t run_id);   ///< readouts that double arithmetic refutes
-  Query& by_prompt(int64_t run_id);  ///< rows of first_fail, in the order of the prompts
-  /// prompt, layer, tensor, finding, evidence, meaning of the first pair beyond rounding
-  Query& diagnosis(int64_t run_id);
+  RunQuery verdict(int64_t run_id);    ///< one row of kVerdictColumns
+  RunQuery breakdown(int64_t run_id);  ///< cause, and how often, strictly and beyond rounding
+  int64_t refuted(int64_t run_id);     ///< readouts that double arithmetic refutes
+  RunQuery by_prompt(int64_t run_id);  ///< rows of first_fail, in the order of the prompts
+  /// prompt, layer, tensor, finding, evidence, meaning of the first pair beyond rounding: of every
+  /// prompt, or of one
+  RunQuery diagnosis(int64_t run_id);
+  RunQuery diagnosis(int64_t run_id, const std::string& prompt);
   /// Differences that the gate leaves out, and the verdict does not.
-  std::vector<AppliedWaiver> waivers(int64_t run_id) { return applied_waivers(db_, run_id); }
+  std::vector<AppliedWaiver> waivers(int64_t run_id) { return applied_waivers(statements, run_id); }
+
+  Statements& statements;
 
  private:
-  Query& bound(std::unique_ptr<Query>& query, const std::string& sql, int64_t run_id);
+  std::string diagnosis_of(const std::string& condition) const;
 
-  SQLite::Database& db_;
   std::string kept_;
-  std::unique_ptr<Query> breakdown_, by_prompt_, diagnosis_, refuted_;
 };
 
 /// What is known of one run: its verdict, and the statements that say more. Borrows both.
@@ -44,12 +44,13 @@ struct JudgedRun {
       : verdict(run_verdict), run_id(id), queries(statements), head(run_verdict) {}
 
   bool fails() const { return verdict.has("first_fail"); }
-  Query& breakdown() const { return queries.breakdown(run_id); }
-  Query& by_prompt() const { return queries.by_prompt(run_id); }
+  RunQuery breakdown() const { return queries.breakdown(run_id); }
+  RunQuery by_prompt() const { return queries.by_prompt(run_id); }
   /// Of runs that have values beyond rounding.
-  Query& diagnosis() const { return queries.diagnosis(run_id); }
+  RunQuery diagnosis() const { return queries.diagnosis(run_id); }
+  RunQuery diagnosis(const std::string& prompt) const { return queries.diagnosis(run_id, prompt); }
   Origin origin(const FailPlace& place, Gate gate) const {
-    return queries.origins.at(run_id, place, gate);
+    return origin_at(queries.statements, run_id, place, gate);
   }
 
   const RunVerdict& verdict;

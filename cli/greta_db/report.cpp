@@ -12,6 +12,7 @@
 #include "cli/report/brief.h"
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
+#include "cli/report/judged_row.h"
 #include "cli/report/table.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -45,12 +46,12 @@ void write_file(Options& options, const std::filesystem::path& file, bool force,
   options.out.write("wrote " + utf8::printable(file.string()) + "\n");
 }
 
-void write_directory(SQLite::Database& db, Options& options, const ReportArguments& arguments,
+void write_directory(Statements& statements, Options& options, const ReportArguments& arguments,
                      const std::vector<Run>& runs, const Content& document) {
   std::filesystem::path directory = arguments.out;
   std::filesystem::create_directories(directory);
-  std::string experiment = experiment_of(db, runs.front());
-  bool alone = runs.size() == 1 && resolve_runs(db, experiment).size() == 1;
+  std::string experiment = experiment_of(statements, runs.front());
+  bool alone = runs.size() == 1 && resolve_runs(statements.db(), experiment).size() == 1;
   std::vector<std::pair<std::filesystem::path, Content>> files;
   const bool html = options.format == Format::kHtml;
   if (html) {
@@ -64,8 +65,9 @@ void write_directory(SQLite::Database& db, Options& options, const ReportArgumen
   for (const Run& run : runs) {
     if (html || options.format == Format::kMarkdown) break;
     std::string stem = unique_name(taken, report_stem(experiment, run.name, alone));
-    files.emplace_back(directory / (stem + "_ANALYSIS.tsv"),
-                       [&db, run](const TextSink& sink) { write_analysis_table(db, run, sink); });
+    files.emplace_back(
+        directory / (stem + "_ANALYSIS.tsv"),
+        [&statements, run](const TextSink& sink) { write_analysis_table(statements, run, sink); });
   }
   for (const auto& [file, content] : files) {  // before the first is written
     if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(file))) {
@@ -91,6 +93,7 @@ int report(Options& options, const ReportArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   db.exec("BEGIN");  // one state of the database for all queries
   std::vector<Run> runs = resolve_runs(db, arguments.run, arguments.repeats);
+  Statements statements(db);
   std::filesystem::path target = arguments.out;
   bool directory = !arguments.out.empty() &&
                    (std::filesystem::is_directory(target) || arguments.out.back() == '/');
@@ -105,22 +108,20 @@ int report(Options& options, const ReportArguments& arguments) {
     const bool full = arguments.full || !arguments.out.empty();
     (html   ? write_run_page
      : full ? write_final_report
-            : write_brief_report)(db, runs, language, sink);
+            : write_brief_report)(statements, runs, language, sink);
   };
-  Content table = [&](const TextSink& sink) { write_analysis_table(db, runs.front(), sink); };
+  Content table = [&](const TextSink& sink) {
+    write_analysis_table(statements, runs.front(), sink);
+  };
   if (directory) {
-    write_directory(db, options, arguments, runs, document);
+    write_directory(statements, options, arguments, runs, document);
   } else if (!arguments.out.empty()) {
     write_file(options, target, arguments.force, tsv ? table : document);
   } else {
     (tsv ? table : document)([&](std::string_view text) { options.out.write(text); });
   }
   ExitOfVerdicts exit(arguments.gate);
-  for (const Run& run : runs) {
-    RunQuery query(db, run.id,
-                   "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
-    if (query.step()) exit.add(RunVerdict(query));
-  }
+  for (const auto& row : judged_rows(statements, runs)) exit.add(row->verdict);
   if (const std::string words = exit.words(); !words.empty()) {
     std::fprintf(stderr, "greta-db: %s\n", words.c_str());
   }

@@ -89,7 +89,7 @@ std::string hint(const RunVerdict& v, const Headline& head) {
 }
 
 /// How often each cause; how often beyond rounding, too, where the numeric verdict leads.
-void print_breakdown(Output& out, Query& breakdown, Gate gate) {
+void print_breakdown(Output& out, RunQuery breakdown, Gate gate) {
   bool any = false;
   std::vector<std::string> columns{"cause", "count", "percent"};
   if (gate == Gate::kNumeric) columns.push_back("beyond rounding");
@@ -122,7 +122,7 @@ void print_prompts(Output& out, const JudgedRun& run) {
                     "first drift", "beyond rounding", "strictly", "details"});
   table.set_indent("  ");
   table.hide_empty_columns();
-  Query& row = run.by_prompt();
+  RunQuery row = run.by_prompt();
   while (row.step()) {
     if (table.rows() == 0) out.write("\n");
     const FailPlace strict = prompt_fail(row, Gate::kStrict);
@@ -152,8 +152,7 @@ void print_prompts(Output& out, const JudgedRun& run) {
 
 /// What the rows of the prompt's first pair that leads look like.
 void print_findings(Output& out, const JudgedRun& run, const std::string& prompt) {
-  for (Query& row = run.diagnosis(); row.step();) {
-    if (row.text(0) != prompt) continue;
+  for (RunQuery row = run.diagnosis(prompt); row.step();) {
     line(out, "",
          "looks like " + row.text(3) + ": " + utf8::printable(row.text(4)) + " (" + row.text(5) +
              ")");

@@ -166,9 +166,8 @@ class Watch {
     const int64_t rows =
         db_.execAndGet("SELECT count(*) FROM trace_row WHERE run_id = " + to_string(run_.id))
             .getInt64();
-    Query query(db_,
-                "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
-    query.bind(1, run_.id);
+    RunQuery query(statements_, run_.id,
+                   "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
     if (!query.step()) throw UsageError("run " + run_.name + " is no longer there");
     return sight_of(RunVerdict(query), rows, arguments_.gate);
   }
@@ -182,11 +181,10 @@ class Watch {
       sight.change_text = last_change_.change_text;
       return;
     }
-    Query query(
-        db_,
+    RunQuery query(
+        statements_, run_.id,
         "SELECT change, baseline, ifnull(divergent, 0) + ifnull(nonfinite, 0), prompt, layer,"
         " tensor FROM change WHERE run_id = ?");
-    query.bind(1, run_.id);
     if (query.step()) add_change(sight, query);
     change_seen_ = Clock::now();
     change_took_ = change_seen_ - begin;
@@ -195,10 +193,10 @@ class Watch {
 
   /// Whether nothing more comes, without a look at its rows.
   bool has_ended() {
-    Query query(db_,
-                "SELECT r.status = 'running' OR EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id ="
-                " r.id) FROM run r WHERE r.id = ?");
-    query.bind(1, run_.id);
+    RunQuery query(
+        statements_, run_.id,
+        "SELECT r.status = 'running' OR EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id ="
+        " r.id) FROM run r WHERE r.id = ?");
     return !query.step() || query.integer(0) == 0;
   }
 
@@ -268,6 +266,7 @@ class Watch {
   Options& options_;
   const WatchArguments& arguments_;
   SQLite::Database db_;
+  Statements statements_{db_};
   Run run_{};
   int64_t version_ = 0;
   Clock::time_point change_seen_{};

@@ -26,13 +26,14 @@ std::string line_of(const RunVerdict& run, const Headline& head, const Origin& o
 
 InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run) {
   SQLite::Database db = open_for_reading(database);
-  Query query(db,
+  Statements statements(db);
+  Query query(statements,
               "SELECT " + std::string(kVerdictColumns) + ", run_id FROM run_verdict WHERE run = ?");
   query.bind(1, run);
   if (!query.step()) throw std::runtime_error(database.string() + " has no run " + run);
   const RunVerdict verdict(query);
   const Headline head(verdict);
-  const Origin origin = Origins(db).at(verdict.number("run_id"), head.fail, head.gate);
+  const Origin origin = origin_at(statements, verdict.number("run_id"), head.fail, head.gate);
   return {.strict = std::string(verdict.at(Gate::kStrict)),
           .numeric = std::string(verdict.at(Gate::kNumeric)),
           .headline = head.text(),

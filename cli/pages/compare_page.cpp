@@ -28,7 +28,7 @@ std::optional<CellPlace> first_of_all(const PairMap& map) {
 
 }  // namespace
 
-void write_compare_page(SQLite::Database& db, const Run& a, const Run& b,
+void write_compare_page(Statements& statements, const Run& a, const Run& b,
                         const ComparisonSummary& summary, Language language, const TextSink& sink) {
   const Wording words(language);
   PageContent content;
@@ -58,7 +58,7 @@ void write_compare_page(SQLite::Database& db, const Run& a, const Run& b,
     html.text(line) << "</li>\n";
   }
   html << "</ul></div>\n</header>\n<section>\n<h2>";
-  const PairMap map = read_map(db, a, b);
+  const PairMap map = read_map(statements, a, b);
   html.text(words("page.map")) << "</h2>\n";
   if (map.empty()) {
     html << "<p>";
@@ -69,13 +69,14 @@ void write_compare_page(SQLite::Database& db, const Run& a, const Run& b,
     html << filter_box(words) << html_of_map(map, 0, first_of_all(map), words);
   }
   html << "</section>\n<section>\n<h2>";
-  html.text(words("page.attributes")) << "</h2>\n"
-                                      << attribute_table(db, a, &b, words) << "</section>\n";
+  html.text(words("page.attributes"))
+      << "</h2>\n"
+      << attribute_table(statements, a, &b, words) << "</section>\n";
   JsonObject data;
   data.add("version", 1)
       .add("kind", std::string_view("compare"))
       .raw("words", json_of_words(words));
-  data.raw("measures", json_of_measures(db));
+  data.raw("measures", json_of_measures(statements));
   data.raw("maps", "[" +
                        JsonObject()
                            .add("run", std::string_view(utf8::printable(a.name)))

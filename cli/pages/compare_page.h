@@ -1,12 +1,11 @@
 #pragma once
-#include <SQLiteCpp/SQLiteCpp.h>
-
 #include <string>
 #include <vector>
 
 #include "cli/report/markdown.h"
 #include "cli/report/texts.h"
 #include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
 
 namespace greta {
 
@@ -18,7 +17,7 @@ struct ComparisonSummary {
 
 /// Writes the page of two runs: what differs row by row, and what is stated of them. Throws
 /// SQLite::Exception and what `sink` throws.
-void write_compare_page(SQLite::Database& db, const Run& a, const Run& b,
+void write_compare_page(Statements& statements, const Run& a, const Run& b,
                         const ComparisonSummary& summary, Language language, const TextSink& sink);
 
 }  // namespace greta

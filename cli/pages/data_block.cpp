@@ -181,8 +181,8 @@ std::string short_real(double value) {
 
 std::string json_of_map(const PairMap& map) { return MapJson(map).write(); }
 
-std::string json_of_measures(SQLite::Database& db) {
-  Query rows(db, "SELECT name, low, high FROM measure WHERE low IS NOT NULL");
+std::string json_of_measures(Statements& statements) {
+  Query rows(statements, "SELECT name, low, high FROM measure WHERE low IS NOT NULL");
   JsonObject object;
   while (rows.step()) {
     object.raw(rows.text(0),

@@ -75,14 +75,14 @@ class MapBuilder {
     cell.details = row.text(16);
   }
 
-  PairMap build(SQLite::Database& db) {
+  PairMap build(Statements& statements) {
     PairMap map;
     for (auto& [key, index] : layers_) {
       index = map.layers.size();
       map.layers.push_back(key.second == kNoId ? std::nullopt : std::optional(key.second));
     }
     std::map<std::string, MapStage> stages;
-    Query stage(db, "SELECT name, stage FROM tensor");
+    Query stage(statements, "SELECT name, stage FROM tensor");
     while (stage.step()) {
       const std::string name = stage.text(1);
       stages[stage.text(0)] = name == "embed"  ? MapStage::kEmbed
@@ -112,7 +112,7 @@ class MapBuilder {
       const auto& [panel, layer, tensor] = key;
       map.panels[panels[panel]].cells[layers_[layer]][tensors_.at(tensor).first] = std::move(cell);
     }
-    add_inputs(db, map);
+    add_inputs(statements, map);
     return map;
   }
 
@@ -132,10 +132,10 @@ class MapBuilder {
     if (seen.beyond_rounding()) position.beyond = true;
   }
 
-  void add_inputs(SQLite::Database& db, PairMap& map) const {
+  void add_inputs(Statements& statements, PairMap& map) const {
     std::map<std::string, size_t> index;
     for (size_t i = 0; i < map.tensors.size(); ++i) index[map.tensors[i].name] = i;
-    Query edges(db,
+    Query edges(statements,
                 "SELECT t.name, f.name, e.layer FROM edge e JOIN tensor t ON t.id = e.to_id"
                 " JOIN tensor f ON f.id = e.from_id ORDER BY e.to_id, e.from_id");
     while (edges.step()) {
@@ -190,15 +190,15 @@ std::vector<std::tuple<size_t, size_t, size_t>> chosen_cells(const PairMap& map,
   return chosen;
 }
 
-void read_sides(SQLite::Database& db, const Run& run, PairMap& map) {
+void read_sides(Statements& statements, const Run& run, PairMap& map) {
   const CellAt cells = cells_by_place(map);
   RunQuery rows(
-      db, run.id,
+      statements, run.id,
       "SELECT t.prompt, t.layer, t.canonical_tensor, t.pos_id, t.side, t.hash, t.n, t.min,"
       " t.max, t.mean, t.abs_sum, t.nan, t.inf, t.route, t.source_id, t.source_line"
       " FROM trace t WHERE t.run_id = ? AND t.side IS NOT NULL");
   std::map<int64_t, std::string> files;
-  Query file(db, "SELECT min(path) FROM source_location WHERE source_id = ?");
+  Query file(statements, "SELECT min(path) FROM source_location WHERE source_id = ?");
   while (rows.step()) {
     const auto found = cells.find({rows.text(0), integer_of(rows.cell(1)), rows.text(2)});
     if (found == cells.end() || found->second->pos_id != integer_of(rows.cell(3))) continue;
@@ -225,10 +225,10 @@ void read_sides(SQLite::Database& db, const Run& run, PairMap& map) {
 }
 
 /// What read_details says of the pairs of a report.
-void read_report(SQLite::Database& db, const Run& run, PairMap& map) {
+void read_report(Statements& statements, const Run& run, PairMap& map) {
   const CellAt cells = cells_by_place(map);
   RunQuery pairs(
-      db, run.id,
+      statements, run.id,
       "SELECT p.prompt, p.layer, ifnull(p.canonical_tensor, p.tensor), p.pos_id, p.status,"
       " p.numeric_origin, p.caused_by, p.segment FROM pair p"
       " WHERE p.run_id = ? AND p.evidence = 'report'");
@@ -299,9 +299,9 @@ bool PairMap::applies(size_t layer, size_t tensor) const {
   return true;
 }
 
-PairMap read_map(SQLite::Database& db, const Run& run) {
+PairMap read_map(Statements& statements, const Run& run) {
   RunQuery rows(
-      db, run.id,
+      statements, run.id,
       "SELECT p.prompt_id, 0, p.prompt, '', p.forward_layer, p.layer, p.tensor_id,"
       " ifnull(p.canonical_tensor, p.tensor), p.pos_id, p.status, p.class, p.rel_l2,"
       " p.tolerance, p.measure, p.prefill_hash, p.decode_hash,"
@@ -312,20 +312,20 @@ PairMap read_map(SQLite::Database& db, const Run& run) {
       " WHERE p.run_id = ? ORDER BY p.prompt_id, p.pos_id");
   MapBuilder builder;
   while (rows.step()) builder.add(rows);
-  PairMap map = builder.build(db);
+  PairMap map = builder.build(statements);
   map.left = "prefill";
   map.right = "decode";
   return map;
 }
 
-void read_details(SQLite::Database& db, const Run& run, const std::string& first, PairMap& map) {
+void read_details(Statements& statements, const Run& run, const std::string& first, PairMap& map) {
   if (map.empty()) return;
-  read_sides(db, run, map);
+  read_sides(statements, run, map);
   std::string shares;
   for (int i = 0; i < 32; ++i) shares += ", d.p" + std::to_string(i);
   // the columns of view pair, by keys that SQLite can seek
   RunQuery pairs(
-      db, run.id,
+      statements, run.id,
       "SELECT s.numeric_origin, CASE WHEN s.fails THEN s.caused_by END,"
       " CASE WHEN s.fails THEN s.segment END, d.location, d.differing, d.max_abs, d.max_abs_at,"
       " d.max_ulp, d.heads, CASE WHEN d.rel_l2 IS NULL THEN 0 ELSE d.segments END" +
@@ -364,12 +364,12 @@ void read_details(SQLite::Database& db, const Run& run, const std::string& first
       detail.shares.push_back(real_of(pairs.cell(10 + i)).value_or(0));
     }
   }
-  if (of_report) read_report(db, run, map);
+  if (of_report) read_report(statements, run, map);
 }
 
-PairMap read_map(SQLite::Database& db, const Run& a, const Run& b) {
+PairMap read_map(Statements& statements, const Run& a, const Run& b) {
   Query rows(
-      db,
+      statements,
       "SELECT q.id, h.id, d.prompt, d.phase, d.forward_layer, d.layer, d.tensor_id, d.tensor,"
       " d.pos_id, d.status, d.class, d.rel_l2, d.tolerance, d.measure, d.hash_a, d.hash_b, NULL, "
       "d.tensor"
@@ -379,7 +379,7 @@ PairMap read_map(SQLite::Database& db, const Run& a, const Run& b) {
   rows.bind(1, a.id).bind(2, b.id);
   MapBuilder builder;
   while (rows.step()) builder.add(rows);
-  PairMap map = builder.build(db);
+  PairMap map = builder.build(statements);
   map.left = "A";
   map.right = "B";
   return map;

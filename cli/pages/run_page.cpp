@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 
@@ -13,6 +12,7 @@
 #include "cli/pages/page.h"
 #include "cli/pages/run_sections.h"
 #include "cli/report/brief.h"
+#include "cli/report/judged_row.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 
@@ -23,28 +23,6 @@ using std::to_string;
 
 /// Runs of several that have a section of their own.
 constexpr size_t kMostSections = 8;
-
-/// The row of run_verdict of a run, with the query that holds it.
-struct JudgedRow {
-  JudgedRow(SQLite::Database& db, const Run& of)
-      : run(of),
-        query(db, of.id,
-              "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?") {
-    if (!query.step()) return;
-    verdict = std::make_unique<RunVerdict>(query);
-    head = std::make_unique<Headline>(*verdict);
-  }
-
-  Run run;
-  RunQuery query;
-  std::unique_ptr<RunVerdict> verdict;
-  std::unique_ptr<Headline> head;
-};
-
-std::string remark_text(const Headline& head, const Wording& words) {
-  const ReportText* remark = find_report_text("remark." + head.remark);
-  return remark ? words.line(*remark) : "";
-}
 
 Html badge(const Headline& head, const Wording& words) {
   Html html;
@@ -67,19 +45,19 @@ Html badge(const Headline& head, const Wording& words) {
 
 class RunPage {
  public:
-  RunPage(SQLite::Database& db, Language language)
-      : db_(db), language_(language), words_(language) {}
+  RunPage(Statements& statements, Language language)
+      : statements_(statements), language_(language), words_(language) {}
 
   std::string one(const JudgedRow& row) {
     PageContent content;
-    content.title = row.run.name + ": " + row.head->text();
+    content.title = row.run.name + ": " + row.head.text();
     content.kind = "run";
     content.body = section(row, true);
     content.data = data("run");
     return page_of(content, language_);
   }
 
-  std::string several(const std::vector<std::unique_ptr<JudgedRow>>& rows) {
+  std::string several(const JudgedRows& rows) {
     PageContent content;
     const std::string experiment = experiment_of_all(rows);
     content.title = experiment + ": " + words_("brief.title");
@@ -87,11 +65,12 @@ class RunPage {
     Html& body = content.body;
     body << "<header><h1>";
     body.text(experiment) << "</h1>\n<p>";
-    body.text(words_("brief.counts", {to_string(rows.size()), counts(rows)})) << "</p></header>\n";
+    body.text(words_("brief.counts", {to_string(rows.size()), counts_text(rows)}))
+        << "</p></header>\n";
     table(rows, body);
     size_t shown = 0, fails = 0;
     for (const auto& row : rows) {
-      if (row->head->verdict != "FAIL") continue;
+      if (row->head.verdict != "FAIL") continue;
       if (++fails > kMostSections) continue;
       ++shown;
       body << "<section class=run id=run" << Html().number(row->run.id) << ">\n"
@@ -109,28 +88,19 @@ class RunPage {
   std::string data(std::string_view kind) {
     JsonObject object;
     object.add("version", 1).add("kind", kind).raw("words", json_of_words(words_));
-    object.raw("measures", json_of_measures(db_));
+    object.raw("measures", json_of_measures(statements_));
     return object.raw("maps", "[" + maps_ + "]").str();
   }
 
-  static std::string experiment_of_all(const std::vector<std::unique_ptr<JudgedRow>>& rows) {
+  static std::string experiment_of_all(const JudgedRows& rows) {
     std::set<std::string> names;
-    for (const auto& row : rows) names.insert(row->verdict->text("experiment"));
+    for (const auto& row : rows) names.insert(row->verdict.text("experiment"));
     std::string text;
     for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
     return text;
   }
 
-  static std::string counts(const std::vector<std::unique_ptr<JudgedRow>>& rows) {
-    std::map<std::string, int> numbers;
-    for (const auto& row : rows) ++numbers[row->head->text()];
-    std::string text;
-    for (const auto& [verdict, n] : numbers)
-      text += (text.empty() ? "" : ", ") + to_string(n) + " " + verdict;
-    return text;
-  }
-
-  void table(const std::vector<std::unique_ptr<JudgedRow>>& rows, Html& body) {
+  void table(const JudgedRows& rows, Html& body) {
     body << "<div class=wide><table class=sortable><thead><tr>";
     for (const TextId id : {TextId("run"), TextId("date"), TextId("commit"), TextId("mode"),
                             TextId("verdict"), TextId("total_pairs"), TextId("location")}) {
@@ -140,8 +110,8 @@ class RunPage {
     body << "</tr></thead>\n<tbody>\n";
     size_t fails = 0;
     for (const auto& row : rows) {
-      const RunVerdict& v = *row->verdict;
-      const bool linked = row->head->verdict == "FAIL" && ++fails <= kMostSections;
+      const RunVerdict& v = row->verdict;
+      const bool linked = row->head.verdict == "FAIL" && ++fails <= kMostSections;
       body << "<tr><td>";
       if (linked) body << "<a href=\"#run" << Html().number(row->run.id) << "\">";
       body.text(row->run.name);
@@ -149,11 +119,10 @@ class RunPage {
       body << "</td><td class=date>";
       body.text(v.show("date")) << "</td><td>";
       body.text(v.show("commit_sha").substr(0, 12)) << "</td><td>";
-      body.text(v.show("mode")) << "</td><td>" << badge(*row->head, words_)
+      body.text(v.show("mode")) << "</td><td>" << badge(row->head, words_)
                                 << "</td><td class=number>";
       body.text(v.show("pairs")) << "</td><td>";
-      body.text(row->head->fail.cause.empty() ? "-" : place_text(row->head->fail))
-          << "</td></tr>\n";
+      body.text(row->head.fail.cause.empty() ? "-" : place_text(row->head.fail)) << "</td></tr>\n";
     }
     body << "</tbody></table></div>\n";
   }
@@ -168,14 +137,14 @@ class RunPage {
       html << "<h2 class=run>";
       html.text(row.run.name) << "</h2>\n";
     }
-    html << "<p class=headline>" << badge(*row.head, words_) << "</p>\n";
+    html << "<p class=headline>" << badge(row.head, words_) << "</p>\n";
     std::string brief;
-    write_brief_report(db_, {row.run}, language_, [&](std::string_view text) { brief += text; });
+    write_brief(statements_, row, language_, [&](std::string_view text) { brief += text; });
     html << "<div class=brief>\n" << html_of_markdown(brief) << "</div>\n</header>\n";
 
-    PairMap map = read_map(db_, row.run);
-    const FailPlace& fail = row.head->fail;
-    read_details(db_, row.run, fail.prompt, map);
+    PairMap map = read_map(statements_, row.run);
+    const FailPlace& fail = row.head.fail;
+    read_details(statements_, row.run, fail.prompt, map);
     html << "<section>\n<h2>";
     html.text(words_("page.map")) << "</h2>\n";
     if (map.empty()) {
@@ -195,7 +164,7 @@ class RunPage {
       }
     }
     html << "</section>\n";
-    html << sections_of_run(db_, row.run, *row.verdict, words_);
+    html << sections_of_run(statements_, row, words_);
     maps_ += (n_maps_ == 0 ? "" : ",\n") +
              JsonObject()
                  .add("run", std::string_view(utf8::printable(row.run.name)))
@@ -209,7 +178,7 @@ class RunPage {
   std::optional<CellPlace> place_of(const PairMap& map, const FailPlace& fail) {
     if (fail.cause.empty()) return std::nullopt;
     Query named(
-        db_,
+        statements_,
         "SELECT t.name FROM tensor_name n JOIN tensor t ON t.id = n.tensor_id WHERE n.name = ?");
     const std::string tensor = named.bind(1, fail.tensor).step() ? named.text(0) : fail.tensor;
     for (size_t p = 0; p < map.panels.size(); ++p) {
@@ -224,7 +193,7 @@ class RunPage {
     return std::nullopt;
   }
 
-  SQLite::Database& db_;
+  Statements& statements_;
   Language language_;
   Wording words_;
   std::string maps_;
@@ -233,14 +202,10 @@ class RunPage {
 
 }  // namespace
 
-void write_run_page(SQLite::Database& db, const std::vector<Run>& runs, Language language,
+void write_run_page(Statements& statements, const std::vector<Run>& runs, Language language,
                     const TextSink& sink) {
-  std::vector<std::unique_ptr<JudgedRow>> rows;
-  for (const Run& run : runs) {
-    auto row = std::make_unique<JudgedRow>(db, run);
-    if (row->verdict) rows.push_back(std::move(row));
-  }
-  RunPage page(db, language);
+  const JudgedRows rows = judged_rows(statements, runs);
+  RunPage page(statements, language);
   sink(rows.size() == 1 ? page.one(*rows.front()) : page.several(rows));
 }
 

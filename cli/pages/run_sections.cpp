@@ -17,14 +17,19 @@ using std::to_string;
 
 class Sections {
  public:
-  Sections(SQLite::Database& db, const Run& run, const RunVerdict& verdict, const Wording& words)
-      : db_(db), run_(run), verdict_(verdict), head_(verdict), words_(words) {}
+  Sections(Statements& statements, const JudgedRow& row, const Wording& words)
+      : statements_(statements),
+        row_(row),
+        run_(row.run),
+        verdict_(row.verdict),
+        head_(row.head),
+        words_(words) {}
 
   Html write() {
     propagation();
     kv();
     logits();
-    const Html attributes = attribute_table(db_, run_, nullptr, words_);
+    const Html attributes = attribute_table(statements_, run_, nullptr, words_);
     if (!attributes.str().empty()) {
       begin("page.attributes");
       html_ << attributes << "</section>\n";
@@ -53,7 +58,7 @@ class Sections {
     std::string markdown;
     const TextSink sink = [&](std::string_view text) { markdown += text; };
     MarkdownWriter out(words_, sink);
-    Propagation(RunSection(db_, run_, verdict_, out, 2)).write(head_.fail.prompt);
+    Propagation(RunSection(statements_, row_, out, 2)).write(head_.fail.prompt);
     begin("propagation");
     html_ << "<details><summary>";
     html_.text(words_("page.tree", {head_.fail.prompt})) << "</summary>\n";
@@ -66,7 +71,7 @@ class Sections {
   void kv() {
     // the worst of the positions
     RunQuery rows(
-        db_, run_.id,
+        statements_, run_.id,
         "SELECT prompt, layer, interpretation, count(*) OVER (PARTITION BY prompt, layer),"
         " row_number() OVER (PARTITION BY prompt, layer ORDER BY CASE interpretation"
         " WHEN 'ALIGNED' THEN 5 WHEN 'STRUCTURAL_DRIFT' THEN 4 WHEN 'UNKNOWN' THEN 3"
@@ -155,7 +160,7 @@ class Sections {
 
   void logits() {
     RunQuery rows(
-        db_, run_.id,
+        statements_, run_.id,
         "SELECT l.prompt, l.prefill_route, l.decode_route, p.top1_id, p.top1_logit, p.top2_id,"
         " p.top2_logit, d.top1_id, d.top1_logit, d.top2_id, d.top2_logit, l.prefill_gap,"
         " l.decode_gap, l.prefill_top1 = l.decode_top1, l.prefill_pos_id, l.decode_pos_id"
@@ -206,7 +211,11 @@ class Sections {
   }
 
   void conflicts() {
-    RunQuery rows(db_, run_.id,
+    // what they say takes longest of all to prepare, and most runs have no document
+    RunQuery documents(statements_, run_.id,
+                       "SELECT 1 FROM report_claimed WHERE of_run_id = ? LIMIT 1");
+    if (!documents.step()) return;
+    RunQuery rows(statements_, run_.id,
                   "SELECT report_file, claimed, pass, fail, missing, conflict, claim_line"
                   " FROM report_conflict WHERE run_id = ? ORDER BY report_file, claim_line");
     bool any = false;
@@ -231,17 +240,18 @@ class Sections {
     if (any) html_ << "</tbody></table></div></section>\n";
   }
 
-  SQLite::Database& db_;
+  Statements& statements_;
+  const JudgedRow& row_;
   const Run& run_;
   const RunVerdict& verdict_;
-  Headline head_;
+  const Headline& head_;
   const Wording& words_;
   Html html_;
 };
 
 /// The values that are stated of a run, the most believed first.
-std::map<std::string, std::string> attributes_of(SQLite::Database& db, const Run& run) {
-  RunQuery rows(db, run.id,
+std::map<std::string, std::string> attributes_of(Statements& statements, const Run& run) {
+  RunQuery rows(statements, run.id,
                 "SELECT dim, value FROM stated_attribute WHERE run_id = ? GROUP BY dim, value"
                 " ORDER BY dim, min(believed)");
   std::map<std::string, std::string> values;
@@ -254,16 +264,15 @@ std::map<std::string, std::string> attributes_of(SQLite::Database& db, const Run
 
 }  // namespace
 
-Html sections_of_run(SQLite::Database& db, const Run& run, const RunVerdict& verdict,
-                     const Wording& words) {
-  return Sections(db, run, verdict, words).write();
+Html sections_of_run(Statements& statements, const JudgedRow& row, const Wording& words) {
+  return Sections(statements, row, words).write();
 }
 
-Html attribute_table(SQLite::Database& db, const Run& a, const Run* b, const Wording& words) {
+Html attribute_table(Statements& statements, const Run& a, const Run* b, const Wording& words) {
   std::map<std::string, std::pair<std::string, std::string>> rows;
-  for (const auto& [dim, value] : attributes_of(db, a)) rows[dim].first = value;
+  for (const auto& [dim, value] : attributes_of(statements, a)) rows[dim].first = value;
   if (b) {
-    for (const auto& [dim, value] : attributes_of(db, *b)) rows[dim].second = value;
+    for (const auto& [dim, value] : attributes_of(statements, *b)) rows[dim].second = value;
   }
   Html html;
   if (rows.empty()) return html;

@@ -78,10 +78,11 @@ class Analysis : public RunSection {
 
   /// Missing rows come first in the verdict; what differs all the same is not hidden by them.
   void add_drift_behind(std::vector<Sentence>& items) {
-    RunQuery drift(
-        db_, run_.id,
-        "SELECT first_drift_tensor, first_drift_layer, prompt, first_drift_cause FROM first_fail"
-        " WHERE run_id = ? AND first_drift_cause IS NOT NULL ORDER BY prompt_id LIMIT 1");
+    RunQuery drift(statements_, run_.id,
+                   "SELECT first_drift_tensor, first_drift_layer, prompt, first_drift_cause FROM " +
+                       kept_ +
+                       "first_fail WHERE run_id = ? AND first_drift_cause IS NOT NULL ORDER BY "
+                       "prompt_id LIMIT 1");
     if (!drift.step()) return;
     items.push_back({"analysis.drift_behind",
                      {in_code(drift.text(0)), show(drift.cell(1)), in_code(drift.text(2)),
@@ -179,7 +180,7 @@ class Recommendations : public RunSection {
     if (!f.found || f.inputs_complete || f.origin.kind.empty()) return;
     if (!f.origin.untraced_layers.empty()) return;  // whole layers are, and the probe names them
     Query inputs(
-        db_,
+        statements_,
         "SELECT i.name, CASE g.layer WHEN 'same' THEN ?2 ELSE ?2 - 1 END FROM edge g"
         " JOIN tensor i ON i.id = g.from_id JOIN tensor o ON o.id = g.to_id"
         " WHERE o.name = ?1 AND g.kind NOT IN ('weight', 'state') AND (g.layer = 'same' OR ?2 > 0)"

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 #include "cli/report/failure.h"
@@ -24,23 +22,6 @@ constexpr size_t kMostSections = 12;
 
 constexpr size_t kShownOfCommit = 12;
 
-/// A verdict with the query that holds it.
-struct JudgedRow {
-  JudgedRow(SQLite::Database& db, const Run& r)
-      : run(r),
-        query(db, r.id,
-              "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?") {
-    if (!query.step()) throw std::logic_error("no verdict of run " + r.name);
-    verdict = std::make_unique<RunVerdict>(query);
-    head = std::make_unique<Headline>(*verdict);
-  }
-
-  Run run;
-  RunQuery query;
-  std::unique_ptr<RunVerdict> verdict;
-  std::unique_ptr<Headline> head;
-};
-
 /// "commit 02a59af4d5, 2026-02-07": as much of it as is known.
 std::string version_text(const Query& row, int commit, int date) {
   std::string text =
@@ -49,25 +30,25 @@ std::string version_text(const Query& row, int commit, int date) {
   return text.empty() ? "-" : escaped(text);
 }
 
-/// What changed, asked of many runs: each statement takes longer to prepare than to answer.
+/// The statements of what changed, of a run's lineage.
 class Changes {
  public:
-  explicit Changes(SQLite::Database& db) : db_(db) {}
+  explicit Changes(Statements& statements) : statements_(statements) {}
 
   /// change, baseline, its commit and date, layer, tensor, why_not; no row without a baseline.
-  Query& change(int64_t run_id) {
-    return bound(
-        "SELECT change, baseline, baseline_commit_sha, baseline_date, layer, tensor,"
-        " why_not FROM " +
-            kept(run_id) + "change WHERE run_id = ?1",
-        run_id);
+  RunQuery change(int64_t run_id) {
+    return RunQuery(statements_, run_id,
+                    "SELECT change, baseline, baseline_commit_sha, baseline_date, layer, tensor,"
+                    " why_not FROM " +
+                        kept(run_id) + "change WHERE run_id = ?1");
   }
 
   /// Where this run, or one that it descends from by baselines, turned for the worse, unless one of
   /// them mended it: first bad run, its commit and date, the same of the last good one, change,
   /// tensor, layer, and whether more commits than one lie between.
-  Query& turn(int64_t run_id) {
-    return bound(
+  RunQuery turn(int64_t run_id) {
+    return RunQuery(
+        statements_, run_id,
         "WITH RECURSIVE back(run_id, baseline_id) AS ("
         "  SELECT run_id, baseline_id FROM lineage WHERE run_id = ?1"
         "  UNION SELECT l.run_id, l.baseline_id FROM back b CROSS JOIN lineage l"
@@ -81,29 +62,20 @@ class Changes {
             "regression g WHERE g.lineage = (SELECT lineage FROM lineage_member WHERE run_id = ?1)"
             " AND g.first_bad_id IN (SELECT run_id FROM back)"
             " AND NOT EXISTS (SELECT 1 FROM back b JOIN run f ON f.id = b.run_id"
-            "   WHERE f.name = g.fixed_run) ORDER BY g.change, g.first_bad_date, g.first_bad",
-        run_id);
+            "   WHERE f.name = g.fixed_run) ORDER BY g.change, g.first_bad_date, g.first_bad");
   }
 
  private:
-  Query& bound(const std::string& sql, int64_t run_id) {
-    std::unique_ptr<Query>& query = queries_[sql];
-    if (!query) query = std::make_unique<Query>(db_, sql);
-    query->reset();
-    query->bind(1, run_id);
-    return *query;
-  }
-
   const std::string& kept(int64_t run_id) {
-    Query& lineage = bound("SELECT lineage FROM lineage_member WHERE run_id = ?1", run_id);
+    RunQuery lineage(statements_, run_id, "SELECT lineage FROM lineage_member WHERE run_id = ?1");
     const std::string name = lineage.step() ? lineage.text(0) : "";
     const auto known = kept_.find(name);
-    return known != kept_.end() ? known->second : kept_[name] = kept_views(db_, name);
+    return known != kept_.end() ? known->second
+                                : kept_[name] = kept_views_of_lineage(statements_, name);
   }
 
-  SQLite::Database& db_;
-  std::map<std::string, std::unique_ptr<Query>> queries_;  // by their text
-  std::map<std::string, std::string> kept_;                // kept_views, by lineage
+  Statements& statements_;
+  std::map<std::string, std::string> kept_;  // kept_views_of_lineage
 };
 
 class BriefSection : public RunSection {
@@ -122,7 +94,7 @@ class BriefSection : public RunSection {
       why(*failure);
     }
     since();
-    for (const AppliedWaiver& waiver : applied_waivers(db_, run_.id)) {
+    for (const AppliedWaiver& waiver : applied_waivers(statements_, run_.id)) {
       item("waived", escaped(waiver.text()));
     }
     next(failure);
@@ -168,9 +140,9 @@ class BriefSection : public RunSection {
     } else {
       text = escaped(failure.details);
     }
-    RunQuery found(db_, run_.id,
-                   "SELECT finding, evidence FROM diagnosis WHERE run_id = ?1 AND prompt = ?2"
-                   " ORDER BY ord LIMIT 1");
+    RunQuery found(statements_, run_.id,
+                   "SELECT finding, evidence FROM " + kept_ +
+                       "diagnosis WHERE run_id = ?1 AND prompt = ?2 ORDER BY ord LIMIT 1");
     found.bind(2, failure.prompt);
     if (found.step()) {
       text += (text.empty() ? "" : "; ") + found.text(0) + ": " + escaped(found.text(1));
@@ -181,7 +153,7 @@ class BriefSection : public RunSection {
   /// The first bad run among this one and those that it descends from by their baselines, unless
   /// one of them mended it.
   bool tells_turn() {
-    Query& turn = changes_.turn(run_.id);
+    RunQuery turn = changes_.turn(run_.id);
     bool any = false;
     for (; turn.step(); any = true) {
       std::string text =
@@ -202,9 +174,10 @@ class BriefSection : public RunSection {
 
   void since() {
     const bool fails = head_.verdict == "FAIL";
-    Query& change = changes_.change(run_.id);
+    RunQuery change = changes_.change(run_.id);
     if (!change.step()) {
-      RunQuery injected(db_, run_.id, "SELECT injected FROM lineage_member WHERE run_id = ?");
+      RunQuery injected(statements_, run_.id,
+                        "SELECT injected FROM lineage_member WHERE run_id = ?");
       const bool on_purpose = injected.step() && injected.integer(0) != 0;
       if (on_purpose) {
         item("brief.since", words_("brief.injected"));
@@ -239,21 +212,17 @@ class BriefSection : public RunSection {
 
 class BriefReport {
  public:
-  BriefReport(SQLite::Database& db, const std::vector<Run>& runs, MarkdownWriter& out)
-      : db_(db), out_(out), words_(out.words()), changes_(db) {
-    for (const Run& run : runs) judged_.push_back(std::make_unique<JudgedRow>(db, run));
-  }
+  BriefReport(Statements& statements, MarkdownWriter& out)
+      : statements_(statements), out_(out), words_(out.words()), changes_(statements) {}
 
-  void write() {
-    const std::string experiment = escaped(experiment_of(db_, judged_.front()->run));
-    if (judged_.size() == 1) {
-      section(*judged_.front(), 1);
-      return;
-    }
+  void write(const std::vector<Run>& runs) {
+    judged_ = judged_rows(statements_, runs);
+    if (judged_.size() == 1) return section(*judged_.front(), 1);
+    const std::string experiment = escaped(experiment_of(statements_, judged_.front()->run));
     out_.heading(1, experiment + ": " + words_("brief.title"));
-    out_.paragraph({"brief.counts", {to_string(judged_.size()), counts()}});
+    out_.paragraph({"brief.counts", {to_string(judged_.size()), counts_text(judged_)}});
     const auto failing = std::stable_partition(judged_.begin(), judged_.end(), [](const auto& row) {
-      return row->head->verdict == "FAIL";
+      return row->head.verdict == "FAIL";
     });
     const auto fails = static_cast<size_t>(failing - judged_.begin());
     const size_t sections = std::min(fails, kMostSections);
@@ -265,27 +234,14 @@ class BriefReport {
     table(sections);
   }
 
- private:
-  std::string headline(const JudgedRow& row) const {
-    const ReportText* remark = find_report_text("remark." + row.head->remark);
-    const std::string verdict = "**" + row.head->verdict + "**";
-    return remark ? verdict + " " + words_.line(*remark) : verdict;
-  }
-
-  /// "2 FAIL beyond rounding, 3 PASS".
-  std::string counts() const {
-    std::map<std::string, int> numbers;
-    for (const auto& row : judged_) ++numbers[row->head->text()];
-    std::string text;
-    for (const auto& [verdict, n] : numbers) {
-      text += (text.empty() ? "" : ", ") + to_string(n) + " " + verdict;
-    }
-    return text;
-  }
-
   void section(const JudgedRow& row, int level) {
     out_.heading(level, "`" + in_code(row.run.name) + "`: " + headline(row));
-    BriefSection(RunSection(db_, row.run, *row.verdict, out_, 2), changes_).write();
+    BriefSection(RunSection(statements_, row, out_, 2), changes_).write();
+  }
+
+ private:
+  std::string headline(const JudgedRow& row) const {
+    return headline_text("**" + row.head.verdict + "**", row.head, words_);
   }
 
   void table(size_t from) {
@@ -294,8 +250,8 @@ class BriefReport {
     out_.table({words_("run"), words_("date"), words_("commit"), words_("verdict"),
                 words_("strict_verdict"), words_("total_pairs"), words_("brief.changed")});
     for (size_t i = from; i < judged_.size(); ++i) {
-      const RunVerdict& verdict = *judged_[i]->verdict;
-      Query& change = changes_.change(judged_[i]->run.id);
+      const RunVerdict& verdict = judged_[i]->verdict;
+      RunQuery change = changes_.change(judged_[i]->run.id);
       const bool known = change.step() && !change.is_null(0);
       const auto shown = [&](const char* column) {
         return verdict.has(column) ? escaped(verdict.text(column).substr(0, kShownOfCommit)) : "-";
@@ -307,20 +263,27 @@ class BriefReport {
     out_.line();
   }
 
-  SQLite::Database& db_;
+  Statements& statements_;
   MarkdownWriter& out_;
   const Wording& words_;
   Changes changes_;
-  std::vector<std::unique_ptr<JudgedRow>> judged_;
+  JudgedRows judged_;
 };
 
 }  // namespace
 
-void write_brief_report(SQLite::Database& db, const std::vector<Run>& runs, Language language,
+void write_brief_report(Statements& statements, const std::vector<Run>& runs, Language language,
                         const TextSink& sink) {
   Wording words(language);
   MarkdownWriter out(words, sink);
-  BriefReport(db, runs, out).write();
+  BriefReport(statements, out).write(runs);
+}
+
+void write_brief(Statements& statements, const JudgedRow& row, Language language,
+                 const TextSink& sink) {
+  Wording words(language);
+  MarkdownWriter out(words, sink);
+  BriefReport(statements, out).section(row, 1);
 }
 
 }  // namespace greta

@@ -44,7 +44,7 @@ FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
   f.layer_id = place.layer;
   f.pos_id = place.pos;
   RunQuery pair(
-      db_, run_.id,
+      statements_, run_.id,
       "SELECT canonical_tensor, status, class, " +
           std::string(gate == Gate::kNumeric ? "numeric_origin" : "origin") +
           ", inputs_complete, rel_l2, tolerance, details, caused_by, segment,"
@@ -78,15 +78,15 @@ void FailureSections::write() {
 
 /// Rows of both sides at the first failure's key; bound and ready to step.
 std::unique_ptr<Query> FailureSections::evidence_rows() {
-  auto rows = std::make_unique<Query>(
-      db_,
+  auto rows = std::make_unique<RunQuery>(
+      statements_, run_.id,
       "SELECT prompt AS prompt_id, phase, tensor AS point, layer, step, pos_id, seq_len,"
       " token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, route,"
       " source_file, source_line, side FROM trace WHERE run_id = ?1 AND prompt = ?2 AND pos_id = ?3"
       " AND layer = ?4 AND canonical_tensor = ?5 AND side IN ('prefill', 'decode')"
       " ORDER BY side DESC, step, occurrence LIMIT ?6");
   const FirstFailure& f = failure_;
-  rows->bind(1, run_.id).bind(2, f.prompt).bind(5, f.canonical).bind(6, kMaxEvidenceRows);
+  rows->bind(2, f.prompt).bind(5, f.canonical).bind(6, kMaxEvidenceRows);
   rows->bind(3, value_of(f.pos_id));
   rows->bind(4, value_of(f.layer_id));
   return rows;
@@ -114,9 +114,9 @@ void FailureSections::first_failure() {
 /// What the rows of its first pair beyond rounding look like.
 void FailureSections::findings() {
   if (numeric_leads() && !verdict_.has("numeric_first_fail")) return;
-  RunQuery found(db_, run_.id,
-                 "SELECT finding, evidence FROM diagnosis WHERE run_id = ?1 AND prompt = ?2"
-                 " ORDER BY ord");
+  RunQuery found(statements_, run_.id,
+                 "SELECT finding, evidence FROM " + kept_ +
+                     "diagnosis WHERE run_id = ?1 AND prompt = ?2 ORDER BY ord");
   found.bind(2, failure_.prompt);
   while (found.step()) {
     out_.field(words_("looks_like"), found.text(0) + " - " + escaped(found.text(1)));
@@ -169,10 +169,11 @@ void FailureSections::side_table() {
 
 void FailureSections::by_prompt() {
   RunQuery rows(
-      db_, run_.id,
+      statements_, run_.id,
       "SELECT prompt, pos_id, layer, tensor, first_fail, first_drift_cause, first_drift_layer,"
       " first_drift_tensor, numeric_first_fail, numeric_layer, numeric_tensor, numeric_pos_id,"
-      " details FROM first_fail WHERE run_id = ? ORDER BY prompt_id");
+      " details FROM " +
+          kept_ + "first_fail WHERE run_id = ? ORDER BY prompt_id");
   auto id = [&](int column) {
     return rows.is_null(column) ? std::nullopt : std::optional(rows.integer(column));
   };
@@ -242,7 +243,7 @@ void FailureSections::sample_evidence() {
 
 void FailureSections::where_the_other_side_is(const std::string& side) {
   out_.paragraph({"sample_evidence.one_side"});
-  RunQuery positions(db_, run_.id,
+  RunQuery positions(statements_, run_.id,
                      "SELECT min(pos_id), max(pos_id) FROM trace WHERE run_id = ?1 AND prompt = ?2"
                      " AND layer = ?3 AND canonical_tensor = ?4 AND side = ?5");
   positions.bind(2, failure_.prompt).bind(4, failure_.canonical);

@@ -1,6 +1,10 @@
 #include "cli/report/kv.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,83 +18,109 @@ class KvSections : public RunSection {
   explicit KvSections(const RunSection& run) : RunSection(run) {}
 
   bool write() {
-    RunQuery total(db_, run_.id, "SELECT count(*) FROM kv_alignment WHERE run_id = ?");
-    total.step();
-    if (total.integer(0) == 0) return false;
+    read();
+    if (all_.rows == 0) return false;
     kv_indicators();
     kv_layers();
     kv_hashes();
     score_statistics();
-    interpretation_guide(total.integer(0));
+    interpretation_guide();
     return true;
   }
 
  private:
+  /// How many rows of kv_alignment there are, and of how many a column says yes and anything.
+  struct Counts {
+    int64_t rows = 0, pass = 0;
+    std::array<int64_t, 6> yes{}, known{};  ///< by Match
+    std::set<std::string> prompts;
+    std::vector<std::string> kinds;  ///< interpretations, each once, as they come
+
+    void add(const Query& row) {
+      ++rows;
+      pass += row.text(11) == "PASS";
+      for (size_t i = 0; i < yes.size(); ++i) {
+        const int column = kFirstMatch + static_cast<int>(i);
+        yes[i] += row.integer(column);
+        known[i] += !row.is_null(column);
+      }
+      prompts.insert(row.text(1));
+      const std::string kind = row.text(10);
+      if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) kinds.push_back(kind);
+    }
+  };
+  enum Match { kK, kV, kQ, kAligned, kCache, kCacheRows };
+  static constexpr int kFirstMatch = 4;
+
+  /// The view once: it works out what it compares anew for every statement.
+  void read() {
+    RunQuery rows(statements_, run_.id,
+                  "SELECT layer, prompt, prompt_id, pos_id, k_match, v_match, q_match, kv_aligned,"
+                  " cache_match, cache_rows_match, interpretation, status FROM kv_alignment"
+                  " WHERE run_id = ? ORDER BY layer, prompt, pos_id");
+    std::optional<std::array<int64_t, 3>> first;
+    while (rows.step()) {
+      all_.add(rows);
+      layers_[rows.integer(0)].add(rows);
+      ++kinds_[rows.text(10)];
+      const std::array<int64_t, 3> place{rows.integer(0), rows.integer(2), rows.integer(3)};
+      if (rows.text(10) == "ALIGNED" || (first && *first <= place)) continue;
+      first = place;
+      first_ = Sentence("guide.first", {rows.text(10), show(rows.cell(0)), in_code(rows.text(1))});
+    }
+  }
+
   std::string match_count(int64_t matching, int64_t known) const {
     return known == 0 ? words_("not_comparable")
                       : words_("kv.of", {to_string(matching), to_string(known)});
   }
 
   void kv_indicators() {
-    RunQuery sums(
-        db_, run_.id,
-        "SELECT sum(k_match), count(k_match), sum(v_match), count(v_match), sum(kv_aligned),"
-        " count(kv_aligned), sum(cache_match), count(cache_match), sum(cache_rows_match),"
-        " count(cache_rows_match) FROM kv_alignment WHERE run_id = ?");
-    sums.step();
     section("kv");
     out_.table({words_("kv.indicator"), words_("kv.observed"), words_("kv.if_structural"),
                 words_("kv.if_bug")});
-    auto observed = [&](int column) {
-      return match_count(sums.integer(column), sums.integer(column + 1));
-    };
-    out_.row({words_("kv.k"), observed(0), words_("kv.may_vary"), words_("kv.consistent")});
-    out_.row({words_("kv.v"), observed(2), words_("kv.may_vary"), words_("kv.consistent")});
-    out_.row({words_("kv.aligned"), observed(4), words_("kv.false"), words_("kv.true")});
-    out_.row({words_("kv.cache"), observed(6), words_("kv.cache_required"),
+    auto observed = [&](Match match) { return match_count(all_.yes[match], all_.known[match]); };
+    out_.row({words_("kv.k"), observed(kK), words_("kv.may_vary"), words_("kv.consistent")});
+    out_.row({words_("kv.v"), observed(kV), words_("kv.may_vary"), words_("kv.consistent")});
+    out_.row({words_("kv.aligned"), observed(kAligned), words_("kv.false"), words_("kv.true")});
+    out_.row({words_("kv.cache"), observed(kCache), words_("kv.cache_required"),
               words_("kv.cache_required")});
-    out_.row({words_("kv.cache_rows"), observed(8), words_("kv.cache_required"),
+    out_.row({words_("kv.cache_rows"), observed(kCacheRows), words_("kv.cache_required"),
               words_("kv.cache_required")});
     out_.line();
   }
 
   void kv_layers() {
-    RunQuery rows(
-        db_, run_.id,
-        "SELECT layer, count(DISTINCT prompt), sum(k_match), count(k_match), sum(v_match),"
-        " count(v_match), sum(q_match), count(q_match), sum(cache_match), count(cache_match),"
-        " group_concat(DISTINCT interpretation), sum(status = 'PASS'), count(*)"
-        " FROM kv_alignment WHERE run_id = ? GROUP BY layer ORDER BY layer");
     section("kv.per_layer", 1);
     out_.paragraph({"kv.per_layer.text"});
     out_.table({words_("layer"), words_("kv.prompts"), "K", "V", "Q", words_("kv.cache_column"),
                 words_("kv.consistency"), words_("guide.interpretation"), words_("kv.status")});
-    while (rows.step()) {
-      auto matches = [&](int column) {
-        return match_count(rows.integer(column), rows.integer(column + 1));
+    for (const auto& [layer, n] : layers_) {
+      auto matches = [&n = n, this](Match match) {
+        return match_count(n.yes[match], n.known[match]);
       };
-      int64_t all = rows.integer(12), pass = rows.integer(11);
-      auto agrees = [&](int column) {
-        return rows.integer(column + 1) == all &&
-               (rows.integer(column) == 0 || rows.integer(column) == all);
+      auto agrees = [&n = n](Match match) {
+        return n.known[match] == n.rows && (n.yes[match] == 0 || n.yes[match] == n.rows);
       };
-      bool known = rows.integer(3) == all && rows.integer(5) == all;
-      std::string status = pass == all ? "PASS" : "KV_MISMATCH";
-      if (pass > 0 && pass < all)
-        status += " (" + to_string(all - pass) + "/" + to_string(all) + ")";
-      out_.row({to_string(rows.integer(0)), to_string(rows.integer(1)), matches(2), matches(4),
-                matches(6), matches(8),
-                !known                   ? words_("not_comparable")
-                : agrees(2) && agrees(4) ? words_("kv.yes")
-                                         : words_("kv.varies"),
-                show(rows.cell(10)), status});
+      std::string kinds;
+      for (const std::string& kind : n.kinds) kinds += (kinds.empty() ? "" : ",") + kind;
+      const bool known = n.known[kK] == n.rows && n.known[kV] == n.rows;
+      std::string status = n.pass == n.rows ? "PASS" : "KV_MISMATCH";
+      if (n.pass > 0 && n.pass < n.rows)
+        status += " (" + to_string(n.rows - n.pass) + "/" + to_string(n.rows) + ")";
+      out_.row({to_string(layer), to_string(n.prompts.size()), matches(kK), matches(kV),
+                matches(kQ), matches(kCache),
+                !known                     ? words_("not_comparable")
+                : agrees(kK) && agrees(kV) ? words_("kv.yes")
+                                           : words_("kv.varies"),
+                escaped(kinds), status});
     }
     out_.line();
   }
 
   void kv_hashes() {
     RunQuery rows(
-        db_, run_.id,
+        statements_, run_.id,
         "SELECT p.layer, p.prompt, p.pos_id, p.tensor, p.prefill_hash, p.decode_hash,"
         " p.status, p.class"
         " FROM pair p JOIN tensor t ON t.id = p.tensor_id WHERE p.run_id = ? AND t.name IN"
@@ -111,7 +141,7 @@ class KvSections : public RunSection {
 
   void score_statistics() {
     RunQuery rows(
-        db_, run_.id,
+        statements_, run_.id,
         "SELECT t.layer, t.prompt, t.pos_id, t.canonical_tensor, t.phase, t.n, t.min, t.max,"
         " t.mean, t.nan, t.inf FROM trace t WHERE t.run_id = ? AND t.canonical_tensor IN"
         " ('attn_scores', 'attn_probs') AND t.side IN ('prefill', 'decode')"
@@ -137,11 +167,9 @@ class KvSections : public RunSection {
     }
   }
 
-  void interpretation_guide(int64_t total) {
-    std::map<std::string, int64_t> counts;
-    RunQuery rows(db_, run_.id,
-                  "SELECT interpretation, count(*) FROM kv_alignment WHERE run_id = ? GROUP BY 1");
-    while (rows.step()) counts[rows.text(0)] = rows.integer(1);
+  void interpretation_guide() {
+    const int64_t total = all_.rows;
+    std::map<std::string, int64_t>& counts = kinds_;
     section("guide");
     out_.table({words_("guide.scenario"), words_("guide.evidence"), words_("guide.interpretation"),
                 words_("guide.here")});
@@ -161,21 +189,8 @@ class KvSections : public RunSection {
     add("ALIGNED", "guide.ALIGNED", "guide.ALIGNED.evidence", "guide.ALIGNED.meaning");
     add("UNKNOWN", "guide.UNKNOWN", "guide.UNKNOWN.evidence", "guide.UNKNOWN.meaning");
     out_.line();
-    first_interpretation();
+    out_.paragraph(first_ ? *first_ : Sentence("guide.all_aligned"));
     hypothesis(counts, total);
-  }
-
-  void first_interpretation() {
-    RunQuery first(
-        db_, run_.id,
-        "SELECT a.interpretation, a.layer, a.prompt FROM kv_alignment a LEFT JOIN prompt q"
-        " ON q.run_id = a.run_id AND q.name = a.prompt WHERE a.run_id = ?"
-        " AND a.interpretation <> 'ALIGNED' ORDER BY a.layer, q.id, a.pos_id LIMIT 1");
-    if (first.step()) {
-      out_.paragraph({"guide.first", {first.text(0), show(first.cell(1)), in_code(first.text(2))}});
-    } else {
-      out_.paragraph({"guide.all_aligned"});
-    }
   }
 
   void hypothesis(std::map<std::string, int64_t>& counts, int64_t total) {
@@ -191,13 +206,15 @@ class KvSections : public RunSection {
       out_.paragraph({"hypothesis.kept", {to_string(total)}});
     }
     if (verdict_.text("mode") != "kv_aligned") return;
-    RunQuery cache(db_, run_.id,
-                   "SELECT count(*) FROM kv_alignment WHERE run_id = ? AND status <> 'PASS'");
-    cache.step();
-    if (cache.integer(0) > 0) {
-      out_.paragraph({"hypothesis.cache", {to_string(cache.integer(0)), to_string(total)}});
+    if (all_.pass < total) {
+      out_.paragraph({"hypothesis.cache", {to_string(total - all_.pass), to_string(total)}});
     }
   }
+
+  Counts all_;
+  std::map<int64_t, Counts> layers_;
+  std::map<std::string, int64_t> kinds_;  // rows by interpretation
+  std::optional<Sentence> first_;         // that is not ALIGNED, in forward order
 };
 
 }  // namespace

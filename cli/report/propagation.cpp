@@ -11,29 +11,32 @@ namespace greta {
 using std::to_string;
 
 void Propagation::load_nodes(const std::string& prompt) {
-  const std::string origin = numeric_leads() ? "p.numeric_origin" : "p.origin";
   const std::string counts = numeric_leads() ? " AND p.class IS NOT 'ROUNDING'" : "";
   auto spread = [&](const char* kind) {
-    return ", sum(" + origin + " = '" + kind + "'" + counts + ")";
+    return std::string(", sum(p.origin = '") + kind + "'" + counts + ")";
   };
+  const std::string of_prompt = prompt.empty() ? ""
+                                               : " AND p.prompt_id = (SELECT id FROM prompt"
+                                                 " WHERE run_id = ?1 AND name = ?2)";
+  // MATERIALIZED: an origin is a walk over the inputs, made anew wherever its column is named
   RunQuery rows(
-      db_, run_.id,
-      "SELECT p.prompt, p.layer, p.tensor, t.name, count(*),"
-      "  sum(p.status = 'DRIFT'), sum(p.status = 'NONFINITE'), sum(p.status = 'AMBIGUOUS'),"
-      "  sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
-      "  max(CASE p.class WHEN 'DIVERGENT' THEN 3 WHEN 'UNKNOWN' THEN 2 WHEN 'ROUNDING' THEN 1"
-      " END),"
-      "  max(CASE " +
-          origin +
-          " WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN 1 END),"
+      statements_, run_.id,
+      "WITH compared AS MATERIALIZED ("
+      " SELECT p.prompt, p.layer, p.tensor, p.canonical_tensor, p.status, p.class," +
+          std::string(numeric_leads() ? " p.numeric_origin" : " p.origin") +
+          " AS origin, p.caused_by, p.untraced_layers, p.prompt_id, p.tensor_id, p.forward_layer"
+          " FROM pair p WHERE p.run_id = ?1 AND p.status <> 'DECODE_ONLY'" +
+          of_prompt +
+          ") SELECT p.prompt, p.layer, p.tensor, p.canonical_tensor, count(*),"
+          "  sum(p.status = 'DRIFT'), sum(p.status = 'NONFINITE'), sum(p.status = 'AMBIGUOUS'),"
+          "  sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
+          "  max(CASE p.class WHEN 'DIVERGENT' THEN 3 WHEN 'UNKNOWN' THEN 2 WHEN 'ROUNDING' THEN 1"
+          " END),"
+          "  max(CASE p.origin WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN"
+          " 1 END),"
           "  min(p.caused_by)" +
           spread("ORIGIN") + spread("PROPAGATED") + spread("UNSAMPLED") +
-          ", max(p.untraced_layers)"
-          " FROM pair p LEFT JOIN tensor t ON t.id = p.tensor_id"
-          " WHERE p.run_id = ?1 AND p.status <> 'DECODE_ONLY'" +
-          std::string(prompt.empty() ? ""
-                                     : " AND p.prompt_id = (SELECT id FROM prompt"
-                                       " WHERE run_id = ?1 AND name = ?2)") +
+          ", max(p.untraced_layers) FROM compared p"
           " GROUP BY p.prompt_id, p.layer, p.tensor ORDER BY p.prompt_id, " +
           std::string(kForwardOrder));
   if (!prompt.empty()) rows.bind(2, prompt);

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 #include "cli/report/analysis.h"
@@ -53,7 +52,7 @@ class RunReport : public RunSection {
     std::string kind = verdict_.text("evidence");
     if (kind == "none") return words_("evidence.none");
     if (kind != "report") return words_("evidence.trace");
-    RunQuery file(db_, run_.id,
+    RunQuery file(statements_, run_.id,
                   "SELECT min(l.path) FROM run_evidence e JOIN source_location l"
                   " ON l.source_id = e.report_source_id WHERE e.run_id = ?");
     file.step();
@@ -62,7 +61,7 @@ class RunReport : public RunSection {
 
   /// Every value that a source states of the run or of a level above it; "" when there is none.
   std::string attribute(const std::string& dim) {
-    RunQuery query(db_, run_.id,
+    RunQuery query(statements_, run_.id,
                    "SELECT value FROM stated_attribute WHERE run_id = ?1 AND dim = ?2"
                    " GROUP BY value ORDER BY min(believed)");
     query.bind(2, dim);
@@ -81,7 +80,7 @@ class RunReport : public RunSection {
                                          ? words_("not_recorded")
                                          : show(verdict_.cell("status")));
     out_.field(words_("evidence"), evidence_text());
-    for (const AppliedWaiver& waiver : applied_waivers(db_, run_.id)) {
+    for (const AppliedWaiver& waiver : applied_waivers(statements_, run_.id)) {
       out_.field(words_("waived"), escaped(waiver.text()));
     }
     what_ran();
@@ -133,7 +132,8 @@ class RunReport : public RunSection {
 
   void breakdown() {
     section(within_rounding() ? TextId("breakdown.within") : TextId("breakdown"));
-    RunQuery rows(db_, run_.id, "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
+    RunQuery rows(statements_, run_.id,
+                  "SELECT cause, count FROM " + kept_ + "failure_breakdown WHERE run_id = ?");
     bool any = false;
     while (rows.step()) {
       const TextId cause = within_rounding() ? TextId("cause_of") : TextId("cause");
@@ -160,7 +160,7 @@ class RunReport : public RunSection {
 
   void lm_head() {
     RunQuery rows(
-        db_, run_.id,
+        statements_, run_.id,
         "SELECT prompt, prefill_top1, decode_top1, prefill_gap, decode_gap, prefill_route,"
         " decode_route, cpu_probe_agrees_prefill, cpu_probe_agrees_decode, suspect, prefill_pos_id,"
         " decode_pos_id FROM lm_head_delta WHERE run_id = ?");
@@ -201,12 +201,18 @@ class RunReport : public RunSection {
   }
 
   void conflicts() {
+    // what they say takes longest of all to prepare, and most runs have no document
+    const std::string of_run =
+        "(SELECT r.id FROM run r, run x WHERE x.id = ?"
+        "   AND (r.id = x.id OR substr(x.name, 1, length(r.name) + 1) = r.name || '/'))";
+    RunQuery documents(statements_, run_.id,
+                       "SELECT 1 FROM report_claimed WHERE of_run_id IN " + of_run + " LIMIT 1");
+    if (!documents.step()) return;
     RunQuery rows(
-        db_, run_.id,
+        statements_, run_.id,
         "SELECT report_file, claimed, claim_line, pairs, pass, fail, missing, conflict, verdict"
-        " FROM report_conflict WHERE run_id IN (SELECT r.id FROM run r, run x WHERE x.id = ?"
-        "   AND (r.id = x.id OR substr(x.name, 1, length(r.name) + 1) = r.name || '/'))"
-        " ORDER BY report_file");
+        " FROM report_conflict WHERE run_id IN " +
+            of_run + " ORDER BY report_file");
     bool any = false;
     while (rows.step()) {
       if (!any) {
@@ -231,13 +237,9 @@ class RunReport : public RunSection {
 
 }  // namespace
 
-void write_run(SQLite::Database& db, const Run& run, MarkdownWriter& out, int level,
+void write_run(Statements& statements, const JudgedRow& row, MarkdownWriter& out, int level,
                bool modes_compared) {
-  RunQuery query(db, run.id,
-                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
-  if (!query.step()) throw std::logic_error("no verdict of run " + run.name);
-  RunVerdict verdict(query);
-  RunReport(RunSection(db, run, verdict, out, level)).write(modes_compared);
+  RunReport(RunSection(statements, row, out, level)).write(modes_compared);
 }
 
 }  // namespace greta

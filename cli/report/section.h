@@ -1,29 +1,17 @@
 #pragma once
-#include <SQLiteCpp/SQLiteCpp.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "cli/report/judged_row.h"
 #include "cli/report/markdown.h"
-#include "cli/warehouse/run_name.h"
-#include "cli/warehouse/sql_query.h"
-#include "cli/warehouse/verdict.h"
 
 namespace greta {
 
 /// Order of rows of a view `p`: as the model computes them. What greta does not know comes last.
 inline constexpr std::string_view kForwardOrder =
     "p.forward_layer, p.tensor_id IS NULL, p.tensor_id";
-
-/// A statement whose first parameter is a run. Throws SQLite::Exception.
-class RunQuery : public Query {
- public:
-  RunQuery(SQLite::Database& db, int64_t run_id, std::string_view sql) : Query(db, sql) {
-    bind(1, run_id);
-  }
-};
 
 /// An id to bind, NULL when there is none.
 inline Value value_of(const std::optional<int64_t>& id) { return id ? Value(*id) : Value(nullptr); }
@@ -33,12 +21,12 @@ inline Value value_of(const std::optional<int64_t>& id) { return id ? Value(*id)
 class RunSection {
  public:
   /// Headings of the sections are of `level`.
-  RunSection(SQLite::Database& db, const Run& run, const RunVerdict& verdict, MarkdownWriter& out,
-             int level)
-      : db_(db),
-        run_(run),
-        verdict_(verdict),
-        head_(verdict),
+  RunSection(Statements& statements, const JudgedRow& row, MarkdownWriter& out, int level)
+      : statements_(statements),
+        run_(row.run),
+        kept_(row.kept),
+        verdict_(row.verdict),
+        head_(row.head),
         words_(out.words()),
         out_(out),
         level_(level) {}
@@ -65,17 +53,17 @@ class RunSection {
   }
   /// "PASS within rounding", in the language of the report.
   std::string headline(const std::string& verdict) const {
-    const ReportText* remark = find_report_text("remark." + head_.remark);
-    return remark ? verdict + " " + words_.line(*remark) : verdict;
+    return headline_text(verdict, head_, words_);
   }
   std::string shown(const std::string& text) const {
     return text.empty() ? words_("not_recorded") : escaped(text);
   }
 
-  SQLite::Database& db_;
+  Statements& statements_;
   const Run& run_;
+  const std::string& kept_;  ///< what its views of verdicts are called by
   const RunVerdict& verdict_;
-  Headline head_;
+  const Headline& head_;
   const Wording& words_;
   MarkdownWriter& out_;
   int level_;

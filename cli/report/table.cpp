@@ -51,7 +51,8 @@ class TableSections : public RunSection {
  private:
   void failure_summary() {
     section("failure_summary", 1);
-    RunQuery rows(db_, run_.id, "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
+    RunQuery rows(statements_, run_.id,
+                  "SELECT cause, count FROM " + kept_ + "failure_breakdown WHERE run_id = ?");
     bool any = false;
     while (rows.step()) {
       out_.line("- " + show(rows.cell(0)) + ": " + to_string(rows.integer(1)));
@@ -71,7 +72,7 @@ class TableSections : public RunSection {
       section("detailed", 1);
       out_.table({"PROMPT", "TOKEN_ID", "POS_ID", "LAYER", "TENSOR", "FIRST_FAIL", "ROOT_CAUSE",
                   "DETAILS"});
-      RunQuery rows(db_, run_.id,
+      RunQuery rows(statements_, run_.id,
                     comparisons(", p.status, p.class, p.rel_l2, p.details, p.measure, p.location"));
       while (rows.step()) {
         std::string details = rows.text(7);
@@ -100,9 +101,9 @@ void write_table_sections(const RunSection& run, const FirstFailure* failure) {
   TableSections(run, failure).write();
 }
 
-void write_analysis_table(SQLite::Database& db, const Run& run, const TextSink& sink) {
+void write_analysis_table(Statements& statements, const Run& run, const TextSink& sink) {
   sink("PROMPT\tTOKEN_ID\tPOS_ID\tLAYER\tTENSOR\tFIRST_FAIL\tROOT_CAUSE\n");
-  RunQuery rows(db, run.id, comparisons());
+  RunQuery rows(statements, run.id, comparisons());
   while (rows.step()) {
     std::string line;
     for (int i = 0; i < rows.columns(); i++) {

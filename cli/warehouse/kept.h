@@ -1,13 +1,22 @@
 #pragma once
-#include <SQLiteCpp/SQLiteCpp.h>
-
 #include <string>
+#include <vector>
+
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
 
 namespace greta {
 
-/// What views that say what changed are called by: "kept_" where nothing of them has to be worked
-/// out, of the runs of a lineage or, without one, of all; else "". The twins kept_VIEW work nothing
-/// out, and are there at once. Throws SQLite::Exception.
-std::string kept_views(SQLite::Database& db, const std::string& lineage = "");
+// What views are called by: "kept_" where nothing of them has to be worked out, else "". The twins
+// kept_VIEW work nothing out, and are there at once. Throw SQLite::Exception.
+
+/// Views that say how these runs come out.
+std::string kept_views(Statements& statements, const std::vector<Run>& runs);
+
+/// Views that say what changed: of the runs of a lineage or, where that is "", of all.
+std::string kept_views_of_lineage(Statements& statements, const std::string& lineage);
+
+/// Whether the verdict of the run is kept.
+bool is_judged(Statements& statements, int64_t run_id);
 
 }  // namespace greta

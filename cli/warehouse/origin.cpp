@@ -65,34 +65,28 @@ std::string Origin::text() const {
   return text;
 }
 
-Origin Origins::at(int64_t run_id, const FailPlace& place, Gate gate) {
+Origin origin_at(Statements& statements, int64_t run_id, const FailPlace& place, Gate gate) {
   if (place.cause.empty() || !place.layer) return {};
-  if (!query_) {
-    query_ = std::make_unique<Query>(
-        db_,
-        "SELECT s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.status, s.class,"
-        " s.rel_l2, s.tolerance, s.measure, d.location, s.tolerance_source"
-        " FROM comparison_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
-        " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
-        " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"
-        " AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash"
-        " WHERE s.axis = 'phases' AND s.side IN (0, 1) AND s.fails AND s.run_id = ?1"
-        " AND s.other_run_id = ?1"
-        " AND s.key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
-        " AND s.key_pos_id = ?3 AND s.key_layer = ?4"
-        " AND s.key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");
-  }
-  Query& query = *query_;
-  query.reset();
-  query.bind(1, run_id).bind(2, place.prompt).bind(3, place.pos.value_or(-1));
+  RunQuery query(
+      statements, run_id,
+      // not both: each walks over the inputs, and has its part in what there is to prepare
+      std::string(gate == Gate::kNumeric ? "SELECT s.numeric_origin" : "SELECT s.origin") +
+          ", s.segment, s.untraced_layers, s.status, s.class,"
+          " s.rel_l2, s.tolerance, s.measure, d.location, s.tolerance_source"
+          " FROM comparison_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
+          " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
+          " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"
+          " AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash"
+          " WHERE s.axis = 'phases' AND s.side IN (0, 1) AND s.fails AND s.run_id = ?1"
+          " AND s.other_run_id = ?1"
+          " AND s.key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
+          " AND s.key_pos_id = ?3 AND s.key_layer = ?4"
+          " AND s.key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");
+  query.bind(2, place.prompt).bind(3, place.pos.value_or(-1));
   query.bind(4, *place.layer).bind(5, place.tensor);
   if (!query.step()) return {};
-  return {query.text(gate == Gate::kNumeric ? 1 : 0),
-          query.text(2),
-          query.text(3),
-          difference_of(query, 4),
-          query.text(8),
-          query.text(9)};
+  return {query.text(0),           query.text(1), query.text(2),
+          difference_of(query, 3), query.text(7), query.text(8)};
 }
 
 }  // namespace greta

@@ -1,5 +1,4 @@
 #pragma once
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -34,18 +33,8 @@ std::string listed_layers(const std::string& layers);
 /// pair, "" standing for NULL.
 std::string telling_probe(const std::string& segment, const std::string& untraced_layers);
 
-/// Asks where failures come from. Preparing that costs more than all else about a verdict that is
-/// kept, so it is done when first asked. Throws SQLite::Exception.
-class Origins {
- public:
-  explicit Origins(SQLite::Database& db) : db_(db) {}
-
-  /// Of a place where that verdict of the run fails; nothing of what only a report states.
-  Origin at(int64_t run_id, const FailPlace& place, Gate gate);
-
- private:
-  SQLite::Database& db_;
-  std::unique_ptr<Query> query_;
-};
+/// Of a place where that verdict of the run fails; nothing of what only a report states. Preparing
+/// that costs more than all else about a verdict that is kept. Throws SQLite::Exception.
+Origin origin_at(Statements& statements, int64_t run_id, const FailPlace& place, Gate gate);
 
 }  // namespace greta

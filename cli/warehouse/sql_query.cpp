@@ -2,17 +2,61 @@
 
 #include <sqlite3.h>
 
-namespace greta {
+#include <algorithm>
 
-Query::Query(SQLite::Database& db, std::string_view sql, std::string_view* rest) {
+namespace greta {
+namespace {
+
+/// The first statement of `sql`; with `rest`, what follows it is put there.
+sqlite3_stmt* prepared(SQLite::Database& db, std::string_view sql, std::string_view* rest) {
+  sqlite3_stmt* statement = nullptr;
   const char* end = nullptr;
-  int rc = sqlite3_prepare_v2(db.getHandle(), sql.data(), static_cast<int>(sql.size()), &statement_,
+  int rc = sqlite3_prepare_v2(db.getHandle(), sql.data(), static_cast<int>(sql.size()), &statement,
                               &end);
   if (rc != SQLITE_OK) throw SQLite::Exception(db.getHandle(), rc);
   if (rest) *rest = sql.substr(static_cast<size_t>(end - sql.data()));
+  return statement;
 }
 
-Query::~Query() { sqlite3_finalize(statement_); }
+}  // namespace
+
+Statements::~Statements() {
+  for (const auto& [text, all] : by_text_) {
+    for (const Kept& kept : all) sqlite3_finalize(kept.statement);
+  }
+}
+
+size_t Statements::size() const {
+  size_t n = 0;
+  for (const auto& [text, all] : by_text_) n += all.size();
+  return n;
+}
+
+Statements::Kept& Statements::take(std::string_view sql) {
+  std::deque<Kept>& all = by_text_[std::string(sql)];
+  const auto free = std::find_if(all.begin(), all.end(), [](const Kept& k) { return !k.is_taken; });
+  Kept& kept = free == all.end() ? all.emplace_back() : *free;
+  if (!kept.statement) kept.statement = prepared(db_, sql, nullptr);
+  kept.is_taken = true;
+  return kept;
+}
+
+Query::Query(SQLite::Database& db, std::string_view sql, std::string_view* rest)
+    : statement_(prepared(db, sql, rest)) {}
+
+Query::Query(Statements& statements, std::string_view sql) : kept_(&statements.take(sql)) {
+  statement_ = kept_->statement;
+}
+
+Query::~Query() {
+  if (!kept_) {
+    sqlite3_finalize(statement_);
+    return;
+  }
+  sqlite3_reset(statement_);
+  sqlite3_clear_bindings(statement_);
+  kept_->is_taken = false;
+}
 
 bool Query::read_only() const { return sqlite3_stmt_readonly(statement_) != 0; }
 

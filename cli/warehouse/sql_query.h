@@ -1,8 +1,11 @@
 #pragma once
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <deque>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -15,6 +18,31 @@ namespace greta {
 
 using Value = std::variant<std::nullptr_t, int64_t, double, std::string>;
 
+/// Statements that stay prepared for who asks the same of another run: one that reads the views of
+/// verdicts takes longer to prepare than to answer. Borrows the database, and is gone before it.
+class Statements {
+ public:
+  explicit Statements(SQLite::Database& db) : db_(db) {}
+  ~Statements();
+  Statements(const Statements&) = delete;
+  Statements& operator=(const Statements&) = delete;
+
+  SQLite::Database& db() { return db_; }
+  size_t size() const;  ///< how many are prepared
+
+ private:
+  friend class Query;
+  struct Kept {
+    sqlite3_stmt* statement = nullptr;
+    bool is_taken = false;
+  };
+  /// One of that text that nobody has; prepared where there is none.
+  Kept& take(std::string_view sql);
+
+  SQLite::Database& db_;
+  std::unordered_map<std::string, std::deque<Kept>> by_text_;  // a deque: they stay where they are
+};
+
 /// A prepared statement whose rows are read as borrowed cells: results of ten million rows are
 /// printed without a copy per value. Throws SQLite::Exception.
 class Query {
@@ -22,6 +50,9 @@ class Query {
   /// Prepares the first statement of `sql`; with `rest`, what follows it is put there, else
   /// ignored.
   Query(SQLite::Database& db, std::string_view sql, std::string_view* rest = nullptr);
+  /// Takes one that is prepared, or prepares it, and gives it back when this ends, without rows and
+  /// bindings. To end before `statements` does.
+  Query(Statements& statements, std::string_view sql);
   ~Query();
   Query(const Query&) = delete;
   Query& operator=(const Query&) = delete;
@@ -45,6 +76,19 @@ class Query {
 
  private:
   sqlite3_stmt* statement_ = nullptr;
+  Statements::Kept* kept_ = nullptr;  ///< null: the statement is this one's alone
+};
+
+/// A statement whose first parameter is a run; `more` are those after it. Throws SQLite::Exception.
+class RunQuery : public Query {
+ public:
+  RunQuery(Statements& statements, int64_t run_id, std::string_view sql,
+           std::initializer_list<Value> more = {})
+      : Query(statements, sql) {
+    bind(1, run_id);
+    int parameter = 1;
+    for (const Value& value : more) bind(++parameter, value);
+  }
 };
 
 /// The conditions of a WHERE clause, each with one ? and its value. Conditions are text of this

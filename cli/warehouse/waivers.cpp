@@ -1,6 +1,5 @@
 #include "cli/warehouse/waivers.h"
 
-#include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 
@@ -25,15 +24,15 @@ std::string AppliedWaiver::json() const {
   return object.str();
 }
 
-bool has_waivers(SQLite::Database& db, int64_t run_id) {
-  Query query(db, "SELECT 1 FROM run_waiver WHERE run_id = ? LIMIT 1");
+bool has_waivers(Statements& statements, int64_t run_id) {
+  Query query(statements, "SELECT 1 FROM run_waiver WHERE run_id = ? LIMIT 1");
   return query.bind(1, run_id).step();
 }
 
-std::vector<AppliedWaiver> applied_waivers(SQLite::Database& db, int64_t run_id) {
+std::vector<AppliedWaiver> applied_waivers(Statements& statements, int64_t run_id) {
   std::vector<AppliedWaiver> all;
-  if (!has_waivers(db, run_id)) return all;
-  Query query(db,
+  if (!has_waivers(statements, run_id)) return all;
+  Query query(statements,
               "SELECT waiver_id, tensor, layer, pairs, divergent, until, reason, created_by"
               " FROM waived WHERE run_id = ? ORDER BY waiver_id");
   query.bind(1, run_id);

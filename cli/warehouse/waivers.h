@@ -1,10 +1,10 @@
 #pragma once
-#include <SQLiteCpp/SQLiteCpp.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "cli/warehouse/sql_query.h"
 
 namespace greta {
 
@@ -24,9 +24,9 @@ struct AppliedWaiver {
 };
 
 /// Whether a waiver is in force for the run, whatever it finds there.
-bool has_waivers(SQLite::Database& db, int64_t run_id);
+bool has_waivers(Statements& statements, int64_t run_id);
 
 /// Those that waive something of the run, in order of their ids. Costs nothing where there is none.
-std::vector<AppliedWaiver> applied_waivers(SQLite::Database& db, int64_t run_id);
+std::vector<AppliedWaiver> applied_waivers(Statements& statements, int64_t run_id);
 
 }  // namespace greta

@@ -19,7 +19,8 @@ using nlohmann::json;
 
 std::string page_of_run(SQLite::Database& db, const std::string& run) {
   std::string page;
-  write_run_page(db, {resolve_run(db, run)}, Language::kEnglish,
+  Statements statements(db);
+  write_run_page(statements, {resolve_run(db, run)}, Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   return page;
 }
@@ -231,7 +232,8 @@ TEST(PageData, OfTwoRunsIsWhatRunDiffSays) {
   }
   const auto a = resolve_run(w.db, "a"), b = resolve_run(w.db, "b");
   std::string page;
-  write_compare_page(w.db, a, b, {"FAIL", "FAIL", {}}, Language::kEnglish,
+  Statements statements(w.db);
+  write_compare_page(statements, a, b, {"FAIL", "FAIL", {}}, Language::kEnglish,
                      [&](std::string_view text) { page += text; });
   const std::vector<json> cells = cells_of(data_of(page)["maps"][0]["map"]);
   Query rows(

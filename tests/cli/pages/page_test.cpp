@@ -139,7 +139,8 @@ std::string page_with(const std::string& run, const std::string& name,
   attribute.exec();
   w.claim(w.report("r" + name, 1000000, {}), 1, "PASS");
   std::string page;
-  write_run_page(w.db, {resolve_runs(w.db, "e/" + run).front()}, language,
+  Statements statements(w.db);
+  write_run_page(statements, {resolve_runs(w.db, "e/" + run).front()}, language,
                  [&](std::string_view text) { page += text; });
   return page;
 }
@@ -202,7 +203,8 @@ TEST(Page, EveryCellHasTheClassOfItsRow) {
   w.add(prefill("x_in", 2, 3));
   w.add(prefill("attn_out", 2, 1), decode("attn_out", 2, 1), decode("attn_out", 2, 2));
   std::string page;
-  write_run_page(w.db, {resolve_run(w.db, "r")}, Language::kEnglish,
+  Statements statements(w.db);
+  write_run_page(statements, {resolve_run(w.db, "r")}, Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   page = page.substr(page.find("<table class=map"));
   page = page.substr(0, page.find("</table>"));
@@ -222,7 +224,8 @@ TEST(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
     w.divergent("x_in", 0);
   }
   std::string page;
-  write_run_page(w.db, resolve_runs(w.db, "e"), Language::kEnglish,
+  Statements statements(w.db);
+  write_run_page(statements, resolve_runs(w.db, "e"), Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   int sections = 0;
   for (const Tag& tag : tags_of(page)) sections += tag.name == "section" && tag.has_class("run");
@@ -250,7 +253,8 @@ TEST_F(LargePage, IsNoLargerThan300KB) {
   Query run(db, "SELECT name FROM run");
   ASSERT_TRUE(run.step());
   std::string page;
-  write_run_page(db, {resolve_run(db, run.text(0))}, Language::kEnglish,
+  Statements statements(db);
+  write_run_page(statements, {resolve_run(db, run.text(0))}, Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   size_t cells = 0;
   const nlohmann::json data = data_of(page);

@@ -14,7 +14,8 @@ class Brief : public ::testing::Test {
  protected:
   std::string text(const std::string& runs, Language language = Language::kEnglish) {
     std::string text;
-    write_brief_report(w_.db, resolve_runs(w_.db, runs), language,
+    Statements statements(w_.db);
+    write_brief_report(statements, resolve_runs(w_.db, runs), language,
                        [&](std::string_view piece) { text += piece; });
     return text;
   }

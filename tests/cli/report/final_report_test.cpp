@@ -18,14 +18,16 @@ using testing::Test;
 std::string markdown(Warehouse& warehouse, const std::string& runs,
                      Language language = Language::kEnglish) {
   std::string text;
-  write_final_report(warehouse.db, resolve_runs(warehouse.db, runs), language,
+  Statements statements(warehouse.db);
+  write_final_report(statements, resolve_runs(warehouse.db, runs), language,
                      [&](std::string_view piece) { text += piece; });
   return text;
 }
 
 std::string analysis_table(Warehouse& warehouse, const std::string& run) {
   std::string text;
-  write_analysis_table(warehouse.db, resolve_run(warehouse.db, run),
+  Statements statements(warehouse.db);
+  write_analysis_table(statements, resolve_run(warehouse.db, run),
                        [&](std::string_view piece) { text += piece; });
   return text;
 }
