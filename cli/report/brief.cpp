@@ -35,6 +35,13 @@ class Changes {
  public:
   explicit Changes(Statements& statements) : statements_(statements) {}
 
+  /// Else there is no row of change, and nobody need prepare what finds none.
+  bool has_baseline(int64_t run_id) {
+    return RunQuery(statements_, run_id,
+                    "SELECT 1 FROM run_baseline WHERE run_id = ? AND baseline_id IS NOT NULL")
+        .step();
+  }
+
   /// change, baseline, its commit and date, layer, tensor, why_not; no row without a baseline.
   RunQuery change(int64_t run_id) {
     return RunQuery(statements_, run_id,
@@ -172,21 +179,21 @@ class BriefSection : public RunSection {
     return any;
   }
 
-  void since() {
-    const bool fails = head_.verdict == "FAIL";
-    RunQuery change = changes_.change(run_.id);
-    if (!change.step()) {
-      RunQuery injected(statements_, run_.id,
-                        "SELECT injected FROM lineage_member WHERE run_id = ?");
-      const bool on_purpose = injected.step() && injected.integer(0) != 0;
-      if (on_purpose) {
-        item("brief.since", words_("brief.injected"));
-      } else if (fails) {
-        item("brief.since", words_("brief.no_baseline"));
-      }
-      return;
+  void without_baseline() {
+    RunQuery injected(statements_, run_.id, "SELECT injected FROM lineage_member WHERE run_id = ?");
+    const bool on_purpose = injected.step() && injected.integer(0) != 0;
+    if (on_purpose) {
+      item("brief.since", words_("brief.injected"));
+    } else if (head_.verdict == "FAIL") {
+      item("brief.since", words_("brief.no_baseline"));
     }
-    if (!tells_turn() && fails) {
+  }
+
+  void since() {
+    if (!changes_.has_baseline(run_.id)) return without_baseline();
+    RunQuery change = changes_.change(run_.id);
+    if (!change.step()) return without_baseline();
+    if (!tells_turn() && head_.verdict == "FAIL") {
       item("brief.since",
            words_("brief.fails_with", {in_code(change.text(1)), version_text(change, 2, 3)}));
     }
@@ -251,14 +258,16 @@ class BriefReport {
                 words_("strict_verdict"), words_("total_pairs"), words_("brief.changed")});
     for (size_t i = from; i < judged_.size(); ++i) {
       const RunVerdict& verdict = judged_[i]->verdict;
-      RunQuery change = changes_.change(judged_[i]->run.id);
-      const bool known = change.step() && !change.is_null(0);
+      std::string changed = "-";
+      if (changes_.has_baseline(judged_[i]->run.id)) {
+        RunQuery change = changes_.change(judged_[i]->run.id);
+        if (change.step() && !change.is_null(0)) changed = change.text(0);
+      }
       const auto shown = [&](const char* column) {
         return verdict.has(column) ? escaped(verdict.text(column).substr(0, kShownOfCommit)) : "-";
       };
       out_.row({escaped(judged_[i]->run.name), shown("date"), shown("commit_sha"),
-                headline(*judged_[i]), verdict.show("verdict"), verdict.show("pairs"),
-                known ? change.text(0) : "-"});
+                headline(*judged_[i]), verdict.show("verdict"), verdict.show("pairs"), changed});
     }
     out_.line();
   }

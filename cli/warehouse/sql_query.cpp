@@ -28,7 +28,9 @@ Statements::~Statements() {
 
 size_t Statements::size() const {
   size_t n = 0;
-  for (const auto& [text, all] : by_text_) n += all.size();
+  for (const auto& [text, all] : by_text_) {
+    for (const Kept& kept : all) n += kept.statement != nullptr;
+  }
   return n;
 }
 

@@ -56,6 +56,8 @@ class EmptyDatabases {
                                               SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
       SQLite::Backup(*db, empty_).executeStep();
       db->exec("PRAGMA trusted_schema = OFF");
+      // as db/database.cpp: nothing is planned anew for what is bound
+      sqlite3_db_config(db->getHandle(), SQLITE_DBCONFIG_ENABLE_QPSG, 1, nullptr);
     } else {
       db = std::move(unused_.back());
       unused_.pop_back();
