@@ -105,8 +105,7 @@ void print_run(Output& out, GatedRun& run, const std::string& database) {
   const RunVerdict& v = run.row();
   out.write(colored(out, run.answer()) + headline(run) + "  " + v.show("run") + "\n");
   tell(out, "own", run.own_text());
-  for (const PairFinding& finding : run.findings()) {
-    if (finding.prompt != run.fail().prompt) continue;
+  for (const PairFinding& finding : run.findings(run.fail().prompt)) {
     tell(out, "",
          "looks like " + finding.name + ": " + utf8::printable(finding.evidence) + " (" +
              finding.meaning + ")");

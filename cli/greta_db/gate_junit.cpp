@@ -99,8 +99,8 @@ class Suite {
 /// "looks like UNRELATED: ... (...)", a line each, of a place.
 std::string findings_text(GatedRun& run, const std::string& prompt, std::optional<int64_t> layer) {
   std::string text;
-  for (const PairFinding& finding : run.findings()) {
-    if (finding.prompt != prompt || finding.layer != layer) continue;
+  for (const PairFinding& finding : run.findings(prompt)) {
+    if (finding.layer != layer) continue;
     text += "looks like " + finding.name + ": " + utf8::printable(finding.evidence) + " (" +
             finding.meaning + ")\n";
   }

@@ -36,8 +36,8 @@ std::string block(const std::string& database, GatedRun& run) {
   text += row("own verdict", code(run.own_text()));
   size_t n = 0;
   const FailPlace place = run.fail();
-  for (const PairFinding& finding : run.findings()) {
-    if (finding.prompt != place.prompt || ++n > kMaxFindings) continue;
+  for (const PairFinding& finding : run.findings(place.prompt)) {
+    if (++n > kMaxFindings) break;
     text += row("looks like",
                 finding.name + ": " + code(finding.evidence) + " " + code(finding.meaning));
   }

@@ -124,24 +124,23 @@ std::string GatedRun::no_verdict_text() const {
   return "pairs that nothing decides, or that only a document states";
 }
 
-const std::vector<PairFinding>& GatedRun::findings() {
-  if (findings_) return *findings_;
-  findings_.emplace();
-  if (!fails()) return *findings_;
+const std::vector<PairFinding>& GatedRun::findings(const std::string& prompt) {
+  const bool all = !simple_;  // what has to be worked out is so for every prompt at once
+  if (!fails() || !asked_.insert(all ? "" : prompt).second) return findings_[prompt];
   const char* kept = simple_ ? "kept_" : waivers_.empty() ? "" : "gated_";
   RunQuery query(statements_, run_id_,
-                 "SELECT prompt, tensor, finding, evidence, meaning, layer FROM " +
-                     std::string(kept) + "diagnosis WHERE run_id = ? ORDER BY prompt_id, ord");
+                 "SELECT prompt, finding, evidence, meaning, layer FROM " + std::string(kept) +
+                     "diagnosis WHERE run_id = ?1" + (all ? "" : " AND prompt = ?2") +
+                     " ORDER BY prompt_id, ord");
+  if (!all) query.bind(2, prompt);
   while (query.step()) {
-    findings_->push_back(
-        {.prompt = query.text(0),
-         .tensor = query.text(1),
-         .name = query.text(2),
-         .evidence = query.text(3),
-         .meaning = query.text(4),
-         .layer = query.is_null(5) ? std::nullopt : std::optional(query.integer(5))});
+    findings_[query.text(0)].push_back(
+        {.name = query.text(1),
+         .evidence = query.text(2),
+         .meaning = query.text(3),
+         .layer = query.is_null(4) ? std::nullopt : std::optional(query.integer(4))});
   }
-  return *findings_;
+  return findings_[prompt];
 }
 
 std::string GatedRun::json() {

@@ -1,6 +1,8 @@
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@ namespace greta {
 
 /// What the rows of a failing pair look like: a row of the view diagnosis.
 struct PairFinding {
-  std::string prompt, tensor, name, evidence, meaning;
+  std::string name, evidence, meaning;
   std::optional<int64_t> layer;
 };
 
@@ -51,8 +53,8 @@ class GatedRun {
   std::string no_verdict_text() const;
 
   const std::vector<AppliedWaiver>& waivers() const { return waivers_; }
-  /// Of the first pair that fails in each prompt, the most telling first.
-  const std::vector<PairFinding>& findings();
+  /// Of the first pair that fails in the prompt, the most telling first.
+  const std::vector<PairFinding>& findings(const std::string& prompt);
 
   /// The object of `firstfail --format json`, with the member "gate".
   std::string json();
@@ -67,7 +69,8 @@ class GatedRun {
   std::optional<RunVerdict> row_;
   Gate gate_ = Gate::kNumeric;
   std::vector<AppliedWaiver> waivers_;
-  std::optional<std::vector<PairFinding>> findings_;
+  std::map<std::string, std::vector<PairFinding>> findings_;  // by prompt
+  std::set<std::string> asked_;                               // prompts; "": all at once
 };
 
 using GatedRuns = std::vector<std::unique_ptr<GatedRun>>;
