@@ -17,10 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-std::string page_of_run(SQLite::Database& db, const std::string& run) {
+std::string page_of_run(Statements& statements, const std::string& run) {
   std::string page;
-  Statements statements(db);
-  write_run_page(statements, {resolve_run(db, run)}, Language::kEnglish,
+  write_run_page(statements, {resolve_run(statements.db(), run)}, Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   return page;
 }
@@ -84,15 +83,15 @@ void expect_text(const json& cell, const char* name, const Cell& view, const std
 }
 
 /// Every cell against the row of `pair` that it shows, and every row of `pair` in a cell.
-void expect_pairs(SQLite::Database& db, const Run& run, const json& map) {
+void expect_pairs(Statements& statements, const Run& run, const json& map) {
   const std::vector<json> cells = cells_of(map);
-  Query count(db,
+  Query count(statements,
               "SELECT count(*) FROM (SELECT DISTINCT prompt_id, layer, tensor_id,"
               " ifnull(canonical_tensor, tensor) FROM pair WHERE run_id = ?)");
   count.bind(1, run.id).step();
   EXPECT_EQ(cells.size(), static_cast<size_t>(count.integer(0))) << run.name;
   Query rows(
-      db,
+      statements,
       "SELECT p.status || ifnull(' ' || p.class, ''), p.rel_l2, p.tolerance, p.measure,"
       " p.prefill_hash, p.decode_hash, p.numeric_origin, p.caused_by, p.segment, p.location,"
       " p.differing, p.max_abs, p.max_abs_at, p.max_ulp, p.details, p.pos_id, p.evidence,"
@@ -100,7 +99,7 @@ void expect_pairs(SQLite::Database& db, const Run& run, const json& map) {
       " p.status NOT IN ('MATCH', 'DECODE_ONLY', 'PREFILL_ONLY') AND p.class IS NOT 'ROUNDING'"
       " FROM pair p JOIN prompt q ON q.id = p.prompt_id WHERE p.run_id = ?1"
       " AND q.name = ?2 AND p.layer IS ?3 AND coalesce(p.canonical_tensor, p.tensor, '') = ?4");
-  Query source(db,
+  Query source(statements,
                "SELECT source_file, source_line, min, max, mean, abs_sum, n FROM trace"
                " WHERE run_id = ?1 AND prompt = ?2 AND layer IS ?3 AND canonical_tensor = ?4"
                " AND pos_id IS ?5 AND side = ?6 AND hash IS ?7");
@@ -180,9 +179,9 @@ void expect_pairs(SQLite::Database& db, const Run& run, const json& map) {
   }
 }
 
-void expect_page(SQLite::Database& db, const std::string& name) {
-  const Run run = resolve_run(db, name);
-  expect_pairs(db, run, data_of(page_of_run(db, name))["maps"][0]["map"]);
+void expect_page(Statements& statements, const std::string& name) {
+  const Run run = resolve_run(statements.db(), name);
+  expect_pairs(statements, run, data_of(page_of_run(statements, name))["maps"][0]["map"]);
 }
 
 TEST(PageData, IsWhatPairSays) {
@@ -204,7 +203,8 @@ TEST(PageData, IsWhatPairSays) {
     w.add(prefill("q_post_rope", 0, 1).at(41), decode("q_post_rope", 0, 1).at(41));
     w.divergent("q_post_rope", 0);
   }
-  expect_page(w.db, "r");
+  Statements statements(w.db);
+  expect_page(statements, "r");
 }
 
 TEST(PageData, IsWhatAReportStates) {
@@ -219,7 +219,8 @@ TEST(PageData, IsWhatAReportStates) {
              .cause = "ATTN_OUT_DRIFT",
              .details = "hash differs"},
             {.prompt = "p", .status = "MISSING"}});
-  expect_page(w.db, "r");
+  Statements statements(w.db);
+  expect_page(statements, "r");
 }
 
 TEST(PageData, OfTwoRunsIsWhatRunDiffSays) {
@@ -269,10 +270,11 @@ TEST_F(PageDataOfFiles, IsWhatTheViewsSayOfAProbe) {
           .status,
       0);
   SQLite::Database db = open_for_reading(database());
+  Statements statements(db);
   Query run(db, "SELECT name FROM run");
   ASSERT_TRUE(run.step());
-  expect_page(db, run.text(0));
-  const json page = data_of(page_of_run(db, run.text(0)));
+  expect_page(statements, run.text(0));
+  const json page = data_of(page_of_run(statements, run.text(0)));
   // shares are of the squared distance, of whole heads where there are
   Query shares(
       db,
@@ -295,9 +297,10 @@ TEST_F(PageDataOfFiles, IsWhatTheViewsSayOfEveryHistoricalRun) {
   if (!artifacts) GTEST_SKIP() << "GRETA_ARTIFACTS is not set: the folder of historical artifacts";
   ASSERT_LT(run({"--db", database(), "ingest", artifacts->string()}).status, 2);
   SQLite::Database db = open_for_reading(database());
+  Statements statements(db);
   Query runs(db, "SELECT run FROM run_verdict");
   size_t n = 0;
-  for (; runs.step(); ++n) expect_page(db, runs.text(0));
+  for (; runs.step(); ++n) expect_page(statements, runs.text(0));
   EXPECT_GT(n, 0U);
 }
 
