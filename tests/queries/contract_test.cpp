@@ -38,6 +38,8 @@ const std::map<std::string, std::string> kContract = {
      " cpu_probe_agrees_prefill cpu_probe_agrees_decode suspect"},
     {"run_diff", "run_a run_b prompt phase pos_id layer tensor status class rel_l2"},
     {"history", "experiment mode date commit_sha run verdict first_fail layer tensor prompt"},
+    {"drift",
+     "run tensor differ rounding divergent nonfinite rel_l2 tolerance prompt layer pos_id ord"},
     {"diagnosis", "run prompt layer tensor finding evidence"},
     {"gate",
      "run answer gate strict_answer numeric_answer own_verdict own_numeric_verdict verdict"
@@ -189,7 +191,7 @@ TEST(Contract, AQuestionAboutOneRunDoesNotReadTheOthers) {
   auto ask = [&](auto&& check) {
     for (const char* view :
          {"trace", "pair", "first_fail", "run_verdict", "failure_breakdown", "propagation",
-          "kv_alignment", "lm_head_delta", "report_conflict", "history", "tally"}) {
+          "kv_alignment", "lm_head_delta", "report_conflict", "history", "drift", "tally"}) {
       for (const char* filter : {"run = '2026-02-07/e/small'", "run_id = 1"}) {
         const std::string sql = std::string("SELECT * FROM ") + view + " WHERE " + filter;
         check(sql, steps(w, sql));
