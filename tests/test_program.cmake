@@ -28,7 +28,7 @@ function(greta_test_program name)
       *Float64* *FaultEffect* Types/ProbeVerdict.AsDesigned* Types/ProbeVerdict.KvAligned*
       InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
       Seeds/* EngineRun.* RunReport.* MadeHistory* *.KilledAtAnyMoment* BisectCommand.FindsTheFirst*
-      OtherFormats/Hostile* Hostile.NoTextReachesATerminal* PageInBrowser*)
+      OtherFormats/Hostile* Hostile.NoTextReachesATerminal* *InBrowser*)
   list(JOIN slow ":" slow)
   # The same tests with more seeds, and files as large as limits are for, are for CI.
   set(long "FurtherSeeds/*:Memory*:RandomRows*")

@@ -16,12 +16,13 @@ namespace greta {
 namespace {
 
 struct GateArguments {
-  std::string run, baseline, junit, markdown, json;
+  std::string run, baseline, junit, markdown, json, html, language = "en";
   Repeats repeats = Repeats::kAll;
   std::optional<Gate> gate;
 };
 
-/// A file of --junit, --markdown or --json: nothing, standard output, or a file that appears whole.
+/// A file of --junit, --markdown, --json or --html: nothing, standard output, or a file that
+/// appears whole.
 class Target {
  public:
   /// Throws UsageError or std::system_error where nothing can be written: before anything is asked.
@@ -159,12 +160,13 @@ std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& argumen
 }
 
 int gate(Options& options, const GateArguments& arguments) {
-  std::array<Target, 3> targets{Target("--junit", arguments.junit),
+  std::array<Target, 4> targets{Target("--junit", arguments.junit),
                                 Target("--markdown", arguments.markdown),
-                                Target("--json", arguments.json)};
+                                Target("--json", arguments.json), Target("--html", arguments.html)};
   int to_output = 0;
   for (const Target& target : targets) to_output += target.is_standard_output();
-  if (to_output > 1) throw UsageError("only one of --junit, --markdown and --json can be -");
+  if (to_output > 1)
+    throw UsageError("only one of --junit, --markdown, --json and --html can be -");
   SQLite::Database db = open_for_reading(options.database);
   db.exec("BEGIN");  // one state of the database for all queries
   std::optional<Run> baseline;
@@ -176,12 +178,22 @@ int gate(Options& options, const GateArguments& arguments) {
         statements, run, baseline ? std::optional(baseline->id) : std::nullopt, arguments.gate));
   }
   const int status = status_of(runs);
-  auto& [junit, markdown, json] = targets;
+  auto& [junit, markdown, json, html] = targets;
+  const Language language = arguments.language == "es" ? Language::kSpanish : Language::kEnglish;
+  const auto page = [&] {
+    return gate_page(db, options.database, runs, status, gate_json(runs, status), language);
+  };
   if (junit.wanted()) junit.write(options.out, gate_junit(statements, options.database, runs));
   if (markdown.wanted()) markdown.write(options.out, gate_markdown(options.database, runs, status));
   if (json.wanted()) json.write(options.out, gate_json(runs, status));
+  if (html.wanted()) html.write(options.out, page());
   for (Target& target : targets) target.keep();
-  if (to_output == 0) print(options, runs, status);
+  if (to_output > 0) return status;
+  if (options.format == Format::kHtml) {
+    options.out.write(page());
+  } else {
+    print(options, runs, status);
+  }
   return status;
 }
 
@@ -216,7 +228,13 @@ void add_gate_command(CLI::App& app, Options& options) {
   add_file_option(*command, "--markdown", arguments->markdown,
                   "Write a summary of at most 40 lines for GitHub or GitLab");
   add_file_option(*command, "--json", arguments->json, "Write all of it as one JSON object");
+  add_file_option(*command, "--html", arguments->html,
+                  "Write a page for a browser, as --format html prints it");
+  command->add_option("--lang", arguments->language, "Language of the page: en (default) or es")
+      ->check(CLI::IsMember({"en", "es"}))
+      ->option_text("LANG");
   command->callback([&options, arguments] {
+    options.has_page = true;
     options.action = [&options, arguments] { return gate(options, *arguments); };
   });
 }

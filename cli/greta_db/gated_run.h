@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/report/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -86,6 +87,10 @@ std::string gate_junit(Statements& statements, const std::string& database, Gate
 
 /// At most 40 lines of GitHub's Markdown. `status` is the exit status.
 std::string gate_markdown(const std::string& database, GatedRuns& runs, int status);
+
+/// A page for a browser; `json` is what --json writes.
+std::string gate_page(SQLite::Database& db, const std::string& database, GatedRuns& runs,
+                      int status, const std::string& json, Language language);
 
 /// "PASS", "FAIL", "no verdict": of an exit status.
 std::string answer_of_status(int status);

@@ -1,24 +1,37 @@
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/greta_db/commands.h"
 #include "cli/options/checked_value.h"
+#include "cli/pages/history_page.h"
+#include "cli/pages/run_page.h"
+#include "cli/report/files.h"
+#include "cli/report/final_report.h"
 #include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/completion.h"
+#include "common/stop_signal.h"
+#include "common/utf8.h"
 #include "db/database.h"
 
 namespace greta {
 namespace {
 
+/// Pages of runs that --with-runs writes, unless told otherwise.
+constexpr size_t kMostRunPages = 20;
+
 struct HistoryArguments {
-  std::string experiment, mode, since;
-  bool matrix = false;
+  std::string experiment, mode, since, language = "en", with_runs;
+  size_t most_runs = kMostRunPages;
+  bool matrix = false, force = false;
 };
 
 Where where_of(const HistoryArguments& arguments) {
@@ -99,7 +112,68 @@ void check_filters(SQLite::Database& db, const HistoryArguments& arguments) {
   check_known(db, NameOf::kMode, arguments.mode);
 }
 
+/// history.html in a folder, and beside it the pages of the runs that there is most to see of.
+void write_folder(Options& options, Statements& statements, const History& history,
+                  const HistoryArguments& arguments, Language language) {
+  const std::filesystem::path folder = arguments.with_runs;
+  std::filesystem::create_directories(folder);
+  std::vector<Run> runs = runs_worth_a_page(history);
+  const size_t all = runs.size();
+  runs.resize(std::min(all, arguments.most_runs));
+  std::set<std::string> taken{"history"};
+  RunPages pages;
+  for (const Run& run : runs) {
+    pages[run.id] =
+        unique_name(taken, report_stem(experiment_of(statements, run), run.name, false)) + ".html";
+  }
+  const std::filesystem::path page = folder / "history.html";
+  std::vector<std::filesystem::path> files{page};
+  for (const Run& run : runs) files.push_back(folder / pages[run.id]);
+  for (const std::filesystem::path& file : files) {  // before the first is written
+    if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
+      throw_file_error(file, EEXIST);
+  }
+  const auto write = [&](const std::filesystem::path& file, const auto& content) {
+    NewFile target(file, arguments.force);
+    content([&](std::string_view text) { target.write(text); });
+    target.keep();
+  };
+  for (const Run& run : runs) {
+    throw_if_stopped();
+    write(folder / pages[run.id],
+          [&](const TextSink& sink) { write_run_page(statements, {run}, language, sink); });
+  }
+  write(page, [&](const TextSink& sink) { write_history_page(history, pages, language, sink); });
+  options.out.write("wrote " + utf8::printable(page.string()) + " and the pages of " +
+                    std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs"));
+  if (runs.size() < all) {
+    options.out.write("; " + std::to_string(all - runs.size()) +
+                      " have none, where there is less to see: --most-runs " + std::to_string(all) +
+                      " writes all");
+  }
+  options.out.write("\n");
+}
+
+int history_page(Options& options, const HistoryArguments& arguments) {
+  if (arguments.matrix) throw UsageError("--matrix is a table; a page has a matrix of its own");
+  SQLite::Database db = open_for_reading(options.database);
+  db.exec("BEGIN");  // one state of the database for all queries
+  check_filters(db, arguments);
+  const Language language = arguments.language == "es" ? Language::kSpanish : Language::kEnglish;
+  const History history = read_history(db, where_of(arguments));
+  if (arguments.with_runs.empty()) {
+    write_history_page(history, {}, language,
+                       [&](std::string_view text) { options.out.write(text); });
+  } else {
+    Statements statements(db);
+    write_folder(options, statements, history, arguments, language);
+  }
+  return kExitDone;
+}
+
 int history(Options& options, const HistoryArguments& arguments) {
+  if (options.format == Format::kHtml) return history_page(options, arguments);
+  if (!arguments.with_runs.empty()) throw UsageError("--with-runs is for --format html");
   SQLite::Database db = open_for_reading(options.database);
   check_filters(db, arguments);
   Statements statements(db);
@@ -114,7 +188,7 @@ int history(Options& options, const HistoryArguments& arguments) {
                         kept + "run_verdict v JOIN " + kept +
                         "history h ON h.run_id = v.run_id LEFT JOIN " + kept +
                         "change c ON c.run_id = v.run_id)" + where.sql() +
-                        " ORDER BY date, started_at, experiment, length(run), run");
+                        std::string(kHistoryOrder));
     where.bind(query);
     if (arguments.matrix) {
       print_matrix(options, query);
@@ -126,17 +200,8 @@ int history(Options& options, const HistoryArguments& arguments) {
     table.finish();
     return kExitDone;
   }
-  Query query(
-      db,
-      "SELECT experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
-      " layer, tensor, prompt, numeric_first_fail, numeric_layer, numeric_tensor, change,"
-      " baseline, changed_layer, changed_tensor, why_not, injected, started_at, dtype,"
-      " lineage, evidence, pairs, rounding, divergent, nonfinite FROM (SELECT h.*, c.change AS "
-      "change,"
-      " c.baseline AS baseline, c.layer AS changed_layer, c.tensor AS changed_tensor,"
-      " c.why_not AS why_not FROM " +
-          kept + "history h LEFT JOIN " + kept + "change c ON c.run_id = h.run_id)" + where.sql() +
-          " ORDER BY date, started_at, experiment, length(run), run");
+  Query query(db, "SELECT " + std::string(kHistoryColumns) + " FROM " + history_rows(kept) +
+                      where.sql() + std::string(kHistoryOrder));
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;
@@ -151,12 +216,9 @@ int regressions(Options& options, const HistoryArguments& arguments) {
   where.add_if(arguments.mode, "(SELECT r.mode FROM run r WHERE r.id = first_bad_id) = ?");
   where.add_if(arguments.since, "first_bad_date >= ?");
   Statements statements(db);
-  Query query(db,
-              "SELECT change, gate, first_bad, first_bad_commit, first_bad_date, last_good,"
-              " last_good_commit, layer, tensor, first_fail, fixed_run, fixed_commit, fixed_date,"
-              " lineage FROM " +
-                  kept_views_of_lineage(statements, "") + "regression" + where.sql() +
-                  " ORDER BY first_bad_date, first_bad");
+  Query query(db, "SELECT " + std::string(kRegressionColumns) + " FROM " +
+                      kept_views_of_lineage(statements, "") + "regression" + where.sql() +
+                      " ORDER BY first_bad_date, first_bad");
   where.bind(query);
   print_query(query, options.out, options.format);
   return kExitDone;
@@ -183,7 +245,26 @@ void add_history_command(CLI::App& app, Options& options) {
   add_filters(*command, *arguments);
   command->add_flag("--matrix", arguments->matrix,
                     "Commits down, modes across: the verdict of each and what changed");
+  command
+      ->add_option("--lang", arguments->language, "Language of --format html: en (default) or es")
+      ->check(CLI::IsMember({"en", "es"}))
+      ->option_text("LANG");
+  CLI::Option* with_runs =
+      command
+          ->add_option("--with-runs", arguments->with_runs,
+                       "With --format html: write DIR/history.html, and beside it pages of runs,"
+                       " which it links to")
+          ->check([](const std::string& text) { return text.empty() ? "give a directory" : ""; })
+          ->option_text("DIR");
+  command
+      ->add_option("--most-runs", arguments->most_runs,
+                   "Pages of runs at most (default 20): where it turned for the worse, then what"
+                   " fails, each the newest first")
+      ->needs(with_runs)
+      ->option_text("N");
+  command->add_flag("--force", arguments->force, "Replace files that exist")->needs(with_runs);
   command->callback([&options, arguments] {
+    options.has_page = true;
     options.action = [&options, arguments] { return history(options, *arguments); };
   });
 }

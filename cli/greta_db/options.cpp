@@ -22,7 +22,7 @@ void add_common_options(CLI::App& app, Options& options) {
                "With --format csv: ' before texts that a spreadsheet may take for a formula");
   app.final_callback([&options, csv_safe] {
     if (options.format == Format::kHtml && options.action && !options.has_page) {
-      throw CLI::ValidationError("--format", "html is for report and compare");
+      throw CLI::ValidationError("--format", "html is for report, compare, history and gate");
     }
     if (!*csv_safe) return;
     if (options.format != Format::kCsv) {

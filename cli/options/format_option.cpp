@@ -14,7 +14,7 @@ CLI::Option* add_format_option(CLI::App& app, Format& format, bool pages) {
   return add_choice_option<Format>(
              app, "--format", format, choices,
              std::string("table (default, also when not on a terminal), json, csv, tsv or md") +
-                 (pages ? "; html of report and compare" : ""))
+                 (pages ? "; html of report, compare, history and gate" : ""))
       ->option_text("FORMAT");
 }
 

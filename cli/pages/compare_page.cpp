@@ -37,16 +37,7 @@ void write_compare_page(Statements& statements, const Run& a, const Run& b,
   Html& html = content.body;
   html << "<header>\n<h1>";
   html.text(words("page.compare", {"A", "B"}))
-      << "</h1>\n<p class=headline><strong class=\"verdict ";
-  if (summary.verdict == "PASS") {
-    html << "good";
-  } else if (summary.verdict == "FAIL") {
-    html << "bad";
-  } else {
-    html << "open";
-  }
-  html << "\">";
-  html.text(summary.verdict) << "</strong> <span class=remark>";
+      << "</h1>\n<p class=headline>" << verdict_badge(summary.verdict) << " <span class=remark>";
   const std::string rest =
       summary.headline.substr(std::min(summary.headline.size(), summary.verdict.size()));
   html.text(rest.starts_with(' ') ? rest.substr(1) : rest)

@@ -2,12 +2,28 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 
 #include "cli/report/markdown.h"
 #include "common/sha256.h"
 #include "common/utf8.h"
 
 namespace greta {
+namespace {
+
+/// \uXXXX, twice beyond the first 65,536.
+void append_escape(std::string& out, uint32_t code) {
+  const auto unit = [&out](uint32_t bits) {
+    char text[16];
+    std::snprintf(text, sizeof text, "\\u%04x", static_cast<unsigned>(bits));
+    out += text;
+  };
+  if (code < 0x10000) return unit(code);
+  unit(0xd800 + ((code - 0x10000) >> 10));
+  unit(0xdc00 + (code & 0x3ff));
+}
+
+}  // namespace
 
 Html& Html::text(std::string_view data) {
   for (const char c : utf8::printable(data)) {
@@ -48,12 +64,16 @@ Html& Html::place(double value) {
 
 std::string json_for_script(std::string_view json) {
   std::string safe;
-  for (const char c : json) {
-    if (c == '<') {
+  while (!json.empty()) {
+    const utf8::Head head = utf8::head(json);
+    if (json[0] == '<') {
       safe += "\\u003c";
+    } else if (head.code >= 0x80 && !utf8::is_shown(head.code)) {
+      append_escape(safe, head.code);
     } else {
-      safe += c;
+      safe += json.substr(0, head.bytes);
     }
+    json.remove_prefix(head.bytes);
   }
   return safe;
 }

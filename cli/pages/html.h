@@ -48,7 +48,8 @@ class Html {
   std::string out_;
 };
 
-/// JSON as it may stand in a script element: no `<` begins a tag or a comment.
+/// JSON as it may stand in a script element: no `<` begins a tag or a comment, and what is not
+/// shown is spelled out.
 std::string json_for_script(std::string_view json);
 
 /// "sha256-BASE64" of a Content-Security-Policy.

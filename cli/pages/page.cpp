@@ -4,16 +4,30 @@
 #include "common/json_text.h"
 
 namespace greta {
+namespace {
+
+std::string script_of(const std::string& kind) {
+  std::string script(core_script());
+  if (kind == "history") {
+    script += history_script();
+  } else if (kind != "gate") {
+    script += map_script();
+  }
+  return script + "page.start();\n";
+}
+
+}  // namespace
 
 std::string page_of(const PageContent& content, Language language) {
   const Wording words(language);
+  const std::string script = script_of(content.kind);
   Html html;
   html << "<!DOCTYPE html>\n<html lang=\"";
   html.text(language == Language::kSpanish ? "es" : "en") << "\" class=\"";
   html.text(content.kind) << "\">\n<head>\n<meta charset=\"utf-8\">\n"
                              "<meta http-equiv=\"Content-Security-Policy\" content=\""
                              "default-src 'none'; script-src '";
-  html.text(source_hash(page_script())) << "'; style-src '";
+  html.text(source_hash(script)) << "'; style-src '";
   html.text(source_hash(page_style()))
       << "'; base-uri 'none'; form-action 'none'\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -26,8 +40,23 @@ std::string page_of(const PageContent& content, Language language) {
   html.text(words("page.made")) << "</p></footer>\n<aside id=\"panel\" hidden></aside>\n"
                                    "<script type=\"application/json\" id=\"data\">";
   html.verbatim(json_for_script(content.data)) << "</script>\n<script>";
-  html.verbatim(page_script()) << "</script>\n</body>\n</html>\n";
+  html.verbatim(script) << "</script>\n</body>\n</html>\n";
   return html.take();
+}
+
+Html verdict_badge(const std::string& verdict) {
+  Html html;
+  html << "<strong class=\"verdict ";
+  if (verdict == "PASS") {
+    html << "good";
+  } else if (verdict == "FAIL") {
+    html << "bad";
+  } else {
+    html << "open";
+  }
+  html << "\">";
+  html.text(verdict) << "</strong>";
+  return html;
 }
 
 std::string json_of_words(const Wording& words) {

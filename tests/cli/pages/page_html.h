@@ -83,6 +83,12 @@ inline std::map<std::string, int> structure_of(std::string_view html) {
   return counts;
 }
 
+/// The script that runs.
+inline std::string script_of(const std::string& html) {
+  const size_t from = html.rfind("<script>") + 8;
+  return html.substr(from, html.find("</script>", from) - from);
+}
+
 /// The data block.
 inline nlohmann::json data_of(const std::string& html) {
   const std::string begin = "<script type=\"application/json\" id=\"data\">";

@@ -1,0 +1,404 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "cli/greta_db/gated_run.h"
+#include "cli/pages/markdown_html.h"
+#include "cli/pages/page.h"
+#include "cli/report/markdown.h"
+#include "common/json_text.h"
+#include "common/utf8.h"
+
+namespace greta {
+namespace {
+
+constexpr size_t kMostGateSections = 12;  // runs with a section of their own
+constexpr size_t kMostGateCases = 20;     // cases of a run that are spelled out
+
+/// A row of the view gate_case, by the gate that counts.
+struct GateCase {
+  std::string prompt, status, message;
+  int64_t layer = 0, waived = 0;
+};
+
+class GatePage {
+ public:
+  GatePage(SQLite::Database& db, const std::string& database, GatedRuns& runs, int status,
+           Language language)
+      : db_(db), database_(database), status_(status), language_(language), words_(language) {
+    for (const auto& run : runs) runs_.push_back(run.get());
+    std::stable_sort(runs_.begin(), runs_.end(), [](const GatedRun* a, const GatedRun* b) {
+      return std::pair(rank(*a), !is_new(*a)) < std::pair(rank(*b), !is_new(*b));
+    });
+  }
+
+  std::string write(const std::string& json) {
+    PageContent content;
+    content.title = words_("gate.title") + ": " + answer_of_status(status_);
+    content.kind = "gate";
+    Html& html = content.body;
+    html << "<header>\n<h1>";
+    html.text(words_("gate.title"))
+        << "</h1>\n<p class=headline>" << verdict_badge(answer_of_status(status_)) << " ";
+    html << html_of_line(sentence()) << "</p>\n</header>\n";
+    if (runs_.size() > 1) table(html);
+    size_t shown = 0;
+    for (GatedRun* run : runs_) {
+      if (runs_.size() > 1 && !has_section(*run, shown)) continue;
+      ++shown;
+      section(html, *run);
+    }
+    JsonObject data;
+    data.add("version", 1).add("kind", std::string_view("gate"));
+    data.raw("words", JsonObject().add("close", std::string_view(words_("page.close"))).str());
+    content.data = data.raw("gate", json).str();
+    return page_of(content, language_);
+  }
+
+ private:
+  /// What fails, what has no verdict, what passes.
+  static int rank(const GatedRun& run) {
+    const int status = exit_of_verdict(run.answer());
+    return status == kExitFail ? 0 : status == kExitNoVerdict ? 1 : 2;
+  }
+  /// What the baseline did not have comes first.
+  static bool is_new(const GatedRun& run) {
+    const std::string change = run.has_baseline() ? run.row().text("change") : "";
+    return change == "BROKEN" || change == "CHANGED";
+  }
+  static bool has_section(const GatedRun& run, size_t shown) {
+    return shown < kMostGateSections && (rank(run) < 2 || !run.waivers().empty());
+  }
+
+  std::string place(const std::string& tensor, const std::optional<int64_t>& layer,
+                    const std::string& prompt) const {
+    if (tensor.empty()) return words_("gate.nowhere");
+    const std::string where = !layer       ? words_("not_recorded")
+                              : *layer < 0 ? words_("page.head")
+                                           : std::to_string(*layer);
+    return words_("gate.place", {tensor, where, prompt});
+  }
+  std::string own_place(const GatedRun& run) const {
+    const FailPlace fail = run.fail();
+    return place(fail.tensor, fail.layer, fail.prompt);
+  }
+  std::string changed_place(const GatedRun& run) const {
+    const RunVerdict& v = run.row();
+    return place(v.text("changed_tensor"),
+                 v.has("changed_layer") ? std::optional(v.number("changed_layer")) : std::nullopt,
+                 v.text("changed_prompt"));
+  }
+
+  /// The answer, and where; as Markdown.
+  std::string sentence() const {
+    size_t fails = 0, open = 0;
+    for (const GatedRun* run : runs_) {
+      fails += rank(*run) == 0;
+      open += rank(*run) == 1;
+    }
+    const std::string all = std::to_string(runs_.size());
+    if (fails > 0) {
+      const GatedRun& first = *runs_.front();
+      const std::string where =
+          "`" + in_code(first.fails() ? own_place(first) : changed_place(first)) + "`";
+      if (runs_.size() > 1) return words_("gate.no", {std::to_string(fails), all, where});
+      return first.fails() ? words_("gate.no.one", {where}) : words_("gate.no.changed", {where});
+    }
+    if (open > 0 || runs_.empty()) return words_("gate.open", {std::to_string(open), all});
+    return runs_.size() == 1 ? words_("gate.yes.one") : words_("gate.yes", {all});
+  }
+
+  void table(Html& html) {
+    html << "<section>\n<h2>";
+    html.text(words_("gate.runs")) << "</h2>\n<div class=wide><table class=sortable><thead><tr>";
+    for (const TextId id :
+         {TextId("gate.answer"), TextId("run"), TextId("commit"), TextId("mode"),
+          TextId("gate.own"), TextId("location"), TextId("gate.since"), TextId("gate.waivers")}) {
+      html << "<th scope=col>";
+      html.text(words_(id)) << "</th>";
+    }
+    html << "</tr></thead>\n<tbody>\n";
+    size_t shown = 0;
+    for (const GatedRun* run : runs_) {
+      const RunVerdict& v = run->row();
+      const bool linked = has_section(*run, shown);
+      shown += linked;
+      html << "<tr><td>" << verdict_badge(run->answer()) << "</td><td>";
+      if (linked) html << "<a href=\"#run" << Html().number(run->run_id()) << "\">";
+      html.text(run->name());
+      if (linked) html << "</a>";
+      html << "</td><td>";
+      html.text(v.has("commit_sha") ? v.text("commit_sha").substr(0, 12) : "") << "</td><td>";
+      html.text(v.text("mode")) << "</td><td>";
+      html.text(run->own(run->gate())) << "</td><td>";
+      html.text(run->fails() ? own_place(*run) : "") << "</td><td>";
+      html.text(run->has_baseline() ? v.text("change") : words_("gate.since.none"))
+          << "</td><td class=number>";
+      html.text(v.show("waived")) << "</td></tr>\n";
+    }
+    html << "</tbody></table></div>\n</section>\n";
+  }
+
+  std::string gate_words(Gate gate) const {
+    return gate == Gate::kStrict ? words_("gate.strict") : words_("gate.numeric");
+  }
+
+  void fact(Html& html, TextId label, const std::string& text) {
+    if (text.empty()) return;
+    html << "<dt>";
+    html.text(words_(label)) << "</dt><dd>";
+    html.text(text) << "</dd>\n";
+  }
+
+  void section(Html& html, GatedRun& run) {
+    const RunVerdict& v = run.row();
+    html << "<section class=run id=run" << Html().number(run.run_id()) << ">\n<h2 class=run>";
+    html.text(run.name()) << "</h2>\n<p class=headline>" << verdict_badge(run.answer())
+                          << " <span class=remark>";
+    html.text(words_("gate.by") + " " + gate_words(run.gate()))
+        << "</span></p>\n<dl class=facts>\n";
+    fact(html, "commit", v.text("commit_sha"));
+    fact(html, "date", v.text("date"));
+    fact(html, "mode", v.text("mode"));
+    std::string own =
+        words_("gate.own.text", {run.own(run.gate()), gate_words(run.gate()),
+                                 run.own(run.other_gate()), gate_words(run.other_gate())});
+    const std::string as_it_is =
+        v.text(run.gate() == Gate::kStrict ? "verdict" : "numeric_verdict");
+    if (as_it_is != run.own(run.gate())) own += "; " + words_("gate.own.waived", {as_it_is});
+    fact(html, "gate.own", own);
+    if (run.fails()) fact(html, "location", run.fail().cause + ", " + own_place(run));
+    findings(html, run);
+    fact(html, "gate.since", change_text(run));
+    fact(html, "gate.why", why(run));
+    const Gate other = run.other_gate();
+    if (exit_of_verdict(run.answer(other)) != exit_of_verdict(run.answer())) {
+      html << "<dt></dt><dd>";
+      html.text(words_("gate.other", {std::string(gate_name(other)), run.answer(other)}))
+          << "</dd>\n";
+    }
+    html << "</dl>\n";
+    if (run.answer() != "PASS") {
+      html << "<h3>";
+      html.text(words_("brief.next")) << "</h3>\n<pre><code>";
+      html.text(more_command(database_, run)) << "</code></pre>\n";
+    }
+    waivers(html, run);
+    cases(html, run);
+    html << "</section>\n";
+  }
+
+  void findings(Html& html, GatedRun& run) {
+    for (const PairFinding& finding : run.findings(run.fail().prompt)) {
+      fact(html, "looks_like",
+           finding.name + ": " + finding.evidence + " (" + finding.meaning + ")");
+    }
+  }
+
+  std::string change_text(const GatedRun& run) const {
+    if (!run.has_baseline()) return words_("gate.since.none");
+    const RunVerdict& v = run.row();
+    std::string baseline = v.text("baseline");
+    if (v.has("baseline_commit_sha")) {
+      baseline += " (" + words_("commit") + " " + v.text("baseline_commit_sha") + ")";
+    }
+    std::string text = words_("gate.since.text", {v.text("change"), baseline});
+    if (v.has("why_not")) return text + ": " + v.text("why_not");
+    struct Count {
+      const char* column;
+      TextId id;
+    };
+    const Count counts[] = {{"changed_rows", "gate.rows.beyond"},
+                            {"nonfinite_rows", "gate.rows.nonfinite"},
+                            {"rounded_rows", "gate.rows.rounded"},
+                            {"lost_rows", "gate.rows.lost"},
+                            {"new_rows", "gate.rows.new"}};
+    std::string list;
+    for (const auto& [column, id] : counts) {
+      if (v.number(column) == 0) continue;
+      list += (list.empty() ? ": " : ", ") + words_(id, {std::to_string(v.number(column))});
+    }
+    text += list;
+    if (v.has("changed_tensor")) {
+      text += "; " + words_("gate.since.first", {changed_place(run), v.text("changed_phase")});
+    }
+    return text;
+  }
+
+  std::string why(const GatedRun& run) const {
+    const std::string answer = run.answer();
+    if (answer == "PASS" || answer == "FAIL") return "";
+    if (answer == "INCOMPLETE") return words_("gate.why.INCOMPLETE");
+    if (answer == "NO_EVIDENCE")
+      return run.waivers().empty() ? words_("gate.why.NO_EVIDENCE") : words_("gate.why.waived");
+    if (run.own(run.gate()) == "PASS") return words_("gate.why.baseline");
+    return words_("gate.why.INCOMPARABLE");
+  }
+
+  void waivers(Html& html, const GatedRun& run) {
+    if (run.waivers().empty()) return;
+    html << "<h3>";
+    html.text(words_("gate.waivers")) << "</h3>\n<div class=wide><table><thead><tr>";
+    for (const TextId id :
+         {TextId("tensor"), TextId("layer"), TextId("gate.waiver.pairs"), TextId("divergent"),
+          TextId("gate.waiver.until"), TextId("gate.waiver.reason"), TextId("gate.waiver.by")}) {
+      html << "<th scope=col>";
+      html.text(words_(id)) << "</th>";
+    }
+    html << "</tr></thead>\n<tbody>\n";
+    for (const AppliedWaiver& waiver : run.waivers()) {
+      html << "<tr><td><code>";
+      html.text(waiver.tensor) << "</code></td><td class=number>";
+      html.text(waiver.layer ? std::to_string(*waiver.layer) : words_("history.all"))
+          << "</td><td class=number>";
+      html.number(waiver.pairs) << "</td><td class=number>";
+      html.number(waiver.divergent) << "</td><td class=date>";
+      html.text(waiver.until) << "</td><td>";
+      html.text(waiver.reason) << "</td><td>";
+      html.text(waiver.created_by) << "</td></tr>\n";
+    }
+    html << "</tbody></table></div>\n";
+  }
+
+  // ---- Prompts and layers.
+  void cases(Html& html, const GatedRun& run) {
+    const bool strict = run.gate() == Gate::kStrict;
+    Query query(db_, std::string("SELECT prompt, layer, waived, ") +
+                         (strict ? "status, message" : "numeric_status, numeric_message") +
+                         " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer,"
+                         " layer");
+    query.bind(1, run.run_id());
+    std::vector<GateCase> cases;
+    while (query.step()) {
+      cases.push_back({.prompt = query.text(0),
+                       .status = query.text(3),
+                       .message = query.text(4),
+                       .layer = query.integer(1),
+                       .waived = query.integer(2)});
+    }
+    if (cases.empty()) return;
+    html << "<h3>";
+    html.text(words_("gate.cases")) << "</h3>\n";
+    legend(html, cases);
+    grid(html, cases);
+    messages(html, cases);
+  }
+
+  enum class Look { kPass, kFail, kNothing, kOpen };
+  static Look look_of(const GateCase& one) {
+    return one.status == "PASS"          ? Look::kPass
+           : one.status == "FAIL"        ? Look::kFail
+           : one.status == "NO_EVIDENCE" ? Look::kNothing
+                                         : Look::kOpen;
+  }
+  static void add_look(Html& html, Look look) {
+    switch (look) {
+      case Look::kPass:
+        html << "m";
+        break;
+      case Look::kFail:
+        html << "f2";
+        break;
+      case Look::kNothing:
+        html << "o";
+        break;
+      case Look::kOpen:
+        html << "i";
+    }
+  }
+
+  void legend(Html& html, const std::vector<GateCase>& cases) {
+    html << "<ul class=legend aria-label=\"";
+    html.text(words_("page.legend")) << "\">\n";
+    for (const char* status : {"PASS", "FAIL", "NO_EVIDENCE", "INCOMPARABLE"}) {
+      const auto found = std::find_if(cases.begin(), cases.end(),
+                                      [&](const GateCase& one) { return one.status == status; });
+      if (found == cases.end()) continue;
+      html << "<li><span class=\"cell ";
+      add_look(html, look_of(*found));
+      html << "\"></span>";
+      html.text(status) << "</li>\n";
+    }
+    html << "</ul>\n";
+  }
+
+  void grid(Html& html, const std::vector<GateCase>& cases) {
+    std::vector<std::string> prompts;
+    std::vector<int64_t> layers;  // forward order: after the stack comes last
+    std::map<std::pair<std::string, int64_t>, const GateCase*> at;
+    for (const GateCase& one : cases) {
+      if (std::find(prompts.begin(), prompts.end(), one.prompt) == prompts.end())
+        prompts.push_back(one.prompt);
+      if (std::find(layers.begin(), layers.end(), one.layer) == layers.end())
+        layers.push_back(one.layer);
+      at[{one.prompt, one.layer}] = &one;
+    }
+    std::sort(layers.begin(), layers.end(),
+              [](int64_t a, int64_t b) { return std::pair(a < 0, a) < std::pair(b < 0, b); });
+    html << "<div class=wide><table class=\"map cases\"><caption>";
+    html.text(words_("gate.cases")) << "</caption>\n<thead><tr><th scope=col>";
+    html.text(words_("prompt")) << "</th>";
+    for (const int64_t layer : layers) {
+      html << "<th scope=col><span>";
+      html.text(layer < 0 ? words_("page.head") : std::to_string(layer)) << "</span></th>";
+    }
+    html << "</tr></thead>\n<tbody>\n";
+    for (const std::string& prompt : prompts) {
+      html << "<tr><th scope=row>";
+      html.text(prompt) << "</th>";
+      for (const int64_t layer : layers) {
+        const auto found = at.find({prompt, layer});
+        if (found == at.end()) {
+          html << "<td>";
+          continue;
+        }
+        html << "<td class=";
+        add_look(html, look_of(*found->second));
+        html << " aria-label=\"";
+        html.text(found->second->status) << "\">";
+      }
+      html << "\n";
+    }
+    html << "</tbody></table></div>\n";
+  }
+
+  void messages(Html& html, const std::vector<GateCase>& cases) {
+    size_t n = 0;
+    for (const GateCase& one : cases) {
+      if (one.status != "FAIL") continue;
+      if (++n > kMostGateCases) continue;
+      if (n == 1) {
+        html << "<div class=wide><table class=sortable><thead><tr>";
+        for (const TextId id : {TextId("prompt"), TextId("layer"), TextId("gate.message")}) {
+          html << "<th scope=col>";
+          html.text(words_(id)) << "</th>";
+        }
+        html << "</tr></thead>\n<tbody>\n";
+      }
+      html << "<tr><td>";
+      html.text(one.prompt) << "</td><td>";
+      html.text(one.layer < 0 ? words_("page.head") : std::to_string(one.layer)) << "</td><td>";
+      html.text(one.message) << "</td></tr>\n";
+    }
+    if (n > 0) html << "</tbody></table></div>\n";
+    if (n <= kMostGateCases) return;
+    html << "<p class=note>";
+    html.text(words_("gate.cases.rest", {std::to_string(n - kMostGateCases)})) << "</p>\n";
+  }
+
+  SQLite::Database& db_;
+  const std::string& database_;
+  int status_;
+  Language language_;
+  Wording words_;
+  std::vector<GatedRun*> runs_;
+};
+
+}  // namespace
+
+std::string gate_page(SQLite::Database& db, const std::string& database, GatedRuns& runs,
+                      int status, const std::string& json, Language language) {
+  return GatePage(db, database, runs, status, language).write(json);
+}
+
+}  // namespace greta

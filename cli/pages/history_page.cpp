@@ -1,0 +1,508 @@
+#include "cli/pages/history_page.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "cli/pages/history_charts.h"
+#include "cli/pages/history_data.h"
+#include "cli/pages/history_layout.h"
+#include "cli/pages/markdown_html.h"
+#include "cli/pages/page.h"
+
+namespace greta {
+namespace {
+
+using std::to_string;
+
+constexpr size_t kMostRuns = 3000;     // that the page lists, and has the rows of
+constexpr size_t kMostTurns = 20;      // before the others need a click
+constexpr size_t kMostOpenCharts = 3;  // lineages whose charts need no click
+
+std::string short_commit(const std::string& commit) {
+  return commit.size() == 40 ? commit.substr(0, 10) : commit;
+}
+
+class HistoryPage {
+ public:
+  HistoryPage(const History& history, const RunPages& pages, Language language)
+      : history_(history),
+        pages_(pages),
+        language_(language),
+        words_(language),
+        families_(lay_out(history)),
+        first_listed_(history.runs.size() > kMostRuns ? history.runs.size() - kMostRuns : 0) {
+    for (const HistoryTurn& turn : history.turns) first_bad_.insert(turn.first_bad);
+  }
+
+  std::string write() {
+    PageContent content;
+    content.title = words_("history.title");
+    content.kind = "history";
+    Html& body = content.body;
+    header(body);
+    if (!history_.runs.empty()) {
+      filters(body);
+      turns(body);
+      legend(body);
+      body << "<div class=families>\n";
+      for (size_t f = 0; f < families_.size(); ++f) family(body, f);
+      body << "</div>\n";
+      list(body);
+    }
+    content.data = json_of_history(history_, families_, pages_, first_listed_, words_);
+    return page_of(content, language_);
+  }
+
+ private:
+  // ---- What it comes to.
+  void header(Html& html) {
+    html << "<header>\n<h1>";
+    html.text(words_("history.title")) << "</h1>\n";
+    if (history_.runs.empty()) {
+      html << "<p>";
+      html.text(words_("history.none")) << "</p>\n</header>\n";
+      return;
+    }
+    std::string first, last;
+    std::map<std::string, size_t> verdicts;
+    std::set<std::string> lineages;
+    for (const HistoryRun& run : history_.runs) {
+      const std::string date = run.text("date");
+      if (!date.empty() && (first.empty() || date < first)) first = date;
+      if (date > last) last = date;
+      ++verdicts[run.verdict];
+      lineages.insert(run.text("lineage"));
+    }
+    std::string counts;
+    for (const auto& [verdict, n] : verdicts)
+      counts += (counts.empty() ? "" : ", ") + to_string(n) + " " + verdict;
+    const auto known = [this](const std::string& date) {
+      return date.empty() ? words_("not_recorded") : date;
+    };
+    html << "<p>";
+    html.text(words_("history.lead", {to_string(history_.runs.size()), to_string(lineages.size()),
+                                      known(first), known(last), counts}))
+        << " ";
+    size_t mended = 0;
+    const HistoryTurn* open = nullptr;
+    for (const HistoryTurn& turn : history_.turns) {
+      if (has(turn.row, "fixed_run")) {
+        ++mended;
+      } else {
+        open = &turn;
+      }
+    }
+    html.text(history_.turns.empty()
+                  ? words_("history.steady")
+                  : words_("history.turned", {to_string(history_.turns.size()), to_string(mended)}))
+        << "</p>\n";
+    if (open) {
+      html << "<p class=headline><strong class=\"verdict bad\">";
+      html.text(text_of(open->row, "change")) << "</strong> ";
+      html << html_of_line(turn_text(*open)) << "</p>\n";
+    }
+    if (!open) failing(html);
+    html << "</header>\n";
+  }
+
+  /// Where nothing turned for the worse, the newest run that fails nevertheless.
+  void failing(Html& html) const {
+    const auto run =
+        std::find_if(history_.runs.rbegin(), history_.runs.rend(),
+                     [](const HistoryRun& one) { return !one.injected && one.verdict == "FAIL"; });
+    if (run == history_.runs.rend() || run->fail.tensor.empty()) return;
+    const std::string layer = !run->fail.layer       ? words_("not_recorded")
+                              : *run->fail.layer < 0 ? words_("page.head")
+                                                     : to_string(*run->fail.layer);
+    const std::string place = words_("gate.place", {run->fail.tensor, layer, run->fail.prompt});
+    html << "<p class=headline>" << verdict_badge("FAIL") << " "
+         << html_of_line(
+                words_("history.failing", {in_code(run->text("run")), "`" + in_code(place) + "`"}))
+         << "</p>\n";
+  }
+
+  /// Of one that is not mended; as Markdown.
+  std::string turn_text(const HistoryTurn& turn) const {
+    const NamedRow& row = turn.row;
+    const auto commit = [&](const char* sha, const char* date) {
+      const std::string text = short_commit(text_of(row, sha));
+      const std::string day = text_of(row, date);
+      return text.empty() ? day : text + (day.empty() ? "" : ", " + day);
+    };
+    const std::string last_good = text_of(row, "last_good_commit").empty()
+                                      ? text_of(row, "last_good")
+                                      : short_commit(text_of(row, "last_good_commit"));
+    return words_("history.open",
+                  {in_code(text_of(row, "tensor")), text_of(row, "layer"),
+                   in_code(commit("first_bad_commit", "first_bad_date")), in_code(last_good),
+                   in_code(text_of(row, "first_bad")),
+                   text_of(row, "gate") == "strict" ? words_("cell.r") : words_("cell.f")});
+  }
+
+  // ---- Controls that only the script serves.
+  void filters(Html& html) {
+    html << "<div class=\"script controls\" hidden><p><label>";
+    html.text(words_("history.filter"))
+        << " <input type=search class=filter autocomplete=off spellcheck=false placeholder=\"";
+    html.text(words_("history.filter.hint")) << "\"></label></p>\n<p class=choices>";
+    std::set<std::string> experiments, modes;
+    for (const HistoryRun& run : history_.runs) {
+      experiments.insert(run.text("experiment"));
+      modes.insert(run.text("mode"));
+    }
+    modes.erase("");
+    choice(html, "experiment", words_("history.experiment"),
+           {experiments.begin(), experiments.end()});
+    choice(html, "mode", words_("mode"), {modes.begin(), modes.end()});
+    choice(html, "tensor", words_("tensor"), history_.tensors);
+    day(html, "from", words_("history.from"));
+    day(html, "to", words_("history.to"));
+    html << "</p><p class=note>";
+    html.text(words_("history.keys")) << "</p><p class=fits role=status></p></div>\n";
+  }
+
+  void choice(Html& html, Markup key, const std::string& label,
+              const std::vector<std::string>& values) {
+    html << "<label>";
+    html.text(label) << " <select data-key=" << key << "><option value=\"\">";
+    html.text(words_("history.all")) << "</option>";
+    for (const std::string& value : values) {
+      html << "<option>";
+      html.text(value) << "</option>";
+    }
+    html << "</select></label> ";
+  }
+
+  void day(Html& html, Markup key, const std::string& label) {
+    html << "<label>";
+    html.text(label)
+        << " <input data-key=" << key
+        << " size=10 maxlength=10 autocomplete=off placeholder=\"2026-01-31\"></label> ";
+  }
+
+  // ---- Where it turned for the worse.
+  void turns(Html& html) {
+    if (history_.turns.empty()) return;
+    std::vector<const HistoryTurn*> order;
+    for (const HistoryTurn& turn : history_.turns) order.push_back(&turn);
+    std::stable_sort(order.begin(), order.end(), [](const HistoryTurn* a, const HistoryTurn* b) {
+      return std::tuple(has(a->row, "fixed_run"), b->first_bad) <
+             std::tuple(has(b->row, "fixed_run"), a->first_bad);
+    });
+    html << "<section>\n<h2>";
+    html.text(words_("history.turns")) << "</h2>\n<p class=lead>";
+    html.text(words_("history.turns.lead")) << "</p>\n";
+    turn_table(html, {order.begin(), order.begin() + static_cast<std::ptrdiff_t>(
+                                                         std::min(order.size(), kMostTurns))});
+    if (order.size() > kMostTurns) {
+      html << "<details><summary>";
+      html.text(words_("history.turns.rest", {to_string(order.size() - kMostTurns)}))
+          << "</summary>\n";
+      turn_table(html, {order.begin() + kMostTurns, order.end()});
+      html << "</details>\n";
+    }
+    html << "</section>\n";
+  }
+
+  void head_row(Html& html, const std::vector<TextId>& columns) {
+    html << "<div class=wide><table class=\"sortable rows\"><thead><tr>";
+    for (const TextId id : columns) {
+      html << "<th scope=col>";
+      html.text(words_(id)) << "</th>";
+    }
+    html << "</tr></thead>\n<tbody>\n";
+  }
+
+  void turn_table(Html& html, const std::vector<const HistoryTurn*>& turns) {
+    head_row(html, {"brief.changed", "history.first_bad", "date", "history.last_good", "tensor",
+                    "layer", "history.mended", "history.lineage"});
+    for (const HistoryTurn* turn : turns) {
+      const NamedRow& row = turn->row;
+      row_start(html, turn->first_bad);
+      html << "<td><strong>";
+      html.text(text_of(row, "change")) << "</strong></td><td>";
+      run_name(html, turn->first_bad, text_of(row, "first_bad_commit"), text_of(row, "first_bad"));
+      html << "</td><td class=date>";
+      html.text(text_of(row, "first_bad_date")) << "</td><td>";
+      commit(html, text_of(row, "last_good_commit"), text_of(row, "last_good"));
+      html << "</td><td><code>";
+      html.text(text_of(row, "tensor")) << "</code></td><td class=number>";
+      html.text(text_of(row, "layer")) << "</td><td>";
+      if (has(row, "fixed_run")) {
+        commit(html, text_of(row, "fixed_commit"), text_of(row, "fixed_run"));
+        html << " <span class=\"counts date\">";
+        html.text(text_of(row, "fixed_date")) << "</span>";
+      } else {
+        html << "<strong class=\"verdict bad\">";
+        html.text(words_("history.unmended")) << "</strong>";
+      }
+      html << "</td><td>";
+      html.text(text_of(row, "lineage")) << "</td></tr>\n";
+    }
+    html << "</tbody></table></div>\n";
+  }
+
+  void row_start(Html& html, size_t run) {
+    html << "<tr";
+    if (run >= first_listed_)
+      html << " data-run=" << Html().number(static_cast<int64_t>(run - first_listed_));
+    html << ">";
+  }
+
+  void commit(Html& html, const std::string& sha, const std::string& run) {
+    html << "<code>";
+    html.text(sha.empty() ? run : short_commit(sha)) << "</code>";
+  }
+
+  void run_name(Html& html, size_t run, const std::string& sha, const std::string& name) {
+    const std::string page = page_of_run(run);
+    if (!page.empty()) {
+      html << "<a href=\"";
+      html.text(page) << "\">";
+    }
+    if (sha.empty()) {
+      html.text(name);
+    } else {
+      commit(html, sha, name);
+    }
+    if (!page.empty()) html << "</a>";
+  }
+
+  std::string page_of_run(size_t run) const {
+    const auto found = pages_.find(history_.runs[run].id);
+    return found == pages_.end() ? "" : found->second;
+  }
+
+  // ---- Matrices.
+  void swatch(Html& html, Markup cell, TextId text) {
+    html << "<li><span class=\"cell " << cell << "\"></span>";
+    html.text(words_(text)) << "</li>\n";
+  }
+
+  void legend(Html& html) {
+    std::set<Look> looks;
+    std::set<std::string> changes;
+    for (const HistoryRun& run : history_.runs) {
+      looks.insert(look_of(run));
+      changes.insert(run.injected ? "" : run.change);
+    }
+    html << "<section>\n<h2>";
+    html.text(words_("history.matrix")) << "</h2>\n<p class=lead>";
+    html.text(words_("history.matrix.lead")) << "</p>\n<ul class=legend aria-label=\"";
+    html.text(words_("page.legend")) << "\">\n";
+    if (looks.contains(Look::kPass)) swatch(html, "m", "history.pass");
+    if (looks.contains(Look::kRounding)) swatch(html, "r2", "history.rounding");
+    if (looks.contains(Look::kFail)) swatch(html, "f2", "history.fail");
+    if (looks.contains(Look::kOpen)) swatch(html, "u", "history.undecided");
+    if (looks.contains(Look::kInjected)) swatch(html, "o", "history.injected");
+    if (changes.contains("BROKEN")) swatch(html, "f2 broken", "history.broken");
+    if (changes.contains("CHANGED")) swatch(html, "m changed", "history.changed");
+    if (changes.contains("FIXED")) swatch(html, "m fixed", "history.fixed");
+    if (changes.contains("ROUNDING")) swatch(html, "m rounded", "history.rounded");
+    if (!first_bad_.empty()) swatch(html, "m first", "history.first");
+    html << "</ul>\n";
+    if (!history_.tensors.empty()) {
+      html << "<p class=lead>";
+      html.text(words_("history.drift.lead")) << "</p>\n";
+    }
+    if (history_.measured < history_.drifting) {
+      html << "<p class=note>";
+      html << html_of_line(words_("history.measured",
+                                  {to_string(history_.measured), to_string(history_.drifting)}))
+           << "</p>\n";
+    }
+    if (first_listed_ > 0) {
+      html << "<p class=note>";
+      html << html_of_line(words_("history.unlisted",
+                                  {to_string(first_listed_), to_string(history_.runs.size())}))
+           << "</p>\n";
+    }
+    html << "</section>\n";
+  }
+
+  enum class Look { kPass, kRounding, kFail, kOpen, kInjected };
+  static Look look_of(const HistoryRun& run) {
+    constexpr Look kBySeverity[] = {Look::kInjected, Look::kPass, Look::kRounding, Look::kOpen,
+                                    Look::kFail};
+    return kBySeverity[severity_of(run)];
+  }
+
+  void look(Html& html, const HistoryCell& cell) {
+    switch (look_of(history_.runs[cell.front()])) {
+      case Look::kPass:
+        html << "m";
+        break;
+      case Look::kRounding:
+        html << "r2";
+        break;
+      case Look::kFail:
+        html << "f2";
+        break;
+      case Look::kOpen:
+        html << "u";
+        break;
+      case Look::kInjected:
+        html << "o";
+    }
+    const std::string change = change_of(cell);
+    if (change == "BROKEN") html << " broken";
+    if (change == "CHANGED") html << " changed";
+    if (change == "FIXED") html << " fixed";
+    if (change == "ROUNDING") html << " rounded";
+    if (std::any_of(cell.begin(), cell.end(),
+                    [this](size_t run) { return first_bad_.contains(run); }))
+      html << " first";
+  }
+
+  /// The worst of its runs.
+  std::string change_of(const HistoryCell& cell) const {
+    for (const char* change : {"BROKEN", "CHANGED", "FIXED", "ROUNDING"}) {
+      for (const size_t run : cell) {
+        if (!history_.runs[run].injected && history_.runs[run].change == change) return change;
+      }
+    }
+    return "";
+  }
+
+  std::string cell_text(const HistoryCell& cell) const {
+    const HistoryRun& worst = history_.runs[cell.front()];
+    std::string text = worst.verdict;
+    if (worst.injected) text += ", " + words_("history.injected");
+    if (!worst.remark.empty()) text += ", " + remark_text(worst, words_);
+    if (const std::string change = change_of(cell); !change.empty()) text += ", " + change;
+    if (cell.size() > 1) text += ", " + words_("history.worst_of", {to_string(cell.size())});
+    return text;
+  }
+
+  std::string mode_text(const HistoryLineage& lineage) const {
+    return lineage.mode.empty() ? words_("history.no_mode") : lineage.mode;
+  }
+
+  void family(Html& html, size_t index) {
+    const HistoryFamily& family = families_[index];
+    html << "<section class=family data-family=" << Html().number(static_cast<int64_t>(index))
+         << ">\n<h3>";
+    html.text(family.experiment);
+    if (!family.rest.empty()) {
+      html << " <span class=counts>";
+      html.text(family.rest) << "</span>";
+    }
+    html << "</h3>\n<div class=wide><table class=\"map history\" data-family="
+         << Html().number(static_cast<int64_t>(index)) << ">\n<caption>";
+    html.text(caption(family)) << "</caption>\n<thead><tr><th scope=col>";
+    html.text(words_("mode")) << "</th>";
+    for (const HistoryColumn& column : family.columns) {
+      html << "<th scope=col><span>";
+      html.text(column_name(column, words_)) << "</span></th>";
+    }
+    html << "</tr></thead>\n<tbody>\n";
+    for (const HistoryLineage& lineage : family.lineages) {
+      html << "<tr><th scope=row>";
+      html.text(mode_text(lineage)) << "</th>";
+      for (const HistoryCell& one : lineage.cells) cell(html, one);
+      html << "\n";
+    }
+    html << "</tbody></table></div>\n";
+    for (const HistoryLineage& lineage : family.lineages) {
+      const Html charts = drift_charts(history_, lineage, family.columns, words_);
+      if (charts.str().empty()) continue;
+      html << "<details class=drift data-row=" << Html().number(&lineage - family.lineages.data());
+      if (n_charts_++ < kMostOpenCharts) html << " open";
+      html << "><summary>";
+      html.text(words_("history.drift", {mode_text(lineage)})) << "</summary>\n"
+                                                               << charts << "</details>\n";
+    }
+    html << "</section>\n";
+  }
+
+  void cell(Html& html, const HistoryCell& runs) {
+    if (runs.empty()) {
+      html << "<td>";
+      return;
+    }
+    html << "<td class=\"";
+    look(html, runs);
+    const std::string page = page_of_run(runs.front());
+    if (page.empty()) {
+      html << "\" aria-label=\"";
+      html.text(cell_text(runs)) << "\">";
+    } else {
+      html << "\"><a href=\"";
+      html.text(page) << "\" aria-label=\"";
+      html.text(cell_text(runs)) << "\"></a>";
+    }
+  }
+
+  /// "3 lineages, 60 commits from 2026-01-01 to 2026-01-15; as_designed: 35 PASS, 25 FAIL; ..."
+  std::string caption(const HistoryFamily& family) const {
+    size_t commits = 0;
+    for (const HistoryColumn& column : family.columns) commits += column.commits.size();
+    std::string list;
+    for (const HistoryLineage& lineage : family.lineages) {
+      std::map<std::string, size_t> counts;
+      for (const HistoryCell& cell : lineage.cells) {
+        for (const size_t run : cell) ++counts[history_.runs[run].verdict];
+      }
+      std::string text;
+      for (const auto& [verdict, n] : counts)
+        text += (text.empty() ? "" : ", ") + to_string(n) + " " + verdict;
+      list += (list.empty() ? "" : "; ") + mode_text(lineage) + ": " + text;
+    }
+    return words_("history.caption", {family.experiment, to_string(commits), list});
+  }
+
+  // ---- Every run.
+  void list(Html& html) {
+    html << "<section>\n<h2>";
+    html.text(words_("runs")) << "</h2>\n<details><summary>";
+    html.text(words_("history.list", {to_string(history_.runs.size() - first_listed_)}))
+        << "</summary>\n";
+    head_row(html, {"run", "date", "commit", "mode", "verdict", "brief.changed", "location"});
+    for (size_t i = history_.runs.size(); i > first_listed_; --i) {
+      const HistoryRun& run = history_.runs[i - 1];
+      row_start(html, i - 1);
+      html << "<td>";
+      run_name(html, i - 1, "", run.text("run"));
+      html << "</td><td class=date>";
+      html.text(run.text("date")) << "</td><td>";
+      html.text(short_commit(run.text("commit_sha"))) << "</td><td>";
+      html.text(run.text("mode")) << "</td><td>" << verdict_badge(run.verdict) << "</td><td>";
+      html.text(run.injected ? words_("history.injected") : run.change) << "</td><td>";
+      html.text(run.fail.cause.empty() ? "" : place_text(run.fail)) << "</td></tr>\n";
+    }
+    html << "</tbody></table></div></details>\n</section>\n";
+  }
+
+  const History& history_;
+  const RunPages& pages_;
+  Language language_;
+  Wording words_;
+  std::vector<HistoryFamily> families_;
+  std::set<size_t> first_bad_;
+  size_t first_listed_, n_charts_ = 0;
+};
+
+}  // namespace
+
+void write_history_page(const History& history, const RunPages& pages, Language language,
+                        const TextSink& sink) {
+  sink(HistoryPage(history, pages, language).write());
+}
+
+std::vector<Run> runs_worth_a_page(const History& history) {
+  std::set<size_t> turned;
+  for (const HistoryTurn& turn : history.turns) turned.insert(turn.first_bad);
+  std::vector<size_t> order;
+  for (size_t i = history.runs.size(); i > 0; --i) order.push_back(i - 1);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(turned.contains(a), severity_of(history.runs[a])) >
+           std::pair(turned.contains(b), severity_of(history.runs[b]));
+  });
+  std::vector<Run> runs;
+  for (const size_t run : order)
+    runs.push_back({history.runs[run].id, history.runs[run].text("run")});
+  return runs;
+}
+
+}  // namespace greta
