@@ -155,4 +155,14 @@ ProgramEnd end_of(const Program& program) {
   return {.status = WEXITSTATUS(status), .signal = 0};
 }
 
+void start_apart(const Program& program) {
+  SpawnActions actions;
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+    posix_spawn_file_actions_addopen(actions.get(), output, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_setflags(actions.attributes(), POSIX_SPAWN_SETSID);
+  pid_t child = 0;
+  if (const int error = start(program, actions, child); error != 0)
+    fail(error, program.command.front());
+}
+
 }  // namespace greta

@@ -31,4 +31,8 @@ struct ProgramEnd {
 /// Stopped is thrown. Throws std::system_error when it cannot be started.
 ProgramEnd end_of(const Program& program);
 
+/// Starts a program in a session of its own and leaves it to itself: it has nothing to read, and
+/// what it writes goes nowhere. Throws std::system_error when it cannot be started.
+void start_apart(const Program& program);
+
 }  // namespace greta

@@ -400,7 +400,7 @@ TEST_F(Commands, CompletionScriptsParseAndComplete) {
       " complete_words greta-db firstfail --ga; complete_words greta-db query worst;"
       " complete_words greta-db --db none.db firstfail --run x'");
   EXPECT_EQ(words.err, "");
-  EXPECT_EQ(words.out, "firstfail\n2026-02-07/b3_66\n--gate\nworst_pairs\n\n");
+  EXPECT_EQ(words.out, "firstfail\n2026-02-07/b3_66\n--gate\nworst_pairs worst_recent\n\n");
 }
 
 }  // namespace
