@@ -22,16 +22,19 @@ function(greta_test_program name)
   target_compile_definitions(${name} PRIVATE
     GRETA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GRETA_DB_PROGRAM="$<TARGET_FILE:greta-db>"
     GRETA_INFER_PROGRAM="$<TARGET_FILE:greta-infer>")
-  # Whole models, and views asked of thousands of made runs or by hundreds of commands, are minutes
-  # under a sanitizer, and no memory is touched in them that other tests do not touch.
+  # Whole models are minutes under a sanitizer, and no memory is touched in them that other tests do
+  # not touch.
   set(slow
       *Float64* *FaultEffect* Types/ProbeVerdict.AsDesigned* Types/ProbeVerdict.KvAligned*
       InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
-      Seeds/* EngineRun.* RunReport.* MadeHistory* *.KilledAtAnyMoment* BisectCommand.FindsTheFirst*
-      OtherFormats/Hostile* Hostile.NoTextReachesATerminal* *InBrowser*)
+      Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* PageInBrowser* MadeHistory.Every*)
   list(JOIN slow ":" slow)
-  # The same tests with more seeds, and files as large as limits are for, are for CI.
-  set(long "FurtherSeeds/*:Memory*:RandomRows*")
+  # Those with more seeds or other formats, that run a program hundreds of times, and files as large
+  # as limits are for, are for CI.
+  set(long
+      FurtherSeeds/* Memory* RandomRows* MadeHistory.Bisect* BisectCommand.FindsTheFirst*
+      OtherFormats/Hostile* Hostile.NoTextReachesATerminal*)
+  list(JOIN long ":" long)
   # A process per test is a third of the time of all under a sanitizer. What tests do themselves is
   # checked for addresses alone: the other checks take a minute to compile into them.
   if(GRETA_SANITIZE)
