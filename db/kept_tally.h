@@ -9,7 +9,7 @@
 namespace greta {
 
 /// Runs of up to this many trace rows are judged when they are written; larger ones when asked for.
-inline constexpr int64_t kJudgeRows = 100'000;
+inline constexpr int64_t kJudgeRows = 1'000'000;
 
 /// Rows of the view unkept_tally of one run, value after value.
 struct TallyRows {

@@ -25,7 +25,7 @@ bool begins_with(std::string_view sha, std::string_view digits) {
 
 }  // namespace
 
-RecordedAnswers::RecordedAnswers(Statements& statements, const Repository& repository,
+RecordedAnswers::RecordedAnswers(QueryPool& statements, const Repository& repository,
                                  std::string lineage, Gate gate)
     : statements_(statements), repository_(repository), gate_(gate) {
   Query runs(statements,

@@ -37,7 +37,7 @@ class RecordedAnswers {
  public:
   /// `values_of`: a run that commits are held against, which are good when they compute the same;
   /// without one they are good when they pass. Borrows both.
-  RecordedAnswers(Statements& statements, const Repository& repository, std::string lineage,
+  RecordedAnswers(QueryPool& statements, const Repository& repository, std::string lineage,
                   Gate gate);
 
   void compare_with(int64_t run_id, std::string run);
@@ -55,7 +55,7 @@ class RecordedAnswers {
   CommitVerdict verdict_of(const RecordedRun& run);
   CommitVerdict difference_of(const RecordedRun& run, CommitVerdict own);
 
-  Statements& statements_;
+  QueryPool& statements_;
   const Repository& repository_;
   Gate gate_;
   std::vector<RecordedRun> runs_;  ///< by digits, those of one commit in order of time

@@ -76,7 +76,7 @@ struct Search::Book {
         answers(statements, repository, lineage, gate) {}
 
   SQLite::Database db;
-  Statements statements;
+  QueryPool statements;
   RecordedAnswers answers;
 };
 
@@ -219,7 +219,7 @@ void Search::note_skip(const std::string& commit, const std::string& why, bool a
   show(probes_.back());
 }
 
-void Search::show(const Probe& probe) {
+void Search::show(const ProbedCommit& probe) {
   std::string line = probe.word + (probe.word == "bad" ? "   " : "  ") + named(probe.commit) +
                      ": " + utf8::printable(probe.text);
   if (!probe.run.empty()) line += " (" + utf8::printable(probe.run) + ")";

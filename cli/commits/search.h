@@ -28,7 +28,7 @@ struct SearchRequest {
 };
 
 /// What is said of a commit, once.
-struct Probe {
+struct ProbedCommit {
   std::string commit, subject;
   std::string word;  ///< good, bad, skip
   std::string text;  ///< verdict, or why it is skipped
@@ -68,7 +68,7 @@ class Search {
 
   const BisectQuestion& question() const { return question_; }
   bool by_values() const { return by_values_; }
-  const std::vector<Probe>& probes() const { return probes_; }
+  const std::vector<ProbedCommit>& probes() const { return probes_; }
   const std::string& log_file() const { return log_.file(); }
   const CommitFacts& facts(const std::string& commit);
   /// What was said of a commit; nullptr: nothing was.
@@ -105,7 +105,7 @@ class Search {
   void note(const std::string& commit, const CommitVerdict& verdict, bool asked,
             std::optional<size_t> left = std::nullopt);
   void note_skip(const std::string& commit, const std::string& why, bool asked);
-  void show(const Probe& probe);
+  void show(const ProbedCommit& probe);
   std::string named(const std::string& commit);
 
   SearchRequest request_;
@@ -119,7 +119,7 @@ class Search {
   CommitVerdict good_, bad_;  ///< of the ends
   std::set<std::string> skipped_;
   std::map<std::string, CommitVerdict> answered_;
-  std::vector<Probe> probes_;
+  std::vector<ProbedCommit> probes_;
   std::map<std::string, CommitFacts> facts_;
 };
 

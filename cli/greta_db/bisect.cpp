@@ -92,9 +92,9 @@ JsonObject commit_object(Search& search, const std::string& commit) {
   return object;
 }
 
-std::string probes_json(const std::vector<Probe>& probes) {
+std::string probes_json(const std::vector<ProbedCommit>& probes) {
   std::vector<std::string> all;
-  for (const Probe& probe : probes) {
+  for (const ProbedCommit& probe : probes) {
     JsonObject one;
     one.add("commit", probe.commit).add("subject", probe.subject).add("answer", probe.word);
     one.add("verdict", probe.text).add("run", probe.run).add("asked", probe.asked);
@@ -130,7 +130,7 @@ void print_json(Output& out, Search& search, const Conclusion& conclusion) {
   }
   if (!possible.empty()) object.raw("possible", json_array(possible));
   int64_t asked = 0;
-  for (const Probe& probe : search.probes()) asked += probe.asked ? 1 : 0;
+  for (const ProbedCommit& probe : search.probes()) asked += probe.asked ? 1 : 0;
   object.add("asked", asked).raw("probes", probes_json(search.probes()));
   if (!search.log_file().empty()) object.add("log", search.log_file());
   out.write(object.take() + "\n");

@@ -343,7 +343,7 @@ void print_html(Options& options, SQLite::Database& db, const Difference& differ
   summary.verdict = difference.at(difference.lead());
   summary.headline = difference.headline();
   summary.lines = summary_lines(difference, arguments.gate);
-  Statements statements(db);
+  QueryPool statements(db);
   write_compare_page(statements, difference.a, difference.b, summary,
                      arguments.language == "es" ? Language::kSpanish : Language::kEnglish,
                      [&](std::string_view text) { options.out.write(text); });

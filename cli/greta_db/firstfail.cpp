@@ -83,7 +83,7 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
   if (arguments.map && !table) throw UsageError("--map is a picture: it has no --format");
   const bool blocks =
       table && (arguments.map || !arguments.run.empty() || runs.size() <= kMaxBlocks);
-  Statements statements(db);
+  QueryPool statements(db);
   VerdictQueries queries(statements, kept_views(statements, runs));
   std::optional<VerdictRows> rows;
   std::optional<RunLines> lines;

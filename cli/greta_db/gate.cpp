@@ -171,7 +171,7 @@ int gate(Options& options, const GateArguments& arguments) {
   db.exec("BEGIN");  // one state of the database for all queries
   std::optional<Run> baseline;
   if (!arguments.baseline.empty()) baseline = resolve_run(db, arguments.baseline);
-  Statements statements(db);
+  QueryPool statements(db);
   GatedRuns runs;
   for (const Run& run : runs_to_gate(db, arguments, baseline)) {
     runs.push_back(std::make_unique<GatedRun>(

@@ -134,7 +134,7 @@ void add_change(Suite& suite, GatedRun& run, const std::string& more) {
 }
 
 /// A case per prompt and layer; of a run that cannot be told from a failure.
-void add_cases(Statements& statements, Suite& suite, GatedRun& run, const std::string& more) {
+void add_cases(QueryPool& statements, Suite& suite, GatedRun& run, const std::string& more) {
   RunQuery query(
       statements, run.run_id(),
       std::string("SELECT prompt, layer, waived, ") +
@@ -162,7 +162,7 @@ void add_cases(Statements& statements, Suite& suite, GatedRun& run, const std::s
 
 }  // namespace
 
-std::string gate_junit(Statements& statements, const std::string& database, GatedRuns& runs) {
+std::string gate_junit(QueryPool& statements, const std::string& database, GatedRuns& runs) {
   std::string suites;
   Suite all("");
   for (const auto& run : runs) {

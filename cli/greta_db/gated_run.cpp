@@ -26,7 +26,7 @@ std::string rows_text(int64_t n, const std::string& what) {
 
 }  // namespace
 
-GatedRun::GatedRun(Statements& statements, const Run& run, std::optional<int64_t> baseline,
+GatedRun::GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t> baseline,
                    std::optional<Gate> gate)
     : statements_(statements), run_id_(run.id), name_(run.name) {
   if (!baseline) {

@@ -26,7 +26,7 @@ class GatedRun {
   /// Held against `baseline`, else, without one, against the run's own. `gate`: which verdict the
   /// answer follows; none: the one that leads. Asks the twins that read only what is kept where all
   /// is kept and nothing is waived. Throws SQLite::Exception.
-  GatedRun(Statements& statements, const Run& run, std::optional<int64_t> baseline,
+  GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t> baseline,
            std::optional<Gate> gate);
   GatedRun(const GatedRun&) = delete;
   GatedRun& operator=(const GatedRun&) = delete;
@@ -63,7 +63,7 @@ class GatedRun {
  private:
   void ask(const std::string& view, std::optional<int64_t> baseline);
 
-  Statements& statements_;
+  QueryPool& statements_;
   int64_t run_id_;
   std::string name_;
   bool simple_ = false;  ///< all is kept, and nothing waived
@@ -83,7 +83,7 @@ std::string more_command(const std::string& database, const GatedRun& run);
 /// for its verdict, one for what changed since its baseline, and one per prompt and layer (view
 /// gate_case). A FAIL is a failure, no verdict an error, and what is waived or not compared is
 /// skipped.
-std::string gate_junit(Statements& statements, const std::string& database, GatedRuns& runs);
+std::string gate_junit(QueryPool& statements, const std::string& database, GatedRuns& runs);
 
 /// At most 40 lines of GitHub's Markdown. `status` is the exit status.
 std::string gate_markdown(const std::string& database, GatedRuns& runs, int status);

@@ -113,7 +113,7 @@ void check_filters(SQLite::Database& db, const HistoryArguments& arguments) {
 }
 
 /// history.html in a folder, and beside it the pages of the runs that there is most to see of.
-void write_folder(Options& options, Statements& statements, const History& history,
+void write_folder(Options& options, QueryPool& statements, const History& history,
                   const HistoryArguments& arguments, Language language) {
   const std::filesystem::path folder = arguments.with_runs;
   std::filesystem::create_directories(folder);
@@ -165,7 +165,7 @@ int history_page(Options& options, const HistoryArguments& arguments) {
     write_history_page(history, {}, language,
                        [&](std::string_view text) { options.out.write(text); });
   } else {
-    Statements statements(db);
+    QueryPool statements(db);
     write_folder(options, statements, history, arguments, language);
   }
   return kExitDone;
@@ -176,7 +176,7 @@ int history(Options& options, const HistoryArguments& arguments) {
   if (!arguments.with_runs.empty()) throw UsageError("--with-runs is for --format html");
   SQLite::Database db = open_for_reading(options.database);
   check_filters(db, arguments);
-  Statements statements(db);
+  QueryPool statements(db);
   const std::string kept = kept_views_of_lineage(statements, "");
   const Where where = where_of(arguments);
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
@@ -215,7 +215,7 @@ int regressions(Options& options, const HistoryArguments& arguments) {
                "(SELECT r.experiment FROM run r WHERE r.id = first_bad_id) = ?");
   where.add_if(arguments.mode, "(SELECT r.mode FROM run r WHERE r.id = first_bad_id) = ?");
   where.add_if(arguments.since, "first_bad_date >= ?");
-  Statements statements(db);
+  QueryPool statements(db);
   Query query(db, "SELECT " + std::string(kRegressionColumns) + " FROM " +
                       kept_views_of_lineage(statements, "") + "regression" + where.sql() +
                       " ORDER BY first_bad_date, first_bad");

@@ -17,7 +17,7 @@ namespace greta {
 class VerdictQueries {
  public:
   /// `kept`: what the views are called by (kept_views).
-  VerdictQueries(Statements& of, std::string kept) : statements(of), kept_(std::move(kept)) {}
+  VerdictQueries(QueryPool& of, std::string kept) : statements(of), kept_(std::move(kept)) {}
 
   RunQuery verdict(int64_t run_id);    ///< one row of kVerdictColumns
   RunQuery breakdown(int64_t run_id);  ///< cause, and how often, strictly and beyond rounding
@@ -30,7 +30,7 @@ class VerdictQueries {
   /// Differences that the gate leaves out, and the verdict does not.
   std::vector<AppliedWaiver> waivers(int64_t run_id) { return applied_waivers(statements, run_id); }
 
-  Statements& statements;
+  QueryPool& statements;
 
  private:
   std::string diagnosis_of(const std::string& condition) const;

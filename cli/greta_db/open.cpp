@@ -97,7 +97,7 @@ int open_page(Options& options, const OpenArguments& arguments) {
                                     ? std::vector<Run>{worst_recent_run(db)}
                                     : resolve_runs(db, arguments.run, arguments.repeats);
   TemporaryPage page;
-  Statements statements(db);
+  QueryPool statements(db);
   write_run_page(statements, runs,
                  arguments.language == "es" ? Language::kSpanish : Language::kEnglish,
                  [&](std::string_view text) { page.write(text); });

@@ -46,7 +46,7 @@ void write_file(Options& options, const std::filesystem::path& file, bool force,
   options.out.write("wrote " + utf8::printable(file.string()) + "\n");
 }
 
-void write_directory(Statements& statements, Options& options, const ReportArguments& arguments,
+void write_directory(QueryPool& statements, Options& options, const ReportArguments& arguments,
                      const std::vector<Run>& runs, const Content& document) {
   std::filesystem::path directory = arguments.out;
   std::filesystem::create_directories(directory);
@@ -93,7 +93,7 @@ int report(Options& options, const ReportArguments& arguments) {
   SQLite::Database db = open_for_reading(options.database);
   db.exec("BEGIN");  // one state of the database for all queries
   std::vector<Run> runs = resolve_runs(db, arguments.run, arguments.repeats);
-  Statements statements(db);
+  QueryPool statements(db);
   std::filesystem::path target = arguments.out;
   bool directory = !arguments.out.empty() &&
                    (std::filesystem::is_directory(target) || arguments.out.back() == '/');

@@ -266,7 +266,7 @@ class Watch {
   Options& options_;
   const WatchArguments& arguments_;
   SQLite::Database db_;
-  Statements statements_{db_};
+  QueryPool statements_{db_};
   Run run_{};
   int64_t version_ = 0;
   Clock::time_point change_seen_{};

@@ -26,7 +26,7 @@ std::string line_of(const RunVerdict& run, const Headline& head, const Origin& o
 
 InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run) {
   SQLite::Database db = open_for_reading(database);
-  Statements statements(db);
+  QueryPool statements(db);
   Query query(statements,
               "SELECT " + std::string(kVerdictColumns) + ", run_id FROM run_verdict WHERE run = ?");
   query.bind(1, run);

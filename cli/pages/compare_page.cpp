@@ -28,7 +28,7 @@ std::optional<CellPlace> first_of_all(const PairMap& map) {
 
 }  // namespace
 
-void write_compare_page(Statements& statements, const Run& a, const Run& b,
+void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
                         const ComparisonSummary& summary, Language language, const TextSink& sink) {
   const Wording words(language);
   PageContent content;

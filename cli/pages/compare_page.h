@@ -17,7 +17,7 @@ struct ComparisonSummary {
 
 /// Writes the page of two runs: what differs row by row, and what is stated of them. Throws
 /// SQLite::Exception and what `sink` throws.
-void write_compare_page(Statements& statements, const Run& a, const Run& b,
+void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
                         const ComparisonSummary& summary, Language language, const TextSink& sink);
 
 }  // namespace greta

@@ -181,7 +181,7 @@ std::string short_real(double value) {
 
 std::string json_of_map(const PairMap& map) { return MapJson(map).write(); }
 
-std::string json_of_measures(Statements& statements) {
+std::string json_of_measures(QueryPool& statements) {
   Query rows(statements, "SELECT name, low, high FROM measure WHERE low IS NOT NULL");
   JsonObject object;
   while (rows.step()) {

@@ -13,7 +13,7 @@ namespace greta {
 std::string json_of_map(const PairMap& map);
 
 /// {"sketch":[low,high],...}: what times a distance is the 95 % interval of an estimate.
-std::string json_of_measures(Statements& statements);
+std::string json_of_measures(QueryPool& statements);
 
 /// A real in at most five digits and the fewest characters: 0.00012, 1.2345e-7.
 std::string short_real(double value);

@@ -37,7 +37,7 @@ std::optional<int64_t> integer_in(const Cell& cell) {
 class HistoryReader {
  public:
   HistoryReader(SQLite::Database& db, const Where& where) : db_(db), where_(where) {
-    Statements statements(db);
+    QueryPool statements(db);
     kept_ = kept_views_of_lineage(statements, "");
   }
 

@@ -75,7 +75,7 @@ class MapBuilder {
     cell.details = row.text(16);
   }
 
-  PairMap build(Statements& statements) {
+  PairMap build(QueryPool& statements) {
     PairMap map;
     for (auto& [key, index] : layers_) {
       index = map.layers.size();
@@ -132,7 +132,7 @@ class MapBuilder {
     if (seen.beyond_rounding()) position.beyond = true;
   }
 
-  void add_inputs(Statements& statements, PairMap& map) const {
+  void add_inputs(QueryPool& statements, PairMap& map) const {
     std::map<std::string, size_t> index;
     for (size_t i = 0; i < map.tensors.size(); ++i) index[map.tensors[i].name] = i;
     Query edges(statements,
@@ -190,7 +190,7 @@ std::vector<std::tuple<size_t, size_t, size_t>> chosen_cells(const PairMap& map,
   return chosen;
 }
 
-void read_sides(Statements& statements, const Run& run, PairMap& map) {
+void read_sides(QueryPool& statements, const Run& run, PairMap& map) {
   const CellAt cells = cells_by_place(map);
   RunQuery rows(
       statements, run.id,
@@ -225,7 +225,7 @@ void read_sides(Statements& statements, const Run& run, PairMap& map) {
 }
 
 /// What read_details says of the pairs of a report.
-void read_report(Statements& statements, const Run& run, PairMap& map) {
+void read_report(QueryPool& statements, const Run& run, PairMap& map) {
   const CellAt cells = cells_by_place(map);
   RunQuery pairs(
       statements, run.id,
@@ -299,7 +299,7 @@ bool PairMap::applies(size_t layer, size_t tensor) const {
   return true;
 }
 
-PairMap read_map(Statements& statements, const Run& run) {
+PairMap read_map(QueryPool& statements, const Run& run) {
   RunQuery rows(
       statements, run.id,
       "SELECT p.prompt_id, 0, p.prompt, '', p.forward_layer, p.layer, p.tensor_id,"
@@ -318,7 +318,7 @@ PairMap read_map(Statements& statements, const Run& run) {
   return map;
 }
 
-void read_details(Statements& statements, const Run& run, const std::string& first, PairMap& map) {
+void read_details(QueryPool& statements, const Run& run, const std::string& first, PairMap& map) {
   if (map.empty()) return;
   read_sides(statements, run, map);
   std::string shares;
@@ -367,7 +367,7 @@ void read_details(Statements& statements, const Run& run, const std::string& fir
   if (of_report) read_report(statements, run, map);
 }
 
-PairMap read_map(Statements& statements, const Run& a, const Run& b) {
+PairMap read_map(QueryPool& statements, const Run& a, const Run& b) {
   Query rows(
       statements,
       "SELECT q.id, h.id, d.prompt, d.phase, d.forward_layer, d.layer, d.tensor_id, d.tensor,"

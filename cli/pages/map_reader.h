@@ -19,13 +19,13 @@ constexpr size_t detailed_cells(size_t cells) {
 
 /// Prefill against decode, as views pair and trace say it, without what read_details adds. Throws
 /// SQLite::Exception, as all of these.
-PairMap read_map(Statements& statements, const Run& run);
+PairMap read_map(QueryPool& statements, const Run& run);
 
 /// Where the rows are written, and statistics of detailed_cells() cells: those of prompt
 /// `first` before others, what is beyond rounding before what is within.
-void read_details(Statements& statements, const Run& run, const std::string& first, PairMap& map);
+void read_details(QueryPool& statements, const Run& run, const std::string& first, PairMap& map);
 
 /// Run a against run b, as view run_diff says it.
-PairMap read_map(Statements& statements, const Run& a, const Run& b);
+PairMap read_map(QueryPool& statements, const Run& a, const Run& b);
 
 }  // namespace greta

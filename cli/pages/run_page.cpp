@@ -25,17 +25,7 @@ using std::to_string;
 constexpr size_t kMostSections = 8;
 
 Html badge(const Headline& head, const Wording& words) {
-  Html html;
-  html << "<strong class=\"verdict ";
-  if (head.verdict == "PASS") {
-    html << "good";
-  } else if (head.verdict == "FAIL") {
-    html << "bad";
-  } else {
-    html << "open";
-  }
-  html << "\">";
-  html.text(head.verdict) << "</strong>";
+  Html html = verdict_badge(head.verdict);
   if (!head.remark.empty()) {
     html << " <span class=remark>";
     html.text(remark_text(head, words)) << "</span>";
@@ -45,7 +35,7 @@ Html badge(const Headline& head, const Wording& words) {
 
 class RunPage {
  public:
-  RunPage(Statements& statements, Language language)
+  RunPage(QueryPool& statements, Language language)
       : statements_(statements), language_(language), words_(language) {}
 
   std::string one(const JudgedRow& row) {
@@ -193,7 +183,7 @@ class RunPage {
     return std::nullopt;
   }
 
-  Statements& statements_;
+  QueryPool& statements_;
   Language language_;
   Wording words_;
   std::string maps_;
@@ -202,7 +192,7 @@ class RunPage {
 
 }  // namespace
 
-void write_run_page(Statements& statements, const std::vector<Run>& runs, Language language,
+void write_run_page(QueryPool& statements, const std::vector<Run>& runs, Language language,
                     const TextSink& sink) {
   const JudgedRows rows = judged_rows(statements, runs);
   RunPage page(statements, language);

@@ -17,7 +17,7 @@ using std::to_string;
 
 class Sections {
  public:
-  Sections(Statements& statements, const JudgedRow& row, const Wording& words)
+  Sections(QueryPool& statements, const JudgedRow& row, const Wording& words)
       : statements_(statements),
         row_(row),
         run_(row.run),
@@ -240,7 +240,7 @@ class Sections {
     if (any) html_ << "</tbody></table></div></section>\n";
   }
 
-  Statements& statements_;
+  QueryPool& statements_;
   const JudgedRow& row_;
   const Run& run_;
   const RunVerdict& verdict_;
@@ -250,7 +250,7 @@ class Sections {
 };
 
 /// The values that are stated of a run, the most believed first.
-std::map<std::string, std::string> attributes_of(Statements& statements, const Run& run) {
+std::map<std::string, std::string> attributes_of(QueryPool& statements, const Run& run) {
   RunQuery rows(statements, run.id,
                 "SELECT dim, value FROM stated_attribute WHERE run_id = ? GROUP BY dim, value"
                 " ORDER BY dim, min(believed)");
@@ -264,11 +264,11 @@ std::map<std::string, std::string> attributes_of(Statements& statements, const R
 
 }  // namespace
 
-Html sections_of_run(Statements& statements, const JudgedRow& row, const Wording& words) {
+Html sections_of_run(QueryPool& statements, const JudgedRow& row, const Wording& words) {
   return Sections(statements, row, words).write();
 }
 
-Html attribute_table(Statements& statements, const Run& a, const Run* b, const Wording& words) {
+Html attribute_table(QueryPool& statements, const Run& a, const Run* b, const Wording& words) {
   std::map<std::string, std::pair<std::string, std::string>> rows;
   for (const auto& [dim, value] : attributes_of(statements, a)) rows[dim].first = value;
   if (b) {

@@ -33,7 +33,7 @@ std::string version_text(const Query& row, int commit, int date) {
 /// The statements of what changed, of a run's lineage.
 class Changes {
  public:
-  explicit Changes(Statements& statements) : statements_(statements) {}
+  explicit Changes(QueryPool& statements) : statements_(statements) {}
 
   /// Else there is no row of change, and nobody need prepare what finds none.
   bool has_baseline(int64_t run_id) {
@@ -81,7 +81,7 @@ class Changes {
                                 : kept_[name] = kept_views_of_lineage(statements_, name);
   }
 
-  Statements& statements_;
+  QueryPool& statements_;
   std::map<std::string, std::string> kept_;  // kept_views_of_lineage
 };
 
@@ -95,7 +95,8 @@ class BriefSection : public RunSection {
     const FirstFailure* failure = failing ? &failing->failure() : nullptr;
     out_.line(version());
     out_.line();
-    VerdictSection(*this).explain(failure);
+    VerdictSection verdict(*this);
+    verdict.lead(failure);
     if (failure && !within_rounding()) {
       where(*failure);
       why(*failure);
@@ -106,6 +107,7 @@ class BriefSection : public RunSection {
     }
     next(failure);
     out_.line();
+    verdict.remarks();
   }
 
  private:
@@ -127,7 +129,7 @@ class BriefSection : public RunSection {
     if (!failure.root_cause.empty()) cause += " (" + escaped(failure.root_cause) + ")";
     std::string text =
         words_("brief.place", {in_code(failure.tensor), failure.layer, in_code(failure.prompt),
-                               failure.pos_id ? to_string(*failure.pos_id) : "-", cause});
+                               show(failure.pos_id), cause});
     if (!failure.distance.empty() && failure.tolerance) {
       text += "; " +
               words_("brief.distance", {failure.distance, real_text(*failure.tolerance, "%.3g")});
@@ -219,7 +221,7 @@ class BriefSection : public RunSection {
 
 class BriefReport {
  public:
-  BriefReport(Statements& statements, MarkdownWriter& out)
+  BriefReport(QueryPool& statements, MarkdownWriter& out)
       : statements_(statements), out_(out), words_(out.words()), changes_(statements) {}
 
   void write(const std::vector<Run>& runs) {
@@ -272,7 +274,7 @@ class BriefReport {
     out_.line();
   }
 
-  Statements& statements_;
+  QueryPool& statements_;
   MarkdownWriter& out_;
   const Wording& words_;
   Changes changes_;
@@ -281,14 +283,14 @@ class BriefReport {
 
 }  // namespace
 
-void write_brief_report(Statements& statements, const std::vector<Run>& runs, Language language,
+void write_brief_report(QueryPool& statements, const std::vector<Run>& runs, Language language,
                         const TextSink& sink) {
   Wording words(language);
   MarkdownWriter out(words, sink);
   BriefReport(statements, out).write(runs);
 }
 
-void write_brief(Statements& statements, const JudgedRow& row, Language language,
+void write_brief(QueryPool& statements, const JudgedRow& row, Language language,
                  const TextSink& sink) {
   Wording words(language);
   MarkdownWriter out(words, sink);

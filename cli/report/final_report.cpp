@@ -15,7 +15,7 @@ namespace {
 using std::to_string;
 
 /// The runs to compare: those named or, of one alone, the runs of its experiment on its date.
-std::vector<Run> runs_beside(Statements& statements, const std::vector<Run>& runs) {
+std::vector<Run> runs_beside(QueryPool& statements, const std::vector<Run>& runs) {
   if (runs.size() > 1) return runs;
   std::vector<Run> beside;
   RunQuery query(
@@ -30,7 +30,7 @@ std::vector<Run> runs_beside(Statements& statements, const std::vector<Run>& run
 
 /// How many rows of kv_alignment are of which status, and which interpretation, in words.
 struct KvSummary {
-  KvSummary(Statements& statements, int64_t run_id) {
+  KvSummary(QueryPool& statements, int64_t run_id) {
     RunQuery query(statements, run_id,
                    "SELECT status, interpretation, count(*) FROM kv_alignment WHERE run_id = ?"
                    " GROUP BY 1, 2");
@@ -62,7 +62,7 @@ std::string first_failure(const FailPlace& fail, const Wording& words) {
 
 /// Table of runs; by mode when there are several modes. Nothing for one run of one mode. Returns
 /// whether there are several modes.
-bool write_runs(Statements& statements, const std::vector<Run>& runs, const Wording& words,
+bool write_runs(QueryPool& statements, const std::vector<Run>& runs, const Wording& words,
                 MarkdownWriter& out) {
   const JudgedRows rows = judged_rows(statements, runs_beside(statements, runs));
   std::set<std::string> modes;
@@ -98,13 +98,13 @@ bool write_runs(Statements& statements, const std::vector<Run>& runs, const Word
 
 }  // namespace
 
-std::string experiment_of(Statements& statements, const Run& run) {
+std::string experiment_of(QueryPool& statements, const Run& run) {
   RunQuery query(statements, run.id, "SELECT experiment FROM run WHERE id = ?");
   query.step();
   return query.text(0);
 }
 
-void write_final_report(Statements& statements, const std::vector<Run>& runs, Language language,
+void write_final_report(QueryPool& statements, const std::vector<Run>& runs, Language language,
                         const TextSink& sink) {
   Wording words(language);
   MarkdownWriter out(words, sink);

@@ -8,7 +8,7 @@
 namespace greta {
 namespace {
 
-RunVerdict verdict_of(Statements& statements, const Run& run, const std::string& kept) {
+RunVerdict verdict_of(QueryPool& statements, const Run& run, const std::string& kept) {
   RunQuery query(
       statements, run.id,
       "SELECT " + std::string(kVerdictColumns) + " FROM " + kept + "run_verdict WHERE run_id = ?");
@@ -20,13 +20,13 @@ RunVerdict verdict_of(Statements& statements, const Run& run, const std::string&
 
 }  // namespace
 
-JudgedRow::JudgedRow(Statements& statements, const Run& of)
+JudgedRow::JudgedRow(QueryPool& statements, const Run& of)
     : run(of),
       kept(kept_views(statements, {of})),
       verdict(verdict_of(statements, of, kept)),
       head(verdict) {}
 
-JudgedRows judged_rows(Statements& statements, const std::vector<Run>& runs) {
+JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs) {
   JudgedRows rows;
   for (const Run& run : runs) rows.push_back(std::make_unique<JudgedRow>(statements, run));
   return rows;

@@ -13,7 +13,7 @@ namespace greta {
 /// A run, its row of run_verdict and what it is told by first.
 struct JudgedRow {
   /// Throws SQLite::Exception, and std::logic_error of what is no run that is judged.
-  JudgedRow(Statements& statements, const Run& run);
+  JudgedRow(QueryPool& statements, const Run& run);
   JudgedRow(const JudgedRow&) = delete;
   JudgedRow& operator=(const JudgedRow&) = delete;
 
@@ -25,7 +25,7 @@ struct JudgedRow {
 
 using JudgedRows = std::vector<std::unique_ptr<JudgedRow>>;
 
-JudgedRows judged_rows(Statements& statements, const std::vector<Run>& runs);
+JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs);
 
 /// "beyond rounding", in the language of the report; "" where there is nothing to remark.
 std::string remark_text(const Headline& head, const Wording& words);

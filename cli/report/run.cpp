@@ -237,7 +237,7 @@ class RunReport : public RunSection {
 
 }  // namespace
 
-void write_run(Statements& statements, const JudgedRow& row, MarkdownWriter& out, int level,
+void write_run(QueryPool& statements, const JudgedRow& row, MarkdownWriter& out, int level,
                bool modes_compared) {
   RunReport(RunSection(statements, row, out, level)).write(modes_compared);
 }

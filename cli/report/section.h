@@ -21,7 +21,7 @@ inline Value value_of(const std::optional<int64_t>& id) { return id ? Value(*id)
 class RunSection {
  public:
   /// Headings of the sections are of `level`.
-  RunSection(Statements& statements, const JudgedRow& row, MarkdownWriter& out, int level)
+  RunSection(QueryPool& statements, const JudgedRow& row, MarkdownWriter& out, int level)
       : statements_(statements),
         run_(row.run),
         kept_(row.kept),
@@ -59,7 +59,7 @@ class RunSection {
     return text.empty() ? words_("not_recorded") : escaped(text);
   }
 
-  Statements& statements_;
+  QueryPool& statements_;
   const Run& run_;
   const std::string& kept_;  ///< what its views of verdicts are called by
   const RunVerdict& verdict_;

@@ -101,7 +101,7 @@ void write_table_sections(const RunSection& run, const FirstFailure* failure) {
   TableSections(run, failure).write();
 }
 
-void write_analysis_table(Statements& statements, const Run& run, const TextSink& sink) {
+void write_analysis_table(QueryPool& statements, const Run& run, const TextSink& sink) {
   sink("PROMPT\tTOKEN_ID\tPOS_ID\tLAYER\tTENSOR\tFIRST_FAIL\tROOT_CAUSE\n");
   RunQuery rows(statements, run.id, comparisons());
   while (rows.step()) {

@@ -12,6 +12,6 @@ void write_table_sections(const RunSection& run, const FirstFailure* failure);
 /// ROOT_CAUSE, tab-separated, LF, NULL empty, control characters spelled out; ingest reads it as a
 /// report table. An INCOMPARABLE pair says so as its FIRST_FAIL, because an empty one is a
 /// match; decode-only rows are no comparisons and are left out.
-void write_analysis_table(Statements& statements, const Run& run, const TextSink& sink);
+void write_analysis_table(QueryPool& statements, const Run& run, const TextSink& sink);
 
 }  // namespace greta

@@ -11,16 +11,20 @@ void VerdictSection::write(const FirstFailure* failure) {
     text += " + ROOT_CAUSE: **" + escaped(head_.fail.root_cause) + "**";
   }
   out_.heading(level_, text);
-  explain(failure);
+  lead(failure);
+  remarks();
 }
 
-void VerdictSection::explain(const FirstFailure* failure) {
+void VerdictSection::lead(const FirstFailure* failure) {
   const bool open = failure && failure->is_open();
   out_.paragraph(reason());
   if (open && !head_.fail.cause.empty()) {
     out_.paragraph({"reason.open",
                     {in_code(failure->tensor), failure->layer, in_code(failure->origin.probe())}});
   }
+}
+
+void VerdictSection::remarks() {
   if (numeric_leads() && head_.disputed()) strictly();
   if (compared() > 0) out_.paragraph(coverage());
 }
@@ -46,8 +50,13 @@ Sentence VerdictSection::reason() const {
              v.show("pairs"), v.show("rounding")}};
   }
   if (name == "PASS") return {"reason.pass", {v.show("pairs")}};
-  if (name == "FAIL" && v.number("missing") > 0)
-    return {"reason.fail_missing", {v.show("missing")}};
+  if (name == "FAIL" && v.number("missing") > 0) {
+    return {v.number("pairs") == 0 ? TextId("reason.unpaired") : TextId("reason.fail_missing"),
+            {v.show("missing")}};
+  }
+  if (name == "FAIL" && v.number("unmeasured") > 0 && v.number("unmeasured") == v.number("fail")) {
+    return {"reason.unmeasured", {v.show("fail"), v.show("pairs")}};
+  }
   if (name == "FAIL") return {"reason.fail", {v.show("fail"), v.show("pairs")}};
   if (name == "INCOMPLETE" && v.number("unmet") > 0) return {"reason.unmet", {v.show("unmet")}};
   if (name == "INCOMPLETE" && v.number("ingest_open") > 0) return {"reason.ingest_open"};

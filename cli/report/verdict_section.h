@@ -12,8 +12,10 @@ class VerdictSection : public RunSection {
 
   /// Heading and sentences; `failure` is null where nothing failed.
   void write(const FirstFailure* failure);
-  /// The sentences alone.
-  void explain(const FirstFailure* failure);
+  /// The sentence that says why.
+  void lead(const FirstFailure* failure);
+  /// What else there is to know: the strict verdict, how much was traced.
+  void remarks();
 
  private:
   Sentence reason() const;

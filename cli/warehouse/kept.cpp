@@ -4,17 +4,17 @@
 
 namespace greta {
 
-bool is_judged(Statements& statements, int64_t run_id) {
+bool is_judged(QueryPool& statements, int64_t run_id) {
   return !RunQuery(statements, run_id, "SELECT 1 FROM unjudged_run WHERE run_id = ?").step();
 }
 
-std::string kept_views(Statements& statements, const std::vector<Run>& runs) {
+std::string kept_views(QueryPool& statements, const std::vector<Run>& runs) {
   const bool all = std::all_of(runs.begin(), runs.end(),
                                [&](const Run& run) { return is_judged(statements, run.id); });
   return all ? "kept_" : "";
 }
 
-std::string kept_views_of_lineage(Statements& statements, const std::string& lineage) {
+std::string kept_views_of_lineage(QueryPool& statements, const std::string& lineage) {
   const std::string members =
       lineage.empty() ? "lineage_member m" : "(SELECT * FROM lineage_member WHERE lineage = ?1) m";
   const auto any = [&](const std::string& sql) {

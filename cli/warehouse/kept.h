@@ -11,12 +11,12 @@ namespace greta {
 // kept_VIEW work nothing out, and are there at once. Throw SQLite::Exception.
 
 /// Views that say how these runs come out.
-std::string kept_views(Statements& statements, const std::vector<Run>& runs);
+std::string kept_views(QueryPool& statements, const std::vector<Run>& runs);
 
 /// Views that say what changed: of the runs of a lineage or, where that is "", of all.
-std::string kept_views_of_lineage(Statements& statements, const std::string& lineage);
+std::string kept_views_of_lineage(QueryPool& statements, const std::string& lineage);
 
 /// Whether the verdict of the run is kept.
-bool is_judged(Statements& statements, int64_t run_id);
+bool is_judged(QueryPool& statements, int64_t run_id);
 
 }  // namespace greta

@@ -65,7 +65,7 @@ std::string Origin::text() const {
   return text;
 }
 
-Origin origin_at(Statements& statements, int64_t run_id, const FailPlace& place, Gate gate) {
+Origin origin_at(QueryPool& statements, int64_t run_id, const FailPlace& place, Gate gate) {
   if (place.cause.empty() || !place.layer) return {};
   RunQuery query(
       statements, run_id,

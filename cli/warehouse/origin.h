@@ -35,6 +35,6 @@ std::string telling_probe(const std::string& segment, const std::string& untrace
 
 /// Of a place where that verdict of the run fails; nothing of what only a report states. Preparing
 /// that costs more than all else about a verdict that is kept. Throws SQLite::Exception.
-Origin origin_at(Statements& statements, int64_t run_id, const FailPlace& place, Gate gate);
+Origin origin_at(QueryPool& statements, int64_t run_id, const FailPlace& place, Gate gate);
 
 }  // namespace greta

@@ -20,13 +20,13 @@ sqlite3_stmt* prepared(SQLite::Database& db, std::string_view sql, std::string_v
 
 }  // namespace
 
-Statements::~Statements() {
+QueryPool::~QueryPool() {
   for (const auto& [text, all] : by_text_) {
     for (const Kept& kept : all) sqlite3_finalize(kept.statement);
   }
 }
 
-size_t Statements::size() const {
+size_t QueryPool::size() const {
   size_t n = 0;
   for (const auto& [text, all] : by_text_) {
     for (const Kept& kept : all) n += kept.statement != nullptr;
@@ -34,7 +34,7 @@ size_t Statements::size() const {
   return n;
 }
 
-Statements::Kept& Statements::take(std::string_view sql) {
+QueryPool::Kept& QueryPool::take(std::string_view sql) {
   std::deque<Kept>& all = by_text_[std::string(sql)];
   const auto free = std::find_if(all.begin(), all.end(), [](const Kept& k) { return !k.is_taken; });
   Kept& kept = free == all.end() ? all.emplace_back() : *free;
@@ -46,7 +46,7 @@ Statements::Kept& Statements::take(std::string_view sql) {
 Query::Query(SQLite::Database& db, std::string_view sql, std::string_view* rest)
     : statement_(prepared(db, sql, rest)) {}
 
-Query::Query(Statements& statements, std::string_view sql) : kept_(&statements.take(sql)) {
+Query::Query(QueryPool& statements, std::string_view sql) : kept_(&statements.take(sql)) {
   statement_ = kept_->statement;
 }
 

@@ -20,12 +20,12 @@ using Value = std::variant<std::nullptr_t, int64_t, double, std::string>;
 
 /// Statements that stay prepared for who asks the same of another run: one that reads the views of
 /// verdicts takes longer to prepare than to answer. Borrows the database, and is gone before it.
-class Statements {
+class QueryPool {
  public:
-  explicit Statements(SQLite::Database& db) : db_(db) {}
-  ~Statements();
-  Statements(const Statements&) = delete;
-  Statements& operator=(const Statements&) = delete;
+  explicit QueryPool(SQLite::Database& db) : db_(db) {}
+  ~QueryPool();
+  QueryPool(const QueryPool&) = delete;
+  QueryPool& operator=(const QueryPool&) = delete;
 
   SQLite::Database& db() { return db_; }
   size_t size() const;  ///< how many are prepared
@@ -52,7 +52,7 @@ class Query {
   Query(SQLite::Database& db, std::string_view sql, std::string_view* rest = nullptr);
   /// Takes one that is prepared, or prepares it, and gives it back when this ends, without rows and
   /// bindings. To end before `statements` does.
-  Query(Statements& statements, std::string_view sql);
+  Query(QueryPool& statements, std::string_view sql);
   ~Query();
   Query(const Query&) = delete;
   Query& operator=(const Query&) = delete;
@@ -76,13 +76,13 @@ class Query {
 
  private:
   sqlite3_stmt* statement_ = nullptr;
-  Statements::Kept* kept_ = nullptr;  ///< null: the statement is this one's alone
+  QueryPool::Kept* kept_ = nullptr;  ///< null: the statement is this one's alone
 };
 
 /// A statement whose first parameter is a run; `more` are those after it. Throws SQLite::Exception.
 class RunQuery : public Query {
  public:
-  RunQuery(Statements& statements, int64_t run_id, std::string_view sql,
+  RunQuery(QueryPool& statements, int64_t run_id, std::string_view sql,
            std::initializer_list<Value> more = {})
       : Query(statements, sql) {
     bind(1, run_id);

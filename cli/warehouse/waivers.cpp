@@ -24,12 +24,12 @@ std::string AppliedWaiver::json() const {
   return object.str();
 }
 
-bool has_waivers(Statements& statements, int64_t run_id) {
+bool has_waivers(QueryPool& statements, int64_t run_id) {
   Query query(statements, "SELECT 1 FROM run_waiver WHERE run_id = ? LIMIT 1");
   return query.bind(1, run_id).step();
 }
 
-std::vector<AppliedWaiver> applied_waivers(Statements& statements, int64_t run_id) {
+std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id) {
   std::vector<AppliedWaiver> all;
   if (!has_waivers(statements, run_id)) return all;
   Query query(statements,

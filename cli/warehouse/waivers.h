@@ -24,9 +24,9 @@ struct AppliedWaiver {
 };
 
 /// Whether a waiver is in force for the run, whatever it finds there.
-bool has_waivers(Statements& statements, int64_t run_id);
+bool has_waivers(QueryPool& statements, int64_t run_id);
 
 /// Those that waive something of the run, in order of their ids. Costs nothing where there is none.
-std::vector<AppliedWaiver> applied_waivers(Statements& statements, int64_t run_id);
+std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id);
 
 }  // namespace greta

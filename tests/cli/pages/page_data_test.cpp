@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string page_of_run(Statements& statements, const std::string& run) {
+std::string page_of_run(QueryPool& statements, const std::string& run) {
   std::string page;
   write_run_page(statements, {resolve_run(statements.db(), run)}, Language::kEnglish,
                  [&](std::string_view text) { page += text; });
@@ -83,7 +83,7 @@ void expect_text(const json& cell, const char* name, const Cell& view, const std
 }
 
 /// Every cell against the row of `pair` that it shows, and every row of `pair` in a cell.
-void expect_pairs(Statements& statements, const Run& run, const json& map) {
+void expect_pairs(QueryPool& statements, const Run& run, const json& map) {
   const std::vector<json> cells = cells_of(map);
   Query count(statements,
               "SELECT count(*) FROM (SELECT DISTINCT prompt_id, layer, tensor_id,"
@@ -179,7 +179,7 @@ void expect_pairs(Statements& statements, const Run& run, const json& map) {
   }
 }
 
-void expect_page(Statements& statements, const std::string& name) {
+void expect_page(QueryPool& statements, const std::string& name) {
   const Run run = resolve_run(statements.db(), name);
   expect_pairs(statements, run, data_of(page_of_run(statements, name))["maps"][0]["map"]);
 }
@@ -203,7 +203,7 @@ TEST(PageData, IsWhatPairSays) {
     w.add(prefill("q_post_rope", 0, 1).at(41), decode("q_post_rope", 0, 1).at(41));
     w.divergent("q_post_rope", 0);
   }
-  Statements statements(w.db);
+  QueryPool statements(w.db);
   expect_page(statements, "r");
 }
 
@@ -219,7 +219,7 @@ TEST(PageData, IsWhatAReportStates) {
              .cause = "ATTN_OUT_DRIFT",
              .details = "hash differs"},
             {.prompt = "p", .status = "MISSING"}});
-  Statements statements(w.db);
+  QueryPool statements(w.db);
   expect_page(statements, "r");
 }
 
@@ -233,7 +233,7 @@ TEST(PageData, OfTwoRunsIsWhatRunDiffSays) {
   }
   const auto a = resolve_run(w.db, "a"), b = resolve_run(w.db, "b");
   std::string page;
-  Statements statements(w.db);
+  QueryPool statements(w.db);
   write_compare_page(statements, a, b, {"FAIL", "FAIL", {}}, Language::kEnglish,
                      [&](std::string_view text) { page += text; });
   const std::vector<json> cells = cells_of(data_of(page)["maps"][0]["map"]);
@@ -270,7 +270,7 @@ TEST_F(PageDataOfFiles, IsWhatTheViewsSayOfAProbe) {
           .status,
       0);
   SQLite::Database db = open_for_reading(database());
-  Statements statements(db);
+  QueryPool statements(db);
   Query run(db, "SELECT name FROM run");
   ASSERT_TRUE(run.step());
   expect_page(statements, run.text(0));
@@ -297,7 +297,7 @@ TEST_F(PageDataOfFiles, IsWhatTheViewsSayOfEveryHistoricalRun) {
   if (!artifacts) GTEST_SKIP() << "GRETA_ARTIFACTS is not set: the folder of historical artifacts";
   ASSERT_LT(run({"--db", database(), "ingest", artifacts->string()}).status, 2);
   SQLite::Database db = open_for_reading(database());
-  Statements statements(db);
+  QueryPool statements(db);
   Query runs(db, "SELECT run FROM run_verdict");
   size_t n = 0;
   for (; runs.step(); ++n) expect_page(statements, runs.text(0));

@@ -45,7 +45,7 @@ class Pages {
 
  private:
   Warehouse w_;
-  Statements statements_{w_.db};
+  QueryPool statements_{w_.db};
   int runs_ = 0;
 };
 
@@ -137,7 +137,7 @@ TEST(Page, EveryCellHasTheClassOfItsRow) {
   w.add(prefill("x_in", 2, 3));
   w.add(prefill("attn_out", 2, 1), decode("attn_out", 2, 1), decode("attn_out", 2, 2));
   std::string page;
-  Statements statements(w.db);
+  QueryPool statements(w.db);
   write_run_page(statements, {resolve_run(w.db, "r")}, Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   page = page.substr(page.find("<table class=map"));
@@ -158,7 +158,7 @@ TEST(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
     w.divergent("x_in", 0);
   }
   std::string page;
-  Statements statements(w.db);
+  QueryPool statements(w.db);
   write_run_page(statements, resolve_runs(w.db, "e"), Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   int sections = 0;
@@ -187,7 +187,7 @@ TEST_F(LargePage, IsNoLargerThan300KB) {
   Query run(db, "SELECT name FROM run");
   ASSERT_TRUE(run.step());
   std::string page;
-  Statements statements(db);
+  QueryPool statements(db);
   write_run_page(statements, {resolve_run(db, run.text(0))}, Language::kEnglish,
                  [&](std::string_view text) { page += text; });
   size_t cells = 0;

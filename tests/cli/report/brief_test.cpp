@@ -14,7 +14,7 @@ class Brief : public ::testing::Test {
  protected:
   std::string text(const std::string& runs, Language language = Language::kEnglish) {
     std::string text;
-    Statements statements(w_.db);
+    QueryPool statements(w_.db);
     write_brief_report(statements, resolve_runs(w_.db, runs), language,
                        [&](std::string_view piece) { text += piece; });
     return text;

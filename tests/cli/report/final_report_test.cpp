@@ -18,7 +18,7 @@ using testing::Test;
 std::string markdown(Warehouse& warehouse, const std::string& runs,
                      Language language = Language::kEnglish) {
   std::string text;
-  Statements statements(warehouse.db);
+  QueryPool statements(warehouse.db);
   write_final_report(statements, resolve_runs(warehouse.db, runs), language,
                      [&](std::string_view piece) { text += piece; });
   return text;
@@ -26,7 +26,7 @@ std::string markdown(Warehouse& warehouse, const std::string& runs,
 
 std::string analysis_table(Warehouse& warehouse, const std::string& run) {
   std::string text;
-  Statements statements(warehouse.db);
+  QueryPool statements(warehouse.db);
   write_analysis_table(statements, resolve_run(warehouse.db, run),
                        [&](std::string_view piece) { text += piece; });
   return text;

@@ -29,7 +29,7 @@ class StatementsOfRows : public testing::Test {
 
   static constexpr const char* kOfRun = "SELECT v FROM t WHERE run_id = ? ORDER BY v";
   SQLite::Database db_{":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
-  Statements statements_{db_};
+  QueryPool statements_{db_};
 };
 
 TEST_F(StatementsOfRows, ServeOneRunAfterAnother) {
@@ -111,7 +111,7 @@ TEST_F(StatementsOfRows, FollowTheSchema) {
 }
 
 TEST_F(StatementsOfRows, AreGoneBeforeTheConnection) {
-  std::optional<Statements> others(db_);
+  std::optional<QueryPool> others(db_);
   {
     RunQuery one(*others, 1, kOfRun), two(*others, 2, kOfRun);
     ASSERT_TRUE(one.step());
