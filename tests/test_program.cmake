@@ -27,7 +27,7 @@ function(greta_test_program name)
   set(slow
       *Float64* *FaultEffect* Types/ProbeVerdict.AsDesigned* Types/ProbeVerdict.KvAligned*
       InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
-      Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* PageInBrowser* MadeHistory.Every*)
+      Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* *InBrowser.* MadeHistory.Every*)
   list(JOIN slow ":" slow)
   # Those with more seeds or other formats, that run a program hundreds of times, and files as large
   # as limits are for, are for CI.

@@ -29,6 +29,13 @@ struct Result {
 
 /// A folder of its own for each test, with a database greta.db in it.
 class ProgramTest : public testing::Test {
+ public:
+  static std::string quoted(const std::string& word) {
+    std::string text = "'";
+    for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return text + "'";
+  }
+
  protected:
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string database() const { return path("greta.db"); }
@@ -39,12 +46,6 @@ class ProgramTest : public testing::Test {
   }
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
-  }
-
-  static std::string quoted(const std::string& word) {
-    std::string text = "'";
-    for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return text + "'";
   }
 
   /// greta-db with these words, in the test's folder.

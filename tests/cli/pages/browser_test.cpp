@@ -1,85 +1,49 @@
 // What a person meets in a browser: headless Chromium opens the pages of a probe with a fault.
-#include "tests/cli/pages/browser.h"
-
 #include <set>
 
+#include "tests/cli/pages/browser_case.h"
 #include "tests/cli/pages/contrast.h"
 #include "tests/cli/pages/page_html.h"
-#include "tests/cli/program.h"
 
 namespace greta {
 namespace {
 
 using nlohmann::json;
 
-/// The pages are made once, by the programs; the browser stays.
-class PageInBrowser : public ProgramTest {
- protected:
-  static void SetUpTestSuite() {
-    if (Browser::program().empty()) return;
-    made_ = new Made;
+struct MadePages {
+  template <class Shell>
+  void make(const Shell& sh) {
+    const std::string infer = ProgramTest::quoted(GRETA_INFER_PROGRAM),
+                      db = ProgramTest::quoted((folder / "x.db").string());
+    const std::string probe = infer + " probe --model m.gguf --db " + db +
+                              " --layers all --tensors all --tokens '1 2 3 4' --decode-steps 4";
+    const Result result =
+        sh(infer + " synth --preset tiny --type f32 --layers 6 --out m.gguf && { " + probe +
+           " --name p0 --inject rope_theta@decode:layer=3; " + probe + " --name p0; R='" +
+           "'$($G --db " + db +
+           " --format tsv query 'SELECT min(name) FROM run' | tail -1);"
+           " $G --db " +
+           db + " --format html report --run \"$R\" --out " +
+           ProgramTest::quoted((folder / "run.html").string()) + "; $G --db " + db +
+           " --format html report --lang es --run \"$R\" --out " +
+           ProgramTest::quoted((folder / "es.html").string()) + "; $G --db " + db +
+           " --format html compare \"$R\" \"$R#2\" > " +
+           ProgramTest::quoted((folder / "compare.html").string()) + "; $G --db " + db +
+           " --format html report --run \"$($G --db " + db +
+           " --format tsv query 'SELECT min(experiment) FROM run' | tail -1)\" --out " +
+           ProgramTest::quoted((folder / "runs.html").string()) + "; true; }");
+    if (result.status != 0) throw std::runtime_error(result.err);
   }
-  static void TearDownTestSuite() {
-    delete made_;
-    made_ = nullptr;
-  }
-  void SetUp() override {
-    if (!made_) GTEST_SKIP() << "there is no chromium: apt-get install chromium";
-    if (!made_->browser) {
-      made_->make([this](const std::string& command) { return shell(command); });
-      made_->browser = std::make_unique<Browser>();
-    }
-    browser().resize(1200, 900);
-    browser().prefer("light");
-  }
+  TemporaryFolder folder;
+};
 
-  static Browser& browser() { return *made_->browser; }
-  static std::string page(const std::string& name) { return (made_->folder / name).string(); }
-  static std::filesystem::path picture(const std::string& name) {
-    return std::filesystem::path(GRETA_SCREENSHOTS) / name;
-  }
-  static std::string panel() {
-    return browser().evaluate(
-        "document.getElementById('panel').hidden ? '' :"
-        " document.getElementById('panel').innerText");
-  }
-  static void expect_no_complaint() {
-    for (const std::string& text : browser().complaints()) ADD_FAILURE() << text;
-  }
+class PageInBrowser : public BrowserCase<MadePages> {
+ protected:
   /// A cell of the first map.
   static std::string cell(size_t layer, size_t tensor) {
     return "table.map tbody tr:nth-child(" + std::to_string(layer + 1) + ") td:nth-child(" +
            std::to_string(tensor + 2) + ")";
   }
-
- private:
-  struct Made {
-    template <class Shell>
-    void make(const Shell& sh) {
-      const std::string infer = quoted(GRETA_INFER_PROGRAM),
-                        db = quoted((folder / "x.db").string());
-      const std::string probe = infer + " probe --model m.gguf --db " + db +
-                                " --layers all --tensors all --tokens '1 2 3 4' --decode-steps 4";
-      const Result result = sh(
-          infer + " synth --preset tiny --type f32 --layers 6 --out m.gguf && { " + probe +
-          " --name p0 --inject rope_theta@decode:layer=3; " + probe + " --name p0; R='" +
-          "'$($G --db " + db +
-          " --format tsv query 'SELECT min(name) FROM run' | tail -1);"
-          " $G --db " +
-          db + " --format html report --run \"$R\" --out " +
-          quoted((folder / "run.html").string()) + "; $G --db " + db +
-          " --format html report --lang es --run \"$R\" --out " +
-          quoted((folder / "es.html").string()) + "; $G --db " + db +
-          " --format html compare \"$R\" \"$R#2\" > " + quoted((folder / "compare.html").string()) +
-          "; $G --db " + db + " --format html report --run \"$($G --db " + db +
-          " --format tsv query 'SELECT min(experiment) FROM run' | tail -1)\" --out " +
-          quoted((folder / "runs.html").string()) + "; true; }");
-      if (result.status != 0) throw std::runtime_error(result.err);
-    }
-    TemporaryFolder folder;
-    std::unique_ptr<Browser> browser;
-  };
-  static inline Made* made_ = nullptr;
 };
 
 TEST_F(PageInBrowser, CellsAreTheRowsOfTheDataBlock) {

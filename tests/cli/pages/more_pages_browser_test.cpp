@@ -1,50 +1,37 @@
 // The pages of a history and of a gate, as a person meets them in headless Chromium.
 #include "cli/warehouse/sql_query.h"
-#include "tests/cli/pages/browser.h"
+#include "tests/cli/pages/browser_case.h"
 #include "tests/cli/pages/contrast.h"
 #include "tests/cli/pages/made_history.h"
 #include "tests/cli/pages/page_html.h"
-#include "tests/cli/program.h"
 
 namespace greta {
 namespace {
 
 using nlohmann::json;
 
-/// The pages are made once, by the program; the browser stays.
-class HistoryInBrowser : public ProgramTest {
- protected:
-  static void SetUpTestSuite() {
-    if (Browser::program().empty()) return;
-    made_ = new Made;
-  }
-  static void TearDownTestSuite() {
-    delete made_;
-    made_ = nullptr;
-  }
-  void SetUp() override {
-    if (!made_) GTEST_SKIP() << "there is no chromium: apt-get install chromium";
-    if (!made_->browser) {
-      made_->make([this](const std::string& command) { return shell(command); });
-      made_->browser = std::make_unique<Browser>();
+struct MadeHistoryPages {
+  template <class Shell>
+  void make(const Shell& sh) {
+    const std::string file = (folder / "x.db").string();
+    {
+      Warehouse w(file);
+      fill_history(w, 12);
     }
-    browser().resize(1200, 900);
-    browser().prefer("light");
+    const std::string db = " --db " + ProgramTest::quoted(file) + " --format html ",
+                      out = ProgramTest::quoted(folder.path().string());
+    const Result result =
+        sh("$G" + db + "history --with-runs " + out + "/site --most-runs 3 && $G" + db +
+           "history > " + out + "/history.html && $G" + db + "history --lang es > " + out +
+           "/history-es.html; $G" + db + "gate --run toy > " + out + "/gate.html; $G" + db +
+           "gate --lang es --run 2026-01-09/toy/as_designed > " + out + "/gate-es.html; true");
+    if (result.status != 0) throw std::runtime_error(result.err);
   }
+  TemporaryFolder folder;
+};
 
-  static Browser& browser() { return *made_->browser; }
-  static std::string page(const std::string& name) { return (made_->folder / name).string(); }
-  static std::filesystem::path picture(const std::string& name) {
-    return std::filesystem::path(GRETA_SCREENSHOTS) / name;
-  }
-  static std::string panel() {
-    return browser().evaluate(
-        "document.getElementById('panel').hidden ? '' :"
-        " document.getElementById('panel').innerText");
-  }
-  static void expect_no_complaint() {
-    for (const std::string& text : browser().complaints()) ADD_FAILURE() << text;
-  }
+class HistoryInBrowser : public BrowserCase<MadeHistoryPages> {
+ protected:
   /// A square of the matrix of toy: a mode and a day.
   static std::string square(int mode, int day_of) {
     return "table.history[data-family='0'] tbody tr:nth-child(" + std::to_string(mode + 1) +
@@ -54,29 +41,6 @@ class HistoryInBrowser : public ProgramTest {
   static size_t count(const std::string& selector) {
     return evaluate("document.querySelectorAll(" + json(selector).dump() + ").length");
   }
-
- private:
-  struct Made {
-    template <class Shell>
-    void make(const Shell& sh) {
-      const std::string file = (folder / "x.db").string();
-      {
-        Warehouse w(file);
-        fill_history(w, 12);
-      }
-      const std::string db = " --db " + quoted(file) + " --format html ",
-                        out = quoted(folder.path().string());
-      const Result result =
-          sh("$G" + db + "history --with-runs " + out + "/site --most-runs 3 && $G" + db +
-             "history > " + out + "/history.html && $G" + db + "history --lang es > " + out +
-             "/history-es.html; $G" + db + "gate --run toy > " + out + "/gate.html; $G" + db +
-             "gate --lang es --run 2026-01-09/toy/as_designed > " + out + "/gate-es.html; true");
-      if (result.status != 0) throw std::runtime_error(result.err);
-    }
-    TemporaryFolder folder;
-    std::unique_ptr<Browser> browser;
-  };
-  static inline Made* made_ = nullptr;
 };
 
 TEST_F(HistoryInBrowser, SquaresAreTheRunsOfTheViews) {
