@@ -73,10 +73,7 @@ class GatePage {
   std::string place(const std::string& tensor, const std::optional<int64_t>& layer,
                     const std::string& prompt) const {
     if (tensor.empty()) return words_("gate.nowhere");
-    const std::string where = !layer       ? words_("not_recorded")
-                              : *layer < 0 ? words_("page.head")
-                                           : std::to_string(*layer);
-    return words_("gate.place", {tensor, where, prompt});
+    return words_("gate.place", {tensor, layer_name(layer, words_), prompt});
   }
   std::string own_place(const GatedRun& run) const {
     const FailPlace fail = run.fail();
@@ -110,14 +107,12 @@ class GatePage {
 
   void table(Html& html) {
     html << "<section>\n<h2>";
-    html.text(words_("gate.runs")) << "</h2>\n<div class=wide><table class=sortable><thead><tr>";
-    for (const TextId id :
-         {TextId("gate.answer"), TextId("run"), TextId("commit"), TextId("mode"),
-          TextId("gate.own"), TextId("location"), TextId("gate.since"), TextId("gate.waivers")}) {
-      html << "<th scope=col>";
-      html.text(words_(id)) << "</th>";
-    }
-    html << "</tr></thead>\n<tbody>\n";
+    html.text(words_("gate.runs"))
+        << "</h2>\n"
+        << table_head("<table class=sortable>",
+                      {"gate.answer", "run", "commit", "mode", "gate.own", "location", "gate.since",
+                       "gate.waivers"},
+                      words_);
     size_t shown = 0;
     for (const GatedRun* run : runs_) {
       const RunVerdict& v = run->row();
@@ -136,7 +131,7 @@ class GatePage {
           << "</td><td class=number>";
       html.text(v.show("waived")) << "</td></tr>\n";
     }
-    html << "</tbody></table></div>\n</section>\n";
+    html << kTableEnd << "</section>\n";
   }
 
   std::string gate_words(Gate gate) const {
@@ -238,14 +233,12 @@ class GatePage {
   void waivers(Html& html, const GatedRun& run) {
     if (run.waivers().empty()) return;
     html << "<h3>";
-    html.text(words_("gate.waivers")) << "</h3>\n<div class=wide><table><thead><tr>";
-    for (const TextId id :
-         {TextId("tensor"), TextId("layer"), TextId("gate.waiver.pairs"), TextId("divergent"),
-          TextId("gate.waiver.until"), TextId("gate.waiver.reason"), TextId("gate.waiver.by")}) {
-      html << "<th scope=col>";
-      html.text(words_(id)) << "</th>";
-    }
-    html << "</tr></thead>\n<tbody>\n";
+    html.text(words_("gate.waivers"))
+        << "</h3>\n"
+        << table_head("<table>",
+                      {"tensor", "layer", "gate.waiver.pairs", "divergent", "gate.waiver.until",
+                       "gate.waiver.reason", "gate.waiver.by"},
+                      words_);
     for (const AppliedWaiver& waiver : run.waivers()) {
       html << "<tr><td><code>";
       html.text(waiver.tensor) << "</code></td><td class=number>";
@@ -257,7 +250,7 @@ class GatePage {
       html.text(waiver.reason) << "</td><td>";
       html.text(waiver.created_by) << "</td></tr>\n";
     }
-    html << "</tbody></table></div>\n";
+    html << kTableEnd;
   }
 
   // ---- Prompts and layers.
@@ -284,27 +277,11 @@ class GatePage {
     messages(html, cases);
   }
 
-  enum class Look { kPass, kFail, kNothing, kOpen };
-  static Look look_of(const GateCase& one) {
-    return one.status == "PASS"          ? Look::kPass
-           : one.status == "FAIL"        ? Look::kFail
-           : one.status == "NO_EVIDENCE" ? Look::kNothing
-                                         : Look::kOpen;
-  }
-  static void add_look(Html& html, Look look) {
-    switch (look) {
-      case Look::kPass:
-        html << "m";
-        break;
-      case Look::kFail:
-        html << "f2";
-        break;
-      case Look::kNothing:
-        html << "o";
-        break;
-      case Look::kOpen:
-        html << "i";
-    }
+  static Markup look_of(const GateCase& one) {
+    return one.status == "PASS"          ? Markup("m")
+           : one.status == "FAIL"        ? Markup("f2")
+           : one.status == "NO_EVIDENCE" ? Markup("o")
+                                         : Markup("i");
   }
 
   void legend(Html& html, const std::vector<GateCase>& cases) {
@@ -314,9 +291,7 @@ class GatePage {
       const auto found = std::find_if(cases.begin(), cases.end(),
                                       [&](const GateCase& one) { return one.status == status; });
       if (found == cases.end()) continue;
-      html << "<li><span class=\"cell ";
-      add_look(html, look_of(*found));
-      html << "\"></span>";
+      html << "<li><span class=\"cell " << look_of(*found) << "\"></span>";
       html.text(status) << "</li>\n";
     }
     html << "</ul>\n";
@@ -340,7 +315,7 @@ class GatePage {
     html.text(words_("prompt")) << "</th>";
     for (const int64_t layer : layers) {
       html << "<th scope=col><span>";
-      html.text(layer < 0 ? words_("page.head") : std::to_string(layer)) << "</span></th>";
+      html.text(layer_name(layer, words_)) << "</span></th>";
     }
     html << "</tr></thead>\n<tbody>\n";
     for (const std::string& prompt : prompts) {
@@ -352,14 +327,12 @@ class GatePage {
           html << "<td>";
           continue;
         }
-        html << "<td class=";
-        add_look(html, look_of(*found->second));
-        html << " aria-label=\"";
+        html << "<td class=" << look_of(*found->second) << " aria-label=\"";
         html.text(found->second->status) << "\">";
       }
       html << "\n";
     }
-    html << "</tbody></table></div>\n";
+    html << kTableEnd;
   }
 
   void messages(Html& html, const std::vector<GateCase>& cases) {
@@ -367,20 +340,14 @@ class GatePage {
     for (const GateCase& one : cases) {
       if (one.status != "FAIL") continue;
       if (++n > kMostGateCases) continue;
-      if (n == 1) {
-        html << "<div class=wide><table class=sortable><thead><tr>";
-        for (const TextId id : {TextId("prompt"), TextId("layer"), TextId("gate.message")}) {
-          html << "<th scope=col>";
-          html.text(words_(id)) << "</th>";
-        }
-        html << "</tr></thead>\n<tbody>\n";
-      }
+      if (n == 1)
+        html << table_head("<table class=sortable>", {"prompt", "layer", "gate.message"}, words_);
       html << "<tr><td>";
       html.text(one.prompt) << "</td><td>";
-      html.text(one.layer < 0 ? words_("page.head") : std::to_string(one.layer)) << "</td><td>";
+      html.text(layer_name(one.layer, words_)) << "</td><td>";
       html.text(one.message) << "</td></tr>\n";
     }
-    if (n > 0) html << "</tbody></table></div>\n";
+    if (n > 0) html << kTableEnd;
     if (n <= kMostGateCases) return;
     html << "<p class=note>";
     html.text(words_("gate.cases.rest", {std::to_string(n - kMostGateCases)})) << "</p>\n";

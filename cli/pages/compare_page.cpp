@@ -66,7 +66,7 @@ void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
   JsonObject data;
   data.add("version", 1)
       .add("kind", std::string_view("compare"))
-      .raw("words", json_of_words(words));
+      .raw("words", json_of_map_words(words));
   data.raw("measures", json_of_measures(statements));
   data.raw("maps", "[" +
                        JsonObject()

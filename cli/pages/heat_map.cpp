@@ -197,7 +197,7 @@ class MapHtml {
       for (size_t t = 0; t < map_.tensors.size(); ++t) cell(p, l, t);
       html_ << "\n";
     }
-    html_ << "</tbody></table></div>\n";
+    html_ << kTableEnd;
   }
 
   void cell(size_t p, size_t l, size_t t) {
@@ -239,16 +239,13 @@ class MapHtml {
              std::tuple(rank(b), b.layer, b.tensor, b.panel);
     });
     html_ << "<h3>";
-    html_.text(words_("page.list")) << "</h3>\n<div class=wide><table class=sortable><thead><tr>";
-    for (const TextId id :
-         {TextId("layer"), TextId("tensor"), TextId("prompt"), TextId("kv.status"),
-          TextId("rel_l2"), TextId("page.list.worst"), TextId("position")}) {
-      html_ << "<th scope=col>";
-      html_.text(words_(id)) << "</th>";
-    }
-    html_ << "</tr></thead>\n<tbody>\n";
+    html_.text(words_("page.list")) << "</h3>\n"
+                                    << table_head("<table class=sortable>",
+                                                  {"layer", "tensor", "prompt", "kv.status",
+                                                   "rel_l2", "page.list.worst", "position"},
+                                                  words_);
     for (size_t i = 0; i < std::min(places.size(), kListed); ++i) row(places[i]);
-    html_ << "</tbody></table></div>\n";
+    html_ << kTableEnd;
     if (places.size() > kListed) {
       html_ << "<p class=note>";
       html_.text(words_("page.list.rest", {to_string(places.size() - kListed)})) << "</p>\n";
@@ -288,8 +285,7 @@ std::optional<CellPlace> first_beyond(const PairMap& map, size_t panel) {
 }
 
 std::string layer_text(const PairMap& map, size_t layer, const Wording& words) {
-  if (!map.layers[layer]) return "-";
-  return *map.layers[layer] == -1 ? words("page.head") : to_string(*map.layers[layer]);
+  return map.layers[layer] ? layer_name(map.layers[layer], words) : "-";
 }
 
 Html filter_box(const Wording& words) {

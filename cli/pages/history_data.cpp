@@ -2,6 +2,8 @@
 
 #include "cli/pages/data_block.h"
 #include "cli/pages/history_charts.h"
+#include "cli/pages/page.h"
+#include "cli/report/judged_row.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 
@@ -38,8 +40,9 @@ class HistoryJson {
     for (size_t i = first_listed_; i < history_.runs.size(); ++i) {
       runs.push_back(row_json(history_.runs[i].row, run_columns));
       heads.push_back(as_json(std::string_view(
-          history_.runs[i].verdict +
-          (history_.runs[i].remark.empty() ? "" : ", " + remark_text(history_.runs[i], words_)))));
+          history_.runs[i].verdict + (history_.runs[i].remark.empty()
+                                          ? ""
+                                          : ", " + remark_text(history_.runs[i].remark, words_)))));
     }
     for (const HistoryTurn& turn : history_.turns)
       turns.push_back(row_json(turn.row, turn_columns));
@@ -52,7 +55,7 @@ class HistoryJson {
     object.raw("drift", drift_json()).raw("families", families_json());
     JsonObject pages;
     for (size_t i = first_listed_; i < history_.runs.size(); ++i) {
-      if (const std::string page = page_of(i); !page.empty())
+      if (const std::string page = page_of_run(pages_, history_.runs[i]); !page.empty())
         pages.add(to_string(i - first_listed_), std::string_view(utf8::printable(page)));
     }
     return object.raw("pages", pages.str()).str();
@@ -142,42 +145,31 @@ class HistoryJson {
   }
 
   std::string words() const {
-    struct Word {
-      const char* name;
-      TextId id;
-    };
-    const Word all[] = {{"close", "page.close"},
-                        {"run", "run"},
-                        {"date", "date"},
-                        {"commit", "commit"},
-                        {"mode", "mode"},
-                        {"numeric", "numeric_verdict"},
-                        {"strict", "strict_verdict"},
-                        {"where", "location"},
-                        {"layer", "layer"},
-                        {"prompt", "prompt"},
-                        {"pairs", "total_pairs"},
-                        {"rounding", "cell.r"},
-                        {"divergent", "cell.f"},
-                        {"changed", "brief.changed"},
-                        {"since", "brief.since"},
-                        {"open", "history.open_page"},
-                        {"others", "history.others"},
-                        {"more", "history.more"},
-                        {"drift", "history.drift.worst"},
-                        {"tensor", "tensor"},
-                        {"rel_l2", "rel_l2"},
-                        {"tolerance", "tolerance"},
-                        {"injected", "history.injected"},
-                        {"fits", "history.fits"}};
-    JsonObject object;
-    for (const auto& [name, id] : all) object.add(name, std::string_view(words_(id)));
-    return object.str();
-  }
-
-  std::string page_of(size_t run) const {
-    const auto found = pages_.find(history_.runs[run].id);
-    return found == pages_.end() ? "" : found->second;
+    const ScriptWord all[] = {{"close", "page.close"},
+                              {"run", "run"},
+                              {"date", "date"},
+                              {"commit", "commit"},
+                              {"mode", "mode"},
+                              {"numeric", "numeric_verdict"},
+                              {"strict", "strict_verdict"},
+                              {"where", "location"},
+                              {"layer", "layer"},
+                              {"prompt", "prompt"},
+                              {"pairs", "total_pairs"},
+                              {"rounding", "cell.r"},
+                              {"divergent", "cell.f"},
+                              {"changed", "brief.changed"},
+                              {"since", "brief.since"},
+                              {"open", "history.open_page"},
+                              {"others", "history.others"},
+                              {"more", "history.more"},
+                              {"drift", "history.drift.worst"},
+                              {"tensor", "tensor"},
+                              {"rel_l2", "rel_l2"},
+                              {"tolerance", "tolerance"},
+                              {"injected", "history.injected"},
+                              {"fits", "history.fits"}};
+    return json_of_words(all, words_);
   }
 
   const History& history_;
@@ -188,11 +180,6 @@ class HistoryJson {
 };
 
 }  // namespace
-
-std::string remark_text(const HistoryRun& run, const Wording& words) {
-  const ReportText* text = find_report_text("remark." + run.remark);
-  return text ? words.line(*text) : run.remark;
-}
 
 std::string json_of_history(const History& history, const std::vector<HistoryFamily>& families,
                             const RunPages& pages, size_t first_listed, const Wording& words) {

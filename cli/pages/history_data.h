@@ -14,7 +14,4 @@ namespace greta {
 std::string json_of_history(const History& history, const std::vector<HistoryFamily>& families,
                             const RunPages& pages, size_t first_listed, const Wording& words);
 
-/// "within rounding": what the verdict that leads needs to be understood.
-std::string remark_text(const HistoryRun& run, const Wording& words);
-
 }  // namespace greta

@@ -4,20 +4,20 @@
 #include <set>
 #include <tuple>
 
-#include "cli/pages/history_charts.h"
 #include "cli/pages/history_data.h"
 #include "cli/pages/history_layout.h"
+#include "cli/pages/history_matrix.h"
 #include "cli/pages/markdown_html.h"
 #include "cli/pages/page.h"
+#include "cli/report/judged_row.h"
 
 namespace greta {
 namespace {
 
 using std::to_string;
 
-constexpr size_t kMostRuns = 3000;     // that the page lists, and has the rows of
-constexpr size_t kMostTurns = 20;      // before the others need a click
-constexpr size_t kMostOpenCharts = 3;  // lineages whose charts need no click
+constexpr size_t kMostRuns = 3000;  // that the page lists, and has the rows of
+constexpr size_t kMostTurns = 20;   // before the others need a click
 
 std::string short_commit(const std::string& commit) {
   return commit.size() == 40 ? commit.substr(0, 10) : commit;
@@ -31,9 +31,7 @@ class HistoryPage {
         language_(language),
         words_(language),
         families_(lay_out(history)),
-        first_listed_(history.runs.size() > kMostRuns ? history.runs.size() - kMostRuns : 0) {
-    for (const HistoryTurn& turn : history.turns) first_bad_.insert(turn.first_bad);
-  }
+        first_listed_(history.runs.size() > kMostRuns ? history.runs.size() - kMostRuns : 0) {}
 
   std::string write() {
     PageContent content;
@@ -44,10 +42,7 @@ class HistoryPage {
     if (!history_.runs.empty()) {
       filters(body);
       turns(body);
-      legend(body);
-      body << "<div class=families>\n";
-      for (size_t f = 0; f < families_.size(); ++f) family(body, f);
-      body << "</div>\n";
+      matrices(body);
       list(body);
     }
     content.data = json_of_history(history_, families_, pages_, first_listed_, words_);
@@ -74,15 +69,12 @@ class HistoryPage {
       ++verdicts[run.verdict];
       lineages.insert(run.text("lineage"));
     }
-    std::string counts;
-    for (const auto& [verdict, n] : verdicts)
-      counts += (counts.empty() ? "" : ", ") + to_string(n) + " " + verdict;
     const auto known = [this](const std::string& date) {
       return date.empty() ? words_("not_recorded") : date;
     };
     html << "<p>";
     html.text(words_("history.lead", {to_string(history_.runs.size()), to_string(lineages.size()),
-                                      known(first), known(last), counts}))
+                                      known(first), known(last), counts_text(verdicts)}))
         << " ";
     size_t mended = 0;
     const HistoryTurn* open = nullptr;
@@ -112,10 +104,8 @@ class HistoryPage {
         std::find_if(history_.runs.rbegin(), history_.runs.rend(),
                      [](const HistoryRun& one) { return !one.injected && one.verdict == "FAIL"; });
     if (run == history_.runs.rend() || run->fail.tensor.empty()) return;
-    const std::string layer = !run->fail.layer       ? words_("not_recorded")
-                              : *run->fail.layer < 0 ? words_("page.head")
-                                                     : to_string(*run->fail.layer);
-    const std::string place = words_("gate.place", {run->fail.tensor, layer, run->fail.prompt});
+    const std::string place = words_(
+        "gate.place", {run->fail.tensor, layer_name(run->fail.layer, words_), run->fail.prompt});
     html << "<p class=headline>" << verdict_badge("FAIL") << " "
          << html_of_line(
                 words_("history.failing", {in_code(run->text("run")), "`" + in_code(place) + "`"}))
@@ -205,18 +195,11 @@ class HistoryPage {
     html << "</section>\n";
   }
 
-  void head_row(Html& html, const std::vector<TextId>& columns) {
-    html << "<div class=wide><table class=\"sortable rows\"><thead><tr>";
-    for (const TextId id : columns) {
-      html << "<th scope=col>";
-      html.text(words_(id)) << "</th>";
-    }
-    html << "</tr></thead>\n<tbody>\n";
-  }
-
   void turn_table(Html& html, const std::vector<const HistoryTurn*>& turns) {
-    head_row(html, {"brief.changed", "history.first_bad", "date", "history.last_good", "tensor",
-                    "layer", "history.mended", "history.lineage"});
+    html << table_head("<table class=\"sortable rows\">",
+                       {"brief.changed", "history.first_bad", "date", "history.last_good", "tensor",
+                        "layer", "history.mended", "history.lineage"},
+                       words_);
     for (const HistoryTurn* turn : turns) {
       const NamedRow& row = turn->row;
       row_start(html, turn->first_bad);
@@ -240,7 +223,7 @@ class HistoryPage {
       html << "</td><td>";
       html.text(text_of(row, "lineage")) << "</td></tr>\n";
     }
-    html << "</tbody></table></div>\n";
+    html << kTableEnd;
   }
 
   void row_start(Html& html, size_t run) {
@@ -256,7 +239,7 @@ class HistoryPage {
   }
 
   void run_name(Html& html, size_t run, const std::string& sha, const std::string& name) {
-    const std::string page = page_of_run(run);
+    const std::string page = page_of_run(pages_, history_.runs[run]);
     if (!page.empty()) {
       html << "<a href=\"";
       html.text(page) << "\">";
@@ -269,187 +252,28 @@ class HistoryPage {
     if (!page.empty()) html << "</a>";
   }
 
-  std::string page_of_run(size_t run) const {
-    const auto found = pages_.find(history_.runs[run].id);
-    return found == pages_.end() ? "" : found->second;
-  }
-
-  // ---- Matrices.
-  void swatch(Html& html, Markup cell, TextId text) {
-    html << "<li><span class=\"cell " << cell << "\"></span>";
-    html.text(words_(text)) << "</li>\n";
-  }
-
-  void legend(Html& html) {
-    std::set<Look> looks;
-    std::set<std::string> changes;
-    for (const HistoryRun& run : history_.runs) {
-      looks.insert(look_of(run));
-      changes.insert(run.injected ? "" : run.change);
-    }
+  // ---- Commits by mode.
+  void matrices(Html& html) {
     html << "<section>\n<h2>";
     html.text(words_("history.matrix")) << "</h2>\n<p class=lead>";
-    html.text(words_("history.matrix.lead")) << "</p>\n<ul class=legend aria-label=\"";
-    html.text(words_("page.legend")) << "\">\n";
-    if (looks.contains(Look::kPass)) swatch(html, "m", "history.pass");
-    if (looks.contains(Look::kRounding)) swatch(html, "r2", "history.rounding");
-    if (looks.contains(Look::kFail)) swatch(html, "f2", "history.fail");
-    if (looks.contains(Look::kOpen)) swatch(html, "u", "history.undecided");
-    if (looks.contains(Look::kInjected)) swatch(html, "o", "history.injected");
-    if (changes.contains("BROKEN")) swatch(html, "f2 broken", "history.broken");
-    if (changes.contains("CHANGED")) swatch(html, "m changed", "history.changed");
-    if (changes.contains("FIXED")) swatch(html, "m fixed", "history.fixed");
-    if (changes.contains("ROUNDING")) swatch(html, "m rounded", "history.rounded");
-    if (!first_bad_.empty()) swatch(html, "m first", "history.first");
-    html << "</ul>\n";
+    html.text(words_("history.matrix.lead")) << "</p>\n" << matrices_legend(history_, words_);
     if (!history_.tensors.empty()) {
       html << "<p class=lead>";
       html.text(words_("history.drift.lead")) << "</p>\n";
     }
     if (history_.measured < history_.drifting) {
-      html << "<p class=note>";
-      html << html_of_line(words_("history.measured",
+      html << "<p class=note>"
+           << html_of_line(words_("history.measured",
                                   {to_string(history_.measured), to_string(history_.drifting)}))
            << "</p>\n";
     }
     if (first_listed_ > 0) {
-      html << "<p class=note>";
-      html << html_of_line(words_("history.unlisted",
+      html << "<p class=note>"
+           << html_of_line(words_("history.unlisted",
                                   {to_string(first_listed_), to_string(history_.runs.size())}))
            << "</p>\n";
     }
-    html << "</section>\n";
-  }
-
-  enum class Look { kPass, kRounding, kFail, kOpen, kInjected };
-  static Look look_of(const HistoryRun& run) {
-    constexpr Look kBySeverity[] = {Look::kInjected, Look::kPass, Look::kRounding, Look::kOpen,
-                                    Look::kFail};
-    return kBySeverity[severity_of(run)];
-  }
-
-  void look(Html& html, const HistoryCell& cell) {
-    switch (look_of(history_.runs[cell.front()])) {
-      case Look::kPass:
-        html << "m";
-        break;
-      case Look::kRounding:
-        html << "r2";
-        break;
-      case Look::kFail:
-        html << "f2";
-        break;
-      case Look::kOpen:
-        html << "u";
-        break;
-      case Look::kInjected:
-        html << "o";
-    }
-    const std::string change = change_of(cell);
-    if (change == "BROKEN") html << " broken";
-    if (change == "CHANGED") html << " changed";
-    if (change == "FIXED") html << " fixed";
-    if (change == "ROUNDING") html << " rounded";
-    if (std::any_of(cell.begin(), cell.end(),
-                    [this](size_t run) { return first_bad_.contains(run); }))
-      html << " first";
-  }
-
-  /// The worst of its runs.
-  std::string change_of(const HistoryCell& cell) const {
-    for (const char* change : {"BROKEN", "CHANGED", "FIXED", "ROUNDING"}) {
-      for (const size_t run : cell) {
-        if (!history_.runs[run].injected && history_.runs[run].change == change) return change;
-      }
-    }
-    return "";
-  }
-
-  std::string cell_text(const HistoryCell& cell) const {
-    const HistoryRun& worst = history_.runs[cell.front()];
-    std::string text = worst.verdict;
-    if (worst.injected) text += ", " + words_("history.injected");
-    if (!worst.remark.empty()) text += ", " + remark_text(worst, words_);
-    if (const std::string change = change_of(cell); !change.empty()) text += ", " + change;
-    if (cell.size() > 1) text += ", " + words_("history.worst_of", {to_string(cell.size())});
-    return text;
-  }
-
-  std::string mode_text(const HistoryLineage& lineage) const {
-    return lineage.mode.empty() ? words_("history.no_mode") : lineage.mode;
-  }
-
-  void family(Html& html, size_t index) {
-    const HistoryFamily& family = families_[index];
-    html << "<section class=family data-family=" << Html().number(static_cast<int64_t>(index))
-         << ">\n<h3>";
-    html.text(family.experiment);
-    if (!family.rest.empty()) {
-      html << " <span class=counts>";
-      html.text(family.rest) << "</span>";
-    }
-    html << "</h3>\n<div class=wide><table class=\"map history\" data-family="
-         << Html().number(static_cast<int64_t>(index)) << ">\n<caption>";
-    html.text(caption(family)) << "</caption>\n<thead><tr><th scope=col>";
-    html.text(words_("mode")) << "</th>";
-    for (const HistoryColumn& column : family.columns) {
-      html << "<th scope=col><span>";
-      html.text(column_name(column, words_)) << "</span></th>";
-    }
-    html << "</tr></thead>\n<tbody>\n";
-    for (const HistoryLineage& lineage : family.lineages) {
-      html << "<tr><th scope=row>";
-      html.text(mode_text(lineage)) << "</th>";
-      for (const HistoryCell& one : lineage.cells) cell(html, one);
-      html << "\n";
-    }
-    html << "</tbody></table></div>\n";
-    for (const HistoryLineage& lineage : family.lineages) {
-      const Html charts = drift_charts(history_, lineage, family.columns, words_);
-      if (charts.str().empty()) continue;
-      html << "<details class=drift data-row=" << Html().number(&lineage - family.lineages.data());
-      if (n_charts_++ < kMostOpenCharts) html << " open";
-      html << "><summary>";
-      html.text(words_("history.drift", {mode_text(lineage)})) << "</summary>\n"
-                                                               << charts << "</details>\n";
-    }
-    html << "</section>\n";
-  }
-
-  void cell(Html& html, const HistoryCell& runs) {
-    if (runs.empty()) {
-      html << "<td>";
-      return;
-    }
-    html << "<td class=\"";
-    look(html, runs);
-    const std::string page = page_of_run(runs.front());
-    if (page.empty()) {
-      html << "\" aria-label=\"";
-      html.text(cell_text(runs)) << "\">";
-    } else {
-      html << "\"><a href=\"";
-      html.text(page) << "\" aria-label=\"";
-      html.text(cell_text(runs)) << "\"></a>";
-    }
-  }
-
-  /// "3 lineages, 60 commits from 2026-01-01 to 2026-01-15; as_designed: 35 PASS, 25 FAIL; ..."
-  std::string caption(const HistoryFamily& family) const {
-    size_t commits = 0;
-    for (const HistoryColumn& column : family.columns) commits += column.commits.size();
-    std::string list;
-    for (const HistoryLineage& lineage : family.lineages) {
-      std::map<std::string, size_t> counts;
-      for (const HistoryCell& cell : lineage.cells) {
-        for (const size_t run : cell) ++counts[history_.runs[run].verdict];
-      }
-      std::string text;
-      for (const auto& [verdict, n] : counts)
-        text += (text.empty() ? "" : ", ") + to_string(n) + " " + verdict;
-      list += (list.empty() ? "" : "; ") + mode_text(lineage) + ": " + text;
-    }
-    return words_("history.caption", {family.experiment, to_string(commits), list});
+    html << "</section>\n" << matrices_of(history_, families_, pages_, words_);
   }
 
   // ---- Every run.
@@ -458,7 +282,9 @@ class HistoryPage {
     html.text(words_("runs")) << "</h2>\n<details><summary>";
     html.text(words_("history.list", {to_string(history_.runs.size() - first_listed_)}))
         << "</summary>\n";
-    head_row(html, {"run", "date", "commit", "mode", "verdict", "brief.changed", "location"});
+    html << table_head("<table class=\"sortable rows\">",
+                       {"run", "date", "commit", "mode", "verdict", "brief.changed", "location"},
+                       words_);
     for (size_t i = history_.runs.size(); i > first_listed_; --i) {
       const HistoryRun& run = history_.runs[i - 1];
       row_start(html, i - 1);
@@ -471,7 +297,7 @@ class HistoryPage {
       html.text(run.injected ? words_("history.injected") : run.change) << "</td><td>";
       html.text(run.fail.cause.empty() ? "" : place_text(run.fail)) << "</td></tr>\n";
     }
-    html << "</tbody></table></div></details>\n</section>\n";
+    html << kTableEnd << "</details>\n</section>\n";
   }
 
   const History& history_;
@@ -479,8 +305,7 @@ class HistoryPage {
   Language language_;
   Wording words_;
   std::vector<HistoryFamily> families_;
-  std::set<size_t> first_bad_;
-  size_t first_listed_, n_charts_ = 0;
+  size_t first_listed_;
 };
 
 }  // namespace

@@ -205,6 +205,11 @@ std::vector<std::string> names_of(std::string_view select_list) {
   return names;
 }
 
+std::string page_of_run(const RunPages& pages, const HistoryRun& run) {
+  const auto found = pages.find(run.id);
+  return found == pages.end() ? "" : found->second;
+}
+
 std::string text_of(const NamedRow& row, std::string_view column) {
   const auto found = row.find(column);
   if (found == row.end()) return "";

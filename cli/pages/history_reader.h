@@ -55,6 +55,9 @@ struct HistoryRun {
   std::string text(std::string_view column) const { return text_of(row, column); }
 };
 
+/// "" where it has none.
+std::string page_of_run(const RunPages& pages, const HistoryRun& run);
+
 /// How far the phases of a run are apart at one trace point: a row of the view drift, or, where
 /// that was not asked for, what the run's tally keeps of it.
 struct HistoryDrift {

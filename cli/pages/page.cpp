@@ -59,46 +59,62 @@ Html verdict_badge(const std::string& verdict) {
   return html;
 }
 
-std::string json_of_words(const Wording& words) {
-  struct Word {
-    const char* name;
-    TextId id;
-  };
-  const Word all[] = {{"prompt", "prompt"},
-                      {"layer", "layer"},
-                      {"position", "position"},
-                      {"hash", "hash"},
-                      {"rel_l2", "rel_l2"},
-                      {"tolerance", "tolerance"},
-                      {"close", "page.close"},
-                      {"inputs", "page.inputs"},
-                      {"caused_by", "page.caused_by"},
-                      {"arises", "page.arises"},
-                      {"where", "page.where"},
-                      {"furthest", "page.furthest"},
-                      {"shares", "page.shares"},
-                      {"per_head", "page.per_head"},
-                      {"per_slice", "page.per_slice"},
-                      {"source", "page.source"},
-                      {"interval", "page.interval"},
-                      {"rows", "page.rows"},
-                      {"same", "page.same_hash"},
-                      {"no_row", "page.no_row"},
-                      {"details", "details"},
-                      {"positions", "tree.positions"},
-                      {"m", "cell.m"},
-                      {"r", "cell.r"},
-                      {"f", "cell.f"},
-                      {"u", "cell.u"},
-                      {"n", "cell.n"},
-                      {"x", "cell.x"},
-                      {"i", "cell.i"},
-                      {"c", "cell.c"},
-                      {"o", "cell.o"},
-                      {"t", "cell.t"}};
+Html table_head(Markup table, std::initializer_list<TextId> columns, const Wording& words) {
+  Html html;
+  html << "<div class=wide>" << table << "<thead><tr>";
+  for (const TextId id : columns) {
+    html << "<th scope=col>";
+    html.text(words(id)) << "</th>";
+  }
+  html << "</tr></thead>\n<tbody>\n";
+  return html;
+}
+
+std::string layer_name(const std::optional<int64_t>& layer, const Wording& words) {
+  if (!layer) return words("not_recorded");
+  return *layer < 0 ? words("page.head") : std::to_string(*layer);
+}
+
+std::string json_of_words(std::span<const ScriptWord> all, const Wording& words) {
   JsonObject object;
   for (const auto& [name, id] : all) object.add(name, std::string_view(words(id)));
   return object.str();
+}
+
+std::string json_of_map_words(const Wording& words) {
+  const ScriptWord all[] = {{"prompt", "prompt"},
+                            {"layer", "layer"},
+                            {"position", "position"},
+                            {"hash", "hash"},
+                            {"rel_l2", "rel_l2"},
+                            {"tolerance", "tolerance"},
+                            {"close", "page.close"},
+                            {"inputs", "page.inputs"},
+                            {"caused_by", "page.caused_by"},
+                            {"arises", "page.arises"},
+                            {"where", "page.where"},
+                            {"furthest", "page.furthest"},
+                            {"shares", "page.shares"},
+                            {"per_head", "page.per_head"},
+                            {"per_slice", "page.per_slice"},
+                            {"source", "page.source"},
+                            {"interval", "page.interval"},
+                            {"rows", "page.rows"},
+                            {"same", "page.same_hash"},
+                            {"no_row", "page.no_row"},
+                            {"details", "details"},
+                            {"positions", "tree.positions"},
+                            {"m", "cell.m"},
+                            {"r", "cell.r"},
+                            {"f", "cell.f"},
+                            {"u", "cell.u"},
+                            {"n", "cell.n"},
+                            {"x", "cell.x"},
+                            {"i", "cell.i"},
+                            {"c", "cell.c"},
+                            {"o", "cell.o"},
+                            {"t", "cell.t"}};
+  return json_of_words(all, words);
 }
 
 }  // namespace greta

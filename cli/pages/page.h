@@ -1,4 +1,7 @@
 #pragma once
+#include <initializer_list>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,7 +25,24 @@ std::string page_of(const PageContent& content, Language language);
 /// "FAIL" as a badge, coloured by what it means.
 Html verdict_badge(const std::string& verdict);
 
-/// Texts that the script of maps shows, as a JSON object.
-std::string json_of_words(const Wording& words);
+/// `table` (its tag, as markup) with a row of columns' names, up to where its rows begin. It
+/// scrolls by itself where a screen is narrow; kTableEnd ends it.
+Html table_head(Markup table, std::initializer_list<TextId> columns, const Wording& words);
+inline constexpr Markup kTableEnd = "</tbody></table></div>\n";
+
+/// A layer as its column is called: what lies after the stack has a name.
+std::string layer_name(const std::optional<int64_t>& layer, const Wording& words);
+
+/// A text that a script shows, by its name there.
+struct ScriptWord {
+  const char* name;
+  TextId id;
+};
+
+/// Texts for a script, as a JSON object.
+std::string json_of_words(std::span<const ScriptWord> all, const Wording& words);
+
+/// Those of maps (map.js).
+std::string json_of_map_words(const Wording& words);
 
 }  // namespace greta

@@ -28,7 +28,7 @@ Html badge(const Headline& head, const Wording& words) {
   Html html = verdict_badge(head.verdict);
   if (!head.remark.empty()) {
     html << " <span class=remark>";
-    html.text(remark_text(head, words)) << "</span>";
+    html.text(remark_text(head.remark, words)) << "</span>";
   }
   return html;
 }
@@ -77,7 +77,7 @@ class RunPage {
  private:
   std::string data(std::string_view kind) {
     JsonObject object;
-    object.add("version", 1).add("kind", kind).raw("words", json_of_words(words_));
+    object.add("version", 1).add("kind", kind).raw("words", json_of_map_words(words_));
     object.raw("measures", json_of_measures(statements_));
     return object.raw("maps", "[" + maps_ + "]").str();
   }
@@ -91,13 +91,9 @@ class RunPage {
   }
 
   void table(const JudgedRows& rows, Html& body) {
-    body << "<div class=wide><table class=sortable><thead><tr>";
-    for (const TextId id : {TextId("run"), TextId("date"), TextId("commit"), TextId("mode"),
-                            TextId("verdict"), TextId("total_pairs"), TextId("location")}) {
-      body << "<th scope=col>";
-      body.text(words_(id)) << "</th>";
-    }
-    body << "</tr></thead>\n<tbody>\n";
+    body << table_head("<table class=sortable>",
+                       {"run", "date", "commit", "mode", "verdict", "total_pairs", "location"},
+                       words_);
     size_t fails = 0;
     for (const auto& row : rows) {
       const RunVerdict& v = row->verdict;
@@ -114,7 +110,7 @@ class RunPage {
       body.text(v.show("pairs")) << "</td><td>";
       body.text(row->head.fail.cause.empty() ? "-" : place_text(row->head.fail)) << "</td></tr>\n";
     }
-    body << "</tbody></table></div>\n";
+    body << kTableEnd;
   }
 
   Html section(const JudgedRow& row, bool alone) {

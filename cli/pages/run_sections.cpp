@@ -43,14 +43,6 @@ class Sections {
     html_ << "<section>\n<h2>";
     html_.text(words_(title)) << "</h2>\n";
   }
-  void head(std::initializer_list<TextId> columns) {
-    html_ << "<div class=wide><table><thead><tr>";
-    for (const TextId id : columns) {
-      html_ << "<th scope=col>";
-      html_.text(words_(id)) << "</th>";
-    }
-    html_ << "</tr></thead>\n<tbody>\n";
-  }
 
   /// Of the prompt where it first fails.
   void propagation() {
@@ -115,7 +107,7 @@ class Sections {
       }
       html_ << "</tr>\n";
     }
-    html_ << "</tbody></table></div></section>\n";
+    html_ << kTableEnd << "</section>\n";
   }
 
   static Markup look(const std::string& kind) {
@@ -201,7 +193,7 @@ class Sections {
           << "</td><td>";
       html_.text(shown(rows, 1) + " → " + shown(rows, 2)) << "</td></tr>\n";
     }
-    if (any) html_ << "</tbody></table></div></section>\n";
+    if (any) html_ << kTableEnd << "</section>\n";
   }
   static std::string gap(const Query& row, int column) {
     return row.is_null(column) ? "-" : short_real(row.cell(column).real);
@@ -223,8 +215,11 @@ class Sections {
       if (!any) {
         begin("conflict");
         html_ << "<p class=lead>";
-        html_.text(words_("conflict.text")) << "</p>\n";
-        head({"conflict.document", "conflict.claims", "conflict.pairs", "conflict.conflict"});
+        html_.text(words_("conflict.text")) << "</p>\n"
+                                            << table_head("<table>",
+                                                          {"conflict.document", "conflict.claims",
+                                                           "conflict.pairs", "conflict.conflict"},
+                                                          words_);
       }
       any = true;
       html_ << "<tr><td>";
@@ -237,7 +232,7 @@ class Sections {
           << "</td><td>";
       html_.text(rows.text(5)) << "</td></tr>\n";
     }
-    if (any) html_ << "</tbody></table></div></section>\n";
+    if (any) html_ << kTableEnd << "</section>\n";
   }
 
   QueryPool& statements_;
@@ -302,7 +297,7 @@ Html attribute_table(QueryPool& statements, const Run& a, const Run* b, const Wo
       html << "</tr>\n";
     }
   }
-  html << "</tbody></table></div>\n";
+  html << kTableEnd;
   return html;
 }
 

@@ -32,24 +32,28 @@ JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs) {
   return rows;
 }
 
-std::string remark_text(const Headline& head, const Wording& words) {
-  const ReportText* remark = find_report_text("remark." + head.remark);
-  return remark ? words.line(*remark) : "";
+std::string remark_text(const std::string& remark, const Wording& words) {
+  const ReportText* text = find_report_text("remark." + remark);
+  return text ? words.line(*text) : remark;
 }
 
 std::string headline_text(const std::string& verdict, const Headline& head, const Wording& words) {
-  const std::string remark = remark_text(head, words);
+  const std::string remark = remark_text(head.remark, words);
   return remark.empty() ? verdict : verdict + " " + remark;
 }
 
-std::string counts_text(const JudgedRows& rows) {
-  std::map<std::string, int> numbers;
-  for (const auto& row : rows) ++numbers[row->head.text()];
+std::string counts_text(const std::map<std::string, size_t>& numbers) {
   std::string text;
   for (const auto& [verdict, n] : numbers) {
     text += (text.empty() ? "" : ", ") + std::to_string(n) + " " + verdict;
   }
   return text;
+}
+
+std::string counts_text(const JudgedRows& rows) {
+  std::map<std::string, size_t> numbers;
+  for (const auto& row : rows) ++numbers[row->head.text()];
+  return counts_text(numbers);
 }
 
 }  // namespace greta

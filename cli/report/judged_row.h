@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,13 +28,14 @@ using JudgedRows = std::vector<std::unique_ptr<JudgedRow>>;
 
 JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs);
 
-/// "beyond rounding", in the language of the report; "" where there is nothing to remark.
-std::string remark_text(const Headline& head, const Wording& words);
+/// "beyond rounding", in the language of the report, of Headline::remark.
+std::string remark_text(const std::string& remark, const Wording& words);
 
 /// "**FAIL** beyond rounding" of the verdict as it is shown, "**FAIL**".
 std::string headline_text(const std::string& verdict, const Headline& head, const Wording& words);
 
-/// "2 FAIL beyond rounding, 3 PASS".
+/// "2 FAIL beyond rounding, 3 PASS", of how many there are of each.
+std::string counts_text(const std::map<std::string, size_t>& numbers);
 std::string counts_text(const JudgedRows& rows);
 
 }  // namespace greta
