@@ -14,10 +14,66 @@ struct BlockQ4_0 {
   uint8_t qs[16];  ///< byte i: q[i] in the low nibble, q[i + 16] in the high one
 };
 
+/// 32 values: x[i] = d·q[i] + m.
+struct BlockQ4_1 {
+  uint16_t d, m;   ///< f16
+  uint8_t qs[16];  ///< as in q4_0
+};
+
+/// 32 values: x[i] = d·(q[i] − 16), q of 5 bits.
+struct BlockQ5_0 {
+  uint16_t d;      ///< f16
+  uint8_t qh[4];   ///< bit i % 8 of byte i / 8: the fifth bit of q[i]
+  uint8_t qs[16];  ///< the low four bits, as in q4_0
+};
+
+/// As q4_1 with q of 5 bits.
+struct BlockQ5_1 {
+  uint16_t d, m;
+  uint8_t qh[4];  ///< as in q5_0
+  uint8_t qs[16];
+};
+
+/// 32 values: x[i] = d·kIq4Levels[q[i]].
+struct BlockIQ4NL {
+  uint16_t d;      ///< f16
+  uint8_t qs[16];  ///< as in q4_0
+};
+
+/// What the 16 numbers of iq4_nl mean: closer to each other where weights are many.
+inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+
 /// 32 values: x[i] = d·q[i].
 struct BlockQ8_0 {
   uint16_t d;  ///< f16
   int8_t qs[32];
+};
+
+/// What tells blocks of 32 apart whose nibbles lie as in q4_0.
+template <class Block>
+inline constexpr bool kHasFifthBits = requires(Block block) {
+  block.qh;
+};
+template <class Block>
+inline constexpr bool kHasMin = requires(Block block) {
+  block.m;
+};
+
+/// 256 values in 16 sub-blocks of 16: x = (d·scale)·q − dmin·min, q of 2 bits.
+struct BlockQ2K {
+  uint8_t scales[16];  ///< scale in the low nibble, min in the high one
+  uint8_t qs[64];      ///< 32 bytes for each half of 128 values. Bits 2g and 2g + 1 of byte i:
+                       ///< value 32g + i of the half
+  uint16_t d, dmin;    ///< f16, of the scales and of the mins
+};
+
+/// 256 values in 16 sub-blocks of 16: x = (d·(scale − 32))·(q − 4), q of 3 bits.
+struct BlockQ3K {
+  uint8_t hmask[32];   ///< bit 4h + g of byte i: the third bit of value 32g + i of half h
+  uint8_t qs[64];      ///< the low two bits, as in q2_k
+  uint8_t scales[12];  ///< 6 bits each: unpack_scale()
+  uint16_t d;          ///< f16
 };
 
 /// 256 values in 8 sub-blocks of 32: x = (d·scale)·q − dmin·min, q of 4 bits.
@@ -47,7 +103,9 @@ struct BlockQ6K {
   uint16_t d;  ///< f16
 };
 
-static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ8_0) == 34 && sizeof(BlockQ4K) == 144 &&
+static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22 &&
+              sizeof(BlockQ5_1) == 24 && sizeof(BlockIQ4NL) == 18 && sizeof(BlockQ8_0) == 34 &&
+              sizeof(BlockQ2K) == 84 && sizeof(BlockQ3K) == 110 && sizeof(BlockQ4K) == 144 &&
               sizeof(BlockQ5K) == 176 && sizeof(BlockQ6K) == 210);
 
 /// Scale and min of a sub-block, both below 64.
@@ -71,6 +129,21 @@ constexpr void pack_scale_mins(const ScaleMin (&pairs)[8], uint8_t (&packed)[12]
     packed[j] = static_cast<uint8_t>(first.scale | (second.scale >> 4) << 6);
     packed[j + 4] = static_cast<uint8_t>(first.min | (second.min >> 4) << 6);
     packed[j + 8] = static_cast<uint8_t>((second.scale & 15) | (second.min & 15) << 4);
+  }
+}
+
+/// q3_k: the scale of sub-block s of 16, still 32 too large. The low four bits of the first eight
+/// are the low nibbles of bytes 0 .. 7, those of the others the high ones; the high two lie in
+/// bytes 8 .. 11, those of four neighbours at one place in them.
+constexpr int unpack_scale(const uint8_t (&packed)[12], int s) {
+  return (packed[s % 8] >> (s / 8 * 4) & 15) | (packed[8 + s % 4] >> (s / 4 * 2) & 3) << 4;
+}
+
+constexpr void pack_scales(const uint8_t (&scales)[16], uint8_t (&packed)[12]) {
+  for (uint8_t& byte : packed) byte = 0;
+  for (int s = 0; s < 16; ++s) {
+    packed[s % 8] = static_cast<uint8_t>(packed[s % 8] | (scales[s] & 15) << (s / 8 * 4));
+    packed[8 + s % 4] = static_cast<uint8_t>(packed[8 + s % 4] | scales[s] >> 4 << (s / 4 * 2));
   }
 }
 

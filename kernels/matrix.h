@@ -14,10 +14,16 @@ enum class WeightType : uint32_t {
   kF32 = 0,
   kF16 = 1,
   kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
+  kIQ4_NL = 20,
   kBF16 = 30,
 };
 
@@ -29,12 +35,18 @@ struct WeightTypeInfo {
   size_t block_bytes;
 };
 
-inline constexpr std::array<WeightTypeInfo, 8> kWeightTypes{{
+inline constexpr std::array<WeightTypeInfo, 14> kWeightTypes{{
     {WeightType::kF32, "f32", 1, 4},
     {WeightType::kF16, "f16", 1, 2},
     {WeightType::kBF16, "bf16", 1, 2},
     {WeightType::kQ4_0, "q4_0", 32, 18},
+    {WeightType::kQ4_1, "q4_1", 32, 20},
+    {WeightType::kQ5_0, "q5_0", 32, 22},
+    {WeightType::kQ5_1, "q5_1", 32, 24},
     {WeightType::kQ8_0, "q8_0", 32, 34},
+    {WeightType::kIQ4_NL, "iq4_nl", 32, 18},
+    {WeightType::kQ2_K, "q2_k", 256, 84},
+    {WeightType::kQ3_K, "q3_k", 256, 110},
     {WeightType::kQ4_K, "q4_k", 256, 144},
     {WeightType::kQ5_K, "q5_k", 256, 176},
     {WeightType::kQ6_K, "q6_k", 256, 210},

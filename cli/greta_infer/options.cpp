@@ -246,7 +246,7 @@ std::unique_ptr<Session> open_session(const ModelArguments& arguments,
     throw std::invalid_argument("GRETA_INT4_WEIGHTS is set, but the weights of " + arguments.file +
                                 " are " + session->model().weight_types() +
                                 "; weights run as the file stores them: unset it, or take a model "
-                                "in q4_0 or q4_k");
+                                "in q4_0, q4_1, q4_k or iq4_nl");
   }
   warn_of_unknown_keys(session->model());
   return session;

@@ -97,8 +97,10 @@ void add_infer_synth(CLI::App& app, Infer& infer) {
       ->check(offers(synth_preset_names))
       ->option_text("NAME");
   command
-      ->add_option("--type", arguments->type,
-                   "f32, f16, bf16, q4_0, q8_0, q4_k, q5_k, q6_k, q5_k_m or q4_k_m (default)")
+      ->add_option(
+          "--type", arguments->type,
+          "f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, q2_k, q3_k, q4_k, q5_k, q6_k, "
+          "q5_k_m or q4_k_m (default)")
       ->check(offers(synth_type_names))
       ->option_text("TYPE");
   command->add_option("-o,--out", arguments->out, "File to write")->required()->option_text("FILE");

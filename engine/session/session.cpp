@@ -55,7 +55,9 @@ bool mostly_4bit(const Model& model) {
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
       const int64_t n = w->rows * w->cols;
       all += n;
-      if (w->type == WeightType::kQ4_0 || w->type == WeightType::kQ4_K) in_4_bits += n;
+      const bool in_4 = w->type == WeightType::kQ4_0 || w->type == WeightType::kQ4_1 ||
+                        w->type == WeightType::kQ4_K || w->type == WeightType::kIQ4_NL;
+      if (in_4) in_4_bits += n;
     }
   }
   return 2 * in_4_bits > all;

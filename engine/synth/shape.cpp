@@ -53,11 +53,17 @@ struct TypeName {
   bool is_mix;
   uint32_t file_type;  // as llama.cpp numbers them
 };
-constexpr std::array<TypeName, 10> kTypeNames{{{"f32", WeightType::kF32, false, 0},
+constexpr std::array<TypeName, 16> kTypeNames{{{"f32", WeightType::kF32, false, 0},
                                                {"f16", WeightType::kF16, false, 1},
                                                {"bf16", WeightType::kBF16, false, 32},
                                                {"q4_0", WeightType::kQ4_0, false, 2},
+                                               {"q4_1", WeightType::kQ4_1, false, 3},
+                                               {"q5_0", WeightType::kQ5_0, false, 8},
+                                               {"q5_1", WeightType::kQ5_1, false, 9},
                                                {"q8_0", WeightType::kQ8_0, false, 7},
+                                               {"iq4_nl", WeightType::kIQ4_NL, false, 25},
+                                               {"q2_k", WeightType::kQ2_K, false, 10},
+                                               {"q3_k", WeightType::kQ3_K, false, 11},
                                                {"q4_k", WeightType::kQ4_K, false, 14},
                                                {"q5_k", WeightType::kQ5_K, false, 16},
                                                {"q6_k", WeightType::kQ6_K, false, 18},
@@ -81,9 +87,13 @@ bool has_more_bits(int64_t layer, int64_t n_layers) {
 
 WeightType fallback(WeightType type) {
   switch (type) {
-    case WeightType::kQ4_K:
+    case WeightType::kQ2_K:
+    case WeightType::kQ3_K:
       return WeightType::kQ4_0;
+    case WeightType::kQ4_K:
+      return WeightType::kQ5_0;
     case WeightType::kQ5_K:
+      return WeightType::kQ5_1;
     case WeightType::kQ6_K:
       return WeightType::kQ8_0;
     default:

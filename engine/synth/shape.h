@@ -32,15 +32,16 @@ struct SynthShape {
 SynthShape synth_preset(std::string_view name);
 std::vector<std::string> synth_preset_names();
 
-/// Storage of a whole model: a plain type name (f32, f16, bf16, q4_0, q8_0, q4_k, q5_k, q6_k) or
-/// q4_k_m, q5_k_m, which mix types by tensor as the usual files do. Norms and rope_freqs are f32.
+/// Storage of a whole model: the name of a weight type (kernels/matrix.h) or q4_k_m, q5_k_m, which
+/// mix types by tensor as the usual files do. Norms and rope_freqs are f32.
 struct SynthType {
   std::string name;
   uint32_t file_type = 0;  ///< general.file_type
 
   /// Type of a matrix: its full name, and the length of its rows. A type whose blocks these do not
-  /// fill falls back: q4_k to q4_0, q5_k and q6_k to q8_0, and these to f16. The table of a tied
-  /// model counts as output.weight. `layer` is ignored outside the blocks.
+  /// fill falls back as the usual files do: q2_k and q3_k to q4_0, q4_k to q5_0, q5_k to q5_1, q6_k
+  /// to q8_0, and these to f16. The table of a tied model counts as output.weight. `layer` is
+  /// ignored outside the blocks.
   WeightType of(std::string_view tensor, int64_t layer, int64_t n_layers, int64_t cols) const;
 };
 

@@ -89,7 +89,7 @@ void prepare_tokens(const DotKernels& kernels, ThreadPool& pool, DotTask& task) 
   const float* x = task.x;
   const int64_t stride = copy ? divide_up(cols, kAlignedValues) * kAlignedValues : cols;
   const int64_t n_copied = copy ? task.n_tokens * stride : 0;
-  const int64_t n_sums = sums ? cols / kColumnsPerSum : 0;
+  const int64_t n_sums = sums ? divide_up(cols, kSumColumns) * kSums : 0;
   float* copy_to = t_shared.reserve(n_copied + task.n_tokens * n_sums);
   float* sums_to = copy_to + n_copied;
   pool.run(task.n_tokens, divide_up(kMinProducts, std::max<int64_t>(1, cols)),
@@ -97,11 +97,12 @@ void prepare_tokens(const DotKernels& kernels, ThreadPool& pool, DotTask& task) 
              for (int64_t t = begin; t < end; ++t) {
                const float* token = x + t * cols;
                if (copy) std::copy_n(token, cols, copy_to + t * stride);
-               if (sums) kernels.sum_groups(token, cols, sums_to + t * n_sums);
+               if (sums) kernels.sum_groups(task.w.type, token, cols, sums_to + t * n_sums);
              }
            });
   if (copy) task.x = copy_to;
   if (sums) task.x_sums = sums_to;
+  task.sums_stride = n_sums;
   task.x_stride = stride;
 }
 

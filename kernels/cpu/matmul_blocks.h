@@ -7,8 +7,8 @@
 
 // How the vector kernels read quantised rows. Only for *_simd.cpp.
 //
-// A row is a sequence of spans of up to 8 sub-blocks of 32 values (q6_k: 16 of 16): one block of a
-// k-type, 8 blocks of the others. A sub-block has one scale and, in some types, one min:
+// A row is a sequence of spans of up to 8 sub-blocks of 32 values (q2_k, q3_k, q6_k: 16 of 16): one
+// block of a k-type, 8 blocks of the others. A sub-block has one scale and, in some types, one min:
 //   weight = scale · q − min,  q an integer
 // The products sum q·x first and apply scale and min once per sub-block. Types with mins store q
 // from 0 on; here it begins at −kZero, for which the mins make up: sums of q·x then do not grow
@@ -19,7 +19,8 @@
 //   kGroup, kSpanGroups           values of a sub-block, sub-blocks of a span
 //   kHasMin
 //   scales(p, s, n, numbers)      of s spans of n sub-blocks at p, any alignment: span i's scales
-//                                 in numbers[i][0 .. n), its mins, if any, from numbers[i][8] on
+//                                 in numbers[i][0 .. n), its mins, if any, from
+//                                 numbers[i][kSpanGroups] on; those of missing groups are 0
 //   visit(p, n, f)                calls f(g, q) in order for each sub-block of a span, q:
 //                                 kGroup / kLanes vectors
 
@@ -102,29 +103,84 @@ struct Q8_0 {
   }
 };
 
-struct Q4_0 {
-  static constexpr int kBlockBytes = sizeof(BlockQ4_0), kBlockValues = 32;
+/// The level of iq4_nl that the low four bits of each lane mean. Other bits are ignored.
+GRETA_INLINE F32 nibble_to_level(I32 v) {
+#if defined(__AVX2__)
+  F32 first = {};
+  for (int i = 0; i < kLanes; ++i) first[i] = kIq4Levels[i];
+#endif
+#if defined(__AVX512F__)
+  return reinterpret_cast<F32>(_mm512_maskz_permutexvar_ps(kAll, reinterpret_cast<__m512i>(v),
+                                                           reinterpret_cast<__m512>(first)));
+#elif defined(__AVX2__)
+  F32 last = {};
+  for (int i = 0; i < kLanes; ++i) last[i] = kIq4Levels[kLanes + i];
+  const auto place = reinterpret_cast<__m256i>(v);
+  const __m256 low = _mm256_permutevar8x32_ps(reinterpret_cast<__m256>(first), place);
+  const __m256 high = _mm256_permutevar8x32_ps(reinterpret_cast<__m256>(last), place);
+  return reinterpret_cast<F32>(_mm256_blendv_ps(low, high, reinterpret_cast<__m256>(v << 28)));
+#else
+  F32 levels = {};
+  for (int i = 0; i < kLanes; ++i) levels[i] = kIq4Levels[v[i] & 15];
+  return levels;
+#endif
+}
+
+/// Adds 16 to the lanes whose bit, from bit `first` on, is set.
+GRETA_INLINE F32 add_fifth_bits(F32 v, uint32_t fifths, int first) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<F32>(
+      _mm512_mask_add_ps(reinterpret_cast<__m512>(v), static_cast<__mmask16>(fifths >> first),
+                         reinterpret_cast<__m512>(v), reinterpret_cast<__m512>(splat(16))));
+#else
+  U32 own = {};
+  for (int i = 0; i < kLanes; ++i) own[i] = uint32_t{1} << (first + i);
+  return v + (((fifths - U32{}) & own) != 0 ? splat(16) : F32{});
+#endif
+}
+
+/// Blocks of 32 whose nibbles lie as in q4_0.
+template <class Block>
+struct Nibbles {
+  static constexpr int kBlockBytes = sizeof(Block), kBlockValues = 32;
   static constexpr int kGroup = 32, kSpanGroups = 8;
-  static constexpr bool kHasMin = false;
+  static constexpr bool kHasMin = greta::kHasMin<Block>;
+  static constexpr int kZero = kHasFifthBits<Block> ? 16 : 8;
 
   GRETA_INLINE void scales(const uint8_t* p, int n_spans, int n_groups, Numbers* numbers) {
-    for (int i = 0; i < n_spans; ++i) {
-      leading_scales(p + i * kSpanGroups * kBlockBytes, n_groups, kBlockBytes, numbers[i]);
+    for (int i = 0; i < n_spans; ++i, p += kSpanGroups * kBlockBytes) {
+      if constexpr (kHasMin) {
+        leading_scales_and_mins<kZero>(p, n_groups, kBlockBytes, numbers[i]);
+      } else {
+        leading_scales(p, n_groups, kBlockBytes, numbers[i]);
+      }
     }
   }
 
   template <class F>
   GRETA_INLINE void visit(const uint8_t* p, int n, F f) {
 #pragma GCC unroll 8
-    for (int g = 0; g < n; ++g) {
-      const uint8_t* qs = p + g * kBlockBytes + offsetof(BlockQ4_0, qs);
+    for (int g = 0; g < n; ++g, p += kBlockBytes) {
       GroupVectors<kGroup> q;
       for (int i = 0; i < q.kCount / 2; ++i) {
-        const I32 pair = load_u8(qs + i * kLanes);
-        q.v[i] = nibble_to_f32<8>(pair);
-        q.v[i + q.kCount / 2] = nibble_to_f32<8>(pair >> 4);
+        const I32 pair = load_u8(p + offsetof(Block, qs) + i * kLanes);
+        q.v[i] = value(p, pair, i * kLanes);
+        q.v[i + q.kCount / 2] = value(p, pair >> 4, 16 + i * kLanes);
       }
       f(g, q);
+    }
+  }
+
+ private:
+  // Of kLanes values of a block, from value i on, whose low bits are those of the nibbles.
+  GRETA_INLINE F32 value(const uint8_t* block, I32 nibbles, int i) {
+    if constexpr (__is_same(Block, BlockIQ4NL)) {
+      return nibble_to_level(nibbles);
+    } else if constexpr (kHasFifthBits<Block>) {
+      return add_fifth_bits(nibble_to_f32<kZero>(nibbles),
+                            load<uint32_t>(block + offsetof(Block, qh)), i);
+    } else {
+      return nibble_to_f32<kZero>(nibbles);
     }
   }
 };
@@ -201,6 +257,91 @@ struct Q5K {
                                 : shift_bytes<Direction::kRight>(fifths, i, 1, 3);
       store(q + 2 * i, ((nibbles & 15) | (low & 16)) - kZero);
       store(q + 2 * i + kStep, ((nibbles >> 4) | (high & 16)) - kZero);
+    }
+  }
+};
+
+/// Bits 2g and 2g + 1 of each byte.
+GRETA_INLINE Packed pairs_of(Packed v, int i, int g) {
+  return shift_bytes<Direction::kRight>(v, i, 2 * g, 2 * g) & 3;
+}
+
+/// q2_k, q3_k: 16 sub-blocks of 16, of which kStep bytes give as many integers of each g. Type has
+/// integers(p, q): q of byte i of qs and of g at 64·g + i.
+template <class Type>
+struct Pairs {
+  static constexpr int kBlockValues = 256;
+  static constexpr int kGroup = 16, kSpanGroups = 16;
+
+  template <class F>
+  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+    alignas(64) int8_t q[256];
+    Type::integers(p, q);
+#pragma GCC unroll 16
+    for (int g = 0; g < kSpanGroups; ++g) {
+      const int8_t* from = q + g % 8 / 2 * 64 + g / 8 * 32 + g % 2 * kGroup;
+      GroupVectors<kGroup> group;
+      for (int i = 0; i < group.kCount; ++i) group.v[i] = to_f32(load_i8(from + i * kLanes));
+      f(g, group);
+    }
+  }
+};
+
+struct Q2K : Pairs<Q2K> {
+  static constexpr int kBlockBytes = sizeof(BlockQ2K);
+  static constexpr bool kHasMin = true;
+  static constexpr int kZero = 2;
+
+  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
+    for (int i = 0; i < n_spans; ++i, p += kBlockBytes) {
+      const F32 last = load_f16(p + sizeof(BlockQ2K) - sizeof(F32) / 2);  // d and dmin end a block
+      const F32 d = splat(last[kLanes - 2]), dmin = splat(last[kLanes - 1]);
+      for (int g = 0; g < kSpanGroups; g += kLanes) {
+        const I32 pair = load_u8(p + offsetof(BlockQ2K, scales) + g);
+        const F32 scale = d * to_f32(pair & 15);
+        store(numbers[i] + g, scale);
+        store(numbers[i] + kSpanGroups + g, madd(scale, splat(-kZero), dmin * to_f32(pair >> 4)));
+      }
+    }
+  }
+
+  GRETA_INLINE void integers(const uint8_t* p, int8_t* q) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 64; i += kStep) {
+      const Packed pairs = load<Packed>(p + offsetof(BlockQ2K, qs) + i);
+      for (int g = 0; g < 4; ++g) store(q + 64 * g + i, pairs_of(pairs, i, g) - kZero);
+    }
+  }
+};
+
+struct Q3K : Pairs<Q3K> {
+  static constexpr int kBlockBytes = sizeof(BlockQ3K);
+  static constexpr bool kHasMin = false;
+  static constexpr int kZero = 4;
+
+  GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
+    for (int i = 0; i < n_spans; ++i, p += kBlockBytes) {
+      const F32 last = load_f16(p + sizeof(BlockQ3K) - sizeof(F32) / 2);  // d is the block's end
+      const F32 d = splat(last[kLanes - 1]);
+      uint8_t stored[kSpanGroups];
+      unpack_six_bits(p + offsetof(BlockQ3K, scales), stored);
+      for (int g = 0; g < kSpanGroups; g += kLanes) {
+        store(numbers[i] + g, d * to_f32(load_u8(stored + g) - 32));
+      }
+    }
+  }
+
+  GRETA_INLINE void integers(const uint8_t* p, int8_t* q) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 64; i += kStep) {
+      const Packed pairs = load<Packed>(p + offsetof(BlockQ3K, qs) + i);
+      // Bits g of the first 32 bytes belong to theirs, bits 4 + g to the others'.
+      const Packed thirds =
+          shift_bytes<Direction::kRight>(load_repeated(p + offsetof(BlockQ3K, hmask), i), i, 0, 4);
+      for (int g = 0; g < 4; ++g) {
+        const Packed third = shift_bytes<Direction::kRight>(thirds, i, g, g) & 1;
+        store(q + 64 * g + i, (pairs_of(pairs, i, g) | (third << 2)) - kZero);
+      }
     }
   }
 };
@@ -289,9 +430,21 @@ GRETA_INLINE void with_type(WeightType type, F f) {
     case WeightType::kBF16:
       return f(FloatsBF16{});
     case WeightType::kQ4_0:
-      return f(Q4_0{});
+      return f(Nibbles<BlockQ4_0>{});
+    case WeightType::kQ4_1:
+      return f(Nibbles<BlockQ4_1>{});
+    case WeightType::kQ5_0:
+      return f(Nibbles<BlockQ5_0>{});
+    case WeightType::kQ5_1:
+      return f(Nibbles<BlockQ5_1>{});
+    case WeightType::kIQ4_NL:
+      return f(Nibbles<BlockIQ4NL>{});
     case WeightType::kQ8_0:
       return f(Q8_0{});
+    case WeightType::kQ2_K:
+      return f(Q2K{});
+    case WeightType::kQ3_K:
+      return f(Q3K{});
     case WeightType::kQ4_K:
       return f(Q4K{});
     case WeightType::kQ5_K:

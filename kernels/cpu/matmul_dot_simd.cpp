@@ -62,10 +62,15 @@ GRETA_INLINE void add_span(const uint8_t* p, int n_groups, const Numbers& number
         }
       });
   if constexpr (Type::kHasMin) {
+    // Eight mins share a vector with their scales where it has room: beside these the sums are 0.
+    constexpr int kFirst = Type::kSpanGroups == 8 && kLanes < 16 ? 8 : 0;
+    const float* mins = numbers + (Type::kSpanGroups == 16 ? 16 : 0);
     for (int t = 0; t < kTokens; ++t) {
-      const float* sums = pass.sums[t] + column / kColumnsPerSum;
-      for (int i = kLanes == 16 ? 0 : 8; i < 16; i += kLanes) {
-        acc.total[t] = madd(load_f32(numbers + i), load_f32(sums + i), acc.total[t]);
+      const float* sums = pass.sums[t] + column / kSumColumns * kSums;
+      // Sixteen are up to four vectors: many for a chain that does not end.
+      F32& total = Type::kSpanGroups == 16 ? acc.scaled[t][0] : acc.total[t];
+      for (int i = kFirst; i < 16; i += kLanes) {
+        total = madd(load_f32(mins + i), load_f32(sums + i), total);
       }
     }
   }
@@ -143,8 +148,7 @@ void rows_for_tokens(const DotTask& task, int64_t row_begin, int64_t row_end, in
   for (int t = 0; t < kTokens; ++t) {
     const int64_t source = token + t < task.n_tokens ? token + t : task.n_tokens - 1;
     pass.x[t] = task.x + source * task.x_stride;
-    pass.sums[t] =
-        task.x_sums == nullptr ? nullptr : task.x_sums + source * (cols / kColumnsPerSum);
+    pass.sums[t] = task.x_sums + source * task.sums_stride;
   }
   for (int64_t row = row_begin; row < row_end; ++row) {
     const auto* data =
@@ -183,20 +187,31 @@ bool needs_sums(WeightType type) {
   return needed;
 }
 
-// Beside the numbers of a block: nothing for its scales, −Σx for its mins.
+// Beside the numbers of a span: nothing for eight scales, −Σx for its mins.
+template <int kGroup>
 void sum_groups(const float* x, int64_t n_columns, float* sums) {
-  for (int64_t column = 0; column < n_columns; column += kSpanValues, sums += 16) {
-    for (int g = 0; g < 8; ++g) {
-      const float* group = x + column + 32 * g;
+  constexpr int kGroups = kSpanValues / kGroup;
+  for (int64_t column = 0; column < n_columns; column += kSpanValues, sums += kSums) {
+    float* of_mins = sums + kSums - kGroups;
+    for (int i = 0; i < kSums; ++i) sums[i] = 0;
+    for (int g = 0; g < kGroups && column + g * kGroup < n_columns; ++g) {
+      const float* group = x + column + g * kGroup;
       F32 total = load_f32(group);
-      for (int k = kLanes; k < 32; k += kLanes) total += load_f32(group + k);
-      sums[g] = 0;
-      sums[8 + g] = -sum(total);
+      for (int k = kLanes; k < kGroup; k += kLanes) total += load_f32(group + k);
+      of_mins[g] = -sum(total);
     }
   }
 }
 
+void sum_groups(WeightType type, const float* x, int64_t n_columns, float* sums) {
+  with_type(type, [&](auto reader) {
+    if constexpr (requires { reader.kHasMin; }) sum_groups<reader.kGroup>(x, n_columns, sums);
+  });
+}
+
 }  // namespace
+
+static_assert(kSumColumns == kSpanValues);
 
 const DotKernels dot_kernels = {needs_sums, sum_groups, rows};
 

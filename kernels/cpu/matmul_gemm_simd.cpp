@@ -89,7 +89,7 @@ GRETA_INLINE void expand_row(const uint8_t* row, int64_t column, int64_t n_colum
         p,
         n_groups, [&](int g, const GroupVectors<Type::kGroup>& q) __attribute__((always_inline)) {
           const F32 scale = splat(numbers[0][g]);
-          const F32 offset = Type::kHasMin ? splat(-numbers[0][8 + g]) : F32{};
+          const F32 offset = Type::kHasMin ? splat(-numbers[0][Type::kSpanGroups + g]) : F32{};
           for (int i = 0; i < q.kCount; ++i) {
             const F32 w = Type::kHasMin ? madd(q.v[i], scale, offset) : q.v[i] * scale;
             store(to + g * Type::kGroup + i * kLanes, w);

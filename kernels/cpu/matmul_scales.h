@@ -10,7 +10,7 @@
 namespace greta::GRETA_ISA {
 
 /// What a span has beside its integers: see scales().
-typedef float Numbers[16];
+typedef float Numbers[32];
 
 /// The half-precision number at p; eight bytes may be read.
 GRETA_INLINE float f16_at(const uint8_t* p) {
@@ -25,6 +25,49 @@ GRETA_INLINE float f16_at(const uint8_t* p) {
 GRETA_INLINE void leading_scales(const uint8_t* p, int n, int block_bytes, Numbers& scale) {
 #pragma GCC unroll 8
   for (int g = 0; g < n; ++g) scale[g] = f16_at(p + g * block_bytes);
+}
+
+/// The same where an m follows, and from numbers[8] on the mins for integers that begin at −kZero,
+/// −m − kZero·scale.
+template <int kZero>
+GRETA_INLINE void leading_scales_and_mins(const uint8_t* p, int n, int block_bytes,
+                                          Numbers& numbers) {
+  uint32_t pairs[8] = {};  // of d and m
+#pragma GCC unroll 8
+  for (int g = 0; g < n; ++g) pairs[g] = load<uint32_t>(p + g * block_bytes);
+#if defined(__AVX512F__)
+  const F32 v = load_f16(pairs);
+  const F32 sign = {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1};
+  const F32 both =
+      sign * __builtin_shufflevector(v, v, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+  const F32 scales = __builtin_shufflevector(v, F32{}, 16, 16, 16, 16, 16, 16, 16, 16,  //
+                                             0, 2, 4, 6, 8, 10, 12, 14);
+  store(numbers, madd(scales, splat(-kZero), both));
+#else
+  for (int i = 0; i < 8; i += kLanes) {
+    const F32 v = load_f16(pairs + i), w = load_f16(pairs + i + kLanes / 2);
+#if defined(__AVX2__)
+    const F32 scales = __builtin_shufflevector(v, w, 0, 2, 4, 6, 8, 10, 12, 14);
+    const F32 m = __builtin_shufflevector(v, w, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+    const F32 scales = __builtin_shufflevector(v, w, 0, 2, 4, 6);
+    const F32 m = __builtin_shufflevector(v, w, 1, 3, 5, 7);
+#endif
+    store(numbers + i, scales);
+    store(numbers + 8 + i, madd(scales, splat(-kZero), -m));
+  }
+#endif
+}
+
+/// q3_k: what unpack_scale() in blocks.h gives for each of the 16 sub-blocks.
+GRETA_INLINE void unpack_six_bits(const uint8_t* packed, uint8_t (&scales)[16]) {
+  constexpr uint32_t kFour = 0x0f0f0f0f, kTopTwo = 0x30303030;
+  const uint32_t a = load<uint32_t>(packed), b = load<uint32_t>(packed + 4);
+  const uint32_t high = load<uint32_t>(packed + 8);
+  const uint32_t words[4] = {
+      (a & kFour) | (high << 4 & kTopTwo), (b & kFour) | (high << 2 & kTopTwo),
+      (a >> 4 & kFour) | (high & kTopTwo), (b >> 4 & kFour) | (high >> 2 & kTopTwo)};
+  __builtin_memcpy(scales, words, sizeof scales);
 }
 
 /// The first 16 bytes of kHeaders q4_k or q5_k blocks, each in 128 bits: d and dmin, then the

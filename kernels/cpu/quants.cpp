@@ -9,6 +9,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/blocks.h"
 #include "kernels/cpu/scale_fit.h"
@@ -36,17 +37,47 @@ void check_sizes(const char* function, WeightType type, size_t n_values, size_t 
 
 // ---- Weights to f32.
 
-void decode(const BlockQ4_0& block, float* out) {
+// Blocks of 32 whose nibbles lie as in q4_0.
+template <class Block>
+void decode(const Block& block, float* out) {
+  constexpr int kZero = kHasMin<Block> ? 0 : kHasFifthBits<Block> ? 16 : 8;
   const float d = f16_to_f32(block.d);
-  for (int i = 0; i < 16; ++i) {
-    out[i] = d * static_cast<float>((block.qs[i] & 15) - 8);
-    out[i + 16] = d * static_cast<float>((block.qs[i] >> 4) - 8);
+  for (int i = 0; i < 32; ++i) {
+    int q = (block.qs[i % 16] >> (i / 16 * 4)) & 15;
+    if constexpr (kHasFifthBits<Block>) q |= ((block.qh[i / 8] >> i % 8) & 1) << 4;
+    q = std::is_same_v<Block, BlockIQ4NL> ? kIq4Levels[q] : q - kZero;
+    out[i] = d * static_cast<float>(q);
+    if constexpr (kHasMin<Block>) out[i] += f16_to_f32(block.m);
   }
 }
 
 void decode(const BlockQ8_0& block, float* out) {
   const float d = f16_to_f32(block.d);
   for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(block.qs[i]);
+}
+
+// Value i of a block of two-bit pairs, four to a byte.
+int pair_at(const uint8_t* qs, int i) {
+  return (qs[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3;
+}
+
+void decode(const BlockQ2K& block, float* out) {
+  const float d = f16_to_f32(block.d), dmin = f16_to_f32(block.dmin);
+  for (int i = 0; i < 256; ++i) {
+    const uint8_t pair = block.scales[i / 16];
+    const float scale = d * static_cast<float>(pair & 15);
+    const float min = dmin * static_cast<float>(pair >> 4);
+    out[i] = scale * static_cast<float>(pair_at(block.qs, i)) - min;
+  }
+}
+
+void decode(const BlockQ3K& block, float* out) {
+  const float d = f16_to_f32(block.d);
+  for (int i = 0; i < 256; ++i) {
+    const float scale = d * static_cast<float>(unpack_scale(block.scales, i / 16) - 32);
+    const int high = (block.hmask[i % 32] >> i / 32) & 1;
+    out[i] = scale * static_cast<float>((pair_at(block.qs, i) | high << 2) - 4);
+  }
 }
 
 void decode(const BlockQ4K& block, float* out) {
@@ -117,15 +148,43 @@ void copy_integers(const float* q, size_t n, int add, uint8_t* out) {
   for (size_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(static_cast<int>(q[i]) + add);
 }
 
-bool encode(const float* x, BlockQ4_0& block) {
-  block.d = f32_to_f16(fit_scale(x, 32, 8));
-  if (!is_finite_f16(block.d)) return false;
+// Blocks of 32 whose nibbles lie as in q4_0: d, m where there is one, and the 32 integers.
+template <class Block>
+bool fit_block(const float* x, Block& block, std::array<uint8_t, 32>& levels) {
+  constexpr int kZero = kHasFifthBits<Block> ? 16 : 8;
+  constexpr int kMaxQ = 2 * kZero - 1;
   std::array<float, 32> q;
-  assign_integers(x, q.size(), {f16_to_f32(block.d), 0}, -8, 7, q.data());
+  if constexpr (std::is_same_v<Block, BlockIQ4NL>) {
+    block.d = f32_to_f16(fit_levels(x, q.size(), kIq4Levels));
+    assign_levels(x, q.size(), f16_to_f32(block.d), kIq4Levels, levels.data());
+  } else if constexpr (kHasMin<Block>) {
+    const AffineFit fit = fit_affine(x, q.size(), kMaxQ, Mins::kOfAnySign);
+    block.d = f32_to_f16(fit.scale);
+    block.m = f32_to_f16(-fit.min);
+    if (!is_finite_f16(block.m)) return false;
+    assign_integers(x, q.size(), {f16_to_f32(block.d), -f16_to_f32(block.m)}, 0, kMaxQ, q.data());
+    copy_integers(q.data(), q.size(), 0, levels.data());
+  } else {
+    block.d = f32_to_f16(fit_scale(x, q.size(), kZero));
+    assign_integers(x, q.size(), {f16_to_f32(block.d), 0}, -kZero, kZero - 1, q.data());
+    copy_integers(q.data(), q.size(), kZero, levels.data());
+  }
+  return is_finite_f16(block.d);
+}
+
+template <class Block>
+bool encode(const float* x, Block& block) {
   std::array<uint8_t, 32> levels;
-  copy_integers(q.data(), q.size(), 8, levels.data());
+  if (!fit_block(x, block, levels)) return false;
   for (size_t i = 0; i < 16; ++i) {
-    block.qs[i] = static_cast<uint8_t>(levels[i] | levels[i + 16] << 4);
+    block.qs[i] = static_cast<uint8_t>((levels[i] & 15) | (levels[i + 16] & 15) << 4);
+  }
+  if constexpr (kHasFifthBits<Block>) {
+    for (size_t byte = 0; byte < sizeof block.qh; ++byte) {
+      unsigned bits = 0;
+      for (size_t i = 0; i < 8; ++i) bits |= (levels[byte * 8 + i] >> 4u) << i;
+      block.qh[byte] = static_cast<uint8_t>(bits);
+    }
   }
   return true;
 }
@@ -149,53 +208,84 @@ int nearest_multiple(float value, float unit, int lowest, int highest) {
   return static_cast<int>(std::lrint(count));
 }
 
-// Scales, mins and integers of the 8 sub-blocks of a q4_k or q5_k block.
+// Scales, mins and integers of the sub-blocks of a k-type with mins. Scales and mins are at most
+// kMostScale, integers at most kMaxQ.
+template <size_t kSubBlocks, int kMostScale, int kMaxQ>
 struct AffineBlock {
+  static constexpr size_t kValues = kSuperBlock / kSubBlocks;  // of a sub-block
+
   uint16_t d = 0, dmin = 0;
-  ScaleMin pairs[8] = {};
+  ScaleMin pairs[kSubBlocks] = {};
   std::array<uint8_t, kSuperBlock> levels;
+
+  bool fit(const float* x);
+
+ private:
+  void settle_pair(const float* x, AffineFit fit, size_t sub_block);
 };
 
-// Six bits round the fitted scale and min: their neighbours may serve the values better.
-void settle_pair(const float* x, int max_q, AffineFit fit, float d, float dmin, ScaleMin& pair,
-                 uint8_t* levels) {
-  const int scale = nearest_multiple(fit.scale, d, 0, 63);
-  const int min = nearest_multiple(fit.min, dmin, 0, 63);
-  std::array<float, 32> q, best_q{};
+// A few bits round the fitted scale and min: their neighbours may serve the values better.
+template <size_t kSubBlocks, int kMostScale, int kMaxQ>
+void AffineBlock<kSubBlocks, kMostScale, kMaxQ>::settle_pair(const float* x, AffineFit fit,
+                                                             size_t sub_block) {
+  const float unit = f16_to_f32(d), min_unit = f16_to_f32(dmin);
+  const int scale = nearest_multiple(fit.scale, unit, 0, kMostScale);
+  const int min = nearest_multiple(fit.min, min_unit, 0, kMostScale);
+  std::array<float, kValues> q, best_q{};
   float best_error = -1;
-  for (int s = std::max(scale - 1, 0); s <= std::min(scale + 1, 63); ++s) {
-    for (int m = std::max(min - 1, 0); m <= std::min(min + 1, 63); ++m) {
-      const AffineFit at{d * static_cast<float>(s), dmin * static_cast<float>(m)};
-      const float error = assign_integers(x, q.size(), at, 0, max_q, q.data());
+  for (int s = std::max(scale - 1, 0); s <= std::min(scale + 1, kMostScale); ++s) {
+    for (int m = std::max(min - 1, 0); m <= std::min(min + 1, kMostScale); ++m) {
+      const AffineFit at{unit * static_cast<float>(s), min_unit * static_cast<float>(m)};
+      const float error = assign_integers(x, q.size(), at, 0, kMaxQ, q.data());
       if (best_error >= 0 && error >= best_error) continue;
       best_error = error;
       best_q = q;
-      pair = {static_cast<uint8_t>(s), static_cast<uint8_t>(m)};
+      pairs[sub_block] = {static_cast<uint8_t>(s), static_cast<uint8_t>(m)};
     }
   }
-  copy_integers(best_q.data(), best_q.size(), 0, levels);
+  copy_integers(best_q.data(), best_q.size(), 0, &levels[sub_block * kValues]);
 }
 
-bool fit_affine_block(const float* x, int max_q, AffineBlock& block) {
-  std::array<AffineFit, 8> fits;
+template <size_t kSubBlocks, int kMostScale, int kMaxQ>
+bool AffineBlock<kSubBlocks, kMostScale, kMaxQ>::fit(const float* x) {
+  std::array<AffineFit, kSubBlocks> fits;
   float greatest_scale = 0, greatest_min = 0;
   for (size_t s = 0; s < fits.size(); ++s) {
-    fits[s] = fit_affine(x + s * 32, 32, max_q);
+    fits[s] = fit_affine(x + s * kValues, kValues, kMaxQ, Mins::kNotNegative);
     greatest_scale = std::max(greatest_scale, fits[s].scale);
     greatest_min = std::max(greatest_min, fits[s].min);
   }
-  block.d = f32_to_f16(greatest_scale / 63);
-  block.dmin = f32_to_f16(greatest_min / 63);
-  if (!is_finite_f16(block.d) || !is_finite_f16(block.dmin)) return false;
-  const float d = f16_to_f32(block.d), dmin = f16_to_f32(block.dmin);
-  for (size_t s = 0; s < fits.size(); ++s) {
-    settle_pair(x + s * 32, max_q, fits[s], d, dmin, block.pairs[s], &block.levels[s * 32]);
-  }
+  d = f32_to_f16(greatest_scale / kMostScale);
+  dmin = f32_to_f16(greatest_min / kMostScale);
+  if (!is_finite_f16(d) || !is_finite_f16(dmin)) return false;
+  for (size_t s = 0; s < fits.size(); ++s) settle_pair(x + s * kValues, fits[s], s);
   return true;
 }
 
-template <typename Block>
-void pack_affine(const AffineBlock& from, Block& block) {
+// Bits `shift` and `shift` + 1 of a block's integers, four to a byte.
+void pack_pairs(const std::array<uint8_t, kSuperBlock>& levels, int shift, uint8_t (&to)[64]) {
+  for (size_t i = 0; i < sizeof to; ++i) {
+    const size_t first = i / 32 * 128 + i % 32;
+    unsigned bits = 0;
+    for (size_t g = 0; g < 4; ++g) bits |= (levels[first + 32 * g] >> shift & 3u) << (2 * g);
+    to[i] = static_cast<uint8_t>(bits);
+  }
+}
+
+bool encode(const float* x, BlockQ2K& block) {
+  AffineBlock<16, 15, 3> fitted;
+  if (!fitted.fit(x)) return false;
+  block.d = fitted.d;
+  block.dmin = fitted.dmin;
+  for (size_t s = 0; s < 16; ++s) {
+    block.scales[s] = static_cast<uint8_t>(fitted.pairs[s].scale | fitted.pairs[s].min << 4);
+  }
+  pack_pairs(fitted.levels, 0, block.qs);
+  return true;
+}
+
+template <typename Fitted, typename Block>
+void pack_affine(const Fitted& from, Block& block) {
   block.d = from.d;
   block.dmin = from.dmin;
   pack_scale_mins(from.pairs, block.scales);
@@ -206,15 +296,15 @@ void pack_affine(const AffineBlock& from, Block& block) {
 }
 
 bool encode(const float* x, BlockQ4K& block) {
-  AffineBlock fitted;
-  if (!fit_affine_block(x, 15, fitted)) return false;
+  AffineBlock<8, 63, 15> fitted;
+  if (!fitted.fit(x)) return false;
   pack_affine(fitted, block);
   return true;
 }
 
 bool encode(const float* x, BlockQ5K& block) {
-  AffineBlock fitted;
-  if (!fit_affine_block(x, 31, fitted)) return false;
+  AffineBlock<8, 63, 31> fitted;
+  if (!fitted.fit(x)) return false;
   pack_affine(fitted, block);
   for (size_t i = 0; i < sizeof block.qh; ++i) {
     unsigned bits = 0;
@@ -224,51 +314,82 @@ bool encode(const float* x, BlockQ5K& block) {
   return true;
 }
 
-// As settle_pair, for a signed scale of eight bits.
-int8_t settle_scale(const float* x, float fitted, float d, uint8_t* levels) {
-  const int nearest = nearest_multiple(fitted, d, -128, 127);
-  std::array<float, 16> q, best_q{};
+// Scales and integers of the 16 sub-blocks of a k-type without mins. Scales are −kMostScale ..
+// kMostScale − 1, integers the same of kZero, above which they are stored.
+template <int kMostScale, int kZero>
+struct ScaledBlock {
+  static constexpr size_t kSubBlocks = 16, kValues = 16;
+
+  uint16_t d = 0;
+  std::array<int, kSubBlocks> scales;
+  std::array<uint8_t, kSuperBlock> levels;
+
+  bool fit(const float* x);
+
+ private:
+  void settle_scale(const float* x, float fitted, size_t sub_block);
+};
+
+// As settle_pair.
+template <int kMostScale, int kZero>
+void ScaledBlock<kMostScale, kZero>::settle_scale(const float* x, float fitted, size_t sub_block) {
+  const float unit = f16_to_f32(d);
+  const int nearest = nearest_multiple(fitted, unit, -kMostScale, kMostScale - 1);
+  std::array<float, kValues> q, best_q{};
   float best_error = -1;
-  int best = 0;
-  for (int scale = std::max(nearest - 1, -128); scale <= std::min(nearest + 1, 127); ++scale) {
-    const AffineFit at{d * static_cast<float>(scale), 0};
-    const float error = assign_integers(x, q.size(), at, -32, 31, q.data());
+  for (int scale = std::max(nearest - 1, -kMostScale);
+       scale <= std::min(nearest + 1, kMostScale - 1); ++scale) {
+    const AffineFit at{unit * static_cast<float>(scale), 0};
+    const float error = assign_integers(x, q.size(), at, -kZero, kZero - 1, q.data());
     if (best_error >= 0 && error >= best_error) continue;
     best_error = error;
     best_q = q;
-    best = scale;
+    scales[sub_block] = scale;
   }
-  copy_integers(best_q.data(), best_q.size(), 32, levels);
-  return static_cast<int8_t>(best);
+  copy_integers(best_q.data(), best_q.size(), kZero, &levels[sub_block * kValues]);
 }
 
-void pack_q6(const std::array<uint8_t, kSuperBlock>& levels, BlockQ6K& block) {
-  for (size_t i = 0; i < sizeof block.ql; ++i) {
-    const size_t low = i / 64 * 128 + i % 64;
-    block.ql[i] = static_cast<uint8_t>((levels[low] & 15) | (levels[low + 64] & 15) << 4);
+template <int kMostScale, int kZero>
+bool ScaledBlock<kMostScale, kZero>::fit(const float* x) {
+  std::array<float, kSubBlocks> fitted;
+  float extreme = 0;
+  for (size_t s = 0; s < fitted.size(); ++s) {
+    fitted[s] = fit_scale(x + s * kValues, kValues, kZero);
+    if (std::fabs(fitted[s]) > std::fabs(extreme)) extreme = fitted[s];
   }
-  for (size_t i = 0; i < sizeof block.qh; ++i) {
-    const size_t first = i / 32 * 128 + i % 32;
+  d = f32_to_f16(extreme / -kMostScale);  // of the signs, minus has the one more
+  if (!is_finite_f16(d)) return false;
+  for (size_t s = 0; s < fitted.size(); ++s) settle_scale(x + s * kValues, fitted[s], s);
+  return true;
+}
+
+bool encode(const float* x, BlockQ3K& block) {
+  ScaledBlock<32, 4> fitted;
+  if (!fitted.fit(x)) return false;
+  block.d = fitted.d;
+  uint8_t scales[16];
+  for (size_t s = 0; s < 16; ++s) scales[s] = static_cast<uint8_t>(fitted.scales[s] + 32);
+  pack_scales(scales, block.scales);
+  pack_pairs(fitted.levels, 0, block.qs);
+  for (size_t i = 0; i < sizeof block.hmask; ++i) {
     unsigned bits = 0;
-    for (size_t g = 0; g < 4; ++g) bits |= (levels[first + 32 * g] >> 4u) << (2 * g);
-    block.qh[i] = static_cast<uint8_t>(bits);
+    for (size_t g = 0; g < 8; ++g) bits |= (fitted.levels[g * 32 + i] >> 2u) << g;
+    block.hmask[i] = static_cast<uint8_t>(bits);
   }
+  return true;
 }
 
 bool encode(const float* x, BlockQ6K& block) {
-  std::array<float, 16> fitted;
-  float extreme = 0;
-  for (size_t s = 0; s < fitted.size(); ++s) {
-    fitted[s] = fit_scale(x + s * 16, 16, 32);
-    if (std::fabs(fitted[s]) > std::fabs(extreme)) extreme = fitted[s];
+  ScaledBlock<128, 32> fitted;
+  if (!fitted.fit(x)) return false;
+  block.d = fitted.d;
+  for (size_t s = 0; s < 16; ++s) block.scales[s] = static_cast<int8_t>(fitted.scales[s]);
+  for (size_t i = 0; i < sizeof block.ql; ++i) {
+    const size_t low = i / 64 * 128 + i % 64;
+    block.ql[i] =
+        static_cast<uint8_t>((fitted.levels[low] & 15) | (fitted.levels[low + 64] & 15) << 4);
   }
-  block.d = f32_to_f16(extreme / -128);  // of the signs, minus has the one more
-  if (!is_finite_f16(block.d)) return false;
-  std::array<uint8_t, kSuperBlock> levels;
-  for (size_t s = 0; s < fitted.size(); ++s) {
-    block.scales[s] = settle_scale(x + s * 16, fitted[s], f16_to_f32(block.d), &levels[s * 16]);
-  }
-  pack_q6(levels, block);
+  pack_pairs(fitted.levels, 4, block.qh);
   return true;
 }
 
@@ -322,8 +443,20 @@ void dequantise(WeightType type, std::span<const std::byte> data, std::span<floa
       return decode_halves(data, out, bf16_to_f32);
     case WeightType::kQ4_0:
       return decode_blocks<BlockQ4_0>(data, out.data(), 32);
+    case WeightType::kQ4_1:
+      return decode_blocks<BlockQ4_1>(data, out.data(), 32);
+    case WeightType::kQ5_0:
+      return decode_blocks<BlockQ5_0>(data, out.data(), 32);
+    case WeightType::kQ5_1:
+      return decode_blocks<BlockQ5_1>(data, out.data(), 32);
+    case WeightType::kIQ4_NL:
+      return decode_blocks<BlockIQ4NL>(data, out.data(), 32);
     case WeightType::kQ8_0:
       return decode_blocks<BlockQ8_0>(data, out.data(), 32);
+    case WeightType::kQ2_K:
+      return decode_blocks<BlockQ2K>(data, out.data(), kSuperBlock);
+    case WeightType::kQ3_K:
+      return decode_blocks<BlockQ3K>(data, out.data(), kSuperBlock);
     case WeightType::kQ4_K:
       return decode_blocks<BlockQ4K>(data, out.data(), kSuperBlock);
     case WeightType::kQ5_K:
@@ -346,8 +479,20 @@ void quantise(WeightType type, std::span<const float> values, std::span<std::byt
       return encode_halves(type, values, out.data(), 0x7f80, f32_to_bf16);
     case WeightType::kQ4_0:
       return encode_blocks<BlockQ4_0>(type, values, out.data());
+    case WeightType::kQ4_1:
+      return encode_blocks<BlockQ4_1>(type, values, out.data());
+    case WeightType::kQ5_0:
+      return encode_blocks<BlockQ5_0>(type, values, out.data());
+    case WeightType::kQ5_1:
+      return encode_blocks<BlockQ5_1>(type, values, out.data());
+    case WeightType::kIQ4_NL:
+      return encode_blocks<BlockIQ4NL>(type, values, out.data());
     case WeightType::kQ8_0:
       return encode_blocks<BlockQ8_0>(type, values, out.data());
+    case WeightType::kQ2_K:
+      return encode_blocks<BlockQ2K>(type, values, out.data());
+    case WeightType::kQ3_K:
+      return encode_blocks<BlockQ3K>(type, values, out.data());
     case WeightType::kQ4_K:
       return encode_blocks<BlockQ4K>(type, values, out.data());
     case WeightType::kQ5_K:

@@ -70,15 +70,15 @@ struct Candidate {
   double scale = 0, min = 0, error = 0;
 };
 
-// Least squares for given integers, with min ≥ 0.
-Candidate solve(const Run& run, const Moments& at) {
+// Least squares for given integers.
+Candidate solve(const Run& run, const Moments& at, Mins mins) {
   const double determinant = run.n * at.q2 - at.q * at.q;
   Candidate fit;
   if (determinant > 0) {
     fit.scale = (run.n * at.qx - at.q * run.x) / determinant;
     fit.min = (at.q * at.qx - at.q2 * run.x) / determinant;
   }
-  if (fit.min < 0 || determinant <= 0) {
+  if ((fit.min < 0 && mins == Mins::kNotNegative) || determinant <= 0) {
     fit.min = 0;
     fit.scale = at.q2 > 0 ? at.qx / at.q2 : 0;
   }
@@ -87,13 +87,29 @@ Candidate solve(const Run& run, const Moments& at) {
   return fit;
 }
 
-}  // namespace
-
-float fit_scale(const float* x, size_t n, int limit) {
+// The first value of the largest magnitude.
+float extreme_of(const float* x, size_t n) {
   float extreme = 0;
   for (size_t i = 0; i < n; ++i) {
     if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
   }
+  return extreme;
+}
+
+// The number of the level nearest to each lane: how many of the middles between two it is beyond.
+Lanes nearest_level(Lanes x, std::span<const int8_t> levels) {
+  Lanes number = {};
+  for (size_t i = 1; i < levels.size(); ++i) {
+    const float middle = static_cast<float>(levels[i - 1] + levels[i]) / 2;
+    number += x > splat(middle) ? splat(1) : splat(0);
+  }
+  return number;
+}
+
+}  // namespace
+
+float fit_scale(const float* x, size_t n, int limit) {
+  const float extreme = extreme_of(x, n);
   if (std::fabs(extreme) < kMinFitRange) return 0;
   const auto lowest = static_cast<float>(-limit), highest = static_cast<float>(limit - 1);
   double best_scale = 0, best_gain = -1;
@@ -109,9 +125,9 @@ float fit_scale(const float* x, size_t n, int limit) {
   return static_cast<float>(best_scale);
 }
 
-AffineFit fit_affine(const float* x, size_t n, int max_q) {
+AffineFit fit_affine(const float* x, size_t n, int max_q, Mins mins) {
   const auto [least, greatest] = std::minmax_element(x, x + n);
-  const float origin = std::min(*least, 0.0f);
+  const float origin = mins == Mins::kOfAnySign ? *least : std::min(*least, 0.0f);
   const float range = *greatest - origin;
   if (range < kMinFitRange) return {0, -origin};
   Lanes sum_x = {}, sum_x2 = {};
@@ -125,7 +141,7 @@ AffineFit fit_affine(const float* x, size_t n, int max_q) {
   for (int step = -kSteps; step <= kSteps; ++step) {
     const auto inverse = static_cast<float>((max_q + stretch(step)) / range);
     const Moments at = assign_moments(x, n, origin, inverse, 0.0f, static_cast<float>(max_q));
-    const Candidate fit = solve(run, at);
+    const Candidate fit = solve(run, at, mins);
     if (step == -kSteps || fit.error < best.error) best = fit;
   }
   return {static_cast<float>(best.scale), static_cast<float>(best.min)};
@@ -144,6 +160,40 @@ float assign_integers(const float* x, size_t n, AffineFit fit, int lowest, int h
     store(integer, q + i);
   }
   return sum(error);
+}
+
+float fit_levels(const float* x, size_t n, std::span<const int8_t> levels) {
+  const float extreme = extreme_of(x, n);
+  if (std::fabs(extreme) < kMinFitRange) return 0;
+  double best_scale = 0, best_gain = -1;
+  for (int step = -kSteps; step <= kSteps; ++step) {
+    const double end = levels[0] + stretch(step) * (levels[1] - levels[0]);
+    const auto inverse = static_cast<float>(end / extreme);
+    double q2 = 0, qx = 0;
+    for (size_t i = 0; i < n; i += kLanes) {
+      const Lanes value = load(x + i);
+      const Lanes number = nearest_level(value * splat(inverse), levels);
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const double q = levels[static_cast<size_t>(number[lane])];
+        q2 += q * q;
+        qx += q * value[lane];
+      }
+    }
+    const double gain = qx * qx / q2;  // no level is 0
+    if (gain <= best_gain) continue;
+    best_gain = gain;
+    best_scale = qx / q2;
+  }
+  return static_cast<float>(best_scale);
+}
+
+void assign_levels(const float* x, size_t n, float scale, std::span<const int8_t> levels,
+                   uint8_t* q) {
+  const float inverse = scale == 0 ? 0 : 1 / scale;
+  for (size_t i = 0; i < n; i += kLanes) {
+    const Lanes number = nearest_level(load(x + i) * splat(inverse), levels);
+    for (size_t lane = 0; lane < kLanes; ++lane) q[i + lane] = static_cast<uint8_t>(number[lane]);
+  }
 }
 
 }  // namespace greta

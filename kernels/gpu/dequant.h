@@ -18,12 +18,6 @@ namespace greta {
 template <WeightType kType>
 inline constexpr int kWeightsPerLoad = is_float_type(kType) ? 1 : 8;
 
-/// Values first .. first + kWeightsPerLoad − 1 of a matrix, counted through all rows; first is a
-/// multiple of their number.
-template <WeightType kType>
-__device__ inline void load_weights(const DeviceWeights& w, int64_t first,
-                                    float (&out)[kWeightsPerLoad<kType>]);
-
 namespace dequant_detail {
 
 /// Eight bytes, one number each.
@@ -33,6 +27,10 @@ struct alignas(8) Bytes8 {
   __device__ int operator[](int i) const {
     return static_cast<int>(word[i / 4] >> i % 4 * 8 & 0xff);
   }
+};
+
+struct alignas(8) Words2 {
+  uint32_t word[2];
 };
 
 /// The fields of q4_k and q5_k that have the same form.
@@ -51,6 +49,36 @@ __device__ inline void scale_eight(const Head& head, int sub_block, const int (&
 }
 
 }  // namespace dequant_detail
+
+/// Values first .. first + kWeightsPerLoad − 1 of a matrix, counted through all rows; first is a
+/// multiple of their number. Here of the types whose nibbles lie as in q4_0.
+template <WeightType kType>
+__device__ inline void load_weights(const DeviceWeights& w, int64_t first,
+                                    float (&out)[kWeightsPerLoad<kType>]) {
+  constexpr int kHead = has_fifth_bits(kType) ? 2 : 1;  // its plane
+  const auto block = static_cast<uint64_t>(first) / 32;
+  const int at = static_cast<int>(first % 32);
+  const auto qs = load_as<dequant_detail::Words2>(plane_at<kType, 0>(w, block) + at % 16);
+  const float d = f16_value(load_as<uint16_t>(plane_at<kType, kHead>(w, block)));
+  for (int i = 0; i < 8; ++i) {
+    uint32_t nibbles = qs.word[i / 4] >> at / 16 * 4 & 0x0f0f0f0fu;
+    int zero = 8;
+    if constexpr (kType == WeightType::kIQ4_NL) {
+      nibbles = iq4_levels(nibbles);
+      zero = 0;
+    }
+    if constexpr (has_fifth_bits(kType)) {
+      const auto fifths = load_as<uint32_t>(plane_at<kType, 1>(w, block));
+      nibbles |= (fifths >> (at / 4 + i / 4) & 0x01010101u) << 4;
+      zero = 16;
+    }
+    const int q = static_cast<int8_t>(nibbles >> i % 4 * 8);
+    out[i] = d * static_cast<float>(q - (has_m(kType) ? 0 : zero));
+    if constexpr (has_m(kType)) {
+      out[i] += f16_value(load_as<uint16_t>(plane_at<kType, kHead>(w, block) + 2));
+    }
+  }
+}
 
 template <>
 __device__ inline void load_weights<WeightType::kF32>(const DeviceWeights& w, int64_t first,
@@ -77,14 +105,37 @@ __device__ inline void load_weights<WeightType::kQ8_0>(const DeviceWeights& w, i
   for (int i = 0; i < 8; ++i) out[i] = d * static_cast<float>(static_cast<int8_t>(qs[i]));
 }
 template <>
-__device__ inline void load_weights<WeightType::kQ4_0>(const DeviceWeights& w, int64_t first,
+__device__ inline void load_weights<WeightType::kQ2_K>(const DeviceWeights& w, int64_t first,
                                                        float (&out)[8]) {
-  const auto block = static_cast<uint64_t>(first) / 32;
-  const int at = static_cast<int>(first % 32);
-  const auto qs =
-      load_as<dequant_detail::Bytes8>(plane_at<WeightType::kQ4_0, 0>(w, block) + at % 16);
-  const float d = f16_value(load_as<uint16_t>(plane_at<WeightType::kQ4_0, 1>(w, block)));
-  for (int i = 0; i < 8; ++i) out[i] = d * static_cast<float>((qs[i] >> at / 16 * 4 & 15) - 8);
+  constexpr WeightType kType = WeightType::kQ2_K;
+  const auto block = static_cast<uint64_t>(first) / 256;
+  const int at = static_cast<int>(first % 256), place = at / 128 * 32 + at % 32;
+  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
+  const auto pair = load_as<uint8_t>(plane_at<kType, 1>(w, block) + scale_place(at / 16));
+  const float2 d = f16_pair(load_as<uint32_t>(plane_at<kType, 2>(w, block)));
+  const float scale = d.x * static_cast<float>(pair & 15);
+  const float min = d.y * static_cast<float>(pair >> 4);
+  for (int i = 0; i < 8; ++i) {
+    out[i] = scale * static_cast<float>(qs[i] >> at / 32 % 4 * 2 & 3) - min;
+  }
+}
+template <>
+__device__ inline void load_weights<WeightType::kQ3_K>(const DeviceWeights& w, int64_t first,
+                                                       float (&out)[8]) {
+  constexpr WeightType kType = WeightType::kQ3_K;
+  const auto block = static_cast<uint64_t>(first) / 256;
+  const int at = static_cast<int>(first % 256), place = at / 128 * 32 + at % 32;
+  const int lane = at / 128 * 2 + at / 16 % 2, g = at / 32 % 4;
+  const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
+  const auto thirds = load_as<uint32_t>(plane_at<kType, 1>(w, block) + 8 * lane + g / 2 * 4) >>
+                      (g % 2 * 4 + at % 16 / 4);
+  const auto& scales = reinterpret_cast<const uint8_t(&)[12]>(*plane_at<kType, 2>(w, block));
+  const float factor = f16_value(load_as<uint16_t>(plane_at<kType, 3>(w, block))) *
+                       static_cast<float>(unpack_scale(scales, at / 16) - 32);
+  for (int i = 0; i < 8; ++i) {
+    const auto third = static_cast<int>(thirds >> (i % 4 * 8 + i / 4) & 1);
+    out[i] = factor * static_cast<float>(((qs[i] >> g * 2 & 3) | third << 2) - 4);
+  }
 }
 template <>
 __device__ inline void load_weights<WeightType::kQ4_K>(const DeviceWeights& w, int64_t first,

@@ -112,6 +112,37 @@ __device__ inline int32_t dot4_i8(uint32_t a, uint32_t b, int32_t c) {
 #endif
 }
 
+/// Four levels of iq4_nl, as a word has them.
+constexpr uint32_t iq4_word(int first) {
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) {
+    word |= static_cast<uint32_t>(static_cast<uint8_t>(kIq4Levels[first + i])) << 8 * i;
+  }
+  return word;
+}
+
+/// What iq4_nl means by four numbers of four bits, a byte each: signed bytes.
+__device__ inline uint32_t iq4_levels(uint32_t numbers) {
+  constexpr uint32_t k0 = iq4_word(0), k1 = iq4_word(4), k2 = iq4_word(8), k3 = iq4_word(12);
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  const uint32_t pairs = numbers & 0x07070707u, packed = pairs | pairs >> 4;
+  const uint32_t selector = __byte_perm(packed, 0, 0x4420);
+  const uint32_t low = __byte_perm(k0, k1, selector), high = __byte_perm(k2, k3, selector);
+#elif defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+  const uint32_t low = __builtin_amdgcn_perm(k1, k0, numbers & 0x07070707u);
+  const uint32_t high = __builtin_amdgcn_perm(k3, k2, numbers & 0x07070707u);
+#else
+  uint32_t low = 0, high = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t number = numbers >> 8 * i & 7;
+    low |= ((number < 4 ? k0 : k1) >> number % 4 * 8 & 0xff) << 8 * i;
+    high |= ((number < 4 ? k2 : k3) >> number % 4 * 8 & 0xff) << 8 * i;
+  }
+#endif
+  const uint32_t upper = (numbers >> 3 & 0x01010101u) * 0xff;
+  return (low & ~upper) | (high & upper);
+}
+
 // ---- Loads and stores.
 
 /// One access of sizeof(T) bytes, whatever type is stored there; address a multiple of alignof(T).

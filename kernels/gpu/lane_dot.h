@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/lane_x.h"
@@ -136,13 +137,13 @@ __device__ inline void add_digits(const typename Dot::Raw (&raw)[kRows], uint32_
     }
     GRETA_UNROLL
     for (int t = 0; t < kTokens; ++t) {
-      const Floats4 worth = Units::worth(x, t);
+      const auto worth = Units::worth(x, t);
       GRETA_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const Scale s = Dot::scale(raw[r], lane, slot);
-        sums[r][t] = fmaf(s.scale, parts[r][t].total() * worth.value[slot], sums[r][t]);
+        sums[r][t] = fmaf(s.scale, parts[r][t].total() * worth.of_slot(slot), sums[r][t]);
         if constexpr (Dot::kHasMins) {
-          sums[r][t] = fmaf(-s.min, worth.value[Dot::kSlots + slot], sums[r][t]);
+          sums[r][t] = fmaf(-s.min, worth.sum(slot), sums[r][t]);
         }
       }
     }
@@ -177,6 +178,11 @@ __device__ inline uint32_t masked_xor(uint32_t word) {
 /// High nibbles as signed bytes, 16·(nibble − 8).
 __device__ inline uint32_t high_nibbles(uint32_t word) {
   return masked_xor<0xf0f0f0f0u, 0x80808080u>(word);
+}
+
+/// The highest bit of each byte, turned over: 128 less, of a signed byte.
+__device__ inline uint32_t top_bits(uint32_t word) {
+  return masked_xor<0x80808080u, 0x80808080u>(word);
 }
 
 /// A lane's columns in a step are kUnits pieces of kUnitColumns, one from each of as many stretches
@@ -291,19 +297,27 @@ struct FloatDot : Interleaved<4, kType == WeightType::kF32 ? 4 : 8> {
   }
 };
 
-// ---- q8_0, q4_0: a unit is 16 bytes, half a block or a whole one.
+// ---- Blocks of 32: a unit is 16 bytes, half a block of q8_0 or a whole one of nibbles.
 
 template <WeightType kType>
 struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32> {
-  static constexpr bool kNibbles = kType == WeightType::kQ4_0;
+  static constexpr bool kNibbles = kType != WeightType::kQ8_0;
+  static constexpr bool kFifths = has_fifth_bits(kType);
+  static constexpr int kHeadPlane = kFifths ? 2 : 1;
   static constexpr int kSlots = 2;
-  static constexpr bool kHasMins = false;
+  static constexpr bool kHasMins = has_m(kType);
+  /// Bytes are so many times q − kZero.
+  static constexpr float kUnit = kFifths ? 8 : kNibbles && kType != WeightType::kIQ4_NL ? 16 : 1;
+  static constexpr float kZero = kFifths ? 16 : 8;
   using Places = Interleaved<2, kNibbles ? 32 : 16>;
   using Units = DigitUnits<Block32Dot>;
 
+  using Head = std::conditional_t<kHasMins, uint32_t, uint16_t>;  ///< d, and m if there is one
+
   struct Raw {
     Words4 qs[2];
-    uint16_t d[2];
+    uint32_t fifths[2];  ///< where they lie apart
+    Head head[2];
   };
 
   template <bool>
@@ -317,7 +331,15 @@ struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32> {
       const uint32_t block = row * (cols / 32) + unit / kBlockUnits;
       raw.qs[u] =
           present ? load_once(plane_at<kType, 0>(w, block) + unit % kBlockUnits * 16) : Words4{};
-      raw.d[u] = present ? load_half(plane_at<kType, 1>(w, block)) : uint16_t{0};
+      if constexpr (kFifths) {
+        raw.fifths[u] = present ? load_word(plane_at<kType, 1>(w, block)) : 0;
+      }
+      const std::byte* const head = plane_at<kType, kHeadPlane>(w, block);
+      if constexpr (kHasMins) {
+        raw.head[u] = present ? load_word(head) : 0;
+      } else {
+        raw.head[u] = present ? load_half(head) : uint16_t{0};
+      }
     }
   }
   __device__ static void words(const Raw& raw, int chunk, uint32_t (&w)[4]) {
@@ -325,14 +347,26 @@ struct Block32Dot : Interleaved<2, kType == WeightType::kQ8_0 ? 16 : 32> {
     for (int i = 0; i < 4; ++i) {
       if constexpr (kNibbles) {
         const uint32_t word = raw.qs[chunk / 2].word[i];
-        w[i] = high_nibbles(chunk % 2 == 0 ? word << 4 : word);
+        if constexpr (kType == WeightType::kIQ4_NL) {
+          w[i] = iq4_levels((chunk % 2 == 0 ? word : word >> 4) & 0x0f0f0f0fu);
+        } else if constexpr (kFifths) {
+          const uint32_t fifths = raw.fifths[chunk / 2] << (7 - (chunk % 2 * 4 + i));
+          w[i] = ((chunk % 2 == 0 ? word << 3 : word >> 1) & 0x78787878u) | top_bits(fifths);
+        } else {
+          w[i] = high_nibbles(chunk % 2 == 0 ? word << 4 : word);
+        }
       } else {
         w[i] = raw.qs[chunk].word[i];
       }
     }
   }
   __device__ static Scale scale(const Raw& raw, uint32_t, int slot) {
-    return {f16_value(raw.d[slot]) * (kNibbles ? 0x1p-4f : 1.0f), 0.0f};
+    if constexpr (kHasMins) {
+      const float2 d = f16_pair(raw.head[slot]);
+      return {d.x * (1 / kUnit), fmaf(d.x, -kZero, -d.y)};
+    } else {
+      return {f16_value(raw.head[slot]) * (1 / kUnit), 0.0f};
+    }
   }
   template <int kRows, int kTokens>
   __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
@@ -353,5 +387,13 @@ template <>
 struct LaneDot<WeightType::kQ8_0> : lane_dot_detail::Block32Dot<WeightType::kQ8_0> {};
 template <>
 struct LaneDot<WeightType::kQ4_0> : lane_dot_detail::Block32Dot<WeightType::kQ4_0> {};
+template <>
+struct LaneDot<WeightType::kQ4_1> : lane_dot_detail::Block32Dot<WeightType::kQ4_1> {};
+template <>
+struct LaneDot<WeightType::kQ5_0> : lane_dot_detail::Block32Dot<WeightType::kQ5_0> {};
+template <>
+struct LaneDot<WeightType::kQ5_1> : lane_dot_detail::Block32Dot<WeightType::kQ5_1> {};
+template <>
+struct LaneDot<WeightType::kIQ4_NL> : lane_dot_detail::Block32Dot<WeightType::kIQ4_NL> {};
 
 }  // namespace greta

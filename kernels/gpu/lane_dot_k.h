@@ -147,13 +147,115 @@ struct Q5KDot : QuarterInOrder {
   }
 };
 
-// ---- q6_k: a lane takes every other sub-block of a half. Of half h and a = 0 or 1: those of the
-// ---- columns from 128h + 32g + 16a on, g = 0 .. 3. Their low bits are the low nibbles of two
-// ---- pieces of ql (g = 0, 1) and the high ones (g = 2, 3), and one piece of qh has their high
-// bits.
+// ---- q2_k, q3_k, q6_k: a lane takes every other sub-block of a half. Of half h and a = 0 or 1:
+// ---- those of the columns from 128h + 32g + 16a on, g = 0 .. 3.
 
-struct Q6KDot : Quarters {
+struct EveryOther : Quarters {
   static constexpr int kSlots = 4;
+
+  __device__ static GroupPlace group_place(uint32_t group) {
+    const uint32_t half = group / 32, g = group % 32 / 8, a = group % 8 / 4;
+    return {2 * half + a, 4 * g + group % 4};
+  }
+};
+
+// A piece of qs has their low two bits.
+
+struct Q2KDot : EveryOther {
+  static constexpr bool kHasMins = true;
+  using Units = DigitUnits<Q2KDot>;
+
+  struct Raw {
+    Words4 qs;
+    uint32_t scales;  ///< of g = 0 .. 3, with their mins
+    uint32_t head;    ///< d and dmin
+  };
+
+  template <bool>
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
+    if (!present(cols, step, lane)) return;
+    const uint32_t block = block_index(row, cols, step, lane);
+    raw.qs = load_once(piece_at<16>(w.plane[0], 4 * block + lane_in_block(lane)));
+    raw.scales = load_word(piece_at<4>(w.plane[1], 4 * block + lane_in_block(lane)));
+    raw.head = load_word(plane_at<WeightType::kQ2_K, 2>(w, block));
+  }
+
+  /// Bytes 64·(q − 2) of sub-block g.
+  __device__ static void words(const Raw& raw, int g, uint32_t (&w)[4]) {
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      w[i] = masked_xor<0xc0c0c0c0u, 0x80808080u>(raw.qs.word[i] << (6 - 2 * g));
+    }
+  }
+  __device__ static Scale scale(const Raw& raw, uint32_t, int g) {
+    const float2 d = f16_pair(raw.head);
+    const float scale = d.x * static_cast<float>(raw.scales >> 8 * g & 15);
+    const float min = d.y * static_cast<float>(raw.scales >> (8 * g + 4) & 15);
+    return {scale * 0x1p-6f, fmaf(scale, -2.0f, min)};
+  }
+  template <int kRows, int kTokens>
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
+                             LaneSums<kRows, kTokens>& sums) {
+    add_digits<Q2KDot>(raw, lane, x, sums);
+  }
+};
+
+struct Q3KDot : EveryOther {
+  static constexpr bool kHasMins = false;
+  using Units = DigitUnits<Q3KDot>;
+
+  struct Raw {
+    Words4 qs;
+    Words2 thirds;       ///< of g = 0, 1 and of g = 2, 3
+    uint32_t scales[3];  ///< of the block
+    uint16_t d;
+  };
+
+  template <bool>
+  __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
+                              uint32_t lane, Raw& raw) {
+    constexpr WeightType kType = WeightType::kQ3_K;
+    if (!present(cols, step, lane)) return;
+    const uint32_t block = block_index(row, cols, step, lane);
+    raw.qs = load_once(piece_at<16>(w.plane[0], 4 * block + lane_in_block(lane)));
+    raw.thirds = load_pair(piece_at<8>(w.plane[1], 4 * block + lane_in_block(lane)));
+    const std::byte* const scales = plane_at<kType, 2>(w, block);
+    GRETA_UNROLL
+    for (int i = 0; i < 3; ++i) raw.scales[i] = load_word(scales + 4 * i);
+    raw.d = load_half(plane_at<kType, 3>(w, block));
+  }
+
+  /// Bytes 32·(q − 4) of sub-block g.
+  __device__ static void words(const Raw& raw, int g, uint32_t (&w)[4]) {
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t qs = raw.qs.word[i];
+      const uint32_t low = g < 3 ? qs << (5 - 2 * g) : qs >> 1;
+      const uint32_t high = raw.thirds.word[g / 2] << (7 - (g % 2 * 4 + i));
+      w[i] = (low & 0x60606060u) | top_bits(high);
+    }
+  }
+  /// Of sub-block 8h + 2g + a; blocks.h says how its bits lie.
+  __device__ static Scale scale(const Raw& raw, uint32_t lane, int g) {
+    const uint32_t half = lane_in_block(lane) / 2, a = lane_in_block(lane) % 2;
+    const uint32_t at = 4 * half + 8 * a + (g % 2 == 0 ? 0 : 16);
+    const uint32_t low = raw.scales[g / 2] >> at & 15;
+    const uint32_t high = raw.scales[2] >> (g < 2 ? at : at + 2) & 3;
+    const auto scale = static_cast<float>(static_cast<int>(low | high << 4) - 32);
+    return {f16_value(raw.d) * scale * 0x1p-5f, 0.0f};
+  }
+  template <int kRows, int kTokens>
+  __device__ static void add(const Raw (&raw)[kRows], uint32_t lane, const LaneX<kTokens>& x,
+                             LaneSums<kRows, kTokens>& sums) {
+    add_digits<Q3KDot>(raw, lane, x, sums);
+  }
+};
+
+// The low bits are the low nibbles of two pieces of ql (g = 0, 1) and the high ones (g = 2, 3), and
+// one piece of qh has the high bits.
+
+struct Q6KDot : EveryOther {
   static constexpr bool kHasMins = false;
   using Units = DigitUnits<Q6KDot>;
 
@@ -163,11 +265,6 @@ struct Q6KDot : Quarters {
     uint32_t scales;  ///< of g = 0 .. 3
     uint16_t d;
   };
-
-  __device__ static GroupPlace group_place(uint32_t group) {
-    const uint32_t half = group / 32, g = group % 32 / 8, a = group % 8 / 4;
-    return {2 * half + a, 4 * g + group % 4};
-  }
 
   template <bool>
   __device__ static void load(const DeviceWeights& w, uint32_t row, uint32_t cols, uint32_t step,
@@ -206,6 +303,10 @@ struct Q6KDot : Quarters {
 
 }  // namespace lane_dot_detail
 
+template <>
+struct LaneDot<WeightType::kQ2_K> : lane_dot_detail::Q2KDot {};
+template <>
+struct LaneDot<WeightType::kQ3_K> : lane_dot_detail::Q3KDot {};
 template <>
 struct LaneDot<WeightType::kQ4_K> : lane_dot_detail::Q4KDot {};
 template <>

@@ -133,8 +133,8 @@ __device__ inline Digits4 digits_of(const Floats4& x, uint32_t exponent) {
 
 }  // namespace lane_x_detail
 
-/// A lane's columns are kSlots sub-blocks, or parts of them. What their digits are worth is a unit
-/// on its own: the units of the slots and, behind them, where they are wanted, the sums of x over
+/// A lane's columns are kSlots sub-blocks, or parts of them. What their digits are worth is one
+/// unit or two: the units of the slots and, behind them, where they are wanted, the sums of x over
 /// the sub-blocks.
 template <class Dot>
 struct DigitUnits {
@@ -142,9 +142,20 @@ struct DigitUnits {
   static constexpr int kStride = kTeam + 6;
   static constexpr int kChunks = Dot::kColumns / 16;
   static constexpr int kWorthUnit = kChunks * kDigits * kStride;
-  static constexpr int kStepBytes = (kWorthUnit + kTeam) * 16;
+  static constexpr int kWorthUnits = (Dot::kSlots * (Dot::kHasMins ? 2 : 1) + 3) / 4;
+  static constexpr int kStepBytes = (kWorthUnit + kWorthUnits * kTeam) * 16;
   static constexpr int kSlotGroups = Dot::kColumns / Dot::kSlots / 4;
-  static_assert(Dot::kSlots * (Dot::kHasMins ? 2 : 1) <= 4);
+  static_assert(Dot::kSlots <= 4);
+
+  /// Of a token.
+  struct Worth {
+    Floats4 unit[kWorthUnits];
+
+    __device__ float of_slot(int slot) const { return unit[0].value[slot]; }
+    __device__ float sum(int slot) const {
+      return unit[(Dot::kSlots + slot) / 4].value[(Dot::kSlots + slot) % 4];
+    }
+  };
 
   /// As above; eight neighbouring lanes have the groups of a sub-block.
   __device__ static void put(std::byte* step, uint32_t group, const Floats4& x) {
@@ -161,13 +172,13 @@ struct DigitUnits {
       store_as(own + ((place.group / 4 * kDigits + d) * kStride) * 16 + place.group % 4 * 4,
                digits.word[d]);
     }
-    std::byte* const worth = own + kWorthUnit * 16 + place.group / kSlotGroups * 4;
+    const uint32_t slot = place.group / kSlotGroups;
     const bool first = place.group % kSlotGroups == 0;
-    if (first) store_as(worth, unit_of(exponent, largest));
+    if (first) store_as(worth_at(own, slot), unit_of(exponent, largest));
     if constexpr (Dot::kHasMins) {
       const float own_sum = (x.value[0] + x.value[1]) + (x.value[2] + x.value[3]);
-      const float sum = wave_reduce<8>(own_sum, Plus{});
-      if (first) store_as(worth + Dot::kSlots * 4, sum);
+      const float sum = wave_reduce<kSlotGroups>(own_sum, Plus{});
+      if (first) store_as(worth_at(own, Dot::kSlots + slot), sum);
     }
   }
   template <int kTokens>
@@ -184,8 +195,18 @@ struct DigitUnits {
     }
   }
   template <int kTokens>
-  __device__ static Floats4 worth(const LaneX<kTokens>& x, int token) {
-    return x.template load<Floats4>(kWorthUnit, token);
+  __device__ static Worth worth(const LaneX<kTokens>& x, int token) {
+    Worth worth;
+    GRETA_UNROLL
+    for (int i = 0; i < kWorthUnits; ++i) {
+      worth.unit[i] = x.template load<Floats4>(kWorthUnit + i * kTeam, token);
+    }
+    return worth;
+  }
+
+ private:
+  __device__ static std::byte* worth_at(std::byte* own, uint32_t i) {
+    return own + (kWorthUnit + i / 4 * kTeam) * 16 + i % 4 * 4;
   }
 };
 

@@ -22,16 +22,19 @@ __device__ int64_t thread_index() {
 /// Byte `place` of a field, from the field in the file.
 template <WeightType kType>
 __device__ unsigned arranged_byte(const std::byte* field, int plane, int place) {
-  if (kType == WeightType::kQ5_K && plane == 1) {
+  if (has_high_bits(kType, plane)) {
     unsigned bits = 0;
     for (int i = 0; i < 8; ++i) {
-      bits |= (load_as<uint8_t>(field + 4 * i + place % 4) >> place / 4 & 1u) << i;
+      const BitPlace from = high_bit(kType, place, i);
+      bits |= (load_as<uint8_t>(field + from.byte) >> from.bit & 1u) << i;
     }
     return bits;
   }
   const bool pieces = kType == WeightType::kQ4_K || kType == WeightType::kQ5_K;
   if (pieces && plane == 0) place = qs_byte(place);
-  if (kType == WeightType::kQ6_K && plane == 2) place = scale_byte(place);
+  const bool scales =
+      (kType == WeightType::kQ6_K && plane == 2) || (kType == WeightType::kQ2_K && plane == 1);
+  if (scales) place = scale_byte(place);
   return load_as<uint8_t>(field + place);
 }
 

@@ -15,7 +15,16 @@ constexpr bool is_float_type(WeightType type) {
   return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBF16;
 }
 
-/// A field of a block: where the file has it, and its size, a power of two.
+/// Of the types with blocks of 32 whose nibbles lie as in q4_0: whether the fifth bits lie apart,
+/// and whether an m follows d.
+constexpr bool has_fifth_bits(WeightType type) {
+  return type == WeightType::kQ5_0 || type == WeightType::kQ5_1;
+}
+constexpr bool has_m(WeightType type) {
+  return type == WeightType::kQ4_1 || type == WeightType::kQ5_1;
+}
+
+/// A field of a block: where the file has it, and its size, even.
 struct PlaneField {
   int file_offset;
   int bytes;
@@ -31,8 +40,39 @@ constexpr PlaneField plane_field(WeightType type, int plane) {
       constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ4_0, qs), 16}, {0, 2}};
       return fields[plane];
     }
+    case WeightType::kQ4_1: {
+      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ4_1, qs), 16}, {0, 4}};
+      return fields[plane];
+    }
+    case WeightType::kQ5_0: {
+      constexpr PlaneField fields[kMaxPlanes] = {
+          {offsetof(BlockQ5_0, qs), 16}, {offsetof(BlockQ5_0, qh), 4}, {0, 2}};
+      return fields[plane];
+    }
+    case WeightType::kQ5_1: {
+      constexpr PlaneField fields[kMaxPlanes] = {
+          {offsetof(BlockQ5_1, qs), 16}, {offsetof(BlockQ5_1, qh), 4}, {0, 4}};
+      return fields[plane];
+    }
+    case WeightType::kIQ4_NL: {
+      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockIQ4NL, qs), 16}, {0, 2}};
+      return fields[plane];
+    }
     case WeightType::kQ8_0: {
       constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ8_0, qs), 32}, {0, 2}};
+      return fields[plane];
+    }
+    case WeightType::kQ2_K: {
+      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ2K, qs), 64},
+                                                 {offsetof(BlockQ2K, scales), 16},
+                                                 {offsetof(BlockQ2K, d), 4}};
+      return fields[plane];
+    }
+    case WeightType::kQ3_K: {
+      constexpr PlaneField fields[kMaxPlanes] = {{offsetof(BlockQ3K, qs), 64},
+                                                 {offsetof(BlockQ3K, hmask), 32},
+                                                 {offsetof(BlockQ3K, scales), 12},
+                                                 {offsetof(BlockQ3K, d), 2}};
       return fields[plane];
     }
     case WeightType::kQ4_K: {
@@ -68,10 +108,35 @@ constexpr int qs_place(int byte) { return byte / 16 % 2 * 64 + byte / 32 * 16 + 
 constexpr int qs_byte(int place) { return place / 16 % 4 * 32 + place / 64 * 16 + place % 16; }
 static_assert(qs_place(16) == 64 && qs_place(32) == 16 && qs_byte(qs_place(117)) == 117);
 
-/// q6_k: the same of a block's scales.
+/// q2_k, q6_k: the same of a block's scales.
 constexpr int scale_place(int i) { return i / 8 * 8 + i % 2 * 4 + i % 8 / 2; }
 constexpr int scale_byte(int place) { return place / 8 * 8 + place % 4 * 2 + place % 8 / 4; }
 static_assert(scale_place(1) == 4 && scale_place(2) == 1 && scale_byte(scale_place(13)) == 13);
+
+/// A bit of a field: which byte, and which of its bits.
+struct BitPlace {
+  int byte, bit;
+};
+
+/// Of q5_0 and q5_1, of a sub-block of q5_k and of a lane's quarter of q3_k high bits lie so that
+/// those of four consecutive values are bits of a word eight apart: the file's bit that is bit
+/// `bit` of byte `place`.
+constexpr BitPlace high_bit(WeightType type, int place, int bit) {
+  if (type == WeightType::kQ5_K) return {4 * bit + place % 4, place / 4};
+  if (type == WeightType::kQ3_K) {
+    // Of lane 2h + a, eight bytes: word w has group 2w in its low nibbles, group 2w + 1 in the
+    // high.
+    const int h = place / 16, a = place / 8 % 2, g = place / 4 % 2 * 2 + bit / 4;
+    return {16 * a + bit % 4 * 4 + place % 4, 4 * h + g};
+  }
+  const int value = 4 * bit + place;
+  return {value / 8, value % 8};
+}
+/// Whether a plane is one of high bits.
+constexpr bool has_high_bits(WeightType type, int plane) {
+  return plane == 1 &&
+         (has_fifth_bits(type) || type == WeightType::kQ5_K || type == WeightType::kQ3_K);
+}
 
 /// A matrix of weights on the device: where its planes begin. Float types have one.
 struct DeviceWeights {

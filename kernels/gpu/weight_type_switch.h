@@ -19,8 +19,20 @@ void with_weight_type(WeightType type, F f) {
       return f(std::integral_constant<WeightType, WeightType::kF16>{});
     case WeightType::kQ4_0:
       return f(std::integral_constant<WeightType, WeightType::kQ4_0>{});
+    case WeightType::kQ4_1:
+      return f(std::integral_constant<WeightType, WeightType::kQ4_1>{});
+    case WeightType::kQ5_0:
+      return f(std::integral_constant<WeightType, WeightType::kQ5_0>{});
+    case WeightType::kQ5_1:
+      return f(std::integral_constant<WeightType, WeightType::kQ5_1>{});
+    case WeightType::kIQ4_NL:
+      return f(std::integral_constant<WeightType, WeightType::kIQ4_NL>{});
     case WeightType::kQ8_0:
       return f(std::integral_constant<WeightType, WeightType::kQ8_0>{});
+    case WeightType::kQ2_K:
+      return f(std::integral_constant<WeightType, WeightType::kQ2_K>{});
+    case WeightType::kQ3_K:
+      return f(std::integral_constant<WeightType, WeightType::kQ3_K>{});
     case WeightType::kQ4_K:
       return f(std::integral_constant<WeightType, WeightType::kQ4_K>{});
     case WeightType::kQ5_K:

@@ -245,8 +245,8 @@ class Matrix {
 
 /// Clean probes of other models and prompts, every weight type in turn; returns false alarms.
 int false_alarms(int count, const std::string& backend) {
-  constexpr std::array kTypes{"q4_k_m", "f32",  "q8_0", "f16", "q6_k",
-                              "bf16",   "q4_0", "q5_k", "q4_k"};
+  constexpr std::array kTypes{"q4_k_m", "f32",  "q8_0", "f16",  "q6_k",   "bf16", "q4_0", "q5_k",
+                              "q4_k",   "q5_0", "q3_k", "q4_1", "iq4_nl", "q2_k", "q5_1"};
   int alarms = 0;
   ProbeLab lab;
   for (int i = 0; i < count; ++i) {

@@ -23,12 +23,12 @@ prompts() {
   }'
 }
 
-types=(q4_k_m q8_0 f32 f16 q5_k_m q4_0 bf16 q6_k)
+types=(q4_k_m q8_0 f32 f16 q5_k_m q4_0 bf16 q6_k q3_k q5_0 q4_1 q2_k iq4_nl q5_1)
 shapes=('' '--heads 2 --kv-heads 1 --head-dim 64 --dim 128 --ffn 320'
   '--heads 1 --kv-heads 1 --head-dim 64 --dim 128 --ffn 256' '--heads 3 --kv-heads 3 --head-dim 32 --dim 96 --ffn 200')
 for ((seed = 1; seed <= ${1:-4}; seed++)); do
   # shellcheck disable=SC2086  # a shape is several words
-  "$infer" synth --force --seed "$seed" --out m.gguf --type "${types[seed % 8]}" \
+  "$infer" synth --force --seed "$seed" --out m.gguf --type "${types[seed % ${#types[@]}]}" \
     ${shapes[seed % 4]} >/dev/null 2>&1
   "$infer" calibrate --model m.gguf --db soak.db >/dev/null
   prompts "$seed" >s.jsonl

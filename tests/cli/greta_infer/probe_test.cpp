@@ -274,8 +274,10 @@ TEST_F(InferProbe, Int4WeightsCanBeInsistedOn) {
   const Result refused = sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf");
   EXPECT_EQ(refused.status, 2);
   EXPECT_TRUE(refused.says("q8_0")) << refused.err;
-  make_model("--type q4_0 --force");
-  EXPECT_EQ(sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf --prompt x").status, 0);
+  for (const char* type : {"q4_0", "iq4_nl"}) {
+    make_model(std::string("--force --type ") + type);
+    EXPECT_EQ(sh("GRETA_INT4_WEIGHTS=1 $I probe $Q --model m.gguf --prompt x").status, 0) << type;
+  }
 }
 
 TEST_F(InferProbe, WithoutADatabaseThereIsNoVerdict) {

@@ -126,9 +126,7 @@ TEST_P(ForwardOfType, BatchInvariantLogitsHaveTheSameBitsInAnyBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ForwardOfType,
-                         testing::Values("f32", "f16", "bf16", "q4_0", "q8_0", "q4_k", "q5_k",
-                                         "q6_k", "q4_k_m"),
+INSTANTIATE_TEST_SUITE_P(Types, ForwardOfType, testing::ValuesIn(synth_type_names()),
                          [](const auto& param) { return param.param; });
 
 struct NamedShape {
@@ -175,6 +173,8 @@ std::vector<NamedShape> shapes() {
           {"tied", with(odd_shape(6, 3, 16), &SynthShape::tied)},
           {"tied_q8_0", with(blocks_of_32, &SynthShape::tied), "q8_0"},
           {"odd_q4_0", blocks_of_32, "q4_0"},
+          {"odd_q4_k_m", blocks_of_32, "q4_k_m"},  // falls back to q5_0 and q8_0
+          {"odd_q5_1", blocks_of_32, "q5_1"},
           {"rope_freqs", with(odd_shape(6, 2, 16), &SynthShape::rope_freqs)},
           {"sentencepiece", with(odd_shape(6, 2, 16), &SynthShape::sentencepiece)},
           {"tied_q4_k_m", with(small_shape(), &SynthShape::tied), "q4_k_m"},

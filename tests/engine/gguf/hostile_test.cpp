@@ -111,10 +111,9 @@ const std::vector<Hostile>& hostile_files() {
       {"most_values", tensor_file({INT64_MAX}, 0, 0),
        "tensor 't' at byte 49: 9223372036854775807 values of type f32 at data offset 0 run past "
        "the"},
-      {"q5_0", tensor_file({32}, 6, 0),
-       "tensor 't' at byte 45: type 6 (q5_0) is not supported; supported: f32, f16, bf16, q4_0, "
-       "q8_0, "
-       "q4_k, q5_k, q6_k"},
+      {"iq4_xs", tensor_file({256}, 23, 0),
+       "tensor 't' at byte 45: type 23 (iq4_xs) is not supported; supported: f32, f16, bf16, q4_0, "
+       "q4_1, q5_0, q5_1, q8_0, iq4_nl, q2_k, q3_k, q4_k, q5_k, q6_k"},
       {"iq2_xs", tensor_file({256}, 17, 0),
        "tensor 't' at byte 45: type 17 (iq2_xs) is not supported"},
       {"type_1000", tensor_file({256}, 1000, 0),

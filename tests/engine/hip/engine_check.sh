@@ -22,8 +22,9 @@ step() {
   fi
 }
 
+types=(f32 f16 bf16 q8_0 q4_0 q4_k_m q5_k_m q6_k q4_1 q5_0 q5_1 iq4_nl q2_k q3_k)
 step 'tests of the engine' "$build/tests/engine_hip_tests"
-for type in f32 f16 bf16 q8_0 q4_0 q4_k_m q5_k_m q6_k; do
+for type in "${types[@]}"; do
   "$infer" synth --preset tiny --type "$type" --out "$work/$type.gguf" >/dev/null 2>&1
   for mode in batch_invariant:strict as_designed:numeric kv_aligned:numeric; do
     for backend in hip cpu; do
@@ -35,7 +36,7 @@ for type in f32 f16 bf16 q8_0 q4_0 q4_k_m q5_k_m q6_k; do
   done
 done
 if [[ -x $greta_db ]]; then
-  for type in f32 f16 bf16 q8_0 q4_0 q4_k_m q5_k_m q6_k; do
+  for type in "${types[@]}"; do
     divergent=$("$greta_db" --db "$database" query --format csv "
       SELECT count(*), sum(class IS 'DIVERGENT' OR class IS 'UNKNOWN') FROM run_diff
       -- not of decoded tokens, which rounding may choose

@@ -81,9 +81,7 @@ TEST_P(ProbeOfType, EveryRowIsThatOfFloat64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ProbeOfType,
-                         testing::Values("f32", "f16", "bf16", "q4_0", "q8_0", "q4_k", "q5_k",
-                                         "q6_k", "q4_k_m"),
+INSTANTIATE_TEST_SUITE_P(Types, ProbeOfType, testing::ValuesIn(synth_type_names()),
                          [](const auto& param) { return param.param; });
 
 class ProbeTest : public testing::Test {

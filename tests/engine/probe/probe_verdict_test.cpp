@@ -68,9 +68,7 @@ TEST_P(ProbeVerdict, KvAlignedHasTheCacheOfPrefillAndItsOwnKvBesideIt) {
   EXPECT_GT(own_kv_differs, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ProbeVerdict,
-                         testing::Values("f32", "f16", "bf16", "q4_0", "q8_0", "q4_k", "q5_k",
-                                         "q6_k", "q4_k_m"),
+INSTANTIATE_TEST_SUITE_P(Types, ProbeVerdict, testing::ValuesIn(synth_type_names()),
                          [](const auto& param) { return param.param; });
 
 /// What the views of a writable copy say after a change.

@@ -25,8 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 10> kTypes{"f32",  "f16",  "bf16", "q4_0",   "q8_0",
-                                                  "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"};
+const std::vector<std::string> kTypes = synth_type_names();
 
 SynthShape small_shape() {
   SynthShape shape = synth_preset("tiny");
@@ -78,6 +77,12 @@ TEST_F(Synth, TheSameBytesOnEveryMachine) {
       {"f16", "7c2cf38edcc9afa01d9b15e2c2a5b323c920703939e7e549db3ad5ae627f5d34"},
       {"bf16", "9550d36387e950d5cb03c9bfb888302c53826c8bf7729036f2dd1a46b6ab80a4"},
       {"q4_0", "5a670e1a15f5ec3721444f628271de2449265b571aacb579518409e0c558d750"},
+      {"q4_1", "75ae5ca19e03ba9528c75967b7c45afa40a520ae94d7806f46b36bb41d2a5e23"},
+      {"q5_0", "96894d94de420907c581f3703d6ae14874ad3837a3d8d9cdfbe5ee6139f4e2b0"},
+      {"q5_1", "e47c3dc0c9e02a5633828a3f68f0af494b4314224d939a1ce226c66997e1b0e4"},
+      {"iq4_nl", "9afea78f6c48060c00526739d6f9bce65c67af111b50611bc4818cf1e6ef2312"},
+      {"q2_k", "8b48d31dbc29cd3a228b381639bdd8cfe168d8bc8343bb75d17ecd61218c39ea"},
+      {"q3_k", "b4c8736ca0122ecde5c745af1011556dcd6b4198d289e4bb462da907b05fd154"},
       {"q8_0", "84195d3f53a8e32d297bf57899bd0abb1c21676f26d252979487eb925fe3c5bf"},
       {"q4_k", "d70b33adecc2a7205e6edce874d13a6a17a6d4c501c21a519c7daf502bd2ac1e"},
       {"q5_k", "c5ca0915b3e197b5b7ca49094c34d0b6bf6f7d8cc71d21af7138a05a091a622d"},
@@ -192,7 +197,7 @@ TEST_F(Synth, OddShapesFallBackToTypesThatFit) {
     }
   }
   const GgufFile mixed = make(shape, "q4_k_m");
-  EXPECT_EQ(mixed.find_tensor("blk.0.attn_q.weight")->type, WeightType::kQ4_0);
+  EXPECT_EQ(mixed.find_tensor("blk.0.attn_q.weight")->type, WeightType::kQ5_0);
   EXPECT_EQ(mixed.find_tensor("output.weight")->type, WeightType::kQ8_0);
   EXPECT_EQ(mixed.find_tensor("blk.0.attn_output.weight")->type, WeightType::kF16);
   EXPECT_EQ(mixed.find_tensor("blk.0.ffn_down.weight")->type, WeightType::kF16);
@@ -272,7 +277,7 @@ TEST(SynthShape, PresetsAreKnownByName) {
 TEST(SynthType, NamesAreListedWhenUnknown) {
   for (const std::string_view name : kTypes) EXPECT_EQ(synth_type(name).name, name);
   try {
-    synth_type("q5_0");
+    synth_type("iq4_xs");
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find("known: f32, f16, bf16, q4_0"), std::string::npos);
@@ -292,6 +297,8 @@ TEST(SynthType, MixesRaiseTheTensorsThatMatter) {
   EXPECT_EQ(mix.of("token_embd.weight", 0, 16, 256), WeightType::kQ4_K);
   EXPECT_EQ(mix.of("output.weight", 0, 16, 256), WeightType::kQ6_K);
   EXPECT_EQ(synth_type("q5_k_m").of("blk.2.attn_q.weight", 2, 16, 256), WeightType::kQ5_K);
+  EXPECT_EQ(synth_type("q5_k_m").of("blk.2.attn_q.weight", 2, 16, 96), WeightType::kQ5_1);
+  EXPECT_EQ(synth_type("q3_k").of("blk.2.attn_q.weight", 2, 16, 96), WeightType::kQ4_0);
   EXPECT_EQ(synth_type("q4_k").of("output.weight", 0, 16, 256), WeightType::kQ4_K);
 }
 

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/quants.h"
 #include "tests/kernels/kernel_fixture.h"
+#include "tests/kernels/random_blocks.h"
 
 namespace greta {
 namespace {
@@ -143,6 +144,50 @@ TEST_P(Matmul, AgreesWithDoubleAtOddSizes) {
           EXPECT_TRUE(agrees(multiply(route.product, w.matrix, x, n_tokens, isa()), expected))
               << route.name << " " << rows << " × " << cols << ", " << n_tokens << " tokens";
         }
+      }
+    }
+  }
+}
+
+// Bits that quantise() never sets: all scales and mins, and every number at every place.
+TEST_P(Matmul, EveryBitPatternOfABlockIsMultiplied) {
+  const auto block = static_cast<int64_t>(weight_type_info(type()).block_values);
+  if (block == 1) return;
+  for (const int64_t cols : {11 * block, 64 * block}) {
+    Weights w(type(), 31, cols);
+    w.bytes = random_blocks(type(), static_cast<size_t>(31 * cols), 17);
+    w.matrix.data = w.bytes.data();
+    const Values x = bell_values(18, 5 * cols);
+    const Expected expected = multiply_in_double(w, x, 5);
+    for (const NamedProduct& route : kRoutes) {
+      EXPECT_TRUE(agrees(multiply(route.product, w.matrix, x, 5, isa()), expected))
+          << route.name << " " << cols;
+    }
+  }
+}
+
+// One weight at a time: its place cannot be mistaken.
+TEST_P(Matmul, EveryColumnMeetsItsActivation) {
+  const auto block = static_cast<int64_t>(weight_type_info(type()).block_values);
+  const int64_t cols = block == 1 ? 37 : block;
+  Weights w(type(), 3, cols);
+  if (block > 1) {
+    w.bytes = random_blocks(type(), static_cast<size_t>(3 * cols), 19);
+    w.matrix.data = w.bytes.data();
+  }
+  const Values values = w.expanded();
+  Values x(static_cast<size_t>(cols * cols), 0.0f);
+  for (int64_t k = 0; k < cols; ++k) x[static_cast<size_t>(k * cols + k)] = 1;
+  for (const NamedProduct& route : kRoutes) {
+    const Values out = multiply(route.product, w.matrix, x, cols, isa());
+    for (int64_t k = 0; k < cols; ++k) {
+      for (int64_t r = 0; r < 3; ++r) {
+        const float exact = values[static_cast<size_t>(r * cols + k)];
+        // scale·(q − zero) and min are added in two steps, each rounded; they may be larger than
+        // what remains of them.
+        const float bound = block == 1 ? 0 : 64 * 0x1p-24f * (std::fabs(exact) + 126);
+        ASSERT_NEAR(out[static_cast<size_t>(k * 3 + r)], exact, bound)
+            << route.name << " " << r << " " << k;
       }
     }
   }

@@ -97,6 +97,13 @@ int packed_min(const uint8_t* scales, int s) {
   return bits_at(scales, 8 * (s + 4) + 4, 4) + 16 * bits_at(scales, 8 * s + 6, 2);
 }
 
+// The same of q3_k, of 16 sub-blocks: four bits at the nibbles of eight bytes, the low ones first,
+// and two, four sub-blocks' beside each other, in the four bytes behind.
+int packed_scale_of_16(const uint8_t* scales, int s) {
+  return bits_at(scales, 8 * (s % 8) + s / 8 * 4, 4) +
+         16 * bits_at(scales, 64 + 8 * (s % 4) + s / 4 * 2, 2);
+}
+
 double reference_value(WeightType type, const uint8_t* block, int i) {
   switch (type) {
     case WeightType::kF32: {
@@ -114,8 +121,34 @@ double reference_value(WeightType type, const uint8_t* block, int i) {
     }
     case WeightType::kQ4_0:
       return half_value(block) * (bits_at(block + 2, 8 * (i % 16) + i / 16 * 4, 4) - 8);
+    case WeightType::kQ4_1:
+      return half_value(block) * bits_at(block + 4, 8 * (i % 16) + i / 16 * 4, 4) +
+             half_value(block + 2);
+    case WeightType::kQ5_0:
+      return half_value(block) * (bits_at(block + 6, 8 * (i % 16) + i / 16 * 4, 4) +
+                                  16 * bits_at(block + 2, i, 1) - 16);
+    case WeightType::kQ5_1:
+      return half_value(block) * (bits_at(block + 8, 8 * (i % 16) + i / 16 * 4, 4) +
+                                  16 * bits_at(block + 4, i, 1)) +
+             half_value(block + 2);
+    case WeightType::kIQ4_NL: {
+      constexpr int kLevels[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                 1,    13,   25,  38,  53,  69,  89,  113};
+      return half_value(block) * kLevels[bits_at(block + 2, 8 * (i % 16) + i / 16 * 4, 4)];
+    }
     case WeightType::kQ8_0:
       return half_value(block) * static_cast<int8_t>(block[2 + i]);
+    case WeightType::kQ2_K: {
+      const int q = bits_at(block + 16, 8 * (i / 128 * 32 + i % 32) + i % 128 / 32 * 2, 2);
+      return half_value(block + 80) * bits_at(block, 8 * (i / 16), 4) * q -
+             half_value(block + 82) * bits_at(block, 8 * (i / 16) + 4, 4);
+    }
+    case WeightType::kQ3_K: {
+      const int low = bits_at(block + 32, 8 * (i / 128 * 32 + i % 32) + i % 128 / 32 * 2, 2);
+      const int high = bits_at(block, 8 * (i % 32) + i / 32, 1);
+      return half_value(block + 108) * (packed_scale_of_16(block + 96, i / 16) - 32) *
+             (low + 4 * high - 4);
+    }
     case WeightType::kQ4_K:
     case WeightType::kQ5_K: {
       const bool five = type == WeightType::kQ5_K;
@@ -218,6 +251,24 @@ TEST(Blocks, EveryBitOfTheScalesIsItsOwn) {
   }
 }
 
+TEST(Blocks, EveryBitOfTheSixteenScalesIsItsOwn) {
+  for (int bit = 0; bit < 96; ++bit) {
+    uint8_t packed[12] = {};
+    packed[bit / 8] = static_cast<uint8_t>(1 << bit % 8);
+    uint8_t scales[16];
+    int set = 0;
+    for (int s = 0; s < 16; ++s) {
+      scales[s] = static_cast<uint8_t>(unpack_scale(packed, s));
+      EXPECT_EQ(scales[s], packed_scale_of_16(packed, s));
+      set += std::popcount(scales[s]);
+    }
+    EXPECT_EQ(set, 1) << bit;
+    uint8_t again[12];
+    pack_scales(scales, again);
+    EXPECT_TRUE(std::equal(packed, packed + 12, again)) << bit;
+  }
+}
+
 TEST(Dequantise, Q4KByHand) {
   Bytes data(144);
   auto* bytes = reinterpret_cast<uint8_t*>(data.data());
@@ -233,6 +284,100 @@ TEST(Dequantise, Q4KByHand) {
   EXPECT_EQ(values[6 * 32 + 31], 0.5f * 0x08 * 1 - 0.25f * 0x20);
   EXPECT_EQ(values[7 * 32 + 31], 0.5f * 0x3f * 15 - 0.25f * 0x1a);
   EXPECT_EQ(values[4 * 32], -0.25f * 0x3f);
+}
+
+TEST(Dequantise, Q5_1ByHand) {
+  Bytes data(24);
+  auto* bytes = reinterpret_cast<uint8_t*>(data.data());
+  const uint8_t head[8] = {0x00, 0x38, 0x00, 0xc4, 0x01, 0x00, 0x02, 0x80};  // d 0.5, m −4
+  std::copy(head, head + 8, bytes);
+  bytes[8] = 0xa3;   // value 0 has 3 and a fifth bit, value 16 has 10
+  bytes[9] = 0x20;   // value 17 has 2 and a fifth bit
+  bytes[23] = 0xf1;  // value 15 has 1, value 31 has 15 and a fifth bit
+  const Values values = expand(WeightType::kQ5_1, data, 32);
+  EXPECT_EQ(values[0], 0.5f * 19 - 4);
+  EXPECT_EQ(values[16], 0.5f * 10 - 4);
+  EXPECT_EQ(values[17], 0.5f * 18 - 4);
+  EXPECT_EQ(values[15], 0.5f * 1 - 4);
+  EXPECT_EQ(values[31], 0.5f * 31 - 4);
+  EXPECT_EQ(values[2], -4.0f);
+}
+
+TEST(Dequantise, Q2KByHand) {
+  Bytes data(84);
+  auto* bytes = reinterpret_cast<uint8_t*>(data.data());
+  bytes[0] = 0x21;        // sub-block 0: scale 1, min 2
+  bytes[3] = 0x05;        // sub-block 3: scale 5
+  bytes[15] = 0xf7;       // sub-block 15: scale 7, min 15
+  bytes[16] = 0x02;       // value 0 is 2
+  bytes[16 + 17] = 0x0c;  // value 32 + 17 is 3
+  bytes[79] = 0x40;       // value 255 is 1
+  bytes[81] = 0x38;       // d 0.5
+  bytes[83] = 0x34;       // dmin 0.25
+  const Values values = expand(WeightType::kQ2_K, data, 256);
+  EXPECT_EQ(values[0], 0.5f * 1 * 2 - 0.25f * 2);
+  EXPECT_EQ(values[1], -0.25f * 2);
+  EXPECT_EQ(values[32 + 17], 0.5f * 5 * 3);
+  EXPECT_EQ(values[255], 0.5f * 7 * 1 - 0.25f * 15);
+  EXPECT_EQ(values[100], 0.0f);
+}
+
+TEST(Dequantise, Q3KByHand) {
+  Bytes data(110);
+  auto* bytes = reinterpret_cast<uint8_t*>(data.data());
+  bytes[3] = 0x81;       // third bits of values 3 and 7 · 32 + 3
+  bytes[32 + 3] = 0x02;  // value 3 is 2 + 4
+  bytes[64 + 3] = 0xc0;  // value 7 · 32 + 3 is 3 + 4
+  bytes[96] = 0xa1;      // scales 0 and 8 end with 1 and 10
+  bytes[96 + 6] = 0x50;  // scale 14 ends with 5
+  bytes[104] = 0x33;     // scales 0 and 8 begin with 3
+  bytes[106] = 0x80;     // scale 14 begins with 2
+  bytes[109] = 0x38;     // d 0.5
+  const Values values = expand(WeightType::kQ3_K, data, 256);
+  EXPECT_EQ(values[3], 0.5f * (49 - 32) * (6 - 4));
+  EXPECT_EQ(values[2], 0.5f * (49 - 32) * -4);
+  EXPECT_EQ(values[7 * 32 + 3], 0.5f * (37 - 32) * (7 - 4));
+  EXPECT_EQ(values[8 * 16], 0.5f * (58 - 32) * -4);
+}
+
+// A pattern that no random bytes may have missed: all of a nibble with either fifth bit, at every
+// place of a block; all of two bits with either third.
+TEST(Dequantise, EveryPatternOfAField) {
+  for (const WeightType type :
+       {WeightType::kQ4_0, WeightType::kQ4_1, WeightType::kQ5_0, WeightType::kQ5_1,
+        WeightType::kIQ4_NL, WeightType::kQ2_K, WeightType::kQ3_K}) {
+    const WeightTypeInfo& info = weight_type_info(type);
+    for (unsigned pattern = 0; pattern < 256; ++pattern) {
+      for (const unsigned high : {0x00u, 0xffu, 0x55u, 0xaau}) {
+        Bytes data(info.block_bytes, static_cast<std::byte>(pattern));
+        auto* bytes = reinterpret_cast<uint8_t*>(data.data());
+        const auto fill = [&](size_t from, size_t n, unsigned value) {
+          std::fill(bytes + from, bytes + from + n, static_cast<uint8_t>(value));
+        };
+        switch (type) {
+          case WeightType::kQ2_K:
+            fill(0, 16, high ^ pattern);
+            fill(80, 4, 0x35);
+            break;
+          case WeightType::kQ3_K:
+            fill(0, 32, high);
+            fill(96, 12, high ^ pattern);
+            fill(108, 2, 0x35);
+            break;
+          default:
+            fill(0, 4, high);
+            fill(4, info.block_bytes == 24 ? 4 : 0, high);
+            fill(0, info.block_bytes == 20 || info.block_bytes == 24 ? 4 : 2, 0x35);
+        }
+        const Values values = expand(type, data, info.block_values);
+        for (size_t i = 0; i < values.size(); ++i) {
+          ASSERT_EQ(values[i],
+                    static_cast<float>(reference_value(type, bytes, static_cast<int>(i))))
+              << info.name << " " << pattern << " " << high << " " << i;
+        }
+      }
+    }
+  }
 }
 
 class EveryType : public testing::TestWithParam<WeightTypeInfo> {};
@@ -331,17 +476,23 @@ TEST_P(EveryType, ExtremesNeitherClipNorBecomeNonFinite) {
       EXPECT_GT(unit, 65504.0f * 7 / 8) << info.name;
       continue;
     }
+    // Half a step, with room for the scale: the steps of two bits are two thirds of the unit.
+    const float most = (info.type == WeightType::kQ2_K ? 0.4f : 0.25f) * unit + 0x1p-14f;
     for (size_t i = 0; i < values.size(); ++i) {
-      ASSERT_LE(std::fabs(again[i] - values[i]), unit / 4 + 0x1p-14f) << info.name << exponent;
+      ASSERT_LE(std::fabs(again[i] - values[i]), most) << info.name << exponent;
     }
   }
 }
 
 TEST_P(EveryType, ValuesThatTheTypeHoldsExactlyComeBackExactly) {
   const WeightTypeInfo& info = GetParam();
-  // Multiples of 1/64 from −8/64 to 7/64: within 4 bits, each run has its extremes.
-  const Values values =
-      make_values(512, [](uint64_t i) { return (static_cast<float>(i * 7 % 16) - 8) / 64; });
+  // Multiples of 1/64 from −8/64 to 7/64: within 4 bits, each run has its extremes. Fewer of them,
+  // or the levels, where a type has no such numbers.
+  const Values values = make_values(512, [&](uint64_t i) {
+    if (info.type == WeightType::kIQ4_NL) return static_cast<float>(kIq4Levels[i * 7 % 16]) / 1024;
+    const uint64_t n = info.type == WeightType::kQ2_K ? 4 : info.type == WeightType::kQ3_K ? 8 : 16;
+    return (static_cast<float>(i * 7 % n) - static_cast<float>(n) / 2) / 64;
+  });
   // 8-bit scales are not powers of two when the greatest of 127 steps is 8/64.
   const float tolerance = info.type == WeightType::kQ8_0 ? 0x1p-11f : 0x1p-14f;
   const Values again = round_trip(info.type, values);
@@ -358,6 +509,12 @@ constexpr Bound kBounds[] = {
     {WeightType::kF16, 2.2e-4, 2.2e-4, 1.9e-4, 11347156429300659582u},
     {WeightType::kBF16, 1.7e-3, 1.7e-3, 1.6e-3, 339730758520611127u},
     {WeightType::kQ4_0, 0.081, 0.109, 0.0392, 4677686350721650012u},
+    {WeightType::kQ4_1, 0.0696, 0.0845, 7.8e-3, 3964662760538458436u},
+    {WeightType::kQ5_0, 0.0399, 0.0587, 0.0198, 9325128876119273959u},
+    {WeightType::kQ5_1, 0.0336, 0.0439, 3.8e-3, 215813212985194723u},
+    {WeightType::kIQ4_NL, 0.0741, 0.0904, 0.0538, 111844423271384545u},
+    {WeightType::kQ2_K, 0.264, 0.245, 0.0935, 6888040047377321836u},
+    {WeightType::kQ3_K, 0.143, 0.148, 0.0716, 17929601718355617669u},
     {WeightType::kQ8_0, 5.4e-3, 8.7e-3, 2.8e-3, 4674287023105391118u},
     {WeightType::kQ4_K, 0.0703, 0.087, 0.0214, 4891836427052280148u},
     {WeightType::kQ5_K, 0.0346, 0.046, 0.0106, 1732971393033282218u},

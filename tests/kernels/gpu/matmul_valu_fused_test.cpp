@@ -11,7 +11,8 @@ namespace greta {
 namespace {
 
 TEST_F(GpuMatmulValu, TheResidualIsAddedToTheProductsBits) {
-  for (WeightType type : {WeightType::kF16, WeightType::kQ6_K}) {
+  for (WeightType type :
+       {WeightType::kF16, WeightType::kQ6_K, WeightType::kQ2_K, WeightType::kQ5_1}) {
     for (size_t n_tokens : {1, 5}) {
       const TestWeights w = bell_weights(type, 21, 256, 1, stream_);
       const Values x = bell_values(2, n_tokens * w.cols), r = bell_values(3, n_tokens * w.rows);
@@ -31,6 +32,8 @@ TEST_F(GpuMatmulValu, TheResidualIsAddedToTheProductsBits) {
 TEST_F(GpuMatmulValu, GatedProductsHaveTheBitsOfThreeSteps) {
   const std::pair<WeightType, WeightType> cases[] = {{WeightType::kQ4_K, WeightType::kQ4_K},
                                                      {WeightType::kF32, WeightType::kF32},
+                                                     {WeightType::kQ2_K, WeightType::kQ2_K},
+                                                     {WeightType::kQ5_0, WeightType::kQ5_0},
                                                      {WeightType::kQ5_K, WeightType::kQ6_K}};
   for (const auto& [gate_type, up_type] : cases) {
     for (size_t n_tokens : {1, 3}) {
@@ -58,6 +61,8 @@ TEST_F(GpuMatmulValu, ANormOnTheWayHasTheBitsOfRmsNormAndTheProducts) {
                         {{WeightType::kF32}, 77},
                         {{WeightType::kQ4_K, WeightType::kQ6_K, WeightType::kQ4_K}, 512},
                         {{WeightType::kQ8_0}, 4096 + 32},
+                        {{WeightType::kQ4_1, WeightType::kQ5_0}, 4096 + 96},
+                        {{WeightType::kQ3_K, WeightType::kQ2_K}, 4096 + 768},
                         {{WeightType::kBF16, WeightType::kQ6_K}, 8192 + 256}};
   for (const Case& c : cases) {
     const Values x = bell_values(2, c.cols), norm_weight = bell_values(3, c.cols);
@@ -166,6 +171,8 @@ TEST_F(GpuMatmulValu, QkvOfHeadsOfAnOddLengthIsRefused) {
 TEST_F(GpuMatmulValu, GatedProductsOfANormedRowHaveTheBitsOfBothSteps) {
   const std::pair<WeightType, WeightType> cases[] = {{WeightType::kQ4_K, WeightType::kQ4_K},
                                                      {WeightType::kF16, WeightType::kF16},
+                                                     {WeightType::kQ2_K, WeightType::kQ2_K},
+                                                     {WeightType::kQ5_0, WeightType::kQ5_0},
                                                      {WeightType::kQ5_K, WeightType::kQ6_K}};
   for (const auto& [gate_type, up_type] : cases) {
     const TestWeights gate = bell_weights(gate_type, 21, 512, 1, stream_);

@@ -101,7 +101,10 @@ TEST_F(GpuMatmulValu, ProductsTogetherHaveTheBitsOfEachAlone) {
       {WeightType::kF16, WeightType::kF16, WeightType::kF16},
       {WeightType::kQ4_K, WeightType::kQ4_K, WeightType::kQ6_K},
       {WeightType::kQ6_K, WeightType::kBF16, WeightType::kQ6_K},
-      {WeightType::kQ8_0, WeightType::kQ4_0}};
+      {WeightType::kQ8_0, WeightType::kQ4_0},
+      {WeightType::kQ5_0, WeightType::kQ5_1, WeightType::kQ5_0},
+      {WeightType::kQ2_K, WeightType::kQ3_K, WeightType::kQ2_K},
+      {WeightType::kQ4_1, WeightType::kIQ4_NL}};
   for (size_t n_tokens : {1, 3}) {
     const Values x = bell_values(2, n_tokens * cols);
     const auto device_x = upload(x);
@@ -163,7 +166,7 @@ TEST_F(GpuMatmulValu, NothingIsWrittenBeyondTheResult) {
 // More rows than all blocks take at once: they go on to further ones, with other segments of x.
 TEST_F(GpuMatmulValu, BlocksGoOnUntilNoRowsAreLeft) {
   const auto rows = static_cast<size_t>(device_info().n_processors) * 2 * 16 * 2 + 5;
-  for (WeightType type : {WeightType::kQ4_0, WeightType::kQ4_K}) {
+  for (WeightType type : {WeightType::kQ4_0, WeightType::kQ4_K, WeightType::kQ2_K}) {
     const TestWeights w = bell_weights(type, rows, 256, 1, stream_);
     for (size_t n_tokens : {1, 3}) {
       const Values x = bell_values(2, n_tokens * w.cols);
@@ -224,7 +227,10 @@ TEST_F(GpuMatmulValu, EveryDeviceHasTheSameBits) {
       {WeightType::kF32, 11316960375709830427u},  {WeightType::kF16, 126439633530589871u},
       {WeightType::kBF16, 136718420637637193u},   {WeightType::kQ4_0, 9228246154625249089u},
       {WeightType::kQ8_0, 14298055146123738870u}, {WeightType::kQ4_K, 1217446377554566346u},
-      {WeightType::kQ5_K, 14608198754070097027u}, {WeightType::kQ6_K, 5559525456105465782u}};
+      {WeightType::kQ5_K, 14608198754070097027u}, {WeightType::kQ6_K, 5559525456105465782u},
+      {WeightType::kQ4_1, 8778549377936222691u},  {WeightType::kQ5_0, 8041818030764679642u},
+      {WeightType::kQ5_1, 8572435057691723685u},  {WeightType::kIQ4_NL, 17478268279287734218u},
+      {WeightType::kQ2_K, 7987657082641197786u},  {WeightType::kQ3_K, 11039649679422396150u}};
   for (const auto& [type, expected] : cases) {
     const TestWeights w = random_weights(type, 9, 4096 + 512, 1, stream_);
     uint64_t hash = 0;

@@ -8,6 +8,7 @@
 #include "kernels/gpu/weight_layout.h"
 #include "kernels/gpu/weight_planes.h"
 #include "tests/kernels/gpu/gpu_test.h"
+#include "tests/kernels/random_blocks.h"
 
 namespace greta {
 
@@ -60,17 +61,7 @@ inline TestWeights random_weights(WeightType type, size_t rows, size_t cols, uin
                                   Stream& stream) {
   const WeightTypeInfo& info = weight_type_info(type);
   if (info.block_values == 1) return bell_weights(type, rows, cols, seed, stream);
-  std::vector<std::byte> bytes(rows * cols / info.block_values * info.block_bytes);
-  std::mt19937 random(seed);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() >> 24);
-  const bool k_type = type == WeightType::kQ4_K || type == WeightType::kQ5_K;
-  const size_t d = type == WeightType::kQ6_K ? offsetof(BlockQ6K, d) : 0;
-  for (size_t block = 0; block < bytes.size(); block += info.block_bytes) {
-    // Without the highest bit of the exponent.
-    bytes[block + d + 1] &= std::byte{0xbf};
-    if (k_type) bytes[block + offsetof(BlockQ4K, dmin) + 1] &= std::byte{0xbf};
-  }
-  return make_weights(type, rows, cols, std::move(bytes), stream);
+  return make_weights(type, rows, cols, random_blocks(type, rows * cols, seed), stream);
 }
 
 /// A number of columns with less and more than a whole step of any product, odd where that can be.
