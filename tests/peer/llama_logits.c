@@ -5,6 +5,7 @@
 //   threads (NGL
 //                                       layers on a GPU, none unless set):
 //                                       prints two numbers, tokens per second
+//   llama_logits MODEL --to-f32 OUT    the model with its weights expanded to f32
 //
 // For logits the KV cache is f32 and attention plain, so that only weights and activations are
 // rounded; for speed everything is left at llama.cpp's defaults. Libraries are found in
@@ -111,15 +112,30 @@ static void bench(struct llama_model* model, int n_prompt, int n_decode, int thr
   printf("%.2f %.2f\n", n_prompt / prefill, n_decode / (seconds() - start));
 }
 
+static void expand(const char* model_path, const char* out_path) {
+  struct llama_model_quantize_params params = llama_model_quantize_default_params();
+  params.ftype = LLAMA_FTYPE_ALL_F32;
+  params.allow_requantize = true;
+  params.nthread = 2;
+  must(llama_model_quantize(model_path, out_path, &params) == 0, "llama_model_quantize");
+}
+
 int main(int argc, char** argv) {
   const int benching = argc == 6 && strcmp(argv[2], "--bench") == 0;
   if (argc != 4 && !benching) {
-    fputs("usage: llama_logits MODEL IDS OUT | llama_logits MODEL --bench P G THREADS\n", stderr);
+    fputs(
+        "usage: llama_logits MODEL IDS OUT | llama_logits MODEL --bench P G THREADS"
+        " | llama_logits MODEL --to-f32 OUT\n",
+        stderr);
     return 2;
   }
   llama_log_set(errors_only, NULL);
   llama_backend_init();
   ggml_backend_load_all_from_path(getenv("GRETA_LLAMA_LIBS"));
+  if (strcmp(argv[2], "--to-f32") == 0) {
+    expand(argv[1], argv[3]);
+    return 0;
+  }
   struct llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = gpu_layers();
   struct llama_model* model = llama_model_load_from_file(argv[1], params);
