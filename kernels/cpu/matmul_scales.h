@@ -59,21 +59,19 @@ GRETA_INLINE void leading_scales_and_mins(const uint8_t* p, int n, int block_byt
 #endif
 }
 
-/// q3_k: what unpack_scale() in blocks.h gives for each of the 16 sub-blocks.
-GRETA_INLINE void unpack_six_bits(const uint8_t* packed, uint8_t (&scales)[16]) {
-  constexpr uint32_t kFour = 0x0f0f0f0f, kTopTwo = 0x30303030;
-  const uint32_t a = load<uint32_t>(packed), b = load<uint32_t>(packed + 4);
-  const uint32_t high = load<uint32_t>(packed + 8);
-  const uint32_t words[4] = {
-      (a & kFour) | (high << 4 & kTopTwo), (b & kFour) | (high << 2 & kTopTwo),
-      (a >> 4 & kFour) | (high & kTopTwo), (b >> 4 & kFour) | (high >> 2 & kTopTwo)};
-  __builtin_memcpy(scales, words, sizeof scales);
-}
-
 /// The first 16 bytes of kHeaders q4_k or q5_k blocks, each in 128 bits: d and dmin, then the
 /// packed scales and mins. Past the last of n blocks that one is repeated.
 constexpr int kHeaders = kLanes / 4;
 typedef uint32_t Header __attribute__((vector_size(16)));
+
+/// q3_k: what unpack_scale() in blocks.h gives for each of the 16 sub-blocks. In one store: a load
+/// of what several have written has to wait for them.
+GRETA_INLINE void unpack_six_bits(const uint8_t* packed, uint8_t (&scales)[16]) {
+  const uint32_t a = load<uint32_t>(packed), b = load<uint32_t>(packed + 4);
+  const uint32_t high = load<uint32_t>(packed + 8);
+  const Header low = {a, b, a >> 4, b >> 4}, top = {high << 4, high << 2, high, high >> 2};
+  store(scales, (low & 0x0f0f0f0f) | (top & 0x30303030));
+}
 
 GRETA_INLINE U32 load_headers(const uint8_t* p, int n, int block_bytes) {
   const auto header = [&](int i) { return load<Header>(p + (i < n ? i : n - 1) * block_bytes); };
