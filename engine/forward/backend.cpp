@@ -11,8 +11,10 @@ RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const Rout
   std::array<Route, kOps> decode{};
   for (size_t op = 0; op < kOps; ++op) {
     const std::vector<Route> all = backend.routes(static_cast<Op>(op));
-    decode[op] = all.back();
-    prefill[op] = mode == Mode::kBatchInvariant ? all.back() : all.front();
+    const bool invariant = mode == Mode::kBatchInvariant;
+    const Route same = backend.invariant_route(static_cast<Op>(op));
+    prefill[op] = invariant ? same : all.front();
+    decode[op] = invariant ? same : all.back();
   }
   RouteTable table(prefill, decode);
   for (const RouteChoice& choice : choices) {

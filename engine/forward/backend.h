@@ -62,6 +62,9 @@ class Backend {
 
   /// Routes that exist for an operation; the first is the usual one of prefill, the last of decode.
   virtual std::vector<Route> routes(Op op) const = 0;
+  /// One by which a token has the same bits alone and in any batch: for both phases of
+  /// batch_invariant.
+  virtual Route invariant_route(Op op) const { return routes(op).back(); }
 
   /// Batches that were replayed from a recording so far.
   virtual int64_t replays() const { return 0; }
@@ -144,7 +147,8 @@ class Backend {
   virtual void race(float* rows, int64_t n_rows, int64_t width, int64_t count, uint64_t seed) = 0;
 };
 
-/// The usual routes of a mode, changed as asked: batch_invariant takes decode's for both phases.
+/// The usual routes of a mode, changed as asked: batch_invariant takes the invariant one for
+/// both phases.
 /// Throws std::invalid_argument for a route that the backend does not have, with those it has.
 RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const RouteChoice> choices);
 

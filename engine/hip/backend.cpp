@@ -22,7 +22,7 @@
 #include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/halves.h"
 #include "kernels/gpu/matmul_fp16_accumulate.h"
-#include "kernels/gpu/matmul_mfma.h"
+#include "kernels/gpu/matmul_mfma_token.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/top_k.h"
 
@@ -70,6 +70,9 @@ class HipBackend final : public Backend {
     std::vector<Route> routes = halves_.routes();
     routes.push_back(Route::kValu);
     return routes;
+  }
+  Route invariant_route(Op op) const override {
+    return op == Op::kAttention ? Route::kValu : Route::kMfma;
   }
   int64_t replays() const override { return ops_.recorder().replays(); }
   int64_t usual_batch() const override { return 2048; }
@@ -160,7 +163,9 @@ class HipBackend final : public Backend {
 
   void project(Route route, const float* x, int64_t n_tokens,
                std::span<const Product> products) override {
-    if (route == Route::kValu) return ops_.matmul(x, n_tokens, products);
+    if (in_one_launch(route, n_tokens, products.front().w)) {
+      return ops_.matmul(route, x, n_tokens, products);
+    }
     std::vector<Matrix> weights;
     for (const Product& product : products) weights.push_back(product.w);
     const HalfProducts::Operands operands = halves_.prepare(route, n_tokens, weights);
@@ -176,17 +181,23 @@ class HipBackend final : public Backend {
   }
   void project_add(Route route, const float* x, int64_t n_tokens, const Product& product,
                    const float* residual, float* sum) override {
-    if (route != Route::kValu) {
+    if (!in_one_launch(route, n_tokens, product.w)) {
       project(route, x, n_tokens, {&product, 1});
       return add(residual, product.out, n_tokens * product.w.rows, sum);
     }
-    ops_.add(Signature(kProjectAdd, x, n_tokens, product.w, product.out, residual, sum),
-             [=, this] { matmul_add_valu(x, n_tokens, product, residual, sum, stream_); });
+    ops_.add(Signature(kProjectAdd, static_cast<int>(route), x, n_tokens, product.w, product.out,
+                       residual, sum),
+             [=, this] {
+               if (route == Route::kMfma) {
+                 return token_matmul_add_mfma(x, product, residual, sum, stream_);
+               }
+               matmul_add_valu(x, n_tokens, product, residual, sum, stream_);
+             });
   }
   void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
                     const float* residual, float* sum) override {
-    if (ffn.gate_up_route == Route::kValu) {
-      gate_up_valu(ffn, x, n_tokens, gated);
+    if (in_one_launch(ffn.gate_up_route, n_tokens, ffn.gate)) {
+      gate_up_in_one_launch(ffn, x, n_tokens, gated);
       return project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
     }
     const int64_t n = n_tokens * ffn.up.rows;
@@ -194,7 +205,7 @@ class HipBackend final : public Backend {
     float* const up = gate + n;
     const std::array<Product, 2> products{{{ffn.gate, gate}, {ffn.up, up}}};
     project(ffn.gate_up_route, x, n_tokens, products);
-    if (ffn.down_route == Route::kValu) {
+    if (in_one_launch(ffn.down_route, n_tokens, ffn.down.w)) {
       ops_.add(Signature(kFeedForward, gate, n, gated),
                [=, this] { swiglu(gate, up, n, gated, stream_); });
       return project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
@@ -287,16 +298,26 @@ class HipBackend final : public Backend {
     ops_.begin(input_.pos(), n_tokens == 1);
   }
 
-  void gate_up_valu(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated) {
-    const Signature signature(kFeedForward, ffn.gate, ffn.up, x, n_tokens, gated);
+  /// Whether one launch multiplies by this route, with what comes before and after.
+  static bool in_one_launch(Route route, int64_t n_tokens, const Matrix& w) {
+    return route == Route::kValu ||
+           (route == Route::kMfma && n_tokens == 1 && fits_token_matmul_mfma(w.cols));
+  }
+
+  void gate_up_in_one_launch(const FeedForward& ffn, const float* x, int64_t n_tokens,
+                             float* gated) {
+    const Route route = ffn.gate_up_route;
     const auto norm = n_tokens == 1 ? ops_.take_norm(x) : std::nullopt;
-    if (!norm) {
-      return ops_.add(signature, [=, this] {
-        gated_matmul_valu(x, n_tokens, ffn.gate, ffn.up, gated, stream_);
-      });
-    }
-    ops_.add(Signature(kFeedForward, signature, norm->x, norm->weight, norm->eps),
-             [=, this] { gated_matmul_valu(*norm, ffn.gate, ffn.up, gated, stream_); });
+    const NormedRow row = norm.value_or(NormedRow{.x = x});
+    ops_.add(Signature(kFeedForward, static_cast<int>(route), ffn.gate, ffn.up, x, n_tokens, gated,
+                       row.x, row.weight, row.eps),
+             [=, this] {
+               if (route == Route::kMfma) {
+                 return token_gated_matmul_mfma(row, ffn.gate, ffn.up, gated, stream_);
+               }
+               if (norm) return gated_matmul_valu(row, ffn.gate, ffn.up, gated, stream_);
+               gated_matmul_valu(x, n_tokens, ffn.gate, ffn.up, gated, stream_);
+             });
   }
 
   void print_rows(const FingerprintQueue::Work& work) {

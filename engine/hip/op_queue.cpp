@@ -31,13 +31,16 @@ void OpQueue::drop() {
 void OpQueue::settle() {
   if (const auto norm = std::exchange(norm_, {})) add_norm(norm->row, 1, norm->dim);
   if (const auto products = std::exchange(products_, {})) {
-    Signature signature(kProject, sign(products->in));
+    Signature signature(kProject, static_cast<int>(products->route), sign(products->in));
     for (const Product& product : products->qkv) {
       signature.add(product.w);
       signature.add(product.out);
     }
-    recorder_.op(signature.value(),
-                 [this, products = *products] { matmul_valu(products.in, products.qkv, stream_); });
+    recorder_.op(signature.value(), [this, products = *products] {
+      const auto& [route, in, qkv] = products;
+      return route == Route::kMfma ? token_matmul_mfma(in, qkv, stream_)
+                                   : matmul_valu(in, qkv, stream_);
+    });
   }
   if (const auto rope = std::exchange(rope_, {})) add_rope(*rope, {}, 0);
 }
@@ -73,15 +76,17 @@ std::optional<NormedRow> OpQueue::take_norm(const float* row) {
   return std::exchange(norm_, {})->row;
 }
 
-void OpQueue::matmul(const float* x, int64_t n_tokens, std::span<const Product> products) {
+void OpQueue::matmul(Route route, const float* x, int64_t n_tokens,
+                     std::span<const Product> products) {
   if (products.size() > kMaxProducts) throw std::invalid_argument("too many products");
   const std::optional<NormedRow> norm = n_tokens == 1 ? take_norm(x) : std::nullopt;
   settle();
   if (norm && products.size() == 3) {
-    products_ = {*norm, {products[0], products[1], products[2]}};
+    products_ = {route, *norm, {products[0], products[1], products[2]}};
     return;
   }
-  Signature signature(kProject, norm ? sign(*norm) : Signature(kNorm, x, n_tokens));
+  Signature signature(kProject, static_cast<int>(route),
+                      norm ? sign(*norm) : Signature(kNorm, x, n_tokens));
   std::array<Product, kMaxProducts> list{};
   std::copy(products.begin(), products.end(), list.begin());
   for (const Product& product : products) {
@@ -90,6 +95,9 @@ void OpQueue::matmul(const float* x, int64_t n_tokens, std::span<const Product> 
   }
   recorder_.op(signature.value(), [=, this, n = products.size()] {
     const std::span<const Product> all(list.data(), n);
+    if (route == Route::kMfma) {
+      return token_matmul_mfma(norm.value_or(NormedRow{.x = x}), all, stream_);
+    }
     return norm ? matmul_valu(*norm, all, stream_) : matmul_valu(x, n_tokens, all, stream_);
   });
 }
@@ -165,14 +173,17 @@ void OpQueue::add_qkv(const Products& products, const Rope& rope, float* k_cache
                     .v_cache = v_cache,
                     .pos = pos_,
                     .row_shift = shift};
-  Signature signature(kQkv, sign(products.in), row.table, row.head_dim, row.half_dim, row.q_out,
-                      row.k_out, k_cache, v_cache, shift);
+  Signature signature(kQkv, static_cast<int>(products.route), sign(products.in), row.table,
+                      row.head_dim, row.half_dim, row.q_out, row.k_out, k_cache, v_cache, shift);
   for (const Product& product : products.qkv) {
     signature.add(product.w);
     signature.add(product.out);
   }
-  recorder_.op(signature.value(),
-               [=, this] { qkv_matmul_valu(products.in, products.qkv, row, stream_); });
+  recorder_.op(signature.value(), [=, this] {
+    const auto& [route, in, qkv] = products;
+    return route == Route::kMfma ? token_qkv_matmul_mfma(in, qkv, row, stream_)
+                                 : qkv_matmul_valu(in, qkv, row, stream_);
+  });
 }
 
 /// attention_valu reads old rows of the cache before earlier kernels have ended: no row that it

@@ -7,8 +7,10 @@
 #include <span>
 #include <utility>
 
+#include "engine/forward/route.h"
 #include "engine/hip/recorder.h"
 #include "kernels/gpu/device.h"
+#include "kernels/gpu/matmul_mfma_token.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/rows.h"
 
@@ -48,7 +50,8 @@ class OpQueue {
   void rms_norm(const NormedRow& row, int64_t n_tokens, int64_t dim);
   /// The norm that gives `row` of one token, if it waits: for who does it then.
   std::optional<NormedRow> take_norm(const float* row);
-  void matmul(const float* x, int64_t n_tokens, std::span<const Product> products);
+  /// By VALU, or of one token that fits by MFMA.
+  void matmul(Route route, const float* x, int64_t n_tokens, std::span<const Product> products);
 
   struct Rope {
     const float* table;
@@ -66,6 +69,7 @@ class OpQueue {
     int64_t dim;
   };
   struct Products {
+    Route route;
     NormedRow in;
     std::array<Product, 3> qkv;
   };

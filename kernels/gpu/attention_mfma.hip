@@ -63,8 +63,8 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
         load_four<kVectors>(call.k + row, of_keys, d, key < n_scored ? head_dim : 0, head_dim);
     const Floats4 v =
         load_four<kVectors>(call.v + row, of_values, d, key < n_visible ? head_dim : 0, head_dim);
-    const uint64_t low = QueryTile::half_pair(k.value[0], k.value[1]);
-    const uint64_t high = QueryTile::half_pair(k.value[2], k.value[3]);
+    const uint64_t low = half_pair<HalfType::kF16>(k.value[0], k.value[1]);
+    const uint64_t high = half_pair<HalfType::kF16>(k.value[2], k.value[3]);
     store_as<uint64_t>(call.cache.keys + at + j * kDim + d, high << 32 | low);
     GRETA_UNROLL
     for (int c = 0; c < 4; ++c) {

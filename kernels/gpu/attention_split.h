@@ -262,20 +262,6 @@ __device__ void Split<kDim, kHeads, kVectors>::rescale(int first, float factor) 
   }
 }
 
-/// Lanes of a wavefront meet, and see what each has written to shared memory.
-__device__ inline void wave_barrier() {
-#if defined(GRETA_NVIDIA)
-  __syncwarp();
-#elif defined(GRETA_AMD)
-#if defined(__HIP_DEVICE_COMPILE__)
-  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
-  __builtin_amdgcn_wave_barrier();
-#endif
-#else
-  static_cast<void>(wave_ballot(true));
-#endif
-}
-
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::add_values(float weight) {
   struct alignas(4 * kHeads) OfHeads {

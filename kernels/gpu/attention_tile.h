@@ -14,13 +14,6 @@
 // (kernels/gpu/attention_mfma.hip). What is traced of it is in kernels/gpu/attention_tile_trace.h.
 // Device code.
 
-// For loops whose every turn would keep registers of its own.
-#if defined(GRETA_EMULATOR)
-#define GRETA_NO_UNROLL
-#else
-#define GRETA_NO_UNROLL _Pragma("unroll 1")
-#endif
-
 namespace greta::attention_mfma_detail {
 
 inline constexpr float kLog2E = 0x1.715476p0f;
@@ -176,8 +169,8 @@ __device__ void TileAttention<kDim, kPlain>::stage_queries() {
     for (int pass = 0; pass < kAtOnce; ++pass) {
       const int i = first + pass * kThreads + static_cast<int>(threadIdx.x);
       const float* q = fours[pass].value;
-      const uint64_t low = QueryTile::half_pair(sign * q[0], sign * q[1]);
-      const uint64_t high = QueryTile::half_pair(sign * q[2], sign * q[3]);
+      const uint64_t low = half_pair<HalfType::kF16>(sign * q[0], sign * q[1]);
+      const uint64_t high = half_pair<HalfType::kF16>(sign * q[2], sign * q[3]);
       store_as<uint64_t>(queries_ + i / kFours * S::kDimStride + i % kFours * 4, high << 32 | low);
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/blocks.h"
+#include "kernels/gpu/half_type.h"
 #include "kernels/gpu/runtime.h"
 
 // Arithmetic that kernels share: 16-bit floats, exp, integer dot products, wide loads. Device code.
@@ -59,6 +60,26 @@ __device__ inline float2 f16_pair(uint32_t bits) {
 }
 __device__ inline float2 bf16_pair(uint32_t bits) {
   return {bits_as<float>(bits << 16), bits_as<float>(bits & 0xffff0000u)};
+}
+
+/// Two values as 16-bit floats in one word, the first in the lower half.
+template <HalfType kType>
+__device__ inline uint32_t half_pair(float low, float high) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  uint32_t pair;
+  if constexpr (kType == HalfType::kF16) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  }
+  return pair;
+#else
+  if constexpr (kType == HalfType::kF16) {
+    return f16_bits(low) | static_cast<uint32_t>(f16_bits(high)) << 16;
+  } else {
+    return bf16_bits(low) | static_cast<uint32_t>(bf16_bits(high)) << 16;
+  }
+#endif
 }
 
 // ---- Functions.

@@ -1,7 +1,8 @@
 # The GPU kernels: the same sources for hipcc, nvcc and the emulator (kernels/gpu/runtime.h).
 set(GRETA_GPU_SOURCES
   attention_mfma.hip attention_valu.hip blas.cpp device.cpp elementwise.hip fingerprint.hip halves.hip
-  matmul_fp16_accumulate.hip matmul_mfma.hip matmul_valu.hip row_difference.hip top_k.hip
+  matmul_fp16_accumulate.hip matmul_mfma.hip
+  matmul_mfma_token.hip matmul_mfma_wide.hip matmul_valu.hip row_difference.hip top_k.hip
   weight_layout.hip)
 list(TRANSFORM GRETA_GPU_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH GRETA_GPU_ROOT)  # kernels/
@@ -18,7 +19,12 @@ function(greta_gpu_library name compiler)
   file(REAL_PATH ${GRETA_${compiler}} program)
   cmake_path(GET program PARENT_PATH bin)
   if(compiler STREQUAL nvcc)
-    set(flags -x cu -arch=${GRETA_CUDA_ARCHITECTURE} -fmad=false --expt-relaxed-constexpr)
+    set(flags -x cu -fmad=false --expt-relaxed-constexpr)
+    if(GRETA_CUDA_ARCHITECTURE MATCHES "^sm_90a?$")  # with what only this architecture has
+      list(APPEND flags -gencode=arch=compute_90a,code=sm_90a -DGRETA_WARPGROUPS)
+    else()
+      list(APPEND flags -arch=${GRETA_CUDA_ARCHITECTURE})
+    endif()
     find_library(GRETA_CUDART NAMES cudart_static cudart REQUIRED
                  HINTS ${bin}/../lib64 ${bin}/../lib ${bin}/../targets/x86_64-linux/lib)
     set(runtime ${GRETA_CUDART} ${CMAKE_DL_LIBS} rt)

@@ -20,6 +20,13 @@ struct HalfProduct {
   int64_t out_stride = 0;  ///< values from one token's results to the next one's, at least rows
 };
 
+/// Sums are made in chunks of this many columns, the last one's rest, each from 0 on, which are
+/// then added in order: so a product of one token can have several wavefronts on a row.
+constexpr int64_t mfma_chunk_columns(int64_t cols) {
+  const int64_t n = cols < 4096 ? 1 : cols < 8192 ? 2 : 4;
+  return n == 1 ? cols : (cols + 256 * n - 1) / (256 * n) * 256;
+}
+
 /// What a block computes of a product, from many tokens and rows to few.
 enum class MfmaTile { kWide, kSquare, kSmall, kThin };
 

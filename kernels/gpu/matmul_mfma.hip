@@ -5,6 +5,8 @@
 #include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matmul_mfma.h"
+#include "kernels/gpu/matmul_mfma_place.h"
+#include "kernels/gpu/matmul_mfma_wide.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
@@ -15,15 +17,17 @@
 // in registers one slice of kSliceDepth columns before they are multiplied.
 //
 // Every tile adds slices in the same order with the same instruction, so a result has the same bits
-// in each. Beyond cols both operands are 0, which changes no sum: sums begin at +0 and never become
-// −0. Lines beyond the end repeat the last one, and their results are not stored.
+// in each. At the end of a chunk of columns its sums are added to the results: registers are for
+// the next one. Beyond cols both operands are 0, which changes no sum: sums begin at +0 and never
+// become −0. Lines beyond the end repeat the last one, and their results are not stored.
 
 namespace greta {
 namespace {
 
+using namespace matmul_mfma_detail;
+
 constexpr int kPart = 32;                       // of a WaveTile
 constexpr int kChunk = 8;                       // values of a 16-byte copy
-constexpr int kGroup = 16;                      // tiles of tokens that share w in the cache
 constexpr int64_t kMaxCols = int64_t{1} << 22;  // offsets within a tile have 32 bits
 
 template <int kTokens_, int kRows_, int kDepth_, int kStages_, int kWaveTokens_, int kWaveRows_>
@@ -67,18 +71,6 @@ using Thin = TileShape<32, 64, 32, 2, 32, 32>;
 #endif
 
 // ---- From global to shared memory.
-
-// Lines of x or w that a tile has, and the last of them that exists.
-struct Lines {
-  const uint16_t* first;
-  uint32_t last;
-};
-
-__device__ Lines lines_from(const uint16_t* matrix, int64_t cols, int64_t line, int64_t n_lines,
-                            int tile_lines) {
-  const int64_t left = n_lines - line - 1;
-  return {matrix + line * cols, static_cast<uint32_t>(left < tile_lines ? left : tile_lines - 1)};
-}
 
 // What cols is a multiple of, so how lines are copied: the depth, and no question is asked; a
 // chunk; or nothing, and they are read value by value.
@@ -169,20 +161,25 @@ struct Sums {
     }
   }
 
-  // The part begins at token, row of the product.
-  __device__ void store(const HalfProduct& product, int64_t token, int64_t row) const {
+  // The part begins at token, row of the product. add: to what is there.
+  __device__ void store(const HalfProduct& product, int64_t token, int64_t row, bool add) const {
     const int64_t n_tokens = product.n_tokens - token, n_rows = product.rows - row;
     float* const to = product.out + token * product.out_stride + row;
     if (n_tokens >= Shape::kWaveTokens && n_rows >= Shape::kWaveRows &&
         product.out_stride % Tile::kRun == 0 &&
         reinterpret_cast<uintptr_t>(to) % alignof(Run) == 0) {
-      each_run(
-          [&](int t, int r, const Run& run) { store_as(to + t * product.out_stride + r, run); });
+      each_run([&](int t, int r, Run run) {
+        float* const own = to + t * product.out_stride + r;
+        if (add) run.add(load_as<Run>(own));
+        store_as(own, run);
+      });
     } else {
       each_run([&](int t, int r, const Run& run) {
         GRETA_UNROLL
         for (int i = 0; i < Tile::kRun; ++i) {
-          if (t < n_tokens && r + i < n_rows) to[t * product.out_stride + r + i] = run.value[i];
+          if (t >= n_tokens || r + i >= n_rows) continue;
+          float* const own = to + t * product.out_stride + r + i;
+          *own = add ? *own + run.value[i] : run.value[i];
         }
       });
     }
@@ -191,6 +188,11 @@ struct Sums {
  private:
   struct alignas(sizeof(float) * Tile::kRun) Run {
     float value[Tile::kRun];
+
+    __device__ void add(const Run& earlier) {
+      GRETA_UNROLL
+      for (int i = 0; i < Tile::kRun; ++i) value[i] = earlier.value[i] + value[i];
+    }
   };
 
   // use(token, row, values): what this lane has, places within the part.
@@ -214,23 +216,6 @@ struct Sums {
 
 // ---- The block.
 
-struct TilePlace {
-  int64_t token, row;
-};
-
-// Blocks that run at the same time have few tiles of w between them, and at most kGroup of x.
-template <class Shape>
-__device__ TilePlace place_of(uint32_t block, const HalfProduct& product) {
-  const auto across =
-      static_cast<uint32_t>((product.n_tokens + Shape::kTokens - 1) / Shape::kTokens);
-  const auto down = static_cast<uint32_t>((product.rows + Shape::kRows - 1) / Shape::kRows);
-  const uint32_t group = block / (kGroup * down), within = block % (kGroup * down);
-  const uint32_t left = across - group * kGroup;
-  const uint32_t width = left < kGroup ? left : kGroup;
-  return {int64_t{group * kGroup + within % width} * Shape::kTokens,
-          int64_t{within / width} * Shape::kRows};
-}
-
 template <HalfType kType, class Shape, Columns kColumns>
 __global__ __launch_bounds__(Shape::kThreads) void matmul_kernel(HalfProduct product) {
   using Tile = WaveTile<kType, kPart>;
@@ -248,6 +233,10 @@ __global__ __launch_bounds__(Shape::kThreads) void matmul_kernel(HalfProduct pro
   const int w_offset = (Shape::kTokens + wave_row) * Shape::kStride;
 
   const uint32_t n_steps = (source.cols + Shape::kDepth - 1) / Shape::kDepth;
+  const auto chunk_cols = static_cast<uint32_t>(mfma_chunk_columns(product.cols));
+  const uint32_t chunk_steps = (chunk_cols + Shape::kDepth - 1) / Shape::kDepth;
+  uint32_t chunk_end = chunk_steps;
+  bool later_chunk = false;
   GRETA_UNROLL
   for (uint32_t step = 0; step + 1 < Shape::kStages; ++step) {
     if (step < n_steps) {
@@ -288,8 +277,14 @@ __global__ __launch_bounds__(Shape::kThreads) void matmul_kernel(HalfProduct pro
       }
       sums.add(fragments[slice % 2]);
     }
+    if (step + 1 == chunk_end && step + 1 < n_steps) {
+      sums.store(product, place.token + wave_token, place.row + wave_row, later_chunk);
+      sums = {};
+      later_chunk = true;
+      chunk_end += chunk_steps;
+    }
   }
-  sums.store(product, place.token + wave_token, place.row + wave_row);
+  sums.store(product, place.token + wave_token, place.row + wave_row, later_chunk);
 }
 
 // ---- Launch.
@@ -326,6 +321,7 @@ void launch_tile(const HalfProduct& product, MfmaTile tile, Stream& stream) {
   }
   switch (tile) {
     case MfmaTile::kWide:
+      if (fits_wide_matmul(product)) return wide_matmul(product, stream);
       return launch_chunks<kType, Wide>(product, stream);
     case MfmaTile::kSquare:
       return launch_chunks<kType, Square>(product, stream);

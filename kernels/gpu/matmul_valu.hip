@@ -9,9 +9,10 @@
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/lane_dot.h"
 #include "kernels/gpu/lane_dot_k.h"
+#include "kernels/gpu/matmul_finish.h"
+#include "kernels/gpu/matmul_stage.h"
+#include "kernels/gpu/matmul_tasks.h"
 #include "kernels/gpu/matmul_valu.h"
-#include "kernels/gpu/matmul_valu_finish.h"
-#include "kernels/gpu/matmul_valu_stage.h"
 #include "kernels/gpu/matmul_valu_task.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
@@ -32,17 +33,16 @@
 // norms it on the way to shared memory: that costs less than a kernel of its own. So does turning
 // q and k, and storing rows in the cache, on the way out.
 
-// Arguments that are indexed where they lie, instead of in a copy.
-#if defined(GRETA_NVIDIA)
-#define GRETA_GRID_CONSTANT __grid_constant__
-#else
-#define GRETA_GRID_CONSTANT
-#endif
-
 namespace greta {
 namespace {
 
 using namespace matmul_valu_detail;
+
+/// x as a LaneDot wants it.
+template <WeightType kType>
+struct Units : LaneDot<kType>::Units {
+  static constexpr uint32_t kStepGroups = kStepColumns<kType> / 4;
+};
 
 /// A place in the sequence of a block's steps.
 struct Place {
@@ -68,6 +68,54 @@ __device__ void load_rows(const Task& task, Place place, RawRows<kType, B>& raw)
     LaneDot<kType>::template load<kAligned>(part.w, row, task.cols, place.step, threadIdx.x % kTeam,
                                             raw[r]);
   }
+}
+
+/// Each of kN sums over 32 lanes, as wave_reduce<32> would, in 32 / kN of them: sum i from lane
+/// i · (32 / kN) on. A lane hands over the half of its sums that are others' to finish.
+template <int kN>
+__device__ float reduce_32(float (&sums)[kN]) {
+  int mask = 16;
+  GRETA_UNROLL
+  for (int n = kN / 2; n > 0; n /= 2) {
+    const bool upper = (threadIdx.x & static_cast<unsigned>(mask)) != 0;
+    GRETA_UNROLL
+    for (int i = 0; i < n; ++i) {
+      const float mine = upper ? sums[n + i] : sums[i], theirs = upper ? sums[i] : sums[n + i];
+      sums[i] = mine + wave_shuffle_xor(theirs, mask);
+    }
+    mask /= 2;
+  }
+  GRETA_UNROLL
+  for (int m = 16 / kN; m > 0; m /= 2) sums[0] += wave_shuffle_xor(sums[0], m);
+  return sums[0];
+}
+
+/// Sums of [half of the team][row][token] of all teams.
+template <class B>
+using Totals = float[B::kTeams][2][B::kRows][B::kTokens];
+
+/// Stores what the teams have computed in `n` groups, of which `first` is the first.
+template <class B>
+__device__ void finish_groups(const Task& task, uint32_t first, uint32_t n, int64_t first_token,
+                              const Totals<B> (&all)[kUnfinished]) {
+  static_assert(kUnfinished * B::kGroupRows * B::kTokens <= B::kThreads);
+  constexpr uint32_t kRows = B::kRows;
+  const auto n_rows = static_cast<uint32_t>(group_rows(task.finish, B::kGroupRows));
+  const uint32_t token = threadIdx.x / n_rows % B::kTokens;
+  const uint32_t index = threadIdx.x / (n_rows * B::kTokens);
+  if (index >= n) return;
+  const uint32_t team = threadIdx.x % n_rows / kRows, r = threadIdx.x % kRows;
+  const Totals<B>& totals = all[index];
+  const Job job = job_of<B>(task, first + index * gridDim.y, team);
+  const Part& part = task.parts[job.part];
+  const uint32_t row = job.first_row + r;
+  if (first_token + token >= task.n_tokens || row >= part.rows) return;
+  const auto total_of = [&](uint32_t of_team, uint32_t of_row) {
+    return totals[of_team][0][of_row][token] + totals[of_team][1][of_row][token];
+  };
+  finish_row(
+      task, part, first_token + token, row, total_of(team, r), B::kTokens == 1,
+      [&] { return total_of(team, r ^ 1); }, [&] { return total_of(team + B::kTeams / 2, r); });
 }
 
 template <WeightType kType, class B, bool kAligned>
@@ -97,7 +145,7 @@ __global__ __launch_bounds__(B::kThreads, B::kResident) void products_kernel(
   };
   GRETA_UNROLL
   for (int i = 0; i < B::kAhead; ++i) request(raws[i]);
-  const float factor = stage_first<kType, B>(task, first_token, n_steps, shared);
+  const float factor = stage_first<Units<kType>, B>(task, first_token, n_steps, shared);
   __syncthreads();
 
   LaneSums<kRows, kTokens> sums{};
@@ -108,7 +156,7 @@ __global__ __launch_bounds__(B::kThreads, B::kResident) void products_kernel(
     const bool staged = one_segment || (place.step == 0 && place.group == blockIdx.y);
     if (in_segment == 0 && !staged) {
       __syncthreads();  // before what others may still read is overwritten
-      stage_x<kType, B>(task, first_token, place.step, n_steps, factor, shared);
+      stage_x<Units<kType>, B>(task, first_token, place.step, n_steps, factor, shared);
       __syncthreads();
     }
     if (Dot::present(task.cols, place.step, lane)) {
@@ -232,110 +280,9 @@ void launch_products(const Task& task, Stream& stream) {
   launch_blocks<kType, Block<512, 2, kTile<kType>>>(task, stream);
 }
 
-// ---- Tasks.
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::invalid_argument("matmul_valu: " + what);
-}
-
-void check(const Matrix& w, int64_t cols) {
-  const WeightTypeInfo& info = weight_type_info(w.type);
-  const auto block = static_cast<int64_t>(info.block_values);
-  // Rows, columns and eighths of blocks are counted in 32 bits, with room to round up.
-  constexpr int64_t kMost = int64_t{1} << 31, kMostBlocks = int64_t{1} << 29;
-  if (w.rows < 0 || w.cols != cols || cols < 0 || cols % block != 0 || w.rows >= kMost ||
-      cols >= kMost || (!is_float_type(w.type) && w.rows * (cols / block) >= kMostBlocks)) {
-    fail(std::to_string(w.rows) + " × " + std::to_string(w.cols) + " weights of type " +
-         std::string(info.name) + " for activations of " + std::to_string(cols));
-  }
-}
-
-Task make_task(const float* x, int64_t n_tokens, int64_t cols, Finish finish) {
-  Task task{};
-  task.x = x;
-  task.n_tokens = n_tokens;
-  task.cols = static_cast<uint32_t>(cols);
-  task.finish = finish;
-  task.aligned = cols % 4 == 0 && aligned16(x);
-  return task;
-}
-
-Task make_task(const NormedRow& in, int64_t cols, Finish finish) {
-  Task task = make_task(in.x, 1, cols, finish);
-  task.norm = {in.weight, in.eps, in.out};
-  task.aligned = task.aligned && aligned16(in.weight, in.out);
-  return task;
-}
-
-/// A product and what else becomes of it.
-struct Wanted {
-  Matrix w;
-  float* out;
-  float* turned = nullptr;
-  float* cache = nullptr;
-};
-
-void add_part(Task& task, const Wanted& wanted) {
-  const auto rows = static_cast<uint32_t>(wanted.w.rows);
-  task.parts[task.n_parts++] = {
-      device_weights(wanted.w), rows, 0, wanted.out, wanted.turned, wanted.cache};
-}
-
 void run(WeightType type, const Task& task, Stream& stream) {
   with_weight_type(
       type, [&](auto constant) { launch_products<decltype(constant)::value>(task, stream); });
-}
-
-/// Checks products; the columns that all of them have.
-int64_t cols_of(std::span<const Product> products) {
-  if (products.size() > kMaxProducts) fail(std::to_string(products.size()) + " products at once");
-  for (const Product& product : products) check(product.w, products[0].w.cols);
-  return products.empty() ? 0 : products[0].w.cols;
-}
-
-/// What is wanted of a task, a launch for each type: `first`, then `others`.
-void run_all(std::span<const Wanted> wanted, const Task& first, const Task& others,
-             Stream& stream) {
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const WeightType type = wanted[i].w.type;
-    const auto same_type = [&](const Wanted& other) { return other.w.type == type; };
-    if (std::any_of(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), same_type)) {
-      continue;  // done with an earlier one
-    }
-    Task task = i == 0 ? first : others;
-    for (const Wanted& one : wanted.subspan(i)) {
-      if (same_type(one)) add_part(task, one);
-    }
-    run(type, task, stream);
-  }
-}
-void run_all(std::span<const Product> products, const Task& first, const Task& others,
-             Stream& stream) {
-  std::array<Wanted, kMaxProducts> wanted{};
-  std::transform(products.begin(), products.end(), wanted.begin(),
-                 [](const Product& product) -> Wanted {
-                   return {product.w, product.out};
-                 });
-  run_all(std::span<const Wanted>(wanted.data(), products.size()), first, others, stream);
-}
-
-void run_gated(const Matrix& gate, const Matrix& up, float* out, Task first, Task second,
-               Stream& stream) {
-  check(gate, gate.cols);
-  check(up, gate.cols);
-  if (gate.rows != up.rows) fail("gate and up differ in their number of rows");
-  if (gate.type == up.type) {
-    first.finish = Finish::kGated;
-    add_part(first, {gate, out});
-    add_part(first, {up, out});
-    return run(gate.type, first, stream);
-  }
-  // Kernels are for one type: up, which out holds meanwhile, and then the rest.
-  add_part(first, {up, out});
-  run(up.type, first, stream);
-  second.finish = Finish::kGateOut;
-  add_part(second, {gate, out});
-  run(gate.type, second, stream);
 }
 
 }  // namespace
@@ -343,50 +290,32 @@ void run_gated(const Matrix& gate, const Matrix& up, float* out, Task first, Tas
 void matmul_valu(const float* x, int64_t n_tokens, std::span<const Product> products,
                  Stream& stream) {
   const Task task = make_task(x, n_tokens, cols_of(products), Finish::kStore);
-  run_all(products, task, task, stream);
+  run_all(run, products, task, task, stream);
 }
 
 void matmul_valu(const NormedRow& in, std::span<const Product> products, Stream& stream) {
-  const int64_t cols = cols_of(products);
-  run_all(products, make_task(in, cols, Finish::kStore), make_task(in.out, 1, cols, Finish::kStore),
-          stream);
+  run_products(run, in, products, stream);
 }
 
 void qkv_matmul_valu(const NormedRow& in, const std::array<Product, 3>& qkv, const RopeRow& rope,
                      Stream& stream) {
-  const int64_t cols = cols_of(qkv);
-  if (rope.head_dim % 2 != 0) fail("RoPE of heads of " + std::to_string(rope.head_dim) + " values");
-  Task first = make_task(in, cols, Finish::kStore);
-  Task others = make_task(in.out, 1, cols, Finish::kStore);
-  first.rope = others.rope = {rope.table, static_cast<uint32_t>(rope.head_dim),
-                              static_cast<uint32_t>(2 * rope.half_dim), rope.pos, rope.row_shift};
-  const auto& [q, k, v] = qkv;
-  const std::array<Wanted, 3> wanted{{{q.w, q.out, rope.q_out},
-                                      {k.w, k.out, rope.k_out, rope.k_cache},
-                                      {v.w, v.out, nullptr, rope.v_cache}}};
-  run_all(std::span<const Wanted>(wanted), first, others, stream);
+  run_qkv(run, in, qkv, rope, stream);
 }
 
 void matmul_add_valu(const float* x, int64_t n_tokens, const Product& product,
                      const float* residual, float* sum, Stream& stream) {
-  check(product.w, product.w.cols);
-  Task task = make_task(x, n_tokens, product.w.cols, Finish::kAdd);
-  task.residual = residual;
-  task.sum = sum;
-  add_part(task, {product.w, product.out});
-  run(product.w.type, task, stream);
+  run_add(run, x, n_tokens, product, residual, sum, stream);
 }
 
 void gated_matmul_valu(const float* x, int64_t n_tokens, const Matrix& gate, const Matrix& up,
                        float* out, Stream& stream) {
-  run_gated(gate, up, out, make_task(x, n_tokens, gate.cols, Finish::kStore),
-            make_task(x, n_tokens, gate.cols, Finish::kStore), stream);
+  const Task task = make_task(x, n_tokens, gate.cols, Finish::kStore);
+  run_gated(run, gate, up, out, task, task, stream);
 }
 
 void gated_matmul_valu(const NormedRow& in, const Matrix& gate, const Matrix& up, float* out,
                        Stream& stream) {
-  run_gated(gate, up, out, make_task(in, gate.cols, Finish::kStore),
-            make_task(in.out, 1, gate.cols, Finish::kStore), stream);
+  run_gated(run, in, gate, up, out, stream);
 }
 
 }  // namespace greta

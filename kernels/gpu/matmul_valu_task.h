@@ -4,14 +4,14 @@
 
 #include "kernels/gpu/lane_dot.h"
 #include "kernels/gpu/lane_dot_k.h"
-#include "kernels/gpu/matmul_valu.h"
+#include "kernels/gpu/matmul_task.h"
 #include "kernels/gpu/runtime.h"
-#include "kernels/gpu/weight_planes.h"
 
-// What a launch of kernels/gpu/matmul_valu.hip is told: the products, what becomes of them, and how
-// blocks share the work.
+// How the blocks of kernels/gpu/matmul_valu.hip share the work of a Task.
 
 namespace greta::matmul_valu_detail {
+
+using namespace matmul_detail;
 
 /// The shape of a block: its threads, the rows and tokens of a team at a time, and the steps of
 /// which a lane has weights in hand. A row's weights are read once for all the tokens, an
@@ -22,12 +22,18 @@ struct Block {
   static constexpr int kAhead = kAhead_;
   static constexpr int kTeams = kThreads / kTeam;
   static constexpr int kGroupRows = kTeams * kRows;  ///< of all its teams
+  /// Whether weights leave registers for bringing more of x at a time.
+  static constexpr bool kRoomy = kRows * kTokens * kAhead == 4;
   /// How many a processor holds, by what registers are allotted for.
   static constexpr int kAtOnce = kTokens > 1 ? 1 : 2048 / (kThreads * kRows * kAhead);
   /// The second number of launch bounds: to NVIDIA's compiler the blocks per processor, to AMD's
   /// the wavefronts per unit, where two are what the largest kernels have registers for.
   static constexpr int kResident = kWave == 32 ? kAtOnce : 2;
 };
+
+/// Columns that a team takes at a time.
+template <WeightType kType>
+constexpr int kStepColumns = kTeam* LaneDot<kType>::kColumns;
 
 /// Tokens that share a pass over the weights, when there are several.
 template <WeightType kType>
@@ -36,54 +42,6 @@ constexpr int kTile = LaneDot<kType>::kColumns > 32 ? 2 : 4;
 /// Groups that are computed before their results are stored: in between teams do not wait for each
 /// other, so that some load while others compute.
 inline constexpr int kUnfinished = 8;
-
-/// What happens to a product.
-enum class Finish {
-  kStore,
-  kAdd,      ///< stored, and stored again with a residual added
-  kGated,    ///< of two products, silu(first)·second
-  kGateOut,  ///< silu(product)·out, which has the second already
-};
-
-struct Part {
-  DeviceWeights w;
-  uint32_t rows;
-  uint32_t first_group;  ///< of rows; groups are numbered through all parts
-  float* out;
-  float* turned;  ///< out after RoPE; nullptr: it takes none
-  float* cache;   ///< has a row for what comes of that; nullptr: none
-};
-
-/// RoPE and the place in the caches; of one token.
-struct Rope {
-  const float* table;  ///< nullptr: no part takes any
-  uint32_t head_dim, turned_dim;
-  const int32_t* pos;
-  int64_t row_shift;
-};
-
-/// The norm that x still lacks; of one token.
-struct Norm {
-  const float* weight;  ///< nullptr: x lacks none
-  float eps;
-  float* out;
-};
-
-struct Task {
-  const float* x;
-  Norm norm;
-  int64_t n_tokens;
-  uint32_t cols;
-  Finish finish;
-  int n_parts;
-  uint32_t n_groups;
-  uint32_t segment_steps;  ///< of which x is kept at a time
-  bool aligned;            ///< tokens of x, and what the norm reads and writes, to 16 bytes
-  Part parts[kMaxProducts];
-  Rope rope;
-  const float* residual;
-  float* sum;
-};
 
 /// Rows of a group, of those that the teams of a block have: when gated, half of the teams work on
 /// the other product.

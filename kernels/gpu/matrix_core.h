@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/half_type.h"
@@ -15,9 +16,9 @@
 // Products are exact; the order and the rounding of the sums are the hardware's. gfx90a takes
 // subnormal operands as 0, gfx940 and NVIDIA do not.
 //
-// AMD: v_mfma_f32_16x16x16f16, v_mfma_f32_32x32x8f16 and their bf16 forms (_1k), wavefronts of 64.
-// Register layouts: "AMD Instinct MI300" Instruction Set Architecture, Matrix Arithmetic
-// Instructions, dense matrix layouts; the same as AMD's matrix instruction calculator prints.
+// AMD: v_mfma_f32_16x16x16f16 and its bf16 form (_1k), wavefronts of 64. Register layouts: "AMD
+// Instinct MI300" Instruction Set Architecture, Matrix Arithmetic Instructions, dense matrix
+// layouts; the same as AMD's matrix instruction calculator prints.
 // NVIDIA: mma.sync.m16n8k16, warps of 32. "PTX ISA", Matrix Fragments for mma.m16n8k16 with
 // floating point type, and ldmatrix.
 
@@ -65,41 +66,29 @@ __device__ inline void multiply(const uint32_t (&a)[4], const uint32_t (&b)[2], 
 /// Four neighbouring values of one row, the lowest k in the lowest bits.
 using Quad = uint64_t;
 
-struct alignas(16) QuadPair {
-  Quad quad[2];
-};
-
 #if defined(GRETA_EMULATOR)
 using Halves = emulator::Vector<uint16_t, 4>;
 using Shorts = emulator::Vector<int16_t, 4>;
 using Sum4 = emulator::Vector<float, 4>;
-using Sum16 = emulator::Vector<float, 16>;
 #else
 typedef _Float16 Halves __attribute__((ext_vector_type(4)));
 typedef short Shorts __attribute__((ext_vector_type(4)));
 typedef float Sum4 __attribute__((ext_vector_type(4)));
-typedef float Sum16 __attribute__((ext_vector_type(16)));
 #endif
 
+/// d += a·b for one 16x16x16.
 template <HalfType kType>
-__device__ inline Sum4 multiply(Quad a, Quad b, Sum4 sum) {
+__device__ inline void multiply(Quad a, Quad b, float* d) {
+  Sum4 sum;
+  memcpy(&sum, d, sizeof sum);
   if constexpr (kType == HalfType::kF16) {
-    return __builtin_amdgcn_mfma_f32_16x16x16f16(bits_as<Halves>(a), bits_as<Halves>(b), sum, 0, 0,
-                                                 0);
+    sum =
+        __builtin_amdgcn_mfma_f32_16x16x16f16(bits_as<Halves>(a), bits_as<Halves>(b), sum, 0, 0, 0);
   } else {
-    return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bits_as<Shorts>(a), bits_as<Shorts>(b), sum, 0,
-                                                     0, 0);
-  }
-}
-template <HalfType kType>
-__device__ inline Sum16 multiply(Quad a, Quad b, Sum16 sum) {
-  if constexpr (kType == HalfType::kF16) {
-    return __builtin_amdgcn_mfma_f32_32x32x8f16(bits_as<Halves>(a), bits_as<Halves>(b), sum, 0, 0,
-                                                0);
-  } else {
-    return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(bits_as<Shorts>(a), bits_as<Shorts>(b), sum, 0,
+    sum = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bits_as<Shorts>(a), bits_as<Shorts>(b), sum, 0,
                                                     0, 0);
   }
+  memcpy(d, &sum, sizeof sum);
 }
 
 #endif
@@ -207,25 +196,28 @@ struct WaveTile {
 #else
 
 template <HalfType kType, int kSize>
-struct WaveTile;
-
-template <HalfType kType>
-struct WaveTile<kType, 16> {
+struct WaveTile {
+  static_assert(kSize == 16 || kSize == 32);
   static constexpr int kDepth = 16;
-  static constexpr int kValues = 4;
+  static constexpr int kValues = kSize * kSize / kMatrixLanes;
   static constexpr int kRun = 1;
 
   struct Operand {
-    matrix_core_detail::Quad quad;
+    matrix_core_detail::Quad quad[kSize / 16];  // of rows 16i .. 16i + 15
   };
   struct Sum {
-    matrix_core_detail::Sum4 value = {};
+    float value[kValues] = {};
   };
 
   /// Lane l has row l % 16 and k = 4·(l / 16) + 0 .. 3.
   __device__ static Operand load(const uint16_t* block, int stride) {
     const uint16_t* from = block + lane_id() % 16 * stride + lane_id() / 16 * 4;
-    return {load_as<matrix_core_detail::Quad>(from)};
+    Operand operand;
+    GRETA_UNROLL
+    for (int i = 0; i < kSize / 16; ++i) {
+      operand.quad[i] = load_as<matrix_core_detail::Quad>(from + i * 16 * stride);
+    }
+    return operand;
   }
   __device__ static Operand load_left(const uint16_t* block, int stride) {
     return load(block, stride);
@@ -234,45 +226,72 @@ struct WaveTile<kType, 16> {
     return load(block, stride);
   }
   __device__ static void multiply_add(const Operand& a, const Operand& b, Sum& sum) {
-    sum.value = matrix_core_detail::multiply<kType>(a.quad, b.quad, sum.value);
+    GRETA_UNROLL
+    for (int m = 0; m < kSize / 16; ++m) {
+      GRETA_UNROLL
+      for (int n = 0; n < kSize / 16; ++n) {
+        matrix_core_detail::multiply<kType>(a.quad[m], b.quad[n],
+                                            &sum.value[(m * (kSize / 16) + n) * 4]);
+      }
+    }
   }
-  __device__ static int row(int i) { return lane_id() / 16 * 4 + i; }
-  __device__ static int column(int) { return lane_id() % 16; }
-};
-
-template <HalfType kType>
-struct WaveTile<kType, 32> {
-  static constexpr int kDepth = 16;  // two instructions
-  static constexpr int kValues = 16;
-  static constexpr int kRun = 1;
-
-  struct Operand {
-    matrix_core_detail::QuadPair half;
-  };
-  struct Sum {
-    matrix_core_detail::Sum16 value = {};
-  };
-
-  /// Lane l has row l % 32. What k a register stands for does not matter as long as A and B agree:
-  /// eight neighbours make one load, the first four for the first instruction.
-  __device__ static Operand load(const uint16_t* block, int stride) {
-    const uint16_t* from = block + lane_id() % 32 * stride + lane_id() / 32 * 8;
-    return {load_as<matrix_core_detail::QuadPair>(from)};
+  __device__ static int row(int i) {
+    return i / 4 / (kSize / 16) * 16 + lane_id() / 16 * 4 + i % 4;
   }
-  __device__ static Operand load_left(const uint16_t* block, int stride) {
-    return load(block, stride);
-  }
-  __device__ static Operand load_right(const uint16_t* block, int stride) {
-    return load(block, stride);
-  }
-  __device__ static void multiply_add(const Operand& a, const Operand& b, Sum& sum) {
-    sum.value = matrix_core_detail::multiply<kType>(a.half.quad[0], b.half.quad[0], sum.value);
-    sum.value = matrix_core_detail::multiply<kType>(a.half.quad[1], b.half.quad[1], sum.value);
-  }
-  __device__ static int row(int i) { return i / 4 * 8 + lane_id() / 32 * 4 + i % 4; }
-  __device__ static int column(int) { return lane_id() % 32; }
+  __device__ static int column(int i) { return i / 4 % (kSize / 16) * 16 + lane_id() % 16; }
 };
 
 #endif
+
+/// Sixteen rows times one column: D[m] += Σ_k A[m][k]·b[k], by WaveTile's instruction, whose
+/// columns are all that one. An element has the bits that it has in a WaveTile.
+template <HalfType kType>
+struct ColumnTile {
+  using Rows = typename WaveTile<kType, 16>::Operand;
+  static constexpr int kRows = 16, kDepth = 16;
+
+#if GRETA_MATRIX_LANES == 32
+  struct alignas(8) Column {
+    uint32_t pair[2];
+  };
+  struct Sum {
+    float value[4] = {};
+  };
+  /// Where b[k] lies in memory from which load() takes it: each lane's four together.
+  __host__ __device__ static constexpr int place(int k) {
+    return k % 8 / 2 * 4 + k / 8 * 2 + k % 2;
+  }
+  __device__ static Column load(const uint16_t* column) {
+    return load_as<Column>(column + lane_id() % 4 * 4);
+  }
+  __device__ static void multiply_add(const Rows& a, const Column& b, Sum& sum) {
+    const uint32_t left[4] = {a.pair[0][0], a.pair[1][0], a.pair[0][1], a.pair[1][1]};
+    matrix_core_detail::multiply<kType>(left, b.pair, sum.value);
+  }
+  /// use(row, element) for every row, by one lane.
+  template <class Use>
+  __device__ static void each(const Sum& sum, Use use) {
+    if (lane_id() % 4 != 0) return;
+    use(lane_id() / 4, sum.value[0]);
+    use(lane_id() / 4 + 8, sum.value[2]);
+  }
+#else
+  using Column = matrix_core_detail::Quad;
+  using Sum = typename WaveTile<kType, 16>::Sum;
+  __host__ __device__ static constexpr int place(int k) { return k; }
+  __device__ static Column load(const uint16_t* column) {
+    return load_as<Column>(column + lane_id() / 16 * 4);
+  }
+  __device__ static void multiply_add(const Rows& a, Column b, Sum& sum) {
+    matrix_core_detail::multiply<kType>(a.quad[0], b, sum.value);
+  }
+  template <class Use>
+  __device__ static void each(const Sum& sum, Use use) {
+    if (lane_id() % 16 != 0) return;
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) use(lane_id() / 4 + i, sum.value[i]);
+  }
+#endif
+};
 
 }  // namespace greta

@@ -83,7 +83,7 @@ struct QueryTile {
     for (int i = 0; i < kValues / 2; ++i) {
       // Pairs i of a left operand: rows in slots 0 and 1 of the lower keys, then of the upper ones.
       const int first = kQueriesLeft ? i % 2 * 4 + i / 2 * 2 : 2 * i;
-      pairs[i] = half_pair(w.value[first], w.value[first + 1]);
+      pairs[i] = greta::half_pair<HalfType::kF16>(w.value[first], w.value[first + 1]);
     }
     return bits_as<Operand>(pairs);
   }
@@ -111,17 +111,6 @@ struct QueryTile {
       value = combine(value, wave_shuffle_xor(value, mask));
     }
     return value;
-  }
-
-  /// Two values as f16, to nearest even, the first in the lower half.
-  __device__ static uint32_t half_pair(float low, float high) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
-    uint32_t pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-#else
-    return f16_bits(low) | static_cast<uint32_t>(f16_bits(high)) << 16;
-#endif
   }
 };
 

@@ -48,6 +48,7 @@
 #define GRETA_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::greta::emulator::dynamic_shared())
 #define GRETA_UNROLL
+#define GRETA_NO_UNROLL
 
 #else
 
@@ -56,6 +57,8 @@
   extern __shared__ __align__(16) unsigned char greta_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(greta_dynamic_shared)
 #define GRETA_UNROLL _Pragma("unroll")
+// For loops whose every turn would keep registers of its own.
+#define GRETA_NO_UNROLL _Pragma("unroll 1")
 
 #endif
 
@@ -96,6 +99,13 @@ __device__ inline void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+
+/// Before a kernel's argument: it is indexed where it lies, instead of in a copy.
+#if defined(GRETA_NVIDIA)
+#define GRETA_GRID_CONSTANT __grid_constant__
+#else
+#define GRETA_GRID_CONSTANT
+#endif
 
 /// The longest block that every device runs.
 inline constexpr int kMaxBlockThreads = 1024;
@@ -170,8 +180,8 @@ void launch(const LaunchShape& shape, Stream& stream, void (*kernel)(Parameters.
   const auto* function = reinterpret_cast<const void*>(kernel);
   hipError_t error = hipSuccess;
 #if defined(GRETA_NVIDIA)
-  // Beyond 48 KiB a kernel must ask.
-  if (shape.shared_bytes > (size_t{48} << 10)) {
+  // Beyond 48 KiB, what the kernel declares itself included, it must ask.
+  if (shape.shared_bytes > (size_t{32} << 10)) {
     error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(shape.shared_bytes));
   }

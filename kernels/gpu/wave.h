@@ -182,4 +182,18 @@ __device__ inline uint32_t atomic_fetch_add(uint32_t* address, uint32_t value) {
   return atomicAdd(address, value);
 }
 
+/// Lanes of a wavefront meet, and see what each has written to shared memory.
+__device__ inline void wave_barrier() {
+#if defined(GRETA_NVIDIA)
+  __syncwarp();
+#elif defined(GRETA_AMD)
+#if defined(__HIP_DEVICE_COMPILE__)
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+#endif
+#else
+  static_cast<void>(wave_ballot(true));
+#endif
+}
+
 }  // namespace greta

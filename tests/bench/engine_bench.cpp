@@ -1,6 +1,7 @@
 // Speed of greta's engine on a GGUF file; script/bench-engine and script/gpu-bench run it.
 //
 //   engine_bench MODEL [--backend cpu|hip|auto] [--threads N] [--route OP=ROUTE[@PHASE]]...
+//                [--mode MODE]         whose routes are the usual ones
 //                [--prefill P]...       prefill of P tokens
 //                [--decode G --cached C]    G greedy tokens, after a prompt of C
 //                [--trace-decode]       the same with every layer and tensor traced into a database
@@ -31,6 +32,7 @@ struct Options {
   std::string model, backend = "auto";
   int threads = 0;
   std::vector<std::string> routes;
+  std::string mode = "as_designed";
   std::vector<int64_t> prefill;
   int64_t decode = 0, cached = 128, repeat = 3;
   bool trace_decode = false, trace_probe = false;
@@ -114,7 +116,7 @@ class Bench {
     std::vector<RouteChoice> choices;
     for (const std::string& text : options.routes) choices.push_back(parse_route_choice(text));
     Backend& backend = session_.backend();
-    routes_.emplace(choose_routes(backend, Mode::kAsDesigned, choices));
+    routes_.emplace(choose_routes(backend, parse_mode(options.mode), choices));
     std::fprintf(stderr, "%s: %s, %s\n", options.model.c_str(), backend.device().c_str(),
                  routes_->text().c_str());
   }
@@ -235,6 +237,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--backend", options.backend, "cpu, hip or auto (default)");
   app.add_option("--threads", options.threads, "CPU threads (default: one per core)");
   app.add_option("--route", options.routes, "OP=ROUTE[@prefill|@decode], may be repeated");
+  app.add_option("--mode", options.mode, "as_designed (default), kv_aligned or batch_invariant");
   app.add_option("--prefill", options.prefill, "Tokens of a prompt; may be repeated");
   app.add_option("--decode", options.decode, "Tokens to decode");
   app.add_option("--cached", options.cached, "Tokens in the cache before (128)");

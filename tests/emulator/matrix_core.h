@@ -103,6 +103,30 @@ inline void mma_m16n8k16(bool bf16, const std::uint32_t (&a)[4], const std::uint
   }
 }
 
+/// wgmma.m64nNk16 on operands in shared memory, lines of 64 values in the 128-byte swizzle: D
+/// values 4j .. 4j + 3 are rows row, row, row + 8, row + 8 of columns 8j + column and one more, by
+/// turns.
+template <int N>
+void wgmma(bool bf16, const std::uint16_t* left, const std::uint16_t* right, int slice, int row,
+           int column, float* d) {
+  const auto at = [&](const std::uint16_t* lines, int line, int k) {
+    const int chunk = (slice * 16 + k) / 8;
+    const std::uint16_t bits = lines[line * 64 + (chunk ^ line % 8) * 8 + k % 8];
+    return bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+  };
+  for (int i = 0; i < 4; i += 2) {
+    std::array<float, 16> a;
+    for (int k = 0; k < 16; ++k) a[static_cast<std::size_t>(k)] = at(left, row + i / 2 * 8, k);
+    for (int j = 0; j < N / 8; ++j) {
+      for (int c = 0; c < 2; ++c) {
+        float& sum = d[4 * j + i + c];
+        for (int k = 0; k < 16; ++k)
+          sum += a[static_cast<std::size_t>(k)] * at(right, 8 * j + column + c, k);
+      }
+    }
+  }
+}
+
 }  // namespace greta::emulator
 
 // ---- The compiler's names, for wavefronts of 64.
@@ -118,16 +142,4 @@ inline greta::emulator::Vector<float, 4> __builtin_amdgcn_mfma_f32_16x16x16bf16_
     greta::emulator::Vector<float, 4> c, int, int, int,
     greta::emulator::Where where = greta::emulator::Where::here()) {
   return greta::emulator::mfma<16, 16, 16>(true, &a, &b, c, "v_mfma_f32_16x16x16bf16_1k", where);
-}
-inline greta::emulator::Vector<float, 16> __builtin_amdgcn_mfma_f32_32x32x8f16(
-    greta::emulator::Vector<std::uint16_t, 4> a, greta::emulator::Vector<std::uint16_t, 4> b,
-    greta::emulator::Vector<float, 16> c, int, int, int,
-    greta::emulator::Where where = greta::emulator::Where::here()) {
-  return greta::emulator::mfma<32, 32, 8>(false, &a, &b, c, "v_mfma_f32_32x32x8f16", where);
-}
-inline greta::emulator::Vector<float, 16> __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(
-    greta::emulator::Vector<std::int16_t, 4> a, greta::emulator::Vector<std::int16_t, 4> b,
-    greta::emulator::Vector<float, 16> c, int, int, int,
-    greta::emulator::Where where = greta::emulator::Where::here()) {
-  return greta::emulator::mfma<32, 32, 8>(true, &a, &b, c, "v_mfma_f32_32x32x8bf16_1k", where);
 }

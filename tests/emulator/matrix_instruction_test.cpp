@@ -63,30 +63,18 @@ using Shorts = emulator::Vector<int16_t, 4>;
 __global__ void mfma_kernel(Instruction instruction, const uint64_t* a, const uint64_t* b,
                             float* d) {
   const unsigned t = threadIdx.x;
-  if (instruction.m == 32) {
-    emulator::Vector<float, 16> sum;
-    for (unsigned i = 0; i < 16; ++i) sum.lane[i] = d[16 * t + i];
-    sum = instruction.bf16
-              ? __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(std::bit_cast<Shorts>(a[t]),
-                                                         std::bit_cast<Shorts>(b[t]), sum, 0, 0, 0)
-              : __builtin_amdgcn_mfma_f32_32x32x8f16(std::bit_cast<Halves>(a[t]),
-                                                     std::bit_cast<Halves>(b[t]), sum, 0, 0, 0);
-    for (unsigned i = 0; i < 16; ++i) d[16 * t + i] = sum.lane[i];
-  } else {
-    emulator::Vector<float, 4> sum;
-    for (unsigned i = 0; i < 4; ++i) sum.lane[i] = d[4 * t + i];
-    sum = instruction.bf16
-              ? __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(std::bit_cast<Shorts>(a[t]),
-                                                          std::bit_cast<Shorts>(b[t]), sum, 0, 0, 0)
-              : __builtin_amdgcn_mfma_f32_16x16x16f16(std::bit_cast<Halves>(a[t]),
-                                                      std::bit_cast<Halves>(b[t]), sum, 0, 0, 0);
-    for (unsigned i = 0; i < 4; ++i) d[4 * t + i] = sum.lane[i];
-  }
+  emulator::Vector<float, 4> sum;
+  for (unsigned i = 0; i < 4; ++i) sum.lane[i] = d[4 * t + i];
+  sum = instruction.bf16
+            ? __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(std::bit_cast<Shorts>(a[t]),
+                                                        std::bit_cast<Shorts>(b[t]), sum, 0, 0, 0)
+            : __builtin_amdgcn_mfma_f32_16x16x16f16(std::bit_cast<Halves>(a[t]),
+                                                    std::bit_cast<Halves>(b[t]), sum, 0, 0, 0);
+  for (unsigned i = 0; i < 4; ++i) d[4 * t + i] = sum.lane[i];
 }
 
 TEST_F(MatrixInstruction, MfmaAgreesWithPlainLoopsInAmdsLayout) {
-  for (const Instruction& in : {Instruction{32, 32, 8, false}, Instruction{32, 32, 8, true},
-                                Instruction{16, 16, 16, false}, Instruction{16, 16, 16, true}}) {
+  for (const Instruction& in : {Instruction{16, 16, 16, false}, Instruction{16, 16, 16, true}}) {
     const int per_lane = in.m * in.n / 64;
     const auto half = [&](int value) {
       return in.bf16 ? f32_to_bf16(static_cast<float>(value))
@@ -130,15 +118,8 @@ TEST_F(MatrixInstruction, MfmaAgreesWithPlainLoopsInAmdsLayout) {
 
 // Single entries as AMD's matrix instruction calculator prints them: register and lane.
 TEST_F(MatrixInstruction, AmdsLayoutHasThePublishedEntries) {
-  const Instruction large{32, 32, 8, false}, small{16, 16, 16, false};
+  const Instruction small{16, 16, 16, false};
   using Place = std::pair<int, int>;
-  EXPECT_EQ(input_item_lane(large, 0, 3), Place(3, 0));
-  EXPECT_EQ(input_item_lane(large, 0, 4), Place(0, 32));
-  EXPECT_EQ(input_item_lane(large, 31, 7), Place(3, 63));
-  EXPECT_EQ(output_item_lane(large, 3, 0), Place(3, 0));
-  EXPECT_EQ(output_item_lane(large, 4, 0), Place(0, 32));
-  EXPECT_EQ(output_item_lane(large, 8, 0), Place(4, 0));
-  EXPECT_EQ(output_item_lane(large, 31, 31), Place(15, 63));
   EXPECT_EQ(input_item_lane(small, 0, 4), Place(0, 16));
   EXPECT_EQ(input_item_lane(small, 15, 15), Place(3, 63));
   EXPECT_EQ(output_item_lane(small, 4, 0), Place(0, 16));

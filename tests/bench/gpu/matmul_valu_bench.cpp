@@ -6,6 +6,7 @@
 
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/elementwise.h"
+#include "kernels/gpu/matmul_mfma_token.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/weight_layout.h"
 #include "tests/bench/gpu/gpu_bench.h"
@@ -71,7 +72,7 @@ struct Shape {
   int64_t rows, cols;  ///< of all products together
 };
 
-void run(const Shape& shape, WeightType type, int64_t n_tokens, Operands& operands,
+void run(const Shape& shape, bool mfma, WeightType type, int64_t n_tokens, Operands& operands,
          Stream& stream) {
   const Matrix w{type, operands.next(), shape.rows, shape.cols};
   float* const out = operands.out.data();
@@ -82,37 +83,47 @@ void run(const Shape& shape, WeightType type, int64_t n_tokens, Operands& operan
   switch (shape.form) {
     case Form::kStore: {
       const Product product = part(0, shape.rows);
+      if (mfma) return token_matmul_mfma({.x = operands.x.data()}, {&product, 1}, stream);
       return matmul_valu(operands.x.data(), n_tokens, {&product, 1}, stream);
     }
     case Form::kAdd:
+      if (mfma) {
+        return token_matmul_add_mfma(operands.x.data(), part(0, shape.rows),
+                                     operands.residual.data(), operands.sum.data(), stream);
+      }
       return matmul_add_valu(operands.x.data(), n_tokens, part(0, shape.rows),
                              operands.residual.data(), operands.sum.data(), stream);
     case Form::kGated: {
       const int64_t half = shape.rows / 2;
+      if (mfma) {
+        return token_gated_matmul_mfma({.x = operands.x.data()}, part(0, half).w,
+                                       part(half, half).w, out, stream);
+      }
       return gated_matmul_valu(operands.x.data(), n_tokens, part(0, half).w, part(half, half).w,
                                out, stream);
     }
     case Form::kThree: {
       const Product products[] = {part(0, kDim), part(kDim, kKv), part(kDim + kKv, kKv)};
+      if (mfma) return token_matmul_mfma({.x = operands.x.data()}, products, stream);
       return matmul_valu(operands.x.data(), n_tokens, products, stream);
     }
   }
 }
 
-BenchCase make_case(const Shape& shape, WeightType type, int64_t n_tokens) {
+BenchCase make_case(const Shape& shape, bool mfma, WeightType type, int64_t n_tokens) {
   const Matrix w{type, nullptr, shape.rows, shape.cols};
   BenchCase result;
-  result.name = "valu " + std::string(weight_type_info(type).name) + " " + shape.name + " " +
-                std::to_string(shape.rows) + "x" + std::to_string(shape.cols) + " n" +
-                std::to_string(n_tokens);
+  result.name = (mfma ? "mfma-token " : "valu ") + std::string(weight_type_info(type).name) + " " +
+                shape.name + " " + std::to_string(shape.rows) + "x" + std::to_string(shape.cols) +
+                " n" + std::to_string(n_tokens);
   result.bytes = static_cast<double>(w.bytes()) +
                  4.0 * static_cast<double>(n_tokens * (shape.rows + shape.cols));
   result.flops = 2.0 * static_cast<double>(n_tokens * shape.rows * shape.cols);
   // Memory is taken when the case runs first, and given back with it.
-  result.run = [shape, type, n_tokens, w,
+  result.run = [shape, mfma, type, n_tokens, w,
                 operands = std::shared_ptr<Operands>()](Stream& stream) mutable {
     if (!operands) operands = make_operands(w, n_tokens);
-    run(shape, type, n_tokens, *operands, stream);
+    run(shape, mfma, type, n_tokens, *operands, stream);
   };
   return result;
 }
@@ -152,6 +163,7 @@ struct LayerWeights {
 };
 
 struct LayerRun {
+  bool mfma;
   std::vector<LayerWeights> layers;
   DeviceBuffer<float> x, ones, normed, q, k, v, attended, out, sum, gated, table;
   DeviceBuffer<int32_t> pos;
@@ -159,8 +171,9 @@ struct LayerRun {
   AttentionShape shape;
   size_t turn = 0;
 
-  explicit LayerRun(WeightType type)
-      : x(kDim, "x"),
+  LayerRun(WeightType type, bool with_mfma)
+      : mfma(with_mfma),
+        x(kDim, "x"),
         ones(kDim, "norm"),
         normed(kDim, "normed"),
         q(kDim, "q"),
@@ -199,27 +212,34 @@ struct LayerRun {
     const LayerWeights& w = layers[turn++ % layers.size()];
     const Product projections[] = {
         {w.q_k_v[0], q.data()}, {w.q_k_v[1], k.data()}, {w.q_k_v[2], v.data()}};
-    matmul_valu({x.data(), ones.data(), 1e-5f, normed.data()}, projections, stream);
+    const NormedRow row{x.data(), ones.data(), 1e-5f, normed.data()};
+    mfma ? token_matmul_mfma(row, projections, stream) : matmul_valu(row, projections, stream);
     rope_and_store({q.data(), kHeads, q.data()}, {k.data(), kKvHeads, k.data()}, table.data(),
                    RopePairing::kHalves, 1, kHeadDim, kHeadDim / 2, pos.data(), 0, w.k.data(),
                    {v.data(), w.v.data()}, stream);
     attention_valu(shape, pos.data(), kKeys, q.data(), w.k.data(), w.v.data(), attended.data(), {},
                    scratch.data(), stream);
+    if (mfma) {
+      token_matmul_add_mfma(attended.data(), {w.wo, out.data()}, x.data(), sum.data(), stream);
+      token_gated_matmul_mfma(row, w.gate, w.up, gated.data(), stream);
+      return token_matmul_add_mfma(gated.data(), {w.down, out.data()}, x.data(), sum.data(),
+                                   stream);
+    }
     matmul_add_valu(attended.data(), 1, {w.wo, out.data()}, x.data(), sum.data(), stream);
-    gated_matmul_valu({x.data(), ones.data(), 1e-5f, normed.data()}, w.gate, w.up, gated.data(),
-                      stream);
+    gated_matmul_valu(row, w.gate, w.up, gated.data(), stream);
     matmul_add_valu(gated.data(), 1, {w.down, out.data()}, x.data(), sum.data(), stream);
   }
 };
 
-BenchCase make_layer_case(WeightType type) {
+BenchCase make_layer_case(WeightType type, bool mfma) {
   BenchCase result;
-  result.name = "valu " + std::string(weight_type_info(type).name) + " layer";
+  result.name =
+      (mfma ? "mfma-token " : "valu ") + std::string(weight_type_info(type).name) + " layer";
   result.bytes = static_cast<double>(Matrix{type, nullptr, 1, kLayerWeights}.bytes()) +
                  8.0 * static_cast<double>(kKeys * kKv);
   result.flops = 2.0 * static_cast<double>(kLayerWeights);
-  result.run = [type, layers = std::shared_ptr<LayerRun>()](Stream& stream) mutable {
-    if (!layers) layers = std::make_shared<LayerRun>(type);
+  result.run = [type, mfma, layers = std::shared_ptr<LayerRun>()](Stream& stream) mutable {
+    if (!layers) layers = std::make_shared<LayerRun>(type, mfma);
     (*layers)(stream);
   };
   return result;
@@ -253,10 +273,13 @@ std::vector<BenchCase> matmul_valu_cases() {
   std::vector<BenchCase> cases;
   for (const WeightTypeInfo& info : kWeightTypes) {
     for (const Shape& shape : shapes) {
-      if (info.type != WeightType::kF32) cases.push_back(make_case(shape, info.type, 1));
+      if (info.type == WeightType::kF32) continue;
+      cases.push_back(make_case(shape, false, info.type, 1));
+      cases.push_back(make_case(shape, true, info.type, 1));
     }
-    cases.push_back(make_case(shapes[2], info.type, 16));
-    cases.push_back(make_layer_case(info.type));
+    cases.push_back(make_case(shapes[2], false, info.type, 16));
+    cases.push_back(make_layer_case(info.type, false));
+    cases.push_back(make_layer_case(info.type, true));
   }
   for (WeightType type : {WeightType::kQ8_0, WeightType::kQ4_K, WeightType::kQ6_K}) {
     cases.push_back(make_halves_case(type, 2 * kHidden, kDim));

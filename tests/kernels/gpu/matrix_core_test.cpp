@@ -126,10 +126,8 @@ TEST_F(MatrixCore, NonFiniteOperandsStayInTheirRow) {
 // of an element, NVIDIA's PTX document row and column of a lane's value.
 std::pair<int, int> documented_place(int lanes, int size, int i, int j) {
   if (lanes == 64) {
-    const int rows_in_lane_groups = 64 / size;  // M_I
-    const int item = i % 4 + 4 * (i / (4 * rows_in_lane_groups));
-    const int lane = j + size * (i / 4 % rows_in_lane_groups);
-    return {item, lane};
+    // The tile is instructions of 16 x 16 side by side, row by row.
+    return {(i / 16 * (size / 16) + j / 16) * 4 + i % 4, j % 16 + 16 * (i % 16 / 4)};
   }
   for (int lane = 0; lane < 32; ++lane) {
     for (int value = 0; value < 4; ++value) {

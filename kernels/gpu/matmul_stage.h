@@ -4,17 +4,19 @@
 #include <cstdint>
 
 #include "kernels/gpu/device_math.h"
-#include "kernels/gpu/matmul_valu_task.h"
+#include "kernels/gpu/matmul_task.h"
 #include "kernels/gpu/row_norm.h"
 #include "kernels/gpu/runtime.h"
 
-// How a block of kernels/gpu/matmul_valu.hip brings activations to shared memory, in the order of
-// kernels/gpu/lane_x.h, and norms them on the way where they lack that. Device code.
+// How a block that computes products brings activations to shared memory, and norms them on the way
+// where they lack that. In what form they lie there is said by Units, step by step of columns:
+//
+//   kStepGroups, kStepBytes       groups of four columns in a step, and what they take
+//   put(step, group, x)           stores a group
+//
+// B: the block's shape, kThreads, kTokens, and kRoomy. Device code.
 
-namespace greta::matmul_valu_detail {
-
-template <WeightType kType>
-constexpr int kStepColumns = kTeam* LaneDot<kType>::kColumns;
+namespace greta::matmul_detail {
 
 /// Columns column .. column + 3 of a row of activations or of the norm's weights, zeros beyond the
 /// end.
@@ -48,14 +50,13 @@ __device__ inline Floats4 norm_x(const Task& task, Floats4 x, const Floats4& wei
 
 /// Fills shared memory with the x of `n_steps` steps, from group `first_group` of them on. Beyond
 /// the row's end are zeros.
-template <WeightType kType, class B, bool kNormed>
+template <class Units, class B, bool kNormed>
 __device__ void stage_steps(const Task& task, int64_t first_token, uint32_t first_step,
                             uint32_t n_steps, uint32_t first_group, float factor,
                             std::byte* shared) {
-  using Units = typename LaneDot<kType>::Units;
-  constexpr uint32_t kGroups = kStepColumns<kType> / 4;  // of a step
+  constexpr uint32_t kGroups = Units::kStepGroups;
   // Groups that a thread loads together, as there are registers.
-  constexpr uint32_t kBatch = (kNormed ? 1 : 2) * (B::kRows * B::kTokens * B::kAhead == 4 ? 2 : 1);
+  constexpr uint32_t kBatch = (kNormed ? 1 : 2) * (B::kRoomy ? 2 : 1);
   const uint32_t n_groups = n_steps * kGroups;
   GRETA_UNROLL
   for (int t = 0; t < B::kTokens; ++t) {
@@ -84,16 +85,16 @@ __device__ void stage_steps(const Task& task, int64_t first_token, uint32_t firs
 }
 
 /// The same for the segment that begins with `first_step`.
-template <WeightType kType, class B>
+template <class Units, class B>
 __device__ void stage_x(const Task& task, int64_t first_token, uint32_t first_step,
                         uint32_t n_steps, float factor, std::byte* shared) {
   const uint32_t n = std::min(task.segment_steps, n_steps - first_step);
   if constexpr (B::kTokens == 1) {
     if (task.norm.weight != nullptr) {
-      return stage_steps<kType, B, true>(task, 0, first_step, n, 0, factor, shared);
+      return stage_steps<Units, B, true>(task, 0, first_step, n, 0, factor, shared);
     }
   }
-  stage_steps<kType, B, false>(task, first_token, first_step, n, 0, factor, shared);
+  stage_steps<Units, B, false>(task, first_token, first_step, n, 0, factor, shared);
 }
 
 /// The first segment of an x that lacks its norm: what a thread brings to shared memory it keeps
@@ -126,10 +127,9 @@ class NormedSegment {
     }
     return norm_factor(sums, task_.cols, task_.norm.eps);
   }
-  template <WeightType kType>
+  template <class Units>
   __device__ void stage(uint32_t n_steps, float factor, std::byte* shared) const {
-    using Units = typename LaneDot<kType>::Units;
-    constexpr uint32_t kGroups = kStepColumns<kType> / 4;
+    constexpr uint32_t kGroups = Units::kStepGroups;
     GRETA_UNROLL
     for (uint32_t h = 0; h < kHeld; ++h) {
       const uint32_t group = threadIdx.x + h * B::kThreads;
@@ -137,7 +137,7 @@ class NormedSegment {
       Units::put(shared + group / kGroups * Units::kStepBytes, group % kGroups,
                  norm_x(task_, x_[h], weight_[h], column(h), factor));
     }
-    stage_steps<kType, B, true>(task_, 0, 0, n_steps, kHeld * B::kThreads, factor, shared);
+    stage_steps<Units, B, true>(task_, 0, 0, n_steps, kHeld * B::kThreads, factor, shared);
   }
 
  private:
@@ -151,7 +151,7 @@ class NormedSegment {
 };
 
 /// Waits for earlier kernels and brings the first segment of x to shared memory; the norm's factor.
-template <WeightType kType, class B>
+template <class Units, class B>
 __device__ float stage_first(const Task& task, int64_t first_token, uint32_t n_steps,
                              std::byte* shared) {
   if constexpr (B::kTokens == 1) {
@@ -159,13 +159,13 @@ __device__ float stage_first(const Task& task, int64_t first_token, uint32_t n_s
       NormedSegment<B> segment(task);
       wait_for_previous();
       const float factor = segment.find_factor();
-      segment.template stage<kType>(std::min(task.segment_steps, n_steps), factor, shared);
+      segment.template stage<Units>(std::min(task.segment_steps, n_steps), factor, shared);
       return factor;
     }
   }
   wait_for_previous();
-  stage_x<kType, B>(task, first_token, 0, n_steps, 1.0f, shared);
+  stage_x<Units, B>(task, first_token, 0, n_steps, 1.0f, shared);
   return 1.0f;
 }
 
-}  // namespace greta::matmul_valu_detail
+}  // namespace greta::matmul_detail
