@@ -62,7 +62,8 @@ struct HalfRows {
     const std::byte* const from = place.w.plane[0] + (place.row * place.cols + place.column) * 2;
     std::byte* const to = stage + copied_row(i) * tile_stride(kColumns) * 2;
     GRETA_UNROLL
-    for (int chunk = copied_share(); chunk < kColumns / 8; chunk += kCopyThreads) {
+    for (int first = 0; first < kColumns / 8; first += kCopyThreads) {
+      const int chunk = first + copied_share();
       if (place.column + static_cast<uint32_t>(chunk) * 8 < place.cols) {
         copy_async16(to + chunk * 16, from + chunk * 16);
       } else {
@@ -86,7 +87,7 @@ struct AnyRows {
       Words4 words{};
       GRETA_UNROLL
       for (uint32_t k = 0; k < 8; k += kLoad) {
-        if (column + k >= place.cols) break;
+        if (column + k >= place.cols) continue;
         float values[kLoad];
         load_weights<kWeight>(place.w, static_cast<int64_t>(place.row * place.cols + column + k),
                               values);
