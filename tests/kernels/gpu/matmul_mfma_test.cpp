@@ -76,6 +76,16 @@ TEST_F(MatmulMfma, ATokensBitsDependOnNeitherTileNorBatchNorPlace) {
   }
 }
 
+TEST_F(MatmulMfma, SumsOfManyColumnsAreMadeInTheSameChunksByEveryTile) {
+  EXPECT_EQ(mfma_chunk_columns(4095), 4095);
+  EXPECT_EQ(mfma_chunk_columns(4096), 2048);
+  EXPECT_EQ(mfma_chunk_columns(14336), 3584);
+  const HostProduct host = HostProduct::of_bells(HalfType::kF16, 2, 5, 4352);
+  const std::vector<uint32_t> bits = bits_of(multiply(host, MfmaTile::kSmall));
+  for (MfmaTile tile : kTiles) EXPECT_EQ(bits_of(multiply(host, tile)), bits);
+  host.expect_nearly(multiply(host));
+}
+
 // They are read value by value.
 TEST_F(MatmulMfma, UnalignedOperandsGiveTheSameBits) {
   const HostProduct host = HostProduct::of_bells(HalfType::kBF16, 35, 67, 128);

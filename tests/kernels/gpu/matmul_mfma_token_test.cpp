@@ -60,12 +60,12 @@ TEST_F(TokenMatmulMfma, EveryTypeHasTheBitsOfTheTilesAtAnyShape) {
 }
 
 TEST_F(TokenMatmulMfma, ChunksOfColumnsAreAddedInTheOrderOfTheTiles) {
-  for (WeightType type : {WeightType::kF16, WeightType::kBF16, WeightType::kQ4_K}) {
-    for (size_t cols : {4096, 4352, 8192, 14336}) {
+  for (WeightType type : {WeightType::kBF16, WeightType::kQ4_K}) {
+    for (size_t cols : {4352, 8448}) {  // the last chunk is shorter
       const TestWeights w = bell_weights(type, 18, cols, 5, stream_, 0.1);
       const Values x = bell_values(6, cols);
       const std::vector<uint32_t> bits = bits_of(alone(x, w));
-      for (int64_t n_tokens : {1, 40, 130}) {
+      for (int64_t n_tokens : {1, 130}) {
         EXPECT_EQ(bits_of(in_steps(x, w, n_tokens)), bits) << cols << " " << n_tokens;
       }
     }
