@@ -4,6 +4,7 @@
 
 #include "cli/commits/search.h"
 #include "cli/greta_db/commands.h"
+#include "cli/report/files.h"
 #include "common/completion.h"
 #include "common/json_text.h"
 #include "common/shell_word.h"
@@ -142,6 +143,7 @@ int bisect(Options& options, SearchRequest request) {
     throw UsageError("bisect prints text, or --format json");
   }
   request.database = options.database;
+  if (!request.log.empty()) refuse_database_file("--log", request.log, options.database);
   // Beside JSON it is told on standard error.
   Search search(std::move(request), [&options, json](const std::string& line) {
     if (json) return complain("greta-db", line);

@@ -1,11 +1,14 @@
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/gated_run.h"
+#include "cli/pages/page.h"
 #include "cli/report/files.h"
 #include "common/completion.h"
 #include "common/json_text.h"
@@ -19,50 +22,114 @@ struct GateArguments {
   std::string run, baseline, junit, markdown, json, html, language = "en";
   Repeats repeats = Repeats::kAll;
   std::optional<Gate> gate;
+  bool force = false;
+};
+
+constexpr const char* kJsonStart = "{\"answer\":\"";  // of gate_json
+
+/// A kind of file that the gate writes: its option, and what every such file begins with.
+struct FileKind {
+  const char* option;
+  std::vector<std::string> beginnings;
+
+  bool is_ours(const std::filesystem::path& file) const {
+    size_t longest = 0;
+    for (const std::string& one : beginnings) longest = std::max(longest, one.size());
+    std::string start(longest, '\0');
+    std::ifstream in(file, std::ios::binary);
+    in.read(start.data(), static_cast<std::streamsize>(longest));
+    start.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+    return std::any_of(beginnings.begin(), beginnings.end(),
+                       [&](const std::string& one) { return start.starts_with(one); });
+  }
 };
 
 /// A file of --junit, --markdown, --json or --html: nothing, standard output, or a file that
 /// appears whole.
 class Target {
  public:
-  /// Throws UsageError or std::system_error where nothing can be written: before anything is asked.
-  Target(const char* option, const std::string& name) {
+  /// Throws UsageError where nothing can be written, or where something would be lost: before
+  /// anything is touched. A file that is there is replaced with `force`, when it is empty, or when
+  /// an earlier gate wrote it.
+  Target(const FileKind& kind, const std::string& name, const std::string& database, bool force) {
     if (name.empty()) return;
+    given_ = std::string(kind.option) + " " + name;
     if (name == "-") {
       standard_output_ = true;
       return;
     }
-    std::filesystem::path file(name);
-    const std::filesystem::path folder =
-        file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-    if (!std::filesystem::is_directory(folder)) {
-      throw UsageError(std::string(option) + " " + name + ": there is no folder " +
-                       folder.string());
+    namespace fs = std::filesystem;
+    refuse_database_file(kind.option, name, database);
+    file_ = file_behind(name);  // a link stays, and what it names is replaced
+    if (!fs::is_directory(file_.parent_path())) {
+      const fs::path folder = fs::path(name).parent_path();
+      throw UsageError(given_ + ": there is no folder " +
+                       (folder.empty() ? file_.parent_path() : folder).string());
     }
-    if (std::filesystem::exists(file)) {
-      if (!std::filesystem::is_regular_file(file)) {
-        throw UsageError(std::string(option) + " " + name +
-                         " is there and is no regular file; - is standard output");
-      }
-      file = std::filesystem::canonical(file);  // a link stays, and what it names is replaced
+    if (!fs::exists(file_)) return;
+    if (!fs::is_regular_file(file_)) {
+      throw UsageError(given_ + " is there and is no regular file; - is standard output");
     }
-    file_.emplace(file, true);
+    is_ours_ = kind.is_ours(file_);
+    if (is_ours_ || force || fs::is_empty(file_)) return;
+    throw UsageError(given_ + " is there, and no gate wrote it as " + kind.option +
+                     ": name another file, or give --force to replace it");
   }
 
-  bool wanted() const { return standard_output_ || file_.has_value(); }
+  /// What an earlier gate left goes, so that it is not taken for this one's answer where none is
+  /// given. Throws std::system_error.
+  void begin() {
+    if (file_.empty()) return;
+    if (is_ours_) std::filesystem::remove(file_);
+    new_file_ = std::make_unique<NewFile>(file_, true);
+  }
+
+  bool wanted() const { return standard_output_ || new_file_ != nullptr; }
   bool is_standard_output() const { return standard_output_; }
+  const std::filesystem::path& file() const { return file_; }
+  const std::string& given() const { return given_; }
   void write(Output& out, const std::string& text) {
     if (standard_output_) out.write(text);
-    if (file_) file_->write(text);
+    if (new_file_) new_file_->write(text);
   }
   void keep() {
-    if (file_) file_->keep();
+    if (new_file_) new_file_->keep();
   }
 
  private:
-  bool standard_output_ = false;
-  std::optional<NewFile> file_;
+  std::string given_;  ///< option and name
+  std::filesystem::path file_;
+  bool standard_output_ = false, is_ours_ = false;
+  std::unique_ptr<NewFile> new_file_;
 };
+
+enum TargetKind { kJunit, kMarkdown, kJson, kHtml, kTargetKinds };
+
+/// Of each kind one, checked and begun.
+std::array<Target, kTargetKinds> begin_targets(const GateArguments& a,
+                                               const std::string& database) {
+  const auto target = [&](const char* option, const std::string& name,
+                          std::vector<std::string> beginnings) {
+    return Target({option, std::move(beginnings)}, name, database, a.force);
+  };
+  std::array<Target, kTargetKinds> all{
+      target("--junit", a.junit, {kJunitStart}), target("--markdown", a.markdown, {kMarkdownStart}),
+      target("--json", a.json, {kJsonStart}),
+      target("--html", a.html,
+             {page_start("gate", Language::kEnglish), page_start("gate", Language::kSpanish)})};
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (all[i].is_standard_output() && all[k].is_standard_output()) {
+        throw UsageError("only one of --junit, --markdown, --json and --html can be -");
+      }
+      if (!all[i].file().empty() && all[i].file() == all[k].file()) {
+        throw UsageError(all[k].given() + " and " + all[i].given() + " are one file");
+      }
+    }
+  }
+  for (Target& one : all) one.begin();
+  return all;
+}
 
 /// The worst: 1, then 3, then 0; of no run 3.
 int status_of(const GatedRuns& runs) {
@@ -160,13 +227,7 @@ std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& argumen
 }
 
 int gate(Options& options, const GateArguments& arguments) {
-  std::array<Target, 4> targets{Target("--junit", arguments.junit),
-                                Target("--markdown", arguments.markdown),
-                                Target("--json", arguments.json), Target("--html", arguments.html)};
-  int to_output = 0;
-  for (const Target& target : targets) to_output += target.is_standard_output();
-  if (to_output > 1)
-    throw UsageError("only one of --junit, --markdown, --json and --html can be -");
+  std::array<Target, kTargetKinds> targets = begin_targets(arguments, options.database);
   SQLite::Database db = open_for_reading(options.database);
   db.exec("BEGIN");  // one state of the database for all queries
   std::optional<Run> baseline;
@@ -188,7 +249,10 @@ int gate(Options& options, const GateArguments& arguments) {
   if (json.wanted()) json.write(options.out, gate_json(runs, status));
   if (html.wanted()) html.write(options.out, page());
   for (Target& target : targets) target.keep();
-  if (to_output > 0) return status;
+  if (std::any_of(targets.begin(), targets.end(),
+                  [](const Target& target) { return target.is_standard_output(); })) {
+    return status;
+  }
   if (options.format == Format::kHtml) {
     options.out.write(page());
   } else {
@@ -230,6 +294,8 @@ void add_gate_command(CLI::App& app, Options& options) {
   add_file_option(*command, "--json", arguments->json, "Write all of it as one JSON object");
   add_file_option(*command, "--html", arguments->html,
                   "Write a page for a browser, as --format html prints it");
+  command->add_flag("--force", arguments->force,
+                    "Replace files that exist, also those that no gate wrote");
   command->add_option("--lang", arguments->language, "Language of the page: en (default) or es")
       ->check(CLI::IsMember({"en", "es"}))
       ->option_text("LANG");

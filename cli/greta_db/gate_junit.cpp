@@ -179,9 +179,7 @@ std::string gate_junit(QueryPool& statements, const std::string& database, Gated
     all.failures += suite.failures;
     all.errors += suite.errors;
   }
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" +
-         attribute("name", "greta-db gate") + all.counts() + attribute("time", "0") + ">\n" +
-         suites + "</testsuites>\n";
+  return kJunitStart + all.counts() + attribute("time", "0") + ">\n" + suites + "</testsuites>\n";
 }
 
 }  // namespace greta

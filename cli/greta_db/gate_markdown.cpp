@@ -65,7 +65,7 @@ std::string gate_markdown(const std::string& database, GatedRuns& runs, int stat
   std::stable_sort(sorted.begin(), sorted.end(), [](const GatedRun* a, const GatedRun* b) {
     return severity(*a) < severity(*b);
   });
-  std::string text = "### greta gate: " + answer_of_status(status) + "\n\n";
+  std::string text = kMarkdownStart + answer_of_status(status) + "\n\n";
   if (sorted.size() > 1) {
     text += "| answer | run | since its baseline | waived |\n|---|---|---|---|\n";
     for (size_t i = 0; i < std::min(sorted.size(), kMaxRuns); ++i) {

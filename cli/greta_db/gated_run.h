@@ -79,6 +79,11 @@ using GatedRuns = std::vector<std::unique_ptr<GatedRun>>;
 /// The command that tells more of a run; a reader may copy it.
 std::string more_command(const std::string& database, const GatedRun& run);
 
+/// What every text of gate_junit and gate_markdown begins with.
+inline constexpr const char* kJunitStart =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"greta-db gate\"";
+inline constexpr const char* kMarkdownStart = "### greta gate: ";
+
 /// A JUnit report, as Jenkins, GitLab and GitHub's actions take it: a suite per run, with a case
 /// for its verdict, one for what changed since its baseline, and one per prompt and layer (view
 /// gate_case). A FAIL is a failure, no verdict an error, and what is waived or not compared is

@@ -130,6 +130,7 @@ void write_folder(Options& options, QueryPool& statements, const History& histor
   std::vector<std::filesystem::path> files{page};
   for (const Run& run : runs) files.push_back(folder / pages[run.id]);
   for (const std::filesystem::path& file : files) {  // before the first is written
+    refuse_database_file("--with-runs", file, options.database);
     if (!arguments.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
       throw_file_error(file, EEXIST);
   }

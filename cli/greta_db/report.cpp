@@ -40,6 +40,7 @@ using Content = std::function<void(const TextSink&)>;
 
 void write_file(Options& options, const std::filesystem::path& file, bool force,
                 const Content& content) {
+  refuse_database_file("--out", file, options.database);
   NewFile target(file, force);
   content([&](std::string_view text) { target.write(text); });
   target.keep();

@@ -18,15 +18,18 @@ std::string script_of(const std::string& kind) {
 
 }  // namespace
 
+std::string page_start(const std::string& kind, Language language) {
+  return std::string("<!DOCTYPE html>\n<html lang=\"") +
+         (language == Language::kSpanish ? "es" : "en") + "\" class=\"" + kind +
+         "\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ";
+}
+
 std::string page_of(const PageContent& content, Language language) {
   const Wording words(language);
   const std::string script = script_of(content.kind);
   Html html;
-  html << "<!DOCTYPE html>\n<html lang=\"";
-  html.text(language == Language::kSpanish ? "es" : "en") << "\" class=\"";
-  html.text(content.kind) << "\">\n<head>\n<meta charset=\"utf-8\">\n"
-                             "<meta http-equiv=\"Content-Security-Policy\" content=\""
-                             "default-src 'none'; script-src '";
+  html.verbatim(page_start(content.kind, language)) << "script-src '";
   html.text(source_hash(script)) << "'; style-src '";
   html.text(source_hash(page_style()))
       << "'; base-uri 'none'; form-action 'none'\">\n"

@@ -18,6 +18,9 @@ struct PageContent {
   std::string data;  ///< JSON object
 };
 
+/// What every page of a kind begins with, by which it is known.
+std::string page_start(const std::string& kind, Language language);
+
 /// A page in one file: it loads nothing, and its policy lets no script run but ours (core.js, and
 /// map.js or history.js), and no style but page.css. Without the script all of it can be read.
 std::string page_of(const PageContent& content, Language language);

@@ -65,6 +65,34 @@ void throw_file_error(const std::filesystem::path& file, int error) {
   throw std::system_error(error, std::generic_category(), "cannot write " + file.string());
 }
 
+std::filesystem::path file_behind(std::filesystem::path name) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(name, error)); ++i) {
+    const fs::path target = fs::read_symlink(name, error);
+    if (error) break;
+    name = target.is_absolute() ? target : name.parent_path() / target;
+  }
+  const fs::path folder = name.has_parent_path() ? name.parent_path() : fs::path(".");
+  const fs::path known = fs::weakly_canonical(folder, error);
+  return (error ? fs::absolute(folder) : known) / name.filename();
+}
+
+void refuse_database_file(std::string_view option, const std::filesystem::path& file,
+                          const std::filesystem::path& database) {
+  const std::filesystem::path target = file_behind(file);
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    std::filesystem::path taken = file_behind(database);
+    taken += suffix;
+    std::error_code error;
+    if (target != taken && !std::filesystem::equivalent(target, taken, error)) continue;
+    throw UsageError(std::string(option) + " " + file.string() +
+                     (*suffix == 0 ? " is the database" : " belongs to the database") +
+                     ": name another file");
+  }
+}
+
 NewFile::NewFile(std::filesystem::path file, bool force) : file_(std::move(file)), force_(force) {
   partial_ = file_;
   partial_ += ".partial-" + to_string(getpid());

@@ -17,6 +17,14 @@ std::string unique_name(std::set<std::string>& taken, const std::string& name);
 /// Throws UsageError for EEXIST, which --force would allow, else std::system_error.
 [[noreturn]] void throw_file_error(const std::filesystem::path& file, int error);
 
+/// The file that a name leads to, through links, whether it is there or not.
+std::filesystem::path file_behind(std::filesystem::path name);
+
+/// Throws UsageError where writing to `file` would destroy the database: it is that file, or one
+/// that SQLite keeps beside it, by whatever name. `option`: what was given it.
+void refuse_database_file(std::string_view option, const std::filesystem::path& file,
+                          const std::filesystem::path& database);
+
 /// A file that appears whole or not at all. Without `force` it is created only where none is. Its
 /// members throw as throw_file_error does.
 class NewFile {

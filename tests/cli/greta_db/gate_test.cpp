@@ -195,7 +195,7 @@ TEST_F(GateCommand, WrongNamesAndFilesExitTwoBeforeAnythingIsWritten) {
 
 TEST_F(GateCommand, FilesAppearWholeAndReplaceWhatIsThere) {
   fill();
-  write("j.xml", "old");
+  write("j.xml", "");
   std::filesystem::create_symlink("j.xml", path("link.xml"));
   Result result = run(
       {"gate", "--run", "bad", "--junit", "link.xml", "--markdown", "m.md", "--json", "o.json"});
@@ -211,6 +211,81 @@ TEST_F(GateCommand, FilesAppearWholeAndReplaceWhatIsThere) {
   std::filesystem::create_directory(path("closed"));
   std::filesystem::permissions(path("closed"), std::filesystem::perms::owner_read);
   EXPECT_EQ(run({"gate", "--run", "good", "--json", "closed/o.json"}).status, 2);
+}
+
+TEST_F(GateCommand, NoFileOfTheDatabaseIsEverWrittenOver) {
+  fill();
+  const auto size = [&] { return std::filesystem::file_size(path("greta.db")); };
+  const auto before = size();
+  std::filesystem::create_symlink("greta.db", path("link.json"));
+  std::filesystem::create_symlink("greta.db-journal", path("link-of-nothing"));
+  for (const std::string name : {"greta.db", "greta.db-wal", "greta.db-shm", "greta.db-journal",
+                                 "link.json", "link-of-nothing", "./greta.db"}) {
+    for (const std::string option : {"--json", "--junit", "--markdown", "--html"}) {
+      for (const bool force : {false, true}) {
+        const Result result = force ? run({"gate", "--run", "good", option, name, "--force"})
+                                    : run({"gate", "--run", "good", option, name});
+        EXPECT_EQ(result.status, 2) << option << " " << name;
+        EXPECT_TRUE(result.says("the database: name another file")) << result.err;
+      }
+    }
+  }
+  const Result report = run({"report", "--run", "good", "--out", "greta.db", "--force"});
+  EXPECT_EQ(report.status, 2);
+  EXPECT_TRUE(report.says("--out greta.db is the database")) << report.err;
+  EXPECT_EQ(size(), before);
+  EXPECT_EQ(run({"gate", "--run", "good"}).status, 0);
+}
+
+TEST_F(GateCommand, AFileThatNoGateWroteIsOnlyReplacedByForce) {
+  fill();
+  write("model.gguf", "GGUF and much more");
+  for (const std::string option : {"--json", "--junit", "--markdown", "--html"}) {
+    const Result result = run({"gate", "--run", "good", option, "model.gguf"});
+    EXPECT_EQ(result.status, 2) << option;
+    EXPECT_TRUE(result.says(option + " model.gguf")) << result.err;
+    EXPECT_TRUE(result.says("--force")) << result.err;
+    EXPECT_EQ(read(path("model.gguf")), "GGUF and much more");
+  }
+  EXPECT_EQ(run({"gate", "--run", "good", "--json", "model.gguf", "--force"}).status, 0);
+  EXPECT_EQ(read(path("model.gguf")).substr(0, 11), "{\"answer\":\"");
+  EXPECT_EQ(run({"gate", "--run", "bad", "--json", "model.gguf"}).status, 1);  // it is one now
+  EXPECT_EQ(run({"gate", "--run", "bad", "--junit", "model.gguf"}).status, 2);
+  for (const std::string language : {"en", "es"}) {
+    for (int i = 0; i < 2; ++i) {
+      const Result again = run({"gate", "--run", "good", "--junit", "j.xml", "--markdown", "m.md",
+                                "--html", "p.html", "--lang", language});
+      EXPECT_EQ(again.status, 0) << again.err;
+    }
+  }
+}
+
+TEST_F(GateCommand, TwoOptionsDoNotNameOneFile) {
+  fill();
+  std::filesystem::create_symlink("a", path("b"));
+  for (const std::string other : {"a", "./a", "b"}) {
+    const Result result = run({"gate", "--run", "good", "--json", "a", "--junit", other});
+    EXPECT_EQ(result.status, 2) << other;
+    EXPECT_TRUE(result.says("are one file")) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(path("a")));
+  }
+}
+
+TEST_F(GateCommand, AnEarlierPassDoesNotStayWhereTheGateGivesNoAnswer) {
+  fill();
+  const auto gate = [&](const std::string& name) {
+    return run({"gate", "--run", name, "--junit", "j.xml", "--json", "o.json", "--markdown", "m.md",
+                "--html", "p.html"})
+        .status;
+  };
+  write("other.xml", "not of a gate");
+  EXPECT_EQ(gate("good"), 0);
+  EXPECT_EQ(gate("nothing"), 2);
+  for (const std::string file : {"j.xml", "o.json", "m.md", "p.html"}) {
+    EXPECT_FALSE(std::filesystem::exists(path(file))) << file;
+  }
+  EXPECT_EQ(run({"gate", "--run", "nothing", "--junit", "other.xml", "--force"}).status, 2);
+  EXPECT_EQ(read(path("other.xml")), "not of a gate");
 }
 
 TEST_F(GateCommand, ADiskThatIsFullIsAnErrorWhateverTheAnswer) {
