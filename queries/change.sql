@@ -10,11 +10,14 @@ SELECT
       OR w.numeric_verdict = 'PASS' AND v.numeric_verdict = 'FAIL' THEN 'BROKEN'
     WHEN w.verdict = 'FAIL' AND v.verdict = 'PASS'
       OR w.numeric_verdict = 'FAIL' AND v.numeric_verdict = 'PASS' THEN 'FIXED'
+    -- rows that the baseline lacked are there, and what it had is as it was
+    WHEN (w.verdict = 'INCOMPLETE' AND v.verdict = 'PASS' OR w.numeric_verdict = 'INCOMPLETE' AND v.numeric_verdict = 'PASS')
+      AND d.only_b > 0 AND d.only_a + d.divergent + d.nonfinite + d.unknown = 0 THEN 'FIXED'
     WHEN d.verdict = 'PASS' THEN 'SAME'
     WHEN d.numeric_verdict = 'PASS' THEN 'ROUNDING'
     WHEN d.numeric_verdict = 'FAIL' THEN 'CHANGED'
     ELSE 'INCOMPARABLE'
-  END AS change,                                       -- BROKEN or FIXED: a verdict of its own turned from PASS to FAIL or back; SAME, ROUNDING, CHANGED: so did values, of both phases alike; INCOMPARABLE: nothing tells
+  END AS change,                                       -- BROKEN or FIXED: a verdict of its own turned from PASS to FAIL or back, or rows that were lacking are there; SAME, ROUNDING, CHANGED: so did values, of both phases alike; INCOMPARABLE: nothing tells
   v.verdict AS verdict,                                -- of the run: see run_verdict
   v.numeric_verdict AS numeric_verdict,                -- of the run
   w.verdict AS baseline_verdict,                       -- of the baseline

@@ -67,19 +67,38 @@ WITH RECURSIVE
               AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
             ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) AS run_id
          FROM (
-           WITH RECURSIVE up(sha, ord) AS (
-             SELECT n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent
+           WITH RECURSIVE up(aside, sha, ord) AS (  -- as in run_baseline
+             SELECT 0, n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent
              UNION
-             SELECT n.sha, n.ord
+             SELECT w.aside OR q.nth > 0, n.sha, n.ord
              FROM up w CROSS JOIN commit_parent q ON q.sha = w.sha CROSS JOIN commit_node n ON n.sha = q.parent
-             ORDER BY 2 DESC)
+             ORDER BY 1, 3 DESC)
            SELECT up.sha AS sha FROM up) u
          LIMIT -1) w  -- each is asked for once
        WHERE w.run_id IS NOT NULL LIMIT 1) AS run_id
     FROM bad f
     CROSS JOIN commit_node k ON k.sha >= f.commit_sha AND k.sha < f.commit_sha || 'g' AND k.ord = f.commit_ord
     CROSS JOIN commit_parent second ON second.sha = k.sha AND second.nth = 1
-    CROSS JOIN commit_parent p ON p.sha = k.sha)
+    CROSS JOIN commit_parent p ON p.sha = k.sha),
+  told AS MATERIALIZED (
+    SELECT f.* FROM bad f
+    -- what mends a change is none
+    WHERE (f.change = 'BROKEN'
+      OR f.change = 'CHANGED' AND f.run_id NOT IN (SELECT w.run_id FROM later w WHERE w.there AND w.restored))
+    -- nor what a merge has from one of its parents: there it turned before
+      AND NOT EXISTS (
+        SELECT 1 FROM parent p CROSS JOIN verdict_part v ON v.run_id = p.run_id AND v.prompt_id = 0
+        WHERE p.bad_id = f.run_id AND p.run_id <> f.baseline_id
+          AND CASE f.gate
+            WHEN 'strict' THEN v.verdict = 'FAIL'
+            WHEN 'numeric' THEN v.numeric_verdict = 'FAIL'
+            WHEN 'both' THEN v.verdict = 'FAIL' AND v.numeric_verdict = 'FAIL'
+            ELSE EXISTS (
+              SELECT 1 FROM place_value g CROSS JOIN place_value h
+              WHERE g.run_id = p.run_id AND g.prompt = f.prompt AND g.phase = f.phase AND g.pos_id = f.pos_id
+                AND g.layer = f.layer AND g.tensor = f.tensor
+                AND h.run_id = f.run_id AND h.prompt = f.prompt AND h.phase = f.phase AND h.pos_id = f.pos_id
+                AND h.layer = f.layer AND h.tensor = f.tensor AND h.hash = g.hash AND h.n = g.n) END))
 SELECT
   f.lineage AS lineage,                                -- see view lineage
   f.change AS change,                                  -- BROKEN: a verdict of its own turned; CHANGED: values of both phases did
@@ -99,24 +118,15 @@ SELECT
   m.date AS fixed_date,                                -- its date
   f.run_id AS first_bad_id,                            -- run.id
   f.baseline_id AS last_good_id                        -- run.id
-FROM bad f
+FROM told f
 CROSS JOIN run a ON a.id = f.baseline_id
 CROSS JOIN verdict_part o ON o.run_id = f.run_id AND o.prompt_id = 0
 LEFT JOIN mended m ON m.bad_id = f.run_id AND m.nth = 1
--- what mends a change is none
-WHERE (f.change = 'BROKEN'
-  OR f.change = 'CHANGED' AND f.run_id NOT IN (SELECT w.run_id FROM later w WHERE w.there AND w.restored))
--- nor what a merge has from one of its parents: there it turned before
-  AND NOT EXISTS (
-    SELECT 1 FROM parent p CROSS JOIN verdict_part v ON v.run_id = p.run_id AND v.prompt_id = 0
-    WHERE p.bad_id = f.run_id AND p.run_id <> f.baseline_id
-      AND CASE f.gate
-        WHEN 'strict' THEN v.verdict = 'FAIL'
-        WHEN 'numeric' THEN v.numeric_verdict = 'FAIL'
-        WHEN 'both' THEN v.verdict = 'FAIL' AND v.numeric_verdict = 'FAIL'
-        ELSE EXISTS (
-          SELECT 1 FROM place_value g CROSS JOIN place_value h
-          WHERE g.run_id = p.run_id AND g.prompt = f.prompt AND g.phase = f.phase AND g.pos_id = f.pos_id
-            AND g.layer = f.layer AND g.tensor = f.tensor
-            AND h.run_id = f.run_id AND h.prompt = f.prompt AND h.phase = f.phase AND h.pos_id = f.pos_id
-            AND h.layer = f.layer AND h.tensor = f.tensor AND h.hash = g.hash AND h.n = g.n) END);
+-- nor what a run of the same commit told before: it was probed again
+WHERE NOT EXISTS (
+  SELECT 1 FROM told e
+  WHERE e.baseline_id = f.baseline_id AND e.change = f.change AND e.gate IS f.gate AND e.lineage = f.lineage
+    AND e.seed IS f.seed AND e.synthetic = f.synthetic
+    AND e.commit_ord IS f.commit_ord AND (f.commit_ord IS NOT NULL OR e.commit_sha = f.commit_sha)
+    AND (ifnull(e.date, ''), ifnull(e.started_at, ''), length(e.run), e.run)
+      < (ifnull(f.date, ''), ifnull(f.started_at, ''), length(f.run), f.run));

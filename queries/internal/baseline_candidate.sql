@@ -3,7 +3,8 @@
 CREATE VIEW baseline_candidate AS
 SELECT
   m.lineage AS lineage, m.run_id AS run_id, m.run AS run, m.date AS date, m.started_at AS started_at,
-  CASE WHEN length(b.commit_sha) >= 7 THEN b.commit_sha END AS commit_sha, m.seed AS seed, m.synthetic AS synthetic
+  CASE WHEN length(b.commit_sha) >= 7 THEN b.commit_sha END AS commit_sha, b.commit_sha AS stated_sha,
+  m.seed AS seed, m.synthetic AS synthetic
 FROM lineage_member m
 CROSS JOIN run b ON b.id = m.run_id
 WHERE NOT m.injected AND b.status IN ('complete', 'unknown')

@@ -1,7 +1,8 @@
 -- The run that a run is held against: that which somebody pinned for its lineage, else the last of its
--- lineage, and seed, before it: of its commit or of the nearest ancestor that has one, where the commit
--- is known (commit_node), else by time, and then by name: #10 is after #2. NULL: there is none, or a fault
--- was injected.
+-- lineage, and seed, before it: of the nearest ancestor of its commit that has one, where the commit is known
+-- (commit_node), by first parents before any others; else by time, and then by name: #10 is after #2. Never one
+-- of its own commit. The last whose rows can be held against its own; only where there is none, one whose cannot.
+-- NULL: there is none, or a fault was injected.
 CREATE VIEW run_baseline AS
 SELECT
   r.run_id AS run_id, r.lineage AS lineage, r.injected AS injected, r.sha AS sha,
@@ -10,26 +11,41 @@ SELECT
     (SELECT w.run_id
      FROM (
        SELECT
-         (SELECT b.run_id FROM baseline_candidate b
-          WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
-            AND (u.sha IS NULL OR u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g')
-            AND (u.sha IS NOT r.sha OR (b.date, b.started_at, length(b.run), b.run) < (r.date, r.started_at, length(r.run), r.run))
-          ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) AS run_id
+         CASE WHEN u.sha IS NULL OR u.ord IS NOT NULL THEN (
+           SELECT b.run_id FROM baseline_candidate b
+           WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
+             AND CASE WHEN u.ord IS NOT NULL THEN u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
+               ELSE (b.date, b.started_at, length(b.run), b.run) < (r.date, r.started_at, length(r.run), r.run)
+                 AND (b.stated_sha IS NULL OR r.stated_sha IS NULL  -- as many digits as both have
+                   OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
+                     <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) END
+             AND CASE WHEN u.comparable
+               THEN (SELECT q.why_not FROM run_pair q WHERE q.run_a_id = b.run_id AND q.run_b_id = r.run_id) IS NULL
+               ELSE 1 END
+           ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) END AS run_id
        FROM (
-         WITH RECURSIVE up(sha, ord) AS (  -- its own commit, then ancestors, the nearest first
-           SELECT r.sha, NULL
+         -- its own commit, where ord is NULL, then ancestors, the nearest first, down to the first that a run of
+         -- the lineage is of; all of that a second time for runs that cannot be compared
+         WITH RECURSIVE up(comparable, aside, sha, ord, least) AS (
+           SELECT k.column1, 0, r.sha, NULL,
+             CASE WHEN r.sha IS NOT NULL THEN (
+               SELECT min(n.ord) FROM lineage_member m CROSS JOIN run a ON a.id = m.run_id
+               CROSS JOIN commit_node n ON n.sha >= a.commit_sha AND n.sha < a.commit_sha || 'g'
+               WHERE m.lineage = r.lineage AND length(a.commit_sha) >= 7) END
+           FROM (VALUES (1), (0)) k
            UNION
-           SELECT n.sha, n.ord
+           SELECT u.comparable, u.aside OR p.nth > 0, n.sha, n.ord, u.least
            FROM up u CROSS JOIN commit_parent p ON p.sha = u.sha CROSS JOIN commit_node n ON n.sha = p.parent
-           ORDER BY 2 DESC)
-         SELECT up.sha AS sha FROM up) u
+           WHERE n.ord >= u.least
+           ORDER BY 1 DESC, 2, 4 DESC)
+         SELECT up.sha AS sha, up.ord AS ord, up.comparable AS comparable FROM up) u
        LIMIT -1) w  -- each is asked for once
      WHERE w.run_id IS NOT NULL
      LIMIT 1)) END AS baseline_id
 FROM (
   SELECT
     m.run_id AS run_id, m.run AS run, m.lineage AS lineage, m.injected AS injected, m.date AS date,
-    m.started_at AS started_at, m.seed AS seed, m.synthetic AS synthetic,
+    m.started_at AS started_at, m.seed AS seed, m.synthetic AS synthetic, n.commit_sha AS stated_sha,
     (SELECT c.sha FROM commit_node c
      WHERE c.sha >= n.commit_sha AND c.sha < n.commit_sha || 'g' AND length(n.commit_sha) >= 7 LIMIT 1) AS sha
   FROM lineage_member m

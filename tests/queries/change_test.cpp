@@ -152,13 +152,77 @@ TEST_F(Change, CommitsDecideWhereTheyAreKnown) {
   add_run("04", {}, "c200000");  // its commit is later, though it ran before
   add_run("06", {}, "b200000");  // a branch: held against what it began with
   add_run("07", {}, "c300000");
-  add_run("08", {}, "c300000");  // again: held against the first
+  add_run("08", {}, "c300000");  // again: held against what the first was
   EXPECT_EQ(ask(kBaselines),
             "2026-01-05/e/as_designed|-\n"
             "2026-01-04/e/as_designed|2026-01-05/e/as_designed\n"
             "2026-01-06/e/as_designed|2026-01-05/e/as_designed\n"
             "2026-01-07/e/as_designed|2026-01-04/e/as_designed\n"
-            "2026-01-08/e/as_designed|2026-01-07/e/as_designed");
+            "2026-01-08/e/as_designed|2026-01-04/e/as_designed");
+}
+
+TEST_F(Change, AnotherTryOfACommitIsNotHeldAgainstTheFirst) {
+  add_run("01", {}, "aaaaaaaa");
+  add_run("02", {.x_out = 3}, "bbbbbbbb");
+  add_run("03", {.x_out = 3}, "bbbbbbbb");
+  add_run("04", {.x_out = 3}, "bbbbbbbbb");  // as far as both say
+  add_run("05", {.x_out = 3}, "");           // of nobody knows which
+  add_run("06", {.x_out = 3}, "bbb");
+  add_run("07", {.x_out = 3}, "bbb");
+  EXPECT_EQ(ask("SELECT substr(run, 9, 2), substr(baseline, 9, 2), change FROM change"
+                " ORDER BY run_id"),
+            "02|01|CHANGED\n03|01|CHANGED\n04|01|CHANGED\n05|04|SAME\n06|05|SAME\n07|05|SAME");
+  EXPECT_EQ(ask("SELECT first_bad, last_good FROM regression"),  // told once
+            "2026-01-02/e/as_designed|2026-01-01/e/as_designed\n"
+            "2026-01-04/e/as_designed|2026-01-01/e/as_designed");
+  judge_all();
+  EXPECT_EQ(ask("SELECT count(*) FROM kept_diff"), "6");
+}
+
+TEST_F(Change, AMergeIsNotHeldAgainstWhatItMergedWhereItsOwnLineHasARun) {
+  add_commits();
+  w_.db.exec(
+      "INSERT INTO commit_node VALUES ('d000000', 6, '2026-01-01T00:00:00Z', 's');"
+      "INSERT INTO commit_parent VALUES ('d000000', 0, 'c100000'), ('d000000', 1, 'b200000')");
+  add_run("02", {.x_out = 3}, "b200000");  // nearer, and what it brings
+  add_run("03", {.x_out = 3}, "d000000");
+  EXPECT_EQ(ask(kBaselines),
+            "2026-01-02/e/as_designed|-\n2026-01-03/e/as_designed|2026-01-02/e/as_designed");
+  add_run("01", {}, "c000000");
+  EXPECT_EQ(ask("SELECT substr(run, 9, 2), substr(baseline, 9, 2), change FROM change"
+                " ORDER BY run_id"),
+            "02|01|CHANGED\n03|01|CHANGED");
+}
+
+TEST_F(Change, WhatCannotBeComparedDoesNotHideTheRunBeforeIt) {
+  const int64_t a = add_run("01", {}), b = add_run("02", {}), c = add_run("03", {.x_out = 3});
+  attribute(b, "model_sha256", "bb");
+  attribute(c, "model_sha256", "aa");
+  const char* const changes =
+      "SELECT substr(baseline, 9, 2), change FROM change ORDER BY run_id DESC LIMIT 1";
+  EXPECT_EQ(ask(changes), "01|CHANGED");
+  judge_all();
+  EXPECT_EQ(ask(changes), "01|CHANGED");
+  attribute(a, "model_sha256", "bb");  // nothing is left that it can be compared with
+  EXPECT_EQ(ask(changes), "02|INCOMPARABLE");
+  add_commits();
+  w_.db.exec("UPDATE run SET commit_sha = 'c' || (id - 1) || '00000'");
+  EXPECT_EQ(ask(changes), "02|INCOMPARABLE");
+  w_.db.exec("DELETE FROM attribute WHERE run_id = 1");
+  EXPECT_EQ(ask(changes), "01|CHANGED");
+}
+
+TEST_F(Change, RowsThatWereLackingAndAreThereAreAFixAndNoChange) {
+  add_run("01", {});
+  w_.db.exec("DELETE FROM trace_row WHERE layer = 1");
+  add_run("02", {});
+  add_run("03", {.x_out = 3});
+  EXPECT_EQ(ask("SELECT change, baseline_numeric_verdict, numeric_verdict FROM change"
+                " ORDER BY run_id"),
+            "FIXED|INCOMPLETE|PASS\nCHANGED|PASS|PASS");
+  w_.db.exec("UPDATE trace_row SET hash = 17 WHERE run_id = 1");  // and what was there did change
+  w_.db.exec("UPDATE trace_row SET vector_id = NULL WHERE run_id = 1");
+  EXPECT_EQ(ask("SELECT change FROM change WHERE run_id = 2"), "CHANGED");
 }
 
 TEST_F(Change, APinnedBaselineStands) {

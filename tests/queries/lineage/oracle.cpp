@@ -199,35 +199,62 @@ bool Oracle::can_be_baseline(size_t run, size_t of) const {
          !a.rows.empty() && !is_injected(run);
 }
 
-/// The last run of the first of these commits that has one, or of the nearest of their ancestors.
-std::optional<size_t> Oracle::nearest_run(std::set<size_t> commits, size_t of) const {
-  while (!commits.empty()) {
-    const size_t nearest = *commits.rbegin();
-    commits.erase(nearest);
-    std::optional<size_t> found;
-    for (size_t i = 0; i < history_.runs.size(); ++i) {
-      if (commit_[i] == nearest && can_be_baseline(i, of) && (!found || is_before(*found, i)))
-        found = i;
-    }
-    if (found) return found;
-    for (size_t parent : history_.commits[nearest].parents) commits.insert(parent);
+/// Of a commit the last run that `of` may be held against; of those whose rows can be, if it must.
+std::optional<size_t> Oracle::last_run(size_t commit, size_t of, bool comparable) const {
+  std::optional<size_t> found;
+  for (size_t i = 0; i < history_.runs.size(); ++i) {
+    if (commit_[i] == commit && can_be_baseline(i, of) && (!found || is_before(*found, i)) &&
+        !(comparable && why_not(i, of)))
+      found = i;
+  }
+  return found;
+}
+
+/// Of the nearest commit that has one: down the line of first parents, else of all ancestors.
+std::optional<size_t> Oracle::nearest_run(const std::vector<size_t>& commits, size_t of,
+                                          bool comparable) const {
+  if (commits.empty()) return std::nullopt;
+  for (std::optional<size_t> at = commits[0]; at;) {
+    if (const auto found = last_run(*at, of, comparable)) return found;
+    const auto& parents = history_.commits[*at].parents;
+    at = parents.empty() ? std::nullopt : std::optional(parents[0]);
+  }
+  std::set<size_t> all(commits.begin(), commits.end());
+  while (!all.empty()) {
+    const size_t nearest = *all.rbegin();
+    all.erase(nearest);
+    if (const auto found = last_run(nearest, of, comparable)) return found;
+    for (size_t parent : history_.commits[nearest].parents) all.insert(parent);
   }
   return std::nullopt;
+}
+
+/// By what the runs state, where nobody knows the commit of one: as far as both say.
+bool Oracle::same_commit(size_t a, size_t b) const {
+  const auto &x = history_.runs[a].commit, &y = history_.runs[b].commit;
+  if (!x || !y) return false;
+  if (x->size() < 7 || y->size() < 7) return *x == *y;
+  return x->starts_with(*y) || y->starts_with(*x);
 }
 
 std::optional<size_t> Oracle::work_out_baseline(size_t run) const {
   if (is_injected(run)) return std::nullopt;
   const auto pin = history_.pins.find(lineage_[run]);
   if (pin != history_.pins.end() && pin->second != run) return pin->second;
-  std::optional<size_t> last;  // before it: of its commit, where that is known
-  for (size_t i = 0; i < history_.runs.size(); ++i) {
-    if (can_be_baseline(i, run) && is_before(i, run) &&
-        (!commit_[run] || commit_[i] == commit_[run]) && (!last || is_before(*last, i)))
-      last = i;
+  for (const bool comparable : {true, false}) {
+    std::optional<size_t> last;
+    if (commit_[run]) {
+      last = nearest_run(history_.commits[*commit_[run]].parents, run, comparable);
+    } else {
+      for (size_t i = 0; i < history_.runs.size(); ++i) {
+        if (can_be_baseline(i, run) && is_before(i, run) && !same_commit(i, run) &&
+            !(comparable && why_not(i, run)) && (!last || is_before(*last, i)))
+          last = i;
+      }
+    }
+    if (last) return last;
   }
-  if (last || !commit_[run]) return last;
-  const auto& parents = history_.commits[*commit_[run]].parents;
-  return nearest_run({parents.begin(), parents.end()}, run);
+  return std::nullopt;
 }
 
 // ---- a run by itself
@@ -456,6 +483,10 @@ Change Oracle::work_out_change(size_t run, size_t baseline) const {
     c.change = "BROKEN";
   } else if (turned("FAIL", "PASS")) {
     c.change = "FIXED";
+  } else if (turned("INCOMPLETE", "PASS") && c.comparison.only_b > 0 && c.comparison.only_a == 0 &&
+             c.comparison.divergent == 0 && c.comparison.nonfinite == 0 &&
+             c.comparison.unknown == 0) {
+    c.change = "FIXED";
   } else if (c.comparison.verdict == "PASS") {
     c.change = "SAME";
   } else if (c.comparison.numeric_verdict == "PASS") {
@@ -485,7 +516,7 @@ bool Oracle::is_of_a_parent(const Regression& told) const {
   const auto commit = commit_[told.first_bad];
   if (!commit || history_.commits[*commit].parents.size() < 2) return false;
   for (size_t parent : history_.commits[*commit].parents) {
-    const auto run = nearest_run({parent}, told.first_bad);
+    const auto run = nearest_run({parent}, told.first_bad, false);
     if (!run || *run == told.last_good) continue;
     const OwnVerdict& own = verdict_[*run];
     const bool strict = own.strict == "FAIL", numeric = own.numeric == "FAIL";
@@ -568,7 +599,23 @@ std::vector<Regression> Oracle::regressions() const {
     }
     all.push_back(r);
   }
-  return all;
+  // one that was probed again is told once
+  const auto is_told_before = [&](const Regression& r) {
+    return std::any_of(all.begin(), all.end(), [&](const Regression& other) {
+      const auto &x = history_.runs[r.first_bad], &y = history_.runs[other.first_bad];
+      const bool one_commit = commit_[r.first_bad]
+                                  ? commit_[r.first_bad] == commit_[other.first_bad]
+                                  : !commit_[other.first_bad] && x.commit && x.commit == y.commit;
+      return one_commit && is_before(other.first_bad, r.first_bad) &&
+             same_series(r.first_bad, other.first_bad) && other.last_good == r.last_good &&
+             other.change == r.change && other.gate == r.gate;
+    });
+  };
+  std::vector<Regression> once;
+  for (const Regression& r : all) {
+    if (!is_told_before(r)) once.push_back(r);
+  }
+  return once;
 }
 
 }  // namespace greta::lineage

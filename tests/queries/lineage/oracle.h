@@ -2,7 +2,6 @@
 // plain C++ by what docs/design.md and the comments of the public views say of them.
 #pragma once
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -66,7 +65,10 @@ class Oracle {
   std::optional<size_t> known_commit(size_t run) const;
   bool is_before(size_t a, size_t b) const;
   bool can_be_baseline(size_t run, size_t of) const;
-  std::optional<size_t> nearest_run(std::set<size_t> commits, size_t of) const;
+  std::optional<size_t> last_run(size_t commit, size_t of, bool comparable) const;
+  std::optional<size_t> nearest_run(const std::vector<size_t>& commits, size_t of,
+                                    bool comparable) const;
+  bool same_commit(size_t a, size_t b) const;
   std::optional<size_t> work_out_baseline(size_t run) const;
   OwnVerdict work_out_verdict(size_t run) const;
   Change work_out_change(size_t run, size_t baseline) const;
