@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -48,6 +50,28 @@ void write_file(const std::string& file, const std::string& text) {
   unlink(file.c_str());
   errno = error;
   fail("cannot write " + file);
+}
+
+/// Host, process, its start and the path, between tabs.
+std::string tree_text(const BisectTree& tree) {
+  const Process& user = tree.user;
+  return user.host + "\t" + std::to_string(user.pid) + "\t" + user.start + "\t" + tree.path;
+}
+
+std::optional<BisectTree> tree_of(const std::string& text) {
+  std::vector<std::string> fields;
+  std::istringstream in(text);
+  for (std::string field; fields.size() < 3 && std::getline(in, field, '\t');) {
+    fields.push_back(field);
+  }
+  BisectTree tree;
+  if (fields.size() < 3 || !std::getline(in, tree.path)) return std::nullopt;
+  const std::string& pid = fields[1];
+  const auto [end, error] = std::from_chars(pid.data(), pid.data() + pid.size(), tree.user.pid);
+  if (error != std::errc() || end != pid.data() + pid.size()) return std::nullopt;
+  tree.user.host = fields[0];
+  tree.user.start = fields[2];
+  return tree;
 }
 
 }  // namespace
@@ -110,6 +134,10 @@ void BisectLog::take(const std::string& word, const std::string& rest, const std
     const size_t blank = std::min(rest.find(' '), rest.size());
     answers_.push_back(
         {word, rest.substr(0, blank), rest.substr(std::min(blank + 1, rest.size()))});
+  } else if (word == "tree") {
+    tree_ = tree_of(rest);
+    if (!tree_)
+      throw UsageError(where + " is no line of a bisect's log: name another file with --log");
   } else if (word == "found") {
     found_ = rest;
   } else {
@@ -147,6 +175,12 @@ void BisectLog::found(const std::string& commit, const std::string& subject) {
   if (std::exchange(found_, line) != line) write();
 }
 
+void BisectLog::set_tree(std::optional<BisectTree> tree) {
+  if (tree && tree->path.find_first_of("\t\n\r") != std::string::npos) return;  // it is not kept
+  tree_ = std::move(tree);
+  if (begun_) write();
+}
+
 void BisectLog::write() const {
   if (file_.empty()) return;
   std::string text = "# greta-db bisect --log " + shell_word(file_) + " goes on from here\n";
@@ -159,6 +193,7 @@ void BisectLog::write() const {
     if (!comments_[i].empty()) text += "# " + utf8::printable(comments_[i]) + "\n";
     text += answer.word + " " + answer.commit + " " + utf8::printable(answer.reason) + "\n";
   }
+  if (tree_) text += "tree " + tree_text(*tree_) + "\n";
   if (!found_.empty()) text += "found " + found_ + "\n";
   const std::string beside = file_ + ".new";
   write_file(beside, text);

@@ -1,6 +1,9 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "common/process.h"
 
 namespace greta {
 
@@ -25,6 +28,12 @@ struct BisectAnswer {
   bool operator==(const BisectAnswer&) const = default;
 };
 
+/// A work tree that is in use, and who uses it.
+struct BisectTree {
+  Process user;
+  std::string path;
+};
+
 /// The file of a search: a line per fact, "good-end 1a2b...", comments behind #. Written as a whole
 /// into a file beside it that then takes its name, so that it is never half of one.
 class BisectLog {
@@ -43,6 +52,9 @@ class BisectLog {
   /// In place of an earlier answer of the commit. `subject` is for readers.
   void add(const BisectAnswer& answer, const std::string& subject);
   void found(const std::string& commit, const std::string& subject);
+  /// Until the next call, which none follows where the process is killed.
+  void set_tree(std::optional<BisectTree> tree);
+  const std::optional<BisectTree>& tree() const { return tree_; }
 
  private:
   void read(const std::string& text);
@@ -54,7 +66,8 @@ class BisectLog {
   BisectQuestion question_;
   std::vector<BisectAnswer> answers_;
   std::vector<std::string> comments_;  ///< subject of each answer
-  std::string found_;                  ///< line with its subject
+  std::optional<BisectTree> tree_;
+  std::string found_;  ///< line with its subject
 };
 
 }  // namespace greta

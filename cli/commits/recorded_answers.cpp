@@ -110,12 +110,20 @@ CommitVerdict RecordedAnswers::difference_of(const RecordedRun& run, CommitVerdi
   return own;
 }
 
+bool RecordedAnswers::is_dirty(const RecordedRun& run) {
+  Query query(
+      statements_,
+      "SELECT 1 FROM attribute WHERE run_id = ? AND dim = 'dirty' AND value IN ('1', 'true')");
+  return query.bind(1, run.id).step();
+}
+
 CommitVerdict RecordedAnswers::of(const std::string& commit) {
   CommitVerdict last;
   for (const RecordedRun& run : runs_) {
     if (!is_of(run, commit)) continue;
     CommitVerdict next = verdict_of(run);
     if (next.state == State::kNoRun) continue;
+    if (is_dirty(run)) next.text += ", of an engine with changes that no commit has";
     if (last.state == State::kDisputed || (last.decided() && !next.decided())) continue;
     if (last.decided() && last.state != next.state) {
       last.text = last.run + " " + last.text + ", but " + next.run + " " + next.text;

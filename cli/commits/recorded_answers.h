@@ -53,6 +53,7 @@ class RecordedAnswers {
   };
   bool is_of(const RecordedRun& run, const std::string& commit);
   CommitVerdict verdict_of(const RecordedRun& run);
+  bool is_dirty(const RecordedRun& run);  ///< its engine was built of more than its commit
   CommitVerdict difference_of(const RecordedRun& run, CommitVerdict own);
 
   QueryPool& statements_;

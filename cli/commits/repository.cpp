@@ -1,11 +1,16 @@
 #include "cli/commits/repository.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
 #include "common/exit_status.h"
 #include "common/near_words.h"
+#include "common/shell_word.h"
 
 namespace greta {
 namespace {
@@ -33,7 +38,22 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// The folder, or the next above it, that has a repository, where it is not of who asks: git then
+/// refuses it. "" else.
+std::string clone_of_another_user(const std::filesystem::path& folder) {
+  for (std::filesystem::path at = folder;; at = at.parent_path()) {
+    struct stat tree {
+    }, repository{};
+    if (stat((at / ".git").c_str(), &repository) == 0 && stat(at.c_str(), &tree) == 0) {
+      return repository.st_uid == geteuid() && tree.st_uid == geteuid() ? "" : at.string();
+    }
+    if (at == at.parent_path()) return "";
+  }
+}
+
 }  // namespace
+
+const char* const kUnshallow = "this clone is shallow: `git fetch --unshallow` brings the rest";
 
 std::string short_sha(const std::string& sha) { return sha.substr(0, 12); }
 
@@ -60,6 +80,11 @@ Repository::Repository(std::string folder) : folder_(std::move(folder)) {
   } catch (const std::system_error&) {
     throw;
   } catch (const std::runtime_error&) {
+    if (const std::string clone = clone_of_another_user(folder_); !clone.empty()) {
+      throw UsageError(
+          "git does not read " + clone + ", which belongs to another user",
+          {"  to trust it: git config --global --add safe.directory " + shell_word(clone)});
+    }
     throw UsageError("git finds no repository in " + folder_ +
                      ": name a clone of the engine's repository");
   }
@@ -91,6 +116,9 @@ std::string Repository::commit_of_digits(const std::string& digits) const {
 
 std::string Repository::commit(const std::string& revision) const {
   if (std::string sha = commit_of_digits(revision); !sha.empty()) return sha;
+  if (is_shallow()) {
+    throw UsageError("git in " + folder_ + " has no commit " + revision + ", and " + kUnshallow);
+  }
   throw unknown_name(
       "commit", revision,
       lines_of(git({"for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags"})),
@@ -109,6 +137,17 @@ std::vector<std::string> Repository::merge_bases(const std::string& a, const std
 
 bool Repository::is_shallow() const {
   return git({"rev-parse", "--is-shallow-repository"}) == "true\n";
+}
+
+std::set<std::string> Repository::cut() const {
+  if (!is_shallow()) return {};
+  std::string file = git({"rev-parse", "--git-path", "shallow"});
+  file.pop_back();
+  std::ifstream in(std::filesystem::path(folder_) / file);
+  std::set<std::string> all;
+  for (std::string sha; std::getline(in, sha);) all.insert(sha);
+  if (all.empty()) throw std::runtime_error("cannot read " + file + " of " + folder_);
+  return all;
 }
 
 CommitLog Repository::log(const std::vector<std::string>& which) const {

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,9 @@ class CommitLog {
   std::vector<GitCommit> commits_;
 };
 
+/// What is said of a clone that has not all commits.
+extern const char* const kUnshallow;
+
 /// "1a2b3c4d5e6f": as much of a commit's name as people are shown.
 std::string short_sha(const std::string& sha);
 
@@ -39,7 +43,7 @@ std::string short_sha(const std::string& sha);
 class Repository {
  public:
   /// `folder`: a clone, or a folder in one. Throws UsageError when it is no folder, or git finds no
-  /// repository there; std::system_error without git.
+  /// repository there, or reads none of another user; std::system_error without git.
   explicit Repository(std::string folder);
 
   const std::string& folder() const { return folder_; }
@@ -58,6 +62,8 @@ class Repository {
 
   /// Whether commits are missing that a clone of less depth left out.
   bool is_shallow() const;
+  /// Those of a clone of less depth whose parents it left out; empty where it has all.
+  std::set<std::string> cut() const;
 
   /// Words that git's log takes behind its format: "--all", or commits. No user's text.
   CommitLog log(const std::vector<std::string>& which) const;

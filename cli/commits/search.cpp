@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <stdexcept>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "cli/commits/bisection.h"
 #include "cli/commits/work_tree.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/near_words.h"
+#include "common/process.h"
 #include "common/shell_word.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
@@ -22,7 +24,11 @@ namespace {
 using std::to_string;
 
 constexpr int kCannotBeTested = 125;  // as for `git bisect run`
-constexpr int kCannotBeRun = 126;     // from here on a shell's statuses say nothing of the commit
+constexpr const char* kWhatACommandDoes =
+    "it has to probe with --commit \"$GRETA_BISECT_COMMIT\" into \"$GRETA_DB\", or to exit with "
+    "125 "
+    "where that cannot be done";
+constexpr int kCannotBeRun = 126;  // from here on a shell's statuses say nothing of the commit
 
 /// "30 candidates left, about 5 steps".
 std::string left_text(size_t n) {
@@ -247,12 +253,51 @@ std::optional<CommitVerdict> Search::known(const std::string& commit) {
 
 ProgramEnd Search::end_of_command(const std::string& commit) {
   const WorkTree tree(repository_, commit);
+  log_.set_tree(BisectTree{this_process(), tree.path()});
   Program program{.command = {"sh", "-c", request_.command}, .folder = tree.path()};
   program.variables = repository_.program({}).variables;
   program.variables.emplace_back("GRETA_BISECT_COMMIT", commit);
   program.variables.emplace_back("GRETA_BISECT_TREE", tree.path());
   program.variables.emplace_back("GRETA_DB", std::filesystem::absolute(request_.database).string());
-  return end_of(program);
+  const ProgramEnd end = end_of(program);
+  log_.set_tree(std::nullopt);  // it goes now
+  if (end.signal != 0 || end.status >= kCannotBeRun) {
+    throw std::runtime_error("the command, run on " + short_sha(commit) + ", " + end_text(end) +
+                             "; nothing is concluded from it, and the same call goes on here");
+  }
+  return end;
+}
+
+/// What a bisect of this log that was killed has left.
+void Search::remove_left_tree() {
+  if (!log_.tree()) return;
+  const BisectTree left = *log_.tree();
+  if (may_be_running(left.user) && std::filesystem::exists(left.path)) {
+    throw UsageError(log_.file() + " is in use: process " + to_string(left.user.pid) + " of " +
+                     left.user.host + " searches by it");
+  }
+  WorkTree::remove_left(repository_, left.path);
+  log_.set_tree(std::nullopt);
+}
+
+/// A database without runs has none of the ends, and no lineage: the command makes the first.
+void Search::begin_with_a_run() {
+  if (request_.command.empty()) return;
+  {
+    SQLite::Database db = open_for_writing(request_.database);
+    if (Query(db, "SELECT 1 FROM lineage WHERE NOT injected LIMIT 1").step()) return;
+  }
+  const std::string& commit = question_.good;
+  say_("there are no runs yet: running the command on the good end " + named(commit));
+  const ProgramEnd end = end_of_command(commit);
+  SQLite::Database db = open_for_reading(request_.database);
+  if (Query(db, "SELECT 1 FROM lineage WHERE NOT injected LIMIT 1").step()) return;
+  if (end.status == kCannotBeTested) {
+    throw UsageError("the good end " + short_sha(commit) +
+                     " cannot be tested (exit status 125): name another commit");
+  }
+  throw UsageError("the command, run on " + short_sha(commit) + ", ended with exit status " +
+                   to_string(end.status) + " and left no run: " + kWhatACommandDoes);
 }
 
 /// The command in a work tree of the commit, and what its run says; nothing where it cannot be
@@ -263,10 +308,6 @@ std::optional<CommitVerdict> Search::run_command(const std::string& commit) {
   book_.reset();
   say_("running the command on " + named(commit));
   const ProgramEnd end = end_of_command(commit);
-  if (end.signal != 0 || end.status >= kCannotBeRun) {
-    throw std::runtime_error("the command, run on " + short_sha(commit) + ", " + end_text(end) +
-                             "; nothing is concluded from it, and the same call goes on here");
-  }
   if (end.status == kCannotBeTested) {
     note_skip(commit, "exit status 125", true);
     return std::nullopt;
@@ -291,13 +332,10 @@ void Search::refuse_runs(const std::string& commit, int64_t before, const Progra
                     (query.is_null(1) ? "unknown" : query.text(1)) + ", lineage " + query.text(2) +
                     (query.integer(3) != 0 ? ", with a fault injected" : ""));
   }
-  throw UsageError(
-      "the command, run on " + short_sha(commit) + ", ended with exit status " +
-          to_string(end.status) + " and left no run of that commit in lineage " +
-          question_.lineage +
-          ": it has to probe with --commit \"$GRETA_BISECT_COMMIT\" into \"$GRETA_DB\", "
-          "or to exit with 125 where that cannot be done",
-      std::move(lines));
+  throw UsageError("the command, run on " + short_sha(commit) + ", ended with exit status " +
+                       to_string(end.status) + " and left no run of that commit in lineage " +
+                       question_.lineage + ": " + kWhatACommandDoes,
+                   std::move(lines));
 }
 
 /// The verdict of an end, by the gate: of its runs, else of a run of the command.
@@ -401,32 +439,54 @@ void Search::take_skips() {
   for (const BisectAnswer& answer : log_.answers()) {
     if (answer.word == "skip") skipped_.insert(answer.commit);
   }
+  std::vector<std::string> named_now;
   for (const std::string& revision : request_.skip) {
-    const std::string commit = repository_.commit(revision);
-    skipped_.insert(commit);
-    log_.add({"skip", commit, "by hand"}, facts(commit).subject);
+    named_now.push_back(repository_.commit(revision));
+    skipped_.insert(named_now.back());
   }
-  for (const std::string& end : {question_.good, question_.bad}) {
+  for (const std::string& end : {question_.good, question_.bad}) {  // before it is in the log
     if (skipped_.contains(end)) {
       throw UsageError("the end " + short_sha(end) + " cannot be skipped: name another commit");
     }
+  }
+  if (!log_.begun()) log_.begin(question_);
+  for (const std::string& commit : named_now) {
+    log_.add({"skip", commit, "by hand"}, facts(commit).subject);
   }
 }
 
 Conclusion Search::conclude() {
   check_ancestry();
+  remove_left_tree();
+  begin_with_a_run();
   set_lineage();
-  if (!log_.begun()) log_.begin(question_);
   take_skips();
   if (auto conclusion = judge_ends()) return *conclusion;
   note(question_.good, good_, false);
   note(question_.bad, bad_, false);
   if (auto conclusion = judge_merge_bases()) return *conclusion;
   const Conclusion conclusion = halve();
+  if (conclusion.kind == Conclusion::Kind::kFound || !conclusion.possible.empty()) {
+    if (auto cut = at_the_cut(conclusion)) return *cut;
+  }
   if (conclusion.kind == Conclusion::Kind::kFound) {
     log_.found(conclusion.commit, facts(conclusion.commit).subject);
   }
   return conclusion;
+}
+
+/// What came before a commit whose parents a shallow clone left out is not known to be otherwise.
+std::optional<Conclusion> Search::at_the_cut(const Conclusion& conclusion) const {
+  const std::set<std::string> cut = repository_.cut();
+  std::vector<std::string> possible = conclusion.possible;
+  if (!conclusion.commit.empty()) possible.push_back(conclusion.commit);
+  for (const std::string& commit : possible) {
+    if (!cut.contains(commit)) continue;
+    return nothing("undecided: the search came to " + short_sha(commit) +
+                   ", and what came before it is not there; " + kUnshallow +
+                   ", and the same call goes on");
+  }
+  return std::nullopt;
 }
 
 Conclusion Search::halve() {
@@ -479,7 +539,47 @@ Conclusion Search::halve() {
     looked_at[*i] = true;
     if (const auto verdict = run_command(sha(*i))) take(*i, *verdict, true);
   }
+  say_contradictions(commits, bisection.last());
   return {Conclusion::Kind::kFound, sha(bisection.last()), "", {}};
+}
+
+/// Recorded runs that the search had no need of, and that say otherwise than it concludes: good
+/// again after the first bad commit, or bad before the last good one. By verdicts alone, which are
+/// kept.
+void Search::say_contradictions(std::span<const GitCommit> commits, size_t found) {
+  if (by_values_) return;
+  constexpr size_t kMostSaid = 5;
+  std::unordered_map<std::string_view, size_t> places;
+  std::vector<bool> after(commits.size(), false), before(commits.size(), false);
+  const auto for_each_parent = [&](size_t i, const auto& what) {
+    for (std::string_view left = commits[i].parents; !left.empty();) {
+      const size_t end = std::min(left.find(' '), left.size());
+      if (const auto at = places.find(left.substr(0, end)); at != places.end()) what(at->second);
+      left.remove_prefix(std::min(end + 1, left.size()));
+      if (question_.first_parent) break;
+    }
+  };
+  for (size_t i = 0; i < commits.size(); ++i) {
+    places.emplace(commits[i].sha, i);
+    after[i] = i == found;
+    for_each_parent(i, [&](size_t parent) { after[i] = after[i] || after[parent]; });
+  }
+  for (size_t i = commits.size(); i-- > 0;) {
+    const auto answer = answered_.find(std::string(commits[i].sha));
+    if (answer != answered_.end() && !is_after(answer->second.state)) before[i] = true;
+    if (before[i]) for_each_parent(i, [&](size_t parent) { before[parent] = true; });
+  }
+  size_t n = 0;
+  for (size_t i = 0; i < commits.size(); ++i) {
+    if ((!after[i] && !before[i]) || !answers().has_runs(commits[i].sha)) continue;
+    const std::string commit(commits[i].sha);
+    const CommitVerdict verdict = answers().of(commit);
+    if (!verdict.decided() || is_after(verdict.state) == after[i] || ++n > kMostSaid) continue;
+    say_("but    " + named(commit) + " is " + (verdict.state == State::kGood ? "good" : "bad") +
+         ": " + utf8::printable(verdict.text) + " (" + utf8::printable(verdict.run) +
+         "), so it turned more than once between the ends; this is one place");
+  }
+  if (n > kMostSaid) say_("but    " + to_string(n - kMostSaid) + " more commits say otherwise");
 }
 
 /// A parent of it that is as the old end is; "" when none was asked.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,8 @@ class Search {
   void set_question();
   void set_lineage();
   void check_ancestry() const;
+  void remove_left_tree();
+  void begin_with_a_run();
   void take_skips();
   RecordedAnswers& answers();
   CommitVerdict end_verdict(const std::string& commit);
@@ -92,6 +95,8 @@ class Search {
   std::optional<Conclusion> compare_ends();
   std::optional<Conclusion> judge_merge_bases();
   Conclusion halve();
+  void say_contradictions(std::span<const GitCommit> commits, size_t found);
+  std::optional<Conclusion> at_the_cut(const Conclusion& conclusion) const;
 
   const std::string& old_end() const { return question_.fix ? question_.bad : question_.good; }
   const std::string& new_end() const { return question_.fix ? question_.good : question_.bad; }

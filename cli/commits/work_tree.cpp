@@ -1,6 +1,8 @@
 #include "cli/commits/work_tree.h"
 
 #include <exception>
+#include <filesystem>
+#include <system_error>
 
 #include "common/trouble.h"
 
@@ -29,6 +31,20 @@ bool WorkTree::remove() noexcept {
     return true;
   } catch (const std::exception&) {
     return false;
+  }
+}
+
+void WorkTree::remove_left(const Repository& repository, const std::string& path) {
+  const std::filesystem::path tree(path), folder = tree.parent_path();
+  std::error_code error;
+  const bool is_ours = tree.filename().string().starts_with("bisect-") &&
+                       folder.filename().string().starts_with("greta_");
+  if (!is_ours || !std::filesystem::exists(tree, error)) return;
+  try {
+    repository.git({"worktree", "remove", "--force", "--force", path});
+    std::filesystem::remove(folder, error);  // it was alone there
+  } catch (const std::exception&) {
+    complain("greta-db", "the work tree " + path + " of a bisect that was killed is still there");
   }
 }
 

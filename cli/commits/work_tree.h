@@ -18,6 +18,9 @@ class WorkTree {
 
   const std::string& path() const { return path_; }
 
+  /// Removes what a process that was killed has left of one; nothing where it is no such tree.
+  static void remove_left(const Repository& repository, const std::string& path);
+
  private:
   bool remove() noexcept;  ///< false: git could not
 

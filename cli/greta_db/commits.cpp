@@ -7,6 +7,7 @@
 #include "cli/commits/repository.h"
 #include "cli/greta_db/commands.h"
 #include "cli/warehouse/sql_query.h"
+#include "common/trouble.h"
 #include "db/database.h"
 #include "db/kept_diff.h"
 #include "db/transaction.h"
@@ -37,7 +38,8 @@ void store(SQLite::Database& db, const std::vector<GitCommit>& commits) {
 }
 
 int read_commits(Options& options, const std::string& repository) {
-  const CommitLog log = Repository(repository).log({"--all"});
+  const Repository clone(repository);
+  const CommitLog log = clone.log({"--all"});
   const std::vector<GitCommit>& commits = log.commits();
   if (commits.empty()) throw UsageError(repository + " has no commits");
   SQLite::Database db = open_for_writing(options.database);
@@ -48,6 +50,11 @@ int read_commits(Options& options, const std::string& repository) {
   options.out.write(std::to_string(commits.size()) + " commits; those of " +
                     std::to_string(known.integer(1)) + " of " + std::to_string(known.integer(0)) +
                     " runs are among them\n");
+  if (const size_t cut = clone.cut().size(); cut > 0) {
+    complain("greta-db", "what came before " + std::to_string(cut) +
+                             (cut == 1 ? " of them" : " of these") +
+                             " is not known, so runs may lack their baselines: " + kUnshallow);
+  }
   return kExitDone;
 }
 

@@ -535,6 +535,111 @@ TEST_F(BisectCommand, ASignalRemovesTheWorkTreeAndEndsTheCommand) {
   }
 }
 
+TEST_F(BisectCommand, AShallowCloneIsNotConcludedFrom) {
+  const GitHistory git = make(line(8, 2));
+  record_ends(git);
+  record(git.sha(5), "bad");
+  // the last three commits, and a branch that leads around what was left out
+  shell("git -C repo branch old " + git.sha(0) +
+        " && git clone --quiet --depth 3 file://$PWD/repo cut");
+  const std::string ends = "--good " + git.sha(0) + " --bad " + git.sha(7);
+  const Result unknown = shell("$G bisect --repo cut " + ends);
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_TRUE(unknown.says("git fetch --unshallow")) << unknown.err;
+  const Result commits = shell("$G commits cut");
+  EXPECT_EQ(commits.status, 0);
+  EXPECT_TRUE(commits.says("git fetch --unshallow")) << commits.err;
+  EXPECT_FALSE(shell("$G commits repo").says("--unshallow"));
+}
+
+TEST_F(BisectCommand, ACommitAtTheCutOfAShallowCloneIsNotFound) {
+  // 0 - 1 - 2 - 3 - 6 and 0 - 4 - 5 - 6: what broke it lies in the part of the branch that is cut
+  std::vector<MadeCommit> commits = line({"good", "good", "good", "good", "bad", "bad", "bad"});
+  commits[4].parents = {0};
+  commits[6].parents = {3, 5};
+  const GitHistory git = make(commits);
+  record(git.sha(0), "good");
+  record(git.sha(3), "good");
+  record(git.sha(5), "bad");
+  record(git.sha(6), "bad");
+  ASSERT_EQ(shell("git clone --quiet --depth 2 file://$PWD/repo cut").status, 0);
+  const Result result = shell("$G bisect --repo cut --good " + git.sha(3) + " --bad " + git.sha(6));
+  EXPECT_EQ(result.status, 3) << result.out << result.err;
+  EXPECT_TRUE(result.says("undecided")) << result.out;
+  EXPECT_TRUE(result.says("git fetch --unshallow")) << result.out;
+  EXPECT_FALSE(result.says("first bad commit")) << result.out;
+}
+
+TEST_F(BisectCommand, TheFirstCallNeedsNoDatabaseYet) {
+  const GitHistory git = make(line(5, 2));
+  for (const bool empty : {false, true}) {
+    std::filesystem::remove(path("greta.db"));
+    if (empty) write("greta.db", "");
+    const Result result = bisect(ends(git) + kRun);
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    EXPECT_TRUE(result.says("first bad commit  " + git.sha(2))) << result.out;
+  }
+  std::filesystem::remove(path("greta.db"));
+  const Result none = bisect(ends(git) + "--run 'exit 0'");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(none.says("left no run")) << none.err;
+}
+
+TEST_F(BisectCommand, AnEndThatIsSkippedIsNotInTheLog) {
+  const GitHistory git = make(line(5, 2));
+  record_ends(git);
+  EXPECT_EQ(bisect(ends(git) + "--log l --skip " + git.sha(4)).status, 2);
+  const Result after = bisect(ends(git) + "--log l " + kRun);
+  EXPECT_EQ(after.status, 0) << after.out << after.err;
+}
+
+TEST_F(BisectCommand, TheWorkTreeOfOneThatWasKilledDoesNotStay) {
+  const GitHistory git = make(line(5, 2));
+  record_ends(git);
+  std::filesystem::create_directory(path("tmp"));
+  Child child(
+      {GRETA_DB_PROGRAM, "--db", database(), "bisect", "--repo", path("repo"), "--good", git.sha(0),
+       "--bad", git.sha(4), "--log", path("l"), "--run",
+       "touch " + path("began") + "; while [ ! -e " + path("stop") + " ]; do sleep 0.01; done"},
+      path(".err"), [&] { setenv("TMPDIR", path("tmp").c_str(), 1); });
+  ASSERT_TRUE(child.until([&] { return std::filesystem::exists(path("began")); }));
+  const Result meanwhile = bisect("--log l " + std::string(kRun));
+  EXPECT_EQ(meanwhile.status, 2) << meanwhile.out;
+  EXPECT_TRUE(meanwhile.says("is in use")) << meanwhile.err;
+  child.send(SIGKILL);
+  child.wait();
+  write("stop", "");
+  EXPECT_FALSE(std::filesystem::is_empty(path("tmp")));
+  const Result result = bisect("--log l " + std::string(kRun));
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  EXPECT_TRUE(std::filesystem::is_empty(path("tmp")));
+  EXPECT_EQ(git.git({"worktree", "list"}).find("bisect-"), std::string::npos);
+  EXPECT_EQ(read(path("l")).find("\ntree "), std::string::npos);
+}
+
+TEST_F(BisectCommand, ARunThatContradictsWhatIsFoundIsNotPassedOver) {
+  const GitHistory git =
+      make(line({"good", "good", "bad", "good", "good", "bad", "bad", "bad", "bad"}));
+  record_ends(git);
+  for (size_t i : {2u, 3u, 4u, 5u, 6u}) record(git.sha(i), state_of(git, i));
+  const Result result = bisect(ends(git));
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  EXPECT_TRUE(result.says("it turned more than once")) << result.out;
+  const GitHistory plain(path("plain"), line(9, 5));
+  EXPECT_FALSE(
+      shell(variables() + "$G bisect --repo plain " + ends(plain) + kRun).says("more than once"));
+}
+
+TEST_F(BisectCommand, ARunOfAnEngineWithChangesIsNotTakenForItsCommitAlone) {
+  const GitHistory git = make(line(5, 2));
+  record_ends(git);
+  Warehouse w(database());
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'dirty', '1', 0)");
+  const Result result = bisect(ends(git) + kRun);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(result.says("PASS, of an engine with changes that no commit has")) << result.out;
+}
+
 TEST_F(BisectCommand, AsksWhichOfSeveralLineagesIsMeant) {
   const GitHistory git = make(line(6, 3));
   record_ends(git);
