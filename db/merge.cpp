@@ -122,13 +122,7 @@ constexpr const char* kCopyRest = R"(
     WHERE x.source_id IS NULL OR s.is_new ORDER BY x.id;
 )";
 
-/// Of two runs pinned for one lineage the one that was pinned last.
-constexpr const char* kCopyBaselines = R"(
-  INSERT INTO main.pinned_baseline
-    SELECT p.lineage, r.id, p.pinned_at FROM other.pinned_baseline p
-    JOIN temp.merge_run r ON r.other_id = p.run_id WHERE true
-    ON CONFLICT DO UPDATE SET (run_id, pinned_at) = (excluded.run_id, excluded.pinned_at)
-    WHERE excluded.pinned_at > pinned_at;
+constexpr const char* kCopyCommits = R"(
   INSERT OR IGNORE INTO main.commit_parent SELECT * FROM other.commit_parent;
   INSERT OR IGNORE INTO main.commit_node SELECT * FROM other.commit_node;
 )";
@@ -236,7 +230,12 @@ class Merge {
       db_.exec(settle_sql(column, dim));
     }
     db_.exec(kSettleRest);
-    db_.exec(kCopyBaselines);
+    const auto count = [&](const char* table) {
+      return db_.execAndGet("SELECT count(*) FROM other." + std::string(table)).getInt64();
+    };
+    summary_.pins_left = count("pinned_baseline");
+    summary_.waivers_left = count("waiver");
+    db_.exec(kCopyCommits);
     if (db_.execAndGet("SELECT changes()").getInt64() > 0) order_commits(db_);
   }
 

@@ -18,6 +18,7 @@ struct MergeSummary {
   int64_t rows = 0;        ///< trace rows stored, conflicts included
   int64_t duplicates = 0;  ///< trace rows of new sources equal to one already there
   int64_t conflicts = 0;   ///< trace rows stored as a further occurrence of their key
+  int64_t pins_left = 0, waivers_left = 0;  ///< decisions of the other file, which stay there
   /// New runs of an engine whose name another engine's run has: name there, name here.
   std::vector<std::pair<std::string, std::string>> renamed;
 };
@@ -29,9 +30,9 @@ struct MergeSummary {
 /// nothing. Runs that engines wrote meet by what the engines are: another one under a name that is
 /// taken becomes NAME#2, NAME#3, .... Trace rows go through TraceWriter. What one run is said to be
 /// by both files (date, commit, mode, ...) goes to the most believed attribute; the receiving
-/// file's trace points, data flow and tolerances stay. Commits of both files are there afterwards;
-/// of two baselines pinned for one lineage the one that was pinned last. Waivers of the other file
-/// do not come along: who runs a gate says what it lets pass. Where two files trace the
+/// file's trace points, data flow and tolerances stay. Commits of both files are there afterwards.
+/// Pinned baselines and waivers of the other file do not come along: who runs a gate says what it
+/// goes by. Where two files trace the
 /// same prompt of the same run, prompts and conflicting occurrences are numbered in the order of
 /// the merges. Throws DatabaseError (not greta's, damaged, tables that greta did not make, another
 /// schema version, `db` itself, a run hashed by another algorithm, a source of the same identity

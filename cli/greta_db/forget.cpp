@@ -15,6 +15,7 @@
 #include "cli/warehouse/sql_query.h"
 #include "common/completion.h"
 #include "common/json_text.h"
+#include "common/trouble.h"
 #include "common/utc_time.h"
 #include "common/utf8.h"
 #include "db/database.h"
@@ -33,6 +34,7 @@ struct ForgetManner {
 struct ForgetArguments {
   std::vector<std::string> runs;
   Repeats repeats = Repeats::kAll;
+  bool unpin = false;
   ForgetManner manner;
 };
 
@@ -52,13 +54,17 @@ struct DoomedRun {
   RunToForget run;
   std::string experiment, date, status;
   int64_t rows = 0, sources = 0;
+  std::string pinned;   ///< lineage that somebody pinned it as the baseline of; "" none
+  int64_t waivers = 0;  ///< of it alone, which go with it
 };
 
 std::vector<DoomedRun> describe(SQLite::Database& db, const std::vector<Run>& runs) {
   Query query(db,
               "SELECT r.experiment, coalesce(r.date, substr(r.started_at, 1, 10)), r.status,"
               " (SELECT count(*) FROM trace_row t WHERE t.run_id = r.id),"
-              " (SELECT count(*) FROM source s WHERE s.run_id = r.id) FROM run r WHERE r.id = ?");
+              " (SELECT count(*) FROM source s WHERE s.run_id = r.id),"
+              " (SELECT p.lineage FROM pinned_baseline p WHERE p.run_id = r.id),"
+              " (SELECT count(*) FROM waiver w WHERE w.run = r.name) FROM run r WHERE r.id = ?");
   std::vector<DoomedRun> doomed;
   for (const Run& run : runs) {
     query.bind(1, run.id);
@@ -68,7 +74,9 @@ std::vector<DoomedRun> describe(SQLite::Database& db, const std::vector<Run>& ru
                         query.text(1),
                         query.text(2),
                         query.integer(3),
-                        query.integer(4)});
+                        query.integer(4),
+                        query.text(5),
+                        query.integer(6)});
     }
     query.reset();
   }
@@ -88,19 +96,34 @@ std::vector<RunToForget> runs_of(const std::vector<DoomedRun>& doomed) {
 }
 
 void list_runs(Options& options, const std::vector<DoomedRun>& doomed) {
-  RowPrinter printer(options.out, options.format,
-                     {"run", "experiment", "date", "status", "trace_rows", "sources"});
+  RowPrinter printer(
+      options.out, options.format,
+      {"run", "experiment", "date", "status", "trace_rows", "sources", "pinned", "waivers"});
   for (const DoomedRun& one : doomed) {
-    printer.row(
-        {one.run.name, one.experiment, or_null(one.date), one.status, one.rows, one.sources});
+    printer.row({one.run.name, one.experiment, or_null(one.date), one.status, one.rows, one.sources,
+                 or_null(one.pinned), one.waivers});
   }
   printer.finish();
 }
 
+/// What somebody decided that goes with the runs: "1 pinned baseline, 2 waivers", or "".
+std::string decisions_of(const std::vector<DoomedRun>& doomed) {
+  int64_t pins = 0, waivers = 0;
+  for (const DoomedRun& one : doomed) {
+    pins += one.pinned.empty() ? 0 : 1;
+    waivers += one.waivers;
+  }
+  std::string text = pins > 0 ? counted(pins, "pinned baseline") : "";
+  if (waivers > 0) text += (text.empty() ? "" : ", ") + counted(waivers, "waiver");
+  return text;
+}
+
 /// Asks on the terminal. Throws UsageError where there is none.
 bool confirmed(const std::vector<DoomedRun>& doomed) {
+  const std::string decisions = decisions_of(doomed);
   const std::string what = counted(static_cast<int64_t>(doomed.size()), "run") + " with " +
-                           counted(rows_of(doomed), "trace row");
+                           counted(rows_of(doomed), "trace row") +
+                           (decisions.empty() ? "" : ", " + decisions);
   if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0) {
     throw UsageError("this would forget " + what +
                      " for good, and nobody can be asked: --yes does it, --dry-run lists them");
@@ -149,11 +172,14 @@ void print_summary(Options& options, const ForgetSummary& summary, bool dry_run)
 
 /// Lists, asks or forgets. `db` reads; the runs are looked up again when the lock is held.
 int forget_these(Options& options, std::vector<DoomedRun> doomed, const ForgetManner& manner) {
+  const std::string decisions = decisions_of(doomed);
   if (manner.dry_run) {
     list_runs(options, doomed);
     if (options.format == Format::kTable) {
       options.out.write("\n" + counted(static_cast<int64_t>(doomed.size()), "run") + " with " +
-                        counted(rows_of(doomed), "trace row") + "; dry run: nothing was written\n");
+                        counted(rows_of(doomed), "trace row") +
+                        (decisions.empty() ? "" : ", " + decisions) +
+                        "; dry run: nothing was written\n");
     }
     return kExitDone;
   }
@@ -175,6 +201,7 @@ int forget_these(Options& options, std::vector<DoomedRun> doomed, const ForgetMa
   make_durable(db);
   if (shown) std::fprintf(stderr, "\r\033[K");
   print_summary(options, summary, false);
+  if (!decisions.empty()) complain("greta-db", "with them went " + decisions);
   return kExitDone;
 }
 
@@ -190,6 +217,12 @@ int forget(Options& options, const ForgetArguments& arguments) {
       }
     }
     doomed = describe(db, runs);
+  }
+  for (const DoomedRun& one : doomed) {
+    if (one.pinned.empty() || arguments.unpin || arguments.manner.dry_run) continue;
+    throw UsageError("run " + one.run.name + " is the pinned baseline of " + one.pinned +
+                     ": --unpin forgets it all the same, and the runs of that lineage are then held"
+                     " against the one before them");
   }
   return forget_these(options, std::move(doomed), arguments.manner);
 }
@@ -237,13 +270,23 @@ std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& argumen
 
 int prune(Options& options, const PruneArguments& arguments) {
   std::vector<DoomedRun> doomed;
+  std::vector<DoomedRun> pinned;
   int64_t undated = 0;
   {
     SQLite::Database db = open_for_reading(options.database);
     check_known(db, NameOf::kExperiment, arguments.experiment);
     doomed = describe(db, runs_before(db, arguments, utc_day_before(arguments.keep_days), undated));
   }
+  std::erase_if(doomed, [&](const DoomedRun& one) {
+    if (one.pinned.empty()) return false;
+    pinned.push_back(one);
+    return true;
+  });
   const int status = forget_these(options, std::move(doomed), arguments.manner);
+  for (const DoomedRun& one : pinned) {
+    complain("greta-db",
+             "run " + one.run.name + " stays: it is the pinned baseline of " + one.pinned);
+  }
   if (undated > 0) {
     std::fprintf(stderr, "greta-db: %s no date and %s\n",
                  (counted(undated, "run") + (undated == 1 ? " has" : " have")).c_str(),
@@ -284,6 +327,8 @@ void add_forget_command(CLI::App& app, Options& options) {
       "forget", "Removes runs with all that belongs to them; their files can be ingested again");
   auto arguments = std::make_shared<ForgetArguments>();
   add_run_option(*command, arguments->runs, arguments->repeats)->required();
+  command->add_flag("--unpin", arguments->unpin,
+                    "Also runs that are pinned as baselines (greta-db baseline set)");
   add_manner(*command, arguments->manner);
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return forget(options, *arguments); };

@@ -402,27 +402,31 @@ TEST_F(MergeTest, ACircleOfCommitsEnds) {
   EXPECT_EQ(a.rows("SELECT sha, ord FROM commit_node ORDER BY ord"), "c0|0\nc1|1\nc2|2");
 }
 
-TEST_F(MergeTest, OfTwoPinnedBaselinesTheLaterStands) {
-  const auto pin = [](Warehouse& w, const std::string& run, const std::string& at) {
+TEST_F(MergeTest, APinOrAWaiverOfTheOtherFileDoesNotComeAlong) {
+  const auto pin = [](Warehouse& w, const std::string& run) {
     w.run({.name = run, .status = "complete"});
     w.match("x_in", 0);
-    w.db.exec("INSERT INTO pinned_baseline SELECT lineage, run_id, '" + at +
-              "' FROM lineage_member WHERE run_id = " + std::to_string(w.current_run()));
+    w.db.exec(
+        "INSERT INTO pinned_baseline SELECT lineage, run_id, '2999-01-01T00:00:00Z'"
+        " FROM lineage_member WHERE run_id = " +
+        std::to_string(w.current_run()));
   };
-  for (const bool first_is_later : {false, true}) {
-    const std::string suffix = first_is_later ? "2.db" : ".db";
-    Warehouse a(path("a" + suffix));
-    pin(a, "one", first_is_later ? "2026-02-02T00:00:00Z" : "2026-02-01T00:00:00Z");
-    keep_tally(a.db, 1);
-    {
-      Warehouse b(path("b" + suffix));
-      b.run({.name = "other", .status = "complete"});
-      pin(b, "two", first_is_later ? "2026-02-01T00:00:00Z" : "2026-02-02T00:00:00Z");
-    }
-    merge(a.db, path("b" + suffix));
+  {
+    Warehouse b(path("b.db"));
+    pin(b, "two");
+    b.db.exec(
+        "INSERT INTO waiver(tensor, until, reason, created_at, created_by)"
+        " VALUES ('x_in', '2999-01-01', 'r', '', '')");
+  }
+  for (const bool pinned : {false, true}) {
+    Warehouse a(path(pinned ? "a.db" : "a2.db"));
+    if (pinned) pin(a, "one");
+    const MergeSummary summary = merge(a.db, path("b.db"));
+    EXPECT_EQ(summary.pins_left, 1);
+    EXPECT_EQ(summary.waivers_left, 1);
     EXPECT_EQ(a.rows("SELECT r.name FROM pinned_baseline p JOIN run r ON r.id = p.run_id"),
-              first_is_later ? "one" : "two");
-    EXPECT_EQ(a.rows("SELECT count(*) FROM kept_change WHERE change IS NULL"), "0");
+              pinned ? "one" : "");
+    EXPECT_EQ(a.rows("SELECT count(*) FROM waiver"), "0");
   }
 }
 

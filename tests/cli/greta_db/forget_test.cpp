@@ -68,6 +68,31 @@ TEST_F(ForgetProgram, ADryRunListsAndWritesNothing) {
   EXPECT_EQ(run({"forget", "--run", "nosuch", "--yes"}).status, 2);
 }
 
+TEST_F(ForgetProgram, APinnedBaselineIsNotForgottenUnawares) {
+  Warehouse w(database());
+  add_run(w, {.name = "a", .date = "2020-01-01"});
+  add_run(w, {.name = "b", .date = "2020-01-02"});
+  EXPECT_EQ(run({"baseline", "set", "a"}).status, 0);
+  EXPECT_EQ(
+      run({"waive", "--tensor", "x_in", "--run", "a", "--until", "2999-12-31", "--reason", "known"})
+          .status,
+      0);
+  const Result refused = run({"forget", "--run", "a", "--yes"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(refused.says("is the pinned baseline of")) << refused.err;
+  EXPECT_TRUE(refused.says("--unpin")) << refused.err;
+  const Result dry = run({"forget", "--run", "a", "--dry-run"});
+  EXPECT_TRUE(dry.says("1 run with 2 trace rows, 1 pinned baseline, 1 waiver")) << dry.out;
+  const Result pruned = run({"prune", "--keep", "1y", "--yes"});
+  EXPECT_EQ(pruned.status, 0) << pruned.err;
+  EXPECT_TRUE(pruned.says("run a stays: it is the pinned baseline of")) << pruned.err;
+  EXPECT_EQ(left(), "a;");
+  const Result done = run({"forget", "--run", "a", "--yes", "--unpin"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_TRUE(done.says("with them went 1 pinned baseline, 1 waiver")) << done.err;
+  EXPECT_EQ(left(), "");
+}
+
 TEST_F(ForgetProgram, LatestTakesTheNewestOfItsName) {
   Warehouse w(database());
   for (const char* name : {"a", "a#2", "a#3"}) add_run(w, {.name = name});
