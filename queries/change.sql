@@ -13,8 +13,8 @@ SELECT
     -- rows that the baseline lacked are there, and what it had is as it was
     WHEN (w.verdict = 'INCOMPLETE' AND v.verdict = 'PASS' OR w.numeric_verdict = 'INCOMPLETE' AND v.numeric_verdict = 'PASS')
       AND d.only_b > 0 AND d.only_a + d.divergent + d.nonfinite + d.unknown = 0 THEN 'FIXED'
-    WHEN d.verdict = 'PASS' THEN 'SAME'
-    WHEN d.numeric_verdict = 'PASS' THEN 'ROUNDING'
+    WHEN d.verdict IN ('PASS', 'INCOMPLETE') THEN 'SAME'
+    WHEN d.numeric_verdict IN ('PASS', 'INCOMPLETE') THEN 'ROUNDING'
     WHEN d.numeric_verdict = 'FAIL' THEN 'CHANGED'
     ELSE 'INCOMPARABLE'
   END AS change,                                       -- BROKEN or FIXED: a verdict of its own turned from PASS to FAIL or back, or rows that were lacking are there; SAME, ROUNDING, CHANGED: so did values, of both phases alike; INCOMPARABLE: nothing tells

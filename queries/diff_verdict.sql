@@ -9,13 +9,15 @@ SELECT
     WHEN v.compared = 0 THEN 'NO_EVIDENCE'
     WHEN v.nonfinite + v.divergent + v.only_a + v.only_b + v.rounding + v.unknown > 0 THEN 'FAIL'
     WHEN v.incomparable > 0 THEN 'INCOMPARABLE'
+    WHEN EXISTS (SELECT 1 FROM unended_run u WHERE u.run_id IN (v.run_a_id, v.run_b_id)) THEN 'INCOMPLETE'
     ELSE 'PASS'
-  END AS verdict,                                      -- FAIL, NO_EVIDENCE, INCOMPARABLE, PASS
+  END AS verdict,                                      -- FAIL, NO_EVIDENCE, INCOMPARABLE, INCOMPLETE: one of the two did not end; PASS
   CASE
     WHEN v.why_not IS NOT NULL THEN 'INCOMPARABLE'
     WHEN v.compared = 0 THEN 'NO_EVIDENCE'
     WHEN v.divergent_tensor_id IS NOT NULL OR v.only_a + v.only_b > 0 THEN 'FAIL'
     WHEN v.unknown + v.incomparable - v.alike > 0 THEN 'INCOMPARABLE'
+    WHEN EXISTS (SELECT 1 FROM unended_run u WHERE u.run_id IN (v.run_a_id, v.run_b_id)) THEN 'INCOMPLETE'
     ELSE 'PASS'
   END AS numeric_verdict,                              -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
   v.pairs AS pairs,                                    -- rows of both
@@ -42,6 +44,10 @@ SELECT
   v.caused_by AS caused_by,                            -- what it follows from, in words, where that is the choice of another token
   v.why_not IS NULL AS comparable,                     -- 0: rows of the one cannot be held against rows of the other
   v.why_not AS why_not,                                -- the reason, in words
+  coalesce(
+    (SELECT u.why FROM unended_run u WHERE u.run_id = v.run_a_id),
+    (SELECT u.why FROM unended_run u WHERE u.run_id = v.run_b_id)
+  ) AS incomplete_why,                               -- which of the two did not end, so that rows of it may be lacking; NULL: both did
   v.run_a_id AS run_a_id,                              -- run.id
   v.run_b_id AS run_b_id                               -- run.id
 FROM diff_row v;

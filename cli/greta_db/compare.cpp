@@ -67,7 +67,7 @@ std::string Place::json() const {
 /// What the views say of two runs.
 struct Difference {
   Run a, b;
-  std::string verdict, numeric_verdict, why_not, caused_by;
+  std::string verdict, numeric_verdict, why_not, caused_by, incomplete_why;
   int64_t compared = 0, rounding = 0, unknown = 0;
   std::optional<Place> first;   ///< that differs, in forward order
   std::optional<Place> beyond;  ///< that differs by more than rounding
@@ -183,7 +183,7 @@ Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
       "prompt,"
       " phase, pos_id, layer, tensor, numeric_prompt, numeric_phase, numeric_pos_id, numeric_layer,"
       " numeric_tensor" +
-      count_list() + " FROM ";
+      count_list() + ", ifnull(incomplete_why, '') FROM ";
   const std::string of_both = " WHERE run_a_id = ? AND run_b_id = ?";
   // what is kept takes no time to prepare
   const bool kept =
@@ -200,6 +200,7 @@ Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
   difference.rounding = verdict.integer(16);
   difference.unknown = verdict.integer(18);
   difference.total_json = json_of_counts(verdict, 15);
+  difference.incomplete_why = verdict.text(15 + static_cast<int>(std::size(kCounts)));
   if (!difference.first) return difference;
   PlaceQuery place(db);
   place.fill(*difference.first, a, b, Gate::kStrict);
@@ -215,6 +216,9 @@ std::vector<std::string> summary_lines(const Difference& difference, Gate gate) 
   } else {
     lines.push_back("strict " + difference.verdict + ", numeric " + difference.numeric_verdict +
                     "; " + std::to_string(difference.compared) + " rows compared");
+  }
+  if (!difference.incomplete_why.empty()) {
+    lines.push_back("not all of it may be there: " + utf8::printable(difference.incomplete_why));
   }
   const auto tell = [&](const char* what, const std::optional<Place>& place) {
     if (!place) return;
@@ -263,6 +267,8 @@ void print_json(Options& options, SQLite::Database& db, const Difference& differ
   object.add("numeric_verdict", difference.numeric_verdict);
   object.add("comparable", difference.why_not.empty());
   object.add("why_not", difference.why_not.empty() ? Cell() : Cell(difference.why_not));
+  object.add("incomplete_why",
+             difference.incomplete_why.empty() ? Cell() : Cell(difference.incomplete_why));
   object.add("compared", difference.compared).raw("total", difference.total_json);
   const auto json = [](const std::optional<Place>& place) {
     return place ? place->json() : "null";

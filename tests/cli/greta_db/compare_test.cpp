@@ -117,6 +117,21 @@ TEST_F(CompareCommand, KeepsVerdictNamesAndFirstDifferenceInEveryFormat) {
   EXPECT_TRUE(page.says("ORIGIN: between residual_pre_attn and attn_out of layer 0")) << page.out;
 }
 
+TEST_F(CompareCommand, ARunThatDidNotEndIsNoPass) {
+  Warehouse w(database());
+  w.run({.name = "a", .status = "complete"});
+  w.match("x_in", 0);
+  w.run({.name = "b", .status = "running"});
+  w.match("x_in", 0);
+  for (const std::string gate : {"strict", "numeric"}) {
+    const Result result = run({"compare", "a", "b", "--gate", gate});
+    EXPECT_EQ(result.status, 3) << result.out;
+    EXPECT_EQ(result.out.substr(0, 10), "INCOMPLETE") << result.out;
+    EXPECT_TRUE(result.says("b did not end (status running)")) << result.out;
+  }
+  EXPECT_EQ(run({"compare", "a", "a"}).status, 0);
+}
+
 TEST_F(CompareCommand, SaysWhyRunsCannotBeCompared) {
   Warehouse warehouse(database());
   for (const char* name : {"a", "b"}) {

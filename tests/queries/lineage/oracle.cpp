@@ -458,11 +458,15 @@ Comparison Oracle::compare(size_t a_index, size_t b_index) const {
   const auto& told_first = result.numeric_first ? result.numeric_first : result.first;
   if (told_first && !told_first->cause.empty()) result.caused_by = told_first->cause;
   const int64_t bad = result.nonfinite + result.divergent + result.only_a + result.only_b;
+  const auto ended = [](const ToldRun& run) {
+    return run.status != "running" && run.status != "failed";
+  };
   const auto verdict = [&](bool fails, bool undecided) {
-    return result.compared == 0 ? "NO_EVIDENCE"
-           : fails              ? "FAIL"
-           : undecided          ? "INCOMPARABLE"
-                                : "PASS";
+    return result.compared == 0      ? "NO_EVIDENCE"
+           : fails                   ? "FAIL"
+           : undecided               ? "INCOMPARABLE"
+           : !(ended(a) && ended(b)) ? "INCOMPLETE"
+                                     : "PASS";
   };
   result.verdict = verdict(bad + result.rounding + result.unknown > 0, result.incomparable > 0);
   result.numeric_verdict = verdict(bad > 0 || result.numeric_first,
@@ -487,9 +491,10 @@ Change Oracle::work_out_change(size_t run, size_t baseline) const {
              c.comparison.divergent == 0 && c.comparison.nonfinite == 0 &&
              c.comparison.unknown == 0) {
     c.change = "FIXED";
-  } else if (c.comparison.verdict == "PASS") {
+  } else if (c.comparison.verdict == "PASS" || c.comparison.verdict == "INCOMPLETE") {
     c.change = "SAME";
-  } else if (c.comparison.numeric_verdict == "PASS") {
+  } else if (c.comparison.numeric_verdict == "PASS" ||
+             c.comparison.numeric_verdict == "INCOMPLETE") {
     c.change = "ROUNDING";
   } else if (c.comparison.numeric_verdict == "FAIL") {
     c.change = "CHANGED";
