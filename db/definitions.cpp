@@ -174,7 +174,11 @@ constexpr Twin kTwins[] = {
     {"gate_row",
      "kept_gate_row",
      {{{"gated_since", "kept_since"}, {"gated_part", "kept_verdict_part"}}}},
-    {"gate", "kept_gate", {{{"gate_row", "kept_gate_row"}, {"verdict_part", "kept_verdict_part"}}}},
+    {"gate",
+     "kept_gate",
+     {{{"gate_row", "kept_gate_row"},
+       {"verdict_part", "kept_verdict_part"},
+       {"waived_row", "no_waived_row"}}}},
     {"change",
      "kept_change_from",
      {{{"run_baseline", "other_baseline"},
@@ -185,7 +189,9 @@ constexpr Twin kTwins[] = {
      {{{"gated_since", "kept_change_from"}, {"gated_part", "kept_verdict_part"}}}},
     {"gate",
      "kept_gate_from",
-     {{{"gate_row", "kept_gate_row_from"}, {"verdict_part", "kept_verdict_part"}}}},
+     {{{"gate_row", "kept_gate_row_from"},
+       {"verdict_part", "kept_verdict_part"},
+       {"waived_row", "no_waived_row"}}}},
     {"failing_place", "gated_failing_place", {{{"verdict_part", "gated_part"}}}},
     {"diagnosis", "gated_diagnosis", {{{"failing_place", "gated_failing_place"}}}}};
 

@@ -12,10 +12,14 @@ SELECT
   x.numeric_verdict AS own_numeric_verdict,            -- numeric verdict of that
   v.verdict AS verdict,                                -- of the run as it is: see run_verdict
   v.numeric_verdict AS numeric_verdict,                -- of the run as it is
-  x.c_change AS change,                                -- see view change; BROKEN and CHANGED fail (numerically, unless rounding alone turned the strict verdict), INCOMPARABLE cannot pass; NULL: no baseline
+  CASE
+    WHEN x.c_change IN ('SAME', 'ROUNDING') AND x.waived_changed_rows > 0 THEN 'CHANGED'
+    WHEN x.c_change = 'SAME' AND x.waived_rows > 0 THEN 'ROUNDING'
+    ELSE x.c_change
+  END AS change,                                       -- see view change: what is waived is told, too; NULL: no baseline
   x.c_baseline AS baseline,                            -- run.name of what it is held against; NULL: nothing, so its own verdict alone counts
   x.c_why_not AS why_not,                              -- why the two cannot be compared
-  v.pairs - x.pairs AS waived,                         -- pairs of the run that are waived
+  v.pairs - x.pairs AS waived,                         -- pairs of the run that are waived: they fail the strict verdict
   x.fail_cause AS first_fail,                          -- cause of the first fail that is not waived
   (SELECT root_cause FROM cause WHERE name = x.fail_cause) AS root_cause, -- what the cause means
   (SELECT name FROM prompt WHERE id = x.fail_prompt_id) AS prompt, -- of that
@@ -38,6 +42,34 @@ SELECT
   x.c_rounding AS rounded_rows,                        -- rows that differ from the baseline's by rounding
   x.c_only_baseline AS lost_rows,                      -- rows that only the baseline has
   x.c_only_run AS new_rows,                            -- rows that only the run has
+  v.divergent - x.divergent AS waived_divergent,       -- pairs of the run that are waived and beyond rounding: they fail the numeric verdict
+  ifnull(x.waived_rows, 0) AS waived_rows,             -- rows that differ from the baseline's and are waived
+  ifnull(x.waived_changed_rows, 0) AS waived_changed_rows, -- of those, beyond rounding
+  x.c_change AS unwaived_change,                       -- change, what is waived left out; BROKEN and CHANGED fail (numerically, unless rounding alone turned the strict verdict), INCOMPARABLE cannot pass
+  CASE WHEN x.verdict = 'INCOMPLETE' OR x.numeric_verdict = 'INCOMPLETE' THEN
+    CASE
+      WHEN r.status IN ('running', 'failed') THEN 'it did not end (status ' || r.status || ')'
+      WHEN x.unmet > 0 THEN x.unmet || CASE x.unmet WHEN 1 THEN ' row' ELSE ' rows' END || ' that it declares or says it wrote '
+        || CASE x.unmet WHEN 1 THEN 'is' ELSE 'are' END || ' not there' || ifnull((
+          SELECT ', first ' || t.name || CASE WHEN l.layer < 0 THEN '' ELSE ' of layer ' || l.layer END || ', prompt ' || q.name
+            || CASE l.side WHEN 0 THEN ', prefill' ELSE ', decode' END
+          FROM plan l
+          JOIN tensor t ON t.id = l.tensor_id
+          JOIN prompt q ON q.id = l.prompt_id
+          WHERE l.run_id = x.c_run_id AND NOT EXISTS (
+            SELECT 1 FROM trace_row y
+            WHERE y.run_id = l.run_id AND y.prompt_id = l.prompt_id AND y.side = l.side
+              AND y.layer = l.layer AND y.tensor_id = l.tensor_id AND y.pos_id >= 0 AND (y.flags & 8) = 0)
+          ORDER BY q.id, l.layer < 0, l.layer, t.ord, l.side LIMIT 1), '')
+      WHEN EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id = x.c_run_id) THEN 'an ingest of its files has not ended'
+      ELSE (SELECT j.rejected || ' lines or files of it were not taken: ' || j.why FROM run_rejection j WHERE j.run_id = x.c_run_id)
+    END END AS incomplete_why,                         -- why a verdict of its own is INCOMPLETE
+  CASE WHEN x.c_baseline_id IS NULL THEN
+    CASE
+      WHEN (SELECT m.injected FROM lineage_member m WHERE m.run_id = x.c_run_id) THEN 'a fault was injected, so it is held against nothing'
+      WHEN r.commit_sha IS NULL THEN 'no run of its lineage came before it'
+      ELSE 'no run of its lineage is of a commit before its own' END
+  END AS no_baseline_why,                              -- why it has no baseline
   r.experiment AS experiment,                          -- literal directory: b3_66_v2
   r.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
   r.date AS date,                                      -- YYYY-MM-DD; NULL unknown
@@ -64,7 +96,18 @@ FROM (
       WHEN b.c_change = 'BROKEN' AND b.c_values_verdict = 'PASS' THEN 'PASS'
       ELSE 'INCOMPARABLE'
     END AS numeric_answer
-  FROM (SELECT q.*, (SELECT n.mode FROM run n WHERE n.id = q.run_id) AS mode FROM gate_row q) b
+  FROM (
+    SELECT
+      q.*,
+      (SELECT n.mode FROM run n WHERE n.id = q.run_id) AS mode,
+      CASE WHEN q.c_why_not IS NULL THEN
+        (SELECT count(*) FROM waived_row d WHERE d.run_id = q.c_run_id AND d.baseline_id = q.c_baseline_id)
+      END AS waived_rows,
+      CASE WHEN q.c_why_not IS NULL THEN
+        (SELECT count(*) FROM waived_row d
+         WHERE d.run_id = q.c_run_id AND d.baseline_id = q.c_baseline_id AND d.class = 'DIVERGENT')
+      END AS waived_changed_rows
+    FROM gate_row q) b
 ) x
 -- by the column that everything below hangs on: a constant goes no further than one step
 JOIN run r ON r.id = x.c_run_id

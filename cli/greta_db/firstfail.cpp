@@ -26,17 +26,6 @@ struct FirstFailArguments {
   bool map = false;
 };
 
-/// "NAME#2, NAME#3; --latest takes the newest": later runs of a name that are not shown, "" when
-/// there is none.
-std::string later_text(SQLite::Database& db, const Run& run, const std::vector<Run>& shown) {
-  std::string text;
-  for (const Run& later : later_runs(db, run)) {
-    if (std::find(shown.begin(), shown.end(), later) != shown.end()) continue;
-    text += (text.empty() ? "" : ", ") + utf8::printable(later.name);
-  }
-  return text.empty() ? "" : text + "; --latest takes the newest";
-}
-
 /// "3 runs: 1 FAIL, 2 NO_EVIDENCE".
 std::string tally(const std::map<std::string, int>& verdicts, size_t runs) {
   std::string text;
@@ -100,7 +89,7 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
     if (!row.step()) continue;
     RunVerdict verdict(row);
     JudgedRun judged(verdict, run.id, queries);
-    const std::string later = named_all ? later_text(db, run, runs) : "";
+    const std::string later = named_all ? later_text(later_names(db, run, runs)) : "";
     exit.add(verdict);
     verdicts[judged.head.text()]++;
     if (json) {

@@ -22,7 +22,7 @@ struct GateArguments {
   std::string run, baseline, junit, markdown, json, html, language = "en";
   Repeats repeats = Repeats::kAll;
   std::optional<Gate> gate;
-  bool force = false;
+  bool force = false, require_baseline = false;
 };
 
 constexpr const char* kJsonStart = "{\"answer\":\"";  // of gate_json
@@ -152,16 +152,16 @@ std::string gate_json(GatedRuns& runs, int status) {
 
 void tell(Output& out, std::string_view label, const std::string& text) {
   std::string start = "  " + std::string(label);
-  start.resize(12, ' ');
+  start.resize(std::max<size_t>(12, start.size() + 1), ' ');
   out.write(start + text + "\n");
 }
 
 /// "PASS (2 pairs waived until 2026-12-31: reason)".
 std::string headline(const GatedRun& run) {
   const std::vector<AppliedWaiver>& waivers = run.waivers();
-  if (waivers.empty()) return "";
-  const std::string n = run.row().show("waived");
-  std::string text = " (" + n + (n == "1" ? " pair" : " pairs") + " waived";
+  const std::string what = waived_text(run);
+  if (what.empty()) return "";
+  std::string text = " (" + what;
   if (waivers.size() == 1) {
     text +=
         " until " + utf8::printable(waivers[0].until) + ": " + utf8::printable(waivers[0].reason);
@@ -180,12 +180,14 @@ void print_run(Output& out, GatedRun& run, const std::string& database) {
   }
   tell(out, "since", run.change_text());
   for (const AppliedWaiver& waiver : run.waivers()) tell(out, "waived", waiver.text());
+  for (const std::string& tolerance : run.tolerances()) tell(out, "tolerance", tolerance);
   if (const std::string why = run.no_verdict_text(); !why.empty()) tell(out, "why", why);
   const Gate other = run.other_gate();
   if (exit_of_verdict(run.answer(other)) != exit_of_verdict(run.answer())) {
     tell(out, "gate", "--" + std::string(gate_name(other)) + " gives " + run.answer(other));
   }
   if (run.answer() != "PASS") tell(out, "more", more_command(database, run));
+  if (!run.later().empty()) tell(out, "later", later_text(run.later()));
 }
 
 void print_rows(Output& out, Format format, const GatedRuns& runs) {
@@ -234,9 +236,14 @@ int gate(Options& options, const GateArguments& arguments) {
   if (!arguments.baseline.empty()) baseline = resolve_run(db, arguments.baseline);
   QueryPool statements(db);
   GatedRuns runs;
-  for (const Run& run : runs_to_gate(db, arguments, baseline)) {
-    runs.push_back(std::make_unique<GatedRun>(
-        statements, run, baseline ? std::optional(baseline->id) : std::nullopt, arguments.gate));
+  const std::vector<Run> chosen = runs_to_gate(db, arguments, baseline);
+  for (const Run& run : chosen) {
+    runs.push_back(std::make_unique<GatedRun>(statements, run,
+                                              baseline ? std::optional(baseline->id) : std::nullopt,
+                                              arguments.gate, arguments.require_baseline));
+    if (arguments.repeats == Repeats::kAll) {
+      runs.back()->set_later(later_names(db, run, chosen));
+    }
   }
   const int status = status_of(runs);
   auto& [junit, markdown, json, html] = targets;
@@ -279,6 +286,8 @@ void add_gate_command(CLI::App& app, Options& options) {
                    "Hold it against this run (default: the baseline of its lineage)")
       ->check(offers_answer(kListRuns))
       ->option_text("NAME");
+  command->add_flag("--require-baseline", arguments->require_baseline,
+                    "Without a baseline there is no PASS: exit status 3");
   CLI::Option* strict = command->add_flag_callback(
       "--strict", [arguments] { arguments->gate = Gate::kStrict; },
       "Go by the strict verdict: rounding fails (default: the verdict that leads in firstfail)");

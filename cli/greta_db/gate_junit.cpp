@@ -49,7 +49,10 @@ class Suite {
  public:
   explicit Suite(std::string run) : run_(std::move(run)) {}
 
-  void pass(const std::string& name) { add(name, ""); }
+  /// `text`: what a reader should know though it passes.
+  void pass(const std::string& name, const std::string& text = "") {
+    add(name, text.empty() ? "" : "<system-out>" + xml(text, true) + "</system-out>");
+  }
   void fail(const std::string& name, const std::string& type, const std::string& message,
             const std::string& text) {
     ++failures;
@@ -107,13 +110,20 @@ std::string findings_text(GatedRun& run, const std::string& prompt, std::optiona
   return text;
 }
 
+/// What was decided by people, a line each: waivers, and tolerances that are not as shipped.
+std::string decisions_text(const GatedRun& run) {
+  std::string text;
+  for (const AppliedWaiver& waiver : run.waivers()) text += "waived: " + waiver.text() + "\n";
+  for (const std::string& tolerance : run.tolerances()) text += "tolerance: " + tolerance + "\n";
+  return text;
+}
+
 void add_verdict(Suite& suite, GatedRun& run, const std::string& more) {
   const std::string own = run.own(run.gate());
   const FailPlace place = run.fail();
-  std::string details = more;
-  for (const AppliedWaiver& waiver : run.waivers()) details += "waived: " + waiver.text() + "\n";
+  const std::string decisions = decisions_text(run), details = more + decisions;
   if (own == "PASS") {
-    suite.pass("verdict");
+    suite.pass("verdict", decisions);
   } else if (own == "FAIL") {
     suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(),
                findings_text(run, place.prompt, place.layer) + details);
@@ -124,13 +134,23 @@ void add_verdict(Suite& suite, GatedRun& run, const std::string& more) {
 
 void add_change(Suite& suite, GatedRun& run, const std::string& more) {
   const std::string name = "what changed since the baseline", text = run.change_text();
+  if (run.lacks_baseline()) return suite.error(name, "INCOMPARABLE", text, more);
   if (!run.has_baseline()) return suite.skip(name, text);
-  const std::string change = run.row().text("change");
+  const std::string change = run.row().text("unwaived_change");
   if (change == "INCOMPARABLE") return suite.error(name, change, text, more);
-  const bool fails = change == "BROKEN" || change == "CHANGED" ||
-                     (change == "ROUNDING" && run.gate() == Gate::kStrict);
-  if (fails) return suite.fail(name, change, text, more);
-  suite.pass(name);
+  if (run.change_fails()) return suite.fail(name, change, text, more);
+  suite.pass(name, run.waived_rows(run.gate()) > 0 ? text + "\n" + decisions_text(run) : "");
+}
+
+/// "3 pairs waived: attn_out until 2026-12-31: reason (...)": what is waived in a layer.
+std::string waived_in(const GatedRun& run, int64_t layer, int64_t pairs) {
+  std::string text = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs") + " waived";
+  for (const AppliedWaiver& waiver : run.waivers()) {
+    if (waiver.layer && *waiver.layer != layer) continue;
+    text += "; " + utf8::printable(waiver.place()) + " until " + utf8::printable(waiver.until) +
+            ": " + utf8::printable(waiver.reason) + " (waiver " + std::to_string(waiver.id) + ")";
+  }
+  return text;
 }
 
 /// A case per prompt and layer; of a run that cannot be told from a failure.
@@ -150,12 +170,12 @@ void add_cases(QueryPool& statements, Suite& suite, GatedRun& run, const std::st
       suite.fail(name, query.text(4), message,
                  utf8::printable(message) + "\n" + findings_text(run, prompt, layer) + more);
     } else if (status == "NO_EVIDENCE") {
-      suite.skip(name, waived > 0 ? std::to_string(waived) + " pairs, all of them waived"
+      suite.skip(name, waived > 0 ? "all of it is waived: " + waived_in(run, layer, waived)
                                   : "nothing was compared");
     } else if (status == "INCOMPARABLE") {
       suite.error(name, status, "pairs that nothing decides", more);
     } else {
-      suite.pass(name);
+      suite.pass(name, waived > 0 ? waived_in(run, layer, waived) : "");
     }
   }
 }

@@ -7,7 +7,7 @@
 namespace greta {
 namespace {
 
-constexpr size_t kMaxRuns = 15, kMaxFindings = 3, kMaxWaivers = 5;
+constexpr size_t kMaxRuns = 13, kMaxFindings = 3, kMaxWaivers = 5, kMaxTolerances = 3;
 
 /// Code in a cell of a table: no name can end it, and GitHub makes no mention or link of it.
 std::string code(std::string_view text) {
@@ -23,7 +23,7 @@ std::string row(const std::string& label, const std::string& value) {
   return "| " + label + " | " + value + " |\n";
 }
 
-/// What there is to say of one run, at most 16 lines.
+/// What there is to say of one run, at most 21 lines.
 std::string block(const std::string& database, GatedRun& run) {
   const RunVerdict& v = run.row();
   std::string text = "| " + run.answer() + " | " + code(run.name()) + " |\n|---|---|\n";
@@ -41,7 +41,7 @@ std::string block(const std::string& database, GatedRun& run) {
     text += row("looks like",
                 finding.name + ": " + code(finding.evidence) + " " + code(finding.meaning));
   }
-  if (const std::string why = run.no_verdict_text(); !why.empty()) text += row("why", why);
+  if (const std::string why = run.no_verdict_text(); !why.empty()) text += row("why", code(why));
   text += row("since the baseline", code(run.change_text()));
   n = 0;
   for (const AppliedWaiver& waiver : run.waivers()) {
@@ -49,6 +49,13 @@ std::string block(const std::string& database, GatedRun& run) {
     text += row("waived", code(waiver.text()));
   }
   if (n > kMaxWaivers) text += row("waived", "and " + std::to_string(n - kMaxWaivers) + " more");
+  n = 0;
+  for (const std::string& tolerance : run.tolerances()) {
+    if (++n <= kMaxTolerances) text += row("tolerance", code(tolerance));
+  }
+  if (n > kMaxTolerances)
+    text += row("tolerance", "and " + std::to_string(n - kMaxTolerances) + " more");
+  if (!run.later().empty()) text += row("later", code(later_text(run.later())));
   return text + row("more", code(more_command(database, run)));
 }
 
@@ -72,10 +79,20 @@ std::string gate_markdown(const std::string& database, GatedRuns& runs, int stat
       const GatedRun& run = *sorted[i];
       text += "| " + run.answer() + " | " + code(run.name()) + " | " +
               (run.has_baseline() ? run.row().text("change") : "no baseline") + " | " +
-              run.row().show("waived") + " |\n";
+              std::to_string(run.waived_pairs(run.gate()) + run.waived_rows(run.gate())) + " |\n";
     }
     if (sorted.size() > kMaxRuns) {
-      text += "| | and " + std::to_string(sorted.size() - kMaxRuns) + " more | | |\n";
+      size_t fails = 0, open = 0;
+      for (size_t i = kMaxRuns; i < sorted.size(); ++i) {
+        fails += severity(*sorted[i]) == 0 ? 1 : 0;
+        open += severity(*sorted[i]) == 1 ? 1 : 0;
+      }
+      std::string of_these = fails > 0 ? std::to_string(fails) + " FAIL" : "";
+      if (open > 0) {
+        of_these += (of_these.empty() ? "" : ", ") + std::to_string(open) + " without a verdict";
+      }
+      text +=
+          "| " + of_these + " | and " + std::to_string(sorted.size() - kMaxRuns) + " more | | |\n";
     }
     text += "\n";
   }

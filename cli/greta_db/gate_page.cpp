@@ -129,7 +129,7 @@ class GatePage {
       html.text(run->fails() ? own_place(*run) : "") << "</td><td>";
       html.text(run->has_baseline() ? v.text("change") : words_("gate.since.none"))
           << "</td><td class=number>";
-      html.text(v.show("waived")) << "</td></tr>\n";
+      html.number(run->waived_pairs(run->gate()) + run->waived_rows(run->gate())) << "</td></tr>\n";
     }
     html << kTableEnd << "</section>\n";
   }
@@ -166,6 +166,10 @@ class GatePage {
     findings(html, run);
     fact(html, "gate.since", change_text(run));
     fact(html, "gate.why", why(run));
+    for (const std::string& tolerance : run.tolerances()) {
+      fact(html, "gate.tolerance", tolerance);
+    }
+    fact(html, "gate.later", later_text(run.later()));
     const Gate other = run.other_gate();
     if (exit_of_verdict(run.answer(other)) != exit_of_verdict(run.answer())) {
       html << "<dt></dt><dd>";
@@ -191,8 +195,10 @@ class GatePage {
   }
 
   std::string change_text(const GatedRun& run) const {
-    if (!run.has_baseline()) return words_("gate.since.none");
     const RunVerdict& v = run.row();
+    if (!run.has_baseline()) {
+      return words_("gate.since.none") + " (" + v.text("no_baseline_why") + ")";
+    }
     std::string baseline = v.text("baseline");
     if (v.has("baseline_commit_sha")) {
       baseline += " (" + words_("commit") + " " + v.text("baseline_commit_sha") + ")";
@@ -213,6 +219,9 @@ class GatePage {
       if (v.number(column) == 0) continue;
       list += (list.empty() ? ": " : ", ") + words_(id, {std::to_string(v.number(column))});
     }
+    if (const int64_t n = run.waived_rows(run.gate()); n > 0) {
+      list += (list.empty() ? ": " : ", ") + words_("gate.rows.waived", {std::to_string(n)});
+    }
     text += list;
     if (v.has("changed_tensor")) {
       text += "; " + words_("gate.since.first", {changed_place(run), v.text("changed_phase")});
@@ -223,7 +232,10 @@ class GatePage {
   std::string why(const GatedRun& run) const {
     const std::string answer = run.answer();
     if (answer == "PASS" || answer == "FAIL") return "";
-    if (answer == "INCOMPLETE") return words_("gate.why.INCOMPLETE");
+    if (answer == "INCOMPLETE") {
+      return words_("gate.why.INCOMPLETE") + " (" + run.row().text("incomplete_why") + ")";
+    }
+    if (run.lacks_baseline()) return words_("gate.why.required");
     if (answer == "NO_EVIDENCE")
       return run.waivers().empty() ? words_("gate.why.NO_EVIDENCE") : words_("gate.why.waived");
     if (run.own(run.gate()) == "PASS") return words_("gate.why.baseline");

@@ -1,10 +1,12 @@
 #include "cli/greta_db/gated_run.h"
 
-#include "cli/greta_db/judged_run.h"
+#include <algorithm>
+
 #include "cli/warehouse/kept.h"
 #include "common/json_text.h"
 #include "common/shell_word.h"
 #include "common/utf8.h"
+#include "db/definitions.h"
 
 namespace greta {
 namespace {
@@ -16,19 +18,61 @@ constexpr const char* kColumns =
     " tensor, pos_id, numeric_first_fail, numeric_root_cause, numeric_prompt, numeric_layer,"
     " numeric_tensor, numeric_pos_id, changed_prompt, changed_phase, changed_pos_id, changed_layer,"
     " changed_tensor, changed_rows, nonfinite_rows, rounded_rows, lost_rows, new_rows, experiment, "
-    "mode, date,"
+    "mode, date, waived_divergent, waived_rows, waived_changed_rows, unwaived_change,"
+    " incomplete_why, no_baseline_why, baseline_id,"
     " commit_sha, (SELECT r.started_at FROM run r WHERE r.id = run_id) AS started_at,"
     " (SELECT r.commit_sha FROM run r WHERE r.id = baseline_id) AS baseline_commit_sha";
+
+std::string json_of_texts(const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) all.push_back(as_json(text));
+  return json_array(all);
+}
 
 std::string rows_text(int64_t n, const std::string& what) {
   return std::to_string(n) + (n == 1 ? " row " : " rows ") + what;
 }
 
+/// Those that differ from what greta ships, of trace points that the run has.
+std::vector<std::string> tolerances_of(QueryPool& statements, int64_t run_id) {
+  const std::string shipped =
+      "WITH shipped(tensor_id, dtype, rel_l2) AS (" + shipped_rows("tolerance") + ") ";
+  const std::string given = "SELECT tensor_id, dtype, rel_l2 FROM ";
+  Query any(statements, shipped + "SELECT 1 FROM (SELECT * FROM (" + given + "tolerance EXCEPT " +
+                            given + "shipped) UNION ALL SELECT * FROM (" + given +
+                            "shipped EXCEPT " + given + "tolerance)) LIMIT 1");
+  std::vector<std::string> texts;
+  if (!any.step()) return texts;
+  Query query(statements,
+              shipped +
+                  "SELECT t.name, r.dtype, o.rel_l2, (SELECT s.rel_l2 FROM shipped s"
+                  " WHERE (s.tensor_id = t.id OR s.tensor_id IS NULL)"
+                  " AND (s.dtype = r.dtype OR s.dtype IS NULL)"
+                  " ORDER BY s.tensor_id IS NULL, s.dtype IS NULL LIMIT 1) AS shipped"
+                  " FROM (SELECT DISTINCT x.tensor_id AS id FROM trace_row x WHERE x.run_id = ?1) p"
+                  " JOIN tensor t ON t.id = p.id CROSS JOIN run r ON r.id = ?1"
+                  " CROSS JOIN run_tolerance o ON o.run_id = r.id AND o.tensor_id = t.id"
+                  " WHERE o.rel_l2 IS NOT (SELECT s.rel_l2 FROM shipped s"
+                  " WHERE (s.tensor_id = t.id OR s.tensor_id IS NULL)"
+                  " AND (s.dtype = r.dtype OR s.dtype IS NULL)"
+                  " ORDER BY s.tensor_id IS NULL, s.dtype IS NULL LIMIT 1) ORDER BY t.ord, t.name");
+  query.bind(1, run_id);
+  while (query.step()) {
+    const auto number = [&](int i) {
+      return query.is_null(i) ? std::string("none") : shortest_real(query.cell(i).real);
+    };
+    texts.push_back(utf8::printable(query.text(0)) +
+                    (query.is_null(1) ? "" : " of " + utf8::printable(query.text(1))) + " " +
+                    number(2) + ", shipped " + number(3));
+  }
+  return texts;
+}
+
 }  // namespace
 
 GatedRun::GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t> baseline,
-                   std::optional<Gate> gate)
-    : statements_(statements), run_id_(run.id), name_(run.name) {
+                   std::optional<Gate> gate, bool needs_baseline)
+    : statements_(statements), run_id_(run.id), name_(run.name), needs_baseline_(needs_baseline) {
   if (!baseline) {
     RunQuery own(statements, run.id, "SELECT baseline_id FROM run_baseline WHERE run_id = ?");
     if (own.step() && !own.is_null(0)) baseline = own.integer(0);
@@ -47,7 +91,37 @@ GatedRun::GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t>
   }
   if (!row_) throw UsageError(run.name + " is no run that can be judged");
   gate_ = gate ? *gate : row_->text("gate") == "strict" ? Gate::kStrict : Gate::kNumeric;
-  if (!simple_) waivers_ = applied_waivers(statements, run.id);
+  tolerances_ = tolerances_of(statements, run.id);
+  if (simple_) return;
+  waivers_ = applied_waivers(statements, run.id);
+  if (waived_rows(Gate::kStrict) > 0) count_waived_rows(row_->number("baseline_id"));
+}
+
+/// Also those that waive nothing of the run by itself.
+void GatedRun::count_waived_rows(int64_t baseline) {
+  Query query(statements_,
+              "SELECT w.waiver_id, w.tensor, w.layer, w.until, w.reason, w.created_by,"
+              " (SELECT count(*) FROM comparison_classed s WHERE s.axis = 'runs' AND s.run_id = ?2"
+              " AND s.other_run_id = w.run_id AND s.key_tensor_id = w.tensor_id"
+              " AND (w.layer IS NULL OR s.key_layer = w.layer) AND s.status = 'DRIFT')"
+              " FROM run_waiver w WHERE w.run_id = ?1 ORDER BY w.waiver_id");
+  query.bind(1, run_id_).bind(2, baseline);
+  while (query.step()) {
+    const int64_t id = query.integer(0), rows = query.integer(6);
+    if (rows == 0) continue;
+    auto known = std::find_if(waivers_.begin(), waivers_.end(),
+                              [&](const AppliedWaiver& one) { return one.id >= id; });
+    if (known == waivers_.end() || known->id != id) {
+      known = waivers_.insert(
+          known, {.id = id,
+                  .tensor = query.text(1),
+                  .layer = query.is_null(2) ? std::nullopt : std::optional(query.integer(2)),
+                  .until = query.text(3),
+                  .reason = query.text(4),
+                  .created_by = query.text(5)});
+    }
+    known->rows = rows;
+  }
 }
 
 void GatedRun::ask(const std::string& view, std::optional<int64_t> baseline) {
@@ -60,7 +134,8 @@ void GatedRun::ask(const std::string& view, std::optional<int64_t> baseline) {
 }
 
 std::string GatedRun::answer(Gate gate) const {
-  return row_->text(gate == Gate::kStrict ? "strict_answer" : "numeric_answer");
+  std::string text = row_->text(gate == Gate::kStrict ? "strict_answer" : "numeric_answer");
+  return text == "PASS" && lacks_baseline() ? "INCOMPARABLE" : text;
 }
 
 std::string GatedRun::own(Gate gate) const {
@@ -82,8 +157,10 @@ std::string GatedRun::own_text() const {
 }
 
 std::string GatedRun::change_text() const {
-  if (!has_baseline()) return "no baseline: its own verdict alone counts";
   const RunVerdict& v = *row_;
+  if (!has_baseline()) {
+    return "no baseline: its own verdict alone counts (" + v.show("no_baseline_why") + ")";
+  }
   std::string text = v.text("change") + " since " + v.show("baseline");
   if (v.has("baseline_commit_sha")) text += " (commit " + v.show("baseline_commit_sha") + ")";
   if (v.has("why_not")) return text + ": " + v.show("why_not");
@@ -97,6 +174,9 @@ std::string GatedRun::change_text() const {
   add("rounded_rows", "by rounding");
   add("lost_rows", "of the baseline alone");
   add("new_rows", "of this run alone");
+  if (waived_rows(gate_) > 0) {
+    counts += (counts.empty() ? "" : ", ") + rows_text(waived_rows(gate_), "waived");
+  }
   if (!counts.empty()) text += ": " + counts;
   const FailPlace place{
       .cause = "",
@@ -114,11 +194,12 @@ std::string GatedRun::change_text() const {
 std::string GatedRun::no_verdict_text() const {
   const std::string text = answer();
   if (text == "PASS" || text == "FAIL") return "";
-  if (text == "INCOMPLETE") {
-    return "the run did not end, has fewer rows than it declares, or not all of it was taken";
-  }
+  if (text == "INCOMPLETE") return row_->show("incomplete_why");
   if (text == "NO_EVIDENCE") {
     return waivers_.empty() ? "nothing was compared" : "nothing was compared but what is waived";
+  }
+  if (own(gate_) == "PASS" && !has_baseline()) {
+    return "--require-baseline: " + row_->show("no_baseline_why");
   }
   if (own(gate_) == "PASS") return "it cannot be held against its baseline";
   return "pairs that nothing decides, or that only a document states";
@@ -163,16 +244,45 @@ std::string GatedRun::json() {
   for (const char* key :
        {"change", "baseline", "baseline_commit_sha", "why_not", "changed_rows", "nonfinite_rows",
         "rounded_rows", "lost_rows", "new_rows", "changed_prompt", "changed_phase",
-        "changed_pos_id", "changed_layer", "changed_tensor"}) {
+        "changed_pos_id", "changed_layer", "changed_tensor", "unwaived_change", "waived_rows",
+        "waived_changed_rows"}) {
     change.add(key, row_->cell(key));
   }
   gate.raw("since_baseline", has_baseline() ? change.str() : "null");
-  gate.add("waived", row_->cell("waived"));
+  for (const char* key : {"waived", "waived_divergent"}) gate.add(key, row_->cell(key));
+  std::vector<std::string> applied;
+  for (const AppliedWaiver& waiver : waivers_) applied.push_back(waiver.json());
+  gate.raw("waivers", json_array(applied));
+  for (const char* key : {"incomplete_why", "no_baseline_why"}) gate.add(key, row_->cell(key));
+  gate.raw("tolerances", json_of_texts(tolerances_)).raw("later_runs", json_of_texts(later_));
   object.pop_back();
   return object + ",\"gate\":" + gate.str() + "}";
 }
 
+bool GatedRun::change_fails() const {
+  if (!has_baseline()) return false;
+  const std::string change = row_->text("unwaived_change");
+  return change == "BROKEN" || change == "CHANGED" ||
+         (change == "ROUNDING" && gate_ == Gate::kStrict);
+}
+
+std::string waived_text(const GatedRun& run) {
+  const int64_t pairs = run.waived_pairs(run.gate()), rows = run.waived_rows(run.gate());
+  std::string text;
+  if (pairs > 0) text = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs");
+  if (rows > 0) {
+    text += (text.empty() ? "" : " and ") + std::to_string(rows) + (rows == 1 ? " row" : " rows");
+  }
+  return text.empty() ? "" : text + " waived";
+}
+
 std::string more_command(const std::string& database, const GatedRun& run) {
+  const bool of_change = run.own(run.gate()) == "PASS" && run.has_baseline() &&
+                         (run.change_fails() || run.answer() == "INCOMPARABLE");
+  if (of_change) {
+    return "greta-db --db " + shell_word(database) + " compare " +
+           shell_word(run.row().text("baseline")) + " " + shell_word(run.name());
+  }
   return "greta-db --db " + shell_word(database) + " firstfail --run " + shell_word(run.name());
 }
 

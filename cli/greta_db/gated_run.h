@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/greta_db/judged_run.h"
 #include "cli/report/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -25,9 +26,10 @@ class GatedRun {
  public:
   /// Held against `baseline`, else, without one, against the run's own. `gate`: which verdict the
   /// answer follows; none: the one that leads. Asks the twins that read only what is kept where all
-  /// is kept and nothing is waived. Throws SQLite::Exception.
+  /// is kept and nothing is waived. `needs_baseline`: without one there is no PASS. Throws
+  /// SQLite::Exception.
   GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t> baseline,
-           std::optional<Gate> gate);
+           std::optional<Gate> gate, bool needs_baseline);
   GatedRun(const GatedRun&) = delete;
   GatedRun& operator=(const GatedRun&) = delete;
 
@@ -40,7 +42,17 @@ class GatedRun {
   std::string answer() const { return answer(gate_); }
   std::string answer(Gate gate) const;
   std::string own(Gate gate) const;  ///< the run's own verdict, waived differences left out
+  /// Pairs, and rows held against the baseline, that are waived and would fail that gate.
+  int64_t waived_pairs(Gate gate) const {
+    return row_->number(gate == Gate::kStrict ? "waived" : "waived_divergent");
+  }
+  int64_t waived_rows(Gate gate) const {
+    return row_->number(gate == Gate::kStrict ? "waived_rows" : "waived_changed_rows");
+  }
+  /// Whether what changed since the baseline fails, waived differences left out.
+  bool change_fails() const;
   bool has_baseline() const { return row_->has("baseline"); }
+  bool lacks_baseline() const { return needs_baseline_ && !has_baseline(); }
   /// Of the own verdict by the gate: rows without a partner before all.
   FailPlace fail() const;
   bool fails() const { return own(gate_) == "FAIL"; }
@@ -53,6 +65,12 @@ class GatedRun {
   /// Why there is no PASS though nothing fails; "" when there is one.
   std::string no_verdict_text() const;
 
+  /// "attn_out of dtype f32 0.5, shipped 0.01": tolerances that are not those that greta ships, of
+  /// trace points that the run has.
+  const std::vector<std::string>& tolerances() const { return tolerances_; }
+  /// NAME#2, NAME#3, ... of this name that are not gated with it.
+  const std::vector<std::string>& later() const { return later_; }
+  void set_later(std::vector<std::string> names) { later_ = std::move(names); }
   const std::vector<AppliedWaiver>& waivers() const { return waivers_; }
   /// Of the first pair that fails in the prompt, the most telling first.
   const std::vector<PairFinding>& findings(const std::string& prompt);
@@ -61,22 +79,29 @@ class GatedRun {
   std::string json();
 
  private:
+  void count_waived_rows(int64_t baseline);
   void ask(const std::string& view, std::optional<int64_t> baseline);
 
   QueryPool& statements_;
   int64_t run_id_;
   std::string name_;
+  bool needs_baseline_;
   bool simple_ = false;  ///< all is kept, and nothing waived
   std::optional<RunVerdict> row_;
   Gate gate_ = Gate::kNumeric;
   std::vector<AppliedWaiver> waivers_;
+  std::vector<std::string> tolerances_, later_;
   std::map<std::string, std::vector<PairFinding>> findings_;  // by prompt
   std::set<std::string> asked_;                               // prompts; "": all at once
 };
 
 using GatedRuns = std::vector<std::unique_ptr<GatedRun>>;
 
-/// The command that tells more of a run; a reader may copy it.
+/// "2 pairs and 4 rows waived", by the gate that counts; "" when nothing that would fail is.
+std::string waived_text(const GatedRun& run);
+
+/// The command that tells more of a run, or of what changed where that alone fails; a reader may
+/// copy it.
 std::string more_command(const std::string& database, const GatedRun& run);
 
 /// What every text of gate_junit and gate_markdown begins with.

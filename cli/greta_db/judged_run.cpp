@@ -148,4 +148,19 @@ std::string json_of(const JudgedRun& run) {
   return object.str();
 }
 
+std::vector<std::string> later_names(SQLite::Database& db, const Run& run,
+                                     const std::vector<Run>& shown) {
+  std::vector<std::string> names;
+  for (const Run& later : later_runs(db, run)) {
+    if (std::find(shown.begin(), shown.end(), later) == shown.end()) names.push_back(later.name);
+  }
+  return names;
+}
+
+std::string later_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + utf8::printable(name);
+  return text.empty() ? "" : text + "; --latest takes the newest";
+}
+
 }  // namespace greta

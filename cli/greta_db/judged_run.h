@@ -65,6 +65,12 @@ FailPlace prompt_fail(const Query& by_prompt, Gate gate);
 /// The object that scripts read: keys are added to it, never renamed or taken away.
 std::string json_of(const JudgedRun& run);
 
+/// NAME#2, NAME#3, ... of a run's name that are not shown with it.
+std::vector<std::string> later_names(SQLite::Database& db, const Run& run,
+                                     const std::vector<Run>& shown);
+/// "NAME#2, NAME#3; --latest takes the newest", for a terminal; "" when there is none.
+std::string later_text(const std::vector<std::string>& names);
+
 /// The run as a block of lines; `later` names later runs of its name.
 void print_block(Output& out, const JudgedRun& run, const std::string& later);
 

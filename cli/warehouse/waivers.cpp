@@ -10,8 +10,14 @@ std::string AppliedWaiver::place() const {
 }
 
 std::string AppliedWaiver::text() const {
-  return std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs") + " of " +
-         utf8::printable(place()) + " until " + utf8::printable(until) + ": " +
+  std::string what;
+  if (pairs > 0 || rows == 0) what = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs");
+  if (divergent < pairs) what += " (" + std::to_string(divergent) + " beyond rounding)";
+  if (rows > 0) {
+    what += (what.empty() ? "" : " and ") + std::to_string(rows) +
+            (rows == 1 ? " changed row" : " changed rows");
+  }
+  return what + " of " + utf8::printable(place()) + " until " + utf8::printable(until) + ": " +
          utf8::printable(reason) + " (waiver " + std::to_string(id) + ", by " +
          utf8::printable(created_by) + ")";
 }
@@ -20,6 +26,7 @@ std::string AppliedWaiver::json() const {
   JsonObject object;
   object.add("waiver", id).add("tensor", Cell(tensor)).add("layer", or_null(layer));
   object.add("pairs", pairs).add("divergent", divergent);
+  if (rows > 0) object.add("rows", rows);
   object.add("until", Cell(until)).add("reason", Cell(reason)).add("created_by", Cell(created_by));
   return object.str();
 }
@@ -42,6 +49,7 @@ std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id
                    .layer = query.is_null(2) ? std::nullopt : std::optional(query.integer(2)),
                    .pairs = query.integer(3),
                    .divergent = query.integer(4),
+                   .rows = 0,
                    .until = query.text(5),
                    .reason = query.text(6),
                    .created_by = query.text(7)});

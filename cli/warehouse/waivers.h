@@ -14,6 +14,7 @@ struct AppliedWaiver {
   std::string tensor;
   std::optional<int64_t> layer;  ///< none: every layer
   int64_t pairs = 0, divergent = 0;
+  int64_t rows = 0;  ///< that differ from a baseline's: counted by the gate alone
   std::string until, reason, created_by;
 
   /// "attn_out of layer 3", "attn_out": as it is, not for a terminal.

@@ -444,6 +444,127 @@ TEST_F(GateCommand, PlainSqlGivesTheSameAnswers) {
             "p0|0|PASS|0\np0|1|PASS|1");
 }
 
+TEST_F(GateCommand, ALaterRunOfTheNameIsNotPassedOverSilently) {
+  fill();
+  of_commit("good#2", "bbbbbbb", "2026-01-02");
+  w.divergent("attn_out", 1);
+  const Result first = run({"gate", "--run", "good"});
+  EXPECT_EQ(first.status, 0);
+  EXPECT_TRUE(first.says("later     good#2; --latest takes the newest")) << first.out;
+  EXPECT_EQ(
+      run({"gate", "--run", "good", "--format", "json"}).json()["runs"][0]["gate"]["later_runs"][0],
+      "good#2");
+  const Result latest = run({"gate", "--run", "good", "--latest"});
+  EXPECT_EQ(latest.status, 1);
+  EXPECT_TRUE(latest.says("FAIL  good#2")) << latest.out;
+  EXPECT_FALSE(latest.says("later")) << latest.out;
+}
+
+TEST_F(GateCommand, WithoutARequiredBaselineThereIsNoPass) {
+  fill();
+  const Result base = run(
+      {"gate", "--run", "base", "--require-baseline", "--junit", "j.xml", "--markdown", "m.md"});
+  EXPECT_EQ(base.status, 3) << base.out;
+  EXPECT_TRUE(base.says("INCOMPARABLE  base")) << base.out;
+  EXPECT_TRUE(base.says("--require-baseline: no run of its lineage")) << base.out;
+  const XmlElement suite = XmlReader(read(path("j.xml"))).document().children.at(0);
+  EXPECT_EQ(suite.number("errors"), 1);
+  EXPECT_EQ(run({"gate", "--run", "good", "--require-baseline"}).status, 0);
+  EXPECT_EQ(run({"gate", "--run", "bad", "--require-baseline"}).status, 1);
+}
+
+TEST_F(GateCommand, TolerancesThatAreNotAsShippedAreNotKeptQuiet) {
+  fill();
+  EXPECT_FALSE(run({"gate", "--run", "bad"}).says("tolerance"));
+  EXPECT_EQ(run({"tolerance", "set", "--tensor", "logits", "0.9"}).status, 0);
+  EXPECT_FALSE(run({"gate", "--run", "bad"}).says("tolerance")) << "it has no logits";
+  EXPECT_EQ(run({"tolerance", "set", "--tensor", "attn_out", "0.9"}).status, 0);
+  for (const std::string option : {"--junit", "--markdown", "--json", "--html"}) {
+    const Result result = run({"gate", "--run", "bad", option, "-"});
+    EXPECT_NE(result.status, 2) << result.err;
+    EXPECT_TRUE(result.says("attn_out 0.9, shipped 0.01")) << option << result.out;
+  }
+  EXPECT_TRUE(run({"gate", "--run", "bad"}).says("tolerance attn_out 0.9, shipped 0.01"));
+}
+
+TEST_F(GateCommand, AWaivedChangeIsNotCalledTheSame) {
+  of_commit("first", "aaaaaaa", "2026-01-01");
+  const auto both = [this](const std::string& tensor, std::vector<float> values, uint64_t hash) {
+    w.add(prefill(tensor, 0, hash).sketched(values), decode(tensor, 0, hash).sketched(values));
+  };
+  both("attn_out", {2, 0, 0, 0}, 1);
+  both("mlp_out", {1, 0, 0, 0}, 7);
+  of_commit("changed", "bbbbbbb", "2026-01-02");
+  both("attn_out", {1, 0, 0, 0}, 2);
+  both("mlp_out", {1, 0, 0, 0}, 7);
+  EXPECT_EQ(run({"gate", "--run", "changed"}).status, 1);
+  EXPECT_EQ(waive("attn_out", "0").status, 0);
+  for (const bool kept : {false, true}) {
+    if (kept) judge_all();
+    const Result waived = run({"gate", "--run", "changed", "--junit", "j.xml"});
+    EXPECT_EQ(waived.status, 0) << waived.out;
+    EXPECT_TRUE(waived.says("PASS (2 rows waived until 2999-12-31")) << waived.out;
+    EXPECT_TRUE(waived.says("CHANGED since first (commit aaaaaaa): 2 rows waived")) << waived.out;
+    EXPECT_TRUE(waived.says("2 changed rows of attn_out of layer 0")) << waived.out;
+    EXPECT_NE(read(path("j.xml")).find("(waiver 1, by"), std::string::npos);
+    for (const std::string option : {"--markdown", "--json", "--html"}) {
+      const Result file = run({"gate", "--run", "changed", option, "-"});
+      EXPECT_TRUE(file.says("CHANGED")) << option << file.out;
+      EXPECT_FALSE(file.says("SAME since")) << option << file.out;
+    }
+    EXPECT_EQ(w.rows("SELECT change, unwaived_change, waived, waived_rows, waived_changed_rows"
+                     " FROM gate WHERE run = 'changed'"),
+              "CHANGED|SAME|0|2|2");
+    const Result from = run({"gate", "--run", "changed", "--baseline", "first"});
+    EXPECT_TRUE(from.says("CHANGED since first (commit aaaaaaa): 2 rows waived")) << from.out;
+  }
+}
+
+TEST_F(GateCommand, OnlyWhatWouldHaveFailedIsCountedAsWaived) {
+  fill();
+  EXPECT_EQ(run({"waive", "--tensor", "attn_out", "--until", "2999-12-31", "--reason", "r"}).status,
+            0);
+  const Result good = run({"gate", "--run", "good"});
+  EXPECT_EQ(good.out.substr(0, 10), "PASS  good") << good.out;
+  EXPECT_TRUE(run({"gate", "--run", "good", "--strict"}).says("(1 pair waived"));
+  const Result bad = run({"gate", "--run", "bad"});
+  EXPECT_TRUE(bad.says("PASS (1 pair waived until")) << bad.out;
+}
+
+TEST_F(GateCommand, WhyARunIsIncompleteIsSaid) {
+  fill();
+  of_commit("cut", "ddddddd", "2026-01-04");
+  healthy();
+  w.plan_what_is_there();
+  w.plan("p0", 1, 1, "logits");
+  for (const std::string option : {"--junit", "--markdown", "--html", "--json"}) {
+    const Result result = run({"gate", "--run", "cut", option, "-"});
+    EXPECT_EQ(result.status, 3) << result.out;
+    EXPECT_TRUE(
+        result.says("1 row that it declares or says it wrote is not there, first logits of "
+                    "layer 1, prompt p0, decode"))
+        << option << result.out;
+  }
+  w.db.exec("UPDATE run SET status = 'failed' WHERE name = 'cut'");
+  EXPECT_TRUE(run({"gate", "--run", "cut"}).says("it did not end (status failed)"));
+}
+
+TEST_F(GateCommand, AChangeAloneIsNotSentToFirstfailWhichShowsNone) {
+  of_commit("first", "aaaaaaa", "2026-01-01");
+  w.match("x_in", 0);
+  of_commit("changed", "bbbbbbb", "2026-01-02");
+  w.add(prefill("x_in", 0, 5), decode("x_in", 0, 5));
+  const Result changed = run({"gate", "--run", "changed", "--strict"});
+  EXPECT_NE(changed.status, 0);
+  EXPECT_TRUE(changed.says("compare 'first' 'changed'")) << changed.out;
+}
+
+TEST_F(GateCommand, AnInjectedFaultIsNamedWhereThereIsNoBaseline) {
+  fill();
+  w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (3, 'inject', 'x', 0)");
+  EXPECT_TRUE(run({"gate", "--run", "bad"}).says("a fault was injected"));
+}
+
 TEST_F(GateCommand, RowsOfTheViewInTheOtherFormats) {
   fill();
   Result csv = run({"gate", "--run", "bad", "--format", "csv"});

@@ -51,7 +51,7 @@ TEST_F(WaiveCommand, AWaivedDifferencePassesTheGateAndNoVerdict) {
   EXPECT_TRUE(
       run({"gate", "--run", "r", "--markdown", "-"}).says("| waived | `1 pair of attn_out"));
   EXPECT_TRUE(run({"gate", "--run", "r", "--junit", "-"})
-                  .says("<skipped message=\"1 pairs, all of them waived\"/>"));
+                  .says("<skipped message=\"all of it is waived: 1 pair waived; attn_out"));
   EXPECT_EQ(w.rows("SELECT waiver_id, pairs, divergent FROM waived WHERE run = 'r'"), "1|1|1");
   EXPECT_EQ(run({"waive", "--remove", "1"}).status, 0);
   EXPECT_EQ(gate("r"), "FAIL 1");
@@ -167,7 +167,7 @@ TEST_F(WaiveCommand, HoldsForWhatChangedSinceTheBaselineToo) {
   EXPECT_EQ(waive().status, 0);
   Result result = run({"gate", "--run", "b"});
   EXPECT_EQ(result.status, 0) << result.out;
-  EXPECT_TRUE(result.says("SAME since a")) << result.out;
+  EXPECT_TRUE(result.says("CHANGED since a: 2 rows waived")) << result.out;
   EXPECT_EQ(w.rows("SELECT change FROM change WHERE run = 'b'"), "CHANGED");  // as it is
   w.run({.name = "c", .experiment = "e", .mode = "m", .date = "2026-01-03"});
   w.match("x_in", 0);
