@@ -42,7 +42,17 @@ WITH RECURSIVE
         WHERE g.run_id = x.baseline_id AND g.prompt = x.prompt AND g.phase = x.phase AND g.pos_id = x.pos_id
           AND g.layer = x.layer AND g.tensor = x.tensor
           AND h.run_id = y.run_id AND h.prompt = x.prompt AND h.phase = x.phase AND h.pos_id = x.pos_id
-          AND h.layer = x.layer AND h.tensor = x.tensor AND h.hash = g.hash AND h.n = g.n) END AS restored
+          AND h.layer = x.layer AND h.tensor = x.tensor AND h.hash = g.hash AND h.n = g.n) END AS restored,
+      -- passes again, but computes something else than was right where x first did
+      CASE WHEN x.gate IS NOT NULL AND CASE x.gate WHEN 'numeric' THEN y.numeric_verdict ELSE y.verdict END = 'PASS'
+        THEN EXISTS (
+          SELECT 1 FROM comparison_classed s
+          WHERE s.axis = 'runs' AND s.run_id = x.baseline_id AND s.other_run_id = y.run_id
+            AND s.key_prompt_id = (SELECT p.id FROM prompt p WHERE p.run_id = x.baseline_id AND p.name = x.prompt)
+            AND s.side IN (0, 1, 2) AND s.phase_id = (SELECT h.id FROM phase h WHERE h.name = x.phase)
+            AND s.key_pos_id = ifnull(x.pos_id, -1) AND s.key_layer = x.layer
+            AND s.key_tensor_id = (SELECT t.id FROM tensor t WHERE t.name = x.tensor)
+            AND s.fails AND (s.class IS NULL OR s.class = 'DIVERGENT')) END AS differs
     FROM bad x
     JOIN c y ON y.lineage = x.lineage AND y.seed IS x.seed AND y.synthetic = x.synthetic
     WHERE CASE WHEN x.commit_ord <> y.commit_ord
@@ -54,7 +64,7 @@ WITH RECURSIVE
       l.*,
       row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
     FROM later l
-    WHERE CASE WHEN l.gate IS NULL THEN l.restored ELSE l.passes END),
+    WHERE CASE WHEN l.gate IS NULL THEN l.restored ELSE l.passes AND NOT ifnull(l.differs, 0) END),
   -- of the merges among them: what each parent was like, by the nearest run of its history
   parent AS MATERIALIZED (
     SELECT
@@ -113,7 +123,7 @@ SELECT
   CASE WHEN f.gate IS NULL THEN f.layer WHEN f.gate = 'strict' THEN o.fail_layer ELSE o.divergent_layer END AS layer, -- where prefill and decode part ways; of CHANGED: where the runs do
   CASE WHEN f.gate IS NULL THEN f.tensor ELSE (SELECT t.name FROM tensor_name t
     WHERE t.id = CASE WHEN f.gate = 'strict' THEN o.fail_name_id ELSE o.divergent_name_id END) END AS tensor, -- of that
-  m.run AS fixed_run,                                  -- run.name of the first after it that passes again, of BROKEN; that has the values of last_good again where they first changed, of CHANGED; NULL: none yet
+  m.run AS fixed_run,                                  -- run.name of the first after it that passes again and has no other values than last_good where they first changed, of BROKEN; that has the values of last_good again where they first changed, of CHANGED; NULL: none yet
   m.commit_sha AS fixed_commit,                        -- its commit
   m.date AS fixed_date,                                -- its date
   f.run_id AS first_bad_id,                            -- run.id

@@ -44,6 +44,33 @@ std::string place_of(const WaiveArguments& a) {
   return text;
 }
 
+/// Of runs that it is for: a waiver of what none of them traces would waive nothing.
+void refuse_what_no_run_has(SQLite::Database& db, const WaiveArguments& a) {
+  const std::string scope =
+      " FROM run r CROSS JOIN traced_position p ON p.run_id = r.id WHERE (?1 = '' OR r.name = ?1)"
+      " AND (?2 = '' OR r.experiment = ?2) AND (?3 = '' OR EXISTS (SELECT 1 FROM lineage_member m"
+      " WHERE m.run_id = r.id AND m.lineage = ?3))";
+  const auto any = [&](const std::string& condition) {
+    Query query(db, "SELECT 1" + scope + condition + " LIMIT 1");
+    query.bind(1, a.run).bind(2, a.experiment).bind(3, a.lineage);
+    if (!condition.empty()) {
+      query.bind(4, a.tensor);
+      if (a.layer) query.bind(5, *a.layer);
+    }
+    return query.step();
+  };
+  if (!any("")) return;  // of documents, or none yet
+  const std::string row =
+      " AND EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = p.run_id AND x.prompt_id ="
+      " p.prompt_id AND x.side = p.side AND x.pos_id = p.pos_id" +
+      std::string(a.layer ? " AND x.layer = ?5" : "") +
+      " AND x.tensor_id = (SELECT t.id FROM tensor t WHERE t.name = ?4))";
+  if (any(row)) return;
+  throw UsageError("no run that it would be for has " + a.tensor +
+                   (a.layer ? " in layer " + std::to_string(*a.layer) : "") +
+                   ": it would waive nothing; `greta-db trace --run RUN` shows what a run has");
+}
+
 void check(SQLite::Database& db, WaiveArguments& a) {
   if (a.tensor.empty()) throw UsageError("waive needs --tensor, --until and --reason");
   if (a.until.empty()) throw UsageError("waive needs --until YYYY-MM-DD, its last day");
@@ -63,11 +90,14 @@ void check(SQLite::Database& db, WaiveArguments& a) {
   if (canonical.bind(1, a.tensor).step()) a.tensor = canonical.text(0);
   check_known(db, NameOf::kExperiment, a.experiment);
   if (!a.run.empty()) a.run = resolve_run(db, a.run).name;
-  if (a.lineage.empty()) return;
-  Query lineage(db, "SELECT 1 FROM lineage_member WHERE lineage = ?");
-  if (!lineage.bind(1, a.lineage).step()) {
-    throw UsageError("no run has the lineage " + a.lineage + ": `greta-db baseline list` has them");
+  if (!a.lineage.empty()) {
+    Query lineage(db, "SELECT 1 FROM lineage_member WHERE lineage = ?");
+    if (!lineage.bind(1, a.lineage).step()) {
+      throw UsageError("no run has the lineage " + a.lineage +
+                       ": `greta-db baseline list` has them");
+    }
   }
+  refuse_what_no_run_has(db, a);
 }
 
 Value value_of(const std::string& text) { return text.empty() ? Value(nullptr) : Value(text); }
@@ -151,7 +181,9 @@ void add_waive_command(CLI::App& app, Options& options) {
   command
       ->add_option("--until", arguments->until,
                    "Its last day, and of the runs that it is for (YYYY-MM-DD)")
-      ->check(wrong_date)
+      ->check([](const std::string& text) {
+        return wrong_date(text).empty() ? "" : "'" + text + "' is no day: give YYYY-MM-DD";
+      })
       ->option_text("DATE");
   command->add_option("--reason", arguments->reason, "Why, for whoever reads the verdict")
       ->option_text("TEXT");

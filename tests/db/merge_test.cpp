@@ -416,7 +416,7 @@ TEST_F(MergeTest, APinOrAWaiverOfTheOtherFileDoesNotComeAlong) {
     pin(b, "two");
     b.db.exec(
         "INSERT INTO waiver(tensor, until, reason, created_at, created_by)"
-        " VALUES ('x_in', '2999-01-01', 'r', '', '')");
+        " VALUES ('attn_out', '2999-01-01', 'r', '', '')");
   }
   for (const bool pinned : {false, true}) {
     Warehouse a(path(pinned ? "a.db" : "a2.db"));

@@ -418,6 +418,16 @@ TEST_F(Regression, OfBothPhasesIsFoundThoughEveryVerdictPasses) {
   EXPECT_EQ(turns(), "CHANGED|-|03|02|1|x_out|05");
 }
 
+TEST_F(Regression, AFixThatComputesSomethingElseIsNone) {
+  add_run("01", {});
+  add_run("02", {.decoded_attn_out = 5});
+  add_run("03", {.attn_out = 5, .decoded_attn_out = 5});  // both phases are wrong now
+  add_run("04", {});
+  EXPECT_EQ(ask("SELECT substr(first_bad, 9, 2), substr(fixed_run, 9, 2) FROM regression"
+                " WHERE change = 'BROKEN'"),
+            "02|04");
+}
+
 TEST_F(Regression, NotMendedYetHasNoFix) {
   add_run("01", {});
   add_run("02", {.x_out = 3});

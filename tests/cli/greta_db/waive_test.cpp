@@ -210,6 +210,16 @@ TEST_F(WaiveCommand, RefusesWhatWouldWaiveNothingOrSayNothing) {
   EXPECT_EQ(w.rows("SELECT count(*) FROM waiver"), "0");
 }
 
+TEST_F(WaiveCommand, WhatNoRunHasIsNotWaived) {
+  run_of("r", "2026-01-01");
+  w.match("attn_out", 0);
+  const Result layer = waive({"--layer", "7"});
+  EXPECT_EQ(layer.status, 2);
+  EXPECT_TRUE(layer.says("has attn_out in layer 7: it would waive nothing")) << layer.err;
+  EXPECT_EQ(w.rows("SELECT count(*) FROM waiver"), "0");
+  EXPECT_EQ(waive({"--layer", "0"}).status, 0);
+}
+
 TEST_F(WaiveCommand, GoesWithTheRunThatItIsFor) {
   run_of("r", "2026-01-01");
   w.match("attn_out", 0);

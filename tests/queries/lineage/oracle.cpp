@@ -558,6 +558,26 @@ bool Oracle::has_values_of(size_t run, size_t other, const Where& place) const {
   return false;
 }
 
+/// Whether two runs differ there by more than rounding.
+bool Oracle::differs_at(size_t a, size_t b, const Where& place) const {
+  const auto crowd_of = [&](const ToldRun& run) {
+    Crowd crowd;
+    for (const ToldRow& row : run.rows) {
+      if (row.prompt == place.prompt && row.phase == place.phase && row.pos == place.pos &&
+          row.layer == place.layer && point_of(row.tensor).name == place.tensor)
+        crowd.push_back(&row);
+    }
+    std::stable_sort(crowd.begin(), crowd.end(),
+                     [](const ToldRow* x, const ToldRow* y) { return x->step < y->step; });
+    return crowd;
+  };
+  const ToldRun &x = history_.runs[a], &y = history_.runs[b];
+  const Crowd of_x = crowd_of(x), of_y = crowd_of(y);
+  if (of_x.empty() || of_y.empty()) return false;
+  const Point point = point_of(of_x[0]->tensor);
+  return held_against(of_x, of_y, std::max(tolerance(x, point), tolerance(y, point))).diverges();
+}
+
 std::vector<Regression> Oracle::regressions() const {
   const auto place_of = [](const Change& c) {
     return c.comparison.numeric_first ? c.comparison.numeric_first : c.comparison.first;
@@ -595,7 +615,9 @@ std::vector<Regression> Oracle::regressions() const {
     if (is_of_a_parent(r)) continue;
     const auto passes_again = [&](const Change& y) {
       const OwnVerdict& own = verdict_[y.run];
-      return r.gate && (*r.gate == "numeric" ? own.numeric : own.strict) == "PASS";
+      const auto place = place_of(x);
+      return r.gate && (*r.gate == "numeric" ? own.numeric : own.strict) == "PASS" &&
+             !(place && differs_at(x.baseline, y.run, *place));
     };
     for (const Change& y : changes_) {
       if (y.run == x.run || !same_series(y.run, x.run) || !is_later(y.run, x.run)) continue;

@@ -77,6 +77,7 @@ class Oracle {
   bool is_later(size_t run, size_t than) const;
   bool is_of_a_parent(const Regression& told) const;
   bool is_first(size_t run, size_t of) const;
+  bool differs_at(size_t a, size_t b, const Where& place) const;
   bool has_values_of(size_t run, size_t other, const Where& place) const;
 
   const ToldHistory& history_;
