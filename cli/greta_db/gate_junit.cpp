@@ -154,20 +154,12 @@ std::string waived_in(const GatedRun& run, int64_t layer, int64_t pairs) {
 }
 
 /// A case per prompt and layer; of a run that cannot be told from a failure.
-void add_cases(QueryPool& statements, Suite& suite, GatedRun& run, const std::string& more) {
-  RunQuery query(
-      statements, run.run_id(),
-      std::string("SELECT prompt, layer, waived, ") +
-          (run.gate() == Gate::kStrict ? "status, cause, message"
-                                       : "numeric_status, numeric_cause, numeric_message") +
-          " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer, layer");
-  while (query.step()) {
-    const std::string prompt = query.text(0), status = query.text(3), message = query.text(5);
-    const int64_t layer = query.integer(1), waived = query.integer(2);
+void add_cases(Suite& suite, GatedRun& run, const std::string& more) {
+  for (const auto& [prompt, status, cause, message, layer, waived] : run.cases()) {
     const std::string name =
         prompt + ", " + (layer < 0 ? "after the stack" : "layer " + std::to_string(layer));
     if (status == "FAIL") {
-      suite.fail(name, query.text(4), message,
+      suite.fail(name, cause, message,
                  utf8::printable(message) + "\n" + findings_text(run, prompt, layer) + more);
     } else if (status == "NO_EVIDENCE") {
       suite.skip(name, waived > 0 ? "all of it is waived: " + waived_in(run, layer, waived)
@@ -182,7 +174,7 @@ void add_cases(QueryPool& statements, Suite& suite, GatedRun& run, const std::st
 
 }  // namespace
 
-std::string gate_junit(QueryPool& statements, const std::string& database, GatedRuns& runs) {
+std::string gate_junit(const std::string& database, GatedRuns& runs) {
   std::string suites;
   Suite all("");
   for (const auto& run : runs) {
@@ -190,7 +182,7 @@ std::string gate_junit(QueryPool& statements, const std::string& database, Gated
     Suite suite(run->name());
     add_verdict(suite, *run, more);
     add_change(suite, *run, more);
-    add_cases(statements, suite, *run, more);
+    add_cases(suite, *run, more);
     const RunVerdict& row = run->row();
     std::string timestamp = row.text("started_at");
     if (timestamp.empty() && row.has("date")) timestamp = row.text("date") + "T00:00:00Z";

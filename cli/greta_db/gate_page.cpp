@@ -15,17 +15,10 @@ namespace {
 constexpr size_t kMostGateSections = 12;  // runs with a section of their own
 constexpr size_t kMostGateCases = 20;     // cases of a run that are spelled out
 
-/// A row of the view gate_case, by the gate that counts.
-struct GateCase {
-  std::string prompt, status, message;
-  int64_t layer = 0, waived = 0;
-};
-
 class GatePage {
  public:
-  GatePage(SQLite::Database& db, const std::string& database, GatedRuns& runs, int status,
-           Language language)
-      : db_(db), database_(database), status_(status), language_(language), words_(language) {
+  GatePage(const std::string& database, GatedRuns& runs, int status, Language language)
+      : database_(database), status_(status), language_(language), words_(language) {
     for (const auto& run : runs) runs_.push_back(run.get());
     std::stable_sort(runs_.begin(), runs_.end(), [](const GatedRun* a, const GatedRun* b) {
       return std::pair(rank(*a), !is_new(*a)) < std::pair(rank(*b), !is_new(*b));
@@ -266,21 +259,8 @@ class GatePage {
   }
 
   // ---- Prompts and layers.
-  void cases(Html& html, const GatedRun& run) {
-    const bool strict = run.gate() == Gate::kStrict;
-    Query query(db_, std::string("SELECT prompt, layer, waived, ") +
-                         (strict ? "status, message" : "numeric_status, numeric_message") +
-                         " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer,"
-                         " layer");
-    query.bind(1, run.run_id());
-    std::vector<GateCase> cases;
-    while (query.step()) {
-      cases.push_back({.prompt = query.text(0),
-                       .status = query.text(3),
-                       .message = query.text(4),
-                       .layer = query.integer(1),
-                       .waived = query.integer(2)});
-    }
+  void cases(Html& html, GatedRun& run) {
+    const std::vector<GateCase>& cases = run.cases();
     if (cases.empty()) return;
     html << "<h3>";
     html.text(words_("gate.cases")) << "</h3>\n";
@@ -365,7 +345,6 @@ class GatePage {
     html.text(words_("gate.cases.rest", {std::to_string(n - kMostGateCases)})) << "</p>\n";
   }
 
-  SQLite::Database& db_;
   const std::string& database_;
   int status_;
   Language language_;
@@ -375,9 +354,9 @@ class GatePage {
 
 }  // namespace
 
-std::string gate_page(SQLite::Database& db, const std::string& database, GatedRuns& runs,
-                      int status, const std::string& json, Language language) {
-  return GatePage(db, database, runs, status, language).write(json);
+std::string gate_page(const std::string& database, GatedRuns& runs, int status,
+                      const std::string& json, Language language) {
+  return GatePage(database, runs, status, language).write(json);
 }
 
 }  // namespace greta

@@ -206,8 +206,10 @@ std::string GatedRun::no_verdict_text() const {
 }
 
 const std::vector<PairFinding>& GatedRun::findings(const std::string& prompt) {
-  const bool all = !simple_;  // what has to be worked out is so for every prompt at once
-  if (!fails() || !asked_.insert(all ? "" : prompt).second) return findings_[prompt];
+  const bool all = !simple_ && all_findings_;
+  if (!fails() || asked_.contains("") || !asked_.insert(all ? "" : prompt).second)
+    return findings_[prompt];
+  if (all) findings_.clear();
   const char* kept = simple_ ? "kept_" : waivers_.empty() ? "" : "gated_";
   RunQuery query(statements_, run_id_,
                  "SELECT prompt, finding, evidence, meaning, layer FROM " + std::string(kept) +
@@ -222,6 +224,25 @@ const std::vector<PairFinding>& GatedRun::findings(const std::string& prompt) {
          .layer = query.is_null(4) ? std::nullopt : std::optional(query.integer(4))});
   }
   return findings_[prompt];
+}
+
+const std::vector<GateCase>& GatedRun::cases() {
+  if (cases_) return *cases_;
+  cases_.emplace();
+  RunQuery query(statements_, run_id_,
+                 std::string("SELECT prompt, layer, waived, ") +
+                     (gate_ == Gate::kStrict ? "status, cause, message"
+                                             : "numeric_status, numeric_cause, numeric_message") +
+                     " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer, layer");
+  while (query.step()) {
+    cases_->push_back({.prompt = query.text(0),
+                       .status = query.text(3),
+                       .cause = query.text(4),
+                       .message = query.text(5),
+                       .layer = query.integer(1),
+                       .waived = query.integer(2)});
+  }
+  return *cases_;
 }
 
 std::string GatedRun::json() {

@@ -21,6 +21,12 @@ struct PairFinding {
   std::optional<int64_t> layer;
 };
 
+/// A row of the view gate_case, by the gate that counts: a prompt and layer of a run.
+struct GateCase {
+  std::string prompt, status, cause, message;
+  int64_t layer = 0, waived = 0;
+};
+
 /// One run and what the gate says of it: the row of the view `gate`, by column name.
 class GatedRun {
  public:
@@ -72,6 +78,10 @@ class GatedRun {
   const std::vector<std::string>& later() const { return later_; }
   void set_later(std::vector<std::string> names) { later_ = std::move(names); }
   const std::vector<AppliedWaiver>& waivers() const { return waivers_; }
+  /// In forward order; asked for once.
+  const std::vector<GateCase>& cases();
+  /// That the findings of every prompt will be wanted: what has to be worked out is so at once.
+  void expect_all_findings() { all_findings_ = true; }
   /// Of the first pair that fails in the prompt, the most telling first.
   const std::vector<PairFinding>& findings(const std::string& prompt);
 
@@ -91,6 +101,8 @@ class GatedRun {
   Gate gate_ = Gate::kNumeric;
   std::vector<AppliedWaiver> waivers_;
   std::vector<std::string> tolerances_, later_;
+  bool all_findings_ = false;
+  std::optional<std::vector<GateCase>> cases_;
   std::map<std::string, std::vector<PairFinding>> findings_;  // by prompt
   std::set<std::string> asked_;                               // prompts; "": all at once
 };
@@ -113,14 +125,14 @@ inline constexpr const char* kMarkdownStart = "### greta gate: ";
 /// for its verdict, one for what changed since its baseline, and one per prompt and layer (view
 /// gate_case). A FAIL is a failure, no verdict an error, and what is waived or not compared is
 /// skipped.
-std::string gate_junit(QueryPool& statements, const std::string& database, GatedRuns& runs);
+std::string gate_junit(const std::string& database, GatedRuns& runs);
 
 /// At most 40 lines of GitHub's Markdown. `status` is the exit status.
 std::string gate_markdown(const std::string& database, GatedRuns& runs, int status);
 
 /// A page for a browser; `json` is what --json writes.
-std::string gate_page(SQLite::Database& db, const std::string& database, GatedRuns& runs,
-                      int status, const std::string& json, Language language);
+std::string gate_page(const std::string& database, GatedRuns& runs, int status,
+                      const std::string& json, Language language);
 
 /// "PASS", "FAIL", "no verdict": of an exit status.
 std::string answer_of_status(int status);
