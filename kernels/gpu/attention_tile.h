@@ -125,17 +125,6 @@ __device__ TileAttention<kDim, kPlain>::TileAttention(const Call& call, int head
   place_tiles();
 }
 
-/// Offsets that the compiler does not see through: else it computes every address of a loop ahead
-/// of it, and there are more of them than registers.
-__device__ inline int opaque(int offset) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
-  asm volatile("" : "+r"(offset));
-#elif defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
-  asm volatile("" : "+v"(offset));
-#endif
-  return offset;
-}
-
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::place_tiles() {
   own_keys_ = keys_ + opaque(QueryTile::place(S::kDimStride));

@@ -166,6 +166,17 @@ __device__ inline uint32_t iq4_levels(uint32_t numbers) {
 
 // ---- Loads and stores.
 
+/// Offsets that the compiler does not see through: else it computes every address of a loop ahead
+/// of it, and there are more of them than registers.
+__device__ inline int opaque(int offset) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(offset));
+#elif defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("" : "+v"(offset));
+#endif
+  return offset;
+}
+
 /// One access of sizeof(T) bytes, whatever type is stored there; address a multiple of alignof(T).
 template <class T>
 __device__ inline T load_as(const void* address) {

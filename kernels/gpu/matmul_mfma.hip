@@ -202,12 +202,13 @@ struct Sums {
     for (int t = 0; t < Operands::kTokenParts; ++t) {
       GRETA_UNROLL
       for (int r = 0; r < Operands::kRowParts; ++r) {
+        const int first_token = opaque(t * kPart), first_row = opaque(r * kPart);
         GRETA_UNROLL
         for (int i = 0; i < Tile::kValues; i += Tile::kRun) {
           Run run;
           GRETA_UNROLL
           for (int j = 0; j < Tile::kRun; ++j) run.value[j] = part[t][r].value[i + j];
-          use(t * kPart + Tile::row(i), r * kPart + Tile::column(i), run);
+          use(first_token + Tile::row(i), first_row + Tile::column(i), run);
         }
       }
     }
@@ -235,8 +236,6 @@ __global__ __launch_bounds__(Shape::kThreads) void matmul_kernel(HalfProduct pro
   const uint32_t n_steps = (source.cols + Shape::kDepth - 1) / Shape::kDepth;
   const auto chunk_cols = static_cast<uint32_t>(mfma_chunk_columns(product.cols));
   const uint32_t chunk_steps = (chunk_cols + Shape::kDepth - 1) / Shape::kDepth;
-  uint32_t chunk_end = chunk_steps;
-  bool later_chunk = false;
   GRETA_UNROLL
   for (uint32_t step = 0; step + 1 < Shape::kStages; ++step) {
     if (step < n_steps) {
@@ -248,43 +247,44 @@ __global__ __launch_bounds__(Shape::kThreads) void matmul_kernel(HalfProduct pro
   __syncthreads();
 
   Fragments<Tile, Shape> fragments[2];
-  Sums<Tile, Shape> sums;
   uint16_t* current = stages;
   const uint16_t* const end = stages + Shape::kStages * Shape::kStageValues;
   uint16_t* free_stage = stages + (Shape::kStages - 1) * Shape::kStageValues;
   fragments[0].load(current + x_offset, current + w_offset, 0);
-  for (uint32_t step = 0; step < n_steps; ++step) {
-    const uint32_t ahead = step + Shape::kStages - 1;
-    GRETA_UNROLL
-    for (int slice = 0; slice < Shape::kSlices; ++slice) {
-      if (slice == Shape::kSlices - 1) {
-        // The next stage is there, and nobody reads this one any more.
-        commit_copies();
-        wait_for_copies<Shape::kStages - 2>();
-        __syncthreads();
-        free_stage = current;
-        current += Shape::kStageValues;
-        if (current == end) current = stages;
+  uint32_t step = 0;
+  GRETA_NO_UNROLL
+  do {
+    const bool later_chunk = step > 0;
+    const uint32_t chunk_end = step + chunk_steps < n_steps ? step + chunk_steps : n_steps;
+    Sums<Tile, Shape> sums;
+    GRETA_NO_UNROLL
+    for (; step < chunk_end; ++step) {
+      const uint32_t ahead = step + Shape::kStages - 1;
+      GRETA_UNROLL
+      for (int slice = 0; slice < Shape::kSlices; ++slice) {
+        if (slice == Shape::kSlices - 1) {
+          // The next stage is there, and nobody reads this one any more.
+          commit_copies();
+          wait_for_copies<Shape::kStages - 2>();
+          __syncthreads();
+          free_stage = current;
+          current += Shape::kStageValues;
+          if (current == end) current = stages;
+        }
+        fragments[(slice + 1) % 2].load(current + x_offset, current + w_offset,
+                                        (slice + 1) % Shape::kSlices);
+        if (slice < Shape::kSlices - 1 && ahead < n_steps) {
+          const int first = slice * Shape::kSlicePasses;
+          source.copy(ahead * Shape::kDepth, first,
+                      first + Shape::kSlicePasses < Shape::kPasses ? first + Shape::kSlicePasses
+                                                                   : Shape::kPasses,
+                      free_stage);
+        }
+        sums.add(fragments[slice % 2]);
       }
-      fragments[(slice + 1) % 2].load(current + x_offset, current + w_offset,
-                                      (slice + 1) % Shape::kSlices);
-      if (slice < Shape::kSlices - 1 && ahead < n_steps) {
-        const int first = slice * Shape::kSlicePasses;
-        source.copy(ahead * Shape::kDepth, first,
-                    first + Shape::kSlicePasses < Shape::kPasses ? first + Shape::kSlicePasses
-                                                                 : Shape::kPasses,
-                    free_stage);
-      }
-      sums.add(fragments[slice % 2]);
     }
-    if (step + 1 == chunk_end && step + 1 < n_steps) {
-      sums.store(product, place.token + wave_token, place.row + wave_row, later_chunk);
-      sums = {};
-      later_chunk = true;
-      chunk_end += chunk_steps;
-    }
-  }
-  sums.store(product, place.token + wave_token, place.row + wave_row, later_chunk);
+    sums.store(product, place.token + wave_token, place.row + wave_row, later_chunk);
+  } while (step < n_steps);
 }
 
 // ---- Launch.

@@ -12,17 +12,21 @@ SELECT
      FROM (
        SELECT
          CASE WHEN u.sha IS NULL OR u.ord IS NOT NULL THEN (
-           SELECT b.run_id FROM baseline_candidate b
-           WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
-             AND CASE WHEN u.ord IS NOT NULL THEN u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
-               ELSE (b.date, b.started_at, length(b.run), b.run) < (r.date, r.started_at, length(r.run), r.run)
-                 AND (b.stated_sha IS NULL OR r.stated_sha IS NULL  -- as many digits as both have
-                   OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
-                     <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) END
-             AND CASE WHEN u.comparable
-               THEN (SELECT q.why_not FROM run_pair q WHERE q.run_a_id = b.run_id AND q.run_b_id = r.run_id) IS NULL
-               ELSE 1 END
-           ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) END AS run_id
+           SELECT c.run_id
+           FROM (
+             SELECT b.run_id AS run_id FROM baseline_candidate b
+             WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
+               AND CASE WHEN u.ord IS NOT NULL THEN u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
+                 ELSE (b.date, b.started_at, length(b.run), b.run) < (r.date, r.started_at, length(r.run), r.run)
+                   AND (b.stated_sha IS NULL OR r.stated_sha IS NULL  -- as many digits as both have
+                     OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
+                       <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) END
+             ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC
+             LIMIT -1) c  -- the last first, so that few are asked whether they can be compared
+           WHERE CASE WHEN u.comparable
+             THEN (SELECT q.why_not FROM run_pair q WHERE q.run_a_id = c.run_id AND q.run_b_id = r.run_id) IS NULL
+             ELSE 1 END
+           LIMIT 1) END AS run_id
        FROM (
          -- its own commit, where ord is NULL, then ancestors, the nearest first, down to the first that a run of
          -- the lineage is of; all of that a second time for runs that cannot be compared
