@@ -27,7 +27,8 @@ function(greta_test_program name)
   set(slow
       *Float64* *FaultEffect* Types/ProbeVerdict.AsDesigned* Types/ProbeVerdict.KvAligned*
       InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
-      Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* *InBrowser.* MadeHistory.Every*)
+      Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* Kill.* *InBrowser.* MadeHistory.Every*
+      GateCommand.PlainSql* GateCommand.AWaived* GatePage.Hostile* HistoryPage.Hostile*)
   list(JOIN slow ":" slow)
   # Those with more seeds or other formats, that run a program hundreds of times, and files as large
   # as limits are for, are for CI.
@@ -44,10 +45,10 @@ function(greta_test_program name)
       math(EXPR index "${part} - 1")
       set(test ${name}.part${part})
       add_test(NAME ${test} COMMAND ${name} "--gtest_filter=-${slow}:${long}" --gtest_brief=1)
-      # SQLite prepares a view by very many allocations: a shorter trace of each is a sixth of the
+      # SQLite prepares a view by very many allocations: a short trace of each saves a third of the
       # time. What a report leaves out ASAN_OPTIONS= shows when the test runs by itself.
       set_tests_properties(${test} PROPERTIES TIMEOUT 1200 ENVIRONMENT
-        "GTEST_TOTAL_SHARDS=${GRETA_SANITIZED_PARTS};GTEST_SHARD_INDEX=${index};ASAN_OPTIONS=malloc_context_size=4")
+        "GTEST_TOTAL_SHARDS=${GRETA_SANITIZED_PARTS};GTEST_SHARD_INDEX=${index};ASAN_OPTIONS=malloc_context_size=1")
     endforeach()
     return()
   endif()

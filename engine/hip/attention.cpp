@@ -38,15 +38,18 @@ void AttentionCalls::begin(const int32_t* pos) {
 }
 
 /// Its counters begin as zeros.
-void* AttentionCalls::valu_scratch(size_t number, size_t bytes) {
-  while (valu_scratch_.size() <= number) {
-    valu_scratch_.emplace_back("scratch of attention", make_room_);
-  }
-  Scratch<std::byte>& scratch = valu_scratch_[number];
+void* AttentionCalls::zeroed(Scratch<std::byte>& scratch, size_t bytes) {
   const size_t before = scratch.size();
   std::byte* const memory = scratch.get(bytes);
   if (scratch.size() != before) set_bytes(memory, bytes, 0, stream_);
   return memory;
+}
+
+void* AttentionCalls::valu_scratch(size_t number, size_t bytes) {
+  while (valu_scratch_.size() <= number) {
+    valu_scratch_.emplace_back("scratch of attention", make_room_);
+  }
+  return zeroed(valu_scratch_[number], bytes);
 }
 
 void AttentionCalls::add(Route route, const AttentionShape& shape, const float* q, const float* k,
@@ -56,7 +59,7 @@ void AttentionCalls::add(Route route, const AttentionShape& shape, const float* 
   void* scratch = nullptr;
   if (route == Route::kMfma) {
     run = attention_mfma;
-    scratch = mfma_scratch_.get(attention_mfma_scratch(shape, max_keys));
+    scratch = zeroed(mfma_scratch_, attention_mfma_scratch(shape, max_keys));
   } else if (route == Route::kValu) {
     const bool later = trace.probs != nullptr && shape.n_tokens == 1;
     scratch = valu_scratch(later ? 1 + n_unfinished_ : 0, attention_valu_scratch(shape, max_keys));

@@ -35,6 +35,7 @@ class AttentionCalls {
     AttentionTrace trace;
     std::vector<UnfinishedTrace> calls;
   };
+  void* zeroed(Scratch<std::byte>& scratch, size_t bytes);
   void* valu_scratch(size_t number, size_t bytes);
   void leave_unfinished(const AttentionShape& shape, int64_t max_keys, const AttentionTrace& trace,
                         const void* scratch);

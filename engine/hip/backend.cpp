@@ -71,9 +71,7 @@ class HipBackend final : public Backend {
     routes.push_back(Route::kValu);
     return routes;
   }
-  Route invariant_route(Op op) const override {
-    return op == Op::kAttention ? Route::kValu : Route::kMfma;
-  }
+  Route invariant_route(Op) const override { return Route::kMfma; }
   int64_t replays() const override { return ops_.recorder().replays(); }
   int64_t usual_batch() const override { return 2048; }
 

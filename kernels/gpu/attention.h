@@ -18,24 +18,24 @@
 
 namespace greta {
 
-/// attention_valu reads *first_pos, and the rows of the cache before *first_pos − kFreshRows, while
-/// the kernels launched early before it (LaunchShape::early) may still run: they must not write
-/// those. What they write from that row on is waited for, as is q. finish_attention_valu reads
-/// *first_pos in the same way.
+/// attention_valu, and attention_mfma of one token, read *first_pos, and the rows of the cache
+/// before *first_pos − kFreshRows, while the kernels launched early before them
+/// (LaunchShape::early) may still run: they must not write those. What they write from that row on
+/// is waited for, as is q. finish_attention_valu reads *first_pos in the same way.
 inline constexpr int kFreshRows = 64;
 
-/// Words of counters at the beginning of attention_valu's scratch.
+/// Words of counters at the beginning of a scratch. They are zero before the first call that uses
+/// it, and left zero; the rest need not be kept.
 inline constexpr int kAttentionCounters = 1024;
 
 /// Scratch that a call needs, in bytes; grows with max_keys and, for attention_valu, with n_tokens
-/// up to a bound beyond which the launcher takes the tokens in turn.
+/// up to a bound beyond which the launcher takes the tokens in turn. It is 256-byte aligned.
 size_t attention_valu_scratch(const AttentionShape& shape, int64_t max_keys);
 size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys);
 
 /// f32 on vector units, keys split over blocks at fixed places and combined in order: a result
 /// depends on its query's position alone, not on the batch and not on max_keys. The route of
-/// decode. scratch: device memory, 256-byte aligned; its contents need not be kept, but for the
-/// first kAttentionCounters words, which are zero before the first call and left zero.
+/// decode.
 void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
                     const float* q, const float* k, const float* v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream);
@@ -61,10 +61,12 @@ void finish_attention_valu(const AttentionShape& shape, const int32_t* first_pos
                            const AttentionTrace& trace, std::span<const UnfinishedTrace> calls,
                            Stream& stream);
 
-/// f16 operands on matrix cores, f32 scores, softmax and accumulation: queries in tiles, keys in
-/// blocks, softmax kept up to date block by block. The route of prefill. A result does not depend
-/// on the batch or on max_keys. The probabilities traced are the f16 weights with which V was
-/// summed, relative to the maximum of then, each times its share of the final sum.
+/// f16 operands on matrix cores, f32 scores, softmax and accumulation: keys in blocks and splits at
+/// fixed places, splits combined in order, whether by a tile of many queries or, of one query, by
+/// many blocks. The route of prefill, and of both phases where their bits must be the same: a
+/// result depends on its query's position alone, not on the batch and not on max_keys. The
+/// probabilities traced are the f16 weights with which V was summed, relative to the maximum of
+/// then, each times its share of the final sum.
 void attention_mfma(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
                     const float* q, const float* k, const float* v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/gpu/attention_split.h"
+#include "kernels/gpu/last_block.h"
 
 // How splits of the keys become one result: what each leaves in scratch, which of them is the last
 // to do so, and what that one makes of it all (kernels/gpu/attention_valu.hip). Device code.
@@ -60,42 +61,10 @@ __device__ void Split<kDim, kHeads, kVectors>::leave_partial() {
       softmaxes[thread / kHeads][own].most;
 }
 
-/// The value before, with everything that the block has written before its last barrier visible to
-/// who counts later, and everything that others have to who counted last.
-__device__ inline uint32_t count(uint32_t* counter) {
-#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
-  uint32_t before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(__cvta_generic_to_global(counter))
-               : "memory");
-  return before;
-#else
-  __threadfence();
-  const uint32_t before = atomic_fetch_add(counter, 1);
-  __threadfence();
-  return before;
-#endif
-}
-
 /// Whether all other splits have left their partials. Blocks without keys do not count.
 template <int kDim, int kHeads, bool kVectors>
 __device__ bool Split<kDim, kHeads, kVectors>::is_last() const {
-  GRETA_SHARED(bool, last);
-#if defined(GRETA_AMD)
-  __threadfence();  // a barrier does not wait for writes to arrive
-#endif
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    uint32_t* counter = call_.counters + blockIdx.z * gridDim.x + blockIdx.x;
-    last = count(counter) + 1 == static_cast<uint32_t>(n_splits_);
-    if (last) *counter = 0;
-  }
-  __syncthreads();
-#if defined(GRETA_AMD)
-  __threadfence();
-#endif
-  return last;
+  return is_last_block(call_.counters + blockIdx.z * gridDim.x + blockIdx.x, n_splits_);
 }
 
 /// Threads share the columns of the heads, and kParts of them the splits of a column; lanes of a

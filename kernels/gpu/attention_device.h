@@ -59,40 +59,47 @@ __device__ inline HeadColumns value_columns(const AttentionShape& shape, int g) 
   return {g * static_cast<int>(shape.head_dim), 1, row_values};
 }
 
-/// Values d .. d + 3 of a head, zeros where they are not below n; beyond head_dim and below n they
-/// are any of the head's. row is one that can be read even if n is 0. kVectors: they lie in a
-/// 16-byte group, and n is a multiple of 4.
-template <bool kVectors>
-__device__ inline Floats4 load_four(const float* row, const HeadColumns& columns, int d, int n,
-                                    int head_dim) {
-  Floats4 four = {};
-#if defined(GRETA_AMD)
-  // A load under a condition would be a branch, and many could not be under way together: bits are
-  // masked instead. Conditions would stay in scalar registers, which are few, hence the detour.
-  const auto mask = [n](int i) {
-    int result = (i - n) >> 31;
-#if defined(__HIP_DEVICE_COMPILE__)
-    asm("" : "+v"(result));
+/// All bits set for i < n, else none. Conditions on AMD stay in scalar registers, which are few;
+/// masks do not.
+__device__ inline int mask_below(int i, int n) {
+  int mask = (i - n) >> 31;
+#if defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+  asm("" : "+v"(mask));
 #endif
-    return result;
-  };
-  if constexpr (kVectors) four = load_as<Floats4>(row + columns.column(d < head_dim ? d : 0));
+  return mask;
+}
+__device__ inline float masked(float value, int mask) {
+  return bits_as<float>(bits_as<int>(value) & mask);
+}
+
+/// Values of a head from d on, zeros where they are not below n; beyond head_dim and below n they
+/// are any of the head's. row is one that can be read even if n is 0. kVectors: they lie together,
+/// at an address that suits one load, and n is a multiple of their number. Values: Floats4, or one
+/// like it.
+template <bool kVectors, class Values = Floats4>
+__device__ inline Values load_values(const float* row, const HeadColumns& columns, int d, int n,
+                                     int head_dim) {
+  constexpr int kCount = sizeof(Values) / sizeof(float);
+  Values values = {};
+#if defined(GRETA_AMD)
+  // A load under a condition would be a branch, and many could not be under way together.
+  if constexpr (kVectors) values = load_as<Values>(row + columns.column(d < head_dim ? d : 0));
   GRETA_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    if constexpr (!kVectors) four.value[i] = row[columns.column(d + i < head_dim ? d + i : 0)];
-    four.value[i] = bits_as<float>(bits_as<int>(four.value[i]) & mask(d + (kVectors ? 0 : i)));
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (!kVectors) values.value[i] = row[columns.column(d + i < head_dim ? d + i : 0)];
+    values.value[i] = masked(values.value[i], mask_below(d + (kVectors ? 0 : i), n));
   }
 #else
   if constexpr (kVectors) {
-    if (d < n && d < head_dim) four = load_as<Floats4>(row + columns.column(d));
+    if (d < n && d < head_dim) values = load_as<Values>(row + columns.column(d));
   } else {
     GRETA_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (d + i < n && d + i < head_dim) four.value[i] = row[columns.column(d + i)];
+    for (int i = 0; i < kCount; ++i) {
+      if (d + i < n && d + i < head_dim) values.value[i] = row[columns.column(d + i)];
     }
   }
 #endif
-  return four;
+  return values;
 }
 
 /// Where a trace has query t's value of head 0 and key 0; nullptr: it is not wanted.
@@ -112,6 +119,14 @@ inline bool values_in_fours(const AttentionShape& shape, const float* v) {
 }
 
 inline constexpr int64_t kMaxHeadDim = 256;  ///< of both routes
+
+/// function.template operator()<kDim>(), kDim what kernels pad head_dim to.
+template <class Function>
+auto with_padded_dim(int64_t head_dim, Function function) {
+  if (head_dim <= 64) return function.template operator()<64>();
+  if (head_dim <= 128) return function.template operator()<128>();
+  return function.template operator()<256>();
+}
 
 /// The shape as kernels take it. Throws std::invalid_argument.
 inline AttentionShape checked_shape(AttentionShape s) {

@@ -1,9 +1,13 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/attention_device.h"
 #include "kernels/gpu/attention_mfma_call.h"
+#include "kernels/gpu/attention_mfma_token.h"
+#include "kernels/gpu/attention_mfma_wide.h"
+#include "kernels/gpu/attention_softmax.h"
 #include "kernels/gpu/attention_tile.h"
 #include "kernels/gpu/attention_tile_trace.h"
 #include "kernels/gpu/device_math.h"
@@ -12,27 +16,37 @@
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
 
-// Prefill attention ("FlashAttention-2", Dao 2023): keys in blocks of kKeys; for block b
+// Attention on matrix cores. Keys come in blocks of kBlockKeys at fixed places; for block b
 //
-//   s = scale·q·Kᵀ,  m_b = max(m_b−1, max s),  p = f16(e^(s − m_b))
-//   l = l·e^(m_b−1 − m_b) + Σ e^(s − m_b),  o = o·e^(m_b−1 − m_b) + p·V,  out = o / l
+//   s = scale·q·Kᵀ,  m = max s,  p = f16(e^(s − m)),  l = Σ e^(s − m),  o = p·V
 //
-// A first kernel brings the cache to f16, laid out as the matrix cores want it. Blocks of keys
-// begin at fixed places and rows of a product do not mix, so a query's result depends on nothing
-// but itself and what it sees.
+// and the blocks are folded into a total, one after the other ("Flash-Decoding", Dao et al. 2023):
+//
+//   M' = max(M, m),  L = L·e^(M − M') + l·e^(m − M'),  O = O·e^(M − M') + o·e^(m − M'),  out = O /
+//   L
+//
+// Many queries are taken in tiles, each of which goes through all blocks of keys: by wavefronts
+// (kernels/gpu/attention_tile.h) or warpgroups (kernels/gpu/attention_mfma_wide.hip). One query
+// alone is taken by as many blocks of threads (kernels/gpu/attention_mfma_token.hip). Rows of a
+// product do not mix, and all else is the same arithmetic in the same order
+// (kernels/gpu/attention_softmax.h), so a query's result depends on nothing but itself and what it
+// sees.
+//
+// For tiles a first kernel brings the cache to f16, laid out as the matrix cores want it.
 
 namespace greta {
 namespace {
 
 using namespace attention_mfma_detail;
 
-// ---- The cache to f16: one block per block of keys and KV head.
+// ---- The cache to f16: one block per piece of the keys and KV head.
 
 constexpr int kConvertThreads = 256;
 
 template <int kDim, bool kVectors>
-__global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const Call call) {
-  constexpr int kKeys = Sizes<kDim>::kKeys;
+__global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const Call call,
+                                                                           const HalfCache cache) {
+  constexpr int kKeys = Sizes<kDim>::kStageKeys;
   constexpr int kFours = kDim / 4;
   constexpr int kStride = kKeys + 2;  // spreads a column over the banks
   GRETA_SHARED(uint16_t, columns, [kDim * kStride]);
@@ -41,16 +55,16 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
   allow_next();
   const AttentionShape& shape = call.shape;
   const auto thread = static_cast<int>(threadIdx.x);
-  const auto block = static_cast<int>(blockIdx.x), g = static_cast<int>(blockIdx.y);
+  const auto piece = static_cast<int>(blockIdx.x), g = static_cast<int>(blockIdx.y);
   const int64_t last = *call.first_pos + shape.n_tokens - 1;
   const int n_visible = visible_keys(shape, last), n_scored = scored_keys(shape, last);
-  const int first = block * kKeys;
-  if (first >= n_scored) return;
+  const int first = piece * kKeys;
+  if (first / kBlockKeys * kBlockKeys >= n_scored) return;
 
   const auto head_dim = static_cast<int>(shape.head_dim);
   const int64_t row_values = shape.n_kv_heads * shape.head_dim;
   const HeadColumns of_keys = key_columns(shape, g), of_values = value_columns(shape, g);
-  const int64_t at = (int64_t{g} * call.cache.n_blocks + block) * kKeys * kDim;
+  const int64_t at = (int64_t{g} * cache.n_pieces + piece) * kKeys * kDim;
   if (thread == 0) nonfinite = 0;
   __syncthreads();
   bool any_nonfinite = false;
@@ -60,12 +74,12 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
     const int j = i / kFours, d = i % kFours * 4, key = first + j;
     const int64_t row = (key < n_scored ? key : n_scored - 1) * row_values;
     const Floats4 k =
-        load_four<kVectors>(call.k + row, of_keys, d, key < n_scored ? head_dim : 0, head_dim);
+        load_values<kVectors>(call.k + row, of_keys, d, key < n_scored ? head_dim : 0, head_dim);
     const Floats4 v =
-        load_four<kVectors>(call.v + row, of_values, d, key < n_visible ? head_dim : 0, head_dim);
-    const uint64_t low = half_pair<HalfType::kF16>(k.value[0], k.value[1]);
-    const uint64_t high = half_pair<HalfType::kF16>(k.value[2], k.value[3]);
-    store_as<uint64_t>(call.cache.keys + at + j * kDim + d, high << 32 | low);
+        load_values<kVectors>(call.v + row, of_values, d, key < n_visible ? head_dim : 0, head_dim);
+    QueryTile::store_four(cache.keys + at + j * kDim, d,
+                          half_pair<HalfType::kF16>(k.value[0], k.value[1]),
+                          half_pair<HalfType::kF16>(k.value[2], k.value[3]));
     GRETA_UNROLL
     for (int c = 0; c < 4; ++c) {
       const uint16_t half = f16_bits(v.value[c]);
@@ -75,14 +89,14 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
   }
   if (wave_ballot(any_nonfinite) != 0 && lane_id() == 0) atomic_max(&nonfinite, 1);
   __syncthreads();
-  if (thread == 0) call.cache.nonfinite[int64_t{g} * call.cache.n_blocks + block] = nonfinite;
+  if (thread == 0) cache.nonfinite[int64_t{g} * cache.n_pieces + piece] = nonfinite;
   constexpr int kEights = kKeys / 8;
   for (int i = thread; i < kDim * kEights; i += kConvertThreads) {
     const uint16_t* from = columns + i / kEights * kStride + i % kEights * 8;
     Words4 eight;
     GRETA_UNROLL
     for (int w = 0; w < 4; ++w) eight.word[w] = load_as<uint32_t>(from + 2 * w);
-    store_as(call.cache.values + at + i * 8, eight);
+    store_as(cache.values + at + i * 8, eight);
   }
 }
 
@@ -95,8 +109,11 @@ struct Tiles {
 };
 
 template <int kDim>
+constexpr int kWholeQueries = kWideTiles<kDim> ? kWideQueries : Sizes<kDim>::kQueries;
+
+template <int kDim>
 Tiles tiles_of(const AttentionShape& shape, const AttentionTrace& trace) {
-  constexpr int kQueries = Sizes<kDim>::kQueries, kPartQueries = Sizes<kDim, false>::kQueries;
+  constexpr int kQueries = kWholeQueries<kDim>, kPartQueries = Sizes<kDim, false>::kQueries;
   int64_t n_whole = blocks_for(shape.n_tokens, kQueries);
   if (trace.scores != nullptr || trace.probs != nullptr) {
     n_whole = std::min(n_whole, trace.first_query / kQueries);
@@ -106,94 +123,107 @@ Tiles tiles_of(const AttentionShape& shape, const AttentionTrace& trace) {
 }
 
 struct Place {
-  int head, first_token, end_token;
+  int head, part, first_token, end_token;
   bool whole;
 };
 template <int kDim>
 __device__ Place place_of(const Call& call, Tiles tiles, unsigned block) {
-  constexpr int kQueries = Sizes<kDim>::kQueries, kPartQueries = Sizes<kDim, false>::kQueries;
-  const auto n_heads = static_cast<unsigned>(call.shape.n_heads);
+  constexpr int kQueries = kWholeQueries<kDim>, kPartQueries = Sizes<kDim, false>::kQueries;
+  constexpr unsigned kParts = Sizes<kDim>::kOutParts;
+  const unsigned n_heads = kParts * static_cast<unsigned>(call.shape.n_heads);
   // The last tiles see most keys and come first: what is left at the end is short.
   const int tile = tiles.n_whole + tiles.n_parts - 1 - static_cast<int>(block / n_heads);
   const bool whole = tile < tiles.n_whole;
   const int first =
       whole ? tile * kQueries : tiles.n_whole * kQueries + (tile - tiles.n_whole) * kPartQueries;
-  return {static_cast<int>(block % n_heads), first, first + (whole ? kQueries : kPartQueries),
+  const auto head = static_cast<int>(block % n_heads / kParts);
+  return {head, static_cast<int>(block % kParts), first, first + (whole ? kQueries : kPartQueries),
           whole};
 }
 
 // Whole tiles that meet values which are not finite are taken in parts as well, one after the
-// other. What the parts need is computed anew, so that nothing of it occupies a register in the
-// other loop.
+// other; other whole tiles are already there where there are kWideTiles. What the parts need is
+// computed anew, so that nothing of it occupies a register in the other loop.
 template <int kDim>
-__global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call call, Tiles tiles) {
+__global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call call,
+                                                                  const HalfCache cache,
+                                                                  Tiles tiles) {
   GRETA_DYNAMIC_SHARED(uint16_t, shared);
   const Place place = place_of<kDim>(call, tiles, blockIdx.x);
-  TileAttention<kDim, true> tile(call, place.head, place.first_token, shared);
-  if (place.whole) tile.load_queries();
-  wait_for_previous();
-  if (place.whole && !tile.has_nonfinite_values()) return tile.attend();
-
+  const int g = opaque(kv_head_of(call.shape, place.head));
+  const auto needs_parts = [&] {
+    return !place.whole ||
+           has_nonfinite_values<kDim>(call, cache, g, place.first_token, kWholeQueries<kDim>);
+  };
+  if constexpr (kWideTiles<kDim>) {
+    wait_for_previous();
+    if (!needs_parts()) return;
+  } else {
+    TileAttention<kDim, true> tile(call, cache, place.head, g, place.part, place.first_token,
+                                   shared);
+    if (place.whole) tile.load_queries();
+    wait_for_previous();
+    if (!needs_parts()) return tile.attend();
+  }
   const Place again = place_of<kDim>(call, tiles, opaque(blockIdx.x));
   GRETA_NO_UNROLL
   for (int token = again.first_token; token < again.end_token && token < call.shape.n_tokens;
        token += Sizes<kDim, false>::kQueries) {
     __syncthreads();  // what the part before has left in shared memory is no longer needed
-    TileAttention<kDim, false> part(call, again.head, token, shared);
+    TileAttention<kDim, false> part(call, cache, again.head, g, again.part, token, shared);
     part.load_queries();
     part.attend();
   }
 }
 
-// ---- The launcher.
+// ---- The launcher. Scratch: the counters, then the cache in f16, or what one token needs.
+
+constexpr size_t kCounterBytes = kAttentionCounters * sizeof(uint32_t);
 
 template <int kDim>
-HalfCache half_cache(const AttentionShape& shape, int64_t max_keys, void* scratch) {
-  constexpr int kKeys = Sizes<kDim>::kKeys;
-  const int64_t n_blocks = (keys_at_most(shape, max_keys) + kKeys - 1) / kKeys;
-  const int64_t n_values = shape.n_kv_heads * n_blocks * kKeys * kDim;
-  auto* keys = static_cast<uint16_t*>(scratch);
+HalfCache half_cache(const AttentionShape& shape, int64_t max_keys, void* memory) {
+  using S = Sizes<kDim>;
+  const int64_t n_blocks = blocks_of(static_cast<int>(keys_at_most(shape, max_keys)));
+  const int64_t n_values = shape.n_kv_heads * n_blocks * kBlockKeys * kDim;
+  auto* keys = static_cast<uint16_t*>(memory);
   uint16_t* values = keys + n_values;
-  return {keys, values, reinterpret_cast<uint32_t*>(values + n_values), static_cast<int>(n_blocks)};
+  return {keys, values, reinterpret_cast<uint32_t*>(values + n_values),
+          static_cast<int>(n_blocks * S::kStages)};
 }
 
 template <int kDim>
-void launch_tiles(const AttentionShape& shape, int64_t max_keys, void* scratch, Call call,
-                  bool vectors, Stream& stream) {
-  call.cache = half_cache<kDim>(shape, max_keys, scratch);
-  const dim3 cache_grid(static_cast<unsigned>(call.cache.n_blocks),
+void launch_tiles(const Call& call, int64_t max_keys, void* memory, bool vectors, Stream& stream) {
+  const AttentionShape& shape = call.shape;
+  const HalfCache cache = half_cache<kDim>(shape, max_keys, memory);
+  const dim3 cache_grid(static_cast<unsigned>(cache.n_pieces),
                         static_cast<unsigned>(shape.n_kv_heads));
   launch({"attention_halves", cache_grid, kConvertThreads}, stream,
-         vectors ? attention_halves_kernel<kDim, true> : attention_halves_kernel<kDim, false>,
-         call);
+         vectors ? attention_halves_kernel<kDim, true> : attention_halves_kernel<kDim, false>, call,
+         cache);
   const Tiles tiles = tiles_of<kDim>(shape, call.trace);
   // Queries are loaded while the cache is converted: that kernel has begun when all before it was
   // done.
+  if constexpr (kWideTiles<kDim>) attend_wide_tiles<kDim>(call, cache, tiles.n_whole, stream);
+  const int64_t n_tiles = int64_t{tiles.n_whole} + tiles.n_parts;
   launch({.name = "attention_mfma",
-          .grid = blocks_for((tiles.n_whole + tiles.n_parts) * shape.n_heads, 1),
+          .grid = blocks_for(n_tiles * shape.n_heads * Sizes<kDim>::kOutParts, 1),
           .block = kThreads,
           .shared_bytes = Sizes<kDim>::kSharedBytes,
           .early = true},
-         stream, attention_tile_kernel<kDim>, call, tiles);
-}
-
-template <class Function>
-void with_padded_dim(int64_t head_dim, Function function) {
-  if (head_dim <= 64) return function.template operator()<64>();
-  if (head_dim <= 128) return function.template operator()<128>();
-  function.template operator()<256>();
+         stream, attention_tile_kernel<kDim>, call, cache, tiles);
 }
 
 }  // namespace
 
 size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys) {
   const AttentionShape checked = checked_shape(shape);
-  size_t bytes = 0;
+  if (checked.n_tokens == 1) return kCounterBytes + token_scratch(checked, max_keys);
+  size_t bytes = kCounterBytes;
   with_padded_dim(checked.head_dim, [&]<int kDim>() {
     const HalfCache cache = half_cache<kDim>(checked, max_keys, nullptr);
-    const auto n_blocks =
-        static_cast<size_t>(checked.n_kv_heads) * static_cast<size_t>(cache.n_blocks);
-    bytes = n_blocks * (2 * sizeof(uint16_t) * Sizes<kDim>::kKeys * kDim + sizeof(uint32_t));
+    const auto n_pieces =
+        static_cast<size_t>(checked.n_kv_heads) * static_cast<size_t>(cache.n_pieces);
+    bytes += n_pieces * (2 * sizeof(uint16_t) * Sizes<kDim>::kStageKeys * kDim + sizeof(uint32_t));
   });
   return bytes;
 }
@@ -203,11 +233,13 @@ void attention_mfma(const AttentionShape& shape, const int32_t* first_pos, int64
                     const AttentionTrace& trace, void* scratch, Stream& stream) {
   const AttentionShape checked = checked_shape(shape);
   if (checked.n_tokens == 0) return;
-  const Call call{checked, first_pos, q, k, v, out, trace, {}};
+  const Call call{checked, first_pos, q, k, v, out, trace};
+  auto* const counters = static_cast<uint32_t*>(scratch);
+  void* const memory = static_cast<std::byte*>(scratch) + kCounterBytes;
+  if (checked.n_tokens == 1) return attend_token(call, max_keys, counters, memory, stream);
   const bool vectors = keys_in_fours(checked, k) && values_in_fours(checked, v);
-  with_padded_dim(checked.head_dim, [&]<int kDim>() {
-    launch_tiles<kDim>(checked, max_keys, scratch, call, vectors, stream);
-  });
+  with_padded_dim(checked.head_dim,
+                  [&]<int kDim>() { launch_tiles<kDim>(call, max_keys, memory, vectors, stream); });
 }
 
 }  // namespace greta

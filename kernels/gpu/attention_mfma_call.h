@@ -7,42 +7,53 @@
 #include "kernels/gpu/attention_device.h"
 #include "kernels/gpu/matrix_core.h"
 
-// Sizes of the blocks of attention_mfma, and the cache in the form in which they read it
-// (kernels/gpu/attention_mfma.hip).
+// What the kernels of attention_mfma agree on (kernels/gpu/attention_mfma.hip): where keys are cut,
+// sizes of blocks, and the cache in the form in which tiles read it.
 
 namespace greta::attention_mfma_detail {
+
+/// Keys of a block: they share a maximum and have sums of their own.
+inline constexpr int kBlockKeys = 128;
+
+__host__ __device__ constexpr int blocks_of(int n_keys) {
+  return n_keys / kBlockKeys + (n_keys % kBlockKeys != 0 ? 1 : 0);
+}
+
+// ---- Tiles of queries.
 
 inline constexpr int kWaves = 4;
 inline constexpr int kThreads = kWaves * kMatrixLanes;
 
-/// kDim: head_dim, padded. A wavefront has 16·kGroups queries; a block of keys has kKeys. kPlain:
-/// nothing is traced, and values are finite where it matters; else there is more to do, and there
-/// are no registers for two groups.
+/// kDim: head_dim, padded. A wavefront has 16·kGroups queries; keys and values are staged
+/// kStageKeys at a time. kPlain: nothing is traced, and values are finite where it matters; else
+/// there is more to do, and there are no registers for two groups.
 template <int kDim, bool kPlain = true>
 struct Sizes {
-  static constexpr int kGroups = kPlain && kDim <= 128 ? 2 : 1;
+  static constexpr int kGroups = kMatrixLanes == 64 && kPlain && kDim <= 128 ? 2 : 1;
   static constexpr int kWaveQueries = 16 * kGroups;
   static constexpr int kQueries = kWaves * kWaveQueries;
-  static constexpr int kKeys = kDim > 128 ? 32 : 64;
+  static constexpr int kStageKeys = kDim > 128 ? 32 : 64;
+  static constexpr int kStages = kBlockKeys / kStageKeys;
+  static constexpr int kOutDims = std::min(kDim, 128);  // of a block; others take the rest
+  static constexpr int kOutParts = kDim / kOutDims;
   static constexpr int kDimStride = kDim + kSharedRowPad;
-  static constexpr int kKeyStride = kKeys + kSharedRowPad;
-  static constexpr int kKeyValues = kKeys * kDimStride;
-  static constexpr int kValueValues = kDim * kKeyStride;
+  static constexpr int kKeyStride = kStageKeys + kSharedRowPad;
+  static constexpr int kStageValues = std::max(kStageKeys * kDimStride, kOutDims* kKeyStride);
   static constexpr int kQueryValues = kQueries * kDimStride;
   // Where a lane has registers to spare it keeps its queries there: shared memory is small.
   static constexpr bool kQueriesInRegisters = kMatrixLanes == 64;
   static constexpr size_t kSharedBytes =
-      sizeof(uint16_t) * (kQueriesInRegisters ? std::max(kKeyValues + kValueValues, kQueryValues)
-                                              : kKeyValues + kValueValues + kQueryValues);
+      sizeof(uint16_t) * (kQueriesInRegisters ? std::max(2 * kStageValues, kQueryValues)
+                                              : 2 * kStageValues + kQueryValues);
 };
 
-/// The cache in f16, in scratch. Rows of keys that no query sees, and dimensions that do not exist,
-/// are zeros.
+/// The cache in f16, in scratch, in pieces of kStageKeys keys. Rows of keys that no query sees, and
+/// dimensions that do not exist, are zeros.
 struct HalfCache {
-  uint16_t* keys;       // [n_kv_heads, n_blocks, kKeys, kDim]
-  uint16_t* values;     // [n_kv_heads, n_blocks, kDim, kKeys]
-  uint32_t* nonfinite;  // [n_kv_heads, n_blocks]: whether a value is not finite
-  int n_blocks;
+  uint16_t* keys;       // [n_kv_heads, n_pieces, kStageKeys, kDim], each row as QueryTile wants it
+  uint16_t* values;     // [n_kv_heads, n_pieces, kDim, kStageKeys]
+  uint32_t* nonfinite;  // [n_kv_heads, n_pieces]: whether a value is not finite
+  int n_pieces;         // whole blocks of keys
 };
 
 struct Call {
@@ -53,7 +64,6 @@ struct Call {
   const float* v;
   float* out;
   AttentionTrace trace;
-  HalfCache cache;
 };
 
 }  // namespace greta::attention_mfma_detail

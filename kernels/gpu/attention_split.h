@@ -127,7 +127,8 @@ __device__ void Split<kDim, kHeads, kVectors>::load_keys(int first) {
     const float* row = row_of(call_.k, key_of(first, pass));
     GRETA_UNROLL
     for (int piece = 0; piece < kPieces; ++piece) {
-      keys_[pass][piece] = load_four<kVectors>(row, key_columns_, d(piece), head_dim_, head_dim_);
+      keys_[pass][piece] =
+          greta::load_values<kVectors>(row, key_columns_, d(piece), head_dim_, head_dim_);
     }
   }
 }
@@ -142,8 +143,8 @@ __device__ void Split<kDim, kHeads, kVectors>::load_values(int first) {
     GRETA_UNROLL
     for (int piece = 0; piece < kPieces; ++piece) {
       // Beyond head_dim there are columns of which nothing comes.
-      values_[pass][piece] = load_four<kVectors>(row, value_columns_, d(piece),
-                                                 key < n_visible_ ? kDim : 0, head_dim_);
+      values_[pass][piece] = greta::load_values<kVectors>(row, value_columns_, d(piece),
+                                                          key < n_visible_ ? kDim : 0, head_dim_);
     }
   }
 }
@@ -159,8 +160,8 @@ __device__ void Split<kDim, kHeads, kVectors>::load_queries() {
     const int64_t row = token_ * call_.shape.n_heads + head(exists ? h : 0);
     GRETA_UNROLL
     for (int piece = 0; piece < kPieces; ++piece) {
-      q_[i][piece] = load_four<kVectors>(call_.q + row * head_dim_, columns, d(piece),
-                                         exists ? head_dim_ : 0, head_dim_);
+      q_[i][piece] = greta::load_values<kVectors>(call_.q + row * head_dim_, columns, d(piece),
+                                                  exists ? head_dim_ : 0, head_dim_);
     }
   }
 }

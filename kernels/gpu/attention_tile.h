@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/attention_device.h"
 #include "kernels/gpu/attention_mfma_call.h"
+#include "kernels/gpu/attention_softmax.h"
+#include "kernels/gpu/attention_sums.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/query_tile.h"
 #include "kernels/gpu/runtime.h"
@@ -13,61 +16,60 @@
 // What a block of attention_mfma does: a tile of queries of one head against the keys that they see
 // (kernels/gpu/attention_mfma.hip). What is traced of it is in kernels/gpu/attention_tile_trace.h.
 // Device code.
+//
+// Keys and values come to shared memory piece by piece, into two buffers in turn: while one is
+// multiplied the other is filled.
 
 namespace greta::attention_mfma_detail {
 
-inline constexpr float kLog2E = 0x1.715476p0f;
-
-/// What a block does for a tile of queries, from first_token on, and a head. A query's result is
-/// the same in a tile that is kPlain and in one that is not. First load_queries(), then, when the
-/// cache is there, attend().
+/// What a block does for a tile of queries, from first_token on, and a head, whose KV head is g:
+/// outputs kOutDims·part on. A query's result is the same in a tile that is kPlain and in one that
+/// is not. First load_queries(), then, when the cache is there, attend().
 template <int kDim, bool kPlain>
 class TileAttention {
  public:
-  __device__ TileAttention(const Call& call, int head, int first_token, uint16_t* shared);
+  __device__ TileAttention(const Call& call, const HalfCache& cache, int head, int g, int part,
+                           int first_token, uint16_t* shared);
   __device__ void load_queries();
   __device__ void attend();
-  __device__ bool has_nonfinite_values() const;
 
  private:
   using S = Sizes<kDim, kPlain>;
-  static constexpr int kGroups = S::kGroups, kKeys = S::kKeys;
+  static constexpr int kGroups = S::kGroups, kStages = S::kStages, kStageKeys = S::kStageKeys;
   static constexpr int kSteps = kDim / 16;  // products of 16 dimensions
-  static constexpr int kKeyTiles = kKeys / 16;
+  static constexpr int kOutTiles = S::kOutDims / 16;
+  static constexpr int kStageTiles = kStageKeys / 16, kBlockTiles = kBlockKeys / 16;
   static constexpr int kSlots = QueryTile::kSlots, kValues = QueryTile::kValues;
   static constexpr int kHeld = S::kQueriesInRegisters ? kSteps : 1;
 
-  // Of one lane's queries.
-  struct State {
-    float most[kGroups][kSlots];  // of the products so far, without scale
-    float sum[kGroups][kSlots];   // of this lane's weights
-  };
-  using GroupScores = QueryTile::Sum[kKeyTiles];
-  using Scores = GroupScores[kGroups];
-  using Weights = QueryTile::Operand[kGroups][kKeyTiles];
+  using Scores = BlockScores[kGroups];
+  using Weights = BlockWeights[kGroups];
+  using Outputs = QueryTile::Sum[kGroups][kOutTiles];
 
   __device__ void place_tiles();
   template <bool kVectors>
   __device__ void stage_queries();
-  __device__ void copy_keys(int block) const;
-  __device__ void copy_values(int block) const;
+  __device__ void request_keys(int block, int stage) const;
+  __device__ void request_values(int block, int stage) const;
+  __device__ void wait_for_stage() const;
   __device__ QueryTile::Operand query_operand(int group, int step) const;
-  __device__ QueryTile::Operand value_operand(int tile, int step) const;
-  __device__ void multiply_keys(Scores& scores) const;
-  __device__ void mask(int first, Scores& scores) const;
-  __device__ void update_most(int group, const GroupScores& scores);
-  __device__ float shift_of(float most) const;
-  __device__ float factor(float before, float most) const;
-  __device__ void softmax(Scores& scores, Weights& weights);
-  __device__ void multiply_values(const Weights& weights);
-  __device__ void multiply_nonfinite_values(const Weights& weights, int first);
-  __device__ void store();
+  __device__ QueryTile::Operand value_operand(int stage, int tile, int step) const;
+  __device__ void multiply_keys(int stage, Scores& scores) const;
+  __device__ void multiply_values(int stage, const Weights& weights, Outputs& out) const;
+  __device__ void multiply_nonfinite_values(int stage, const Weights& weights, int first,
+                                            Outputs& out) const;
   // kernels/gpu/attention_tile_trace.h:
   template <class Trace>
   __device__ void for_traced(float* array, int block, Trace trace) const;
   __device__ void trace_scores(int block, const Scores& scores) const;
-  __device__ void trace_weights(int block, const Scores& weights) const;
+  __device__ void trace_weights(int block, const Scores& weights);
   __device__ void finish_trace() const;
+
+  __device__ static constexpr int buffer_of_keys(int stage) { return stage % 2; }
+  __device__ static constexpr int buffer_of_values(int stage) { return (kStages + stage) % 2; }
+  __device__ int64_t piece(int block, int stage) const {
+    return int64_t{g_} * cache_.n_pieces + block * kStages + stage;
+  }
 
   // Rows of the tile: the lane's, the wavefront's and the last that there is.
   __device__ int row(int group, int slot) const {
@@ -93,42 +95,48 @@ class TileAttention {
   /// Whether some row up to this one is traced.
   __device__ bool is_traced(int row) const {
     const AttentionTrace& trace = call_.trace;
-    return (trace.scores != nullptr || trace.probs != nullptr) &&
+    return (trace.scores != nullptr || trace.probs != nullptr) && part_ == 0 &&
            first_token_ + row >= trace.first_query;
   }
 
   const Call& call_;
-  int head_, g_;
+  const HalfCache& cache_;
+  Exponents exponents_;
+  int head_, part_, g_;
   int first_token_, position_;  // of row 0
   int n_blocks_;                // of keys that some query of the tile sees, or that its trace has
-  float log_scale_;             // |scale|·log2 e
   uint16_t *own_keys_, *own_values_, *own_queries_;
-  uint16_t* keys_;
-  uint16_t* values_;
+  uint16_t* stages_;
   uint16_t* queries_;
   QueryTile::Operand held_[kGroups][kHeld];
-  QueryTile::Sum out_[kGroups][kSteps];
-  State state_;
+  QuerySums<kOutTiles> sums_[kGroups];
+  float last_most_[kGroups][kSlots];  // of traced tiles: that the last block's weights refer to
 };
 
 template <int kDim, bool kPlain>
-__device__ TileAttention<kDim, kPlain>::TileAttention(const Call& call, int head, int first_token,
+__device__ TileAttention<kDim, kPlain>::TileAttention(const Call& call, const HalfCache& cache,
+                                                      int head, int g, int part, int first_token,
                                                       uint16_t* shared)
-    : call_(call), head_(head), g_(kv_head_of(call.shape, head)), first_token_(first_token) {
+    : call_(call),
+      cache_(cache),
+      exponents_(call.shape),
+      head_(head),
+      part_(part),
+      g_(g),
+      first_token_(first_token) {
   position_ = *call.first_pos + first_token_;
-  log_scale_ = fabsf(call.shape.scale) * kLog2E;
   const int last = tile_end() - 1;
-  n_blocks_ = ((!kPlain && is_traced(last) ? scored(last) : visible(last)) + kKeys - 1) / kKeys;
-  keys_ = shared;
-  values_ = shared + S::kKeyValues;
-  queries_ = S::kQueriesInRegisters ? shared : values_ + S::kValueValues;
+  const int n_keys = !kPlain && is_traced(last) ? scored(last) : visible(last);
+  n_blocks_ = blocks_of(n_keys);
+  stages_ = shared;
+  queries_ = S::kQueriesInRegisters ? shared : stages_ + 2 * S::kStageValues;
   place_tiles();
 }
 
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::place_tiles() {
-  own_keys_ = keys_ + opaque(QueryTile::place(S::kDimStride));
-  own_values_ = values_ + opaque(QueryTile::place(S::kKeyStride));
+  own_keys_ = stages_ + opaque(QueryTile::place(S::kDimStride));
+  own_values_ = stages_ + opaque(QueryTile::place(S::kKeyStride));
   own_queries_ =
       queries_ + opaque(wave_row() * S::kDimStride + QueryTile::place_of_queries(S::kDimStride));
 }
@@ -151,16 +159,16 @@ __device__ void TileAttention<kDim, kPlain>::stage_queries() {
       const int row = i / kFours <= last_row() ? i / kFours : last_row();
       const int64_t token = first_token_ + row;
       const float* from = call_.q + (token * call_.shape.n_heads + head_) * head_dim;
-      fours[pass] = load_four<kVectors>(from, columns, i % kFours * 4,
-                                        i / kFours <= last_row() ? head_dim : 0, head_dim);
+      fours[pass] = load_values<kVectors>(from, columns, i % kFours * 4,
+                                          i / kFours <= last_row() ? head_dim : 0, head_dim);
     }
     GRETA_UNROLL
     for (int pass = 0; pass < kAtOnce; ++pass) {
       const int i = first + pass * kThreads + static_cast<int>(threadIdx.x);
       const float* q = fours[pass].value;
-      const uint64_t low = half_pair<HalfType::kF16>(sign * q[0], sign * q[1]);
-      const uint64_t high = half_pair<HalfType::kF16>(sign * q[2], sign * q[3]);
-      store_as<uint64_t>(queries_ + i / kFours * S::kDimStride + i % kFours * 4, high << 32 | low);
+      QueryTile::store_four(queries_ + i / kFours * S::kDimStride, i % kFours * 4,
+                            half_pair<HalfType::kF16>(sign * q[0], sign * q[1]),
+                            half_pair<HalfType::kF16>(sign * q[2], sign * q[3]));
     }
   }
 }
@@ -213,22 +221,31 @@ __device__ inline void copy_rows(const uint16_t* from, uint16_t* to) {
 }
 
 template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::copy_keys(int block) const {
-  const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
-  copy_rows<kKeys, kDim, S::kDimStride>(call_.cache.keys + at * (kKeys * kDim), keys_);
+__device__ void TileAttention<kDim, kPlain>::request_keys(int block, int stage) const {
+  copy_rows<kStageKeys, kDim, S::kDimStride>(
+      cache_.keys + piece(block, stage) * (kStageKeys * kDim),
+      stages_ + buffer_of_keys(stage) * S::kStageValues);
 }
 template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::copy_values(int block) const {
-  const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
-  copy_rows<kDim, kKeys, S::kKeyStride>(call_.cache.values + at * (kKeys * kDim), values_);
+__device__ void TileAttention<kDim, kPlain>::request_values(int block, int stage) const {
+  const int64_t first = (piece(block, stage) * kDim + part_ * S::kOutDims) * kStageKeys;
+  copy_rows<S::kOutDims, kStageKeys, S::kKeyStride>(
+      cache_.values + first, stages_ + buffer_of_values(stage) * S::kStageValues);
+}
+/// What was requested last is there; what was there before is no longer needed by anyone.
+template <int kDim, bool kPlain>
+__device__ void TileAttention<kDim, kPlain>::wait_for_stage() const {
+  wait_for_copies<0>();
+  __syncthreads();
 }
 
 template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::multiply_keys(Scores& scores) const {
+__device__ void TileAttention<kDim, kPlain>::multiply_keys(int stage, Scores& scores) const {
+  const uint16_t* const keys = own_keys_ + buffer_of_keys(stage) * S::kStageValues;
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
     GRETA_UNROLL
-    for (int tile = 0; tile < kKeyTiles; ++tile) scores[group][tile] = {};
+    for (int tile = 0; tile < kStageTiles; ++tile) scores[group][stage * kStageTiles + tile] = {};
   }
   GRETA_UNROLL
   for (int step = 0; step < kSteps; ++step) {
@@ -236,157 +253,63 @@ __device__ void TileAttention<kDim, kPlain>::multiply_keys(Scores& scores) const
     GRETA_UNROLL
     for (int group = 0; group < kGroups; ++group) q[group] = query_operand(group, step);
     GRETA_UNROLL
-    for (int tile = 0; tile < kKeyTiles; ++tile) {
-      const auto k =
-          QueryTile::load(own_keys_ + tile * 16 * S::kDimStride + step * 16, S::kDimStride);
+    for (int tile = 0; tile < kStageTiles; ++tile) {
+      const auto k = QueryTile::load(keys + tile * 16 * S::kDimStride + step * 16, S::kDimStride);
       GRETA_UNROLL
       for (int group = 0; group < kGroups; ++group) {
-        QueryTile::multiply_add(q[group], k, scores[group][tile]);
+        QueryTile::multiply_add(q[group], k, scores[group][stage * kStageTiles + tile]);
       }
     }
   }
 }
 
-/// Scores of keys that a query does not see to −∞. What this needs is only needed at the end:
-/// opaque offsets keep it from being prepared ahead of the loop.
 template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::mask(int first, Scores& scores) const {
-  const int own_key = opaque(QueryTile::key(0));
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    int n[kSlots];
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) n[s] = visible(opaque(row(group, s))) - first - own_key;
-    GRETA_UNROLL
-    for (int tile = 0; tile < kKeyTiles; ++tile) {
-      GRETA_UNROLL
-      for (int i = 0; i < kValues; ++i) {
-        const int key = tile * 16 + QueryTile::key(i) - QueryTile::key(0);
-        if (key >= n[QueryTile::slot(i)]) scores[group][tile].value[i] = -INFINITY;
-      }
-    }
-  }
-}
-
-/// What is added to scores in units of log2, before they are exponents.
-template <int kDim, bool kPlain>
-__device__ float TileAttention<kDim, kPlain>::shift_of(float most) const {
-  // While every score is −∞ there is nothing to be relative to.
-  const float shift = most == -INFINITY ? 0.0f : -(most * log_scale_);
-  // Nor to a maximum of ∞, which without subtract_max is there from the start.
-  const float last = call_.shape.subtract_max ? -INFINITY : call_.shape.score_shift * kLog2E;
-  return most == INFINITY ? last : shift;
-}
-
-/// What sums with a maximum of before are multiplied with to be relative to a later one.
-template <int kDim, bool kPlain>
-__device__ float TileAttention<kDim, kPlain>::factor(float before, float most) const {
-  const float power = fast_exp2(shift_of(most) - shift_of(before));
-  return before == -INFINITY ? 0.0f : power;
-}
-
-/// Brings maxima, sums and outputs up to date. Without branches but one of the whole wavefront:
-/// lanes that part must meet again before they exchange values.
-template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::update_most(int group, const GroupScores& scores) {
-  float most[kSlots], factors[kSlots];
-  GRETA_UNROLL
-  for (int s = 0; s < kSlots; ++s) most[s] = -INFINITY;
-  GRETA_UNROLL
-  for (int tile = 0; tile < kKeyTiles; ++tile) {
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; ++i) {
-      float& here = most[QueryTile::slot(i)];
-      here = fmaxf(here, scores[tile].value[i]);
-    }
-  }
-  bool changed = false;
-  GRETA_UNROLL
-  for (int s = 0; s < kSlots; ++s) {
-    const float before = state_.most[group][s];
-    most[s] = fmaxf(before, QueryTile::reduce(most[s], Max{}));
-    factors[s] = factor(before, most[s]);
-    changed |= most[s] > before;
-    state_.most[group][s] = most[s];
-  }
-  if (wave_ballot(changed) == 0) return;
-  GRETA_UNROLL
-  for (int s = 0; s < kSlots; ++s) state_.sum[group][s] *= factors[s];
-  GRETA_UNROLL
-  for (int step = 0; step < kSteps; ++step) {
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; ++i) {
-      out_[group][step].value[i] *= factors[QueryTile::slot(i)];
-    }
-  }
-}
-
-/// Scores to weights, which are added to the sums, and to operands.
-template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::softmax(Scores& scores, Weights& weights) {
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    update_most(group, scores[group]);
-    float shift[kSlots];
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) shift[s] = shift_of(state_.most[group][s]);
-    GRETA_UNROLL
-    for (int tile = 0; tile < kKeyTiles; ++tile) {
-      GRETA_UNROLL
-      for (int i = 0; i < kValues; ++i) {
-        const int s = QueryTile::slot(i);
-        const float weight = fast_exp2(fmaf(scores[group][tile].value[i], log_scale_, shift[s]));
-        state_.sum[group][s] += weight;
-        scores[group][tile].value[i] = weight;
-      }
-      weights[group][tile] = QueryTile::weights(scores[group][tile]);
-    }
-  }
+__device__ QueryTile::Operand TileAttention<kDim, kPlain>::value_operand(int stage, int tile,
+                                                                         int step) const {
+  return QueryTile::load(own_values_ + buffer_of_values(stage) * S::kStageValues +
+                             tile * 16 * S::kKeyStride + step * 16,
+                         S::kKeyStride);
 }
 
 template <int kDim, bool kPlain>
-__device__ QueryTile::Operand TileAttention<kDim, kPlain>::value_operand(int tile, int step) const {
-  return QueryTile::load(own_values_ + step * 16 * S::kKeyStride + tile * 16, S::kKeyStride);
-}
-
-template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::multiply_values(const Weights& weights) {
+__device__ void TileAttention<kDim, kPlain>::multiply_values(int stage, const Weights& weights,
+                                                             Outputs& out) const {
   GRETA_UNROLL
-  for (int tile = 0; tile < kKeyTiles; ++tile) {
+  for (int step = 0; step < kStageTiles; ++step) {
     GRETA_UNROLL
-    for (int step = 0; step < kSteps; ++step) {
-      const auto v = value_operand(tile, step);
+    for (int tile = 0; tile < kOutTiles; ++tile) {
+      const auto v = value_operand(stage, tile, step);
       GRETA_UNROLL
       for (int group = 0; group < kGroups; ++group) {
-        QueryTile::multiply_add(weights[group][tile], v, out_[group][step]);
+        QueryTile::multiply_add(weights[group][stage * kStageTiles + step], v, out[group][tile]);
       }
     }
   }
 }
 
 /// With a value that is not finite, a key that a query does not see must not even be multiplied
-/// with 0: one key after the other, and the sums of who does not see it stay as they are.
+/// with 0: every query has a product of its own, of values that it sees.
 template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::multiply_nonfinite_values(const Weights& weights,
-                                                                       int first) {
+__device__ void TileAttention<kDim, kPlain>::multiply_nonfinite_values(int stage,
+                                                                       const Weights& weights,
+                                                                       int first,
+                                                                       Outputs& out) const {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) {
-    int n[kSlots];
     GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) n[s] = visible(row(group, s)) - first;
-    GRETA_UNROLL
-    for (int tile = 0; tile < kKeyTiles; ++tile) {
+    for (int step = 0; step < kStageTiles; ++step) {
       GRETA_NO_UNROLL
-      for (int key = 0; key < 16; ++key) {
-        const auto own = QueryTile::only(weights[group][tile], key);
+      for (int query = 0; query < 16; ++query) {
+        const int n_seen = visible(wave_row() + group * 16 + query) - first - step * 16;
         GRETA_UNROLL
-        for (int step = 0; step < kSteps; ++step) {
-          QueryTile::Sum sum = out_[group][step];
-          QueryTile::multiply_add(own, QueryTile::only(value_operand(tile, step), key), sum);
+        for (int tile = 0; tile < kOutTiles; ++tile) {
+          QueryTile::Sum sum = out[group][tile];
+          QueryTile::multiply_add(weights[group][stage * kStageTiles + step],
+                                  QueryTile::below(value_operand(stage, tile, step), n_seen), sum);
           GRETA_UNROLL
           for (int i = 0; i < kValues; ++i) {
-            const bool seen = tile * 16 + key < n[QueryTile::slot(i)];
-            out_[group][step].value[i] = seen ? sum.value[i] : out_[group][step].value[i];
+            const bool own = QueryTile::query(QueryTile::slot(i)) == query;
+            out[group][tile].value[i] = own ? sum.value[i] : out[group][tile].value[i];
           }
         }
       }
@@ -394,100 +317,78 @@ __device__ void TileAttention<kDim, kPlain>::multiply_nonfinite_values(const Wei
   }
 }
 
-/// Whether a value is not finite that some of the tile's queries see and others do not.
-template <int kDim, bool kPlain>
-__device__ bool TileAttention<kDim, kPlain>::has_nonfinite_values() const {
-  bool nonfinite = false;
-  for (int block = visible(0) / kKeys; block < n_blocks_; ++block) {
-    nonfinite |= call_.cache.nonfinite[int64_t{g_} * call_.cache.n_blocks + block] != 0;
-  }
-  return nonfinite;
+/// function(stage) for every stage, a constant. (A loop with so much in it hipcc does not unroll.)
+template <int kCount, int kStage = 0, class Function>
+__device__ inline void for_stages(Function function) {
+  function(std::integral_constant<int, kStage>{});
+  if constexpr (kStage + 1 < kCount) for_stages<kCount, kStage + 1>(function);
 }
 
 template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::attend() {
-  state_ = {};
   GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) {
-      state_.most[group][s] = call_.shape.subtract_max ? -INFINITY : INFINITY;
-    }
-    GRETA_UNROLL
-    for (int step = 0; step < kSteps; ++step) out_[group][step] = {};
-  }
+  for (int group = 0; group < kGroups; ++group) sums_[group].clear(exponents_);
   // The wavefront's first query sees least, the last one most.
   const int seen_by_all = visible(wave_row());
   const int seen_by_any = wave_row() <= last_row() ? visible(wave_end() - 1) : 0;
   const bool traced = !kPlain && wave_row() <= last_row() && is_traced(wave_end() - 1);
   const int scored_by_any = traced ? scored(wave_end() - 1) : seen_by_any;
-  if (n_blocks_ > 0) copy_keys(0);
+  if (n_blocks_ > 0) request_keys(0, 0);
   GRETA_NO_UNROLL
   for (int block = 0; block < n_blocks_; ++block) {
-    const int first = block * kKeys;
-    const bool takes_part = first < scored_by_any;
+    const int first = block * kBlockKeys;
+    const bool scores_wanted = first < scored_by_any, takes_part = first < seen_by_any;
     place_tiles();
-    wait_for_copies<0>();
-    __syncthreads();  // keys are there, values are no longer needed
-    copy_values(block);
     Scores scores;
-    if (takes_part) multiply_keys(scores);
-    wait_for_copies<0>();
-    __syncthreads();  // values are there, keys are no longer needed
-    if (block + 1 < n_blocks_) copy_keys(block + 1);
-    if (!takes_part) continue;
-    if (traced) trace_scores(block, scores);
-    if (first >= seen_by_any) continue;
-    if (first + kKeys > seen_by_all) mask(first, scores);
-    Weights weights;
-    softmax(scores, weights);
-    if (traced) trace_weights(block, scores);
-    const int64_t at = int64_t{g_} * call_.cache.n_blocks + block;
-    if (!kPlain && first + kKeys > seen_by_all && call_.cache.nonfinite[at] != 0) {
-      multiply_nonfinite_values(weights, first);
-    } else {
-      multiply_values(weights);
-    }
-  }
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) {
-      state_.sum[group][s] = QueryTile::reduce(state_.sum[group][s], Plus{});
-    }
-  }
-  store();
-  if (!kPlain && call_.trace.probs != nullptr && is_traced(tile_end() - 1)) finish_trace();
-}
-
-template <int kDim, bool kPlain>
-__device__ void TileAttention<kDim, kPlain>::store() {
-  const auto head_dim = static_cast<int>(call_.shape.head_dim);
-  const bool pairs = head_dim % 2 == 0 && reinterpret_cast<uintptr_t>(call_.out) % 8 == 0;
-  GRETA_UNROLL
-  for (int group = 0; group < kGroups; ++group) {
-    GRETA_UNROLL
-    for (int i = 0; i < kValues; i += 2) {
-      const int s = QueryTile::slot(i);
-      if (row(group, s) > last_row()) continue;
-      const float share = 1.0f / state_.sum[group][s];
-      const int dim = opaque(QueryTile::dim(i));
-      const int64_t token = first_token_ + row(group, s);
-      float* to = call_.out + (token * call_.shape.n_heads + head_) * head_dim;
-      GRETA_UNROLL
-      for (int step = 0; step < kSteps; ++step) {
-        const int d = step * 16 + dim;
-        const float2 pair{out_[group][step].value[i] * share,
-                          out_[group][step].value[i + 1] * share};
-        if (pairs) {
-          if (d < head_dim) store_as(to + d, pair);
-        } else {
-          if (d < head_dim) to[d] = pair.x;
-          if (d + 1 < head_dim) to[d + 1] = pair.y;
-        }
+    for_stages<kStages>([&](auto stage) {
+      wait_for_stage();
+      if (stage + 1 < kStages) {
+        request_keys(block, stage + 1);
+      } else {
+        request_values(block, 0);
       }
+      if (scores_wanted) multiply_keys(stage, scores);
+    });
+    Weights weights;
+    if (traced && scores_wanted) trace_scores(block, scores);
+    if (takes_part) {
+      GRETA_UNROLL
+      for (int group = 0; group < kGroups; ++group) {
+        if (first + kBlockKeys > seen_by_all) {
+          QuerySums<kOutTiles>::mask(
+              first, [&](int s) { return visible(opaque(row(group, s))); }, scores[group]);
+        }
+        sums_[group].softmax(exponents_, scores[group], weights[group]);
+      }
+      if (traced) trace_weights(block, scores);
+    }
+    Outputs out = {};
+    for_stages<kStages>([&](auto stage) {
+      wait_for_stage();
+      if (stage + 1 < kStages) {
+        request_values(block, stage + 1);
+      } else if (block + 1 < n_blocks_) {
+        request_keys(block + 1, 0);
+      }
+      const int first_of_stage = first + stage * kStageKeys;
+      const bool some_see_more = first_of_stage + kStageKeys > seen_by_all;
+      if (takes_part && !kPlain && some_see_more && cache_.nonfinite[piece(block, stage)] != 0) {
+        multiply_nonfinite_values(stage, weights, first_of_stage, out);
+      } else if (takes_part) {
+        multiply_values(stage, weights, out);
+      }
+    });
+    GRETA_UNROLL
+    for (int group = 0; group < kGroups; ++group) {
+      if (takes_part) sums_[group].fold(exponents_, out[group]);
     }
   }
+  GRETA_UNROLL
+  for (int group = 0; group < kGroups; ++group) {
+    sums_[group].store(call_, head_, part_ * S::kOutDims,
+                       [&](int s) { return int64_t{first_token_} + row(group, s); });
+  }
+  if (!kPlain && call_.trace.probs != nullptr && is_traced(tile_end() - 1)) finish_trace();
 }
 
 }  // namespace greta::attention_mfma_detail

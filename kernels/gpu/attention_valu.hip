@@ -113,13 +113,6 @@ __global__ __launch_bounds__(kThreads) void attention_trace_kernel(const Finish 
 
 // ---- The launchers.
 
-template <class Function>
-auto with_padded_dim(int64_t head_dim, Function function) {
-  if (head_dim <= 64) return function.template operator()<64>();
-  if (head_dim <= 128) return function.template operator()<128>();
-  return function.template operator()<256>();
-}
-
 // vectors: whether every row of every array can be accessed 16 bytes at a time.
 struct Plan {
   int n_heads;        // of a block

@@ -1,6 +1,6 @@
 # The GPU kernels: the same sources for hipcc, nvcc and the emulator (kernels/gpu/runtime.h).
 set(GRETA_GPU_SOURCES
-  attention_mfma.hip attention_valu.hip blas.cpp device.cpp elementwise.hip fingerprint.hip halves.hip
+  attention_mfma.hip attention_mfma_token.hip attention_mfma_wide.hip attention_valu.hip blas.cpp device.cpp elementwise.hip fingerprint.hip halves.hip
   matmul_fp16_accumulate.hip matmul_mfma.hip
   matmul_mfma_token.hip matmul_mfma_wide.hip matmul_valu.hip row_difference.hip top_k.hip
   weight_layout.hip)

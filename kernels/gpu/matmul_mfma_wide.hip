@@ -33,21 +33,22 @@ struct Shape {
 };
 
 /// Stores a thread's sums, or adds them to what is there.
-template <class Tile>
+template <class Tile, class Part>
 __device__ inline void store_sums(const HalfProduct& product, const TilePlace& place,
-                                  const typename Tile::Sum& sum, bool add) {
+                                  const typename Tile::Sums& sums, bool add) {
   const bool pairs =
       product.out_stride % 2 == 0 && reinterpret_cast<uintptr_t>(product.out) % 8 == 0;
   const int64_t first = place.token + wave_id() / 4 * Tile::kLeft;
   GRETA_UNROLL
   for (int i = 0; i < 4; i += 2) {
-    const int64_t token = first + Tile::row(i);
+    const int64_t token = first + wave_id() % 4 * 16 + Part::row(i);
     if (token >= product.n_tokens) continue;
     float* const line = product.out + token * product.out_stride;
     GRETA_UNROLL
-    for (int j = 0; j < Tile::kRight / 8; ++j) {
-      const int64_t row = place.row + 8 * j + Tile::column(i);
-      float2 value{sum.value[4 * j + i], sum.value[4 * j + i + 1]};
+    for (int j = 0; j < Shape::kRows / 8; ++j) {
+      const int64_t row = place.row + 8 * j + Part::column(i);
+      const float* const two = &sums[j / 2].value[j % 2 * 4 + i];
+      float2 value{two[0], two[1]};
       if (pairs && row + 1 < product.rows) {
         if (add) {
           const auto before = load_as<float2>(line + row);
@@ -64,8 +65,8 @@ __device__ inline void store_sums(const HalfProduct& product, const TilePlace& p
 
 template <HalfType kType>
 __global__ __launch_bounds__(Shape::kThreads, 1) void wide_kernel(const HalfProduct product) {
-  using Tile = GroupTile<kType>;
-  static_assert(Tile::kColumns == Shape::kDepth && Tile::kRight == Shape::kRows);
+  using Tile = GroupTile<kType, Shape::kRows>;
+  static_assert(Tile::kColumns == Shape::kDepth);
   GRETA_DYNAMIC_SHARED(unsigned char, dynamic);
   auto* const stages =
       reinterpret_cast<uint16_t*>((reinterpret_cast<uintptr_t>(dynamic) + Shape::kAlignment - 1) /
@@ -104,7 +105,7 @@ __global__ __launch_bounds__(Shape::kThreads, 1) void wide_kernel(const HalfProd
   do {
     const bool later_chunk = step > 0;
     const uint32_t chunk_end = std::min(step + chunk_steps, n_steps);
-    typename Tile::Sum sum;
+    typename Tile::Sums sums = {};
     Tile::begin();
     GRETA_NO_UNROLL
     for (; step < chunk_end; ++step) {
@@ -118,13 +119,13 @@ __global__ __launch_bounds__(Shape::kThreads, 1) void wide_kernel(const HalfProd
       const uint16_t* const stage = stages + step % Shape::kStages * Shape::kStageValues;
       GRETA_UNROLL
       for (int slice = 0; slice < Shape::kDepth / Tile::kDepth; ++slice) {
-        Tile::multiply_add(stage + own_tokens, stage + Shape::kTokens * Shape::kDepth, slice, sum);
+        Tile::multiply_add(stage + own_tokens, stage + Shape::kTokens * Shape::kDepth, slice, sums);
       }
       Tile::commit();
       Tile::template wait<1>();
     }
     Tile::template wait<0>();
-    store_sums<Tile>(product, place, sum, later_chunk);
+    store_sums<Tile, WaveTile<kType, 16>>(product, place, sums, later_chunk);
   } while (step < n_steps);
 }
 

@@ -12,7 +12,7 @@
 // Attention on matrix cores: the two products of 16 queries with 16 keys, and what lies between
 // them, in the registers of one wavefront. Device code.
 //
-//   scores[query][key] += Σ_k q[query][k]·K[key][k]           k < 16
+//   scores[query][key] += Σ_k q[query][k]·K[key][k]                16 dimensions k
 //   out[query][dim]    += Σ_key weights[query][key]·Vᵀ[dim][key]   16 keys
 //
 // The point is that weights computed from the scores, value by value where they are, become the
@@ -44,6 +44,28 @@ struct QueryTile {
   /// one for even i.
   __device__ static int key(int i) { return kQueriesLeft ? Tile::column(i) : Tile::row(i); }
   __device__ static int dim(int i) { return key(i); }
+
+  /// The lane's values of one of its queries, added in order.
+  __device__ static float own_sum(const Sum& sum, int slot) {
+    constexpr int kEach = kQueriesLeft ? 2 : 4;  // neighbouring values of a query
+    float total = sum.value[slot * 2];
+    GRETA_UNROLL
+    for (int i = 1; i < 4; ++i) total += sum.value[i / kEach * 4 + slot * 2 + i % kEach];
+    return total;
+  }
+
+  // ---- Operands from shared memory.
+
+  /// Stores dimensions d .. d + 3 of a row of q or K, d a multiple of 4, as pairs of halves: to
+  /// where a lane that loads four dimensions at once (load_key()) has them among its own.
+  __device__ static void store_four(uint16_t* row, int d, uint32_t low, uint32_t high) {
+    if constexpr (kQueriesLeft) {
+      store_as(row + d / 16 * 16 + d % 16 / 2, low);
+      store_as(row + d / 16 * 16 + d % 16 / 2 + 8, high);
+    } else {
+      store_as<uint64_t>(row + d, uint64_t{high} << 32 | low);
+    }
+  }
 
   /// Where a lane's part of an operand begins in [16 rows][16] in shared memory, rows `stride`
   /// halves apart: of q, of K or Vᵀ.
@@ -88,20 +110,68 @@ struct QueryTile {
     return bits_as<Operand>(pairs);
   }
 
-  /// An operand with zeros for all of the 16 k but one.
-  __device__ static Operand only(const Operand& operand, int k) {
+  /// An operand with zeros for all but the first n of the 16 k.
+  __device__ static Operand below(const Operand& operand, int n) {
     uint32_t pairs[kValues / 2];
     static_assert(sizeof pairs == sizeof operand);
     memcpy(pairs, &operand, sizeof pairs);
-    const bool own_lane =
-        (kQueriesLeft ? k % 8 / 2 : k / 4) == (kQueriesLeft ? lane_id() % 4 : lane_id() / 16);
-    const uint32_t mask = own_lane ? 0xffffu << 16 * (k % 2) : 0;
     GRETA_UNROLL
     for (int i = 0; i < kValues / 2; ++i) {
-      pairs[i] &= i % 2 == (kQueriesLeft ? k / 8 : k / 2 % 2) ? mask : 0;
+      const int k = kQueriesLeft ? i % 2 * 8 + lane_id() % 4 * 2 : lane_id() / 16 * 4 + i % 2 * 2;
+      pairs[i] &= k + 1 < n ? 0xffffffffu : k < n ? 0xffffu : 0;
     }
     return bits_as<Operand>(pairs);
   }
+
+  // ---- Operands from values that a lane loads itself, from rows of the cache.
+
+  static constexpr int kKeyRows = kQueriesLeft ? 2 : 1;  ///< of a tile of K, of which it has values
+
+  /// Which of the 16 keys row i is, and the first of the four of 16 dimensions that it has of each.
+  __device__ static int key_row(int i) {
+    return kQueriesLeft ? i * 8 + lane_id() / 4 : lane_id() % 16;
+  }
+  __device__ static int key_dim() { return (kQueriesLeft ? lane_id() % 4 : lane_id() / 16) * 4; }
+  __device__ static Operand of_keys(const Floats4 (&rows)[kKeyRows]) {
+    uint32_t pairs[kValues / 2];
+    GRETA_UNROLL
+    for (int i = 0; i < kValues / 2; ++i) {
+      const float* two = rows[i / 2].value + i % 2 * 2;
+      pairs[i] = greta::half_pair<HalfType::kF16>(two[0], two[1]);
+    }
+    return bits_as<Operand>(pairs);
+  }
+
+  /// Of values a lane has four keys, and of each neighbouring dimensions, kValueRun for every tile
+  /// of 16 of them: tiles that are multiplied together share their dimensions out.
+  static constexpr int kValueKeys = 4, kValueRun = kQueriesLeft ? 2 : 1;
+
+  /// Which of the 16 keys value row i is, and which of 16·n_tiles dimensions it has first.
+  __device__ static int value_key(int i) {
+    return kQueriesLeft ? i / 2 * 8 + lane_id() % 4 * 2 + i % 2 : lane_id() / 16 * 4 + i;
+  }
+  __device__ static int value_dim(int n_tiles) {
+    return (kQueriesLeft ? lane_id() / 4 : lane_id() % 16) * kValueRun * n_tiles;
+  }
+  /// rows[i]: kValueRun·n_tiles values of key value_key(i). Run has an array `value`.
+  template <class Run>
+  __device__ static Operand of_values(const Run (&rows)[kValueKeys], int tile) {
+    uint32_t pairs[kValues / 2];
+    GRETA_UNROLL
+    for (int i = 0; i < kValues / 2; ++i) {
+      const int d = tile * kValueRun + (kQueriesLeft ? i / 2 : 0), key = i % 2 * 2;
+      pairs[i] = greta::half_pair<HalfType::kF16>(rows[key].value[d], rows[key + 1].value[d]);
+    }
+    return bits_as<Operand>(pairs);
+  }
+  /// Which of 16·n_tiles dimensions output i of a tile is then.
+  __device__ static int value_dim_of(int n_tiles, int tile, int i) {
+    const int n = dim(i);
+    if constexpr (!kQueriesLeft) return n * n_tiles + tile;
+    return n % 8 * 2 * n_tiles + tile * 2 + n / 8;
+  }
+
+  // ---- Results.
 
   /// Over the lanes that hold values of the same queries.
   template <class Combine>

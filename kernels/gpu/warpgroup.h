@@ -4,15 +4,16 @@
 
 #include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/half_type.h"
+#include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
 
-// Matrix cores that read both operands from shared memory: four wavefronts together, a warpgroup,
+// Matrix cores that read operands from shared memory: four wavefronts together, a warpgroup,
 // multiply tiles of 16-bit floats into f32, while their threads go on. Device code.
 //
 //   D[m][n] += Σ_k A[m][k]·B[n][k],   m < kLeft,  n < kRight,  k < kDepth
 //
-// NVIDIA's sm_90a alone: wgmma.m64n256k16. "PTX ISA", Asynchronous Warpgroup Level Matrix
+// NVIDIA's sm_90a alone: wgmma.m64nNk16. "PTX ISA", Asynchronous Warpgroup Level Matrix
 // Instructions, register fragments and the 128-byte swizzle. An element has the bits that
 // kernels/gpu/matrix_core.h gives it: a test holds both equal on the device.
 
@@ -20,18 +21,53 @@
 
 namespace greta {
 
-template <HalfType kType>
+// The sums as asm wants them: names, and operands of an array of parts.
+#define GRETA_SUM_NAMES_32                                                 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define GRETA_SUM_NAMES_64                                                             \
+  GRETA_SUM_NAMES_32                                                                   \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define GRETA_SUM_NAMES_128                                                                      \
+  GRETA_SUM_NAMES_64                                                                             \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "           \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define GRETA_SUMS_8(part)                                                            \
+  "+f"(part.value[0]), "+f"(part.value[1]), "+f"(part.value[2]), "+f"(part.value[3]), \
+      "+f"(part.value[4]), "+f"(part.value[5]), "+f"(part.value[6]), "+f"(part.value[7])
+#define GRETA_SUMS_32(p, i) \
+  GRETA_SUMS_8(p[i]), GRETA_SUMS_8(p[i + 1]), GRETA_SUMS_8(p[i + 2]), GRETA_SUMS_8(p[i + 3])
+#define GRETA_SUMS_64(p, i) GRETA_SUMS_32(p, i), GRETA_SUMS_32(p, i + 4)
+#define GRETA_SUMS_128(p, i) GRETA_SUMS_64(p, i), GRETA_SUMS_64(p, i + 8)
+
+// One instruction; n_sums: of a thread, which are operands 0 on. From shared memory by descriptors
+// a and b, or with the left operand from registers.
+#define GRETA_WGMMA_SHARED(n, type, n_sums, a_name, b_name)                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type           \
+               " {" GRETA_SUM_NAMES_##n_sums "}, " a_name ", " b_name ", 1, 1, 1, 0, 0;" \
+               : GRETA_SUMS_##n_sums(sums, 0)                                            \
+               : "l"(a), "l"(b))
+#define GRETA_WGMMA_REGISTERS(n, type, n_sums, a_names, b_name)                          \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type           \
+               " {" GRETA_SUM_NAMES_##n_sums "}, {" a_names "}, " b_name ", 1, 1, 1, 0;" \
+               : GRETA_SUMS_##n_sums(sums, 0)                                            \
+               : "r"(left.pair[0][0]), "r"(left.pair[1][0]), "r"(left.pair[0][1]),       \
+                 "r"(left.pair[1][1]), "l"(b))
+
+/// Four wavefronts; each has sixteen rows of the left operand and of the sums, in parts of sixteen
+/// columns as WaveTile<kType, 16> has them.
+template <HalfType kType, int kRight>
 struct GroupTile {
-  static constexpr int kThreads = 128, kLeft = 64, kRight = 256, kDepth = 16;
+  static_assert(kRight == 64 || kRight == 128 || kRight == 256);
+  static constexpr int kThreads = 128, kLeft = 64, kDepth = 16;
   static constexpr int kColumns = 64;     ///< of a line in shared memory: 128 bytes
   static constexpr int kAlignment = 512;  ///< halves to which operands begin
-
-  /// A thread's elements: value[4j + i] is row(i), column 8j + column(i), i < 4.
-  struct Sum {
-    float value[kLeft * kRight / kThreads] = {};
-  };
-  __device__ static int row(int i) { return wave_id() % 4 * 16 + i / 2 * 8 + lane_id() / 4; }
-  __device__ static int column(int i) { return lane_id() % 4 * 2 + i % 2; }
+  using Part = typename WaveTile<kType, 16>::Sum;
+  using Left = typename WaveTile<kType, 16>::Operand;
+  using Sums = Part[kRight / 16];
 
   /// Where the eight halves `chunk` of a line lie.
   __device__ static int place(int line, int chunk) {
@@ -40,86 +76,49 @@ struct GroupTile {
 
   /// Queues the product of columns kDepth·slice on of [kLeft][kColumns] and [kRight][kColumns].
   __device__ static void multiply_add(const uint16_t* left, const uint16_t* right, int slice,
-                                      Sum& sum) {
+                                      Sums& sums) {
 #if defined(GRETA_EMULATOR)
-    emulator::wgmma<kRight>(kType == HalfType::kBF16, left, right, slice, row(0), column(0),
-                            sum.value);
+    const int row = wave_id() % 4 * 16 + lane_id() / 4;
+    emulator::wgmma<kRight>(kType == HalfType::kBF16, emulator::wgmma_rows(left, slice, row), right,
+                            slice, lane_id() % 4 * 2, sums[0].value);
 #elif defined(__CUDA_ARCH__)
     // 32 bytes further along the line; the swizzle takes bits of the address.
     const uint64_t a = descriptor(left) + 2 * slice, b = descriptor(right) + 2 * slice;
-    float(&d)[128] = sum.value;
-    if constexpr (kType == HalfType::kF16) {
-      asm volatile(
-          "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
-          "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-          "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-          "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-          "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-          "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-          "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-          "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-          "%111, "
-          "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "
-          "%126, %127"
-          "}, %128, %129, 1, 1, 1, 0, 0;"
-          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-            "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-            "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
-            "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
-            "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-            "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),
-            "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
-            "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
-            "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-            "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),
-            "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]),
-            "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]),
-            "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-            "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]),
-            "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]),
-            "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]),
-            "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-            "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]),
-            "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]),
-            "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
-            "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-          : "l"(a), "l"(b));
+    if constexpr (kRight == 256 && kType == HalfType::kF16) {
+      GRETA_WGMMA_SHARED(256, "f16", 128, "%128", "%129");
+    } else if constexpr (kRight == 256) {
+      GRETA_WGMMA_SHARED(256, "bf16", 128, "%128", "%129");
     } else {
-      asm volatile(
-          "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-          "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-          "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-          "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-          "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-          "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-          "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-          "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-          "%111, "
-          "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "
-          "%126, %127"
-          "}, %128, %129, 1, 1, 1, 0, 0;"
-          : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-            "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-            "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
-            "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]),
-            "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-            "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]),
-            "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
-            "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]),
-            "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-            "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]),
-            "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]),
-            "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]),
-            "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-            "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]),
-            "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]),
-            "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]),
-            "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-            "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]),
-            "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]),
-            "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
-            "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-          : "l"(a), "l"(b));
+      static_assert(kRight == 128 && kType == HalfType::kF16, "nobody needs others");
+      GRETA_WGMMA_SHARED(128, "f16", 64, "%64", "%65");
+    }
+#endif
+  }
+
+  /// The same, with the left operand's columns of this slice in registers, which must stay as they
+  /// are until the product is done; slice: of the right one.
+  __device__ static void multiply_add(const Left& left, const uint16_t* right, int slice,
+                                      Sums& sums) {
+    static_assert(kType == HalfType::kF16, "nobody needs others");
+#if defined(GRETA_EMULATOR)
+    emulator::WgmmaRows rows;
+    for (int half = 0; half < 2; ++half) {
+      for (int c = 0; c < 4; ++c) {  // the lane that has a quarter of the eight k
+        for (int i = 0; i < 2; ++i) {
+          const uint32_t pair = wave_shuffle(left.pair[i][half], lane_id() / 4 * 4 + c);
+          rows[i][half * 8 + c * 2] = static_cast<uint16_t>(pair);
+          rows[i][half * 8 + c * 2 + 1] = static_cast<uint16_t>(pair >> 16);
+        }
+      }
+    }
+    emulator::wgmma<kRight>(false, rows, right, slice, lane_id() % 4 * 2, sums[0].value);
+#elif defined(__CUDA_ARCH__)
+    const uint64_t b = descriptor(right) + 2 * slice;
+    if constexpr (kRight == 128) {
+      GRETA_WGMMA_REGISTERS(128, "f16", 64, "%64, %65, %66, %67", "%68");
+    } else {
+      static_assert(kRight == 64, "nobody needs others");
+      GRETA_WGMMA_REGISTERS(64, "f16", 32, "%32, %33, %34, %35", "%36");
     }
 #endif
   }

@@ -103,25 +103,38 @@ inline void mma_m16n8k16(bool bf16, const std::uint32_t (&a)[4], const std::uint
   }
 }
 
-/// wgmma.m64nNk16 on operands in shared memory, lines of 64 values in the 128-byte swizzle: D
-/// values 4j .. 4j + 3 are rows row, row, row + 8, row + 8 of columns 8j + column and one more, by
-/// turns.
+/// Where value k of a line of 64 lies in shared memory, in the 128-byte swizzle.
+inline std::uint16_t swizzled(const std::uint16_t* lines, int line, int k) {
+  return lines[line * 64 + (k / 8 ^ line % 8) * 8 + k % 8];
+}
+
+/// Columns 16·slice on of rows `row` and row + 8 of a left operand.
+using WgmmaRows = std::array<std::array<std::uint16_t, 16>, 2>;
+inline WgmmaRows wgmma_rows(const std::uint16_t* left, int slice, int row) {
+  WgmmaRows rows;
+  for (int i = 0; i < 2; ++i) {
+    for (int k = 0; k < 16; ++k) {
+      rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)] =
+          swizzled(left, row + i * 8, slice * 16 + k);
+    }
+  }
+  return rows;
+}
+
+/// wgmma.m64nNk16, its right operand in shared memory, lines of 64 values: D values 4j .. 4j + 3
+/// are those of rows 0, 0, 1, 1 and columns 8j + column and one more, by turns.
 template <int N>
-void wgmma(bool bf16, const std::uint16_t* left, const std::uint16_t* right, int slice, int row,
-           int column, float* d) {
-  const auto at = [&](const std::uint16_t* lines, int line, int k) {
-    const int chunk = (slice * 16 + k) / 8;
-    const std::uint16_t bits = lines[line * 64 + (chunk ^ line % 8) * 8 + k % 8];
+void wgmma(bool bf16, const WgmmaRows& rows, const std::uint16_t* right, int slice, int column,
+           float* d) {
+  const auto value = [&](std::uint16_t bits) {
     return bf16 ? bf16_to_f32(bits) : f16_to_f32(bits);
   };
-  for (int i = 0; i < 4; i += 2) {
-    std::array<float, 16> a;
-    for (int k = 0; k < 16; ++k) a[static_cast<std::size_t>(k)] = at(left, row + i / 2 * 8, k);
+  for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < N / 8; ++j) {
-      for (int c = 0; c < 2; ++c) {
-        float& sum = d[4 * j + i + c];
-        for (int k = 0; k < 16; ++k)
-          sum += a[static_cast<std::size_t>(k)] * at(right, 8 * j + column + c, k);
+      float& sum = d[4 * j + i];
+      for (int k = 0; k < 16; ++k) {
+        sum += value(rows[static_cast<std::size_t>(i / 2)][static_cast<std::size_t>(k)]) *
+               value(swizzled(right, 8 * j + column + i % 2, slice * 16 + k));
       }
     }
   }

@@ -82,21 +82,23 @@ BenchCase valu_case(int64_t n_tokens, int64_t n_keys, int64_t max_keys) {
 }
 
 // Every run in the cache of another layer, as in a model: what it reads comes from memory.
-BenchCase layers_case(int64_t n_keys) {
+BenchCase layers_case(bool mfma, int64_t n_keys) {
   const AttentionShape shape = shape_of(1, n_keys);
   const size_t n_layers = 1 + (size_t{200} << 20) / static_cast<size_t>(bytes_of(shape));
+  const auto scratch_of = mfma ? attention_mfma_scratch : attention_valu_scratch;
   Stream stream;
   std::vector<std::shared_ptr<Arrays>> layers;
   for (size_t i = 0; i < n_layers; ++i) {
-    layers.push_back(
-        std::make_shared<Arrays>(shape, attention_valu_scratch(shape, n_keys), stream));
+    layers.push_back(std::make_shared<Arrays>(shape, scratch_of(shape, n_keys), stream));
   }
   const auto next = std::make_shared<size_t>(0);
-  return {"attention_valu/1 on " + std::to_string(n_keys) + ", layer by layer", bytes_of(shape),
-          flops_of(shape), [=](Stream& queue) {
+  return {std::string(mfma ? "attention_mfma" : "attention_valu") + "/1 on " +
+              std::to_string(n_keys) + ", layer by layer",
+          bytes_of(shape), flops_of(shape), [=](Stream& queue) {
             const Arrays& a = *layers[(*next)++ % layers.size()];
-            attention_valu(shape, a.first_pos.data(), n_keys, a.q.data(), a.k.data(), a.v.data(),
-                           a.out.data(), {}, a.scratch.data(), queue);
+            (mfma ? attention_mfma : attention_valu)(shape, a.first_pos.data(), n_keys, a.q.data(),
+                                                     a.k.data(), a.v.data(), a.out.data(), {},
+                                                     a.scratch.data(), queue);
           }};
 }
 
@@ -115,8 +117,10 @@ BenchCase mfma_case(int64_t n_tokens, int64_t n_keys) {
 
 std::vector<BenchCase> attention_cases() {
   return {valu_case(1, 2048, 2048),   valu_case(1, 2048, 16384), valu_case(1, 4096, 4096),
-          valu_case(1, 16384, 16384), layers_case(2048),         layers_case(3000),
-          layers_case(16384),         valu_case(16, 2048, 2048), mfma_case(2048, 2048),
+          valu_case(1, 16384, 16384), layers_case(false, 2048),  layers_case(false, 3000),
+          layers_case(false, 8192),   layers_case(false, 16384), layers_case(true, 300),
+          layers_case(true, 2048),    layers_case(true, 3000),   layers_case(true, 8192),
+          layers_case(true, 16384),   valu_case(16, 2048, 2048), mfma_case(2048, 2048),
           mfma_case(2048, 16384),     mfma_case(16384, 16384)};
 }
 

@@ -87,19 +87,15 @@ class GpuAttention : public GpuTest {
     without_pos.first_pos = 0;  // what counts lies in memory
     const int64_t max_keys =
         shape.first_pos + shape.n_tokens + shape.mask_shift + options.spare_keys;
-    const size_t bytes = route == Route::kValu ? attention_valu_scratch(without_pos, max_keys)
-                                               : attention_mfma_scratch(without_pos, max_keys);
-    auto scratch = buffer<uint8_t>(bytes);
-    if (route == Route::kValu) {
-      set_bytes(scratch.data(), kAttentionCounters * sizeof(uint32_t), 0, stream_);
-      attention_valu(without_pos, first_pos.data(), max_keys, q.data(), k.data(), v.data(),
-                     out.data(), trace, scratch.data(), stream_);
-      const auto after = download(scratch);
-      for (size_t i = 0; i < kAttentionCounters * sizeof(uint32_t); ++i) EXPECT_EQ(after[i], 0);
-    } else {
-      attention_mfma(without_pos, first_pos.data(), max_keys, q.data(), k.data(), v.data(),
-                     out.data(), trace, scratch.data(), stream_);
-    }
+    const bool valu = route == Route::kValu;
+    auto scratch = buffer<uint8_t>(valu ? attention_valu_scratch(without_pos, max_keys)
+                                        : attention_mfma_scratch(without_pos, max_keys));
+    set_bytes(scratch.data(), kAttentionCounters * sizeof(uint32_t), 0, stream_);
+    const auto attention = valu ? attention_valu : attention_mfma;
+    attention(without_pos, first_pos.data(), max_keys, q.data(), k.data(), v.data(), out.data(),
+              trace, scratch.data(), stream_);
+    const auto after = download(scratch);
+    for (size_t i = 0; i < kAttentionCounters * sizeof(uint32_t); ++i) EXPECT_EQ(after[i], 0);
     return {download(out), download(scores), download(probs)};
   }
   Result run(Route route, const Input& input) { return run(route, input, Options{}); }

@@ -216,31 +216,95 @@ TEST_P(GpuAttentionResults, EveryFaultMeansWhatItMeansOnTheCpu) {
 
 // ---- A query's result is its own.
 
+Input one_query_of(const Input& input, size_t t) {
+  Input alone = input;
+  alone.shape.n_tokens = 1;
+  alone.shape.first_pos += static_cast<int64_t>(t);
+  const auto width = static_cast<size_t>(input.shape.n_heads * input.shape.head_dim);
+  alone.q.assign(input.q.begin() + static_cast<std::ptrdiff_t>(t * width),
+                 input.q.begin() + static_cast<std::ptrdiff_t>((t + 1) * width));
+  return alone;
+}
+
+// got: of query t alone; together: of all queries.
+void expect_same_query(const Result& got, const Result& together, const AttentionShape& shape,
+                       size_t t, const std::string& what) {
+  const auto part = [](const Values& all, size_t first, size_t n) {
+    return bits_of(std::span(all).subspan(first, n));
+  };
+  const size_t stride = trace_stride(shape);
+  EXPECT_EQ(bits_of(got.out), part(together.out, t * got.out.size(), got.out.size())) << what;
+  EXPECT_EQ(bits_of(got.scores), part(together.scores, t * stride, got.scores.size())) << what;
+  EXPECT_EQ(bits_of(got.probs), part(together.probs, t * stride, got.probs.size())) << what;
+}
+
 TEST_P(GpuAttentionResults, BatchOfQueriesEqualsOneByOne) {
   std::vector<Fault> cases = faults();
   cases.push_back({"none", [](AttentionShape&) {}});
   for (const Fault& fault : cases) {
-    AttentionShape shape = shape_of(4, 2, 12, 19, 60);
-    shape.cache_rows = 90;
-    fault.inject(shape);
-    Input input = random_input(shape);
+    // The second batch has queries of which some see a block of keys more than others.
+    for (int64_t first_pos : {60, 115}) {
+      AttentionShape shape = shape_of(4, 2, 12, 19, first_pos);
+      shape.cache_rows = first_pos + 30;
+      fault.inject(shape);
+      const Input input = random_input(shape);
+      const Result together = run(input);
+      for (size_t t : {0, 3, 12, 13, 18}) {
+        expect_same_query(run(one_query_of(input, t)), together, shape, t,
+                          std::string(fault.name) + " " + std::to_string(t));
+      }
+    }
+  }
+}
+
+// Blocks and splits of keys, short and long, begin and end among the queries; heads fill more than
+// a block of one query, or less; dimensions more than a piece.
+TEST_P(GpuAttentionResults, BatchOfQueriesEqualsOneByOneWhereverKeysAreCut) {
+  struct Case {
+    AttentionShape shape;
+    std::vector<size_t> queries;
+  };
+  const Case cases[] = {{shape_of(8, 2, 64, 70, 100), {0, 27, 28, 29, 69}},
+                        {shape_of(4, 1, 128, 40, 230), {0, 25, 26, 39}},
+                        {shape_of(3, 1, 200, 20, 250), {0, 5, 6, 19}},
+                        {shape_of(20, 1, 16, 6, 125), {0, 2, 3, 5}},
+                        {shape_of(2, 2, 6, 3, 4094), {0, 1, 2}},
+                        {shape_of(1, 1, 8, 4, 4734), {0, 1, 2, 3}}};
+  for (const Case& one : cases) {
+    const Input input = random_input(one.shape);
     const Result together = run(input);
-    const size_t width = 48;
-    for (size_t t : {0, 3, 18}) {
-      Input alone = input;
-      alone.shape.n_tokens = 1;
-      alone.shape.first_pos = 60 + static_cast<int64_t>(t);
-      alone.q.assign(input.q.begin() + static_cast<std::ptrdiff_t>(t * width),
-                     input.q.begin() + static_cast<std::ptrdiff_t>((t + 1) * width));
-      const Result got = run(alone);
-      const auto part = [](const Values& all, size_t first, size_t n) {
-        return bits_of(std::span(all).subspan(first, n));
-      };
-      EXPECT_EQ(bits_of(got.out), part(together.out, t * width, width)) << fault.name << " " << t;
-      const size_t stride = trace_stride(shape);
-      EXPECT_EQ(bits_of(got.scores), part(together.scores, t * stride, got.scores.size()));
-      EXPECT_EQ(bits_of(got.probs), part(together.probs, t * stride, got.probs.size()))
-          << fault.name << " " << t;
+    for (size_t t : one.queries) {
+      expect_same_query(run(one_query_of(input, t)), together, one.shape, t,
+                        std::to_string(one.shape.head_dim) + " values, query " + std::to_string(t));
+    }
+  }
+}
+
+// What a later query sees, and it alone, changes no bit of those before.
+TEST_P(GpuAttentionResults, ValuesThatAreNotFiniteStayAmongThoseWhoSeeThem) {
+  for (int64_t first_pos : {60, 118}) {
+    Input input = random_input(shape_of(4, 2, 24, 21, first_pos));
+    const Result clean = run(input, {.trace = false});
+    const size_t row = 48, seen_by = 11, key = static_cast<size_t>(first_pos) + seen_by;
+    for (size_t d = 0; d < row; d += 5) {
+      input.v[key * row + d] = d % 2 == 0 ? kNan : std::numeric_limits<float>::infinity();
+    }
+    const Result got = run(input, {.trace = false});
+    const size_t width = 96;
+    const auto before = [&](const Values& out) {
+      return bits_of(std::span(out).first(seen_by * width));
+    };
+    EXPECT_EQ(before(got.out), before(clean.out));
+    for (size_t t : {seen_by, size_t{20}}) {
+      const Result alone = run(one_query_of(input, t), {.trace = false});
+      for (size_t i = 0; i < width; ++i) {
+        const float together = got.out[t * width + i];
+        if (std::isfinite(together)) {
+          EXPECT_EQ(together, alone.out[i]) << t << " " << i;
+        } else {
+          EXPECT_FALSE(std::isfinite(alone.out[i])) << t << " " << i;
+        }
+      }
     }
   }
 }
@@ -315,7 +379,7 @@ TEST_P(GpuAttentionResults, AGraphFollowsThePositionInMemory) {
   const bool valu = GetParam() == Route::kValu;
   auto scratch = buffer<uint8_t>(valu ? attention_valu_scratch(late.shape, 151)
                                       : attention_mfma_scratch(late.shape, 151));
-  if (valu) set_bytes(scratch.data(), kAttentionCounters * sizeof(uint32_t), 0, stream_);
+  set_bytes(scratch.data(), kAttentionCounters * sizeof(uint32_t), 0, stream_);
   const auto attention = valu ? attention_valu : attention_mfma;
   Graph graph = Graph::capture(stream_, [&] {
     attention(late.shape, first_pos.data(), 151, q.data(), k.data(), v.data(), out.data(), {},

@@ -11,9 +11,11 @@ namespace greta {
 struct QueryTileResults {
   float scores[16][16];      ///< [query][key]
   uint32_t written[16][16];  ///< how many lanes hold that score
-  float sums[16][64];  ///< [query][lane]: over the query's scores, where a lane has it; else 0
-  float out[16][16];   ///< [query][dim]: halves of the scores times v
-  float one[16][16];   ///< the same with key 5 alone
+  float sums[16][64];   ///< [query][lane]: over the query's scores, where a lane has it; else 0
+  float out[16][16];    ///< [query][dim]: halves of the scores times v
+  float below[16][16];  ///< the same, of the first five keys
+  float direct_scores[16][16];  ///< and with keys and values from registers
+  float direct_out[16][16];
 };
 
 /// One wavefront: scores = q·kᵀ, out = f16(scores)·v; q [query][16], k [key][16], v [dim][key],

@@ -5,12 +5,45 @@
 namespace greta {
 namespace {
 
+struct alignas(16) Rows {
+  uint16_t half[16 * (16 + kSharedRowPad)];
+};
+
+/// The same products, of keys and values that come from memory to registers.
+__device__ void multiply_directly(const uint16_t* q, const uint16_t* k, const uint16_t* v,
+                                  const QueryTile::Operand& weights, QueryTile::Sum& scores,
+                                  QueryTile::Sum& out) {
+  constexpr int kStride = 16 + kSharedRowPad;
+  GRETA_SHARED(Rows, queries);
+  for (int i = lane_id(); i < 64; i += kWave) {
+    const uint16_t* four = q + 4 * i;
+    QueryTile::store_four(queries.half + i / 4 * kStride, i % 4 * 4,
+                          four[0] | uint32_t{four[1]} << 16, four[2] | uint32_t{four[3]} << 16);
+  }
+  __syncthreads();
+  Floats4 keys[QueryTile::kKeyRows];
+  for (int i = 0; i < QueryTile::kKeyRows; ++i) {
+    const uint16_t* from = k + QueryTile::key_row(i) * 16 + QueryTile::key_dim();
+    for (int j = 0; j < 4; ++j) keys[i].value[j] = f16_value(from[j]);
+  }
+  QueryTile::multiply_add(
+      QueryTile::load_queries(queries.half + QueryTile::place_of_queries(kStride), kStride),
+      QueryTile::of_keys(keys), scores);
+  struct {
+    float value[QueryTile::kValueRun];
+  } values[QueryTile::kValueKeys];
+  for (int i = 0; i < QueryTile::kValueKeys; ++i) {
+    for (int j = 0; j < QueryTile::kValueRun; ++j) {
+      const int dim = QueryTile::value_dim(1) + j;
+      values[i].value[j] = f16_value(v[dim * 16 + QueryTile::value_key(i)]);
+    }
+  }
+  QueryTile::multiply_add(weights, QueryTile::of_values(values, 0), out);
+}
+
 __global__ void query_tile_kernel(const uint16_t* q, const uint16_t* k, const uint16_t* v,
                                   QueryTileResults* results) {
   constexpr int kStride = 16 + kSharedRowPad;
-  struct alignas(16) Rows {
-    uint16_t half[16 * kStride];
-  };
   GRETA_SHARED(Rows, tiles, [3]);
   for (int i = lane_id(); i < 256; i += kWave) {
     const int at = i / 16 * kStride + i % 16;
@@ -26,11 +59,12 @@ __global__ void query_tile_kernel(const uint16_t* q, const uint16_t* k, const ui
       QueryTile::load_queries(tiles[0].half + QueryTile::place_of_queries(kStride), kStride);
   const auto of_k = QueryTile::load(tiles[1].half + place, kStride);
   const auto of_v = QueryTile::load(tiles[2].half + place, kStride);
-  QueryTile::Sum scores = {}, out = {}, one = {};
+  QueryTile::Sum scores = {}, out = {}, below = {}, direct_scores = {}, direct_out = {};
   QueryTile::multiply_add(of_q, of_k, scores);
   const auto weights = QueryTile::weights(scores);
   QueryTile::multiply_add(weights, of_v, out);
-  QueryTile::multiply_add(QueryTile::only(weights, 5), QueryTile::only(of_v, 5), one);
+  QueryTile::multiply_add(weights, QueryTile::below(of_v, 5), below);
+  multiply_directly(q, k, v, weights, direct_scores, direct_out);
   float sums[QueryTile::kSlots] = {};
   for (int i = 0; i < QueryTile::kValues; ++i) sums[QueryTile::slot(i)] += scores.value[i];
   for (int s = 0; s < QueryTile::kSlots; ++s) {
@@ -41,7 +75,9 @@ __global__ void query_tile_kernel(const uint16_t* q, const uint16_t* k, const ui
     results->scores[query][QueryTile::key(i)] = scores.value[i];
     atomic_add(&results->written[query][QueryTile::key(i)], 1);
     results->out[query][QueryTile::dim(i)] = out.value[i];
-    results->one[query][QueryTile::dim(i)] = one.value[i];
+    results->below[query][QueryTile::dim(i)] = below.value[i];
+    results->direct_scores[query][QueryTile::key(i)] = direct_scores.value[i];
+    results->direct_out[query][QueryTile::value_dim_of(1, 0, i)] = direct_out.value[i];
   }
 }
 

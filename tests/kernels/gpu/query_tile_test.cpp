@@ -48,9 +48,22 @@ TEST_F(GpuQueryTile, WeightsAreAnOperandWhereTheyAre) {
   for (int query = 0; query < 16; ++query) {
     for (int dim = 0; dim < 16; ++dim) {
       float sum = 0;
-      for (int key = 0; key < 16; ++key) sum += score(query, key) * at(v_, dim, key);
+      for (int key = 0; key < 16; ++key) {
+        if (key == 5) {
+          EXPECT_EQ(got_.below[query][dim], sum) << query << " " << dim;
+        }
+        sum += score(query, key) * at(v_, dim, key);
+      }
       EXPECT_EQ(got_.out[query][dim], sum) << query << " " << dim;
-      EXPECT_EQ(got_.one[query][dim], score(query, 5) * at(v_, dim, 5)) << query << " " << dim;
+    }
+  }
+}
+
+TEST_F(GpuQueryTile, RowsOfTheCacheBecomeTheSameOperandsInRegisters) {
+  for (int query = 0; query < 16; ++query) {
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_EQ(got_.direct_scores[query][i], got_.scores[query][i]) << query << " " << i;
+      EXPECT_EQ(got_.direct_out[query][i], got_.out[query][i]) << query << " " << i;
     }
   }
 }
