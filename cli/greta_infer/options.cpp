@@ -270,7 +270,10 @@ int64_t positions_in_use(const ModelArguments& arguments, const Environment& env
 
 void add_prompt_options(CLI::App& command, PromptArguments& arguments) {
   CLI::Option* text =
-      command.add_option("-p,--prompt", arguments.text, "Text of the prompt")->option_text("TEXT");
+      command
+          .add_option("-p,--prompt", arguments.text,
+                      "Text of the prompt as it is: no template of a chat is applied")
+          ->option_text("TEXT");
   command
       .add_option("-f,--prompt-file", arguments.file,
                   "File with the prompt, - for standard input; one line end at its end is left out")
