@@ -79,6 +79,13 @@ void print_model(const Model& model) {
   line("KV cache", std::to_string(kv_bytes) + " bytes per position");
 }
 
+/// How a byte-level vocabulary's text is split; "" for another one.
+std::string splitting(const GgufFile& file) {
+  if (file.string_value("tokenizer.ggml.model", "") != "gpt2") return "";
+  const std::string_view pre = file.string_value("tokenizer.ggml.pre", "");
+  return ", text split as " + (pre.empty() ? "default: the file states nothing" : shown(pre));
+}
+
 /// Why greta cannot run the file; "" when it can.
 std::string obstacle(const GgufFile& file) {
   try {
@@ -86,7 +93,7 @@ std::string obstacle(const GgufFile& file) {
     const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(file);
     line("tokenizer", std::to_string(tokenizer->size()) + " tokens, BOS " +
                           std::to_string(tokenizer->bos()) + ", EOS " +
-                          std::to_string(tokenizer->eos()));
+                          std::to_string(tokenizer->eos()) + splitting(file));
     return "";
   } catch (const GgufError& error) {
     return error.what();

@@ -238,6 +238,14 @@ void warn_of_unknown_keys(const Model& model) {
 
 }  // namespace
 
+void warn_of_missing_pre_tokenizer(const GgufFile& file) {
+  if (file.string_value("tokenizer.ggml.model", "") != "gpt2") return;
+  if (!file.string_value("tokenizer.ggml.pre", "").empty()) return;
+  std::fprintf(stderr,
+               "greta-infer: warning: the model states no tokenizer.ggml.pre; its text is split as "
+               "by default, which may not be how it was trained (--tokens takes ids)\n");
+}
+
 std::unique_ptr<Session> open_session(const ModelArguments& arguments,
                                       const Environment& environment) {
   const bool only_4bit = environment.flag("GRETA_INT4_WEIGHTS");
@@ -249,6 +257,7 @@ std::unique_ptr<Session> open_session(const ModelArguments& arguments,
                                 "in q4_0, q4_1, q4_k or iq4_nl");
   }
   warn_of_unknown_keys(session->model());
+  warn_of_missing_pre_tokenizer(session->file());
   return session;
 }
 
@@ -261,12 +270,24 @@ int64_t positions_in_use(const ModelArguments& arguments, const Environment& env
 
 void add_prompt_options(CLI::App& command, PromptArguments& arguments) {
   CLI::Option* text =
-      command.add_option("-p,--prompt", arguments.text, "Text of the prompt")->option_text("TEXT");
+      command
+          .add_option("-p,--prompt", arguments.text,
+                      "Text of the prompt as it is: no template of a chat is applied")
+          ->option_text("TEXT");
   command
       .add_option("-f,--prompt-file", arguments.file,
                   "File with the prompt, - for standard input; one line end at its end is left out")
       ->excludes(text)
       ->option_text("FILE");
+}
+
+void add_tokens_option(CLI::App& command, PromptArguments& arguments) {
+  command
+      .add_option("--tokens", arguments.tokens,
+                  "Token ids of the prompt instead of its text, as 1,15043; nothing is added")
+      ->excludes("--prompt")
+      ->excludes("--prompt-file")
+      ->option_text("IDS");
 }
 
 std::string prompt_text(const PromptArguments& arguments) {
@@ -285,10 +306,15 @@ std::string prompt_text(const PromptArguments& arguments) {
   return text;
 }
 
-std::vector<int32_t> parse_token_ids(const std::string& text) {
+std::vector<int32_t> parse_token_ids(const std::string& text, int64_t vocab) {
   std::vector<int32_t> ids;
   for (const std::string& word : split(text)) {
-    ids.push_back(parse_number<int32_t>(word, "token id"));
+    const auto id = parse_number<int64_t>(word, "token id");
+    if (id < 0 || id >= vocab) {
+      throw std::invalid_argument("--tokens: there is no token " + std::to_string(id) +
+                                  "; the model has 0 to " + std::to_string(vocab - 1));
+    }
+    ids.push_back(static_cast<int32_t>(id));
   }
   return ids;
 }

@@ -29,6 +29,9 @@ void add_model_option(CLI::App& command, std::string& file);
 /// --model, --backend, --threads, --max-seq-len, --batch.
 void add_model_options(CLI::App& command, ModelArguments& arguments);
 
+/// Says on standard error when the file does not say how text is split, and how it is split then.
+void warn_of_missing_pre_tokenizer(const GgufFile& file);
+
 /// The model, ready to run. Refuses one that GRETA_INT4_WEIGHTS rules out.
 std::unique_ptr<Session> open_session(const ModelArguments& arguments,
                                       const Environment& environment);
@@ -46,11 +49,14 @@ struct PromptArguments {
 };
 /// --prompt and --prompt-file.
 void add_prompt_options(CLI::App& command, PromptArguments& arguments);
+/// --tokens beside these.
+void add_tokens_option(CLI::App& command, PromptArguments& arguments);
 /// Text of --prompt or --prompt-file, without one line end at the end of a file. Says so on
 /// standard error when --prompt names an existing file.
 std::string prompt_text(const PromptArguments& arguments);
-/// Ids of --tokens, separated by blanks or commas.
-std::vector<int32_t> parse_token_ids(const std::string& text);
+/// Ids of --tokens, separated by blanks or commas; vocab: how many the model has. Throws
+/// std::invalid_argument for what is no id of it.
+std::vector<int32_t> parse_token_ids(const std::string& text, int64_t vocab);
 
 struct TraceArguments {
   std::optional<std::string> layers, tensors, phases;

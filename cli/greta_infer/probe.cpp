@@ -138,21 +138,14 @@ void check_length(const std::string& name, int64_t n_tokens, int64_t n_steps, in
 }
 
 ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& name,
-                           int64_t n_steps, int64_t positions, Session& session) {
+                           int64_t n_steps, int64_t positions, Session& session, bool add_special) {
   ProbePrompt prompt{name, "", {}};
   if (arguments.tokens) {
-    prompt.tokens = parse_token_ids(*arguments.tokens);
-    const int64_t vocab = session.model().config().vocab;
-    for (const int32_t id : prompt.tokens) {
-      if (id < 0 || id >= vocab) {
-        throw std::invalid_argument("--tokens: there is no token " + std::to_string(id) +
-                                    "; the model has 0 to " + std::to_string(vocab - 1));
-      }
-    }
+    prompt.tokens = parse_token_ids(*arguments.tokens, session.model().config().vocab);
   } else {
     const std::string text = prompt_text(arguments);
     prompt.text_sha256 = Sha256::hex_of(text);
-    prompt.tokens = session.tokenizer().encode(text, true, true);
+    prompt.tokens = session.tokenizer().encode(text, add_special, true);
   }
   check_length(name, static_cast<int64_t>(prompt.tokens.size()), n_steps, positions);
   return prompt;

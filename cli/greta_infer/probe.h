@@ -26,10 +26,11 @@ struct ProbeJob {
   std::string progress = "probing";        ///< what a terminal is told
 };
 
-/// Ids of a prompt given on the command line, with what a record says of its text. Throws as
-/// check_length().
+/// Ids of a prompt given on the command line, with what a record says of its text. add_special:
+/// with the tokens that begin and end a text. Throws as check_length().
 ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& name,
-                           int64_t n_steps, int64_t positions, Session& session);
+                           int64_t n_steps, int64_t positions, Session& session,
+                           bool add_special = true);
 
 /// Throws std::invalid_argument when a prompt has no token, or does not fit with the tokens that
 /// are decoded after it.

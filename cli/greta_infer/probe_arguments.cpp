@@ -120,10 +120,7 @@ ResolvedPrompts resolve_prompts(const ProbeArguments& arguments, const Suite* su
 
 void add_probe_prompt_options(CLI::App& command, ProbeArguments& arguments) {
   add_prompt_options(command, arguments.prompt);
-  command.add_option("--tokens", arguments.prompt.tokens, "Token ids of the prompt, as \"1 2 3\"")
-      ->excludes("--prompt")
-      ->excludes("--prompt-file")
-      ->option_text("IDS");
+  add_tokens_option(command, arguments.prompt);
   command.add_option("--name", arguments.name, "Name of that prompt in the database (prompt)")
       ->check([](const std::string& name) { return name.empty() ? "a prompt needs a name" : ""; })
       ->option_text("NAME");

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/greta_infer/commands.h"
@@ -16,6 +17,18 @@ namespace greta {
 namespace {
 
 constexpr const char* kProgram = "greta-infer";
+
+/// Parses the command line with `--prompt=` as the empty prompt: CLI11 takes an option with nothing
+/// behind the sign for one whose value is missing.
+void parse(CLI::App& app, int argc, char** argv) {
+  std::vector<const char*> words;
+  for (int i = 0; i < argc; ++i) {
+    const bool is_empty_prompt = std::string_view(argv[i]) == "--prompt=";
+    words.push_back(is_empty_prompt ? "--prompt" : argv[i]);
+    if (is_empty_prompt) words.push_back("");
+  }
+  app.parse(static_cast<int>(words.size()), words.data());
+}
 
 }  // namespace
 
@@ -29,7 +42,7 @@ int run_greta_infer(int argc, char** argv) {
     LockWait::usual().on_long_wait = [](const std::string& message) {
       complain(kProgram, message);
     };
-    app.parse(argc, argv);
+    parse(app, argc, argv);
     return infer.action();
   } catch (const CLI::ParseError& error) {  // --help and --version are such, with status 0
     if (error.get_exit_code() == 0) return app.exit(error);

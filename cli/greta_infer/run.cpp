@@ -12,7 +12,6 @@
 #include "cli/greta_infer/progress.h"
 #include "cli/greta_infer/verdict.h"
 #include "common/exit_status.h"
-#include "common/sha256.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "engine/probe/fault_effect.h"
@@ -202,25 +201,17 @@ void print_stats(const GenerateResult& result) {
                stop_text(result.stop));
 }
 
-ProbePrompt resolve_run_prompt(const RunArguments& arguments, int64_t positions, Session& session) {
-  ProbePrompt prompt{"prompt", "", {}};
-  const std::string text = prompt_text(arguments.prompt);
-  prompt.text_sha256 = Sha256::hex_of(text);
-  prompt.tokens = session.tokenizer().encode(text, !arguments.no_bos, true);
-  check_length(prompt.name, static_cast<int64_t>(prompt.tokens.size()), 0, positions);
-  return prompt;
-}
-
 int run(const RunArguments& arguments, const Environment& environment) {
   if (!arguments.prompt.given()) {
-    throw std::invalid_argument("run needs --prompt TEXT or --prompt-file FILE");
+    throw std::invalid_argument("run needs --prompt TEXT, --prompt-file FILE or --tokens IDS");
   }
   const std::string database = resolve_database(arguments, environment);
   const RunSetup setup = resolve_setup(arguments, environment);
   const std::unique_ptr<Session> session = begin_or_fail(
       database, setup, arguments.model, [&] { return open_session(arguments.model, environment); });
   const int64_t positions = positions_in_use(arguments.model, environment, session->model());
-  const ProbePrompt prompt = resolve_run_prompt(arguments, positions, *session);
+  const ProbePrompt prompt =
+      resolve_prompt(arguments.prompt, "prompt", 0, positions, *session, !arguments.no_bos);
   const GenerateOptions options = resolve_options(arguments, environment, prompt, *session);
   const auto n_prompt = static_cast<int64_t>(prompt.tokens.size());
   const int64_t capacity = std::min(positions, n_prompt + arguments.max_tokens);
@@ -300,7 +291,9 @@ void add_infer_run(CLI::App& app, Infer& infer) {
   auto arguments = std::make_shared<RunArguments>();
   add_model_options(*command, arguments->model);
   add_prompt_options(*command, arguments->prompt);
-  command->add_flag("--no-bos", arguments->no_bos, "Without the tokens that begin and end a text");
+  add_tokens_option(*command, arguments->prompt);
+  command->add_flag("--no-bos", arguments->no_bos, "Without the tokens that begin and end a text")
+      ->excludes("--tokens");
   add_compute_options(*command, arguments->compute);
   add_sampling_options(*command, *arguments);
   add_trace_options(*command, arguments->trace);

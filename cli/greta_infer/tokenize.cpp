@@ -25,6 +25,7 @@ std::string id_line(const std::vector<int32_t>& ids) {
 int tokenize(const TokenizeArguments& arguments) {
   const GgufFile file = GgufFile::open(arguments.model);
   const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::load(file);
+  warn_of_missing_pre_tokenizer(file);
   PromptArguments prompt = arguments.prompt;
   if (!prompt.given()) prompt.file = "-";
   const std::string text = prompt_text(prompt);

@@ -11,20 +11,21 @@
 namespace greta {
 namespace {
 
-constexpr std::array<std::string_view, 3> kPreTokenizers{"llama-bpe", "llama3", "llama-v3"};
 constexpr int32_t kNone = -1;
 
 uint64_t pair_key(int32_t left, int32_t right) {
   return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
 
-void check_pre_tokenizer(const Vocabulary& vocabulary) {
-  if (std::ranges::find(kPreTokenizers, vocabulary.pre) != kPreTokenizers.end()) return;
+const PreTokenizerKind& kind_of(const Vocabulary& vocabulary) {
+  if (const PreTokenizerKind* kind = find_pre_tokenizer(vocabulary.pre)) return *kind;
   std::string supported;
-  for (const std::string_view name : kPreTokenizers) supported += " " + std::string(name);
+  for (const auto& kind : pre_tokenizer_kinds()) supported += " " + std::string(kind.name);
   vocabulary.fail("tokenizer.ggml.pre is " + gguf_quoted(vocabulary.pre) +
                   "; supported:" + supported);
 }
+
+bool is_of_utf8(int byte) { return byte != 0xc0 && byte != 0xc1 && byte < 0xf5; }
 
 }  // namespace
 
@@ -75,12 +76,15 @@ struct BpeTokenizer::Workspace {
 
 BpeTokenizer::BpeTokenizer(const Vocabulary& vocabulary,
                            const std::unordered_map<std::string_view, int32_t>& ids)
-    : Tokenizer(vocabulary, pieces_of(vocabulary)) {
-  check_pre_tokenizer(vocabulary);
+    : Tokenizer(vocabulary, pieces_of(vocabulary)),
+      pre_tokenizer_(kind_of(vocabulary)),
+      whole_words_(kind_of(vocabulary).whole_words) {
   for (int byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
     byte_ids_[byte] = find({&text, 1});
-    if (byte_ids_[byte] == kNone) vocabulary.fail("no token is the byte " + std::to_string(byte));
+    if (byte_ids_[byte] == kNone && is_of_utf8(byte)) {
+      vocabulary.fail("no token is the byte " + std::to_string(byte));
+    }
   }
   read_merges(vocabulary, ids);
 }
@@ -146,15 +150,24 @@ void BpeTokenizer::encode_text(std::string_view text, bool /*leads*/,
     text.remove_prefix(valid);
     if (text.empty()) break;
     for (const char byte : text.substr(0, utf8::head(text).bytes)) {
-      ids.push_back(byte_ids_[static_cast<uint8_t>(byte)]);
+      encode_stray_byte(static_cast<uint8_t>(byte), work, ids);
     }
     text.remove_prefix(utf8::head(text).bytes);
   }
 }
 
+void BpeTokenizer::encode_stray_byte(uint8_t byte, Workspace& work,
+                                     std::vector<int32_t>& ids) const {
+  if (byte_ids_[byte] != kNone) {
+    ids.push_back(byte_ids_[byte]);
+  } else {
+    encode_word(utf8::kReplacement, work, ids);
+  }
+}
+
 void BpeTokenizer::encode_word(std::string_view word, Workspace& work,
                                std::vector<int32_t>& ids) const {
-  if (const int32_t whole = find(word); whole != kNone) {
+  if (const int32_t whole = whole_words_ ? find(word) : kNone; whole != kNone) {
     ids.push_back(whole);
     return;
   }

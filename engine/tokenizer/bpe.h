@@ -11,10 +11,11 @@
 
 namespace greta {
 
-/// Byte-level byte-pair encoding as Llama 3 uses it. A word of the pre-tokenizer that is a token is
-/// that token, whatever the merges say; else it starts as bytes, and the pair of neighbours with
-/// the best merge, the leftmost of equals, becomes one token until no pair has a merge. O(n log n)
-/// in the bytes of a word. Bytes that are no UTF-8 are words of one byte.
+/// Byte-level byte-pair encoding. A word of the pre-tokenizer starts as bytes, and the pair of
+/// neighbours with the best merge, the leftmost of equals, becomes one token until no pair has a
+/// merge. O(n log n) in the bytes of a word. With some pre-tokenizers a word that is a token is
+/// that token, whatever the merges say. Bytes that are no UTF-8 are words of one byte; those that
+/// no UTF-8 has (C0, C1, F5 to FF) may be missing from the vocabulary, and are U+FFFD then.
 class BpeTokenizer final : public Tokenizer {
  public:
   /// ids: vocabulary.index(). Throws GgufError as Tokenizer::make does.
@@ -33,10 +34,12 @@ class BpeTokenizer final : public Tokenizer {
                    const std::unordered_map<std::string_view, int32_t>& ids);
 
   void encode_text(std::string_view text, bool leads, std::vector<int32_t>& ids) const override;
+  void encode_stray_byte(uint8_t byte, Workspace& work, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, Workspace& work, std::vector<int32_t>& ids) const;
   void offer_merge(Workspace& work, int32_t left) const;
 
   PreTokenizer pre_tokenizer_;
+  bool whole_words_;  // PreTokenizerKind's
   std::array<int32_t, 256> byte_ids_{};
   std::unordered_map<uint64_t, Merge> merges_;  // by left id << 32 | right id
 };

@@ -13,19 +13,32 @@
 namespace greta {
 namespace {
 
-// Texts of tokens that end a turn or a document in models of this family and their fine-tunes. A
-// file that lists them as plain text is wrong in a known way: they are control tokens.
-constexpr std::array<std::string_view, 8> kEndTexts{
-    "<|eot_id|>", "<|eom_id|>",    "<|end_of_text|>", "<|im_end|>",
-    "<|end|>",    "<|endoftext|>", "<end_of_turn>",   "</s>"};
+// Texts of tokens that end a turn or a document in models of these families and their fine-tunes;
+// of those for infilling, the ones that stand between texts. A file that lists them as plain text
+// is wrong in a known way: they are control tokens.
+constexpr std::array<std::string_view, 16> kEndTexts{
+    "<|eot_id|>", "<|eom_id|>",    "<|end_of_text|>",    "<|im_end|>",
+    "<|end|>",    "<|endoftext|>", "<end_of_turn>",      "</s>",
+    "<EOT>",      "<|fim_pad|>",   "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+    "<fim_pad>",  "<|repo_name|>", "<reponame>",         "<|file_sep|>"};
+
+// Those of infilling that go on to text.
+constexpr std::array<std::string_view, 9> kInfillTexts{
+    "<|fim_prefix|>", "<|fim_suffix|>",  "<|fim_middle|>", "<fim_prefix>", "<fim_suffix>",
+    "<fim_middle>",   "<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"};
 
 bool is_end_text(std::string_view text) {
   return std::ranges::find(kEndTexts, text) != kEndTexts.end();
 }
 
-void mark_end_texts_as_control(Vocabulary& vocabulary) {
+bool is_infill_text(std::string_view text) {
+  return std::ranges::find(kInfillTexts, text) != kInfillTexts.end();
+}
+
+void mark_known_texts_as_control(Vocabulary& vocabulary) {
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    if (is_end_text(vocabulary.tokens[i])) vocabulary.types[i] = TokenType::kControl;
+    const std::string& text = vocabulary.tokens[i];
+    if (is_end_text(text) || is_infill_text(text)) vocabulary.types[i] = TokenType::kControl;
   }
 }
 
@@ -69,7 +82,7 @@ std::unique_ptr<Tokenizer> Tokenizer::make(Vocabulary vocabulary) {
   if (vocabulary.add_bos && vocabulary.bos < 0) vocabulary.fail("there is no BOS token to add");
   if (vocabulary.add_eos && vocabulary.eos < 0) vocabulary.fail("there is no EOS token to add");
   const auto ids = vocabulary.index();  // checks what all that follows relies on
-  mark_end_texts_as_control(vocabulary);
+  mark_known_texts_as_control(vocabulary);
   if (vocabulary.model == "gpt2") return std::make_unique<BpeTokenizer>(vocabulary, ids);
   return std::make_unique<SpmTokenizer>(vocabulary);
 }

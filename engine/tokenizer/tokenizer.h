@@ -15,8 +15,9 @@
 namespace greta {
 
 /// Text to token ids and back, by the vocabulary of a GGUF file (tokenizer.ggml.*): model "gpt2"
-/// with pre-tokenizer llama-bpe, llama3 or llama-v3 (byte-level BPE), or model "llama"
-/// (SentencePiece with scores and byte fallback). Copies what it needs; safe for several threads.
+/// (byte-level BPE) with one of pre_tokenizer_kinds(), or model "llama" (SentencePiece with scores
+/// and byte fallback). The ids are those of llama.cpp. Templates of chats are not applied: a text
+/// is what the model gets. Copies what it needs; safe for several threads.
 class Tokenizer {
  public:
   /// Throws GgufError: no vocabulary, an unsupported model or pre-tokenizer (named, with the
@@ -38,7 +39,8 @@ class Tokenizer {
   /// Bytes of the tokens, one after the other; a single token may be part of a character
   /// (utf8::Stream puts them together). special: spell control and unknown tokens, else they
   /// vanish. Gives back what encode took; with SentencePiece, the space put before text stays and
-  /// "▁" is a space. Throws std::out_of_range for an id that is none.
+  /// "▁" is a space, and where a byte that is no UTF-8 has no token, it is U+FFFD. Throws
+  /// std::out_of_range for an id that is none.
   std::string decode(std::span<const int32_t> ids, bool special = false) const;
 
   /// Bytes of one token, control tokens spelled. Throws std::out_of_range for an id that is none.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/gguf/parser.h"
+#include "engine/tokenizer/pre_tokenizer.h"
 
 namespace greta {
 namespace {
@@ -30,6 +31,13 @@ int hex_digit(char c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return -1;
+}
+
+// What a file means that does not say whether BOS goes before a text.
+bool usually_adds_bos(const Vocabulary& vocabulary) {
+  if (vocabulary.model != "gpt2") return true;
+  const PreTokenizerKind* kind = find_pre_tokenizer(vocabulary.pre);
+  return kind != nullptr && kind->adds_bos;
 }
 
 void read_special_ids(const GgufFile& file, Vocabulary& to) {
@@ -82,7 +90,7 @@ Vocabulary Vocabulary::read(const GgufFile& file) {
   if (to.model == "llama") to.scores = file.float_array("tokenizer.ggml.scores");
   if (to.model == "gpt2") to.merges = read_strings(file, "tokenizer.ggml.merges", to);
   read_special_ids(file, to);
-  to.add_bos = file.bool_value("tokenizer.ggml.add_bos_token", true);
+  to.add_bos = file.bool_value("tokenizer.ggml.add_bos_token", usually_adds_bos(to));
   to.add_eos = file.bool_value("tokenizer.ggml.add_eos_token", false);
   to.add_space_prefix =
       to.model == "llama" && file.bool_value("tokenizer.ggml.add_space_prefix", true);

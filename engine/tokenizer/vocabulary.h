@@ -16,7 +16,7 @@ namespace greta {
 struct Vocabulary {
   std::string source = "vocabulary";  ///< the file, for messages
   std::string model;                  ///< gpt2 (byte-level BPE) or llama (SentencePiece)
-  std::string pre;                    ///< pre-tokenizer of gpt2
+  std::string pre;                    ///< pre-tokenizer of gpt2; empty: the file names none
   std::vector<std::string> tokens;    ///< the text of each id
   std::vector<TokenType> types;       ///< of each id
   std::vector<float> scores;          ///< of each id; llama only
@@ -27,8 +27,8 @@ struct Vocabulary {
 
   /// Reads the vocabulary of a file; what the file does not say is as llama.cpp takes it: BOS, EOS
   /// and unknown 1, 2 and 0 for llama, 11, 11 and none for gpt2, where the vocabulary has such ids;
-  /// BOS is added, EOS is not, a space is put before llama text. Throws GgufError: no vocabulary, a
-  /// special token that is out of range.
+  /// BOS is added for llama, and for gpt2 as the pre-tokenizer says; EOS is not; a space is put
+  /// before llama text. Throws GgufError: no vocabulary, a special token that is out of range.
   static Vocabulary read(const GgufFile& file);
 
   /// The ids of all texts, borrowed from tokens; empty texts have none. Throws GgufError when

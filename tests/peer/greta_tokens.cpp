@@ -3,8 +3,8 @@
 //   greta_tokens MODEL TEXTS [--special]
 //
 // TEXTS: texts separated by a line "__ggml_vocab_test__". --special: control tokens spelled in a
-// text are taken as such. Nothing is added to a text. Ends with 1 when a text does not come back as
-// it was from its ids; the time of encoding goes to stderr.
+// text are taken as such, and what the vocabulary adds to a text is added. Ends with 1 when a text
+// does not come back as it was from its ids; the time of encoding goes to stderr.
 
 #include <chrono>
 #include <cstdio>
@@ -61,11 +61,11 @@ int run(const std::string& model, const std::string& file, bool special) {
   double seconds = 0;
   for (const std::string_view text : split(all)) {
     const auto begin = Clock::now();
-    const std::vector<int32_t> ids = tokenizer->encode(text, false, special);
+    const std::vector<int32_t> ids = tokenizer->encode(text, special, special);
     seconds += seconds_since(begin);
     for (size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%d" : " %d", ids[i]);
     std::printf("\n");
-    lost += comes_back(*tokenizer, text, ids) ? 0 : 1;
+    lost += comes_back(*tokenizer, text, tokenizer->encode(text, false, special)) ? 0 : 1;
   }
   std::fprintf(stderr, "%zu bytes in %.4f s, %.1f MB/s\n", all.size(), seconds,
                static_cast<double>(all.size()) / 1e6 / seconds);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Compares greta's tokenizers with llama.cpp's, id for id, on the real Llama 3 and Llama 2
-# vocabularies: its own published cases, and random Unicode texts (unicode_strings.py), each with
-# and without special tokens taken from the text. Every text must also come back from its ids.
+# Compares greta's tokenizers with llama.cpp's, id for id, on real vocabularies: its own published
+# cases, random Unicode texts, and lines of llama.cpp's sources and documents (unicode_strings.py),
+# each with and without special tokens taken from the text and added to it. Every text must also come
+# back from its ids. For a pre-tokenizer whose vocabulary llama.cpp has not, another one is taken.
 #
-#   tests/peer/tokenizer.sh [TEXTS [SEED]]      1000 and 1 unless told
+#   tests/peer/tokenizer.sh [TEXTS [SEED]]      1000 and 1 unless told; so many of either kind
 #
 # Needs a C compiler, python3 and
 #   GRETA_LLAMA_LIBS       a folder with llama.cpp's shared libraries
@@ -63,8 +64,25 @@ ours() {
   fi
 }
 
-python3 tests/peer/unicode_strings.py "$texts" "$seed" >"$work/texts"
-for name in llama-bpe llama-spm; do
+python3 tests/peer/unicode_strings.py "$texts" "$seed" >"$work/random"
+find "$GRETA_LLAMA_SRC" -name .git -prune -o -type f \
+  \( -name '*.md' -o -name '*.py' -o -name '*.cpp' -o -name '*.inp' \) -print0 | sort -z |
+  xargs -0 python3 tests/peer/unicode_strings.py "$texts" "$seed" >"$work/real"
+
+# same_ids MODEL: on the random and the real texts.
+same_ids() {
+  local kind special
+  for kind in random real; do
+    for special in "" --special; do
+      ours "$1" "$work/$kind" $special
+      "$peer" "$1" "$work/$kind" $special >"$work/theirs"
+      compare "$kind texts${special:+, special tokens taken}" "$work/ours" "$work/theirs"
+    done
+  done
+  sed -n 's/^/  /; /MB\/s/p' "$work/speed"
+}
+
+for name in llama-bpe llama-spm qwen2 deepseek-llm gpt-2; do
   model=$GRETA_LLAMA_SRC/models/ggml-vocab-$name.gguf
   [[ -r $model && -r $model.inp && -r $model.out ]] || fail "no $model with .inp and .out"
   echo "$name"
@@ -73,11 +91,14 @@ for name in llama-bpe llama-spm; do
   # The last case ends with a separator, too: what follows is none.
   head -n "$(wc -l <"$work/theirs")" "$work/ours" >"$work/cases"
   compare "published cases" "$work/cases" "$work/theirs"
-  for special in "" --special; do
-    ours "$model" "$work/texts" $special
-    "$peer" "$model" "$work/texts" $special >"$work/theirs"
-    compare "random texts${special:+, special tokens taken}" "$work/ours" "$work/theirs"
-  done
-  sed -n 's/^/  /; /MB\/s/p' "$work/speed"
+  same_ids "$model"
 done
+for case in smollm:gpt-2 tekken:llama-bpe default:gpt-2 default:qwen2; do
+  echo "${case%:*}, vocabulary of ${case#*:}"
+  python3 tests/peer/with_pre_tokenizer.py \
+    "$GRETA_LLAMA_SRC/models/ggml-vocab-${case#*:}.gguf" "${case%:*}" "$work/vocabulary.gguf"
+  same_ids "$work/vocabulary.gguf"
+done
+echo "none stated, vocabulary of gpt-neox"
+same_ids "$GRETA_LLAMA_SRC/models/ggml-vocab-gpt-neox.gguf"
 exit $differs

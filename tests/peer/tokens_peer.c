@@ -44,7 +44,7 @@ static int print_ids(const struct llama_vocab* vocab, const char* text, size_t s
   const int32_t capacity = (int32_t)(2 * size + 8);
   llama_token* ids = malloc(sizeof *ids * (size_t)capacity);
   if (ids == NULL) return 1;
-  const int32_t n = llama_tokenize(vocab, text, (int32_t)size, ids, capacity, false, special);
+  const int32_t n = llama_tokenize(vocab, text, (int32_t)size, ids, capacity, special, special);
   for (int32_t i = 0; i < n; ++i) printf(i == 0 ? "%d" : " %d", ids[i]);
   printf("\n");
   free(ids);

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Prints random Unicode texts for tokenizers, the same ones for the same arguments.
+"""Prints texts for tokenizers, the same ones for the same arguments.
 
-    unicode_strings.py COUNT SEED
+    unicode_strings.py COUNT SEED [FILE ...]
 
-Texts are separated by a line "__ggml_vocab_test__", as in llama.cpp's tokenizer cases. Each is a
-mix of what tokenizers split on: words and contractions, digits of many scripts, spaces and line
-ends of every kind, combining marks, emoji sequences, control characters, special tokens spelled
-out, and code points drawn evenly from all planes, whether assigned or not.
+Texts are separated by a line "__ggml_vocab_test__", as in llama.cpp's tokenizer cases. With files
+they are lines drawn from them. Else each is a random mix of what tokenizers split on: words and
+contractions, capitals within words, digits of many scripts, spaces and line ends of every kind,
+combining marks, emoji sequences, control characters, special tokens spelled out, and code points
+drawn evenly from all planes, whether assigned or not.
 """
 
 import sys
@@ -17,7 +18,8 @@ MASK = (1 << 64) - 1
 WORDS = ["the", "Hello", "WORLD", "naïve", "straße", "I", "we", "don", "tokenizer",
          "e\u0301a\u0308", "Привет", "Ελλάδα", "שלום", "مرحبا", "नमस्ते", "สวัสดี",
          "ភាសាខ្មែរ", "你好", "日本語", "カタカナ", "한국어", "ქართული", "አማርኛ", "Ꮳ", "ᠮᠣᠩᠭᠣᠯ", "𝔘𝔫𝔦",
-         "𐌰𐌱", "ﬁ", "ǅ", "ª", "ʰ"]
+         "𐌰𐌱", "ﬁ", "ǅ", "ª", "ʰ", "camelCase", "HTMLParser", "ÉCOLE", "ABÉcD", "ÀÉîÕü", "Ａｂ",
+         "Ḁẞ", "ֆԱբ", "ᲐაႠ", "ꟿ"]
 ENDINGS = ["'s", "'S", "'ll", "'LL", "'Re", "'vE", "'m", "'D", "'t", "'\u017f", "'x", "'", "''s",
            "\u2019s"]
 DIGITS = ["0", "7", "42", "123", "1234", "1000000", "3.14", "٣٤", "४५६७", "１２３４", "²³", "½",
@@ -30,7 +32,8 @@ MARKS = ["\u0301", "\u0308", "\u0323\u0302", "\u20e3", "\ufe0f", "\u0e49", "\u09
 EMOJI = ["😀", "👩‍💻", "👨‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇮🇹", "🇮", "❤️", "1️⃣", "🧑🏿‍🚀", "\u200d", "🫠", "🪿"]
 SIGNS = [".", ",", "!", "?!", "...", "::", "-", "--", "_", "/", "\\", "\"", "(", ")]}", "<", ">",
          "|", "#", "@", "$", "€", "±", "→", "∑", "。", "「", "…", "«", "==", "&&", "//", "\u00ad"]
-SPECIAL = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|eot_id",
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<｜end▁of▁sentence｜>", "ø", "[PAD151650]",
+           "<|padding|>", "<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|eot_id",
            "<|reserved_special_token_7|>", "<s>", "</s>", "<unk>", "<0x0A>", "<0xff>", "\u2581",
            "\u2581\u2581the"]
 # Letters and digits that Unicode 15 has and 14 has not.
@@ -91,10 +94,23 @@ def part(random):
     return any_code_point(random, 0, 0x20000)
 
 
+def lines_of(files):
+    """Those of some length, in UTF-8; longer ones cost a regular expression its stack."""
+    lines = []
+    for file in files:
+        with open(file, "rb") as source:
+            text = source.read().decode("utf-8", "replace")
+        lines += [line for line in text.split("\n") if 0 < len(line) <= 1000]
+    return lines
+
+
 def main():
-    count, seed = int(sys.argv[1]), int(sys.argv[2])
-    random = Random(seed)
-    texts = ["".join(part(random) for _ in range(random.below(60))) for _ in range(count)]
+    count, random = int(sys.argv[1]), Random(int(sys.argv[2]))
+    if len(sys.argv) > 3:
+        lines = lines_of(sys.argv[3:])
+        texts = [random.pick(lines) for _ in range(count)]
+    else:
+        texts = ["".join(part(random) for _ in range(random.below(60))) for _ in range(count)]
     sys.stdout.buffer.write(SEPARATOR.join(texts).encode())
 
 

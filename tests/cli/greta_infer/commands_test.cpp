@@ -153,6 +153,44 @@ TEST_F(Infer, TokenizeTakesTextFileAndLines) {
             text.out.size());
 }
 
+TEST_F(Infer, TokenizeTakesTheEmptyText) {
+  make_model();
+  const Result bos = sh("$I tokenize --model m.gguf --prompt ''");
+  EXPECT_EQ(bos.status, 0) << bos.err;
+  EXPECT_EQ(bos.out, "496\n");
+  for (const char* empty : {"--prompt=", "-p ''", "--prompt-file /dev/null", "</dev/null"}) {
+    EXPECT_EQ(sh(std::string("$I tokenize --model m.gguf ") + empty).out, bos.out) << empty;
+  }
+  EXPECT_EQ(sh("$I tokenize --model m.gguf --prompt= --no-bos").out, "\n");
+  EXPECT_EQ(sh("$I tokenize --model m.gguf --prompt").status, 2);
+}
+
+TEST_F(Infer, AModelThatStatesNoPreTokenizerIsSplitByDefaultWithAWarning) {
+  make_model();
+  const std::string key = "tokenizer.ggml.pre";
+  std::string bytes = read(path("m.gguf"));
+  const size_t at = bytes.find(key);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + key.size() - 1] = 'X';
+  write("old.gguf", bytes);
+  const Result old = sh("$I tokenize --model old.gguf --prompt '1234 the end'");
+  EXPECT_EQ(old.status, 0) << old.err;
+  EXPECT_TRUE(old.says("states no tokenizer.ggml.pre")) << old.err;
+  EXPECT_TRUE(
+      sh("$I info --model old.gguf").says("text split as default: the file states nothing"));
+  EXPECT_TRUE(sh("$I info --model m.gguf").says("text split as llama-bpe"));
+  EXPECT_FALSE(sh("$I tokenize --model m.gguf --prompt 'the end'").says("warning"));
+
+  bytes = read(path("m.gguf"));
+  bytes.replace(bytes.find("llama-bpe"), 9, "llama-xyz");
+  write("other.gguf", bytes);
+  const Result other = sh("$I tokenize --model other.gguf --prompt 'the end'");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_TRUE(other.says("tokenizer.ggml.pre is 'llama-xyz'; supported: llama-bpe")) << other.err;
+  // Ids need no vocabulary.
+  EXPECT_EQ(sh("$I probe --model other.gguf --tokens 1,2,3").status, 0);
+}
+
 TEST_F(Infer, CompletionKnowsCommandsAndFaults) {
   const Result script = sh("$I completion bash >c && bash -n c && cat c");
   EXPECT_EQ(script.status, 0) << script.err;

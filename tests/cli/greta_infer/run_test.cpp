@@ -1,4 +1,8 @@
+#include <algorithm>
 #include <regex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/cli/greta_infer/infer_program.h"
 
@@ -65,6 +69,32 @@ TEST_F(InferRun, PromptThatNamesAFileWarns) {
   const Result text = sh("$I run --model m.gguf --prompt 'the engine' --max-tokens 8 --ignore-eos");
   EXPECT_FALSE(text.says("warning")) << text.err;
   EXPECT_EQ(file.out, text.out);
+}
+
+TEST_F(InferRun, APromptMayBeGivenAsTokenIds) {
+  make_model();
+  const std::string rest = " --max-tokens 8 --ignore-eos --experiment e --db greta.db";
+  const Result text = sh("$I run --model m.gguf --prompt 'the engine'" + rest);
+  ASSERT_EQ(text.status, 0) << text.err;
+  const std::string ids = sh("$I tokenize --model m.gguf --prompt 'the engine'").out;
+  std::string commas = ids.substr(0, ids.size() - 1);
+  std::ranges::replace(commas, ' ', ',');
+  EXPECT_EQ(sh("$I run --model m.gguf --tokens " + commas + rest).out, text.out);
+  EXPECT_EQ(sh("$I run --model m.gguf --tokens '" + ids + "'" + rest).out, text.out);
+  EXPECT_EQ(query("SELECT count(*), count(DISTINCT token_ids), count(text_sha256) FROM prompt"),
+            "3\t1\t1\n");
+  for (const auto& [options, part] : std::vector<std::pair<std::string, std::string>>{
+           {"--tokens 1,512", "there is no token 512; the model has 0 to 511"},
+           {"--tokens=-1", "there is no token -1"},
+           {"--tokens 1,x", "token id 'x' is not a whole number"},
+           {"--tokens ''", "no tokens"},
+           {"--tokens 1 --prompt x", "excludes"},
+           {"--tokens 1 --no-bos", "excludes"},
+           {"", "run needs --prompt TEXT, --prompt-file FILE or --tokens IDS"}}) {
+    const Result refused = sh("$I run --model m.gguf " + options);
+    EXPECT_EQ(refused.status, 2) << options;
+    EXPECT_TRUE(refused.says(part)) << refused.err;
+  }
 }
 
 TEST_F(InferRun, PromptsThatDoNotFitAreRefused) {

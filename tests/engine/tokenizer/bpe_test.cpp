@@ -33,6 +33,12 @@ TEST(Bpe, AWordThatIsATokenNeedsNoMerges) {
   const int32_t word = add_token(vocabulary, to_byte_level(" abc"), TokenType::kNormal);
   EXPECT_EQ(encode(vocabulary, " abc"), Ids{word});
   EXPECT_EQ(encode(vocabulary, " abcd"), (Ids{' ', 256, 'c', 'd'}));
+  vocabulary.pre = "tekken";
+  EXPECT_EQ(encode(vocabulary, " abc"), Ids{word});
+  for (const char* pre : {"qwen2", "smollm", "deepseek-llm", "gpt-2", "default", ""}) {
+    vocabulary.pre = pre;
+    EXPECT_EQ(encode(vocabulary, " abc"), (Ids{' ', 256, 'c'})) << pre;  // only by merges
+  }
 }
 
 TEST(Bpe, MergesStayWithinAWord) {
@@ -40,6 +46,21 @@ TEST(Bpe, MergesStayWithinAWord) {
   EXPECT_EQ(encode(vocabulary, "a b"), bytes_as_ids("a b"));
   EXPECT_EQ(encode(vocabulary, "01234"), (Ids{'0', 257, 258}));  // words 012 and 34
   EXPECT_EQ(encode(vocabulary, "1234"), (Ids{257, '3', '4'}));   // words 123 and 4
+}
+
+TEST(Bpe, TheVocabularySaysWhatAWordIs) {
+  Vocabulary vocabulary = bpe_vocabulary({{"1", "2"}, {"3", "4"}, {"a", "B"}, {"!", "a"}});
+  const auto by = [&vocabulary](const char* pre, std::string_view text) {
+    vocabulary.pre = pre;
+    return encode(vocabulary, text);
+  };
+  EXPECT_EQ(by("gpt-2", "1234aB!a"), (Ids{256, 257, 258, '!', 'a'}));
+  EXPECT_EQ(by("qwen2", "1234aB!a"), (Ids{'1', '2', '3', '4', 258, 259}));
+  EXPECT_EQ(by("smollm", "1234aB!a"), (Ids{'1', '2', '3', '4', 258, '!', 'a'}));
+  EXPECT_EQ(by("tekken", "1234aB!a"), (Ids{'1', '2', '3', '4', 'a', 'B', 259}));
+  EXPECT_EQ(by("deepseek-llm", "1234aB!a"), (Ids{256, 257, 258, '!', 'a'}));
+  EXPECT_EQ(by("default", "1234aB!a"), (Ids{256, '3', '4', 258, '!', 'a'}));
+  EXPECT_EQ(by("", "1234aB!a"), by("default", "1234aB!a"));
 }
 
 // Merges the best pair, looked for from the start each time.
@@ -103,6 +124,18 @@ TEST(Bpe, BytesThatAreNoUtf8AreTakenOneByOne) {
   const Vocabulary vocabulary = bpe_vocabulary({{"\xe4", "\xbd"}, {"\xff", "\xff"}});
   EXPECT_EQ(encode(vocabulary, "a\xff\xff\xe4\xbd"), (Ids{'a', 0xff, 0xff, 0xe4, 0xbd}));
   EXPECT_EQ(encode(vocabulary, "你"), (Ids{256, 0xa0}));
+}
+
+TEST(Bpe, BytesThatNoUtf8HasMayBeMissing) {
+  Vocabulary vocabulary = bpe_vocabulary({{"\xbf", "\xbd"}});
+  for (const int byte : {0xc0, 0xc1, 0xf5, 0xff}) {
+    vocabulary.types[byte] = TokenType::kUserDefined;
+  }
+  // They are text then, of the character that spells the byte.
+  EXPECT_EQ(encode(vocabulary, "À"), Ids{0xc0});
+  const auto tokenizer = Tokenizer::make(vocabulary);
+  EXPECT_EQ(tokenizer->encode("a\xff\xfe", false, true), (Ids{'a', 0xef, 256, 0xfe}));
+  EXPECT_EQ(tokenizer->decode(Ids{'a', 0xef, 256}), "a\xef\xbf\xbd");
 }
 
 TEST(Bpe, EveryTextComesBack) {

@@ -104,6 +104,17 @@ TEST(Tokenizer, TokensThatEndATurnEndGeneration) {
   EXPECT_EQ(tokenizer->decode(Ids{chat}), "");
 }
 
+TEST(Tokenizer, TokensOfInfillingAreControlTokens) {
+  Vocabulary vocabulary = bpe_vocabulary({});
+  const int32_t prefix = add_token(vocabulary, "<|fim_prefix|>", TokenType::kUserDefined);
+  const int32_t pad = add_token(vocabulary, "<|fim_pad|>", TokenType::kUserDefined);
+  const auto tokenizer = Tokenizer::make(vocabulary);
+  EXPECT_EQ(tokenizer->encode("<|fim_prefix|>", false, true), Ids{prefix});
+  EXPECT_EQ(tokenizer->encode("<|fim_prefix|>", false, false), bytes_as_ids("<|fim_prefix|>"));
+  EXPECT_FALSE(tokenizer->ends_generation(prefix));
+  EXPECT_TRUE(tokenizer->ends_generation(pad));
+}
+
 TEST(Tokenizer, SingleTokensDecodeToTheirBytes) {
   const auto tokenizer = Tokenizer::make(bpe_vocabulary({{"\xf0", "\x9f"}}));
   EXPECT_EQ(tokenizer->decode(Ids{256}), "\xf0\x9f");

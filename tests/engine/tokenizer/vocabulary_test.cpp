@@ -108,13 +108,13 @@ VocabularyFile llama_file() {
   return file.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kInt32, {2, 3, 3, 1});
 }
 
-VocabularyFile gpt2_file(size_t n_tokens) {
+VocabularyFile gpt2_file(size_t n_tokens, std::string_view pre = "llama3") {
   std::vector<std::string> tokens;
   for (size_t i = 0; i < n_tokens; ++i) {
     tokens.push_back(to_byte_level(std::string(1 + i / 256, static_cast<char>(i))));
   }
   VocabularyFile file;
-  file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "llama3");
+  file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", pre);
   return file.texts("tokenizer.ggml.tokens", tokens).texts("tokenizer.ggml.merges", {});
 }
 
@@ -144,6 +144,33 @@ TEST(Vocabulary, Gpt2DefaultsStandForWhatTheFileDoesNotSay) {
   EXPECT_FALSE(vocabulary.add_eos);
   EXPECT_FALSE(vocabulary.add_space_prefix);
   EXPECT_EQ(read(gpt2_file(5)).bos, -1);
+}
+
+TEST(Vocabulary, WhetherBosIsAddedFollowsThePreTokenizerWhereTheFileDoesNotSay) {
+  const auto adds_bos = [](const char* pre) { return read(gpt2_file(256, pre)).add_bos; };
+  for (const char* pre : {"llama-bpe", "llama3", "llama-v3", "tekken"}) {
+    EXPECT_TRUE(adds_bos(pre)) << pre;
+  }
+  for (const char* pre : {"qwen2", "smollm", "deepseek-llm", "gpt-2", "default", "", "other"}) {
+    EXPECT_FALSE(adds_bos(pre)) << pre;
+  }
+  VocabularyFile file = gpt2_file(256, "qwen2");
+  EXPECT_TRUE(read(file.flag("tokenizer.ggml.add_bos_token", true)).add_bos);
+}
+
+TEST(Vocabulary, AFileThatNamesNoPreTokenizerIsSplitByDefault) {
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) {
+    tokens.push_back(to_byte_level(std::string(1, static_cast<char>(byte))));
+  }
+  tokens.push_back("34");
+  VocabularyFile file;
+  file.text("tokenizer.ggml.model", "gpt2").texts("tokenizer.ggml.tokens", tokens);
+  const std::string bytes = file.texts("tokenizer.ggml.merges", {"3 4"}).bytes();
+  const auto tokenizer =
+      Tokenizer::load(GgufFile::parse(std::as_bytes(std::span(bytes)), "made.gguf"));
+  EXPECT_EQ(tokenizer->encode("1234", true, true), (std::vector<int32_t>{'1', '2', '3', '4'}));
+  EXPECT_EQ(tokenizer->encode("34", true, true), std::vector<int32_t>{256});
 }
 
 TEST(Vocabulary, WhatTheFileSaysWins) {
@@ -208,7 +235,9 @@ TEST(Vocabulary, UnsoundVocabulariesAreRefused) {
   const std::vector<std::pair<std::string, Change>> cases{
       {"'gpt3'; supported: gpt2 llama", [](auto& v) { v.model = "gpt3"; }},
       {"is ''; supported: gpt2 llama", [](auto& v) { v.model.clear(); }},
-      {"'qwen2'; supported: llama-bpe llama3 llama-v3", [](auto& v) { v.pre = "qwen2"; }},
+      {"'falcon'; supported: llama-bpe llama3 llama-v3 qwen2 smollm deepseek-llm tekken gpt-2 "
+       "default",
+       [](auto& v) { v.pre = "falcon"; }},
       {"vocabulary is empty", [](auto& v) { v.tokens.clear(); }},
       {"299 token types for 300 tokens", [](auto& v) { v.types.pop_back(); }},
       {"299 scores for 300 tokens",
@@ -234,6 +263,7 @@ TEST(Vocabulary, UnsoundVocabulariesAreRefused) {
          v.add_eos = true;
        }},
       {"no token is the byte 65", [](auto& v) { v.tokens['A'] = "none"; }},
+      {"no token is the byte 244", [](auto& v) { v.tokens[0xf4] = "none"; }},
       {"no token is the byte 65", [](auto& v) { v.types['A'] = TokenType::kControl; }},
       {"byte token 65 is 'A'", [](auto& v) { v.types['A'] = TokenType::kByte; }},
       {"byte token 65 is '<0xG0>'",
