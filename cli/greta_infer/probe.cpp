@@ -222,7 +222,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   const StopSignals heeded;
   RunSinks sinks = open_sinks(job.targets, record, session);
   probe.repeat_beyond(sinks.tolerances());
-  session.times().end("record");
+  session.times().end("database");
   for (const std::string& name : job.left_out) sinks.attribute("prompt_left_out", name);
   for (size_t i = 0; i < job.prompts.size(); ++i) {
     const ProbePrompt& prompt = job.prompts[i];

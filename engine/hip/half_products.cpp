@@ -1,6 +1,7 @@
 #include "engine/hip/half_products.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
