@@ -273,6 +273,16 @@ std::unique_ptr<Session> open_session(const ModelArguments& arguments,
   return session;
 }
 
+const ModelDigests& await_digests(ModelDigest& digest) {
+  constexpr int kTurnMs = 50;
+  Progress progress("hash of the model");
+  while (!digest.advance(kTurnMs)) {
+    throw_if_stopped();
+    progress.show(digest.done_bytes(), digest.size_bytes());
+  }
+  return digest.get();
+}
+
 int64_t positions_in_use(const ModelArguments& arguments, const Environment& environment,
                          const Model& model) {
   const auto asked =

@@ -43,6 +43,9 @@ struct SessionNeeds {
 std::unique_ptr<Session> open_session(const ModelArguments& arguments,
                                       const Environment& environment, const SessionNeeds& needs);
 
+/// What it works out, with progress on standard error meanwhile. Throws Stopped.
+const ModelDigests& await_digests(ModelDigest& digest);
+
 /// Positions to use: --max-seq-len, else GRETA_MAX_SEQ_LEN, never more than the model's context.
 int64_t positions_in_use(const ModelArguments& arguments, const Environment& environment,
                          const Model& model);

@@ -136,14 +136,7 @@ int probe(const ProbeCommand& command, const Environment& environment) {
 }  // namespace
 
 const ModelDigests& model_digests(Session& session) {
-  constexpr int kTurnMs = 50;
-  Progress progress("hash of the model");
-  ModelDigest& digest = session.digest();
-  while (!digest.advance(kTurnMs)) {
-    throw_if_stopped();
-    progress.show(digest.done_bytes(), digest.size_bytes());
-  }
-  const ModelDigests& digests = digest.get();
+  const ModelDigests& digests = await_digests(session.digest());
   session.model().check_whole();
   return digests;
 }

@@ -145,6 +145,7 @@ TEST_F(InferProbe, ARunSaysTheRootOfItsModelAndTheSha256OfItsFileWhenAsked) {
         "' AND dim IN ('model_root', 'model_sha256') ORDER BY dim");
   };
   const std::string root = probe("a", "--threads 1");
+  EXPECT_TRUE(sh("$I info --model m.gguf --root").says("root         " + root.substr(11, 64)));
   const std::string sha256 = "model_sha256\t" + sh("sha256sum m.gguf | cut -d ' ' -f 1").out;
   EXPECT_EQ(probe("b", "--model-sha256"), root + sha256);
 
