@@ -1,5 +1,6 @@
 #include "engine/session/model_digest.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -50,8 +51,11 @@ ModelDigest::~ModelDigest() {
 
 /// What a thread does.
 void ModelDigest::work() {
-  // Of this thread alone, on Linux. When it is refused the digests are merely less modest.
-  static_cast<void>(::setpriority(PRIO_PROCESS, 0, kLeastPriority));
+  // Both are of this thread alone, on Linux. When they are refused it is merely less modest.
+  constexpr sched_param kNone{};
+  if (::sched_setscheduler(0, SCHED_IDLE, &kNone) != 0) {
+    static_cast<void>(::setpriority(PRIO_PROCESS, 0, kLeastPriority));
+  }
   while (step()) {
   }
 }
