@@ -144,6 +144,17 @@ TEST_F(KeptDigests, AreReplacedAsAWhole) {
       << "nothing is left beside it";
 }
 
+TEST_F(KeptDigests, WhatAWriterThatWasKilledLeftBesideThemIsNothing) {
+  cache_.keep(model_, stamp_, kept_);
+  const std::string text = entry_text();
+  std::ofstream(entry().string() + ".a1B2c3") << text.substr(0, text.size() / 2);
+  EXPECT_TRUE(cache_.find(model_, stamp_));
+  std::filesystem::remove(cache_folder_ / entry().stem());
+  EXPECT_FALSE(cache_.find(model_, stamp_));
+  cache_.keep(model_, stamp_, kept_);
+  EXPECT_TRUE(cache_.find(model_, stamp_));
+}
+
 TEST_F(KeptDigests, AreNotBelievedWhenTheEntryIsDamaged) {
   cache_.keep(model_, stamp_, kept_);
   const std::string text = entry_text();
