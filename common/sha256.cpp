@@ -2,8 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <array>
-#include <cstdint>
 #include <stdexcept>
 
 #include "common/hex.h"
@@ -28,15 +26,24 @@ void Sha256::update(const void* data, size_t size_bytes) {
   require(EVP_DigestUpdate(context_.get(), data, size_bytes));
 }
 
-std::string Sha256::hex() const {
+Sha256::Digest Sha256::digest() const {
   const std::unique_ptr<evp_md_ctx_st, Free> copy(EVP_MD_CTX_new());
   require(copy != nullptr && EVP_MD_CTX_copy_ex(copy.get(), context_.get()) == 1);
-  std::array<uint8_t, EVP_MAX_MD_SIZE> digest;
-  unsigned size_bytes = 0;
-  require(EVP_DigestFinal_ex(copy.get(), digest.data(), &size_bytes));
+  Digest digest;
+  require(EVP_DigestFinal_ex(copy.get(), digest.data(), nullptr));
+  return digest;
+}
+
+std::string Sha256::hex() const {
   std::string text;
-  for (unsigned i = 0; i < size_bytes; ++i) append_hex(text, digest[i]);
+  for (const uint8_t byte : digest()) append_hex(text, byte);
   return text;
+}
+
+Sha256::Digest Sha256::digest_of(std::string_view bytes) {
+  Sha256 sha;
+  sha.update(bytes.data(), bytes.size());
+  return sha.digest();
 }
 
 std::string Sha256::hex_of(std::string_view bytes) {

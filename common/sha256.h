@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,12 +17,16 @@ class Sha256 {
  public:
   Sha256();
 
+  using Digest = std::array<uint8_t, 32>;
+
   void update(const void* data, size_t size_bytes);
 
-  /// Digest of everything so far: 64 lower-case hex digits. More may be added afterwards.
-  std::string hex() const;
+  /// Digest of everything so far. More may be added afterwards.
+  Digest digest() const;
+  std::string hex() const;  ///< the same as 64 lower-case hex digits
 
-  /// Digest of these bytes.
+  /// Of these bytes.
+  static Digest digest_of(std::string_view bytes);
   static std::string hex_of(std::string_view bytes);
 
  private:

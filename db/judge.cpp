@@ -6,10 +6,13 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "common/stop_signal.h"
@@ -83,6 +86,71 @@ class Judge {
   std::vector<std::unique_ptr<TallyConnection>> connections_;
 };
 
+/// A connection that works tallies of prompts out, and its statement takes as long to open and
+/// prepare as so many trace rows to judge.
+constexpr int64_t kRowsPerThread = 3000;
+
+/// The prompts of one run, judged together. Inside a transaction, whose write lock the threads rely
+/// on.
+class PromptsJudge {
+ public:
+  PromptsJudge(SQLite::Database& db, int64_t run_id, std::vector<int64_t> prompts)
+      : db_(db), run_id_(run_id), prompts_(std::move(prompts)), tallies_(prompts_.size()) {}
+
+  TallyRows read(size_t threads) {
+    for (size_t i = 1; i < threads; ++i) connections_.push_back(open_beside(db_));
+    std::vector<std::future<void>> others;
+    for (SQLite::Database& connection : connections_) {
+      try {
+        others.push_back(std::async(std::launch::async, [this, &connection] { work(connection); }));
+      } catch (const std::system_error&) {  // no thread: fewer do it
+        break;
+      }
+    }
+    work(db_);
+    for (std::future<void>& other : others) other.get();
+    TallyRows all{run_id_, {}};
+    for (TallyRows& tally : tallies_) {
+      std::move(tally.values.begin(), tally.values.end(), std::back_inserter(all.values));
+    }
+    return all;
+  }
+
+ private:
+  void work(SQLite::Database& db) {
+    PromptTallyReader reader(db);
+    for (size_t at = next_++; at < prompts_.size(); at = next_++) {
+      tallies_[at] = reader.read(run_id_, prompts_[at]);
+    }
+  }
+
+  SQLite::Database& db_;
+  const int64_t run_id_;
+  const std::vector<int64_t> prompts_;
+  std::vector<TallyRows> tallies_;  ///< of prompts_
+  std::atomic<size_t> next_ = 0;
+  std::vector<SQLite::Database> connections_;
+};
+
+/// The prompts of a run, 0 for the run as a whole first.
+std::vector<int64_t> prompts_of(SQLite::Database& db, int64_t run_id) {
+  std::vector<int64_t> prompts{0};
+  SQLite::Statement query(db, "SELECT id FROM prompt WHERE run_id = ? ORDER BY id");
+  query.bind(1, run_id);
+  while (query.executeStep()) prompts.push_back(query.getColumn(0).getInt64());
+  return prompts;
+}
+
+/// Trace rows of a run, up to a limit.
+int64_t rows_of(SQLite::Database& db, int64_t run_id, int64_t limit) {
+  SQLite::Statement query(
+      db, "SELECT count(*) FROM (SELECT 1 FROM trace_row WHERE run_id = ? LIMIT ?)");
+  query.bind(1, run_id);
+  query.bind(2, limit);
+  query.executeStep();
+  return query.getColumn(0).getInt64();
+}
+
 bool is_in_memory(const SQLite::Database& db) {
   const std::string& name = db.getFilename();
   return name.empty() || name == ":memory:";
@@ -99,6 +167,19 @@ bool has_mutexes() {
 }
 
 }  // namespace
+
+void judge_run(SQLite::Database& db, int64_t run_id, int threads) {
+  in_transaction(db, [&] {
+    constexpr auto kMost = static_cast<int64_t>(kMaxThreads);
+    const int64_t worth = rows_of(db, run_id, kRowsPerThread * kMost) / kRowsPerThread;
+    std::vector<int64_t> prompts = prompts_of(db, run_id);
+    const auto n_prompts = static_cast<int64_t>(prompts.size()) - 1;
+    const int64_t wanted = std::min<int64_t>({threads, worth, n_prompts, kMost});
+    if (wanted < 2 || is_in_memory(db) || !has_mutexes()) return keep_tally(db, run_id);
+    PromptsJudge judge(db, run_id, std::move(prompts));
+    TallyKeeper(db).keep(judge.read(static_cast<size_t>(wanted)));
+  });
+}
 
 void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads) {
   if (runs.empty()) return;

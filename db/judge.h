@@ -15,4 +15,8 @@ namespace greta {
 /// kept by then stays.
 void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads);
 
+/// Judges one run, in a transaction of its own, as keep_tally does: its prompts on up to `threads`
+/// threads, where there is enough of it. Throws SQLite::Exception.
+void judge_run(SQLite::Database& db, int64_t run_id, int threads);
+
 }  // namespace greta

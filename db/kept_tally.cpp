@@ -41,21 +41,35 @@ void bind(SQLite::Statement& statement, int i, const TallyRows::Value& value) {
   statement.bind(i);
 }
 
+std::string select_tally_sql() {
+  return std::string("SELECT ") + kTallyColumns + " FROM unkept_tally WHERE run_id = ?";
+}
+
+TallyRows take_rows(SQLite::Statement& rows, int64_t run_id) {
+  TallyRows tally{run_id, {}};
+  while (rows.executeStep()) {
+    for (int i = 0; i < kTallyColumnCount; ++i) tally.values.push_back(value_of(rows.getColumn(i)));
+  }
+  rows.reset();  // ends its look at the file
+  return tally;
+}
+
 }  // namespace
 
-TallyReader::TallyReader(SQLite::Database& db)
-    : rows_(db, std::string("SELECT ") + kTallyColumns + " FROM unkept_tally WHERE run_id = ?") {}
+TallyReader::TallyReader(SQLite::Database& db) : rows_(db, select_tally_sql()) {}
 
 TallyRows TallyReader::read(int64_t run_id) {
-  TallyRows tally{run_id, {}};
   rows_.bind(1, run_id);
-  while (rows_.executeStep()) {
-    for (int i = 0; i < kTallyColumnCount; ++i) {
-      tally.values.push_back(value_of(rows_.getColumn(i)));
-    }
-  }
-  rows_.reset();  // ends its look at the file
-  return tally;
+  return take_rows(rows_, run_id);
+}
+
+PromptTallyReader::PromptTallyReader(SQLite::Database& db)
+    : rows_(db, select_tally_sql() + " AND prompt_id = ?") {}
+
+TallyRows PromptTallyReader::read(int64_t run_id, int64_t prompt_id) {
+  rows_.bind(1, run_id);
+  rows_.bind(2, prompt_id);
+  return take_rows(rows_, run_id);
 }
 
 TallyKeeper::TallyKeeper(SQLite::Database& db)

@@ -30,6 +30,17 @@ class TallyReader {
   SQLite::Statement rows_;
 };
 
+/// The same of a run's prompts, one at a time: what they have together is the run's.
+class PromptTallyReader {
+ public:
+  explicit PromptTallyReader(SQLite::Database& db);
+  /// Prompt 0: what is of the run as a whole.
+  TallyRows read(int64_t run_id, int64_t prompt_id);
+
+ private:
+  SQLite::Statement rows_;
+};
+
 /// Keeps tallies, and the verdicts that they amount to, so that they are read: the kept rows are
 /// those of the views `tally` and `verdict_part`. All calls happen inside a transaction that the
 /// caller owns. Throws SQLite::Exception.

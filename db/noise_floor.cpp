@@ -14,7 +14,7 @@ void store_noise_floor(SQLite::Database& db, const CalibratedModel& model,
   for (const NoiseFloor& floor : floors) {
     insert.bind(1, floor.tensor);
     insert.bind(2, floor.layer);
-    insert.bind(3, model.model_sha256);
+    insert.bind(3, model.model);
     insert.bind(4, model.dtype);
     insert.bind(5, model.backend);
     insert.bind(6, floor.rel_l2);

@@ -10,7 +10,8 @@ namespace greta {
 
 /// Whose noise floor it is.
 struct CalibratedModel {
-  std::string model_sha256, dtype, backend;
+  std::string model;  ///< its root, or the SHA-256 of its file, as its runs say
+  std::string dtype, backend;
 };
 
 /// How far the pairs of a trace point differ in clean probes: a row of the table noise_floor.

@@ -136,7 +136,7 @@ CREATE TABLE tolerance (
 CREATE TABLE noise_floor (
   tensor_id    INTEGER NOT NULL REFERENCES tensor(id),
   layer        INTEGER NOT NULL,
-  model_sha256 TEXT NOT NULL,                     -- these three: as the run's attributes and its dtype say
+  model_sha256 TEXT NOT NULL,                     -- these three: as the run's attributes (its model_root, or model_sha256) and its dtype say
   dtype        TEXT NOT NULL,
   backend      TEXT NOT NULL,
   rel_l2       REAL NOT NULL CHECK (rel_l2 BETWEEN 0 AND 2), -- p99.9 over pairs of prefill and decode that differ
@@ -391,7 +391,7 @@ CREATE TABLE attribute (
   source_id INTEGER REFERENCES source(id)         -- NULL: the path itself
 ) STRICT;
 CREATE UNIQUE INDEX attribute_once ON attribute(run_id, dim, value, rank, leg, ifnull(source_id, 0));
-CREATE INDEX attribute_model ON attribute(value, run_id) WHERE dim = 'model_sha256';
+CREATE INDEX attribute_model ON attribute(value, run_id) WHERE dim IN ('model_root', 'model_sha256');
 
 -- That a run began or ended, as a source says it: run.status follows from all of them.
 CREATE TABLE run_event (
@@ -697,10 +697,10 @@ CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN DELETE FROM
 CREATE TRIGGER report_inserted AFTER INSERT ON report BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER report_deleted AFTER DELETE ON report BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute
-  WHEN OLD.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') OR NEW.dim IN ('trace_rows', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+  WHEN OLD.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') OR NEW.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER run_changed AFTER UPDATE OF id, name, dtype, hash_algo, status ON run BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.id, NEW.id); END;
 CREATE TRIGGER traced_position_deleted AFTER DELETE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER traced_position_updated AFTER UPDATE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
@@ -715,11 +715,11 @@ CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM ke
 CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER noise_floor_inserted AFTER INSERT ON noise_floor BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim = 'model_sha256' AND value = NEW.model_sha256); END;
+  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = NEW.model_sha256); END;
 CREATE TRIGGER noise_floor_deleted AFTER DELETE ON noise_floor BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim = 'model_sha256' AND value = OLD.model_sha256); END;
+  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = OLD.model_sha256); END;
 CREATE TRIGGER noise_floor_updated AFTER UPDATE ON noise_floor BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim = 'model_sha256' AND value IN (OLD.model_sha256, NEW.model_sha256)); END;
+  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value IN (OLD.model_sha256, NEW.model_sha256)); END;
 CREATE TRIGGER tensor_name_updated AFTER UPDATE ON tensor_name BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER tensor_updated AFTER UPDATE ON tensor BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER status_updated AFTER UPDATE ON status BEGIN DELETE FROM kept_tally WHERE true; END;

@@ -57,8 +57,9 @@ std::vector<Combination> calibration_probes(const Backend& backend) {
 void Calibration::add(const std::filesystem::path& database, const std::string& run) {
   SQLite::Database db = open_for_reading(database);
   Query stated(db,
-               "SELECT r.id, (SELECT value FROM attribute WHERE run_id = r.id AND dim ="
-               " 'model_sha256'), r.dtype, (SELECT value FROM attribute WHERE run_id = r.id AND"
+               "SELECT r.id, (SELECT value FROM attribute WHERE run_id = r.id AND dim IN"
+               " ('model_root', 'model_sha256') ORDER BY dim LIMIT 1), r.dtype, (SELECT value FROM "
+               "attribute WHERE run_id = r.id AND"
                " dim = 'backend') FROM run r WHERE r.name = ?");
   stated.bind(1, run);
   if (!stated.step() || stated.is_null(1) || stated.is_null(2) || stated.is_null(3)) {
@@ -81,8 +82,8 @@ void Calibration::add(const std::filesystem::path& database, const std::string& 
 std::vector<Calibration::Measured> Calibration::measured() const {
   std::vector<Measured> all;
   for (const auto& [model, places] : drift_) {
-    const auto& [sha256, dtype, backend] = model;
-    Measured& one = all.emplace_back(Measured{{sha256, dtype, backend}, {}});
+    const auto& [digest, dtype, backend] = model;
+    Measured& one = all.emplace_back(Measured{{digest, dtype, backend}, {}});
     for (const auto& [place, drift] : places) {
       const auto& [ord, layer, tensor] = place;
       if (drift.rel_l2.size() < kMinPairs) {

@@ -1,13 +1,16 @@
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <thread>
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/options.h"
 #include "common/exit_status.h"
 #include "common/utf8.h"
 #include "engine/forward/model.h"
+#include "engine/session/model_digest.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace greta {
@@ -15,7 +18,7 @@ namespace {
 
 struct InfoArguments {
   std::string model;
-  bool tensors = false;
+  bool tensors = false, root = false;
 };
 
 /// The beginning of a text of the model, in one line.
@@ -111,6 +114,12 @@ int info(const InfoArguments& arguments) {
                 static_cast<double>(n_weights) / 1e6, file.tensors().size());
   line("file", shown(arguments.model));
   line("format", size);
+  if (arguments.root) {
+    const auto n_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    ModelDigest digest(file, arguments.model, n_threads, false, DigestCache::usual());
+    line("root", await_digests(digest).root);
+    file.check_whole();
+  }
   const std::string why = obstacle(file);
   std::printf("\nmetadata\n");
   for (const auto& [key, value] : file.metadata()) {
@@ -131,6 +140,8 @@ void add_infer_info(CLI::App& app, Infer& infer) {
   auto arguments = std::make_shared<InfoArguments>();
   add_model_option(*command, arguments->model);
   command->add_flag("--tensors", arguments->tensors, "List every tensor");
+  command->add_flag("--root", arguments->root,
+                    "Also the root of the model, by which runs tell which one they had");
   command->callback(
       [&infer, arguments] { infer.action = [arguments] { return info(*arguments); }; });
 }

@@ -13,9 +13,11 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "cli/greta_infer/progress.h"
 #include "cli/options/wait_option.h"
 #include "common/completion.h"
 #include "common/shell_word.h"
+#include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "db/database.h"
 #include "engine/forward/fault.h"
@@ -246,10 +248,29 @@ void warn_of_missing_pre_tokenizer(const GgufFile& file) {
                "by default, which may not be how it was trained (--tokens takes ids)\n");
 }
 
+void add_model_sha256_option(CLI::App& command, ModelArguments& arguments) {
+  command
+      .add_flag("--model-sha256", arguments.sha256,
+                "Also record the SHA-256 of the model's file, which takes longer than its root")
+      ->option_text(" ")
+      ->group("Record");
+}
+
 std::unique_ptr<Session> open_session(const ModelArguments& arguments,
-                                      const Environment& environment) {
+                                      const Environment& environment, const SessionNeeds& needs) {
   const bool only_4bit = environment.flag("GRETA_INT4_WEIGHTS");
-  auto session = std::make_unique<Session>(arguments.file, arguments.backend, arguments.threads);
+  const auto progress = std::make_shared<Progress>("loading the model");
+  SessionPlan plan{.tokenizer = needs.tokenizer,
+                   .digest = needs.digest,
+                   .file_sha256 = arguments.sha256,
+                   .digests = DigestCache::usual(),
+                   .on_load = [progress](int64_t done, int64_t all) {
+                     throw_if_stopped();
+                     progress->show(done, all);
+                     if (done == all) progress->clear();
+                   }};
+  auto session = std::make_unique<Session>(arguments.file, arguments.backend, arguments.threads,
+                                           std::move(plan));
   if (only_4bit && !mostly_4bit(session->model())) {
     throw std::invalid_argument("GRETA_INT4_WEIGHTS is set, but the weights of " + arguments.file +
                                 " are " + session->model().weight_types() +
@@ -259,6 +280,16 @@ std::unique_ptr<Session> open_session(const ModelArguments& arguments,
   warn_of_unknown_keys(session->model());
   warn_of_missing_pre_tokenizer(session->file());
   return session;
+}
+
+const ModelDigests& await_digests(ModelDigest& digest) {
+  constexpr int kTurnMs = 50;
+  Progress progress("hash of the model");
+  while (!digest.advance(kTurnMs)) {
+    throw_if_stopped();
+    progress.show(digest.done_bytes(), digest.size_bytes());
+  }
+  return digest.get();
 }
 
 int64_t positions_in_use(const ModelArguments& arguments, const Environment& environment,

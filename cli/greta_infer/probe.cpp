@@ -22,12 +22,13 @@
 namespace greta {
 namespace {
 
-constexpr const char* kModelDigest = "model_sha256";
+constexpr const char* kModelRoot = "model_root";
+constexpr const char* kModelSha256 = "model_sha256";
 
 /// What the subcommand can be asked beside what a probe can.
 struct ProbeCommand {
   ProbeArguments probe;
-  bool no_db = false, list = false, json = false;
+  bool no_db = false, list = false, json = false, timings = false;
   std::string gate;
 };
 
@@ -52,9 +53,26 @@ void print_outcome(const ProbeOutcome& outcome, const std::string& database,
               shell_word(outcome.run).c_str());
 }
 
+/// Where the time went, from the start of the program to the verdict.
+void print_times(const StageTimes& times) {
+  double all = 0;
+  for (const StageTimes::Stage& stage : times.stages()) {
+    std::printf("time     %-14s %8.3f s\n", stage.name.c_str(), stage.seconds);
+    all += stage.seconds;
+  }
+  std::printf("time     %-14s %8.3f s\n", "all", all);
+}
+
+std::string json_of(const StageTimes& times) {
+  JsonObject object;
+  for (const StageTimes::Stage& stage : times.stages()) object.add(stage.name, stage.seconds);
+  return object.str();
+}
+
 /// For a script: what to ask the database for, and what it says already.
 void print_outcome_json(const ProbeOutcome& outcome, const std::string& database,
-                        const std::optional<InferVerdict>& verdict, int status) {
+                        const std::optional<InferVerdict>& verdict, const StageTimes* times,
+                        int status) {
   JsonObject object;
   object.add("rows", outcome.n_rows).add("seconds", outcome.seconds);
   if (verdict) {
@@ -65,6 +83,7 @@ void print_outcome_json(const ProbeOutcome& outcome, const std::string& database
       object.add("first_fail", verdict->fail.cause).add("place", place_text(verdict->fail));
     }
   }
+  if (times != nullptr) object.raw("times", json_of(*times));
   object.add("exit", status);
   std::printf("%s\n", object.str().c_str());
 }
@@ -80,24 +99,28 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   const std::string database = targets.database;
   const std::unique_ptr<Session> session = open_probe_session(command.probe, targets, environment);
   ProbeJob job = resolve_job(command.probe, std::move(targets), environment, *session);
+  session->times().end("prompts");
   const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
+  const StageTimes* const times = command.timings ? &session->times() : nullptr;
   if (database.empty() && command.json) {
-    print_outcome_json(outcome, database, std::nullopt, kExitDone);
+    print_outcome_json(outcome, database, std::nullopt, times, kExitDone);
     finish_output();
     return kExitDone;
   }
   if (database.empty()) {
     std::printf("rows     %lld in %.2f s, in no database: no verdict\n",
                 static_cast<long long>(outcome.n_rows), outcome.seconds);
+    if (times != nullptr) print_times(*times);
     finish_output();
     return kExitDone;
   }
   const InferVerdict verdict = read_verdict(database, outcome.run);
+  session->times().end("verdict");
   const bool strict = command.gate == "strict";
   const int status =
       command.gate.empty() ? kExitDone : exit_of_verdict(strict ? verdict.strict : verdict.numeric);
   if (command.json) {
-    print_outcome_json(outcome, database, verdict, status);
+    print_outcome_json(outcome, database, verdict, times, status);
     finish_output();
     return status;
   }
@@ -105,21 +128,17 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   if (!command.gate.empty() && verdict.strict != verdict.numeric) {
     std::printf("exit     %d, by the %s verdict\n", status, command.gate.c_str());
   }
+  if (times != nullptr) print_times(*times);
   finish_output();
   return status;
 }
 
 }  // namespace
 
-const std::string& model_digest(Session& session) {
-  Progress progress("SHA-256 of the model");
-  while (!session.digest().ready(100)) {
-    throw_if_stopped();
-    progress.show(session.digest().done_bytes(), session.digest().size_bytes());
-  }
-  const std::string& digest = session.digest().hex();
+const ModelDigests& model_digests(Session& session) {
+  const ModelDigests& digests = await_digests(session.digest());
   session.model().check_whole();
-  return digest;
+  return digests;
 }
 
 void check_length(const std::string& name, int64_t n_tokens, int64_t n_steps, int64_t positions) {
@@ -157,8 +176,12 @@ RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session&
 }
 
 void end_sinks(RunSinks& sinks, Session& session) {
-  sinks.attribute(kModelDigest, model_digest(session));
+  const ModelDigests& digests = model_digests(session);
+  session.times().end("identity");
+  sinks.attribute(kModelRoot, digests.root);
+  if (!digests.file_sha256.empty()) sinks.attribute(kModelSha256, digests.file_sha256);
   sinks.end(true);
+  session.times().end("record");
 }
 
 ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment) {
@@ -176,6 +199,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   Probe probe = begin_or_fail(job.targets.database, job.setup, job.model, [&] {
     return Probe(session.model(), session.weights(), session.backend(), longest, job.options);
   });
+  session.times().end("memory");
   std::string what;
   probe.on_progress = [&](const std::string&, const char* phase) {
     progress.show(what + ", " + phase + " done");
@@ -184,6 +208,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   const StopSignals heeded;
   RunSinks sinks = open_sinks(job.targets, record, session);
   probe.repeat_beyond(sinks.tolerances());
+  session.times().end("database");
   for (const std::string& name : job.left_out) sinks.attribute("prompt_left_out", name);
   for (size_t i = 0; i < job.prompts.size(); ++i) {
     const ProbePrompt& prompt = job.prompts[i];
@@ -191,6 +216,7 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
            counted(static_cast<int64_t>(job.prompts.size()), "prompt") + ", " + prompt.name;
     progress.show(what + ", " + counted(static_cast<int64_t>(prompt.tokens.size()), "token"));
     probe.run(prompt, sinks);
+    session.times().end(i == 0 ? "first prompt" : "other prompts");
   }
   progress.clear();
   end_sinks(sinks, session);
@@ -226,6 +252,8 @@ void add_infer_probe(CLI::App& app, Infer& infer) {
                    "that name")
       ->option_text("NAME")
       ->group("Record");
+  command->add_flag("--timings", arguments->timings,
+                    "Also print where the time went, from the program's start to the verdict");
   command->add_flag("--json", arguments->json, "Print the run's name and verdict as a JSON object");
   command->callback([&infer, arguments] {
     infer.action = [&infer, arguments] { return probe(*arguments, infer.environment); };

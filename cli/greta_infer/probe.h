@@ -59,12 +59,12 @@ auto begin_or_fail(const std::string& database, const RunSetup& setup, const Mod
 /// a fault that no prompt can show.
 ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment);
 
-/// SHA-256 of the model's file, with progress on standard error while it is worked out.
-const std::string& model_digest(Session& session);
+/// What identifies the session's model, with progress on standard error while it is worked out.
+const ModelDigests& model_digests(Session& session);
 
-/// Begins a run. The digest of the model file is computed beside it.
+/// Begins a run. What identifies the model is worked out beside it.
 RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session);
-/// Adds the digest to the run, once it is there, and ends it as complete.
+/// Adds that to the run, once it is there, and ends it as complete.
 void end_sinks(RunSinks& sinks, Session& session);
 
 /// Suites, modes, phases, trace points, routes and faults, on standard output.

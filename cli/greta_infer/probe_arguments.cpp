@@ -156,6 +156,7 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments) {
   command.add_flag("--cpu-probe", arguments.cpu_probe, "Recompute the logits in double")
       ->group("Tracing");
   add_record_options(command, arguments.record);
+  add_model_sha256_option(command, arguments.model);
 }
 
 RunSetup resolve_probe_setup(const ProbeArguments& arguments, const Environment& environment) {
@@ -177,8 +178,11 @@ std::unique_ptr<Session> open_probe_session(const ProbeArguments& arguments,
   if (arguments.model.file.empty()) {
     throw std::invalid_argument("a probe needs --model FILE; greta-infer synth makes one");
   }
-  return begin_or_fail(targets.database, resolve_probe_setup(arguments, environment),
-                       arguments.model, [&] { return open_session(arguments.model, environment); });
+  return begin_or_fail(
+      targets.database, resolve_probe_setup(arguments, environment), arguments.model, [&] {
+        return open_session(arguments.model, environment,
+                            {.tokenizer = !arguments.prompt.tokens, .digest = true});
+      });
 }
 
 ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets,

@@ -31,6 +31,11 @@ std::string attribute(SQLite::Database& db, const Run& run, const std::string& n
       ": only what greta-infer probe has recorded, to its end, can run again");
 }
 
+/// The same; empty where the run does not say it.
+std::string attribute_or_none(SQLite::Database& db, const Run& run, const std::string& name) {
+  return attributes(db, run, name).empty() ? "" : attribute(db, run, name);
+}
+
 /// qkv=GEMM/DOT wo=DOT: prefill's and decode's where they differ.
 std::vector<RouteChoice> parse_routes(const std::string& text) {
   std::vector<RouteChoice> choices;
@@ -126,10 +131,14 @@ RecordedProbe read_probe(const std::filesystem::path& database, const std::strin
                          std::optional<int64_t> pos) {
   SQLite::Database db = open_for_reading(database);
   const Run found = resolve_run(db, run);
+  const std::string sha256 = attribute_or_none(db, found, "model_sha256");
+  const std::string root = sha256.empty() ? attribute(db, found, "model_root")
+                                          : attribute_or_none(db, found, "model_root");
   RecordedProbe probe{.run = found.name,
                       .model_file = attribute(db, found, "model_file"),
-                      .model_sha256 = attribute(db, found, "model_sha256"),
                       .backend = attribute(db, found, "backend"),
+                      .model_root = root,
+                      .model_sha256 = sha256,
                       .mode = parse_mode(attribute(db, found, "mode")),
                       .routes = parse_routes(attribute(db, found, "routes")),
                       .faults = {},

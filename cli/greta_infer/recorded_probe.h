@@ -23,7 +23,8 @@ struct RecordedPair {
 /// All that it takes to run a prompt of a probe again.
 struct RecordedProbe {
   std::string run;  ///< its name
-  std::string model_file, model_sha256, backend;
+  std::string model_file, backend;
+  std::string model_root, model_sha256;  ///< one of them may be empty
   Mode mode{};
   std::vector<RouteChoice> routes;
   std::vector<Fault> faults;

@@ -179,21 +179,29 @@ PairPlace parse_place(const std::string& text) {
   return place;
 }
 
-/// The session of the run: the model must be the very file that it was.
+/// Throws std::invalid_argument unless the session's model is the one that the run had.
+void check_model(const RecordedProbe& probe, const std::string& file, Session& session) {
+  const ModelDigests& digests = model_digests(session);
+  const bool by_root = !probe.model_root.empty();
+  const std::string& recorded = by_root ? probe.model_root : probe.model_sha256;
+  const std::string& found = by_root ? digests.root : digests.file_sha256;
+  if (found == recorded) return;
+  throw std::invalid_argument("the model of run " + probe.run + " has the " +
+                              (by_root ? "root " : "SHA-256 ") + recorded + ", that of " + file +
+                              " is " + found + ": pass --model with the file that it ran");
+}
+
+/// The session of the run.
 std::unique_ptr<Session> open_same(const ReplayArguments& arguments, const RecordedProbe& probe,
                                    const Environment& environment) {
   ModelArguments model;
   model.file = arguments.model.empty() ? probe.model_file : arguments.model;
   model.backend = probe.backend;
   model.threads = arguments.threads;
+  model.sha256 = probe.model_root.empty();
   if (model.file.empty()) throw std::invalid_argument("the run names no model: pass --model FILE");
-  std::unique_ptr<Session> session = open_session(model, environment);
-  const std::string& digest = model_digest(*session);
-  if (digest != probe.model_sha256) {
-    throw std::invalid_argument("the model of run " + probe.run + " has the SHA-256 " +
-                                probe.model_sha256 + ", that of " + model.file + " is " + digest +
-                                ": pass --model with the file that it ran");
-  }
+  std::unique_ptr<Session> session = open_session(model, environment, {.digest = true});
+  check_model(probe, model.file, *session);
   return session;
 }
 

@@ -75,6 +75,12 @@ bool is_traced(const RunArguments& arguments) {
          trace.tensors || trace.phases || trace.sample > 0;
 }
 
+/// Whether it is recorded, or a probe is before it.
+bool is_recorded(const RunArguments& arguments, const Environment& environment) {
+  return is_traced(arguments) || environment.flag("GRETA_TRACE_B3_66") ||
+         environment.flag("GRETA_TRACE_PREFILL_DECODE_DELTA");
+}
+
 /// The probe that GRETA_TRACE_B3_66 and GRETA_TRACE_PREFILL_DECODE_DELTA ask for, of this prompt
 /// and as many tokens behind it as there is room for.
 void probe_first(const RunArguments& arguments, const Environment& environment,
@@ -207,8 +213,10 @@ int run(const RunArguments& arguments, const Environment& environment) {
   }
   const std::string database = resolve_database(arguments, environment);
   const RunSetup setup = resolve_setup(arguments, environment);
-  const std::unique_ptr<Session> session = begin_or_fail(
-      database, setup, arguments.model, [&] { return open_session(arguments.model, environment); });
+  const std::unique_ptr<Session> session = begin_or_fail(database, setup, arguments.model, [&] {
+    return open_session(arguments.model, environment,
+                        {.tokenizer = true, .digest = is_recorded(arguments, environment)});
+  });
   const int64_t positions = positions_in_use(arguments.model, environment, session->model());
   const ProbePrompt prompt =
       resolve_prompt(arguments.prompt, "prompt", 0, positions, *session, !arguments.no_bos);
@@ -298,6 +306,7 @@ void add_infer_run(CLI::App& app, Infer& infer) {
   add_sampling_options(*command, *arguments);
   add_trace_options(*command, arguments->trace);
   add_record_options(*command, arguments->record);
+  add_model_sha256_option(*command, arguments->model);
   command->callback([&infer, arguments] {
     infer.action = [&infer, arguments] { return run(*arguments, infer.environment); };
   });

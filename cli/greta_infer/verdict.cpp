@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "cli/warehouse/kept.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/verdict.h"
 #include "db/database.h"
@@ -27,13 +28,17 @@ std::string line_of(const RunVerdict& run, const Headline& head, const Origin& o
 InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run) {
   SQLite::Database db = open_for_reading(database);
   QueryPool statements(db);
-  Query query(statements,
-              "SELECT " + std::string(kVerdictColumns) + ", run_id FROM run_verdict WHERE run = ?");
-  query.bind(1, run);
+  Query id(statements, "SELECT id FROM run WHERE name = ?");
+  id.bind(1, run);
+  if (!id.step()) throw std::runtime_error(database.string() + " has no run " + run);
+  const int64_t run_id = id.integer(0);
+  RunQuery query(statements, run_id,
+                 "SELECT " + std::string(kVerdictColumns) + " FROM " +
+                     kept_views(statements, {{run_id, run}}) + "run_verdict WHERE run_id = ?");
   if (!query.step()) throw std::runtime_error(database.string() + " has no run " + run);
   const RunVerdict verdict(query);
   const Headline head(verdict);
-  const Origin origin = origin_at(statements, verdict.number("run_id"), head.fail, head.gate);
+  const Origin origin = origin_at(statements, run_id, head.fail, head.gate);
   return {.strict = std::string(verdict.at(Gate::kStrict)),
           .numeric = std::string(verdict.at(Gate::kNumeric)),
           .headline = head.text(),

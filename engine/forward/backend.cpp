@@ -33,23 +33,29 @@ RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const Rout
   return table;
 }
 
-ModelWeights upload_weights(const Model& model, Backend& backend) {
+ModelWeights upload_weights(const Model& model, Backend& backend, const LoadProgress& on_load) {
   const ModelConfig& c = model.config();
   ModelWeights weights = model.weights();
+  std::vector<Matrix*> matrices{&weights.token_embd};
+  for (LayerWeights& layer : weights.layers) {
+    matrices.insert(matrices.end(),
+                    {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down});
+  }
+  if (!c.tied) matrices.push_back(&weights.output);
+  std::vector<Matrix> host;
+  for (const Matrix* matrix : matrices) host.push_back(*matrix);
+  const std::vector<Matrix> uploaded = backend.upload(host, on_load);
+  for (size_t i = 0; i < matrices.size(); ++i) *matrices[i] = uploaded[i];
+  if (c.tied) weights.output = weights.token_embd;
+
   const auto upload_norm = [&](const float*& norm) {
     norm = backend.upload(std::span<const float>(norm, static_cast<size_t>(c.dim)));
   };
-  weights.token_embd = backend.upload(weights.token_embd);
   for (LayerWeights& layer : weights.layers) {
     upload_norm(layer.attn_norm);
     upload_norm(layer.ffn_norm);
-    for (Matrix* w :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      *w = backend.upload(*w);
-    }
   }
   upload_norm(weights.output_norm);
-  weights.output = c.tied ? weights.token_embd : backend.upload(weights.output);
   return weights;
 }
 

@@ -44,6 +44,9 @@ struct FingerprintedRow {
   std::optional<RowDifference> difference;  ///< from RowRef::other, which is its x
 };
 
+/// Is told how many bytes of all are loaded, on the thread that loads. May be empty.
+using LoadProgress = std::function<void(int64_t done, int64_t all)>;
+
 /// A device that computes. Pointers are in its memory; operations take effect in the order of the
 /// calls and may still be under way when a call returns: read(), fetch_fingerprints() and
 /// synchronize() wait. Errors of the device throw std::runtime_error with the call, the sizes and
@@ -72,8 +75,10 @@ class Backend {
   /// Tokens that prefill had better take at once.
   virtual int64_t usual_batch() const = 0;
 
-  virtual Buffer allocate(int64_t n) = 0;         ///< contents undefined
-  virtual Matrix upload(const Matrix& host) = 0;  ///< lives as long as the backend
+  virtual Buffer allocate(int64_t n) = 0;  ///< contents undefined
+  /// Weights in the backend's memory, which live as long as it does; the bytes of `host` have been
+  /// read when it returns.
+  virtual std::vector<Matrix> upload(std::span<const Matrix> host, const LoadProgress& on_load) = 0;
   virtual const float* upload(std::span<const float> host) = 0;
   virtual void fill(float* data, int64_t n, float value) = 0;
   virtual void copy(const float* from, int64_t n, float* to) = 0;
@@ -153,6 +158,6 @@ class Backend {
 RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const RouteChoice> choices);
 
 /// All weights of a model in a backend's memory; on the CPU they stay where the file is mapped.
-ModelWeights upload_weights(const Model& model, Backend& backend);
+ModelWeights upload_weights(const Model& model, Backend& backend, const LoadProgress& on_load = {});
 
 }  // namespace greta

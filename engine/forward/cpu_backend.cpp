@@ -68,7 +68,9 @@ class CpuBackend final : public Backend {
     }
     return Buffer(data, [](float* p) { std::free(p); });
   }
-  Matrix upload(const Matrix& host) override { return host; }
+  std::vector<Matrix> upload(std::span<const Matrix> host, const LoadProgress&) override {
+    return {host.begin(), host.end()};
+  }
   const float* upload(std::span<const float> host) override { return host.data(); }
   void fill(float* data, int64_t n, float value) override { std::fill_n(data, n, value); }
   void copy(const float* from, int64_t n, float* to) override { std::copy_n(from, n, to); }

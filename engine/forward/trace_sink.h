@@ -27,8 +27,8 @@ struct RunRecord {
   std::string dtype;       ///< of the arithmetic, which sets the tolerance: f32
   int64_t seed = 0;
   std::string started_at;  ///< ISO 8601 UTC
-  /// Everything else, as attributes: dirty, host, device, backend, model, model_sha256, weights,
-  /// routes, inject, env.NAME, ...; a name may occur more than once.
+  /// Everything else, as attributes: dirty, host, device, backend, model, model_root, model_sha256,
+  /// weights, routes, inject, env.NAME, ...; a name may occur more than once.
   std::vector<std::pair<std::string, std::string>> attributes;
 };
 

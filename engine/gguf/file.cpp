@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <ctime>
 #include <optional>
 #include <system_error>
+#include <tuple>
 #include <type_traits>
 
 #include "engine/gguf/mapping_guard.h"
@@ -138,9 +141,6 @@ GgufFile GgufFile::open(const std::filesystem::path& path) {
     file.check_whole();  // says why
     throw;
   }
-  // Weights are used soon and front to back: the kernel may read ahead of us. Only advice, so a
-  // refusal does not matter.
-  ::madvise(file.mapping_->address, file.mapping_->size_bytes, MADV_WILLNEED);
   file.check_whole();
   return file;
 }
@@ -153,9 +153,43 @@ GgufFile GgufFile::parse(std::span<const std::byte> bytes, std::string name) {
   return file;
 }
 
+void GgufFile::read_ahead(const std::stop_token& stop) const {
+  constexpr size_t kStepBytes = size_t{64} << 20;
+  if (mapping_ == nullptr) return;
+  auto* const begin = static_cast<std::byte*>(mapping_->address);
+  for (size_t at = 0; at < mapping_->size_bytes && !stop.stop_requested(); at += kStepBytes) {
+    // Only advice, so a refusal does not matter.
+    ::madvise(begin + at, std::min(kStepBytes, mapping_->size_bytes - at), MADV_WILLNEED);
+  }
+}
+
 void GgufFile::check_whole() const {
   if (mapping_ == nullptr || !mapping_->is_cut()) return;
   throw GgufError(name_ + ": was cut short while it was in use; what it held is lost");
+}
+
+bool FileStamp::same_file(const FileStamp& other) const {
+  const auto all = [](const FileStamp& stamp) {
+    return std::tuple(stamp.size_bytes, stamp.modified_ns, stamp.changed_ns, stamp.inode,
+                      stamp.device);
+  };
+  return all(*this) == all(other);
+}
+
+std::optional<FileStamp> GgufFile::stamp() const {
+  struct stat status {};
+  if (mapping_ == nullptr || ::fstat(mapping_->fd.get(), &status) != 0) return std::nullopt;
+  const auto nanoseconds = [](const timespec& time) {
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return FileStamp{.size_bytes = status.st_size,
+                   .modified_ns = nanoseconds(status.st_mtim),
+                   .changed_ns = nanoseconds(status.st_ctim),
+                   .inode = status.st_ino,
+                   .device = status.st_dev,
+                   .seen_ns = nanoseconds(now)};
 }
 
 void GgufFile::fail(std::string_view key, const std::string& what) const {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -50,6 +52,18 @@ struct GgufTensor {
   int64_t n_values() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
 };
 
+/// What a file system says of a file, which is another when its content changed: but for changes
+/// within one tick of its clock, and through a mapping before the page is written.
+struct FileStamp {
+  int64_t size_bytes = 0;
+  int64_t modified_ns = 0, changed_ns = 0;  ///< since 1970: the content, what is said of the file
+  uint64_t inode = 0, device = 0;
+  int64_t seen_ns = 0;  ///< when that was asked, by this machine's clock
+
+  /// Whether both say the same of the file, whenever that was.
+  bool same_file(const FileStamp& other) const;
+};
+
 /// A parsed GGUF file. Everything it returns is borrowed from the mapping and lives as long as it.
 /// Movable, not copyable; safe to read from several threads.
 class GgufFile {
@@ -69,6 +83,13 @@ class GgufFile {
   /// After what was read is used, before its results are. Throws GgufError when the file was cut
   /// short since it was opened.
   void check_whole() const;
+
+  /// Brings the file to memory, front to back, unless it is there: weights are used soon. Takes as
+  /// long as its disk does, until `stop`.
+  void read_ahead(const std::stop_token& stop) const;
+
+  /// Of the file as it is now; nothing for parse().
+  std::optional<FileStamp> stamp() const;
 
   const std::string& name() const { return name_; }
   uint32_t version() const { return version_; }

@@ -82,12 +82,25 @@ class HipBackend final : public Backend {
     buffers_.emplace(data, std::move(memory));
     return Buffer(data, [this](float* p) { release(p); });
   }
-  Matrix upload(const Matrix& host) override {
-    has_bf16_ = has_bf16_ || host.type == WeightType::kBF16;
-    Matrix on_device = host;
-    weights_.emplace_back(host.bytes(), "weights");
-    on_device.data = weights_.back().data();
-    uploader_.copy(host, weights_.back().data());
+  std::vector<Matrix> upload(std::span<const Matrix> host, const LoadProgress& on_load) override {
+    // In one piece: to allocate a matrix takes as long as to copy a small one.
+    constexpr size_t kAlignment = 256;
+    std::vector<size_t> places;
+    size_t size_bytes = 0;
+    for (const Matrix& matrix : host) {
+      places.push_back(size_bytes);
+      size_bytes += (matrix.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+      has_bf16_ = has_bf16_ || matrix.type == WeightType::kBF16;
+    }
+    std::byte* const memory = weights_.emplace_back(size_bytes, "weights").data();
+    std::vector<std::byte*> to;
+    std::vector<Matrix> on_device(host.begin(), host.end());
+    for (size_t i = 0; i < host.size(); ++i) {
+      to.push_back(memory + places[i]);
+      on_device[i].data = to[i];
+    }
+    uploader_.copy(host, to, on_load);
+    halves_.routes();  // loaded beside it; that it cannot be is said now
     return on_device;
   }
   const float* upload(std::span<const float> host) override {

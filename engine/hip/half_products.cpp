@@ -1,8 +1,10 @@
 #include "engine/hip/half_products.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 #include "kernels/gpu/halves.h"
 #include "kernels/gpu/weight_layout.h"
@@ -30,20 +32,32 @@ HalfProducts::HalfProducts(Stream& stream, const std::function<void()>& make_roo
     : stream_(stream),
       x_("activations in 16 bits", make_room),
       weights_("weights in 16 bits", make_room) {
-  if (Blas::available()) blas_.emplace(stream);
+  const auto load = [&stream] {
+    return Blas::available() ? std::make_unique<Blas>(stream) : nullptr;
+  };
+  try {
+    loading_blas_ = std::async(std::launch::async, load);
+  } catch (const std::system_error&) {  // no thread
+    blas_ = load();
+  }
+}
+
+Blas* HalfProducts::blas() const {
+  if (loading_blas_.valid()) blas_ = loading_blas_.get();
+  return blas_.get();
 }
 
 std::vector<Route> HalfProducts::routes() const {
-  if (!blas_) return {Route::kMfma};
+  if (blas() == nullptr) return {Route::kMfma};
   return {Route::kBlas, Route::kMfma};
 }
 
 HalfProducts::Operands HalfProducts::prepare(Route route, int64_t n_tokens,
                                              std::span<const Matrix> weights) {
-  if (route != Route::kMfma && !(route == Route::kBlas && blas_)) {
+  if (route != Route::kMfma && !(route == Route::kBlas && blas() != nullptr)) {
     throw std::invalid_argument("the GPU has no route " + std::string(route_name(route)) +
-                                " for a matrix product; it has " + (blas_ ? "BLAS, " : "") +
-                                "MFMA and VALU");
+                                " for a matrix product; it has " +
+                                (blas() != nullptr ? "BLAS, " : "") + "MFMA and VALU");
   }
   size_t n_x = 0, n_weights = 0;
   for (const Matrix& w : weights) {

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <future>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,8 @@ namespace greta {
 /// and weights that are not stored in 16 bits are expanded, some rows at a time.
 class HalfProducts {
  public:
-  /// make_room: as Scratch has it.
+  /// make_room: as Scratch has it. The vendor's library is loaded on a thread of its own: what
+  /// first asks for it waits, and throws what that threw.
   HalfProducts(Stream& stream, const std::function<void()>& make_room);
 
   /// The usual one first.
@@ -46,8 +48,11 @@ class HalfProducts {
   static HalfType type_for(const Matrix& w);
 
  private:
+  Blas* blas() const;  ///< nullptr where there is none
+
   Stream& stream_;
-  std::optional<Blas> blas_;
+  mutable std::unique_ptr<Blas> blas_;
+  mutable std::future<std::unique_ptr<Blas>> loading_blas_;
   Scratch<uint16_t> x_;
   Scratch<uint16_t> weights_;
 };

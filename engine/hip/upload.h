@@ -1,34 +1,33 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <span>
+#include <vector>
 
-#include "kernels/cpu/thread_pool.h"
+#include "engine/forward/backend.h"
 #include "kernels/gpu/device.h"
 #include "kernels/matrix.h"
 
 namespace greta {
 
-/// Brings weights from a mapped file to the device: through pinned memory, pages touched by several
-/// threads, beside the copy of the piece before.
+/// Brings weights from a mapped file to the device: threads read pieces of it ahead into pinned
+/// memory, from which they are copied in their order, beside what is read.
 class WeightUploader {
  public:
-  explicit WeightUploader(Stream& stream);
+  explicit WeightUploader(Stream& stream) : stream_(stream) {}
 
-  /// Queues `to` = the matrix in the layout of the device. to: file.bytes(), device. The file's
-  /// bytes have been read when it returns.
-  void copy(const Matrix& file, std::byte* to);
+  /// Queues to[i] = matrix i in the layout of the device, to[i]: file[i].bytes(), device. The
+  /// file's bytes have been read when it returns.
+  void copy(std::span<const Matrix> file, std::span<std::byte* const> to,
+            const LoadProgress& on_load);
 
  private:
-  struct Piece {
-    PinnedBuffer<std::byte> memory;
-    Event copied;
-  };
+  class Reader;
+
   Stream& stream_;
-  ThreadPool pool_;
-  std::array<Piece, 2> pieces_;
-  size_t n_pieces_ = 0;
-  DeviceBuffer<std::byte> as_in_file_;
+  PinnedBuffer<std::byte> staging_;     ///< slots of a piece each
+  std::vector<Event> copied_;           ///< from a slot to the device
+  DeviceBuffer<std::byte> as_in_file_;  ///< of one matrix
 };
 
 }  // namespace greta

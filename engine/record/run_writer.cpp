@@ -17,6 +17,7 @@
 #include "common/thread.h"
 #include "common/utc_time.h"
 #include "db/database.h"
+#include "db/judge.h"
 #include "db/kept_diff.h"
 #include "db/kept_tally.h"
 #include "db/transaction.h"
@@ -237,7 +238,9 @@ void RunWriter::State::judge() {
   wait.set_patience(kLastPatience);
   try {
     const int64_t id = run->run_id();
-    if (run->rows() <= kJudgeRows) in_transaction(*db, [this, id] { keep_tally(*db, id); });
+    if (run->rows() <= kJudgeRows) {
+      judge_run(*db, id, static_cast<int>(std::thread::hardware_concurrency()));
+    }
     keep_diffs(*db, {&id, 1});
     make_durable(*db);
   } catch (const SQLite::Exception&) {

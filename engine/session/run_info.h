@@ -27,8 +27,8 @@ struct RunSetup {
 };
 
 /// The record of a run of `session`: what it was asked, and on which build, machine and model it
-/// ran. environment: name and value of the variables in force. The digest of the model file is not
-/// in it: it takes too long to wait for.
+/// ran. environment: name and value of the variables in force. What identifies the model is not in
+/// it: it takes too long to wait for.
 RunRecord make_run_record(const RunSetup& setup, const Session& session,
                           const ForwardOptions& forward, const TraceSelection& selection,
                           const std::vector<std::pair<std::string, std::string>>& environment);

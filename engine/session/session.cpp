@@ -1,7 +1,9 @@
 #include "engine/session/session.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "engine/session/backends.h"
 
@@ -15,15 +17,46 @@ int thread_count(int n_threads) {
 
 }  // namespace
 
-Session::Session(const std::filesystem::path& file, std::string_view backend, int n_threads)
-    : path_(file),
+Session::Session(const std::filesystem::path& file, std::string_view backend, int n_threads,
+                 SessionPlan plan)
+    : plan_(std::move(plan)),
+      path_(file),
       backend_name_(backend),
       n_threads_(thread_count(n_threads)),
-      file_(GgufFile::open(file)),
-      model_(file_),
-      backend_(make_backend(backend, n_threads_)),
-      weights_(upload_weights(model_, *backend_)) {
+      file_((times_.end("program"), GgufFile::open(file))),
+      model_(file_) {
+  times_.end("file");
+  begin_reading();
+  if (plan_.digest) begin_digest();
+  if (plan_.tokenizer) begin_tokenizer();
+  load_weights(backend);
+}
+
+void Session::begin_reading() {
+  try {
+    reading_ = std::jthread([this](const std::stop_token& stop) { file_.read_ahead(stop); });
+  } catch (const std::system_error&) {  // no thread: it is read where it is used
+  }
+}
+
+void Session::begin_digest() {
+  digest_ =
+      std::make_unique<ModelDigest>(file_, path_, n_threads_, plan_.file_sha256, plan_.digests);
+}
+
+void Session::begin_tokenizer() {
+  try {
+    loading_tokenizer_ = std::async(std::launch::async, [this] { return Tokenizer::load(file_); });
+  } catch (const std::system_error&) {  // no thread: it is loaded when it is asked for
+  }
+}
+
+void Session::load_weights(std::string_view backend) {
+  backend_ = make_backend(backend, n_threads_);
+  times_.end("device");
+  weights_ = upload_weights(model_, *backend_, plan_.on_load);
   model_.check_whole();
+  times_.end("weights");
 }
 
 void Session::compute_with(std::string_view backend, int n_threads) {
@@ -31,19 +64,20 @@ void Session::compute_with(std::string_view backend, int n_threads) {
   if (backend == backend_name_ && count == n_threads_) return;
   weights_ = {};  // a device has no room for two
   backend_.reset();
-  backend_ = make_backend(backend, count);
-  weights_ = upload_weights(model_, *backend_);
-  backend_name_ = backend;
   n_threads_ = count;
+  load_weights(backend);
+  backend_name_ = backend;
 }
 
 const Tokenizer& Session::tokenizer() {
-  if (!tokenizer_) tokenizer_ = Tokenizer::load(file_);
+  if (!tokenizer_) {
+    tokenizer_ = loading_tokenizer_.valid() ? loading_tokenizer_.get() : Tokenizer::load(file_);
+  }
   return *tokenizer_;
 }
 
-BackgroundDigest& Session::digest() {
-  if (!digest_) digest_ = std::make_unique<BackgroundDigest>(file_.bytes());
+ModelDigest& Session::digest() {
+  if (!digest_) begin_digest();
   return *digest_;
 }
 

@@ -2,24 +2,40 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
+#include "common/stage_times.h"
 #include "engine/forward/backend.h"
 #include "engine/forward/model.h"
 #include "engine/gguf/file.h"
-#include "engine/session/background_digest.h"
+#include "engine/session/digest_cache.h"
+#include "engine/session/model_digest.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace greta {
+
+/// What will be asked of a session, so that it begins while the device is set up and weights are
+/// loaded.
+struct SessionPlan {
+  bool tokenizer = false;
+  bool digest = false;
+  bool file_sha256 = false;  ///< with the digest
+  DigestCache digests = {};  ///< where they are kept
+  LoadProgress on_load = {};
+};
 
 /// A model made ready to run: its file, weights in the memory of a backend, vocabulary.
 class Session {
  public:
   /// n_threads 0: as many as there are cores. Throws GgufError, std::system_error for a file that
   /// cannot be read, std::invalid_argument as make_backend (engine/session/backends.h) does.
-  Session(const std::filesystem::path& file, std::string_view backend, int n_threads);
+  Session(const std::filesystem::path& file, std::string_view backend, int n_threads,
+          SessionPlan plan = {});
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -36,22 +52,36 @@ class Session {
   /// used then.
   void compute_with(std::string_view backend, int n_threads);
 
-  /// Loaded when first asked for, since token ids need none. Throws GgufError.
+  /// Loaded when first asked for, unless that was planned: token ids need none. Throws GgufError.
   const Tokenizer& tokenizer();
 
-  /// SHA-256 of the file, begun when first asked for.
-  BackgroundDigest& digest();
+  /// Digests of the file, begun when first asked for, unless that was planned.
+  ModelDigest& digest();
+
+  /// From the start of the program on; those of a session are "program", "file", "device" and
+  /// "weights", and whoever works with it goes on.
+  StageTimes& times() { return times_; }
 
  private:
+  void begin_reading();
+  void begin_digest();
+  void begin_tokenizer();
+  void load_weights(std::string_view backend);
+
+  StageTimes times_;
+  SessionPlan plan_;
   std::filesystem::path path_;
   std::string backend_name_;  ///< as it was asked for
   int n_threads_;
   GgufFile file_;
   Model model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  // These read the file until they are gone.
+  std::jthread reading_;
+  std::future<std::unique_ptr<Tokenizer>> loading_tokenizer_;
+  std::unique_ptr<ModelDigest> digest_;
   std::unique_ptr<Backend> backend_;
   ModelWeights weights_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<BackgroundDigest> digest_;  // last: it reads the file until it is gone
 };
 
 /// Whether more than half of the weights of the blocks are stored in 4 bits.

@@ -5,5 +5,5 @@ SELECT
   r.id AS run_id, f.tensor_id AS tensor_id, f.layer AS layer, 4 * f.rel_l2 AS rel_l2, 4 * f.gain AS gain
 FROM run r
 JOIN noise_floor f ON f.dtype = r.dtype
-WHERE EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model_sha256' AND a.value = f.model_sha256)
+WHERE EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim IN ('model_root', 'model_sha256') AND a.value = f.model_sha256)
   AND EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'backend' AND a.value = f.backend);

@@ -81,6 +81,43 @@ TEST_F(Judging, OnSeveralThreadsKeepsWhatIsKeptOneByOne) {
   EXPECT_EQ(kept(db), one_by_one) << "kept ones stay";
 }
 
+TEST_F(Judging, OfOneRunIsTheSameWhenThreadsShareItsPrompts) {
+  SQLite::Database db = open_for_writing(file);
+  // One more run: rows that match, differ, are missing, are alone, and are not finite.
+  db.exec(
+      "INSERT INTO run(id, name, experiment, hash_algo) VALUES (1000, 'many', 'e', 'greta-1');"
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
+      " INSERT INTO prompt(id, run_id, name) SELECT 1000 + i, 1000, 'p' || i FROM n;"
+      "INSERT INTO source(id, run_id, sha256, shape, bytes)"
+      " VALUES (1000, 1000, 'x', 'stage_trace', 0);"
+      "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9),"
+      " side(s) AS (VALUES (0), (1))"
+      " INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, crowded,"
+      "  phase_id, step, name_id, token_id, n, hash, nan, flags, source_id, line)"
+      " SELECT 1000, p.id, s, pos.i, layer.i, t.tensor_id, 0, 0,"
+      "  (SELECT id FROM phase WHERE name = CASE s WHEN 0 THEN 'prefill_last' ELSE 'decode0' END),"
+      "  s, t.id, 1, 64, 100 * layer.i + pos.i + (p.id % 4 = 0 AND layer.i > p.id % 7) * s,"
+      "  p.id % 11 = 0 AND s AND layer.i = 5, 0, 1000, 0"
+      " FROM prompt p JOIN n layer JOIN n pos JOIN side"
+      " JOIN tensor_name t ON t.name = 'attn_out' WHERE p.run_id = 1000"
+      "  AND NOT (p.id % 5 = 0 AND pos.i = 3 AND s = 1) AND NOT (p.id % 6 = 0 AND pos.i = 4 AND s "
+      "= 0);"
+      "INSERT INTO traced_position SELECT DISTINCT run_id, prompt_id, side, pos_id, side = 0"
+      " FROM trace_row WHERE run_id = 1000;"
+      "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1000, 'trace_rows', '9999', 0)");
+  in_transaction(db, [&] { keep_tally(db, 1000); });
+  const std::string by_one = kept(db);
+  EXPECT_GT(number_of(db, "SELECT count(DISTINCT status) FROM kept_tally"), 4);
+  EXPECT_GT(number_of(db, "SELECT count(*) FROM kept_tally WHERE prompt_id = 0"), 0);
+  for (const int threads : {1, 2, 3, 16}) {
+    db.exec("DELETE FROM kept_tally");
+    judge_run(db, 1000, threads);
+    EXPECT_EQ(kept(db), by_one) << threads;
+  }
+  judge_run(db, 1000, 2);
+  EXPECT_EQ(kept(db), by_one) << "it was kept already";
+}
+
 // Who closes a file drops every lock of its process on it, and another process that is the last to
 // close a database without locks removes its log.
 TEST_F(Judging, LeavesTheWriterItsLockOnTheFile) {

@@ -254,6 +254,25 @@ TEST_F(Change, WhatCannotBeComparedIsSaidAndNotCompared) {
   EXPECT_EQ(ask("SELECT change, why_not FROM change"), "INCOMPARABLE|another model");
 }
 
+TEST_F(Change, AModelIsToldByItsRootWhereBothRunsSayItElseByItsFile) {
+  const int64_t a = add_run("01", {}), b = add_run("02", {.x_out = 3});
+  const char* const changes = "SELECT change, why_not FROM change";
+  attribute(a, "model_sha256", "aa");
+  attribute(b, "model_root", "rb");
+  EXPECT_EQ(ask(changes), "CHANGED|-") << "nothing that both say";
+  attribute(b, "model_sha256", "bb");
+  EXPECT_EQ(ask(changes), "INCOMPARABLE|another model") << "an earlier run, and one that says both";
+  attribute(a, "model_root", "rb");
+  EXPECT_EQ(ask(changes), "CHANGED|-") << "another file of the same model";
+  judge_all();
+  EXPECT_EQ(ask(changes), "CHANGED|-");
+  w_.db.exec("UPDATE attribute SET value = 'ra' WHERE dim = 'model_root' AND run_id = " +
+             std::to_string(a));
+  EXPECT_EQ(ask(changes), "INCOMPARABLE|another model");
+  w_.db.exec("DELETE FROM attribute WHERE dim = 'model_sha256'");
+  EXPECT_EQ(ask(changes), "INCOMPARABLE|another model");
+}
+
 TEST_F(Change, ANaNIsNeverTheSame) {
   for (const char* day : {"01", "02"}) {
     add_run(day, {});

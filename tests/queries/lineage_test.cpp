@@ -80,8 +80,8 @@ class Archive {
         sql_("UPDATE run SET status = ? WHERE id = ?", run.status, id).exec();
         break;
       case 1: {
-        const std::string dim =
-            random.of(std::vector<std::string>{"inject", "suite", "model_sha256", "trace.layers"});
+        const std::string dim = random.of(std::vector<std::string>{
+            "inject", "suite", "model_sha256", "model_root", "trace.layers"});
         if (run.attributes.contains(dim)) {
           run.attributes.erase(dim);
           sql_("DELETE FROM attribute WHERE run_id = ? AND dim = ?", id, dim).exec();

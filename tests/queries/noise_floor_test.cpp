@@ -88,6 +88,20 @@ TEST(NoiseFloor, IsOfOneModelArithmeticBackendTensorAndLayer) {
   }
 }
 
+TEST(NoiseFloor, IsFoundByTheModelsRootAsByTheSha256OfItsFile) {
+  for (const bool says_both : {true, false}) {
+    Warehouse w;
+    run_of(w);
+    w.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'model_root', 'k', 0)");
+    if (!says_both) w.db.exec("DELETE FROM attribute WHERE dim = 'model_sha256'");
+    differ(w, "wo_out", 0, 5e-5f);
+    calibrate(w, 1e-5);
+    EXPECT_EQ(graded(w), says_both ? "DIVERGENT|4e-05|calibrated" : "ROUNDING|0.0001|shipped");
+    calibrate(w, 1e-6, {}, {.model = "k"});
+    EXPECT_EQ(graded(w), "DIVERGENT|4e-06|calibrated");
+  }
+}
+
 TEST(NoiseFloor, NeverAllowsMoreThanTheShippedTolerance) {
   Warehouse w;
   run_of(w);
@@ -149,7 +163,8 @@ TEST(NoiseFloor, ChangesForgetVerdictsOfItsModelOnly) {
       " pairs, measured_at FROM noise_floor",
       "UPDATE attribute SET value = 'k' WHERE dim = 'model_sha256' AND value = 'm'",
       "DELETE FROM attribute WHERE dim = 'backend' AND run_id = 1",
-      "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'model_sha256', 'k', 0)"};
+      "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'model_sha256', 'k', 0)",
+      "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'model_root', 'k', 0)"};
   for (const char* change : changes) {
     Warehouse w;
     run_of(w, "r");

@@ -10,10 +10,11 @@ namespace greta {
 class InferProgram : public ProgramTest {
  protected:
   /// A command line of sh in the test's folder, where $I is greta-infer, $G greta-db and $Q the
-  /// options of a small probe, 339 pairs. No variable of greta's is set.
+  /// options of a small probe, 339 pairs. No variable of greta's is set; the cache is its own.
   Result sh(const std::string& command) const {
     return shell(
-        "for v in $(env | sed -n 's/^\\(GRETA_[A-Z0-9_]*\\)=.*/\\1/p'); do unset $v; done; I=" +
+        "for v in $(env | sed -n 's/^\\(GRETA_[A-Z0-9_]*\\)=.*/\\1/p'); do unset $v; done; export "
+        "XDG_CACHE_HOME=\"$PWD/.cache\"; I=" +
         quoted(GRETA_INFER_PROGRAM) + "; Q='--suite b3_66_v2 --decode-steps 0'; " + command);
   }
 

@@ -109,7 +109,8 @@ TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
   const auto attribute = [&](const std::string& dim) {
     return query("SELECT value FROM attribute WHERE dim = '" + dim + "'");
   };
-  EXPECT_EQ(attribute("model_sha256"), sh("sha256sum m.gguf | cut -d ' ' -f 1").out);
+  EXPECT_EQ(attribute("model_root").size(), 65u);
+  EXPECT_EQ(attribute("model_sha256"), "") << "nobody asked for it";
   EXPECT_EQ(attribute("model_file"), "m.gguf\n");
   EXPECT_EQ(attribute("model_bytes"), sh("stat -c %s m.gguf").out);
   EXPECT_EQ(attribute("env.HSA_ENABLE_SDMA"), "0\n");
@@ -129,6 +130,56 @@ TEST_F(InferProbe, TheRecordSaysWhatRanOnWhat) {
       query("SELECT count(*), min(length(text_sha256)), min(json_array_length(token_ids)) > 0 "
             "FROM prompt"),
       "3\t64\t1\n");
+}
+
+TEST_F(InferProbe, ARunSaysTheRootOfItsModelAndTheSha256OfItsFileWhenAsked) {
+  make_model();
+  const auto probe = [&](const std::string& name, const std::string& options) {
+    const Result made =
+        sh("$I probe --tokens '1 2' --decode-steps 0 --layers 0 --model m.gguf "
+           "--run-name " +
+           name + " " + options);
+    EXPECT_EQ(made.status, 0) << made.err;
+    return query(
+        "SELECT dim, value FROM attribute a JOIN run r ON r.id = a.run_id WHERE r.name = '" + name +
+        "' AND dim IN ('model_root', 'model_sha256') ORDER BY dim");
+  };
+  const std::string root = probe("a", "--threads 1");
+  EXPECT_TRUE(sh("$I info --model m.gguf --root").says("root         " + root.substr(11, 64)));
+  const std::string sha256 = "model_sha256\t" + sh("sha256sum m.gguf | cut -d ' ' -f 1").out;
+  EXPECT_EQ(probe("b", "--model-sha256"), root + sha256);
+
+  // As of a file that nobody changed for a while.
+  ASSERT_EQ(sh("sleep 2.1").status, 0);
+  EXPECT_EQ(probe("c", ""), root);
+  EXPECT_EQ(sh("ls .cache/greta/models | wc -l").out, "1\n");
+  EXPECT_EQ(probe("d", "--model-sha256"), root + sha256) << "what is not kept is worked out";
+  EXPECT_EQ(probe("e", ""), root + sha256) << "and kept from then on";
+  // One bit of a weight, with the time that the file had before.
+  ASSERT_EQ(sh("touch -r m.gguf then && printf '\\377' | dd of=m.gguf bs=1 seek=300000 "
+               "conv=notrunc 2>/dev/null && touch -r then m.gguf")
+                .status,
+            0);
+  EXPECT_NE(probe("f", ""), root);
+  EXPECT_EQ(query("SELECT DISTINCT why_not FROM diff_verdict WHERE run_a = 'a' AND run_b = 'f'"),
+            "another model\n");
+  ASSERT_EQ(sh("rm -r .cache && : > .cache").status, 0);  // no folder can be there
+  EXPECT_EQ(probe("g", "").substr(0, 11), "model_root\t");
+}
+
+TEST_F(InferProbe, SaysWhereTheTimeWent) {
+  make_model();
+  const std::string probe = "$I probe --tokens '1 2' --decode-steps 0 --model m.gguf --timings ";
+  const Result text = sh(probe);
+  ASSERT_EQ(text.status, 0) << text.err;
+  for (const char* stage : {"program", "file", "device", "weights", "prompts", "memory",
+                            "first prompt", "identity", "record", "verdict", "all"}) {
+    EXPECT_NE(text.out.find("time     " + std::string(stage) + " "), std::string::npos) << stage;
+  }
+  const auto times = sh(probe + "--json").json().at("times");
+  EXPECT_GE(times.at("weights").get<double>(), 0);
+  EXPECT_GT(times.at("first prompt").get<double>(), 0);
+  EXPECT_TRUE(sh(probe + "--no-db").says("time     all"));
 }
 
 TEST_F(InferProbe, OwnPromptsComeAsTextFileOrIds) {

@@ -64,9 +64,24 @@ TEST_F(InferReplay, RefusesAnotherModelAndPlacesThatAreNotThere) {
   EXPECT_NE(refusal("--at 1:rms_weight").find("no operation makes rms_weight"), std::string::npos);
   EXPECT_NE(sh("$I replay --run nothing --at 1:attn_out").err.find("no run"), std::string::npos);
   make_model("--type q8_0 --seed 9 --force");
-  EXPECT_NE(refusal("--at 1:attn_out").find("has the SHA-256"), std::string::npos);
+  EXPECT_NE(refusal("--at 1:attn_out").find("has the root"), std::string::npos);
   ASSERT_EQ(sh("rm m.gguf").status, 0);
   EXPECT_NE(refusal("--at 1:attn_out").find("m.gguf"), std::string::npos);
+}
+
+TEST_F(InferReplay, KnowsTheModelOfAnOlderRunByTheSha256OfItsFile) {
+  probe();
+  const std::string sha256 = sh("sha256sum m.gguf | cut -d ' ' -f 1 | tr -d '\\n'").out;
+  open_for_writing(database())
+      .exec("UPDATE attribute SET dim = 'model_sha256', value = '" + sha256 +
+            "' WHERE dim = 'model_root'");
+  EXPECT_EQ(sh("$I replay --run default --at 1:q_post_rope").status, 1);
+  make_model("--type q8_0 --seed 9 --force");
+  const Result other = sh("$I replay --run default --at 1:q_post_rope");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("has the SHA-256 " + sha256), std::string::npos) << other.err;
+  open_for_writing(database()).exec("DELETE FROM attribute WHERE dim = 'model_sha256'");
+  EXPECT_TRUE(sh("$I replay --run default --at 1:q_post_rope").says("does not say its model_root"));
 }
 
 TEST_F(InferReplay, RefusesARunThatDoesNotSayHowItRan) {

@@ -30,7 +30,9 @@ class TamperedBackend final : public Backend {
   }
   std::vector<Route> routes(Op op) const override { return inner_->routes(op); }
   Buffer allocate(int64_t n) override { return inner_->allocate(n); }
-  Matrix upload(const Matrix& host) override { return inner_->upload(host); }
+  std::vector<Matrix> upload(std::span<const Matrix> host, const LoadProgress& on_load) override {
+    return inner_->upload(host, on_load);
+  }
   const float* upload(std::span<const float> host) override { return inner_->upload(host); }
   void fill(float* data, int64_t n, float value) override { inner_->fill(data, n, value); }
   void copy(const float* from, int64_t n, float* to) override { inner_->copy(from, n, to); }

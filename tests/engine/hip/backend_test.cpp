@@ -8,11 +8,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "engine/probe/generate.h"
 #include "engine/record/run_writer.h"
+#include "kernels/cpu/quants.h"
 #include "kernels/gpu/device.h"
 #include "tests/engine/forward/reference_f64.h"
 #include "tests/engine/forward/routes_by.h"
@@ -70,6 +73,84 @@ TEST(HipBackend, LogitsByVectorUnitsAreThoseOfTheCpu) {
     const auto got = logits(gpu, routes_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 3);
     EXPECT_LT(distance(got, expected), 1e-5) << type;
   }
+}
+
+/// Stored weights of which no two pieces are alike.
+std::vector<std::byte> any_weights(WeightType type, int64_t rows, int64_t cols) {
+  std::vector<float> values(static_cast<size_t>(rows * cols));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>((i * 7919 + i / 4099) % 65'521) / 4096;
+  }
+  std::vector<std::byte> stored(Matrix{type, nullptr, rows, cols}.bytes());
+  quantise(type, values, stored);
+  return stored;
+}
+
+TEST(HipBackend, WeightsOfManyPiecesArriveWholeAndInTheirPlaces) {
+  constexpr int64_t kCols = 1024;
+  // More pieces of 2 MiB than there are slots for; what ends with a piece, and what is less than
+  // one.
+  const std::vector<std::pair<WeightType, int64_t>> shapes = {
+      {WeightType::kF32, 3},   {WeightType::kF32, 20'001}, {WeightType::kQ8_0, 2500},
+      {WeightType::kF32, 512}, {WeightType::kQ4_K, 4000},  {WeightType::kF32, 1025}};
+  std::vector<std::vector<std::byte>> stored;
+  std::vector<Matrix> host;
+  int64_t size_bytes = 0;
+  for (const auto& [type, rows] : shapes) {
+    stored.push_back(any_weights(type, rows, kCols));
+    host.push_back({type, stored.back().data(), rows, kCols});
+    size_bytes += static_cast<int64_t>(host.back().bytes());
+  }
+  const std::unique_ptr<Backend> gpu = make_hip_backend();
+  int64_t told = 0;
+  const std::vector<Matrix> uploaded = gpu->upload(host, [&](int64_t done, int64_t all) {
+    EXPECT_GT(done, told);
+    EXPECT_EQ(all, size_bytes);
+    told = done;
+  });
+  EXPECT_EQ(told, size_bytes);
+  ASSERT_EQ(uploaded.size(), host.size());
+  for (size_t i = 0; i < host.size(); ++i) {
+    const auto& [type, rows] = shapes[i];
+    if (type == WeightType::kF32) {
+      std::vector<float> values(static_cast<size_t>(rows * kCols));
+      gpu->read(reinterpret_cast<const float*>(uploaded[i].data), rows * kCols, values.data());
+      EXPECT_EQ(std::memcmp(values.data(), stored[i].data(), stored[i].size()), 0) << i;
+      continue;
+    }
+    const std::vector<int32_t> ids = {0, 1, static_cast<int32_t>(rows / 2),
+                                      static_cast<int32_t>(rows - 1)};
+    const auto n = static_cast<int64_t>(ids.size()) * kCols;
+    const Buffer out = gpu->allocate(n);
+    gpu->begin_batch(ids, 0);
+    gpu->embed(uploaded[i], 0, out.get());
+    gpu->end_batch();
+    std::vector<float> values(static_cast<size_t>(n)), expected(kCols);
+    gpu->read(out.get(), n, values.data());
+    for (size_t k = 0; k < ids.size(); ++k) {
+      const size_t row_bytes = stored[i].size() / static_cast<size_t>(rows);
+      dequantise(type,
+                 std::span(stored[i]).subspan(row_bytes * static_cast<size_t>(ids[k]), row_bytes),
+                 expected);
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
+                             values.begin() + static_cast<std::ptrdiff_t>(k) * kCols))
+          << i << " " << k;
+    }
+  }
+}
+
+TEST(HipBackend, AnUploadThatIsStoppedLeavesTheBackendUsable) {
+  const std::vector<std::byte> stored = any_weights(WeightType::kF32, 20'000, 1024);
+  const Matrix host{WeightType::kF32, stored.data(), 20'000, 1024};
+  const std::unique_ptr<Backend> gpu = make_hip_backend();
+  const auto stop = [](int64_t done, int64_t all) {
+    if (2 * done > all) throw std::runtime_error("stopped");
+  };
+  EXPECT_THROW(gpu->upload({&host, 1}, stop), std::runtime_error);
+  const Matrix uploaded = gpu->upload({&host, 1}, {}).front();
+  std::vector<float> values(20'000 * 1024);
+  gpu->read(reinterpret_cast<const float*>(uploaded.data), std::ssize(values), values.data());
+  EXPECT_EQ(std::memcmp(values.data(), stored.data(), stored.size()), 0);
 }
 
 TEST(HipBackend, LogitsByMatrixCoresAreNearThoseOfTheCpu) {

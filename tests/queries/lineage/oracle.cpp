@@ -366,10 +366,14 @@ OwnVerdict Oracle::work_out_verdict(size_t run_index) const {
 
 std::optional<std::string> Oracle::why_not(size_t a_index, size_t b_index) const {
   const ToldRun &a = history_.runs[a_index], &b = history_.runs[b_index];
-  for (const char* dim : {"model_sha256", "trace.layers", "trace.phases", "trace.tensors"}) {
+  const bool have_roots =
+      a.attributes.contains("model_root") && b.attributes.contains("model_root");
+  const std::string digest = have_roots ? "model_root" : "model_sha256";
+  for (const std::string& dim : {digest, std::string("trace.layers"), std::string("trace.phases"),
+                                 std::string("trace.tensors")}) {
     const auto x = a.attributes.find(dim), y = b.attributes.find(dim);
     if (x == a.attributes.end() || y == b.attributes.end() || x->second == y->second) continue;
-    if (std::string(dim) == "model_sha256") return "another model";
+    if (dim == digest) return "another model";
     return std::string("traced otherwise: ") + dim + " " + x->second + ", not " + y->second;
   }
   for (const auto& [prompt, tokens] : a.prompt_tokens) {

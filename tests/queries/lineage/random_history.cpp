@@ -192,7 +192,9 @@ class Maker {
     run.status = random_.of(std::vector<std::string>{"complete", "complete", "complete", "complete",
                                                      "unknown", "unknown", "failed", "running"});
     if (random_.one_in(15)) run.attributes["inject"] = "rope_theta";
-    if (random_.one_in(12)) run.attributes["model_sha256"] = random_.one_in(2) ? "aa" : "bb";
+    for (const char* digest : {"model_sha256", "model_root"}) {
+      if (random_.one_in(12)) run.attributes[digest] = random_.one_in(2) ? "aa" : "bb";
+    }
     if (random_.one_in(12)) run.attributes["trace.layers"] = random_.one_in(2) ? "all" : "0,1";
     if (random_.one_in(12)) run.attributes["trace.tensors"] = random_.one_in(2) ? "all" : "x_out";
     if (random_.one_in(12)) run.prompt_tokens["p0"] = random_.one_in(2) ? "[1,2]" : "[1,3]";

@@ -1,0 +1,234 @@
+#include "engine/session/model_digest.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "common/sha256.h"
+#include "common/temporary_folder.h"
+#include "tests/engine/gguf/bytes.h"
+
+namespace greta {
+namespace {
+
+constexpr int64_t kDayNs = int64_t{86'400} * 1'000'000'000;
+
+/// A file of one tensor of `n` bytes.
+std::string model_bytes(size_t n) {
+  GgufBytes file(1, 1);
+  file.key("general.architecture", 8).string("llama");
+  file.tensor("w", {n / 4}, 0, 0).pad().data(n);
+  return file.str();
+}
+
+std::string digits(char digit) { return std::string(64, digit); }
+
+class Digests : public testing::Test {
+ protected:
+  /// Of a file, by so many threads.
+  ModelDigests digests_of(const std::filesystem::path& path, int n_threads, bool with_sha256,
+                          const DigestCache& cache = {}) {
+    const GgufFile file = GgufFile::open(path);
+    ModelDigest digest(file, path, n_threads, with_sha256, cache);
+    ModelDigests found = digest.get();
+    EXPECT_TRUE(digest.advance(0));
+    EXPECT_EQ(digest.done_bytes(), digest.size_bytes());
+    EXPECT_EQ(digest.get().root, found.root);  // again
+    return found;
+  }
+
+  const TemporaryFolder folder_;
+  const std::string bytes_ = model_bytes((size_t{9} << 20) + 4);  // several pieces and a rest
+  const std::filesystem::path model_ = folder_.write("m.gguf", bytes_);
+  const std::filesystem::path cache_folder_ = folder_ / "cache/models";
+  const DigestCache cache_{cache_folder_};
+};
+
+TEST_F(Digests, AreTheSameByAnyNumberOfThreads) {
+  const GgufFile file = GgufFile::open(model_);
+  ModelRoot root(file);
+  for (size_t i = 0; i < root.n_pieces(); ++i) root.hash(i);
+  for (const int n_threads : {1, 2, 7}) {
+    const ModelDigests found = digests_of(model_, n_threads, true);
+    EXPECT_EQ(found.root, root.hex());
+    EXPECT_EQ(found.file_sha256, Sha256::hex_of(bytes_));
+    EXPECT_EQ(digests_of(model_, n_threads, false).root, root.hex());
+  }
+  EXPECT_EQ(digests_of(model_, 1, false).file_sha256, "") << "it was not asked for";
+}
+
+TEST_F(Digests, CanBeGivenUp) {
+  const std::string bytes = model_bytes(size_t{64} << 20);
+  const GgufFile file = GgufFile::parse(std::as_bytes(std::span(bytes)), "test");
+  for (const bool with_sha256 : {false, true}) {
+    ModelDigest digest(file, "test", 2, with_sha256, {});
+  }
+}
+
+TEST_F(Digests, OfBytesThatAreNoFileAreNotKept) {
+  const GgufFile file = GgufFile::parse(std::as_bytes(std::span(bytes_)), "test");
+  ModelDigest digest(file, model_, 1, false, cache_);
+  EXPECT_EQ(digest.get().root, digests_of(model_, 1, false).root);
+  EXPECT_FALSE(std::filesystem::exists(cache_folder_));
+}
+
+TEST_F(Digests, OfAFileThatJustChangedAreNotKept) {
+  digests_of(model_, 1, false, cache_);
+  EXPECT_FALSE(std::filesystem::exists(cache_folder_));
+}
+
+/// A file that nobody changed for a day, as a stamp says it.
+class KeptDigests : public Digests {
+ protected:
+  FileStamp stamp_{.size_bytes = 5,
+                   .modified_ns = 2 * kDayNs,
+                   .changed_ns = 2 * kDayNs + 1,
+                   .inode = 3,
+                   .device = 4,
+                   .seen_ns = 3 * kDayNs};
+  const ModelDigests kept_{digits('a'), digits('b')};
+
+  std::filesystem::path entry() const {
+    return *std::filesystem::directory_iterator(cache_folder_);
+  }
+  std::string entry_text() const {
+    std::ifstream in(entry(), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write_entry(const std::string& text) const {
+    std::ofstream(entry(), std::ios::binary | std::ios::trunc) << text;
+  }
+};
+
+TEST_F(KeptDigests, AreFoundAsLongAsNothingIsSaidOtherwise) {
+  EXPECT_FALSE(cache_.find(model_, stamp_));
+  cache_.keep(model_, stamp_, kept_);
+  const auto found = cache_.find(model_, stamp_);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->root, kept_.root);
+  EXPECT_EQ(found->file_sha256, kept_.file_sha256);
+  std::filesystem::create_symlink(model_, folder_ / "link");
+  EXPECT_TRUE(cache_.find(folder_ / "link", stamp_)) << "the same file by another name";
+
+  for (const auto field :
+       {&FileStamp::size_bytes, &FileStamp::modified_ns, &FileStamp::changed_ns}) {
+    FileStamp other = stamp_;
+    ++(other.*field);
+    EXPECT_FALSE(cache_.find(model_, other));
+  }
+  for (const auto field : {&FileStamp::inode, &FileStamp::device}) {
+    FileStamp other = stamp_;
+    ++(other.*field);
+    EXPECT_FALSE(cache_.find(model_, other));
+  }
+  FileStamp later = stamp_;
+  later.seen_ns += kDayNs;
+  EXPECT_TRUE(cache_.find(model_, later));
+  EXPECT_FALSE(cache_.find(folder_.write("other.gguf", "x"), stamp_));
+  EXPECT_FALSE(cache_.find(folder_ / "nothing", stamp_));
+}
+
+TEST_F(KeptDigests, AreReplacedAsAWhole) {
+  cache_.keep(model_, stamp_, kept_);
+  cache_.keep(model_, stamp_, {digits('c'), ""});
+  const auto found = cache_.find(model_, stamp_);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->root, digits('c'));
+  EXPECT_EQ(found->file_sha256, "");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache_folder_), {}), 1)
+      << "nothing is left beside it";
+}
+
+TEST_F(KeptDigests, WhatAWriterThatWasKilledLeftBesideThemIsNothing) {
+  cache_.keep(model_, stamp_, kept_);
+  const std::string text = entry_text();
+  std::ofstream(entry().string() + ".a1B2c3") << text.substr(0, text.size() / 2);
+  EXPECT_TRUE(cache_.find(model_, stamp_));
+  std::filesystem::remove(cache_folder_ / entry().stem());
+  EXPECT_FALSE(cache_.find(model_, stamp_));
+  cache_.keep(model_, stamp_, kept_);
+  EXPECT_TRUE(cache_.find(model_, stamp_));
+}
+
+TEST_F(KeptDigests, AreNotBelievedWhenTheEntryIsDamaged) {
+  cache_.keep(model_, stamp_, kept_);
+  const std::string text = entry_text();
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] = damaged[i] == 'a' ? 'b' : 'a';
+    write_entry(damaged);
+    EXPECT_FALSE(cache_.find(model_, stamp_)) << i;
+    write_entry(text.substr(0, i));
+    EXPECT_FALSE(cache_.find(model_, stamp_)) << "cut at " << i;
+  }
+  write_entry(text + "more\n");
+  EXPECT_FALSE(cache_.find(model_, stamp_));
+  write_entry(text);
+  EXPECT_TRUE(cache_.find(model_, stamp_));
+}
+
+TEST_F(KeptDigests, OfAChangeWithinATickOfTheClockAreNotKept) {
+  for (const int64_t age : {int64_t{0}, DigestCache::kSettledNs - 1, -kDayNs}) {
+    stamp_.seen_ns = stamp_.changed_ns + age;
+    cache_.keep(model_, stamp_, kept_);
+    EXPECT_FALSE(cache_.find(model_, stamp_)) << age;
+  }
+  stamp_.seen_ns = stamp_.changed_ns + DigestCache::kSettledNs;
+  cache_.keep(model_, stamp_, kept_);
+  EXPECT_TRUE(cache_.find(model_, stamp_));
+}
+
+TEST_F(KeptDigests, ThatCannotBeWrittenOrReadAreNone) {
+  const DigestCache nowhere;
+  nowhere.keep(model_, stamp_, kept_);
+  EXPECT_FALSE(nowhere.find(model_, stamp_));
+  const DigestCache in_a_file(folder_ / "m.gguf/cache");
+  in_a_file.keep(model_, stamp_, kept_);
+  EXPECT_FALSE(in_a_file.find(model_, stamp_));
+  cache_.keep(model_, stamp_, kept_);
+  const std::filesystem::path place = entry();
+  std::filesystem::remove(place);
+  std::filesystem::create_directory(place);  // in its place
+  cache_.keep(model_, stamp_, kept_);
+  EXPECT_FALSE(cache_.find(model_, stamp_));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(cache_folder_), {}), 1);
+  std::filesystem::remove(place);
+  ASSERT_EQ(::mkfifo(place.c_str(), 0600), 0);
+  EXPECT_FALSE(cache_.find(model_, stamp_)) << "and it does not wait";
+}
+
+TEST_F(KeptDigests, SaveTheWorkNextTime) {
+  const GgufFile file = GgufFile::open(model_);
+  FileStamp stamp = file.stamp().value();
+  stamp.seen_ns += kDayNs;  // as if it had been there for a day
+  cache_.keep(model_, stamp, kept_);
+  EXPECT_EQ(digests_of(model_, 1, true, cache_).root, kept_.root);
+  EXPECT_EQ(digests_of(model_, 1, false, cache_).file_sha256, kept_.file_sha256)
+      << "which is known, though nobody asks for it";
+
+  cache_.keep(model_, stamp, {kept_.root, ""});
+  const ModelDigests both = digests_of(model_, 1, true, cache_);
+  EXPECT_EQ(both.file_sha256, Sha256::hex_of(bytes_)) << "what is not kept is worked out";
+  EXPECT_NE(both.root, kept_.root);
+
+  std::filesystem::permissions(model_, std::filesystem::perms::owner_read);
+  EXPECT_NE(digests_of(model_, 1, false, cache_).root, kept_.root) << "the inode was changed";
+}
+
+TEST_F(KeptDigests, AreInTheFolderThatTheUserNamed) {
+  ::setenv("XDG_CACHE_HOME", (folder_ / "xdg").c_str(), 1);
+  DigestCache::usual().keep(model_, stamp_, kept_);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "xdg/greta/models"));
+  ::setenv("XDG_CACHE_HOME", "not/absolute", 1);
+  ::setenv("HOME", (folder_ / "home").c_str(), 1);
+  DigestCache::usual().keep(model_, stamp_, kept_);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "home/.cache/greta/models"));
+}
+
+}  // namespace
+}  // namespace greta
