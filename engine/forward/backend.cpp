@@ -36,19 +36,22 @@ RouteTable choose_routes(const Backend& backend, Mode mode, std::span<const Rout
 ModelWeights upload_weights(const Model& model, Backend& backend) {
   const ModelConfig& c = model.config();
   ModelWeights weights = model.weights();
-  const auto upload_norm = [&](const float*& norm) {
-    norm = backend.upload(std::span<const float>(norm, static_cast<size_t>(c.dim)));
+  const auto upload = [&](const float*& vector, int64_t n) {
+    if (vector == nullptr) return;
+    vector = backend.upload(std::span<const float>(vector, static_cast<size_t>(n)));
   };
   weights.token_embd = backend.upload(weights.token_embd);
   for (LayerWeights& layer : weights.layers) {
-    upload_norm(layer.attn_norm);
-    upload_norm(layer.ffn_norm);
+    for (const float** norm : {&layer.attn_norm, &layer.ffn_norm}) upload(*norm, c.dim);
+    upload(layer.q_bias, c.q_dim());
+    for (const float** bias : {&layer.k_bias, &layer.v_bias}) upload(*bias, c.kv_dim());
+    for (const float** norm : {&layer.q_norm, &layer.k_norm}) upload(*norm, c.head_dim);
     for (Matrix* w :
          {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
       *w = backend.upload(*w);
     }
   }
-  upload_norm(weights.output_norm);
+  upload(weights.output_norm, c.dim);
   weights.output = c.tied ? weights.token_embd : backend.upload(weights.output);
   return weights;
 }

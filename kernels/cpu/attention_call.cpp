@@ -32,6 +32,7 @@ AttentionShape checked(AttentionShape s) {
     refuse("a mask shifted by " + std::to_string(s.mask_shift) +
            " positions, at most 1 either way");
   }
+  if (s.window < 0) refuse("a window of " + std::to_string(s.window) + " keys");
   if (s.k_head_stride < 0) refuse("a negative stride between K heads");
   s.k_head_stride %= s.n_kv_heads * s.head_dim;  // columns are counted round the row
   return s;
@@ -74,11 +75,21 @@ AttentionCall::AttentionCall(const AttentionShape& shape, const float* q, const 
   check_trace(shape_, trace_);
 }
 
-int64_t AttentionCall::n_visible(int64_t t) const {
-  return std::min(position(t) + 1 + shape_.mask_shift, shape_.cache_rows);
+SeenKeys AttentionCall::visible(int64_t t) const {
+  const int64_t end = std::min(position(t) + 1 + shape_.mask_shift, shape_.cache_rows);
+  const int64_t begin = shape_.window == 0 ? 0 : position(t) + 1 - shape_.window;
+  return {std::clamp<int64_t>(begin, 0, end), end};
 }
 
-int64_t AttentionCall::n_scored(int64_t t) const { return std::max(n_visible(t), position(t) + 1); }
+int64_t AttentionCall::n_scored(int64_t t) const {
+  return std::max(visible(t).end, position(t) + 1);
+}
+
+int64_t AttentionCall::first_scored(int64_t t) const {
+  const bool is_traced =
+      traced(Traced::kScores, t, 0) != nullptr || traced(Traced::kProbs, t, 0) != nullptr;
+  return is_traced ? 0 : visible(t).begin / kBlockKeys * kBlockKeys;
+}
 
 int64_t AttentionCall::n_keys() const {
   return shape_.n_tokens == 0 ? 0 : n_scored(shape_.n_tokens - 1);

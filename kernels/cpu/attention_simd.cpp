@@ -234,18 +234,21 @@ void tile_scores(const float* q, int64_t dim, const float* k, int64_t n_keys, fl
   }
 }
 
-void tile_weights(float* scores, const int64_t* counts, SoftmaxRule rule, OnlineState* states,
+GRETA_INLINE bool sees_none(SeenKeys seen) { return seen.begin == seen.end; }
+
+void tile_weights(float* scores, const SeenKeys* seen, SoftmaxRule rule, OnlineState* states,
                   float* factors) {
   float steps[kTileRows + kLanes] = {};  // from the old maximum down to the new one
   float shifts[kTileRows];
   for (int r = 0; r < kTileRows; ++r) {
     shifts[r] = rule.shift;
-    if (counts[r] == 0) continue;
+    if (sees_none(seen[r])) continue;
     float* row = scores + r * kBlockKeys;
-    end_with_nothing(row, counts[r]);
+    for (int64_t j = 0; j < seen[r].begin; ++j) row[j] = kMinusInfinity;
+    end_with_nothing(row, seen[r].end);
     if (!rule.subtract_max) continue;
     const float before = states[r].max;
-    const float here = greatest(row, counts[r]);
+    const float here = greatest(row, seen[r].end);
     if (!(before >= here)) {
       states[r].max = here;
       steps[r] = before - here;
@@ -256,23 +259,43 @@ void tile_weights(float* scores, const int64_t* counts, SoftmaxRule rule, Online
   for (int r = 0; r < kTileRows; r += kLanes) store(steps + r, exp(load_f32(steps + r)));
   for (int r = 0; r < kTileRows; ++r) {
     factors[r] = steps[r];
-    if (counts[r] == 0) continue;
-    const float sum = exponentials(scores + r * kBlockKeys, counts[r], shifts[r]);
+    if (sees_none(seen[r])) continue;
+    const float sum = exponentials(scores + r * kBlockKeys, seen[r].end, shifts[r]);
     states[r].sum = states[r].sum * factors[r] + sum;
   }
 }
 
+// The keys from `begin` to `end` that row r sees, to acc[r].
 template <int kVectors>
-GRETA_INLINE void add_values(const float* weights, const int64_t* counts, int64_t common,
+GRETA_INLINE void add_seen(const float* weights, SeenKeys seen, int64_t begin, int64_t end,
+                           const float* v, int64_t stride, F32 (&acc)[kVectors]) {
+  begin = begin < seen.begin ? seen.begin : begin;
+  end = end < seen.end ? end : seen.end;
+  F32 row[1][kVectors];
+  for (int c = 0; c < kVectors; ++c) row[0][c] = acc[c];
+  multiply(weights + begin, kBlockKeys, v + begin * stride, stride, end - begin, row);
+  for (int c = 0; c < kVectors; ++c) acc[c] = row[0][c];
+}
+
+// common: keys that every row sees.
+template <int kVectors>
+GRETA_INLINE void add_values(const float* weights, const SeenKeys* seen, SeenKeys common,
                              const float* factors, const float* v, int64_t stride, int64_t dim,
                              float* sums) {
   F32 acc[kTileRows][kVectors] = {};
-  multiply(weights, kBlockKeys, v, stride, common, acc);
+  if (common.begin > 0) {
+    for (int r = 0; r < kTileRows; ++r) {
+      add_seen(weights + r * kBlockKeys, seen[r], 0, common.begin, v, stride, acc[r]);
+    }
+  }
+  multiply(weights + common.begin, kBlockKeys, v + common.begin * stride, stride,
+           common.end - common.begin, acc);
   for (int r = 0; r < kTileRows; ++r) {
     F32 row[1][kVectors];
     for (int c = 0; c < kVectors; ++c) row[0][c] = acc[r][c];
-    multiply(weights + r * kBlockKeys + common, kBlockKeys, v + common * stride, stride,
-             counts[r] - common, row);
+    const int64_t begin = common.end < seen[r].begin ? seen[r].begin : common.end;
+    multiply(weights + r * kBlockKeys + begin, kBlockKeys, v + begin * stride, stride,
+             seen[r].end - begin, row);
     for (int c = 0; c < kVectors; ++c) {
       float* to = sums + r * dim + c * kLanes;
       store(to, madd(load_f32(to), splat(factors[r]), row[0][c]));
@@ -280,16 +303,20 @@ GRETA_INLINE void add_values(const float* weights, const int64_t* counts, int64_
   }
 }
 
-void tile_values(const float* weights, const int64_t* counts, const float* factors, const float* v,
+void tile_values(const float* weights, const SeenKeys* seen, const float* factors, const float* v,
                  int64_t stride, int64_t dim, float* sums) {
-  int64_t common = counts[0];
-  for (int r = 1; r < kTileRows; ++r) common = counts[r] < common ? counts[r] : common;
+  SeenKeys common = seen[0];
+  for (int r = 1; r < kTileRows; ++r) {
+    common.begin = common.begin < seen[r].begin ? seen[r].begin : common.begin;
+    common.end = seen[r].end < common.end ? seen[r].end : common.end;
+  }
+  if (common.end < common.begin) common.end = common.begin;
   int64_t d = 0;
   for (; d + kTileVectors * kLanes <= dim; d += kTileVectors * kLanes) {
-    add_values<kTileVectors>(weights, counts, common, factors, v + d, stride, dim, sums + d);
+    add_values<kTileVectors>(weights, seen, common, factors, v + d, stride, dim, sums + d);
   }
   for (; d < dim; d += kLanes) {
-    add_values<1>(weights, counts, common, factors, v + d, stride, dim, sums + d);
+    add_values<1>(weights, seen, common, factors, v + d, stride, dim, sums + d);
   }
 }
 
