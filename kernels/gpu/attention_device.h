@@ -135,8 +135,8 @@ inline AttentionShape checked_shape(AttentionShape s) {
            " positions, at most 1 either way");
   }
   if (s.window != 0) {
-    refuse("the GPU has none that sees only " + std::to_string(s.window) +
-           " keys (a sliding window); the CPU has, and a context of as many positions needs none");
+    refuse("a GPU has no sliding window yet, and one of " + std::to_string(s.window) +
+           " keys would hide some; the CPU has, and a context of as many positions needs none");
   }
   if (s.k_head_stride < 0) refuse("a negative stride between K heads");
   s.k_head_stride %= s.n_kv_heads * s.head_dim;
