@@ -100,12 +100,14 @@ void Tile::take_in(int64_t block, int64_t first_row) {
   const int64_t n_keys = call_.n_scored(rows[kTileRows - 1].token) - first_key;
   if (n_keys <= 0) return;
 
+  const auto in_block = [=](int64_t key) {
+    return std::clamp<int64_t>(key - first_key, 0, kBlockKeys);
+  };
   SeenKeys seen[kTileRows];
   for (int64_t r = 0; r < kTileRows; ++r) {
-    const auto in_block = [=](int64_t key) {
-      return std::clamp<int64_t>(key - first_key, 0, kBlockKeys);
-    };
-    seen[r] = {in_block(rows[r].visible.begin), in_block(rows[r].visible.end)};
+    seen[r] = {0, in_block(rows[r].visible.end)};
+    if (rows[r].visible.begin <= first_key) continue;
+    seen[r].begin = in_block(rows[r].visible.begin);
     if (seen[r].begin == seen[r].end) seen[r] = {};
   }
   const float* keys = key_blocks_ + (g_ * call_.n_blocks() + block) * dim * kBlockKeys;

@@ -265,35 +265,40 @@ void tile_weights(float* scores, const SeenKeys* seen, SoftmaxRule rule, OnlineS
   }
 }
 
-// The keys from `begin` to `end` that row r sees, to acc[r].
+// out += Σ_j weights[j]·v[j] over the keys from begin to end.
 template <int kVectors>
-GRETA_INLINE void add_seen(const float* weights, SeenKeys seen, int64_t begin, int64_t end,
-                           const float* v, int64_t stride, F32 (&acc)[kVectors]) {
-  begin = begin < seen.begin ? seen.begin : begin;
-  end = end < seen.end ? end : seen.end;
+GRETA_INLINE void add_keys(const float* weights, int64_t begin, int64_t end, const float* v,
+                           int64_t stride, F32 (&out)[kVectors]) {
   F32 row[1][kVectors];
-  for (int c = 0; c < kVectors; ++c) row[0][c] = acc[c];
+  for (int c = 0; c < kVectors; ++c) row[0][c] = out[c];
   multiply(weights + begin, kBlockKeys, v + begin * stride, stride, end - begin, row);
-  for (int c = 0; c < kVectors; ++c) acc[c] = row[0][c];
+  for (int c = 0; c < kVectors; ++c) out[c] = row[0][c];
 }
 
-// common: keys that every row sees.
-template <int kVectors>
+GRETA_INLINE int64_t least(int64_t a, int64_t b) { return b < a ? b : a; }
+GRETA_INLINE int64_t most(int64_t a, int64_t b) { return a < b ? b : a; }
+
+// common: keys that every row sees. Every row's are added in their order. kFromFirst: all rows see
+// the first key.
+template <bool kFromFirst, int kVectors>
 GRETA_INLINE void add_values(const float* weights, const SeenKeys* seen, SeenKeys common,
                              const float* factors, const float* v, int64_t stride, int64_t dim,
                              float* sums) {
   F32 acc[kTileRows][kVectors] = {};
-  if (common.begin > 0) {
+  if constexpr (kFromFirst) {
+    multiply(weights, kBlockKeys, v, stride, common.end, acc);
+  } else {
     for (int r = 0; r < kTileRows; ++r) {
-      add_seen(weights + r * kBlockKeys, seen[r], 0, common.begin, v, stride, acc[r]);
+      add_keys(weights + r * kBlockKeys, seen[r].begin, least(common.begin, seen[r].end), v, stride,
+               acc[r]);
     }
+    multiply(weights + common.begin, kBlockKeys, v + common.begin * stride, stride,
+             common.end - common.begin, acc);
   }
-  multiply(weights + common.begin, kBlockKeys, v + common.begin * stride, stride,
-           common.end - common.begin, acc);
   for (int r = 0; r < kTileRows; ++r) {
+    const int64_t begin = kFromFirst ? common.end : most(common.end, seen[r].begin);
     F32 row[1][kVectors];
     for (int c = 0; c < kVectors; ++c) row[0][c] = acc[r][c];
-    const int64_t begin = common.end < seen[r].begin ? seen[r].begin : common.end;
     multiply(weights + r * kBlockKeys + begin, kBlockKeys, v + begin * stride, stride,
              seen[r].end - begin, row);
     for (int c = 0; c < kVectors; ++c) {
@@ -303,21 +308,29 @@ GRETA_INLINE void add_values(const float* weights, const SeenKeys* seen, SeenKey
   }
 }
 
+template <bool kFromFirst>
+void add_all_values(const float* weights, const SeenKeys* seen, SeenKeys common,
+                    const float* factors, const float* v, int64_t stride, int64_t dim,
+                    float* sums) {
+  int64_t d = 0;
+  for (; d + kTileVectors * kLanes <= dim; d += kTileVectors * kLanes) {
+    add_values<kFromFirst, kTileVectors>(weights, seen, common, factors, v + d, stride, dim,
+                                         sums + d);
+  }
+  for (; d < dim; d += kLanes) {
+    add_values<kFromFirst, 1>(weights, seen, common, factors, v + d, stride, dim, sums + d);
+  }
+}
+
 void tile_values(const float* weights, const SeenKeys* seen, const float* factors, const float* v,
                  int64_t stride, int64_t dim, float* sums) {
   SeenKeys common = seen[0];
   for (int r = 1; r < kTileRows; ++r) {
-    common.begin = common.begin < seen[r].begin ? seen[r].begin : common.begin;
-    common.end = seen[r].end < common.end ? seen[r].end : common.end;
+    common = {most(common.begin, seen[r].begin), least(common.end, seen[r].end)};
   }
-  if (common.end < common.begin) common.end = common.begin;
-  int64_t d = 0;
-  for (; d + kTileVectors * kLanes <= dim; d += kTileVectors * kLanes) {
-    add_values<kTileVectors>(weights, seen, common, factors, v + d, stride, dim, sums + d);
-  }
-  for (; d < dim; d += kLanes) {
-    add_values<1>(weights, seen, common, factors, v + d, stride, dim, sums + d);
-  }
+  common.end = most(common.begin, common.end);
+  const auto add = common.begin == 0 ? add_all_values<true> : add_all_values<false>;
+  add(weights, seen, common, factors, v, stride, dim, sums);
 }
 
 }  // namespace
