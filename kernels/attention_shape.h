@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// Causal attention over a KV cache, grouped queries:
+// Causal attention over a KV cache, grouped queries, over all keys before or a window of them:
 //   s[h][j] = scale · q[h]·K[j][g(h)],  p = softmax(s),  out[h] = Σ_j p[h][j]·V[j][g(h)]
 // (Vaswani et al. 2017; online softmax: Milakov and Gimelshein 2018).
 //
@@ -21,7 +21,10 @@ struct AttentionShape {
   int64_t head_dim = 0;
   int64_t n_tokens = 0;   ///< queries, at consecutive positions
   int64_t first_pos = 0;  ///< of the first query; query t sees keys 0 .. first_pos + t + mask_shift
-  int64_t mask_shift = 0;     ///< 0; ±1 is a mask off by one
+  int64_t mask_shift = 0;  ///< 0; ±1 is a mask off by one
+  /// Keys that a query sees at most, its own position's the last: none below first_pos + t + 1 −
+  /// window, whatever mask_shift is. 0: it sees all.
+  int64_t window = 0;
   int64_t cache_rows = 0;     ///< rows that the cache has: no key beyond is ever read
   float scale = 0;            ///< 1/√head_dim
   bool modulo_heads = false;  ///< g(h) = h mod n_kv_heads instead of h·n_kv_heads/n_heads
@@ -37,8 +40,8 @@ struct AttentionShape {
 /// arrays that the output is computed from. Tracing changes no bit of the output.
 ///
 /// Query t's block starts at (t − first_query) · stride; index in the block = key·n_heads + head,
-/// keys 0 .. first_pos + t only. nullptr: not wanted. A key that the mask hides has its score as
-/// any other, and probability 0: a mask off by one shows in probs, not in scores.
+/// keys 0 .. first_pos + t only. nullptr: not wanted. A key that mask or window hide has its score
+/// as any other, and probability 0: a mask off by one shows in probs, not in scores.
 struct AttentionTrace {
   float* scores = nullptr;  ///< after scale, before softmax
   float* probs = nullptr;   ///< the weights with which V was summed

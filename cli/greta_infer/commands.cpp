@@ -34,7 +34,7 @@ std::string footer() {
 void add_infer_commands(CLI::App& app, Infer& infer) {
   app.name("greta-infer");
   app.description(
-      "Runs GGUF Llama models and writes what prefill and decode computed straight into a greta\n"
+      "Runs GGUF models and writes what prefill and decode computed straight into a greta\n"
       "database, which says where the two part ways.");
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text(), "Print version and commit");

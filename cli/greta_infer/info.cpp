@@ -67,9 +67,24 @@ void print_tensors(const GgufFile& file) {
   }
 }
 
+std::string rope_text(const ModelConfig& c) {
+  const bool halves = c.architecture.pairing == RopePairing::kHalves;
+  const std::string scaling = c.rope_scaling.text();
+  return "theta " + real_text(c.rope_theta) + ", " + std::to_string(c.rope_dim) +
+         " values of a head, " + (halves ? "i with i + d/2" : "2i with 2i + 1") +
+         (scaling.empty() ? "" : ", scaled: " + scaling);
+}
+
+std::string window_text(const ModelConfig& c) {
+  const auto n = std::ranges::count(c.windowed, true);
+  return std::to_string(c.window) + " positions" +
+         (c.windowed.empty() ? "" : ", in " + std::to_string(n) + " layers");
+}
+
 void print_model(const Model& model) {
   const ModelConfig& c = model.config();
   line("model", shown(model.name()));
+  line("architecture", std::string(c.architecture.name));
   line("layers", std::to_string(c.n_layers));
   line("dim", std::to_string(c.dim) + ", ffn " + std::to_string(c.ffn_dim));
   line("heads", std::to_string(c.n_heads) + " query, " + std::to_string(c.n_kv_heads) +
@@ -77,6 +92,8 @@ void print_model(const Model& model) {
   line("vocabulary",
        std::to_string(c.vocab) + (c.tied ? ", output tied to the embedding table" : ""));
   line("context", std::to_string(c.context));
+  line("RoPE", rope_text(c));
+  if (c.window > 0) line("window", window_text(c));
   line("weights", model.weight_types());
   const int64_t kv_bytes = 2 * c.n_layers * c.kv_dim() * static_cast<int64_t>(sizeof(float));
   line("KV cache", std::to_string(kv_bytes) + " bytes per position");

@@ -1,4 +1,4 @@
-// greta-infer: runs Llama models and traces what prefill and decode compute.
+// greta-infer: runs language models and traces what prefill and decode compute.
 #include <csignal>
 
 #include "cli/greta_infer/program.h"

@@ -195,7 +195,7 @@ void finish_output() {
 }
 
 void add_model_option(CLI::App& command, std::string& file) {
-  command.add_option("-m,--model", file, "GGUF file of a Llama model")
+  command.add_option("-m,--model", file, "GGUF file of a model (llama, qwen2, qwen3)")
       ->required()
       ->option_text("FILE");
 }

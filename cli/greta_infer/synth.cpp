@@ -21,7 +21,9 @@ struct SynthArguments {
   uint64_t seed = 1;
   bool force = false;
   std::optional<int64_t> layers, dim, heads, kv_heads, head_dim, ffn, vocab, context;
-  std::optional<double> rope_theta;
+  std::optional<std::string> architecture, rope_scaling;
+  std::optional<int64_t> original_context, window;
+  std::optional<double> rope_theta, rope_factor, rope_attn_factor;
   bool tied = false, rope_freqs = false, sentencepiece = false;
 };
 
@@ -35,7 +37,13 @@ SynthShape resolve_shape(const SynthArguments& arguments) {
   shape.ffn_dim = arguments.ffn.value_or(shape.ffn_dim);
   shape.vocab = arguments.vocab.value_or(shape.vocab);
   shape.context = arguments.context.value_or(shape.context);
+  shape.architecture = arguments.architecture.value_or(shape.architecture);
   shape.rope_theta = arguments.rope_theta.value_or(shape.rope_theta);
+  shape.rope_scaling = arguments.rope_scaling.value_or(shape.rope_scaling);
+  shape.rope_factor = arguments.rope_factor.value_or(shape.rope_factor);
+  shape.rope_attn_factor = arguments.rope_attn_factor.value_or(shape.rope_attn_factor);
+  shape.original_context = arguments.original_context.value_or(shape.original_context);
+  shape.window = arguments.window.value_or(shape.window);
   shape.tied |= arguments.tied;
   shape.rope_freqs |= arguments.rope_freqs;
   shape.sentencepiece |= arguments.sentencepiece;
@@ -75,9 +83,24 @@ void add_shape_options(CLI::App& command, SynthArguments& arguments) {
   size("--ffn", arguments.ffn, "Width of the FFN");
   size("--vocab", arguments.vocab, "Tokens");
   size("--context", arguments.context, "Positions");
-  command.add_option("--rope-theta", arguments.rope_theta, "Base frequency of RoPE")
-      ->check(CLI::PositiveNumber)
-      ->option_text("X")
+  size("--window", arguments.window, "Positions that a token attends to (all)");
+  size("--original-context", arguments.original_context, "Positions before RoPE scaling by yarn");
+  const auto real = [&](const char* name, std::optional<double>& value, const char* what) {
+    command.add_option(name, value, what)
+        ->check(CLI::PositiveNumber)
+        ->option_text("X")
+        ->group("Shape, instead of the preset's");
+  };
+  real("--rope-theta", arguments.rope_theta, "Base frequency of RoPE");
+  real("--rope-factor", arguments.rope_factor, "How far RoPE scaling stretches (4)");
+  real("--rope-attn-factor", arguments.rope_attn_factor, "Cosines and sines times X (1)");
+  command.add_option("--rope-scaling", arguments.rope_scaling, "linear or yarn")
+      ->check(CLI::IsMember({"linear", "yarn"}))
+      ->option_text("NAME")
+      ->group("Shape, instead of the preset's");
+  command.add_option("--architecture", arguments.architecture, "llama (default), qwen2 or qwen3")
+      ->check(offers(synth_architecture_names))
+      ->option_text("NAME")
       ->group("Shape, instead of the preset's");
   for (const auto& [name, value, what] :
        {std::tuple{"--tied", &arguments.tied, "The output matrix is the embedding table"},

@@ -48,14 +48,17 @@ ModelWeights upload_weights(const Model& model, Backend& backend, const LoadProg
   for (size_t i = 0; i < matrices.size(); ++i) *matrices[i] = uploaded[i];
   if (c.tied) weights.output = weights.token_embd;
 
-  const auto upload_norm = [&](const float*& norm) {
-    norm = backend.upload(std::span<const float>(norm, static_cast<size_t>(c.dim)));
+  const auto upload = [&](const float*& vector, int64_t n) {
+    if (vector == nullptr) return;
+    vector = backend.upload(std::span<const float>(vector, static_cast<size_t>(n)));
   };
   for (LayerWeights& layer : weights.layers) {
-    upload_norm(layer.attn_norm);
-    upload_norm(layer.ffn_norm);
+    for (const float** norm : {&layer.attn_norm, &layer.ffn_norm}) upload(*norm, c.dim);
+    upload(layer.q_bias, c.q_dim());
+    for (const float** bias : {&layer.k_bias, &layer.v_bias}) upload(*bias, c.kv_dim());
+    for (const float** norm : {&layer.q_norm, &layer.k_norm}) upload(*norm, c.head_dim);
   }
-  upload_norm(weights.output_norm);
+  upload(weights.output_norm, c.dim);
   return weights;
 }
 

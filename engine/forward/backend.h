@@ -120,9 +120,12 @@ class Backend {
   /// what is in between, in a form of the backend's own.
   virtual void feed_forward(const FeedForward& ffn, const float* x, int64_t n_tokens, float* gated,
                             const float* residual, float* sum) = 0;
-  /// Turns tensors by positions first_pos, ...; inv_freq: host [rope_dim / 2].
-  virtual void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
-                    int64_t n_tokens, int64_t head_dim, std::span<const RopeTensor> tensors) = 0;
+  /// Biases and norms of the heads of up to three tensors, each by itself, in place.
+  virtual void finish_heads(int64_t n_tokens, int64_t head_dim, float eps,
+                            std::span<const HeadTensor> tensors) = 0;
+  /// Turns tensors by positions first_pos, ...
+  virtual void rope(int64_t first_pos, const RopeTurn& turn, int64_t n_tokens, int64_t head_dim,
+                    std::span<const RopeTensor> tensors) = 0;
   /// Copies n_rows rows of `width` values each to rows first_row, ... of their caches.
   virtual void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
                           std::span<const RowStore> stores) = 0;

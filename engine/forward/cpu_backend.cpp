@@ -127,11 +127,16 @@ class CpuBackend final : public Backend {
     swiglu(gated, scratch_.get(), n, gated, pool_);
     project_add(ffn.down_route, gated, n_tokens, ffn.down, residual, sum);
   }
-  void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
-            int64_t n_tokens, int64_t head_dim, std::span<const RopeTensor> tensors) override {
+  void finish_heads(int64_t n_tokens, int64_t head_dim, float eps,
+                    std::span<const HeadTensor> tensors) override {
+    for (const HeadTensor& tensor : tensors) {
+      greta::finish_heads(tensor, n_tokens, head_dim, eps, pool_);
+    }
+  }
+  void rope(int64_t first_pos, const RopeTurn& turn, int64_t n_tokens, int64_t head_dim,
+            std::span<const RopeTensor> tensors) override {
     for (const RopeTensor& tensor : tensors) {
-      greta::rope(tensor.in, first_pos, inv_freq.data(), pairing, n_tokens, tensor.n_heads,
-                  head_dim, 2 * static_cast<int64_t>(inv_freq.size()), tensor.out, pool_);
+      greta::rope(tensor, first_pos, turn, n_tokens, head_dim, pool_);
     }
   }
   void store_rows(int64_t n_rows, int64_t width, int64_t first_row,

@@ -15,7 +15,7 @@ constexpr std::array<FaultInfo, kFaultKinds> kCatalogue{{
     {FaultKind::kRopeTheta, "rope_theta", TracePoint::kQPostRope, 0.5, false,
      "RoPE base frequency times MAGNITUDE"},
     {FaultKind::kRopePairing, "rope_pairing", TracePoint::kQPostRope, 1, false,
-     "RoPE pairs i with i + d/2 instead of 2i with 2i + 1"},
+     "RoPE pairs i with i + d/2 instead of 2i with 2i + 1, or the other way round"},
     {FaultKind::kKvWrongSlot, "kv_wrong_slot", TracePoint::kKCache, 1, false,
      "K and V are written MAGNITUDE rows further"},
     {FaultKind::kKvHeadStride, "kv_head_stride", TracePoint::kAttnScores, 1, true,

@@ -19,7 +19,7 @@ namespace greta {
 enum class FaultKind : uint8_t {
   kRopePosOffByOne,    ///< position + magnitude
   kRopeTheta,          ///< theta · magnitude
-  kRopePairing,        ///< halves instead of neighbours
+  kRopePairing,        ///< halves instead of neighbours, or neighbours instead of halves
   kKvWrongSlot,        ///< K and V written `magnitude` rows further
   kKvHeadStride,       ///< K heads read head_dim + magnitude values apart
   kMaskOffByOne,       ///< sees `magnitude` keys more (or fewer: −1)

@@ -1,9 +1,28 @@
 #include "engine/forward/faulty_steps.h"
 
+#include <array>
+#include <span>
+
 namespace greta {
 
-void scale_queries(const LayerPlan& plan, float* q, int64_t n, Backend& backend) {
-  if (plan.query_scale != 1) backend.scale(q, n, plan.query_scale);
+void project_qkv(const LayerPlan& plan, const LayerWeights& weights, float norm_eps, const float* x,
+                 const LayerActivations& to, Backend& backend) {
+  const AttentionShape& s = plan.shape;
+  const LayerWeights& w = weights;
+  const std::array<Product, 3> products{{{w.q, to.q}, {w.k, to.k}, {w.v, to.v}}};
+  backend.project(plan.qkv, x, s.n_tokens, products);
+  if (plan.query_scale != 1) {
+    backend.scale(to.q, s.n_tokens * s.n_heads * s.head_dim, plan.query_scale);
+  }
+  std::array<HeadTensor, 3> heads;
+  size_t n_tensors = 0;
+  for (const HeadTensor& tensor : {HeadTensor{to.q, s.n_heads, w.q_bias, w.q_norm},
+                                   HeadTensor{to.k, s.n_kv_heads, w.k_bias, w.k_norm},
+                                   HeadTensor{to.v, s.n_kv_heads, w.v_bias, nullptr}}) {
+    if (tensor.bias != nullptr || tensor.norm != nullptr) heads[n_tensors++] = tensor;
+  }
+  if (n_tensors == 0) return;
+  backend.finish_heads(s.n_tokens, s.head_dim, norm_eps, std::span(heads).first(n_tensors));
 }
 
 void keep_stale_tail(const LayerPlan& plan, float* cache, int64_t width, Backend& backend) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/forward/activations.h"
 #include "engine/forward/backend.h"
 #include "engine/forward/layer_plan.h"
 
@@ -8,8 +9,10 @@
 
 namespace greta {
 
-/// q [n] times plan.query_scale.
-void scale_queries(const LayerPlan& plan, float* q, int64_t n, Backend& backend);
+/// Queries, keys and values of normed rows x, [tokens, dim], as RoPE and the cache take them: the
+/// products, queries times plan.query_scale, then biases and the norms of heads.
+void project_qkv(const LayerPlan& plan, const LayerWeights& weights, float norm_eps, const float* x,
+                 const LayerActivations& to, Backend& backend);
 
 /// Puts what the row before holds, zeros before the first, into the last token's row of a cache
 /// [rows, width].

@@ -79,15 +79,13 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
   backend_.rms_norm(x, w.attn_norm, plan.attn_norm_eps, n, c.dim, a.normed);
   trace.note(kAttnNormOut, layer, a.normed, c.dim);
 
-  const std::array<Product, 3> qkv{{{w.q, a.q}, {w.k, a.k}, {w.v, a.v}}};
-  backend_.project(plan.qkv, a.normed, n, qkv);
-  scale_queries(plan, a.q, n * c.q_dim(), backend_);
+  project_qkv(plan, w, c.rms_eps, a.normed, a, backend_);
   trace.note(kQPreRope, layer, a.q, c.q_dim(), plan.qkv);
   trace.note(kKPreRope, layer, a.k, c.kv_dim(), plan.qkv);
   trace.note(kVProj, layer, a.v, c.kv_dim(), plan.qkv);
 
   const std::array<RopeTensor, 2> turned{{{a.q, c.n_heads, a.q_rot}, {a.k, c.n_kv_heads, a.k_rot}}};
-  backend_.rope(plan.rope_pos, plan.inv_freq, plan.pairing, n, c.head_dim, turned);
+  backend_.rope(plan.rope_pos, plan.rope, n, c.head_dim, turned);
   trace.note(kQPostRope, layer, a.q_rot, c.q_dim());
   trace.note(kKPostRope, layer, a.k_rot, c.kv_dim());
 

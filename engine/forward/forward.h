@@ -24,7 +24,8 @@ struct ForwardOptions {
   int64_t max_batch = 512;  ///< tokens of one batch: activations are allocated for as many
 };
 
-/// The Llama forward pass (Touvron et al. 2023), the same lines for every backend.
+/// The forward pass of Llama (Touvron et al. 2023) and of what differs from it by an Architecture
+/// only, the same lines for every backend.
 class Forward {
  public:
   /// weights are in the backend's memory. All references must outlive it. Allocates everything.

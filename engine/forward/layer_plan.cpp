@@ -23,6 +23,10 @@ void check_fault(const Fault& fault, const ModelConfig& config, const Backend& b
   }
 }
 
+RopePairing other(RopePairing pairing) {
+  return pairing == RopePairing::kHalves ? RopePairing::kInterleaved : RopePairing::kHalves;
+}
+
 }  // namespace
 
 Planner::Planner(const Model& model, const Backend& backend, RouteTable routes, FaultSet faults,
@@ -49,7 +53,7 @@ LayerPlan Planner::correct(const Batch& batch) const {
           .down = routes_.of(Op::kDown, batch.decode),
           .attn_norm_eps = c.rms_eps,
           .rope_pos = batch.first_pos,
-          .inv_freq = model_.inv_freq(),
+          .rope = model_.rope(),
           .cache_row = batch.first_pos,
           .shape = {.n_heads = c.n_heads,
                     .n_kv_heads = c.n_kv_heads,
@@ -71,9 +75,9 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
   plan.query_scale = static_cast<float>(fault(FaultKind::kQuantScale).value_or(1));
   plan.rope_pos += whole(FaultKind::kRopePosOffByOne);
   if (const auto factor = fault(FaultKind::kRopeTheta)) {
-    plan.inv_freq = inv_freq_of_theta_.at(*factor);
+    plan.rope.inv_freq = inv_freq_of_theta_.at(*factor);
   }
-  if (fault(FaultKind::kRopePairing)) plan.pairing = RopePairing::kHalves;
+  if (fault(FaultKind::kRopePairing)) plan.rope.pairing = other(plan.rope.pairing);
   plan.cache_row += whole(FaultKind::kKvWrongSlot);
   plan.stale_tail = fault(FaultKind::kStaleKvTail).has_value();
   if (batch.first_pos + batch.size() > 1) {  // else it is the token's own row
@@ -96,9 +100,17 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
 
 std::vector<LayerPlan> Planner::layers(const Batch& batch) const {
   std::vector<LayerPlan> plans(static_cast<size_t>(model_.config().n_layers), correct(batch));
-  if (faults_.all().empty()) return plans;
-  for (size_t i = 0; i < plans.size(); ++i) inject(batch, static_cast<int>(i), plans[i]);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i].shape.window = window_of(i);
+    if (!faults_.all().empty()) inject(batch, static_cast<int>(i), plans[i]);
+  }
   return plans;
+}
+
+/// A window that the whole cache fits in hides nothing: it is none, also for a backend without.
+int64_t Planner::window_of(size_t layer) const {
+  const int64_t window = model_.config().window_of(layer), capacity = cache_rows_ - 1;
+  return window < capacity ? window : 0;
 }
 
 Route Planner::route(Op op, bool decode, const Moment& at) const {

@@ -20,9 +20,8 @@ namespace greta {
 struct LayerPlan {
   Route qkv{}, attention{}, wo{}, gate_up{}, down{};
   float attn_norm_eps = 0;
-  int64_t rope_pos = 0;              ///< of the first token
-  std::span<const double> inv_freq;  ///< [rope_dim / 2]
-  RopePairing pairing = RopePairing::kInterleaved;
+  int64_t rope_pos = 0;  ///< of the first token
+  RopeTurn rope;
   int64_t cache_row = 0;  ///< where the first token's K and V go
   AttentionShape shape;
 
@@ -50,6 +49,7 @@ class Planner {
 
  private:
   LayerPlan correct(const Batch& batch) const;
+  int64_t window_of(size_t layer) const;
   void inject(const Batch& batch, int layer, LayerPlan& plan) const;
 
   const Model& model_;

@@ -13,27 +13,34 @@ namespace {
   throw GgufError(file.name() + ": " + std::string(key) + " " + why);
 }
 
-/// Keys that are honoured, and those that say nothing about the computation.
+/// Keys of an architecture that are honoured, and those that say nothing about the computation.
 const std::set<std::string_view> kKnown = {
-    "llama.attention.head_count",
-    "llama.attention.head_count_kv",
-    "llama.attention.key_length",
-    "llama.attention.layer_norm_epsilon",  // of a LayerNorm, which these models do not have
-    "llama.attention.layer_norm_rms_epsilon",
-    "llama.attention.value_length",
-    "llama.block_count",
-    "llama.context_length",
-    "llama.embedding_length",
-    "llama.feed_forward_length",
-    "llama.rope.dimension_count",
-    "llama.rope.freq_base",
-    "llama.rope.scale_linear",
-    "llama.rope.scaling.factor",
-    "llama.rope.scaling.finetuned",
-    "llama.rope.scaling.original_context_length",  // of types that are refused
-    "llama.rope.scaling.type",
-    "llama.tensor_data_layout",
-    "llama.vocab_size",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.layer_norm_epsilon",  // of a LayerNorm, which these models do not have
+    "attention.layer_norm_rms_epsilon",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.value_length",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.attn_factor",
+    "rope.scaling.factor",
+    "rope.scaling.finetuned",
+    "rope.scaling.original_context_length",
+    "rope.scaling.type",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "tensor_data_layout",
+    "vocab_size",
+};
+const std::set<std::string_view> kKnownOfTokenizers = {
     "tokenizer.chat_template",
     "tokenizer.ggml.add_bos_token",
     "tokenizer.ggml.add_eos_token",
@@ -59,29 +66,38 @@ const std::set<std::string_view> kKnown = {
     "tokenizer.huggingface.json",
 };
 
-/// Keys with the only value that greta computes.
+/// Keys of an architecture with the only value that greta computes.
 struct Neutral {
   std::string_view key;
   double value, or_value;
 };
 constexpr Neutral kNeutral[] = {
-    {"llama.attention.clamp_kqv", 0, 0},
-    {"llama.attention.max_alibi_bias", 0, 0},
-    {"llama.attention.scale", 0, 0},
-    {"llama.attn_logit_softcapping", 0, 0},
-    {"llama.embedding_scale", 1, 0},
-    {"llama.expert_count", 0, 0},
-    {"llama.expert_used_count", 0, 0},
-    {"llama.final_logit_softcapping", 0, 0},
-    {"llama.logit_scale", 1, 0},
-    {"llama.residual_scale", 1, 0},
-    {"llama.rope.scaling.attn_factor", 1, 1},
+    {"attention.clamp_kqv", 0, 0},
+    {"attention.max_alibi_bias", 0, 0},
+    {"attention.scale", 0, 0},
+    {"attn_logit_softcapping", 0, 0},
+    {"embedding_scale", 1, 0},
+    {"expert_count", 0, 0},
+    {"expert_used_count", 0, 0},
+    {"final_logit_softcapping", 0, 0},
+    {"logit_scale", 1, 0},
+    {"residual_scale", 1, 0},
+    {"rope.scaling.alpha", 0, 0},
+    {"rope.scaling.yarn_attn_factor", 1, 1},
+    {"rope.scaling.yarn_ext_factor", 1, -1},
+    {"rope.scaling.yarn_log_multiplier", 0, 0},
 };
 
-bool has_prefix(std::string_view key, std::initializer_list<std::string_view> prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(),
-                     [key](std::string_view prefix) { return key.starts_with(prefix); });
-}
+/// The same of keys that are true or false.
+struct NeutralFlag {
+  std::string_view key;
+  bool value;
+  std::string_view why;
+};
+constexpr NeutralFlag kNeutralFlags[] = {
+    {"attention.causal", true, "is false; attention is causal here"},
+    {"use_parallel_residual", false, "is true; not supported"},
+};
 
 double number_of(const GgufFile& file, std::string_view key) {
   const GgufValue* value = file.find(key);
@@ -90,52 +106,44 @@ double number_of(const GgufFile& file, std::string_view key) {
   return file.real_value(key);
 }
 
-}  // namespace
-
-std::vector<std::string_view> check_metadata(const GgufFile& file) {
-  for (const Neutral& neutral : kNeutral) {
-    if (file.find(neutral.key) == nullptr) continue;
-    const double value = number_of(file, neutral.key);
-    if (value != neutral.value && value != neutral.or_value) {
-      refuse(file, neutral.key,
-             "is " + std::to_string(value) + "; what it asks for is not supported");
-    }
-  }
-  for (const std::string_view key : {"llama.attention.causal", "llama.use_parallel_residual"}) {
-    const bool computed = key == "llama.attention.causal";
-    if (file.bool_value(key, computed) != computed) {
-      refuse(file, key, computed ? "is false; attention is causal here" : "is true; not supported");
-    }
-  }
-  std::vector<std::string_view> unknown;
-  for (const auto& [key, value] : file.metadata()) {
-    if (!has_prefix(key, {"llama.", "tokenizer."}) || kKnown.contains(key)) continue;
-    // templates of chats and marks of infilling, which text completion does not use
-    if (has_prefix(key, {"tokenizer.chat_template.", "tokenizer.ggml.fim_"})) continue;
-    // read with a scaling type that is refused
-    if (has_prefix(key, {"llama.rope.scaling.yarn_"})) continue;
-    const bool is_checked =
-        key == "llama.attention.causal" || key == "llama.use_parallel_residual" ||
-        std::any_of(std::begin(kNeutral), std::end(kNeutral),
-                    [key = key](const Neutral& neutral) { return neutral.key == key; });
-    if (!is_checked) unknown.push_back(key);
-  }
-  return unknown;
+bool is_checked(std::string_view rest) {
+  const auto is_it = [rest](const auto& neutral) { return neutral.key == rest; };
+  return std::ranges::any_of(kNeutral, is_it) || std::ranges::any_of(kNeutralFlags, is_it);
 }
 
-double rope_scale(const GgufFile& file) {
-  constexpr std::string_view kFactor = "llama.rope.scaling.factor",
-                             kOlder = "llama.rope.scale_linear";
-  const std::string_view type = file.string_value("llama.rope.scaling.type", "linear");
-  if (type == "none") return 1;
-  if (type != "linear") {
-    refuse(file, "llama.rope.scaling.type",
-           "is " + gguf_quoted(type) + "; none, linear and rope_freqs.weight are supported");
+bool is_known_of_tokenizers(std::string_view key) {
+  // templates of chats and marks of infilling, which text completion does not use
+  return kKnownOfTokenizers.contains(key) || key.starts_with("tokenizer.chat_template.") ||
+         key.starts_with("tokenizer.ggml.fim_");
+}
+
+}  // namespace
+
+std::vector<std::string_view> check_metadata(const GgufFile& file,
+                                             const Architecture& architecture) {
+  for (const Neutral& neutral : kNeutral) {
+    const std::string key = architecture.key(neutral.key);
+    if (file.find(key) == nullptr) continue;
+    const double value = number_of(file, key);
+    if (value != neutral.value && value != neutral.or_value) {
+      refuse(file, key, "is " + std::to_string(value) + "; what it asks for is not supported");
+    }
   }
-  const double factor = file.real_value(file.find(kFactor) != nullptr ? kFactor : kOlder, 1);
-  if (factor == 0) return 1;  // llama.cpp's word for none
-  if (!(factor > 0)) refuse(file, kFactor, "of linear RoPE scaling is not above 0");
-  return factor;
+  for (const NeutralFlag& flag : kNeutralFlags) {
+    const std::string key = architecture.key(flag.key);
+    if (file.bool_value(key, flag.value) != flag.value) refuse(file, key, std::string(flag.why));
+  }
+  const std::string own = architecture.key("");
+  std::vector<std::string_view> unknown;
+  for (const auto& [key, value] : file.metadata()) {
+    if (key.starts_with(own)) {
+      const std::string_view rest = key.substr(own.size());
+      if (!kKnown.contains(rest) && !is_checked(rest)) unknown.push_back(key);
+    } else if (key.starts_with("tokenizer.") && !is_known_of_tokenizers(key)) {
+      unknown.push_back(key);
+    }
+  }
+  return unknown;
 }
 
 }  // namespace greta

@@ -78,12 +78,13 @@ class TensorShelf {
     return values;
   }
 
-  void refuse_leftovers() const {
+  void refuse_leftovers(const Architecture& architecture) const {
     for (const GgufTensor& tensor : file_.tensors()) {
       if (!taken_.contains(tensor.name)) {
-        refuse(file_, "tensor " + gguf_quoted(tensor.name) +
-                          " is not part of the Llama architecture; greta supports plain Llama "
-                          "blocks: no biases, no experts, no query or key norms");
+        refuse(file_,
+               "tensor " + gguf_quoted(tensor.name) + " is not part of what greta knows of " +
+                   std::string(architecture.name) +
+                   ": no experts, biases of q, k and v only, norms of q and k in qwen3 only");
       }
     }
   }
@@ -106,46 +107,76 @@ class TensorShelf {
 
 Model::Model(const GgufFile& file) : file_(&file) {
   read_config(file);
+  read_heads(file);
+  read_window(file);
   read_weights(file);
   read_rope(file);
 }
 
 void Model::read_config(const GgufFile& file) {
-  const std::string_view architecture = file.string_value("general.architecture");
-  if (architecture != "llama") {
-    refuse(file,
-           "general.architecture is " + gguf_quoted(architecture) + "; greta supports 'llama'");
-  }
-  unknown_keys_ = check_metadata(file);
-  constexpr uint64_t kMaxDim = 1 << 20;
   ModelConfig& c = config_;
+  const std::string_view name = file.string_value("general.architecture");
+  const Architecture* const architecture = find_architecture(name);
+  if (architecture == nullptr) {
+    refuse(file, "general.architecture is " + gguf_quoted(name) + "; greta supports " +
+                     architecture_names());
+  }
+  c.architecture = *architecture;
+  unknown_keys_ = check_metadata(file, c.architecture);
+  const auto key = [&](std::string_view rest) { return c.architecture.key(rest); };
+  constexpr uint64_t kMaxDim = 1 << 20;
   name_ = file.string_value("general.name", file.name());
-  c.n_layers = size_of(file, "llama.block_count", kMaxModelLayers);
-  c.dim = size_of(file, "llama.embedding_length", kMaxDim);
-  c.n_heads = size_of(file, "llama.attention.head_count", 1 << 14);
-  c.n_kv_heads = size_of(file, "llama.attention.head_count_kv", 1 << 14, c.n_heads);
-  c.ffn_dim = size_of(file, "llama.feed_forward_length", kMaxDim);
-  c.context = size_of(file, "llama.context_length", kMaxModelContext);
-  c.rms_eps = static_cast<float>(file.real_value("llama.attention.layer_norm_rms_epsilon"));
-  if (!(c.rms_eps > 0)) refuse(file, "llama.attention.layer_norm_rms_epsilon is not above 0");
+  c.n_layers = size_of(file, key("block_count"), kMaxModelLayers);
+  c.dim = size_of(file, key("embedding_length"), kMaxDim);
+  c.ffn_dim = size_of(file, key("feed_forward_length"), kMaxDim);
+  c.context = size_of(file, key("context_length"), kMaxModelContext);
+  const std::string eps = key("attention.layer_norm_rms_epsilon");
+  c.rms_eps = static_cast<float>(file.real_value(eps));
+  if (!(c.rms_eps > 0)) refuse(file, eps + " is not above 0");
+}
+
+void Model::read_heads(const GgufFile& file) {
+  ModelConfig& c = config_;
+  const auto key = [&](std::string_view rest) { return c.architecture.key(rest); };
+  const std::string heads = key("attention.head_count"), length = key("attention.key_length");
+  c.n_heads = size_of(file, heads, 1 << 14);
+  c.n_kv_heads = size_of(file, key("attention.head_count_kv"), 1 << 14, c.n_heads);
   if (c.n_heads % c.n_kv_heads != 0) {
-    refuse(file, "llama.attention.head_count " + std::to_string(c.n_heads) +
-                     " is not a multiple of head_count_kv " + std::to_string(c.n_kv_heads));
+    refuse(file, heads + " " + std::to_string(c.n_heads) + " is not a multiple of head_count_kv " +
+                     std::to_string(c.n_kv_heads));
   }
-  if (file.find("llama.attention.key_length") == nullptr && c.dim % c.n_heads != 0) {
-    refuse(file, "llama.embedding_length " + std::to_string(c.dim) +
-                     " is not a multiple of head_count " + std::to_string(c.n_heads) +
-                     ", and llama.attention.key_length is not given");
+  if (file.find(length) == nullptr && c.dim % c.n_heads != 0) {
+    refuse(file, key("embedding_length") + " " + std::to_string(c.dim) +
+                     " is not a multiple of head_count " + std::to_string(c.n_heads) + ", and " +
+                     length + " is not given");
   }
-  c.head_dim = size_of(file, "llama.attention.key_length", 1 << 12, c.dim / c.n_heads);
-  if (size_of(file, "llama.attention.value_length", 1 << 12, c.head_dim) != c.head_dim) {
-    refuse(file, "llama.attention.value_length differs from key_length, which is not supported");
+  c.head_dim = size_of(file, length, 1 << 12, c.dim / c.n_heads);
+  const std::string of_values = key("attention.value_length");
+  if (size_of(file, of_values, 1 << 12, c.head_dim) != c.head_dim) {
+    refuse(file, of_values + " differs from key_length, which is not supported");
   }
-  c.rope_dim = size_of(file, "llama.rope.dimension_count", 1 << 12, c.head_dim);
+  const std::string turned = key("rope.dimension_count");
+  c.rope_dim = size_of(file, turned, 1 << 12, c.head_dim);
   if (c.rope_dim > c.head_dim || c.rope_dim % 2 != 0) {
-    refuse(file, "llama.rope.dimension_count " + std::to_string(c.rope_dim) +
-                     " is odd or above the head's " + std::to_string(c.head_dim) + " values");
+    refuse(file, turned + " " + std::to_string(c.rope_dim) + " is odd or above the head's " +
+                     std::to_string(c.head_dim) + " values");
   }
+}
+
+void Model::read_window(const GgufFile& file) {
+  ModelConfig& c = config_;
+  const std::string window = c.architecture.key("attention.sliding_window");
+  const std::string pattern = c.architecture.key("attention.sliding_window_pattern");
+  c.window = static_cast<int64_t>(
+      std::min(file.unsigned_value(window, 0), static_cast<uint64_t>(kMaxModelContext)));
+  const GgufArray* const layers = file.array_value(pattern);
+  if (layers == nullptr) return;
+  if (layers->element_type != static_cast<uint32_t>(GgufType::kBool) ||
+      layers->count != static_cast<uint64_t>(c.n_layers)) {
+    refuse(file, pattern + " is no list of " + std::to_string(c.n_layers) +
+                     " bools, one for each layer, which is what is supported");
+  }
+  for (const std::byte layer : layers->data) c.windowed.push_back(layer != std::byte{0});
 }
 
 void Model::read_weights(const GgufFile& file) {
@@ -155,42 +186,55 @@ void Model::read_weights(const GgufFile& file) {
   if (embeddings == nullptr) refuse(file, "tensor token_embd.weight is missing");
   c.vocab = size_value(file, "number of rows of token_embd.weight",
                        static_cast<uint64_t>(embeddings->dims[1]), kMaxTokenValues);
-  if (size_of(file, "llama.vocab_size", kMaxTokenValues, c.vocab) != c.vocab) {
-    refuse(file, "llama.vocab_size is " + std::to_string(file.unsigned_value("llama.vocab_size")) +
+  const std::string vocab = c.architecture.key("vocab_size");
+  if (size_of(file, vocab, kMaxTokenValues, c.vocab) != c.vocab) {
+    refuse(file, vocab + " is " + std::to_string(file.unsigned_value(vocab)) +
                      ", token_embd.weight has " + std::to_string(c.vocab) + " rows");
   }
-  norms_.reserve(static_cast<size_t>(2 * c.n_layers + 1));
-  const auto norm = [&](const std::string& name) {
-    return norms_.emplace_back(shelf.vector(name, c.dim)).data();
+  const auto vector = [&](const std::string& name, int64_t n) {
+    return vectors_.emplace_back(shelf.vector(name, n)).data();
+  };
+  const auto vector_if = [&](bool required, const std::string& name, int64_t n) -> const float* {
+    return required || file.find_tensor(name) != nullptr ? vector(name, n) : nullptr;
   };
   weights_.token_embd = shelf.matrix("token_embd.weight", c.vocab, c.dim);
   for (int64_t i = 0; i < c.n_layers; ++i) {
     const std::string block = "blk." + std::to_string(i) + ".";
     LayerWeights& layer = weights_.layers.emplace_back();
-    layer.attn_norm = norm(block + "attn_norm.weight");
+    layer.attn_norm = vector(block + "attn_norm.weight", c.dim);
     layer.q = shelf.matrix(block + "attn_q.weight", c.q_dim(), c.dim);
     layer.k = shelf.matrix(block + "attn_k.weight", c.kv_dim(), c.dim);
     layer.v = shelf.matrix(block + "attn_v.weight", c.kv_dim(), c.dim);
+    const bool has_bias = c.architecture.has_qkv_bias;
+    layer.q_bias = vector_if(has_bias, block + "attn_q.bias", c.q_dim());
+    layer.k_bias = vector_if(has_bias, block + "attn_k.bias", c.kv_dim());
+    layer.v_bias = vector_if(has_bias, block + "attn_v.bias", c.kv_dim());
+    if (c.architecture.has_qk_norm) {
+      layer.q_norm = vector(block + "attn_q_norm.weight", c.head_dim);
+      layer.k_norm = vector(block + "attn_k_norm.weight", c.head_dim);
+    }
     layer.o = shelf.matrix(block + "attn_output.weight", c.dim, c.q_dim());
-    layer.ffn_norm = norm(block + "ffn_norm.weight");
+    layer.ffn_norm = vector(block + "ffn_norm.weight", c.dim);
     layer.gate = shelf.matrix(block + "ffn_gate.weight", c.ffn_dim, c.dim);
     layer.up = shelf.matrix(block + "ffn_up.weight", c.ffn_dim, c.dim);
     layer.down = shelf.matrix(block + "ffn_down.weight", c.dim, c.ffn_dim);
   }
-  weights_.output_norm = norm("output_norm.weight");
+  weights_.output_norm = vector("output_norm.weight", c.dim);
   c.tied = file.find_tensor("output.weight") == nullptr;
   weights_.output = c.tied ? weights_.token_embd : shelf.matrix("output.weight", c.vocab, c.dim);
   if (file.find_tensor("rope_freqs.weight") != nullptr) {
     rope_factors_ = shelf.vector("rope_freqs.weight", c.rope_dim / 2);
   }
   weight_types_ = shelf.types();
-  shelf.refuse_leftovers();
+  shelf.refuse_leftovers(c.architecture);
 }
 
 void Model::read_rope(const GgufFile& file) {
-  rope_theta_ = file.real_value("llama.rope.freq_base", 10000);
-  if (!(rope_theta_ > 0)) refuse(file, "llama.rope.freq_base is not above 0");
-  rope_scale_ = rope_scale(file);
+  ModelConfig& c = config_;
+  const std::string theta = c.architecture.key("rope.freq_base");
+  c.rope_theta = file.real_value(theta, 10000);
+  if (!(c.rope_theta > 0)) refuse(file, theta + " is not above 0");
+  c.rope_scaling = read_rope_scaling(file, c.architecture, c.context);
   for (const float factor : rope_factors_) {
     if (!(std::isfinite(factor) && factor > 0)) {
       refuse(file, "rope_freqs.weight holds a value that is not above 0");
@@ -199,14 +243,15 @@ void Model::read_rope(const GgufFile& file) {
   inv_freq_ = inv_freq_with_theta(1);
 }
 
+RopeTurn Model::rope() const {
+  return {.inv_freq = inv_freq_,
+          .magnitude = config_.rope_scaling.magnitude(),
+          .pairing = config_.architecture.pairing};
+}
+
 std::vector<double> Model::inv_freq_with_theta(double factor) const {
-  std::vector<double> angles(static_cast<size_t>(config_.rope_dim / 2));
-  for (size_t i = 0; i < angles.size(); ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config_.rope_dim);
-    angles[i] = std::pow(rope_theta_ * factor, exponent) / rope_scale_;
-    if (!rope_factors_.empty()) angles[i] /= static_cast<double>(rope_factors_[i]);
-  }
-  return angles;
+  return rope_frequencies(config_.rope_theta * factor, config_.rope_dim, config_.rope_scaling,
+                          rope_factors_);
 }
 
 }  // namespace greta

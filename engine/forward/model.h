@@ -4,8 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/forward/rope_scaling.h"
+#include "engine/gguf/architecture.h"
 #include "engine/gguf/file.h"
 #include "kernels/matrix.h"
+#include "kernels/rows.h"
 
 namespace greta {
 
@@ -13,8 +16,9 @@ namespace greta {
 inline constexpr int64_t kMaxModelLayers = 8190;
 inline constexpr int64_t kMaxModelContext = (int64_t{1} << 21) - 2;
 
-/// Sizes of a Llama model, all from the file's metadata and confirmed by the shapes of its weights.
+/// What a model is, all from the file's metadata and confirmed by the shapes of its weights.
 struct ModelConfig {
+  Architecture architecture;
   int64_t n_layers = 0;
   int64_t dim = 0;  ///< of the residual stream
   int64_t n_heads = 0;
@@ -25,21 +29,29 @@ struct ModelConfig {
   int64_t vocab = 0;
   int64_t context = 0;  ///< positions the model was trained for
   float rms_eps = 0;
-  bool tied = false;  ///< the output matrix is the embedding table
+  RopeScaling rope_scaling;
+  double rope_theta = 10000;
+  int64_t window = 0;          ///< positions that a token attends to, its own the last; 0: all
+  std::vector<bool> windowed;  ///< [n_layers]: where that goes; empty: everywhere
+  bool tied = false;           ///< the output matrix is the embedding table
 
   int64_t q_dim() const { return n_heads * head_dim; }
   int64_t kv_dim() const { return n_kv_heads * head_dim; }
+  int64_t window_of(size_t layer) const { return windowed.empty() || windowed[layer] ? window : 0; }
 };
 
-/// Weights of one block. Matrices are [out, in].
+/// Weights of one block. Matrices are [out, in]. What an architecture has not is nullptr.
 struct LayerWeights {
-  const float* attn_norm = nullptr;  ///< [dim]
-  Matrix q;                          ///< [q_dim, dim]
-  Matrix k, v;                       ///< [kv_dim, dim]
-  Matrix o;                          ///< [dim, q_dim]
-  const float* ffn_norm = nullptr;   ///< [dim]
-  Matrix gate, up;                   ///< [ffn_dim, dim]
-  Matrix down;                       ///< [dim, ffn_dim]
+  const float* attn_norm = nullptr;                  ///< [dim]
+  Matrix q;                                          ///< [q_dim, dim]
+  Matrix k, v;                                       ///< [kv_dim, dim]
+  const float* q_bias = nullptr;                     ///< [q_dim]
+  const float *k_bias = nullptr, *v_bias = nullptr;  ///< [kv_dim]
+  const float *q_norm = nullptr, *k_norm = nullptr;  ///< [head_dim], of every head
+  Matrix o;                                          ///< [dim, q_dim]
+  const float* ffn_norm = nullptr;                   ///< [dim]
+  Matrix gate, up;                                   ///< [ffn_dim, dim]
+  Matrix down;                                       ///< [dim, ffn_dim]
 };
 
 /// All weights, in the memory of one backend.
@@ -50,8 +62,8 @@ struct ModelWeights {
   Matrix output;                       ///< [vocab, dim]; token_embd when tied
 };
 
-/// A Llama model as its file holds it: weights are borrowed from the mapping, never copied, but for
-/// the norms. The file must outlive it.
+/// A model as its file holds it: weights are borrowed from the mapping, never copied, but for norms
+/// and biases. The file must outlive it.
 class Model {
  public:
   /// Throws GgufError: another architecture, a missing or unknown tensor, a shape that the metadata
@@ -64,29 +76,28 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const ModelWeights& weights() const { return weights_; }  ///< host memory
 
-  /// Angle per position of each plane of RoPE: theta^(−2i/rope_dim), divided by rope_freqs and by a
-  /// linear scaling factor where the file has them. [rope_dim / 2]
-  const std::vector<double>& inv_freq() const { return inv_freq_; }
-  /// The same for another theta, as a fault needs it: theta times `factor`.
+  /// How RoPE turns this model's heads.
+  RopeTurn rope() const;
+  /// The frequencies of that for another theta, as a fault needs it: theta times `factor`.
   std::vector<double> inv_freq_with_theta(double factor) const;
 
   std::string name() const { return name_; }  ///< general.name, else the file's
-  /// Keys of llama.* and tokenizer.* that greta does not know, borrowed from the file.
+  /// Keys of the architecture and of tokenizer.* that greta does not know, borrowed from the file.
   const std::vector<std::string_view>& unknown_keys() const { return unknown_keys_; }
   std::string weight_types() const { return weight_types_; }  ///< q4_k:73 q6_k:13 f32:25, by count
 
  private:
   void read_config(const GgufFile& file);
+  void read_heads(const GgufFile& file);
+  void read_window(const GgufFile& file);
   void read_weights(const GgufFile& file);
   void read_rope(const GgufFile& file);
 
   const GgufFile* file_;
   ModelConfig config_;
   ModelWeights weights_;
-  std::vector<std::vector<float>> norms_;
-  double rope_theta_ = 10000;
-  double rope_scale_ = 1;            ///< linear scaling: positions are divided by it
-  std::vector<float> rope_factors_;  ///< rope_freqs.weight; empty when the file has none
+  std::vector<std::vector<float>> vectors_;  ///< norms and biases
+  std::vector<float> rope_factors_;          ///< rope_freqs.weight; empty when the file has none
   std::vector<double> inv_freq_;
   std::string name_;
   std::vector<std::string_view> unknown_keys_;

@@ -220,6 +220,11 @@ void GgufWriter::add_int32s(std::string_view key, std::span<const int32_t> value
   for (const int32_t value : values) append(state_->metadata, value);
 }
 
+void GgufWriter::add_bools(std::string_view key, const std::vector<bool>& values) {
+  state_->begin_array(key, GgufType::kBool, values.size());
+  for (const bool value : values) append<uint8_t>(state_->metadata, value ? 1 : 0);
+}
+
 void GgufWriter::declare(std::string_view name, WeightType type, std::span<const int64_t> dims) {
   const std::string label = "tensor '" + std::string(name) + "'";
   require(!state_->writing, label + " must be declared before tensor data");

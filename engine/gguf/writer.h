@@ -32,6 +32,7 @@ class GgufWriter {
   void add_strings(std::string_view key, std::span<const std::string> values);
   void add_floats(std::string_view key, std::span<const float> values);
   void add_int32s(std::string_view key, std::span<const int32_t> values);
+  void add_bools(std::string_view key, const std::vector<bool>& values);
 
   /// Declares a tensor, before the first write. 1 to 4 positive dims; dims[0] is the contiguous
   /// one and fills whole blocks.

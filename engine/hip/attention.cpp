@@ -19,8 +19,9 @@ int64_t most_keys(const AttentionShape& shape) {
 // But for its position, which lies in device memory.
 Signature sign(const AttentionShape& shape) {
   return Signature(kAttend, shape.n_heads, shape.n_kv_heads, shape.head_dim, shape.n_tokens,
-                   shape.mask_shift, shape.cache_rows, shape.scale, shape.modulo_heads,
-                   shape.k_head_stride, shape.v_transposed, shape.subtract_max, shape.score_shift);
+                   shape.mask_shift, shape.window, shape.cache_rows, shape.scale,
+                   shape.modulo_heads, shape.k_head_stride, shape.v_transposed, shape.subtract_max,
+                   shape.score_shift);
 }
 
 }  // namespace

@@ -232,13 +232,26 @@ class HipBackend final : public Backend {
     add(residual, ffn.down.out, n_tokens * ffn.down.w.rows, sum);
   }
 
-  void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing,
-            int64_t n_tokens, int64_t head_dim, std::span<const RopeTensor> tensors) override {
+  void finish_heads(int64_t n_tokens, int64_t head_dim, float eps,
+                    std::span<const HeadTensor> tensors) override {
+    Signature signature(kHeads, n_tokens, head_dim, eps);
+    for (const HeadTensor& tensor : tensors) {
+      for (const float* p : {static_cast<const float*>(tensor.rows), tensor.bias, tensor.norm}) {
+        signature.add(p);
+      }
+      signature.add(tensor.n_heads);
+    }
+    ops_.add(signature, [=, this, all = std::vector(tensors.begin(), tensors.end())] {
+      greta::finish_heads(all, n_tokens, head_dim, eps, stream_);
+    });
+  }
+  void rope(int64_t first_pos, const RopeTurn& turn, int64_t n_tokens, int64_t head_dim,
+            std::span<const RopeTensor> tensors) override {
     if (tensors.size() > 2) throw std::invalid_argument("too many tensors to turn");
     const float* const table =
-        rope_tables_.get(inv_freq, input_.pos(), first_pos - first_pos_, n_tokens);
-    OpQueue::Rope rope{table, pairing, n_tokens, head_dim, static_cast<int64_t>(inv_freq.size()),
-                       {}};
+        rope_tables_.get(turn, input_.pos(), first_pos - first_pos_, n_tokens);
+    const auto half_dim = static_cast<int64_t>(turn.inv_freq.size());
+    OpQueue::Rope rope{table, turn.pairing, n_tokens, head_dim, half_dim, {}};
     std::copy(tensors.begin(), tensors.end(), rope.tensors.begin());
     ops_.rope(rope);
   }

@@ -79,6 +79,7 @@ enum OpId : uint64_t {
   kNorm,
   kProject,
   kProjectAdd,
+  kHeads,
   kFeedForward,
   kRopeTable,
   kRope,

@@ -10,30 +10,33 @@ namespace greta {
 RopeTables::RopeTables(Stream& stream, OpQueue& ops, std::function<void()> make_room)
     : stream_(stream), ops_(ops), make_room_(std::move(make_room)) {}
 
-RopeTables::Table& RopeTables::find(std::span<const double> inv_freq, int64_t shift) {
+RopeTables::Table& RopeTables::find(const RopeTurn& turn, int64_t shift) {
   for (Table& table : tables_) {
-    if (table.shift == shift && std::ranges::equal(table.inv_freq, inv_freq)) return table;
+    const bool same = table.shift == shift && table.magnitude == turn.magnitude &&
+                      std::ranges::equal(table.inv_freq, turn.inv_freq);
+    if (same) return table;
   }
   ops_.go_direct();  // nothing can be allocated while a batch is recorded
-  Table& table =
-      tables_.emplace_back(Table{.inv_freq = {inv_freq.begin(), inv_freq.end()},
-                                 .shift = shift,
-                                 .on_device = DeviceBuffer<double>(inv_freq.size(), "frequencies"),
-                                 .values = Scratch<float>("cosines and sines", make_room_)});
-  copy_to_device<double>(inv_freq, table.on_device.data(), stream_);
+  Table& table = tables_.emplace_back(
+      Table{.inv_freq = {turn.inv_freq.begin(), turn.inv_freq.end()},
+            .magnitude = turn.magnitude,
+            .shift = shift,
+            .on_device = DeviceBuffer<double>(turn.inv_freq.size(), "frequencies"),
+            .values = Scratch<float>("cosines and sines", make_room_)});
+  copy_to_device<double>(turn.inv_freq, table.on_device.data(), stream_);
   return table;
 }
 
-const float* RopeTables::get(std::span<const double> inv_freq, const int32_t* pos, int64_t shift,
+const float* RopeTables::get(const RopeTurn& turn, const int32_t* pos, int64_t shift,
                              int64_t n_tokens) {
-  Table& t = find(inv_freq, shift);
+  Table& t = find(turn, shift);
   if (t.made_in == batch_) return t.made;
-  const auto half = static_cast<int64_t>(inv_freq.size());
+  const auto half = static_cast<int64_t>(turn.inv_freq.size());
   float* const values = t.values.get(static_cast<size_t>(2 * half * n_tokens));
   // What waits in the queue needs no table, or it would have it.
   ops_.add_before(Signature(kRopeTable, t.on_device.data(), pos, shift, n_tokens, half, values),
-                  [=, this, freq = t.on_device.data()] {
-                    rope_table(freq, pos, shift, n_tokens, half, values, stream_);
+                  [=, this, freq = t.on_device.data(), magnitude = turn.magnitude] {
+                    rope_table(freq, magnitude, pos, shift, n_tokens, half, values, stream_);
                   });
   t.made = values;
   t.made_in = batch_;

@@ -4,17 +4,17 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "engine/hip/op_queue.h"
 #include "engine/hip/scratch.h"
 #include "kernels/gpu/device.h"
+#include "kernels/rows.h"
 
 namespace greta {
 
-/// Cosines and sines of a batch's positions, for each set of frequencies and each shift of the
-/// positions that is asked for: made when a batch first asks.
+/// Cosines and sines of a batch's positions, for each turn and each shift of the positions that is
+/// asked for: made when a batch first asks.
 class RopeTables {
  public:
   /// make_room: as Scratch has it.
@@ -22,20 +22,20 @@ class RopeTables {
 
   void begin() { ++batch_; }  ///< another batch: other positions
 
-  /// [n_tokens, inv_freq.size(), 2], device; for positions *pos + shift, ...
-  const float* get(std::span<const double> inv_freq, const int32_t* pos, int64_t shift,
-                   int64_t n_tokens);
+  /// [n_tokens, turn.inv_freq.size(), 2], device; for positions *pos + shift, ...
+  const float* get(const RopeTurn& turn, const int32_t* pos, int64_t shift, int64_t n_tokens);
 
  private:
   struct Table {
     std::vector<double> inv_freq;
+    double magnitude;
     int64_t shift;
     DeviceBuffer<double> on_device;  // inv_freq
     Scratch<float> values;
     const float* made = nullptr;
     size_t made_in = 0;  // number of the batch
   };
-  Table& find(std::span<const double> inv_freq, int64_t shift);
+  Table& find(const RopeTurn& turn, int64_t shift);
 
   Stream& stream_;
   OpQueue& ops_;

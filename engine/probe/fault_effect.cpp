@@ -71,10 +71,25 @@ bool changes_scores_only(FaultKind kind) {
          kind == FaultKind::kRopePosOffByOne;
 }
 
+/// Whether windows hide row 0 from the token at `pos` in every layer that a fault is in.
+bool hides_row_0(const ModelConfig& config, const Fault& fault, int64_t pos) {
+  const auto first = static_cast<size_t>(fault.layer.value_or(0));
+  const size_t end = fault.layer ? first + 1 : static_cast<size_t>(config.n_layers);
+  for (size_t layer = first; layer < end; ++layer) {
+    const int64_t window = config.window_of(layer);
+    if (window == 0 || pos < window) return false;
+  }
+  return true;
+}
+
 /// Whether a row of the token at `pos` is traced that the fault changes, or what follows from it.
-bool is_traced(const Fault& fault, int64_t pos, const TraceSelection& selection, int64_t n_layers) {
+bool is_traced(const Fault& fault, int64_t pos, const TraceSelection& selection,
+               const ModelConfig& config) {
+  const int64_t n_layers = config.n_layers;
   const TracePoint shows_at = fault_info(fault.kind).shows_at;
-  const bool ends_in_scores = pos == 0 && changes_scores_only(fault.kind);
+  const bool spoils_hidden_row =
+      fault.kind == FaultKind::kKCacheSpoiled && hides_row_0(config, fault, pos);
+  const bool ends_in_scores = (pos == 0 && changes_scores_only(fault.kind)) || spoils_hidden_row;
   for (int p = static_cast<int>(shows_at); p < kTracePoints; ++p) {
     const auto point = static_cast<TracePoint>(p);
     const bool seen = !ends_in_scores || point <= TracePoint::kAttnScores;
@@ -133,8 +148,8 @@ std::optional<int64_t> last_traced(const FaultScene& scene, bool decode,
 }
 
 /// Why a fault shows on no row of one side.
-std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault, int64_t n_layers,
-                       const TraceSelection& selection) {
+std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault,
+                       const ModelConfig& config, const TraceSelection& selection) {
   const std::string side = decode ? "decode" : "prefill";
   if (decode && touches_cache(fault.kind) && !scene.decode_stores) {
     return "in kv_aligned decode leaves the K and V rows to prefill";
@@ -143,7 +158,7 @@ std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault,
   std::optional<int64_t> last = after ? std::nullopt : last_traced(scene, decode, selection);
   const bool own = last.has_value();
   if (!own && !decode && last_traced(scene, true, selection)) {  // decode's rows tell of it
-    last = last_cached(scene, fault, n_layers);
+    last = last_cached(scene, fault, config.n_layers);
   }
   if (!last) return side + " has no traced row";
   const int64_t pos = last.value_or(0);
@@ -156,7 +171,7 @@ std::string why_not_on(const FaultScene& scene, bool decode, const Fault& fault,
     return "the prompt has " + std::to_string(scene.n_prompt) +
            (scene.n_prompt == 1 ? " token" : " tokens");
   }
-  if ((own || after) && !is_traced(fault, pos, selection, n_layers)) {
+  if ((own || after) && !is_traced(fault, pos, selection, config)) {
     return "of position " + std::to_string(pos) + " nothing is traced that it changes";
   }
   return why_not_at(pos, fault);
@@ -203,7 +218,7 @@ std::string why_without_effect(std::span<const Fault> faults, size_t i, const Mo
   for (const FaultScene& scene : scenes) {
     for (const bool decode : {false, true}) {
       if (!(decode ? fault.decode : fault.prefill)) continue;
-      why = why_not_on(scene, decode, fault, config.n_layers, selection);
+      why = why_not_on(scene, decode, fault, config, selection);
       if (why.empty()) return why;
     }
   }

@@ -176,13 +176,11 @@ class Operation {
     if (place_.point == kAttnNormOut) {
       backend_.rms_norm(x, w.attn_norm, plan.attn_norm_eps, 1, c.dim, a.normed);
     } else if (place_.point <= kVProj) {
-      const std::array<Product, 3> qkv{{{w.q, a.q}, {w.k, a.k}, {w.v, a.v}}};
-      backend_.project(plan.qkv, a.normed, 1, qkv);
-      scale_queries(plan, a.q, c.q_dim(), backend_);
+      project_qkv(plan, w, c.rms_eps, a.normed, a, backend_);
     } else if (place_.point <= kKPostRope) {
       const std::array<RopeTensor, 2> turned{
           {{a.q, c.n_heads, a.q_rot}, {a.k, c.n_kv_heads, a.k_rot}}};
-      backend_.rope(plan.rope_pos, plan.inv_freq, plan.pairing, 1, c.head_dim, turned);
+      backend_.rope(plan.rope_pos, plan.rope, 1, c.head_dim, turned);
     } else if (is_cache(place_.point)) {
       const std::array<RowStore, 2> rows{{{a.k_rot, k_cache_.get()}, {a.v, v_cache_.get()}}};
       backend_.store_rows(1, c.kv_dim(), plan.cache_row, rows);

@@ -10,9 +10,9 @@ namespace {
 
 /// Whether results follow from it. What is not known does, for all that anybody can tell; templates
 /// of chats do not, which only write prompts.
-bool decides_results(std::string_view key) {
+bool decides_results(std::string_view key, const std::string& architecture) {
   if (key == "tokenizer.chat_template" || key.starts_with("tokenizer.chat_template.")) return false;
-  return key == "general.architecture" || key.starts_with("llama.") ||
+  return key == "general.architecture" || key.starts_with(architecture + ".") ||
          key.starts_with("tokenizer.");
 }
 
@@ -55,8 +55,9 @@ void put_value(std::string& to, const GgufValue& value) {
 }  // namespace
 
 ModelRoot::ModelRoot(const GgufFile& file) {
+  const std::string architecture(file.string_value("general.architecture", ""));
   for (const auto& [key, value] : file.metadata()) {
-    if (decides_results(key)) values_.push_back({key, &value, {}});
+    if (decides_results(key, architecture)) values_.push_back({key, &value, {}});
   }
   std::sort(values_.begin(), values_.end(),
             [](const Value& a, const Value& b) { return a.key < b.key; });

@@ -3,6 +3,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "engine/gguf/architecture.h"
+
 namespace greta {
 namespace {
 
@@ -106,6 +108,12 @@ WeightType fallback(WeightType type) {
 std::vector<std::string> synth_preset_names() {
   std::vector<std::string> names;
   for (const auto preset : kPresets) names.push_back(preset().name);
+  return names;
+}
+
+std::vector<std::string> synth_architecture_names() {
+  std::vector<std::string> names;
+  for (const Architecture& architecture : architectures()) names.emplace_back(architecture.name);
   return names;
 }
 

@@ -12,6 +12,7 @@ namespace greta {
 /// Shape of a synthetic model; every field is free, so that tests can take odd sizes.
 struct SynthShape {
   std::string name;
+  std::string architecture = "llama";  ///< of engine/gguf/architecture.h
   int64_t n_layers = 12;
   int64_t dim = 256;
   int64_t n_heads = 8;
@@ -22,6 +23,13 @@ struct SynthShape {
   int64_t vocab = 1024;  ///< at least kMinSynthVocab
   int64_t context = 2048;
   double rope_theta = 500000;
+  std::string rope_scaling = {};  ///< "linear" or "yarn"; "": none
+  double rope_factor = 4;         ///< of that
+  double rope_attn_factor = 1;    ///< 1: the file does not say
+  int64_t original_context = 0;   ///< of yarn; 0: the file does not say
+  int64_t window = 0;             ///< 0: none
+  std::vector<bool> windowed =
+      {};                      ///< [n_layers]: where; empty: everywhere, and the file does not say
   bool tied = false;           ///< no output.weight
   bool rope_freqs = false;     ///< with rope_freqs.weight
   bool sentencepiece = false;  ///< an SPM tokenizer instead of byte-level BPE
@@ -31,6 +39,7 @@ struct SynthShape {
 /// std::invalid_argument that lists them.
 SynthShape synth_preset(std::string_view name);
 std::vector<std::string> synth_preset_names();
+std::vector<std::string> synth_architecture_names();
 
 /// Storage of a whole model: the name of a weight type (kernels/matrix.h) or q4_k_m, q5_k_m, which
 /// mix types by tensor as the usual files do. Norms and rope_freqs are f32.

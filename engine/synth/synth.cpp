@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/gguf/architecture.h"
 #include "engine/gguf/writer.h"
 #include "engine/synth/vocab.h"
 #include "kernels/cpu/quants.h"
@@ -91,7 +92,7 @@ class Plan {
       tensors_.push_back({"rope_freqs.weight", WeightType::kF32, {rope_dim_of(s) / 2}, 0, 0, true});
     }
     for (int64_t layer = 0; layer < s.n_layers; ++layer) block(layer);
-    norm("output_norm.weight");
+    norm("output_norm.weight", s.dim);
     if (!s.tied) matrix("output.weight", "output.weight", 0, s.dim, s.vocab, output);
     return std::move(tensors_);
   }
@@ -110,12 +111,21 @@ class Plan {
     // Inputs have rms 1, so a deviation of 1/√cols gives outputs of rms 1. Scores are
     // Σ q·k / √head_dim: q and k of rms √1.5 give them a deviation of 1.5. silu(gate)·up has rms
     // 0.6, and both branches add a few tenths to the residual stream.
-    norm(prefix + "attn_norm.weight");
+    norm(prefix + "attn_norm.weight", s.dim);
     add("attn_q", s.dim, q_dim, std::sqrt(1.5) / root(s.dim));
     add("attn_k", s.dim, kv_dim, std::sqrt(1.5) / root(s.dim));
     add("attn_v", s.dim, kv_dim, 1 / root(s.dim));
+    if (architecture_.has_qkv_bias) {
+      bias(prefix + "attn_q.bias", q_dim);
+      bias(prefix + "attn_k.bias", kv_dim);
+      bias(prefix + "attn_v.bias", kv_dim);
+    }
+    if (architecture_.has_qk_norm) {
+      norm(prefix + "attn_q_norm.weight", s.head_dim, std::sqrt(1.5));
+      norm(prefix + "attn_k_norm.weight", s.head_dim, std::sqrt(1.5));
+    }
     add("attn_output", q_dim, s.dim, 0.6 / root(q_dim));
-    norm(prefix + "ffn_norm.weight");
+    norm(prefix + "ffn_norm.weight", s.dim);
     add("ffn_gate", s.dim, s.ffn_dim, 1 / root(s.dim));
     add("ffn_up", s.dim, s.ffn_dim, 1 / root(s.dim));
     add("ffn_down", s.ffn_dim, s.dim, 0.6 / root(s.ffn_dim));
@@ -129,17 +139,19 @@ class Plan {
     tensors_.push_back({std::string(name), type, {cols, rows}, 0, unit, false});
   }
 
-  void norm(std::string name) {
+  void norm(std::string name, int64_t n, double mean = 1) {
     constexpr double kUnit = 0.1 / kBellDeviation;
-    tensors_.push_back({std::move(name),
-                        WeightType::kF32,
-                        {shape_.dim},
-                        static_cast<int32_t>(1 / kUnit),
-                        static_cast<float>(kUnit),
-                        false});
+    vector(std::move(name), n, static_cast<int32_t>(mean / kUnit), kUnit);
+  }
+  void bias(std::string name, int64_t n) { vector(std::move(name), n, 0, 0.2 / kBellDeviation); }
+
+  void vector(std::string name, int64_t n, int32_t centre, double unit) {
+    tensors_.push_back(
+        {std::move(name), WeightType::kF32, {n}, centre, static_cast<float>(unit), false});
   }
 
   const SynthShape& shape_;
+  const Architecture& architecture_ = *find_architecture(shape_.architecture);
   const SynthType& type_;
   std::vector<SynthTensor> tensors_;
 };
@@ -165,35 +177,72 @@ void check_shape(const SynthShape& shape) {
       rope_dim > shape.head_dim) {
     throw std::invalid_argument("n_kv_heads must divide n_heads and head_dim must be even");
   }
-  if (!(shape.rope_theta > 0) || !std::isfinite(shape.rope_theta)) {
-    throw std::invalid_argument("rope_theta must be positive and finite");
+  for (const auto& [name, value] : {std::pair("rope_theta", shape.rope_theta),
+                                    {"rope_factor", shape.rope_factor},
+                                    {"rope_attn_factor", shape.rope_attn_factor}}) {
+    if (!(value > 0) || !std::isfinite(value)) {
+      throw std::invalid_argument(std::string(name) + " must be positive and finite");
+    }
   }
+  if (find_architecture(shape.architecture) == nullptr) {
+    throw std::invalid_argument("unknown architecture '" + shape.architecture +
+                                "'; known: " + architecture_names());
+  }
+  if (!shape.rope_scaling.empty() && shape.rope_scaling != "linear" &&
+      shape.rope_scaling != "yarn") {
+    throw std::invalid_argument("unknown RoPE scaling '" + shape.rope_scaling +
+                                "'; known: linear, yarn");
+  }
+  check("original_context", std::max<int64_t>(shape.original_context, 1), INT32_MAX);
+  check("window", std::max<int64_t>(shape.window, 1), INT32_MAX);
 }
 
-void add_size(GgufWriter& writer, std::string_view key, int64_t value) {
-  writer.add_uint32(key, static_cast<uint32_t>(value));
+void add_rope(GgufWriter& writer, const SynthShape& shape, const Architecture& architecture) {
+  const auto add_size = [&](std::string_view rest, int64_t value) {
+    writer.add_uint32(architecture.key(rest), static_cast<uint32_t>(value));
+  };
+  const auto add_real = [&](std::string_view rest, double value) {
+    writer.add_float32(architecture.key(rest), static_cast<float>(value));
+  };
+  add_size("rope.dimension_count", rope_dim_of(shape));
+  add_real("rope.freq_base", shape.rope_theta);
+  if (!shape.rope_scaling.empty()) {
+    writer.add_string(architecture.key("rope.scaling.type"), shape.rope_scaling);
+    add_real("rope.scaling.factor", shape.rope_factor);
+  }
+  if (shape.original_context > 0) {
+    add_size("rope.scaling.original_context_length", shape.original_context);
+  }
+  if (shape.rope_attn_factor != 1) add_real("rope.scaling.attn_factor", shape.rope_attn_factor);
 }
 
 void add_model(GgufWriter& writer, const SynthShape& shape, const SynthType& type) {
-  writer.add_string("general.architecture", "llama");
+  const Architecture& architecture = *find_architecture(shape.architecture);
+  const auto add_size = [&](std::string_view rest, int64_t value) {
+    writer.add_uint32(architecture.key(rest), static_cast<uint32_t>(value));
+  };
+  writer.add_string("general.architecture", architecture.name);
   writer.add_string("general.type", "model");
   writer.add_string("general.name", "greta synth " + shape.name + " " + type.name);
   writer.add_uint32("general.file_type", type.file_type);
   writer.add_uint32("general.quantization_version", 2);
-  add_size(writer, "llama.block_count", shape.n_layers);
-  add_size(writer, "llama.context_length", shape.context);
-  add_size(writer, "llama.embedding_length", shape.dim);
-  add_size(writer, "llama.feed_forward_length", shape.ffn_dim);
-  add_size(writer, "llama.attention.head_count", shape.n_heads);
-  add_size(writer, "llama.attention.head_count_kv", shape.n_kv_heads);
+  add_size("block_count", shape.n_layers);
+  add_size("context_length", shape.context);
+  add_size("embedding_length", shape.dim);
+  add_size("feed_forward_length", shape.ffn_dim);
+  add_size("attention.head_count", shape.n_heads);
+  add_size("attention.head_count_kv", shape.n_kv_heads);
   if (shape.n_heads * shape.head_dim != shape.dim) {
-    add_size(writer, "llama.attention.key_length", shape.head_dim);
-    add_size(writer, "llama.attention.value_length", shape.head_dim);
+    add_size("attention.key_length", shape.head_dim);
+    add_size("attention.value_length", shape.head_dim);
   }
-  writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-  add_size(writer, "llama.rope.dimension_count", rope_dim_of(shape));
-  writer.add_float32("llama.rope.freq_base", static_cast<float>(shape.rope_theta));
-  add_size(writer, "llama.vocab_size", shape.vocab);
+  writer.add_float32(architecture.key("attention.layer_norm_rms_epsilon"), 1e-5f);
+  if (shape.window > 0) add_size("attention.sliding_window", shape.window);
+  if (!shape.windowed.empty()) {
+    writer.add_bools(architecture.key("attention.sliding_window_pattern"), shape.windowed);
+  }
+  add_rope(writer, shape, architecture);
+  add_size("vocab_size", shape.vocab);
 }
 
 void add_vocab(GgufWriter& writer, const Vocabulary& vocab) {

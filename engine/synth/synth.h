@@ -6,7 +6,7 @@
 
 #include "engine/synth/shape.h"
 
-// Random models that behave: a GGUF Llama file made from a seed, for probes, tests and benchmarks.
+// Random models that behave: a GGUF file made from a seed, for probes, tests and benchmarks.
 
 namespace greta {
 

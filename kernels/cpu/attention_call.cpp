@@ -32,6 +32,7 @@ AttentionShape checked(AttentionShape s) {
     refuse("a mask shifted by " + std::to_string(s.mask_shift) +
            " positions, at most 1 either way");
   }
+  if (s.window < 0) refuse("a window of " + std::to_string(s.window) + " keys");
   if (s.k_head_stride < 0) refuse("a negative stride between K heads");
   s.k_head_stride %= s.n_kv_heads * s.head_dim;  // columns are counted round the row
   return s;
@@ -74,11 +75,25 @@ AttentionCall::AttentionCall(const AttentionShape& shape, const float* q, const 
   check_trace(shape_, trace_);
 }
 
-int64_t AttentionCall::n_visible(int64_t t) const {
-  return std::min(position(t) + 1 + shape_.mask_shift, shape_.cache_rows);
+SeenKeys AttentionCall::visible(int64_t t) const {
+  const int64_t end = std::min(position(t) + 1 + shape_.mask_shift, shape_.cache_rows);
+  const int64_t begin = shape_.window == 0 ? 0 : position(t) + 1 - shape_.window;
+  return {std::clamp<int64_t>(begin, 0, end), end};
 }
 
-int64_t AttentionCall::n_scored(int64_t t) const { return std::max(n_visible(t), position(t) + 1); }
+int64_t AttentionCall::n_scored(int64_t t) const {
+  return std::max(visible(t).end, position(t) + 1);
+}
+
+int64_t AttentionCall::first_scored(int64_t t) const {
+  const bool is_traced =
+      traced(Traced::kScores, t, 0) != nullptr || traced(Traced::kProbs, t, 0) != nullptr;
+  return is_traced ? 0 : visible(t).begin / kBlockKeys * kBlockKeys;
+}
+
+int64_t AttentionCall::first_key() const {
+  return shape_.n_tokens == 0 ? 0 : std::min(first_scored(0), first_scored(shape_.n_tokens - 1));
+}
 
 int64_t AttentionCall::n_keys() const {
   return shape_.n_tokens == 0 ? 0 : n_scored(shape_.n_tokens - 1);
@@ -124,13 +139,14 @@ const float* AttentionCall::load_key(int64_t row, int64_t g, float* to) const {
 // load(row, g, to) writes a head to `to` [head_dim].
 template <class Load>
 HeadRows AttentionCall::copy_rows(Scratch& scratch, ThreadPool& pool, Load load) const {
-  const int64_t n_rows = n_keys();
+  const int64_t n_rows = n_keys(), first = first_key(), n_needed = n_rows - first;
   const int64_t width = dim();
   float* all = scratch.get(shape_.n_kv_heads * n_rows * width);
-  pool.run(shape_.n_kv_heads * n_rows, kRowsPerPiece, [&](int64_t begin, int64_t end) {
+  pool.run(shape_.n_kv_heads * n_needed, kRowsPerPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      float* to = all + i * width;
-      load(i % n_rows, i / n_rows, to);
+      const int64_t row = first + i % n_needed, g = i / n_needed;
+      float* to = all + (g * n_rows + row) * width;
+      load(row, g, to);
       std::fill(to + shape_.head_dim, to + width, 0.0f);
     }
   });
@@ -159,18 +175,20 @@ HeadRows AttentionCall::values(Scratch& scratch, ThreadPool& pool) const {
 
 const float* AttentionCall::key_blocks(Scratch& scratch, ThreadPool& pool) const {
   const int64_t block_values = dim() * kBlockKeys;
+  const int64_t first_block = first_key() / kBlockKeys, n_needed = n_blocks() - first_block;
   float* all = scratch.get(shape_.n_kv_heads * n_blocks() * block_values);
-  pool.run(shape_.n_kv_heads * n_blocks(), 1, [&](int64_t begin, int64_t end) {
+  pool.run(shape_.n_kv_heads * n_needed, 1, [&](int64_t begin, int64_t end) {
     thread_local Scratch gathered;
     float* head = gathered.get(shape_.head_dim);
     for (int64_t i = begin; i < end; ++i) {
-      float* block = all + i * block_values;
-      const int64_t first = i % n_blocks() * kBlockKeys;
+      const int64_t number = first_block + i % n_needed, g = i / n_needed;
+      float* block = all + (g * n_blocks() + number) * block_values;
+      const int64_t first = number * kBlockKeys;
       const int64_t n = std::min(kBlockKeys, n_keys() - first);
       if (n < kBlockKeys) std::fill_n(block, block_values, 0.0f);
       std::fill(block + shape_.head_dim * kBlockKeys, block + block_values, 0.0f);
       for (int64_t j = 0; j < n; ++j) {
-        const float* key = load_key(first + j, i / n_blocks(), head);
+        const float* key = load_key(first + j, g, head);
         for (int64_t d = 0; d < shape_.head_dim; ++d) block[d * kBlockKeys + j] = key[d];
       }
     }

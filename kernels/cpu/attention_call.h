@@ -54,9 +54,12 @@ class AttentionCall {
   }
 
   int64_t position(int64_t t) const { return shape_.first_pos + t; }
-  int64_t n_visible(int64_t t) const;
-  int64_t n_scored(int64_t t) const;  ///< keys that are visible or in the trace
-  int64_t n_keys() const;             ///< n_scored of the last query: what is read of the cache
+  SeenKeys visible(int64_t t) const;
+  int64_t n_scored(int64_t t) const;      ///< end of the keys that are visible or in the trace
+  int64_t first_scored(int64_t t) const;  ///< the first of them, down to a whole block
+  // What is read of the cache by all queries: from here on, below there.
+  int64_t first_key() const;
+  int64_t n_keys() const;
 
   /// Copies a query head to `to` [dim], filled with zeros; a result [head_dim] to its place.
   void load_query(int64_t t, int64_t h, float* to) const;

@@ -25,6 +25,11 @@ struct OnlineState {
   float sum;
 };
 
+/// Keys that a query sees: from `begin` on, below `end`, which is not before.
+struct SeenKeys {
+  int64_t begin, end;
+};
+
 struct AttentionKernels {
   // ---- Two passes: q, out [n_heads, dim]; a block of at most kBlockKeys keys or values in rows
   // `stride` apart. ahead: a whole block that is needed soon, with the same stride, to be fetched
@@ -43,8 +48,8 @@ struct AttentionKernels {
   void (*weigh)(const float* probs, int64_t prob_stride, int64_t n_heads, const float* v,
                 int64_t stride, int64_t n_keys, const float* ahead, int64_t dim, float* out);
 
-  // ---- Online: kTileRows rows of queries against a block of at most kBlockKeys keys. counts
-  // [row]: how many of the keys, from the first on, the row sees. What is beyond is not used.
+  // ---- Online: kTileRows rows of queries against a block of at most kBlockKeys keys. seen [row]:
+  // which of the keys the row sees. The others are not used.
 
   /// scores[r·kBlockKeys + j] = scale·(q[r]·k[j]), j < n_keys; q [kTileRows, dim],
   /// k [dim, kBlockKeys].
@@ -53,11 +58,11 @@ struct AttentionKernels {
 
   /// Turns scores into weights relative to their rows' new maxima and takes them into states [row].
   /// factors [row] gets what sums made with the old maxima must be multiplied with.
-  void (*tile_weights)(float* scores, const int64_t* counts, SoftmaxRule rule, OnlineState* states,
+  void (*tile_weights)(float* scores, const SeenKeys* seen, SoftmaxRule rule, OnlineState* states,
                        float* factors);
 
   /// sums[r] = sums[r]·factors[r] + Σ_j weights[r·kBlockKeys + j]·v[j]; sums [kTileRows, dim].
-  void (*tile_values)(const float* weights, const int64_t* counts, const float* factors,
+  void (*tile_values)(const float* weights, const SeenKeys* seen, const float* factors,
                       const float* v, int64_t stride, int64_t dim, float* sums);
 };
 

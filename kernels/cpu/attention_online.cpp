@@ -15,7 +15,7 @@ constexpr int64_t kRowsWanted = 96;
 struct Row {
   int64_t token;
   int64_t head;
-  int64_t n_visible;  // keys
+  SeenKeys visible;
 };
 
 // What a thread keeps for its next tile.
@@ -39,7 +39,7 @@ class Tile {
  private:
   void start(int64_t g, int64_t first_token, int64_t n_tokens);
   void take_in(int64_t block, int64_t first_row);
-  void trace(Traced what, int64_t block, int64_t first_row, const int64_t* counts) const;
+  void trace(Traced what, int64_t block, int64_t first_row, const SeenKeys* seen) const;
   void finish(int64_t i);
   void finish_trace(int64_t i, float factor);
 
@@ -47,7 +47,8 @@ class Tile {
   const float* key_blocks_;
   const HeadRows& values_;
   int64_t g_ = 0;
-  int64_t n_rows_ = 0, n_padded_ = 0, n_blocks_ = 0;
+  int64_t n_rows_ = 0, n_padded_ = 0;
+  int64_t first_block_ = 0, n_blocks_ = 0;  // of keys: the first that is needed, the end
   TileMemory& memory_;
   float* q_ = nullptr;       // [n_padded, dim]
   float* sums_ = nullptr;    // [n_padded, dim]
@@ -61,6 +62,10 @@ void Tile::start(int64_t g, int64_t first_token, int64_t n_tokens) {
   n_rows_ = n_tokens * group;
   n_padded_ = (n_rows_ + kTileRows - 1) / kTileRows * kTileRows;
   n_blocks_ = (call_.n_scored(first_token + n_tokens - 1) + kBlockKeys - 1) / kBlockKeys;
+  // Of a later token they begin no earlier, but where it is traced and the first is not.
+  first_block_ =
+      std::min(call_.first_scored(first_token), call_.first_scored(first_token + n_tokens - 1)) /
+      kBlockKeys;
   q_ = memory_.q.get(n_padded_ * dim);
   sums_ = memory_.sums.get(n_padded_ * dim);
   scores_ = memory_.scores.get(kTileRows * kBlockKeys);
@@ -68,7 +73,7 @@ void Tile::start(int64_t g, int64_t first_token, int64_t n_tokens) {
   for (int64_t i = 0; i < n_padded_; ++i) {
     const int64_t row = std::min(i, n_rows_ - 1);
     const int64_t t = first_token + row / group;
-    memory_.rows.push_back({t, call_.head(g, row % group), call_.n_visible(t)});
+    memory_.rows.push_back({t, call_.head(g, row % group), call_.visible(t)});
     if (i < n_rows_) call_.load_query(t, memory_.rows.back().head, q_ + i * dim);
   }
   std::fill(q_ + n_rows_ * dim, q_ + n_padded_ * dim, 0.0f);
@@ -80,7 +85,7 @@ void Tile::start(int64_t g, int64_t first_token, int64_t n_tokens) {
 
 void Tile::attend(int64_t g, int64_t first_token, int64_t n_tokens) {
   start(g, first_token, n_tokens);
-  for (int64_t block = 0; block < n_blocks_; ++block) {
+  for (int64_t block = first_block_; block < n_blocks_; ++block) {
     for (int64_t row = 0; row < n_padded_; row += kTileRows) take_in(block, row);
   }
   for (int64_t row = 0; row < n_rows_; ++row) finish(row);
@@ -95,9 +100,15 @@ void Tile::take_in(int64_t block, int64_t first_row) {
   const int64_t n_keys = call_.n_scored(rows[kTileRows - 1].token) - first_key;
   if (n_keys <= 0) return;
 
-  int64_t counts[kTileRows];
+  const auto in_block = [=](int64_t key) {
+    return std::clamp<int64_t>(key - first_key, 0, kBlockKeys);
+  };
+  SeenKeys seen[kTileRows];
   for (int64_t r = 0; r < kTileRows; ++r) {
-    counts[r] = std::clamp<int64_t>(rows[r].n_visible - first_key, 0, kBlockKeys);
+    seen[r] = {0, in_block(rows[r].visible.end)};
+    if (rows[r].visible.begin <= first_key) continue;
+    seen[r].begin = in_block(rows[r].visible.begin);
+    if (seen[r].begin == seen[r].end) seen[r] = {};
   }
   const float* keys = key_blocks_ + (g_ * call_.n_blocks() + block) * dim * kBlockKeys;
   const float* values = values_.head(g_) + first_key * values_.row_stride;
@@ -105,16 +116,16 @@ void Tile::take_in(int64_t block, int64_t first_row) {
 
   kernels.tile_scores(q_ + first_row * dim, dim, keys, std::min(n_keys, kBlockKeys),
                       call_.shape().scale, scores_);
-  trace(Traced::kScores, block, first_row, counts);
-  kernels.tile_weights(scores_, counts, call_.rule(),
-                       &memory_.states[static_cast<size_t>(first_row)], factors);
-  trace(Traced::kProbs, block, first_row, counts);
-  kernels.tile_values(scores_, counts, factors, values, values_.row_stride, dim,
+  trace(Traced::kScores, block, first_row, seen);
+  kernels.tile_weights(scores_, seen, call_.rule(), &memory_.states[static_cast<size_t>(first_row)],
+                       factors);
+  trace(Traced::kProbs, block, first_row, seen);
+  kernels.tile_values(scores_, seen, factors, values, values_.row_stride, dim,
                       sums_ + first_row * dim);
 }
 
 // Copies scores_ to the trace; weights of keys that a row does not see are zero.
-void Tile::trace(Traced what, int64_t block, int64_t first_row, const int64_t* counts) const {
+void Tile::trace(Traced what, int64_t block, int64_t first_row, const SeenKeys* seen) const {
   const int64_t n_heads = call_.shape().n_heads;
   const int64_t first_key = block * kBlockKeys;
   for (int64_t r = 0; r < std::min(kTileRows, n_rows_ - first_row); ++r) {
@@ -122,9 +133,11 @@ void Tile::trace(Traced what, int64_t block, int64_t first_row, const int64_t* c
     float* to = call_.traced(what, row.token, row.head);
     if (to == nullptr) continue;
     const float* from = scores_ + r * kBlockKeys;
-    const int64_t n = what == Traced::kScores ? kBlockKeys : counts[r];
+    const SeenKeys kept = what == Traced::kScores ? SeenKeys{0, kBlockKeys} : seen[r];
     const int64_t end = std::min(kBlockKeys, call_.position(row.token) + 1 - first_key);
-    for (int64_t j = 0; j < end; ++j) to[(first_key + j) * n_heads] = j < n ? from[j] : 0.0f;
+    for (int64_t j = 0; j < end; ++j) {
+      to[(first_key + j) * n_heads] = kept.begin <= j && j < kept.end ? from[j] : 0.0f;
+    }
   }
 }
 
@@ -144,10 +157,11 @@ void Tile::finish_trace(int64_t i, float factor) {
   float* probs = call_.traced(Traced::kProbs, row.token, row.head);
   if (probs == nullptr) return;
   const int64_t n_heads = call_.shape().n_heads;
-  const int64_t n = std::min(row.n_visible, call_.position(row.token) + 1);
-  for (int64_t block = n_blocks_ - 1; block >= 0; --block) {
+  const int64_t n = std::min(row.visible.end, call_.position(row.token) + 1);
+  for (int64_t block = n_blocks_ - 1; block >= row.visible.begin / kBlockKeys; --block) {
+    const int64_t begin = std::max(row.visible.begin, block * kBlockKeys);
     const int64_t end = std::min(n, (block + 1) * kBlockKeys);
-    for (int64_t j = block * kBlockKeys; j < end; ++j) probs[j * n_heads] *= factor;
+    for (int64_t j = begin; j < end; ++j) probs[j * n_heads] *= factor;
     factor *= memory_.factors[static_cast<size_t>(block * n_padded_ + i)];
   }
 }

@@ -234,18 +234,21 @@ void tile_scores(const float* q, int64_t dim, const float* k, int64_t n_keys, fl
   }
 }
 
-void tile_weights(float* scores, const int64_t* counts, SoftmaxRule rule, OnlineState* states,
+GRETA_INLINE bool sees_none(SeenKeys seen) { return seen.begin == seen.end; }
+
+void tile_weights(float* scores, const SeenKeys* seen, SoftmaxRule rule, OnlineState* states,
                   float* factors) {
   float steps[kTileRows + kLanes] = {};  // from the old maximum down to the new one
   float shifts[kTileRows];
   for (int r = 0; r < kTileRows; ++r) {
     shifts[r] = rule.shift;
-    if (counts[r] == 0) continue;
+    if (sees_none(seen[r])) continue;
     float* row = scores + r * kBlockKeys;
-    end_with_nothing(row, counts[r]);
+    for (int64_t j = 0; j < seen[r].begin; ++j) row[j] = kMinusInfinity;
+    end_with_nothing(row, seen[r].end);
     if (!rule.subtract_max) continue;
     const float before = states[r].max;
-    const float here = greatest(row, counts[r]);
+    const float here = greatest(row, seen[r].end);
     if (!(before >= here)) {
       states[r].max = here;
       steps[r] = before - here;
@@ -256,23 +259,48 @@ void tile_weights(float* scores, const int64_t* counts, SoftmaxRule rule, Online
   for (int r = 0; r < kTileRows; r += kLanes) store(steps + r, exp(load_f32(steps + r)));
   for (int r = 0; r < kTileRows; ++r) {
     factors[r] = steps[r];
-    if (counts[r] == 0) continue;
-    const float sum = exponentials(scores + r * kBlockKeys, counts[r], shifts[r]);
+    if (sees_none(seen[r])) continue;
+    const float sum = exponentials(scores + r * kBlockKeys, seen[r].end, shifts[r]);
     states[r].sum = states[r].sum * factors[r] + sum;
   }
 }
 
+// out += Σ_j weights[j]·v[j] over the keys from begin to end.
 template <int kVectors>
-GRETA_INLINE void add_values(const float* weights, const int64_t* counts, int64_t common,
+GRETA_INLINE void add_keys(const float* weights, int64_t begin, int64_t end, const float* v,
+                           int64_t stride, F32 (&out)[kVectors]) {
+  F32 row[1][kVectors];
+  for (int c = 0; c < kVectors; ++c) row[0][c] = out[c];
+  multiply(weights + begin, kBlockKeys, v + begin * stride, stride, end - begin, row);
+  for (int c = 0; c < kVectors; ++c) out[c] = row[0][c];
+}
+
+GRETA_INLINE int64_t least(int64_t a, int64_t b) { return b < a ? b : a; }
+GRETA_INLINE int64_t most(int64_t a, int64_t b) { return a < b ? b : a; }
+
+// common: keys that every row sees. Every row's are added in their order. kFromFirst: all rows see
+// the first key.
+template <bool kFromFirst, int kVectors>
+GRETA_INLINE void add_values(const float* weights, const SeenKeys* seen, SeenKeys common,
                              const float* factors, const float* v, int64_t stride, int64_t dim,
                              float* sums) {
   F32 acc[kTileRows][kVectors] = {};
-  multiply(weights, kBlockKeys, v, stride, common, acc);
+  if constexpr (kFromFirst) {
+    multiply(weights, kBlockKeys, v, stride, common.end, acc);
+  } else {
+    for (int r = 0; r < kTileRows; ++r) {
+      add_keys(weights + r * kBlockKeys, seen[r].begin, least(common.begin, seen[r].end), v, stride,
+               acc[r]);
+    }
+    multiply(weights + common.begin, kBlockKeys, v + common.begin * stride, stride,
+             common.end - common.begin, acc);
+  }
   for (int r = 0; r < kTileRows; ++r) {
+    const int64_t begin = kFromFirst ? common.end : most(common.end, seen[r].begin);
     F32 row[1][kVectors];
     for (int c = 0; c < kVectors; ++c) row[0][c] = acc[r][c];
-    multiply(weights + r * kBlockKeys + common, kBlockKeys, v + common * stride, stride,
-             counts[r] - common, row);
+    multiply(weights + r * kBlockKeys + begin, kBlockKeys, v + begin * stride, stride,
+             seen[r].end - begin, row);
     for (int c = 0; c < kVectors; ++c) {
       float* to = sums + r * dim + c * kLanes;
       store(to, madd(load_f32(to), splat(factors[r]), row[0][c]));
@@ -280,17 +308,29 @@ GRETA_INLINE void add_values(const float* weights, const int64_t* counts, int64_
   }
 }
 
-void tile_values(const float* weights, const int64_t* counts, const float* factors, const float* v,
-                 int64_t stride, int64_t dim, float* sums) {
-  int64_t common = counts[0];
-  for (int r = 1; r < kTileRows; ++r) common = counts[r] < common ? counts[r] : common;
+template <bool kFromFirst>
+void add_all_values(const float* weights, const SeenKeys* seen, SeenKeys common,
+                    const float* factors, const float* v, int64_t stride, int64_t dim,
+                    float* sums) {
   int64_t d = 0;
   for (; d + kTileVectors * kLanes <= dim; d += kTileVectors * kLanes) {
-    add_values<kTileVectors>(weights, counts, common, factors, v + d, stride, dim, sums + d);
+    add_values<kFromFirst, kTileVectors>(weights, seen, common, factors, v + d, stride, dim,
+                                         sums + d);
   }
   for (; d < dim; d += kLanes) {
-    add_values<1>(weights, counts, common, factors, v + d, stride, dim, sums + d);
+    add_values<kFromFirst, 1>(weights, seen, common, factors, v + d, stride, dim, sums + d);
   }
+}
+
+void tile_values(const float* weights, const SeenKeys* seen, const float* factors, const float* v,
+                 int64_t stride, int64_t dim, float* sums) {
+  SeenKeys common = seen[0];
+  for (int r = 1; r < kTileRows; ++r) {
+    common = {most(common.begin, seen[r].begin), least(common.end, seen[r].end)};
+  }
+  common.end = most(common.begin, common.end);
+  const auto add = common.begin == 0 ? add_all_values<true> : add_all_values<false>;
+  add(weights, seen, common, factors, v, stride, dim, sums);
 }
 
 }  // namespace

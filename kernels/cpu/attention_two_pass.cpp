@@ -30,8 +30,9 @@ class Query {
   void score(int64_t first_key, int64_t end_key);
   void weigh(int64_t first_part, int64_t end_part);
   void store();
-  void trace(Traced what, int64_t n, int64_t first_key, int64_t end_key) const;
+  void trace(Traced what, SeenKeys kept, int64_t first_key, int64_t end_key) const;
 
+  bool sees_any() const { return visible_.begin < visible_.end; }
   int64_t head(int64_t i) const { return call_.head(begin_ + i / group_, i % group_); }
   bool traced(Traced what) const { return call_.traced(what, t_, 0) != nullptr; }
   const float* ahead(const HeadRows& rows, int64_t g, int64_t key, int64_t end_key) const;
@@ -42,12 +43,13 @@ class Query {
   int64_t t_, begin_, end_;
   int64_t group_, dim_;
   int64_t n_heads_;  // query heads of the range
-  int64_t n_scored_, n_visible_, n_traced_;
-  int64_t n_parts_;
-  int64_t stride_;  // of one head's scores
-  float* scores_;   // [n_heads, stride], later the probabilities
-  float* q_;        // [n_heads, dim]
-  float* parts_;    // [n_parts, n_heads, dim], and at last the output in the first
+  int64_t first_scored_, n_scored_, n_traced_;
+  SeenKeys visible_;
+  int64_t first_part_, n_parts_;  // of the visible keys
+  int64_t stride_;                // of one head's scores
+  float* scores_;                 // [n_heads, stride], later the probabilities
+  float* q_;                      // [n_heads, dim]
+  float* parts_;                  // [n_parts, n_heads, dim], and at last the output in the first
 };
 
 Query::Query(const AttentionCall& call, const HeadRows& keys, const HeadRows& values, int64_t t,
@@ -61,11 +63,14 @@ Query::Query(const AttentionCall& call, const HeadRows& keys, const HeadRows& va
       group_(call.group()),
       dim_(call.dim()),
       n_heads_((end - begin) * group_),
+      first_scored_(call.first_scored(t)),
       n_scored_(call.n_scored(t)),
-      n_visible_(call.n_visible(t)),
       n_traced_(call.position(t) + 1),
-      n_parts_(divide_up(n_visible_, kPartKeys)),
-      stride_(divide_up(n_scored_, kDimStep) * kDimStep) {
+      visible_(call.visible(t)),
+      first_part_(visible_.begin / kPartKeys),
+      n_parts_(sees_any() ? divide_up(visible_.end, kPartKeys) - first_part_ : 0),
+      // A softmax may overwrite kDimStep values from the end of the visible keys on.
+      stride_((divide_up(n_scored_, kDimStep) + (visible_.begin > 0 ? 1 : 0)) * kDimStep) {
   const int64_t n_outputs = std::max<int64_t>(1, n_parts_);
   scores_ = scratch.get(n_heads_ * (stride_ + dim_ + n_outputs * dim_));
   q_ = scores_ + n_heads_ * stride_;
@@ -75,22 +80,24 @@ Query::Query(const AttentionCall& call, const HeadRows& keys, const HeadRows& va
 template <class Loop>
 void Query::attend(Loop loop) {
   load();
-  loop(divide_up(n_scored_, kBlockKeys), [this](int64_t first, int64_t last) {
-    score(first * kBlockKeys, std::min(last * kBlockKeys, n_scored_));
+  loop(divide_up(n_scored_ - first_scored_, kBlockKeys), [this](int64_t first, int64_t last) {
+    score(first_scored_ + first * kBlockKeys,
+          std::min(first_scored_ + last * kBlockKeys, n_scored_));
   });
-  const auto trace_all = [&](Traced what, int64_t n) {
+  const auto trace_all = [&](Traced what, SeenKeys kept) {
     if (!traced(what)) return;
-    loop(n_traced_, [=, this](int64_t first, int64_t last) { trace(what, n, first, last); });
+    loop(n_traced_, [=, this](int64_t first, int64_t last) { trace(what, kept, first, last); });
   };
-  trace_all(Traced::kScores, n_scored_);
-  if (n_visible_ > 0) {
+  trace_all(Traced::kScores, {0, n_scored_});
+  if (sees_any()) {
     loop(n_heads_, [this](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {
-        call_.kernels().softmax(scores_ + i * stride_, n_visible_, call_.rule());
+        call_.kernels().softmax(scores_ + i * stride_ + visible_.begin,
+                                visible_.end - visible_.begin, call_.rule());
       }
     });
   }
-  trace_all(Traced::kProbs, n_visible_);
+  trace_all(Traced::kProbs, visible_);
   loop(n_parts_, [this](int64_t first, int64_t last) { weigh(first, last); });
   store();
 }
@@ -122,11 +129,14 @@ void Query::score(int64_t first_key, int64_t end_key) {
 
 void Query::weigh(int64_t first_part, int64_t end_part) {
   const int64_t part_values = n_heads_ * dim_;
-  const int64_t end_key = std::min(end_part * kPartKeys, n_visible_);
+  const int64_t end_key = std::min((first_part_ + end_part) * kPartKeys, visible_.end);
   std::fill(parts_ + first_part * part_values, parts_ + end_part * part_values, 0.0f);
-  for (int64_t key = first_part * kPartKeys; key < end_key; key += kBlockKeys) {
-    const int64_t n = std::min(kBlockKeys, end_key - key);
-    float* out = parts_ + key / kPartKeys * part_values;
+  for (int64_t block = (first_part_ + first_part) * kPartKeys; block < end_key;
+       block += kBlockKeys) {
+    const int64_t key = std::max(block, visible_.begin);
+    const int64_t n = std::min(block + kBlockKeys, end_key) - key;
+    if (n <= 0) continue;
+    float* out = parts_ + (block / kPartKeys - first_part_) * part_values;
     for (int64_t g = begin_; g < end_; ++g) {
       const int64_t first = (g - begin_) * group_;
       call_.kernels().weigh(scores_ + first * stride_ + key, stride_, group_,
@@ -148,15 +158,17 @@ void Query::store() {
   for (int64_t i = 0; i < n_heads_; ++i) call_.store_output(t_, head(i), parts_ + i * dim_);
 }
 
-// Copies values of keys [first_key, end_key) to the trace, zeros for keys from n on.
-void Query::trace(Traced what, int64_t n, int64_t first_key, int64_t end_key) const {
+// Copies values of keys [first_key, end_key) to the trace, zeros for those that are not kept.
+void Query::trace(Traced what, SeenKeys kept, int64_t first_key, int64_t end_key) const {
   const int64_t step = call_.shape().n_heads;
   for (int64_t key = first_key; key < end_key; key += kDimStep) {
     const int64_t end = std::min(end_key, key + kDimStep);
     for (int64_t i = 0; i < n_heads_; ++i) {
       float* to = call_.traced(what, t_, head(i));
       const float* from = scores_ + i * stride_;
-      for (int64_t j = key; j < end; ++j) to[j * step] = j < n ? from[j] : 0.0f;
+      for (int64_t j = key; j < end; ++j) {
+        to[j * step] = kept.begin <= j && j < kept.end ? from[j] : 0.0f;
+      }
     }
   }
 }

@@ -31,20 +31,20 @@ void check(bool ok, const char* what) {
 }
 
 // Cosine and sine of one token for all values of a head, as ElementwiseKernels::rotate_* want them.
-struct Turn {
+struct HeadTurn {
   std::vector<float> cosine, sine;
 
-  void set(int64_t position, const double* inv_freq, RopePairing pairing, int64_t rope_dim) {
-    cosine.resize(static_cast<size_t>(rope_dim));
-    sine.resize(static_cast<size_t>(rope_dim));
-    const int64_t pairs = rope_dim / 2;
-    for (int64_t i = 0; i < pairs; ++i) {
-      const double angle = static_cast<double>(position) * inv_freq[i];
-      const bool halves = pairing == RopePairing::kHalves;
-      const auto first = static_cast<size_t>(halves ? i : 2 * i);
-      const auto second = static_cast<size_t>(halves ? i + pairs : 2 * i + 1);
-      cosine[first] = cosine[second] = static_cast<float>(std::cos(angle));
-      sine[second] = static_cast<float>(std::sin(angle));
+  void set(int64_t position, const RopeTurn& turn) {
+    const size_t pairs = turn.inv_freq.size();
+    cosine.resize(2 * pairs);
+    sine.resize(2 * pairs);
+    for (size_t i = 0; i < pairs; ++i) {
+      const double angle = static_cast<double>(position) * turn.inv_freq[i];
+      const bool halves = turn.pairing == RopePairing::kHalves;
+      const size_t first = halves ? i : 2 * i;
+      const size_t second = halves ? i + pairs : 2 * i + 1;
+      cosine[first] = cosine[second] = static_cast<float>(turn.magnitude * std::cos(angle));
+      sine[second] = static_cast<float>(turn.magnitude * std::sin(angle));
       sine[first] = -sine[second];
     }
   }
@@ -61,22 +61,38 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, 
   });
 }
 
-void rope(const float* in, int64_t first_pos, const double* inv_freq, RopePairing pairing,
-          int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rope_dim, float* out,
-          ThreadPool& pool, Isa isa) {
-  check(n_heads >= 0 && rope_dim >= 0 && rope_dim % 2 == 0 && rope_dim <= head_dim,
-        "rope: the rotated part of a head is an even number of values, at most the head");
+void finish_heads(const HeadTensor& tensor, int64_t n_tokens, int64_t head_dim, float eps,
+                  ThreadPool& pool, Isa isa) {
+  check(head_dim >= 1, "finish_heads: a head needs at least one value");
+  const ElementwiseKernels& kernels = kernels_of(isa);
+  const int64_t n_heads = tensor.n_heads;
+  pool.run(n_tokens * n_heads, rows_per_piece(head_dim), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* const head = tensor.rows + i * head_dim;
+      if (tensor.bias != nullptr) {
+        kernels.add(head, tensor.bias + i % n_heads * head_dim, head_dim, head);
+      }
+      if (tensor.norm != nullptr) kernels.rms_norm(head, tensor.norm, eps, head_dim, head);
+    }
+  });
+}
+
+void rope(const RopeTensor& tensor, int64_t first_pos, const RopeTurn& turn, int64_t n_tokens,
+          int64_t head_dim, ThreadPool& pool, Isa isa) {
+  const auto rope_dim = 2 * static_cast<int64_t>(turn.inv_freq.size());
+  check(tensor.n_heads >= 0 && rope_dim <= head_dim, "rope: more planes than a head has room for");
   const ElementwiseKernels& kernels = kernels_of(isa);
   const auto rotate =
-      pairing == RopePairing::kHalves ? kernels.rotate_halves : kernels.rotate_interleaved;
+      turn.pairing == RopePairing::kHalves ? kernels.rotate_halves : kernels.rotate_interleaved;
   pool.run(n_tokens, 1, [&](int64_t begin, int64_t end) {
-    thread_local Turn turn;
+    thread_local HeadTurn own;
     for (int64_t t = begin; t < end; ++t) {
-      turn.set(first_pos + t, inv_freq, pairing, rope_dim);
-      for (int64_t h = 0; h < n_heads; ++h) {
-        const int64_t head = (t * n_heads + h) * head_dim;
-        rotate(in + head, turn.cosine.data(), turn.sine.data(), rope_dim, out + head);
-        if (in != out) std::copy(in + head + rope_dim, in + head + head_dim, out + head + rope_dim);
+      own.set(first_pos + t, turn);
+      for (int64_t h = 0; h < tensor.n_heads; ++h) {
+        const float* const from = tensor.in + (t * tensor.n_heads + h) * head_dim;
+        float* const to = tensor.out + (t * tensor.n_heads + h) * head_dim;
+        rotate(from, own.cosine.data(), own.sine.data(), rope_dim, to);
+        if (from != to) std::copy(from + rope_dim, from + head_dim, to + rope_dim);
       }
     }
   });

@@ -7,7 +7,7 @@
 #include "kernels/rows.h"
 #include "kernels/simd/isa.h"
 
-// The small operations of a Llama block. All arrays f32, row-major without gaps, host memory; a
+// The small operations of a block. All arrays f32, row-major without gaps, host memory; a
 // result depends on its own row only, never on how rows are batched or threads share them. isa
 // chooses the instruction set, which the processor must have and which may change the last bits.
 
@@ -19,13 +19,16 @@ namespace greta {
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
               float* out, ThreadPool& pool, Isa isa = best_isa());
 
-/// Rotates each head of token t by the angles (first_pos + t)·inv_freq[i] (Su et al. 2021). Angles,
-/// sine and cosine in double, rounded once. Values from rope_dim on are copied.
-/// in, out: [n_tokens, n_heads, head_dim], may be equal; inv_freq: double [rope_dim / 2]. Throws
-/// std::invalid_argument for a rope_dim that is odd or beyond head_dim.
-void rope(const float* in, int64_t first_pos, const double* inv_freq, RopePairing pairing,
-          int64_t n_tokens, int64_t n_heads, int64_t head_dim, int64_t rope_dim, float* out,
-          ThreadPool& pool, Isa isa = best_isa());
+/// tensor.rows += bias, then rms_norm of every head, each where there is one; in place.
+void finish_heads(const HeadTensor& tensor, int64_t n_tokens, int64_t head_dim, float eps,
+                  ThreadPool& pool, Isa isa = best_isa());
+
+/// Rotates each head of token t by the angles (first_pos + t)·inv_freq[i] and multiplies what it
+/// rotates with the magnitude (Su et al. 2021). Angles, sine and cosine in double, times the
+/// magnitude, rounded once. Values beyond those that the planes have are copied. Throws
+/// std::invalid_argument for more planes than a head has room for.
+void rope(const RopeTensor& tensor, int64_t first_pos, const RopeTurn& turn, int64_t n_tokens,
+          int64_t head_dim, ThreadPool& pool, Isa isa = best_isa());
 
 /// out[i] = gate[i] / (1 + e^−gate[i]) · up[i]; n values, out may be either. (Shazeer 2020,
 /// SwiGLU.)

@@ -149,6 +149,10 @@ inline AttentionShape checked_shape(AttentionShape s) {
     refuse("a mask shifted by " + std::to_string(s.mask_shift) +
            " positions, at most 1 either way");
   }
+  if (s.window != 0) {
+    refuse("a GPU has no sliding window yet, and one of " + std::to_string(s.window) +
+           " keys would hide some; the CPU has, and a context of as many positions needs none");
+  }
   if (s.k_head_stride < 0) refuse("a negative stride between K heads");
   s.k_head_stride %= s.n_kv_heads * s.head_dim;
   return s;

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/gpu/device.h"
 #include "kernels/matrix.h"
 #include "kernels/rows.h"
 
-// The small operations of a Llama block on the GPU: kernels/cpu/elementwise.h with a Stream at the
+// The small operations of a block on the GPU: kernels/cpu/elementwise.h with a Stream at the
 // end. All arrays f32, row-major without gaps, device memory. Work is queued; nothing is allocated.
 // A row's result has the same bits in any batch. Throws DeviceError when a launch fails.
 //
@@ -25,11 +26,18 @@ void embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, float* out
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, int64_t dim,
               float* out, Stream& stream);
 
-/// Cosine and sine of the angles (*first_pos + pos_shift + t)·inv_freq[i], computed in double and
-/// rounded once: what rope() turns by. One table serves all layers of a batch.
+/// The heads of up to three tensors: rows += bias, then every head over its root mean square times
+/// the norm, each where there is one; in place. The sum of squares in double, in an order that
+/// depends on head_dim alone.
+void finish_heads(std::span<const HeadTensor> tensors, int64_t n_tokens, int64_t head_dim,
+                  float eps, Stream& stream);
+
+/// Cosine and sine of the angles (*first_pos + pos_shift + t)·inv_freq[i] times magnitude, computed
+/// in double and rounded once: what rope() turns by. One table serves all layers of a batch.
 /// inv_freq: f64 [half_dim], device; first_pos: i32, device; table: [n_tokens, half_dim, 2].
-void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_shift,
-                int64_t n_tokens, int64_t half_dim, float* table, Stream& stream);
+void rope_table(const double* inv_freq, double magnitude, const int32_t* first_pos,
+                int64_t pos_shift, int64_t n_tokens, int64_t half_dim, float* table,
+                Stream& stream);
 
 /// Rotates each head of token t of a and of b by row t of the table (Su et al. 2021); values from
 /// 2·half_dim on are copied. A tensor without heads is left out.

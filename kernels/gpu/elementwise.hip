@@ -7,6 +7,7 @@
 #include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/row_norm.h"
 #include "kernels/gpu/runtime.h"
+#include "kernels/gpu/wave.h"
 #include "kernels/gpu/weight_planes.h"
 #include "kernels/gpu/weight_type_switch.h"
 
@@ -167,9 +168,54 @@ __global__ __launch_bounds__(kNormThreads) void rms_norm_kernel(const float* x, 
   }
 }
 
+// ---- finish_heads: kHeadLanes threads per head.
+
+constexpr int kHeadLanes = 32;
+constexpr int kMaxHeadTensors = 3;
+
+struct Heads {
+  HeadTensor tensors[kMaxHeadTensors];
+  int64_t n_heads;  // of all tensors and tokens
+  uint32_t heads_per_token, head_dim;
+  float eps;
+};
+
+__global__ __launch_bounds__(kThreads) void finish_heads_kernel(Heads heads) {
+  allow_next();
+  wait_for_previous();
+  const int64_t i = thread_index() / kHeadLanes;
+  const bool is_head = i < heads.n_heads;  // all lanes take part in the sum
+  const int64_t token = i / heads.heads_per_token;
+  auto head = static_cast<uint32_t>(i % heads.heads_per_token);
+  HeadTensor tensor = heads.tensors[0];
+  GRETA_UNROLL
+  for (int t = 1; t < kMaxHeadTensors; ++t) {
+    if (head < tensor.n_heads) continue;
+    head -= static_cast<uint32_t>(tensor.n_heads);
+    tensor = heads.tensors[t];
+  }
+  float* const row =
+      tensor.rows + (token * tensor.n_heads + head) * static_cast<int64_t>(heads.head_dim);
+  const float* const bias = tensor.bias != nullptr ? tensor.bias + head * heads.head_dim : nullptr;
+  const uint32_t n = is_head ? heads.head_dim : 0, lane = threadIdx.x % kHeadLanes;
+
+  double sum = 0;
+  for (uint32_t d = lane; d < n; d += kHeadLanes) {
+    const float x = bias != nullptr ? row[d] + bias[d] : row[d];
+    sum = fma(static_cast<double>(x), static_cast<double>(x), sum);
+    row[d] = x;
+  }
+  sum = wave_reduce<kHeadLanes>(sum, Plus{});
+  if (tensor.norm == nullptr) return;
+  const double mean = sum / static_cast<double>(heads.head_dim);
+  const auto factor = static_cast<float>(1.0 / sqrt(mean + static_cast<double>(heads.eps)));
+  for (uint32_t d = lane; d < n; d += kHeadLanes) row[d] = normed(row[d], factor, tensor.norm[d]);
+}
+
 // ---- rope.
 
 __global__ __launch_bounds__(kThreads) void rope_table_kernel(const double* inv_freq,
+                                                              double magnitude,
                                                               const int32_t* first_pos,
                                                               int64_t pos_shift, int64_t n_tokens,
                                                               int64_t half_dim, float* table) {
@@ -179,8 +225,8 @@ __global__ __launch_bounds__(kThreads) void rope_table_kernel(const double* inv_
   if (i >= n_tokens * half_dim) return;
   const int64_t pos = *first_pos + pos_shift + i / half_dim;
   const double angle = static_cast<double>(pos) * inv_freq[i % half_dim];
-  table[2 * i] = static_cast<float>(cos(angle));
-  table[2 * i + 1] = static_cast<float>(sin(angle));
+  table[2 * i] = static_cast<float>(magnitude * cos(angle));
+  table[2 * i + 1] = static_cast<float>(magnitude * sin(angle));
 }
 
 struct RopeShape {
@@ -316,13 +362,34 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t n_tokens, 
       stream, kernel, x, weight, eps, dim, out);
 }
 
-void rope_table(const double* inv_freq, const int32_t* first_pos, int64_t pos_shift,
-                int64_t n_tokens, int64_t half_dim, float* table, Stream& stream) {
+void finish_heads(std::span<const HeadTensor> tensors, int64_t n_tokens, int64_t head_dim,
+                  float eps, Stream& stream) {
+  if (tensors.size() > kMaxHeadTensors)
+    throw std::invalid_argument("finish_heads: too many tensors");
+  Heads heads{};
+  std::copy(tensors.begin(), tensors.end(), heads.tensors);
+  for (const HeadTensor& tensor : tensors) {
+    heads.heads_per_token += static_cast<uint32_t>(tensor.n_heads);
+  }
+  heads.n_heads = n_tokens * heads.heads_per_token;
+  heads.head_dim = static_cast<uint32_t>(head_dim);
+  heads.eps = eps;
+  launch({.name = "finish_heads",
+          .grid = blocks_for(heads.n_heads * kHeadLanes, kThreads),
+          .block = kThreads,
+          .early = true},
+         stream, finish_heads_kernel, heads);
+}
+
+void rope_table(const double* inv_freq, double magnitude, const int32_t* first_pos,
+                int64_t pos_shift, int64_t n_tokens, int64_t half_dim, float* table,
+                Stream& stream) {
   launch({.name = "rope_table",
           .grid = blocks_for(n_tokens * half_dim, kThreads),
           .block = kThreads,
           .early = true},
-         stream, rope_table_kernel, inv_freq, first_pos, pos_shift, n_tokens, half_dim, table);
+         stream, rope_table_kernel, inv_freq, magnitude, first_pos, pos_shift, n_tokens, half_dim,
+         table);
 }
 
 void rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePairing pairing,

@@ -58,12 +58,17 @@ struct Options {
   std::vector<std::string> faults;
   std::vector<int> layers{0, 2, 8};
   std::vector<std::string> phases{"decode", "prefill"};
-  std::string mode, type = "q4_k_m", backend = "cpu", format = "text";
+  std::string mode, architecture = "llama", type = "q4_k_m", backend = "cpu", format = "text";
   int clean = 10;
   std::string late = "few";
   bool summary = false;
 
   bool wants(Mode one) const { return mode.empty() || mode == mode_name(one); }
+  SynthShape shape() const {
+    SynthShape shape = synth_preset("tiny");
+    shape.architecture = architecture;
+    return shape;
+  }
 };
 
 /// A fault at one place, and the tensor that it should be found at.
@@ -139,7 +144,7 @@ class Matrix {
  public:
   explicit Matrix(const Options& options)
       : options_(options),
-        model_(synth_preset("tiny"), options.type),
+        model_(options.shape(), options.type),
         engine_(model_, make_backend(options.backend, 2)),
         reference_(model_.file()) {
     const auto tokenizer = Tokenizer::load(model_.file());
@@ -243,7 +248,8 @@ class Matrix {
   std::map<Mode, std::string> clean_;
 };
 
-/// Clean probes of other models and prompts, every weight type in turn; returns false alarms.
+/// Clean probes of other models and prompts, every architecture and weight type in turn; returns
+/// false alarms.
 int false_alarms(int count, const std::string& backend) {
   constexpr std::array kTypes{"q4_k_m", "f32",  "q8_0", "f16",  "q6_k",   "bf16", "q4_0", "q5_k",
                               "q4_k",   "q5_0", "q3_k", "q4_1", "iq4_nl", "q2_k", "q5_1"};
@@ -252,6 +258,7 @@ int false_alarms(int count, const std::string& backend) {
   for (int i = 0; i < count; ++i) {
     const auto seed = static_cast<uint64_t>(1000 + i);
     SynthShape shape = small_shape();
+    shape.architecture = architectures()[static_cast<size_t>(i) / 2 % 3].name;
     shape.n_layers = 2 + i % 4;
     shape.n_kv_heads = int64_t{1} << i % 4;
     shape.tied = i % 3 == 0;
@@ -381,8 +388,8 @@ int run(const Options& options) {
   const bool wants_late = options.late != "none" && options.wants(Mode::kBatchInvariant);
   LateCount late;
   if (wants_late) {
-    late = late_faults(
-        {options.faults, options.layers, options.type, options.backend, options.late == "all"});
+    late = late_faults({options.faults, options.layers, options.shape(), options.type,
+                        options.backend, options.late == "all"});
   }
   const int alarms = false_alarms(options.clean, options.backend);
   std::cout << "\nclean probes: " << options.clean << ", false alarms: " << alarms << "\n"
@@ -410,6 +417,8 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"decode", "prefill"}));
   app.add_option("--mode", options.mode, "batch_invariant or as_designed (default: both)")
       ->check(CLI::IsMember({"batch_invariant", "as_designed"}));
+  app.add_option("--architecture", options.architecture, "llama (default), qwen2, qwen3")
+      ->check(CLI::IsMember(synth_architecture_names()));
   app.add_option("--type", options.type, "Storage of the weights (default: q4_k_m)");
   app.add_option("--clean", options.clean, "Clean probes (default: 10)")
       ->check(CLI::NonNegativeNumber);

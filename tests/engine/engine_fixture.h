@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -41,6 +42,55 @@ inline SynthShape small_shape() {
           .ffn_dim = 512,
           .vocab = 512,
           .context = 64};
+}
+
+/// A shape and what a test calls it.
+struct NamedShape {
+  std::string name;
+  SynthShape shape;
+  std::string type = "f32";
+
+  friend void PrintTo(const NamedShape& shape, std::ostream* out) { *out << shape.name; }
+};
+
+/// small_shape() in every type of weights.
+inline std::vector<NamedShape> shapes_of_every_type() {
+  std::vector<NamedShape> shapes;
+  for (const std::string& type : synth_type_names()) shapes.push_back({type, small_shape(), type});
+  return shapes;
+}
+
+/// Small models of every architecture but plain Llama, and of all else that a file can ask for.
+inline std::vector<NamedShape> other_shapes() {
+  const auto shape = [](const char* architecture) {
+    SynthShape made = small_shape();
+    made.architecture = architecture;
+    made.rope_theta = 10000;
+    return made;
+  };
+  const auto yarn = [](SynthShape made) {
+    made.rope_scaling = "yarn";
+    made.original_context = 4096;  // fast planes, slow ones and some in between
+    return made;
+  };
+  SynthShape tied = shape("qwen2"), wide = shape("qwen3"), linear = shape("llama");
+  tied.tied = true;
+  wide.head_dim = 48;
+  linear.rope_scaling = "linear";
+  SynthShape stretched = yarn(shape("llama"));
+  stretched.rope_freqs = true;
+  stretched.rope_attn_factor = 0.9;
+  SynthShape window = shape("llama"), some = yarn(shape("qwen3"));
+  window.window = 7;
+  some.window = 9;
+  some.windowed = {false, true, true};
+  return {{"qwen2", tied, "q8_0"},
+          {"qwen3", wide, "f16"},
+          {"linear", linear},
+          {"yarn", yarn(shape("qwen2"))},
+          {"yarn_with_factors", stretched, "bf16"},
+          {"window", window, "q4_k"},
+          {"window_of_some_layers", some}};
 }
 
 /// A synthetic model in memory.

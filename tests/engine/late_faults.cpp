@@ -89,7 +89,7 @@ LateOutcome try_fault(const TestModel& model, const TestEngine& engine, ProbeLab
 }  // namespace
 
 LateCount late_faults(const LateFaults& wanted) {
-  const TestModel model(synth_preset("tiny"), wanted.type);
+  const TestModel model(wanted.shape, wanted.type);
   const TestEngine engine(model, make_backend(wanted.backend, 2));
   ProbeLab lab;
   LateCount count;

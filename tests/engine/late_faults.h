@@ -3,13 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "engine/synth/shape.h"
+
 namespace greta {
 
 /// Which faults of the catalogue begin late.
 struct LateFaults {
   std::vector<std::string> faults;  ///< none: all
   std::vector<int> layers;
-  std::string type, backend;  ///< of the model's weights; what runs it
+  SynthShape shape;           ///< of the model
+  std::string type, backend;  ///< of its weights; what runs it
   bool all = false;           ///< every fault at every layer, else two of them at the first
 };
 

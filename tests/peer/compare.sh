@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Logits of every position, greta against llama.cpp, for every weight type, in prefill by every route
-# of the products and in decode; exits 1 when one is off. llama.cpp rounds activations to what suits the
+# Logits of every position, greta against llama.cpp, for every weight type, architecture and way to
+# scale RoPE, in prefill by every route of the products and in decode; exits 1 when one is off. llama.cpp rounds activations to what suits the
 # weights, so it is asked a second time with its own expansion of them to f32.
 #
 #   GRETA_LLAMA_LIBS=FOLDER GRETA_LLAMA_SRC=CLONE tests/peer/compare.sh [--backend cpu|hip] [--build DIR]
@@ -35,6 +35,7 @@ fi
 infer=$build/bin/greta-infer logits=$build/tests/greta_logits
 [[ -x $infer && -x $logits ]] || die "no $infer or no $logits"
 
+window=''  # of the model, which llama.cpp must be told
 folder=$(mktemp -d "${TMPDIR:-/tmp}/greta-peer.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 tests/peer/build_llama_logits "$folder/llama_logits"
@@ -60,7 +61,7 @@ failed=0
 # have the limit of the model's own type.
 one() {
   local peer=$1 limit_type=$2 type=$3 shape=$4 phase route arithmetic nmse same verdict most
-  "$folder/llama_logits" "$peer" "$folder/ids" "$folder/peer.f32"
+  "$folder/llama_logits" "$peer" "$folder/ids" "$folder/peer.f32" ${window:+"$window"}
   # By way of a file, so that a comparison that fails ends the script.
   "$logits" "$model" "$folder/ids" "$folder/peer.f32" "$backend" >"$folder/scores"
   while read -r phase route arithmetic nmse same; do
@@ -101,6 +102,26 @@ check q8_0 'head_dim 64 of dim 256' 5 --preset tiny --heads 8 --kv-heads 2 --hea
 check q4_k_m 'small' 6 --preset small
 check q4_k_m 'dim 96, ffn 224' 8 --preset tiny --dim 96 --heads 6 --kv-heads 3 --head-dim 16 --ffn 224
 check f16 'head_dim 128' 7 --preset small --heads 8 --kv-heads 2 --head-dim 128
+
+# Frequencies of 10,000 and 4,096 positions: some planes are stretched, some not, some in part.
+yarn=(--rope-scaling yarn --rope-theta 10000 --original-context 4096)
+check f32 'qwen2' 9 --preset tiny --architecture qwen2
+check f32 'qwen2, tied' 10 --preset tiny --architecture qwen2 --tied
+check q8_0 'qwen2' 11 --preset tiny --architecture qwen2
+check f32 'qwen3' 12 --preset tiny --architecture qwen3
+check f32 'qwen3, head_dim 64' 13 --preset tiny --architecture qwen3 --head-dim 64 --kv-heads 2
+check q4_k_m 'qwen3' 14 --preset tiny --architecture qwen3
+check f32 'linear' 15 --preset tiny --rope-scaling linear --rope-factor 8
+check f32 'qwen3, linear' 16 --preset tiny --architecture qwen3 --rope-scaling linear
+check f32 'yarn' 17 --preset tiny "${yarn[@]}"
+check f32 'qwen2, yarn' 18 --preset tiny --architecture qwen2 "${yarn[@]}" --rope-factor 8
+check f32 'qwen3, yarn, attn_factor' 19 --preset tiny --architecture qwen3 "${yarn[@]}" --rope-attn-factor 1.25
+check f32 'yarn, rope_freqs' 20 --preset tiny "${yarn[@]}" --rope-freqs
+window=20
+check f32 'window 20' 21 --preset tiny --window 20
+check f32 'qwen2, window 20' 22 --preset tiny --architecture qwen2 --window 20
+check f32 'qwen3, yarn, window 20' 23 --preset tiny --architecture qwen3 "${yarn[@]}" --window 20
+window=
 
 # Trained weights: of every model in GRETA_MODELS that greta reads, the text that it tells.
 for model in ${GRETA_MODELS:+"$GRETA_MODELS"/*.gguf}; do

@@ -1,11 +1,14 @@
 // Logits and speed of llama.cpp, for comparison with greta; see compare.sh.
 //
-//   llama_logits MODEL IDS OUT          IDS: token ids as text; OUT: f32 [n_ids, vocab] of every
-//   position llama_logits MODEL --bench P G N    P tokens of prefill, then G of decode, with N
-//   threads (NGL
-//                                       layers on a GPU, none unless set):
-//                                       prints two numbers, tokens per second
-//   llama_logits MODEL --to-f32 OUT    the model with its weights expanded to f32
+//   llama_logits MODEL IDS OUT [WINDOW]
+//       IDS: token ids as text; OUT: f32 [n_ids, vocab] of every position. With a WINDOW tokens are
+//       decoded one by one, and what lies before a token's window is taken out of the cache first:
+//       llama.cpp looks at no sliding window of these architectures.
+//   llama_logits MODEL --bench P G N
+//       P tokens of prefill, then G of decode, with N threads (NGL layers on a GPU, none unless
+//       set): prints two numbers, tokens per second
+//   llama_logits MODEL --to-f32 OUT
+//       the model with its weights expanded to f32
 //
 // For logits the KV cache is f32 and attention plain, so that only weights and activations are
 // rounded; for speed everything is left at llama.cpp's defaults. Libraries are found in
@@ -54,7 +57,17 @@ static int read_ids(const char* path, llama_token** ids) {
   return n;
 }
 
-static void logits(struct llama_model* model, const char* ids_path, const char* out_path) {
+static void add(struct llama_batch* batch, llama_token id, int pos) {
+  const int i = batch->n_tokens++;
+  batch->token[i] = id;
+  batch->pos[i] = pos;
+  batch->n_seq_id[i] = 1;
+  batch->seq_id[i][0] = 0;
+  batch->logits[i] = 1;
+}
+
+static void logits(struct llama_model* model, const char* ids_path, const char* out_path,
+                   int window) {
   llama_token* ids = NULL;
   const int n = read_ids(ids_path, &ids);
   struct llama_context_params params = llama_context_default_params();
@@ -65,21 +78,22 @@ static void logits(struct llama_model* model, const char* ids_path, const char* 
   params.op_offload = gpu_layers() > 0;  // else a library with a GPU uses it all the same
   struct llama_context* context = llama_init_from_model(model, params);
   must(context != NULL, "llama_init_from_model");
-  struct llama_batch batch = llama_batch_init(n, 0, 1);
-  batch.n_tokens = n;
-  for (int i = 0; i < n; ++i) {
-    batch.token[i] = ids[i];
-    batch.pos[i] = i;
-    batch.n_seq_id[i] = 1;
-    batch.seq_id[i][0] = 0;
-    batch.logits[i] = 1;
-  }
-  must(llama_decode(context, batch) == 0, "llama_decode");
   FILE* out = fopen(out_path, "wb");
   must(out != NULL, out_path);
   const size_t vocab = (size_t)llama_vocab_n_tokens(llama_model_get_vocab(model));
-  for (int i = 0; i < n; ++i) {
-    must(fwrite(llama_get_logits_ith(context, i), sizeof(float), vocab, out) == vocab, "fwrite");
+  struct llama_batch batch = llama_batch_init(n, 0, 1);
+  const int at_once = window > 0 ? 1 : n;
+  for (int first = 0; first < n; first += at_once) {
+    if (window > 0 && first >= window) {
+      llama_memory_t cache = llama_get_memory(context);
+      must(llama_memory_seq_rm(cache, 0, 0, first - window + 1), "llama_memory_seq_rm");
+    }
+    batch.n_tokens = 0;
+    for (int i = first; i < first + at_once; ++i) add(&batch, ids[i], i);
+    must(llama_decode(context, batch) == 0, "llama_decode");
+    for (int i = 0; i < at_once; ++i) {
+      must(fwrite(llama_get_logits_ith(context, i), sizeof(float), vocab, out) == vocab, "fwrite");
+    }
   }
   must(fclose(out) == 0, out_path);
 }
@@ -122,9 +136,9 @@ static void expand(const char* model_path, const char* out_path) {
 
 int main(int argc, char** argv) {
   const int benching = argc == 6 && strcmp(argv[2], "--bench") == 0;
-  if (argc != 4 && !benching) {
+  if (argc != 4 && argc != 5 && !benching) {
     fputs(
-        "usage: llama_logits MODEL IDS OUT | llama_logits MODEL --bench P G THREADS"
+        "usage: llama_logits MODEL IDS OUT [WINDOW] | llama_logits MODEL --bench P G THREADS"
         " | llama_logits MODEL --to-f32 OUT\n",
         stderr);
     return 2;
@@ -143,7 +157,7 @@ int main(int argc, char** argv) {
   if (benching) {
     bench(model, atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
   } else {
-    logits(model, argv[2], argv[3]);
+    logits(model, argv[2], argv[3], argc == 5 ? atoi(argv[4]) : 0);
   }
   return 0;
 }

@@ -125,6 +125,22 @@ TEST_F(Infer, InfoSaysWhatAFileHolds) {
   }
 }
 
+TEST_F(Infer, InfoSaysArchitectureRopeScalingAndWindow) {
+  ASSERT_EQ(sh("$I synth --layers 1 --architecture qwen3 --rope-scaling yarn --rope-factor 8 "
+               "--original-context 512 --window 20 --out q.gguf")
+                .status,
+            0);
+  const Result info = sh("$I info --model q.gguf");
+  EXPECT_EQ(info.status, 0) << info.err;
+  for (const char* text : {"architecture qwen3",
+                           "theta 500000, 32 values of a head, i with i + d/2, scaled: yarn, 8 "
+                           "times 512 positions",
+                           "window       20 positions", "greta can run it"}) {
+    EXPECT_TRUE(info.says(text)) << text << "\n" << info.out;
+  }
+  EXPECT_EQ(sh("$I synth --architecture bert --out b.gguf").status, 2);
+}
+
 TEST_F(Infer, InfoSaysWhyAFileCannotRun) {
   make_model();
   // Metadata that contradicts the weights: as many key and value heads as query heads.

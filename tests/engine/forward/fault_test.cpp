@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <ostream>
@@ -20,35 +21,43 @@ struct FaultCase {
   Fault fault;
   TracePoint shows_at;
   int layer;
+  SynthShape shape;
 
   friend void PrintTo(const FaultCase& one, std::ostream* out) { *out << one.text; }
 };
 
-FaultCase fault_case(const FaultInfo& info, const char* phase, double magnitude) {
+FaultCase fault_case(const FaultInfo& info, const char* phase, double magnitude,
+                     const SynthShape& shape) {
   const bool head = trace_point_stage(info.shows_at) == Stage::kHead;
   std::string text = std::string(info.name) + "@" + phase + (head ? "" : ":layer=1");
   text += ":magnitude=" + std::to_string(magnitude);
   const Fault fault = parse_fault(text);
-  return {fault.text(), fault, info.shows_at, head ? kLayerAfterStack : 1};
+  return {fault.text(), fault, info.shows_at, head ? kLayerAfterStack : 1, shape};
 }
 
 /// Every fault on either side; those with a direction in both directions.
-std::vector<FaultCase> fault_cases() {
+std::vector<FaultCase> fault_cases(const SynthShape& shape) {
   std::vector<FaultCase> cases;
   for (const FaultInfo& info : fault_catalogue()) {
     for (const char* phase : {"decode", "prefill"}) {
-      cases.push_back(fault_case(info, phase, info.default_magnitude));
-      if (info.both_ways) cases.push_back(fault_case(info, phase, -info.default_magnitude));
+      cases.push_back(fault_case(info, phase, info.default_magnitude, shape));
+      if (info.both_ways) cases.push_back(fault_case(info, phase, -info.default_magnitude, shape));
     }
   }
   return cases;
+}
+std::vector<FaultCase> fault_cases() { return fault_cases(small_shape()); }
+
+SynthShape other_shape(std::string_view name) {
+  const std::vector<NamedShape> shapes = other_shapes();
+  return std::ranges::find(shapes, name, &NamedShape::name)->shape;
 }
 
 class InjectedFault : public testing::TestWithParam<FaultCase> {
  protected:
   /// A probe of the model with this fault, and what float64 says of it.
   void run(Mode mode) {
-    const TestModel model(small_shape());
+    const TestModel model(GetParam().shape);
     const TestEngine engine(model);
     const std::vector<int32_t> tokens = model.tokens(16);
     ProbeOptions options = probe_options(engine, mode);
@@ -95,15 +104,21 @@ TEST_P(InjectedFault, LeavesTheOtherSideAsFloat64HasIt) {
   EXPECT_LE(relative_l2(widen(row(other).sample), expected(other)), 5e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Catalogue, InjectedFault, testing::ValuesIn(fault_cases()),
-                         [](const auto& param) {
-                           std::string name = param.param.text;
-                           for (char& c : name) {
-                             if (c == '-') c = 'm';
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           }
-                           return name;
-                         });
+std::string name_of(const testing::TestParamInfo<FaultCase>& param) {
+  std::string name = param.param.text;
+  for (char& c : name) {
+    if (c == '-') c = 'm';
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, InjectedFault, testing::ValuesIn(fault_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(InQwen2, InjectedFault,
+                         testing::ValuesIn(fault_cases(other_shape("yarn"))), name_of);
+INSTANTIATE_TEST_SUITE_P(InQwen3WithAWindow, InjectedFault,
+                         testing::ValuesIn(fault_cases(other_shape("window_of_some_layers"))),
+                         name_of);
 
 TEST(FaultText, DefaultsAreDecodeEveryLayerAndTheCatalogueMagnitude) {
   for (const FaultInfo& info : fault_catalogue()) {

@@ -107,15 +107,8 @@ bool same_bits(const Logits& a, const Logits& b) {
   return true;
 }
 
-class ForwardOfType : public testing::TestWithParam<std::string> {};
-
-TEST_P(ForwardOfType, LogitsAreThoseOfFloat64) {
-  expect_close_to_reference(TestModel(small_shape(), GetParam()), 19);
-}
-
-TEST_P(ForwardOfType, BatchInvariantLogitsHaveTheSameBitsInAnyBatch) {
-  const TestModel model(small_shape(), GetParam());
-  const std::vector<int32_t> tokens = model.tokens(19);
+void expect_same_bits_in_any_batch(const TestModel& model, int64_t n_tokens) {
+  const std::vector<int32_t> tokens = model.tokens(n_tokens);
   const Logits alone = decode(TestEngine(model, 1), Mode::kBatchInvariant, tokens);
   for (const int n_threads : {1, 3}) {
     const TestEngine engine(model, n_threads);
@@ -126,16 +119,18 @@ TEST_P(ForwardOfType, BatchInvariantLogitsHaveTheSameBitsInAnyBatch) {
   }
 }
 
+class ForwardOfType : public testing::TestWithParam<std::string> {};
+
+TEST_P(ForwardOfType, LogitsAreThoseOfFloat64) {
+  expect_close_to_reference(TestModel(small_shape(), GetParam()), 19);
+}
+
+TEST_P(ForwardOfType, BatchInvariantLogitsHaveTheSameBitsInAnyBatch) {
+  expect_same_bits_in_any_batch(TestModel(small_shape(), GetParam()), 19);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, ForwardOfType, testing::ValuesIn(synth_type_names()),
                          [](const auto& param) { return param.param; });
-
-struct NamedShape {
-  const char* name;
-  SynthShape shape;
-  const char* type = "f32";
-
-  friend void PrintTo(const NamedShape& shape, std::ostream* out) { *out << shape.name; }
-};
 
 SynthShape odd_shape(int64_t n_heads, int64_t n_kv_heads, int64_t head_dim) {
   return {.name = "odd",
@@ -187,8 +182,36 @@ TEST_P(ForwardOfShape, LogitsAreThoseOfFloat64) {
   expect_close_to_reference(TestModel(GetParam().shape, GetParam().type), 23);
 }
 
+class ForwardOfArchitecture : public testing::TestWithParam<NamedShape> {};
+
+TEST_P(ForwardOfArchitecture, LogitsAreThoseOfFloat64) {
+  expect_close_to_reference(TestModel(GetParam().shape, GetParam().type), 23);
+}
+
+TEST_P(ForwardOfArchitecture, BatchInvariantLogitsHaveTheSameBitsInAnyBatch) {
+  expect_same_bits_in_any_batch(TestModel(GetParam().shape, GetParam().type), 23);
+}
+
+TEST_P(ForwardOfArchitecture, WhatTheFileAsksForMakesADifference) {
+  SynthShape plain = GetParam().shape;
+  plain.architecture = "llama";
+  plain.rope_scaling = {};
+  plain.rope_attn_factor = 1;
+  plain.window = 0;
+  plain.windowed = {};
+  const TestModel model(plain, GetParam().type);
+  const std::vector<int32_t> tokens = model.tokens(23);
+  const TestModel asked(GetParam().shape, GetParam().type);
+  EXPECT_GT(worst_distance(decode(TestEngine(model), Mode::kAsDesigned, tokens),
+                           Reference(asked.file()).logits(tokens)),
+            1e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Others, ForwardOfArchitecture, testing::ValuesIn(other_shapes()),
+                         [](const auto& param) { return param.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Shapes, ForwardOfShape, testing::ValuesIn(shapes()),
-                         [](const auto& param) { return std::string(param.param.name); });
+                         [](const auto& param) { return param.param.name; });
 
 SynthShape random_shape(uint64_t seed) {
   uint64_t drawn = seed << 8;

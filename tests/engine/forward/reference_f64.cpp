@@ -36,20 +36,20 @@ std::vector<double> sum(const std::vector<double>& a, const std::vector<double>&
   return out;
 }
 
-/// Of the first `visible` scores; 0 for the others. shift: instead of the maximum being subtracted,
-/// this is added, and f32 overflows.
-std::vector<double> softmax(const std::vector<double>& scores, int64_t visible,
+/// Of the scores from `begin` to `end`; 0 for the others. shift: instead of the maximum being
+/// subtracted, this is added, and f32 overflows.
+std::vector<double> softmax(const std::vector<double>& scores, int64_t begin, int64_t end,
                             std::optional<double> shift) {
-  const auto n = static_cast<size_t>(visible);
+  const auto first = static_cast<size_t>(begin), n = static_cast<size_t>(end);
   double greatest = -kInfinity;
-  for (size_t j = 0; j < n; ++j) greatest = std::max(greatest, scores[j]);
+  for (size_t j = first; j < n; ++j) greatest = std::max(greatest, scores[j]);
   std::vector<double> probs(scores.size());
   double total = 0;
-  for (size_t j = 0; j < n; ++j) {
+  for (size_t j = first; j < n; ++j) {
     probs[j] = overflow_f32(std::exp(shift ? scores[j] + *shift : scores[j] - greatest));
     total = overflow_f32(total + probs[j]);
   }
-  for (size_t j = 0; j < n; ++j) probs[j] /= total;
+  for (size_t j = first; j < n; ++j) probs[j] /= total;
   return probs;
 }
 
@@ -129,30 +129,62 @@ Reference::Weight Reference::weight(const GgufFile& file, const std::string& nam
 }
 
 Reference::Reference(const GgufFile& file) {
-  const auto number = [&](const char* key, int64_t or_else) {
+  const auto number = [&](const std::string& key, int64_t or_else) {
     return static_cast<int64_t>(file.unsigned_value(key, static_cast<uint64_t>(or_else)));
   };
-  const int64_t dim = number("llama.embedding_length", 0);
-  n_heads_ = number("llama.attention.head_count", 0);
-  n_kv_heads_ = number("llama.attention.head_count_kv", n_heads_);
-  head_dim_ = number("llama.attention.key_length", dim / n_heads_);
-  rope_dim_ = number("llama.rope.dimension_count", head_dim_);
-  rope_theta_ = file.real_value("llama.rope.freq_base", 10000);
-  rms_eps_ = file.real_value("llama.attention.layer_norm_rms_epsilon");
+  const std::string prefix = std::string(file.string_value("general.architecture")) + ".";
+  const int64_t dim = number(prefix + "embedding_length", 0);
+  n_heads_ = number(prefix + "attention.head_count", 0);
+  n_kv_heads_ = number(prefix + "attention.head_count_kv", n_heads_);
+  head_dim_ = number(prefix + "attention.key_length", dim / n_heads_);
+  rms_eps_ = file.real_value(prefix + "attention.layer_norm_rms_epsilon");
   token_embd_ = weight(file, "token_embd.weight");
-  for (int64_t i = 0; i < number("llama.block_count", 0); ++i) {
+  for (int64_t i = 0; i < number(prefix + "block_count", 0); ++i) {
     const std::string block = "blk." + std::to_string(i) + ".";
     const auto part = [&](const char* name) { return weight(file, block + name + ".weight"); };
+    const auto part_if = [&](const char* name) {
+      return file.find_tensor(block + name) == nullptr ? Weight{} : weight(file, block + name);
+    };
     layers_.push_back({part("attn_norm"), part("attn_q"), part("attn_k"), part("attn_v"),
                        part("attn_output"), part("ffn_norm"), part("ffn_gate"), part("ffn_up"),
-                       part("ffn_down")});
+                       part("ffn_down"), part_if("attn_q.bias"), part_if("attn_k.bias"),
+                       part_if("attn_v.bias"), part_if("attn_q_norm.weight"),
+                       part_if("attn_k_norm.weight")});
   }
+  read_windows(file, prefix);
+  read_rope(file, prefix);
   output_norm_ = weight(file, "output_norm.weight");
   const bool tied = file.find_tensor("output.weight") == nullptr;
   output_ = tied ? token_embd_ : weight(file, "output.weight");
   if (file.find_tensor("rope_freqs.weight") != nullptr) {
     rope_freqs_ = weight(file, "rope_freqs.weight");
   }
+}
+
+void Reference::read_windows(const GgufFile& file, const std::string& prefix) {
+  const auto window =
+      static_cast<int64_t>(file.unsigned_value(prefix + "attention.sliding_window", 0));
+  const GgufArray* const where = file.array_value(prefix + "attention.sliding_window_pattern");
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (where == nullptr || where->data[i] != std::byte{0}) layers_[i].window = window;
+  }
+}
+
+void Reference::read_rope(const GgufFile& file, const std::string& prefix) {
+  const std::string rope = prefix + "rope.";
+  halves_ = prefix != "llama.";
+  rope_dim_ = static_cast<int64_t>(
+      file.unsigned_value(rope + "dimension_count", static_cast<uint64_t>(head_dim_)));
+  rope_theta_ = file.real_value(rope + "freq_base", 10000);
+  const std::string_view type = file.string_value(rope + "scaling.type", "linear");
+  yarn_ = type == "yarn";
+  if (type != "none") rope_factor_ = file.real_value(rope + "scaling.factor", 1);
+  rope_magnitude_ = file.real_value(rope + "scaling.attn_factor", 1);
+  if (yarn_) rope_magnitude_ *= 1 + 0.1 * std::log(rope_factor_);
+  beta_fast_ = file.real_value(rope + "scaling.yarn_beta_fast", beta_fast_);
+  beta_slow_ = file.real_value(rope + "scaling.yarn_beta_slow", beta_slow_);
+  original_context_ = static_cast<int64_t>(file.unsigned_value(
+      rope + "scaling.original_context_length", file.unsigned_value(prefix + "context_length")));
 }
 
 Reference::Row Reference::times(const Weight& w, const Row& x) {
@@ -192,9 +224,39 @@ Reference::Row Reference::rms_norm(const Row& x, const Weight& weight, double ep
   return out;
 }
 
+Reference::Row Reference::finish_heads(Row row, const Weight& bias, const Weight& norm) const {
+  for (size_t i = 0; i < bias.values.size(); ++i) row[i] += static_cast<double>(bias.values[i]);
+  if (norm.values.empty()) return row;
+  for (auto head = row.begin(); head != row.end(); head += head_dim_) {
+    const Row normed = rms_norm(Row(head, head + head_dim_), norm, rms_eps_);
+    std::copy(normed.begin(), normed.end(), head);
+  }
+  return row;
+}
+
 Reference::Row Reference::embedding(int32_t token) const {
   const float* row = token_embd_.values.data() + token * token_embd_.cols;
   return Row(row, row + token_embd_.cols);
+}
+
+/// By which RoPE turns a plane. YaRN leaves a plane that turns more than beta_fast times over the
+/// original context as it is, slows one that turns less than beta_slow times down by the factor,
+/// and mixes both in between.
+double Reference::angle(int64_t pos, int64_t plane, double theta) const {
+  const auto dim = static_cast<double>(rope_dim_), i = static_cast<double>(plane);
+  double plain = static_cast<double>(pos) * std::pow(theta, -2.0 * i / dim);
+  if (!rope_freqs_.values.empty()) {
+    plain /= static_cast<double>(rope_freqs_.values[static_cast<size_t>(plane)]);
+  }
+  if (!yarn_) return plain / rope_factor_;
+  const auto plane_turning = [&](double times) {
+    return dim * std::log(static_cast<double>(original_context_) / (times * 2 * M_PI)) /
+           (2 * std::log(theta));
+  };
+  const double fast = std::max(0.0, std::floor(plane_turning(beta_fast_)));
+  const double slow = std::min(dim - 1, std::ceil(plane_turning(beta_slow_)));
+  const double keep = 1 - std::min(1.0, std::max(0.0, (i - fast) / std::max(0.001, slow - fast)));
+  return keep * plain + (1 - keep) * plain / rope_factor_;
 }
 
 Reference::Row Reference::rotate(const Row& row, int64_t pos, double theta_factor,
@@ -203,15 +265,11 @@ Reference::Row Reference::rotate(const Row& row, int64_t pos, double theta_facto
   const int64_t planes = rope_dim_ / 2;
   for (int64_t head = 0; head < static_cast<int64_t>(row.size()) / head_dim_; ++head) {
     for (int64_t i = 0; i < planes; ++i) {
-      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rope_dim_);
-      double angle = static_cast<double>(pos) * std::pow(rope_theta_ * theta_factor, exponent);
-      if (!rope_freqs_.values.empty()) {
-        angle /= static_cast<double>(rope_freqs_.values[static_cast<size_t>(i)]);
-      }
+      const double turn = angle(pos, i, rope_theta_ * theta_factor);
       const auto a = static_cast<size_t>(head * head_dim_ + (halves ? i : 2 * i));
       const size_t b = a + static_cast<size_t>(halves ? planes : 1);
-      out[a] = row[a] * std::cos(angle) - row[b] * std::sin(angle);
-      out[b] = row[a] * std::sin(angle) + row[b] * std::cos(angle);
+      out[a] = rope_magnitude_ * (row[a] * std::cos(turn) - row[b] * std::sin(turn));
+      out[b] = rope_magnitude_ * (row[a] * std::sin(turn) + row[b] * std::cos(turn));
     }
   }
   return out;
@@ -228,11 +286,13 @@ Reference::Attention Reference::attend(const Pass& pass, int layer, int64_t pos,
   const int64_t visible =
       std::min(pos + 1 + pass.whole(FaultKind::kMaskOffByOne, layer), cache.rows);
   const int64_t n_keys = std::max(pos + 1, visible);
+  const int64_t window = layers_[static_cast<size_t>(layer)].window;
+  const int64_t first = window == 0 ? 0 : std::max<int64_t>(0, pos + 1 - window);
 
   Attention result{Row(static_cast<size_t>((pos + 1) * n_heads_)), {}, {}};
   result.probs.resize(result.scores.size());
   // A query that sees no key has no mean of values.
-  result.out.assign(static_cast<size_t>(n_heads_ * head_dim_), visible > 0 ? 0 : kNan);
+  result.out.assign(static_cast<size_t>(n_heads_ * head_dim_), visible > first ? 0 : kNan);
   for (int64_t h = 0; h < n_heads_; ++h) {
     const int64_t group = modulo ? h % n_kv_heads_ : h / (n_heads_ / n_kv_heads_);
     Row scores(static_cast<size_t>(n_keys));
@@ -245,8 +305,8 @@ Reference::Attention Reference::attend(const Pass& pass, int layer, int64_t pos,
       }
       scores[static_cast<size_t>(j)] = dot / std::sqrt(static_cast<double>(head_dim_));
     }
-    const Row probs = softmax(scores, visible, shift);
-    for (int64_t j = 0; j < visible; ++j) {
+    const Row probs = softmax(scores, first, visible, shift);
+    for (int64_t j = first; j < visible; ++j) {
       for (int64_t d = 0; d < head_dim_; ++d) {
         const int64_t in_row = transposed ? d * n_kv_heads_ + group : group * head_dim_ + d;
         result.out[static_cast<size_t>(h * head_dim_ + d)] +=
@@ -298,15 +358,16 @@ Reference::Rows Reference::block(const Pass& pass, int layer, const Rows& x, Cac
   const double q_scale = pass.fault(FaultKind::kQuantScale, layer).value_or(1);
   const int64_t pos_shift = pass.whole(FaultKind::kRopePosOffByOne, layer);
   const double theta_factor = pass.fault(FaultKind::kRopeTheta, layer).value_or(1);
-  const bool halves = pass.fault(FaultKind::kRopePairing, layer).has_value();
+  const bool halves = pass.fault(FaultKind::kRopePairing, layer).has_value() != halves_;
 
   Rows q(x.size()), k(x.size()), v(x.size());
   for (size_t t = 0; t < x.size(); ++t) {
     const Row normed = rms_norm(x[t], w.attn_norm, eps);
     q[t] = times(w.q, normed);
     for (double& value : q[t]) value *= q_scale;
-    k[t] = times(w.k, normed);
-    v[t] = times(w.v, normed);
+    q[t] = finish_heads(q[t], w.q_bias, w.q_norm);
+    k[t] = finish_heads(times(w.k, normed), w.k_bias, w.k_norm);
+    v[t] = finish_heads(times(w.v, normed), w.v_bias, {});
     trace(TracePoint::kResidualPreAttn, x[t]);
     trace(TracePoint::kRmsWeight, widen(w.attn_norm.values));
     trace(TracePoint::kAttnNormOut, normed);

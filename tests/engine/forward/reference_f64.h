@@ -12,7 +12,7 @@
 #include "engine/forward/trace_point.h"
 #include "engine/gguf/file.h"
 
-// The Llama forward pass in float64, written to be read: what the engine is held against. It shares
+// The forward pass in float64, written to be read: what the engine is held against. It shares
 // nothing with the engine but the file and the expansion of its weights.
 
 namespace greta {
@@ -56,6 +56,8 @@ class Reference {
   };
   struct Layer {
     Weight attn_norm, q, k, v, o, ffn_norm, gate, up, down;
+    Weight q_bias, k_bias, v_bias, q_norm, k_norm;  // without values where there are none
+    int64_t window = 0;                             // keys that a query sees; 0: all
   };
   using Row = std::vector<double>;
   using Rows = std::vector<Row>;  // one per token
@@ -67,8 +69,12 @@ class Reference {
   static Row times(const Weight& w, const Row& x);
   static Row times_fp16(const Weight& w, const Row& x, int64_t step);
   static Row rms_norm(const Row& x, const Weight& weight, double eps);
+  Row finish_heads(Row row, const Weight& bias, const Weight& norm) const;
   Row embedding(int32_t token) const;
+  double angle(int64_t pos, int64_t plane, double theta) const;
   Row rotate(const Row& row, int64_t pos, double theta_factor, bool halves) const;
+  void read_windows(const GgufFile& file, const std::string& prefix);
+  void read_rope(const GgufFile& file, const std::string& prefix);
   Attention attend(const Pass& pass, int layer, int64_t pos, const Row& q,
                    const Cache& cache) const;
   void store_kv(const Pass& pass, int layer, const Rows& k, const Rows& v, Cache& cache) const;
@@ -79,6 +85,9 @@ class Reference {
 
   int64_t n_heads_ = 0, n_kv_heads_ = 0, head_dim_ = 0, rope_dim_ = 0;
   double rms_eps_ = 0, rope_theta_ = 0;
+  bool halves_ = false, yarn_ = false;  // pairs (i, i + d/2); RoPE scaled by YaRN
+  double rope_factor_ = 1, rope_magnitude_ = 1, beta_fast_ = 32, beta_slow_ = 1;
+  int64_t original_context_ = 0;
   Weight token_embd_, output_norm_, output_, rope_freqs_;
   std::vector<Layer> layers_;
 };

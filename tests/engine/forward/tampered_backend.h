@@ -89,11 +89,19 @@ class TamperedBackend final : public Backend {
     run("feed_forward", ffn.down.out, n * ffn.down.w.rows,
         [&] { inner_->feed_forward(ffn, x, n, gated, residual, sum); });
   }
-  void rope(int64_t first_pos, std::span<const double> inv_freq, RopePairing pairing, int64_t n,
-            int64_t head_dim, std::span<const RopeTensor> tensors) override {
+  void finish_heads(int64_t n, int64_t head_dim, float eps,
+                    std::span<const HeadTensor> tensors) override {
+    for (const HeadTensor& tensor : tensors) {
+      run("finish_heads", tensor.rows, n * tensor.n_heads * head_dim, [&] {
+        inner_->finish_heads(n, head_dim, eps, {&tensor, 1});
+      });
+    }
+  }
+  void rope(int64_t first_pos, const RopeTurn& turn, int64_t n, int64_t head_dim,
+            std::span<const RopeTensor> tensors) override {
     for (const RopeTensor& tensor : tensors) {
       run("rope", tensor.out, n * tensor.n_heads * head_dim, [&] {
-        inner_->rope(first_pos, inv_freq, pairing, n, head_dim, {&tensor, 1});
+        inner_->rope(first_pos, turn, n, head_dim, {&tensor, 1});
       });
     }
   }

@@ -158,7 +158,8 @@ TEST(Gguf, NamesThatAModelIsRefusedForStayOnOneLine) {
     FAIL() << "a model of another architecture";
   } catch (const GgufError& error) {
     EXPECT_STREQ(error.what(),
-                 "model.gguf: general.architecture is 'll\\x09m\\x0aa'; greta supports 'llama'");
+                 "model.gguf: general.architecture is 'll\\x09m\\x0aa'; greta supports llama, "
+                 "qwen2, qwen3");
   }
 }
 

@@ -184,6 +184,75 @@ TEST(HipBackend, BatchInvariantProbesAgreeInEveryBit) {
   }
 }
 
+/// Of other architectures, as small as tiny_shape().
+std::vector<NamedShape> other_tiny_shapes() {
+  std::vector<NamedShape> shapes = other_shapes();
+  for (NamedShape& one : shapes) {
+    SynthShape tiny = tiny_shape();
+    tiny.architecture = one.shape.architecture;
+    tiny.head_dim = one.shape.head_dim;
+    tiny.tied = one.shape.tied;
+    tiny.rope_theta = one.shape.rope_theta;
+    tiny.rope_freqs = one.shape.rope_freqs;
+    tiny.rope_scaling = one.shape.rope_scaling;
+    tiny.rope_attn_factor = one.shape.rope_attn_factor;
+    tiny.original_context = one.shape.original_context;
+    one.shape = tiny;
+  }
+  return shapes;
+}
+
+TEST(HipBackend, OtherArchitecturesAreThoseOfTheCpu) {
+  for (const NamedShape& one : other_tiny_shapes()) {
+    const TestModel model(one.shape, one.type);
+    const TestEngine cpu(model);
+    const TestEngine gpu(model, make_hip_backend());
+    const std::vector<int32_t> tokens = model.tokens(9);
+    const auto expected = logits(cpu, cpu.options(Mode::kBatchInvariant).routes, tokens, 3);
+    const auto got = logits(gpu, routes_by(*gpu.backend, Route::kValu, Route::kValu), tokens, 3);
+    EXPECT_LT(distance(got, expected), 1e-5) << one.name;
+  }
+}
+
+TEST(HipBackend, OtherArchitecturesAgreeInEveryBitOfABatchInvariantProbe) {
+  for (const NamedShape& one : other_tiny_shapes()) {
+    const TestModel model(one.shape, one.type);
+    const TestEngine gpu(model, make_hip_backend());
+    ProbeOptions options = probe_options(gpu, Mode::kBatchInvariant);
+    options.decode_steps = 2;
+    const MemorySink sink = run_probe(gpu, options, model.tokens(5));
+    for (int64_t pos = 4; pos < 7; ++pos) {
+      EXPECT_GT(sink.of(Phase::kPrefillLast, pos).size(), 40u) << one.name;
+      for (const RowKey& key : differences(sink, pos)) {
+        ADD_FAILURE() << one.name << " at " << pos << ": " << row_name(key);
+      }
+    }
+    for (const TraceRecord& row : sink.records) EXPECT_TRUE(is_finite(row.fingerprint));
+  }
+}
+
+TEST(HipBackend, AWindowIsRefusedWhereItWouldHideAKey) {
+  SynthShape shape = tiny_shape();
+  shape.window = 6;
+  const TestModel model(shape, "f16");
+  const TestEngine gpu(model, make_hip_backend());
+  const std::vector<int32_t> tokens = model.tokens(4);
+  const auto run = [&](int64_t capacity) {
+    KvCache cache(model.config(), capacity, *gpu.backend);
+    Forward(model.model(), gpu.weights, *gpu.backend, cache, gpu.options(Mode::kAsDesigned))
+        .run({.tokens = tokens}, nullptr);
+  };
+  EXPECT_NO_THROW(run(6));
+  try {
+    run(7);
+    FAIL() << "attention over a window";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("no sliding window yet, and one of 6 keys"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(HipBackend, DecodedTokensHaveTheBitsOfTheirPrefill) {
   const TestModel model(tiny_shape(), "f16");
   const TestEngine gpu(model, make_hip_backend());

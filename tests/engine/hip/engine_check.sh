@@ -26,25 +26,32 @@ types=(f32 f16 bf16 q8_0 q4_0 q4_k_m q5_k_m q6_k q4_1 q5_0 q5_1 iq4_nl q2_k q3_k
 step 'tests of the engine' "$build/tests/engine_hip_tests"
 for type in "${types[@]}"; do
   "$infer" synth --preset tiny --type "$type" --out "$work/$type.gguf" >/dev/null 2>&1
+done
+for architecture in qwen2 qwen3; do
+  "$infer" synth --preset tiny --architecture "$architecture" --rope-scaling yarn --original-context 512 \
+    --out "$work/$architecture.gguf" >/dev/null 2>&1
+done
+models=("${types[@]}" qwen2 qwen3)
+for model in "${models[@]}"; do
   for mode in batch_invariant:strict as_designed:numeric kv_aligned:numeric; do
     for backend in hip cpu; do
-      step "probe of $type, ${mode%:*} on $backend" "$infer" probe --suite b3_66_v2 \
-        --model "$work/$type.gguf" \
+      step "probe of $model, ${mode%:*} on $backend" "$infer" probe --suite b3_66_v2 \
+        --model "$work/$model.gguf" \
         --mode "${mode%:*}" --gate "${mode#*:}" --backend "$backend" --db "$database" \
-        --experiment "${type}_$backend" --date 2000-01-01
+        --experiment "${model}_$backend" --date 2000-01-01
     done
   done
 done
 if [[ -x $greta_db ]]; then
-  for type in "${types[@]}"; do
+  for model in "${models[@]}"; do
     divergent=$("$greta_db" --db "$database" query --format csv "
       SELECT count(*), sum(class IS 'DIVERGENT' OR class IS 'UNKNOWN') FROM run_diff
       -- not of decoded tokens, which rounding may choose
       WHERE pos_id < (SELECT json_array_length(p.token_ids) FROM prompt p JOIN run r ON r.id = p.run_id
                       WHERE r.name = run_a AND p.name = prompt)
-        AND run_a = '2000-01-01/${type}_cpu/as_designed'
-        AND run_b = '2000-01-01/${type}_hip/as_designed'" | tail -n 1 | tr -d '\r')
-    step "rows of $type that differ between CPU and GPU, and more than by rounding: $divergent" \
+        AND run_a = '2000-01-01/${model}_cpu/as_designed'
+        AND run_b = '2000-01-01/${model}_hip/as_designed'" | tail -n 1 | tr -d '\r')
+    step "rows of $model that differ between CPU and GPU, and more than by rounding: $divergent" \
       test "${divergent#*,}" = 0
   done
 fi

@@ -23,7 +23,7 @@ Places hashes(const MemorySink& sink) {
 }
 
 /// A model as small as heads allow.
-SynthShape tiny_shape(int64_t n_heads, int64_t n_kv_heads, int64_t rope_dim) {
+SynthShape tiny_shape(int64_t n_heads, int64_t n_kv_heads, int64_t rope_dim, int64_t window) {
   return {.name = "tiny",
           .n_layers = 2,
           .dim = 32,
@@ -33,7 +33,8 @@ SynthShape tiny_shape(int64_t n_heads, int64_t n_kv_heads, int64_t rope_dim) {
           .rope_dim = rope_dim,
           .ffn_dim = 64,
           .vocab = 512,
-          .context = 32};
+          .context = 32,
+          .window = window};
 }
 
 /// Every fault of the catalogue in every direction, on both sides, as its text.
@@ -65,8 +66,8 @@ std::map<std::string, TraceSelection> selections() {
 /// A model with its clean probes.
 class Lab {
  public:
-  Lab(int64_t n_heads, int64_t n_kv_heads, int64_t rope_dim)
-      : model_(tiny_shape(n_heads, n_kv_heads, rope_dim)), engine_(model_, 1) {}
+  Lab(int64_t n_heads, int64_t n_kv_heads, int64_t rope_dim, int64_t window)
+      : model_(tiny_shape(n_heads, n_kv_heads, rope_dim, window)), engine_(model_, 1) {}
 
   /// Expects that the fault is refused or changes a traced row, and of a whole trace that it is
   /// refused only where it changes none. Returns whether it was refused.
@@ -97,12 +98,12 @@ class Lab {
   TestEngine engine_;
 };
 
-/// Query heads, KV heads, values that RoPE turns.
-class FaultEffect : public testing::TestWithParam<std::tuple<int, int, int>> {};
+/// Query heads, KV heads, values that RoPE turns, window.
+class FaultEffect : public testing::TestWithParam<std::tuple<int, int, int, int>> {};
 
 TEST_P(FaultEffect, IsSeenOrTheFaultIsRefused) {
-  const auto [n_heads, n_kv_heads, rope_dim] = GetParam();
-  Lab lab(n_heads, n_kv_heads, rope_dim);
+  const auto [n_heads, n_kv_heads, rope_dim, window] = GetParam();
+  Lab lab(n_heads, n_kv_heads, rope_dim, window);
   int refused = 0, ran = 0;
   for (const auto& [name, selection] : selections()) {
     SCOPED_TRACE(name);
@@ -127,8 +128,8 @@ TEST_P(FaultEffect, IsSeenOrTheFaultIsRefused) {
 }
 
 TEST_P(FaultEffect, BeginsAtItsOnset) {
-  const auto [n_heads, n_kv_heads, rope_dim] = GetParam();
-  Lab lab(n_heads, n_kv_heads, rope_dim);
+  const auto [n_heads, n_kv_heads, rope_dim, window] = GetParam();
+  Lab lab(n_heads, n_kv_heads, rope_dim, window);
   for (const Mode mode : {Mode::kAsDesigned, Mode::kKvAligned, Mode::kBatchInvariant}) {
     ProbeOptions with{.forward = lab.engine().options(mode), .selection = {}};
     with.decode_steps = 2;
@@ -145,13 +146,14 @@ TEST_P(FaultEffect, BeginsAtItsOnset) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, FaultEffect,
-                         testing::Values(std::tuple{4, 2, 8}, std::tuple{4, 1, 8},
-                                         std::tuple{2, 2, 8}, std::tuple{4, 2, 2}),
+                         testing::Values(std::tuple{4, 2, 8, 0}, std::tuple{4, 1, 8, 0},
+                                         std::tuple{2, 2, 8, 0}, std::tuple{4, 2, 2, 0},
+                                         std::tuple{4, 2, 8, 3}),
                          [](const auto& param) { return "Model" + std::to_string(param.index); });
 
 std::string refusal(const std::vector<const char*>& texts, std::vector<FaultScene> scenes,
                     const TraceSelection& selection = {}) {
-  const TestModel model(tiny_shape(4, 1, 8));
+  const TestModel model(tiny_shape(4, 1, 8, 0));
   std::vector<Fault> faults;
   for (const char* text : texts) faults.push_back(parse_fault(text));
   try {

@@ -38,10 +38,10 @@ void expect_plan_met(const MemorySink& sink) {
   EXPECT_EQ(traced, plan);
 }
 
-class ProbeOfType : public testing::TestWithParam<std::string> {};
+class ProbeOfModel : public testing::TestWithParam<NamedShape> {};
 
-TEST_P(ProbeOfType, BatchInvariantSidesAreBitwiseEqual) {
-  const TestModel model(small_shape(), GetParam());
+TEST_P(ProbeOfModel, BatchInvariantSidesAreBitwiseEqual) {
+  const TestModel model(GetParam().shape, GetParam().type);
   const TestEngine engine(model);
   const MemorySink sink =
       run_probe(engine, probe_options(engine, Mode::kBatchInvariant), model.tokens(11));
@@ -50,8 +50,8 @@ TEST_P(ProbeOfType, BatchInvariantSidesAreBitwiseEqual) {
   for (const TraceRecord& row : sink.records) EXPECT_TRUE(is_finite(row.fingerprint));
 }
 
-TEST_P(ProbeOfType, AsDesignedSidesDifferByRoundingAlone) {
-  const TestModel model(small_shape(), GetParam());
+TEST_P(ProbeOfModel, AsDesignedSidesDifferByRoundingAlone) {
+  const TestModel model(GetParam().shape, GetParam().type);
   const TestEngine engine(model);
   const MemorySink sink =
       run_probe(engine, probe_options(engine, Mode::kAsDesigned), model.tokens(11));
@@ -62,8 +62,8 @@ TEST_P(ProbeOfType, AsDesignedSidesDifferByRoundingAlone) {
   }
 }
 
-TEST_P(ProbeOfType, EveryRowIsThatOfFloat64) {
-  const TestModel model(small_shape(), GetParam());
+TEST_P(ProbeOfModel, EveryRowIsThatOfFloat64) {
+  const TestModel model(GetParam().shape, GetParam().type);
   const TestEngine engine(model);
   const Reference reference(model.file());
   for (const Mode mode : {Mode::kAsDesigned, Mode::kKvAligned, Mode::kBatchInvariant}) {
@@ -81,8 +81,10 @@ TEST_P(ProbeOfType, EveryRowIsThatOfFloat64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, ProbeOfType, testing::ValuesIn(synth_type_names()),
-                         [](const auto& param) { return param.param; });
+INSTANTIATE_TEST_SUITE_P(Types, ProbeOfModel, testing::ValuesIn(shapes_of_every_type()),
+                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(Others, ProbeOfModel, testing::ValuesIn(other_shapes()),
+                         [](const auto& param) { return param.param.name; });
 
 class ProbeTest : public testing::Test {
  protected:

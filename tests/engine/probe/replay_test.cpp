@@ -17,6 +17,8 @@ constexpr int64_t kPromptTokens = 7, kLastDecoded = 9;  // tokens, and the last 
 
 class ReplayTest : public testing::Test {
  protected:
+  explicit ReplayTest(const SynthShape& shape = small_shape()) : model_(shape) {}
+
   Replayed run(const PairPlace& place, Mode mode, std::vector<Fault> faults = {}) {
     ProbeOptions options{.forward = engine_.options(mode, std::move(faults)), .selection = {}};
     const ProbePrompt prompt{
@@ -49,9 +51,26 @@ class ReplayTest : public testing::Test {
     return all;
   }
 
-  TestModel model_{small_shape()};
+  TestModel model_;
   TestEngine engine_{model_, 1};
 };
+
+class ReplayOfArchitecture : public ReplayTest, public testing::WithParamInterface<NamedShape> {
+ protected:
+  ReplayOfArchitecture() : ReplayTest(GetParam().shape) {}
+};
+
+TEST_P(ReplayOfArchitecture, EveryOperationHasTheBitsOfPrefillWhereRoutesAreTheSame) {
+  for (const PairPlace& place : places(kLastDecoded)) {
+    SCOPED_TRACE(row_name({place.point, place.layer}));
+    const Replayed rows = run(place, Mode::kBatchInvariant);
+    EXPECT_TRUE(same(rows.alone, rows.prefill.sample));
+    EXPECT_TRUE(same(rows.alone, rows.decode.sample));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Others, ReplayOfArchitecture, testing::ValuesIn(other_shapes()),
+                         [](const auto& param) { return param.param.name; });
 
 TEST_F(ReplayTest, EveryOperationHasTheBitsOfPrefillWhereRoutesAreTheSame) {
   for (const int64_t pos : {kPromptTokens - 1, kLastDecoded}) {

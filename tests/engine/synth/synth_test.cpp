@@ -164,6 +164,59 @@ TEST_F(Synth, MetadataDescribesTheShape) {
   EXPECT_EQ(file.find("llama.attention.key_length"), nullptr);
 }
 
+TEST_F(Synth, ArchitecturesHaveTheirTensors) {
+  SynthShape shape = small_shape();
+  shape.architecture = "qwen2";
+  const GgufFile qwen2 = make(shape, "q8_0");
+  EXPECT_EQ(qwen2.string_value("general.architecture"), "qwen2");
+  EXPECT_EQ(qwen2.unsigned_value("qwen2.block_count"), 2u);
+  EXPECT_EQ(qwen2.find("llama.block_count"), nullptr);
+  for (const auto& [name, n] : {std::pair("blk.1.attn_q.bias", 256),
+                                {"blk.1.attn_k.bias", 128},
+                                {"blk.1.attn_v.bias", 128}}) {
+    const GgufTensor* bias = qwen2.find_tensor(name);
+    ASSERT_NE(bias, nullptr) << name;
+    EXPECT_EQ(bias->type, WeightType::kF32);
+    EXPECT_EQ(bias->n_values(), n);
+  }
+  EXPECT_EQ(qwen2.find_tensor("blk.1.attn_q_norm.weight"), nullptr);
+
+  shape.architecture = "qwen3";
+  const GgufFile qwen3 = make(shape, "q8_0");
+  EXPECT_EQ(qwen3.find_tensor("blk.1.attn_q.bias"), nullptr);
+  for (const char* name : {"blk.0.attn_q_norm.weight", "blk.1.attn_k_norm.weight"}) {
+    const GgufTensor* norm = qwen3.find_tensor(name);
+    ASSERT_NE(norm, nullptr) << name;
+    EXPECT_EQ(norm->n_values(), 32);
+  }
+  shape.architecture = "gpt5";
+  EXPECT_THROW(make(shape, "q8_0"), std::invalid_argument);
+}
+
+TEST_F(Synth, MetadataSaysRopeScalingAndWindow) {
+  SynthShape shape = small_shape();
+  shape.architecture = "qwen3";
+  shape.rope_scaling = "yarn";
+  shape.rope_factor = 8;
+  shape.original_context = 256;
+  shape.rope_attn_factor = 0.5;
+  shape.window = 33;
+  shape.windowed = {false, true};
+  const GgufFile file = make(shape, "f32");
+  EXPECT_EQ(file.string_value("qwen3.rope.scaling.type"), "yarn");
+  EXPECT_EQ(file.real_value("qwen3.rope.scaling.factor"), 8);
+  EXPECT_EQ(file.unsigned_value("qwen3.rope.scaling.original_context_length"), 256u);
+  EXPECT_EQ(file.real_value("qwen3.rope.scaling.attn_factor"), 0.5);
+  EXPECT_EQ(file.unsigned_value("qwen3.attention.sliding_window"), 33u);
+  const GgufArray* layers = file.array_value("qwen3.attention.sliding_window_pattern");
+  ASSERT_NE(layers, nullptr);
+  EXPECT_EQ(layers->count, 2u);
+  EXPECT_EQ(layers->data[0], std::byte{0});
+  EXPECT_EQ(layers->data[1], std::byte{1});
+  shape.rope_scaling = "cubic";
+  EXPECT_THROW(make(shape, "f32"), std::invalid_argument);
+}
+
 TEST_F(Synth, HeadsNeedNotFillTheModel) {
   SynthShape shape = small_shape();
   shape.head_dim = 48;

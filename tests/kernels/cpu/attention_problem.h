@@ -103,6 +103,7 @@ inline void reference_head(const Problem& p, int64_t t, int64_t h, Reference& re
   const int64_t g = s.modulo_heads ? h % s.n_kv_heads : h * s.n_kv_heads / s.n_heads;
   const int64_t pos = s.first_pos + t;
   const int64_t n_visible = std::min(pos + 1 + s.mask_shift, s.cache_rows);
+  const int64_t first = s.window == 0 ? 0 : std::max<int64_t>(0, pos + 1 - s.window);
   const auto q_at = static_cast<size_t>((t * s.n_heads + h) * s.head_dim);
   std::vector<double> score(static_cast<size_t>(std::max(n_visible, pos + 1)));
   for (size_t j = 0; j < score.size(); ++j) {
@@ -114,10 +115,10 @@ inline void reference_head(const Problem& p, int64_t t, int64_t h, Reference& re
     score[j] = dot * static_cast<double>(s.scale);
   }
   double max = -std::numeric_limits<double>::infinity();
-  for (int64_t j = 0; j < n_visible; ++j) max = std::max(max, score[static_cast<size_t>(j)]);
+  for (int64_t j = first; j < n_visible; ++j) max = std::max(max, score[static_cast<size_t>(j)]);
   std::vector<double> weight(score.size(), 0.0);
   double sum = 0;
-  for (int64_t j = 0; j < n_visible; ++j) {
+  for (int64_t j = first; j < n_visible; ++j) {
     const double shift = s.subtract_max ? -max : static_cast<double>(s.score_shift);
     // exp in f32 is infinite from here on.
     const double x = score[static_cast<size_t>(j)] + shift;
@@ -126,8 +127,8 @@ inline void reference_head(const Problem& p, int64_t t, int64_t h, Reference& re
   }
   for (double& w : weight) w /= sum;
   for (int64_t d = 0; d < s.head_dim; ++d) {
-    double value = n_visible == 0 ? std::nan("") : 0;
-    for (int64_t j = 0; j < n_visible; ++j) {
+    double value = n_visible <= first ? std::nan("") : 0;
+    for (int64_t j = first; j < n_visible; ++j) {
       value += weight[static_cast<size_t>(j)] * v_value(p, j, g, d);
     }
     ref.out[q_at + static_cast<size_t>(d)] = value;
@@ -135,7 +136,7 @@ inline void reference_head(const Problem& p, int64_t t, int64_t h, Reference& re
   for (int64_t j = 0; j <= pos; ++j) {
     const auto at = static_cast<size_t>(t * p.key_block() + j * s.n_heads + h);
     ref.scores[at] = score[static_cast<size_t>(j)];
-    ref.probs[at] = j < n_visible ? weight[static_cast<size_t>(j)] : 0;
+    ref.probs[at] = first <= j && j < n_visible ? weight[static_cast<size_t>(j)] : 0;
   }
 }
 
@@ -161,7 +162,7 @@ inline void expect_reference(const Problem& p, Isa isa, double magnitude = 1) {
     SCOPED_TRACE(std::string(route.name) + " heads " + std::to_string(p.shape.n_heads) + "/" +
                  std::to_string(p.shape.n_kv_heads) + " dim " + std::to_string(p.shape.head_dim) +
                  " tokens " + std::to_string(p.shape.n_tokens) + " at " +
-                 std::to_string(p.shape.first_pos));
+                 std::to_string(p.shape.first_pos) + " window " + std::to_string(p.shape.window));
     const Result r = compute(p, route.attention, isa);
     EXPECT_LE(rel_l2(r.out, ref.out), tolerance(isa) * magnitude);
     EXPECT_LE(rel_l2(r.scores, ref.scores, 1), tolerance(isa));

@@ -120,11 +120,110 @@ TEST_P(AttentionRoutes, BatchOfQueriesEqualsOneByOneUnderEveryFault) {
   expect_equal([](AttentionShape& s) { s.subtract_max = false; });
 }
 
+// ---- Windows.
+
+constexpr int64_t kWindows[] = {1, 2, 16, 63, 64, 65, 127, 128, 129, 200, 1000};
+
+Problem windowed(Problem p, int64_t window) {
+  p.shape.window = window;
+  return p;
+}
+
+TEST_P(AttentionRoutes, AWindowAgreesWithDouble) {
+  for (const int64_t window : kWindows) {
+    for (const int64_t first_pos : {0, 5, 333}) {
+      for (const int64_t n_tokens : {1, 17, 150}) {
+        expect_reference(windowed(make_problem(6, 3, 40, n_tokens, first_pos), window), GetParam());
+      }
+    }
+  }
+  expect_reference(windowed(make_problem(4, 1, 64, 2, 3000), 700), GetParam());
+}
+
+TEST_P(AttentionRoutes, AWindowBatchOfQueriesEqualsOneByOne) {
+  for (const int64_t window : kWindows) {
+    for (const Route& route : kRoutes) {
+      SCOPED_TRACE(route.name + std::to_string(window));
+      expect_batch_equals_singles(windowed(make_problem(6, 3, 64, 19, 190), window),
+                                  route.attention, GetParam());
+    }
+  }
+}
+
+TEST_P(AttentionRoutes, AWindowThatHoldsAllKeysChangesNoBit) {
+  const Problem p = make_problem(4, 2, 64, 19, 190);
+  for (const Route& route : kRoutes) {
+    const Result all = compute(p, route.attention, GetParam());
+    const Result held = compute(windowed(p, 209), route.attention, GetParam());
+    EXPECT_TRUE(same_bits(held.out, all.out));
+    EXPECT_TRUE(same_bits(held.probs, all.probs));
+    EXPECT_FALSE(same_bits(compute(windowed(p, 208), route.attention, GetParam()).out, all.out));
+  }
+}
+
+TEST_P(AttentionRoutes, KeysBeforeTheWindowHaveNoInfluence) {
+  for (const int64_t window : {1, 7, 64, 100}) {
+    for (const int64_t n_tokens : {1, 20}) {
+      const Problem clean = windowed(make_problem(4, 2, 40, n_tokens, 300), window);
+      // Of the first query, and one key more, which the last does not see either.
+      const bool one_more = n_tokens > window;
+      const int64_t n_hidden = (301 - window) * clean.row() + (one_more ? 1 : 0);
+      Problem spoiled = clean;
+      for (Values* cache : {&spoiled.k, &spoiled.v}) std::fill_n(cache->begin(), n_hidden, kNan);
+      for (const Route& route : kRoutes) {
+        SCOPED_TRACE(route.name + std::to_string(window));
+        const Values expected = compute(clean, route.attention, GetParam(), 1, false).out;
+        const Values got = compute(spoiled, route.attention, GetParam(), 1, false).out;
+        const int64_t width = clean.shape.n_heads * clean.shape.head_dim;
+        EXPECT_TRUE(same_bits(slice(got, (n_tokens - 1) * width, width),
+                              slice(expected, (n_tokens - 1) * width, width)));
+        EXPECT_EQ(std::isnan(got[0]), one_more);
+      }
+    }
+  }
+}
+
+TEST_P(AttentionRoutes, AWindowIsTracedWithoutChangingABit) {
+  const Problem p = windowed(make_problem(4, 2, 64, 30, 300), 90);
+  for (const Route& route : kRoutes) {
+    const Result traced = compute(p, route.attention, GetParam(), 3);
+    EXPECT_TRUE(same_bits(traced.out, compute(p, route.attention, GetParam(), 1, false).out));
+    // Probabilities alone, of a query beside others that are not traced.
+    Values out(p.q.size()), probs(static_cast<size_t>(p.key_block()), kNan);
+    ThreadPool pool(1);
+    const AttentionTrace trace{nullptr, probs.data(), p.shape.n_tokens - 1, p.key_block()};
+    route.attention(p.shape, p.q.data(), p.k.data(), p.v.data(), out.data(), trace, pool,
+                    GetParam());
+    EXPECT_TRUE(same_bits(
+        probs, slice(traced.probs, (p.shape.n_tokens - 1) * p.key_block(), p.key_block())));
+  }
+}
+
+TEST_P(AttentionRoutes, AMaskOffByOneLeavesTheWindowsBeginning) {
+  for (const int64_t shift : {-1, 1}) {
+    for (const int64_t window : {1, 2, 70}) {
+      Problem p = windowed(make_problem(6, 3, 40, 9, 150, 1), window);
+      p.shape.mask_shift = shift;
+      const bool sees_none = shift < 0 && window == 1;
+      if (!sees_none) expect_reference(p, GetParam());
+      for (const Route& route : kRoutes) {
+        expect_batch_equals_singles(p, route.attention, GetParam());
+        if (!sees_none) continue;
+        for (float value : compute(p, route.attention, GetParam()).out) {
+          EXPECT_TRUE(std::isnan(value));
+        }
+      }
+    }
+  }
+}
+
 // One query that sees many keys, one that sees few, and many queries: each is shared out otherwise.
 TEST_P(AttentionRoutes, ThreadsDoNotChangeABit) {
   for (const Route& route : kRoutes) {
     for (const Problem& p : {make_problem(8, 4, 64, 1, 2000), make_problem(8, 4, 64, 1, 300),
-                             make_problem(8, 4, 64, 70, 300), make_problem(4, 4, 40, 1, 700)}) {
+                             make_problem(8, 4, 64, 70, 300), make_problem(4, 4, 40, 1, 700),
+                             windowed(make_problem(8, 4, 64, 1, 2000), 1500),
+                             windowed(make_problem(8, 4, 64, 70, 300), 100)}) {
       const Result expected = compute(p, route.attention, GetParam(), 1);
       for (int n_threads : {2, 3, 7}) {
         SCOPED_TRACE(route.name + std::to_string(n_threads));
@@ -294,6 +393,7 @@ TEST_P(AttentionRoutes, ShapesThatContradictThemselvesAreRefused) {
   refused([](AttentionShape& s) { s.n_kv_heads = -2; });
   refused([](AttentionShape& s) { s.head_dim = 0; });
   refused([](AttentionShape& s) { s.n_tokens = -1; });
+  refused([](AttentionShape& s) { s.window = -1; });
   refused([](AttentionShape& s) { s.first_pos = -1; });
   refused([](AttentionShape& s) { s.cache_rows = 7; });
   refused([](AttentionShape& s) { s.first_pos = std::numeric_limits<int64_t>::max(); });

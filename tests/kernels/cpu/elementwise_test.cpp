@@ -99,6 +99,7 @@ TEST_P(RmsNorm, NanAnywhereFillsItsRowOnly) {
 struct Rope {
   RopePairing pairing;
   int64_t n_tokens, n_heads, head_dim, rope_dim, first_pos;
+  double magnitude = 1;
 };
 
 std::vector<double> frequencies(int64_t rope_dim) {
@@ -113,8 +114,9 @@ std::vector<double> frequencies(int64_t rope_dim) {
 Values rotate(Isa isa, const Rope& r, const Values& in, int n_threads = 1) {
   ThreadPool pool(n_threads);
   Values out(in.size(), 12345.0f);
-  rope(in.data(), r.first_pos, frequencies(r.rope_dim).data(), r.pairing, r.n_tokens, r.n_heads,
-       r.head_dim, r.rope_dim, out.data(), pool, isa);
+  const std::vector<double> inv_freq = frequencies(r.rope_dim);
+  rope({in.data(), r.n_heads, out.data()}, r.first_pos, {inv_freq, r.magnitude, r.pairing},
+       r.n_tokens, r.head_dim, pool, isa);
   return out;
 }
 
@@ -131,8 +133,8 @@ std::vector<double> rotate_in_double(const Rope& r, const Values& in) {
         const double angle =
             static_cast<double>(r.first_pos + t) * inv_freq[static_cast<size_t>(i)];
         const double x = static_cast<double>(in[a]), y = static_cast<double>(in[b]);
-        out[a] = x * std::cos(angle) - y * std::sin(angle);
-        out[b] = x * std::sin(angle) + y * std::cos(angle);
+        out[a] = r.magnitude * (x * std::cos(angle) - y * std::sin(angle));
+        out[b] = r.magnitude * (x * std::sin(angle) + y * std::cos(angle));
       }
     }
   }
@@ -148,6 +150,7 @@ std::vector<Rope> rope_shapes() {
       shapes.push_back({pairing, 17, 4, 64, 64, first_pos});
       shapes.push_back({pairing, 2, 2, 128, 96, first_pos});
       shapes.push_back({pairing, 2, 3, 35, 22, first_pos});
+      shapes.push_back({pairing, 3, 2, 64, 48, first_pos, 1.1386});
     }
   }
   return shapes;
@@ -165,6 +168,7 @@ TEST_P(RopeTurn, PositionZeroTurnsNothing) {
   for (Rope r : rope_shapes()) {
     r.n_tokens = 1;
     r.first_pos = 0;
+    r.magnitude = 1;
     const Values in = bell_values(11, r.n_heads * r.head_dim);
     EXPECT_TRUE(same_bits(rotate(GetParam(), r, in), in));
   }
@@ -198,11 +202,9 @@ TEST_P(RopeTurn, TokenDependsOnItsPositionOnly) {
   }
 }
 
-TEST_P(RopeTurn, OddOrTooLongRotationsAreRefused) {
-  for (int64_t rope_dim : {3, 18}) {
-    const Rope r{RopePairing::kHalves, 1, 1, 16, rope_dim, 0};
-    EXPECT_THROW(rotate(GetParam(), r, Values(16, 1.0f)), std::invalid_argument);
-  }
+TEST_P(RopeTurn, RotationsLongerThanAHeadAreRefused) {
+  const Rope r{RopePairing::kHalves, 1, 1, 16, 18, 0};
+  EXPECT_THROW(rotate(GetParam(), r, Values(16, 1.0f)), std::invalid_argument);
 }
 
 TEST_P(RopeTurn, InPlaceGivesTheSameBits) {
@@ -210,9 +212,60 @@ TEST_P(RopeTurn, InPlaceGivesTheSameBits) {
     Values values = bell_values(11, r.n_tokens * r.n_heads * r.head_dim);
     const Values expected = rotate(GetParam(), r, values);
     ThreadPool pool(2);
-    rope(values.data(), r.first_pos, frequencies(r.rope_dim).data(), r.pairing, r.n_tokens,
-         r.n_heads, r.head_dim, r.rope_dim, values.data(), pool, GetParam());
+    const std::vector<double> inv_freq = frequencies(r.rope_dim);
+    rope({values.data(), r.n_heads, values.data()}, r.first_pos, {inv_freq, r.magnitude, r.pairing},
+         r.n_tokens, r.head_dim, pool, GetParam());
     EXPECT_TRUE(same_bits(values, expected));
+  }
+}
+
+// ---- Heads after their product.
+
+class FinishHeads : public IsaTest {};
+GRETA_EVERY_ISA(FinishHeads);
+
+TEST_P(FinishHeads, AddsTheBiasThenNormsEachHeadByItself) {
+  const int64_t n_tokens = 3, n_heads = 2;
+  for (const int64_t head_dim : {1, 16, 40, 128}) {
+    const int64_t width = n_heads * head_dim;
+    const Values rows = bell_values(1, n_tokens * width), bias = bell_values(2, width);
+    const Values weight = bell_values(3, head_dim);
+    for (const auto& [has_bias, has_norm] : {std::pair(true, true), {true, false}, {false, true}}) {
+      Values got = rows;
+      ThreadPool pool(2);
+      finish_heads({got.data(), n_heads, has_bias ? bias.data() : nullptr,
+                    has_norm ? weight.data() : nullptr},
+                   n_tokens, head_dim, 1e-6f, pool, GetParam());
+      std::vector<double> expected(rows.begin(), rows.end());
+      for (size_t head = 0; head < static_cast<size_t>(n_tokens * n_heads); ++head) {
+        const auto dim = static_cast<size_t>(head_dim);
+        double* const x = expected.data() + head * dim;
+        double sum_sq = 0;
+        for (size_t d = 0; d < dim; ++d) {
+          if (has_bias) x[d] += static_cast<double>(bias[head % 2 * dim + d]);
+          sum_sq += x[d] * x[d];
+        }
+        const double rms = std::sqrt(sum_sq / static_cast<double>(dim) + 1e-6);
+        for (size_t d = 0; has_norm && d < dim; ++d) x[d] *= static_cast<double>(weight[d]) / rms;
+      }
+      EXPECT_LE(rel_l2(got, expected), kRowTolerance) << head_dim;
+    }
+  }
+}
+
+TEST_P(FinishHeads, AHeadDependsOnItselfOnly) {
+  const int64_t n_tokens = 5, head_dim = 40;
+  const Values rows = bell_values(1, n_tokens * 2 * head_dim);
+  const Values bias = bell_values(2, 2 * head_dim), weight = bell_values(3, head_dim);
+  Values together = rows;
+  ThreadPool pool(3);
+  finish_heads({together.data(), 2, bias.data(), weight.data()}, n_tokens, head_dim, 1e-6f, pool,
+               GetParam());
+  for (int64_t t = 0; t < n_tokens; ++t) {
+    Values alone = slice(rows, t * 2 * head_dim, 2 * head_dim);
+    finish_heads({alone.data(), 2, bias.data(), weight.data()}, 1, head_dim, 1e-6f, pool,
+                 GetParam());
+    EXPECT_TRUE(same_bits(alone, slice(together, t * 2 * head_dim, 2 * head_dim)));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/gpu/elementwise.h"
 
+#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -151,7 +152,7 @@ TEST_F(GpuElementwise, RopeTurnsByAnglesInDouble) {
     const auto first_pos = upload(std::vector<int32_t>{100000});
     auto table = buffer<float>(static_cast<size_t>(2 * c.n_tokens * c.half_dim));
     auto out = buffer<float>(n);
-    rope_table(device_freq.data(), first_pos.data(), -1, c.n_tokens, c.half_dim, table.data(),
+    rope_table(device_freq.data(), 1, first_pos.data(), -1, c.n_tokens, c.half_dim, table.data(),
                stream_);
     rope({device_in.data(), c.n_heads, out.data()}, {}, table.data(), c.pairing, c.n_tokens,
          c.head_dim, c.half_dim, stream_);
@@ -209,7 +210,7 @@ TEST_F(GpuElementwise, RopeTableFollowsThePositionInMemory) {
   auto pos = upload(std::vector<int32_t>{3});
   auto table = buffer<float>(4);
   Graph graph = Graph::capture(
-      stream_, [&] { rope_table(inv_freq.data(), pos.data(), 0, 1, 2, table.data(), stream_); });
+      stream_, [&] { rope_table(inv_freq.data(), 1, pos.data(), 0, 1, 2, table.data(), stream_); });
   for (int32_t p : {3, 1000}) {
     copy_to_device<int32_t>(std::vector<int32_t>{p}, pos.data(), stream_);
     graph.launch(stream_);
@@ -235,11 +236,62 @@ TEST_F(GpuElementwise, RopeAndSwiGluHaveTheCpusBits) {
   const auto device_freq = upload(inv_freq);
   const auto first_pos = upload(std::vector<int32_t>{4000});
   auto table = buffer<float>(2 * 25 * 5);
-  rope_table(device_freq.data(), first_pos.data(), 0, 25, 5, table.data(), stream_);
+  rope_table(device_freq.data(), 1.25, first_pos.data(), 0, 25, 5, table.data(), stream_);
   for (RopePairing pairing : {RopePairing::kInterleaved, RopePairing::kHalves}) {
-    rope(gate.data(), 4000, inv_freq.data(), pairing, 25, 10, 12, 10, expected.data(), pool);
+    rope({gate.data(), 10, expected.data()}, 4000, {inv_freq, 1.25, pairing}, 25, 12, pool);
     rope({device_gate.data(), 10, out.data()}, {}, table.data(), pairing, 25, 12, 5, stream_);
     EXPECT_EQ(bits_of(download(out)), bits_of(expected));
+  }
+}
+
+// ---- Heads after their product.
+
+TEST_F(GpuElementwise, HeadsAreFinishedAsOnTheCpu) {
+  ThreadPool pool(1);
+  for (const size_t head_dim : {1, 6, 32, 64, 80, 128, 256}) {
+    for (const size_t n_tokens : {1, 3}) {
+      const size_t n_q = 5 * head_dim, n_k = 2 * head_dim;
+      Values q = bell_values(1, n_tokens * n_q, 3), k = bell_values(2, n_tokens * n_k, 3);
+      Values v = bell_values(3, n_tokens * n_k);
+      const Values q_bias = bell_values(4, n_q), v_bias = bell_values(5, n_k);
+      const Values q_norm = bell_values(6, head_dim), k_norm = bell_values(7, head_dim);
+      const auto on_device = [&](const Values& values) { return upload(values); };
+      auto dq = on_device(q), dk = on_device(k), dv = on_device(v);
+      const auto dq_bias = on_device(q_bias), dv_bias = on_device(v_bias);
+      const auto dq_norm = on_device(q_norm), dk_norm = on_device(k_norm);
+      const std::array<HeadTensor, 3> tensors{{{dq.data(), 5, dq_bias.data(), dq_norm.data()},
+                                               {dk.data(), 2, nullptr, dk_norm.data()},
+                                               {dv.data(), 2, dv_bias.data(), nullptr}}};
+      const auto n = static_cast<int64_t>(n_tokens), dim = static_cast<int64_t>(head_dim);
+      finish_heads(tensors, n, dim, 1e-6f, stream_);
+      finish_heads({q.data(), 5, q_bias.data(), q_norm.data()}, n, dim, 1e-6f, pool);
+      finish_heads({k.data(), 2, nullptr, k_norm.data()}, n, dim, 1e-6f, pool);
+      finish_heads({v.data(), 2, v_bias.data(), nullptr}, n, dim, 1e-6f, pool);
+      for (const auto& [got, expected] : {std::pair(download(dq), q), std::pair(download(dk), k)}) {
+        for (size_t i = 0; i < got.size(); ++i) {
+          ASSERT_LE(ulps(got[i], static_cast<double>(expected[i])), 4) << head_dim;
+        }
+      }
+      EXPECT_EQ(bits_of(download(dv)), bits_of(v));
+    }
+  }
+}
+
+TEST_F(GpuElementwise, AFinishedHeadDoesNotDependOnTheBatch) {
+  const int64_t n_tokens = 7, head_dim = 96, n_heads = 3;
+  const size_t width = static_cast<size_t>(n_heads * head_dim);
+  const Values rows = bell_values(1, static_cast<size_t>(n_tokens) * width);
+  const auto bias = upload(bell_values(2, width));
+  const auto norm = upload(bell_values(3, static_cast<size_t>(head_dim)));
+  auto together = upload(rows);
+  const HeadTensor all{together.data(), n_heads, bias.data(), norm.data()};
+  finish_heads({&all, 1}, n_tokens, head_dim, 1e-6f, stream_);
+  const Values expected = download(together);
+  for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
+    auto alone = upload(slice(rows, t * width, width));
+    const HeadTensor one{alone.data(), n_heads, bias.data(), norm.data()};
+    finish_heads({&one, 1}, 1, head_dim, 1e-6f, stream_);
+    EXPECT_EQ(bits_of(download(alone)), bits_of(slice(expected, t * width, width)));
   }
 }
 
