@@ -34,7 +34,8 @@ struct Sizes {
   static constexpr int kQueries = kWaves * kWaveQueries;
   static constexpr int kStageKeys = kDim > 128 ? 32 : 64;
   static constexpr int kStages = kBlockKeys / kStageKeys;
-  static constexpr int kOutDims = std::min(kDim, 128);  // of a block; others take the rest
+  // Outputs of a block; others, which compute the scores anew, take the rest.
+  static constexpr int kOutDims = kDim <= 128 ? kDim : kMatrixLanes == 64 ? 64 : 128;
   static constexpr int kOutParts = kDim / kOutDims;
   static constexpr int kDimStride = kDim + kSharedRowPad;
   static constexpr int kKeyStride = kStageKeys + kSharedRowPad;
