@@ -87,7 +87,6 @@ class TokenAttention {
   using S = TokenSizes<kDim, kRegular>;
   static constexpr int kSlots = S::kSlots, kHeads = S::kHeads, kValues = QueryTile::kValues;
   static constexpr int kDimStride = kDim + kSharedRowPad, kKeyStride = kBlockKeys + kSharedRowPad;
-  static constexpr int kQueryLanes = 4;  // that have values of a query
   using Scores = QueryTile::Sum[S::kOwnKeyTiles];
   using Outputs = QueryTile::Sum[S::kOwnDimTiles];
 
@@ -99,7 +98,7 @@ class TokenAttention {
     uint16_t queries[16 * kDimStride];  // what no head has stays as it is, and nothing comes of it
     uint16_t weights[16 * kKeyStride];
     float maxima[kKeyTiles][kHeads];
-    float sums[kKeyTiles][kHeads][kQueryLanes];  // of each lane's own weights
+    float sums[kKeyTiles][kHeads][QueryTile::kQueryLanes];  // of each lane's own weights
   };
   __device__ static Shared& shared() {
     GRETA_SHARED(Shared, memory);
@@ -155,10 +154,6 @@ class TokenAttention {
     return piece * S::kPieceDims + wave_id() * S::kOwnDimTiles * 16;
   }
   __device__ int head(int row) const { return head_ + row * head_step_; }
-  /// Which of the lanes that have values of the same queries it is.
-  __device__ static int query_lane() {
-    return QueryTile::kQueriesLeft ? lane_id() % 4 : lane_id() / 16;
-  }
 
   const TokenCall& token_;
   Exponents exponents_;
@@ -324,7 +319,8 @@ __device__ void TokenAttention<kDim, kRegular>::softmax(Scores& scores) {
     GRETA_UNROLL
     for (int s = 0; s < kSlots; ++s) {
       most[s] = QueryTile::reduce(most[s], Max{});
-      if (query_lane() == 0) shared().maxima[key_tile(tile)][QueryTile::query(s)] = most[s];
+      if (QueryTile::query_lane() == 0)
+        shared().maxima[key_tile(tile)][QueryTile::query(s)] = most[s];
     }
   }
   __syncthreads();
@@ -355,7 +351,7 @@ __device__ void TokenAttention<kDim, kRegular>::softmax(Scores& scores) {
     }
     GRETA_UNROLL
     for (int s = 0; s < kSlots; ++s) {
-      shared().sums[key_tile(tile)][QueryTile::query(s)][query_lane()] =
+      shared().sums[key_tile(tile)][QueryTile::query(s)][QueryTile::query_lane()] =
           QueryTile::own_sum(here, s);
     }
   }
@@ -424,11 +420,12 @@ __device__ void TokenAttention<kDim, kRegular>::leave_softmax() const {
   GRETA_UNROLL
   for (int s = 0; s < kSlots; ++s) {
     const int row = QueryTile::query(s);
-    float sum = shared().sums[0][row][query_lane()];
+    float sum = shared().sums[0][row][QueryTile::query_lane()];
     GRETA_UNROLL
-    for (int tile = 1; tile < kKeyTiles; ++tile) sum += shared().sums[tile][row][query_lane()];
+    for (int tile = 1; tile < kKeyTiles; ++tile)
+      sum += shared().sums[tile][row][QueryTile::query_lane()];
     sum = QueryTile::reduce(sum, Plus{});
-    if (query_lane() != 0 || row >= n_heads_) continue;
+    if (QueryTile::query_lane() != 0 || row >= n_heads_) continue;
     store_as(partial(head(row), static_cast<int>(blockIdx.y)) + kDim, Softmax{most_[s], sum});
   }
 }

@@ -71,7 +71,7 @@ __device__ void TileAttention<kDim, kPlain>::finish_trace() const {
   for (int group = 0; group < kGroups; ++group) {
     GRETA_UNROLL
     for (int s = 0; s < kSlots; ++s) {
-      // Lanes that hold values of the same queries have the same.
+      if (QueryTile::query_lane() != 0) continue;  // the others have the same
       const Softmax total = sums_[group].total(s);
       finals[row(group, s)] = {total.most, 1.0f / total.sum, last_most_[group][s]};
     }

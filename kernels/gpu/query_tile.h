@@ -173,6 +173,10 @@ struct QueryTile {
 
   // ---- Results.
 
+  /// Which of the kQueryLanes lanes that hold values of the same queries it is.
+  static constexpr int kQueryLanes = 4;
+  __device__ static int query_lane() { return kQueriesLeft ? lane_id() % 4 : lane_id() / 16; }
+
   /// Over the lanes that hold values of the same queries.
   template <class Combine>
   __device__ static float reduce(float value, Combine combine) {
