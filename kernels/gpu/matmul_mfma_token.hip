@@ -147,7 +147,7 @@ __global__ __launch_bounds__(Block::kThreads, 512 / Block::kThreads) void token_
 
   allow_next();
   const bool multiplies = wave_id() < kJobs;
-  const uint32_t n_steps = (task.cols + Units::kColumns - 1) / Units::kColumns;
+  const uint32_t n_steps = task.segment_steps;
   const auto* const x = reinterpret_cast<const uint16_t*>(shared);
   std::byte* const stages = shared + n_steps * Units::kStepBytes;
   auto* const tiles = reinterpret_cast<uint16_t*>(stages + kStaged * Rows::kStageBytes);
@@ -242,10 +242,17 @@ __global__ __launch_bounds__(Block::kThreads, 512 / Block::kThreads) void token_
 
 // ---- Launch.
 
+/// Steps of x in shared memory: zeros follow it as far as rows are read, which have zeros there too.
+template <class Rows>
+uint32_t steps_of_x(int64_t cols) {
+  constexpr int kColumns = HalfUnits<HalfType::kF16>::kColumns;
+  static_assert(Rows::kColumns % kColumns == 0);
+  return blocks_for(cols, Rows::kColumns) * (Rows::kColumns / kColumns);
+}
+
 template <class Rows>
 size_t shared_bytes(int64_t cols) {
-  constexpr int kColumns = HalfUnits<HalfType::kF16>::kColumns;
-  return static_cast<size_t>(blocks_for(cols, kColumns)) * kColumns * 2 +
+  return static_cast<size_t>(steps_of_x<Rows>(cols)) * HalfUnits<HalfType::kF16>::kStepBytes +
          kStages<Rows> * Rows::kStageBytes + kTilesBytes<Rows>;
 }
 
@@ -265,7 +272,7 @@ void launch_rows(Task task, Stream& stream) {
     part.first_group = i < n_parts ? task.n_groups : std::numeric_limits<uint32_t>::max();
     if (i < n_parts) task.n_groups += blocks_for(part.rows, group_rows);
   }
-  task.segment_steps = blocks_for(task.cols, HalfUnits<HalfType::kF16>::kColumns);
+  task.segment_steps = steps_of_x<Rows>(task.cols);
   launch({.name = "matmul_mfma_token",
           .grid = {1, std::min<unsigned>(task.n_groups, 512u / Block::kThreads *
                                                             static_cast<unsigned>(n_processors))},
@@ -298,8 +305,8 @@ void run(WeightType type, const Task& task, Stream& stream) {
 
 bool fits_token_matmul_mfma(int64_t cols) {
   static const size_t most = device_info().shared_bytes;
-  // Of all forms of weights the one that takes most, and the totals.
-  constexpr size_t kBeside = 1536;
+  // Of all forms of weights the one that takes most; the totals, and a longer step of x.
+  constexpr size_t kBeside = 2048;
   return shared_bytes<PlaneRows<WeightType::kQ8_0>>(cols) + kBeside <= most;
 }
 
