@@ -242,7 +242,8 @@ __global__ __launch_bounds__(Block::kThreads, 512 / Block::kThreads) void token_
 
 // ---- Launch.
 
-/// Steps of x in shared memory: zeros follow it as far as rows are read, which have zeros there too.
+/// Steps of x in shared memory: zeros follow it as far as rows are read, which have zeros there
+/// too.
 template <class Rows>
 uint32_t steps_of_x(int64_t cols) {
   constexpr int kColumns = HalfUnits<HalfType::kF16>::kColumns;
