@@ -38,14 +38,13 @@ struct WideSizes {
       sizeof(uint16_t) * (kQueryValues + 4 * kBlockValues) + kAlignment;
 };
 
-/// Queries to f16, as TileAttention::stage_queries(), in lines of kColumns.
+/// Queries to shared memory, in lines of kColumns.
 template <int kDim>
 __device__ void stage_wide_queries(const Call& call, int head, int first_token, uint16_t* queries) {
   using S = WideSizes<kDim>;
   constexpr int kFours = kDim / 4;
   const auto head_dim = static_cast<int>(call.shape.head_dim);
   const bool vectors = head_dim % 4 == 0 && aligned16(call.q);
-  const float sign = call.shape.scale < 0 ? -1.0f : 1.0f;
   const int last = static_cast<int>(call.shape.n_tokens) - 1 - first_token;
   const HeadColumns columns{0, 1, head_dim};
   GRETA_UNROLL
@@ -61,10 +60,9 @@ __device__ void stage_wide_queries(const Call& call, int head, int first_token, 
       return queries + at / S::kColumns * (kWideQueries * S::kColumns) +
              S::Keys::place(row, at % S::kColumns / 8) + at % 8;
     };
-    // Where QueryTile::store_four() has them.
-    const int at = d / 16 * 16 + d % 16 / 2;
-    store_as(place(at), half_pair<HalfType::kF16>(sign * q.value[0], sign * q.value[1]));
-    store_as(place(at + 8), half_pair<HalfType::kF16>(sign * q.value[2], sign * q.value[3]));
+    const QueryFour four = query_four(call.shape, q);
+    store_as(place(QueryTile::low_place(d)), four.low);
+    store_as(place(QueryTile::high_place(d)), four.high);
   }
 }
 

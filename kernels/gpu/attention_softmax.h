@@ -55,6 +55,17 @@ class Exponents {
   float log_scale_;
 };
 
+/// Four dimensions of a query as operands are, negative for a negative scale: a maximum is then one
+/// after scaling as well.
+struct QueryFour {
+  uint32_t low, high;
+};
+__device__ inline QueryFour query_four(const AttentionShape& shape, const Floats4& q) {
+  const float sign = shape.scale < 0 ? -1.0f : 1.0f;
+  return {half_pair<HalfType::kF16>(sign * q.value[0], sign * q.value[1]),
+          half_pair<HalfType::kF16>(sign * q.value[2], sign * q.value[3])};
+}
+
 /// A total takes a block in: what both are multiplied with.
 struct Fold {
   float total, block;

@@ -141,14 +141,12 @@ __device__ void TileAttention<kDim, kPlain>::place_tiles() {
       queries_ + opaque(wave_row() * S::kDimStride + QueryTile::place_of_queries(S::kDimStride));
 }
 
-/// Queries to f16, negative for a negative scale: a maximum is then one after scaling as well.
 template <int kDim, bool kPlain>
 template <bool kVectors>
 __device__ void TileAttention<kDim, kPlain>::stage_queries() {
   constexpr int kFours = kDim / 4, kEach = S::kQueries * kFours / kThreads;
   constexpr int kAtOnce = kEach < 8 ? kEach : 8;
   static_assert(S::kQueries * kFours % (kAtOnce * kThreads) == 0);
-  const float sign = call_.shape.scale < 0 ? -1.0f : 1.0f;
   const auto head_dim = static_cast<int>(call_.shape.head_dim);
   const HeadColumns columns{0, 1, head_dim};
   for (int first = 0; first < S::kQueries * kFours; first += kAtOnce * kThreads) {
@@ -165,10 +163,8 @@ __device__ void TileAttention<kDim, kPlain>::stage_queries() {
     GRETA_UNROLL
     for (int pass = 0; pass < kAtOnce; ++pass) {
       const int i = first + pass * kThreads + static_cast<int>(threadIdx.x);
-      const float* q = fours[pass].value;
-      QueryTile::store_four(queries_ + i / kFours * S::kDimStride, i % kFours * 4,
-                            half_pair<HalfType::kF16>(sign * q[0], sign * q[1]),
-                            half_pair<HalfType::kF16>(sign * q[2], sign * q[3]));
+      const QueryFour q = query_four(call_.shape, fours[pass]);
+      QueryTile::store_four(queries_ + i / kFours * S::kDimStride, i % kFours * 4, q.low, q.high);
     }
   }
 }

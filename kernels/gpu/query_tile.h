@@ -56,15 +56,18 @@ struct QueryTile {
 
   // ---- Operands from shared memory.
 
-  /// Stores dimensions d .. d + 3 of a row of q or K, d a multiple of 4, as pairs of halves: to
-  /// where a lane that loads four dimensions at once (load_key()) has them among its own.
+  /// Where in a row of q or K dimensions d and d + 1 lie, and d + 2 and d + 3, d a multiple of 4: a
+  /// lane that loads four dimensions at once (key_dim()) has them among its own.
+  __host__ __device__ static constexpr int low_place(int d) {
+    return kQueriesLeft ? d / 16 * 16 + d % 16 / 2 : d;
+  }
+  __host__ __device__ static constexpr int high_place(int d) {
+    return low_place(d) + (kQueriesLeft ? 8 : 2);
+  }
+  /// Stores dimensions d .. d + 3 of a row of q or K, as pairs of halves.
   __device__ static void store_four(uint16_t* row, int d, uint32_t low, uint32_t high) {
-    if constexpr (kQueriesLeft) {
-      store_as(row + d / 16 * 16 + d % 16 / 2, low);
-      store_as(row + d / 16 * 16 + d % 16 / 2 + 8, high);
-    } else {
-      store_as<uint64_t>(row + d, uint64_t{high} << 32 | low);
-    }
+    store_as(row + low_place(d), low);
+    store_as(row + high_place(d), high);
   }
 
   /// Where a lane's part of an operand begins in [16 rows][16] in shared memory, rows `stride`
