@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/warehouse/kept.h"
 #include "cli/warehouse/sql_query.h"
 
 namespace greta {
@@ -67,7 +68,9 @@ CommitVerdict RecordedAnswers::verdict_of(const RecordedRun& run) {
   said.run_id = run.id;
   said.run = run.name;
   RunQuery query(statements_, run.id,
-                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+                 "SELECT " + std::string(kVerdictColumns) + " FROM " +
+                     kept_views(statements_, {{run.id, run.name}}) +
+                     "run_verdict WHERE run_id = ?");
   if (!query.step()) return said;
   const RunVerdict verdict(query);
   said.text = verdict.at(gate_);

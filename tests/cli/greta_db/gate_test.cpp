@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <sstream>
 
-#include "db/judge.h"
 #include "tests/cli/junit_schema.h"
 #include "tests/cli/program.h"
+#include "tests/judged.h"
 
 namespace greta {
 namespace {
@@ -21,11 +21,10 @@ class GateCommand : public ProgramTest {
     return w.run(
         {.name = name, .experiment = "ci", .mode = "as_designed", .date = date, .commit = commit});
   }
-  void judge_all() {
-    std::vector<int64_t> ids;
-    SQLite::Statement runs(w.db, "SELECT id FROM run ORDER BY id");
-    while (runs.executeStep()) ids.push_back(runs.getColumn(0).getInt64());
-    judge(w.db, ids, 1);
+  /// greta-db on a file as programs leave it, unless nothing is kept there.
+  Result run(std::initializer_list<std::string> words) {
+    if (kept_) judge_all(w);
+    return ProgramTest::run(words);
   }
   /// base and good compute the same, bad has attn_out of layer 1 beyond rounding.
   void fill() {
@@ -51,12 +50,13 @@ class GateCommand : public ProgramTest {
   }
 
   Warehouse w;
+  bool kept_ = true;
 };
 
 TEST_F(GateCommand, AGoodCommitPassesAndABadOneIsNamed) {
   fill();
   for (const bool kept : {false, true}) {
-    if (kept) judge_all();
+    kept_ = kept;
     EXPECT_EQ(run({"baseline", "set", "base"}).status, 0);
     Result good = run({"gate", "--run", "good"});
     EXPECT_EQ(good.status, 0) << good.out << good.err;
@@ -116,7 +116,7 @@ TEST_F(GateCommand, WhatBothPhasesComputeOtherwiseFailsAndRoundingOnlyStrictly) 
   of_commit("rounded", "ccccccc", "2026-01-03");
   both({1.001F, 0, 0, 0}, 3);
   for (const bool kept : {false, true}) {
-    if (kept) judge_all();
+    kept_ = kept;
     Result changed = run({"gate", "--run", "changed"});
     EXPECT_EQ(changed.status, 1) << changed.out;
     EXPECT_TRUE(changed.says("PASS by the numeric verdict; strict PASS")) << changed.out;
@@ -154,7 +154,7 @@ TEST_F(GateCommand, AnotherModelIsNoVerdictUnlessTheRunFailsByItself) {
   model("good", "2");
   model("bad", "2");
   for (const bool kept : {false, true}) {
-    if (kept) judge_all();
+    kept_ = kept;
     Result good = run({"gate", "--run", "good", "--baseline", "base"});
     EXPECT_EQ(good.status, 3) << good.out;
     EXPECT_TRUE(good.says("INCOMPARABLE since base (commit aaaaaaa): another model")) << good.out;
@@ -420,7 +420,7 @@ TEST_F(GateCommand, PlainSqlGivesTheSameAnswers) {
   fill();
   w.run({.name = "empty", .experiment = "ci", .mode = "kv_aligned", .date = "2026-01-01"});
   for (const int stage : {0, 1, 2}) {
-    if (stage == 1) judge_all();
+    kept_ = stage > 0;
     if (stage == 2) {
       EXPECT_EQ(waive("attn_out").status, 0);
     }
@@ -500,7 +500,7 @@ TEST_F(GateCommand, AWaivedChangeIsNotCalledTheSame) {
   EXPECT_EQ(run({"gate", "--run", "changed"}).status, 1);
   EXPECT_EQ(waive("attn_out", "0").status, 0);
   for (const bool kept : {false, true}) {
-    if (kept) judge_all();
+    kept_ = kept;
     const Result waived = run({"gate", "--run", "changed", "--junit", "j.xml"});
     EXPECT_EQ(waived.status, 0) << waived.out;
     EXPECT_TRUE(waived.says("PASS (2 rows waived until 2999-12-31")) << waived.out;

@@ -1,5 +1,5 @@
-#include "db/judge.h"
 #include "tests/cli/program.h"
+#include "tests/judged.h"
 
 namespace greta {
 namespace {
@@ -11,6 +11,10 @@ class WaiveCommand : public ProgramTest {
   void run_of(const std::string& name, std::optional<std::string> date,
               const std::string& experiment = "e") {
     w.run({.name = name, .experiment = experiment, .mode = name, .date = std::move(date)});
+  }
+  Result run(std::initializer_list<std::string> words) {
+    judge_all(w);
+    return ProgramTest::run(words);
   }
   Result waive(std::initializer_list<std::string> more = {}) {
     std::string words = "$G waive --tensor attn_out --until 2999-12-31 --reason because";
@@ -162,7 +166,6 @@ TEST_F(WaiveCommand, HoldsForWhatChangedSinceTheBaselineToo) {
     w.match("x_in", 0);
     both("attn_out", name[0] == 'a' ? 1 : 2, name[0] == 'a' ? 1 : 2);
   }
-  judge(w.db, std::vector<int64_t>{1, 2}, 1);
   EXPECT_EQ(gate("b"), "FAIL 1");
   EXPECT_EQ(waive().status, 0);
   Result result = run({"gate", "--run", "b"});

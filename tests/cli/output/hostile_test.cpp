@@ -4,6 +4,7 @@
 #include "cli/greta_db/canned.h"
 #include "common/utf8.h"
 #include "tests/cli/program.h"
+#include "tests/judged.h"
 
 namespace greta {
 namespace {
@@ -72,13 +73,14 @@ class Hostile : public ProgramTest {
         "INSERT INTO waiver(tensor, run, until, reason, created_at, created_by)"
         " VALUES ('attn_out', 'a', '2999-12-31', 'why', 'then', 'somebody')");
     spoil(warehouse.db);
+    judge_all(warehouse);
   }
 
   /// Puts kHostile behind every text but those that views compare with.
   static void spoil(SQLite::Database& db) {
     std::vector<std::pair<std::string, std::string>> columns;
     SQLite::Statement query(db,
-                            "SELECT t.name, c.name FROM pragma_table_list t, pragma_table_info("
+                            "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info("
                             "t.name) c WHERE t.type = 'table' AND c.type = 'TEXT' AND t.name NOT IN"
                             " ('status', 'class', 'scope', 'axis', 'tolerance', 'lineage_member', "
                             "'sqlite_schema')");  // lineage_member follows run

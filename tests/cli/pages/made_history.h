@@ -4,17 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "db/judge.h"
-#include "tests/queries/warehouse.h"
+#include "tests/judged.h"
 
 namespace greta {
-
-inline void judge_all(Warehouse& w) {
-  std::vector<int64_t> ids;
-  SQLite::Statement runs(w.db, "SELECT id FROM run ORDER BY id");
-  while (runs.executeStep()) ids.push_back(runs.getColumn(0).getInt64());
-  judge(w.db, ids, 1);
-}
 
 /// "2026-01-05": the n-th day, 0 the first of January.
 inline std::string day(int n) {
