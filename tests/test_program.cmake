@@ -28,7 +28,8 @@ function(greta_test_program name)
       *Float64* *FaultEffect* Types/ProbeVerdict.AsDesigned* Types/ProbeVerdict.KvAligned*
       InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
       Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* Kill.* *InBrowser.* MadeHistory.Every*
-      GateCommand.PlainSql* GateCommand.AWaived* GatePage.Hostile* HistoryPage.Hostile*)
+      GateCommand.PlainSql* GateCommand.AWaived* GatePage.Hostile* HistoryPage.Hostile*
+      RealWeights.* InferCalibrate.ASecond*)
   list(JOIN slow ":" slow)
   # Those with more seeds or other formats, that run a program hundreds of times, and files as large
   # as limits are for, are for CI.

@@ -101,16 +101,10 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
 std::vector<LayerPlan> Planner::layers(const Batch& batch) const {
   std::vector<LayerPlan> plans(static_cast<size_t>(model_.config().n_layers), correct(batch));
   for (size_t i = 0; i < plans.size(); ++i) {
-    plans[i].shape.window = window_of(i);
+    plans[i].shape.window = model_.config().window_of(i);
     if (!faults_.all().empty()) inject(batch, static_cast<int>(i), plans[i]);
   }
   return plans;
-}
-
-/// A window that the whole cache fits in hides nothing: it is none, also for a backend without.
-int64_t Planner::window_of(size_t layer) const {
-  const int64_t window = model_.config().window_of(layer), capacity = cache_rows_ - 1;
-  return window < capacity ? window : 0;
 }
 
 Route Planner::route(Op op, bool decode, const Moment& at) const {

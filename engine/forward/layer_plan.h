@@ -49,7 +49,6 @@ class Planner {
 
  private:
   LayerPlan correct(const Batch& batch) const;
-  int64_t window_of(size_t layer) const;
   void inject(const Batch& batch, int layer, LayerPlan& plan) const;
 
   const Model& model_;

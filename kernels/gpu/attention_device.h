@@ -10,7 +10,8 @@
 #include "kernels/gpu/runtime.h"
 
 // What both routes of kernels/gpu/attention.h share: the meaning of an AttentionShape on the
-// device, where first_pos has been replaced by what lies in memory, and its checks on the host.
+// device, where first_pos has been replaced by what lies in memory and there is always a window,
+// and its checks on the host.
 
 namespace greta {
 
@@ -20,7 +21,14 @@ __device__ inline int visible_keys(const AttentionShape& shape, int64_t position
   return static_cast<int>(n < shape.cache_rows ? n : shape.cache_rows);
 }
 
-/// Keys whose scores are wanted: those it sees and those of its trace.
+/// Keys, the first ones, that the window hides from the query at `position`: at most all but its
+/// own.
+__device__ inline int hidden_keys(const AttentionShape& shape, int64_t position) {
+  const int n = static_cast<int>(position) + 1 - static_cast<int>(shape.window);
+  return n > 0 ? n : 0;
+}
+
+/// Keys up to the last one whose score is wanted: those it sees and those of its trace.
 __device__ inline int scored_keys(const AttentionShape& shape, int64_t position) {
   const int visible = visible_keys(shape, position);
   return visible > position + 1 ? visible : static_cast<int>(position + 1);
@@ -59,19 +67,6 @@ __device__ inline HeadColumns value_columns(const AttentionShape& shape, int g) 
   return {g * static_cast<int>(shape.head_dim), 1, row_values};
 }
 
-/// All bits set for i < n, else none. Conditions on AMD stay in scalar registers, which are few;
-/// masks do not.
-__device__ inline int mask_below(int i, int n) {
-  int mask = (i - n) >> 31;
-#if defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
-  asm("" : "+v"(mask));
-#endif
-  return mask;
-}
-__device__ inline float masked(float value, int mask) {
-  return bits_as<float>(bits_as<int>(value) & mask);
-}
-
 /// Values of a head from d on, zeros where they are not below n; beyond head_dim and below n they
 /// are any of the head's. row is one that can be read even if n is 0. kVectors: they lie together,
 /// at an address that suits one load, and n is a multiple of their number. Values: Floats4, or one
@@ -106,6 +101,11 @@ __device__ inline Values load_values(const float* row, const HeadColumns& column
 __device__ inline float* traced_block(float* array, const AttentionTrace& trace, int64_t t) {
   if (array == nullptr || t < trace.first_query) return nullptr;
   return array + (t - trace.first_query) * trace.stride;
+}
+
+/// Whether anything of query t is wanted.
+__device__ inline bool is_traced(const AttentionTrace& trace, int64_t t) {
+  return (trace.scores != nullptr || trace.probs != nullptr) && t >= trace.first_query;
 }
 
 /// Whether groups of four neighbouring values of a head are neighbours in the cache, at addresses
@@ -149,10 +149,8 @@ inline AttentionShape checked_shape(AttentionShape s) {
     refuse("a mask shifted by " + std::to_string(s.mask_shift) +
            " positions, at most 1 either way");
   }
-  if (s.window != 0) {
-    refuse("a GPU has no sliding window yet, and one of " + std::to_string(s.window) +
-           " keys would hide some; the CPU has, and a context of as many positions needs none");
-  }
+  if (s.window < 0) refuse("a window of " + std::to_string(s.window) + " keys");
+  if (s.window == 0 || s.window > s.cache_rows) s.window = s.cache_rows;  // which hides nothing
   if (s.k_head_stride < 0) refuse("a negative stride between K heads");
   s.k_head_stride %= s.n_kv_heads * s.head_dim;
   return s;

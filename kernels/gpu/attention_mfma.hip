@@ -59,7 +59,10 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
   const int64_t last = *call.first_pos + shape.n_tokens - 1;
   const int n_visible = visible_keys(shape, last), n_scored = scored_keys(shape, last);
   const int first = piece * kKeys;
-  if (first / kBlockKeys * kBlockKeys >= n_scored) return;
+  const int block = first / kBlockKeys * kBlockKeys;
+  const bool traced = is_traced(call.trace, shape.n_tokens - 1);
+  if (block >= n_scored) return;
+  if (!traced && block + kBlockKeys <= hidden_keys(shape, *call.first_pos)) return;
 
   const auto head_dim = static_cast<int>(shape.head_dim);
   const int64_t row_values = shape.n_kv_heads * shape.head_dim;
@@ -152,8 +155,8 @@ __global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call cal
   const Place place = place_of<kDim>(call, tiles, blockIdx.x);
   const int g = opaque(kv_head_of(call.shape, place.head));
   const auto needs_parts = [&] {
-    return !place.whole ||
-           has_nonfinite_values<kDim>(call, cache, g, place.first_token, kWholeQueries<kDim>);
+    return wave_any(!place.whole || has_nonfinite_values<kDim>(call, cache, g, place.first_token,
+                                                               kWholeQueries<kDim>));
   };
   if constexpr (kWideTiles<kDim>) {
     wait_for_previous();
@@ -166,8 +169,9 @@ __global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call cal
     if (!needs_parts()) return tile.attend();
   }
   const Place again = place_of<kDim>(call, tiles, opaque(blockIdx.x));
+  const int end = opaque(std::min(again.end_token, static_cast<int>(call.shape.n_tokens)));
   GRETA_NO_UNROLL
-  for (int token = again.first_token; token < again.end_token && token < call.shape.n_tokens;
+  for (int token = again.first_token; wave_any(token < end);
        token += Sizes<kDim, false>::kQueries) {
     __syncthreads();  // what the part before has left in shared memory is no longer needed
     TileAttention<kDim, false> part(call, cache, again.head, g, again.part, token, shared);

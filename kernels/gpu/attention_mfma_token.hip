@@ -37,7 +37,7 @@ __global__ __launch_bounds__(
   wait_for_previous();
   attention.stage_queries();
   attention.attend();
-  if (attention.is_last()) attention.combine();
+  if (attention.takes_part() && attention.is_last()) attention.combine();
 }
 
 // ---- The launcher.

@@ -114,8 +114,10 @@ __global__ __launch_bounds__(kWideThreads, 1) void attention_wide_kernel(const C
   const int own_row = wave_id() * 16;  // of the wavefront's first query
   const int group_row = wave_id() / 4 * S::Keys::kLeft;
   const int group_end = group_row + S::Keys::kLeft - 1;
+  const auto hidden = [&](int row) { return hidden_keys(shape, position + row); };
+  const int first_block = hidden(0) / kBlockKeys;
   const int n_blocks = blocks_of(visible(std::min(kWideQueries - 1, last_row)));
-  const int seen_by_all = visible(own_row);
+  const int seen_by_all = visible(own_row), hidden_from_any = hidden(own_row + 15);
   const int seen_by_any = group_row <= last_row ? visible(std::min(group_end, last_row)) : 0;
 
   const int64_t first_piece = int64_t{g} * cache.n_pieces;
@@ -131,13 +133,13 @@ __global__ __launch_bounds__(kWideThreads, 1) void attention_wide_kernel(const C
     }
     commit_copies();
   };
-  if (n_blocks > 0) request(0);
+  if (first_block < n_blocks) request(first_block);
 
   const Exponents exponents(shape);
   Sums sums;
   sums.clear(exponents);
   GRETA_NO_UNROLL
-  for (int block = 0; block < n_blocks; ++block) {
+  for (int block = first_block; block < n_blocks; ++block) {
     wait_for_copies<0>();
     S::Keys::publish();
     __syncthreads();  // the block is there, and the one before is no longer needed
@@ -156,9 +158,10 @@ __global__ __launch_bounds__(kWideThreads, 1) void attention_wide_kernel(const C
     }
     S::Keys::commit();
     S::Keys::template wait<0>();
-    if (first + kBlockKeys > seen_by_all) {
+    if (first + kBlockKeys > seen_by_all || first < hidden_from_any) {
       Sums::mask(
-          first, [&](int s) { return visible(opaque(own_row + QueryTile::query(s))); }, scores);
+          shape, first, [&](int s) { return position + opaque(own_row + QueryTile::query(s)); },
+          scores);
     }
     BlockWeights weights;
     sums.softmax(exponents, scores, weights);

@@ -78,7 +78,8 @@ __device__ inline float folded(float total, float block, Fold fold) {
   return fmaf(total, fold.total, block * fold.block);
 }
 
-/// Whether a value is not finite that some of a tile's queries see and others do not.
+/// Whether a value is not finite that some of a tile's queries see and others do not, or that lies
+/// in a block with such.
 template <int kDim>
 __device__ inline bool has_nonfinite_values(const Call& call, const HalfCache& cache, int g,
                                             int first_token, int n_queries) {
@@ -89,9 +90,16 @@ __device__ inline bool has_nonfinite_values(const Call& call, const HalfCache& c
   const int seen_by_any =
       visible_keys(call.shape, *call.first_pos + (end < last_token ? end : last_token));
   bool nonfinite = false;
-  for (int piece = seen_by_all / S::kStageKeys; piece * S::kStageKeys < seen_by_any; ++piece) {
-    nonfinite |= cache.nonfinite[int64_t{g} * cache.n_pieces + piece] != 0;
-  }
+  const auto look = [&](int from, int to) {
+    for (int piece = from / S::kStageKeys; piece * S::kStageKeys < to; ++piece) {
+      nonfinite |= cache.nonfinite[int64_t{g} * cache.n_pieces + piece] != 0;
+    }
+  };
+  look(seen_by_all, seen_by_any);
+  const int hidden_from_all = hidden_keys(call.shape, *call.first_pos + first_token);
+  const int hidden_from_any =
+      hidden_keys(call.shape, *call.first_pos + (end < last_token ? end : last_token));
+  look(hidden_from_all / kBlockKeys * kBlockKeys, hidden_from_any);
   return nonfinite;
 }
 
@@ -114,9 +122,10 @@ struct alignas(16) Final {
 };
 
 /// Puts probabilities in the place of what trace_two_weights() left, from `trace` on, for keys up
-/// to n_keys. By all n_threads threads of the block.
+/// to n_keys; those from n_hidden on, before n_visible, are seen. By all n_threads threads of the
+/// block.
 __device__ inline void finish_weights(const Exponents& exponents, float* trace, int64_t stride,
-                                      int n_keys, int n_visible, const Final& query,
+                                      int n_keys, int n_hidden, int n_visible, const Final& query,
                                       int n_threads) {
   for (int key = 2 * static_cast<int>(threadIdx.x); key < n_keys; key += 2 * n_threads) {
     const bool has_next = key + 1 < n_keys;
@@ -128,7 +137,7 @@ __device__ inline void finish_weights(const Exponents& exponents, float* trace, 
         has_next ? bits_as<float>(first_bits >> 16 | (next_bits & 0xffff0000u)) : query.last_most;
     const float share = exponents.factor(most, query.most) * query.share;
     const auto prob = [&](int k, uint32_t bits) {
-      return k < n_visible ? f16_value(static_cast<uint16_t>(bits)) * share : 0.0f;
+      return k >= n_hidden && k < n_visible ? f16_value(static_cast<uint16_t>(bits)) * share : 0.0f;
     };
     *to = prob(key, first_bits);
     if (has_next) *next = prob(key + 1, next_bits);

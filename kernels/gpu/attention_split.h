@@ -70,6 +70,8 @@ class Split {
   __device__ float dot_of_one() const;
   __device__ float score() const;
   __device__ float weigh(int first, float score);
+  __device__ void score_hidden();
+  __device__ bool sees(int key) const { return key >= n_hidden_ && key < n_visible_; }
   __device__ void leave_trace(float* array, int key, float value) const;
   __device__ void rescale(int first, float factor);
   __device__ void add_values(float weight);
@@ -86,8 +88,8 @@ class Split {
   int token_, position_, first_pos_;
   int g_, first_head_, n_heads_;  // KV head, and which of its query heads
   int head_dim_, row_values_;
-  int n_visible_;
-  int split_keys_, n_splits_;
+  int n_hidden_, n_visible_;  // the keys it sees: from the one on, before the other
+  int first_key_, split_keys_, n_splits_;
   int begin_, end_;  // keys of this split, end_ at most the number that is scored
   HeadColumns key_columns_, value_columns_;
   Floats4 q_[kHeads][kPieces];
@@ -110,11 +112,13 @@ __device__ Split<kDim, kHeads, kVectors>::Split(const Call& call) : call_(call) 
   n_heads_ = group - first_head_ < kHeads ? group - first_head_ : kHeads;
   head_dim_ = static_cast<int>(shape.head_dim);
   row_values_ = static_cast<int>(shape.n_kv_heads) * head_dim_;
+  n_hidden_ = hidden_keys(shape, position_);
   n_visible_ = visible_keys(shape, position_);
   const int n_scored = scored_keys(shape, position_);
-  split_keys_ = split_keys_of(n_scored);
-  n_splits_ = splits_of(n_scored, split_keys_);
-  begin_ = static_cast<int>(blockIdx.y) * split_keys_;
+  first_key_ = first_split_key(shape, position_);
+  split_keys_ = split_keys_of(n_scored - first_key_);
+  n_splits_ = splits_of(n_scored - first_key_, split_keys_);
+  begin_ = first_key_ + static_cast<int>(blockIdx.y) * split_keys_;
   end_ = begin_ + split_keys_ < n_scored ? begin_ + split_keys_ : n_scored;
   key_columns_ = key_columns(shape, g_);
   value_columns_ = value_columns(shape, g_);
@@ -144,7 +148,7 @@ __device__ void Split<kDim, kHeads, kVectors>::load_values(int first) {
     for (int piece = 0; piece < kPieces; ++piece) {
       // Beyond head_dim there are columns of which nothing comes.
       values_[pass][piece] = greta::load_values<kVectors>(row, value_columns_, d(piece),
-                                                          key < n_visible_ ? kDim : 0, head_dim_);
+                                                          sees(key) ? kDim : 0, head_dim_);
     }
   }
 }
@@ -220,7 +224,7 @@ template <int kDim, int kHeads, bool kVectors>
 __device__ float Split<kDim, kHeads, kVectors>::weigh(int first, float score) {
   const int key = key_of(first, own_pass());
   leave_trace(call_.trace.scores, key, score);
-  if (key >= n_visible_ || key >= end_) score = -INFINITY;
+  if (!sees(key) || key >= end_) score = -INFINITY;
   float shift = call_.shape.score_shift;
   if (call_.shape.subtract_max) {
     const float most = Max{}(most_, wave_reduce<kHeadLanes>(score, Max{}));
@@ -259,7 +263,7 @@ __device__ void Split<kDim, kHeads, kVectors>::rescale(int first, float factor) 
   float* trace = traced_block(call_.trace.probs, call_.trace, token_);
   if (trace == nullptr || factor == 1 || own_head() >= n_heads_ || !counts()) return;
   for (int key = key_of(begin_, own_pass()); key < first && key <= position_; key += kChunk) {
-    if (key < n_visible_) trace[key * call_.shape.n_heads + head(own_head())] *= factor;
+    if (sees(key)) trace[key * call_.shape.n_heads + head(own_head())] *= factor;
   }
 }
 
@@ -289,6 +293,19 @@ __device__ void Split<kDim, kHeads, kVectors>::add_values(float weight) {
   }
 }
 
+/// Scores, for a trace, of the keys that the window hides: all of a query's splits share them.
+template <int kDim, int kHeads, bool kVectors>
+__device__ void Split<kDim, kHeads, kVectors>::score_hidden() {
+  GRETA_NO_UNROLL
+  for (int first = static_cast<int>(blockIdx.y) * kChunk; first < first_key_;
+       first += n_splits_ * kChunk) {
+    load_keys(first);
+    const int key = key_of(first, own_pass());
+    leave_trace(call_.trace.scores, key, score());
+    leave_trace(call_.trace.probs, key, 0);
+  }
+}
+
 template <int kDim, int kHeads, bool kVectors>
 __device__ void Split<kDim, kHeads, kVectors>::attend() {
   most_ = call_.shape.subtract_max ? -INFINITY : 0.0f;
@@ -305,6 +322,7 @@ __device__ void Split<kDim, kHeads, kVectors>::attend() {
     add_values(weigh(first, own));
     if (more) load_values(first + kChunk);
   }
+  if (first_key_ > 0 && is_traced(call_.trace, token_)) score_hidden();
 }
 
 }  // namespace greta::attention_valu_detail

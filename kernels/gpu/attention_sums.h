@@ -34,21 +34,29 @@ class QuerySums {
     for (int tile = 0; tile < kOutTiles; ++tile) total_out_[tile] = {};
   }
 
-  /// Scores of keys from `first` on that a query does not see to −∞; visible(slot): how many keys
-  /// it sees. What this needs is only needed at the end: opaque offsets keep it from being prepared
-  /// ahead of the loop.
-  template <class Visible>
-  __device__ static void mask(int first, Visible visible, BlockScores& scores) {
+  /// Scores of keys from `first` on that a query does not see to −∞; position(slot): the query's.
+  /// What this needs is needed at the ends alone: opaque offsets keep it from being prepared ahead
+  /// of the loop.
+  template <class Position>
+  __device__ static void mask(const AttentionShape& shape, int first, Position position,
+                              BlockScores& scores) {
     const int own_key = opaque(QueryTile::key(0));
-    int n[kSlots];
+    int hidden[kSlots], end[kSlots];
     GRETA_UNROLL
-    for (int s = 0; s < kSlots; ++s) n[s] = visible(s) - first - own_key;
+    for (int s = 0; s < kSlots; ++s) {
+      const int64_t own = position(s);
+      hidden[s] = hidden_keys(shape, own) - first - own_key;
+      end[s] = visible_keys(shape, own) - first - own_key;
+    }
     GRETA_UNROLL
     for (int tile = 0; tile < kBlockKeys / 16; ++tile) {
       GRETA_UNROLL
       for (int i = 0; i < kValues; ++i) {
-        const int key = tile * 16 + QueryTile::key(i) - QueryTile::key(0);
-        if (key >= n[QueryTile::slot(i)]) scores[tile].value[i] = -INFINITY;
+        const int key = tile * 16 + QueryTile::key(i) - QueryTile::key(0), s = QueryTile::slot(i);
+        const int seen = mask_below(key, end[s]) & ~mask_below(key, hidden[s]);
+        const int minus_infinity = bits_as<int>(-INFINITY);
+        float& score = scores[tile].value[i];
+        score = bits_as<float>((bits_as<int>(score) & seen) | (minus_infinity & ~seen));
       }
     }
   }

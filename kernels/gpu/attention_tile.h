@@ -83,10 +83,9 @@ class TileAttention {
   __device__ int tile_end() const {
     return S::kQueries <= last_row() ? S::kQueries : last_row() + 1;
   }
-  __device__ int last_row() const {
-    return static_cast<int>(call_.shape.n_tokens) - 1 - first_token_;
-  }
-  /// Keys that a row sees.
+  __device__ int last_row() const { return last_row_; }
+  /// Keys that a row sees: from the one on, before the other.
+  __device__ int hidden(int row) const { return hidden_keys(call_.shape, position_ + row); }
   __device__ int visible(int row) const { return visible_keys(call_.shape, position_ + row); }
 
   /// Keys whose scores are wanted for it.
@@ -94,9 +93,7 @@ class TileAttention {
 
   /// Whether some row up to this one is traced.
   __device__ bool is_traced(int row) const {
-    const AttentionTrace& trace = call_.trace;
-    return (trace.scores != nullptr || trace.probs != nullptr) && part_ == 0 &&
-           first_token_ + row >= trace.first_query;
+    return part_ == 0 && greta::is_traced(call_.trace, first_token_ + row);
   }
 
   const Call& call_;
@@ -104,7 +101,8 @@ class TileAttention {
   Exponents exponents_;
   int head_, part_, g_;
   int first_token_, position_;  // of row 0
-  int n_blocks_;                // of keys that some query of the tile sees, or that its trace has
+  int last_row_;                // that there is, of this tile or a later one
+  int first_block_, n_blocks_;  // of keys that some query of the tile sees, or that its trace has
   uint16_t *own_keys_, *own_values_, *own_queries_;
   uint16_t* stages_;
   uint16_t* queries_;
@@ -121,13 +119,16 @@ __device__ TileAttention<kDim, kPlain>::TileAttention(const Call& call, const Ha
       cache_(cache),
       exponents_(call.shape),
       head_(head),
-      part_(part),
+      part_(opaque(part)),
       g_(g),
       first_token_(first_token) {
   position_ = *call.first_pos + first_token_;
+  // Opaque, for what is the same in all lanes goes to scalar registers, of which AMD has too few.
+  last_row_ = opaque(static_cast<int>(call.shape.n_tokens) - 1 - first_token_);
   const int last = tile_end() - 1;
-  const int n_keys = !kPlain && is_traced(last) ? scored(last) : visible(last);
-  n_blocks_ = blocks_of(n_keys);
+  const bool traced = !kPlain && is_traced(last);
+  first_block_ = opaque(traced ? 0 : hidden(0) / kBlockKeys);
+  n_blocks_ = opaque(blocks_of(traced ? scored(last) : visible(last)));
   stages_ = shared;
   queries_ = S::kQueriesInRegisters ? shared : stages_ + 2 * S::kStageValues;
   place_tiles();
@@ -296,12 +297,14 @@ __device__ void TileAttention<kDim, kPlain>::multiply_nonfinite_values(int stage
     for (int step = 0; step < kStageTiles; ++step) {
       GRETA_NO_UNROLL
       for (int query = 0; query < 16; ++query) {
-        const int n_seen = visible(wave_row() + group * 16 + query) - first - step * 16;
+        const int own_row = wave_row() + group * 16 + query, start = first + step * 16;
+        const int from = hidden(own_row) - start, end = visible(own_row) - start;
         GRETA_UNROLL
         for (int tile = 0; tile < kOutTiles; ++tile) {
           QueryTile::Sum sum = out[group][tile];
           QueryTile::multiply_add(weights[group][stage * kStageTiles + step],
-                                  QueryTile::below(value_operand(stage, tile, step), n_seen), sum);
+                                  QueryTile::between(value_operand(stage, tile, step), from, end),
+                                  sum);
           GRETA_UNROLL
           for (int i = 0; i < kValues; ++i) {
             const bool own = QueryTile::query(QueryTile::slot(i)) == query;
@@ -324,16 +327,20 @@ template <int kDim, bool kPlain>
 __device__ void TileAttention<kDim, kPlain>::attend() {
   GRETA_UNROLL
   for (int group = 0; group < kGroups; ++group) sums_[group].clear(exponents_);
-  // The wavefront's first query sees least, the last one most.
-  const int seen_by_all = visible(wave_row());
+  // Of the wavefront's queries the first one sees the first key, the last one the last.
+  const int seen_by_all = visible(wave_row()), hidden_from_all = opaque(hidden(wave_row()));
   const int seen_by_any = wave_row() <= last_row() ? visible(wave_end() - 1) : 0;
-  const bool traced = !kPlain && wave_row() <= last_row() && is_traced(wave_end() - 1);
+  const int hidden_from_any = opaque(hidden(wave_end() - 1));
+  const bool traced = !kPlain && wave_any(wave_row() <= last_row() && is_traced(wave_end() - 1));
   const int scored_by_any = traced ? scored(wave_end() - 1) : seen_by_any;
-  if (n_blocks_ > 0) request_keys(0, 0);
+  // Below, pairs of conditions are one, by their signs: each by itself would be a mask of lanes.
+  if (first_block_ < n_blocks_) request_keys(first_block_, 0);
   GRETA_NO_UNROLL
-  for (int block = 0; block < n_blocks_; ++block) {
+  for (int block = first_block_; block < n_blocks_; ++block) {
     const int first = block * kBlockKeys;
-    const bool scores_wanted = first < scored_by_any, takes_part = first < seen_by_any;
+    const bool scores_wanted = wave_any(first < scored_by_any);
+    const bool takes_part =
+        wave_any(((first - seen_by_any) & (hidden_from_all - first - kBlockKeys)) < 0);
     place_tiles();
     Scores scores;
     for_stages<kStages>([&](auto stage) {
@@ -350,9 +357,10 @@ __device__ void TileAttention<kDim, kPlain>::attend() {
     if (takes_part) {
       GRETA_UNROLL
       for (int group = 0; group < kGroups; ++group) {
-        if (first + kBlockKeys > seen_by_all) {
+        if (((seen_by_all - first - kBlockKeys) | (first - hidden_from_any)) < 0) {
           QuerySums<kOutTiles>::mask(
-              first, [&](int s) { return visible(opaque(row(group, s))); }, scores[group]);
+              call_.shape, first, [&](int s) { return position_ + opaque(row(group, s)); },
+              scores[group]);
         }
         sums_[group].softmax(exponents_, scores[group], weights[group]);
       }
@@ -367,7 +375,8 @@ __device__ void TileAttention<kDim, kPlain>::attend() {
         request_keys(block + 1, 0);
       }
       const int first_of_stage = first + stage * kStageKeys;
-      const bool some_see_more = first_of_stage + kStageKeys > seen_by_all;
+      const bool some_see_more =
+          ((seen_by_all - first_of_stage - kStageKeys) | (first_of_stage - hidden_from_any)) < 0;
       if (takes_part && !kPlain && some_see_more && cache_.nonfinite[piece(block, stage)] != 0) {
         multiply_nonfinite_values(stage, weights, first_of_stage, out);
       } else if (takes_part) {

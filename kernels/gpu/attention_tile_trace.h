@@ -80,8 +80,8 @@ __device__ void TileAttention<kDim, kPlain>::finish_trace() const {
   for (int r = 0; r < tile_end(); ++r) {
     float* const trace = traced_block(call_.trace.probs, call_.trace, first_token_ + r);
     if (trace == nullptr) continue;
-    finish_weights(exponents_, trace + head_, call_.shape.n_heads, position_ + r + 1, visible(r),
-                   finals[r], kThreads);
+    finish_weights(exponents_, trace + head_, call_.shape.n_heads, position_ + r + 1, hidden(r),
+                   visible(r), finals[r], kThreads);
   }
 }
 

@@ -60,7 +60,12 @@ template <int kDim, bool kRegular>
 class TokenAttention {
  public:
   __device__ explicit TokenAttention(const TokenCall& token);
-  __device__ bool has_keys() const { return first_ < n_scored_; }
+  /// Whether some of its keys are seen, or scored for a trace.
+  __device__ bool has_keys() const {
+    return first_ < n_scored_ && (takes_part() || is_traced(token_.call.trace, 0));
+  }
+  /// Whether some of its keys are not hidden by the window.
+  __device__ bool takes_part() const { return first_ + kBlockKeys > n_hidden_; }
   /// Whether all of its keys have been in the cache for long.
   __device__ bool is_old() const { return first_ + kBlockKeys <= position_ - kFreshRows; }
   __device__ void load_first() {
@@ -72,7 +77,7 @@ class TokenAttention {
   // kernels/gpu/attention_token_combine.h:
   __device__ bool is_last() const {
     return is_last_block(token_.counters + blockIdx.z * gridDim.x + blockIdx.x,
-                         blocks_of(n_scored_));
+                         blocks_of(n_scored_) - n_hidden_ / kBlockKeys);
   }
   __device__ void combine();
 
@@ -148,10 +153,16 @@ class TokenAttention {
     return piece * S::kPieceDims + wave_id() * S::kOwnDimTiles * 16;
   }
   __device__ int head(int row) const { return head_ + row * head_step_; }
+  __device__ bool sees(int row) const {
+    return first_ + row >= n_hidden_ && first_ + row < n_visible_;
+  }
+  __device__ bool sees_all() const {
+    return first_ >= n_hidden_ && first_ + kBlockKeys <= n_visible_;
+  }
 
   const TokenCall& token_;
   Exponents exponents_;
-  int position_, n_visible_, n_scored_;
+  int position_, n_hidden_, n_visible_, n_scored_;
   int g_;                           // KV head
   int head_, head_step_, n_heads_;  // its query heads
   int first_;                       // key of the block
@@ -174,6 +185,7 @@ __device__ TokenAttention<kDim, kRegular>::TokenAttention(const TokenCall& token
   n_heads_ = token.group - first < kHeads ? token.group - first : kHeads;
   head_dim_ = kRegular ? kDim : static_cast<int>(shape.head_dim);
   row_values_ = n_kv_heads * head_dim_;
+  n_hidden_ = hidden_keys(shape, position_);
   n_visible_ = visible_keys(shape, position_);
   n_scored_ = scored_keys(shape, position_);
   first_ = static_cast<int>(blockIdx.y) * kBlockKeys;
@@ -234,12 +246,13 @@ template <int kDim, bool kRegular>
 __device__ void TokenAttention<kDim, kRegular>::load_values(int piece) {
   if (wave_id() >= S::kDimWaves) return;
   is_inside() ? load_values_of<kRegular>(piece) : load_values_of<false>(piece);
-  if (first_ + kBlockKeys <= n_visible_) return;
+  if (sees_all()) return;
   GRETA_UNROLL
   for (int tile = 0; tile < kKeyTiles; ++tile) {
     GRETA_UNROLL
     for (int i = 0; i < QueryTile::kValueKeys; ++i) {
-      const int seen = mask_below(first_ + tile * 16 + QueryTile::value_key(i), n_visible_);
+      const int key = first_ + tile * 16 + QueryTile::value_key(i);
+      const int seen = mask_below(key, n_visible_) & ~mask_below(key, n_hidden_);
       GRETA_UNROLL
       for (float& value : values_[tile][i].value) value = masked(value, seen);
     }
@@ -282,12 +295,12 @@ __device__ void TokenAttention<kDim, kRegular>::multiply_keys(Scores& scores) {
 
 template <int kDim, bool kRegular>
 __device__ void TokenAttention<kDim, kRegular>::mask(Scores& scores) const {
-  if (first_ + kBlockKeys <= n_visible_) return;
+  if (sees_all()) return;
   GRETA_UNROLL
   for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
     GRETA_UNROLL
     for (int i = 0; i < kValues; ++i) {
-      const bool seen = first_ + key_tile(tile) * 16 + QueryTile::key(i) < n_visible_;
+      const bool seen = sees(key_tile(tile) * 16 + QueryTile::key(i));
       scores[tile].value[i] = seen ? scores[tile].value[i] : -INFINITY;
     }
   }
@@ -374,12 +387,13 @@ __device__ void TokenAttention<kDim, kRegular>::attend() {
   const int64_t n_heads = token_.call.shape.n_heads;
   Scores scores = {};
   multiply_keys(scores);
-  load_values(0);
+  if (takes_part()) load_values(0);
   for_traced(token_.call.trace.scores, [&](float* to, bool has_next, int tile, int i) {
     const float scale = fabsf(token_.call.shape.scale);
     to[0] = scores[tile].value[i] * scale;
     if (has_next) to[n_heads] = scores[tile].value[i + 1] * scale;
   });
+  if (!takes_part()) return;
   mask(scores);
   softmax(scores);
   for_traced(token_.call.trace.probs, [&](float* to, bool has_next, int tile, int i) {

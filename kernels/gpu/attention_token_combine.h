@@ -52,6 +52,7 @@ __device__ void TokenAttention<kDim, kRegular>::combine() {
   GRETA_SHARED(Step, steps, [kHeads][kFoldedAtOnce]);
   GRETA_SHARED(Final, finals, [kHeads]);
   constexpr int kTwos = kDim / 2;
+  const int first_block = n_hidden_ / kBlockKeys;
   const int n_blocks = blocks_of(n_visible_), n_columns = n_heads_ * kTwos;
   const float none = exponents_.none().most;
   const int own_row = static_cast<int>(threadIdx.x) / kFoldedAtOnce;
@@ -62,11 +63,11 @@ __device__ void TokenAttention<kDim, kRegular>::combine() {
   for (int turn = 0; turn < n_columns; turn += kTokenThreads) {
     const int column = turn + static_cast<int>(threadIdx.x);
     const int row = column < n_columns ? column / kTwos : 0, d = column % kTwos * 2;
-    const float* from = partial(head(row), 0) + d;
+    const float* from = partial(head(row), first_block) + d;
     float2 total = {};
     float sum = 0;
     GRETA_NO_UNROLL
-    for (int first = 0; first < n_blocks; first += kFoldedAtOnce) {
+    for (int first = first_block; first < n_blocks; first += kFoldedAtOnce) {
       // What lies beyond the last block may be anything, and is not taken.
       float2 parts[kFoldedAtOnce];
       GRETA_UNROLL
@@ -78,7 +79,7 @@ __device__ void TokenAttention<kDim, kRegular>::combine() {
       }
       float before = none;
       if (own_row < kHeads) {
-        if (first > 0) before = steps[own_row][kFoldedAtOnce - 1].most;
+        if (first > first_block) before = steps[own_row][kFoldedAtOnce - 1].most;
         maxima[own_row][own_block] = own.most;
       }
       __syncthreads();
@@ -103,7 +104,7 @@ __device__ void TokenAttention<kDim, kRegular>::combine() {
     if (column >= n_columns) continue;
     const float share = 1.0f / sum;
     if (d == 0) {
-      finals[row] = {n_blocks > 0 ? steps[row][kFoldedAtOnce - 1].most : none, share, 0};
+      finals[row] = {n_blocks > first_block ? steps[row][kFoldedAtOnce - 1].most : none, share, 0};
     }
     float* const out = token_.call.out + int64_t{head(row)} * head_dim_ + d;
     if (d < head_dim_) out[0] = total.x * share;
@@ -120,9 +121,9 @@ __device__ void TokenAttention<kDim, kRegular>::finish_trace(const Final* finals
   GRETA_NO_UNROLL
   for (int row = 0; row < n_heads_; ++row) {
     Final query = finals[row];
-    if (n_traced > 0) query.last_most = partial(head(row), blocks_of(n_traced) - 1)[kDim];
+    if (n_traced > n_hidden_) query.last_most = partial(head(row), blocks_of(n_traced) - 1)[kDim];
     finish_weights(exponents_, trace + head(row), token_.call.shape.n_heads, position_ + 1,
-                   n_visible_, query, kTokenThreads);
+                   n_hidden_, n_visible_, query, kTokenThreads);
   }
 }
 

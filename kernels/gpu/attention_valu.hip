@@ -79,7 +79,8 @@ __global__ __launch_bounds__(kThreads) void attention_trace_kernel(const Finish 
   const int position = *finish.first_pos + token;
   const int n_scored = scored_keys(shape, position), n_visible = visible_keys(shape, position);
   const int first = static_cast<int>(blockIdx.x) * kShortSplit;
-  if (first >= n_scored) return;
+  const int first_key = first_split_key(shape, position);
+  if (first >= n_scored || first < first_key) return;
   wait_for_previous();
   const auto& call = finish.calls[blockIdx.y];
   const AttentionTrace traces{nullptr, nullptr, finish.first_query, finish.stride};
@@ -88,11 +89,13 @@ __global__ __launch_bounds__(kThreads) void attention_trace_kernel(const Finish 
   const auto n_heads = static_cast<int>(shape.n_heads);
   trace += int64_t{first} * n_heads;
   // What is not visible stays 0, whatever the share.
+  const int n_hidden = (hidden_keys(shape, position) - first) * n_heads;
   const int n = ((n_visible <= position ? n_visible : position + 1) - first) * n_heads;
   const float* heads = call.unfinished + finish.layout.head(launch_token, 0);
   const float* maxima =
       call.unfinished +
-      finish.layout.maxima<kGroups>(launch_token, first / split_keys_of(n_scored), n_heads);
+      finish.layout.maxima<kGroups>(
+          launch_token, (first - first_key) / split_keys_of(n_scored - first_key), n_heads);
   const int period = kGroups * n_heads;
   for (int i = static_cast<int>(threadIdx.x); i < period && i < n; i += kThreads) {
     float weights[kRows];
@@ -106,7 +109,8 @@ __global__ __launch_bounds__(kThreads) void attention_trace_kernel(const Finish 
     const float factor = exp_f32(most + shift_of(of_all.most)) * of_all.sum;
     GRETA_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      if (i + row * period < n) trace[i + row * period] = weights[row] * factor;
+      const int at = i + row * period;
+      if (at >= n_hidden && at < n) trace[at] = weights[row] * factor;
     }
   }
 }

@@ -24,6 +24,11 @@ __host__ __device__ inline int split_keys_of(int n_keys) {
   return splits_of(splits_of(n_keys, kShortSplit), kMostSplits) * kShortSplit;
 }
 
+/// The key that a query's splits begin with: what is before it the window hides.
+__device__ inline int first_split_key(const AttentionShape& shape, int64_t position) {
+  return hidden_keys(shape, position) / kShortSplit * kShortSplit;
+}
+
 /// Traced weights are relative to the maxima of their groups until all splits are combined. What
 /// finishes them is kept by query head, so that it lies in the same place however heads share
 /// blocks. For every token of a launch: {overall maximum, share of a weight relative to it} of

@@ -211,4 +211,17 @@ __host__ __device__ inline bool aligned16(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ...) & 15) == 0;
 }
 
+/// All bits set for i < n, else none. Conditions on AMD stay in scalar registers, which are few;
+/// masks do not.
+__device__ inline int mask_below(int i, int n) {
+  int mask = (i - n) >> 31;
+#if defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+  asm("" : "+v"(mask));
+#endif
+  return mask;
+}
+__device__ inline float masked(float value, int mask) {
+  return bits_as<float>(bits_as<int>(value) & mask);
+}
+
 }  // namespace greta

@@ -113,15 +113,18 @@ struct QueryTile {
     return bits_as<Operand>(pairs);
   }
 
-  /// An operand with zeros for all but the first n of the 16 k.
-  __device__ static Operand below(const Operand& operand, int n) {
+  /// An operand with zeros for all of the 16 k but those from `from` on before `end`.
+  __device__ static Operand between(const Operand& operand, int from, int end) {
     uint32_t pairs[kValues / 2];
     static_assert(sizeof pairs == sizeof operand);
     memcpy(pairs, &operand, sizeof pairs);
     GRETA_UNROLL
     for (int i = 0; i < kValues / 2; ++i) {
       const int k = kQueriesLeft ? i % 2 * 8 + lane_id() % 4 * 2 : lane_id() / 16 * 4 + i % 2 * 2;
-      pairs[i] &= k + 1 < n ? 0xffffffffu : k < n ? 0xffffu : 0;
+      const auto taken = [&](int key) {
+        return static_cast<uint32_t>(mask_below(key, end) & ~mask_below(key, from));
+      };
+      pairs[i] &= (taken(k) & 0xffffu) | (taken(k + 1) & ~0xffffu);
     }
     return bits_as<Operand>(pairs);
   }

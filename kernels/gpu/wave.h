@@ -82,6 +82,10 @@ __device__ inline uint64_t wave_ballot(bool predicate) {
 #endif
 }
 
+/// Whether a condition holds in some lane. One that is the same in all of them is so a matter of a
+/// branch; else, as the compiler cannot know, it is a mask that takes registers while it is inside.
+__device__ inline bool wave_any(bool predicate) { return wave_ballot(predicate) != 0; }
+
 // ---- Reductions. Every lane, or thread, gets the result, with the same bits. Sums of floats are
 // in
 // ---- an order that depends on kWave: what must not differ between devices is summed as integers,

@@ -147,10 +147,11 @@ TEST_F(InferProbe, ARunSaysTheRootOfItsModelAndTheSha256OfItsFileWhenAsked) {
   const std::string root = probe("a", "--threads 1");
   EXPECT_TRUE(sh("$I info --model m.gguf --root").says("root         " + root.substr(11, 64)));
   const std::string sha256 = "model_sha256\t" + sh("sha256sum m.gguf | cut -d ' ' -f 1").out;
+  ASSERT_EQ(sh("touch -d '+1 hour' m.gguf").status, 0);  // as of a file that may still change
   EXPECT_EQ(probe("b", "--model-sha256"), root + sha256);
 
   // As of a file that nobody changed for a while.
-  ASSERT_EQ(sh("sleep 2.1").status, 0);
+  ASSERT_EQ(sh("touch -d '-1 hour' m.gguf; sleep 2.1").status, 0);
   EXPECT_EQ(probe("c", ""), root);
   EXPECT_EQ(sh("ls .cache/greta/models | wc -l").out, "1\n");
   EXPECT_EQ(probe("d", "--model-sha256"), root + sha256) << "what is not kept is worked out";

@@ -36,7 +36,7 @@ inline AttentionShape shape_of(int64_t n_heads, int64_t n_kv_heads, int64_t head
   return shape;
 }
 
-// The rows that no query sees are NaN.
+// The rows that no query sees are NaN, but for keys that a window hides: these are still scored.
 inline Input random_input(const AttentionShape& shape, uint32_t seed = 1) {
   const auto row = static_cast<size_t>(shape.n_kv_heads * shape.head_dim);
   Input input{
@@ -48,6 +48,11 @@ inline Input random_input(const AttentionShape& shape, uint32_t seed = 1) {
       shape.first_pos + shape.n_tokens + std::max<int64_t>(shape.mask_shift, 0), shape.cache_rows));
   std::fill(input.k.begin() + static_cast<std::ptrdiff_t>(n_seen * row), input.k.end(), kNan);
   std::fill(input.v.begin() + static_cast<std::ptrdiff_t>(n_seen * row), input.v.end(), kNan);
+  if (shape.window > 0) {
+    const auto n_hidden =
+        static_cast<size_t>(std::max<int64_t>(shape.first_pos + 1 - shape.window, 0));
+    std::fill_n(input.v.begin(), n_hidden * row, kNan);
+  }
   return input;
 }
 

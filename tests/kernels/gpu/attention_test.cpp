@@ -34,6 +34,8 @@ Exact exact(const Input& input) {
     for (int64_t h = 0; h < s.n_heads; ++h) {
       const int64_t position = s.first_pos + t;
       const int64_t n_visible = std::min(position + 1 + s.mask_shift, s.cache_rows);
+      const int64_t n_hidden = s.window == 0 ? 0 : std::max<int64_t>(0, position + 1 - s.window);
+      const auto sees = [&](int64_t key) { return key >= n_hidden && key < n_visible; };
       const int64_t g = s.modulo_heads ? h % s.n_kv_heads : h / group;
       const float* q = &input.q[static_cast<size_t>((t * s.n_heads + h) * s.head_dim)];
       double* out = &result.out[static_cast<size_t>((t * s.n_heads + h) * s.head_dim)];
@@ -51,17 +53,16 @@ Exact exact(const Input& input) {
         }
         scores.push_back(dot * static_cast<double>(s.scale));
         if (j <= position) result.scores[traced(j)] = scores.back();
-        if (j < n_visible) most = std::max(most, scores.back());
+        if (sees(j)) most = std::max(most, scores.back());
       }
       const double shift = s.subtract_max ? -most : static_cast<double>(s.score_shift);
-      for (int64_t j = 0; j < n_visible; ++j) {
+      for (int64_t j = n_hidden; j < n_visible; ++j) {
         sum += std::exp(scores[static_cast<size_t>(j)] + shift);
       }
       for (int64_t j = 0; j < std::max(n_visible, position + 1); ++j) {
-        const double prob =
-            j < n_visible ? std::exp(scores[static_cast<size_t>(j)] + shift) / sum : 0;
+        const double prob = sees(j) ? std::exp(scores[static_cast<size_t>(j)] + shift) / sum : 0;
         if (j <= position) result.probs[traced(j)] = prob;
-        for (int64_t d = 0; j < n_visible && d < s.head_dim; ++d) {
+        for (int64_t d = 0; sees(j) && d < s.head_dim; ++d) {
           const int64_t column = s.v_transposed ? d * s.n_kv_heads + g : g * s.head_dim + d;
           out[d] += prob * static_cast<double>(input.v[static_cast<size_t>(j * row + column)]);
         }
@@ -193,6 +194,24 @@ const std::vector<Fault>& faults() {
          s.score_shift = 0.5f;
        }},
       {"negative scale", [](AttentionShape& s) { s.scale = -s.scale; }},
+      {"window", [](AttentionShape& s) { s.window = 41; }},
+      {"window of one key", [](AttentionShape& s) { s.window = 1; }},
+      {"window, and the mask hides the own key",
+       [](AttentionShape& s) {
+         s.window = 40;
+         s.mask_shift = -1;
+       }},
+      {"window, and the mask shows the next key",
+       [](AttentionShape& s) {
+         s.window = 2;
+         s.mask_shift = 1;
+       }},
+      {"window without a maximum",
+       [](AttentionShape& s) {
+         s.window = 33;
+         s.subtract_max = false;
+         s.score_shift = 0.5f;
+       }},
   };
   return all;
 }
@@ -264,7 +283,18 @@ TEST_P(GpuAttentionResults, BatchOfQueriesEqualsOneByOneWhereverKeysAreCut) {
     AttentionShape shape;
     std::vector<size_t> queries;
   };
+  const auto windowed = [](AttentionShape shape, int64_t window) {
+    shape.window = window;
+    return shape;
+  };
   const Case cases[] = {{shape_of(8, 2, 64, 70, 100), {0, 27, 28, 29, 69}},
+                        {windowed(shape_of(8, 2, 64, 70, 100), 50), {0, 27, 28, 29, 69}},
+                        {windowed(shape_of(4, 1, 128, 40, 230), 128), {0, 25, 26, 39}},
+                        {windowed(shape_of(3, 1, 200, 20, 250), 130), {0, 5, 6, 19}},
+                        {windowed(shape_of(20, 1, 16, 6, 260), 3), {0, 2, 3, 5}},
+                        {windowed(shape_of(2, 1, 16, 140, 700), 65), {0, 3, 4, 131, 132, 139}},
+                        {windowed(shape_of(2, 2, 6, 3, 4094), 2000), {0, 1, 2}},
+                        {windowed(shape_of(1, 1, 8, 4, 4734), 2112), {0, 1, 2, 3}},
                         {shape_of(4, 1, 128, 40, 230), {0, 25, 26, 39}},
                         {shape_of(3, 1, 200, 20, 250), {0, 5, 6, 19}},
                         {shape_of(20, 1, 16, 6, 125), {0, 2, 3, 5}},
@@ -309,6 +339,35 @@ TEST_P(GpuAttentionResults, ValuesThatAreNotFiniteStayAmongThoseWhoSeeThem) {
   }
 }
 
+// What a window hides from later queries changes no bit of theirs.
+TEST_P(GpuAttentionResults, ValuesThatAreNotFiniteAreForgottenBehindTheWindow) {
+  for (int64_t first_pos : {70, 135, 255}) {
+    AttentionShape shape = shape_of(4, 2, 24, 30, first_pos);
+    shape.window = 60;
+    Input input = random_input(shape);
+    const Result clean = run(input, {.trace = false});
+    const size_t row = 48, key = static_cast<size_t>(first_pos) - 40, width = 96;
+    const size_t seen_by = 20;  // queries, the first ones
+    for (size_t d = 0; d < row; d += 5) {
+      input.v[key * row + d] = d % 2 == 0 ? kNan : std::numeric_limits<float>::infinity();
+    }
+    for (const bool trace : {false, true}) {
+      const Result got = run(input, {.trace = trace});
+      const auto after = [&](const Values& out) {
+        return bits_of(std::span(out).subspan(seen_by * width));
+      };
+      EXPECT_EQ(after(got.out), after(clean.out)) << first_pos;
+      for (size_t t = 0; t < seen_by; ++t) {
+        for (size_t i = 0; i < width; ++i) {
+          const size_t column = i / 48 * 24 + i % 24;  // heads 0 and 1 share the first KV head
+          EXPECT_EQ(std::isfinite(got.out[t * width + i]), column % 5 != 0) << t << " " << i;
+        }
+      }
+      EXPECT_TRUE(trace || got == run(input, {.trace = false}));
+    }
+  }
+}
+
 TEST_P(GpuAttentionResults, RoomForMoreKeysChangesNoBit) {
   for (int64_t first_pos : {0, 70}) {
     const Input input = random_input(shape_of(4, 2, 12, 2, first_pos));
@@ -323,15 +382,21 @@ TEST_P(GpuAttentionResults, RoomForMoreKeysChangesNoBit) {
 }
 
 TEST_P(GpuAttentionResults, TracingDoesNotChangeABit) {
-  const Input input = random_input(shape_of(4, 2, 20, 9, 63));
-  const Result traced = run(input);
-  EXPECT_EQ(bits_of(run(input, {.trace = false}).out), bits_of(traced.out));
-  const Result last = run(input, {.first_query = 7});
-  EXPECT_EQ(bits_of(last.out), bits_of(traced.out));
-  const size_t stride = trace_stride(input.shape);
-  const auto tail = [&](const Values& all) { return bits_of(std::span(all).subspan(7 * stride)); };
-  EXPECT_EQ(bits_of(last.scores), tail(traced.scores));
-  EXPECT_EQ(bits_of(last.probs), tail(traced.probs));
+  for (const auto& [first_pos, window] : {std::pair{63, 0}, {63, 66}, {300, 40}, {2500, 300}}) {
+    AttentionShape shape = shape_of(4, 2, 20, 9, first_pos);
+    shape.window = window;
+    const Input input = random_input(shape);
+    const Result traced = run(input);
+    EXPECT_EQ(bits_of(run(input, {.trace = false}).out), bits_of(traced.out)) << window;
+    const Result last = run(input, {.first_query = 7});
+    EXPECT_EQ(bits_of(last.out), bits_of(traced.out)) << window;
+    const size_t stride = trace_stride(input.shape);
+    const auto tail = [&](const Values& all) {
+      return bits_of(std::span(all).subspan(7 * stride));
+    };
+    EXPECT_EQ(bits_of(last.scores), tail(traced.scores)) << window;
+    EXPECT_EQ(bits_of(last.probs), tail(traced.probs)) << window;
+  }
 }
 
 TEST_P(GpuAttentionResults, TracingTheLastOfManyQueriesDoesNotChangeABit) {
@@ -406,6 +471,7 @@ TEST_P(GpuAttentionResults, ShapesThatContradictThemselvesAreRefused) {
   refused([](AttentionShape& s) { s.head_dim = 0; });
   refused([](AttentionShape& s) { s.head_dim = 258; });
   refused([](AttentionShape& s) { s.mask_shift = 2; });
+  refused([](AttentionShape& s) { s.window = -1; });
   refused([](AttentionShape& s) { s.k_head_stride = -1; });
   refused([](AttentionShape& s) { s.n_tokens = s.cache_rows + 1; });
 }

@@ -115,6 +115,7 @@ TEST_F(GpuUnfinishedAttention, FaultsMeanWhatTheyMeanToAttentionValu) {
   const std::pair<const char*, std::function<void(AttentionShape&)>> faults[] = {
       {"mask hides the own key", [](AttentionShape& s) { s.mask_shift = -1; }},
       {"mask shows the next key", [](AttentionShape& s) { s.mask_shift = 1; }},
+      {"window", [](AttentionShape& s) { s.window = 50; }},
       {"modulo heads", [](AttentionShape& s) { s.modulo_heads = true; }},
       {"odd stride", [](AttentionShape& s) { s.k_head_stride += 3; }},
       {"V transposed", [](AttentionShape& s) { s.v_transposed = true; }},

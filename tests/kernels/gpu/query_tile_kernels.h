@@ -11,9 +11,9 @@ namespace greta {
 struct QueryTileResults {
   float scores[16][16];      ///< [query][key]
   uint32_t written[16][16];  ///< how many lanes hold that score
-  float sums[16][64];   ///< [query][lane]: over the query's scores, where a lane has it; else 0
-  float out[16][16];    ///< [query][dim]: halves of the scores times v
-  float below[16][16];  ///< the same, of the first five keys
+  float sums[16][64];     ///< [query][lane]: over the query's scores, where a lane has it; else 0
+  float out[16][16];      ///< [query][dim]: halves of the scores times v
+  float between[16][16];  ///< the same, of keys 3 to 7
   float direct_scores[16][16];  ///< and with keys and values from registers
   float direct_out[16][16];
 };

@@ -59,11 +59,11 @@ __global__ void query_tile_kernel(const uint16_t* q, const uint16_t* k, const ui
       QueryTile::load_queries(tiles[0].half + QueryTile::place_of_queries(kStride), kStride);
   const auto of_k = QueryTile::load(tiles[1].half + place, kStride);
   const auto of_v = QueryTile::load(tiles[2].half + place, kStride);
-  QueryTile::Sum scores = {}, out = {}, below = {}, direct_scores = {}, direct_out = {};
+  QueryTile::Sum scores = {}, out = {}, between = {}, direct_scores = {}, direct_out = {};
   QueryTile::multiply_add(of_q, of_k, scores);
   const auto weights = QueryTile::weights(scores);
   QueryTile::multiply_add(weights, of_v, out);
-  QueryTile::multiply_add(weights, QueryTile::below(of_v, 5), below);
+  QueryTile::multiply_add(weights, QueryTile::between(of_v, 3, 8), between);
   multiply_directly(q, k, v, weights, direct_scores, direct_out);
   float sums[QueryTile::kSlots] = {};
   for (int i = 0; i < QueryTile::kValues; ++i) sums[QueryTile::slot(i)] += scores.value[i];
@@ -75,7 +75,7 @@ __global__ void query_tile_kernel(const uint16_t* q, const uint16_t* k, const ui
     results->scores[query][QueryTile::key(i)] = scores.value[i];
     atomic_add(&results->written[query][QueryTile::key(i)], 1);
     results->out[query][QueryTile::dim(i)] = out.value[i];
-    results->below[query][QueryTile::dim(i)] = below.value[i];
+    results->between[query][QueryTile::dim(i)] = between.value[i];
     results->direct_scores[query][QueryTile::key(i)] = direct_scores.value[i];
     results->direct_out[query][QueryTile::value_dim_of(1, 0, i)] = direct_out.value[i];
   }

@@ -47,14 +47,14 @@ TEST_F(GpuQueryTile, EveryScoreIsWhereOneLaneSaysItIs) {
 TEST_F(GpuQueryTile, WeightsAreAnOperandWhereTheyAre) {
   for (int query = 0; query < 16; ++query) {
     for (int dim = 0; dim < 16; ++dim) {
-      float sum = 0;
+      float sum = 0, between = 0;
       for (int key = 0; key < 16; ++key) {
-        if (key == 5) {
-          EXPECT_EQ(got_.below[query][dim], sum) << query << " " << dim;
-        }
-        sum += score(query, key) * at(v_, dim, key);
+        const float product = score(query, key) * at(v_, dim, key);
+        sum += product;
+        if (key >= 3 && key < 8) between += product;
       }
       EXPECT_EQ(got_.out[query][dim], sum) << query << " " << dim;
+      EXPECT_EQ(got_.between[query][dim], between) << query << " " << dim;
     }
   }
 }
