@@ -25,7 +25,7 @@ function(greta_test_program name)
   # Whole models are minutes under a sanitizer, and no memory is touched in them that other tests do
   # not touch.
   set(slow
-      *Float64* *FaultEffect* Types/ProbeVerdict.AsDesigned* Types/ProbeVerdict.KvAligned*
+      *Float64* *FaultEffect* Types/ProbeVerdict.* InQwen*/InjectedFault.*
       InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
       Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* Kill.* *InBrowser.* MadeHistory.Every*
       GateCommand.PlainSql* GateCommand.AWaived* GatePage.Hostile* HistoryPage.Hostile*
