@@ -131,9 +131,13 @@ void matmul_dot(const Matrix& w, const float* x, int64_t n_tokens, float* out, T
   DotTask task{.w = w, .x = x, .x_stride = w.cols, .n_tokens = n_tokens, .out = out};
   prepare_tokens(kernels, pool, task);
   const auto row_bytes = static_cast<int64_t>(std::max<size_t>(1, w.row_bytes()));
+  const int64_t scratch = kernels.scratch_values(task);
   const int64_t piece =
-      piece_rows(w, n_tokens, pool, std::max<int64_t>(1, kDotPieceBytes / row_bytes), 1);
-  pool.run(w.rows, piece, [&](int64_t begin, int64_t end) { kernels.rows(task, begin, end); });
+      piece_rows(w, n_tokens, pool, std::max<int64_t>(1, kDotPieceBytes / row_bytes),
+                 scratch > 0 ? kernels.block_rows : 1);
+  pool.run(w.rows, piece, [&](int64_t begin, int64_t end) {
+    kernels.rows(task, begin, end, scratch > 0 ? t_own.reserve(scratch) : nullptr);
+  });
 }
 
 void matmul_gemm(const Matrix& w, const float* x, int64_t n_tokens, float* out, ThreadPool& pool,

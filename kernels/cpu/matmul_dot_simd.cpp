@@ -1,9 +1,13 @@
+#include <algorithm>
+
 #include "kernels/cpu/matmul_blocks.h"
+#include "kernels/cpu/matmul_dot_block.h"
 #include "kernels/cpu/matmul_kernels.h"
 
 // Every output is one dot product whose operations and their order depend on the number of columns
 // and the type alone. Several tokens are taken in one pass over a row only to read and expand the
-// weights once: token by token they do what a single one does.
+// weights once: token by token they do what a single one does. Many, with weights that are floats,
+// are taken with a block of rows (kernels/cpu/matmul_dot_block.h), where they do the same.
 
 namespace greta::GRETA_ISA {
 namespace {
@@ -109,11 +113,10 @@ GRETA_INLINE void dot_blocks(const uint8_t* row, int64_t cols, Pass<kTokens>& pa
 template <class Type, int kTokens>
 GRETA_INLINE void dot_floats(const uint8_t* row, int64_t cols, Pass<kTokens>& pass) {
   constexpr int kStep = 4 * kLanes;
-  constexpr int64_t kChain = 1024;  // columns
   F32 total[kTokens] = {};
   int64_t k = 0;
   while (k + kStep <= cols) {
-    const int64_t end = k + kChain < cols ? k + kChain : cols;
+    const int64_t end = k + kChainColumns < cols ? k + kChainColumns : cols;
     F32 acc[kTokens][4] = {};
     for (; k + kStep <= end; k += kStep) {
       prefetch<kStep * Type::kBytes>(row + k * Type::kBytes);
@@ -164,19 +167,51 @@ void rows_for_tokens(const DotTask& task, int64_t row_begin, int64_t row_end, in
   }
 }
 
+/// From how many tokens on expanding a block's weights pays.
+constexpr int64_t kManyTokens = 12;
+
 template <class Type>
-void rows_of_type(const DotTask& task, int64_t row_begin, int64_t row_end) {
+constexpr bool kTakesBlocks = !requires {
+  Type::kGroup;
+};
+
+template <class Type>
+void rows_of_type(const DotTask& task, int64_t row_begin, int64_t row_end,
+                  [[maybe_unused]] float* scratch) {
   const size_t row_bytes = row_bytes_of<Type>(task.w.cols);
   int64_t token = 0;
+  if constexpr (kTakesBlocks<Type>) {
+    if (task.n_tokens >= kManyTokens) {
+      DotBlock<Type> block(task, scratch);
+      for (; token < task.n_tokens; token += kBlockTokens) {
+        const int64_t n_tokens = std::min(kBlockTokens, task.n_tokens - token);
+        for (int64_t row = row_begin; row < row_end; row += kBlockRows) {
+          block.multiply(row, std::min(kBlockRows, row_end - row), token, n_tokens);
+        }
+      }
+      return;
+    }
+  }
   for (; token + 1 < task.n_tokens; token += kTile) {
     rows_for_tokens<Type, kTile>(task, row_begin, row_end, token, row_bytes);
   }
   if (token < task.n_tokens) rows_for_tokens<Type, 1>(task, row_begin, row_end, token, row_bytes);
 }
 
-void rows(const DotTask& task, int64_t row_begin, int64_t row_end) {
+void rows(const DotTask& task, int64_t row_begin, int64_t row_end, float* scratch) {
   with_type(task.w.type,
-            [&](auto type) { rows_of_type<decltype(type)>(task, row_begin, row_end); });
+            [&](auto type) { rows_of_type<decltype(type)>(task, row_begin, row_end, scratch); });
+}
+
+int64_t scratch_values(const DotTask& task) {
+  int64_t n = 0;
+  with_type(task.w.type, [&](auto reader) {
+    using Type = decltype(reader);
+    if constexpr (kTakesBlocks<Type>) {
+      if (task.n_tokens >= kManyTokens) n = DotBlock<Type>::kScratchValues;
+    }
+  });
+  return n;
 }
 
 bool needs_sums(WeightType type) {
@@ -213,6 +248,6 @@ void sum_groups(WeightType type, const float* x, int64_t n_columns, float* sums)
 
 static_assert(kSumColumns == kSpanValues);
 
-const DotKernels dot_kernels = {needs_sums, sum_groups, rows};
+const DotKernels dot_kernels = {needs_sums, sum_groups, kBlockRows, scratch_values, rows};
 
 }  // namespace greta::GRETA_ISA

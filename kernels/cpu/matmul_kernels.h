@@ -29,7 +29,11 @@ struct DotKernels {
   bool (*needs_sums)(WeightType type);
   /// Fills sums; n_columns a multiple of the block length.
   void (*sum_groups)(WeightType type, const float* x, int64_t n_columns, float* sums);
-  void (*rows)(const DotTask& task, int64_t row_begin, int64_t row_end);
+  int64_t block_rows;  ///< pieces that are taken in blocks should be a multiple of it
+  /// f32 values of scratch for a piece; 0: it is not taken in blocks, and needs none.
+  int64_t (*scratch_values)(const DotTask& task);
+  /// scratch: 64-byte aligned; its content does not matter, before or after.
+  void (*rows)(const DotTask& task, int64_t row_begin, int64_t row_end, float* scratch);
 };
 GRETA_DECLARE_KERNELS(DotKernels, dot_kernels)
 

@@ -62,6 +62,16 @@ GRETA_INLINE void store(void* to, V v) {
 }
 GRETA_INLINE F32 load_f32(const float* from) { return load<F32>(from); }
 
+/// A vector that several operations take, loaded once: a compiler thinks a second load is free.
+GRETA_INLINE F32 in_register(F32 v) {
+#if defined(__x86_64__)
+  asm("" : "+v"(v));
+#elif defined(__aarch64__)
+  asm("" : "+w"(v));
+#endif
+  return v;
+}
+
 /// The first n < kLanes values, the other lanes zero; and their counterpart.
 GRETA_INLINE F32 load_f32_part(const float* from, int64_t n) {
   F32 v = {};

@@ -218,6 +218,29 @@ TEST_P(Matmul, DotGivesATokenTheSameBitsInAnyBatch) {
   }
 }
 
+TEST_P(Matmul, DotGivesManyTokensTheBitsOfEachAlone) {
+  const auto block = static_cast<int64_t>(weight_type_info(type()).block_values);
+  std::vector<int64_t> columns = column_counts(type());
+  // Ends of chains, of steps and of vectors: where floats are summed in parts.
+  for (const int64_t cols : {1024, 1056, 2080, 3104, 1089, 1023}) {
+    if (cols % block == 0) columns.push_back(cols);
+  }
+  for (const int64_t cols : columns) {
+    const Weights w(type(), 19, cols);
+    const Values x = bell_values(6, 68 * cols);
+    Values expected;
+    for (int64_t t = 0; t < 68; ++t) {
+      const Values alone = multiply(matmul_dot, w.matrix, slice(x, t * cols, cols), 1, isa());
+      expected.insert(expected.end(), alone.begin(), alone.end());
+    }
+    for (const int64_t n : {11, 12, 16, 65, 68}) {
+      EXPECT_TRUE(same_bits(multiply(matmul_dot, w.matrix, slice(x, 0, n * cols), n, isa()),
+                            slice(expected, 0, n * 19)))
+          << n << " tokens, " << cols << " columns";
+    }
+  }
+}
+
 TEST_P(Matmul, TheNumberOfThreadsChangesNoBit) {
   const Weights w(type(), 403, 1024);
   for (const int64_t n_tokens : {1, 21}) {
