@@ -102,6 +102,27 @@ void read_records(FleetServer& server, const ExternalTable& asked,
       tables);
 }
 
+/// Throws unless a table has as many rows of each run as were sent.
+void check_table(FleetServer& server, const std::vector<Published>& runs, const std::string& table,
+                 const char* what, uint64_t Published::*wanted) {
+  if (runs.empty()) return;
+  std::map<uint64_t, uint64_t> counts;
+  server.select("SELECT push, toUInt64(count()) AS n FROM " + server.table(table) +
+                    " WHERE push IN (SELECT push FROM asked) GROUP BY push",
+                "push, n",
+                [&](RowReader& row) {
+                  const uint64_t push = row.u64(), n = row.u64();
+                  counts[push] += n;
+                },
+                {asked_table(runs)});
+  for (const Published& run : runs) {
+    if (counts[run.push] == run.*wanted) continue;
+    throw clickhouse::Error(server.where() + " has " + std::to_string(counts[run.push]) + " " +
+                            what + " of " + run.run + ", not the " + std::to_string(run.*wanted) +
+                            " that were sent: no answer is made of fewer");
+  }
+}
+
 }  // namespace
 
 std::string identity_sql(const std::string& run_id) {
@@ -179,32 +200,13 @@ void insert_published(FleetServer& server, const std::vector<Published>& runs) {
 }
 
 void check_counts(FleetServer& server, const std::vector<Published>& runs) {
-  if (runs.empty()) return;
-  using Counts = std::map<uint64_t, uint64_t>;
-  const auto count = [&](const std::string& table) {
-    Counts counts;
-    server.select("SELECT push, toUInt64(count()) AS n FROM " + server.table(table) +
-                      " WHERE push IN (SELECT push FROM asked) GROUP BY push",
-                  "push, n",
-                  [&](RowReader& row) {
-                    const uint64_t push = row.u64();
-                    counts[push] += row.u64();
-                  },
-                  {asked_table(runs)});
-    return counts;
-  };
-  Counts rows = count("trace_row"), differences = count("difference"), records = count("record");
-  for (const Published& run : runs) {
-    const auto check = [&](Counts& counts, uint64_t wanted, const char* what) {
-      if (counts[run.push] == wanted) return;
-      throw clickhouse::Error(server.where() + " has " + std::to_string(counts[run.push]) + " " +
-                              what + " of " + run.run + ", not the " + std::to_string(wanted) +
-                              " that were sent: no answer is made of fewer");
-    };
-    check(rows, run.rows, "trace rows");
-    check(differences, run.differences, "differences");
-    check(records, run.records, "records");
-  }
+  check_table(server, runs, "trace_row", "trace rows", &Published::rows);
+  check_table(server, runs, "difference", "differences", &Published::differences);
+  check_record_counts(server, runs);
+}
+
+void check_record_counts(FleetServer& server, const std::vector<Published>& runs) {
+  check_table(server, runs, "record", "records", &Published::records);
 }
 
 uint64_t count_records(FleetServer& server, uint64_t push) {

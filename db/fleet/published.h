@@ -68,6 +68,9 @@ void insert_published(FleetServer& server, const std::vector<Published>& runs);
 /// Throws clickhouse::Error unless every row that these say they have is there, once.
 void check_counts(FleetServer& server, const std::vector<Published>& runs);
 
+/// The same of their records alone.
+void check_record_counts(FleetServer& server, const std::vector<Published>& runs);
+
 /// How many records a push has, those sent twice counted once.
 uint64_t count_records(FleetServer& server, uint64_t push);
 

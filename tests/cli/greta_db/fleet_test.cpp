@@ -304,6 +304,14 @@ TEST_F(FleetTest, FewerRowsThanWereSentAreAnError) {
     EXPECT_EQ(result.status, 2) << command;
     EXPECT_TRUE(result.says("that were sent")) << result.err;
   }
+  servers().execute("ALTER TABLE fewer.record DELETE WHERE kind = 'attribute'");
+  for (int i = 0; i < 100; ++i) {
+    if (servers().number("SELECT count() FROM system.mutations WHERE NOT is_done") == 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const Result runs = run({"--db", at, "runs"});
+  EXPECT_EQ(runs.status, 2) << runs.out;
+  EXPECT_TRUE(runs.says("that were sent")) << runs.err;
 }
 
 TEST_F(FleetTest, AShardThatDoesNotAnswerIsAnError) {
