@@ -237,6 +237,18 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
   return db;
 }
 
+SQLite::Database open_temporary() {
+  SQLite::Database db =
+      connect("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, LockWait::usual());
+  db.exec(
+      "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+      "PRAGMA cache_size = -65536; PRAGMA temp_store = FILE");
+  create_schema(db);
+  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_ENABLE_FKEY, 0, nullptr);
+  return db;
+}
+
 SQLite::Database open_beside(const SQLite::Database& db) {
   SQLite::Database beside = connect(db.getFilename(), SQLite::OPEN_READONLY, LockWait::usual());
   beside.exec(kOnlyRead);

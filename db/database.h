@@ -39,6 +39,10 @@ SQLite::Database open_for_reading(const std::filesystem::path& file);
 /// views may say anything.
 SQLite::Database open_unchanged(const std::filesystem::path& file);
 
+/// A new greta database in a file of SQLite's own, which goes with the connection and has no name:
+/// for writing, without triggers and foreign keys, which act on what is written.
+SQLite::Database open_temporary();
+
 /// A further connection to the file of `db`, for reading, while `db` stays open: the openings above
 /// look at the file first, which would drop the locks that this process has on it. In memory there
 /// is none. Throws SQLite::Exception.

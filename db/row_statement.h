@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/trace_row.h"
@@ -33,12 +34,18 @@ class RowStatement {
 
   void bind(int64_t value) { sqlite3_bind_int64(statement_, ++at_, value); }
   void bind(double value) { sqlite3_bind_double(statement_, ++at_, value); }
+  void bind_text(std::string_view value) {
+    sqlite3_bind_text64(statement_, ++at_, value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8);
+  }
   void bind_null() { sqlite3_bind_null(statement_, ++at_); }
   void bind(const std::optional<int64_t>& value) { value ? bind(*value) : bind_null(); }
   void bind(const std::optional<std::string>& value) {
     if (!value) return bind_null();
     sqlite3_bind_text64(statement_, ++at_, value->data(), value->size(), SQLITE_STATIC,
                         SQLITE_UTF8);
+  }
+  void bind_bytes(std::string_view value) {
+    sqlite3_bind_blob64(statement_, ++at_, value.data(), value.size(), SQLITE_STATIC);
   }
   void bind_blob(std::span<const float> values) {
     sqlite3_bind_blob64(statement_, ++at_, values.data(), values.size_bytes(), SQLITE_STATIC);
@@ -66,6 +73,16 @@ class RowStatement {
     reset();
   }
 
+  int columns() { return sqlite3_column_count(statement_); }
+  int parameters() { return sqlite3_bind_parameter_count(statement_); }
+  int type(int i) { return sqlite3_column_type(statement_, i); }
+  double real(int i) { return sqlite3_column_double(statement_, i); }
+  /// Of a text or blob, until the next step.
+  std::string_view bytes(int i) {
+    const auto* data = static_cast<const char*>(sqlite3_column_blob(statement_, i));
+    const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_, i));
+    return size == 0 ? std::string_view("") : std::string_view(data, size);
+  }
   bool is_null(int i) { return sqlite3_column_type(statement_, i) == SQLITE_NULL; }
   int64_t integer(int i) { return sqlite3_column_int64(statement_, i); }
   std::optional<int64_t> maybe_integer(int i) {

@@ -28,14 +28,14 @@ function(greta_test_program name)
       *Float64* *FaultEffect* Types/ProbeVerdict.* InQwen*/InjectedFault.*
       InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
       Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* Kill.* *InBrowser.* MadeHistory.Every*
-      GateCommand.PlainSql* GateCommand.AWaived* GatePage.Hostile* HistoryPage.Hostile*
+      FleetTest.* FleetOfProbes.* GateCommand.PlainSql* GateCommand.AWaived* GatePage.Hostile* HistoryPage.Hostile*
       RealWeights.* InferCalibrate.ASecond*)
   list(JOIN slow ":" slow)
   # Those with more seeds or other formats, that run a program hundreds of times, and files as large
   # as limits are for, are for CI.
   set(long
       FurtherSeeds/* Memory* RandomRows* MadeHistory.Bisect* BisectCommand.FindsTheFirst*
-      OtherFormats/Hostile* Hostile.NoTextReachesATerminal*)
+      FleetKilled.* OtherFormats/Hostile* Hostile.NoTextReachesATerminal*)
   list(JOIN long ":" long)
   # A process per test is a third of the time of all under a sanitizer. What tests do themselves is
   # checked for addresses alone: the other checks take a minute to compile into them.

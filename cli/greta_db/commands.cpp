@@ -34,6 +34,9 @@ void add_commands(CLI::App& app, Options& options) {
   add_open_command(app, options);
   add_schema_command(app, options);
   add_merge_command(app, options);
+  add_push_command(app, options);
+  add_pull_command(app, options);
+  add_fleet_command(app, options);
   add_forget_command(app, options);
   add_prune_command(app, options);
   add_check_command(app, options);

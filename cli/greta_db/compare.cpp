@@ -6,12 +6,12 @@
 #include "cli/greta_db/commands.h"
 #include "cli/pages/compare_page.h"
 #include "cli/report/markdown.h"
+#include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
-#include "db/database.h"
 
 namespace greta {
 namespace {
@@ -356,7 +356,11 @@ void print_html(Options& options, SQLite::Database& db, const Difference& differ
 }
 
 int compare(Options& options, const CompareArguments& arguments) {
-  SQLite::Database db = open_for_reading(options.database);
+  Question question;
+  question.runs = {arguments.a, arguments.b};
+  question.rows = true;
+  AskedDatabase asked(options.database, question);
+  SQLite::Database& db = asked.db();
   sort_on_disk(db);
   const Run a = resolve_run(db, arguments.a), b = resolve_run(db, arguments.b);
   const Difference difference = difference_of(db, a, b);
@@ -391,6 +395,7 @@ void add_compare_command(CLI::App& app, Options& options) {
       ->option_text("LANG");
   command->callback([&options, arguments] {
     options.has_page = true;
+    options.asks_fleet = true;
     options.action = [&options, arguments] { return compare(options, *arguments); };
   });
 }

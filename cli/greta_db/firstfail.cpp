@@ -9,9 +9,9 @@
 #include "cli/greta_db/run_lines.h"
 #include "cli/pages/map_reader.h"
 #include "cli/pages/terminal_map.h"
+#include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/kept.h"
 #include "common/utf8.h"
-#include "db/database.h"
 
 namespace greta {
 namespace {
@@ -65,7 +65,13 @@ class VerdictRows {
 };
 
 int firstfail(Options& options, const FirstFailArguments& arguments) {
-  SQLite::Database db = open_for_reading(options.database);
+  Question question;
+  if (!arguments.run.empty()) question.runs = {arguments.run};
+  question.repeats = arguments.repeats;
+  question.judged = true;
+  question.failing_rows = true;
+  AskedDatabase asked(options.database, question);
+  SQLite::Database& db = asked.db();
   std::vector<Run> runs = resolve_runs_or_all(db, arguments.run, arguments.repeats);
   const bool named_all = !arguments.run.empty() && arguments.repeats == Repeats::kAll;
   const bool json = options.format == Format::kJson, table = options.format == Format::kTable;
@@ -132,6 +138,7 @@ void add_firstfail_command(CLI::App& app, Options& options) {
   command->add_flag("--map", arguments->map,
                     "With it a map of every layer and trace point, prompts that look alike in one");
   command->callback([&options, arguments] {
+    options.asks_fleet = true;
     options.action = [&options, arguments] { return firstfail(options, *arguments); };
   });
 }

@@ -10,10 +10,10 @@
 #include "cli/greta_db/gated_run.h"
 #include "cli/pages/page.h"
 #include "cli/report/files.h"
+#include "cli/warehouse/asked_database.h"
 #include "common/completion.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
-#include "db/database.h"
 
 namespace greta {
 namespace {
@@ -230,7 +230,14 @@ std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& argumen
 
 int gate(Options& options, const GateArguments& arguments) {
   std::array<Target, kTargetKinds> targets = begin_targets(arguments, options.database);
-  SQLite::Database db = open_for_reading(options.database);
+  Question question;
+  question.runs = {arguments.run};
+  if (!arguments.baseline.empty()) question.runs.push_back(arguments.baseline);
+  question.repeats = arguments.repeats;
+  question.compared = true;
+  question.rows = true;
+  AskedDatabase asked(options.database, question);
+  SQLite::Database& db = asked.db();
   db.exec("BEGIN");  // one state of the database for all queries
   std::optional<Run> baseline;
   if (!arguments.baseline.empty()) baseline = resolve_run(db, arguments.baseline);
@@ -318,6 +325,7 @@ void add_gate_command(CLI::App& app, Options& options) {
       ->option_text("LANG");
   command->callback([&options, arguments] {
     options.has_page = true;
+    options.asks_fleet = true;
     options.action = [&options, arguments] { return gate(options, *arguments); };
   });
 }

@@ -13,6 +13,7 @@
 #include "cli/pages/run_page.h"
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
+#include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
@@ -20,7 +21,6 @@
 #include "common/completion.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
-#include "db/database.h"
 
 namespace greta {
 namespace {
@@ -40,6 +40,15 @@ Where where_of(const HistoryArguments& arguments) {
   where.add_if(arguments.mode, "mode = ?");
   where.add_if(arguments.since, "date >= ?");
   return where;
+}
+
+Question question_of(const HistoryArguments& arguments) {
+  Question question;
+  question.experiment = arguments.experiment;
+  question.mode = arguments.mode;
+  question.since = arguments.since;
+  question.compared = true;
+  return question;
 }
 
 /// "PASS", "PASS CHANGED", "FAIL BROKEN": the verdict that leads, and what changed.
@@ -157,7 +166,10 @@ void write_folder(Options& options, QueryPool& statements, const History& histor
 
 int history_page(Options& options, const HistoryArguments& arguments) {
   if (arguments.matrix) throw UsageError("--matrix is a table; a page has a matrix of its own");
-  SQLite::Database db = open_for_reading(options.database);
+  Question question = question_of(arguments);
+  question.rows = true;  // what drifts, from commit to commit
+  AskedDatabase asked(options.database, question);
+  SQLite::Database& db = asked.db();
   db.exec("BEGIN");  // one state of the database for all queries
   check_filters(db, arguments);
   const Language language = arguments.language == "es" ? Language::kSpanish : Language::kEnglish;
@@ -175,7 +187,8 @@ int history_page(Options& options, const HistoryArguments& arguments) {
 int history(Options& options, const HistoryArguments& arguments) {
   if (options.format == Format::kHtml) return history_page(options, arguments);
   if (!arguments.with_runs.empty()) throw UsageError("--with-runs is for --format html");
-  SQLite::Database db = open_for_reading(options.database);
+  AskedDatabase asked(options.database, question_of(arguments));
+  SQLite::Database& db = asked.db();
   check_filters(db, arguments);
   QueryPool statements(db);
   const std::string kept = kept_views_of_lineage(statements, "");
@@ -209,7 +222,10 @@ int history(Options& options, const HistoryArguments& arguments) {
 }
 
 int regressions(Options& options, const HistoryArguments& arguments) {
-  SQLite::Database db = open_for_reading(options.database);
+  Question question = question_of(arguments);
+  question.changed_rows = true;
+  AskedDatabase asked(options.database, question);
+  SQLite::Database& db = asked.db();
   check_filters(db, arguments);
   Where where;
   where.add_if(arguments.experiment,
@@ -266,6 +282,7 @@ void add_history_command(CLI::App& app, Options& options) {
   command->add_flag("--force", arguments->force, "Replace files that exist")->needs(with_runs);
   command->callback([&options, arguments] {
     options.has_page = true;
+    options.asks_fleet = true;
     options.action = [&options, arguments] { return history(options, *arguments); };
   });
 }
@@ -276,6 +293,7 @@ void add_regressions_command(CLI::App& app, Options& options) {
   auto arguments = std::make_shared<HistoryArguments>();
   add_filters(*command, *arguments);
   command->callback([&options, arguments] {
+    options.asks_fleet = true;
     options.action = [&options, arguments] { return regressions(options, *arguments); };
   });
 }

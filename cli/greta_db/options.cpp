@@ -14,7 +14,9 @@ namespace greta {
 void add_common_options(CLI::App& app, Options& options) {
   options.database = environment_variable("GRETA_DB");
   if (options.database.empty()) options.database = "greta.db";
-  app.add_option("--db", options.database, "Database file (default: $GRETA_DB, else greta.db)")
+  app.add_option("--db", options.database,
+                 "Database file, or for some commands clickhouse://USER@HOST:PORT/DATABASE"
+                 " (default: $GRETA_DB, else greta.db)")
       ->option_text("FILE");
   add_format_option(app, options.format, true);
   auto csv_safe = std::make_shared<bool>(false);

@@ -14,10 +14,11 @@ namespace greta {
 
 /// What every command shares.
 struct Options {
-  std::string database;  ///< --db, else $GRETA_DB, else greta.db
+  std::string database;  ///< --db, else $GRETA_DB, else greta.db; a file, or clickhouse://...
   Format format = Format::kTable;
   Output out;                   ///< standard output
   bool has_page = false;        ///< the command that was named takes --format html
+  bool asks_fleet = false;      ///< the command that was named takes clickhouse:// as --db
   std::function<int()> action;  ///< set by the command that was named; returns the exit status
 };
 

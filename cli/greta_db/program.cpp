@@ -10,6 +10,7 @@
 #include "cli/options/unknown_command.h"
 #include "common/stop_signal.h"
 #include "common/trouble.h"
+#include "db/clickhouse/address.h"
 #include "db/database.h"
 
 namespace greta {
@@ -52,7 +53,12 @@ int run_greta_db(int argc, char** argv) {
       complain(kProgram, message);
     };
     app.parse(argc, argv);
-    check_database_name(options.database);
+    if (!clickhouse::is_address(options.database)) {
+      check_database_name(options.database);
+    } else if (!options.asks_fleet) {
+      throw UsageError("this command works on a file: `greta-db --db FILE pull --from " +
+                       options.database + " --run R` brings runs into one");
+    }
     const StopSignals heeded;
     int status = options.action();
     options.out.flush();

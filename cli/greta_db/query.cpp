@@ -13,10 +13,12 @@
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
+#include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/completion.h"
 #include "common/near_words.h"
+#include "db/clickhouse/address.h"
 #include "db/database.h"
 
 namespace greta {
@@ -62,16 +64,56 @@ const std::set<std::string>& plain_functions(SQLite::Database& db) {
   return names;
 }
 
+/// What can be read of a run without its trace rows, where its verdict is kept.
+constexpr std::array<std::string_view, 32> kWithoutRows = {"run",
+                                                           "prompt",
+                                                           "attribute",
+                                                           "source",
+                                                           "source_location",
+                                                           "run_event",
+                                                           "run_metric",
+                                                           "log_event",
+                                                           "document_row",
+                                                           "report",
+                                                           "report_pair",
+                                                           "report_claim",
+                                                           "ingest_error",
+                                                           "readout",
+                                                           "plan",
+                                                           "commit_node",
+                                                           "commit_parent",
+                                                           "tensor",
+                                                           "tensor_name",
+                                                           "cause",
+                                                           "phase",
+                                                           "finding",
+                                                           "tolerance",
+                                                           "edge",
+                                                           "stated_attribute",
+                                                           "run_lineage",
+                                                           "run_verdict",
+                                                           "history",
+                                                           "failure_breakdown",
+                                                           "tally",
+                                                           "kept_tally",
+                                                           "kept_verdict"};
+
 /// What the authorizer reads and notes.
 struct Reading {
+  bool needs_rows = false;  ///< the statement names more than kWithoutRows
   const std::set<std::string>* functions = nullptr;
-  std::string refused;  ///< "" when nothing was
+  std::string refused = "";  ///< "" when nothing was
 };
 
 /// sqlite3_set_authorizer callback: allows what reads, and notes what else was tried.
 int allow_reading(void* context, int action, const char* first, const char* second, const char*,
-                  const char*) {
+                  const char* inside) {
   auto& reading = *static_cast<Reading*>(context);
+  if (action == SQLITE_READ && inside == nullptr && first != nullptr) {
+    const bool is_known = contains(kWithoutRows, first);
+    const bool is_origin = second != nullptr && std::string_view(second) == "numeric_origin";
+    if (!is_known || is_origin) reading.needs_rows = true;
+  }
   std::string& refused = reading.refused;
   switch (action) {
     case SQLITE_SELECT:
@@ -114,9 +156,10 @@ UsageError refusal(const std::string& what) {
 }
 
 /// The statement of `sql`. Throws UsageError when it is not exactly one, or does not only read.
-std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sql) {
+std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sql,
+                                       bool* needs_rows = nullptr) {
   static Reading reading;  // as long as the authorizer
-  reading = {&plain_functions(db), ""};
+  reading = {.functions = &plain_functions(db)};
   const std::string& refused = reading.refused;
   sqlite3_set_authorizer(db.getHandle(), allow_reading, &reading);
   try {
@@ -128,6 +171,7 @@ std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sq
       if (!Query(db, more, &rest).empty()) throw refusal("a second statement");
     }
     if (!query->read_only() || query->columns() == 0) throw refusal("a statement that writes");
+    if (needs_rows != nullptr) *needs_rows = reading.needs_rows;
     return query;  // the authorizer stays until the statement has run: it may be prepared again
   } catch (const SQLite::Exception& error) {
     sqlite3_set_authorizer(db.getHandle(), nullptr, nullptr);
@@ -240,6 +284,26 @@ bool is_word(std::string_view text) {
                      [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
 }
 
+/// Of a warehouse in ClickHouse: runs that parameters name, else all, and their trace rows where
+/// the statement reads what only these tell.
+Question question_of(const std::string& database, const CannedQuery* canned, const std::string& sql,
+                     const std::map<std::string, Value>& given) {
+  Question question;
+  if (!clickhouse::is_address(database)) return question;
+  question.everything = true;
+  {
+    SQLite::Database empty = open_temporary();
+    prepare_reading(empty, sql, &question.rows);
+    sqlite3_set_authorizer(empty.getHandle(), nullptr, nullptr);
+  }
+  if (canned == nullptr) return question;
+  for (const auto& [name, value] : given) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (name.starts_with("run") && text != nullptr) question.runs.push_back(*text);
+  }
+  return question;
+}
+
 int run_query(Options& options, const QueryArguments& arguments) {
   if (arguments.list) {
     list_canned(options);
@@ -256,15 +320,16 @@ int run_query(Options& options, const QueryArguments& arguments) {
     throw unknown_name("canned query", arguments.text, names, "`greta-db query --list`");
   }
   std::map<std::string, Value> given = given_parameters(arguments.parameters);
-  SQLite::Database db = open_for_reading(options.database);
-  sort_on_disk(db);
-  if (canned) complete_parameters(db, *canned, given);
   std::string sql = canned                   ? canned->sql
                     : arguments.file.empty() ? arguments.text
                                              : read_all(arguments.file);
   if (sql.find('\0') != std::string::npos) {
     throw UsageError("the SQL has a NUL byte: give text, of a file that is text");
   }
+  AskedDatabase asked(options.database, question_of(options.database, canned, sql, given));
+  SQLite::Database& db = asked.db();
+  sort_on_disk(db);
+  if (canned) complete_parameters(db, *canned, given);
   std::unique_ptr<Query> query = prepare_reading(db, sql);
   bind_parameters(*query, std::move(given), canned ? canned->name : "the query");
   print_query(*query, options.out, options.format);
@@ -292,6 +357,7 @@ void add_query_command(CLI::App& app, Options& options) {
       ->take_all();
   command->add_flag("--list", arguments->list, "List the canned queries with their parameters");
   command->callback([&options, arguments] {
+    options.asks_fleet = true;
     options.action = [&options, arguments] { return run_query(options, *arguments); };
   });
 }

@@ -3,12 +3,12 @@
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
 #include "cli/options/checked_value.h"
+#include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/completion.h"
-#include "db/database.h"
 
 namespace greta {
 namespace {
@@ -89,7 +89,14 @@ void list_attributes(Options& options, SQLite::Database& db, const RunsArguments
 }
 
 int runs(Options& options, const RunsArguments& arguments) {
-  SQLite::Database db = open_for_reading(options.database);
+  Question question;
+  if (!arguments.run.empty()) question.runs = {arguments.run};
+  question.experiment = arguments.experiment;
+  question.mode = arguments.mode;
+  question.date = arguments.date;
+  question.commit = arguments.commit;
+  AskedDatabase asked(options.database, question);
+  SQLite::Database& db = asked.db();
   check_known(db, NameOf::kExperiment, arguments.experiment);
   check_known(db, NameOf::kMode, arguments.mode);
   if (arguments.attributes) {
@@ -130,6 +137,7 @@ void add_runs_command(CLI::App& app, Options& options) {
     attributes->excludes(command->get_option(filter));
   }
   command->callback([&options, arguments] {
+    options.asks_fleet = true;
     options.action = [&options, arguments] { return runs(options, *arguments); };
   });
 }

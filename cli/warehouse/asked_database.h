@@ -1,0 +1,48 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/warehouse/run_name.h"
+#include "db/fleet/fleet_file.h"
+
+namespace greta {
+
+/// Which runs a command asks about, and what of them. A file has all of it at hand; of a warehouse
+/// in ClickHouse only this is fetched.
+struct Question {
+  std::vector<std::string> runs;  ///< as --run takes them; none: all
+  Repeats repeats = Repeats::kAll;
+  std::string experiment, mode, date, commit, since;  ///< as the filters take them; "" any
+  bool everything = false;    ///< of tables that say no verdict: readouts, plans, logs
+  bool judged = false;        ///< verdicts as the shards work them out, not as they were pushed
+  bool failing_rows = false;  ///< trace rows of runs that fail
+  bool rows = false;          ///< trace rows of all runs named
+  bool compared = false;      ///< whole lineages, each run compared with its baseline
+  bool changed_rows = false;  ///< trace rows of lineages where something changed
+};
+
+/// The database that a command asks: a file opened for reading (open_for_reading), or what was
+/// asked for of a warehouse in ClickHouse, in a database that goes with this object.
+class AskedDatabase {
+ public:
+  AskedDatabase(const std::string& database, const Question& question);
+  ~AskedDatabase();
+  AskedDatabase(const AskedDatabase&) = delete;
+  AskedDatabase& operator=(const AskedDatabase&) = delete;
+
+  SQLite::Database& db() { return fleet_ ? fleet_->db() : *file_; }
+
+ private:
+  std::unique_ptr<SQLite::Database> file_;
+  std::unique_ptr<FleetServer> server_;
+  std::unique_ptr<FleetFile> fleet_;
+};
+
+/// What a warehouse in ClickHouse has of runs as --run takes them: all that the text can mean.
+std::vector<Published> published_runs(FleetServer& server, const std::string& text);
+
+}  // namespace greta

@@ -1,0 +1,433 @@
+#include "db/clickhouse/client.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <set>
+#include <thread>
+
+#include "common/stop_signal.h"
+#include "db/clickhouse/compressed.h"
+#include "db/clickhouse/quote.h"
+
+namespace greta::clickhouse {
+namespace {
+
+/// Under each of these a server drops rows of an answer, or of an insert, without a word, or reads
+/// NULL or an empty group otherwise than the queries mean it. Those that a server does not know are
+/// not asked for.
+constexpr std::array<std::pair<const char*, const char*>, 33> kSettings = {{
+    {"skip_unavailable_shards", "0"},
+    {"read_overflow_mode", "throw"},
+    {"read_overflow_mode_leaf", "throw"},
+    {"group_by_overflow_mode", "throw"},
+    {"sort_overflow_mode", "throw"},
+    {"result_overflow_mode", "throw"},
+    {"timeout_overflow_mode", "throw"},
+    {"timeout_overflow_mode_leaf", "throw"},
+    {"set_overflow_mode", "throw"},
+    {"join_overflow_mode", "throw"},
+    {"transfer_overflow_mode", "throw"},
+    {"distinct_overflow_mode", "throw"},
+    {"fallback_to_stale_replicas_for_distributed_queries", "0"},
+    {"max_parallel_replicas", "1"},
+    {"insert_distributed_sync", "1"},
+    {"distributed_foreground_insert", "1"},
+    {"insert_deduplicate", "1"},
+    {"async_insert", "0"},
+    {"join_use_nulls", "1"},
+    {"join_default_strictness", "ALL"},
+    {"transform_null_in", "0"},
+    {"aggregate_functions_null_for_empty", "0"},
+    {"enable_optimize_predicate_expression", "0"},
+    {"prefer_column_name_to_alias", "0"},
+    {"limit", "0"},
+    {"offset", "0"},
+    {"extremes", "0"},
+    {"distributed_ddl_task_timeout", "60"},
+    {"max_query_size", "16777216"},
+    {"max_ast_elements", "1000000"},
+    {"max_expanded_ast_elements", "1000000"},
+    {"input_format_skip_unknown_fields", "0"},
+    {"http_native_compression_disable_checksumming_on_decompress", "1"},
+}};
+
+constexpr std::chrono::milliseconds kFirstPause{200};
+/// TOO_MANY_SIMULTANEOUS_QUERIES, NETWORK_ERROR, SOCKET_TIMEOUT, ALL_CONNECTION_TRIES_FAILED,
+/// TABLE_IS_READ_ONLY (ZooKeeper away), TOO_MANY_PARTS, KEEPER_EXCEPTION, NO_ZOOKEEPER.
+constexpr std::array<int, 8> kPassing = {202, 210, 209, 279, 242, 252, 999, 225};
+
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+/// "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist., e.what() = ..." in short.
+std::string told(const std::string& body) {
+  std::string text = body.substr(0, 2000);
+  if (const size_t end = text.find(", e.what() ="); end != std::string::npos) text.resize(end);
+  if (const size_t begin = text.find("DB::Exception: "); begin != std::string::npos)
+    text.erase(0, begin + std::strlen("DB::Exception: "));
+  return one_line(text.substr(0, 600));
+}
+
+int code_of(const std::string& body) {
+  int code = 0;
+  const size_t at = body.find("Code: ");
+  if (at != std::string::npos)
+    std::from_chars(body.data() + at + 6, body.data() + body.size(), code);
+  return code;
+}
+
+bool passes(int code) {
+  return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
+}
+
+/// libcurl wants to be begun once, before there are threads that use it.
+void begin_curl() {
+  static const CURLcode begun = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (begun != CURLE_OK) throw Error(std::string("libcurl: ") + curl_easy_strerror(begun));
+}
+
+std::string escaped(CURL* handle, const std::string& text) {
+  char* bytes = curl_easy_escape(handle, text.data(), static_cast<int>(text.size()));
+  if (bytes == nullptr) throw Error("libcurl: out of memory");
+  std::string all = bytes;
+  curl_free(bytes);
+  return all;
+}
+
+}  // namespace
+
+struct Client::Curl {
+  Curl() : handle(curl_easy_init()) {
+    if (handle == nullptr) throw Error("libcurl: out of memory");
+  }
+  ~Curl() { curl_easy_cleanup(handle); }
+  CURL* handle;
+};
+
+/// One exchange: what is sent, and what becomes of the answer.
+struct Client::Request {
+  std::string parameters;  ///< of the URL
+  const std::string* body = nullptr;
+  const std::vector<ExternalTable>* tables = nullptr;
+  const std::function<std::string_view()>* next = nullptr;  ///< rows to send
+  const std::function<void(std::string_view, bool)>* sink = nullptr;
+
+  std::string block;  ///< compressed, on its way
+  size_t sent = 0;
+  bool all_sent = false;
+  bool is_refused = false;
+  std::string refusal;
+  std::exception_ptr thrown;  ///< by what libcurl called
+  CURL* handle = nullptr;
+
+  static size_t read(char* to, size_t, size_t room, void* context) {
+    auto& self = *static_cast<Request*>(context);
+    try {
+      if (stop_signal() != 0) return CURL_READFUNC_ABORT;
+      while (self.sent == self.block.size() && !self.all_sent) {
+        self.block.clear();
+        self.sent = 0;
+        const std::string_view rows = (*self.next)();
+        if (rows.empty()) {
+          self.all_sent = true;
+        } else {
+          append_compressed(self.block, rows);
+        }
+      }
+      const size_t n = std::min(room, self.block.size() - self.sent);
+      std::memcpy(to, self.block.data() + self.sent, n);
+      self.sent += n;
+      return n;
+    } catch (...) {
+      self.thrown = std::current_exception();
+      return CURL_READFUNC_ABORT;
+    }
+  }
+
+  static size_t write(char* bytes, size_t, size_t n, void* context) {
+    auto& self = *static_cast<Request*>(context);
+    try {
+      long status = 0;
+      curl_easy_getinfo(self.handle, CURLINFO_RESPONSE_CODE, &status);
+      if (status != 200 || self.sink == nullptr) {
+        if (self.refusal.size() < 8192) self.refusal.append(bytes, std::min<size_t>(n, 8192));
+      } else {
+        (*self.sink)({bytes, n}, false);
+      }
+      return n;
+    } catch (...) {
+      self.thrown = std::current_exception();
+      return n + 1;  // ends the transfer
+    }
+  }
+
+  static int progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    return stop_signal() != 0 ? 1 : 0;
+  }
+};
+
+Client::Client(Address address, ClientOptions options)
+    : address_(std::move(address)), options_(std::move(options)) {
+  begin_curl();
+  curl_ = std::make_unique<Curl>();
+}
+
+Client::~Client() = default;
+
+std::string Client::parameters(bool reads) const {
+  // which is always there: statements name the database themselves
+  std::string all = "database=system";
+  for (const auto& [name, value] : settings_) all += "&" + name + "=" + value;
+  // The answer begins when the last row of it is there: an error in between has a status of its
+  // own.
+  if (reads) all += "&wait_end_of_query=1";
+  return all;
+}
+
+void Client::refuse(long status, const std::string& body) const {
+  const int code = code_of(body);
+  const std::string at = address_.text() + ": ";
+  if (code == 192 || code == 193 || code == 194 || code == 516 || status == 401 || status == 403) {
+    throw Refused(at + "user " + address_.user +
+                      " or the password is wrong ($GRETA_FLEET_PASSWORD, or the file that"
+                      " $GRETA_FLEET_PASSWORD_FILE names)",
+                  code == 0 ? 516 : code);
+  }
+  if (body.empty()) throw Error(at + "HTTP status " + std::to_string(status));
+  if (code == 0) throw Error(at + "no answer of ClickHouse: " + told(body));
+  throw Refused(at + told(body), code);
+}
+
+void Client::perform(Request& request) {
+  CURL* handle = curl_->handle;
+  curl_easy_reset(handle);
+  request.handle = handle;
+  const std::string url = address_.url() + "?" + request.parameters;
+  std::array<char, CURL_ERROR_SIZE> message{};
+  curl_slist* headers = nullptr;
+  curl_mime* mime = nullptr;
+  const auto header = [&](const std::string& line) {
+    curl_slist* more = curl_slist_append(headers, line.c_str());
+    if (more == nullptr) throw Error("libcurl: out of memory");
+    headers = more;
+  };
+  struct Cleanup {
+    curl_slist*& headers;
+    curl_mime*& mime;
+    ~Cleanup() {
+      curl_slist_free_all(headers);
+      curl_mime_free(mime);
+    }
+  } cleanup{headers, mime};
+  header("X-ClickHouse-User: " + address_.user);
+  if (!options_.password.empty()) header("X-ClickHouse-Key: " + options_.password);
+  header("Expect:");
+  curl_easy_setopt(handle, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, message.data());
+  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(handle, CURLOPT_PROXY, "");  // rows go where they were sent, and nowhere else
+  curl_easy_setopt(handle, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+#endif
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_ms));
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.patience_ms / 1000));
+  curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, Request::progress);
+  curl_easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L);
+  curl_easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L);
+  if (!options_.ca_file.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, options_.ca_file.c_str());
+  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, Request::write);
+  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &request);
+  if (request.next != nullptr) {
+    curl_easy_setopt(handle, CURLOPT_POST, 1L);
+    curl_easy_setopt(handle, CURLOPT_READFUNCTION, Request::read);
+    curl_easy_setopt(handle, CURLOPT_READDATA, &request);
+    curl_easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
+    header("Transfer-Encoding: chunked");
+  } else if (request.tables != nullptr && !request.tables->empty()) {
+    mime = curl_mime_init(handle);
+    const auto part = [&](const std::string& name, const std::string& data, bool is_file) {
+      curl_mimepart* one = curl_mime_addpart(mime);
+      curl_mime_name(one, name.c_str());
+      curl_mime_data(one, data.data(), data.size());
+      if (is_file) curl_mime_filename(one, name.c_str());
+    };
+    part("query", *request.body, false);
+    for (const ExternalTable& table : *request.tables) part(table.name, table.rows, true);
+    curl_easy_setopt(handle, CURLOPT_MIMEPOST, mime);
+  } else {
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.body->data());
+    curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.body->size()));
+    header("Content-Type: text/plain");
+  }
+  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
+  const CURLcode done = curl_easy_perform(handle);
+  throw_if_stopped();
+  if (request.thrown) std::rethrow_exception(request.thrown);
+  long status = 0;
+  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  // A server that refuses rows closes the connection before it has read the rest.
+  if (status != 0 && status != 200 && !request.refusal.empty()) refuse(status, request.refusal);
+  if (done != CURLE_OK) {
+    std::string why = message[0] != 0 ? message.data() : curl_easy_strerror(done);
+    if (done == CURLE_PEER_FAILED_VERIFICATION || done == CURLE_SSL_CACERT_BADFILE ||
+        done == CURLE_SSL_CONNECT_ERROR) {
+      throw Error(address_.text() + ": TLS: " + one_line(why) +
+                  " (is this machine's clock right, and the certificate's authority known:"
+                  " $GRETA_FLEET_CA names its file?)");
+    }
+    throw Unreachable(address_.text() + ": " + one_line(why));
+  }
+  if (status != 200) refuse(status, request.refusal);
+}
+
+void Client::perform_with_retries(const std::function<void()>& once) {
+  auto pause = kFirstPause;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return once();
+    } catch (const Unreachable&) {
+      if (attempt >= options_.attempts) throw;
+    } catch (const Refused& refused) {
+      if (!passes(refused.code) || attempt >= options_.attempts) throw;
+    }
+    const auto until = std::chrono::steady_clock::now() + pause;
+    while (std::chrono::steady_clock::now() < until) {
+      throw_if_stopped();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    pause *= 2;
+  }
+}
+
+void Client::check_settings() {
+  if (checked_) return;
+  checked_ = true;  // select() below comes back here
+  std::set<std::string> known;
+  select("SELECT name FROM system.settings", [&](RowReader& row) { known.emplace(row.text()); });
+  if (!known.contains("skip_unavailable_shards")) {
+    checked_ = false;
+    throw Error(address_.text() + " says nothing of its settings: is it ClickHouse?");
+  }
+  for (const auto& [name, value] : kSettings) {
+    if (known.contains(name)) settings_[name] = value;
+  }
+  std::string names;
+  for (const auto& [name, value] : settings_)
+    names += (names.empty() ? "" : ", ") + quote_text(name);
+  size_t seen = 0;
+  std::string wrong;
+  try {
+    select("SELECT name, value FROM system.settings WHERE name IN (" + names + ")",
+           [&](RowReader& row) {
+             const std::string name(row.text()), value(row.text());
+             ++seen;
+             const std::string& wanted = settings_.at(name);
+             const bool same = value == wanted || (wanted == "throw" && value == "THROW");
+             if (!same) wrong += (wrong.empty() ? "" : ", ") + name + " = " + value;
+           });
+  } catch (const Refused& refused) {
+    throw Refused(
+        std::string(refused.what()) + " (the profile of user " + address_.user +
+            " must let it choose settings: without them rows may be missing from answers)",
+        refused.code);
+  }
+  if (!wrong.empty() || seen != settings_.size()) {
+    checked_ = false;
+    throw Error(address_.text() + ": the profile of user " + address_.user + " insists on " +
+                (wrong.empty() ? "settings of its own" : wrong) +
+                ", under which rows may be missing from an answer: nothing is asked of it");
+  }
+}
+
+void Client::select(const std::string& sql, const std::function<void(RowReader&)>& row,
+                    const std::vector<ExternalTable>& tables) {
+  check_settings();
+  const std::string text = sql + "\nFORMAT RowBinary";
+  bool delivered = false;
+  perform_with_retries([&] {
+    std::string kept;
+    const auto take = [&](std::string_view bytes, bool) {
+      kept += bytes;
+      RowReader reader(kept);
+      size_t whole = 0;
+      try {
+        while (!reader.at_end()) {
+          row(reader);
+          delivered = true;
+          whole = reader.taken();
+        }
+      } catch (const NoMoreBytes&) {
+      }
+      kept.erase(0, whole);
+    };
+    const std::function<void(std::string_view, bool)> sink = take;
+    Request request;
+    request.parameters = parameters(true);
+    for (const ExternalTable& table : tables) {
+      request.parameters += "&" + table.name + "_format=RowBinary&" + table.name +
+                            "_structure=" + escaped(curl_->handle, table.structure);
+    }
+    request.body = &text;
+    request.tables = &tables;
+    request.sink = &sink;
+    try {
+      perform(request);
+    } catch (const Unreachable& broken) {
+      // what was delivered cannot be taken back
+      if (delivered) throw Error(std::string(broken.what()) + ", in the middle of an answer");
+      throw;
+    }
+    if (!kept.empty()) throw Error(address_.text() + ": an answer ends within a row");
+  });
+}
+
+uint64_t Client::number(const std::string& sql, const std::vector<ExternalTable>& tables) {
+  uint64_t value = 0;
+  int rows = 0;
+  select(
+      sql,
+      [&](RowReader& row) {
+        value = row.u64();
+        ++rows;
+      },
+      tables);
+  if (rows != 1) throw Error(address_.text() + ": " + std::to_string(rows) + " rows, not one");
+  return value;
+}
+
+void Client::execute(const std::string& sql) {
+  check_settings();
+  Request request;
+  request.parameters = parameters(true);
+  request.body = &sql;
+  perform(request);
+}
+
+void Client::insert(const std::string& table, const std::string& columns,
+                    const std::function<std::string_view()>& next) {
+  check_settings();
+  const std::string sql = "INSERT INTO " + table + " (" + columns + ") FORMAT RowBinary";
+  Request request;
+  request.parameters = parameters(false) + "&decompress=1&query=" + escaped(curl_->handle, sql);
+  request.next = &next;
+  perform(request);
+}
+
+}  // namespace greta::clickhouse

@@ -1,0 +1,87 @@
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+static_assert(std::endian::native == std::endian::little, "RowBinary is little-endian");
+
+namespace greta::clickhouse {
+
+/// Writes values as ClickHouse's format RowBinary has them, one after the other.
+class RowWriter {
+ public:
+  template <class T>
+  RowWriter& number(T value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  RowWriter& u8(uint8_t value) { return number(value); }
+  RowWriter& u64(uint64_t value) { return number(value); }
+  RowWriter& i64(int64_t value) { return number(value); }
+  RowWriter& f64(double value) { return number(value); }
+  RowWriter& length(uint64_t value) {  ///< of a text or an array
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+    return *this;
+  }
+  RowWriter& text(std::string_view value) {
+    length(value.size());
+    bytes_ += value;
+    return *this;
+  }
+  /// What a value of type Nullable begins with.
+  RowWriter& null(bool is_null) { return u8(is_null ? 1 : 0); }
+
+  const std::string& bytes() const { return bytes_; }
+  size_t size() const { return bytes_.size(); }
+  void clear() { bytes_.clear(); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Thrown where an answer ends within a row.
+struct NoMoreBytes {};
+
+/// Reads them again. A row that is not there as a whole throws NoMoreBytes.
+class RowReader {
+ public:
+  explicit RowReader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  uint8_t u8() { return number<uint8_t>(); }
+  uint64_t u64() { return number<uint64_t>(); }
+  int64_t i64() { return number<int64_t>(); }
+  double f64() { return number<double>(); }
+  uint64_t length();
+  std::string_view text() { return take(length()); }
+  bool null() { return u8() != 0; }
+  std::optional<int64_t> i64_or_null() { return null() ? std::nullopt : std::optional(i64()); }
+  std::optional<double> f64_or_null() { return null() ? std::nullopt : std::optional(f64()); }
+  std::optional<std::string> text_or_null() {
+    return null() ? std::nullopt : std::optional(std::string(text()));
+  }
+
+  bool at_end() const { return at_ == bytes_.size(); }
+  size_t taken() const { return at_; }
+
+ private:
+  std::string_view take(uint64_t n) {
+    if (n > bytes_.size() - at_) throw NoMoreBytes();
+    at_ += n;
+    return bytes_.substr(at_ - n, n);
+  }
+
+  std::string_view bytes_;
+  size_t at_ = 0;
+};
+
+}  // namespace greta::clickhouse

@@ -1,0 +1,42 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/fleet/server.h"
+
+namespace greta {
+
+/// What is told of a push while it runs.
+struct PushProgress {
+  int64_t runs = 0, all_runs = 0;  ///< runs done with, and how many there are
+  int64_t rows = 0;                ///< trace rows sent
+};
+
+struct PushSummary {
+  int64_t runs = 0;   ///< sent and published
+  int64_t known = 0;  ///< there already, as they are
+  int64_t rows = 0, differences = 0, records = 0;
+  std::vector<std::pair<std::string, std::string>> renamed;  ///< name here, name there
+};
+
+struct PushOptions {
+  bool replace = false;  ///< also where the warehouse's run has sources that this file lacks
+  int attempts = 3;      ///< of a batch whose fate is unknown: under other push ids
+  std::function<void(const PushProgress&)> progress;
+};
+
+/// Sends runs of a database, in one state of it: batch after batch, each under push ids of its own,
+/// which its last insert publishes; what a push that ended early has sent is visible to nobody. A
+/// run that is there already, as it is here, is not sent again; one that has grown takes the place
+/// of what was there. Throws DatabaseError (an ingest of a run has not ended, the run there has
+/// what this one lacks), clickhouse::Error, Stopped or SQLite::Exception; what was published stays.
+PushSummary push_runs(SQLite::Database& db, FleetServer& server, std::span<const int64_t> runs,
+                      const PushOptions& options);
+
+}  // namespace greta

@@ -1,0 +1,28 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "db/row_statement.h"
+
+namespace greta {
+
+/// A value of a row as it travels: nothing for NULL, a number as the shortest text that reads back
+/// as the same one, a text or blob as its bytes. The type is the column's: tables are STRICT.
+using CellText = std::optional<std::string>;
+
+/// A column of the row that a statement stands on.
+CellText cell_text(RowStatement& row, int column);
+
+/// Type of every column of a table, in order: INTEGER, REAL, TEXT or BLOB.
+std::vector<std::string> column_types(SQLite::Database& db, const std::string& table);
+
+/// Binds a value that was of a column of that type. Throws std::runtime_error for a number that is
+/// none.
+void bind_cell(SQLite::Statement& statement, int parameter, const CellText& cell,
+               std::string_view type);
+
+}  // namespace greta

@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+#include <lz4.h>
+
+#include <cstring>
+#include <random>
+
+#include "common/exit_status.h"
+#include "db/clickhouse/address.h"
+#include "db/clickhouse/compressed.h"
+#include "db/clickhouse/quote.h"
+#include "db/clickhouse/row_binary.h"
+
+namespace greta::clickhouse {
+namespace {
+
+std::string refusal_of(const std::string& text) {
+  try {
+    parse_address(text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ClickHouseAddress, HasUserHostPortAndDatabase) {
+  const Address address = parse_address("clickhouse://ci@db.example:8124/traces");
+  EXPECT_FALSE(address.tls);
+  EXPECT_EQ(address.user, "ci");
+  EXPECT_EQ(address.host, "db.example");
+  EXPECT_EQ(address.port, 8124);
+  EXPECT_EQ(address.database, "traces");
+  EXPECT_EQ(address.text(), "clickhouse://ci@db.example:8124/traces");
+  EXPECT_EQ(address.url(), "http://db.example:8124/");
+}
+
+TEST(ClickHouseAddress, UserAndPortHaveDefaults) {
+  EXPECT_EQ(parse_address("clickhouse://h/d").text(), "clickhouse://default@h:8123/d");
+  EXPECT_EQ(parse_address("clickhouses://h/d").text(), "clickhouses://default@h:8443/d");
+  EXPECT_EQ(parse_address("clickhouses://h/d").url(), "https://h:8443/");
+}
+
+TEST(ClickHouseAddress, AnIPv6AddressStandsInBrackets) {
+  const Address address = parse_address("clickhouse://[::1]:9/d");
+  EXPECT_EQ(address.host, "::1");
+  EXPECT_EQ(address.url(), "http://[::1]:9/");
+  EXPECT_EQ(parse_address(address.text()).host, "::1");
+}
+
+TEST(ClickHouseAddress, NamesMayHaveAnyCharacterThatIsWrittenAsPercent) {
+  const Address address = parse_address("clickhouse://a%40b@h/x%25y");
+  EXPECT_EQ(address.user, "a@b");
+  EXPECT_EQ(address.database, "x%y");
+  EXPECT_EQ(parse_address(address.text()).user, "a@b");
+}
+
+TEST(ClickHouseAddress, APasswordIsRefusedAndNotRepeated) {
+  const std::string said = refusal_of("clickhouse://ci:hunter2@h/d");
+  EXPECT_NE(said.find("holds no password"), std::string::npos);
+  EXPECT_EQ(said.find("hunter2"), std::string::npos);
+}
+
+TEST(ClickHouseAddress, WhatIsNoneIsRefused) {
+  for (const char* text :
+       {"clickhouse://", "clickhouse://h", "clickhouse://h/", "clickhouse:///d",
+        "clickhouse://h:/d", "clickhouse://h:0/d", "clickhouse://h:65536/d", "clickhouse://h:8x/d",
+        "clickhouse://h/d/e", "clickhouse://h/d?x=1", "clickhouse://h h/d", "clickhouse://[::1/d",
+        "clickhouse://[::1]x/d", "clickhouse://h/%zz", "clickhouse://h/%0a", "clickhouse://[ab]c/d",
+        "http://h/d", ""}) {
+    EXPECT_NE(refusal_of(text), "") << text;
+  }
+  EXPECT_TRUE(is_address("clickhouses://x"));
+  EXPECT_FALSE(is_address("greta.db"));
+}
+
+TEST(Quote, ATextEndsWhereItEnds) {
+  EXPECT_EQ(quote_text("plain"), "'plain'");
+  EXPECT_EQ(quote_text("'; DROP TABLE run --"), "'\\'; DROP TABLE run --'");
+  EXPECT_EQ(quote_text("a\\"), "'a\\\\'");
+  EXPECT_EQ(quote_text(std::string("\0\n\x7f", 3)), "'\\x00\\x0A\\x7F'");
+  EXPECT_EQ(quote_text("ü\xff"), "'ü\xff'");
+  EXPECT_EQ(quote_name("a`b"), "`a\\`b`");
+}
+
+TEST(RowBinary, WhatIsWrittenIsRead) {
+  RowWriter writer;
+  writer.u8(7).i64(-5).f64(0.1).text("it's").null(true).null(false).u64(9).length(300);
+  RowReader reader(writer.bytes());
+  EXPECT_EQ(reader.u8(), 7);
+  EXPECT_EQ(reader.i64(), -5);
+  EXPECT_EQ(reader.f64(), 0.1);
+  EXPECT_EQ(reader.text(), "it's");
+  EXPECT_EQ(reader.i64_or_null(), std::nullopt);
+  EXPECT_EQ(reader.i64_or_null(), 9);
+  EXPECT_EQ(reader.length(), 300u);
+  EXPECT_TRUE(reader.at_end());
+  EXPECT_THROW(reader.u8(), NoMoreBytes);
+}
+
+TEST(RowBinary, ARowThatIsCutIsNone) {
+  RowWriter writer;
+  writer.text(std::string(1000, 'x')).f64(1);
+  for (size_t n = 0; n < writer.size(); ++n) {
+    RowReader reader(std::string_view(writer.bytes()).substr(0, n));
+    EXPECT_THROW(
+        {
+          reader.text();
+          reader.f64();
+        },
+        NoMoreBytes)
+        << n;
+  }
+  RowReader endless(std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"));
+  EXPECT_THROW(endless.text(), NoMoreBytes);
+}
+
+TEST(Compressed, ABlockIsWhatClickHouseReads) {
+  std::mt19937_64 random(1);
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{70'000}}) {
+    std::string bytes;
+    while (bytes.size() < size) bytes += static_cast<char>(random() % 7);
+    std::string all = "before";
+    append_compressed(all, bytes);
+    const char* block = all.data() + 6;
+    uint32_t compressed = 0, plain = 0;
+    EXPECT_EQ(block[16], static_cast<char>(0x82));
+    std::memcpy(&compressed, block + 17, 4);
+    std::memcpy(&plain, block + 21, 4);
+    EXPECT_EQ(compressed + 16 + 6, all.size());
+    EXPECT_EQ(plain, size);
+    std::string back(size, 0);
+    EXPECT_EQ(LZ4_decompress_safe(block + 25, back.data(), static_cast<int>(compressed - 9),
+                                  static_cast<int>(size)),
+              static_cast<int>(size));
+    EXPECT_EQ(back, bytes);
+  }
+}
+
+}  // namespace
+}  // namespace greta::clickhouse
