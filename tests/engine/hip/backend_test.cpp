@@ -122,7 +122,8 @@ TEST(HipBackend, WeightsOfManyPiecesArriveWholeAndInTheirPlaces) {
                                       static_cast<int32_t>(rows - 1)};
     const auto n = static_cast<int64_t>(ids.size()) * kCols;
     const Buffer out = gpu->allocate(n);
-    gpu->begin_batch(ids, 0);
+    const Stretch stretch{.n_tokens = std::ssize(ids)};
+    gpu->begin_batch(ids, {&stretch, 1});
     gpu->embed(uploaded[i], 0, out.get());
     gpu->end_batch();
     std::vector<float> values(static_cast<size_t>(n)), expected(kCols);
@@ -421,7 +422,8 @@ TEST(HipBackend, RowsOfAnyLengthAreFingerprintedAsTheyWereWhenQueued) {
   };
   fill(small, 1);
   fill(large, 2);
-  backend->begin_batch(tokens, 0);
+  const Stretch stretch{.n_tokens = 2};
+  backend->begin_batch(tokens, {&stretch, 1});
   backend->queue_fingerprints(std::array{small}, 3);
   fill(small, 3);
   backend->queue_fingerprints(std::array{large, small}, 3);
