@@ -150,6 +150,18 @@ TEST_F(TogetherTest, InOtherModesPrefillTakesThemTogetherAndSaysSo) {
   }
 }
 
+TEST_F(TogetherTest, InOtherModesBitsAreThoseOfEachAloneWhereTheRoutesAllow) {
+  for (const Mode mode : {Mode::kAsDesigned, Mode::kKvAligned}) {
+    ProbeOptions options = options_of(engine_, mode, {parse_fault("rope_theta@decode:layer=1")});
+    options.forward.routes = choose_routes(*engine_.backend, Mode::kBatchInvariant, {});
+    ToldSink together = told(engine_, options, suite_, 3);
+    std::erase_if(together.lines, [](const std::string& line) {
+      return line.starts_with("attribute prefilled_together");
+    });
+    expect_same(told(engine_, options, suite_, 1), together, std::string(mode_name(mode)));
+  }
+}
+
 TEST_F(TogetherTest, InOtherModesThePassesOfDecodeAreThoseOfOneToken) {
   const ProbeOptions options = options_of(engine_, Mode::kAsDesigned);
   auto inner = std::make_unique<TamperedBackend>(make_cpu_backend(1));
