@@ -90,6 +90,11 @@ class ProbeProgress {
   std::string what_, pace_;
 };
 
+void add_identity(const ModelDigests& digests, RunSinks& sinks) {
+  sinks.attribute(kModelRoot, digests.root);
+  if (!digests.file_sha256.empty()) sinks.attribute(kModelSha256, digests.file_sha256);
+}
+
 void print_outcome(const ProbeOutcome& outcome, const std::string& database,
                    const InferVerdict& verdict) {
   std::printf("run      %s\n", utf8::printable(outcome.run).c_str());
@@ -221,11 +226,16 @@ RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session&
   return RunSinks(targets, record);
 }
 
-void end_sinks(RunSinks& sinks, Session& session) {
+bool identify_early(RunSinks& sinks, Session& session) {
+  if (!session.digest().advance(0)) return false;
+  add_identity(model_digests(session), sinks);
+  return true;
+}
+
+void end_sinks(RunSinks& sinks, Session& session, bool identified) {
   const ModelDigests& digests = model_digests(session);
   session.times().end("identity");
-  sinks.attribute(kModelRoot, digests.root);
-  if (!digests.file_sha256.empty()) sinks.attribute(kModelSha256, digests.file_sha256);
+  if (!identified) add_identity(digests, sinks);
   sinks.end(true);
   session.times().end("record");
 }
@@ -263,14 +273,16 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   session.times().end("database");
   for (const std::string& name : job.left_out) sinks.attribute("prompt_left_out", name);
   const std::vector<std::span<const ProbePrompt>> groups = probe.groups(job.prompts);
+  bool identified = false;
   for (size_t i = 0; i < groups.size(); ++i) {
+    identified = identified || identify_early(sinks, session);
     told.begin(groups[i]);
     probe.run(groups[i], sinks);
     told.end(groups[i]);
     session.times().end(i == 0 ? "first prompt" : "other prompts");
   }
   progress.clear();
-  end_sinks(sinks, session);
+  end_sinks(sinks, session, identified);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   return {sinks.run_name(), sinks.n_rows(), time.count()};
 }

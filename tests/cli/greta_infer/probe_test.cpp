@@ -462,7 +462,8 @@ TEST_F(InferProbe, PromptsTogetherAreRecordedAsOneAtATime) {
   for (const char* what :
        {"* FROM trace_row", "* FROM sketch", "* FROM difference", "* FROM readout", "* FROM plan",
         "* FROM prompt", "* FROM traced_position", "* FROM row_context", "* FROM kept_tally",
-        "* FROM kept_verdict", "* FROM run_verdict", "* FROM attribute"}) {
+        "* FROM kept_verdict", "* FROM run_verdict",
+        "dim, value FROM attribute ORDER BY dim, value"}) {
     const std::string one = query(std::string("SELECT ") + what, "one.db");
     EXPECT_EQ(one, query(std::string("SELECT ") + what, "many.db")) << what;
     EXPECT_EQ(one, query(std::string("SELECT ") + what, "two.db")) << what;
