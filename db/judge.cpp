@@ -7,6 +7,8 @@
 #include <chrono>
 #include <future>
 #include <iterator>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -97,7 +99,8 @@ class PromptsJudge {
   PromptsJudge(SQLite::Database& db, int64_t run_id, std::vector<int64_t> prompts)
       : db_(db), run_id_(run_id), prompts_(std::move(prompts)), tallies_(prompts_.size()) {}
 
-  TallyRows read(size_t threads) {
+  /// By prompt, in their order.
+  std::vector<TallyRows> read(size_t threads) {
     for (size_t i = 1; i < threads; ++i) connections_.push_back(open_beside(db_));
     std::vector<std::future<void>> others;
     for (SQLite::Database& connection : connections_) {
@@ -109,11 +112,7 @@ class PromptsJudge {
     }
     work(db_);
     for (std::future<void>& other : others) other.get();
-    TallyRows all{run_id_, {}};
-    for (TallyRows& tally : tallies_) {
-      std::move(tally.values.begin(), tally.values.end(), std::back_inserter(all.values));
-    }
-    return all;
+    return std::move(tallies_);
   }
 
  private:
@@ -141,14 +140,23 @@ std::vector<int64_t> prompts_of(SQLite::Database& db, int64_t run_id) {
   return prompts;
 }
 
-/// Trace rows of a run, up to a limit.
-int64_t rows_of(SQLite::Database& db, int64_t run_id, int64_t limit) {
+/// Trace rows of prompts of a run, up to a limit.
+int64_t rows_of(SQLite::Database& db, int64_t run_id, std::span<const int64_t> prompts,
+                int64_t limit) {
   SQLite::Statement query(
-      db, "SELECT count(*) FROM (SELECT 1 FROM trace_row WHERE run_id = ? LIMIT ?)");
-  query.bind(1, run_id);
-  query.bind(2, limit);
-  query.executeStep();
-  return query.getColumn(0).getInt64();
+      db,
+      "SELECT count(*) FROM (SELECT 1 FROM trace_row WHERE run_id = ? AND prompt_id = ? LIMIT ?)");
+  int64_t n = 0;
+  for (const int64_t prompt : prompts) {
+    if (n >= limit) break;
+    query.bind(1, run_id);
+    query.bind(2, prompt);
+    query.bind(3, limit - n);
+    query.executeStep();
+    n += query.getColumn(0).getInt64();
+    query.reset();
+  }
+  return n;
 }
 
 bool is_in_memory(const SQLite::Database& db) {
@@ -168,16 +176,38 @@ bool has_mutexes() {
 
 }  // namespace
 
+bool can_judge_beside(const SQLite::Database& db) { return !is_in_memory(db) && has_mutexes(); }
+
 void judge_run(SQLite::Database& db, int64_t run_id, int threads) {
+  judge_run(db, run_id, threads, std::numeric_limits<int64_t>::max(),
+            [] { return std::map<int64_t, TallyRows>(); });
+}
+
+void judge_run(SQLite::Database& db, int64_t run_id, int threads, int64_t max_rows,
+               const std::function<std::map<int64_t, TallyRows>()>& known) {
   in_transaction(db, [&] {
     constexpr auto kMost = static_cast<int64_t>(kMaxThreads);
-    const int64_t worth = rows_of(db, run_id, kRowsPerThread * kMost) / kRowsPerThread;
+    std::map<int64_t, TallyRows> tallies = known();
     std::vector<int64_t> prompts = prompts_of(db, run_id);
+    std::erase_if(prompts, [&](int64_t prompt) { return tallies.contains(prompt); });
+    // Counted no further than it tells anything.
+    const bool any = max_rows == std::numeric_limits<int64_t>::max();
+    const int64_t limit = any ? kRowsPerThread * kMost : max_rows + 1;
+    const int64_t n_rows = rows_of(db, run_id, prompts, limit);
+    if (n_rows > max_rows) return;
     const auto n_prompts = static_cast<int64_t>(prompts.size()) - 1;
+    const int64_t worth = n_rows / kRowsPerThread;
     const int64_t wanted = std::min<int64_t>({threads, worth, n_prompts, kMost});
-    if (wanted < 2 || is_in_memory(db) || !has_mutexes()) return keep_tally(db, run_id);
-    PromptsJudge judge(db, run_id, std::move(prompts));
-    TallyKeeper(db).keep(judge.read(static_cast<size_t>(wanted)));
+    const bool alone = wanted < 2 || !can_judge_beside(db);
+    if (alone && tallies.empty()) return keep_tally(db, run_id);
+    PromptsJudge judge(db, run_id, prompts);
+    std::vector<TallyRows> rest = judge.read(alone ? 1 : static_cast<size_t>(wanted));
+    for (size_t i = 0; i < rest.size(); ++i) tallies[prompts[i]] = std::move(rest[i]);
+    TallyRows all{run_id, {}};
+    for (auto& [prompt, tally] : tallies) {
+      std::move(tally.values.begin(), tally.values.end(), std::back_inserter(all.values));
+    }
+    TallyKeeper(db).keep(all);
   });
 }
 

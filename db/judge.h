@@ -2,7 +2,11 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
+
+#include "db/kept_tally.h"
 
 namespace greta {
 
@@ -18,5 +22,14 @@ void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads);
 /// Judges one run, in a transaction of its own, as keep_tally does: its prompts on up to `threads`
 /// threads, where there is enough of it. Throws SQLite::Exception.
 void judge_run(SQLite::Database& db, int64_t run_id, int threads);
+
+/// The same where some tallies are known already, by prompt: `known` is called in the transaction,
+/// and gives those that are still true. Nothing is done where more than max_rows trace rows are
+/// left to judge.
+void judge_run(SQLite::Database& db, int64_t run_id, int threads, int64_t max_rows,
+               const std::function<std::map<int64_t, TallyRows>()>& known);
+
+/// Whether further connections on other threads can work tallies out.
+bool can_judge_beside(const SQLite::Database& db);
 
 }  // namespace greta

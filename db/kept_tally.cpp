@@ -35,7 +35,7 @@ TallyRows::Value value_of(const SQLite::Column& column) {
   return column.getString();
 }
 
-void bind(SQLite::Statement& statement, int i, const TallyRows::Value& value) {
+void bind_value(SQLite::Statement& statement, int i, const TallyRows::Value& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return statement.bind(i, *number);
   if (const auto* text = std::get_if<std::string>(&value)) return statement.bindNoCopy(i, *text);
   statement.bind(i);
@@ -78,7 +78,7 @@ TallyKeeper::TallyKeeper(SQLite::Database& db)
 void TallyKeeper::keep(const TallyRows& tally) {
   for (size_t at = 0; at < tally.values.size(); at += kTallyColumnCount) {
     for (int i = 0; i < kTallyColumnCount; ++i) {
-      bind(tally_, i + 1, tally.values[at + static_cast<size_t>(i)]);
+      bind_value(tally_, i + 1, tally.values[at + static_cast<size_t>(i)]);
     }
     tally_.exec();
     tally_.reset();

@@ -6,11 +6,11 @@
 namespace greta {
 namespace {
 
-void bind(SQLite::Statement& s, int i, const std::string& text) {
+void bind_value(SQLite::Statement& s, int i, const std::string& text) {
   text.empty() ? s.bind(i) : s.bind(i, text);
 }
 template <class T>
-void bind(SQLite::Statement& s, int i, const std::optional<T>& value) {
+void bind_value(SQLite::Statement& s, int i, const std::optional<T>& value) {
   value ? s.bind(i, *value) : s.bind(i);
 }
 
@@ -49,16 +49,16 @@ int64_t RunRecords::add_run(const NewRun& run) {
       " hash_algo, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, run.name);
   insert.bind(2, run.experiment);
-  bind(insert, 3, run.family);
-  bind(insert, 4, run.variant);
-  bind(insert, 5, run.date);
-  bind(insert, 6, run.commit_sha);
-  bind(insert, 7, run.mode);
-  bind(insert, 8, run.dtype);
-  bind(insert, 9, run.seed);
+  bind_value(insert, 3, run.family);
+  bind_value(insert, 4, run.variant);
+  bind_value(insert, 5, run.date);
+  bind_value(insert, 6, run.commit_sha);
+  bind_value(insert, 7, run.mode);
+  bind_value(insert, 8, run.dtype);
+  bind_value(insert, 9, run.seed);
   insert.bind(10, run.hash_algo);
   insert.bind(11, run.status);
-  bind(insert, 12, run.started_at);
+  bind_value(insert, 12, run.started_at);
   insert.exec();
   return db_.getLastInsertRowid();
 }
@@ -85,7 +85,7 @@ bool RunRecords::add_attribute(const NewAttribute& attribute) {
   insert.bind(3, attribute.value);
   insert.bind(4, static_cast<int>(attribute.rank));
   insert.bind(5, attribute.leg);
-  bind(insert, 6, attribute.source_id);
+  bind_value(insert, 6, attribute.source_id);
   return insert.exec() > 0;
 }
 
@@ -104,9 +104,9 @@ void RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
       "UPDATE prompt SET n_tokens = coalesce(max(n_tokens, ?1), n_tokens, ?1),"
       " text_sha256 = coalesce(max(text_sha256, ?2), text_sha256, ?2),"
       " token_ids = coalesce(max(token_ids, ?3), token_ids, ?3) WHERE id = ?4");
-  bind(facts, 1, n_tokens);
-  bind(facts, 2, text_sha256);
-  bind(facts, 3, token_ids);
+  bind_value(facts, 1, n_tokens);
+  bind_value(facts, 2, text_sha256);
+  bind_value(facts, 3, token_ids);
   facts.bind(4, prompt_id);
   facts.exec();
 }
@@ -131,7 +131,7 @@ std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
   std::apply(
       [&insert](const auto&... value) {
         int at = kFirstValue;
-        (bind(insert, at++, value), ...);
+        (bind_value(insert, at++, value), ...);
       },
       said_by(readout));
   insert.bind(18, readout.source_id);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "engine/probe/fault_effect.h"
+#include "engine/probe/prompt_groups.h"
 
 namespace greta {
 namespace {
@@ -42,6 +44,55 @@ void check_faults(const ProbeJob& job, const Model& model) {
   }
   refuse_faults_without_effect(job.options.forward.faults, model.config(), job.options.selection,
                                scenes);
+}
+
+/// How far a probe has come, how fast it is, and what is left if it goes on so.
+class ProbeProgress {
+ public:
+  ProbeProgress(Progress& progress, std::span<const ProbePrompt> suite)
+      : progress_(progress), n_prompts_(std::ssize(suite)), n_tokens_(tokens_of(suite)) {}
+
+  /// Some prompts of the suite, the next ones, are computed together.
+  void begin(std::span<const ProbePrompt> together) {
+    what_ = std::to_string(prompts_done_ + 1);
+    if (together.size() > 1) {
+      what_ += " to " + std::to_string(prompts_done_ + std::ssize(together));
+    }
+    what_ += " of " + counted(n_prompts_, "prompt");
+    if (together.size() == 1) what_ += ", " + together.front().name;
+    progress_.show(what_ + ", " + counted(tokens_of(together), "token") + pace_);
+  }
+  void show(const char* phase) { progress_.show(what_ + ", " + phase + " done" + pace_); }
+  void end(std::span<const ProbePrompt> together) {
+    prompts_done_ += std::ssize(together);
+    tokens_done_ += tokens_of(together);
+    const std::chrono::duration<double> time = Clock::now() - start_;
+    const double left = static_cast<double>(n_tokens_ - tokens_done_);
+    char text[64];
+    std::snprintf(text, sizeof text, "; %.3g prompts/s, %.0f s left",
+                  static_cast<double>(prompts_done_) / time.count(),
+                  time.count() * left / static_cast<double>(tokens_done_));
+    pace_ = text;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static int64_t tokens_of(std::span<const ProbePrompt> prompts) {
+    int64_t n = 0;
+    for (const ProbePrompt& prompt : prompts) n += std::ssize(prompt.tokens);
+    return n;
+  }
+
+  Progress& progress_;
+  const int64_t n_prompts_, n_tokens_;
+  const Clock::time_point start_ = Clock::now();
+  int64_t prompts_done_ = 0, tokens_done_ = 0;
+  std::string what_, pace_;
+};
+
+void add_identity(const ModelDigests& digests, RunSinks& sinks) {
+  sinks.attribute(kModelRoot, digests.root);
+  if (!digests.file_sha256.empty()) sinks.attribute(kModelSha256, digests.file_sha256);
 }
 
 void print_outcome(const ProbeOutcome& outcome, const std::string& database,
@@ -175,51 +226,63 @@ RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session&
   return RunSinks(targets, record);
 }
 
-void end_sinks(RunSinks& sinks, Session& session) {
+bool identify_early(RunSinks& sinks, Session& session) {
+  if (!session.digest().advance(0)) return false;
+  add_identity(model_digests(session), sinks);
+  return true;
+}
+
+void end_sinks(RunSinks& sinks, Session& session, bool identified) {
   const ModelDigests& digests = model_digests(session);
   session.times().end("identity");
-  sinks.attribute(kModelRoot, digests.root);
-  if (!digests.file_sha256.empty()) sinks.attribute(kModelSha256, digests.file_sha256);
+  if (!identified) add_identity(digests, sinks);
   sinks.end(true);
   session.times().end("record");
 }
 
 ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& environment) {
-  int64_t longest = 0;
+  std::vector<int64_t> lengths;
   for (const ProbePrompt& prompt : job.prompts) {
-    longest = std::max(longest, static_cast<int64_t>(prompt.tokens.size()) +
-                                    prompt.decode_steps.value_or(job.options.decode_steps));
+    lengths.push_back(std::ssize(prompt.tokens) +
+                      prompt.decode_steps.value_or(job.options.decode_steps));
   }
-  ForwardOptions& forward = job.options.forward;
-  forward.max_batch = std::min(forward.max_batch, longest);
+  if (lengths.empty()) throw std::invalid_argument("there is no prompt to probe");
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   check_faults(job, session.model());
+  ForwardOptions& forward = job.options.forward;
+  GroupLimits limits{.sequences = job.options.sequences, .tokens = forward.max_batch};
+  limits.sequences = sequences_that_fit(session.model().config(), lengths, limits,
+                                        job.options.kept_bytes, session.backend().free_bytes());
+  job.options.sequences = limits.sequences;
+  forward.max_batch = std::min(forward.max_batch, longest);
   const RunRecord record =
       make_run_record(job.setup, session, forward, job.options.selection, environment.in_force());
+  // A group of prompts has more tokens than the longest one: as many as it is allowed.
+  forward.max_batch = std::max(forward.max_batch, extent_of(lengths, limits).tokens);
   Progress progress(job.progress);
   Probe probe = begin_or_fail(job.targets.database, job.setup, job.model, [&] {
     return Probe(session.model(), session.weights(), session.backend(), longest, job.options);
   });
   session.times().end("memory");
-  std::string what;
-  probe.on_progress = [&](const std::string&, const char* phase) {
-    progress.show(what + ", " + phase + " done");
-  };
+  ProbeProgress told(progress, job.prompts);
+  probe.on_progress = [&](const char* phase) { told.show(phase); };
   const auto start = std::chrono::steady_clock::now();
   const StopSignals heeded;
   RunSinks sinks = open_sinks(job.targets, record, session);
   probe.repeat_beyond(sinks.tolerances());
   session.times().end("database");
   for (const std::string& name : job.left_out) sinks.attribute("prompt_left_out", name);
-  for (size_t i = 0; i < job.prompts.size(); ++i) {
-    const ProbePrompt& prompt = job.prompts[i];
-    what = std::to_string(i + 1) + " of " +
-           counted(static_cast<int64_t>(job.prompts.size()), "prompt") + ", " + prompt.name;
-    progress.show(what + ", " + counted(static_cast<int64_t>(prompt.tokens.size()), "token"));
-    probe.run(prompt, sinks);
+  const std::vector<std::span<const ProbePrompt>> groups = probe.groups(job.prompts);
+  bool identified = false;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    identified = identified || identify_early(sinks, session);
+    told.begin(groups[i]);
+    probe.run(groups[i], sinks);
+    told.end(groups[i]);
     session.times().end(i == 0 ? "first prompt" : "other prompts");
   }
   progress.clear();
-  end_sinks(sinks, session);
+  end_sinks(sinks, session, identified);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   return {sinks.run_name(), sinks.n_rows(), time.count()};
 }

@@ -64,8 +64,10 @@ const ModelDigests& model_digests(Session& session);
 
 /// Begins a run. What identifies the model is worked out beside it.
 RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session);
-/// Adds that to the run, once it is there, and ends it as complete.
-void end_sinks(RunSinks& sinks, Session& session);
+/// Adds that to the run if it is there already: tallies are worked out by it. Whether it was.
+bool identify_early(RunSinks& sinks, Session& session);
+/// Adds it, unless it was, once it is there, and ends the run as complete.
+void end_sinks(RunSinks& sinks, Session& session, bool identified = false);
 
 /// Suites, modes, phases, trace points, routes and faults, on standard output.
 void print_probe_lists();

@@ -10,6 +10,7 @@
 #include "cli/greta_infer/progress.h"
 #include "common/sha256.h"
 #include "common/trouble.h"
+#include "engine/probe/prompt_groups.h"
 #include "engine/probe/suite.h"
 #include "engine/probe/suite_file.h"
 
@@ -137,6 +138,12 @@ void add_probe_options(CLI::App& command, ProbeArguments& arguments) {
   add_model_options(command, arguments.model);
   command.get_option("--model")->required(false);
   add_probe_prompt_options(command, arguments);
+  command
+      .add_option("--sequences", arguments.sequences,
+                  "Most prompts that are computed together, as far as memory and --batch allow "
+                  "(batch_invariant: 64, else 1)")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
   add_compute_options(command, arguments.compute);
   add_trace_options(command, arguments.trace);
   command
@@ -205,7 +212,9 @@ ProbeJob resolve_job(const ProbeArguments& arguments, RunTargets targets,
                                environment.flag("GRETA_TRACE_LMHEAD_CPU_PROBE"),
                   .decode_steps = arguments.decode_steps,
                   .n_threads = session.n_threads(),
-                  .repeats = arguments.repeats},
+                  .repeats = arguments.repeats,
+                  .sequences = arguments.sequences.value_or(
+                      mode == Mode::kBatchInvariant ? kMostSequences : 1)},
       .prompts = {},
       .setup = resolve_probe_setup(arguments, environment),
       .targets = std::move(targets),

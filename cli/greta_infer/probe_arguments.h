@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/greta_infer/options.h"
@@ -21,6 +22,7 @@ struct ProbeArguments {
   RecordArguments record;
   int64_t decode_steps = kDefaultDecodeSteps;
   int64_t repeats = kDefaultRepeats;
+  std::optional<int64_t> sequences;  ///< nothing: as the mode has it
   bool rms_verify = false, cpu_probe = false;
   std::string label;  ///< RunRecord's
 };

@@ -89,6 +89,22 @@ ProbePrompt read_prompt(SQLite::Database& db, const Run& run, int64_t prompt_id)
   return prompt;
 }
 
+/// The prompts that one was computed with, itself among them, in their order.
+std::vector<int64_t> prompts_together(SQLite::Database& db, const Run& run, int64_t prompt_id) {
+  Query query(db,
+              "SELECT other.id FROM attribute a CROSS JOIN prompt q"
+              " JOIN json_each(CASE WHEN json_valid(a.value) THEN a.value ELSE '[]' END) its"
+              " JOIN json_each(a.value) name"
+              " JOIN prompt other ON other.run_id = a.run_id AND other.name = name.value"
+              " WHERE a.run_id = ?1 AND a.dim = 'prefilled_together' AND q.id = ?2"
+              " AND its.value = q.name GROUP BY other.id ORDER BY min(name.key)");
+  query.bind(1, run.id).bind(2, prompt_id);
+  std::vector<int64_t> ids;
+  while (query.step()) ids.push_back(query.integer(0));
+  if (ids.empty()) ids.push_back(prompt_id);
+  return ids;
+}
+
 /// The id of the pair's prompt, and the pair.
 std::pair<int64_t, RecordedPair> read_pair(SQLite::Database& db, const Run& run,
                                            const std::string& prompt, const PairPlace& place,
@@ -143,13 +159,16 @@ RecordedProbe read_probe(const std::filesystem::path& database, const std::strin
                       .routes = parse_routes(attribute(db, found, "routes")),
                       .faults = {},
                       .batch = whole_number(attribute(db, found, "batch"), "batch"),
-                      .prompt = {},
+                      .together = {},
                       .pair = {}};
   for (const std::string& fault : attributes(db, found, "inject")) {
     probe.faults.push_back(parse_fault(fault));
   }
   const auto [prompt_id, pair] = read_pair(db, found, prompt, place, pos);
-  probe.prompt = read_prompt(db, found, prompt_id);
+  for (const int64_t id : prompts_together(db, found, prompt_id)) {
+    if (id == prompt_id) probe.which = probe.together.size();
+    probe.together.push_back(read_prompt(db, found, id));
+  }
   probe.pair = pair;
   return probe;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -29,7 +30,8 @@ struct RecordedProbe {
   std::vector<RouteChoice> routes;
   std::vector<Fault> faults;
   int64_t batch = 0;
-  ProbePrompt prompt;  ///< with its decode steps
+  std::vector<ProbePrompt> together;  ///< the prompts computed together, with their decode steps
+  size_t which = 0;                   ///< the one of the pair
   RecordedPair pair;
 };
 

@@ -109,7 +109,8 @@ void print_text(const RecordedProbe& probe, const PairPlace& place, const Replay
   std::printf("replay   %s%s, prompt %s, position %lld\n",
               std::string(trace_point_name(place.point)).c_str(),
               place.layer < 0 ? "" : (" of layer " + std::to_string(place.layer)).c_str(),
-              utf8::printable(probe.prompt.name).c_str(), static_cast<long long>(place.pos));
+              utf8::printable(probe.together[probe.which].name).c_str(),
+              static_cast<long long>(place.pos));
   std::printf("input    prefill's %s%s%s\n", inputs.empty() ? "token" : inputs.c_str(),
               route.empty() ? "" : ", by decode's route ", route.c_str());
   std::printf("decode   %s (in the run, from prefill's row)\n",
@@ -136,7 +137,7 @@ void print_json(const RecordedProbe& probe, const PairPlace& place, const Replay
   nlohmann::json inputs = nlohmann::json::array();
   for (const TracePoint input : inputs_of(place.point)) inputs.push_back(trace_point_name(input));
   const nlohmann::json json{{"run", probe.run},
-                            {"prompt", probe.prompt.name},
+                            {"prompt", probe.together[probe.which].name},
                             {"layer", place.layer},
                             {"tensor", trace_point_name(place.point)},
                             {"pos_id", place.pos},
@@ -223,7 +224,7 @@ int replay_run(const ReplayArguments& arguments, const Environment& environment)
       .selection = {},
       .n_threads = session->n_threads()};
   const Replayed rows = replay(session->model(), session->weights(), session->backend(),
-                               std::move(options), probe.prompt, place);
+                               std::move(options), probe.together, probe.which, place);
   const Outcome outcome = judge(rows, pair);
   (arguments.json ? print_json : print_text)(probe, place, rows, outcome, pair);
   finish_output();

@@ -47,6 +47,7 @@ Activations::LayerMemory Activations::make_layers(size_t n_layers, int64_t n_tok
 
 void Activations::begin_batch(int64_t n_tokens, bool traced, int64_t n_logits) {
   if (n_logits > n_logits_) {
+    head_rows_ = backend_.allocate(n_logits * config_.dim);
     final_norm_ = backend_.allocate(n_logits * config_.dim);
     logits_ = backend_.allocate(n_logits * config_.vocab);
     top_ = backend_.allocate(n_logits * TopLogits::kWidth);
@@ -66,16 +67,30 @@ float* Activations::room(TraceBuffer& buffer, int64_t size) {
   return buffer.memory.get();
 }
 
-AttentionTrace Activations::attention_trace(LayerActivations& layer, const AttentionShape& shape,
-                                            bool scores, bool probs, int64_t first_query) {
-  if (!scores && !probs) return {};
-  AttentionTrace wanted{.first_query = first_query,
-                        .stride = (shape.first_pos + shape.n_tokens) * shape.n_heads};
-  // One token's rows grow with every position: have room for the last one at once.
-  const int64_t size =
-      std::max(shape.cache_rows * shape.n_heads, (shape.n_tokens - first_query) * wanted.stride);
-  if (scores) wanted.scores = room(layer.scores, size);
-  if (probs) wanted.probs = room(layer.probs, size);
+std::vector<AttentionTrace> Activations::attention_traces(LayerActivations& layer,
+                                                          std::span<const TracedQueries> calls,
+                                                          bool scores, bool probs) {
+  std::vector<AttentionTrace> wanted(calls.size());
+  if (!scores && !probs) return wanted;
+  std::vector<int64_t> places;
+  int64_t size = 0;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto& [shape, first_query] = calls[i];
+    wanted[i].first_query = first_query;
+    wanted[i].stride = (shape.first_pos + shape.n_tokens) * shape.n_heads;
+    places.push_back(size);
+    if (first_query == shape.n_tokens) continue;
+    // One token's rows grow with every position: have room for the last one at once.
+    size += std::max(shape.cache_rows * shape.n_heads,
+                     (shape.n_tokens - first_query) * wanted[i].stride);
+  }
+  float* const all_scores = scores ? room(layer.scores, size) : nullptr;
+  float* const all_probs = probs ? room(layer.probs, size) : nullptr;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i].first_query == calls[i].shape.n_tokens) continue;
+    if (scores) wanted[i].scores = all_scores + places[i];
+    if (probs) wanted[i].probs = all_probs + places[i];
+  }
   return wanted;
 }
 
@@ -91,6 +106,7 @@ void Activations::poison() {
     }
   }
   for (const Buffer* buffer : {&embedded_, &embd_row_}) poison(*buffer, max_batch_ * config_.dim);
+  poison(head_rows_, n_logits_ * config_.dim);
   poison(final_norm_, n_logits_ * config_.dim);
   poison(logits_, n_logits_ * config_.vocab);
   poison(top_, n_logits_ * TopLogits::kWidth);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/forward/backend.h"
@@ -47,7 +48,8 @@ class Activations {
     return x == layer.x_out ? embedded_.get() : layer.x_out;
   }
 
-  /// Of the last n_logits tokens of the batch.
+  /// Of the n_logits tokens of the batch that have logits.
+  float* head_rows() const { return head_rows_.get(); }    ///< [n_logits, dim], to be put together
   float* final_norm() const { return final_norm_.get(); }  ///< [n_logits, dim]
   float* logits() const { return logits_.get(); }          ///< [n_logits, vocab]
   float* top(int64_t row) const {                          ///< [TopLogits::kWidth]
@@ -55,10 +57,16 @@ class Activations {
   }
   bool unused() const { return n_logits_ == 0; }  ///< there was no batch yet
 
-  /// Where a layer's attention leaves what is wanted of the queries from first_query on; NaN where
-  /// the memory is new.
-  AttentionTrace attention_trace(LayerActivations& layer, const AttentionShape& shape, bool scores,
-                                 bool probs, int64_t first_query);
+  /// A call of a layer's attention, and the first query that is traced; the number of all: none is.
+  struct TracedQueries {
+    AttentionShape shape;
+    int64_t first_query = 0;
+  };
+  /// Where a layer's attention leaves what is wanted of the queries of each call; NaN where the
+  /// memory is new.
+  std::vector<AttentionTrace> attention_traces(LayerActivations& layer,
+                                               std::span<const TracedQueries> calls, bool scores,
+                                               bool probs);
 
   /// Overwrites everything with NaN: what the next batch reads must be its own.
   void poison();
@@ -79,7 +87,7 @@ class Activations {
   LayerMemory shared_, own_;  // of max_batch tokens, of one; the latter made when first needed
   bool shares_ = true;        // the batch in progress
   Buffer embedded_, embd_row_;
-  Buffer final_norm_, logits_, top_;  // of n_logits_ tokens
+  Buffer head_rows_, final_norm_, logits_, top_;  // of n_logits_ tokens
   int64_t n_logits_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/forward/batch.h"
 #include "engine/forward/model.h"
 #include "engine/forward/route.h"
 #include "kernels/attention_shape.h"
@@ -75,6 +76,8 @@ class Backend {
   /// Tokens that prefill had better take at once.
   virtual int64_t usual_batch() const = 0;
 
+  /// Memory that allocate() can still give, as far as is known.
+  virtual int64_t free_bytes() const = 0;
   virtual Buffer allocate(int64_t n) = 0;  ///< contents undefined
   /// Weights in the backend's memory, which live as long as it does; the bytes of `host` have been
   /// read when it returns.
@@ -96,10 +99,10 @@ class Backend {
   /// stay as they are.
   virtual bool fingerprints_at_end() const { return false; }
 
-  /// Starts a batch: these tokens at first_pos, first_pos + 1, ... A backend may record what is
-  /// asked of it between begin_batch() and end_batch(), and replay that for another token:
-  /// positions given to operations count from first_pos.
-  virtual void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) = 0;
+  /// Starts a batch: these tokens, of one sequence or of several that follow each other. A backend
+  /// may record what is asked of it between begin_batch() and end_batch(), and replay that for
+  /// another token: positions given to operations count from the first of their stretch.
+  virtual void begin_batch(std::span<const int32_t> tokens, std::span<const Stretch> stretches) = 0;
   /// The same for one token, the greatest of a top_k() queued before, which the host need not know
   /// yet. top, k: that call's.
   virtual void begin_next(const float* top, int k, int64_t first_pos) = 0;
@@ -123,16 +126,17 @@ class Backend {
   /// Biases and norms of the heads of up to three tensors, each by itself, in place.
   virtual void finish_heads(int64_t n_tokens, int64_t head_dim, float eps,
                             std::span<const HeadTensor> tensors) = 0;
-  /// Turns tensors by positions first_pos, ...
-  virtual void rope(int64_t first_pos, const RopeTurn& turn, int64_t n_tokens, int64_t head_dim,
+  /// Turns tensors of all of the batch's tokens by their positions plus `shift`.
+  virtual void rope(int64_t shift, const RopeTurn& turn, int64_t head_dim,
                     std::span<const RopeTensor> tensors) = 0;
-  /// Copies n_rows rows of `width` values each to rows first_row, ... of their caches.
-  virtual void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
+  /// Copies a stretch's rows of `width` values each to rows first_row, ... of its caches.
+  virtual void store_rows(size_t stretch, int64_t width, int64_t first_row,
                           std::span<const RowStore> stores) = 0;
-  /// With fingerprints_at_end(), traced probabilities of a single token are in place when its batch
-  /// ends.
-  virtual void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
-                         const float* v, float* out, const AttentionTrace& trace) = 0;
+  /// Of the tokens of a stretch, over its cache. With fingerprints_at_end(), traced probabilities
+  /// of a batch of one token are in place when it ends.
+  virtual void attention(size_t stretch, Route route, const AttentionShape& shape, const float* q,
+                         const float* k, const float* v, float* out,
+                         const AttentionTrace& trace) = 0;
   virtual void add(const float* a, const float* b, int64_t n, float* out) = 0;
 
   /// Greatest k ≤ 8 of n values, greatest first; ties go to the lower index, NaN is below

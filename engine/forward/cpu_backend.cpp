@@ -22,6 +22,17 @@
 namespace greta {
 namespace {
 
+/// Of the system; without limit where it does not say.
+int64_t available_bytes() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string name; info >> name;) {
+    int64_t kibibytes = 0;
+    if (name == "MemAvailable:" && info >> kibibytes) return kibibytes << 10;
+    info.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
 std::string cpu_model() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -56,6 +67,7 @@ class CpuBackend final : public Backend {
 
   int64_t usual_batch() const override { return 512; }
 
+  int64_t free_bytes() const override { return available_bytes(); }
   Buffer allocate(int64_t n) override {
     constexpr size_t kAlignment = 64;
     const size_t bytes =
@@ -85,13 +97,15 @@ class CpuBackend final : public Backend {
     std::copy_n(values.begin(), host.size(), host.begin());
   }
 
-  void begin_batch(std::span<const int32_t> tokens, int64_t) override {
+  void begin_batch(std::span<const int32_t> tokens, std::span<const Stretch> stretches) override {
     tokens_.assign(tokens.begin(), tokens.end());
+    stretches_.assign(stretches.begin(), stretches.end());
     queued_.clear();
   }
   void begin_next(const float* top, int k, int64_t first_pos) override {
     const auto token = std::bit_cast<int32_t>(top[k]);
-    begin_batch({&token, 1}, first_pos);
+    const Stretch stretch{.n_tokens = 1, .first_pos = first_pos};
+    begin_batch({&token, 1}, {&stretch, 1});
   }
   void end_batch() override {
     if (!queued_.empty()) ended_.push_back(std::exchange(queued_, {}));
@@ -133,19 +147,25 @@ class CpuBackend final : public Backend {
       greta::finish_heads(tensor, n_tokens, head_dim, eps, pool_);
     }
   }
-  void rope(int64_t first_pos, const RopeTurn& turn, int64_t n_tokens, int64_t head_dim,
+  void rope(int64_t shift, const RopeTurn& turn, int64_t head_dim,
             std::span<const RopeTensor> tensors) override {
-    for (const RopeTensor& tensor : tensors) {
-      greta::rope(tensor, first_pos, turn, n_tokens, head_dim, pool_);
+    for (RopeTensor tensor : tensors) {
+      for (const Stretch& one : stretches_) {
+        greta::rope(tensor, one.first_pos + shift, turn, one.n_tokens, head_dim, pool_);
+        const int64_t n = one.n_tokens * tensor.n_heads * head_dim;
+        tensor.in += n;
+        tensor.out += n;
+      }
     }
   }
-  void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
+  void store_rows(size_t stretch, int64_t width, int64_t first_row,
                   std::span<const RowStore> stores) override {
     for (const RowStore& store : stores) {
-      std::copy_n(store.rows, n_rows * width, store.cache + first_row * width);
+      std::copy_n(store.rows, stretches_[stretch].n_tokens * width,
+                  store.cache + first_row * width);
     }
   }
-  void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
+  void attention(size_t, Route route, const AttentionShape& shape, const float* q, const float* k,
                  const float* v, float* out, const AttentionTrace& trace) override {
     if (route == Route::kOnline) return attention_online(shape, q, k, v, out, trace, pool_);
     if (route == Route::kTwoPass) return attention_two_pass(shape, q, k, v, out, trace, pool_);
@@ -215,6 +235,7 @@ class CpuBackend final : public Backend {
  private:
   ThreadPool pool_;
   std::vector<int32_t> tokens_;
+  std::vector<Stretch> stretches_;  // of the batch
   std::vector<int32_t> order_;
   std::array<std::vector<float>, 4> reads_;
   int64_t n_reads_ = 0;

@@ -25,9 +25,9 @@ void project_qkv(const LayerPlan& plan, const LayerWeights& weights, float norm_
   backend.finish_heads(s.n_tokens, s.head_dim, norm_eps, std::span(heads).first(n_tensors));
 }
 
-void keep_stale_tail(const LayerPlan& plan, float* cache, int64_t width, Backend& backend) {
+void keep_stale_tail(const LayerPlan& plan, int64_t last, float* cache, int64_t width,
+                     Backend& backend) {
   if (!plan.stale_tail) return;
-  const int64_t last = plan.shape.first_pos + plan.shape.n_tokens - 1;
   if (last > 0) {
     backend.copy(cache + (last - 1) * width, width, cache + last * width);
   } else {

@@ -14,9 +14,10 @@ namespace greta {
 void project_qkv(const LayerPlan& plan, const LayerWeights& weights, float norm_eps, const float* x,
                  const LayerActivations& to, Backend& backend);
 
-/// Puts what the row before holds, zeros before the first, into the last token's row of a cache
-/// [rows, width].
-void keep_stale_tail(const LayerPlan& plan, float* cache, int64_t width, Backend& backend);
+/// Puts what the row before holds, zeros before the first, into row `last`, the last token's, of a
+/// cache [rows, width].
+void keep_stale_tail(const LayerPlan& plan, int64_t last, float* cache, int64_t width,
+                     Backend& backend);
 
 /// A row [width] of a cache times `factor`.
 void spoil_row(float factor, float* row, int64_t width, Backend& backend);

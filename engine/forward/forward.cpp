@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "common/stop_signal.h"
@@ -26,22 +28,23 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
   throw_if_stopped();
   check_batch(batch, {.max_batch = options_.max_batch,
                       .capacity = cache_.capacity(),
+                      .cache_rows = cache_.all_rows(),
                       .vocab = config_.vocab,
                       .first_batch = act_.unused()});
   Tracer off({}, backend_);
   Tracer& trace = tracer != nullptr ? *tracer : off;
-  const float* const top_before = act_.top(batch_.n_logits - 1);
+  const float* const top_before = batch.after_top ? act_.top(n_logits_ - 1) : nullptr;
   batch_ = batch;
-  if (!trace.traced().empty()) {  // their logits are looked at, asked for or not
-    batch_.n_logits = std::max(batch_.n_logits, batch.size() - trace.first_row());
-  }
-  act_.begin_batch(batch.size(), !trace.traced().empty(), batch_.n_logits);
+  place_stretches(trace);
+  act_.begin_batch(batch.size(), !trace.traced().empty(), n_logits_);
   const std::vector<LayerPlan> plans = planner_.layers(batch);
 
   if (batch.after_top) {
     backend_.begin_next(top_before, TopLogits::kCount, batch.first_pos);
   } else {
-    backend_.begin_batch(batch.tokens, batch.first_pos);
+    std::vector<Stretch> stretches;
+    for (const Placed& one : placed_) stretches.push_back(one.stretch);
+    backend_.begin_batch(batch.tokens, stretches);
   }
   const float* x = embed(trace);
   for (int layer = 0; layer < config_.n_layers; ++layer) {
@@ -52,8 +55,29 @@ void Forward::run(const Batch& batch, Tracer* tracer) {
   trace.flush();
   backend_.end_batch();
   model_.check_whole();
-  const float* const top = act_.top(batch_.n_logits - 1);
-  top_reads_ = {backend_.queue_read(top, TopLogits::kWidth), top_reads_[0]};
+  const int64_t read = backend_.queue_read(act_.top(0), n_logits_ * TopLogits::kWidth);
+  top_reads_ = {TopRead{read, n_logits_}, top_reads_[0]};
+}
+
+/// Where the batch's stretches lie, and the logits that they have: as many as asked, and of every
+/// token that is traced.
+void Forward::place_stretches(const Tracer& trace) {
+  const Stretch whole{.n_tokens = batch_.size(),
+                      .first_pos = batch_.first_pos,
+                      .cache_row = 0,
+                      .cache_rows = cache_.rows()};
+  placed_.clear();
+  n_logits_ = 0;
+  int64_t row = 0;
+  for (const Stretch& one : batch_.stretches.empty() ? std::span(&whole, 1) : batch_.stretches) {
+    const int64_t untraced = trace.first_of(row, one.n_tokens);
+    const int64_t n = std::max(batch_.n_logits, one.n_tokens - untraced);
+    placed_.push_back({one, row, row + one.n_tokens - n, n_logits_});
+    n_logits_ += n;
+    row += one.n_tokens;
+  }
+  batch_.tokens = {};  // the caller's, as are the stretches
+  batch_.stretches = {};
 }
 
 const float* Forward::embed(Tracer& trace) {
@@ -72,7 +96,7 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   LayerActivations& a = act_.layer(layer);
   float *const k_cache = cache_.k(layer), *const v_cache = cache_.v(layer);
-  const int64_t n = plan.shape.n_tokens;
+  const int64_t n = plan.shape.n_tokens, kv_dim = c.kv_dim(), q_dim = c.q_dim();
 
   trace.note(kResidualPreAttn, layer, x, c.dim);
   trace.note_shared(kRmsWeight, layer, w.attn_norm, c.dim);
@@ -85,24 +109,39 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
   trace.note(kVProj, layer, a.v, c.kv_dim(), plan.qkv);
 
   const std::array<RopeTensor, 2> turned{{{a.q, c.n_heads, a.q_rot}, {a.k, c.n_kv_heads, a.k_rot}}};
-  backend_.rope(plan.rope_pos, plan.rope, n, c.head_dim, turned);
-  trace.note(kQPostRope, layer, a.q_rot, c.q_dim());
-  trace.note(kKPostRope, layer, a.k_rot, c.kv_dim());
+  backend_.rope(plan.rope_shift, plan.rope, c.head_dim, turned);
+  trace.note(kQPostRope, layer, a.q_rot, q_dim);
+  trace.note(kKPostRope, layer, a.k_rot, kv_dim);
 
-  if (batch_.keep_kv) {
-    const std::array<RowStore, 2> rows{{{a.k_rot, k_cache}, {a.v, v_cache}}};
-    backend_.store_rows(n, c.kv_dim(), plan.cache_row, rows);
-    keep_stale_tail(plan, k_cache, c.kv_dim(), backend_);
-    keep_stale_tail(plan, v_cache, c.kv_dim(), backend_);
+  for (size_t i = 0; i < placed_.size(); ++i) {
+    const auto& [its, first_row, logits, at] = placed_[i];
+    float *const k = k_cache + its.cache_row * kv_dim, *const v = v_cache + its.cache_row * kv_dim;
+    const int64_t end = its.first_pos + its.n_tokens;
+    if (batch_.keep_kv) {
+      const std::array<RowStore, 2> rows{
+          {{a.k_rot + first_row * kv_dim, k}, {a.v + first_row * kv_dim, v}}};
+      backend_.store_rows(i, kv_dim, its.first_pos + plan.cache_shift, rows);
+      keep_stale_tail(plan, end - 1, k, kv_dim, backend_);
+      keep_stale_tail(plan, end - 1, v, kv_dim, backend_);
+    }
+    if (end > 1) spoil_row(plan.row_0_before, k, kv_dim, backend_);  // else it is the token's own
   }
-  spoil_row(plan.row_0_before, k_cache, c.kv_dim(), backend_);
-  trace.note_cache(layer, k_cache, v_cache, c.kv_dim());
+  trace.note_cache(layer, k_cache, v_cache, kv_dim);
 
-  const AttentionTrace wanted =
-      act_.attention_trace(a, plan.shape, trace.wants(kAttnScores, layer),
-                           trace.wants(kAttnProbs, layer), trace.first_row());
-  backend_.attention(plan.attention, plan.shape, a.q_rot, k_cache, v_cache, a.attn, wanted);
-  spoil_row(plan.row_0_after, k_cache, c.kv_dim(), backend_);
+  traced_queries_.clear();
+  for (const Placed& one : placed_) {
+    traced_queries_.push_back(
+        {plan.shape_of(one.stretch), trace.first_of(one.first_row, one.stretch.n_tokens)});
+  }
+  const std::vector<AttentionTrace> wanted = act_.attention_traces(
+      a, traced_queries_, trace.wants(kAttnScores, layer), trace.wants(kAttnProbs, layer));
+  for (size_t i = 0; i < placed_.size(); ++i) {
+    const auto& [its, first_row, logits, at] = placed_[i];
+    float *const k = k_cache + its.cache_row * kv_dim, *const v = v_cache + its.cache_row * kv_dim;
+    backend_.attention(i, plan.attention, traced_queries_[i].shape, a.q_rot + first_row * q_dim, k,
+                       v, a.attn + first_row * q_dim, wanted[i]);
+    if (its.first_pos + its.n_tokens > 1) spoil_row(plan.row_0_after, k, kv_dim, backend_);
+  }
   trace.note_attention(layer, wanted, c.n_heads, plan.attention);
   trace.note(kAttnOut, layer, a.attn, c.q_dim(), plan.attention);
 
@@ -125,27 +164,64 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
 
 void Forward::head(const float* x, Tracer& trace) {
   const ModelConfig& c = config_;
-  const int64_t first = batch_.size() - batch_.n_logits;
   const Route lm_head = route(Op::kLmHead, batch_.decode);
+  const int64_t vocab = c.vocab;
 
-  hidden_ = x + first * c.dim;
-  trace.note(kHidden, kLayerAfterStack, hidden_, c.dim, {}, first);
-  backend_.rms_norm(hidden_, weights_.output_norm, c.rms_eps, batch_.n_logits, c.dim,
-                    act_.final_norm());
-  trace.note(kFinalNorm, kLayerAfterStack, act_.final_norm(), c.dim, {}, first);
-  trace.note(kLmHeadIn, kLayerAfterStack, act_.final_norm(), c.dim, {}, first);
+  hidden_ = rows_with_logits(x);
+  backend_.rms_norm(hidden_, weights_.output_norm, c.rms_eps, n_logits_, c.dim, act_.final_norm());
   const Product product{weights_.output, act_.logits()};
-  backend_.project(lm_head, act_.final_norm(), batch_.n_logits, {&product, 1});
-  trace.watch(kLogits, kLayerAfterStack, act_.logits(), c.vocab, lm_head, first);
+  backend_.project(lm_head, act_.final_norm(), n_logits_, {&product, 1});
 
-  find_top(batch_.n_logits - 1);  // always wanted: it chooses the next token
-  for (size_t i = 0; i < trace.traced().size(); ++i) {
-    const int64_t row = trace.traced()[i].row - first;
-    if (row != batch_.n_logits - 1) find_top(row);
+  const size_t n_traced = trace.traced().size();
+  const auto row_of = [&](size_t i) { return logits_row(trace.traced()[i].row); };
+  const auto note = [&](TracePoint point, const float* rows) {
+    for (size_t i = 0; i < n_traced; ++i) {
+      trace.note_row(point, kLayerAfterStack, i, rows + row_of(i) * c.dim, c.dim);
+    }
+  };
+  note(kHidden, hidden_);
+  note(kFinalNorm, act_.final_norm());
+  note(kLmHeadIn, act_.final_norm());
+  for (size_t i = 0; i < n_traced; ++i) {
+    trace.watch_row(kLogits, kLayerAfterStack, i, act_.logits() + row_of(i) * vocab, vocab,
+                    lm_head);
+  }
+
+  // That of a sequence's last token is always wanted: it chooses the next one.
+  std::vector<int64_t> lasts;
+  for (const Placed& one : placed_) {
+    lasts.push_back(logits_row(one.first_row + one.stretch.n_tokens - 1));
+    find_top(lasts.back());
+  }
+  for (size_t i = 0; i < n_traced; ++i) {
+    const int64_t row = row_of(i);
+    if (!std::binary_search(lasts.begin(), lasts.end(), row)) find_top(row);
     trace.note_row(kLogitsTop1, kLayerAfterStack, i, act_.top(row), 1, lm_head);
     trace.note_row(kLogitsTopk, kLayerAfterStack, i, act_.top(row),
-                   std::min<int64_t>(TopLogits::kCount, c.vocab), lm_head);
+                   std::min<int64_t>(TopLogits::kCount, vocab), lm_head);
   }
+}
+
+/// The rows of x whose tokens have logits, one after the other.
+const float* Forward::rows_with_logits(const float* x) {
+  const int64_t dim = config_.dim;
+  const Placed& first = placed_.front();
+  const Placed& last = placed_.back();
+  const int64_t n_rows = last.first_row + last.stretch.n_tokens - first.first_with_logits;
+  if (n_rows == n_logits_) return x + first.first_with_logits * dim;
+  for (const Placed& one : placed_) {
+    const int64_t n = one.first_row + one.stretch.n_tokens - one.first_with_logits;
+    backend_.copy(x + one.first_with_logits * dim, n * dim,
+                  act_.head_rows() + one.logits_row * dim);
+  }
+  return act_.head_rows();
+}
+
+int64_t Forward::logits_row(int64_t token) const {
+  const auto after = std::partition_point(
+      placed_.begin(), placed_.end(), [&](const Placed& one) { return one.first_row <= token; });
+  const Placed& its = *std::prev(after);
+  return its.logits_row + token - its.first_with_logits;
 }
 
 void Forward::find_top(int64_t row) {
@@ -153,29 +229,30 @@ void Forward::find_top(int64_t row) {
                  act_.top(row));
 }
 
-TopLogits Forward::top(bool before) const {
-  std::array<float, TopLogits::kWidth> both{};
-  backend_.fetch_read(top_reads_[before ? 1 : 0], both);
-  return unpack_top(both);
+TopLogits Forward::top(bool before) const { return fetch(top_reads_[before ? 1 : 0]).back(); }
+
+std::vector<TopLogits> Forward::fetch(const TopRead& read) const {
+  std::vector<float> rows(static_cast<size_t>(read.n_rows * TopLogits::kWidth));
+  backend_.fetch_read(read.number, rows);
+  std::vector<TopLogits> tops;
+  for (int64_t i = 0; i < read.n_rows; ++i) {
+    tops.push_back(unpack_top(std::span(rows)
+                                  .subspan(static_cast<size_t>(i * TopLogits::kWidth))
+                                  .first<TopLogits::kWidth>()));
+  }
+  return tops;
 }
 
-TopLogits Forward::top_of(int64_t token) const {
-  if (token == batch_.size() - 1) return top();
-  std::array<float, TopLogits::kWidth> both{};
-  backend_.read(act_.top(logits_row(token)), TopLogits::kWidth, both.data());
-  return unpack_top(both);
-}
-
-ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const {
+ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, const Moment& at) const {
   return {.phase = phase,
-          .step = step,
-          .pos_id = pos,
+          .step = at.step,
+          .pos_id = at.pos,
           .top1_id = top.ids[0],
           .top1_logit = top.values[0],
           .top2_id = top.ids[1],
           .top2_logit = top.values[1],
           .vocab = config_.vocab,
-          .route = planner_.route(Op::kLmHead, is_decode(phase), {pos, step, batch_.n_prompt}),
+          .route = planner_.route(Op::kLmHead, is_decode(phase), at),
           .cpu_top1_id = {},
           .norm_error = {},
           .logits_error = {}};

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "engine/forward/activations.h"
 #include "engine/forward/backend.h"
@@ -40,18 +41,26 @@ class Forward {
 
   /// [n_logits, vocab] of the last batch, in the backend's memory.
   const float* logits() const { return act_.logits(); }
-  int64_t n_logits() const { return batch_.n_logits; }  ///< more than asked where they are traced
+  int64_t n_logits() const { return n_logits_; }  ///< more than asked where they are traced
   /// The greatest logits of the last token of the batch run last, or of the one before it. Waits
   /// for that batch.
   TopLogits top(bool before = false) const;
-  /// Those of a token of the batch run last, by its number there: a traced one, or the last.
-  TopLogits top_of(int64_t token) const;
-  /// Where the logits of that token are among the n_logits() rows.
-  int64_t logits_row(int64_t token) const { return token - (batch_.size() - batch_.n_logits); }
-  /// The readout of a batch whose greatest logits are `top`; it is at `step`, its last token at
-  /// `pos`.
-  ReadoutRecord readout(const TopLogits& top, Phase phase, int64_t step, int64_t pos) const;
-  /// Residual stream after the stack and its norm, for the last n_logits tokens, [n_logits, dim].
+  /// The greatest logits of a batch on their way to the host. Those of the last three can be
+  /// fetched.
+  struct TopRead {
+    int64_t number = 0;
+    int64_t n_rows = 0;
+  };
+  TopRead top_read() const { return top_reads_[0]; }  ///< of the batch run last
+  /// By row of the logits; of tokens that are neither traced nor the last of their sequence there
+  /// is nothing to be found. Waits for the batch.
+  std::vector<TopLogits> fetch(const TopRead& read) const;
+  /// Where the logits of a token of the batch run last, by its number there, are among the
+  /// n_logits() rows: of a traced one, or the last of its sequence.
+  int64_t logits_row(int64_t token) const;
+  /// The readout of a token whose greatest logits are `top`, in a prompt of n_prompt tokens.
+  ReadoutRecord readout(const TopLogits& top, Phase phase, const Moment& at) const;
+  /// Residual stream after the stack and its norm, of the tokens with logits, [n_logits, dim].
   const float* hidden() const { return hidden_; }
   const float* final_norm() const { return act_.final_norm(); }
 
@@ -68,7 +77,9 @@ class Forward {
   const float* embed(Tracer& trace);
   const float* block(int layer, const LayerPlan& plan, const float* x, Tracer& trace);
   void head(const float* x, Tracer& trace);
+  const float* rows_with_logits(const float* x);
   void find_top(int64_t row);
+  void place_stretches(const Tracer& trace);
 
   const Model& model_;
   const ModelConfig& config_;
@@ -78,9 +89,19 @@ class Forward {
   ForwardOptions options_;
   Planner planner_;
   Activations act_;
-  Batch batch_;  // the one run last
+  // The batch run last: where each stretch of it begins, and what has logits.
+  struct Placed {
+    Stretch stretch;
+    int64_t first_row = 0;
+    int64_t first_with_logits = 0;  // batch row, up to the stretch's end
+    int64_t logits_row = 0;         // of that one
+  };
+  Batch batch_;
+  std::vector<Placed> placed_;
+  std::vector<Activations::TracedQueries> traced_queries_;
+  int64_t n_logits_ = 0;
   const float* hidden_ = nullptr;
-  std::array<int64_t, 2> top_reads_{};  // of the batch run last, and of the one before
+  std::array<TopRead, 2> top_reads_{};  // of the batch run last, and of the one before
 };
 
 }  // namespace greta

@@ -9,24 +9,32 @@
 namespace greta {
 
 /// Keys and values of every position so far, f32, in the backend's memory. One spare row beyond the
-/// capacity, so that a write or a read one row too far stays inside.
+/// capacity, so that a write or a read one row too far stays inside. Behind those of one sequence
+/// there can be rows for others that are computed together.
 class KvCache {
  public:
-  /// Throws std::invalid_argument when the sizes do not fit an address space.
-  KvCache(const ModelConfig& config, int64_t capacity, Backend& backend);
+  /// shared_rows: of those others, spare ones included. Throws std::invalid_argument when the sizes
+  /// do not fit an address space.
+  KvCache(const ModelConfig& config, int64_t capacity, Backend& backend, int64_t shared_rows = 0);
 
   int64_t capacity() const { return capacity_; }  ///< positions
-  int64_t rows() const { return capacity_ + 1; }
+  int64_t rows() const { return capacity_ + 1; }  ///< of the one sequence
+  int64_t all_rows() const { return rows() + shared_rows_; }
   int64_t width() const { return width_; }  ///< values of a row: n_kv_heads · head_dim
-  float* k(int64_t layer) { return k_[static_cast<size_t>(layer)].get(); }  ///< [rows, width]
+  float* k(int64_t layer) { return k_[static_cast<size_t>(layer)].get(); }  ///< [all_rows, width]
   float* v(int64_t layer) { return v_[static_cast<size_t>(layer)].get(); }
 
-  /// Overwrites all rows from `row` on with NaN, so that nothing stale can look clean.
-  void poison_from(int64_t row);
+  /// Overwrites rows of every layer with NaN, so that nothing stale can look clean.
+  void poison(int64_t first_row, int64_t n_rows);
+  /// The same from `row` on to the last of the one sequence.
+  void poison_from(int64_t row) { poison(row, rows() - row); }
+  /// Copies rows of every layer to where none of them lies.
+  void copy(int64_t from, int64_t n_rows, int64_t to);
 
  private:
   Backend& backend_;
   int64_t capacity_;
+  int64_t shared_rows_;
   int64_t width_;
   std::vector<Buffer> k_, v_;
 };

@@ -29,6 +29,14 @@ RopePairing other(RopePairing pairing) {
 
 }  // namespace
 
+AttentionShape LayerPlan::shape_of(const Stretch& stretch) const {
+  AttentionShape its = shape;
+  its.n_tokens = stretch.n_tokens;
+  its.first_pos = stretch.first_pos;
+  its.cache_rows = stretch.cache_rows;
+  return its;
+}
+
 Planner::Planner(const Model& model, const Backend& backend, RouteTable routes, FaultSet faults,
                  int64_t cache_rows)
     : model_(model),
@@ -52,9 +60,7 @@ LayerPlan Planner::correct(const Batch& batch) const {
           .gate_up = routes_.of(Op::kGateUp, batch.decode),
           .down = routes_.of(Op::kDown, batch.decode),
           .attn_norm_eps = c.rms_eps,
-          .rope_pos = batch.first_pos,
           .rope = model_.rope(),
-          .cache_row = batch.first_pos,
           .shape = {.n_heads = c.n_heads,
                     .n_kv_heads = c.n_kv_heads,
                     .head_dim = c.head_dim,
@@ -73,17 +79,15 @@ void Planner::inject(const Batch& batch, int layer, LayerPlan& plan) const {
 
   plan.attn_norm_eps *= static_cast<float>(fault(FaultKind::kRmsNormEps).value_or(1));
   plan.query_scale = static_cast<float>(fault(FaultKind::kQuantScale).value_or(1));
-  plan.rope_pos += whole(FaultKind::kRopePosOffByOne);
+  plan.rope_shift = whole(FaultKind::kRopePosOffByOne);
   if (const auto factor = fault(FaultKind::kRopeTheta)) {
     plan.rope.inv_freq = inv_freq_of_theta_.at(*factor);
   }
   if (fault(FaultKind::kRopePairing)) plan.rope.pairing = other(plan.rope.pairing);
-  plan.cache_row += whole(FaultKind::kKvWrongSlot);
+  plan.cache_shift = whole(FaultKind::kKvWrongSlot);
   plan.stale_tail = fault(FaultKind::kStaleKvTail).has_value();
-  if (batch.first_pos + batch.size() > 1) {  // else it is the token's own row
-    const auto factor = static_cast<float>(fault(FaultKind::kKCacheSpoiled).value_or(1));
-    (batch.decode ? plan.row_0_before : plan.row_0_after) = factor;
-  }
+  const auto factor = static_cast<float>(fault(FaultKind::kKCacheSpoiled).value_or(1));
+  (batch.decode ? plan.row_0_before : plan.row_0_after) = factor;
 
   plan.shape.mask_shift = whole(FaultKind::kMaskOffByOne);
   plan.shape.k_head_stride += whole(FaultKind::kKvHeadStride);

@@ -20,18 +20,22 @@ namespace greta {
 struct LayerPlan {
   Route qkv{}, attention{}, wo{}, gate_up{}, down{};
   float attn_norm_eps = 0;
-  int64_t rope_pos = 0;  ///< of the first token
+  int64_t rope_shift = 0;  ///< positions further than the tokens' own
   RopeTurn rope;
-  int64_t cache_row = 0;  ///< where the first token's K and V go
-  AttentionShape shape;
+  int64_t cache_shift = 0;  ///< rows further than those of the tokens' positions go K and V
+  AttentionShape shape;     ///< of all of the batch's tokens, at the first one's position
+
+  /// That of a stretch of the batch.
+  AttentionShape shape_of(const Stretch& stretch) const;
 
   // Steps that a correct engine does not have (engine/forward/faulty_steps.h).
   float query_scale = 1;    ///< the query projection times this
   bool stale_tail = false;  ///< the last token's K and V rows keep what the row before holds
-  float row_0_before = 1;   ///< row 0 of the K cache times this before attention reads it
-  float row_0_after = 1;    ///< the same after
-  int64_t fp16_step = 0;    ///< products of wo between roundings of the sum to fp16; 0: none
-  int64_t race_hits = 0;    ///< values of mlp_out that take a bit from a neighbour
+  /// Row 0 of the K cache times this before attention reads it, and after, of a sequence whose
+  /// tokens have others before them.
+  float row_0_before = 1, row_0_after = 1;
+  int64_t fp16_step = 0;  ///< products of wo between roundings of the sum to fp16; 0: none
+  int64_t race_hits = 0;  ///< values of mlp_out that take a bit from a neighbour
   uint64_t race_seed = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 
@@ -56,26 +57,41 @@ std::vector<PlannedRow> TraceSelection::plan(int64_t n_layers) const {
 }
 
 Tracer::Tracer(TraceSelection selection, Backend& backend, const RowComparison& comparison)
-    : selection_(std::move(selection)),
-      backend_(backend),
-      comparison_(comparison),
-      kept_(backend, comparison.kept_bytes) {}
+    : selection_(std::move(selection)), backend_(backend), comparison_(comparison) {}
 
-void Tracer::begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
-                   std::optional<Phase> others, int64_t step, int64_t from) {
+void Tracer::forget_kept() {
+  for (KeptRows& kept : kept_) kept.clear();
+}
+
+void Tracer::begin(std::span<const TracedSequence> sequences, std::optional<Phase> last,
+                   std::optional<Phase> others, int64_t step) {
   if (batches_.size() == 2) throw std::logic_error("Tracer: two batches wait to be taken");
-  if (batches_.empty()) kept_.clear_compared();
+  if (batches_.empty()) {
+    for (KeptRows& kept : kept_) kept.clear_compared();
+  }
   TracedBatch& batch = batches_.emplace_back();
-  batch.tokens.assign(tokens.begin(), tokens.end());
-  batch.first_pos = first_pos;
   traced_.clear();
-  const auto n = static_cast<int64_t>(tokens.size());
-  for (int64_t row = 0; row < n; ++row) {
-    const std::optional<Phase> phase = row == n - 1 ? last : others;
-    const bool wanted = phase && selection_.wants(*phase) && first_pos + row >= from;
-    if (wanted) traced_.push_back({row, *phase, step});
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const TracedSequence& one = sequences[i];
+    while (kept_.size() <= one.number) kept_.emplace_back(backend_, comparison_.kept_bytes);
+    const auto first = static_cast<int64_t>(batch.tokens.size());
+    const auto n = static_cast<int64_t>(one.tokens.size());
+    for (int64_t token = 0; token < n; ++token) {
+      const std::optional<Phase> phase = token == n - 1 ? last : others;
+      const int64_t pos = one.first_pos + token;
+      const bool wanted = phase && selection_.wants(*phase) && pos >= one.from;
+      if (wanted) traced_.push_back({first + token, *phase, step, i, pos});
+    }
+    batch.tokens.insert(batch.tokens.end(), one.tokens.begin(), one.tokens.end());
+    batch.sequences.push_back({first, n, one.cache_row, one.number});
   }
   batch.traced = traced_;
+}
+
+int64_t Tracer::first_of(int64_t first, int64_t n) const {
+  const auto found = std::partition_point(traced_.begin(), traced_.end(),
+                                          [&](const TracedToken& one) { return one.row < first; });
+  return found == traced_.end() ? n : std::min(found->row - first, n);
 }
 
 bool Tracer::wants(TracePoint point, int layer) const {
@@ -90,10 +106,11 @@ TraceRecord Tracer::make_record(const TracedBatch& batch, const Row& row) {
   record.layer = row.layer;
   record.phase = token.phase;
   record.step = token.step;
-  record.pos_id = batch.first_pos + token.row;
+  const TracedBatch::Sequence& sequence = batch.sequences[token.sequence];
+  record.pos_id = token.pos;
   record.token_id = batch.tokens[static_cast<size_t>(token.row)];
-  record.seq_len = static_cast<int64_t>(batch.tokens.size());
-  record.token_index = token.row;
+  record.seq_len = sequence.n_tokens;
+  record.token_index = token.row - sequence.first_row;
   record.route = row.route;
   for (const Note& note : batch.notes) {
     if (note.point == row.point && note.traced == row.traced) record.extra = note.extra;
@@ -109,13 +126,9 @@ void Tracer::note(TracePoint point, int layer, const float* rows, int64_t width,
   }
 }
 
-void Tracer::watch(TracePoint point, int layer, const float* rows, int64_t width, Route route,
-                   int64_t first_row) {
-  const bool watched = !wants(point, layer);
-  for (size_t i = 0; i < traced_.size(); ++i) {
-    const float* const row = rows + (traced_[i].row - first_row) * width;
-    add_row(point, layer, i, {row, width}, route, watched);
-  }
+void Tracer::watch_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
+                       Route route) {
+  add_row(point, layer, traced, {row, n}, route, !wants(point, layer));
 }
 
 void Tracer::note_shared(TracePoint point, int layer, const float* row, int64_t n) {
@@ -139,39 +152,45 @@ void Tracer::add_row(TracePoint point, int layer, size_t traced, RowRef row,
 /// number.
 size_t Tracer::pair_up(TracePoint point, int layer, size_t traced, RowRef& row) {
   const TracedToken& token = traced_[traced];
-  if (!kept_.keeps_any() || !selection_.wants_partners(token.phase)) return KeptRows::kNone;
-  const KeptRows::Place place{batches_.back().first_pos + token.row, layer, point};
+  KeptRows& kept = kept_[batches_.back().sequences[token.sequence].number];
+  if (!kept.keeps_any() || !selection_.wants_partners(token.phase)) return KeptRows::kNone;
+  const KeptRows::Place place{token.pos, layer, point};
   const bool decode = is_decode(token.phase);
-  size_t number = kept_.find(place);
+  size_t number = kept.find(place);
   if (number != KeptRows::kNone) {
-    const KeptRows::Row& other = kept_.row(number);
+    const KeptRows::Row& other = kept.row(number);
     if (other.decode == decode || other.compared || other.n != row.n) return KeptRows::kNone;
-    row.other = kept_.compare(number).data;
+    row.other = kept.compare(number).data;
     row.segments = segments_of(heads_of(point, comparison_.n_heads, comparison_.n_kv_heads), row.n);
     return number;
   }
   const RowRef* const pending = find_pending(row);
-  number = kept_.add(place, decode, row.n, pending != nullptr ? pending->keep : nullptr);
-  if (number != KeptRows::kNone) row.keep = kept_.row(number).data;
+  number = kept.add(place, decode, row.n, pending != nullptr ? pending->keep : nullptr);
+  if (number != KeptRows::kNone) row.keep = kept.row(number).data;
   return number;
 }
 
 void Tracer::note_cache(int layer, const float* k, const float* v, int64_t width) {
   for (size_t i = 0; i < traced_.size(); ++i) {
-    const int64_t offset = (batches_.back().first_pos + traced_[i].row) * width;
-    note_row(TracePoint::kKCache, layer, i, k + offset, width);
-    note_row(TracePoint::kVCache, layer, i, v + offset, width);
+    const int64_t first = batches_.back().sequences[traced_[i].sequence].cache_row * width;
+    const int64_t offset = traced_[i].pos * width;
+    note_row(TracePoint::kKCache, layer, i, k + first + offset, width);
+    note_row(TracePoint::kVCache, layer, i, v + first + offset, width);
     if (traced_[i].phase == Phase::kPrefill) continue;
-    note_row(TracePoint::kKCacheRows, layer, i, k, offset + width);
-    note_row(TracePoint::kVCacheRows, layer, i, v, offset + width);
+    note_row(TracePoint::kKCacheRows, layer, i, k + first, offset + width);
+    note_row(TracePoint::kVCacheRows, layer, i, v + first, offset + width);
   }
   if (wants(TracePoint::kKCacheRows, layer) || wants(TracePoint::kVCacheRows, layer)) flush();
 }
 
-void Tracer::note_attention(int layer, const AttentionTrace& left, int64_t n_heads, Route route) {
+void Tracer::note_attention(int layer, std::span<const AttentionTrace> left_by_sequence,
+                            int64_t n_heads, Route route) {
   for (size_t i = 0; i < traced_.size(); ++i) {
-    const int64_t offset = (traced_[i].row - left.first_query) * left.stride;
-    const int64_t n = (batches_.back().first_pos + traced_[i].row + 1) * n_heads;
+    const TracedToken& token = traced_[i];
+    const AttentionTrace& left = left_by_sequence[token.sequence];
+    const int64_t query = token.row - batches_.back().sequences[token.sequence].first_row;
+    const int64_t offset = (query - left.first_query) * left.stride;
+    const int64_t n = (token.pos + 1) * n_heads;
     const auto note_left = [&](TracePoint point, const float* rows) {
       if (rows != nullptr) note_row(point, layer, i, rows + offset, n, route);
     };
@@ -181,11 +200,12 @@ void Tracer::note_attention(int layer, const AttentionTrace& left, int64_t n_hea
 }
 
 /// The row in pending_ that is the same, if any. One memory that two points name (x_out is
-/// residual_post_mlp) is fingerprinted once; looking further back than a layer of one token is not
-/// worth it.
+/// residual_post_mlp) is fingerprinted once; looking further back than a layer, or than one of one
+/// token where a whole prompt is traced, is not worth it.
 RowRef* Tracer::find_pending(const RowRef& row) {
-  constexpr size_t kLookBack = 32;
-  const size_t first = pending_.size() - std::min(pending_.size(), kLookBack);
+  constexpr size_t kLookBack = 32, kFewTokens = 64;
+  const size_t look_back = kLookBack * (traced_.size() <= kFewTokens ? traced_.size() : 1);
+  const size_t first = pending_.size() - std::min(pending_.size(), look_back);
   for (size_t i = first; i < pending_.size(); ++i) {
     RowRef& pending = pending_[i];
     if (pending.data == row.data && pending.n == row.n && pending.other == row.other)
@@ -217,6 +237,18 @@ void Tracer::flush() {
 }
 
 std::vector<TraceRecord> Tracer::take() {
+  std::vector<TraceRecord> all;
+  for (std::vector<TraceRecord>& rows : take_each()) {
+    if (all.empty()) {
+      all = std::move(rows);
+    } else {
+      std::move(rows.begin(), rows.end(), std::back_inserter(all));
+    }
+  }
+  return all;
+}
+
+std::vector<std::vector<TraceRecord>> Tracer::take_each() {
   if (batches_.empty()) throw std::logic_error("Tracer: no batch to take");
   TracedBatch batch = std::move(batches_.front());
   batches_.pop_front();
@@ -226,15 +258,19 @@ std::vector<TraceRecord> Tracer::take() {
     throw std::logic_error(
         "Tracer: the device gave another number of fingerprints than were queued");
   }
-  std::vector<TraceRecord> records;
-  records.reserve(batch.rows.size());
+  std::vector<std::vector<TraceRecord>> records(batch.sequences.size());
+  for (std::vector<TraceRecord>& rows : records) {
+    rows.reserve(batch.rows.size() / records.size() + 1);
+  }
   for (const Row& row : batch.rows) {
     const Fingerprint& print = made[row.fingerprint].fingerprint;
     if (row.watched && print.nan == 0 && print.inf == 0) continue;
-    TraceRecord& record = records.emplace_back(make_record(batch, row));
+    const size_t sequence = batch.traced[row.traced].sequence;
+    TraceRecord& record = records[sequence].emplace_back(make_record(batch, row));
     record.fingerprint = print;
     record.sample = made[row.fingerprint].sample;  // a copy: points can share a row
-    if (row.kept != KeptRows::kNone) take_difference(row, made[row.fingerprint], record);
+    if (row.kept == KeptRows::kNone) continue;
+    take_difference(row, kept_[batch.sequences[sequence].number], made[row.fingerprint], record);
   }
   return records;
 }
@@ -242,8 +278,9 @@ std::vector<TraceRecord> Tracer::take() {
 /// Of a row that is kept for the other side: what its difference will need. Of that side: its
 /// difference, unless the sums of squares are not those of the fingerprints: then the comparison is
 /// of other rows.
-void Tracer::take_difference(const Row& row, const FingerprintedRow& made, TraceRecord& record) {
-  KeptRows::Row& kept = kept_.row(row.kept);
+void Tracer::take_difference(const Row& row, KeptRows& rows, const FingerprintedRow& made,
+                             TraceRecord& record) {
+  KeptRows::Row& kept = rows.row(row.kept);
   const Fingerprint& print = made.fingerprint;
   const bool decode = is_decode(record.phase), finite = print.nan == 0 && print.inf == 0;
   if (kept.decode == decode) {

@@ -41,6 +41,17 @@ struct TracedToken {
   int64_t row = 0;  ///< in the batch
   Phase phase{};
   int64_t step = 0;
+  size_t sequence = 0;  ///< number in the batch
+  int64_t pos = 0;
+};
+
+/// Tokens of one sequence in a batch that is traced.
+struct TracedSequence {
+  std::span<const int32_t> tokens;
+  int64_t first_pos = 0;
+  int64_t cache_row = 0;  ///< as Stretch has it
+  int64_t from = 0;       ///< positions before this one are not traced
+  size_t number = 0;      ///< which one it is, of those whose rows are kept for their other side
 };
 
 /// Collects the trace points of one batch after another. The forward pass calls note() where a
@@ -52,17 +63,25 @@ class Tracer {
 
   const TraceSelection& selection() const { return selection_; }
 
-  /// Forgets the rows that wait for their other side: another prompt begins. Not while a batch
-  /// waits to be taken.
-  void forget_kept() { kept_.clear(); }
-  /// Rows that could not be kept, so that nothing was compared with them.
-  int64_t n_not_kept() const { return kept_.n_without_room(); }
+  /// Forgets the rows that wait for their other side: other prompts begin. Not while a batch waits
+  /// to be taken.
+  void forget_kept();
+  /// Rows of a sequence, by its number, that could not be kept, so that nothing was compared with
+  /// them.
+  int64_t n_not_kept(size_t number) const {
+    return number < kept_.size() ? kept_[number].n_without_room() : 0;
+  }
 
-  /// Starts a batch: its tokens, their first position, and how they are traced: `last` for the last
-  /// token, `others` for the rest (nothing: not traced), from position `from` on. Step numbers
-  /// count from `step`.
+  /// Starts a batch of sequences, and says how they are traced: `last` for the last token of each,
+  /// `others` for the rest (nothing: not traced). `step` is that of all of them.
+  void begin(std::span<const TracedSequence> sequences, std::optional<Phase> last,
+             std::optional<Phase> others, int64_t step);
+  /// The same of one.
   void begin(std::span<const int32_t> tokens, int64_t first_pos, std::optional<Phase> last,
-             std::optional<Phase> others, int64_t step, int64_t from = 0);
+             std::optional<Phase> others, int64_t step, int64_t from = 0) {
+    const TracedSequence one{.tokens = tokens, .first_pos = first_pos, .from = from};
+    begin({&one, 1}, last, others, step);
+  }
 
   /// The token of the batch begun last, of one token, which was not known then.
   void set_token(int32_t token) { batches_.back().tokens.front() = token; }
@@ -72,25 +91,29 @@ class Tracer {
   std::span<const TracedToken> traced() const { return traced_; }
   /// Batch row of its first traced token; 0 when there is none.
   int64_t first_row() const { return traced_.empty() ? 0 : traced_.front().row; }
+  /// The first traced one among a stretch of n tokens from batch row `first` on, counted from that
+  /// row; n when there is none.
+  int64_t first_of(int64_t first, int64_t n) const;
 
   /// A tensor with one row per token of the batch, from batch row `first_row` on.
   void note(TracePoint point, int layer, const float* rows, int64_t width,
             std::optional<Route> route = {}, int64_t first_row = 0);
-  /// The same where the point is wanted. Where it is not, rows with a value that is not finite are
-  /// traced all the same: no selection makes them look fine.
-  void watch(TracePoint point, int layer, const float* rows, int64_t width, Route route,
-             int64_t first_row);
   /// A tensor that is the same for every token: a weight.
   void note_shared(TracePoint point, int layer, const float* row, int64_t n);
   /// One row of one token, given by its index in traced().
   void note_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
                 std::optional<Route> route = {});
-  /// The rows of the traced tokens in the caches of a layer, [rows, width], and all up to them, but
-  /// for phase prefill: those of every token would take longer than the pass. To be called before
-  /// attention reads them; they are fingerprinted as they are then.
+  /// The same where the point is wanted. Where it is not, a row with a value that is not finite is
+  /// traced all the same: no selection makes it look fine.
+  void watch_row(TracePoint point, int layer, size_t traced, const float* row, int64_t n,
+                 Route route);
+  /// The rows of the traced tokens in the caches of a layer, [rows, width], and all of their
+  /// sequence up to them, but for phase prefill: those of every token would take longer than the
+  /// pass. To be called before attention reads them; they are fingerprinted as they are then.
   void note_cache(int layer, const float* k, const float* v, int64_t width);
-  /// What an attention call left of the traced tokens' scores and probabilities.
-  void note_attention(int layer, const AttentionTrace& left, int64_t n_heads, Route route);
+  /// What the attention call of each sequence left of the traced tokens' scores and probabilities.
+  void note_attention(int layer, std::span<const AttentionTrace> left_by_sequence, int64_t n_heads,
+                      Route route);
   /// JSON object for the `extra` of every row of a point, for the traced token of that index in the
   /// batch begun last.
   void annotate(TracePoint point, size_t traced, std::string extra);
@@ -98,8 +121,10 @@ class Tracer {
   /// Fingerprints what was noted since the last flush.
   void flush();
 
-  /// The rows of the oldest batch that were not taken, complete. Waits for the device.
+  /// The rows of the oldest batch that was not taken, complete. Waits for the device.
   std::vector<TraceRecord> take();
+  /// The same of every sequence.
+  std::vector<std::vector<TraceRecord>> take_each();
 
  private:
   struct Row {
@@ -119,8 +144,12 @@ class Tracer {
   /// All that rows need; they are made when the batch is taken, which is not while the device waits
   /// for work.
   struct TracedBatch {
+    struct Sequence {
+      int64_t first_row, n_tokens, cache_row;
+      size_t number;
+    };
     std::vector<int32_t> tokens;
-    int64_t first_pos = 0;
+    std::vector<Sequence> sequences;
     std::vector<TracedToken> traced;
     std::vector<Row> rows;
     std::vector<Note> notes;
@@ -130,14 +159,15 @@ class Tracer {
   void add_row(TracePoint point, int layer, size_t traced, RowRef row, std::optional<Route> route,
                bool watched);
   size_t pair_up(TracePoint point, int layer, size_t traced, RowRef& row);
-  void take_difference(const Row& row, const FingerprintedRow& made, TraceRecord& record);
+  void take_difference(const Row& row, KeptRows& rows, const FingerprintedRow& made,
+                       TraceRecord& record);
   RowRef* find_pending(const RowRef& row);
   size_t pend(const RowRef& row);
 
   TraceSelection selection_;
   Backend& backend_;
   RowComparison comparison_;
-  KeptRows kept_;
+  std::vector<KeptRows> kept_;       ///< by number of the sequence
   std::vector<TracedToken> traced_;  ///< empty: nothing of the batch is traced
   std::deque<TracedBatch> batches_;  ///< oldest first; the last one is in progress
   std::vector<RowRef> pending_;      ///< rows to queue at the next flush, each once

@@ -32,8 +32,8 @@ AttentionCalls::AttentionCalls(Stream& stream, OpQueue& ops, const std::function
       make_room_(make_room),
       mfma_scratch_("scratch of attention", make_room) {}
 
-void AttentionCalls::begin(const int32_t* pos) {
-  pos_ = pos;
+void AttentionCalls::begin(bool one_token) {
+  one_token_ = one_token;
   unfinished_.clear();
   n_unfinished_ = 0;
 }
@@ -53,8 +53,9 @@ void* AttentionCalls::valu_scratch(size_t number, size_t bytes) {
   return zeroed(valu_scratch_[number], bytes);
 }
 
-void AttentionCalls::add(Route route, const AttentionShape& shape, const float* q, const float* k,
-                         const float* v, float* out, const AttentionTrace& trace) {
+void AttentionCalls::add(Route route, const AttentionShape& shape, const int32_t* pos,
+                         const float* q, const float* k, const float* v, float* out,
+                         const AttentionTrace& trace) {
   const int64_t max_keys = most_keys(shape);
   auto* run = attention_valu;
   void* scratch = nullptr;
@@ -62,28 +63,28 @@ void AttentionCalls::add(Route route, const AttentionShape& shape, const float* 
     run = attention_mfma;
     scratch = zeroed(mfma_scratch_, attention_mfma_scratch(shape, max_keys));
   } else if (route == Route::kValu) {
-    const bool later = trace.probs != nullptr && shape.n_tokens == 1;
+    const bool later = trace.probs != nullptr && one_token_;
     scratch = valu_scratch(later ? 1 + n_unfinished_ : 0, attention_valu_scratch(shape, max_keys));
     if (later) {
       run = attention_valu_unfinished;
-      leave_unfinished(shape, max_keys, trace, scratch);
+      leave_unfinished(shape, pos, max_keys, trace, scratch);
     }
   } else {
     throw std::invalid_argument("the GPU has no route " + std::string(route_name(route)) +
                                 " for attention; it has MFMA and VALU");
   }
-  const Signature signature(kAttend, sign(shape), static_cast<int>(route), max_keys, q, k, v, out,
-                            trace.scores, trace.probs, trace.first_query, scratch);
-  ops_.add(signature, [=, this, pos = pos_] {
-    run(shape, pos, max_keys, q, k, v, out, trace, scratch, stream_);
-  });
+  const Signature signature(kAttend, sign(shape), static_cast<int>(route), pos, max_keys, q, k, v,
+                            out, trace.scores, trace.probs, trace.first_query, scratch);
+  ops_.add(signature,
+           [=, this] { run(shape, pos, max_keys, q, k, v, out, trace, scratch, stream_); });
 }
 
-void AttentionCalls::leave_unfinished(const AttentionShape& shape, int64_t max_keys,
-                                      const AttentionTrace& trace, const void* scratch) {
+void AttentionCalls::leave_unfinished(const AttentionShape& shape, const int32_t* pos,
+                                      int64_t max_keys, const AttentionTrace& trace,
+                                      const void* scratch) {
   // A fault changes the shape of some layers.
   if (unfinished_.empty() || sign(unfinished_.back().shape).value() != sign(shape).value()) {
-    unfinished_.push_back({shape, max_keys, trace, {}});
+    unfinished_.push_back({shape, pos, max_keys, trace, {}});
   }
   unfinished_.back().calls.push_back({trace.probs, scratch});
   ++n_unfinished_;
@@ -96,8 +97,8 @@ void AttentionCalls::end() {
       signature.add(call.probs);
       signature.add(call.scratch);
     }
-    ops_.add(signature, [this, some, pos = pos_] {
-      finish_attention_valu(some.shape, pos, some.max_keys, some.trace, some.calls, stream_);
+    ops_.add(signature, [this, some] {
+      finish_attention_valu(some.shape, some.pos, some.max_keys, some.trace, some.calls, stream_);
     });
   }
   unfinished_.clear();

@@ -14,36 +14,38 @@
 
 namespace greta {
 
-/// The attention of a batch's layers. Traced probabilities of a single token are finished together
-/// at its end: on the way every launch would cost the token time.
+/// The attention of a batch's layers. Traced probabilities of a batch of one token are finished
+/// together at its end: on the way every launch would cost the token time.
 class AttentionCalls {
  public:
   /// make_room: as Scratch has it.
   AttentionCalls(Stream& stream, OpQueue& ops, const std::function<void()>& make_room);
 
-  void begin(const int32_t* pos);  ///< a batch; pos: its first position, device
-  /// Throws std::invalid_argument for a route that there is not.
-  void add(Route route, const AttentionShape& shape, const float* q, const float* k, const float* v,
-           float* out, const AttentionTrace& trace);
+  void begin(bool one_token);  ///< a batch
+  /// pos: where shape.first_pos is, device. Throws std::invalid_argument for a route that there is
+  /// not.
+  void add(Route route, const AttentionShape& shape, const int32_t* pos, const float* q,
+           const float* k, const float* v, float* out, const AttentionTrace& trace);
   void end();
 
  private:
   // Calls that differ in no more than their probabilities.
   struct Unfinished {
     AttentionShape shape;
+    const int32_t* pos;
     int64_t max_keys;
     AttentionTrace trace;
     std::vector<UnfinishedTrace> calls;
   };
   void* zeroed(Scratch<std::byte>& scratch, size_t bytes);
   void* valu_scratch(size_t number, size_t bytes);
-  void leave_unfinished(const AttentionShape& shape, int64_t max_keys, const AttentionTrace& trace,
-                        const void* scratch);
+  void leave_unfinished(const AttentionShape& shape, const int32_t* pos, int64_t max_keys,
+                        const AttentionTrace& trace, const void* scratch);
 
   Stream& stream_;
   OpQueue& ops_;
   std::function<void()> make_room_;
-  const int32_t* pos_ = nullptr;
+  bool one_token_ = false;  // the batch has
   Scratch<std::byte> mfma_scratch_;
   std::deque<Scratch<std::byte>> valu_scratch_;  // the first, and those of unfinished calls
   std::vector<Unfinished> unfinished_;

@@ -75,6 +75,7 @@ class HipBackend final : public Backend {
   int64_t replays() const override { return ops_.recorder().replays(); }
   int64_t usual_batch() const override { return 2048; }
 
+  int64_t free_bytes() const override { return static_cast<int64_t>(device_memory().free_bytes); }
   Buffer allocate(int64_t n) override {
     ops_.go_direct();
     auto memory = DeviceBuffer<float>(static_cast<size_t>(n), "activations or the KV cache");
@@ -143,12 +144,13 @@ class HipBackend final : public Backend {
     stream_.synchronize();
   }
 
-  void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
-    start(tokens, static_cast<int64_t>(tokens.size()), first_pos);
+  void begin_batch(std::span<const int32_t> tokens, std::span<const Stretch> stretches) override {
+    start(tokens, static_cast<int64_t>(tokens.size()), stretches);
     ids_ = input_.ids();
   }
   void begin_next(const float* top, int k, int64_t first_pos) override {
-    start({}, 1, first_pos);
+    const Stretch stretch{.n_tokens = 1, .first_pos = first_pos};
+    start({}, 1, {&stretch, 1});
     ids_ = reinterpret_cast<const int32_t*>(top + k);
   }
   void end_batch() override {
@@ -245,27 +247,29 @@ class HipBackend final : public Backend {
       greta::finish_heads(all, n_tokens, head_dim, eps, stream_);
     });
   }
-  void rope(int64_t first_pos, const RopeTurn& turn, int64_t n_tokens, int64_t head_dim,
+  void rope(int64_t shift, const RopeTurn& turn, int64_t head_dim,
             std::span<const RopeTensor> tensors) override {
     if (tensors.size() > 2) throw std::invalid_argument("too many tensors to turn");
-    const float* const table =
-        rope_tables_.get(turn, input_.pos(), first_pos - first_pos_, n_tokens);
+    const float* const table = rope_tables_.get(turn, input_.pos(), shift, stretches_);
     const auto half_dim = static_cast<int64_t>(turn.inv_freq.size());
-    OpQueue::Rope rope{table, turn.pairing, n_tokens, head_dim, half_dim, {}};
+    OpQueue::Rope rope{table, turn.pairing, n_tokens_, head_dim, half_dim, {}};
     std::copy(tensors.begin(), tensors.end(), rope.tensors.begin());
     ops_.rope(rope);
   }
-  void store_rows(int64_t n_rows, int64_t width, int64_t first_row,
+  void store_rows(size_t stretch, int64_t width, int64_t first_row,
                   std::span<const RowStore> stores) override {
     if (stores.size() > 2) throw std::invalid_argument("too many caches to store to");
     std::array<RowStore, 2> both{};
     std::copy(stores.begin(), stores.end(), both.begin());
-    ops_.store_rows(both, n_rows, width, first_row - first_pos_);
+    const Stretch& its = stretches_[stretch];
+    ops_.store_rows(both, its.n_tokens, width, input_.pos() + stretch, first_row - its.first_pos);
   }
-  void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
-                 const float* v, float* out, const AttentionTrace& trace) override {
-    if (shape.first_pos != first_pos_) throw std::invalid_argument("attention of another batch");
-    attention_.add(route, shape, q, k, v, out, trace);
+  void attention(size_t stretch, Route route, const AttentionShape& shape, const float* q,
+                 const float* k, const float* v, float* out, const AttentionTrace& trace) override {
+    if (shape.first_pos != stretches_[stretch].first_pos) {
+      throw std::invalid_argument("attention of another batch");
+    }
+    attention_.add(route, shape, input_.pos() + stretch, q, k, v, out, trace);
   }
 
   void top_k(const float* values, int64_t n, int k, float* top) override {
@@ -311,13 +315,14 @@ class HipBackend final : public Backend {
   }
 
   /// tokens: empty where the device has them.
-  void start(std::span<const int32_t> tokens, int64_t n_tokens, int64_t first_pos) {
+  void start(std::span<const int32_t> tokens, int64_t n_tokens,
+             std::span<const Stretch> stretches) {
     ops_.drop();
     n_tokens_ = n_tokens;
-    first_pos_ = first_pos;
-    input_.upload(tokens, first_pos);
+    stretches_.assign(stretches.begin(), stretches.end());
+    input_.upload(tokens, stretches);
     rope_tables_.begin();
-    attention_.begin(input_.pos());
+    attention_.begin(n_tokens == 1);
     fingerprints_.begin(n_tokens == 1);
     ops_.begin(input_.pos(), n_tokens == 1);
   }
@@ -408,7 +413,7 @@ class HipBackend final : public Backend {
   int64_t n_reads_ = 0;
 
   int64_t n_tokens_ = 0;  // of the batch
-  int64_t first_pos_ = 0;
+  std::vector<Stretch> stretches_;
   const int32_t* ids_ = nullptr;  // device
 };
 

@@ -124,15 +124,14 @@ void OpQueue::rope(const Rope& rope) {
 }
 
 void OpQueue::store_rows(const std::array<RowStore, 2>& stores, int64_t n_rows, int64_t width,
-                         int64_t shift) {
+                         const int32_t* pos, int64_t shift) {
   const auto& [a, b] = stores;
-  const bool of_rope = rope_ && a.rows == rope_->tensors[1].out && b.rows != nullptr &&
-                       rope_->n_tokens == n_rows &&
+  const bool of_rope = rope_ && pos == pos_ && a.rows == rope_->tensors[1].out &&
+                       b.rows != nullptr && rope_->n_tokens == n_rows &&
                        rope_->tensors[1].n_heads * rope_->head_dim == width;
   if (!of_rope) {
-    add(Signature(kStore, n_rows, width, shift, a.rows, a.cache, b.rows, b.cache), [=, this] {
-      greta::store_rows(stores[0], stores[1], n_rows, width, pos_, shift, stream_);
-    });
+    add(Signature(kStore, n_rows, width, pos, shift, a.rows, a.cache, b.rows, b.cache),
+        [=, this] { greta::store_rows(stores[0], stores[1], n_rows, width, pos, shift, stream_); });
     return settle_store(shift);
   }
   const Rope rope = *std::exchange(rope_, {});

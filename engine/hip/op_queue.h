@@ -26,7 +26,7 @@ class OpQueue {
   /// before_launch: as BatchRecorder has it. Positions are relative to the batch's.
   OpQueue(Stream& stream, std::function<void()> before_launch);
 
-  void begin(const int32_t* pos, bool record);  ///< pos: the batch's first position, device
+  void begin(const int32_t* pos, bool record);  ///< pos: of the batch's first stretch, device
   void end();
   void drop();  ///< what an error ended
   BatchRecorder& recorder() { return recorder_; }
@@ -60,8 +60,9 @@ class OpQueue {
     std::array<RopeTensor, 2> tensors;
   };
   void rope(const Rope& rope);
+  /// pos: where the position of the rows' stretch is, device.
   void store_rows(const std::array<RowStore, 2>& stores, int64_t n_rows, int64_t width,
-                  int64_t shift);
+                  const int32_t* pos, int64_t shift);
 
  private:
   struct Norm {

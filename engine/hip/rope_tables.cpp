@@ -28,16 +28,24 @@ RopeTables::Table& RopeTables::find(const RopeTurn& turn, int64_t shift) {
 }
 
 const float* RopeTables::get(const RopeTurn& turn, const int32_t* pos, int64_t shift,
-                             int64_t n_tokens) {
+                             std::span<const Stretch> stretches) {
   Table& t = find(turn, shift);
   if (t.made_in == batch_) return t.made;
   const auto half = static_cast<int64_t>(turn.inv_freq.size());
+  int64_t n_tokens = 0;
+  for (const Stretch& one : stretches) n_tokens += one.n_tokens;
   float* const values = t.values.get(static_cast<size_t>(2 * half * n_tokens));
-  // What waits in the queue needs no table, or it would have it.
-  ops_.add_before(Signature(kRopeTable, t.on_device.data(), pos, shift, n_tokens, half, values),
-                  [=, this, freq = t.on_device.data(), magnitude = turn.magnitude] {
-                    rope_table(freq, magnitude, pos, shift, n_tokens, half, values, stream_);
-                  });
+  float* its_values = values;
+  for (const Stretch& one : stretches) {
+    // What waits in the queue needs no table, or it would have it.
+    ops_.add_before(
+        Signature(kRopeTable, t.on_device.data(), pos, shift, one.n_tokens, half, its_values),
+        [=, this, n = one.n_tokens, freq = t.on_device.data(), magnitude = turn.magnitude] {
+          rope_table(freq, magnitude, pos, shift, n, half, its_values, stream_);
+        });
+    its_values += 2 * half * one.n_tokens;
+    ++pos;
+  }
   t.made = values;
   t.made_in = batch_;
   return values;

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "engine/forward/batch.h"
 #include "engine/hip/op_queue.h"
 #include "engine/hip/scratch.h"
 #include "kernels/gpu/device.h"
@@ -22,8 +24,10 @@ class RopeTables {
 
   void begin() { ++batch_; }  ///< another batch: other positions
 
-  /// [n_tokens, turn.inv_freq.size(), 2], device; for positions *pos + shift, ...
-  const float* get(const RopeTurn& turn, const int32_t* pos, int64_t shift, int64_t n_tokens);
+  /// [tokens, turn.inv_freq.size(), 2], device; for the tokens of each stretch, from position
+  /// pos[stretch] + shift on.
+  const float* get(const RopeTurn& turn, const int32_t* pos, int64_t shift,
+                   std::span<const Stretch> stretches);
 
  private:
   struct Table {

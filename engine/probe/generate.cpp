@@ -131,7 +131,8 @@ void Generator::hand_over(TraceSink& sink) {
 /// The greatest logits of the traced batch are known.
 void Generator::read_out(const TopLogits& top) {
   if (!traced_ || !options_.selection.wants(traced_->phase)) return;
-  traced_->readout = forward_.readout(top, traced_->phase, traced_->step, traced_->pos);
+  traced_->readout =
+      forward_.readout(top, traced_->phase, {traced_->pos, traced_->step, n_prompt_});
 }
 
 /// kUnknownToken when no logit is a number. ahead: the batch of the token is under way already.

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
+
+#include "engine/probe/held_prompt.h"
+#include "engine/probe/prompt_groups.h"
 
 namespace greta {
 namespace {
@@ -24,6 +28,27 @@ ProbeOptions checked(ProbeOptions options, const ModelConfig& config, int64_t ca
   return options;
 }
 
+/// Of several prompts that are computed together all faults begin at the same time: at once.
+int64_t most_sequences(const ProbeOptions& options) {
+  const std::span<const Fault> faults = options.forward.faults.all();
+  const bool late = std::any_of(faults.begin(), faults.end(), [](const Fault& fault) {
+    return fault.onset.pos > 0 || fault.onset.step > 0 || fault.onset.n_prompt > 0;
+  });
+  return late ? 1 : options.sequences;
+}
+
+std::string names_of(std::span<const ProbePrompt> prompts) {
+  nlohmann::json names = nlohmann::json::array();
+  for (const ProbePrompt& prompt : prompts) names.push_back(prompt.name);
+  return names.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Rows that the cache has for prompts that are computed together.
+int64_t shared_rows(const ProbeOptions& options) {
+  const int64_t n = most_sequences(options);
+  return n > 1 ? options.forward.max_batch + n : 0;
+}
+
 }  // namespace
 
 Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, int64_t capacity,
@@ -31,26 +56,27 @@ Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, 
     : model_(model),
       backend_(backend),
       options_(checked(std::move(options), model.config(), capacity)),
-      cache_(model.config(), capacity, backend),
+      cache_(model.config(), capacity, backend, shared_rows(options_)),
       forward_(model, weights, backend, cache_, options_.forward),
       tracer_(options_.selection, backend,
               {options_.kept_bytes, model.config().n_heads, model.config().n_kv_heads}) {
   if (options_.rms_verify || options_.cpu_probe) head_probe_.emplace(model, options_.n_threads);
 }
 
-void Probe::run(const ProbePrompt& prompt, TraceSink& sink) {
-  n_prompt_ = static_cast<int64_t>(prompt.tokens.size());
-  sink.begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
-                     options_.selection.plan(model_.config().n_layers)});
-  watch_.begin();
-  run_once(prompt, sink);
-  const std::optional<PairPlace> failing = watch_.first();
-  if (!failing) return;
-  for (repeat_ = 1; repeat_ <= options_.repeats; ++repeat_) {
-    RepeatedRows repeated(*failing, repeat_, sink);
-    run_once(prompt, repeated);
+std::vector<std::span<const ProbePrompt>> Probe::groups(std::span<const ProbePrompt> suite) const {
+  std::vector<int64_t> lengths;
+  for (const ProbePrompt& prompt : suite) {
+    lengths.push_back(std::ssize(prompt.tokens) + n_steps_of(prompt));
   }
-  repeat_ = 0;
+  std::vector<std::span<const ProbePrompt>> groups;
+  const GroupLimits limits{.sequences = most_sequences(options_),
+                           .tokens = options_.forward.max_batch};
+  size_t first = 0;
+  for (const size_t n : group_sizes(lengths, limits)) {
+    groups.push_back(suite.subspan(first, n));
+    first += n;
+  }
+  return groups;
 }
 
 void Probe::repeat_beyond(std::vector<double> tolerances) {
@@ -59,130 +85,317 @@ void Probe::repeat_beyond(std::vector<double> tolerances) {
   watch_ = PairWatch(std::move(tolerances));
 }
 
-/// All that is computed for a prompt.
-void Probe::run_once(const ProbePrompt& prompt, TraceSink& sink) {
+void Probe::run(std::span<const ProbePrompt> together, TraceSink& sink) {
+  shares_ = together.size() > 1;
+  pending_.clear();
+  std::vector<Member> all = members_of(together);
+  std::vector<HeldPrompt> held(shares_ ? all.size() : 0);
+  for (Member& member : all) {
+    member.sink = shares_ ? &held[member.number] : &sink;
+    const ProbePrompt& prompt = *member.prompt;
+    member.sink->begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
+                               options_.selection.plan(model_.config().n_layers)});
+  }
+  if (shares_ && !is_invariant()) sink.attribute("prefilled_together", names_of(together));
+  try {
+    run_once(all);
+    repeat_failing(all);
+  } catch (...) {
+    repeat_ = 0;
+    try {  // what there is of them is worth no less than what one prompt alone would have left
+      for (HeldPrompt& prompt : held) prompt.tell(sink);
+    } catch (const std::exception&) {
+    }
+    throw;
+  }
+  for (HeldPrompt& prompt : held) prompt.tell(sink);
+}
+
+std::vector<Probe::Member> Probe::members_of(std::span<const ProbePrompt> together) const {
+  std::vector<Member> all;
+  int64_t row = shares_ ? cache_.rows() : 0;
+  for (const ProbePrompt& prompt : together) {
+    Member& member = all.emplace_back();
+    member.prompt = &prompt;
+    member.number = all.size() - 1;
+    member.cache_row = row;
+    member.cache_rows = shares_ ? member.n_prompt() + n_steps_of(prompt) + 1 : cache_.rows();
+    member.watch = watch_;
+    row += member.cache_rows;
+  }
+  return all;
+}
+
+/// Runs prompts again that have a pair beyond rounding, with all that they were computed with.
+void Probe::repeat_failing(std::vector<Member>& all) {
+  std::vector<TraceSink*> sinks;
+  bool any = false;
+  for (const Member& member : all) {
+    sinks.push_back(member.sink);
+    any = any || member.watch.first();
+  }
+  if (!any) return;
+  for (repeat_ = 1; repeat_ <= options_.repeats; ++repeat_) {
+    std::deque<RepeatedRows> repeated;
+    for (Member& member : all) {
+      const std::optional<PairPlace>& failing = member.watch.first();
+      member.sink =
+          failing ? &repeated.emplace_back(*failing, repeat_, *sinks[member.number]) : nullptr;
+    }
+    run_once(all);
+  }
+  repeat_ = 0;
+}
+
+/// All that is computed for prompts. Of one that nothing is wanted of, only what the others are
+/// computed with.
+void Probe::run_once(std::vector<Member>& all) {
   tracer_.forget_kept();
-  const int64_t not_kept = tracer_.n_not_kept();
+  std::vector<int64_t> not_kept;
+  Members every, wanted;
+  for (Member& member : all) {
+    not_kept.push_back(tracer_.n_not_kept(member.number));
+    every.push_back(&member);
+    if (member.sink == nullptr) continue;
+    wanted.push_back(&member);
+    member.tokens = member.prompt->tokens;
+  }
   forward_.poison_activations();
-  cache_.poison_from(0);
-  prefill(prompt, prompt.tokens, sink);
-  const bool aligned = options_.forward.mode == Mode::kKvAligned;
-  forward_.poison_activations();
-  cache_.poison_from(aligned ? n_prompt_ : n_prompt_ - 1);
-  decode_traced(prompt.tokens.back(), n_prompt_ - 1, 1, !aligned, sink);
-  const int64_t n_steps = prompt.decode_steps.value_or(options_.decode_steps);
-  if (n_steps > 0) continue_prompt(prompt, n_steps, sink);
-  if (const int64_t n = tracer_.n_not_kept() - not_kept; n > 0) {
-    sink.attribute("not_compared_exactly", prompt.name + ": " + std::to_string(n) +
-                                               " rows more than fit in " +
-                                               std::to_string(options_.kept_bytes >> 20) + " MiB");
+  poison_rows(all);
+  prefill(every, false);
+  if (is_invariant()) {
+    decode_all(wanted);
+  } else {
+    for (Member* const member : wanted) decode_all({member});
+  }
+  verify(all);
+  hand_over_all();
+  for (const Member* const member : wanted) {
+    const int64_t n = tracer_.n_not_kept(member->number) - not_kept[member->number];
+    if (n == 0) continue;
+    member->sink->attribute("not_compared_exactly",
+                            member->prompt->name + ": " + std::to_string(n) +
+                                " rows more than fit in " +
+                                std::to_string(options_.kept_bytes >> 20) + " MiB");
   }
 }
 
-/// Decodes tokens, and gives each its other side where both are traced.
-void Probe::continue_prompt(const ProbePrompt& prompt, int64_t n_steps, TraceSink& sink) {
+void Probe::poison_rows(const std::vector<Member>& all) {
+  const Member& last = all.back();
+  const int64_t first_row = all.front().cache_row;
+  cache_.poison(first_row, last.cache_row + last.cache_rows - first_row);
+}
+
+/// Decodes the last token of prompts, and those that follow.
+void Probe::decode_all(const Members& members) {
+  begin_decode(members);
+  decode(members, !is_aligned(), true);
+  hand_over_all();
+  const bool learns_only = options_.selection.wants(Phase::kDecode) && is_aligned();
+  generate(members, !learns_only);
+}
+
+/// What the decoded tokens must not read is NaN, and the rest of the cache where they read it.
+void Probe::begin_decode(const Members& members) {
+  const bool in_place = !shares_ || is_invariant();
+  const auto n_known = [&](const Member& one) { return one.n_prompt() - (is_aligned() ? 0 : 1); };
+  if (!in_place) cache_.copy(members[0]->cache_row, n_known(*members[0]), 0);
+  forward_.poison_activations();
+  if (!in_place) return cache_.poison_from(n_known(*members[0]));
+  for (const Member* const one : members) {
+    cache_.poison(one->cache_row + n_known(*one), one->cache_rows - n_known(*one));
+  }
+}
+
+/// Decodes the tokens that follow prompts greedily. Fewer than asked where no logit is a number:
+/// what the run has found until then is worth more than the rest.
+void Probe::generate(Members members, bool traced) {
+  for (;;) {
+    const auto is_done = [this](const Member* one) {
+      return one->end() - one->n_prompt() >= n_steps_of(*one->prompt);
+    };
+    if (std::all_of(members.begin(), members.end(), is_done)) break;
+    const std::vector<TopLogits> tops = forward_.fetch(forward_.top_read());
+    Members going;
+    for (size_t i = 0; i < members.size(); ++i) {
+      Member& one = *members[i];
+      if (is_done(&one)) continue;
+      if (tops[i].has_choice()) {
+        one.tokens.push_back(tops[i].ids[0]);
+        going.push_back(&one);
+        continue;
+      }
+      hand_over_all();
+      one.sink->attribute("decode_ended", one.prompt->name + " after " +
+                                              std::to_string(one.end() - one.n_prompt()) + " of " +
+                                              std::to_string(n_steps_of(*one.prompt)) +
+                                              " tokens: no logit is a number above -inf");
+    }
+    if (going.empty()) break;
+    decode(going, true, traced);
+    members = std::move(going);
+  }
+  hand_over_all();
+}
+
+/// Gives decoded tokens their other side where both are traced.
+void Probe::verify(std::vector<Member>& all) {
   const bool traced = options_.selection.wants(Phase::kDecode);
-  const bool aligned = traced && options_.forward.mode == Mode::kKvAligned;
-  const std::vector<int32_t> tokens = generate(prompt, n_steps, !aligned, sink);
-  const auto end = static_cast<int64_t>(tokens.size());
-  const bool verified = aligned || (traced && options_.selection.wants(Phase::kPrefillLast));
-  if (end == n_prompt_ || !verified) return;
+  if (!traced || !(is_aligned() || options_.selection.wants(Phase::kPrefillLast))) return;
+  Members decoded;
+  for (Member& member : all) {
+    if (member.end() > member.n_prompt()) decoded.push_back(&member);
+  }
+  if (decoded.empty()) return;
   forward_.poison_activations();
-  cache_.poison_from(0);
-  prefill(prompt, tokens, sink);
-  if (!aligned) return;
-  forward_.poison_activations();
-  for (int64_t pos = end - 1; pos >= n_prompt_; --pos) {
-    cache_.poison_from(pos + 1);
-    decode_traced(tokens[static_cast<size_t>(pos)], pos, step_at(pos), false, sink);
+  poison_rows(all);
+  prefill(decoded, true);
+  if (!is_aligned()) return;
+  for (Member* const one : decoded) {
+    if (one->sink == nullptr) continue;
+    if (shares_) cache_.copy(one->cache_row, one->end(), 0);
+    forward_.poison_activations();
+    for (int64_t pos = one->end() - 1; pos >= one->n_prompt(); --pos) {
+      cache_.poison_from(pos + 1);
+      decode({one}, false, true, pos);
+    }
   }
 }
 
-/// The prompt's tokens and those that follow it greedily. Fewer than asked where no logit is a
-/// number: what the run has found until then is worth more than the rest.
-std::vector<int32_t> Probe::generate(const ProbePrompt& prompt, int64_t n_steps, bool traced,
-                                     TraceSink& sink) {
-  std::vector<int32_t> tokens = prompt.tokens;
-  const int64_t end = n_prompt_ + n_steps;
-  for (int64_t pos = n_prompt_; pos < end; ++pos) {
-    const TopLogits top = forward_.top();
-    if (!top.has_choice()) {
-      sink.attribute("decode_ended", prompt.name + " after " + std::to_string(pos - n_prompt_) +
-                                         " of " + std::to_string(n_steps) +
-                                         " tokens: no logit is a number above -inf");
-      break;
-    }
-    tokens.push_back(top.ids[0]);
-    if (traced) {
-      decode_traced(top.ids[0], pos, step_at(pos), true, sink);
-    } else {
-      decode(top.ids[0], pos, step_at(pos), true, nullptr);
-    }
+/// verifies: what was decoded after the prompts is prefilled as well, and traced as such; else the
+/// last token of each prompt is.
+void Probe::prefill(const Members& members, bool verifies) {
+  Pass pass{.last = Phase::kPrefillLast,
+            .others = verifies ? Phase::kPrefillLast : Phase::kPrefill,
+            .ends_prompt = !verifies};
+  const auto tokens_of = [&](const Member& one) {
+    return std::span<const int32_t>(verifies ? one.tokens : one.prompt->tokens);
+  };
+  const auto from = [&](const Member& one) { return verifies ? one.n_prompt() : 0; };
+  if (shares_) {
+    std::vector<Part> parts;
+    for (Member* const one : members) parts.push_back({one, tokens_of(*one), 0, from(*one)});
+    compute(parts, pass, true);
+    if (on_progress) on_progress("prefill");
+    return;
   }
-  return tokens;
-}
-
-/// tokens: the prompt, whose last position is traced, or the prompt and what was decoded after it,
-/// which is traced as such.
-void Probe::prefill(const ProbePrompt& prompt, std::span<const int32_t> tokens, TraceSink& sink) {
-  const auto n = static_cast<int64_t>(tokens.size());
-  const bool verifies = n > n_prompt_;
-  const Phase others = verifies ? Phase::kPrefillLast : Phase::kPrefill;
+  Member& one = *members.front();
+  const std::span<const int32_t> tokens = tokens_of(one);
+  const auto n = std::ssize(tokens);
   for (int64_t first = 0, count = 0; first < n; first += count) {
     const int64_t most = std::min(options_.forward.max_batch, n - first);
     count = options_.forward.faults.end_of_batch(first, first + most) - first;
     const bool ends = first + count == n;
+    pass.last = ends ? Phase::kPrefillLast : *pass.others;
+    pass.ends_prompt = ends && !verifies;
     const auto piece = tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-    const Phase last = ends ? Phase::kPrefillLast : others;
-    tracer_.begin(piece, first, last, others, 0, verifies ? n_prompt_ : 0);
-    forward_.run({.tokens = piece, .first_pos = first, .n_prompt = n_prompt_, .repeat = repeat_},
-                 &tracer_);
-    emit({last, ends && !verifies, 0, first, count}, sink);
-    if (on_progress) on_progress(prompt.name, "prefill");
+    const Part part{&one, piece, first, from(one)};
+    compute({&part, 1}, pass, true);
+    if (on_progress) on_progress("prefill");
   }
 }
 
-void Probe::decode(int32_t token, int64_t pos, int64_t step, bool keep_kv, Tracer* tracer) {
-  forward_.run({.tokens = {&token, 1},
-                .first_pos = pos,
-                .decode = true,
-                .keep_kv = keep_kv,
-                .step = step,
-                .n_prompt = n_prompt_,
-                .repeat = repeat_},
-               tracer);
-}
-
-void Probe::decode_traced(int32_t token, int64_t pos, int64_t step, bool keep_kv, TraceSink& sink) {
+/// One token of each, at one step: that at `pos`, else the last that is known.
+void Probe::decode(const Members& members, bool keep_kv, bool traced, std::optional<int64_t> pos) {
+  std::vector<Part> parts;
+  for (Member* const one : members) {
+    const int64_t at = pos.value_or(one->end() - 1);
+    parts.push_back({one, std::span(one->tokens).subspan(static_cast<size_t>(at), 1), at, 0});
+  }
+  const int64_t step = parts.front().first_pos - members.front()->n_prompt() + 2;
   const Phase phase = step == 1 ? Phase::kDecode0 : Phase::kDecode;
-  tracer_.begin({&token, 1}, pos, phase, {}, step);
-  decode(token, pos, step, keep_kv, &tracer_);
-  emit({phase, true, step, pos, 1}, sink);
-  if (on_progress) on_progress("", phase_name(phase).data());
+  compute(parts, {.decode = true, .keep_kv = keep_kv, .step = step, .last = phase, .others = {}},
+          traced);
+  if (on_progress && traced) on_progress(phase_name(phase).data());
 }
 
-/// Gives the sink the rows of a batch, and the readouts of what is compared.
-void Probe::emit(const Traced& batch, TraceSink& sink) {
-  const std::span<const TracedToken> traced = tracer_.traced();
-  std::vector<ReadoutRecord> readouts;
-  for (size_t i = 0; i < traced.size(); ++i) {
-    if (traced[i].phase == Phase::kPrefill) continue;
-    const int64_t token = traced[i].row;
-    readouts.push_back(read_out(traced[i].phase, batch.step, batch.first_pos + token, token));
-    tracer_.annotate(TracePoint::kLogits, i, audit(is_decode(traced[i].phase)));
-    if (head_probe_ && repeat_ == 0) check_head(i, token, readouts.back());
+/// Runs a batch. Rows of the traced one before are handed over while the device computes this one.
+void Probe::compute(std::span<const Part> parts, const Pass& pass, bool traced) {
+  const bool in_place = shares_ && (!pass.decode || is_invariant());
+  std::vector<int32_t> tokens;
+  std::vector<Stretch> stretches;
+  std::vector<TracedSequence> sequences;
+  Pending pending;
+  for (const Part& part : parts) {
+    const Member& one = *part.member;
+    const int64_t row = in_place ? one.cache_row : 0;
+    tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
+    if (in_place) {
+      stretches.push_back({std::ssize(part.tokens), part.first_pos, row, one.cache_rows});
+    }
+    sequences.push_back({part.tokens, part.first_pos, row, part.from, one.number});
+    pending.members.push_back(part.member);
   }
-  const int64_t last = batch.n_tokens - 1;
-  if (batch.ends_prompt && (traced.empty() || traced.back().row != last)) {
-    readouts.push_back(read_out(batch.last, batch.step, batch.first_pos + last, last));
-  }
-  std::vector<TraceRecord> rows = tracer_.take();
-  if (repeat_ == 0) watch_.look(rows);
-  sink.rows(std::move(rows));
-  for (const ReadoutRecord& readout : readouts) sink.readout(readout);
+  const Batch batch{.tokens = tokens,
+                    .stretches = stretches,
+                    .first_pos = parts.front().first_pos,
+                    .decode = pass.decode,
+                    .keep_kv = pass.keep_kv,
+                    .step = pass.step,
+                    .n_prompt = parts.front().member->n_prompt(),
+                    .repeat = repeat_};
+  if (!traced) return forward_.run(batch, nullptr);
+  tracer_.begin(sequences, pass.last, pass.others, pass.step);
+  forward_.run(batch, &tracer_);
+  pending.tops = forward_.top_read();
+  note_readouts(parts, pass, pending);
+  pending_.push_back(std::move(pending));
+  while (pending_.size() > 1) hand_over();
 }
-ReadoutRecord Probe::read_out(Phase phase, int64_t step, int64_t pos, int64_t token) {
-  return forward_.readout(forward_.top_of(token), phase, step, pos);
+
+/// The readouts of what is compared, but for the logits that are not known yet.
+void Probe::note_readouts(std::span<const Part> parts, const Pass& pass, Pending& pending) {
+  const std::span<const TracedToken> traced = tracer_.traced();
+  const auto add = [&](const Part& part, Phase phase, int64_t pos,
+                       int64_t token) -> ReadoutRecord& {
+    const Moment at{pos, pass.step, part.member->n_prompt()};
+    const int64_t row = forward_.logits_row(token);
+    pending.readouts.push_back({part.member, row, phase, at, {}});
+    return pending.readouts.back().checks;
+  };
+  for (size_t i = 0; i < traced.size(); ++i) {
+    const TracedToken& one = traced[i];
+    if (one.phase == Phase::kPrefill) continue;
+    const Part& part = parts[one.sequence];
+    ReadoutRecord& readout = add(part, one.phase, one.pos, one.row);
+    tracer_.annotate(TracePoint::kLogits, i, audit(is_decode(one.phase)));
+    if (head_probe_ && repeat_ == 0) check_head(i, one.row, readout);
+  }
+  if (!pass.ends_prompt) return;
+  int64_t end = 0;
+  for (const Part& part : parts) {
+    const auto n = std::ssize(part.tokens);
+    end += n;
+    const bool is_traced = tracer_.first_of(end - 1, 1) == 0;
+    if (!is_traced) add(part, pass.last, part.first_pos + n - 1, end - 1);
+  }
+}
+
+/// Gives the sinks the rows and readouts of the oldest batch. Waits for the device.
+void Probe::hand_over() {
+  const Pending batch = std::move(pending_.front());
+  pending_.pop_front();
+  std::vector<std::vector<TraceRecord>> rows = tracer_.take_each();
+  for (size_t i = 0; i < batch.members.size(); ++i) {
+    Member& member = *batch.members[i];
+    if (repeat_ == 0) member.watch.look(rows[i]);
+    if (member.sink != nullptr) member.sink->rows(std::move(rows[i]));
+  }
+  if (batch.readouts.empty()) return;
+  const std::vector<TopLogits> tops = forward_.fetch(batch.tops);
+  for (const Pending::Readout& one : batch.readouts) {
+    if (one.member->sink == nullptr) continue;
+    ReadoutRecord readout =
+        forward_.readout(tops[static_cast<size_t>(one.logits_row)], one.phase, one.at);
+    readout.cpu_top1_id = one.checks.cpu_top1_id;
+    readout.norm_error = one.checks.norm_error;
+    readout.logits_error = one.checks.logits_error;
+    one.member->sink->readout(readout);
+  }
+}
+
+void Probe::hand_over_all() {
+  while (!pending_.empty()) hand_over();
 }
 
 /// What double arithmetic makes of the hidden state of a token of the batch, traced as number

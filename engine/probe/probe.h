@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
@@ -29,6 +30,9 @@ struct ProbeOptions {
   int64_t kept_bytes = int64_t{256} << 20;
   int64_t repeats =
       kDefaultRepeats;  ///< how often a prompt runs again that has a pair beyond rounding
+  /// Prompts that are computed together at most, as far as their tokens, with those decoded after
+  /// them, fit a batch. Where a fault begins at a place, each is by itself.
+  int64_t sequences = 1;
 };
 
 /// A prompt to probe.
@@ -51,6 +55,12 @@ struct ProbePrompt {
 /// around: the tokens are learned first, and decode attends over what that prefill wrote, the last
 /// token first, so that all that a token must not read is NaN.
 ///
+/// Prompts can be computed together: prefill takes all of them in one batch. Each has cache rows of
+/// its own, and sees nobody else's. What this changes of a row is rounding at most, and in
+/// batch_invariant no bit; only there tokens of several prompts are decoded by one batch as well,
+/// for else decode is to be what it is of one token. What the sink is told of a prompt does not
+/// depend on the others.
+///
 /// The two rows of a pair are compared value by value on the device: the record of the second one
 /// has their difference.
 class Probe {
@@ -61,38 +71,88 @@ class Probe {
   Probe(const Model& model, const ModelWeights& weights, Backend& backend, int64_t capacity,
         ProbeOptions options);
 
-  /// Called after each traced batch; for progress.
-  std::function<void(const std::string& prompt, const char* phase)> on_progress;
+  /// Called when a traced batch is under way; for progress.
+  std::function<void(const char* phase)> on_progress;
 
   /// A prompt with a pair beyond these relative L2 distances (by TracePoint; in batch_invariant
   /// with one that differs at all) runs again, and the sink is given the rows of its first such
   /// place as those of a repeat: those of a race change. Without this none does.
   void repeat_beyond(std::vector<double> tolerances);
 
-  void run(const ProbePrompt& prompt, TraceSink& sink);
+  void run(const ProbePrompt& prompt, TraceSink& sink) { run({&prompt, 1}, sink); }
+  /// Prompts that are computed together: one of groups(). The sink is told of them in turn.
+  void run(std::span<const ProbePrompt> together, TraceSink& sink);
+
+  /// A suite's prompts in their order, as many together as may be.
+  std::vector<std::span<const ProbePrompt>> groups(std::span<const ProbePrompt> suite) const;
 
   /// Routes in force, as the run record keeps them.
   std::string routes_text() const { return forward_.options().routes.text(); }
 
  private:
-  /// What a batch is traced as, and its first token.
-  struct Traced {
-    Phase last;        ///< of its last token
-    bool ends_prompt;  ///< that token has a readout, traced or not
-    int64_t step, first_pos, n_tokens;
+  /// A prompt among those that are computed together.
+  struct Member {
+    const ProbePrompt* prompt = nullptr;
+    size_t number = 0;                      ///< among them
+    int64_t cache_row = 0, cache_rows = 0;  ///< as Stretch has them
+    std::vector<int32_t> tokens;            ///< its own, and those decoded after it
+    TraceSink* sink = nullptr;              ///< nullptr: nothing is wanted of it
+    PairWatch watch;
+
+    int64_t n_prompt() const { return static_cast<int64_t>(prompt->tokens.size()); }
+    int64_t end() const { return static_cast<int64_t>(tokens.size()); }
   };
-  void run_once(const ProbePrompt& prompt, TraceSink& sink);
-  void continue_prompt(const ProbePrompt& prompt, int64_t n_steps, TraceSink& sink);
-  std::vector<int32_t> generate(const ProbePrompt& prompt, int64_t n_steps, bool traced,
-                                TraceSink& sink);
-  void prefill(const ProbePrompt& prompt, std::span<const int32_t> tokens, TraceSink& sink);
-  void decode(int32_t token, int64_t pos, int64_t step, bool keep_kv, Tracer* tracer);
-  void decode_traced(int32_t token, int64_t pos, int64_t step, bool keep_kv, TraceSink& sink);
-  void emit(const Traced& batch, TraceSink& sink);
-  ReadoutRecord read_out(Phase phase, int64_t step, int64_t pos, int64_t token);
+  using Members = std::vector<Member*>;
+  /// The tokens of a member that a batch has.
+  struct Part {
+    Member* member = nullptr;
+    std::span<const int32_t> tokens;
+    int64_t first_pos = 0;
+    int64_t from = 0;  ///< positions before this one are not traced
+  };
+  /// What a batch is, and is traced as.
+  struct Pass {
+    bool decode = false, keep_kv = true;
+    int64_t step = 0;
+    Phase last{};                 ///< of each part's last token
+    std::optional<Phase> others;  ///< of the tokens before
+    bool ends_prompt = true;      ///< the last tokens have a readout, traced or not
+  };
+  /// A traced batch that is under way.
+  struct Pending {
+    struct Readout {
+      Member* member;
+      int64_t logits_row;
+      Phase phase;
+      Moment at;
+      ReadoutRecord checks;  ///< of which only what the checks have found
+    };
+    Members members;
+    std::vector<Readout> readouts;
+    Forward::TopRead tops;
+  };
+  std::vector<Member> members_of(std::span<const ProbePrompt> together) const;
+  void run_once(std::vector<Member>& all);
+  void repeat_failing(std::vector<Member>& all);
+  void decode_all(const Members& members);
+  void generate(Members members, bool traced);
+  void verify(std::vector<Member>& all);
+  void poison_rows(const std::vector<Member>& all);
+  void begin_decode(const Members& members);
+  void prefill(const Members& members, bool verifies);
+  void decode(const Members& members, bool keep_kv, bool traced, std::optional<int64_t> pos = {});
+  void compute(std::span<const Part> parts, const Pass& pass, bool traced);
+  void note_readouts(std::span<const Part> parts, const Pass& pass, Pending& pending);
+  void hand_over();
+  void hand_over_all();
   void check_head(size_t traced, int64_t token, ReadoutRecord& readout);
-  int64_t step_at(int64_t pos) const { return pos - n_prompt_ + 2; }  ///< of decode
   std::string audit(bool decode) const;
+  int64_t n_steps_of(const ProbePrompt& prompt) const {
+    return prompt.decode_steps.value_or(options_.decode_steps);
+  }
+  bool is_aligned() const { return options_.forward.mode == Mode::kKvAligned; }
+  /// Whether tokens of several prompts are decoded together.
+  bool is_invariant() const { return options_.forward.mode == Mode::kBatchInvariant; }
 
   const Model& model_;
   Backend& backend_;
@@ -101,9 +161,10 @@ class Probe {
   Forward forward_;
   Tracer tracer_;
   std::optional<HeadProbe> head_probe_;
-  PairWatch watch_;
-  int64_t n_prompt_ = 0;  ///< tokens of the prompt in progress
-  int64_t repeat_ = 0;    ///< which one is in progress; 0: the run that is judged
+  PairWatch watch_;  ///< that of every prompt begins as this one
+  std::deque<Pending> pending_;
+  int64_t repeat_ = 0;   ///< which one is in progress; 0: the run that is judged
+  bool shares_ = false;  ///< several prompts are computed together
 };
 
 }  // namespace greta

@@ -24,11 +24,14 @@ bool is_attention(TracePoint point) {
 
 bool is_cache(TracePoint point) { return point == kKCache || point == kVCache; }
 
-/// Keeps all rows of a run.
+/// Keeps all rows of a prompt, by its number among those of a run.
 class RunRows final : public TraceSink {
  public:
-  void begin_prompt(const PromptRecord&) override {}
+  explicit RunRows(size_t which) : which_(which) {}
+
+  void begin_prompt(const PromptRecord&) override { ++n_begun_; }
   void rows(std::vector<TraceRecord> rows) override {
+    if (n_begun_ != which_ + 1) return;
     std::move(rows.begin(), rows.end(), std::back_inserter(rows_));
   }
   void readout(const ReadoutRecord&) override {}
@@ -47,6 +50,7 @@ class RunRows final : public TraceSink {
   }
 
  private:
+  size_t which_, n_begun_ = 0;
   std::vector<TraceRecord> rows_;
 };
 
@@ -86,7 +90,8 @@ class Operation {
     const int64_t n = std::ssize(rows.row(false, place_.point, place_.pos).sample);
     const size_t layer = static_cast<size_t>(std::max(place_.layer, 0));
     const LayerPlan plan = planner_.layers(batch_)[layer];
-    backend_.begin_batch(batch_.tokens, batch_.first_pos);
+    const Stretch stretch{.n_tokens = 1, .first_pos = batch_.first_pos};
+    backend_.begin_batch(batch_.tokens, {&stretch, 1});
     if (trace_point_stage(place_.point) == Stage::kLayer) {
       block(plan, weights_.layers[layer]);
     } else {
@@ -180,16 +185,17 @@ class Operation {
     } else if (place_.point <= kKPostRope) {
       const std::array<RopeTensor, 2> turned{
           {{a.q, c.n_heads, a.q_rot}, {a.k, c.n_kv_heads, a.k_rot}}};
-      backend_.rope(plan.rope_pos, plan.rope, 1, c.head_dim, turned);
+      backend_.rope(plan.rope_shift, plan.rope, c.head_dim, turned);
     } else if (is_cache(place_.point)) {
       const std::array<RowStore, 2> rows{{{a.k_rot, k_cache_.get()}, {a.v, v_cache_.get()}}};
-      backend_.store_rows(1, c.kv_dim(), plan.cache_row, rows);
-      keep_stale_tail(plan, k_cache_.get(), c.kv_dim(), backend_);
-      keep_stale_tail(plan, v_cache_.get(), c.kv_dim(), backend_);
+      backend_.store_rows(0, c.kv_dim(), place_.pos + plan.cache_shift, rows);
+      keep_stale_tail(plan, place_.pos, k_cache_.get(), c.kv_dim(), backend_);
+      keep_stale_tail(plan, place_.pos, v_cache_.get(), c.kv_dim(), backend_);
     } else if (is_attention(place_.point)) {
-      attention_ = act_.attention_trace(a, plan.shape, place_.point == kAttnScores,
-                                        place_.point == kAttnProbs, 0);
-      backend_.attention(plan.attention, plan.shape, a.q_rot, k_cache_.get(), v_cache_.get(),
+      const Activations::TracedQueries call{plan.shape, 0};
+      attention_ = act_.attention_traces(a, {&call, 1}, place_.point == kAttnScores,
+                                         place_.point == kAttnProbs)[0];
+      backend_.attention(0, plan.attention, plan.shape, a.q_rot, k_cache_.get(), v_cache_.get(),
                          a.attn, attention_);
     } else if (place_.point <= kResidualPostAttn) {
       project_wo(plan, a.attn, {w.o, a.wo}, x, a.x_mid, backend_);
@@ -276,15 +282,26 @@ std::vector<TracePoint> inputs_of(TracePoint point) {
 }
 
 Replayed replay(const Model& model, const ModelWeights& weights, Backend& backend,
-                ProbeOptions options, const ProbePrompt& prompt, const PairPlace& place) {
+                ProbeOptions options, std::span<const ProbePrompt> together, size_t which,
+                const PairPlace& place) {
   if (is_cache(place.point) && options.forward.mode == Mode::kKvAligned) {
     throw std::invalid_argument("in kv_aligned decode leaves the K and V rows to prefill");
   }
   options.selection = selection_of(place);
-  const auto n_prompt = static_cast<int64_t>(prompt.tokens.size());
-  const int64_t capacity = n_prompt + prompt.decode_steps.value_or(options.decode_steps);
-  RunRows rows;
-  Probe(model, weights, backend, capacity, options).run(prompt, rows);
+  const auto n_prompt = std::ssize(together[which].tokens);
+  int64_t capacity = 0, n_tokens = 0;
+  for (const ProbePrompt& prompt : together) {
+    const int64_t n =
+        std::ssize(prompt.tokens) + prompt.decode_steps.value_or(options.decode_steps);
+    capacity = std::max(capacity, n);
+    n_tokens += n;
+  }
+  options.sequences = std::ssize(together);
+  if (together.size() > 1) {
+    options.forward.max_batch = std::max(options.forward.max_batch, n_tokens);
+  }
+  RunRows rows(which);
+  Probe(model, weights, backend, capacity, options).run(together, rows);
   const TraceRecord& decoded = rows.row(true, place.point, place.pos);
   const Batch batch{.tokens = {&decoded.token_id, 1},
                     .first_pos = place.pos,

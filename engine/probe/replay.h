@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/probe/pair_watch.h"
@@ -24,7 +26,15 @@ std::vector<TracePoint> inputs_of(TracePoint point);
 /// makes of prefill's input tells whether a difference arises there or comes with the input.
 /// options.selection is of no account. Throws std::invalid_argument as inputs_of() and Probe do,
 /// std::runtime_error when a side does not reach the place.
+///
+/// together: the prompts that were computed together, of which `which` is the one.
 Replayed replay(const Model& model, const ModelWeights& weights, Backend& backend,
-                ProbeOptions options, const ProbePrompt& prompt, const PairPlace& place);
+                ProbeOptions options, std::span<const ProbePrompt> together, size_t which,
+                const PairPlace& place);
+/// The same of a prompt that was by itself.
+inline Replayed replay(const Model& model, const ModelWeights& weights, Backend& backend,
+                       ProbeOptions options, const ProbePrompt& prompt, const PairPlace& place) {
+  return replay(model, weights, backend, std::move(options), {&prompt, 1}, 0, place);
+}
 
 }  // namespace greta

@@ -25,7 +25,8 @@ class RunStore {
 
   const std::string& run_name() const { return run_name_; }
   int64_t run_id() const { return run_id_; }
-  int64_t rows() const { return rows_; }  ///< given to add_rows
+  int64_t rows() const { return rows_; }            ///< given to add_rows
+  int64_t prompt_id() const { return prompt_id_; }  ///< of the prompt added last; 0: there is none
 
   /// Adds the prompt with its plan; rows and readouts that follow belong to it.
   void add_prompt(const PromptRecord& prompt);

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -13,10 +14,12 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "common/thread.h"
 #include "common/utc_time.h"
 #include "db/database.h"
+#include "db/early_judge.h"
 #include "db/judge.h"
 #include "db/kept_diff.h"
 #include "db/kept_tally.h"
@@ -38,6 +41,8 @@ constexpr size_t kQueueBytes = 32u << 20;
 constexpr size_t kBatchBytes = 4u << 20;    // some 8,000 rows: 30 ms of writing
 constexpr milliseconds kGather{20};         // more under load: batches grow while one is written
 constexpr milliseconds kLastPatience{500};  // for what can be left undone
+constexpr int64_t kWorthAThread = 10'000;   // rows, beside which one to judge them costs little
+constexpr int kMostJudges = 4;              // that keep up with any engine
 
 struct Finish {
   bool complete;
@@ -90,6 +95,7 @@ struct RunWriter::State {
   void write(std::deque<Item>& batch);
   void store(const Content& content);
   void fail(std::exception_ptr cause);
+  void judge_ahead();
   void judge();
   void close();
   void rethrow();
@@ -98,6 +104,11 @@ struct RunWriter::State {
   LockWait wait;
   std::optional<SQLite::Database> db;
   std::optional<RunStore> run;
+  std::optional<EarlyJudge> judge_beside;
+  // Of the transaction at hand: prompts of which all is there, those that go on, and whether an
+  // attribute was added.
+  std::vector<int64_t> ended_prompts, begun_prompts;
+  bool has_attribute = false;
   std::string name;
   std::vector<double> tolerances;
   bool has_prompt = false, ended = false;  // of the caller's thread
@@ -198,13 +209,33 @@ void RunWriter::State::write(std::deque<Item>& batch) {
   in_transaction(*db, [&] {
     for (const Item& item : batch) store(item.content);
   });
+  if (!last) judge_ahead();
+}
+
+/// What was committed last is judged as far as it is whole, while the next is computed.
+void RunWriter::State::judge_ahead() {
+  if (!judge_beside && run->rows() >= kWorthAThread && !ended_prompts.empty()) {
+    const auto n_cores = static_cast<int>(std::thread::hardware_concurrency());
+    judge_beside.emplace(*db, run->run_id(), std::clamp(n_cores / 4, 1, kMostJudges));
+  }
+  if (!judge_beside) return;
+  if (std::exchange(has_attribute, false)) judge_beside->forget();
+  for (const int64_t prompt : std::exchange(begun_prompts, {})) judge_beside->forget(prompt);
+  for (const int64_t prompt : std::exchange(ended_prompts, {})) judge_beside->add(prompt);
 }
 
 void RunWriter::State::store(const Content& content) {
-  if (const auto* prompt = std::get_if<PromptRecord>(&content)) run->add_prompt(*prompt);
+  if (const auto* prompt = std::get_if<PromptRecord>(&content)) {
+    if (run->prompt_id() != 0) ended_prompts.push_back(run->prompt_id());
+    run->add_prompt(*prompt);
+    begun_prompts.push_back(run->prompt_id());
+  }
   if (const auto* rows = std::get_if<std::vector<TraceRecord>>(&content)) run->add_rows(*rows);
   if (const auto* readout = std::get_if<ReadoutRecord>(&content)) run->add_readout(*readout);
-  if (const auto* a = std::get_if<Attribute>(&content)) run->add_attribute(a->name, a->value);
+  if (const auto* a = std::get_if<Attribute>(&content)) {
+    run->add_attribute(a->name, a->value);
+    has_attribute = true;
+  }
   if (const auto* finish = std::get_if<Finish>(&content)) run->finish(finish->complete, utc_now());
 }
 
@@ -238,8 +269,14 @@ void RunWriter::State::judge() {
   wait.set_patience(kLastPatience);
   try {
     const int64_t id = run->run_id();
-    if (run->rows() <= kJudgeRows) {
-      judge_run(*db, id, static_cast<int>(std::thread::hardware_concurrency()));
+    const auto threads = static_cast<int>(std::thread::hardware_concurrency());
+    if (judge_beside) {
+      if (has_attribute) judge_beside->forget();
+      for (const int64_t prompt : begun_prompts) judge_beside->forget(prompt);
+      judge_beside->finish(threads, kJudgeRows);
+      judge_beside.reset();
+    } else if (run->rows() <= kJudgeRows) {
+      judge_run(*db, id, threads);
     }
     keep_diffs(*db, {&id, 1});
     make_durable(*db);
@@ -248,6 +285,7 @@ void RunWriter::State::judge() {
 }
 
 void RunWriter::State::close() {
+  judge_beside.reset();
   run.reset();
   db.reset();
 }

@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "db/database.h"
+#include "db/early_judge.h"
 #include "db/kept_tally.h"
 #include "db/transaction.h"
 #include "tests/db/database_file.h"
@@ -81,9 +83,9 @@ TEST_F(Judging, OnSeveralThreadsKeepsWhatIsKeptOneByOne) {
   EXPECT_EQ(kept(db), one_by_one) << "kept ones stay";
 }
 
-TEST_F(Judging, OfOneRunIsTheSameWhenThreadsShareItsPrompts) {
-  SQLite::Database db = open_for_writing(file);
-  // One more run: rows that match, differ, are missing, are alone, and are not finite.
+/// One more run, 1000, of 30 prompts: rows that match, differ, are missing, are alone, and are not
+/// finite.
+void add_large_run(SQLite::Database& db) {
   db.exec(
       "INSERT INTO run(id, name, experiment, hash_algo) VALUES (1000, 'many', 'e', 'greta-1');"
       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)"
@@ -105,6 +107,11 @@ TEST_F(Judging, OfOneRunIsTheSameWhenThreadsShareItsPrompts) {
       "INSERT INTO traced_position SELECT DISTINCT run_id, prompt_id, side, pos_id, side = 0"
       " FROM trace_row WHERE run_id = 1000;"
       "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1000, 'trace_rows', '9999', 0)");
+}
+
+TEST_F(Judging, OfOneRunIsTheSameWhenThreadsShareItsPrompts) {
+  SQLite::Database db = open_for_writing(file);
+  add_large_run(db);
   in_transaction(db, [&] { keep_tally(db, 1000); });
   const std::string by_one = kept(db);
   EXPECT_GT(number_of(db, "SELECT count(DISTINCT status) FROM kept_tally"), 4);
@@ -116,6 +123,106 @@ TEST_F(Judging, OfOneRunIsTheSameWhenThreadsShareItsPrompts) {
   }
   judge_run(db, 1000, 2);
   EXPECT_EQ(kept(db), by_one) << "it was kept already";
+}
+
+/// What is kept of the run when it is judged at once.
+std::string kept_at_once(const Judging& test, SQLite::Database& db) {
+  db.exec("DELETE FROM kept_tally");
+  in_transaction(db, [&] { keep_tally(db, 1000); });
+  const std::string kept = test.kept(db);
+  db.exec("DELETE FROM kept_tally");
+  return kept;
+}
+
+/// Adds prompts, and waits until their tallies are known.
+void add_and_wait(EarlyJudge& judge, int64_t first, int64_t last) {
+  const size_t before = judge.n_known();
+  for (int64_t prompt = first; prompt <= last; ++prompt) judge.add(prompt);
+  while (judge.n_known() < before + static_cast<size_t>(last - first + 1)) {
+    std::this_thread::yield();
+  }
+}
+
+constexpr int64_t kAnyRows = 1 << 20;
+
+TEST_F(Judging, OfPromptsWhileOthersAreWrittenIsTheSame) {
+  SQLite::Database db = open_for_writing(file);
+  add_large_run(db);
+  const std::string at_once = kept_at_once(*this, db);
+  for (const int64_t last : {1030, 1017, 1001}) {
+    EarlyJudge judge(db, 1000, 3);
+    add_and_wait(judge, 1001, last);
+    judge.finish(2, kAnyRows);
+    EXPECT_EQ(kept(db), at_once) << last;
+    db.exec("DELETE FROM kept_tally");
+  }
+  EarlyJudge none(db, 1000, 0);
+  none.add(1001);
+  none.finish(2, kAnyRows);
+  EXPECT_EQ(kept(db), at_once);
+}
+
+TEST_F(Judging, WhatTheRunChangesIsJudgedAgain) {
+  SQLite::Database db = open_for_writing(file);
+  add_large_run(db);
+  db.exec(
+      "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1000, 'backend', 'cpu', 0);"
+      "UPDATE run SET dtype = 'f32' WHERE id = 1000");
+  EarlyJudge judge(db, 1000, 2);
+  add_and_wait(judge, 1001, 1020);
+  const std::string before = kept_at_once(*this, db);
+  // of a prompt that had ended: all of its rows are as on the other side
+  db.exec("UPDATE trace_row SET hash = 5, nan = 0 WHERE run_id = 1000 AND prompt_id = 1004");
+  judge.forget(1004);
+  judge.add(1004);
+  // of the run
+  db.exec("DELETE FROM attribute WHERE run_id = 1000 AND dim = 'trace_rows'");
+  judge.forget();
+  judge.finish(2, kAnyRows);
+  const std::string after = kept(db);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(after, kept_at_once(*this, db));
+}
+
+TEST_F(Judging, WhatOthersChangeIsJudgedAgain) {
+  SQLite::Database db = open_for_writing(file);
+  add_large_run(db);
+  const std::string before = kept_at_once(*this, db);
+  EarlyJudge judge(db, 1000, 2);
+  add_and_wait(judge, 1001, 1030);
+  {
+    SQLite::Database other = open_for_writing(file);
+    other.exec("UPDATE trace_row SET hash = 5, nan = 0 WHERE run_id = 1000 AND prompt_id = 1004");
+  }
+  judge.finish(2, kAnyRows);
+  const std::string after = kept(db);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(after, kept_at_once(*this, db));
+
+  EarlyJudge again(db, 1000, 2);
+  add_and_wait(again, 1001, 1010);
+  SQLite::Database other = open_for_writing(file);
+  other.exec("UPDATE trace_row SET hash = 6 WHERE run_id = 1000 AND prompt_id = 1005");
+  again.add(1011);  // sees it
+  again.finish(2, kAnyRows);
+  const std::string then = kept(db);
+  EXPECT_EQ(then, kept_at_once(*this, db));
+}
+
+TEST_F(Judging, MoreThanIsAllowedIsLeftToWhoeverAsks) {
+  SQLite::Database db = open_for_writing(file);
+  add_large_run(db);
+  const std::string at_once = kept_at_once(*this, db);
+  {
+    EarlyJudge judge(db, 1000, 2);
+    add_and_wait(judge, 1001, 1010);
+    judge.finish(2, 100);
+    EXPECT_EQ(kept(db), "");
+  }
+  EarlyJudge judge(db, 1000, 2);
+  add_and_wait(judge, 1001, 1030);
+  judge.finish(2, 0);  // nothing is left
+  EXPECT_EQ(kept(db), at_once);
 }
 
 // Who closes a file drops every lock of its process on it, and another process that is the last to

@@ -439,6 +439,64 @@ TEST_F(InferProbe, ASuiteOfOnesOwnIsAFile) {
             "[5,6,7]\t1\n");
 }
 
+/// Some prompts of many lengths, two of them equal.
+std::string suite_lines() {
+  std::string lines;
+  int i = 0;
+  for (const int n : {3, 1, 8, 8, 40, 2, 19}) {
+    std::string tokens;
+    for (int t = 0; t < n; ++t) tokens += (t == 0 ? "" : ",") + std::to_string(7 * n + t);
+    lines += "{\"name\": \"p" + std::to_string(i++) + "\", \"tokens\": [" + tokens + "]}\n";
+  }
+  return lines;
+}
+
+TEST_F(InferProbe, PromptsTogetherAreRecordedAsOneAtATime) {
+  make_model();
+  write("s.jsonl", suite_lines());
+  const std::string command =
+      "$I probe --model m.gguf --suite s.jsonl --mode batch_invariant --gate strict"
+      " --date 2026-02-07 --decode-steps 2 --batch 32 --db ";
+  ASSERT_EQ(sh(command + "one.db --sequences 1").status, 0);
+  ASSERT_EQ(sh(command + "many.db").status, 0);
+  ASSERT_EQ(sh(command + "two.db --sequences 2").status, 0);
+  for (const char* what :
+       {"* FROM trace_row", "* FROM sketch", "* FROM difference", "* FROM readout", "* FROM plan",
+        "* FROM prompt", "* FROM traced_position", "* FROM row_context", "* FROM kept_tally",
+        "* FROM kept_verdict", "* FROM run_verdict",
+        "dim, value FROM attribute ORDER BY dim, value"}) {
+    const std::string one = query(std::string("SELECT ") + what, "one.db");
+    EXPECT_EQ(one, query(std::string("SELECT ") + what, "many.db")) << what;
+    EXPECT_EQ(one, query(std::string("SELECT ") + what, "two.db")) << what;
+  }
+  EXPECT_EQ(query("SELECT count(*) FROM pair", "many.db"),
+            std::to_string(7 * 3 *
+                           std::stoi(query("SELECT count(*) FROM pair WHERE prompt = 'p0'"
+                                           " AND pos_id = 3",
+                                           "many.db"))) +
+                "\n");
+}
+
+TEST_F(InferProbe, WhatIsPrefilledTogetherIsSaidWhereItMayRound) {
+  make_model();
+  write("s.jsonl", suite_lines());
+  const std::string command =
+      "$I probe --model m.gguf --suite s.jsonl --gate numeric --decode-steps 2";
+  const std::string attribute =
+      "SELECT value FROM attribute WHERE dim = 'prefilled_together' ORDER BY id";
+  for (const char* mode : {" --mode as_designed", " --mode kv_aligned"}) {
+    ASSERT_EQ(sh(command + mode + " --db usual.db").status, 0);
+    EXPECT_EQ(query(attribute, "usual.db"), "");
+    ASSERT_EQ(sh(command + mode + " --batch 32 --sequences 3 --db together.db").status, 0);
+    EXPECT_EQ(query(attribute + " LIMIT 2", "together.db"),
+              "[\"p0\",\"p1\",\"p2\"]\n[\"p5\",\"p6\"]\n");
+    std::filesystem::remove(folder_ / "together.db");
+  }
+  EXPECT_EQ(sh(command + " --sequences 0").status, 2);
+  ASSERT_EQ(sh(command + " --sequences 7 --batch 1 --db ones.db").status, 0);
+  EXPECT_EQ(query(attribute, "ones.db"), "");
+}
+
 TEST_F(InferProbe, EveryBadLineOfASuiteIsNamedBeforeAnythingRuns) {
   make_model();
   write("s.jsonl",

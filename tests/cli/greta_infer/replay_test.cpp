@@ -47,6 +47,24 @@ TEST_F(InferReplay, HasTheBitsOfARunThatPromisesThem) {
       << "before the fault begins";
 }
 
+TEST_F(InferReplay, RunsWhatWasComputedTogether) {
+  make_model();
+  write("s.jsonl",
+        "{\"name\": \"a\", \"tokens\": [5, 6, 7]}\n{\"name\": \"b\", \"tokens\": [1, 2]}\n"
+        "{\"name\": \"c\", \"tokens\": [9, 8, 7, 6]}\n");
+  ASSERT_EQ(sh("$I probe --model m.gguf --suite s.jsonl --sequences 3 --decode-steps 2"
+               " --inject rope_theta@decode:layer=1")
+                .status,
+            0);
+  for (const char* prompt : {"a", "b", "c"}) {
+    const auto json =
+        sh(std::string("$I replay --run s/ --at 1:q_post_rope --json --prompt ") + prompt).json();
+    EXPECT_EQ(json.at("prompt"), prompt);
+    EXPECT_EQ(json.at("as_recorded"), true);
+    EXPECT_EQ(json.at("conclusion"), "the difference arises in this operation");
+  }
+}
+
 TEST_F(InferReplay, RefusesAnotherModelAndPlacesThatAreNotThere) {
   probe();
   const auto refusal = [&](const std::string& options) {

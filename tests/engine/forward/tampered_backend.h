@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engine/forward/backend.h"
 
@@ -22,6 +23,7 @@ class TamperedBackend final : public Backend {
   /// nullptr: everything is computed as it should be.
   Tamper tamper;
   bool may_run_ahead = true;
+  std::function<int64_t()> has_free_bytes;  ///< empty: as many as there are
 
   std::string name() const override { return inner_->name(); }
   std::string device() const override { return inner_->device(); }
@@ -29,6 +31,9 @@ class TamperedBackend final : public Backend {
     return inner_->arithmetic(routes);
   }
   std::vector<Route> routes(Op op) const override { return inner_->routes(op); }
+  int64_t free_bytes() const override {
+    return has_free_bytes ? has_free_bytes() : inner_->free_bytes();
+  }
   Buffer allocate(int64_t n) override { return inner_->allocate(n); }
   std::vector<Matrix> upload(std::span<const Matrix> host, const LoadProgress& on_load) override {
     return inner_->upload(host, on_load);
@@ -44,12 +49,14 @@ class TamperedBackend final : public Backend {
   }
   bool runs_ahead() const override { return may_run_ahead && inner_->runs_ahead(); }
   bool fingerprints_at_end() const override { return inner_->fingerprints_at_end(); }
-  void begin_batch(std::span<const int32_t> tokens, int64_t first_pos) override {
+  void begin_batch(std::span<const int32_t> tokens, std::span<const Stretch> stretches) override {
     n_tokens_ = static_cast<int64_t>(tokens.size());
-    inner_->begin_batch(tokens, first_pos);
+    stretches_.assign(stretches.begin(), stretches.end());
+    inner_->begin_batch(tokens, stretches);
   }
   void begin_next(const float* top, int k, int64_t first_pos) override {
     n_tokens_ = 1;
+    stretches_ = {{.n_tokens = 1, .first_pos = first_pos}};
     inner_->begin_next(top, k, first_pos);
   }
   void end_batch() override { inner_->end_batch(); }
@@ -97,26 +104,26 @@ class TamperedBackend final : public Backend {
       });
     }
   }
-  void rope(int64_t first_pos, const RopeTurn& turn, int64_t n, int64_t head_dim,
+  void rope(int64_t shift, const RopeTurn& turn, int64_t head_dim,
             std::span<const RopeTensor> tensors) override {
     for (const RopeTensor& tensor : tensors) {
-      run("rope", tensor.out, n * tensor.n_heads * head_dim, [&] {
-        inner_->rope(first_pos, turn, n, head_dim, {&tensor, 1});
+      run("rope", tensor.out, n_tokens_ * tensor.n_heads * head_dim, [&] {
+        inner_->rope(shift, turn, head_dim, {&tensor, 1});
       });
     }
   }
-  void store_rows(int64_t n, int64_t width, int64_t first_row,
+  void store_rows(size_t stretch, int64_t width, int64_t first_row,
                   std::span<const RowStore> stores) override {
     for (const RowStore& store : stores) {
-      run("store_rows", store.cache + first_row * width, n * width, [&] {
-        inner_->store_rows(n, width, first_row, {&store, 1});
+      run("store_rows", store.cache + first_row * width, stretches_[stretch].n_tokens * width, [&] {
+        inner_->store_rows(stretch, width, first_row, {&store, 1});
       });
     }
   }
-  void attention(Route route, const AttentionShape& shape, const float* q, const float* k,
-                 const float* v, float* out, const AttentionTrace& trace) override {
+  void attention(size_t stretch, Route route, const AttentionShape& shape, const float* q,
+                 const float* k, const float* v, float* out, const AttentionTrace& trace) override {
     run("attention", out, shape.n_tokens * shape.n_heads * shape.head_dim,
-        [&] { inner_->attention(route, shape, q, k, v, out, trace); });
+        [&] { inner_->attention(stretch, route, shape, q, k, v, out, trace); });
   }
   void add(const float* a, const float* b, int64_t n, float* out) override {
     run("add", out, n, [&] { inner_->add(a, b, n, out); });
@@ -143,6 +150,7 @@ class TamperedBackend final : public Backend {
 
   std::unique_ptr<Backend> inner_;
   int64_t n_tokens_ = 0;
+  std::vector<Stretch> stretches_;
 };
 
 }  // namespace greta

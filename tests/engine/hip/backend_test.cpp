@@ -21,6 +21,7 @@
 #include "tests/engine/forward/routes_by.h"
 #include "tests/engine/forward/tampered_backend.h"
 #include "tests/engine/probe/exact_pairs.h"
+#include "tests/engine/probe/told.h"
 #if defined(GRETA_TEST_ON_EMULATOR)
 #include "tests/emulator/emulator.h"
 #endif
@@ -122,7 +123,8 @@ TEST(HipBackend, WeightsOfManyPiecesArriveWholeAndInTheirPlaces) {
                                       static_cast<int32_t>(rows - 1)};
     const auto n = static_cast<int64_t>(ids.size()) * kCols;
     const Buffer out = gpu->allocate(n);
-    gpu->begin_batch(ids, 0);
+    const Stretch stretch{.n_tokens = std::ssize(ids)};
+    gpu->begin_batch(ids, {&stretch, 1});
     gpu->embed(uploaded[i], 0, out.get());
     gpu->end_batch();
     std::vector<float> values(static_cast<size_t>(n)), expected(kCols);
@@ -182,6 +184,43 @@ TEST(HipBackend, BatchInvariantProbesAgreeInEveryBit) {
       for (const TraceRecord& row : sink.records) EXPECT_TRUE(is_finite(row.fingerprint));
     }
   }
+}
+
+/// Prompts together against each by itself. routes: nullptr for those of the mode.
+void expect_same_together(const std::string& type, Mode mode, const RouteTable* routes) {
+  const TestModel model(tiny_shape(), type);
+  const TestEngine gpu(model, make_hip_backend());
+  ProbeOptions options = probe_options(gpu, mode);
+  options.selection.sample_values = 4;
+  options.decode_steps = 2;
+  options.forward.max_batch = 19;
+  if (routes != nullptr) options.forward.routes = *routes;
+  std::vector<ProbePrompt> suite = prompts_of(model, std::array<int64_t, 6>{5, 1, 3, 1, 9, 21});
+  suite[2].decode_steps = 0;  // the others go on without it
+  suite[3].tokens = suite[1].tokens;
+  const ToldSink alone = told(gpu, options, suite, 1);
+  EXPECT_GT(alone.of("row").size(), 6u * 2 * 40) << type;
+  for (const int64_t sequences : {2, 7}) {
+    ToldSink together = told(gpu, options, suite, sequences);
+    std::erase_if(together.lines, [](const std::string& line) {
+      return line.starts_with("attribute prefilled_together");
+    });
+    expect_same(alone, together, type + ", at a time " + std::to_string(sequences));
+  }
+}
+
+TEST(HipBackend, PromptsTogetherHaveTheBitsOfEachAlone) {
+  for (const char* type : {"f16", "q4_k_m"}) {
+    expect_same_together(type, Mode::kBatchInvariant, nullptr);
+  }
+}
+
+TEST(HipBackend, PromptsTogetherByVectorUnitsHaveTheBitsOfEachAlone) {
+  const TestModel model(tiny_shape());
+  const TestEngine gpu(model, make_hip_backend());
+  const RouteTable routes = routes_by(*gpu.backend, Route::kValu, Route::kValu);
+  expect_same_together("q8_0", Mode::kBatchInvariant, &routes);
+  expect_same_together("q8_0", Mode::kAsDesigned, &routes);  // each token decoded by itself
 }
 
 /// Of other architectures, as small as tiny_shape().
@@ -404,7 +443,8 @@ TEST(HipBackend, RowsOfAnyLengthAreFingerprintedAsTheyWereWhenQueued) {
   };
   fill(small, 1);
   fill(large, 2);
-  backend->begin_batch(tokens, 0);
+  const Stretch stretch{.n_tokens = 2};
+  backend->begin_batch(tokens, {&stretch, 1});
   backend->queue_fingerprints(std::array{small}, 3);
   fill(small, 3);
   backend->queue_fingerprints(std::array{large, small}, 3);

@@ -41,7 +41,7 @@ class TamperedProbeTest : public testing::Test {
     MemorySink sink;
     Probe probe(engine_->model, engine_->weights, *backend_, 7,
                 probe_options(*engine_, Mode::kBatchInvariant));
-    probe.on_progress = [&](const std::string&, const char*) { decoding = true; };
+    probe.on_progress = [&](const char*) { decoding = true; };
     probe.run({.name = "p", .text_sha256 = "", .tokens = model_.tokens(7)}, sink);
     backend_->tamper = nullptr;
     return sink;
