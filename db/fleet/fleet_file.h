@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
-#include <memory>
-#include <string>
 #include <vector>
 
-#include "db/fleet/published.h"
+#include "db/fleet/pushed_run.h"
+#include "db/fleet/record_loader.h"
+#include "db/fleet/row_loader.h"
+#include "db/fleet/rule_loader.h"
 
 namespace greta {
 
@@ -27,7 +27,6 @@ class FleetFile {
   explicit FleetFile(FleetServer& server);
   /// A new one in a file, to be merged into another.
   FleetFile(FleetServer& server, const std::filesystem::path& file);
-  ~FleetFile();
   FleetFile(const FleetFile&) = delete;
   FleetFile& operator=(const FleetFile&) = delete;
 
@@ -51,12 +50,20 @@ class FleetFile {
   int64_t run_id(size_t run) const;  ///< of runs()[run]
 
  private:
-  struct Loader;
+  FleetFile(FleetServer& server, SQLite::Database&& db);
+
+  void put_all(Records records);
+  void put_rest(const std::vector<PushedRun*>& wanted);
+  void keep_verdicts();
+  std::vector<PushedRun*> pushed(const std::vector<int64_t>& run_ids);
 
   FleetServer& server_;
   SQLite::Database db_;
   std::vector<Published> runs_;
-  std::unique_ptr<Loader> loader_;
+  PushedRuns pushed_;
+  RuleLoader rules_;
+  RecordLoader records_;
+  RowLoader rows_;
 };
 
 }  // namespace greta

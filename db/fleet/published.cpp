@@ -115,12 +115,7 @@ void check_table(FleetServer& server, const std::vector<Published>& runs, const 
                   counts[push] += n;
                 },
                 {asked_table(runs)});
-  for (const Published& run : runs) {
-    if (counts[run.push] == run.*wanted) continue;
-    throw clickhouse::Error(server.where() + " has " + std::to_string(counts[run.push]) + " " +
-                            what + " of " + run.run + ", not the " + std::to_string(run.*wanted) +
-                            " that were sent: no answer is made of fewer");
-  }
+  require_all(server, runs, counts, what, wanted);
 }
 
 }  // namespace
@@ -197,6 +192,19 @@ void insert_published(FleetServer& server, const std::vector<Published>& runs) {
   server.insert("published", kPublishedColumns, [&]() -> std::string_view {
     return std::exchange(is_sent, true) ? std::string_view() : std::string_view(rows.bytes());
   });
+}
+
+void require_all(const FleetServer& server, const std::vector<Published>& runs,
+                 const std::map<uint64_t, uint64_t>& counts, const char* what,
+                 uint64_t Published::*sent) {
+  for (const Published& run : runs) {
+    const auto found = counts.find(run.push);
+    const uint64_t n = found == counts.end() ? 0 : found->second;
+    if (n == run.*sent) continue;
+    throw clickhouse::Error(server.where() + " has " + std::to_string(n) + " " + what + " of " +
+                            run.run + ", not the " + std::to_string(run.*sent) +
+                            " that were sent: no answer is made of fewer");
+  }
 }
 
 void check_counts(FleetServer& server, const std::vector<Published>& runs) {

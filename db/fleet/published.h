@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,12 @@ std::vector<Published> published_like(FleetServer& server,
 std::vector<uint64_t> wanted_rules(FleetServer& server);
 
 void insert_published(FleetServer& server, const std::vector<Published>& runs);
+
+/// Throws clickhouse::Error, with what the rows are called, unless there are as many of each run
+/// (by its push) as were sent.
+void require_all(const FleetServer& server, const std::vector<Published>& runs,
+                 const std::map<uint64_t, uint64_t>& counts, const char* what,
+                 uint64_t Published::*sent);
 
 /// Throws clickhouse::Error unless every row that these say they have is there, once.
 void check_counts(FleetServer& server, const std::vector<Published>& runs);

@@ -1,26 +1,22 @@
 #include "db/fleet/push.h"
 
-#include <sqlite3.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <functional>
 #include <map>
 #include <optional>
 #include <random>
 #include <set>
-#include <tuple>
-#include <unordered_map>
 
 #include "common/sha256.h"
 #include "common/stop_signal.h"
 #include "db/clickhouse/quote.h"
 #include "db/database.h"
 #include "db/fleet/published.h"
+#include "db/fleet/record_writer.h"
 #include "db/fleet/row_text.h"
 #include "db/fleet/run_tables.h"
+#include "db/fleet/sent_rows.h"
 #include "db/kept_tally.h"
 #include "db/row_statement.h"
 #include "db/schema.h"
@@ -35,32 +31,6 @@ constexpr size_t kMostRuns = 200;
 constexpr int64_t kMostRows = 1'000'000;
 /// What is compressed and sent at a time.
 constexpr size_t kBlockBytes = size_t{1} << 20;
-
-constexpr const char* kTraceColumnsThere =
-    "shard, push, prompt_id, pos_id, layer, tensor_id, side, nth, crowded, phase_id, step, name_id,"
-    " token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan_count, inf_count, nz_count, "
-    "flags,"
-    " sketch_n, sketch_derived, sum_sq, sketch, sample_n, sample, ptr, offset_bytes, context_id,"
-    " source_id, line, tolerance";
-constexpr const char* kTraceRows =
-    "SELECT t.prompt_id, t.pos_id, t.layer, t.tensor_id, t.side, t.nth, t.crowded, t.phase_id,"
-    " t.step, t.name_id, t.token_id, t.logical_tok_idx, t.n, t.hash, t.min, t.max, t.mean,"
-    " t.abs_sum, t.nan, t.inf, t.nz_count, t.flags, t.ptr, t.offset_bytes, t.context_id,"
-    " t.source_id, t.line, u.n, u.data, k.*"
-    " FROM trace_row t LEFT JOIN sketch k ON k.id = t.vector_id LEFT JOIN sample u ON u.id = "
-    "t.vector_id WHERE t.run_id = ?";
-constexpr int kSampleColumn = 27, kSketchColumn = 29;
-
-constexpr const char* kDifferenceColumns =
-    "prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash, n, differing, first_at,"
-    " last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments";
-constexpr int kShareColumn = 16, kShares = 32;
-
-/// As view comparison_status has it for two sides of one run.
-constexpr const char* kTolerance =
-    "SELECT min(t.rel_l2, ifnull(CASE WHEN ?4 THEN (SELECT min(n.rel_l2) FROM run_noise n"
-    " WHERE n.run_id = ?1 AND n.tensor_id = ?2 AND n.layer = ?3) END, 1e300))"
-    " FROM run_tolerance t WHERE t.run_id = ?1 AND t.tensor_id = ?2";
 
 /// ?1 is the run.
 const std::string kRun = std::string(
@@ -96,182 +66,12 @@ std::string json_of(const std::vector<int64_t>& ids) {
   return text + "]";
 }
 
-/// What tells the content of run a from what it was when it was compared.
-constexpr const char* kContentOfA =
-    "(SELECT count(*) || ':' || ifnull(sum(s.rows), 0) FROM source s WHERE s.run_id = run_a_id)";
-
-/// Columns of a table as a record holds them: a run of another push by its identity, and prompts of
-/// that run by name.
-std::string record_columns(SQLite::Database& db, const std::string& table) {
-  std::string columns = columns_of(db, table);
-  const auto replace = [&](const std::string& name, const std::string& by) {
-    const size_t at = (", " + columns + ",").find(", " + name + ",");
-    columns.replace(at, name.size(), by);
-  };
-  if (table == "kept_diff") {
-    replace("run_a_id", identity_sql("run_a_id"));
-    replace("prompt_id", "(SELECT name FROM prompt WHERE id = prompt_id)");
-    replace("divergent_prompt_id", "(SELECT name FROM prompt WHERE id = divergent_prompt_id)");
-    columns += std::string(", ") + kContentOfA;
-  } else if (table == "source") {
-    // one of a run that does not come along is this one's
-    replace("run_id",
-            "CASE WHEN run_id IN (SELECT value FROM json_each(?2)) THEN run_id ELSE ?1 END");
-  }
-  return columns;
-}
-
 uint64_t random_number() {
   static std::random_device device;
   uint64_t number = 0;
   while (number <= kLastSharedPush) number = (uint64_t{device()} << 32) | device();
   return number;
 }
-
-uint64_t number_of(const Sha256::Digest& digest) {
-  uint64_t number = 0;
-  for (int i = 0; i < 8; ++i) number = number << 8 | digest[static_cast<size_t>(i)];
-  return number;
-}
-
-/// Records on their way.
-class Records {
- public:
-  void begin(uint64_t shard, uint64_t push) {
-    shard_ = shard;
-    push_ = push;
-    count_ = 0;
-    content_ = Sha256();
-  }
-
-  /// Rows of a statement, all of its columns; `kept` says whether they are part of the content.
-  void add(RowStatement& rows, const std::string& kind, bool is_content) {
-    const int columns = rows.columns();
-    for (uint64_t ord = 0; rows.step(); ++ord) {
-      cells_.clear();
-      for (int i = 0; i < columns; ++i) cells_.push_back(cell_text(rows, i));
-      add_row(kind, ord, is_content);
-    }
-    rows.reset();
-  }
-
-  void add_row(const std::string& kind, uint64_t ord, const std::vector<CellText>& cells) {
-    cells_ = cells;
-    add_row(kind, ord, true);
-  }
-  /// An answer: no part of the content.
-  void add_kept(const std::string& kind, uint64_t ord, const std::vector<CellText>& cells) {
-    cells_ = cells;
-    add_row(kind, ord, false);
-  }
-
-  uint64_t count() const { return count_; }
-  const RowWriter& rows() const { return rows_; }
-  Sha256& content() { return content_; }
-  void clear() { rows_.clear(); }
-
- private:
-  void add_row(const std::string& kind, uint64_t ord, bool is_content) {
-    rows_.u64(shard_).u64(push_);
-    const size_t from = rows_.size();
-    rows_.text(kind).u64(ord).length(cells_.size());
-    for (const CellText& cell : cells_) {
-      rows_.null(!cell);
-      if (cell) rows_.text(*cell);
-    }
-    if (is_content) content_.update(rows_.bytes().data() + from, rows_.size() - from);
-    ++count_;
-  }
-
-  RowWriter rows_;
-  std::vector<CellText> cells_;
-  uint64_t shard_ = 0, push_ = 0, count_ = 0;
-  Sha256 content_;
-};
-
-/// Trace rows of a run as they travel.
-class TraceRows {
- public:
-  explicit TraceRows(SQLite::Database& db)
-      : rows_(db, kTraceRows),
-        tolerance_(db, kTolerance),
-        names_(db, "SELECT tensor_id FROM tensor_name WHERE id = ?") {}
-
-  void begin(int64_t run_id, uint64_t shard, uint64_t push) {
-    rows_.reset();
-    rows_.bind(run_id);
-    run_id_ = run_id;
-    shard_ = shard;
-    push_ = push;
-    tolerances_.clear();
-  }
-
-  /// False after the last.
-  bool add_next(RowWriter& to) {
-    if (!rows_.step()) return false;
-    const auto i64 = [this](int i) { return rows_.integer(i); };
-    const auto is_null = [this](int i) { return rows_.is_null(i); };
-    const auto i64_or_null = [&](int i) {
-      to.null(is_null(i));
-      if (!is_null(i)) to.i64(i64(i));
-    };
-    to.u64(shard_).u64(push_);
-    to.i64(i64(0)).number(static_cast<int32_t>(i64(1))).number(static_cast<int32_t>(i64(2)));
-    to.i64(i64(3)).u8(static_cast<uint8_t>(i64(4))).i64(i64(5)).u8(static_cast<uint8_t>(i64(6)));
-    to.i64(i64(7)).i64(i64(8)).i64(i64(9));
-    for (int i = 10; i <= 13; ++i) i64_or_null(i);
-    for (int i = 14; i <= 17; ++i) {
-      to.null(is_null(i));
-      if (!is_null(i)) to.f64(rows_.real(i));
-    }
-    for (int i = 18; i <= 20; ++i) i64_or_null(i);
-    to.u8(static_cast<uint8_t>(i64(21)));
-    const bool has_sketch = !is_null(kSketchColumn);
-    to.null(!has_sketch);
-    if (has_sketch) to.i64(i64(kSketchColumn + 1));
-    to.u8(static_cast<uint8_t>(i64(kSketchColumn + 2)));
-    to.f64(rows_.real(kSketchColumn + 3));
-    to.length(has_sketch ? 32 : 0);
-    if (has_sketch) {
-      std::array<double, 32> buckets;
-      for (int i = 0; i < 32; ++i)
-        buckets[static_cast<size_t>(i)] = rows_.real(kSketchColumn + 4 + i);
-      to.number(buckets);
-    }
-    i64_or_null(kSampleColumn);
-    to.text(rows_.bytes(kSampleColumn + 1));
-    for (int i = 22; i <= 24; ++i) i64_or_null(i);
-    to.i64(i64(25)).i64(i64(26));
-    const std::optional<double> limit = tolerance(i64(9), i64(2), !is_null(12) && i64(12) >= 16);
-    to.null(!limit);
-    if (limit) to.f64(*limit);
-    return true;
-  }
-
- private:
-  std::optional<double> tolerance(int64_t name_id, int64_t layer, bool steady) {
-    const auto [known, is_new] = tolerances_.try_emplace(std::tuple(name_id, layer, steady));
-    if (!is_new) return known->second;
-    names_.reset();
-    names_.bind(1, name_id);
-    const int64_t tensor_id = names_.executeStep() ? names_.getColumn(0).getInt64() : -1;
-    tolerance_.reset();
-    tolerance_.bind(1, run_id_);
-    tolerance_.bind(2, tensor_id);
-    tolerance_.bind(3, layer);
-    tolerance_.bind(4, steady ? 1 : 0);
-    if (tolerance_.executeStep() && !tolerance_.getColumn(0).isNull())
-      known->second = tolerance_.getColumn(0).getDouble();
-    tolerance_.reset();
-    return known->second;
-  }
-
-  RowStatement rows_;
-  SQLite::Statement tolerance_, names_;
-  int64_t run_id_ = 0;
-  uint64_t shard_ = 0, push_ = 0;
-  std::map<std::tuple<int64_t, int64_t, bool>, std::optional<double>> tolerances_;
-};
 
 /// One run of a batch.
 struct Sent {
@@ -289,22 +89,13 @@ class Pusher {
         server_(server),
         options_(options),
         trace_rows_(db),
-        differences_(db, std::string("SELECT ") + kDifferenceColumns + shares() +
-                             " FROM difference WHERE run_id = ?"),
+        differences_(db),
         tallies_(db) {
     char name[256] = {};
     if (gethostname(name, sizeof name - 1) == 0) host_ = name;
     for (const RunTable& table : run_tables()) {
-      std::string order = " ORDER BY rowid";
-      for (const char* without : {"trace_row", "source_location", "trace_repeat", "readout", "plan",
-                                  "run_event", "log_event", "document_row", "report_pair",
-                                  "noise_floor", "kept_verdict", "kept_diff"}) {
-        if (std::strcmp(without, table.name) == 0) order = "";  // WITHOUT ROWID: by its key
-      }
-      selects_.emplace_back(
-          table.name,
-          std::make_unique<RowStatement>(db, "SELECT " + record_columns(db, table.name) + " FROM " +
-                                                 table.name + " WHERE " + table.condition + order));
+      selects_.emplace_back(table.name,
+                            std::make_unique<RowStatement>(db, record_select(db, table)));
     }
   }
 
@@ -330,12 +121,6 @@ class Pusher {
   }
 
  private:
-  static std::string shares() {
-    std::string list;
-    for (int i = 0; i < kShares; ++i) list += ", p" + std::to_string(i);
-    return list;
-  }
-
   void tell() const {
     if (options_.progress) options_.progress(progress_);
   }
@@ -385,7 +170,7 @@ class Pusher {
     used.bind(2, run_list);
     while (used.executeStep()) sources.push_back(used.getColumn(0).getInt64());
     const std::string source_list = json_of(sources);
-    Records records;
+    RecordWriter records;
     records.begin(p.shard, p.push);
     bool has_tally = false;
     for (auto& [name, select] : selects_) {
@@ -419,7 +204,7 @@ class Pusher {
   }
 
   /// Of a run that nobody has judged.
-  void add_tally(Records& records, int64_t run_id) {
+  void add_tally(RecordWriter& records, int64_t run_id) {
     constexpr size_t kTallyColumns = 17;
     const TallyRows tally = tallies_.read(run_id);
     for (size_t at = 0; at < tally.values.size(); at += kTallyColumns) {
@@ -575,25 +360,26 @@ class Pusher {
     size_t next = 0;
     bool is_open = false;
     RowWriter block;
-    server_.insert("trace_row", kTraceColumnsThere, [&]() -> std::string_view {
-      throw_if_stopped();
-      block.clear();
-      while (block.size() < kBlockBytes) {
-        if (!is_open) {
-          if (next == batch.size()) break;
-          const Sent& sent = batch[next++];
-          trace_rows_.begin(sent.run_id, sent.published.shard, sent.published.push);
-          is_open = true;
-        }
-        if (trace_rows_.add_next(block)) {
-          ++progress_.rows;
-        } else {
-          is_open = false;
-        }
-      }
-      tell();
-      return block.bytes();
-    });
+    server_.insert("trace_row", std::string("shard, ") + kTraceColumnsThere,
+                   [&]() -> std::string_view {
+                     throw_if_stopped();
+                     block.clear();
+                     while (block.size() < kBlockBytes) {
+                       if (!is_open) {
+                         if (next == batch.size()) break;
+                         const Sent& sent = batch[next++];
+                         trace_rows_.begin(sent.run_id, sent.published.shard, sent.published.push);
+                         is_open = true;
+                       }
+                       if (trace_rows_.add_next(block)) {
+                         ++progress_.rows;
+                       } else {
+                         is_open = false;
+                       }
+                     }
+                     tell();
+                     return block.bytes();
+                   });
   }
 
   void send_differences(const std::vector<Sent>& batch) {
@@ -603,47 +389,21 @@ class Pusher {
     size_t next = 0;
     bool is_open = false;
     RowWriter block;
-    server_.insert("difference", std::string("shard, push, ") + kDifferenceColumns + ", shares",
+    server_.insert("difference", std::string("shard, ") + kDifferenceColumnsThere,
                    [&]() -> std::string_view {
                      throw_if_stopped();
                      block.clear();
                      while (block.size() < kBlockBytes) {
                        if (!is_open) {
                          if (next == batch.size()) break;
-                         differences_.reset();
-                         differences_.bind(batch[next++].run_id);
+                         const Sent& sent = batch[next++];
+                         differences_.begin(sent.run_id, sent.published.shard, sent.published.push);
                          is_open = true;
                        }
-                       if (differences_.step()) {
-                         add_difference(block, batch[next - 1].published);
-                       } else {
-                         is_open = false;
-                       }
+                       is_open = differences_.add_next(block);
                      }
                      return block.bytes();
                    });
-  }
-
-  void add_difference(RowWriter& to, const Published& run) {
-    RowStatement& row = differences_;
-    const auto i64 = [&row](int i) { return row.integer(i); };
-    const auto is_null = [&row](int i) { return row.is_null(i); };
-    to.u64(run.shard).u64(run.push).i64(i64(0));
-    to.number(static_cast<int32_t>(i64(1))).number(static_cast<int32_t>(i64(2)));
-    for (int i = 3; i <= 9; ++i) to.i64(i64(i));
-    to.null(is_null(10));
-    if (!is_null(10)) to.f64(row.real(10));
-    to.f64(row.real(11));
-    to.null(is_null(12));
-    if (!is_null(12)) to.i64(i64(12));
-    for (int i = 13; i <= 15; ++i) to.i64(i64(i));
-    int shares = kShares;
-    while (shares > 0 && is_null(kShareColumn + shares - 1)) --shares;
-    to.length(static_cast<uint64_t>(shares));
-    for (int i = 0; i < shares; ++i) {
-      to.null(is_null(kShareColumn + i));
-      if (!is_null(kShareColumn + i)) to.f64(row.real(kShareColumn + i));
-    }
   }
 
   /// Everything has arrived, or nothing is published.
@@ -667,7 +427,7 @@ class Pusher {
   }
 
   void send_rules() {
-    Records records;
+    RecordWriter records;
     const auto add_all = [&](uint64_t push) {
       records.clear();
       records.begin(push, push);
@@ -688,7 +448,7 @@ class Pusher {
   }
 
   /// In one block of one insert, which is there as a whole or not at all.
-  void send_shared(const Records& records) {
+  void send_shared(const RecordWriter& records) {
     bool is_sent = records.rows().size() == 0;
     server_.insert("record", "shard, push, kind, ord, cells", [&]() -> std::string_view {
       return std::exchange(is_sent, true) ? std::string_view()
@@ -701,7 +461,7 @@ class Pusher {
     std::set<std::string> known;
     for_each_record(server_, kCommitsPush, {"commit_node"},
                     [&](uint64_t, Record& record) { known.insert(*record.cells.at(0)); });
-    Records records;
+    RecordWriter records;
     records.begin(kCommitsPush, kCommitsPush);
     for (const std::string table : {"commit_parent", "commit_node"}) {
       RowStatement rows(db_, "SELECT * FROM " + table);
@@ -725,7 +485,7 @@ class Pusher {
   FleetServer& server_;
   const PushOptions& options_;
   TraceRows trace_rows_;
-  RowStatement differences_;
+  DifferenceRows differences_;
   TallyReader tallies_;
   std::vector<std::pair<std::string, std::unique_ptr<RowStatement>>> selects_;
   std::string host_;

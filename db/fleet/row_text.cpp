@@ -40,6 +40,8 @@ CellText cell_text(RowStatement& row, int column) {
   }
 }
 
+int64_t integer_of(const CellText& cell) { return cell ? number_of<int64_t>(*cell) : 0; }
+
 std::vector<std::string> column_types(SQLite::Database& db, const std::string& table) {
   std::vector<std::string> types;
   SQLite::Statement columns(db, "SELECT type FROM pragma_table_info(?) ORDER BY cid");

@@ -1,6 +1,7 @@
 #pragma once
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ using CellText = std::optional<std::string>;
 
 /// A column of the row that a statement stands on.
 CellText cell_text(RowStatement& row, int column);
+
+/// The integer that a cell holds, 0 for NULL. Throws std::runtime_error for what is none.
+int64_t integer_of(const CellText& cell);
 
 /// Type of every column of a table, in order: INTEGER, REAL, TEXT or BLOB.
 std::vector<std::string> column_types(SQLite::Database& db, const std::string& table);
