@@ -420,6 +420,10 @@ void Client::execute(const std::string& sql) {
   perform(request);
 }
 
+void Client::ensure(const std::string& sql) {
+  perform_with_retries([&] { execute(sql); });
+}
+
 void Client::insert(const std::string& table, const std::string& columns,
                     const std::function<std::string_view()>& next) {
   check_settings();

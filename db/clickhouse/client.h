@@ -55,6 +55,9 @@ class Client {
   /// Runs a statement that changes something and has no answer, once.
   void execute(const std::string& sql);
 
+  /// The same of one that may be run twice ("CREATE ... IF NOT EXISTS"), as often as it takes.
+  void ensure(const std::string& sql);
+
   /// Sends rows, once: `next` gives RowBinary of whole rows, up to 16 MiB, and "" after the last.
   /// After an error nobody knows which of them arrived.
   void insert(const std::string& table, const std::string& columns,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -46,6 +47,29 @@ std::multiset<std::string> verdict_rows(SQLite::Database& db, int64_t run_id) {
   return rows;
 }
 
+/// Each of one dictionary, as what its tolerances refute is worked out here, and each of no more
+/// than a database should hold: files that pushed in turns make no more of them than one after the
+/// other.
+std::vector<std::vector<Published>> batches_of(const std::vector<Published>& runs) {
+  struct Open {
+    size_t batch = 0;
+    uint64_t rows = 0;
+  };
+  std::vector<std::vector<Published>> batches;
+  std::map<uint64_t, Open> open;  // by dictionary
+  for (const Published& run : runs) {
+    const auto [at, is_new] = open.try_emplace(run.rules);
+    Open& own = at->second;
+    if (is_new || batches[own.batch].size() == kRunsAtOnce || own.rows >= kRowsAtOnce) {
+      own = {batches.size(), 0};
+      batches.emplace_back();
+    }
+    batches[own.batch].push_back(run);
+    own.rows += run.rows;
+  }
+  return batches;
+}
+
 void compare(const Published& run, const std::multiset<std::string>& pushed,
              const std::multiset<std::string>& worked_out, FleetCheckSummary& summary) {
   if (pushed == worked_out) return;
@@ -63,15 +87,7 @@ void compare(const Published& run, const std::multiset<std::string>& pushed,
 FleetCheckSummary check_fleet(FleetServer& server, const std::vector<Published>& runs,
                               const std::function<void(int64_t)>& progress) {
   FleetCheckSummary summary;
-  for (size_t at = 0; at < runs.size();) {
-    std::vector<Published> batch;
-    uint64_t rows = 0;
-    for (; at < runs.size() && batch.size() < kRunsAtOnce && rows < kRowsAtOnce; ++at) {
-      // of one dictionary: what its tolerances refute is worked out here
-      if (!batch.empty() && runs[at].rules != batch.front().rules) break;
-      batch.push_back(runs[at]);
-      rows += runs[at].rows;
-    }
+  for (const std::vector<Published>& batch : batches_of(runs)) {
     check_counts(server, batch);
     FleetFile file(server);
     file.add(batch, Records::kAll);
@@ -88,7 +104,7 @@ FleetCheckSummary check_fleet(FleetServer& server, const std::vector<Published>&
     for (size_t i = 0; i < batch.size(); ++i)
       compare(batch[i], pushed[i], verdict_rows(file.db(), ids[i]), summary);
     summary.runs += static_cast<int64_t>(batch.size());
-    summary.rows += static_cast<int64_t>(rows);
+    for (const Published& run : batch) summary.rows += static_cast<int64_t>(run.rows);
     if (progress) progress(summary.runs);
     throw_if_stopped();
   }

@@ -119,7 +119,7 @@ void FleetServer::create(const std::string& cluster) {
   }
   if (is_there && is_complete_ && cluster.empty()) return;
   if (!is_there) cluster_ = cluster;
-  for (const std::string& statement : statements(cluster_)) client_.execute(statement);
+  for (const std::string& statement : statements(cluster_)) client_.ensure(statement);
 }
 
 std::vector<std::string> FleetServer::statements(const std::string& cluster) {

@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "db/clickhouse/quote.h"
+#include "db/fleet/fleet_check.h"
+#include "db/fleet/published.h"
 #include "db/fleet/server.h"
 #include "tests/cli/program.h"
 #include "tests/db/fleet/servers.h"
@@ -44,6 +46,20 @@ class FleetTest : public ProgramTest {
     const Result result = run({"--db", at, "fleet", "check"});
     EXPECT_EQ(result.status, 0) << result.out << result.err;
     EXPECT_TRUE(result.says("every verdict is the one that SQLite gave")) << result.out;
+  }
+
+  /// However long that takes: what never comes true ends with the test's time.
+  template <class Condition>
+  static void wait_until(Condition is_true) {
+    while (!is_true()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+
+  /// An ALTER of rows, and its end.
+  static void mutate(const std::string& sql) {
+    servers().execute(sql);
+    wait_until([] {
+      return servers().number("SELECT count() FROM system.mutations WHERE NOT is_done") == 0;
+    });
   }
 
   /// The command says the same of both, with the same exit status.
@@ -226,11 +242,7 @@ TEST_F(FleetTest, ACheckFindsAVerdictThatIsAnother) {
   tell_random_runs(database(), 1, 5);
   const std::string at = servers().address("tampered");
   expect_pushed(at, database());
-  servers().execute("ALTER TABLE tampered.trace_row UPDATE hash = 1 WHERE side = 0");
-  for (int i = 0; i < 100; ++i) {
-    if (servers().number("SELECT count() FROM system.mutations WHERE NOT is_done") == 0) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  mutate("ALTER TABLE tampered.trace_row UPDATE hash = 1 WHERE side = 0");
   const Result result = run({"--db", at, "fleet", "check"});
   EXPECT_EQ(result.status, 2);
   EXPECT_TRUE(result.says("pushed")) << result.out;
@@ -294,21 +306,13 @@ TEST_F(FleetTest, FewerRowsThanWereSentAreAnError) {
   tell_random_runs(database(), 2, 10);
   const std::string at = servers().address("fewer");
   expect_pushed(at, database());
-  servers().execute("ALTER TABLE fewer.trace_row DELETE WHERE side = 1");
-  for (int i = 0; i < 100; ++i) {
-    if (servers().number("SELECT count() FROM system.mutations WHERE NOT is_done") == 0) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  mutate("ALTER TABLE fewer.trace_row DELETE WHERE side = 1");
   for (const char* command : {"firstfail", "fleet check"}) {
     const Result result = shell("$G --db " + quoted(at) + " " + command);
     EXPECT_EQ(result.status, 2) << command;
     EXPECT_TRUE(result.says("that were sent")) << result.err;
   }
-  servers().execute("ALTER TABLE fewer.record DELETE WHERE kind = 'attribute'");
-  for (int i = 0; i < 100; ++i) {
-    if (servers().number("SELECT count() FROM system.mutations WHERE NOT is_done") == 0) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  mutate("ALTER TABLE fewer.record DELETE WHERE kind = 'attribute'");
   const Result runs = run({"--db", at, "runs"});
   EXPECT_EQ(runs.status, 2) << runs.out;
   EXPECT_TRUE(runs.says("that were sent")) << runs.err;
@@ -334,6 +338,32 @@ TEST_F(FleetTest, AShardThatDoesNotAnswerIsAnError) {
   expect_clean(at);
 }
 
+TEST_F(FleetTest, RunsOfFilesThatPushedInTurnsAreCheckedFileByFile) {
+  tell_random_runs(database(), 1, 20);
+  tell_random_runs(path("more.db"), 100, 20);
+  const std::string at = servers().address("turns");
+  expect_pushed(at, database());
+  expect_pushed(at, path("more.db"));
+  FleetServer server(clickhouse::parse_address(at), {});
+  server.open();
+  const std::vector<Published> runs = published(server, {});
+  std::set<uint64_t> dictionaries;
+  size_t n_changes = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    dictionaries.insert(runs[i].rules);
+    if (i > 0 && runs[i].rules != runs[i - 1].rules) ++n_changes;
+  }
+  ASSERT_EQ(dictionaries.size(), 2u);
+  ASSERT_GT(n_changes, 1u);
+  std::vector<int64_t> done;
+  const FleetCheckSummary summary =
+      check_fleet(server, runs, [&](int64_t n) { done.push_back(n); });
+  EXPECT_EQ(done, (std::vector<int64_t>{20, 40}));
+  EXPECT_TRUE(summary.differences.empty());
+  const std::string rows = "SELECT toUInt64(sum(rows)) FROM turns.published";
+  EXPECT_EQ(static_cast<uint64_t>(summary.rows), servers().number(rows));
+}
+
 TEST_F(FleetTest, ReplicasHoldTheSame) {
   tell_random_runs(database(), 1, 20);
   const std::string at = servers().address("twice");
@@ -341,10 +371,7 @@ TEST_F(FleetTest, ReplicasHoldTheSame) {
   expect_clean(at);
   expect_same("greta.db", at, "runs --format csv");
   const uint64_t rows = servers().number("SELECT count() FROM twice.trace_row", 0);
-  for (int i = 0; i < 100 && servers().number("SELECT count() FROM twice.trace_row", 1) != rows;
-       ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_EQ(servers().number("SELECT count() FROM twice.trace_row", 1), rows);
+  wait_until([&] { return servers().number("SELECT count() FROM twice.trace_row", 1) == rows; });
   servers().kill_server(1);  // the other one has everything
   expect_same("greta.db", at, "runs --format csv");
   servers().start_server(1);

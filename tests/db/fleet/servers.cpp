@@ -12,6 +12,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <initializer_list>
+#include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -25,39 +27,42 @@ constexpr const char* kServer = "/usr/sbin/clickhouse-server";
 constexpr const char* kZooKeeper = "/usr/share/java/zookeeper.jar";
 constexpr const char* kJava = "/usr/bin/java";
 
-int free_port() {
-  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  if (file < 0 || bind(file, reinterpret_cast<sockaddr*>(&at), size) != 0 ||
-      getsockname(file, reinterpret_cast<sockaddr*>(&at), &size) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  close(file);
-  return ntohs(at.sin_port);
-}
-
-bool listens(int port) {
-  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+sockaddr_in loopback(int port) {
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   at.sin_port = htons(static_cast<uint16_t>(port));
-  const bool is_there = connect(file, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+  return at;
+}
+
+/// A socket bound to a port of the loopback; -1 when somebody has it.
+int bound(int port) {
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (file < 0) throw std::runtime_error("no socket");
+  const sockaddr_in at = loopback(port);
+  if (bind(file, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return file;
+  close(file);
+  return -1;
+}
+
+bool listens(int port) {
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in at = loopback(port);
+  const bool is_there = connect(file, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
   close(file);
   return is_there;
 }
 
-void wait_for(int port, pid_t process, const std::string& what) {
-  for (int i = 0; i < 600; ++i) {
-    if (listens(port)) return;
-    if (waitpid(process, nullptr, WNOHANG) == process)
-      throw std::runtime_error(what + " ended at once");
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+/// Waits until all of them are listened to, however long that takes: a server opens one after the
+/// other, and what asks too early is refused.
+void wait_for(std::initializer_list<int> ports, pid_t process, const std::string& what) {
+  for (const int port : ports) {
+    while (!listens(port)) {
+      if (waitpid(process, nullptr, WNOHANG) == process)
+        throw std::runtime_error(what + " ended at once");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
   }
-  throw std::runtime_error(what + " does not listen");
 }
 
 /// Ends with the test, however that ends.
@@ -116,9 +121,36 @@ std::string FleetServers::why_not() {
   return "";
 }
 
+PortBlock::PortBlock() {
+  std::random_device random;
+  for (int i = 0; i < 1000; ++i) {
+    first_ = kFirst + static_cast<int>(random() % ((kEnd - kFirst) / kPorts)) * kPorts;
+    owner_ = bound(first_);
+    if (owner_ >= 0 && are_free()) return;
+    if (owner_ >= 0) close(owner_);
+  }
+  throw std::runtime_error("no free ports");
+}
+
+PortBlock::~PortBlock() { close(owner_); }
+
+bool PortBlock::are_free() const {
+  for (int i = 1; i < kPorts; ++i) {
+    const int file = bound(first_ + i);
+    if (file < 0) return false;
+    close(file);
+  }
+  return true;
+}
+
+int PortBlock::take() {
+  if (++taken_ == kPorts) throw std::logic_error("more ports than a block has");
+  return first_ + taken_;
+}
+
 FleetServers::FleetServers() {
-  zookeeper_port_ = free_port();
-  for (Ports& ports : ports_) ports = {free_port(), free_port(), free_port(), free_port()};
+  zookeeper_port_ = block_.take();
+  for (Ports& ports : ports_) ports = {block_.take(), block_.take(), block_.take(), block_.take()};
   folder_.write("zookeeper/zoo.cfg",
                 "tickTime=500\ndataDir=" + (folder_ / "zookeeper").string() +
                     "\nclientPort=" + std::to_string(zookeeper_port_) +
@@ -189,7 +221,8 @@ void FleetServers::start_server(int server, uint64_t most_bytes) {
   const auto i = static_cast<size_t>(server);
   servers_[i] = start({kServer, "--config-file=" + folder(server) + "/config.xml"},
                       folder(server) + "/output", most_bytes);
-  wait_for(ports_[i].http, servers_[i], "clickhouse-server");
+  const Ports& own = ports_[i];
+  wait_for({own.http, own.https, own.tcp, own.interserver}, servers_[i], "clickhouse-server");
 }
 
 void FleetServers::kill_server(int server) { end(servers_[static_cast<size_t>(server)]); }
@@ -199,7 +232,7 @@ void FleetServers::start_zookeeper() {
                       "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                       (folder_ / "zookeeper/zoo.cfg").string()},
                      (folder_ / "zookeeper/output").string());
-  wait_for(zookeeper_port_, zookeeper_, "ZooKeeper");
+  wait_for({zookeeper_port_}, zookeeper_, "ZooKeeper");
 }
 
 void FleetServers::kill_zookeeper() { end(zookeeper_); }

@@ -12,6 +12,26 @@
 
 namespace greta {
 
+/// Neighbouring ports of the loopback that nobody else is given while it lives: below those that a
+/// system takes for connections, which would take one while its server is down.
+class PortBlock {
+ public:
+  PortBlock();  ///< throws std::runtime_error when there are none
+  ~PortBlock();
+  PortBlock(const PortBlock&) = delete;
+  PortBlock& operator=(const PortBlock&) = delete;
+
+  /// The next one; std::logic_error after the last.
+  int take();
+
+ private:
+  static constexpr int kFirst = 12'000, kEnd = 32'000, kPorts = 16;
+  bool are_free() const;
+
+  int first_ = 0, taken_ = 0;
+  int owner_ = -1;  ///< bound to the first port: whose block this is
+};
+
 class FleetServers {
  public:
   /// Why there are none here: "" when there can be.
@@ -56,6 +76,7 @@ class FleetServers {
   void make_certificate();
 
   TemporaryFolder folder_;
+  PortBlock block_;
   std::array<Ports, 2> ports_;
   int zookeeper_port_ = 0;
   std::array<pid_t, 2> servers_{};
