@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/pages/data_block.h"
+#include "cli/pages/cell_columns.h"
 #include "cli/pages/heat_map.h"
 
 namespace greta {
@@ -75,59 +75,60 @@ class LogChart {
 
   void grid(Html& svg) const {
     const int decades = static_cast<int>(high_ - low_), step = std::max(1, (decades + 4) / 5);
+    std::string lines;
+    Html names;
     for (int d = 0; d <= decades; d += step) {
       const double at = y(std::pow(10, low_ + d));
-      svg << "<line class=grid x1=" << Html().place(kLeft) << " x2=" << Html().place(kRight)
-          << " y1=" << Html().place(at) << " y2=" << Html().place(at)
-          << "></line><text x=" << Html().place(kLeft - 6) << " y=" << Html().place(at + 4)
-          << " text-anchor=end>";
+      lines += "M" + Html().place(kLeft).str() + " " + Html().place(at).str() + "H" +
+               Html().place(kRight).str();
+      names << "<text x=" << Html().place(kLeft - 6) << " y=" << Html().place(at + 4) << ">";
       const int power = static_cast<int>(low_) + d;
-      svg.text(power >= -2 && power <= 3 ? short_real(std::pow(10, power))
-                                         : "1e" + to_string(power));
-      svg << "</text>\n";
+      names.text(power >= -2 && power <= 3 ? short_real(std::pow(10, power))
+                                           : "1e" + to_string(power));
+      names << "</text>\n";
     }
+    path(svg, "grid", lines);
+    svg << "<g class=scale>" << names << "</g>\n";
   }
 
+  /// All marks of one kind are one path: a dot is a line of no length with round ends.
   void line(Html& svg) const {
-    std::string path;
+    std::string path_of_line, equal, within, beyond;
     bool on = false;
     for (const ChartPoint& point : points_) {
-      if (!point.value) {
-        on = false;
-        continue;
-      }
-      path += (on ? "L" : "M") + Html().place(x(point.x)).str() + " " +
-              Html().place(y(*point.value)).str();
-      on = true;
+      const double at = point.value ? y(*point.value) : kBottom;
+      std::string& marks = !point.value ? equal : point.beyond ? beyond : within;
+      marks += "M" + Html().place(x(point.x)).str() + " " + Html().place(at).str() + "h0";
+      if (point.value)
+        path_of_line +=
+            (on ? "L" : "M") + Html().place(x(point.x)).str() + " " + Html().place(at).str();
+      on = point.value.has_value();
     }
-    svg << "<path class=line d=\"";
-    svg.text(path) << "\"></path>\n";
-    for (const ChartPoint& point : points_) {
-      if (!point.value) {
-        svg << "<circle class=equal cx=" << Html().place(x(point.x))
-            << " cy=" << Html().place(kBottom) << " r=2></circle>\n";
-      } else if (point.beyond) {
-        svg << "<rect class=beyond x=" << Html().place(x(point.x) - 3.5)
-            << " y=" << Html().place(y(*point.value) - 3.5) << " width=7 height=7></rect>\n";
-      } else {
-        svg << "<circle class=within cx=" << Html().place(x(point.x))
-            << " cy=" << Html().place(y(*point.value)) << " r=3></circle>\n";
-      }
-    }
+    path(svg, "line", path_of_line);
+    path(svg, "dots-equal", equal);
+    path(svg, "dots-within", within);
+    path(svg, "dots-beyond", beyond);
+  }
+
+  static void path(Html& svg, Markup kind, const std::string& d) {
+    if (d.empty()) return;
+    svg << "<path class=" << kind << " d=\"";
+    svg.text(d) << "\"></path>\n";
   }
 
   void labels(Html& svg, const std::string& x_name) const {
     double free = -1e9;
+    svg << "<g class=axis>";
     for (const ChartPoint& point : points_) {
       const double at = x(point.x), half = 4.0 * static_cast<double>(point.label.size()) + 5;
       if (at - half < free) continue;
       free = at + half;
-      svg << "<text x=" << Html().place(at) << " y=" << Html().place(kBottom + 14)
-          << " text-anchor=middle>";
+      svg << "<text x=" << Html().place(at) << " y=" << Html().place(kBottom + 14) << ">";
       svg.text(point.label) << "</text>\n";
     }
-    svg << "<text class=name x=" << Html().place(kRight) << " y=" << Html().place(kHeight - 2)
-        << " text-anchor=end>";
+    svg << "</g>\n"
+           "<text class=name x="
+        << Html().place(kRight) << " y=" << Html().place(kHeight - 2) << " text-anchor=end>";
     svg.text(x_name) << "</text>\n";
   }
 

@@ -19,7 +19,8 @@ const page = (() => {
     return element;
   }
   function number(x) {
-    return x === null || x === undefined ? "–" : String(Number(x.toPrecision(4)));
+    if (x === null || x === undefined) return "–";
+    return Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(4)));
   }
   function add_cell(td, cell) {
     cells.set(td, { td, ...cell });

@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "cli/pages/cell_columns.h"
 #include "cli/pages/charts.h"
-#include "cli/pages/data_block.h"
 #include "cli/pages/markdown_html.h"
 
 namespace greta {
@@ -187,17 +187,24 @@ class MapHtml {
     html_.text(caption(p)) << "</caption>\n<thead><tr><th scope=col>";
     html_.text(words_("layer")) << "</th>";
     for (const MapTensor& tensor : map_.tensors) {
-      html_ << "<th scope=col><span>";
-      html_.text(tensor.written.empty() ? words_("tensor.none") : tensor.written) << "</span></th>";
+      html_ << "<th><span>";  // the scope of what only heads a column goes without saying
+      html_.text(tensor.written.empty() ? words_("tensor.none") : tensor.written) << "</span>";
     }
     html_ << "</tr></thead>\n<tbody>\n";
     for (size_t l = 0; l < map_.layers.size(); ++l) {
       html_ << "<tr><th scope=row>";
       html_.text(layer_text(map_, l, words_)) << "</th>";
-      for (size_t t = 0; t < map_.tensors.size(); ++t) cell(p, l, t);
+      for (size_t t = 0; t < end_of_row(p, l); ++t) cell(p, l, t);
       html_ << "\n";
     }
     html_ << kTableEnd;
+  }
+
+  /// Behind the last tensor that can have a row in that layer.
+  size_t end_of_row(size_t p, size_t l) const {
+    size_t end = map_.tensors.size();
+    while (end > 0 && !map_.panels[p].cells[l][end - 1] && !map_.applies(l, end - 1)) --end;
+    return end;
   }
 
   void cell(size_t p, size_t l, size_t t) {

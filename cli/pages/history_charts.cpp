@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "cli/pages/data_block.h"
+#include "cli/pages/cell_columns.h"
 
 namespace greta {
 namespace {

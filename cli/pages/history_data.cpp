@@ -1,6 +1,6 @@
 #include "cli/pages/history_data.h"
 
-#include "cli/pages/data_block.h"
+#include "cli/pages/cell_columns.h"
 #include "cli/pages/history_charts.h"
 #include "cli/pages/page.h"
 #include "cli/report/judged_row.h"

@@ -1,30 +1,59 @@
 // Maps of layers and trace points.
 (() => {
   const { data, words, panel, cells, make, number } = page;
-  const column = {};
-  for (const { map } of data.maps) map.columns.forEach((name, i) => { column[name] = i; });
+
+  // ---- What the data block has of a panel's cells: column by column, as cell_columns.h says.
+  const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  function decimal(hash) {
+    let value = 0n;
+    for (const digit of hash) value = value * 64n + BigInt(digits.indexOf(digit));
+    return value.toString();
+  }
+  function spread(column, ascends) {
+    const values = [];
+    let line = 0;
+    for (const part of column) {
+      const [value, times] = Array.isArray(part) ? part : [part, 1];
+      for (let i = 0; i < times; ++i) values.push(ascends && value !== null ? line += value : value);
+    }
+    return values;
+  }
+  function columns_of(panel) {
+    const columns = {};
+    for (const [name, column] of Object.entries(panel.cells)) {
+      columns[name] = name.endsWith("_hash") ? column.match(/[.=]|[^.=]{11}/g) : spread(column, name.endsWith("_line"));
+    }
+    return columns;
+  }
 
   // ---- Cells: what a td stands for.
   for (const table of document.querySelectorAll("table.map")) {
     const map = data.maps[table.dataset.map].map;
-    const rows = map.panels[table.dataset.panel].cells;
+    const panel = map.panels[table.dataset.panel];
+    const columns = columns_of(panel);
+    let index = 0;
     table.setAttribute("role", "grid");
     [...table.tBodies[0].rows].forEach((row, layer) => {
-      rows[layer].forEach((values, tensor) => {
-        if (!values) return;
-        page.add_cell(row.cells[tensor + 1], { table, map, row: layer, column: tensor, values, panel: map.panels[table.dataset.panel] });
+      [...map.rows[panel.rows[layer]]].forEach((there, tensor) => {
+        if (there === "0") return;
+        page.add_cell(row.cells[tensor + 1], { table, map, row: layer, column: tensor, columns, index, panel });
+        ++index;
       });
     });
   }
-  const value = (cell, name) => cell.values[column[name]] ?? null;
+  function value(cell, name) {
+    const column = cell.columns[name];
+    const own = column ? column[cell.index] : null;
+    return own === "=" ? value(cell, name.replace("right", "left")) : own;
+  }
+  const hash = (cell, name) => value(cell, name) === "." ? "–" : decimal(value(cell, name));
   const tolerance = (cell) => cell.map.tolerances[value(cell, "tolerance")];
-  const text = (cell, name) => cell.map.texts[value(cell, name) || 0];
+  const text = (cell, name) => value(cell, name) === null ? "" : cell.map.texts[value(cell, name)];
   const state = (cell) => cell.map.states[value(cell, "state")];
   const layer_name = (cell) => cell.td.parentNode.cells[0].textContent;
   const tensor_name = (cell) => cell.map.names[cell.column];
   const kind = (cell) => words[cell.td.className[0]];
   const prompt_name = (cell) => cell.panel.prompt + (cell.panel.phase ? ", " + cell.panel.phase : "");
-  const decimal = (hex) => BigInt("0x" + hex).toString();
 
   // ---- The panel.
   function show(cell) {
@@ -71,7 +100,7 @@
       if (to !== cell.column) continue;
       let layer = cell.row;
       if (where !== "same") {
-        do { --layer; } while (layer >= 0 && !cell.panel.cells[layer][from_tensor]);
+        do { --layer; } while (layer >= 0 && cell.map.rows[cell.panel.rows[layer]][from_tensor] === "0");
       }
       const td = layer >= 0 ? cell.table.tBodies[0].rows[layer].cells[from_tensor + 1] : null;
       const input = td && cells.get(td);
@@ -81,8 +110,8 @@
   }
 
   function bars(cell) {
-    const shares = value(cell, "shares");
-    if (!shares) return;
+    if (value(cell, "shares") === null) return;
+    const shares = value(cell, "shares").split(" ").map(Number);
     const by = value(cell, "heads") ? words.per_head : words.per_slice;
     panel.append(make("div", `${words.shares}, ${by}`, { className: "note" }));
     const box = make("div", undefined, { className: "bars" });
@@ -106,18 +135,15 @@
       const row = body.insertRow();
       row.append(make("th", label, { scope: "row" }), make("td", left), make("td", right));
     };
-    const left = value(cell, "left_hash"), right = value(cell, "right_hash");
-    const hash = (hex) => hex ? decimal(hex) : "–";
-    add(words.hash, hash(left), right === 0 ? words.same : hash(right));
-    const a = value(cell, "left_values"), b = value(cell, "right_values");
-    if (a && b) {
-      ["n", "min", "max", "mean", "abs_sum", "nan", "inf"].forEach((name, i) => {
-        if (a[i] === null && b[i] === null) return;
-        if (i > 4 && !a[i] && !b[i]) return;
-        add(name, number(a[i]), number(b[i]));
-      });
-      if (a[7] || b[7]) add("route", cell.map.texts[a[7]], cell.map.texts[b[7]]);
+    const same = cell.columns.right_hash[cell.index] === "=";
+    add(words.hash, hash(cell, "left_hash"), same ? words.same : hash(cell, "right_hash"));
+    for (const name of ["n", "min", "max", "mean", "abs_sum", "nan", "inf"]) {
+      const left = value(cell, "left_" + name), right = value(cell, "right_" + name);
+      const counted = name === "nan" || name === "inf";
+      if (counted ? left || right : left !== null || right !== null) add(name, number(left), number(right));
     }
+    const routes = ["left_route", "right_route"].map((name) => text(cell, name));
+    if (routes.some((route) => route)) add("route", ...routes);
     const row_of = (side) => {
       const line_number = value(cell, side + "_line");
       if (line_number === null) return "–";
@@ -126,6 +152,7 @@
     };
     if (value(cell, "left_line") !== null || value(cell, "right_line") !== null) add(words.source, row_of("left"), row_of("right"));
     panel.append(table);
+    if (cell.columns.told && value(cell, "told") === null) panel.append(make("p", words.untold, { className: "note" }));
   }
 
   page.kind = {

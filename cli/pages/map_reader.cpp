@@ -184,7 +184,7 @@ std::vector<std::tuple<size_t, size_t, size_t>> chosen_cells(const PairMap& map,
     }
   }
   std::sort(all.begin(), all.end());
-  all.resize(detailed_cells(all.size()));
+  all.resize(detailed_cells(map));
   std::vector<std::tuple<size_t, size_t, size_t>> chosen;
   for (const auto& [rank, l, p, t] : all) chosen.emplace_back(p, l, t);
   return chosen;
@@ -297,6 +297,15 @@ bool PairMap::applies(size_t layer, size_t tensor) const {
       return !after;
   }
   return true;
+}
+
+size_t detailed_cells(const PairMap& map) {
+  // what style, scripts and sections of a run leave, and what each takes in markup and data
+  constexpr size_t kBytes = 230'000, kBytesOfPanel = 4500, kBytesOfCell = 52, kBytesOfDetail = 165;
+  const size_t cells = map.count(),
+               taken = map.panels.size() * kBytesOfPanel + cells * kBytesOfCell;
+  const size_t room = kBytes - std::min(kBytes, taken);
+  return std::min(cells, std::max(size_t{200}, room / kBytesOfDetail));
 }
 
 PairMap read_map(QueryPool& statements, const Run& run) {

@@ -105,6 +105,7 @@ std::string json_of_map_words(const Wording& words) {
                             {"rows", "page.rows"},
                             {"same", "page.same_hash"},
                             {"no_row", "page.no_row"},
+                            {"untold", "page.untold"},
                             {"details", "details"},
                             {"positions", "tree.positions"},
                             {"m", "cell.m"},

@@ -141,12 +141,10 @@ class RunPage {
       html.text(words_("page.map.phases")) << "</p>\n";
       html << filter_box(words_);
       html << html_of_map(map, n_maps_, place_of(map, fail), words_);
-      const size_t all = map.count();
-      if (detailed_cells(all) < all) {
+      const size_t all = map.count(), told = detailed_cells(map);
+      if (told < all) {
         html << "<p class=note>"
-             << html_of_line(
-                    words_("page.map.few", {to_string(detailed_cells(all)), to_string(all)}))
-             << "</p>\n";
+             << html_of_line(words_("page.map.few", {to_string(told), to_string(all)})) << "</p>\n";
       }
     }
     html << "</section>\n";

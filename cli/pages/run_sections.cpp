@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/pages/data_block.h"
+#include "cli/pages/cell_columns.h"
 #include "cli/pages/markdown_html.h"
 #include "cli/report/propagation.h"
 #include "cli/report/section.h"

@@ -367,6 +367,7 @@ inline constexpr ReportText kReportTexts[] = {
   {"page.map.runs", "Each square is one trace point of one layer, run A against run B; of several positions the worst is shown. Read it downwards: layers are in the order in which the model computes them.", "Cada cuadro es un punto de traza de una capa, la ejecución A frente a la B; de varias posiciones se muestra la peor. Se lee hacia abajo: las capas van en el orden en que el modelo las calcula."},
   {"page.map.none", "There is nothing to compare: no rows of both sides.", "No hay nada que comparar: no hay filas de ambos lados."},
   {"page.map.few", "Statistics, causes and places inside the tensor are given for {0} of {1} squares, the first failing prompt and what is beyond rounding before all else; `greta-db pairs` and `greta-db trace` list every row.", "Las estadísticas, causas y lugares dentro del tensor se dan para {0} de {1} cuadros, primero el primer prompt que falla y lo que supera el redondeo; `greta-db pairs` y `greta-db trace` listan todas las filas."},
+  {"page.untold", "Its statistics are left out: the page tells of as many squares as it has room for.", "Sus estadísticas se omiten: la página las da de tantos cuadros como caben."},
   {"page.caption", "Prompt {0}: {1} squares; {2}.", "Prompt {0}: {1} cuadros; {2}."},
   {"page.caption.first", "The first beyond rounding is {0} of layer {1}.", "El primero más allá del redondeo es {0} de la capa {1}."},
   {"page.head", "head", "final"},

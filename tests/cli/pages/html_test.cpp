@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/pages/data_block.h"
+#include "cli/pages/cell_columns.h"
 #include "cli/pages/markdown_html.h"
 #include "cli/report/markdown.h"
 

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,77 @@ inline nlohmann::json data_of(const std::string& html) {
   const std::string begin = "<script type=\"application/json\" id=\"data\">";
   const size_t from = html.find(begin) + begin.size();
   return nlohmann::json::parse(html.substr(from, html.find("</script>", from) - from));
+}
+
+/// A column of cells, value by value.
+inline std::vector<nlohmann::json> values_of(const std::string& name,
+                                             const nlohmann::json& column) {
+  std::vector<nlohmann::json> values;
+  if (column.is_string()) {  // hashes, as unsigned decimals
+    const std::string text = column;
+    const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    for (size_t i = 0; i < text.size();) {
+      const size_t length = text[i] == '.' || text[i] == '=' ? 1 : 11;
+      uint64_t hash = 0;
+      for (const char c : text.substr(i, length)) hash = hash * 64 + digits.find(c);
+      values.push_back(text[i] == '.'   ? nlohmann::json()
+                       : text[i] == '=' ? nlohmann::json("=")
+                                        : nlohmann::json(std::to_string(hash)));
+      i += length;
+    }
+    return values;
+  }
+  int64_t line = 0;
+  for (const nlohmann::json& part : column) {
+    const nlohmann::json& value = part.is_array() ? part[0] : part;
+    for (int64_t n = part.is_array() ? part[1].get<int64_t>() : 1; n > 0; --n) {
+      const bool steps = name.ends_with("_line") && !value.is_null();
+      values.push_back(steps ? nlohmann::json(line += value.get<int64_t>()) : value);
+    }
+  }
+  return values;
+}
+
+/// Cells of a map as objects, with what is referred to spelled out; what a cell has not is no
+/// member.
+inline std::vector<nlohmann::json> cells_of(const nlohmann::json& map) {
+  std::vector<nlohmann::json> cells;
+  const std::map<std::string, std::string> lists{
+      {"state", "states"},      {"tolerance", "tolerances"}, {"measure", "texts"},
+      {"left_source", "texts"}, {"right_source", "texts"},   {"details", "texts"},
+      {"origin", "texts"},      {"caused_by", "texts"},      {"segment", "texts"},
+      {"location", "texts"},    {"left_route", "texts"},     {"right_route", "texts"}};
+  for (const nlohmann::json& panel : map["panels"]) {
+    const size_t first = cells.size();
+    for (size_t l = 0; l < panel["rows"].size(); ++l) {
+      const std::string there = map["rows"][panel["rows"][l].get<size_t>()];
+      for (size_t t = 0; t < there.size(); ++t) {
+        if (there[t] == '0') continue;
+        cells.push_back({{"prompt", panel["prompt"]},
+                         {"phase", panel.value("phase", "")},
+                         {"layer", map["layers"][l]},
+                         {"tensor", map["tensors"][t]},
+                         {"row", l},
+                         {"column", t}});
+      }
+    }
+    for (const auto& [name, column] : panel["cells"].items()) {  // left before right
+      const std::vector<nlohmann::json> values = values_of(name, column);
+      if (first + values.size() != cells.size())
+        throw std::runtime_error(name + ": too few values");
+      for (size_t i = 0; i < values.size(); ++i) {
+        nlohmann::json value = values[i];
+        const auto list = lists.find(name);
+        if (value == "=") {
+          value = cells[first + i].value("left" + name.substr(5), nlohmann::json());
+        } else if (list != lists.end() && !value.is_null()) {
+          value = map[list->second][value.get<size_t>()];
+        }
+        if (!value.is_null()) cells[first + i][name] = value;
+      }
+    }
+  }
+  return cells;
 }
 
 }  // namespace greta
