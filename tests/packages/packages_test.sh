@@ -61,10 +61,34 @@ for program in greta-db greta-infer; do
     fail "zsh completes nothing for $program"
 done
 
+# records WORD...: a program that writes two equal rows into the file named after it, and its version.
+records() {
+  [[ $(as_user "rm -f c.db; $* c.db") == "$version" ]] || fail "not $version: $*"
+  [[ $(as_user 'greta-db --db c.db firstfail') == *PASS* ]] || fail "no PASS of two equal rows: $*"
+}
+cp -r tests/packages/consumer "$root/consumer"
+
+echo "[C, by pkg-config and CMake]"
+install_in "$root" /debs/libgreta-trace*.deb gcc libc6-dev pkg-config cmake make
+as_user 'gcc /consumer/two_rows.c -o two_rows $(pkg-config --cflags --libs greta_trace)'
+records ./two_rows
+as_user "cmake -S /consumer -B built -DGRETA_VERSION=$version && cmake --build built" >"$work/built" ||
+  fail "a project that finds greta_trace: $(cat "$work/built")"
+records built/two_rows
+install_in "$root" g++ libsqlitecpp-dev libsqlite3-dev libssl-dev
+as_user 'gcc /consumer/two_rows.c -o static -l:libgreta_trace.a $(pkg-config --static --libs greta_trace |
+  sed "s/-lgreta_trace//") && ! ldd static | grep greta'
+records ./static
+
+echo "[Python]"
+install_in "$root" /debs/python3-greta_*.deb
+[[ $(as_user 'python3 -m greta --version') == "greta $version (/usr/lib/"* ]] || fail "Python's greta is not $version"
+records python3 /consumer/two_rows.py
+
 echo "[removal]"
 names=()
 for deb in "${debs[@]}"; do names+=("$(dpkg-deb -f "$deb" Package)"); done
 in_debian "$root" "apt-get -qq purge -y ${names[*]} >/dev/null 2>&1"
-left=$(in_debian "$root" "find / -xdev -iname '*greta*' -not -path '/debs*' -not -path '/home/*' -not -path '/proc/*'")
+left=$(in_debian "$root" "find / -xdev -iname '*greta*' -not -path '/debs*' -not -path '/consumer*' -not -path '/home/*' -not -path '/proc/*'")
 [[ -z $left ]] || fail "purge leaves: $left"
 echo "packages of $version: installed, used, removed"
