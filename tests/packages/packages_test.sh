@@ -3,12 +3,13 @@
 #
 #   packages_test.sh [FOLDER]    the .deb files in FOLDER; without it script/package makes them first
 #
-# Needs root, debootstrap and lintian (script/setup debootstrap lintian); exits 77 (skipped) without the
-# first two. Takes a minute or two, most of it for the system and the packages that ours depend on.
+# Needs root, debootstrap and lintian (script/setup debootstrap lintian); exits 77 (skipped) without. Takes a
+# minute or two, most of it for the system and the packages that ours depend on.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/packages/debian.sh
 can_make_debian
+command -v lintian >/dev/null || { echo "skipped: lintian is not installed"; exit 77; }
 
 folder=${1:-}
 if [[ -z $folder ]]; then
