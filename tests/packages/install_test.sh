@@ -54,9 +54,15 @@ export PKG_CONFIG_PATH=$prefix/$lib/pkgconfig
 # shellcheck disable=SC2046  # words
 cc "$consumer/two_rows.c" -o "$work/two_rows" $(pkg-config --cflags --libs greta_trace) -Wl,-rpath,"$prefix/$lib"
 records "$work/two_rows"
-cmake -S "$consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DGRETA_VERSION="$version" >"$work/log" &&
+cmake -S "$consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DGRETA_VERSION="$version" \
+  -DGRETA_STATIC=ON >"$work/log" &&
   cmake --build "$work/consumer" >>"$work/log" || fail "a project that finds greta_trace: $(cat "$work/log")"
 records "$work/consumer/two_rows"
+records "$work/consumer/two_rows_static"
+library=$prefix/$lib/libgreta_trace.so
+diff <(grep -o '\bgreta_[a-z_]*(' "$prefix/include/greta_trace.h" | tr -d '(' | sort -u) \
+  <(nm -D --defined-only "$library" | awk '$2 ~ /[TDBVW]/ { sub("@.*", "", $3); print $3 }' | sort) ||
+  fail "what the library exports differs from what its header declares"
 
 echo "[Python]"
 if command -v python3 >/dev/null; then

@@ -77,9 +77,9 @@ as_user "cmake -S /consumer -B built -DGRETA_VERSION=$version && cmake --build b
   fail "a project that finds greta_trace: $(cat "$work/built")"
 records built/two_rows
 install_in "$root" g++ libsqlitecpp-dev libsqlite3-dev libssl-dev
-as_user 'gcc /consumer/two_rows.c -o static -l:libgreta_trace.a $(pkg-config --static --libs greta_trace |
-  sed "s/-lgreta_trace//") && ! ldd static | grep greta'
-records ./static
+as_user "cmake -S /consumer -B built -DGRETA_STATIC=ON && cmake --build built && ! ldd built/two_rows_static | grep greta" \
+  >"$work/built" || fail "a project that finds the static library: $(cat "$work/built")"
+records built/two_rows_static
 
 echo "[Python]"
 install_in "$root" /debs/python3-greta_*.deb
