@@ -10,6 +10,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/greta_trace.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT trace-dev)
 
 list(JOIN static_needs " " GRETA_STATIC_NEEDS)
+# From where the file lies, so that it is right wherever the whole is put.
+file(RELATIVE_PATH GRETA_PREFIX_FROM_PKGCONFIG /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" GRETA_PREFIX_FROM_PKGCONFIG "${GRETA_PREFIX_FROM_PKGCONFIG}")
 configure_file(greta_trace.pc.in greta_trace.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/greta_trace.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT trace-dev)

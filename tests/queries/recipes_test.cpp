@@ -8,9 +8,9 @@
 
 namespace {
 
-/// The statements in the README's ```sql fences.
-std::vector<std::string> readme_recipes() {
-  std::ifstream file(GRETA_SOURCE_DIR "/README.md");
+/// The statements in the ```sql fences of docs/queries.md.
+std::vector<std::string> documented_recipes() {
+  std::ifstream file(GRETA_SOURCE_DIR "/docs/queries.md");
   std::vector<std::string> recipes;
   bool inside = false;
   for (std::string line; std::getline(file, line);) {
@@ -28,8 +28,8 @@ std::vector<std::string> readme_recipes() {
   return recipes;
 }
 
-TEST(Readme, EveryRecipeRuns) {
-  auto recipes = readme_recipes();
+TEST(Recipes, EveryOneRuns) {
+  auto recipes = documented_recipes();
   ASSERT_EQ(recipes.size(), 10u);
   SQLite::Database db = greta::open_for_writing(":memory:");
   for (const std::string& sql : recipes) {
