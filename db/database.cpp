@@ -56,12 +56,18 @@ void check_path(const std::filesystem::path& file) {
   check_kind(file);
 }
 
-/// Throws when the file holds something else. SQLite itself would take a short file for an empty
-/// database and write over it.
-void check_header(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
+/// Throws when the file of a connection holds something else. SQLite itself would take a short file
+/// for an empty database and write over it. The file is read by SQLite's own descriptor: to close
+/// another one would drop the locks that this process has on it.
+void check_header(SQLite::Database& db, const std::filesystem::path& file) {
+  sqlite3_file* opened = nullptr;
+  sqlite3_file_control(db.getHandle(), "main", SQLITE_FCNTL_FILE_POINTER, &opened);
+  if (opened == nullptr || opened->pMethods == nullptr) return;  // in memory
+  sqlite3_int64 size = 0;
   char header[16] = {};
-  if (!in.read(header, sizeof header) && in.gcount() == 0) return;  // new, empty, or not readable
+  if (opened->pMethods->xFileSize(opened, &size) != SQLITE_OK || size == 0) return;
+  const int result = opened->pMethods->xRead(opened, header, sizeof header, 0);
+  if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ) return;  // whoever reads it is told
   if (std::string_view(header, sizeof header) !=
       std::string_view("SQLite format 3", sizeof header)) {
     throw DatabaseError(file.string() + " is not a database");
@@ -225,7 +231,8 @@ SQLite::Database open_unchanged(const std::filesystem::path& file) {
                         ": create it with `greta-db --db FILE ingest PATH...`");
   }
   check_readable(file);
-  check_header(file);
+  SQLite::Database as_it_is = connect(file, SQLite::OPEN_READONLY, LockWait::usual());
+  check_header(as_it_is, file);
   // A writer that was killed may have left a journal, which only a writer can roll back.
   if (std::filesystem::exists(file.string() + "-journal")) {
     SQLite::Database repair = connect(file, SQLite::OPEN_READWRITE, LockWait::usual());
@@ -273,10 +280,10 @@ namespace {
 /// Creates what is not there; leaves the definitions as they are.
 SQLite::Database open_writable(const std::filesystem::path& file, LockWait& wait) {
   check_path(file);
-  check_header(file);
   // A URI is for ATTACH: check_path lets none come here.
   SQLite::Database db =
       connect(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_URI, wait);
+  check_header(db, file);
   if (!is_empty(db)) check_identity(db, file);  // before anything is written to a file of others
   // 8 KiB pages hold some 75 rows each: a sixth faster to fill than 4 KiB, measured by
   // script/bench.

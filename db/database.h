@@ -43,9 +43,8 @@ SQLite::Database open_unchanged(const std::filesystem::path& file);
 /// for writing, without triggers and foreign keys, which act on what is written.
 SQLite::Database open_temporary();
 
-/// A further connection to the file of `db`, for reading, while `db` stays open: the openings above
-/// look at the file first, which would drop the locks that this process has on it. In memory there
-/// is none. Throws SQLite::Exception.
+/// A further connection to the file of `db`, for reading, while `db` stays open. In memory there is
+/// none. Throws SQLite::Exception.
 SQLite::Database open_beside(const SQLite::Database& db);
 
 /// Opens a database for writing: creates it, brings one of an older greta forward. WAL, foreign

@@ -21,8 +21,8 @@
 #include "common/utf8.h"
 #include "db/database.h"
 #include "engine/forward/fault.h"
-#include "engine/forward/trace_point.h"
 #include "engine/probe/suite.h"
+#include "engine/run/trace_point.h"
 #include "engine/session/backends.h"
 
 namespace greta {

@@ -95,17 +95,13 @@ std::string distance_text(const RowDifference& one, const RecordedPair& pair, bo
   return text;
 }
 
-std::string route_text(const Replayed& rows) {
-  return rows.decode.route ? std::string(route_name(*rows.decode.route)) : "";
-}
-
 void print_text(const RecordedProbe& probe, const PairPlace& place, const Replayed& rows,
                 const Outcome& outcome, const RecordedPair& pair) {
   std::string inputs;
   for (const TracePoint input : inputs_of(place.point)) {
     inputs.append(inputs.empty() ? "" : " and ").append(trace_point_name(input));
   }
-  const std::string route = route_text(rows);
+  const std::string& route = rows.decode.route;
   std::printf("replay   %s%s, prompt %s, position %lld\n",
               std::string(trace_point_name(place.point)).c_str(),
               place.layer < 0 ? "" : (" of layer " + std::to_string(place.layer)).c_str(),
@@ -133,7 +129,7 @@ nlohmann::json json_of(const RowDifference& one, bool beyond) {
 
 void print_json(const RecordedProbe& probe, const PairPlace& place, const Replayed& rows,
                 const Outcome& outcome, const RecordedPair&) {
-  const std::string route = route_text(rows);
+  const std::string& route = rows.decode.route;
   nlohmann::json inputs = nlohmann::json::array();
   for (const TracePoint input : inputs_of(place.point)) inputs.push_back(trace_point_name(input));
   const nlohmann::json json{{"run", probe.run},

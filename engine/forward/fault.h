@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/forward/trace_point.h"
+#include "engine/run/trace_point.h"
 
 // Known bugs on request, so that the instrument can be tested: each is one wrong number or one
 // wrong step in an otherwise correct forward pass.

@@ -252,7 +252,7 @@ ReadoutRecord Forward::readout(const TopLogits& top, Phase phase, const Moment& 
           .top2_id = top.ids[1],
           .top2_logit = top.values[1],
           .vocab = config_.vocab,
-          .route = planner_.route(Op::kLmHead, is_decode(phase), at),
+          .route = std::string(route_name(planner_.route(Op::kLmHead, is_decode(phase), at))),
           .cpu_top1_id = {},
           .norm_error = {},
           .logits_error = {}};

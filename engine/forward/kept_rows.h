@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/forward/backend.h"
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

@@ -111,7 +111,7 @@ TraceRecord Tracer::make_record(const TracedBatch& batch, const Row& row) {
   record.token_id = batch.tokens[static_cast<size_t>(token.row)];
   record.seq_len = sequence.n_tokens;
   record.token_index = token.row - sequence.first_row;
-  record.route = row.route;
+  if (row.route) record.route = route_name(*row.route);
   for (const Note& note : batch.notes) {
     if (note.point == row.point && note.traced == row.traced) record.extra = note.extra;
   }

@@ -8,7 +8,8 @@
 
 #include "engine/forward/backend.h"
 #include "engine/forward/kept_rows.h"
-#include "engine/forward/trace_sink.h"
+#include "engine/forward/route.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

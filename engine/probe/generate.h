@@ -7,7 +7,7 @@
 
 #include "engine/forward/forward.h"
 #include "engine/forward/sampler.h"
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

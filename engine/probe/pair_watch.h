@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 #include "kernels/fingerprint/fingerprint.h"
 
 namespace greta {

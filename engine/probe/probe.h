@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "engine/forward/forward.h"
-#include "engine/forward/trace_sink.h"
 #include "engine/probe/head_probe.h"
 #include "engine/probe/pair_watch.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

@@ -96,7 +96,7 @@ std::string DeltaWriter::State::line_of(Phase phase, const Delta& delta) const {
   add_row(line, "logits", delta.logits);
   if (delta.readout) {
     add_readout(line, *delta.readout);
-    line.add("lm_head_route", route_name(delta.readout->route));
+    line.add("lm_head_route", delta.readout->route);
   }
   add_extra(line, "lm_head_", delta.logits);
   if (delta.readout) add_cpu_probe(line, *delta.readout);

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

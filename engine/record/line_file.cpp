@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -12,12 +14,54 @@ namespace {
 
 constexpr size_t kBufferBytes = 256u << 10;
 
+int open_lines(const std::filesystem::path& path, LineFile::Existing existing) {
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
+  if (existing == LineFile::Existing::kAppend) return ::open(path.c_str(), flags | O_APPEND, 0666);
+  const int fd = ::open(path.c_str(), flags | O_EXCL, 0666);
+  if (fd >= 0 || errno != EEXIST) return fd;
+  std::error_code unknown;
+  const auto type = std::filesystem::status(path, unknown).type();
+  using Type = std::filesystem::file_type;
+  if (type == Type::fifo || type == Type::character)
+    return ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  errno = EEXIST;
+  return -1;
+}
+
+/// write(2), where a pipe without readers is EPIPE and no signal.
+ssize_t write_unharmed(int fd, std::string_view bytes) {
+  sigset_t broken_pipe, before, pending;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+  const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+  const int error = errno;
+  if (n < 0 && error == EPIPE && sigismember(&pending, SIGPIPE) == 0) {
+    const timespec at_once{};
+    sigtimedwait(&broken_pipe, nullptr, &at_once);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return n;
+}
+
 }  // namespace
 
-LineFile::LineFile(std::filesystem::path path, Existing existing) : path_(std::move(path)) {
-  const int how = existing == Existing::kAppend ? O_APPEND : O_EXCL;
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+LineFile::LineFile(std::filesystem::path path, int fd) : path_(std::move(path)), fd_(fd) {
   if (fd_ < 0) fail(errno);
+}
+
+LineFile::LineFile(std::filesystem::path path, Existing existing)
+    : LineFile(path, open_lines(path, existing)) {}
+
+LineFile::LineFile(LineFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      buffer_(std::move(other.buffer_)) {}
+
+LineFile LineFile::standard_output() {
+  return {"the standard output", ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)};
 }
 
 LineFile::~LineFile() {
@@ -38,7 +82,7 @@ void LineFile::write(std::string_view line) {
 void LineFile::flush() {
   std::string_view rest = buffer_;
   while (!rest.empty()) {
-    const ssize_t n = ::write(fd_, rest.data(), rest.size());
+    const ssize_t n = write_unharmed(fd_, rest);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const int error = errno;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/forward/trace_sink.h"
 #include "engine/record/run_writer.h"
+#include "engine/run/trace_sink.h"
 
 namespace greta {
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "db/database.h"
 #include "db/experiment.h"
 #include "db/run_name.h"
 
@@ -40,7 +41,7 @@ RunStore::RunStore(SQLite::Database& db, const RunRecord& run)
   };
   run_name_ = free_run_name(db, base_run_name(run));
   if (!run.name.empty() && run_name_ != run.name) {
-    throw std::invalid_argument("the database has a run " + run.name + " already");
+    throw RunExists(run.name);
   }
   const ExperimentName name = split_experiment(run.experiment);
   NewRun row;
@@ -60,9 +61,22 @@ RunStore::RunStore(SQLite::Database& db, const RunRecord& run)
   source_id_ = records_.add_source({run_id_, "", "", new_identity(), "engine", 0});
   add_attributes(run);
   for (int i = 0; i < kTracePoints; ++i) {
-    tensors_[static_cast<size_t>(i)] =
-        writer_.tensor_id(trace_point_name(static_cast<TracePoint>(i)));
+    tensors_.emplace_back(writer_.tensor_id(trace_point_name(static_cast<TracePoint>(i))));
   }
+}
+
+const TensorId& RunStore::tensor_of(TracePoint point) {
+  const auto number = static_cast<size_t>(point);
+  if (number >= tensors_.size()) tensors_.resize(number + 1);
+  std::optional<TensorId>& id = tensors_[number];
+  if (!id) id = writer_.tensor_id_of_run(run_id_, trace_point_name(point));
+  if (!id) {
+    throw DatabaseError("run " + run_name_ +
+                        " brings more names of tensors than the database has"
+                        " room for: " +
+                        std::string(trace_point_name(point)));
+  }
+  return *id;
 }
 
 const PhaseId& RunStore::phase_id(Phase phase) {
@@ -75,10 +89,10 @@ std::vector<double> RunStore::tolerances() {
   std::vector<double> tolerances;
   SQLite::Statement query(db_,
                           "SELECT rel_l2 FROM run_tolerance WHERE run_id = ? AND tensor_id = ?");
-  for (const TensorId& tensor : tensors_) {
+  for (const auto& tensor : tensors_) {
     query.reset();
     query.bind(1, run_id_);
-    query.bind(2, tensor.tensor_id);
+    query.bind(2, tensor->tensor_id);
     tolerances.push_back(query.executeStep() ? query.getColumn(0).getDouble() : 0);
   }
   return tolerances;
@@ -101,23 +115,30 @@ void RunStore::add_attribute(const std::string& name, const std::string& value) 
 }
 
 void RunStore::add_prompt(const PromptRecord& prompt) {
-  prompt_id_ = writer_.prompt_id(run_id_, prompt.name);
-  records_.set_prompt(prompt_id_, static_cast<int64_t>(prompt.token_ids.size()),
-                      prompt.text_sha256.empty() ? std::nullopt : std::optional(prompt.text_sha256),
-                      nlohmann::json(prompt.token_ids).dump());
-  for (const PlannedRow& row : prompt.plan) {
-    records_.add_plan(run_id_, prompt_id_, row.decode ? Side::kDecode : Side::kPrefill, row.layer,
-                      tensors_[static_cast<size_t>(row.point)].tensor_id);
+  const int64_t id = writer_.prompt_id(run_id_, prompt.name);
+  prompt_ids_.push_back(id);
+  const bool known = !prompt.token_ids.empty();
+  records_.set_prompt(
+      id, known ? std::optional(static_cast<int64_t>(prompt.token_ids.size())) : std::nullopt,
+      prompt.text_sha256.empty() ? std::nullopt : std::optional(prompt.text_sha256),
+      known ? std::optional(nlohmann::json(prompt.token_ids).dump()) : std::nullopt);
+  add_plan(n_prompts() - 1, prompt.plan);
+}
+
+void RunStore::add_plan(size_t prompt, std::span<const PlannedRow> plan) {
+  for (const PlannedRow& row : plan) {
+    records_.add_plan(run_id_, prompt_id(prompt), row.decode ? Side::kDecode : Side::kPrefill,
+                      row.layer, tensor_of(row.point).tensor_id);
   }
 }
 
-TraceRow RunStore::row_of(const TraceRecord& record) {
+TraceRow RunStore::row_of(int64_t prompt_id, const TraceRecord& record) {
   const Fingerprint& f = record.fingerprint;
   const PhaseId& phase = phase_id(record.phase);
-  const TensorId& tensor = tensors_[static_cast<size_t>(record.point)];
+  const TensorId& tensor = tensor_of(record.point);
   TraceRow row;
   row.run_id = run_id_;
-  row.prompt_id = prompt_id_;
+  row.prompt_id = prompt_id;
   row.side = phase.side;
   row.phase_id = phase.id;
   row.pos_id = record.pos_id;
@@ -125,10 +146,11 @@ TraceRow RunStore::row_of(const TraceRecord& record) {
   row.tensor_id = tensor.tensor_id;
   row.name_id = tensor.name_id;
   row.step = record.step;
-  row.token_id = record.token_id;
-  row.logical_tok_idx = record.pos_id;
+  row.token_id = token(record.token_id);
+  row.logical_tok_idx = record.logical_tok_idx;
+  if (!row.logical_tok_idx && record.pos_id >= 0) row.logical_tok_idx = record.pos_id;
   row.n = static_cast<int64_t>(f.n);
-  row.hash = f.hash;
+  if (f.n > 0) row.hash = f.hash;  // equal hashes of no values say nothing
   row.min = finite(static_cast<double>(f.min));
   row.max = finite(static_cast<double>(f.max));
   row.mean = finite(f.mean);
@@ -143,7 +165,8 @@ TraceRow RunStore::row_of(const TraceRecord& record) {
   return row;
 }
 
-void RunStore::add_rows(std::span<const TraceRecord> records) {
+void RunStore::add_rows(size_t prompt, std::span<const TraceRecord> records) {
+  const int64_t of_prompt = prompt_id(prompt);
   trace_rows_.clear();
   sketches_.clear();
   sketches_.reserve(records.size());  // rows point into it
@@ -152,12 +175,12 @@ void RunStore::add_rows(std::span<const TraceRecord> records) {
     sketch.n = static_cast<int64_t>(record.fingerprint.n);
     sketch.sum_sq = record.fingerprint.sum_sq;
     sketch.bucket = record.fingerprint.sketch;
-    trace_rows_.push_back(row_of(record));
-    trace_rows_.back().sketch = &sketch;
+    trace_rows_.push_back(row_of(of_prompt, record));
+    if (sketch.n > 0) trace_rows_.back().sketch = &sketch;
   }
   const WriteCounts counts = writer_.write(trace_rows_);
   for (const TraceRecord& record : records) {
-    if (record.difference) add_difference(record);
+    if (record.difference) add_difference(of_prompt, record);
   }
   SQLite::Statement update(db_,
                            "UPDATE source SET lines = ?1, rows = ?1, duplicates = duplicates + ?2,"
@@ -169,15 +192,15 @@ void RunStore::add_rows(std::span<const TraceRecord> records) {
   update.exec();
 }
 
-void RunStore::add_difference(const TraceRecord& record) {
+void RunStore::add_difference(int64_t prompt_id, const TraceRecord& record) {
   const PairDifference& of = *record.difference;
   const RowDifference& values = of.values;
   DifferenceRow row;
   row.run_id = run_id_;
-  row.prompt_id = prompt_id_;
+  row.prompt_id = prompt_id;
   row.pos_id = record.pos_id;
   row.layer = record.layer;
-  row.tensor_id = tensors_[static_cast<size_t>(record.point)].tensor_id;
+  row.tensor_id = tensor_of(record.point).tensor_id;
   row.prefill_hash = of.prefill_hash;
   row.decode_hash = of.decode_hash;
   row.n = values.n;
@@ -193,19 +216,24 @@ void RunStore::add_difference(const TraceRecord& record) {
   records_.add_difference(row);
 }
 
-/// Rows of a batch share all of these but `extra`, so nearly all are found.
-int64_t RunStore::context_id(const TraceRecord& record) {
+/// Rows of a batch share all of these but `extra`, so nearly all are found. Nothing where there is
+/// nothing to say.
+std::optional<int64_t> RunStore::context_id(const TraceRecord& record) {
+  const bool has_batch = record.seq_len > 0;
+  if (record.route.empty() && !has_batch && record.extra.empty()) return std::nullopt;
   std::string& key = context_key_;
-  key.assign(1, record.route ? static_cast<char>(*record.route) : '\xff');
+  key.assign(record.route).push_back('\0');
   const int64_t numbers[] = {record.seq_len, record.token_index, tokens_total(record)};
   key.append(reinterpret_cast<const char*>(numbers), sizeof numbers);
   key += record.extra;
   if (auto found = contexts_.find(key); found != contexts_.end()) return found->second;
   RowContext context;
-  if (record.route) context.route = std::string(route_name(*record.route));
-  context.seq_len = record.seq_len;
-  context.token_index = record.token_index;
-  context.tokens_total = tokens_total(record);
+  if (!record.route.empty()) context.route = record.route;
+  if (has_batch) {
+    context.seq_len = record.seq_len;
+    context.token_index = record.token_index;
+    context.tokens_total = tokens_total(record);
+  }
   if (!record.extra.empty()) context.extra = record.extra;
   if (context_bytes_ > kMaxContextBytes) {  // then stored again: harmless
     contexts_.clear();
@@ -215,24 +243,24 @@ int64_t RunStore::context_id(const TraceRecord& record) {
   return contexts_[key] = writer_.add_context(context);
 }
 
-void RunStore::add_readout(const ReadoutRecord& r) {
+void RunStore::add_readout(size_t prompt, const ReadoutRecord& r) {
   const auto logit = [](int32_t id, float value) {
     return id < 0 ? std::nullopt : finite(static_cast<double>(value));
   };
   ReadoutRow row;
   row.run_id = run_id_;
-  row.prompt_id = prompt_id_;
+  row.prompt_id = prompt_id(prompt);
   row.side = phase_id(r.phase).side;
   row.step = r.step;
   row.pos_id = r.pos_id;
-  row.name_id = tensors_[static_cast<size_t>(TracePoint::kLogits)].name_id;
+  row.name_id = tensor_of(TracePoint::kLogits).name_id;
   row.top1_id = token(r.top1_id);
   row.top1_logit = logit(r.top1_id, r.top1_logit);
   row.top2_id = token(r.top2_id);
   row.top2_logit = logit(r.top2_id, r.top2_logit);
   row.gap = top_gap(r);
   row.vocab = r.vocab;
-  row.route = std::string(route_name(r.route));
+  row.route = r.route;
   if (r.cpu_top1_id) {
     row.cpu_top1_id = token(*r.cpu_top1_id);
     row.cpu_agrees = r.cpu_top1_id == r.top1_id ? 1 : 0;

@@ -7,9 +7,15 @@
 #include <vector>
 
 #include "common/utc_time.h"
+#include "db/trace_row.h"
+#include "engine/forward/model.h"
 #include "engine/session/build_info.h"
 
 namespace greta {
+
+// A model that the forward pass takes has a key for every row of it.
+static_assert(kMaxModelLayers == kMaxLayer + 1 && kMaxModelContext == kMaxPosition);
+
 namespace {
 
 std::string host_name() {

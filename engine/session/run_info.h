@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/forward/forward.h"
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 #include "engine/session/session.h"
 
 namespace greta {

@@ -1,6 +1,7 @@
 #include "kernels/fingerprint/fingerprint.h"
 
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -220,6 +221,15 @@ FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa) {
 }
 
 Fingerprint fingerprint(std::span<const float> row) { return fingerprint_sums(row).finish(); }
+
+void widen(ValueType type, const void* values, std::size_t n, float* to, Isa isa) {
+  if (n == 0) return;
+  const FingerprintKernels& kernels = GRETA_SELECT_KERNELS(isa, fingerprint_kernels);
+  const auto count = static_cast<std::int64_t>(n);
+  if (type == ValueType::kF32) std::memcpy(to, values, n * sizeof(float));
+  if (type == ValueType::kF16) kernels.widen_f16(values, count, to);
+  if (type == ValueType::kBf16) kernels.widen_bf16(values, count, to);
+}
 
 std::uint32_t finite_max_magnitude(std::span<const float> row) {
   const FingerprintScan scan = scan_row(row, best_isa());

@@ -98,6 +98,13 @@ struct FingerprintSums {
 /// isa chooses the code, not the result; the processor must have it.
 FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa = best_isa());
 
+/// How values lie in memory; 16 bits are the f32 values that they are exactly.
+enum class ValueType { kF32, kF16, kBf16 };
+constexpr std::size_t value_bytes(ValueType type) { return type == ValueType::kF32 ? 4 : 2; }
+
+/// Copies n values, of any alignment, to f32 [n]. isa as for fingerprint_sums.
+void widen(ValueType type, const void* values, std::size_t n, float* to, Isa isa = best_isa());
+
 /// Greatest bits & 0x7fffffff over the finite values of row; 0 when there is none.
 std::uint32_t finite_max_magnitude(std::span<const float> row);
 

@@ -42,6 +42,9 @@ struct FingerprintKernels {
                      int scale, bool finite, FingerprintPart* part);
   /// buckets: int64 [32] as in FingerprintSums; returns Σ q.
   int64_t (*fold_cells)(const uint64_t* cells, int64_t* buckets);
+  /// f16 or bf16 [n], of any alignment, to f32 [n].
+  void (*widen_f16)(const void* values, int64_t n, float* to);
+  void (*widen_bf16)(const void* values, int64_t n, float* to);
 };
 
 GRETA_DECLARE_KERNELS(FingerprintKernels, fingerprint_kernels)

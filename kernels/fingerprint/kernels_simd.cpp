@@ -245,8 +245,23 @@ int64_t fold_cells(const uint64_t* cells, int64_t* buckets) {
   return static_cast<int64_t>(sum);
 }
 
+template <F32 (*load_half)(const void*)>
+GRETA_INLINE void widen_all(const void* values, int64_t n, float* to) {
+  const auto* from = static_cast<const char*>(values);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load_half(from + 2 * i));
+  if (i == n) return;
+  uint16_t tail[kLanes] = {};
+  __builtin_memcpy(tail, from + 2 * i, static_cast<size_t>(2 * (n - i)));
+  store_f32_part(to + i, load_half(tail), n - i);
+}
+
+void widen_f16(const void* values, int64_t n, float* to) { widen_all<load_f16>(values, n, to); }
+void widen_bf16(const void* values, int64_t n, float* to) { widen_all<load_bf16>(values, n, to); }
+
 }  // namespace
 
-const FingerprintKernels fingerprint_kernels = {scan, accumulate, fold_cells};
+const FingerprintKernels fingerprint_kernels = {scan, accumulate, fold_cells, widen_f16,
+                                                widen_bf16};
 
 }  // namespace greta::GRETA_ISA

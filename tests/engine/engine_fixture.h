@@ -21,9 +21,9 @@
 #include "engine/forward/forward.h"
 #include "engine/forward/kv_cache.h"
 #include "engine/forward/model.h"
-#include "engine/forward/trace_sink.h"
 #include "engine/gguf/file.h"
 #include "engine/probe/probe.h"
+#include "engine/run/trace_sink.h"
 #include "engine/synth/synth.h"
 #include "kernels/fingerprint/fingerprint.h"
 

@@ -9,8 +9,8 @@
 
 #include "engine/forward/fault.h"
 #include "engine/forward/route.h"
-#include "engine/forward/trace_point.h"
 #include "engine/gguf/file.h"
+#include "engine/run/trace_point.h"
 
 // The forward pass in float64, written to be read: what the engine is held against. It shares
 // nothing with the engine but the file and the expansion of its weights.

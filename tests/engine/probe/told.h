@@ -37,7 +37,7 @@ class ToldSink final : public TraceSink {
                  static_cast<double>(r.top2_id), static_cast<double>(r.top2_logit),
                  static_cast<double>(r.vocab), r.norm_error.value_or(-1),
                  r.logits_error.value_or(-1), static_cast<double>(r.cpu_top1_id.value_or(-2))}) +
-        " " + std::string(route_name(r.route)));
+        " " + r.route);
   }
   void attribute(const std::string& name, const std::string& value) override {
     lines.push_back("attribute " + name + " " + value);
@@ -70,8 +70,8 @@ class ToldSink final : public TraceSink {
                        std::string(phase_name(row.phase)) + " " + std::to_string(row.step) + " " +
                        std::to_string(row.pos_id) + " " + std::to_string(row.token_id) + " " +
                        std::to_string(row.seq_len) + " " + std::to_string(row.token_index) + " " +
-                       (row.route ? std::string(route_name(*row.route)) : "-") + " " +
-                       std::to_string(print.hash) + row.extra;
+                       (row.route.empty() ? "-" : row.route) + " " + std::to_string(print.hash) +
+                       row.extra;
     line += numbers({static_cast<double>(print.n), static_cast<double>(print.min),
                      static_cast<double>(print.max), print.mean, print.abs_sum, print.sum_sq,
                      static_cast<double>(print.nan), static_cast<double>(print.inf),

@@ -14,7 +14,7 @@
 
 #include "db/check.h"
 #include "db/database.h"
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 #include "kernels/cpu/row_difference.h"
 #include "tests/ingest/ingest_fixture.h"
 
@@ -164,8 +164,7 @@ struct MadeUpRun {
       r.token_id = static_cast<int32_t>(100 + pos);
       r.seq_len = seq_len;
       r.token_index = seq_len - 1;
-      if (point == TracePoint::kAttnOut)
-        r.route = is_decode(phase) ? Route::kTwoPass : Route::kOnline;
+      if (point == TracePoint::kAttnOut) r.route = is_decode(phase) ? "TWO_PASS" : "ONLINE";
       if (point == TracePoint::kFinalNorm) r.extra = R"({"rms_sumsq":26284.25,"rms_eps":1e-05})";
       if (point == TracePoint::kLogits)
         r.extra = R"({"lm_head_quant_mode":"F16","lm_head_tied":true})";
@@ -186,7 +185,7 @@ struct MadeUpRun {
     readout.top2_id = 9;
     readout.top2_logit = 1.7f;
     readout.vocab = kVocab;
-    readout.route = is_decode(phase) ? Route::kDot : Route::kGemm;
+    readout.route = is_decode(phase) ? "DOT" : "GEMM";
     if (cpu_probe) readout.cpu_top1_id = 7;
     alter_readout(readout);
     sink.readout(readout);

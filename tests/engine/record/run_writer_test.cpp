@@ -41,7 +41,7 @@ std::vector<TraceRecord> token_rows(int64_t pos, int layers) {
       row.step = row.pos_id = pos;
       row.token_id = 7;
       row.seq_len = 1;
-      row.route = Route::kDot;
+      row.route = "DOT";
       row.fingerprint.n = 64;
       row.fingerprint.hash = static_cast<uint64_t>(pos * 1000 + layer);
     }

@@ -7,7 +7,8 @@
 namespace greta {
 
 /// What the forward pass can trace, in forward order. Names are those of the table tensor_name.
-enum class TracePoint : uint8_t {
+/// Values from kTracePoints on are points of other engines (trace_point_of).
+enum class TracePoint : uint16_t {
   kEmbdWHash,  ///< row of the embedding table, a weight; layer 0
   kEmbedOut,   ///< layer 0
   kResidualPreAttn,
@@ -45,13 +46,17 @@ inline constexpr int kLayerAfterStack = -1;
 
 /// q_post_rope
 std::string_view trace_point_name(TracePoint point);
+/// Of those that the forward pass can trace.
 std::optional<TracePoint> find_trace_point(std::string_view name);
+/// The point of this name, whatever engine it is of: one that is new is one more, for as long as
+/// the program runs. Nothing when it has more names than a database can hold. From any thread.
+std::optional<TracePoint> trace_point_of(std::string_view name);
 /// k_cache_rows, v_cache_rows: as long as the sequence, and told by nothing but their other side.
 inline bool is_cache_rows(TracePoint point) {
   return point == TracePoint::kKCacheRows || point == TracePoint::kVCacheRows;
 }
 
-/// Where a trace point lives.
+/// Where a trace point of the forward pass lives.
 enum class Stage { kEmbed, kLayer, kHead };
 Stage trace_point_stage(TracePoint point);
 

@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/forward/route.h"
-#include "engine/forward/trace_point.h"
+#include "engine/run/trace_point.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "kernels/row_difference.h"
 
-// What the engine says about a run, in the order in which it happens. A sink writes it down.
+// What an engine says about a run, in the order in which it happens. A sink writes it down.
 
 namespace greta {
 
@@ -26,10 +25,11 @@ struct RunRecord {
   std::string label;       ///< what tells it from other runs of its mode, as its name; or empty
   std::string dtype;       ///< of the arithmetic, which sets the tolerance: f32
   int64_t seed = 0;
-  std::string started_at;  ///< ISO 8601 UTC
-  /// Everything else, as attributes: dirty, host, device, backend, model, model_root, model_sha256,
-  /// weights, routes, inject, env.NAME, ...; a name may occur more than once.
-  std::vector<std::pair<std::string, std::string>> attributes;
+  std::string started_at;                                 ///< ISO 8601 UTC
+  using Attribute = std::pair<std::string, std::string>;  ///< name, value
+  /// Everything else: dirty, host, device, backend, model, model_root, model_sha256, weights,
+  /// routes, inject, env.NAME, ...; a name may occur more than once.
+  std::vector<Attribute> attributes;
 };
 
 /// What the run is called where nothing else has that name: its name, or
@@ -65,7 +65,7 @@ struct PairDifference {
   std::vector<double> shares() const;
 };
 
-/// One traced tensor row.
+/// One traced tensor row. A step, position or token of -1 is not known.
 struct TraceRecord {
   TracePoint point{};
   int layer = 0;
@@ -73,9 +73,10 @@ struct TraceRecord {
   int64_t step = 0;
   int64_t pos_id = 0;
   int32_t token_id = 0;
-  int64_t seq_len = 0;      ///< tokens of the batch
+  std::optional<int64_t> logical_tok_idx = {};  ///< where it is not pos_id
+  int64_t seq_len = 0;      ///< tokens of the batch; 0: not known, nor token_index
   int64_t token_index = 0;  ///< row in the batch
-  std::optional<Route> route;
+  std::string route;        ///< how it was computed: MFMA; empty when not known
   Fingerprint fingerprint;
   std::vector<float> sample;                         ///< leading values; empty when not wanted
   std::string extra;                                 ///< JSON object, empty for none
@@ -97,7 +98,7 @@ struct ReadoutRecord {
   int32_t top2_id = 0;
   float top2_logit = 0;
   int64_t vocab = 0;
-  Route route{};                       ///< of the LM head
+  std::string route;                   ///< of the LM head
   std::optional<int32_t> cpu_top1_id;  ///< chosen by the CPU probe, -1 when it saw no number
   /// Relative L2 distance of the final norm, and of the logits, from double arithmetic on the
   /// hidden state; 1e30 when it is not finite. Nothing: not worked out.

@@ -1,4 +1,4 @@
-#include "engine/forward/trace_sink.h"
+#include "engine/run/trace_sink.h"
 
 #include <cmath>
 #include <stdexcept>

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/record/queued_writer.h"
+#include "include/greta_trace.h"
+
+namespace greta::trace {
+
+class Target;
+
+/// A run that callers of the C API write, from any number of threads at once but for end().
+/// Arguments that cannot be taken are BadArgument; once the writer has failed, every call throws
+/// what it threw.
+class Run {
+ public:
+  /// target: that it is one of. sample_values: leading values that are kept of each row.
+  Run(Target& target, std::unique_ptr<QueuedWriter> writer, std::string name, size_t sample_values);
+
+  Target& target() const { return target_; }
+  const std::string& name() const { return name_; }
+
+  void add_prompt(const PromptRecord& prompt);
+  void add_plan(const char* prompt, std::span<const greta_planned> rows);
+  /// Rows of n values each, of consecutive positions from first's on, stride_bytes apart.
+  /// token_ids: [n_rows], or empty.
+  void add_values(const greta_row& first, ValueType type, const void* values, size_t n_rows,
+                  size_t n, size_t stride_bytes, std::span<const int32_t> token_ids);
+  void add_fingerprint(const greta_row& row, const Fingerprint& fingerprint);
+  void add_attribute(const RunRecord::Attribute& fact);
+  void flush() { writer_->flush(); }
+  void end(bool complete) { writer_->end(complete); }
+
+ private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  template <class What>
+  using ByName = std::unordered_map<std::string, What, Hash, std::equal_to<>>;
+
+  size_t prompt_of(const char* name);
+  size_t the_only_prompt();
+  size_t begin_prompt(const PromptRecord& prompt);
+  TracePoint point_of(const char* tensor);
+
+  Target& target_;
+  std::unique_ptr<QueuedWriter> writer_;
+  const std::string name_;
+  const size_t sample_values_;
+
+  std::shared_mutex prompts_mutex_;  ///< also of the order in which the writer is told of prompts
+  ByName<size_t> prompts_;
+  std::shared_mutex points_mutex_;
+  ByName<TracePoint> points_;
+};
+
+/// Fingerprint of n values of any alignment.
+Fingerprint fingerprint_of_values(ValueType type, const void* values, size_t n);
+
+}  // namespace greta::trace
