@@ -136,7 +136,7 @@ typedef struct greta_run_info {
                              ///< models are not compared
   const char* model_root;    ///< of docs/fingerprint.md, the same of its content
   int64_t seed;              ///< 0 unless sampling
-  /// Further facts: name, value, name, value, ..., NULL. NULL: none.
+  /// Further facts, of 8 KiB in all: name, value, name, value, ..., NULL. NULL: none.
   const char* const* attributes;
   uint32_t sample_values;  ///< how many leading values are kept of each row, at most 256; 0: none
 } greta_run_info;

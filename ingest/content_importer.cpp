@@ -196,6 +196,9 @@ bool ContentImporter::identify(const Content& content, std::string_view head,
     if (identity_.experiment.empty()) identity_.experiment = session_.options.run;
     return true;
   }
+  if (const std::optional<RunEvent> start = row_format_start(head)) {
+    return identify_by(*start, content, sha256);
+  }
   if (!identity_.experiment.empty()) return true;
   if (identity_.date_segment.empty()) {
     if (auto there = session_.sources.find_content(sha256)) {
@@ -210,6 +213,28 @@ bool ContentImporter::identify(const Content& content, std::string_view head,
   has_identity_ = false;
   identity_.experiment = file_stem(content.identity_path);
   if (identity_.date_segment.empty()) identity_.dims["case"] = Sha256::hex_of(head).substr(0, 8);
+  return true;
+}
+
+/// Of a content that names its run: it is the only one of it, so that two runs never merge.
+bool ContentImporter::identify_by(const RunEvent& start, const Content& content,
+                                  const std::string& sha256) {
+  has_identity_ = false;
+  const auto there =
+      sha256.empty() ? std::nullopt : session_.sources.find_content(sha256);  // "": not read yet
+  if (there) {
+    take_known(*there, content);
+    return false;
+  }
+  const std::string path = identity_.relative_path;
+  const std::string name = session_.runs.free_name_of(start);
+  if (name.empty()) {
+    session_.add_finding(content.file, 1, true,
+                         "the database has a run " + start.run + " already; not ingested", "", {});
+    return false;
+  }
+  identity_ = identity_of(start, name);
+  identity_.relative_path = path;
   return true;
 }
 

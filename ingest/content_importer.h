@@ -40,6 +40,7 @@ class ContentImporter {
                             const OpenedContent& opened);
 
   bool identify(const Content& content, std::string_view head, const std::string& sha256);
+  bool identify_by(const RunEvent& start, const Content& content, const std::string& sha256);
   void set_trouble(const std::string& damage, bool is_empty, bool is_compressed);
   void take_known(int64_t source_id, const Content& content);
   void add_location(int64_t source_id, const Content& content, const std::string& raw_sha256);

@@ -7,8 +7,6 @@
 
 #include "common/thread.h"
 #include "db/database.h"
-#include "db/judge.h"
-#include "db/kept_tally.h"
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/content_importer.h"
@@ -41,7 +39,6 @@ class Importer {
   std::future<OpenedFile> open_ahead(const Input& input);
   void ingest_file(const Input& input, std::future<OpenedFile> opened);
   void ingest_archive(const fs::path& path);
-  void settle_and_judge();
 
   IngestSession session_;
   ContentImporter contents_{session_};
@@ -113,7 +110,7 @@ void Importer::ingest_inputs(const std::vector<Input>& inputs) {
     ++session_.progress.files_done;
     session_.progress.bytes_done = bytes_before + input.bytes;
   }
-  settle_and_judge();
+  session_.settle_and_judge();
 }
 
 void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {
@@ -172,16 +169,6 @@ void Importer::ingest_archive(const fs::path& path) {
   if (broken.empty()) return;
   if (!broken_member.empty()) broken += " in member " + broken_member + ", which is not ingested";
   session_.in_turn([&] { session_.add_finding(archive, 0, true, broken, "", {}); });
-}
-
-void Importer::settle_and_judge() {
-  session_.in_transaction([&] {
-    for (const std::string& experiment : session_.runs.take_unsettled())
-      session_.runs.settle(experiment);
-  });
-  session_.show_progress("");
-  if (session_.options.dry_run) return;
-  judge(session_.db, runs_without_tally(session_.db), session_.options.jobs);
 }
 
 /// Ends an ingest that cannot be finished: no run that it has written to passes any more.

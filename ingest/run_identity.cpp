@@ -356,7 +356,7 @@ std::string run_name(std::string_view date_segment, std::string_view experiment,
 }
 
 std::string RunIdentity::run_name() const {
-  return greta::run_name(date_segment, experiment, dims);
+  return stated_name.empty() ? greta::run_name(date_segment, experiment, dims) : stated_name;
 }
 
 }  // namespace greta

@@ -34,7 +34,9 @@ struct RunIdentity {
   /// marks as one keeps that directory in front. identify_run of it gives the same run again.
   std::string relative_path;
 
-  std::string run_name() const;
+  std::string stated_name;  ///< what the content itself calls its run; "" for most
+
+  std::string run_name() const;  ///< stated_name, else as run_name() of its parts
 };
 
 /// Whether a mode or a directory names one half of a run: "prefill", "decode".

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "db/experiment.h"
+#include "db/run_name.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -62,6 +63,26 @@ std::optional<std::string> mode_of(const std::vector<Stated>& all) {
 }
 
 }  // namespace
+
+std::string Runs::free_name_of(const RunEvent& start) {
+  if (start.run.empty()) {
+    std::map<std::string, std::string> dims;
+    if (!start.mode.empty()) dims["mode"] = start.mode;
+    return free_run_name(db_, run_name(start.date, start.experiment, dims));
+  }
+  return free_run_name(db_, start.run) == start.run ? start.run : "";
+}
+
+RunIdentity identity_of(const RunEvent& start, const std::string& name) {
+  RunIdentity identity;
+  identity.stated_name = name;
+  identity.date_segment = identity.date = start.date;
+  identity.experiment = start.experiment;
+  const ExperimentName parts = split_experiment(start.experiment);
+  identity.family = parts.family;
+  identity.variant = parts.variant;
+  return identity;
+}
 
 int64_t Runs::run_id(const RunIdentity& identity) {
   const int64_t id = find_or_add(identity);

@@ -20,10 +20,15 @@ namespace greta {
 /// transaction. Throws SQLite::Exception.
 class Runs {
  public:
-  Runs(SQLite::Database& db, TraceWriter& writer) : sql_(db), records_(db), writer_(writer) {}
+  Runs(SQLite::Database& db, TraceWriter& writer)
+      : db_(db), sql_(db), records_(db), writer_(writer) {}
 
   /// Runs that are asked for from now on belong to an ingest that has not ended (table ingest_run).
   void belong_to(int64_t ingest_id) { ingest_id_ = ingest_id; }
+
+  /// What a run is called that a content of the row format begins: as it says, "" when another run
+  /// has that name; else <date>/<experiment>[/<mode>], #2, #3, ... when that is taken.
+  std::string free_name_of(const RunEvent& start);
 
   /// The run of an identity, created with the attributes that its path states.
   int64_t run_id(const RunIdentity& identity);
@@ -63,10 +68,14 @@ class Runs {
   void add_occasion(int64_t source_id, int64_t run_id, const char* kind, const std::string& at);
   void add_prompt(int64_t run_id, const RunEvent& event);
 
+  SQLite::Database& db_;
   Statements sql_;
   RunRecords records_;
   TraceWriter& writer_;
   std::optional<int64_t> ingest_id_;
 };
+
+/// The identity of a run that is called `name`, by its own run_start.
+RunIdentity identity_of(const RunEvent& start, const std::string& name);
 
 }  // namespace greta

@@ -1,5 +1,7 @@
 #include "ingest/session.h"
 
+#include "db/judge.h"
+#include "db/kept_tally.h"
 #include "ingest/run_identity.h"
 
 namespace greta {
@@ -51,6 +53,14 @@ void IngestSession::show_progress(const std::string& current) {
   progress.current = current;
   progress.rows = summary.rows;
   if (options.progress) options.progress(progress);
+}
+
+void IngestSession::settle_and_judge() {
+  in_transaction([this] {
+    for (const std::string& experiment : runs.take_unsettled()) runs.settle(experiment);
+  });
+  show_progress("");
+  if (!options.dry_run) judge(db, runs_without_tally(db), options.jobs);
 }
 
 }  // namespace greta

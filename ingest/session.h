@@ -50,6 +50,9 @@ struct IngestSession {
 
   void show_progress(const std::string& current);
 
+  /// What the ingest has learnt of its runs is settled, and they are judged.
+  void settle_and_judge();
+
   /// After what was written was undone.
   void forget() {
     writer.forget();

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/run_name_rule.h"
 #include "common/utc_time.h"
 #include "common/utf8.h"
 #include "db/run_records.h"
 #include "db/trace_row.h"
+#include "kernels/fingerprint/fault.h"
 
 namespace greta::trace {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 constexpr size_t kMaxExtraBytes = 64u << 10;
 constexpr size_t kMaxRouteBytes = 64;
 constexpr size_t kMaxTokens = size_t{1} << 20;
-constexpr size_t kMaxAttributes = 10'000;
+constexpr size_t kMaxAttributeBytes = 8u << 10;  // six times as many where each is escaped
 constexpr uint32_t kMaxSampleValues = 256;
 
 std::string sha256_text(const char* text, const char* what) {
@@ -32,14 +33,7 @@ std::string sha256_text(const char* text, const char* what) {
 std::string date_of(const char* text) {
   std::string date = text_of(text, "date");
   if (date.empty()) return utc_day_before(0);
-  bool is_date = date.size() == 10;
-  for (size_t i = 0; is_date && i < date.size(); ++i) {
-    is_date = i == 4 || i == 7 ? date[i] == '-' : date[i] >= '0' && date[i] <= '9';
-  }
-  const auto two_digits = [&date](size_t at) { return (date[at] - '0') * 10 + date[at + 1] - '0'; };
-  is_date = is_date && two_digits(5) >= 1 && two_digits(5) <= 12 && two_digits(8) >= 1 &&
-            two_digits(8) <= 31;
-  if (!is_date) throw BadArgument("date is not YYYY-MM-DD: " + date.substr(0, 40));
+  if (!is_day(date)) throw BadArgument("date is not YYYY-MM-DD: " + date.substr(0, 40));
   return date;
 }
 
@@ -139,9 +133,13 @@ RunRecord run_record_of(const greta_run_info& info) {
   add("model_sha256", sha256_text(info.model_sha256, "model_sha256"));
   add("model_root", sha256_text(info.model_root, "model_root"));
   const char* const* a = info.attributes;
+  size_t bytes = 0;
   for (; a != nullptr && *a != nullptr; a += 2) {
-    if (run.attributes.size() > kMaxAttributes) throw BadArgument("attributes has no end");
     run.attributes.push_back(attribute_of(a[0], a[1]));
+    bytes += run.attributes.back().first.size() + run.attributes.back().second.size() + 8;
+    if (bytes > kMaxAttributeBytes) {
+      throw BadArgument("attributes are longer than 8 KiB: add the others when the run has begun");
+    }
   }
   if (info.sample_values > kMaxSampleValues) {
     throw BadArgument("sample_values is more than " + std::to_string(kMaxSampleValues));
@@ -180,9 +178,6 @@ TraceRecord record_of(const greta_row& row, size_t n_rows) {
 }
 
 Fingerprint fingerprint_of(const greta_fingerprint& given) {
-  const auto check = [](bool holds, const char* what) {
-    if (!holds) throw BadArgument(std::string("no values have this fingerprint: ") + what);
-  };
   Fingerprint f;
   f.n = given.n;
   f.hash = given.hash;
@@ -195,25 +190,8 @@ Fingerprint fingerprint_of(const greta_fingerprint& given) {
   f.inf = given.inf;
   f.nz_count = given.nz_count;
   std::copy_n(given.sketch, kSketchValues, f.sketch.begin());
-  check(f.n <= kMaxFingerprintValues, "n is more than 2^31");
-  check(f.nan <= f.n && f.inf <= f.n - f.nan, "nan and inf are more than n");
-  check(f.nz_count <= f.n && f.nz_count >= f.nan + f.inf, "nz_count contradicts n, nan and inf");
-  const auto is_finite = [](double x) { return std::isfinite(x); };
-  check(is_finite(f.abs_sum) && f.abs_sum >= 0, "abs_sum");
-  check(is_finite(f.sum_sq) && f.sum_sq >= 0, "sum_sq");
-  check(std::all_of(f.sketch.begin(), f.sketch.end(), is_finite), "a sketch that is not finite");
-  check(f.n > 0 || f.hash == 0, "a hash of no values");
-  if (f.nan + f.inf == f.n) {
-    check(std::isnan(f.min) && std::isnan(f.max) && std::isnan(f.mean),
-          "min, max and mean of no finite value are NaN");
-  } else {
-    check(std::isfinite(f.min) && std::isfinite(f.max) && f.min <= f.max, "min and max");
-    check(is_finite(f.mean), "mean");
-  }
-  if (f.nz_count == f.nan + f.inf) {
-    check(f.abs_sum == 0 && f.sum_sq == 0 &&
-              std::all_of(f.sketch.begin(), f.sketch.end(), [](double x) { return x == 0; }),
-          "sums of nothing but zeros");
+  if (const char* fault = fault_of(f)) {
+    throw BadArgument(std::string("no values have this fingerprint: ") + fault);
   }
   return f;
 }

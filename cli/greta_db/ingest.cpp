@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "common/utf8.h"
 #include "db/database.h"
 #include "ingest/importer.h"
+#include "ingest/stream_importer.h"
 
 namespace greta {
 namespace {
@@ -145,9 +147,15 @@ IngestSummary run_ingest(Options& options, IngestArguments& arguments) {
   if (bar_wanted) {
     arguments.options.progress = [&bar](const IngestProgress& progress) { bar.show(progress); };
   }
+  const std::vector<std::string>& named = arguments.paths;
+  const bool is_stream = std::find(named.begin(), named.end(), "-") != named.end();
+  if (is_stream && (named.size() > 1 || arguments.resume || !arguments.options.run.empty())) {
+    throw UsageError("ingest -: the standard input names its run itself, and is read alone");
+  }
   // A dry run must not create the file that it leaves unwritten.
   bool in_memory = arguments.options.dry_run && !std::filesystem::exists(options.database);
   SQLite::Database db = open_for_writing(in_memory ? ":memory:" : options.database);
+  if (is_stream) return ingest_stream(db, STDIN_FILENO, arguments.options);
   std::vector<std::filesystem::path> paths(arguments.paths.begin(), arguments.paths.end());
   if (paths.empty() && !arguments.resume) {
     throw UsageError("ingest: name files or directories, or --resume an interrupted ingest");
@@ -177,7 +185,9 @@ void add_ingest_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "ingest", "Reads files, directories and archives into the database, creating it if need be");
   auto arguments = std::make_shared<IngestArguments>();
-  command->add_option("paths", arguments->paths, "Files (plain, .gz, .tgz) and directories")
+  command
+      ->add_option("paths", arguments->paths,
+                   "Files (plain, .gz, .tgz) and directories, or - for rows from a pipe")
       ->option_text("PATH...");
   CLI::Option* resume =
       command->add_flag("--resume", arguments->resume,

@@ -3,39 +3,35 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "common/run_name_rule.h"
+
 namespace greta {
 namespace {
 
-constexpr std::string_view kNameCharacters =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-
-void check_name(const char* what, std::string_view name) {
-  const bool allowed = !name.empty() && name.front() != '.' &&
-                       name.find_first_not_of(kNameCharacters) == std::string_view::npos;
+void check_name(const char* what, std::string_view name, bool allowed) {
   if (allowed) return;
   throw std::invalid_argument(std::string(what) + " '" + std::string(name) +
-                              "': use letters, digits, '_', '-' and '.', not '.' at the front");
+                              "': " + std::string(kNamePartRule));
+}
+void check_part(const char* what, std::string_view name) {
+  check_name(what, name, is_name_part(name));
 }
 
 }  // namespace
 
 std::string base_run_name(const RunRecord& run) {
   if (!run.name.empty()) {
-    for (size_t begin = 0; begin <= run.name.size();) {
-      const size_t end = std::min(run.name.find('/', begin), run.name.size());
-      check_name("run name", std::string_view(run.name).substr(begin, end - begin));
-      begin = end + 1;
-    }
+    check_name("run name", run.name, is_run_name(run.name));
     return run.name;
   }
-  check_name("date", run.date);
-  check_name("experiment", run.experiment);
+  check_part("date", run.date);
+  check_part("experiment", run.experiment);
   std::string name = run.date + "/" + run.experiment;
   if (run.mode.empty()) return name;
-  check_name("mode", run.mode);
+  check_part("mode", run.mode);
   name += "/" + run.mode;
   if (run.label.empty()) return name;
-  check_name("label", run.label);
+  check_part("label", run.label);
   return name + "." + run.label;
 }
 

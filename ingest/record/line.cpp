@@ -116,7 +116,8 @@ simdjson::simdjson_result<std::string_view> raw_nested(od::value& value, char op
 
 /// Reads an array of numbers, with its brackets; returns why it is none.
 template <class T>
-std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, bool& nonfinite) {
+std::string read_numbers(std::string_view array, std::string_view name, std::vector<T>& out,
+                         bool& nonfinite) {
   out.clear();
   const char* p = array.data() + 1;  // past the bracket
   const char* end = array.data() + array.size() - 1;
@@ -133,7 +134,7 @@ std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, b
       const char* stop = std::find(p, end, ',');
       std::string_view word = trimmed({p, static_cast<size_t>(stop - p)});
       if (!is_nonfinite_literal(word))
-        return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+        return "a value of " + std::string(name) + " is not a number";
       bool is_nan = word.ends_with('n') || word.ends_with('N') || word.ends_with(')');
       value = std::copysign(is_nan ? std::nan("") : INFINITY, word.front() == '-' ? -1.0 : 1.0);
       p = stop;
@@ -142,7 +143,7 @@ std::string read_numbers(std::string_view array, Key key, std::vector<T>& out, b
     nonfinite |= !std::isfinite(out.back());
     skip_blanks();
     if (p == end) break;
-    if (*p++ != ',') return "a value of " + std::string(kKeyNames[key]) + " is not a number";
+    if (*p++ != ',') return "a value of " + std::string(name) + " is not a number";
     skip_blanks();
     if (p == end) return "an array that ends with a comma";
   }
@@ -157,6 +158,12 @@ struct Fields::Parser {
 
 Fields::Fields() : parser_(std::make_unique<Parser>()) {}
 Fields::~Fields() = default;
+
+std::string numbers(std::string_view array, std::string_view name, std::vector<double>& out) {
+  bool nonfinite = false;
+  if (!array.starts_with('[') || !array.ends_with(']')) return std::string(name) + " is no array";
+  return read_numbers(array, name, out, nonfinite);
+}
 
 std::optional<int64_t> integer(std::string_view t) {
   if (auto value = short_unsigned(t)) return value;  // nearly all are
@@ -322,7 +329,7 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
       values.reserve(expected_values);
       values_bytes = raw.size();
-      std::string why = read_numbers(trimmed(raw), key, values, values_nonfinite);
+      std::string why = read_numbers(trimmed(raw), text, values, values_nonfinite);
       if (!why.empty()) return why;
       values_key = key;
       expected_values = values.size();
@@ -332,7 +339,7 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       std::string_view raw;
       bool nonfinite = false;
       if ((error = raw_nested(value, '[').get(raw))) return simdjson::error_message(error);
-      if (std::string why = read_numbers(trimmed(raw), key, sketch, nonfinite); !why.empty())
+      if (std::string why = read_numbers(trimmed(raw), text, sketch, nonfinite); !why.empty())
         return why;
       extra.push_back({text, trimmed(raw), true});
       continue;
@@ -346,6 +353,9 @@ std::string Fields::take_apart(std::string_view line, size_t readable_bytes) {
       word = trimmed(word);
     }
     if (key == kNoKey) {
+      if (word.starts_with('[') && !values_name.empty() && text == values_name) {
+        values_bytes += word.size();
+      }
       extra.push_back({text, word, is_nested});
     } else if (token[key].empty()) {
       token[key] = word;

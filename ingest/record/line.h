@@ -80,6 +80,10 @@ std::optional<double> real(std::string_view t);
 /// number must be readable.
 const char* parse_decimal(const char* p, double& value);
 
+/// Reads an array of numbers, with its brackets, NaN and infinities as is_nonfinite_literal takes
+/// them; returns why it is none, "" when it is. `name` is what messages call it.
+std::string numbers(std::string_view array, std::string_view name, std::vector<double>& out);
+
 /// Whether a text is one JSON value.
 bool is_json(std::string_view t);
 /// Whether a scalar can be copied into JSON as it stands.
@@ -102,6 +106,9 @@ struct Fields {
   /// memory reaches from line.data(): 64 beyond the line at least. A key that a row is made of must
   /// not be there twice, however it is spelt: which of them a reader takes is anybody's guess.
   std::string take_apart(std::string_view line, size_t readable_bytes);
+
+  /// An array of this name counts as values, not as what a line has beside them; extra has it.
+  std::string_view values_name;
 
   std::array<std::string_view, kKeyCount> token;
   std::bitset<kKeyCount> present, taken;  ///< what the line has, what its shape has a place for

@@ -12,6 +12,7 @@
 #include "ingest/record/batch.h"
 #include "ingest/record/line.h"
 #include "ingest/record/phase.h"
+#include "ingest/record/row_format.h"
 #include "ingest/record/symbol_table.h"
 
 namespace greta::record {
@@ -55,6 +56,7 @@ struct LineReader {
 
   RecordSource source;
   Fields fields;
+  RowFormat row_format;
   std::string shape;
   bool phase_conflict = false;
   // symbols

@@ -35,8 +35,10 @@ void read_line(LineReader& in) {
 
 void take_line(LineReader& in, size_t readable_bytes) {
   if (in.line.front() != '{') return in.add_finding(true, "not a JSON object");
+  in.fields.values_name = in.row_format.has_begun ? "values" : "";
   std::string why = in.fields.take_apart(in.line, readable_bytes);
   if (!why.empty()) return in.add_finding(true, why);
+  if (is_row_format(in)) return read_row_format(in);
   in.take_hash_algo();
   in.warn_of_contradictions();
   read_line(in);
@@ -70,6 +72,8 @@ void RecordParser::refuse(std::string_view head, int64_t line_no, std::string re
 }
 
 void RecordParser::finish(RecordBatch& batch) {
+  reader_->batch = &batch;
+  finish_row_format(*reader_);
   const auto& [count, first_line, any_error] = reader_->not_kept;
   if (count == 0) return;
   batch.findings.push_back({first_line, any_error,

@@ -20,6 +20,9 @@ struct LineReader;
 /// A stage_trace line of an engine says "hash_algo":"greta-1": its hash and statistics cover all n
 /// values, its sketch (32 numbers) and sum_sq are the row's own, `extra` holds further fields, and
 /// a line {"event":"readout"} holds what a row of logits chose.
+///
+/// Lines behind a run_start that says "format":"greta-rows-1" are of the row format
+/// (docs/traces.md): all that it does not define is an error.
 class RecordParser {
  public:
   /// Bytes that must be readable after a line passed to parse().
@@ -41,7 +44,8 @@ class RecordParser {
   static constexpr int64_t kMaxKeptLines = 1'000;
 
   /// Shape of the lines so far: "stage_trace", "metric", "readout", "delta", "prefill_decode",
-  /// "landscape", "logits", "layer_trace", "run", or "" before the first row.
+  /// "landscape", "logits", "layer_trace", "run", "row" (the row format), or "" before the first
+  /// row.
   const std::string& shape() const;
 
   /// True when a line's own phase contradicted the leg of the source: the line won.

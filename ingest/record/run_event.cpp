@@ -1,9 +1,14 @@
 #include "ingest/record/run_event.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "common/run_name_rule.h"
+#include "db/run_records.h"
 #include "db/trace_writer.h"
 #include "ingest/repeated_keys.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
@@ -11,6 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 8;
+/// A content is told by its run_start, which must be in what is looked at of it.
+constexpr size_t kMaxStartBytes = 48u << 10;
 constexpr int64_t kMaxEventValues = 1 << 20;  // a prompt has its token ids
 
 /// A field that is not what it must be.
@@ -74,9 +81,9 @@ void read_plan(const Json& object, RunEvent& event) {
   }
 }
 
-void read_prompt(const Json& object, RunEvent& event) {
-  event.prompt = text_field(object, "prompt_id");
-  if (event.prompt.empty()) throw BadField{"run_prompt without prompt_id"};
+void read_prompt(const Json& object, const char* name, RunEvent& event) {
+  event.prompt = text_field(object, name);
+  if (event.prompt.empty()) throw BadField{std::string("run_prompt without ") + name};
   event.n_tokens = count(object, "n_tokens");
   if (std::string sha = text_field(object, "text_sha256"); !sha.empty()) event.text_sha256 = sha;
   if (auto ids = object.find("token_ids"); ids != object.end()) {
@@ -98,14 +105,105 @@ void read_end(const Json& object, RunEvent& event) {
   event.rows = count(object, "rows");
 }
 
-}  // namespace
+// ---- The row format
 
-bool is_run_event(std::string_view event) {
-  return event == "run_start" || event == "run_attributes" || event == "run_prompt" ||
-         event == "run_end";
+/// Throws for a field that the line has no place for.
+void check_fields(const Json& object, std::initializer_list<std::string_view> known) {
+  for (const auto& [name, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw BadField{"unknown field \"" + name.substr(0, 64) + "\""};
+    }
+  }
 }
 
-std::string read_run_event(std::string_view line, RunEvent& event) {
+void check(bool holds, const std::string& what) {
+  if (!holds) throw BadField{what};
+}
+
+void check_time(const std::string& text, const char* name) {
+  check(text.empty() || (text.size() >= 19 && is_day(text.substr(0, 10)) && text[10] == 'T'),
+        std::string(name) + " is not a time as 2026-02-07T12:00:00Z");
+}
+
+void check_sha256(const std::string& text, const char* name) {
+  check(text.empty() ||
+            (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos),
+        std::string(name) + " is not 64 lower-case hexadecimal digits");
+}
+
+void check_names(const RunEvent& event) {
+  const std::string rule = ": " + std::string(kNamePartRule);
+  check(!event.experiment.empty(), "run_start without experiment");
+  check(is_name_part(event.experiment), "experiment " + event.experiment.substr(0, 64) + rule);
+  check(event.run.empty() || is_run_name(event.run), "run " + event.run.substr(0, 64) + rule);
+  check(event.mode.empty() || is_name_part(event.mode), "mode " + event.mode.substr(0, 64) + rule);
+  check(event.date.empty() || is_day(event.date), "date is not YYYY-MM-DD");
+}
+
+void read_row_format_start(const Json& object, RunEvent& event) {
+  event.kind = RunEvent::kStart;
+  check_fields(object,
+               {"event", "format", "run", "experiment", "date", "started_at", "commit", "mode",
+                "dtype", "backend", "model", "model_sha256", "model_root", "seed", "attributes"});
+  const std::string format = text_field(object, "format");
+  check(format == kRowFormat, "format " + format.substr(0, 64) + " is not " +
+                                  std::string(kRowFormat) + ", which this greta-db reads");
+  event.run = text_field(object, "run");
+  event.experiment = text_field(object, "experiment");
+  event.date = text_field(object, "date");
+  event.started_at = text_field(object, "started_at");
+  event.mode = text_field(object, "mode");
+  check_names(event);
+  check_time(event.started_at, "started_at");
+  read_attributes(object, event);
+  for (const auto& [name, value] : event.attributes) {
+    for (const char* own : {"experiment", "date", "commit", "mode", "dtype", "seed", kTraceRows}) {
+      check(name != own, "attribute " + name + ": run_start has a field of that name");
+    }
+  }
+  for (const char* name :
+       {"commit", "mode", "dtype", "backend", "model", "model_sha256", "model_root"}) {
+    const std::string value = text_field(object, name);
+    if (std::string_view(name).starts_with("model_")) check_sha256(value, name);
+    if (!value.empty()) event.attributes.emplace_back(name, value);
+  }
+  if (auto seed = object.find("seed"); seed != object.end()) {
+    check(seed->is_number_integer() && !(seed->is_number_unsigned() && *seed > INT64_MAX),
+          "seed is not a 64-bit integer");
+    event.attributes.emplace_back("seed", seed->dump());
+  }
+}
+
+void read_row_format_line(const Json& object, RunEvent& event) {
+  const std::string kind = text_field(object, "event");
+  if (kind == "run_start") return read_row_format_start(object, event);
+  if (kind == "run_attributes") {
+    check_fields(object, {"event", "attributes"});
+    event.kind = RunEvent::kAttributes;
+    read_attributes(object, event);
+    return check(!event.attributes.empty(), "run_attributes without attributes");
+  }
+  if (kind == "run_prompt") {
+    check_fields(object, {"event", "prompt", "n_tokens", "text_sha256", "token_ids", "plan"});
+    event.kind = RunEvent::kPrompt;
+    read_prompt(object, "prompt", event);
+    if (event.text_sha256) check_sha256(*event.text_sha256, "text_sha256");
+    const auto ids = object.find("token_ids");
+    if (ids == object.end()) return;
+    const auto n = static_cast<int64_t>(ids->size());
+    check(event.n_tokens.value_or(n) == n, "n_tokens is not the number of token_ids");
+    event.n_tokens = n;
+    return;
+  }
+  check_fields(object, {"event", "status", "rows", "finished_at"});
+  event.kind = RunEvent::kEnd;
+  read_end(object, event);
+  check_time(event.finished_at, "finished_at");
+  check(event.rows.has_value(), "run_end without rows, their number");
+}
+
+/// Parses the line, which is one object with each key once; returns why it is none.
+std::string parse_event(std::string_view line, Json& object) {
   bool too_deep = false;
   int64_t values = 0;
   RepeatedKeys repeated;
@@ -115,10 +213,22 @@ std::string read_run_event(std::string_view line, RunEvent& event) {
     if (takes) repeated.watch(what, parsed);
     return takes;
   };
-  const Json object = Json::parse(line, limit, false);
+  object = Json::parse(line, limit, false);
   if (values > kMaxEventValues) return "an event of a run with more values than one has";
   if (too_deep || !object.is_object()) return "an event of a run that is not one flat JSON object";
-  if (!repeated.first().empty()) return repeated.first() + " is written twice";
+  return repeated.first().empty() ? "" : repeated.first() + " is written twice";
+}
+
+}  // namespace
+
+bool is_run_event(std::string_view event) {
+  return event == "run_start" || event == "run_attributes" || event == "run_prompt" ||
+         event == "run_end";
+}
+
+std::string read_run_event(std::string_view line, RunEvent& event) {
+  Json object;
+  if (std::string why = parse_event(line, object); !why.empty()) return why;
   try {
     const std::string kind = text_field(object, "event");
     if (kind == "run_start") {
@@ -132,7 +242,7 @@ std::string read_run_event(std::string_view line, RunEvent& event) {
       read_attributes(object, event);
     } else if (kind == "run_prompt") {
       event.kind = RunEvent::kPrompt;
-      read_prompt(object, event);
+      read_prompt(object, "prompt_id", event);
     } else {
       event.kind = RunEvent::kEnd;
       read_end(object, event);
@@ -141,6 +251,34 @@ std::string read_run_event(std::string_view line, RunEvent& event) {
     return bad.what;
   }
   return "";
+}
+
+std::string read_row_format_event(std::string_view line, RunEvent& event) {
+  Json object;
+  if (line.size() > kMaxStartBytes && line.find("run_start") < kMaxStartBytes) {
+    return "a run_start of more than 48 KiB: say the rest by run_attributes";
+  }
+  if (std::string why = parse_event(line, object); !why.empty()) return why;
+  try {
+    read_row_format_line(object, event);
+  } catch (const BadField& bad) {
+    return bad.what;
+  }
+  return "";
+}
+
+std::optional<RunEvent> row_format_start(std::string_view content) {
+  std::string_view rest = text::without_mark(content), line;
+  while (text::take_line(rest, line)) {
+    line = text::trim(line);
+    if (line.empty()) continue;
+    RunEvent event;
+    const bool is_start = line.starts_with('{') && line.find("\"format\"") != line.npos &&
+                          line.find("run_start") != line.npos;
+    if (!is_start || !read_row_format_event(line, event).empty()) return std::nullopt;
+    return event.kind == RunEvent::kStart ? std::optional(event) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace greta

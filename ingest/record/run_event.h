@@ -16,6 +16,10 @@ namespace greta {
 ///   {"event":"run_end","status":"complete"|"failed","rows":..,"finished_at":..}
 /// An attribute with several values has a list of texts. A run that started and has no end is still
 /// running: its verdict is INCOMPLETE.
+///
+/// Those of the row format (docs/traces.md) say it at the start, and what they may say is checked:
+///   {"event":"run_start","format":"greta-rows-1","run":..,"experiment":..,"date":..,"mode":..,..}
+///   {"event":"run_prompt","prompt":..,..} {"event":"run_end","status":..,"rows":..}
 struct RunEvent {
   enum Kind { kStart, kAttributes, kPrompt, kEnd };
   struct Planned {
@@ -25,7 +29,8 @@ struct RunEvent {
   };
 
   Kind kind = kStart;
-  std::string experiment, date, started_at;                     ///< of a start; "" not stated
+  std::string experiment, date, started_at;  ///< of a start; "" not stated
+  std::string run, mode;  ///< of a start of the row format; the mode is an attribute as well
   std::vector<std::pair<std::string, std::string>> attributes;  ///< commit, dtype, ...
   std::string prompt;                                           ///< of a prompt
   std::optional<int64_t> n_tokens;
@@ -41,5 +46,15 @@ bool is_run_event(std::string_view event);
 
 /// Reads such a line; returns why it cannot be taken, "" when it can.
 std::string read_run_event(std::string_view line, RunEvent& event);
+
+/// What run_start calls the row format.
+inline constexpr std::string_view kRowFormat = "greta-rows-1";
+
+/// The same of a line of the row format, where a field that is not known is a mistake.
+std::string read_row_format_event(std::string_view line, RunEvent& event);
+
+/// What the first line of a content says that is of the row format; nothing where it is none, or
+/// cannot be taken.
+std::optional<RunEvent> row_format_start(std::string_view content);
 
 }  // namespace greta

@@ -23,6 +23,10 @@ void read_readout_event(LineReader& in);
 ///  own.
 void read_difference(LineReader& in);
 
+/// {"event":"row","prompt":"p0","phase":"decode0","layer":0,"tensor":"attn_out","pos_id":5,
+///  "values":[...]}, or a fingerprint in place of the values: of the row format (docs/traces.md).
+void read_row(LineReader& in);
+
 /// {"event":"run_start",...}, run_attributes, run_prompt, run_end.
 void read_run_line(LineReader& in);
 

@@ -31,7 +31,7 @@ def fingerprint(values, dtype=None):
 
 
 def _text(value):
-    return None if value is None else os.fsencode(value) if isinstance(value, os.PathLike) else str(value).encode()
+    return None if value is None else str(value).encode()
 
 
 def _number(value):
@@ -154,20 +154,21 @@ class Run:
         )
         library.run_add_prompt(self._handle(), prompt)
 
-    def plan(self, side, layer, tensors, prompt=None):
-        """Declares rows of one side ("prefill", "decode") and layer: without one the run is
-        INCOMPLETE."""
-        number = _one_of(SIDES, side, "side")
-        rows = (library.Planned * len(tensors))(
-            *[library.Planned(number, int(layer), _text(tensor)) for tensor in tensors]
-        )
-        library.run_add_plan(self._handle(), _text(prompt), rows, len(rows))
+    def plan(self, prompt, rows):
+        """Declares rows of a prompt (None: of the run's only one), each (side, layer, tensor) of side
+        "prefill" or "decode": without one of them, at any position, the run is INCOMPLETE."""
+        planned = [
+            library.Planned(_one_of(SIDES, side, "side"), int(layer), _text(tensor))
+            for side, layer, tensor in rows
+        ]
+        array = (library.Planned * len(planned))(*planned)
+        library.run_add_plan(self._handle(), _text(prompt), array, len(planned))
 
     def attribute(self, name, value):
         """States a fact that was not known at the beginning."""
         library.run_add_attribute(self._handle(), _text(name), _text(value))
 
-    def _row(self, tensor, prompt, layer, pos, phase, step, token, logical, route, extra):
+    def _row(self, tensor, prompt, layer, pos, phase, step, token_id, logical, route, extra):
         return library.Row(
             prompt=_text(prompt),
             tensor=_text(tensor),
@@ -175,7 +176,7 @@ class Run:
             layer=int(layer),
             pos_id=_number(pos),
             step=_number(step),
-            token_id=_number(token),
+            token_id=_number(token_id),
             logical_tok_idx=_number(logical),
             route=_text(route),
             extra=None if extra is None else json.dumps(extra).encode(),
@@ -192,7 +193,7 @@ class Run:
         phase="prefill",
         prompt=None,
         step=None,
-        token=None,
+        token_id=None,
         logical_tok_idx=None,
         route=None,
         extra=None,
@@ -202,12 +203,12 @@ class Run:
 
         layer: 0 and up, or greta.AFTER_STACK. pos: 0-based position in the sequence; None: not
         known, so that the row is paired with none. phase: prefill_last, prefill, decode0, decode.
-        prompt: its name; None: the run's only one. token: id of the token at the position. dtype:
+        prompt: its name; None: the run's only one. token_id: of the token at the position. dtype:
         "f32", "f16", "bf16" where the values do not say it. extra: what else there is to say.
         """
         if (values is None) == (fingerprint is None):
             raise ValueError("a row has either values or a fingerprint")
-        row = self._row(tensor, prompt, layer, pos, phase, step, token, logical_tok_idx, route, extra)
+        row = self._row(tensor, prompt, layer, pos, phase, step, token_id, logical_tok_idx, route, extra)
         if fingerprint is not None:
             fields = fingerprint._asdict()
             fields["sketch"] = (ctypes.c_double * 32)(*fields["sketch"])
@@ -226,19 +227,20 @@ class Run:
         phase="prefill",
         prompt=None,
         step=None,
-        tokens=None,
+        token_ids=None,
         logical_tok_idx=None,
         route=None,
         extra=None,
         dtype=None,
     ):
-        """Adds a row for each of `values` [n_rows, n], of positions from `pos` on. tokens: their ids."""
+        """Adds a row for each of `values` [n_rows, n], of positions from `pos` on. token_ids:
+        [n_rows], of the tokens there."""
         of = rows_of(values, dtype, as_matrix=True)
         ids = None
-        if tokens is not None:
-            ids = (ctypes.c_int32 * len(tokens))(*[int(i) for i in tokens])
+        if token_ids is not None:
+            ids = (ctypes.c_int32 * len(token_ids))(*[int(i) for i in token_ids])
             if len(ids) != of.n_rows:
-                raise ValueError(f"{len(ids)} tokens for {of.n_rows} rows")
+                raise ValueError(f"{len(ids)} token ids for {of.n_rows} rows")
         first = self._row(tensor, prompt, layer, pos, phase, step, None, logical_tok_idx, route, extra)
         library.run_add_positions(
             self._handle(), first, of.dtype, of.address, of.n_rows, of.n, of.stride, ids

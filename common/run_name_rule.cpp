@@ -1,0 +1,36 @@
+#include "common/run_name_rule.h"
+
+#include <algorithm>
+
+namespace greta {
+namespace {
+
+constexpr std::string_view kNameCharacters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+
+}  // namespace
+
+bool is_name_part(std::string_view text) {
+  return !text.empty() && text.front() != '.' &&
+         text.find_first_not_of(kNameCharacters) == std::string_view::npos;
+}
+
+bool is_run_name(std::string_view text) {
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('/', begin), text.size());
+    if (!is_name_part(text.substr(begin, end - begin))) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+bool is_day(std::string_view text) {
+  if (text.size() != 10) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9') return false;
+  }
+  const auto number = [text](size_t at) { return (text[at] - '0') * 10 + text[at + 1] - '0'; };
+  return number(5) >= 1 && number(5) <= 12 && number(8) >= 1 && number(8) <= 31;
+}
+
+}  // namespace greta
