@@ -118,6 +118,7 @@ class Tracer:
         n_layers = len(self._base.layers)
         self._tensors = _chosen(tensors, TENSORS, "tensor")
         self._layers = _chosen(layers, range(n_layers), "layer")
+        self._layers_text = "all" if layers is None else ",".join(map(str, self._layers))
         if positions not in ("last", "all"):
             raise ValueError(f"positions is 'last' or 'all', not {positions!r}")
         if qk_order not in ("model", "gguf"):
@@ -137,7 +138,7 @@ class Tracer:
         self._pending, self._pending_bytes = [], 0
         self._layer = None  # whose attention is under way
         self._thread = None
-        self.phases = ",".join(("prefill", "decode0", "decode"))
+        self.phases = "prefill,decode0,decode"
 
     # ---- Hooks
 
@@ -386,11 +387,8 @@ class Tracer:
 
     def _state_selection(self):
         """The attributes by which greta knows whether two runs were traced alike."""
-        layers = range(len(self._base.layers))
-        stated = {
-            "trace.layers": "all" if list(self._layers) == list(layers)
-                            else ",".join(map(str, self._layers)),
-            "trace.tensors": ",".join(self._tensors), "trace.phases": self.phases}
+        stated = {"trace.layers": self._layers_text, "trace.tensors": ",".join(self._tensors),
+                  "trace.phases": self.phases}
         known = _selections.setdefault(self._run, stated)
         if known is not stated:
             if known != stated:

@@ -241,23 +241,25 @@ static void choose(const char* list, bool* wanted, int n, int (*find)(const char
   for (int i = 0; list == NULL && i < n; ++i) wanted[i] = true;
   if (list == NULL) return;
   char *const copy = strdup(list), *rest = NULL;
+  bool any = false;
   for (char* name = strtok_r(copy, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
     const int i = find(name, n);
     if (i < 0) die("neither a layer nor a tensor that can be traced", name);
-    wanted[i] = true;
+    wanted[i] = any = true;
   }
+  if (!any) die("an empty list", list);
   free(copy);
 }
 
 // What is traced, as greta-infer spells it: runs that were traced otherwise are not compared.
 static char* chosen_layers(const struct tracer* tracer) {
-  char* const text = allocate(NULL, 12 * (size_t)tracer->n_layers + 4);
+  char* const text = allocate(NULL, 12 * (size_t)tracer->n_layers + 1);
   int chosen = 0, length = 0;
   for (int i = 0; i < tracer->n_layers; ++i) {
     if (!tracer->wants_layer[i]) continue;
     length += sprintf(text + length, chosen++ > 0 ? ",%d" : "%d", i);
   }
-  return chosen == tracer->n_layers ? strcpy(text, "all") : text;
+  return text;
 }
 
 static char* chosen_tensors(const struct tracer* tracer) {
@@ -287,6 +289,7 @@ static greta_run* begin_run(const struct options* options, struct llama_model* m
   const char* const phases =
       tracer->every ? "prefill_last,prefill,decode0" : "prefill_last,decode0";
   char *const layers = chosen_layers(tracer), *const tensors = chosen_tensors(tracer);
+  const bool every_layer = options->text[kLayers] == NULL;
   const char* const attributes[] = {"engine",
                                     "llama.cpp",
                                     "weights",
