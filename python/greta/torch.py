@@ -350,9 +350,6 @@ class Tracer:
         """Takes the traced rows of values, [sequences, tokens, n]; of logits perhaps the last ones."""
         if self._rows is None:
             return
-        values = values.detach()
-        if values.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-            values = values.float()
         skipped = self._n_tokens - values.shape[1]
         rows = [row for row in self._rows if row.at[1] >= skipped]
         if _is_on_host(values):
@@ -363,7 +360,7 @@ class Tracer:
         if not rows:
             return
         sequences, tokens = zip(*(row.at for row in rows))
-        taken = values[list(sequences), [token - skipped for token in tokens]]
+        taken = values.detach()[list(sequences), [token - skipped for token in tokens]]
         self._pending.append((tensor, layer, rows, taken))
         self._pending_bytes += taken.numel() * taken.element_size()
         if self._pending_bytes > _PENDING_BYTES:
@@ -381,7 +378,7 @@ class Tracer:
                     self._add(tensor, layer, row, values)
 
     def _add(self, tensor, layer, row, values):
-        self._run.row(tensor, layer=layer, values=values.contiguous(), **row.place)
+        self._run.row(tensor, layer=layer, values=values, **row.place)
 
     # ---- What is known of the run
 

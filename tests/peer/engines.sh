@@ -128,6 +128,8 @@ fault() {
   echo "| $fault | $own | ${place[0]} | ${place[1]} |"
 }
 
+# All faults of a layer that greta-infer has: lm_head_route, the other one, is no more than rounding. Where it
+# shows is the first of the points that all three engines trace.
 faults() {
   local model=$1 name=$2 layer=2
   printf '\n%s, faults in both phases of greta-infer, in layer %s\n\n' "$name" "$layer"
@@ -141,11 +143,16 @@ quant_scale q_pre_rope
 rope_pos_off_by_one q_post_rope
 rope_theta q_post_rope
 rope_pairing q_post_rope
+kv_wrong_slot attn_out
+stale_kv_tail attn_out
+k_cache_spoiled attn_out
 kv_head_stride attn_out
 mask_off_by_one attn_out
 gqa_head_mapping attn_out
+softmax_no_max attn_out
 v_layout_transposed attn_out
 fp16_accumulate wo_out
+race mlp_out
 LIST
 }
 

@@ -153,8 +153,7 @@ def _from_transformers(config):
     kind = given.pop("model_type")
     made = AutoConfig.for_model(
         kind, rope_parameters={"rope_type": "default", "rope_theta": theta}, **given)
-    return AutoModelForCausalLM.from_config(made, attn_implementation="eager",
-                                            torch_dtype=torch.float32)
+    return AutoModelForCausalLM.from_config(made, attn_implementation="eager")
 
 
 def _assign(model, state):

@@ -251,7 +251,6 @@ static void choose(const char* list, bool* wanted, int n, int (*find)(const char
   free(copy);
 }
 
-// What is traced, as greta-infer spells it: runs that were traced otherwise are not compared.
 static char* chosen_layers(const struct tracer* tracer) {
   char* const text = allocate(NULL, 12 * (size_t)tracer->n_layers + 1);
   int chosen = 0, length = 0;
@@ -281,30 +280,15 @@ static const char* dtype_of(const struct options* options, const char* weights) 
   return options->f32 ? "f32" : "f16";
 }
 
+static void state(greta_run* run, const char* name, const char* value) {
+  must(greta_run_add_attribute(run, name, value), name);
+}
+
 static greta_run* begin_run(const struct options* options, struct llama_model* model,
-                            const struct tracer* tracer, greta_trace* trace) {
+                            greta_trace* trace) {
   char weights[128] = "", name[128] = "";
   llama_model_desc(model, weights, sizeof weights);
   llama_model_meta_val_str(model, "general.name", name, sizeof name);
-  const char* const phases =
-      tracer->every ? "prefill_last,prefill,decode0" : "prefill_last,decode0";
-  char *const layers = chosen_layers(tracer), *const tensors = chosen_tensors(tracer);
-  const bool every_layer = options->text[kLayers] == NULL;
-  const char* const attributes[] = {"engine",
-                                    "llama.cpp",
-                                    "weights",
-                                    weights,
-                                    "kv_cache",
-                                    options->f32 ? "f32" : "f16",
-                                    "flash_attn",
-                                    options->f32 ? "off" : "auto",
-                                    "trace.layers",
-                                    layers,
-                                    "trace.tensors",
-                                    tensors,
-                                    "trace.phases",
-                                    phases,
-                                    NULL};
   greta_run_info info = GRETA_RUN_INFO_INIT;
   info.run = options->text[kRunName];
   info.experiment = options->text[kExperiment];
@@ -313,12 +297,25 @@ static greta_run* begin_run(const struct options* options, struct llama_model* m
   info.backend = options->gpu_layers > 0 ? "gpu" : "cpu";
   info.dtype = dtype_of(options, weights);
   info.model = name;
-  info.attributes = attributes;
   greta_run* run = NULL;
   must(greta_run_begin(trace, &info, &run), "the run");
+  state(run, "engine", "llama.cpp");
+  state(run, "weights", weights);
+  state(run, "kv_cache", options->f32 ? "f32" : "f16");
+  state(run, "flash_attn", options->f32 ? "off" : "auto");
+  return run;
+}
+
+// What is traced, as greta-infer says it: runs that were traced otherwise are not compared.
+static void state_selection(const struct options* options, const struct tracer* tracer) {
+  char* const layers = chosen_layers(tracer);
+  char* const tensors = chosen_tensors(tracer);
+  state(tracer->run, "trace.layers", options->text[kLayers] == NULL ? "all" : layers);
+  state(tracer->run, "trace.tensors", tensors);
+  state(tracer->run, "trace.phases",
+        tracer->every ? "prefill_last,prefill,decode0" : "prefill_last,decode0");
   free(layers);
   free(tensors);
-  return run;
 }
 
 // ---- The program
@@ -416,7 +413,8 @@ int main(int argc, char** argv) {
   const char* const target = options.text[is_db ? kDb : kJsonl];
   greta_trace* trace = NULL;
   must(greta_trace_open(target, is_db ? GRETA_DATABASE : GRETA_JSONL, &trace), target);
-  tracer.run = begin_run(&options, model, &tracer, trace);
+  tracer.run = begin_run(&options, model, trace);
+  state_selection(&options, &tracer);
   char* const name = strdup(greta_run_name(tracer.run));
   run_prompts(&options, model, &tracer, prompts);
   must(greta_run_end(tracer.run, GRETA_COMPLETE), name);
