@@ -1,0 +1,376 @@
+// What programs that call the C API can rely on.
+#include "include/greta_trace.h"
+
+#include <sys/stat.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <thread>
+
+#include "tests/trace/trace_fixture.h"
+
+extern "C" int c11_program_of_greta_trace(const char* path);
+
+namespace greta {
+namespace {
+
+using Trace = TraceFixture;
+
+TEST_F(Trace, AProgramInC11WritesARun) {
+  EXPECT_EQ(c11_program_of_greta_trace(file.c_str()), 0) << greta_error_text();
+  EXPECT_EQ(ask("SELECT name, status FROM run"), "2026-11-24/c11|complete");
+}
+
+TEST_F(Trace, RowsAreWhatWasGiven) {
+  ASSERT_NO_FATAL_FAILURE(open());
+  greta_run_info info = rollout();
+  const char* facts[] = {"engine", "ours", "engine", "theirs", nullptr};
+  info.run = "nightly/7";
+  info.commit = "abc";
+  info.mode = "eager";
+  info.backend = "cuda";
+  info.model = "llama";
+  info.seed = -3;
+  info.attributes = facts;
+  info.sample_values = 2;
+  ASSERT_EQ(begin(info), GRETA_OK) << greta_error_text();
+  EXPECT_STREQ(greta_run_name(run), "nightly/7");
+  greta_prompt prompt = GRETA_PROMPT_INIT;
+  const int32_t ids[] = {7, 8};
+  prompt.name = "p0";
+  prompt.token_ids = ids;
+  prompt.n_tokens = 2;
+  ASSERT_EQ(greta_run_add_prompt(run, &prompt), GRETA_OK) << greta_error_text();
+  greta_row full = row(GRETA_DECODE, 3, 17);
+  full.prompt = "p0";
+  full.step = 2;
+  full.token_id = 7;
+  full.logical_tok_idx = 9;
+  full.route = "flash";
+  full.extra = "{\n\"b\":1}";
+  ASSERT_EQ(add(full), GRETA_OK) << greta_error_text();
+  EXPECT_EQ(greta_run_add_attribute(run, "late", "fact"), GRETA_OK);
+  end();
+  EXPECT_EQ(
+      ask("SELECT run, experiment, mode, commit_sha, date, prompt, phase, step, pos_id, layer, "
+          "tensor, token_id, logical_tok_idx, n, min, max, mean, abs_sum, nan, inf, nz_count, "
+          "route, extra, seq_len FROM trace"),
+      "nightly/7|rollout|eager|abc|2026-11-24|p0|decode|2|17|3|attn_out|7|9|4|1.0|4.0|2.5|"
+      "10.0|0|0|4|flash|{\"b\":1}|-");
+  EXPECT_EQ(ask("SELECT dim, value FROM attribute WHERE dim IN ('backend', 'engine', 'model', "
+                "'late', 'seed', 'dtype', 'trace_rows') ORDER BY dim, value"),
+            "backend|cuda\ndtype|f32\nengine|ours\nengine|theirs\nlate|fact\nmodel|llama\nseed|-3\n"
+            "trace_rows|1");
+  EXPECT_EQ(ask("SELECT name, n_tokens, token_ids FROM prompt"), "p0|2|[7,8]");
+  EXPECT_EQ(ask("SELECT n FROM sample"), "2");
+  EXPECT_EQ(ask("SELECT n, derived, sum_sq FROM sketch"), "4|0|30.0");
+  EXPECT_EQ(ask("SELECT status, hash_algo, seed FROM run"), "complete|greta-1|-3");
+}
+
+TEST_F(Trace, PrefillAndDecodeOfOneRunAreJudged) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  add(row(GRETA_PREFILL_LAST));
+  add(row(GRETA_DECODE0));
+  end();
+  EXPECT_EQ(ask("SELECT run, verdict FROM run_verdict"), "2026-11-24/rollout|PASS");
+  EXPECT_EQ(ask("SELECT prompt, status, scope, compared_n FROM pair"), "prompt|MATCH|full|4");
+}
+
+TEST_F(Trace, APlanThatIsNotMetIsIncomplete) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  add(row(GRETA_PREFILL_LAST));
+  add(row(GRETA_DECODE0));
+  const greta_planned planned[] = {{GRETA_SIDE_PREFILL, 0, "attn_out"},
+                                   {GRETA_SIDE_DECODE, 1, "my own"}};
+  EXPECT_EQ(greta_run_add_plan(run, nullptr, planned, 2), GRETA_OK) << greta_error_text();
+  end();
+  EXPECT_EQ(ask("SELECT verdict, coverage FROM run_verdict"), "INCOMPLETE|unmet");
+}
+
+TEST_F(Trace, ARunThatFailedOrWasLeftIsIncomplete) {
+  for (const bool is_left : {false, true}) {
+    ASSERT_NO_FATAL_FAILURE(begin());
+    add(row(GRETA_PREFILL_LAST));
+    add(row(GRETA_DECODE0));
+    if (!is_left) end(GRETA_FAILED);
+    EXPECT_EQ(greta_trace_close(trace), GRETA_OK);
+    trace = nullptr;
+  }
+  EXPECT_EQ(ask("SELECT r.name, v.verdict, r.status FROM run_verdict v JOIN run r ON r.id = "
+                "v.run_id ORDER BY r.id"),
+            "2026-11-24/rollout|INCOMPLETE|failed\n2026-11-24/rollout#2|INCOMPLETE|failed");
+}
+
+TEST_F(Trace, AllThatIsFlushedIsThereForOthers) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  add(row());
+  ASSERT_EQ(greta_run_flush(run), GRETA_OK);
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "1");
+  EXPECT_EQ(ask("SELECT status FROM run"), "running");
+  end();
+}
+
+TEST_F(Trace, NonfiniteValuesAndNoValuesAreRows) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  values = {std::nanf(""), kInfinite, -kInfinite};
+  EXPECT_EQ(add(row(GRETA_PREFILL_LAST, 0)), GRETA_OK);
+  EXPECT_EQ(add(row(GRETA_DECODE0, 0)), GRETA_OK);
+  values.clear();
+  EXPECT_EQ(add(row(GRETA_PREFILL_LAST, 1)), GRETA_OK) << greta_error_text();
+  EXPECT_EQ(add(row(GRETA_DECODE0, 1)), GRETA_OK);
+  end();
+  EXPECT_EQ(ask("SELECT layer, n, hash IS NULL, min, nan, inf FROM trace ORDER BY layer, phase"),
+            "0|3|0|-|1|2\n0|3|0|-|1|2\n1|0|1|-|0|0\n1|0|1|-|0|0");
+  EXPECT_EQ(ask("SELECT layer, status FROM pair ORDER BY layer"), "0|NONFINITE\n1|INCOMPARABLE");
+}
+
+TEST_F(Trace, PositionsInOneCallAreRowsOneByOne) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  const float matrix[] = {1, 2, -1, 3, 4, -1, 5, 6, -1};  // rows of two, three apart
+  const int32_t ids[] = {10, 11, 12};
+  const greta_row first = row(GRETA_PREFILL, 0, 100);
+  EXPECT_EQ(greta_run_add_positions(run, &first, GRETA_F32, matrix, 3, 2, 12, ids), GRETA_OK)
+      << greta_error_text();
+  const float alone[] = {3, 4};
+  greta_row same = row(GRETA_DECODE, 0, 101);
+  same.token_id = 11;
+  EXPECT_EQ(greta_run_add_values(run, &same, GRETA_F32, alone, 2), GRETA_OK);
+  end();
+  EXPECT_EQ(ask("SELECT pos_id, token_id, logical_tok_idx, mean FROM trace WHERE phase = 'prefill' "
+                "ORDER BY pos_id"),
+            "100|10|100|1.5\n101|11|101|3.5\n102|12|102|5.5");
+  EXPECT_EQ(ask("SELECT pos_id, status FROM pair ORDER BY pos_id"),
+            "100|PREFILL_ONLY\n101|MATCH\n102|PREFILL_ONLY");
+}
+
+TEST_F(Trace, WhatCannotBeTakenIsRefusedAndTheRunGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  const auto refused = [&](greta_row bad, const std::string& why) {
+    EXPECT_EQ(add(bad), GRETA_ERROR_ARGUMENT) << why;
+    EXPECT_NE(std::string(greta_error_text()).find(why), std::string::npos) << greta_error_text();
+  };
+  const auto with = [](auto change) {
+    greta_row bad = row();
+    change(bad);
+    return bad;
+  };
+  refused(with([](greta_row& r) { r.size = 0; }), "row.size is not set");
+  refused(with([](greta_row& r) { r.tensor = nullptr; }), "tensor is missing");
+  refused(with([](greta_row& r) { r.tensor = "a\nb"; }), "tensor has control characters");
+  refused(with([](greta_row& r) { r.tensor = "\xff"; }), "tensor is not UTF-8");
+  refused(with([](greta_row& r) { r.phase = 0; }), "phase is not set");
+  refused(with([](greta_row& r) { r.phase = 5; }), "phase 5 is not from 1 to 4");
+  refused(with([](greta_row& r) { r.layer = GRETA_UNSET; }), "layer is not set");
+  refused(with([](greta_row& r) { r.layer = 8190; }), "layer 8190");
+  refused(with([](greta_row& r) { r.pos_id = GRETA_UNSET; }), "pos_id is not set");
+  refused(with([](greta_row& r) { r.pos_id = int64_t{1} << 21; }), "pos_id 2097152");
+  refused(with([](greta_row& r) { r.step = -2; }), "step -2");
+  refused(with([](greta_row& r) { r.token_id = int64_t{1} << 31; }), "token_id 2147483648");
+  refused(with([](greta_row& r) { r.prompt = "none"; }), "the run has no prompt none");
+  refused(with([](greta_row& r) { r.extra = "[1]"; }), "extra is not a JSON object");
+  greta_row good = row();
+  EXPECT_EQ(greta_run_add_values(run, &good, static_cast<greta_dtype>(0), values.data(), 1),
+            GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_run_add_values(run, &good, GRETA_F32, nullptr, 1), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_run_add_values(run, &good, GRETA_F32, values.data(), SIZE_MAX),
+            GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_run_add_positions(run, &good, GRETA_F32, values.data(), SIZE_MAX, 0, 0, nullptr),
+            GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_run_add_values(nullptr, &good, GRETA_F32, values.data(), 1),
+            GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(add(good), GRETA_OK);
+  EXPECT_STREQ(greta_error_text(), "");
+  end();
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "1");
+  EXPECT_EQ(ask("SELECT count(*) FROM prompt"), "1");
+}
+
+TEST_F(Trace, ARowOfALongerStructureIsTakenWhereItsRestSaysNothing) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  struct Newer {
+    greta_row row;
+    const char* later;
+  } newer{row(), nullptr};
+  newer.row.size = sizeof newer;
+  EXPECT_EQ(add(newer.row), GRETA_OK) << greta_error_text();
+  newer.later = "something";
+  EXPECT_EQ(add(newer.row), GRETA_ERROR_ARGUMENT);
+  end();
+}
+
+TEST_F(Trace, WhichPromptIsMeantIsNeverGuessed) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  greta_prompt prompt = GRETA_PROMPT_INIT;
+  for (const char* name : {"a", "b"}) {
+    prompt.name = name;
+    ASSERT_EQ(greta_run_add_prompt(run, &prompt), GRETA_OK);
+  }
+  EXPECT_EQ(greta_run_add_prompt(run, &prompt), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(add(row()), GRETA_ERROR_ARGUMENT);
+  EXPECT_STREQ(greta_error_text(), "prompt is NULL, and the run has several");
+  end();
+}
+
+TEST_F(Trace, RunsThatCannotBeginSayWhy) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  greta_run* other = run;
+  const auto status_of = [&](auto change) {
+    greta_run_info info = rollout();
+    change(info);
+    return greta_run_begin(trace, &info, &other);
+  };
+  const std::string taken = greta_run_name(run);
+  EXPECT_EQ(status_of([&](greta_run_info& i) { i.run = taken.c_str(); }), GRETA_ERROR_EXISTS);
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(status_of([](greta_run_info& i) { i.experiment = nullptr; }), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of([](greta_run_info& i) { i.experiment = "a b"; }), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of([](greta_run_info& i) { i.date = "2026-13-01"; }), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of([](greta_run_info& i) { i.model_sha256 = "12"; }), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of([](greta_run_info& i) { i.sample_values = 257; }), GRETA_ERROR_ARGUMENT);
+  const char* own[] = {"trace_rows", "0", nullptr};
+  EXPECT_EQ(status_of([&](greta_run_info& i) { i.attributes = own; }), GRETA_ERROR_ARGUMENT);
+  end();
+  EXPECT_EQ(ask("SELECT count(*) FROM run"), "1");
+}
+
+TEST_F(Trace, TargetsThatCannotBeOpenedSayWhy) {
+  const auto status_of = [&](const std::string& path, greta_kind kind) {
+    const greta_status status = greta_trace_open(path.c_str(), kind, &trace);
+    EXPECT_EQ(trace, nullptr);
+    EXPECT_STRNE(greta_error_text(), "");
+    return status;
+  };
+  EXPECT_EQ(status_of(folder.write("text", "no database at all"), GRETA_DATABASE),
+            GRETA_ERROR_FORMAT);
+  EXPECT_EQ(status_of(folder / "no" / "folder.db", GRETA_DATABASE), GRETA_ERROR_IO);
+  EXPECT_EQ(status_of(folder.path(), GRETA_DATABASE), GRETA_ERROR_FORMAT);
+  EXPECT_EQ(status_of(":memory:", GRETA_DATABASE), GRETA_ERROR_FORMAT);
+  EXPECT_EQ(status_of("", GRETA_DATABASE), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of(folder / "text", GRETA_JSONL), GRETA_ERROR_EXISTS);
+  EXPECT_EQ(status_of(folder / "x", static_cast<greta_kind>(3)), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_trace_open(nullptr, GRETA_DATABASE, &trace), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_trace_open("x", GRETA_DATABASE, nullptr), GRETA_ERROR_ARGUMENT);
+}
+
+TEST_F(Trace, NullHandlesDoNothing) {
+  EXPECT_EQ(greta_trace_close(nullptr), GRETA_OK);
+  EXPECT_EQ(greta_run_end(nullptr, GRETA_COMPLETE), GRETA_OK);
+  EXPECT_STREQ(greta_run_name(nullptr), "");
+  EXPECT_EQ(greta_run_flush(nullptr), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_abi_version(), static_cast<uint32_t>(GRETA_TRACE_ABI_VERSION));
+  EXPECT_STREQ(greta_status_text(GRETA_OK), "no error");
+}
+
+TEST_F(Trace, ADiskThatIsFullEndsTheRunAndEveryCallSaysSo) {
+  ASSERT_NO_FATAL_FAILURE(open("/dev/full", GRETA_JSONL));
+  const greta_run_info info = rollout();
+  EXPECT_EQ(greta_run_begin(trace, &info, &run), GRETA_ERROR_IO);
+  EXPECT_NE(std::string(greta_error_text()).find("/dev/full"), std::string::npos);
+}
+
+TEST_F(Trace, APipeThatNobodyReadsIsAnErrorAndNoSignal) {
+  const std::string pipe = (folder / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread reader([&] { std::ifstream(pipe).get(); });
+  ASSERT_NO_FATAL_FAILURE(open(pipe, GRETA_JSONL));
+  ASSERT_EQ(begin(rollout()), GRETA_OK) << greta_error_text();
+  reader.join();
+  add(row());
+  EXPECT_EQ(greta_run_flush(run), GRETA_ERROR_IO);
+  EXPECT_EQ(add(row()), GRETA_ERROR_IO);
+  EXPECT_EQ(greta_run_end(run, GRETA_COMPLETE), GRETA_ERROR_IO);
+}
+
+TEST_F(Trace, AFileOfJsonLinesHasOneRun) {
+  ASSERT_NO_FATAL_FAILURE(open(folder / "rows.jsonl", GRETA_JSONL));
+  ASSERT_EQ(begin(rollout()), GRETA_OK);
+  end();
+  EXPECT_EQ(begin(rollout()), GRETA_ERROR_STATE);
+}
+
+TEST_F(Trace, FingerprintsThatNoValuesHaveAreRefused) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  greta_fingerprint good = GRETA_FINGERPRINT_INIT;
+  ASSERT_EQ(greta_fingerprint_values(GRETA_F32, values.data(), values.size(), &good), GRETA_OK);
+  const greta_row at = row();
+  EXPECT_EQ(greta_run_add_fingerprint(run, &at, &good), GRETA_OK) << greta_error_text();
+  const auto refused = [&](auto change) {
+    greta_fingerprint bad = good;
+    change(bad);
+    EXPECT_EQ(greta_run_add_fingerprint(run, &at, &bad), GRETA_ERROR_ARGUMENT);
+  };
+  refused([](greta_fingerprint& f) { f.size = 1; });
+  refused([](greta_fingerprint& f) { f.n = (uint64_t{1} << 31) + 1; });
+  refused([](greta_fingerprint& f) { f.n = 3; });
+  refused([](greta_fingerprint& f) { f.nan = UINT64_MAX; });
+  refused([](greta_fingerprint& f) { f.min = 5; });
+  refused([](greta_fingerprint& f) { f.mean = std::nan(""); });
+  refused([](greta_fingerprint& f) { f.abs_sum = -1; });
+  refused([](greta_fingerprint& f) { f.sketch[31] = std::numeric_limits<double>::infinity(); });
+  refused([](greta_fingerprint& f) { f.nz_count = 0; });
+  end();
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "1");
+}
+
+TEST_F(Trace, ManyThreadsAddToOneRunAndNothingIsLost) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  constexpr int kThreads = 4, kRows = 500;
+  for (int t = 0; t < kThreads; ++t) {
+    greta_prompt prompt = GRETA_PROMPT_INIT;
+    const std::string name = "p" + std::to_string(t);
+    prompt.name = name.c_str();
+    ASSERT_EQ(greta_run_add_prompt(run, &prompt), GRETA_OK);
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] {
+      const std::string own = "p" + std::to_string(t), tensor = "tensor" + std::to_string(t);
+      for (int i = 0; i < kRows; ++i) {
+        greta_row r = row(GRETA_PREFILL, 0, i);
+        r.prompt = own.c_str();
+        r.tensor = i % 2 == 0 ? tensor.c_str() : "shared name";
+        EXPECT_EQ(add(r), GRETA_OK) << greta_error_text();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  end();
+  EXPECT_EQ(ask("SELECT prompt, count(*) FROM trace GROUP BY prompt"),
+            "p0|500\np1|500\np2|500\np3|500");
+}
+
+// Each opens the file: were the locks of the other lost by that, the log would go under its feet.
+TEST_F(Trace, SeveralRunsOfOneProcessShareAFile) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  add(row());
+  greta_trace* second = nullptr;
+  greta_run* beside = nullptr;
+  const greta_run_info info = rollout();
+  ASSERT_EQ(greta_trace_open(file.c_str(), GRETA_DATABASE, &second), GRETA_OK);
+  ASSERT_EQ(greta_run_begin(second, &info, &beside), GRETA_OK);
+  EXPECT_STREQ(greta_run_name(beside), "2026-11-24/rollout#2");
+  greta_row r = row();
+  EXPECT_EQ(greta_run_add_values(beside, &r, GRETA_F32, values.data(), 4), GRETA_OK);
+  EXPECT_EQ(greta_run_end(beside, GRETA_COMPLETE), GRETA_OK);
+  EXPECT_EQ(greta_trace_close(second), GRETA_OK);
+  // Another program that closes the file takes it for the last to have it open, if locks were lost.
+  const std::string lines =
+      folder.write("rows.jsonl",
+                   R"({"event":"run_start","format":"greta-rows-1","experiment":"e","run":"beside"}
+{"event":"row","phase":"prefill","layer":0,"tensor":"x","pos_id":0,"values":[1]}
+{"event":"run_end","status":"complete","rows":1})");
+  const std::string ingest = "'" GRETA_DB_PROGRAM "' --db '" + file + "' ingest -q '" + lines + "'";
+  ASSERT_EQ(std::system(ingest.c_str()), 0);
+  EXPECT_TRUE(std::filesystem::exists(file + "-wal"));
+  add(row(GRETA_PREFILL, 1));
+  end();
+  EXPECT_EQ(ask("SELECT run, count(*) FROM trace GROUP BY run"),
+            "2026-11-24/rollout|2\n2026-11-24/rollout#2|1\nbeside|1");
+}
+
+}  // namespace
+}  // namespace greta

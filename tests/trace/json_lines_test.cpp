@@ -1,0 +1,103 @@
+// A run that goes through JSON lines is the run that is written straight into a database.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "ingest/importer.h"
+#include "tests/trace/trace_fixture.h"
+
+namespace greta {
+namespace {
+
+struct TraceJsonLines : TraceFixture {
+  /// All that a run can say.
+  void write_run(const std::string& path, greta_kind kind) {
+    ASSERT_NO_FATAL_FAILURE(open(path, kind));
+    greta_run_info info = rollout();
+    const char* facts[] = {"engine", "\"ours\" \\ \xc3\xa9", "engine", "theirs", nullptr};
+    info.commit = "abc";
+    info.mode = "eager";
+    info.backend = "cuda";
+    info.model = "llama";
+    info.seed = -3;
+    info.attributes = facts;
+    info.sample_values = 3;
+    ASSERT_EQ(begin(info), GRETA_OK) << greta_error_text();
+    greta_prompt prompt = GRETA_PROMPT_INIT;
+    const int32_t ids[] = {7, 8};
+    prompt.name = "p \"0\"";
+    prompt.token_ids = ids;
+    prompt.n_tokens = 2;
+    ASSERT_EQ(greta_run_add_prompt(run, &prompt), GRETA_OK);
+    const greta_planned planned[] = {{GRETA_SIDE_DECODE, -1, "logits"}};
+    ASSERT_EQ(greta_run_add_plan(run, nullptr, planned, 1), GRETA_OK);
+    greta_row full = row(GRETA_DECODE, GRETA_LAYER_AFTER_STACK, 17);
+    full.tensor = "logits";
+    full.step = 2;
+    full.token_id = 7;
+    full.logical_tok_idx = 9;
+    full.route = "flash";
+    full.extra = "{\"b\":[1,null]}";
+    values = {0.1f, -3e-42f, 3.4e38f, 5};
+    EXPECT_EQ(add(full), GRETA_OK) << greta_error_text();
+    values = {std::nanf(""), 1.0f / 3, INFINITY};
+    EXPECT_EQ(add(row(GRETA_PREFILL, 0, 0)), GRETA_OK);
+    values = {std::nanf("")};
+    EXPECT_EQ(add(row(GRETA_PREFILL, 1, 0)), GRETA_OK);
+    values.clear();
+    EXPECT_EQ(add(row(GRETA_PREFILL, 2, 0)), GRETA_OK);
+    values = {1};
+    EXPECT_EQ(add(row(GRETA_PREFILL_LAST, 3, GRETA_UNKNOWN)), GRETA_OK);
+    EXPECT_EQ(greta_run_add_attribute(run, "late", "fact"), GRETA_OK);
+    end();
+    greta_trace_close(trace);
+    trace = nullptr;
+  }
+  /// What a database says of its only run, but for where it came from and when.
+  static std::string said_by(SQLite::Database& db) {
+    std::string text;
+    for (const char* sql :
+         {"SELECT name, experiment, family, variant, date, commit_sha, mode, dtype, seed, status, "
+          "hash_algo FROM run",
+          "SELECT dim, value FROM attribute ORDER BY dim, value",
+          "SELECT name, n_tokens, text_sha256, token_ids FROM prompt",
+          "SELECT side, layer, t.name FROM plan JOIN tensor t ON t.id = tensor_id",
+          "SELECT prompt, phase, step, pos_id, layer, tensor, token_id, logical_tok_idx, n, hash, "
+          "min, max, mean, abs_sum, nan, inf, nz_count, route, extra FROM trace ORDER BY layer",
+          "SELECT n, derived, sum_sq, s0, s31 FROM sketch ORDER BY n, sum_sq",
+          "SELECT n, hex(data) FROM sample ORDER BY 1, 2",
+          "SELECT verdict, numeric_verdict, pairs, missing, coverage FROM run_verdict"}) {
+      text += text_of(db, sql) + "\n\n";
+    }
+    return text;
+  }
+};
+
+TEST_F(TraceJsonLines, IngestMakesTheSameRunOfThem) {
+  const std::string lines = (folder / "rows.jsonl").string();
+  ASSERT_NO_FATAL_FAILURE(write_run(file, GRETA_DATABASE));
+  ASSERT_NO_FATAL_FAILURE(write_run(lines, GRETA_JSONL));
+  SQLite::Database direct = open_for_reading(file), db = open_for_writing(folder / "i.db");
+  const IngestSummary summary = ingest(db, {lines}, {});
+  EXPECT_EQ(summary.findings.size(), 0u);
+  EXPECT_EQ(said_by(db), said_by(direct));
+  EXPECT_EQ(ingest(db, {lines}, {}).known_sources, 1);
+}
+
+TEST_F(TraceJsonLines, TheyGoThroughAPipe) {
+  const std::string pipe = (folder / "pipe").string(), db_file = (folder / "i.db").string();
+  ASSERT_EQ(std::system(("mkfifo '" + pipe + "'").c_str()), 0);
+  const std::string ingest = "'" GRETA_DB_PROGRAM "' --db '" + db_file + "' ingest -q - <'" + pipe +
+                             "' >'" + (folder / "out").string() + "' 2>&1 && touch '" +
+                             (folder / "done").string() + "'";
+  ASSERT_EQ(std::system(("(" + ingest + ") &").c_str()), 0);
+  ASSERT_NO_FATAL_FAILURE(write_run(pipe, GRETA_JSONL));
+  for (int i = 0; i < 3000 && !std::filesystem::exists(folder / "done"); ++i) usleep(10'000);
+  ASSERT_NO_FATAL_FAILURE(write_run(file, GRETA_DATABASE));
+  SQLite::Database direct = open_for_reading(file), db = open_for_reading(db_file);
+  EXPECT_EQ(said_by(db), said_by(direct));
+}
+
+}  // namespace
+}  // namespace greta
