@@ -97,13 +97,24 @@ class _Sequence:
         self.step = 0  # of the last token decoded
 
 
-class _Row:
-    """Where the values at [sequence, token] of a pass belong."""
+class _Stretch:
+    """Tokens of a pass that follow each other in their sequence and are traced alike."""
 
-    def __init__(self, at, sequence, phase, step, pos, token):
-        self.at = at
-        self.place = {"prompt": sequence.name, "phase": phase, "step": step, "pos": pos,
-                      "token_id": token}
+    def __init__(self, number, first, pos, token, place):
+        self.number, self.first, self.n = number, first, 1  # sequence of the batch, its tokens
+        self.pos = pos
+        self.token_ids = None if token is None else [token]
+        self.place = place  # what else run.rows() is told
+
+    def take(self, i, pos, token, place):
+        """Appends token i of the same sequence, if it belongs here."""
+        follows = i == self.first + self.n and pos == self.pos + self.n
+        if not follows or place != self.place or (token is None) != (self.token_ids is None):
+            return False
+        self.n += 1
+        if token is not None:
+            self.token_ids.append(token)
+        return True
 
 
 class Tracer:
@@ -134,7 +145,7 @@ class Tracer:
         self._begun = 0
         self._sequences = []
         self._expected = None  # what probe() says of the next pass
-        self._rows = None  # of the pass under way
+        self._stretches = None  # that are traced of the pass under way
         self._pending, self._pending_bytes = [], 0
         self._layer = None  # whose attention is under way
         self._thread = None
@@ -255,7 +266,7 @@ class Tracer:
     def _traced_forward(self, forward):
         @functools.wraps(forward)
         def traced(*args, **kwargs):
-            if self._rows is not None:
+            if self._stretches is not None:
                 if self._thread != threading.get_ident():
                     raise RuntimeError("two threads compute with a model that is traced")
                 return forward(*args, **kwargs)  # a model that calls itself
@@ -265,7 +276,7 @@ class Tracer:
                 self._copy_pending()
                 return output
             finally:
-                self._rows = self._layer = None
+                self._stretches = self._layer = None
                 self._pending, self._pending_bytes = [], 0
 
         return traced
@@ -298,15 +309,20 @@ class Tracer:
         if expected is None:
             expected = self._guess(past, tokens, real)
         last, others, first_pos, step = expected
-        self._rows = []
+        self._stretches = []
         for number, sequence in enumerate(self._sequences):
             traced = [i for i in range(self._n_tokens)
                       if real[number][i] and positions[number][i] >= first_pos]
             for i in traced:
                 phase = last if i == traced[-1] else others
                 if phase is not None:
-                    self._rows.append(_Row((number, i), sequence, phase, step,
-                                           positions[number][i], tokens[number][i]))
+                    place = {"prompt": sequence.name, "phase": phase, "step": step}
+                    self._trace(number, i, positions[number][i], tokens[number][i], place)
+
+    def _trace(self, number, i, pos, token, place):
+        before = self._stretches[-1] if self._stretches else None
+        if before is None or before.number != number or not before.take(i, pos, token, place):
+            self._stretches.append(_Stretch(number, i, pos, token, place))
 
     def _guess(self, past, tokens, real):
         """What a pass is that nobody announced: phases of its last and other tokens, first position
@@ -348,37 +364,37 @@ class Tracer:
 
     def _note(self, tensor, layer, values):
         """Takes the traced rows of values, [sequences, tokens, n]; of logits perhaps the last ones."""
-        if self._rows is None:
+        if self._stretches is None:
             return
         skipped = self._n_tokens - values.shape[1]
-        rows = [row for row in self._rows if row.at[1] >= skipped]
-        if _is_on_host(values):
-            for row in rows:
-                sequence, token = row.at
-                self._add(tensor, layer, row, values[sequence, token - skipped])
-            return
-        if not rows:
-            return
-        sequences, tokens = zip(*(row.at for row in rows))
-        taken = values.detach()[list(sequences), [token - skipped for token in tokens]]
-        self._pending.append((tensor, layer, rows, taken))
-        self._pending_bytes += taken.numel() * taken.element_size()
+        for stretch in self._stretches:
+            lacking = max(0, skipped - stretch.first)
+            if lacking >= stretch.n:
+                continue
+            first = stretch.first - skipped
+            rows = values[stretch.number, first + lacking:first + stretch.n]
+            if _is_on_host(rows):
+                self._add(tensor, layer, stretch, lacking, rows)
+            else:
+                self._pending.append((tensor, layer, stretch, lacking, rows.detach().clone()))
+                self._pending_bytes += rows.numel() * rows.element_size()
         if self._pending_bytes > _PENDING_BYTES:
             self._copy_pending()
 
     def _copy_pending(self):
         """Copies what lies on a device to the host, all rows of a type at once, and adds it."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
-        for dtype in dict.fromkeys(taken.dtype for *_, taken in pending):
-            same = [one for one in pending if one[3].dtype == dtype]
-            host = torch.cat([taken.reshape(-1) for *_, taken in same]).cpu()
-            parts = host.split([taken.numel() for *_, taken in same])
-            for (tensor, layer, rows, taken), part in zip(same, parts):
-                for row, values in zip(rows, part.view(taken.shape)):
-                    self._add(tensor, layer, row, values)
+        for dtype in dict.fromkeys(rows.dtype for *_, rows in pending):
+            same = [one for one in pending if one[-1].dtype == dtype]
+            host = torch.cat([rows.reshape(-1) for *_, rows in same]).cpu()
+            parts = host.split([rows.numel() for *_, rows in same])
+            for (*where, rows), part in zip(same, parts):
+                self._add(*where, part.view(rows.shape))
 
-    def _add(self, tensor, layer, row, values):
-        self._run.row(tensor, layer=layer, values=values, **row.place)
+    def _add(self, tensor, layer, stretch, lacking, rows):
+        tokens = stretch.token_ids and stretch.token_ids[lacking:]
+        self._run.rows(tensor, layer=layer, pos=stretch.pos + lacking, values=rows, token_ids=tokens,
+                       **stretch.place)
 
     # ---- What is known of the run
 
