@@ -38,7 +38,7 @@ infer=$build/bin/greta-infer logits=$build/tests/greta_logits
 window=''  # of the model, which llama.cpp must be told
 folder=$(mktemp -d "${TMPDIR:-/tmp}/greta-peer.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
-tests/peer/build_llama_logits "$folder/llama_logits"
+tests/peer/build_llama llama_logits "$folder/llama_logits"
 
 # limit TYPE SUMS: of NMSE, the square of a relative L2. What llama.cpp rounds sets it, activations to the
 # weights' type or to 8 bits; a route of ours that takes 16-bit operands rounds no coarser, and has the

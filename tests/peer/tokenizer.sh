@@ -33,11 +33,8 @@ if [[ -z ${GRETA_TOKENS_PROGRAM:-} ]]; then
 fi
 [[ -x $tokens ]] || fail "no program at $tokens"
 
-library=$(find "$GRETA_LLAMA_LIBS" -maxdepth 1 -name 'libllama.*' | sort | head -n 1)
-[[ -n $library ]] || fail "no libllama in $GRETA_LLAMA_LIBS"
 peer=$work/tokens_peer
-"${CC:-cc}" -O2 -I "$GRETA_LLAMA_SRC/include" -I "$GRETA_LLAMA_SRC/ggml/include" \
-  tests/peer/tokens_peer.c -o "$peer" "$library" -Wl,-rpath-link,"$GRETA_LLAMA_LIBS"
+tests/peer/build_llama tokens_peer "$peer"
 export LD_LIBRARY_PATH=$GRETA_LLAMA_LIBS${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 differs=0
