@@ -135,8 +135,7 @@ class Tracer:
         if qk_order not in ("model", "gguf"):
             raise ValueError(f"qk_order is 'model' or 'gguf', not {qk_order!r}")
         self._every = positions == "all"
-        kind = getattr(getattr(model, "config", None), "model_type", "llama")
-        self._interleaves = qk_order == "gguf" and kind in ("llama", "mistral")
+        self._interleaves = qk_order == "gguf" and _is_turned_in_a_gguf(model)
         if "logits" in self._tensors and self._head is None:
             raise ValueError("the model has no lm_head: leave logits out of tensors")
         self._rope_module = self._module_of_rope()
@@ -481,6 +480,16 @@ def _check_modules(base):
         if others:
             raise ValueError(f"{path}.{others[0]}: with norms elsewhere than in Llama, what the "
                              "modules are given is something else")
+
+
+def _is_turned_in_a_gguf(model):
+    """Whether a GGUF of the model has the rows of q and k in another order."""
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    known = {"llama": True, "mistral": True, "qwen2": False, "qwen3": False}
+    if kind not in known:
+        raise ValueError(f"how a GGUF of model_type {kind!r} orders q and k is not known; there are "
+                         f"{', '.join(known)}")
+    return known[kind]
 
 
 def _is_on_host(values):

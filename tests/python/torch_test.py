@@ -232,6 +232,8 @@ class TorchTest(unittest.TestCase):
             model.model.layers[1].pre_feedforward_layernorm = torch.nn.Identity()
             with self.assertRaisesRegex(ValueError, "layers.1.pre_feedforward_layernorm"):
                 greta.torch.trace(model, run)
+            with self.assertRaisesRegex(ValueError, "granite"):
+                greta.torch.trace(random_model("granite"), run, qk_order="gguf")
             model = random_model()
             del model.model.layers[0].mlp.gate_proj
             with self.assertRaisesRegex(ValueError, "gate_proj"):
