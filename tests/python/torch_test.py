@@ -23,6 +23,11 @@ except ImportError as error:
     print(f"skipped: {error.name} is not there for {sys.executable}")
     sys.exit(77)
 
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "peer"))
 import gguf_llama
 import greta
@@ -220,6 +225,20 @@ class TorchTest(unittest.TestCase):
             other(input_ids=torch.tensor([PROMPT]))
         self.assertEqual(self.rows("tensor"), [])
 
+    # ---- The models of transformers
+
+    @unittest.skipIf(transformers is None, "transformers is not installed")
+    def test_models_of_transformers_pass_within_rounding(self):
+        shape = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 128,
+                 "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+        for kind in ("llama", "mistral", "qwen2", "qwen3"):
+            config = transformers.AutoConfig.for_model(kind, **shape)
+            model = transformers.AutoModelForCausalLM.from_config(config).eval()
+            self.probe(model, name=kind, decode_steps=2)
+            found = self.verdict(kind)
+            self.assertEqual((found["numeric_verdict"], found["coverage"]), ("PASS", "complete"), kind)
+            self.assertEqual(found["pairs"], 2 * 3 * (2 * 12 + 3))
+
     # ---- What is refused
 
     def test_what_cannot_be_traced_is_refused_by_name(self):
@@ -256,12 +275,14 @@ class TorchTest(unittest.TestCase):
                             "--tensors", ",".join(greta.torch.TENSORS), "--decode-steps", "0",
                             "--phases", "prefill_last,decode0", "--run-name", f"{kind}/greta"],
                            check=True, capture_output=True)
-            self.probe(gguf_llama.load(model, of_transformers=False), {"seven": PROMPT},
-                       f"{kind}/torch", qk_order="gguf")
-            found = self.greta_db("compare", f"{kind}/greta", f"{kind}/torch")
-            self.assertEqual(found["numeric_verdict"], "PASS", found)
-            total = found["total"]
-            self.assertEqual(total["match"] + total["rounding"], 2 * (2 * 12 + 3), found)
+            for of_transformers in {False, transformers is not None}:
+                name = f"{kind}/{'transformers' if of_transformers else 'torch'}"
+                self.probe(gguf_llama.load(model, of_transformers), {"seven": PROMPT}, name,
+                           qk_order="gguf")
+                found = self.greta_db("compare", f"{kind}/greta", name)
+                self.assertEqual(found["numeric_verdict"], "PASS", found)
+                total = found["total"]
+                self.assertEqual(total["match"] + total["rounding"], 2 * (2 * 12 + 3), found)
 
     def test_q_and_k_in_the_order_of_the_model_are_not_those_of_a_gguf(self):
         model = random_model()
@@ -273,4 +294,7 @@ class TorchTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    outcome = unittest.main(exit=False).result
+    for test, reason in outcome.skipped:
+        print(f"skipped: {test.id().split('.')[-1]}: {reason}")
+    sys.exit(0 if outcome.wasSuccessful() else 1)
