@@ -147,6 +147,7 @@ class Tracer:
         self._stretches = None  # that are traced of the pass under way
         self._pending, self._pending_bytes = [], 0
         self._layer = None  # whose attention is under way
+        self._is_entered = False
         self._thread = None
         self.phases = "prefill,decode0,decode"
 
@@ -160,9 +161,11 @@ class Tracer:
         except BaseException:
             self._undo.close()
             raise
+        self._is_entered = True
         return self
 
     def __exit__(self, *_):
+        self._is_entered = False
         self._undo.close()
 
     def _install(self):
@@ -251,20 +254,23 @@ class Tracer:
                 for name, heads in zip(("q_pre_rope", "k_pre_rope", "q_post_rope", "k_post_rope"),
                                        (q, k, *turned)):
                     if name in self._tensors:
-                        self._note(name, self._layer, self._joined(heads))
+                        self._note(name, self._layer, self._by_token(heads))
             return turned
 
         return turn
 
-    def _joined(self, heads):
-        """[sequences, heads, tokens, values] as [sequences, tokens, heads * values]."""
+    def _by_token(self, heads):
+        """[sequences, heads, tokens, values] as [sequences, tokens, ...], without a copy."""
+        heads = heads.transpose(1, 2)
         if self._interleaves:
-            heads = heads.unflatten(-1, (2, heads.shape[-1] // 2)).transpose(-1, -2).flatten(-2)
-        return heads.transpose(1, 2).flatten(-2)
+            heads = heads.unflatten(-1, (2, heads.shape[-1] // 2)).transpose(-1, -2)
+        return heads
 
     def _traced_forward(self, forward):
         @functools.wraps(forward)
         def traced(*args, **kwargs):
+            if not self._is_entered:
+                return forward(*args, **kwargs)
             if self._stretches is not None:
                 if self._thread != threading.get_ident():
                     raise RuntimeError("two threads compute with a model that is traced")
@@ -362,7 +368,7 @@ class Tracer:
     # ---- Rows
 
     def _note(self, tensor, layer, values):
-        """Takes the traced rows of values, [sequences, tokens, n]; of logits perhaps the last ones."""
+        """Takes the traced rows of values, [sequences, tokens, ...]; of logits perhaps the last ones."""
         if self._stretches is None:
             return
         skipped = self._n_tokens - values.shape[1]
@@ -371,7 +377,7 @@ class Tracer:
             if lacking >= stretch.n:
                 continue
             first = stretch.first - skipped
-            rows = values[stretch.number, first + lacking:first + stretch.n]
+            rows = values[stretch.number, first + lacking:first + stretch.n].flatten(1)
             if _is_on_host(rows):
                 self._add(tensor, layer, stretch, lacking, rows)
             else:

@@ -219,6 +219,17 @@ class TorchTest(unittest.TestCase):
         for module in model.modules():
             self.assertFalse(module._forward_hooks or module._forward_pre_hooks)
 
+    def test_who_wraps_the_model_meanwhile_keeps_it_and_it_is_traced_no_more(self):
+        model = random_model()
+        with self.run_of() as run:
+            with greta.torch.trace(model, run):
+                traced = model.forward
+                model.forward = lambda *args, **given: traced(*args, **given)
+                wrapped = model.forward
+            self.assertIs(model.forward, wrapped)
+            model(input_ids=torch.tensor([PROMPT]))
+        self.assertEqual(self.rows("tensor"), [])
+
     def test_another_model_of_the_same_kind_is_not_traced(self):
         traced, other = random_model(), random_model()
         with self.run_of() as run, greta.torch.trace(traced, run):
