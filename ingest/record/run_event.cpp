@@ -168,8 +168,8 @@ void read_row_format_start(const Json& object, RunEvent& event) {
     if (!value.empty()) event.attributes.emplace_back(name, value);
   }
   if (auto seed = object.find("seed"); seed != object.end()) {
-    check(seed->is_number_integer() && !(seed->is_number_unsigned() && *seed > INT64_MAX),
-          "seed is not a 64-bit integer");
+    const bool fits = !seed->is_number_unsigned() || seed->get<uint64_t>() <= INT64_MAX;
+    check(seed->is_number_integer() && fits, "seed is not a 64-bit integer");
     event.attributes.emplace_back("seed", seed->dump());
   }
 }

@@ -1,0 +1,242 @@
+// Lines of the row format (docs/traces.md): what is as the page says is taken to the bit, and
+// nothing else is.
+#include "ingest/record/row_format.h"
+
+#include "kernels/fingerprint/fingerprint.h"
+#include "tests/ingest/record/record_lines.h"
+
+namespace greta {
+namespace {
+
+const std::string kRowsStart =
+    R"({"event":"run_start","format":"greta-rows-1","experiment":"rollout"})";
+
+std::string a_row(const std::string& but = "", const std::string& with = "") {
+  std::string line =
+      R"({"event":"row","phase":"decode0","layer":3,"tensor":"attn_out","pos_id":17,"values":[1,2.5]})";
+  if (but.empty()) return line;
+  const size_t at = line.find(but);
+  EXPECT_NE(at, std::string::npos) << but;
+  return line.replace(at, but.size(), with);
+}
+
+/// A row that states its fingerprint.
+std::string stated_row(const std::string& but = "", const std::string& with = "") {
+  const std::string statistics =
+      R"("n":2,"hash":"18446744073709551615","min":1,"max":2.5,"mean":1.75,"abs_sum":3.5,)"
+      R"("nan":0,"inf":0,"nz_count":2)";
+  std::string line = a_row(R"("values":[1,2.5])", statistics);
+  if (but.empty()) return line;
+  const size_t at = line.find(but);
+  EXPECT_NE(at, std::string::npos) << but;
+  return line.replace(at, but.size(), with);
+}
+
+/// What is said of this line behind a run_start; nothing of it is taken then.
+std::string refusal_of_row(const std::string& line) {
+  Lines lines;
+  lines.add(kRowsStart).add(line);
+  EXPECT_TRUE(lines.batch.rows.empty()) << line;
+  EXPECT_EQ(lines.batch.findings.size(), 1u) << line;
+  if (lines.batch.findings.empty()) return "";
+  EXPECT_EQ(lines.batch.findings[0].raw, line);
+  EXPECT_EQ(lines.batch.findings[0].line, 2);
+  EXPECT_TRUE(lines.batch.findings[0].is_error);
+  return lines.batch.findings[0].reason;
+}
+
+TEST(RowFormat, ValuesBecomeTheFingerprintOfAllOfThem) {
+  Lines lines;
+  lines.add(kRowsStart).add(a_row());
+  ASSERT_EQ(lines.batch.rows.size(), 1u) << lines.findings().front();
+  const TraceRow& row = lines.batch.rows[0];
+  const std::vector<float> values{1, 2.5};
+  const Fingerprint print = fingerprint(values);
+  EXPECT_EQ(lines.row(0), "attn_out prompt decode0 layer=3 step=-1 pos=17 logical=17 n=2 hash=" +
+                              std::to_string(print.hash) +
+                              " min=1 max=2.5 mean=1.75 abs=3.5 nan=0 inf=0 nz=2");
+  ASSERT_NE(row.sketch, nullptr);
+  EXPECT_EQ(row.sketch->bucket, print.sketch);
+  EXPECT_FALSE(row.sketch->derived);
+  EXPECT_TRUE(row.sample.empty());
+  EXPECT_EQ(lines.batch.hash_algo, "greta-1");
+  EXPECT_EQ(lines.parser.shape(), "row");
+}
+
+TEST(RowFormat, ValuesThatAreNotFiniteAreCounted) {
+  Lines lines;
+  lines.add(kRowsStart).add(a_row("1,2.5", "NaN,-Infinity,Infinity,2"));
+  ASSERT_EQ(lines.batch.rows.size(), 1u) << lines.findings().front();
+  EXPECT_EQ(*lines.batch.rows[0].nan, 1);
+  EXPECT_EQ(*lines.batch.rows[0].inf, 2);
+  EXPECT_EQ(lines.batch.rows[0].flags, 0);
+}
+
+TEST(RowFormat, NoValuesAreARowWithoutAHash) {
+  Lines lines;
+  lines.add(kRowsStart).add(a_row("1,2.5", ""));
+  ASSERT_EQ(lines.batch.rows.size(), 1u) << lines.findings().front();
+  EXPECT_EQ(*lines.batch.rows[0].n, 0);
+  EXPECT_FALSE(lines.batch.rows[0].hash);
+  EXPECT_EQ(lines.batch.rows[0].sketch, nullptr);
+  EXPECT_EQ(lines.batch.rows[0].flags, 0);
+}
+
+TEST(RowFormat, AFingerprintIsTakenAsItIsStated) {
+  Lines lines;
+  lines.add(kRowsStart)
+      .add(R"({"event":"run_prompt","prompt":"p\"0","token_ids":[1,2]})")
+      .add(
+          stated_row(R"("phase")",
+                     R"("prompt":"p\"0","step":2,"token_id":7,"logical_tok_idx":9,"route":"flash",)"
+                     R"("extra":{"a":[1]},"sample":[1],"phase")"));
+  ASSERT_EQ(lines.batch.rows.size(), 1u) << lines.findings().front();
+  EXPECT_EQ(lines.row(0),
+            "attn_out p\"0 decode0 layer=3 step=2 pos=17 token=7 logical=9 n=2"
+            " hash=18446744073709551615 min=1 max=2.5 mean=1.75 abs=3.5 nan=0 inf=0 nz=2"
+            " sample=1 route=flash extra={\"a\":[1]}")
+      << lines.row(0);
+}
+
+TEST(RowFormat, WhatItDoesNotDefineIsRefusedByName) {
+  const std::pair<std::string, std::string> cases[] = {
+      {a_row("decode0", "prefil"),
+       "phase \"prefil\" is none of prefill_last, prefill, decode0, decode"},
+      {a_row("decode0", "Decode0"),
+       "phase \"Decode0\" is none of prefill_last, prefill, decode0, decode"},
+      {a_row(R"("phase":"decode0",)"), "a row without phase"},
+      {a_row(R"("tensor")", R"("tensr")"),
+       "unknown field \"tensr\"; tensor is one; extra takes what has no field of its own"},
+      {a_row(R"("tensor":"attn_out",)"), "a row without tensor"},
+      {a_row(R"("attn_out")", R"("")"), "a row without tensor"},
+      {a_row(R"("attn_out")", "7"), "tensor is not a text"},
+      {a_row(R"("layer":3,)"), "a row without layer"},
+      {a_row(R"("layer":3)", R"("layer":"3")"), "layer \"3\" is not an integer from -1 to 8189"},
+      {a_row(R"("layer":3)", R"("layer":3.0)"), "layer 3.0 is not an integer from -1 to 8189"},
+      {a_row(R"("layer":3)", R"("layer":9223372036854775808)"),
+       "layer 9223372036854775808 is not an integer from -1 to 8189"},
+      {a_row(R"("layer":3)", R"("layer":3,"layer":3)"), "layer is written twice"},
+      {a_row(R"("tensor")", R"("tensor":"x","tensor")"), "tensor is written twice"},
+      {a_row(R"("pos_id":17,)"), "a row without pos_id"},
+      {a_row("17", "-1"), "pos_id -1 is not an integer from 0 to 2097150"},
+      {a_row(R"("phase")", R"("token_id":-1,"phase")"),
+       "token_id -1 is not an integer from 0 to 2147483647"},
+      {a_row(R"("phase")", R"("prompt":"p0","phase")"),
+       "prompt p0 is in no run_prompt line before"},
+      {a_row(R"("phase")", R"("extra":[1],"phase")"),
+       "extra is not a JSON object of at most 64 KiB"},
+      {a_row("1,2.5", "1,x"), "a value of values is not a number"},
+      {a_row("1,2.5", "1,\"2\""), "a value of values is not a number"},
+      {a_row("1,2.5", "1,1e39"), "value 1 is beyond f32"},
+      {a_row("[1,2.5]", "1"), "values is no array"},
+      {a_row(R"("values")", R"("n":2,"values")"), "values, and n, which follows from them"},
+      {a_row(R"("values")", R"("data")"),
+       "unknown field \"data\"; extra takes what has no field of its own"},
+      {a_row(R"(,"values":[1,2.5])"), "a row without n"},
+      {stated_row(R"("n":2)", R"("n":1)"),
+       "no values have this fingerprint: nz_count contradicts n, nan and inf"},
+      {stated_row(R"("min":1)", R"("min":3)"), "no values have this fingerprint: min and max"},
+      {stated_row(R"("min":1)", R"("min":null)"), "no values have this fingerprint: min and max"},
+      {stated_row(R"("nan":0,)"), "a row without nan"},
+      {stated_row(R"("nan":0)", R"("nan":null)"),
+       "nan null is not an integer from 0 to 2147483648"},
+      {stated_row("18446744073709551615", "18446744073709551616"),
+       "hash is not an unsigned 64-bit integer"},
+      {stated_row(R"("nan")", R"("sum_sq":1,"nan")"), "sketch and sum_sq belong together"},
+      {stated_row(R"("nan")", R"("sum_sq":1,"sketch":[1],"nan")"), "a sketch is 32 numbers"},
+      {stated_row(R"("nan")", R"("sketch":7,"nan")"), "sketch or sample is no array"},
+      {stated_row(R"("nan")", R"("sample":[1,2,3],"nan")"),
+       "a sample of more values than the row, or than 256"},
+      {R"({"event":"stage_trace","point":"x","layer":0})",
+       "event \"stage_trace\" is none of run_start, run_attributes, run_prompt, row, run_end"},
+      {R"({"event":"run_prompt","prompt_id":"p0"})", "unknown field \"prompt_id\""},
+      {R"({"event":"run_prompt","prompt":"p0","token_ids":[1],"n_tokens":2})",
+       "n_tokens is not the number of token_ids"},
+      {R"({"event":"run_end","status":"complete"})", "run_end without rows, their number"},
+      {R"({"event":"run_end","status":"done","rows":0})", "status is neither complete nor failed"},
+      {kRowsStart, "a second run_start: a content has one run"},
+  };
+  for (const auto& [line, why] : cases) EXPECT_EQ(refusal_of_row(line), why) << line;
+}
+
+TEST(RowFormat, AStartThatSaysSomethingElseBeginsNothing) {
+  const auto said_of = [](const std::string& but, const std::string& with) {
+    std::string line = kRowsStart;
+    const size_t at = line.find(but);
+    line.replace(at, but.size(), with);
+    Lines lines;
+    lines.add(line).add(a_row());
+    EXPECT_TRUE(lines.batch.rows.empty() && lines.batch.events.empty());
+    EXPECT_EQ(lines.batch.findings.size(), 2u);
+    EXPECT_EQ(lines.findings().back(),
+              "2 error a row before run_start, which says the format and the run");
+    return lines.findings().front();
+  };
+  EXPECT_EQ(said_of("greta-rows-1", "greta-rows-2"),
+            "1 error format greta-rows-2 is not greta-rows-1, which this greta-db reads");
+  EXPECT_EQ(said_of(R"(,"experiment":"rollout")", ""), "1 error run_start without experiment");
+  EXPECT_EQ(said_of("rollout", "a b"),
+            "1 error experiment a b: use letters, digits, '_', '-' and '.', not '.' at the front");
+  EXPECT_EQ(said_of(R"("experiment")", R"("experimnt")"), "1 error unknown field \"experimnt\"");
+  EXPECT_EQ(said_of(R"("experiment")", R"("date":"2026-2-7","experiment")"),
+            "1 error date is not YYYY-MM-DD");
+  EXPECT_EQ(said_of(R"("experiment")", R"("seed":1.5,"experiment")"),
+            "1 error seed is not a 64-bit integer");
+  EXPECT_EQ(said_of(R"("experiment")", R"("seed":9223372036854775808,"experiment")"),
+            "1 error seed is not a 64-bit integer");
+  EXPECT_EQ(said_of(R"("experiment")", R"("attributes":{"trace_rows":"0"},"experiment")"),
+            "1 error attribute trace_rows: run_start has a field of that name");
+  EXPECT_EQ(said_of(R"("experiment")", R"("model_sha256":"ab","experiment")"),
+            "1 error model_sha256 is not 64 lower-case hexadecimal digits");
+}
+
+TEST(RowFormat, TheEndCountsTheRowsAndIsTheLast) {
+  Lines lines;
+  lines.add(kRowsStart).add(a_row()).add(a_row("decode0", "x"));
+  lines.add(R"({"event":"run_end","status":"complete","rows":1})").add(a_row());
+  lines.parser.finish(lines.batch);
+  EXPECT_EQ(lines.findings(),
+            (Strings{"3 error phase \"x\" is none of prefill_last, prefill, decode0, decode",
+                     "4 error run_end says 1 rows, and 2 came", "5 error a line behind run_end"}));
+  EXPECT_EQ(lines.batch.rows.size(), 1u);
+}
+
+TEST(RowFormat, AContentThatIsCutSaysSo) {
+  Lines lines;
+  lines.add(kRowsStart).add(a_row());
+  lines.parser.finish(lines.batch);
+  EXPECT_EQ(lines.findings(), Strings{"0 error it ends before run_end: its run is INCOMPLETE"});
+}
+
+TEST(RowFormat, WhichPromptIsMeantIsNeverGuessed) {
+  const auto prompt = [](const std::string& name) {
+    return R"({"event":"run_prompt","prompt":")" + name + "\"}";
+  };
+  Lines one;
+  one.add(kRowsStart).add(prompt("a")).add(a_row());
+  EXPECT_EQ(one.batch.prompts.at(0).name, "a");
+  Lines two;
+  two.add(kRowsStart).add(prompt("a")).add(prompt("b")).add(a_row());
+  EXPECT_EQ(two.findings(), Strings{"4 error a row without prompt, and the run has several"});
+}
+
+TEST(RowFormat, LinesOfEarlierExportsKeepTheirRules) {
+  Lines lines;
+  lines.add(R"({"event":"run_start","experiment":"b3_66","other":1})");
+  lines.add(stage(R"(,"values":[1],"format":"x","tensor":"y")"));
+  ASSERT_EQ(lines.batch.rows.size(), 1u);
+  EXPECT_TRUE(lines.batch.findings.empty());
+  EXPECT_EQ(lines.extra(0), R"({"values":[1],"format":"x","tensor":"y"})");
+}
+
+TEST(RowFormat, WhatAContentIsCalledIsInItsFirstLine) {
+  const auto start = row_format_start("\xEF\xBB\xBF\n" + kRowsStart + "\r\n" + a_row());
+  ASSERT_TRUE(start);
+  EXPECT_EQ(start->experiment, "rollout");
+  EXPECT_FALSE(row_format_start(a_row() + "\n" + kRowsStart));
+  EXPECT_FALSE(row_format_start(R"({"event":"run_start","experiment":"b3_66"})"));
+  EXPECT_FALSE(row_format_start(""));
+}
+
+}  // namespace
+}  // namespace greta
