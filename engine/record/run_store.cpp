@@ -165,23 +165,26 @@ TraceRow RunStore::row_of(int64_t prompt_id, const TraceRecord& record) {
   return row;
 }
 
-void RunStore::add_rows(size_t prompt, std::span<const TraceRecord> records) {
+void RunStore::take_rows(size_t prompt, std::span<const TraceRecord> records) {
   const int64_t of_prompt = prompt_id(prompt);
-  trace_rows_.clear();
-  sketches_.clear();
-  sketches_.reserve(records.size());  // rows point into it
   for (const TraceRecord& record : records) {
     RowSketch& sketch = sketches_.emplace_back();
     sketch.n = static_cast<int64_t>(record.fingerprint.n);
     sketch.sum_sq = record.fingerprint.sum_sq;
     sketch.bucket = record.fingerprint.sketch;
     trace_rows_.push_back(row_of(of_prompt, record));
-    if (sketch.n > 0) trace_rows_.back().sketch = &sketch;
-  }
-  const WriteCounts counts = writer_.write(trace_rows_);
-  for (const TraceRecord& record : records) {
     if (record.difference) add_difference(of_prompt, record);
   }
+}
+
+void RunStore::write_rows() {
+  if (trace_rows_.empty()) return;
+  for (size_t i = 0; i < trace_rows_.size(); ++i) {
+    if (sketches_[i].n > 0) trace_rows_[i].sketch = &sketches_[i];
+  }
+  const WriteCounts counts = writer_.write(trace_rows_);
+  trace_rows_.clear();
+  sketches_.clear();
   SQLite::Statement update(db_,
                            "UPDATE source SET lines = ?1, rows = ?1, duplicates = duplicates + ?2,"
                            " conflicts = conflicts + ?3 WHERE id = ?4");

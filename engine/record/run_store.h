@@ -33,15 +33,17 @@ class RunStore {
 
   const std::string& run_name() const { return run_name_; }
   int64_t run_id() const { return run_id_; }
-  int64_t rows() const { return rows_; }  ///< given to add_rows
+  int64_t rows() const { return rows_; }  ///< taken
   size_t n_prompts() const { return prompt_ids_.size(); }
   int64_t prompt_id(size_t prompt) const { return prompt_ids_.at(prompt); }
 
   /// Adds a prompt with its plan, the next one by number.
   void add_prompt(const PromptRecord& prompt);
   void add_plan(size_t prompt, std::span<const PlannedRow> plan);
+  /// Takes rows, which write_rows() writes together with those taken before; borrowed until then.
   /// Throws DatabaseError when the file has no room for another name of a tensor.
-  void add_rows(size_t prompt, std::span<const TraceRecord> records);
+  void take_rows(size_t prompt, std::span<const TraceRecord> records);
+  void write_rows();
   void add_readout(size_t prompt, const ReadoutRecord& readout);
   void add_attribute(const std::string& name, const std::string& value);
 
@@ -72,8 +74,8 @@ class RunStore {
   std::unordered_map<std::string, int64_t> contexts_;
   std::string context_key_;
   size_t context_bytes_ = 0;          // in contexts_
-  std::vector<TraceRow> trace_rows_;  // of one call, kept for their memory
-  std::vector<RowSketch> sketches_;
+  std::vector<TraceRow> trace_rows_;  // taken and not written; kept for their memory
+  std::vector<RowSketch> sketches_;   // of trace_rows_
 };
 
 }  // namespace greta

@@ -87,11 +87,17 @@ void RunWriter::Target::write(const std::vector<RunItem>& items) {
   if (last) db_->exec("PRAGMA synchronous = FULL");
   in_transaction(*db_, [&] {
     for (const RunItem& item : items) store(item);
+    run_->write_rows();
   });
   if (!last) judge_ahead();
 }
 
 void RunWriter::Target::store(const RunItem& item) {
+  if (const auto* rows = std::get_if<OfPrompt<std::vector<TraceRecord>>>(&item)) {
+    run_->take_rows(rows->prompt, rows->what);
+    return note_late(rows->prompt);
+  }
+  run_->write_rows();
   if (const auto* prompt = std::get_if<PromptRecord>(&item)) {
     if (run_->n_prompts() > 0) ended_prompts_.push_back(run_->prompt_id(run_->n_prompts() - 1));
     run_->add_prompt(*prompt);
@@ -100,10 +106,6 @@ void RunWriter::Target::store(const RunItem& item) {
   if (const auto* plan = std::get_if<OfPrompt<std::vector<PlannedRow>>>(&item)) {
     run_->add_plan(plan->prompt, plan->what);
     note_late(plan->prompt);
-  }
-  if (const auto* rows = std::get_if<OfPrompt<std::vector<TraceRecord>>>(&item)) {
-    run_->add_rows(rows->prompt, rows->what);
-    note_late(rows->prompt);
   }
   if (const auto* readout = std::get_if<OfPrompt<ReadoutRecord>>(&item)) {
     run_->add_readout(readout->prompt, readout->what);
