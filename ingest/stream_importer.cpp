@@ -56,7 +56,9 @@ class PipeReader : public ContentReader {
  private:
   bool is_ready(milliseconds patience) const {
     pollfd one{descriptor_, POLLIN, 0};
-    return ::poll(&one, 1, static_cast<int>(patience.count())) != 0;
+    const int n = ::poll(&one, 1, static_cast<int>(patience.count()));
+    if (n < 0) throw_if_stopped();
+    return n > 0;
   }
 
   int descriptor_;
