@@ -28,6 +28,7 @@ import weakref
 import torch
 
 import greta
+from greta import _torch_models as models
 
 __all__ = ["TENSORS", "Tracer", "probe", "trace"]
 
@@ -124,7 +125,7 @@ class Tracer:
         self._run = run
         self._model = model
         self._base = getattr(model, "model", model)
-        _check_modules(self._base)
+        models.check_modules(self._base)
         self._head = getattr(model, "lm_head", None)
         n_layers = len(self._base.layers)
         self._tensors = _chosen(tensors, TENSORS, "tensor")
@@ -135,8 +136,7 @@ class Tracer:
         if qk_order not in ("model", "gguf"):
             raise ValueError(f"qk_order is 'model' or 'gguf', not {qk_order!r}")
         self._every = positions == "all"
-        kind = getattr(getattr(model, "config", None), "model_type", "llama")
-        self._interleaves = qk_order == "gguf" and kind in ("llama", "mistral")
+        self._interleaves = qk_order == "gguf" and models.is_turned_in_a_gguf(model)
         if "logits" in self._tensors and self._head is None:
             raise ValueError("the model has no lm_head: leave logits out of tensors")
         self._rope_module = self._module_of_rope()
@@ -148,6 +148,7 @@ class Tracer:
         self._stretches = None  # that are traced of the pass under way
         self._pending, self._pending_bytes = [], 0
         self._layer = None  # whose attention is under way
+        self._is_entered = False
         self._thread = None
         self.phases = "prefill,decode0,decode"
 
@@ -161,9 +162,11 @@ class Tracer:
         except BaseException:
             self._undo.close()
             raise
+        self._is_entered = True
         return self
 
     def __exit__(self, *_):
+        self._is_entered = False
         self._undo.close()
 
     def _install(self):
@@ -252,20 +255,23 @@ class Tracer:
                 for name, heads in zip(("q_pre_rope", "k_pre_rope", "q_post_rope", "k_post_rope"),
                                        (q, k, *turned)):
                     if name in self._tensors:
-                        self._note(name, self._layer, self._joined(heads))
+                        self._note(name, self._layer, self._by_token(heads))
             return turned
 
         return turn
 
-    def _joined(self, heads):
-        """[sequences, heads, tokens, values] as [sequences, tokens, heads * values]."""
+    def _by_token(self, heads):
+        """[sequences, heads, tokens, values] as [sequences, tokens, ...], without a copy."""
+        heads = heads.transpose(1, 2)
         if self._interleaves:
-            heads = heads.unflatten(-1, (2, heads.shape[-1] // 2)).transpose(-1, -2).flatten(-2)
-        return heads.transpose(1, 2).flatten(-2)
+            heads = heads.unflatten(-1, (2, heads.shape[-1] // 2)).transpose(-1, -2)
+        return heads
 
     def _traced_forward(self, forward):
         @functools.wraps(forward)
         def traced(*args, **kwargs):
+            if not self._is_entered:
+                return forward(*args, **kwargs)
             if self._stretches is not None:
                 if self._thread != threading.get_ident():
                     raise RuntimeError("two threads compute with a model that is traced")
@@ -301,9 +307,9 @@ class Tracer:
         shape = arguments["inputs_embeds"].shape if ids is None else ids.shape
         n_sequences, self._n_tokens = shape[0], shape[1]
         tokens = [[None] * self._n_tokens] * n_sequences if ids is None else ids.tolist()
-        past = _cached(arguments.get("past_key_values"))
-        positions = _positions(arguments, past, n_sequences, self._n_tokens)
-        real = _mask(arguments.get("attention_mask"), n_sequences, self._n_tokens)
+        past = models.cached(arguments.get("past_key_values"))
+        positions = models.positions(arguments, past, n_sequences, self._n_tokens)
+        real = models.not_padding(arguments.get("attention_mask"), n_sequences, self._n_tokens)
         self._check_logits(arguments)
         expected, self._expected = self._expected, None
         if expected is None:
@@ -363,7 +369,7 @@ class Tracer:
     # ---- Rows
 
     def _note(self, tensor, layer, values):
-        """Takes the traced rows of values, [sequences, tokens, n]; of logits perhaps the last ones."""
+        """Takes the traced rows of values, [sequences, tokens, ...]; of logits perhaps the last ones."""
         if self._stretches is None:
             return
         skipped = self._n_tokens - values.shape[1]
@@ -372,7 +378,7 @@ class Tracer:
             if lacking >= stretch.n:
                 continue
             first = stretch.first - skipped
-            rows = values[stretch.number, first + lacking:first + stretch.n]
+            rows = values[stretch.number, first + lacking:first + stretch.n].flatten(1)
             if _is_on_host(rows):
                 self._add(tensor, layer, stretch, lacking, rows)
             else:
@@ -430,7 +436,7 @@ class Tracer:
         others = "prefill" if self._every else None
         n_prompt = len(tokens)
         cache = self._pass(tokens, None, 0, ("prefill_last", others, 0, 0)).past_key_values
-        output = self._pass(tokens[-1:], _cropped(cache, n_prompt - 1), n_prompt - 1,
+        output = self._pass(tokens[-1:], models.cropped(cache, n_prompt - 1), n_prompt - 1,
                             ("decode0", None, 0, 1))
         decoded = []
         for step in range(decode_steps):
@@ -462,64 +468,5 @@ def _chosen(asked, known, what):
     return tuple(one for one in known if one in asked)
 
 
-def _check_modules(base):
-    """Raises ValueError where the modules are not those of the models that trace() knows."""
-    def check(owner, path, names):
-        lacking = [name for name in names if getattr(owner, name, None) is None]
-        if lacking:
-            raise ValueError(f"{type(owner).__name__} ({path}) has no {lacking[0]}: not a model with "
-                             "the modules of Hugging Face's Llama")
-
-    check(base, "model", ("embed_tokens", "layers", "norm"))
-    norms = ("input_layernorm", "post_attention_layernorm")
-    for number, layer in enumerate(base.layers):
-        path = f"model.layers.{number}"
-        check(layer, path, ("self_attn", "mlp") + norms)
-        check(layer.self_attn, path + ".self_attn", ("q_proj", "k_proj", "v_proj", "o_proj"))
-        check(layer.mlp, path + ".mlp", ("gate_proj", "up_proj", "down_proj"))
-        others = [name for name, _ in layer.named_children() if "norm" in name and name not in norms]
-        if others:
-            raise ValueError(f"{path}.{others[0]}: with norms elsewhere than in Llama, what the "
-                             "modules are given is something else")
-
-
 def _is_on_host(values):
     return values.device.type == "cpu"
-
-
-def _cached(cache):
-    """How many tokens a cache holds."""
-    if cache is None:
-        return 0
-    if hasattr(cache, "get_seq_length"):
-        return int(cache.get_seq_length())
-    return cache[0][0].shape[-2] if len(cache) > 0 else 0
-
-
-def _cropped(cache, n_tokens):
-    """A cache of its first tokens; None where there are none."""
-    if n_tokens == 0:
-        return None
-    if hasattr(cache, "crop"):
-        cache.crop(n_tokens)
-        return cache
-    if isinstance(cache, tuple):
-        return tuple(tuple(part[..., :n_tokens, :] for part in layer) for layer in cache)
-    raise ValueError(f"a cache of {type(cache).__name__} cannot be cut back to {n_tokens} tokens")
-
-
-def _positions(arguments, past, n_sequences, n_tokens):
-    """Positions of a pass, a list for every sequence."""
-    for name in ("position_ids", "cache_position"):
-        given = arguments.get(name)
-        if given is not None:
-            rows = given.reshape(-1, n_tokens).tolist()
-            return rows * n_sequences if len(rows) == 1 else rows
-    return [list(range(past, past + n_tokens))] * n_sequences
-
-
-def _mask(mask, n_sequences, n_tokens):
-    """Which tokens of a pass are no padding, a list for every sequence."""
-    if not torch.is_tensor(mask) or mask.dim() != 2:
-        return [[True] * n_tokens] * n_sequences
-    return (mask[:, -n_tokens:] != 0).tolist()

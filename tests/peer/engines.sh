@@ -171,7 +171,7 @@ done
 faults "${models[0]}" "$(basename "${models[0]}" .gguf)"
 printf '\nPyTorch with and without greta.torch, tokens per second of one core\n\n'
 for model in "${models[@]}"; do
-  "$python" tests/peer/torch_trace.py "$model" --db "$folder/bench.db" --bench 64 32 --threads 1 --repeat 3 |
+  "$python" tests/peer/torch_trace.py "$model" --db "$folder/bench.db" --bench 8 8 --threads 1 --repeat 2 |
     sed "s/^/- $(basename "$model" .gguf), /"
 done
 exit "$failed"

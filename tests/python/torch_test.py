@@ -23,6 +23,11 @@ except ImportError as error:
     print(f"skipped: {error.name} is not there for {sys.executable}")
     sys.exit(77)
 
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "peer"))
 import gguf_llama
 import greta
@@ -214,11 +219,36 @@ class TorchTest(unittest.TestCase):
         for module in model.modules():
             self.assertFalse(module._forward_hooks or module._forward_pre_hooks)
 
+    def test_who_wraps_the_model_meanwhile_keeps_it_and_it_is_traced_no_more(self):
+        model = random_model()
+        with self.run_of() as run:
+            with greta.torch.trace(model, run):
+                traced = model.forward
+                model.forward = lambda *args, **given: traced(*args, **given)
+                wrapped = model.forward
+            self.assertIs(model.forward, wrapped)
+            model(input_ids=torch.tensor([PROMPT]))
+        self.assertEqual(self.rows("tensor"), [])
+
     def test_another_model_of_the_same_kind_is_not_traced(self):
         traced, other = random_model(), random_model()
         with self.run_of() as run, greta.torch.trace(traced, run):
             other(input_ids=torch.tensor([PROMPT]))
         self.assertEqual(self.rows("tensor"), [])
+
+    # ---- The models of transformers
+
+    @unittest.skipIf(transformers is None, "transformers is not installed")
+    def test_models_of_transformers_pass_within_rounding(self):
+        shape = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 128,
+                 "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+        for kind in ("llama", "mistral", "qwen2", "qwen3"):
+            config = transformers.AutoConfig.for_model(kind, **shape)
+            model = transformers.AutoModelForCausalLM.from_config(config).eval()
+            self.probe(model, name=kind, decode_steps=2)
+            found = self.verdict(kind)
+            self.assertEqual((found["numeric_verdict"], found["coverage"]), ("PASS", "complete"), kind)
+            self.assertEqual(found["pairs"], 2 * 3 * (2 * 12 + 3))
 
     # ---- What is refused
 
@@ -232,6 +262,8 @@ class TorchTest(unittest.TestCase):
             model.model.layers[1].pre_feedforward_layernorm = torch.nn.Identity()
             with self.assertRaisesRegex(ValueError, "layers.1.pre_feedforward_layernorm"):
                 greta.torch.trace(model, run)
+            with self.assertRaisesRegex(ValueError, "granite"):
+                greta.torch.trace(random_model("granite"), run, qk_order="gguf")
             model = random_model()
             del model.model.layers[0].mlp.gate_proj
             with self.assertRaisesRegex(ValueError, "gate_proj"):
@@ -254,12 +286,14 @@ class TorchTest(unittest.TestCase):
                             "--tensors", ",".join(greta.torch.TENSORS), "--decode-steps", "0",
                             "--phases", "prefill_last,decode0", "--run-name", f"{kind}/greta"],
                            check=True, capture_output=True)
-            self.probe(gguf_llama.load(model, of_transformers=False), {"seven": PROMPT},
-                       f"{kind}/torch", qk_order="gguf")
-            found = self.greta_db("compare", f"{kind}/greta", f"{kind}/torch")
-            self.assertEqual(found["numeric_verdict"], "PASS", found)
-            total = found["total"]
-            self.assertEqual(total["match"] + total["rounding"], 2 * (2 * 12 + 3), found)
+            for of_transformers in {False, transformers is not None}:
+                name = f"{kind}/{'transformers' if of_transformers else 'torch'}"
+                self.probe(gguf_llama.load(model, of_transformers), {"seven": PROMPT}, name,
+                           qk_order="gguf")
+                found = self.greta_db("compare", f"{kind}/greta", name)
+                self.assertEqual(found["numeric_verdict"], "PASS", found)
+                total = found["total"]
+                self.assertEqual(total["match"] + total["rounding"], 2 * (2 * 12 + 3), found)
 
     def test_q_and_k_in_the_order_of_the_model_are_not_those_of_a_gguf(self):
         model = random_model()
@@ -271,4 +305,7 @@ class TorchTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    outcome = unittest.main(exit=False).result
+    for test, reason in outcome.skipped:
+        print(f"skipped: {test.id().split('.')[-1]}: {reason}")
+    sys.exit(0 if outcome.wasSuccessful() else 1)
