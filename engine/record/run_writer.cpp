@@ -41,7 +41,7 @@ constexpr size_t kQueueBytes = 32u << 20;
 constexpr size_t kBatchBytes = 4u << 20;    // some 8,000 rows: 30 ms of writing
 constexpr milliseconds kGather{20};         // more under load: batches grow while one is written
 constexpr milliseconds kLastPatience{500};  // for what can be left undone
-constexpr int64_t kWorthAThread = 10'000;   // rows, beside which one to judge them costs little
+constexpr int64_t kWorthAThread = 4000;     // rows, beside which one to judge them costs little
 constexpr int kMostJudges = 4;              // that keep up with any engine
 
 struct Finish {
