@@ -10,8 +10,7 @@ void set_up_sqlite() {
   sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
   sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   // The views that judge a run make tables of some 170 KB by the dozen. Given back to the system
-  // after each statement, their pages cost a fifth of what judging a small run does, and all
-  // threads wait for each other.
+  // after each statement, their pages cost a fifth of what judging a small run does.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
