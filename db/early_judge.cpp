@@ -45,6 +45,8 @@ void EarlyJudge::start_threads() {
     for (int i = 0; i < threads_wanted_; ++i) {
       SQLite::Database& beside = connections_.emplace_back(open_beside(db_));
       threads_.push_back(start_thread([this, &beside] { work(beside); }));
+      const std::lock_guard lock(mutex_);
+      ++n_running_;
     }
   } catch (const ThreadError&) {
   } catch (const SQLite::Exception&) {
@@ -52,22 +54,30 @@ void EarlyJudge::start_threads() {
 }
 
 void EarlyJudge::work(SQLite::Database& db) {
+  int at_hand = 0;
   try {
     PromptTallyReader reader(db);
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-      if (stopping_) return;
+      if (stopping_) break;
       const int64_t prompt = waiting_.front();
       waiting_.pop_front();
       const int64_t generation = generation_;
+      n_at_hand_ += at_hand = 1;
       lock.unlock();
       TallyRows tally = reader.read(run_id_, prompt);
       lock.lock();
+      n_at_hand_ -= std::exchange(at_hand, 0);
       if (generation == generation_) known_[prompt] = std::move(tally);
+      changed_.notify_all();
     }
   } catch (const std::exception&) {  // the prompts are judged at the end
   }
+  const std::lock_guard lock(mutex_);
+  n_at_hand_ -= at_hand;
+  --n_running_;
+  changed_.notify_all();
 }
 
 void EarlyJudge::add(int64_t prompt_id) {
@@ -111,12 +121,29 @@ bool EarlyJudge::changed_by_others() {
   return std::exchange(data_version_, now) != now;
 }
 
+/// What is known once the prompts at hand are done.
+std::map<int64_t, TallyRows> EarlyJudge::take_known() {
+  const bool others = changed_by_others();
+  std::unique_lock lock(mutex_);
+  waiting_.clear();
+  changed_.wait(lock, [this] { return is_idle(); });
+  if (others) known_.clear();
+  return std::exchange(known_, {});
+}
+
+std::map<int64_t, TallyRows> EarlyJudge::work_out(std::span<const int64_t> prompts) {
+  std::unique_lock lock(mutex_);
+  waiting_.assign(prompts.begin(), prompts.end());
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return is_idle(); });
+  return std::exchange(known_, {});
+}
+
 void EarlyJudge::finish(int threads, int64_t max_rows) {
+  judge_run(db_, run_id_, threads, max_rows,
+            {[this] { return take_known(); },
+             [this](std::span<const int64_t> prompts) { return work_out(prompts); }});
   stop();
-  judge_run(db_, run_id_, threads, max_rows, [this] {
-    if (changed_by_others()) known_.clear();
-    return std::move(known_);
-  });
 }
 
 }  // namespace greta

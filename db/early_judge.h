@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -39,7 +40,8 @@ class EarlyJudge {
   /// Prompts whose tallies are known by now.
   size_t n_known();
 
-  /// Judges the run as judge_run() does: what is known is not worked out again. The run has ended.
+  /// Judges the run as judge_run() does: what is known is not worked out again, and the threads,
+  /// whose statements are prepared, do what is left. The run has ended; nothing may be added.
   /// max_rows: where more trace rows than these are left to judge, nothing is done. Throws
   /// SQLite::Exception.
   void finish(int threads, int64_t max_rows);
@@ -48,6 +50,9 @@ class EarlyJudge {
   void work(SQLite::Database& db);
   void start_threads();
   bool changed_by_others();
+  bool is_idle() const { return n_running_ == 0 || (waiting_.empty() && n_at_hand_ == 0); }
+  std::map<int64_t, TallyRows> take_known();
+  std::map<int64_t, TallyRows> work_out(std::span<const int64_t> prompts);
   void stop();
 
   SQLite::Database& db_;
@@ -64,6 +69,8 @@ class EarlyJudge {
   std::deque<int64_t> waiting_;
   std::map<int64_t, TallyRows> known_;
   int64_t generation_ = 0;  ///< of what tallies are made of
+  int n_running_ = 0;       ///< threads
+  int n_at_hand_ = 0;       ///< prompts that they work on
   bool stopping_ = false;
 };
 

@@ -179,30 +179,38 @@ bool has_mutexes() {
 bool can_judge_beside(const SQLite::Database& db) { return !is_in_memory(db) && has_mutexes(); }
 
 void judge_run(SQLite::Database& db, int64_t run_id, int threads) {
+  using Tallies = std::map<int64_t, TallyRows>;
   judge_run(db, run_id, threads, std::numeric_limits<int64_t>::max(),
-            [] { return std::map<int64_t, TallyRows>(); });
+            {[] { return Tallies(); }, [](std::span<const int64_t>) { return Tallies(); }});
 }
 
 void judge_run(SQLite::Database& db, int64_t run_id, int threads, int64_t max_rows,
-               const std::function<std::map<int64_t, TallyRows>()>& known) {
+               const EarlyTallies& early) {
   in_transaction(db, [&] {
     constexpr auto kMost = static_cast<int64_t>(kMaxThreads);
-    std::map<int64_t, TallyRows> tallies = known();
+    std::map<int64_t, TallyRows> tallies = early.known();
     std::vector<int64_t> prompts = prompts_of(db, run_id);
-    std::erase_if(prompts, [&](int64_t prompt) { return tallies.contains(prompt); });
+    const auto leave_out_known = [&] {
+      std::erase_if(prompts, [&](int64_t prompt) { return tallies.contains(prompt); });
+    };
+    leave_out_known();
     // Counted no further than it tells anything.
     const bool any = max_rows == std::numeric_limits<int64_t>::max();
     const int64_t limit = any ? kRowsPerThread * kMost : max_rows + 1;
     const int64_t n_rows = rows_of(db, run_id, prompts, limit);
     if (n_rows > max_rows) return;
+    tallies.merge(early.work_out(prompts));
+    leave_out_known();
     const auto n_prompts = static_cast<int64_t>(prompts.size()) - 1;
     const int64_t worth = n_rows / kRowsPerThread;
     const int64_t wanted = std::min<int64_t>({threads, worth, n_prompts, kMost});
     const bool alone = wanted < 2 || !can_judge_beside(db);
     if (alone && tallies.empty()) return keep_tally(db, run_id);
-    PromptsJudge judge(db, run_id, prompts);
-    std::vector<TallyRows> rest = judge.read(alone ? 1 : static_cast<size_t>(wanted));
-    for (size_t i = 0; i < rest.size(); ++i) tallies[prompts[i]] = std::move(rest[i]);
+    if (!prompts.empty()) {
+      PromptsJudge judge(db, run_id, prompts);
+      std::vector<TallyRows> rest = judge.read(alone ? 1 : static_cast<size_t>(wanted));
+      for (size_t i = 0; i < rest.size(); ++i) tallies[prompts[i]] = std::move(rest[i]);
+    }
     TallyRows all{run_id, {}};
     for (auto& [prompt, tally] : tallies) {
       std::move(tally.values.begin(), tally.values.end(), std::back_inserter(all.values));

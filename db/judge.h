@@ -23,11 +23,17 @@ void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads);
 /// threads, where there is enough of it. Throws SQLite::Exception.
 void judge_run(SQLite::Database& db, int64_t run_id, int threads);
 
-/// The same where some tallies are known already, by prompt: `known` is called in the transaction,
-/// and gives those that are still true. Nothing is done where more than max_rows trace rows are
-/// left to judge.
+/// Tallies of a run's prompts, by prompt, that somebody else works out. Both are called in the
+/// transaction that keeps them.
+struct EarlyTallies {
+  std::function<std::map<int64_t, TallyRows>()> known;  ///< those that are there and still true
+  /// Some of these, or all: they are not among those.
+  std::function<std::map<int64_t, TallyRows>(std::span<const int64_t> prompts)> work_out;
+};
+
+/// The same with these. Nothing is done where more than max_rows trace rows are left to judge.
 void judge_run(SQLite::Database& db, int64_t run_id, int threads, int64_t max_rows,
-               const std::function<std::map<int64_t, TallyRows>()>& known);
+               const EarlyTallies& early);
 
 /// Whether further connections on other threads can work tallies out.
 bool can_judge_beside(const SQLite::Database& db);

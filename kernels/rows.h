@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/kv_rows.h"
+
 // What operations on rows of activations are told about their tensors: f32, row-major without gaps,
 // in the memory of whoever computes.
 
@@ -38,10 +40,17 @@ struct HeadTensor {
   const float* norm = nullptr;  ///< [head_dim], the weight
 };
 
-/// Rows [n_rows, width] and the cache they are copied to; nullptr: nothing to do.
+/// Rows [n_rows, width] and the cache they are stored to, as it stores values; nullptr: nothing to
+/// do.
 struct RowStore {
   const float* rows = nullptr;
-  float* cache = nullptr;
+  KvRows cache = {};
+};
+
+/// Rows of a cache, and where they go as f32; the first of them to the first there.
+struct RowRead {
+  ConstKvRows cache = {};
+  float* to = nullptr;
 };
 
 }  // namespace greta

@@ -2,8 +2,10 @@
 #include <csignal>
 
 #include "cli/greta_infer/program.h"
+#include "db/sqlite_setup.h"
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk
+  greta::set_up_sqlite();
   return greta::run_greta_infer(argc, argv);
 }

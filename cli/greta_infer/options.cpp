@@ -424,6 +424,11 @@ void add_compute_options(CLI::App& command, ComputeArguments& arguments) {
       ->check(offers(routes_of_the_cpu))
       ->option_text("OP=ROUTE[@PHASE]");
   command
+      .add_option("--kv-cache", arguments.kv_cache,
+                  "How the cache stores keys and values: f32, or rounded to f16 (f32)")
+      ->check(offers({"f32", "f16"}))
+      ->option_text("TYPE");
+  command
       .add_option("--inject", arguments.faults,
                   "Inject a known bug, as rope_theta@decode:layer=2; probe --list has all. "
                   "Repeatable")
@@ -469,7 +474,8 @@ ForwardOptions resolve_forward(const ComputeArguments& arguments, Mode mode, con
   return {.mode = mode,
           .routes = choose_routes(session.backend(), mode, choices),
           .faults = FaultSet(std::move(faults)),
-          .max_batch = max_batch > 0 ? max_batch : session.backend().usual_batch()};
+          .max_batch = max_batch > 0 ? max_batch : session.backend().usual_batch(),
+          .kv_cache = parse_kv_type(arguments.kv_cache)};
 }
 
 void add_record_options(CLI::App& command, RecordArguments& arguments) {

@@ -88,9 +88,10 @@ TraceSelection resolve_trace(const TraceArguments& arguments, const Environment&
 struct ComputeArguments {
   std::optional<std::string> mode;
   std::vector<std::string> routes, faults;
+  std::string kv_cache = "f32";
   std::optional<int64_t> seed;
 };
-/// --mode, --route, --inject, --seed.
+/// --mode, --route, --kv-cache, --inject, --seed.
 void add_compute_options(CLI::App& command, ComputeArguments& arguments);
 /// --mode, else GRETA_B3_66_MODE, else as_designed.
 Mode resolve_mode(const ComputeArguments& arguments, const Environment& environment);

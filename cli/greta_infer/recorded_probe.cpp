@@ -159,8 +159,11 @@ RecordedProbe read_probe(const std::filesystem::path& database, const std::strin
                       .routes = parse_routes(attribute(db, found, "routes")),
                       .faults = {},
                       .batch = whole_number(attribute(db, found, "batch"), "batch"),
+                      .kv_cache = KvType::kF32,
                       .together = {},
                       .pair = {}};
+  const std::string kv_cache = attribute_or_none(db, found, "kv_cache");
+  if (!kv_cache.empty()) probe.kv_cache = parse_kv_type(kv_cache);
   for (const std::string& fault : attributes(db, found, "inject")) {
     probe.faults.push_back(parse_fault(fault));
   }

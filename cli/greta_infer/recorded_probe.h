@@ -30,6 +30,7 @@ struct RecordedProbe {
   std::vector<RouteChoice> routes;
   std::vector<Fault> faults;
   int64_t batch = 0;
+  KvType kv_cache = KvType::kF32;
   std::vector<ProbePrompt> together;  ///< the prompts computed together, with their decode steps
   size_t which = 0;                   ///< the one of the pair
   RecordedPair pair;

@@ -216,7 +216,8 @@ int replay_run(const ReplayArguments& arguments, const Environment& environment)
       .forward = {.mode = probe.mode,
                   .routes = choose_routes(session->backend(), probe.mode, probe.routes),
                   .faults = FaultSet(probe.faults),
-                  .max_batch = probe.batch},
+                  .max_batch = probe.batch,
+                  .kv_cache = probe.kv_cache},
       .selection = {},
       .n_threads = session->n_threads()};
   const Replayed rows = replay(session->model(), session->weights(), session->backend(),

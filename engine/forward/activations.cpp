@@ -94,6 +94,25 @@ std::vector<AttentionTrace> Activations::attention_traces(LayerActivations& laye
   return wanted;
 }
 
+std::vector<std::array<float*, 2>> Activations::cache_traces(
+    LayerActivations& layer, std::span<const TracedRows> stretches) {
+  std::vector<int64_t> sizes;
+  int64_t size = 0;
+  for (const auto& [its, first_token, all] : stretches) {
+    // One token's rows grow with every position: have room for the last one at once.
+    const int64_t n = its.n_tokens - first_token;
+    sizes.push_back((n == 0 ? 0 : all ? its.cache_rows : n) * config_.kv_dim());
+    size += 2 * sizes.back();
+  }
+  float* next = room(layer.cache_rows, size);
+  std::vector<std::array<float*, 2>> places;
+  for (const int64_t n : sizes) {
+    places.push_back({next, next + n});
+    next += 2 * n;
+  }
+  return places;
+}
+
 void Activations::poison() {
   const auto poison = [this](const Buffer& buffer, int64_t n) {
     if (n > 0) backend_.fill(buffer.get(), n, kNan);
@@ -103,6 +122,7 @@ void Activations::poison() {
     for (const LayerActivations& layer : memory->layers) {
       poison(layer.scores.memory, layer.scores.size);
       poison(layer.probs.memory, layer.probs.size);
+      poison(layer.cache_rows.memory, layer.cache_rows.size);
     }
   }
   for (const Buffer* buffer : {&embedded_, &embd_row_}) poison(*buffer, max_batch_ * config_.dim);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,6 +26,7 @@ struct LayerActivations {
   float *k, *k_rot, *v;                                   ///< [tokens, kv_dim]
   float* gated;                                           ///< [tokens, ffn_dim]
   TraceBuffer scores, probs;
+  TraceBuffer cache_rows;  ///< of a cache that is not f32
 };
 
 /// All buffers of a forward pass but the KV cache. Layers share theirs, but where the backend wants
@@ -67,6 +69,17 @@ class Activations {
   std::vector<AttentionTrace> attention_traces(LayerActivations& layer,
                                                std::span<const TracedQueries> calls, bool scores,
                                                bool probs);
+
+  /// A stretch whose rows of the cache are traced from a token on, its number of tokens for none;
+  /// all: and all before.
+  struct TracedRows {
+    Stretch stretch;
+    int64_t first_token = 0;
+    bool all = false;
+  };
+  /// Where those rows of K and of V go, by stretch.
+  std::vector<std::array<float*, 2>> cache_traces(LayerActivations& layer,
+                                                  std::span<const TracedRows> stretches);
 
   /// Overwrites everything with NaN: what the next batch reads must be its own.
   void poison();

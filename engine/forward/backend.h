@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -129,14 +130,17 @@ class Backend {
   /// Turns tensors of all of the batch's tokens by their positions plus `shift`.
   virtual void rope(int64_t shift, const RopeTurn& turn, int64_t head_dim,
                     std::span<const RopeTensor> tensors) = 0;
-  /// Copies a stretch's rows of `width` values each to rows first_row, ... of its caches.
+  /// Stores a stretch's rows of `width` values each to rows first_row, ... of its caches.
   virtual void store_rows(size_t stretch, int64_t width, int64_t first_row,
                           std::span<const RowStore> stores) = 0;
+  /// Copies rows of two caches as f32: all up to the stretch's last token's, or those of its tokens
+  /// from first_token on.
+  virtual void read_rows(size_t stretch, int64_t width, std::optional<int64_t> first_token,
+                         const std::array<RowRead, 2>& reads) = 0;
   /// Of the tokens of a stretch, over its cache. With fingerprints_at_end(), traced probabilities
   /// of a batch of one token are in place when it ends.
   virtual void attention(size_t stretch, Route route, const AttentionShape& shape, const float* q,
-                         const float* k, const float* v, float* out,
-                         const AttentionTrace& trace) = 0;
+                         ConstKvRows k, ConstKvRows v, float* out, const AttentionTrace& trace) = 0;
   virtual void add(const float* a, const float* b, int64_t n, float* out) = 0;
 
   /// Greatest k ≤ 8 of n values, greatest first; ties go to the lower index, NaN is below
@@ -152,7 +156,7 @@ class Backend {
   virtual std::vector<FingerprintedRow> fetch_fingerprints() = 0;
 
   // What only fault injection needs; speed does not matter.
-  virtual void scale(float* data, int64_t n, float factor) = 0;
+  virtual void scale(KvRows values, int64_t n, float factor) = 0;
   virtual void project_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
                                        const Product& product) = 0;
   /// `count` values of each row, chosen by `seed`, take one bit from the value beside them.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "engine/forward/race.h"
+#include "kernels/blocks.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/matmul.h"
@@ -161,12 +162,31 @@ class CpuBackend final : public Backend {
   void store_rows(size_t stretch, int64_t width, int64_t first_row,
                   std::span<const RowStore> stores) override {
     for (const RowStore& store : stores) {
-      std::copy_n(store.rows, stretches_[stretch].n_tokens * width,
-                  store.cache + first_row * width);
+      const int64_t n = stretches_[stretch].n_tokens * width;
+      const KvRows to = store.cache + first_row * width;
+      if (to.type == KvType::kF16) {
+        std::transform(store.rows, store.rows + n, static_cast<uint16_t*>(to.data), f32_to_f16);
+      } else {
+        std::copy_n(store.rows, n, static_cast<float*>(to.data));
+      }
     }
   }
-  void attention(size_t, Route route, const AttentionShape& shape, const float* q, const float* k,
-                 const float* v, float* out, const AttentionTrace& trace) override {
+  void read_rows(size_t stretch, int64_t width, std::optional<int64_t> first_token,
+                 const std::array<RowRead, 2>& reads) override {
+    const Stretch& its = stretches_[stretch];
+    const int64_t first = first_token ? its.first_pos + *first_token : 0;
+    const int64_t n = (its.first_pos + its.n_tokens - first) * width;
+    for (const RowRead& read : reads) {
+      if (read.cache.type == KvType::kF16) {
+        const auto* const from = static_cast<const uint16_t*>(read.cache.data) + first * width;
+        std::transform(from, from + n, read.to, f16_to_f32);
+      } else {
+        std::copy_n(static_cast<const float*>(read.cache.data) + first * width, n, read.to);
+      }
+    }
+  }
+  void attention(size_t, Route route, const AttentionShape& shape, const float* q, ConstKvRows k,
+                 ConstKvRows v, float* out, const AttentionTrace& trace) override {
     if (route == Route::kOnline) return attention_online(shape, q, k, v, out, trace, pool_);
     if (route == Route::kTwoPass) return attention_two_pass(shape, q, k, v, out, trace, pool_);
     throw std::invalid_argument("the CPU has no route " + std::string(route_name(route)) +
@@ -215,8 +235,14 @@ class CpuBackend final : public Backend {
     return oldest;
   }
 
-  void scale(float* data, int64_t n, float factor) override {
-    for (int64_t i = 0; i < n; ++i) data[i] *= factor;
+  void scale(KvRows values, int64_t n, float factor) override {
+    if (values.type == KvType::kF16) {
+      auto* const halves = static_cast<uint16_t*>(values.data);
+      for (int64_t i = 0; i < n; ++i) halves[i] = f32_to_f16(f16_to_f32(halves[i]) * factor);
+    } else {
+      auto* const data = static_cast<float*>(values.data);
+      for (int64_t i = 0; i < n; ++i) data[i] *= factor;
+    }
   }
   void project_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
                                const Product& product) override {

@@ -25,17 +25,18 @@ void project_qkv(const LayerPlan& plan, const LayerWeights& weights, float norm_
   backend.finish_heads(s.n_tokens, s.head_dim, norm_eps, std::span(heads).first(n_tensors));
 }
 
-void keep_stale_tail(const LayerPlan& plan, int64_t last, float* cache, int64_t width,
+void keep_stale_tail(const LayerPlan& plan, int64_t last, const KvRows& cache, int64_t width,
                      Backend& backend) {
   if (!plan.stale_tail) return;
+  const std::span<float> tail = words_of(cache + last * width, width);
   if (last > 0) {
-    backend.copy(cache + (last - 1) * width, width, cache + last * width);
+    backend.copy(words_of(cache + (last - 1) * width, width).data(), std::ssize(tail), tail.data());
   } else {
-    backend.fill(cache, width, 0);
+    backend.fill(tail.data(), std::ssize(tail), 0);
   }
 }
 
-void spoil_row(float factor, float* row, int64_t width, Backend& backend) {
+void spoil_row(float factor, const KvRows& row, int64_t width, Backend& backend) {
   if (factor != 1) backend.scale(row, width, factor);
 }
 

@@ -16,11 +16,11 @@ void project_qkv(const LayerPlan& plan, const LayerWeights& weights, float norm_
 
 /// Puts what the row before holds, zeros before the first, into row `last`, the last token's, of a
 /// cache [rows, width].
-void keep_stale_tail(const LayerPlan& plan, int64_t last, float* cache, int64_t width,
+void keep_stale_tail(const LayerPlan& plan, int64_t last, const KvRows& cache, int64_t width,
                      Backend& backend);
 
 /// A row [width] of a cache times `factor`.
-void spoil_row(float factor, float* row, int64_t width, Backend& backend);
+void spoil_row(float factor, const KvRows& row, int64_t width, Backend& backend);
 
 /// Backend::project_add by plan.wo, or with the sum rounded to fp16 on the way.
 void project_wo(const LayerPlan& plan, const float* x, const Product& product,

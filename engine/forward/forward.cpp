@@ -13,6 +13,11 @@ namespace greta {
 
 using enum TracePoint;
 
+std::string arithmetic_of(const Backend& backend, const ForwardOptions& options) {
+  const std::string of_routes = backend.arithmetic(options.routes);
+  return options.kv_cache == KvType::kF16 && of_routes == "f32" ? "f16" : of_routes;
+}
+
 Forward::Forward(const Model& model, const ModelWeights& weights, Backend& backend, KvCache& cache,
                  ForwardOptions options)
     : model_(model),
@@ -95,7 +100,7 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
   const ModelConfig& c = config_;
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   LayerActivations& a = act_.layer(layer);
-  float *const k_cache = cache_.k(layer), *const v_cache = cache_.v(layer);
+  const KvRows k_cache = cache_.k(layer), v_cache = cache_.v(layer);
   const int64_t n = plan.shape.n_tokens, kv_dim = c.kv_dim(), q_dim = c.q_dim();
 
   trace.note(kResidualPreAttn, layer, x, c.dim);
@@ -115,7 +120,7 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
 
   for (size_t i = 0; i < placed_.size(); ++i) {
     const auto& [its, first_row, logits, at] = placed_[i];
-    float *const k = k_cache + its.cache_row * kv_dim, *const v = v_cache + its.cache_row * kv_dim;
+    const KvRows k = k_cache + its.cache_row * kv_dim, v = v_cache + its.cache_row * kv_dim;
     const int64_t end = its.first_pos + its.n_tokens;
     if (batch_.keep_kv) {
       const std::array<RowStore, 2> rows{
@@ -126,7 +131,7 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
     }
     if (end > 1) spoil_row(plan.row_0_before, k, kv_dim, backend_);  // else it is the token's own
   }
-  trace.note_cache(layer, k_cache, v_cache, kv_dim);
+  trace.note_cache(layer, readable_cache(layer, a, trace), kv_dim);
 
   traced_queries_.clear();
   for (const Placed& one : placed_) {
@@ -137,7 +142,7 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
       a, traced_queries_, trace.wants(kAttnScores, layer), trace.wants(kAttnProbs, layer));
   for (size_t i = 0; i < placed_.size(); ++i) {
     const auto& [its, first_row, logits, at] = placed_[i];
-    float *const k = k_cache + its.cache_row * kv_dim, *const v = v_cache + its.cache_row * kv_dim;
+    const KvRows k = k_cache + its.cache_row * kv_dim, v = v_cache + its.cache_row * kv_dim;
     backend_.attention(i, plan.attention, traced_queries_[i].shape, a.q_rot + first_row * q_dim, k,
                        v, a.attn + first_row * q_dim, wanted[i]);
     if (its.first_pos + its.n_tokens > 1) spoil_row(plan.row_0_after, k, kv_dim, backend_);
@@ -160,6 +165,40 @@ const float* Forward::block(int layer, const LayerPlan& plan, const float* x, Tr
   trace.note(kResidualPostMlp, layer, x_out, c.dim);
   trace.note(kXOut, layer, x_out, c.dim);
   return x_out;
+}
+
+/// Where the keys and values of each stretch are f32: in the cache itself, or copied from there as
+/// far as they are traced.
+std::vector<TracedCache> Forward::readable_cache(int layer, LayerActivations& a,
+                                                 const Tracer& trace) {
+  std::vector<TracedCache> caches;
+  const bool all = trace.wants(kKCacheRows, layer) || trace.wants(kVCacheRows, layer);
+  const bool any = all || trace.wants(kKCache, layer) || trace.wants(kVCache, layer);
+  if (!any) return caches;
+  const int64_t width = config_.kv_dim();
+  std::vector<Activations::TracedRows> wanted;
+  for (const Placed& one : placed_) {
+    const int64_t row = one.stretch.cache_row * width;
+    const KvRows k = cache_.k(layer) + row, v = cache_.v(layer) + row;
+    if (cache_.type() == KvType::kF32) {
+      caches.push_back({static_cast<const float*>(k.data), static_cast<const float*>(v.data), 0});
+      continue;
+    }
+    const int64_t first = trace.first_of(one.first_row, one.stretch.n_tokens);
+    wanted.push_back({one.stretch, first, all});
+  }
+  if (cache_.type() == KvType::kF32) return caches;
+  const std::vector<std::array<float*, 2>> places = act_.cache_traces(a, wanted);
+  for (size_t i = 0; i < placed_.size(); ++i) {
+    const auto& [its, first, whole] = wanted[i];
+    const auto& [k, v] = places[i];
+    caches.push_back({k, v, all ? 0 : its.first_pos + first});
+    if (first == its.n_tokens) continue;
+    const int64_t row = its.cache_row * width;
+    backend_.read_rows(i, width, all ? std::nullopt : std::optional(first),
+                       {{{cache_.k(layer) + row, k}, {cache_.v(layer) + row, v}}});
+  }
+  return caches;
 }
 
 void Forward::head(const float* x, Tracer& trace) {

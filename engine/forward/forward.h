@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/forward/activations.h"
@@ -22,8 +23,13 @@ struct ForwardOptions {
   Mode mode = Mode::kAsDesigned;
   RouteTable routes;
   FaultSet faults;
-  int64_t max_batch = 512;  ///< tokens of one batch: activations are allocated for as many
+  int64_t max_batch = 512;         ///< tokens of one batch: activations are allocated for as many
+  KvType kv_cache = KvType::kF32;  ///< of the cache that whoever computes by these makes
 };
+
+/// What tolerances go by: Backend::arithmetic() of the routes, and f16 at least where keys and
+/// values are rounded to that.
+std::string arithmetic_of(const Backend& backend, const ForwardOptions& options);
 
 /// The forward pass of Llama (Touvron et al. 2023) and of what differs from it by an Architecture
 /// only, the same lines for every backend.
@@ -76,6 +82,7 @@ class Forward {
   // Each returns the residual stream that it leaves, [tokens, dim].
   const float* embed(Tracer& trace);
   const float* block(int layer, const LayerPlan& plan, const float* x, Tracer& trace);
+  std::vector<TracedCache> readable_cache(int layer, LayerActivations& a, const Tracer& trace);
   void head(const float* x, Tracer& trace);
   const float* rows_with_logits(const float* x);
   void find_top(int64_t row);

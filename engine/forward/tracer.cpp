@@ -83,7 +83,7 @@ void Tracer::begin(std::span<const TracedSequence> sequences, std::optional<Phas
       if (wanted) traced_.push_back({first + token, *phase, step, i, pos});
     }
     batch.tokens.insert(batch.tokens.end(), one.tokens.begin(), one.tokens.end());
-    batch.sequences.push_back({first, n, one.cache_row, one.number});
+    batch.sequences.push_back({first, n, one.number});
   }
   batch.traced = traced_;
 }
@@ -170,15 +170,16 @@ size_t Tracer::pair_up(TracePoint point, int layer, size_t traced, RowRef& row) 
   return number;
 }
 
-void Tracer::note_cache(int layer, const float* k, const float* v, int64_t width) {
+void Tracer::note_cache(int layer, std::span<const TracedCache> by_sequence, int64_t width) {
+  if (by_sequence.empty()) return;
   for (size_t i = 0; i < traced_.size(); ++i) {
-    const int64_t first = batches_.back().sequences[traced_[i].sequence].cache_row * width;
-    const int64_t offset = traced_[i].pos * width;
-    note_row(TracePoint::kKCache, layer, i, k + first + offset, width);
-    note_row(TracePoint::kVCache, layer, i, v + first + offset, width);
+    const TracedCache& its = by_sequence[traced_[i].sequence];
+    const int64_t offset = (traced_[i].pos - its.first_row) * width;
+    note_row(TracePoint::kKCache, layer, i, its.k + offset, width);
+    note_row(TracePoint::kVCache, layer, i, its.v + offset, width);
     if (traced_[i].phase == Phase::kPrefill) continue;
-    note_row(TracePoint::kKCacheRows, layer, i, k + first, offset + width);
-    note_row(TracePoint::kVCacheRows, layer, i, v + first, offset + width);
+    note_row(TracePoint::kKCacheRows, layer, i, its.k, offset + width);
+    note_row(TracePoint::kVCacheRows, layer, i, its.v, offset + width);
   }
   if (wants(TracePoint::kKCacheRows, layer) || wants(TracePoint::kVCacheRows, layer)) flush();
 }

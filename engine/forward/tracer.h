@@ -46,13 +46,18 @@ struct TracedToken {
   int64_t pos = 0;
 };
 
+/// A sequence's keys and values in a layer, f32 [rows, width], from row first_row on.
+struct TracedCache {
+  const float *k = nullptr, *v = nullptr;
+  int64_t first_row = 0;
+};
+
 /// Tokens of one sequence in a batch that is traced.
 struct TracedSequence {
   std::span<const int32_t> tokens;
   int64_t first_pos = 0;
-  int64_t cache_row = 0;  ///< as Stretch has it
-  int64_t from = 0;       ///< positions before this one are not traced
-  size_t number = 0;      ///< which one it is, of those whose rows are kept for their other side
+  int64_t from = 0;   ///< positions before this one are not traced
+  size_t number = 0;  ///< which one it is, of those whose rows are kept for their other side
 };
 
 /// Collects the trace points of one batch after another. The forward pass calls note() where a
@@ -111,7 +116,8 @@ class Tracer {
   /// The rows of the traced tokens in the caches of a layer, [rows, width], and all of their
   /// sequence up to them, but for phase prefill: those of every token would take longer than the
   /// pass. To be called before attention reads them; they are fingerprinted as they are then.
-  void note_cache(int layer, const float* k, const float* v, int64_t width);
+  /// Without sequences: nothing of them is traced.
+  void note_cache(int layer, std::span<const TracedCache> by_sequence, int64_t width);
   /// What the attention call of each sequence left of the traced tokens' scores and probabilities.
   void note_attention(int layer, std::span<const AttentionTrace> left_by_sequence, int64_t n_heads,
                       Route route);
@@ -146,7 +152,7 @@ class Tracer {
   /// for work.
   struct TracedBatch {
     struct Sequence {
-      int64_t first_row, n_tokens, cache_row;
+      int64_t first_row, n_tokens;
       size_t number;
     };
     std::vector<int32_t> tokens;

@@ -54,7 +54,7 @@ void* AttentionCalls::valu_scratch(size_t number, size_t bytes) {
 }
 
 void AttentionCalls::add(Route route, const AttentionShape& shape, const int32_t* pos,
-                         const float* q, const float* k, const float* v, float* out,
+                         const float* q, ConstKvRows k, ConstKvRows v, float* out,
                          const AttentionTrace& trace) {
   const int64_t max_keys = most_keys(shape);
   auto* run = attention_valu;

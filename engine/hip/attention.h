@@ -25,7 +25,7 @@ class AttentionCalls {
   /// pos: where shape.first_pos is, device. Throws std::invalid_argument for a route that there is
   /// not.
   void add(Route route, const AttentionShape& shape, const int32_t* pos, const float* q,
-           const float* k, const float* v, float* out, const AttentionTrace& trace);
+           ConstKvRows k, ConstKvRows v, float* out, const AttentionTrace& trace);
   void end();
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <deque>
 #include <map>
 #include <optional>
@@ -264,8 +265,25 @@ class HipBackend final : public Backend {
     const Stretch& its = stretches_[stretch];
     ops_.store_rows(both, its.n_tokens, width, input_.pos() + stretch, first_row - its.first_pos);
   }
+  void read_rows(size_t stretch, int64_t width, std::optional<int64_t> first_token,
+                 const std::array<RowRead, 2>& reads) override {
+    const Stretch& its = stretches_[stretch];
+    const KvRead read{.a = reads[0],
+                      .b = reads[1],
+                      .first_pos = input_.pos() + stretch,
+                      .n_tokens = its.n_tokens,
+                      .all = !first_token,
+                      .first_token = first_token.value_or(0)};
+    // A power of two, so that a graph serves many positions.
+    const auto end = static_cast<uint64_t>(its.first_pos + its.n_tokens);
+    const auto max_rows = static_cast<int64_t>(
+        first_token ? static_cast<uint64_t>(its.n_tokens - *first_token) : std::bit_ceil(end));
+    ops_.add(Signature(kReadRows, width, max_rows, read.a.cache, read.a.to, read.b.cache, read.b.to,
+                       read.first_pos, read.n_tokens, read.all, read.first_token),
+             [=, this] { greta::read_rows(read, width, max_rows, stream_); });
+  }
   void attention(size_t stretch, Route route, const AttentionShape& shape, const float* q,
-                 const float* k, const float* v, float* out, const AttentionTrace& trace) override {
+                 ConstKvRows k, ConstKvRows v, float* out, const AttentionTrace& trace) override {
     if (shape.first_pos != stretches_[stretch].first_pos) {
       throw std::invalid_argument("attention of another batch");
     }
@@ -284,9 +302,9 @@ class HipBackend final : public Backend {
   }
   std::vector<FingerprintedRow> fetch_fingerprints() override { return fingerprints_.fetch(); }
 
-  void scale(float* data, int64_t n, float factor) override {
-    ops_.add(Signature(kScale, data, n, factor),
-             [=, this] { greta::scale(data, n, factor, stream_); });
+  void scale(KvRows values, int64_t n, float factor) override {
+    ops_.add(Signature(kScale, values, n, factor),
+             [=, this] { greta::scale(values, n, factor, stream_); });
   }
   void project_fp16_accumulate(const float* x, int64_t n_tokens, int64_t step,
                                const Product& product) override {

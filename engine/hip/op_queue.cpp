@@ -152,7 +152,7 @@ void OpQueue::add_rope(const Rope& rope, const std::array<RowStore, 2>& stores, 
                             b.out, shift, stores[0].cache, stores[1].rows, stores[1].cache);
   recorder_.op(signature.value(), [=, this] {
     const auto& [first, second] = rope.tensors;
-    if (stores[0].cache == nullptr) {
+    if (stores[0].cache.data == nullptr) {
       return greta::rope(first, second, rope.table, rope.pairing, rope.n_tokens, rope.head_dim,
                          rope.half_dim, stream_);
     }
@@ -161,8 +161,8 @@ void OpQueue::add_rope(const Rope& rope, const std::array<RowStore, 2>& stores, 
   });
 }
 
-void OpQueue::add_qkv(const Products& products, const Rope& rope, float* k_cache, float* v_cache,
-                      int64_t shift) {
+void OpQueue::add_qkv(const Products& products, const Rope& rope, const KvRows& k_cache,
+                      const KvRows& v_cache, int64_t shift) {
   const RopeRow row{.table = rope.table,
                     .head_dim = rope.head_dim,
                     .half_dim = rope.half_dim,

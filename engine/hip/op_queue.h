@@ -77,8 +77,8 @@ class OpQueue {
   static Signature sign(const NormedRow& row);
   void add_norm(const NormedRow& row, int64_t n_tokens, int64_t dim);
   void add_rope(const Rope& rope, const std::array<RowStore, 2>& stores, int64_t shift);
-  void add_qkv(const Products& products, const Rope& rope, float* k_cache, float* v_cache,
-               int64_t shift);
+  void add_qkv(const Products& products, const Rope& rope, const KvRows& k_cache,
+               const KvRows& v_cache, int64_t shift);
   bool goes_on(const Rope& rope) const;
   void settle_store(int64_t shift);
 

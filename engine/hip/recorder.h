@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/gpu/device.h"
+#include "kernels/kv_rows.h"
 #include "kernels/matrix.h"
 
 namespace greta {
@@ -84,6 +85,7 @@ enum OpId : uint64_t {
   kRopeTable,
   kRope,
   kStore,
+  kReadRows,
   kQkv,
   kAttend,
   kFinishAttention,
@@ -115,6 +117,10 @@ class Signature {
     add(w.rows);
     add(w.cols);
     add(static_cast<uint64_t>(w.type));
+  }
+  void add(const ConstKvRows& rows) {
+    add(rows.data);
+    add(static_cast<uint64_t>(rows.type));
   }
   void add(const Signature& part) { add(part.value_); }
 

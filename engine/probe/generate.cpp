@@ -28,7 +28,7 @@ Generator::Generator(const Model& model, const ModelWeights& weights, Backend& b
     : model_(model),
       backend_(backend),
       options_(std::move(options)),
-      cache_(model.config(), capacity, backend),
+      cache_(model.config(), capacity, backend, 0, options_.forward.kv_cache),
       forward_(model, weights, backend, cache_, options_.forward),
       tracer_(options_.selection, backend),
       sampler_(options_.sampler) {}

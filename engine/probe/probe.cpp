@@ -56,7 +56,7 @@ Probe::Probe(const Model& model, const ModelWeights& weights, Backend& backend, 
     : model_(model),
       backend_(backend),
       options_(checked(std::move(options), model.config(), capacity)),
-      cache_(model.config(), capacity, backend, shared_rows(options_)),
+      cache_(model.config(), capacity, backend, shared_rows(options_), options_.forward.kv_cache),
       forward_(model, weights, backend, cache_, options_.forward),
       tracer_(options_.selection, backend,
               {options_.kept_bytes, model.config().n_heads, model.config().n_kv_heads}) {
@@ -323,7 +323,7 @@ void Probe::compute(std::span<const Part> parts, const Pass& pass, bool traced) 
     if (in_place) {
       stretches.push_back({std::ssize(part.tokens), part.first_pos, row, one.cache_rows});
     }
-    sequences.push_back({part.tokens, part.first_pos, row, part.from, one.number});
+    sequences.push_back({part.tokens, part.first_pos, part.from, one.number});
     pending.members.push_back(part.member);
   }
   const Batch batch{.tokens = tokens,

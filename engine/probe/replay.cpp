@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -10,8 +11,10 @@
 
 #include "engine/forward/activations.h"
 #include "engine/forward/faulty_steps.h"
+#include "engine/forward/kv_cache.h"
 #include "engine/forward/layer_plan.h"
 #include "engine/forward/top_logits.h"
+#include "kernels/blocks.h"
 
 namespace greta {
 namespace {
@@ -78,7 +81,8 @@ class Operation {
         batch_(batch),
         place_(place),
         planner_(model, backend, options.routes, options.faults, place.pos + 2),
-        act_(config_, 1, backend) {
+        act_(config_, 1, backend),
+        cache_(of_one_layer(config_), place.pos + 1, backend, 0, options.kv_cache) {
     act_.begin_batch(1, false, 1);
   }
 
@@ -99,28 +103,56 @@ class Operation {
     }
     backend_.end_batch();
     std::vector<float> values(static_cast<size_t>(n));
+    if (is_cache(place_.point)) return read_cache();
     backend_.read(buffer_of(place_.point), n, values.data());
     return values;
   }
 
  private:
+  static ModelConfig of_one_layer(ModelConfig config) {
+    config.n_layers = 1;
+    return config;
+  }
   void give(std::span<const float> values, float* to) {
     backend_.copy(backend_.upload(values), std::ssize(values), to);
+  }
+  /// values: as the cache holds them.
+  void give(std::span<const float> values, const KvRows& to) {
+    if (to.type == KvType::kF32) return give(values, static_cast<float*>(to.data));
+    std::vector<uint16_t> halves(values.size());
+    std::transform(values.begin(), values.end(), halves.begin(), f32_to_f16);
+    std::vector<float> words(halves.size() / 2);
+    std::memcpy(words.data(), halves.data(), words.size() * sizeof(float));
+    give(words, static_cast<float*>(to.data));
+  }
+  /// The place's row of the cache.
+  std::vector<float> read_cache() {
+    const int64_t width = config_.kv_dim();
+    const KvRows row = (place_.point == kKCache ? cache_.k(0) : cache_.v(0)) + place_.pos * width;
+    const std::span<float> words = words_of(row, width);
+    std::vector<float> values(words.size());
+    backend_.read(words.data(), std::ssize(words), values.data());
+    if (row.type == KvType::kF32) return values;
+    std::vector<uint16_t> halves(static_cast<size_t>(width));
+    std::memcpy(halves.data(), values.data(), halves.size() * sizeof(uint16_t));
+    values.resize(halves.size());
+    std::transform(halves.begin(), halves.end(), values.begin(), f16_to_f32);
+    return values;
   }
 
   /// What decode finds in the cache; what it must not read, or writes itself, is NaN.
   void give_cache(const RunRows& rows) {
     const int64_t width = config_.kv_dim(), n_rows = place_.pos + 2;
     const int64_t n_known = place_.pos + (is_attention(place_.point) ? 1 : 0);
-    for (auto& [point, buffer] : {std::pair(kKCache, &k_cache_), std::pair(kVCache, &v_cache_)}) {
+    for (const auto& [point, cache] :
+         {std::pair(kKCache, cache_.k(0)), std::pair(kVCache, cache_.v(0))}) {
       std::vector<float> values;
       for (int64_t pos = 0; pos < n_known; ++pos) {
         const std::vector<float>& row = rows.row(false, point, pos).sample;
         values.insert(values.end(), row.begin(), row.end());
       }
       values.resize(static_cast<size_t>(n_rows * width), std::numeric_limits<float>::quiet_NaN());
-      *buffer = backend_.allocate(n_rows * width);
-      give(values, buffer->get());
+      give(values, cache);
     }
   }
 
@@ -139,10 +171,6 @@ class Operation {
         return a.q_rot;
       case kKPostRope:
         return a.k_rot;
-      case kKCache:
-        return k_cache_.get() + place_.pos * config_.kv_dim();
-      case kVCache:
-        return v_cache_.get() + place_.pos * config_.kv_dim();
       case kAttnScores:
         return attention_.scores;
       case kAttnProbs:
@@ -187,16 +215,16 @@ class Operation {
           {{a.q, c.n_heads, a.q_rot}, {a.k, c.n_kv_heads, a.k_rot}}};
       backend_.rope(plan.rope_shift, plan.rope, c.head_dim, turned);
     } else if (is_cache(place_.point)) {
-      const std::array<RowStore, 2> rows{{{a.k_rot, k_cache_.get()}, {a.v, v_cache_.get()}}};
+      const std::array<RowStore, 2> rows{{{a.k_rot, cache_.k(0)}, {a.v, cache_.v(0)}}};
       backend_.store_rows(0, c.kv_dim(), place_.pos + plan.cache_shift, rows);
-      keep_stale_tail(plan, place_.pos, k_cache_.get(), c.kv_dim(), backend_);
-      keep_stale_tail(plan, place_.pos, v_cache_.get(), c.kv_dim(), backend_);
+      keep_stale_tail(plan, place_.pos, cache_.k(0), c.kv_dim(), backend_);
+      keep_stale_tail(plan, place_.pos, cache_.v(0), c.kv_dim(), backend_);
     } else if (is_attention(place_.point)) {
       const Activations::TracedQueries call{plan.shape, 0};
       attention_ = act_.attention_traces(a, {&call, 1}, place_.point == kAttnScores,
                                          place_.point == kAttnProbs)[0];
-      backend_.attention(0, plan.attention, plan.shape, a.q_rot, k_cache_.get(), v_cache_.get(),
-                         a.attn, attention_);
+      backend_.attention(0, plan.attention, plan.shape, a.q_rot, cache_.k(0), cache_.v(0), a.attn,
+                         attention_);
     } else if (place_.point <= kResidualPostAttn) {
       project_wo(plan, a.attn, {w.o, a.wo}, x, a.x_mid, backend_);
     } else if (place_.point == kFfnNormIn) {
@@ -232,7 +260,7 @@ class Operation {
   PairPlace place_;
   Planner planner_;
   Activations act_;
-  Buffer k_cache_, v_cache_;
+  KvCache cache_;  ///< of a single layer
   AttentionTrace attention_;
 };
 

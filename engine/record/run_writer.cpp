@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLastPatience{500};  // for what can be left undone
-constexpr int64_t kWorthAThread = 10'000;   // rows, beside which one to judge them costs little
+constexpr int64_t kWorthAThread = 4000;     // rows, beside which one to judge them costs little
 constexpr int kMostJudges = 4;              // that keep up with any engine
 
 std::string advice(int code) {

@@ -75,7 +75,7 @@ RunRecord make_run_record(const RunSetup& setup, const Session& session,
                           const std::vector<std::pair<std::string, std::string>>& environment) {
   const Backend& backend = session.backend();
   RunRecord run = begin_record(setup);
-  run.dtype = backend.arithmetic(forward.routes);
+  run.dtype = arithmetic_of(backend, forward);
   const std::vector<std::pair<std::string, std::string>> facts = {
       {"backend", backend.name()},
       {"device", backend.device()},
@@ -91,6 +91,7 @@ RunRecord make_run_record(const RunSetup& setup, const Session& session,
       {"max_seq_len", std::to_string(setup.max_seq_len)},
       {"batch", std::to_string(forward.max_batch)},
       {"routes", forward.routes.text()},
+      {"kv_cache", std::string(kv_type_name(forward.kv_cache))},
       {"trace.layers", join_layers(selection.layers)},
       {"trace.tensors", join_names(selection.points, trace_point_name)},
       {"trace.phases", join_names(selection.phases, phase_name)},

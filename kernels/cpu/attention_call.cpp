@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/blocks.h"
+
 namespace greta {
 namespace {
 
@@ -62,8 +64,18 @@ float* Scratch::get(int64_t n_values) {
   return data_.get();
 }
 
-AttentionCall::AttentionCall(const AttentionShape& shape, const float* q, const float* k,
-                             const float* v, float* out, const AttentionTrace& trace, Isa isa)
+/// function(rows) with the rows as what they are stored as.
+template <class Function>
+auto with_stored(const ConstKvRows& rows, Function function) {
+  if (rows.type == KvType::kF16) return function(static_cast<const uint16_t*>(rows.data));
+  return function(static_cast<const float*>(rows.data));
+}
+
+float value_of(float stored) { return stored; }
+float value_of(uint16_t stored) { return f16_to_f32(stored); }
+
+AttentionCall::AttentionCall(const AttentionShape& shape, const float* q, ConstKvRows k,
+                             ConstKvRows v, float* out, const AttentionTrace& trace, Isa isa)
     : shape_(checked(shape)),
       q_(q),
       k_(k),
@@ -73,6 +85,7 @@ AttentionCall::AttentionCall(const AttentionShape& shape, const float* q, const 
       isa_(isa),
       kernels_(GRETA_SELECT_KERNELS(isa, attention_kernels)) {
   check_trace(shape_, trace_);
+  if (k.type != v.type) refuse("K and V are stored as different types");
 }
 
 SeenKeys AttentionCall::visible(int64_t t) const {
@@ -118,7 +131,7 @@ float* AttentionCall::traced(Traced what, int64_t t, int64_t h) const {
 // Several queries are worth a copy: a head's rows in the cache are a power of two apart as often
 // as not, and then share a few sets of the nearest cache.
 bool AttentionCall::rows_can_stay() const {
-  return shape_.n_tokens <= kFewQueries && dim() == shape_.head_dim;
+  return shape_.n_tokens <= kFewQueries && dim() == shape_.head_dim && k_.type == KvType::kF32;
 }
 
 // Whether every K head lies within its row, so that it can be read where it stands.
@@ -126,14 +139,26 @@ bool AttentionCall::keys_stand_apart() const {
   return (shape_.n_kv_heads - 1) * shape_.k_head_stride + shape_.head_dim <= row_values();
 }
 
-// One K head: where it stands, or gathered in `to` [head_dim] if it goes round the end of its row.
-const float* AttentionCall::load_key(int64_t row, int64_t g, float* to) const {
-  const float* values = k_ + row * row_values();
-  if (keys_stand_apart()) return values + g * shape_.k_head_stride;
-  for (int64_t d = 0; d < shape_.head_dim; ++d) {
-    to[d] = values[(g * shape_.k_head_stride + d) % row_values()];
+// One K head to `to` [head_dim]; it may go round the end of its row.
+template <class Stored>
+void AttentionCall::load_key(const Stored* keys, int64_t row, int64_t g, float* to) const {
+  const Stored* values = keys + row * row_values();
+  const int64_t first = g * shape_.k_head_stride;
+  if (keys_stand_apart()) {
+    for (int64_t d = 0; d < shape_.head_dim; ++d) to[d] = value_of(values[first + d]);
+    return;
   }
-  return to;
+  for (int64_t d = 0; d < shape_.head_dim; ++d) {
+    to[d] = value_of(values[(first + d) % row_values()]);
+  }
+}
+
+template <class Stored>
+void AttentionCall::load_value(const Stored* values, int64_t row, int64_t g, float* to) const {
+  const int64_t head_step = shape_.v_transposed ? 1 : shape_.head_dim;
+  const int64_t value_step = shape_.v_transposed ? shape_.n_kv_heads : 1;
+  const Stored* from = values + row * row_values() + g * head_step;
+  for (int64_t d = 0; d < shape_.head_dim; ++d) to[d] = value_of(from[d * value_step]);
 }
 
 // load(row, g, to) writes a head to `to` [head_dim].
@@ -155,21 +180,22 @@ HeadRows AttentionCall::copy_rows(Scratch& scratch, ThreadPool& pool, Load load)
 
 HeadRows AttentionCall::keys(Scratch& scratch, ThreadPool& pool) const {
   if (rows_can_stay() && keys_stand_apart()) {
-    return {k_, shape_.k_head_stride, row_values()};
+    return {static_cast<const float*>(k_.data), shape_.k_head_stride, row_values()};
   }
-  return copy_rows(scratch, pool, [this](int64_t row, int64_t g, float* to) {
-    const float* from = load_key(row, g, to);
-    if (from != to) std::copy_n(from, shape_.head_dim, to);
+  return with_stored(k_, [&](const auto* keys) {
+    return copy_rows(scratch, pool,
+                     [=, this](int64_t row, int64_t g, float* to) { load_key(keys, row, g, to); });
   });
 }
 
 HeadRows AttentionCall::values(Scratch& scratch, ThreadPool& pool) const {
-  if (rows_can_stay() && !shape_.v_transposed) return {v_, shape_.head_dim, row_values()};
-  const int64_t head_step = shape_.v_transposed ? 1 : shape_.head_dim;
-  const int64_t value_step = shape_.v_transposed ? shape_.n_kv_heads : 1;
-  return copy_rows(scratch, pool, [=, this](int64_t row, int64_t g, float* to) {
-    const float* from = v_ + row * row_values() + g * head_step;
-    for (int64_t d = 0; d < shape_.head_dim; ++d) to[d] = from[d * value_step];
+  if (rows_can_stay() && !shape_.v_transposed) {
+    return {static_cast<const float*>(v_.data), shape_.head_dim, row_values()};
+  }
+  return with_stored(v_, [&](const auto* values) {
+    return copy_rows(scratch, pool, [=, this](int64_t row, int64_t g, float* to) {
+      load_value(values, row, g, to);
+    });
   });
 }
 
@@ -188,8 +214,8 @@ const float* AttentionCall::key_blocks(Scratch& scratch, ThreadPool& pool) const
       if (n < kBlockKeys) std::fill_n(block, block_values, 0.0f);
       std::fill(block + shape_.head_dim * kBlockKeys, block + block_values, 0.0f);
       for (int64_t j = 0; j < n; ++j) {
-        const float* key = load_key(first + j, g, head);
-        for (int64_t d = 0; d < shape_.head_dim; ++d) block[d * kBlockKeys + j] = key[d];
+        with_stored(k_, [&](const auto* keys) { load_key(keys, first + j, g, head); });
+        for (int64_t d = 0; d < shape_.head_dim; ++d) block[d * kBlockKeys + j] = head[d];
       }
     }
   });

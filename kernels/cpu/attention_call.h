@@ -39,7 +39,7 @@ enum class Traced { kScores, kProbs };
 class AttentionCall {
  public:
   /// Throws std::invalid_argument as attention.h says.
-  AttentionCall(const AttentionShape& shape, const float* q, const float* k, const float* v,
+  AttentionCall(const AttentionShape& shape, const float* q, ConstKvRows k, ConstKvRows v,
                 float* out, const AttentionTrace& trace, Isa isa);
 
   const AttentionShape& shape() const { return shape_; }
@@ -69,8 +69,8 @@ class AttentionCall {
   /// nullptr: not wanted.
   float* traced(Traced what, int64_t t, int64_t h) const;
 
-  /// The cache's rows as they stand if each is needed once and its heads are whole vectors; else
-  /// each head's rows copied to scratch, one after the other.
+  /// The cache's rows as they stand if each is needed once and its heads are whole vectors of f32;
+  /// else each head's rows copied to scratch, one after the other.
   HeadRows keys(Scratch& scratch, ThreadPool& pool) const;
   HeadRows values(Scratch& scratch, ThreadPool& pool) const;
 
@@ -83,14 +83,17 @@ class AttentionCall {
   int64_t row_values() const { return shape_.n_kv_heads * shape_.head_dim; }
   bool rows_can_stay() const;
   bool keys_stand_apart() const;
-  const float* load_key(int64_t row, int64_t g, float* to) const;
+  template <class Stored>
+  void load_key(const Stored* keys, int64_t row, int64_t g, float* to) const;
+  template <class Stored>
+  void load_value(const Stored* values, int64_t row, int64_t g, float* to) const;
   template <class Load>
   HeadRows copy_rows(Scratch& scratch, ThreadPool& pool, Load load) const;
 
   AttentionShape shape_;
   const float* q_;
-  const float* k_;
-  const float* v_;
+  ConstKvRows k_;
+  ConstKvRows v_;
   float* out_;
   AttentionTrace trace_;
   Isa isa_;

@@ -168,7 +168,7 @@ void Tile::finish_trace(int64_t i, float factor) {
 
 }  // namespace
 
-void attention_online(const AttentionShape& shape, const float* q, const float* k, const float* v,
+void attention_online(const AttentionShape& shape, const float* q, ConstKvRows k, ConstKvRows v,
                       float* out, const AttentionTrace& trace, ThreadPool& pool, Isa isa) {
   const AttentionCall call(shape, q, k, v, out, trace, isa);
   thread_local Scratch key_scratch, value_scratch;

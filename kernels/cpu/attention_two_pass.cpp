@@ -203,7 +203,7 @@ void attend_apart(const AttentionCall& call, const HeadRows& keys, const HeadRow
 
 }  // namespace
 
-void attention_two_pass(const AttentionShape& shape, const float* q, const float* k, const float* v,
+void attention_two_pass(const AttentionShape& shape, const float* q, ConstKvRows k, ConstKvRows v,
                         float* out, const AttentionTrace& trace, ThreadPool& pool, Isa isa) {
   const AttentionCall call(shape, q, k, v, out, trace, isa);
   thread_local Scratch key_scratch, value_scratch;

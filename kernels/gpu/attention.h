@@ -6,9 +6,11 @@
 
 #include "kernels/attention_shape.h"
 #include "kernels/gpu/device.h"
+#include "kernels/kv_rows.h"
 
 // Attention (kernels/attention_shape.h) on the GPU. q, out: f32 [n_tokens, n_heads, head_dim]; k,
-// v: f32 [cache_rows, n_kv_heads, head_dim]; device memory. Work is queued, nothing is allocated.
+// v: [cache_rows, n_kv_heads, head_dim], of one type; device memory. A cache in f16 has the results
+// of one in f32 that holds the same values. Work is queued, nothing is allocated.
 // head_dim is at most 256. Throws std::invalid_argument for a shape that contradicts itself.
 //
 // The position is read from device memory, *first_pos in place of shape.first_pos, so that a
@@ -37,14 +39,14 @@ size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys);
 /// depends on its query's position alone, not on the batch and not on max_keys. The route of
 /// decode.
 void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
-                    const float* q, const float* k, const float* v, float* out,
+                    const float* q, ConstKvRows k, ConstKvRows v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream);
 
 /// attention_valu, of one token only, whose traced probabilities are left unfinished, so that no
 /// launch of its own is in the way of what follows: finish_attention_valu comes later. Until then
 /// nobody else may use scratch.
 void attention_valu_unfinished(const AttentionShape& shape, const int32_t* first_pos,
-                               int64_t max_keys, const float* q, const float* k, const float* v,
+                               int64_t max_keys, const float* q, ConstKvRows k, ConstKvRows v,
                                float* out, const AttentionTrace& trace, void* scratch,
                                Stream& stream);
 
@@ -68,7 +70,7 @@ void finish_attention_valu(const AttentionShape& shape, const int32_t* first_pos
 /// probabilities traced are the f16 weights with which V was summed, relative to the maximum of
 /// then, each times its share of the final sum.
 void attention_mfma(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
-                    const float* q, const float* k, const float* v, float* out,
+                    const float* q, ConstKvRows k, ConstKvRows v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream);
 
 }  // namespace greta

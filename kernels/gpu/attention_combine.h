@@ -11,8 +11,8 @@
 namespace greta::attention_valu_detail {
 
 /// The sums of groups, brought to one maximum and added in order.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::leave_partial() {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::leave_partial() {
   struct alignas(16) Row {
     float value[kDim];
   };
@@ -62,15 +62,15 @@ __device__ void Split<kDim, kHeads, kVectors>::leave_partial() {
 }
 
 /// Whether all other splits have left their partials. Blocks without keys do not count.
-template <int kDim, int kHeads, bool kVectors>
-__device__ bool Split<kDim, kHeads, kVectors>::is_last() const {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ bool Split<Stored, kDim, kHeads, kVectors>::is_last() const {
   return is_last_block(call_.counters + blockIdx.z * gridDim.x + blockIdx.x, n_splits_);
 }
 
 /// Threads share the columns of the heads, and kParts of them the splits of a column; lanes of a
 /// group, all splits of a head.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::combine() const {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::combine() const {
   constexpr int kColumns = kHeads * kDim / 4;
   constexpr int kParts = kThreads / kDim;  // whatever kHeads: the order decides bits
   constexpr int kMine = kMostSplits / kParts;

@@ -8,6 +8,7 @@
 #include "kernels/attention_shape.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/runtime.h"
+#include "kernels/kv_rows.h"
 
 // What both routes of kernels/gpu/attention.h share: the meaning of an AttentionShape on the
 // device, where first_pos has been replaced by what lies in memory and there is always a window,
@@ -69,12 +70,12 @@ __device__ inline HeadColumns value_columns(const AttentionShape& shape, int g) 
 
 /// Values of a head from d on, zeros where they are not below n; beyond head_dim and below n they
 /// are any of the head's. row is one that can be read even if n is 0. kVectors: they lie together,
-/// at an address that suits one load, and n is a multiple of their number. Values: Floats4, or one
-/// like it.
-template <bool kVectors, class Values = Floats4>
-__device__ inline Values load_values(const float* row, const HeadColumns& columns, int d, int n,
-                                     int head_dim) {
-  constexpr int kCount = sizeof(Values) / sizeof(float);
+/// at an address that suits one load, and n is a multiple of their number.
+template <bool kVectors, class Stored>
+__device__ inline Four<Stored> load_values(const Stored* row, const HeadColumns& columns, int d,
+                                           int n, int head_dim) {
+  using Values = Four<Stored>;
+  constexpr int kCount = 4;
   Values values = {};
 #if defined(GRETA_AMD)
   // A load under a condition would be a branch, and many could not be under way together.
@@ -109,13 +110,27 @@ __device__ inline bool is_traced(const AttentionTrace& trace, int64_t t) {
 }
 
 /// Whether groups of four neighbouring values of a head are neighbours in the cache, at addresses
-/// that suit 16-byte loads.
-inline bool keys_in_fours(const AttentionShape& shape, const float* k) {
-  return shape.head_dim % 4 == 0 && shape.k_head_stride % 4 == 0 &&
-         reinterpret_cast<uintptr_t>(k) % 16 == 0;
+/// that suit one load.
+inline bool fours_align(const ConstKvRows& rows) {
+  const size_t bytes = rows.type == KvType::kF16 ? sizeof(Four<uint16_t>) : sizeof(Four<float>);
+  return reinterpret_cast<uintptr_t>(rows.data) % bytes == 0;
 }
-inline bool values_in_fours(const AttentionShape& shape, const float* v) {
-  return shape.head_dim % 4 == 0 && !shape.v_transposed && reinterpret_cast<uintptr_t>(v) % 16 == 0;
+inline bool keys_in_fours(const AttentionShape& shape, const ConstKvRows& k) {
+  return shape.head_dim % 4 == 0 && shape.k_head_stride % 4 == 0 && fours_align(k);
+}
+inline bool values_in_fours(const AttentionShape& shape, const ConstKvRows& v) {
+  return shape.head_dim % 4 == 0 && !shape.v_transposed && fours_align(v);
+}
+
+/// function.template operator()<Stored>(), Stored what the cache holds. Throws
+/// std::invalid_argument when K and V differ in that.
+template <class Function>
+auto with_stored(const ConstKvRows& k, const ConstKvRows& v, Function function) {
+  if (k.type != v.type) {
+    throw std::invalid_argument("attention: K and V are stored as different types");
+  }
+  if (k.type == KvType::kF16) return function.template operator()<uint16_t>();
+  return function.template operator()<float>();
 }
 
 inline constexpr int64_t kMaxHeadDim = 256;  ///< of both routes

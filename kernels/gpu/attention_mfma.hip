@@ -43,7 +43,7 @@ using namespace attention_mfma_detail;
 
 constexpr int kConvertThreads = 256;
 
-template <int kDim, bool kVectors>
+template <class Stored, int kDim, bool kVectors>
 __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const Call call,
                                                                            const HalfCache cache) {
   constexpr int kKeys = Sizes<kDim>::kStageKeys;
@@ -67,6 +67,8 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
   const auto head_dim = static_cast<int>(shape.head_dim);
   const int64_t row_values = shape.n_kv_heads * shape.head_dim;
   const HeadColumns of_keys = key_columns(shape, g), of_values = value_columns(shape, g);
+  const auto* const keys = static_cast<const Stored*>(call.k);
+  const auto* const values = static_cast<const Stored*>(call.v);
   const int64_t at = (int64_t{g} * cache.n_pieces + piece) * kKeys * kDim;
   if (thread == 0) nonfinite = 0;
   __syncthreads();
@@ -76,16 +78,15 @@ __global__ __launch_bounds__(kConvertThreads) void attention_halves_kernel(const
     const int i = pass * kConvertThreads + thread;
     const int j = i / kFours, d = i % kFours * 4, key = first + j;
     const int64_t row = (key < n_scored ? key : n_scored - 1) * row_values;
-    const Floats4 k =
-        load_values<kVectors>(call.k + row, of_keys, d, key < n_scored ? head_dim : 0, head_dim);
-    const Floats4 v =
-        load_values<kVectors>(call.v + row, of_values, d, key < n_visible ? head_dim : 0, head_dim);
-    QueryTile::store_four(cache.keys + at + j * kDim, d,
-                          half_pair<HalfType::kF16>(k.value[0], k.value[1]),
-                          half_pair<HalfType::kF16>(k.value[2], k.value[3]));
+    const Four<Stored> k =
+        load_values<kVectors>(keys + row, of_keys, d, key < n_scored ? head_dim : 0, head_dim);
+    const Four<Stored> v =
+        load_values<kVectors>(values + row, of_values, d, key < n_visible ? head_dim : 0, head_dim);
+    QueryTile::store_four(cache.keys + at + j * kDim, d, f16_pair_of(k.value[0], k.value[1]),
+                          f16_pair_of(k.value[2], k.value[3]));
     GRETA_UNROLL
     for (int c = 0; c < 4; ++c) {
-      const uint16_t half = f16_bits(v.value[c]);
+      const uint16_t half = f16_of(v.value[c]);
       any_nonfinite |= (half & 0x7c00) == 0x7c00;
       columns[(d + c) * kStride + j] = half;
     }
@@ -195,15 +196,16 @@ HalfCache half_cache(const AttentionShape& shape, int64_t max_keys, void* memory
           static_cast<int>(n_blocks * S::kStages)};
 }
 
-template <int kDim>
+template <class Stored, int kDim>
 void launch_tiles(const Call& call, int64_t max_keys, void* memory, bool vectors, Stream& stream) {
   const AttentionShape& shape = call.shape;
   const HalfCache cache = half_cache<kDim>(shape, max_keys, memory);
   const dim3 cache_grid(static_cast<unsigned>(cache.n_pieces),
                         static_cast<unsigned>(shape.n_kv_heads));
   launch({"attention_halves", cache_grid, kConvertThreads}, stream,
-         vectors ? attention_halves_kernel<kDim, true> : attention_halves_kernel<kDim, false>, call,
-         cache);
+         vectors ? attention_halves_kernel<Stored, kDim, true>
+                 : attention_halves_kernel<Stored, kDim, false>,
+         call, cache);
   const Tiles tiles = tiles_of<kDim>(shape, call.trace);
   // Queries are loaded while the cache is converted: that kernel has begun when all before it was
   // done.
@@ -233,17 +235,22 @@ size_t attention_mfma_scratch(const AttentionShape& shape, int64_t max_keys) {
 }
 
 void attention_mfma(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
-                    const float* q, const float* k, const float* v, float* out,
+                    const float* q, ConstKvRows k, ConstKvRows v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream) {
   const AttentionShape checked = checked_shape(shape);
   if (checked.n_tokens == 0) return;
-  const Call call{checked, first_pos, q, k, v, out, trace};
+  const Call call{checked, first_pos, q, k.data, v.data, out, trace};
   auto* const counters = static_cast<uint32_t*>(scratch);
   void* const memory = static_cast<std::byte*>(scratch) + kCounterBytes;
-  if (checked.n_tokens == 1) return attend_token(call, max_keys, counters, memory, stream);
+  if (checked.n_tokens == 1) {
+    return attend_token(call, k, v, max_keys, counters, memory, stream);
+  }
   const bool vectors = keys_in_fours(checked, k) && values_in_fours(checked, v);
-  with_padded_dim(checked.head_dim,
-                  [&]<int kDim>() { launch_tiles<kDim>(call, max_keys, memory, vectors, stream); });
+  with_stored(k, v, [&]<class Stored>() {
+    with_padded_dim(checked.head_dim, [&]<int kDim>() {
+      launch_tiles<Stored, kDim>(call, max_keys, memory, vectors, stream);
+    });
+  });
 }
 
 }  // namespace greta

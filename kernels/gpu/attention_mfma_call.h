@@ -61,8 +61,8 @@ struct Call {
   AttentionShape shape;
   const int32_t* first_pos;
   const float* q;
-  const float* k;
-  const float* v;
+  const void* k;  // as the cache stores values
+  const void* v;
   float* out;
   AttentionTrace trace;
 };

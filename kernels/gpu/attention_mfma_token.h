@@ -16,7 +16,7 @@ size_t token_scratch(const AttentionShape& shape, int64_t max_keys);
 /// The attention of one token, call.shape checked. counters: kAttentionCounters words, zero before
 /// and left so; memory: token_scratch() bytes, 16-byte aligned; its contents need not be kept.
 /// Throws std::invalid_argument when there are more heads than counters.
-void attend_token(const Call& call, int64_t max_keys, uint32_t* counters, void* memory,
-                  Stream& stream);
+void attend_token(const Call& call, const ConstKvRows& k, const ConstKvRows& v, int64_t max_keys,
+                  uint32_t* counters, void* memory, Stream& stream);
 
 }  // namespace greta::attention_mfma_detail

@@ -24,13 +24,13 @@ namespace greta::attention_mfma_detail {
 namespace {
 
 // Two blocks are at a processor: while one computes, the other's keys and values come.
-template <int kDim, bool kRegular>
+template <class Stored, int kDim, bool kRegular>
 __global__ __launch_bounds__(
     kTokenThreads, kRegular&& kDim <= 128
                        ? 2
                        : 1) void attention_token_kernel(const GRETA_GRID_CONSTANT TokenCall token) {
   allow_next();
-  TokenAttention<kDim, kRegular> attention(token);
+  TokenAttention<Stored, kDim, kRegular> attention(token);
   if (!attention.has_keys()) return;
   if (!attention.is_old()) wait_for_previous();
   attention.load_first();
@@ -67,24 +67,27 @@ size_t token_scratch(const AttentionShape& shape, int64_t max_keys) {
          static_cast<size_t>(partials_of(shape, max_keys));
 }
 
-void attend_token(const Call& call, int64_t max_keys, uint32_t* counters, void* memory,
-                  Stream& stream) {
+void attend_token(const Call& call, const ConstKvRows& k, const ConstKvRows& v, int64_t max_keys,
+                  uint32_t* counters, void* memory, Stream& stream) {
   const AttentionShape& shape = call.shape;
   const int64_t group = shape.n_heads / shape.n_kv_heads;
   const TokenCall token{call, static_cast<int>(group), counters, static_cast<float*>(memory),
                         partials_of(shape, max_keys)};
-  with_padded_dim(shape.head_dim, [&]<int kDim>() {
-    const auto run = [&]<bool kRegular>() {
-      launch({.name = "attention_mfma_token",
-              .grid = token_grid(shape, max_keys, TokenSizes<kDim, kRegular>::kHeads),
-              .block = kTokenThreads,
-              .early = true},
-             stream, attention_token_kernel<kDim, kRegular>, token);
-    };
-    const bool regular = shape.head_dim == kDim && group <= TokenSizes<kDim, true>::kHeads &&
-                         shape.k_head_stride == kDim % (shape.n_kv_heads * kDim) &&
-                         !shape.v_transposed && aligned16(call.q, call.k, call.v);
-    regular ? run.template operator()<true>() : run.template operator()<false>();
+  with_stored(k, v, [&]<class Stored>() {
+    with_padded_dim(shape.head_dim, [&]<int kDim>() {
+      const auto run = [&]<bool kRegular>() {
+        launch({.name = "attention_mfma_token",
+                .grid = token_grid(shape, max_keys, TokenSizes<kDim, kRegular>::kHeads),
+                .block = kTokenThreads,
+                .early = true},
+               stream, attention_token_kernel<Stored, kDim, kRegular>, token);
+      };
+      const bool regular = shape.head_dim == kDim && group <= TokenSizes<kDim, true>::kHeads &&
+                           shape.k_head_stride == kDim % (shape.n_kv_heads * kDim) &&
+                           !shape.v_transposed && aligned16(call.q) && fours_align(k) &&
+                           fours_align(v);
+      regular ? run.template operator()<true>() : run.template operator()<false>();
+    });
   });
 }
 

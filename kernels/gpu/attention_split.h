@@ -20,8 +20,9 @@
 
 namespace greta::attention_valu_detail {
 
-/// kDim: head_dim, padded; kVectors: as Call's arrays allow (kernels/gpu/attention_valu.hip).
-template <int kDim, int kHeads, bool kVectors>
+/// Stored: what the cache holds; kDim: head_dim, padded; kVectors: as Call's arrays allow
+/// (kernels/gpu/attention_valu.hip).
+template <class Stored, int kDim, int kHeads, bool kVectors>
 class Split {
  public:
   static constexpr int kPartial = kHeads * Sizes<kDim>::kPartial;
@@ -60,8 +61,9 @@ class Split {
   __device__ static int key_of(int first, int pass) { return first + pass * kGroups + group(); }
 
   // A key's row; the last one for keys beyond, which weigh nothing.
-  __device__ const float* row_of(const float* cache, int key) const {
-    return cache + static_cast<int64_t>(key < end_ ? key : end_ - 1) * row_values_;
+  __device__ const Stored* row_of(const void* cache, int key) const {
+    return static_cast<const Stored*>(cache) +
+           static_cast<int64_t>(key < end_ ? key : end_ - 1) * row_values_;
   }
   __device__ void load_keys(int first);
   __device__ void load_values(int first);
@@ -93,14 +95,15 @@ class Split {
   int begin_, end_;  // keys of this split, end_ at most the number that is scored
   HeadColumns key_columns_, value_columns_;
   Floats4 q_[kHeads][kPieces];
-  Floats4 keys_[kPasses][kPieces];
-  Floats4 values_[kPasses][kPieces];
+  // As they are stored: to convert them is to wait for them.
+  Four<Stored> keys_[kPasses][kPieces];
+  Four<Stored> values_[kPasses][kPieces];
   Floats4 acc_[kHeads][kPieces];
   float most_, sum_;  // of own_head(): the group's maximum, and of the lane's own weights
 };
 
-template <int kDim, int kHeads, bool kVectors>
-__device__ Split<kDim, kHeads, kVectors>::Split(const Call& call) : call_(call) {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ Split<Stored, kDim, kHeads, kVectors>::Split(const Call& call) : call_(call) {
   const AttentionShape& shape = call.shape;
   const int group = static_cast<int>(shape.n_heads) / static_cast<int>(shape.n_kv_heads);
   const int batches = (group + kHeads - 1) / kHeads;
@@ -124,11 +127,11 @@ __device__ Split<kDim, kHeads, kVectors>::Split(const Call& call) : call_(call) 
   value_columns_ = value_columns(shape, g_);
 }
 
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::load_keys(int first) {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::load_keys(int first) {
   GRETA_UNROLL
   for (int pass = 0; pass < kPasses; ++pass) {
-    const float* row = row_of(call_.k, key_of(first, pass));
+    const Stored* row = row_of(call_.k, key_of(first, pass));
     GRETA_UNROLL
     for (int piece = 0; piece < kPieces; ++piece) {
       keys_[pass][piece] =
@@ -138,12 +141,12 @@ __device__ void Split<kDim, kHeads, kVectors>::load_keys(int first) {
 }
 
 /// What a query does not see may be anything, and must not be multiplied even with 0.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::load_values(int first) {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::load_values(int first) {
   GRETA_UNROLL
   for (int pass = 0; pass < kPasses; ++pass) {
     const int key = key_of(first, pass);
-    const float* row = row_of(call_.v, key);
+    const Stored* row = row_of(call_.v, key);
     GRETA_UNROLL
     for (int piece = 0; piece < kPieces; ++piece) {
       // Beyond head_dim there are columns of which nothing comes.
@@ -154,8 +157,8 @@ __device__ void Split<kDim, kHeads, kVectors>::load_values(int first) {
 }
 
 /// Head own_head() first, in an order in which half of the lanes need what the others do not.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::load_queries() {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::load_queries() {
   const HeadColumns columns{0, 1, head_dim_};
   GRETA_UNROLL
   for (int i = 0; i < kHeads; ++i) {
@@ -178,16 +181,19 @@ __device__ inline float exchange(float low, float high, int distance) {
 }
 
 /// The product with a key of head own_head(), as far as kHeadLanes lanes each have a part of it.
-template <int kDim, int kHeads, bool kVectors>
-__device__ float Split<kDim, kHeads, kVectors>::dot(int pass) const {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ float Split<Stored, kDim, kHeads, kVectors>::dot(int pass) const {
   float dots[kHeads] = {};
   GRETA_UNROLL
   for (int piece = 0; piece < kPieces; ++piece) {
+    float key[4];
+    GRETA_UNROLL
+    for (int j = 0; j < 4; ++j) key[j] = value_of(keys_[pass][piece].value[j]);
     GRETA_UNROLL
     for (int i = 0; i < kHeads; ++i) {
       GRETA_UNROLL
       for (int j = 0; j < 4; ++j) {
-        dots[i] = fmaf(q_[i][piece].value[j], keys_[pass][piece].value[j], dots[i]);
+        dots[i] = fmaf(q_[i][piece].value[j], key[j], dots[i]);
       }
     }
   }
@@ -201,9 +207,9 @@ __device__ float Split<kDim, kHeads, kVectors>::dot(int pass) const {
 }
 
 /// The same of the one of kCount keys, from kPass on, that falls to the lane.
-template <int kDim, int kHeads, bool kVectors>
+template <class Stored, int kDim, int kHeads, bool kVectors>
 template <int kCount, int kPass>
-__device__ float Split<kDim, kHeads, kVectors>::dot_of_one() const {
+__device__ float Split<Stored, kDim, kHeads, kVectors>::dot_of_one() const {
   if constexpr (kCount == 1) {
     return dot(kPass);
   } else {
@@ -214,14 +220,14 @@ __device__ float Split<kDim, kHeads, kVectors>::dot_of_one() const {
 }
 
 /// Of own_head() and own_pass().
-template <int kDim, int kHeads, bool kVectors>
-__device__ float Split<kDim, kHeads, kVectors>::score() const {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ float Split<Stored, kDim, kHeads, kVectors>::score() const {
   return wave_reduce<kSameLanes>(dot_of_one<kPasses, 0>(), Plus{}) * call_.shape.scale;
 }
 
 /// The weight of a score, relative to the group's maximum so far, which may be a new one.
-template <int kDim, int kHeads, bool kVectors>
-__device__ float Split<kDim, kHeads, kVectors>::weigh(int first, float score) {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ float Split<Stored, kDim, kHeads, kVectors>::weigh(int first, float score) {
   const int key = key_of(first, own_pass());
   leave_trace(call_.trace.scores, key, score);
   if (!sees(key) || key >= end_) score = -INFINITY;
@@ -239,17 +245,17 @@ __device__ float Split<kDim, kHeads, kVectors>::weigh(int first, float score) {
 }
 
 /// The lane's score or weight.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::leave_trace(float* array, int key,
-                                                           float value) const {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::leave_trace(float* array, int key,
+                                                                   float value) const {
   float* to = traced_block(array, call_.trace, token_);
   if (to == nullptr || !counts() || own_head() >= n_heads_) return;
   if (key < end_ && key <= position_) to[key * call_.shape.n_heads + head(own_head())] = value;
 }
 
 /// Sums and traced weights of the keys before `first` to a new maximum; factor: own_head()'s.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::rescale(int first, float factor) {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::rescale(int first, float factor) {
   sum_ *= factor;
   GRETA_UNROLL
   for (int h = 0; h < kHeads; ++h) {
@@ -267,8 +273,8 @@ __device__ void Split<kDim, kHeads, kVectors>::rescale(int first, float factor) 
   }
 }
 
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::add_values(float weight) {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::add_values(float weight) {
   struct alignas(4 * kHeads) OfHeads {
     float value[kHeads];
   };
@@ -280,13 +286,14 @@ __device__ void Split<kDim, kHeads, kVectors>::add_values(float weight) {
   for (int pass = 0; pass < kPasses; ++pass) {
     const auto own = load_as<OfHeads>(&weights[group()][pass]);
     GRETA_UNROLL
-    for (int h = 0; h < kHeads; ++h) {
+    for (int piece = 0; piece < kPieces; ++piece) {
       GRETA_UNROLL
-      for (int piece = 0; piece < kPieces; ++piece) {
+      for (int j = 0; j < 4; ++j) {
+        const float value = value_of(values_[pass][piece].value[j]);
         GRETA_UNROLL
-        for (int j = 0; j < 4; ++j) {
+        for (int h = 0; h < kHeads; ++h) {
           float& sum = acc_[h][piece].value[j];
-          sum = fmaf(own.value[h], values_[pass][piece].value[j], sum);
+          sum = fmaf(own.value[h], value, sum);
         }
       }
     }
@@ -294,8 +301,8 @@ __device__ void Split<kDim, kHeads, kVectors>::add_values(float weight) {
 }
 
 /// Scores, for a trace, of the keys that the window hides: all of a query's splits share them.
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::score_hidden() {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::score_hidden() {
   GRETA_NO_UNROLL
   for (int first = static_cast<int>(blockIdx.y) * kChunk; first < first_key_;
        first += n_splits_ * kChunk) {
@@ -306,8 +313,8 @@ __device__ void Split<kDim, kHeads, kVectors>::score_hidden() {
   }
 }
 
-template <int kDim, int kHeads, bool kVectors>
-__device__ void Split<kDim, kHeads, kVectors>::attend() {
+template <class Stored, int kDim, int kHeads, bool kVectors>
+__device__ void Split<Stored, kDim, kHeads, kVectors>::attend() {
   most_ = call_.shape.subtract_max ? -INFINITY : 0.0f;
   sum_ = 0;
   GRETA_UNROLL

@@ -50,13 +50,13 @@ struct TokenCall {
 };
 
 /// Asks for what will soon be read.
-__device__ inline void prefetch([[maybe_unused]] const float* address) {
+__device__ inline void prefetch([[maybe_unused]] const void* address) {
 #if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 #endif
 }
 
-template <int kDim, bool kRegular>
+template <class Stored, int kDim, bool kRegular>
 class TokenAttention {
  public:
   __device__ explicit TokenAttention(const TokenCall& token);
@@ -88,8 +88,8 @@ class TokenAttention {
   using Scores = QueryTile::Sum[S::kOwnKeyTiles];
   using Outputs = QueryTile::Sum[S::kOwnDimTiles];
 
-  struct alignas(sizeof(float) * QueryTile::kValueRun * S::kOwnDimTiles) Run {
-    float value[QueryTile::kValueRun * S::kOwnDimTiles];
+  struct alignas(sizeof(Stored) * QueryTile::kValueRun * S::kOwnDimTiles) Run {
+    Stored value[QueryTile::kValueRun * S::kOwnDimTiles];
   };
 
   struct alignas(16) Shared {
@@ -106,17 +106,17 @@ class TokenAttention {
   /// Values of a row of the cache from key `first_` on, of the own KV head. kInside: the cache has
   /// the whole block; else the row is at most `last`.
   template <class Values, bool kInside>
-  __device__ Values of_row(const float* cache, const HeadColumns& columns, int row, int d,
+  __device__ Values of_row(const void* cache, const HeadColumns& columns, int row, int d,
                            int last) const {
     if constexpr (!kInside) row = first_ + row < last ? row : last - first_;
-    const float* const block = cache + int64_t{first_} * row_values_;
+    const Stored* const block = static_cast<const Stored*>(cache) + int64_t{first_} * row_values_;
     if constexpr (kRegular) {
       return load_as<Values>(block + g_ * kDim + static_cast<uint32_t>(row * row_values_ + d));
     }
     Values values;
     const int last_dim = head_dim_ - 1;
     GRETA_UNROLL
-    for (int i = 0; i < static_cast<int>(sizeof(Values) / sizeof(float)); ++i) {
+    for (int i = 0; i < static_cast<int>(sizeof(Values) / sizeof(Stored)); ++i) {
       const int column = columns.column(d + i < last_dim ? d + i : last_dim);
       values.value[i] =
           masked(block[int64_t{row} * row_values_ + column], mask_below(d + i, head_dim_));
@@ -168,13 +168,13 @@ class TokenAttention {
   int first_;                       // key of the block
   int head_dim_, row_values_;
   HeadColumns key_columns_, value_columns_;
-  Floats4 keys_[S::kOwnKeyTiles][S::kSteps][QueryTile::kKeyRows];
+  Four<Stored> keys_[S::kOwnKeyTiles][S::kSteps][QueryTile::kKeyRows];
   Run values_[kKeyTiles][QueryTile::kValueKeys];
   float most_[kSlots];
 };
 
-template <int kDim, bool kRegular>
-__device__ TokenAttention<kDim, kRegular>::TokenAttention(const TokenCall& token)
+template <class Stored, int kDim, bool kRegular>
+__device__ TokenAttention<Stored, kDim, kRegular>::TokenAttention(const TokenCall& token)
     : token_(token), exponents_(token.call.shape) {
   const AttentionShape& shape = token.call.shape;
   position_ = *token.call.first_pos;
@@ -196,9 +196,9 @@ __device__ TokenAttention<kDim, kRegular>::TokenAttention(const TokenCall& token
 }
 
 /// Rows that are not scored may be anything; what they give is masked.
-template <int kDim, bool kRegular>
+template <class Stored, int kDim, bool kRegular>
 template <bool kInside>
-__device__ void TokenAttention<kDim, kRegular>::load_keys_of(int piece) {
+__device__ void TokenAttention<Stored, kDim, kRegular>::load_keys_of(int piece) {
   GRETA_UNROLL
   for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
     GRETA_UNROLL
@@ -208,27 +208,27 @@ __device__ void TokenAttention<kDim, kRegular>::load_keys_of(int piece) {
       for (int step = 0; step < S::kSteps; ++step) {
         const int d = piece * S::kPieceDims + step * 16 + QueryTile::key_dim();
         keys_[tile][step][i] =
-            of_row<Floats4, kInside>(token_.call.k, key_columns_, row, d, n_scored_ - 1);
+            of_row<Four<Stored>, kInside>(token_.call.k, key_columns_, row, d, n_scored_ - 1);
       }
     }
   }
 }
 
 /// They are wanted when the keys' registers are free.
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::prefetch_values() const {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::prefetch_values() const {
   if constexpr (!kRegular) return;
-  constexpr int kLine = 32, kRowLines = kDim / kLine;  // values
-  const float* const from = token_.call.v + g_ * kDim;
+  constexpr int kLine = 128 / sizeof(Stored), kRowLines = kDim / kLine;  // values
+  const Stored* const from = static_cast<const Stored*>(token_.call.v) + g_ * kDim;
   for (int i = static_cast<int>(threadIdx.x); i < kBlockKeys * kRowLines; i += kTokenThreads) {
     const int key = first_ + i / kRowLines;
     if (key < n_visible_) prefetch(from + int64_t{key} * row_values_ + i % kRowLines * kLine);
   }
 }
 
-template <int kDim, bool kRegular>
+template <class Stored, int kDim, bool kRegular>
 template <bool kInside>
-__device__ void TokenAttention<kDim, kRegular>::load_values_of(int piece) {
+__device__ void TokenAttention<Stored, kDim, kRegular>::load_values_of(int piece) {
   const int d = first_dim(piece) + QueryTile::value_dim(S::kOwnDimTiles);
   const int last = n_visible_ > 0 ? n_visible_ - 1 : 0;
   GRETA_UNROLL
@@ -242,8 +242,8 @@ __device__ void TokenAttention<kDim, kRegular>::load_values_of(int piece) {
 }
 
 /// What a query does not see may be anything, and must not be multiplied even with 0.
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::load_values(int piece) {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::load_values(int piece) {
   if (wave_id() >= S::kDimWaves) return;
   is_inside() ? load_values_of<kRegular>(piece) : load_values_of<false>(piece);
   if (sees_all()) return;
@@ -254,13 +254,13 @@ __device__ void TokenAttention<kDim, kRegular>::load_values(int piece) {
       const int key = first_ + tile * 16 + QueryTile::value_key(i);
       const int seen = mask_below(key, n_visible_) & ~mask_below(key, n_hidden_);
       GRETA_UNROLL
-      for (float& value : values_[tile][i].value) value = masked(value, seen);
+      for (Stored& value : values_[tile][i].value) value = masked(value, seen);
     }
   }
 }
 
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::stage_queries() {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::stage_queries() {
   constexpr int kFours = kDim / 4;
   GRETA_NO_UNROLL
   for (int i = static_cast<int>(threadIdx.x); i < n_heads_ * kFours; i += kTokenThreads) {
@@ -275,8 +275,8 @@ __device__ void TokenAttention<kDim, kRegular>::stage_queries() {
 }
 
 /// Scores of the wavefront's keys.
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::multiply_keys(Scores& scores) {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::multiply_keys(Scores& scores) {
   const uint16_t* const queries = shared().queries + QueryTile::place_of_queries(kDimStride);
   GRETA_NO_UNROLL
   for (int piece = 0; piece < S::kPieces; ++piece) {
@@ -293,8 +293,8 @@ __device__ void TokenAttention<kDim, kRegular>::multiply_keys(Scores& scores) {
   }
 }
 
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::mask(Scores& scores) const {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::mask(Scores& scores) const {
   if (sees_all()) return;
   GRETA_UNROLL
   for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
@@ -307,8 +307,8 @@ __device__ void TokenAttention<kDim, kRegular>::mask(Scores& scores) const {
 }
 
 /// Scores to weights, which lie in shared memory for all as well, as do the parts of their sums.
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::softmax(Scores& scores) {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::softmax(Scores& scores) {
   GRETA_UNROLL
   for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
     float most[kSlots];
@@ -364,9 +364,10 @@ __device__ void TokenAttention<kDim, kRegular>::softmax(Scores& scores) {
 
 /// Calls trace(to, has_next, tile, i) for keys of a head whose scores are values i and i + 1 of the
 /// lane; the first one is in the trace, at `to`, the second one if has_next.
-template <int kDim, bool kRegular>
+template <class Stored, int kDim, bool kRegular>
 template <class Trace>
-__device__ void TokenAttention<kDim, kRegular>::for_traced(float* array, Trace trace) const {
+__device__ void TokenAttention<Stored, kDim, kRegular>::for_traced(float* array,
+                                                                   Trace trace) const {
   float* const to = traced_block(array, token_.call.trace, 0);
   if (to == nullptr) return;
   GRETA_UNROLL
@@ -382,8 +383,8 @@ __device__ void TokenAttention<kDim, kRegular>::for_traced(float* array, Trace t
   }
 }
 
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::attend() {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::attend() {
   const int64_t n_heads = token_.call.shape.n_heads;
   Scores scores = {};
   multiply_keys(scores);

@@ -10,8 +10,8 @@
 
 namespace greta::attention_mfma_detail {
 
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::leave_softmax() const {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::leave_softmax() const {
   if (wave_id() != 0) return;
   GRETA_UNROLL
   for (int s = 0; s < kSlots; ++s) {
@@ -26,8 +26,9 @@ __device__ void TokenAttention<kDim, kRegular>::leave_softmax() const {
   }
 }
 
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::leave_outputs(int piece, const Outputs& out) const {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::leave_outputs(int piece,
+                                                                      const Outputs& out) const {
   GRETA_UNROLL
   for (int i = 0; i < kValues; ++i) {
     const int row = QueryTile::query(QueryTile::slot(i));
@@ -42,8 +43,8 @@ __device__ void TokenAttention<kDim, kRegular>::leave_outputs(int piece, const O
 
 /// Folds the blocks of keys, kFoldedAtOnce of them at a time, as QuerySums::fold() does one after
 /// the other: first what every one is multiplied with, then the sums, each thread its own columns.
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::combine() {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::combine() {
   struct alignas(16) Step {
     Fold fold;
     float sum, most;
@@ -113,8 +114,8 @@ __device__ void TokenAttention<kDim, kRegular>::combine() {
   if (token_.call.trace.probs != nullptr) finish_trace(finals);
 }
 
-template <int kDim, bool kRegular>
-__device__ void TokenAttention<kDim, kRegular>::finish_trace(const Final* finals) const {
+template <class Stored, int kDim, bool kRegular>
+__device__ void TokenAttention<Stored, kDim, kRegular>::finish_trace(const Final* finals) const {
   float* const trace = traced_block(token_.call.trace.probs, token_.call.trace, 0);
   __syncthreads();  // finals are there
   const int n_traced = n_visible_ <= position_ ? n_visible_ : position_ + 1;

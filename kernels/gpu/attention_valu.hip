@@ -24,8 +24,8 @@
 // Traced probabilities are left as e^(s[j] − m') with the maximum m' of the threads that saw key j;
 // a later launch multiplies them by e^(m' − M) / Σ e^(m_s − M)·l_s.
 //
-// Which thread adds what is a matter of the query's position alone. Cache rows are read once, in
-// 16-byte loads, and those that have been there for long before the kernels ahead are done.
+// Which thread adds what is a matter of the query's position alone. Cache rows are read once, four
+// values at a time, and those that have been there for long before the kernels ahead are done.
 
 namespace greta {
 namespace {
@@ -38,11 +38,11 @@ constexpr int kSharedHeads = 4;  // of a block
 // Small heads leave registers for two blocks.
 constexpr int blocks_at_once(int dim, bool vectors) { return vectors && dim <= 128 ? 2 : 1; }
 
-template <int kDim, int kHeads, bool kVectors>
+template <class Stored, int kDim, int kHeads, bool kVectors>
 __global__ __launch_bounds__(kThreads, blocks_at_once(kDim, kVectors)) void attention_split_kernel(
     const Call call) {
   allow_next();
-  Split<kDim, kHeads, kVectors> split(call);
+  Split<Stored, kDim, kHeads, kVectors> split(call);
   if (!split.has_keys()) return;
   if (!split.is_old()) wait_for_previous();
   split.load_first_keys();
@@ -171,7 +171,7 @@ Finish finish_of(const Plan& plan, const AttentionShape& shape, const int32_t* f
   return {shape, first_pos, trace.first_query, trace.stride, 0, layout_of(plan, shape), {}};
 }
 
-template <int kDim, int kHeads, bool kVectors>
+template <class Stored, int kDim, int kHeads, bool kVectors>
 void launch_splits(const Plan& plan, Call call, bool finished, Stream& stream) {
   Finish finish = finish_of(plan, call.shape, call.first_pos, call.trace);
   finish.calls[0] = {call.trace.probs, call.unfinished};
@@ -183,7 +183,7 @@ void launch_splits(const Plan& plan, Call call, bool finished, Stream& stream) {
                     static_cast<unsigned>(n));
     LaunchShape shape{"attention_valu", grid, kThreads};
     shape.early = true;
-    launch(shape, stream, attention_split_kernel<kDim, kHeads, kVectors>, call);
+    launch(shape, stream, attention_split_kernel<Stored, kDim, kHeads, kVectors>, call);
     if (!finished || call.trace.probs == nullptr) continue;
     finish.first_token = call.first_token;
     launch_finish(plan, finish, 1, n, stream);
@@ -191,7 +191,7 @@ void launch_splits(const Plan& plan, Call call, bool finished, Stream& stream) {
 }
 
 void queue_attention(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
-                     const float* q, const float* k, const float* v, float* out,
+                     const float* q, ConstKvRows k, ConstKvRows v, float* out,
                      const AttentionTrace& trace, void* scratch, bool finished, Stream& stream) {
   const bool vectors = keys_in_fours(shape, k) && values_in_fours(shape, v) && aligned16(q, out);
   const Plan plan(shape, max_keys, vectors);
@@ -199,11 +199,16 @@ void queue_attention(const AttentionShape& shape, const int32_t* first_pos, int6
   auto* const counters = static_cast<uint32_t*>(scratch);
   auto* const unfinished = reinterpret_cast<float*>(counters + kAttentionCounters);
   float* const partials = unfinished + plan.n_tokens * layout.token_values;
-  const Call call{shape, first_pos, q, k, v, out, trace, counters, partials, unfinished, layout, 0};
-  with_padded_dim(shape.head_dim, [&]<int kDim>() {
-    if (!vectors) return launch_splits<kDim, 1, false>(plan, call, finished, stream);
-    if (plan.n_heads == 1) return launch_splits<kDim, 1, true>(plan, call, finished, stream);
-    launch_splits<kDim, kSharedHeads, true>(plan, call, finished, stream);
+  const Call call{shape, first_pos, q,        k.data,     v.data, out,
+                  trace, counters,  partials, unfinished, layout, 0};
+  with_stored(k, v, [&]<class Stored>() {
+    with_padded_dim(shape.head_dim, [&]<int kDim>() {
+      if (!vectors) return launch_splits<Stored, kDim, 1, false>(plan, call, finished, stream);
+      if (plan.n_heads == 1) {
+        return launch_splits<Stored, kDim, 1, true>(plan, call, finished, stream);
+      }
+      launch_splits<Stored, kDim, kSharedHeads, true>(plan, call, finished, stream);
+    });
   });
 }
 
@@ -231,7 +236,7 @@ size_t attention_valu_scratch(const AttentionShape& shape, int64_t max_keys) {
 }
 
 void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64_t max_keys,
-                    const float* q, const float* k, const float* v, float* out,
+                    const float* q, ConstKvRows k, ConstKvRows v, float* out,
                     const AttentionTrace& trace, void* scratch, Stream& stream) {
   const AttentionShape checked = checked_shape(shape);
   if (checked.n_tokens == 0) return;
@@ -239,7 +244,7 @@ void attention_valu(const AttentionShape& shape, const int32_t* first_pos, int64
 }
 
 void attention_valu_unfinished(const AttentionShape& shape, const int32_t* first_pos,
-                               int64_t max_keys, const float* q, const float* k, const float* v,
+                               int64_t max_keys, const float* q, ConstKvRows k, ConstKvRows v,
                                float* out, const AttentionTrace& trace, void* scratch,
                                Stream& stream) {
   const AttentionShape checked = checked_shape_of_one(shape);

@@ -49,8 +49,8 @@ struct Call {
   AttentionShape shape;
   const int32_t* first_pos;
   const float* q;
-  const float* k;
-  const float* v;
+  const void* k;  // as the cache stores values
+  const void* v;
   float* out;
   AttentionTrace trace;
   uint32_t* counters;  // [tokens of the launch, gridDim.x]

@@ -7,6 +7,7 @@
 #include "kernels/blocks.h"
 #include "kernels/gpu/half_type.h"
 #include "kernels/gpu/runtime.h"
+#include "kernels/kv_rows.h"
 
 // Arithmetic that kernels share: 16-bit floats, exp, integer dot products, wide loads. Device code.
 // What is said to be exact or correctly rounded has the same bits on every device and in the
@@ -201,9 +202,33 @@ __device__ inline void store_as(void* address, const T& value) {
 struct alignas(16) Words4 {
   uint32_t word[4];
 };
-struct alignas(16) Floats4 {
-  float value[4];
+/// Four values as a cache stores them (kernels/kv_rows.h), floats or halves, that move as one.
+template <class Stored>
+struct alignas(4 * sizeof(Stored)) Four {
+  Stored value[4];
 };
+using Floats4 = Four<float>;
+
+__device__ inline float value_of(float stored) { return stored; }
+__device__ inline float value_of(uint16_t stored) { return f16_value(stored); }
+/// The f16 of a stored value.
+__device__ inline uint16_t f16_of(float stored) { return f16_bits(stored); }
+__device__ inline uint16_t f16_of(uint16_t stored) { return stored; }
+/// Those of two, as half_pair() has them.
+__device__ inline uint32_t f16_pair_of(float low, float high) {
+  return half_pair<HalfType::kF16>(low, high);
+}
+__device__ inline uint32_t f16_pair_of(uint16_t low, uint16_t high) {
+  return low | static_cast<uint32_t>(high) << 16;
+}
+/// Stores value `at` of a cache.
+__device__ inline void store_kv(const KvRows& rows, int64_t at, float value) {
+  if (rows.type == KvType::kF16) {
+    static_cast<uint16_t*>(rows.data)[at] = f16_bits(value);
+  } else {
+    static_cast<float*>(rows.data)[at] = value;
+  }
+}
 
 /// Whether all addresses suit 16-byte accesses. Host and device.
 template <class... Pointers>
@@ -222,6 +247,9 @@ __device__ inline int mask_below(int i, int n) {
 }
 __device__ inline float masked(float value, int mask) {
   return bits_as<float>(bits_as<int>(value) & mask);
+}
+__device__ inline uint16_t masked(uint16_t value, int mask) {
+  return static_cast<uint16_t>(value & mask);
 }
 
 }  // namespace greta

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "kernels/gpu/device.h"
+#include "kernels/kv_rows.h"
 #include "kernels/matrix.h"
 #include "kernels/rows.h"
 
@@ -48,7 +49,7 @@ void rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePair
 /// are the rows of `other`, which are as wide: one launch for what follows the projections.
 void rope_and_store(const RopeTensor& a, const RopeTensor& b, const float* table,
                     RopePairing pairing, int64_t n_tokens, int64_t head_dim, int64_t half_dim,
-                    const int32_t* first_row, int64_t row_shift, float* b_cache,
+                    const int32_t* first_row, int64_t row_shift, KvRows b_cache,
                     const RowStore& other, Stream& stream);
 
 /// out[i] = gate[i] / (1 + e^−gate[i]) · up[i], within 3 ulp; n values, out may be gate. (Shazeer
@@ -61,13 +62,25 @@ void add(const float* a, const float* b, int64_t n, float* out, Stream& stream);
 /// data[i] = value, with its bits.
 void fill(float* data, int64_t n, float value, Stream& stream);
 
-/// data[i] *= factor.
-void scale(float* data, int64_t n, float factor, Stream& stream);
+/// values[i] *= factor, rounded to what they are stored as.
+void scale(KvRows values, int64_t n, float factor, Stream& stream);
 
 /// Copies the rows of a and of b to rows *first_row + row_shift, ... of their caches. first_row:
 /// i32, device.
 void store_rows(const RowStore& a, const RowStore& b, int64_t n_rows, int64_t width,
                 const int32_t* first_row, int64_t row_shift, Stream& stream);
+
+/// Rows of two caches up to that of the last of n_tokens tokens, the first at *first_pos (i32,
+/// device): all, or those of the tokens from first_token on.
+struct KvRead {
+  RowRead a, b;
+  const int32_t* first_pos = nullptr;
+  int64_t n_tokens = 0;
+  bool all = true;
+  int64_t first_token = 0;
+};
+/// Copies them. The grid is for max_rows rows, however many there are.
+void read_rows(const KvRead& read, int64_t width, int64_t max_rows, Stream& stream);
 
 /// Value `index` of a row takes one bit from value `neighbour`.
 struct BitTransfer {

@@ -238,7 +238,7 @@ struct RopeShape {
 struct RopeStore {
   const int32_t* first_row = nullptr;
   int64_t row_shift = 0;
-  float* b_cache = nullptr;
+  KvRows b_cache = {};
   RowStore other = {};
 };
 
@@ -263,15 +263,15 @@ __global__ __launch_bounds__(kThreads) void rope_kernel(RopeTensor a, RopeTensor
 
   const int64_t width = b.n_heads * shape.head_dim;
   const int64_t cache_row =
-      store.b_cache != nullptr ? *store.first_row + store.row_shift + token : 0;
+      store.b_cache.data != nullptr ? *store.first_row + store.row_shift + token : 0;
   if (head >= a_heads + b_heads) {
     const uint32_t other_head = head - a_heads - b_heads;
-    if (store.b_cache == nullptr || other_head >= b_heads) return;
+    if (store.b_cache.data == nullptr || other_head >= b_heads) return;
     const int64_t at = static_cast<int64_t>(other_head) * shape.head_dim;
     const float* const from = store.other.rows + token * width + at;
-    float* const to = store.other.cache + cache_row * width + at;
-    to[first] = from[first];
-    to[second] = from[second];
+    const int64_t to = cache_row * width + at;
+    store_kv(store.other.cache, to + first, from[first]);
+    store_kv(store.other.cache, to + second, from[second]);
     return;
   }
   const bool is_a = head < a_heads;
@@ -288,16 +288,16 @@ __global__ __launch_bounds__(kThreads) void rope_kernel(RopeTensor a, RopeTensor
   }
   to[first] = x;
   to[second] = y;
-  if (is_a || store.b_cache == nullptr) return;
-  float* const cached = store.b_cache + cache_row * width + in_row;
-  cached[first] = x;
-  cached[second] = y;
+  if (is_a || store.b_cache.data == nullptr) return;
+  const int64_t cached = cache_row * width + in_row;
+  store_kv(store.b_cache, cached + first, x);
+  store_kv(store.b_cache, cached + second, y);
 }
 
 void launch_rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePairing pairing,
                  int64_t n_tokens, int64_t head_dim, int64_t half_dim, const RopeStore& store,
                  Stream& stream) {
-  const int64_t n_heads = a.n_heads + b.n_heads + (store.b_cache != nullptr ? b.n_heads : 0);
+  const int64_t n_heads = a.n_heads + b.n_heads + (store.b_cache.data != nullptr ? b.n_heads : 0);
   const unsigned per_token = blocks_for(n_heads * (head_dim - half_dim), kThreads);
   const auto kernel = pairing == RopePairing::kInterleaved ? rope_kernel<RopePairing::kInterleaved>
                                                            : rope_kernel<RopePairing::kHalves>;
@@ -312,6 +312,18 @@ void launch_rope(const RopeTensor& a, const RopeTensor& b, const float* table, R
 
 // ---- Rows.
 
+__device__ void store_values(const KvRows& cache, int64_t at, float value) {
+  store_kv(cache, at, value);
+}
+__device__ void store_values(const KvRows& cache, int64_t at, const Floats4& four) {
+  if (cache.type == KvType::kF16) {
+    GRETA_UNROLL
+    for (int i = 0; i < 4; ++i) store_kv(cache, at + i, four.value[i]);
+  } else {
+    store_as(static_cast<float*>(cache.data) + at, four);
+  }
+}
+
 template <class T>
 __global__ __launch_bounds__(kThreads) void store_rows_kernel(RowStore a, RowStore b, int64_t n,
                                                               int64_t width,
@@ -325,8 +337,35 @@ __global__ __launch_bounds__(kThreads) void store_rows_kernel(RowStore a, RowSto
   for (const RowStore& store : {a, b}) {
     if (store.rows == nullptr) continue;
     constexpr int64_t kValues = sizeof(T) / sizeof(float);
-    store_as(store.cache + first + kValues * i, load_as<T>(store.rows + kValues * i));
+    store_values(store.cache, first + kValues * i, load_as<T>(store.rows + kValues * i));
   }
+}
+
+__global__ __launch_bounds__(kThreads) void read_rows_kernel(KvRead read, int64_t width) {
+  allow_next();
+  wait_for_previous();
+  const int64_t end = (*read.first_pos + read.n_tokens) * width;
+  const int64_t first = (read.all ? 0 : *read.first_pos + read.first_token) * width;
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = first + thread_index(); i < end; i += step) {
+    for (const RowRead& rows : {read.a, read.b}) {
+      rows.to[i - first] = rows.cache.type == KvType::kF16
+                               ? f16_value(static_cast<const uint16_t*>(rows.cache.data)[i])
+                               : static_cast<const float*>(rows.cache.data)[i];
+    }
+  }
+}
+
+struct TimesHalf {
+  uint16_t* data;
+  int64_t n;
+  float factor;
+};
+__global__ __launch_bounds__(kThreads) void scale_halves_kernel(TimesHalf of) {
+  allow_next();
+  wait_for_previous();
+  const int64_t i = thread_index();
+  if (i < of.n) of.data[i] = f16_bits(f16_value(of.data[i]) * of.factor);
 }
 
 __global__ __launch_bounds__(kThreads) void transfer_bits_kernel(float* rows, int64_t n_rows,
@@ -399,7 +438,7 @@ void rope(const RopeTensor& a, const RopeTensor& b, const float* table, RopePair
 
 void rope_and_store(const RopeTensor& a, const RopeTensor& b, const float* table,
                     RopePairing pairing, int64_t n_tokens, int64_t head_dim, int64_t half_dim,
-                    const int32_t* first_row, int64_t row_shift, float* b_cache,
+                    const int32_t* first_row, int64_t row_shift, KvRows b_cache,
                     const RowStore& other, Stream& stream) {
   launch_rope(a, b, table, pairing, n_tokens, head_dim, half_dim,
               {first_row, row_shift, b_cache, other}, stream);
@@ -417,13 +456,28 @@ void fill(float* data, int64_t n, float value, Stream& stream) {
   map("fill", Constant{value}, data, data, n, data, stream);
 }
 
-void scale(float* data, int64_t n, float factor, Stream& stream) {
+void scale(KvRows values, int64_t n, float factor, Stream& stream) {
+  if (values.type == KvType::kF16) {
+    return launch({"scale", blocks_for(n, kThreads), kThreads}, stream, scale_halves_kernel,
+                  TimesHalf{static_cast<uint16_t*>(values.data), n, factor});
+  }
+  auto* const data = static_cast<float*>(values.data);
   map("scale", Times{factor}, data, data, n, data, stream);
+}
+
+void read_rows(const KvRead& read, int64_t width, int64_t max_rows, Stream& stream) {
+  constexpr int64_t kMostBlocks = 2048;
+  const int64_t n = std::max<int64_t>(width * max_rows, 1);
+  launch({.name = "read_rows",
+          .grid = static_cast<unsigned>(std::min<int64_t>(blocks_for(n, kThreads), kMostBlocks)),
+          .block = kThreads,
+          .early = true},
+         stream, read_rows_kernel, read, width);
 }
 
 void store_rows(const RowStore& a, const RowStore& b, int64_t n_rows, int64_t width,
                 const int32_t* first_row, int64_t row_shift, Stream& stream) {
-  const bool wide = width % kVector == 0 && aligned16(a.rows, a.cache, b.rows, b.cache);
+  const bool wide = width % kVector == 0 && aligned16(a.rows, a.cache.data, b.rows, b.cache.data);
   const int64_t per_row = wide ? width / kVector : width;
   const auto kernel = wide ? store_rows_kernel<Floats4> : store_rows_kernel<float>;
   const int64_t n = n_rows * per_row;

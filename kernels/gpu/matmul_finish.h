@@ -21,8 +21,8 @@ __device__ inline void store_turned(const Task& task, const Part& part, uint32_t
         d % 2 == 0 ? turned_first(value, neighbour, turn) : turned_second(neighbour, value, turn);
   }
   if (part.turned != nullptr) part.turned[row] = value;
-  if (part.cache != nullptr) {
-    part.cache[(*task.rope.pos + task.rope.row_shift) * part.rows + row] = value;
+  if (part.cache.data != nullptr) {
+    store_kv(part.cache, (*task.rope.pos + task.rope.row_shift) * part.rows + row, value);
   }
 }
 

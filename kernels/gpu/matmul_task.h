@@ -10,6 +10,7 @@
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/weight_planes.h"
+#include "kernels/kv_rows.h"
 
 // What a launch of products is told, whether vector units or matrix cores compute them: the
 // products, and what becomes of them (kernels/gpu/matmul_valu.hip,
@@ -31,7 +32,7 @@ struct Part {
   uint32_t first_group;  ///< of rows; groups are numbered through all parts
   float* out;
   float* turned;  ///< out after RoPE; nullptr: it takes none
-  float* cache;   ///< has a row for what comes of that; nullptr: none
+  KvRows cache;   ///< has a row for what comes of that; nullptr: none
 };
 
 /// RoPE and the place in the caches; of one token.

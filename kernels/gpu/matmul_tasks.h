@@ -60,7 +60,7 @@ struct Wanted {
   Matrix w;
   float* out;
   float* turned = nullptr;
-  float* cache = nullptr;
+  KvRows cache = {};
 };
 
 inline void add_part(Task& task, const Wanted& wanted) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/gpu/device.h"
+#include "kernels/kv_rows.h"
 #include "kernels/matrix.h"
 
 // Matrix products on vector units, straight from stored weights of any type: the route of decode,
@@ -40,7 +41,7 @@ struct RopeRow {
   const float* table = nullptr;        ///< [half_dim, 2], of rope_table()
   int64_t head_dim = 0, half_dim = 0;  ///< values from 2·half_dim on are not turned
   float *q_out = nullptr, *k_out = nullptr;
-  float *k_cache = nullptr, *v_cache = nullptr;
+  KvRows k_cache = {}, v_cache = {};
   const int32_t* pos = nullptr;  ///< device: the rows are *pos + row_shift
   int64_t row_shift = 0;
 };

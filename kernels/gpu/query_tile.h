@@ -138,12 +138,14 @@ struct QueryTile {
     return kQueriesLeft ? i * 8 + lane_id() / 4 : lane_id() % 16;
   }
   __device__ static int key_dim() { return (kQueriesLeft ? lane_id() % 4 : lane_id() / 16) * 4; }
-  __device__ static Operand of_keys(const Floats4 (&rows)[kKeyRows]) {
+  /// Of values as a cache stores them.
+  template <class Stored>
+  __device__ static Operand of_keys(const Four<Stored> (&rows)[kKeyRows]) {
     uint32_t pairs[kValues / 2];
     GRETA_UNROLL
     for (int i = 0; i < kValues / 2; ++i) {
-      const float* two = rows[i / 2].value + i % 2 * 2;
-      pairs[i] = greta::half_pair<HalfType::kF16>(two[0], two[1]);
+      const Stored* two = rows[i / 2].value + i % 2 * 2;
+      pairs[i] = f16_pair_of(two[0], two[1]);
     }
     return bits_as<Operand>(pairs);
   }
@@ -159,14 +161,15 @@ struct QueryTile {
   __device__ static int value_dim(int n_tiles) {
     return (kQueriesLeft ? lane_id() / 4 : lane_id() % 16) * kValueRun * n_tiles;
   }
-  /// rows[i]: kValueRun·n_tiles values of key value_key(i). Run has an array `value`.
+  /// rows[i]: kValueRun·n_tiles values of key value_key(i). Run has an array `value`, as a cache
+  /// stores them.
   template <class Run>
   __device__ static Operand of_values(const Run (&rows)[kValueKeys], int tile) {
     uint32_t pairs[kValues / 2];
     GRETA_UNROLL
     for (int i = 0; i < kValues / 2; ++i) {
       const int d = tile * kValueRun + (kQueriesLeft ? i / 2 : 0), key = i % 2 * 2;
-      pairs[i] = greta::half_pair<HalfType::kF16>(rows[key].value[d], rows[key + 1].value[d]);
+      pairs[i] = f16_pair_of(rows[key].value[d], rows[key + 1].value[d]);
     }
     return bits_as<Operand>(pairs);
   }

@@ -2,6 +2,7 @@
 //
 //   engine_bench MODEL [--backend cpu|hip|auto] [--threads N] [--route OP=ROUTE[@PHASE]]...
 //                [--mode MODE]         whose routes are the usual ones
+//                [--kv-cache f16]
 //                [--prefill P]...       prefill of P tokens
 //                [--decode G --cached C]    G greedy tokens, after a prompt of C
 //                [--trace-decode]       the same with every layer and tensor traced into a database
@@ -32,7 +33,7 @@ struct Options {
   std::string model, backend = "auto";
   int threads = 0;
   std::vector<std::string> routes;
-  std::string mode = "as_designed";
+  std::string mode = "as_designed", kv_cache = "f32";
   std::vector<int64_t> prefill;
   int64_t decode = 0, cached = 128, repeat = 3;
   bool trace_decode = false, trace_probe = false;
@@ -139,7 +140,8 @@ class Bench {
     return {.mode = Mode::kAsDesigned,
             .routes = *routes_,
             .faults = {},
-            .max_batch = std::min(n, session_.backend().usual_batch())};
+            .max_batch = std::min(n, session_.backend().usual_batch()),
+            .kv_cache = parse_kv_type(options_.kv_cache)};
   }
   Generator generator(int64_t n_prompt, int64_t n_tokens, TraceSelection selection) {
     return Generator(session_.model(), session_.weights(), session_.backend(), n_prompt + n_tokens,
@@ -238,6 +240,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--threads", options.threads, "CPU threads (default: one per core)");
   app.add_option("--route", options.routes, "OP=ROUTE[@prefill|@decode], may be repeated");
   app.add_option("--mode", options.mode, "as_designed (default), kv_aligned or batch_invariant");
+  app.add_option("--kv-cache", options.kv_cache, "f32 (default) or f16");
   app.add_option("--prefill", options.prefill, "Tokens of a prompt; may be repeated");
   app.add_option("--decode", options.decode, "Tokens to decode");
   app.add_option("--cached", options.cached, "Tokens in the cache before (128)");

@@ -94,6 +94,18 @@ TEST_F(InferProbe, AFaultBetweenTracedLayersNamesTheProbeThatFindsIt) {
   EXPECT_TRUE(fine.says("ORIGIN: between q_pre_rope and q_post_rope of layer 6")) << fine.out;
 }
 
+TEST_F(InferProbe, TheTypeOfTheCacheIsRecordedAndReplayed) {
+  make_model();
+  ASSERT_EQ(sh("$I probe $Q --model m.gguf --mode batch_invariant --kv-cache f16 --gate strict"
+               " --run-name half")
+                .status,
+            0);
+  EXPECT_EQ(query("SELECT value FROM attribute WHERE dim = 'kv_cache'"), "f16\n");
+  EXPECT_EQ(query("SELECT dtype FROM run"), "f16\n");
+  EXPECT_EQ(sh("$I replay --run half --at 1:attn_out --model m.gguf").status, 0);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --kv-cache q8_0").status, 2);
+}
+
 TEST_F(InferProbe, AForcedRouteIsRecordedPerRow) {
   make_model();
   ASSERT_EQ(sh("$I probe $Q --model m.gguf --route lm_head=dot --route qkv=gemm@decode").status, 0);

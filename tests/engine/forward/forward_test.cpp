@@ -310,11 +310,12 @@ TEST(Forward, CacheStaysAsItIsWhenKvIsNotKept) {
   const std::vector<int32_t> tokens = model.tokens(4);
   forward.run({.tokens = tokens}, nullptr);
   const int64_t n = cache.rows() * cache.width();
-  const std::vector<float> k = engine.read(cache.k(2), n), v = engine.read(cache.v(2), n);
+  const std::vector<float> k = engine.read(words_of(cache.k(2), n).data(), n),
+                           v = engine.read(words_of(cache.v(2), n).data(), n);
   const std::vector<int32_t> other{tokens[0]};
   forward.run({.tokens = other, .first_pos = 3, .decode = true, .keep_kv = false}, nullptr);
-  EXPECT_EQ(engine.read(cache.k(2), n), k);
-  EXPECT_EQ(engine.read(cache.v(2), n), v);
+  EXPECT_EQ(engine.read(words_of(cache.k(2), n).data(), n), k);
+  EXPECT_EQ(engine.read(words_of(cache.v(2), n).data(), n), v);
 }
 
 TEST(Forward, PoisonReachesEveryActivationThatCanBeRead) {
@@ -344,7 +345,8 @@ TEST(Forward, ARowOfTheCacheThatIsNotFiniteIsSeenByEveryLaterToken) {
   const std::vector<int32_t> tokens = model.tokens(4);
   forward.run({.tokens = tokens}, nullptr);
   cache.poison_from(4);  // what nobody may read
-  engine.backend->fill(cache.v(1) + cache.width(), 1, std::numeric_limits<float>::quiet_NaN());
+  engine.backend->fill(words_of(cache.v(1) + cache.width(), 1).data(), 1,
+                       std::numeric_limits<float>::quiet_NaN());
   Tracer tracer({}, *engine.backend);
   tracer.begin({tokens.data(), 1}, 4, Phase::kDecode0, {}, 1);
   forward.run({.tokens = {tokens.data(), 1}, .first_pos = 4, .decode = true}, &tracer);
@@ -371,15 +373,16 @@ TEST(KvCache, PoisonStartsAtItsRow) {
   const TestModel model(small_shape());
   const TestEngine engine(model);
   KvCache cache(model.config(), 4, *engine.backend);
+  const int64_t n = cache.rows() * cache.width();
   for (int layer = 0; layer < 3; ++layer) {
-    engine.backend->fill(cache.k(layer), cache.rows() * cache.width(), 1);
-    engine.backend->fill(cache.v(layer), cache.rows() * cache.width(), 1);
+    engine.backend->fill(words_of(cache.k(layer), n).data(), n, 1);
+    engine.backend->fill(words_of(cache.v(layer), n).data(), n, 1);
   }
   cache.poison_from(3);
   EXPECT_EQ(cache.rows(), 5);
   for (int layer = 0; layer < 3; ++layer) {
-    for (const float* side : {cache.k(layer), cache.v(layer)}) {
-      const std::vector<float> values = engine.read(side, cache.rows() * cache.width());
+    for (const KvRows& side : {cache.k(layer), cache.v(layer)}) {
+      const std::vector<float> values = engine.read(words_of(side, n).data(), n);
       for (size_t i = 0; i < values.size(); ++i) {
         const bool poisoned = i >= 3 * static_cast<size_t>(cache.width());
         ASSERT_EQ(std::isnan(values[i]), poisoned) << "layer " << layer << ", value " << i;

@@ -115,13 +115,18 @@ class TamperedBackend final : public Backend {
   void store_rows(size_t stretch, int64_t width, int64_t first_row,
                   std::span<const RowStore> stores) override {
     for (const RowStore& store : stores) {
-      run("store_rows", store.cache + first_row * width, stretches_[stretch].n_tokens * width, [&] {
+      auto* const first = static_cast<float*>((store.cache + first_row * width).data);
+      run("store_rows", first, stretches_[stretch].n_tokens * width, [&] {
         inner_->store_rows(stretch, width, first_row, {&store, 1});
       });
     }
   }
+  void read_rows(size_t stretch, int64_t width, std::optional<int64_t> first_token,
+                 const std::array<RowRead, 2>& reads) override {
+    inner_->read_rows(stretch, width, first_token, reads);
+  }
   void attention(size_t stretch, Route route, const AttentionShape& shape, const float* q,
-                 const float* k, const float* v, float* out, const AttentionTrace& trace) override {
+                 ConstKvRows k, ConstKvRows v, float* out, const AttentionTrace& trace) override {
     run("attention", out, shape.n_tokens * shape.n_heads * shape.head_dim,
         [&] { inner_->attention(stretch, route, shape, q, k, v, out, trace); });
   }
@@ -129,7 +134,7 @@ class TamperedBackend final : public Backend {
     run("add", out, n, [&] { inner_->add(a, b, n, out); });
   }
 
-  void scale(float* data, int64_t n, float factor) override { inner_->scale(data, n, factor); }
+  void scale(KvRows values, int64_t n, float factor) override { inner_->scale(values, n, factor); }
   void project_fp16_accumulate(const float* x, int64_t n, int64_t step,
                                const Product& product) override {
     inner_->project_fp16_accumulate(x, n, step, product);

@@ -21,6 +21,7 @@
 #include "tests/engine/forward/routes_by.h"
 #include "tests/engine/forward/tampered_backend.h"
 #include "tests/engine/probe/exact_pairs.h"
+#include "tests/engine/probe/half_cache.h"
 #include "tests/engine/probe/told.h"
 #if defined(GRETA_TEST_ON_EMULATOR)
 #include "tests/emulator/emulator.h"
@@ -221,6 +222,36 @@ TEST(HipBackend, PromptsTogetherByVectorUnitsHaveTheBitsOfEachAlone) {
   const RouteTable routes = routes_by(*gpu.backend, Route::kValu, Route::kValu);
   expect_same_together("q8_0", Mode::kBatchInvariant, &routes);
   expect_same_together("q8_0", Mode::kAsDesigned, &routes);  // each token decoded by itself
+}
+
+TEST(HipBackend, ACacheInF16AgreesInEveryBitOfABatchInvariantProbe) {
+  for (const char* type : {"f16", "q4_k_m"}) {
+    const TestModel model(tiny_shape(), type);
+    expect_half_cache_is_invariant(model, TestEngine(model, make_hip_backend()));
+  }
+  SynthShape qwen = tiny_shape();  // RoPE and the stores are launches of their own
+  qwen.architecture = "qwen2";
+  const TestModel other(qwen, "q8_0");
+  expect_half_cache_is_invariant(other, TestEngine(other, make_hip_backend()));
+}
+
+TEST(HipBackend, ACacheInF16IsTheCpusByVectorUnits) {
+  const TestModel model(tiny_shape(), "q8_0");
+  const TestEngine cpu(model), gpu(model, make_hip_backend());
+  ProbeOptions options = half_cache_options(cpu, Mode::kBatchInvariant);
+  options.decode_steps = 3;  // of which the last is replayed
+  const MemorySink expected = run_probe(cpu, options, model.tokens(9));
+  options.forward.routes = routes_by(*gpu.backend, Route::kValu, Route::kValu);
+  const MemorySink got = run_probe(gpu, options, model.tokens(9));
+  for (int64_t pos = 8; pos < 12; ++pos) {
+    const Phase phase = pos == 8 ? Phase::kDecode0 : Phase::kDecode;
+    const auto want = expected.of(phase, pos), have = got.of(phase, pos);
+    ASSERT_EQ(want.size(), have.size());
+    for (const auto& [key, row] : want) {
+      // A value that lies between two halves may be rounded to either.
+      EXPECT_LT(distance(have.at(key)->sample, row->sample), 1e-3) << row_name(key) << ", " << pos;
+    }
+  }
 }
 
 /// Of other architectures, as small as tiny_shape().

@@ -371,19 +371,22 @@ TEST(KvCache, CopiesRowsOfEveryLayer) {
   const TestEngine engine(model, 1);
   KvCache cache(model.config(), 3, *engine.backend, 5);
   const int64_t width = cache.width();
+  const auto words = [](const KvRows& rows) { return words_of(rows, 0).data(); };
   EXPECT_EQ(cache.all_rows(), 9);
   for (int layer = 0; layer < 3; ++layer) {
-    engine.backend->fill(cache.k(layer) + 4 * width, 2 * width, static_cast<float>(1 + layer));
-    engine.backend->fill(cache.v(layer) + 4 * width, 2 * width, static_cast<float>(-1 - layer));
+    engine.backend->fill(words(cache.k(layer) + 4 * width), 2 * width,
+                         static_cast<float>(1 + layer));
+    engine.backend->fill(words(cache.v(layer) + 4 * width), 2 * width,
+                         static_cast<float>(-1 - layer));
   }
   cache.copy(4, 2, 1);
   cache.poison(4, 5);
   for (int layer = 0; layer < 3; ++layer) {
     const std::vector<float> expected(static_cast<size_t>(2 * width),
                                       static_cast<float>(1 + layer));
-    EXPECT_EQ(engine.read(cache.k(layer) + width, 2 * width), expected);
-    EXPECT_EQ(engine.read(cache.v(layer) + width, 1)[0], static_cast<float>(-1 - layer));
-    EXPECT_TRUE(std::isnan(engine.read(cache.v(layer) + 8 * width, width).back()));
+    EXPECT_EQ(engine.read(words(cache.k(layer) + width), 2 * width), expected);
+    EXPECT_EQ(engine.read(words(cache.v(layer) + width), 1)[0], static_cast<float>(-1 - layer));
+    EXPECT_TRUE(std::isnan(engine.read(words(cache.v(layer) + 8 * width), width).back()));
   }
 }
 

@@ -16,7 +16,7 @@
 
 namespace greta::attention_problem {
 
-using Attention = void (*)(const AttentionShape&, const float*, const float*, const float*, float*,
+using Attention = void (*)(const AttentionShape&, const float*, ConstKvRows, ConstKvRows, float*,
                            const AttentionTrace&, ThreadPool&, Isa);
 
 struct Route {

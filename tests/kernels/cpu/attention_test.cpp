@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/blocks.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tests/kernels/cpu/attention_problem.h"
 #include "tests/kernels/kernel_fixture.h"
@@ -69,6 +70,41 @@ TEST_P(AttentionRoutes, FirstPositionReturnsItsOwnValue) {
 }
 
 // ---- Bits.
+
+TEST_P(AttentionRoutes, ACacheInF16HasTheResultsOfItsValues) {
+  std::vector<Problem> problems{make_problem(4, 2, 64, 1, 300), make_problem(4, 2, 64, 9, 60),
+                                make_problem(6, 3, 18, 3, 40), make_problem(6, 3, 64, 2, 60)};
+  problems.push_back(problems[1]);
+  problems.back().shape.k_head_stride += 1;
+  problems.push_back(problems[1]);
+  problems.back().shape.v_transposed = true;
+  for (Problem& p : problems) {
+    std::vector<uint16_t> k, v;
+    for (auto& [values, halves] : {std::pair(&p.k, &k), std::pair(&p.v, &v)}) {
+      for (float& value : *values) {
+        halves->push_back(f32_to_f16(value));
+        value = f16_to_f32(halves->back());
+      }
+    }
+    for (const Route& route : kRoutes) {
+      SCOPED_TRACE(route.name);
+      const Result expected = compute(p, route.attention, GetParam());
+      Result got = expected;
+      for (Values* values : {&got.out, &got.scores, &got.probs}) {
+        std::fill(values->begin(), values->end(), kNan);
+      }
+      ThreadPool pool(2);
+      route.attention(p.shape, p.q.data(), k.data(), v.data(), got.out.data(),
+                      {got.scores.data(), got.probs.data(), 0, p.key_block()}, pool, GetParam());
+      EXPECT_TRUE(same_bits(got.out, expected.out));
+      EXPECT_TRUE(same_bits(got.scores, expected.scores));
+      EXPECT_TRUE(same_bits(got.probs, expected.probs));
+      EXPECT_THROW(route.attention(p.shape, p.q.data(), k.data(), p.v.data(), got.out.data(), {},
+                                   pool, GetParam()),
+                   std::invalid_argument);
+    }
+  }
+}
 
 void expect_batch_equals_singles(const Problem& batch, Attention attention, Isa isa) {
   const Result together = compute(batch, attention, isa, 2);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+
+#include "kernels/blocks.h"
 #include "kernels/gpu/attention.h"
 #include "tests/kernels/gpu/gpu_test.h"
 
@@ -64,6 +67,12 @@ inline size_t trace_values(const AttentionShape& shape, int64_t first_query) {
          static_cast<size_t>(std::max<int64_t>(shape.n_tokens - first_query, 0));
 }
 
+inline std::vector<uint16_t> halves_of(const Values& values) {
+  std::vector<uint16_t> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(), f32_to_f16);
+  return halves;
+}
+
 // Values that stay as they are where nothing is written.
 inline constexpr float kUntouched = 12345.0f;
 
@@ -73,11 +82,16 @@ class GpuAttention : public GpuTest {
     int64_t spare_keys = 0;  // that max_keys counts beyond what is seen
     bool trace = true;
     int64_t first_query = 0;
+    bool halves = false;  // the cache is f16
   };
 
   Result run(Route route, const Input& input, Options options) {
     const AttentionShape& shape = input.shape;
     const auto q = upload(input.q), k = upload(input.k), v = upload(input.v);
+    const auto half_k = upload(halves_of(input.k)), half_v = upload(halves_of(input.v));
+    const auto rows = [&](const auto& values, const auto& halves) {
+      return options.halves ? ConstKvRows(halves.data()) : ConstKvRows(values.data());
+    };
     const auto first_pos = upload(std::vector<int32_t>{static_cast<int32_t>(shape.first_pos)});
     auto out = upload(Values(input.q.size(), kUntouched));
     const size_t n_traced = options.trace ? trace_values(shape, options.first_query) : 0;
@@ -97,8 +111,8 @@ class GpuAttention : public GpuTest {
                                         : attention_mfma_scratch(without_pos, max_keys));
     set_bytes(scratch.data(), kAttentionCounters * sizeof(uint32_t), 0, stream_);
     const auto attention = valu ? attention_valu : attention_mfma;
-    attention(without_pos, first_pos.data(), max_keys, q.data(), k.data(), v.data(), out.data(),
-              trace, scratch.data(), stream_);
+    attention(without_pos, first_pos.data(), max_keys, q.data(), rows(k, half_k), rows(v, half_v),
+              out.data(), trace, scratch.data(), stream_);
     const auto after = download(scratch);
     for (size_t i = 0; i < kAttentionCounters * sizeof(uint32_t); ++i) EXPECT_EQ(after[i], 0);
     return {download(out), download(scores), download(probs)};

@@ -339,6 +339,38 @@ TEST_P(GpuAttentionResults, ValuesThatAreNotFiniteStayAmongThoseWhoSeeThem) {
   }
 }
 
+TEST_P(GpuAttentionResults, ACacheInF16HasTheBitsOfItsValues) {
+  std::vector<AttentionShape> shapes{shape_of(8, 2, 64, 70, 100), shape_of(8, 2, 128, 1, 230),
+                                     shape_of(3, 1, 200, 5, 250), shape_of(3, 1, 200, 1, 250),
+                                     shape_of(4, 2, 6, 3, 300),   shape_of(4, 2, 6, 1, 300),
+                                     shape_of(2, 2, 64, 1, 0)};
+  for (const int64_t n_tokens : {1, 9}) {
+    shapes.push_back(shape_of(8, 2, 64, n_tokens, 200));
+    shapes.back().k_head_stride += 1;
+    shapes.push_back(shape_of(8, 2, 64, n_tokens, 200));
+    shapes.back().v_transposed = true;
+    shapes.push_back(shape_of(8, 2, 64, n_tokens, 200));
+    shapes.back().window = 130;
+  }
+  for (const AttentionShape& shape : shapes) {
+    Input input = random_input(shape);
+    for (Values* values : {&input.k, &input.v}) {
+      for (float& value : *values) value = f16_to_f32(f32_to_f16(value));
+    }
+    EXPECT_TRUE(run(input, {.halves = true}) == run(input))
+        << shape.n_heads << " heads of " << shape.head_dim << ", " << shape.n_tokens << " tokens";
+  }
+}
+
+TEST_P(GpuAttentionResults, KeysAndValuesOfDifferentTypesAreRefused) {
+  const AttentionShape shape = shape_of(2, 2, 8, 1, 3);
+  const auto attention = GetParam() == Route::kValu ? attention_valu : attention_mfma;
+  const std::vector<uint16_t> halves(1);
+  EXPECT_THROW(
+      attention(shape, nullptr, 10, nullptr, nullptr, halves.data(), nullptr, {}, nullptr, stream_),
+      std::invalid_argument);
+}
+
 // What a window hides from later queries changes no bit of theirs.
 TEST_P(GpuAttentionResults, ValuesThatAreNotFiniteAreForgottenBehindTheWindow) {
   for (int64_t first_pos : {70, 135, 255}) {

@@ -1,10 +1,12 @@
 #include "kernels/gpu/elementwise.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/blocks.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "tests/kernels/gpu/gpu_test.h"
@@ -381,6 +383,43 @@ TEST_F(GpuElementwise, StoreRowsWritesWhereThePositionPoints) {
   EXPECT_EQ(slice(got, 5 * 7, 3 * 7), rows);
   EXPECT_EQ(slice(got, 8 * 7, 2 * 7), Values(2 * 7, 0.0f));
   EXPECT_EQ(slice(download(other), 5 * 7, 3 * 7), rows);
+}
+
+TEST_F(GpuElementwise, RowsOfACacheInF16AreRoundedAndReadBack) {
+  for (const int64_t width : {6, 8}) {
+    const auto w = static_cast<size_t>(width);
+    const Values rows = bell_values(1, 3 * w);
+    const auto device_rows = upload(rows);
+    const auto first_row = upload(std::vector<int32_t>{4});
+    auto cache = upload(std::vector<uint16_t>(10 * w, 0)),
+         other = upload(std::vector<uint16_t>(10 * w, 0x3c00));
+    store_rows({device_rows.data(), cache.data()}, {device_rows.data(), other.data()}, 3, width,
+               first_row.data(), 1, stream_);
+    scale(KvRows(other.data()) + 5 * width, width, 2, stream_);
+    std::vector<uint16_t> expected(10 * w, 0);
+    std::transform(rows.begin(), rows.end(), expected.begin() + 5 * width, f32_to_f16);
+    EXPECT_EQ(download(cache), expected);
+
+    auto read = upload(Values(10 * w, 9.0f)), of_other = upload(Values(10 * w, 9.0f));
+    KvRead wanted{.a = {cache.data(), read.data()},
+                  .b = {other.data(), of_other.data()},
+                  .first_pos = first_row.data(),
+                  .n_tokens = 3};
+    read_rows(wanted, width, 16, stream_);
+    const Values got = download(read), doubled = download(of_other);
+    for (size_t i = 0; i < 10 * w; ++i) {
+      ASSERT_EQ(got[i], i < 7 * w ? f16_to_f32(expected[i]) : 9.0f) << i;
+      const float factor = i / w == 5 ? 2.0f : 1.0f;
+      const float others = i < 5 * w ? 1.0f : f16_to_f32(expected[i]) * factor;
+      ASSERT_EQ(doubled[i], i < 7 * w ? others : 9.0f) << i;
+    }
+    wanted.all = false;
+    wanted.first_token = 1;
+    wanted.a.to = of_other.data();
+    wanted.b.to = read.data();
+    read_rows(wanted, width, 2, stream_);
+    EXPECT_EQ(slice(download(of_other), 0, 2 * width), slice(got, 5 * width, 2 * width));
+  }
 }
 
 TEST_F(GpuElementwise, BitTransfersHappenOneAfterTheOther) {
