@@ -314,7 +314,8 @@ bool has(SQLite::Database& db, const Definition& definition) {
 constexpr const char* kRowsOf = "rows of";
 
 /// Dictionaries that say what a comparison counts for: nobody's to change.
-constexpr const char* kJudgements[] = {"status", "class", "scope", "measure", "axis", "origin"};
+constexpr const char* kJudgements[] = {"status", "class",  "scope", "measure",
+                                       "axis",   "origin", "phase"};
 
 /// The statement of db/dictionary.sql that fills a table, "INSERT INTO table(columns) VALUES ...".
 std::string filling_statement(const std::string& table) {
@@ -327,20 +328,29 @@ std::string filling_statement(const std::string& table) {
   throw std::logic_error("db/dictionary.sql does not fill " + table);
 }
 
+/// One that runs add names to; those that are ours say which side a row is of, and what must pair.
+constexpr const char* kPhases = "phase";
+
+/// Whether it has them as they are, and no others unless it is kPhases.
 bool has_our_rows(SQLite::Database& db, const std::string& table) {
   const std::string statement = filling_statement(table);
   const size_t open = statement.find('('), close = statement.find(')');
   const std::string theirs =
       "SELECT " + statement.substr(open + 1, close - open - 1) + " FROM " + table;
   const std::string ours = "SELECT * FROM (" + shipped_rows(table) + ")";
-  return db.execAndGet("SELECT NOT EXISTS (" + theirs + " EXCEPT " + ours + ") AND NOT EXISTS (" +
-                       ours + " EXCEPT " + theirs + ")")
-             .getInt() != 0;
+  const std::string all_there = "SELECT NOT EXISTS (" + ours + " EXCEPT " + theirs + ")";
+  const std::string no_others = " AND NOT EXISTS (" + theirs + " EXCEPT " + ours + ")";
+  return db.execAndGet(table == kPhases ? all_there : all_there + no_others).getInt() != 0;
 }
 
 void restore_rows(SQLite::Database& db, const std::string& table) {
-  db.exec("DELETE FROM " + table);
-  db.exec(filling_statement(table));
+  std::string filling = filling_statement(table);
+  if (table == kPhases) {
+    filling.insert(sizeof "INSERT" - 1, " OR REPLACE");  // rows refer to the others
+  } else {
+    db.exec("DELETE FROM " + table);
+  }
+  db.exec(filling);
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ struct DifferenceRow {
 };
 inline constexpr size_t kMaxShares = 32;
 
+/// How an INSERT INTO difference ends, so that of several that speak of the same rows the worst
+/// stands, whichever comes first: a small distance is what would excuse a difference.
+const std::string& worst_difference_stands();
+
 /// Why no two rows can differ in that way; "" when they can.
 std::string fault_of(const DifferenceRow& row);
 

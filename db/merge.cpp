@@ -80,7 +80,8 @@ constexpr const char* kCopyRest = R"(
     FROM other.noise_floor f JOIN temp.merge_tensor t ON t.other_id = f.tensor_id WHERE true
     ON CONFLICT DO UPDATE SET (rel_l2, gain, pairs, measured_at)
       = (excluded.rel_l2, excluded.gain, excluded.pairs, excluded.measured_at)
-    WHERE (excluded.measured_at, excluded.rel_l2) > (measured_at, rel_l2);
+    -- whoever measured it, and when: what comes from elsewhere excuses nothing here
+    WHERE (excluded.rel_l2, excluded.measured_at) < (rel_l2, measured_at);
   INSERT OR IGNORE INTO main.attribute(run_id, dim, value, rank, leg, source_id)
     SELECT r.id, a.dim, a.value, a.rank, a.leg, s.id FROM other.attribute a
     JOIN temp.merge_run r ON r.other_id = a.run_id
@@ -129,7 +130,7 @@ constexpr const char* kCopyCommits = R"(
 
 /// Each says of which hashes it speaks, so that it cannot be of other rows than here.
 constexpr const char* kCopyDifferences = R"(
-  INSERT OR IGNORE INTO main.difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,
+  INSERT INTO main.difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,
       decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads,
       segments, p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18,
       p19, p20, p21, p22, p23, p24, p25, p26, p27, p28, p29, p30, p31)
@@ -141,7 +142,7 @@ constexpr const char* kCopyDifferences = R"(
     FROM other.difference x
     JOIN temp.merge_run r ON r.other_id = x.run_id
     JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
-    JOIN temp.merge_tensor t ON t.other_id = x.tensor_id)";
+    JOIN temp.merge_tensor t ON t.other_id = x.tensor_id WHERE true)";
 
 /// A key holds one readout. Another one of the same key stays as a warning, with all its values.
 constexpr const char* kCopyReadouts = R"(
@@ -220,7 +221,7 @@ class Merge {
     count_sources();
     if (summary_.new_sources > 0) copy_rows(writer);
     db_.exec(kCopyRest);
-    db_.exec(kCopyDifferences);
+    db_.exec(kCopyDifferences + worst_difference_stands());
     db_.exec(kCopyReadouts);
     for (auto [column, dim] : {std::pair{"date", "date"},
                                {"commit_sha", "commit"},

@@ -59,6 +59,11 @@ struct TraceRow {
   const RowSketch* sketch = nullptr;
 };
 
+/// Why no row of finite values can be what this one says of them: its statistics, or its sketch,
+/// rule each other out. "" when one can, as far as digits and the order of a sum let one tell, or
+/// when it says that not all are finite. `covers_n`: hash, mean and sums are of all that n counts.
+std::string fault_of(const TraceRow& row, bool covers_n);
+
 /// Columns of trace_row: where a row stands, what it says, and all of them in the order of the
 /// table.
 inline constexpr const char* kPlaceColumns = "run_id, prompt_id, side, pos_id, layer, tensor_id";

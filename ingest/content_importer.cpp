@@ -47,6 +47,13 @@ bool ContentImporter::take(const Content& content, ContentReader& reader, Opened
 
 void ContentImporter::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
   if (opened.kind == ContentKind::kUnknown) {
+    const std::string packing = packing_of(opened.bytes);
+    if (!packing.empty()) {
+      return session_.add_finding(
+          content.file, 0, true,
+          packing + " that is not read: unpack it, or pack it as .gz, or as .tgz by itself", "",
+          {});
+    }
     return session_.add_finding(content.file, 0, false,
                                 "a file of no shape greta knows; not ingested", "", {});
   }
@@ -254,6 +261,7 @@ void ContentImporter::add_location(int64_t source_id, const Content& content,
                                    const std::string& raw_sha256) {
   session_.sources.add_location(source_id, content.file, change_.empty() ? raw_sha256 : "",
                                 content.raw_bytes);
+  session_.runs.refresh_status(source_id);
   if (change_.empty()) return;
   session_.add_finding(content.file, 0, false, change_, "", source_id);
 }

@@ -22,6 +22,30 @@ bool holds_records(std::string_view head) {
 
 }  // namespace
 
+std::string packing_of(std::string_view head) {
+  struct Packing {
+    std::string_view magic, name;
+  };
+  constexpr Packing kPackings[] = {{"PK\x03\x04", "a ZIP archive"},
+                                   {"BZh", "bzip2"},
+                                   {"\xFD"
+                                    "7zXZ",
+                                    "xz"},
+                                   {"\x28\xB5\x2F\xFD", "zstd"},
+                                   {"7z\xBC\xAF\x27\x1C", "a 7z archive"},
+                                   {"\x04\x22\x4D\x18", "lz4"},
+                                   {std::string_view("\x5D\0\0", 3), "lzma"},
+                                   {"Rar!", "a RAR archive"},
+                                   {"\x1F\x9D", "compress"},
+                                   {"\x1F\x8B", "gzip"}};
+  for (const Packing& packing : kPackings) {
+    if (head.starts_with(packing.magic)) return std::string(packing.name);
+  }
+  constexpr size_t kTarMagicAt = 257;
+  const bool is_tar = head.size() > kTarMagicAt && head.substr(kTarMagicAt).starts_with("ustar");
+  return is_tar ? "a tar archive" : "";
+}
+
 std::string lower_extension(const std::string& path) {
   std::string name = text::to_lower(path.substr(path.find_last_of('/') + 1));
   if (name.ends_with(".gz")) name.resize(name.size() - 3);

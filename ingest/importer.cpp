@@ -146,7 +146,7 @@ void Importer::ingest_archive(const fs::path& path) {
         if (is_archive_name(member.path)) {
           ++session_.summary.files;
           session_.in_turn([&] {
-            session_.add_finding(content.file, 0, false,
+            session_.add_finding(content.file, 0, true,
                                  "an archive inside an archive is not opened", "", {});
           });
           return;

@@ -170,6 +170,20 @@ std::optional<Scope> parse_group_name(std::string_view name) {
   return scope.dims.empty() ? std::nullopt : std::optional(std::move(scope));
 }
 
+bool is_row(const json& object) {
+  const auto has = [&](std::initializer_list<const char*> keys) {
+    return std::any_of(keys.begin(), keys.end(), [&](const char* k) { return object.contains(k); });
+  };
+  return has({"phase"}) && has({"layer"}) && has({"point", "tensor_name", "metric", "tag"}) &&
+         has({"hash", "min", "max", "mean", "nan", "sample", "data"});
+}
+
+// Of a document whose nesting is bounded.
+bool holds_rows(const json& value) {
+  if (value.is_object() && is_row(value)) return true;
+  return value.is_structured() && std::any_of(value.begin(), value.end(), holds_rows);
+}
+
 // Walks a document whose nesting is bounded, so that recursion is safe.
 class FactsReader {
  public:
@@ -401,7 +415,9 @@ JsonFacts read_json_facts(std::string_view text, std::string_view file_stem) {
   JsonFacts facts;
   facts.kind = kind_of(file_stem);
   const json document = parse_json_document(text, facts.error);
-  if (facts.error.empty()) FactsReader(facts).read(document);
+  if (!facts.error.empty()) return facts;
+  FactsReader(facts).read(document);
+  facts.holds_rows = holds_rows(document);
   return facts;
 }
 

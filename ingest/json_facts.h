@@ -45,10 +45,11 @@ struct JsonFacts {
   std::vector<Attribute> attributes;
   std::vector<Metric> metrics;
   std::vector<ClaimedVerdict> claims;
-  std::string timestamp;   ///< the one nearest to the top level; "" if none
-  std::string commit;      ///< likewise; "" if none or synthetic
-  bool synthetic = false;  ///< git_commit says so
-  std::string error;       ///< not empty: nothing else is filled in, and this says why and where
+  std::string timestamp;    ///< the one nearest to the top level; "" if none
+  std::string commit;       ///< likewise; "" if none or synthetic
+  bool synthetic = false;   ///< git_commit says so
+  bool holds_rows = false;  ///< rows of a trace are in it, as lines of a .jsonl file would be
+  std::string error;        ///< not empty: nothing else is filled in, and this says why and where
 };
 
 /// `file_stem` is the file's name without directories and extension; it decides `kind`, which

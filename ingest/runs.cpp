@@ -145,10 +145,15 @@ void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& i
   } else {
     end_run(source_id, run_id, event);
   }
+  refresh_status(source_id);
+}
+
+void Runs::refresh_status(int64_t source_id) {
   sql_(
-      "UPDATE run SET status = (SELECT status FROM event_status WHERE run_id = ?1)"
-      " WHERE id = ?1",
-      run_id)
+      "UPDATE run SET status = e.status FROM event_status e"
+      " WHERE run.id = (SELECT run_id FROM run_event WHERE source_id = ?1) AND e.run_id = run.id"
+      " AND e.status <> run.status",
+      source_id)
       .exec();
 }
 

@@ -42,6 +42,9 @@ class Runs {
   /// run that failed once has failed, and one that started more often than it ended is running.
   void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                      const RunEvent& event);
+  /// Works the status of the source's run out again, if the source says that it began or ended:
+  /// where it was found tells states of one file from parts of a run.
+  void refresh_status(int64_t source_id);
   /// Whether this is the algorithm that hashes the run, that of the first hash it got; rows by
   /// another one say so.
   bool is_hash_algo(int64_t run_id, const std::string& hash_algo);

@@ -42,8 +42,21 @@ class SourceContent::StatedRecords {
  private:
   void add() {
     for (TraceRow& row : batch_.rows) row.flags |= kFlagClaimed;
+    drop_what_would_excuse();
     content_.add_batch(batch_);
     batch_.clear();
+  }
+  /// Made-up distances must not turn a failure into rounding, nor a quoted end finish a run; that
+  /// it failed counts. A quoted start is of the run whose own lines say so, or of none.
+  void drop_what_would_excuse() {
+    for (const LineDifference& difference : batch_.differences) {
+      content_.add_finding(difference.line, false,
+                           "how rows differ is nothing that a document states");
+    }
+    batch_.differences.clear();
+    std::erase_if(batch_.events, [](const RunEvent& event) {
+      return event.kind == RunEvent::kStart || (event.kind == RunEvent::kEnd && event.complete);
+    });
   }
 
   SourceContent& content_;
@@ -78,6 +91,12 @@ void SourceContent::add_json(const std::string& bytes) {
   if (!facts.error.empty()) return add_finding(0, true, facts.error, kept_part(bytes));
   session_.summary.metrics += session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
   for (ReportPair& pair : json_pairs(bytes)) add_pair(std::move(pair));
+  if (facts.holds_rows) {
+    add_finding(
+        0, true,
+        "rows of a trace in a JSON document, which are not read: write each as one line of a "
+        ".jsonl file");
+  }
   if (!identity_.date_segment.empty() && identity_.date.empty() && !facts.timestamp.empty() &&
       session_.undated.insert(identity_.date_segment).second) {
     add_finding(0, false,
@@ -349,12 +368,7 @@ void SourceContent::refuse_name(const std::string& name) {
                   name.substr(0, 64) + " and the new ones behind it are not taken");
 }
 
-/// Rows of names that are not taken go, each with what it said.
-/// Made-up distances must not turn a failure into rounding.
 void SourceContent::add_difference(LineDifference& difference) {
-  if (is_document_) {
-    return add_finding(difference.line, false, "how rows differ is nothing that a document states");
-  }
   DifferenceRow& row = difference.row;
   row.run_id = run_id_;
   row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
@@ -362,6 +376,7 @@ void SourceContent::add_difference(LineDifference& difference) {
   session_.facts.add_difference(row);
 }
 
+/// Rows of names that are not taken go, each with what it said.
 void SourceContent::drop_unnamed(RecordBatch& batch) {
   if (!refused_name_) return;
   const auto is_unnamed = [this](int64_t name_id) { return !names_[static_cast<size_t>(name_id)]; };

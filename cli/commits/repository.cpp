@@ -91,7 +91,9 @@ Repository::Repository(std::string folder) : folder_(std::move(folder)) {
 }
 
 Program Repository::program(std::vector<std::string> words) const {
-  Program program{.command = {"git", "-C", folder_}};
+  // nothing that the repository is set up to run
+  Program program{.command = {"git", "-C", folder_, "-c", "core.hooksPath=/dev/null", "-c",
+                              "core.fsmonitor=false"}};
   program.command.insert(program.command.end(), std::make_move_iterator(words.begin()),
                          std::make_move_iterator(words.end()));
   for (const char* name : kElsewhere) program.variables.emplace_back(name, std::nullopt);

@@ -10,8 +10,7 @@ namespace greta {
 WorkTree::WorkTree(const Repository& repository, const std::string& commit)
     : repository_(repository), path_((folder_ / ("bisect-" + short_sha(commit))).string()) {
   try {
-    repository_.git({"-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach",
-                     "--end-of-options", path_, commit});
+    repository_.git({"worktree", "add", "--quiet", "--detach", "--end-of-options", path_, commit});
   } catch (...) {
     remove();
     throw;

@@ -183,11 +183,19 @@ std::unique_ptr<Query> prepare_reading(SQLite::Database& db, std::string_view sq
   }
 }
 
+/// A device gives bytes without an end.
+constexpr size_t kMaxStatementBytes = 16u << 20;
+
 std::string read_all(const std::string& file) {
   std::ifstream in;
   if (file != "-") in.open(file, std::ios::binary);
   std::istream& stream = file == "-" ? std::cin : in;
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::string text;
+  for (char c = 0; text.size() <= kMaxStatementBytes && stream.get(c);) text += c;
+  if (text.size() > kMaxStatementBytes) {
+    throw UsageError(file + " has more than " + std::to_string(kMaxStatementBytes >> 20) +
+                     " MiB: that is no SQL statement");
+  }
   if (!stream.good() && !stream.eof()) {
     throw UsageError("cannot read " + file + ": " + std::generic_category().message(errno));
   }

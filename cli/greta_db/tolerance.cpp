@@ -119,6 +119,10 @@ double distance_of(const std::string& text) {
   if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value) || value < 0) {
     throw UsageError("'" + text + "' is no relative L2 distance: give 0 or more, as 1e-4");
   }
+  if (value > 2) {
+    throw UsageError("'" + text +
+                     "' would excuse everything: no two rows are further apart than 2");
+  }
   return value;
 }
 

@@ -6,6 +6,7 @@ void read_layer_trace(LineReader& in) {
   TraceRow row;
   if (!in.key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!in.step_and_position(row, {kPosId, kLogicalTokIdx})) return;
+  if (!in.number_of_row(kTokenId, row.token_id)) return;
   const auto phase = in.line_phase(phase_of_step(row.step));
   if (!phase) return;
   RowContext c;
@@ -18,7 +19,6 @@ void read_layer_trace(LineReader& in) {
   row.n = in.integer_field(kN);
   in.doubt_hash_of_nothing(row, kHash);
   in.set_values(row);
-  row.token_id = in.integer_field(kTokenId);
   in.set_shape("layer_trace");
   in.add(row, std::move(c), in.extra_json({}, {}));
 }

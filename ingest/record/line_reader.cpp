@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/json_text.h"
+#include "ingest/record/nonfinite_hint.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
 #include "kernels/fingerprint/fingerprint.h"
@@ -272,11 +273,37 @@ void LineReader::set_statistics(TraceRow& row, Key hash, Key min, Key max, Key m
   }
 }
 
-/// Two equal hashes of no values say nothing.
+/// Two equal hashes of no values say nothing, and neither do two that nobody has worked out: of
+/// more than one value, 0 is what a hash is before that.
 void LineReader::doubt_hash_of_nothing(TraceRow& row, Key hash) {
-  if (!row.hash || !row.n || *row.n > 0) return;
-  reject(hash, false, "is of no values, by its n; the row is kept without it");
+  if (!row.hash || !row.n) return;
+  if (*row.n <= 0) {
+    reject(hash, false, "is of no values, by its n; the row is kept without it");
+  } else if (*row.hash == 0 && !(line_algo == kWholeRowHash && *row.n == 1)) {
+    reject(hash, false, "is that of no row; the row is kept without it");
+  } else {
+    return;
+  }
   row.hash.reset();
+}
+
+/// A number that tells rows apart, as a token does: where it cannot be read, the row would meet
+/// those that have none.
+bool LineReader::number_of_row(Key k, std::optional<int64_t>& out) {
+  if (!fields.states(k)) return true;
+  int64_t value = 0;
+  if (!key_field(k, INT32_MIN, INT32_MAX, value)) return false;
+  out = value;
+  return true;
+}
+
+/// Whether the line says something of the values of a row, or of which row it is.
+bool LineReader::speaks_of_a_row() const {
+  for (const Key k :
+       {kHash, kMin, kMax, kMean, kAbsSum, kNan, kInf, kNzCount, kHiddenHash, kLogitsHash}) {
+    if (fields.states(k)) return true;
+  }
+  return fields.states(kPoint) && fields.states(kLayer);
 }
 
 /// The line's own sketch of a row of n values; false when it has none that can be taken.
@@ -345,8 +372,12 @@ void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra
     extra += (extra.empty() ? "" : ",") + ("\"as_written\":{" + of_row.as_written + "}");
   row.flags |= of_row.flags;
   if (row.hash && line_algo != file_algo) row.flags |= kFlagOtherHash;
-  if (states_nonfinite(kNan, row.nan) || states_nonfinite(kInf, row.inf)) {
+  if (states_nonfinite(kNan, row.nan) || states_nonfinite(kInf, row.inf) ||
+      hints_at_nonfinite(fields)) {
     row.flags |= kFlagNonfiniteStatistic;
+  }
+  if (std::string fault = fault_of(row, line_algo == kWholeRowHash); !fault.empty()) {
+    refusal = "a row that contradicts itself: its " + fault;
   }
   row.context_id = context(std::move(c), std::move(extra));
   row.line = line_no;

@@ -145,6 +145,8 @@ struct LineReader {
 
   void set_statistics(TraceRow& row, Key hash, Key min, Key max, Key mean, Key abs_sum = kNoKey);
   void doubt_hash_of_nothing(TraceRow& row, Key hash);
+  bool number_of_row(Key k, std::optional<int64_t>& out);
+  bool speaks_of_a_row() const;
   bool states_nonfinite(Key k, const std::optional<int64_t>& counted) const;
   struct PartKeys {
     Key hash, min, max, mean, ptr, offset_bytes, n;

@@ -9,7 +9,8 @@ void read_metric(LineReader& in) {
   if (!in.fields.has(kLayer)) return in.add_finding(true, "metric without layer");
   if (!in.key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!in.step_and_position(row, {kPosId, kLogicalTokIdx})) return;
-  row.logical_tok_idx = in.integer_field(kLogicalTokIdx);
+  row.logical_tok_idx.reset();  // not what the position says
+  if (!in.number_of_row(kLogicalTokIdx, row.logical_tok_idx)) return;
   auto phase = in.line_phase(in.source_phase());
   if (!phase) return;
   // The writer labels every decode step decode0: the step decides.

@@ -15,8 +15,9 @@ void read_event(LineReader& in) {
   if (event == "readout") return read_readout_event(in);
   if (event == "difference") return read_difference(in);
   if (is_run_event(event)) return read_run_line(in);
-  in.add_finding(false, "event " + std::string(event.substr(0, 64)) +
-                            " is not a shape greta knows; the line is kept as it is");
+  in.add_finding(in.speaks_of_a_row(),
+                 "event " + std::string(event.substr(0, 64)) +
+                     " is not a shape greta knows; the line is kept as it is");
 }
 
 /// Tells the shape of a line by its keys.
@@ -30,7 +31,8 @@ void read_line(LineReader& in) {
   if (fields.states(kTop1)) return read_landscape(in);
   if (fields.has(kTokenIdx) && fields.values_key == kLogits) return read_logits(in);
   if (fields.has(kTag) && fields.has(kLayer)) return read_layer_trace(in);
-  in.add_finding(false, "a JSON object of no shape greta knows; the line is kept as it is");
+  in.add_finding(in.speaks_of_a_row(),
+                 "a JSON object of no shape greta knows; the line is kept as it is");
 }
 
 void take_line(LineReader& in, size_t readable_bytes) {

@@ -4,19 +4,19 @@ namespace greta::record {
 
 void read_stage_trace(LineReader& in) {
   TraceRow row;
-  if (!in.fields.has(kPoint) || !in.fields.has(kLayer))
+  if (!in.fields.has(kPoint) || !in.fields.has(kLayer) || unquoted(in.fields.token[kPoint]).empty())
     return in.add_finding(true, "stage_trace without point or layer");
   in.fields.take(kEvent);
   if (!in.key_field(kLayer, -1, kMaxLayer, row.layer)) return;
   if (!in.step_and_position(row, {kPosId, kLogicalTokIdx})) return;
-  if (in.fields.has(kLogicalTokIdx)) row.logical_tok_idx = in.integer_field(kLogicalTokIdx);
+  if (!in.number_of_row(kLogicalTokIdx, row.logical_tok_idx)) return;
+  if (!in.number_of_row(kTokenId, row.token_id)) return;
   const auto phase = in.line_phase(in.source_phase());
   if (!phase) return;
   RowContext c;
   row.prompt_id = in.line_prompt();
   row.name_id = in.name(unquoted(in.fields.take(kPoint)));
   in.set_phase(row, c, *phase);
-  row.token_id = in.integer_field(kTokenId);
   in.set_statistics(row, kHash, kMin, kMax, kMean, kAbsSum);
   row.nan = in.nonfinite_count(kNan);
   row.inf = in.nonfinite_count(kInf);

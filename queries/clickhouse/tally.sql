@@ -75,18 +75,18 @@ FROM (
                 -- an equal sample of all that the hashes cover
                 sample_equal = 1 AND other_value AND by_hash AND ifNull(sample_n >= if(whole_hash, x_n, least(x_n, 256)), 0), 'CONFLICT',
                 nonfinite, 'NONFINITE',
-                by_hash, if(same_hash AND sample_equal <> 0, 'MATCH', 'DRIFT'),
+                by_hash, if(same_hash AND sample_equal <> 0 AND least_distance = 0, 'MATCH', 'DRIFT'),
                 sample_equal = 0 OR sketch_equal = 0, 'DRIFT',
                 other_length OR other_hash, 'INCOMPARABLE',
-                sample_equal = 1, 'MATCH', 'INCOMPARABLE') AS status,
+                sample_equal = 1, if(least_distance = 0, 'MATCH', 'DRIFT'), 'INCOMPARABLE') AS status,
               multiIf(
                 alone OR other_length OR nonfinite, '',
-                by_hash AND same_hash AND sample_equal <> 0, 'hash',
-                -- what sketches of all values refute was not measured of these rows: they err by far less
-                by_hash AND isNotNull(exact) AND (sketch_n > 0 AND x_derived OR ifNull(sketch_distance <= 2 * exact + 2e-6, 1)), 'exact',
+                by_hash AND same_hash AND sample_equal <> 0 AND least_distance = 0, 'hash',
+                -- what sketches of all values, or what the rows say of them, refute was not measured of these rows: they err by far less
+                by_hash AND isNotNull(exact) AND ifNull(least_distance <= 1.01 * exact + 2e-6, 0) AND (sketch_n > 0 AND x_derived OR ifNull(sketch_distance <= 2 * exact + 2e-6, 1)), 'exact',
                 sketch_n > 0 AND NOT (x_derived AND by_hash AND sample_equal = 1), 'sketch', '') AS measure,
               multiIf(measure = 'hash', 0, measure = 'exact', exact,
-                measure = 'sketch', if(sketch_equal = 1, 0, sketch_distance), NULL) AS rel_l2,
+                measure = 'sketch', if(sketch_equal = 1, least_distance, if(isNotNull(sketch_distance), greatest(least_distance, sketch_distance), NULL)), NULL) AS rel_l2,
               multiIf(
                 status = 'DRIFT', multiIf(isNull(rel_l2), 'UNKNOWN', assumeNotNull(rel_l2) <= ifNull(tolerance, -1), 'ROUNDING', 'DIVERGENT'),
                 -- nothing but the sketches compares, and they are equal
@@ -139,6 +139,16 @@ FROM (
                   OR ifNull(abs(x_max - y_max) > 1e-5 * greatest(abs(x_max), abs(y_max)), 0)
                   OR ifNull(abs(x_abs_sum - y_abs_sum) > 1e-5 * greatest(abs(x_abs_sum), abs(y_abs_sum)), 0)
                   OR ifNull(abs(x_mean - y_mean) > 1e-5 * if(isNotNull(x_abs_sum) AND ifNull(x_n <> 0, 0), x_abs_sum / x_n, greatest(abs(x_mean), abs(y_mean))), 0) AS far_statistics,
+                -- how far apart the rows are at least, as what each says of its values proves
+                if(isNotNull(x_min + x_max + y_min + y_max), greatest(greatest(abs(x_min), abs(x_max)), greatest(abs(y_min), abs(y_max))), NULL) AS magnitude,
+                if(isNotNull(x_abs_sum + y_abs_sum), greatest(x_abs_sum, y_abs_sum), NULL) AS greater_sum,
+                sqrt(magnitude * coalesce(greater_sum, if(whole_hash, x_n * magnitude, NULL))) AS norm_at_most,
+                if(NOT alone AND ifNull(x_n > 0 AND y_n = x_n, 0) AND NOT same_statistics AND ifNull(norm_at_most > 0, 0),
+                  greatest(greatest(0.,
+                    ifNull(greatest(abs(x_max - y_max), abs(x_min - y_min)) - 1e-5 * magnitude, 0.)), greatest(
+                    ifNull((abs(x_mean - y_mean) - 1e-5 * greater_sum / x_n) * sqrt(x_n), 0.),
+                    if(whole_hash, ifNull((abs(x_abs_sum - y_abs_sum) - 1e-5 * greater_sum) / sqrt(x_n), 0.), 0.)))
+                  / assumeNotNull(norm_at_most), 0.) AS least_distance,
                 multiIf(
                   alone OR NOT all_equal OR same_statistics, 0,
                   same_hash AND NOT same_algo, 0,

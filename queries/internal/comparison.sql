@@ -70,6 +70,20 @@ SELECT
         OR abs(x.mean - y.mean) > 1e-5 * coalesce(x.abs_sum / x.n, max(abs(x.mean), abs(y.mean))) IS TRUE
     END
   END AS contradicted,
+  -- How far apart the rows are at least, over the larger norm, as what each says of its values proves: an
+  -- extreme that the other row has nothing near to, means or sums that are not the same. As far as digits
+  -- tell; 0 where they tell nothing. A hash that does not cover all that n counts has a sum of others, maybe.
+  CASE WHEN x.n > 0 AND y.n = x.n AND (x.min, x.max, x.mean, x.abs_sum) IS NOT (y.min, y.max, y.mean, y.abs_sum) THEN
+    ifnull(max(0.0,
+        ifnull(max(abs(x.max - y.max), abs(x.min - y.min)) - 1e-5 * max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)), 0.0),
+        ifnull((abs(x.mean - y.mean) - 1e-5 * max(x.abs_sum, y.abs_sum) / x.n) * sqrt(x.n), 0.0),
+        CASE WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) THEN
+          ifnull((abs(x.abs_sum - y.abs_sum) - 1e-5 * max(x.abs_sum, y.abs_sum)) / sqrt(x.n), 0.0) ELSE 0.0 END)
+      -- no row is longer than that
+      / sqrt(max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)) * coalesce(max(x.abs_sum, y.abs_sum),
+          CASE WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) THEN
+            x.n * max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)) END)), 0.0)
+    ELSE 0.0 END AS least_distance,
   -- 1: they do not say the same about how long the row is; a length made from a sample says nothing of it
   x.n IS NOT y.n AND ((x.flags | y.flags) & 2) = 0 AS other_length,
   x.hash <> y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AS other_hash,

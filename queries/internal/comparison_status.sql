@@ -16,7 +16,7 @@ SELECT
   CASE
     WHEN m.name = 'hash' THEN 0.0
     WHEN m.name = 'exact' THEN j.exact_distance
-    WHEN m.name IS NOT NULL THEN CASE WHEN j.sketch_equal THEN 0.0 ELSE j.sketch_distance END
+    WHEN m.name IS NOT NULL THEN max(j.least_distance, CASE WHEN j.sketch_equal THEN 0.0 ELSE j.sketch_distance END)
   END AS rel_l2,
   -- of the coarser arithmetic of the two; what was measured of a model only makes it less
   CASE
@@ -44,9 +44,9 @@ LEFT JOIN scope o ON o.name =
 LEFT JOIN measure m ON m.name =
   CASE
     WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
-    WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 'hash'
-    -- what sketches of all values refute was not measured of these rows: they err by far less
-    WHEN j.by_hash AND j.exact_distance IS NOT NULL
+    WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 AND j.least_distance = 0 THEN 'hash'
+    -- what sketches of all values, or what the rows say of them, refute was not measured of these rows: they err by far less
+    WHEN j.by_hash AND j.exact_distance IS NOT NULL AND j.least_distance <= 1.01 * j.exact_distance + 2e-6
       AND (j.sketch_derived OR j.sketch_distance <= 2 * j.exact_distance + 2e-6) IS NOT 0 THEN 'exact'
     WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.by_hash AND j.sample_equal IS 1) THEN
       CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END
@@ -71,10 +71,11 @@ WHERE st.name =
     WHEN j.nonfinite THEN 'NONFINITE'
     WHEN j.other_token THEN 'INCOMPARABLE'
     WHEN j.by_hash THEN
-      CASE WHEN j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 THEN 'MATCH' ELSE 'DRIFT' END
+      -- a hash of part of a row is not all that is said of it
+      CASE WHEN j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 AND j.least_distance = 0 THEN 'MATCH' ELSE 'DRIFT' END
     WHEN j.sample_equal = 0 OR j.sketch_equal = 0 THEN 'DRIFT'
     -- what is equal is not all of rows that are of other lengths, or of other hashes, and rows that
     -- differ can have equal sketches
     WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
-    ELSE CASE WHEN j.sample_equal THEN 'MATCH' ELSE 'INCOMPARABLE' END
+    ELSE CASE WHEN j.sample_equal THEN CASE WHEN j.least_distance = 0 THEN 'MATCH' ELSE 'DRIFT' END ELSE 'INCOMPARABLE' END
   END;

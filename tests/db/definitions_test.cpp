@@ -69,6 +69,9 @@ TEST_F(Definitions, OfViewsTriggersAndIndexesAreRefusedByNameAndRestored) {
       {"CREATE UNIQUE INDEX one_row ON trace_row(run_id)", "index one_row added"},
       {"UPDATE status SET fails = 0", "rows of status changed"},
       {"DELETE FROM class", "rows of class changed"},
+      {"UPDATE phase SET name = 'prefill_lost' WHERE name = 'prefill_last'",
+       "rows of phase changed"},
+      {"UPDATE phase SET side = 2 WHERE name = 'decode0'", "rows of phase changed"},
       {"INSERT INTO scope VALUES ('more')", "rows of scope changed"},
   };
   for (const auto& [sql, name] : kChanges) {
@@ -135,6 +138,17 @@ TEST_F(Definitions, UnderOtherNamesAreTheirs) {
                       "SELECT count(*) FROM sqlite_schema"
                       " WHERE name IN ('theirs', 'my_view', 'my_index', 'my_other')"),
             4);
+}
+
+TEST_F(Definitions, APhaseThatARunBroughtIsItsOwn) {
+  const std::string brought = "INSERT INTO phase(name, side) VALUES ('decode_warm', 1);";
+  EXPECT_EQ(error_after(brought), "");
+  EXPECT_NE(error_after(brought + "UPDATE phase SET name = 'other' WHERE name = 'prefill_last'"),
+            "");
+  { SQLite::Database db = open_for_repair(file); }
+  SQLite::Database db = open_for_reading(file);
+  EXPECT_EQ(text_of(db, "SELECT name, side FROM phase WHERE id IN (1, 5) ORDER BY id"),
+            "prefill_last|0\ndecode_warm|1");
 }
 
 TEST_F(Definitions, ThatAreRestoredTakeTheirVerdictsWithThem) {

@@ -138,13 +138,16 @@ class DifferenceFile : public ::testing::Test {
   DifferenceRow row_ = sound();
 };
 
-TEST_F(DifferenceFile, TheFirstOfTwoHashesStays) {
+TEST_F(DifferenceFile, TheGreaterOfTwoDistancesStands) {
   SQLite::Database db = made("a.db");
   RunRecords records(db);
   records.add_difference(row_);
   row_.rel_l2 = 0.5;
   records.add_difference(row_);
-  EXPECT_EQ(text(db), "-1 7 0.125 4 0-3 2 0\n");
+  EXPECT_EQ(text(db), "-1 7 0.5 4 0-3 2 0\n");
+  row_.rel_l2 = 0.25;
+  records.add_difference(row_);
+  EXPECT_EQ(text(db), "-1 7 0.5 4 0-3 2 0\n");
   EXPECT_TRUE(check_database(db).empty());
   row_.differing = 0;
   EXPECT_THROW(records.add_difference(row_), std::invalid_argument);

@@ -179,5 +179,74 @@ TEST_F(EngineLines, ReadoutsStandAlone) {
   EXPECT_EQ(summary.findings[0].reason, "readout without phase");
 }
 
+TEST_F(EngineLines, APartThatHasNotEndedIsIncompleteThoughItStartedAsOthersDid) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string end = R"({"event":"run_end","status":"complete"})"
+                          "\n";
+  const std::string rows = row("prefill_last", same) + row("decode0", same);
+  for (const std::string& at :
+       {std::string(), std::string(R"(,"started_at":"2026-02-07T00:00:00Z")")}) {
+    SCOPED_TRACE(at);
+    const std::string start = R"({"event":"run_start")" + at + "}\n";
+    folder.write("2026-02-07/b3_66" + at.substr(0, 3) + "/part_0.jsonl", start + rows + end);
+    folder.write("2026-02-07/b3_66" + at.substr(0, 3) + "/part_1.jsonl", start + rows + "\n");
+    ingest_all(db, {folder / "2026-02-07"});
+    EXPECT_EQ(ask("SELECT DISTINCT verdict, status FROM run_verdict"), "INCOMPLETE|running");
+  }
+}
+
+TEST_F(EngineLines, WhatADocumentQuotesNeitherEndsARunNorExcusesIt) {
+  const std::string of = R"("hash_algo":"greta-1","n":4,"hash":)";
+  const std::string difference =
+      R"({"event":"difference","prompt_id":"p0","point":"attn_out","layer":0,"pos_id":5,"n":4,)"
+      R"("prefill_hash":1,"decode_hash":2,"differing":4,"first_at":0,"last_at":3,"rel_l2":1e-9,)"
+      R"("max_abs":1e-9,"max_abs_at":0,"max_ulp":1,"heads":0,"shares":[1]})"
+      "\n";
+  const std::string end = R"({"event":"run_end","status":"complete"})"
+                          "\n";
+  take("traces/p0_trace.jsonl", R"({"event":"run_start"})"
+                                "\n" +
+                                    row("prefill_last", of + "1") + row("decode0", of + "2"));
+  take("run.log", "[GRETA] begins\n" + difference + end);
+  take("report.md", "# B3.66\n\n```\n" + difference + end + "```\n");
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, status FROM run_verdict"),
+            "FAIL|INCOMPLETE|running");
+  EXPECT_EQ(ask("SELECT count(*) FROM difference"), "0");
+  take("end.jsonl", end);
+  EXPECT_EQ(ask("SELECT numeric_verdict, status FROM run_verdict"), "INCOMPARABLE|complete");
+  take("late.log", "[GRETA] ends\n{\"event\":\"run_end\",\"status\":\"failed\"}\n");
+  EXPECT_EQ(ask("SELECT status FROM run"), "failed");
+}
+
+TEST_F(EngineLines, ARunWithoutAGoodLineIsNotHiddenByOneBelowIt) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  folder.write("2026-02-07/b3_66/trace.jsonl", "{\"event\":\"stage_trace\",\n");
+  folder.write("2026-02-07/b3_66/seed_1/trace.jsonl",
+               row("prefill_last", same) + row("decode0", same));
+  ingest_all(db, {folder / "2026-02-07"});
+  EXPECT_EQ(ask("SELECT verdict, rejected FROM run_verdict ORDER BY run"), "NO_EVIDENCE|1\nPASS|0");
+}
+
+TEST_F(EngineLines, RowsThatWereNotReadForHowTheyArePackedDoNotPass) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string rows = row("prefill_last", same) + row("decode0", same);
+  int number = 0;
+  for (const std::string& packed :
+       {std::string("PK\x03\x04") + rows, std::string("BZh91AY"),
+        std::string("\xFD"
+                    "7zXZ"),
+        std::string("\x28\xB5\x2F\xFD"), std::string("7z\xBC\xAF\x27\x1C")}) {
+    const std::string run = "2026-02-07/b3_" + std::to_string(70 + number++) + "/";
+    folder.write(run + "trace.jsonl", rows);
+    folder.write(run + "more.packed", packed);
+  }
+  const std::string inner = rows.substr(0, rows.find('\n'));
+  folder.write("2026-02-07/b3_80/trace.jsonl", rows);
+  folder.write("2026-02-07/b3_80/more.json", R"({"rows":[)" + inner + "]}");
+  ingest_all(db, {folder / "2026-02-07"});
+  EXPECT_EQ(ask("SELECT DISTINCT verdict FROM run_verdict"), "INCOMPLETE");
+  EXPECT_EQ(ask("SELECT count(*) FROM run_verdict"), "6");
+}
+
 }  // namespace
 }  // namespace greta

@@ -46,10 +46,10 @@ TEST_F(Archives, ACutArchiveGivesItsWholeMembers) {
   EXPECT_EQ(count("source"), 2);
 }
 
-TEST_F(Archives, AnArchiveInAnArchiveIsListed) {
+TEST_F(Archives, AnArchiveInAnArchiveIsNotPassedOver) {
   folder.write(kRun + "runs.tgz",
                gzipped(tarred({{"in.tgz", gzipped(tarred({{"p0_trace.jsonl", small_trace()}}))}})));
-  EXPECT_EQ(take().warnings, 1);
+  EXPECT_EQ(take().errors, 1);
   EXPECT_EQ(count("source"), 0);
 }
 

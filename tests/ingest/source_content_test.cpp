@@ -12,7 +12,7 @@ using Rows = Importing;
 
 TEST_F(Rows, HashesSurviveToTheView) {
   std::string text;
-  const std::vector<std::string> hashes = {"0", "9223372036854775807", "9223372036854775808",
+  const std::vector<std::string> hashes = {"1", "9223372036854775807", "9223372036854775808",
                                            "18446744073709551615"};
   for (size_t i = 0; i < hashes.size(); ++i) {
     text += std::string(StageLine{.layer = static_cast<int64_t>(i), .hash = hashes[i]}) + "\n";
@@ -20,7 +20,7 @@ TEST_F(Rows, HashesSurviveToTheView) {
   folder.write(kRun + "traces/p0_short_trace.jsonl", text);
   take();
   EXPECT_EQ(rows("SELECT hash FROM trace ORDER BY layer"),
-            "0\n9223372036854775807\n9223372036854775808\n18446744073709551615");
+            "1\n9223372036854775807\n9223372036854775808\n18446744073709551615");
 }
 
 TEST_F(Rows, RepeatsAreCountedAndConflictsKept) {

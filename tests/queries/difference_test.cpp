@@ -65,6 +65,29 @@ TEST(Difference, IsNotBelievedAgainstSketchesOfAllValues) {
   EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "FAIL");
 }
 
+TEST(Difference, IsNotBelievedAgainstTheStatisticsOfTheRows) {
+  Warehouse w;
+  w.run({.dtype = "f32"});
+  w.drift("attn_out", 3);
+  add(w, slight(w));
+  w.db.exec(
+      "UPDATE trace_row SET min = -1, max = 1 + 899 * side, mean = 0, abs_sum = 3 + 900 * side");
+  EXPECT_EQ(w.rows(kFigures), "DRIFT|UNKNOWN|-|-|-|-");
+  EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "INCOMPARABLE");
+}
+
+TEST(Difference, OfTwoOfTheSameRowsTheSmallerDoesNotStandWhicheverComesFirst) {
+  for (const bool worse_first : {false, true}) {
+    Warehouse w;
+    w.run({.dtype = "f32"});
+    w.drift("attn_out", 3);
+    add(w, slight(w, worse_first ? 0.5 : 1e-9));
+    add(w, slight(w, worse_first ? 1e-9 : 0.5));
+    EXPECT_EQ(w.rows(kFigures), "DRIFT|DIVERGENT|exact|0.5|-|-");
+    EXPECT_EQ(w.rows("SELECT count(*) FROM difference"), "1");
+  }
+}
+
 TEST(Difference, SaysWhatElseADistanceComesFrom) {
   Warehouse w;
   w.match("q_proj", 0);

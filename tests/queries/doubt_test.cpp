@@ -228,6 +228,61 @@ TEST(Verdict, EqualSketchesOfOneSideAreNotAmbiguous) {
   EXPECT_EQ(judged(w), "x_in|INCOMPARABLE|-\nmlp_out|MATCH|-");
 }
 
+/// Statistics of rows that have nothing in common, whatever else is said of them.
+void set_apart(Warehouse& w) {
+  w.db.exec(
+      "UPDATE trace_row SET min = -1, max = 1 + 899 * side, mean = 0, abs_sum = 10 + 8990 * side");
+}
+
+TEST(Verdict, EqualSamplesOfRowsWhoseStatisticsAreApartDoNotPass) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).length(64).sampled({1, 2}),
+        decode("x_in", 0).length(64).sampled({1, 2}));
+  EXPECT_EQ(strict(w), "PASS");
+  set_apart(w);
+  EXPECT_EQ(judged(w), "x_in|DRIFT|X_IN_DRIFT");
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict FROM run_verdict"), "FAIL|FAIL");
+}
+
+TEST(Verdict, AnEqualPrefixOfRowsWhoseStatisticsAreApartDoesNotPass) {
+  Warehouse w;
+  w.run({.hash_algo = "fnv-256"});
+  w.add(prefill("x_in", 0, 1).length(300), decode("x_in", 0, 1).length(300));
+  EXPECT_EQ(strict(w), "PASS");
+  set_apart(w);
+  EXPECT_EQ(judged(w), "x_in|DRIFT|X_IN_DRIFT");
+  EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "INCOMPARABLE");
+}
+
+TEST(Verdict, WhatStatisticsRefuteIsNoRoundingByASampleOrASketch) {
+  for (const bool whole : {false, true}) {
+    for (const float second : {2.0f, 2.0000002f}) {
+      SCOPED_TRACE(second);
+      Warehouse w;
+      w.run({.dtype = "f32"});
+      const auto of = [&](Row row, float value) {
+        return whole ? row.length(2).sketched({1, value}) : row.length(64).sampled({1, value});
+      };
+      w.add(of(prefill("x_in", 0, 1), 2), of(decode("x_in", 0, 2), second));
+      if (whole || second != 2.0f) {
+        EXPECT_EQ(w.rows("SELECT class FROM pair"), "ROUNDING");
+      }
+      set_apart(w);
+      EXPECT_NE(w.rows("SELECT class FROM pair"), "ROUNDING");
+      EXPECT_NE(w.rows("SELECT numeric_verdict FROM run_verdict"), "PASS");
+    }
+  }
+}
+
+TEST(Verdict, WhatDigitsLeaveOpenRefutesNoMeasurement) {
+  Warehouse w;
+  w.run({.dtype = "f32"});
+  w.add(prefill("x_in", 0, 1).sketched({1, 2, 3, 4}),
+        decode("x_in", 0, 2).sketched({1, 2, 3, 4.000001f}));
+  w.db.exec("UPDATE trace_row SET min = 1, max = 4 + 1e-5 * side, mean = 2.5, abs_sum = 10");
+  EXPECT_EQ(w.rows("SELECT class, rel_l2 < 1e-6 FROM pair"), "ROUNDING|1");
+}
+
 TEST(Verdict, APlanIsNotMetByWhatNothingCanBeComparedWith) {
   const Row lone = prefill("mlp_out", 0, 1).in("prefill").at(5);
   for (const auto& [row, verdict] : {std::pair(lone, "PASS"),

@@ -362,8 +362,10 @@ TEST_F(BisectCommand, LeavesTheUsersWorkTreeIndexHeadAndRefsAsTheyAre) {
            git.git({"symbolic-ref", "HEAD"}) + read(path("repo/.git/index"));
   };
   const std::string before = all();
+  git.git({"config", "core.fsmonitor", "touch " + path("hooked") + "; false"});
   ASSERT_EQ(bisect(ends(git) + kRun).status, 0);
   EXPECT_GT(asked(), 0u);
+  git.git({"config", "--unset", "core.fsmonitor"});
   EXPECT_EQ(all(), before);
   EXPECT_FALSE(std::filesystem::exists(path("hooked")));
   EXPECT_TRUE(std::filesystem::is_empty(path("tmp")));

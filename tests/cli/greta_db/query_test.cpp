@@ -95,6 +95,9 @@ TEST_F(QueryCommand, ReadsAFileAndStandardInput) {
   write("q.sql", "SELECT count(*) AS n FROM trace_row");
   EXPECT_EQ(run({"query", "-f", "q.sql", "--format", "csv"}).out, "n\r\n2\r\n");
   EXPECT_EQ(shell("$G query --format csv -f - <q.sql").out, "n\r\n2\r\n");
+  Result endless = run({"query", "-f", "/dev/zero"});
+  EXPECT_EQ(endless.status, 2);
+  EXPECT_TRUE(endless.says("that is no SQL statement"));
   Result missing = run({"query", "-f", "nope.sql"});
   EXPECT_EQ(missing.status, 2);
   EXPECT_TRUE(missing.says("nope.sql"));

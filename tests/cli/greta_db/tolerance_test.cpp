@@ -68,7 +68,7 @@ TEST_F(ToleranceCommand, TheSameAgainLeavesWhatIsKept) {
 
 TEST_F(ToleranceCommand, RefusesWhatIsNoDistanceAndNamesTheNearest) {
   fill();
-  for (const char* value : {"nan", "inf", "-1", "-inf", "much", "1e999", ""}) {
+  for (const char* value : {"nan", "inf", "-1", "-inf", "much", "1e999", "", "2.5", "1e308"}) {
     EXPECT_EQ(run({"tolerance", "set", "--dtype", "bf16", "--", value}).status, 2) << value;
   }
   EXPECT_EQ(w.rows("SELECT rel_l2 FROM tolerance WHERE dtype = 'bf16'"), "0.03");

@@ -82,6 +82,21 @@ TEST(Record, UnknownEventsAndShapesAreKeptWithAWarning) {
   }
 }
 
+TEST(Record, ALineThatSpeaksOfARowIsNoneToPassOverWhateverItsEventIs) {
+  for (const char* line :
+       {R"({"event":"Stage_Trace","point":"x_in","layer":0})", R"({"event":"trace_v2","hash":5})",
+        R"({"point":"x_in","layer":0,"phase":"decode0"})", R"({"event":null,"mean":1})",
+        R"({"event":5,"nan":1})", R"({"event":"stage_trace","point":"","layer":0})"}) {
+    SCOPED_TRACE(line);
+    Lines lines;
+    lines.add(line);
+    EXPECT_TRUE(lines.batch.rows.empty());
+    ASSERT_EQ(lines.batch.findings.size(), 1u);
+    EXPECT_TRUE(lines.batch.findings[0].is_error);
+    EXPECT_EQ(lines.batch.findings[0].raw, line);
+  }
+}
+
 TEST(Record, WhatIsNotOneObjectIsAnError) {
   for (const std::string& line : Strings{"[1,2]",
                                          "5",

@@ -298,15 +298,94 @@ TEST(Record, OfNoValuesNothingIsCompared) {
 
 TEST(Record, HugeNumbers) {
   Lines lines;
-  lines.add(stage(R"(,"token_id":99999999999999999999,"min":1e400,"max":-1e-400,"abs_sum":1e308)"));
+  lines.add(stage(R"(,"ptr":99999999999999999999,"min":1e400,"max":-1e-400,"abs_sum":1e308)"));
   ASSERT_EQ(lines.batch.rows.size(), 1u);
-  EXPECT_FALSE(lines.batch.rows[0].token_id);
+  EXPECT_FALSE(lines.batch.rows[0].ptr);
   EXPECT_FALSE(lines.batch.rows[0].min);
   EXPECT_EQ(lines.batch.rows[0].abs_sum, 1e308);
   const json extra = json::parse(lines.extra(0));
-  EXPECT_EQ(extra["as_written"]["token_id"], "99999999999999999999");
+  EXPECT_EQ(extra["as_written"]["ptr"], "99999999999999999999");
   EXPECT_EQ(extra["as_written"]["min"], "1e400");
   EXPECT_EQ(row_of(stage(R"(,"sample":[1e39,-1e39])")).find("error"), std::string::npos);
+}
+
+TEST(Record, AHashThatNobodyWorkedOutIsNone) {
+  for (const char* of : {R"(,"hash":0,"sample_n":64)", R"(,"hash":"0","n":64)",
+                         R"(,"hash":0,"sample_n":1)", R"(,"hash_algo":"greta-1","hash":0,"n":2)"}) {
+    SCOPED_TRACE(of);
+    Lines lines;
+    lines.add(stage(of));
+    ASSERT_EQ(lines.batch.rows.size(), 1u);
+    EXPECT_FALSE(lines.batch.rows[0].hash);
+    EXPECT_EQ(lines.batch.findings.size(), 1u);
+  }
+  Lines zero;
+  zero.add(stage(R"(,"hash_algo":"greta-1","hash":0,"n":1)"));
+  EXPECT_EQ(zero.batch.rows.at(0).hash, 0u) << "that of one zero";
+}
+
+TEST(Record, ARowWhoseTokenCannotBeReadIsRefused) {
+  for (const char* key : {"token_id", "logical_tok_idx"}) {
+    for (const char* value : {"\"seven\"", "9223372036854775808", "7.5", "[7]", "{}", "true"}) {
+      SCOPED_TRACE(std::string(key) + " " + value);
+      Lines lines;
+      lines.add(stage(",\"" + std::string(key) + "\":" + value));
+      EXPECT_TRUE(lines.batch.rows.empty());
+      ASSERT_EQ(lines.batch.findings.size(), 1u);
+      EXPECT_TRUE(lines.batch.findings[0].is_error);
+    }
+  }
+}
+
+TEST(Record, AFieldOfAnotherNameThatReportsNonfiniteValuesLeavesTheRowInDoubt) {
+  for (const char* more :
+       {R"("NaN":64)", R"("nan_count":64)", R"("num_nan":"1")", R"("has_nan":true)",
+        R"("hasInf":1)", R"("is_nan":"yes")", R"("infCount":2)", R"("non_finite":3)",
+        R"("nonfinite":null)", R"("stats":{"nan":64})", R"("a":[{"b":{"inf":1}}])",
+        R"("extra":{"nan":64})"}) {
+    SCOPED_TRACE(more);
+    Lines lines;
+    lines.add(stage(R"(,"hash":1,)" + std::string(more)));
+    ASSERT_EQ(lines.batch.rows.size(), 1u);
+    EXPECT_EQ(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 1);
+  }
+  for (const char* more :
+       {R"("nan_count":0)", R"("has_nan":false)", R"("stats":{"nan":0,"inf":0.0})", R"("info":5)",
+        R"("inference_id":7)", R"("nanoseconds":12)", R"("finish":1)", R"("banana":{"infix":3})"}) {
+    SCOPED_TRACE(more);
+    Lines lines;
+    lines.add(stage(R"(,"hash":1,)" + std::string(more)));
+    ASSERT_EQ(lines.batch.rows.size(), 1u);
+    EXPECT_EQ(lines.batch.rows[0].flags & kFlagNonfiniteStatistic, 0);
+  }
+}
+
+TEST(Record, ARowThatContradictsItselfIsRefused) {
+  std::string sketch = R"(,"hash_algo":"greta-1","hash":1,"n":4,"min":-1,"max":2,"sketch":[1)";
+  for (int i = 1; i < 32; ++i) sketch += ",0";
+  sketch += R"(],"sum_sq":)";
+  for (const std::string& more :
+       {std::string(R"(,"min":5,"max":-5)"), std::string(R"(,"min":0,"max":1,"mean":50)"),
+        std::string(R"(,"abs_sum":-3)"), std::string(R"(,"min":-9,"max":1,"abs_sum":2)"),
+        std::string(R"(,"hash_algo":"greta-1","n":64,"nz_count":65)"),
+        std::string(R"(,"nz_count":-1)"),
+        std::string(R"(,"hash_algo":"greta-1","hash":1,"n":100,"mean":0.9,"abs_sum":1)"),
+        sketch + "0", sketch + "-1", sketch + "17", sketch + "1e300"}) {
+    SCOPED_TRACE(more);
+    Lines lines;
+    lines.add(stage(more));
+    EXPECT_TRUE(lines.batch.rows.empty());
+    ASSERT_EQ(lines.batch.findings.size(), 1u);
+    EXPECT_TRUE(lines.batch.findings[0].is_error);
+  }
+  for (const std::string& more :
+       {std::string(R"(,"min":0.1,"max":0.1,"mean":0.100001,"abs_sum":0.4)"),
+        std::string(R"(,"min":5,"max":-5,"nan":1)"), sketch + "4", sketch + "5"}) {
+    SCOPED_TRACE(more);
+    Lines lines;
+    lines.add(stage(more));
+    EXPECT_EQ(lines.batch.rows.size(), 1u);
+  }
 }
 
 }  // namespace
