@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "ingest/content_kind.h"
+#include "ingest/content_name.h"
 #include "ingest/json_facts.h"
 #include "ingest/json_pairs.h"
 #include "ingest/log.h"

@@ -723,7 +723,7 @@ struct FleetFile::Loader {
     std::map<uint64_t, TallyRows> tallies;
     for (const Push* push : batch) {
       asked.push_back(*push->published);
-      if (push->published->hash_algo == "greta-1") whole.push_back(push->published->push);
+      if (push->published->hash_algo != "fnv-256") whole.push_back(push->published->push);
       Statement(db, "DELETE FROM kept_tally WHERE run_id = ?").number(push->run_id).exec();
       Statement(db, "DELETE FROM kept_verdict WHERE run_id = ?").number(push->run_id).exec();
       tallies[push->published->push].run_id = push->run_id;
