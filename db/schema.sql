@@ -98,7 +98,7 @@ CREATE TABLE name_rule (
   id       INTEGER PRIMARY KEY,
   ord      INTEGER NOT NULL,                      -- rules are tried in this order, then by id
   pattern  TEXT NOT NULL UNIQUE CHECK (pattern <> ''), -- PCRE2, of the whole name; its first group, if it has one, is the layer
-  tensor   TEXT NOT NULL CHECK (tensor <> ''),    -- tensor_name.name, or a new one
+  tensor   TEXT NOT NULL CHECK (tensor <> ''),    -- tensor_name.name
   rule_set TEXT NOT NULL                          -- huggingface, msprobe, sglang, llama.cpp: shipped; own: added
 ) STRICT;
 

@@ -169,6 +169,7 @@ void ContentImporter::store_foreign(const Content& content, ContentReader& reade
     rows.finish();
     source.add_finding(0, true, std::string("cannot be taken: ") + error.what());
   }
+  if (opened.kind == ContentKind::kMsprobeConstruct) source.note_use();
   source.set_shape(shape_of(opened.kind));
   source.finish(opened.sha256, static_cast<int64_t>(bytes.size()), rows.rows());
 }
@@ -289,6 +290,7 @@ bool ContentImporter::identify(const Content& content, ContentKind kind, std::st
 /// that it was said of.
 void ContentImporter::take_known(int64_t source_id, const Content& content) {
   ++session_.summary.known_sources;
+  ++session_.summary.taken;
   session_.count_known_findings(source_id);
   if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
     session_.add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);

@@ -7,7 +7,7 @@
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "ingest/foreign/error.h"
-#include "ingest/foreign/json_numbers.h"
+#include "ingest/foreign/python_json.h"
 #include "ingest/foreign/tensor.h"
 #include "ingest/foreign/text_files.h"
 #include "ingest/text.h"
@@ -96,7 +96,7 @@ class DebugLogs {
   explicit DebugLogs(const ForeignSource& source) : source_(source) {}
 
   void read() {
-    const Json file = Json::parse(without_bare_nonfinite(source_.text()), nullptr, false);
+    const Json file = parse_python_json(source_.text());
     if (!file.is_object() || !file.contains("logs") || !file["logs"].is_array()) {
       throw ForeignError("is no whole JSON object with DebugMode's logs");
     }

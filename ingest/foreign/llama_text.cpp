@@ -140,18 +140,25 @@ class LlamaText {
                         printed_.name);
       return;
     }
-    const std::string name = printed_.name + " " + printed_.operation;
+    const std::string name = numberless(printed_.name) + " " + printed_.operation;
     count_evaluation(name);
-    const int64_t nth = seen_[name]++;
     TracePlace place = source_.rows.rules().place_of(name);
+    if (place.layer >= 0) last_layer_ = place.layer;
+    if (place.layer < 0 && printed_.name.starts_with("node_")) place.layer = last_layer_;
+    const int64_t nth = seen_[place.tensor + "@" + std::to_string(place.layer)]++;
     if (nth > 0) place.tensor += " #" + std::to_string(nth + 1);
     source_.rows.begin(place, header_line_, extra_of(name, sum));
     TraceRow& row = source_.rows.add_whole(source_.path.rank_name(), "forward", step_);
     row.n = static_cast<int64_t>(n);
     set_values(row, sum, n);
     if (printed_.type == "f32" || printed_.type == "f16" || printed_.type == "bf16") {
-      source_.rows.note_dtype(printed_.type, n);
+      source_.rows.note_dtype(printed_.type, 1);
     }
+  }
+
+  /// What ggml names by its number in the graph is told by its operation, in the layer at hand.
+  static std::string numberless(const std::string& name) {
+    return name.starts_with("node_") ? "node" : name;
   }
 
   /// The graph begins anew with the next evaluation.
@@ -160,6 +167,7 @@ class LlamaText {
     if (name != first_name_ || seen_.empty()) return;
     ++step_;
     seen_.clear();
+    last_layer_ = -1;
   }
 
   void set_values(TraceRow& row, double sum, uint64_t n) {
@@ -193,7 +201,7 @@ class LlamaText {
   Printed printed_;
   std::vector<float> values_;
   int64_t n_nan_ = 0, n_inf_ = 0, line_ = 0, header_line_ = 0;
-  int64_t step_ = 0;
+  int64_t step_ = 0, last_layer_ = -1;
   bool open_ = false;
   std::string first_name_;
   std::map<std::string, int64_t> seen_;  // in this evaluation of the graph

@@ -7,7 +7,7 @@
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "ingest/foreign/error.h"
-#include "ingest/foreign/json_numbers.h"
+#include "ingest/foreign/python_json.h"
 #include "ingest/foreign/tensor.h"
 #include "ingest/foreign/text_files.h"
 #include "ingest/text.h"
@@ -16,19 +16,6 @@ namespace greta {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr size_t kMaxJsonDepth = 64;
-
-Json parse_json(const std::string& text) {
-  size_t depth = 0;
-  const auto shallow = [&](int now, Json::parse_event_t, Json&) {
-    depth = std::max(depth, static_cast<size_t>(now));
-    return depth <= kMaxJsonDepth;
-  };
-  const Json json = Json::parse(without_bare_nonfinite(text), shallow, /*allow_exceptions=*/false);
-  if (depth > kMaxJsonDepth) throw ForeignError("its JSON nests deeper than 64");
-  return json;
-}
 
 /// "Functional.linear.1.forward" taken apart; of "Module.layers.0.q.Linear.forward.0" index is that
 /// behind the direction.
@@ -97,10 +84,10 @@ std::optional<PrintedHash> hash_of(const std::string& digits) {
 class Msprobe {
  public:
   Msprobe(const ForeignSource& source, const std::string& construct)
-      : source_(source), construct_(construct.empty() ? Json() : parse_json(construct)) {}
+      : source_(source), construct_(construct.empty() ? Json() : parse_python_json(construct)) {}
 
   void read() {
-    const Json dump = parse_json(source_.text());
+    const Json dump = parse_python_json(source_.text());
     if (!dump.is_object() || !dump.contains("data") || !dump["data"].is_object()) {
       throw ForeignError("is no whole JSON object with msprobe's data");
     }

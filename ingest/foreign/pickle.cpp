@@ -13,7 +13,7 @@
 namespace greta {
 namespace {
 
-constexpr size_t kMaxValues = 1'000'000;
+constexpr size_t kMaxValues = 500'000;
 
 struct NamedDtype {
   std::string_view name;
@@ -130,7 +130,7 @@ class Pickle::Machine {
   }
 
   PickleValue& make(Kind kind) {
-    if (pickle_.values_.size() >= kMaxValues) refuse("has more than a million values");
+    if (pickle_.values_.size() >= kMaxValues) refuse("has more than half a million values");
     PickleValue& value = pickle_.values_.emplace_back();
     value.kind = kind;
     return value;
@@ -445,7 +445,7 @@ class Pickle::Machine {
     constexpr int64_t kMostOffset = int64_t{1} << 58;
     if (items[1]->integer > kMostOffset) refuse("has a tensor that begins beyond any file");
     tensor.offset = static_cast<uint64_t>(items[1]->integer) * bytes_of(*dtype);
-    push(Kind::kTensor).tensor = std::move(tensor);
+    push(Kind::kTensor).tensor = std::make_shared<const Tensor>(std::move(tensor));
   }
 
   /// ('storage', class, key, device, size)

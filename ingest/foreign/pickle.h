@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ struct PickleValue {
   std::string text;                       ///< also bytes
   std::vector<const PickleValue*> items;  ///< of a dict: key, value, key, value, ...
   std::optional<Dtype> dtype;             ///< of a storage, when its class tells
-  Tensor tensor;
+  std::shared_ptr<const Tensor> tensor;   ///< of a kTensor
 
   bool is_text(std::string_view is) const { return kind == kText && text == is; }
   /// The value under a key of a dict; null when it is no dict or has none.

@@ -4,6 +4,7 @@
 
 #include "common/utf8.h"
 #include "ingest/foreign/error.h"
+#include "ingest/foreign/python_json.h"
 #include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/tensor_set.h"
 
@@ -83,7 +84,7 @@ void read_safetensors(const ForeignSource& source) {
                        std::to_string(source.bytes.size()) + "; at most 32 MiB are read");
   }
   const std::string header = source.bytes.text(kLengthBytes, static_cast<size_t>(length));
-  const Json said = Json::parse(header, nullptr, /*allow_exceptions=*/false);
+  const Json said = parse_python_json(header);
   if (!said.is_object()) throw ForeignError("its header is no JSON object");
   const uint64_t data_at = kLengthBytes + length, data_bytes = source.bytes.size() - data_at;
   TensorSet set(source);

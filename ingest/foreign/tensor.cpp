@@ -66,9 +66,9 @@ std::string gathered(const Tensor& tensor, std::string_view storage) {
   const size_t bytes = bytes_of(tensor.dtype), dims = tensor.shape.size();
   const uint64_t count = count_of(tensor.shape);
   // A stride of 0 repeats values: many of them from few bytes.
-  constexpr uint64_t kMostGathered = uint64_t{64} << 20;
+  constexpr uint64_t kMostGathered = uint64_t{32} << 20;
   if (product(count, bytes) > kMostGathered) {
-    throw ForeignError("is not contiguous, and larger than 64 MiB");
+    throw ForeignError("is not contiguous, and larger than 32 MiB");
   }
   std::string values;
   values.reserve(count * bytes);

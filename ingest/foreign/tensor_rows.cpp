@@ -10,7 +10,7 @@
 namespace greta {
 namespace {
 
-constexpr uint64_t kMostGathered = uint64_t{64} << 20;
+constexpr uint64_t kMostGathered = uint64_t{32} << 20;
 constexpr uint64_t kMostTokens = uint64_t{1} << 21;
 constexpr size_t kPieceValues = 16 * PieceFingerprint::kPieceValues;
 
@@ -124,7 +124,7 @@ void add_tensor(const Tensor& tensor, Bytes& storage, const TensorFacts& facts, 
   }
   if (is_contiguous(tensor)) return add_rows(tensor, storage, facts, rows);
   if (storage.size() > kMostGathered) {
-    throw ForeignError("is not contiguous, in a storage larger than 64 MiB");
+    throw ForeignError("is not contiguous, in a storage larger than 32 MiB");
   }
   const std::string bytes = gathered(tensor, storage.text(0, static_cast<size_t>(storage.size())));
   MemoryBytes own(bytes);

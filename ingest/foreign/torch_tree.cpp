@@ -9,7 +9,7 @@ namespace greta {
 namespace {
 
 constexpr int kMaxTreeDepth = 32;
-constexpr size_t kMaxVisits = 1'000'000;
+constexpr size_t kMaxVisits = 100'000;
 constexpr size_t kMaxNameBytes = 512;
 constexpr size_t kMaxJsonValues = 256;
 
@@ -28,7 +28,7 @@ class TreeWalk {
     };
     switch (value.kind) {
       case PickleValue::kTensor:
-        return on_tensor_(name, value.tensor);
+        return on_tensor_(name, *value.tensor);
       case PickleValue::kDict:
         for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
           const PickleValue& key = *value.items[i];
@@ -70,7 +70,7 @@ std::string json_of_some(const PickleValue& value, int depth, size_t& left) {
     case PickleValue::kText:
       return as_json(std::string_view(value.text).substr(0, kMaxNameBytes));
     case PickleValue::kTensor:
-      return as_json("tensor " + text_of(value.tensor.shape));
+      return as_json("tensor " + text_of(value.tensor->shape));
     case PickleValue::kList:
     case PickleValue::kTuple: {
       std::vector<std::string> items;

@@ -8,7 +8,7 @@ namespace greta {
 
 /// Calls `on_tensor` for every tensor of a pickle, with its name: keys and numbers joined by ".",
 /// of a pickle that is one tensor `alone`. `on_other` gets the names of values that are none.
-/// Throws ForeignError for containers in containers beyond 32, and beyond a million values.
+/// Throws ForeignError for containers in containers beyond 32, and beyond 100,000 values.
 void for_each_tensor(const PickleValue& root, const std::string& alone,
                      const std::function<void(std::string name, const Tensor& tensor)>& on_tensor,
                      const std::function<void(const std::string& name)>& on_other);
