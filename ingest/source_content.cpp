@@ -164,7 +164,7 @@ void SourceContent::add_document(const Document& document) {
   warn_of_binary(document.is_binary);
   bool judges = false;
   is_of_use_ |= !document.claims.empty() || !document.counts.empty() || !document.commit.empty() ||
-                !document.title.empty() || !document.experiment.empty();
+                !document.date.empty() || !document.experiment.empty();
   for (const DocumentClaim& c : document.claims) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
     if (c.kind != "verdict") continue;

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 struct Call {
   std::string name;   ///< as written
   std::string api;    ///< Functional.linear; "" of a module
-  int64_t index = 0;  ///< of a function's calls
+  int64_t index = 0;  ///< of a function's calls, or of a module's
   std::string direction = "forward";
 };
 
@@ -33,7 +33,11 @@ Call call_of(const std::string& name) {
     const size_t at = name.rfind("." + std::string(direction));
     if (at == name.npos) continue;
     call.direction = direction;
-    if (name.starts_with("Module.") || name.starts_with("Cell.")) return call;
+    if (name.starts_with("Module.") || name.starts_with("Cell.")) {
+      const std::string_view behind = std::string_view(name).substr(at + 1 + direction.size());
+      if (behind.starts_with('.')) call.index = text::number<int64_t>(behind.substr(1)).value_or(0);
+      return call;
+    }
     const std::string before = name.substr(0, at);
     const size_t dot = before.rfind('.');
     const auto index = dot == before.npos
@@ -139,8 +143,8 @@ class Msprobe {
       add_values(said[section.section], as_written + behind, in_layer + behind, layer, call);
     }
     for (const auto& [key, value] : said.items()) {
-      const bool known = std::any_of(std::begin(kSections), std::end(kSections),
-                                     [&](const Direction& s) { return s.section == key; });
+      bool known = false;
+      for (const Direction& section : kSections) known |= section.section == key;
       if (!known) add_values(value, as_written + "." + key, in_layer + "." + key, layer, call);
     }
   }
@@ -172,6 +176,11 @@ class Msprobe {
     ++line_;
     TracePlace place = source_.rows.rules().place_of(name);
     if (layer >= 0 && place.layer < 0) place = {in_layer, layer};
+    // A module that is called again in a step writes its trace point again.
+    const bool is_trace_point = place.tensor.find('.') == place.tensor.npos;
+    if (is_trace_point && call.api.empty() && call.index > 0) {
+      place.tensor += " #" + std::to_string(call.index + 1);
+    }
     std::vector<uint64_t> shape;
     uint64_t n = 0;
     try {

@@ -1,6 +1,7 @@
 #include "ingest/foreign/tensor_rows.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "common/json_text.h"
@@ -57,21 +58,25 @@ Fingerprint fingerprint_of(Values& values, uint64_t first, uint64_t count) {
   return print.finish();
 }
 
-/// Tokens, by their index in the pass, that the rows of a tensor belong to; none: it has no such
-/// rows.
-std::vector<size_t> tokens_of(const Tensor& tensor, const TensorFacts& facts) {
-  std::vector<size_t> tokens;
-  if (!facts.tokens || tensor.shape.empty()) return tokens;
+/// Which rows of a tensor are of tokens.
+struct TokenRows {
+  uint64_t n_rows = 0;         ///< that its shape says it has; 0: it has no such rows
+  std::vector<size_t> tokens;  ///< of the pass, by index, that its first rows belong to
+};
+
+TokenRows token_rows_of(const Tensor& tensor, const TensorFacts& facts) {
+  if (!facts.tokens || tensor.shape.empty()) return {};
   const auto counts = [&](uint64_t n) {
     return tensor.shape[0] == n ||
            (tensor.shape.size() > 1 && tensor.shape[0] == 1 && tensor.shape[1] == n);
   };
   if (counts(facts.n_tokens)) {
-    for (size_t i = 0; i < facts.tokens->tokens.size(); ++i) tokens.push_back(i);
-  } else if (counts(facts.tokens->last.size())) {
-    tokens = facts.tokens->last;
+    TokenRows rows{facts.n_tokens, std::vector<size_t>(facts.tokens->tokens.size())};
+    std::iota(rows.tokens.begin(), rows.tokens.end(), size_t{0});
+    return rows;
   }
-  return tokens;
+  const uint64_t n_sequences = facts.tokens->last.size();
+  return counts(n_sequences) ? TokenRows{n_sequences, facts.tokens->last} : TokenRows{};
 }
 
 std::string extra_of(const Tensor& tensor, const TensorFacts& facts) {
@@ -100,15 +105,11 @@ void add_rows(const Tensor& tensor, Bytes& storage, const TensorFacts& facts, Fo
     throw ForeignError("has " + std::to_string(count) + " values, more than a row can (2^31)");
   }
   Values values(tensor, storage);
-  const std::vector<size_t> tokens = tokens_of(tensor, facts);
-  const uint64_t in_file = tensor.shape.empty() ? 1
-                           : tensor.shape[0] == 1 && tensor.shape.size() > 1 && facts.n_tokens != 1
-                               ? tensor.shape[1]
-                               : tensor.shape[0];
+  const TokenRows of_tokens = token_rows_of(tensor, facts);
   rows.note_dtype(name_of(tensor.dtype), is_integer(tensor.dtype) ? 0 : count);
-  if (!tokens.empty() && count > 0 && count / in_file <= kMaxTokenValues) {
+  if (of_tokens.n_rows > 0 && count > 0 && count / of_tokens.n_rows <= kMaxTokenValues) {
     rows.begin(facts.place, facts.line, extra_of(tensor, facts));
-    return add_token_rows(tokens, count / in_file, values, facts, rows);
+    return add_token_rows(of_tokens.tokens, count / of_tokens.n_rows, values, facts, rows);
   }
   const Fingerprint print = count == 0 ? Fingerprint{} : fingerprint_of(values, 0, count);
   rows.begin(facts.place, facts.line, extra_of(tensor, facts));

@@ -15,7 +15,7 @@ namespace greta {
 namespace {
 
 constexpr size_t kInputBytes = size_t{64} << 10;
-constexpr uint64_t kHarmlessBytes = uint64_t{256} << 20;
+constexpr uint64_t kHarmlessBytes = uint64_t{128} << 20;
 constexpr uint64_t kMostRatio = 100;
 
 }  // namespace

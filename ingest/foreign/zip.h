@@ -11,7 +11,7 @@ namespace greta {
 
 /// The members of a ZIP, one after the other, through libarchive. Their paths are names and nothing
 /// else. Borrows the bytes. Throws ForeignError for what is damaged, encrypted, or expands to more
-/// than 256 MiB and more than 100 times the ZIP's size.
+/// than 128 MiB and more than 100 times the ZIP's size.
 class ZipReader {
  public:
   explicit ZipReader(Bytes& file);

@@ -52,6 +52,13 @@ TEST_F(ForeignText, AMsprobeDumpIsARowForEachTensor) {
   EXPECT_EQ(count("run"), 1);
 }
 
+TEST_F(ForeignText, AModuleThatIsCalledAgainIsAnotherTracePoint) {
+  const char* same = R"("Max": 1, "Min": 0, "Mean": 0, "Norm": 1)";
+  take_file("dump.json", dump(output("Module.model.layers.4.mlp.M.forward.0", tensor(same)) + "," +
+                              output("Module.model.layers.4.mlp.M.forward.1", tensor(same))));
+  EXPECT_EQ(traced("layer, tensor"), "4|mlp_out\n4|mlp_out #2");
+}
+
 TEST_F(ForeignText, ValuesThatMsprobeSaysAreNotFiniteCount) {
   take_file("dump.json",
             dump(output("Module.x.L.forward.0",

@@ -71,6 +71,26 @@ TEST_F(TorchFileOf, ABatchIsTakenApartByTheLengthsOfItsSequences) {
       "seq0|decode|2|4\nseq1|decode|2|5");
 }
 
+TEST_F(TorchFileOf, RowsOfSequencesAreOfTheirLastPositionsAndOthersOfNone) {
+  const auto tensor = [](const char* storage, const char* type, std::vector<int64_t> shape,
+                         std::vector<int64_t> stride, int64_t n) {
+    return pickled(MadeTensor{storage, type, std::move(shape), std::move(stride), 0, n});
+  };
+  take_file(
+      "Pass00000.pt",
+      torch_file(pickled_dict(
+                     {{"logits_processor", tensor("0", "FloatStorage", {1, 4}, {4, 1}, 4)},
+                      {"whole", tensor("0", "FloatStorage", {2, 2}, {2, 1}, 4)},
+                      {"batched", tensor("1", "FloatStorage", {1, 3, 2}, {6, 2, 1}, 6)},
+                      {"m.forward_batch_info.positions", tensor("2", "LongStorage", {3}, {1}, 3)},
+                      {"m.forward_batch_info.seq_lens", tensor("3", "LongStorage", {1}, {1}, 1)}}),
+                 {bytes_of_values<float>({1, 2, 3, 4}), bytes_of_values<float>({1, 2, 3, 4, 5, 6}),
+                  bytes_of_values<int64_t>({4, 5, 6}), bytes_of_values<int64_t>({7})}));
+  EXPECT_EQ(traced("tensor, pos_id, n, min, max, scope"),
+            "logits|6|4|1.0|4.0|-\nwhole|-|4|1.0|4.0|tensor\nbatched|4|2|1.0|2.0|-\n"
+            "batched|5|2|3.0|4.0|-\nbatched|6|2|5.0|6.0|-");
+}
+
 TEST_F(TorchFileOf, PositionsAndLengthsThatContradictEachOtherGiveNoRow) {
   EXPECT_EQ(take_file("Pass00000.pt", pass({0, 1, 2}, {9})).errors, 1);
   EXPECT_EQ(count("trace_row"), 0);
