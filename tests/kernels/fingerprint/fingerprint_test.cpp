@@ -33,7 +33,9 @@ TEST(Fingerprint, FastPathSlowPathAndReferenceAgreeToTheBit) {
 }
 
 TEST(Fingerprint, OfPiecesIsThatOfTheRow) {
-  for (const Row& row : hostile_rows()) {
+  std::vector<Row> rows = hostile_rows();
+  rows.push_back(make_row(50'001, dense_value));
+  for (const Row& row : rows) {
     for (size_t piece : {PieceFingerprint::kPieceValues, 3 * PieceFingerprint::kPieceValues}) {
       SCOPED_TRACE(row.size());
       PieceFingerprint pieces;
