@@ -160,7 +160,7 @@ INSERT INTO origin(worst_input, unsampled, origin, numeric_origin) VALUES
 
 -- Names of modules (Hugging Face, and what msprobe and SGLang make of them) and of llama.cpp's graph, with
 -- what a tool adds: `.input.0`, `.output.0` (msprobe), `.0` and `.1` (several results), the operation
--- (llama.cpp). What is an input of a module is an output of another and keeps its name.
+-- (llama.cpp). Of inputs those are trace points that no module puts out.
 INSERT INTO name_rule(ord, pattern, tensor, rule_set) VALUES
   (1000, '(?:model\.)?embed_tokens', 'embed_out', 'huggingface'),
   (1000, '(?:model\.)?layers\.(\d+)\.input_layernorm', 'attn_norm_out', 'huggingface'),
@@ -184,6 +184,11 @@ INSERT INTO name_rule(ord, pattern, tensor, rule_set) VALUES
   (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.\w+\.forward(?:\.\d+)?\.output\.0', 'residual_post_mlp', 'msprobe'),
   (2000, 'Module\.(?:module\.)*(?:model\.)?norm\.\w+\.forward(?:\.\d+)?\.output\.0', 'final_norm', 'msprobe'),
   (2000, 'Module\.(?:module\.)*lm_head\.\w+\.forward(?:\.\d+)?\.output\.0', 'logits', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.input_layernorm\.\w+\.forward(?:\.\d+)?\.input\.0', 'residual_pre_attn', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.self_attn\.o_proj\.\w+\.forward(?:\.\d+)?\.input\.0', 'attn_out', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.post_attention_layernorm\.\w+\.forward(?:\.\d+)?\.input\.0', 'residual_post_attn', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?norm\.\w+\.forward(?:\.\d+)?\.input\.0', 'hidden', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*lm_head\.\w+\.forward(?:\.\d+)?\.input\.0', 'lm_head_in', 'msprobe'),
   (3000, '(?:model\.)?layers\.(\d+)\.input_layernorm\.0', 'attn_norm_out', 'sglang'),
   (3000, '(?:model\.)?layers\.(\d+)\.input_layernorm\.1', 'residual_pre_attn', 'sglang'),
   (3000, '(?:model\.)?layers\.(\d+)\.self_attn\.rotary_emb\.0', 'q_post_rope', 'sglang'),

@@ -59,6 +59,14 @@ TEST_F(ForeignText, AModuleThatIsCalledAgainIsAnotherTracePoint) {
   EXPECT_EQ(traced("layer, tensor"), "4|mlp_out\n4|mlp_out #2");
 }
 
+TEST_F(ForeignText, AnInputThatNoModulePutsOutIsATracePoint) {
+  const std::string same = tensor(R"("Max": 1, "Min": 0, "Mean": 0, "Norm": 1)");
+  take_file("dump.json",
+            dump(R"("Module.model.layers.4.self_attn.o_proj.Linear.forward.0": {"input_args": [)" +
+                 same + R"(], "input_kwargs": {}, "output": [)" + same + "]}"));
+  EXPECT_EQ(traced("layer, tensor"), "4|attn_out\n4|wo_out");
+}
+
 TEST_F(ForeignText, ValuesThatMsprobeSaysAreNotFiniteCount) {
   take_file("dump.json",
             dump(output("Module.x.L.forward.0",
