@@ -108,6 +108,8 @@ void check_trace_rows(SQLite::Database& db, Problems& problems) {
        outside("layer", -1, kMaxLayer),
        outside("crowded", 0, 1),
        outside("flags", 0, kAllFlags),
+       {"t.flags & " + std::to_string(kFlagTensor) + " AND t.pos_id <> -1",
+        "of a whole tensor, at a position"},
        {"t.vector_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sample o WHERE o.id = t.vector_id)"
         " AND NOT EXISTS (SELECT 1 FROM sketch o WHERE o.id = t.vector_id)",
         "without their sample or sketch"}},

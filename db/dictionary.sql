@@ -11,7 +11,7 @@ INSERT INTO status(name, compared, fails, blamed) VALUES
 
 INSERT INTO class(name, grade) VALUES ('ROUNDING', 1), ('UNKNOWN', 2), ('DIVERGENT', 3);
 
-INSERT INTO scope(name) VALUES ('full'), ('prefix'), ('sample');
+INSERT INTO scope(name) VALUES ('full'), ('prefix'), ('sample'), ('tensor');
 
 -- docs/fingerprint.md has the interval.
 INSERT INTO measure(name, low, high) VALUES
@@ -157,6 +157,63 @@ INSERT INTO origin(worst_input, unsampled, origin, numeric_origin) VALUES
   (2, 0, 'PROPAGATED', 'ORIGIN'), (2, 1, 'PROPAGATED', 'UNSAMPLED'),
   (3, 0, 'UNSAMPLED', 'UNSAMPLED'), (3, 1, 'UNSAMPLED', 'UNSAMPLED'),
   (4, 0, 'PROPAGATED', 'PROPAGATED'), (4, 1, 'PROPAGATED', 'PROPAGATED');
+
+-- Names of modules (Hugging Face, and what msprobe and SGLang make of them) and of llama.cpp's graph, with
+-- what a tool adds: `.input.0`, `.output.0` (msprobe), `.0` and `.1` (several results), the operation
+-- (llama.cpp). Of inputs those are trace points that no module puts out.
+INSERT INTO name_rule(ord, pattern, tensor, rule_set) VALUES
+  (1000, '(?:model\.)?embed_tokens', 'embed_out', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)\.input_layernorm', 'attn_norm_out', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)\.self_attn\.q_proj', 'q_pre_rope', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)\.self_attn\.k_proj', 'k_pre_rope', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)\.self_attn\.v_proj', 'v_proj', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)\.self_attn\.o_proj', 'wo_out', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)\.post_attention_layernorm', 'ffn_norm_in', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)\.mlp(?:\.down_proj)?', 'mlp_out', 'huggingface'),
+  (1000, '(?:model\.)?layers\.(\d+)', 'residual_post_mlp', 'huggingface'),
+  (1000, '(?:model\.)?norm', 'final_norm', 'huggingface'),
+  (1000, 'lm_head', 'logits', 'huggingface'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?embed_tokens\.\w+\.forward(?:\.\d+)?\.output\.0', 'embed_out', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.input_layernorm\.\w+\.forward(?:\.\d+)?\.output\.0', 'attn_norm_out', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.self_attn\.q_proj\.\w+\.forward(?:\.\d+)?\.output\.0', 'q_pre_rope', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.self_attn\.k_proj\.\w+\.forward(?:\.\d+)?\.output\.0', 'k_pre_rope', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.self_attn\.v_proj\.\w+\.forward(?:\.\d+)?\.output\.0', 'v_proj', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.self_attn\.o_proj\.\w+\.forward(?:\.\d+)?\.output\.0', 'wo_out', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.post_attention_layernorm\.\w+\.forward(?:\.\d+)?\.output\.0', 'ffn_norm_in', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.mlp\.\w+\.forward(?:\.\d+)?\.output\.0', 'mlp_out', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.\w+\.forward(?:\.\d+)?\.output\.0', 'residual_post_mlp', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?norm\.\w+\.forward(?:\.\d+)?\.output\.0', 'final_norm', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*lm_head\.\w+\.forward(?:\.\d+)?\.output\.0', 'logits', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.input_layernorm\.\w+\.forward(?:\.\d+)?\.input\.0', 'residual_pre_attn', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.self_attn\.o_proj\.\w+\.forward(?:\.\d+)?\.input\.0', 'attn_out', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?layers\.(\d+)\.post_attention_layernorm\.\w+\.forward(?:\.\d+)?\.input\.0', 'residual_post_attn', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*(?:model\.)?norm\.\w+\.forward(?:\.\d+)?\.input\.0', 'hidden', 'msprobe'),
+  (2000, 'Module\.(?:module\.)*lm_head\.\w+\.forward(?:\.\d+)?\.input\.0', 'lm_head_in', 'msprobe'),
+  (3000, '(?:model\.)?layers\.(\d+)\.input_layernorm\.0', 'attn_norm_out', 'sglang'),
+  (3000, '(?:model\.)?layers\.(\d+)\.input_layernorm\.1', 'residual_pre_attn', 'sglang'),
+  (3000, '(?:model\.)?layers\.(\d+)\.self_attn\.rotary_emb\.0', 'q_post_rope', 'sglang'),
+  (3000, '(?:model\.)?layers\.(\d+)\.self_attn\.rotary_emb\.1', 'k_post_rope', 'sglang'),
+  (3000, '(?:model\.)?layers\.(\d+)\.self_attn\.attn', 'attn_out', 'sglang'),
+  (3000, '(?:model\.)?layers\.(\d+)\.post_attention_layernorm\.0', 'ffn_norm_in', 'sglang'),
+  (3000, '(?:model\.)?layers\.(\d+)\.post_attention_layernorm\.1', 'residual_post_attn', 'sglang'),
+  (3000, '(?:model\.)?norm\.0', 'final_norm', 'sglang'),
+  (3000, '(?:model\.)?norm\.1', 'hidden', 'sglang'),
+  (3000, 'logits_processor', 'logits', 'sglang'),
+  (4000, 'embd GET_ROWS', 'embed_out', 'llama.cpp'),
+  (4000, 'attn_norm-(\d+) MUL', 'attn_norm_out', 'llama.cpp'),
+  (4000, 'Qcur-(\d+) MUL_MAT', 'q_pre_rope', 'llama.cpp'),
+  (4000, 'Kcur-(\d+) MUL_MAT', 'k_pre_rope', 'llama.cpp'),
+  (4000, 'Vcur-(\d+) MUL_MAT', 'v_proj', 'llama.cpp'),
+  (4000, 'Qcur-(\d+) ROPE', 'q_post_rope', 'llama.cpp'),
+  (4000, 'Kcur-(\d+) ROPE', 'k_post_rope', 'llama.cpp'),
+  (4000, 'kqv_out-(\d+) \w+', 'attn_out', 'llama.cpp'),
+  (4000, 'attn_out-(\d+) MUL_MAT', 'wo_out', 'llama.cpp'),
+  (4000, 'ffn_inp-(\d+) ADD', 'residual_post_attn', 'llama.cpp'),
+  (4000, 'ffn_norm-(\d+) MUL', 'ffn_norm_in', 'llama.cpp'),
+  (4000, 'ffn_out-(\d+) MUL_MAT', 'mlp_out', 'llama.cpp'),
+  (4000, 'l_out-(\d+) ADD', 'residual_post_mlp', 'llama.cpp'),
+  (4000, 'result_norm MUL', 'final_norm', 'llama.cpp'),
+  (4000, 'result_output MUL_MAT', 'logits', 'llama.cpp');
 
 -- Rounding: a weight or a table look-up has none; activations by the arithmetic of the run.
 INSERT INTO tolerance(tensor_id, dtype, rel_l2) VALUES

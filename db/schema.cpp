@@ -130,6 +130,9 @@ constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "kept_diff",
 constexpr const char* kDictionaries[] = {"status", "class", "scope", "measure", "axis",
                                          "origin", "cause", "edge",  "finding"};
 
+/// Format version since which files have rules of their own, which somebody may have changed.
+constexpr int kFirstWithNameRules = 8;
+
 /// Adds trace points, with their names, that the earlier version did not know. Rows that came under
 /// such a name are rows of that trace point from now on.
 void add_trace_points(SQLite::Database& today, SQLite::Database& db) {
@@ -176,6 +179,7 @@ void migrate_tables(SQLite::Database& db) {
   }
   add_trace_points(today, db);
   for (const char* table : kDictionaries) copy_rows(today, db, table);
+  if (pragma(db, "user_version") < kFirstWithNameRules) copy_rows(today, db, "name_rule");
   db.exec("DELETE FROM sqlite_stat1");
   copy_rows(today, db, "sqlite_stat1");
   db.exec("ANALYZE sqlite_schema; PRAGMA user_version = " + std::to_string(kSchemaVersion));

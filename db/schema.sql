@@ -1,4 +1,4 @@
--- greta's tables, format version 7. Rows are written through db/trace_writer only; people read
+-- greta's tables, format version 8. Rows are written through db/trace_writer only; people read
 -- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -17,7 +17,7 @@ CREATE TABLE run (
   mode        TEXT,                               -- as_designed, kv_aligned, batch_invariant
   dtype       TEXT,                               -- bf16, fp16, f32, q4_k_m, ...
   seed        INTEGER,                            -- sampling or data seed
-  hash_algo   TEXT NOT NULL DEFAULT 'fnv-256',    -- 'greta-1' (whole row) or 'fnv-256' (first <= 256 values)
+  hash_algo   TEXT NOT NULL DEFAULT 'fnv-256',    -- 'greta-1' (whole row), 'fnv-256' (first <= 256 values); of other tools, of all values: 'crc-32', 'md5' (its first 64 bits), 'torch-xor' (which knows no order)
   status      TEXT NOT NULL DEFAULT 'unknown'     -- unknown: imported, nobody recorded how it ended
               CHECK (status IN ('unknown', 'running', 'complete', 'failed')),
   started_at  TEXT,                               -- ISO 8601 UTC
@@ -57,7 +57,8 @@ CREATE TABLE class (
   grade INTEGER NOT NULL                          -- the worse the greater; equal values have 0
 ) STRICT, WITHOUT ROWID;
 
--- What was compared: full (the whole row), prefix (the values that a historical hash covers), sample.
+-- What was compared: full (the whole row), prefix (the values that a historical hash covers), sample,
+-- tensor (all of a tensor, whatever positions it covers).
 CREATE TABLE scope (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 -- What a distance comes from: exact (value by value), sketch, sample (the sketch of one), hash (equal).
@@ -89,6 +90,16 @@ CREATE TABLE tensor_name (
   name      TEXT NOT NULL UNIQUE,                 -- x_in
   tensor_id INTEGER NOT NULL REFERENCES tensor(id),
   cause     TEXT NOT NULL                         -- X_IN_DRIFT
+) STRICT;
+
+-- How names that other tools write become trace points, as `greta-db names` lists them: the first rule that
+-- fits decides. What no rule knows keeps its name.
+CREATE TABLE name_rule (
+  id       INTEGER PRIMARY KEY,
+  ord      INTEGER NOT NULL,                      -- rules are tried in this order, then by id
+  pattern  TEXT NOT NULL UNIQUE CHECK (pattern <> ''), -- PCRE2, of the whole name; its first group, if it has one, is the layer
+  tensor   TEXT NOT NULL CHECK (tensor <> ''),    -- tensor_name.name
+  rule_set TEXT NOT NULL                          -- huggingface, msprobe, sglang, llama.cpp: shipped; own: added
 ) STRICT;
 
 -- Cause of a first failure -> what it means.
@@ -217,7 +228,7 @@ CREATE TABLE trace_row (
   nan        INTEGER,
   inf        INTEGER,
   nz_count   INTEGER,
-  flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected; 8: only a document states the row; 16: its hash is by the algorithm that run.hash_algo is not
+  flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected; 8: only a document states the row; 16: its hash is by that of 'greta-1' and 'fnv-256' that run.hash_algo is not; 32: it covers a whole tensor, not a position
   vector_id  INTEGER,                             -- sketch.id and sample.id
   ptr        INTEGER,
   offset_bytes INTEGER,

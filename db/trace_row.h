@@ -22,7 +22,8 @@ inline constexpr int kFlagDerived = 2;             ///< statistics computed from
 inline constexpr int kFlagRejectedField = 4;       ///< a field was rejected, see row_context.extra
 inline constexpr int kFlagClaimed = 8;             ///< only a document states the row
 inline constexpr int kFlagOtherHash = 16;  ///< hashed by the algorithm that run.hash_algo is not
-inline constexpr int kAllFlags = 31;
+inline constexpr int kFlagTensor = 32;     ///< covers a whole tensor, not a position
+inline constexpr int kAllFlags = 63;
 
 /// Sketch of a row as stored: two maps of 16 buckets, scaled to the values' own unit.
 struct RowSketch {

@@ -9,7 +9,12 @@
 #include "common/sha256.h"
 #include "db/bulk_journal.h"
 #include "db/forget.h"
+#include "ingest/content_name.h"
 #include "ingest/document.h"
+#include "ingest/foreign/error.h"
+#include "ingest/foreign/rows.h"
+#include "ingest/foreign_content.h"
+#include "ingest/foreign_identity.h"
 
 namespace greta {
 namespace {
@@ -57,27 +62,55 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
     return session_.add_finding(content.file, 0, false,
                                 "a file of no shape greta knows; not ingested", "", {});
   }
-  if (!opened.is_whole && opened.kind != ContentKind::kRecords) {
+  if (opened.kind == ContentKind::kDatabase) {
+    return session_.add_finding(
+        content.file, 0, false,
+        "a database of SQLite, not an artifact; not ingested. `greta-db merge"
+        " FILE` takes what a database of greta holds",
+        "", {});
+  }
+  const bool in_pieces = !opened.is_whole && is_read_in_pieces(opened.kind);
+  if (in_pieces && (content.raw_bytes < 0 || reader.is_compressed())) {
+    return session_.add_finding(content.file, 0, true,
+                                "tensors of more than 32 MiB are read from a file of their own: not"
+                                " packed, not in an archive; not ingested",
+                                "", {});
+  }
+  if (!opened.is_whole && !in_pieces && opened.kind != ContentKind::kRecords) {
     return session_.add_finding(content.file, 0, true,
                                 "larger than a document may be (32 MiB); not ingested", "", {});
   }
+  std::optional<FileBytes> file;
+  if (in_pieces) opened.sha256 = file.emplace(content.file).sha256();
   std::string_view head = std::string_view(opened.bytes).substr(0, kHeadBytes);
-  if (!identify(content, head, opened.sha256)) return;
+  if (!identify(content, opened.kind, head, opened.sha256)) return;
   run_id_ = session_.runs.run_id(identity_);
   SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, opened.sha256};
-  if (content.raw_bytes >= 0 &&
-      (opened.is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
+  if (in_pieces) {
+    content.raw_sha256 = opened.sha256;
+  } else if (content.raw_bytes >= 0 &&
+             (opened.is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
     content.raw_sha256 =
         opened.is_whole && !reader.is_compressed() ? opened.sha256 : sha256_of_file(content.file);
   }
   std::optional<int64_t> there;
-  if (opened.is_whole) {
+  if (opened.is_whole || in_pieces) {
     there = session_.sources.find_source(key);
   } else if (!content.raw_sha256.empty()) {
     there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes);
   }
   if (there) return take_known(*there, content);
   if (opened.kind == ContentKind::kRecords) return store_records(content, reader, opened);
+  if (in_pieces) {
+    store_foreign(content, reader, opened, *file);
+    if (!file->change().empty())
+      session_.add_finding(content.file, 0, true, file->change(), "", {});
+    return;
+  }
+  if (is_foreign(opened.kind)) {
+    MemoryBytes bytes(opened.bytes);
+    return store_foreign(content, reader, opened, bytes);
+  }
   store_document(content, reader, opened);
 }
 
@@ -113,6 +146,39 @@ void ContentImporter::store_document(const Content& content, ContentReader& read
   if (bytes.empty() && opened.kind != ContentKind::kJson)
     source.add_finding(0, false, "an empty file");
   source.finish(opened.sha256, static_cast<int64_t>(bytes.size()), lines);
+}
+
+const NameRules& ContentImporter::name_rules() {
+  if (!name_rules_) name_rules_ = load_name_rules(session_.db);
+  return *name_rules_;
+}
+
+/// What another tool wrote. A file that breaks midway leaves what was read before, and an error.
+void ContentImporter::store_foreign(const Content& content, ContentReader& reader,
+                                    const OpenedContent& opened, Bytes& bytes) {
+  if (forget_marked_source(session_.db, run_id_, identity_.leg, identity_.prompt, opened.sha256)) {
+    session_.sources.forget();
+  }
+  const int64_t id =
+      session_.sources.add_source({run_id_, identity_.leg, identity_.prompt, opened.sha256},
+                                  "foreign", static_cast<int64_t>(bytes.size()));
+  add_location(id, content, content.raw_sha256);
+  ++session_.summary.new_sources;
+  SourceContent source(session_, id, run_id_, identity_, content.file);
+  if (!reader.damage().empty()) source.add_finding(0, true, reader.damage());
+  ForeignRows rows(name_rules(), [&](RecordBatch& batch) {
+    source.add_batch(batch);
+    session_.show_progress(content.file);
+  });
+  try {
+    read_foreign(opened.kind, content.identity_path, bytes, rows);
+  } catch (const ForeignError& error) {
+    rows.finish();
+    source.add_finding(0, true, std::string("cannot be taken: ") + error.what());
+  }
+  if (opened.kind == ContentKind::kMsprobeConstruct) source.note_use();
+  source.set_shape(shape_of(opened.kind));
+  source.finish(opened.sha256, static_cast<int64_t>(bytes.size()), rows.rows());
 }
 
 void ContentImporter::store_records(const Content& content, ContentReader& reader,
@@ -191,7 +257,7 @@ ParsedRecords ContentImporter::stream_into(SourceContent& source, const Content&
 }
 
 /// Fills identity_; false when a path that says nothing holds a content that is known already.
-bool ContentImporter::identify(const Content& content, std::string_view head,
+bool ContentImporter::identify(const Content& content, ContentKind kind, std::string_view head,
                                const std::string& sha256) {
   identity_ = identify_run(content.identity_path);
   has_identity_ = true;
@@ -200,7 +266,14 @@ bool ContentImporter::identify(const Content& content, std::string_view head,
     RunIdentity of_file = identify_run(content.identity_path);
     identity_.leg = of_file.leg;
     identity_.prompt = of_file.prompt;
+    if (is_foreign(kind)) identity_.prompt = place_in_run(content.identity_path);
     if (identity_.experiment.empty()) identity_.experiment = session_.options.run;
+    return true;
+  }
+  if (is_foreign(kind)) {
+    const std::string path =
+        std::filesystem::absolute(content.identity_path).lexically_normal().string();
+    identity_ = identify_foreign(path, is_own_run(kind, path));
     return true;
   }
   if (const std::optional<RunEvent> start = row_format_start(head)) {
@@ -249,6 +322,7 @@ bool ContentImporter::identify_by(const RunEvent& start, const Content& content,
 /// that it was said of.
 void ContentImporter::take_known(int64_t source_id, const Content& content) {
   ++session_.summary.known_sources;
+  ++session_.summary.taken;
   session_.count_known_findings(source_id);
   if (!trouble_.empty() && !session_.sources.has_location(source_id, identity_.relative_path)) {
     session_.add_finding(content.file, 0, trouble_is_error_, trouble_, "", source_id);

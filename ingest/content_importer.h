@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "ingest/content/reader.h"
+#include "ingest/foreign/bytes.h"
+#include "ingest/foreign/name_rules.h"
 #include "ingest/opened_content.h"
 #include "ingest/run_identity.h"
 #include "ingest/session.h"
@@ -35,17 +38,23 @@ class ContentImporter {
  private:
   void store_content(Content content, ContentReader& reader, OpenedContent& opened);
   void store_document(const Content& content, ContentReader& reader, const OpenedContent& opened);
+  void store_foreign(const Content& content, ContentReader& reader, const OpenedContent& opened,
+                     Bytes& bytes);
   void store_records(const Content& content, ContentReader& reader, OpenedContent& opened);
   ParsedRecords stream_into(SourceContent& source, const Content& content, ContentReader& reader,
                             const OpenedContent& opened);
 
-  bool identify(const Content& content, std::string_view head, const std::string& sha256);
+  bool identify(const Content& content, ContentKind kind, std::string_view head,
+                const std::string& sha256);
   bool identify_by(const RunEvent& start, const Content& content, const std::string& sha256);
+  const NameRules& name_rules();
   void set_trouble(const std::string& damage, bool is_empty, bool is_compressed);
   void take_known(int64_t source_id, const Content& content);
   void add_location(int64_t source_id, const Content& content, const std::string& raw_sha256);
 
   IngestSession& session_;
+
+  std::optional<NameRules> name_rules_;
 
   // of the content at hand
   RunIdentity identity_;

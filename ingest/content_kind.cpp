@@ -1,6 +1,9 @@
 #include "ingest/content_kind.h"
 
 #include "common/utf8.h"
+#include "ingest/content_name.h"
+#include "ingest/foreign/tensor_files.h"
+#include "ingest/foreign/text_files.h"
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
@@ -18,6 +21,27 @@ bool holds_records(std::string_view head) {
     any = true;
   }
   return any;
+}
+
+/// What another tool wrote; kUnknown when none did.
+ContentKind foreign_kind(const std::string& extension, std::string_view head) {
+  if (head.starts_with(std::string_view("SQLite format 3\0", 16))) return ContentKind::kDatabase;
+  if (head.starts_with(kZipMagic)) return ContentKind::kZip;
+  if (head.starts_with(kNpyMagic)) return ContentKind::kNpy;
+  if (is_safetensors(head)) return ContentKind::kSafetensors;
+  const bool is_text = head.find('\0') == head.npos;
+  if (is_text && (extension.empty() || extension == ".json")) {
+    if (is_debug_mode(head)) return ContentKind::kDebugMode;
+    if (is_msprobe(head)) return ContentKind::kMsprobe;
+    if (is_msprobe_construct(head)) return ContentKind::kMsprobeConstruct;
+  }
+  if (extension == ".txt" || extension == ".log" || extension.empty()) {
+    if (is_llama_text(head)) return ContentKind::kLlamaText;
+  }
+  const bool is_pickle = head.size() > 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+  const bool is_named_so = extension == ".pt" || extension == ".pth" || extension == ".bin" ||
+                           extension == ".pkl" || extension == ".pickle";
+  return is_pickle && is_named_so ? ContentKind::kOldPickle : ContentKind::kUnknown;
 }
 
 }  // namespace
@@ -46,21 +70,10 @@ std::string packing_of(std::string_view head) {
   return is_tar ? "a tar archive" : "";
 }
 
-std::string lower_extension(const std::string& path) {
-  std::string name = text::to_lower(path.substr(path.find_last_of('/') + 1));
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  size_t dot = name.find_last_of('.');
-  return dot == std::string::npos ? "" : name.substr(dot);
-}
-
-std::string file_stem(const std::string& path) {
-  std::string name = path.substr(path.find_last_of('/') + 1);
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  return name.substr(0, name.find_last_of('.'));
-}
-
 ContentKind classify(const std::string& path, std::string_view head) {
   std::string extension = lower_extension(path);
+  const ContentKind foreign = foreign_kind(extension, head);
+  if (foreign != ContentKind::kUnknown) return foreign;
   if (extension == ".jsonl" || extension == ".ndjson") return ContentKind::kRecords;
   if (extension == ".json") return ContentKind::kJson;
   if (extension == ".tsv" || extension == ".csv") return ContentKind::kTable;
@@ -74,6 +87,20 @@ ContentKind classify(const std::string& path, std::string_view head) {
   std::string_view first = head.substr(start, head.find('\n', start) - start);
   if (is_record_line(first)) return ContentKind::kRecords;
   return looks_like_log(head) ? ContentKind::kLog : ContentKind::kUnknown;
+}
+
+std::string shapes_that_are_read() {
+  return "greta reads:\n"
+         "  .jsonl, .ndjson        trace lines (stage_trace, readout, metric, ...), an engine's "
+         "export\n"
+         "  .json, .tsv, .csv      configurations, results, tables of pairs\n"
+         "  .md, .txt, .log        reports and logs\n"
+         "  dump.json              msprobe (statistics, md5), with construct.json beside it\n"
+         "  PassNNNNN.pt, k=v___k=v.pt, .pt   SGLang's dumps, tensors of torch.save\n"
+         "  .safetensors, .npy, .npz          tensors by name\n"
+         "  .json of DebugMode.save_logs      PyTorch's operators and hashes\n"
+         "  .txt, .log of llama.cpp           what its debug callback prints\n"
+         "by content, packed (.gz) or in an archive (.tar, .tgz) too; see greta-db(1)\n";
 }
 
 }  // namespace greta

@@ -5,19 +5,39 @@
 namespace greta {
 
 /// What a content is read as.
-enum class ContentKind { kRecords, kJson, kTable, kDocument, kLog, kUnknown };
+enum class ContentKind {
+  kRecords,
+  kJson,
+  kTable,
+  kDocument,
+  kLog,
+  // of other tools
+  kMsprobe,
+  kMsprobeConstruct,
+  kDebugMode,
+  kLlamaText,
+  kSafetensors,
+  kNpy,
+  kZip,
+  kOldPickle,
+  kDatabase,  ///< of SQLite: nothing to ingest
+  kUnknown
+};
 
-/// By the extension of its path where that says it, else by its first lines.
+/// Whether ingest/foreign/ reads it.
+constexpr bool is_foreign(ContentKind kind) {
+  return kind >= ContentKind::kMsprobe && kind <= ContentKind::kOldPickle;
+}
+
+/// The shapes that are read, one a line, as what to do about a file of none.
+std::string shapes_that_are_read();
+
+/// What other tools write by its first bytes; else by the extension of its path where that says it,
+/// else by its first lines.
 ContentKind classify(const std::string& path, std::string_view head);
 
 /// Whether content of no known kind may hold anything, a trace too: name of the compression or
 /// archive that it begins like, "" when it does not.
 std::string packing_of(std::string_view head);
-
-/// ".jsonl" of "a/b.JSONL.gz"; "" when there is none.
-std::string lower_extension(const std::string& path);
-
-/// "b" of "a/b.jsonl.gz".
-std::string file_stem(const std::string& path);
 
 }  // namespace greta

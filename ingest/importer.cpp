@@ -219,9 +219,9 @@ IngestSummary& IngestSummary::operator+=(const IngestSummary& other) {
   for (auto count :
        {&IngestSummary::files, &IngestSummary::new_sources, &IngestSummary::known_sources,
         &IngestSummary::rows, &IngestSummary::duplicates, &IngestSummary::conflicts,
-        &IngestSummary::report_pairs, &IngestSummary::log_events, &IngestSummary::metrics,
-        &IngestSummary::errors, &IngestSummary::warnings, &IngestSummary::known_errors,
-        &IngestSummary::known_warnings}) {
+        &IngestSummary::taken, &IngestSummary::report_pairs, &IngestSummary::log_events,
+        &IngestSummary::metrics, &IngestSummary::errors, &IngestSummary::warnings,
+        &IngestSummary::known_errors, &IngestSummary::known_warnings}) {
     this->*count += other.*count;
   }
   for (const Finding& finding : other.findings) {

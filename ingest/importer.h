@@ -43,7 +43,8 @@ struct IngestSummary {
   int64_t report_pairs = 0;
   int64_t log_events = 0;
   int64_t metrics = 0;
-  int64_t errors = 0, warnings = 0;              ///< findings that were not in the database
+  int64_t taken = 0;                 ///< contents, new or known, that say something greta reads
+  int64_t errors = 0, warnings = 0;  ///< findings that were not in the database
   int64_t known_errors = 0, known_warnings = 0;  ///< those that were, of what was looked at
   std::vector<Finding> findings;  ///< new ones, the first kMaxFindings; ingest_error has all
   static constexpr size_t kMaxFindings = 10'000;

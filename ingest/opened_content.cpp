@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/sha256.h"
+#include "ingest/content_name.h"
 #include "ingest/run_identity.h"
 
 namespace greta {

@@ -220,6 +220,15 @@ bool Runs::is_hash_algo(int64_t run_id, const std::string& hash_algo) {
       .has_value();
 }
 
+bool Runs::may_mix_hashes(int64_t run_id, const std::string& hash_algo) {
+  return sql_
+      .find_id(
+          "SELECT 1 FROM run WHERE id = ?1 AND hash_algo IN ('greta-1', 'fnv-256')"
+          " AND ?2 IN ('greta-1', 'fnv-256')",
+          run_id, hash_algo)
+      .has_value();
+}
+
 int64_t Runs::prompt_id(int64_t run_id, const PromptSymbol& symbol) {
   if (!symbol.is_segment) return writer_.prompt_id(run_id, symbol.name);
   if (symbol.n_tokens) {

@@ -48,6 +48,9 @@ class Runs {
   /// Whether this is the algorithm that hashes the run, that of the first hash it got; rows by
   /// another one say so.
   bool is_hash_algo(int64_t run_id, const std::string& hash_algo);
+  /// Whether rows by that algorithm may stand beside the run's: of greta's own two, rows say by
+  /// which they are.
+  bool may_mix_hashes(int64_t run_id, const std::string& hash_algo);
 
   /// The prompt for a symbol. A readout segment takes the name of the one prompt of the run that
   /// has its length, if a log said so.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "ingest/content_kind.h"
+#include "ingest/content_name.h"
 #include "ingest/json_facts.h"
 #include "ingest/json_pairs.h"
 #include "ingest/log.h"
@@ -67,6 +67,8 @@ class SourceContent::StatedRecords {
 
 void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lines) {
   warn_of_contradictions();
+  is_of_use_ |= rows_ + pairs_ > 0;
+  session_.summary.taken += is_of_use_;
   session_.sources.finish_source(source_id_, sha256, shape_, bytes, lines, rows_, duplicates_,
                                  conflicts_);
 }
@@ -89,7 +91,9 @@ void SourceContent::add_json(const std::string& bytes) {
   JsonFacts facts = read_json_facts(bytes, file_stem(file_));
   shape_ = facts.kind.empty() ? "json" : facts.kind;
   if (!facts.error.empty()) return add_finding(0, true, facts.error, kept_part(bytes));
-  session_.summary.metrics += session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
+  const int64_t metrics = session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
+  session_.summary.metrics += metrics;
+  is_of_use_ |= metrics > 0 || !facts.kind.empty();
   for (ReportPair& pair : json_pairs(bytes)) add_pair(std::move(pair));
   if (facts.holds_rows) {
     add_finding(
@@ -107,6 +111,7 @@ void SourceContent::add_json(const std::string& bytes) {
 
 void SourceContent::add_row(const Table& header, const TableRow& row,
                             const std::optional<ReportColumns>& judging) {
+  is_of_use_ = true;
   session_.facts.add_table_row(source_id_, header, row);
   if (judging) add_claim_of(header, row, *judging);
 }
@@ -177,6 +182,8 @@ void SourceContent::add_document(const Document& document) {
   is_document_ = true;
   warn_of_binary(document.is_binary);
   bool judges = false;
+  is_of_use_ |= !document.claims.empty() || !document.counts.empty() || !document.commit.empty() ||
+                !document.date.empty() || !document.experiment.empty();
   for (const DocumentClaim& c : document.claims) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
     if (c.kind != "verdict") continue;
@@ -262,6 +269,7 @@ void SourceContent::add_log(const std::string& bytes) {
     for (const LogEvent& event : events) {
       seq = event.line == last_line ? seq + 1 : 0;
       last_line = event.line;
+      is_of_use_ = true;
       session_.facts.add_log_event(source_id_, run_id_, identity_.prompt, event, seq);
       ++session_.summary.log_events;
     }
@@ -278,6 +286,7 @@ void SourceContent::add_log(const std::string& bytes) {
                     " facts are more than a log may state; they are not kept");
   }
   LogFacts facts = parser.facts();
+  is_of_use_ |= !facts.facts.empty();
   for (const auto& [name, value] : facts.facts) {
     std::optional<double> number;
     if (char* end = nullptr; !value.empty()) {
@@ -308,6 +317,9 @@ void SourceContent::add_batch(RecordBatch& batch) {
     session_.runs.add_run_event(source_id_, run_id_, identity_, event);
   const bool other_hash =
       !batch.hash_algo.empty() && !session_.runs.is_hash_algo(run_id_, batch.hash_algo);
+  if (other_hash && !session_.runs.may_mix_hashes(run_id_, batch.hash_algo)) drop_hashes(batch);
+  is_of_use_ |= !batch.rows.empty() || !batch.readouts.empty() || !batch.events.empty() ||
+                !batch.differences.empty();
   drop_unnamed(batch);
   for (TraceRow& row : batch.rows) {
     const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
@@ -374,6 +386,15 @@ void SourceContent::add_difference(LineDifference& difference) {
   row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
   row.tensor_id = names_[static_cast<size_t>(row.tensor_id)]->tensor_id;
   session_.facts.add_difference(row);
+}
+
+/// Of hashes by three algorithms nobody could tell which two compare.
+void SourceContent::drop_hashes(RecordBatch& batch) {
+  for (TraceRow& row : batch.rows) row.hash.reset();
+  if (std::exchange(refused_hash_, true)) return;
+  add_finding(0, false,
+              "its hashes (" + batch.hash_algo + ") are by another algorithm than those of run " +
+                  identity_.run_name() + "; its rows are kept without them");
 }
 
 /// Rows of names that are not taken go, each with what it said.

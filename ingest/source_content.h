@@ -36,6 +36,8 @@ class SourceContent {
   /// Rows of a record file; the batches of one parser, in order.
   void add_batch(RecordBatch& batch);
 
+  /// Says that the source is of use, though no row came of it.
+  void note_use() { is_of_use_ = true; }
   void set_shape(std::string shape) { shape_ = std::move(shape); }
   void finish(const std::string& sha256, int64_t bytes, int64_t lines);
 
@@ -65,6 +67,7 @@ class SourceContent {
   }
   void refuse_name(const std::string& name);
   void drop_unnamed(RecordBatch& batch);
+  void drop_hashes(RecordBatch& batch);
   void add_difference(LineDifference& difference);
 
   IngestSession& session_;
@@ -74,6 +77,8 @@ class SourceContent {
   std::string shape_;
   int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
   bool is_document_ = false;
+  bool is_of_use_ = false;  ///< something was taken of it
+  bool refused_hash_ = false;
   // what it says of itself
   int64_t pairs_ = 0, failing_pairs_ = 0;
   int64_t doubted_pairs_ = 0, first_doubted_line_ = 0;  ///< ReportPair::only_hashes_differ

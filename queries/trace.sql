@@ -56,7 +56,8 @@ SELECT
   (SELECT s.shape FROM source s WHERE s.id = t.source_id) AS shape,   -- stage_trace, metric, readout, ...
   t.run_id AS run_id,                                  -- run.id
   t.prompt_id AS prompt_id,                            -- prompt.id
-  t.source_id AS source_id                             -- source.id
+  t.source_id AS source_id,                            -- source.id
+  CASE WHEN t.flags & 32 THEN 'tensor' END AS scope    -- tensor: the row covers a whole tensor and is compared between runs only; NULL: one position
 FROM run r
 JOIN trace_row t ON t.run_id = r.id
 JOIN prompt q ON q.id = t.prompt_id

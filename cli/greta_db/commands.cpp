@@ -30,6 +30,7 @@ void add_commands(CLI::App& app, Options& options) {
   add_commits_command(app, options);
   add_bisect_command(app, options);
   add_tolerance_command(app, options);
+  add_names_command(app, options);
   add_report_command(app, options);
   add_open_command(app, options);
   add_schema_command(app, options);

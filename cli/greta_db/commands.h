@@ -24,6 +24,7 @@ void add_baseline_command(CLI::App& app, Options& options);
 void add_commits_command(CLI::App& app, Options& options);
 void add_bisect_command(CLI::App& app, Options& options);
 void add_tolerance_command(CLI::App& app, Options& options);
+void add_names_command(CLI::App& app, Options& options);
 void add_report_command(CLI::App& app, Options& options);
 void add_open_command(CLI::App& app, Options& options);
 void add_schema_command(CLI::App& app, Options& options);

@@ -12,6 +12,7 @@
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "db/database.h"
+#include "ingest/content_kind.h"
 #include "ingest/importer.h"
 #include "ingest/stream_importer.h"
 
@@ -175,6 +176,10 @@ int ingest_paths(Options& options, IngestArguments& arguments) {
     printer.finish();
   } else if (!arguments.quiet) {
     print_summary(options, summary, dry_run);
+  }
+  if (summary.files > 0 && summary.taken == 0) {
+    std::fputs(("greta-db: nothing of this was taken; " + shapes_that_are_read()).c_str(), stderr);
+    return kExitFail;
   }
   return summary.errors + summary.known_errors > 0 ? kExitFail : kExitDone;
 }

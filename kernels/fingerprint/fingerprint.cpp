@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -88,6 +89,38 @@ std::uint32_t magnitude_of_keys(std::int32_t min_key, std::int32_t max_key) {
                   std::bit_cast<std::uint32_t>(value_of_key(max_key)) & kMagnitudeMask);
 }
 
+void add_piece(std::span<const float> piece, std::size_t first, Isa isa, int scale, bool finite,
+               std::unique_ptr<SketchTable::Codes>& own, FingerprintPart& part) {
+  const FingerprintKernels& kernels = GRETA_SELECT_KERNELS(isa, fingerprint_kernels);
+  for (std::size_t at = 0; at < piece.size(); at += SketchTable::kPage) {
+    const std::size_t count = std::min(SketchTable::kPage, piece.size() - at);
+    const SketchTable::Codes& codes = sketch_table().codes((first + at) / SketchTable::kPage, own);
+    kernels.accumulate(&piece[at], static_cast<std::int64_t>(count), first + at, codes.data(),
+                       scale, finite, &part);
+  }
+}
+
+void take_part(const FingerprintPart& part, Isa isa, FingerprintSums& sums) {
+  sums.hash = part.hash;
+  sums.abs_sum = part.abs_sum;
+  sums.sum_sq = part.sum_sq;
+  sums.sum =
+      GRETA_SELECT_KERNELS(isa, fingerprint_kernels).fold_cells(part.cells, sums.buckets.data());
+}
+
+/// Sums of a row without its values: n, counts and extremes.
+FingerprintSums sums_of(const FingerprintScan& scan, std::uint64_t n) {
+  FingerprintSums sums(magnitude_of_keys(scan.min_key, scan.max_key), n);
+  if (sums.scale > kMaxKernelScale) return sums;
+  sums.n = n;
+  sums.nan = scan.nan;
+  sums.inf = scan.inf;
+  sums.nz_count = n - scan.zeros;
+  sums.min_key = scan.min_key;
+  sums.max_key = scan.max_key;
+  return sums;
+}
+
 FingerprintScan scan_row(std::span<const float> row, Isa isa) {
   FingerprintScan scan;
   GRETA_SELECT_KERNELS(isa, fingerprint_kernels)
@@ -96,20 +129,10 @@ FingerprintScan scan_row(std::span<const float> row, Isa isa) {
 }
 
 void accumulate_row(std::span<const float> row, Isa isa, FingerprintSums& sums) {
-  const FingerprintKernels& kernels = GRETA_SELECT_KERNELS(isa, fingerprint_kernels);
-  const bool finite = sums.nan + sums.inf == 0;
   FingerprintPart part;
   std::unique_ptr<SketchTable::Codes> own;
-  for (std::size_t first = 0; first < row.size(); first += SketchTable::kPage) {
-    const std::size_t count = std::min(SketchTable::kPage, row.size() - first);
-    const SketchTable::Codes& codes = sketch_table().codes(first / SketchTable::kPage, own);
-    kernels.accumulate(&row[first], static_cast<std::int64_t>(count), first, codes.data(),
-                       sums.scale, finite, &part);
-  }
-  sums.hash = part.hash;
-  sums.abs_sum = part.abs_sum;
-  sums.sum_sq = part.sum_sq;
-  sums.sum = kernels.fold_cells(part.cells, sums.buckets.data());
+  add_piece(row, 0, isa, sums.scale, sums.nan + sums.inf == 0, own, part);
+  take_part(part, isa, sums);
 }
 
 }  // namespace
@@ -205,19 +228,58 @@ Fingerprint FingerprintSums::finish() const {
 FingerprintSums fingerprint_sums(std::span<const float> row, Isa isa) {
   check_length(row.size());
   const FingerprintScan scan = scan_row(row, isa);
-  FingerprintSums sums(magnitude_of_keys(scan.min_key, scan.max_key), row.size());
+  FingerprintSums sums = sums_of(scan, row.size());
   if (sums.scale > kMaxKernelScale) {
     for (std::size_t i = 0; i < row.size(); ++i) sums.add(i, row[i]);
     return sums;
   }
-  sums.n = row.size();
-  sums.nan = scan.nan;
-  sums.inf = scan.inf;
-  sums.nz_count = row.size() - scan.zeros;
-  sums.min_key = scan.min_key;
-  sums.max_key = scan.max_key;
   accumulate_row(row, isa, sums);
   return sums;
+}
+
+struct PieceFingerprint::State {
+  FingerprintScan scan;
+  std::uint64_t scanned = 0, added = 0;
+  std::optional<FingerprintSums> sums;
+  FingerprintPart part;
+  std::unique_ptr<SketchTable::Codes> own;
+};
+
+PieceFingerprint::PieceFingerprint() : state_(std::make_unique<State>()) {}
+PieceFingerprint::~PieceFingerprint() = default;
+
+void PieceFingerprint::scan(std::span<const float> piece) {
+  State& s = *state_;
+  if (s.sums) throw std::logic_error("fingerprint: a piece is scanned after another was added");
+  check_length(s.scanned + piece.size());
+  s.scanned += piece.size();
+  GRETA_SELECT_KERNELS(best_isa(), fingerprint_kernels)
+      .scan(piece.data(), static_cast<std::int64_t>(piece.size()), &s.scan);
+}
+
+void PieceFingerprint::add(std::span<const float> piece) {
+  State& s = *state_;
+  if (!s.sums) s.sums = sums_of(s.scan, s.scanned);
+  if (piece.size() > s.scanned - s.added || s.added % kPieceValues != 0) {
+    throw std::logic_error("fingerprint: pieces are not those that were scanned");
+  }
+  if (s.sums->scale > kMaxKernelScale) {
+    for (std::size_t i = 0; i < piece.size(); ++i) s.sums->add(s.added + i, piece[i]);
+  } else {
+    add_piece(piece, s.added, best_isa(), s.sums->scale, s.sums->nan + s.sums->inf == 0, s.own,
+              s.part);
+  }
+  s.added += piece.size();
+}
+
+Fingerprint PieceFingerprint::finish() {
+  State& s = *state_;
+  if (!s.sums) s.sums = sums_of(s.scan, s.scanned);
+  if (s.added != s.scanned) {
+    throw std::logic_error("fingerprint: pieces are not those that were scanned");
+  }
+  if (s.sums->scale <= kMaxKernelScale) take_part(s.part, best_isa(), *s.sums);
+  return s.sums->finish();
 }
 
 Fingerprint fingerprint(std::span<const float> row) { return fingerprint_sums(row).finish(); }

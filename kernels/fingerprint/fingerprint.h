@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 
 #include "kernels/simd/isa.h"
@@ -104,6 +105,29 @@ constexpr std::size_t value_bytes(ValueType type) { return type == ValueType::kF
 
 /// Copies n values, of any alignment, to f32 [n]. isa as for fingerprint_sums.
 void widen(ValueType type, const void* values, std::size_t n, float* to, Isa isa = best_isa());
+/// Fingerprint of a row of which only a piece is in memory at a time: every piece, in order, goes
+/// to scan(), then every piece again to add(). Equal to fingerprint() of the row in one.
+class PieceFingerprint {
+ public:
+  /// Values of a piece: a multiple of this, but for the last.
+  static constexpr std::size_t kPieceValues = 4096;
+
+  PieceFingerprint();
+  ~PieceFingerprint();
+  PieceFingerprint(const PieceFingerprint&) = delete;
+  PieceFingerprint& operator=(const PieceFingerprint&) = delete;
+
+  /// Throws std::length_error beyond kMaxFingerprintValues, std::logic_error after add().
+  void scan(std::span<const float> piece);
+  /// Throws std::logic_error when there are more values than were scanned.
+  void add(std::span<const float> piece);
+  /// Throws std::logic_error when what was added is not what was scanned.
+  Fingerprint finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Greatest bits & 0x7fffffff over the finite values of row; 0 when there is none.
 std::uint32_t finite_max_magnitude(std::span<const float> row);

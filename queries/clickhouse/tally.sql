@@ -1,6 +1,6 @@
 -- One row per push, prompt, status, class, scope and cause: what the comparisons of prefill and decode of the
 -- pushes in `asked` amount to, which of them is the first in forward order; the rows of SQLite's view tally
--- that come from trace rows. `whole` has those whose run hashes whole rows (greta-1), `names` the trace points.
+-- that come from trace rows. `whole` has those whose run hashes whole rows (all but fnv-256), `names` the trace points.
 -- Rows are grouped once, by their place and token; all else is arithmetic on what a group holds.
 SELECT
   push, prompt_id, status, class, scope, cause,

@@ -14,7 +14,9 @@ SELECT
   a.commit_sha AS commit_sha, a.date AS date,
   b.id AS other_run_id, b.name AS other_run,
   -- 1: x's hash covers all values, not the first 256
-  (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) AS whole_hash,
+  (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) AS whole_hash,
+  a.hash_algo = 'torch-xor' AS order_free,  -- equal hashes say nothing of the order of the values
+  (x.flags & 32) <> 0 AS whole_tensor,
   a.dtype AS dtype, b.dtype AS other_dtype,
   -- of the row x, NULL for a report's: filter on these
   x.prompt_id AS key_prompt_id, x.pos_id AS key_pos_id, x.layer AS key_layer,
@@ -60,8 +62,8 @@ SELECT
       WHEN (x.n, x.min, x.max, x.mean, x.abs_sum, x.nz_count) IS (y.n, y.min, y.max, y.mean, y.abs_sum, y.nz_count) THEN 0
       WHEN x.hash = y.hash AND (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16)) THEN NULL
       WHEN x.hash = y.hash AND x.n <> y.n THEN
-        (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
-      WHEN CASE WHEN x.hash = y.hash THEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) OR x.n <= 256
+        (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
+      WHEN CASE WHEN x.hash = y.hash THEN (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) OR x.n <= 256
           ELSE x.n = l.n AND y.n = l.n END THEN
         (x.nz_count <> y.nz_count) IS TRUE
         OR abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
@@ -77,15 +79,23 @@ SELECT
     ifnull(max(0.0,
         ifnull(max(abs(x.max - y.max), abs(x.min - y.min)) - 1e-5 * max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)), 0.0),
         ifnull((abs(x.mean - y.mean) - 1e-5 * max(x.abs_sum, y.abs_sum) / x.n) * sqrt(x.n), 0.0),
-        CASE WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) THEN
+        CASE WHEN (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) THEN
           ifnull((abs(x.abs_sum - y.abs_sum) - 1e-5 * max(x.abs_sum, y.abs_sum)) / sqrt(x.n), 0.0) ELSE 0.0 END)
       -- no row is longer than that
       / sqrt(max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)) * coalesce(max(x.abs_sum, y.abs_sum),
-          CASE WHEN (a.hash_algo = 'greta-1') <> ((x.flags & 16) <> 0) THEN
+          CASE WHEN (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) THEN
             x.n * max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)) END)), 0.0)
     ELSE 0.0 END AS least_distance,
   -- 1: they do not say the same about how long the row is; a length made from a sample says nothing of it
   x.n IS NOT y.n AND ((x.flags | y.flags) & 2) = 0 AS other_length,
+  -- 1: tensors that differ in what their values amount to, as far as the order of a sum lets one tell
+  CASE WHEN x.flags & y.flags & 32 THEN
+    abs(x.min - y.min) > 1e-5 * max(abs(x.min), abs(y.min)) IS TRUE
+    OR abs(x.max - y.max) > 1e-5 * max(abs(x.max), abs(y.max)) IS TRUE
+    OR abs(x.abs_sum - y.abs_sum) > 1e-5 * max(abs(x.abs_sum), abs(y.abs_sum)) IS TRUE
+    OR abs(x.mean - y.mean) > 1e-5 * coalesce(max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)),
+        x.abs_sum / x.n, max(abs(x.mean), abs(y.mean))) IS TRUE
+  ELSE 0 END AS other_statistics,
   x.hash <> y.hash AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) AS other_hash,
   -- 1 equal, 0 different, NULL when a sample is missing or the shorter one is how the longer one begins
   CASE WHEN v.id IS NOT NULL THEN v.n = u.n AND u.data = v.data END AS sample_equal,

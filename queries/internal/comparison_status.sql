@@ -35,6 +35,7 @@ FROM comparison j
 CROSS JOIN status st
 LEFT JOIN scope o ON o.name =
   CASE
+    WHEN j.whole_tensor AND NOT j.same_run THEN 'tensor'
     WHEN j.by_hash THEN CASE WHEN j.whole_hash THEN 'full' ELSE 'prefix' END
     WHEN j.sample_n IS NOT NULL THEN 'sample'
     WHEN j.sketch_derived THEN 'sample'
@@ -44,6 +45,8 @@ LEFT JOIN scope o ON o.name =
 LEFT JOIN measure m ON m.name =
   CASE
     WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
+    -- what the sketches have is equal: the difference is elsewhere
+    WHEN j.other_statistics AND j.sketch_equal THEN NULL
     WHEN j.by_hash AND j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 AND j.least_distance = 0 THEN 'hash'
     -- what sketches of all values, or what the rows say of them, refute was not measured of these rows: they err by far less
     WHEN j.by_hash AND j.exact_distance IS NOT NULL AND j.least_distance <= 1.01 * j.exact_distance + 2e-6
@@ -72,8 +75,10 @@ WHERE st.name =
     WHEN j.other_token THEN 'INCOMPARABLE'
     WHEN j.by_hash THEN
       -- a hash of part of a row is not all that is said of it
-      CASE WHEN j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 AND j.least_distance = 0 THEN 'MATCH' ELSE 'DRIFT' END
-    WHEN j.sample_equal = 0 OR j.sketch_equal = 0 THEN 'DRIFT'
+      CASE WHEN j.x_hash = j.y_hash AND j.sample_equal IS NOT 0 AND j.least_distance = 0
+        THEN CASE WHEN j.order_free THEN CASE WHEN j.other_statistics THEN 'DRIFT' ELSE 'INCOMPARABLE' END ELSE 'MATCH' END
+        ELSE 'DRIFT' END
+    WHEN j.sample_equal = 0 OR j.sketch_equal = 0 OR j.other_statistics THEN 'DRIFT'
     -- what is equal is not all of rows that are of other lengths, or of other hashes, and rows that
     -- differ can have equal sketches
     WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'

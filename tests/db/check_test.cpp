@@ -85,8 +85,8 @@ TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
   for (const char* damage :
        {"UPDATE trace_row SET side = 0", "UPDATE trace_row SET side = 7",
         "UPDATE trace_row SET pos_id = -2", "UPDATE trace_row SET layer = 9000",
-        "UPDATE trace_row SET crowded = 2", "UPDATE trace_row SET flags = 32",
-        "UPDATE trace_row SET prompt_id = 2",
+        "UPDATE trace_row SET crowded = 2", "UPDATE trace_row SET flags = 64",
+        "UPDATE trace_row SET flags = 32", "UPDATE trace_row SET prompt_id = 2",
         "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
         "INSERT INTO plan VALUES (1, 1, 3, 0, 5)", "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
         "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",

@@ -186,7 +186,8 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
                                  : GetParam() == 3 ? "old_readout"
                                  : GetParam() == 4 ? "difference"
                                  : GetParam() == 5 ? "commit_node"
-                                                   : "diff_tensor";
+                                 : GetParam() == 6 ? "diff_tensor"
+                                                   : "name_rule";
   int64_t rows = 0;
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
@@ -206,7 +207,7 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
   EXPECT_NO_THROW(open_for_writing(file_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5, 6));
+INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5, 6, 7));
 
 }  // namespace
 }  // namespace greta

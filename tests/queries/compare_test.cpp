@@ -28,6 +28,72 @@ TEST(RunDiff, SamePhaseRowsOfTwoRuns) {
             "a|b|p0|prefill_last|37|0|x_out|ONLY_B|-|-");
 }
 
+constexpr int64_t kTensorFlag = 32;
+
+/// A row that covers a whole tensor.
+Row whole(std::string tensor, std::optional<uint64_t> hash = {}) {
+  return Row{.tensor = std::move(tensor), .phase = "forward", .hash = hash}.at(-1).flagged(
+      kTensorFlag);
+}
+
+TEST(RunDiff, RowsOfWholeTensorsAreComparedByStep) {
+  TwoRuns w;
+  w.a();
+  w.add(whole("x", 1), whole("x", 2).step(1), whole("y", 3), whole("z", 4).averaging(1));
+  w.b();
+  w.add(whole("x", 1), whole("x", 9).step(1), whole("z", 4).averaging(1));
+  EXPECT_EQ(w.diff("phase, pos_id, tensor, status, class, scope"),
+            "forward|-|x|DRIFT|UNKNOWN|tensor\nforward|-|x|MATCH|-|tensor\n"
+            "forward|-|y|ONLY_A|-|tensor\nforward|-|z|MATCH|-|tensor");
+  EXPECT_EQ(w.rows("SELECT verdict, match, unknown, only_a FROM diff_verdict WHERE run_a = 'a' AND"
+                   " run_b = 'b'"),
+            "FAIL|2|1|1");
+}
+
+TEST(RunDiff, StatisticsOfWholeTensorsTellADifferenceAndNoMatch) {
+  TwoRuns w;
+  w.a();
+  w.add(whole("x").averaging(1), whole("y").averaging(1), whole("z"));
+  w.b();
+  w.add(whole("x").averaging(1), whole("y").averaging(1.001), whole("z"));
+  EXPECT_EQ(w.diff(), "x|INCOMPARABLE|-\ny|DRIFT|UNKNOWN\nz|INCOMPARABLE|-");
+}
+
+TEST(RunDiff, HashesThatKnowNoOrderMatchNothing) {
+  TwoRuns w;
+  w.run({.name = "a", .hash_algo = "torch-xor"});
+  w.add(whole("x", 1), whole("y", 1));
+  w.b("torch-xor");
+  w.add(whole("x", 1), whole("y", 2));
+  EXPECT_EQ(w.diff(), "x|INCOMPARABLE|-\ny|DRIFT|UNKNOWN");
+}
+
+TEST(RunDiff, HashesOfAnotherToolCoverAllValues) {
+  TwoRuns w;
+  w.run({.name = "a", .hash_algo = "crc-32"});
+  w.add(whole("x", 1).length(5000), whole("y", 1));
+  w.b("crc-32");
+  w.add(whole("x", 1).length(5000), whole("y", 2));
+  w.run({.name = "c", .hash_algo = "md5"});
+  w.add(whole("x", 1).length(5000), whole("y", 2));
+  EXPECT_EQ(w.diff(), "x|MATCH|-\ny|DRIFT|UNKNOWN");
+  EXPECT_EQ(
+      w.rows("SELECT tensor, status FROM run_diff WHERE run_a = 'a' AND run_b = 'c' ORDER BY 1"),
+      "x|INCOMPARABLE\ny|INCOMPARABLE");
+}
+
+TEST(RunVerdict, RowsOfWholeTensorsAreNoEvidence) {
+  Warehouse w;
+  w.run();
+  w.add(whole("attn_out", 1), whole("attn_out", 1).in("backward"));
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict, pairs, missing FROM run_verdict"),
+            "NO_EVIDENCE|NO_EVIDENCE|0|0");
+  w.match("attn_out", 0);
+  EXPECT_EQ(w.rows("SELECT verdict, pairs FROM run_verdict"), "PASS|1") << "nor do they harm any";
+  w.add(whole("attn_out", 2).step(1).nans(1));
+  EXPECT_EQ(w.rows("SELECT verdict FROM run_verdict"), "FAIL");
+}
+
 TEST(RunDiff, ARunEqualsItself) {
   Warehouse w;
   w.drift("attn_out", 0);

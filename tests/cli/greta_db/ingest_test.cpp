@@ -84,5 +84,25 @@ TEST_F(IngestCommand, TakesADirectoryThatLooksLikeAnOption) {
   EXPECT_EQ(result.json()["files"], 1);
 }
 
+TEST_F(IngestCommand, InputOfWhichNothingIsTakenIsNoSuccess) {
+  std::filesystem::create_directories(path("in"));
+  std::ofstream(path("in/what.bin")) << "?";
+  const Result unknown = run({"ingest", "in"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_TRUE(unknown.says("nothing of this was taken; greta reads:")) << unknown.err;
+  EXPECT_TRUE(unknown.says("safetensors"));
+  std::ofstream(path("in/some.txt")) << "a text about nothing\n";
+  EXPECT_EQ(run({"ingest", "in"}).status, 1);
+  std::ofstream(path("in/table.tsv")) << "a\tb\n1\t2\n";
+  EXPECT_EQ(run({"ingest", "in"}).status, 0) << "something of it is";
+}
+
+TEST_F(IngestCommand, ADatabaseIsForMerge) {
+  const Warehouse other(path("other.db"));
+  const Result done = run({"ingest", "other.db"});
+  EXPECT_EQ(done.status, 1);
+  EXPECT_TRUE(done.says("greta-db merge")) << done.out << done.err;
+}
+
 }  // namespace
 }  // namespace greta

@@ -32,6 +32,45 @@ TEST(Fingerprint, FastPathSlowPathAndReferenceAgreeToTheBit) {
   }
 }
 
+TEST(Fingerprint, OfPiecesIsThatOfTheRow) {
+  std::vector<Row> rows = hostile_rows();
+  rows.push_back(make_row(50'001, dense_value));
+  for (const Row& row : rows) {
+    for (size_t piece : {PieceFingerprint::kPieceValues, 3 * PieceFingerprint::kPieceValues}) {
+      SCOPED_TRACE(row.size());
+      PieceFingerprint pieces;
+      const auto for_pieces = [&](const auto& use) {
+        for (size_t at = 0; at < row.size(); at += piece) {
+          use(std::span(row).subspan(at, std::min(piece, row.size() - at)));
+        }
+      };
+      for_pieces([&](std::span<const float> now) { pieces.scan(now); });
+      for_pieces([&](std::span<const float> now) { pieces.add(now); });
+      const Fingerprint whole = fingerprint(row), made = pieces.finish();
+      EXPECT_EQ(made.hash, whole.hash);
+      EXPECT_EQ(made.n, whole.n);
+      EXPECT_EQ(made.abs_sum, whole.abs_sum);
+      EXPECT_EQ(made.sum_sq, whole.sum_sq);
+      EXPECT_EQ(made.sketch, whole.sketch);
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(made.mean), std::bit_cast<std::uint64_t>(whole.mean));
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(made.min), std::bit_cast<std::uint32_t>(whole.min));
+      EXPECT_EQ(made.nan + made.inf + made.nz_count, whole.nan + whole.inf + whole.nz_count);
+    }
+  }
+}
+
+TEST(Fingerprint, OfPiecesThatAreNotThoseThatWereScannedIsRefused) {
+  const Row row(10, 1.0f);
+  PieceFingerprint longer, shorter, again;
+  longer.scan(row);
+  EXPECT_THROW(longer.add(Row(11, 1.0f)), std::logic_error);
+  shorter.scan(row);
+  EXPECT_THROW(shorter.finish(), std::logic_error);
+  again.scan(row);
+  again.add(row);
+  EXPECT_THROW(again.scan(row), std::logic_error);
+}
+
 // Rows that mix what a tensor may hold; `kind` chooses the mixture.
 float random_value(std::mt19937_64& random, int kind) {
   const std::uint64_t r = random();

@@ -1,0 +1,60 @@
+#include "ingest/foreign/python_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ingest/foreign/error.h"
+
+namespace greta {
+namespace {
+
+constexpr int kMaxJsonDepth = 64;
+constexpr size_t kMaxJsonItems = 500'000;
+
+std::string without_bare_nonfinite(std::string_view json) {
+  std::string result;
+  result.reserve(json.size() + 64);
+  for (size_t at = 0; at < json.size();) {
+    if (json[at] == '"') {
+      size_t end = at + 1;
+      while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+      end = end < json.size() ? end + 1 : json.size();
+      result += json.substr(at, end - at);
+      at = end;
+      continue;
+    }
+    std::string_view found;
+    for (std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (json.substr(at).starts_with(word)) found = word;
+    }
+    if (found.empty()) {
+      result += json[at++];
+    } else {
+      result += '"';
+      result += found;
+      result += '"';
+      at += found.size();
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+nlohmann::json parse_python_json(std::string_view text) {
+  int depth = 0;
+  size_t items = 0;
+  // What is refused here is not kept, but read on.
+  const auto is_kept = [&](int now, nlohmann::json::parse_event_t, nlohmann::json&) {
+    depth = std::max(depth, now);
+    return ++items <= kMaxJsonItems && depth <= kMaxJsonDepth;
+  };
+  nlohmann::json json =
+      nlohmann::json::parse(without_bare_nonfinite(text), is_kept, /*allow_exceptions=*/false);
+  if (depth > kMaxJsonDepth) throw ForeignError("its JSON nests deeper than 64");
+  if (items > kMaxJsonItems) throw ForeignError("its JSON has more than half a million values");
+  return json;
+}
+
+}  // namespace greta

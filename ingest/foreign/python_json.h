@@ -1,0 +1,12 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace greta {
+
+/// JSON as Python writes it: NaN, Infinity and -Infinity outside of texts are taken as the texts
+/// "NaN", "Infinity" and "-Infinity". Discarded when it is no JSON. Throws ForeignError for what
+/// nests deeper than 64 or has more than half a million values, so that memory stays bounded.
+nlohmann::json parse_python_json(std::string_view text);
+
+}  // namespace greta

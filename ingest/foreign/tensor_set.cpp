@@ -1,0 +1,71 @@
+#include "ingest/foreign/tensor_set.h"
+
+#include <string_view>
+
+#include "common/utf8.h"
+#include "ingest/foreign/error.h"
+
+namespace greta {
+namespace {
+
+/// "positions" of model.forward_batch_info.positions; "" of what is no such list.
+std::string_view list_name(std::string_view name) {
+  constexpr std::string_view kBehind = "forward_batch_info.";
+  const size_t at = name.rfind(kBehind);
+  if (at != name.npos) name.remove_prefix(at + kBehind.size());
+  for (std::string_view known : {"input_ids", "positions", "seq_lens"}) {
+    if (name == known) return known;
+  }
+  return {};
+}
+
+}  // namespace
+
+bool TensorSet::is_token_list(const Tensor& tensor) {
+  return is_integer(tensor.dtype) && tensor.shape.size() <= 1 && !list_name(tensor.name).empty();
+}
+
+void TensorSet::take_token_list(const Tensor& tensor, Bytes& storage) {
+  try {
+    lists_[std::string(list_name(tensor.name))] = integers_of(tensor, storage);
+  } catch (const ForeignError& error) {
+    throw ForeignError("tensor " + utf8::printable(tensor.name.substr(0, 200)) + " " +
+                       error.what());
+  }
+}
+
+void TensorSet::map() {
+  const auto found = lists_.find("positions");
+  if (found == lists_.end()) return;
+  const int64_t rank = source_.path.rank.value_or(0);
+  const std::string first = rank == 0 ? "" : "rank" + std::to_string(rank) + "/";
+  n_tokens_ = found->second.size();
+  tokens_ = map_tokens(found->second, lists_["input_ids"], lists_["seq_lens"], first);
+}
+
+void TensorSet::add_rows(size_t i, Bytes& storage, const std::string& meta) {
+  const Tensor& tensor = tensors_[i];
+  TensorFacts facts;
+  facts.place = source_.rows.rules().place_of(tensor.name);
+  if (source_.path.layer && facts.place.layer < 0) facts.place.layer = *source_.path.layer;
+  facts.prompt = source_.path.rank_name();
+  facts.step = source_.path.step.value_or(kUnknownStep);
+  facts.line = static_cast<int64_t>(i) + 1;
+  facts.more = meta;
+  if (n_tokens_ > 0) facts.tokens = &tokens_, facts.n_tokens = n_tokens_;
+  try {
+    add_tensor(tensor, storage, facts, source_.rows);
+  } catch (const ForeignError& error) {
+    report(tensor, error.what(), i);
+  }
+}
+
+void TensorSet::report(const Tensor& tensor, const std::string& why, size_t i) {
+  constexpr size_t kMaxShown = 200;
+  source_.rows.find(static_cast<int64_t>(i) + 1, true,
+                    "tensor " + utf8::printable(tensor.name.substr(0, kMaxShown)) + " " +
+                        text_of(tensor.shape) + " " + why,
+                    tensor.name);
+}
+
+}  // namespace greta

@@ -1,0 +1,43 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ingest/foreign/source.h"
+#include "ingest/foreign/tensor_rows.h"
+
+namespace greta {
+
+/// The tensors of a file that names them by key, and which of them say what the rows of the others
+/// are: input_ids, positions, seq_lens of a forward pass, by these names or behind
+/// "forward_batch_info.".
+class TensorSet {
+ public:
+  explicit TensorSet(const ForeignSource& source) : source_(source) {}
+
+  void add(Tensor tensor) { tensors_.push_back(std::move(tensor)); }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+
+  /// Whether a tensor says what rows are, and is none itself.
+  static bool is_token_list(const Tensor& tensor);
+  /// Gives one of these its values, of which `storage` has it.
+  void take_token_list(const Tensor& tensor, Bytes& storage);
+  /// Behind the last of them: what they say together.
+  void map();
+
+  /// Rows of tensor i; what keeps it from being taken is a finding that names it. `meta` as
+  /// TensorFacts::more.
+  void add_rows(size_t i, Bytes& storage, const std::string& meta = "");
+
+ private:
+  void report(const Tensor& tensor, const std::string& why, size_t i);
+
+  const ForeignSource& source_;
+  std::vector<Tensor> tensors_;
+  std::map<std::string, std::vector<int64_t>> lists_;
+  TokenMap tokens_;
+  uint64_t n_tokens_ = 0;
+};
+
+}  // namespace greta

@@ -1,0 +1,113 @@
+#include "ingest/foreign_content.h"
+
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+
+#include "ingest/foreign/error.h"
+#include "ingest/foreign/path.h"
+#include "ingest/foreign/tensor_files.h"
+#include "ingest/foreign/text_files.h"
+
+namespace greta {
+namespace {
+
+constexpr uint64_t kMaxConstructBytes = uint64_t{32} << 20;
+
+/// Which module each call of a msprobe dump belongs to; "" where nobody says.
+std::string construct_beside(const std::string& path) {
+  const std::filesystem::path file = std::filesystem::path(path).parent_path() / "construct.json";
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) return "";
+  try {
+    FileBytes bytes(file);
+    if (bytes.size() > kMaxConstructBytes) return "";
+    return bytes.text(0, static_cast<size_t>(bytes.size()));
+  } catch (const std::system_error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+bool is_own_run(ContentKind kind, const std::string& path) {
+  if (kind == ContentKind::kZip) {
+    const ForeignPath said = read_foreign_path(path);
+    return !said.is_pass && !said.is_dumped;
+  }
+  return kind == ContentKind::kSafetensors || kind == ContentKind::kDebugMode ||
+         kind == ContentKind::kLlamaText;
+}
+
+bool is_read_in_pieces(ContentKind kind) {
+  return kind == ContentKind::kSafetensors || kind == ContentKind::kNpy ||
+         kind == ContentKind::kZip;
+}
+
+std::string shape_of(ContentKind kind) {
+  switch (kind) {
+    case ContentKind::kMsprobe:
+      return "msprobe";
+    case ContentKind::kMsprobeConstruct:
+      return "msprobe_construct";
+    case ContentKind::kDebugMode:
+      return "debug_mode";
+    case ContentKind::kLlamaText:
+      return "llama_debug";
+    case ContentKind::kSafetensors:
+      return "safetensors";
+    case ContentKind::kNpy:
+      return "npy";
+    case ContentKind::kZip:
+      return "tensors";
+    default:
+      return "unknown";
+  }
+}
+
+NameRules load_name_rules(SQLite::Database& db) {
+  NameRules rules;
+  SQLite::Statement query(db, "SELECT pattern, tensor FROM name_rule ORDER BY ord, id");
+  while (query.executeStep()) {
+    const std::string pattern = query.getColumn(0).getString();
+    try {
+      rules.add(pattern, query.getColumn(1).getString());
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("name rule '" + pattern + "': " + error.what());
+    }
+  }
+  return rules;
+}
+
+void read_foreign(ContentKind kind, const std::string& path, Bytes& bytes, ForeignRows& rows) {
+  const ForeignSource source{read_foreign_path(path), bytes, rows};
+  switch (kind) {
+    case ContentKind::kMsprobe:
+      read_msprobe(source, construct_beside(path));
+      break;
+    case ContentKind::kDebugMode:
+      read_debug_mode(source);
+      break;
+    case ContentKind::kLlamaText:
+      read_llama_text(source);
+      break;
+    case ContentKind::kSafetensors:
+      read_safetensors(source);
+      break;
+    case ContentKind::kNpy:
+      read_npy(source);
+      break;
+    case ContentKind::kZip:
+      read_zip(source);
+      break;
+    case ContentKind::kOldPickle:
+      throw ForeignError(
+          "a bare pickle, as torch.save wrote them before PyTorch 1.6; greta reads the ZIP that it"
+          " writes today");
+    default:
+      break;  // construct.json is read with the dump that it belongs to
+  }
+  rows.finish();
+}
+
+}  // namespace greta

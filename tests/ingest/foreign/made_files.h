@@ -1,0 +1,114 @@
+// Files of other tools that a test makes: byte by byte, without the tool.
+#pragma once
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace greta::made {
+
+template <class T>
+std::string bytes_of_values(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+template <class T>
+std::string little(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+/// A ZIP of members, stored or deflated.
+inline std::string zipped(const Members& members, bool deflated = false) {
+  size_t room = 1 << 16, used = 0;
+  for (const auto& [name, bytes] : members) room += bytes.size() + 1024;
+  std::string out(room, '\0');
+  archive* writer = archive_write_new();
+  archive_write_set_format_zip(writer);
+  deflated ? archive_write_zip_set_compression_deflate(writer)
+           : archive_write_zip_set_compression_store(writer);
+  archive_write_open_memory(writer, out.data(), out.size(), &used);
+  for (const auto& [name, bytes] : members) {
+    archive_entry* header = archive_entry_new();
+    archive_entry_set_pathname(header, name.c_str());
+    archive_entry_set_filetype(header, AE_IFREG);
+    archive_entry_set_perm(header, 0644);
+    archive_entry_set_size(header, static_cast<la_int64_t>(bytes.size()));
+    archive_write_header(writer, header);
+    archive_write_data(writer, bytes.data(), bytes.size());
+    archive_entry_free(header);
+  }
+  archive_write_close(writer);
+  archive_write_free(writer);
+  out.resize(used);
+  return out;
+}
+
+// ---- pickles, protocol 2, as torch.save writes them
+
+inline std::string pickled(const std::string& text) {
+  return "X" + little(static_cast<uint32_t>(text.size())) + text;
+}
+inline std::string pickled(int64_t value) { return "\x8a\x08" + little(value); }
+inline std::string pickled_tuple(const std::vector<int64_t>& values) {
+  std::string bytes = "(";
+  for (int64_t value : values) bytes += pickled(value);
+  return bytes + "t";
+}
+
+struct MadeTensor {
+  std::string storage = "0";
+  std::string type = "FloatStorage";
+  std::vector<int64_t> shape = {};
+  std::vector<int64_t> stride = {};
+  int64_t offset = 0;
+  int64_t numel = 0;
+};
+
+inline std::string pickled(const MadeTensor& t) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled(std::string("storage")) + "ctorch\n" +
+         t.type + "\n" + pickled(t.storage) + pickled(std::string("cpu")) + pickled(t.numel) +
+         "tQ" + pickled(t.offset) + pickled_tuple(t.shape) + pickled_tuple(t.stride) +
+         "\x89"
+         "ccollections\nOrderedDict\n)RtR";
+}
+
+/// {key: value, ...}, values pickled already.
+inline std::string pickled_dict(const Members& items) {
+  std::string bytes = "}(";
+  for (const auto& [key, value] : items) bytes += pickled(key) + value;
+  return bytes + "u";
+}
+
+inline std::string pickle_of(const std::string& value) { return "\x80\x02" + value + "."; }
+
+/// What torch.save makes of a value and its storages.
+inline std::string torch_file(const std::string& value, const std::vector<std::string>& storages) {
+  Members members = {{"archive/data.pkl", pickle_of(value)}};
+  for (size_t i = 0; i < storages.size(); ++i) {
+    members.emplace_back("archive/data/" + std::to_string(i), storages[i]);
+  }
+  members.emplace_back("archive/version", "3\n");
+  return zipped(members);
+}
+
+inline std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                       bool fortran = false) {
+  std::string header = "{'descr': " + descr + ", 'fortran_order': " + (fortran ? "True" : "False") +
+                       ", 'shape': " + shape + ", }";
+  header.resize(117, ' ');
+  header += '\n';
+  return std::string("\x93NUMPY\x01\x00", 8) + little(static_cast<uint16_t>(header.size())) +
+         header + data;
+}
+
+inline std::string safetensors(const std::string& header, const std::string& data) {
+  return little(static_cast<uint64_t>(header.size())) + header + data;
+}
+
+}  // namespace greta::made
