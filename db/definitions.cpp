@@ -115,8 +115,8 @@ struct Twin {
 /// what is kept: SQLite takes as long to prepare what works a verdict out as to answer from what is
 /// kept a hundred times. Therefore a twin does without numeric_origin, which is never kept:
 /// place_origin has it. What compares any two runs has a twin for runs and their baselines, of
-/// which there are as many as runs, so that they can be joined. What the gate reads has twins that
-/// leave out what is waived.
+/// which there are as many as runs, so that they can be joined, and one without the column origin,
+/// for who asks for that of one place. What the gate reads has twins that leave out what is waived.
 constexpr Twin kTwins[] = {
     {"verdict_part", "kept_verdict_part", {{{"verdict_row", "kept_verdict_row"}}}},
     {"run_verdict", "kept_run_verdict", {{{"verdict_part", "kept_verdict_part"}}}},
@@ -129,6 +129,9 @@ constexpr Twin kTwins[] = {
     {"diff_row", "baseline_diff_row", {{{"diff_part", "baseline_diff_part"}}}},
     {"diff_verdict", "baseline_diff", {{{"diff_row", "baseline_diff_row"}}}},
     {"diff_verdict", "kept_diff_verdict", {{{"diff_row", "kept_diff_row"}}}},
+    {"diff_part", "bare_diff_part", {{{"comparison_placed", "no_placed_row"}}}},
+    {"diff_row", "bare_diff_row", {{{"diff_part", "bare_diff_part"}}}},
+    {"diff_verdict", "bare_diff_verdict", {{{"diff_row", "bare_diff_row"}}}},
     {"change",
      "kept_change",
      {{{"baseline_diff", "kept_diff_verdict"}, {"verdict_part", "kept_verdict_part"}}}},

@@ -22,6 +22,7 @@ CROSS JOIN comparison_classed s
 CROSS JOIN tensor t
 WHERE p.why_not IS NULL
   AND NOT EXISTS (SELECT 1 FROM same_pair k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id)
+  AND (NOT d.back OR EXISTS (SELECT 1 FROM lone_row l WHERE l.run_a_id = p.run_a_id AND l.run_b_id = p.run_b_id))
   AND s.axis = 'runs' AND s.run_id = CASE WHEN d.back THEN p.run_b_id ELSE p.run_a_id END
   AND s.other_run_id = CASE WHEN d.back THEN p.run_a_id ELSE p.run_b_id END
   AND s.key_tensor_id IS NOT NULL AND (NOT d.back OR s.alone) AND t.id = s.key_tensor_id

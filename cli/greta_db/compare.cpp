@@ -178,17 +178,15 @@ Difference difference_of(SQLite::Database& db, const Run& a, const Run& b) {
   Difference difference;
   difference.a = a;
   difference.b = b;
-  const std::string columns =
+  Query verdict(
+      db,
       "SELECT verdict, numeric_verdict, compared, ifnull(why_not, ''), ifnull(caused_by, ''), "
       "prompt,"
       " phase, pos_id, layer, tensor, numeric_prompt, numeric_phase, numeric_pos_id, numeric_layer,"
       " numeric_tensor" +
-      count_list() + ", ifnull(incomplete_why, '') FROM ";
-  const std::string of_both = " WHERE run_a_id = ? AND run_b_id = ?";
-  // what is kept takes no time to prepare
-  const bool kept =
-      Query(db, "SELECT 1 FROM kept_diff" + of_both).bind(1, a.id).bind(2, b.id).step();
-  Query verdict(db, columns + (kept ? "kept_diff_verdict" : "diff_verdict") + of_both);
+          count_list() +
+          ", ifnull(incomplete_why, '')"
+          " FROM bare_diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
   verdict.bind(1, a.id).bind(2, b.id).step();
   difference.verdict = verdict.text(0);
   difference.numeric_verdict = verdict.text(1);

@@ -91,14 +91,15 @@ class LogChart {
     svg << "<g class=scale>" << names << "</g>\n";
   }
 
-  /// All marks of one kind are one path: a dot is a line of no length with round ends.
+  /// All marks of one kind are one path: a dot is a line with round ends, of next to no length; on
+  /// paper one of none would be lost.
   void line(Html& svg) const {
     std::string path_of_line, equal, within, beyond;
     bool on = false;
     for (const ChartPoint& point : points_) {
       const double at = point.value ? y(*point.value) : kBottom;
       std::string& marks = !point.value ? equal : point.beyond ? beyond : within;
-      marks += "M" + Html().place(x(point.x)).str() + " " + Html().place(at).str() + "h0";
+      marks += "M" + Html().place(x(point.x)).str() + " " + Html().place(at).str() + "h.01";
       if (point.value)
         path_of_line +=
             (on ? "L" : "M") + Html().place(x(point.x)).str() + " " + Html().place(at).str();

@@ -122,14 +122,14 @@ class DriftCharts {
         continue;
       }
       if (mark.kind == Mark::Kind::kEqual) {
-        add(equal, x(c), y(mark), "h0");
+        add(equal, x(c), y(mark), "h.01");
       } else if (!mark.ratio) {
         add(mark.kind == Mark::Kind::kWithin ? unread_within : unread_beyond, x(c), y(mark) - 3,
             "v6");
         on = false;
         continue;
       } else if (mark.kind == Mark::Kind::kWithin) {
-        add(within, x(c), y(mark), "h0");
+        add(within, x(c), y(mark), "h.01");
       } else {
         add(beyond, x(c) - 2, y(mark) - 2, "h4v4h-4z");
       }

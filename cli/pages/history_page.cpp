@@ -93,6 +93,8 @@ class HistoryPage {
       html << "<p class=headline><strong class=\"verdict bad\">";
       html.text(text_of(open->row, "change")) << "</strong> ";
       html << html_of_line(turn_text(*open)) << "</p>\n";
+      next(html, "greta-db compare '" + in_single_quotes(text_of(open->row, "last_good")) + "' '" +
+                     in_single_quotes(text_of(open->row, "first_bad")) + "'");
     }
     if (!open) failing(html);
     html << "</header>\n";
@@ -106,10 +108,25 @@ class HistoryPage {
     if (run == history_.runs.rend() || run->fail.tensor.empty()) return;
     const std::string place = words_(
         "gate.place", {run->fail.tensor, layer_name(run->fail.layer, words_), run->fail.prompt});
-    html << "<p class=headline>" << verdict_badge("FAIL") << " "
+    html << "<p class=headline>" << verdict_badge("FAIL", run->fail_kind, words_) << " "
          << html_of_line(
                 words_("history.failing", {in_code(run->text("run")), "`" + in_code(place) + "`"}))
          << "</p>\n";
+    next(html, "greta-db firstfail --run '" + in_single_quotes(run->text("run")) + "'");
+  }
+
+  /// The command that tells more.
+  void next(Html& html, const std::string& command) const {
+    html << "<p>";
+    html.text(words_("brief.next")) << ": " << html_of_line("`" + command + "`") << "</p>\n";
+  }
+
+  /// The prompt of a run that fails at that place.
+  std::string prompt_of(const HistoryTurn& turn) const {
+    const FailPlace& fail = history_.runs[turn.first_bad].fail;
+    const bool there = fail.tensor == text_of(turn.row, "tensor") && fail.layer &&
+                       to_string(*fail.layer) == text_of(turn.row, "layer");
+    return there ? fail.prompt : "";
   }
 
   /// Of one that is not mended; as Markdown.
@@ -123,8 +140,11 @@ class HistoryPage {
     const std::string last_good = text_of(row, "last_good_commit").empty()
                                       ? text_of(row, "last_good")
                                       : short_commit(text_of(row, "last_good_commit"));
+    const std::string prompt = prompt_of(turn);
     return words_("history.open",
-                  {in_code(text_of(row, "tensor")), text_of(row, "layer"),
+                  {in_code(text_of(row, "tensor")),
+                   text_of(row, "layer") +
+                       (prompt.empty() ? "" : words_("history.open.prompt", {in_code(prompt)})),
                    in_code(commit("first_bad_commit", "first_bad_date")), in_code(last_good),
                    in_code(text_of(row, "first_bad")),
                    text_of(row, "gate") == "strict" ? words_("cell.r") : words_("cell.f")});
@@ -293,7 +313,9 @@ class HistoryPage {
       html << "</td><td class=date>";
       html.text(run.text("date")) << "</td><td>";
       html.text(short_commit(run.text("commit_sha"))) << "</td><td>";
-      html.text(run.text("mode")) << "</td><td>" << verdict_badge(run.verdict) << "</td><td>";
+      html.text(run.text("mode")) << "</td><td>"
+                                  << verdict_badge(run.verdict, run.fail_kind, words_)
+                                  << "</td><td>";
       html.text(run.injected ? words_("history.injected") : run.change) << "</td><td>";
       html.text(run.fail.cause.empty() ? "" : place_text(run.fail)) << "</td></tr>\n";
     }

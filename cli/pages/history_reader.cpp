@@ -74,6 +74,7 @@ class HistoryReader {
       for (const std::string& column : columns) run.row[column] = value_in(verdict.cell(column));
       run.verdict = head.verdict;
       run.remark = head.remark;
+      run.fail_kind = fail_kind(head);
       run.fail = head.fail;
       run.ord = integer_in(verdict.cell("commit_ord"));
       run.injected = verdict.number("injected") != 0;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/pages/page.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 
@@ -48,7 +49,8 @@ struct HistoryRun {
   NamedRow row;                 ///< kHistoryColumns
   std::string verdict, remark;  ///< that leads: see Headline
   FailPlace fail;               ///< where that one first fails
-  std::optional<int64_t> ord;   ///< of its commit, parents before children
+  FailKind fail_kind = FailKind::kNone;
+  std::optional<int64_t> ord;  ///< of its commit, parents before children
   bool injected = false;
   std::string change;  ///< "" without a baseline
 

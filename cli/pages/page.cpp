@@ -62,6 +62,37 @@ Html verdict_badge(const std::string& verdict) {
   return html;
 }
 
+FailKind fail_kind(const Headline& head) {
+  if (head.verdict != "FAIL") return FailKind::kNone;
+  if (head.fail.cause == "TRACE_OFFSET") return FailKind::kUnpaired;
+  // nothing measures the difference: the numeric verdict is open, and the strict one leads
+  const bool open = head.gate == Gate::kStrict && head.other == "INCOMPARABLE";
+  return open ? FailKind::kUnmeasured : FailKind::kValues;
+}
+
+Html verdict_badge(const std::string& verdict, FailKind kind, const Wording& words) {
+  Html html;
+  switch (kind) {
+    case FailKind::kNone:
+      return verdict_badge(verdict);
+    case FailKind::kValues:
+      html << "<strong class=\"verdict bad values\">";
+      html.text(verdict) << "</strong>";
+      break;
+    case FailKind::kUnmeasured:
+      html << "<strong class=\"verdict bad unmeasured\">";
+      html.text(verdict) << "</strong> <span class=remark>";
+      html.text(words("fail.unmeasured")) << "</span>";
+      break;
+    case FailKind::kUnpaired:
+      html << "<strong class=\"verdict bad unpaired\">";
+      html.text(verdict) << "</strong> <span class=remark>";
+      html.text(words("fail.unpaired")) << "</span>";
+      break;
+  }
+  return html;
+}
+
 Html table_head(Markup table, std::initializer_list<TextId> columns, const Wording& words) {
   Html html;
   html << "<div class=wide>" << table << "<thead><tr>";

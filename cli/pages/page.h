@@ -7,6 +7,7 @@
 
 #include "cli/pages/html.h"
 #include "cli/report/texts.h"
+#include "cli/warehouse/verdict.h"
 
 namespace greta {
 
@@ -27,6 +28,14 @@ std::string page_of(const PageContent& content, Language language);
 
 /// "FAIL" as a badge, coloured by what it means.
 Html verdict_badge(const std::string& verdict);
+
+/// Why a run fails: by values that are known to differ, by values that differ by nobody knows how
+/// much, or by rows that have no partner.
+enum class FailKind { kNone, kValues, kUnmeasured, kUnpaired };
+FailKind fail_kind(const Headline& head);
+
+/// The badge of a run: each kind of FAIL has a shape of its own, and words where it is not plain.
+Html verdict_badge(const std::string& verdict, FailKind kind, const Wording& words);
 
 /// `table` (its tag, as markup) with a row of columns' names, up to where its rows begin. It
 /// scrolls by itself where a screen is narrow; kTableEnd ends it.

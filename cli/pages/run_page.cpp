@@ -25,7 +25,7 @@ using std::to_string;
 constexpr size_t kMostSections = 8;
 
 Html badge(const Headline& head, const Wording& words) {
-  Html html = verdict_badge(head.verdict);
+  Html html = verdict_badge(head.verdict, fail_kind(head), words);
   if (!head.remark.empty()) {
     html << " <span class=remark>";
     html.text(remark_text(head.remark, words)) << "</span>";

@@ -7,7 +7,8 @@ SELECT
   f.pairs AS pairs, f.compared AS compared, f.match AS match, f.rounding AS rounding, f.divergent AS divergent,
   f.unknown AS unknown, f.nonfinite AS nonfinite, f.incomparable AS incomparable, f.alike AS alike,
   f.only_a AS only_a,
-  CASE WHEN f.why_not IS NULL THEN
+  -- none where every row of b is a partner, of which no two rows of a have the same
+  CASE WHEN f.why_not IS NULL AND f.pairs <> (SELECT count(*) FROM trace_row y WHERE y.run_id = f.run_b_id) THEN
     (SELECT count(*) FROM lone_row k WHERE k.run_a_id = f.run_a_id AND k.run_b_id = f.run_b_id) ELSE 0 END AS only_b,
   f.prompt_id AS prompt_id, f.phase_id AS phase_id, f.pos_id AS pos_id,
   f.layer AS layer, f.tensor_id AS tensor_id, f.divergent_prompt_id AS divergent_prompt_id,
@@ -67,7 +68,7 @@ FROM (
       FROM unkept_pair p
       UNION ALL
       SELECT
-        p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not,
+        p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL,
         s.status, s.class, s.fails, s.compared, count(*),
         -- where another token was chosen
         CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END,
@@ -81,7 +82,7 @@ FROM (
         AND NOT EXISTS (SELECT 1 FROM same_pair k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id)
         AND s.axis = 'runs' AND s.run_id = p.run_a_id AND s.other_run_id = p.run_b_id
         AND s.key_tensor_id IS NOT NULL
-      GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, p.why_not, s.key_prompt_id, s.status, s.class,
+      GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, s.key_prompt_id, s.status, s.class,
         CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END,
         CASE WHEN s.fails THEN s.key_pos_id END, CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END
     ) g

@@ -155,10 +155,11 @@ TEST(HistoryPage, SaysWhereSinceWhenAndWhetherItIsRounding) {
   fill_history(w, 12);
   std::string page = page_of_history(w.db);
   const std::string header = page.substr(page.find("<header>"), page.find("</header>"));
-  for (const char* text :
-       {"2026-01-12: 36 (lineages: 3). 14 FAIL, 22 PASS", "2026-01-01 to 2026-01-12",
-        "turned for the worse: 4, mended since: 2", "BROKEN", "<code>mlp_out</code> of layer 1",
-        "beyond rounding", "2026-01-09"})
+  for (const char* text : {"2026-01-12: 36 (lineages: 3). 14 FAIL, 22 PASS",
+                           "2026-01-01 to 2026-01-12", "turned for the worse: 4, mended since: 2",
+                           "BROKEN", "<code>mlp_out</code> of layer 1, prompt <code>p0</code>",
+                           "Next: <code>greta-db compare &#39;2026-01-08/toy/",
+                           "&#39; &#39;2026-01-09/toy/", "beyond rounding", "2026-01-09"})
     EXPECT_NE(header.find(text), std::string::npos) << text << "\n" << header.substr(0, 900);
   page = page_of_history(w.db, {}, Language::kSpanish);
   EXPECT_NE(page.find("<html lang=\"es\""), std::string::npos);

@@ -151,6 +151,35 @@ TEST(Page, EveryCellHasTheClassOfItsRow) {
   EXPECT_EQ(looks, "m r2 f1 u i n x first c t");
 }
 
+TEST(Page, AFailSaysByWordAndShapeWhatKindItIs) {
+  Warehouse w;
+  w.run({.name = "bug"});
+  w.divergent("x_in", 0);
+  w.run({.name = "unmeasured"});
+  w.drift("x_in", 0);
+  w.run({.name = "unpaired"});
+  w.match("attn_out", 0);
+  w.add(prefill("x_in", 0, 3));
+  w.run({.name = "fine"});
+  w.match("x_in", 0);
+  QueryPool statements(w.db);
+  const auto headline = [&](const char* run) {
+    std::string page;
+    write_run_page(statements, {resolve_run(w.db, run)}, Language::kEnglish,
+                   [&](std::string_view text) { page += text; });
+    const size_t from = page.find("<p class=headline>") + 18;
+    return page.substr(from, page.find("</p>", from) - from);
+  };
+  EXPECT_NE(headline("bug").find("\"verdict bad values\">FAIL"), std::string::npos);
+  EXPECT_EQ(headline("unmeasured"),
+            "<strong class=\"verdict bad unmeasured\">FAIL</strong>"
+            " <span class=remark>by how much is not known</span>");
+  EXPECT_EQ(headline("unpaired"),
+            "<strong class=\"verdict bad unpaired\">FAIL</strong>"
+            " <span class=remark>rows have no partner</span>");
+  EXPECT_EQ(headline("fine"), "<strong class=\"verdict good\">PASS</strong>");
+}
+
 TEST(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
   Warehouse w;
   w.run({.name = "a", .experiment = "e"});
