@@ -30,6 +30,14 @@ std::string sha256_text(const char* text, const char* what) {
   return hash;
 }
 
+/// Also of a run that has a name of its own.
+std::string name_part(const std::string& text, const char* what) {
+  if (!is_name_part(text)) {
+    throw BadArgument(std::string(what) + " '" + text + "': " + std::string(kNamePartRule));
+  }
+  return text;
+}
+
 std::string date_of(const char* text) {
   std::string date = text_of(text, "date");
   if (date.empty()) return utc_day_before(0);
@@ -118,10 +126,11 @@ RunRecord::Attribute attribute_of(const char* name, const char* value) {
 RunRecord run_record_of(const greta_run_info& info) {
   RunRecord run;
   run.name = text_of(info.run, "run");
-  run.experiment = required_text(info.experiment, "experiment");
+  run.experiment = name_part(required_text(info.experiment, "experiment"), "experiment");
   run.date = date_of(info.date);
   run.commit_sha = text_of(info.commit, "commit");
   run.mode = text_of(info.mode, "mode");
+  if (!run.mode.empty()) name_part(run.mode, "mode");
   run.dtype = text_of(info.dtype, "dtype");
   run.seed = info.seed;
   run.started_at = utc_now();

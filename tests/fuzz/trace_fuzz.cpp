@@ -75,7 +75,8 @@ greta_row row_of(Input& in, Texts& t) {
   row.logical_tok_idx = in.number();
   row.route = usual % 3 == 0 ? nullptr : in.text(t.c);
   row.extra = usual % 5 == 0 ? in.text(t.d) : nullptr;
-  if (usual == 255) row.size = static_cast<size_t>(in.number());
+  // A size may be short; that so much memory is there is the caller's word.
+  if (usual == 255) row.size = in.take<uint8_t>() % (sizeof row + 1);
   return row;
 }
 
@@ -105,7 +106,7 @@ int64_t call(Input& in, greta_run* run) {
     const float value = in.take<float>();
     if (what % 2 == 1)
       require(greta_fingerprint_values(GRETA_F32, &value, 1, &print) == GRETA_OK, "");
-    if (what < 128) print.size = sizeof print;
+    if (what < 128 || print.size > sizeof print) print.size = sizeof print;
     return greta_run_add_fingerprint(run, &row, &print) == GRETA_OK ? 1 : 0;
   }
   if (what % 8 == 6) {

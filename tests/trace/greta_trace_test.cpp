@@ -228,6 +228,10 @@ TEST_F(Trace, RunsThatCannotBeginSayWhy) {
   EXPECT_EQ(other, nullptr);
   EXPECT_EQ(status_of([](greta_run_info& i) { i.experiment = nullptr; }), GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(status_of([](greta_run_info& i) { i.experiment = "a b"; }), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of([](greta_run_info& i) { i.run = "ours", i.experiment = "a b"; }),
+            GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(status_of([](greta_run_info& i) { i.run = "ours", i.mode = "a b"; }),
+            GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(status_of([](greta_run_info& i) { i.date = "2026-13-01"; }), GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(status_of([](greta_run_info& i) { i.model_sha256 = "12"; }), GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(status_of([](greta_run_info& i) { i.sample_values = 257; }), GRETA_ERROR_ARGUMENT);
