@@ -3,19 +3,34 @@ include(GoogleTest)
 # What takes longest starts first, so that no core is left with it at the end: a test that may take
 # longer than a few seconds has a COST, about its seconds. (CTest knows no times before a first run.)
 
+# One test by itself: build/PRESET/tests/PROGRAM --gtest_filter=NAME.
+
 # What is tested is optimised. Tests are hardly: they compile in two thirds of the time with -O1, and
 # in half with -O0, which is for those that compute nothing themselves.
 set(GRETA_TEST_FLAGS -O1)
 if(GRETA_SANITIZE)  # whose checks take -O1 twice as long to compile
   set(GRETA_TEST_FLAGS -O0)
 endif()
-set(GRETA_SANITIZED_PARTS 3)  # of each test program, under a sanitizer
+# Each program in a few parts, so that several run beside each other until all is done. A process per
+# test would prepare SQLite's views for each: twice the time of all.
+set(GRETA_TEST_PARTS 3)
 
-# greta_test_program(NAME [COMPUTES] SOURCES FILE... LINK TARGET...): a test program of the sources
-# listed, which is told where the programs and the project's own files are. COMPUTES: its tests do
-# arithmetic or match regular expressions.
+# SQLite prepares a view by very many allocations: a short trace of each saves a third of the time
+# under a sanitizer. What a report leaves out ASAN_OPTIONS= shows when the test runs by itself.
+function(greta_add_test_part program part filter parts index)
+  set(test ${program}.${part})
+  add_test(NAME ${test} COMMAND ${program} "--gtest_filter=${filter}")
+  set_tests_properties(${test} PROPERTIES TIMEOUT 1800 COST 30 ENVIRONMENT
+    "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${index};ASAN_OPTIONS=malloc_context_size=1")
+endfunction()
+
+# greta_test_program(NAME [COMPUTES] SOURCES FILE... LINK TARGET... [TOLD_BY_VIEWS SUITE... BUT TEST...]):
+# a test program of the sources listed, which is told where the programs and the project's own files
+# are. COMPUTES: its tests do arithmetic or match regular expressions. TOLD_BY_VIEWS: what these
+# suites ask is answered by SQLite, which no sanitizer of ours sees into, through code that the BUT
+# of them run: under a sanitizer only those do.
 function(greta_test_program name)
-  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;LINK;TOLD_BY_VIEWS;BUT" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE GTest::gtest_main ${ARG_LINK})
   target_compile_options(${name} PRIVATE $<IF:$<BOOL:${ARG_COMPUTES}>,${GRETA_TEST_FLAGS},-O0>)
@@ -37,26 +52,27 @@ function(greta_test_program name)
       FurtherSeeds/* Memory* RandomRows* MadeHistory.Bisect* BisectCommand.FindsTheFirst*
       FleetKilled.* OtherFormats/Hostile* Hostile.NoTextReachesATerminal*)
   list(JOIN long ":" long)
-  # A process per test is a third of the time of all under a sanitizer. What tests do themselves is
-  # checked for addresses alone: the other checks take a minute to compile into them.
+  set(left_out "${slow}:${long}")
   if(GRETA_SANITIZE)
+    # What tests do themselves is checked for addresses alone: the other checks take a minute to
+    # compile into them.
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
-    # In a few parts, so that several run beside each other until all is done.
-    foreach(part RANGE 1 ${GRETA_SANITIZED_PARTS})
-      math(EXPR index "${part} - 1")
-      set(test ${name}.part${part})
-      add_test(NAME ${test} COMMAND ${name} "--gtest_filter=-${slow}:${long}" --gtest_brief=1)
-      # SQLite prepares a view by very many allocations: a short trace of each saves a third of the
-      # time. What a report leaves out ASAN_OPTIONS= shows when the test runs by itself.
-      set_tests_properties(${test} PROPERTIES TIMEOUT 1200 ENVIRONMENT
-        "GTEST_TOTAL_SHARDS=${GRETA_SANITIZED_PARTS};GTEST_SHARD_INDEX=${index};ASAN_OPTIONS=malloc_context_size=1")
-    endforeach()
+    if(ARG_BUT)
+      list(JOIN ARG_TOLD_BY_VIEWS ":" told_by_views)
+      string(APPEND left_out ":${told_by_views}")
+      list(JOIN ARG_BUT ":" but)
+      greta_add_test_part(${name} but "${but}" 1 0)
+    endif()
+  endif()
+  foreach(part RANGE 1 ${GRETA_TEST_PARTS})
+    math(EXPR index "${part} - 1")
+    greta_add_test_part(${name} part${part} "-${left_out}" ${GRETA_TEST_PARTS} ${index})
+  endforeach()
+  if(GRETA_SANITIZE)
     return()
   endif()
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "-${slow}:${long}"
-                       PROPERTIES TIMEOUT 300)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${slow}"
-                       TEST_LIST ${name}_slow_tests PROPERTIES TIMEOUT 300 LABELS slow COST 20)
+                       TEST_LIST ${name}_slow_tests PROPERTIES TIMEOUT 900 LABELS slow COST 20)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${long}"
-                       TEST_LIST ${name}_long_tests PROPERTIES TIMEOUT 300 LABELS long COST 20)
+                       TEST_LIST ${name}_long_tests PROPERTIES TIMEOUT 900 LABELS long COST 20)
 endfunction()

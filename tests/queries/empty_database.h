@@ -4,14 +4,27 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <memory>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "db/database.h"
+#include "tests/query_text.h"
 
 namespace greta {
+
+/// A connection and the questions that it is asked.
+struct AskedDatabase {
+  template <class... Arguments>
+  explicit AskedDatabase(Arguments&&... arguments) : db(std::forward<Arguments>(arguments)...) {}
+
+  SQLite::Database db;
+  KeptQueries queries{db};
+};
 
 /// Lends databases and takes them back. SQLite works out the columns of all views anew for every
 /// connection, which takes longer than most questions that a test asks: so a test gets the
@@ -20,24 +33,42 @@ class EmptyDatabases {
  public:
   struct TakeBack {
     int schema_version;  ///< as it was lent
-    void operator()(SQLite::Database* db) const noexcept {
-      databases().take_back(std::unique_ptr<SQLite::Database>(db), schema_version);
+    void operator()(AskedDatabase* asked) const noexcept {
+      databases().take_back(std::unique_ptr<AskedDatabase>(asked), schema_version);
     }
   };
-  using Lent = std::unique_ptr<SQLite::Database, TakeBack>;
+  using Lent = std::unique_ptr<AskedDatabase, TakeBack>;
 
   static Lent lend() {
-    std::unique_ptr<SQLite::Database> db = databases().next();
-    const int version = schema_version(*db);
-    return Lent(db.release(), TakeBack{version});
+    std::unique_ptr<AskedDatabase> asked = databases().next();
+    const int version = schema_version(asked->db);
+    return Lent(asked.release(), TakeBack{version});
   }
 
  private:
   EmptyDatabases() : empty_(open_for_writing(":memory:")) {
+    std::set<std::string> left;
+    std::set<std::pair<std::string, std::string>> references;
     SQLite::Statement query(empty_,
-                            "SELECT name FROM sqlite_schema"
-                            " WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
-    while (query.executeStep()) tables_.push_back(query.getColumn(0).getString());
+                            "SELECT s.name, f.\"table\" FROM sqlite_schema s"
+                            " LEFT JOIN pragma_foreign_key_list(s.name) f"
+                            " WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite_%'");
+    while (query.executeStep()) {
+      const std::string name = query.getColumn(0);
+      left.insert(name);
+      if (!query.getColumn(1).isNull() && query.getColumn(1).getString() != name)
+        references.emplace(name, query.getColumn(1).getString());
+    }
+    while (!left.empty()) {
+      const auto next = std::find_if(left.begin(), left.end(), [&](const std::string& name) {
+        return std::none_of(references.begin(), references.end(), [&](const auto& reference) {
+          return reference.second == name && left.contains(reference.first);
+        });
+      });
+      if (next == left.end()) throw std::logic_error("tables refer to each other in a circle");
+      tables_.push_back(*next);
+      left.erase(next);
+    }
   }
 
   static EmptyDatabases& databases() {
@@ -49,42 +80,44 @@ class EmptyDatabases {
     return db.execAndGet("PRAGMA schema_version").getInt();
   }
 
-  std::unique_ptr<SQLite::Database> next() {
-    std::unique_ptr<SQLite::Database> db;
+  std::unique_ptr<AskedDatabase> next() {
+    std::unique_ptr<AskedDatabase> asked;
     if (unused_.empty()) {
-      db = std::make_unique<SQLite::Database>(":memory:",
-                                              SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-      SQLite::Backup(*db, empty_).executeStep();
-      db->exec("PRAGMA trusted_schema = OFF");
+      asked =
+          std::make_unique<AskedDatabase>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+      SQLite::Backup(asked->db, empty_).executeStep();
+      asked->db.exec("PRAGMA trusted_schema = OFF");
       // as db/database.cpp: nothing is planned anew for what is bound
-      sqlite3_db_config(db->getHandle(), SQLITE_DBCONFIG_ENABLE_QPSG, 1, nullptr);
+      sqlite3_db_config(asked->db.getHandle(), SQLITE_DBCONFIG_ENABLE_QPSG, 1, nullptr);
     } else {
-      db = std::move(unused_.back());
+      asked = std::move(unused_.back());
       unused_.pop_back();
-      empty_out(*db);
+      empty_out(asked->db);
     }
-    db->exec("PRAGMA foreign_keys = ON");
-    return db;
+    // not where it is on: whatever this pragma sets, all that is prepared is prepared anew
+    if (asked->db.execAndGet("PRAGMA foreign_keys").getInt() == 0)
+      asked->db.exec("PRAGMA foreign_keys = ON");
+    return asked;
   }
 
   /// Nobody else gets what a test left in a transaction, with a statement at work, with another
   /// database beside it or with other tables, views or indexes.
-  void take_back(std::unique_ptr<SQLite::Database> db, int lent_version) noexcept {
+  void take_back(std::unique_ptr<AskedDatabase> asked, int lent_version) noexcept {
     try {
-      sqlite3* const handle = db->getHandle();
-      if (sqlite3_get_autocommit(handle) != 0 && sqlite3_next_stmt(handle, nullptr) == nullptr &&
-          schema_version(*db) == lent_version &&
-          db->execAndGet("SELECT count(*) FROM pragma_database_list").getInt() == 1) {
-        unused_.push_back(std::move(db));
+      SQLite::Database& db = asked->db;
+      if (sqlite3_get_autocommit(db.getHandle()) != 0 && asked->queries.are_all() &&
+          schema_version(db) == lent_version &&
+          db.execAndGet("SELECT count(*) FROM pragma_database_list").getInt() == 1) {
+        unused_.push_back(std::move(asked));
       }
     } catch (const std::exception&) {  // it goes
     }
   }
 
   void empty_out(SQLite::Database& db) {
-    db.exec("PRAGMA foreign_keys = OFF; BEGIN");
+    db.exec("BEGIN");
     for (const std::string& table : tables_) db.exec("DELETE FROM " + table);
-    for (const std::string& table : tables_) copy_rows(db, table);
+    for (auto table = tables_.rbegin(); table != tables_.rend(); ++table) copy_rows(db, *table);
     db.exec("COMMIT");
   }
 
@@ -110,8 +143,8 @@ class EmptyDatabases {
   }
 
   SQLite::Database empty_;
-  std::vector<std::string> tables_;
-  std::vector<std::unique_ptr<SQLite::Database>> unused_;
+  std::vector<std::string> tables_;  ///< each before those that it refers to
+  std::vector<std::unique_ptr<AskedDatabase>> unused_;
 };
 
 }  // namespace greta

@@ -12,6 +12,7 @@
 #include "db/statements.h"
 #include "tests/queries/harm/random_run.h"
 #include "tests/queries/lineage/oracle.h"
+#include "tests/query_text.h"
 
 namespace greta::lineage {
 namespace {
@@ -136,9 +137,9 @@ class Archive {
   }
 
   /// The answer to a question that is asked of many histories, as text_of.
-  std::string ask(const char* question) { return text_of(sql_(question)); }
+  std::string ask(const char* question) { return greta::text_of(sql_(question)); }
   std::string ask_of_two(const char* question, size_t a, size_t b) {
-    return text_of(sql_(question, static_cast<int64_t>(a) + 1, static_cast<int64_t>(b) + 1));
+    return greta::text_of(sql_(question, static_cast<int64_t>(a) + 1, static_cast<int64_t>(b) + 1));
   }
 
   void judge(const std::vector<int64_t>& runs) { greta::judge(db_, runs, 1); }
@@ -153,19 +154,6 @@ class Archive {
   }
 
  private:
-  static std::string text_of(SQLite::Statement& query) {
-    std::string text;
-    while (query.executeStep()) {
-      if (!text.empty()) text += '\n';
-      for (int i = 0; i < query.getColumnCount(); ++i) {
-        if (i > 0) text += '|';
-        text += query.getColumn(i).isNull() ? "-" : query.getColumn(i).getString();
-      }
-    }
-    query.reset();
-    return text;
-  }
-
   void empty_out() {
     SQLite::Transaction all(db_);
     for (const char* const statement :

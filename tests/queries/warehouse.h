@@ -84,14 +84,16 @@ struct ReportRow {
 };
 
 class Warehouse {
-  // Before `db`, which refers to one of them.
+  // Before `db` and `queries_`, which refer to one of them.
   EmptyDatabases::Lent lent_;
-  std::unique_ptr<SQLite::Database> own_;
+  std::unique_ptr<AskedDatabase> own_;
 
  public:
-  Warehouse() : lent_(EmptyDatabases::lend()), db(*lent_) {}
+  Warehouse() : lent_(EmptyDatabases::lend()), db(lent_->db), queries_(lent_->queries) {}
   explicit Warehouse(const std::filesystem::path& file)
-      : own_(std::make_unique<SQLite::Database>(open_for_writing(file))), db(*own_) {}
+      : own_(std::make_unique<AskedDatabase>(open_for_writing(file))),
+        db(own_->db),
+        queries_(own_->queries) {}
 
   /// Adds a run, which the calls that follow write to. Without one, they write to RunSpec{}.
   int64_t run(const RunSpec& spec = {}) {
@@ -176,7 +178,7 @@ class Warehouse {
     insert.exec();
   }
 
-  std::string rows(const std::string& sql) { return text_of(db, sql); }
+  std::string rows(const std::string& sql) { return queries_.text_of(sql); }
 
   int64_t prompt_id(const std::string& name) {
     SQLite::Statement insert(db, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");
@@ -324,6 +326,7 @@ class Warehouse {
     position.exec();
   }
 
+  KeptQueries& queries_;
   int64_t run_id_ = 0, source_id_ = 0, last_vector_id_ = 0, last_line_ = 0;
   std::string prompt_ = "p0";
 };

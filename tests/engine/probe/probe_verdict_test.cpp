@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "db/database.h"
+#include "db/statements.h"
 #include "engine/record/run_writer.h"
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/forward/tampered_backend.h"
@@ -71,11 +72,17 @@ TEST_P(ProbeVerdict, KvAlignedHasTheCacheOfPrefillAndItsOwnKvBesideIt) {
 INSTANTIATE_TEST_SUITE_P(Types, ProbeVerdict, testing::ValuesIn(synth_type_names()),
                          [](const auto& param) { return param.param; });
 
-/// What the views of a writable copy say after a change.
-std::string verdict_after(SQLite::Database& db, const std::string& change) {
+/// What the views say after a change, which is undone.
+std::string verdict_after(SQLite::Database& db, Statements& sql, const std::string& change) {
+  db.exec("SAVEPOINT change");
   db.exec(change);
-  db.exec("DELETE FROM kept_tally");
-  return db.execAndGet("SELECT verdict FROM run_verdict").getString();
+  sql("DELETE FROM kept_tally").exec();
+  SQLite::Statement& query = sql("SELECT verdict FROM run_verdict");
+  const std::string verdict = query.executeStep() ? query.getColumn(0).getString() : "no run";
+  query.reset();
+  db.exec("ROLLBACK TO change");
+  db.exec("RELEASE change");
+  return verdict;
 }
 
 TEST(ProbeRows, AnyRowLessIsIncomplete) {
@@ -89,6 +96,7 @@ TEST(ProbeRows, AnyRowLessIsIncomplete) {
   ASSERT_EQ(lab.verdict(run).verdict, "PASS");
 
   SQLite::Database db = open_for_writing(lab.database());
+  Statements sql(db);
   std::vector<std::string> keys;
   SQLite::Statement rows(db, "SELECT side, layer, tensor_id FROM trace_row");
   while (rows.executeStep()) {
@@ -98,12 +106,9 @@ TEST(ProbeRows, AnyRowLessIsIncomplete) {
   }
   ASSERT_EQ(keys.size(), 2 * (2u + 2u * 21u + 6u));
   for (const std::string& key : keys) {
-    db.exec("SAVEPOINT one_row_less");
-    EXPECT_EQ(verdict_after(db, "DELETE FROM trace_row WHERE " + key), "INCOMPLETE") << key;
-    db.exec("ROLLBACK TO one_row_less");
-    db.exec("RELEASE one_row_less");
+    EXPECT_EQ(verdict_after(db, sql, "DELETE FROM trace_row WHERE " + key), "INCOMPLETE") << key;
   }
-  EXPECT_EQ(verdict_after(db, "SELECT 1"), "PASS");
+  EXPECT_EQ(verdict_after(db, sql, ""), "PASS");
 }
 
 TEST(ProbeRows, AnyRowLessOfADecodedTokenIsNoPass) {
@@ -119,16 +124,14 @@ TEST(ProbeRows, AnyRowLessOfADecodedTokenIsNoPass) {
   EXPECT_EQ(clean.pairs, 3 * (2 + 21 + 6));
 
   SQLite::Database db = open_for_writing(lab.database());
+  Statements sql(db);
   int rows = 0;
   SQLite::Statement keys(db, "SELECT side, layer, tensor_id FROM trace_row WHERE pos_id = 4");
   for (; keys.executeStep(); ++rows) {
     const std::string key = "pos_id = 4 AND side = " + keys.getColumn(0).getString() +
                             " AND layer = " + keys.getColumn(1).getString() +
                             " AND tensor_id = " + keys.getColumn(2).getString();
-    db.exec("SAVEPOINT one_row_less");
-    EXPECT_NE(verdict_after(db, "DELETE FROM trace_row WHERE " + key), "PASS") << key;
-    db.exec("ROLLBACK TO one_row_less");
-    db.exec("RELEASE one_row_less");
+    EXPECT_NE(verdict_after(db, sql, "DELETE FROM trace_row WHERE " + key), "PASS") << key;
   }
   EXPECT_EQ(rows, 2 * (2 + 21 + 6));
 }
