@@ -65,9 +65,11 @@ void check_header(SQLite::Database& db, const std::filesystem::path& file) {
   if (opened == nullptr || opened->pMethods == nullptr) return;  // in memory
   sqlite3_int64 size = 0;
   char header[16] = {};
-  if (opened->pMethods->xFileSize(opened, &size) != SQLITE_OK || size == 0) return;
+  if (opened->pMethods->xFileSize(opened, &size) != SQLITE_OK) return;  // whoever reads it is told
   const int result = opened->pMethods->xRead(opened, header, sizeof header, 0);
-  if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ) return;  // whoever reads it is told
+  if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ) return;
+  // SQLite calls a file of one byte empty, too; what is not read is zeros here
+  if (size == 0 && header[0] == '\0') return;
   if (std::string_view(header, sizeof header) !=
       std::string_view("SQLite format 3", sizeof header)) {
     throw DatabaseError(file.string() + " is not a database");
