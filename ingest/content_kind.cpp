@@ -26,7 +26,11 @@ bool holds_records(std::string_view head) {
 /// What another tool wrote; kUnknown when none did.
 ContentKind foreign_kind(const std::string& extension, std::string_view head) {
   if (head.starts_with(std::string_view("SQLite format 3\0", 16))) return ContentKind::kDatabase;
-  if (head.starts_with(kZipMagic)) return ContentKind::kZip;
+  if (head.starts_with(kZipMagic)) {
+    const bool is_named_so =
+        extension == ".pt" || extension == ".pth" || extension == ".ckpt" || extension == ".npz";
+    return is_named_so || is_zip_of_tensors(head) ? ContentKind::kZip : ContentKind::kUnknown;
+  }
   if (head.starts_with(kNpyMagic)) return ContentKind::kNpy;
   if (is_safetensors(head)) return ContentKind::kSafetensors;
   const bool is_text = head.find('\0') == head.npos;

@@ -7,6 +7,7 @@
 #include "cli/pages/cell_columns.h"
 #include "cli/pages/charts.h"
 #include "cli/pages/markdown_html.h"
+#include "cli/pages/page.h"
 
 namespace greta {
 namespace {

@@ -223,6 +223,16 @@ void read_npz(const ForeignSource& source) {
 
 }  // namespace
 
+bool is_zip_of_tensors(std::string_view head) {
+  // a local header: its name's length at 26, the name at 30 (APPNOTE.TXT, 4.3.7)
+  constexpr size_t kLengthAt = 26, kNameAt = 30;
+  if (!head.starts_with(kZipMagic) || head.size() < kNameAt) return false;
+  const size_t length = static_cast<unsigned char>(head[kLengthAt]) |
+                        static_cast<size_t>(static_cast<unsigned char>(head[kLengthAt + 1])) << 8;
+  const std::string_view name = head.substr(kNameAt, length);
+  return name.size() == length && (name.ends_with("data.pkl") || name.ends_with(".npy"));
+}
+
 void read_zip(const ForeignSource& source) {
   const std::optional<PickledPart> part = find_pickle(source.bytes);
   if (part) return TorchFile(source, *part).read();

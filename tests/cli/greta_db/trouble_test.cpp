@@ -23,7 +23,7 @@ class Trouble : public ProgramTest {
                  std::string(at % 2 == 0 ? "prefill_last" : "decode0") +
                  R"(","point":"attn_out","layer":)" + std::to_string(at / 2 % 100) +
                  R"(,"step":0,"pos_id":)" + std::to_string(at / 200) +
-                 R"(,"sample_n":256,"hash":)" + std::to_string(at / 2) + "}\n";
+                 R"(,"sample_n":256,"hash":)" + std::to_string(at / 2 + 1) + "}\n";
       }
       write(run + "p0_trace.jsonl", lines);
     }
