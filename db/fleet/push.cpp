@@ -31,6 +31,8 @@ constexpr size_t kMostRuns = 200;
 constexpr int64_t kMostRows = 1'000'000;
 /// What is compressed and sent at a time.
 constexpr size_t kBlockBytes = size_t{1} << 20;
+/// Rows after which is told how far it is.
+constexpr int64_t kRowsATell = 4096;
 
 /// ?1 is the run.
 const std::string kRun = std::string(
@@ -357,53 +359,38 @@ class Pusher {
   }
 
   void send_rows(const std::vector<Sent>& batch) {
-    size_t next = 0;
-    bool is_open = false;
-    RowWriter block;
-    server_.insert("trace_row", std::string("shard, ") + kTraceColumnsThere,
-                   [&]() -> std::string_view {
-                     throw_if_stopped();
-                     block.clear();
-                     while (block.size() < kBlockBytes) {
-                       if (!is_open) {
-                         if (next == batch.size()) break;
-                         const Sent& sent = batch[next++];
-                         trace_rows_.begin(sent.run_id, sent.published.shard, sent.published.push);
-                         is_open = true;
-                       }
-                       if (trace_rows_.add_next(block)) {
-                         ++progress_.rows;
-                       } else {
-                         is_open = false;
-                       }
-                     }
-                     tell();
-                     return block.bytes();
-                   });
+    send_table("trace_row", kTraceColumnsThere, trace_rows_, batch, [this] {
+      ++progress_.rows;
+      if (progress_.rows % kRowsATell == 0) tell();
+    });
   }
 
   void send_differences(const std::vector<Sent>& batch) {
     const bool any = std::any_of(batch.begin(), batch.end(),
                                  [](const Sent& sent) { return sent.published.differences > 0; });
-    if (!any) return;
+    if (any) send_table("difference", kDifferenceColumnsThere, differences_, batch, [] {});
+  }
+
+  /// Rows of all runs of a batch, run after run, in blocks.
+  template <class Rows, class Added>
+  void send_table(const char* table, const char* columns, Rows& rows,
+                  const std::vector<Sent>& batch, const Added& added) {
     size_t next = 0;
     bool is_open = false;
     RowWriter block;
-    server_.insert("difference", std::string("shard, ") + kDifferenceColumnsThere,
-                   [&]() -> std::string_view {
-                     throw_if_stopped();
-                     block.clear();
-                     while (block.size() < kBlockBytes) {
-                       if (!is_open) {
-                         if (next == batch.size()) break;
-                         const Sent& sent = batch[next++];
-                         differences_.begin(sent.run_id, sent.published.shard, sent.published.push);
-                         is_open = true;
-                       }
-                       is_open = differences_.add_next(block);
-                     }
-                     return block.bytes();
-                   });
+    server_.insert(table, std::string("shard, ") + columns, [&]() -> std::string_view {
+      throw_if_stopped();
+      block.clear();
+      while (block.size() < kBlockBytes && (is_open || next < batch.size())) {
+        if (!is_open) {
+          const Sent& sent = batch[next++];
+          rows.begin(sent.run_id, sent.published.shard, sent.published.push);
+        }
+        is_open = rows.add_next(block);
+        if (is_open) added();
+      }
+      return block.bytes();
+    });
   }
 
   /// Everything has arrived, or nothing is published.
