@@ -12,7 +12,9 @@
 
 #include <chrono>
 #include <filesystem>
-#include <initializer_list>
+#include <fstream>
+#include <iostream>
+#include <iterator>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -53,16 +55,32 @@ bool listens(int port) {
   return is_there;
 }
 
-/// Waits until all of them are listened to, however long that takes: a server opens one after the
-/// other, and what asks too early is refused.
-void wait_for(std::initializer_list<int> ports, pid_t process, const std::string& what) {
-  for (const int port : ports) {
-    while (!listens(port)) {
-      if (waitpid(process, nullptr, WNOHANG) == process)
-        throw std::runtime_error(what + " ended at once");
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+/// Waits until that is so of a process, however long it takes.
+template <class Condition>
+void wait_until(Condition is_so, pid_t process, const std::string& what) {
+  while (!is_so()) {
+    if (waitpid(process, nullptr, WNOHANG) == process)
+      throw std::runtime_error(what + " ended at once");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+/// Whether a ZooKeeper serves: it listens before it does, and closes what connects until then, or
+/// never answers it.
+bool zookeeper_serves(int port) {
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval a_while{1, 0};
+  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &a_while, sizeof a_while);
+  const sockaddr_in at = loopback(port);
+  std::string said;
+  if (connect(file, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0 &&
+      send(file, "srvr", 4, MSG_NOSIGNAL) == 4) {
+    char buffer[4096];
+    for (ssize_t n; (n = recv(file, buffer, sizeof buffer, 0)) > 0;)
+      said.append(buffer, static_cast<size_t>(n));
+  }
+  close(file);
+  return said.find("Mode: standalone") != std::string::npos;
 }
 
 /// Ends with the test, however that ends.
@@ -164,8 +182,22 @@ FleetServers::FleetServers() {
 }
 
 FleetServers::~FleetServers() {
+  for (const int server : {0, 1}) tell_of_end(server);
   for (pid_t& server : servers_) end(server);
   end(zookeeper_);
+}
+
+/// Of a server that ended though nobody ended it: how, and what it said.
+void FleetServers::tell_of_end(int server) {
+  pid_t& process = servers_[static_cast<size_t>(server)];
+  int status = 0;
+  if (process <= 0 || waitpid(process, &status, WNOHANG) != process) return;
+  process = 0;
+  std::cerr << "clickhouse-server " << server << " ended by itself, wait status " << status << "\n";
+  for (const char* name : {"/output", "/errors"}) {
+    std::ifstream file(folder(server) + name);
+    std::cerr << name << ":\n" << file.rdbuf() << "\n";
+  }
 }
 
 void FleetServers::make_certificate() {
@@ -184,7 +216,7 @@ void FleetServers::write_config(int server) {
   };
   const std::string shard = "<shard><internal_replication>true</internal_replication>";
   const std::string config =
-      "<yandex><logger><level>warning</level><log>" + folder(server) + "/log</log><errorlog>" +
+      "<yandex><logger><level>debug</level><log>" + folder(server) + "/log</log><errorlog>" +
       folder(server) + "/errors</errorlog></logger><http_port>" + std::to_string(own.http) +
       "</http_port><https_port>" + std::to_string(own.https) + "</https_port><tcp_port>" +
       std::to_string(own.tcp) + "</tcp_port><interserver_http_port>" +
@@ -219,10 +251,28 @@ void FleetServers::start_server(int server) { start_server(server, 0); }
 
 void FleetServers::start_server(int server, uint64_t most_bytes) {
   const auto i = static_cast<size_t>(server);
-  servers_[i] = start({kServer, "--config-file=" + folder(server) + "/config.xml"},
-                      folder(server) + "/output", most_bytes);
+  const std::string log = folder(server) + "/log";
+  std::filesystem::remove(log);
+  std::vector<std::string> words{kServer, "--config-file=" + folder(server) + "/config.xml"};
+  if (most_bytes > 0) words.insert(words.end(), {"--", "--logger.level=warning"});
+  servers_[i] = start(words, folder(server) + "/output", most_bytes);
   const Ports& own = ports_[i];
-  wait_for({own.http, own.https, own.tcp, own.interserver}, servers_[i], "clickhouse-server");
+  wait_until(
+      [&] {
+        return listens(own.http) && listens(own.https) && listens(own.tcp) &&
+               listens(own.interserver);
+      },
+      servers_[i], "clickhouse-server");
+  if (most_bytes > 0) return;  // its log has no room for that
+  // A statement ON CLUSTER ends 18.16 by a null pointer until what works these off has been at
+  // ZooKeeper, which no port and no table tells.
+  wait_until(
+      [&] {
+        std::ifstream file(log);
+        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        return text.find("DDLWorker: Processing tasks") != std::string::npos;
+      },
+      servers_[i], "clickhouse-server");
 }
 
 void FleetServers::kill_server(int server) { end(servers_[static_cast<size_t>(server)]); }
@@ -232,7 +282,7 @@ void FleetServers::start_zookeeper() {
                       "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                       (folder_ / "zookeeper/zoo.cfg").string()},
                      (folder_ / "zookeeper/output").string());
-  wait_for({zookeeper_port_}, zookeeper_, "ZooKeeper");
+  wait_until([this] { return zookeeper_serves(zookeeper_port_); }, zookeeper_, "ZooKeeper");
 }
 
 void FleetServers::kill_zookeeper() { end(zookeeper_); }

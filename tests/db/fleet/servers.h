@@ -74,6 +74,7 @@ class FleetServers {
   };
   void write_config(int server);
   void make_certificate();
+  void tell_of_end(int server);
 
   TemporaryFolder folder_;
   PortBlock block_;
