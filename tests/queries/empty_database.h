@@ -18,9 +18,9 @@
 namespace greta {
 
 /// A connection and the questions that it is asked.
-struct AskedDatabase {
+struct PreparedDatabase {
   template <class... Arguments>
-  explicit AskedDatabase(Arguments&&... arguments) : db(std::forward<Arguments>(arguments)...) {}
+  explicit PreparedDatabase(Arguments&&... arguments) : db(std::forward<Arguments>(arguments)...) {}
 
   SQLite::Database db;
   KeptQueries queries{db};
@@ -33,14 +33,14 @@ class EmptyDatabases {
  public:
   struct TakeBack {
     int schema_version;  ///< as it was lent
-    void operator()(AskedDatabase* asked) const noexcept {
-      databases().take_back(std::unique_ptr<AskedDatabase>(asked), schema_version);
+    void operator()(PreparedDatabase* asked) const noexcept {
+      databases().take_back(std::unique_ptr<PreparedDatabase>(asked), schema_version);
     }
   };
-  using Lent = std::unique_ptr<AskedDatabase, TakeBack>;
+  using Lent = std::unique_ptr<PreparedDatabase, TakeBack>;
 
   static Lent lend() {
-    std::unique_ptr<AskedDatabase> asked = databases().next();
+    std::unique_ptr<PreparedDatabase> asked = databases().next();
     const int version = schema_version(asked->db);
     return Lent(asked.release(), TakeBack{version});
   }
@@ -80,11 +80,11 @@ class EmptyDatabases {
     return db.execAndGet("PRAGMA schema_version").getInt();
   }
 
-  std::unique_ptr<AskedDatabase> next() {
-    std::unique_ptr<AskedDatabase> asked;
+  std::unique_ptr<PreparedDatabase> next() {
+    std::unique_ptr<PreparedDatabase> asked;
     if (unused_.empty()) {
-      asked =
-          std::make_unique<AskedDatabase>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+      asked = std::make_unique<PreparedDatabase>(":memory:",
+                                                 SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
       SQLite::Backup(asked->db, empty_).executeStep();
       asked->db.exec("PRAGMA trusted_schema = OFF");
       // as db/database.cpp: nothing is planned anew for what is bound
@@ -102,7 +102,7 @@ class EmptyDatabases {
 
   /// Nobody else gets what a test left in a transaction, with a statement at work, with another
   /// database beside it or with other tables, views or indexes.
-  void take_back(std::unique_ptr<AskedDatabase> asked, int lent_version) noexcept {
+  void take_back(std::unique_ptr<PreparedDatabase> asked, int lent_version) noexcept {
     try {
       SQLite::Database& db = asked->db;
       if (sqlite3_get_autocommit(db.getHandle()) != 0 && asked->queries.are_all() &&
@@ -144,7 +144,7 @@ class EmptyDatabases {
 
   SQLite::Database empty_;
   std::vector<std::string> tables_;  ///< each before those that it refers to
-  std::vector<std::unique_ptr<AskedDatabase>> unused_;
+  std::vector<std::unique_ptr<PreparedDatabase>> unused_;
 };
 
 }  // namespace greta

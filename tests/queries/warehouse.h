@@ -86,12 +86,12 @@ struct ReportRow {
 class Warehouse {
   // Before `db` and `queries_`, which refer to one of them.
   EmptyDatabases::Lent lent_;
-  std::unique_ptr<AskedDatabase> own_;
+  std::unique_ptr<PreparedDatabase> own_;
 
  public:
   Warehouse() : lent_(EmptyDatabases::lend()), db(lent_->db), queries_(lent_->queries) {}
   explicit Warehouse(const std::filesystem::path& file)
-      : own_(std::make_unique<AskedDatabase>(open_for_writing(file))),
+      : own_(std::make_unique<PreparedDatabase>(open_for_writing(file))),
         db(own_->db),
         queries_(own_->queries) {}
 
