@@ -26,6 +26,25 @@ std::optional<size_t> Bisection::find(std::string_view sha) const {
   return found == places_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::vector<uint8_t> Bisection::descendants(size_t commit) const {
+  std::vector<uint8_t> marked(parents_.size(), 0);
+  marked[commit] = 1;
+  for (size_t i = commit + 1; i < marked.size(); ++i) {
+    for (const size_t parent : parents_[i]) marked[i] |= marked[parent];
+  }
+  return marked;
+}
+
+std::vector<uint8_t> Bisection::ancestors(std::span<const size_t> commits) const {
+  std::vector<uint8_t> marked(parents_.size(), 0);
+  for (const size_t commit : commits) marked[commit] = 1;
+  for (size_t i = marked.size(); i-- > 0;) {
+    if (!marked[i]) continue;
+    for (const size_t parent : parents_[i]) marked[parent] = 1;
+  }
+  return marked;
+}
+
 /// 1 for it and every candidate that it came from.
 std::vector<uint8_t> Bisection::reach(size_t commit) const {
   std::vector<uint8_t> reached(commit + 1, 0);

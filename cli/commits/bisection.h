@@ -31,6 +31,11 @@ class Bisection {
   size_t last() const { return last_; }  ///< the candidate that all others lead to, and is so
   std::optional<size_t> find(std::string_view sha) const;
 
+  /// 1 for the commit, and each that came from it.
+  std::vector<uint8_t> descendants(size_t commit) const;
+  /// 1 for each of `commits`, and each that one of them came from.
+  std::vector<uint8_t> ancestors(std::span<const size_t> commits) const;
+
   /// Of the candidates but the last that may be asked, the one whose answer leaves the fewest in
   /// the worse case, as `git rev-list --bisect` chooses; nothing where none may be asked.
   std::optional<size_t> halving(const std::function<bool(size_t)>& may_ask) const;

@@ -1,19 +1,11 @@
 #include "cli/commits/search.h"
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <stdexcept>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
-#include "cli/commits/bisection.h"
-#include "cli/commits/work_tree.h"
 #include "cli/warehouse/sql_query.h"
-#include "common/near_words.h"
-#include "common/process.h"
-#include "common/shell_word.h"
+#include "common/exit_status.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "db/database.h"
@@ -23,28 +15,11 @@ namespace {
 
 using std::to_string;
 
-constexpr int kCannotBeTested = 125;  // as for `git bisect run`
-constexpr const char* kWhatACommandDoes =
-    "it has to probe with --commit \"$GRETA_BISECT_COMMIT\" into \"$GRETA_DB\", or to exit with "
-    "125 "
-    "where that cannot be done";
-constexpr int kCannotBeRun = 126;  // from here on a shell's statuses say nothing of the commit
-
 /// "30 candidates left, about 5 steps".
 std::string left_text(size_t n) {
   const int steps = Bisection::steps(n);
   return to_string(n) + " candidate" + (n == 1 ? "" : "s") + " left, about " + to_string(steps) +
          " step" + (steps == 1 ? "" : "s");
-}
-
-std::string end_text(const ProgramEnd& end) {
-  if (end.signal != 0) {
-    return "was ended by signal " + to_string(end.signal) + " (" + strsignal(end.signal) + ")";
-  }
-  return "ended with exit status " + to_string(end.status) +
-         (end.status == 126   ? ": it cannot be run"
-          : end.status == 127 ? ": it was not found"
-                              : "");
 }
 
 CommitFacts facts_of(const GitCommit& commit) {
@@ -54,21 +29,6 @@ CommitFacts facts_of(const GitCommit& commit) {
 
 Conclusion nothing(std::string text) {
   return {Conclusion::Kind::kNothing, "", std::move(text), {}};
-}
-
-std::string folder_of(const SearchRequest& request, const BisectLog& log) {
-  if (!request.repository.empty()) return request.repository;
-  return log.begun() ? log.question().repository : ".";
-}
-
-/// The value of an option, else that of the log; both must be one.
-void settle(const std::string& given, std::string& value, const BisectLog& log, const char* what) {
-  if (given.empty() || given == value) return;
-  if (log.begun()) {
-    throw UsageError(log.file() + " is the log of another search: its " + what + " is " + value +
-                     ", not " + given + "; leave the option out, or name another file with --log");
-  }
-  value = given;
 }
 
 }  // namespace
@@ -90,94 +50,12 @@ Search::Search(SearchRequest request, std::function<void(const std::string&)> sa
     : request_(std::move(request)),
       say_(std::move(say)),
       log_(request_.log),
-      repository_(folder_of(request_, log_)) {
-  set_question();
-}
+      repository_(folder_of(request_, log_)),
+      question_(question_of(request_, log_, repository_)),
+      gate_(question_.gate == "strict" ? Gate::kStrict : Gate::kNumeric),
+      command_(request_.command, request_.database, repository_, log_) {}
 
 Search::~Search() = default;
-
-void Search::set_question() {
-  if (log_.begun()) question_ = log_.question();
-  settle(repository_.folder(), question_.repository, log_, "repository");
-  const auto end = [&](const std::string& given, std::string& value, const char* what) {
-    if (given.empty() && value.empty()) {
-      throw UsageError(std::string("bisect needs --") + what +
-                       " REV, or --log FILE of a search that was begun");
-    }
-    settle(given.empty() ? "" : repository_.commit(given), value, log_,
-           (std::string(what) + " end").c_str());
-  };
-  end(request_.good, question_.good, "good");
-  end(request_.bad, question_.bad, "bad");
-  const bool settled = log_.begun() && !request_.gate;
-  settle(settled ? "" : std::string(gate_name(request_.gate.value_or(Gate::kNumeric))),
-         question_.gate, log_, "gate");
-  gate_ = question_.gate == "strict" ? Gate::kStrict : Gate::kNumeric;
-  const auto flag = [&](bool given, bool& value, const char* what) {
-    if (given && log_.begun() && !value) {
-      throw UsageError(log_.file() + " is the log of a search without " + what +
-                       ": leave it out, or name another file with --log");
-    }
-    value |= given;
-  };
-  flag(request_.first_parent, question_.first_parent, "--first-parent");
-  flag(request_.fix, question_.fix, "--fix");
-  settle(request_.lineage, question_.lineage, log_, "lineage");
-}
-
-/// That which is named, else the only one that has runs of both ends, else of one, else at all.
-void Search::set_lineage() {
-  SQLite::Database db = open_for_reading(request_.database);
-  std::vector<std::string> all;
-  for (Query query(db, "SELECT DISTINCT lineage FROM lineage WHERE NOT injected ORDER BY 1");
-       query.step();) {
-    all.push_back(query.text(0));
-  }
-  if (!question_.lineage.empty()) {
-    if (std::find(all.begin(), all.end(), question_.lineage) != all.end()) return;
-    throw unknown_name("lineage", question_.lineage, all,
-                       "`greta-db query \"SELECT DISTINCT lineage FROM lineage\"`");
-  }
-  const std::map<std::string, int> counts = lineages_of(db, {question_.good, question_.bad});
-  std::vector<std::string> likely;
-  for (int least = 2; least > 0 && likely.empty(); --least) {
-    for (const auto& [lineage, n] : counts) {
-      if (n >= least) likely.push_back(lineage);
-    }
-  }
-  if (likely.empty()) likely = all;
-  if (likely.size() == 1) {
-    question_.lineage = likely.front();
-    return;
-  }
-  if (likely.empty()) {
-    throw UsageError(request_.database +
-                     " has no runs: probe the good and the bad end first, with --commit");
-  }
-  std::vector<std::string> lines;
-  for (const std::string& lineage : likely) lines.push_back("  --lineage " + shell_word(lineage));
-  throw UsageError("several lineages could be meant; say which:", lines);
-}
-
-void Search::check_ancestry() const {
-  if (question_.good == question_.bad) {
-    throw UsageError("--good and --bad name the same commit, " + short_sha(question_.good));
-  }
-  const std::vector<std::string> bases = repository_.merge_bases(old_end(), new_end());
-  if (bases.empty()) {
-    throw UsageError(
-        short_sha(question_.good) + " and " + short_sha(question_.bad) +
-        " have no history in common" +
-        (repository_.is_shallow() ? ", as far as this clone goes: git fetch --unshallow" : ""));
-  }
-  if (bases.front() != new_end()) return;
-  throw UsageError(question_.fix ? "the bad end " + short_sha(question_.bad) +
-                                       " comes after the good one: without --fix " +
-                                       "the commit is looked for that broke it"
-                                 : "the bad end " + short_sha(question_.bad) +
-                                       " comes before the good one: swap them, or " +
-                                       "look for what mended it with --fix");
-}
 
 RecordedAnswers& Search::answers() {
   if (book_ == nullptr) {
@@ -251,53 +129,36 @@ std::optional<CommitVerdict> Search::known(const std::string& commit) {
   return std::nullopt;
 }
 
-ProgramEnd Search::end_of_command(const std::string& commit) {
-  const WorkTree tree(repository_, commit);
-  log_.set_tree(BisectTree{this_process(), tree.path()});
-  Program program{.command = {"sh", "-c", request_.command}, .folder = tree.path()};
-  program.variables = repository_.program({}).variables;
-  program.variables.emplace_back("GRETA_BISECT_COMMIT", commit);
-  program.variables.emplace_back("GRETA_BISECT_TREE", tree.path());
-  program.variables.emplace_back("GRETA_DB", std::filesystem::absolute(request_.database).string());
-  const ProgramEnd end = end_of(program);
-  log_.set_tree(std::nullopt);  // it goes now
-  if (end.signal != 0 || end.status >= kCannotBeRun) {
-    throw std::runtime_error("the command, run on " + short_sha(commit) + ", " + end_text(end) +
-                             "; nothing is concluded from it, and the same call goes on here");
-  }
-  return end;
-}
-
-/// What a bisect of this log that was killed has left.
-void Search::remove_left_tree() {
-  if (!log_.tree()) return;
-  const BisectTree left = *log_.tree();
-  if (may_be_running(left.user) && std::filesystem::exists(left.path)) {
-    throw UsageError(log_.file() + " is in use: process " + to_string(left.user.pid) + " of " +
-                     left.user.host + " searches by it");
-  }
-  WorkTree::remove_left(repository_, left.path);
-  log_.set_tree(std::nullopt);
-}
-
 /// A database without runs has none of the ends, and no lineage: the command makes the first.
 void Search::begin_with_a_run() {
-  if (request_.command.empty()) return;
+  if (!command_.is_given()) return;
   {
     SQLite::Database db = open_for_writing(request_.database);
     if (Query(db, "SELECT 1 FROM lineage WHERE NOT injected LIMIT 1").step()) return;
   }
   const std::string& commit = question_.good;
   say_("there are no runs yet: running the command on the good end " + named(commit));
-  const ProgramEnd end = end_of_command(commit);
+  const ProgramEnd end = command_.run(commit);
   SQLite::Database db = open_for_reading(request_.database);
   if (Query(db, "SELECT 1 FROM lineage WHERE NOT injected LIMIT 1").step()) return;
-  if (end.status == kCannotBeTested) {
+  if (cannot_be_tested(end)) {
     throw UsageError("the good end " + short_sha(commit) +
                      " cannot be tested (exit status 125): name another commit");
   }
-  throw UsageError("the command, run on " + short_sha(commit) + ", ended with exit status " +
-                   to_string(end.status) + " and left no run: " + kWhatACommandDoes);
+  refuse_end(commit, end, "");
+}
+
+/// The command left no run that answers: says which ones it did leave.
+void Search::refuse_runs(const std::string& commit, int64_t before, const ProgramEnd& end) {
+  std::vector<std::string> lines;
+  Query query(book_->db,
+              "SELECT run, commit_sha, lineage, injected FROM lineage WHERE run_id > ? LIMIT 5");
+  for (query.bind(1, before); query.step();) {
+    lines.push_back("  it left " + query.text(0) + " of commit " +
+                    (query.is_null(1) ? "unknown" : query.text(1)) + ", lineage " + query.text(2) +
+                    (query.integer(3) != 0 ? ", with a fault injected" : ""));
+  }
+  refuse_end(commit, end, " of that commit in lineage " + question_.lineage, std::move(lines));
 }
 
 /// The command in a work tree of the commit, and what its run says; nothing where it cannot be
@@ -307,8 +168,8 @@ std::optional<CommitVerdict> Search::run_command(const std::string& commit) {
   const int64_t before = book_->db.execAndGet("SELECT ifnull(max(id), 0) FROM run").getInt64();
   book_.reset();
   say_("running the command on " + named(commit));
-  const ProgramEnd end = end_of_command(commit);
-  if (end.status == kCannotBeTested) {
+  const ProgramEnd end = command_.run(commit);
+  if (cannot_be_tested(end)) {
     note_skip(commit, "exit status 125", true);
     return std::nullopt;
   }
@@ -322,26 +183,10 @@ std::optional<CommitVerdict> Search::run_command(const std::string& commit) {
   return std::nullopt;
 }
 
-/// The command left no run that answers: says which ones it did leave.
-void Search::refuse_runs(const std::string& commit, int64_t before, const ProgramEnd& end) {
-  std::vector<std::string> lines;
-  Query query(book_->db,
-              "SELECT run, commit_sha, lineage, injected FROM lineage WHERE run_id > ? LIMIT 5");
-  for (query.bind(1, before); query.step();) {
-    lines.push_back("  it left " + query.text(0) + " of commit " +
-                    (query.is_null(1) ? "unknown" : query.text(1)) + ", lineage " + query.text(2) +
-                    (query.integer(3) != 0 ? ", with a fault injected" : ""));
-  }
-  throw UsageError("the command, run on " + short_sha(commit) + ", ended with exit status " +
-                       to_string(end.status) + " and left no run of that commit in lineage " +
-                       question_.lineage + ": " + kWhatACommandDoes,
-                   std::move(lines));
-}
-
 /// The verdict of an end, by the gate: of its runs, else of a run of the command.
 CommitVerdict Search::end_verdict(const std::string& commit) {
   CommitVerdict verdict = answers().of(commit);
-  if (verdict.decided() || verdict.state == State::kDisputed || request_.command.empty()) {
+  if (verdict.decided() || verdict.state == State::kDisputed || !command_.is_given()) {
     return verdict;
   }
   return run_command(commit).value_or(CommitVerdict{});
@@ -399,14 +244,15 @@ std::optional<Conclusion> Search::compare_ends() {
 /// Where the old end is no ancestor of the new one, the history that they share must be as the old
 /// end is: else it turned on the way to that one.
 std::optional<Conclusion> Search::judge_merge_bases() {
-  const std::vector<std::string> bases = repository_.merge_bases(old_end(), new_end());
-  if (bases.front() == old_end()) return std::nullopt;
+  const std::vector<std::string> bases =
+      repository_.merge_bases(old_end(question_), new_end(question_));
+  if (bases.front() == old_end(question_)) return std::nullopt;
   for (const std::string& base : bases) {
     std::optional<CommitVerdict> verdict;
     bool asked = false;
     if (!skipped_.contains(base)) verdict = known(base);
     if (!verdict && !skipped_.contains(base)) {
-      if (request_.command.empty()) {
+      if (!command_.is_given()) {
         return Conclusion{Conclusion::Kind::kNext,
                           base,
                           "the ends have parted there, so it has to be tested first",
@@ -427,7 +273,7 @@ std::optional<Conclusion> Search::judge_merge_bases() {
         Conclusion::Kind::kNothing,
         "",
         "the merge base " + named(base) + " is " + word + ": what turned lies between it and " +
-            short_sha(old_end()) +
+            short_sha(old_end(question_)) +
             (question_.fix ? ", and was broken there" : ", and was mended there (--fix)"),
         {}};
   }
@@ -456,10 +302,10 @@ void Search::take_skips() {
 }
 
 Conclusion Search::conclude() {
-  check_ancestry();
-  remove_left_tree();
+  check_ancestry(question_, repository_);
+  command_.remove_left();
   begin_with_a_run();
-  set_lineage();
+  question_.lineage = lineage_of(request_.database, question_);
   take_skips();
   if (auto conclusion = judge_ends()) return *conclusion;
   note(question_.good, good_, false);
@@ -490,7 +336,7 @@ std::optional<Conclusion> Search::at_the_cut(const Conclusion& conclusion) const
 }
 
 Conclusion Search::halve() {
-  std::vector<std::string> range{new_end(), "^" + old_end()};
+  std::vector<std::string> range{new_end(question_), "^" + old_end(question_)};
   if (question_.first_parent) range.emplace_back("--first-parent");
   const CommitLog log = repository_.log(range);
   const std::vector<GitCommit>& commits = log.commits();
@@ -533,48 +379,36 @@ Conclusion Search::halve() {
       }
       return conclusion;
     }
-    if (request_.command.empty()) {
+    if (!command_.is_given()) {
       return {Conclusion::Kind::kNext, sha(*i), left_text(bisection.candidates()), {}};
     }
     looked_at[*i] = true;
     if (const auto verdict = run_command(sha(*i))) take(*i, *verdict, true);
   }
-  say_contradictions(commits, bisection.last());
+  say_contradictions(commits, bisection);
   return {Conclusion::Kind::kFound, sha(bisection.last()), "", {}};
 }
 
 /// Recorded runs that the search had no need of, and that say otherwise than it concludes: good
 /// again after the first bad commit, or bad before the last good one. By verdicts alone, which are
 /// kept.
-void Search::say_contradictions(std::span<const GitCommit> commits, size_t found) {
+void Search::say_contradictions(std::span<const GitCommit> commits, const Bisection& bisection) {
   if (by_values_) return;
   constexpr size_t kMostSaid = 5;
-  std::unordered_map<std::string_view, size_t> places;
-  std::vector<bool> after(commits.size(), false), before(commits.size(), false);
-  const auto for_each_parent = [&](size_t i, const auto& what) {
-    for (std::string_view left = commits[i].parents; !left.empty();) {
-      const size_t end = std::min(left.find(' '), left.size());
-      if (const auto at = places.find(left.substr(0, end)); at != places.end()) what(at->second);
-      left.remove_prefix(std::min(end + 1, left.size()));
-      if (question_.first_parent) break;
-    }
-  };
+  std::vector<size_t> known_before;
   for (size_t i = 0; i < commits.size(); ++i) {
-    places.emplace(commits[i].sha, i);
-    after[i] = i == found;
-    for_each_parent(i, [&](size_t parent) { after[i] = after[i] || after[parent]; });
+    const CommitVerdict* said = answer(std::string(commits[i].sha));
+    if (said != nullptr && !is_after(said->state)) known_before.push_back(i);
   }
-  for (size_t i = commits.size(); i-- > 0;) {
-    const auto answer = answered_.find(std::string(commits[i].sha));
-    if (answer != answered_.end() && !is_after(answer->second.state)) before[i] = true;
-    if (before[i]) for_each_parent(i, [&](size_t parent) { before[parent] = true; });
-  }
+  const std::vector<uint8_t> after = bisection.descendants(bisection.last());
+  const std::vector<uint8_t> before = bisection.ancestors(known_before);
   size_t n = 0;
   for (size_t i = 0; i < commits.size(); ++i) {
     if ((!after[i] && !before[i]) || !answers().has_runs(commits[i].sha)) continue;
     const std::string commit(commits[i].sha);
     const CommitVerdict verdict = answers().of(commit);
-    if (!verdict.decided() || is_after(verdict.state) == after[i] || ++n > kMostSaid) continue;
+    if (!verdict.decided() || is_after(verdict.state) == (after[i] != 0) || ++n > kMostSaid)
+      continue;
     say_("but    " + named(commit) + " is " + (verdict.state == State::kGood ? "good" : "bad") +
          ": " + utf8::printable(verdict.text) + " (" + utf8::printable(verdict.run) +
          "), so it turned more than once between the ends; this is one place");

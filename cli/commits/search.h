@@ -10,23 +10,13 @@
 #include <vector>
 
 #include "cli/commits/bisect_log.h"
+#include "cli/commits/bisection.h"
+#include "cli/commits/commit_command.h"
 #include "cli/commits/recorded_answers.h"
 #include "cli/commits/repository.h"
-#include "common/child_process.h"
+#include "cli/commits/search_question.h"
 
 namespace greta {
-
-/// What a search is asked for; what is "" or absent is as the log says, else as usual.
-struct SearchRequest {
-  std::string database;
-  std::string repository, good, bad, lineage;
-  std::string command;  ///< line of sh that probes a commit; "": the next one is named
-  std::string log;
-  std::vector<std::string> skip;
-  std::optional<Gate> gate;  ///< usually numeric
-  bool first_parent = false;
-  bool fix = false;  ///< the good end comes after the bad one: what mended it is looked for
-};
 
 /// What is said of a commit, once.
 struct ProbedCommit {
@@ -83,10 +73,6 @@ class Search {
   using State = CommitVerdict::State;
   struct Book;
 
-  void set_question();
-  void set_lineage();
-  void check_ancestry() const;
-  void remove_left_tree();
   void begin_with_a_run();
   void take_skips();
   RecordedAnswers& answers();
@@ -95,17 +81,14 @@ class Search {
   std::optional<Conclusion> compare_ends();
   std::optional<Conclusion> judge_merge_bases();
   Conclusion halve();
-  void say_contradictions(std::span<const GitCommit> commits, size_t found);
+  void say_contradictions(std::span<const GitCommit> commits, const Bisection& bisection);
   std::optional<Conclusion> at_the_cut(const Conclusion& conclusion) const;
 
-  const std::string& old_end() const { return question_.fix ? question_.bad : question_.good; }
-  const std::string& new_end() const { return question_.fix ? question_.good : question_.bad; }
   /// Whether it is on the side of the end that came later.
   bool is_after(State state) const { return (state == State::kBad) != question_.fix; }
 
   std::optional<CommitVerdict> known(const std::string& commit);
   std::optional<CommitVerdict> run_command(const std::string& commit);
-  ProgramEnd end_of_command(const std::string& commit);
   [[noreturn]] void refuse_runs(const std::string& commit, int64_t before, const ProgramEnd& end);
   void note(const std::string& commit, const CommitVerdict& verdict, bool asked,
             std::optional<size_t> left = std::nullopt);
@@ -118,7 +101,8 @@ class Search {
   BisectLog log_;
   Repository repository_;
   BisectQuestion question_;
-  Gate gate_ = Gate::kNumeric;
+  Gate gate_;
+  CommitCommand command_;
   std::unique_ptr<Book> book_;  ///< closed while the command runs
   bool by_values_ = false;
   CommitVerdict good_, bad_;  ///< of the ends
