@@ -1,5 +1,3 @@
-include(GoogleTest)
-
 # What takes longest starts first, so that no core is left with it at the end: a test that may take
 # longer than a few seconds has a COST, about its seconds. (CTest knows no times before a first run.)
 
@@ -11,8 +9,9 @@ set(GRETA_TEST_FLAGS -O1)
 if(GRETA_SANITIZE)  # whose checks take -O1 twice as long to compile
   set(GRETA_TEST_FLAGS -O0)
 endif()
-# Each program in a few parts, so that several run beside each other until all is done. A process per
-# test would prepare SQLite's views for each: twice the time of all.
+# Each program in a few parts, so that several run beside each other until all is done, and one for
+# its slow tests and for its long ones. A process per test would prepare SQLite's views for each,
+# make each its own pages and start each its own servers: twice the time of all.
 set(GRETA_TEST_PARTS 3)
 
 # SQLite prepares a view by very many allocations: a short trace of each saves a third of the time
@@ -24,46 +23,40 @@ function(greta_add_test_part program part filter parts index)
     "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${index};ASAN_OPTIONS=malloc_context_size=1")
 endfunction()
 
-# greta_test_program(NAME [COMPUTES] SOURCES FILE... LINK TARGET... [TOLD_BY_VIEWS SUITE... BUT TEST...]):
-# a test program of the sources listed, which is told where the programs and the project's own files
-# are. COMPUTES: its tests do arithmetic or match regular expressions. TOLD_BY_VIEWS: what these
-# suites ask is answered by SQLite, which no sanitizer of ours sees into, through code that the BUT
-# of them run: under a sanitizer only those do.
+# The program's tests that this filter takes, as one part with a label of its own.
+function(greta_add_labelled_part program label filter)
+  greta_add_test_part(${program} ${label} "${filter}" 1 0)
+  set_tests_properties(${program}.${label} PROPERTIES LABELS ${label} COST 100)
+endfunction()
+
+# greta_test_program(NAME [COMPUTES] SOURCES FILE... LINK TARGET... [SLOW TEST...] [LONG TEST...]
+# [TOLD_BY_VIEWS SUITE... BUT TEST...]): a test program of the sources listed, which is told where the
+# programs and the project's own files are. COMPUTES: its tests do arithmetic or match regular
+# expressions. SLOW: whole models, servers, browsers and histories, which are minutes under a
+# sanitizer, and touch no memory that other tests do not touch. LONG: those with more seeds or other
+# formats, that run a program hundreds of times, and files as large as limits are for: for CI.
+# TOLD_BY_VIEWS: what these suites ask is answered by SQLite, which no sanitizer of ours sees into,
+# through code that the BUT of them run: under a sanitizer only those do.
 function(greta_test_program name)
-  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;LINK;TOLD_BY_VIEWS;BUT" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;LINK;SLOW;LONG;TOLD_BY_VIEWS;BUT" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE GTest::gtest_main ${ARG_LINK})
   target_compile_options(${name} PRIVATE $<IF:$<BOOL:${ARG_COMPUTES}>,${GRETA_TEST_FLAGS},-O0>)
   target_compile_definitions(${name} PRIVATE
     GRETA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GRETA_DB_PROGRAM="$<TARGET_FILE:greta-db>"
     GRETA_INFER_PROGRAM="$<TARGET_FILE:greta-infer>")
-  # Whole models are minutes under a sanitizer, and no memory is touched in them that other tests do
-  # not touch.
-  set(slow
-      *Float64* *FaultEffect* Types/ProbeVerdict.* InQwen*/InjectedFault.*
-      InferCalibrate.Finds* InferProbe.AFaultBetween* ProbeRows.AnyRow* DetectionMatrix*
-      Seeds/* EngineRun.* RunReport.* *.KilledAtAnyMoment* Kill.* *InBrowser.* MadeHistory.Every*
-      FleetTest.* FleetOfProbes.* GateCommand.PlainSql* GateCommand.AWaived* GatePage.Hostile* HistoryPage.Hostile*
-      RealWeights.* InferCalibrate.ASecond*)
-  list(JOIN slow ":" slow)
-  # Those with more seeds or other formats, that run a program hundreds of times, and files as large
-  # as limits are for, are for CI.
-  set(long
-      FurtherSeeds/* Memory* RandomRows* MadeHistory.Bisect* BisectCommand.FindsTheFirst*
-      FleetKilled.* OtherFormats/Hostile* Hostile.NoTextReachesATerminal*)
-  list(JOIN long ":" long)
-  set(left_out "${slow}:${long}")
+  set(left_out ${ARG_SLOW} ${ARG_LONG})
   if(GRETA_SANITIZE)
     # What tests do themselves is checked for addresses alone: the other checks take a minute to
     # compile into them.
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
     if(ARG_BUT)
-      list(JOIN ARG_TOLD_BY_VIEWS ":" told_by_views)
-      string(APPEND left_out ":${told_by_views}")
+      list(APPEND left_out ${ARG_TOLD_BY_VIEWS})
       list(JOIN ARG_BUT ":" but)
       greta_add_test_part(${name} but "${but}" 1 0)
     endif()
   endif()
+  list(JOIN left_out ":" left_out)
   foreach(part RANGE 1 ${GRETA_TEST_PARTS})
     math(EXPR index "${part} - 1")
     greta_add_test_part(${name} part${part} "-${left_out}" ${GRETA_TEST_PARTS} ${index})
@@ -71,8 +64,11 @@ function(greta_test_program name)
   if(GRETA_SANITIZE)
     return()
   endif()
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${slow}"
-                       TEST_LIST ${name}_slow_tests PROPERTIES TIMEOUT 900 LABELS slow COST 20)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${long}"
-                       TEST_LIST ${name}_long_tests PROPERTIES TIMEOUT 900 LABELS long COST 20)
+  foreach(label SLOW LONG)
+    if(ARG_${label})
+      list(JOIN ARG_${label} ":" filter)
+      string(TOLOWER ${label} label)
+      greta_add_labelled_part(${name} ${label} "${filter}")
+    endif()
+  endforeach()
 endfunction()
