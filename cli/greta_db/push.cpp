@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/greta_db/commands.h"
@@ -57,15 +59,26 @@ class ProgressLine {
                  static_cast<double>(progress.rows) / seconds);
     is_written_ = true;
   }
-  ~ProgressLine() {
-    if (is_written_) std::fputc('\n', stderr);
+  /// Goes on below: something else is to be said.
+  void end() {
+    if (std::exchange(is_written_, false)) std::fputc('\n', stderr);
   }
+  ~ProgressLine() { end(); }
 
  private:
   using Clock = std::chrono::steady_clock;
   bool is_shown_ = isatty(STDERR_FILENO) == 1, is_written_ = false;
   Clock::time_point begun_ = Clock::now(), last_ = begun_;
 };
+
+/// Once in a push: why it waits, and that it goes on.
+std::function<void(const clickhouse::Unavailable&)> tell_of_waiting(ProgressLine& line) {
+  return [&line, is_told = false](const clickhouse::Unavailable& why) mutable {
+    if (std::exchange(is_told, true)) return;
+    line.end();
+    complain("greta-db", std::string(why.what()) + ": trying again for some 25 seconds");
+  };
+}
 
 /// Nothing there depends on it, but what the file says of times may be wrong.
 void tell_of_clock(FleetServer& server) {
@@ -85,12 +98,12 @@ int push(Options& options, const PushArguments& arguments) {
   }
   SQLite::Database db = open_for_reading(options.database);
   const std::vector<int64_t> runs = chosen_runs(db, arguments);
-  const std::unique_ptr<FleetServer> server = connect_to_fleet(arguments.to);
-  server->create(arguments.cluster);
-  tell_of_clock(*server);
   PushSummary summary;
   {
     ProgressLine line;
+    const auto server = connect_to_fleet(arguments.to, {8, tell_of_waiting(line)});
+    server->create(arguments.cluster);
+    tell_of_clock(*server);
     PushOptions how;
     how.replace = arguments.replace;
     how.progress = [&line](const PushProgress& progress) { line.show(progress); };

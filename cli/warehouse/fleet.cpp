@@ -99,10 +99,12 @@ bool is_about_password(const clickhouse::Refused& refused) {
 
 }  // namespace
 
-std::unique_ptr<FleetServer> connect_to_fleet(const std::string& text) {
+std::unique_ptr<FleetServer> connect_to_fleet(const std::string& text,
+                                              const clickhouse::Retries& retries) {
   const clickhouse::Address address = clickhouse::parse_address(text);
   bool has_password = false;
   clickhouse::ClientOptions options = options_from_environment(has_password);
+  options.retries = retries;
   auto server = std::make_unique<FleetServer>(address, options);
   try {
     server->client().check_settings();

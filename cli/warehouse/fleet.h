@@ -11,7 +11,8 @@ namespace greta {
 /// $GRETA_FLEET_PASSWORD_FILE names, else there is none, and where the server wants one a terminal
 /// is asked for it. $GRETA_FLEET_CA names a file of authorities for TLS. Throws UsageError, or as
 /// FleetServer does.
-std::unique_ptr<FleetServer> connect_to_fleet(const std::string& address);
+std::unique_ptr<FleetServer> connect_to_fleet(const std::string& address,
+                                              const clickhouse::Retries& retries = {});
 
 /// The same, and its tables are there: for questions.
 std::unique_ptr<FleetServer> open_fleet(const std::string& address);

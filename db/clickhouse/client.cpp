@@ -4,24 +4,22 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <set>
-#include <thread>
 
 #include "common/stop_signal.h"
 #include "db/clickhouse/compressed.h"
 #include "db/clickhouse/quote.h"
+#include "db/clickhouse/refusal.h"
 
 namespace greta::clickhouse {
 namespace {
 
-/// Under each of these a server drops rows of an answer, or of an insert, without a word, or reads
-/// NULL or an empty group otherwise than the queries mean it. Those that a server does not know are
-/// not asked for.
-constexpr std::array<std::pair<const char*, const char*>, 33> kSettings = {{
+/// Under other values of these a server drops rows of an answer, or of an insert, without a word,
+/// asks a replica that has not yet what another was given, or reads NULL or an empty group
+/// otherwise than the queries mean it. Those that a server does not know are not asked for.
+constexpr std::array<std::pair<const char*, const char*>, 34> kSettings = {{
     {"skip_unavailable_shards", "0"},
     {"read_overflow_mode", "throw"},
     {"read_overflow_mode_leaf", "throw"},
@@ -36,6 +34,7 @@ constexpr std::array<std::pair<const char*, const char*>, 33> kSettings = {{
     {"distinct_overflow_mode", "throw"},
     {"fallback_to_stale_replicas_for_distributed_queries", "0"},
     {"max_parallel_replicas", "1"},
+    {"load_balancing", "in_order"},
     {"insert_distributed_sync", "1"},
     {"distributed_foreground_insert", "1"},
     {"insert_deduplicate", "1"},
@@ -56,40 +55,6 @@ constexpr std::array<std::pair<const char*, const char*>, 33> kSettings = {{
     {"input_format_skip_unknown_fields", "0"},
     {"http_native_compression_disable_checksumming_on_decompress", "1"},
 }};
-
-constexpr std::chrono::milliseconds kFirstPause{200};
-/// TOO_MANY_SIMULTANEOUS_QUERIES, NETWORK_ERROR, SOCKET_TIMEOUT, ALL_CONNECTION_TRIES_FAILED,
-/// TABLE_IS_READ_ONLY (ZooKeeper away), TOO_MANY_PARTS, KEEPER_EXCEPTION, NO_ZOOKEEPER.
-constexpr std::array<int, 8> kPassing = {202, 210, 209, 279, 242, 252, 999, 225};
-
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text;
-}
-
-/// "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist., e.what() = ..." in short.
-std::string told(const std::string& body) {
-  std::string text = body.substr(0, 2000);
-  if (const size_t end = text.find(", e.what() ="); end != std::string::npos) text.resize(end);
-  if (const size_t begin = text.find("DB::Exception: "); begin != std::string::npos)
-    text.erase(0, begin + std::strlen("DB::Exception: "));
-  return one_line(text.substr(0, 600));
-}
-
-int code_of(const std::string& body) {
-  int code = 0;
-  const size_t at = body.find("Code: ");
-  if (at != std::string::npos)
-    std::from_chars(body.data() + at + 6, body.data() + body.size(), code);
-  return code;
-}
-
-bool passes(int code) {
-  return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
-}
 
 /// libcurl wants to be begun once, before there are threads that use it.
 void begin_curl() {
@@ -195,20 +160,6 @@ std::string Client::parameters(bool reads) const {
   return all;
 }
 
-void Client::refuse(long status, const std::string& body) const {
-  const int code = code_of(body);
-  const std::string at = address_.text() + ": ";
-  if (code == 192 || code == 193 || code == 194 || code == 516 || status == 401 || status == 403) {
-    throw Refused(at + "user " + address_.user +
-                      " or the password is wrong ($GRETA_FLEET_PASSWORD, or the file that"
-                      " $GRETA_FLEET_PASSWORD_FILE names)",
-                  code == 0 ? 516 : code);
-  }
-  if (body.empty()) throw Error(at + "HTTP status " + std::to_string(status));
-  if (code == 0) throw Error(at + "no answer of ClickHouse: " + told(body));
-  throw Refused(at + told(body), code);
-}
-
 void Client::perform(Request& request) {
   CURL* handle = curl_->handle;
   curl_easy_reset(handle);
@@ -283,7 +234,8 @@ void Client::perform(Request& request) {
   long status = 0;
   curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
   // A server that refuses rows closes the connection before it has read the rest.
-  if (status != 0 && status != 200 && !request.refusal.empty()) refuse(status, request.refusal);
+  if (status != 0 && status != 200 && !request.refusal.empty())
+    refuse(address_, status, request.refusal);
   if (done != CURLE_OK) {
     std::string why = message[0] != 0 ? message.data() : curl_easy_strerror(done);
     if (done == CURLE_PEER_FAILED_VERIFICATION || done == CURLE_SSL_CACERT_BADFILE ||
@@ -292,28 +244,9 @@ void Client::perform(Request& request) {
                   " (is this machine's clock right, and the certificate's authority known:"
                   " $GRETA_FLEET_CA names its file?)");
     }
-    throw Unreachable(address_.text() + ": " + one_line(why));
+    throw Unavailable(address_.text() + ": " + one_line(why));
   }
-  if (status != 200) refuse(status, request.refusal);
-}
-
-void Client::perform_with_retries(const std::function<void()>& once) {
-  auto pause = kFirstPause;
-  for (int attempt = 1;; ++attempt) {
-    try {
-      return once();
-    } catch (const Unreachable&) {
-      if (attempt >= options_.attempts) throw;
-    } catch (const Refused& refused) {
-      if (!passes(refused.code) || attempt >= options_.attempts) throw;
-    }
-    const auto until = std::chrono::steady_clock::now() + pause;
-    while (std::chrono::steady_clock::now() < until) {
-      throw_if_stopped();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    pause *= 2;
-  }
+  if (status != 200) refuse(address_, status, request.refusal);
 }
 
 void Client::check_settings() {
@@ -361,7 +294,7 @@ void Client::select(const std::string& sql, const std::function<void(RowReader&)
   check_settings();
   const std::string text = sql + "\nFORMAT RowBinary";
   bool delivered = false;
-  perform_with_retries([&] {
+  until_available(options_.retries, [&] {
     std::string kept;
     const auto take = [&](std::string_view bytes, bool) {
       kept += bytes;
@@ -389,7 +322,7 @@ void Client::select(const std::string& sql, const std::function<void(RowReader&)
     request.sink = &sink;
     try {
       perform(request);
-    } catch (const Unreachable& broken) {
+    } catch (const Unavailable& broken) {
       // what was delivered cannot be taken back
       if (delivered) throw Error(std::string(broken.what()) + ", in the middle of an answer");
       throw;
@@ -421,7 +354,7 @@ void Client::execute(const std::string& sql) {
 }
 
 void Client::ensure(const std::string& sql) {
-  perform_with_retries([&] { execute(sql); });
+  until_available(options_.retries, [&] { execute(sql); });
 }
 
 void Client::insert(const std::string& table, const std::string& columns,

@@ -9,6 +9,7 @@
 
 #include "db/clickhouse/address.h"
 #include "db/clickhouse/error.h"
+#include "db/clickhouse/retry.h"
 #include "db/clickhouse/row_binary.h"
 
 namespace greta::clickhouse {
@@ -24,12 +25,12 @@ struct ExternalTable {
 struct ClientOptions {
   std::string password;
   std::string ca_file;            ///< PEM; "" the system's
-  int attempts = 5;               ///< of what may safely be asked again
+  Retries retries;                ///< of what may safely be asked again; inserts are their caller's
   int64_t patience_ms = 600'000;  ///< for one answer
   int64_t connect_ms = 10'000;
 };
 
-/// A connection to one server. Members throw Unreachable, Refused, Error or Stopped: an answer that
+/// A connection to one server. Members throw Unavailable, Refused, Error or Stopped: an answer that
 /// is not whole is none. No password is in any message.
 class Client {
  public:
@@ -39,6 +40,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   const Address& address() const { return address_; }
+  const Retries& retries() const { return options_.retries; }
 
   /// Asks for the settings under which no row of an answer may be missing, and throws Error where
   /// the server's profile insists on others. Called by the first statement.
@@ -68,8 +70,6 @@ class Client {
   struct Request;
   std::string parameters(bool reads) const;
   void perform(Request& request);
-  void perform_with_retries(const std::function<void()>& once);
-  [[noreturn]] void refuse(long status, const std::string& body) const;
 
   Address address_;
   ClientOptions options_;

@@ -9,12 +9,13 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One that may go away by itself: nobody listens, the connection broke, too many queries.
-struct Unreachable : Error {
+/// One that may go away by itself: nobody listens, the connection broke, a shard or ZooKeeper is
+/// away, too many queries at once.
+struct Unavailable : Error {
   using Error::Error;
 };
 
-/// What the server itself answered; `code` is ClickHouse's number of it.
+/// Any other answer of the server; `code` is ClickHouse's number of it.
 struct Refused : Error {
   Refused(const std::string& what, int code_) : Error(what), code(code_) {}
   int code;

@@ -27,7 +27,6 @@ struct PushSummary {
 
 struct PushOptions {
   bool replace = false;  ///< also where the warehouse's run has sources that this file lacks
-  int attempts = 3;      ///< of a batch whose fate is unknown: under other push ids
   std::function<void(const PushProgress&)> progress;
 };
 

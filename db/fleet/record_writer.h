@@ -13,6 +13,9 @@
 
 namespace greta {
 
+/// Columns of the table of records, as they are sent.
+inline constexpr const char* kRecordColumnsThere = "shard, push, kind, ord, cells";
+
 /// The first 64 bits of a digest.
 uint64_t number_of(const Sha256::Digest& digest);
 

@@ -38,11 +38,11 @@ struct FetchedRow {
     sketch_derived = row.u8();
     sum_sq = row.f64();
     const uint64_t n_buckets = row.length();
-    if (sketch_n && n_buckets != kSketchBuckets)
+    if (sketch_n && n_buckets != kSketchNumbers)
       throw clickhouse::Error("a sketch has no 32 buckets: its push is damaged");
     for (uint64_t i = 0; i < n_buckets; ++i) {
       const double value = row.f64();
-      if (i < kSketchBuckets) buckets[i] = value;
+      if (i < kSketchNumbers) buckets[i] = value;
     }
     sample_n = row.i64_or_null();
     sample = row.text();
@@ -61,7 +61,7 @@ struct FetchedRow {
   int64_t flags = 0, sketch_derived = 0, source = 0, line = 0;
   std::optional<int64_t> sketch_n, sample_n, ptr, offset, context;
   double sum_sq = 0;
-  std::array<double, kSketchBuckets> buckets{};
+  std::array<double, kSketchNumbers> buckets{};
   std::string_view sample;
 };
 
@@ -117,7 +117,7 @@ struct RowLoader::Inserts {
   explicit Inserts(SQLite::Database& db)
       : row(db, "INSERT INTO trace_row(" + kTraceColumns + ") VALUES (" +
                     parameter_marks(split_columns(kTraceColumns).size()) + ")"),
-        sketch(db, "INSERT INTO sketch VALUES (" + parameter_marks(4 + kSketchBuckets) + ")"),
+        sketch(db, "INSERT INTO sketch VALUES (" + parameter_marks(4 + kSketchNumbers) + ")"),
         sample(db, "INSERT INTO sample VALUES (?, ?, ?)") {}
 
   void put(const PushedRun& run, const FetchedRow& from, std::optional<int64_t> vector) {

@@ -17,7 +17,7 @@ std::string digits_of(Number value) {
 }
 
 template <class Number>
-Number number_of(std::string_view text) {
+Number number_in(std::string_view text) {
   Number value{};
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec != std::errc() || read.ptr != text.data() + text.size())
@@ -40,7 +40,7 @@ CellText cell_text(RowStatement& row, int column) {
   }
 }
 
-int64_t integer_of(const CellText& cell) { return cell ? number_of<int64_t>(*cell) : 0; }
+int64_t integer_of(const CellText& cell) { return cell ? number_in<int64_t>(*cell) : 0; }
 
 std::vector<std::string> column_types(SQLite::Database& db, const std::string& table) {
   std::vector<std::string> types;
@@ -55,9 +55,9 @@ void bind_cell(SQLite::Statement& statement, int parameter, const CellText& cell
   if (!cell) {
     statement.bind(parameter);
   } else if (type == "INTEGER") {
-    statement.bind(parameter, number_of<int64_t>(*cell));
+    statement.bind(parameter, number_in<int64_t>(*cell));
   } else if (type == "REAL") {
-    statement.bind(parameter, number_of<double>(*cell));
+    statement.bind(parameter, number_in<double>(*cell));
   } else if (type == "BLOB") {
     statement.bind(parameter, cell->data(), static_cast<int>(cell->size()));
   } else {

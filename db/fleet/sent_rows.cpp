@@ -89,10 +89,10 @@ void TraceRows::add_sketch(RowWriter& to) {
   if (has_sketch) to.i64(rows_.integer(kSketchColumn + 1));
   to.u8(static_cast<uint8_t>(rows_.integer(kSketchColumn + 2)));
   to.f64(rows_.real(kSketchColumn + 3));
-  to.length(has_sketch ? kSketchBuckets : 0);
+  to.length(has_sketch ? kSketchNumbers : 0);
   if (!has_sketch) return;
-  std::array<double, kSketchBuckets> buckets;
-  for (int i = 0; i < kSketchBuckets; ++i)
+  std::array<double, kSketchNumbers> buckets;
+  for (int i = 0; i < kSketchNumbers; ++i)
     buckets[static_cast<size_t>(i)] = rows_.real(kSketchColumn + 4 + i);
   to.number(buckets);
 }

@@ -13,7 +13,7 @@
 namespace greta {
 
 /// Numbers of a row of `sketch`, and of one of `difference`.
-inline constexpr int kSketchBuckets = 32, kDifferenceShares = 32;
+inline constexpr int kSketchNumbers = 32, kDifferenceShares = 32;
 
 /// Columns of the tables of a warehouse, as rows are sent, behind their shard, and fetched.
 extern const char* const kTraceColumnsThere;

@@ -1,123 +1,15 @@
 // greta-db against real ClickHouse servers: the same answers as over a file.
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-
-#include <chrono>
-#include <cstdlib>
 #include <map>
-#include <memory>
-#include <random>
 #include <set>
-#include <thread>
 
-#include "db/clickhouse/quote.h"
 #include "db/fleet/fleet_check.h"
 #include "db/fleet/published.h"
 #include "db/fleet/server.h"
-#include "tests/cli/program.h"
-#include "tests/db/fleet/servers.h"
-#include "tests/queries/harm/harmful_edit.h"
-#include "tests/queries/harm/random_run.h"
-
-extern char** environ;
+#include "tests/cli/greta_db/fleet_fixture.h"
+#include "tests/environment_folder.h"
 
 namespace greta {
 namespace {
-
-class FleetTest : public ProgramTest {
- protected:
-  void SetUp() override {
-    if (const std::string why = FleetServers::why_not(); !why.empty()) GTEST_SKIP() << why;
-    if (!servers_) servers_ = std::make_unique<FleetServers>();
-  }
-  static FleetServers& servers() { return *servers_; }
-
-  Result push(const std::string& to, const std::string& file, const std::string& more = "all") {
-    return shell("$G --db " + quoted(file) + " push --to " + quoted(to) + " " + more);
-  }
-  void expect_pushed(const std::string& to, const std::string& file,
-                     const std::string& more = "all") {
-    const Result result = push(to, file, more);
-    ASSERT_EQ(result.status, 0) << result.err;
-  }
-  void expect_clean(const std::string& at) {
-    const Result result = run({"--db", at, "fleet", "check"});
-    EXPECT_EQ(result.status, 0) << result.out << result.err;
-    EXPECT_TRUE(result.says("every verdict is the one that SQLite gave")) << result.out;
-  }
-
-  /// However long that takes: what never comes true ends with the test's time.
-  template <class Condition>
-  static void wait_until(Condition is_true) {
-    while (!is_true()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-
-  /// An ALTER of rows, and its end.
-  static void mutate(const std::string& sql) {
-    servers().execute(sql);
-    wait_until([] {
-      return servers().number("SELECT count() FROM system.mutations WHERE NOT is_done") == 0;
-    });
-  }
-
-  /// The command says the same of both, with the same exit status.
-  void expect_same(const std::string& file, const std::string& at, const std::string& command) {
-    const Result here = shell("$G --db " + quoted(file) + " " + command);
-    const Result there = shell("$G --db " + quoted(at) + " " + command);
-    EXPECT_EQ(here.status, there.status) << command << "\n" << there.err;
-    EXPECT_EQ(here.out, there.out) << command;
-  }
-
-  /// Runs of the oracle, half of them harmed, into a file.
-  void tell_random_runs(const std::string& file, uint64_t first, size_t n) {
-    Warehouse w{std::filesystem::path(file)};
-    harm::Teller teller(w);
-    w.db.exec("BEGIN");
-    for (uint64_t seed = first; seed < first + n; ++seed) {
-      harm::Random random(seed);
-      harm::Harm harm{.run = harm::random_run(random)};
-      if (seed % 2 == 1) {
-        const harm::ToldRun told = harm.run;
-        do {
-          harm = {.run = told};
-        } while (!random.of(harm::edits()).apply(harm, random, harm::Via::kWriter));
-      }
-      teller.tell("run" + std::to_string(seed), harm.run);
-    }
-    w.db.exec("COMMIT");
-  }
-
-  /// On a terminal, where the password is typed when it is asked for; the exit status.
-  int typed_password(std::vector<std::string> words, std::string& shown) {
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    int terminal = -1;
-    const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
-    if (child == 0) {
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-    bool is_typed = false;
-    char buffer[4096];
-    for (ssize_t n; (n = ::read(terminal, buffer, sizeof buffer)) > 0;) {
-      shown.append(buffer, static_cast<size_t>(n));
-      if (is_typed || shown.find("password of") == std::string::npos) continue;
-      const std::string line = std::string(FleetServers::kPassword) + "\n";
-      is_typed = ::write(terminal, line.data(), line.size()) > 0;
-    }
-    close(terminal);
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  static std::unique_ptr<FleetServers> servers_;
-};
-
-std::unique_ptr<FleetServers> FleetTest::servers_;
 
 /// Probes of the engine in every mode, clean and with a fault.
 class FleetOfProbes : public FleetTest {
@@ -221,12 +113,11 @@ TEST_F(FleetTest, EveryRandomRunHasItsVerdict) {
 }
 
 TEST_F(FleetTest, EveryHistoricalRunHasItsVerdict) {
-  const char* artifacts = std::getenv("GRETA_ARTIFACTS");
-  const char* bad = std::getenv("GRETA_BAD_INPUTS");
-  if (artifacts == nullptr || bad == nullptr)
-    GTEST_SKIP() << "GRETA_ARTIFACTS and GRETA_BAD_INPUTS name no folders";
-  shell("$G --db greta.db ingest " + quoted(std::string(artifacts) + "/artifacts_remote"));
-  shell("$G --db greta.db ingest " + quoted(bad));
+  const auto artifacts = folder_from_environment("GRETA_ARTIFACTS");
+  const auto bad = folder_from_environment("GRETA_BAD_INPUTS");
+  if (!artifacts || !bad) GTEST_SKIP() << "GRETA_ARTIFACTS and GRETA_BAD_INPUTS name no folders";
+  shell("$G --db greta.db ingest " + quoted((*artifacts / "artifacts_remote").string()));
+  shell("$G --db greta.db ingest " + quoted(bad->string()));
   const std::string at = servers().address("historical");
   expect_pushed(at, database(), "all --cluster pair");
   expect_clean(at);
@@ -318,26 +209,6 @@ TEST_F(FleetTest, FewerRowsThanWereSentAreAnError) {
   EXPECT_TRUE(runs.says("that were sent")) << runs.err;
 }
 
-TEST_F(FleetTest, AShardThatDoesNotAnswerIsAnError) {
-  tell_random_runs(database(), 1, 20);
-  const std::string at = servers().address("shards");
-  expect_pushed(at, database(), "all --cluster pair");
-  servers().kill_server(1);
-  for (const char* command : {"runs", "firstfail", "history", "fleet check"}) {
-    const Result result = shell("$G --db " + quoted(at) + " " + command);
-    EXPECT_EQ(result.status, 2) << command << result.out;
-    EXPECT_EQ(result.out, "") << command;
-    EXPECT_NE(result.err, "") << command;
-  }
-  tell_random_runs(path("more.db"), 100, 20);
-  EXPECT_EQ(push(at, path("more.db")).status, 2);
-  servers().start_server(1);
-  expect_same("greta.db", at, "runs --format csv");
-  expect_pushed(at, path("more.db"));
-  EXPECT_EQ(run({"--db", at, "runs", "--format", "json"}).json().size(), 40u);
-  expect_clean(at);
-}
-
 TEST_F(FleetTest, RunsOfFilesThatPushedInTurnsAreCheckedFileByFile) {
   tell_random_runs(database(), 1, 20);
   tell_random_runs(path("more.db"), 100, 20);
@@ -362,173 +233,6 @@ TEST_F(FleetTest, RunsOfFilesThatPushedInTurnsAreCheckedFileByFile) {
   EXPECT_TRUE(summary.differences.empty());
   const std::string rows = "SELECT toUInt64(sum(rows)) FROM turns.published";
   EXPECT_EQ(static_cast<uint64_t>(summary.rows), servers().number(rows));
-}
-
-TEST_F(FleetTest, ReplicasHoldTheSame) {
-  tell_random_runs(database(), 1, 20);
-  const std::string at = servers().address("twice");
-  expect_pushed(at, database(), "all --cluster replicas");
-  expect_clean(at);
-  expect_same("greta.db", at, "runs --format csv");
-  const uint64_t rows = servers().number("SELECT count() FROM twice.trace_row", 0);
-  wait_until([&] { return servers().number("SELECT count() FROM twice.trace_row", 1) == rows; });
-  servers().kill_server(1);  // the other one has everything
-  expect_same("greta.db", at, "runs --format csv");
-  servers().start_server(1);
-}
-
-TEST_F(FleetTest, TroubleIsOneClearLine) {
-  tell_random_runs(database(), 1, 3);
-  const auto expect_line = [&](const Result& result, const std::string& words) {
-    EXPECT_EQ(result.status, 2) << result.out;
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    EXPECT_TRUE(result.says(words)) << result.err;
-    EXPECT_FALSE(result.says("secret")) << result.err;
-  };
-  const std::string guarded = servers().address("trouble", 0, "guarded");
-  expect_line(shell("GRETA_FLEET_PASSWORD=secret2 $G push --to " + guarded + " all </dev/null"),
-              "password is wrong");
-  expect_line(push("clickhouse://a:secret@h/d", database()), "holds no password");
-  expect_line(push(servers().address("trouble", 0, "blind"), database()), "blind");
-  expect_line(run({"--db", servers().address("nothing"), "runs"}), "no warehouse at");
-  expect_line(run({"--db", "clickhouse://127.0.0.1:1/d", "runs"}), "127.0.0.1");
-  servers().execute("CREATE DATABASE others");
-  servers().execute("CREATE TABLE others.cats (x UInt8) ENGINE = Memory");
-  expect_line(push(servers().address("others"), database()), "of another purpose");
-  servers().execute("CREATE DATABASE newer");
-  servers().execute(
-      "CREATE VIEW newer.greta AS SELECT 'greta' AS purpose, toUInt64(9) AS version,"
-      " '' AS cluster");
-  expect_line(push(servers().address("newer"), database()), "tables of version 9");
-  expect_line(push(servers().address("trouble2"), database(), "all --cluster none"),
-              "knows no cluster");
-  expect_line(run({"--db", servers().address("d"), "pairs"}), "works on a file");
-
-  write("password", std::string(FleetServers::kPassword) + "\n");
-  const Result right = shell("GRETA_FLEET_PASSWORD_FILE=password $G push --to " + guarded + " all");
-  EXPECT_EQ(right.status, 0) << right.err;
-  EXPECT_FALSE((right.out + right.err).find("secret") != std::string::npos);
-  std::string shown;
-  EXPECT_EQ(typed_password({GRETA_DB_PROGRAM, "--db", guarded, "runs", "--format", "csv"}, shown),
-            0)
-      << shown;
-  EXPECT_EQ(shown.find("secret"), std::string::npos) << shown;
-}
-
-TEST_F(FleetTest, TlsIsVerified) {
-  tell_random_runs(database(), 1, 3);
-  const std::string at = servers().tls_address("tls");
-  const Result unknown = push(at, database());
-  EXPECT_EQ(unknown.status, 2);
-  EXPECT_TRUE(unknown.says("TLS")) << unknown.err;
-  const Result known = shell("export GRETA_FLEET_CA=" + quoted(servers().certificate()) +
-                             "; $G push --to " + at + " all && $G --db " + at + " fleet check");
-  EXPECT_EQ(known.status, 0) << known.err;
-}
-
-TEST_F(FleetTest, AFullDiskOfAShardLosesNothing) {
-  tell_random_runs(database(), 1, 200);
-  const std::string at = servers().address("full");
-  expect_pushed(at, database(), "--run run1 --cluster pair");
-  servers().kill_server(1);
-  servers().start_server(1, 20'000);
-  const Result full = push(at, database());
-  EXPECT_EQ(full.status, 2) << full.out;
-  EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1) << full.err;
-  servers().kill_server(1);
-  servers().start_server(1);
-  expect_pushed(at, database());
-  expect_clean(at);
-  expect_same("greta.db", at, "runs --format csv");
-}
-
-/// kill -9 at any moment of a push, then the push again.
-class FleetKilled : public FleetTest {
- protected:
-  static constexpr size_t kRuns = 300;
-
-  static int rounds() {
-    const char* given = std::getenv("GRETA_FLEET_KILLS");
-    return given == nullptr ? 3 : std::atoi(given);
-  }
-
-  pid_t begin_push(const std::string& at) {
-    const std::vector<std::string> words{GRETA_DB_PROGRAM, "--db", database(), "push",
-                                         "--to",           at,     "all"};
-    std::vector<char*> argv;
-    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    for (const int file : {1, 2})
-      posix_spawn_file_actions_addopen(&actions, file, "/dev/null", O_WRONLY, 0);
-    pid_t child = 0;
-    if (posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ) != 0) child = 0;
-    posix_spawn_file_actions_destroy(&actions);
-    return child;
-  }
-
-  /// Whatever is there of a run is all of it.
-  void expect_nothing_half(const std::string& at) {
-    const Result result = run({"--db", at, "fleet", "check"});
-    EXPECT_EQ(result.status, 0) << result.out << result.err;
-  }
-
-  /// `harm` is done at a moment of a push, of which there are `moments` milliseconds.
-  template <class Harm, class Mend>
-  void at_random_moments(const std::string& name, int moments, Harm harm, Mend mend) {
-    tell_random_runs(database(), 1, kRuns);
-    const std::string first = servers().address(name + "0");
-    expect_pushed(first, database(), "all --cluster pair");
-    const std::string content = content_of(name + "0");
-    std::mt19937 random(7);
-    for (int i = 1; i <= rounds(); ++i) {
-      const std::string base = name + std::to_string(i), at = servers().address(base);
-      expect_pushed(at, database(), "--run run1 --cluster pair");
-      const pid_t push = begin_push(at);
-      ASSERT_GT(push, 0);
-      std::this_thread::sleep_for(
-          std::chrono::milliseconds(random() % static_cast<unsigned>(moments)));
-      harm(push);
-      waitpid(push, nullptr, 0);
-      mend();
-      expect_nothing_half(at);
-      expect_pushed(at, database());
-      expect_clean(at);
-      expect_same("greta.db", at, "runs --format csv");
-      EXPECT_EQ(content_of(base), content) << base;
-      EXPECT_EQ(run({"--db", at, "fleet", "sweep", "--older-than", "0"}).status, 0);
-      EXPECT_EQ(servers().sum("SELECT uniqExact(push) FROM " + base + ".trace_row"),
-                servers().sum("SELECT countIf(rows > 0) FROM " + base + ".published"));
-      servers().execute("DROP DATABASE " + base + " ON CLUSTER pair");
-    }
-  }
-
-  /// Of what is published: how many rows, and their hashes.
-  std::string content_of(const std::string& base) {
-    const std::string pushes = " WHERE push IN (SELECT push FROM " + base + ".published)";
-    return std::to_string(servers().sum("SELECT count() FROM " + base + ".trace_row" + pushes)) +
-           " " +
-           std::to_string(
-               servers().sum("SELECT sum(ifNull(hash, 0)) FROM " + base + ".trace_row" + pushes)) +
-           " " + std::to_string(servers().sum("SELECT count() FROM " + base + ".record" + pushes));
-  }
-};
-
-TEST_F(FleetKilled, AClientKilledAtAnyMomentLeavesNothingHalf) {
-  at_random_moments(
-      "client", 1500, [](pid_t push) { kill(push, SIGKILL); }, [] {});
-}
-
-TEST_F(FleetKilled, AServerKilledAtAnyMomentLeavesNothingHalf) {
-  at_random_moments(
-      "server", 1500, [](pid_t) { servers().kill_server(1); }, [] { servers().start_server(1); });
-}
-
-TEST_F(FleetKilled, AZooKeeperKilledAtAnyMomentLeavesNothingHalf) {
-  at_random_moments(
-      "keeper", 1500, [](pid_t) { servers().kill_zookeeper(); },
-      [] { servers().start_zookeeper(); });
 }
 
 }  // namespace

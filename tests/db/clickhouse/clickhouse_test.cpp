@@ -8,6 +8,8 @@
 #include "db/clickhouse/address.h"
 #include "db/clickhouse/compressed.h"
 #include "db/clickhouse/quote.h"
+#include "db/clickhouse/refusal.h"
+#include "db/clickhouse/retry.h"
 #include "db/clickhouse/row_binary.h"
 
 namespace greta::clickhouse {
@@ -133,6 +135,46 @@ TEST(Compressed, ABlockIsWhatClickHouseReads) {
               static_cast<int>(size));
     EXPECT_EQ(back, bytes);
   }
+}
+
+TEST(Refusal, OfWhatMayPassIsUnavailable) {
+  const Address at = parse_address("clickhouse://h/d");
+  const auto body = [](int code) {
+    return "Code: " + std::to_string(code) +
+           ", e.displayText() = DB::Exception: x\ny, e.what() = z";
+  };
+  for (const int code : {209, 210, 242, 279, 999})
+    EXPECT_THROW(refuse(at, 500, body(code)), Unavailable) << code;
+  for (const int code : {60, 241, 516}) EXPECT_THROW(refuse(at, 500, body(code)), Refused) << code;
+  try {
+    refuse(at, 500, body(210));
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "clickhouse://default@h:8123/d: x y");
+  }
+}
+
+TEST(Retry, OnlyWhatIsUnavailableIsTriedAgainAndNotForEver) {
+  int times = 0, told = 0;
+  const Retries retries{2, [&](const Unavailable&) { ++told; }};
+  const auto fail = [&] {
+    ++times;
+    throw Unavailable("away");
+  };
+  EXPECT_THROW(until_available(retries, fail), Unavailable);
+  EXPECT_EQ(times, 2);
+  EXPECT_EQ(told, 1);
+  times = 0;
+  until_available(retries, [&] {
+    if (++times == 1) throw Unavailable("away");
+  });
+  EXPECT_EQ(times, 2);
+  times = 0;
+  const auto refuse_it = [&] {
+    ++times;
+    throw Refused("no", 60);
+  };
+  EXPECT_THROW(until_available(retries, refuse_it), Refused);
+  EXPECT_EQ(times, 1);
 }
 
 }  // namespace

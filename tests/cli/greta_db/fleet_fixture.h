@@ -1,0 +1,81 @@
+// greta-db against real ClickHouse servers, which the first test of a program starts.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "tests/cli/program.h"
+#include "tests/db/fleet/servers.h"
+#include "tests/queries/harm/harmful_edit.h"
+#include "tests/queries/harm/random_run.h"
+
+namespace greta {
+
+class FleetTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    if (const std::string why = FleetServers::why_not(); !why.empty()) GTEST_SKIP() << why;
+    if (!servers_) servers_ = std::make_unique<FleetServers>();
+  }
+  static FleetServers& servers() { return *servers_; }
+
+  Result push(const std::string& to, const std::string& file, const std::string& more = "all") {
+    return shell("$G --db " + quoted(file) + " push --to " + quoted(to) + " " + more);
+  }
+  void expect_pushed(const std::string& to, const std::string& file,
+                     const std::string& more = "all") {
+    const Result result = push(to, file, more);
+    ASSERT_EQ(result.status, 0) << result.err;
+  }
+  void expect_clean(const std::string& at) {
+    const Result result = run({"--db", at, "fleet", "check"});
+    EXPECT_EQ(result.status, 0) << result.out << result.err;
+    EXPECT_TRUE(result.says("every verdict is the one that SQLite gave")) << result.out;
+  }
+
+  /// However long that takes: what never comes true ends with the test's time.
+  template <class Condition>
+  static void wait_until(Condition is_true) {
+    while (!is_true()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+
+  /// An ALTER of rows, and its end.
+  static void mutate(const std::string& sql) {
+    servers().execute(sql);
+    wait_until([] {
+      return servers().number("SELECT count() FROM system.mutations WHERE NOT is_done") == 0;
+    });
+  }
+
+  /// The command says the same of both, with the same exit status.
+  void expect_same(const std::string& file, const std::string& at, const std::string& command) {
+    const Result here = shell("$G --db " + quoted(file) + " " + command);
+    const Result there = shell("$G --db " + quoted(at) + " " + command);
+    EXPECT_EQ(here.status, there.status) << command << "\n" << there.err;
+    EXPECT_EQ(here.out, there.out) << command;
+  }
+
+  /// Runs of the oracle, half of them harmed, into a file.
+  void tell_random_runs(const std::string& file, uint64_t first, size_t n) {
+    Warehouse w{std::filesystem::path(file)};
+    harm::Teller teller(w);
+    w.db.exec("BEGIN");
+    for (uint64_t seed = first; seed < first + n; ++seed) {
+      harm::Random random(seed);
+      harm::Harm harm{.run = harm::random_run(random)};
+      if (seed % 2 == 1) {
+        const harm::ToldRun told = harm.run;
+        do {
+          harm = {.run = told};
+        } while (!random.of(harm::edits()).apply(harm, random, harm::Via::kWriter));
+      }
+      teller.tell("run" + std::to_string(seed), harm.run);
+    }
+    w.db.exec("COMMIT");
+  }
+
+  inline static std::unique_ptr<FleetServers> servers_;
+};
+
+}  // namespace greta

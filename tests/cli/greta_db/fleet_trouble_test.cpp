@@ -1,0 +1,179 @@
+// What goes wrong between greta-db and a warehouse, and what is said of it.
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "db/database.h"
+#include "db/fleet/push.h"
+#include "tests/cli/greta_db/fleet_fixture.h"
+
+namespace greta {
+namespace {
+
+/// On a terminal, where the password is typed when it is asked for; the exit status.
+int typed_password(std::vector<std::string> words, std::string& shown) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  bool is_typed = false;
+  char buffer[4096];
+  for (ssize_t n; (n = ::read(terminal, buffer, sizeof buffer)) > 0;) {
+    shown.append(buffer, static_cast<size_t>(n));
+    if (is_typed || shown.find("password of") == std::string::npos) continue;
+    const std::string line = std::string(FleetServers::kPassword) + "\n";
+    is_typed = ::write(terminal, line.data(), line.size()) > 0;
+  }
+  close(terminal);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(FleetTest, AShardThatDoesNotAnswerIsAnError) {
+  tell_random_runs(database(), 1, 20);
+  const std::string at = servers().address("shards");
+  expect_pushed(at, database(), "all --cluster pair");
+  servers().kill_server(1);
+  for (const char* command : {"runs", "firstfail", "history", "fleet check"}) {
+    const Result result = shell("$G --db " + quoted(at) + " " + command);
+    EXPECT_EQ(result.status, 2) << command << result.out;
+    EXPECT_EQ(result.out, "") << command;
+    EXPECT_NE(result.err, "") << command;
+  }
+  tell_random_runs(path("more.db"), 100, 20);
+  {
+    clickhouse::ClientOptions once;
+    once.retries.attempts = 1;
+    FleetServer server(clickhouse::parse_address(at), once);
+    server.open();
+    SQLite::Database db = open_for_reading(path("more.db"));
+    EXPECT_THROW(push_runs(db, server, std::vector<int64_t>{1}, {}), clickhouse::Unavailable);
+  }
+  servers().start_server(1);
+  expect_same("greta.db", at, "runs --format csv");
+  expect_pushed(at, path("more.db"));
+  EXPECT_EQ(run({"--db", at, "runs", "--format", "json"}).json().size(), 40u);
+  expect_clean(at);
+}
+
+TEST_F(FleetTest, APushGoesOnWhenAShardIsThereAgain) {
+  constexpr int kRuns = 500;
+  tell_random_runs(database(), 1, kRuns);
+  const std::string at = servers().address("broken");
+  std::string waits_for;
+  clickhouse::ClientOptions how;
+  how.retries = {8, [&](const clickhouse::Unavailable& why) {
+                   if (waits_for.empty()) servers().start_server(1);
+                   waits_for = why.what();
+                 }};
+  FleetServer server(clickhouse::parse_address(at), how);
+  server.create("pair");
+  int64_t ended_at = 0;
+  PushOptions options;
+  options.progress = [&](const PushProgress& progress) {
+    const bool is_within_an_insert = progress.rows % 4096 == 0;
+    if (ended_at > 0 || progress.rows == 0 || !is_within_an_insert) return;
+    servers().kill_server(1);
+    ended_at = progress.rows;
+  };
+  SQLite::Database db = open_for_reading(database());
+  std::vector<int64_t> runs(kRuns);
+  std::iota(runs.begin(), runs.end(), 1);
+  const PushSummary summary = push_runs(db, server, runs, options);
+  EXPECT_EQ(ended_at, 4096);
+  EXPECT_NE(waits_for, "");
+  EXPECT_EQ(summary.runs, kRuns);
+  expect_clean(at);
+  expect_same("greta.db", at, "runs --format csv");
+}
+
+TEST_F(FleetTest, ReplicasHoldTheSame) {
+  tell_random_runs(database(), 1, 20);
+  const std::string at = servers().address("twice");
+  expect_pushed(at, database(), "all --cluster replicas");
+  expect_clean(at);
+  expect_same("greta.db", at, "runs --format csv");
+  const uint64_t rows = servers().number("SELECT count() FROM twice.trace_row", 0);
+  wait_until([&] { return servers().number("SELECT count() FROM twice.trace_row", 1) == rows; });
+  servers().kill_server(1);  // the other one has everything
+  expect_same("greta.db", at, "runs --format csv");
+  servers().start_server(1);
+}
+
+TEST_F(FleetTest, TroubleIsOneClearLine) {
+  tell_random_runs(database(), 1, 3);
+  const auto expect_line = [&](const Result& result, const std::string& words) {
+    EXPECT_EQ(result.status, 2) << result.out;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_TRUE(result.says(words)) << result.err;
+    EXPECT_FALSE(result.says("secret")) << result.err;
+  };
+  const std::string guarded = servers().address("trouble", 0, "guarded");
+  expect_line(shell("GRETA_FLEET_PASSWORD=secret2 $G push --to " + guarded + " all </dev/null"),
+              "password is wrong");
+  expect_line(push("clickhouse://a:secret@h/d", database()), "holds no password");
+  expect_line(push(servers().address("trouble", 0, "blind"), database()), "blind");
+  expect_line(run({"--db", servers().address("nothing"), "runs"}), "no warehouse at");
+  expect_line(run({"--db", "clickhouse://127.0.0.1:1/d", "runs"}), "127.0.0.1");
+  servers().execute("CREATE DATABASE others");
+  servers().execute("CREATE TABLE others.cats (x UInt8) ENGINE = Memory");
+  expect_line(push(servers().address("others"), database()), "of another purpose");
+  servers().execute("CREATE DATABASE newer");
+  servers().execute(
+      "CREATE VIEW newer.greta AS SELECT 'greta' AS purpose, toUInt64(9) AS version,"
+      " '' AS cluster");
+  expect_line(push(servers().address("newer"), database()), "tables of version 9");
+  expect_line(push(servers().address("trouble2"), database(), "all --cluster none"),
+              "knows no cluster");
+  expect_line(run({"--db", servers().address("d"), "pairs"}), "works on a file");
+
+  write("password", std::string(FleetServers::kPassword) + "\n");
+  const Result right = shell("GRETA_FLEET_PASSWORD_FILE=password $G push --to " + guarded + " all");
+  EXPECT_EQ(right.status, 0) << right.err;
+  EXPECT_FALSE((right.out + right.err).find("secret") != std::string::npos);
+  std::string shown;
+  EXPECT_EQ(typed_password({GRETA_DB_PROGRAM, "--db", guarded, "runs", "--format", "csv"}, shown),
+            0)
+      << shown;
+  EXPECT_EQ(shown.find("secret"), std::string::npos) << shown;
+}
+
+TEST_F(FleetTest, TlsIsVerified) {
+  tell_random_runs(database(), 1, 3);
+  const std::string at = servers().tls_address("tls");
+  const Result unknown = push(at, database());
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_TRUE(unknown.says("TLS")) << unknown.err;
+  const Result known = shell("export GRETA_FLEET_CA=" + quoted(servers().certificate()) +
+                             "; $G push --to " + at + " all && $G --db " + at + " fleet check");
+  EXPECT_EQ(known.status, 0) << known.err;
+}
+
+TEST_F(FleetTest, AFullDiskOfAShardLosesNothing) {
+  tell_random_runs(database(), 1, 200);
+  const std::string at = servers().address("full");
+  expect_pushed(at, database(), "--run run1 --cluster pair");
+  servers().kill_server(1);
+  servers().start_server(1, 20'000);
+  const Result full = push(at, database());
+  EXPECT_EQ(full.status, 2) << full.out;
+  EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1) << full.err;
+  servers().kill_server(1);
+  servers().start_server(1);
+  expect_pushed(at, database());
+  expect_clean(at);
+  expect_same("greta.db", at, "runs --format csv");
+}
+
+}  // namespace
+}  // namespace greta
