@@ -632,7 +632,8 @@ CREATE TABLE kept_diff (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX kept_diff_by_b ON kept_diff(run_b_id);
 
--- The lineage of every run, as the view run_lineage has it: experiment/mode/backend/dtype/model/suite.
+-- The lineage of every run, as the view run_lineage has it: experiment/mode/backend/dtype/model/suite,
+-- and /kv_cache=TYPE where that is not f32.
 CREATE TABLE lineage_member (
   run_id   INTEGER PRIMARY KEY REFERENCES run(id),
   lineage  TEXT NOT NULL,
@@ -758,12 +759,12 @@ CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN
 CREATE TRIGGER run_lineage_updated AFTER UPDATE OF name, experiment, mode, dtype, date, started_at, seed, synthetic ON run BEGIN
   UPDATE lineage_member SET (lineage, injected, run, date, started_at, seed, synthetic)
     = (SELECT l.lineage, l.injected, l.run, l.date, l.started_at, l.seed, l.synthetic FROM run_lineage l WHERE l.run_id = NEW.id) WHERE run_id = NEW.id; END;
-CREATE TRIGGER attribute_lineage_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
+CREATE TRIGGER attribute_lineage_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') BEGIN
   UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = NEW.run_id) WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER attribute_lineage_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
+CREATE TRIGGER attribute_lineage_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') BEGIN
   UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = OLD.run_id) WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER attribute_lineage_updated AFTER UPDATE ON attribute
-  WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') OR NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'inject') BEGIN
+  WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') OR NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') BEGIN
   UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = lineage_member.run_id)
   WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 -- What every verdict is made of.

@@ -1,8 +1,8 @@
 -- One row per run: what it is compared with across commits and dates. A lineage is the runs of one
--- experiment, mode, backend, dtype, model and suite.
+-- experiment, mode, backend, dtype, model, suite and type of the KV cache.
 CREATE VIEW lineage AS
 SELECT
-  b.lineage AS lineage,                                -- experiment/mode/backend/dtype/model/suite
+  b.lineage AS lineage,                                -- experiment/mode/backend/dtype/model/suite; /kv_cache=TYPE behind it where that is not f32
   r.name AS run,                                       -- run.name
   r.date AS date,                                      -- YYYY-MM-DD; NULL unknown
   r.commit_sha AS commit_sha,                          -- commit of the engine that ran

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
 #include "common/exit_status.h"
 #include "common/utf8.h"

@@ -3,22 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <iterator>
 #include <stdexcept>
 #include <system_error>
 
-#include "cli/greta_infer/progress.h"
+#include "cli/greta_infer/word_list.h"
 #include "cli/options/wait_option.h"
 #include "common/completion.h"
-#include "common/shell_word.h"
-#include "common/stop_signal.h"
-#include "common/utf8.h"
 #include "db/database.h"
 #include "engine/forward/fault.h"
 #include "engine/probe/suite.h"
@@ -29,29 +22,6 @@ namespace greta {
 namespace {
 
 constexpr int kDefaultLayers[] = {0, 1, 2, 4, 8};
-
-/// Parts of a text between commas and blanks.
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  constexpr std::string_view kSeparators = ", \t\n\r";
-  for (size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;
-       at = text.find_first_not_of(kSeparators, at)) {
-    const size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
-    parts.emplace_back(text.substr(at, end - at));
-    at = end;
-  }
-  return parts;
-}
-
-template <class Number>
-Number parse_number(const std::string& word, const char* what) {
-  Number value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size()) {
-    throw std::invalid_argument(std::string(what) + " '" + word + "' is not a whole number");
-  }
-  return value;
-}
 
 std::vector<int> parse_layers(const std::string& text, const char* source, int64_t n_layers) {
   std::vector<int> layers;
@@ -64,7 +34,7 @@ std::vector<int> parse_layers(const std::string& text, const char* source, int64
     }
     return layer;
   };
-  for (const std::string& word : split(text)) {
+  for (const std::string& word : split_words(text)) {
     const size_t dash = word.find('-', 1);  // not the sign of a first number
     const int first = one(word.substr(0, dash));
     const int last = dash == std::string::npos ? first : one(word.substr(dash + 1));
@@ -84,7 +54,7 @@ std::vector<T> parse_names(const std::string& text, const char* option,
                            int n_names) {
   std::vector<T> values;
   if (text == "all") return values;
-  for (const std::string& word : split(text)) {
+  for (const std::string& word : split_words(text)) {
     const std::optional<T> value = find(word);
     if (!value) {
       std::string known;
@@ -131,29 +101,6 @@ std::vector<std::string> routes_of_the_cpu() {
   return choices;
 }
 
-std::string read_all(const std::string& file) {
-  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) {
-    throw std::invalid_argument("--prompt-file " + file + " is a directory");
-  }
-  std::ifstream in(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in.is_open() || in.bad()) {
-    throw std::invalid_argument("--prompt-file " + file + " cannot be read");
-  }
-  return text;
-}
-
-bool is_file(const std::string& text) {
-  constexpr size_t kLongestPath = 4096;
-  if (text.empty() || text.size() > kLongestPath || text.find('\0') != std::string::npos) {
-    return false;
-  }
-  std::error_code error;
-  return std::filesystem::is_regular_file(text, error);
-}
-
 bool is_date(const std::string& text) {
   int year = 0;
   unsigned month = 0;
@@ -192,162 +139,6 @@ void finish_output() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     throw std::system_error(errno, std::generic_category(), "standard output");
   }
-}
-
-void add_model_option(CLI::App& command, std::string& file) {
-  command.add_option("-m,--model", file, "GGUF file of a model (llama, qwen2, qwen3)")
-      ->required()
-      ->option_text("FILE");
-}
-
-void add_model_options(CLI::App& command, ModelArguments& arguments) {
-  add_model_option(command, arguments.file);
-  command.add_option("--backend", arguments.backend, "What computes: cpu, hip or auto (default)")
-      ->check(CLI::IsMember(std::vector<std::string>(kBackendNames.begin(), kBackendNames.end())))
-      ->option_text("NAME");
-  command.add_option("--threads", arguments.threads, "CPU threads (default: one per core)")
-      ->check(CLI::Range(1, 1024))
-      ->option_text("N");
-  command
-      .add_option("--max-seq-len", arguments.max_seq_len,
-                  "Use at most N positions of the model's context (default: $GRETA_MAX_SEQ_LEN, "
-                  "else all)")
-      ->check(CLI::PositiveNumber)
-      ->option_text("N");
-  command
-      .add_option("--batch", arguments.batch,
-                  "Most tokens that prefill takes at once (512 on the CPU, 2048 on a GPU)")
-      ->check(CLI::Range(1, 1 << 20))
-      ->option_text("N");
-}
-
-namespace {
-
-void warn_of_unknown_keys(const Model& model) {
-  constexpr size_t kShown = 5;
-  const auto& keys = model.unknown_keys();
-  if (keys.empty()) return;
-  std::string list;
-  for (size_t i = 0; i < std::min(keys.size(), kShown); ++i) {
-    list += (i > 0 ? ", " : "") + utf8::printable(keys[i].substr(0, 64));
-  }
-  if (keys.size() > kShown) list += " and " + std::to_string(keys.size() - kShown) + " more";
-  std::fprintf(stderr,
-               "greta-infer: warning: the model states %s, which greta does not know and does not "
-               "follow\n",
-               list.c_str());
-}
-
-}  // namespace
-
-void warn_of_missing_pre_tokenizer(const GgufFile& file) {
-  if (file.string_value("tokenizer.ggml.model", "") != "gpt2") return;
-  if (!file.string_value("tokenizer.ggml.pre", "").empty()) return;
-  std::fprintf(stderr,
-               "greta-infer: warning: the model states no tokenizer.ggml.pre; its text is split as "
-               "by default, which may not be how it was trained (--tokens takes ids)\n");
-}
-
-void add_model_sha256_option(CLI::App& command, ModelArguments& arguments) {
-  command
-      .add_flag("--model-sha256", arguments.sha256,
-                "Also record the SHA-256 of the model's file, which takes longer than its root")
-      ->option_text(" ")
-      ->group("Record");
-}
-
-std::unique_ptr<Session> open_session(const ModelArguments& arguments,
-                                      const Environment& environment, const SessionNeeds& needs) {
-  const bool only_4bit = environment.flag("GRETA_INT4_WEIGHTS");
-  const auto progress = std::make_shared<Progress>("loading the model");
-  SessionPlan plan{.tokenizer = needs.tokenizer,
-                   .digest = needs.digest,
-                   .file_sha256 = arguments.sha256,
-                   .digests = DigestCache::usual(),
-                   .on_load = [progress](int64_t done, int64_t all) {
-                     throw_if_stopped();
-                     progress->show(done, all);
-                     if (done == all) progress->clear();
-                   }};
-  auto session = std::make_unique<Session>(arguments.file, arguments.backend, arguments.threads,
-                                           std::move(plan));
-  if (only_4bit && !mostly_4bit(session->model())) {
-    throw std::invalid_argument("GRETA_INT4_WEIGHTS is set, but the weights of " + arguments.file +
-                                " are " + session->model().weight_types() +
-                                "; weights run as the file stores them: unset it, or take a model "
-                                "in q4_0, q4_1, q4_k or iq4_nl");
-  }
-  warn_of_unknown_keys(session->model());
-  warn_of_missing_pre_tokenizer(session->file());
-  return session;
-}
-
-const ModelDigests& await_digests(ModelDigest& digest) {
-  constexpr int kTurnMs = 50;
-  Progress progress("hash of the model");
-  while (!digest.advance(kTurnMs)) {
-    throw_if_stopped();
-    progress.show(digest.done_bytes(), digest.size_bytes());
-  }
-  return digest.get();
-}
-
-int64_t positions_in_use(const ModelArguments& arguments, const Environment& environment,
-                         const Model& model) {
-  const auto asked =
-      arguments.max_seq_len ? arguments.max_seq_len : environment.number("GRETA_MAX_SEQ_LEN", 1);
-  return std::min(asked.value_or(model.config().context), model.config().context);
-}
-
-void add_prompt_options(CLI::App& command, PromptArguments& arguments) {
-  CLI::Option* text =
-      command
-          .add_option("-p,--prompt", arguments.text,
-                      "Text of the prompt as it is: no template of a chat is applied")
-          ->option_text("TEXT");
-  command
-      .add_option("-f,--prompt-file", arguments.file,
-                  "File with the prompt, - for standard input; one line end at its end is left out")
-      ->excludes(text)
-      ->option_text("FILE");
-}
-
-void add_tokens_option(CLI::App& command, PromptArguments& arguments) {
-  command
-      .add_option("--tokens", arguments.tokens,
-                  "Token ids of the prompt instead of its text, as 1,15043; nothing is added")
-      ->excludes("--prompt")
-      ->excludes("--prompt-file")
-      ->option_text("IDS");
-}
-
-std::string prompt_text(const PromptArguments& arguments) {
-  if (arguments.text) {
-    if (is_file(*arguments.text)) {
-      std::fprintf(stderr,
-                   "greta-infer: warning: --prompt %s names a file, and its name is the prompt; "
-                   "its content is --prompt-file %s\n",
-                   shell_word(*arguments.text).c_str(), shell_word(*arguments.text).c_str());
-    }
-    return *arguments.text;
-  }
-  std::string text = read_all(arguments.file);
-  if (text.ends_with('\n')) text.pop_back();
-  if (text.ends_with('\r')) text.pop_back();
-  return text;
-}
-
-std::vector<int32_t> parse_token_ids(const std::string& text, int64_t vocab) {
-  std::vector<int32_t> ids;
-  for (const std::string& word : split(text)) {
-    const auto id = parse_number<int64_t>(word, "token id");
-    if (id < 0 || id >= vocab) {
-      throw std::invalid_argument("--tokens: there is no token " + std::to_string(id) +
-                                  "; the model has 0 to " + std::to_string(vocab - 1));
-    }
-    ids.push_back(static_cast<int32_t>(id));
-  }
-  return ids;
 }
 
 CLI::Validator offers_suites() {

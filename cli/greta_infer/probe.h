@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
+#include "cli/greta_infer/prompt_options.h"
 #include "engine/probe/probe.h"
 #include "engine/record/run_sinks.h"
 #include "engine/session/run_info.h"

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/greta_infer/commands.h"
+#include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
 #include "cli/greta_infer/probe.h"
 #include "cli/greta_infer/recorded_probe.h"

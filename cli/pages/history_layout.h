@@ -25,7 +25,8 @@ struct HistoryLineage {
 /// Lineages that differ in their mode alone: one matrix.
 struct HistoryFamily {
   std::string experiment;
-  std::string rest;  ///< backend, dtype, model and suite, as far as they are known
+  std::string
+      rest;  ///< backend, dtype, model, suite and a KV cache that is not f32, as far as known
   std::vector<HistoryColumn> columns;
   std::vector<HistoryLineage> lineages;
   size_t open_turns = 0;  ///< that nothing mended

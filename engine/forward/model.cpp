@@ -7,7 +7,7 @@
 
 #include "engine/forward/metadata.h"
 #include "engine/gguf/parser.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/dequantise.h"
 #include "kernels/fingerprint/fingerprint.h"
 
 namespace greta {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "engine/gguf/parser.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/quantise.h"
 
 namespace greta {
 namespace {

@@ -38,7 +38,7 @@ class GgufWriter {
   /// one and fills whole blocks.
   void declare(std::string_view name, WeightType type, std::span<const int64_t> dims);
 
-  /// Writes values of the tensors in the order of declare(), stored as their types (quants.h), in
+  /// Writes values of the tensors in the order of declare(), stored as their types (quantise.h), in
   /// pieces of whole blocks that do not reach into the next tensor.
   void write(std::span<const float> values);
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <thread>
 
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/dequantise.h"
 
 namespace greta {
 namespace {

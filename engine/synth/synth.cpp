@@ -11,7 +11,7 @@
 #include "engine/gguf/architecture.h"
 #include "engine/gguf/writer.h"
 #include "engine/synth/vocab.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/fingerprint/fingerprint.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/elementwise_kernels.h"
-#include "kernels/cpu/quants.h"
 
 namespace greta {
 namespace {

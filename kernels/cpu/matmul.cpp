@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/blocks.h"
+#include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cpu/quants.h"
 
 namespace greta {
 namespace {
@@ -78,31 +78,21 @@ bool is_aligned(const float* values) {
   return reinterpret_cast<uintptr_t>(values) % static_cast<size_t>(kAlignment) == 0;
 }
 
-// What the kernels need of x, in t_shared: a copy whose tokens are aligned, if they are not (a
-// vector that straddles cache lines takes two loads), and its sums, if the type has mins.
-void prepare_tokens(const DotKernels& kernels, ThreadPool& pool, DotTask& task) {
+// Where tokens are not aligned they are copied to t_shared: a vector that straddles cache lines
+// takes two loads.
+void align_tokens(ThreadPool& pool, DotTask& task) {
   constexpr auto kAlignedValues = static_cast<int64_t>(kAlignment) / int64_t{sizeof(float)};
   const int64_t cols = task.w.cols;
-  const bool sums = kernels.needs_sums(task.w.type);
-  const bool copy = !is_aligned(task.x) || cols % kAlignedValues != 0;
-  if (!sums && !copy) return;
+  if (is_aligned(task.x) && cols % kAlignedValues == 0) return;
   const float* x = task.x;
-  const int64_t stride = copy ? divide_up(cols, kAlignedValues) * kAlignedValues : cols;
-  const int64_t n_copied = copy ? task.n_tokens * stride : 0;
-  const int64_t n_sums = sums ? divide_up(cols, kSumColumns) * kSums : 0;
-  float* copy_to = t_shared.reserve(n_copied + task.n_tokens * n_sums);
-  float* sums_to = copy_to + n_copied;
+  const int64_t stride = divide_up(cols, kAlignedValues) * kAlignedValues;
+  float* copy = t_shared.reserve(task.n_tokens * stride);
   pool.run(task.n_tokens, divide_up(kMinProducts, std::max<int64_t>(1, cols)),
            [&](int64_t begin, int64_t end) {
-             for (int64_t t = begin; t < end; ++t) {
-               const float* token = x + t * cols;
-               if (copy) std::copy_n(token, cols, copy_to + t * stride);
-               if (sums) kernels.sum_groups(task.w.type, token, cols, sums_to + t * n_sums);
-             }
+             for (int64_t t = begin; t < end; ++t)
+               std::copy_n(x + t * cols, cols, copy + t * stride);
            });
-  if (copy) task.x = copy_to;
-  if (sums) task.x_sums = sums_to;
-  task.sums_stride = n_sums;
+  task.x = copy;
   task.x_stride = stride;
 }
 
@@ -129,9 +119,9 @@ void matmul_dot(const Matrix& w, const float* x, int64_t n_tokens, float* out, T
   check("matmul_dot", w, n_tokens);
   const DotKernels& kernels = GRETA_SELECT_KERNELS(isa, dot_kernels);
   DotTask task{.w = w, .x = x, .x_stride = w.cols, .n_tokens = n_tokens, .out = out};
-  prepare_tokens(kernels, pool, task);
+  align_tokens(pool, task);
   const auto row_bytes = static_cast<int64_t>(std::max<size_t>(1, w.row_bytes()));
-  const int64_t scratch = kernels.scratch_values(task);
+  const int64_t scratch = kernels.scratch_values(n_tokens);
   const int64_t piece =
       piece_rows(w, n_tokens, pool, std::max<int64_t>(1, kDotPieceBytes / row_bytes),
                  scratch > 0 ? kernels.block_rows : 1);

@@ -2,6 +2,7 @@
 
 #include "kernels/blocks.h"
 #include "kernels/cpu/matmul_scales.h"
+#include "kernels/cpu/matmul_weights.h"
 #include "kernels/matrix.h"
 #include "kernels/simd/simd.h"
 
@@ -10,29 +11,22 @@
 // A row is a sequence of spans of up to 8 sub-blocks of 32 values (q2_k, q3_k, q6_k: 16 of 16): one
 // block of a k-type, 8 blocks of the others. A sub-block has one scale and, in some types, one min:
 //   weight = scale · q − min,  q an integer
-// The products sum q·x first and apply scale and min once per sub-block. Types with mins store q
-// from 0 on; here it begins at −kZero, for which the mins make up: sums of q·x then do not grow
-// large only for the mins to take most of them away again.
+// What is read is the weight in f32, rounded once at most. Types without mins store q from 0 on and
+// mean q − kZero.
 //
 // Each type offers
 //   kBlockBytes, kBlockValues     of a stored block
 //   kGroup, kSpanGroups           values of a sub-block, sub-blocks of a span
 //   kHasMin
 //   scales(p, s, n, numbers)      of s spans of n sub-blocks at p, any alignment: span i's scales
-//                                 in numbers[i][0 .. n), its mins, if any, from
-//                                 numbers[i][kSpanGroups] on; those of missing groups are 0
-//   visit(p, n, f)                calls f(g, q) in order for each sub-block of a span, q:
-//                                 kGroup / kLanes vectors
+//                                 in numbers[i][0 .. n), −min of each, if any, from
+//                                 numbers[i][kSpanGroups] on
+//   visit(p, n, numbers, f)       calls f(g, w) in order for each sub-block of a span, whose
+//                                 numbers these are; w: its weights, kGroup / kLanes vectors
 
 namespace greta::GRETA_ISA {
 
 constexpr int kSpanValues = 256;
-
-template <int kGroup>
-struct GroupVectors {
-  static constexpr int kCount = kGroup / kLanes;
-  F32 v[kCount];
-};
 
 /// Bytes that hold several small integers are taken apart as bytes, where a vector holds four times
 /// as many, when more than a shift is needed for it.
@@ -64,20 +58,6 @@ GRETA_INLINE Packed shift_bytes(Packed v, int i, int even, int odd) {
   return reinterpret_cast<Packed>(kDirection == Direction::kLeft ? words << count : words >> count);
 }
 
-/// The number that the low four bits of each lane mean, minus kZero. Other bits are ignored.
-template <int kZero>
-GRETA_INLINE F32 nibble_to_f32(I32 v) {
-#if defined(__AVX512F__)
-  constexpr float z = -kZero;
-  const F32 values = {z + 0, z + 1, z + 2,  z + 3,  z + 4,  z + 5,  z + 6,  z + 7,
-                      z + 8, z + 9, z + 10, z + 11, z + 12, z + 13, z + 14, z + 15};
-  return reinterpret_cast<F32>(_mm512_maskz_permutexvar_ps(kAll, reinterpret_cast<__m512i>(v),
-                                                           reinterpret_cast<__m512>(values)));
-#else
-  return to_f32((v & 15) - kZero);
-#endif
-}
-
 struct Q8_0 {
   static constexpr int kBlockBytes = sizeof(BlockQ8_0), kBlockValues = 32;
   static constexpr int kGroup = 32, kSpanGroups = 8;
@@ -90,54 +70,21 @@ struct Q8_0 {
   }
 
   template <class F>
-  GRETA_INLINE void visit(const uint8_t* p, int n, F f) {
+  GRETA_INLINE void visit(const uint8_t* p, int n, const Numbers& numbers, F f) {
 #pragma GCC unroll 8
     for (int g = 0; g < n; ++g) {
       const uint8_t* qs = p + g * kBlockBytes + offsetof(BlockQ8_0, qs);
-      GroupVectors<kGroup> q;
-      for (int i = 0; i < q.kCount; ++i) {
-        q.v[i] = to_f32(load_i8(reinterpret_cast<const int8_t*>(qs) + i * kLanes));
-      }
-      f(g, q);
+      f(g, weights_of<Q8_0>(reinterpret_cast<const int8_t*>(qs), numbers, g));
     }
   }
 };
 
-/// The level of iq4_nl that the low four bits of each lane mean. Other bits are ignored.
-GRETA_INLINE F32 nibble_to_level(I32 v) {
-#if defined(__AVX2__)
-  F32 first = {};
-  for (int i = 0; i < kLanes; ++i) first[i] = kIq4Levels[i];
-#endif
-#if defined(__AVX512F__)
-  return reinterpret_cast<F32>(_mm512_maskz_permutexvar_ps(kAll, reinterpret_cast<__m512i>(v),
-                                                           reinterpret_cast<__m512>(first)));
-#elif defined(__AVX2__)
-  F32 last = {};
-  for (int i = 0; i < kLanes; ++i) last[i] = kIq4Levels[kLanes + i];
-  const auto place = reinterpret_cast<__m256i>(v);
-  const __m256 low = _mm256_permutevar8x32_ps(reinterpret_cast<__m256>(first), place);
-  const __m256 high = _mm256_permutevar8x32_ps(reinterpret_cast<__m256>(last), place);
-  return reinterpret_cast<F32>(_mm256_blendv_ps(low, high, reinterpret_cast<__m256>(v << 28)));
-#else
-  F32 levels = {};
-  for (int i = 0; i < kLanes; ++i) levels[i] = kIq4Levels[v[i] & 15];
-  return levels;
-#endif
-}
-
-/// Adds 16 to the lanes whose bit, from bit `first` on, is set.
-GRETA_INLINE F32 add_fifth_bits(F32 v, uint32_t fifths, int first) {
-#if defined(__AVX512F__)
-  return reinterpret_cast<F32>(
-      _mm512_mask_add_ps(reinterpret_cast<__m512>(v), static_cast<__mmask16>(fifths >> first),
-                         reinterpret_cast<__m512>(v), reinterpret_cast<__m512>(splat(16))));
-#else
-  U32 own = {};
-  for (int i = 0; i < kLanes; ++i) own[i] = uint32_t{1} << (first + i);
-  return v + (((fifths - U32{}) & own) != 0 ? splat(16) : F32{});
-#endif
-}
+template <class Block>
+struct NibbleMeaning : NibbleNumbers<kHasMin<Block>         ? 0
+                                     : kHasFifthBits<Block> ? 16
+                                                            : 8> {};
+template <>
+struct NibbleMeaning<BlockIQ4NL> : NibbleLevels {};
 
 /// Blocks of 32 whose nibbles lie as in q4_0.
 template <class Block>
@@ -145,12 +92,11 @@ struct Nibbles {
   static constexpr int kBlockBytes = sizeof(Block), kBlockValues = 32;
   static constexpr int kGroup = 32, kSpanGroups = 8;
   static constexpr bool kHasMin = greta::kHasMin<Block>;
-  static constexpr int kZero = kHasFifthBits<Block> ? 16 : 8;
 
   GRETA_INLINE void scales(const uint8_t* p, int n_spans, int n_groups, Numbers* numbers) {
     for (int i = 0; i < n_spans; ++i, p += kSpanGroups * kBlockBytes) {
       if constexpr (kHasMin) {
-        leading_scales_and_mins<kZero>(p, n_groups, kBlockBytes, numbers[i]);
+        leading_scales_and_offsets(p, n_groups, kBlockBytes, numbers[i]);
       } else {
         leading_scales(p, n_groups, kBlockBytes, numbers[i]);
       }
@@ -158,53 +104,51 @@ struct Nibbles {
   }
 
   template <class F>
-  GRETA_INLINE void visit(const uint8_t* p, int n, F f) {
+  GRETA_INLINE void visit(const uint8_t* p, int n, const Numbers& numbers, F f) {
 #pragma GCC unroll 8
     for (int g = 0; g < n; ++g, p += kBlockBytes) {
-      GroupVectors<kGroup> q;
-      for (int i = 0; i < q.kCount / 2; ++i) {
+      const NibbleWeights<Nibbles, NibbleMeaning<Block>, kFifths> weights(numbers, g);
+      GroupVectors<kGroup> w;
+      for (int i = 0; i < w.kCount / 2; ++i) {
         const I32 pair = load_u8(p + offsetof(Block, qs) + i * kLanes);
-        q.v[i] = value(p, pair, i * kLanes);
-        q.v[i + q.kCount / 2] = value(p, pair >> 4, 16 + i * kLanes);
+        if constexpr (kFifths) {
+          const auto fifths = load<uint32_t>(p + offsetof(Block, qh));
+          w.v[i] = weights.of(pair, fifths, i * kLanes);
+          w.v[i + w.kCount / 2] = weights.of(pair >> 4, fifths, 16 + i * kLanes);
+        } else {
+          w.v[i] = weights.of(pair);
+          w.v[i + w.kCount / 2] = weights.of(pair >> 4);
+        }
       }
-      f(g, q);
+      f(g, w);
     }
   }
 
  private:
-  // Of kLanes values of a block, from value i on, whose low bits are those of the nibbles.
-  GRETA_INLINE F32 value(const uint8_t* block, I32 nibbles, int i) {
-    if constexpr (__is_same(Block, BlockIQ4NL)) {
-      return nibble_to_level(nibbles);
-    } else if constexpr (kHasFifthBits<Block>) {
-      return add_fifth_bits(nibble_to_f32<kZero>(nibbles),
-                            load<uint32_t>(block + offsetof(Block, qh)), i);
-    } else {
-      return nibble_to_f32<kZero>(nibbles);
-    }
-  }
+  static constexpr bool kFifths = kHasFifthBits<Block>;
 };
 
 struct Q4K {
   static constexpr int kBlockBytes = sizeof(BlockQ4K), kBlockValues = 256;
   static constexpr int kGroup = 32, kSpanGroups = 8;
   static constexpr bool kHasMin = true;
-  static constexpr int kZero = 8;
 
   GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
-    scales_and_mins<kZero>(p, n_spans, kBlockBytes, numbers);
+    scales_and_offsets(p, n_spans, kBlockBytes, numbers);
   }
 
   template <class F>
-  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+  GRETA_INLINE void visit(const uint8_t* p, int, const Numbers& numbers, F f) {
+    using Weights = NibbleWeights<Q4K, NibbleNumbers<0>>;
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
       const uint8_t* qs = p + offsetof(BlockQ4K, qs) + 32 * j;
+      const Weights low_weights(numbers, 2 * j), high_weights(numbers, 2 * j + 1);
       GroupVectors<kGroup> low, high;
       for (int i = 0; i < low.kCount; ++i) {
         const I32 pair = load_u8(qs + i * kLanes);
-        low.v[i] = nibble_to_f32<kZero>(pair);
-        high.v[i] = nibble_to_f32<kZero>(pair >> 4);
+        low.v[i] = low_weights.of(pair);
+        high.v[i] = high_weights.of(pair >> 4);
       }
       f(2 * j, low);
       f(2 * j + 1, high);
@@ -216,23 +160,23 @@ struct Q5K {
   static constexpr int kBlockBytes = sizeof(BlockQ5K), kBlockValues = 256;
   static constexpr int kGroup = 32, kSpanGroups = 8;
   static constexpr bool kHasMin = true;
-  static constexpr int kZero = 16;
 
   GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
-    scales_and_mins<kZero>(p, n_spans, kBlockBytes, numbers);
+    scales_and_offsets(p, n_spans, kBlockBytes, numbers);
   }
 
   template <class F>
-  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+  GRETA_INLINE void visit(const uint8_t* p, int, const Numbers& numbers, F f) {
     alignas(64) int8_t q[256];
     integers(p, q);
 #pragma GCC unroll 8
     for (int g = 0; g < 8; ++g) {
-      GroupVectors<kGroup> group;
-      for (int i = 0; i < group.kCount; ++i) {
-        group.v[i] = to_f32(load_i8(q + place(g, i * kLanes)));
+      const auto line = line_of<Q5K>(numbers, g);
+      GroupVectors<kGroup> w;
+      for (int i = 0; i < w.kCount; ++i) {
+        w.v[i] = line.at(to_f32(load_i8(q + place(g, i * kLanes))));
       }
-      f(g, group);
+      f(g, w);
     }
   }
 
@@ -255,8 +199,8 @@ struct Q5K {
                                : shift_bytes<Direction::kRight>(fifths, i, 0, 2);
       const Packed high = first ? shift_bytes<Direction::kLeft>(fifths, i, 3, 1)
                                 : shift_bytes<Direction::kRight>(fifths, i, 1, 3);
-      store(q + 2 * i, ((nibbles & 15) | (low & 16)) - kZero);
-      store(q + 2 * i + kStep, ((nibbles >> 4) | (high & 16)) - kZero);
+      store(q + 2 * i, (nibbles & 15) | (low & 16));
+      store(q + 2 * i + kStep, (nibbles >> 4) | (high & 16));
     }
   }
 };
@@ -274,15 +218,12 @@ struct Pairs {
   static constexpr int kGroup = 16, kSpanGroups = 16;
 
   template <class F>
-  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+  GRETA_INLINE void visit(const uint8_t* p, int, const Numbers& numbers, F f) {
     alignas(64) int8_t q[256];
     Type::integers(p, q);
 #pragma GCC unroll 16
     for (int g = 0; g < kSpanGroups; ++g) {
-      const int8_t* from = q + g % 8 / 2 * 64 + g / 8 * 32 + g % 2 * kGroup;
-      GroupVectors<kGroup> group;
-      for (int i = 0; i < group.kCount; ++i) group.v[i] = to_f32(load_i8(from + i * kLanes));
-      f(g, group);
+      f(g, weights_of<Type>(q + g % 8 / 2 * 64 + g / 8 * 32 + g % 2 * kGroup, numbers, g));
     }
   }
 };
@@ -290,7 +231,6 @@ struct Pairs {
 struct Q2K : Pairs<Q2K> {
   static constexpr int kBlockBytes = sizeof(BlockQ2K);
   static constexpr bool kHasMin = true;
-  static constexpr int kZero = 2;
 
   GRETA_INLINE void scales(const uint8_t* p, int n_spans, int, Numbers* numbers) {
     for (int i = 0; i < n_spans; ++i, p += kBlockBytes) {
@@ -298,9 +238,8 @@ struct Q2K : Pairs<Q2K> {
       const F32 d = splat(last[kLanes - 2]), dmin = splat(last[kLanes - 1]);
       for (int g = 0; g < kSpanGroups; g += kLanes) {
         const I32 pair = load_u8(p + offsetof(BlockQ2K, scales) + g);
-        const F32 scale = d * to_f32(pair & 15);
-        store(numbers[i] + g, scale);
-        store(numbers[i] + kSpanGroups + g, madd(scale, splat(-kZero), dmin * to_f32(pair >> 4)));
+        store(numbers[i] + g, d * to_f32(pair & 15));
+        store(numbers[i] + kSpanGroups + g, -dmin * to_f32(pair >> 4));
       }
     }
   }
@@ -309,7 +248,7 @@ struct Q2K : Pairs<Q2K> {
 #pragma GCC unroll 4
     for (int i = 0; i < 64; i += kStep) {
       const Packed pairs = load<Packed>(p + offsetof(BlockQ2K, qs) + i);
-      for (int g = 0; g < 4; ++g) store(q + 64 * g + i, pairs_of(pairs, i, g) - kZero);
+      for (int g = 0; g < 4; ++g) store(q + 64 * g + i, pairs_of(pairs, i, g));
     }
   }
 };
@@ -361,17 +300,11 @@ struct Q6K {
   }
 
   template <class F>
-  GRETA_INLINE void visit(const uint8_t* p, int, F f) {
+  GRETA_INLINE void visit(const uint8_t* p, int, const Numbers& numbers, F f) {
     alignas(64) int8_t q[256];
     integers(p, q);
 #pragma GCC unroll 16
-    for (int g = 0; g < 16; ++g) {
-      GroupVectors<kGroup> group;
-      for (int i = 0; i < group.kCount; ++i) {
-        group.v[i] = to_f32(load_i8(q + g * kGroup + i * kLanes));
-      }
-      f(g, group);
-    }
+    for (int g = 0; g < 16; ++g) f(g, weights_of<Q6K>(q + g * kGroup, numbers, g));
   }
 
  private:

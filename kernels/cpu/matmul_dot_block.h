@@ -2,33 +2,41 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/matmul_blocks.h"
+#include "kernels/cpu/matmul_expand.h"
 #include "kernels/cpu/matmul_kernels.h"
 
-// Dot products of a block of rows, stored as floats, with many tokens: the very operations, in the
-// very order, that matmul_dot_simd.cpp does for a row and a token. Columns are taken in chains,
-// after which a dot product has nothing in hand but its total. The block's weights of a chain are
-// expanded once; then kTileRows by kTileTokens dot products at a time are in registers, where every
-// value that is loaded serves several. (Quantised weights gain nothing by it: what takes their time
-// is a scale for every sum of 16 or 32 products.) Only for matmul_dot_simd.cpp.
+// Dot products of a block of rows with many tokens: the very operations, in the very order, that
+// matmul_dot_simd.cpp does for a row and a token. Columns are taken in chains, after which a dot
+// product has nothing in hand but its total. The block's weights of a chain are expanded once; then
+// kTileRows by kTileTokens dot products at a time are in registers, where every value that is
+// loaded serves several. Only for matmul_dot_simd.cpp.
 
 namespace greta::GRETA_ISA {
 
 /// Chains of additions end before they grow long enough to lose accuracy.
 constexpr int64_t kChainColumns = 1024;
+static_assert(kChainColumns % kSpanValues == 0);
+
+/// The sums of a chain: four vectors of products at a time, each into its own.
+typedef F32 ChainSums[4];
+constexpr int64_t kStepColumns = 4 * kLanes;
+GRETA_INLINE F32 total_of(const ChainSums& sums) {
+  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+}
 
 constexpr int64_t kBlockRows = 16;    // whose weights of a chain stay in a cache,
 constexpr int64_t kBlockTokens = 64;  // as do those of so many tokens
 // As registers can hold: each dot product has four sums.
 constexpr int kTileRows = kLanes == 16 ? 2 : 1, kTileTokens = kLanes == 16 ? 3 : 2;
 
+/// f32 values of scratch.
+constexpr int64_t kDotScratchValues =
+    kBlockRows * kChainColumns + (kBlockTokens + kTileTokens) * kBlockRows * kLanes;
+
 template <class Type>
 class DotBlock {
  public:
-  /// f32 values of scratch, 64-byte aligned.
-  static constexpr int64_t kScratchValues =
-      kBlockRows * kChainColumns + (kBlockTokens + kTileTokens) * kBlockRows * kLanes;
-
+  /// scratch: kDotScratchValues of them, 64-byte aligned.
   DotBlock(const DotTask& task, float* scratch)
       : task_(task), weights_(scratch), totals_(scratch + kBlockRows * kChainColumns) {}
 
@@ -59,19 +67,14 @@ class DotBlock {
 
   void expand(int64_t column, int64_t n) {
     for (int64_t r = 0; r < n_rows_; ++r) {
-      const auto* from = reinterpret_cast<const uint8_t*>(task_.w.data) +
-                         static_cast<size_t>(row_ + r) * row_bytes_of<Type>(task_.w.cols) +
-                         column * Type::kBytes;
-      float* to = weights(r);
-      int64_t k = 0;
-      for (; k + kLanes <= n; k += kLanes) store(to + k, Type::values(from + k * Type::kBytes));
-      if (k < n) store(to + k, Type::values_part(from + k * Type::kBytes, n - k));
+      const auto* row = reinterpret_cast<const uint8_t*>(task_.w.data) +
+                        static_cast<size_t>(row_ + r) * row_bytes_of<Type>(task_.w.cols);
+      expand_columns<Type>(row, column, n, weights(r));
     }
   }
 
   /// Rows and tokens that do not exist are the last ones that do.
   void multiply_tile(int64_t column, int64_t n, int64_t r, int64_t t) {
-    constexpr int64_t kFour = 4 * kLanes;
     const float* w[kTileRows];
     const float* x[kTileTokens];
     F32 totals[kTileRows][kTileTokens];
@@ -84,9 +87,9 @@ class DotBlock {
       x[j] = task_.x + token * task_.x_stride + column;
     }
     int64_t k = 0;
-    if (n >= kFour) {
-      F32 acc[kTileRows][kTileTokens][4] = {};
-      for (; k + kFour <= n; k += kFour) {
+    if (n >= kStepColumns) {
+      ChainSums acc[kTileRows][kTileTokens] = {};
+      for (; k + kStepColumns <= n; k += kStepColumns) {
         for (int v = 0; v < 4; ++v) {
           F32 own[kTileRows];
           for (int i = 0; i < kTileRows; ++i) {
@@ -100,8 +103,7 @@ class DotBlock {
       }
       for (int i = 0; i < kTileRows; ++i) {
         for (int j = 0; j < kTileTokens; ++j) {
-          const auto& a = acc[i][j];
-          totals[i][j] += (a[0] + a[2]) + (a[1] + a[3]);
+          totals[i][j] += total_of(acc[i][j]);
         }
       }
     }

@@ -5,9 +5,10 @@
 #include "kernels/cpu/matmul_kernels.h"
 
 // Every output is one dot product whose operations and their order depend on the number of columns
-// and the type alone. Several tokens are taken in one pass over a row only to read and expand the
-// weights once: token by token they do what a single one does. Many, with weights that are floats,
-// are taken with a block of rows (kernels/cpu/matmul_dot_block.h), where they do the same.
+// alone: weights are expanded to f32, whatever their type, and summed in chains. Several tokens are
+// taken in one pass over a row only to read and expand the weights once: token by token they do
+// what a single one does. Many are taken with a block of rows (kernels/cpu/matmul_dot_block.h),
+// where they do the same.
 
 namespace greta::GRETA_ISA {
 namespace {
@@ -19,7 +20,6 @@ constexpr int64_t kAhead = 4096;             // bytes: hides the latency of memo
 template <int kTokens>
 struct Pass {
   const float* x[kTokens];
-  const float* sums[kTokens];
   float result[kTokens];
 };
 
@@ -28,54 +28,65 @@ GRETA_INLINE void prefetch(const uint8_t* p) {
   for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(p + kAhead + i);
 }
 
-// ---- Quantised types.
-
 template <int kTokens>
-struct Accumulators {
-  F32 scaled[kTokens][2];
-  F32 total[kTokens];
+struct Sums {
+  ChainSums chain[kTokens] = {};
+  F32 total[kTokens] = {};
 };
 
-// Ends a chain of additions before it grows long enough to lose accuracy.
 template <int kTokens>
-GRETA_INLINE void end_chain(Accumulators<kTokens>& acc) {
+GRETA_INLINE void end_chain(Sums<kTokens>& sums) {
   for (int t = 0; t < kTokens; ++t) {
-    acc.total[t] += acc.scaled[t][0] + acc.scaled[t][1];
-    acc.scaled[t][0] = acc.scaled[t][1] = F32{};
+    sums.total[t] += total_of(sums.chain[t]);
+    for (F32& sum : sums.chain[t]) sum = F32{};
   }
 }
 
+/// A vector of weights, number i of its step, from column k on.
+template <int kTokens>
+GRETA_INLINE void add_vector(F32 w, int i, int64_t k, const Pass<kTokens>& pass,
+                             Sums<kTokens>& sums) {
+  for (int t = 0; t < kTokens; ++t) {
+    sums.chain[t][i] = madd(w, load_f32(pass.x[t] + k), sums.chain[t][i]);
+  }
+}
+
+// ---- Quantised types.
+
 // Spans whose scales and mins are made at once: enough for their latency to vanish.
 constexpr int kBatch = 8;
+constexpr int kChainSpans = kChainColumns / kSpanValues;
+static_assert(kBatch % kChainSpans == 0);
 
-// The two sums of a token take turns, so that one addition need not wait for the one before. In
-// what is left of a row, shorter than a span, there is one: a number of groups that the compiler
-// does not know would keep both in memory.
-template <class Type, bool kWhole, int kTokens>
-GRETA_INLINE void add_span(const uint8_t* p, int n_groups, const Numbers& numbers, int64_t column,
-                           const Pass<kTokens>& pass, Accumulators<kTokens>& acc) {
+template <class Type, int kTokens>
+GRETA_INLINE void add_span(const uint8_t* p, const Numbers& numbers, int64_t column,
+                           const Pass<kTokens>& pass, Sums<kTokens>& sums) {
   Type::visit(
-      p, n_groups, [&](int g, const GroupVectors<Type::kGroup>& q) __attribute__((always_inline)) {
-        const F32 scale = splat(numbers[g]);
-        for (int t = 0; t < kTokens; ++t) {
-          const float* x = pass.x[t] + column + g * Type::kGroup;
-          F32 sum = q.v[0] * load_f32(x);
-          for (int i = 1; i < q.kCount; ++i) sum = madd(q.v[i], load_f32(x + i * kLanes), sum);
-          F32& total = acc.scaled[t][kWhole ? g % 2 : 0];
-          total = madd(scale, sum, total);
+      p, Type::kSpanGroups,
+      numbers, [&](int g, const GroupVectors<Type::kGroup>& w) __attribute__((always_inline)) {
+        for (int i = 0; i < w.kCount; ++i) {
+          add_vector(w.v[i], (g * w.kCount + i) % 4, column + g * Type::kGroup + i * kLanes, pass,
+                     sums);
         }
       });
-  if constexpr (Type::kHasMin) {
-    // Eight mins share a vector with their scales where it has room: beside these the sums are 0.
-    constexpr int kFirst = Type::kSpanGroups == 8 && kLanes < 16 ? 8 : 0;
-    const float* mins = numbers + (Type::kSpanGroups == 16 ? 16 : 0);
+}
+
+/// What is left of a row, shorter than a span: whole steps go on with its chain.
+template <class Type, int kTokens>
+GRETA_INLINE void add_rest(const uint8_t* p, int64_t column, int64_t n, const Pass<kTokens>& pass,
+                           Sums<kTokens>& sums) {
+  alignas(64) float w[kSpanValues];
+  expand_span<Type>(p, static_cast<int>(n) / Type::kGroup, w);
+  int64_t k = 0;
+  for (; k + kStepColumns <= n; k += kStepColumns) {
+    for (int i = 0; i < 4; ++i) {
+      add_vector(load_f32(w + k + i * kLanes), i, column + k + i * kLanes, pass, sums);
+    }
+  }
+  if (k > 0 || column % kChainColumns != 0) end_chain(sums);
+  for (; k < n; k += kLanes) {
     for (int t = 0; t < kTokens; ++t) {
-      const float* sums = pass.sums[t] + column / kSumColumns * kSums;
-      // Sixteen are up to four vectors: many for a chain that does not end.
-      F32& total = Type::kSpanGroups == 16 ? acc.scaled[t][0] : acc.total[t];
-      for (int i = kFirst; i < 16; i += kLanes) {
-        total = madd(load_f32(mins + i), load_f32(sums + i), total);
-      }
+      sums.total[t] = madd(load_f32(w + k), load_f32(pass.x[t] + column + k), sums.total[t]);
     }
   }
 }
@@ -84,7 +95,7 @@ template <class Type, int kTokens>
 GRETA_INLINE void dot_blocks(const uint8_t* row, int64_t cols, Pass<kTokens>& pass) {
   constexpr int kSpanBytes = kSpanValues / Type::kBlockValues * Type::kBlockBytes;
   alignas(64) Numbers numbers[kBatch];
-  Accumulators<kTokens> acc = {};
+  Sums<kTokens> sums;
   const uint8_t* p = row;
   int64_t column = 0;
   for (int64_t n_left = cols / kSpanValues; n_left > 0;) {
@@ -93,52 +104,46 @@ GRETA_INLINE void dot_blocks(const uint8_t* row, int64_t cols, Pass<kTokens>& pa
     keep_in_memory(numbers);
     for (int i = 0; i < n; ++i, p += kSpanBytes, column += kSpanValues) {
       prefetch<kSpanBytes>(p);
-      add_span<Type, true>(p, Type::kSpanGroups, numbers[i], column, pass, acc);
+      add_span<Type>(p, numbers[i], column, pass, sums);
+      if (i % kChainSpans == kChainSpans - 1) end_chain(sums);
     }
-    end_chain(acc);
     n_left -= n;
   }
-  if constexpr (Type::kBlockValues < kSpanValues) {
-    if (const int n_groups = static_cast<int>(cols - column) / Type::kGroup; n_groups > 0) {
-      Type::scales(p, 1, n_groups, numbers);
-      add_span<Type, false>(p, n_groups, numbers[0], column, pass, acc);
-      end_chain(acc);
+  if (column < cols) {
+    if constexpr (Type::kBlockValues < kSpanValues) {
+      add_rest<Type>(p, column, cols - column, pass, sums);
     }
+  } else if (column % kChainColumns != 0) {
+    end_chain(sums);
   }
-  for (int t = 0; t < kTokens; ++t) pass.result[t] = sum(acc.total[t]);
+  for (int t = 0; t < kTokens; ++t) pass.result[t] = sum(sums.total[t]);
 }
 
-// ---- Float types: four vectors at a time, then one, then what is left of one.
+// ---- Float types: a step at a time, then a vector, then what is left of one.
 
 template <class Type, int kTokens>
 GRETA_INLINE void dot_floats(const uint8_t* row, int64_t cols, Pass<kTokens>& pass) {
-  constexpr int kStep = 4 * kLanes;
-  F32 total[kTokens] = {};
+  Sums<kTokens> sums;
   int64_t k = 0;
-  while (k + kStep <= cols) {
+  while (k + kStepColumns <= cols) {
     const int64_t end = k + kChainColumns < cols ? k + kChainColumns : cols;
-    F32 acc[kTokens][4] = {};
-    for (; k + kStep <= end; k += kStep) {
-      prefetch<kStep * Type::kBytes>(row + k * Type::kBytes);
+    for (; k + kStepColumns <= end; k += kStepColumns) {
+      prefetch<kStepColumns * Type::kBytes>(row + k * Type::kBytes);
       for (int i = 0; i < 4; ++i) {
-        const F32 w = Type::values(row + (k + i * kLanes) * Type::kBytes);
-        for (int t = 0; t < kTokens; ++t) {
-          acc[t][i] = madd(w, load_f32(pass.x[t] + k + i * kLanes), acc[t][i]);
-        }
+        const int64_t at = k + i * kLanes;
+        add_vector(Type::values(row + at * Type::kBytes), i, at, pass, sums);
       }
     }
-    for (int t = 0; t < kTokens; ++t) {
-      total[t] += (acc[t][0] + acc[t][2]) + (acc[t][1] + acc[t][3]);
-    }
+    end_chain(sums);
   }
   for (; k < cols; k += kLanes) {
     const int64_t n = cols - k < kLanes ? cols - k : kLanes;
     const F32 w = Type::values_part(row + k * Type::kBytes, n);
     for (int t = 0; t < kTokens; ++t) {
-      total[t] = madd(w, load_f32_part(pass.x[t] + k, n), total[t]);
+      sums.total[t] = madd(w, load_f32_part(pass.x[t] + k, n), sums.total[t]);
     }
   }
-  for (int t = 0; t < kTokens; ++t) pass.result[t] = sum(total[t]);
+  for (int t = 0; t < kTokens; ++t) pass.result[t] = sum(sums.total[t]);
 }
 
 // ---- Rows and tokens.
@@ -151,7 +156,6 @@ void rows_for_tokens(const DotTask& task, int64_t row_begin, int64_t row_end, in
   for (int t = 0; t < kTokens; ++t) {
     const int64_t source = token + t < task.n_tokens ? token + t : task.n_tokens - 1;
     pass.x[t] = task.x + source * task.x_stride;
-    pass.sums[t] = task.x_sums + source * task.sums_stride;
   }
   for (int64_t row = row_begin; row < row_end; ++row) {
     const auto* data =
@@ -171,26 +175,18 @@ void rows_for_tokens(const DotTask& task, int64_t row_begin, int64_t row_end, in
 constexpr int64_t kManyTokens = 12;
 
 template <class Type>
-constexpr bool kTakesBlocks = !requires {
-  Type::kGroup;
-};
-
-template <class Type>
-void rows_of_type(const DotTask& task, int64_t row_begin, int64_t row_end,
-                  [[maybe_unused]] float* scratch) {
+void rows_of_type(const DotTask& task, int64_t row_begin, int64_t row_end, float* scratch) {
   const size_t row_bytes = row_bytes_of<Type>(task.w.cols);
   int64_t token = 0;
-  if constexpr (kTakesBlocks<Type>) {
-    if (task.n_tokens >= kManyTokens) {
-      DotBlock<Type> block(task, scratch);
-      for (; token < task.n_tokens; token += kBlockTokens) {
-        const int64_t n_tokens = std::min(kBlockTokens, task.n_tokens - token);
-        for (int64_t row = row_begin; row < row_end; row += kBlockRows) {
-          block.multiply(row, std::min(kBlockRows, row_end - row), token, n_tokens);
-        }
+  if (task.n_tokens >= kManyTokens) {
+    DotBlock<Type> block(task, scratch);
+    for (; token < task.n_tokens; token += kBlockTokens) {
+      const int64_t n_tokens = std::min(kBlockTokens, task.n_tokens - token);
+      for (int64_t row = row_begin; row < row_end; row += kBlockRows) {
+        block.multiply(row, std::min(kBlockRows, row_end - row), token, n_tokens);
       }
-      return;
     }
+    return;
   }
   for (; token + 1 < task.n_tokens; token += kTile) {
     rows_for_tokens<Type, kTile>(task, row_begin, row_end, token, row_bytes);
@@ -203,51 +199,10 @@ void rows(const DotTask& task, int64_t row_begin, int64_t row_end, float* scratc
             [&](auto type) { rows_of_type<decltype(type)>(task, row_begin, row_end, scratch); });
 }
 
-int64_t scratch_values(const DotTask& task) {
-  int64_t n = 0;
-  with_type(task.w.type, [&](auto reader) {
-    using Type = decltype(reader);
-    if constexpr (kTakesBlocks<Type>) {
-      if (task.n_tokens >= kManyTokens) n = DotBlock<Type>::kScratchValues;
-    }
-  });
-  return n;
-}
-
-bool needs_sums(WeightType type) {
-  bool needed = false;
-  with_type(type, [&](auto reader) {
-    if constexpr (requires { reader.kHasMin; }) needed = reader.kHasMin;
-  });
-  return needed;
-}
-
-// Beside the numbers of a span: nothing for eight scales, −Σx for its mins.
-template <int kGroup>
-void sum_groups(const float* x, int64_t n_columns, float* sums) {
-  constexpr int kGroups = kSpanValues / kGroup;
-  for (int64_t column = 0; column < n_columns; column += kSpanValues, sums += kSums) {
-    float* of_mins = sums + kSums - kGroups;
-    for (int i = 0; i < kSums; ++i) sums[i] = 0;
-    for (int g = 0; g < kGroups && column + g * kGroup < n_columns; ++g) {
-      const float* group = x + column + g * kGroup;
-      F32 total = load_f32(group);
-      for (int k = kLanes; k < kGroup; k += kLanes) total += load_f32(group + k);
-      of_mins[g] = -sum(total);
-    }
-  }
-}
-
-void sum_groups(WeightType type, const float* x, int64_t n_columns, float* sums) {
-  with_type(type, [&](auto reader) {
-    if constexpr (requires { reader.kHasMin; }) sum_groups<reader.kGroup>(x, n_columns, sums);
-  });
-}
+int64_t scratch_values(int64_t n_tokens) { return n_tokens >= kManyTokens ? kDotScratchValues : 0; }
 
 }  // namespace
 
-static_assert(kSumColumns == kSpanValues);
-
-const DotKernels dot_kernels = {needs_sums, sum_groups, kBlockRows, scratch_values, rows};
+const DotKernels dot_kernels = {kBlockRows, scratch_values, rows};
 
 }  // namespace greta::GRETA_ISA

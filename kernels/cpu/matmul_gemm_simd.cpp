@@ -1,4 +1,4 @@
-#include "kernels/cpu/matmul_blocks.h"
+#include "kernels/cpu/matmul_expand.h"
 #include "kernels/cpu/matmul_kernels.h"
 
 // The product as a sum of outer products: a tile of kTileRows rows × kTileGroups vectors of tokens
@@ -79,38 +79,13 @@ void pack(const GemmTask& task, int64_t begin, int64_t end) {
 // ---- Weights to f32.
 
 template <class Type>
-GRETA_INLINE void expand_row(const uint8_t* row, int64_t column, int64_t n_columns, float* to) {
-  if constexpr (requires { Type::kGroup; }) {
-    const uint8_t* p = row + column / Type::kBlockValues * Type::kBlockBytes;
-    const int n_groups = static_cast<int>(n_columns) / Type::kGroup;
-    alignas(64) Numbers numbers[1];
-    Type::scales(p, 1, n_groups, numbers);
-    Type::visit(
-        p,
-        n_groups, [&](int g, const GroupVectors<Type::kGroup>& q) __attribute__((always_inline)) {
-          const F32 scale = splat(numbers[0][g]);
-          const F32 offset = Type::kHasMin ? splat(-numbers[0][Type::kSpanGroups + g]) : F32{};
-          for (int i = 0; i < q.kCount; ++i) {
-            const F32 w = Type::kHasMin ? madd(q.v[i], scale, offset) : q.v[i] * scale;
-            store(to + g * Type::kGroup + i * kLanes, w);
-          }
-        });
-  } else {
-    const uint8_t* p = row + column * Type::kBytes;
-    int64_t k = 0;
-    for (; k + kLanes <= n_columns; k += kLanes) store(to + k, Type::values(p + k * Type::kBytes));
-    if (k < n_columns) store(to + k, Type::values_part(p + k * Type::kBytes, n_columns - k));
-  }
-}
-
-template <class Type>
 void expand(const GemmTask& task, int64_t row, int64_t n_rows, int64_t column, int64_t n_columns,
             float* to) {
   const size_t row_bytes = row_bytes_of<Type>(task.w.cols);
   for (int64_t r = 0; r < n_rows; ++r) {
     const auto* data =
         reinterpret_cast<const uint8_t*>(task.w.data) + static_cast<size_t>(row + r) * row_bytes;
-    expand_row<Type>(data, column, n_columns, to + r * kGemmColumns);
+    expand_columns<Type>(data, column, n_columns, to + r * kGemmColumns);
   }
 }
 

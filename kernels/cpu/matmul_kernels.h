@@ -15,23 +15,14 @@ struct DotTask {
   Matrix w;
   const float* x = nullptr;  ///< f32 [n_tokens, x_stride], the first w.cols of each
   int64_t x_stride = 0;
-  const float* x_sums = nullptr;  ///< f32 [n_tokens, sums_stride], or not needed
-  int64_t sums_stride = 0;
   int64_t n_tokens = 0;
   float* out = nullptr;  ///< f32 [n_tokens, w.rows]
 };
 
-/// Types with mins need Σx over each sub-block: for every kSumColumns columns, and for what is left
-/// of a row, kSums numbers in an order that suits the kernels.
-inline constexpr int64_t kSumColumns = 256, kSums = 16;
-
 struct DotKernels {
-  bool (*needs_sums)(WeightType type);
-  /// Fills sums; n_columns a multiple of the block length.
-  void (*sum_groups)(WeightType type, const float* x, int64_t n_columns, float* sums);
   int64_t block_rows;  ///< pieces that are taken in blocks should be a multiple of it
   /// f32 values of scratch for a piece; 0: it is not taken in blocks, and needs none.
-  int64_t (*scratch_values)(const DotTask& task);
+  int64_t (*scratch_values)(int64_t n_tokens);
   /// scratch: 64-byte aligned; its content does not matter, before or after.
   void (*rows)(const DotTask& task, int64_t row_begin, int64_t row_end, float* scratch);
 };

@@ -4,8 +4,7 @@
 #include "kernels/simd/simd.h"
 
 // Scales and mins of quantised blocks as vectors (kernels/cpu/matmul_blocks.h says what of). Only
-// for
-// *_simd.cpp.
+// for *_simd.cpp.
 
 namespace greta::GRETA_ISA {
 
@@ -27,34 +26,26 @@ GRETA_INLINE void leading_scales(const uint8_t* p, int n, int block_bytes, Numbe
   for (int g = 0; g < n; ++g) scale[g] = f16_at(p + g * block_bytes);
 }
 
-/// The same where an m follows, and from numbers[8] on the mins for integers that begin at −kZero,
-/// −m − kZero·scale.
-template <int kZero>
-GRETA_INLINE void leading_scales_and_mins(const uint8_t* p, int n, int block_bytes,
-                                          Numbers& numbers) {
+/// The same where an m follows, which is put from numbers[8] on.
+GRETA_INLINE void leading_scales_and_offsets(const uint8_t* p, int n, int block_bytes,
+                                             Numbers& numbers) {
   uint32_t pairs[8] = {};  // of d and m
 #pragma GCC unroll 8
   for (int g = 0; g < n; ++g) pairs[g] = load<uint32_t>(p + g * block_bytes);
 #if defined(__AVX512F__)
   const F32 v = load_f16(pairs);
-  const F32 sign = {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1};
-  const F32 both =
-      sign * __builtin_shufflevector(v, v, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-  const F32 scales = __builtin_shufflevector(v, F32{}, 16, 16, 16, 16, 16, 16, 16, 16,  //
-                                             0, 2, 4, 6, 8, 10, 12, 14);
-  store(numbers, madd(scales, splat(-kZero), both));
+  store(numbers,
+        __builtin_shufflevector(v, v, 0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
 #else
   for (int i = 0; i < 8; i += kLanes) {
     const F32 v = load_f16(pairs + i), w = load_f16(pairs + i + kLanes / 2);
 #if defined(__AVX2__)
-    const F32 scales = __builtin_shufflevector(v, w, 0, 2, 4, 6, 8, 10, 12, 14);
-    const F32 m = __builtin_shufflevector(v, w, 1, 3, 5, 7, 9, 11, 13, 15);
+    store(numbers + i, __builtin_shufflevector(v, w, 0, 2, 4, 6, 8, 10, 12, 14));
+    store(numbers + 8 + i, __builtin_shufflevector(v, w, 1, 3, 5, 7, 9, 11, 13, 15));
 #else
-    const F32 scales = __builtin_shufflevector(v, w, 0, 2, 4, 6);
-    const F32 m = __builtin_shufflevector(v, w, 1, 3, 5, 7);
+    store(numbers + i, __builtin_shufflevector(v, w, 0, 2, 4, 6));
+    store(numbers + 8 + i, __builtin_shufflevector(v, w, 1, 3, 5, 7));
 #endif
-    store(numbers + i, scales);
-    store(numbers + 8 + i, madd(scales, splat(-kZero), -m));
   }
 #endif
 }
@@ -114,38 +105,32 @@ GRETA_INLINE U32 unpack_headers(U32 v) {
          (q & in_each_header(0, kFour, 0, 0)) | ((q >> 4) & in_each_header(0, 0, 0, kFour));
 }
 
-/// Of a block: d·scale of its eight sub-blocks, then their mins for integers that begin at −kZero,
-/// dmin·min − kZero·(d·scale). integers: as unpack_headers() leaves them.
-template <int kZero>
-GRETA_INLINE void scales_and_mins(const uint8_t* block, const uint8_t* integers, Numbers& numbers) {
+/// Of a block: d·scale of its eight sub-blocks, then −dmin·min. integers: as unpack_headers()
+/// leaves them.
+GRETA_INLINE void scales_and_offsets(const uint8_t* block, const uint8_t* integers,
+                                     Numbers& numbers) {
   static_assert(offsetof(BlockQ4K, d) == 0 && offsetof(BlockQ4K, dmin) == 2);
   const F32 units = load_f16(block);  // d, dmin, and what follows them
 #if defined(__AVX512F__)
-  const F32 unit = __builtin_shufflevector(units, units, 0, 0, 0, 0, 0, 0, 0, 0,  //
-                                           1, 1, 1, 1, 1, 1, 1, 1);
-  const F32 both = unit * to_f32(load_u8(integers));
-  const F32 scales = __builtin_shufflevector(both, F32{}, 16, 16, 16, 16, 16, 16, 16, 16,  //
-                                             0, 1, 2, 3, 4, 5, 6, 7);
-  store(numbers, madd(scales, splat(-kZero), both));
+  const F32 both = __builtin_shufflevector(units, -units, 0, 0, 0, 0, 0, 0, 0, 0,  //
+                                           17, 17, 17, 17, 17, 17, 17, 17);
+  store(numbers, both * to_f32(load_u8(integers)));
 #else
   for (int i = 0; i < 8; i += kLanes) {
-    const F32 scales = splat(units[0]) * to_f32(load_u8(integers + i));
-    const F32 mins = splat(units[1]) * to_f32(load_u8(integers + 8 + i));
-    store(numbers + i, scales);
-    store(numbers + 8 + i, madd(scales, splat(-kZero), mins));
+    store(numbers + i, splat(units[0]) * to_f32(load_u8(integers + i)));
+    store(numbers + 8 + i, splat(-units[1]) * to_f32(load_u8(integers + 8 + i)));
   }
 #endif
 }
 
 /// The same of n blocks.
-template <int kZero>
-GRETA_INLINE void scales_and_mins(const uint8_t* p, int n, int block_bytes, Numbers* numbers) {
+GRETA_INLINE void scales_and_offsets(const uint8_t* p, int n, int block_bytes, Numbers* numbers) {
   for (int i = 0; i < n; i += kHeaders) {
     uint8_t integers[4 * kLanes];
     store(integers, unpack_headers(load_headers(p + i * block_bytes, n - i, block_bytes)));
     for (int j = 0; j < kHeaders; ++j) {
       if (i + j < n) {
-        scales_and_mins<kZero>(p + (i + j) * block_bytes, integers + 16 * j, numbers[i + j]);
+        scales_and_offsets(p + (i + j) * block_bytes, integers + 16 * j, numbers[i + j]);
       }
     }
   }

@@ -1,5 +1,6 @@
 -- Which lineage a run belongs to: runs of one experiment, mode, backend, dtype, model and suite, as the
--- run itself states them; '-' where it does not. lineage_member has the rows of it, kept by triggers.
+-- run itself states them; '-' where it does not. The KV cache's type follows where it is not f32, which is
+-- what nothing said of it means. lineage_member has the rows of it, kept by triggers.
 CREATE VIEW run_lineage AS
 SELECT
   r.id AS run_id,
@@ -9,7 +10,10 @@ SELECT
     (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model' ORDER BY a.rank, a.value LIMIT 1),
     (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'model_file' ORDER BY a.rank, a.value LIMIT 1), '-')
   || '/' || ifnull(
-    (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'suite' ORDER BY a.rank, a.value LIMIT 1), '-') AS lineage,
+    (SELECT a.value FROM attribute a WHERE a.run_id = r.id AND a.dim = 'suite' ORDER BY a.rank, a.value LIMIT 1), '-')
+  || ifnull(
+    (SELECT '/kv_cache=' || nullif(a.value, 'f32') FROM attribute a
+     WHERE a.run_id = r.id AND a.dim = 'kv_cache' ORDER BY a.rank, a.value LIMIT 1), '') AS lineage,
   EXISTS (SELECT 1 FROM attribute a WHERE a.run_id = r.id AND a.dim = 'inject') AS injected,
   r.name AS run, ifnull(r.date, '') AS date, ifnull(r.started_at, '') AS started_at,
   r.seed AS seed, r.synthetic AS synthetic

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/cpu/matmul.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/fingerprint/fingerprint.h"
 
 namespace greta {

@@ -127,6 +127,22 @@ TEST_F(Change, OfAnotherLineageIsNone) {
   EXPECT_EQ(ask("SELECT lineage FROM lineage WHERE run_id = 4"), "e/as_designed/-/f32/-/b3_66");
 }
 
+TEST_F(Change, AnotherTypeOfTheCacheIsAnotherLineage) {
+  add_run("01", {});
+  attribute(add_run("02", {}), "kv_cache", "f16");
+  attribute(add_run("03", {}), "kv_cache", "f32");  // what saying nothing means
+  attribute(add_run("04", {}), "kv_cache", "f16");
+  EXPECT_EQ(ask("SELECT run, lineage, baseline FROM lineage"),
+            "2026-01-01/e/as_designed|e/as_designed/-/f32/-/-|-\n"
+            "2026-01-02/e/as_designed|e/as_designed/-/f32/-/-/kv_cache=f16|-\n"
+            "2026-01-03/e/as_designed|e/as_designed/-/f32/-/-|2026-01-01/e/as_designed\n"
+            "2026-01-04/e/as_designed|e/as_designed/-/f32/-/-/kv_cache=f16|"
+            "2026-01-02/e/as_designed");
+  w_.db.exec("UPDATE attribute SET value = 'f32' WHERE dim = 'kv_cache' AND run_id = 2");
+  w_.db.exec("DELETE FROM attribute WHERE dim = 'kv_cache' AND run_id = 4");
+  EXPECT_EQ(ask("SELECT DISTINCT lineage FROM lineage"), "e/as_designed/-/f32/-/-");
+}
+
 TEST_F(Change, AnUnfinishedRunIsNoBaseline) {
   add_run("01", {});
   w_.db.exec("UPDATE run SET status = 'failed' WHERE id = " + std::to_string(add_run("02", {})));

@@ -82,7 +82,7 @@ class Archive {
         break;
       case 1: {
         const std::string dim = random.of(std::vector<std::string>{
-            "inject", "suite", "model_sha256", "model_root", "trace.layers"});
+            "inject", "suite", "kv_cache", "model_sha256", "model_root", "trace.layers"});
         if (run.attributes.contains(dim)) {
           run.attributes.erase(dim);
           sql_("DELETE FROM attribute WHERE run_id = ? AND dim = ?", id, dim).exec();

@@ -9,7 +9,7 @@
 
 #include "engine/forward/race.h"
 #include "kernels/blocks.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/dequantise.h"
 
 namespace greta {
 namespace {

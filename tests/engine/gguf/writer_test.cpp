@@ -14,7 +14,7 @@
 
 #include "common/temporary_folder.h"
 #include "engine/gguf/file.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/quantise.h"
 
 namespace greta {
 namespace {

@@ -15,7 +15,8 @@
 
 #include "engine/probe/generate.h"
 #include "engine/record/run_writer.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/dequantise.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/gpu/device.h"
 #include "tests/engine/forward/reference_f64.h"
 #include "tests/engine/forward/routes_by.h"

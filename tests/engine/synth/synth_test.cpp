@@ -18,7 +18,7 @@
 #include "common/temporary_folder.h"
 #include "engine/gguf/file.h"
 #include "engine/synth/vocab.h"
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/dequantise.h"
 
 namespace greta {
 namespace {

@@ -7,7 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/dequantise.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tests/kernels/kernel_fixture.h"
 

@@ -1,5 +1,3 @@
-#include "kernels/cpu/quants.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +12,8 @@
 #include <vector>
 
 #include "kernels/blocks.h"
+#include "kernels/cpu/dequantise.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "tests/kernels/kernel_fixture.h"
 

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/quants.h"
+#include "kernels/cpu/dequantise.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/gpu/weight_layout.h"
 #include "kernels/gpu/weight_planes.h"
 #include "tests/kernels/gpu/gpu_test.h"

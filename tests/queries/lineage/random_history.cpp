@@ -121,6 +121,7 @@ class Maker {
     if (random_.one_in(3)) run.attributes["model"] = random_.one_in(2) ? "small" : "large";
     if (random_.one_in(3)) run.attributes["model_file"] = "a.gguf";
     if (random_.one_in(3)) run.attributes["suite"] = "s" + std::to_string(random_.below(2));
+    if (random_.one_in(3)) run.attributes["kv_cache"] = random_.one_in(2) ? "f32" : "f16";
     return run;
   }
 
@@ -284,10 +285,10 @@ std::string lineage_of(const ToldRun& run) {
     const auto found = run.attributes.find(dim);
     return found == run.attributes.end() ? std::string("-") : found->second;
   };
-  const std::string model = attribute("model");
+  const std::string model = attribute("model"), cache = attribute("kv_cache");
   return run.experiment + "/" + or_dash(run.mode) + "/" + attribute("backend") + "/" +
          or_dash(run.dtype) + "/" + (model == "-" ? attribute("model_file") : model) + "/" +
-         attribute("suite");
+         attribute("suite") + (cache == "-" || cache == "f32" ? "" : "/kv_cache=" + cache);
 }
 
 ToldHistory random_history(uint64_t seed) { return Maker(seed).make(); }

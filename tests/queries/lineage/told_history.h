@@ -44,7 +44,8 @@ struct ToldHistory {
   std::map<std::string, size_t> pins;  ///< run by lineage
 };
 
-/// "experiment/mode/backend/dtype/model/suite", '-' where the run does not say.
+/// "experiment/mode/backend/dtype/model/suite", '-' where the run does not say, and
+/// "/kv_cache=TYPE" where it says one that is not f32.
 std::string lineage_of(const ToldRun& run);
 
 /// A history made up from a seed, of which its experiments are named.
