@@ -250,17 +250,6 @@ std::vector<Definition> make_definitions() {
   return all;
 }
 
-/// By its name in any case, as SQLite has it.
-const Definition* find_definition(std::string_view name) {
-  static const auto by_name = [] {
-    std::unordered_map<std::string_view, const Definition*> map;
-    for (const Definition& definition : definitions()) map.emplace(definition.name, &definition);
-    return map;
-  }();
-  const auto found = by_name.find(lower(name));
-  return found == by_name.end() ? nullptr : found->second;
-}
-
 bool is_same(const Definition& ours, std::string_view type, std::string_view sql) {
   if (type != ours.type) return false;
   return sql == ours.sql || (type == "table" && essence(sql) == essence(ours.sql));
@@ -361,6 +350,16 @@ void restore_rows(SQLite::Database& db, const std::string& table) {
 const std::vector<Definition>& definitions() {
   static const std::vector<Definition> all = make_definitions();
   return all;
+}
+
+const Definition* find_definition(std::string_view name) {
+  static const auto by_name = [] {
+    std::unordered_map<std::string_view, const Definition*> map;
+    for (const Definition& definition : definitions()) map.emplace(definition.name, &definition);
+    return map;
+  }();
+  const auto found = by_name.find(lower(name));
+  return found == by_name.end() ? nullptr : found->second;
 }
 
 std::string body_of(std::string_view view) {

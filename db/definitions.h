@@ -16,6 +16,9 @@ struct Definition {
 /// database.
 const std::vector<Definition>& definitions();
 
+/// By its name in any case, as SQLite has it; null when there is none.
+const Definition* find_definition(std::string_view name);
+
 /// The SELECT of a view: its definition without the name.
 std::string body_of(std::string_view view);
 

@@ -13,6 +13,7 @@
 #include "db/schema.h"
 #include "db/statements.h"
 #include "db/transaction.h"
+#include "db/with_views.h"
 
 namespace greta {
 namespace {
@@ -102,8 +103,9 @@ class DiffKeeper {
         *baseline, run_id);
     if (same.exec() > 0) return;
     if (!compare_) {
-      compare_.emplace(db_, "INSERT INTO kept_diff SELECT " + columns_of(db_, "kept_diff") +
-                                " FROM diff_part WHERE run_a_id = ? AND run_b_id = ?");
+      compare_.emplace(db_,
+                       with_views("INSERT INTO kept_diff SELECT " + columns_of(db_, "kept_diff") +
+                                  " FROM diff_part WHERE run_a_id = ? AND run_b_id = ?"));
     }
     compare_->bind(1, *baseline);
     compare_->bind(2, run_id);

@@ -1,9 +1,12 @@
 #include "db/kept_tally.h"
 
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "db/definitions.h"
 #include "db/schema.h"
+#include "db/with_views.h"
 
 namespace greta {
 namespace {
@@ -41,8 +44,32 @@ void bind_value(SQLite::Statement& statement, int i, const TallyRows::Value& val
   statement.bind(i);
 }
 
-std::string select_tally_sql() {
-  return std::string("SELECT ") + kTallyColumns + " FROM unkept_tally WHERE run_id = ?";
+/// What is compared with a report's table, where there is none: columns as comparison_graded has
+/// them.
+constexpr const char* kNoReport =
+    "no_report AS (SELECT z.name AS axis, z.same_run AS same_run, NULL AS run_id,"
+    " NULL AS other_run_id, NULL AS prompt_id, NULL AS status, NULL AS class, NULL AS scope,"
+    " NULL AS cause, NULL AS compared, NULL AS elsewhere, NULL AS blamed, NULL AS forward_layer,"
+    " NULL AS tensor_id, NULL AS layer, NULL AS blamed_name_id, NULL AS pos_id, NULL AS token_id,"
+    " NULL AS report_line FROM axis z WHERE 0)";
+
+/// The view unkept_tally but for what reports' tables list: without that there is half as much to
+/// prepare.
+std::string tally_of_rows() {
+  constexpr std::string_view kListed =
+      "CROSS JOIN comparison_graded s\n    WHERE v.evidence = 'report'";
+  constexpr std::string_view kNothing = "CROSS JOIN no_report s\n    WHERE v.evidence = 'report'";
+  std::string body = body_of("unkept_tally");
+  const size_t at = body.find(kListed);
+  if (at == std::string::npos) throw std::logic_error("unkept_tally reads no report's table");
+  return body.replace(at, kListed.size(), kNothing);
+}
+
+std::string select_tally_sql(bool reports, const std::string& condition) {
+  const std::string told =
+      reports ? "" : std::string("WITH ") + kNoReport + ", told AS (" + tally_of_rows() + ") ";
+  return with_views(told + "SELECT " + kTallyColumns + " FROM " +
+                    (reports ? "unkept_tally" : "told") + " WHERE run_id = ?" + condition);
 }
 
 TallyRows take_rows(SQLite::Statement& rows, int64_t run_id) {
@@ -56,20 +83,22 @@ TallyRows take_rows(SQLite::Statement& rows, int64_t run_id) {
 
 }  // namespace
 
-TallyReader::TallyReader(SQLite::Database& db) : rows_(db, select_tally_sql()) {}
-
-TallyRows TallyReader::read(int64_t run_id) {
-  rows_.bind(1, run_id);
-  return take_rows(rows_, run_id);
+SQLite::Statement& TallyStatements::of_run(int64_t run_id) {
+  report_.bind(1, run_id);
+  const bool reports = report_.executeStep();
+  report_.reset();
+  std::optional<SQLite::Statement>& rows = reports ? reported_ : traced_;
+  if (!rows) rows.emplace(db_, select_tally_sql(reports, condition_));
+  rows->bind(1, run_id);
+  return *rows;
 }
 
-PromptTallyReader::PromptTallyReader(SQLite::Database& db)
-    : rows_(db, select_tally_sql() + " AND prompt_id = ?") {}
+TallyRows TallyReader::read(int64_t run_id) { return take_rows(rows_.of_run(run_id), run_id); }
 
 TallyRows PromptTallyReader::read(int64_t run_id, int64_t prompt_id) {
-  rows_.bind(1, run_id);
-  rows_.bind(2, prompt_id);
-  return take_rows(rows_, run_id);
+  SQLite::Statement& rows = rows_.of_run(run_id);
+  rows.bind(2, prompt_id);
+  return take_rows(rows, run_id);
 }
 
 TallyKeeper::TallyKeeper(SQLite::Database& db)

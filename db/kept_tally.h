@@ -2,7 +2,9 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,27 +20,44 @@ struct TallyRows {
   std::vector<Value> values;
 };
 
-/// Works out tallies, on any connection. The statement costs more to prepare than a small run to
-/// judge: one of these serves many. Throws SQLite::Exception.
+/// The statement that works out a run's tally. It costs more to prepare than a small run to judge,
+/// so it stays; there is one for runs that a report's table lists pairs of and one for others.
+class TallyStatements {
+ public:
+  TallyStatements(SQLite::Database& db, std::string condition)
+      : db_(db),
+        condition_(std::move(condition)),
+        report_(db, "SELECT 1 FROM report_pair WHERE run_id = ? LIMIT 1") {}
+  /// With the run bound, as its first parameter.
+  SQLite::Statement& of_run(int64_t run_id);
+
+ private:
+  SQLite::Database& db_;
+  std::string condition_;
+  SQLite::Statement report_;
+  std::optional<SQLite::Statement> traced_, reported_;
+};
+
+/// Works out tallies, on any connection: one of these serves many. Throws SQLite::Exception.
 class TallyReader {
  public:
-  explicit TallyReader(SQLite::Database& db);
+  explicit TallyReader(SQLite::Database& db) : rows_(db, "") {}
   /// No rows when the tally is kept already.
   TallyRows read(int64_t run_id);
 
  private:
-  SQLite::Statement rows_;
+  TallyStatements rows_;
 };
 
 /// The same of a run's prompts, one at a time: what they have together is the run's.
 class PromptTallyReader {
  public:
-  explicit PromptTallyReader(SQLite::Database& db);
+  explicit PromptTallyReader(SQLite::Database& db) : rows_(db, " AND prompt_id = ?") {}
   /// Prompt 0: what is of the run as a whole.
   TallyRows read(int64_t run_id, int64_t prompt_id);
 
  private:
-  SQLite::Statement rows_;
+  TallyStatements rows_;
 };
 
 /// Keeps tallies, and the verdicts that they amount to, so that they are read: the kept rows are

@@ -48,6 +48,23 @@ void note_version(SQLite::Database& db) {
   meta.exec();
 }
 
+/// Views, written down as CREATE leaves them: after each CREATE, SQLite looks through all that is
+/// there, which for a hundred views takes twice as long as the rest of a new file.
+void write_views_down(SQLite::Database& db) {
+  db.exec("PRAGMA writable_schema = ON");
+  SQLite::Statement view(db,
+                         "INSERT INTO sqlite_schema(type, name, tbl_name, rootpage, sql)"
+                         " VALUES ('view', ?1, ?1, 0, ?2)");
+  for (const Definition& ours : definitions()) {
+    if (ours.type != "view") continue;
+    view.bindNoCopy(1, ours.name);
+    view.bindNoCopy(2, ours.sql);
+    view.exec();
+    view.reset();
+  }
+  db.exec("PRAGMA writable_schema = RESET");  // and what was written is read
+}
+
 /// Makes all but the tables those of this build. Throws DatabaseError when it cannot.
 void restore(SQLite::Database& db) {
   const std::vector<DefinitionDifference> left = restore_definitions(db);
@@ -215,8 +232,9 @@ void create_schema(SQLite::Database& db) {
     if (is_of_rows(ours)) db.exec(ours.sql);
   }
   execute_file(db, "db/dictionary.sql");  // before the triggers, which each statement would prepare
+  write_views_down(db);
   for (const Definition& ours : definitions()) {
-    if (!is_of_rows(ours)) db.exec(ours.sql);
+    if (ours.type == "trigger") db.exec(ours.sql);
   }
   note_version(db);
   db.exec("PRAGMA application_id = " + std::to_string(kApplicationId));

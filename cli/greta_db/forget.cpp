@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli/greta_db/commands.h"
+#include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -238,6 +239,13 @@ constexpr std::string_view kFails =
     "(numeric_verdict = 'FAIL' OR verdict = 'FAIL' AND"
     " (ifnull(mode, '') NOT IN ('as_designed', 'kv_aligned') OR unmeasured > 0))";
 
+bool fails(QueryPool& statements, const Run& run) {
+  return RunQuery(statements, run.id,
+                  "SELECT 1 FROM " + kept_views(statements, {run}) +
+                      "run_verdict WHERE run_id = ? AND " + std::string(kFails))
+      .step();
+}
+
 /// Runs of before that day, oldest first, but for those that are still written. Says how many have
 /// no date.
 std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& arguments,
@@ -249,7 +257,7 @@ std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& argumen
                       " AND NOT EXISTS (SELECT 1 FROM directory_level l WHERE l.run_id = r.id)"
                       " ORDER BY day, r.id");
   where.bind(query);
-  Query failing(db, "SELECT 1 FROM run_verdict WHERE run_id = ? AND " + std::string(kFails));
+  QueryPool statements(db);
   std::vector<Run> runs;
   while (query.step()) {
     if (query.is_null(2)) {
@@ -258,11 +266,7 @@ std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& argumen
     }
     const Run run{query.integer(0), query.text(1)};
     if (!arguments.manner.running && run_being_written(db, {{run.id, run.name}})) continue;
-    if (arguments.keep_failing) {
-      failing.reset();
-      failing.bind(1, run.id);
-      if (failing.step()) continue;
-    }
+    if (arguments.keep_failing && fails(statements, run)) continue;
     runs.push_back(run);
   }
   return runs;

@@ -4,6 +4,7 @@
 #include "cli/greta_db/commands.h"
 #include "cli/options/checked_value.h"
 #include "cli/warehouse/asked_database.h"
+#include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -54,21 +55,22 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
   where.add_if(arguments.commit, "instr(r.commit_sha, ?) = 1");
   where.add_if(arguments.verdict,
                arguments.gate == Gate::kNumeric ? "v.numeric_verdict = ?" : "v.verdict = ?");
+  QueryPool statements(db);
+  const std::string verdicts = kept_views(statements) +
+                               "run_verdict v JOIN run r ON r.id = v.run_id"
+                               " JOIN lineage_member m ON m.run_id = v.run_id" +
+                               where.sql();
   if (options.format != Format::kTable && options.format != Format::kMarkdown) {
-    Query query(db, "SELECT " + std::string(kAllRunColumns) +
-                        ", m.injected AS injected FROM run_verdict v JOIN run r ON r.id = v.run_id"
-                        " JOIN lineage_member m ON m.run_id = v.run_id" +
-                        where.sql() + " ORDER BY v.date, v.experiment, v.run_id");
+    Query query(db, "SELECT " + std::string(kAllRunColumns) + ", m.injected AS injected FROM " +
+                        verdicts + " ORDER BY v.date, v.experiment, v.run_id");
     where.bind(query);
     print_query(query, options.out, options.format);
     return;
   }
-  Query query(db,
-              "SELECT " + std::string(kVerdictColumns) +
-                  ", dtype, injected FROM (SELECT v.*, r.dtype AS dtype, CASE WHEN m.injected"
-                  " THEN 'injected' END AS injected FROM run_verdict v"
-                  " JOIN run r ON r.id = v.run_id JOIN lineage_member m ON m.run_id = v.run_id" +
-                  where.sql() + ") ORDER BY date, experiment, run_id");
+  Query query(db, "SELECT " + std::string(kVerdictColumns) +
+                      ", dtype, injected FROM (SELECT v.*, r.dtype AS dtype, CASE WHEN m.injected"
+                      " THEN 'injected' END AS injected FROM " +
+                      verdicts + ") ORDER BY date, experiment, run_id");
   where.bind(query);
   HeadlineTable table(options.out, options.format, {"run", "date", "commit_sha", "mode", "dtype"},
                       {"injected", "evidence", "pairs", "pass", "fail", "missing"});

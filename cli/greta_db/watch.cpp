@@ -8,6 +8,7 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/output/text_width.h"
+#include "cli/warehouse/kept.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/json_text.h"
@@ -167,7 +168,8 @@ class Watch {
         db_.execAndGet("SELECT count(*) FROM trace_row WHERE run_id = " + to_string(run_.id))
             .getInt64();
     RunQuery query(statements_, run_.id,
-                   "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+                   "SELECT " + std::string(kVerdictColumns) + " FROM " +
+                       kept_views(statements_, {run_}) + "run_verdict WHERE run_id = ?");
     if (!query.step()) throw UsageError("run " + run_.name + " is no longer there");
     return sight_of(RunVerdict(query), rows, arguments_.gate);
   }

@@ -14,6 +14,10 @@ std::string kept_views(QueryPool& statements, const std::vector<Run>& runs) {
   return all ? "kept_" : "";
 }
 
+std::string kept_views(QueryPool& statements) {
+  return Query(statements, "SELECT 1 FROM unjudged_run LIMIT 1").step() ? "" : "kept_";
+}
+
 std::string kept_views_of_lineage(QueryPool& statements, const std::string& lineage) {
   const std::string members =
       lineage.empty() ? "lineage_member m" : "(SELECT * FROM lineage_member WHERE lineage = ?1) m";

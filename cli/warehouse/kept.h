@@ -13,6 +13,9 @@ namespace greta {
 /// Views that say how these runs come out.
 std::string kept_views(QueryPool& statements, const std::vector<Run>& runs);
 
+/// Views that say how all runs come out.
+std::string kept_views(QueryPool& statements);
+
 /// Views that say what changed: of the runs of a lineage or, where that is "", of all.
 std::string kept_views_of_lineage(QueryPool& statements, const std::string& lineage);
 

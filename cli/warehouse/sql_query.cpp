@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "db/with_views.h"
+
 namespace greta {
 namespace {
 
@@ -38,13 +40,14 @@ QueryPool::Kept& QueryPool::take(std::string_view sql) {
   std::deque<Kept>& all = by_text_[std::string(sql)];
   const auto free = std::find_if(all.begin(), all.end(), [](const Kept& k) { return !k.is_taken; });
   Kept& kept = free == all.end() ? all.emplace_back() : *free;
-  if (!kept.statement) kept.statement = prepared(db_, sql, nullptr);
+  if (!kept.statement) kept.statement = prepared(db_, with_views(sql), nullptr);
   kept.is_taken = true;
   return kept;
 }
 
 Query::Query(SQLite::Database& db, std::string_view sql, std::string_view* rest)
-    : statement_(prepared(db, sql, rest)) {}
+    : statement_(rest != nullptr ? prepared(db, sql, rest)
+                                 : prepared(db, with_views(sql), nullptr)) {}
 
 Query::Query(QueryPool& statements, std::string_view sql) : kept_(&statements.take(sql)) {
   statement_ = kept_->statement;

@@ -110,10 +110,11 @@ TEST_F(Opening, HasAViewForEveryFileOfQueries) {
                                        "kept_gate_from",
                                        "gated_failing_place",
                                        "gated_diagnosis"};
-  for (const std::string& twin : twins) EXPECT_TRUE(views.contains(twin)) << twin;
   EXPECT_EQ(views.size() - twins.size(), files);
-  for (const std::string& view : views)
-    EXPECT_NO_THROW(text_of(db, "SELECT * FROM " + view)) << view;
+  for (const std::string& twin : twins) {  // the others answer in tests/queries/contract_test.cpp
+    EXPECT_TRUE(views.contains(twin)) << twin;
+    EXPECT_NO_THROW(text_of(db, "SELECT * FROM " + twin)) << twin;
+  }
 }
 
 TEST_F(Opening, ForReadingRefusesWrites) {

@@ -109,6 +109,7 @@ TEST_F(EngineRun, OneBitOfOneValueFailsWhereItFlipped) {
       {TracePoint::kEmbedOut, 0},   {TracePoint::kQPreRope, 1}, {TracePoint::kKCache, 0},
       {TracePoint::kAttnScores, 1}, {TracePoint::kAttnOut, 1},  {TracePoint::kXOut, 0},
       {TracePoint::kHidden, -1},    {TracePoint::kLogits, -1},  {TracePoint::kLogitsTopk, -1}};
+  std::string expected;
   for (const auto& [point, layer] : places) {
     for (Phase phase : {Phase::kPrefillLast, Phase::kDecode0}) {
       MadeUpRun run;
@@ -119,46 +120,46 @@ TEST_F(EngineRun, OneBitOfOneValueFailsWhereItFlipped) {
         }
         return true;
       };
-      const std::string name = write(run);
-      EXPECT_EQ(ask("SELECT verdict, fail, prompt, layer, tensor, pos_id, token_id FROM run_verdict"
-                    " WHERE run = '" +
-                    name + "'"),
-                "FAIL|1|p6_len_16|" + std::to_string(layer) + "|" +
-                    std::string(trace_point_name(point)) + "|15|115");
+      expected += write(run) + "|FAIL|1|p6_len_16|" + std::to_string(layer) + "|" +
+                  std::string(trace_point_name(point)) + "|15|115\n";
     }
   }
+  EXPECT_EQ(ask("SELECT run, verdict, fail, prompt, layer, tensor, pos_id, token_id"
+                " FROM run_verdict ORDER BY run_id") +
+                "\n",
+            expected);
 }
 
 TEST_F(EngineRun, OneValueThatIsNotFiniteFailsWhateverRowItIsIn) {
-  const MadeUpRun whole{.prompts = {{"p0_short", 6}}, .decode_steps = 2};
-  int n_rows = 0;
-  {
-    MadeUpRun counted = whole;
-    counted.alter = [&](MadeUpRow&) { return ++n_rows > 0; };
-    write(counted);
-  }
-  ASSERT_EQ(n_rows, 4 * 50);  // prefill_last, decode0 and two steps that nothing is compared with
-  EXPECT_EQ(ask("SELECT verdict, pairs, decode_only FROM run_verdict"), "PASS|50|100");
+  // A prompt for each of its rows: prefill_last, decode0 and two steps that nothing is compared
+  // with.
+  constexpr int kRows = 4 * 50;
+  MadeUpRun run{.prompts = {}, .decode_steps = 2};
+  for (int i = 0; i <= kRows; ++i) run.prompts.emplace_back("p" + std::to_string(i), 6);
   const float bad[] = {NAN, INFINITY, -INFINITY};
   std::string expected;
-  for (int hit = 0; hit < n_rows; ++hit) {
-    MadeUpRun run = whole;
-    int i = 0;
-    std::string place;
-    run.alter = [&](MadeUpRow& row) {
-      if (i++ == hit) {
-        row.values[static_cast<size_t>(hit) % row.values.size()] = bad[hit % 3];
-        place = std::to_string(row.record.layer) + "|" +
-                std::string(trace_point_name(row.record.point)) + "|" +
-                std::to_string(row.record.pos_id);
-      }
-      return true;
-    };
-    expected += (hit > 0 ? "\n" : "") + write(run) + "|FAIL|FAIL|1|1|" + place;
-  }
-  EXPECT_EQ(ask("SELECT run, verdict, numeric_verdict, fail, nonfinite, layer, tensor, pos_id"
-                " FROM run_verdict WHERE verdict <> 'PASS' ORDER BY run_id"),
-            expected);
+  int n_rows = 0;
+  run.alter = [&](MadeUpRow& row) {
+    const int at = n_rows % kRows, prompt = n_rows / kRows;
+    ++n_rows;
+    if (at == prompt) {
+      row.values[static_cast<size_t>(at) % row.values.size()] = bad[at % 3];
+      expected += row.prompt + "|FAIL|FAIL|1|1|" + std::to_string(row.record.layer) + "|" +
+                  std::string(trace_point_name(row.record.point)) + "|" +
+                  std::to_string(row.record.pos_id) + "\n";
+    }
+    return true;
+  };
+  write(run);
+  ASSERT_EQ(n_rows, (kRows + 1) * kRows);
+  const std::string of_prompts =
+      "SELECT p.name, v.verdict, v.numeric_verdict, v.fail, v.nonfinite, v.fail_layer,"
+      " (SELECT t.name FROM tensor t WHERE t.id = v.fail_tensor_id), v.fail_pos_id"
+      " FROM verdict_part v JOIN prompt p ON p.id = v.prompt_id WHERE v.verdict ";
+  EXPECT_EQ(ask(of_prompts + "<> 'PASS' ORDER BY v.prompt_id") + "\n", expected);
+  EXPECT_EQ(ask(of_prompts + "= 'PASS'"), "p200|PASS|PASS|0|0|-|-|-");
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, fail, nonfinite FROM run_verdict"),
+            "FAIL|FAIL|200|200");
 }
 
 TEST_F(EngineRun, NonFiniteRowsFailOnBothSides) {
