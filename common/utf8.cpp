@@ -50,6 +50,12 @@ constexpr Range kNotShown[] = {
     {0x13430, 0x1343f}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
 };
 
+/// White_Space of Unicode 15 that is shown, and the pattern of Braille that has no dot.
+bool is_blank(char32_t code) {
+  return code == 0x20 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
+         code == 0x205f || code == 0x2800 || code == 0x3000 || (code == 0x202f);
+}
+
 bool is_joiner(char32_t code) { return code == 0x200c || code == 0x200d; }
 
 bool is_variation_selector(char32_t code) { return code >= 0xfe00 && code <= 0xfe0f; }
@@ -127,6 +133,15 @@ bool is_shown(char32_t code) {
   const auto* range = std::lower_bound(std::begin(kNotShown), std::end(kNotShown), code,
                                        [](const Range& r, char32_t c) { return r.last < c; });
   return range == std::end(kNotShown) || code < range->first;
+}
+
+bool shows_something(std::string_view text) {
+  while (!text.empty()) {
+    const Head next = head(text);
+    if (next.is_character() && is_shown(next.code) && !is_blank(next.code)) return true;
+    text.remove_prefix(std::max<size_t>(next.bytes, 1));
+  }
+  return false;
 }
 
 std::string printable(std::string_view bytes, std::string_view kept) {

@@ -40,6 +40,9 @@ inline bool is_valid(std::string_view text) { return valid_prefix(text) == text.
 /// look alike.
 bool is_shown(char32_t code);
 
+/// Whether a reader sees anything of the text: a character that is shown and no blank.
+bool shows_something(std::string_view text);
+
 /// Valid UTF-8: every byte that is not part of a character becomes U+FFFD.
 std::string replace_invalid(std::string_view bytes);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/utf8.h"
 #include "db/definitions.h"
 #include "db/difference.h"
 #include "db/kept_tally.h"
@@ -108,6 +109,19 @@ void check_trace_rows(SQLite::Database& db, Problems& problems) {
        outside("layer", -1, kMaxLayer),
        outside("crowded", 0, 1),
        outside("flags", 0, kAllFlags),
+       {"t.pos_id = -1 AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
+        " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.layer = t.layer"
+        " AND p.tensor_id = t.tensor_id)",
+        "at no position, which their plan declares at one"},
+       {"t.layer = -1 AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id"
+        " AND o.stage = 'layer') AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
+        " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.tensor_id = t.tensor_id)"
+        " AND NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id AND p.prompt_id ="
+        " t.prompt_id AND p.side = t.side AND p.layer = -1 AND p.tensor_id = t.tensor_id)",
+        "in no layer, which their plan declares in one"},
+       {"(t.min > t.max OR t.nz_count > t.n OR t.nan + t.inf > t.n OR t.abs_sum < 0)"
+        " AND (SELECT o.shape FROM source o WHERE o.id = t.source_id) = 'engine'",
+        "whose statistics are of no values"},
        {"t.flags & " + std::to_string(kFlagTensor) + " AND t.pos_id <> -1",
         "of a whole tensor, at a position"},
        {"t.vector_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sample o WHERE o.id = t.vector_id)"
@@ -142,6 +156,14 @@ void check_differences(SQLite::Database& db, Problems& problems) {
              problems);
 }
 
+/// Waivers whose reason nobody can read.
+void check_reasons(SQLite::Database& db, Problems& problems) {
+  SQLite::Statement reasons(db, "SELECT reason FROM waiver");
+  int64_t n = 0;
+  while (reasons.executeStep()) n += !utf8::shows_something(reasons.getColumn(0).getString());
+  if (n > 0) problems.push_back("waiver: " + std::to_string(n) + " rows without a reason");
+}
+
 void check_other_rows(SQLite::Database& db, Problems& problems) {
   const std::string kSides = "whose side is none";
   for (const char* table : {"plan", "readout"}) {
@@ -173,13 +195,21 @@ void check_other_rows(SQLite::Database& db, Problems& problems) {
   check_rows(db, "source", {negative("rows"), negative("duplicates"), negative("conflicts")},
              problems);
   check_rows(db, "attribute", {outside("rank", 0, 4)}, problems);
-  check_rows(db, "noise_floor", {outside("layer", -1, kMaxLayer)}, problems);
+  check_rows(db, "noise_floor",
+             {outside("layer", -1, kMaxLayer), {"t.rel_l2 > 1", "that rounding never reaches"}},
+             problems);
+  check_rows(db, "tolerance",
+             {{"t.rel_l2 NOT BETWEEN 0 AND 1", "beyond 1, which are not believed"},
+              {"EXISTS (SELECT 1 FROM tolerance o WHERE o.rowid < t.rowid"
+               " AND (o.tensor_id, o.dtype) IS (t.tensor_id, t.dtype))",
+               "of a trace point and dtype that another has, of which the least counts"}},
+             problems);
   check_rows(db, "waiver",
              {not_in("tensor", "tensor"),
               outside("layer", -1, kMaxLayer),
-              {"date(t.until) IS NOT t.until", "until a day that is none"},
-              {"trim(t.reason) = ''", "without a reason"}},
+              {"date(t.until) IS NOT t.until", "until a day that is none"}},
              problems);
+  check_reasons(db, problems);
   const Fault prompt{
       "t.prompt_id <> 0 AND NOT EXISTS (SELECT 1 FROM prompt o WHERE o.id = t.prompt_id"
       " AND o.run_id = t.run_id)",

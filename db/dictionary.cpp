@@ -4,6 +4,8 @@
 #include <cctype>
 #include <stdexcept>
 
+#include "db/kept_tally.h"
+
 namespace greta {
 namespace {
 
@@ -46,7 +48,7 @@ int64_t Dictionary::prompt_id(int64_t run_id, std::string_view name) {
   SQLite::Statement insert(db_, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");
   insert.bind(1, run_id);
   insert.bind(2, wanted.second);
-  insert.exec();
+  if (insert.exec() > 0) forget_tally(db_, run_id);  // it may have been announced only
   SQLite::Statement query(db_, "SELECT id FROM prompt WHERE run_id = ? AND name = ?");
   query.bind(1, run_id);
   query.bind(2, wanted.second);

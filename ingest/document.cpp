@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/utf8.h"
+#include "ingest/failure_claim.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -63,6 +64,8 @@ constexpr Keyword kCountKeys[] = {{"total pairs", "total_pairs"},
 constexpr size_t kMaxKey = 64;
 constexpr size_t kMaxDocumentLines = 400'000;
 constexpr size_t kMaxClaims = 10'000;
+constexpr size_t kMaxFailureBytes = 256;
+constexpr std::ptrdiff_t kMostClaimsOfLine = 8;  // that are looked back for
 
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 // Lead byte of a Latin, Greek or Cyrillic letter in UTF-8; not of a dash or a tick.
@@ -247,11 +250,16 @@ class DocumentReader {
       const text::FenceTracker::Kind kind = fences.next(lines_[i]);
       if (kind == text::FenceTracker::kInside) read_json(i, document_.json_lines);
       if (kind == text::FenceTracker::kOutside) read_json(i, document_.open_json_lines);
-      if (kind != text::FenceTracker::kOutside || trim(lines_[i]).empty()) continue;
+      if (trim(lines_[i]).empty()) continue;
+      if (kind == text::FenceTracker::kInside) read_failure(i);
+      if (kind != text::FenceTracker::kOutside) continue;
       while (table != document_.tables.cend() && i >= end_of(*table)) ++table;
       const bool in_table = table != document_.tables.cend() && i >= index(table->line);
       read_title(i, in_table);
-      if (!in_table && !text::is_rule(lines_[i])) read_line(i);
+      if (in_table || text::is_rule(lines_[i])) continue;
+      read_line(i);
+      read_failure(i);
+      heading_ = text::heading(lines_, i).value_or("");
     }
     if (claims_not_kept_ > 0) {
       document_.limits.push_back(
@@ -385,11 +393,34 @@ class DocumentReader {
     return true;
   }
 
+  // A claim of failure that is no verdict; those of tables are their rows'.
+  void read_failure(size_t i) {
+    // "Verdict: FAIL + ROOT_CAUSE: X" has made two
+    const auto last = document_.claims.end() -
+                      std::min<std::ptrdiff_t>(kMostClaimsOfLine, std::ssize(document_.claims));
+    const bool is_said = std::any_of(last, document_.claims.end(), [i](const DocumentClaim& claim) {
+      return index(claim.line) == i && claim.kind == "verdict" && claim.value.starts_with("FAIL");
+    });
+    if (is_said || passes_within_rounding(lines_[i])) return;
+    // of a heading that judges, not of one that names a failure
+    const bool is_below =
+        claims_failure(heading_, plain(lines_[i])) && !claims_failure(heading_, "x");
+    if (!is_below && !line_claims_failure(plain(lines_[i]))) return;
+    keep_claim(i, "failure", "FAIL", trim(lines_[i]).substr(0, kMaxFailureBytes));
+  }
+
   void add_claim(size_t i, std::string_view kind, std::string_view value) {
     if (kind.empty() || value.empty()) return;
     std::string token = leading_token(value);
     if (token == "TBD") return;
-    if (token == "PASS" && passes_within_rounding(value)) token = kPassWithinRounding;
+    const bool within = token == "PASS" && passes_within_rounding(value);
+    if (within) token = kPassWithinRounding;
+    const bool fails = kind == "verdict" && !within && claims_failure(kind, value);
+    if (fails && !token.starts_with("FAIL")) token = "FAIL";
+    keep_claim(i, kind, std::move(token), value);
+  }
+
+  void keep_claim(size_t i, std::string_view kind, std::string token, std::string_view value) {
     if (document_.claims.size() == kMaxClaims) {
       ++claims_not_kept_;
       return;
@@ -407,6 +438,7 @@ class DocumentReader {
   std::vector<std::string_view> lines_;
   Document document_;
   bool titled_ = false;
+  std::string heading_;  // just above
   int64_t claims_not_kept_ = 0;
 };
 

@@ -18,9 +18,10 @@ inline constexpr std::string_view kPassWithinRounding = "PASS_WITHIN_ROUNDING";
 /// A verdict that the text states, from "KEY: value" or from a heading KEY and the line below.
 struct DocumentClaim {
   int64_t line = 0;   ///< of the value
-  std::string kind;   ///< verdict, status, first_fail, root_cause or conclusion
+  std::string kind;   ///< verdict, status, first_fail, root_cause or conclusion; failure of a line
+                      ///< that claims one in any words (line_claims_failure)
   std::string value;  ///< the first word when it is upper-case (PASS, NOT_REPRODUCED), else "";
-                      ///< kPassWithinRounding
+                      ///< kPassWithinRounding; FAIL of what claims a failure
   std::string text;   ///< the value in full, without Markdown emphasis
 };
 
@@ -49,7 +50,8 @@ struct Document {
   /// First column of the first table whose first header cell is Prompt, in order, each once: names
   /// the segments of fenced lines that have no prompt of their own.
   std::vector<std::string> prompt_names;
-  std::vector<DocumentClaim> claims;  ///< outside fences and tables; a TBD is not a claim
+  /// Outside fences and tables, but those of kind failure; a TBD is not a claim.
+  std::vector<DocumentClaim> claims;
   /// From "Total Pairs: 48" lines and Metric | Value tables; first one wins. Keys: total_pairs,
   /// present_pairs, pass, fail, missing, and the equivalence counts pass_equiv, fail_equiv,
   /// expected_drift, inconclusive, incomplete, skipped.

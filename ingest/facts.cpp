@@ -83,7 +83,8 @@ int64_t Facts::add_json_facts(int64_t source_id, int64_t run, const RunIdentity&
                m.name, m.value, m.text);
   }
   for (const ClaimedVerdict& c : facts.claims) {
-    add_claim(source_id, runs_.run_id(identity, c.dims), 0, "verdict", c.value, c.text);
+    add_claim(source_id, runs_.run_id(identity, c.dims), 0,
+              c.is_failure ? kFailureClaim : "verdict", c.value, c.text);
   }
   return static_cast<int64_t>(facts.metrics.size());
 }

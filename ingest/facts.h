@@ -18,6 +18,9 @@
 
 namespace greta {
 
+/// report_claim.kind of a claim of failure in any words; its value is FAIL.
+inline constexpr const char* kFailureClaim = "failure";
+
 /// A readout as a JSON object, for people.
 std::string readout_text(const ReadoutRow& readout);
 

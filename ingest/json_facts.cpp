@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ingest/failure_claim.h"
 #include "ingest/json_document.h"
 #include "ingest/run_identity.h"
 #include "ingest/text.h"
@@ -21,6 +22,7 @@ using nlohmann::json;
 // Bounds what one leaf costs: its path and its dimensions are copied for every leaf.
 constexpr size_t kMaxPath = 256;
 constexpr size_t kMaxDimValue = 64;
+constexpr size_t kMaxJsonClaims = 10'000;  // one failure is as good as all
 
 struct Alias {
   std::string_view key, dim;
@@ -194,6 +196,7 @@ class FactsReader {
     if (facts_.kind == "perf") read_leg(document);
     for (const auto& [key, value] : document.items()) {
       if (states || key == "config") {
+        look_for_failures({}, key, value);
         attribute(key, key, value);
       } else {
         top_level(key, value);
@@ -214,13 +217,11 @@ class FactsReader {
     const bool verdict = key == "global_verdict" || key == "verdict" ||
                          (key == "status" && value.is_string() &&
                           is_verdict_word(value.get_ref<const std::string&>()));
-    if (verdict && !value.is_structured()) {
-      claim({}, value);
-    } else if (value.is_array() && all_objects(value)) {
-      read_list(key, value);
-    } else if (value.is_object()) {
-      read_object(key, value);
-    } else if (number_of(value) && value.is_number() && !is_known(key)) {
+    if (verdict && !value.is_structured()) return claim({}, value);
+    if (value.is_array() && all_objects(value)) return read_list(key, value);
+    if (value.is_object()) return read_object(key, value);
+    look_for_failures({}, key, value);
+    if (number_of(value) && value.is_number() && !is_known(key)) {
       metric(own_, key, value);
     } else if (value.is_null() && !is_known(key)) {
       metric(own_, key, value);
@@ -251,7 +252,10 @@ class FactsReader {
         !object.empty() && std::all_of(object.items().begin(), object.items().end(), [](auto item) {
           return is_number_name(item.key()) && item.value().is_object();
         });
-    if (!by_context) return flatten_own(key, object);
+    if (!by_context) {
+      look_for_failures({}, key, object);
+      return flatten_own(key, object);
+    }
     for (const auto& [context, item] : object.items()) {
       Scope scope;
       scope.dims.emplace("ctx", context);
@@ -284,6 +288,7 @@ class FactsReader {
     }
     for (const auto& [key, value] : run.items()) {
       if (repeats_scope(scope, key, value)) continue;
+      look_for_failures(scope.dims, key, value);
       const bool verdict =
           key == "verdict" || (key == "status" && value.is_string() &&
                                is_verdict_word(value.get_ref<const std::string&>()));
@@ -333,7 +338,17 @@ class FactsReader {
 
   void claim(const std::map<std::string, std::string>& dims, const json& value) {
     const std::string text = scalar_text(value);
-    facts_.claims.push_back({dims, value.is_null() ? std::string() : first_word(text), text});
+    std::string word = value.is_null() ? std::string() : first_word(text);
+    const bool fails = claims_failure("verdict", text) && !text::to_lower(word).starts_with("fail");
+    facts_.claims.push_back({dims, fails ? "FAIL" : std::move(word), text});
+  }
+
+  void look_for_failures(const std::map<std::string, std::string>& dims, const std::string& key,
+                         const json& value) {
+    for_each_failure(key, value, [&](const std::string& claim) {
+      if (facts_.claims.size() < kMaxJsonClaims)
+        facts_.claims.push_back({dims, "FAIL", claim, true});
+    });
   }
 
   // `key` is the last part of the path, "" where known names do not count.

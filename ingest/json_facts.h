@@ -36,8 +36,9 @@ struct Metric {
 
 struct ClaimedVerdict {
   std::map<std::string, std::string> dims;  ///< empty: of the whole experiment
-  std::string value;                        ///< first word: PASS_EQUIV
-  std::string text;                         ///< as written
+  std::string value;                        ///< first word: PASS_EQUIV; FAIL of any failure
+  std::string text;                         ///< as written; "key: value" of a failure
+  bool is_failure = false;  ///< not a verdict, but what claims one (for_each_failure)
 };
 
 struct JsonFacts {

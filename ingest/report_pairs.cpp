@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ingest/failure_claim.h"
 #include "ingest/printed_hash.h"
 #include "ingest/text.h"
 
@@ -160,14 +161,6 @@ enum class Says { kNothing, kMatch, kFail, kMissing };
 constexpr std::string_view kTick = "\u2705", kCheck = "\u2713", kCross = "\u274c",
                            kBallot = "\u2717";
 
-bool is_failing(std::string_view word) {
-  for (const std::string_view head :
-       {"fail", "drift", "mismatch", "differ", "diverg", "nonfinite", "ambiguous", "conflict"}) {
-    if (word.starts_with(head)) return true;
-  }
-  return false;
-}
-
 /// A status: "FAIL", "EXPECTED_DRIFT", "no match", "false" fail; "OK", "no drift", "none" and
 /// "true" match.
 Says status_of(std::string_view cell) {
@@ -180,7 +173,7 @@ Says status_of(std::string_view cell) {
                                                                               : Says::kNothing;
   bool negated = false;
   for (const std::string& word : words) {
-    const bool fails = is_failing(word);
+    const bool fails = is_failure_word(word);
     const bool matches = word.starts_with("match") || word.starts_with("pass") ||
                          is_one_of(word, {"ok", "equal", "same", "identical", "yes", "true"});
     if (word.starts_with("missing") && !negated) return Says::kMissing;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "db/experiment.h"
+#include "db/kept_tally.h"
 #include "db/run_name.h"
 #include "ingest/text.h"
 
@@ -194,14 +195,19 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
         event.experiment, name.family, name.variant, run_id, identity.experiment)
         .exec();
   }
-  if (identity.date.empty() && !event.date.empty()) {
-    add_attribute(run_id, "date", event.date, AttributeRank::kPath, "", source_id);
-  }
+  const auto state = [&](const char* dim, const std::string& value, AttributeRank rank) {
+    if (!value.empty()) add_attribute(run_id, dim, value, rank, "", source_id);
+  };
+  // What it names must be what every other start of the run names (view start_conflict).
+  state("run", event.run, AttributeRank::kLeaf);
+  state("experiment", event.experiment, AttributeRank::kLeaf);
+  state("date", event.date, identity.date.empty() ? AttributeRank::kPath : AttributeRank::kLeaf);
 }
 
 void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
   const int64_t id = writer_.prompt_id(run_id, event.prompt);
   records_.set_prompt(id, event.n_tokens, event.text_sha256, event.token_ids);
+  forget_tally(db_, run_id);  // it is announced from now on
   for (const RunEvent::Planned& row : event.plan) {
     const auto tensor = writer_.tensor_id_of_run(run_id, row.tensor);
     if (!tensor) continue;  // its rows are not taken either, and each is an error

@@ -4,7 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "db/kept_tally.h"
 #include "ingest/content_name.h"
+#include "ingest/failure_claim.h"
+#include "ingest/json_document.h"
 #include "ingest/json_facts.h"
 #include "ingest/json_pairs.h"
 #include "ingest/log.h"
@@ -17,6 +20,9 @@ namespace {
 constexpr int64_t kMaxLogEvents = 500'000;
 /// A verdict holds all of them in memory.
 constexpr int64_t kMaxPairs = 100'000;
+/// One is as good as all.
+constexpr int64_t kMaxFailureClaims = 1'000;
+constexpr size_t kMaxClaimBytes = 256;
 
 }  // namespace
 
@@ -83,6 +89,7 @@ void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
         if (!*judging) judging = status_columns(header);
         add_row(header, row, *judging);
       });
+  if (!judging) add_failures_of({}, {table.line, table.columns});
   warn_of_table(table);
   if (pairs_ > 0 || report_columns(table)) add_report();
 }
@@ -113,7 +120,38 @@ void SourceContent::add_row(const Table& header, const TableRow& row,
                             const std::optional<ReportColumns>& judging) {
   is_of_use_ = true;
   session_.facts.add_table_row(source_id_, header, row);
-  if (judging) add_claim_of(header, row, *judging);
+  if (judging) return add_claim_of(header, row, *judging);
+  add_failures_of(header, row);
+}
+
+/// Of a table that judges no pairs: a cell beside one that judges, or below a column that does;
+/// below columns of a document's table are many runs, unless it has one row.
+void SourceContent::add_failures_of(const Table& header, const TableRow& row) {
+  const bool has_columns = !is_document_ || header.rows.size() == 1;
+  for (size_t i = 0; i < row.cells.size(); ++i) {
+    const bool by_column =
+        has_columns && i < header.columns.size() && claims_failure(header.columns[i], row.cells[i]);
+    // a cell below a column that judges is no key
+    const bool is_value =
+        i > 0 && i <= header.columns.size() && claims_failure(header.columns[i - 1], "fail");
+    const bool by_cell = i > 0 && !is_value && claims_failure(row.cells[i - 1], row.cells[i]);
+    if (by_cell) return add_failure(row.line, row.cells[i - 1] + ": " + row.cells[i]);
+    if (by_column) return add_failure(row.line, header.columns[i] + ": " + row.cells[i]);
+  }
+}
+
+/// Of a line that is a JSON object and no row, or of what rows have beside their fields.
+void SourceContent::add_failures_of_line(std::string_view line, int64_t line_no) {
+  std::string error;
+  const nlohmann::json object = parse_json_document(line, error);
+  if (!error.empty()) return;
+  for_each_failure("", object, [&](const std::string& claim) { add_failure(line_no, claim); });
+}
+
+void SourceContent::add_failure(int64_t line, std::string_view text) {
+  if (++failure_claims_ > kMaxFailureClaims) return;
+  session_.facts.add_claim(source_id_, run_id_, line, kFailureClaim, "FAIL",
+                           std::string(text.substr(0, kMaxClaimBytes)));
 }
 
 void SourceContent::add_claim_of(const Table& header, const TableRow& row,
@@ -221,6 +259,7 @@ void SourceContent::add_tables(const Document& document) {
     const auto judging = report_columns(table);
     if (judging) add_report();
     for (const TableRow& row : table.rows) add_row(table, row, judging);
+    if (table.rows.empty()) add_failures_of({}, {table.line, table.columns});
     warn_of_table(table);
   }
   // A summary by status says again what a table of pairs has listed, unless that lists no failure.
@@ -264,6 +303,7 @@ void SourceContent::add_log(const std::string& bytes) {
       records.take(line, line_no);
       continue;
     }
+    if (line_claims_failure(line)) add_failure(line_no, text::trim(line));
     events.clear();
     parser.add_line(line, line_no, events);
     for (const LogEvent& event : events) {
@@ -298,6 +338,7 @@ void SourceContent::add_log(const std::string& bytes) {
     ++session_.summary.metrics;
   }
   if (facts.prompt_tokens && !identity_.prompt.empty()) {
+    forget_tally(session_.db, run_id_);  // view announced_prompt
     session_.runs.set_prompt_length(run_id_, identity_.prompt, *facts.prompt_tokens);
   }
   if (!facts.valid_utf8) add_finding(0, false, "not valid UTF-8; kept as it is");
@@ -311,8 +352,10 @@ void SourceContent::add_batch(RecordBatch& batch) {
     names_.push_back(session_.writer.tensor_id_of_run(run_id_, name));
     if (!names_.back()) refuse_name(name);
   }
-  for (const RowContext& context : batch.contexts)
+  for (const RowContext& context : batch.contexts) {
     contexts_.push_back(session_.writer.add_context(context));
+    if (context.extra) add_failures_of_line(*context.extra, 0);
+  }
   for (const RunEvent& event : batch.events)
     session_.runs.add_run_event(source_id_, run_id_, identity_, event);
   const bool other_hash =
@@ -341,6 +384,7 @@ void SourceContent::add_batch(RecordBatch& batch) {
     first_context_ = batch.contexts_from;
   }
   WriteCounts counts = session_.writer.write(batch.rows);
+  if (!batch.readouts.empty()) forget_tally(session_.db, run_id_);  // view announced_prompt
   for (const Readout& r : batch.readouts) {
     const std::optional<ReadoutRow> left_out =
         session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
@@ -359,6 +403,7 @@ void SourceContent::add_batch(RecordBatch& batch) {
     if (is_document_) continue;
     // A line that judges a pair gives no row: what it claims counts nevertheless.
     for (ReportPair& pair : json_pairs(f.raw, f.line)) add_pair(std::move(pair));
+    add_failures_of_line(f.raw, f.line);
   }
   for (int64_t line : counts.conflict_lines) {
     add_finding(line, false, "a row with this key but other content is there; both are kept");

@@ -51,6 +51,9 @@ class SourceContent {
 
   void add_row(const Table& header, const TableRow& row,
                const std::optional<ReportColumns>& judging);
+  void add_failure(int64_t line, std::string_view text);
+  void add_failures_of_line(std::string_view line, int64_t line_no);
+  void add_failures_of(const Table& header, const TableRow& row);
   void add_claim_of(const Table& header, const TableRow& row, const ReportColumns& judging);
   void add_pair(ReportPair pair);
   void add_tables(const Document& document);
@@ -77,6 +80,7 @@ class SourceContent {
   std::string shape_;
   int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
   bool is_document_ = false;
+  int64_t failure_claims_ = 0;
   bool is_of_use_ = false;  ///< something was taken of it
   bool refused_hash_ = false;
   // what it says of itself

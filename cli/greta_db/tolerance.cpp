@@ -119,9 +119,9 @@ double distance_of(const std::string& text) {
   if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(value) || value < 0) {
     throw UsageError("'" + text + "' is no relative L2 distance: give 0 or more, as 1e-4");
   }
-  if (value > 2) {
+  if (value > 1) {
     throw UsageError("'" + text +
-                     "' would excuse everything: no two rows are further apart than 2");
+                     "' would excuse everything: a row of zeros is 1 away from any other");
   }
   return value;
 }

@@ -80,7 +80,7 @@ void check(SQLite::Database& db, WaiveArguments& a) {
   if (a.until < utc_now().substr(0, 10)) {
     throw UsageError("--until " + a.until + " has passed: the waiver would waive nothing");
   }
-  if (a.reason.find_first_not_of(" \t\n\r") == std::string::npos) {
+  if (!utf8::shows_something(a.reason)) {
     throw UsageError("waive needs --reason TEXT: who reads it later must know why");
   }
   check_known(db, NameOf::kTensor, a.tensor);

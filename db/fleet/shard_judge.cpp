@@ -1,6 +1,7 @@
 #include "db/fleet/shard_judge.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "common/stop_signal.h"
@@ -50,7 +51,10 @@ void ShardJudge::judge_batch(const Batch& batch) {
   }
   const Written written = count_rows(asked);
   ask_tallies(*batch.front()->rules, asked, written.crowded, tallies);
-  if (have_plans(batch)) ask_unmet(asked, tallies);
+  if (any_has(batch, "SELECT 1 FROM plan WHERE run_id = ? LIMIT 1")) ask_unmet(asked, tallies);
+  if (any_has(batch, "SELECT 1 FROM announced_prompt WHERE run_id = ? LIMIT 1")) {
+    ask_untraced(asked, tallies);
+  }
   TallyReader own(db_);
   TallyKeeper keeper(db_);
   for (const PushedRun* run : batch) {
@@ -64,10 +68,9 @@ void ShardJudge::judge_batch(const Batch& batch) {
   }
 }
 
-bool ShardJudge::have_plans(const Batch& batch) {
+bool ShardJudge::any_has(const Batch& batch, const char* sql) {
   return std::any_of(batch.begin(), batch.end(), [&](const PushedRun* run) {
-    return statements_.find_id("SELECT 1 FROM plan WHERE run_id = ? LIMIT 1", run->run_id)
-        .has_value();
+    return statements_.find_id(sql, run->run_id).has_value();
   });
 }
 
@@ -125,6 +128,26 @@ void ShardJudge::ask_unmet(const std::vector<Published>& asked, Tallies& tallies
                    add_count(tallies.at(push), runs_.at(push).prompts.at(prompt), "UNMET", total);
                  },
                  {asked_table(asked)});
+}
+
+/// Announced prompts that have no rows there, of runs that have some: as in view unkept_tally.
+void ShardJudge::ask_untraced(const std::vector<Published>& asked, Tallies& tallies) {
+  std::map<uint64_t, std::set<int64_t>> traced;  // by push, ids of this database
+  server_.select(server_.query("traced_prompt"), "push, prompt_id",
+                 [&](RowReader& row) {
+                   const uint64_t push = row.u64();
+                   traced[push].insert(runs_.at(push).prompts.at(row.i64()));
+                 },
+                 {asked_table(asked)});
+  for (const auto& [push, prompts] : traced) {
+    TallyRows& tally = tallies.at(push);
+    SQLite::Statement& announced =
+        statements_("SELECT prompt_id FROM announced_prompt WHERE run_id = ?", tally.run_id);
+    while (announced.executeStep()) {
+      const int64_t prompt = announced.getColumn(0).getInt64();
+      if (!prompts.contains(prompt)) add_count(tally, prompt, "UNMET", 1);
+    }
+  }
 }
 
 void ShardJudge::add_tally(Tallies& tallies, RowReader& row) const {

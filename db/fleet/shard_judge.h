@@ -35,9 +35,11 @@ class ShardJudge {
   void ask_tallies(const Rules& rules, const std::vector<Published>& asked, bool crowded,
                    Tallies& tallies);
   void ask_unmet(const std::vector<Published>& asked, Tallies& tallies);
+  void ask_untraced(const std::vector<Published>& asked, Tallies& tallies);
   void add_tally(Tallies& tallies, clickhouse::RowReader& row) const;
   void add_facts(const PushedRun& run, TallyRows& tally, uint64_t written);
-  bool have_plans(const Batch& batch);
+  /// Whether the statement gives a row of a run of the batch.
+  bool any_has(const Batch& batch, const char* sql);
 
   FleetServer& server_;
   const PushedRuns& runs_;

@@ -1,5 +1,6 @@
--- How many lines and files of a run were not taken. A file that gave no source counts for the run that
--- its path names and for all below it, an archive also for the runs that have something from it.
+-- How many lines and files of a run were not taken, and what its run_start lines contradict each other in. A
+-- file that gave no source counts for the run that its path names and for all below it, an archive also for
+-- the runs that have something from it.
 CREATE VIEW run_rejection AS
 SELECT
   r.id AS run_id,
@@ -14,7 +15,8 @@ SELECT
        JOIN ingest_error e ON e.file = substr(l.path, 1, instr(l.path, '!') - 1) AND e.line = 0
          AND e.source_id IS NULL AND e.severity = 'error'
        WHERE s.run_id = r.id
-         AND (e.about = r.name OR r.name > e.about || '/' AND r.name < e.about || '0') IS NOT TRUE) AS rejected,
+         AND (e.about = r.name OR r.name > e.about || '/' AND r.name < e.about || '0') IS NOT TRUE)
+    + (SELECT count(*) FROM start_conflict c WHERE c.run_id = r.id) AS rejected,
   -- the most frequent reason; of files without source, that of the first
   coalesce(
     (SELECT e.reason FROM source s JOIN ingest_error e ON e.source_id = s.id AND e.severity = 'error'
@@ -28,5 +30,7 @@ SELECT
      JOIN source_location l ON l.source_id = s.id AND instr(l.path, '!') > 0
      JOIN ingest_error e ON e.file = substr(l.path, 1, instr(l.path, '!') - 1) AND e.line = 0
        AND e.source_id IS NULL AND e.severity = 'error'
-     WHERE s.run_id = r.id ORDER BY e.file, e.reason LIMIT 1)) AS why
+     WHERE s.run_id = r.id ORDER BY e.file, e.reason LIMIT 1),
+    (SELECT 'run_start lines of several runs: ' || c.dim || ' ' || c.value || ' and ' || c.other
+     FROM start_conflict c WHERE c.run_id = r.id ORDER BY c.dim LIMIT 1)) AS why
 FROM run r;

@@ -1,8 +1,8 @@
 -- What a run's comparisons amount to: one row per run, prompt, status, class, scope and cause, with
 -- how many there are, how many of them have both sides and, of those with a cause, which is the first
--- in forward order. Status UNMET counts planned rows that are not there, LOST how many are fewer than
--- the run says it wrote, REFUTED readouts that double arithmetic does not bear out; every run has one
--- row of status RUN, so that a run without comparisons is not lost.
+-- in forward order. Status UNMET counts planned rows that are not there, and announced prompts without any,
+-- LOST how many are fewer than the run says it wrote, REFUTED readouts that double arithmetic does not bear
+-- out; every run has one row of status RUN, so that a run without comparisons is not lost.
 -- The rows of kept_tally stand for those of a run that was judged; of other runs they are worked out.
 CREATE VIEW tally AS
 SELECT

@@ -106,6 +106,16 @@ WHERE NOT EXISTS (
     AND x.pos_id >= 0 AND (x.flags & 8) = 0)
 GROUP BY r.id, r.name, l.prompt_id
 UNION ALL
+-- prompts that were announced, and not traced
+SELECT
+  r.id, r.name, a.prompt_id, 'UNMET', NULL, NULL, NULL, 1, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM unjudged_run u
+JOIN run r ON r.id = u.run_id
+JOIN announced_prompt a ON a.run_id = r.id
+WHERE EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = r.id AND (x.flags & 8) = 0)
+  AND NOT EXISTS (
+    SELECT 1 FROM trace_row x WHERE x.run_id = r.id AND x.prompt_id = a.prompt_id AND (x.flags & 8) = 0)
+UNION ALL
 SELECT
   r.id, r.name, 0, 'LOST', NULL, NULL, NULL, l.count, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unjudged_run u

@@ -14,8 +14,9 @@ SELECT
     WHEN v.claimed > 0 THEN 'INCOMPARABLE'
     WHEN v.pass = v.pairs THEN CASE WHEN EXISTS (
       SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') OR EXISTS (
-      SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND c.kind = 'verdict'
-        AND (c.value LIKE 'FAIL%' OR c.text LIKE 'FAIL%')) THEN 'INCOMPARABLE' ELSE 'PASS' END
+      SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND (c.kind = 'failure'
+        OR c.kind = 'verdict' AND (c.value LIKE 'FAIL%' OR c.text LIKE 'FAIL%')))
+      THEN 'INCOMPARABLE' ELSE 'PASS' END
     ELSE 'INCOMPARABLE'
   END AS verdict,
   -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
@@ -29,8 +30,9 @@ SELECT
     WHEN v.claimed > 0 THEN 'INCOMPARABLE'
     WHEN v.pass + v.rounding = v.pairs THEN CASE WHEN v.drift = 0 AND (EXISTS (
       SELECT 1 FROM report_pair p WHERE p.run_id = v.run_id AND p.status <> 'MATCH') OR EXISTS (
-      SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND c.kind = 'verdict'
-        AND (c.value LIKE 'FAIL%' OR c.text LIKE 'FAIL%'))) THEN 'INCOMPARABLE' ELSE 'PASS' END
+      SELECT 1 FROM report_claim c WHERE c.run_id = v.run_id AND (c.kind = 'failure'
+        OR c.kind = 'verdict' AND (c.value LIKE 'FAIL%' OR c.text LIKE 'FAIL%'))))
+      THEN 'INCOMPARABLE' ELSE 'PASS' END
     ELSE 'INCOMPARABLE'
   END AS numeric_verdict
 FROM verdict_row v

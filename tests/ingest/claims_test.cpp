@@ -97,6 +97,70 @@ TEST_F(Verdict, NoRunPassesBesideADocumentThatSaysOrListsAFailure) {
   }
 }
 
+/// A file beside a trace that passes.
+struct Claim {
+  const char* file;
+  const char* text;
+};
+
+TEST_F(Verdict, NoRunPassesBesideAClaimOfFailureInAnyShape) {
+  const Claim claims[] = {
+      {"report.md", "# B3.99\n\nRESULTADO: FALLO\n"},
+      {"report.md", "# B3.99\n\nVERDICT = FAIL\n"},
+      {"report.md", "# B3.99\n\n| Metric | Value |\n|---|---|\n| Verdict | FAIL |\n"},
+      {"report.md", "# B3.99\n\n| Verdict | FAIL |\n"},
+      {"report.md", "# B3.99\n\n## Verdict\n\nno pasa\n"},
+      {"report.md", "# B3.99\n\n```\nRESULT: FAIL\n```\n"},
+      {"report.md", "# B3.99\n\nstatus: failed\n"},
+      {"report.md", "# B3.99\n\nNOT OK\n"},
+      {"report.md", "# B3.99\n\n{\"verdict\":false}\n"},
+      {"report.txt", "ok: false\n"},
+      {"report.txt", "exited with code 1\n"},
+      {"summary.json", R"({"verdict":false})"},
+      {"summary.json", R"({"verdict":"FALLO"})"},
+      {"summary.json", R"({"result":{"verdict":"FAIL"}})"},
+      {"summary.json", R"({"pass":false})"},
+      {"metadata.json", R"({"status":"failed"})"},
+      {"config.json", R"({"config":{"outcome":"failed"}})"},
+      {"perf.json", R"({"metrics":{"exit_code":1}})"},
+      {"other.jsonl", "{\"verdict\":\"FAIL\"}\n"},
+      {"other.jsonl", "{\"result\":{\"ok\":false}}\n"},
+      {"run.log", "[GRETA] begins\nRESULT: FAIL\n"},
+      {"run.log", "[GRETA] verdict=FAIL\n"},
+      {"verdict.tsv", "metric\tvalue\nverdict\tFAIL\n"},
+      {"verdict.csv", "run,verdict\nb3_99,FAIL\n"},
+      {"verdict.csv", "verdict,FAIL\n"},
+      {"report.md", "# B3.99\n\n## Outcome\n\nfallo\n"},
+  };
+  int n = 0;
+  for (const Claim& claim : claims) {
+    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
+  }
+  take();
+  n = 0;
+  for (const Claim& claim : claims) {
+    SCOPED_TRACE(std::string(claim.file) + ": " + claim.text);
+    EXPECT_EQ(of_run("b3_" + std::to_string(100 + n++), "verdict || ' ' || numeric_verdict"),
+              "INCOMPARABLE INCOMPARABLE");
+  }
+  EXPECT_EQ(rows("SELECT DISTINCT claimed FROM report_conflict"), "FAIL");
+}
+
+TEST_F(Verdict, AClaimThatNothingFailedIsNoFailure) {
+  const Claim claims[] = {
+      {"report.md", "# B3.99\n\nVerdict: PASS (0 failed, no drift)\n\n| FAIL | 0 |\n"},
+      {"summary.json", R"({"verdict":"PASS","failed":0,"errors":[],"error":null,"exit_code":0})"},
+      {"run.log", "[GRETA] verdict=PASS failed=0\nexited with code 0\n"},
+      {"verdict.csv", "run,verdict,failures\nb3_99,PASS,0\n"},
+  };
+  int n = 0;
+  for (const Claim& claim : claims) {
+    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
+  }
+  take();
+  EXPECT_EQ(rows("SELECT DISTINCT verdict FROM run_verdict"), "PASS");
+}
+
 TEST_F(Verdict, WhatADocumentSaysAgainstItselfIsNamedByLine) {
   const auto findings_of = [this](const Said& said) {
     const std::string file = root + "b3_1/report.md";

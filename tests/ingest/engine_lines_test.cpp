@@ -152,6 +152,70 @@ TEST_F(EngineLines, ALaterStartWithoutAnEndIsIncomplete) {
   EXPECT_EQ(ask("SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
 }
 
+/// A run_start, a row of one phase, and the end.
+std::string started_part(const std::string& start, const std::string& phase) {
+  return R"({"event":"run_start","attributes":{)" + start + "\n" +
+         R"({"event":"stage_trace","prompt_id":"p0","phase":")" + phase +
+         R"(","point":"attn_out","layer":0,"step":0,"pos_id":5,"hash_algo":"greta-1","n":4,"hash":1})"
+         "\n"
+         R"({"event":"run_end","status":"complete"})"
+         "\n";
+}
+
+TEST_F(EngineLines, StartsOfTwoRunsInOneFileOrFolderDoNotPass) {
+  const char* const kStarts[][2] = {{R"(},"experiment":"b3_66"})", R"(},"experiment":"b3_67"})"},
+                                    {R"(},"date":"2026-02-07"})", R"(},"date":"2026-02-08"})"},
+                                    {R"("model":"a"}})", R"("model":"b"}})"},
+                                    {R"("model_sha256":"1"}})", R"("model_sha256":"2"}})"},
+                                    {R"("commit":"1111111"}})", R"("commit":"2222222"}})"},
+                                    {R"("dtype":"f32"}})", R"("dtype":"bf16"}})"}};
+  for (size_t i = 0; i < std::size(kStarts); ++i) {
+    const auto& [one, other] = kStarts[i];
+    const std::string a = started_part(one, "prefill_last"), b = started_part(other, "decode0");
+    const std::string run = "2026-02-07/b3_66/seed_" + std::to_string(i);
+    folder.write(run + "/trace.jsonl", a + b);
+    folder.write(run + "_files/a.jsonl", a);
+    folder.write(run + "_files/b.jsonl", b);
+    folder.write(run + "_same/a.jsonl", started_part(other, "prefill_last"));
+    folder.write(run + "_same/b.jsonl", started_part(other, "decode0"));
+  }
+  ingest_all(db, {folder / "2026-02-07"});
+  EXPECT_EQ(
+      ask("SELECT verdict, numeric_verdict, rejected, count(*) FROM run_verdict WHERE run NOT "
+          "LIKE '%same' GROUP BY 1, 2, 3"),
+      "INCOMPLETE|INCOMPLETE|1|12");
+  EXPECT_EQ(ask("SELECT verdict, count(*) FROM run_verdict WHERE run LIKE '%same' GROUP BY 1"),
+            "PASS|6");
+  EXPECT_EQ(ask("SELECT DISTINCT rejected_why FROM run_verdict WHERE run LIKE '%seed_0%' AND "
+                "rejected"),
+            "run_start lines of several runs: experiment b3_66 and b3_67");
+}
+
+TEST_F(EngineLines, APromptThatIsAnnouncedAndNotTracedDoesNotPass) {
+  const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
+  const std::string start = "{\"event\":\"run_start\"}\n",
+                    end = R"({"event":"run_end","status":"complete"})"
+                          "\n",
+                    traced = R"({"event":"run_prompt","prompt_id":"p0","n_tokens":6})"
+                             "\n";
+  const std::string rows = row("prefill_last", same) + row("decode0", same);
+  take("run.jsonl", start + traced + rows + end);
+  EXPECT_EQ(ask("SELECT verdict, unmet FROM run_verdict"), "PASS|0");
+  int n = 0;
+  for (const char* more : {"", R"(,"n_tokens":5)", R"(,"token_ids":[1,2])"}) {
+    const std::string name = "2026-02-07/b3_7" + std::to_string(n++) + "/";
+    folder.write(name + "trace.jsonl", start + traced + rows + end);
+    ingest_all(db, {folder / "2026-02-07"});
+    // what comes later is asked as well
+    folder.write(name + "more.jsonl",
+                 std::string(R"({"event":"run_prompt","prompt_id":"p1")") + more + "}\n");
+    ingest_all(db, {folder / "2026-02-07"});
+  }
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, unmet, count(*) FROM run_verdict"
+                " WHERE experiment LIKE 'b3_7%' GROUP BY 1, 2, 3"),
+            "INCOMPLETE|INCOMPLETE|1|3");
+}
+
 TEST_F(EngineLines, FewerRowsThanTheRunWroteIsIncomplete) {
   const std::string same = R"("hash_algo":"greta-1","n":4,"hash":1)";
   take("run.jsonl", R"({"event":"run_start"})"

@@ -296,6 +296,44 @@ TEST(Verdict, APlanIsNotMetByWhatNothingCanBeComparedWith) {
   }
 }
 
+TEST(Verdict, AnAnnouncedPromptWithoutRowsDoesNotPass) {
+  Warehouse w;
+  w.run({.status = "complete"});
+  w.match("attn_out", 0);
+  w.db.exec("INSERT INTO prompt(run_id, name, token_ids) VALUES (1, 'untraced', '[1]')");
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict, unmet, coverage FROM run_verdict"),
+            "INCOMPLETE|INCOMPLETE|1|undeclared");
+  // a row that only a document states is none of its own
+  w.add(decode("attn_out", 0, 1).of("untraced").flagged(8));
+  EXPECT_EQ(w.rows("SELECT unmet FROM run_verdict"), "1");
+  w.add(decode("x_in", 0, 1).of("untraced"));
+  EXPECT_EQ(w.rows("SELECT unmet FROM run_verdict"), "0");
+}
+
+TEST(Verdict, APromptThatOnlyOthersSpeakOfNeedsNoRows) {
+  Warehouse w;
+  w.run({.status = "complete"});
+  w.match("attn_out", 0);
+  w.report("report.md", 1, {{.prompt = "q", .layer = 0, .tensor = "attn_out", .status = "MATCH"}});
+  w.db.exec(
+      "INSERT INTO prompt(run_id, name, n_tokens) VALUES (1, 'logged', 7);"
+      "INSERT INTO run_metric(run_id, prompt, name, value, text, source_id)"
+      " SELECT 1, 'logged', 'prompt_tokens', 7, '7', max(id) FROM source");
+  EXPECT_EQ(w.rows("SELECT verdict, unmet FROM run_verdict"), "PASS|0");
+}
+
+TEST(Verdict, ToleranceBeyondAllDistanceExcusesNothing) {
+  for (const char* tolerance : {"9e999", "1.5"}) {
+    Warehouse w;
+    w.run({.dtype = "f32"});
+    w.divergent("attn_out", 0);
+    w.db.exec(std::string("UPDATE tolerance SET rel_l2 = ") + tolerance);
+    EXPECT_EQ(w.rows("SELECT numeric_verdict FROM run_verdict"), "FAIL") << tolerance;
+    w.db.exec("INSERT INTO tolerance VALUES (NULL, NULL, 0.9), (NULL, NULL, 0.1)");
+    EXPECT_EQ(w.rows("SELECT tolerance, class FROM pair"), "0.1|DIVERGENT") << tolerance;
+  }
+}
+
 TEST(Verdict, NeitherACopyNorADocumentMakesUpForLostRows) {
   Warehouse w;
   w.match("x_in", 0);

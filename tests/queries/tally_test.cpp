@@ -356,7 +356,10 @@ TEST(RandomRows, TheViewsAgreeWithASecondOpinion) {
             {phase == 1 || phase == 3 ? 1 : 0, phase == 0, row.hash, *row.n, *row.nan_count});
       }
     }
-    bool plan_met = true;
+    // both prompts are there as soon as one has rows, and announced
+    bool plan_met = w.rows(
+                        "SELECT count(*) <> count(t.prompt_id) FROM prompt p LEFT JOIN (SELECT "
+                        "DISTINCT prompt_id FROM trace_row) t ON t.prompt_id = p.id") == "0";
     if (pick(3) == 0) {
       w.plan_what_is_there();
       if (pick(2) == 0) {
@@ -409,8 +412,8 @@ TEST(KeptVerdict, EveryTableThatAVerdictReadsClearsIt) {
       {"phase INSERT", "no row has it yet"},
       {"tensor INSERT", "no row has it yet"},
       {"tensor_name INSERT", "no row has it yet"},
-      {"prompt INSERT", "no row has it yet"},
-      {"prompt UPDATE", "a name, looked up when asked"},
+      {"prompt INSERT", "no row has it yet; the writer clears, for it may be announced"},
+      {"prompt UPDATE", "a name, looked up when asked; who announces it clears"},
       {"prompt DELETE", "a name, looked up when asked"},
       {"cause INSERT", "a name, looked up when asked"},
       {"origin INSERT", "no verdict depends on it"},
@@ -424,6 +427,12 @@ TEST(KeptVerdict, EveryTableThatAVerdictReadsClearsIt) {
       {"ingest_run INSERT", "looked up when asked"},
       {"ingest_run UPDATE", "looked up when asked"},
       {"ingest_run DELETE", "looked up when asked"},
+      {"run_event INSERT", "looked up when asked"},
+      {"run_event UPDATE", "looked up when asked"},
+      {"run_event DELETE", "looked up when asked"},
+      {"run_metric INSERT", "what tells of a prompt clears"},
+      {"run_metric UPDATE", "nobody does; check --deep finds"},
+      {"run_metric DELETE", "nobody does but with its run; check --deep finds"},
       {"report_claim INSERT", "looked up when asked"},
       {"report_claim UPDATE", "looked up when asked"},
       {"report_claim DELETE", "looked up when asked"},

@@ -1,0 +1,30 @@
+#pragma once
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+/// What texts of any writer claim to have failed, by one rule: a word that judges ("verdict",
+/// "resultado", "exit code", "pass", "failed") and behind it what says that this failed ("FAIL",
+/// "fallo", "not ok", "false", 1), whatever stands between them (": = | ->", a tab), in any case,
+/// in English and the languages that its reports are written in. Pure functions of any bytes,
+/// linear in what they read of them; a claim of success is none of their business.
+namespace greta {
+
+/// Whether a word in lower case, without accents, says that something failed, or differs.
+bool is_failure_word(std::string_view word);
+
+/// Whether `value`, as stated of `key`, says that something failed. "no failures" and "0 failed" do
+/// not.
+bool claims_failure(std::string_view key, std::string_view value);
+
+/// Whether a line does: it has such a key and such a value, or says it in nothing but capitals
+/// ("TEST FAILED"), as "not ok 1", or by an exit status ("exited with code 1").
+bool line_claims_failure(std::string_view line);
+
+/// Calls `on_claim` with "key: value" of each claim of failure in `value`, which `key` holds, and
+/// in all that it holds itself. Its nesting must be bounded.
+void for_each_failure(std::string_view key, const nlohmann::json& value,
+                      const std::function<void(const std::string& claim)>& on_claim);
+
+}  // namespace greta
