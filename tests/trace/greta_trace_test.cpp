@@ -243,7 +243,9 @@ TEST_F(Trace, TargetsThatCannotBeOpenedSayWhy) {
   EXPECT_EQ(status_of(folder / "text", GRETA_JSONL), GRETA_ERROR_EXISTS);
   EXPECT_EQ(status_of(folder / "x", static_cast<greta_kind>(3)), GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(greta_trace_open(nullptr, GRETA_DATABASE, &trace), GRETA_ERROR_ARGUMENT);
-  EXPECT_EQ(greta_trace_open("x", GRETA_DATABASE, nullptr), GRETA_ERROR_ARGUMENT);
+  const std::string none = folder / "none";
+  EXPECT_EQ(greta_trace_open(none.c_str(), GRETA_DATABASE, nullptr), GRETA_ERROR_ARGUMENT);
+  EXPECT_FALSE(std::filesystem::exists(none));
 }
 
 TEST_F(Trace, NullHandlesDoNothing) {
