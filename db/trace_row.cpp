@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/fingerprint/fingerprint.h"
+
 namespace greta {
 namespace {
 
@@ -43,6 +45,22 @@ std::string sketch_fault(const TraceRow& row, double magnitude) {
 }
 
 }  // namespace
+
+void set_statistics_of(TraceRow& row, const Fingerprint& f) {
+  row.n = static_cast<int64_t>(f.n);
+  const bool has_finite = f.nan + f.inf < f.n;
+  row.min = has_finite ? std::optional<double>(f.min) : std::nullopt;
+  row.max = has_finite ? std::optional<double>(f.max) : std::nullopt;
+  row.mean = has_finite ? std::optional(f.mean) : std::nullopt;
+  row.abs_sum = f.abs_sum;
+  row.nan = static_cast<int64_t>(f.nan);
+  row.inf = static_cast<int64_t>(f.inf);
+  row.nz_count = static_cast<int64_t>(f.nz_count);
+}
+
+RowSketch sketch_of(const Fingerprint& f, bool derived) {
+  return {static_cast<int64_t>(f.n), derived, f.sum_sq, f.sketch};
+}
 
 std::string fault_of(const TraceRow& row, bool covers_n) {
   if (row.nan.value_or(0) != 0 || row.inf.value_or(0) != 0 ||

@@ -7,6 +7,8 @@
 
 namespace greta {
 
+struct Fingerprint;
+
 inline constexpr int64_t kUnknownPosition = -1;
 inline constexpr int64_t kUnknownStep = -1;
 /// Greatest position and layer of a row; one beyond them is refused.
@@ -59,6 +61,13 @@ struct TraceRow {
   std::span<const float> sample;
   const RowSketch* sketch = nullptr;
 };
+
+/// Sets what a fingerprint says of its values in columns: n, and min to nz_count, where those that
+/// no finite value has stay absent.
+void set_statistics_of(TraceRow& row, const Fingerprint& f);
+
+/// The sketch of a fingerprint.
+RowSketch sketch_of(const Fingerprint& f, bool derived = false);
 
 /// Why no row of finite values can be what this one says of them: its statistics, or its sketch,
 /// rule each other out. "" when one can, as far as digits and the order of a sum let one tell, or

@@ -66,7 +66,10 @@ const char* greta_status_text(greta_status status) noexcept {
 
 greta_status greta_trace_open(const char* path, greta_kind kind, greta_trace** trace) noexcept {
   if (trace != nullptr) *trace = nullptr;
-  return guarded([&] { required(trace, "trace") = new greta_trace{{path, kind}}; });
+  return guarded([&] {
+    greta_trace*& handle = required(trace, "trace");  // before a file is made
+    handle = new greta_trace{{path, kind}};
+  });
 }
 
 greta_status greta_trace_close(greta_trace* trace) noexcept {

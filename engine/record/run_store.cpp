@@ -24,10 +24,6 @@ std::string new_identity() {
   return text;
 }
 
-std::optional<double> finite(double value) {
-  return std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
 std::optional<int64_t> token(int32_t id) {
   return id < 0 ? std::nullopt : std::optional<int64_t>(id);
 }
@@ -149,15 +145,8 @@ TraceRow RunStore::row_of(int64_t prompt_id, const TraceRecord& record) {
   row.token_id = token(record.token_id);
   row.logical_tok_idx = record.logical_tok_idx;
   if (!row.logical_tok_idx && record.pos_id >= 0) row.logical_tok_idx = record.pos_id;
-  row.n = static_cast<int64_t>(f.n);
+  set_statistics_of(row, f);
   if (f.n > 0) row.hash = f.hash;  // equal hashes of no values say nothing
-  row.min = finite(static_cast<double>(f.min));
-  row.max = finite(static_cast<double>(f.max));
-  row.mean = finite(f.mean);
-  row.abs_sum = f.abs_sum;
-  row.nan = static_cast<int64_t>(f.nan);
-  row.inf = static_cast<int64_t>(f.inf);
-  row.nz_count = static_cast<int64_t>(f.nz_count);
   row.context_id = context_id(record);
   row.source_id = source_id_;
   row.line = ++rows_;
@@ -168,10 +157,7 @@ TraceRow RunStore::row_of(int64_t prompt_id, const TraceRecord& record) {
 void RunStore::take_rows(size_t prompt, std::span<const TraceRecord> records) {
   const int64_t of_prompt = prompt_id(prompt);
   for (const TraceRecord& record : records) {
-    RowSketch& sketch = sketches_.emplace_back();
-    sketch.n = static_cast<int64_t>(record.fingerprint.n);
-    sketch.sum_sq = record.fingerprint.sum_sq;
-    sketch.bucket = record.fingerprint.sketch;
+    sketches_.push_back(sketch_of(record.fingerprint));
     trace_rows_.push_back(row_of(of_prompt, record));
     if (record.difference) add_difference(of_prompt, record);
   }
@@ -248,7 +234,8 @@ std::optional<int64_t> RunStore::context_id(const TraceRecord& record) {
 
 void RunStore::add_readout(size_t prompt, const ReadoutRecord& r) {
   const auto logit = [](int32_t id, float value) {
-    return id < 0 ? std::nullopt : finite(static_cast<double>(value));
+    const bool is_said = id >= 0 && std::isfinite(value);
+    return is_said ? std::optional<double>(value) : std::nullopt;
   };
   ReadoutRow row;
   row.run_id = run_id_;

@@ -56,15 +56,10 @@ TraceRow& ForeignRows::add_whole(const std::string& prompt, const std::string& p
 void ForeignRows::set(TraceRow& row, const Fingerprint& f) {
   row.n = static_cast<int64_t>(f.n);
   if (f.n == 0) return;
+  set_statistics_of(row, f);
   batch_.hash_algo = "greta-1";
   row.hash = f.hash;
-  if (f.nan + f.inf < f.n) row.min = f.min, row.max = f.max, row.mean = f.mean;
-  row.abs_sum = f.abs_sum;
-  row.nan = static_cast<int64_t>(f.nan);
-  row.inf = static_cast<int64_t>(f.inf);
-  row.nz_count = static_cast<int64_t>(f.nz_count);
-  row.sketch = &batch_.sketches.emplace_back(
-      RowSketch{static_cast<int64_t>(f.n), false, f.sum_sq, f.sketch});
+  row.sketch = &batch_.sketches.emplace_back(sketch_of(f));
 }
 
 void ForeignRows::set_hash(TraceRow& row, uint64_t hash, const std::string& algorithm) {
@@ -73,9 +68,7 @@ void ForeignRows::set_hash(TraceRow& row, uint64_t hash, const std::string& algo
 }
 
 void ForeignRows::set_printed(TraceRow& row, std::span<const float> values) {
-  const Fingerprint f = fingerprint(values);
-  row.sketch =
-      &batch_.sketches.emplace_back(RowSketch{static_cast<int64_t>(f.n), true, f.sum_sq, f.sketch});
+  row.sketch = &batch_.sketches.emplace_back(sketch_of(fingerprint(values), true));
 }
 
 void ForeignRows::find(int64_t line, bool is_error, std::string reason, std::string raw) {

@@ -348,22 +348,12 @@ void LineReader::derive_from_values(TraceRow& row) {
   bool has_statistics = row.hash || row.min || row.max || row.mean || row.abs_sum || row.nan ||
                         row.inf || row.nz_count;
   if (!has_statistics) {
-    bool is_finite = f.nan + f.inf < f.n;
-    if (!row.n || *row.n > 0) row.n = static_cast<int64_t>(f.n);
-    if (is_finite) row.min = f.min, row.max = f.max, row.mean = f.mean;
-    row.abs_sum = f.abs_sum;
-    row.nan = static_cast<int64_t>(f.nan);
-    row.inf = static_cast<int64_t>(f.inf);
-    row.nz_count = static_cast<int64_t>(f.nz_count);
+    const auto stated_n = row.n;
+    set_statistics_of(row, f);
+    if (stated_n && *stated_n <= 0) row.n = stated_n;
     row.flags |= kFlagDerived;
   }
-  if (f.n == 0) return;
-  RowSketch& sketch = batch->sketches.emplace_back();
-  sketch.n = static_cast<int64_t>(f.n);
-  sketch.derived = true;
-  sketch.sum_sq = f.sum_sq;
-  sketch.bucket = f.sketch;
-  row.sketch = &sketch;
+  if (f.n > 0) row.sketch = &batch->sketches.emplace_back(sketch_of(f, true));
 }
 
 void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra,

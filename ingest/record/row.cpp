@@ -208,25 +208,12 @@ void RowLine::set_sample(TraceRow& row, const Fingerprint& f) {
 }
 
 void RowLine::set_fingerprint(TraceRow& row, const Fingerprint& f) {
-  const auto finite = [](double x) { return std::isfinite(x) ? std::optional(x) : std::nullopt; };
-  row.n = static_cast<int64_t>(f.n);
-  row.min = finite(static_cast<double>(f.min));
-  row.max = finite(static_cast<double>(f.max));
-  row.mean = finite(f.mean);
-  row.abs_sum = f.abs_sum;
-  row.nan = static_cast<int64_t>(f.nan);
-  row.inf = static_cast<int64_t>(f.inf);
-  row.nz_count = static_cast<int64_t>(f.nz_count);
+  set_statistics_of(row, f);
   if (f.n == 0) return;  // equal hashes of no values say nothing
   row.hash = f.hash;
   in_.file_algo = in_.line_algo;
   in_.batch->hash_algo = in_.file_algo;
-  if (!has_sketch_) return;
-  RowSketch& sketch = in_.batch->sketches.emplace_back();
-  sketch.n = *row.n;
-  sketch.sum_sq = f.sum_sq;
-  sketch.bucket = f.sketch;
-  row.sketch = &sketch;
+  if (has_sketch_) row.sketch = &in_.batch->sketches.emplace_back(sketch_of(f));
 }
 
 void RowLine::read() {

@@ -1,12 +1,14 @@
 // Writes stage_trace files as an engine of the historical shape would: for script/bench.
-// usage: make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES [LINEAGES together|apart some|all]
+// usage: make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES [FIRST]
+//        make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES LINEAGES together|apart some|all
 // One file per run, 32 layers x 10 trace points per token, prefill_last and decode0 of the last
-// prompt token, then decoded tokens; a sixth of the pairs differ.
+// prompt token, then decoded tokens; a sixth of the pairs differ. FIRST numbers the first run (0).
 // With LINEAGES the runs follow each other day by day in as many experiments: their values are
 // those of the day before, attn_out with a sample of four. Of ten days `some` break decode on the
 // fourth, mend it on the seventh and change both phases on the last; `all` change both phases every
 // day. `apart` writes the same rows of runs that each have a seed of their own, so that nothing is
 // held against the day before.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -54,6 +56,7 @@ void write_line(FILE* out, const Content& content, const char* phase, int point,
   uint64_t h = mix((content.id << 40) ^ (uint64_t(pos) << 20) ^ (uint64_t(layer) << 8) ^
                    uint64_t(point) ^ (uint64_t(decode && follows && content.drifts) << 60) ^
                    ((follows ? content.changes : 0) << 48));
+  const double min = real(mix(h), 0.03) - 0.03, max = real(mix(h + 1), 0.03) + 0.03;
   long long ptr = 131129153683456LL + point * 33554432LL;
   std::fprintf(
       out,
@@ -65,8 +68,8 @@ void write_line(FILE* out, const Content& content, const char* phase, int point,
       "\"mean\":%.6g,\"abs_sum\":%.6g,\"nan\":0,\"inf\":0,\"nz_count\":%d,",
       phase, kPoints[point], layer, step, pos, decode ? 1 : kPromptTokens, pos + 1,
       decode ? 0 : pos, sample_values ? sample_values : 256, ptr, decode ? 0 : pos * 16384,
-      static_cast<unsigned long long>(h), real(mix(h), 0.03) - 0.03, real(mix(h + 1), 0.03) + 0.03,
-      real(mix(h + 2), 0.004), real(mix(h + 3), 1) + 2, sample_values ? sample_values : 256);
+      static_cast<unsigned long long>(h), min, max, std::clamp(real(mix(h + 2), 0.004), min, max),
+      real(mix(h + 3), 1) + 2, sample_values ? sample_values : 256);
   if (sample_values) {
     std::fputs("\"sample\":[", out);
     for (int i = 0; i < sample_values; ++i)
@@ -80,20 +83,21 @@ void write_line(FILE* out, const Content& content, const char* phase, int point,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5 && argc != 8) {
+  if (argc != 5 && argc != 6 && argc != 8) {
     std::fprintf(stderr,
                  "usage: make_traces OUT_DIR RUNS LINES_PER_RUN SAMPLE_VALUES"
-                 " [LINEAGES together|apart some|all]\n");
+                 " [FIRST | LINEAGES together|apart some|all]\n");
     return 2;
   }
   std::filesystem::path root = argv[1];
   int runs = std::atoi(argv[2]);
   long lines = std::atol(argv[3]);
   int sample_values = std::atoi(argv[4]);
-  const int lineages = argc > 5 ? std::atoi(argv[5]) : 0;
-  const bool apart = argc > 5 && std::string_view(argv[6]) == "apart";
-  const bool all_change = argc > 5 && std::string_view(argv[7]) == "all";
-  for (int run = 0; run < runs; ++run) {
+  const int first = argc == 6 ? std::atoi(argv[5]) : 0;
+  const int lineages = argc > 6 ? std::atoi(argv[5]) : 0;
+  const bool apart = argc > 6 && std::string_view(argv[6]) == "apart";
+  const bool all_change = argc > 6 && std::string_view(argv[7]) == "all";
+  for (int run = first; run < first + runs; ++run) {
     const int nth = lineages > 0 ? run / lineages : run;  // of its lineage
     const int experiment = lineages > 0 ? run % lineages : run / 336;
     char date[16];

@@ -1,10 +1,7 @@
 // Trees of artifacts that a test spells out or is pointed to, ingested into a database of its own.
 #pragma once
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <archive.h>
-#include <archive_entry.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -25,6 +22,7 @@
 #include "ingest/content/reader.h"
 #include "ingest/importer.h"
 #include "tests/environment_folder.h"
+#include "tests/ingest/made_archive.h"
 #include "tests/query_text.h"
 
 namespace greta {
@@ -34,45 +32,6 @@ namespace fs = std::filesystem;
 inline std::string bytes_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
-}
-
-inline std::string gzipped(const std::string& text, int level = 6) {
-  z_stream stream = {};
-  deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-/// A tar of regular files: (path, bytes).
-inline std::string tarred(const std::vector<std::pair<std::string, std::string>>& members) {
-  size_t room = 1 << 16;
-  for (const auto& [path, bytes] : members) room += bytes.size() + 4096;
-  std::string out(room, '\0');
-  size_t used = 0;
-  archive* writer = archive_write_new();
-  archive_write_set_format_pax_restricted(writer);
-  archive_write_open_memory(writer, out.data(), out.size(), &used);
-  for (const auto& [path, bytes] : members) {
-    archive_entry* header = archive_entry_new();
-    archive_entry_set_pathname(header, path.c_str());
-    archive_entry_set_filetype(header, AE_IFREG);
-    archive_entry_set_perm(header, 0644);
-    archive_entry_set_size(header, static_cast<la_int64_t>(bytes.size()));
-    archive_write_header(writer, header);
-    archive_write_data(writer, bytes.data(), bytes.size());
-    archive_entry_free(header);
-  }
-  archive_write_close(writer);
-  archive_write_free(writer);
-  out.resize(used);
-  return out;
 }
 
 /// Every row of every table but those named, as SQL literals: equal databases, equal dumps.

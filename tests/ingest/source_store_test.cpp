@@ -179,8 +179,8 @@ TEST_F(Identity, ADirectoryNamedLikeAnOption) {
 }
 
 TEST_F(Identity, EveryEmptyFileOfAnArchiveIsFoundAndNamedOnce) {
-  std::vector<std::pair<std::string, std::string>> members;
-  for (int i = 0; i < 300; ++i) members.emplace_back("d" + std::to_string(i) + ".md", "");
+  std::vector<MadeEntry> members;
+  for (int i = 0; i < 300; ++i) members.push_back({"d" + std::to_string(i) + ".md"});
   folder.write(kRun + "a.tar", tarred(members));
   const IngestSummary summary = take();
   EXPECT_EQ(summary.files, 300);

@@ -26,30 +26,16 @@ TEST_F(Trace, AProgramInC11WritesARun) {
 
 TEST_F(Trace, RowsAreWhatWasGiven) {
   ASSERT_NO_FATAL_FAILURE(open());
-  greta_run_info info = rollout();
+  greta_run_info info = rollout_in_full();
   const char* facts[] = {"engine", "ours", "engine", "theirs", nullptr};
   info.run = "nightly/7";
-  info.commit = "abc";
-  info.mode = "eager";
-  info.backend = "cuda";
-  info.model = "llama";
-  info.seed = -3;
   info.attributes = facts;
   info.sample_values = 2;
   ASSERT_EQ(begin(info), GRETA_OK) << greta_error_text();
   EXPECT_STREQ(greta_run_name(run), "nightly/7");
-  greta_prompt prompt = GRETA_PROMPT_INIT;
-  const int32_t ids[] = {7, 8};
-  prompt.name = "p0";
-  prompt.token_ids = ids;
-  prompt.n_tokens = 2;
-  ASSERT_EQ(greta_run_add_prompt(run, &prompt), GRETA_OK) << greta_error_text();
-  greta_row full = row(GRETA_DECODE, 3, 17);
+  ASSERT_NO_FATAL_FAILURE(add_prompt("p0"));
+  greta_row full = row_in_full(3);
   full.prompt = "p0";
-  full.step = 2;
-  full.token_id = 7;
-  full.logical_tok_idx = 9;
-  full.route = "flash";
   full.extra = "{\n\"b\":1}";
   ASSERT_EQ(add(full), GRETA_OK) << greta_error_text();
   EXPECT_EQ(greta_run_add_attribute(run, "late", "fact"), GRETA_OK);
@@ -257,7 +243,9 @@ TEST_F(Trace, TargetsThatCannotBeOpenedSayWhy) {
   EXPECT_EQ(status_of(folder / "text", GRETA_JSONL), GRETA_ERROR_EXISTS);
   EXPECT_EQ(status_of(folder / "x", static_cast<greta_kind>(3)), GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(greta_trace_open(nullptr, GRETA_DATABASE, &trace), GRETA_ERROR_ARGUMENT);
-  EXPECT_EQ(greta_trace_open("x", GRETA_DATABASE, nullptr), GRETA_ERROR_ARGUMENT);
+  const std::string none = folder / "none";
+  EXPECT_EQ(greta_trace_open(none.c_str(), GRETA_DATABASE, nullptr), GRETA_ERROR_ARGUMENT);
+  EXPECT_FALSE(std::filesystem::exists(none));
 }
 
 TEST_F(Trace, NullHandlesDoNothing) {

@@ -14,30 +14,16 @@ struct TraceJsonLines : TraceFixture {
   /// All that a run can say.
   void write_run(const std::string& path, greta_kind kind) {
     ASSERT_NO_FATAL_FAILURE(open(path, kind));
-    greta_run_info info = rollout();
+    greta_run_info info = rollout_in_full();
     const char* facts[] = {"engine", "\"ours\" \\ \xc3\xa9", "engine", "theirs", nullptr};
-    info.commit = "abc";
-    info.mode = "eager";
-    info.backend = "cuda";
-    info.model = "llama";
-    info.seed = -3;
     info.attributes = facts;
     info.sample_values = 3;
     ASSERT_EQ(begin(info), GRETA_OK) << greta_error_text();
-    greta_prompt prompt = GRETA_PROMPT_INIT;
-    const int32_t ids[] = {7, 8};
-    prompt.name = "p \"0\"";
-    prompt.token_ids = ids;
-    prompt.n_tokens = 2;
-    ASSERT_EQ(greta_run_add_prompt(run, &prompt), GRETA_OK);
+    ASSERT_NO_FATAL_FAILURE(add_prompt("p \"0\""));
     const greta_planned planned[] = {{GRETA_SIDE_DECODE, -1, "logits"}};
     ASSERT_EQ(greta_run_add_plan(run, nullptr, planned, 1), GRETA_OK);
-    greta_row full = row(GRETA_DECODE, GRETA_LAYER_AFTER_STACK, 17);
+    greta_row full = row_in_full(GRETA_LAYER_AFTER_STACK);
     full.tensor = "logits";
-    full.step = 2;
-    full.token_id = 7;
-    full.logical_tok_idx = 9;
-    full.route = "flash";
     full.extra = "{\"b\":[1,null]}";
     values = {0.1f, -3e-42f, 3.4e38f, 5};
     EXPECT_EQ(add(full), GRETA_OK) << greta_error_text();

@@ -43,6 +43,24 @@ struct TraceFixture : testing::Test {
     info.dtype = "f32";
     return info;
   }
+  /// With all that a run can say of itself, but for a name and attributes.
+  static greta_run_info rollout_in_full() {
+    greta_run_info info = rollout();
+    info.commit = "abc";
+    info.mode = "eager";
+    info.backend = "cuda";
+    info.model = "llama";
+    info.seed = -3;
+    return info;
+  }
+  void add_prompt(const char* name) {
+    greta_prompt prompt = GRETA_PROMPT_INIT;
+    const int32_t ids[] = {7, 8};
+    prompt.name = name;
+    prompt.token_ids = ids;
+    prompt.n_tokens = 2;
+    ASSERT_EQ(greta_run_add_prompt(run, &prompt), GRETA_OK) << greta_error_text();
+  }
   static greta_row row(greta_phase phase = GRETA_PREFILL, int32_t layer = 0, int64_t pos = 5) {
     greta_row row = GRETA_ROW_INIT;
     row.tensor = "attn_out";
@@ -50,6 +68,15 @@ struct TraceFixture : testing::Test {
     row.layer = layer;
     row.pos_id = pos;
     return row;
+  }
+  /// With all that a row can say, but for a prompt and extra.
+  static greta_row row_in_full(int32_t layer) {
+    greta_row full = row(GRETA_DECODE, layer, 17);
+    full.step = 2;
+    full.token_id = 7;
+    full.logical_tok_idx = 9;
+    full.route = "flash";
+    return full;
   }
   greta_status add(const greta_row& row) {
     return greta_run_add_values(run, &row, GRETA_F32, values.data(), values.size());

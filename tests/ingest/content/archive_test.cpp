@@ -1,8 +1,5 @@
 #include "ingest/content/archive.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <functional>
 #include <memory>
 #include <system_error>
@@ -13,45 +10,6 @@
 
 namespace greta {
 namespace {
-
-struct TarEntry {
-  std::string path;
-  std::string content = {};
-  unsigned type = AE_IFREG;
-  std::string link = {};  // target: symbolic for AE_IFLNK, else hard
-  bool sparse = false;
-};
-
-std::string tar(const std::vector<TarEntry>& entries) {
-  std::string out(1 << 20, '\0');
-  size_t used = 0;
-  archive* writer = archive_write_new();
-  archive_write_set_format_pax_restricted(writer);
-  archive_write_open_memory(writer, out.data(), out.size(), &used);
-  for (const TarEntry& entry : entries) {
-    archive_entry* header = archive_entry_new();
-    archive_entry_set_pathname(header, entry.path.c_str());
-    archive_entry_set_filetype(header, entry.type);
-    archive_entry_set_perm(header, 0644);
-    archive_entry_set_size(header, static_cast<la_int64_t>(entry.content.size()));
-    if (entry.type == AE_IFLNK) {
-      archive_entry_set_symlink(header, entry.link.c_str());
-    } else if (!entry.link.empty()) {
-      archive_entry_set_hardlink(header, entry.link.c_str());
-    }
-    if (entry.sparse) {
-      archive_entry_set_size(header, la_int64_t{1} << 40);
-      archive_entry_sparse_add_entry(header, 0, 1);
-    }
-    archive_write_header(writer, header);
-    archive_write_data(writer, entry.content.data(), entry.content.size());
-    archive_entry_free(header);
-  }
-  archive_write_close(writer);
-  archive_write_free(writer);
-  out.resize(used);
-  return out;
-}
 
 struct SeenMember {
   std::string path, text, damage;
@@ -91,7 +49,7 @@ class ContentArchive : public ContentTest {
 using Paths = std::vector<std::string>;
 
 TEST_F(ContentArchive, AnArchiveThatChangesWhileItIsReadSaysSo) {
-  const fs::path path = write("x.tar", tar({{"a", noise(200'000)}, {"b", noise(200'000)}}));
+  const fs::path path = write("x.tar", tarred({{"a", noise(200'000)}, {"b", noise(200'000)}}));
   const auto change_of = [&](const std::function<void()>& change) {
     std::string said;
     for_each_member(
@@ -114,8 +72,9 @@ TEST_F(ContentArchive, AnArchiveThatChangesWhileItIsReadSaysSo) {
 
 TEST_F(ContentArchive, StreamsEveryMemberInOrder) {
   const std::string big = noise(300'000);
-  const std::string bytes = tar({{"d", "", AE_IFDIR}, {"d/b", big}, {"d/a", kText}, {"d/0", ""}});
-  for (const std::string& packed : {bytes, gzip(bytes)}) {
+  const std::string bytes =
+      tarred({{"d", "", AE_IFDIR}, {"d/b", big}, {"d/a", kText}, {"d/0", ""}});
+  for (const std::string& packed : {bytes, gzipped(bytes)}) {
     EXPECT_EQ(read("x.tgz", packed), "");
     ASSERT_EQ(paths(), (Paths{"d/b", "d/a", "d/0"}));
     EXPECT_EQ(members_[0].text, big);
@@ -126,7 +85,7 @@ TEST_F(ContentArchive, StreamsEveryMemberInOrder) {
 }
 
 TEST_F(ContentArchive, DecodesAGzipMember) {
-  EXPECT_EQ(read("x.tar", tar({{"a.gz", gzip(kText)}, {"0.gz", ""}, {"b.gz", kText}})), "");
+  EXPECT_EQ(read("x.tar", tarred({{"a.gz", gzipped(kText)}, {"0.gz", ""}, {"b.gz", kText}})), "");
   EXPECT_EQ(members_[0].text, kText);
   EXPECT_EQ(members_[0].damage, "");
   EXPECT_EQ(members_[1].damage, "not a gzip stream (0 bytes)");
@@ -134,7 +93,7 @@ TEST_F(ContentArchive, DecodesAGzipMember) {
 }
 
 TEST_F(ContentArchive, RefusesWhatDoesNotBelongInATree) {
-  const std::vector<std::pair<TarEntry, std::string>> cases = {
+  const std::vector<std::pair<MadeEntry, std::string>> cases = {
       {{"/abs", kText}, "member path is absolute"},
       {{"C:\\abs", kText}, "member path is absolute"},
       {{"\\\\host\\abs", kText}, "member path is absolute"},
@@ -148,10 +107,10 @@ TEST_F(ContentArchive, RefusesWhatDoesNotBelongInATree) {
       {{"disk", "", AE_IFBLK}, "member is a device"},
       {{"fifo", "", AE_IFIFO}, "member is a FIFO"},
       {{"sparse", "x", AE_IFREG, "", true}, "member is a sparse file"}};
-  std::vector<TarEntry> entries = {{"good", kText}};
+  std::vector<MadeEntry> entries = {{"good", kText}};
   for (const auto& [entry, reason] : cases) entries.push_back(entry);
   entries.push_back({"..good..", kText});
-  EXPECT_EQ(read("x.tar", tar(entries)), "");
+  EXPECT_EQ(read("x.tar", tarred(entries)), "");
   EXPECT_EQ(paths(), (Paths{"good", "..good.."}));
   ASSERT_EQ(refused_.size(), cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -160,7 +119,7 @@ TEST_F(ContentArchive, RefusesWhatDoesNotBelongInATree) {
 }
 
 TEST_F(ContentArchive, RefusesAMemberWithoutAName) {
-  std::string bytes = tar({{"a", kText}});
+  std::string bytes = tarred({{"a", kText}});
   // The name is the header's first byte; the checksum (six octal digits at 148) follows it.
   const unsigned checksum = static_cast<unsigned>(std::stoul(bytes.substr(148, 6), nullptr, 8));
   char digits[8];
@@ -175,12 +134,12 @@ TEST_F(ContentArchive, RefusesAMemberWithoutAName) {
 
 TEST_F(ContentArchive, ATruncatedArchiveBreaksInOneMember) {
   const std::string big = noise(200'000);
-  const std::string bytes = tar({{"whole", kText}, {"broken", big}, {"lost", kText}});
-  const std::string packed = gzip(bytes);
+  const std::string bytes = tarred({{"whole", kText}, {"broken", big}, {"lost", kText}});
+  const std::string packed = gzipped(bytes);
   const std::vector<std::pair<std::string, std::string>> cases = {
       {packed.substr(0, packed.size() / 2), "gzip stream is truncated"},
       {bytes.substr(0, 100'000), "archive is truncated"},
-      {gzip(bytes.substr(0, 100'000)), "archive is truncated"}};
+      {gzipped(bytes.substr(0, 100'000)), "archive is truncated"}};
   for (const auto& [cut, reason] : cases) {
     EXPECT_EQ(read("x.tgz", cut), reason);
     ASSERT_EQ(paths(), (Paths{"whole", "broken"}));
@@ -193,37 +152,37 @@ TEST_F(ContentArchive, ATruncatedArchiveBreaksInOneMember) {
 }
 
 TEST_F(ContentArchive, AWrongChecksumOfTheStreamIsReported) {
-  EXPECT_EQ(read("x.tgz", with_flipped_byte(gzip(tar({{"a", kText}})), 8)),
+  EXPECT_EQ(read("x.tgz", with_flipped_byte(gzipped(tarred({{"a", kText}})), 8)),
             "gzip CRC does not match");
   EXPECT_EQ(paths(), Paths{"a"});
 }
 
 TEST_F(ContentArchive, ADamagedHeaderDoesNotHideTheNextMember) {
-  std::string bytes = tar({{"a", kText}, {"b", kText}, {"c", kText}});
+  std::string bytes = tarred({{"a", kText}, {"b", kText}, {"c", kText}});
   bytes[1024 + 100] = 'Z';  // in the mode field of b
   EXPECT_EQ(read("x.tar", bytes), "archive is damaged (Damaged tar archive)");
   EXPECT_EQ(paths(), (Paths{"a", "c"}));
 }
 
 TEST_F(ContentArchive, NothingHidesBehindTheEndOfAnArchive) {
-  const std::string first = tar({{"a", kText}}), second = tar({{"b", kText}});
+  const std::string first = tarred({{"a", kText}}), second = tarred({{"b", kText}});
   EXPECT_EQ(read("x.tar", first + second), "");
   EXPECT_EQ(paths(), (Paths{"a", "b"}));
-  EXPECT_EQ(read("x.tgz", gzip(first) + gzip(second)), "");
+  EXPECT_EQ(read("x.tgz", gzipped(first) + gzipped(second)), "");
   EXPECT_EQ(paths(), (Paths{"a", "b"}));
-  EXPECT_EQ(read("x.tgz", gzip(first) + "garbage"), "garbage after the gzip stream");
+  EXPECT_EQ(read("x.tgz", gzipped(first) + "garbage"), "garbage after the gzip stream");
   EXPECT_EQ(paths(), Paths{"a"});
 }
 
 TEST_F(ContentArchive, WhatIsNoArchiveIsSaidToBeNone) {
   EXPECT_EQ(read("x.tgz", ""), "not an archive (0 bytes)");
-  EXPECT_EQ(read("x.tgz", gzip("")), "not an archive (0 bytes)");
+  EXPECT_EQ(read("x.tgz", gzipped("")), "not an archive (0 bytes)");
   EXPECT_EQ(read("x.tgz", noise(5000)), "not a tar archive");
   EXPECT_EQ(members_.size(), 0U);
 }
 
 TEST_F(ContentArchive, SkipsWhatTheCallerLeavesUnread) {
-  const fs::path path = write("x.tgz", gzip(tar({{"a", noise(100'000)}, {"b", kText}})));
+  const fs::path path = write("x.tgz", gzipped(tarred({{"a", noise(100'000)}, {"b", kText}})));
   std::vector<std::string> seen;
   const auto record = [&](const ArchiveMember& member, ContentReader&) {
     seen.push_back(member.path);
@@ -233,7 +192,7 @@ TEST_F(ContentArchive, SkipsWhatTheCallerLeavesUnread) {
 }
 
 TEST_F(ContentArchive, PassesOnWhatACallbackThrows) {
-  const fs::path path = write("x.tgz", gzip(tar({{"a", kText}})));
+  const fs::path path = write("x.tgz", gzipped(tarred({{"a", kText}})));
   const auto fail = [](const ArchiveMember&, ContentReader&) { throw std::logic_error("stop"); };
   EXPECT_THROW(for_each_member(path, fail, nullptr), std::logic_error);
 }
@@ -241,9 +200,9 @@ TEST_F(ContentArchive, PassesOnWhatACallbackThrows) {
 TEST_F(ContentArchive, IsKnownByNameOrContent) {
   for (const std::string name : {"a.tgz", "a.tar.gz", "a.tar"}) EXPECT_TRUE(is_archive_name(name));
   for (const std::string name : {"a.gz", "tar", "a.tgz.md"}) EXPECT_FALSE(is_archive_name(name));
-  const std::string bytes = tar({{"a", kText}});
+  const std::string bytes = tarred({{"a", kText}});
   EXPECT_TRUE(is_archive(write("lies.jsonl", bytes)));
-  EXPECT_TRUE(is_archive(write("lies.jsonl.gz", gzip(bytes))));
+  EXPECT_TRUE(is_archive(write("lies.jsonl.gz", gzipped(bytes))));
   EXPECT_FALSE(is_archive(write("a.jsonl", kText)));
   EXPECT_FALSE(is_archive(write("b.jsonl", noise(1000))));
   EXPECT_FALSE(is_archive(directory_ / "missing.jsonl"));

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +12,7 @@
 
 #include "common/temporary_folder.h"
 #include "ingest/content/reader.h"
+#include "tests/ingest/made_archive.h"
 
 namespace greta {
 
@@ -29,21 +29,6 @@ inline std::string noise(size_t size) {
     c = static_cast<char>(state >> 24);
   }
   return text;
-}
-
-inline std::string gzip(const std::string& text, gz_header* header = nullptr) {
-  z_stream stream = {};
-  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  if (header != nullptr) deflateSetHeader(&stream, header);
-  std::string out(deflateBound(&stream, text.size()) + 1000, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
 }
 
 inline std::string with_flipped_byte(std::string bytes, size_t from_end) {

@@ -91,7 +91,7 @@ TEST_F(ContentFile, AFileThatChangesWhileItIsReadSaysSo) {
 }
 
 TEST_F(ContentFile, AGzipThatIsCutWhileItIsReadSaysSoToo) {
-  const fs::path path = write("a.jsonl.gz", gzip(noise(200'000)));
+  const fs::path path = write("a.jsonl.gz", gzipped(noise(200'000)));
   const auto reader = open_content(path);
   fs::resize_file(path, 100'000);
   read_all(*reader);
@@ -106,14 +106,14 @@ TEST_F(ContentFile, AnEmptyPlainFileIsNotDamaged) {
 
 TEST_F(ContentFile, GzipIsDecoded) {
   const std::string bytes = noise(300'000);
-  EXPECT_EQ(read("a.jsonl.gz", gzip(bytes)).damage(), "");
+  EXPECT_EQ(read("a.jsonl.gz", gzipped(bytes)).damage(), "");
   EXPECT_EQ(text_, bytes);
   EXPECT_TRUE(reader_->is_compressed());
   EXPECT_EQ(reader_->notes(), Notes{});
 }
 
 TEST_F(ContentFile, GzipIsKnownByItsMagicNotItsName) {
-  EXPECT_EQ(read("a.jsonl", gzip(kText)).damage(), "");
+  EXPECT_EQ(read("a.jsonl", gzipped(kText)).damage(), "");
   EXPECT_EQ(text_, kText);
   EXPECT_EQ(reader_->notes(), Notes{"gzip content under another name"});
 }
@@ -124,14 +124,14 @@ TEST_F(ContentFile, ZeroBytesAreNoGzipStream) {
 }
 
 TEST_F(ContentFile, AValidGzipOfNothingIsNotDamaged) {
-  EXPECT_EQ(read("logits.jsonl.gz", gzip("")).damage(), "");
+  EXPECT_EQ(read("logits.jsonl.gz", gzipped("")).damage(), "");
   EXPECT_EQ(text_, "");
   EXPECT_TRUE(reader_->is_compressed());
 }
 
 TEST_F(ContentFile, ATruncatedGzipGivesWhatItHolds) {
   const std::string bytes = noise(300'000);
-  const std::string whole = gzip(bytes);
+  const std::string whole = gzipped(bytes);
   EXPECT_EQ(read("a.gz", whole.substr(0, whole.size() / 2)).damage(), "gzip stream is truncated");
   EXPECT_GT(text_.size(), 100'000U);
   EXPECT_TRUE(bytes.starts_with(text_));
@@ -139,13 +139,13 @@ TEST_F(ContentFile, ATruncatedGzipGivesWhatItHolds) {
 
 TEST_F(ContentFile, ATruncatedRunOfEqualBytesGivesWhatItHolds) {
   const std::string bytes(5'000'000, 'a');  // one match is worth more than a small buffer
-  const std::string whole = gzip(bytes);
+  const std::string whole = gzipped(bytes);
   EXPECT_EQ(read("a.gz", whole.substr(0, whole.size() - 20)).damage(), "gzip stream is truncated");
   EXPECT_GT(text_.size(), 4'000'000U);
 }
 
 TEST_F(ContentFile, EveryCutOfAGzipIsTruncated) {
-  const std::string whole = gzip(kText);
+  const std::string whole = gzipped(kText);
   for (size_t size = 2; size < whole.size(); ++size) {
     EXPECT_EQ(read("a.gz", whole.substr(0, size)).damage(), "gzip stream is truncated") << size;
     EXPECT_TRUE(kText.starts_with(text_));
@@ -154,14 +154,15 @@ TEST_F(ContentFile, EveryCutOfAGzipIsTruncated) {
 }
 
 TEST_F(ContentFile, AWrongChecksumIsDamageAfterAllBytes) {
-  EXPECT_EQ(read("a.gz", with_flipped_byte(gzip(kText), 8)).damage(), "gzip CRC does not match");
+  EXPECT_EQ(read("a.gz", with_flipped_byte(gzipped(kText), 8)).damage(), "gzip CRC does not match");
   EXPECT_EQ(text_, kText);
-  EXPECT_EQ(read("a.gz", with_flipped_byte(gzip(kText), 1)).damage(), "gzip length does not match");
+  EXPECT_EQ(read("a.gz", with_flipped_byte(gzipped(kText), 1)).damage(),
+            "gzip length does not match");
   EXPECT_EQ(text_, kText);
 }
 
 TEST_F(ContentFile, CorruptDeflateGivesWhatPrecedesIt) {
-  std::string bytes = gzip(std::string(1000, 'x') + kText);
+  std::string bytes = gzipped(std::string(1000, 'x') + kText);
   bytes[10] = '\x07';  // block type 3 does not exist
   EXPECT_EQ(read("a.gz", bytes).damage(), "gzip data is corrupt (invalid block type)");
   EXPECT_EQ(text_, "");
@@ -176,27 +177,27 @@ TEST_F(ContentFile, PlainTextNamedGzIsReadAndReported) {
 }
 
 TEST_F(ContentFile, ConcatenatedMembersAreOneContent) {
-  EXPECT_EQ(read("a.gz", gzip(kText) + gzip("") + gzip("four\n")).damage(), "");
+  EXPECT_EQ(read("a.gz", gzipped(kText) + gzipped("") + gzipped("four\n")).damage(), "");
   EXPECT_EQ(text_, kText + "four\n");
   EXPECT_EQ(reader_->notes(), Notes{"3 gzip members"});
 }
 
 TEST_F(ContentFile, AWrongChecksumDoesNotHideTheNextMember) {
-  const std::string bytes = with_flipped_byte(gzip(kText), 8);
-  EXPECT_EQ(read("a.gz", bytes + bytes + gzip("four\n")).damage(), "gzip CRC does not match");
+  const std::string bytes = with_flipped_byte(gzipped(kText), 8);
+  EXPECT_EQ(read("a.gz", bytes + bytes + gzipped("four\n")).damage(), "gzip CRC does not match");
   EXPECT_EQ(text_, kText + kText + "four\n");
 }
 
 TEST_F(ContentFile, ZeroPaddingIsHarmlessOtherGarbageIsNot) {
-  EXPECT_EQ(read("a.gz", gzip(kText) + std::string(100'000, '\0')).damage(), "");
+  EXPECT_EQ(read("a.gz", gzipped(kText) + std::string(100'000, '\0')).damage(), "");
   EXPECT_EQ(text_, kText);
   EXPECT_EQ(reader_->notes(), Notes{"zero padding after the gzip stream"});
   for (const std::string garbage : {"x", "\x1f", "garbage"}) {
-    EXPECT_EQ(read("a.gz", gzip(kText) + garbage).damage(), "garbage after the gzip stream");
+    EXPECT_EQ(read("a.gz", gzipped(kText) + garbage).damage(), "garbage after the gzip stream");
     EXPECT_EQ(text_, kText);
   }
   const std::string late = std::string(70'000, '\0') + "x";
-  EXPECT_EQ(read("a.gz", gzip(kText) + late).damage(), "garbage after the gzip stream");
+  EXPECT_EQ(read("a.gz", gzipped(kText) + late).damage(), "garbage after the gzip stream");
 }
 
 TEST_F(ContentFile, OptionalHeaderFieldsAreSkipped) {
@@ -208,7 +209,7 @@ TEST_F(ContentFile, OptionalHeaderFieldsAreSkipped) {
   header.comment = reinterpret_cast<Bytef*>(comment.data());
   header.hcrc = 1;
   std::string bytes(100'000, '\0');
-  bytes = gzip(kText + bytes, &header);
+  bytes = gzipped(kText + bytes, 9, &header);
   EXPECT_EQ(read("a.gz", bytes).damage(), "");
   EXPECT_EQ(text_, kText + std::string(100'000, '\0'));
   EXPECT_EQ(read("a.gz", bytes.substr(0, 2000)).damage(), "gzip stream is truncated");

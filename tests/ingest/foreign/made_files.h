@@ -1,13 +1,12 @@
 // Files of other tools that a test makes: byte by byte, without the tool.
 #pragma once
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/ingest/made_archive.h"
 
 namespace greta::made {
 
@@ -22,32 +21,6 @@ std::string little(T value) {
 }
 
 using Members = std::vector<std::pair<std::string, std::string>>;
-
-/// A ZIP of members, stored or deflated.
-inline std::string zipped(const Members& members, bool deflated = false) {
-  size_t room = 1 << 16, used = 0;
-  for (const auto& [name, bytes] : members) room += bytes.size() + 1024;
-  std::string out(room, '\0');
-  archive* writer = archive_write_new();
-  archive_write_set_format_zip(writer);
-  deflated ? archive_write_zip_set_compression_deflate(writer)
-           : archive_write_zip_set_compression_store(writer);
-  archive_write_open_memory(writer, out.data(), out.size(), &used);
-  for (const auto& [name, bytes] : members) {
-    archive_entry* header = archive_entry_new();
-    archive_entry_set_pathname(header, name.c_str());
-    archive_entry_set_filetype(header, AE_IFREG);
-    archive_entry_set_perm(header, 0644);
-    archive_entry_set_size(header, static_cast<la_int64_t>(bytes.size()));
-    archive_write_header(writer, header);
-    archive_write_data(writer, bytes.data(), bytes.size());
-    archive_entry_free(header);
-  }
-  archive_write_close(writer);
-  archive_write_free(writer);
-  out.resize(used);
-  return out;
-}
 
 // ---- pickles, protocol 2, as torch.save writes them
 
@@ -89,11 +62,11 @@ inline std::string pickle_of(const std::string& value) { return "\x80\x02" + val
 
 /// What torch.save makes of a value and its storages.
 inline std::string torch_file(const std::string& value, const std::vector<std::string>& storages) {
-  Members members = {{"archive/data.pkl", pickle_of(value)}};
+  std::vector<MadeEntry> members = {{"archive/data.pkl", pickle_of(value)}};
   for (size_t i = 0; i < storages.size(); ++i) {
-    members.emplace_back("archive/data/" + std::to_string(i), storages[i]);
+    members.push_back({"archive/data/" + std::to_string(i), storages[i]});
   }
-  members.emplace_back("archive/version", "3\n");
+  members.push_back({"archive/version", "3\n"});
   return zipped(members);
 }
 
