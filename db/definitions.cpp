@@ -13,27 +13,12 @@
 
 #include "common/utf8.h"
 #include "db/sql_files.h"
+#include "db/sql_text.h"
 
 namespace greta {
 namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f'; }
-
-/// Where the quoted text that begins at `at` ends: behind its closing quote.
-size_t quoted_end(std::string_view sql, size_t at) {
-  const char close = sql[at] == '[' ? ']' : sql[at];
-  const size_t end = sql.find(close, at + 1);
-  return end == std::string_view::npos ? sql.size() : end + 1;
-}
-
-/// Where the comment that begins at `at` ends; `at` when none does.
-size_t comment_end(std::string_view sql, size_t at) {
-  const bool line = sql.substr(at, 2) == "--";
-  if (!line && sql.substr(at, 2) != "/*") return at;
-  const size_t end = line ? sql.find('\n', at) : sql.find("*/", at + 2);
-  if (end == std::string_view::npos) return sql.size();
-  return end + (line ? 1 : 2);
-}
 
 /// Without blanks and comments, but for those in quotes.
 std::string essence(std::string_view sql) {

@@ -20,8 +20,9 @@ FROM (
     s.run_id AS run_id, s.run AS run, s.key_tensor_id AS tensor_id, count(*) AS differ,
     sum(s.status = 'DRIFT' AND s.class IS 'ROUNDING') AS rounding, sum(s.class IS 'DIVERGENT') AS divergent,
     sum(s.status = 'NONFINITE') AS nonfinite,
-    -- SQLite takes the other columns from the row that has the maximum
-    max(CASE WHEN s.rel_l2 IS NULL THEN -1 WHEN s.tolerance > 0 THEN s.rel_l2 / s.tolerance ELSE s.rel_l2 END) AS far,
+    -- SQLite takes the other columns from the row that has the maximum, and works a distance out wherever
+    -- it is named
+    max(s.rel_l2 / ifnull(nullif(s.tolerance, 0), 1)) AS far,
     s.rel_l2 AS rel_l2, s.tolerance AS tolerance, s.key_prompt_id AS prompt_id, s.key_layer AS layer,
     nullif(s.key_pos_id, -1) AS pos_id
   FROM comparison_classed s

@@ -49,8 +49,8 @@ SELECT
   CASE WHEN x.verdict = 'INCOMPLETE' OR x.numeric_verdict = 'INCOMPLETE' THEN
     CASE
       WHEN r.status IN ('running', 'failed') THEN 'it did not end (status ' || r.status || ')'
-      WHEN x.unmet > 0 THEN x.unmet || CASE x.unmet WHEN 1 THEN ' row' ELSE ' rows' END || ' that it declares or says it wrote '
-        || CASE x.unmet WHEN 1 THEN 'is' ELSE 'are' END || ' not there' || ifnull((
+      WHEN x.unmet > 0 THEN CASE x.unmet WHEN 1 THEN '1 row that it declares or says it wrote is not there'
+        ELSE printf('%d rows that it declares or says it wrote are not there', x.unmet) END || ifnull((
           SELECT ', first ' || t.name || CASE WHEN l.layer < 0 THEN '' ELSE ' of layer ' || l.layer END || ', prompt ' || q.name
             || CASE l.side WHEN 0 THEN ', prefill' ELSE ', decode' END
           FROM plan l

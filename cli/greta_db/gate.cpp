@@ -10,6 +10,8 @@
 #include "cli/greta_db/gated_run.h"
 #include "cli/pages/page.h"
 #include "cli/report/files.h"
+#include "cli/report/spanish_views.h"
+#include "cli/report/waiver_text.h"
 #include "cli/warehouse/asked_database.h"
 #include "common/completion.h"
 #include "common/json_text.h"
@@ -179,8 +181,10 @@ void print_run(Output& out, GatedRun& run, const std::string& database) {
              finding.meaning + ")");
   }
   tell(out, "since", run.change_text());
-  for (const AppliedWaiver& waiver : run.waivers()) tell(out, "waived", waiver.text());
-  for (const std::string& tolerance : run.tolerances()) tell(out, "tolerance", tolerance);
+  for (const AppliedWaiver& waiver : run.waivers())
+    tell(out, "waived", waiver_text(waiver, kEnglishWords));
+  for (const std::string& tolerance : run.tolerances(kEnglishWords))
+    tell(out, "tolerance", tolerance);
   if (const std::string why = run.no_verdict_text(); !why.empty()) tell(out, "why", why);
   const Gate other = run.other_gate();
   if (exit_of_verdict(run.answer(other)) != exit_of_verdict(run.answer())) {
@@ -228,6 +232,20 @@ std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& argumen
   return runs;
 }
 
+GatedRuns gated_runs(QueryPool& statements, const std::vector<Run>& chosen,
+                     const std::optional<Run>& baseline, const GateArguments& arguments) {
+  GatedRuns runs;
+  for (const Run& run : chosen) {
+    runs.push_back(std::make_unique<GatedRun>(statements, run,
+                                              baseline ? std::optional(baseline->id) : std::nullopt,
+                                              arguments.gate, arguments.require_baseline));
+    if (arguments.repeats == Repeats::kAll) {
+      runs.back()->set_later(later_names(statements.db(), run, chosen));
+    }
+  }
+  return runs;
+}
+
 int gate(Options& options, const GateArguments& arguments) {
   std::array<Target, kTargetKinds> targets = begin_targets(arguments, options.database);
   Question question;
@@ -242,26 +260,27 @@ int gate(Options& options, const GateArguments& arguments) {
   std::optional<Run> baseline;
   if (!arguments.baseline.empty()) baseline = resolve_run(db, arguments.baseline);
   QueryPool statements(db);
-  GatedRuns runs;
   const std::vector<Run> chosen = runs_to_gate(db, arguments, baseline);
-  for (const Run& run : chosen) {
-    runs.push_back(std::make_unique<GatedRun>(statements, run,
-                                              baseline ? std::optional(baseline->id) : std::nullopt,
-                                              arguments.gate, arguments.require_baseline));
-    if (arguments.repeats == Repeats::kAll) {
-      runs.back()->set_later(later_names(db, run, chosen));
-    }
-  }
+  GatedRuns runs = gated_runs(statements, chosen, baseline, arguments);
   const int status = status_of(runs);
   auto& [junit, markdown, json, html] = targets;
-  const Language language = arguments.language == "es" ? Language::kSpanish : Language::kEnglish;
+  const Language language = language_named(arguments.language);
   std::optional<std::string> known_json;
   const auto whole_json = [&]() -> const std::string& {
     if (!known_json) known_json = gate_json(runs, status);
     return *known_json;
   };
-  const auto page = [&] {
-    return gate_page(options.database, runs, status, whole_json(), language);
+  std::optional<std::string> known_page;
+  const auto page = [&]() -> const std::string& {  // last of all: the views speak its language then
+    if (known_page) return *known_page;
+    const std::string& data = whole_json();
+    speak(db, language);
+    QueryPool spoken(db);
+    GatedRuns said;
+    if (language != Language::kEnglish) said = gated_runs(spoken, chosen, baseline, arguments);
+    known_page = gate_page(options.database, language == Language::kEnglish ? runs : said, status,
+                           data, language);
+    return *known_page;
   };
   if (junit.wanted()) {
     for (const auto& run : runs) run->expect_all_findings();
@@ -269,17 +288,13 @@ int gate(Options& options, const GateArguments& arguments) {
   if (junit.wanted()) junit.write(options.out, gate_junit(options.database, runs));
   if (markdown.wanted()) markdown.write(options.out, gate_markdown(options.database, runs, status));
   if (json.wanted()) json.write(options.out, whole_json());
+  const bool printed = std::any_of(targets.begin(), targets.end(), [](const Target& target) {
+    return target.is_standard_output();
+  });
+  if (!printed && options.format != Format::kHtml) print(options, runs, status);
   if (html.wanted()) html.write(options.out, page());
   for (Target& target : targets) target.keep();
-  if (std::any_of(targets.begin(), targets.end(),
-                  [](const Target& target) { return target.is_standard_output(); })) {
-    return status;
-  }
-  if (options.format == Format::kHtml) {
-    options.out.write(page());
-  } else {
-    print(options, runs, status);
-  }
+  if (!printed && options.format == Format::kHtml) options.out.write(page());
   return status;
 }
 

@@ -1,4 +1,5 @@
 #include "cli/greta_db/gated_run.h"
+#include "cli/report/waiver_text.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -113,8 +114,10 @@ std::string findings_text(GatedRun& run, const std::string& prompt, std::optiona
 /// What was decided by people, a line each: waivers, and tolerances that are not as shipped.
 std::string decisions_text(const GatedRun& run) {
   std::string text;
-  for (const AppliedWaiver& waiver : run.waivers()) text += "waived: " + waiver.text() + "\n";
-  for (const std::string& tolerance : run.tolerances()) text += "tolerance: " + tolerance + "\n";
+  for (const AppliedWaiver& waiver : run.waivers())
+    text += "waived: " + waiver_text(waiver, kEnglishWords) + "\n";
+  for (const std::string& tolerance : run.tolerances(kEnglishWords))
+    text += "tolerance: " + tolerance + "\n";
   return text;
 }
 
@@ -147,7 +150,7 @@ std::string waived_in(const GatedRun& run, int64_t layer, int64_t pairs) {
   std::string text = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs") + " waived";
   for (const AppliedWaiver& waiver : run.waivers()) {
     if (waiver.layer && *waiver.layer != layer) continue;
-    text += "; " + utf8::printable(waiver.place()) + " until " + utf8::printable(waiver.until) +
+    text += "; " + waived_place(waiver, kEnglishWords) + " until " + utf8::printable(waiver.until) +
             ": " + utf8::printable(waiver.reason) + " (waiver " + std::to_string(waiver.id) + ")";
   }
   return text;

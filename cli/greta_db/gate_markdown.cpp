@@ -2,6 +2,7 @@
 
 #include "cli/greta_db/gated_run.h"
 #include "cli/report/markdown.h"
+#include "cli/report/waiver_text.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -46,11 +47,11 @@ std::string block(const std::string& database, GatedRun& run) {
   n = 0;
   for (const AppliedWaiver& waiver : run.waivers()) {
     if (++n > kMaxWaivers) continue;
-    text += row("waived", code(waiver.text()));
+    text += row("waived", code(waiver_text(waiver, kEnglishWords)));
   }
   if (n > kMaxWaivers) text += row("waived", "and " + std::to_string(n - kMaxWaivers) + " more");
   n = 0;
-  for (const std::string& tolerance : run.tolerances()) {
+  for (const std::string& tolerance : run.tolerances(kEnglishWords)) {
     if (++n <= kMaxTolerances) text += row("tolerance", code(tolerance));
   }
   if (n > kMaxTolerances)

@@ -27,13 +27,13 @@ class GatePage {
 
   std::string write(const std::string& json) {
     PageContent content;
-    content.title = words_("gate.title") + ": " + answer_of_status(status_);
+    content.title = words_("gate.title") + ": " + answer();
     content.kind = "gate";
     Html& html = content.body;
     html << "<header>\n<h1>";
     html.text(words_("gate.title"))
-        << "</h1>\n<p class=headline>" << verdict_badge(answer_of_status(status_)) << " ";
-    html << html_of_line(sentence()) << "</p>\n</header>\n";
+        << "</h1>\n<p class=headline>" << verdict_badge(answer(), kind_of_all(), words_)
+        << "</p>\n<p>" << html_of_line(sentence()) << "</p>\n</header>\n";
     if (runs_.size() > 1) table(html);
     size_t shown = 0;
     for (GatedRun* run : runs_) {
@@ -63,20 +63,40 @@ class GatePage {
     return shown < kMostGateSections && (rank(run) < 2 || !run.waivers().empty());
   }
 
-  std::string place(const std::string& tensor, const std::optional<int64_t>& layer,
-                    const std::string& prompt) const {
-    if (tensor.empty()) return words_("gate.nowhere");
-    return words_("gate.place", {tensor, layer_name(layer, words_), prompt});
+  std::string answer() const {
+    return status_ == kExitNoVerdict ? words_("history.undecided") : answer_of_status(status_);
   }
-  std::string own_place(const GatedRun& run) const {
-    const FailPlace fail = run.fail();
-    return place(fail.tensor, fail.layer, fail.prompt);
+  /// Of what fails by itself as on its own page, else of what changed since the baseline.
+  static FailKind kind_of(const GatedRun& run) {
+    if (run.answer() != "FAIL") return FailKind::kNone;
+    if (run.fails()) {
+      return fail_kind("FAIL", run.fail().cause, run.gate(), run.own(run.other_gate()));
+    }
+    const RunVerdict& v = run.row();
+    const bool lost = v.number("lost_rows") + v.number("new_rows") > 0;
+    const bool values =
+        v.number("changed_rows") + v.number("nonfinite_rows") + v.number("rounded_rows") > 0;
+    return lost && !values ? FailKind::kUnpaired : FailKind::kValues;
   }
+  /// Values that are known to differ before all else.
+  FailKind kind_of_all() const {
+    FailKind kind = FailKind::kNone;
+    for (const GatedRun* run : runs_) {
+      const FailKind one = kind_of(*run);
+      if (one == FailKind::kValues) return one;
+      if (kind == FailKind::kNone) kind = one;
+    }
+    return kind;
+  }
+
+  std::string own_place(const GatedRun& run) const { return fail_place(run.fail(), words_); }
   std::string changed_place(const GatedRun& run) const {
     const RunVerdict& v = run.row();
-    return place(v.text("changed_tensor"),
-                 v.has("changed_layer") ? std::optional(v.number("changed_layer")) : std::nullopt,
-                 v.text("changed_prompt"));
+    FailPlace place;
+    place.tensor = v.text("changed_tensor");
+    place.prompt = v.text("changed_prompt");
+    if (v.has("changed_layer")) place.layer = v.number("changed_layer");
+    return fail_place(place, words_);
   }
 
   /// The answer, and where; as Markdown.
@@ -111,7 +131,7 @@ class GatePage {
       const RunVerdict& v = run->row();
       const bool linked = has_section(*run, shown);
       shown += linked;
-      html << "<tr><td>" << verdict_badge(run->answer()) << "</td><td>";
+      html << "<tr><td>" << verdict_badge(run->answer(), kind_of(*run), words_) << "</td><td>";
       if (linked) html << "<a href=\"#run" << Html().number(run->run_id()) << "\">";
       html.text(run->name());
       if (linked) html << "</a>";
@@ -141,7 +161,8 @@ class GatePage {
   void section(Html& html, GatedRun& run) {
     const RunVerdict& v = run.row();
     html << "<section class=run id=run" << Html().number(run.run_id()) << ">\n<h2 class=run>";
-    html.text(run.name()) << "</h2>\n<p class=headline>" << verdict_badge(run.answer())
+    html.text(run.name()) << "</h2>\n<p class=headline>"
+                          << verdict_badge(run.answer(), kind_of(run), words_)
                           << " <span class=remark>";
     html.text(words_("gate.by") + " " + gate_words(run.gate()))
         << "</span></p>\n<dl class=facts>\n";
@@ -159,10 +180,10 @@ class GatePage {
     findings(html, run);
     fact(html, "gate.since", change_text(run));
     fact(html, "gate.why", why(run));
-    for (const std::string& tolerance : run.tolerances()) {
+    for (const std::string& tolerance : run.tolerances(words_)) {
       fact(html, "gate.tolerance", tolerance);
     }
-    fact(html, "gate.later", later_text(run.later()));
+    fact(html, "gate.later", later_text(run.later(), words_));
     const Gate other = run.other_gate();
     if (exit_of_verdict(run.answer(other)) != exit_of_verdict(run.answer())) {
       html << "<dt></dt><dd>";

@@ -34,15 +34,15 @@ std::string rows_text(int64_t n, const std::string& what) {
 }
 
 /// Those that differ from what greta ships, of trace points that the run has.
-std::vector<std::string> tolerances_of(QueryPool& statements, int64_t run_id) {
+std::vector<GatedTolerance> tolerances_of(QueryPool& statements, int64_t run_id) {
   const std::string shipped =
       "WITH shipped(tensor_id, dtype, rel_l2) AS (" + shipped_rows("tolerance") + ") ";
   const std::string given = "SELECT tensor_id, dtype, rel_l2 FROM ";
   Query any(statements, shipped + "SELECT 1 FROM (SELECT * FROM (" + given + "tolerance EXCEPT " +
                             given + "shipped) UNION ALL SELECT * FROM (" + given +
                             "shipped EXCEPT " + given + "tolerance)) LIMIT 1");
-  std::vector<std::string> texts;
-  if (!any.step()) return texts;
+  std::vector<GatedTolerance> tolerances;
+  if (!any.step()) return tolerances;
   Query query(statements,
               shipped +
                   "SELECT t.name, r.dtype, o.rel_l2, (SELECT s.rel_l2 FROM shipped s"
@@ -59,13 +59,11 @@ std::vector<std::string> tolerances_of(QueryPool& statements, int64_t run_id) {
   query.bind(1, run_id);
   while (query.step()) {
     const auto number = [&](int i) {
-      return query.is_null(i) ? std::string("none") : shortest_real(query.cell(i).real);
+      return query.is_null(i) ? std::nullopt : std::optional(query.cell(i).real);
     };
-    texts.push_back(utf8::printable(query.text(0)) +
-                    (query.is_null(1) ? "" : " of " + utf8::printable(query.text(1))) + " " +
-                    number(2) + ", shipped " + number(3));
+    tolerances.push_back({query.text(0), query.text(1), number(2), number(3)});
   }
-  return texts;
+  return tolerances;
 }
 
 }  // namespace
@@ -140,6 +138,19 @@ std::string GatedRun::answer(Gate gate) const {
 
 std::string GatedRun::own(Gate gate) const {
   return row_->text(gate == Gate::kStrict ? "own_verdict" : "own_numeric_verdict");
+}
+
+std::vector<std::string> GatedRun::tolerances(const Wording& words) const {
+  const auto number = [&](const std::optional<double>& value) {
+    return value ? shortest_real(*value) : words("gate.tolerance.none");
+  };
+  std::vector<std::string> texts;
+  for (const GatedTolerance& one : tolerances_) {
+    std::string what = utf8::printable(one.tensor);
+    if (!one.dtype.empty()) what = words("gate.tolerance.of", {what, utf8::printable(one.dtype)});
+    texts.push_back(words("gate.tolerance.text", {what, number(one.rel_l2), number(one.shipped)}));
+  }
+  return texts;
 }
 
 FailPlace GatedRun::fail() const {
@@ -275,7 +286,8 @@ std::string GatedRun::json() {
   for (const AppliedWaiver& waiver : waivers_) applied.push_back(waiver.json());
   gate.raw("waivers", json_array(applied));
   for (const char* key : {"incomplete_why", "no_baseline_why"}) gate.add(key, row_->cell(key));
-  gate.raw("tolerances", json_of_texts(tolerances_)).raw("later_runs", json_of_texts(later_));
+  gate.raw("tolerances", json_of_texts(tolerances(kEnglishWords)))
+      .raw("later_runs", json_of_texts(later_));
   object.pop_back();
   return object + ",\"gate\":" + gate.str() + "}";
 }

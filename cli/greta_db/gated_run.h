@@ -27,6 +27,13 @@ struct GateCase {
   int64_t layer = 0, waived = 0;
 };
 
+/// A tolerance that is not the one that greta ships; of every dtype and no known value where those
+/// are not there.
+struct GatedTolerance {
+  std::string tensor, dtype;
+  std::optional<double> rel_l2, shipped;
+};
+
 /// One run and what the gate says of it: the row of the view `gate`, by column name.
 class GatedRun {
  public:
@@ -73,7 +80,7 @@ class GatedRun {
 
   /// "attn_out of dtype f32 0.5, shipped 0.01": tolerances that are not those that greta ships, of
   /// trace points that the run has.
-  const std::vector<std::string>& tolerances() const { return tolerances_; }
+  std::vector<std::string> tolerances(const Wording& words) const;
   /// NAME#2, NAME#3, ... of this name that are not gated with it.
   const std::vector<std::string>& later() const { return later_; }
   void set_later(std::vector<std::string> names) { later_ = std::move(names); }
@@ -100,7 +107,8 @@ class GatedRun {
   std::optional<RunVerdict> row_;
   Gate gate_ = Gate::kNumeric;
   std::vector<AppliedWaiver> waivers_;
-  std::vector<std::string> tolerances_, later_;
+  std::vector<GatedTolerance> tolerances_;
+  std::vector<std::string> later_;
   bool all_findings_ = false;
   std::optional<std::vector<GateCase>> cases_;
   std::map<std::string, std::vector<PairFinding>> findings_;  // by prompt

@@ -13,6 +13,7 @@
 #include "cli/pages/run_page.h"
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
+#include "cli/report/spanish_views.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
@@ -170,9 +171,10 @@ int history_page(Options& options, const HistoryArguments& arguments) {
   question.rows = true;  // what drifts, from commit to commit
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
+  const Language language = language_named(arguments.language);
+  speak(db, language);
   db.exec("BEGIN");  // one state of the database for all queries
   check_filters(db, arguments);
-  const Language language = arguments.language == "es" ? Language::kSpanish : Language::kEnglish;
   const History history = read_history(db, where_of(arguments));
   if (arguments.with_runs.empty()) {
     write_history_page(history, {}, language,

@@ -157,10 +157,10 @@ std::vector<std::string> later_names(SQLite::Database& db, const Run& run,
   return names;
 }
 
-std::string later_text(const std::vector<std::string>& names) {
+std::string later_text(const std::vector<std::string>& names, const Wording& words) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + utf8::printable(name);
-  return text.empty() ? "" : text + "; --latest takes the newest";
+  return text.empty() ? "" : words("gate.later.text", {text});
 }
 
 }  // namespace greta

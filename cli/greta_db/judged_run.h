@@ -69,7 +69,7 @@ std::string json_of(const JudgedRun& run);
 std::vector<std::string> later_names(SQLite::Database& db, const Run& run,
                                      const std::vector<Run>& shown);
 /// "NAME#2, NAME#3; --latest takes the newest", for a terminal; "" when there is none.
-std::string later_text(const std::vector<std::string>& names);
+std::string later_text(const std::vector<std::string>& names, const Wording& words = kEnglishWords);
 
 /// The run as a block of lines; `later` names later runs of its name.
 void print_block(Output& out, const JudgedRun& run, const std::string& later);

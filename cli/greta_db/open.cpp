@@ -12,6 +12,7 @@
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
 #include "cli/pages/run_page.h"
+#include "cli/report/spanish_views.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/child_process.h"
 #include "common/environment.h"
@@ -91,16 +92,16 @@ bool show(const std::string& path) {
 }
 
 int open_page(Options& options, const OpenArguments& arguments) {
+  const Language language = language_named(arguments.language);
   SQLite::Database db = open_for_reading(options.database);
+  speak(db, language);
   db.exec("BEGIN");  // one state of the database for all queries
   const std::vector<Run> runs = arguments.run.empty()
                                     ? std::vector<Run>{worst_recent_run(db)}
                                     : resolve_runs(db, arguments.run, arguments.repeats);
   TemporaryPage page;
   QueryPool statements(db);
-  write_run_page(statements, runs,
-                 arguments.language == "es" ? Language::kSpanish : Language::kEnglish,
-                 [&](std::string_view text) { page.write(text); });
+  write_run_page(statements, runs, language, [&](std::string_view text) { page.write(text); });
   const std::string path = page.keep();
   if (arguments.run.empty()) {
     std::fprintf(stderr, "greta-db: run %s\n", utf8::printable(runs.front().name).c_str());

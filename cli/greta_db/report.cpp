@@ -13,6 +13,7 @@
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
 #include "cli/report/judged_row.h"
+#include "cli/report/spanish_views.h"
 #include "cli/report/table.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -31,10 +32,6 @@ struct ReportArguments {
   bool force = false, full = false;
   Gate gate = Gate::kStrict;
 };
-
-Language language_of(const std::string& name) {
-  return name == "es" ? Language::kSpanish : name == "both" ? Language::kBoth : Language::kEnglish;
-}
 
 using Content = std::function<void(const TextSink&)>;
 
@@ -86,12 +83,13 @@ int report(Options& options, const ReportArguments& arguments) {
         " (--format tsv);"
         " `greta-db firstfail` has the verdict as json and csv");
   }
-  const Language language = language_of(arguments.language);
+  const Language language = language_named(arguments.language);
   const bool html = options.format == Format::kHtml;
   if (html && language == Language::kBoth) {
     throw UsageError("a page is in one language: --lang en or --lang es");
   }
   SQLite::Database db = open_for_reading(options.database);
+  speak(db, language);
   db.exec("BEGIN");  // one state of the database for all queries
   std::vector<Run> runs = resolve_runs(db, arguments.run, arguments.repeats);
   QueryPool statements(db);

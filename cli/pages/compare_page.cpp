@@ -5,8 +5,9 @@
 #include "cli/pages/data_block.h"
 #include "cli/pages/heat_map.h"
 #include "cli/pages/map_reader.h"
-#include "cli/pages/page.h"
+#include "cli/pages/markdown_html.h"
 #include "cli/pages/run_sections.h"
+#include "cli/report/judged_row.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 
@@ -32,16 +33,19 @@ void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
                         const ComparisonSummary& summary, Language language, const TextSink& sink) {
   const Wording words(language);
   PageContent content;
-  content.title = words("page.compare", {a.name, b.name}) + ": " + summary.headline;
+  const std::string remark = remark_text(summary.remark, words);
+  content.title = words("page.compare", {a.name, b.name}) + ": " + summary.verdict +
+                  (remark.empty() ? "" : " " + remark);
   content.kind = "compare";
   Html& html = content.body;
   html << "<header>\n<h1>";
   html.text(words("page.compare", {"A", "B"}))
-      << "</h1>\n<p class=headline>" << verdict_badge(summary.verdict) << " <span class=remark>";
-  const std::string rest =
-      summary.headline.substr(std::min(summary.headline.size(), summary.verdict.size()));
-  html.text(rest.starts_with(' ') ? rest.substr(1) : rest)
-      << "</span></p>\n<dl class=sides><dt>A</dt><dd>";
+      << "</h1>\n<p class=headline>" << verdict_badge(summary.verdict, summary.kind, words);
+  if (!remark.empty()) {
+    html << " <span class=remark>";
+    html.text(remark) << "</span>";
+  }
+  html << "</p>\n<dl class=sides><dt>A</dt><dd>";
   html.text(a.name) << "</dd><dt>B</dt><dd>";
   html.text(b.name) << "</dd></dl>\n<div class=brief><ul>\n";
   for (const std::string& line : summary.lines) {
@@ -58,6 +62,11 @@ void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
     html << "<p class=lead>";
     html.text(words("page.map.runs")) << "</p>\n";
     html << filter_box(words) << html_of_map(map, 0, first_of_all(map), words);
+    if (const size_t all = map.count(), most = hashed_cells(map); most < all) {
+      html << "<p class=note>"
+           << html_of_line(words("page.map.hashed", {std::to_string(most), std::to_string(all)}))
+           << "</p>\n";
+    }
   }
   html << "</section>\n<section>\n<h2>";
   html.text(words("page.attributes"))
@@ -66,7 +75,7 @@ void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
   JsonObject data;
   data.add("version", 1)
       .add("kind", std::string_view("compare"))
-      .raw("words", json_of_map_words(words));
+      .raw("words", json_of_map_words(words, "page.unhashed"));
   data.raw("measures", json_of_measures(statements));
   data.raw("maps", "[" +
                        JsonObject()

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/pages/page.h"
 #include "cli/report/markdown.h"
 #include "cli/report/texts.h"
 #include "cli/warehouse/run_name.h"
@@ -11,8 +12,10 @@ namespace greta {
 
 /// What is told of two runs before their map.
 struct ComparisonSummary {
-  std::string verdict, headline;   ///< FAIL; "FAIL beyond rounding"
-  std::vector<std::string> lines;  ///< one sentence each
+  std::string verdict;  ///< that leads
+  FailKind kind = FailKind::kNone;
+  std::string remark;              ///< as Headline::remark
+  std::vector<std::string> lines;  ///< one sentence each, in the page's language
 };
 
 /// Writes the page of two runs: what differs row by row, and what is stated of them. Throws

@@ -106,9 +106,8 @@ class HistoryPage {
         std::find_if(history_.runs.rbegin(), history_.runs.rend(),
                      [](const HistoryRun& one) { return !one.injected && one.verdict == "FAIL"; });
     if (run == history_.runs.rend() || run->fail.tensor.empty()) return;
-    const std::string place = words_(
-        "gate.place", {run->fail.tensor, layer_name(run->fail.layer, words_), run->fail.prompt});
-    html << "<p class=headline>" << verdict_badge("FAIL", run->fail_kind, words_) << " "
+    const std::string place = fail_place(run->fail, words_);
+    html << "<p class=headline>" << verdict_badge("FAIL", run->fail_kind, words_) << "</p>\n<p>"
          << html_of_line(
                 words_("history.failing", {in_code(run->text("run")), "`" + in_code(place) + "`"}))
          << "</p>\n";
@@ -284,7 +283,8 @@ class HistoryPage {
     if (history_.measured < history_.drifting) {
       html << "<p class=note>"
            << html_of_line(words_("history.measured",
-                                  {to_string(history_.measured), to_string(history_.drifting)}))
+                                  {to_string(history_.measured), to_string(history_.drifting),
+                                   in_code(history_.runs[history_.first_measured].text("run"))}))
            << "</p>\n";
     }
     if (first_listed_ > 0) {
@@ -317,7 +317,7 @@ class HistoryPage {
                                   << verdict_badge(run.verdict, run.fail_kind, words_)
                                   << "</td><td>";
       html.text(run.injected ? words_("history.injected") : run.change) << "</td><td>";
-      html.text(run.fail.cause.empty() ? "" : place_text(run.fail)) << "</td></tr>\n";
+      html.text(run.fail.cause.empty() ? "" : fail_place(run.fail, words_)) << "</td></tr>\n";
     }
     html << kTableEnd << "</details>\n</section>\n";
   }

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "cli/warehouse/kept.h"
 
 namespace greta {
 namespace {
 
-/// Pairs that the view drift may look at for one page: some 20 microseconds each.
-constexpr int64_t kMostDriftPairs = 40'000;
+/// What the view drift may look at for one page: pairs, some 4 microseconds each; one that differs
+/// takes as long as three.
+constexpr int64_t kMostDriftWork = 420'000;
 
 Value value_in(const Cell& cell) {
   switch (cell.type) {
@@ -123,24 +123,26 @@ class HistoryReader {
   }
 
   void distances() {
-    std::set<size_t> drifting;
-    for (const auto& [key, drift] : history_.drift) drifting.insert(key.first);
+    std::map<size_t, int64_t> drifting;  // runs, and how many of their pairs differ
+    for (const auto& [key, drift] : history_.drift) drifting[key.first] += drift.differ;
     history_.drifting = drifting.size();
     Query rows(db_,
                "SELECT tensor, differ, rounding, divergent, nonfinite, rel_l2, tolerance, layer,"
                " pos_id, prompt FROM drift WHERE run_id = ?");
-    int64_t pairs = 0;
-    for (auto run = drifting.rbegin(); run != drifting.rend(); ++run) {  // the newest first
-      const HistoryRun& one = history_.runs[*run];
-      pairs += std::get<int64_t>(one.row.at("pairs"));
-      if (pairs > kMostDriftPairs && history_.measured > 0) break;
+    int64_t work = 0;
+    for (auto newest = drifting.rbegin(); newest != drifting.rend(); ++newest) {
+      const auto& [run, differ] = *newest;
+      const HistoryRun& one = history_.runs[run];
+      work += std::get<int64_t>(one.row.at("pairs")) + 2 * differ;
+      if (work > kMostDriftWork && history_.measured > 0) break;
       ++history_.measured;
-      history_.drift.erase(history_.drift.lower_bound({*run, 0}),
-                           history_.drift.lower_bound({*run + 1, 0}));
+      history_.first_measured = run;
+      history_.drift.erase(history_.drift.lower_bound({run, 0}),
+                           history_.drift.lower_bound({run + 1, 0}));
       rows.reset();
       rows.bind(1, one.id);
       while (rows.step()) {
-        HistoryDrift& drift = drift_of(*run, rows.text(0));
+        HistoryDrift& drift = drift_of(run, rows.text(0));
         drift = counts(rows, 1);
         drift.read = true;
         drift.rel_l2 = real_in(rows.cell(5));

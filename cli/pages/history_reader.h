@@ -86,13 +86,14 @@ struct History {
   std::vector<std::string> tensors;  ///< that drift, in forward order
   /// By run and tensor.
   std::map<std::pair<size_t, size_t>, HistoryDrift> drift;
-  size_t drifting = 0;  ///< runs that have any
-  size_t measured = 0;  ///< of those, runs whose distances were read
+  size_t drifting = 0;        ///< runs that have any
+  size_t measured = 0;        ///< of those, the newest: runs whose distances were read
+  size_t first_measured = 0;  ///< the oldest of these
 };
 
-/// Reads the runs that `where` selects, by columns of history. Distances are read of the newest
-/// runs, as many as it takes to look at some 40,000 pairs: they are not kept, and a page is not to
-/// be waited for. Throws SQLite::Exception.
+/// Reads the runs that `where` selects, by columns of history. Distances are not kept, and a page
+/// is not to be waited for: they are read of the newest runs, as many as can be looked at in a
+/// second or two, which is a thousand runs of a thousand rows. Throws SQLite::Exception.
 History read_history(SQLite::Database& db, const Where& where);
 
 }  // namespace greta

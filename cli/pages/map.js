@@ -75,7 +75,7 @@
     const rel = value(cell, "rel_l2");
     if (rel !== null) {
       const measure = text(cell, "measure");
-      item(words.rel_l2, number(rel) + (measure ? ` (${measure})` : ""));
+      item(words.rel_l2, number(rel) + (measure ? ` (${words["by_" + measure] ?? measure})` : ""));
       const factors = data.measures[measure];
       if (factors && rel > 0) item(words.interval, `${number(rel * factors[0])} – ${number(rel * factors[1])}`);
       if (tolerance(cell) !== null) item(words.tolerance, number(tolerance(cell)));
@@ -143,7 +143,7 @@
       if (counted ? left || right : left !== null || right !== null) add(name, number(left), number(right));
     }
     const routes = ["left_route", "right_route"].map((name) => text(cell, name));
-    if (routes.some((route) => route)) add("route", ...routes);
+    if (routes.some((route) => route)) add(words.route, ...routes);
     const row_of = (side) => {
       const line_number = value(cell, side + "_line");
       if (line_number === null) return "–";

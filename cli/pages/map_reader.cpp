@@ -1,8 +1,6 @@
 #include "cli/pages/map_reader.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -168,8 +166,22 @@ CellAt cells_by_place(PairMap& map) {
   return cells;
 }
 
-/// Which cells are told all about, in the order in which they matter.
-std::vector<std::tuple<size_t, size_t, size_t>> chosen_cells(const PairMap& map,
+/// What there is room for in a page of 300 KB beside style, scripts and sections, and what takes
+/// it: a panel with its charts, a cell in markup and data, and what is given of some cells only.
+struct RoomOfPage {
+  size_t bytes, panel, cell, more;
+};
+constexpr RoomOfPage kRoomOfRun{230'000, 4500, 52, 165}, kRoomOfTwoRuns{250'000, 3000, 28, 22};
+
+/// Of how many cells it can be given.
+size_t most_cells(const PairMap& map, const RoomOfPage& room) {
+  const size_t cells = map.count(), taken = map.panels.size() * room.panel + cells * room.cell;
+  const size_t left = room.bytes - std::min(room.bytes, taken);
+  return std::min(cells, std::max(size_t{200}, left / room.more));
+}
+
+/// The `most` cells that matter, in that order: what is beyond rounding before all else.
+std::vector<std::tuple<size_t, size_t, size_t>> chosen_cells(const PairMap& map, size_t most,
                                                              const std::string& first) {
   std::vector<std::tuple<int, size_t, size_t, size_t>> all;  // rank, layer, panel, tensor
   for (size_t p = 0; p < map.panels.size(); ++p) {
@@ -184,10 +196,27 @@ std::vector<std::tuple<size_t, size_t, size_t>> chosen_cells(const PairMap& map,
     }
   }
   std::sort(all.begin(), all.end());
-  all.resize(detailed_cells(map));
+  all.resize(std::min(all.size(), most));
   std::vector<std::tuple<size_t, size_t, size_t>> chosen;
   for (const auto& [rank, l, p, t] : all) chosen.emplace_back(p, l, t);
   return chosen;
+}
+
+/// But for those of hashed_cells(), which then are the cells with a MapDetail.
+void leave_out_hashes(PairMap& map) {
+  const size_t most = hashed_cells(map);
+  if (most == map.count()) return;
+  for (const auto& [p, l, t] : chosen_cells(map, most, ""))
+    map.panels[p].cells[l][t]->detail.emplace();
+  for (MapPanel& panel : map.panels) {
+    for (auto& row : panel.cells) {
+      for (auto& cell : row) {
+        if (!cell || cell->detail) continue;
+        cell->left.hash.clear();
+        cell->right.hash.clear();
+      }
+    }
+  }
 }
 
 void read_sides(QueryPool& statements, const Run& run, PairMap& map) {
@@ -245,68 +274,9 @@ void read_report(QueryPool& statements, const Run& run, PairMap& map) {
 
 }  // namespace
 
-std::optional<double> MapCell::ratio() const {
-  if (!rel_l2 || !tolerance) return std::nullopt;
-  if (*rel_l2 == 0) return 0;
-  return *tolerance > 0 ? *rel_l2 / *tolerance : HUGE_VAL;
-}
+size_t detailed_cells(const PairMap& map) { return most_cells(map, kRoomOfRun); }
 
-std::string look_of(const MapCell& cell) {
-  if (cell.status == "MATCH") return "m";
-  if (cell.is_context()) return "o";
-  if (cell.status == "NONFINITE") return "n";
-  if (cell.status == "MISSING" || cell.status.starts_with("ONLY_")) return "x";
-  if (cell.status == "AMBIGUOUS" || cell.status == "CONFLICT") return "c";
-  const double decades = std::log10(std::max(cell.ratio().value_or(1), 1e-30));
-  if (cell.row_class == "ROUNDING") {
-    return "r" + std::to_string(std::clamp(static_cast<int>(std::ceil(decades)) + 3, 0, 3));
-  }
-  if (cell.status == "INCOMPARABLE") return "i";
-  if (cell.row_class == "DIVERGENT") {
-    return "f" + std::to_string(std::clamp(static_cast<int>(std::floor(decades)), 0, 3));
-  }
-  return "u";
-}
-
-bool MapPanel::beyond_rounding() const {
-  return std::any_of(cells.begin(), cells.end(), [](const auto& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](const auto& cell) { return cell && cell->beyond_rounding(); });
-  });
-}
-
-size_t PairMap::count() const {
-  size_t n = 0;
-  for (const MapPanel& panel : panels) {
-    for (const auto& row : panel.cells) {
-      n += static_cast<size_t>(
-          std::count_if(row.begin(), row.end(), [](const auto& cell) { return cell.has_value(); }));
-    }
-  }
-  return n;
-}
-
-bool PairMap::applies(size_t layer, size_t tensor) const {
-  const bool after = layers[layer] == -1;
-  switch (tensors[tensor].stage) {
-    case MapStage::kEmbed:
-      return layer == 0 && !after;
-    case MapStage::kHead:
-      return after;
-    case MapStage::kLayer:
-      return !after;
-  }
-  return true;
-}
-
-size_t detailed_cells(const PairMap& map) {
-  // what style, scripts and sections of a run leave, and what each takes in markup and data
-  constexpr size_t kBytes = 230'000, kBytesOfPanel = 4500, kBytesOfCell = 52, kBytesOfDetail = 165;
-  const size_t cells = map.count(),
-               taken = map.panels.size() * kBytesOfPanel + cells * kBytesOfCell;
-  const size_t room = kBytes - std::min(kBytes, taken);
-  return std::min(cells, std::max(size_t{200}, room / kBytesOfDetail));
-}
+size_t hashed_cells(const PairMap& map) { return most_cells(map, kRoomOfTwoRuns); }
 
 PairMap read_map(QueryPool& statements, const Run& run) {
   RunQuery rows(
@@ -347,7 +317,7 @@ void read_details(QueryPool& statements, const Run& run, const std::string& firs
           " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"
           " AND s.key_tensor_id = ?5 AND s.status = ?6 LIMIT 1");
   bool of_report = false;  // which has no rows, and few pairs
-  for (const auto& [p, l, t] : chosen_cells(map, first)) {
+  for (const auto& [p, l, t] : chosen_cells(map, detailed_cells(map), first)) {
     MapCell& cell = *map.panels[p].cells[l][t];
     MapDetail& detail = cell.detail.emplace();
     if (!cell.failed() || !map.layers[l] || !map.tensors[t].id) continue;
@@ -391,6 +361,7 @@ PairMap read_map(QueryPool& statements, const Run& a, const Run& b) {
   PairMap map = builder.build(statements);
   map.left = "A";
   map.right = "B";
+  leave_out_hashes(map);
   return map;
 }
 

@@ -12,6 +12,9 @@ namespace greta {
 /// layers, 29 trace points and 3 prompts is by far; of 200 at least.
 size_t detailed_cells(const PairMap& map);
 
+/// Of how many cells of two runs a page gives the hashes, which are most of what it has of them.
+size_t hashed_cells(const PairMap& map);
+
 /// Prefill against decode, as views pair and trace say it, without what read_details adds. Throws
 /// SQLite::Exception, as all of these.
 PairMap read_map(QueryPool& statements, const Run& run);
@@ -20,7 +23,8 @@ PairMap read_map(QueryPool& statements, const Run& run);
 /// `first` before others, what is beyond rounding before what is within.
 void read_details(QueryPool& statements, const Run& run, const std::string& first, PairMap& map);
 
-/// Run a against run b, as view run_diff says it.
+/// Run a against run b, as view run_diff says it; where there are more cells than hashed_cells(),
+/// those whose hashes are there have a MapDetail.
 PairMap read_map(QueryPool& statements, const Run& a, const Run& b);
 
 }  // namespace greta

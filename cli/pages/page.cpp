@@ -62,12 +62,17 @@ Html verdict_badge(const std::string& verdict) {
   return html;
 }
 
-FailKind fail_kind(const Headline& head) {
-  if (head.verdict != "FAIL") return FailKind::kNone;
-  if (head.fail.cause == "TRACE_OFFSET") return FailKind::kUnpaired;
+FailKind fail_kind(std::string_view verdict, std::string_view cause, Gate gate,
+                   std::string_view other) {
+  if (verdict != "FAIL") return FailKind::kNone;
+  if (cause == "TRACE_OFFSET") return FailKind::kUnpaired;
   // nothing measures the difference: the numeric verdict is open, and the strict one leads
-  const bool open = head.gate == Gate::kStrict && head.other == "INCOMPARABLE";
+  const bool open = gate == Gate::kStrict && other != "PASS" && other != "FAIL";
   return open ? FailKind::kUnmeasured : FailKind::kValues;
+}
+
+FailKind fail_kind(const Headline& head) {
+  return fail_kind(head.verdict, head.fail.cause, head.gate, head.other);
 }
 
 Html verdict_badge(const std::string& verdict, FailKind kind, const Wording& words) {
@@ -109,13 +114,18 @@ std::string layer_name(const std::optional<int64_t>& layer, const Wording& words
   return *layer < 0 ? words("page.head") : std::to_string(*layer);
 }
 
+std::string fail_place(const FailPlace& place, const Wording& words) {
+  if (place.tensor.empty()) return words("gate.nowhere");
+  return words("gate.place", {place.tensor, layer_name(place.layer, words), place.prompt});
+}
+
 std::string json_of_words(std::span<const ScriptWord> all, const Wording& words) {
   JsonObject object;
   for (const auto& [name, id] : all) object.add(name, std::string_view(words(id)));
   return object.str();
 }
 
-std::string json_of_map_words(const Wording& words) {
+std::string json_of_map_words(const Wording& words, TextId untold) {
   const ScriptWord all[] = {{"prompt", "prompt"},
                             {"layer", "layer"},
                             {"position", "position"},
@@ -136,7 +146,12 @@ std::string json_of_map_words(const Wording& words) {
                             {"rows", "page.rows"},
                             {"same", "page.same_hash"},
                             {"no_row", "page.no_row"},
-                            {"untold", "page.untold"},
+                            {"route", "page.route"},
+                            {"by_exact", "distance.exact"},
+                            {"by_sketch", "page.measure.sketch"},
+                            {"by_sample", "page.measure.sample"},
+                            {"by_hash", "page.measure.hash"},
+                            {"untold", untold},
                             {"details", "details"},
                             {"positions", "tree.positions"},
                             {"m", "cell.m"},

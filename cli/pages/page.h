@@ -32,6 +32,9 @@ Html verdict_badge(const std::string& verdict);
 /// Why a run fails: by values that are known to differ, by values that differ by nobody knows how
 /// much, or by rows that have no partner.
 enum class FailKind { kNone, kValues, kUnmeasured, kUnpaired };
+/// By the verdict that counts, the cause of its first fail, and what the other verdict is.
+FailKind fail_kind(std::string_view verdict, std::string_view cause, Gate gate,
+                   std::string_view other);
 FailKind fail_kind(const Headline& head);
 
 /// The badge of a run: each kind of FAIL has a shape of its own, and words where it is not plain.
@@ -45,6 +48,9 @@ inline constexpr Markup kTableEnd = "</tbody></table></div>\n";
 /// A layer as its column is called: what lies after the stack has a name.
 std::string layer_name(const std::optional<int64_t>& layer, const Wording& words);
 
+/// "attn_out, layer 3, prompt p0"; that there is no single place, where none is known.
+std::string fail_place(const FailPlace& place, const Wording& words);
+
 /// A text that a script shows, by its name there.
 struct ScriptWord {
   const char* name;
@@ -54,7 +60,7 @@ struct ScriptWord {
 /// Texts for a script, as a JSON object.
 std::string json_of_words(std::span<const ScriptWord> all, const Wording& words);
 
-/// Those of maps (map.js).
-std::string json_of_map_words(const Wording& words);
+/// Those of maps (map.js); `untold` is what is said of a cell that not all is told of.
+std::string json_of_map_words(const Wording& words, TextId untold);
 
 }  // namespace greta

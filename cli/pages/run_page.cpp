@@ -40,7 +40,7 @@ class RunPage {
 
   std::string one(const JudgedRow& row) {
     PageContent content;
-    content.title = row.run.name + ": " + row.head.text();
+    content.title = row.run.name + ": " + headline_text(row.head.verdict, row.head, words_);
     content.kind = "run";
     content.body = section(row, true);
     content.data = data("run");
@@ -55,7 +55,7 @@ class RunPage {
     Html& body = content.body;
     body << "<header><h1>";
     body.text(experiment) << "</h1>\n<p>";
-    body.text(words_("brief.counts", {to_string(rows.size()), counts_text(rows)}))
+    body.text(words_("brief.counts", {to_string(rows.size()), counts_text(rows, words_)}))
         << "</p></header>\n";
     table(rows, body);
     size_t shown = 0, fails = 0;
@@ -77,7 +77,9 @@ class RunPage {
  private:
   std::string data(std::string_view kind) {
     JsonObject object;
-    object.add("version", 1).add("kind", kind).raw("words", json_of_map_words(words_));
+    object.add("version", 1)
+        .add("kind", kind)
+        .raw("words", json_of_map_words(words_, "page.untold"));
     object.raw("measures", json_of_measures(statements_));
     return object.raw("maps", "[" + maps_ + "]").str();
   }
@@ -108,7 +110,8 @@ class RunPage {
       body.text(v.show("mode")) << "</td><td>" << badge(row->head, words_)
                                 << "</td><td class=number>";
       body.text(v.show("pairs")) << "</td><td>";
-      body.text(row->head.fail.cause.empty() ? "-" : place_text(row->head.fail)) << "</td></tr>\n";
+      body.text(row->head.fail.cause.empty() ? "-" : fail_place(row->head.fail, words_))
+          << "</td></tr>\n";
     }
     body << kTableEnd;
   }

@@ -9,8 +9,8 @@
 #include "cli/report/final_report.h"
 #include "cli/report/section.h"
 #include "cli/report/verdict_section.h"
+#include "cli/report/waiver_text.h"
 #include "cli/warehouse/kept.h"
-#include "cli/warehouse/waivers.h"
 
 namespace greta {
 namespace {
@@ -103,7 +103,7 @@ class BriefSection : public RunSection {
     }
     since();
     for (const AppliedWaiver& waiver : applied_waivers(statements_, run_.id)) {
-      item("waived", escaped(waiver.text()));
+      item("waived", escaped(waiver_text(waiver, words_)));
     }
     next(failure);
     out_.line();
@@ -229,7 +229,7 @@ class BriefReport {
     if (judged_.size() == 1) return section(*judged_.front(), 1);
     const std::string experiment = escaped(experiment_of(statements_, judged_.front()->run));
     out_.heading(1, experiment + ": " + words_("brief.title"));
-    out_.paragraph({"brief.counts", {to_string(judged_.size()), counts_text(judged_)}});
+    out_.paragraph({"brief.counts", {to_string(judged_.size()), counts_text(judged_, words_)}});
     const auto failing = std::stable_partition(judged_.begin(), judged_.end(), [](const auto& row) {
       return row->head.verdict == "FAIL";
     });

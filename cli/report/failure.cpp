@@ -61,7 +61,7 @@ FailureSections::FailureSections(const RunSection& run) : RunSection(run) {
   // of what is not finite it measures no more than the rest
   if (!pair.is_null(5) && f.status != "NONFINITE") {
     f.rel_l2 = pair.cell(5).real;
-    f.distance = distance_text(*f.rel_l2, pair.text(11), pair.text(12));
+    f.distance = distance_text(*f.rel_l2, pair.text(11), pair.text(12), words_("distance.exact"));
   }
   if (!pair.is_null(6)) f.tolerance = pair.cell(6).real;
   f.details = pair.text(7);

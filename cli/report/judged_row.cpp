@@ -50,9 +50,9 @@ std::string counts_text(const std::map<std::string, size_t>& numbers) {
   return text;
 }
 
-std::string counts_text(const JudgedRows& rows) {
+std::string counts_text(const JudgedRows& rows, const Wording& words) {
   std::map<std::string, size_t> numbers;
-  for (const auto& row : rows) ++numbers[row->head.text()];
+  for (const auto& row : rows) ++numbers[headline_text(row->head.verdict, row->head, words)];
   return counts_text(numbers);
 }
 

@@ -36,6 +36,6 @@ std::string headline_text(const std::string& verdict, const Headline& head, cons
 
 /// "2 FAIL beyond rounding, 3 PASS", of how many there are of each.
 std::string counts_text(const std::map<std::string, size_t>& numbers);
-std::string counts_text(const JudgedRows& rows);
+std::string counts_text(const JudgedRows& rows, const Wording& words);
 
 }  // namespace greta

@@ -11,7 +11,7 @@
 #include "cli/report/section.h"
 #include "cli/report/table.h"
 #include "cli/report/verdict_section.h"
-#include "cli/warehouse/waivers.h"
+#include "cli/report/waiver_text.h"
 
 namespace greta {
 namespace {
@@ -81,7 +81,7 @@ class RunReport : public RunSection {
                                          : show(verdict_.cell("status")));
     out_.field(words_("evidence"), evidence_text());
     for (const AppliedWaiver& waiver : applied_waivers(statements_, run_.id)) {
-      out_.field(words_("waived"), escaped(waiver.text()));
+      out_.field(words_("waived"), escaped(waiver_text(waiver, words_)));
     }
     what_ran();
     out_.line();

@@ -78,7 +78,8 @@ class TableSections : public RunSection {
         std::string details = rows.text(7);
         if (!rows.is_null(8) && rows.text(8) != "UNKNOWN") details += " " + rows.text(8);
         if (rows.cell(9).real > 0 && rows.text(7) != "NONFINITE")
-          details += " rel_l2=" + distance_text(rows.cell(9).real, rows.text(11), rows.text(12));
+          details += " rel_l2=" + distance_text(rows.cell(9).real, rows.text(11), rows.text(12),
+                                                words_("distance.exact"));
         if (!rows.is_null(10)) details += ": " + rows.text(10);
         std::vector<std::string> cells;
         for (int i = 0; i < 7; i++) cells.push_back(escaped(display_text(rows.cell(i))));

@@ -1,14 +1,6 @@
 #include "cli/report/texts.h"
 
-#include <algorithm>
-
 namespace greta {
-
-const ReportText* find_report_text(std::string_view id) {
-  const ReportText* found = std::find_if(std::begin(kReportTexts), std::end(kReportTexts),
-                                         [id](const ReportText& text) { return text.id == id; });
-  return found == std::end(kReportTexts) ? nullptr : found;
-}
 
 std::string fill_text(std::string_view text, const TextValues& values) {
   std::string filled;
@@ -23,6 +15,10 @@ std::string fill_text(std::string_view text, const TextValues& values) {
     i += 2;
   }
   return filled;
+}
+
+Language language_named(std::string_view name) {
+  return name == "es" ? Language::kSpanish : name == "both" ? Language::kBoth : Language::kEnglish;
 }
 
 std::string Wording::line(const ReportText& text, const TextValues& values) const {

@@ -26,11 +26,12 @@ std::string difference_of(const Query& row, int first) {
 
 }  // namespace
 
-std::string distance_text(double rel_l2, std::string_view measure, const std::string& location) {
+std::string distance_text(double rel_l2, std::string_view measure, const std::string& location,
+                          std::string_view exact) {
   char size[32];
   std::snprintf(size, sizeof size, "%.3g", rel_l2);
   if (measure != "exact") return size;
-  return size + std::string(" exact") + (location.empty() ? "" : ", " + location);
+  return size + (" " + std::string(exact)) + (location.empty() ? "" : ", " + location);
 }
 
 std::string listed_layers(const std::string& layers) {
@@ -57,11 +58,13 @@ std::string Origin::probe() const {
   return kind == "UNSAMPLED" ? telling_probe(segment, untraced_layers) : "";
 }
 
-std::string Origin::text() const {
+std::string Origin::text(std::string_view tells) const {
   if (kind.empty() || kind == "PROPAGATED") return kind;
   std::string text = kind;
   if (!segment.empty()) text += ": " + utf8::printable(segment);
-  if (const std::string tells = probe(); !tells.empty()) text += "; " + tells + " tells where";
+  if (const std::string command = probe(); !command.empty()) {
+    text += "; " + command + " " + std::string(tells);
+  }
   return text;
 }
 

@@ -19,12 +19,14 @@ struct Origin {
 
   /// The probe that would tell more, where the origin is UNSAMPLED; else "".
   std::string probe() const;
-  /// "ORIGIN: between ...", for a terminal; "" when not known.
-  std::string text() const;
+  /// "ORIGIN: between ...", "UNSAMPLED: between ...; greta-infer probe … tells where", safe to
+  /// print; "" when not known.
+  std::string text(std::string_view tells = "tells where") const;
 };
 
 /// How far two rows are apart, and where: "0.21 exact, head 5 only"; of an estimate "0.21".
-std::string distance_text(double rel_l2, std::string_view measure, const std::string& location);
+std::string distance_text(double rel_l2, std::string_view measure, const std::string& location,
+                          std::string_view exact = "exact");
 
 /// "5,6,7" of "5-7"; more than eight layers stay as they are.
 std::string listed_layers(const std::string& layers);

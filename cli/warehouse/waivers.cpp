@@ -1,26 +1,8 @@
 #include "cli/warehouse/waivers.h"
 
 #include "common/json_text.h"
-#include "common/utf8.h"
 
 namespace greta {
-
-std::string AppliedWaiver::place() const {
-  return tensor + (layer ? " of layer " + std::to_string(*layer) : "");
-}
-
-std::string AppliedWaiver::text() const {
-  std::string what;
-  if (pairs > 0 || rows == 0) what = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs");
-  if (divergent < pairs) what += " (" + std::to_string(divergent) + " beyond rounding)";
-  if (rows > 0) {
-    what += (what.empty() ? "" : " and ") + std::to_string(rows) +
-            (rows == 1 ? " changed row" : " changed rows");
-  }
-  return what + " of " + utf8::printable(place()) + " until " + utf8::printable(until) + ": " +
-         utf8::printable(reason) + " (waiver " + std::to_string(id) + ", by " +
-         utf8::printable(created_by) + ")";
-}
 
 std::string AppliedWaiver::json() const {
   JsonObject object;

@@ -17,10 +17,6 @@ struct AppliedWaiver {
   int64_t rows = 0;  ///< that differ from a baseline's: counted by the gate alone
   std::string until, reason, created_by;
 
-  /// "attn_out of layer 3", "attn_out": as it is, not for a terminal.
-  std::string place() const;
-  /// "2 pairs of attn_out, layer 3, until 2026-12-31: reason (waiver 4)", for a terminal.
-  std::string text() const;
   std::string json() const;
 };
 

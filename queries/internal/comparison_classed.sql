@@ -20,8 +20,8 @@ SELECT
 FROM comparison_status s
 LEFT JOIN class c ON c.name = CASE s.status
     WHEN 'DRIFT' THEN
-      CASE WHEN s.rel_l2 IS NULL THEN 'UNKNOWN'
-        WHEN s.rel_l2 <= ifnull(s.tolerance, -1) THEN 'ROUNDING' ELSE 'DIVERGENT' END
+      -- rel_l2 is worked out wherever it is named
+      CASE s.rel_l2 <= ifnull(s.tolerance, -1) WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
     -- nothing but the sketches compares, and they are equal
     WHEN 'INCOMPARABLE' THEN CASE WHEN s.sketch_equal AND s.rel_l2 = 0 AND NOT s.other_hash IS TRUE THEN 'ROUNDING' END
   END;

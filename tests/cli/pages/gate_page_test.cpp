@@ -60,6 +60,41 @@ TEST_F(GatePage, SaysWhetherItMayMergeAndWhyNot) {
   EXPECT_EQ(spanish.find("It may not"), std::string::npos);
 }
 
+TEST_F(GatePage, AFailSaysByWordAndShapeWhatKindItIs) {
+  const auto one = [&](const char* name) { add(name, n_++), w.match("attn_out", 0); };
+  one("unmeasured");
+  w.drift("x_in", 0);
+  one("unpaired");
+  w.add(prefill("x_in", 0, 3));
+  one("values");
+  w.divergent("x_in", 0);
+  one("elsewhere");
+  w.add(prefill("x_in", 0, 7), decode("x_in", 0, 8));
+  one("far");
+  w.add(prefill("x_in", 0, 5).sketched({0, 9, 0, 0}), decode("x_in", 0, 6).sketched({0, 9, 0, 0}));
+  judge_all(w);
+  const auto headline = [](const std::string& page) {
+    const size_t from = page.find("<p class=headline>") + 18;
+    return page.substr(from, page.find("</p>", from) - from);
+  };
+  const auto compared = [&](const char* a, const char* b) {
+    return headline(run({"compare", a, b, "--format", "html"}).out);
+  };
+  const std::string unmeasured =
+      "<strong class=\"verdict bad unmeasured\">FAIL</strong>"
+      " <span class=remark>by how much is not known</span>";
+  const std::string unpaired =
+      "<strong class=\"verdict bad unpaired\">FAIL</strong>"
+      " <span class=remark>rows have no partner</span>";
+  const std::string values = "<strong class=\"verdict bad values\">FAIL</strong>";
+  EXPECT_EQ(headline(page("unmeasured")), unmeasured);
+  EXPECT_EQ(headline(page("unpaired")), unpaired);
+  EXPECT_EQ(headline(page("ci")), values) << "of several what is known";
+  EXPECT_EQ(compared("unmeasured", "elsewhere"), unmeasured);
+  EXPECT_EQ(compared("unmeasured", "unpaired"), unpaired);
+  EXPECT_EQ(compared("values", "far"), values);
+}
+
 TEST_F(GatePage, WithoutAVerdictItIsNoYes) {
   add("empty", 0);
   const Result result = run({"gate", "--run", "empty", "--format", "html"});

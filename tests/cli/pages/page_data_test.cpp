@@ -191,7 +191,7 @@ TEST(PageData, OfTwoRunsIsWhatRunDiffSays) {
   const auto a = resolve_run(w.db, "a"), b = resolve_run(w.db, "b");
   std::string page;
   QueryPool statements(w.db);
-  write_compare_page(statements, a, b, {"FAIL", "FAIL", {}}, Language::kEnglish,
+  write_compare_page(statements, a, b, {"FAIL", FailKind::kValues, "", {}}, Language::kEnglish,
                      [&](std::string_view text) { page += text; });
   const std::vector<json> cells = cells_of(data_of(page)["maps"][0]["map"]);
   Query rows(

@@ -1,5 +1,6 @@
 // What a page consists of, as a reader of HTML finds it.
 #pragma once
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -82,6 +83,34 @@ inline std::map<std::string, int> structure_of(std::string_view html) {
     ++counts[text];
   }
   return counts;
+}
+
+/// What a reader reads: texts between tags and what names or describes a tag, but no code, styles
+/// or scripts. As written, not unescaped.
+inline std::vector<std::string> texts_of(const std::string& html) {
+  std::vector<std::string> texts;
+  std::string skipped;
+  for (size_t i = 0; i < html.size();) {
+    const size_t end = std::min(html.find(html[i] == '<' ? '>' : '<', i), html.size());
+    const std::string part = html.substr(i, end - i);
+    i = end + (html[i] == '<' ? 1 : 0);
+    if (part[0] != '<') {
+      if (skipped.empty()) texts.push_back(part);
+      continue;
+    }
+    const std::string name = part.substr(1, part.find_first_of(" \n", 1) - 1);
+    for (const char* quiet : {"script", "style", "code", "pre"}) {
+      if (name == quiet) skipped = name;
+    }
+    if (name == "/" + skipped) skipped.clear();
+    for (const Tag& tag : tags_of(part + ">")) {
+      for (const char* worded : {"aria-label", "title", "placeholder", "alt"}) {
+        const auto found = tag.attributes.find(worded);
+        if (found != tag.attributes.end()) texts.push_back(found->second);
+      }
+    }
+  }
+  return texts;
 }
 
 /// The script that runs.

@@ -200,7 +200,31 @@ TEST(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
 }
 
 /// 32 layers, 29 trace points, 3 prompts, all of which differ.
-class LargePage : public ProgramTest {};
+class LargePage : public ProgramTest {
+ protected:
+  /// The run against one all rows of which differ from its own.
+  void expect_comparison_as_small() const {
+    SQLite::Database db = open_for_writing(database());
+    db.exec(
+        "INSERT INTO run(name, experiment, mode, dtype, hash_algo, status) SELECT 'other',"
+        " experiment, mode, dtype, hash_algo, status FROM run;"
+        " INSERT INTO prompt(run_id, name) SELECT 2, name FROM prompt;"
+        " CREATE TEMP TABLE copied AS SELECT x.* FROM trace_row x;"
+        " UPDATE copied SET run_id = 2, hash = hash + 1, prompt_id = (SELECT o.id FROM prompt p"
+        " JOIN prompt o ON o.run_id = 2 AND o.name = p.name WHERE p.id = copied.prompt_id);"
+        " INSERT INTO trace_row SELECT * FROM copied");
+    std::string page;
+    QueryPool statements(db);
+    write_compare_page(statements, {1, "run"}, {2, "other"}, {"FAIL", FailKind::kValues, "", {}},
+                       Language::kEnglish, [&](std::string_view text) { page += text; });
+    const auto cells = cells_of(data_of(page)["maps"][0]["map"]);
+    EXPECT_GT(cells.size(), 4000U);
+    EXPECT_GT(std::count_if(cells.begin(), cells.end(),
+                            [](const auto& cell) { return cell.contains("right_hash"); }),
+              1000);
+    EXPECT_LE(page.size(), 300'000U);
+  }
+};
 
 TEST_F(LargePage, IsNoLargerThan300KB) {
   const std::string infer = quoted(GRETA_INFER_PROGRAM);
@@ -227,6 +251,7 @@ TEST_F(LargePage, IsNoLargerThan300KB) {
                           [](const auto& cell) { return cell.contains("told"); }),
             500);
   EXPECT_LE(page.size(), 300'000U);
+  expect_comparison_as_small();
 }
 
 }  // namespace

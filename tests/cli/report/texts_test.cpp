@@ -1,7 +1,9 @@
 #include "cli/report/texts.h"
 
+#include <iterator>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/cli/program.h"
 #include "tests/cli/report/report_rows.h"
@@ -19,7 +21,9 @@ std::set<std::string> slots(std::string_view text) {
 
 TEST(ReportTexts, EveryTextHasBothLanguagesAndTheSameValues) {
   std::set<std::string_view> ids;
-  for (const ReportText& text : kReportTexts) {
+  std::vector<ReportText> all(std::begin(kTextsOfReports), std::end(kTextsOfReports));
+  all.insert(all.end(), std::begin(kTextsOfPages), std::end(kTextsOfPages));
+  for (const ReportText& text : all) {
     EXPECT_TRUE(ids.insert(text.id).second) << text.id << " is there twice";
     EXPECT_FALSE(text.en.empty()) << text.id;
     EXPECT_FALSE(text.es.empty()) << text.id;

@@ -1,0 +1,73 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/pages/page.h"
+#include "cli/report/texts.h"
+#include "cli/warehouse/run_name.h"
+#include "cli/warehouse/sql_query.h"
+
+namespace greta {
+
+/// The first row that differs, as view diff_verdict places it.
+struct DifferencePlace {
+  std::string prompt, phase, tensor;
+  std::optional<int64_t> pos_id;
+  int64_t layer = 0;
+  // of that row
+  std::string status, cls, hash_a, hash_b, measure, origin, segment, untraced_layers;
+  std::optional<double> rel_l2;
+
+  /// "DRIFT DIVERGENT at layer 3, attn_out, prompt p0, decode0, pos 37, rel_l2 0.5", safe to print.
+  std::string text(const Wording& words) const;
+  /// "ORIGIN: between ..."; "" when not known.
+  std::string origin_text(const Wording& words) const;
+  std::string json() const;
+};
+
+/// The counts of diff_verdict and diff_tensor, by name.
+inline constexpr const char* kDifferenceCounts[] = {
+    "match", "rounding", "divergent", "unknown", "nonfinite", "incomparable", "only_a", "only_b"};
+
+using DifferenceCounts = std::array<int64_t, std::size(kDifferenceCounts)>;
+
+/// ", match, rounding, ...": as columns of a select list.
+std::string difference_columns();
+/// Those columns of a row, from column `from` on.
+DifferenceCounts difference_counts(const Query& row, int from);
+
+/// What the views say of two runs.
+struct RunDifference {
+  Run a, b;
+  std::string verdict, numeric_verdict, why_not, caused_by, incomplete_why;
+  int64_t compared = 0;
+  DifferenceCounts counts{};
+  std::optional<DifferencePlace> first;   ///< that differs, in forward order
+  std::optional<DifferencePlace> beyond;  ///< that differs by more than rounding
+
+  /// One of kDifferenceCounts.
+  int64_t count(std::string_view name) const;
+  const std::string& at(Gate gate) const {
+    return gate == Gate::kNumeric ? numeric_verdict : verdict;
+  }
+  /// Whose verdict leads: the numeric one, unless nothing measures what differs.
+  Gate lead() const {
+    return count("unknown") > 0 && numeric_verdict != "FAIL" ? Gate::kStrict : Gate::kNumeric;
+  }
+  bool begins_with_rounding() const;
+  /// As Headline has it.
+  std::string remark() const;
+  std::string headline() const { return at(lead()) + (remark().empty() ? "" : " " + remark()); }
+  FailKind fail_kind() const;
+};
+
+/// Throws SQLite::Exception.
+RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& b);
+
+}  // namespace greta
