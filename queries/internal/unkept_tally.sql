@@ -84,10 +84,11 @@ FROM (
       AND s.report_line IS NOT NULL
     GROUP BY s.run_id, s.report_line, u.run
   ) g
+  LEFT JOIN tensor k ON k.id = g.tensor_id
   WINDOW alike AS (
     PARTITION BY g.run_id, g.prompt_id, g.status, g.cause, g.class, g.scope, g.run
-    ORDER BY g.forward_layer, g.tensor_id IS NULL, (SELECT k.ord FROM tensor k WHERE k.id = g.tensor_id),
-      (SELECT k.name FROM tensor k WHERE k.id = g.tensor_id), g.layer, g.name_id, g.pos_id, g.report_line
+    ORDER BY g.forward_layer, g.tensor_id IS NULL, k.ord,
+      k.name, g.layer, g.name_id, g.pos_id, g.report_line
     ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ) f
 WHERE f.nth = 1
