@@ -172,4 +172,9 @@ void say_otherwise(SQLite::Database& db, std::span<const ViewText> texts) {
   db.exec("PRAGMA query_only = " + std::to_string(only_reads));
 }
 
+bool says_otherwise(SQLite::Database& db) {
+  return SQLite::Statement(db, "SELECT 1 FROM temp.sqlite_schema WHERE type = 'view' LIMIT 1")
+      .executeStep();
+}
+
 }  // namespace greta

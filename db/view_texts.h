@@ -23,4 +23,7 @@ std::vector<std::string> quoted_texts(std::string_view sql);
 /// them. Throws SQLite::Exception.
 void say_otherwise(SQLite::Database& db, std::span<const ViewText> texts);
 
+/// Whether the views of this connection do.
+bool says_otherwise(SQLite::Database& db);
+
 }  // namespace greta
