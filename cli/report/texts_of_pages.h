@@ -155,7 +155,7 @@ inline constexpr ReportText kTextsOfPages[] = {
   {"gate.place", "{0}, layer {1}, prompt {2}", "{0}, capa {1}, prompt {2}"},
   {"gate.nowhere", "no single place", "ningún lugar concreto"},
   {"gate.answer", "Answer", "Respuesta"},
-  {"gate.by", "by", "por"},
+  {"gate.by", "by the", "por el"},
   {"gate.strict", "strict verdict", "veredicto estricto"},
   {"gate.numeric", "numeric verdict", "veredicto numérico"},
   {"gate.own", "Its own verdict", "Su propio veredicto"},
