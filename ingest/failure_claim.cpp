@@ -397,6 +397,12 @@ class TellingWords {
   std::bitset<1 << 15> begun_;
 };
 
+/// Whether it may claim something at all: hardly any line does.
+bool may_claim(std::string_view line) {
+  static const TellingWords telling;
+  return telling.may_be_in(line);
+}
+
 /// "The final verdict is FAIL", "exited with code 1", "Segmentation fault (core dumped)".
 bool says_so_in_a_sentence(SaidWords words) {
   for (size_t i = 1; i < words.size(); ++i) {
@@ -464,6 +470,7 @@ bool has_failing_pair(std::string_view line) {
     std::string_view before = line.substr(0, i);
     if (before.size() > kMaxKeyBytes) before.remove_prefix(before.size() - kMaxKeyBytes);
     before.remove_prefix(before.find_last_of("|\t") + 1);  // npos + 1 is 0
+    if (!may_claim(before)) continue;
     const std::vector<SaidWord> words = said_words(before, kMaxKeyBytes);
     const SaidWords key = key_of(words, line[i] == '|' || line[i] == '\t');
     std::string_view value = line.substr(i + bytes, kMaxValueBytes);
@@ -485,9 +492,8 @@ bool claims_failure(std::string_view key, std::string_view value) {
 }
 
 bool line_claims_failure(std::string_view line) {
-  static const TellingWords telling;
   line = text::trim(line.substr(0, kMaxClaimLine));
-  if (!telling.may_be_in(line)) return false;
+  if (!may_claim(line)) return false;
   const std::vector<SaidWord> words = said_words(line, kMaxClaimLine);
   return says_so_in_a_sentence(words) || is_shout(line, words) || has_failing_pair(line);
 }
