@@ -1,6 +1,7 @@
 #include "ingest/failure_claim.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -197,6 +198,11 @@ class SaidWordReader {
  public:
   std::vector<SaidWord> read(std::string_view text, size_t max_words) {
     while (!text.empty() && words_.size() <= max_words) {
+      if (static_cast<unsigned char>(text[0]) < 0x80) {
+        take(static_cast<char32_t>(text[0]), text.substr(1));
+        text.remove_prefix(1);
+        continue;
+      }
       const utf8::Head head = utf8::head(text);
       take(head.is_character() ? head.code : U' ', text.substr(head.bytes));
       text.remove_prefix(std::max<size_t>(head.bytes, 1));
@@ -349,6 +355,54 @@ SaidWords key_before(SaidWords words) {
 
 // ---- Lines
 
+/// 1 to 26, 0 of what is no letter.
+size_t letter_number(char c) { return text::is_letter(c) ? static_cast<size_t>(c & 0x1f) : 0; }
+
+/// The beginnings, of three letters, of words without which no line claims anything.
+class TellingWords {
+ public:
+  TellingWords() {
+    for (const std::span<const Stem> stems :
+         {std::span<const Stem>(kFailed), std::span<const Stem>(kWrong),
+          std::span<const Stem>(kFine), std::span<const Stem>(kJudging)}) {
+      for (const Stem& stem : stems) add(stem.text);
+    }
+    for (const std::string_view word :
+         {"exit", "return", "retcode", "rc", "salida", "segmentation"}) {
+      add(word);
+    }
+  }
+  /// True also of a line that is not all ASCII, which may spell them otherwise.
+  bool may_be_in(std::string_view line) const {
+    size_t before = 0;
+    for (size_t i = 0; i + 1 < line.size(); ++i) {
+      if (static_cast<unsigned char>(line[i]) >= 0x80) return true;
+      const bool begins = before == 0 || (text::is_upper(line[i]) && text::is_lower(line[i - 1]));
+      before = letter_number(line[i]);
+      if (!begins || before == 0) continue;
+      const size_t third = i + 2 < line.size() ? letter_number(line[i + 2]) : 0;
+      if (begun_[(before << 10) | (letter_number(line[i + 1]) << 5) | third]) return true;
+    }
+    return !line.empty() && static_cast<unsigned char>(line.back()) >= 0x80;
+  }
+
+ private:
+  void add(std::string_view word) {
+    const size_t two = (letter_number(word[0]) << 10) | (letter_number(word[1]) << 5);
+    for (size_t third = 0; third < 32; ++third) {
+      if (word.size() == 2 || third == letter_number(word[2])) begun_.set(two | third);
+    }
+  }
+
+  std::bitset<1 << 15> begun_;
+};
+
+/// Whether it may claim something at all: hardly any line does.
+bool may_claim(std::string_view line) {
+  static const TellingWords telling;
+  return telling.may_be_in(line);
+}
+
 /// "The final verdict is FAIL", "exited with code 1", "Segmentation fault (core dumped)".
 bool says_so_in_a_sentence(SaidWords words) {
   for (size_t i = 1; i < words.size(); ++i) {
@@ -416,6 +470,7 @@ bool has_failing_pair(std::string_view line) {
     std::string_view before = line.substr(0, i);
     if (before.size() > kMaxKeyBytes) before.remove_prefix(before.size() - kMaxKeyBytes);
     before.remove_prefix(before.find_last_of("|\t") + 1);  // npos + 1 is 0
+    if (!may_claim(before)) continue;
     const std::vector<SaidWord> words = said_words(before, kMaxKeyBytes);
     const SaidWords key = key_of(words, line[i] == '|' || line[i] == '\t');
     std::string_view value = line.substr(i + bytes, kMaxValueBytes);
@@ -438,7 +493,7 @@ bool claims_failure(std::string_view key, std::string_view value) {
 
 bool line_claims_failure(std::string_view line) {
   line = text::trim(line.substr(0, kMaxClaimLine));
-  if (line.empty()) return false;
+  if (!may_claim(line)) return false;
   const std::vector<SaidWord> words = said_words(line, kMaxClaimLine);
   return says_so_in_a_sentence(words) || is_shout(line, words) || has_failing_pair(line);
 }

@@ -356,8 +356,12 @@ void SourceContent::add_batch(RecordBatch& batch) {
     contexts_.push_back(session_.writer.add_context(context));
     if (context.extra) add_failures_of_line(*context.extra, 0);
   }
-  for (const RunEvent& event : batch.events)
+  for (const RunEvent& event : batch.events) {
     session_.runs.add_run_event(source_id_, run_id_, identity_, event);
+    for (const auto& [name, value] : event.attributes) {
+      if (claims_failure(name, value)) add_failure(0, name + ": " + value);
+    }
+  }
   const bool other_hash =
       !batch.hash_algo.empty() && !session_.runs.is_hash_algo(run_id_, batch.hash_algo);
   if (other_hash && !session_.runs.may_mix_hashes(run_id_, batch.hash_algo)) drop_hashes(batch);

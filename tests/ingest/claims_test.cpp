@@ -125,6 +125,10 @@ TEST_F(Verdict, NoRunPassesBesideAClaimOfFailureInAnyShape) {
       {"perf.json", R"({"metrics":{"exit_code":1}})"},
       {"other.jsonl", "{\"verdict\":\"FAIL\"}\n"},
       {"other.jsonl", "{\"result\":{\"ok\":false}}\n"},
+      {"run.jsonl", R"({"event":"run_start","attributes":{"verdict":"FAIL"}})"
+                    "\n"
+                    R"({"event":"run_end","status":"complete"})"
+                    "\n"},
       {"run.log", "[GRETA] begins\nRESULT: FAIL\n"},
       {"run.log", "[GRETA] verdict=FAIL\n"},
       {"verdict.tsv", "metric\tvalue\nverdict\tFAIL\n"},
