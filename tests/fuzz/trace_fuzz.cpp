@@ -1,5 +1,5 @@
 // Any bytes are calls of the C API: none crashes, what is refused changes nothing, and what was
-// taken is lines that the reader of the row format takes, as many rows as were.
+// taken is lines that the reader of the row format takes, or a sound database, of as many rows.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +14,8 @@
 #include <iterator>
 #include <string>
 
+#include "db/check.h"
+#include "db/database.h"
 #include "include/greta_trace.h"
 #include "ingest/record/parser.h"
 
@@ -142,18 +144,41 @@ void check_lines(const std::string& path, int64_t rows) {
   require(static_cast<int64_t>(batch.rows.size()) == rows, "as many rows as were taken");
 }
 
+/// A new one costs a hundred times what a run in it does.
+void copy_empty_database(const std::string& path) {
+  static const std::string empty = path + "_empty";
+  if (!std::filesystem::exists(empty)) {
+    greta::open_for_writing(empty);
+    std::atexit([] { std::filesystem::remove(empty); });
+  }
+  std::filesystem::copy_file(empty, path);
+}
+
+void check_database_of(const std::string& path, int64_t rows) {
+  SQLite::Database db = greta::open_for_reading(path);
+  for (const std::string& problem : greta::check_database(db)) {
+    std::fprintf(stderr, "%s\n", problem.c_str());
+    require(false, "the database is sound");
+  }
+  const int64_t kept = db.execAndGet("SELECT count(*) FROM trace_row");
+  const int64_t repeated = db.execAndGet("SELECT sum(duplicates) FROM source");
+  require(kept + repeated == rows, "as many rows as were taken");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::string path = "/dev/shm/greta_trace_fuzz_" + std::to_string(getpid());
-  std::filesystem::remove(path);
+  for (const char* end : {"", "-wal", "-shm"}) std::filesystem::remove(path + end);
   Input in(data, size);
   Texts t;
   greta_trace* trace = nullptr;
   greta_run* run = nullptr;
-  require(greta_trace_open(path.c_str(), GRETA_JSONL, &trace) == GRETA_OK, "a file is opened");
-  greta_run_info info = GRETA_RUN_INFO_INIT;
   const auto usual = in.take<uint8_t>();
+  const greta_kind kind = usual % 16 == 15 ? GRETA_DATABASE : GRETA_JSONL;
+  if (kind == GRETA_DATABASE) copy_empty_database(path);
+  require(greta_trace_open(path.c_str(), kind, &trace) == GRETA_OK, "a file is opened");
+  greta_run_info info = GRETA_RUN_INFO_INIT;
   info.experiment = usual < 200 ? "fuzz" : in.text(t.a);
   info.mode = usual % 4 == 0 ? in.text(t.b) : nullptr;
   info.commit = usual % 4 == 1 ? in.text(t.b) : nullptr;
@@ -170,7 +195,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   while (begun && !in.is_over()) rows += call(in, run);
   if (begun) require(greta_run_end(run, GRETA_COMPLETE) == GRETA_OK, "a run ends");
   require(greta_trace_close(trace) == GRETA_OK, "a target closes");
-  if (begun) check_lines(path, rows);
+  if (begun) kind == GRETA_DATABASE ? check_database_of(path, rows) : check_lines(path, rows);
   std::filesystem::remove(path);
   return 0;
 }
