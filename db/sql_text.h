@@ -4,6 +4,11 @@
 
 namespace greta {
 
+/// Whether it can stand in a name or a word of SQL without quotes.
+inline bool is_of_word(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 /// Where the quoted text that begins at `at` ends: behind its closing quote. A quote that stands
 /// twice in it ends one text and begins another, which is all the same to who skips it.
 inline size_t quoted_end(std::string_view sql, size_t at) {

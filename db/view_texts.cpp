@@ -45,10 +45,6 @@ std::string in_sql_quotes(std::string_view text) {
   return quoted + "'";
 }
 
-bool is_of_word(char c) {
-  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /// Calls take(text) for a text between quotes, else(char) for all else but comments.
 template <class Text, class Other>
 void for_each_text(std::string_view sql, Text&& take, Other&& other) {

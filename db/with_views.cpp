@@ -1,23 +1,19 @@
 #include "db/with_views.h"
 
 #include <algorithm>
-#include <cctype>
 #include <unordered_set>
 #include <vector>
 
 #include "db/definitions.h"
+#include "db/sql_text.h"
 
 namespace greta {
 namespace {
 
-bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 /// Where what begins at `at` ends, if that is a comment or a text in quotes; else `at`.
 size_t passed_over(std::string_view sql, size_t at) {
-  if (sql.substr(at, 2) == "--") return std::min(sql.find('\n', at), sql.size());
-  if (sql[at] != '\'' && sql[at] != '"') return at;
-  const size_t end = sql.find(sql[at], at + 1);
-  return end == std::string_view::npos ? sql.size() : end + 1;
+  if (const size_t end = comment_end(sql, at); end > at) return end;
+  return sql[at] == '\'' || sql[at] == '"' ? quoted_end(sql, at) : at;
 }
 
 /// Without the comments that it begins with.
