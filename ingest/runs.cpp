@@ -103,8 +103,9 @@ int64_t Runs::find_or_add(const RunIdentity& identity) {
   run.family = identity.family;
   run.variant = identity.variant;
   const int64_t id = records_.add_run(run);
-  if (!identity.date.empty())
+  if (!identity.date.empty() && identity.stated_name.empty()) {  // else its run_start states it
     add_attribute(id, "date", identity.date, AttributeRank::kPath, "", {});
+  }
   for (const auto& [dim, value] : identity.dims) {
     add_attribute(id, dim, value, AttributeRank::kPath, "", {});
   }
@@ -201,7 +202,8 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
   // What it names must be what every other start of the run names (view start_conflict).
   state("run", event.run, AttributeRank::kLeaf);
   state("experiment", event.experiment, AttributeRank::kLeaf);
-  state("date", event.date, identity.date.empty() ? AttributeRank::kPath : AttributeRank::kLeaf);
+  const bool of_path = !identity.date.empty() && identity.stated_name.empty();
+  state("date", event.date, of_path ? AttributeRank::kLeaf : AttributeRank::kPath);
 }
 
 void Runs::add_prompt(int64_t run_id, const RunEvent& event) {

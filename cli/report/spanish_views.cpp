@@ -137,6 +137,7 @@ constexpr ViewText kSpanish[] = {
   {"its table is empty", "su tabla está vacía"},
   {"the trace is the evidence", "la evidencia es la traza"},
   {"another table is the evidence", "la evidencia es otra tabla"},
+  {"run_start lines of several runs: ", "líneas run_start de varias ejecuciones: "},
   {" and ", " y "},
 };
 // clang-format on

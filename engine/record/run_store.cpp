@@ -97,6 +97,7 @@ std::vector<double> RunStore::tolerances() {
 // What `run` has in columns is an attribute too: an ingest of more about the same experiment
 // settles the columns anew from the attributes.
 void RunStore::add_attributes(const RunRecord& run) {
+  add_attribute("experiment", run.experiment);
   add_attribute("date", run.date);
   add_attribute("commit", run.commit_sha);
   add_attribute("mode", run.mode);

@@ -87,8 +87,9 @@ TEST_F(RunWriterTest, RecordsTheRun) {
       "2026-02-07/b3_66_v2/kv_aligned|b3_66_v2|b3_66|v2|2026-02-07|c0ffee1|0|kv_aligned|f32|1|"
       "greta-1|complete|2026-02-07T10:00:00Z|20");
   EXPECT_EQ(ask("SELECT dim, value FROM attribute ORDER BY dim, value"),
-            "commit|c0ffee1\ndate|2026-02-07\ndevice|cpu\ndtype|f32\nhost|node \"7\"\ninject|a\n"
-            "inject|b\nmode|kv_aligned\nmodel_sha256|0a1b\nseed|1\ntrace_rows|2");
+            "commit|c0ffee1\ndate|2026-02-07\ndevice|cpu\ndtype|f32\nexperiment|b3_66_v2\n"
+            "host|node "
+            "\"7\"\ninject|a\ninject|b\nmode|kv_aligned\nmodel_sha256|0a1b\nseed|1\ntrace_rows|2");
   EXPECT_EQ(ask("SELECT name, n_tokens, length(text_sha256), token_ids FROM prompt"),
             "p0_short|6|64|[100,101,102,103,104,105]");
   EXPECT_EQ(ask("SELECT p.side, p.layer, t.name FROM plan p JOIN tensor t ON t.id = p.tensor_id"),

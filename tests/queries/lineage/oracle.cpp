@@ -259,6 +259,16 @@ std::optional<size_t> Oracle::work_out_baseline(size_t run) const {
 
 // ---- a run by itself
 
+/// Whether tokens of a prompt are known of which nothing was traced, beside others.
+bool lacks_a_prompt(const ToldRun& run) {
+  const auto is_traced = [&run](const auto& prompt) {
+    return std::any_of(run.rows.begin(), run.rows.end(),
+                       [&](const ToldRow& row) { return row.prompt == prompt.first; });
+  };
+  return !run.rows.empty() &&
+         !std::all_of(run.prompt_tokens.begin(), run.prompt_tokens.end(), is_traced);
+}
+
 OwnVerdict Oracle::work_out_verdict(size_t run_index) const {
   const ToldRun& run = history_.runs[run_index];
   const auto side = [&](bool prefill) {
@@ -352,7 +362,8 @@ OwnVerdict Oracle::work_out_verdict(size_t run_index) const {
   }
   const auto verdict = [&](bool fails, bool passes) -> std::string {
     if (fails || elsewhere) return "FAIL";
-    if (run.status == "running" || run.status == "failed") return "INCOMPLETE";
+    if (run.status == "running" || run.status == "failed" || lacks_a_prompt(run))
+      return "INCOMPLETE";
     if (missing > 0) return "FAIL";
     if (pairs == 0) return "NO_EVIDENCE";
     return passes ? "PASS" : "INCOMPARABLE";
