@@ -106,7 +106,7 @@ constexpr Stem kNegations[] = {
     {"sem", kWhole},   {"nenhum"},       {"nao", kWhole},   {"senza", kWhole},   {"nessun"},
     {"non", kWhole}};
 
-/// SaidWords that stand alone for no, and for yes.
+/// Words that stand alone for no, and for yes.
 constexpr Stem kFalse[] = {{"false", kWhole}, {"no", kWhole},   {"n", kWhole},   {"off", kWhole},
                            {"falso", kWhole}, {"nein", kWhole}, {"non", kWhole}, {"nao", kWhole},
                            {"faux", kWhole},  {"not", kWhole}};
@@ -147,7 +147,7 @@ constexpr Stem kAbsent[] = {{"none", kWhole},    {"null", kWhole}, {"nil", kWhol
 constexpr Stem kCopulas[] = {{"is", kWhole},  {"was", kWhole}, {"es", kWhole}, {"fue", kWhole},
                              {"ist", kWhole}, {"war", kWhole}, {"est", kWhole}};
 
-// ---- SaidWords
+// ---- Words
 
 /// Letters of Latin-1 from U+00C0 without accents; ' ' is none.
 constexpr std::string_view kLatin =

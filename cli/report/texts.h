@@ -27,7 +27,7 @@ constexpr const ReportText* find_report_text(std::string_view id) {
 class TextId {
  public:
   consteval TextId(const char* id) : text_(find_report_text(id)) {
-    if (text_ == nullptr) throw "no such text";
+    static_cast<void>(text_->id.size());  // nothing that a null pointer has is a constant
   }
   const ReportText& text() const { return *text_; }
 
