@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ingest/failure_claim.h"
+#include "ingest/failure_words.h"
 #include "ingest/printed_hash.h"
 #include "ingest/text.h"
 
@@ -173,7 +173,7 @@ Says status_of(std::string_view cell) {
                                                                               : Says::kNothing;
   bool negated = false;
   for (const std::string& word : words) {
-    const bool fails = is_failure_word(word);
+    const bool fails = said::is_failure_word(word);
     const bool matches = word.starts_with("match") || word.starts_with("pass") ||
                          is_one_of(word, {"ok", "equal", "same", "identical", "yes", "true"});
     if (word.starts_with("missing") && !negated) return Says::kMissing;
