@@ -53,6 +53,51 @@ TEST_F(Archives, AnArchiveInAnArchiveIsNotPassedOver) {
   EXPECT_EQ(count("source"), 0);
 }
 
+TEST_F(Archives, NoRunPassesBesideOneThatIsCalledAText) {
+  const std::pair<const char*, std::string> packings[] = {{"xz", std::string("\xFD"
+                                                                             "7zXZ\0",
+                                                                             6)},
+                                                          {"zstd", "\x28\xB5\x2F\xFD"},
+                                                          {"a ZIP archive", "PK\x03\x04"},
+                                                          {"bzip2", "BZh91AY&SY"}};
+  folder.write(kRun + "a_trace.jsonl", std::string(StageLine{}) + "\n" +
+                                           std::string(StageLine{.phase = "decode0", .step = 1}));
+  take();
+  ASSERT_EQ(rows("SELECT verdict FROM run_verdict"), "PASS");
+  for (const auto& [name, magic] : packings) {
+    for (const char* file : {"run.log", "notes.md", "notes.txt", "pairs.csv", "run.json"}) {
+      SCOPED_TRACE(std::string(name) + " " + file);
+      folder.write(kRun + file, magic + std::string(100, '\1'));
+      take();
+      EXPECT_NE(findings().find("error 0 " + std::string(name) + " that is not read"),
+                std::string::npos)
+          << findings();
+      EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE");
+      db.exec("DELETE FROM ingest_error");
+      fs::remove(folder / (kRun + file));
+    }
+  }
+}
+
+TEST_F(Archives, NoRunPassesBesideATextInUtf16) {
+  const auto wide = [](std::string_view text, bool big, bool marked) {
+    std::string bytes = !marked ? "" : big ? "\xFE\xFF" : "\xFF\xFE";
+    for (const char c : text) bytes += big ? std::string({'\0', c}) : std::string({c, '\0'});
+    return bytes;
+  };
+  folder.write(kRun + "a_trace.jsonl", std::string(StageLine{}) + "\n" +
+                                           std::string(StageLine{.phase = "decode0", .step = 1}));
+  for (const bool big : {false, true}) {
+    for (const bool marked : {false, true}) {
+      folder.write(kRun + "notes.md", wide("RESULT: FAIL\n", big, marked));
+      take();
+      EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE");
+      EXPECT_EQ(findings(), "error 0 a text in UTF-16, which is not read: write it as UTF-8");
+      db.exec("DELETE FROM ingest_error");
+    }
+  }
+}
+
 using Odd = Importing;
 
 TEST_F(Odd, WhatIsNoRegularFileIsAFindingAndNotOpened) {
