@@ -154,10 +154,26 @@ TEST_F(Linked, OutOfTheTreeIsAFindingAndNotRead) {
   link("/etc/passwd", "passwd.jsonl");
   EXPECT_EQ(take().rows, 4);
   EXPECT_EQ(count("source_location"), 1);
-  for (const char* name : {"p1_trace.jsonl", "deep", "up", "passwd.jsonl"}) {
-    EXPECT_EQ(reason(name),
-              "warning a link out of the directory given is not followed without --follow")
-        << name;
+  const std::string why = " a link out of the directory given is not followed without --follow";
+  for (const char* name : {"deep", "up"}) EXPECT_EQ(reason(name), "warning" + why) << name;
+  for (const char* name : {"p1_trace.jsonl", "passwd.jsonl"}) {
+    EXPECT_EQ(reason(name), "error" + why) << name;
+  }
+}
+
+TEST_F(Linked, NoRunPassesBesideATraceThatWasNotFollowed) {
+  const std::string lines = std::string(StageLine{.hash = "10"}) + "\n" +
+                            std::string(StageLine{.phase = "decode0", .step = 1, .hash = "10"});
+  folder.write(kRun + "traces/p0_short_trace.jsonl", lines);
+  link("../../../elsewhere/deep", "model");
+  take();
+  ASSERT_EQ(rows("SELECT verdict FROM run_verdict"), "PASS");
+  for (const char* name : {"more.jsonl", "more.jsonl.gz", "more.TGZ"}) {
+    link(folder / "elsewhere/p1_trace.jsonl", name);
+    take();
+    EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE") << name;
+    db.exec("DELETE FROM ingest_error");
+    fs::remove(folder / (kRun + name));
   }
 }
 
