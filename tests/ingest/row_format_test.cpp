@@ -54,6 +54,7 @@ TEST_F(RowContents, ARunWhosePromptIsAnnouncedAsTwoDoesNotPass) {
        {prompt(R"("token_ids":[1,2,3,4,5,7])"), prompt(R"("n_tokens":7)")}) {
     for (const std::string& both : {is + other, other + is}) {
       take_file("run.jsonl", rows_start() + both + kTwoRows + rows_end(2));
+      EXPECT_EQ(take("run.jsonl").known_errors, 1) << "once more the same";
       EXPECT_EQ(
           rows("SELECT verdict, numeric_verdict FROM run_verdict ORDER BY run_id DESC LIMIT 1"),
           "INCOMPLETE|INCOMPLETE")
