@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/run_name_rule.h"
+#include "common/utc_time.h"
 #include "db/run_records.h"
 #include "db/trace_writer.h"
 #include "ingest/repeated_keys.h"
@@ -25,11 +26,21 @@ struct BadField {
   std::string what;
 };
 
+void check(bool holds, const std::string& what) {
+  if (!holds) throw BadField{what};
+}
+
 std::string text_field(const Json& object, const char* key) {
   auto it = object.find(key);
   if (it == object.end() || it->is_null()) return "";
   if (!it->is_string()) throw BadField{std::string(key) + " is not a text"};
   return it->get<std::string>();
+}
+
+std::string day_field(const Json& object, const char* key) {
+  std::string day = text_field(object, key);
+  check(day.empty() || is_day(day), std::string(key) + " is no day as YYYY-MM-DD");
+  return day;
 }
 
 std::optional<int64_t> count(const Json& object, const char* key) {
@@ -116,13 +127,9 @@ void check_fields(const Json& object, std::initializer_list<std::string_view> kn
   }
 }
 
-void check(bool holds, const std::string& what) {
-  if (!holds) throw BadField{what};
-}
-
 void check_time(const std::string& text, const char* name) {
-  check(text.empty() || (text.size() >= 19 && is_day(text.substr(0, 10)) && text[10] == 'T'),
-        std::string(name) + " is not a time as 2026-02-07T12:00:00Z");
+  check(text.empty() || is_utc_time(text),
+        std::string(name) + " is not a time in UTC as 2026-02-07T12:00:00Z");
 }
 
 void check_sha256(const std::string& text, const char* name) {
@@ -137,7 +144,6 @@ void check_names(const RunEvent& event) {
   check(is_name_part(event.experiment), "experiment " + event.experiment.substr(0, 64) + rule);
   check(event.run.empty() || is_run_name(event.run), "run " + event.run.substr(0, 64) + rule);
   check(event.mode.empty() || is_name_part(event.mode), "mode " + event.mode.substr(0, 64) + rule);
-  check(event.date.empty() || is_day(event.date), "date is not YYYY-MM-DD");
 }
 
 void read_row_format_start(const Json& object, RunEvent& event) {
@@ -150,11 +156,11 @@ void read_row_format_start(const Json& object, RunEvent& event) {
                                   std::string(kRowFormat) + ", which this greta-db reads");
   event.run = text_field(object, "run");
   event.experiment = text_field(object, "experiment");
-  event.date = text_field(object, "date");
+  event.date = day_field(object, "date");
   event.started_at = text_field(object, "started_at");
+  check_time(event.started_at, "started_at");
   event.mode = text_field(object, "mode");
   check_names(event);
-  check_time(event.started_at, "started_at");
   read_attributes(object, event);
   for (const auto& [name, value] : event.attributes) {
     for (const char* own : {"experiment", "date", "commit", "mode", "dtype", "seed", kTraceRows}) {
@@ -234,7 +240,7 @@ std::string read_run_event(std::string_view line, RunEvent& event) {
     if (kind == "run_start") {
       event.kind = RunEvent::kStart;
       event.experiment = text_field(object, "experiment");
-      event.date = text_field(object, "date");
+      event.date = day_field(object, "date");
       event.started_at = text_field(object, "started_at");
       read_attributes(object, event);
     } else if (kind == "run_attributes") {
