@@ -150,6 +150,9 @@ FROM (
                     if(whole_hash, ifNull((abs(x_abs_sum - y_abs_sum) - 1e-5 * greater_sum) / sqrt(x_n), 0.), 0.)))
                   / assumeNotNull(norm_at_most), 0.) AS least_distance,
                 multiIf(
+                  -- a sum of squares is of these values, too
+                  NOT alone AND same_hash AND same_algo AND whole_hash AND sketch_n > 0 AND x_derived = 0
+                    AND ifNull(x_n = sketch_n AND y_n = sketch_n, 0) AND ifNull(abs(k_sq - l_sq) > 1e-5 * greater_sq, 0), 1,
                   alone OR NOT all_equal OR same_statistics, 0,
                   same_hash AND NOT same_algo, 0,
                   same_hash AND ifNull(x_n <> y_n, 0), whole_hash OR ifNull(x_n < 256, 0) OR ifNull(y_n < 256, 0),
