@@ -198,6 +198,17 @@ TEST(RowFormat, AStartThatSaysSomethingElseBeginsNothing) {
             "1 error model_sha256 is not 64 lower-case hexadecimal digits");
 }
 
+TEST(RowFormat, WhatIsNullIsAsAbsent) {
+  Lines lines;
+  lines.add(R"({"event":"run_start","format":"greta-rows-1","experiment":"rollout","run":null,)"
+            R"("date":null,"mode":null,"seed":null,"attributes":null})");
+  lines.add(R"({"event":"run_prompt","prompt":"a","n_tokens":null,"token_ids":null,"plan":null})");
+  lines.add(a_row()).add(R"({"event":"run_end","status":"complete","rows":null})");
+  lines.parser.finish(lines.batch);
+  EXPECT_EQ(lines.findings(), Strings{});
+  EXPECT_EQ(lines.batch.rows.size(), 1u);
+}
+
 TEST(RowFormat, TheEndCountsTheRowsAndIsTheLast) {
   Lines lines;
   lines.add(kRowsStart).add(a_row()).add(a_row("decode0", "x"));
