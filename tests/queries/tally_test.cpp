@@ -179,6 +179,8 @@ TEST(Tally, WhateverChangesUnderItClearsIt) {
       "DELETE FROM sample",
       "UPDATE tensor_name SET cause = 'OTHER'",
       "UPDATE tensor SET stage = 'head' WHERE id = 70",
+      "INSERT INTO prompt(run_id, name, token_ids) VALUES (1, 'announced', '[7]')",
+      "UPDATE prompt SET token_ids = '[7]'",
   };
   for (const char* change : changes) {
     Warehouse w;
