@@ -201,6 +201,12 @@ TEST_F(FleetTest, WhatWasNotPublishedIsNotThereAndIsSwept) {
   expect_same("greta.db", at, "runs --format csv");
   expect_clean(at);
   EXPECT_TRUE(run({"--db", at, "fleet", "sweep", "--format", "csv"}).says("\n0,0,0,0,yes"));
+  {
+    // what the server's clock says less that lies before 1970, as a day does by a clock in 1970
+    FleetServer server(clickhouse::parse_address(at), {});
+    server.open();
+    EXPECT_TRUE(sweep_fleet(server, int64_t{100} * 365 * 24, false).pushes.empty());
+  }
   const Result swept = run({"--db", at, "fleet", "sweep", "--older-than", "0", "--format", "csv"});
   EXPECT_EQ(swept.status, 0) << swept.err;
   EXPECT_EQ(servers().number("SELECT count() FROM half.trace_row"), rows) << swept.out;
