@@ -203,7 +203,7 @@ TEST(RowFormat, WhatIsNullIsAsAbsent) {
   lines.add(R"({"event":"run_start","format":"greta-rows-1","experiment":"rollout","run":null,)"
             R"("date":null,"mode":null,"seed":null,"attributes":null})");
   lines.add(R"({"event":"run_prompt","prompt":"a","n_tokens":null,"token_ids":null,"plan":null})");
-  lines.add(a_row()).add(R"({"event":"run_end","status":"complete","rows":null})");
+  lines.add(a_row()).add(R"({"event":"run_end","status":"complete","rows":1})");
   lines.parser.finish(lines.batch);
   EXPECT_EQ(lines.findings(), Strings{});
   EXPECT_EQ(lines.batch.rows.size(), 1u);
