@@ -18,7 +18,8 @@ struct LateFaults {
 
 struct LateCount {
   int faults = 0, not_found = 0;
-  int told = 0;  ///< with the right first finding
+  int hidden = 0;  ///< that change no bit of their tensor here: another route with the same sums
+  int told = 0;    ///< with the right first finding
 };
 
 /// Injects faults that begin with the second decoded token, with position 97 or with prompts of 256

@@ -48,9 +48,8 @@ ProbeLab::ProbeLab()
               " AND layer = ?3 AND pos_id = (SELECT min(pos_id) FROM pair"
               " WHERE run = ?1 AND status <> 'MATCH')"),
       differences_(reader_,
-                   "SELECT count(*), sum(status <> 'MATCH') FROM (SELECT status FROM run_diff"
-                   " WHERE run_a = ? AND run_b = ? AND tensor = ? AND layer = ?"
-                   " AND phase IN ('prefill_last', 'decode0') ORDER BY pos_id LIMIT 2)") {}
+                   "SELECT count(*), sum(status <> 'MATCH') FROM run_diff"
+                   " WHERE run_a = ? AND run_b = ? AND tensor = ? AND layer = ?") {}
 
 std::string ProbeLab::probe(const TestEngine& engine,
                             const std::vector<std::vector<int32_t>>& prompts,
@@ -138,7 +137,7 @@ bool ProbeLab::same_rows(const std::string& run_a, const std::string& run_b, con
   const int64_t compared = differences_.getColumn(0).getInt64();
   const int64_t different = differences_.getColumn(1).getInt64();
   differences_.reset();
-  if (compared != 2) throw std::runtime_error(run_a + ", " + run_b + ": not two " + place.text());
+  if (compared < 2) throw std::runtime_error(run_a + ", " + run_b + ": not two " + place.text());
   return different == 0;
 }
 
