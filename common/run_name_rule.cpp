@@ -24,13 +24,4 @@ bool is_run_name(std::string_view text) {
   return true;
 }
 
-bool is_day(std::string_view text) {
-  if (text.size() != 10) return false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9') return false;
-  }
-  const auto number = [text](size_t at) { return (text[at] - '0') * 10 + text[at + 1] - '0'; };
-  return number(5) >= 1 && number(5) <= 12 && number(8) >= 1 && number(8) <= 31;
-}
-
 }  // namespace greta

@@ -14,7 +14,4 @@ bool is_run_name(std::string_view text);
 inline constexpr std::string_view kNamePartRule =
     "use letters, digits, '_', '-' and '.', not '.' at the front";
 
-/// Whether a text is a day as YYYY-MM-DD.
-bool is_day(std::string_view text);
-
 }  // namespace greta

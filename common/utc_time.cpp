@@ -1,10 +1,26 @@
 #include "common/utc_time.h"
 
+#include <algorithm>
+#include <chrono>
 #include <ctime>
 
 namespace greta {
 
 namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Digits where the shape has a 'd', else what it has.
+bool has_shape(std::string_view text, std::string_view shape) {
+  return std::equal(
+      text.begin(), text.end(), shape.begin(), shape.end(),
+      [](char c, char of_shape) { return of_shape == 'd' ? is_digit(c) : c == of_shape; });
+}
+
+/// Of two digits.
+unsigned number_at(std::string_view text, size_t at) {
+  return static_cast<unsigned>((text[at] - '0') * 10 + text[at + 1] - '0');
+}
 
 std::string utc_text(std::time_t at, const char* format) {
   std::tm parts{};
@@ -21,6 +37,32 @@ std::string utc_now() { return utc_text(std::time(nullptr), "%Y-%m-%dT%H:%M:%SZ"
 std::string utc_day_before(int days) {
   constexpr std::time_t kSecondsOfDay = 86'400;
   return utc_text(std::time(nullptr) - days * kSecondsOfDay, "%Y-%m-%d");
+}
+
+bool is_day(std::string_view text) {
+  using namespace std::chrono;
+  if (!has_shape(text, "dddd-dd-dd")) return false;
+  const auto of_year = static_cast<int>(number_at(text, 0) * 100 + number_at(text, 2));
+  return (year(of_year) / month(number_at(text, 5)) / day(number_at(text, 8))).ok();
+}
+
+bool is_utc_time(std::string_view text) {
+  constexpr size_t kDayEnd = 10, kSecondEnd = 19;
+  if (text.size() < kSecondEnd || !is_day(text.substr(0, kDayEnd)) ||
+      !has_shape(text.substr(kDayEnd, kSecondEnd - kDayEnd), "Tdd:dd:dd")) {
+    return false;
+  }
+  constexpr unsigned kMostSeconds = 60;  // a leap second
+  if (number_at(text, 11) > 23 || number_at(text, 14) > 59 || number_at(text, 17) > kMostSeconds) {
+    return false;
+  }
+  text.remove_prefix(kSecondEnd);
+  if (text.starts_with('.')) {
+    const auto end = std::find_if_not(text.begin() + 1, text.end(), is_digit);
+    if (end == text.begin() + 1) return false;
+    text.remove_prefix(static_cast<size_t>(end - text.begin()));
+  }
+  return text.empty() || text == "Z" || text == "+00:00";
 }
 
 }  // namespace greta

@@ -338,7 +338,9 @@ class Forgetting {
   void delete_leftovers() {
     db_.exec(
         "DELETE FROM meta WHERE key GLOB 'unsettled/*'"
-        " AND substr(key, 11) NOT IN (SELECT experiment FROM run)");
+        " AND substr(key, 11) NOT IN (SELECT experiment FROM run);"
+        "DELETE FROM meta WHERE key GLOB 'writer/*'"
+        " AND substr(key, 8) NOT IN (SELECT CAST(id AS TEXT) FROM run)");
   }
 
   void refuse_dangling_rows() {

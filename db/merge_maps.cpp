@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "db/run_name.h"
+#include "db/run_records.h"
 
 namespace greta {
 namespace {
@@ -48,14 +49,24 @@ constexpr const char* kAddRun = R"(
            seed, hash_algo, status, started_at, finished_at
     FROM other.run WHERE id = ?2)";
 
+/// A prompt of a run of both files that is not the same there and here.
+constexpr const char* kFindOtherPrompts = R"(
+  INSERT OR IGNORE INTO main.ingest_error(file, line, severity, reason, about)
+    SELECT r.name, 0, 'error', 'prompt ' || p.name || ?, r.name
+    FROM other.prompt p JOIN temp.merge_run m ON m.other_id = p.run_id
+    JOIN main.run r ON r.id = m.id JOIN main.prompt q ON q.run_id = m.id AND q.name = p.name
+    WHERE (q.n_tokens <> p.n_tokens OR q.text_sha256 <> p.text_sha256 OR q.token_ids <> p.token_ids)
+      AND p.name NOT GLOB 'seg[0-9]*'  -- a number, not a name
+    ORDER BY p.id)";
+
 constexpr const char* kMapDictionaries = R"(
   INSERT INTO main.prompt(run_id, name, n_tokens, text_sha256, token_ids)
     SELECT m.id, p.name, p.n_tokens, p.text_sha256, p.token_ids
     FROM other.prompt p JOIN temp.merge_run m ON m.other_id = p.run_id WHERE true ORDER BY p.id
     ON CONFLICT(run_id, name) DO UPDATE SET
-      n_tokens = coalesce(n_tokens, excluded.n_tokens),
-      text_sha256 = coalesce(text_sha256, excluded.text_sha256),
-      token_ids = coalesce(token_ids, excluded.token_ids);
+      n_tokens = coalesce(max(n_tokens, excluded.n_tokens), n_tokens, excluded.n_tokens),
+      text_sha256 = coalesce(max(text_sha256, excluded.text_sha256), text_sha256, excluded.text_sha256),
+      token_ids = coalesce(max(token_ids, excluded.token_ids), token_ids, excluded.token_ids);
   INSERT INTO temp.merge_prompt
     SELECT p.id, q.id FROM other.prompt p JOIN temp.merge_run m ON m.other_id = p.run_id
     JOIN main.prompt q ON q.run_id = m.id AND q.name = p.name;
@@ -130,7 +141,12 @@ std::vector<std::pair<std::string, std::string>> map_runs(SQLite::Database& db) 
   return add_runs(db);
 }
 
-void map_dictionaries(SQLite::Database& db) { db.exec(kMapDictionaries); }
+void map_dictionaries(SQLite::Database& db) {
+  SQLite::Statement others(db, kFindOtherPrompts);
+  others.bind(1, kIsAnnouncedAsTwo);
+  others.exec();
+  db.exec(kMapDictionaries);
+}
 
 void map_names(SQLite::Database& db, TraceWriter& writer) {
   SQLite::Statement names(

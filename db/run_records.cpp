@@ -97,18 +97,28 @@ void RunRecords::finish_run(int64_t run_id, bool complete, const std::string& fi
   run.exec();
 }
 
-void RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
+bool RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
                             const std::optional<std::string>& text_sha256,
                             const std::optional<std::string>& token_ids) {
+  const auto bind = [&](SQLite::Statement& statement) {
+    bind_value(statement, 1, n_tokens);
+    bind_value(statement, 2, text_sha256);
+    bind_value(statement, 3, token_ids);
+    statement.bind(4, prompt_id);
+  };
+  SQLite::Statement& other = sql_(
+      "SELECT (n_tokens <> ?1 OR text_sha256 <> ?2 OR token_ids <> ?3) IS TRUE FROM prompt"
+      " WHERE id = ?4");
+  bind(other);
+  const bool is_other = other.executeStep() && other.getColumn(0).getInt() != 0;
+  other.reset();
   SQLite::Statement& facts = sql_(
       "UPDATE prompt SET n_tokens = coalesce(max(n_tokens, ?1), n_tokens, ?1),"
       " text_sha256 = coalesce(max(text_sha256, ?2), text_sha256, ?2),"
       " token_ids = coalesce(max(token_ids, ?3), token_ids, ?3) WHERE id = ?4");
-  bind_value(facts, 1, n_tokens);
-  bind_value(facts, 2, text_sha256);
-  bind_value(facts, 3, token_ids);
-  facts.bind(4, prompt_id);
+  bind(facts);
   facts.exec();
+  return !is_other;
 }
 
 void RunRecords::add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t layer,

@@ -62,6 +62,11 @@ struct ReadoutRow {
   int64_t line = 0;
 };
 
+/// Behind the name of a prompt: why its run is in doubt. Which of its rows are of which nobody
+/// knows.
+inline constexpr const char* kIsAnnouncedAsTwo =
+    " is announced as two: of other tokens, or of another text";
+
 /// Writes what the engine and the importer both say of a run, one row a call. All calls happen
 /// inside a transaction that the caller owns. Throws SQLite::Exception.
 class RunRecords {
@@ -74,8 +79,9 @@ class RunRecords {
   bool add_attribute(const NewAttribute& attribute);
   /// Sets how a run ended (ISO 8601 UTC).
   void finish_run(int64_t run_id, bool complete, const std::string& finished_at);
-  /// What is known of a prompt; what is empty stays as it was.
-  void set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
+  /// What is known of a prompt; what is empty stays as it was. False when something else was known:
+  /// then the greater stands, whichever came first, and the run kIsAnnouncedAsTwo.
+  bool set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
                   const std::optional<std::string>& text_sha256,
                   const std::optional<std::string>& token_ids);
   /// Declares a row that the run will trace, once.

@@ -749,7 +749,11 @@ CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN
   DELETE FROM pinned_baseline WHERE run_id = OLD.id;
   DELETE FROM waiver WHERE run = OLD.name;
 END;
+-- A prompt that is announced is asked for.
+CREATE TRIGGER prompt_inserted AFTER INSERT ON prompt BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER prompt_deleted AFTER DELETE ON prompt BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER prompt_updated AFTER UPDATE OF run_id, name, n_tokens, text_sha256, token_ids ON prompt BEGIN
+  DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id);
   DELETE FROM kept_diff WHERE run_a_id IN (OLD.run_id, NEW.run_id);
   DELETE FROM kept_diff WHERE run_b_id IN (OLD.run_id, NEW.run_id);
 END;

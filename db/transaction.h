@@ -5,19 +5,21 @@
 #include <type_traits>
 #include <utility>
 
+#include "db/in_place.h"
 #include "db/lock_wait.h"
 
 namespace greta {
 
 /// Runs `body` in one transaction that takes the write lock at its begin: all of it is committed,
 /// or, when body or the commit throws, nothing; the exception goes on. Then others have their turn.
-/// Returns what body does.
+/// Returns what body does, and only where the file is still in its place (check_in_place).
 /// Not for nesting.
 template <class Body>
 auto in_transaction(SQLite::Database& db, Body&& body) {
   SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
-  const auto commit = [&transaction, begin = std::chrono::steady_clock::now()] {
+  const auto commit = [&transaction, &db, begin = std::chrono::steady_clock::now()] {
     transaction.commit();
+    check_in_place(db);
     give_way(std::chrono::steady_clock::now() - begin);
   };
   if constexpr (std::is_void_v<decltype(body())>) {
@@ -77,6 +79,7 @@ class SharedTransaction {
       db_.tryExec("ROLLBACK");
       throw;
     }
+    check_in_place(db_);
     give_way(std::chrono::steady_clock::now() - begin_);
   }
 

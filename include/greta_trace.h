@@ -29,8 +29,11 @@
 ///
 /// Errors. Functions that can fail return a greta_status; greta_error_text() has the reason in
 /// words. What is refused as an argument changes nothing, and the run goes on. Once a target cannot
-/// be written, the run has failed: every later call on it returns the same error. Nothing aborts,
-/// prints, throws or leaves by a signal; no handler of signals is installed.
+/// be written, the run has failed: every later call on it returns the same error. So it does when
+/// its file was deleted, moved or replaced meanwhile. Nothing aborts, prints, throws or leaves by a
+/// signal; no handler of signals is installed. A handle that is gone is GRETA_ERROR_STATE, and one
+/// of the other kind, or what never was a handle, GRETA_ERROR_ARGUMENT: no call touches freed
+/// memory.
 ///
 /// Never drops. A row that was taken (GRETA_OK) is written in the order of one thread's calls, by a
 /// thread of the library, and committed within about 200 ms while the disk keeps up. If it does
@@ -38,9 +41,10 @@
 /// complete, of a killed program too, is INCOMPLETE: what was committed is there, and never passes.
 ///
 /// Threads. All functions may be called from any thread, those that take a greta_run also several
-/// at once on the same run; fingerprints are worked out on the thread that adds. But nobody may be
-/// in a call on a run, or begin one, when it ends, or when its trace closes. Handles are of the
-/// process that made them: a child after fork() must not touch them.
+/// at once on the same run; fingerprints are worked out on the thread that adds. A call that comes
+/// beside the end of its run is done or returns GRETA_ERROR_STATE. Handles are of the process that
+/// made them: in a child after fork() they are gone. Where a database was open at the fork, the
+/// child can open none, until it calls exec.
 ///
 /// Memory. The library keeps no pointer that it is given: when a call returns, texts and values are
 /// the caller's again. All texts are UTF-8, ending with 0, without control characters.
@@ -76,13 +80,13 @@ extern "C" {
 typedef enum greta_status {
   GRETA_OK = 0,
   GRETA_ERROR_ARGUMENT = 1,  ///< what was given cannot be taken; nothing was changed
-  GRETA_ERROR_STATE = 2,     ///< not now: a second run in a file of JSON lines
-  GRETA_ERROR_EXISTS = 3,    ///< a run, or a file of JSON lines, of this name is there already
-  GRETA_ERROR_FORMAT = 4,    ///< the file is no greta database, or of a newer version
-  GRETA_ERROR_IO = 5,        ///< the file cannot be opened or written: permissions, full disk
-  GRETA_ERROR_BUSY = 6,      ///< others hold the database for longer than a minute or so
-  GRETA_ERROR_MEMORY = 7,    ///< no memory, or no further thread
-  GRETA_ERROR_INTERNAL = 8   ///< a mistake of the library
+  GRETA_ERROR_STATE = 2,   ///< not now: a second run in a file of JSON lines, a handle that is gone
+  GRETA_ERROR_EXISTS = 3,  ///< a run, or a file of JSON lines, of this name is there already
+  GRETA_ERROR_FORMAT = 4,  ///< the file is no greta database, or of a newer version
+  GRETA_ERROR_IO = 5,      ///< the file cannot be opened or written: permissions, full disk
+  GRETA_ERROR_BUSY = 6,    ///< others hold the database for longer than a minute or so
+  GRETA_ERROR_MEMORY = 7,  ///< no memory, or no further thread
+  GRETA_ERROR_INTERNAL = 8  ///< a mistake of the library
 } greta_status;
 
 /// What a trace is written to.
@@ -182,7 +186,9 @@ typedef struct greta_row {
   int64_t token_id;
   int64_t logical_tok_idx;  ///< index of the token in its sequence; GRETA_UNKNOWN: as pos_id
   const char* route;  ///< how it was computed, at most 64 bytes: MFMA, flash_attn; NULL: not known
-  const char* extra;  ///< what else there is to say, a JSON object of at most 64 KiB; NULL: nothing
+  /// What else there is to say, a JSON object of at most 64 KiB and 64 levels, each name once;
+  /// NULL: nothing.
+  const char* extra;
 } greta_row;
 
 #define GRETA_ROW_INIT                                                                        \

@@ -52,15 +52,10 @@ bool ContentImporter::take(const Content& content, ContentReader& reader, Opened
 
 void ContentImporter::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
   if (opened.kind == ContentKind::kUnknown) {
-    const std::string packing = packing_of(opened.bytes);
-    if (!packing.empty()) {
-      return session_.add_finding(
-          content.file, 0, true,
-          packing + " that is not read: unpack it, or pack it as .gz, or as .tgz by itself", "",
-          {});
-    }
-    return session_.add_finding(content.file, 0, false,
-                                "a file of no shape greta knows; not ingested", "", {});
+    const std::string why = why_unread(opened.bytes);
+    return session_.add_finding(content.file, 0, !why.empty(),
+                                why.empty() ? "a file of no shape greta knows; not ingested" : why,
+                                "", {});
   }
   if (opened.kind == ContentKind::kDatabase) {
     return session_.add_finding(

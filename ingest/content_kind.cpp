@@ -1,5 +1,7 @@
 #include "ingest/content_kind.h"
 
+#include <algorithm>
+
 #include "common/utf8.h"
 #include "ingest/content_name.h"
 #include "ingest/foreign/tensor_files.h"
@@ -48,8 +50,22 @@ ContentKind foreign_kind(const std::string& extension, std::string_view head) {
   return is_pickle && is_named_so ? ContentKind::kOldPickle : ContentKind::kUnknown;
 }
 
-}  // namespace
+/// By its mark, or by a zero beside every character, as far as it shows.
+bool is_utf16(std::string_view head) {
+  if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) return true;
+  constexpr size_t kEnough = 512;
+  const size_t n = std::min(head.size(), kEnough) / 2 * 2;
+  if (n < 8) return false;
+  const size_t zeros = head[0] == '\0' ? 0 : 1;
+  for (size_t i = 0; i < n; ++i) {
+    const auto c = static_cast<unsigned char>(head[i]);
+    const bool is_text = (c >= ' ' && c < 0x7F) || c == '\t' || c == '\r' || c == '\n';
+    if (i % 2 == zeros ? c != 0 : !is_text) return false;
+  }
+  return true;
+}
 
+/// What its bytes are packed as, which is not read: "bzip2". "" if they are not.
 std::string packing_of(std::string_view head) {
   struct Packing {
     std::string_view magic, name;
@@ -74,18 +90,29 @@ std::string packing_of(std::string_view head) {
   return is_tar ? "a tar archive" : "";
 }
 
+}  // namespace
+
+std::string why_unread(std::string_view head) {
+  if (is_utf16(head)) return "a text in UTF-16, which is not read: write it as UTF-8";
+  const std::string packing = packing_of(head);
+  if (packing.empty()) return "";
+  return packing + " that is not read: unpack it, or pack it as .gz, or as .tgz by itself";
+}
+
 ContentKind classify(const std::string& path, std::string_view head) {
   std::string extension = lower_extension(path);
   const ContentKind foreign = foreign_kind(extension, head);
   if (foreign != ContentKind::kUnknown) return foreign;
+  if (!why_unread(head).empty()) return ContentKind::kUnknown;  // whatever it is called
   if (extension == ".jsonl" || extension == ".ndjson") return ContentKind::kRecords;
   if (extension == ".json") return ContentKind::kJson;
   if (extension == ".tsv" || extension == ".csv") return ContentKind::kTable;
   if (extension == ".md") return ContentKind::kDocument;
-  if ((extension == ".log" || extension == ".txt") && holds_records(head))
-    return ContentKind::kRecords;
+  // those of a batch system, too
+  const bool is_text = extension == ".txt" || extension == ".out" || extension == ".err";
+  if ((extension == ".log" || is_text) && holds_records(head)) return ContentKind::kRecords;
   if (extension == ".log") return ContentKind::kLog;
-  if (extension == ".txt") return looks_like_log(head) ? ContentKind::kLog : ContentKind::kDocument;
+  if (is_text) return looks_like_log(head) ? ContentKind::kLog : ContentKind::kDocument;
   size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (start == std::string_view::npos) return ContentKind::kUnknown;
   std::string_view first = head.substr(start, head.find('\n', start) - start);
@@ -98,7 +125,7 @@ std::string shapes_that_are_read() {
          "  .jsonl, .ndjson        trace lines (stage_trace, readout, metric, ...), an engine's "
          "export\n"
          "  .json, .tsv, .csv      configurations, results, tables of pairs\n"
-         "  .md, .txt, .log        reports and logs\n"
+         "  .md, .txt, .log, .out, .err   reports and logs\n"
          "  dump.json              msprobe (statistics, md5), with construct.json beside it\n"
          "  PassNNNNN.pt, k=v___k=v.pt, .pt   SGLang's dumps, tensors of torch.save\n"
          "  .safetensors, .npy, .npz          tensors by name\n"

@@ -36,8 +36,8 @@ std::string shapes_that_are_read();
 /// else by its first lines.
 ContentKind classify(const std::string& path, std::string_view head);
 
-/// Whether content of no known kind may hold anything, a trace too: name of the compression or
-/// archive that it begins like, "" when it does not.
-std::string packing_of(std::string_view head);
+/// Why a content that may well hold something is not read whatever it is called: it is packed in a
+/// way that greta does not unpack, or a text in UTF-16. "" where that is not so.
+std::string why_unread(std::string_view head);
 
 }  // namespace greta

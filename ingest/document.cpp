@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/utc_time.h"
 #include "common/utf8.h"
 #include "ingest/failure_claim.h"
 #include "ingest/text.h"
@@ -158,8 +159,7 @@ std::string find_date(std::string_view s) {
     }
     if (!matches) continue;
     const std::string date(s.substr(i, kShape.size()));
-    const int month = std::stoi(date.substr(5, 2)), day = std::stoi(date.substr(8, 2));
-    if (month >= 1 && month <= 12 && day >= 1 && day <= 31) return date;
+    if (is_day(date)) return date;
   }
   return {};
 }

@@ -11,9 +11,6 @@
 /// linear in what they read of them; a claim of success is none of their business.
 namespace greta {
 
-/// Whether a word in lower case, without accents, says that something failed, or differs.
-bool is_failure_word(std::string_view word);
-
 /// Whether `value`, as stated of `key`, says that something failed. "no failures" and "0 failed" do
 /// not.
 bool claims_failure(std::string_view key, std::string_view value);

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "ingest/content_name.h"
+
 namespace greta {
 namespace {
 
@@ -50,6 +52,13 @@ std::string obstacle(const fs::path& path, const fs::file_status& status) {
 }
 
 /// What lies below one directory that was named.
+/// Whether what is not read behind it would be missed in a verdict.
+bool is_called_a_trace(const fs::path& path) {
+  const std::string extension = lower_extension(path.string());
+  return extension == ".jsonl" || extension == ".ndjson" || extension == ".tgz" ||
+         extension == ".tar";
+}
+
 class Tree {
  public:
   Tree(const fs::path& root, Links links) : root_(fs::canonical(root)), links_(links) {
@@ -105,7 +114,7 @@ class Tree {
     const bool within = is_below(target, root_);
     if (!within && links_ == Links::kWithin) {
       return pass_over(link, "a link out of the directory given is not followed without --follow",
-                       false);
+                       !fs::is_directory(status) && is_called_a_trace(link));
     }
     if (!fs::is_directory(status)) {
       found_.push_back({link});

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ingest/failure_claim.h"
+#include "ingest/failure_words.h"
 #include "ingest/printed_hash.h"
 #include "ingest/text.h"
 
@@ -159,27 +159,29 @@ std::string hash_prefix(std::string_view details, std::string_view key) {
 enum class Says { kNothing, kMatch, kFail, kMissing };
 
 constexpr std::string_view kTick = "\u2705", kCheck = "\u2713", kCross = "\u274c",
-                           kBallot = "\u2717";
+                           kBallot = "\u2717", kUnequal = "\u2260";
 
 /// A status: "FAIL", "EXPECTED_DRIFT", "no match", "false" fail; "OK", "no drift", "none" and
 /// "true" match.
 Says status_of(std::string_view cell) {
   if (text::plain(cell).empty() || is_placeholder(text::plain(cell))) return Says::kNothing;
   if (is_absent_cell(cell)) return Says::kMatch;
-  if (cell.find(kCross) != cell.npos || cell.find(kBallot) != cell.npos) return Says::kFail;
+  for (const std::string_view sign : {kCross, kBallot, kUnequal, std::string_view("!=")}) {
+    if (cell.find(sign) != cell.npos) return Says::kFail;
+  }
   const Words words = words_of(cell);
   if (words.size() == 1 && is_one_of(words[0], {"no", "false"})) return Says::kFail;
   Says said = cell.find(kTick) != cell.npos || cell.find(kCheck) != cell.npos ? Says::kMatch
                                                                               : Says::kNothing;
   bool negated = false;
   for (const std::string& word : words) {
-    const bool fails = is_failure_word(word);
+    const bool fails = said::is_failure_word(word);
     const bool matches = word.starts_with("match") || word.starts_with("pass") ||
                          is_one_of(word, {"ok", "equal", "same", "identical", "yes", "true"});
     if (word.starts_with("missing") && !negated) return Says::kMissing;
     if ((fails && !negated) || (matches && negated)) return Says::kFail;
     if (matches || fails) said = Says::kMatch;
-    negated = is_one_of(word, {"no", "not", "without", "zero", "0"});
+    negated = is_one_of(word, {"no", "not", "without", "zero", "0", "mis", "non", "un"});
   }
   return said;
 }

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "common/utc_time.h"
 #include "common/utf8.h"
 #include "db/experiment.h"
 #include "ingest/text.h"
@@ -80,19 +80,6 @@ bool is_date_shaped(std::string_view text) {
   return text.size() == kShape.size() &&
          std::equal(text.begin(), text.end(), kShape.begin(),
                     [](char c, char shape) { return shape == 'd' ? is_digit(c) : c == shape; });
-}
-
-bool is_calendar_date(std::string_view text) {
-  if (!is_date_shaped(text)) return false;
-  const auto number = [&](size_t at, size_t count) {
-    int value = 0;
-    for (const char c : text.substr(at, count)) value = value * 10 + (c - '0');
-    return value;
-  };
-  return std::chrono::year_month_day(std::chrono::year(number(0, 4)),
-                                     std::chrono::month(static_cast<unsigned>(number(5, 2))),
-                                     std::chrono::day(static_cast<unsigned>(number(8, 2))))
-      .ok();
 }
 
 std::optional<std::pair<std::string_view, std::string_view>> dimension_of(std::string_view name) {
@@ -319,7 +306,7 @@ RunIdentity identify_run(std::string_view path) {
 
   RunIdentity id;
   if (anchor.date != kNone) id.date_segment = names[anchor.date];
-  if (is_calendar_date(id.date_segment)) id.date = id.date_segment;
+  if (is_day(id.date_segment)) id.date = id.date_segment;
   id.experiment = anchor.experiment != kNone ? std::string(names[anchor.experiment])
                                              : experiment_head(parts.file);
   const ExperimentName name = split_experiment(id.experiment);

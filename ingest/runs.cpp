@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/utc_time.h"
 #include "db/experiment.h"
 #include "db/kept_tally.h"
 #include "db/run_name.h"
@@ -45,12 +46,11 @@ std::optional<std::string> date_of(const std::vector<Stated>& all) {
     if (stated.dim == "date" && stated.rank == static_cast<int>(AttributeRank::kPath)) {
       of_path = stated.value;
     }
-    if (stated.dim != "timestamp" || stated.value.size() < 10 ||
-        stated.rank == static_cast<int>(AttributeRank::kDocument)) {
+    if (stated.dim != "timestamp" || stated.rank == static_cast<int>(AttributeRank::kDocument)) {
       continue;
     }
     std::string day = stated.value.substr(0, 10);
-    if (!earliest || day < *earliest) earliest = day;
+    if (is_day(day) && (!earliest || day < *earliest)) earliest = std::move(day);
   }
   return of_path ? of_path : earliest;
 }
@@ -134,13 +134,13 @@ std::set<std::string> Runs::take_unsettled() {
   return experiments;
 }
 
-void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
-                         const RunEvent& event) {
+std::string Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                                const RunEvent& event) {
   if (event.kind == RunEvent::kStart) start_run(source_id, run_id, identity, event);
   for (const auto& [name, value] : event.attributes) {
     add_attribute(run_id, name, value, AttributeRank::kLeaf, "", source_id);
   }
-  if (event.kind == RunEvent::kAttributes) return;
+  if (event.kind == RunEvent::kAttributes) return "";
   if (event.kind == RunEvent::kPrompt) return add_prompt(run_id, event);
   if (event.kind == RunEvent::kStart) {
     add_occasion(source_id, run_id, "start", event.started_at);
@@ -148,6 +148,7 @@ void Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& i
     end_run(source_id, run_id, event);
   }
   refresh_status(source_id);
+  return "";
 }
 
 void Runs::refresh_status(int64_t source_id) {
@@ -206,9 +207,9 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
   state("date", event.date, of_path ? AttributeRank::kLeaf : AttributeRank::kPath);
 }
 
-void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
+std::string Runs::add_prompt(int64_t run_id, const RunEvent& event) {
   const int64_t id = writer_.prompt_id(run_id, event.prompt);
-  records_.set_prompt(id, event.n_tokens, event.text_sha256, event.token_ids);
+  const bool is_same = records_.set_prompt(id, event.n_tokens, event.text_sha256, event.token_ids);
   forget_tally(db_, run_id);  // it is announced from now on
   for (const RunEvent::Planned& row : event.plan) {
     const auto tensor = writer_.tensor_id_of_run(run_id, row.tensor);
@@ -216,6 +217,7 @@ void Runs::add_prompt(int64_t run_id, const RunEvent& event) {
     records_.add_plan(run_id, id, row.decode ? Side::kDecode : Side::kPrefill, row.layer,
                       tensor->tensor_id);
   }
+  return is_same ? "" : "prompt " + event.prompt + kIsAnnouncedAsTwo;
 }
 
 bool Runs::is_hash_algo(int64_t run_id, const std::string& hash_algo) {

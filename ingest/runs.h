@@ -40,8 +40,9 @@ class Runs {
 
   /// What an engine says of the run in lines of its own. Whatever the order in which they come: a
   /// run that failed once has failed, and one that started more often than it ended is running.
-  void add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
-                     const RunEvent& event);
+  /// Returns why the run is in doubt by it, "" when it is not.
+  std::string add_run_event(int64_t source_id, int64_t run_id, const RunIdentity& identity,
+                            const RunEvent& event);
   /// Works the status of the source's run out again, if the source says that it began or ended:
   /// where it was found tells states of one file from parts of a run.
   void refresh_status(int64_t source_id);
@@ -72,7 +73,7 @@ class Runs {
                  const RunEvent& event);
   void end_run(int64_t source_id, int64_t run_id, const RunEvent& event);
   void add_occasion(int64_t source_id, int64_t run_id, const char* kind, const std::string& at);
-  void add_prompt(int64_t run_id, const RunEvent& event);
+  std::string add_prompt(int64_t run_id, const RunEvent& event);
 
   SQLite::Database& db_;
   Statements sql_;

@@ -46,6 +46,9 @@ void IngestSession::count_known_findings(int64_t source_id) {
   const SourceStore::FindingCounts counts = known_findings.take(source_id);
   summary.known_errors += counts.errors;
   summary.known_warnings += counts.warnings;
+  for (const auto& [run, reason] : sources.doubts_about_run(source_id)) {
+    summary.known_errors += known_findings.take(run, 0, reason);
+  }
 }
 
 void IngestSession::show_progress(const std::string& current) {

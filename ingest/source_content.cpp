@@ -203,6 +203,16 @@ void SourceContent::warn_of_table(const Table& table) {
     add_finding(table.line, false,
                 "columns written twice, so that the table judges nothing: " + repeated);
   }
+  if (table.wide_rows > 0) {
+    add_finding(table.first_wide_line, true,
+                std::to_string(table.wide_rows) +
+                    " rows from here on have more cells than the table has columns: of which"
+                    " column a cell is nobody can tell");
+  }
+  for (const TableRow& comment : table.comments) {
+    add_finding(comment.line, false, "a line above the table's header", comment.cells[0]);
+    if (line_claims_failure(comment.cells[0])) add_failure(comment.line, comment.cells[0]);
+  }
   if (table.cut_rows > 0) {
     add_finding(table.first_cut_line, true,
                 std::to_string(table.cut_rows) + " rows from here on are wider than " +
@@ -357,7 +367,10 @@ void SourceContent::add_batch(RecordBatch& batch) {
     if (context.extra) add_failures_of_line(*context.extra, 0);
   }
   for (const RunEvent& event : batch.events) {
-    session_.runs.add_run_event(source_id_, run_id_, identity_, event);
+    const std::string doubt = session_.runs.add_run_event(source_id_, run_id_, identity_, event);
+    // of the run: which of the lines comes second is an accident
+    if (!doubt.empty())
+      session_.add_finding_about(identity_.run_name(), identity_.run_name(), doubt);
     for (const auto& [name, value] : event.attributes) {
       if (claims_failure(name, value)) add_failure(0, name + ": " + value);
     }

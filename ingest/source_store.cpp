@@ -135,6 +135,19 @@ std::optional<int64_t> SourceStore::find_finding(const std::string& file, int64_
       file, line, reason);
 }
 
+std::vector<std::pair<std::string, std::string>> SourceStore::doubts_about_run(int64_t source_id) {
+  SQLite::Statement& doubts = sql_(
+      "SELECT e.file, e.reason FROM source s JOIN run r ON r.id = s.run_id"
+      " JOIN ingest_error e ON e.about = r.name AND e.file = r.name WHERE s.id = ?"
+      " AND e.severity = 'error' AND e.source_id IS NULL",
+      source_id);
+  std::vector<std::pair<std::string, std::string>> all;
+  while (doubts.executeStep()) {
+    all.emplace_back(doubts.getColumn(0).getString(), doubts.getColumn(1).getString());
+  }
+  return all;
+}
+
 SourceStore::FindingCounts KnownFindings::take(int64_t source_id) {
   if (!of_sources_) of_sources_ = store_.count_findings(last_id_);
   const auto found = of_sources_->extract(source_id);

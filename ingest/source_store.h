@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "db/run_records.h"
 #include "db/statements.h"
@@ -61,6 +63,9 @@ class SourceStore {
   /// Id of a finding of no source.
   std::optional<int64_t> find_finding(const std::string& file, int64_t line,
                                       const std::string& reason);
+  /// What is wrong with the run of a source as a whole, and with no file of it: the run's name, the
+  /// reason.
+  std::vector<std::pair<std::string, std::string>> doubts_about_run(int64_t source_id);
 
  private:
   Statements sql_;

@@ -12,6 +12,7 @@
 
 #include "common/stop_signal.h"
 #include "db/database.h"
+#include "db/run_process.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"
 #include "ingest/session.h"
@@ -86,6 +87,7 @@ class StreamImporter {
   RecordParser parser_{RecordSource{}};
   RecordBatch batch_;
   RunIdentity identity_;
+  int64_t run_id_ = 0;
   std::optional<SourceContent> source_;  // once the run is known
 };
 
@@ -116,6 +118,8 @@ void StreamImporter::begin(std::string_view line, int64_t line_no) {
     const int64_t id = session_.sources.add_source({run_id, "", "", "being read"}, "row", 0);
     session_.sources.add_location(id, kStreamName, "", -1);
     source_.emplace(session_, id, run_id, identity_, kStreamName);
+    note_run_process(session_.db, run_id);
+    run_id_ = run_id;
   });
   if (name.empty()) {
     refuse(line_no, "the database has a run " + start->run + " already; not ingested", line);
@@ -163,6 +167,7 @@ IngestSummary StreamImporter::run(int descriptor) {
     session_.in_transaction([&] {
       source_->set_shape("row");
       source_->finish(end.sha256, end.bytes, end.lines);
+      forget_run_process(session_.db, run_id_);
     });
   } catch (const NotRead&) {
   }

@@ -182,6 +182,14 @@ void Table::note_cut(const TableRow& row) {
   if (row.is_cut && cut_rows++ == 0) first_cut_line = row.line;
 }
 
+void Table::note_wide(const TableRow& row) {
+  const auto behind =
+      row.cells.begin() + static_cast<std::ptrdiff_t>(std::min(columns.size(), row.cells.size()));
+  const bool is_wide = std::any_of(behind, row.cells.end(),
+                                   [](const std::string& cell) { return !trim(cell).empty(); });
+  if (is_wide && wide_rows++ == 0) first_wide_line = row.line;
+}
+
 Table read_delimited(std::string_view text, char delimiter, const RowTaker& take) {
   if (text.starts_with(utf8::kByteOrderMark)) text.remove_prefix(utf8::kByteOrderMark.size());
   DelimitedReader reader(text, delimiter);
@@ -194,13 +202,20 @@ Table read_delimited(std::string_view text, char delimiter, const RowTaker& take
       continue;
     }
     table.note_cut(row);
-    if (table.line == 0) {
+    if (table.line == 0 && row.cells.size() == 1 && trim(row.cells[0]).starts_with('#') &&
+        table.comments.size() < kMaxCells) {
+      table.comments.push_back(row);
+      --rows;
+    } else if (table.line == 0) {
       table.line = row.line;
       for (const std::string& cell : row.cells) table.columns.emplace_back(trim(cell));
-    } else if (take) {
-      take(table, row);
     } else {
-      table.rows.push_back(row);
+      table.note_wide(row);
+      if (take) {
+        take(table, row);
+      } else {
+        table.rows.push_back(row);
+      }
     }
   }
   return table;

@@ -36,19 +36,24 @@ struct Table {
   std::vector<TableRow> rows;
   int64_t cut_rows = 0, first_cut_line = 0;          ///< rows and header that are cut
   int64_t refused_rows = 0, first_refused_line = 0;  ///< rows beyond what a table may have
+  int64_t wide_rows = 0, first_wide_line = 0;        ///< with more in them than columns
+  std::vector<TableRow> comments;                    ///< lines above the header that begin with '#'
 
   /// Columns that have the name of one before them, in order.
   std::vector<std::string> repeated_columns() const;
   /// Counts a row that is_cut.
   void note_cut(const TableRow& row);
+  /// Counts a row that has something in a cell behind the last column.
+  void note_wide(const TableRow& row);
 };
 
 /// Gets the header, which has no rows, and one row after the other.
 using RowTaker = std::function<void(const Table& header, const TableRow& row)>;
 
-/// .tsv ('\t') and .csv (','): the first line that is not blank is the header. Takes a BOM, CRLF
-/// and RFC 4180 quotes; a quote that never closes is an ordinary character, and so is every quote
-/// after it. Blank lines are not rows. With `take` it gets the rows, and the table keeps none.
+/// .tsv ('\t') and .csv (','): the first line that is neither blank nor one cell that begins with
+/// '#' is the header. Takes a BOM, CRLF and RFC 4180 quotes; a quote that never closes is an
+/// ordinary character, and so is every quote after it. Blank lines are not rows. With `take` it
+/// gets the rows, and the table keeps none.
 Table read_delimited(std::string_view text, char delimiter, const RowTaker& take = {});
 
 /// Every pipe table outside code fences, in order: a header with a '|', a rule of dashes below it

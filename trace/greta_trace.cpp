@@ -4,6 +4,7 @@
 #include <string>
 
 #include "trace/arguments.h"
+#include "trace/handles.h"
 #include "trace/run.h"
 #include "trace/status.h"
 #include "trace/target.h"
@@ -12,23 +13,13 @@
 
 using namespace greta::trace;
 
-struct greta_trace {
-  Target target;
-};
-
 namespace {
-
-// A greta_run is nothing but the address of a Run, which its target owns.
-greta_run* handle_of(Run* run) { return reinterpret_cast<greta_run*>(run); }
-Run* behind(greta_run* handle) { return reinterpret_cast<Run*>(handle); }
 
 template <class T>
 T& required(T* given, const char* what) {
   if (given == nullptr) throw BadArgument(std::string(what) + " is NULL");
   return *given;
 }
-
-Run& run_of(greta_run* handle) { return required(behind(handle), "run"); }
 
 // Sizes of the first version, which later ones only add to.
 greta_row row_of(const greta_row* row) { return known_part(row, "row", sizeof(greta_row)); }
@@ -66,37 +57,45 @@ const char* greta_status_text(greta_status status) noexcept {
 
 greta_status greta_trace_open(const char* path, greta_kind kind, greta_trace** trace) noexcept {
   if (trace != nullptr) *trace = nullptr;
-  return guarded([&] {
+  return guarded_writing([&] {
     greta_trace*& handle = required(trace, "trace");  // before a file is made
-    handle = new greta_trace{{path, kind}};
+    handle = handles::add(std::make_shared<Target>(path, kind));
   });
 }
 
 greta_status greta_trace_close(greta_trace* trace) noexcept {
-  return guarded([&] { delete trace; });
+  return guarded_writing([&] {
+    if (trace != nullptr) handles::drop(trace);
+  });
 }
 
 greta_status greta_run_begin(greta_trace* trace, const greta_run_info* info,
                              greta_run** run) noexcept {
   if (run != nullptr) *run = nullptr;
-  return guarded([&] {
+  return guarded_writing([&] {
     greta_run*& handle = required(run, "run");
-    Target& target = required(trace, "trace").target;
-    handle = handle_of(target.begin_run(known_part(info, "info", sizeof(greta_run_info))));
+    const std::shared_ptr<Target> target = handles::find(trace);
+    const greta_run_info known = known_part(info, "info", sizeof(greta_run_info));
+    handle = handles::add(target->begin_run(known), trace);
   });
 }
 
 const char* greta_run_name(const greta_run* run) noexcept {
-  return run == nullptr ? "" : reinterpret_cast<const Run*>(run)->name().c_str();
+  const char* name = "";
+  guarded([&] {
+    if (run != nullptr) name = handles::find(run)->name().c_str();
+  });
+  return name;
 }
 
 greta_status greta_run_add_attribute(greta_run* run, const char* name, const char* value) noexcept {
-  return guarded([&] { run_of(run).add_attribute(attribute_of(name, value)); });
+  return guarded([&] { handles::find(run)->add_attribute(attribute_of(name, value)); });
 }
 
 greta_status greta_run_add_prompt(greta_run* run, const greta_prompt* prompt) noexcept {
   return guarded([&] {
-    run_of(run).add_prompt(prompt_record_of(known_part(prompt, "prompt", sizeof(greta_prompt))));
+    handles::find(run)->add_prompt(
+        prompt_record_of(known_part(prompt, "prompt", sizeof(greta_prompt))));
   });
 }
 
@@ -104,14 +103,15 @@ greta_status greta_run_add_plan(greta_run* run, const char* prompt, const greta_
                                 size_t n_rows) noexcept {
   return guarded([&] {
     if (n_rows > 0) required(rows, "rows");
-    run_of(run).add_plan(prompt, {rows, n_rows});
+    handles::find(run)->add_plan(prompt, {rows, n_rows});
   });
 }
 
 greta_status greta_run_add_values(greta_run* run, const greta_row* row, greta_dtype dtype,
                                   const void* values, size_t n) noexcept {
-  return guarded(
-      [&] { run_of(run).add_values(row_of(row), value_type_of(dtype), values, 1, n, 0, {}); });
+  return guarded([&] {
+    handles::find(run)->add_values(row_of(row), value_type_of(dtype), values, 1, n, 0, {});
+  });
 }
 
 greta_status greta_run_add_positions(greta_run* run, const greta_row* first, greta_dtype dtype,
@@ -122,7 +122,7 @@ greta_status greta_run_add_positions(greta_run* run, const greta_row* first, gre
     row.token_id = GRETA_UNKNOWN;
     std::span<const int32_t> ids;
     if (token_ids != nullptr) ids = {token_ids, n_rows};
-    run_of(run).add_values(row, value_type_of(dtype), values, n_rows, n, stride_bytes, ids);
+    handles::find(run)->add_values(row, value_type_of(dtype), values, n_rows, n, stride_bytes, ids);
   });
 }
 
@@ -130,17 +130,17 @@ greta_status greta_run_add_fingerprint(greta_run* run, const greta_row* row,
                                        const greta_fingerprint* fingerprint) noexcept {
   return guarded([&] {
     const auto known = known_part(fingerprint, "fingerprint", sizeof(greta_fingerprint));
-    run_of(run).add_fingerprint(row_of(row), fingerprint_of(known));
+    handles::find(run)->add_fingerprint(row_of(row), fingerprint_of(known));
   });
 }
 
 greta_status greta_run_flush(greta_run* run) noexcept {
-  return guarded([&] { run_of(run).flush(); });
+  return guarded([&] { handles::find(run)->flush(); });
 }
 
 greta_status greta_run_end(greta_run* run, greta_outcome outcome) noexcept {
-  return guarded([&] {
-    if (Run* ending = behind(run)) ending->target().end_run(ending, outcome == GRETA_COMPLETE);
+  return guarded_writing([&] {
+    if (run != nullptr) handles::take(run)->end(outcome == GRETA_COMPLETE);
   });
 }
 

@@ -43,12 +43,8 @@ void check_values(const void* values, size_t n_rows, size_t n) {
 
 }  // namespace
 
-Run::Run(Target& target, std::unique_ptr<QueuedWriter> writer, std::string name,
-         size_t sample_values)
-    : target_(target),
-      writer_(std::move(writer)),
-      name_(std::move(name)),
-      sample_values_(sample_values) {}
+Run::Run(std::unique_ptr<QueuedWriter> writer, std::string name, size_t sample_values)
+    : writer_(std::move(writer)), name_(std::move(name)), sample_values_(sample_values) {}
 
 size_t Run::begin_prompt(const PromptRecord& prompt) {
   if (prompts_.size() == kMaxPrompts) throw BadArgument("more than 100,000 prompts");

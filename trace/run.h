@@ -17,17 +17,14 @@
 
 namespace greta::trace {
 
-class Target;
-
-/// A run that callers of the C API write, from any number of threads at once but for end().
-/// Arguments that cannot be taken are BadArgument; once the writer has failed, every call throws
-/// what it threw.
+/// A run that callers of the C API write, from any number of threads at once. Arguments that cannot
+/// be taken are BadArgument; once the writer has failed, every call throws what it threw; what
+/// comes beside or after end() and is not taken is RunEnded.
 class Run {
  public:
-  /// target: that it is one of. sample_values: leading values that are kept of each row.
-  Run(Target& target, std::unique_ptr<QueuedWriter> writer, std::string name, size_t sample_values);
+  /// sample_values: leading values that are kept of each row.
+  Run(std::unique_ptr<QueuedWriter> writer, std::string name, size_t sample_values);
 
-  Target& target() const { return target_; }
   const std::string& name() const { return name_; }
 
   void add_prompt(const PromptRecord& prompt);
@@ -53,7 +50,6 @@ class Run {
   size_t begin_prompt(const PromptRecord& prompt);
   TracePoint point_of(const char* tensor);
 
-  Target& target_;
   std::unique_ptr<QueuedWriter> writer_;
   const std::string name_;
   const size_t sample_values_;

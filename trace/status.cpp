@@ -58,6 +58,8 @@ greta_status take_exception() noexcept {
     return told(error.status, error);
   } catch (const RunExists& error) {
     return told(GRETA_ERROR_EXISTS, error);
+  } catch (const RunEnded& error) {
+    return told(GRETA_ERROR_STATE, error);
   } catch (const RunWriteError& error) {
     return told(status_of_sqlite(error.code), error);
   } catch (const DatabaseError& error) {

@@ -3,7 +3,9 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "common/held_signals.h"
 #include "include/greta_trace.h"
 
 namespace greta::trace {
@@ -35,6 +37,14 @@ greta_status guarded(Body&& body) noexcept {
   } catch (...) {
     return take_exception();
   }
+}
+
+/// The same for what writes on the caller's thread: a pipe without readers and a limit on the size
+/// of files are errors, and no signals.
+template <class Body>
+greta_status guarded_writing(Body&& body) noexcept {
+  const HeldSignals held{SIGPIPE, SIGXFSZ};
+  return guarded(std::forward<Body>(body));
 }
 
 }  // namespace greta::trace

@@ -1,6 +1,8 @@
 #include "trace/target.h"
 
-#include <algorithm>
+#include <pthread.h>
+
+#include <atomic>
 #include <utility>
 
 #include "db/database.h"
@@ -10,6 +12,14 @@
 
 namespace greta::trace {
 namespace {
+
+// SQLite's memory of which locks a process holds goes through fork(), and the locks do not: a
+// database that is opened in such a child can be damaged.
+std::atomic<int> open_databases = 0;
+std::atomic<bool> forked_amid_databases = false;
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
+  if (open_databases > 0) forked_amid_databases = true;
+});
 
 /// Any bytes that the system takes.
 std::string path_of(const char* path) {
@@ -26,8 +36,15 @@ LineFile open_lines_at(const std::string& path) {
 Target::Target(const char* path, greta_kind kind)
     : database_(kind == GRETA_DATABASE ? path_of(path) : "") {
   if (kind == GRETA_DATABASE) {
+    if (forked_amid_databases) {
+      throw Refused(GRETA_ERROR_STATE,
+                    "this process was forked while a database was open for traces, and SQLite "
+                    "cannot open one in it: start it by exec (in Python: spawn), or write JSON "
+                    "lines");
+    }
     check_database_name(database_);
     open_for_writing(database_);
+    ++open_databases;
   } else if (kind == GRETA_JSONL) {
     lines_.emplace(open_lines_at(path_of(path)));
   } else {
@@ -35,37 +52,23 @@ Target::Target(const char* path, greta_kind kind)
   }
 }
 
-std::unique_ptr<Run> Target::open_run(const greta_run_info& info) {
+Target::~Target() {
+  if (!database_.empty()) --open_databases;
+}
+
+std::shared_ptr<Run> Target::begin_run(const greta_run_info& info) {
   const RunRecord record = run_record_of(info);
   base_run_name(record);  // throws before anything is written
   if (!database_.empty()) {
     auto writer = std::make_unique<RunWriter>(database_, record);
     std::string name = writer->run_name();
-    return std::make_unique<Run>(*this, std::move(writer), std::move(name), info.sample_values);
+    return std::make_shared<Run>(std::move(writer), std::move(name), info.sample_values);
   }
   const std::lock_guard lock(mutex_);
   if (!lines_) throw Refused(GRETA_ERROR_STATE, "a file of JSON lines has one run");
   auto writer = std::make_unique<LinesWriter>(*std::exchange(lines_, std::nullopt), record);
   std::string name = writer->run_name();
-  return std::make_unique<Run>(*this, std::move(writer), std::move(name), info.sample_values);
+  return std::make_shared<Run>(std::move(writer), std::move(name), info.sample_values);
 }
-
-Run* Target::begin_run(const greta_run_info& info) {
-  std::unique_ptr<Run> run = open_run(info);
-  const std::lock_guard lock(mutex_);
-  return runs_.emplace_back(std::move(run)).get();
-}
-
-std::unique_ptr<Run> Target::take(Run* run) {
-  const std::lock_guard lock(mutex_);
-  const auto found =
-      std::find_if(runs_.begin(), runs_.end(), [run](const auto& one) { return one.get() == run; });
-  if (found == runs_.end()) throw BadArgument("no such run");
-  std::unique_ptr<Run> taken = std::move(*found);
-  runs_.erase(found);
-  return taken;
-}
-
-void Target::end_run(Run* run, bool complete) { take(run)->end(complete); }
 
 }  // namespace greta::trace

@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "engine/record/line_file.h"
 #include "trace/run.h"
@@ -16,21 +15,17 @@ class Target {
  public:
   /// Throws what says that nothing can be written there.
   Target(const char* path, greta_kind kind);
+  ~Target();
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
 
-  /// The run is the target's until end_run().
-  Run* begin_run(const greta_run_info& info);
-  /// The run is gone, also when this throws.
-  void end_run(Run* run, bool complete);
+  std::shared_ptr<Run> begin_run(const greta_run_info& info);
 
  private:
-  std::unique_ptr<Run> open_run(const greta_run_info& info);
-  std::unique_ptr<Run> take(Run* run);
-
   const std::filesystem::path database_;  ///< empty for a file of JSON lines
 
   std::mutex mutex_;
   std::optional<LineFile> lines_;  ///< until its run begins
-  std::vector<std::unique_ptr<Run>> runs_;
 };
 
 }  // namespace greta::trace

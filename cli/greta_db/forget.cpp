@@ -246,10 +246,14 @@ bool fails(QueryPool& statements, const Run& run) {
       .step();
 }
 
-/// Runs of before that day, oldest first, but for those that are still written. Says how many have
-/// no date.
+/// How many runs stay that nothing is known against.
+struct Staying {
+  int64_t undated = 0, unended = 0;
+};
+
+/// Runs of before that day, oldest first, but for those that are still written.
 std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& arguments,
-                             const std::string& day, int64_t& undated) {
+                             const std::string& day, Staying& staying) {
   Where where;
   where.add("ifnull(" + std::string(kDay) + " < ?, 1)", day);
   where.add_if(arguments.experiment, "r.experiment = ?");
@@ -261,11 +265,14 @@ std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& argumen
   std::vector<Run> runs;
   while (query.step()) {
     if (query.is_null(2)) {
-      ++undated;
+      ++staying.undated;
       continue;
     }
     const Run run{query.integer(0), query.text(1)};
-    if (!arguments.manner.running && run_being_written(db, {{run.id, run.name}})) continue;
+    if (!arguments.manner.running && run_being_written(db, {{run.id, run.name}})) {
+      ++staying.unended;
+      continue;
+    }
     if (arguments.keep_failing && fails(statements, run)) continue;
     runs.push_back(run);
   }
@@ -275,11 +282,11 @@ std::vector<Run> runs_before(SQLite::Database& db, const PruneArguments& argumen
 int prune(Options& options, const PruneArguments& arguments) {
   std::vector<DoomedRun> doomed;
   std::vector<DoomedRun> pinned;
-  int64_t undated = 0;
+  Staying staying;
   {
     SQLite::Database db = open_for_reading(options.database);
     check_known(db, NameOf::kExperiment, arguments.experiment);
-    doomed = describe(db, runs_before(db, arguments, utc_day_before(arguments.keep_days), undated));
+    doomed = describe(db, runs_before(db, arguments, utc_day_before(arguments.keep_days), staying));
   }
   std::erase_if(doomed, [&](const DoomedRun& one) {
     if (one.pinned.empty()) return false;
@@ -291,11 +298,13 @@ int prune(Options& options, const PruneArguments& arguments) {
     complain("greta-db",
              "run " + one.run.name + " stays: it is the pinned baseline of " + one.pinned);
   }
-  if (undated > 0) {
-    std::fprintf(stderr, "greta-db: %s no date and %s\n",
-                 (counted(undated, "run") + (undated == 1 ? " has" : " have")).c_str(),
-                 undated == 1 ? "stays" : "stay");
-  }
+  const auto say = [](int64_t n, const std::string& what) {
+    if (n == 0) return;
+    complain("greta-db", counted(n, "run") + (n == 1 ? " has " : " have ") + what +
+                             (n == 1 ? " and stays" : " and stay"));
+  };
+  say(staying.undated, "no date");
+  say(staying.unended, "not ended (--running, if what wrote it was killed)");
   return status;
 }
 

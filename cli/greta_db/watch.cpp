@@ -12,10 +12,12 @@
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/json_text.h"
+#include "common/process.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "db/database.h"
 #include "db/lock_wait.h"
+#include "db/run_process.h"
 
 namespace greta {
 namespace {
@@ -30,6 +32,10 @@ constexpr int kShareOfTime = 10;
 /// What takes longer is not waited for with what is known already.
 constexpr std::chrono::seconds kLong{1};
 
+/// After so many intervals without a commit it is said that nothing comes.
+constexpr int kQuietIntervals = 60;
+constexpr std::chrono::milliseconds kLookForWriter{500};
+
 struct WatchArguments {
   std::string run;
   Repeats repeats = Repeats::kAll;
@@ -42,6 +48,7 @@ struct WatchArguments {
 /// statement that is read from would keep the writer's log from being emptied.
 struct Sight {
   bool is_written = false;  ///< more may come
+  std::string stalled;      ///< why no more seems to come of a run that has not ended; "" it does
   int64_t rows = 0;
   std::string status;
   std::string verdict, numeric_verdict, headline;
@@ -54,7 +61,8 @@ struct Sight {
   /// What makes it another state; for a terminal.
   std::string text() const {
     return headline + (fail.cause.empty() ? "" : ": " + fail_text(fail)) +
-           (change_text.empty() ? "" : "; " + change_text);
+           (change_text.empty() ? "" : "; " + change_text) +
+           (stalled.empty() ? "" : "; " + stalled);
   }
 };
 
@@ -107,9 +115,11 @@ class Watch {
   int run() {
     if (!find_run()) return kExitNoVerdict;
     for (;;) {
-      version_ = data_version();
+      const int64_t before = std::exchange(version_, data_version());
+      is_quiet_ = is_quiet_ && version_ == before;
       const Clock::time_point begin = Clock::now();
       Sight sight = look();
+      look_for_writer(sight);
       const auto took = Clock::now() - begin;
       const bool ends = arguments_.once || !sight.is_written;
       if (ends && change_took_ > kLong) show(sight);
@@ -174,6 +184,37 @@ class Watch {
     return sight_of(RunVerdict(query), rows, arguments_.gate);
   }
 
+  /// Of a run whose writer was killed nothing more comes, and it never ends.
+  void look_for_writer(Sight& sight) {
+    if (!sight.is_written) return;
+    if (has_lost_writer()) {
+      sight.is_written = false;
+      sight.stalled = sight.status == "running"
+                          ? "its writer is gone and did not end it"
+                          : "its ingest was broken off: `greta-db ingest --resume` finishes it";
+    } else if (is_quiet_) {
+      sight.stalled = "nothing was written for " + duration_text(quiet()) +
+                      ", and whether anybody still writes is not known";
+    }
+  }
+
+  /// Whether those who wrote it are known to have ended, all of them.
+  bool has_lost_writer() {
+    bool any_known = false, any_alive = false;
+    const auto add = [&](const Process& process) {
+      any_known = true;
+      any_alive = any_alive || may_be_running(process);
+    };
+    if (const auto process = process_of_run(db_, run_.id)) add(*process);
+    RunQuery ingests(statements_, run_.id,
+                     "SELECT g.host, g.pid, g.process FROM ingest_run i JOIN ingest g ON g.id ="
+                     " i.ingest_id WHERE i.run_id = ?");
+    while (ingests.step()) add({ingests.text(0), ingests.integer(1), ingests.text(2)});
+    return any_known && !any_alive;
+  }
+
+  std::chrono::milliseconds quiet() const { return kQuietIntervals * arguments_.interval; }
+
   /// Adds what changed, as it was last seen where it is not its turn.
   void look_for_change(Sight& sight, bool at_once) {
     const Clock::time_point begin = Clock::now();
@@ -202,16 +243,26 @@ class Watch {
     return !query.step() || query.integer(0) == 0;
   }
 
-  /// Until something was committed to the file, but at least this long, unless the run ends.
+  /// Until something was committed to the file, but at least this long, unless the run ends, its
+  /// writer is lost, or nothing came for long.
   void wait_for_change(Clock::duration least) {
     constexpr std::chrono::milliseconds kStep{50};
     const Clock::time_point begin = Clock::now();
+    Clock::time_point sought = begin;
     for (int64_t seen = version_;;) {
       throw_if_stopped();
       const auto waited = Clock::now() - begin;
       const int64_t version = data_version();
       if (waited >= least && version != version_) return;
       if (std::exchange(seen, version) != version && run_.id != 0 && has_ended()) return;
+      if (run_.id != 0 && Clock::now() - sought >= kLookForWriter) {
+        if (has_lost_writer()) return;
+        sought = Clock::now();
+      }
+      if (run_.id != 0 && !is_quiet_ && version == version_ && waited >= quiet()) {
+        is_quiet_ = true;
+        return;
+      }
       std::this_thread::sleep_for(waited < least ? std::min<Clock::duration>(kStep, least - waited)
                                                  : kStep);
     }
@@ -241,6 +292,7 @@ class Watch {
                                    "  verdict  " + sight.headline};
     if (!sight.fail.cause.empty()) lines.push_back("           " + fail_text(sight.fail));
     if (!sight.change_text.empty()) lines.push_back("  change   " + sight.change_text);
+    if (!sight.stalled.empty()) lines.push_back("  stalled  " + sight.stalled);
     std::string text = n_lines_ > 0 ? "\x1b[" + to_string(n_lines_) + "A\x1b[J" : "";
     const auto width = static_cast<size_t>(options_.out.width());
     for (const std::string& line : lines) {
@@ -262,6 +314,7 @@ class Watch {
       object.add("pos_id", sight.fail.pos);
     }
     if (!sight.change.empty()) object.add("change", sight.change).add("baseline", sight.baseline);
+    if (!sight.stalled.empty()) object.add("stalled", sight.stalled);
     options_.out.write(object.take() + "\n");
   }
 
@@ -271,6 +324,7 @@ class Watch {
   QueryPool statements_{db_};
   Run run_{};
   int64_t version_ = 0;
+  bool is_quiet_ = false;  ///< nothing was committed for long
   Clock::time_point change_seen_{};
   Clock::duration change_took_{};
   Sight last_change_;

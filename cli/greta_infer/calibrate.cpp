@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "cli/greta_infer/calibration.h"
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/verdict.h"
+#include "cli/options/checked_value.h"
 #include "cli/options/format_option.h"
 #include "cli/options/wait_option.h"
 #include "common/exit_status.h"
@@ -24,7 +26,7 @@ namespace {
 
 struct CalibrateCommand {
   ProbeArguments probe;
-  size_t max_runs = 0;  ///< 0: all
+  std::optional<int64_t> max_runs;  ///< all
   Format format = Format::kTable;
 };
 
@@ -100,7 +102,9 @@ int calibrate(CalibrateCommand& command, const Environment& environment) {
   const std::string database = resolve_targets(command.probe.record, environment).database;
   const std::unique_ptr<Session> session = open_probe_session(command.probe, {}, environment);
   std::vector<Combination> probes = calibration_probes(session->backend());
-  if (command.max_runs > 0) probes.resize(std::min(probes.size(), command.max_runs));
+  if (command.max_runs) {
+    probes.resize(std::min(probes.size(), static_cast<size_t>(*command.max_runs)));
+  }
   const TemporaryFolder folder;
   Calibration calibration;
   for (size_t i = 0; i < probes.size(); ++i) {
@@ -145,12 +149,10 @@ void add_infer_calibrate(CLI::App& app, Infer& infer) {
       ->option_text("NAME|FILE");
   command->add_option("--layers", probe.trace.layers, "Layers to measure, as 0,5-7 (all)")
       ->option_text("LIST");
-  command
-      ->add_option("--runs", arguments->max_runs,
-                   "Take the first N of the probes, which differ by routes, batches and threads "
-                   "(all)")
-      ->check(CLI::PositiveNumber)
-      ->option_text("N");
+  add_number_option(*command, "--runs", arguments->max_runs,
+                    "Take the first N of the probes, which differ by routes, batches and threads "
+                    "(all)",
+                    1);
   command
       ->add_option("--db", probe.record.database,
                    "Database to store it in (default: $GRETA_DB, else greta.db)")

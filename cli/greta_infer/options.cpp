@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <iterator>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 #include "cli/greta_infer/word_list.h"
 #include "cli/options/wait_option.h"
 #include "common/completion.h"
+#include "common/utc_time.h"
 #include "db/database.h"
 #include "engine/forward/fault.h"
 #include "engine/probe/suite.h"
@@ -99,20 +99,6 @@ std::vector<std::string> routes_of_the_cpu() {
     }
   }
   return choices;
-}
-
-bool is_date(const std::string& text) {
-  int year = 0;
-  unsigned month = 0;
-  unsigned day = 0;
-  int used = 0;
-  if (text.size() != 10 ||
-      std::sscanf(text.c_str(), "%4d-%2u-%2u%n", &year, &month, &day, &used) != 3 || used != 10) {
-    return false;
-  }
-  return std::chrono::year_month_day(std::chrono::year(year), std::chrono::month(month),
-                                     std::chrono::day(day))
-      .ok();
 }
 
 bool is_commit(const std::string& text) {
@@ -281,7 +267,7 @@ void add_record_options(CLI::App& command, RecordArguments& arguments) {
       ->group("Record");
   command.add_option("--date", arguments.date, "Date of the run (default: today, UTC)")
       ->check([](const std::string& text) {
-        return is_date(text) ? "" : "'" + text + "' is not a date as 2026-02-07";
+        return is_day(text) ? "" : "'" + text + "' is not a date as 2026-02-07";
       })
       ->option_text("YYYY-MM-DD")
       ->group("Record");

@@ -1,7 +1,8 @@
 #include "cli/options/checked_value.h"
 
 #include <charconv>
-#include <chrono>
+
+#include "common/utc_time.h"
 
 namespace greta {
 namespace {
@@ -14,21 +15,11 @@ std::optional<int64_t> number_of(std::string_view text) {
   return number;
 }
 
-/// Digits alone, so many.
-bool are_digits(std::string_view text, size_t count) {
-  return text.size() == count && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
+/// A day, or the month or year that one begins with.
 bool is_date(std::string_view text) {
-  using namespace std::chrono;
-  if (!are_digits(text.substr(0, 4), 4)) return false;
-  const year of_year(static_cast<int>(*number_of(text.substr(0, 4))));
-  if (text.size() == 4) return true;
-  if (text[4] != '-' || !are_digits(text.substr(5, 2), 2)) return false;
-  const month of_month(static_cast<unsigned>(*number_of(text.substr(5, 2))));
-  if (text.size() == 7) return of_month.ok();
-  if (text[7] != '-' || !are_digits(text.substr(8), 2)) return false;
-  return (of_year / of_month / day(static_cast<unsigned>(*number_of(text.substr(8))))).ok();
+  constexpr std::string_view kFirstDay = "0000-01-01";
+  const bool may_be_cut = text.size() == 4 || text.size() == 7;
+  return is_day(may_be_cut ? std::string(text).append(kFirstDay.substr(text.size())) : text);
 }
 
 }  // namespace

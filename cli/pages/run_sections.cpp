@@ -7,6 +7,7 @@
 
 #include "cli/pages/cell_columns.h"
 #include "cli/pages/markdown_html.h"
+#include "cli/pages/page.h"
 #include "cli/report/propagation.h"
 #include "cli/report/section.h"
 

@@ -56,6 +56,9 @@ constexpr std::array<std::pair<const char*, const char*>, 34> kSettings = {{
     {"http_native_compression_disable_checksumming_on_decompress", "1"},
 }};
 
+/// A server that has sent fewer bytes a second all the time that one has patience for is away.
+constexpr long kLeastBytesASecond = 1000;
+
 /// libcurl wants to be begun once, before there are threads that use it.
 void begin_curl() {
   static const CURLcode begun = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -91,7 +94,7 @@ struct Client::Request {
   std::string block;  ///< compressed, on its way
   size_t sent = 0;
   bool all_sent = false;
-  bool is_refused = false;
+  bool has_end = false;  ///< the answer says where it ends: a part of it does not look whole
   std::string refusal;
   std::exception_ptr thrown;  ///< by what libcurl called
   CURL* handle = nullptr;
@@ -135,6 +138,16 @@ struct Client::Request {
       self.thrown = std::current_exception();
       return n + 1;  // ends the transfer
     }
+  }
+
+  static size_t header(char* bytes, size_t, size_t n, void* context) {
+    auto& self = *static_cast<Request*>(context);
+    std::string line(bytes, std::min<size_t>(n, 64));
+    for (char& c : line) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    if (line.starts_with("http/")) self.has_end = line.starts_with("http/2");
+    if (line.starts_with("content-length:") || line.starts_with("transfer-encoding:"))
+      self.has_end = true;
+    return n;
   }
 
   static int progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -194,7 +207,7 @@ void Client::perform(Request& request) {
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
 #endif
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_ms));
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesASecond);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.patience_ms / 1000));
   curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
@@ -204,6 +217,8 @@ void Client::perform(Request& request) {
   if (!options_.ca_file.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, options_.ca_file.c_str());
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, Request::write);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &request);
+  curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, Request::header);
+  curl_easy_setopt(handle, CURLOPT_HEADERDATA, &request);
   if (request.next != nullptr) {
     curl_easy_setopt(handle, CURLOPT_POST, 1L);
     curl_easy_setopt(handle, CURLOPT_READFUNCTION, Request::read);
@@ -233,6 +248,7 @@ void Client::perform(Request& request) {
   if (request.thrown) std::rethrow_exception(request.thrown);
   long status = 0;
   curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  hide(options_.password, request.refusal);
   // A server that refuses rows closes the connection before it has read the rest.
   if (status != 0 && status != 200 && !request.refusal.empty())
     refuse(address_, status, request.refusal);
@@ -247,13 +263,20 @@ void Client::perform(Request& request) {
     throw Unavailable(address_.text() + ": " + one_line(why));
   }
   if (status != 200) refuse(address_, status, request.refusal);
+  if (request.sink != nullptr && !request.has_end)
+    throw Error(address_.text() + ": an answer does not say where it ends, it may be half of one");
 }
 
 void Client::check_settings() {
   if (checked_) return;
   checked_ = true;  // select() below comes back here
   std::set<std::string> known;
-  select("SELECT name FROM system.settings", [&](RowReader& row) { known.emplace(row.text()); });
+  select("SELECT name FROM system.settings", [&](RowReader& row) {
+    const std::string name(row.text());
+    for (const auto& one : kSettings) {
+      if (name == one.first) known.insert(name);
+    }
+  });
   if (!known.contains("skip_unavailable_shards")) {
     checked_ = false;
     throw Error(address_.text() + " says nothing of its settings: is it ClickHouse?");
@@ -309,6 +332,8 @@ void Client::select(const std::string& sql, const std::function<void(RowReader&)
       } catch (const NoMoreBytes&) {
       }
       kept.erase(0, whole);
+      if (kept.size() > options_.most_row_bytes)
+        throw Error(address_.text() + ": a row of an answer has no end: is it ClickHouse?");
     };
     const std::function<void(std::string_view, bool)> sink = take;
     Request request;

@@ -28,6 +28,7 @@ struct ClientOptions {
   Retries retries;                ///< of what may safely be asked again; inserts are their caller's
   int64_t patience_ms = 600'000;  ///< for one answer
   int64_t connect_ms = 10'000;
+  size_t most_row_bytes = 1'000'000'000;  ///< SQLite has none that is longer
 };
 
 /// A connection to one server. Members throw Unavailable, Refused, Error or Stopped: an answer that

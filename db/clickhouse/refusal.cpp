@@ -46,6 +46,13 @@ std::string one_line(std::string text) {
   return text;
 }
 
+void hide(const std::string& secret, std::string& text) {
+  constexpr std::string_view kHidden = "***";
+  if (secret.empty()) return;
+  for (size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += kHidden.size())
+    text.replace(at, secret.size(), kHidden);
+}
+
 void refuse(const Address& address, long status, const std::string& body) {
   const int code = code_of(body);
   const std::string at = address.text() + ": ";

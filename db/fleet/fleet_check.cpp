@@ -127,7 +127,8 @@ uint64_t find_unwanted(FleetServer& server, const std::string& table, int64_t ho
           " tupleElement(last, 2) FROM (SELECT identity, max((version, push)) AS last FROM " +
           server.table("published") +
           " GROUP BY identity))) AND push NOT IN (SELECT push FROM rules) GROUP BY push HAVING"
-          " max(pushed_at) <= now() - " +
+          // as numbers with a sign: by a clock in 1970 a day ago would be in a hundred years
+          " toInt64(toUInt32(now())) - toInt64(toUInt32(max(pushed_at))) >= " +
           std::to_string(hours * 3600),
       "push, n",
       [&](RowReader& row) {

@@ -1,13 +1,15 @@
 #include "engine/record/line_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 #include <system_error>
 #include <utility>
+
+#include "common/held_signals.h"
 
 namespace greta {
 namespace {
@@ -26,24 +28,6 @@ int open_lines(const std::filesystem::path& path, LineFile::Existing existing) {
     return ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   errno = EEXIST;
   return -1;
-}
-
-/// write(2), where a pipe without readers is EPIPE and no signal.
-ssize_t write_unharmed(int fd, std::string_view bytes) {
-  sigset_t broken_pipe, before, pending;
-  sigemptyset(&broken_pipe);
-  sigaddset(&broken_pipe, SIGPIPE);
-  sigpending(&pending);
-  pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
-  const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-  const int error = errno;
-  if (n < 0 && error == EPIPE && sigismember(&pending, SIGPIPE) == 0) {
-    const timespec at_once{};
-    sigtimedwait(&broken_pipe, nullptr, &at_once);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error;
-  return n;
 }
 
 }  // namespace
@@ -80,9 +64,10 @@ void LineFile::write(std::string_view line) {
 }
 
 void LineFile::flush() {
+  const HeldSignals held{SIGPIPE, SIGXFSZ};
   std::string_view rest = buffer_;
   while (!rest.empty()) {
-    const ssize_t n = write_unharmed(fd_, rest);
+    const ssize_t n = ::write(fd_, rest.data(), rest.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const int error = errno;
@@ -98,6 +83,9 @@ void LineFile::close() {
   flush();
   // A pipe or a terminal cannot be synced, and need not be.
   int error = ::fsync(fd_) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
+  struct stat file {};
+  const bool is_deleted = ::fstat(fd_, &file) == 0 && S_ISREG(file.st_mode) && file.st_nlink == 0;
+  if (is_deleted && error == 0) error = ENOENT;
   if (::close(std::exchange(fd_, -1)) != 0 && error == 0) error = errno;
   if (error != 0) fail(error);
 }

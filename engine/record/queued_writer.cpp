@@ -1,7 +1,6 @@
 #include "engine/record/queued_writer.h"
 
-#include <stdexcept>
-
+#include "common/held_signals.h"
 #include "common/thread.h"
 
 namespace greta {
@@ -59,17 +58,17 @@ void QueuedWriter::push(RunItem item, size_t bytes) {
   queued_bytes_ += bytes;
   ++n_given_;
   if (queue_.size() == 1 || queued_bytes_ >= kBatchBytes || ending_) for_writer_.notify_one();
+  if (ending_) for_callers_.notify_all();
 }
 
 void QueuedWriter::give(RunItem item, size_t bytes) {
   std::unique_lock lock(mutex_);
-  rethrow();
-  if (ending_) throw std::logic_error("the run has ended");
   const bool is_end = std::holds_alternative<RunEnd>(item);
   for_callers_.wait(lock, [&] {
-    return error_ || is_end || queue_.empty() || queued_bytes_ + bytes <= kQueueBytes;
+    return error_ || ending_ || is_end || queue_.empty() || queued_bytes_ + bytes <= kQueueBytes;
   });
   rethrow();
+  if (ending_) throw RunEnded();
   push(std::move(item), bytes);
 }
 
@@ -92,6 +91,7 @@ std::vector<RunItem> QueuedWriter::take() {
 }
 
 void QueuedWriter::work() {
+  const HeldSignals held{SIGPIPE, SIGXFSZ};  // errors of a write, whatever the program does of them
   try {
     for (bool last = false; !last;) {
       const std::vector<RunItem> batch = take();

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -51,6 +52,11 @@ class RunTarget {
   virtual void hurry() {}
 };
 
+/// Something is said of a run that has ended, or ends.
+struct RunEnded : std::logic_error {
+  RunEnded() : std::logic_error("the run has ended") {}
+};
+
 /// Writes a run by a thread of its own, fed by a bounded queue. Who derives from it calls start().
 ///
 /// What is given is written within 200 ms while the disk keeps up. When the queue is full, calls
@@ -58,8 +64,8 @@ class RunTarget {
 /// thrown by this and every later call. Destroyed without end(), the run is ended as failed.
 ///
 /// begin_prompt(), rows(), readout() and end() come from one thread, as TraceSink says; the others
-/// may come from any number at once, but not beside end(). What one thread gives is written in its
-/// order.
+/// may come from any number at once, also beside end(): what is taken is written, and what is not
+/// is RunEnded. What one thread gives is written in its order.
 class QueuedWriter : public TraceSink {
  public:
   ~QueuedWriter() override;

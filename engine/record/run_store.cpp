@@ -7,6 +7,7 @@
 #include "db/database.h"
 #include "db/experiment.h"
 #include "db/run_name.h"
+#include "db/run_process.h"
 
 namespace greta {
 namespace {
@@ -54,6 +55,7 @@ RunStore::RunStore(SQLite::Database& db, const RunRecord& run)
   row.hash_algo = "greta-1";
   row.status = "running";
   run_id_ = records_.add_run(row);
+  note_run_process(db, run_id_);
   source_id_ = records_.add_source({run_id_, "", "", new_identity(), "engine", 0});
   add_attributes(run);
   for (int i = 0; i < kTracePoints; ++i) {
@@ -265,6 +267,7 @@ void RunStore::add_readout(size_t prompt, const ReadoutRecord& r) {
 
 void RunStore::finish(bool complete, const std::string& finished_at) {
   records_.finish_run(run_id_, complete, finished_at);
+  forget_run_process(db_, run_id_);
   add_attribute(kTraceRows, std::to_string(rows_));
 }
 

@@ -25,6 +25,8 @@ constexpr int64_t kWorthAThread = 4000;     // rows, beside which one to judge t
 constexpr int kMostJudges = 4;              // that keep up with any engine
 
 std::string advice(int code) {
+  if (code == SQLITE_READONLY_DBMOVED)
+    return "leave it in its place while it is written, and run again";
   switch (code & 0xff) {
     case SQLITE_FULL:
       return "make room on its disk and run again";

@@ -378,7 +378,7 @@ void LineReader::add_in_doubt(TraceRow& row, RowContext&& c, std::string&& extra
 bool LineReader::step_and_position(TraceRow& row, std::initializer_list<Key> position) {
   if (!key_field(kStep, -1, INT32_MAX, row.step)) return false;
   for (Key k : position) {
-    if (!fields.has(k)) continue;
+    if (!fields.states(k)) continue;
     if (!key_field(k, -1, kMaxPosition, row.pos_id)) return false;
     if (row.pos_id >= 0) row.logical_tok_idx = row.pos_id;
     break;

@@ -185,8 +185,9 @@ struct LineReader {
   }
   /// The prompt that the line names, else that of the source.
   int64_t line_prompt() {
-    Key key = fields.has(kPromptId) ? kPromptId : kPrompt;
-    if (!fields.has(key)) return prompt(source.prompt);
+    Key key = fields.states(kPromptId) ? kPromptId : kPrompt;
+    if (!fields.states(key)) return prompt(source.prompt);
+    if (!fields.has(key)) refusal = std::string(kKeyNames[key]) + " is not a name";
     std::string_view raw = fields.take(key);
     return raw.find('\\') == std::string_view::npos ? prompt(unquoted(raw))
                                                     : prompt(unescaped(raw));

@@ -26,10 +26,10 @@ void read_line(LineReader& in) {
   if (fields.has(kEvent)) return read_event(in);
   if (fields.has(kMetric) || fields.has(kTensorName)) return read_metric(in);
   if (fields.has(kHiddenHash)) {
-    return fields.has(kPosId) ? read_readout(in) : read_prefill_decode(in);
+    return fields.states(kPosId) ? read_readout(in) : read_prefill_decode(in);
   }
   if (fields.states(kTop1)) return read_landscape(in);
-  if (fields.has(kTokenIdx) && fields.values_key == kLogits) return read_logits(in);
+  if (fields.states(kTokenIdx) && fields.values_key == kLogits) return read_logits(in);
   if (fields.has(kTag) && fields.has(kLayer)) return read_layer_trace(in);
   in.add_finding(in.speaks_of_a_row(),
                  "a JSON object of no shape greta knows; the line is kept as it is");

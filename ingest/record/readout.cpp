@@ -55,8 +55,8 @@ void read_readout(LineReader& in) {
   auto phase = in.line_phase("");
   if (!phase) return;
   if (phase->name == "decode" && base.step == 1) phase->name = "decode0";
-  base.prompt_id = in.fields.has(kPromptId) ? in.line_prompt()
-                                            : segment_prompt(in, phase->name == "prefill_last");
+  base.prompt_id = in.fields.states(kPromptId) ? in.line_prompt()
+                                               : segment_prompt(in, phase->name == "prefill_last");
   RowContext shared;
   in.set_phase(base, shared, *phase);
   shared.seq_len = in.integer_field(kSeqLen);

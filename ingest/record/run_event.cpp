@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/run_name_rule.h"
+#include "common/utc_time.h"
 #include "db/run_records.h"
 #include "db/trace_writer.h"
 #include "ingest/repeated_keys.h"
@@ -25,31 +26,47 @@ struct BadField {
   std::string what;
 };
 
+void check(bool holds, const std::string& what) {
+  if (!holds) throw BadField{what};
+}
+
+/// nullptr where the field is absent, or null, which says the same.
+const Json* field(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
 std::string text_field(const Json& object, const char* key) {
-  auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return "";
-  if (!it->is_string()) throw BadField{std::string(key) + " is not a text"};
-  return it->get<std::string>();
+  const Json* text = field(object, key);
+  if (text == nullptr) return "";
+  if (!text->is_string()) throw BadField{std::string(key) + " is not a text"};
+  return text->get<std::string>();
+}
+
+std::string day_field(const Json& object, const char* key) {
+  std::string day = text_field(object, key);
+  check(day.empty() || is_day(day), std::string(key) + " is no day as YYYY-MM-DD");
+  return day;
 }
 
 std::optional<int64_t> count(const Json& object, const char* key) {
-  auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return std::nullopt;
-  if (!it->is_number_integer() || *it < 0 || *it > INT64_MAX) {
+  const Json* number = field(object, key);
+  if (number == nullptr) return std::nullopt;
+  if (!number->is_number_integer() || *number < 0 || *number > INT64_MAX) {
     throw BadField{std::string(key) + " is not a count"};
   }
-  return it->get<int64_t>();
+  return number->get<int64_t>();
 }
 
 void read_attributes(const Json& object, RunEvent& event) {
-  auto it = object.find("attributes");
-  if (it == object.end()) return;
-  if (!it->is_object()) throw BadField{"attributes is not an object"};
+  const Json* attributes = field(object, "attributes");
+  if (attributes == nullptr) return;
+  if (!attributes->is_object()) throw BadField{"attributes is not an object"};
   const auto add = [&event](const std::string& name, const Json& value) {
     if (!value.is_string()) throw BadField{"attribute " + name + " is not a text"};
     event.attributes.emplace_back(name, value.get<std::string>());
   };
-  for (const auto& [name, value] : it->items()) {
+  for (const auto& [name, value] : attributes->items()) {
     if (!value.is_array()) {
       add(name, value);
       continue;
@@ -59,10 +76,10 @@ void read_attributes(const Json& object, RunEvent& event) {
 }
 
 void read_plan(const Json& object, RunEvent& event) {
-  auto it = object.find("plan");
-  if (it == object.end()) return;
-  if (!it->is_array()) throw BadField{"plan is not a list"};
-  for (const Json& entry : *it) {
+  const Json* plan = field(object, "plan");
+  if (plan == nullptr) return;
+  if (!plan->is_array()) throw BadField{"plan is not a list"};
+  for (const Json& entry : *plan) {
     if (!entry.is_object()) throw BadField{"an entry of the plan is not an object"};
     const std::string side = text_field(entry, "side");
     const bool decode = side == "decode";
@@ -86,7 +103,7 @@ void read_prompt(const Json& object, const char* name, RunEvent& event) {
   if (event.prompt.empty()) throw BadField{std::string("run_prompt without ") + name};
   event.n_tokens = count(object, "n_tokens");
   if (std::string sha = text_field(object, "text_sha256"); !sha.empty()) event.text_sha256 = sha;
-  if (auto ids = object.find("token_ids"); ids != object.end()) {
+  if (const Json* ids = field(object, "token_ids")) {
     if (!ids->is_array()) throw BadField{"token_ids is not a list"};
     for (const Json& id : *ids) {
       if (!id.is_number_integer()) throw BadField{"a token id is not an integer"};
@@ -116,13 +133,9 @@ void check_fields(const Json& object, std::initializer_list<std::string_view> kn
   }
 }
 
-void check(bool holds, const std::string& what) {
-  if (!holds) throw BadField{what};
-}
-
 void check_time(const std::string& text, const char* name) {
-  check(text.empty() || (text.size() >= 19 && is_day(text.substr(0, 10)) && text[10] == 'T'),
-        std::string(name) + " is not a time as 2026-02-07T12:00:00Z");
+  check(text.empty() || is_utc_time(text),
+        std::string(name) + " is not a time in UTC as 2026-02-07T12:00:00Z");
 }
 
 void check_sha256(const std::string& text, const char* name) {
@@ -137,7 +150,6 @@ void check_names(const RunEvent& event) {
   check(is_name_part(event.experiment), "experiment " + event.experiment.substr(0, 64) + rule);
   check(event.run.empty() || is_run_name(event.run), "run " + event.run.substr(0, 64) + rule);
   check(event.mode.empty() || is_name_part(event.mode), "mode " + event.mode.substr(0, 64) + rule);
-  check(event.date.empty() || is_day(event.date), "date is not YYYY-MM-DD");
 }
 
 void read_row_format_start(const Json& object, RunEvent& event) {
@@ -150,11 +162,11 @@ void read_row_format_start(const Json& object, RunEvent& event) {
                                   std::string(kRowFormat) + ", which this greta-db reads");
   event.run = text_field(object, "run");
   event.experiment = text_field(object, "experiment");
-  event.date = text_field(object, "date");
+  event.date = day_field(object, "date");
   event.started_at = text_field(object, "started_at");
+  check_time(event.started_at, "started_at");
   event.mode = text_field(object, "mode");
   check_names(event);
-  check_time(event.started_at, "started_at");
   read_attributes(object, event);
   for (const auto& [name, value] : event.attributes) {
     for (const char* own : {"experiment", "date", "commit", "mode", "dtype", "seed", kTraceRows}) {
@@ -167,7 +179,7 @@ void read_row_format_start(const Json& object, RunEvent& event) {
     if (std::string_view(name).starts_with("model_")) check_sha256(value, name);
     if (!value.empty()) event.attributes.emplace_back(name, value);
   }
-  if (auto seed = object.find("seed"); seed != object.end()) {
+  if (const Json* seed = field(object, "seed")) {
     const bool fits = !seed->is_number_unsigned() || seed->get<uint64_t>() <= INT64_MAX;
     check(seed->is_number_integer() && fits, "seed is not a 64-bit integer");
     event.attributes.emplace_back("seed", seed->dump());
@@ -188,8 +200,8 @@ void read_row_format_line(const Json& object, RunEvent& event) {
     event.kind = RunEvent::kPrompt;
     read_prompt(object, "prompt", event);
     if (event.text_sha256) check_sha256(*event.text_sha256, "text_sha256");
-    const auto ids = object.find("token_ids");
-    if (ids == object.end()) return;
+    const Json* ids = field(object, "token_ids");
+    if (ids == nullptr) return;
     const auto n = static_cast<int64_t>(ids->size());
     check(event.n_tokens.value_or(n) == n, "n_tokens is not the number of token_ids");
     event.n_tokens = n;
@@ -234,7 +246,7 @@ std::string read_run_event(std::string_view line, RunEvent& event) {
     if (kind == "run_start") {
       event.kind = RunEvent::kStart;
       event.experiment = text_field(object, "experiment");
-      event.date = text_field(object, "date");
+      event.date = day_field(object, "date");
       event.started_at = text_field(object, "started_at");
       read_attributes(object, event);
     } else if (kind == "run_attributes") {

@@ -4,6 +4,7 @@ import collections
 import ctypes
 import hashlib
 import json
+import operator
 import os
 
 from greta import _library as library
@@ -31,11 +32,29 @@ def fingerprint(values, dtype=None):
 
 
 def _text(value):
-    return None if value is None else str(value).encode()
+    if value is None:
+        return None
+    text = str(value)
+    if "\0" in text:  # where C would take it to end
+        raise ValueError(f"a text with NUL in it: {text!r}")
+    return text.encode()
+
+
+def _whole(value, bits=64):
+    """An integer as C takes it: no float is cut to one, and none is taken modulo 2**bits, as ctypes
+    would, for another row would have that number."""
+    number = operator.index(value)
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"{number} is no integer of {bits} bits")
+    return number
 
 
 def _number(value):
-    return library.UNKNOWN if value is None else int(value)
+    return library.UNKNOWN if value is None else _whole(value)
+
+
+def _token_ids(ids):
+    return (ctypes.c_int32 * len(ids))(*[_whole(i, 32) for i in ids])
 
 
 def _one_of(names, value, what):
@@ -98,9 +117,9 @@ class Run:
             model=_text(model),
             model_sha256=_text(model_sha256),
             model_root=_text(model_root),
-            seed=int(seed),
+            seed=_whole(seed),
             attributes=(ctypes.c_char_p * (len(facts) + 1))(*facts, None),
-            sample_values=int(sample_values),
+            sample_values=_whole(sample_values, 32),
         )
         trace, begun = ctypes.c_void_p(), ctypes.c_void_p()
         library.trace_open(os.fsencode(path), _one_of(_KINDS, kind, "kind"), trace)
@@ -145,10 +164,10 @@ class Run:
         kept."""
         if text is not None:
             text_sha256 = hashlib.sha256(text.encode()).hexdigest()
-        ids = None if token_ids is None else [int(i) for i in token_ids]
+        ids = None if token_ids is None else _token_ids(list(token_ids))
         prompt = library.Prompt(
             name=_text(name),
-            token_ids=None if ids is None else (ctypes.c_int32 * len(ids))(*ids),
+            token_ids=ids,
             n_tokens=0 if ids is None else len(ids),
             text_sha256=_text(text_sha256),
         )
@@ -158,7 +177,7 @@ class Run:
         """Declares rows of a prompt (None: of the run's only one), each (side, layer, tensor) of side
         "prefill" or "decode": without one of them, at any position, the run is INCOMPLETE."""
         planned = [
-            library.Planned(_one_of(SIDES, side, "side"), int(layer), _text(tensor))
+            library.Planned(_one_of(SIDES, side, "side"), _whole(layer, 32), _text(tensor))
             for side, layer, tensor in rows
         ]
         array = (library.Planned * len(planned))(*planned)
@@ -173,7 +192,7 @@ class Run:
             prompt=_text(prompt),
             tensor=_text(tensor),
             phase=_one_of(PHASES, phase, "phase"),
-            layer=int(layer),
+            layer=_whole(layer, 32),
             pos_id=_number(pos),
             step=_number(step),
             token_id=_number(token_id),
@@ -211,6 +230,8 @@ class Run:
         row = self._row(tensor, prompt, layer, pos, phase, step, token_id, logical_tok_idx, route, extra)
         if fingerprint is not None:
             fields = fingerprint._asdict()
+            for count in ("n", "nan", "inf", "nz_count"):
+                fields[count] = _whole(fields[count])
             fields["sketch"] = (ctypes.c_double * 32)(*fields["sketch"])
             print_ = library.FingerprintStruct(**fields)
             return library.run_add_fingerprint(self._handle(), row, print_)
@@ -238,7 +259,7 @@ class Run:
         of = rows_of(values, dtype, as_matrix=True)
         ids = None
         if token_ids is not None:
-            ids = (ctypes.c_int32 * len(token_ids))(*[int(i) for i in token_ids])
+            ids = _token_ids(token_ids)
             if len(ids) != of.n_rows:
                 raise ValueError(f"{len(ids)} token ids for {of.n_rows} rows")
         first = self._row(tensor, prompt, layer, pos, phase, step, None, logical_tok_idx, route, extra)

@@ -48,7 +48,10 @@ def cropped(cache, n_tokens):
     if n_tokens == 0:
         return None
     if hasattr(cache, "crop"):
-        cache.crop(n_tokens)
+        # How many tokens go: a number of those that stay is taken otherwise by transformers 5.18.
+        n_dropped = cached(cache) - n_tokens
+        if n_dropped > 0:
+            cache.crop(-n_dropped)
         return cache
     if isinstance(cache, tuple):
         return tuple(tuple(part[..., :n_tokens, :] for part in layer) for layer in cache)

@@ -79,7 +79,8 @@ def probe(model, run, prompts, *, decode_steps=0, tensors=None, layers=None, pos
     As `greta-infer probe`: the prompt at once (prefill_last), its last token alone on the cache of
     those before it (decode0), the tokens after it (decode), and these once more by prefill
     (prefill_last). With a plan, so that a row that is lacking leaves the run INCOMPLETE. The cache is
-    what the model returns as past_key_values: an object with crop(), or tuples of tensors.
+    what the model returns as past_key_values: an object with get_seq_length() and crop(-n), which drops
+    its last n tokens, or tuples of tensors.
     """
     selection = Tracer(model, run, tensors, layers, positions, qk_order)
     phases = [phase for phase in _PHASES

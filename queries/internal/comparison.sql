@@ -59,6 +59,11 @@ SELECT
   CASE WHEN x.hash = y.hash OR l.id IS NOT NULL AND ((x.hash = y.hash) IS NULL
       OR (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16))) THEN
     CASE
+      -- a sum of squares is of these values, too
+      WHEN x.hash = y.hash AND l.sum_sq <> k.sum_sq AND l.derived = 0 AND l.n = x.n AND x.n = y.n
+        AND a.hash_algo = b.hash_algo AND (x.flags & 16) = (y.flags & 16)
+        AND (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0)
+        AND abs(k.sum_sq - l.sum_sq) > 1e-5 * max(k.sum_sq, l.sum_sq) THEN 1
       WHEN (x.n, x.min, x.max, x.mean, x.abs_sum, x.nz_count) IS (y.n, y.min, y.max, y.mean, y.abs_sum, y.nz_count) THEN 0
       WHEN x.hash = y.hash AND (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16)) THEN NULL
       WHEN x.hash = y.hash AND x.n <> y.n THEN

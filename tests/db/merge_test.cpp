@@ -242,6 +242,24 @@ TEST_F(MergeTest, RowsOfAnotherSourceAreDuplicatesOrConflicts) {
             "0|0|0\n4|3|1");
 }
 
+TEST_F(MergeTest, APromptOfOtherTokensIsNotMergedInSilence) {
+  const std::string tokens = "UPDATE prompt SET n_tokens = 2, token_ids = ";
+  for (const bool swapped : {false, true}) {
+    Warehouse other(path(swapped ? "other2.db" : "other.db"));
+    Warehouse into(path(swapped ? "into2.db" : "into.db"));
+    for (Warehouse* w : {&other, &into}) {
+      w->run();
+      w->match("x_in", 0);
+      w->plan_what_is_there();
+      w->db.exec(tokens + ((w == &into) == swapped ? "'[1,2]'" : "'[1,3]'"));
+    }
+    ASSERT_EQ(into.rows("SELECT verdict FROM run_verdict"), "PASS");
+    merge(into.db, path(swapped ? "other2.db" : "other.db"));
+    EXPECT_EQ(into.rows("SELECT verdict, rejected FROM run_verdict"), "INCOMPLETE|1");
+    EXPECT_EQ(into.rows("SELECT n_tokens, token_ids FROM prompt"), "2|[1,3]");
+  }
+}
+
 TEST_F(MergeTest, RepeatsAddUpWithoutACommonSource) {
   Warehouse other(path("other.db")), into(path("into.db"));
   for (Warehouse* w : {&other, &into}) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "common/temporary_folder.h"
 #include "db/statements.h"
 
 namespace greta {
@@ -63,6 +64,18 @@ TEST_F(Shared, APieceThatEndsTheTransactionItselfLeavesNoneOpen) {
   shared.run([&] { add(2); });
   shared.commit();
   EXPECT_EQ(sum(), 2);
+}
+
+TEST(Transaction, OfAFileThatWasDeletedIsNoSuccess) {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "t.db").string();
+  SQLite::Database db(file, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  in_transaction(db, [&] { db.exec("CREATE TABLE t (x INTEGER)"); });
+  SharedTransaction shared(db);
+  shared.run([&] { db.exec("INSERT INTO t VALUES (1)"); });
+  std::filesystem::remove(file);
+  EXPECT_THROW(shared.commit(), SQLite::Exception);
+  EXPECT_THROW(in_transaction(db, [&] { db.exec("INSERT INTO t VALUES (2)"); }), SQLite::Exception);
 }
 
 TEST(Statements, ArePreparedOnceAndComeWithNothingBound) {

@@ -150,6 +150,36 @@ TEST_F(Verdict, NoRunPassesBesideAClaimOfFailureInAnyShape) {
   EXPECT_EQ(rows("SELECT DISTINCT claimed FROM report_conflict"), "FAIL");
 }
 
+TEST_F(Verdict, NoRunPassesBesideATableOrAnOutputThatIsOddlyWritten) {
+  const std::string columns = "prompt,layer,tensor,status\n";
+  const Claim claims[] = {
+      {"pairs.csv", "# made by x\n\nprompt,layer,tensor,status\np0,0,attn_out,DRIFT\n"},
+      {"pairs.csv", "# RESULT: FAIL\nprompt,layer,tensor,status\np0,0,attn_out,MATCH\n"},
+      {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,mis-match\n"},
+      {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,non-equal\n"},
+      {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,!=\n"},
+      {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,\u2260\n"},
+      {"job-17.out", "step 1\nRESULT: FAIL\n"},
+      {"job-17.err", "exited with code 1\n"},
+      {"job-17.OUT", "[GRETA] begins\nRESULT: FAIL\n"},
+  };
+  int n = 0;
+  for (const Claim& claim : claims) {
+    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
+  }
+  write_run("b3_200", "pairs.csv", columns + "p0,0,attn_out,MATCH,DRIFT\n");
+  write_run("b3_201", "pairs.csv", columns + "p0,0,attn_out,MATCH,\n");
+  take();
+  n = 0;
+  for (const Claim& claim : claims) {
+    SCOPED_TRACE(std::string(claim.file) + ": " + claim.text);
+    EXPECT_EQ(of_run("b3_" + std::to_string(100 + n++), "verdict || ' ' || numeric_verdict"),
+              "INCOMPARABLE INCOMPARABLE");
+  }
+  EXPECT_EQ(of_run("b3_200"), "INCOMPLETE");
+  EXPECT_EQ(of_run("b3_201"), "PASS");
+}
+
 TEST_F(Verdict, AClaimThatNothingFailedIsNoFailure) {
   const Claim claims[] = {
       {"report.md", "# B3.99\n\nVerdict: PASS (0 failed, no drift)\n\n| FAIL | 0 |\n"},

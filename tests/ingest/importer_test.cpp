@@ -53,6 +53,51 @@ TEST_F(Archives, AnArchiveInAnArchiveIsNotPassedOver) {
   EXPECT_EQ(count("source"), 0);
 }
 
+TEST_F(Archives, NoRunPassesBesideOneThatIsCalledAText) {
+  const std::pair<const char*, std::string> packings[] = {{"xz", std::string("\xFD"
+                                                                             "7zXZ\0",
+                                                                             6)},
+                                                          {"zstd", "\x28\xB5\x2F\xFD"},
+                                                          {"a ZIP archive", "PK\x03\x04"},
+                                                          {"bzip2", "BZh91AY&SY"}};
+  folder.write(kRun + "a_trace.jsonl", std::string(StageLine{}) + "\n" +
+                                           std::string(StageLine{.phase = "decode0", .step = 1}));
+  take();
+  ASSERT_EQ(rows("SELECT verdict FROM run_verdict"), "PASS");
+  for (const auto& [name, magic] : packings) {
+    for (const char* file : {"run.log", "notes.md", "notes.txt", "pairs.csv", "run.json"}) {
+      SCOPED_TRACE(std::string(name) + " " + file);
+      folder.write(kRun + file, magic + std::string(100, '\1'));
+      take();
+      EXPECT_NE(findings().find("error 0 " + std::string(name) + " that is not read"),
+                std::string::npos)
+          << findings();
+      EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE");
+      db.exec("DELETE FROM ingest_error");
+      fs::remove(folder / (kRun + file));
+    }
+  }
+}
+
+TEST_F(Archives, NoRunPassesBesideATextInUtf16) {
+  const auto wide = [](std::string_view text, bool big, bool marked) {
+    std::string bytes = !marked ? "" : big ? "\xFE\xFF" : "\xFF\xFE";
+    for (const char c : text) bytes += big ? std::string({'\0', c}) : std::string({c, '\0'});
+    return bytes;
+  };
+  folder.write(kRun + "a_trace.jsonl", std::string(StageLine{}) + "\n" +
+                                           std::string(StageLine{.phase = "decode0", .step = 1}));
+  for (const bool big : {false, true}) {
+    for (const bool marked : {false, true}) {
+      folder.write(kRun + "notes.md", wide("RESULT: FAIL\n", big, marked));
+      take();
+      EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE");
+      EXPECT_EQ(findings(), "error 0 a text in UTF-16, which is not read: write it as UTF-8");
+      db.exec("DELETE FROM ingest_error");
+    }
+  }
+}
+
 using Odd = Importing;
 
 TEST_F(Odd, WhatIsNoRegularFileIsAFindingAndNotOpened) {
@@ -109,10 +154,26 @@ TEST_F(Linked, OutOfTheTreeIsAFindingAndNotRead) {
   link("/etc/passwd", "passwd.jsonl");
   EXPECT_EQ(take().rows, 4);
   EXPECT_EQ(count("source_location"), 1);
-  for (const char* name : {"p1_trace.jsonl", "deep", "up", "passwd.jsonl"}) {
-    EXPECT_EQ(reason(name),
-              "warning a link out of the directory given is not followed without --follow")
-        << name;
+  const std::string why = " a link out of the directory given is not followed without --follow";
+  for (const char* name : {"deep", "up"}) EXPECT_EQ(reason(name), "warning" + why) << name;
+  for (const char* name : {"p1_trace.jsonl", "passwd.jsonl"}) {
+    EXPECT_EQ(reason(name), "error" + why) << name;
+  }
+}
+
+TEST_F(Linked, NoRunPassesBesideATraceThatWasNotFollowed) {
+  const std::string lines = std::string(StageLine{.hash = "10"}) + "\n" +
+                            std::string(StageLine{.phase = "decode0", .step = 1, .hash = "10"});
+  folder.write(kRun + "traces/p0_short_trace.jsonl", lines);
+  link("../../../elsewhere/deep", "model");
+  take();
+  ASSERT_EQ(rows("SELECT verdict FROM run_verdict"), "PASS");
+  for (const char* name : {"more.jsonl", "more.jsonl.gz", "more.TGZ"}) {
+    link(folder / "elsewhere/p1_trace.jsonl", name);
+    take();
+    EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE") << name;
+    db.exec("DELETE FROM ingest_error");
+    fs::remove(folder / (kRun + name));
   }
 }
 

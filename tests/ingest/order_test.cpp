@@ -209,11 +209,12 @@ void expect_same_views(SQLite::Database& one, SQLite::Database& other,
   }
 }
 
-/// Ingests paths in a random order, some or many at a time.
+/// Ingests paths in a random order, some or many at a time; what judges the runs is prepared each
+/// time.
 void ingest_shuffled(Random& random, SQLite::Database& db, std::vector<fs::path> paths) {
   std::shuffle(paths.begin(), paths.end(), random);
   for (size_t begin = 0; begin < paths.size();) {
-    const size_t n = std::min(1 + below(random, 50), paths.size() - begin);
+    const size_t n = std::min(1 + below(random, 120), paths.size() - begin);
     ingest_all(db,
                {paths.begin() + static_cast<std::ptrdiff_t>(begin),
                 paths.begin() + static_cast<std::ptrdiff_t>(begin + n)},

@@ -45,6 +45,27 @@ TEST_F(RowContents, RunStartSaysWhichRunItIsAndNotThePath) {
             "cuda\nm");
 }
 
+TEST_F(RowContents, ARunWhosePromptIsAnnouncedAsTwoDoesNotPass) {
+  const auto prompt = [](const std::string& of) {
+    return R"({"event":"run_prompt","prompt":"p0",)" + of + "}\n";
+  };
+  const std::string is = prompt(R"("token_ids":[1,2,3,4,5,6])");
+  for (const std::string& other :
+       {prompt(R"("token_ids":[1,2,3,4,5,7])"), prompt(R"("n_tokens":7)")}) {
+    for (const std::string& both : {is + other, other + is}) {
+      take_file("run.jsonl", rows_start() + both + kTwoRows + rows_end(2));
+      EXPECT_EQ(take("run.jsonl").known_errors, 1) << "once more the same";
+      EXPECT_EQ(
+          rows("SELECT verdict, numeric_verdict FROM run_verdict ORDER BY run_id DESC LIMIT 1"),
+          "INCOMPLETE|INCOMPLETE")
+          << both;
+    }
+  }
+  take_file("run.jsonl",
+            rows_start() + is + is + prompt(R"("n_tokens":6)") + kTwoRows + rows_end(2));
+  EXPECT_EQ(rows("SELECT verdict FROM run_verdict ORDER BY run_id DESC LIMIT 1"), "PASS");
+}
+
 TEST_F(RowContents, TwoRunsOfOneNameStayTwo) {
   take_file("a/rows.jsonl", rows_start() + kTwoRows + rows_end(2));
   take_file("b/rows.jsonl", rows_start() + kTwoRows + a_row_of("prefill", 1) + rows_end(3));

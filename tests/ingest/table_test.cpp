@@ -53,6 +53,24 @@ TEST(Table, MissingCellsAreEmpty) {
   EXPECT_EQ(table.rows[0].cell(static_cast<size_t>(-1)), "");
 }
 
+TEST(Table, LinesOfCommentAboveTheHeaderAreNotTheHeader) {
+  const Table table = read_delimited("# made by x\n\n  # RESULT: FAIL\na,b\n1,2\n# 3,4\n#5\n", ',');
+  EXPECT_EQ(table.columns, (Cells{"a", "b"}));
+  EXPECT_EQ(table.line, 4);
+  ASSERT_EQ(table.comments.size(), 2u);
+  EXPECT_EQ(table.comments[0].cells, (Cells{"# made by x"}));
+  EXPECT_EQ(table.comments[1].line, 3);
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(read_delimited("#a,b\n1,2\n", ',').columns, (Cells{"#a", "b"}));
+}
+
+TEST(Table, RowsWithMoreThanTheColumnsAreCounted) {
+  const Table table = read_delimited("a,b\n1,2\n1,2,\n1,2,3\n1\n1,2, ,4\n", ',');
+  EXPECT_EQ(table.rows.size(), 5u);
+  EXPECT_EQ(table.wide_rows, 2);
+  EXPECT_EQ(table.first_wide_line, 4);
+}
+
 TEST(Table, LinesCountThroughQuotedLineEnds) {
   const Table table = read_delimited("\na,b\n\"x\ny\",1\nz,2\n", ',');
   EXPECT_EQ(table.line, 2);

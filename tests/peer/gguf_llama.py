@@ -214,6 +214,7 @@ class Cache:
         return self._layers[0][0].shape[2] if self._layers else 0
 
     def crop(self, n_tokens):
+        """Keeps the first tokens, or, where n_tokens is negative, drops so many of the last."""
         self._layers = [tuple(part[:, :, :n_tokens] for part in layer) for layer in self._layers]
 
 

@@ -240,6 +240,31 @@ class Runs(unittest.TestCase):
             greta.Run(os.path.join(self.folder.name, "no/such.db"), experiment="e")
         self.assertEqual(caught.exception.name, "io")
 
+    def test_no_number_or_text_becomes_another(self):
+        with greta.Run(self.file, experiment="rollout") as run:
+            run.prompt("p0")
+            print_ = greta.fingerprint([1, 2.5])
+            for wrong in (
+                {"layer": 1 << 32}, {"layer": 0.7}, {"pos": 1 << 64}, {"pos": 2.9}, {"pos": "3"},
+                {"token_id": (1 << 64) + 7}, {"token_id": 7.5}, {"step": 1 << 64},
+                {"logical_tok_idx": 1 << 64}, {"tensor": "attn_out\0x"}, {"prompt": "p0\0x"},
+                {"fingerprint": print_._replace(nan=1 << 64)},
+            ):
+                row = {"tensor": "attn_out", "layer": 0, "pos": 0, **wrong}
+                if "fingerprint" not in row:
+                    row["values"] = [1]
+                with self.assertRaises((ValueError, TypeError), msg=str(wrong)):
+                    run.row(row.pop("tensor"), **row)
+            for ids in ([1 << 32], [1.5]):
+                with self.assertRaises((ValueError, TypeError), msg=str(ids)):
+                    run.rows("attn_out", layer=0, pos=0, values=[[1]], token_ids=ids)
+                with self.assertRaises((ValueError, TypeError), msg=str(ids)):
+                    run.prompt("p1", ids)
+            with self.assertRaises(ValueError):
+                run.plan("p0", [("prefill", 1 << 32, "attn_out")])
+        self.assertEqual(self.ask("SELECT count(*) FROM trace_row"), [(0,)])
+        self.assertEqual(self.ask("SELECT count(*) FROM plan"), [(0,)])
+
     def test_a_run_that_is_dropped_has_failed(self):
         run = greta.Run(self.file, experiment="rollout")
         gone = weakref.ref(run)

@@ -236,6 +236,15 @@ class TorchTest(unittest.TestCase):
             other(input_ids=torch.tensor([PROMPT]))
         self.assertEqual(self.rows("tensor"), [])
 
+    def test_a_cache_is_told_how_many_tokens_to_drop(self):
+        cache = unittest.mock.Mock(spec=["crop", "get_seq_length"])
+        cache.get_seq_length.return_value = 7
+        self.assertIs(greta.torch.models.cropped(cache, 6), cache)
+        cache.crop.assert_called_once_with(-1)
+        cache.get_seq_length.return_value = 6
+        self.assertIs(greta.torch.models.cropped(cache, 6), cache)
+        cache.crop.assert_called_once()
+
     # ---- The models of transformers
 
     @unittest.skipIf(transformers is None, "transformers is not installed")

@@ -335,7 +335,8 @@ TEST(Diagnosis, AnOnsetOneAfterABlockOrAtTheBatch) {
 TEST(Diagnosis, ThePositionFromWhichItFails) {
   const auto at = [](Warehouse& w, int64_t pos, bool fails) {
     w.add(prefill("attn_out", 2, 1).at(pos).sketched({5, 0, 0, 1}),
-          decode("attn_out", 2, fails ? 2 : 1).at(pos).sketched({fails ? 1.0f : 5.0f, 2, 4, 1}));
+          fails ? decode("attn_out", 2, 2).at(pos).sketched({1, 2, 4, 1})
+                : decode("attn_out", 2, 1).at(pos).sketched({5, 0, 0, 1}));
   };
   for (const auto& [first_bad, text] :
        {std::pair(96, "positions up to 15 are clean, none from 96 on: a multiple of 96"),

@@ -82,6 +82,18 @@ TEST(Verdict, EqualHashesOfOtherNumbersOfZerosAreAConflict) {
   EXPECT_EQ(strict(w), "PASS") << "what was not counted contradicts nothing";
 }
 
+TEST(Verdict, EqualHashesOfOtherSumsOfSquaresAreAConflict) {
+  Warehouse w;
+  w.add(prefill("x_in", 0, 1).sketched({2, 4, -1, 1}),
+        decode("x_in", 0, 1).sketched({2, 4, -1, 1}));
+  EXPECT_EQ(strict(w), "PASS");
+  w.db.exec("UPDATE sketch SET sum_sq = sum_sq * 1.000001 WHERE id = 2");  // as it was printed
+  EXPECT_EQ(strict(w), "PASS");
+  w.db.exec("UPDATE sketch SET sum_sq = sum_sq * 1.01 WHERE id = 2");
+  EXPECT_EQ(judged(w), "x_in|CONFLICT|EVIDENCE_CONFLICT");
+  EXPECT_EQ(w.rows("SELECT verdict, numeric_verdict FROM run_verdict"), "FAIL|FAIL");
+}
+
 TEST(Verdict, EqualSketchesOfOtherStatisticsAreAConflictWithoutHashes) {
   for (const char* statistic : {"min", "max", "mean", "abs_sum", "nz_count"}) {
     SCOPED_TRACE(statistic);

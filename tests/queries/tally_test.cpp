@@ -179,6 +179,8 @@ TEST(Tally, WhateverChangesUnderItClearsIt) {
       "DELETE FROM sample",
       "UPDATE tensor_name SET cause = 'OTHER'",
       "UPDATE tensor SET stage = 'head' WHERE id = 70",
+      "INSERT INTO prompt(run_id, name, token_ids) VALUES (1, 'announced', '[7]')",
+      "UPDATE prompt SET token_ids = '[7]'",
   };
   for (const char* change : changes) {
     Warehouse w;
@@ -412,9 +414,6 @@ TEST(KeptVerdict, EveryTableThatAVerdictReadsClearsIt) {
       {"phase INSERT", "no row has it yet"},
       {"tensor INSERT", "no row has it yet"},
       {"tensor_name INSERT", "no row has it yet"},
-      {"prompt INSERT", "no row has it yet; the writer clears, for it may be announced"},
-      {"prompt UPDATE", "a name, looked up when asked; who announces it clears"},
-      {"prompt DELETE", "a name, looked up when asked"},
       {"cause INSERT", "a name, looked up when asked"},
       {"origin INSERT", "no verdict depends on it"},
       {"origin UPDATE", "no verdict depends on it"},

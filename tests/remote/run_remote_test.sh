@@ -94,6 +94,7 @@ grep -q 'another run holds' "$folder/busy.log" || fail "a busy node is not expla
 
 expect 2 mode.log run_remote --mode nonsense --db "$db"
 expect 2 date.log run_remote 07/02/2026 --db "$db"
+expect 2 date.log run_remote 2026-02-30 --db "$db"
 expect 2 model.log run_remote 2026-02-07 --model "$folder/no such.gguf" --db "$db"
 grep -q 'no such.gguf' "$folder/model.log" || fail "a missing model is not named"
 left=("$remote/$commit"/run.*)
@@ -147,6 +148,32 @@ model="$folder/modèle \$(x) 'q' \"!1\" *.gguf"
 for remote_shell in sh fish csh; do
   command -v "$remote_shell" >/dev/null || continue
   expect 1 model_name.log run_remote 2026-02-07 --model "$model" --db "$folder/models.db"
+done
+
+# What git does not finish is no commit, even where it breaks off between two members.
+remote_shell=sh
+prepare_node "$folder/half"
+whole=$(sed -n '$p' "$folder/bin/git")
+sed -i '$s/.*/tar -c -C "'"${folder//\//\\/}"'\/tree" --exclude=setup . | head -c 1024; exit 1/' "$folder/bin/git"
+expect 2 half.log run_remote 2026-02-07 --db "$folder/half.db"
+[[ ! -e $remote/$commit/src ]] || fail "half a commit was kept"
+sed -i '$d' "$folder/bin/git" && echo "$whole" >>"$folder/bin/git"
+# What lies there without having come whole is not built.
+mkdir -p "$remote/$commit/src/script" && printf '#!/bin/sh\nexit 9\n' >"$remote/$commit/src/script/setup"
+chmod +x "$remote/$commit/src/script/setup"
+expect 1 mended.log run_remote 2026-02-07 --mode as_designed --db "$folder/half.db"
+[[ -e $remote/$commit/src/.complete && ! -e $remote/$commit/src/tar ]] || fail "the commit did not arrive"
+
+# A database of two runs, or of none, is not the answer to one.
+for runs in 'exec "$infer" "$@"; ' 'for last; do :; done; exec sqlite3 "$last" "DELETE FROM lineage_member; DELETE FROM run"; '; do
+  prepare_node "$folder/runs ${#runs}"
+  rm "$remote/$commit/build/bin/greta-infer"
+  printf '#!/bin/sh\ninfer="%s"\n"$infer" "$@" || exit\n[ "$1" != probe ] || { %s }\n' "$infer" "$runs" \
+    >"$remote/$commit/build/bin/greta-infer"
+  chmod +x "$remote/$commit/build/bin/greta-infer"
+  expect 2 runs.log run_remote 2026-02-07 --mode as_designed --db "$folder/runs.db"
+  grep -q 'not the database of one run' "$folder/runs.log" || fail "a database of other runs is not explained"
+  [[ ! -e $folder/runs.db ]] || fail "a database of other runs was merged"
 done
 
 # A connection that is lost is an error, not a verdict, and nothing is merged.

@@ -69,7 +69,7 @@ uint64_t published_hash(const std::string& name) {
 }
 
 TEST(TraceFingerprints, PublishedVectors) {
-  using namespace fingerprint_rows;
+  using namespace test_rows;
   const std::pair<const char*, Row> vectors[] = {
       {"empty", {}},
       {"zeros", Row(4096, 0.0f)},

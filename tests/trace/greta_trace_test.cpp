@@ -1,8 +1,12 @@
 // What programs that call the C API can rely on.
 #include "include/greta_trace.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -158,6 +162,10 @@ TEST_F(Trace, WhatCannotBeTakenIsRefusedAndTheRunGoesOn) {
   refused(with([](greta_row& r) { r.token_id = int64_t{1} << 31; }), "token_id 2147483648");
   refused(with([](greta_row& r) { r.prompt = "none"; }), "the run has no prompt none");
   refused(with([](greta_row& r) { r.extra = "[1]"; }), "extra is not a JSON object");
+  refused(with([](greta_row& r) { r.extra = R"({"a":{"b":1,"\u0062":2}})"; }),
+          "extra says \"b\" twice");
+  const std::string deep = R"({"a":)" + std::string(30'000, '[') + std::string(30'000, ']') + "}";
+  refused(with([&](greta_row& r) { r.extra = deep.c_str(); }), "extra is nested more than 64 deep");
   greta_row good = row();
   EXPECT_EQ(greta_run_add_values(run, &good, static_cast<greta_dtype>(0), values.data(), 1),
             GRETA_ERROR_ARGUMENT);
@@ -168,6 +176,7 @@ TEST_F(Trace, WhatCannotBeTakenIsRefusedAndTheRunGoesOn) {
             GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(greta_run_add_values(nullptr, &good, GRETA_F32, values.data(), 1),
             GRETA_ERROR_ARGUMENT);
+  good.extra = R"({"a":{"b":1},"c":[{"b":2},{"b":3}]})";
   EXPECT_EQ(add(good), GRETA_OK);
   EXPECT_STREQ(greta_error_text(), "");
   end();
@@ -275,6 +284,132 @@ TEST_F(Trace, APipeThatNobodyReadsIsAnErrorAndNoSignal) {
   EXPECT_EQ(greta_run_flush(run), GRETA_ERROR_IO);
   EXPECT_EQ(add(row()), GRETA_ERROR_IO);
   EXPECT_EQ(greta_run_end(run, GRETA_COMPLETE), GRETA_ERROR_IO);
+}
+
+TEST_F(Trace, AFileThatWasDeletedWhileItWasWrittenIsNoSuccess) {
+  for (const greta_kind kind : {GRETA_DATABASE, GRETA_JSONL}) {
+    ASSERT_NO_FATAL_FAILURE(open(file, kind));
+    ASSERT_EQ(begin(rollout()), GRETA_OK) << greta_error_text();
+    ASSERT_EQ(add(row()), GRETA_OK);
+    std::filesystem::remove(file);
+    EXPECT_EQ(greta_run_end(run, GRETA_COMPLETE), GRETA_ERROR_IO) << kind;
+    EXPECT_NE(std::string(greta_error_text()).find(file), std::string::npos) << greta_error_text();
+    greta_trace_close(trace);
+  }
+}
+
+TEST_F(Trace, ADatabaseThatWasReplacedWhileItWasWrittenEndsTheRun) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  std::filesystem::rename(file, file + ".old");
+  std::ofstream(file) << "another";
+  add(row());
+  EXPECT_EQ(greta_run_flush(run), GRETA_ERROR_IO);
+  EXPECT_EQ(add(row()), GRETA_ERROR_IO);
+  EXPECT_NE(std::string(greta_error_text()).find("leave it in its place"), std::string::npos)
+      << greta_error_text();
+}
+
+TEST_F(Trace, HandlesThatAreGoneOrOfTheOtherKindAreRefused) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  greta_run* ended = run;
+  EXPECT_EQ(greta_run_flush(reinterpret_cast<greta_run*>(trace)), GRETA_ERROR_ARGUMENT);
+  EXPECT_EQ(greta_trace_close(reinterpret_cast<greta_trace*>(run)), GRETA_ERROR_ARGUMENT);
+  float never = 0;
+  EXPECT_EQ(greta_run_flush(reinterpret_cast<greta_run*>(&never)), GRETA_ERROR_ARGUMENT);
+  EXPECT_STREQ(greta_run_name(reinterpret_cast<greta_run*>(trace)), "");
+  end();
+  run = ended;
+  EXPECT_EQ(add(row()), GRETA_ERROR_STATE);
+  EXPECT_EQ(greta_run_flush(run), GRETA_ERROR_STATE);
+  EXPECT_EQ(greta_run_end(run, GRETA_COMPLETE), GRETA_ERROR_STATE);
+  EXPECT_STREQ(greta_run_name(run), "");
+  ASSERT_EQ(begin(rollout()), GRETA_OK);
+  EXPECT_NE(run, ended);
+  EXPECT_EQ(greta_trace_close(trace), GRETA_OK);
+  EXPECT_EQ(add(row()), GRETA_ERROR_STATE);
+  EXPECT_EQ(greta_run_end(run, GRETA_COMPLETE), GRETA_ERROR_STATE);
+  EXPECT_EQ(begin(rollout()), GRETA_ERROR_STATE);
+  EXPECT_EQ(greta_trace_close(trace), GRETA_ERROR_STATE);
+  EXPECT_EQ(ask("SELECT name, status FROM run ORDER BY id"),
+            "2026-11-24/rollout|complete\n2026-11-24/rollout#2|failed");
+}
+
+TEST_F(Trace, RowsBesideTheEndAreWrittenOrRefused) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  std::atomic<int> taken = 0;
+  std::atomic<bool> refused = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      greta_status status = GRETA_OK;
+      for (int i = 0; status == GRETA_OK; ++i) {
+        status = add(row(GRETA_PREFILL, t, i));
+        if (status == GRETA_OK) ++taken;
+      }
+      EXPECT_EQ(status, GRETA_ERROR_STATE) << greta_error_text();
+      refused = true;
+    });
+  }
+  while (taken < 100) std::this_thread::yield();
+  greta_run* ending = run;
+  EXPECT_EQ(greta_run_end(ending, GRETA_COMPLETE), GRETA_OK) << greta_error_text();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), std::to_string(taken));
+}
+
+/// What `body` returns in a child of fork().
+template <class Body>
+int in_child(Body&& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(Trace, AChildOfForkHasNoneOfTheHandles) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  add(row());
+  EXPECT_EQ(in_child([&] {
+              alarm(20);
+              if (greta_run_flush(run) != GRETA_ERROR_STATE) return 1;
+              if (greta_run_end(run, GRETA_COMPLETE) != GRETA_ERROR_STATE) return 2;
+              if (greta_trace_close(trace) != GRETA_ERROR_STATE) return 3;
+              greta_trace* own = nullptr;
+              if (greta_trace_open(file.c_str(), GRETA_DATABASE, &own) != GRETA_ERROR_STATE)
+                return 4;
+              const std::string lines = folder / "rows.jsonl";
+              const greta_run_info info = rollout();
+              if (greta_trace_open(lines.c_str(), GRETA_JSONL, &own) != GRETA_OK) return 5;
+              if (own == trace || greta_run_begin(own, &info, &run) != GRETA_OK) return 6;
+              if (add(row()) != GRETA_OK) return 7;
+              return greta_run_end(run, GRETA_COMPLETE) == GRETA_OK ? 0 : 8;
+            }),
+            0);
+  end();
+  EXPECT_EQ(ask("SELECT status, (SELECT count(*) FROM trace_row) FROM run"), "complete|1");
+}
+
+TEST_F(Trace, ALimitOnTheSizeOfFilesIsAnErrorAndNoSignal) {
+  for (const greta_kind kind : {GRETA_DATABASE, GRETA_JSONL}) {
+    const std::string path = folder / ("limited" + std::to_string(kind));
+    if (kind == GRETA_DATABASE) open_for_writing(path);
+    EXPECT_EQ(in_child([&] {
+                const rlimit limit{512u << 10, 512u << 10};
+                if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+                const greta_run_info info = rollout();
+                if (greta_trace_open(path.c_str(), kind, &trace) != GRETA_OK) return 2;
+                if (greta_run_begin(trace, &info, &run) != GRETA_OK) return 3;
+                greta_status status = GRETA_OK;
+                for (int64_t i = 0; status == GRETA_OK && i < 100'000; ++i) {
+                  status = add(row(GRETA_PREFILL, 0, i));
+                }
+                if (status != GRETA_ERROR_IO) return 4;
+                return greta_run_end(run, GRETA_COMPLETE) == GRETA_ERROR_IO ? 0 : 5;
+              }),
+              0);
+  }
 }
 
 TEST_F(Trace, AFileOfJsonLinesHasOneRun) {

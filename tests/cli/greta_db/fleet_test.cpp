@@ -112,6 +112,20 @@ TEST_F(FleetTest, EveryRandomRunHasItsVerdict) {
   EXPECT_GT(servers().number("SELECT count() FROM oracle.trace_row", 1), 1000u);
 }
 
+TEST_F(FleetTest, EqualHashesOfOtherSumsOfSquaresAreAConflictThereToo) {
+  {
+    Warehouse w{std::filesystem::path(database())};
+    w.add(prefill("x_in", 0, 1).sketched({2, 4, -1, 1}),
+          decode("x_in", 0, 1).sketched({2, 4, -1, 1}));
+    w.db.exec("UPDATE sketch SET sum_sq = sum_sq * 1.01 WHERE id = 2");
+  }
+  const std::string at = servers().address("squares");
+  expect_pushed(at, database());
+  expect_clean(at);
+  expect_same("greta.db", at, "firstfail --format json");
+  EXPECT_TRUE(run({"--db", at, "firstfail"}).says("EVIDENCE_CONFLICT"));
+}
+
 TEST_F(FleetTest, EveryHistoricalRunHasItsVerdict) {
   const auto artifacts = folder_from_environment("GRETA_ARTIFACTS");
   const auto bad = folder_from_environment("GRETA_BAD_INPUTS");
@@ -187,6 +201,12 @@ TEST_F(FleetTest, WhatWasNotPublishedIsNotThereAndIsSwept) {
   expect_same("greta.db", at, "runs --format csv");
   expect_clean(at);
   EXPECT_TRUE(run({"--db", at, "fleet", "sweep", "--format", "csv"}).says("\n0,0,0,0,yes"));
+  {
+    // what the server's clock says less that lies before 1970, as a day does by a clock in 1970
+    FleetServer server(clickhouse::parse_address(at), {});
+    server.open();
+    EXPECT_TRUE(sweep_fleet(server, int64_t{100} * 365 * 24, false).pushes.empty());
+  }
   const Result swept = run({"--db", at, "fleet", "sweep", "--older-than", "0", "--format", "csv"});
   EXPECT_EQ(swept.status, 0) << swept.err;
   EXPECT_EQ(servers().number("SELECT count() FROM half.trace_row"), rows) << swept.out;

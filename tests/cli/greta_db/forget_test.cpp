@@ -138,6 +138,19 @@ TEST_F(ForgetProgram, PruneKeepsWhatIsYoungOrHasNoDate) {
   EXPECT_EQ(run({"prune", "--yes"}).status, 2) << "no age";
 }
 
+TEST_F(ForgetProgram, PruneDoesNotPassOverInSilenceWhatHasNotEnded) {
+  Warehouse w(database());
+  w.run({.name = "killed", .date = "2020-01-01", .status = "running"});
+  w.match("x_in", 0);
+  const Result kept = run({"prune", "--keep", "1y", "--yes"});
+  EXPECT_EQ(kept.status, 0);
+  EXPECT_TRUE(kept.says("1 run has not ended (--running, if what wrote it was killed) and stays"))
+      << kept.err;
+  EXPECT_EQ(left(), "killed;");
+  EXPECT_EQ(run({"prune", "--keep", "1y", "--running", "--yes"}).err, "");
+  EXPECT_EQ(left(), "");
+}
+
 TEST_F(ForgetProgram, PruneKeepsFailingRunsWhenAskedTo) {
   Warehouse w(database());
   const auto add = [&](const char* name, const char* mode, auto make) {

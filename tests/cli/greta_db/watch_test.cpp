@@ -105,6 +105,44 @@ TEST_F(WatchCommand, AStopEndsItAndLeavesTheWriterAlone) {
   EXPECT_EQ(child.wait(), 128 + SIGINT);
 }
 
+TEST_F(WatchCommand, ARunWhoseWriterWasKilledIsNotWaitedFor) {
+  write(
+      "rows",
+      R"({"event":"run_start","format":"greta-rows-1","experiment":"killed","date":"2026-02-01"})"
+      "\n"
+      R"({"event":"row","phase":"prefill_last","layer":0,"tensor":"x_in","pos_id":0,"values":[1]})"
+      "\n"
+      R"({"event":"row","phase":"decode0","layer":0,"tensor":"x_in","pos_id":0,"values":[1]})"
+      "\n");
+  const Result result = shell(
+      "mkfifo pipe; $G ingest - <pipe >/dev/null 2>&1 & writer=$!; exec 3>pipe; cat rows >&3;"
+      " until $G watch --once --run killed 2>&1 | grep -q '2 rows'; do sleep 0.05; done;"
+      " $G watch --once --run killed; kill -9 $writer; wait $writer 2>/dev/null;"
+      " $G watch --run killed");
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(
+      result.out,
+      "2026-02-01/killed running, 2 rows: INCOMPLETE\n"
+      "2026-02-01/killed running, 2 rows: INCOMPLETE; its writer is gone and did not end it\n");
+  const nlohmann::json json = run({"watch", "--run", "killed", "--format", "json"}).json();
+  EXPECT_EQ(json["stalled"], "its writer is gone and did not end it");
+  EXPECT_EQ(run({"forget", "--run", "killed", "--running", "--yes"}).status, 0);
+  EXPECT_EQ(warehouse_.rows("SELECT count(*) FROM meta WHERE key GLOB 'writer/*'"), "0");
+}
+
+TEST_F(WatchCommand, ThatNothingComesIsSaidWhereTheWriterIsNotKnown) {
+  warehouse_.match("x_in", 0);
+  Result result;
+  std::thread watching([&] { result = shell("$G watch --interval 10ms >out"); });
+  EXPECT_TRUE(
+      appears("a running, 2 rows: INCOMPLETE; nothing was written for 600 ms, and whether"));
+  warehouse_.match("x_in", 1);
+  EXPECT_TRUE(appears("a running, 4 rows: INCOMPLETE\n"));
+  end("failed");
+  watching.join();
+  EXPECT_EQ(result.status, 3);
+}
+
 TEST_F(WatchCommand, RefusesWhatIsNoTimeAndNoRun) {
   EXPECT_EQ(run({"watch", "--interval", "soon"}).status, 2);
   EXPECT_EQ(run({"watch", "--interval", "0"}).status, 2);

@@ -110,5 +110,13 @@ TEST_F(InferCalibrate, AnEngineThatIsWrongIsNotCalibrated) {
   EXPECT_EQ(sh("test -e greta.db").status, 1);
 }
 
+TEST_F(InferCalibrate, ANumberOfProbesThatIsNoneIsRefusedInASentence) {
+  for (const char* n : {"0", "-1", "x", "1e9"}) {
+    const Result refused = calibrate(std::string("--runs ") + n);
+    EXPECT_EQ(refused.status, 2) << n;
+    EXPECT_TRUE(refused.says("is no whole number of 1 or more")) << refused.err;
+  }
+}
+
 }  // namespace
 }  // namespace greta

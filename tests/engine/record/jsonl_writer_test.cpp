@@ -256,14 +256,14 @@ TEST_F(JsonlWriterTest, TakenNamesGetANumber) {
 
 TEST_F(JsonlWriterTest, OddPromptNamesAreOnlyNames) {
   MadeUpRun run{
-      .prompts = {{"../a b", 3}, {".._a_b", 3}, {"caf\xc3\xa9 \"x\"\n", 3}, {".._a_b", 4}}};
+      .prompts = {{"../a b", 3}, {".._a_b", 3}, {"caf\xc3\xa9 \"x\"\n", 3}, {".._a b", 4}}};
   write_both(run);
   for (const auto& entry : fs::recursive_directory_iterator(out())) {
     EXPECT_TRUE(entry.is_directory() || entry.path().extension() == ".jsonl") << entry.path();
   }
   EXPECT_FALSE(fs::exists(out() / "2026-02-07/b3_66_v2/a b_trace.jsonl"));
   SQLite::Database db = ingested();
-  EXPECT_EQ(text_of(db, "SELECT count(*), count(DISTINCT name) FROM prompt"), "3|3");
+  EXPECT_EQ(text_of(db, "SELECT count(*), count(DISTINCT name) FROM prompt"), "4|4");
   EXPECT_EQ(text_of(db, "SELECT verdict, pairs, unmet FROM run_verdict"), "PASS|200|0");
 }
 

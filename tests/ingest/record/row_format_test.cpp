@@ -142,6 +142,8 @@ TEST(RowFormat, WhatItDoesNotDefineIsRefusedByName) {
        "nan null is not an integer from 0 to 2147483648"},
       {stated_row("18446744073709551615", "18446744073709551616"),
        "hash is not an unsigned 64-bit integer"},
+      {stated_row("18446744073709551615", "0"),
+       "no values have this fingerprint: a hash that nobody worked out"},
       {stated_row(R"("nan")", R"("sum_sq":1,"nan")"), "sketch and sum_sq belong together"},
       {stated_row(R"("nan")", R"("sum_sq":1,"sketch":[1],"nan")"), "a sketch is 32 numbers"},
       {stated_row(R"("nan")", R"("sketch":7,"nan")"), "sketch or sample is no array"},
@@ -154,6 +156,8 @@ TEST(RowFormat, WhatItDoesNotDefineIsRefusedByName) {
        "n_tokens is not the number of token_ids"},
       {R"({"event":"run_end","status":"complete"})", "run_end without rows, their number"},
       {R"({"event":"run_end","status":"done","rows":0})", "status is neither complete nor failed"},
+      {R"({"event":"run_end","status":"complete","rows":0,"finished_at":"2026-02-30T00:00:00Z"})",
+       "finished_at is not a time in UTC as 2026-02-07T12:00:00Z"},
       {kRowsStart, "a second run_start: a content has one run"},
   };
   for (const auto& [line, why] : cases) EXPECT_EQ(refusal_of_row(line), why) << line;
@@ -179,7 +183,11 @@ TEST(RowFormat, AStartThatSaysSomethingElseBeginsNothing) {
             "1 error experiment a b: use letters, digits, '_', '-' and '.', not '.' at the front");
   EXPECT_EQ(said_of(R"("experiment")", R"("experimnt")"), "1 error unknown field \"experimnt\"");
   EXPECT_EQ(said_of(R"("experiment")", R"("date":"2026-2-7","experiment")"),
-            "1 error date is not YYYY-MM-DD");
+            "1 error date is no day as YYYY-MM-DD");
+  EXPECT_EQ(said_of(R"("experiment")", R"("date":"2026-02-30","experiment")"),
+            "1 error date is no day as YYYY-MM-DD");
+  EXPECT_EQ(said_of(R"("experiment")", R"("started_at":"2026-02-07T99:00:00Z","experiment")"),
+            "1 error started_at is not a time in UTC as 2026-02-07T12:00:00Z");
   EXPECT_EQ(said_of(R"("experiment")", R"("seed":1.5,"experiment")"),
             "1 error seed is not a 64-bit integer");
   EXPECT_EQ(said_of(R"("experiment")", R"("seed":9223372036854775808,"experiment")"),
@@ -188,6 +196,17 @@ TEST(RowFormat, AStartThatSaysSomethingElseBeginsNothing) {
             "1 error attribute trace_rows: run_start has a field of that name");
   EXPECT_EQ(said_of(R"("experiment")", R"("model_sha256":"ab","experiment")"),
             "1 error model_sha256 is not 64 lower-case hexadecimal digits");
+}
+
+TEST(RowFormat, WhatIsNullIsAsAbsent) {
+  Lines lines;
+  lines.add(R"({"event":"run_start","format":"greta-rows-1","experiment":"rollout","run":null,)"
+            R"("date":null,"mode":null,"seed":null,"attributes":null})");
+  lines.add(R"({"event":"run_prompt","prompt":"a","n_tokens":null,"token_ids":null,"plan":null})");
+  lines.add(a_row()).add(R"({"event":"run_end","status":"complete","rows":1})");
+  lines.parser.finish(lines.batch);
+  EXPECT_EQ(lines.findings(), Strings{});
+  EXPECT_EQ(lines.batch.rows.size(), 1u);
 }
 
 TEST(RowFormat, TheEndCountsTheRowsAndIsTheLast) {

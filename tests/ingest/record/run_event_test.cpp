@@ -62,6 +62,7 @@ TEST(RunEvent, End) {
 TEST(RunEvent, WhatCannotBeTakenSaysWhy) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"event":"run_start","date":5})", "date is not a text"},
+      {R"({"event":"run_start","date":"2026-02-30"})", "date is no day as YYYY-MM-DD"},
       {R"({"event":"run_start","attributes":[]})", "attributes is not an object"},
       {R"({"event":"run_start","attributes":{"a":1}})", "attribute a is not a text"},
       {R"({"event":"run_start","attributes":{"a":["b",{}]}})", "attribute a is not a text"},

@@ -337,6 +337,29 @@ TEST(Record, ARowWhoseTokenCannotBeReadIsRefused) {
   }
 }
 
+TEST(Record, ARowWhosePositionOrPromptIsNoWordIsRefused) {
+  for (const char* key : {"pos_id", "prompt_id"}) {
+    for (const char* value : {"[7]", "{}", "{\"a\":7}"}) {
+      SCOPED_TRACE(std::string(key) + " " + value);
+      Lines lines;
+      lines.add(R"({"event":"stage_trace","phase":"decode0","point":"attn_out","layer":0,"step":1,)"
+                "\"" +
+                std::string(key) + "\":" + value + R"(,"sample_n":64,"hash":7})");
+      EXPECT_TRUE(lines.batch.rows.empty());
+      ASSERT_EQ(lines.batch.findings.size(), 1u);
+      EXPECT_TRUE(lines.batch.findings[0].is_error);
+    }
+  }
+}
+
+TEST(Record, LogitsWhosePositionIsNoNumberAreRefused) {
+  Lines lines;
+  lines.add(R"({"token_idx":{},"logits":[1,2]})");
+  EXPECT_TRUE(lines.batch.rows.empty());
+  ASSERT_EQ(lines.batch.findings.size(), 1u);
+  EXPECT_TRUE(lines.batch.findings[0].is_error);
+}
+
 TEST(Record, AFieldOfAnotherNameThatReportsNonfiniteValuesLeavesTheRowInDoubt) {
   for (const char* more :
        {R"("NaN":64)", R"("nan_count":64)", R"("num_nan":"1")", R"("has_nan":true)",

@@ -21,7 +21,7 @@
 namespace greta {
 namespace {
 
-using namespace fingerprint_rows;
+using namespace test_rows;
 
 TEST(Fingerprint, FastPathSlowPathAndReferenceAgreeToTheBit) {
   for (const Row& row : hostile_rows()) {

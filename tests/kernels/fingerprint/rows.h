@@ -20,7 +20,7 @@
 
 // Rows of every kind, and what their fingerprints are by a second implementation.
 
-namespace greta::fingerprint_rows {
+namespace greta::test_rows {
 
 __extension__ using Int128 = __int128;
 using Row = std::vector<float>;
@@ -148,4 +148,4 @@ inline std::vector<Row> hostile_rows() {
   return rows;
 }
 
-}  // namespace greta::fingerprint_rows
+}  // namespace greta::test_rows

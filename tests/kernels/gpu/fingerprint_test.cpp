@@ -1,33 +1,17 @@
 #include "kernels/fingerprint/fingerprint.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <stdexcept>
 
 #include "kernels/gpu/fingerprint.h"
+#include "tests/kernels/fingerprint/published_vectors.h"
 #include "tests/kernels/gpu/gpu_test.h"
 
 namespace greta {
 namespace {
 
-using Row = std::vector<float>;
-
-Row make_row(size_t n, const std::function<float(size_t)>& value) {
-  Row row(n);
-  for (size_t i = 0; i < n; ++i) row[i] = value(i);
-  return row;
-}
-
-float any_bits(size_t i) {  // NaN, ±inf and subnormals among them
-  return std::bit_cast<float>(static_cast<uint32_t>(mix64(i + 1) >> 32));
-}
-float denormal(size_t i) {
-  return std::bit_cast<float>(static_cast<uint32_t>(mix64(i + 1)) & 0x807fffffu);
-}
-float wide(size_t i) {
-  return std::ldexp(i % 2 == 0 ? 1.0f : -1.0f, static_cast<int>(i % 250) - 126);
-}
+using namespace test_rows;
 
 class GpuFingerprint : public GpuTest {
  protected:
@@ -83,8 +67,8 @@ TEST_F(GpuFingerprint, EveryKindOfNumberHasTheCpusBits) {
   std::vector<Row> rows;
   for (size_t n : {300, 5000}) {
     rows.push_back(make_row(n, any_bits));
-    rows.push_back(make_row(n, denormal));
-    rows.push_back(make_row(n, wide));
+    rows.push_back(make_row(n, denormal_value));
+    rows.push_back(make_row(n, [](size_t i) { return wide_value(i % 250); }));
     rows.push_back(Row(n, 0.0f));
     rows.push_back(Row(n, -0.0f));
     rows.push_back(Row(n, kNan));
@@ -94,6 +78,43 @@ TEST_F(GpuFingerprint, EveryKindOfNumberHasTheCpusBits) {
     rows.push_back(Row(n, -std::numeric_limits<float>::denorm_min()));
     // The greatest magnitude is the last value, negative, in a part of its own.
     rows.push_back(make_row(n, [n](size_t i) { return i + 1 == n ? -1e30f : 1.0f; }));
+  }
+  expect_as_cpu(rows);
+}
+
+TEST_F(GpuFingerprint, PublishedTestVectors) {
+  std::vector<Row> rows;
+  std::vector<Vector> vectors = published_vectors();
+  if (device_info().name == "emulator") {  // long rows take seconds there
+    std::erase_if(vectors, [](const Vector& v) { return v.row.size() > 10000; });
+  }
+  for (const Vector& v : vectors) rows.push_back(v.row);
+  const std::vector<FingerprintSums> got = run(rows, 500, {});
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    const Vector& v = vectors[i];
+    SCOPED_TRACE(v.name);
+    EXPECT_EQ(got[i].hash, v.hash);
+    EXPECT_EQ(got[i].scale, v.scale);
+    EXPECT_EQ(got[i].sum, v.sum);
+    EXPECT_EQ(got[i].abs_sum, v.abs_sum);
+    EXPECT_EQ(got[i].sum_sq, v.sum_sq);
+    const auto& b = got[i].buckets;
+    EXPECT_EQ((std::array{b[0], b[15], b[16], b[31]}), v.buckets);
+  }
+}
+
+TEST_F(GpuFingerprint, RandomRowsOfAnyBitsHaveTheCpusBits) {
+  const size_t n_rows = device_info().name == "emulator" ? 100 : 10000;
+  std::mt19937 random(11);
+  std::vector<Row> rows(n_rows);
+  for (Row& row : rows) {
+    // Mostly short; numbers of every size, or, of every fourth row, ones that are alike.
+    row.resize(random() % 8 == 0 ? random() % 9000 : random() % 300);
+    const bool alike = random() % 4 == 0;
+    for (float& value : row) {
+      const auto bits = static_cast<uint32_t>(random());
+      value = std::bit_cast<float>(alike ? (bits & 0x83ffffffu) | 0x3c000000u : bits);
+    }
   }
   expect_as_cpu(rows);
 }
