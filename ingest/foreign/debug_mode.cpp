@@ -108,7 +108,7 @@ class DebugLogs {
       try {
         take(call);
       } catch (const ForeignError& error) {
-        source_.rows.find(line_, true,
+        source_.rows.find(0, true,
                           std::string("call ") + std::to_string(line_) + " " + error.what(),
                           call.dump(-1, ' ', true, Json::error_handler_t::replace));
       }

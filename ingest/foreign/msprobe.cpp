@@ -95,6 +95,12 @@ class Msprobe {
     if (!dump.is_object() || !dump.contains("data") || !dump["data"].is_object()) {
       throw ForeignError("is no whole JSON object with msprobe's data");
     }
+    if (!construct_.is_null() && !construct_.is_object()) {
+      source_.rows.find(
+          0, false,
+          "construct.json beside it is no whole JSON object: in which layer a function"
+          " was called is not known");
+    }
     for (const char* key : {"task", "level", "framework"}) {
       if (dump.contains(key) && dump[key].is_string()) {
         source_.rows.note_attribute(std::string("msprobe.") + key,
@@ -128,7 +134,7 @@ class Msprobe {
 
   void add_call(const Call& call, const Json& said) {
     if (!said.is_object()) {
-      source_.rows.find(line_ + 1, true, "call " + shown(call.name) + " is no object", said.dump());
+      source_.rows.find(0, true, "call " + shown(call.name) + " is no object", said.dump());
       return;
     }
     std::string as_written = call.name, in_layer = call.name;
@@ -190,7 +196,7 @@ class Msprobe {
       }
       n = count_of(shape);
     } catch (const ForeignError& error) {
-      source_.rows.find(line_, true, "tensor " + shown(name) + " " + error.what(), said.dump());
+      source_.rows.find(0, true, "tensor " + shown(name) + " " + error.what(), said.dump());
       return;
     }
     source_.rows.begin(place, line_, extra_of(said, name));
@@ -218,7 +224,7 @@ class Msprobe {
         said["md5"].is_string() ? hash_of(said["md5"].get<std::string>()) : std::nullopt;
     const bool is_other = hash && !algorithm_.empty() && algorithm_ != hash->algorithm;
     if (!hash || is_other) {
-      source_.rows.find(line_, false,
+      source_.rows.find(0, false,
                         "tensor " + shown(name) +
                             " has a hash that is neither CRC-32 nor MD5"
                             " as the others; the row is kept without it",
@@ -262,7 +268,7 @@ class Msprobe {
   Json construct_;
   std::map<std::pair<int64_t, std::string>, int64_t> seen_;
   std::string algorithm_;
-  int64_t line_ = 0;
+  int64_t line_ = 0;  // of rows: which tensor it is
 };
 
 }  // namespace

@@ -1,66 +1,17 @@
 #include "ingest/foreign/pickle.h"
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <unordered_map>
 
 #include "common/utf8.h"
 #include "ingest/foreign/error.h"
-#include "ingest/text.h"
+#include "ingest/foreign/pickle_names.h"
 
 namespace greta {
 namespace {
 
 constexpr size_t kMaxValues = 500'000;
-
-struct NamedDtype {
-  std::string_view name;
-  Dtype dtype;
-};
-
-constexpr NamedDtype kStorages[] = {
-    {"FloatStorage", Dtype::kF32},  {"HalfStorage", Dtype::kF16}, {"BFloat16Storage", Dtype::kBf16},
-    {"DoubleStorage", Dtype::kF64}, {"CharStorage", Dtype::kI8},  {"ByteStorage", Dtype::kU8},
-    {"ShortStorage", Dtype::kI16},  {"IntStorage", Dtype::kI32},  {"LongStorage", Dtype::kI64},
-    {"BoolStorage", Dtype::kBool}};
-
-constexpr NamedDtype kDtypes[] = {
-    {"float32", Dtype::kF32},        {"float", Dtype::kF32},
-    {"float16", Dtype::kF16},        {"half", Dtype::kF16},
-    {"bfloat16", Dtype::kBf16},      {"float64", Dtype::kF64},
-    {"double", Dtype::kF64},         {"float8_e4m3fn", Dtype::kF8E4M3},
-    {"float8_e5m2", Dtype::kF8E5M2}, {"int8", Dtype::kI8},
-    {"uint8", Dtype::kU8},           {"int16", Dtype::kI16},
-    {"uint16", Dtype::kU16},         {"int32", Dtype::kI32},
-    {"uint32", Dtype::kU32},         {"int64", Dtype::kI64},
-    {"uint64", Dtype::kU64},         {"bool", Dtype::kBool}};
-
-constexpr std::string_view kOtherNames[] = {"collections.OrderedDict",
-                                            "torch._utils._rebuild_tensor_v2",
-                                            "torch._utils._rebuild_tensor_v3",
-                                            "torch._utils._rebuild_parameter",
-                                            "torch.Size",
-                                            "torch.device",
-                                            "torch.serialization._get_layout",
-                                            "torch.storage.UntypedStorage",
-                                            "torch.UntypedStorage",
-                                            "_codecs.encode"};
-
-template <size_t n>
-std::optional<Dtype> find_dtype(const NamedDtype (&table)[n], std::string_view name) {
-  if (!name.starts_with("torch.")) return std::nullopt;
-  for (const NamedDtype& one : table) {
-    if (name.substr(6) == one.name) return one.dtype;
-  }
-  return std::nullopt;
-}
-
-bool is_known(std::string_view name) {
-  return std::find(std::begin(kOtherNames), std::end(kOtherNames), name) != std::end(kOtherNames) ||
-         find_dtype(kStorages, name) || find_dtype(kDtypes, name);
-}
 
 [[noreturn]] void refuse(const std::string& why) { throw ForeignError("its pickle " + why); }
 
@@ -175,7 +126,7 @@ class Pickle::Machine {
   void push_long(size_t bytes) {
     const std::string_view digits = take(bytes);
     if (bytes > 8) {
-      push(Kind::kOther);
+      push(Kind::kOther).text = "a number beyond 64 bits";
       return;
     }
     uint64_t value = 0;
@@ -189,6 +140,7 @@ class Pickle::Machine {
     switch (opcode) {
       case 0x80:  // PROTO
         if (number(1) > 5) refuse("is of a protocol that is not known");
+        has_protocol_ = true;
         return true;
       case 0x95:
         take(8);
@@ -384,19 +336,34 @@ class Pickle::Machine {
         return push_storage(*pop());
       case 'b':  // BUILD: what it would set are attributes beside the items
         pop();
-        if (stack_.empty() ||
-            (stack_.back()->kind != Kind::kDict && stack_.back()->kind != Kind::kTensor)) {
+        if (!may_have_attributes()) {
           refuse("sets attributes of an object, which greta does not read");
         }
         return;
       default:
-        refuse("has opcode " + std::to_string(opcode) + ", which greta does not read");
+        refuse_opcode(opcode);
     }
+  }
+
+  bool may_have_attributes() const {
+    if (stack_.empty()) return false;
+    const Kind kind = stack_.back()->kind;
+    return kind == Kind::kDict || kind == Kind::kTensor || kind == Kind::kUnread ||
+           kind == Kind::kOther;
+  }
+
+  [[noreturn]] void refuse_opcode(uint8_t opcode) const {
+    // protocols 0 and 1 write numbers and texts as lines, and do not say which they are
+    constexpr std::string_view kOfOldProtocols = "FILPSVgip";
+    if (!has_protocol_ && kOfOldProtocols.find(static_cast<char>(opcode)) != std::string::npos) {
+      refuse("is of protocol 0 or 1; greta reads 2 and later: torch.save(..., pickle_protocol=2)");
+    }
+    refuse("has opcode " + std::to_string(opcode) + ", which greta does not read");
   }
 
   void push_name(std::string name) {
     if (name.starts_with("__builtin__.")) name.replace(0, 12, "builtins.");
-    if (!is_known(name)) {
+    if (!is_known_name(name)) {
       constexpr size_t kMaxShown = 200;
       refuse("asks for " + utf8::printable(name.substr(0, kMaxShown)) +
              ", which greta does not read; nothing of it is run");
@@ -413,11 +380,11 @@ class Pickle::Machine {
     if (name == "collections.OrderedDict" && items.empty()) {
       push(Kind::kDict);
     } else if (name == "torch._utils._rebuild_tensor_v2" && items.size() >= 6) {
-      rebuild(items, items[0]->dtype);
+      rebuild(items, items[0]->dtype, nullptr, items.size() > 6 ? items[6] : nullptr);
     } else if (name == "torch._utils._rebuild_tensor_v3" && items.size() >= 7) {
-      rebuild(items,
-              items[6]->kind == Kind::kName ? find_dtype(kDtypes, items[6]->text) : std::nullopt);
-    } else if (name == "torch._utils._rebuild_parameter" && !items.empty()) {
+      rebuild(items, items[6]->kind == Kind::kName ? dtype_named(items[6]->text) : std::nullopt,
+              items[6], items.size() > 7 ? items[7] : nullptr);
+    } else if (name.starts_with("torch._utils._rebuild_parameter") && !items.empty()) {
       push(Kind::kNone) = *items[0];
     } else if (name == "torch.Size" && items.size() == 1 && items[0]->kind == Kind::kTuple) {
       push(Kind::kTuple).items = items[0]->items;
@@ -425,17 +392,25 @@ class Pickle::Machine {
                 name == "_codecs.encode") &&
                !items.empty() && items[0]->kind == Kind::kText) {
       push(Kind::kText).text = items[0]->text;
+    } else if (makes_number(name)) {
+      push(Kind::kOther).text = "a number of NumPy";
+    } else if (const std::string_view why = unread_tensor_of(name); !why.empty()) {
+      push(Kind::kUnread).text = why;
     } else {
       refuse("calls " + name + " otherwise than torch.save does");
     }
   }
 
-  void rebuild(const std::vector<const PickleValue*>& items, std::optional<Dtype> dtype) {
+  /// `type` is what names the dtype where the storage's class does not; `bits` what is said of all
+  /// values, a dict or nothing.
+  void rebuild(const std::vector<const PickleValue*>& items, std::optional<Dtype> dtype,
+               const PickleValue* type, const PickleValue* bits) {
     if (items[0]->kind != Kind::kStorage || items[1]->kind != Kind::kInteger ||
         items[1]->integer < 0) {
       refuse("has a tensor without a storage");
     }
-    if (!dtype) refuse("has a tensor of a dtype that greta does not read");
+    if (!type) type = items[0]->items[0];
+    if (!dtype) return push_unread("is of " + type->text + ", which greta does not read");
     Tensor tensor;
     tensor.dtype = *dtype;
     tensor.storage = items[0]->text;
@@ -445,7 +420,32 @@ class Pickle::Machine {
     constexpr int64_t kMostOffset = int64_t{1} << 58;
     if (items[1]->integer > kMostOffset) refuse("has a tensor that begins beyond any file");
     tensor.offset = static_cast<uint64_t>(items[1]->integer) * bytes_of(*dtype);
+    if (const std::string why = take_bits(bits, tensor); !why.empty()) return push_unread(why);
     push(Kind::kTensor).tensor = std::make_shared<const Tensor>(std::move(tensor));
+  }
+
+  void push_unread(const std::string& why) {
+    constexpr size_t kMaxShown = 200;
+    push(Kind::kUnread).text = utf8::printable(why.substr(0, kMaxShown));
+  }
+
+  /// {'conj': True, 'neg': True}, of values that are stored otherwise than they are. Returns what
+  /// keeps the tensor from being read.
+  static std::string take_bits(const PickleValue* bits, Tensor& tensor) {
+    if (!bits || bits->kind == Kind::kNone) return "";
+    if (bits->kind != Kind::kDict) return "has bits of its values that are no dict";
+    for (size_t i = 0; i + 1 < bits->items.size(); i += 2) {
+      const PickleValue& key = *bits->items[i];
+      const PickleValue& value = *bits->items[i + 1];
+      if (value.kind == Kind::kBool && value.integer == 0) continue;
+      const bool is_neg = key.is_text("neg"), is_conj = key.is_text("conj");
+      if (value.kind != Kind::kBool || !is_neg || is_integer(tensor.dtype)) {
+        return "is stored with '" + key.text + "', which greta does not read" +
+               (is_neg || is_conj ? ": resolve_" + key.text + "() before it is saved" : "");
+      }
+      tensor.is_negated = true;
+    }
+    return "";
   }
 
   /// ('storage', class, key, device, size)
@@ -458,11 +458,13 @@ class Pickle::Machine {
     PickleValue& storage = push(Kind::kStorage);
     storage.text = id.items[2]->text;
     storage.integer = id.items[4]->integer;
-    storage.dtype = find_dtype(kStorages, id.items[1]->text);
+    storage.dtype = dtype_of_storage(id.items[1]->text);
+    storage.items = {id.items[1]};
   }
 
   Pickle& pickle_;
   std::string_view rest_;
+  bool has_protocol_ = false;  // says that it is of protocol 2 or later
   std::vector<PickleValue*> stack_;
   std::vector<size_t> marks_;
   std::unordered_map<uint64_t, PickleValue*> memo_;

@@ -23,9 +23,10 @@ struct PickleValue {
     kList,
     kDict,
     kName,     ///< of something that a REDUCE calls: text
-    kStorage,  ///< text: its key; integer: its size
+    kStorage,  ///< text: its key; integer: its size; items: the name of its class
     kTensor,
-    kOther,  ///< an integer beyond 64 bits
+    kUnread,  ///< a tensor that greta does not read: text says why, behind its name
+    kOther,   ///< what greta does not read and is no tensor: text says what
   };
 
   Kind kind = kNone;
@@ -44,7 +45,7 @@ struct PickleValue {
 /// What torch.save writes: plain values and tensors, whose values lie elsewhere. Nothing is
 /// executed: the opcodes of such files are known, and the few names that they call
 /// (_rebuild_tensor_v2, storages, OrderedDict, dtypes, torch.Size and the like); any other is
-/// refused, and named.
+/// refused, and named. A tensor that greta cannot read is one that says so: the others are there.
 class Pickle {
  public:
   /// Throws ForeignError for what is no such pickle; it is of at most 16 MiB.

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/utf8.h"
 #include "ingest/foreign/error.h"
+#include "ingest/repeated_keys.h"
 
 namespace greta {
 namespace {
@@ -45,8 +47,10 @@ std::string without_bare_nonfinite(std::string_view json) {
 nlohmann::json parse_python_json(std::string_view text) {
   int depth = 0;
   size_t items = 0;
+  RepeatedKeys repeated;
   // What is refused here is not kept, but read on.
-  const auto is_kept = [&](int now, nlohmann::json::parse_event_t, nlohmann::json&) {
+  const auto is_kept = [&](int now, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    repeated.watch(event, parsed);
     depth = std::max(depth, now);
     return ++items <= kMaxJsonItems && depth <= kMaxJsonDepth;
   };
@@ -54,6 +58,11 @@ nlohmann::json parse_python_json(std::string_view text) {
       nlohmann::json::parse(without_bare_nonfinite(text), is_kept, /*allow_exceptions=*/false);
   if (depth > kMaxJsonDepth) throw ForeignError("its JSON nests deeper than 64");
   if (items > kMaxJsonItems) throw ForeignError("its JSON has more than half a million values");
+  if (!repeated.first().empty()) {
+    throw ForeignError("an object of its JSON names " +
+                       utf8::printable(repeated.first().substr(0, 200)) +
+                       " twice, and nothing says which one is meant");
+  }
   return json;
 }
 

@@ -6,7 +6,8 @@ namespace greta {
 
 /// JSON as Python writes it: NaN, Infinity and -Infinity outside of texts are taken as the texts
 /// "NaN", "Infinity" and "-Infinity". Discarded when it is no JSON. Throws ForeignError for what
-/// nests deeper than 64 or has more than half a million values, so that memory stays bounded.
+/// nests deeper than 64 or has more than half a million values, so that memory stays bounded, and
+/// for an object that names a key twice.
 nlohmann::json parse_python_json(std::string_view text);
 
 }  // namespace greta

@@ -1,6 +1,10 @@
+#include <algorithm>
 #include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "common/utf8.h"
 #include "ingest/foreign/error.h"
@@ -64,6 +68,70 @@ Tensor tensor_of(const std::string& name, const Json& said, uint64_t data_at, ui
   return tensor;
 }
 
+void report(const ForeignSource& source, const std::string& name, const std::string& why) {
+  source.rows.find(0, true, "tensor " + utf8::printable(name.substr(0, 200)) + " " + why, name);
+}
+
+/// Indices of tensors by where they begin.
+std::vector<size_t> by_offset(const std::vector<Tensor>& tensors) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(tensors[a].offset, end_of(tensors[a])) <
+           std::pair(tensors[b].offset, end_of(tensors[b]));
+  });
+  return order;
+}
+
+/// Takes out tensors that share bytes, which the format forbids: at most one of them is what its
+/// name says, and nothing tells which. Returns whether there were none.
+bool take_out_overlaps(const ForeignSource& source, std::vector<Tensor>& tensors,
+                       uint64_t data_at) {
+  std::vector<std::string> why(tensors.size());
+  std::optional<size_t> farthest;
+  for (size_t i : by_offset(tensors)) {
+    const uint64_t begin = tensors[i].offset, end = end_of(tensors[i]);
+    if (begin == end) continue;
+    if (farthest && begin < end_of(tensors[*farthest])) {
+      const auto with = [&](size_t other) {
+        return "shares bytes with tensor " + utf8::printable(tensors[other].name.substr(0, 200)) +
+               ", from byte " + std::to_string(begin - data_at) + " on";
+      };
+      why[i] = with(*farthest);
+      if (why[*farthest].empty()) why[*farthest] = with(i);
+    }
+    if (!farthest || end > end_of(tensors[*farthest])) farthest = i;
+  }
+  std::vector<Tensor> kept;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (why[i].empty()) {
+      kept.push_back(std::move(tensors[i]));
+    } else {
+      report(source, tensors[i].name, why[i]);
+    }
+  }
+  const bool is_whole = kept.size() == tensors.size();
+  tensors = std::move(kept);
+  return is_whole;
+}
+
+/// The format knows no bytes of no tensor: where there are some, a tensor is missing or is said to
+/// be smaller than it is.
+void report_holes(const ForeignSource& source, const std::vector<Tensor>& tensors, uint64_t data_at,
+                  uint64_t data_bytes) {
+  const auto report_hole = [&](uint64_t from, uint64_t to) {
+    source.rows.find(0, true,
+                     "bytes " + std::to_string(from - data_at) + " to " +
+                         std::to_string(to - data_at) + " of its data belong to no tensor");
+  };
+  uint64_t end = data_at;
+  for (size_t i : by_offset(tensors)) {
+    if (tensors[i].offset > end) report_hole(end, tensors[i].offset);
+    end = std::max(end, end_of(tensors[i]));
+  }
+  if (end < data_at + data_bytes) report_hole(end, data_at + data_bytes);
+}
+
 }  // namespace
 
 bool is_safetensors(std::string_view head) {
@@ -87,18 +155,21 @@ void read_safetensors(const ForeignSource& source) {
   const Json said = parse_python_json(header);
   if (!said.is_object()) throw ForeignError("its header is no JSON object");
   const uint64_t data_at = kLengthBytes + length, data_bytes = source.bytes.size() - data_at;
-  TensorSet set(source);
-  int64_t line = 0;
+  std::vector<Tensor> tensors;
+  bool is_whole = true;
   for (const auto& [name, value] : said.items()) {
     if (name == "__metadata__") continue;
-    ++line;
     try {
-      set.add(tensor_of(name, value, data_at, data_bytes));
+      tensors.push_back(tensor_of(name, value, data_at, data_bytes));
     } catch (const ForeignError& error) {
-      source.rows.find(line, true,
-                       "tensor " + utf8::printable(name.substr(0, 200)) + " " + error.what(), name);
+      is_whole = false;
+      report(source, name, error.what());
     }
   }
+  is_whole &= take_out_overlaps(source, tensors, data_at);
+  if (is_whole) report_holes(source, tensors, data_at, data_bytes);
+  TensorSet set(source);
+  for (Tensor& tensor : tensors) set.add(std::move(tensor));
   for (const Tensor& tensor : set.tensors()) {
     if (TensorSet::is_token_list(tensor)) set.take_token_list(tensor, source.bytes);
   }

@@ -61,25 +61,4 @@ uint64_t end_of(const Tensor& tensor) {
   return sum(tensor.offset, product(values, bytes_of(tensor.dtype)));
 }
 
-std::string gathered(const Tensor& tensor, std::string_view storage) {
-  if (end_of(tensor) > storage.size()) throw ForeignError("reaches beyond its storage");
-  const size_t bytes = bytes_of(tensor.dtype), dims = tensor.shape.size();
-  const uint64_t count = count_of(tensor.shape);
-  // A stride of 0 repeats values: many of them from few bytes.
-  constexpr uint64_t kMostGathered = uint64_t{32} << 20;
-  if (product(count, bytes) > kMostGathered) {
-    throw ForeignError("is not contiguous, and larger than 32 MiB");
-  }
-  std::string values;
-  values.reserve(count * bytes);
-  std::vector<uint64_t> at(dims, 0);
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t place = 0;
-    for (size_t d = 0; d < dims; ++d) place += at[d] * tensor.stride[d];
-    values.append(storage.substr(tensor.offset + place * bytes, bytes));
-    for (size_t d = dims; d-- > 0 && ++at[d] == tensor.shape[d];) at[d] = 0;
-  }
-  return values;
-}
-
 }  // namespace greta

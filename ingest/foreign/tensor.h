@@ -19,6 +19,8 @@ struct Tensor {
       stride;           ///< in values, one for each dimension; none: row by row, without gaps
   std::string storage;  ///< what of its file holds it: a member of an archive
   uint64_t offset = 0;  ///< bytes into that
+  bool is_negated =
+      false;  ///< its values are those that are stored, with the other sign; no integers
 };
 
 /// Values of a shape. Throws ForeignError beyond 2^62.
@@ -33,9 +35,5 @@ bool is_contiguous(const Tensor& tensor);
 /// Bytes of the storage, from its start on, that the tensor reaches to. Throws ForeignError when
 /// that is more than can be.
 uint64_t end_of(const Tensor& tensor);
-
-/// The values, as stored, of a tensor that is not contiguous: row by row, without gaps. `storage`
-/// is all of its bytes.
-std::string gathered(const Tensor& tensor, std::string_view storage);
 
 }  // namespace greta

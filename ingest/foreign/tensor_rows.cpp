@@ -1,17 +1,18 @@
 #include "ingest/foreign/tensor_rows.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <vector>
 
 #include "common/json_text.h"
 #include "common/stop_signal.h"
 #include "ingest/foreign/error.h"
+#include "ingest/foreign/row_by_row.h"
 
 namespace greta {
 namespace {
 
-constexpr uint64_t kMostGathered = uint64_t{32} << 20;
 constexpr uint64_t kMostTokens = uint64_t{1} << 21;
 constexpr size_t kPieceValues = 16 * PieceFingerprint::kPieceValues;
 
@@ -25,7 +26,10 @@ class Values {
     raw_.resize(to.size() * bytes);
     storage_.read(tensor_.offset + first * bytes, raw_.data(), raw_.size());
     size_t at = 0;
-    if (to_floats(tensor_.dtype, raw_.data(), to, &at)) return;
+    if (to_floats(tensor_.dtype, raw_.data(), to, &at)) {
+      if (tensor_.is_negated) std::transform(to.begin(), to.end(), to.begin(), std::negate<>());
+      return;
+    }
     throw ForeignError("has " + std::string(name_of(tensor_.dtype)) +
                        " values that no float32 equals, the first at " +
                        std::to_string(first + at) + ": save it as float32, on purpose");
@@ -38,8 +42,10 @@ class Values {
 };
 
 Fingerprint fingerprint_of(Values& values, uint64_t first, uint64_t count) {
-  std::vector<float> piece(static_cast<size_t>(std::min<uint64_t>(count, kPieceValues)));
-  if (count <= kPieceValues) {
+  // A row of a token is read once: what a ZIP holds is costly to read again.
+  const bool is_at_once = count <= kMaxTokenValues;
+  std::vector<float> piece(static_cast<size_t>(is_at_once ? count : kPieceValues));
+  if (is_at_once) {
     values.read(first, piece);
     return fingerprint(piece);
   }
@@ -124,11 +130,10 @@ void add_tensor(const Tensor& tensor, Bytes& storage, const TensorFacts& facts, 
                        std::to_string(storage.size()));
   }
   if (is_contiguous(tensor)) return add_rows(tensor, storage, facts, rows);
-  if (storage.size() > kMostGathered) {
-    throw ForeignError("is not contiguous, in a storage larger than 32 MiB");
+  RowByRowBytes own(tensor, storage);
+  if (storage.is_forward_only() && !own.is_forward()) {
+    throw ForeignError("is turned, and lies in a member of more than 32 MiB of a ZIP");
   }
-  const std::string bytes = gathered(tensor, storage.text(0, static_cast<size_t>(storage.size())));
-  MemoryBytes own(bytes);
   Tensor row_by_row = tensor;
   row_by_row.offset = 0;
   row_by_row.stride.clear();

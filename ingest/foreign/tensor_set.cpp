@@ -56,13 +56,13 @@ void TensorSet::add_rows(size_t i, Bytes& storage, const std::string& meta) {
   try {
     add_tensor(tensor, storage, facts, source_.rows);
   } catch (const ForeignError& error) {
-    report(tensor, error.what(), i);
+    report(tensor, error.what());
   }
 }
 
-void TensorSet::report(const Tensor& tensor, const std::string& why, size_t i) {
+void TensorSet::report(const Tensor& tensor, const std::string& why) {
   constexpr size_t kMaxShown = 200;
-  source_.rows.find(static_cast<int64_t>(i) + 1, true,
+  source_.rows.find(0, true,
                     "tensor " + utf8::printable(tensor.name.substr(0, kMaxShown)) + " " +
                         text_of(tensor.shape) + " " + why,
                     tensor.name);

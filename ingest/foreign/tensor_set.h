@@ -31,7 +31,7 @@ class TensorSet {
   void add_rows(size_t i, Bytes& storage, const std::string& meta = "");
 
  private:
-  void report(const Tensor& tensor, const std::string& why, size_t i);
+  void report(const Tensor& tensor, const std::string& why);
 
   const ForeignSource& source_;
   std::vector<Tensor> tensors_;

@@ -16,7 +16,7 @@ constexpr size_t kMaxJsonValues = 256;
 class TreeWalk {
  public:
   TreeWalk(const std::function<void(std::string, const Tensor&)>& on_tensor,
-           const std::function<void(const std::string&)>& on_other)
+           const std::function<void(const std::string&, const PickleValue&)>& on_other)
       : on_tensor_(on_tensor), on_other_(on_other) {}
 
   void visit(const PickleValue& value, const std::string& name, int depth) {
@@ -45,13 +45,13 @@ class TreeWalk {
       case PickleValue::kNone:
         return;
       default:
-        on_other_(name);
+        on_other_(name, value);
     }
   }
 
  private:
   const std::function<void(std::string, const Tensor&)>& on_tensor_;
-  const std::function<void(const std::string&)>& on_other_;
+  const std::function<void(const std::string&, const PickleValue&)>& on_other_;
   size_t visits_ = 0;
 };
 
@@ -90,8 +90,12 @@ std::string json_of_some(const PickleValue& value, int depth, size_t& left) {
       }
       return object.str();
     }
+    case PickleValue::kUnread:
+      return as_json("a tensor that " + value.text);
+    case PickleValue::kStorage:
+      return as_json(std::string_view("a storage"));
     default:
-      return as_json(std::string_view("a number beyond 64 bits"));
+      return as_json(value.text);
   }
 }
 
@@ -99,9 +103,9 @@ std::string json_of_some(const PickleValue& value, int depth, size_t& left) {
 
 void for_each_tensor(const PickleValue& root, const std::string& alone,
                      const std::function<void(std::string, const Tensor&)>& on_tensor,
-                     const std::function<void(const std::string&)>& on_other) {
-  TreeWalk(on_tensor, on_other)
-      .visit(root, root.kind == PickleValue::kTensor ? alone : std::string(), 0);
+                     const std::function<void(const std::string&, const PickleValue&)>& on_other) {
+  const bool is_one = root.kind == PickleValue::kTensor || root.kind == PickleValue::kUnread;
+  TreeWalk(on_tensor, on_other).visit(root, is_one ? alone : std::string(), 0);
 }
 
 std::string json_of(const PickleValue& value) {

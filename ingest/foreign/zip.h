@@ -51,6 +51,7 @@ class ZipMemberBytes : public Bytes {
   ZipMemberBytes(Bytes& file, std::string name);
   uint64_t size() const override { return size_; }
   void read(uint64_t offset, char* to, size_t count) override;
+  bool is_forward_only() const override { return true; }
 
  private:
   void open();

@@ -89,16 +89,22 @@ class TorchFile {
       meta_ = json_of(*meta);
       take_meta(*meta, alone);
     }
+    const bool is_many = root->kind == PickleValue::kDict || root->kind == PickleValue::kList ||
+                         root->kind == PickleValue::kTuple;
+    const auto full_name = [&](const std::string& name) {
+      return is_dumped && is_many ? alone + "." + name : name;
+    };
     std::string others;
     int64_t n_others = 0;
     for_each_tensor(
         *root, alone,
         [&](std::string name, const Tensor& tensor) {
           Tensor named = tensor;
-          named.name = is_dumped && root->kind != PickleValue::kTensor ? alone + "." + name : name;
+          named.name = full_name(name);
           set_.add(std::move(named));
         },
-        [&](const std::string& name) {
+        [&](const std::string& name, const PickleValue& other) {
+          if (other.kind == PickleValue::kUnread) return report_unread(full_name(name), other.text);
           if (n_others++ < 8) others += (others.empty() ? "" : ", ") + name;
         });
     if (n_others > 0) {
@@ -109,6 +115,10 @@ class TorchFile {
     for (size_t i = 0; i < set_.tensors().size(); ++i) {
       by_storage_[set_.tensors()[i].storage].push_back(i);
     }
+  }
+
+  void report_unread(const std::string& name, const std::string& why) {
+    source_.rows.find(0, true, "tensor " + utf8::printable(name.substr(0, 200)) + " " + why, name);
   }
 
   void take_meta(const PickleValue& meta, std::string& alone) {
@@ -188,8 +198,7 @@ void read_npz(const ForeignSource& source) {
   for_each_array([&](ZipReader& zip, const std::string& name, size_t i) {
     if (!name.ends_with(".npy")) {
       source.rows.find(
-          static_cast<int64_t>(i) + 1, false,
-          "member " + utf8::printable(name.substr(0, 200)) + " is no array; not taken");
+          0, false, "member " + utf8::printable(name.substr(0, 200)) + " is no array; not taken");
       return;
     }
     const std::string key = name.substr(0, name.size() - 4);
@@ -202,8 +211,8 @@ void read_npz(const ForeignSource& source) {
       set.add(std::move(tensor));
     } catch (const ForeignError& error) {
       tensor_of_member.erase(i);
-      source.rows.find(static_cast<int64_t>(i) + 1, true,
-                       "array " + utf8::printable(key.substr(0, 200)) + " " + error.what(), key);
+      source.rows.find(0, true, "array " + utf8::printable(key.substr(0, 200)) + " " + error.what(),
+                       key);
     }
   });
   const auto for_some = [&](bool lists, const auto& use) {

@@ -41,6 +41,7 @@ struct MadeTensor {
   std::vector<int64_t> stride = {};
   int64_t offset = 0;
   int64_t numel = 0;
+  std::string metadata = "";  ///< a dict, pickled: {'neg': True}
 };
 
 inline std::string pickled(const MadeTensor& t) {
@@ -48,8 +49,11 @@ inline std::string pickled(const MadeTensor& t) {
          t.type + "\n" + pickled(t.storage) + pickled(std::string("cpu")) + pickled(t.numel) +
          "tQ" + pickled(t.offset) + pickled_tuple(t.shape) + pickled_tuple(t.stride) +
          "\x89"
-         "ccollections\nOrderedDict\n)RtR";
+         "ccollections\nOrderedDict\n)R" +
+         t.metadata + "tR";
 }
+
+inline std::string pickled_bit(bool value) { return value ? "\x88" : "\x89"; }
 
 /// {key: value, ...}, values pickled already.
 inline std::string pickled_dict(const Members& items) {

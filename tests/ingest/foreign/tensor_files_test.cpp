@@ -74,6 +74,50 @@ TEST_F(TensorFileOf, WhatOneTensorLacksCostsOnlyThatTensor) {
   EXPECT_NE(findings().find("tensor f is larger than any tensor can be"), std::string::npos);
 }
 
+TEST_F(TensorFileOf, OfTensorsThatShareBytesNoneIsTaken) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                             R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},)"
+                             R"("c":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})";
+  const IngestSummary done = take_file("a.safetensors", safetensors(header, std::string(16, 0)));
+  EXPECT_EQ(traced("tensor"), "c") << findings();
+  EXPECT_EQ(done.errors, 2) << findings();
+  EXPECT_NE(findings().find("tensor a shares bytes with tensor b, from byte 4 on"),
+            std::string::npos);
+}
+
+TEST_F(TensorFileOf, BytesThatBelongToNoTensorAreErrors) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})";
+  const IngestSummary done = take_file("a.safetensors", safetensors(header, std::string(16, 0)));
+  EXPECT_EQ(traced("tensor"), "a\nb");
+  EXPECT_EQ(done.errors, 2) << findings();
+  EXPECT_NE(findings().find("bytes 4 to 8 of its data belong to no tensor"), std::string::npos);
+  EXPECT_NE(findings().find("bytes 12 to 16"), std::string::npos);
+}
+
+TEST_F(TensorFileOf, AKeyThatStandsTwiceInSafetensorsIsRefused) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                             R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})";
+  EXPECT_EQ(take_file("a.safetensors", safetensors(header, std::string(8, 0))).errors, 1);
+  EXPECT_EQ(count("trace_row"), 0) << findings();
+}
+
+TEST_F(TensorFileOf, AnArrayInFortransOrderIsItsValuesInOursAlsoWhenLarge) {
+  constexpr int kRows = 3000, kColumns = 3100;  // 37 MB
+  std::vector<float> turned(size_t{kRows} * kColumns), values(turned.size());
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) {
+      const auto value = static_cast<float>((r * 31 + c * 17) % 1009 - 500);
+      values[static_cast<size_t>(r) * kColumns + static_cast<size_t>(c)] = value;
+      turned[static_cast<size_t>(c) * kRows + static_cast<size_t>(r)] = value;
+    }
+  }
+  const std::string shape = "(" + std::to_string(kRows) + ", " + std::to_string(kColumns) + ")";
+  EXPECT_EQ(take_file("x.npy", npy("'<f4'", shape, bytes_of_values(turned), true)).errors, 0)
+      << findings();
+  EXPECT_EQ(traced("n, hash"), std::to_string(values.size()) + "|" + printed_hash(values));
+}
+
 TEST_F(TensorFileOf, ValuesThatAreNotFiniteFailTheirRun) {
   take_file("x.npy", npy("'<f4'", "(2,)", bytes_of_values<float>({std::nanf(""), 1})));
   EXPECT_EQ(traced("nan, min"), "1|1.0");

@@ -127,6 +127,47 @@ TEST_F(TorchFileOf, ViewsAreTheValuesThatTheyShow) {
                                            printed_hash({3}));
 }
 
+TEST_F(TorchFileOf, ANegatedViewIsTheValuesThatItShowsAndNoOthers) {
+  const auto with = [](const char* type, const Members& bits) {
+    return pickled(MadeTensor{"0", type, {2}, {1}, 0, 2, pickled_dict(bits)});
+  };
+  const std::string yes = pickled_bit(true), no = pickled_bit(false);
+  const IngestSummary done = take_file(
+      "x.pt", torch_file(pickled_dict({{"plain", with("FloatStorage", {{"neg", no}, {"conj", no}})},
+                                       {"negated", with("FloatStorage", {{"neg", yes}})},
+                                       {"conjugate", with("FloatStorage", {{"conj", yes}})},
+                                       {"whole", with("IntStorage", {{"neg", yes}})},
+                                       {"later", with("FloatStorage", {{"turned", yes}})}}),
+                         {bytes_of_values<float>({1, -2})}));
+  EXPECT_EQ(traced("tensor, hash"),
+            "plain|" + printed_hash({1, -2}) + "\nnegated|" + printed_hash({-1, 2}));
+  EXPECT_EQ(done.errors, 3) << findings();
+  for (const char* name : {"conjugate", "whole", "later"}) {
+    EXPECT_NE(findings().find(name), std::string::npos) << name << findings();
+  }
+}
+
+TEST_F(TorchFileOf, ATensorThatIsNotReadIsNamedAndCostsOnlyItself) {
+  const std::string tensor = pickled(MadeTensor{"0", "FloatStorage", {2}, {1}, 0, 2});
+  const std::string complex = pickled(MadeTensor{"0", "ComplexFloatStorage", {1}, {1}, 0, 1});
+  const IngestSummary done =
+      take_file("x.pt", torch_file(pickled_dict({{"good", tensor}, {"phases", complex}}),
+                                   {bytes_of_values<float>({1, 2})}));
+  EXPECT_EQ(traced("tensor, n"), "good|2") << findings();
+  EXPECT_EQ(done.errors, 1);
+  EXPECT_NE(findings().find("phases"), std::string::npos) << findings();
+}
+
+TEST_F(TorchFileOf, APassOfWhichATensorIsNotReadLeavesItsRunIncomplete) {
+  folder.write("in/TP0_PP0_Rank0_pid7/Pass00000.pt", pass({0, 1, 2}, {3}));
+  folder.write("in/TP0_PP0_Rank0_pid7/Pass00001.pt", pass({2}, {3}));
+  const std::string complex = pickled(MadeTensor{"0", "ComplexFloatStorage", {1}, {1}, 0, 1});
+  folder.write("in/TP0_PP0_Rank0_pid7/Pass00002.pt",
+               torch_file(pickled_dict({{"model.phases", complex}}), {std::string(8, 0)}));
+  EXPECT_EQ(take("in").errors, 1) << findings();
+  EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE");
+}
+
 TEST_F(TorchFileOf, NamesOfNestedTensorsAreTheirKeys) {
   const std::string tensor = pickled(MadeTensor{"0", "FloatStorage", {1}, {1}, 0, 1});
   const IngestSummary done =
