@@ -49,7 +49,9 @@ ProbeLab::ProbeLab()
               " WHERE run = ?1 AND status <> 'MATCH')"),
       differences_(reader_,
                    "SELECT count(*), sum(status <> 'MATCH') FROM run_diff"
-                   " WHERE run_a = ? AND run_b = ? AND tensor = ? AND layer = ?") {}
+                   " WHERE run_a = ?1 AND run_b = ?2 AND tensor = ?3 AND layer = ?4"
+                   " AND (prompt, pos_id) IN (SELECT prompt, pos_id FROM pair WHERE run = ?1"
+                   " AND tensor = ?3 AND layer = ?4 AND status NOT LIKE '%_ONLY')") {}
 
 std::string ProbeLab::probe(const TestEngine& engine,
                             const std::vector<std::vector<int32_t>>& prompts,

@@ -59,7 +59,7 @@ class ProbeLab {
   std::vector<std::string> findings(const std::string& run);
   /// The first position where anything differs, if this place does there.
   std::optional<int64_t> first_origin(const std::string& run, const Place& place);
-  /// Whether two runs traced the same values at a place, at all positions of both sides.
+  /// Whether two runs traced the same values at a place, where the first pairs its two sides.
   bool same_rows(const std::string& run_a, const std::string& run_b, const Place& place);
 
   const std::filesystem::path& database() const { return database_; }
