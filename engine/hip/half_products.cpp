@@ -1,7 +1,6 @@
 #include "engine/hip/half_products.h"
 
 #include <algorithm>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -59,25 +58,71 @@ HalfProducts::Operands HalfProducts::prepare(Route route, int64_t n_tokens,
                                 " for a matrix product; it has " +
                                 (blas() != nullptr ? "BLAS, " : "") + "MFMA and VALU");
   }
-  size_t n_x = 0, n_weights = 0;
+  Operands operands;
+  size_t n_x = 0, n_most = 0, n_all = 0;
+  operands.together = route == Route::kMfma;
   for (const Matrix& w : weights) {
     n_x = std::max(n_x, static_cast<size_t>(n_tokens * w.cols));
-    if (!is_half(w)) {
-      n_weights = std::max(n_weights, static_cast<size_t>(rows_at_once(w) * w.cols));
-    }
+    if (is_half(w)) continue;
+    const int64_t rows = rows_at_once(w);
+    operands.together = operands.together && rows == w.rows;
+    n_most = std::max(n_most, static_cast<size_t>(rows * w.cols));
+    n_all += static_cast<size_t>(rows * w.cols);
   }
-  return {x_.get(n_x), weights_.get(n_weights)};
+  operands.together = operands.together && n_all <= kMostBytes / sizeof(uint16_t);
+  operands.x = x_.get(n_x);
+  operands.weights = weights_.get(operands.together ? n_all : n_most);
+  return operands;
 }
 
 void HalfProducts::multiply(Route route, const Operands& operands, const float* x, int64_t n_tokens,
                             std::span<const Product> products) {
-  std::optional<HalfType> made;
-  for (const Product& product : products) {
-    const HalfType type = type_for(product.w);
-    if (made != type) halves_of(x, n_tokens * product.w.cols, type, operands.x, stream_);
-    made = type;
-    multiply(route, operands, n_tokens, product);
+  while (!products.empty()) {
+    const HalfType type = type_for(products[0].w);
+    const auto other =
+        std::find_if(products.begin(), products.end(),
+                     [type](const Product& product) { return type_for(product.w) != type; });
+    const auto n = static_cast<size_t>(other - products.begin());
+    halves_of(x, n_tokens * products[0].w.cols, type, operands.x, stream_);
+    if (operands.together) {
+      multiply_together(operands, n_tokens, products.first(n));
+    } else {
+      for (const Product& product : products.first(n)) {
+        multiply(route, operands, n_tokens, product);
+      }
+    }
+    products = products.subspan(n);
   }
+}
+
+void HalfProducts::multiply_together(const Operands& operands, int64_t n_tokens,
+                                     std::span<const Product> products) {
+  std::vector<HalfProduct> parts;
+  uint16_t* expanded = operands.weights;
+  for (const Product& product : products) {
+    parts.push_back(part_of(operands, n_tokens, product, 0, product.w.rows, expanded));
+    if (!is_half(product.w)) expanded += product.w.rows * product.w.cols;
+  }
+  matmul_mfma(parts, stream_);
+}
+
+HalfProduct HalfProducts::part_of(const Operands& operands, int64_t n_tokens,
+                                  const Product& product, int64_t row, int64_t rows,
+                                  uint16_t* expanded) {
+  const Matrix& w = product.w;
+  const auto* stored = reinterpret_cast<const uint16_t*>(w.data);
+  if (!is_half(w)) {
+    to_halves(w, row, rows, type_for(w), expanded, stream_);
+    stored = expanded;
+  }
+  return {.type = type_for(w),
+          .x = operands.x,
+          .w = stored,
+          .n_tokens = n_tokens,
+          .rows = rows,
+          .cols = w.cols,
+          .out = product.out + row,
+          .out_stride = w.rows};
 }
 
 void HalfProducts::multiply(Route route, const Operands& operands, int64_t n_tokens,
@@ -85,20 +130,8 @@ void HalfProducts::multiply(Route route, const Operands& operands, int64_t n_tok
   const Matrix& w = product.w;
   const int64_t step = is_half(w) ? w.rows : rows_at_once(w);
   for (int64_t row = 0; row < w.rows; row += step) {
-    const int64_t rows = std::min(step, w.rows - row);
-    const auto* stored = reinterpret_cast<const uint16_t*>(w.data);
-    if (!is_half(w)) {
-      to_halves(w, row, rows, type_for(w), operands.weights, stream_);
-      stored = operands.weights;
-    }
-    const HalfProduct part{.type = type_for(w),
-                           .x = operands.x,
-                           .w = stored,
-                           .n_tokens = n_tokens,
-                           .rows = rows,
-                           .cols = w.cols,
-                           .out = product.out + row,
-                           .out_stride = w.rows};
+    const HalfProduct part =
+        part_of(operands, n_tokens, product, row, std::min(step, w.rows - row), operands.weights);
     if (route == Route::kBlas) {
       blas_->matmul(part);
     } else {

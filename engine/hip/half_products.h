@@ -33,6 +33,7 @@ class HalfProducts {
   struct Operands {
     uint16_t* x = nullptr;        // [n_tokens, cols]
     uint16_t* weights = nullptr;  // of weights that are not stored in 16 bits, some rows at a time
+    bool together = false;        // there is room for all of them, and they are multiplied at once
   };
   /// For any of the products of n_tokens tokens. Allocates. Throws std::invalid_argument for a
   /// route that there is not.
@@ -49,6 +50,12 @@ class HalfProducts {
 
  private:
   Blas* blas() const;  ///< nullptr where there is none
+  /// Products of operands.x, all of its type.
+  void multiply_together(const Operands& operands, int64_t n_tokens,
+                         std::span<const Product> products);
+  /// Some rows of a product. Queues what makes halves of their weights where they are none.
+  HalfProduct part_of(const Operands& operands, int64_t n_tokens, const Product& product,
+                      int64_t row, int64_t rows, uint16_t* expanded);
 
   Stream& stream_;
   mutable std::unique_ptr<Blas> blas_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/gpu/device.h"
 #include "kernels/gpu/half_type.h"
@@ -38,5 +39,10 @@ MfmaTile mfma_tile(const HalfProduct& product);
 /// and its place there. Throws std::length_error for more than 2²² columns.
 void matmul_mfma(const HalfProduct& product, Stream& stream);
 void matmul_mfma(const HalfProduct& product, MfmaTile tile, Stream& stream);
+
+/// Queues up to kMaxProducts products of one x, in one launch where a device and their shapes suit
+/// that: a product of few rows alone leaves most of a device idle. The bits of each alone. Throws
+/// std::invalid_argument for more products, or of different x.
+void matmul_mfma(std::span<const HalfProduct> products, Stream& stream);
 
 }  // namespace greta

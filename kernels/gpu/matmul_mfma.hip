@@ -7,6 +7,7 @@
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_mfma_place.h"
 #include "kernels/gpu/matmul_mfma_wide.h"
+#include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
@@ -321,7 +322,7 @@ void launch_tile(const HalfProduct& product, MfmaTile tile, Stream& stream) {
   }
   switch (tile) {
     case MfmaTile::kWide:
-      if (fits_wide_matmul(product)) return wide_matmul(product, stream);
+      if (fits_wide_matmul(product)) return wide_matmul({&product, 1}, stream);
       return launch_chunks<kType, Wide>(product, stream);
     case MfmaTile::kSquare:
       return launch_chunks<kType, Square>(product, stream);
@@ -333,11 +334,19 @@ void launch_tile(const HalfProduct& product, MfmaTile tile, Stream& stream) {
   throw std::invalid_argument("matmul_mfma: unknown tile");
 }
 
+/// Blocks: nearly one for every processor of an H100 (132), two for five of an MI300X (304).
+constexpr int64_t kEnough = 128;
+
+void check_columns(const HalfProduct& product) {
+  if (product.cols > kMaxCols) {
+    throw std::length_error("matmul_mfma: " + std::to_string(product.cols) + " columns, at most " +
+                            std::to_string(kMaxCols) + " are supported");
+  }
+}
+
 }  // namespace
 
 MfmaTile mfma_tile(const HalfProduct& product) {
-  // Nearly one for every processor of an H100 (132), two for five of an MI300X (304).
-  constexpr int64_t kEnough = 128;
   if (product.n_tokens <= Thin::kTokens) return MfmaTile::kThin;
   if (n_blocks<Wide>(product) >= kEnough) return MfmaTile::kWide;
   if (n_blocks<Square>(product) >= kEnough) return MfmaTile::kSquare;
@@ -349,15 +358,32 @@ void matmul_mfma(const HalfProduct& product, Stream& stream) {
 }
 
 void matmul_mfma(const HalfProduct& product, MfmaTile tile, Stream& stream) {
-  if (product.cols > kMaxCols) {
-    throw std::length_error("matmul_mfma: " + std::to_string(product.cols) + " columns, at most " +
-                            std::to_string(kMaxCols) + " are supported");
-  }
+  check_columns(product);
   if (product.type == HalfType::kF16) {
     launch_tile<HalfType::kF16>(product, tile, stream);
   } else {
     launch_tile<HalfType::kBF16>(product, tile, stream);
   }
+}
+
+void matmul_mfma(std::span<const HalfProduct> products, Stream& stream) {
+  if (products.size() > kMaxProducts) throw std::invalid_argument("matmul_mfma: too many products");
+  int64_t n_wide = 0;
+  bool all_fit = products.size() > 1;
+  for (const HalfProduct& product : products) {
+    const HalfProduct& first = products[0];
+    if (product.x != first.x || product.type != first.type || product.cols != first.cols ||
+        product.n_tokens != first.n_tokens) {
+      throw std::invalid_argument("matmul_mfma: products of different x");
+    }
+    check_columns(product);
+    all_fit = all_fit && fits_wide_matmul(product) && aligned16(product.x, product.w);
+    n_wide += n_blocks<Wide>(product);
+  }
+  if (all_fit && products[0].n_tokens > Thin::kTokens && n_wide >= kEnough) {
+    return wide_matmul(products, stream);
+  }
+  for (const HalfProduct& product : products) matmul_mfma(product, stream);
 }
 
 }  // namespace greta

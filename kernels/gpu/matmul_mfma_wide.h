@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "kernels/gpu/device.h"
 #include "kernels/gpu/matmul_mfma.h"
 
@@ -8,7 +11,8 @@ namespace greta {
 /// Whether the device has the instructions of kernels/gpu/warpgroup.h, and the product suits them.
 bool fits_wide_matmul(const HalfProduct& product);
 
-/// Queues matmul_mfma() by them, in wide tiles: the same bits, in less time.
-void wide_matmul(const HalfProduct& product, Stream& stream);
+/// Queues matmul_mfma() of products of one x by them, in wide tiles and in one launch: the same
+/// bits, in less time.
+void wide_matmul(std::span<const HalfProduct> products, Stream& stream);
 
 }  // namespace greta

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <stdexcept>
 
 #include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matmul_mfma_place.h"
 #include "kernels/gpu/matmul_mfma_wide.h"
+#include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/warpgroup.h"
 
@@ -63,8 +66,14 @@ __device__ inline void store_sums(const HalfProduct& product, const TilePlace& p
   }
 }
 
+struct Products {
+  HalfProduct product[kMaxProducts];
+  uint32_t first_block[kMaxProducts];  ///< ascending; none has those of a product that is not there
+};
+
 template <HalfType kType>
-__global__ __launch_bounds__(Shape::kThreads, 1) void wide_kernel(const HalfProduct product) {
+__global__ __launch_bounds__(Shape::kThreads,
+                             1) void wide_kernel(const GRETA_GRID_CONSTANT Products products) {
   using Tile = GroupTile<kType, Shape::kRows>;
   static_assert(Tile::kColumns == Shape::kDepth);
   GRETA_DYNAMIC_SHARED(unsigned char, dynamic);
@@ -72,7 +81,13 @@ __global__ __launch_bounds__(Shape::kThreads, 1) void wide_kernel(const HalfProd
       reinterpret_cast<uint16_t*>((reinterpret_cast<uintptr_t>(dynamic) + Shape::kAlignment - 1) /
                                   Shape::kAlignment * Shape::kAlignment);
 
-  const TilePlace place = place_of<Shape>(blockIdx.x, product);
+  int which = 0;
+  GRETA_UNROLL
+  for (int i = 1; i < static_cast<int>(kMaxProducts); ++i) {
+    which += blockIdx.x >= products.first_block[i] ? 1 : 0;
+  }
+  const HalfProduct product = products.product[which];
+  const TilePlace place = place_of<Shape>(blockIdx.x - products.first_block[which], product);
   const Lines tokens =
       lines_from(product.x, product.cols, place.token, product.n_tokens, Shape::kTokens);
   const Lines rows = lines_from(product.w, product.cols, place.row, product.rows, Shape::kRows);
@@ -135,20 +150,28 @@ bool fits_wide_matmul(const HalfProduct& product) {
   return product.cols > 0 && product.cols % Shape::kDepth == 0;
 }
 
-void wide_matmul(const HalfProduct& product, Stream& stream) {
-  const int64_t n_blocks = int64_t{blocks_for(product.n_tokens, Shape::kTokens)} *
-                           blocks_for(product.rows, Shape::kRows);
-  launch(
-      {"matmul_mfma", blocks_for(n_blocks, 1), Shape::kThreads, Shape::kSharedBytes}, stream,
-      product.type == HalfType::kF16 ? wide_kernel<HalfType::kF16> : wide_kernel<HalfType::kBF16>,
-      product);
+void wide_matmul(std::span<const HalfProduct> products, Stream& stream) {
+  Products all{};
+  int64_t n_blocks = 0;
+  for (size_t i = 0; i < kMaxProducts; ++i) {
+    all.first_block[i] = std::numeric_limits<uint32_t>::max();
+    if (i >= products.size()) continue;
+    all.product[i] = products[i];
+    all.first_block[i] = blocks_for(n_blocks, 1);
+    n_blocks += int64_t{blocks_for(products[i].n_tokens, Shape::kTokens)} *
+                blocks_for(products[i].rows, Shape::kRows);
+  }
+  launch({"matmul_mfma", blocks_for(n_blocks, 1), Shape::kThreads, Shape::kSharedBytes}, stream,
+         products[0].type == HalfType::kF16 ? wide_kernel<HalfType::kF16>
+                                            : wide_kernel<HalfType::kBF16>,
+         all);
 }
 
 #else
 
 bool fits_wide_matmul(const HalfProduct&) { return false; }
 
-void wide_matmul(const HalfProduct&, Stream&) {
+void wide_matmul(std::span<const HalfProduct>, Stream&) {
   throw std::logic_error("matmul_mfma: this device has no warpgroups");
 }
 

@@ -1,7 +1,10 @@
 #include "kernels/gpu/matmul_mfma.h"
 
 #include <limits>
+#include <stdexcept>
+#include <vector>
 
+#include "kernels/gpu/matmul_mfma_wide.h"
 #include "tests/kernels/gpu/half_products.h"
 
 namespace greta {
@@ -84,6 +87,39 @@ TEST_F(MatmulMfma, SumsOfManyColumnsAreMadeInTheSameChunksByEveryTile) {
   const std::vector<uint32_t> bits = bits_of(multiply(host, MfmaTile::kSmall));
   for (MfmaTile tile : kTiles) EXPECT_EQ(bits_of(multiply(host, tile)), bits);
   host.expect_nearly(multiply(host));
+}
+
+TEST_F(MatmulMfma, ProductsOfOneXTogetherHaveTheBitsOfEachAlone) {
+  const bool is_slow = device_info().name == "emulator";  // elsewhere they fill the device, in one
+  const HostProduct host =
+      HostProduct::of_bells(HalfType::kF16, is_slow ? 40 : 2689, is_slow ? 34 : 771, 64);
+  const int64_t first = host.rows - 21, cuts[] = {0, first, first + 1, host.rows};
+  const auto together = [&](const HalfProduct& whole) {
+    std::vector<HalfProduct> products;
+    for (int i = 0; i < 3; ++i) {
+      HalfProduct part = whole;
+      part.rows = cuts[i + 1] - cuts[i];
+      part.w += cuts[i] * whole.cols;
+      part.out += cuts[i];
+      products.push_back(part);
+    }
+    const auto before = stream_.launches();
+    matmul_mfma(products, stream_);
+    if (!is_slow && fits_wide_matmul(whole)) {
+      EXPECT_EQ(stream_.launches(), before + 1);
+    }
+  };
+  EXPECT_EQ(bits_of(run(host, together)), bits_of(multiply(host)));
+}
+
+TEST_F(MatmulMfma, ProductsTogetherAreOfOneXAndFew) {
+  const uint16_t x[2] = {}, w[2] = {};
+  float out[4] = {};
+  const HalfProduct product{HalfType::kF16, x, w, 1, 1, 1, out, 1};
+  HalfProduct other = product;
+  other.x = x + 1;
+  EXPECT_THROW(matmul_mfma(std::vector{product, other}, stream_), std::invalid_argument);
+  EXPECT_THROW(matmul_mfma(std::vector(4, product), stream_), std::invalid_argument);
 }
 
 // They are read value by value.
