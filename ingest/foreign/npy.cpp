@@ -30,7 +30,7 @@ size_t end_of_value(std::string_view text) {
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
     const char open = closing.empty() ? '\0' : closing.back();
-    if (c == open) {
+    if (c == open && !closing.empty()) {
       closing.pop_back();
     } else if (open == '\'' || open == '"') {
       continue;

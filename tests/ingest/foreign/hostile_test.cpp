@@ -172,6 +172,8 @@ TEST_F(HostileForeign, HeadersOfArraysThatNumpyWouldNotWrite) {
   refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,", "no whole dict");
   refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} 5", "no dict");
   refused("{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}", "no dict");
+  const std::string rest = "'<f4', 'fortran_order': False, 'shape': (1,)}";
+  refused("{'descr':" + std::string(1, '\0') + rest, "is of records");
   refused("{(descr): '<f4', 'fortran_order': False, 'shape': (1,)}", "has (descr), which");
 }
 
