@@ -75,7 +75,7 @@ std::string what_pickle(std::string_view head) {
   return "neither a ZIP nor a pickle, though it is named like one";
 }
 
-[[noreturn]] void refuse_pickle(std::string_view head) {
+[[noreturn]] void refuse_unzipped(std::string_view head) {
   throw ForeignError(what_pickle(head) +
                      "; greta reads the ZIP that torch.save writes today: load it where you trust"
                      " it, and torch.save() its tensors");
@@ -127,7 +127,7 @@ void read_tensor_file(TensorFile kind, const ForeignSource& source) {
     case TensorFile::kSafetensors:
       return read_safetensors(source);
     case TensorFile::kPickle:
-      return refuse_pickle(head);
+      return refuse_unzipped(head);
   }
 }
 
