@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/utf8.h"
+#include "ingest/content/archive.h"
 #include "ingest/content_name.h"
 #include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/text_files.h"
@@ -25,16 +26,24 @@ bool holds_records(std::string_view head) {
   return any;
 }
 
+ContentKind kind_of(TensorFile file) {
+  switch (file) {
+    case TensorFile::kZip:
+      return ContentKind::kZip;
+    case TensorFile::kNpy:
+      return ContentKind::kNpy;
+    case TensorFile::kSafetensors:
+      return ContentKind::kSafetensors;
+    case TensorFile::kPickle:
+      return ContentKind::kPickle;
+  }
+  return ContentKind::kUnknown;
+}
+
 /// What another tool wrote; kUnknown when none did.
 ContentKind foreign_kind(const std::string& extension, std::string_view head) {
   if (head.starts_with(std::string_view("SQLite format 3\0", 16))) return ContentKind::kDatabase;
-  if (head.starts_with(kZipMagic)) {
-    const bool is_named_so =
-        extension == ".pt" || extension == ".pth" || extension == ".ckpt" || extension == ".npz";
-    return is_named_so || is_zip_of_tensors(head) ? ContentKind::kZip : ContentKind::kUnknown;
-  }
-  if (head.starts_with(kNpyMagic)) return ContentKind::kNpy;
-  if (is_safetensors(head)) return ContentKind::kSafetensors;
+  if (const auto tensors = tensor_file(extension, head)) return kind_of(*tensors);
   const bool is_text = head.find('\0') == head.npos;
   if (is_text && (extension.empty() || extension == ".json")) {
     if (is_debug_mode(head)) return ContentKind::kDebugMode;
@@ -44,10 +53,7 @@ ContentKind foreign_kind(const std::string& extension, std::string_view head) {
   if (extension == ".txt" || extension == ".log" || extension.empty()) {
     if (is_llama_text(head)) return ContentKind::kLlamaText;
   }
-  const bool is_pickle = head.size() > 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
-  const bool is_named_so = extension == ".pt" || extension == ".pth" || extension == ".bin" ||
-                           extension == ".pkl" || extension == ".pickle";
-  return is_pickle && is_named_so ? ContentKind::kOldPickle : ContentKind::kUnknown;
+  return ContentKind::kUnknown;
 }
 
 /// By its mark, or by a zero beside every character, as far as it shows.
@@ -85,9 +91,7 @@ std::string packing_of(std::string_view head) {
   for (const Packing& packing : kPackings) {
     if (head.starts_with(packing.magic)) return std::string(packing.name);
   }
-  constexpr size_t kTarMagicAt = 257;
-  const bool is_tar = head.size() > kTarMagicAt && head.substr(kTarMagicAt).starts_with("ustar");
-  return is_tar ? "a tar archive" : "";
+  return begins_as_tar(head) ? "a tar archive" : "";
 }
 
 }  // namespace
@@ -104,6 +108,7 @@ ContentKind classify(const std::string& path, std::string_view head) {
   const ContentKind foreign = foreign_kind(extension, head);
   if (foreign != ContentKind::kUnknown) return foreign;
   if (!why_unread(head).empty()) return ContentKind::kUnknown;  // whatever it is called
+  if (const auto tensors = tensor_file_named(extension)) return kind_of(*tensors);
   if (extension == ".jsonl" || extension == ".ndjson") return ContentKind::kRecords;
   if (extension == ".json") return ContentKind::kJson;
   if (extension == ".tsv" || extension == ".csv") return ContentKind::kTable;

@@ -19,14 +19,14 @@ enum class ContentKind {
   kSafetensors,
   kNpy,
   kZip,
-  kOldPickle,
+  kPickle,    ///< of tensors, perhaps: not read
   kDatabase,  ///< of SQLite: nothing to ingest
   kUnknown
 };
 
 /// Whether ingest/foreign/ reads it.
 constexpr bool is_foreign(ContentKind kind) {
-  return kind >= ContentKind::kMsprobe && kind <= ContentKind::kOldPickle;
+  return kind >= ContentKind::kMsprobe && kind <= ContentKind::kPickle;
 }
 
 /// The shapes that are read, one a line, as what to do about a file of none.

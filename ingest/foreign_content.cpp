@@ -41,7 +41,7 @@ bool is_own_run(ContentKind kind, const std::string& path) {
 
 bool is_read_in_pieces(ContentKind kind) {
   return kind == ContentKind::kSafetensors || kind == ContentKind::kNpy ||
-         kind == ContentKind::kZip;
+         kind == ContentKind::kZip || kind == ContentKind::kPickle;
 }
 
 std::string shape_of(ContentKind kind) {
@@ -92,18 +92,17 @@ void read_foreign(ContentKind kind, const std::string& path, Bytes& bytes, Forei
       read_llama_text(source);
       break;
     case ContentKind::kSafetensors:
-      read_safetensors(source);
+      read_tensor_file(TensorFile::kSafetensors, source);
       break;
     case ContentKind::kNpy:
-      read_npy(source);
+      read_tensor_file(TensorFile::kNpy, source);
       break;
     case ContentKind::kZip:
-      read_zip(source);
+      read_tensor_file(TensorFile::kZip, source);
       break;
-    case ContentKind::kOldPickle:
-      throw ForeignError(
-          "a bare pickle, as torch.save wrote them before PyTorch 1.6; greta reads the ZIP that it"
-          " writes today");
+    case ContentKind::kPickle:
+      read_tensor_file(TensorFile::kPickle, source);
+      break;
     default:
       break;  // construct.json is read with the dump that it belongs to
   }

@@ -10,6 +10,8 @@
 #include "ingest/content/archive.h"
 #include "ingest/content/reader.h"
 #include "ingest/content_importer.h"
+#include "ingest/content_name.h"
+#include "ingest/foreign/tensor_files.h"
 #include "ingest/inputs.h"
 #include "ingest/open_ingest.h"
 #include "ingest/opened_content.h"
@@ -84,7 +86,8 @@ std::future<OpenedFile> Importer::open_ahead(const Input& input) {
   const bool seems_known = session_.sources.any_stored_at(input.path.string(), input.bytes);
   const bool on_other_thread = session_.options.jobs > 1 && input.bytes >= kWorthAThreadBytes;
   auto open = [path = input.path, seems_known]() -> OpenedFile {
-    if (is_archive(path)) return {.is_archive = true};
+    const bool is_named_tensors = tensor_file_named(lower_extension(path.string())).has_value();
+    if (!is_named_tensors && is_archive(path)) return {.is_archive = true};
     OpenedFile file{.reader = open_content(path)};
     const bool is_large =
         file.reader->stored_bytes().value_or(0) > static_cast<int64_t>(kWholeBytes);

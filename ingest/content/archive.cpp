@@ -131,17 +131,15 @@ ArchiveHandle open_tar(TarInput& input) {
 }
 
 bool has_tar_header(const std::filesystem::path& path) {
-  constexpr size_t kMagicOffset = 257;
-  constexpr std::string_view kMagic = "ustar";
   const std::unique_ptr<ContentReader> content = open_content(path);
-  std::array<char, kMagicOffset + kMagic.size()> head;
+  std::array<char, kTarTellsBytes> head;
   size_t size = 0;
   while (size < head.size()) {
     const size_t count = content->read(head.data() + size, head.size() - size);
     if (count == 0) return false;
     size += count;
   }
-  return std::string_view(head.data(), size).substr(kMagicOffset) == kMagic;
+  return begins_as_tar({head.data(), size});
 }
 
 }  // namespace

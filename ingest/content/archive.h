@@ -17,6 +17,14 @@ struct ArchiveMember {
 /// True for the names .tgz, .tar.gz and .tar.
 bool is_archive_name(std::string_view name);
 
+/// Whether a tar begins so: a header of 512 bytes, of which the first 262 tell.
+inline constexpr size_t kTarTellsBytes = 262;
+constexpr bool begins_as_tar(std::string_view head) {
+  constexpr std::string_view kMagic = "ustar";
+  return head.size() >= kTarTellsBytes &&
+         head.substr(kTarTellsBytes - kMagic.size()).starts_with(kMagic);
+}
+
 /// By name, or because the (decompressed) content begins with a tar header. False for what cannot
 /// be opened: open_content says why.
 bool is_archive(const std::filesystem::path& path);

@@ -96,9 +96,10 @@ class DebugLogs {
   explicit DebugLogs(const ForeignSource& source) : source_(source) {}
 
   void read() {
-    const Json file = parse_python_json(source_.text());
+    const std::string text = source_.text();
+    const Json file = parse_python_json(text);
     if (!file.is_object() || !file.contains("logs") || !file["logs"].is_array()) {
-      throw ForeignError("is no whole JSON object with DebugMode's logs");
+      throw ForeignError("is no whole JSON object with DebugMode's logs" + reason_of_damage(text));
     }
     if (!file.contains("version") || file["version"] != 1) {
       throw ForeignError("is of a version of DebugMode's logs that is not known");

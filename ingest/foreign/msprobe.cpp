@@ -91,9 +91,10 @@ class Msprobe {
       : source_(source), construct_(construct.empty() ? Json() : parse_python_json(construct)) {}
 
   void read() {
-    const Json dump = parse_python_json(source_.text());
+    const std::string text = source_.text();
+    const Json dump = parse_python_json(text);
     if (!dump.is_object() || !dump.contains("data") || !dump["data"].is_object()) {
-      throw ForeignError("is no whole JSON object with msprobe's data");
+      throw ForeignError("is no whole JSON object with msprobe's data" + reason_of_damage(text));
     }
     if (!construct_.is_null() && !construct_.is_object()) {
       source_.rows.find(

@@ -23,24 +23,79 @@ constexpr struct {
                  {"u2", Dtype::kU16}, {"i4", Dtype::kI32}, {"u4", Dtype::kU32},
                  {"i8", Dtype::kI64}, {"u8", Dtype::kU64}, {"b1", Dtype::kBool}};
 
-/// What stands behind 'key': in the dict that a header is.
-std::string_view value_behind(std::string_view header, std::string_view key) {
-  for (char quote : {'\'', '"'}) {
-    const std::string quoted = quote + std::string(key) + quote;
-    size_t at = header.find(quoted);
-    if (at == header.npos) continue;
-    at = header.find(':', at + quoted.size());
-    if (at == header.npos) break;
-    return text::trim(header.substr(at + 1));
+/// Where the value that a text begins with ends, exclusively: at a ',', ':' or '}' that is in no
+/// text or bracket.
+size_t end_of_value(std::string_view text) {
+  std::string closing;  // of what is open, innermost last
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const char open = closing.empty() ? '\0' : closing.back();
+    if (c == open && !closing.empty()) {
+      closing.pop_back();
+    } else if (open == '\'' || open == '"') {
+      continue;
+    } else if (c == '\'' || c == '"') {
+      closing += c;
+    } else if (c == '(' || c == '[' || c == '{') {
+      closing += c == '(' ? ')' : c == '[' ? ']' : '}';
+    } else if (closing.empty() && (c == ',' || c == '}' || c == ':')) {
+      return at;
+    }
   }
-  throw ForeignError("its header has no '" + std::string(key) + "'");
+  throw ForeignError("its header is no whole dict of Python");
 }
+
+/// What a header says, a dict of Python: each of three keys once, and nothing behind it.
+class HeaderDict {
+ public:
+  std::string_view descr, fortran_order, shape;
+
+  explicit HeaderDict(std::string_view header) : rest_(text::trim(header)) {
+    take('{');
+    while (text::trim(rest_) != "}") {
+      const std::string_view key = take_value();
+      take(':');
+      std::string_view& value = value_of(key);
+      if (!value.empty()) throw ForeignError("its header has " + std::string(key) + " twice");
+      value = take_value();
+      if (rest_ != "}") take(',');
+    }
+    if (descr.empty()) throw ForeignError("its header has no 'descr'");
+    if (fortran_order.empty()) throw ForeignError("its header has no 'fortran_order'");
+    if (shape.empty()) throw ForeignError("its header has no 'shape'");
+  }
+
+ private:
+  void take(char c) {
+    if (!rest_.starts_with(c)) throw ForeignError("its header is no dict of Python");
+    rest_.remove_prefix(1);
+  }
+  std::string_view take_value() {
+    const size_t end = end_of_value(rest_);
+    const std::string_view value = text::trim(rest_.substr(0, end));
+    rest_.remove_prefix(end);
+    return value;
+  }
+  std::string_view& value_of(std::string_view key) {
+    const auto is = [&](std::string_view name) {
+      return key.size() == name.size() + 2 && key.substr(1, name.size()) == name &&
+             key.front() == key.back() && (key.front() == '\'' || key.front() == '"');
+    };
+    if (is("descr")) return descr;
+    if (is("fortran_order")) return fortran_order;
+    if (is("shape")) return shape;
+    throw ForeignError("its header has " + utf8::printable(key.substr(0, 40)) +
+                       ", which no .npy has");
+  }
+
+  std::string_view rest_;
+};
 
 Dtype dtype_of(std::string_view descr) {
   if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
     throw ForeignError("is of records, which greta does not read");
   }
-  const std::string_view type = descr.substr(1, descr.find(descr[0], 1) - 1);
+  const std::string_view type = descr.substr(1, descr.size() - 2);
   for (const auto& one : kNpyTypes) {
     if (type.size() == 3 && type.substr(1) == one.name &&
         (type[0] == '<' || type[0] == '|' || (type[0] == '>' && one.name[1] == '1'))) {
@@ -53,8 +108,9 @@ Dtype dtype_of(std::string_view descr) {
 }
 
 std::vector<uint64_t> shape_in(std::string_view tuple) {
-  const size_t end = tuple.find(')');
-  if (tuple.empty() || tuple[0] != '(' || end == tuple.npos) {
+  const size_t end = tuple.size() - 1;
+  const bool is_tuple = tuple.starts_with('(') && tuple.ends_with(')');
+  if (!is_tuple || (end > 1 && tuple.find(',') == tuple.npos)) {
     throw ForeignError("its header has no shape");
   }
   std::vector<uint64_t> shape;
@@ -74,8 +130,9 @@ std::vector<uint64_t> shape_in(std::string_view tuple) {
 
 Tensor read_npy_header(Bytes& bytes, std::string name) {
   constexpr size_t kFixed = 8;
-  const std::string start = bytes.text(0, kFixed);
-  if (!start.starts_with(kNpyMagic)) throw ForeignError("is no .npy");
+  const std::string start = bytes.text(0, std::min<uint64_t>(bytes.size(), kFixed));
+  if (start.size() < kFixed || !start.starts_with(kNpyMagic))
+    throw ForeignError("is no array of NumPy");
   const bool is_long = start[6] != 1;
   if (start[6] < 1 || start[6] > 3) throw ForeignError("is of a version that is not known");
   uint32_t length = 0;
@@ -86,9 +143,15 @@ Tensor read_npy_header(Bytes& bytes, std::string name) {
   Tensor tensor;
   tensor.name = std::move(name);
   tensor.offset = kFixed + digits.size() + length;
-  tensor.dtype = dtype_of(value_behind(header, "descr"));
-  tensor.shape = shape_in(value_behind(header, "shape"));
-  if (value_behind(header, "fortran_order").starts_with("True")) {
+  const HeaderDict said(header);
+  tensor.dtype = dtype_of(said.descr);
+  tensor.shape = shape_in(said.shape);
+  if (said.fortran_order != "True" && said.fortran_order != "False") {
+    throw ForeignError("its header says fortran_order " +
+                       utf8::printable(said.fortran_order.substr(0, 40)) +
+                       ", which is neither True nor False");
+  }
+  if (said.fortran_order == "True") {
     count_of(tensor.shape);  // refuses what would overflow
     uint64_t stride = 1;
     for (uint64_t size : tensor.shape) {
@@ -99,9 +162,18 @@ Tensor read_npy_header(Bytes& bytes, std::string name) {
   return tensor;
 }
 
+void refuse_more_than_one_array(const Tensor& array, Bytes& bytes) {
+  const uint64_t end = end_of(array);
+  if (bytes.size() <= end) return;
+  throw ForeignError("has " + std::to_string(bytes.size() - end) +
+                     " bytes behind its values: of a further array, or of none");
+}
+
 void read_npy(const ForeignSource& source) {
   TensorSet set(source);
-  set.add(read_npy_header(source.bytes, source.path.name));
+  Tensor array = read_npy_header(source.bytes, source.path.name);
+  refuse_more_than_one_array(array, source.bytes);
+  set.add(std::move(array));
   set.add_rows(0, source.bytes);
 }
 

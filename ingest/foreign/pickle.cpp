@@ -5,30 +5,13 @@
 #include <unordered_map>
 
 #include "common/utf8.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/pickle_calls.h"
 #include "ingest/foreign/pickle_names.h"
 
 namespace greta {
 namespace {
 
 constexpr size_t kMaxValues = 500'000;
-
-[[noreturn]] void refuse(const std::string& why) { throw ForeignError("its pickle " + why); }
-
-/// The numbers of a shape or a stride.
-std::vector<uint64_t> sizes_of(const PickleValue& tuple) {
-  if (tuple.kind != PickleValue::kTuple) refuse("has a tensor without a shape");
-  std::vector<uint64_t> sizes;
-  constexpr size_t kMaxDimensions = 64;
-  if (tuple.items.size() > kMaxDimensions) refuse("has a tensor of more than 64 dimensions");
-  for (const PickleValue* item : tuple.items) {
-    if (item->kind != PickleValue::kInteger || item->integer < 0) {
-      refuse("has a tensor whose shape is not of numbers");
-    }
-    sizes.push_back(static_cast<uint64_t>(item->integer));
-  }
-  return sizes;
-}
 
 }  // namespace
 
@@ -60,7 +43,7 @@ class Pickle::Machine {
   using Kind = PickleValue::Kind;
 
   std::string_view take(size_t count) {
-    if (count > rest_.size()) refuse("is truncated");
+    if (count > rest_.size()) refuse_pickle("is truncated");
     const std::string_view taken = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return taken;
@@ -74,14 +57,14 @@ class Pickle::Machine {
 
   std::string_view line() {
     const size_t end = rest_.find('\n');
-    if (end == rest_.npos) refuse("is truncated");
+    if (end == rest_.npos) refuse_pickle("is truncated");
     const std::string_view text = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
     return text;
   }
 
   PickleValue& make(Kind kind) {
-    if (pickle_.values_.size() >= kMaxValues) refuse("has more than half a million values");
+    if (pickle_.values_.size() >= kMaxValues) refuse_pickle("has more than half a million values");
     PickleValue& value = pickle_.values_.emplace_back();
     value.kind = kind;
     return value;
@@ -95,7 +78,7 @@ class Pickle::Machine {
 
   PickleValue* pop() {
     if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size())) {
-      refuse("takes from an empty stack");
+      refuse_pickle("takes from an empty stack");
     }
     PickleValue* value = stack_.back();
     stack_.pop_back();
@@ -105,14 +88,14 @@ class Pickle::Machine {
   PickleValue& top(Kind kind) {
     if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size()) ||
         stack_.back()->kind != kind) {
-      refuse("adds to what is no container");
+      refuse_pickle("adds to what is no container");
     }
     return *stack_.back();
   }
 
   /// What lies above the last mark.
   std::vector<const PickleValue*> pop_marked() {
-    if (marks_.empty()) refuse("has no mark where it needs one");
+    if (marks_.empty()) refuse_pickle("has no mark where it needs one");
     const auto from = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<const PickleValue*> items(from, stack_.end());
     stack_.erase(from, stack_.end());
@@ -139,7 +122,7 @@ class Pickle::Machine {
   bool push_constant(uint8_t opcode) {
     switch (opcode) {
       case 0x80:  // PROTO
-        if (number(1) > 5) refuse("is of a protocol that is not known");
+        if (number(1) > 5) refuse_pickle("is of a protocol that is not known");
         has_protocol_ = true;
         return true;
       case 0x95:
@@ -235,7 +218,7 @@ class Pickle::Machine {
 
   void recall(uint64_t at) {
     const auto found = memo_.find(at);
-    if (found == memo_.end()) refuse("recalls what it did not remember");
+    if (found == memo_.end()) refuse_pickle("recalls what it did not remember");
     stack_.push_back(found->second);
   }
 
@@ -300,7 +283,7 @@ class Pickle::Machine {
   }
 
   void push_items(Kind kind, std::vector<const PickleValue*> items) {
-    if (kind == Kind::kDict && items.size() % 2 != 0) refuse("has a key without a value");
+    if (kind == Kind::kDict && items.size() % 2 != 0) refuse_pickle("has a key without a value");
     push(kind).items = std::move(items);
   }
 
@@ -311,7 +294,7 @@ class Pickle::Machine {
   }
 
   void add_items(Kind kind, const std::vector<const PickleValue*>& more) {
-    if (kind == Kind::kDict && more.size() % 2 != 0) refuse("has a key without a value");
+    if (kind == Kind::kDict && more.size() % 2 != 0) refuse_pickle("has a key without a value");
     auto& items = top(kind).items;
     items.insert(items.end(), more.begin(), more.end());
   }
@@ -330,14 +313,19 @@ class Pickle::Machine {
       case 'R': {
         const PickleValue* arguments = pop();
         const PickleValue* function = pop();
-        return reduce(*function, *arguments);
+        if (function->kind != Kind::kName || arguments->kind != Kind::kTuple) {
+          refuse_pickle("calls what is no function");
+        }
+        push(Kind::kNone) = called(function->text, arguments->items);
+        return;
       }
       case 'Q':
-        return push_storage(*pop());
+        push(Kind::kNone) = storage_named(*pop());
+        return;
       case 'b':  // BUILD: what it would set are attributes beside the items
         pop();
         if (!may_have_attributes()) {
-          refuse("sets attributes of an object, which greta does not read");
+          refuse_pickle("sets attributes of an object, which greta does not read");
         }
         return;
       default:
@@ -356,110 +344,20 @@ class Pickle::Machine {
     // protocols 0 and 1 write numbers and texts as lines, and do not say which they are
     constexpr std::string_view kOfOldProtocols = "FILPSVgip";
     if (!has_protocol_ && kOfOldProtocols.find(static_cast<char>(opcode)) != std::string::npos) {
-      refuse("is of protocol 0 or 1; greta reads 2 and later: torch.save(..., pickle_protocol=2)");
+      refuse_pickle(
+          "is of protocol 0 or 1; greta reads 2 and later: torch.save(..., pickle_protocol=2)");
     }
-    refuse("has opcode " + std::to_string(opcode) + ", which greta does not read");
+    refuse_pickle("has opcode " + std::to_string(opcode) + ", which greta does not read");
   }
 
   void push_name(std::string name) {
     if (name.starts_with("__builtin__.")) name.replace(0, 12, "builtins.");
     if (!is_known_name(name)) {
       constexpr size_t kMaxShown = 200;
-      refuse("asks for " + utf8::printable(name.substr(0, kMaxShown)) +
-             ", which greta does not read; nothing of it is run");
+      refuse_pickle("asks for " + utf8::printable(name.substr(0, kMaxShown)) +
+                    ", which greta does not read; nothing of it is run");
     }
     push(Kind::kName).text = std::move(name);
-  }
-
-  void reduce(const PickleValue& function, const PickleValue& arguments) {
-    if (function.kind != Kind::kName || arguments.kind != Kind::kTuple) {
-      refuse("calls what is no function");
-    }
-    const auto& items = arguments.items;
-    const std::string& name = function.text;
-    if (name == "collections.OrderedDict" && items.empty()) {
-      push(Kind::kDict);
-    } else if (name == "torch._utils._rebuild_tensor_v2" && items.size() >= 6) {
-      rebuild(items, items[0]->dtype, nullptr, items.size() > 6 ? items[6] : nullptr);
-    } else if (name == "torch._utils._rebuild_tensor_v3" && items.size() >= 7) {
-      rebuild(items, items[6]->kind == Kind::kName ? dtype_named(items[6]->text) : std::nullopt,
-              items[6], items.size() > 7 ? items[7] : nullptr);
-    } else if (name.starts_with("torch._utils._rebuild_parameter") && !items.empty()) {
-      push(Kind::kNone) = *items[0];
-    } else if (name == "torch.Size" && items.size() == 1 && items[0]->kind == Kind::kTuple) {
-      push(Kind::kTuple).items = items[0]->items;
-    } else if ((name == "torch.device" || name == "torch.serialization._get_layout" ||
-                name == "_codecs.encode") &&
-               !items.empty() && items[0]->kind == Kind::kText) {
-      push(Kind::kText).text = items[0]->text;
-    } else if (makes_number(name)) {
-      push(Kind::kOther).text = "a number of NumPy";
-    } else if (const std::string_view why = unread_tensor_of(name); !why.empty()) {
-      push(Kind::kUnread).text = why;
-    } else {
-      refuse("calls " + name + " otherwise than torch.save does");
-    }
-  }
-
-  /// `type` is what names the dtype where the storage's class does not; `bits` what is said of all
-  /// values, a dict or nothing.
-  void rebuild(const std::vector<const PickleValue*>& items, std::optional<Dtype> dtype,
-               const PickleValue* type, const PickleValue* bits) {
-    if (items[0]->kind != Kind::kStorage || items[1]->kind != Kind::kInteger ||
-        items[1]->integer < 0) {
-      refuse("has a tensor without a storage");
-    }
-    if (!type) type = items[0]->items[0];
-    if (!dtype) return push_unread("is of " + type->text + ", which greta does not read");
-    Tensor tensor;
-    tensor.dtype = *dtype;
-    tensor.storage = items[0]->text;
-    tensor.shape = sizes_of(*items[2]);
-    tensor.stride = sizes_of(*items[3]);
-    if (tensor.stride.size() != tensor.shape.size()) refuse("has a tensor without strides");
-    constexpr int64_t kMostOffset = int64_t{1} << 58;
-    if (items[1]->integer > kMostOffset) refuse("has a tensor that begins beyond any file");
-    tensor.offset = static_cast<uint64_t>(items[1]->integer) * bytes_of(*dtype);
-    if (const std::string why = take_bits(bits, tensor); !why.empty()) return push_unread(why);
-    push(Kind::kTensor).tensor = std::make_shared<const Tensor>(std::move(tensor));
-  }
-
-  void push_unread(const std::string& why) {
-    constexpr size_t kMaxShown = 200;
-    push(Kind::kUnread).text = utf8::printable(why.substr(0, kMaxShown));
-  }
-
-  /// {'conj': True, 'neg': True}, of values that are stored otherwise than they are. Returns what
-  /// keeps the tensor from being read.
-  static std::string take_bits(const PickleValue* bits, Tensor& tensor) {
-    if (!bits || bits->kind == Kind::kNone) return "";
-    if (bits->kind != Kind::kDict) return "has bits of its values that are no dict";
-    for (size_t i = 0; i + 1 < bits->items.size(); i += 2) {
-      const PickleValue& key = *bits->items[i];
-      const PickleValue& value = *bits->items[i + 1];
-      if (value.kind == Kind::kBool && value.integer == 0) continue;
-      const bool is_neg = key.is_text("neg"), is_conj = key.is_text("conj");
-      if (value.kind != Kind::kBool || !is_neg || is_integer(tensor.dtype)) {
-        return "is stored with '" + key.text + "', which greta does not read" +
-               (is_neg || is_conj ? ": resolve_" + key.text + "() before it is saved" : "");
-      }
-      tensor.is_negated = true;
-    }
-    return "";
-  }
-
-  /// ('storage', class, key, device, size)
-  void push_storage(const PickleValue& id) {
-    if (id.kind != Kind::kTuple || id.items.size() < 5 || !id.items[0]->is_text("storage") ||
-        id.items[1]->kind != Kind::kName || id.items[2]->kind != Kind::kText ||
-        id.items[4]->kind != Kind::kInteger) {
-      refuse("refers to something that is no storage");
-    }
-    PickleValue& storage = push(Kind::kStorage);
-    storage.text = id.items[2]->text;
-    storage.integer = id.items[4]->integer;
-    storage.dtype = dtype_of_storage(id.items[1]->text);
-    storage.items = {id.items[1]};
   }
 
   Pickle& pickle_;
@@ -471,7 +369,7 @@ class Pickle::Machine {
 };
 
 Pickle::Pickle(std::string_view bytes) {
-  if (bytes.size() > kMaxPickleBytes) refuse("is larger than 16 MiB");
+  if (bytes.size() > kMaxPickleBytes) refuse_pickle("is larger than 16 MiB");
   root_ = Machine(*this, bytes).run();
 }
 

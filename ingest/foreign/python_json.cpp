@@ -66,4 +66,17 @@ nlohmann::json parse_python_json(std::string_view text) {
   return json;
 }
 
+std::string reason_of_damage(std::string_view text) {
+  constexpr size_t kMaxShown = 300;
+  try {
+    (void)nlohmann::json::parse(without_bare_nonfinite(text),
+                                [](int, auto, const auto&) { return false; });
+  } catch (const nlohmann::json::exception& error) {
+    std::string_view said = error.what();
+    said.remove_prefix(std::min(said.size(), said.find("] ") + 2));  // [json.exception.…]
+    return " (" + utf8::printable(said.substr(0, kMaxShown)) + ")";
+  }
+  return "";
+}
+
 }  // namespace greta

@@ -72,6 +72,13 @@ void report(const ForeignSource& source, const std::string& name, const std::str
   source.rows.find(0, true, "tensor " + utf8::printable(name.substr(0, 200)) + " " + why, name);
 }
 
+/// The format has an object of texts there. Of a tensor that is called so it has nothing.
+void report_metadata(const ForeignSource& source, const Json& value) {
+  const bool is_metadata = value.is_object() && std::all_of(value.begin(), value.end(),
+                                                            [](auto& v) { return v.is_string(); });
+  if (!is_metadata) source.rows.find(0, true, "its __metadata__ is no object of texts");
+}
+
 /// Indices of tensors by where they begin.
 std::vector<size_t> by_offset(const std::vector<Tensor>& tensors) {
   std::vector<size_t> order(tensors.size());
@@ -134,31 +141,34 @@ void report_holes(const ForeignSource& source, const std::vector<Tensor>& tensor
 
 }  // namespace
 
-bool is_safetensors(std::string_view head) {
-  if (head.size() < kLengthBytes + 2 || head[kLengthBytes] != '{') return false;
-  uint64_t length = 0;
-  std::memcpy(&length, head.data(), sizeof length);
-  constexpr uint64_t kMostThatIsMeant = 100'000'000;
-  return length >= 2 && length <= kMostThatIsMeant &&
-         (head[kLengthBytes + 1] == '"' || head[kLengthBytes + 1] == '}' ||
-          head[kLengthBytes + 1] == ' ');
-}
-
 void read_safetensors(const ForeignSource& source) {
   uint64_t length = 0;
+  if (source.bytes.size() < kLengthBytes) {
+    throw ForeignError("no .safetensors: it has not even the length of a header");
+  }
   source.bytes.read(0, reinterpret_cast<char*>(&length), sizeof length);
-  if (length > source.bytes.size() - kLengthBytes || length > kMaxHeaderBytes) {
+  if (length > source.bytes.size() - kLengthBytes) {
     throw ForeignError("its header claims " + std::to_string(length) + " bytes of the file's " +
-                       std::to_string(source.bytes.size()) + "; at most 32 MiB are read");
+                       std::to_string(source.bytes.size()) +
+                       ": it is cut, or no .safetensors at all");
+  }
+  if (length > kMaxHeaderBytes) {
+    throw ForeignError("its header has " + std::to_string(length) +
+                       " bytes; at most 32 MiB are read");
   }
   const std::string header = source.bytes.text(kLengthBytes, static_cast<size_t>(length));
   const Json said = parse_python_json(header);
-  if (!said.is_object()) throw ForeignError("its header is no JSON object");
+  if (!said.is_object()) {
+    throw ForeignError("its header is no JSON object" + reason_of_damage(header));
+  }
   const uint64_t data_at = kLengthBytes + length, data_bytes = source.bytes.size() - data_at;
   std::vector<Tensor> tensors;
   bool is_whole = true;
   for (const auto& [name, value] : said.items()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__") {
+      report_metadata(source, value);
+      continue;
+    }
     try {
       tensors.push_back(tensor_of(name, value, data_at, data_bytes));
     } catch (const ForeignError& error) {
@@ -168,6 +178,7 @@ void read_safetensors(const ForeignSource& source) {
   }
   is_whole &= take_out_overlaps(source, tensors, data_at);
   if (is_whole) report_holes(source, tensors, data_at, data_bytes);
+  if (tensors.empty()) source.rows.find(0, false, "it has no tensor that greta reads");
   TensorSet set(source);
   for (Tensor& tensor : tensors) set.add(std::move(tensor));
   for (const Tensor& tensor : set.tensors()) {

@@ -22,7 +22,8 @@ std::string_view list_name(std::string_view name) {
 }  // namespace
 
 bool TensorSet::is_token_list(const Tensor& tensor) {
-  return is_integer(tensor.dtype) && tensor.shape.size() <= 1 && !list_name(tensor.name).empty();
+  return is_integer(tensor.dtype) && tensor.dtype != Dtype::kBool && tensor.shape.size() <= 1 &&
+         !list_name(tensor.name).empty();
 }
 
 void TensorSet::take_token_list(const Tensor& tensor, Bytes& storage) {
@@ -36,11 +37,29 @@ void TensorSet::take_token_list(const Tensor& tensor, Bytes& storage) {
 
 void TensorSet::map() {
   const auto found = lists_.find("positions");
+  refuse_lists_of_other_types(found != lists_.end());
   if (found == lists_.end()) return;
+  for (const auto& [name, values] : lists_) {
+    if (values.empty() && !found->second.empty()) {
+      throw ForeignError("it has positions, and " + name + " of none of them");
+    }
+  }
   const int64_t rank = source_.path.rank.value_or(0);
   const std::string first = rank == 0 ? "" : "rank" + std::to_string(rank) + "/";
   n_tokens_ = found->second.size();
   tokens_ = map_tokens(found->second, lists_["input_ids"], lists_["seq_lens"], first);
+}
+
+/// In a forward pass, what is called like a list that says what rows are is one: its rows would
+/// have other tokens, or none, else. Elsewhere it is a tensor like any other.
+void TensorSet::refuse_lists_of_other_types(bool is_pass) const {
+  for (const Tensor& tensor : tensors_) {
+    if (list_name(tensor.name).empty() || is_token_list(tensor)) continue;
+    if (!is_pass && !source_.path.is_pass && list_name(tensor.name) == tensor.name) continue;
+    throw ForeignError("tensor " + utf8::printable(tensor.name.substr(0, 200)) + " is " +
+                       std::string(name_of(tensor.dtype)) + " " + text_of(tensor.shape) +
+                       ", where a forward pass has a list of integers");
+  }
 }
 
 void TensorSet::add_rows(size_t i, Bytes& storage, const std::string& meta) {

@@ -23,15 +23,18 @@ class TensorSet {
   static bool is_token_list(const Tensor& tensor);
   /// Gives one of these its values, of which `storage` has it.
   void take_token_list(const Tensor& tensor, Bytes& storage);
-  /// Behind the last of them: what they say together.
+  /// Behind the last of them: what they say together. Throws ForeignError when they contradict each
+  /// other, or when one of a forward pass is no list of integers.
   void map();
 
   /// Rows of tensor i; what keeps it from being taken is a finding that names it. `meta` as
   /// TensorFacts::more.
   void add_rows(size_t i, Bytes& storage, const std::string& meta = "");
+  /// A finding, an error, of a tensor: `why` goes on from its name and shape.
+  void report(const Tensor& tensor, const std::string& why);
 
  private:
-  void report(const Tensor& tensor, const std::string& why);
+  void refuse_lists_of_other_types(bool is_pass) const;
 
   const ForeignSource& source_;
   std::vector<Tensor> tensors_;

@@ -1,9 +1,11 @@
 #include "ingest/foreign/zip.h"
 
 #include <archive_entry.h>
+#include <locale.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -17,6 +19,49 @@ namespace {
 constexpr size_t kInputBytes = size_t{64} << 10;
 constexpr uint64_t kHarmlessBytes = uint64_t{128} << 20;
 constexpr uint64_t kMostRatio = 100;
+
+/// While it lives, this thread's characters are UTF-8: in any other locale libarchive has no name
+/// for a member whose name is not ASCII.
+class Utf8Characters {
+ public:
+  Utf8Characters() {
+    static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    if (utf8 != nullptr) before_ = uselocale(utf8);
+  }
+  ~Utf8Characters() {
+    if (before_ != nullptr) uselocale(before_);
+  }
+  Utf8Characters(const Utf8Characters&) = delete;
+  Utf8Characters& operator=(const Utf8Characters&) = delete;
+
+ private:
+  locale_t before_ = nullptr;
+};
+
+template <class T>
+T little(const std::string& bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+/// How many members the end of the file says that there are (APPNOTE.TXT, 4.3.16, 4.3.14).
+uint64_t claimed_members(Bytes& file) {
+  constexpr size_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kMostComment = 65535;
+  const uint64_t from =
+      file.size() - std::min<uint64_t>(file.size(), kEndBytes + kMostComment + kLocatorBytes);
+  const std::string tail = file.text(from, static_cast<size_t>(file.size() - from));
+  const size_t end = tail.rfind("PK\x05\x06");
+  if (end == tail.npos || tail.size() - end < kEndBytes) {
+    throw ForeignError("the ZIP is damaged (it has no end)");
+  }
+  const auto count = little<uint16_t>(tail, end + 10);
+  const size_t locator = end - std::min(end, kLocatorBytes);
+  if (count != UINT16_MAX || !std::string_view(tail).substr(locator).starts_with("PK\x06\x07")) {
+    return count;
+  }
+  return little<uint64_t>(file.text(little<uint64_t>(tail, locator + 8), kEnd64Bytes), 32);
+}
 
 }  // namespace
 
@@ -69,14 +114,42 @@ bool ZipReader::next(std::string& name) {
   for (;;) {
     throw_if_stopped();
     archive_entry* entry = nullptr;
-    const int result = archive_read_next_header(handle_.get(), &entry);
-    if (result == ARCHIVE_EOF) return false;
-    if (result != ARCHIVE_OK && result != ARCHIVE_WARN) refuse();
+    const int result = next_header(&entry);
+    if (result == ARCHIVE_EOF) {
+      check_count();
+      return false;
+    }
+    // A warning is of a member of which its two headers say different things, or of a bad name.
+    if (result != ARCHIVE_OK) refuse();
+    ++n_entries_;
     if (archive_entry_filetype(entry) != AE_IFREG) continue;
     const char* path = archive_entry_pathname(entry);
     name = path ? path : "";
+    const auto shown = [&] { return utf8::printable(name.substr(0, 200)); };
+    if (archive_entry_is_encrypted(entry)) {
+      throw ForeignError("member " + shown() +
+                         " of the ZIP is encrypted: unpack it with its password, and pack it"
+                         " without one");
+    }
+    if (!names_.insert(name).second) {
+      throw ForeignError("the ZIP has two members " + shown() +
+                         ", and nothing says which one is meant");
+    }
     return true;
   }
+}
+
+int ZipReader::next_header(archive_entry** entry) {
+  const Utf8Characters while_it_reads;
+  return archive_read_next_header(handle_.get(), entry);
+}
+
+/// Of two members at one place libarchive gives one.
+void ZipReader::check_count() {
+  const uint64_t claimed = claimed_members(input_.file);
+  if (claimed == n_entries_) return;
+  throw ForeignError("the ZIP is damaged (it claims " + std::to_string(claimed) +
+                     " members, and has " + std::to_string(n_entries_) + ")");
 }
 
 size_t ZipReader::read(char* to, size_t count) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "ingest/foreign/bytes.h"
@@ -10,8 +11,9 @@
 namespace greta {
 
 /// The members of a ZIP, one after the other, through libarchive. Their paths are names and nothing
-/// else. Borrows the bytes. Throws ForeignError for what is damaged, encrypted, or expands to more
-/// than 128 MiB and more than 100 times the ZIP's size.
+/// else. Borrows the bytes. Throws ForeignError for what is damaged (headers that contradict each
+/// other, too), encrypted, has two members of one name, or expands to more than 128 MiB and more
+/// than 100 times the ZIP's size.
 class ZipReader {
  public:
   explicit ZipReader(Bytes& file);
@@ -38,10 +40,13 @@ class ZipReader {
   static la_ssize_t read_input(archive*, void* input, const void** to);
   static la_int64_t seek_input(archive*, void* input, la_int64_t offset, int whence);
   [[noreturn]] void refuse();
+  int next_header(archive_entry** entry);
+  void check_count();
 
   Input input_;
   std::unique_ptr<archive, Free> handle_;
-  uint64_t decoded_ = 0, most_decoded_;
+  std::set<std::string> names_;
+  uint64_t n_entries_ = 0, decoded_ = 0, most_decoded_;
 };
 
 /// One member of a ZIP, however large: read forward, and anew from its start for what lies before.

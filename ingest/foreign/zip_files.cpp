@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/utf8.h"
+#include "ingest/content_name.h"
 #include "ingest/foreign/error.h"
 #include "ingest/foreign/npy.h"
 #include "ingest/foreign/pickle.h"
@@ -60,10 +61,8 @@ class TorchFile {
     read_storages();
     for (const auto& [storage, tensors] : by_storage_) {
       for (size_t i : tensors) {
-        source_.rows.find(static_cast<int64_t>(i) + 1, true,
-                          "tensor " + utf8::printable(set_.tensors()[i].name.substr(0, 200)) +
-                              " lies in data/" + utf8::printable(storage.substr(0, 40)) +
-                              ", which the ZIP lacks");
+        set_.report(set_.tensors()[i], "lies in data/" + utf8::printable(storage.substr(0, 40)) +
+                                           ", which the ZIP lacks");
       }
     }
   }
@@ -112,6 +111,7 @@ class TorchFile {
                         std::to_string(n_others) + " values that are no tensors are not taken: " +
                             utf8::printable(others.substr(0, 300)));
     }
+    if (set_.tensors().empty()) source_.rows.find(0, false, "it has no tensor that greta reads");
     for (size_t i = 0; i < set_.tensors().size(); ++i) {
       by_storage_[set_.tensors()[i].storage].push_back(i);
     }
@@ -185,6 +185,18 @@ class TorchFile {
   std::map<std::string, std::vector<size_t>> by_storage_;
 };
 
+/// What is no array of a .npz: an error where it may well hold some.
+void report_other_member(const ForeignSource& source, const std::string& name, ZipReader& zip) {
+  constexpr size_t kEnough = 4096;
+  const std::string extension = lower_extension(name), head = zip.read_start(kEnough);
+  const bool may_hold_tensors = tensor_file(extension, head) || tensor_file_named(extension);
+  source.rows.find(
+      0, may_hold_tensors,
+      "member " + utf8::printable(name.substr(0, 200)) +
+          (may_hold_tensors ? " holds tensors of its own: ingest it by itself" : " is no array") +
+          "; not taken");
+}
+
 void read_npz(const ForeignSource& source) {
   TensorSet set(source);
   std::vector<std::string> members;
@@ -196,11 +208,7 @@ void read_npz(const ForeignSource& source) {
   // First the headers, for some arrays say what the rows of the others are.
   std::map<size_t, size_t> tensor_of_member;
   for_each_array([&](ZipReader& zip, const std::string& name, size_t i) {
-    if (!name.ends_with(".npy")) {
-      source.rows.find(
-          0, false, "member " + utf8::printable(name.substr(0, 200)) + " is no array; not taken");
-      return;
-    }
+    if (!name.ends_with(".npy")) return report_other_member(source, name, zip);
     const std::string key = name.substr(0, name.size() - 4);
     try {
       constexpr size_t kMostOfHeader = (size_t{1} << 20) + 64;
@@ -225,22 +233,19 @@ void read_npz(const ForeignSource& source) {
   };
   for_some(true, [&](size_t i, Bytes& bytes) { set.take_token_list(set.tensors()[i], bytes); });
   set.map();
-  for_some(false, [&](size_t i, Bytes& bytes) { set.add_rows(i, bytes); });
+  for_some(false, [&](size_t i, Bytes& bytes) {
+    try {
+      refuse_more_than_one_array(set.tensors()[i], bytes);
+    } catch (const ForeignError& error) {
+      return set.report(set.tensors()[i], error.what());
+    }
+    set.add_rows(i, bytes);
+  });
   if (set.tensors().empty())
     throw ForeignError("a ZIP without arrays and without a pickle of torch.save");
 }
 
 }  // namespace
-
-bool is_zip_of_tensors(std::string_view head) {
-  // a local header: its name's length at 26, the name at 30 (APPNOTE.TXT, 4.3.7)
-  constexpr size_t kLengthAt = 26, kNameAt = 30;
-  if (!head.starts_with(kZipMagic) || head.size() < kNameAt) return false;
-  const size_t length = static_cast<unsigned char>(head[kLengthAt]) |
-                        static_cast<size_t>(static_cast<unsigned char>(head[kLengthAt + 1])) << 8;
-  const std::string_view name = head.substr(kNameAt, length);
-  return name.size() == length && (name.ends_with("data.pkl") || name.ends_with(".npy"));
-}
 
 void read_zip(const ForeignSource& source) {
   const std::optional<PickledPart> part = find_pickle(source.bytes);

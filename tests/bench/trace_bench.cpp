@@ -74,7 +74,7 @@ void print_stored(const char* name, const std::string& path, greta_kind kind, si
     row.layer = static_cast<int32_t>(i % 32);
     row.pos_id = i / 32;
     values[0] = static_cast<float>(i);
-    print.hash = static_cast<uint64_t>(i);
+    print.hash = static_cast<uint64_t>(i) + 1;  // 0 is of no values, which these are not
     require(n == 0 ? greta_run_add_fingerprint(run, &row, &print)
                    : greta_run_add_values(run, &row, GRETA_F32, values.data(), n));
   }

@@ -75,9 +75,54 @@ TEST_F(HostileForeign, PicklesThatAreNoPrograms) {
     laughs = laughs + "q" + at + "0](h" + at + "h" + at + "e";
   }
   expect_refused({"laughs.pt", raw(laughs + "."), "nests too many values"});
-  expect_refused({"old.pt",
+}
+
+TEST_F(HostileForeign, FilesThatAreNamedLikeTensorsAndAreNoneSayWhatTheyAre) {
+  expect_refused({"before_1_6.pt",
                   std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 14),
-                  "bare pickle"});
+                  "what torch.save wrote before PyTorch 1.6"});
+  expect_refused({"tar.pt", tarred({{"sys_info", "\x80\x02}."}, {"pickle", "\x80\x02}."}}),
+                  "a tar, as the first versions of PyTorch wrote them"});
+  expect_refused({"two.pkl", "\x80\x02}q.", "a bare pickle of protocol 2"});
+  expect_refused({"zero.pkl", "(dp0\nVa\np1\nI5\ns.", "a bare pickle of protocol 0 or 1"});
+  expect_refused({"one.pt", "}q.", "load it where you trust it, and torch.save() its tensors"});
+  expect_refused({"text.pt", "hello", "neither a ZIP nor a pickle"});
+  expect_refused({"text.npz", "hello", "no ZIP, though it is named like one"});
+  expect_refused({"none.npz", zipped({}), "a ZIP of nothing"});
+  expect_refused({"text.npy", "hello", "no array of NumPy"});
+  expect_refused({"text.safetensors", "hello", "not even the length of a header"});
+  expect_refused({"empty.safetensors", "", "an empty file"});
+  expect_refused({"lfs.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
+                  "git lfs pull"});
+}
+
+TEST_F(HostileForeign, HeadersOfZipsThatContradictEachOther) {
+  const std::string zip =
+      zipped({{"x.npy", npy("'<f4'", "(1,)", "1234")}, {"y.npy", npy("'<f4'", "(1,)", "1234")}});
+  const auto changed = [&](size_t at, const std::string& bytes) {
+    return with_header_bytes(zip, "PK\1\2", at, bytes);
+  };
+  expect_refused({"crc.npz", with_header_bytes(zip, "PK\3\4", 14, "abcd"), "Inconsistent CRC32"});
+  expect_refused({"packed.npz", changed(20, little(uint32_t{8})), "Inconsistent compressed size"});
+  expect_refused({"size.npz", changed(24, little(uint32_t{8})), "Inconsistent uncompressed size"});
+  std::string same_place = zip;
+  const size_t second = zip.rfind("PK\1\2");
+  same_place.replace(second + 42, 4, little(uint32_t{0}));
+  expect_refused({"place.npz", same_place, "it claims 2 members, and has 1"});
+  expect_refused({"count.npz", std::string(zip).replace(zip.find("PK\5\6") + 8, 4, "\1\0\1\0", 4),
+                  "it claims 1 members, and has 2"});
+  expect_refused(
+      {"twice.npz",
+       zipped({{"x.npy", npy("'<f4'", "(1,)", "1234")}, {"x.npy", npy("'<f4'", "(1,)", "5678")}}),
+       "two members x.npy"});
+}
+
+TEST_F(HostileForeign, AnEncryptedZipIsCalledSo) {
+  const std::string flag = little(uint16_t{1});
+  const std::string zip = zipped({{"x.npy", npy("'<f4'", "(1,)", "1234")}});
+  expect_refused({"x.npz",
+                  with_header_bytes(with_header_bytes(zip, "PK\3\4", 6, flag), "PK\1\2", 8, flag),
+                  "member x.npy of the ZIP is encrypted"});
 }
 
 TEST_F(HostileForeign, TensorsThatLieAboutTheirSize) {
@@ -95,6 +140,9 @@ TEST_F(HostileForeign, TensorsThatLieAboutTheirSize) {
   expect_refused({"i.npy", npy("'<f4'", "(4,)", "short"), "reaches to byte"});
   expect_refused({"j.npy", npy("'<f4'", "(9223372036854775807,)", ""), "larger than any tensor"});
   expect_refused({"k.npy", npy("'<f4'", "(99999999999999999999,)", ""), "no shape of numbers"});
+  expect_refused({"more.npy", npy("'<f4'", "(1,)", "12345678"), "has 4 bytes behind its values"});
+  expect_refused({"more.npz", zipped({{"x.npy", npy("'<f4'", "(1,)", "12345678")}}),
+                  "tensor x [1] has 4 bytes behind its values"});
   const std::string claim =
       R"({"x":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,4]}})";
   expect_refused({"l.safetensors", safetensors(claim, "1234"), "can"});
@@ -108,6 +156,37 @@ TEST_F(HostileForeign, ArraysOfTypesThatAreNotRead) {
   expect_refused({"e.npy", std::string("\x93NUMPY\x01\x00\xff\xff", 10), "beyond its end"});
   expect_refused(
       {"f.npy", std::string("\x93NUMPY\x09\x00\x02\x00{}", 12), "version that is not known"});
+}
+
+TEST_F(HostileForeign, HeadersOfArraysThatNumpyWouldNotWrite) {
+  const auto refused = [&](const std::string& header, const char* says) {
+    expect_refused({"x.npy", npy_of_header(header, "1234"), says});
+  };
+  refused("{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "fortran_order Maybe");
+  refused("{'descr': '<f4', 'fortran_order': Truely, 'shape': (1,), }", "fortran_order Truely");
+  refused("{'descr': '<f4', 'descr': '<i4', 'fortran_order': False, 'shape': (1,), }",
+          "'descr' twice");
+  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "has 'x', which");
+  refused("{'descr': '<f4', 'shape': (1,), }", "has no 'fortran_order'");
+  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1), }", "no shape");
+  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,", "no whole dict");
+  refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} 5", "no dict");
+  refused("{'descr': '<f4' 'fortran_order': False, 'shape': (1,)}", "no dict");
+  const std::string rest = "'<f4', 'fortran_order': False, 'shape': (1,)}";
+  refused("{'descr':" + std::string(1, '\0') + rest, "is of records");
+  refused("{(descr): '<f4', 'fortran_order': False, 'shape': (1,)}", "has (descr), which");
+}
+
+TEST_F(HostileForeign, HeadersOfSafetensorsThatAreNone) {
+  const std::string header = R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const auto claiming = [&](uint64_t length) { return little(length) + header + "1234"; };
+  expect_refused({"a.safetensors", claiming(uint64_t{1} << 40), "claims 1099511627776 bytes"});
+  expect_refused({"b.weights", claiming(uint64_t{1} << 63), "claims 9223372036854775808 bytes"});
+  expect_refused(
+      {"c.safetensors",
+       safetensors(R"({"\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "1234"),
+       "no JSON object (parse error at line 1, column 9"});
+  expect_refused({"d.safetensors", safetensors(header.substr(1), "1234"), "its header is no JSON"});
 }
 
 TEST_F(HostileForeign, FilesThatAreCut) {

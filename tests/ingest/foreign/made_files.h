@@ -74,14 +74,25 @@ inline std::string torch_file(const std::string& value, const std::vector<std::s
   return zipped(members);
 }
 
-inline std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
-                       bool fortran = false) {
-  std::string header = "{'descr': " + descr + ", 'fortran_order': " + (fortran ? "True" : "False") +
-                       ", 'shape': " + shape + ", }";
+inline std::string npy_of_header(std::string header, const std::string& data) {
   header.resize(117, ' ');
   header += '\n';
   return std::string("\x93NUMPY\x01\x00", 8) + little(static_cast<uint16_t>(header.size())) +
          header + data;
+}
+
+inline std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                       bool fortran = false) {
+  return npy_of_header("{'descr': " + descr + ", 'fortran_order': " + (fortran ? "True" : "False") +
+                           ", 'shape': " + shape + ", }",
+                       data);
+}
+
+/// Writes bytes into a ZIP's header of its first member: into the local one ("PK\3\4"), or into
+/// that of the central directory ("PK\1\2").
+inline std::string with_header_bytes(std::string zip, const char* magic, size_t at,
+                                     const std::string& bytes) {
+  return zip.replace(zip.find(magic) + at, bytes.size(), bytes);
 }
 
 inline std::string safetensors(const std::string& header, const std::string& data) {

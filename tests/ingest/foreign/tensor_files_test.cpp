@@ -41,6 +41,52 @@ TEST_F(TensorFileOf, ANpzIsTensorsByKeyWithPositionsWhereItHasThem) {
   EXPECT_EQ(count("run"), 2) << "a file of keys is a run";
 }
 
+TEST_F(TensorFileOf, NamesOfAnNpzAreTakenInAnyLanguage) {
+  std::string zip =
+      zipped({{"gr\xc3\xb6\xc3\x9f"
+               "e.npy",
+               npy("'<f4'", "(1,)", bytes_of_values<float>({2}))}});
+  // as numpy.savez writes it: bit 11, a name in UTF-8
+  for (const auto& [magic, at] : {std::pair("PK\3\4", 7), {"PK\1\2", 9}}) {
+    zip = with_header_bytes(zip, magic, static_cast<size_t>(at), "\x08");
+  }
+  EXPECT_EQ(take_file("x.npz", zip).errors, 0) << findings();
+  EXPECT_EQ(traced("tensor, min"),
+            "gr\xc3\xb6\xc3\x9f"
+            "e|2.0");
+}
+
+TEST_F(TensorFileOf, AMemberOfAnNpzThatHoldsTensorsOfItsOwnIsAnErrorAndAnyOtherIsNone) {
+  const std::string array = npy("'<f4'", "(1,)", "1234");
+  const IngestSummary done = take_file("x.npz", zipped({{"x.npy", array},
+                                                        {"inner.npz", zipped({{"y.npy", array}})},
+                                                        {"named.pt", "?"},
+                                                        {"array", array},
+                                                        {"README", "text"}}));
+  EXPECT_EQ(traced("tensor"), "x");
+  EXPECT_EQ(done.errors, 3) << findings();
+  EXPECT_EQ(done.warnings, 1);
+  EXPECT_NE(findings().find("member inner.npz holds tensors of its own"), std::string::npos);
+}
+
+TEST_F(TensorFileOf, MetadataOfSafetensorsThatAreNoTextsAreAnErrorBesideTheTensors) {
+  for (const char* metadata : {"5", R"({"format":5})"}) {
+    take_file(std::string("m") + metadata[0] + ".safetensors",
+              safetensors(std::string(R"({"__metadata__":)") + metadata +
+                              R"(,"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                          "1234"));
+  }
+  EXPECT_EQ(traced("tensor"), "x\nx");
+  EXPECT_EQ(findings(),
+            "error 0 its __metadata__ is no object of texts\n"
+            "error 0 its __metadata__ is no object of texts");
+}
+
+TEST_F(TensorFileOf, AFileWithoutTensorsSaysSo) {
+  take_file("x.safetensors", safetensors("{}", ""));
+  EXPECT_EQ(findings(), "warning 0 it has no tensor that greta reads");
+}
+
 TEST_F(TensorFileOf, SafetensorsAreTensorsByKey) {
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"model.layers.5.self_attn.q_proj":{"dtype":"BF16","shape":[2],)"

@@ -97,6 +97,61 @@ TEST_F(TorchFileOf, PositionsAndLengthsThatContradictEachOtherGiveNoRow) {
   EXPECT_NE(findings().find("contradict each other"), std::string::npos) << findings();
 }
 
+TEST_F(TorchFileOf, APassWhoseListsAreNoListsOfIntegersGivesNoRow) {
+  const auto take_pass = [&](const std::string& name, const char* type, std::vector<int64_t> shape,
+                             const char* list) {
+    const auto n = static_cast<int64_t>(shape.size());
+    const std::string plain = pickled(MadeTensor{"1", "LongStorage", {2}, {1}, 0, 2});
+    Members lists = {{"input_ids", plain}, {"positions", plain}, {"seq_lens", plain}};
+    for (auto& [key, value] : lists) {
+      if (key == list) {
+        value = pickled(MadeTensor{"0", type, shape, std::vector<int64_t>(shape.size(), 1), 0, n});
+      }
+      key = "model.forward_batch_info." + key;
+    }
+    lists.emplace_back("x", pickled(MadeTensor{"2", "FloatStorage", {2}, {1}, 0, 2}));
+    return take_file(name, torch_file(pickled_dict(lists),
+                                      {std::string(16, '\0'), bytes_of_values<int64_t>({1, 2}),
+                                       bytes_of_values<float>({5, 6})}))
+        .errors;
+  };
+  EXPECT_EQ(take_pass("Pass00000.pt", "FloatStorage", {2}, "input_ids"), 1);
+  EXPECT_EQ(take_pass("Pass00001.pt", "FloatStorage", {2}, "positions"), 1);
+  EXPECT_EQ(take_pass("Pass00002.pt", "LongStorage", {2, 1}, "seq_lens"), 1);
+  EXPECT_EQ(take_pass("Pass00003.pt", "BoolStorage", {2}, "positions"), 1);
+  EXPECT_EQ(take_pass("Pass00004.pt", "LongStorage", {0}, "input_ids"), 1);
+  EXPECT_EQ(count("trace_row"), 0);
+  EXPECT_NE(findings().find("tensor model.forward_batch_info.input_ids is f32 [2], where a forward"
+                            " pass has a list of integers"),
+            std::string::npos)
+      << findings();
+  EXPECT_EQ(take_pass("x.pt", "FloatStorage", {2}, "none"), 1) << "contradict each other";
+}
+
+TEST_F(TorchFileOf, TensorsThatAreCalledLikeListsAreOrdinaryOnesOutsideOfAPass) {
+  const auto tensor = [](const char* storage) {
+    return pickled(MadeTensor{storage, "FloatStorage", {1, 2}, {2, 1}, 0, 2});
+  };
+  EXPECT_EQ(take_file("x.pt", torch_file(pickled_dict({{"input_ids", tensor("0")}}),
+                                         {bytes_of_values<float>({1, 2})}))
+                .errors,
+            0);
+  EXPECT_EQ(traced("tensor, n, scope"), "input_ids|2|tensor");
+}
+
+TEST_F(TorchFileOf, AFileWithoutTensorsSaysSo) {
+  take_file("x.pt", torch_file("}", {}));
+  EXPECT_EQ(findings(), "warning 0 it has no tensor that greta reads");
+}
+
+TEST_F(TorchFileOf, AStorageThatIsMissingIsNoLineOfTheFile) {
+  take_file(
+      "x.pt",
+      torch_file(pickled_dict({{"x", pickled(MadeTensor{"0", "FloatStorage", {1}, {1}, 0, 1})}}),
+                 {}));
+  EXPECT_EQ(findings(), "error 0 tensor x [1] lies in data/0, which the ZIP lacks");
+}
+
 TEST_F(TorchFileOf, WhatTheDumperSaysOfATensorIsItsPlace) {
   const std::vector<uint16_t> values = {f32_to_bf16(1.5f), f32_to_bf16(-2.0f)};
   const std::string meta = pickled_dict({{"name", pickled(std::string("model.layers.2.mlp"))},

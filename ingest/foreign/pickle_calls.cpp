@@ -1,0 +1,134 @@
+#include "ingest/foreign/pickle_calls.h"
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "common/utf8.h"
+#include "ingest/foreign/error.h"
+#include "ingest/foreign/pickle_names.h"
+
+namespace greta {
+namespace {
+
+using Arguments = std::vector<const PickleValue*>;
+
+PickleValue pickled_value(PickleValue::Kind kind, std::string_view text = {}) {
+  PickleValue value;
+  value.kind = kind;
+  value.text = text;
+  return value;
+}
+
+PickleValue unread(const std::string& why) {
+  constexpr size_t kMaxShown = 200;
+  return pickled_value(PickleValue::kUnread, utf8::printable(why.substr(0, kMaxShown)));
+}
+
+/// The numbers of a shape or a stride.
+std::vector<uint64_t> sizes_of(const PickleValue& tuple) {
+  if (tuple.kind != PickleValue::kTuple) refuse_pickle("has a tensor without a shape");
+  std::vector<uint64_t> sizes;
+  constexpr size_t kMaxDimensions = 64;
+  if (tuple.items.size() > kMaxDimensions) refuse_pickle("has a tensor of more than 64 dimensions");
+  for (const PickleValue* item : tuple.items) {
+    if (item->kind != PickleValue::kInteger || item->integer < 0) {
+      refuse_pickle("has a tensor whose shape is not of numbers");
+    }
+    sizes.push_back(static_cast<uint64_t>(item->integer));
+  }
+  return sizes;
+}
+
+/// {'conj': True, 'neg': True}, of values that are stored otherwise than they are. Returns what
+/// keeps the tensor from being read.
+std::string take_bits(const PickleValue* bits, Tensor& tensor) {
+  if (!bits || bits->kind == PickleValue::kNone) return "";
+  if (bits->kind != PickleValue::kDict) return "has bits of its values that are no dict";
+  for (size_t i = 0; i + 1 < bits->items.size(); i += 2) {
+    const PickleValue& key = *bits->items[i];
+    const PickleValue& value = *bits->items[i + 1];
+    if (value.kind == PickleValue::kBool && value.integer == 0) continue;
+    const bool is_neg = key.is_text("neg"), is_conj = key.is_text("conj");
+    if (value.kind != PickleValue::kBool || !is_neg || is_integer(tensor.dtype)) {
+      return "is stored with '" + key.text + "', which greta does not read" +
+             (is_neg || is_conj ? ": resolve_" + key.text + "() before it is saved" : "");
+    }
+    tensor.is_negated = true;
+  }
+  return "";
+}
+
+/// `type` is what names the dtype where the storage's class does not; `bits` what is said of all
+/// values, a dict or nothing.
+PickleValue rebuilt(const std::vector<const PickleValue*>& items, std::optional<Dtype> dtype,
+                    const PickleValue* type, const PickleValue* bits) {
+  if (items[0]->kind != PickleValue::kStorage || items[1]->kind != PickleValue::kInteger ||
+      items[1]->integer < 0) {
+    refuse_pickle("has a tensor without a storage");
+  }
+  if (!type) type = items[0]->items[0];
+  if (!dtype) return unread("is of " + type->text + ", which greta does not read");
+  Tensor tensor;
+  tensor.dtype = *dtype;
+  tensor.storage = items[0]->text;
+  tensor.shape = sizes_of(*items[2]);
+  tensor.stride = sizes_of(*items[3]);
+  if (tensor.stride.size() != tensor.shape.size()) refuse_pickle("has a tensor without strides");
+  constexpr int64_t kMostOffset = int64_t{1} << 58;
+  if (items[1]->integer > kMostOffset) refuse_pickle("has a tensor that begins beyond any file");
+  tensor.offset = static_cast<uint64_t>(items[1]->integer) * bytes_of(*dtype);
+  if (const std::string why = take_bits(bits, tensor); !why.empty()) return unread(why);
+  PickleValue value = pickled_value(PickleValue::kTensor);
+  value.tensor = std::make_shared<const Tensor>(std::move(tensor));
+  return value;
+}
+
+}  // namespace
+
+void refuse_pickle(const std::string& why) { throw ForeignError("its pickle " + why); }
+
+PickleValue called(const std::string& name, const Arguments& arguments) {
+  const size_t n = arguments.size();
+  const auto is = [&](size_t i, PickleValue::Kind kind) { return arguments[i]->kind == kind; };
+  if (name == "collections.OrderedDict" && n == 0) return pickled_value(PickleValue::kDict);
+  if (name == "torch._utils._rebuild_tensor_v2" && n >= 6) {
+    return rebuilt(arguments, arguments[0]->dtype, nullptr, n > 6 ? arguments[6] : nullptr);
+  }
+  if (name == "torch._utils._rebuild_tensor_v3" && n >= 7) {
+    const auto dtype = is(6, PickleValue::kName) ? dtype_named(arguments[6]->text) : std::nullopt;
+    return rebuilt(arguments, dtype, arguments[6], n > 7 ? arguments[7] : nullptr);
+  }
+  if (name.starts_with("torch._utils._rebuild_parameter") && n > 0) return *arguments[0];
+  if (name == "torch.Size" && n == 1 && is(0, PickleValue::kTuple)) {
+    PickleValue size = pickled_value(PickleValue::kTuple);
+    size.items = arguments[0]->items;
+    return size;
+  }
+  const bool is_of_text = name == "torch.device" || name == "torch.serialization._get_layout" ||
+                          name == "_codecs.encode";
+  if (is_of_text && n > 0 && is(0, PickleValue::kText)) {
+    return pickled_value(PickleValue::kText, arguments[0]->text);
+  }
+  if (makes_number(name)) return pickled_value(PickleValue::kOther, "a number of NumPy");
+  if (const std::string_view why = unread_tensor_of(name); !why.empty()) {
+    return pickled_value(PickleValue::kUnread, why);
+  }
+  refuse_pickle("calls " + name + " otherwise than torch.save does");
+}
+
+PickleValue storage_named(const PickleValue& id) {
+  if (id.kind != PickleValue::kTuple || id.items.size() < 5 || !id.items[0]->is_text("storage") ||
+      id.items[1]->kind != PickleValue::kName || id.items[2]->kind != PickleValue::kText ||
+      id.items[4]->kind != PickleValue::kInteger) {
+    refuse_pickle("refers to something that is no storage");
+  }
+  PickleValue storage = pickled_value(PickleValue::kStorage, id.items[2]->text);
+  storage.integer = id.items[4]->integer;
+  storage.dtype = dtype_of_storage(id.items[1]->text);
+  storage.items = {id.items[1]};
+  return storage;
+}
+
+}  // namespace greta
