@@ -15,6 +15,8 @@ namespace {
 /// TOO_MANY_PARTS, ALL_CONNECTION_TRIES_FAILED, UNKNOWN_STATUS_OF_INSERT, KEEPER_EXCEPTION.
 constexpr std::array<int, 10> kPassing = {32, 202, 209, 210, 225, 242, 252, 279, 319, 999};
 
+constexpr std::string_view kCode = "Code: ";
+
 /// "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist., e.what() = ..." in short.
 std::string told(const std::string& body) {
   std::string text = body.substr(0, 2000);
@@ -26,9 +28,9 @@ std::string told(const std::string& body) {
 
 int code_of(const std::string& body) {
   int code = 0;
-  const size_t at = body.find("Code: ");
+  const size_t at = body.find(kCode);
   if (at != std::string::npos)
-    std::from_chars(body.data() + at + 6, body.data() + body.size(), code);
+    std::from_chars(body.data() + at + kCode.size(), body.data() + body.size(), code);
   return code;
 }
 
@@ -37,6 +39,26 @@ bool passes(int code) {
 }
 
 }  // namespace
+
+bool is_exception(std::string_view bytes) {
+  if (!bytes.starts_with(kCode)) return false;
+  const size_t end = bytes.find_first_not_of("0123456789", kCode.size());
+  if (end == std::string_view::npos || end == kCode.size()) return false;
+  const std::string_view rest = bytes.substr(end);
+  return rest.starts_with(", e.displayText() = ") || rest.starts_with(". DB::Exception: ");
+}
+
+bool may_become_exception(std::string_view bytes) {
+  constexpr size_t kLongestMark = 64;
+  return bytes.size() < kLongestMark && kCode.starts_with(bytes.substr(0, kCode.size()));
+}
+
+size_t find_exception(std::string_view bytes) {
+  size_t at = bytes.find(kCode);
+  while (at != std::string_view::npos && !is_exception(bytes.substr(at)))
+    at = bytes.find(kCode, at + 1);
+  return at;
+}
 
 std::string one_line(std::string text) {
   for (char& c : text) {
