@@ -58,7 +58,7 @@ int pull(Options& options, const PullArguments& arguments) {
     fetched.add_rows(ids);
   }
   SQLite::Database db = open_for_writing(options.database);
-  const MergeSummary summary = merge(db, file);
+  const MergeSummary summary = merge(db, file, server->where());
   make_durable(db);
   std::string renamed;
   for (const auto& [there, here] : summary.renamed) {

@@ -16,6 +16,7 @@ using clickhouse::RowReader;
 constexpr const char* kTables[] = {"published", "trace_row", "difference", "record"};
 /// UNKNOWN_TABLE, UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, NO_SUCH_COLUMN_IN_TABLE.
 constexpr int kNotThere[] = {60, 81, 47, 16};
+constexpr int kInconsistentCluster = 371;
 
 std::string_view text_of(std::string_view name) {
   const std::string path = "queries/clickhouse/" + std::string(name) + ".sql";
@@ -180,8 +181,23 @@ void FleetServer::insert(const std::string& name, const std::string& columns,
 }
 
 void FleetServer::alter(const std::string& name, const std::string& what) {
-  client_.execute("ALTER TABLE " + table(name) +
-                  (cluster_.empty() ? " " : " ON CLUSTER " + quote_name(cluster_) + " ") + what);
+  change([&] {
+    client_.execute("ALTER TABLE " + table(name) +
+                    (cluster_.empty() ? " " : " ON CLUSTER " + quote_name(cluster_) + " ") + what);
+  });
+}
+
+/// An ALTER, on which ClickHouse asks whether tables are what the cluster says they are.
+void FleetServer::change(const std::function<void()>& alter) {
+  try {
+    alter();
+  } catch (const clickhouse::Refused& refused) {
+    if (refused.code != kInconsistentCluster) throw;
+    throw clickhouse::Error(where() + ": cluster " + cluster_ +
+                            " says internal_replication of shards whose tables are not replicated:"
+                            " no table is changed there until its definition (remote_servers) does"
+                            " not");
+  }
 }
 
 }  // namespace greta

@@ -55,6 +55,7 @@ class FleetServer {
   bool find();
   bool is_greta();
   std::vector<std::string> statements(const std::string& cluster);
+  void change(const std::function<void()>& alter);
 
   clickhouse::Client client_;
   std::string cluster_;
