@@ -123,7 +123,7 @@ void check_size(FleetFile& fleet, const std::vector<int64_t>& runs) {
   const std::set<int64_t> wanted(runs.begin(), runs.end());
   uint64_t rows = 0;
   for (size_t i = 0; i < fleet.runs().size(); ++i) {
-    if (wanted.contains(fleet.run_id(i))) rows += fleet.runs()[i].rows;
+    if (wanted.contains(fleet.run_id(i))) rows += fleet.runs()[i].rows.n;
   }
   if (rows <= kMostRowsFetched) return;
   throw UsageError("the answer needs " + std::to_string(rows) + " trace rows of " +

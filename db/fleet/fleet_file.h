@@ -54,6 +54,8 @@ class FleetFile {
 
   void put_all(Records records);
   void put_rest(const std::vector<PushedRun*>& wanted);
+  void note(uint64_t push, const Record& record);
+  void require_records(const std::vector<Published>& runs);
   void keep_verdicts();
   std::vector<PushedRun*> pushed(const std::vector<int64_t>& run_ids);
 
