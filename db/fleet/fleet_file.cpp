@@ -151,6 +151,19 @@ void FleetFile::judge(const std::vector<int64_t>& run_ids) {
   transaction.commit();
 }
 
+void FleetFile::judge_here(const std::vector<int64_t>& run_ids) {
+  add_rows(run_ids);
+  SQLite::Transaction transaction(db_);
+  TallyReader reader(db_);
+  TallyKeeper keeper(db_);
+  for (const int64_t id : run_ids) {
+    throw_if_stopped();
+    forget_tally(db_, id);
+    keeper.keep(reader.read(id));
+  }
+  transaction.commit();
+}
+
 void FleetFile::compare_with_baselines() {
   std::vector<int64_t> open;
   {
