@@ -123,9 +123,9 @@ void check_table(FleetServer& server, const std::vector<Published>& runs, const 
                     server.table(table) + " WHERE push IN (SELECT push FROM asked) GROUP BY push",
                 "push, total, said",
                 [&](RowReader& row) {
-                  RowSum& rows = found[row.u64()];
-                  rows.n += row.u64();
-                  rows.sum += row.u64();
+                  const uint64_t push = row.u64(), n = row.u64(), said = row.u64();
+                  found[push].n += n;
+                  found[push].sum += said;
                 },
                 {asked_table(runs)});
   require_all(server, runs, found, what, wanted, hash.empty() ? Held::kCount : Held::kContent);
