@@ -17,12 +17,18 @@ constexpr std::array<int, 10> kPassing = {32, 202, 209, 210, 225, 242, 252, 279,
 
 constexpr std::string_view kCode = "Code: ";
 
+/// ALL_CONNECTION_TRIES_FAILED
+constexpr int kNoConnection = 279;
+
 /// "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist., e.what() = ..." in short.
 std::string told(const std::string& body) {
   std::string text = body.substr(0, 2000);
   if (const size_t end = text.find(", e.what() ="); end != std::string::npos) text.resize(end);
-  if (const size_t begin = text.find("DB::Exception: "); begin != std::string::npos)
-    text.erase(0, begin + std::strlen("DB::Exception: "));
+  // of its kinds of exceptions (DB::NetException) nobody knows more
+  if (const size_t kind = text.find("DB::"); kind != std::string::npos) {
+    const size_t end = text.find("Exception: ", kind);
+    if (end < text.find(' ', kind)) text.erase(0, end + std::strlen("Exception: "));
+  }
   return one_line(text.substr(0, 600));
 }
 
@@ -86,6 +92,8 @@ void refuse(const Address& address, long status, const std::string& body) {
   }
   if (body.empty()) throw Error(at + "HTTP status " + std::to_string(status));
   if (code == 0) throw Error(at + "no answer of ClickHouse: " + told(body));
+  if (code == kNoConnection)
+    throw Unavailable(at + "a server of its cluster is away: " + told(body));
   if (passes(code)) throw Unavailable(at + told(body));
   throw Refused(at + told(body), code);
 }

@@ -112,6 +112,27 @@ TEST_F(FleetContent, AValueThatWasChangedThereIsNoticed) {
   }
 }
 
+TEST_F(FleetContent, ADictionaryThatWasChangedThereIsNoticed) {
+  tell_random_runs(database(), 1, 3);
+  const std::string at = servers().address("dictionary");
+  expect_pushed(at, database(), "all --cluster pair");
+  for (const int server : {0, 1}) {  // it lies on one of them
+    servers().execute(
+        "ALTER TABLE dictionary.record UPDATE cells = arrayMap(c -> if(c = 'x_in', 'x_out', c),"
+        " cells) WHERE kind = 'tensor_name'",
+        server);
+    wait_until([&] {
+      return servers().number("SELECT count() FROM system.mutations WHERE NOT is_done", server) ==
+             0;
+    });
+  }
+  for (const char* command : {"runs", "firstfail", "fleet check"}) {
+    const Result result = shell("$G --db " + quoted(at) + " " + command);
+    EXPECT_EQ(result.status, 2) << command << result.out;
+    EXPECT_TRUE(result.says("has another dictionary of names")) << result.err;
+  }
+}
+
 TEST_F(FleetContent, WhatAnEarlierGretaPushedIsSaidAndTakenAsItIs) {
   tell_runs();
   for (const std::string cluster : {"", "pair"}) {

@@ -176,6 +176,17 @@ TEST(Refusal, OfWhatMayPassIsUnavailable) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "clickhouse://default@h:8123/d: x y");
   }
+  try {
+    refuse(
+        at, 500,
+        "Code: 279, e.displayText() = DB::NetException: All connection tries failed. Log: \n\n"
+        "Code: 210, e.displayText() = DB::NetException: Connection refused (h2:9000), e.what() =");
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "clickhouse://default@h:8123/d: a server of its cluster is away: All connection"
+                 " tries failed. Log:   Code: 210, e.displayText() = DB::NetException: Connection"
+                 " refused (h2:9000)");
+  }
 }
 
 TEST(Retry, OnlyWhatIsUnavailableIsTriedAgainAndNotForEver) {
