@@ -312,7 +312,8 @@ class Merge {
 };
 
 /// What a damaged file has lost would be missed by nobody once it is merged.
-void refuse_damaged(SQLite::Database& opened, const std::filesystem::path& other) {
+void refuse_damaged(SQLite::Database& opened, const std::filesystem::path& other,
+                    const std::string& called) {
   std::vector<std::string> problems;
   if (std::string line = opened.execAndGet("PRAGMA quick_check(1)").getString(); line != "ok") {
     problems.push_back("integrity: " + line);
@@ -320,14 +321,19 @@ void refuse_damaged(SQLite::Database& opened, const std::filesystem::path& other
     problems = check_content(opened);
   }
   if (problems.empty()) return;
-  throw DatabaseError(other.string() + " is damaged (" + problems.front() +
-                      (problems.size() > 1 ? ", and more" : "") +
+  const std::string what = problems.front() + (problems.size() > 1 ? ", and more" : "");
+  if (!called.empty()) {
+    throw DatabaseError("what came from " + called + " is damaged (" + what +
+                        "): nothing was merged");
+  }
+  throw DatabaseError(other.string() + " is damaged (" + what +
                       "): nothing was merged; `greta-db --db " + other.string() +
                       " check` says what");
 }
 
 /// Throws unless the other file can be merged; returns by which name.
-std::string check_other(SQLite::Database& db, const std::filesystem::path& other) {
+std::string check_other(SQLite::Database& db, const std::filesystem::path& other,
+                        const std::string& called) {
   SQLite::Database opened = open_unchanged(other);
   int64_t version = opened.execAndGet("PRAGMA user_version").getInt64();
   if (version != kSchemaVersion) {
@@ -339,7 +345,7 @@ std::string check_other(SQLite::Database& db, const std::filesystem::path& other
     throw DefinitionError(other.string() + " is not as greta makes it (" + text_of(differences) +
                           "): nothing was merged");
   }
-  refuse_damaged(opened, other);
+  refuse_damaged(opened, other, called);
   if (opened.execAndGet("SELECT count(*) FROM ingest").getInt64() > 0) {
     throw DatabaseError(other.string() + " has an ingest that did not end: `greta-db --db " +
                         other.string() + " ingest --resume` finishes it");
@@ -355,8 +361,10 @@ std::string check_other(SQLite::Database& db, const std::filesystem::path& other
 
 }  // namespace
 
-MergeSummary merge(SQLite::Database& db, const std::filesystem::path& other) {
-  return Merge(db, other, check_other(db, other)).run();
+MergeSummary merge(SQLite::Database& db, const std::filesystem::path& other,
+                   const std::string& called) {
+  const std::string uri = check_other(db, other, called);
+  return Merge(db, called.empty() ? other : std::filesystem::path(called), uri).run();
 }
 
 }  // namespace greta

@@ -34,9 +34,11 @@ struct MergeSummary {
 /// Pinned baselines and waivers of the other file do not come along: who runs a gate says what it
 /// goes by. Where two files trace the
 /// same prompt of the same run, prompts and conflicting occurrences are numbered in the order of
-/// the merges. Throws DatabaseError (not greta's, damaged, tables that greta did not make, another
+/// the merges. Messages say `called`, where that is given, of a file that its user does not know.
+/// Throws DatabaseError (not greta's, damaged, tables that greta did not make, another
 /// schema version, `db` itself, a run hashed by another algorithm, a source of the same identity
 /// with other rows) or SQLite::Exception.
-MergeSummary merge(SQLite::Database& db, const std::filesystem::path& other);
+MergeSummary merge(SQLite::Database& db, const std::filesystem::path& other,
+                   const std::string& called = "");
 
 }  // namespace greta

@@ -43,6 +43,7 @@ int check(Options& options, const FleetArguments& arguments) {
     if (is_shown) std::fprintf(stderr, "\rgreta-db: %lld runs ", static_cast<long long>(done));
   });
   if (is_shown) std::fputc('\n', stderr);
+  tell_of_missing_sums(runs);
   if (summary.differences.empty()) {
     if (options.format == Format::kTable) {
       options.out.write(std::to_string(summary.runs) + " runs, " + std::to_string(summary.rows) +

@@ -47,6 +47,7 @@ std::vector<Published> named_runs(FleetServer& server, const PullArguments& argu
 int pull(Options& options, const PullArguments& arguments) {
   const std::unique_ptr<FleetServer> server = open_fleet(arguments.from);
   const std::vector<Published> wanted = named_runs(*server, arguments);
+  tell_of_missing_sums(wanted);
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "pulled.db";
   {
@@ -58,7 +59,7 @@ int pull(Options& options, const PullArguments& arguments) {
     fetched.add_rows(ids);
   }
   SQLite::Database db = open_for_writing(options.database);
-  const MergeSummary summary = merge(db, file);
+  const MergeSummary summary = merge(db, file, server->where());
   make_durable(db);
   std::string renamed;
   for (const auto& [there, here] : summary.renamed) {

@@ -150,7 +150,8 @@ void add_push_command(CLI::App& app, Options& options) {
                    " server, replicated where it is")
       ->option_text("NAME");
   command->add_flag("--replace", arguments->replace,
-                    "Also where the run there has sources that this file lacks");
+                    "Send also what is there already, and where the run there has sources that this"
+                    " file lacks");
   command->callback([&options, arguments] {
     options.action = [&options, arguments] { return push(options, *arguments); };
   });

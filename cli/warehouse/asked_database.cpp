@@ -16,6 +16,9 @@ namespace {
 /// What is fetched for one question lies on this machine's disk.
 constexpr size_t kMostRunsFetched = 200'000;
 constexpr uint64_t kMostRowsFetched = 20'000'000;
+/// Up to so many rows are fetched, and judged here: a server takes longer to prepare the query of
+/// verdicts, once for every shard, than to send them.
+constexpr uint64_t kMostRowsJudgedHere = 50'000;
 
 void add_new(std::vector<Published>& all, std::vector<Published> more) {
   for (Published& one : more) {
@@ -118,22 +121,31 @@ std::vector<int64_t> with_baselines(SQLite::Database& db, std::vector<int64_t> r
   return all;
 }
 
-/// Throws UsageError where a question would bring more than a machine should hold.
-void check_size(FleetFile& fleet, const std::vector<int64_t>& runs) {
+uint64_t rows_of(const FleetFile& fleet, const std::vector<int64_t>& runs) {
   const std::set<int64_t> wanted(runs.begin(), runs.end());
   uint64_t rows = 0;
   for (size_t i = 0; i < fleet.runs().size(); ++i) {
-    if (wanted.contains(fleet.run_id(i))) rows += fleet.runs()[i].rows;
+    if (wanted.contains(fleet.run_id(i))) rows += fleet.runs()[i].rows.n;
   }
-  if (rows <= kMostRowsFetched) return;
-  throw UsageError("the answer needs " + std::to_string(rows) + " trace rows of " +
-                   std::to_string(wanted.size()) +
-                   " runs here: name fewer runs (--run, --experiment)");
+  return rows;
 }
 
+/// Throws UsageError where a question would bring more than a machine should hold.
 void add_rows(FleetFile& fleet, const std::vector<int64_t>& runs) {
-  check_size(fleet, runs);
+  if (const uint64_t rows = rows_of(fleet, runs); rows > kMostRowsFetched) {
+    throw UsageError("the answer needs " + std::to_string(rows) + " trace rows of " +
+                     std::to_string(runs.size()) +
+                     " runs here: name fewer runs (--run, --experiment)");
+  }
   fleet.add_rows(runs);
+}
+
+void judge(FleetFile& fleet, const std::vector<int64_t>& runs) {
+  if (rows_of(fleet, runs) <= kMostRowsJudgedHere) {
+    fleet.judge_here(runs);
+  } else {
+    fleet.judge(runs);
+  }
 }
 
 }  // namespace
@@ -174,7 +186,7 @@ AskedDatabase::AskedDatabase(const std::string& database, const Question& questi
   fleet_->add(std::move(runs), all ? Records::kAll : Records::kVerdict);
   if (question.compared || question.everything) fleet_->add_commits();
   SQLite::Database& here = fleet_->db();
-  if (question.judged) fleet_->judge(named(here, question));
+  if (question.judged) judge(*fleet_, named(here, question));
   if (question.rows) add_rows(*fleet_, with_baselines(here, named(here, question), question));
   if (question.failing_rows) add_rows(*fleet_, failing(here, named(here, question)));
   if (question.compared) {

@@ -18,7 +18,7 @@ struct Question {
   Repeats repeats = Repeats::kAll;
   std::string experiment, mode, date, commit, since;  ///< as the filters take them; "" any
   bool everything = false;    ///< of tables that say no verdict: readouts, plans, logs
-  bool judged = false;        ///< verdicts as the shards work them out, not as they were pushed
+  bool judged = false;        ///< verdicts worked out anew, not as they were pushed
   bool failing_rows = false;  ///< trace rows of runs that fail
   bool rows = false;          ///< trace rows of all runs named
   bool compared = false;      ///< whole lineages, each run compared with its baseline

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "common/stop_signal.h"
+#include "db/clickhouse/answer.h"
 #include "db/clickhouse/compressed.h"
 #include "db/clickhouse/quote.h"
 #include "db/clickhouse/refusal.h"
@@ -89,7 +90,7 @@ struct Client::Request {
   const std::string* body = nullptr;
   const std::vector<ExternalTable>* tables = nullptr;
   const std::function<std::string_view()>* next = nullptr;  ///< rows to send
-  const std::function<void(std::string_view, bool)>* sink = nullptr;
+  const std::function<void(std::string_view)>* sink = nullptr;
 
   std::string block;  ///< compressed, on its way
   size_t sent = 0;
@@ -131,7 +132,7 @@ struct Client::Request {
       if (status != 200 || self.sink == nullptr) {
         if (self.refusal.size() < 8192) self.refusal.append(bytes, std::min<size_t>(n, 8192));
       } else {
-        (*self.sink)({bytes, n}, false);
+        (*self.sink)({bytes, n});
       }
       return n;
     } catch (...) {
@@ -316,26 +317,11 @@ void Client::select(const std::string& sql, const std::function<void(RowReader&)
                     const std::vector<ExternalTable>& tables) {
   check_settings();
   const std::string text = sql + "\nFORMAT RowBinary";
-  bool delivered = false;
   until_available(options_.retries, [&] {
-    std::string kept;
-    const auto take = [&](std::string_view bytes, bool) {
-      kept += bytes;
-      RowReader reader(kept);
-      size_t whole = 0;
-      try {
-        while (!reader.at_end()) {
-          row(reader);
-          delivered = true;
-          whole = reader.taken();
-        }
-      } catch (const NoMoreBytes&) {
-      }
-      kept.erase(0, whole);
-      if (kept.size() > options_.most_row_bytes)
-        throw Error(address_.text() + ": a row of an answer has no end: is it ClickHouse?");
+    Answer answer(address_, options_.password, options_.most_row_bytes, row);
+    const std::function<void(std::string_view)> sink = [&](std::string_view bytes) {
+      answer.take(bytes);
     };
-    const std::function<void(std::string_view, bool)> sink = take;
     Request request;
     request.parameters = parameters(true);
     for (const ExternalTable& table : tables) {
@@ -346,13 +332,20 @@ void Client::select(const std::string& sql, const std::function<void(RowReader&)
     request.tables = &tables;
     request.sink = &sink;
     try {
-      perform(request);
+      try {
+        perform(request);
+      } catch (const Unavailable&) {
+        answer.end();  // a server that says why it breaks off
+        throw;
+      }
+      answer.end();
     } catch (const Unavailable& broken) {
       // what was delivered cannot be taken back
-      if (delivered) throw Error(std::string(broken.what()) + ", in the middle of an answer");
+      if (answer.has_delivered())
+        throw Error(std::string(broken.what()) + ", in the middle of an answer");
       throw;
     }
-    if (!kept.empty()) throw Error(address_.text() + ": an answer ends within a row");
+    if (answer.is_within_a_row()) throw Error(address_.text() + ": an answer ends within a row");
   });
 }
 

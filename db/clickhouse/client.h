@@ -48,7 +48,9 @@ class Client {
   void check_settings();
 
   /// Runs a statement that reads, as often as it takes; `row` is called for every row of its
-  /// answer, which arrives whole or not at all, in RowBinary: the statement names no FORMAT.
+  /// answer, which arrives whole or not at all, in RowBinary: the statement names no FORMAT. It
+  /// reads all of a row before it changes anything, for one that is not there as a whole yet is
+  /// read again.
   void select(const std::string& sql, const std::function<void(RowReader&)>& row,
               const std::vector<ExternalTable>& tables = {});
 

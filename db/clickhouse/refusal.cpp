@@ -15,20 +15,28 @@ namespace {
 /// TOO_MANY_PARTS, ALL_CONNECTION_TRIES_FAILED, UNKNOWN_STATUS_OF_INSERT, KEEPER_EXCEPTION.
 constexpr std::array<int, 10> kPassing = {32, 202, 209, 210, 225, 242, 252, 279, 319, 999};
 
+constexpr std::string_view kCode = "Code: ";
+
+/// ALL_CONNECTION_TRIES_FAILED
+constexpr int kNoConnection = 279;
+
 /// "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist., e.what() = ..." in short.
 std::string told(const std::string& body) {
   std::string text = body.substr(0, 2000);
   if (const size_t end = text.find(", e.what() ="); end != std::string::npos) text.resize(end);
-  if (const size_t begin = text.find("DB::Exception: "); begin != std::string::npos)
-    text.erase(0, begin + std::strlen("DB::Exception: "));
+  // of its kinds of exceptions (DB::NetException) nobody knows more
+  if (const size_t kind = text.find("DB::"); kind != std::string::npos) {
+    const size_t end = text.find("Exception: ", kind);
+    if (end < text.find(' ', kind)) text.erase(0, end + std::strlen("Exception: "));
+  }
   return one_line(text.substr(0, 600));
 }
 
 int code_of(const std::string& body) {
   int code = 0;
-  const size_t at = body.find("Code: ");
+  const size_t at = body.find(kCode);
   if (at != std::string::npos)
-    std::from_chars(body.data() + at + 6, body.data() + body.size(), code);
+    std::from_chars(body.data() + at + kCode.size(), body.data() + body.size(), code);
   return code;
 }
 
@@ -37,6 +45,26 @@ bool passes(int code) {
 }
 
 }  // namespace
+
+bool is_exception(std::string_view bytes) {
+  if (!bytes.starts_with(kCode)) return false;
+  const size_t end = bytes.find_first_not_of("0123456789", kCode.size());
+  if (end == std::string_view::npos || end == kCode.size()) return false;
+  const std::string_view rest = bytes.substr(end);
+  return rest.starts_with(", e.displayText() = ") || rest.starts_with(". DB::Exception: ");
+}
+
+bool may_become_exception(std::string_view bytes) {
+  constexpr size_t kLongestMark = 64;
+  return bytes.size() < kLongestMark && kCode.starts_with(bytes.substr(0, kCode.size()));
+}
+
+size_t find_exception(std::string_view bytes) {
+  size_t at = bytes.find(kCode);
+  while (at != std::string_view::npos && !is_exception(bytes.substr(at)))
+    at = bytes.find(kCode, at + 1);
+  return at;
+}
 
 std::string one_line(std::string text) {
   for (char& c : text) {
@@ -64,6 +92,8 @@ void refuse(const Address& address, long status, const std::string& body) {
   }
   if (body.empty()) throw Error(at + "HTTP status " + std::to_string(status));
   if (code == 0) throw Error(at + "no answer of ClickHouse: " + told(body));
+  if (code == kNoConnection)
+    throw Unavailable(at + "a server of its cluster is away: " + told(body));
   if (passes(code)) throw Unavailable(at + told(body));
   throw Refused(at + told(body), code);
 }

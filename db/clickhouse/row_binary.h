@@ -72,6 +72,8 @@ class RowReader {
 
   bool at_end() const { return at_ == bytes_.size(); }
   size_t taken() const { return at_; }
+  /// What was read since so much had been.
+  std::string_view since(size_t taken) const { return bytes_.substr(taken, at_ - taken); }
 
  private:
   std::string_view take(uint64_t n) {

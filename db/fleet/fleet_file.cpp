@@ -71,18 +71,28 @@ void FleetFile::add(std::vector<Published> runs, Records records) {
 void FleetFile::put_all(Records records) {
   const bool for_verdicts = records == Records::kVerdict;
   std::map<uint64_t, std::vector<Record>> all;
-  std::map<uint64_t, uint64_t> counts;
   for_each_record(server_, runs_, for_verdicts ? tables_for_verdicts() : std::vector<std::string>(),
                   for_verdicts ? kOneRowOf : nullptr, [&](uint64_t push, Record& record) {
-                    ++counts[push];
+                    if (!for_verdicts || record.kind != kOneRowOf) note(push, record);
                     all[push].push_back(std::move(record));
                   });
-  if (!for_verdicts) require_all(server_, runs_, counts, "records", &Published::records);
+  if (!for_verdicts) require_records(runs_);
   for (const Published& run : runs_) {
     throw_if_stopped();
     records_.put(pushed_.at(run.push), all[run.push]);
     all.erase(run.push);
   }
+}
+
+void FleetFile::note(uint64_t push, const Record& record) {
+  pushed_.at(push).records.add(hash_of_cells(record.kind, record.ord, record.cells));
+}
+
+/// Of all tables they are here.
+void FleetFile::require_records(const std::vector<Published>& runs) {
+  std::map<uint64_t, RowSum> found;
+  for (const Published& run : runs) found[run.push] = pushed_.at(run.push).records;
+  require_all(server_, runs, found, "records", &Published::records, Held::kContent);
 }
 
 /// Of runs that nobody had judged when they were pushed.
@@ -125,7 +135,11 @@ void FleetFile::put_rest(const std::vector<PushedRun*>& wanted) {
   if (asked.empty()) return;
   std::map<uint64_t, std::vector<Record>> all;
   for_each_record(server_, asked, {std::begin(kNotForVerdicts), std::end(kNotForVerdicts)},
-                  [&](uint64_t push, Record& record) { all[push].push_back(std::move(record)); });
+                  [&](uint64_t push, Record& record) {
+                    note(push, record);
+                    all[push].push_back(std::move(record));
+                  });
+  require_records(asked);
   for (const Published& one : asked) records_.put(pushed_.at(one.push), all[one.push]);
 }
 
@@ -134,6 +148,19 @@ void FleetFile::judge(const std::vector<int64_t>& run_ids) {
   rules_.use_tolerance();
   const std::vector<PushedRun*> wanted = pushed(run_ids);
   ShardJudge(server_, db_, pushed_).judge({wanted.begin(), wanted.end()});
+  transaction.commit();
+}
+
+void FleetFile::judge_here(const std::vector<int64_t>& run_ids) {
+  add_rows(run_ids);
+  SQLite::Transaction transaction(db_);
+  TallyReader reader(db_);
+  TallyKeeper keeper(db_);
+  for (const int64_t id : run_ids) {
+    throw_if_stopped();
+    forget_tally(db_, id);
+    keeper.keep(reader.read(id));
+  }
   transaction.commit();
 }
 

@@ -41,6 +41,8 @@ class FleetFile {
   void add_rows(const std::vector<int64_t>& run_ids);
   /// Puts the verdict that the shards work out in the place of that which was pushed.
   void judge(const std::vector<int64_t>& run_ids);
+  /// The same of one that is worked out here, of their rows, which are fetched.
+  void judge_here(const std::vector<int64_t>& run_ids);
   /// Compares runs with their baselines where nobody had both: fetches their rows.
   void compare_with_baselines();
   /// Ends the writing: from here on the database is only read.
@@ -54,6 +56,8 @@ class FleetFile {
 
   void put_all(Records records);
   void put_rest(const std::vector<PushedRun*>& wanted);
+  void note(uint64_t push, const Record& record);
+  void require_records(const std::vector<Published>& runs);
   void keep_verdicts();
   std::vector<PushedRun*> pushed(const std::vector<int64_t>& run_ids);
 

@@ -1,10 +1,13 @@
 #include "db/fleet/published.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <map>
 #include <tuple>
 
 #include "db/clickhouse/quote.h"
+#include "db/fleet/sent_rows.h"
 
 namespace greta {
 namespace {
@@ -18,6 +21,10 @@ constexpr const char* kPublishedColumns =
     "shard, push, version, identity, run, origin, experiment, date, commit_sha, mode, dtype,"
     " status, hash_algo, verdict, numeric_verdict, rows, differences, records, content, rules,"
     " rules_records, host";
+/// Of tables that an earlier greta-db has made there are none before the next push.
+constexpr const char* kSumColumns = ", rows_sum, differences_sum, records_sum";
+constexpr const char* kNoSums =
+    ", toUInt64(0) AS rows_sum, toUInt64(0) AS differences_sum, toUInt64(0) AS records_sum";
 
 Published read_published(RowReader& row) {
   Published p;
@@ -31,13 +38,14 @@ Published read_published(RowReader& row) {
                             &p.hash_algo, &p.verdict, &p.numeric_verdict}) {
     *text = row.text();
   }
-  p.rows = row.u64();
-  p.differences = row.u64();
-  p.records = row.u64();
+  p.rows.n = row.u64();
+  p.differences.n = row.u64();
+  p.records.n = row.u64();
   p.content = row.text();
   p.rules = row.u64();
   p.rules_records = row.u64();
   p.host = row.text();
+  for (RowSum* rows : {&p.rows, &p.differences, &p.records}) rows->sum = row.u64();
   return p;
 }
 
@@ -60,12 +68,14 @@ std::vector<Published> published_where(FleetServer& server, const std::string& c
                                        const std::vector<ExternalTable>& tables = {}) {
   std::vector<Published> all;
   // what was superseded may look otherwise than what superseded it: the last is chosen first
+  const std::string columns = kPublishedColumns;
   server.select(
-      std::string("SELECT ") + kPublishedColumns + " FROM " + server.table("published") +
+      "SELECT " + columns + (server.has_sums() ? kSumColumns : kNoSums) + " FROM " +
+          server.table("published") +
           " WHERE (identity, version) IN (SELECT identity, max(version) FROM " +
           server.table("published") + " GROUP BY identity)" +
           (condition.empty() ? "" : " AND (" + condition + ")"),
-      kPublishedColumns, [&](RowReader& row) { all.push_back(read_published(row)); }, tables);
+      columns + kSumColumns, [&](RowReader& row) { all.push_back(read_published(row)); }, tables);
   return settled(std::move(all));
 }
 
@@ -102,20 +112,29 @@ void read_records(FleetServer& server, const ExternalTable& asked,
       tables);
 }
 
-/// Throws unless a table has as many rows of each run as were sent.
+/// Throws unless a table has as many rows of each run as were sent, and, where it is told what
+/// hashes a row, the same.
 void check_table(FleetServer& server, const std::vector<Published>& runs, const std::string& table,
-                 const char* what, uint64_t Published::*wanted) {
+                 const char* what, RowSum Published::*wanted, const std::string& hash = "") {
   if (runs.empty()) return;
-  std::map<uint64_t, uint64_t> counts;
-  server.select("SELECT push, toUInt64(count()) AS n FROM " + server.table(table) +
-                    " WHERE push IN (SELECT push FROM asked) GROUP BY push",
-                "push, n",
+  std::map<uint64_t, RowSum> found;
+  server.select("SELECT push, toUInt64(count()) AS total, " +
+                    (hash.empty() ? "toUInt64(0)" : "sum(" + hash + ")") + " AS said FROM " +
+                    server.table(table) + " WHERE push IN (SELECT push FROM asked) GROUP BY push",
+                "push, total, said",
                 [&](RowReader& row) {
-                  const uint64_t push = row.u64(), n = row.u64();
-                  counts[push] += n;
+                  const uint64_t push = row.u64(), n = row.u64(), said = row.u64();
+                  found[push].n += n;
+                  found[push].sum += said;
                 },
                 {asked_table(runs)});
-  require_all(server, runs, counts, what, wanted);
+  require_all(server, runs, found, what, wanted, hash.empty() ? Held::kCount : Held::kContent);
+}
+
+std::string hex(uint64_t number) {
+  char digits[24];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, number);
+  return digits;
 }
 
 }  // namespace
@@ -185,25 +204,35 @@ void insert_published(FleetServer& server, const std::vector<Published>& runs) {
                                     &p.status, &p.hash_algo, &p.verdict, &p.numeric_verdict}) {
       rows.text(*text);
     }
-    rows.u64(p.rows).u64(p.differences).u64(p.records).text(p.content);
+    rows.u64(p.rows.n).u64(p.differences.n).u64(p.records.n).text(p.content);
     rows.u64(p.rules).u64(p.rules_records).text(p.host);
+    rows.u64(p.rows.sum).u64(p.differences.sum).u64(p.records.sum);
   }
   bool is_sent = rows.size() == 0;
-  server.insert("published", kPublishedColumns, [&]() -> std::string_view {
-    return std::exchange(is_sent, true) ? std::string_view() : std::string_view(rows.bytes());
-  });
+  server.insert(
+      "published", std::string(kPublishedColumns) + kSumColumns, [&]() -> std::string_view {
+        return std::exchange(is_sent, true) ? std::string_view() : std::string_view(rows.bytes());
+      });
 }
 
 void require_all(const FleetServer& server, const std::vector<Published>& runs,
-                 const std::map<uint64_t, uint64_t>& counts, const char* what,
-                 uint64_t Published::*sent) {
+                 const std::map<uint64_t, RowSum>& found, const char* what, RowSum Published::*sent,
+                 Held held) {
   for (const Published& run : runs) {
-    const auto found = counts.find(run.push);
-    const uint64_t n = found == counts.end() ? 0 : found->second;
-    if (n == run.*sent) continue;
-    throw clickhouse::Error(server.where() + " has " + std::to_string(n) + " " + what + " of " +
-                            run.run + ", not the " + std::to_string(run.*sent) +
-                            " that were sent: no answer is made of fewer");
+    const auto at = found.find(run.push);
+    const RowSum there = at == found.end() ? RowSum() : at->second;
+    const RowSum& wanted = run.*sent;
+    if (there.n != wanted.n) {
+      throw clickhouse::Error(server.where() + " has " + std::to_string(there.n) + " " + what +
+                              " of " + run.run + ", not the " + std::to_string(wanted.n) +
+                              " that were sent: no answer is made of " +
+                              (there.n < wanted.n ? "fewer" : "more"));
+    }
+    if (held == Held::kCount || !run.has_sums() || there.sum == wanted.sum) continue;
+    throw clickhouse::Error(server.where() + " has other " + what + " of " + run.run +
+                            " than were sent: they sum to " + hex(there.sum) + ", not to " +
+                            hex(wanted.sum) + "; `push --replace` from a file that has the run" +
+                            " sends it anew");
   }
 }
 
@@ -215,6 +244,11 @@ void check_counts(FleetServer& server, const std::vector<Published>& runs) {
 
 void check_record_counts(FleetServer& server, const std::vector<Published>& runs) {
   check_table(server, runs, "record", "records", &Published::records);
+}
+
+void check_differences(FleetServer& server, const std::vector<Published>& runs) {
+  check_table(server, runs, "difference", "differences", &Published::differences,
+              hash_sql(kDifferenceColumnsThere));
 }
 
 uint64_t count_records(FleetServer& server, uint64_t push) {

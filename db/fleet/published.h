@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "db/fleet/row_sum.h"
 #include "db/fleet/row_text.h"
 #include "db/fleet/server.h"
 
@@ -20,10 +21,13 @@ struct Published {
   int64_t origin = 0;
   std::string experiment, date, commit_sha, mode, dtype, status, hash_algo, verdict,
       numeric_verdict;
-  uint64_t rows = 0, differences = 0, records = 0;
+  RowSum rows, differences, records;
   std::string content;
   uint64_t rules = 0, rules_records = 0;
   std::string host;
+
+  /// Whether the push told what its rows say: one of an earlier greta-db only told how many.
+  bool has_sums() const { return records.sum != 0; }
 };
 
 /// The identity of the run whose id an SQL expression is: what its engine calls itself, where no
@@ -66,17 +70,23 @@ std::vector<uint64_t> wanted_rules(FleetServer& server);
 
 void insert_published(FleetServer& server, const std::vector<Published>& runs);
 
-/// Throws clickhouse::Error, with what the rows are called, unless there are as many of each run
-/// (by its push) as were sent.
+/// What of rows is held against what was sent.
+enum class Held { kCount, kContent };
+
+/// Throws clickhouse::Error, with what the rows are called, unless those of each run (by its push)
+/// are as many, and say the same, as those that were sent.
 void require_all(const FleetServer& server, const std::vector<Published>& runs,
-                 const std::map<uint64_t, uint64_t>& counts, const char* what,
-                 uint64_t Published::*sent);
+                 const std::map<uint64_t, RowSum>& found, const char* what, RowSum Published::*sent,
+                 Held held);
 
 /// Throws clickhouse::Error unless every row that these say they have is there, once.
 void check_counts(FleetServer& server, const std::vector<Published>& runs);
 
 /// The same of their records alone.
 void check_record_counts(FleetServer& server, const std::vector<Published>& runs);
+
+/// Throws clickhouse::Error unless the exact differences of these are those that were sent.
+void check_differences(FleetServer& server, const std::vector<Published>& runs);
 
 /// How many records a push has, those sent twice counted once.
 uint64_t count_records(FleetServer& server, uint64_t push);

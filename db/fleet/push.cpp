@@ -7,6 +7,7 @@
 #include "common/stop_signal.h"
 #include "db/database.h"
 #include "db/fleet/published.h"
+#include "db/fleet/row_sum.h"
 #include "db/fleet/sent_rows.h"
 #include "db/fleet/sent_run.h"
 #include "db/fleet/shared_records.h"
@@ -50,7 +51,7 @@ class Pusher {
       for (; at < runs.size() && batch.size() < kMostRuns && rows < kMostRows; ++at) {
         throw_if_stopped();
         batch.push_back(reader_.read(runs[at]));
-        rows += static_cast<int64_t>(batch.back().published.rows);
+        rows += static_cast<int64_t>(batch.back().published.rows.n);
       }
       const auto done = static_cast<int64_t>(batch.size());
       leave_out_known(batch);
@@ -93,8 +94,8 @@ class Pusher {
         const Published& old = *known->second;
         sent.published.version = old.version + 1;
         sent.published.run = old.run;
-        if (old.content == sent.published.content && old.rules == rules_.push &&
-            old.verdict == sent.published.verdict &&
+        if (!options_.replace && old.has_sums() && old.content == sent.published.content &&
+            old.rules == rules_.push && old.verdict == sent.published.verdict &&
             old.numeric_verdict == sent.published.numeric_verdict) {
           ++summary_.known;
           continue;
@@ -157,7 +158,7 @@ class Pusher {
     });
   }
 
-  void send(const std::vector<SentRun>& batch) {
+  void send(std::vector<SentRun>& batch) {
     send_rows(batch);
     send_differences(batch);
     send_records(batch);
@@ -170,9 +171,9 @@ class Pusher {
                                 [&] { insert_published(server_, runs); });
     for (const Published& run : runs) {
       ++summary_.runs;
-      summary_.rows += static_cast<int64_t>(run.rows);
-      summary_.differences += static_cast<int64_t>(run.differences);
-      summary_.records += static_cast<int64_t>(run.records);
+      summary_.rows += static_cast<int64_t>(run.rows.n);
+      summary_.differences += static_cast<int64_t>(run.differences.n);
+      summary_.records += static_cast<int64_t>(run.records.n);
     }
   }
 
@@ -192,37 +193,45 @@ class Pusher {
     });
   }
 
-  void send_rows(const std::vector<SentRun>& batch) {
-    send_table("trace_row", kTraceColumnsThere, trace_rows_, batch, [this] {
+  void send_rows(std::vector<SentRun>& batch) {
+    send_table("trace_row", kTraceColumnsThere, &Published::rows, trace_rows_, batch, [this] {
       ++progress_.rows;
       if (progress_.rows % kRowsATell == 0) tell();
     });
   }
 
-  void send_differences(const std::vector<SentRun>& batch) {
+  void send_differences(std::vector<SentRun>& batch) {
     const bool any = std::any_of(batch.begin(), batch.end(), [](const SentRun& sent) {
-      return sent.published.differences > 0;
+      return sent.published.differences.n > 0;
     });
-    if (any) send_table("difference", kDifferenceColumnsThere, differences_, batch, [] {});
+    if (!any) return;
+    send_table("difference", kDifferenceColumnsThere, &Published::differences, differences_, batch,
+               [] {});
   }
 
-  /// Rows of all runs of a batch, run after run, in blocks.
+  /// Rows of all runs of a batch, run after run, in blocks; adds up what they say.
   template <class Rows, class Added>
-  void send_table(const char* table, const char* columns, Rows& rows,
-                  const std::vector<SentRun>& batch, const Added& added) {
+  void send_table(const char* table, std::span<const SentColumn> columns, RowSum Published::*sum,
+                  Rows& rows, std::vector<SentRun>& batch, const Added& added) {
+    constexpr size_t kShardAndPush = 2 * sizeof(uint64_t);
     size_t next = 0;
     bool is_open = false;
     RowWriter block;
-    server_.insert(table, std::string("shard, ") + columns, [&]() -> std::string_view {
+    server_.insert(table, "shard, push, " + names_of(columns), [&]() -> std::string_view {
       throw_if_stopped();
       block.clear();
       while (block.size() < kBlockBytes && (is_open || next < batch.size())) {
         if (!is_open) {
-          const SentRun& sent = batch[next++];
+          SentRun& sent = batch[next++];
           rows.begin(sent.run_id, sent.published.shard, sent.published.push);
+          (sent.published.*sum).sum = 0;
         }
+        const size_t at = block.size() + kShardAndPush;
         is_open = rows.add_next(block);
-        if (is_open) added();
+        if (!is_open) continue;
+        (batch[next - 1].published.*sum).sum +=
+            hash_of_row(columns, std::string_view(block.bytes()).substr(at));
+        added();
       }
       return block.bytes();
     });

@@ -51,6 +51,7 @@ struct PushedRun {
   /// Directory levels, and their sources, that another run brought along; ids of the file.
   std::set<int64_t> known_runs, known_sources;
   bool has_all_records = false, has_rows = false;
+  RowSum records;  ///< those that were fetched
 
   /// An id of its file as it is here. Throws clickhouse::Error.
   int64_t mapped(Reference reference, int64_t id) const;

@@ -7,6 +7,7 @@
 
 #include "common/sha256.h"
 #include "db/clickhouse/row_binary.h"
+#include "db/fleet/row_sum.h"
 #include "db/fleet/row_text.h"
 #include "db/fleet/run_tables.h"
 #include "db/row_statement.h"
@@ -29,7 +30,7 @@ class RecordWriter {
   void begin(uint64_t shard, uint64_t push) {
     shard_ = shard;
     push_ = push;
-    count_ = 0;
+    sum_ = {};
     content_ = Sha256();
   }
 
@@ -54,7 +55,8 @@ class RecordWriter {
     add_row(kind, ord, false);
   }
 
-  uint64_t count() const { return count_; }
+  uint64_t count() const { return sum_.n; }
+  const RowSum& sum() const { return sum_; }
   const clickhouse::RowWriter& rows() const { return rows_; }
   Sha256& content() { return content_; }
   void clear() { rows_.clear(); }
@@ -69,12 +71,13 @@ class RecordWriter {
       if (cell) rows_.text(*cell);
     }
     if (is_content) content_.update(rows_.bytes().data() + from, rows_.size() - from);
-    ++count_;
+    sum_.add(hash_of_cells(kind, ord, cells_));
   }
 
   clickhouse::RowWriter rows_;
   std::vector<CellText> cells_;
-  uint64_t shard_ = 0, push_ = 0, count_ = 0;
+  uint64_t shard_ = 0, push_ = 0;
+  RowSum sum_;
   Sha256 content_;
 };
 

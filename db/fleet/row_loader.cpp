@@ -179,7 +179,7 @@ void RowLoader::load(PushedRuns& runs, std::vector<PushedRun*> wanted) {
     uint64_t rows = 0;
     for (; at < wanted.size() && asked.size() < kMostRunsAsked && rows < kMostRowsAsked; ++at) {
       asked.push_back(*wanted[at]->published);
-      rows += wanted[at]->published->rows;
+      rows += wanted[at]->published->rows.n;
       clear(*wanted[at]);
       wanted[at]->has_rows = true;
     }
@@ -200,20 +200,22 @@ void RowLoader::clear(const PushedRun& run) {
 
 void RowLoader::fetch_rows(const PushedRuns& runs, const std::vector<Published>& asked) {
   Inserts inserts(db_);
-  std::map<uint64_t, uint64_t> counts;
-  server_.select(std::string("SELECT ") + kTraceColumnsThere + " FROM " +
-                     server_.table("trace_row") + " WHERE push IN (SELECT push FROM asked)",
-                 kTraceColumnsThere,
+  std::map<uint64_t, RowSum> found;
+  const std::string columns = "push, " + names_of(kTraceColumnsThere);
+  server_.select("SELECT " + columns + " FROM " + server_.table("trace_row") +
+                     " WHERE push IN (SELECT push FROM asked)",
+                 columns,
                  [&](RowReader& reader) {
                    const uint64_t push = reader.u64();
+                   const size_t at = reader.taken();
                    const FetchedRow row(reader);
                    std::optional<int64_t> vector;
                    if (row.sketch_n || row.sample_n) vector = next_vector_++;
                    inserts.put(runs.at(push), row, vector);
-                   ++counts[push];
+                   found[push].add(hash_of_row(kTraceColumnsThere, reader.since(at)));
                  },
                  {asked_table(asked)});
-  require_all(server_, asked, counts, "trace rows", &Published::rows);
+  require_all(server_, asked, found, "trace rows", &Published::rows, Held::kContent);
   for (const Published& one : asked) note_positions(runs.at(one.push).run_id);
 }
 
@@ -234,17 +236,19 @@ void RowLoader::fetch_differences(const PushedRuns& runs, const std::vector<Publ
   for (size_t i = 0; i < kDifferenceShares; ++i) columns += ", p" + std::to_string(i);
   RowStatement insert(db_, "INSERT INTO difference(" + columns + ") VALUES (" +
                                parameter_marks(split_columns(columns).size()) + ")");
-  std::map<uint64_t, uint64_t> counts;
-  server_.select(std::string("SELECT ") + kDifferenceColumnsThere + " FROM " +
-                     server_.table("difference") + " WHERE push IN (SELECT push FROM asked)",
-                 kDifferenceColumnsThere,
+  std::map<uint64_t, RowSum> found;
+  const std::string asked_columns = "push, " + names_of(kDifferenceColumnsThere);
+  server_.select("SELECT " + asked_columns + " FROM " + server_.table("difference") +
+                     " WHERE push IN (SELECT push FROM asked)",
+                 asked_columns,
                  [&](RowReader& row) {
                    const uint64_t push = row.u64();
+                   const size_t at = row.taken();
                    put_difference(insert, runs.at(push), FetchedDifference(row));
-                   ++counts[push];
+                   found[push].add(hash_of_row(kDifferenceColumnsThere, row.since(at)));
                  },
                  {asked_table(asked)});
-  require_all(server_, asked, counts, "differences", &Published::differences);
+  require_all(server_, asked, found, "differences", &Published::differences, Held::kContent);
 }
 
 }  // namespace greta

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "db/clickhouse/row_hash.h"
+
 namespace greta {
 namespace {
 
@@ -41,6 +43,16 @@ CellText cell_text(RowStatement& row, int column) {
 }
 
 int64_t integer_of(const CellText& cell) { return cell ? number_in<int64_t>(*cell) : 0; }
+
+uint64_t hash_of_cells(std::string_view table, uint64_t ord, const std::vector<CellText>& cells) {
+  clickhouse::RowHash hash;
+  hash.text(table).number(ord);
+  for (const CellText& cell : cells) {
+    hash.number(cell ? 1 : 0);
+    if (cell) hash.text(*cell);
+  }
+  return hash.value();
+}
 
 std::vector<std::string> column_types(SQLite::Database& db, const std::string& table) {
   std::vector<std::string> types;

@@ -21,6 +21,9 @@ CellText cell_text(RowStatement& row, int column);
 /// The integer that a cell holds, 0 for NULL. Throws std::runtime_error for what is none.
 int64_t integer_of(const CellText& cell);
 
+/// A hash of a row of a table, numbered within it, as a record holds it.
+uint64_t hash_of_cells(std::string_view table, uint64_t ord, const std::vector<CellText>& cells);
+
 /// Type of every column of a table, in order: INTEGER, REAL, TEXT or BLOB.
 std::vector<std::string> column_types(SQLite::Database& db, const std::string& table);
 

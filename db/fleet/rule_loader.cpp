@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "db/clickhouse/error.h"
+#include "db/fleet/record_writer.h"
+#include "db/fleet/run_tables.h"
+#include "db/fleet/shared_records.h"
 
 namespace greta {
 namespace {
@@ -47,9 +50,25 @@ std::map<std::string, RuleLoader::Rows> RuleLoader::fetch(uint64_t number, uint6
                             " that were sent: no answer is made of fewer");
   }
   std::sort(all.begin(), all.end(), [](const Record& a, const Record& b) { return a.ord < b.ord; });
+  require_same(number, all);
   std::map<std::string, Rows> rows;
   for (Record& record : all) rows[record.kind].push_back(std::move(record.cells));
   return rows;
+}
+
+/// Its push is the digest of what was sent.
+void RuleLoader::require_same(uint64_t number, const std::vector<Record>& sorted) const {
+  RecordWriter records;
+  records.begin(0, 0);
+  for (const std::string_view table : rule_tables()) {
+    for (const Record& record : sorted) {
+      if (record.kind == table) records.add_row(record.kind, record.ord, record.cells);
+    }
+  }
+  if (push_of_rules(records) == number) return;
+  throw clickhouse::Error(server_.where() +
+                          " has another dictionary of names and tolerances than was sent (push " +
+                          std::to_string(number) + " of its records): no answer is made of it");
 }
 
 void RuleLoader::add_causes(const Rows& rows) {

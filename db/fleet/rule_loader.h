@@ -30,6 +30,7 @@ class RuleLoader {
   using Rows = std::vector<std::vector<CellText>>;
 
   std::map<std::string, Rows> fetch(uint64_t number, uint64_t n_records);
+  void require_same(uint64_t number, const std::vector<Record>& sorted) const;
   void add_causes(const Rows& rows);
   void add_phases(const Rows& rows, Rules& rules);
   void add_tensors(const Rows& rows, Rules& rules);

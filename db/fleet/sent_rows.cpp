@@ -10,7 +10,7 @@ using clickhouse::RowWriter;
 
 constexpr int kSampleColumn = 27, kSketchColumn = 29, kShareColumn = 16;
 
-constexpr const char* kDifferenceColumns =
+constexpr const char* kDifferenceColumnsHere =
     "prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash, n, differing, first_at,"
     " last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments";
 
@@ -27,16 +27,6 @@ void add_real(RowWriter& to, RowStatement& row, int column) {
 }
 
 }  // namespace
-
-const char* const kTraceColumnsThere =
-    "push, prompt_id, pos_id, layer, tensor_id, side, nth, crowded, phase_id, step, name_id,"
-    " token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan_count, inf_count, nz_count, "
-    "flags,"
-    " sketch_n, sketch_derived, sum_sq, sketch, sample_n, sample, ptr, offset_bytes, context_id,"
-    " source_id, line, tolerance";
-const char* const kDifferenceColumnsThere =
-    "push, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash, n, differing,"
-    " first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments, shares";
 
 const char* const TraceRows::kSelect =
     "SELECT t.prompt_id, t.pos_id, t.layer, t.tensor_id, t.side, t.nth, t.crowded, t.phase_id,"
@@ -119,7 +109,7 @@ DifferenceRows::DifferenceRows(SQLite::Database& db)
     : rows_(db, [] {
         std::string shares;
         for (int i = 0; i < kDifferenceShares; ++i) shares += ", p" + std::to_string(i);
-        return std::string("SELECT ") + kDifferenceColumns + shares +
+        return std::string("SELECT ") + kDifferenceColumnsHere + shares +
                " FROM difference WHERE run_id = ?";
       }()) {}
 

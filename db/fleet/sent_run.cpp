@@ -118,8 +118,8 @@ void SentRunReader::read_published(SentRun& sent) {
   p.status = run.getColumn(6).getString();
   p.hash_algo = run.getColumn(7).getString();
   p.identity = run.getColumn(8).getString();
-  p.rows = static_cast<uint64_t>(run.getColumn(9).getInt64());
-  p.differences = static_cast<uint64_t>(run.getColumn(10).getInt64());
+  p.rows.n = static_cast<uint64_t>(run.getColumn(9).getInt64());
+  p.differences.n = static_cast<uint64_t>(run.getColumn(10).getInt64());
   if (run.getColumn(11).getInt() != 0) {
     throw DatabaseError("an ingest of " + sent.here +
                         " has not ended: `greta-db ingest --resume` finishes it, then push");
@@ -149,8 +149,8 @@ void SentRunReader::read_records(SentRun& sent) {
     if (name == "kept_tally") has_tally = records.count() > before;
   }
   if (!has_tally) add_tally(records, sent.run_id);
-  records.content().update(&p.rows, sizeof p.rows);
-  p.records = records.count();
+  records.content().update(&p.rows.n, sizeof p.rows.n);
+  p.records = records.sum();
   p.content = records.content().hex();
   sent.records = records.rows().bytes();
 }

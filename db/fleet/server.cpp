@@ -16,6 +16,7 @@ using clickhouse::RowReader;
 constexpr const char* kTables[] = {"published", "trace_row", "difference", "record"};
 /// UNKNOWN_TABLE, UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, NO_SUCH_COLUMN_IN_TABLE.
 constexpr int kNotThere[] = {60, 81, 47, 16};
+constexpr int kInconsistentCluster = 371;
 
 std::string_view text_of(std::string_view name) {
   const std::string path = "queries/clickhouse/" + std::string(name) + ".sql";
@@ -79,7 +80,10 @@ bool FleetServer::is_greta() {
     if (known == std::end(kNotThere)) throw;
   }
   if (purpose != "greta") return false;
-  if (version == kFleetVersion) return true;
+  if (version == kFleetVersion) {
+    has_sums_ = tables_without_sums().empty();
+    return true;
+  }
   throw clickhouse::Error(where() + " has tables of version " + std::to_string(version) +
                           ", this program knows " + std::to_string(kFleetVersion) + ": " +
                           (version > kFleetVersion
@@ -117,9 +121,38 @@ void FleetServer::create(const std::string& cluster) {
         where() + (cluster_.empty() ? " lies on one server" : " lies on cluster " + cluster_) +
         ", not on cluster " + cluster);
   }
-  if (is_there && is_complete_ && cluster.empty()) return;
   if (!is_there) cluster_ = cluster;
-  for (const std::string& statement : statements(cluster_)) client_.ensure(statement);
+  if (!is_there || !is_complete_ || !cluster.empty())
+    for (const std::string& statement : statements(cluster_)) client_.ensure(statement);
+  add_sums();
+}
+
+/// Of those that want them.
+std::vector<std::string> FleetServer::tables_without_sums() {
+  std::vector<std::string> lacking{"published"};
+  if (!cluster_.empty()) lacking.emplace_back("all_published");
+  client_.select("SELECT table FROM system.columns WHERE name = 'records_sum' AND database = " +
+                     quote_text(client_.address().database),
+                 [&](RowReader& row) { std::erase(lacking, row.text()); });
+  return lacking;
+}
+
+/// To the tables of an earlier greta-db, whose pushes have 0 there.
+void FleetServer::add_sums() {
+  const std::string on_cluster = cluster_.empty() ? "" : " ON CLUSTER " + quote_name(cluster_);
+  for (const std::string& name : tables_without_sums()) {
+    const std::string add = "ALTER TABLE " + table(name) + on_cluster +
+                            " ADD COLUMN rows_sum UInt64, ADD COLUMN differences_sum UInt64,"
+                            " ADD COLUMN records_sum UInt64";
+    try {
+      change([&] { client_.ensure(add); });
+    } catch (const clickhouse::Refused&) {
+      // another push may have been first
+      const std::vector<std::string> lacking = tables_without_sums();
+      if (std::find(lacking.begin(), lacking.end(), name) != lacking.end()) throw;
+    }
+  }
+  has_sums_ = true;
 }
 
 std::vector<std::string> FleetServer::statements(const std::string& cluster) {
@@ -180,8 +213,23 @@ void FleetServer::insert(const std::string& name, const std::string& columns,
 }
 
 void FleetServer::alter(const std::string& name, const std::string& what) {
-  client_.execute("ALTER TABLE " + table(name) +
-                  (cluster_.empty() ? " " : " ON CLUSTER " + quote_name(cluster_) + " ") + what);
+  change([&] {
+    client_.execute("ALTER TABLE " + table(name) +
+                    (cluster_.empty() ? " " : " ON CLUSTER " + quote_name(cluster_) + " ") + what);
+  });
+}
+
+/// An ALTER, on which ClickHouse asks whether tables are what the cluster says they are.
+void FleetServer::change(const std::function<void()>& alter) {
+  try {
+    alter();
+  } catch (const clickhouse::Refused& refused) {
+    if (refused.code != kInconsistentCluster) throw;
+    throw clickhouse::Error(where() + ": cluster " + cluster_ +
+                            " says internal_replication of shards whose tables are not replicated:"
+                            " no table is changed there until its definition (remote_servers) does"
+                            " not");
+  }
 }
 
 }  // namespace greta

@@ -10,7 +10,8 @@
 
 namespace greta {
 
-/// Version of the tables in queries/clickhouse/tables.sql.
+/// Version of the tables in queries/clickhouse/tables.sql. Columns that were added since the first
+/// tables of a version (rows_sum, differences_sum, records_sum) come with the next push.
 inline constexpr int kFleetVersion = 1;
 
 /// A warehouse in ClickHouse: one server, or the shards of a cluster, whose name the tables know.
@@ -45,6 +46,9 @@ class FleetServer {
   /// Runs an ALTER of a table on every replica of every shard: "DELETE WHERE ...".
   void alter(const std::string& table, const std::string& what);
 
+  /// Whether `published` says what rows of pushes say: it does where this greta-db has pushed.
+  bool has_sums() const { return has_sums_; }
+
   const std::string& cluster() const { return cluster_; }
   std::string where() const { return client_.address().text(); }
   clickhouse::Client& client() { return client_; }
@@ -55,10 +59,14 @@ class FleetServer {
   bool find();
   bool is_greta();
   std::vector<std::string> statements(const std::string& cluster);
+  std::vector<std::string> tables_without_sums();
+  void add_sums();
+  void change(const std::function<void()>& alter);
 
   clickhouse::Client client_;
   std::string cluster_;
   bool is_complete_ = false;  ///< all tables are on this server
+  bool has_sums_ = false;
 };
 
 }  // namespace greta

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/stop_signal.h"
+#include "db/fleet/sent_rows.h"
 
 namespace greta {
 namespace {
@@ -31,7 +32,7 @@ void ShardJudge::judge(std::vector<const PushedRun*> wanted) {
     uint64_t rows = 0;
     do {
       batch.push_back(wanted[at]);
-      rows += wanted[at]->published->rows;
+      rows += wanted[at]->published->rows.n;
       ++at;
     } while (at < wanted.size() && wanted[at]->rules == batch.front()->rules &&
              batch.size() < kMostRunsAsked && rows < kMostRowsAsked);
@@ -59,7 +60,7 @@ void ShardJudge::judge_batch(const Batch& batch) {
   TallyKeeper keeper(db_);
   for (const PushedRun* run : batch) {
     TallyRows& tally = tallies.at(run->published->push);
-    if (run->published->rows == 0) {
+    if (run->published->rows.n == 0) {
       tally = own.read(run->run_id);  // of what documents say, which is all here
     } else {
       add_facts(*run, tally, written.rows.at(run->published->push));
@@ -76,18 +77,21 @@ bool ShardJudge::any_has(const Batch& batch, const char* sql) {
 
 ShardJudge::Written ShardJudge::count_rows(const std::vector<Published>& asked) {
   Written written;
-  std::map<uint64_t, uint64_t> counts;
-  server_.select(server_.query("row_count"), "push, total, written, any_crowded",
+  std::map<uint64_t, RowSum> found;
+  server_.select(server_.query("row_count", {{"hash", hash_sql(kTraceColumnsThere)}}),
+                 "push, total, said, written, any_crowded",
                  [&](RowReader& row) {
                    const uint64_t push = row.u64();
-                   const uint64_t n = row.u64(), no_claims = row.u64();
+                   const uint64_t n = row.u64(), said = row.u64(), no_claims = row.u64();
                    const bool is_crowded = row.u8() != 0;
-                   counts[push] += n;
+                   found[push].n += n;
+                   found[push].sum += said;
                    written.rows[push] += no_claims;
                    written.crowded = written.crowded || is_crowded;
                  },
                  {asked_table(asked)});
-  require_all(server_, asked, counts, "trace rows", &Published::rows);
+  require_all(server_, asked, found, "trace rows", &Published::rows, Held::kContent);
+  check_differences(server_, asked);
   for (const Published& run : asked) written.rows[run.push] += 0;  // those without any, too
   return written;
 }

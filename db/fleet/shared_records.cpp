@@ -60,11 +60,15 @@ void send_shared(FleetServer& server, const RecordWriter& records) {
 
 }  // namespace
 
+uint64_t push_of_rules(RecordWriter& records) {
+  const uint64_t push = number_of(records.content().digest());
+  return push > kLastSharedPush ? push : push + kLastSharedPush + 1;
+}
+
 SharedRules send_rules(SQLite::Database& db, FleetServer& server) {
   RecordWriter records;
   add_rules(db, records, 0);
-  SharedRules rules{number_of(records.content().digest()), records.count()};
-  if (rules.push <= kLastSharedPush) rules.push += kLastSharedPush + 1;
+  const SharedRules rules{push_of_rules(records), records.count()};
   if (count_records(server, rules.push) == rules.records) return rules;
   add_rules(db, records, rules.push);
   send_shared(server, records);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "db/fleet/record_writer.h"
 #include "db/fleet/server.h"
 
 namespace greta {
@@ -12,6 +13,9 @@ namespace greta {
 struct SharedRules {
   uint64_t push = 0, records = 0;
 };
+
+/// The push that dictionaries have, whose records were written, one table after the other.
+uint64_t push_of_rules(RecordWriter& records);
 
 /// Sends the dictionaries that the file's runs go by, unless the same are there. Throws as
 /// FleetServer does; what is sent twice counts once.

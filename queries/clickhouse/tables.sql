@@ -30,7 +30,10 @@ CREATE TABLE IF NOT EXISTS {db}.published {on_cluster} (
   rules UInt64,                          -- push of the dictionary that its ids are of, which runs share
   rules_records UInt64,
   host String,                           -- that pushed
-  published_at DateTime DEFAULT now()    -- by the server's clock
+  published_at DateTime DEFAULT now(),   -- by the server's clock
+  rows_sum UInt64,                       -- of a hash of each row, whatever their order: what they say
+  differences_sum UInt64,
+  records_sum UInt64                     -- all three 0: an earlier greta-db has pushed
 ) ENGINE = {engine published} ORDER BY (run, identity, version, push);
 
 -- Trace rows, with their sketch and sample; columns as in SQLite's trace_row, sketch and sample.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -146,6 +147,46 @@ TEST_F(FleetTest, TroubleIsOneClearLine) {
             0)
       << shown;
   EXPECT_EQ(shown.find("secret"), std::string::npos) << shown;
+}
+
+TEST_F(FleetTest, WhoMayOnlyReadIsAnswered) {
+  tell_random_runs(database(), 1, 20);
+  const std::string at = servers().address("read", 0, "reader");
+  expect_pushed(servers().address("read"), database(), "all --cluster pair");
+  for (const char* command : {"runs --format csv", "firstfail --format json", "history"})
+    expect_same("greta.db", at, command);
+  expect_clean(at);
+  EXPECT_EQ(shell("$G --db pulled.db pull --from " + quoted(at) + " --run run1").status, 0);
+  const Result pushed = push(at, database(), "--replace all");
+  EXPECT_EQ(pushed.status, 2);
+  EXPECT_TRUE(pushed.says("readonly")) << pushed.err;
+}
+
+TEST_F(FleetTest, AClusterThatSaysOfItsTablesWhatTheyAreNotIsSweptWhenItDoesNot) {
+  tell_random_runs(database(), 1, 3);
+  const std::string at = servers().address("said");
+  expect_pushed(at, database(), std::string("all --cluster ") + FleetServers::kMisdeclared);
+  expect_clean(at);
+  servers().execute("INSERT INTO said.record (shard, push, kind) VALUES (0, 123456789, 'x')");
+  const Result swept = run({"--db", at, "fleet", "sweep", "--older-than", "0"});
+  EXPECT_EQ(swept.status, 2);
+  EXPECT_TRUE(swept.says("cluster misdeclared says internal_replication")) << swept.err;
+  EXPECT_EQ(std::count(swept.err.begin(), swept.err.end(), '\n'), 1) << swept.err;
+}
+
+TEST_F(FleetTest, AClockIn1970IsSaidAndNothingGoesByIt) {
+  if (!std::filesystem::exists("/usr/bin/faketime")) GTEST_SKIP() << "faketime is not installed";
+  tell_random_runs(database(), 1, 3);
+  const std::string at = servers().address("clock");
+  const std::string then = "faketime '1970-01-02 00:00:00' $G --db ";
+  const Result pushed = shell(then + "greta.db push --to " + quoted(at) + " all");
+  EXPECT_EQ(pushed.status, 0) << pushed.err;
+  EXPECT_TRUE(pushed.says("days apart: nothing goes by them")) << pushed.err;
+  EXPECT_EQ(std::count(pushed.err.begin(), pushed.err.end(), '\n'), 1) << pushed.err;
+  expect_clean(at);
+  expect_same("greta.db", at, "runs --format csv");
+  const Result swept = shell(then + quoted(at) + " --format csv fleet sweep");
+  EXPECT_TRUE(swept.says("\n0,0,0,0,yes")) << swept.out << swept.err;
 }
 
 TEST_F(FleetTest, TlsIsVerified) {

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 #include <lz4.h>
 
+#include <bit>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "common/exit_status.h"
 #include "db/clickhouse/address.h"
@@ -11,6 +13,7 @@
 #include "db/clickhouse/refusal.h"
 #include "db/clickhouse/retry.h"
 #include "db/clickhouse/row_binary.h"
+#include "db/clickhouse/row_hash.h"
 
 namespace greta::clickhouse {
 namespace {
@@ -115,6 +118,28 @@ TEST(RowBinary, ARowThatIsCutIsNone) {
   EXPECT_THROW(endless.text(), NoMoreBytes);
 }
 
+TEST(RowHash, IsWhatClickHouseWorksOut) {
+  // cityHash64 and sipHash64 of ClickHouse 18.16
+  const auto bits = [](double value) { return std::bit_cast<uint64_t>(value); };
+  EXPECT_EQ(RowHash().number(5).value(), 15228578409069794350u);
+  EXPECT_EQ(RowHash().number(static_cast<uint64_t>(-5)).value(), 13263830642547698461u);
+  EXPECT_EQ(RowHash().number(bits(1.5)).value(), 7287324520655339053u);
+  EXPECT_EQ(RowHash().number(1).number(2).value(), 463667963421364848u);
+  EXPECT_EQ(RowHash().number(1).number(2).number(bits(1.5)).number(bits(-2.5)).value(),
+            133014733463346133u);                                           // (1, [1.5, -2.5])
+  EXPECT_EQ(RowHash().number(1).number(0).value(), 10275428604011817656u);  // (1, [])
+  EXPECT_NE(RowHash().number(bits(0.0)).value(), RowHash().number(bits(-0.0)).value());
+  EXPECT_EQ(sip_hash64(""), 2202906307356721367u);
+  EXPECT_EQ(sip_hash64("abc"), 4596069200710135518u);
+}
+
+TEST(RowHash, ATextOfAnyLengthIsTakenWhole) {
+  std::set<uint64_t> seen;
+  std::string text;
+  for (int i = 0; i < 40; ++i, text += '\0') seen.insert(sip_hash64(text));
+  EXPECT_EQ(seen.size(), 40u);
+}
+
 TEST(Compressed, ABlockIsWhatClickHouseReads) {
   std::mt19937_64 random(1);
   for (const size_t size : {size_t{0}, size_t{1}, size_t{70'000}}) {
@@ -150,6 +175,17 @@ TEST(Refusal, OfWhatMayPassIsUnavailable) {
     refuse(at, 500, body(210));
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "clickhouse://default@h:8123/d: x y");
+  }
+  try {
+    refuse(
+        at, 500,
+        "Code: 279, e.displayText() = DB::NetException: All connection tries failed. Log: \n\n"
+        "Code: 210, e.displayText() = DB::NetException: Connection refused (h2:9000), e.what() =");
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "clickhouse://default@h:8123/d: a server of its cluster is away: All connection"
+                 " tries failed. Log:   Code: 210, e.displayText() = DB::NetException: Connection"
+                 " refused (h2:9000)");
   }
 }
 

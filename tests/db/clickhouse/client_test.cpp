@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
+#include <map>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/db/clickhouse/fake_server.h"
 
@@ -30,8 +34,9 @@ std::string asked(FakeServer& server) {
   }
 }
 
-std::string asked(const FakeServer::Answer& answer) {
-  FakeServer server([&](const std::string& request, int socket) {
+/// Answers what a client asks of settings itself.
+FakeServer::Answer knowing_settings(FakeServer::Answer answer) {
+  return [answer = std::move(answer)](const std::string& request, int socket) {
     RowWriter rows;
     if (request.find("SELECT name FROM") != std::string::npos) {
       rows.text("skip_unavailable_shards");
@@ -41,7 +46,11 @@ std::string asked(const FakeServer::Answer& answer) {
       return answer(request, socket);
     }
     FakeServer::say(socket, FakeServer::whole(rows.bytes()));
-  });
+  };
+}
+
+std::string asked(const FakeServer::Answer& answer) {
+  FakeServer server(knowing_settings(answer));
   return asked(server);
 }
 
@@ -71,6 +80,64 @@ TEST(ClickHouseClient, HalfAnAnswerIsNone) {
   EXPECT_NE(asked(half).find("in the middle of an answer"), std::string::npos) << asked(half);
   const std::string in_a_row = FakeServer::whole(bytes_of(7) + "x");
   EXPECT_NE(asked(in_a_row).find("within a row"), std::string::npos) << asked(in_a_row);
+}
+
+TEST(ClickHouseClient, AnExceptionInTheMiddleOfAGoodAnswerIsWhatTheServerSays) {
+  const std::string first = bytes_of(7);
+  for (const std::string& text :
+       {std::string("Code: 241, e.displayText() = DB::Exception: Memory limit exceeded, e.what() ="
+                    " DB::Exception\n"),
+        std::string("Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)"
+                    " (version 24.8.1)\n")}) {
+    for (const std::string& rows : {std::string(), first, first + first.substr(0, 3)}) {
+      const std::string chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+      const auto chunk = [](const std::string& bytes) {
+        char size[16];
+        std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());
+        return size + bytes + "\r\n";
+      };
+      std::string pieces = chunked;
+      if (!rows.empty()) pieces += chunk(rows);
+      for (size_t at = 0; at < text.size(); at += 7) pieces += chunk(text.substr(at, 7));
+      for (const std::string& answer :
+           {pieces + "0\r\n\r\n", pieces, FakeServer::whole(rows + text),
+            // whose text ends as a row would
+            FakeServer::whole(rows + text.substr(0, text.size() / 8 * 8))}) {
+        const std::string said = asked(answer);
+        EXPECT_NE(said.find("Memory limit exceeded"), std::string::npos) << said;
+        EXPECT_TRUE(said.starts_with("clickhouse://ci@127.0.0.1:")) << said;
+        EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+      }
+    }
+  }
+}
+
+TEST(ClickHouseClient, ValuesThatReadAsAnExceptionAreValues) {
+  const std::string text = "Code: 241, e.displayText() = DB::Exception: x, e.what() = y\n";
+  std::vector<std::string> seen;
+  FakeServer server(knowing_settings([&](const std::string&, int socket) {
+    FakeServer::say(socket, FakeServer::whole(RowWriter().text(text).text("Code: 24").bytes()));
+  }));
+  Client client(parse_address("clickhouse://ci@127.0.0.1:" + std::to_string(server.port()) + "/d"),
+                {});
+  client.select("SELECT x", [&](RowReader& row) { seen.emplace_back(row.text()); });
+  EXPECT_EQ(seen, (std::vector<std::string>{text, "Code: 24"}));
+}
+
+TEST(ClickHouseClient, RowsOfWhatNobodyAskedForAreAnErrorOfOneLine) {
+  FakeServer server(knowing_settings([&](const std::string&, int socket) {
+    FakeServer::say(socket, FakeServer::whole(bytes_of(8)));
+  }));
+  Client client(parse_address("clickhouse://ci@127.0.0.1:" + std::to_string(server.port()) + "/d"),
+                {});
+  const std::map<uint64_t, int> asked{{7, 1}};
+  std::string said;
+  try {
+    client.select("SELECT 7", [&](RowReader& row) { asked.at(row.u64()); });
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  EXPECT_NE(said.find("none of what was asked for"), std::string::npos) << said;
 }
 
 TEST(ClickHouseClient, GarbageIsAnErrorOfOneLine) {

@@ -118,11 +118,13 @@ void end(pid_t& process) {
 
 constexpr const char* kUsers = R"(<yandex>
 <profiles><default/>
+  <reader><readonly>2</readonly></reader>
   <blind><readonly>1</readonly><skip_unavailable_shards>1</skip_unavailable_shards></blind>
 </profiles>
 <users>
   <default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default>
   <guarded><password>it's \ a 'secret'</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></guarded>
+  <reader><password></password><networks><ip>127.0.0.1</ip></networks><profile>reader</profile><quota>default</quota></reader>
   <blind><password></password><networks><ip>127.0.0.1</ip></networks><profile>blind</profile><quota>default</quota></blind>
 </users>
 <quotas><default/></quotas>
@@ -214,7 +216,8 @@ void FleetServers::write_config(int server) {
     return "<replica><host>127.0.0.1</host><port>" +
            std::to_string(ports_[static_cast<size_t>(i)].tcp) + "</port></replica>";
   };
-  const std::string shard = "<shard><internal_replication>true</internal_replication>";
+  const std::string shard = "<shard>",
+                    replicated = "<shard><internal_replication>true</internal_replication>";
   const std::string config =
       "<yandex><logger><level>debug</level><log>" + folder(server) + "/log</log><errorlog>" +
       folder(server) + "/errors</errorlog></logger><http_port>" + std::to_string(own.http) +
@@ -230,8 +233,9 @@ void FleetServers::write_config(int server) {
       "/tmp/</tmp_path><users_config>users.xml</users_config><default_profile>default"
       "</default_profile><default_database>default</default_database><mark_cache_size>67108864"
       "</mark_cache_size><timezone>UTC</timezone><remote_servers><pair>" +
-      shard + replica(0) + "</shard>" + shard + replica(1) + "</shard></pair><replicas>" + shard +
-      replica(0) + replica(1) +
+      shard + replica(0) + "</shard>" + shard + replica(1) + "</shard></pair><misdeclared>" +
+      replicated + replica(0) + "</shard>" + replicated + replica(1) +
+      "</shard></misdeclared><replicas>" + replicated + replica(0) + replica(1) +
       "</shard></replicas></remote_servers><zookeeper><node><host>127.0.0.1</host><port>" +
       std::to_string(zookeeper_port_) +
       "</port></node><session_timeout_ms>4000</session_timeout_ms></zookeeper>"

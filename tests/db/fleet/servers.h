@@ -44,6 +44,8 @@ class FleetServers {
 
   static constexpr const char* kCluster = "pair";       // a shard on each server
   static constexpr const char* kReplicas = "replicas";  // one shard, a replica on each
+  // as kCluster, but says that what lies on it is replicated
+  static constexpr const char* kMisdeclared = "misdeclared";
   static constexpr const char* kPassword = "it's \\ a 'secret'";
 
   /// Of the first server, or the second: of user `default`, who needs no password.
