@@ -8,6 +8,7 @@
 #include "common/utc_time.h"
 #include "common/utf8.h"
 #include "ingest/failure_claim.h"
+#include "ingest/html_table.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -246,6 +247,7 @@ class DocumentReader {
     document_.is_binary = text.find('\0') != text.npos;
     text = take_what_may_be(text);
     document_.tables = read_pipe_tables(text);
+    html_tables_ = read_html_tables(text);
   }
 
   Document read() {
@@ -267,6 +269,8 @@ class DocumentReader {
       read_failure(i);
       heading_ = text::heading(lines_, i).value_or("");
     }
+    // Their lines have been read as text too, which may stand beside a table on one line.
+    for (Table& html : html_tables_) document_.tables.push_back(std::move(html));
     if (claims_not_kept_ > 0) {
       document_.limits.push_back(
           {0, std::to_string(claims_not_kept_) + " claims are more than a document may make"});
@@ -444,6 +448,7 @@ class DocumentReader {
 
   std::vector<std::string_view> lines_;
   Document document_;
+  std::vector<Table> html_tables_;
   bool titled_ = false;
   std::string heading_;  // just above
   int64_t claims_not_kept_ = 0;

@@ -30,6 +30,8 @@ constexpr Stem kFailed[] = {{"fail"},
                             {"crash"},
                             {"abort"},
                             {"unsuccess"},
+                            {"killed", kWhole},
+                            {"panic"},
                             {"segfault"},
                             {"nok", kWhole},
                             {"ko", kWhole},
@@ -51,11 +53,13 @@ constexpr Stem kFailed[] = {{"fail"},
 
 /// That something is not as it should be.
 constexpr Stem kWrong[] = {
-    {"drift"},          {"mismatch"},         {"differ"},        {"diverg"},    {"nonfinite"},
-    {"ambiguous"},      {"conflict"},         {"error"},         {"exception"}, {"incorrect"},
-    {"wrong", kWhole},  {"broken", kWhole},   {"bad", kWhole},   {"reject"},    {"unequal", kWhole},
-    {"errone"},         {"erro", kWhole},     {"erros", kWhole}, {"erreur"},    {"fehler"},
-    {"falsch", kWhole}, {"ungleich", kWhole}, {"abweich"},       {"discrepan"}, {"difier"}};
+    {"drift"},          {"mismatch"},         {"differ"},          {"diverg"},
+    {"nonfinite"},      {"ambiguous"},        {"conflict"},        {"error"},
+    {"exception"},      {"incorrect"},        {"wrong", kWhole},   {"broken", kWhole},
+    {"bad", kWhole},    {"reject"},           {"unequal", kWhole}, {"errone"},
+    {"erro", kWhole},   {"erros", kWhole},    {"erreur"},          {"fehler"},
+    {"falsch", kWhole}, {"ungleich", kWhole}, {"abweich"},         {"discrepan"},
+    {"difier"},         {"cancel"},           {"timeout"},         {"interrupted", kWhole}};
 
 constexpr Stem kFine[] = {{"ok", kWhole},
                           {"okay", kWhole},
@@ -118,7 +122,7 @@ constexpr Stem kMeasuring[] = {
     {"max"},          {"min", kWhole}, {"rel", kWhole}, {"abs", kWhole}, {"mean", kWhole},
     {"norm", kWhole}, {"avg", kWhole}, {"l2", kWhole},  {"rms"},         {"allow"},
     {"expect"},       {"ignore"},      {"inject"},      {"on", kWhole},  {"if", kWhole},
-    {"when", kWhole}, {"limit"},       {"thresh"},      {"toler"}};
+    {"when", kWhole}, {"limit"},       {"thresh"},      {"toler"},       {"timeout"}};
 
 /// What stands where nothing failed.
 constexpr Stem kAbsent[] = {{"none", kWhole},    {"null", kWhole}, {"nil", kWhole}, {"na", kWhole},
@@ -222,6 +226,27 @@ class SaidWordReader {
   bool in_word_ = false, was_lower_ = false, opens_ = false;
 };
 
+/// Letters that stand alone are one word from so many on: "F A I L".
+constexpr size_t kSpacedLetters = 4;
+
+std::vector<SaidWord> with_letters_joined(std::vector<SaidWord> words) {
+  std::vector<SaidWord> joined;
+  for (size_t i = 0; i < words.size();) {
+    size_t end = i;
+    while (end < words.size() && words[end].text.size() == 1 &&
+           text::is_letter(words[end].text[0]) && (end == i || !words[end].opens)) {
+      ++end;
+    }
+    joined.push_back(std::move(words[i]));
+    if (end - i < kSpacedLetters) {
+      ++i;
+      continue;
+    }
+    for (++i; i < end; ++i) joined.back().text += words[i].text;
+  }
+  return joined;
+}
+
 /// 1 to 26, 0 of what is no letter.
 size_t letter_number(char c) { return text::is_letter(c) ? static_cast<size_t>(c & 0x1f) : 0; }
 
@@ -235,18 +260,25 @@ class TellingWords {
       for (const Stem& stem : stems) add(stem.text);
     }
     for (const std::string_view word :
-         {"exit", "return", "retcode", "rc", "salida", "segmentation"}) {
+         {"exit",      "return",       "retcode",   "rc",        "salida",   "signal",
+          "fatal",     "critical",     "severe",    "emerg",     "sigsegv",  "sanitizer",
+          "assertion", "segmentation", "memory",    "dumped",    "floating", "alloc",
+          "allocate",  "illegal",      "terminate", "traceback", "smashing", "free",
+          "corrupted", "killed",       "panicked",  "oom",       "timed",    "limit",
+          "space",     "lost",         "hang"}) {
       add(word);
     }
   }
   /// True also of a line that is not all ASCII, which may spell them otherwise.
   bool may_be_in(std::string_view line) const {
-    size_t before = 0;
+    size_t before = 0, spaced = 0;  // of "F A I L"
     for (size_t i = 0; i + 1 < line.size(); ++i) {
       if (static_cast<unsigned char>(line[i]) >= 0x80) return true;
       const bool begins = before == 0 || (text::is_upper(line[i]) && text::is_lower(line[i - 1]));
       before = letter_number(line[i]);
       if (!begins || before == 0) continue;
+      spaced = text::is_letter(line[i + 1]) ? 0 : spaced + 1;
+      if (spaced + 1 == kSpacedLetters) return true;
       const size_t third = i + 2 < line.size() ? letter_number(line[i + 2]) : 0;
       if (begun_[(before << 10) | (letter_number(line[i + 1]) << 5) | third]) return true;
     }
@@ -267,7 +299,32 @@ class TellingWords {
 }  // namespace
 
 std::vector<SaidWord> said_words(std::string_view text, size_t max_words) {
-  return SaidWordReader().read(text, max_words);
+  return with_letters_joined(SaidWordReader().read(text, max_words));
+}
+
+bool counts_no_failure(SaidWords rest) {
+  if (rest.empty() || !said::is_nothing(rest[0].text)) return false;
+  return said::is_zero(rest[0].text) || rest.size() == 1 || rest[1].opens;
+}
+
+bool says_failure(SaidWords words) {
+  size_t negated = 0;
+  bool was_expected = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const SaidWord& word = words[i];
+    if (word.opens) negated = 0;
+    const bool fails = said::is_failure_word(word.text) && !was_expected;
+    was_expected = word.text == "expected";
+    if (fails && negated == 0 && !counts_no_failure(words.subspan(i + 1))) return true;
+    if (said::is_fine(word.text) && negated > 0) return true;
+    if (said::is_negation(word.text) || said::is_zero(word.text)) {
+      negated = kNegatedWords + 1;
+    } else if (fails) {
+      negated = 0;
+    }
+    if (negated > 0) --negated;
+  }
+  return false;
 }
 
 namespace said {

@@ -129,8 +129,9 @@ void SourceContent::add_row(const Table& header, const TableRow& row,
 void SourceContent::add_failures_of(const Table& header, const TableRow& row) {
   const bool has_columns = !is_document_ || header.rows.size() == 1;
   for (size_t i = 0; i < row.cells.size(); ++i) {
-    const bool by_column =
-        has_columns && i < header.columns.size() && claims_failure(header.columns[i], row.cells[i]);
+    const bool by_column = has_columns && i < header.columns.size() &&
+                           (claims_failure(header.columns[i], row.cells[i]) ||
+                            value_claims_failure(header.columns[i], row.cells[i]));
     // a cell below a column that judges is no key
     const bool is_value =
         i > 0 && i <= header.columns.size() && claims_failure(header.columns[i - 1], "fail");
