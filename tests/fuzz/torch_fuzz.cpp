@@ -13,7 +13,7 @@ void read_pickle(std::string_view bytes) {
     greta::for_each_tensor(
         pickle.root(), "x",
         [](const std::string&, const greta::Tensor& tensor) { (void)greta::text_of(tensor.shape); },
-        [](const std::string&) {});
+        [](const std::string&, const greta::PickleValue&) {});
     greta::require(!greta::json_of(pickle.root()).empty());
   } catch (const greta::ForeignError& error) {
     greta::require(*error.what() != '\0');
