@@ -16,6 +16,7 @@
 #include "ingest/foreign/rows.h"
 #include "ingest/foreign_content.h"
 #include "ingest/foreign_identity.h"
+#include "ingest/judging_table.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -148,7 +149,7 @@ void ContentImporter::store_document(const Content& content, ContentReader& read
       source.add_json(bytes);
       break;
     case ContentKind::kTable:
-      source.add_delimited(bytes, lower_extension(content.identity_path) == ".csv" ? ',' : '\t');
+      source.add_delimited(bytes, delimiter_of_table(content.identity_path, bytes));
       break;
     case ContentKind::kLog:
       source.add_log(bytes);

@@ -90,10 +90,19 @@ bool claims(SaidWords key, SaidWords value) {
   return said::is_failure_word(last) && !is_measure(key) && counts_as_failed(key, value);
 }
 
-/// "attn_out: FAIL": nothing but that it failed, whatever did.
-bool is_failure_alone(SaidWords key, SaidWords value) {
-  return value.size() == 1 && said::is_failed(value[0].text) &&
-         !value[0].text.starts_with("abort") && !key.empty() && !is_measure(key);
+/// "attn_out: FAIL", "attn_out: DRIFT at layer 3": nothing but that it failed, whatever did, or
+/// that first of all.
+bool is_failure_alone(SaidWords key, SaidWords value, std::string_view written) {
+  if (key.empty() || value.empty() || is_measure(key)) return false;
+  const std::string& first = value[0].text;
+  const bool differs = first.starts_with("drift") || first.starts_with("mismatch") ||
+                       first.starts_with("diverg") || first == "nonfinite";
+  if (!differs && (!said::is_failed(first) || first.starts_with("abort"))) return false;
+  if (value.size() == 1) return true;
+  written = written.substr(0, written.find_first_of(" \t,;", written.find_first_not_of(" \t*_")));
+  return std::none_of(written.begin(), written.end(), text::is_lower) && !value[1].opens &&
+         !said::is_fine(value[1].text) && !counts_no_failure(value.subspan(1)) &&
+         says_failure(value);
 }
 
 /// The words of a clause's end, as many as a key may have.
@@ -140,7 +149,7 @@ bool has_failing_pair(std::string_view line) {
     const bool is_cell = line[i] == '|' || line[i] == '\t';
     const SaidWords key = key_of(words, is_cell);
     const std::vector<SaidWord> said = said_words(value, kMaxValueWords);
-    if (claims(key, said) || (!is_cell && is_failure_alone(key, said))) return true;
+    if (claims(key, said) || (!is_cell && is_failure_alone(key, said, value))) return true;
     i += bytes - 1;
   }
   return false;
@@ -177,7 +186,8 @@ bool claims_failure(std::string_view key, std::string_view value) {
 }
 
 bool value_claims_failure(std::string_view key, std::string_view value) {
-  return is_failure_alone(said_words(key, kMaxKeyWords + 1), said_words(value, 2));
+  return is_failure_alone(said_words(key, kMaxKeyWords + 1), said_words(value, kMaxValueWords),
+                          value);
 }
 
 bool line_claims_failure(std::string_view line) {

@@ -57,7 +57,10 @@ constexpr Phrase kCrashes[] = {{"segmentation", "fault"},
                                {"nccl", "error"},
                                {"rccl", "error"},
                                {"device", "lost"},
-                               {"gpu", "hang"}};
+                               {"gpu", "hang"},
+                               {"nan", "detected"},
+                               {"drift", "detected"},
+                               {"mismatch", "detected"}};
 
 /// Words of the phrase at the start of `words`; 0: it is not there.
 size_t phrase_words(SaidWords words, const Phrase& phrase) {
@@ -151,8 +154,9 @@ bool is_judged_in_capitals(std::string_view line) {
   return false;
 }
 
-/// "run.sh: line 3: 1234 Killed   ./engine".
-bool is_job_that_died(SaidWords words) {
+/// "run.sh: line 3: 1234 Killed   ./engine", "make: *** [Makefile:2: run] Error 1".
+bool is_job_that_died(std::string_view line, SaidWords words) {
+  if (line.starts_with("make") && line.find(": *** ") != line.npos) return true;
   for (size_t i = 3; i < words.size(); ++i) {
     if (said::is_failed(words[i].text) && said::is_count(words[i - 1].text) &&
         said::is_count(words[i - 2].text) && words[i - 3].text == "line") {
@@ -195,10 +199,42 @@ bool says_so(SaidWords words) {
     const bool is_exit = words[i].text == "code" || words[i].text == "status";
     const std::string_view before =
         words[i - 1].text == "with" && i > 1 ? words[i - 2].text : words[i - 1].text;
+    if (words[i - 1].text == "exited" && words[i].text == "with" &&
+        said::is_count(words[i + 1].text)) {
+      return true;
+    }
     if (is_exit && (before.starts_with("exit") || before == "returned" || before == "return") &&
         said::is_count(words[i + 1].text)) {
       return true;
     }
+  }
+  return false;
+}
+
+/// "The run did not pass", "hashes do not match"; not what is supposed.
+bool denies_success(SaidWords words) {
+  bool is_supposed = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].opens) is_supposed = false;
+    is_supposed |= is_any_of(words[i].text, {"if", "when", "unless", "where", "that", "which",
+                                             "whether", "who", "should", "may", "could", "would"});
+    const bool denies = i > 1 && (words[i - 1].text == "not" || words[i - 1].text == "t") &&
+                        is_any_of(words[i - 2].text, {"did", "does", "do", "didn", "doesn", "don"});
+    if (denies && !is_supposed &&
+        is_any_of(words[i].text, {"pass", "match", "succeed", "agree", "coincide"})) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// "attn_out   DRIFT": the last of columns that blanks make.
+bool is_in_a_column(std::string_view line) {
+  for (const std::string_view word : {"FAIL", "FAILED", "DRIFT", "MISMATCH"}) {
+    if (!line.ends_with(word)) continue;
+    const std::string_view before = line.substr(0, line.size() - word.size());
+    return (before.ends_with("  ") || before.ends_with('\t')) &&
+           std::any_of(before.begin(), before.end(), text::is_lower);
   }
   return false;
 }
@@ -220,8 +256,12 @@ bool is_shout(std::string_view line, SaidWords words) {
   if (has_lower || words.size() > kMaxShoutWords || names_a_failure(words)) return false;
   size_t end = words.size();
   while (end > 1 && text::is_digit(words[end - 1].text.front())) --end;
-  const bool names_it = said::is_failed(words[end - 1].text) || said::is_fine(words[end - 1].text);
-  return names_it && says_failure(words);
+  const std::string& last = words[end - 1].text;
+  const bool names_it =
+      said::is_failed(last) || said::is_fine(last) || last == "broken" || last == "mismatch";
+  // "TENSOR PASS FAIL" is the head of a table
+  const bool is_head = end > 1 && said::is_failed(last) && said::is_fine(words[end - 2].text);
+  return names_it && !is_head && says_failure(words);
 }
 
 }  // namespace
@@ -256,9 +296,9 @@ bool tells_of_crash(SaidWords words) {
 }
 
 bool says_failure_in_a_sentence(std::string_view line, SaidWords words) {
-  return is_glog_error(line) || is_shout(line, words) || says_so(words) ||
-         is_judged_in_capitals(line) || counts_failures(words) || is_at_level(line) ||
-         is_job_that_died(words) || tells_of_crash(words);
+  return is_glog_error(line) || is_shout(line, words) || says_so(words) || denies_success(words) ||
+         is_in_a_column(line) || is_judged_in_capitals(line) || counts_failures(words) ||
+         is_at_level(line) || is_job_that_died(line, words) || tells_of_crash(words);
 }
 
 }  // namespace greta

@@ -55,7 +55,7 @@ bool is_count(std::string_view word);
 bool is_nothing(std::string_view word);
 
 /// False of a line that has none of the words without which no line claims a failure, as hardly any
-/// line has. True also of one that is not all ASCII, which may spell them otherwise.
+/// line has. True also of one that may spell them otherwise, with accents or what is not shown.
 bool has_telling_word(std::string_view line);
 
 }  // namespace said

@@ -87,6 +87,10 @@ void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
       read_delimited(bytes, delimiter, [&](const Table& header, const TableRow& row) {
         if (!judging) judging = report_columns(header);
         if (!*judging) judging = status_columns(header);
+        // a line of text below a table
+        if (row.cells.size() == 1 && line_claims_failure(row.cells[0])) {
+          add_failure(row.line, row.cells[0]);
+        }
         add_row(header, row, *judging);
       });
   if (!judging) add_failures_of({}, {table.line, table.columns});

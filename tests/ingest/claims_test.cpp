@@ -205,6 +205,18 @@ TEST_F(Verdict, NoRunPassesBesideATextOfAnyKindThatClaimsAFailure) {
        "# B3.99\n\n<TABLE><tr><th>PROMPT</th><th>TENSOR</th><th>FIRST_FAIL</th></tr>\n"
        "<tr><td>p0</td><td>attn_out</td><td>ATTN_OUT_DRIFT</td></tr></TABLE>\n"},
       {"matrix.csv", "prompt,x_in,attn_out\np0,PASS,FAIL\n"},
+      {"pairs.csv", "prompt;layer;tensor;status\np0;0;attn_out;DRIFT\n"},
+      {"pairs.csv", "prompt\tlayer\ttensor\tstatus\np0\t0\tattn_out\tDRIFT\n"},
+      {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,MATCH\nRESULT: FAIL\n"},
+      {"pairs.txt", "Pairs of B3.99\n\nprompt,layer,tensor,status\np0,0,attn_out,DRIFT\n\nend\n"},
+      {"pairs.dat", "prompt,layer,tensor,status\np0,0,attn_out,DRIFT\n"},
+      {"pairs.txt", "TENSOR     STATUS\nx_in       MATCH\nattn_out   DRIFT\n"},
+      {"pairs.txt",
+       "│ TENSOR │ STATUS │\n├────┼────┤\n"
+       "│ attn_out │ DRIFT │\n"},
+      {"summary.json", R"({"verdict":"PASS","detail":{"attn_out":"drift"}})"},
+      {"report.md", "# B3.99\n\n- attn_out: DRIFT at layer 3\n"},
+      {"report.md", "# B3.99\n\nThe run did not pass.\n"},
       {"run.log", "[GRETA] begins\nSegmentation fault\n"},
       {"run.log", "[GRETA] begins\n10%\r20%\rRESULT: FAIL\n"},
       {"run.log", "[GRETA] begins\nKilled\n"},
@@ -236,14 +248,16 @@ TEST_F(Verdict, NoRunPassesBesideATextOfAnyKindThatClaimsAFailure) {
 }
 
 TEST_F(Verdict, WhatIsNoTextOfARunChangesNoVerdict) {
-  const Claim claims[] = {{"run.sh", "#!/bin/sh\nfail() { echo RESULT: FAIL; exit 1; }\n"},
-                          {"check.py", "print('RESULT: FAIL')\n"},
-                          {"probe", "#!/usr/bin/env python3\nprint('RESULT: FAIL')\n"},
-                          {"dirty.patch", "+RESULT: FAIL\n"},
-                          {"config.yaml", "on_error: fail\nfail_fast: true\ntimeout: 600\n"},
-                          {"notes", "nothing of note\n"},
-                          {"errors.txt", ""},
-                          {"exit_code.txt", "0\n"}};
+  const Claim claims[] = {
+      {"run.sh", "#!/bin/sh\nfail() { echo RESULT: FAIL; exit 1; }\n"},
+      {"check.py", "print('RESULT: FAIL')\n"},
+      {"probe", "#!/usr/bin/env python3\nprint('RESULT: FAIL')\n"},
+      {"dirty.patch", "+RESULT: FAIL\n"},
+      {"config.yaml", "on_error: fail\nfail_fast: true\ntimeout: 600\n"},
+      {"notes", "nothing of note\n"},
+      {"notes.txt", "its columns are:\nprompt, tensor, status\nas told above\n"},
+      {"errors.txt", ""},
+      {"exit_code.txt", "0\n"}};
   int n = 0;
   for (const Claim& claim : claims) {
     write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
