@@ -28,12 +28,13 @@
 ///     greta_trace_close(trace);
 ///
 /// Errors. Functions that can fail return a greta_status; greta_error_text() has the reason in
-/// words. What is refused as an argument changes nothing, and the run goes on. Once a target cannot
-/// be written, the run has failed: every later call on it returns the same error. So it does when
-/// its file was deleted, moved or replaced meanwhile. Nothing aborts, prints, throws or leaves by a
-/// signal; no handler of signals is installed. A handle that is gone is GRETA_ERROR_STATE, and one
-/// of the other kind, or what never was a handle, GRETA_ERROR_ARGUMENT: no call touches freed
-/// memory.
+/// words. What is refused as an argument changes nothing, and the run goes on; but a run that was
+/// refused a row or a plan lacks it, so that it ends as failed, and greta_run_end says so
+/// (GRETA_ERROR_REFUSED). Once a target cannot be written, the run has failed: every later call on
+/// it returns the same error. So it does when its file was deleted, moved or replaced meanwhile.
+/// Nothing aborts, prints, throws or leaves by a signal; no handler of signals is installed. A
+/// handle that is gone is GRETA_ERROR_STATE, and one of the other kind, or what never was a handle,
+/// GRETA_ERROR_ARGUMENT: no call touches freed memory.
 ///
 /// Never drops. A row that was taken (GRETA_OK) is written in the order of one thread's calls, by a
 /// thread of the library, and committed within about 200 ms while the disk keeps up. If it does
@@ -86,7 +87,8 @@ typedef enum greta_status {
   GRETA_ERROR_IO = 5,      ///< the file cannot be opened or written: permissions, full disk
   GRETA_ERROR_BUSY = 6,    ///< others hold the database for longer than a minute or so
   GRETA_ERROR_MEMORY = 7,  ///< no memory, or no further thread
-  GRETA_ERROR_INTERNAL = 8  ///< a mistake of the library
+  GRETA_ERROR_INTERNAL = 8,  ///< a mistake of the library
+  GRETA_ERROR_REFUSED = 9    ///< the run lacks rows that were refused, and ended as failed
 } greta_status;
 
 /// What a trace is written to.
@@ -274,7 +276,9 @@ GRETA_API greta_status greta_run_add_fingerprint(
 /// Waits until all that was added is committed: others see it, and a kill does not take it back.
 GRETA_API greta_status greta_run_flush(greta_run* run) GRETA_NOEXCEPT;
 /// Ends a run: when this returns GRETA_OK, all of it is synced to disk, and its verdict is kept
-/// with it. The handle is gone whatever it returns. NULL: nothing happens.
+/// with it. A run that is to be complete, and of which a call that adds rows or a plan was refused,
+/// is ended as GRETA_FAILED: all that was taken is on disk, and GRETA_ERROR_REFUSED names the first
+/// refusal. The handle is gone whatever it returns. NULL: nothing happens.
 GRETA_API greta_status greta_run_end(greta_run* run, greta_outcome outcome) GRETA_NOEXCEPT;
 
 // ---- Values

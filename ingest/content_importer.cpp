@@ -11,10 +11,13 @@
 #include "db/forget.h"
 #include "ingest/content_name.h"
 #include "ingest/document.h"
+#include "ingest/failure_claim.h"
 #include "ingest/foreign/error.h"
 #include "ingest/foreign/rows.h"
 #include "ingest/foreign_content.h"
 #include "ingest/foreign_identity.h"
+#include "ingest/judging_table.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
@@ -29,6 +32,14 @@ std::string sha256_of_file(const std::filesystem::path& path) {
     sha.update(buffer.data(), static_cast<size_t>(file.gcount()));
   } while (file);
   return sha.hex();
+}
+
+/// Whether a text of any shape says what a report says.
+bool says_anything(const std::string& path, const std::string& bytes) {
+  if (!claim_of_name(path, bytes).empty()) return true;
+  const Document document = read_document(text::with_line_ends(bytes));
+  return !document.claims.empty() || !document.tables.empty() || !document.json_lines.empty() ||
+         !document.open_json_lines.empty();
 }
 
 }  // namespace
@@ -51,6 +62,10 @@ bool ContentImporter::take(const Content& content, ContentReader& reader, Opened
 }
 
 void ContentImporter::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
+  if (opened.kind == ContentKind::kText && opened.is_whole) {
+    opened.kind = says_anything(content.identity_path, opened.bytes) ? ContentKind::kDocument
+                                                                     : ContentKind::kUnknown;
+  }
   if (opened.kind == ContentKind::kUnknown) {
     const std::string why = why_unread(opened.bytes);
     return session_.add_finding(content.file, 0, !why.empty(),
@@ -111,7 +126,7 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
 
 void ContentImporter::store_document(const Content& content, ContentReader& reader,
                                      const OpenedContent& opened) {
-  const std::string& bytes = opened.bytes;
+  const std::string bytes = text::with_line_ends(opened.bytes);
   // What it states of a run that was forgotten is to come back, and nothing to be there twice.
   if (forget_marked_source(session_.db, run_id_, identity_.leg, identity_.prompt, opened.sha256)) {
     session_.sources.forget();
@@ -125,12 +140,16 @@ void ContentImporter::store_document(const Content& content, ContentReader& read
       std::count(bytes.begin(), bytes.end(), '\n') + (!bytes.empty() && bytes.back() != '\n');
   SourceContent source(session_, id, run_id_, identity_, content.file);
   if (!reader.damage().empty()) source.add_finding(0, true, reader.damage());
+  if (opened.kind != ContentKind::kTable) {
+    const std::string claim = claim_of_name(content.identity_path, bytes);
+    if (!claim.empty()) source.add_failure(bytes.empty() ? 0 : 1, claim);
+  }
   switch (opened.kind) {
     case ContentKind::kJson:
       source.add_json(bytes);
       break;
     case ContentKind::kTable:
-      source.add_delimited(bytes, lower_extension(content.identity_path) == ".csv" ? ',' : '\t');
+      source.add_delimited(bytes, delimiter_of_table(content.identity_path, bytes));
       break;
     case ContentKind::kLog:
       source.add_log(bytes);

@@ -94,6 +94,24 @@ std::string packing_of(std::string_view head) {
   return begins_as_tar(head) ? "a tar archive" : "";
 }
 
+/// Whether it is what runs, or a change of it, and says nothing of a run.
+bool is_program(std::string_view extension, std::string_view head) {
+  constexpr std::string_view kPrograms[] = {
+      ".sh",  ".bash", ".py", ".c",  ".cc", ".cpp", ".cu",    ".cuh",  ".h",     ".hpp",
+      ".hip", ".js",   ".ts", ".rs", ".go", ".sql", ".cmake", ".diff", ".patch", ".ipynb"};
+  return head.starts_with("#!") ||
+         std::find(std::begin(kPrograms), std::end(kPrograms), extension) != std::end(kPrograms);
+}
+
+/// Whether the bytes are those of a text in UTF-8 or an encoding that has ASCII's.
+bool holds_text(std::string_view head) {
+  constexpr std::string_view kControls = "\t\n\r\f\v\b\x1b";
+  return std::all_of(head.begin(), head.end(), [&](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte >= ' ' && byte != 0x7f) || kControls.find(c) != kControls.npos;
+  });
+}
+
 }  // namespace
 
 std::string why_unread(std::string_view head) {
@@ -118,11 +136,11 @@ ContentKind classify(const std::string& path, std::string_view head) {
   if ((extension == ".log" || is_text) && holds_records(head)) return ContentKind::kRecords;
   if (extension == ".log") return ContentKind::kLog;
   if (is_text) return looks_like_log(head) ? ContentKind::kLog : ContentKind::kDocument;
-  size_t start = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  if (start == std::string_view::npos) return ContentKind::kUnknown;
-  std::string_view first = head.substr(start, head.find('\n', start) - start);
-  if (is_record_line(first)) return ContentKind::kRecords;
-  return looks_like_log(head) ? ContentKind::kLog : ContentKind::kUnknown;
+  const std::string_view text = text::trim(text::without_mark(head));
+  if (is_record_line(text.substr(0, text.find('\n')))) return ContentKind::kRecords;
+  if (looks_like_log(head)) return ContentKind::kLog;
+  return holds_text(head) && !is_program(extension, head) ? ContentKind::kText
+                                                          : ContentKind::kUnknown;
 }
 
 std::string shapes_that_are_read() {

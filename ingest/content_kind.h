@@ -11,6 +11,7 @@ enum class ContentKind {
   kTable,
   kDocument,
   kLog,
+  kText,  ///< of no shape that is known: a document, if it says anything
   // of other tools
   kMsprobe,
   kMsprobeConstruct,

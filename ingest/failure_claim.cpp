@@ -6,19 +6,22 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "ingest/content_name.h"
+#include "ingest/failure_sentence.h"
 #include "ingest/failure_words.h"
+#include "ingest/html_table.h"
 #include "ingest/json_document.h"
 #include "ingest/text.h"
 
 namespace greta {
 namespace {
 
-constexpr size_t kMaxClaimLine = 1024;  // of a line, this is looked at
+constexpr size_t kPieceBytes = 1024;   // a longer line is looked at piece by piece
+constexpr size_t kOverlapBytes = 256;  // of a piece and the next
 constexpr size_t kMaxKeyBytes = 96, kMaxValueBytes = 192;
-constexpr int kMaxLinePairs = 16;      // "key=value" of a line
+constexpr int kMaxLinePairs = 128;     // "key=value" of a piece
 constexpr size_t kMaxValueWords = 12;  // a verdict is at the beginning of what is said
 constexpr size_t kMaxKeyWords = 5;
-constexpr size_t kNegatedWords = 3;  // "none of the tests failed"
 
 // ---- Values
 
@@ -29,33 +32,6 @@ bool is_template(SaidWords words) {
   }
   return words.size() == 2 && said::is_fine(words[0].text) && !words[1].opens &&
          said::is_failure_word(words[1].text);
-}
-
-/// "failures: none", "fail=0": what follows a word that fails.
-bool counts_none(SaidWords rest) {
-  if (rest.empty() || !said::is_nothing(rest[0].text)) return false;
-  return said::is_zero(rest[0].text) || rest.size() == 1 || rest[1].opens;
-}
-
-/// Whether one of the words fails and is not negated, or is fine and is.
-bool says_failure(SaidWords words) {
-  size_t negated = 0;
-  bool was_expected = false;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const SaidWord& word = words[i];
-    if (word.opens) negated = 0;
-    const bool fails = said::is_failure_word(word.text) && !was_expected;
-    was_expected = word.text == "expected";
-    if (fails && negated == 0 && !counts_none(words.subspan(i + 1))) return true;
-    if (said::is_fine(word.text) && negated > 0) return true;
-    if (said::is_negation(word.text) || said::is_zero(word.text)) {
-      negated = kNegatedWords + 1;
-    } else if (fails) {
-      negated = 0;
-    }
-    if (negated > 0) --negated;
-  }
-  return false;
 }
 
 // ---- Keys
@@ -85,6 +61,9 @@ bool is_measure(SaidWords key) {
                      [](const SaidWord& word) { return said::is_measuring(word.text); });
 }
 
+/// How a process ended: "signal: 11", "term_signal = SIGSEGV".
+bool is_signal(SaidWords key) { return key.back().text == "signal"; }
+
 /// Of a key that is there where something failed: "failed", "n_errors", "first fail".
 bool counts_as_failed(SaidWords key, SaidWords value) {
   const std::string& first = value.front().text;
@@ -93,12 +72,14 @@ bool counts_as_failed(SaidWords key, SaidWords value) {
   const bool is_text = !said::is_nothing(first) && !text::is_digit(first.front());
   const bool names_it = said::is_failed(key.back().text) || key.back().text.starts_with("error") ||
                         key.back().text.starts_with("exception");
-  return is_text && names_it && !said::is_fine(first);
+  return is_text && names_it && !said::is_fine(first) &&
+         !(value.size() == 2 && said::is_fine(value[1].text));
 }
 
 bool claims(SaidWords key, SaidWords value) {
   if (key.empty() || key.size() > kMaxKeyWords || value.empty() || is_template(value)) return false;
   if (is_exit_code(key)) return said::is_count(value.front().text);
+  if (is_signal(key)) return said::is_count(value.front().text) || tells_of_crash(value);
   const bool says_no = value.size() == 1 && said::is_no(value.front().text);
   if (judges(key)) return !is_expected(key) && (says_no || says_failure(value));
   const std::string& last = key.back().text;
@@ -107,6 +88,21 @@ bool claims(SaidWords key, SaidWords value) {
            says_failure(value);
   }
   return said::is_failure_word(last) && !is_measure(key) && counts_as_failed(key, value);
+}
+
+/// "attn_out: FAIL", "attn_out: DRIFT at layer 3": nothing but that it failed, whatever did, or
+/// that first of all.
+bool is_failure_alone(SaidWords key, SaidWords value, std::string_view written) {
+  if (key.empty() || value.empty() || is_measure(key)) return false;
+  const std::string& first = value[0].text;
+  const bool differs = first.starts_with("drift") || first.starts_with("mismatch") ||
+                       first.starts_with("diverg") || first == "nonfinite";
+  if (!differs && (!said::is_failed(first) || first.starts_with("abort"))) return false;
+  if (value.size() == 1) return true;
+  written = written.substr(0, written.find_first_of(" \t,;", written.find_first_not_of(" \t*_")));
+  return std::none_of(written.begin(), written.end(), text::is_lower) && !value[1].opens &&
+         !said::is_fine(value[1].text) && !counts_no_failure(value.subspan(1)) &&
+         says_failure(value);
 }
 
 /// The words of a clause's end, as many as a key may have.
@@ -121,51 +117,9 @@ SaidWords key_before(SaidWords words) {
 
 // ---- Lines
 
-/// "The final verdict is FAIL", "exited with code 1", "Segmentation fault (core dumped)".
-bool says_so_in_a_sentence(SaidWords words) {
-  for (size_t i = 1; i < words.size(); ++i) {
-    if (words[i - 1].text == "segmentation" && words[i].text == "fault") return true;
-  }
-  for (size_t i = 1; i + 1 < words.size(); ++i) {
-    const SaidWords rest =
-        words.subspan(i + 1).first(std::min(kNegatedWords + 1, words.size() - i - 1));
-    const bool is_judged =
-        said::is_judging(words[i - 1].text) || (i > 1 && said::is_judging(words[i - 2].text));
-    if (said::is_copula(words[i].text) && is_judged && says_failure(rest)) return true;
-    const bool is_exit = words[i].text == "code" || words[i].text == "status";
-    const std::string_view before =
-        words[i - 1].text == "with" && i > 1 ? words[i - 2].text : words[i - 1].text;
-    if (is_exit && (before.starts_with("exit") || before == "returned" || before == "return") &&
-        said::is_count(words[i + 1].text)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Words before which a failure is a name: "FIRST_FAIL".
-bool names_a_failure(SaidWords words) {
-  return std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
-    return word.text == "first" || word.text == "expected" || word.text == "on";
-  });
-}
-
-/// "TEST FAILED", "NOT OK", "[  FAILED  ] 3 tests", "not ok 4 - attn_out".
-bool is_shout(std::string_view line, SaidWords words) {
-  if (line.find('|') != line.npos || words.empty()) return false;
-  if (words.size() > 1 && words[0].text == "not" && words[1].text == "ok") return true;
-  if (line.starts_with("[ ") && said::is_failed(words[0].text)) return true;
-  const bool has_lower = std::any_of(line.begin(), line.end(), text::is_lower);
-  if (has_lower || words.size() > kMaxKeyWords || names_a_failure(words)) return false;
-  size_t end = words.size();
-  while (end > 1 && text::is_digit(words[end - 1].text.front())) --end;
-  const bool names_it = said::is_failed(words[end - 1].text) || said::is_fine(words[end - 1].text);
-  return names_it && says_failure(words);
-}
-
 /// Bytes of what separates a key from its value at the start of `rest`; 0: nothing does.
 size_t separator_bytes(std::string_view rest) {
-  for (const std::string_view separator : {"->", "=>", "\u2192", ":", "=", "|", "\t"}) {
+  for (const std::string_view separator : {"->", "=>", "\u2192", ":", "=", "|", "\t", ">"}) {
     if (rest.starts_with(separator)) return separator.size();
   }
   return 0;
@@ -188,15 +142,41 @@ bool has_failing_pair(std::string_view line) {
     std::string_view before = line.substr(0, i);
     if (before.size() > kMaxKeyBytes) before.remove_prefix(before.size() - kMaxKeyBytes);
     before.remove_prefix(before.find_last_of("|\t") + 1);  // npos + 1 is 0
-    if (!said::has_telling_word(before)) continue;
-    const std::vector<SaidWord> words = said_words(before, kMaxKeyBytes);
-    const SaidWords key = key_of(words, line[i] == '|' || line[i] == '\t');
     std::string_view value = line.substr(i + bytes, kMaxValueBytes);
     value = value.substr(0, value.find_first_of("|\t", value.find_first_not_of(" |\t")));
-    if (claims(key, said_words(value, kMaxValueWords))) return true;
+    if (!said::has_telling_word(before) && !said::has_telling_word(value)) continue;
+    const std::vector<SaidWord> words = said_words(before, kMaxKeyBytes);
+    const bool is_cell = line[i] == '|' || line[i] == '\t';
+    const SaidWords key = key_of(words, is_cell);
+    const std::vector<SaidWord> said = said_words(value, kMaxValueWords);
+    if (claims(key, said) || (!is_cell && is_failure_alone(key, said, value))) return true;
     i += bytes - 1;
   }
   return false;
+}
+
+/// Whether any piece of the text says so, with no blanks around it.
+template <class Says>
+bool any_piece(std::string_view text, const Says& says) {
+  for (size_t at = 0;; at += kPieceBytes - kOverlapBytes) {
+    if (says(text::trim(text.substr(at, kPieceBytes)))) return true;
+    if (text.size() - at <= kPieceBytes) return false;
+  }
+}
+
+/// What is said to a model, and by it, is no word of the run.
+bool holds_words_of_a_model(std::string_view key) {
+  const std::vector<SaidWord> words = said_words(key, kMaxKeyWords + 1);
+  constexpr std::string_view kModels[] = {"prompt", "prompts",    "text",    "generated", "piece",
+                                          "pieces", "completion", "content", "token",     "tokens"};
+  return !words.empty() &&
+         std::find(std::begin(kModels), std::end(kModels), words.back().text) != std::end(kModels);
+}
+
+bool text_tells_of_crash(std::string_view text) {
+  return any_piece(text, [](std::string_view piece) {
+    return said::has_telling_word(piece) && tells_of_crash(said_words(piece, kPieceBytes));
+  });
 }
 
 }  // namespace
@@ -205,11 +185,34 @@ bool claims_failure(std::string_view key, std::string_view value) {
   return claims(said_words(key, kMaxKeyWords + 1), said_words(value, kMaxValueWords));
 }
 
+bool value_claims_failure(std::string_view key, std::string_view value) {
+  return is_failure_alone(said_words(key, kMaxKeyWords + 1), said_words(value, kMaxValueWords),
+                          value);
+}
+
 bool line_claims_failure(std::string_view line) {
-  line = text::trim(line.substr(0, kMaxClaimLine));
-  if (!said::has_telling_word(line)) return false;
-  const std::vector<SaidWord> words = said_words(line, kMaxClaimLine);
-  return says_so_in_a_sentence(words) || is_shout(line, words) || has_failing_pair(line);
+  return any_piece(line, [](std::string_view piece) {
+    if (!said::has_telling_word(piece) && !is_glog_error(piece)) return false;
+    const std::vector<SaidWord> words = said_words(piece, kPieceBytes);
+    if (says_failure_in_a_sentence(piece, words) || has_failing_pair(piece)) return true;
+    return piece.find("</") != piece.npos && has_failing_pair(with_bars_for_tags(piece));
+  });
+}
+
+std::string claim_of_name(const std::string& path, std::string_view text) {
+  text = text::trim(text::without_mark(text));
+  const std::string_view line = text::trim(text.substr(0, text.find('\n'))).substr(0, kPieceBytes);
+  if (line.starts_with('{') || line.starts_with('[')) return {};
+  const std::string stem = file_stem(path), extension = lower_extension(path);
+  if (text.empty()) return extension.empty() && claims_failure("status", stem) ? stem : "";
+  const bool is_alone = line.size() == text.size();
+  for (const std::string& name : {stem, extension}) {
+    // of a name that judges, unless there is nothing else: not of one that names a failure
+    if (claims_failure(name, line) && (is_alone || !claims_failure(name, "x"))) {
+      return name + ": " + std::string(line);
+    }
+  }
+  return {};
 }
 
 void for_each_failure(std::string_view key, const nlohmann::json& value,
@@ -228,8 +231,10 @@ void for_each_failure(std::string_view key, const nlohmann::json& value,
   }
   if (value.is_null()) return;
   const std::string said = value.is_string() ? value.get<std::string>() : json_text(value);
-  if (claims_failure(key, said)) {
-    on_claim(std::string(key.substr(0, kMaxClaimLine)) + ": " + said.substr(0, kMaxClaimLine));
+  const bool crashed =
+      value.is_string() && !holds_words_of_a_model(key) && text_tells_of_crash(said);
+  if (crashed || claims_failure(key, said) || value_claims_failure(key, said)) {
+    on_claim(std::string(key.substr(0, kPieceBytes)) + ": " + said.substr(0, kPieceBytes));
   }
 }
 

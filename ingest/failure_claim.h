@@ -15,9 +15,16 @@ namespace greta {
 /// not.
 bool claims_failure(std::string_view key, std::string_view value);
 
+/// Whether `value` says nothing but that whatever `key` names failed: "attn_out", "FAIL".
+bool value_claims_failure(std::string_view key, std::string_view value);
+
 /// Whether a line does: it has such a key and such a value, or says it in nothing but capitals
 /// ("TEST FAILED"), as "not ok 1", or by an exit status ("exited with code 1").
 bool line_claims_failure(std::string_view line);
+
+/// What a file of no table claims by its name: "exit_code: 1" of exit_code.txt with 1 on its first
+/// line, and FAILED, with nothing in it. "" if nothing.
+std::string claim_of_name(const std::string& path, std::string_view text);
 
 /// Calls `on_claim` with "key: value" of each claim of failure in `value`, which `key` holds, and
 /// in all that it holds itself. Its nesting must be bounded.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <cstddef>
+#include <unordered_map>
 #include <utility>
 
 #include "common/utf8.h"
@@ -30,6 +31,8 @@ constexpr Stem kFailed[] = {{"fail"},
                             {"crash"},
                             {"abort"},
                             {"unsuccess"},
+                            {"killed", kWhole},
+                            {"panic"},
                             {"segfault"},
                             {"nok", kWhole},
                             {"ko", kWhole},
@@ -51,11 +54,14 @@ constexpr Stem kFailed[] = {{"fail"},
 
 /// That something is not as it should be.
 constexpr Stem kWrong[] = {
-    {"drift"},          {"mismatch"},         {"differ"},        {"diverg"},    {"nonfinite"},
-    {"ambiguous"},      {"conflict"},         {"error"},         {"exception"}, {"incorrect"},
-    {"wrong", kWhole},  {"broken", kWhole},   {"bad", kWhole},   {"reject"},    {"unequal", kWhole},
-    {"errone"},         {"erro", kWhole},     {"erros", kWhole}, {"erreur"},    {"fehler"},
-    {"falsch", kWhole}, {"ungleich", kWhole}, {"abweich"},       {"discrepan"}, {"difier"}};
+    {"drift"},          {"mismatch"},         {"differ"},          {"diverg"},
+    {"nonfinite"},      {"ambiguous"},        {"conflict"},        {"error"},
+    {"exception"},      {"incorrect"},        {"wrong", kWhole},   {"broken", kWhole},
+    {"bad", kWhole},    {"reject"},           {"unequal", kWhole}, {"errone"},
+    {"erro", kWhole},   {"erros", kWhole},    {"erreur"},          {"fehler"},
+    {"falsch", kWhole}, {"ungleich", kWhole}, {"abweich"},         {"discrepan"},
+    {"difier"},         {"cancel"},           {"timeout"},         {"interrupted", kWhole},
+    {"regression"}};
 
 constexpr Stem kFine[] = {{"ok", kWhole},
                           {"okay", kWhole},
@@ -77,6 +83,7 @@ constexpr Stem kFine[] = {{"ok", kWhole},
                           {"superat"},
                           {"riuscit"},
                           {"passou", kWhole},
+                          {"allclose", kWhole},
                           {"sucesso", kWhole}};
 
 constexpr Stem kNegations[] = {
@@ -118,7 +125,7 @@ constexpr Stem kMeasuring[] = {
     {"max"},          {"min", kWhole}, {"rel", kWhole}, {"abs", kWhole}, {"mean", kWhole},
     {"norm", kWhole}, {"avg", kWhole}, {"l2", kWhole},  {"rms"},         {"allow"},
     {"expect"},       {"ignore"},      {"inject"},      {"on", kWhole},  {"if", kWhole},
-    {"when", kWhole}, {"limit"},       {"thresh"},      {"toler"}};
+    {"when", kWhole}, {"limit"},       {"thresh"},      {"toler"},       {"timeout"}};
 
 /// What stands where nothing failed.
 constexpr Stem kAbsent[] = {{"none", kWhole},    {"null", kWhole}, {"nil", kWhole}, {"na", kWhole},
@@ -222,10 +229,31 @@ class SaidWordReader {
   bool in_word_ = false, was_lower_ = false, opens_ = false;
 };
 
+/// Letters that stand alone are one word from so many on: "F A I L".
+constexpr size_t kSpacedLetters = 4;
+
+std::vector<SaidWord> with_letters_joined(std::vector<SaidWord> words) {
+  std::vector<SaidWord> joined;
+  for (size_t i = 0; i < words.size();) {
+    size_t end = i;
+    while (end < words.size() && words[end].text.size() == 1 &&
+           text::is_letter(words[end].text[0]) && (end == i || !words[end].opens)) {
+      ++end;
+    }
+    joined.push_back(std::move(words[i]));
+    if (end - i < kSpacedLetters) {
+      ++i;
+      continue;
+    }
+    for (++i; i < end; ++i) joined.back().text += words[i].text;
+  }
+  return joined;
+}
+
 /// 1 to 26, 0 of what is no letter.
 size_t letter_number(char c) { return text::is_letter(c) ? static_cast<size_t>(c & 0x1f) : 0; }
 
-/// The beginnings, of three letters, of words without which no line claims anything.
+/// Words without which no line claims anything, found by their first three letters.
 class TellingWords {
  public:
   TellingWords() {
@@ -235,39 +263,119 @@ class TellingWords {
       for (const Stem& stem : stems) add(stem.text);
     }
     for (const std::string_view word :
-         {"exit", "return", "retcode", "rc", "salida", "segmentation"}) {
+         {"exit",      "return",       "retcode",   "rc",       "salida",   "signal",
+          "fatal",     "critical",     "severe",    "emerg",    "sig",      "sanitizer",
+          "assertion", "segmentation", "memory",    "dumped",   "floating", "alloc",
+          "illegal",   "terminate",    "traceback", "smashing", "free",     "corrupted",
+          "killed",    "panicked",     "oom",       "timed",    "limit",    "space",
+          "lost",      "hang",         "detected",  "make",     "succeed",  "agree"}) {
       add(word);
     }
   }
-  /// True also of a line that is not all ASCII, which may spell them otherwise.
+  /// True also of a line that may spell them otherwise, with accents or marks.
   bool may_be_in(std::string_view line) const {
-    size_t before = 0;
-    for (size_t i = 0; i + 1 < line.size(); ++i) {
-      if (static_cast<unsigned char>(line[i]) >= 0x80) return true;
-      const bool begins = before == 0 || (text::is_upper(line[i]) && text::is_lower(line[i - 1]));
-      before = letter_number(line[i]);
-      if (!begins || before == 0) continue;
-      const size_t third = i + 2 < line.size() ? letter_number(line[i + 2]) : 0;
-      if (begun_[(before << 10) | (letter_number(line[i + 1]) << 5) | third]) return true;
+    size_t letters = 0, spaced = 0;  // of the word so far; words of one letter, as "F A I L"
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (static_cast<unsigned char>(line[i]) >= 0x80) {
+        const utf8::Head head = utf8::head(line.substr(i));
+        const bool is_accent = head.is_character() && plain_letter(head.code) != '\0';
+        if (is_accent ? letters < kBegun : may_be_part(head)) return true;
+        letters = is_accent ? letters + 1 : 0;
+        i += std::max<size_t>(head.bytes, 1) - 1;
+        continue;
+      }
+      if (!text::is_letter(line[i])) {
+        letters = 0;
+        continue;
+      }
+      const bool is_camel = text::is_upper(line[i]) && letters > 0 && text::is_lower(line[i - 1]);
+      letters = is_camel ? 1 : letters + 1;
+      if (letters > 1) continue;
+      const std::string_view rest = line.substr(i);
+      spaced = rest.size() > 1 && text::is_letter(rest[1]) ? 0 : spaced + 1;
+      if (spaced == kSpacedLetters || is_begun_by(rest)) return true;
     }
-    return !line.empty() && static_cast<unsigned char>(line.back()) >= 0x80;
+    return false;
   }
 
  private:
-  void add(std::string_view word) {
-    const size_t two = (letter_number(word[0]) << 10) | (letter_number(word[1]) << 5);
-    for (size_t third = 0; third < 32; ++third) {
-      if (word.size() == 2 || third == letter_number(word[2])) begun_.set(two | third);
+  static constexpr size_t kBegun = 3;
+
+  /// What is no letter of its own, and changes what is read: a mark that fails, what is not shown.
+  static bool may_be_part(const utf8::Head& head) {
+    return head.is_character() && (is_combining(head.code) || !utf8::is_shown(head.code) ||
+                                   word_of_mark(head.code) == "fail");
+  }
+
+  static size_t key_of(std::string_view word) {
+    size_t key = 0;
+    for (size_t i = 0; i < kBegun; ++i) {
+      key = (key << 5) | (i < word.size() ? letter_number(word[i]) : 0);
     }
+    return key;
+  }
+
+  bool is_begun_by(std::string_view rest) const {
+    const size_t key = key_of(rest);
+    for (const size_t begun : {key, key & ~size_t{31}}) {
+      if (!begun_[begun]) continue;
+      const auto [first, last] = words_.equal_range(begun);
+      for (auto it = first; it != last; ++it) {
+        if (begins_with(rest, it->second)) return true;
+      }
+    }
+    return false;
+  }
+
+  /// As far as the letters are ASCII: behind that it may be spelled otherwise.
+  static bool begins_with(std::string_view text, std::string_view word) {
+    for (size_t i = 0; i < word.size(); ++i) {
+      if (i == text.size()) return false;
+      if (static_cast<unsigned char>(text[i]) >= 0x80) return true;
+      if (letter_number(text[i]) != letter_number(word[i])) return false;
+    }
+    return true;
+  }
+
+  void add(std::string_view word) {
+    const size_t key = key_of(word);
+    begun_.set(key);
+    words_.emplace(key, word);
   }
 
   std::bitset<1 << 15> begun_;
+  std::unordered_multimap<size_t, std::string_view> words_;
 };
 
 }  // namespace
 
 std::vector<SaidWord> said_words(std::string_view text, size_t max_words) {
-  return SaidWordReader().read(text, max_words);
+  return with_letters_joined(SaidWordReader().read(text, max_words));
+}
+
+bool counts_no_failure(SaidWords rest) {
+  if (rest.empty() || !said::is_nothing(rest[0].text)) return false;
+  return said::is_zero(rest[0].text) || rest.size() == 1 || rest[1].opens;
+}
+
+bool says_failure(SaidWords words) {
+  size_t negated = 0;
+  bool was_expected = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const SaidWord& word = words[i];
+    if (word.opens) negated = 0;
+    const bool fails = said::is_failure_word(word.text) && !was_expected;
+    was_expected = word.text == "expected";
+    if (fails && negated == 0 && !counts_no_failure(words.subspan(i + 1))) return true;
+    if (said::is_fine(word.text) && negated > 0) return true;
+    if (said::is_negation(word.text) || said::is_zero(word.text)) {
+      negated = kNegatedWords + 1;
+    } else if (fails) {
+      negated = 0;
+    }
+    if (negated > 0) --negated;
+  }
+  return false;
 }
 
 namespace said {

@@ -19,6 +19,15 @@ using SaidWords = std::span<const SaidWord>;
 /// the word that it stands for.
 std::vector<SaidWord> said_words(std::string_view text, size_t max_words);
 
+/// Words that a negation reaches: "none of the tests failed".
+inline constexpr size_t kNegatedWords = 3;
+
+/// Whether one of the words fails and is not negated, or is fine and is.
+bool says_failure(SaidWords words);
+
+/// What follows a word that fails says that nothing did: "failures: none", "fail=0".
+bool counts_no_failure(SaidWords rest);
+
 namespace said {
 
 /// Whether a word says that something failed.
@@ -46,7 +55,7 @@ bool is_count(std::string_view word);
 bool is_nothing(std::string_view word);
 
 /// False of a line that has none of the words without which no line claims a failure, as hardly any
-/// line has. True also of one that is not all ASCII, which may spell them otherwise.
+/// line has. True also of one that may spell them otherwise, with accents or what is not shown.
 bool has_telling_word(std::string_view line);
 
 }  // namespace said

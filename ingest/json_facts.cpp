@@ -189,9 +189,10 @@ bool holds_rows(const json& value) {
 // Walks a document whose nesting is bounded, so that recursion is safe.
 class FactsReader {
  public:
-  explicit FactsReader(JsonFacts& facts) : facts_(facts) {}
+  FactsReader(JsonFacts& facts, std::string_view file_stem) : facts_(facts), stem_(file_stem) {}
 
   void read(const json& document) {
+    read_by_name(document);
     const bool states = facts_.kind == "metadata" || facts_.kind == "config";
     if (facts_.kind == "perf") read_leg(document);
     for (const auto& [key, value] : document.items()) {
@@ -205,6 +206,14 @@ class FactsReader {
   }
 
  private:
+  /// {"attn_out": "differs"} in verdict.json.
+  void read_by_name(const json& document) {
+    if (!document.is_object() || !claims_failure(stem_, "fail")) return;
+    for (const auto& [key, value] : document.items()) {
+      if (value.is_string() && !claims_failure(key, "fail")) look_for_failures({}, stem_, value);
+    }
+  }
+
   void read_leg(const json& document) {
     const auto mode = document.find("mode");
     if (mode != document.end() && mode->is_string() &&
@@ -419,7 +428,8 @@ class FactsReader {
   }
 
   JsonFacts& facts_;
-  Scope own_;  // the file's own run: no dimensions, the leg of a perf file
+  std::string stem_;  // of the file
+  Scope own_;         // the file's own run: no dimensions, the leg of a perf file
   size_t timestamp_depth_ = std::numeric_limits<size_t>::max();
   size_t commit_depth_ = std::numeric_limits<size_t>::max();
 };
@@ -431,7 +441,7 @@ JsonFacts read_json_facts(std::string_view text, std::string_view file_stem) {
   facts.kind = kind_of(file_stem);
   const json document = parse_json_document(text, facts.error);
   if (!facts.error.empty()) return facts;
-  FactsReader(facts).read(document);
+  FactsReader(facts, file_stem).read(document);
   facts.holds_rows = holds_rows(document);
   return facts;
 }

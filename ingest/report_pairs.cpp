@@ -156,34 +156,34 @@ std::string hash_prefix(std::string_view details, std::string_view key) {
 }
 
 /// What a cell that judges says, the worst last.
-enum class Says { kNothing, kMatch, kFail, kMissing };
+enum class Says { kNothing, kMatch, kDoubt, kFail, kMissing };
 
-constexpr std::string_view kTick = "\u2705", kCheck = "\u2713", kCross = "\u274c",
-                           kBallot = "\u2717", kUnequal = "\u2260";
+constexpr std::string_view kTick = "\u2705", kCheck = "\u2713";
+constexpr size_t kMaxStatusWords = 32;
 
 /// A status: "FAIL", "EXPECTED_DRIFT", "no match", "false" fail; "OK", "no drift", "none" and
-/// "true" match.
+/// "true" match; any other words, or a question, say that nobody knows.
 Says status_of(std::string_view cell) {
-  if (text::plain(cell).empty() || is_placeholder(text::plain(cell))) return Says::kNothing;
+  const std::string plain = text::plain(cell);
+  if (plain.empty() || is_placeholder(plain)) return Says::kNothing;
   if (is_absent_cell(cell)) return Says::kMatch;
-  for (const std::string_view sign : {kCross, kBallot, kUnequal, std::string_view("!=")}) {
+  for (const std::string_view sign : {"\u2260", "!="}) {
     if (cell.find(sign) != cell.npos) return Says::kFail;
   }
-  const Words words = words_of(cell);
-  if (words.size() == 1 && is_one_of(words[0], {"no", "false"})) return Says::kFail;
-  Says said = cell.find(kTick) != cell.npos || cell.find(kCheck) != cell.npos ? Says::kMatch
-                                                                              : Says::kNothing;
-  bool negated = false;
-  for (const std::string& word : words) {
-    const bool fails = said::is_failure_word(word);
-    const bool matches = word.starts_with("match") || word.starts_with("pass") ||
-                         is_one_of(word, {"ok", "equal", "same", "identical", "yes", "true"});
-    if (word.starts_with("missing") && !negated) return Says::kMissing;
-    if ((fails && !negated) || (matches && negated)) return Says::kFail;
-    if (matches || fails) said = Says::kMatch;
-    negated = is_one_of(word, {"no", "not", "without", "zero", "0", "mis", "non", "un"});
+  const std::vector<SaidWord> words = said_words(cell, kMaxStatusWords);
+  if (words.size() == 1 && said::is_no(words[0].text)) return Says::kFail;
+  bool negated = false, matches = false, fails = false;
+  for (const SaidWord& word : words) {
+    if (word.text.starts_with("missing") && !negated) return Says::kMissing;
+    const bool is_match =
+        said::is_fine(word.text) || said::is_yes(word.text) || word.text == "same";
+    const bool is_failure = said::is_failure_word(word.text);
+    fails |= (is_failure && !negated) || (is_match && negated);
+    matches |= (is_match && !negated) || (is_failure && negated);
+    negated = said::is_negation(word.text) || is_one_of(word.text, {"0", "mis", "un"});
   }
-  return said;
+  if (fails) return Says::kFail;
+  return matches && cell.find('?') == cell.npos ? Says::kMatch : Says::kDoubt;
 }
 
 /// The cause that a FIRST_FAIL or ROOT_CAUSE cell names; "" also for "OK".
@@ -290,7 +290,7 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
   const Says said = said_by(row, columns, pair);
   bool equal_hashes = false;
   const std::string differing = differing_hashes(row, columns, pair.details, equal_hashes);
-  if (said == Says::kMissing) {
+  if (said == Says::kMissing || (said == Says::kDoubt && differing.empty())) {
     pair.status = ReportPair::kMissing;
   } else if (said == Says::kFail || !differing.empty()) {
     pair.status = ReportPair::kDrift;

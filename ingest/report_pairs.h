@@ -43,8 +43,8 @@ struct ReportColumns {
 /// nobody knows which judges.
 std::optional<ReportColumns> report_columns(const Table& table);
 
-/// Of a table that report_columns does not take, with TENSOR and STATUS columns: it lists failures,
-/// and its other rows are no pairs.
+/// Of a table that report_columns does not take, with TENSOR and STATUS columns: it lists failures
+/// and doubts, and its other rows are no pairs.
 std::optional<ReportColumns> status_columns(const Table& table);
 
 /// What a row of such a table claims, if it does; see report_pairs.
@@ -52,7 +52,8 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
                                       const ReportColumns& columns);
 
 /// The pairs of a table with report_columns. Absent is "", "-", "None", "null", "N/A" or "TBD".
-/// TRACE_OFFSET in FIRST_FAIL or ROOT_CAUSE, or MISSING as status, is kMissing. kDrift is any other
+/// TRACE_OFFSET in FIRST_FAIL or ROOT_CAUSE, or as status MISSING or what leaves a doubt ("MATCH?",
+/// "skipped"), is kMissing. kDrift is any other
 /// cause, a status or a detail that says so, and two hashes that differ whatever the row says
 /// (same_printed_hash). kMatch is a row that names a tensor, reaches the FIRST_FAIL column and says
 /// nothing there, or that says that it matches, or whose hashes are equal. A row with TBD in PROMPT

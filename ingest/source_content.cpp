@@ -87,6 +87,10 @@ void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
       read_delimited(bytes, delimiter, [&](const Table& header, const TableRow& row) {
         if (!judging) judging = report_columns(header);
         if (!*judging) judging = status_columns(header);
+        // a line of text below a table
+        if (row.cells.size() == 1 && line_claims_failure(row.cells[0])) {
+          add_failure(row.line, row.cells[0]);
+        }
         add_row(header, row, *judging);
       });
   if (!judging) add_failures_of({}, {table.line, table.columns});
@@ -129,8 +133,9 @@ void SourceContent::add_row(const Table& header, const TableRow& row,
 void SourceContent::add_failures_of(const Table& header, const TableRow& row) {
   const bool has_columns = !is_document_ || header.rows.size() == 1;
   for (size_t i = 0; i < row.cells.size(); ++i) {
-    const bool by_column =
-        has_columns && i < header.columns.size() && claims_failure(header.columns[i], row.cells[i]);
+    const bool by_column = has_columns && i < header.columns.size() &&
+                           (claims_failure(header.columns[i], row.cells[i]) ||
+                            value_claims_failure(header.columns[i], row.cells[i]));
     // a cell below a column that judges is no key
     const bool is_value =
         i > 0 && i <= header.columns.size() && claims_failure(header.columns[i - 1], "fail");

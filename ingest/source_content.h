@@ -33,6 +33,9 @@ class SourceContent {
   void add_document(const Document& document);
   void add_log(const std::string& bytes);
 
+  /// A claim of failure, as it is written.
+  void add_failure(int64_t line, std::string_view text);
+
   /// Rows of a record file; the batches of one parser, in order.
   void add_batch(RecordBatch& batch);
 
@@ -51,7 +54,6 @@ class SourceContent {
 
   void add_row(const Table& header, const TableRow& row,
                const std::optional<ReportColumns>& judging);
-  void add_failure(int64_t line, std::string_view text);
   void add_failures_of_line(std::string_view line, int64_t line_no);
   void add_failures_of(const Table& header, const TableRow& row);
   void add_claim_of(const Table& header, const TableRow& row, const ReportColumns& judging);

@@ -1,5 +1,7 @@
 #include "ingest/text.h"
 
+#include <algorithm>
+
 #include "common/utf8.h"
 
 namespace greta::text {
@@ -54,6 +56,17 @@ std::optional<int64_t> parse_int(std::string_view s) {
 std::string_view without_mark(std::string_view s) {
   if (s.starts_with(utf8::kByteOrderMark)) s.remove_prefix(utf8::kByteOrderMark.size());
   return s;
+}
+
+std::string with_line_ends(std::string text) {
+  for (size_t i = text.find('\r'); i < text.size(); i = text.find('\r', i)) {
+    const size_t end = text.find_first_not_of('\r', i);
+    const bool is_of_lf = end != text.npos && text[end] == '\n';
+    for (; i < std::min(end, text.size()); ++i) {
+      if (!is_of_lf) text[i] = '\n';
+    }
+  }
+  return text;
 }
 
 bool take_line(std::string_view& rest, std::string_view& line) {

@@ -35,6 +35,9 @@ std::optional<T> number(std::string_view s) {
 inline constexpr size_t kMaxTextLine = 1u << 20;
 /// Without a leading byte order mark.
 std::string_view without_mark(std::string_view s);
+/// The text with an LF for each CR that ends a line by itself, as in a table of an old writer or
+/// where a log draws over its last line.
+std::string with_line_ends(std::string text);
 /// Takes the next line off `rest`, without its end and the CR of CRLF; false when there is none.
 bool take_line(std::string_view& rest, std::string_view& line);
 /// The lines of a text without its mark, up to max_lines of them. "" has no lines.

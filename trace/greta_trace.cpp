@@ -24,6 +24,22 @@ T& required(T* given, const char* what) {
 // Sizes of the first version, which later ones only add to.
 greta_row row_of(const greta_row* row) { return known_part(row, "row", sizeof(greta_row)); }
 
+/// Does `add` to the run, which remembers that it lacks what is refused.
+template <class Add>
+greta_status adding(greta_run* handle, const Add& add) noexcept {
+  return guarded([&] {
+    const std::shared_ptr<Run> run = handles::find(handle);
+    try {
+      add(*run);
+    } catch (const greta::RunEnded&) {
+      throw;
+    } catch (const std::exception& error) {
+      run->note_refusal(error.what());
+      throw;
+    }
+  });
+}
+
 }  // namespace
 
 uint32_t greta_abi_version(void) noexcept { return GRETA_TRACE_ABI_VERSION; }
@@ -50,6 +66,8 @@ const char* greta_status_text(greta_status status) noexcept {
       return "out of memory, or of threads";
     case GRETA_ERROR_INTERNAL:
       return "a mistake of the library";
+    case GRETA_ERROR_REFUSED:
+      return "the run lacks rows that were refused";
     default:
       return "no status of this library";
   }
@@ -101,36 +119,35 @@ greta_status greta_run_add_prompt(greta_run* run, const greta_prompt* prompt) no
 
 greta_status greta_run_add_plan(greta_run* run, const char* prompt, const greta_planned* rows,
                                 size_t n_rows) noexcept {
-  return guarded([&] {
+  return adding(run, [&](Run& of) {
     if (n_rows > 0) required(rows, "rows");
-    handles::find(run)->add_plan(prompt, {rows, n_rows});
+    of.add_plan(prompt, {rows, n_rows});
   });
 }
 
 greta_status greta_run_add_values(greta_run* run, const greta_row* row, greta_dtype dtype,
                                   const void* values, size_t n) noexcept {
-  return guarded([&] {
-    handles::find(run)->add_values(row_of(row), value_type_of(dtype), values, 1, n, 0, {});
-  });
+  return adding(
+      run, [&](Run& of) { of.add_values(row_of(row), value_type_of(dtype), values, 1, n, 0, {}); });
 }
 
 greta_status greta_run_add_positions(greta_run* run, const greta_row* first, greta_dtype dtype,
                                      const void* values, size_t n_rows, size_t n,
                                      size_t stride_bytes, const int32_t* token_ids) noexcept {
-  return guarded([&] {
+  return adding(run, [&](Run& of) {
     greta_row row = row_of(first);
     row.token_id = GRETA_UNKNOWN;
     std::span<const int32_t> ids;
     if (token_ids != nullptr) ids = {token_ids, n_rows};
-    handles::find(run)->add_values(row, value_type_of(dtype), values, n_rows, n, stride_bytes, ids);
+    of.add_values(row, value_type_of(dtype), values, n_rows, n, stride_bytes, ids);
   });
 }
 
 greta_status greta_run_add_fingerprint(greta_run* run, const greta_row* row,
                                        const greta_fingerprint* fingerprint) noexcept {
-  return guarded([&] {
+  return adding(run, [&](Run& of) {
     const auto known = known_part(fingerprint, "fingerprint", sizeof(greta_fingerprint));
-    handles::find(run)->add_fingerprint(row_of(row), fingerprint_of(known));
+    of.add_fingerprint(row_of(row), fingerprint_of(known));
   });
 }
 

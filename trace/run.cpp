@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trace/arguments.h"
+#include "trace/status.h"
 
 namespace greta::trace {
 namespace {
@@ -150,6 +151,26 @@ void Run::add_fingerprint(const greta_row& row, const Fingerprint& fingerprint) 
 
 void Run::add_attribute(const RunRecord::Attribute& fact) {
   writer_->attribute(fact.first, fact.second);
+}
+
+void Run::note_refusal(const std::string& why) {
+  const std::lock_guard lock(refusals_mutex_);
+  if (n_refusals_++ == 0) first_refusal_ = why;
+}
+
+void Run::end(bool complete) {
+  std::string lacks;
+  {
+    const std::lock_guard lock(refusals_mutex_);
+    if (complete && n_refusals_ > 0) {
+      lacks = std::to_string(n_refusals_) +
+              " calls that add rows were refused, the first because " + first_refusal_;
+    }
+  }
+  if (lacks.empty()) return writer_->end(complete);
+  writer_->attribute("refused", lacks);
+  writer_->end(false);
+  throw Refused(GRETA_ERROR_REFUSED, lacks);
 }
 
 Fingerprint fingerprint_of_values(ValueType type, const void* values, size_t n) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <span>
@@ -36,7 +37,10 @@ class Run {
   void add_fingerprint(const greta_row& row, const Fingerprint& fingerprint);
   void add_attribute(const RunRecord::Attribute& fact);
   void flush() { writer_->flush(); }
-  void end(bool complete) { writer_->end(complete); }
+  /// A call that adds rows or a plan was refused, for `why`: the run lacks what it was given.
+  void note_refusal(const std::string& why);
+  /// Refused where it was to be complete and lacks something: it has ended as failed then.
+  void end(bool complete);
 
  private:
   struct Hash : std::hash<std::string_view> {
@@ -58,6 +62,9 @@ class Run {
   ByName<size_t> prompts_;
   std::shared_mutex points_mutex_;
   ByName<TracePoint> points_;
+  std::mutex refusals_mutex_;
+  size_t n_refusals_ = 0;
+  std::string first_refusal_;
 };
 
 /// Fingerprint of n values of any alignment.

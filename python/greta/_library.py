@@ -22,6 +22,7 @@ class Error(Exception):
         6: "busy",
         7: "memory",
         8: "internal",
+        9: "refused",
     }
 
     def __init__(self, status, text):

@@ -2,6 +2,7 @@
 
 import collections
 import ctypes
+import functools
 import hashlib
 import json
 import operator
@@ -63,6 +64,22 @@ def _one_of(names, value, what):
     return names[value]
 
 
+def _adding(method):
+    """What `method` refuses to add, the run lacks."""
+
+    @functools.wraps(method)
+    def call(self, *given, **named):
+        try:
+            return method(self, *given, **named)
+        except library.Error:
+            raise  # the library remembers
+        except Exception as error:
+            self._refused = self._refused or error
+            raise
+
+    return call
+
+
 class Run:
     """A run that is being written: a context manager that ends it as complete, or as failed where an
     exception leaves the block. From any thread, but not in a child after fork().
@@ -73,6 +90,9 @@ class Run:
     date: YYYY-MM-DD, today by default. mode, commit, backend, dtype (of the arithmetic), model,
     model_sha256, model_root, seed: what is known of it. attributes: further facts, name to text or
     to a list of texts. sample_values: how many leading values are kept of each row.
+
+    A run that was refused a row or a plan lacks it, also where the exception was caught: end() then
+    ends it as failed, and raises.
 
     Raises greta.Error.
     """
@@ -97,6 +117,7 @@ class Run:
         kind=None,
     ):
         self._trace = self._run = None
+        self._refused = None  # the first row or plan that this module did not hand on, and why
         self._pid = os.getpid()
         path = os.fspath(target)
         if kind is None:
@@ -173,6 +194,7 @@ class Run:
         )
         library.run_add_prompt(self._handle(), prompt)
 
+    @_adding
     def plan(self, prompt, rows):
         """Declares rows of a prompt (None: of the run's only one), each (side, layer, tensor) of side
         "prefill" or "decode": without one of them, at any position, the run is INCOMPLETE."""
@@ -201,6 +223,7 @@ class Run:
             extra=None if extra is None else json.dumps(extra).encode(),
         )
 
+    @_adding
     def row(
         self,
         tensor,
@@ -238,6 +261,7 @@ class Run:
         of = rows_of(values, dtype)
         return library.run_add_values(self._handle(), row, of.dtype, of.address, of.n)
 
+    @_adding
     def rows(
         self,
         tensor,
@@ -272,10 +296,12 @@ class Run:
         library.run_flush(self._handle())
 
     def end(self, complete=True):
-        """Ends the run: when it returns, all of it is on disk."""
+        """Ends the run: when it returns, all of it is on disk, and nothing was refused."""
         run = self._handle()
         self._run = None
         try:
-            library.run_end(run, _COMPLETE if complete else _FAILED)
+            library.run_end(run, _COMPLETE if complete and self._refused is None else _FAILED)
         finally:
             self._close()
+        if complete and self._refused is not None:
+            raise library.Error(9, f"the run lacks what was refused, the first because {self._refused}")

@@ -84,8 +84,14 @@ greta_row row_of(Input& in, Texts& t) {
 
 greta_dtype dtype_of(Input& in) { return static_cast<greta_dtype>(in.take<uint8_t>() & 3); }
 
+/// Whether a call that adds rows or a plan is taken; `refused` if not.
+bool is_taken(greta_status status, bool& refused) {
+  refused |= status != GRETA_OK;
+  return status == GRETA_OK;
+}
+
 /// One call; how many rows it added.
-int64_t call(Input& in, greta_run* run) {
+int64_t call(Input& in, greta_run* run, bool& refused) {
   Texts t;
   alignas(8) char values[64 + 1];
   const auto what = in.take<uint8_t>();
@@ -98,7 +104,7 @@ int64_t call(Input& in, greta_run* run) {
         what % 8 < 2 ? greta_run_add_values(run, &row, dtype_of(in), values + shift, n)
                      : greta_run_add_positions(run, &row, dtype_of(in), values + shift, rows, n / 4,
                                                n, nullptr);
-    if (status != GRETA_OK) return 0;
+    if (!is_taken(status, refused)) return 0;
     return what % 8 < 2 ? 1 : static_cast<int64_t>(rows);
   }
   if (what % 8 < 6) {
@@ -109,7 +115,7 @@ int64_t call(Input& in, greta_run* run) {
     if (what % 2 == 1)
       require(greta_fingerprint_values(GRETA_F32, &value, 1, &print) == GRETA_OK, "");
     if (what < 128 || print.size > sizeof print) print.size = sizeof print;
-    return greta_run_add_fingerprint(run, &row, &print) == GRETA_OK ? 1 : 0;
+    return is_taken(greta_run_add_fingerprint(run, &row, &print), refused) ? 1 : 0;
   }
   if (what % 8 == 6) {
     greta_prompt prompt = GRETA_PROMPT_INIT;
@@ -123,7 +129,7 @@ int64_t call(Input& in, greta_run* run) {
   }
   const greta_planned planned[] = {
       {in.take<uint8_t>() % 3, static_cast<int32_t>(in.number()), in.text(t.a)}};
-  greta_run_add_plan(run, in.text(t.b), planned, 1);
+  is_taken(greta_run_add_plan(run, in.text(t.b), planned, 1), refused);
   greta_run_add_attribute(run, in.text(t.c), in.text(t.d));
   return 0;
 }
@@ -192,8 +198,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   int64_t rows = 0;
   const bool begun = greta_run_begin(trace, &info, &run) == GRETA_OK;
   require(begun == (run != nullptr), "a handle or an error");
-  while (begun && !in.is_over()) rows += call(in, run);
-  if (begun) require(greta_run_end(run, GRETA_COMPLETE) == GRETA_OK, "a run ends");
+  bool refused = false;
+  while (begun && !in.is_over()) rows += call(in, run, refused);
+  const greta_status end = refused ? GRETA_ERROR_REFUSED : GRETA_OK;
+  if (begun) require(greta_run_end(run, GRETA_COMPLETE) == end, "a run ends");
   require(greta_trace_close(trace) == GRETA_OK, "a target closes");
   if (begun) kind == GRETA_DATABASE ? check_database_of(path, rows) : check_lines(path, rows);
   std::filesystem::remove(path);

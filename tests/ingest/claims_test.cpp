@@ -180,6 +180,93 @@ TEST_F(Verdict, NoRunPassesBesideATableOrAnOutputThatIsOddlyWritten) {
   EXPECT_EQ(of_run("b3_201"), "PASS");
 }
 
+TEST_F(Verdict, NoRunPassesBesideATextOfAnyKindThatClaimsAFailure) {
+  const Claim claims[] = {
+      {"result.yaml", "verdict: FAIL\n"},
+      {"result.yml", "run:\n  attn_out: FAIL\n"},
+      {"result.toml", "[run]\nverdict = \"FAIL\"\n"},
+      {"result.xml", "<run><verdict>FAIL</verdict></run>\n"},
+      {"junit.xml", "<testsuite tests=\"3\" failures=\"1\">\n"},
+      {"result.html", "<table><tr><td>Verdict</td><td>FAIL</td></tr></table>\n"},
+      {"result.rst", "Verdict\n=======\n\nRESULT: FAIL\n"},
+      {"result", "RESULT: FAIL\n"},
+      {"verdict", "FAIL\n"},
+      {"FAILED", ""},
+      {"exit_code.txt", "1\n"},
+      {"exit_code", "139"},
+      {"status.json", R"({"attn_out":"differs"})"},
+      {"pairs.csv", "prompt,layer,tensor,status\rp0,0,x_in,MATCH\rp0,0,attn_out,DRIFT\r"},
+      {"report.md", "# B3.99\r\rRESULT: FAIL\r"},
+      {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,D R I F T\n"},
+      {"report.md",
+       "# B3.99\n\n<table>\n<tr>\n<th>Metric</th>\n<th>Value</th>\n</tr>\n<tr>\n<td>Verdict</td>\n"
+       "<td><b>FAIL</b></td>\n</tr>\n</table>\n"},
+      {"report.md",
+       "# B3.99\n\n<TABLE><tr><th>PROMPT</th><th>TENSOR</th><th>FIRST_FAIL</th></tr>\n"
+       "<tr><td>p0</td><td>attn_out</td><td>ATTN_OUT_DRIFT</td></tr></TABLE>\n"},
+      {"matrix.csv", "prompt,x_in,attn_out\np0,PASS,FAIL\n"},
+      {"pairs.csv", "prompt;layer;tensor;status\np0;0;attn_out;DRIFT\n"},
+      {"pairs.csv", "prompt\tlayer\ttensor\tstatus\np0\t0\tattn_out\tDRIFT\n"},
+      {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,MATCH\nRESULT: FAIL\n"},
+      {"pairs.txt", "Pairs of B3.99\n\nprompt,layer,tensor,status\np0,0,attn_out,DRIFT\n\nend\n"},
+      {"pairs.dat", "prompt,layer,tensor,status\np0,0,attn_out,DRIFT\n"},
+      {"pairs.txt", "TENSOR     STATUS\nx_in       MATCH\nattn_out   DRIFT\n"},
+      {"pairs.txt",
+       "│ TENSOR │ STATUS │\n├────┼────┤\n"
+       "│ attn_out │ DRIFT │\n"},
+      {"summary.json", R"({"verdict":"PASS","detail":{"attn_out":"drift"}})"},
+      {"report.md", "# B3.99\n\n- attn_out: DRIFT at layer 3\n"},
+      {"report.md", "# B3.99\n\nThe run did not pass.\n"},
+      {"run.log", "[GRETA] begins\nSegmentation fault\n"},
+      {"run.log", "[GRETA] begins\n10%\r20%\rRESULT: FAIL\n"},
+      {"run.log", "[GRETA] begins\nKilled\n"},
+      {"job.err", "Traceback (most recent call last):\n"},
+      {"job.err", "CUDA error: out of memory\n"},
+      {"end.jsonl", "{\"signal\":\"SIGSEGV\"}\n"},
+  };
+  int n = 0;
+  for (const Claim& claim : claims) {
+    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
+  }
+  const Claim doubts[] = {{"exit_code.json", "1"},
+                          {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,MATCH?\n"},
+                          {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,skipped\n"}};
+  n = 0;
+  for (const Claim& doubt : doubts) {
+    write_run("b3_" + std::to_string(200 + n++), doubt.file, doubt.text);
+  }
+  take();
+  n = 0;
+  for (const Claim& claim : claims) {
+    SCOPED_TRACE(std::string(claim.file) + ": " + claim.text);
+    EXPECT_EQ(of_run("b3_" + std::to_string(100 + n++), "verdict || ' ' || numeric_verdict"),
+              "INCOMPARABLE INCOMPARABLE");
+  }
+  EXPECT_EQ(of_run("b3_200"), "INCOMPLETE");
+  EXPECT_EQ(of_run("b3_201"), "INCOMPARABLE");
+  EXPECT_EQ(of_run("b3_202"), "INCOMPARABLE");
+}
+
+TEST_F(Verdict, WhatIsNoTextOfARunChangesNoVerdict) {
+  const Claim claims[] = {
+      {"run.sh", "#!/bin/sh\nfail() { echo RESULT: FAIL; exit 1; }\n"},
+      {"check.py", "print('RESULT: FAIL')\n"},
+      {"probe", "#!/usr/bin/env python3\nprint('RESULT: FAIL')\n"},
+      {"dirty.patch", "+RESULT: FAIL\n"},
+      {"config.yaml", "on_error: fail\nfail_fast: true\ntimeout: 600\n"},
+      {"notes", "nothing of note\n"},
+      {"notes.txt", "its columns are:\nprompt, tensor, status\nas told above\n"},
+      {"errors.txt", ""},
+      {"exit_code.txt", "0\n"}};
+  int n = 0;
+  for (const Claim& claim : claims) {
+    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
+  }
+  take();
+  EXPECT_EQ(rows("SELECT DISTINCT verdict FROM run_verdict"), "PASS");
+  EXPECT_EQ(count("run"), n);
+}
+
 TEST_F(Verdict, AClaimThatNothingFailedIsNoFailure) {
   const Claim claims[] = {
       {"report.md", "# B3.99\n\nVerdict: PASS (0 failed, no drift)\n\n| FAIL | 0 |\n"},

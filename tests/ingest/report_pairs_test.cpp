@@ -153,7 +153,24 @@ TEST(ReportPairs, EqualHashesAreAMatchUnlessTheRowIsOpen) {
   }
   EXPECT_FALSE(pair_of("prompt;tensor;first_fail;prefill_hash;decode_hash", "p;x_in;TBD;7;7"));
   EXPECT_FALSE(pair_of("prefill_hash;decode_hash", "7;7")) << "it names nothing";
-  EXPECT_FALSE(pair_of("prompt;tensor;first_fail;status", "p;x_in;None;INCONCLUSIVE"));
+}
+
+TEST(ReportPairs, AStatusThatLeavesADoubtIsMissingAndHidesNoFailure) {
+  for (const std::string status : {"INCONCLUSIVE", "MATCH?", "skipped", "pending", "0.5"}) {
+    SCOPED_TRACE(status);
+    const auto pair = pair_of("prompt;tensor;first_fail;status", "p;x_in;None;" + status);
+    ASSERT_TRUE(pair);
+    EXPECT_EQ(pair->status, ReportPair::kMissing);
+    const auto failed = pair_of("prompt;tensor;first_fail;status", "p;x_in;X_DRIFT;" + status);
+    ASSERT_TRUE(failed);
+    EXPECT_EQ(failed->status, ReportPair::kDrift);
+  }
+  for (const std::string status : {"D R I F T", "falló", "✗", "ok ≠"}) {
+    SCOPED_TRACE(status);
+    const auto pair = pair_of("tensor;prefill_hash;decode_hash;status", "x_in;7;7;" + status);
+    ASSERT_TRUE(pair);
+    EXPECT_EQ(pair->status, ReportPair::kDrift);
+  }
 }
 
 TEST(ReportPairs, OneHashAloneDecidesNothing) {
@@ -191,7 +208,7 @@ TEST(ReportPairs, AFailureWithoutAPromptIsNotLost) {
   EXPECT_EQ(pairs[0].status, ReportPair::kDrift);
 }
 
-TEST(ReportPairs, StatusTablesListFailuresOnly) {
+TEST(ReportPairs, StatusTablesListFailuresAndDoubtsOnly) {
   const Table table = read_delimited(
       "tensor\tlayer\tstatus\nx\t0\tOK\ny\t1\tDRIFT\nz\t2\tMISSING\nw\t3\tINCONCLUSIVE\n", '\t');
   EXPECT_EQ(report_pairs(table), std::nullopt);
@@ -202,7 +219,7 @@ TEST(ReportPairs, StatusTablesListFailuresOnly) {
     const auto pair = report_pair(table, row, *columns);
     if (pair) listed += pair->tensor + (pair->status == ReportPair::kMissing ? "? " : " ");
   }
-  EXPECT_EQ(listed, "y z? ");
+  EXPECT_EQ(listed, "y z? w? ");
   EXPECT_FALSE(status_columns(read_delimited("prompt\tstatus\np\tDRIFT\n", '\t')));
 }
 

@@ -18,5 +18,12 @@ TEST(Text, FencesCloseOnlyWithTheirOwnMark) {
   for (const auto& [line, kind] : lines) EXPECT_EQ(fences.next(line), kind) << line;
 }
 
+TEST(Text, ACrAloneEndsALine) {
+  EXPECT_EQ(text::with_line_ends("a\rb\r\nc\r\r\nd\r"), "a\nb\r\nc\r\r\nd\n");
+  EXPECT_EQ(text::with_line_ends("\r\r"), "\n\n");
+  EXPECT_EQ(text::with_line_ends("a\n"), "a\n");
+  EXPECT_EQ(text::with_line_ends(""), "");
+}
+
 }  // namespace
 }  // namespace greta

@@ -221,19 +221,22 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.ask("SELECT count(*) FROM trace_row"), [(1,)])
 
     def test_what_cannot_be_taken_is_an_error(self):
-        with greta.Run(self.file, experiment="rollout", run="mine") as run:
-            with self.assertRaisesRegex(ValueError, "phase 'prefil' is none of prefill_last"):
-                run.row("attn_out", layer=0, pos=0, values=[1], phase="prefil")
-            with self.assertRaisesRegex(greta.Error, "layer 9000") as caught:
-                run.row("attn_out", layer=9000, pos=0, values=[1])
-            self.assertEqual(caught.exception.name, "argument")
-            with self.assertRaisesRegex(ValueError, "either values or a fingerprint"):
-                run.row("attn_out", layer=0, pos=0)
-            with self.assertRaisesRegex(ValueError, "2 token ids for 1 rows"):
-                run.rows("attn_out", layer=0, pos=0, values=[[1]], token_ids=[1, 2])
-            with self.assertRaises(greta.Error) as caught:
-                greta.Run(self.file, experiment="rollout", run="mine")
-            self.assertEqual(caught.exception.name, "exists")
+        with self.assertRaisesRegex(greta.Error, "the first because") as ended:
+            with greta.Run(self.file, experiment="rollout", run="mine") as run:
+                with self.assertRaisesRegex(ValueError, "phase 'prefil' is none of prefill_last"):
+                    run.row("attn_out", layer=0, pos=0, values=[1], phase="prefil")
+                with self.assertRaisesRegex(greta.Error, "layer 9000") as caught:
+                    run.row("attn_out", layer=9000, pos=0, values=[1])
+                self.assertEqual(caught.exception.name, "argument")
+                with self.assertRaisesRegex(ValueError, "either values or a fingerprint"):
+                    run.row("attn_out", layer=0, pos=0)
+                with self.assertRaisesRegex(ValueError, "2 token ids for 1 rows"):
+                    run.rows("attn_out", layer=0, pos=0, values=[[1]], token_ids=[1, 2])
+                with self.assertRaises(greta.Error) as caught:
+                    greta.Run(self.file, experiment="rollout", run="mine")
+                self.assertEqual(caught.exception.name, "exists")
+        self.assertEqual(ended.exception.name, "refused")
+        self.assertEqual(self.ask("SELECT status FROM run"), [("failed",)])
         with self.assertRaisesRegex(greta.Error, "the run has ended"):
             run.row("attn_out", layer=0, pos=0, values=[1])
         with self.assertRaises(greta.Error) as caught:
@@ -241,29 +244,50 @@ class Runs(unittest.TestCase):
         self.assertEqual(caught.exception.name, "io")
 
     def test_no_number_or_text_becomes_another(self):
-        with greta.Run(self.file, experiment="rollout") as run:
-            run.prompt("p0")
-            print_ = greta.fingerprint([1, 2.5])
-            for wrong in (
-                {"layer": 1 << 32}, {"layer": 0.7}, {"pos": 1 << 64}, {"pos": 2.9}, {"pos": "3"},
-                {"token_id": (1 << 64) + 7}, {"token_id": 7.5}, {"step": 1 << 64},
-                {"logical_tok_idx": 1 << 64}, {"tensor": "attn_out\0x"}, {"prompt": "p0\0x"},
-                {"fingerprint": print_._replace(nan=1 << 64)},
-            ):
-                row = {"tensor": "attn_out", "layer": 0, "pos": 0, **wrong}
-                if "fingerprint" not in row:
-                    row["values"] = [1]
-                with self.assertRaises((ValueError, TypeError), msg=str(wrong)):
-                    run.row(row.pop("tensor"), **row)
-            for ids in ([1 << 32], [1.5]):
-                with self.assertRaises((ValueError, TypeError), msg=str(ids)):
-                    run.rows("attn_out", layer=0, pos=0, values=[[1]], token_ids=ids)
-                with self.assertRaises((ValueError, TypeError), msg=str(ids)):
-                    run.prompt("p1", ids)
-            with self.assertRaises(ValueError):
-                run.plan("p0", [("prefill", 1 << 32, "attn_out")])
+        with self.assertRaisesRegex(greta.Error, "lacks what was refused"):
+            with greta.Run(self.file, experiment="rollout") as run:
+                run.prompt("p0")
+                print_ = greta.fingerprint([1, 2.5])
+                for wrong in (
+                    {"layer": 1 << 32}, {"layer": 0.7}, {"pos": 1 << 64}, {"pos": 2.9}, {"pos": "3"},
+                    {"token_id": (1 << 64) + 7}, {"token_id": 7.5}, {"step": 1 << 64},
+                    {"logical_tok_idx": 1 << 64}, {"tensor": "attn_out\0x"}, {"prompt": "p0\0x"},
+                    {"fingerprint": print_._replace(nan=1 << 64)},
+                ):
+                    row = {"tensor": "attn_out", "layer": 0, "pos": 0, **wrong}
+                    if "fingerprint" not in row:
+                        row["values"] = [1]
+                    with self.assertRaises((ValueError, TypeError), msg=str(wrong)):
+                        run.row(row.pop("tensor"), **row)
+                for ids in ([1 << 32], [1.5]):
+                    with self.assertRaises((ValueError, TypeError), msg=str(ids)):
+                        run.rows("attn_out", layer=0, pos=0, values=[[1]], token_ids=ids)
+                    with self.assertRaises((ValueError, TypeError), msg=str(ids)):
+                        run.prompt("p1", ids)
+                with self.assertRaises(ValueError):
+                    run.plan("p0", [("prefill", 1 << 32, "attn_out")])
         self.assertEqual(self.ask("SELECT count(*) FROM trace_row"), [(0,)])
         self.assertEqual(self.ask("SELECT count(*) FROM plan"), [(0,)])
+
+    def test_a_row_that_was_refused_and_ignored_keeps_a_run_from_passing(self):
+        def end(**bad):
+            with greta.Run(self.file, experiment="rollout") as run:
+                run.row("attn_out", layer=0, pos=0, values=[1], phase="prefill_last")
+                run.row("attn_out", layer=0, pos=0, values=[1], phase="decode0")
+                try:
+                    run.row("attn_out", **{"layer": 1, "pos": 0, "values": [1], **bad})
+                except (greta.Error, ValueError):
+                    pass
+
+        end()
+        for bad in ({"layer": 9000}, {"phase": "prefil"}, {"dtype": "f8"}):
+            with self.assertRaises(greta.Error, msg=str(bad)) as ended:
+                end(**bad)
+            self.assertEqual(ended.exception.name, "refused")
+        self.assertEqual(
+            self.ask("SELECT verdict, count(*) FROM run_verdict GROUP BY 1 ORDER BY 1"),
+            [("INCOMPLETE", 3), ("PASS", 1)],
+        )
 
     def test_a_run_that_is_dropped_has_failed(self):
         run = greta.Run(self.file, experiment="rollout")

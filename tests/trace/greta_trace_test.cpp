@@ -179,7 +179,7 @@ TEST_F(Trace, WhatCannotBeTakenIsRefusedAndTheRunGoesOn) {
   good.extra = R"({"a":{"b":1},"c":[{"b":2},{"b":3}]})";
   EXPECT_EQ(add(good), GRETA_OK);
   EXPECT_STREQ(greta_error_text(), "");
-  end();
+  end_refused();
   EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "1");
   EXPECT_EQ(ask("SELECT count(*) FROM prompt"), "1");
 }
@@ -194,7 +194,7 @@ TEST_F(Trace, ARowOfALongerStructureIsTakenWhereItsRestSaysNothing) {
   EXPECT_EQ(add(newer.row), GRETA_OK) << greta_error_text();
   newer.later = "something";
   EXPECT_EQ(add(newer.row), GRETA_ERROR_ARGUMENT);
-  end();
+  end_refused();
 }
 
 TEST_F(Trace, WhichPromptIsMeantIsNeverGuessed) {
@@ -207,7 +207,41 @@ TEST_F(Trace, WhichPromptIsMeantIsNeverGuessed) {
   EXPECT_EQ(greta_run_add_prompt(run, &prompt), GRETA_ERROR_ARGUMENT);
   EXPECT_EQ(add(row()), GRETA_ERROR_ARGUMENT);
   EXPECT_STREQ(greta_error_text(), "prompt is NULL, and the run has several");
-  end();
+  end_refused();
+}
+
+TEST_F(Trace, ARunThatLacksWhatWasRefusedEndsAsFailedAndNeverPasses) {
+  ASSERT_NO_FATAL_FAILURE(open());
+  const auto verdict = [&](auto refuse) {
+    EXPECT_EQ(begin(rollout()), GRETA_OK);
+    const std::string name = greta_run_name(run);
+    EXPECT_EQ(add(row(GRETA_PREFILL_LAST)), GRETA_OK);
+    EXPECT_EQ(add(row(GRETA_DECODE0)), GRETA_OK);
+    refuse();
+    const greta_status status = greta_run_end(run, GRETA_COMPLETE);
+    return std::to_string(status) + " " +
+           ask("SELECT verdict || ' ' || numeric_verdict FROM run_verdict WHERE run = '" + name +
+               "'");
+  };
+  greta_row bad = row();
+  bad.layer = 8190;
+  const greta_fingerprint none = GRETA_FINGERPRINT_INIT;
+  const greta_planned planned[] = {{7, 0, "attn_out"}};
+  EXPECT_EQ(verdict([] {}), "0 PASS PASS");
+  EXPECT_EQ(verdict([&] { add(bad); }), "9 INCOMPLETE INCOMPLETE");
+  EXPECT_NE(std::string(greta_error_text()).find("the first because layer 8190"), std::string::npos)
+      << greta_error_text();
+  EXPECT_EQ(verdict([&] {
+              greta_run_add_positions(run, &bad, GRETA_F32, values.data(), 2, 2, 8, nullptr);
+            }),
+            "9 INCOMPLETE INCOMPLETE");
+  EXPECT_EQ(verdict([&] { greta_run_add_fingerprint(run, &bad, &none); }),
+            "9 INCOMPLETE INCOMPLETE");
+  EXPECT_EQ(verdict([&] { greta_run_add_plan(run, nullptr, planned, 1); }),
+            "9 INCOMPLETE INCOMPLETE");
+  // what is no row leaves no hole
+  EXPECT_EQ(verdict([&] { greta_run_add_attribute(run, nullptr, nullptr); }), "0 PASS PASS");
+  EXPECT_EQ(ask("SELECT count(*) FROM run WHERE status = 'failed'"), "4");
 }
 
 TEST_F(Trace, RunsThatCannotBeginSayWhy) {
@@ -439,7 +473,7 @@ TEST_F(Trace, FingerprintsThatNoValuesHaveAreRefused) {
   refused([](greta_fingerprint& f) { f.abs_sum = -1; });
   refused([](greta_fingerprint& f) { f.sketch[31] = std::numeric_limits<double>::infinity(); });
   refused([](greta_fingerprint& f) { f.nz_count = 0; });
-  end();
+  end_refused();
   EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "1");
 }
 

@@ -36,6 +36,12 @@ struct TraceFixture : testing::Test {
     run = nullptr;
   }
 
+  /// Of a run that was refused rows.
+  void end_refused() {
+    EXPECT_EQ(greta_run_end(run, GRETA_COMPLETE), GRETA_ERROR_REFUSED) << greta_error_text();
+    run = nullptr;
+  }
+
   static greta_run_info rollout() {
     greta_run_info info = GRETA_RUN_INFO_INIT;
     info.experiment = "rollout";

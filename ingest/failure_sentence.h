@@ -1,0 +1,21 @@
+#pragma once
+#include <string_view>
+
+#include "ingest/failure_words.h"
+
+/// How running text says that something failed: in a sentence ("the verdict is FAIL"), by nothing
+/// but the word ("TEST FAILED"), as a test's summary counts it ("3 failed, 97 passed"), at the
+/// level of a log ("12:30:01 ERROR ..."), and as a program ends that was not meant to
+/// ("Segmentation fault", "CUDA error", a traceback). Pure functions of any bytes.
+namespace greta {
+
+/// Whether a line does; `words` are all of its words.
+bool says_failure_in_a_sentence(std::string_view line, SaidWords words);
+
+/// Whether the words tell that a program crashed, wherever among them, and do not deny it.
+bool tells_of_crash(SaidWords words);
+
+/// A line of glog at a level of what went wrong: "E0212 12:30:01.5 17 file.cc:12] ...".
+bool is_glog_error(std::string_view line);
+
+}  // namespace greta

@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ingest/table.h"
+
+/// Tables of pairs that are not written as the file's name has it: pure functions of any bytes,
+/// linear in them.
+namespace greta {
+
+/// Amid any text: a line that is the head of a table that judges pairs (report_columns,
+/// status_columns), its cells apart by tabs, commas or semicolons, and the lines below it up to a
+/// blank one, of which the first has as many cells.
+std::vector<Table> read_judging_tables(std::string_view text);
+
+/// What is between the cells of a table in a file of that name: a tab or a comma, unless its head
+/// has none of it and another.
+char delimiter_of_table(const std::string& path, std::string_view text);
+
+/// The text with '|', '-' and '+' for the characters that draw boxes.
+std::string with_plain_boxes(std::string_view text);
+
+}  // namespace greta
