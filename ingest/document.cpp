@@ -269,7 +269,7 @@ class DocumentReader {
       if (in_table || text::is_rule(lines_[i])) continue;
       read_line(i);
       read_failure(i);
-      heading_ = text::heading(lines_, i).value_or("");
+      heading_ = heading_at(i);
     }
     // Their lines have been read as text too, which may stand beside a table on one line.
     for (Table& other : other_tables_) document_.tables.push_back(std::move(other));
@@ -403,6 +403,17 @@ class DocumentReader {
     const bool is_text = first != '|' && first != '`' && first != '~' && !states_claim(line);
     if (is_text) add_claim(below, kind, line);
     return true;
+  }
+
+  // What is said of what stands below: a heading, "Verdict:" and nothing else, or an underlined
+  // line.
+  std::string heading_at(size_t i) const {
+    if (auto heading = text::heading(lines_, i)) return *std::move(heading);
+    std::string line = plain_line(lines_[i]);
+    if (line.size() > kMaxKey) return {};
+    if (line.ends_with(':')) return line.substr(0, line.size() - 1);
+    const bool is_underlined = i + 1 < lines_.size() && text::is_rule(lines_[i + 1]);
+    return is_underlined ? line : std::string();
   }
 
   // A claim of failure that is no verdict; those of tables are their rows'.

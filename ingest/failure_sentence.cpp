@@ -64,6 +64,7 @@ constexpr Phrase kCrashes[] = {{"segmentation", "fault"},
 
 /// Words of the phrase at the start of `words`; 0: it is not there.
 size_t phrase_words(SaidWords words, const Phrase& phrase) {
+  if (words[0].text[0] != phrase[0][0]) return 0;
   size_t n = 0;
   while (n < phrase.size() && !phrase[n].empty()) {
     if (n == words.size() || words[n].text != phrase[n]) return 0;
@@ -118,17 +119,24 @@ bool is_taken_back(std::string_view token) {
                           "bounds"});
 }
 
+bool is_level_word(std::string_view word) {
+  return is_any_of(word, {"error", "fatal", "critical", "panic", "severe", "emerg"});
+}
+
 /// At the level of what went wrong, behind a time and a name, or where the line begins: "12:30:01 x
 /// ERROR could not", "[error] could not", "FAILED tests/a.py".
-bool is_at_level(std::string_view line) {
+bool is_at_level(std::string_view line, SaidWords words) {
+  const bool is_told = std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
+    return is_level_word(word.text) || word.text.starts_with("fail");
+  });
+  if (!is_told) return false;
   if (line.find('|') != line.npos || line.starts_with('#')) return false;
-  const std::vector<std::string_view> tokens = tokens_of(line, kMaxLevelTokens);
-  const bool is_stamped = !tokens.empty() && (text::is_digit(tokens[0][0]) || line[0] == '[');
+  const bool is_stamped = !line.empty() && (text::is_digit(line[0]) || line[0] == '[');
+  const std::vector<std::string_view> tokens = tokens_of(line, is_stamped ? kMaxLevelTokens : 2);
   for (size_t i = 0; i + 1 < tokens.size() && (i == 0 || is_stamped); ++i) {
     const std::string level = text::to_lower(tokens[i]);
     const bool is_level =
-        is_any_of(level, {"error", "fatal", "critical", "panic", "severe", "emerg"}) ||
-        (i == 0 && is_any_of(level, {"fail", "failed", "failure"}));
+        is_level_word(level) || (i == 0 && is_any_of(level, {"fail", "failed", "failure"}));
     const bool is_marked = is_capital(tokens[i]) ||
                            (tokens[i].data() > line.data() && *(tokens[i].data() - 1) == '[' &&
                             std::string_view(tokens[i].data() + tokens[i].size(), 1) == "]");
@@ -139,7 +147,10 @@ bool is_at_level(std::string_view line) {
 }
 
 /// "Final verdict FAIL": the words alone, in capitals.
-bool is_judged_in_capitals(std::string_view line) {
+bool is_judged_in_capitals(std::string_view line, SaidWords words) {
+  const bool judges = std::any_of(words.begin(), words.end(),
+                                  [](const SaidWord& word) { return said::is_judging(word.text); });
+  if (!judges) return false;
   const std::vector<std::string_view> tokens = tokens_of(line, kMaxTokens);
   for (size_t i = 1; i < tokens.size(); ++i) {
     const bool is_apart = (tokens[i - 1].data()[tokens[i - 1].size()] == ' ');
@@ -213,14 +224,19 @@ bool says_so(SaidWords words) {
 
 /// "The run did not pass", "hashes do not match"; not what is supposed.
 bool denies_success(SaidWords words) {
+  const bool denies = std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
+    return word.text == "not" || word.text == "t";
+  });
+  if (!denies) return false;
   bool is_supposed = false;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i].opens) is_supposed = false;
     is_supposed |= is_any_of(words[i].text, {"if", "when", "unless", "where", "that", "which",
                                              "whether", "who", "should", "may", "could", "would"});
-    const bool denies = i > 1 && (words[i - 1].text == "not" || words[i - 1].text == "t") &&
-                        is_any_of(words[i - 2].text, {"did", "does", "do", "didn", "doesn", "don"});
-    if (denies && !is_supposed &&
+    const bool is_denied =
+        i > 1 && (words[i - 1].text == "not" || words[i - 1].text == "t") &&
+        is_any_of(words[i - 2].text, {"did", "does", "do", "didn", "doesn", "don"});
+    if (is_denied && !is_supposed &&
         is_any_of(words[i].text, {"pass", "match", "succeed", "agree", "coincide"})) {
       return true;
     }
@@ -297,8 +313,8 @@ bool tells_of_crash(SaidWords words) {
 
 bool says_failure_in_a_sentence(std::string_view line, SaidWords words) {
   return is_glog_error(line) || is_shout(line, words) || says_so(words) || denies_success(words) ||
-         is_in_a_column(line) || is_judged_in_capitals(line) || counts_failures(words) ||
-         is_at_level(line) || is_job_that_died(line, words) || tells_of_crash(words);
+         is_in_a_column(line) || is_judged_in_capitals(line, words) || counts_failures(words) ||
+         is_at_level(line, words) || is_job_that_died(line, words) || tells_of_crash(words);
 }
 
 }  // namespace greta

@@ -20,6 +20,7 @@ struct Stem {
 
 bool is_any(std::string_view word, std::span<const Stem> stems) {
   return std::any_of(stems.begin(), stems.end(), [word](const Stem& stem) {
+    if (word.empty() || word[0] != stem.text[0]) return false;
     return stem.is_whole ? word == stem.text : word.starts_with(stem.text);
   });
 }
@@ -263,12 +264,11 @@ class TellingWords {
       for (const Stem& stem : stems) add(stem.text);
     }
     for (const std::string_view word :
-         {"exit",      "return",       "retcode",   "rc",       "salida",   "signal",
-          "fatal",     "critical",     "severe",    "emerg",    "sig",      "sanitizer",
-          "assertion", "segmentation", "memory",    "dumped",   "floating", "alloc",
-          "illegal",   "terminate",    "traceback", "smashing", "free",     "corrupted",
-          "killed",    "panicked",     "oom",       "timed",    "limit",    "space",
-          "lost",      "hang",         "detected",  "make",     "succeed",  "agree"}) {
+         {"exit",     "return",    "retcode",  "rc",       "salida",    "signal",    "fatal",
+          "critical", "severe",    "emerg",    "sig",      "sanitizer", "assertion", "segmentation",
+          "memory",   "dumped",    "floating", "illegal",  "terminate", "traceback", "smashing",
+          "free",     "corrupted", "killed",   "panicked", "oom",       "timed",     "limit",
+          "space",    "lost",      "hang",     "detected", "make",      "succeed",   "agree"}) {
       add(word);
     }
   }
