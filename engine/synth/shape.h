@@ -33,6 +33,8 @@ struct SynthShape {
   bool tied = false;           ///< no output.weight
   bool rope_freqs = false;     ///< with rope_freqs.weight
   bool sentencepiece = false;  ///< an SPM tokenizer instead of byte-level BPE
+
+  bool operator==(const SynthShape&) const = default;
 };
 
 /// tiny (12 layers, 10 million weights), small (107 million), 1b, llama3-8b. Throws

@@ -9,12 +9,12 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "common/temporary_folder.h"
+#include "tests/file_bytes.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -40,10 +40,7 @@ class ProgramTest : public testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string database() const { return path("greta.db"); }
 
-  static std::string read(const std::string& file) {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  static std::string read(const std::string& file) { return bytes_of(file); }
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(path(name), std::ios::binary) << text;
   }

@@ -6,14 +6,15 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "db/check.h"
 #include "db/schema.h"
 #include "db/sql_files.h"
 #include "tests/db/database_file.h"
+#include "tests/file_bytes.h"
 
 namespace greta {
 namespace {
@@ -22,10 +23,7 @@ namespace fs = std::filesystem;
 
 struct Opening : DatabaseFile {
   void write(const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
-  std::string bytes() {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string bytes() { return bytes_of(file); }
   std::string error_of_writing() {
     return error_of([](const fs::path& path) { return open_for_writing(path); });
   }

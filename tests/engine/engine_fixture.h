@@ -1,10 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -26,6 +25,7 @@
 #include "engine/run/trace_sink.h"
 #include "engine/synth/synth.h"
 #include "kernels/fingerprint/fingerprint.h"
+#include "tests/file_bytes.h"
 
 // A model made for a test, an engine to run it and a sink that remembers what was traced.
 
@@ -100,7 +100,7 @@ class TestModel {
   explicit TestModel(const SynthShape& shape, std::string_view type = "f32", uint64_t seed = 1,
                      const std::function<void(std::string&)>& patch = {})
       : bytes_(make(shape, type, seed, patch)),
-        file_(GgufFile::parse(std::as_bytes(std::span(bytes_)), shape.name)),
+        file_(GgufFile::parse(std::as_bytes(std::span(*bytes_)), shape.name)),
         model_(file_) {}
   TestModel(const TestModel&) = delete;
   TestModel& operator=(const TestModel&) = delete;
@@ -120,18 +120,42 @@ class TestModel {
   }
 
  private:
-  static std::string make(const SynthShape& shape, std::string_view type, uint64_t seed,
-                          const std::function<void(std::string&)>& patch) {
+  using Bytes = std::shared_ptr<const std::string>;
+
+  static std::string synthesised(const SynthShape& shape, std::string_view type, uint64_t seed) {
     const TemporaryFolder folder;
     const auto path = folder / "model.gguf";
     synthesise(shape, synth_type(type), seed, path);
-    std::ifstream in(path, std::ios::binary);
-    std::string bytes{std::istreambuf_iterator<char>(in), {}};
-    if (patch) patch(bytes);
-    return bytes;
+    return bytes_of(path);
   }
 
-  std::string bytes_;
+  /// To make a model takes most tests longer than what they do with it: those of the first seed,
+  /// which many tests want, are made once.
+  static Bytes make(const SynthShape& shape, std::string_view type, uint64_t seed,
+                    const std::function<void(std::string&)>& patch) {
+    if (seed != 1) return patched(synthesised(shape, type, seed), patch);
+    struct Made {
+      SynthShape shape;
+      std::string type;
+      Bytes bytes;
+    };
+    static std::vector<Made> all;
+    auto found = std::find_if(all.begin(), all.end(), [&](const Made& made) {
+      return made.type == type && made.shape == shape;
+    });
+    if (found == all.end()) {
+      all.push_back({shape, std::string(type),
+                     std::make_shared<const std::string>(synthesised(shape, type, seed))});
+      found = all.end() - 1;
+    }
+    return patch ? patched(*found->bytes, patch) : found->bytes;
+  }
+  static Bytes patched(std::string bytes, const std::function<void(std::string&)>& patch) {
+    if (patch) patch(bytes);
+    return std::make_shared<const std::string>(std::move(bytes));
+  }
+
+  Bytes bytes_;
   GgufFile file_;
   Model model_;
 };

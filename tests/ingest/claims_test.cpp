@@ -1,6 +1,7 @@
 // Documents that contradict themselves, or the rows of their run, from their bytes to the verdict.
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,12 @@ std::vector<Said> all_that_documents_say() {
   return all;
 }
 
+/// A file beside a trace that passes.
+struct Claim {
+  const char* file;
+  const char* text;
+};
+
 struct Verdict : Importing {
   const std::string root = "artifacts_remote/2026-02-07/";
 
@@ -75,6 +82,19 @@ struct Verdict : Importing {
   }
   std::string of_run(const std::string& run, const std::string& column = "verdict") {
     return rows("SELECT " + column + " FROM run_verdict WHERE run = '2026-02-07/" + run + "'");
+  }
+
+  /// Each in a run of its own: b3_100, b3_101 and so on.
+  void write_claims(std::span<const Claim> claims) {
+    for (size_t i = 0; i < claims.size(); ++i)
+      write_run("b3_" + std::to_string(100 + i), claims[i].file, claims[i].text);
+  }
+  void expect_no_verdict_beside(std::span<const Claim> claims) {
+    for (size_t i = 0; i < claims.size(); ++i) {
+      SCOPED_TRACE(std::string(claims[i].file) + ": " + claims[i].text);
+      EXPECT_EQ(of_run("b3_" + std::to_string(100 + i), "verdict || ' ' || numeric_verdict"),
+                "INCOMPARABLE INCOMPARABLE");
+    }
   }
 };
 
@@ -96,12 +116,6 @@ TEST_F(Verdict, NoRunPassesBesideADocumentThatSaysOrListsAFailure) {
     }
   }
 }
-
-/// A file beside a trace that passes.
-struct Claim {
-  const char* file;
-  const char* text;
-};
 
 TEST_F(Verdict, NoRunPassesBesideAClaimOfFailureInAnyShape) {
   const Claim claims[] = {
@@ -136,17 +150,9 @@ TEST_F(Verdict, NoRunPassesBesideAClaimOfFailureInAnyShape) {
       {"verdict.csv", "verdict,FAIL\n"},
       {"report.md", "# B3.99\n\n## Outcome\n\nfallo\n"},
   };
-  int n = 0;
-  for (const Claim& claim : claims) {
-    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
-  }
+  write_claims(claims);
   take();
-  n = 0;
-  for (const Claim& claim : claims) {
-    SCOPED_TRACE(std::string(claim.file) + ": " + claim.text);
-    EXPECT_EQ(of_run("b3_" + std::to_string(100 + n++), "verdict || ' ' || numeric_verdict"),
-              "INCOMPARABLE INCOMPARABLE");
-  }
+  expect_no_verdict_beside(claims);
   EXPECT_EQ(rows("SELECT DISTINCT claimed FROM report_conflict"), "FAIL");
 }
 
@@ -163,19 +169,11 @@ TEST_F(Verdict, NoRunPassesBesideATableOrAnOutputThatIsOddlyWritten) {
       {"job-17.err", "exited with code 1\n"},
       {"job-17.OUT", "[GRETA] begins\nRESULT: FAIL\n"},
   };
-  int n = 0;
-  for (const Claim& claim : claims) {
-    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
-  }
+  write_claims(claims);
   write_run("b3_200", "pairs.csv", columns + "p0,0,attn_out,MATCH,DRIFT\n");
   write_run("b3_201", "pairs.csv", columns + "p0,0,attn_out,MATCH,\n");
   take();
-  n = 0;
-  for (const Claim& claim : claims) {
-    SCOPED_TRACE(std::string(claim.file) + ": " + claim.text);
-    EXPECT_EQ(of_run("b3_" + std::to_string(100 + n++), "verdict || ' ' || numeric_verdict"),
-              "INCOMPARABLE INCOMPARABLE");
-  }
+  expect_no_verdict_beside(claims);
   EXPECT_EQ(of_run("b3_200"), "INCOMPLETE");
   EXPECT_EQ(of_run("b3_201"), "PASS");
 }
@@ -277,10 +275,7 @@ TEST_F(Verdict, AClaimThatNothingFailedIsNoFailure) {
       {"run.log", "[GRETA] verdict=PASS failed=0\nexited with code 0\n"},
       {"verdict.csv", "run,verdict,failures\nb3_99,PASS,0\n"},
   };
-  int n = 0;
-  for (const Claim& claim : claims) {
-    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
-  }
+  write_claims(claims);
   take();
   EXPECT_EQ(rows("SELECT DISTINCT verdict FROM run_verdict"), "PASS");
 }

@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -22,17 +20,13 @@
 #include "ingest/content/reader.h"
 #include "ingest/importer.h"
 #include "tests/environment_folder.h"
+#include "tests/file_bytes.h"
 #include "tests/ingest/made_archive.h"
 #include "tests/query_text.h"
 
 namespace greta {
 
 namespace fs = std::filesystem;
-
-inline std::string bytes_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 /// Every row of every table but those named, as SQL literals: equal databases, equal dumps.
 inline std::string dump(SQLite::Database& db, const std::set<std::string>& but = {}) {

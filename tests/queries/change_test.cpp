@@ -1,11 +1,9 @@
-// What changed against the run before it, since when, and who mended it.
+// What changed against the run before it.
 #include "common/temporary_folder.h"
 #include "db/check.h"
 #include "db/database.h"
-#include "db/judge.h"
 #include "db/kept_diff.h"
-#include "db/kept_tally.h"
-#include "tests/queries/warehouse.h"
+#include "tests/queries/change_fixture.h"
 
 namespace greta {
 namespace {
@@ -13,54 +11,6 @@ namespace {
 constexpr const char* kBaselines = "SELECT run, baseline FROM lineage ORDER BY run_id";
 constexpr const char* kChanges =
     "SELECT run, baseline, change, layer, tensor FROM change ORDER BY run_id";
-
-class Change : public ::testing::Test {
- protected:
-  /// A run of one layer's rows, whose values both sides share but for decode's attn_out.
-  struct Values {
-    float x_out = 1, attn_out = 1, decoded_attn_out = 1;
-  };
-  int64_t add_run(const std::string& day, const Values& values, const std::string& commit = "",
-                  const std::string& mode = "as_designed") {
-    const int64_t id = w_.run({.name = "2026-01-" + day + "/e/" + mode,
-                               .mode = mode,
-                               .dtype = "f32",
-                               .date = "2026-01-" + day,
-                               .commit = commit.empty() ? std::nullopt : std::optional(commit),
-                               .status = "complete"});
-    const auto valued = [](Row row, float value) {
-      row.hash = static_cast<uint64_t>(value * 1e6f);
-      return row.sketched({value, 2, 3, 4}).token(7);
-    };
-    w_.add(valued(prefill("attn_out", 0), values.attn_out),
-           valued(decode("attn_out", 0), values.decoded_attn_out),
-           valued(prefill("x_out", 1), values.x_out), valued(decode("x_out", 1), values.x_out));
-    w_.plan_what_is_there();
-    return id;
-  }
-  void attribute(int64_t run, const std::string& dim, const std::string& value) {
-    w_.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (" + std::to_string(run) +
-               ", '" + dim + "', '" + value + "', 0)");
-  }
-  /// c0 ← c1 ← c2 ← ..., and a branch b1 ← b2 from c0.
-  void add_commits() {
-    const char* const kCommits[][2] = {{"c000000", ""},        {"c100000", "c000000"},
-                                       {"b100000", "c000000"}, {"b200000", "b100000"},
-                                       {"c200000", "c100000"}, {"c300000", "c200000"}};
-    int ord = 0;
-    for (const auto& [sha, parent] : kCommits) {
-      w_.db.exec("INSERT INTO commit_node VALUES ('" + std::string(sha) + "', " +
-                 std::to_string(ord++) + ", '2026-01-01T00:00:00Z', 's')");
-      if (*parent == '\0') continue;
-      w_.db.exec("INSERT INTO commit_parent VALUES ('" + std::string(sha) + "', 0, '" +
-                 std::string(parent) + "')");
-    }
-  }
-  void judge_all() { judge(w_.db, runs_without_tally(w_.db), 1); }
-  std::string ask(const std::string& sql) { return w_.rows(sql); }
-
-  Warehouse w_;
-};
 
 TEST_F(Change, IsToldOfTheRunBefore) {
   add_run("01", {});
@@ -419,152 +369,6 @@ TEST_F(Change, CountsByTensorAddUpToTheWhole) {
   }
   EXPECT_EQ(ask("SELECT tensor, match FROM diff_tensor WHERE run_a_id = 1 AND run_b_id = 1"),
             "attn_out|2\nx_out|2");
-}
-
-class Regression : public Change {
- protected:
-  std::string turns() {
-    const char* const columns =
-        "SELECT change, gate, substr(first_bad, 9, 2), substr(last_good, 9, 2), layer, tensor,"
-        " substr(fixed_run, 9, 2) FROM ";
-    const std::string worked_out = ask(std::string(columns) + "regression ORDER BY first_bad");
-    judge_all();
-    EXPECT_EQ(ask(std::string(columns) + "kept_regression ORDER BY first_bad"), worked_out);
-    return worked_out;
-  }
-};
-
-TEST_F(Regression, OfTheVerdictEndsWhereItPassesAgain) {
-  add_run("01", {});
-  add_run("02", {.decoded_attn_out = 5});
-  add_run("03", {.decoded_attn_out = 5});
-  add_run("04", {});
-  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|04");
-}
-
-TEST_F(Regression, OfBothPhasesIsFoundThoughEveryVerdictPasses) {
-  add_run("01", {});
-  add_run("02", {});
-  add_run("03", {.x_out = 3});
-  add_run("04", {.x_out = 3});
-  add_run("05", {});
-  add_run("06", {});
-  EXPECT_EQ(ask("SELECT DISTINCT numeric_verdict FROM run_verdict"), "PASS");
-  EXPECT_EQ(turns(), "CHANGED|-|03|02|1|x_out|05");
-}
-
-TEST_F(Regression, AFixThatComputesSomethingElseIsNone) {
-  add_run("01", {});
-  add_run("02", {.decoded_attn_out = 5});
-  add_run("03", {.attn_out = 5, .decoded_attn_out = 5});  // both phases are wrong now
-  add_run("04", {});
-  EXPECT_EQ(ask("SELECT substr(first_bad, 9, 2), substr(fixed_run, 9, 2) FROM regression"
-                " WHERE change = 'BROKEN'"),
-            "02|04");
-}
-
-TEST_F(Regression, NotMendedYetHasNoFix) {
-  add_run("01", {});
-  add_run("02", {.x_out = 3});
-  add_run("03", {.x_out = 4});  // another change, not the fix of the first
-  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|-\nCHANGED|-|03|02|1|x_out|-");
-}
-
-TEST_F(Regression, TwoThatOverlapAreToldApart) {
-  add_run("01", {});
-  add_run("02", {.x_out = 3});
-  add_run("03", {.x_out = 3, .decoded_attn_out = 5});
-  add_run("04", {.x_out = 1, .decoded_attn_out = 5});
-  add_run("05", {});
-  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|04\nBROKEN|both|03|02|0|attn_out|05");
-}
-
-TEST_F(Regression, OfBatchInvarianceIsOfBothVerdicts) {
-  add_run("01", {}, "", "batch_invariant");
-  add_run("02", {.decoded_attn_out = 5}, "", "batch_invariant");
-  add_run("03", {.decoded_attn_out = 1.0001f}, "", "batch_invariant");
-  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-");
-}
-
-TEST_F(Regression, HeldAgainstAPinnedBaselineEndsWhereItsValuesAreBack) {
-  add_run("01", {});
-  add_run("02", {.x_out = 3});
-  add_run("03", {});  // SAME as the one pinned
-  w_.db.exec(
-      "INSERT INTO pinned_baseline SELECT lineage, 1, '' FROM lineage_member WHERE run_id = 1");
-  EXPECT_EQ(turns(), "CHANGED|-|02|01|1|x_out|03");
-}
-
-TEST_F(Regression, IsNotMendedByARunOfAnotherSeed) {
-  add_run("01", {});
-  add_run("02", {.decoded_attn_out = 5});
-  w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("03", {})));
-  w_.db.exec("UPDATE run SET seed = 7 WHERE id = " + std::to_string(add_run("04", {.x_out = 3})));
-  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-\nCHANGED|-|04|03|1|x_out|-");
-}
-
-TEST_F(Regression, OfTheVerdictIsNotMendedByValuesAlone) {
-  add_run("01", {});
-  add_run("02", {.x_out = 3, .attn_out = 2, .decoded_attn_out = 5});
-  add_run("03", {.x_out = 3, .decoded_attn_out = 5});  // prefill's attn_out is back, and fails
-  EXPECT_EQ(turns(), "BROKEN|both|02|01|0|attn_out|-");
-}
-
-TEST_F(Regression, NamesACauseOfItsOwnVerdictOnly) {
-  add_run("01", {.decoded_attn_out = 5});
-  add_run("02", {.x_out = 3, .decoded_attn_out = 5});
-  EXPECT_EQ(ask("SELECT change, tensor, first_fail FROM regression"), "CHANGED|x_out|-");
-}
-
-TEST_F(Regression, NothingIsInvented) {
-  for (int day = 1; day <= 9; ++day)
-    add_run("0" + std::to_string(day), {.x_out = 1 + 1e-5f * static_cast<float>(day)});
-  EXPECT_EQ(turns(), "");
-}
-
-/// c3 and b2 merged.
-class MergedRegression : public Regression {
- protected:
-  MergedRegression() {
-    add_commits();
-    w_.db.exec(
-        "INSERT INTO commit_node VALUES ('d000000', 6, '2026-01-01T00:00:00Z', 's');"
-        "INSERT INTO commit_parent VALUES ('d000000', 0, 'c300000'), ('d000000', 1, 'b200000')");
-  }
-  /// A run of each commit, as they came.
-  std::string turns_of(const Values& on_line, const Values& on_branch, const Values& merged) {
-    add_run("01", {}, "c000000");
-    add_run("02", on_line, "c100000");
-    add_run("03", on_branch, "b100000");
-    add_run("04", on_branch, "b200000");
-    add_run("05", on_line, "c200000");
-    add_run("06", on_line, "c300000");
-    add_run("07", merged, "d000000");
-    return turns();
-  }
-};
-
-// The merge is held against one of its parents, whichever that is.
-TEST_F(MergedRegression, OfValuesOnABranchIsToldWhereItCame) {
-  EXPECT_EQ(turns_of({}, {.x_out = 3}, {.x_out = 3}), "CHANGED|-|03|01|1|x_out|-");
-}
-
-TEST_F(MergedRegression, OfValuesOnTheLineIsToldWhereItCame) {
-  EXPECT_EQ(turns_of({.x_out = 3}, {}, {.x_out = 3}), "CHANGED|-|02|01|1|x_out|-");
-}
-
-TEST_F(MergedRegression, OfTheVerdictOnABranchIsToldWhereItCame) {
-  EXPECT_EQ(turns_of({}, {.decoded_attn_out = 5}, {.decoded_attn_out = 5}),
-            "BROKEN|both|03|01|0|attn_out|-");
-}
-
-TEST_F(MergedRegression, OfTheVerdictOnTheLineIsToldWhereItCame) {
-  EXPECT_EQ(turns_of({.decoded_attn_out = 5}, {}, {.decoded_attn_out = 5}),
-            "BROKEN|both|02|01|0|attn_out|-");
-}
-
-TEST_F(MergedRegression, OfTheMergeItselfIsToldThere) {
-  EXPECT_EQ(turns_of({}, {}, {.decoded_attn_out = 5}), "BROKEN|both|07|06|0|attn_out|-");
 }
 
 }  // namespace

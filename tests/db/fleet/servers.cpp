@@ -14,13 +14,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "common/child_process.h"
+#include "tests/file_bytes.h"
 
 namespace greta {
 namespace {
@@ -270,13 +270,8 @@ void FleetServers::start_server(int server, uint64_t most_bytes) {
   if (most_bytes > 0) return;  // its log has no room for that
   // A statement ON CLUSTER ends 18.16 by a null pointer until what works these off has been at
   // ZooKeeper, which no port and no table tells.
-  wait_until(
-      [&] {
-        std::ifstream file(log);
-        const std::string text{std::istreambuf_iterator<char>(file), {}};
-        return text.find("DDLWorker: Processing tasks") != std::string::npos;
-      },
-      servers_[i], "clickhouse-server");
+  wait_until([&] { return bytes_of(log).find("DDLWorker: Processing tasks") != std::string::npos; },
+             servers_[i], "clickhouse-server");
 }
 
 void FleetServers::kill_server(int server) { end(servers_[static_cast<size_t>(server)]); }

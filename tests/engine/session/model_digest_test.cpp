@@ -6,12 +6,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "common/sha256.h"
 #include "common/temporary_folder.h"
 #include "tests/engine/gguf/bytes.h"
+#include "tests/file_bytes.h"
 
 namespace greta {
 namespace {
@@ -96,10 +96,7 @@ class KeptDigests : public Digests {
   std::filesystem::path entry() const {
     return *std::filesystem::directory_iterator(cache_folder_);
   }
-  std::string entry_text() const {
-    std::ifstream in(entry(), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+  std::string entry_text() const { return bytes_of(entry()); }
   void write_entry(const std::string& text) const {
     std::ofstream(entry(), std::ios::binary | std::ios::trunc) << text;
   }

@@ -4,12 +4,11 @@
 
 #include <array>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 
 #include "kernels/fingerprint/fingerprint.h"
+#include "tests/file_bytes.h"
 #include "tests/kernels/fingerprint/rows.h"
 
 // The published vectors by the functions of the host, and as docs/fingerprint.md lists them.
@@ -45,8 +44,7 @@ TEST(Fingerprint, PublishedTestVectors) {
 }
 
 TEST(Fingerprint, DocumentListsThePublishedTestVectors) {
-  std::ifstream file(GRETA_SOURCE_DIR "/docs/fingerprint.md");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = bytes_of(GRETA_SOURCE_DIR "/docs/fingerprint.md");
   for (const Vector& v : published_vectors()) {
     EXPECT_NE(text.find("\n" + document_line(v) + "\n"), std::string::npos) << document_line(v);
   }
