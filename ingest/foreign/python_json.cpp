@@ -69,8 +69,8 @@ nlohmann::json parse_python_json(std::string_view text) {
 std::string reason_of_damage(std::string_view text) {
   constexpr size_t kMaxShown = 300;
   try {
-    (void)nlohmann::json::parse(without_bare_nonfinite(text),
-                                [](int, auto, const auto&) { return false; });
+    [[maybe_unused]] const auto nothing = nlohmann::json::parse(
+        without_bare_nonfinite(text), [](int, auto, const auto&) { return false; });
   } catch (const nlohmann::json::exception& error) {
     std::string_view said = error.what();
     said.remove_prefix(std::min(said.size(), said.find("] ") + 2));  // [json.exception.…]

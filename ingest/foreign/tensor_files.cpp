@@ -34,14 +34,14 @@ bool is_zip_of_tensors(std::string_view head) {
 /// A length and the start of a JSON object; of a length that no header has, an object that only
 /// such a header is.
 bool is_safetensors(std::string_view head) {
-  constexpr size_t kLengthBytes = sizeof(uint64_t);
-  if (head.size() < kLengthBytes + 2 || head[kLengthBytes] != '{') return false;
-  const char next = head[kLengthBytes + 1];
+  constexpr size_t kObjectAt = sizeof(uint64_t);
+  if (head.size() < kObjectAt + 2 || head[kObjectAt] != '{') return false;
+  const char next = head[kObjectAt + 1];
   if (next != '"' && next != '}' && next != ' ') return false;
   uint64_t length = 0;
   std::memcpy(&length, head.data(), sizeof length);
   constexpr uint64_t kMostThatIsMeant = 100'000'000;
-  const bool is_number = head.substr(0, kLengthBytes).find('\0') != head.npos;
+  const bool is_number = head.substr(0, kObjectAt).find('\0') != head.npos;
   return (length >= 2 && length <= kMostThatIsMeant) ||
          (is_number && head.find("\"data_offsets\"") != head.npos);
 }
