@@ -292,7 +292,9 @@ class TellingWords {
       letters = is_camel ? 1 : letters + 1;
       if (letters > 1) continue;
       const std::string_view rest = line.substr(i);
-      spaced = rest.size() > 1 && text::is_letter(rest[1]) ? 0 : spaced + 1;
+      const bool is_apart =
+          (i == 0 || !text::is_word(line[i - 1])) && (rest.size() == 1 || !text::is_word(rest[1]));
+      spaced = is_apart ? spaced + 1 : 0;
       if (spaced == kSpacedLetters || is_begun_by(rest)) return true;
     }
     return false;
