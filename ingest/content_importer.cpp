@@ -125,8 +125,9 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
 }
 
 void ContentImporter::store_document(const Content& content, ContentReader& reader,
-                                     const OpenedContent& opened) {
-  const std::string bytes = text::with_line_ends(opened.bytes);
+                                     OpenedContent& opened) {
+  opened.bytes = text::with_line_ends(std::move(opened.bytes));  // no second copy
+  const std::string& bytes = opened.bytes;
   // What it states of a run that was forgotten is to come back, and nothing to be there twice.
   if (forget_marked_source(session_.db, run_id_, identity_.leg, identity_.prompt, opened.sha256)) {
     session_.sources.forget();

@@ -37,7 +37,7 @@ class ContentImporter {
 
  private:
   void store_content(Content content, ContentReader& reader, OpenedContent& opened);
-  void store_document(const Content& content, ContentReader& reader, const OpenedContent& opened);
+  void store_document(const Content& content, ContentReader& reader, OpenedContent& opened);
   void store_foreign(const Content& content, ContentReader& reader, const OpenedContent& opened,
                      Bytes& bytes);
   void store_records(const Content& content, ContentReader& reader, OpenedContent& opened);

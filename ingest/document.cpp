@@ -247,9 +247,10 @@ class DocumentReader {
     document_.valid_utf8 = utf8::is_valid(text);
     document_.is_binary = text.find('\0') != text.npos;
     text = take_what_may_be(text);
-    document_.tables = read_pipe_tables(with_plain_boxes(text));
+    std::string made;
+    document_.tables = read_pipe_tables(with_plain_boxes(text, made));
     other_tables_ = read_html_tables(text);
-    for (Table& table : read_judging_tables(text)) other_tables_.push_back(std::move(table));
+    for (Table& table : read_judging_tables(lines_)) other_tables_.push_back(std::move(table));
   }
 
   Document read() {

@@ -37,9 +37,8 @@ bool may_be_head(std::string_view line) {
 
 }  // namespace
 
-std::vector<Table> read_judging_tables(std::string_view text) {
+std::vector<Table> read_judging_tables(std::span<const std::string_view> lines) {
   std::vector<Table> tables;
-  const std::vector<std::string_view> lines = text::split_lines(text);
   for (size_t i = 0; i + 1 < lines.size(); ++i) {
     if (!may_be_head(lines[i])) continue;
     const auto delimiter =
@@ -72,15 +71,17 @@ char delimiter_of_table(const std::string& path, std::string_view text) {
   return other == std::end(kDelimiters) ? usual : *other;
 }
 
-std::string with_plain_boxes(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
+std::string_view with_plain_boxes(std::string_view text, std::string& made) {
   constexpr std::string_view kLead = "\xe2\x94", kHeavyLead = "\xe2\x95";
+  if (text.find(kLead) == text.npos && text.find(kHeavyLead) == text.npos) return text;
+  std::string& out = made;
+  out.clear();
+  out.reserve(text.size());
   while (!text.empty()) {
     const size_t at = std::min(text.find('\xe2'), text.size());
     out += text.substr(0, at);
     text.remove_prefix(at);
-    if (text.size() < 3) return out += text;
+    if (text.size() < 3) break;
     const auto last = static_cast<unsigned char>(text[2]);
     const bool is_light = text.starts_with(kLead), is_heavy = text.starts_with(kHeavyLead);
     if (!is_light && !is_heavy) {
@@ -94,6 +95,7 @@ std::string with_plain_boxes(std::string_view text) {
     out += is_across ? '-' : is_down ? '|' : '+';
     text.remove_prefix(3);
   }
+  out += text;
   return out;
 }
 

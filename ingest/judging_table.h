@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,16 +10,17 @@
 /// linear in them.
 namespace greta {
 
-/// Amid any text: a line that is the head of a table that judges pairs (report_columns,
+/// Amid the lines of any text: one that is the head of a table that judges pairs (report_columns,
 /// status_columns), its cells apart by tabs, commas or semicolons, and the lines below it up to a
 /// blank one, of which the first has as many cells.
-std::vector<Table> read_judging_tables(std::string_view text);
+std::vector<Table> read_judging_tables(std::span<const std::string_view> lines);
 
 /// What is between the cells of a table in a file of that name: a tab or a comma, unless its head
 /// has none of it and another.
 char delimiter_of_table(const std::string& path, std::string_view text);
 
-/// The text with '|', '-' and '+' for the characters that draw boxes.
-std::string with_plain_boxes(std::string_view text);
+/// The text with '|', '-' and '+' for the characters that draw boxes: itself where there are none,
+/// else what `made` holds then.
+std::string_view with_plain_boxes(std::string_view text, std::string& made);
 
 }  // namespace greta

@@ -3,13 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
 
+std::vector<Table> tables_of(std::string_view text) {
+  return read_judging_tables(text::split_lines(text));
+}
+
 TEST(JudgingTable, TheHeadOfATableOfPairsIsFoundAmidText) {
-  const std::vector<Table> tables = read_judging_tables(
+  const std::vector<Table> tables = tables_of(
       "of B3.9\n\ntensor;layer;status\nx_in;0;OK\nattn_out;0;DRIFT\n\nend\n"
       "tensor\tprefill_hash\tdecode_hash\nx_in\t1\t2\n");
   ASSERT_EQ(tables.size(), 2u);
@@ -24,7 +31,7 @@ TEST(JudgingTable, ASentenceThatNamesColumnsIsNone) {
   for (const char* text : {"Columns: prompt, tensor, status\na, b, c\n",
                            "tensor, status\nand much more than that, in words, of course\n",
                            "tensor,status\n", "a,b\n1,2\n", ""}) {
-    EXPECT_TRUE(read_judging_tables(text).empty()) << text;
+    EXPECT_TRUE(tables_of(text).empty()) << text;
   }
 }
 
@@ -39,9 +46,12 @@ TEST(JudgingTable, CellsAreApartByWhatTheHeadHas) {
 }
 
 TEST(JudgingTable, BoxesAreDrawnPlainly) {
-  EXPECT_EQ(
-      with_plain_boxes("\u2502 a \u2551 b \u2503\n\u251c\u2500\u2550\u253c\u2524 \u2714 \xe2"),
-      "| a | b |\n+--++ \u2714 \xe2");
+  std::string made;
+  EXPECT_EQ(with_plain_boxes("\u2502 a \u2551 b \u2503\n\u251c\u2500\u2550\u253c\u2524 \u2714 \xe2",
+                             made),
+            "| a | b |\n+--++ \u2714 \xe2");
+  const std::string plain = "| a |\n \u2714 \xe2";
+  EXPECT_EQ(with_plain_boxes(plain, made).data(), plain.data());
 }
 
 }  // namespace
