@@ -318,7 +318,7 @@ TEST_F(FleetContent, RunsThatHoldNothingAreThere) {
     w.run({.name = "document"});
     w.report("r.md", 1, {{.prompt = "p", .layer = 0, .tensor = "x_in", .status = "MATCH"}});
   }
-  const std::string at = servers().address("nothing");
+  const std::string at = servers().address("hollow");
   expect_pushed(at, database(), "all --cluster pair");
   expect_clean(at);
   for (const char* command : {"runs --format csv", "firstfail --format json", "history",
