@@ -200,7 +200,7 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
   const auto state = [&](const char* dim, const std::string& value, AttributeRank rank) {
     if (!value.empty()) add_attribute(run_id, dim, value, rank, "", source_id);
   };
-  // What it names must be what every other start of the run names (view start_conflict).
+  // What it names must be what every other start of the run names (view start_value).
   state("run", event.run, AttributeRank::kLeaf);
   state("experiment", event.experiment, AttributeRank::kLeaf);
   const bool of_path = !identity.date.empty() && identity.stated_name.empty();

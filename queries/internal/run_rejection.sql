@@ -16,7 +16,8 @@ SELECT
          AND e.source_id IS NULL AND e.severity = 'error'
        WHERE s.run_id = r.id
          AND (e.about = r.name OR r.name > e.about || '/' AND r.name < e.about || '0') IS NOT TRUE)
-    + (SELECT count(*) FROM start_conflict c WHERE c.run_id = r.id) AS rejected,
+    + (SELECT count(*) FROM (
+         SELECT 1 FROM start_value v WHERE v.run_id = r.id GROUP BY v.dim HAVING min(v.value) < max(v.value))) AS rejected,
   -- the most frequent reason; of files without source, that of the first
   coalesce(
     (SELECT e.reason FROM source s JOIN ingest_error e ON e.source_id = s.id AND e.severity = 'error'
@@ -24,13 +25,14 @@ SELECT
     (SELECT e.reason FROM ingest_error e
      WHERE e.severity = 'error' AND e.about IS NOT NULL
        AND (e.about = r.name OR r.name > e.about || '/' AND r.name < e.about || '0')
-     ORDER BY e.file, e.reason LIMIT 1),
+     ORDER BY +e.file, e.reason LIMIT 1),  -- by what it is about, not through all files in order
     (SELECT e.reason
      FROM source s
      JOIN source_location l ON l.source_id = s.id AND instr(l.path, '!') > 0
      JOIN ingest_error e ON e.file = substr(l.path, 1, instr(l.path, '!') - 1) AND e.line = 0
        AND e.source_id IS NULL AND e.severity = 'error'
      WHERE s.run_id = r.id ORDER BY e.file, e.reason LIMIT 1),
-    (SELECT 'run_start lines of several runs: ' || c.dim || ' ' || c.value || ' and ' || c.other
-     FROM start_conflict c WHERE c.run_id = r.id ORDER BY c.dim LIMIT 1)) AS why
+    (SELECT 'run_start lines of several runs: ' || v.dim || ' ' || min(v.value) || ' and ' || max(v.value)
+     FROM start_value v WHERE v.run_id = r.id
+     GROUP BY v.dim HAVING min(v.value) < max(v.value) ORDER BY v.dim LIMIT 1)) AS why
 FROM run r;
