@@ -45,29 +45,19 @@ std::string json_of(const std::vector<int64_t>& ids) {
   return text + "]";
 }
 
+/// The first column of every row.
+std::vector<int64_t> ids_of(SQLite::Statement& rows) {
+  std::vector<int64_t> ids;
+  while (rows.executeStep()) ids.push_back(rows.getColumn(0).getInt64());
+  rows.reset();  // one that stands on a row keeps a read transaction open
+  return ids;
+}
+
 uint64_t random_number() {
   static std::random_device device;
   uint64_t number = 0;
   while (number <= kLastSharedPush) number = (uint64_t{device()} << 32) | device();
   return number;
-}
-
-/// Directory levels above a run, and itself.
-std::vector<int64_t> with_levels(SQLite::Database& db, int64_t run_id) {
-  std::vector<int64_t> runs{run_id};
-  SQLite::Statement levels(db, kLevels);
-  levels.bind(1, run_id);
-  while (levels.executeStep()) runs.push_back(levels.getColumn(0).getInt64());
-  return runs;
-}
-
-std::vector<int64_t> sources_of(SQLite::Database& db, int64_t run_id, const std::string& runs) {
-  std::vector<int64_t> sources;
-  SQLite::Statement used(db, kSources);
-  used.bind(1, run_id);
-  used.bind(2, runs);
-  while (used.executeStep()) sources.push_back(used.getColumn(0).getInt64());
-  return sources;
 }
 
 }  // namespace
@@ -84,7 +74,7 @@ void SentRun::renumber() {
 }
 
 SentRunReader::SentRunReader(SQLite::Database& db, const SharedRules& rules)
-    : db_(db), rules_(rules), tallies_(db) {
+    : rules_(rules), statements_(db), tallies_(db) {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) == 0) host_ = name;
   for (const RunTable& table : run_tables()) {
@@ -104,8 +94,7 @@ SentRun SentRunReader::read(int64_t run_id) {
 
 void SentRunReader::read_published(SentRun& sent) {
   Published& p = sent.published;
-  SQLite::Statement run(db_, kSentRun);
-  run.bind(1, sent.run_id);
+  SQLite::Statement& run = statements_(kSentRun.c_str(), sent.run_id);
   if (!run.executeStep()) throw DatabaseError("a run went while it was to be pushed");
   sent.here = run.getColumn(0).getString();
   p.run = sent.here;
@@ -120,7 +109,9 @@ void SentRunReader::read_published(SentRun& sent) {
   p.identity = run.getColumn(8).getString();
   p.rows.n = static_cast<uint64_t>(run.getColumn(9).getInt64());
   p.differences.n = static_cast<uint64_t>(run.getColumn(10).getInt64());
-  if (run.getColumn(11).getInt() != 0) {
+  const bool is_open = run.getColumn(11).getInt() != 0;
+  run.reset();
+  if (is_open) {
     throw DatabaseError("an ingest of " + sent.here +
                         " has not ended: `greta-db ingest --resume` finishes it, then push");
   }
@@ -133,8 +124,10 @@ void SentRunReader::read_published(SentRun& sent) {
 
 void SentRunReader::read_records(SentRun& sent) {
   Published& p = sent.published;
-  const std::string runs = json_of(with_levels(db_, sent.run_id));
-  const std::string sources = json_of(sources_of(db_, sent.run_id, runs));
+  std::vector<int64_t> levels = ids_of(statements_(kLevels, sent.run_id));
+  levels.insert(levels.begin(), sent.run_id);
+  const std::string runs = json_of(levels);
+  const std::string sources = json_of(ids_of(statements_(kSources, sent.run_id, runs)));
   RecordWriter records;
   records.begin(p.shard, p.push);
   bool has_tally = false;
@@ -156,22 +149,23 @@ void SentRunReader::read_records(SentRun& sent) {
 }
 
 void SentRunReader::read_sources(SentRun& sent) {
-  SQLite::Statement own(db_, "SELECT leg, prompt, sha256, rows FROM source WHERE run_id = ?");
-  own.bind(1, sent.run_id);
+  SQLite::Statement& own =
+      statements_("SELECT leg, prompt, sha256, rows FROM source WHERE run_id = ?", sent.run_id);
   while (own.executeStep()) {
     sent.sources.insert(
         {own.getColumn(0), own.getColumn(1), own.getColumn(2), own.getColumn(3).getInt64()});
   }
+  own.reset();
 }
 
 void SentRunReader::read_verdict(SentRun& sent) {
-  SQLite::Statement verdict(db_,
-                            "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ?"
-                            " AND prompt_id = 0");
-  verdict.bind(1, sent.run_id);
+  SQLite::Statement& verdict = statements_(
+      "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ? AND prompt_id = 0",
+      sent.run_id);
   if (!verdict.executeStep()) throw DatabaseError(sent.here + " has no verdict");
   sent.published.verdict = verdict.getColumn(0).getString();
   sent.published.numeric_verdict = verdict.getColumn(1).getString();
+  verdict.reset();
 }
 
 /// Of a run that nobody has judged.
