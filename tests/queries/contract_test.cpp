@@ -8,6 +8,7 @@
 #include <set>
 
 #include "db/sql_files.h"
+#include "tests/judged.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -206,6 +207,49 @@ TEST(Contract, AQuestionAboutOneRunDoesNotReadTheOthers) {
   fill_run(w, "2026-02-07/e/large", 100);
   for (int i = 0; i < 100; ++i) w.run({.name = "2026-02-08/e/" + std::to_string(i)});
   ask([&](const std::string& sql, int count) { EXPECT_LE(count, 2 * alone[sql] + 100) << sql; });
+}
+
+/// Runs as ingests leave them: judged, with a run_start that states ten things of each.
+void fill_runs(Warehouse& w, int first, int last) {
+  SQLite::Transaction whole(w.db);
+  SQLite::Statement start(w.db, "INSERT INTO run_event VALUES (?, 'start', 1, ?, '')");
+  SQLite::Statement states(
+      w.db,
+      "WITH dim(name) AS (VALUES ('run'), ('experiment'), ('date'), ('commit'), ('mode'),"
+      " ('dtype'), ('backend'), ('model'), ('host'), ('device'))"
+      " INSERT INTO attribute(run_id, dim, value, rank, source_id)"
+      " SELECT ?2, name, 'a', 0, ?1 FROM dim");
+  for (int i = first; i < last; ++i) {
+    const std::string name = std::to_string(i);
+    w.run({.name = "2026-02-07/e" + name + "/seed_" + name, .experiment = "e" + name});
+    w.match("attn_out", 0);
+    const int64_t source = w.add_source(name, "stage_trace");
+    for (SQLite::Statement* insert : {&start, &states}) {
+      insert->bind(1, source);
+      insert->bind(2, w.current_run());
+      insert->exec();
+      insert->reset();
+    }
+  }
+  whole.commit();
+  judge_all(w);
+}
+
+TEST(Contract, FourTimesTheRunsAreFourTimesTheWork) {
+  Warehouse w;
+  std::map<std::string, int> of_fewer;
+  const auto ask = [&w](auto&& check) {
+    for (const char* view : {"trace", "first_fail", "run_verdict", "failure_breakdown", "history",
+                             "drift", "change", "lineage", "regression", "report_conflict"}) {
+      check(view, steps(w, std::string("SELECT * FROM ") + view));
+    }
+  };
+  fill_runs(w, 0, 25);
+  ask([&](const std::string& view, int count) { of_fewer[view] = count; });
+  fill_runs(w, 25, 100);
+  ask([&](const std::string& view, int count) {
+    EXPECT_LE(count, 5 * of_fewer[view] + 1000) << view;
+  });
 }
 
 TEST(Contract, WhatARunLooksLikeIsToldWithoutReadingTheOthers) {
