@@ -45,19 +45,24 @@ std::string json_of(const std::vector<int64_t>& ids) {
   return text + "]";
 }
 
-/// The first column of every row.
-std::vector<int64_t> ids_of(SQLite::Statement& rows) {
-  std::vector<int64_t> ids;
-  while (rows.executeStep()) ids.push_back(rows.getColumn(0).getInt64());
-  rows.reset();  // one that stands on a row keeps a read transaction open
-  return ids;
-}
-
 uint64_t random_number() {
   static std::random_device device;
   uint64_t number = 0;
   while (number <= kLastSharedPush) number = (uint64_t{device()} << 32) | device();
   return number;
+}
+
+/// A run's verdict, where it is kept and where it is not: which of them it is, is asked the one
+/// that a hundredth of the time prepares.
+constexpr const char* kVerdicts[] = {
+    "SELECT verdict, numeric_verdict FROM kept_verdict_part WHERE run_id = ? AND prompt_id = 0",
+    "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ? AND prompt_id = 0"};
+
+std::vector<int64_t> ids_of(SQLite::Statement& query) {
+  std::vector<int64_t> ids;
+  while (query.executeStep()) ids.push_back(query.getColumn(0).getInt64());
+  query.reset();  // one that stands on a row keeps a read transaction open
+  return ids;
 }
 
 }  // namespace
@@ -74,7 +79,7 @@ void SentRun::renumber() {
 }
 
 SentRunReader::SentRunReader(SQLite::Database& db, const SharedRules& rules)
-    : rules_(rules), statements_(db), tallies_(db) {
+    : rules_(rules), tallies_(db), statements_(db) {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) == 0) host_ = name;
   for (const RunTable& table : run_tables()) {
@@ -124,9 +129,9 @@ void SentRunReader::read_published(SentRun& sent) {
 
 void SentRunReader::read_records(SentRun& sent) {
   Published& p = sent.published;
-  std::vector<int64_t> levels = ids_of(statements_(kLevels, sent.run_id));
-  levels.insert(levels.begin(), sent.run_id);
-  const std::string runs = json_of(levels);
+  std::vector<int64_t> with_levels = ids_of(statements_(kLevels, sent.run_id));
+  with_levels.insert(with_levels.begin(), sent.run_id);
+  const std::string runs = json_of(with_levels);
   const std::string sources = json_of(ids_of(statements_(kSources, sent.run_id, runs)));
   RecordWriter records;
   records.begin(p.shard, p.push);
@@ -159,13 +164,15 @@ void SentRunReader::read_sources(SentRun& sent) {
 }
 
 void SentRunReader::read_verdict(SentRun& sent) {
-  SQLite::Statement& verdict = statements_(
-      "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ? AND prompt_id = 0",
-      sent.run_id);
-  if (!verdict.executeStep()) throw DatabaseError(sent.here + " has no verdict");
-  sent.published.verdict = verdict.getColumn(0).getString();
-  sent.published.numeric_verdict = verdict.getColumn(1).getString();
-  verdict.reset();
+  for (const char* sql : kVerdicts) {
+    SQLite::Statement& verdict = statements_(sql, sent.run_id);
+    if (!verdict.executeStep()) continue;
+    sent.published.verdict = verdict.getColumn(0).getString();
+    sent.published.numeric_verdict = verdict.getColumn(1).getString();
+    verdict.reset();
+    return;
+  }
+  throw DatabaseError(sent.here + " has no verdict");
 }
 
 /// Of a run that nobody has judged.

@@ -45,8 +45,8 @@ class SentRunReader {
   void add_tally(RecordWriter& records, int64_t run_id);
 
   SharedRules rules_;
-  Statements statements_;  ///< what is asked of every run: to prepare a verdict takes 20 ms
   TallyReader tallies_;
+  Statements statements_;
   std::vector<std::pair<std::string, std::unique_ptr<RowStatement>>> selects_;
   std::string host_;
 };
