@@ -13,6 +13,9 @@ void set_up_sqlite() {
   // after each statement, their pages cost a fifth of what judging a small run does.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  // Preparing a view asks for a million small pieces, and often for a large one, for which glibc
+  // puts all together that its quickest lists hold: without those lists it prepares a tenth faster.
+  mallopt(M_MXFAST, 0);
 }
 
 }  // namespace greta
