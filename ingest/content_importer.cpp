@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/sha256.h"
@@ -34,11 +35,10 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   return sha.hex();
 }
 
-/// Whether a text of any shape says what a report says.
-bool says_anything(const std::string& path, const std::string& bytes) {
-  if (!claim_of_name(path, bytes).empty()) return true;
-  const Document document = read_document(text::with_line_ends(bytes));
-  return !document.claims.empty() || !document.tables.empty() || !document.json_lines.empty() ||
+/// Whether a text of any shape, or its path, says what a report says.
+bool says_anything(const std::string& path, const std::string& bytes, const Document& document) {
+  return !claim_of_name(path, bytes).empty() || !document.claims.empty() ||
+         !document.tables.empty() || !document.json_lines.empty() ||
          !document.open_json_lines.empty();
 }
 
@@ -62,9 +62,12 @@ bool ContentImporter::take(const Content& content, ContentReader& reader, Opened
 }
 
 void ContentImporter::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
+  std::optional<Document> document;  // read already
   if (opened.kind == ContentKind::kText && opened.is_whole) {
-    opened.kind = says_anything(content.identity_path, opened.bytes) ? ContentKind::kDocument
-                                                                     : ContentKind::kUnknown;
+    document = read_document(text::with_line_ends(opened.bytes));
+    opened.kind = says_anything(content.identity_path, opened.bytes, *document)
+                      ? ContentKind::kDocument
+                      : ContentKind::kUnknown;
   }
   if (opened.kind == ContentKind::kUnknown) {
     const std::string why = why_unread(opened.bytes);
@@ -121,11 +124,11 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
     MemoryBytes bytes(opened.bytes);
     return store_foreign(content, reader, opened, bytes);
   }
-  store_document(content, reader, opened);
+  store_document(content, reader, opened, std::move(document));
 }
 
 void ContentImporter::store_document(const Content& content, ContentReader& reader,
-                                     OpenedContent& opened) {
+                                     OpenedContent& opened, std::optional<Document> document) {
   opened.bytes = text::with_line_ends(std::move(opened.bytes));  // no second copy
   const std::string& bytes = opened.bytes;
   // What it states of a run that was forgotten is to come back, and nothing to be there twice.
@@ -156,7 +159,8 @@ void ContentImporter::store_document(const Content& content, ContentReader& read
       source.add_log(bytes);
       break;
     default:
-      source.add_document(read_document(bytes));
+      if (!document) document = read_document(bytes);
+      source.add_document(*document);
   }
   if (bytes.empty() && opened.kind != ContentKind::kJson)
     source.add_finding(0, false, "an empty file");

@@ -37,7 +37,9 @@ class ContentImporter {
 
  private:
   void store_content(Content content, ContentReader& reader, OpenedContent& opened);
-  void store_document(const Content& content, ContentReader& reader, OpenedContent& opened);
+  /// The document, where it has been read already.
+  void store_document(const Content& content, ContentReader& reader, OpenedContent& opened,
+                      std::optional<Document> document);
   void store_foreign(const Content& content, ContentReader& reader, const OpenedContent& opened,
                      Bytes& bytes);
   void store_records(const Content& content, ContentReader& reader, OpenedContent& opened);

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "ingest/content_name.h"
+#include "ingest/failure_count.h"
 #include "ingest/failure_sentence.h"
 #include "ingest/failure_words.h"
 #include "ingest/html_table.h"
 #include "ingest/json_document.h"
+#include "ingest/program_error.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -61,15 +65,49 @@ bool is_measure(SaidWords key) {
                      [](const SaidWord& word) { return said::is_measuring(word.text); });
 }
 
+/// Of a number of values that are none.
+bool counts_nan(SaidWords key) {
+  return said::is_any_of(key.front().text, {"nan", "nans"}) ||
+         said::is_any_of(key.back().text, {"nan", "nans"});
+}
+
+/// "has_nan", "nan_found".
+bool asks_for_nan(SaidWords key) {
+  return counts_nan(key) &&
+         (said::is_any_of(key.front().text, {"has", "contains", "is", "any", "found"}) ||
+          said::is_any_of(key.back().text, {"found", "detected", "seen"}));
+}
+
+/// "all_close", "within_tolerance".
+bool is_closeness(SaidWords key) {
+  if (key.size() < 2) return false;
+  const std::string& before = key[key.size() - 2].text;
+  if (key.back().text == "close") return said::is_any_of(before, {"all", "is"});
+  return before == "within" &&
+         said::is_any_of(key.back().text, {"tolerance", "tol", "threshold", "limits", "bounds"});
+}
+
 /// How a process ended: "signal: 11", "term_signal = SIGSEGV".
 bool is_signal(SaidWords key) { return key.back().text == "signal"; }
+
+/// "no kernel image is available", "not enough memory": more than that nothing failed.
+bool tells_what_is_not_there(SaidWords value) {
+  constexpr size_t kTold = 4;  // words: fewer say "no", "not set", "none found"
+  if (value.size() < kTold || !said::is_any_of(value[0].text, {"no", "not"})) return false;
+  return std::none_of(value.begin() + 1, value.begin() + kTold, [](const SaidWord& word) {
+    return word.opens || said::is_failure_word(word.text) ||
+           said::is_any_of(word.text, {"found", "detected", "seen", "issue", "issues", "problem",
+                                       "problems", "failure"});
+  });
+}
 
 /// Of a key that is there where something failed: "failed", "n_errors", "first fail".
 bool counts_as_failed(SaidWords key, SaidWords value) {
   const std::string& first = value.front().text;
   if (value.size() == 1 && said::is_yes(first)) return true;
   if (said::is_count(first)) return true;
-  const bool is_text = !said::is_nothing(first) && !text::is_digit(first.front());
+  const bool is_text = (!said::is_nothing(first) && !text::is_digit(first.front())) ||
+                       tells_what_is_not_there(value);
   const bool names_it = said::is_failed(key.back().text) || key.back().text.starts_with("error") ||
                         key.back().text.starts_with("exception");
   return is_text && names_it && !said::is_fine(first) &&
@@ -83,10 +121,15 @@ bool claims(SaidWords key, SaidWords value) {
   const bool says_no = value.size() == 1 && said::is_no(value.front().text);
   if (judges(key)) return !is_expected(key) && (says_no || says_failure(value));
   const std::string& last = key.back().text;
-  if (said::is_fine(last)) {
+  if (last == "state") return !is_expected(key) && says_failure(value);
+  if (counts_nan(key) && !is_measure(key) && said::is_count(value.front().text)) return true;
+  if (asks_for_nan(key) && value.size() == 1 && said::is_yes(value.front().text)) return true;
+  if (said::is_fine(last) || is_closeness(key)) {
     return says_no || (value.size() == 1 && said::is_zero(value.front().text)) ||
-           says_failure(value);
+           says_failure(value) || is_short_share(value);
   }
+  if (is_success_rate(key)) return is_low_rate(value);
+  if (counts_what_failed(key) && said::is_count(value.front().text)) return true;
   return said::is_failure_word(last) && !is_measure(key) && counts_as_failed(key, value);
 }
 
@@ -96,7 +139,7 @@ bool is_failure_alone(SaidWords key, SaidWords value, std::string_view written) 
   if (key.empty() || value.empty() || is_measure(key)) return false;
   const std::string& first = value[0].text;
   const bool differs = first.starts_with("drift") || first.starts_with("mismatch") ||
-                       first.starts_with("diverg") || first == "nonfinite";
+                       first.starts_with("diverg") || first == "nonfinite" || first == "broken";
   if (!differs && (!said::is_failed(first) || first.starts_with("abort"))) return false;
   if (value.size() == 1) return true;
   written = written.substr(0, written.find_first_of(" \t,;", written.find_first_not_of(" \t*_")));
@@ -119,7 +162,8 @@ SaidWords key_before(SaidWords words) {
 
 /// Bytes of what separates a key from its value at the start of `rest`; 0: nothing does.
 size_t separator_bytes(std::string_view rest) {
-  for (const std::string_view separator : {"->", "=>", "\u2192", ":", "=", "|", "\t", ">"}) {
+  for (const std::string_view separator :
+       {"->", "=>", "\u2192", ":", "=", "|", "\t", ">", "?", " - ", "\u2013", "\u2014"}) {
     if (rest.starts_with(separator)) return separator.size();
   }
   return 0;
@@ -133,13 +177,35 @@ SaidWords key_of(SaidWords words, bool is_cell) {
   return is_clause ? words : SaidWords();
 }
 
+/// "pass rate > 0.95" says what is wanted.
+bool compares(std::string_view line, size_t at) {
+  if (line[at] == '=' && at > 0) return std::string_view("<>!").find(line[at - 1]) != line.npos;
+  if (line[at] != '>') return false;
+  const std::string_view rest = line.substr(at + 1);
+  return rest.starts_with('=') || (at > 0 && line[at - 1] == ' ' && rest.starts_with(' '));
+}
+
+/// "torch.allclose(a, b) " without its arguments, which are no part of what is called.
+std::string_view without_arguments(std::string_view before) {
+  const std::string_view call = text::trim(before);
+  if (!call.ends_with(')')) return before;
+  size_t open = call.size(), depth = 0;
+  do {
+    --open;
+    depth += call[open] == ')';
+    depth -= call[open] == '(';
+  } while (open > 0 && depth > 0);
+  const bool is_call = open > 0 && depth == 0 && text::is_word(call[open - 1]);
+  return is_call ? call.substr(0, open) : before;
+}
+
 bool has_failing_pair(std::string_view line) {
   int pairs = 0;
   for (size_t i = 0; i < line.size() && pairs < kMaxLinePairs; ++i) {
     const size_t bytes = separator_bytes(line.substr(i));
-    if (bytes == 0) continue;
+    if (bytes == 0 || compares(line, i)) continue;
     ++pairs;
-    std::string_view before = line.substr(0, i);
+    std::string_view before = without_arguments(line.substr(0, i));
     if (before.size() > kMaxKeyBytes) before.remove_prefix(before.size() - kMaxKeyBytes);
     before.remove_prefix(before.find_last_of("|\t") + 1);  // npos + 1 is 0
     std::string_view value = line.substr(i + bytes, kMaxValueBytes);
@@ -153,6 +219,21 @@ bool has_failing_pair(std::string_view line) {
     i += bytes - 1;
   }
   return false;
+}
+
+/// The text without what colours it on a terminal: ESC [ to the letter that ends it.
+std::string without_colours(std::string_view text) {
+  constexpr std::string_view kStart = "\x1b[";
+  std::string plain;
+  for (size_t at = 0; at < text.size();) {
+    const size_t start = std::min(text.find(kStart, at), text.size());
+    plain += text.substr(at, start - at);
+    at = start;
+    if (at == text.size()) break;
+    for (at += kStart.size(); at < text.size() && !text::is_letter(text[at]);) ++at;
+    at += at < text.size();
+  }
+  return plain;
 }
 
 /// Whether any piece of the text says so, with no blanks around it.
@@ -173,6 +254,35 @@ bool holds_words_of_a_model(std::string_view key) {
          std::find(std::begin(kModels), std::end(kModels), words.back().text) != std::end(kModels);
 }
 
+/// What a program printed.
+bool holds_output(std::string_view key) {
+  const std::vector<SaidWord> words = said_words(key, kMaxKeyWords + 1);
+  return !words.empty() &&
+         said::is_any_of(words.back().text, {"stdout", "stderr", "log", "logs", "console"});
+}
+
+bool any_line_claims_failure(std::string_view text) {
+  for (std::string_view line; text::take_line(text, line);) {
+    if (line_claims_failure(line)) return true;
+  }
+  return false;
+}
+
+/// {"passed":47,"total":48}; what was skipped is not missed.
+bool passes_less_than_all(const nlohmann::json& object) {
+  const auto total = object.find("total");
+  if (total == object.end() || !total->is_number_unsigned()) return false;
+  std::optional<uint64_t> passed;
+  uint64_t skipped = 0;
+  for (const auto& [name, item] : object.items()) {
+    if (!item.is_number_unsigned()) continue;
+    const auto n = std::min<uint64_t>(item.get<uint64_t>(), UINT32_MAX);
+    if (said::is_any_of(name, {"passed", "pass", "ok", "matched", "succeeded"})) passed = n;
+    if (name.starts_with("skip")) skipped += n;
+  }
+  return passed && *passed + skipped < total->get<uint64_t>();
+}
+
 bool text_tells_of_crash(std::string_view text) {
   return any_piece(text, [](std::string_view piece) {
     return said::has_telling_word(piece) && tells_of_crash(said_words(piece, kPieceBytes));
@@ -191,8 +301,12 @@ bool value_claims_failure(std::string_view key, std::string_view value) {
 }
 
 bool line_claims_failure(std::string_view line) {
+  if (line.find('\x1b') != line.npos && line.find("\x1b[") != line.npos) {
+    return line_claims_failure(without_colours(line));
+  }
   return any_piece(line, [](std::string_view piece) {
-    if (!said::has_telling_word(piece) && !is_glog_error(piece)) return false;
+    if (is_glog_error(piece) || is_system_error(piece)) return true;
+    if (!said::has_telling_word(piece)) return false;
     const std::vector<SaidWord> words = said_words(piece, kPieceBytes);
     if (says_failure_in_a_sentence(piece, words) || has_failing_pair(piece)) return true;
     return piece.find("</") != piece.npos && has_failing_pair(with_bars_for_tags(piece));
@@ -218,6 +332,7 @@ std::string claim_of_name(const std::string& path, std::string_view text) {
 void for_each_failure(std::string_view key, const nlohmann::json& value,
                       const std::function<void(const std::string& claim)>& on_claim) {
   if (value.is_object()) {
+    if (passes_less_than_all(value)) on_claim("fewer passed than the total");
     const bool judged = claims_failure(key, "fail");
     for (const auto& [name, item] : value.items()) {
       const bool is_of_key = judged && item.is_string() && !claims_failure(name, "fail");
@@ -233,7 +348,8 @@ void for_each_failure(std::string_view key, const nlohmann::json& value,
   const std::string said = value.is_string() ? value.get<std::string>() : json_text(value);
   const bool crashed =
       value.is_string() && !holds_words_of_a_model(key) && text_tells_of_crash(said);
-  if (crashed || claims_failure(key, said) || value_claims_failure(key, said)) {
+  const bool printed = value.is_string() && holds_output(key) && any_line_claims_failure(said);
+  if (crashed || printed || claims_failure(key, said) || value_claims_failure(key, said)) {
     on_claim(std::string(key.substr(0, kPieceBytes)) + ": " + said.substr(0, kPieceBytes));
   }
 }

@@ -1,111 +1,26 @@
 #include "ingest/failure_sentence.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "ingest/failure_count.h"
+#include "ingest/program_error.h"
 #include "ingest/text.h"
 
 namespace greta {
 namespace {
 
 constexpr size_t kMaxShoutWords = 5;
+constexpr size_t kMaxSentenceWords = 8;
 constexpr size_t kMaxLevelTokens = 8;  // a time, a thread, a name and the level
 constexpr size_t kMaxTokens = 32;
 
-bool is_any_of(std::string_view word, std::initializer_list<std::string_view> all) {
-  return std::find(all.begin(), all.end(), word) != all.end();
-}
-
-// ---- How a program ends that was not meant to
-
-/// Words that follow each other; the last may go on ("errors").
-using Phrase = std::array<std::string_view, 3>;
-constexpr Phrase kCrashes[] = {{"segmentation", "fault"},
-                               {"bus", "error"},
-                               {"illegal", "instruction"},
-                               {"illegal", "memory", "access"},
-                               {"memory", "access", "fault"},
-                               {"floating", "point", "exception"},
-                               {"core", "dumped"},
-                               {"out", "of", "memory"},
-                               {"bad", "alloc"},
-                               {"cannot", "allocate", "memory"},
-                               {"no", "space", "left"},
-                               {"terminate", "called"},
-                               {"traceback", "most", "recent"},
-                               {"stack", "smashing"},
-                               {"double", "free"},
-                               {"corrupted", "size"},
-                               {"assertion", "error"},
-                               {"address", "sanitizer"},
-                               {"runtime", "error"},
-                               {"unhandled", "exception"},
-                               {"uncaught", "exception"},
-                               {"panicked", "at"},
-                               {"kernel", "panic"},
-                               {"killed", "by", "signal"},
-                               {"killed", "process"},
-                               {"oom", "kill"},
-                               {"timed", "out"},
-                               {"to", "time", "limit"},
-                               {"cuda", "error"},
-                               {"hip", "error"},
-                               {"nccl", "error"},
-                               {"rccl", "error"},
-                               {"device", "lost"},
-                               {"gpu", "hang"},
-                               {"nan", "detected"},
-                               {"drift", "detected"},
-                               {"mismatch", "detected"}};
-
-/// Words of the phrase at the start of `words`; 0: it is not there.
-size_t phrase_words(SaidWords words, const Phrase& phrase) {
-  if (words[0].text[0] != phrase[0][0]) return 0;
-  size_t n = 0;
-  while (n < phrase.size() && !phrase[n].empty()) {
-    if (n == words.size() || words[n].text != phrase[n]) return 0;
-    ++n;
-  }
-  return n;
-}
-
-/// "sigsegv", as which a process ended.
-bool is_deadly_signal(std::string_view word) {
-  return is_any_of(word, {"sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigkill", "sigxcpu",
-                          "sigxfsz", "sigsys", "sigtrap"});
-}
-
-/// What follows denies it, "CUDA error: no error", "HIP error: hipSuccess", "runtime error = 0", or
-/// makes it the name of a type, hipError_t.
-bool is_denied(SaidWords rest) {
-  const SaidWords first = rest.first(std::min<size_t>(2, rest.size()));
-  return std::any_of(first.begin(), first.end(),
-                     [](const SaidWord& word) { return said::is_fine(word.text); }) ||
-         counts_no_failure(rest) || (!rest.empty() && rest[0].text == "t") ||
-         (!rest.empty() && rest[0].text == "no" && rest.size() > 1 && rest[1].text == "error");
-}
+using said::is_any_of;
+using said::tokens_of;
 
 // ---- Levels of logs, and what shells and tests print
-
-/// The words between blanks, without the marks around each; marks alone are none.
-std::vector<std::string_view> tokens_of(std::string_view line, size_t max_tokens) {
-  const auto is_mark = [](char c) {
-    return !text::is_word(c) && static_cast<unsigned char>(c) < 0x80;
-  };
-  std::vector<std::string_view> tokens;
-  while (tokens.size() < max_tokens && !(line = text::trim(line)).empty()) {
-    std::string_view token = line.substr(0, line.find_first_of(" \t"));
-    line.remove_prefix(token.size());
-    while (!token.empty() && is_mark(token.front())) token.remove_prefix(1);
-    while (!token.empty() && is_mark(token.back())) token.remove_suffix(1);
-    if (!token.empty()) tokens.push_back(token);
-  }
-  return tokens;
-}
 
 bool is_capital(std::string_view token) {
   return token.size() > 1 && std::all_of(token.begin(), token.end(), text::is_upper);
@@ -116,7 +31,7 @@ bool is_taken_back(std::string_view token) {
   const std::string word = text::to_lower(token);
   return said::is_zero(word) || said::is_fine(word) ||
          is_any_of(word, {"none", "null", "count", "counts", "rate", "rates", "total", "bound",
-                          "bounds"});
+                          "bounds", "summary"});
 }
 
 bool is_level_word(std::string_view word) {
@@ -165,32 +80,32 @@ bool is_judged_in_capitals(std::string_view line, SaidWords words) {
   return false;
 }
 
+/// "17 greta FAILED 1:0", "47 PASS, FAIL 1", "x=1 MISMATCH at layer 3": a word in capitals among
+/// others, and behind it how many or where.
+bool fails_amid_others(std::string_view line, SaidWords words) {
+  const bool is_told = std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
+    return said::is_failure_word(word.text);
+  });
+  if (!is_told || line.find('|') != line.npos) return false;
+  const std::vector<std::string_view> tokens = tokens_of(line, kMaxTokens);
+  for (size_t i = 1; i + 1 < tokens.size(); ++i) {
+    const std::string word = text::to_lower(tokens[i]), next = text::to_lower(tokens[i + 1]);
+    if (!is_capital(tokens[i]) || text::to_lower(tokens[i - 1]).starts_with("expect")) continue;
+    const bool is_counted =
+        said::is_failed(word) && text::is_digit(next[0]) && !said::is_zero(next);
+    const bool is_placed =
+        said::is_failure_word(word) && i + 2 < tokens.size() && is_any_of(next, {"at", "in"});
+    if (is_counted || is_placed) return true;
+  }
+  return false;
+}
+
 /// "run.sh: line 3: 1234 Killed   ./engine", "make: *** [Makefile:2: run] Error 1".
 bool is_job_that_died(std::string_view line, SaidWords words) {
   if (line.starts_with("make") && line.find(": *** ") != line.npos) return true;
   for (size_t i = 3; i < words.size(); ++i) {
     if (said::is_failed(words[i].text) && said::is_count(words[i - 1].text) &&
         said::is_count(words[i - 2].text) && words[i - 3].text == "line") {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// "3 failed, 97 passed", "3 tests failed", "found 2 mismatches".
-bool counts_failures(SaidWords words) {
-  for (size_t i = 0; i + 1 < words.size(); ++i) {
-    const bool begins = i == 0 || words[i].opens || !text::is_digit(words[i - 1].text[0]);
-    if (!begins || !said::is_count(words[i].text)) continue;
-    const bool has_noun = i + 2 < words.size() && !words[i + 1].opens &&
-                          is_any_of(words[i + 1].text, {"test", "tests", "pair", "pairs", "check",
-                                                        "checks", "case", "cases", "of", "rows"});
-    const size_t at = i + 1 + has_noun;
-    const bool ends = at + 1 == words.size() || words[at + 1].opens ||
-                      is_any_of(words[at + 1].text, {"in", "of", "out", "and"});
-    if (ends && !words[at].opens &&
-        is_any_of(words[at].text, {"failed", "failures", "failure", "errors", "mismatches",
-                                   "mismatch", "failing", "crashed", "aborted"})) {
       return true;
     }
   }
@@ -222,6 +137,12 @@ bool says_so(SaidWords words) {
   return false;
 }
 
+/// Whether a word makes of the clause behind it a condition or a description.
+bool supposes(std::string_view word) {
+  return is_any_of(word, {"if", "when", "unless", "where", "that", "which", "whether", "who",
+                          "should", "may", "could", "would"});
+}
+
 /// "The run did not pass", "hashes do not match"; not what is supposed.
 bool denies_success(SaidWords words) {
   const bool denies = std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
@@ -231,8 +152,7 @@ bool denies_success(SaidWords words) {
   bool is_supposed = false;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i].opens) is_supposed = false;
-    is_supposed |= is_any_of(words[i].text, {"if", "when", "unless", "where", "that", "which",
-                                             "whether", "who", "should", "may", "could", "would"});
+    is_supposed |= supposes(words[i].text);
     const bool is_denied =
         i > 1 && (words[i - 1].text == "not" || words[i - 1].text == "t") &&
         is_any_of(words[i - 2].text, {"did", "does", "do", "didn", "doesn", "don"});
@@ -244,13 +164,151 @@ bool denies_success(SaidWords words) {
   return false;
 }
 
-/// "attn_out   DRIFT": the last of columns that blanks make.
+/// "hashes differ", "assert_close failed", "a.bin b.bin differ: byte 12": the verb that ends a
+/// short clause.
+bool ends_in_failure(std::string_view line, SaidWords words) {
+  if (line.find('|') != line.npos) return false;
+  for (size_t i = 0; i < std::min(words.size(), kMaxSentenceWords); ++i) {
+    const std::string& word = words[i].text;
+    const SaidWords rest = words.subspan(i + 1);
+    const bool is_verb = is_any_of(word, {"failed", "fails", "differ", "differs", "differed",
+                                          "diverge", "diverges", "diverged"});
+    const bool ends = is_verb || is_any_of(word, {"different", "mismatched", "mismatch", "disagree",
+                                                  "crashed", "exceeded"});
+    if (ends && i > 0 && !words[i].opens &&
+        (rest.empty() || (is_verb && rest[0].opens && !counts_no_failure(rest)))) {
+      return true;
+    }
+    if (supposes(word) || said::is_nothing(word) || said::is_fine(word) ||
+        is_any_of(word, {"first", "expected", "on", "what", "why", "how", "until", "once",
+                         "previous", "earlier", "old"})) {
+      return false;
+    }
+  }
+  return false;
+}
+
+/// "First divergence at layer 3", "mismatch found in row 7" where a clause begins, "tokens diverge
+/// after step 12".
+bool tells_where_it_differs(SaidWords words) {
+  bool begins = true;
+  for (size_t i = 0; i + 2 < words.size(); ++i) {
+    begins |= words[i].opens;
+    const std::string& word = words[i].text;
+    if (supposes(word) || said::is_nothing(word)) return false;
+    const bool is_verb = is_any_of(word, {"diverge", "diverges", "diverged", "differ", "differs"});
+    const bool differs = word.starts_with("diverg") || word.starts_with("mismatch") ||
+                         word.starts_with("differ") || word.starts_with("drift");
+    const bool is_told = differs && (begins || is_verb);
+    begins = begins && is_any_of(word, {"first", "the", "a"});
+    if (!is_told) continue;
+    const size_t at = i + 1 + is_any_of(words[i + 1].text, {"found", "begins", "starts", "seen"});
+    if (at + 1 >= words.size() || !is_any_of(words[at].text, {"at", "in", "after", "from"})) {
+      continue;
+    }
+    const SaidWords place = words.subspan(at + 1).first(std::min<size_t>(3, words.size() - at - 1));
+    if (std::any_of(place.begin(), place.end(),
+                    [](const SaidWord& of) { return text::is_digit(of.text.back()); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// "max diff 0.5 exceeds the tolerance".
+bool exceeds_a_limit(SaidWords words) {
+  for (size_t i = 1; i + 1 < words.size(); ++i) {
+    if (words[i].opens) continue;
+    if (!is_any_of(words[i].text, {"exceeds", "exceeded", "exceed", "above", "outside", "beyond"}))
+      continue;
+    const SaidWords behind = words.subspan(i + 1).first(std::min<size_t>(3, words.size() - i - 1));
+    const bool is_limit = std::any_of(behind.begin(), behind.end(), [](const SaidWord& word) {
+      return is_any_of(word.text, {"tolerance", "tolerances", "threshold", "atol", "rtol"});
+    });
+    const SaidWords before = words.first(i);
+    const bool holds = std::none_of(before.begin(), before.end(), [](const SaidWord& word) {
+      return supposes(word.text) || said::is_nothing(word.text) || word.text == "must";
+    });
+    const bool is_number = std::any_of(before.begin(), before.end(), [](const SaidWord& word) {
+      return text::is_digit(word.text.front());
+    });
+    if (is_limit && holds && is_number) return true;
+  }
+  return false;
+}
+
+/// "expected 5, got 7": two numbers that are not one.
+bool got_another(SaidWords words) {
+  for (size_t i = 0; i + 3 < words.size(); ++i) {
+    if (words[i].text != "expected" || !text::is_digit(words[i + 1].text.front())) continue;
+    for (size_t k = i + 2; k + 1 < std::min(words.size(), i + 6); ++k) {
+      if (is_any_of(words[k].text, {"got", "actual", "actually", "received", "found", "was"}) &&
+          text::is_digit(words[k + 1].text.front())) {
+        return words[k + 1].text != words[i + 1].text;
+      }
+    }
+  }
+  return false;
+}
+
+/// "attn_out   DRIFT", "attn_out FAIL", "attn_out .... FAIL", "a.py::test FAILED [ 50%]": behind
+/// a name, the last of the line.
 bool is_in_a_column(std::string_view line) {
+  if (line.ends_with("%]")) line = text::trim(line.substr(0, line.rfind('[')));
   for (const std::string_view word : {"FAIL", "FAILED", "DRIFT", "MISMATCH"}) {
     if (!line.ends_with(word)) continue;
     const std::string_view before = line.substr(0, line.size() - word.size());
-    return (before.ends_with("  ") || before.ends_with('\t')) &&
-           std::any_of(before.begin(), before.end(), text::is_lower);
+    const std::string_view name = text::trim(before);
+    if (name.size() == before.size() || std::none_of(name.begin(), name.end(), text::is_lower)) {
+      continue;
+    }
+    const bool is_name = name.find_first_of(" \t") == name.npos && text::is_word(name.back());
+    if (before.ends_with("  ") || before.ends_with('\t') || is_name) return true;
+  }
+  return false;
+}
+
+/// "1/3 Test #1: attn_out ....***Failed  0.01 sec", "test attn_out ... FAILED", "loading... error".
+bool fails_behind_dots(std::string_view line) {
+  const size_t dots = line.rfind("..");
+  if (dots == line.npos) return false;
+  const std::vector<SaidWord> words = said_words(line.substr(dots), kMaxShoutWords);
+  if (words.empty()) return false;
+  const SaidWords rest = SaidWords(words).subspan(1);
+  const bool ends = rest.empty() || rest[0].opens || text::is_digit(rest[0].text.front());
+  return ends && said::is_failure_word(words[0].text) && !counts_no_failure(rest);
+}
+
+/// "1 - attn_out (Failed)", "attn_out [FAIL]".
+bool fails_in_brackets(std::string_view line) {
+  if (!line.ends_with(')') && !line.ends_with(']')) return false;
+  const size_t open = line.find_last_of("([");
+  if (open == line.npos || open == 0 || !text::is_upper(line[open + 1])) return false;
+  const std::vector<SaidWord> words = said_words(line.substr(open), 2);
+  return words.size() == 1 &&
+         (said::is_failed(words[0].text) ||
+          is_any_of(words[0].text, {"timeout", "exception", "drift", "mismatch", "sigsegv"}));
+}
+
+/// A cross before what failed or behind it.
+bool is_crossed(std::string_view line, SaidWords words) {
+  const auto is_mark = [](char c, const SaidWord& word) {
+    return static_cast<unsigned char>(c) >= 0x80 && word.text == "fail";
+  };
+  return words.size() > 1 && words.size() <= kMaxShoutWords &&
+         (is_mark(line.front(), words.front()) || is_mark(line.back(), words.back())) &&
+         std::none_of(words.begin(), words.end(),
+                      [](const SaidWord& word) { return said::is_fine(word.text); });
+}
+
+/// A test that JUnit's XML says has failed: "<failure message=...>".
+bool is_failed_case(std::string_view line) {
+  for (const std::string_view tag : {"<failure", "<error message", "<error type"}) {
+    const size_t at = line.find(tag);
+    if (at == line.npos || at + tag.size() >= line.size()) continue;
+    const std::string_view rest = line.substr(at + tag.size());
+    const bool ends = std::string_view(" />=").find(rest[0]) != rest.npos;
+    if (ends && !counts_no_failure(said_words(rest, kMaxShoutWords))) return true;
   }
   return false;
 }
@@ -282,39 +340,14 @@ bool is_shout(std::string_view line, SaidWords words) {
 
 }  // namespace
 
-bool is_glog_error(std::string_view line) {
-  constexpr std::string_view kShape = "Edddd dd:dd:dd";
-  if (line.size() < kShape.size() || (line[0] != 'E' && line[0] != 'F')) return false;
-  for (size_t i = 1; i < kShape.size(); ++i) {
-    if (kShape[i] == 'd' ? !text::is_digit(line[i]) : line[i] != kShape[i]) return false;
-  }
-  return true;
-}
-
-bool tells_of_crash(SaidWords words) {
-  bool asserts = false;
-  size_t negated = 0;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].opens) negated = 0;
-    const SaidWords rest = words.subspan(i);
-    for (const Phrase& phrase : kCrashes) {
-      const size_t n = negated == 0 ? phrase_words(rest, phrase) : 0;
-      if (n > 0 && !is_denied(rest.subspan(n))) return true;
-    }
-    if (negated == 0 && is_deadly_signal(words[i].text)) return true;
-    asserts |= negated == 0 && words[i].text == "assertion";  // "Assertion `x == 0' failed."
-    if (asserts && words[i].text == "failed") return true;
-    const bool negates = said::is_negation(words[i].text) || said::is_zero(words[i].text) ||
-                         is_any_of(words[i].text, {"avoid", "prevent"});
-    negated = negates ? kNegatedWords : negated - (negated > 0);
-  }
-  return false;
-}
-
 bool says_failure_in_a_sentence(std::string_view line, SaidWords words) {
-  return is_glog_error(line) || is_shout(line, words) || says_so(words) || denies_success(words) ||
-         is_in_a_column(line) || is_judged_in_capitals(line, words) || counts_failures(words) ||
-         is_at_level(line, words) || is_job_that_died(line, words) || tells_of_crash(words);
+  return is_shout(line, words) || says_so(words) || denies_success(words) || is_in_a_column(line) ||
+         fails_behind_dots(line) || fails_in_brackets(line) || is_crossed(line, words) ||
+         is_failed_case(line) || ends_in_failure(line, words) || tells_where_it_differs(words) ||
+         exceeds_a_limit(words) || got_another(words) || is_judged_in_capitals(line, words) ||
+         counts_failures(words) || counts_too_few(line, words) || fails_amid_others(line, words) ||
+         is_at_level(line, words) || is_job_that_died(line, words) || tells_of_crash(words) ||
+         tells_of_what_could_not_be(line, words);
 }
 
 }  // namespace greta

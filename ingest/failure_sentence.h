@@ -12,10 +12,4 @@ namespace greta {
 /// Whether a line does; `words` are all of its words.
 bool says_failure_in_a_sentence(std::string_view line, SaidWords words);
 
-/// Whether the words tell that a program crashed, wherever among them, and do not deny it.
-bool tells_of_crash(SaidWords words);
-
-/// A line of glog at a level of what went wrong: "E0212 12:30:01.5 17 file.cc:12] ...".
-bool is_glog_error(std::string_view line);
-
 }  // namespace greta

@@ -85,6 +85,13 @@ constexpr Stem kFine[] = {{"ok", kWhole},
                           {"riuscit"},
                           {"passou", kWhole},
                           {"allclose", kWhole},
+                          {"isclose", kWhole},
+                          {"exact", kWhole},
+                          {"same", kWhole},
+                          {"valid", kWhole},
+                          {"consistent", kWhole},
+                          {"agree", kWhole},
+                          {"agrees", kWhole},
                           {"sucesso", kWhole}};
 
 constexpr Stem kNegations[] = {
@@ -157,6 +164,7 @@ char plain_letter(char32_t code) {
 /// The mark as the word that it stands for.
 std::string_view word_of_mark(char32_t code) {
   switch (code) {
+    case 0x2715:
     case 0x2717:
     case 0x2718:
     case 0x2716:
@@ -264,11 +272,15 @@ class TellingWords {
       for (const Stem& stem : stems) add(stem.text);
     }
     for (const std::string_view word :
-         {"exit",     "return",    "retcode",  "rc",       "salida",    "signal",    "fatal",
-          "critical", "severe",    "emerg",    "sig",      "sanitizer", "assertion", "segmentation",
-          "memory",   "dumped",    "floating", "illegal",  "terminate", "traceback", "smashing",
-          "free",     "corrupted", "killed",   "panicked", "oom",       "timed",     "limit",
-          "space",    "lost",      "hang",     "detected", "make",      "succeed",   "agree"}) {
+         {"exit",      "return",       "retcode",   "rc",      "salida",    "signal",
+          "fatal",     "critical",     "severe",    "emerg",   "sig",       "sanitizer",
+          "assertion", "segmentation", "memory",    "dumped",  "floating",  "illegal",
+          "terminate", "traceback",    "smashing",  "free",    "corrupted", "killed",
+          "panicked",  "oom",          "timed",     "limit",   "space",     "lost",
+          "hang",      "detected",     "make",      "succeed", "agree",     "cannot",
+          "could",     "can",          "unable",    "exceed",  "expected",  "nan",
+          "close",     "state",        "different", "zero",    "overflow",  "pointer",
+          "tolerance"}) {
       add(word);
     }
   }
@@ -381,6 +393,25 @@ bool says_failure(SaidWords words) {
 }
 
 namespace said {
+
+bool is_any_of(std::string_view word, std::initializer_list<std::string_view> all) {
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+std::vector<std::string_view> tokens_of(std::string_view line, size_t max_tokens) {
+  const auto is_mark = [](char c) {
+    return !text::is_word(c) && static_cast<unsigned char>(c) < 0x80;
+  };
+  std::vector<std::string_view> tokens;
+  while (tokens.size() < max_tokens && !(line = text::trim(line)).empty()) {
+    std::string_view token = line.substr(0, line.find_first_of(" \t"));
+    line.remove_prefix(token.size());
+    while (!token.empty() && is_mark(token.front())) token.remove_prefix(1);
+    while (!token.empty() && is_mark(token.back())) token.remove_suffix(1);
+    if (!token.empty()) tokens.push_back(token);
+  }
+  return tokens;
+}
 
 bool is_failed(std::string_view word) { return is_any(word, kFailed); }
 bool is_failure_word(std::string_view word) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ bool says_failure(SaidWords words);
 bool counts_no_failure(SaidWords rest);
 
 namespace said {
+
+bool is_any_of(std::string_view word, std::initializer_list<std::string_view> all);
+
+/// What stands between blanks, as it is written, without the marks around each; marks alone are
+/// none.
+std::vector<std::string_view> tokens_of(std::string_view line, size_t max_tokens);
 
 /// Whether a word says that something failed.
 bool is_failed(std::string_view word);

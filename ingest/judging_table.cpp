@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "ingest/content_name.h"
+#include "ingest/failure_words.h"
 #include "ingest/report_pairs.h"
 #include "ingest/text.h"
 
@@ -11,6 +13,7 @@ namespace greta {
 namespace {
 
 constexpr size_t kMaxHeadBytes = 1024, kMaxColumnBytes = 32;
+constexpr size_t kMaxColumnWords = 8;
 constexpr char kDelimiters[] = {'\t', ',', ';'};
 
 size_t cells_of(std::string_view line, char delimiter) {
@@ -58,6 +61,49 @@ std::vector<Table> read_judging_tables(std::span<const std::string_view> lines) 
     i = last;
   }
   return tables;
+}
+
+bool lists_parts_of_a_run(const Table& table) {
+  const std::vector<SaidWord> words = said_words(table.columns.front(), kMaxColumnWords);
+  const bool names_parts = std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
+    return said::is_any_of(
+        word.text,
+        {"tensor",   "tensors", "prompt", "prompts", "layer", "layers", "token", "tokens",
+         "position", "pos",     "step",   "phase",   "stage", "point",  "row",   "op",
+         "operator", "kernel",  "test",   "tests",   "check", "checks", "case"});
+  });
+  return (names_parts || words.empty()) && !status_columns(table);
+}
+
+bool is_of_another_run(std::string_view column) {
+  const std::vector<SaidWord> words = said_words(column, kMaxColumnWords);
+  return std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
+    return said::is_any_of(word.text,
+                           {"before", "previous", "old", "baseline", "last", "expected"});
+  });
+}
+
+void TablesAmidLines::take(std::string_view line, int64_t line_no) {
+  const size_t first = line.find_first_not_of(" \t");
+  if (first == line.npos || line[first] != '|') return end();
+  if (block_.empty()) first_line_ = line_no;
+  const char* begin = block_.empty() ? line.data() : block_.data();
+  block_ = {begin, static_cast<size_t>(line.data() + line.size() - begin)};
+}
+
+std::vector<Table> TablesAmidLines::tables() {
+  end();
+  return std::move(tables_);
+}
+
+void TablesAmidLines::end() {
+  if (block_.empty()) return;
+  for (Table& table : read_pipe_tables(block_)) {
+    table.line += first_line_ - 1;
+    for (TableRow& row : table.rows) row.line += first_line_ - 1;
+    tables_.push_back(std::move(table));
+  }
+  block_ = {};
 }
 
 char delimiter_of_table(const std::string& path, std::string_view text) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,29 @@ namespace greta {
 /// status_columns), its cells apart by tabs, commas or semicolons, and the lines below it up to a
 /// blank one, of which the first has as many cells.
 std::vector<Table> read_judging_tables(std::span<const std::string_view> lines);
+
+/// Tables of pipes among lines that are fed to it in order, one behind the other in memory that
+/// stays.
+class TablesAmidLines {
+ public:
+  void take(std::string_view line, int64_t line_no);
+  /// Those of all lines; call it once.
+  std::vector<Table> tables();
+
+ private:
+  void end();
+
+  std::string_view block_;
+  int64_t first_line_ = 0;
+  std::vector<Table> tables_;
+};
+
+/// Whether the rows of a table amid text are what one run is made of, as its first column says, and
+/// not many runs; not where status_columns judge it.
+bool lists_parts_of_a_run(const Table& table);
+
+/// Of a column of such a table, whether it is of another run than the one at hand: "before".
+bool is_of_another_run(std::string_view column);
 
 /// What is between the cells of a table in a file of that name: a tab or a comma, unless its head
 /// has none of it and another.

@@ -10,6 +10,7 @@
 #include "ingest/json_document.h"
 #include "ingest/json_facts.h"
 #include "ingest/json_pairs.h"
+#include "ingest/judging_table.h"
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
@@ -129,11 +130,13 @@ void SourceContent::add_row(const Table& header, const TableRow& row,
 }
 
 /// Of a table that judges no pairs: a cell beside one that judges, or below a column that does;
-/// below columns of a document's table are many runs, unless it has one row.
+/// amid text, below columns are many runs, unless the table has one row or lists parts of one.
 void SourceContent::add_failures_of(const Table& header, const TableRow& row) {
-  const bool has_columns = !is_document_ || header.rows.size() == 1;
+  const bool has_columns = !has_other_text_ || header.rows.size() == 1 ||
+                           (!header.columns.empty() && lists_parts_of_a_run(header));
   for (size_t i = 0; i < row.cells.size(); ++i) {
     const bool by_column = has_columns && i < header.columns.size() &&
+                           !(has_other_text_ && is_of_another_run(header.columns[i])) &&
                            (claims_failure(header.columns[i], row.cells[i]) ||
                             value_claims_failure(header.columns[i], row.cells[i]));
     // a cell below a column that judges is no key
@@ -232,7 +235,7 @@ void SourceContent::warn_of_table(const Table& table) {
 
 void SourceContent::add_document(const Document& document) {
   shape_ = "document";
-  is_document_ = true;
+  is_document_ = has_other_text_ = true;
   warn_of_binary(document.is_binary);
   bool judges = false;
   is_of_use_ |= !document.claims.empty() || !document.counts.empty() || !document.commit.empty() ||
@@ -257,7 +260,7 @@ void SourceContent::add_document(const Document& document) {
   if (!document.title.empty())
     session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
                                 identity_.leg, source_id_);
-  add_tables(document);
+  add_tables(document.tables);
   for (const auto* lines : {&document.json_lines, &document.open_json_lines}) {
     for (const JsonLine& line : *lines) {
       for (ReportPair& pair : json_pairs(line.text, line.line)) add_pair(std::move(pair));
@@ -269,8 +272,8 @@ void SourceContent::add_document(const Document& document) {
   add_records(document);
 }
 
-void SourceContent::add_tables(const Document& document) {
-  for (const Table& table : document.tables) {
+void SourceContent::add_tables(const std::vector<Table>& tables) {
+  for (const Table& table : tables) {
     const auto judging = report_columns(table);
     if (judging) add_report();
     for (const TableRow& row : table.rows) add_row(table, row, judging);
@@ -279,7 +282,7 @@ void SourceContent::add_tables(const Document& document) {
   }
   // A summary by status says again what a table of pairs has listed, unless that lists no failure.
   if (failing_pairs_ > 0) return;
-  for (const Table& table : document.tables) {
+  for (const Table& table : tables) {
     const auto judging = status_columns(table);
     if (!judging) continue;
     for (const TableRow& row : table.rows) add_claim_of(table, row, *judging);
@@ -300,6 +303,7 @@ void SourceContent::add_records(const Document& document) {
 
 void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
+  has_other_text_ = true;
   warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
   StatedRecords records(*this, {});
@@ -307,8 +311,10 @@ void SourceContent::add_log(const std::string& bytes) {
   const int64_t events_before = session_.summary.log_events;
   int64_t line_no = 0, last_line = 0, seq = 0, not_kept = 0, first_not_kept = 0;
   std::string_view rest = text::without_mark(bytes);
+  TablesAmidLines tables;
   for (std::string_view line; text::take_line(rest, line);) {
     ++line_no;
+    tables.take(line, line_no);
     if (line.size() > text::kMaxTextLine ||
         session_.summary.log_events - events_before >= kMaxLogEvents) {
       if (not_kept++ == 0) first_not_kept = line_no;
@@ -330,6 +336,8 @@ void SourceContent::add_log(const std::string& bytes) {
     }
   }
   records.finish();
+  add_tables(tables.tables());
+  shape_ = "log";  // whatever it judges
   if (not_kept > 0) {
     add_finding(first_not_kept, true,
                 std::to_string(not_kept) + " lines from here on are longer than 1 MiB, or behind " +

@@ -58,7 +58,7 @@ class SourceContent {
   void add_failures_of(const Table& header, const TableRow& row);
   void add_claim_of(const Table& header, const TableRow& row, const ReportColumns& judging);
   void add_pair(ReportPair pair);
-  void add_tables(const Document& document);
+  void add_tables(const std::vector<Table>& tables);
   void add_records(const Document& document);
   void warn_of_contradictions();
   void warn_of_binary(bool is_binary) {
@@ -82,6 +82,7 @@ class SourceContent {
   std::string shape_;
   int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
   bool is_document_ = false;
+  bool has_other_text_ = false;  ///< around its tables
   int64_t failure_claims_ = 0;
   bool is_of_use_ = false;  ///< something was taken of it
   bool refused_hash_ = false;

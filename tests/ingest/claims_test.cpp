@@ -84,16 +84,22 @@ struct Verdict : Importing {
     return rows("SELECT " + column + " FROM run_verdict WHERE run = '2026-02-07/" + run + "'");
   }
 
-  /// Each in a run of its own: b3_100, b3_101 and so on.
-  void write_claims(std::span<const Claim> claims) {
+  /// Each in a run of its own: b3_100, b3_101 and so on, or from `first` on.
+  void write_claims(std::span<const Claim> claims, size_t first = 100) {
     for (size_t i = 0; i < claims.size(); ++i)
-      write_run("b3_" + std::to_string(100 + i), claims[i].file, claims[i].text);
+      write_run("b3_" + std::to_string(first + i), claims[i].file, claims[i].text);
   }
   void expect_no_verdict_beside(std::span<const Claim> claims) {
     for (size_t i = 0; i < claims.size(); ++i) {
       SCOPED_TRACE(std::string(claims[i].file) + ": " + claims[i].text);
       EXPECT_EQ(of_run("b3_" + std::to_string(100 + i), "verdict || ' ' || numeric_verdict"),
                 "INCOMPARABLE INCOMPARABLE");
+    }
+  }
+  void expect_all_pass(std::span<const Claim> claims) {
+    for (size_t i = 0; i < claims.size(); ++i) {
+      SCOPED_TRACE(std::string(claims[i].file) + ": " + claims[i].text);
+      EXPECT_EQ(of_run("b3_" + std::to_string(100 + i)), "PASS");
     }
   }
 };
@@ -225,24 +231,13 @@ TEST_F(Verdict, NoRunPassesBesideATextOfAnyKindThatClaimsAFailure) {
       {"job.err", "CUDA error: out of memory\n"},
       {"end.jsonl", "{\"signal\":\"SIGSEGV\"}\n"},
   };
-  int n = 0;
-  for (const Claim& claim : claims) {
-    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
-  }
   const Claim doubts[] = {{"exit_code.json", "1"},
                           {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,MATCH?\n"},
                           {"pairs.csv", "prompt,layer,tensor,status\np0,0,attn_out,skipped\n"}};
-  n = 0;
-  for (const Claim& doubt : doubts) {
-    write_run("b3_" + std::to_string(200 + n++), doubt.file, doubt.text);
-  }
+  write_claims(claims);
+  write_claims(doubts, 200);
   take();
-  n = 0;
-  for (const Claim& claim : claims) {
-    SCOPED_TRACE(std::string(claim.file) + ": " + claim.text);
-    EXPECT_EQ(of_run("b3_" + std::to_string(100 + n++), "verdict || ' ' || numeric_verdict"),
-              "INCOMPARABLE INCOMPARABLE");
-  }
+  expect_no_verdict_beside(claims);
   EXPECT_EQ(of_run("b3_200"), "INCOMPLETE");
   EXPECT_EQ(of_run("b3_201"), "INCOMPARABLE");
   EXPECT_EQ(of_run("b3_202"), "INCOMPARABLE");
@@ -259,13 +254,9 @@ TEST_F(Verdict, WhatIsNoTextOfARunChangesNoVerdict) {
       {"notes.txt", "its columns are:\nprompt, tensor, status\nas told above\n"},
       {"errors.txt", ""},
       {"exit_code.txt", "0\n"}};
-  int n = 0;
-  for (const Claim& claim : claims) {
-    write_run("b3_" + std::to_string(100 + n++), claim.file, claim.text);
-  }
+  write_claims(claims);
   take();
-  EXPECT_EQ(rows("SELECT DISTINCT verdict FROM run_verdict"), "PASS");
-  EXPECT_EQ(count("run"), n);
+  expect_all_pass(claims);
 }
 
 TEST_F(Verdict, AClaimThatNothingFailedIsNoFailure) {
@@ -277,7 +268,80 @@ TEST_F(Verdict, AClaimThatNothingFailedIsNoFailure) {
   };
   write_claims(claims);
   take();
-  EXPECT_EQ(rows("SELECT DISTINCT verdict FROM run_verdict"), "PASS");
+  expect_all_pass(claims);
+}
+
+TEST_F(Verdict, NoRunPassesBesideWhatAProgramOrATestThatFailedLeaves) {
+  const Claim claims[] = {
+      {"run.log", "[GRETA] begins\n./engine: model.gguf: No such file or directory\n"},
+      {"run.log", "[GRETA] begins\ncannot open model.gguf\n"},
+      {"job.err", "bash: line 1: greta-infer: command not found\n"},
+      {"job.err", "mkdir: /root/x: Permission denied\n"},
+      {"job.err", "CUDA out of memory\n"},
+      {"LastTest.log", "1/3 Test  #1: attn_out ....***Failed    0.01 sec\n"},
+      {"ctest.txt", "1/3 Test  #1: attn_out ....***Timeout   1.51 sec\n"},
+      {"ctest.txt", "The following:\n\t  1 - attn_out (Failed)\n"},
+      {"pytest.txt", "FAILED tests/x.py::test_attn_out\n"},
+      {"pytest.txt", "E   AssertionError: Tensor-likes are not close!\n"},
+      {"gtest.txt", "[  FAILED  ] Parity.AttnOut (3 ms)\n"},
+      {"tap.txt", "1..4\nok 1\nnot ok 3\n"},
+      {"junit.xml", "<testcase name=\"attn_out\">\n<failure message=\"x\"/>\n</testcase>\n"},
+      {"check.txt", "torch.allclose(a, b) -> False\n"},
+      {"check.txt", "np.allclose: False\n"},
+      {"check.txt", "assert_close failed\n"},
+      {"check.txt", "Mismatched elements: 3 / 4096 (0.1%)\n"},
+      {"check.txt", "equal: no\n"},
+      {"check.txt", "match=0\n"},
+      {"check.txt", "Files prefill.bin and decode.bin differ\n"},
+      {"summary.json", R"({"success_rate":0.97})"},
+      {"summary.json", R"({"passed":"47/48"})"},
+      {"summary.json", R"({"all_close":false})"},
+      {"summary.txt", "pass rate 97 %\n"},
+      {"summary.txt", "99 of 100 passed\n"},
+      {"summary.txt", "7/8 ok\n"},
+      {"report.md",
+       "# B3.99\n\n| prompt | x_in | attn_out |\n|---|---|---|\n"
+       "| p0 | PASS | PASS |\n| p1 | FAIL | PASS |\n"},
+      {"report.md",
+       "# B3.99\n\n| tensor | p0 | p1 |\n|---|---|---|\n"
+       "| x_in | \u2705 | \u2705 |\n| attn_out | \u274c | \u2705 |\n"},
+      {"run.log", "[GRETA] begins\n| tensor | ok |\n|---|---|\n| x_in | 1 |\n| attn_out | 0 |\n"},
+      {"report.html",
+       "<table><tr><th>layer</th><th>x_in</th></tr><tr><td>0</td><td>PASS</td></tr>"
+       "<tr><td>1</td><td>FAIL</td></tr></table>\n"},
+  };
+  write_claims(claims);
+  take();
+  expect_no_verdict_beside(claims);
+}
+
+TEST_F(Verdict, WhatAProgramOrATestThatWentWellLeavesIsNoFailure) {
+  const Claim claims[] = {
+      {"run.log", "[GRETA] begins\nconfig.json: No such file, using defaults\n"},
+      {"run.log", "[GRETA] begins\nWARNING: cannot open config.json: No such file or directory\n"},
+      {"ctest.txt",
+       "1/3 Test  #1: attn_out ....   Passed    0.01 sec\n"
+       "100% tests passed, 0 tests failed out of 3\n"},
+      {"pytest.txt", "tests/x.py::test_attn_out PASSED [100%]\n==== 3 passed in 0.12s ====\n"},
+      {"gtest.txt", "[       OK ] Parity.AttnOut (3 ms)\n[  PASSED  ] 1 test.\n"},
+      {"tap.txt", "1..4\nok 1\nok 2\n"},
+      {"junit.xml", "<testsuite tests=\"3\" failures=\"0\" errors=\"0\">\n"},
+      {"check.txt", "torch.allclose(a, b) -> True\nMismatched elements: 0 / 4096\n"},
+      {"summary.json", R"({"success_rate":1.0,"passed":"48/48","min_pass_rate":0.95})"},
+      {"summary.txt", "pass rate 100 %\n100 of 100 passed\n8/8 ok\nstep 3/10 ok\n"},
+      {"report.md",
+       "# B3.99\n\n| prompt | x_in | attn_out |\n|---|---|---|\n"
+       "| p0 | PASS | PASS |\n| p1 | PASS | PASS |\n"},
+      {"report.md",
+       "# B3.99\n\n| run | verdict |\n|---|---|\n| b3_98 | FAIL |\n"
+       "| b3_99 | PASS |\n"},
+      {"report.md",
+       "# B3.99\n\n| tensor | before | now |\n|---|---|---|\n"
+       "| x_in | PASS | PASS |\n| attn_out | FAIL | PASS |\n"},
+  };
+  write_claims(claims);
+  take();
+  expect_all_pass(claims);
 }
 
 TEST_F(Verdict, WhatADocumentSaysAgainstItselfIsNamedByLine) {

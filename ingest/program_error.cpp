@@ -1,0 +1,212 @@
+#include "ingest/program_error.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <system_error>
+#include <unordered_set>
+#include <vector>
+
+#include "ingest/text.h"
+
+namespace greta {
+namespace {
+
+constexpr int kMostErrors = 160;       // numbers of errors that Linux names, and some more
+constexpr size_t kMaxErrorBytes = 64;  // of such a name
+constexpr size_t kMostTokens = 64;
+
+using said::is_any_of;
+
+/// Words that follow each other; the last may go on ("errors").
+using Phrase = std::array<std::string_view, 3>;
+constexpr Phrase kCrashes[] = {{"segmentation", "fault"},
+                               {"bus", "error"},
+                               {"illegal", "instruction"},
+                               {"illegal", "memory", "access"},
+                               {"memory", "access", "fault"},
+                               {"floating", "point", "exception"},
+                               {"core", "dumped"},
+                               {"out", "of", "memory"},
+                               {"bad", "alloc"},
+                               {"cannot", "allocate", "memory"},
+                               {"no", "space", "left"},
+                               {"terminate", "called"},
+                               {"traceback", "most", "recent"},
+                               {"stack", "smashing"},
+                               {"double", "free"},
+                               {"corrupted", "size"},
+                               {"assertion", "error"},
+                               {"address", "sanitizer"},
+                               {"runtime", "error"},
+                               {"unhandled", "exception"},
+                               {"uncaught", "exception"},
+                               {"panicked", "at"},
+                               {"kernel", "panic"},
+                               {"killed", "by", "signal"},
+                               {"killed", "process"},
+                               {"terminated", "by", "signal"},
+                               {"non", "zero", "status"},
+                               {"non", "zero", "exit"},
+                               {"overflow", "detected"},
+                               {"invalid", "pointer"},
+                               {"out", "of", "tolerance"},
+                               {"outside", "tolerance"},
+                               {"outside", "the", "tolerance"},
+                               {"not", "within", "tolerance"},
+                               {"oom", "kill"},
+                               {"timed", "out"},
+                               {"to", "time", "limit"},
+                               {"cuda", "error"},
+                               {"hip", "error"},
+                               {"nccl", "error"},
+                               {"rccl", "error"},
+                               {"device", "lost"},
+                               {"gpu", "hang"},
+                               {"nan", "detected"},
+                               {"drift", "detected"},
+                               {"mismatch", "detected"}};
+
+/// Words of the phrase at the start of `words`; 0: it is not there.
+size_t phrase_words(SaidWords words, const Phrase& phrase) {
+  if (words[0].text[0] != phrase[0][0]) return 0;
+  size_t n = 0;
+  while (n < phrase.size() && !phrase[n].empty()) {
+    if (n == words.size() || words[n].text != phrase[n]) return 0;
+    ++n;
+  }
+  return n;
+}
+
+/// "sigsegv", as which a process ended.
+bool is_deadly_signal(std::string_view word) {
+  return is_any_of(word, {"sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigkill", "sigxcpu",
+                          "sigxfsz", "sigsys", "sigtrap"});
+}
+
+/// What follows denies it, "CUDA error: no error", "HIP error: hipSuccess", "runtime error = 0", or
+/// makes it the name of a type, hipError_t.
+bool is_denied(SaidWords rest) {
+  const SaidWords first = rest.first(std::min<size_t>(2, rest.size()));
+  return std::any_of(first.begin(), first.end(),
+                     [](const SaidWord& word) { return said::is_fine(word.text); }) ||
+         counts_no_failure(rest) ||
+         (!rest.empty() && is_any_of(rest[0].text, {"t", "checking", "handling"})) ||
+         (!rest.empty() && rest[0].text == "no" && rest.size() > 1 && rest[1].text == "error");
+}
+
+/// What the system calls its errors, in lower case: "no such file or directory".
+bool is_name_of_error(std::string_view text) {
+  static const std::unordered_set<std::string> names = [] {
+    std::unordered_set<std::string> all;
+    for (int error = 1; error < kMostErrors; ++error) {
+      all.insert(text::to_lower(std::generic_category().message(error)));
+    }
+    return all;
+  }();
+  return names.contains(text::to_lower(text));
+}
+
+/// The text without its last part behind a colon, which goes to `last`: all of it if that is long.
+std::string_view take_last_part(std::string_view text, std::string_view& last) {
+  const size_t from = text.size() - std::min(text.size(), 2 * kMaxErrorBytes);
+  const size_t in_end = text.substr(from).rfind(": ");
+  const size_t colon = in_end == text.npos ? text.npos : from + in_end;
+  last = text::trim(colon == text.npos ? text : text.substr(colon + 2));
+  return colon == text.npos ? std::string_view() : text.substr(0, colon);
+}
+
+/// "sh: 1: greta: not found": the parts before the last.
+bool is_of_a_shell(std::string_view before) {
+  std::string_view command, line;
+  take_last_part(take_last_part(before, command), line);
+  return !line.empty() && std::all_of(line.begin(), line.end(), text::is_digit);
+}
+
+/// Whether a line is a warning or a note, or says what was done instead.
+bool goes_on(std::string_view line) {
+  const std::vector<std::string_view> tokens = said::tokens_of(line, kMostTokens);
+  return std::any_of(tokens.begin(), tokens.end(), [](std::string_view token) {
+    const std::string word = text::to_lower(token);
+    return is_any_of(word,
+                     {"warning",  "warn",     "info",       "debug",    "note",     "notice",
+                      "using",    "default",  "defaults",   "instead",  "optional", "disabled",
+                      "creating", "retrying", "ignored",    "ignoring", "skipped",  "skipping",
+                      "fallback", "falling",  "continuing", "expected"});
+  });
+}
+
+/// What is done to a file or a device before there are numbers.
+bool is_of_a_start(std::string_view verb) {
+  return is_any_of(verb, {"open", "read", "write", "load", "create", "find", "allocate", "access",
+                          "execute", "run", "start", "launch", "connect", "map", "mmap", "stat",
+                          "initialize", "initialise", "init"});
+}
+
+}  // namespace
+
+bool is_glog_error(std::string_view line) {
+  constexpr std::string_view kShape = "Edddd dd:dd:dd";
+  if (line.size() < kShape.size() || (line[0] != 'E' && line[0] != 'F')) return false;
+  for (size_t i = 1; i < kShape.size(); ++i) {
+    if (kShape[i] == 'd' ? !text::is_digit(line[i]) : line[i] != kShape[i]) return false;
+  }
+  return true;
+}
+
+bool tells_of_crash(SaidWords words) {
+  bool asserts = false;
+  size_t negated = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].opens) negated = 0;
+    const SaidWords rest = words.subspan(i);
+    for (const Phrase& phrase : kCrashes) {
+      const size_t n = negated == 0 ? phrase_words(rest, phrase) : 0;
+      if (n > 0 && !is_denied(rest.subspan(n))) return true;
+    }
+    if (negated == 0 && is_deadly_signal(words[i].text)) return true;
+    asserts |= negated == 0 && words[i].text == "assertion";  // "Assertion `x == 0' failed."
+    if (asserts && words[i].text == "failed") return true;
+    const bool negates = said::is_negation(words[i].text) || said::is_zero(words[i].text) ||
+                         is_any_of(words[i].text, {"avoid", "prevent"});
+    negated = negates ? kNegatedWords : negated - (negated > 0);
+  }
+  return false;
+}
+
+bool is_system_error(std::string_view line) {
+  const bool may_be = !line.empty() && (text::is_letter(line.back()) ||
+                                        std::string_view(").'").find(line.back()) != line.npos);
+  if (!may_be) return false;  // hardly any line of numbers
+  std::string_view last;
+  const std::string_view before = take_last_part(line, last);
+  const size_t remark = std::min(last.find(" ("), last.size());  // "(os error 2)", "(ignored)"
+  if (goes_on(last.substr(remark))) return false;
+  last = last.substr(0, remark);
+  while (last.ends_with('.') || last.ends_with('\'') || last.ends_with(')')) last.remove_suffix(1);
+  if (last.size() > kMaxErrorBytes || last.find(' ') == last.npos) return false;
+  const bool is_error = is_name_of_error(last) || last == "command not found" ||
+                        (last == "not found" && is_of_a_shell(before));
+  return is_error && !goes_on(before);
+}
+
+bool tells_of_what_could_not_be(std::string_view line, SaidWords words) {
+  bool begins = true;  // but for numbers, as of a time
+  for (size_t i = 0; i + 2 < words.size(); ++i) {
+    begins = words[i].opens || begins;
+    const std::string& first = words[i].text;
+    const std::string& second = words[i + 1].text;
+    const bool is_short = first == "cannot";
+    const bool could_not = is_short || (is_any_of(first, {"can", "could"}) && second == "not") ||
+                           (is_any_of(first, {"can", "couldn"}) && second == "t") ||
+                           (first == "unable" && second == "to");
+    const bool is_told = (could_not && is_of_a_start(words[i + 2 - is_short].text)) ||
+                         (first == "failed" && second == "to");
+    if (begins && is_told && !counts_no_failure(words.subspan(i + 3))) return !goes_on(line);
+    begins = begins && text::is_digit(first[0]);
+  }
+  return false;
+}
+
+}  // namespace greta
