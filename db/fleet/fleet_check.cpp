@@ -11,6 +11,7 @@
 #include "db/database.h"
 #include "db/fleet/fleet_file.h"
 #include "db/schema.h"
+#include "db/statements.h"
 
 namespace greta {
 namespace {
@@ -32,11 +33,10 @@ std::string text_of(SQLite::Statement& row) {
 }
 
 /// All that is kept of a run's verdict, row by row.
-std::multiset<std::string> verdict_rows(SQLite::Database& db, int64_t run_id) {
+std::multiset<std::string> verdict_rows(Statements& statements, int64_t run_id) {
   std::multiset<std::string> rows;
-  const auto add = [&](const std::string& what, const std::string& sql) {
-    SQLite::Statement query(db, sql);
-    query.bind(1, run_id);
+  const auto add = [&](const std::string& what, const char* sql) {
+    SQLite::Statement& query = statements(sql, run_id);
     while (query.executeStep()) rows.insert(what + text_of(query));
   };
   add("verdict ",
@@ -92,16 +92,17 @@ FleetCheckSummary check_fleet(FleetServer& server, const std::vector<Published>&
     file.add(batch, Records::kAll);
     std::vector<int64_t> ids;
     std::vector<std::multiset<std::string>> pushed;
+    Statements statements(file.db());
     for (size_t i = 0; i < batch.size(); ++i) {
       ids.push_back(file.run_id(i));
-      pushed.push_back(verdict_rows(file.db(), ids.back()));
+      pushed.push_back(verdict_rows(statements, ids.back()));
       // what was published of it is what came with it
       const std::string told = "verdict " + batch[i].verdict + "|" + batch[i].numeric_verdict;
       if (!pushed.back().contains(told)) pushed.back().insert("published as " + told);
     }
     file.judge(ids);
     for (size_t i = 0; i < batch.size(); ++i)
-      compare(batch[i], pushed[i], verdict_rows(file.db(), ids[i]), summary);
+      compare(batch[i], pushed[i], verdict_rows(statements, ids[i]), summary);
     summary.runs += static_cast<int64_t>(batch.size());
     for (const Published& run : batch) summary.rows += static_cast<int64_t>(run.rows.n);
     if (progress) progress(summary.runs);

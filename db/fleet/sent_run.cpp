@@ -52,22 +52,16 @@ uint64_t random_number() {
   return number;
 }
 
-/// Directory levels above a run, and itself.
-std::vector<int64_t> with_levels(SQLite::Database& db, int64_t run_id) {
-  std::vector<int64_t> runs{run_id};
-  SQLite::Statement levels(db, kLevels);
-  levels.bind(1, run_id);
-  while (levels.executeStep()) runs.push_back(levels.getColumn(0).getInt64());
-  return runs;
-}
+/// Where a run's verdict is kept, and where it is worked out, which takes ten times as long to
+/// prepare: asked in this order.
+constexpr const char* kVerdicts[] = {
+    "SELECT verdict, numeric_verdict FROM kept_verdict_part WHERE run_id = ? AND prompt_id = 0",
+    "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ? AND prompt_id = 0"};
 
-std::vector<int64_t> sources_of(SQLite::Database& db, int64_t run_id, const std::string& runs) {
-  std::vector<int64_t> sources;
-  SQLite::Statement used(db, kSources);
-  used.bind(1, run_id);
-  used.bind(2, runs);
-  while (used.executeStep()) sources.push_back(used.getColumn(0).getInt64());
-  return sources;
+std::vector<int64_t> ids_of(SQLite::Statement& query) {
+  std::vector<int64_t> ids;
+  while (query.executeStep()) ids.push_back(query.getColumn(0).getInt64());
+  return ids;
 }
 
 }  // namespace
@@ -84,7 +78,7 @@ void SentRun::renumber() {
 }
 
 SentRunReader::SentRunReader(SQLite::Database& db, const SharedRules& rules)
-    : db_(db), rules_(rules), tallies_(db) {
+    : rules_(rules), tallies_(db), statements_(db) {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) == 0) host_ = name;
   for (const RunTable& table : run_tables()) {
@@ -104,8 +98,7 @@ SentRun SentRunReader::read(int64_t run_id) {
 
 void SentRunReader::read_published(SentRun& sent) {
   Published& p = sent.published;
-  SQLite::Statement run(db_, kSentRun);
-  run.bind(1, sent.run_id);
+  SQLite::Statement& run = statements_(kSentRun.c_str(), sent.run_id);
   if (!run.executeStep()) throw DatabaseError("a run went while it was to be pushed");
   sent.here = run.getColumn(0).getString();
   p.run = sent.here;
@@ -133,8 +126,10 @@ void SentRunReader::read_published(SentRun& sent) {
 
 void SentRunReader::read_records(SentRun& sent) {
   Published& p = sent.published;
-  const std::string runs = json_of(with_levels(db_, sent.run_id));
-  const std::string sources = json_of(sources_of(db_, sent.run_id, runs));
+  std::vector<int64_t> with_levels = ids_of(statements_(kLevels, sent.run_id));
+  with_levels.insert(with_levels.begin(), sent.run_id);
+  const std::string runs = json_of(with_levels);
+  const std::string sources = json_of(ids_of(statements_(kSources, sent.run_id, runs)));
   RecordWriter records;
   records.begin(p.shard, p.push);
   bool has_tally = false;
@@ -156,8 +151,8 @@ void SentRunReader::read_records(SentRun& sent) {
 }
 
 void SentRunReader::read_sources(SentRun& sent) {
-  SQLite::Statement own(db_, "SELECT leg, prompt, sha256, rows FROM source WHERE run_id = ?");
-  own.bind(1, sent.run_id);
+  SQLite::Statement& own =
+      statements_("SELECT leg, prompt, sha256, rows FROM source WHERE run_id = ?", sent.run_id);
   while (own.executeStep()) {
     sent.sources.insert(
         {own.getColumn(0), own.getColumn(1), own.getColumn(2), own.getColumn(3).getInt64()});
@@ -165,13 +160,14 @@ void SentRunReader::read_sources(SentRun& sent) {
 }
 
 void SentRunReader::read_verdict(SentRun& sent) {
-  SQLite::Statement verdict(db_,
-                            "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ?"
-                            " AND prompt_id = 0");
-  verdict.bind(1, sent.run_id);
-  if (!verdict.executeStep()) throw DatabaseError(sent.here + " has no verdict");
-  sent.published.verdict = verdict.getColumn(0).getString();
-  sent.published.numeric_verdict = verdict.getColumn(1).getString();
+  for (const char* sql : kVerdicts) {
+    SQLite::Statement& verdict = statements_(sql, sent.run_id);
+    if (!verdict.executeStep()) continue;
+    sent.published.verdict = verdict.getColumn(0).getString();
+    sent.published.numeric_verdict = verdict.getColumn(1).getString();
+    return;
+  }
+  throw DatabaseError(sent.here + " has no verdict");
 }
 
 /// Of a run that nobody has judged.

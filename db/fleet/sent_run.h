@@ -13,6 +13,7 @@
 #include "db/fleet/shared_records.h"
 #include "db/kept_tally.h"
 #include "db/row_statement.h"
+#include "db/statements.h"
 
 namespace greta {
 
@@ -43,9 +44,9 @@ class SentRunReader {
   void read_verdict(SentRun& sent);
   void add_tally(RecordWriter& records, int64_t run_id);
 
-  SQLite::Database& db_;
   SharedRules rules_;
   TallyReader tallies_;
+  Statements statements_;
   std::vector<std::pair<std::string, std::unique_ptr<RowStatement>>> selects_;
   std::string host_;
 };
