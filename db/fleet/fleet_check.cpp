@@ -18,7 +18,6 @@ namespace {
 
 using clickhouse::RowReader;
 
-constexpr size_t kRunsAtOnce = 200;
 constexpr uint64_t kRowsAtOnce = 2'000'000;
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::minutes kPatience{30};
@@ -60,7 +59,7 @@ std::vector<std::vector<Published>> batches_of(const std::vector<Published>& run
   for (const Published& run : runs) {
     const auto [at, is_new] = open.try_emplace(run.rules);
     Open& own = at->second;
-    if (is_new || batches[own.batch].size() == kRunsAtOnce || own.rows >= kRowsAtOnce) {
+    if (is_new || batches[own.batch].size() == kMostRunsAsked || own.rows >= kRowsAtOnce) {
       own = {batches.size(), 0};
       batches.emplace_back();
     }

@@ -1,6 +1,5 @@
 // What is in a warehouse is what was sent, bit by bit, whatever runs hold and are called.
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 #include <set>
 
@@ -48,17 +47,7 @@ class FleetContent : public FleetTest {
     std::string text;
     while (query.executeStep()) {
       for (int i = 0; i < query.getColumnCount(); ++i) {
-        const SQLite::Column cell = query.getColumn(i);
-        if (cell.isNull()) {
-          text += "NULL";
-        } else if (cell.isFloat()) {
-          text += "r" + std::to_string(std::bit_cast<uint64_t>(cell.getDouble()));
-        } else if (cell.isInteger()) {
-          text += std::to_string(cell.getInt64());
-        } else {
-          text += "'" + std::string(static_cast<const char*>(cell.getBlob()),
-                                    static_cast<size_t>(cell.getBytes()));
-        }
+        text += bits_of(query.getColumn(i));
         text += i + 1 < query.getColumnCount() ? "|" : "\n";
       }
     }
@@ -321,8 +310,9 @@ TEST_F(FleetContent, RunsThatHoldNothingAreThere) {
   const std::string at = servers().address("hollow");
   expect_pushed(at, database(), "all --cluster pair");
   expect_clean(at);
-  for (const char* command : {"runs --format csv", "firstfail --format json", "history",
-                              "regressions", "query 'SELECT name, run FROM prompt, run'"}) {
+  for (const char* command :
+       {"runs --format csv", "firstfail --format json", "history", "regressions",
+        "query 'SELECT p.name, r.name FROM prompt p, run r'"}) {
     expect_same("greta.db", at, command);
   }
   ASSERT_EQ(pull("pulled.db", at, "e").status, 0);

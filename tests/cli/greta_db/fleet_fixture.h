@@ -1,10 +1,12 @@
 // greta-db against real ClickHouse servers, which the first test of a program starts.
 #pragma once
+#include <bit>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "db/kept_tally.h"
 #include "tests/cli/program.h"
 #include "tests/db/fleet/servers.h"
 #include "tests/queries/harm/harmful_edit.h"
@@ -48,18 +50,22 @@ class FleetTest : public ProgramTest {
     });
   }
 
-  /// The command says the same of both, with the same exit status.
+  /// The command answers the same of both, with the same exit status.
   void expect_same(const std::string& file, const std::string& at, const std::string& command) {
     const Result here = shell("$G --db " + quoted(file) + " " + command);
     const Result there = shell("$G --db " + quoted(at) + " " + command);
+    EXPECT_NE(here.status, 2) << command << "\n" << here.err;
     EXPECT_EQ(here.status, there.status) << command << "\n" << there.err;
     EXPECT_EQ(here.out, there.out) << command;
   }
 
-  /// Runs of the oracle, half of them harmed, into a file.
+  /// Runs of the oracle, half of them harmed, into a file. They are judged, as runs that end are,
+  /// but for every tenth.
   void tell_random_runs(const std::string& file, uint64_t first, size_t n) {
     Warehouse w{std::filesystem::path(file)};
     harm::Teller teller(w);
+    TallyReader tallies(w.db);
+    TallyKeeper keeper(w.db);
     w.db.exec("BEGIN");
     for (uint64_t seed = first; seed < first + n; ++seed) {
       harm::Random random(seed);
@@ -71,8 +77,18 @@ class FleetTest : public ProgramTest {
         } while (!random.of(harm::edits()).apply(harm, random, harm::Via::kWriter));
       }
       teller.tell("run" + std::to_string(seed), harm.run);
+      if (seed % 10 != 0) keeper.keep(tallies.read(w.current_run()));
     }
     w.db.exec("COMMIT");
+  }
+
+  /// A value by its type and all of its bits.
+  static std::string bits_of(const SQLite::Column& cell) {
+    if (cell.isNull()) return "NULL";
+    if (cell.isFloat()) return "r" + std::to_string(std::bit_cast<uint64_t>(cell.getDouble()));
+    if (cell.isInteger()) return std::to_string(cell.getInt64());
+    return "'" + std::string(static_cast<const char*>(cell.getBlob()),
+                             static_cast<size_t>(cell.getBytes()));
   }
 
   inline static std::unique_ptr<FleetServers> servers_;

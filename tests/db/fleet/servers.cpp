@@ -277,7 +277,10 @@ void FleetServers::start_server(int server, uint64_t most_bytes) {
 void FleetServers::kill_server(int server) { end(servers_[static_cast<size_t>(server)]); }
 
 void FleetServers::start_zookeeper() {
-  zookeeper_ = start({kJava, "-Xmx128m", "-cp", std::string(kZooKeeper) + ":/usr/share/java/*",
+  // it lives for seconds, which an optimising compiler and threads that collect garbage do not pay
+  // for
+  zookeeper_ = start({kJava, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp",
+                      std::string(kZooKeeper) + ":/usr/share/java/*",
                       "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                       (folder_ / "zookeeper/zoo.cfg").string()},
                      (folder_ / "zookeeper/output").string());
