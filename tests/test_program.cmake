@@ -74,8 +74,9 @@ endfunction()
 # expressions. SLOW: whole models, servers, browsers and histories, which are minutes under a
 # sanitizer, and touch no memory that other tests do not touch. LONG: those with more seeds or other
 # formats, that run a program hundreds of times, and files as large as limits are for: for CI.
-# TOLD_BY_VIEWS: what these suites ask is answered by SQLite, which no sanitizer of ours sees into,
-# through code that the BUT of them run: under a sanitizer only those do.
+# TOLD_BY_VIEWS: what these ask is answered by SQLite, which no sanitizer of ours sees into,
+# through code that the BUT of them, or the rest of their suite, run: under a sanitizer only those
+# do.
 function(greta_test_program name)
   cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;LINK;SLOW;LONG;TOLD_BY_VIEWS;BUT" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
