@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "db/database.h"
@@ -212,7 +211,6 @@ class Warehouse {
   }
 
   SQLite::Database& db;
-  std::pair<int64_t, int64_t> judged{-1, -1};  ///< of changes_of, when its runs were judged last
 
  private:
   template <class... Values>
