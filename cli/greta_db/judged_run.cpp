@@ -1,6 +1,9 @@
 #include "cli/greta_db/judged_run.h"
 
+#include <algorithm>
+
 #include "common/json_text.h"
+#include "common/utf8.h"
 
 namespace greta {
 namespace {

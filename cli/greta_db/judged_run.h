@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/report/texts.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"

@@ -52,8 +52,8 @@ uint64_t random_number() {
   return number;
 }
 
-/// A run's verdict, where it is kept and where it is not: which of them it is, is asked the one
-/// that a hundredth of the time prepares.
+/// Where a run's verdict is kept, and where it is worked out, which takes ten times as long to
+/// prepare: asked in this order.
 constexpr const char* kVerdicts[] = {
     "SELECT verdict, numeric_verdict FROM kept_verdict_part WHERE run_id = ? AND prompt_id = 0",
     "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ? AND prompt_id = 0"};
