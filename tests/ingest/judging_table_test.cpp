@@ -61,6 +61,7 @@ TEST(JudgingTable, RowsArePartsOfARunAsTheFirstColumnSays) {
   EXPECT_FALSE(of({"run", "verdict"}));
   EXPECT_FALSE(of({"span", "dtype", "verdict"}));
   EXPECT_FALSE(of({"tensor", "status"}));  // pairs, which are judged as such
+  EXPECT_FALSE(of({"step", "accepted", "rejected"}));
   EXPECT_TRUE(is_of_another_run("before the fix"));
   EXPECT_FALSE(is_of_another_run("now"));
 }
