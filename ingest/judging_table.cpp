@@ -88,29 +88,6 @@ bool is_of_another_run(std::string_view column) {
   });
 }
 
-void TablesAmidLines::take(std::string_view line, int64_t line_no) {
-  const size_t first = line.find_first_not_of(" \t");
-  if (first == line.npos || line[first] != '|') return end();
-  if (block_.empty()) first_line_ = line_no;
-  const char* begin = block_.empty() ? line.data() : block_.data();
-  block_ = {begin, static_cast<size_t>(line.data() + line.size() - begin)};
-}
-
-std::vector<Table> TablesAmidLines::tables() {
-  end();
-  return std::move(tables_);
-}
-
-void TablesAmidLines::end() {
-  if (block_.empty()) return;
-  for (Table& table : read_pipe_tables(block_)) {
-    table.line += first_line_ - 1;
-    for (TableRow& row : table.rows) row.line += first_line_ - 1;
-    tables_.push_back(std::move(table));
-  }
-  block_ = {};
-}
-
 char delimiter_of_table(const std::string& path, std::string_view text) {
   const char usual = lower_extension(path) == ".csv" ? ',' : '\t';
   text = text::without_mark(text);
