@@ -15,6 +15,7 @@
 #include "ingest/html_table.h"
 #include "ingest/json_document.h"
 #include "ingest/program_error.h"
+#include "ingest/telling_words.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -122,14 +123,16 @@ bool claims(SaidWords key, SaidWords value) {
   if (judges(key)) return !is_expected(key) && (says_no || says_failure(value));
   const std::string& last = key.back().text;
   if (last == "state") return !is_expected(key) && says_failure(value);
-  if (counts_nan(key) && !is_measure(key) && said::is_count(value.front().text)) return true;
+  const bool is_number =
+      !value.front().opens && said::is_count(value.front().text);  // not in a list
+  if (is_number && counts_nan(key) && !is_measure(key)) return true;
   if (asks_for_nan(key) && value.size() == 1 && said::is_yes(value.front().text)) return true;
   if (said::is_fine(last) || is_closeness(key)) {
     return says_no || (value.size() == 1 && said::is_zero(value.front().text)) ||
            says_failure(value) || is_short_share(value);
   }
   if (is_success_rate(key)) return is_low_rate(value);
-  if (counts_what_failed(key) && said::is_count(value.front().text)) return true;
+  if (is_number && counts_what_failed(key)) return true;
   return said::is_failure_word(last) && !is_measure(key) && counts_as_failed(key, value);
 }
 
@@ -160,11 +163,16 @@ SaidWords key_before(SaidWords words) {
 
 // ---- Lines
 
+/// What stands between a key and its value.
+constexpr std::string_view kSeparators[] = {"->", "=>", ":",   "=",      "|",      "\t",
+                                            ">",  "?",  " - ", "\u2192", "\u2013", "\u2014"};
+
 /// Bytes of what separates a key from its value at the start of `rest`; 0: nothing does.
 size_t separator_bytes(std::string_view rest) {
-  for (const std::string_view separator :
-       {"->", "=>", "\u2192", ":", "=", "|", "\t", ">", "?", " - ", "\u2013", "\u2014"}) {
-    if (rest.starts_with(separator)) return separator.size();
+  const char first = rest.front();
+  if (text::is_word(first)) return 0;
+  for (const std::string_view separator : kSeparators) {
+    if (first == separator.front() && rest.starts_with(separator)) return separator.size();
   }
   return 0;
 }
@@ -268,21 +276,6 @@ bool any_line_claims_failure(std::string_view text) {
   return false;
 }
 
-/// {"passed":47,"total":48}; what was skipped is not missed.
-bool passes_less_than_all(const nlohmann::json& object) {
-  const auto total = object.find("total");
-  if (total == object.end() || !total->is_number_unsigned()) return false;
-  std::optional<uint64_t> passed;
-  uint64_t skipped = 0;
-  for (const auto& [name, item] : object.items()) {
-    if (!item.is_number_unsigned()) continue;
-    const auto n = std::min<uint64_t>(item.get<uint64_t>(), UINT32_MAX);
-    if (said::is_any_of(name, {"passed", "pass", "ok", "matched", "succeeded"})) passed = n;
-    if (name.starts_with("skip")) skipped += n;
-  }
-  return passed && *passed + skipped < total->get<uint64_t>();
-}
-
 bool text_tells_of_crash(std::string_view text) {
   return any_piece(text, [](std::string_view piece) {
     return said::has_telling_word(piece) && tells_of_crash(said_words(piece, kPieceBytes));
@@ -329,10 +322,26 @@ std::string claim_of_name(const std::string& path, std::string_view text) {
   return {};
 }
 
+std::string claim_of_counts(const nlohmann::json& object) {
+  const auto total = object.find("total");
+  if (total == object.end() || !total->is_number_unsigned()) return {};
+  std::optional<uint64_t> passed;
+  uint64_t skipped = 0;
+  for (const auto& [name, item] : object.items()) {
+    if (!item.is_number_unsigned()) continue;
+    const auto n = std::min<uint64_t>(item.get<uint64_t>(), UINT32_MAX);
+    if (said::is_any_of(name, {"passed", "pass", "ok", "matched", "succeeded"})) passed = n;
+    if (name.starts_with("skip")) skipped += n;
+  }
+  const auto all = total->get<uint64_t>();
+  if (!passed || *passed + skipped >= all) return {};
+  return "passed: " + std::to_string(*passed) + ", total: " + std::to_string(all);
+}
+
 void for_each_failure(std::string_view key, const nlohmann::json& value,
                       const std::function<void(const std::string& claim)>& on_claim) {
   if (value.is_object()) {
-    if (passes_less_than_all(value)) on_claim("fewer passed than the total");
+    if (const std::string claim = claim_of_counts(value); !claim.empty()) on_claim(claim);
     const bool judged = claims_failure(key, "fail");
     for (const auto& [name, item] : value.items()) {
       const bool is_of_key = judged && item.is_string() && !claims_failure(name, "fail");

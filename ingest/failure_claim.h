@@ -26,6 +26,10 @@ bool line_claims_failure(std::string_view line);
 /// line, and FAILED, with nothing in it. "" if nothing.
 std::string claim_of_name(const std::string& path, std::string_view text);
 
+/// "passed: 47, total: 48" of an object that counts fewer that passed than there were; what was
+/// skipped is not missed. "" of any other.
+std::string claim_of_counts(const nlohmann::json& object);
+
 /// Calls `on_claim` with "key: value" of each claim of failure in `value`, which `key` holds, and
 /// in all that it holds itself. Its nesting must be bounded.
 void for_each_failure(std::string_view key, const nlohmann::json& value,

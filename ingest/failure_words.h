@@ -1,24 +1,14 @@
 #pragma once
 #include <cstddef>
 #include <initializer_list>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "ingest/said_words.h"
+
 /// The words by which texts say that something failed, in English and the languages that reports
-/// are written in. Pure functions of any bytes. A word is in lower case, without accents.
+/// are written in. Pure functions of any bytes; words are those of said_words.
 namespace greta {
-
-struct SaidWord {
-  std::string text;    ///< lower case, without accents
-  bool opens = false;  ///< behind what ends a clause
-};
-using SaidWords = std::span<const SaidWord>;
-
-/// The first words of a text, `max_words` at most; "firstFail" is two, and a mark, as a cross, is
-/// the word that it stands for.
-std::vector<SaidWord> said_words(std::string_view text, size_t max_words);
 
 /// Words that a negation reaches: "none of the tests failed".
 inline constexpr size_t kNegatedWords = 3;
@@ -32,10 +22,6 @@ bool counts_no_failure(SaidWords rest);
 namespace said {
 
 bool is_any_of(std::string_view word, std::initializer_list<std::string_view> all);
-
-/// What stands between blanks, as it is written, without the marks around each; marks alone are
-/// none.
-std::vector<std::string_view> tokens_of(std::string_view line, size_t max_tokens);
 
 /// Whether a word says that something failed.
 bool is_failed(std::string_view word);
@@ -61,9 +47,8 @@ bool is_count(std::string_view word);
 /// What stands where nothing failed: "none", "0", "no".
 bool is_nothing(std::string_view word);
 
-/// False of a line that has none of the words without which no line claims a failure, as hardly any
-/// line has. True also of one that may spell them otherwise, with accents or what is not shown.
-bool has_telling_word(std::string_view line);
+/// Words, and what words begin with, without which no line claims a failure.
+std::vector<std::string_view> telling_words();
 
 }  // namespace said
 

@@ -195,6 +195,7 @@ class FactsReader {
     read_by_name(document);
     const bool states = facts_.kind == "metadata" || facts_.kind == "config";
     if (facts_.kind == "perf") read_leg(document);
+    look_at_counts({}, document);
     for (const auto& [key, value] : document.items()) {
       if (states || key == "config") {
         look_for_failures({}, key, value);
@@ -295,6 +296,7 @@ class FactsReader {
         scope.leg = dim_value(value);
       }
     }
+    look_at_counts(scope.dims, run);
     for (const auto& [key, value] : run.items()) {
       if (repeats_scope(scope, key, value)) continue;
       look_for_failures(scope.dims, key, value);
@@ -350,6 +352,13 @@ class FactsReader {
     std::string word = value.is_null() ? std::string() : first_word(text);
     const bool fails = claims_failure("verdict", text) && !text::to_lower(word).starts_with("fail");
     facts_.claims.push_back({dims, fails ? "FAIL" : std::move(word), text});
+  }
+
+  /// Of the members of an object together; each by itself is looked through by look_for_failures.
+  void look_at_counts(const std::map<std::string, std::string>& dims, const json& object) {
+    if (!object.is_object() || facts_.claims.size() >= kMaxJsonClaims) return;
+    const std::string claim = claim_of_counts(object);
+    if (!claim.empty()) facts_.claims.push_back({dims, "FAIL", claim, true});
   }
 
   void look_for_failures(const std::map<std::string, std::string>& dims, const std::string& key,

@@ -72,7 +72,12 @@ bool lists_parts_of_a_run(const Table& table) {
          "position", "pos",     "step",   "phase",   "stage", "point",  "row",   "op",
          "operator", "kernel",  "test",   "tests",   "check", "checks", "case"});
   });
-  return (names_parts || words.empty()) && !status_columns(table);
+  // of a draft's tokens, what was rejected is no failure
+  const bool is_of_drafts =
+      std::any_of(table.columns.begin(), table.columns.end(), [](const std::string& column) {
+        return text::to_lower(text::plain(column)).starts_with("accept");
+      });
+  return (names_parts || words.empty()) && !is_of_drafts && !status_columns(table);
 }
 
 bool is_of_another_run(std::string_view column) {
@@ -81,29 +86,6 @@ bool is_of_another_run(std::string_view column) {
     return said::is_any_of(word.text,
                            {"before", "previous", "old", "baseline", "last", "expected"});
   });
-}
-
-void TablesAmidLines::take(std::string_view line, int64_t line_no) {
-  const size_t first = line.find_first_not_of(" \t");
-  if (first == line.npos || line[first] != '|') return end();
-  if (block_.empty()) first_line_ = line_no;
-  const char* begin = block_.empty() ? line.data() : block_.data();
-  block_ = {begin, static_cast<size_t>(line.data() + line.size() - begin)};
-}
-
-std::vector<Table> TablesAmidLines::tables() {
-  end();
-  return std::move(tables_);
-}
-
-void TablesAmidLines::end() {
-  if (block_.empty()) return;
-  for (Table& table : read_pipe_tables(block_)) {
-    table.line += first_line_ - 1;
-    for (TableRow& row : table.rows) row.line += first_line_ - 1;
-    tables_.push_back(std::move(table));
-  }
-  block_ = {};
 }
 
 char delimiter_of_table(const std::string& path, std::string_view text) {

@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,22 +14,6 @@ namespace greta {
 /// status_columns), its cells apart by tabs, commas or semicolons, and the lines below it up to a
 /// blank one, of which the first has as many cells.
 std::vector<Table> read_judging_tables(std::span<const std::string_view> lines);
-
-/// Tables of pipes among lines that are fed to it in order, one behind the other in memory that
-/// stays.
-class TablesAmidLines {
- public:
-  void take(std::string_view line, int64_t line_no);
-  /// Those of all lines; call it once.
-  std::vector<Table> tables();
-
- private:
-  void end();
-
-  std::string_view block_;
-  int64_t first_line_ = 0;
-  std::vector<Table> tables_;
-};
 
 /// Whether the rows of a table amid text are what one run is made of, as its first column says, and
 /// not many runs; not where status_columns judge it.

@@ -303,7 +303,6 @@ void SourceContent::add_records(const Document& document) {
 
 void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
-  has_other_text_ = true;
   warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
   StatedRecords records(*this, {});
@@ -311,10 +310,8 @@ void SourceContent::add_log(const std::string& bytes) {
   const int64_t events_before = session_.summary.log_events;
   int64_t line_no = 0, last_line = 0, seq = 0, not_kept = 0, first_not_kept = 0;
   std::string_view rest = text::without_mark(bytes);
-  TablesAmidLines tables;
   for (std::string_view line; text::take_line(rest, line);) {
     ++line_no;
-    tables.take(line, line_no);
     if (line.size() > text::kMaxTextLine ||
         session_.summary.log_events - events_before >= kMaxLogEvents) {
       if (not_kept++ == 0) first_not_kept = line_no;
@@ -336,8 +333,6 @@ void SourceContent::add_log(const std::string& bytes) {
     }
   }
   records.finish();
-  add_tables(tables.tables());
-  shape_ = "log";  // whatever it judges
   if (not_kept > 0) {
     add_finding(first_not_kept, true,
                 std::to_string(not_kept) + " lines from here on are longer than 1 MiB, or behind " +

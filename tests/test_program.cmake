@@ -71,13 +71,13 @@ endfunction()
 # greta_test_program(NAME [COMPUTES] SOURCES FILE... [SLOW_SOURCES FILE...] LINK TARGET...
 # [SLOW TEST...] [LONG TEST...] [TOLD_BY_VIEWS SUITE... BUT TEST...]): a test program of the sources
 # listed, which is told where the programs and the project's own files are. COMPUTES: its tests do
-# arithmetic or match regular expressions. SLOW: whole models, servers, browsers and histories, which are minutes under a
-# sanitizer, and touch no memory that other tests do not touch. LONG: those with more seeds or other
-# formats, that run a program hundreds of times, and files as large as limits are for: for CI.
+# arithmetic or match regular expressions. SLOW: whole models, servers, browsers and histories,
+# which are minutes under a sanitizer, and touch no memory that other tests do not touch. LONG:
+# those with more seeds or other formats, that run a program hundreds of times, and files as large
+# as limits are for: for CI.
 # SLOW_SOURCES: files with no test but such, and what only those need: not compiled under a sanitizer.
-# TOLD_BY_VIEWS: what these ask is answered by SQLite, which no sanitizer of ours sees into,
-# through code that the BUT of them, or the rest of their suite, run: under a sanitizer only those
-# do.
+# TOLD_BY_VIEWS: what these ask is answered by SQLite, which no sanitizer of ours sees into, through
+# code that the BUT of them, or the rest of their suite, run: under a sanitizer only those do.
 function(greta_test_program name)
   cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;SLOW_SOURCES;LINK;SLOW;LONG;TOLD_BY_VIEWS;BUT" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

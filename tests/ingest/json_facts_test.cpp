@@ -190,6 +190,14 @@ TEST(JsonFacts, VerdictsHiddenInAStatusAreClaims) {
             (Strings{" PASS_GUARDRAIL"}));
 }
 
+TEST(JsonFacts, FewerThatPassedThanThereWereAreAFailureOfTheirRun) {
+  EXPECT_EQ(claims_of(R"({"passed":47,"total":48})", "summary"), Strings{" FAIL"});
+  EXPECT_EQ(claims_of(R"({"tests":{"passed":47,"total":48}})", "summary"), Strings{" FAIL"});
+  EXPECT_EQ(claims_of(R"({"results":[{"seed":1,"passed":47,"total":48}]})", "summary"),
+            Strings{"seed=1 FAIL"});
+  EXPECT_EQ(claims_of(R"({"passed":48,"total":48})", "summary"), Strings{});
+}
+
 struct KindCase {
   std::string stem, kind;
 };
