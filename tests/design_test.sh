@@ -5,7 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 missing=$(
   find common kernels engine trace include python db queries ingest cli tests script packaging docs -type f \
-    ! -name CMakeLists.txt ! -path '*/corpus/*' ! -path '*/data/*' ! -path '*/__pycache__/*' | sort |
+    ! -name CMakeLists.txt ! -path '*/corpus/*' ! -path '*/data/*' ! -path '*/__pycache__/*' \
+    ! -name '.*' ! -name '*~' ! -name '*.orig' | sort |
     awk '
       FILENAME == "docs/design.md" {
         if ($0 == "## Every file") inside = 1

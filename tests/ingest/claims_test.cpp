@@ -276,7 +276,7 @@ TEST_F(Verdict, NoRunPassesBesideWhatAProgramOrATestThatFailedLeaves) {
       {"run.log", "[GRETA] begins\n./engine: model.gguf: No such file or directory\n"},
       {"run.log", "[GRETA] begins\ncannot open model.gguf\n"},
       {"job.err", "bash: line 1: greta-infer: command not found\n"},
-      {"job.err", "mkdir: /root/x: Permission denied\n"},
+      {"job.err", "mkdir: /srv/x: Permission denied\n"},
       {"job.err", "CUDA out of memory\n"},
       {"LastTest.log", "1/3 Test  #1: attn_out ....***Failed    0.01 sec\n"},
       {"ctest.txt", "1/3 Test  #1: attn_out ....***Timeout   1.51 sec\n"},
