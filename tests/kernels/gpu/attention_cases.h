@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 
 #include "kernels/blocks.h"
 #include "kernels/gpu/attention.h"
@@ -127,5 +128,54 @@ class GpuAttentionRoutes : public GpuAttention, public testing::WithParamInterfa
     return GpuAttention::run(GetParam(), input, options);
   }
 };
+
+// What a shape says otherwise; the CPU does the same with it.
+struct Fault {
+  const char* name;
+  std::function<void(AttentionShape&)> inject;
+};
+
+inline const std::vector<Fault>& faults() {
+  static const std::vector<Fault> all{
+      {"mask hides the own key", [](AttentionShape& s) { s.mask_shift = -1; }},
+      {"mask shows the next key", [](AttentionShape& s) { s.mask_shift = 1; }},
+      {"mask stops at the cache's end",
+       [](AttentionShape& s) {
+         s.mask_shift = 1;
+         s.cache_rows = s.first_pos + s.n_tokens;
+       }},
+      {"modulo heads", [](AttentionShape& s) { s.modulo_heads = true; }},
+      {"stride of two heads", [](AttentionShape& s) { s.k_head_stride *= 2; }},
+      {"odd stride", [](AttentionShape& s) { s.k_head_stride += 3; }},
+      {"stride of a row and more",
+       [](AttentionShape& s) { s.k_head_stride = (s.n_kv_heads + 1) * s.head_dim + 4; }},
+      {"V transposed", [](AttentionShape& s) { s.v_transposed = true; }},
+      {"no maximum",
+       [](AttentionShape& s) {
+         s.subtract_max = false;
+         s.score_shift = 0.5f;
+       }},
+      {"negative scale", [](AttentionShape& s) { s.scale = -s.scale; }},
+      {"window", [](AttentionShape& s) { s.window = 41; }},
+      {"window of one key", [](AttentionShape& s) { s.window = 1; }},
+      {"window, and the mask hides the own key",
+       [](AttentionShape& s) {
+         s.window = 40;
+         s.mask_shift = -1;
+       }},
+      {"window, and the mask shows the next key",
+       [](AttentionShape& s) {
+         s.window = 2;
+         s.mask_shift = 1;
+       }},
+      {"window without a maximum",
+       [](AttentionShape& s) {
+         s.window = 33;
+         s.subtract_max = false;
+         s.score_shift = 0.5f;
+       }},
+  };
+  return all;
+}
 
 }  // namespace greta::attention_test
