@@ -34,7 +34,7 @@ SELECT
               CASE WHEN g.y_hash IS NULL THEN 'without hash' ELSE printf('%llu', g.y_hash) END,
               CASE WHEN g.status = 'NONFINITE' THEN printf(' (prefill nan=%d inf=%d, decode nan=%d inf=%d)',
                 g.x_nan, g.x_inf, g.y_nan, g.y_inf) ELSE '' END) END
-          FROM comparison_graded g
+          FROM comparison_classed g
           WHERE g.axis = 'phases' AND g.run_id = v.run_id AND g.other_run_id = v.run_id
             AND g.key_prompt_id = v.prompt_id AND g.side IN (0, 1, 2) AND g.key_pos_id = v.fail_pos_id
             AND g.key_layer = v.fail_layer AND g.key_tensor_id = v.fail_tensor_id

@@ -1,7 +1,5 @@
 #include "db/clickhouse/client.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "common/stop_signal.h"
 #include "db/clickhouse/answer.h"
 #include "db/clickhouse/compressed.h"
+#include "db/clickhouse/libcurl.h"
 #include "db/clickhouse/quote.h"
 #include "db/clickhouse/refusal.h"
 
@@ -60,27 +59,21 @@ constexpr std::array<std::pair<const char*, const char*>, 34> kSettings = {{
 /// A server that has sent fewer bytes a second all the time that one has patience for is away.
 constexpr long kLeastBytesASecond = 1000;
 
-/// libcurl wants to be begun once, before there are threads that use it.
-void begin_curl() {
-  static const CURLcode begun = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (begun != CURLE_OK) throw Error(std::string("libcurl: ") + curl_easy_strerror(begun));
-}
-
 std::string escaped(CURL* handle, const std::string& text) {
-  char* bytes = curl_easy_escape(handle, text.data(), static_cast<int>(text.size()));
+  char* bytes = libcurl().easy_escape(handle, text.data(), static_cast<int>(text.size()));
   if (bytes == nullptr) throw Error("libcurl: out of memory");
   std::string all = bytes;
-  curl_free(bytes);
+  libcurl().free(bytes);
   return all;
 }
 
 }  // namespace
 
 struct Client::Curl {
-  Curl() : handle(curl_easy_init()) {
+  Curl() : handle(libcurl().easy_init()) {
     if (handle == nullptr) throw Error("libcurl: out of memory");
   }
-  ~Curl() { curl_easy_cleanup(handle); }
+  ~Curl() { libcurl().easy_cleanup(handle); }
   CURL* handle;
 };
 
@@ -128,7 +121,7 @@ struct Client::Request {
     auto& self = *static_cast<Request*>(context);
     try {
       long status = 0;
-      curl_easy_getinfo(self.handle, CURLINFO_RESPONSE_CODE, &status);
+      libcurl().easy_getinfo(self.handle, CURLINFO_RESPONSE_CODE, &status);
       if (status != 200 || self.sink == nullptr) {
         if (self.refusal.size() < 8192) self.refusal.append(bytes, std::min<size_t>(n, 8192));
       } else {
@@ -158,7 +151,6 @@ struct Client::Request {
 
 Client::Client(Address address, ClientOptions options)
     : address_(std::move(address)), options_(std::move(options)) {
-  begin_curl();
   curl_ = std::make_unique<Curl>();
 }
 
@@ -176,85 +168,87 @@ std::string Client::parameters(bool reads) const {
 
 void Client::perform(Request& request) {
   CURL* handle = curl_->handle;
-  curl_easy_reset(handle);
+  libcurl().easy_reset(handle);
   request.handle = handle;
   const std::string url = address_.url() + "?" + request.parameters;
   std::array<char, CURL_ERROR_SIZE> message{};
   curl_slist* headers = nullptr;
   curl_mime* mime = nullptr;
   const auto header = [&](const std::string& line) {
-    curl_slist* more = curl_slist_append(headers, line.c_str());
+    curl_slist* more = libcurl().slist_append(headers, line.c_str());
     if (more == nullptr) throw Error("libcurl: out of memory");
     headers = more;
+  };
+  const auto set = [handle](CURLoption option, auto value) {
+    libcurl().easy_setopt(handle, option, value);
   };
   struct Cleanup {
     curl_slist*& headers;
     curl_mime*& mime;
     ~Cleanup() {
-      curl_slist_free_all(headers);
-      curl_mime_free(mime);
+      libcurl().slist_free_all(headers);
+      libcurl().mime_free(mime);
     }
   } cleanup{headers, mime};
   header("X-ClickHouse-User: " + address_.user);
   if (!options_.password.empty()) header("X-ClickHouse-Key: " + options_.password);
   header("Expect:");
-  curl_easy_setopt(handle, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, message.data());
-  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(handle, CURLOPT_PROXY, "");  // rows go where they were sent, and nowhere else
-  curl_easy_setopt(handle, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
-  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
+  set(CURLOPT_URL, url.c_str());
+  set(CURLOPT_ERRORBUFFER, message.data());
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_PROXY, "");  // rows go where they were sent, and nowhere else
+  set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+  set(CURLOPT_FOLLOWLOCATION, 0L);
 #if LIBCURL_VERSION_NUM >= 0x075500
-  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
 #endif
-  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_ms));
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesASecond);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.patience_ms / 1000));
-  curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
-  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, Request::progress);
-  curl_easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L);
-  if (!options_.ca_file.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, options_.ca_file.c_str());
-  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, Request::write);
-  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &request);
-  curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, Request::header);
-  curl_easy_setopt(handle, CURLOPT_HEADERDATA, &request);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_ms));
+  set(CURLOPT_LOW_SPEED_LIMIT, kLeastBytesASecond);
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.patience_ms / 1000));
+  set(CURLOPT_TCP_KEEPALIVE, 1L);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, Request::progress);
+  set(CURLOPT_SSL_VERIFYPEER, 1L);
+  set(CURLOPT_SSL_VERIFYHOST, 2L);
+  if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  set(CURLOPT_WRITEFUNCTION, Request::write);
+  set(CURLOPT_WRITEDATA, &request);
+  set(CURLOPT_HEADERFUNCTION, Request::header);
+  set(CURLOPT_HEADERDATA, &request);
   if (request.next != nullptr) {
-    curl_easy_setopt(handle, CURLOPT_POST, 1L);
-    curl_easy_setopt(handle, CURLOPT_READFUNCTION, Request::read);
-    curl_easy_setopt(handle, CURLOPT_READDATA, &request);
-    curl_easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
+    set(CURLOPT_POST, 1L);
+    set(CURLOPT_READFUNCTION, Request::read);
+    set(CURLOPT_READDATA, &request);
+    set(CURLOPT_UPLOAD_BUFFERSIZE, 1L << 20);
     header("Transfer-Encoding: chunked");
   } else if (request.tables != nullptr && !request.tables->empty()) {
-    mime = curl_mime_init(handle);
+    mime = libcurl().mime_init(handle);
     const auto part = [&](const std::string& name, const std::string& data, bool is_file) {
-      curl_mimepart* one = curl_mime_addpart(mime);
-      curl_mime_name(one, name.c_str());
-      curl_mime_data(one, data.data(), data.size());
-      if (is_file) curl_mime_filename(one, name.c_str());
+      curl_mimepart* one = libcurl().mime_addpart(mime);
+      libcurl().mime_name(one, name.c_str());
+      libcurl().mime_data(one, data.data(), data.size());
+      if (is_file) libcurl().mime_filename(one, name.c_str());
     };
     part("query", *request.body, false);
     for (const ExternalTable& table : *request.tables) part(table.name, table.rows, true);
-    curl_easy_setopt(handle, CURLOPT_MIMEPOST, mime);
+    set(CURLOPT_MIMEPOST, mime);
   } else {
-    curl_easy_setopt(handle, CURLOPT_POSTFIELDS, request.body->data());
-    curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(request.body->size()));
+    set(CURLOPT_POSTFIELDS, request.body->data());
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body->size()));
     header("Content-Type: text/plain");
   }
-  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
-  const CURLcode done = curl_easy_perform(handle);
+  set(CURLOPT_HTTPHEADER, headers);
+  const CURLcode done = libcurl().easy_perform(handle);
   throw_if_stopped();
   if (request.thrown) std::rethrow_exception(request.thrown);
   long status = 0;
-  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+  libcurl().easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
   hide(options_.password, request.refusal);
   // A server that refuses rows closes the connection before it has read the rest.
   if (status != 0 && status != 200 && !request.refusal.empty())
     refuse(address_, status, request.refusal);
   if (done != CURLE_OK) {
-    std::string why = message[0] != 0 ? message.data() : curl_easy_strerror(done);
+    std::string why = message[0] != 0 ? message.data() : libcurl().easy_strerror(done);
     if (done == CURLE_PEER_FAILED_VERIFICATION || done == CURLE_SSL_CACERT_BADFILE ||
         done == CURLE_SSL_CONNECT_ERROR) {
       throw Error(address_.text() + ": TLS: " + one_line(why) +

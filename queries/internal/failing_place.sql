@@ -11,7 +11,8 @@ SELECT
   y.nan AS y_nan, y.inf AS y_inf, y.nz_count AS y_nz, y.vector_id AS y_vector,
   ifnull(x.nan, 0) + ifnull(x.inf, 0) + ifnull(y.nan, 0) + ifnull(y.inf, 0) = 0 AS finite
 FROM (
-  SELECT
+  -- DISTINCT, as all rows are: else SQLite copies these cases to each of the many places where a finding names them
+  SELECT DISTINCT
     w.run_id, w.run, w.prompt_id, w.divergent_cause IS NULL AS equal,
     CASE WHEN w.divergent_cause IS NULL THEN w.fail_prompt_id ELSE w.divergent_prompt_id END AS of_prompt_id,
     CASE WHEN w.divergent_cause IS NULL THEN w.fail_pos_id ELSE w.divergent_pos_id END AS pos_id,

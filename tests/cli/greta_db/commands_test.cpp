@@ -17,6 +17,12 @@ TEST_F(Commands, VersionNamesBothVersions) {
   EXPECT_TRUE(result.says("SQLite 3."));
 }
 
+TEST_F(Commands, BringNoClientOfServersAlong) {
+  Result libraries = shell("LD_TRACE_LOADED_OBJECTS=1 $G");
+  EXPECT_TRUE(libraries.says("libsqlite3")) << libraries.err;
+  EXPECT_FALSE(libraries.says("libcurl"));  // db/clickhouse/libcurl.h loads it
+}
+
 TEST_F(Commands, HelpExitsZeroAndUsageErrorsExitTwo) {
   EXPECT_EQ(run({"--help"}).status, 0);
   EXPECT_EQ(run({"firstfail", "--help"}).status, 0);
