@@ -10,7 +10,10 @@ WITH RECURSIVE
       v.verdict AS verdict, v.numeric_verdict AS numeric_verdict, v.baseline_verdict AS baseline_verdict,
       v.baseline_numeric_verdict AS baseline_numeric_verdict, v.commit_sha AS commit_sha, v.commit_ord AS commit_ord,
       v.date AS date, v.started_at AS started_at, v.prompt AS prompt, v.phase AS phase, v.pos_id AS pos_id,
-      v.layer AS layer, v.tensor AS tensor, n.seed AS seed, n.synthetic AS synthetic
+      v.layer AS layer, v.tensor AS tensor, v.first_fail AS first_fail, v.fail_layer AS fail_layer,
+      v.fail_tensor AS fail_tensor, v.numeric_first_fail AS numeric_first_fail,
+      v.numeric_fail_layer AS numeric_fail_layer, v.numeric_fail_tensor AS numeric_fail_tensor,
+      n.seed AS seed, n.synthetic AS synthetic
     FROM change v
     CROSS JOIN run n ON n.id = v.run_id),
   bad AS MATERIALIZED (
@@ -91,7 +94,15 @@ WITH RECURSIVE
     CROSS JOIN commit_parent second ON second.sha = k.sha AND second.nth = 1
     CROSS JOIN commit_parent p ON p.sha = k.sha),
   told AS MATERIALIZED (
-    SELECT f.* FROM bad f
+    SELECT
+      f.*,
+      -- of what runs of one commit tell, the first: after that it was probed again
+      row_number() OVER (
+        PARTITION BY f.baseline_id, f.change, f.gate, f.lineage, f.seed, f.synthetic, f.commit_ord,
+          CASE WHEN f.commit_ord IS NULL THEN f.commit_sha END,
+          CASE WHEN f.commit_ord IS NULL AND f.commit_sha IS NULL THEN f.run_id END
+        ORDER BY ifnull(f.date, ''), ifnull(f.started_at, ''), length(f.run), f.run) AS nth
+    FROM bad f
     -- what mends a change is none
     WHERE (f.change = 'BROKEN'
       OR f.change = 'CHANGED' AND f.run_id NOT IN (SELECT w.run_id FROM later w WHERE w.there AND w.restored))
@@ -119,10 +130,9 @@ SELECT
   a.name AS last_good,                                 -- run.name
   a.commit_sha AS last_good_commit,                    -- its commit
   a.date AS last_good_date,                            -- its date
-  CASE WHEN f.gate = 'strict' THEN o.fail_cause WHEN f.gate IS NOT NULL THEN o.divergent_cause END AS first_fail, -- cause, of BROKEN
-  CASE WHEN f.gate IS NULL THEN f.layer WHEN f.gate = 'strict' THEN o.fail_layer ELSE o.divergent_layer END AS layer, -- where prefill and decode part ways; of CHANGED: where the runs do
-  CASE WHEN f.gate IS NULL THEN f.tensor ELSE (SELECT t.name FROM tensor_name t
-    WHERE t.id = CASE WHEN f.gate = 'strict' THEN o.fail_name_id ELSE o.divergent_name_id END) END AS tensor, -- of that
+  CASE WHEN f.gate = 'strict' THEN f.first_fail WHEN f.gate IS NOT NULL THEN f.numeric_first_fail END AS first_fail, -- cause, of BROKEN
+  CASE WHEN f.gate IS NULL THEN f.layer WHEN f.gate = 'strict' THEN f.fail_layer ELSE f.numeric_fail_layer END AS layer, -- where prefill and decode part ways; of CHANGED: where the runs do
+  CASE WHEN f.gate IS NULL THEN f.tensor WHEN f.gate = 'strict' THEN f.fail_tensor ELSE f.numeric_fail_tensor END AS tensor, -- of that
   m.run AS fixed_run,                                  -- run.name of the first after it that passes again and has no other values than last_good where they first changed, of BROKEN; that has the values of last_good again where they first changed, of CHANGED; NULL: none yet
   m.commit_sha AS fixed_commit,                        -- its commit
   m.date AS fixed_date,                                -- its date
@@ -130,13 +140,5 @@ SELECT
   f.baseline_id AS last_good_id                        -- run.id
 FROM told f
 CROSS JOIN run a ON a.id = f.baseline_id
-CROSS JOIN verdict_part o ON o.run_id = f.run_id AND o.prompt_id = 0
 LEFT JOIN mended m ON m.bad_id = f.run_id AND m.nth = 1
--- nor what a run of the same commit told before: it was probed again
-WHERE NOT EXISTS (
-  SELECT 1 FROM told e
-  WHERE e.baseline_id = f.baseline_id AND e.change = f.change AND e.gate IS f.gate AND e.lineage = f.lineage
-    AND e.seed IS f.seed AND e.synthetic = f.synthetic
-    AND e.commit_ord IS f.commit_ord AND (f.commit_ord IS NOT NULL OR e.commit_sha = f.commit_sha)
-    AND (ifnull(e.date, ''), ifnull(e.started_at, ''), length(e.run), e.run)
-      < (ifnull(f.date, ''), ifnull(f.started_at, ''), length(f.run), f.run));
+WHERE f.nth = 1;

@@ -17,6 +17,18 @@ class Regression : public Change {
   }
 };
 
+// To work verdicts out takes most of what SQLite prepares: `change` asks for a run's and its
+// baseline's, so no more is left to ask for than that of a merge's parents.
+TEST_F(Regression, HasTheVerdictOfARunFromChange) {
+  const auto steps = [&](const std::string& view) {
+    SQLite::Statement explain(w_.db, "EXPLAIN SELECT * FROM " + view);
+    int64_t n = 0;
+    while (explain.executeStep()) ++n;
+    return n;
+  };
+  EXPECT_LT(steps("regression"), steps("change") + steps("verdict_part") * 3 / 2);
+}
+
 TEST_F(Regression, OfTheVerdictEndsWhereItPassesAgain) {
   add_run("01", {});
   add_run("02", {.decoded_attn_out = 5});
