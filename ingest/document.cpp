@@ -1,6 +1,7 @@
 #include "ingest/document.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <set>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "common/utc_time.h"
 #include "common/utf8.h"
 #include "ingest/failure_claim.h"
+#include "ingest/failure_lines.h"
 #include "ingest/html_table.h"
 #include "ingest/judging_table.h"
 #include "ingest/text.h"
@@ -261,15 +263,20 @@ class DocumentReader {
       const text::FenceTracker::Kind kind = fences.next(lines_[i]);
       if (kind == text::FenceTracker::kInside) read_json(i, document_.json_lines);
       if (kind == text::FenceTracker::kOutside) read_json(i, document_.open_json_lines);
-      if (trim(lines_[i]).empty()) continue;
+      if (trim(lines_[i]).empty()) {
+        failures_.claims({});
+        continue;
+      }
       if (kind == text::FenceTracker::kInside) read_failure(i);
       if (kind != text::FenceTracker::kOutside) continue;
       while (table != document_.tables.cend() && i >= end_of(*table)) ++table;
       const bool in_table = table != document_.tables.cend() && i >= index(table->line);
       read_title(i, in_table);
-      if (in_table || text::is_rule(lines_[i])) continue;
-      read_line(i);
+      if (in_table) continue;
+      const bool is_rule = text::is_rule(lines_[i]);
+      if (!is_rule) read_line(i);
       read_failure(i);
+      if (is_rule) continue;
       heading_ = heading_at(i);
     }
     // Their lines have been read as text too, which may stand beside a table on one line.
@@ -419,6 +426,9 @@ class DocumentReader {
 
   // A claim of failure that is no verdict; those of tables are their rows'.
   void read_failure(size_t i) {
+    const std::string_view line = plain_lines_.emplace_back(plain(lines_[i]));
+    if (plain_lines_.size() > FailureLines::kLinesHeld) plain_lines_.pop_front();
+    const bool claims = failures_.claims(line);
     // "Verdict: FAIL + ROOT_CAUSE: X" has made two
     const auto last = document_.claims.end() -
                       std::min<std::ptrdiff_t>(kMostClaimsOfLine, std::ssize(document_.claims));
@@ -427,9 +437,8 @@ class DocumentReader {
     });
     if (is_said || passes_within_rounding(lines_[i])) return;
     // of a heading that judges, not of one that names a failure
-    const bool is_below =
-        claims_failure(heading_, plain(lines_[i])) && !claims_failure(heading_, "x");
-    if (!is_below && !line_claims_failure(plain(lines_[i]))) return;
+    const bool is_below = claims_failure(heading_, line) && !claims_failure(heading_, "x");
+    if (!is_below && !claims) return;
     keep_claim(i, "failure", "FAIL", trim(lines_[i]).substr(0, kMaxFailureBytes));
   }
 
@@ -465,6 +474,8 @@ class DocumentReader {
   std::vector<Table> other_tables_;  // of HTML, and by commas
   bool titled_ = false;
   std::string heading_;  // just above
+  FailureLines failures_{false};
+  std::deque<std::string> plain_lines_;  // that it holds
   int64_t claims_not_kept_ = 0;
 };
 

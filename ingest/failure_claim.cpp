@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
 #include "ingest/content_name.h"
 #include "ingest/failure_count.h"
+#include "ingest/failure_lines.h"
+#include "ingest/failure_members.h"
 #include "ingest/failure_sentence.h"
 #include "ingest/failure_words.h"
 #include "ingest/html_table.h"
@@ -79,6 +79,32 @@ bool asks_for_nan(SaidWords key) {
           said::is_any_of(key.back().text, {"found", "detected", "seen"}));
 }
 
+/// "logits: nan": a number that is none; not of a setting, nor where it says that nothing is there.
+bool is_nan(SaidWords key, SaidWords value) {
+  if (value.empty() || value.front().text != "nan" || (value.size() > 1 && !value[1].opens))
+    return false;
+  return std::none_of(key.begin(), key.end(), [](const SaidWord& word) {
+    return said::is_failure_word(word.text) ||
+           said::is_any_of(
+               word.text,
+               {"nan",    "nans",     "fill",     "pad",    "padding", "default", "mode",
+                "type",   "kind",     "name",     "fault",  "check",   "checks",  "on",
+                "skip",   "reason",   "cause",    "note",   "comment", "test",    "missing",
+                "inject", "injected", "expected", "ignore", "event",   "first"});
+  });
+}
+
+/// "parity check", of which "negative" is said.
+bool is_of_a_check(SaidWords key) {
+  return said::is_any_of(key.back().text, {"check", "parity", "comparison", "test"});
+}
+
+/// What "3/4" is of as much as "3 of 4 passed".
+bool is_score(SaidWords key) {
+  return said::is_any_of(key.back().text, {"score", "result", "results", "verdict", "outcome"}) &&
+         !is_expected(key);
+}
+
 /// "all_close", "within_tolerance".
 bool is_closeness(SaidWords key) {
   if (key.size() < 2) return false;
@@ -117,15 +143,20 @@ bool counts_as_failed(SaidWords key, SaidWords value) {
 
 bool claims(SaidWords key, SaidWords value) {
   if (key.empty() || key.size() > kMaxKeyWords || value.empty() || is_template(value)) return false;
-  if (is_exit_code(key)) return said::is_count(value.front().text);
+  if (is_exit_code(key)) return said::is_count(value.front().text) || says_failure(value.first(1));
   if (is_signal(key)) return said::is_count(value.front().text) || tells_of_crash(value);
   const bool says_no = value.size() == 1 && said::is_no(value.front().text);
+  const bool is_negative =
+      value.size() == 1 && said::is_any_of(value.front().text, {"negative", "red"});
+  if (is_negative && (judges(key) || is_of_a_check(key))) return true;
+  if (is_score(key) && is_part_of_all(value)) return true;
   if (judges(key)) return !is_expected(key) && (says_no || says_failure(value));
   const std::string& last = key.back().text;
   if (last == "state") return !is_expected(key) && says_failure(value);
   const bool is_number =
       !value.front().opens && said::is_count(value.front().text);  // not in a list
   if (is_number && counts_nan(key) && !is_measure(key)) return true;
+  if (is_nan(key, value)) return true;
   if (asks_for_nan(key) && value.size() == 1 && said::is_yes(value.front().text)) return true;
   if (said::is_fine(last) || is_closeness(key)) {
     return says_no || (value.size() == 1 && said::is_zero(value.front().text)) ||
@@ -223,7 +254,11 @@ bool has_failing_pair(std::string_view line) {
     const bool is_cell = line[i] == '|' || line[i] == '\t';
     const SaidWords key = key_of(words, is_cell);
     const std::vector<SaidWord> said = said_words(value, kMaxValueWords);
-    if (claims(key, said) || (!is_cell && is_failure_alone(key, said, value))) return true;
+    // "min=nan max=nan"
+    const bool is_first_nan = line[i] == '=' && !key.empty() &&
+                              is_nan(key, said_words(value.substr(0, value.find(' ')), 1));
+    if (is_first_nan || claims(key, said) || (!is_cell && is_failure_alone(key, said, value)))
+      return true;
     i += bytes - 1;
   }
   return false;
@@ -242,6 +277,19 @@ std::string without_colours(std::string_view text) {
     at += at < text.size();
   }
   return plain;
+}
+
+/// The text as a terminal shows it that goes back to write over what is there.
+std::string as_overwritten(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    if (c != '\b') {
+      shown += c;
+    } else if (!shown.empty()) {
+      shown.pop_back();
+    }
+  }
+  return shown;
 }
 
 /// Whether any piece of the text says so, with no blanks around it.
@@ -270,8 +318,9 @@ bool holds_output(std::string_view key) {
 }
 
 bool any_line_claims_failure(std::string_view text) {
+  FailureLines lines(true);
   for (std::string_view line; text::take_line(text, line);) {
-    if (line_claims_failure(line)) return true;
+    if (lines.claims(line)) return true;
   }
   return false;
 }
@@ -297,9 +346,12 @@ bool line_claims_failure(std::string_view line) {
   if (line.find('\x1b') != line.npos && line.find("\x1b[") != line.npos) {
     return line_claims_failure(without_colours(line));
   }
+  if (line.find('\b') != line.npos) return line_claims_failure(as_overwritten(line));
   return any_piece(line, [](std::string_view piece) {
     if (is_glog_error(piece) || is_system_error(piece)) return true;
     if (!said::has_telling_word(piece)) return false;
+    std::string plain;
+    if (!text::is_ascii(piece)) piece = plain = said::with_plain_letters(piece);
     const std::vector<SaidWord> words = said_words(piece, kPieceBytes);
     if (says_failure_in_a_sentence(piece, words) || has_failing_pair(piece)) return true;
     return piece.find("</") != piece.npos && has_failing_pair(with_bars_for_tags(piece));
@@ -322,35 +374,23 @@ std::string claim_of_name(const std::string& path, std::string_view text) {
   return {};
 }
 
-std::string claim_of_counts(const nlohmann::json& object) {
-  const auto total = object.find("total");
-  if (total == object.end() || !total->is_number_unsigned()) return {};
-  std::optional<uint64_t> passed;
-  uint64_t skipped = 0;
-  for (const auto& [name, item] : object.items()) {
-    if (!item.is_number_unsigned()) continue;
-    const auto n = std::min<uint64_t>(item.get<uint64_t>(), UINT32_MAX);
-    if (said::is_any_of(name, {"passed", "pass", "ok", "matched", "succeeded"})) passed = n;
-    if (name.starts_with("skip")) skipped += n;
-  }
-  const auto all = total->get<uint64_t>();
-  if (!passed || *passed + skipped >= all) return {};
-  return "passed: " + std::to_string(*passed) + ", total: " + std::to_string(all);
-}
-
 void for_each_failure(std::string_view key, const nlohmann::json& value,
-                      const std::function<void(const std::string& claim)>& on_claim) {
+                      const std::function<void(const std::string& claim)>& on_claim,
+                      std::span<const Quantity> outer) {
   if (value.is_object()) {
-    if (const std::string claim = claim_of_counts(value); !claim.empty()) on_claim(claim);
+    const std::vector<Quantity> own = limits_of_object(value);
+    if (!own.empty()) outer = own;
+    if (const std::string claim = claim_of_object(key, value, outer); !claim.empty())
+      on_claim(claim);
     const bool judged = claims_failure(key, "fail");
     for (const auto& [name, item] : value.items()) {
       const bool is_of_key = judged && item.is_string() && !claims_failure(name, "fail");
-      for_each_failure(is_of_key ? key : std::string_view(name), item, on_claim);
+      for_each_failure(is_of_key ? key : std::string_view(name), item, on_claim, outer);
     }
     return;
   }
   if (value.is_array()) {
-    for (const nlohmann::json& item : value) for_each_failure(key, item, on_claim);
+    for (const nlohmann::json& item : value) for_each_failure(key, item, on_claim, outer);
     return;
   }
   if (value.is_null()) return;

@@ -1,8 +1,11 @@
 #pragma once
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "ingest/failure_limit.h"
 
 /// What texts of any writer claim to have failed, by one rule: a word that judges ("verdict",
 /// "resultado", "exit code", "pass", "failed") and behind it what says that this failed ("FAIL",
@@ -26,13 +29,11 @@ bool line_claims_failure(std::string_view line);
 /// line, and FAILED, with nothing in it. "" if nothing.
 std::string claim_of_name(const std::string& path, std::string_view text);
 
-/// "passed: 47, total: 48" of an object that counts fewer that passed than there were; what was
-/// skipped is not missed. "" of any other.
-std::string claim_of_counts(const nlohmann::json& object);
-
 /// Calls `on_claim` with "key: value" of each claim of failure in `value`, which `key` holds, and
-/// in all that it holds itself. Its nesting must be bounded.
+/// in all that it holds itself, objects by what their members say together too (claim_of_object).
+/// `outer` are the limits that hold around it. Its nesting must be bounded.
 void for_each_failure(std::string_view key, const nlohmann::json& value,
-                      const std::function<void(const std::string& claim)>& on_claim);
+                      const std::function<void(const std::string& claim)>& on_claim,
+                      std::span<const Quantity> outer = {});
 
 }  // namespace greta

@@ -176,7 +176,7 @@ bool counts_failures(SaidWords words) {
                       is_any_of(words[at + 1].text, {"in", "of", "out", "and", "from"});
     if (ends && !words[at].opens &&
         is_any_of(words[at].text, {"failed", "failures", "failure", "errors", "mismatches",
-                                   "mismatch", "failing", "crashed", "aborted"})) {
+                                   "mismatch", "failing", "crashed", "aborted", "nans"})) {
       return true;
     }
   }
@@ -212,9 +212,14 @@ bool is_low_rate(SaidWords value) {
 }
 
 bool is_short_share(SaidWords value) {
+  if (!is_alone(value)) return is_part_of_all(value);
+  const std::optional<double> part = number_of(value.front().text);
+  return part && *part > 0 && *part < 1;
+}
+
+bool is_part_of_all(SaidWords value) {
   const std::optional<double> part = number_of(value.front().text);
   if (!part || *part < 0) return false;
-  if (is_alone(value)) return *part > 0 && *part < 1;
   size_t at = 1;
   while (at < value.size() && is_any_of(value[at].text, {"out", "of", "de", "von"})) ++at;
   if (at >= value.size() || value[at].opens || (at + 1 < value.size() && !value[at + 1].opens))

@@ -24,6 +24,9 @@ bool is_low_rate(SaidWords value);
 /// Whether what follows "passed" is less than all: 0.97, "47/48", "47 of 48"; not 47 alone.
 bool is_short_share(SaidWords value);
 
+/// Whether a value is "3/4", "3 out of 4": of two numbers the greater last, and nothing more.
+bool is_part_of_all(SaidWords value);
+
 /// Whether a key counts things by what is wrong with them: "mismatched elements", "failed_tests".
 bool counts_what_failed(SaidWords key);
 

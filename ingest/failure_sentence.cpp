@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "ingest/failure_comparison.h"
 #include "ingest/failure_count.h"
+#include "ingest/failure_limit.h"
 #include "ingest/program_error.h"
 #include "ingest/text.h"
 
@@ -45,8 +47,10 @@ bool is_at_level(std::string_view line, SaidWords words) {
     return is_level_word(word.text) || word.text.starts_with("fail");
   });
   if (!is_told) return false;
-  if (line.find('|') != line.npos || line.starts_with('#')) return false;
   const bool is_stamped = !line.empty() && (text::is_digit(line[0]) || line[0] == '[');
+  const bool is_in_table =
+      line.find('|') != line.npos && !(is_stamped && line.find(':') < line.find('|'));
+  if (is_in_table || line.starts_with('#')) return false;
   const std::vector<std::string_view> tokens = tokens_of(line, is_stamped ? kMaxLevelTokens : 2);
   for (size_t i = 0; i + 1 < tokens.size() && (i == 0 || is_stamped); ++i) {
     const std::string level = text::to_lower(tokens[i]);
@@ -137,12 +141,6 @@ bool says_so(SaidWords words) {
   return false;
 }
 
-/// Whether a word makes of the clause behind it a condition or a description.
-bool supposes(std::string_view word) {
-  return is_any_of(word, {"if", "when", "unless", "where", "that", "which", "whether", "who",
-                          "should", "may", "could", "would"});
-}
-
 /// "The run did not pass", "hashes do not match"; not what is supposed.
 bool denies_success(SaidWords words) {
   const bool denies = std::any_of(words.begin(), words.end(), [](const SaidWord& word) {
@@ -152,7 +150,7 @@ bool denies_success(SaidWords words) {
   bool is_supposed = false;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i].opens) is_supposed = false;
-    is_supposed |= supposes(words[i].text);
+    is_supposed |= said::supposes(words[i].text);
     const bool is_denied =
         i > 1 && (words[i - 1].text == "not" || words[i - 1].text == "t") &&
         is_any_of(words[i - 2].text, {"did", "does", "do", "didn", "doesn", "don"});
@@ -179,7 +177,7 @@ bool ends_in_failure(std::string_view line, SaidWords words) {
         (rest.empty() || (is_verb && rest[0].opens && !counts_no_failure(rest)))) {
       return true;
     }
-    if (supposes(word) || said::is_nothing(word) || said::is_fine(word) ||
+    if (said::supposes(word) || said::is_nothing(word) || said::is_fine(word) ||
         is_any_of(word, {"first", "expected", "on", "what", "why", "how", "until", "once",
                          "previous", "earlier", "old"})) {
       return false;
@@ -195,7 +193,7 @@ bool tells_where_it_differs(SaidWords words) {
   for (size_t i = 0; i + 2 < words.size(); ++i) {
     begins |= words[i].opens;
     const std::string& word = words[i].text;
-    if (supposes(word) || said::is_nothing(word)) return false;
+    if (said::supposes(word) || said::is_nothing(word)) return false;
     const bool is_verb = is_any_of(word, {"diverge", "diverges", "diverged", "differ", "differs"});
     const bool differs = word.starts_with("diverg") || word.starts_with("mismatch") ||
                          word.starts_with("differ") || word.starts_with("drift");
@@ -227,7 +225,7 @@ bool exceeds_a_limit(SaidWords words) {
     });
     const SaidWords before = words.first(i);
     const bool holds = std::none_of(before.begin(), before.end(), [](const SaidWord& word) {
-      return supposes(word.text) || said::is_nothing(word.text) || word.text == "must";
+      return said::supposes(word.text) || said::is_nothing(word.text) || word.text == "must";
     });
     const bool is_number = std::any_of(before.begin(), before.end(), [](const SaidWord& word) {
       return text::is_digit(word.text.front());
@@ -251,19 +249,36 @@ bool got_another(SaidWords words) {
   return false;
 }
 
-/// "attn_out   DRIFT", "attn_out FAIL", "attn_out .... FAIL", "a.py::test FAILED [ 50%]": behind
-/// a name, the last of the line.
+/// Where such a word stands, the last of a line or before a gap; npos: nowhere.
+size_t column_of(std::string_view line, std::string_view word) {
+  for (size_t at = line.find(word); at != line.npos; at = line.find(word, at + 1)) {
+    const std::string_view rest = line.substr(at + word.size());
+    if (rest.empty()) return at;
+    const bool is_apart = at > 1 && line.substr(0, at).ends_with("  ");
+    if (rest.starts_with('\t') || (is_apart && rest.starts_with("  "))) return at;
+    const bool is_in_cell = at > 0 && (line[at - 1] == ',' || line[at - 1] == ';');
+    if (is_in_cell && rest.front() == line[at - 1] && line.find(' ') == line.npos) return at;
+  }
+  return line.npos;
+}
+
+/// "attn_out   DRIFT", "attn_out   FAIL   0.5", "attn_out,FAIL", "attn_out FAIL", "attn_out ....
+/// FAIL", "a.py::test FAILED [ 50%]": behind a name, in a column or the last of the line.
 bool is_in_a_column(std::string_view line) {
   if (line.ends_with("%]")) line = text::trim(line.substr(0, line.rfind('[')));
   for (const std::string_view word : {"FAIL", "FAILED", "DRIFT", "MISMATCH"}) {
-    if (!line.ends_with(word)) continue;
-    const std::string_view before = line.substr(0, line.size() - word.size());
+    const size_t at = column_of(line, word);
+    if (at == line.npos) continue;
+    const std::string_view before = line.substr(0, at);
     const std::string_view name = text::trim(before);
-    if (name.size() == before.size() || std::none_of(name.begin(), name.end(), text::is_lower)) {
-      continue;
-    }
-    const bool is_name = name.find_first_of(" \t") == name.npos && text::is_word(name.back());
-    if (before.ends_with("  ") || before.ends_with('\t') || is_name) return true;
+    if (std::none_of(name.begin(), name.end(), text::is_lower)) continue;
+    const bool is_apart = name.size() < before.size();
+    const bool is_word =
+        is_apart && name.find_first_of(" \t") == name.npos && text::is_word(name.back());
+    const bool is_cell = !is_apart && (name.ends_with(',') || name.ends_with(';')) &&
+                         line.find(' ') == line.npos &&
+                         !name.substr(0, name.size() - 1).ends_with("PASS");
+    if (before.ends_with("  ") || before.ends_with('\t') || is_word || is_cell) return true;
   }
   return false;
 }
@@ -346,7 +361,9 @@ bool says_failure_in_a_sentence(std::string_view line, SaidWords words) {
          is_failed_case(line) || ends_in_failure(line, words) || tells_where_it_differs(words) ||
          exceeds_a_limit(words) || got_another(words) || is_judged_in_capitals(line, words) ||
          counts_failures(words) || counts_too_few(line, words) || fails_amid_others(line, words) ||
-         is_at_level(line, words) || is_job_that_died(line, words) || tells_of_crash(words) ||
+         is_at_level(line, words) || line_states_excess(line, words) ||
+         line_compares_in_vain(line, words) || tells_of_nan(words) ||
+         is_job_that_died(line, words) || tells_of_crash(words) || is_death_by_signal(line) ||
          tells_of_what_could_not_be(line, words);
 }
 

@@ -183,6 +183,10 @@ bool is_yes(std::string_view word) { return is_any(word, kTrue); }
 bool is_judging(std::string_view word) { return is_any(word, kJudging); }
 bool is_measuring(std::string_view word) { return is_any(word, kMeasuring); }
 bool is_copula(std::string_view word) { return is_any(word, kCopulas); }
+bool supposes(std::string_view word) {
+  return is_any_of(word, {"if", "when", "unless", "where", "that", "which", "whether", "who",
+                          "should", "may", "could", "would"});
+}
 bool is_zero(std::string_view word) { return word.find_first_not_of("0.") == word.npos; }
 bool is_count(std::string_view word) {
   return word.find_first_not_of("0123456789") == word.npos && !is_zero(word);
@@ -193,13 +197,15 @@ bool is_nothing(std::string_view word) {
 
 std::vector<std::string_view> telling_words() {
   std::vector<std::string_view> words(
-      {"exit",     "return",    "retcode",   "rc",       "salida",    "signal",    "fatal",
-       "critical", "severe",    "emerg",     "sig",      "sanitizer", "assertion", "segmentation",
-       "memory",   "dumped",    "floating",  "illegal",  "terminate", "traceback", "smashing",
-       "free",     "corrupted", "killed",    "panicked", "oom",       "timed",     "limit",
-       "space",    "lost",      "hang",      "detected", "make",      "succeed",   "agree",
-       "cannot",   "could",     "can",       "unable",   "exceed",    "expected",  "nan",
-       "close",    "state",     "different", "zero",     "overflow",  "pointer",   "tolerance"});
+      {"exit",     "return",    "retcode",   "rc",        "salida",    "signal",    "fatal",
+       "critical", "severe",    "emerg",     "sig",       "sanitizer", "assert",    "segmentation",
+       "memory",   "dumped",    "floating",  "illegal",   "terminate", "traceback", "smashing",
+       "free",     "corrupted", "killed",    "panicked",  "oom",       "timed",     "limit",
+       "space",    "lost",      "hang",      "detected",  "make",      "succeed",   "agree",
+       "cannot",   "could",     "can",       "unable",    "exceed",    "expected",  "nan",
+       "close",    "state",     "different", "zero",      "overflow",  "pointer",   "tolerance",
+       "tol",      "atol",      "rtol",      "threshold", "negative",  "score",     "nvrm",
+       "hangup",   "interrupt", "alarm",     "fallen",    "reset"});
   for (const std::span<const Stem> stems :
        {std::span<const Stem>(kFailed), std::span<const Stem>(kWrong), std::span<const Stem>(kFine),
         std::span<const Stem>(kJudging)}) {

@@ -40,6 +40,8 @@ bool is_judging(std::string_view word);
 bool is_measuring(std::string_view word);
 /// What stands between a word that judges and what it says: "is".
 bool is_copula(std::string_view word);
+/// Whether a word makes of the clause behind it a condition or a description: "if".
+bool supposes(std::string_view word);
 /// "0", "0.0".
 bool is_zero(std::string_view word);
 /// A whole number that is not 0.

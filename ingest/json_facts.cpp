@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ingest/failure_claim.h"
+#include "ingest/failure_members.h"
 #include "ingest/json_document.h"
 #include "ingest/run_identity.h"
 #include "ingest/text.h"
@@ -195,7 +196,8 @@ class FactsReader {
     read_by_name(document);
     const bool states = facts_.kind == "metadata" || facts_.kind == "config";
     if (facts_.kind == "perf") read_leg(document);
-    look_at_counts({}, document);
+    limits_ = limits_of_object(document);
+    look_at_members({}, document);
     for (const auto& [key, value] : document.items()) {
       if (states || key == "config") {
         look_for_failures({}, key, value);
@@ -296,7 +298,7 @@ class FactsReader {
         scope.leg = dim_value(value);
       }
     }
-    look_at_counts(scope.dims, run);
+    look_at_members(scope.dims, run);
     for (const auto& [key, value] : run.items()) {
       if (repeats_scope(scope, key, value)) continue;
       look_for_failures(scope.dims, key, value);
@@ -355,18 +357,21 @@ class FactsReader {
   }
 
   /// Of the members of an object together; each by itself is looked through by look_for_failures.
-  void look_at_counts(const std::map<std::string, std::string>& dims, const json& object) {
+  void look_at_members(const std::map<std::string, std::string>& dims, const json& object) {
     if (!object.is_object() || facts_.claims.size() >= kMaxJsonClaims) return;
-    const std::string claim = claim_of_counts(object);
+    const std::string claim = claim_of_object({}, object, limits_);
     if (!claim.empty()) facts_.claims.push_back({dims, "FAIL", claim, true});
   }
 
   void look_for_failures(const std::map<std::string, std::string>& dims, const std::string& key,
                          const json& value) {
-    for_each_failure(key, value, [&](const std::string& claim) {
-      if (facts_.claims.size() < kMaxJsonClaims)
-        facts_.claims.push_back({dims, "FAIL", claim, true});
-    });
+    for_each_failure(
+        key, value,
+        [&](const std::string& claim) {
+          if (facts_.claims.size() < kMaxJsonClaims)
+            facts_.claims.push_back({dims, "FAIL", claim, true});
+        },
+        limits_);
   }
 
   // `key` is the last part of the path, "" where known names do not count.
@@ -437,8 +442,9 @@ class FactsReader {
   }
 
   JsonFacts& facts_;
-  std::string stem_;  // of the file
-  Scope own_;         // the file's own run: no dimensions, the leg of a perf file
+  std::string stem_;              // of the file
+  std::vector<Quantity> limits_;  // that it states of all that it holds
+  Scope own_;                     // the file's own run: no dimensions, the leg of a perf file
   size_t timestamp_depth_ = std::numeric_limits<size_t>::max();
   size_t commit_depth_ = std::numeric_limits<size_t>::max();
 };

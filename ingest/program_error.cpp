@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <system_error>
 #include <unordered_set>
@@ -66,7 +68,11 @@ constexpr Phrase kCrashes[] = {{"segmentation", "fault"},
                                {"gpu", "hang"},
                                {"nan", "detected"},
                                {"drift", "detected"},
-                               {"mismatch", "detected"}};
+                               {"mismatch", "detected"},
+                               {"nvrm", "xid"},
+                               {"gpu", "reset"},
+                               {"gpu", "has", "fallen"},
+                               {"general", "protection", "fault"}};
 
 /// Words of the phrase at the start of `words`; 0: it is not there.
 size_t phrase_words(SaidWords words, const Phrase& phrase) {
@@ -106,6 +112,40 @@ bool is_name_of_error(std::string_view text) {
     return all;
   }();
   return names.contains(text::to_lower(text));
+}
+
+/// Signals that end a program which does not look at them.
+constexpr int kDeadlySignals[] = {SIGHUP,  SIGINT,  SIGILL,    SIGTRAP, SIGABRT, SIGBUS,  SIGFPE,
+                                  SIGKILL, SIGUSR1, SIGSEGV,   SIGUSR2, SIGPIPE, SIGALRM, SIGTERM,
+                                  SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGSYS};
+
+/// What the system calls them: "Killed".
+bool is_name_of_signal(std::string_view text, bool in_any_case) {
+  return std::any_of(std::begin(kDeadlySignals), std::end(kDeadlySignals), [&](int signal) {
+    const std::string_view name = ::strsignal(signal);
+    return in_any_case ? text::to_lower(name) == text::to_lower(text) : name == text;
+  });
+}
+
+/// The line without "[1]+  ", "[1]  1234 " or "zsh: " before it.
+std::string_view without_job(std::string_view line) {
+  const size_t end = line.starts_with('[') ? line.find(']') : line.npos;
+  if (end != line.npos && end > 1 &&
+      std::all_of(line.begin() + 1, line.begin() + end, text::is_digit)) {
+    line.remove_prefix(std::min(line.find_first_not_of("]+- \t0123456789", end), line.size()));
+    return line;
+  }
+  const size_t of_script = line.substr(0, kMaxErrorBytes).find(": line ");
+  if (of_script != line.npos) {
+    line.remove_prefix(of_script + std::string_view(": line ").size());
+    line.remove_prefix(std::min(line.find_first_not_of("0123456789: "), line.size()));
+    return line;
+  }
+  const size_t colon = line.substr(0, kMaxErrorBytes).find(": ");
+  return colon != line.npos && line.substr(0, colon).find(' ') == line.npos &&
+                 line.substr(0, colon).ends_with("sh")
+             ? text::trim(line.substr(colon + 2))
+             : line;
 }
 
 /// The text without its last part behind a colon, which goes to `last`: all of it if that is long.
@@ -189,6 +229,14 @@ bool is_system_error(std::string_view line) {
   const bool is_error = is_name_of_error(last) || last == "command not found" ||
                         (last == "not found" && is_of_a_shell(before));
   return is_error && !goes_on(before);
+}
+
+bool is_death_by_signal(std::string_view line) {
+  const std::string_view said = without_job(line);
+  const bool is_of_shell = said.size() < line.size();
+  std::string_view name = is_of_shell ? said.substr(0, said.find("  ")) : said;
+  name = text::trim(name.substr(0, name.find(" (")));  // "(core dumped)"
+  return name.size() <= kMaxErrorBytes && is_name_of_signal(name, is_of_shell);
 }
 
 bool tells_of_what_could_not_be(std::string_view line, SaidWords words) {

@@ -19,6 +19,10 @@ bool is_glog_error(std::string_view line);
 /// as a shell does that finds no such command, and does not say how it went on.
 bool is_system_error(std::string_view line);
 
+/// "Terminated", "zsh: killed     ./engine", "[1]+  Killed   ./engine": what a shell says of a
+/// program that a signal ended.
+bool is_death_by_signal(std::string_view line);
+
 /// Whether a clause of the line, of those words, begins with what could not be done, "failed to
 /// load", "cannot open", and nothing says how it went on, "using defaults".
 bool tells_of_what_could_not_be(std::string_view line, SaidWords words);

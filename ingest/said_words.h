@@ -29,8 +29,16 @@ constexpr bool is_combining(char32_t code) { return code >= 0x300 && code <= 0x3
 /// The character as a letter or digit of ASCII; 0 for what is neither.
 char plain_letter(char32_t code);
 
+/// The letter of ASCII that a letter of another script looks like; 0: none. Only beside letters of
+/// ASCII it is meant to be one.
+char look_alike(char32_t code);
+
 /// The mark as the word that it stands for; "" for what is none.
 std::string_view word_of_mark(char32_t code);
+
+/// The text as it looks: without what is not shown, and with letters of ASCII for those that look
+/// like them amid such letters, or are such of another width or shape.
+std::string with_plain_letters(std::string_view text);
 
 /// What stands between blanks, as it is written, without the marks around each; marks alone are
 /// none.

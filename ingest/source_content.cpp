@@ -7,6 +7,8 @@
 #include "db/kept_tally.h"
 #include "ingest/content_name.h"
 #include "ingest/failure_claim.h"
+#include "ingest/failure_lines.h"
+#include "ingest/failure_table.h"
 #include "ingest/json_document.h"
 #include "ingest/json_facts.h"
 #include "ingest/json_pairs.h"
@@ -129,23 +131,13 @@ void SourceContent::add_row(const Table& header, const TableRow& row,
   add_failures_of(header, row);
 }
 
-/// Of a table that judges no pairs: a cell beside one that judges, or below a column that does;
-/// amid text, below columns are many runs, unless the table has one row or lists parts of one.
+/// Of a table that judges no pairs; amid text, below columns are many runs, unless the table has
+/// one row or lists parts of one.
 void SourceContent::add_failures_of(const Table& header, const TableRow& row) {
   const bool has_columns = !has_other_text_ || header.rows.size() == 1 ||
                            (!header.columns.empty() && lists_parts_of_a_run(header));
-  for (size_t i = 0; i < row.cells.size(); ++i) {
-    const bool by_column = has_columns && i < header.columns.size() &&
-                           !(has_other_text_ && is_of_another_run(header.columns[i])) &&
-                           (claims_failure(header.columns[i], row.cells[i]) ||
-                            value_claims_failure(header.columns[i], row.cells[i]));
-    // a cell below a column that judges is no key
-    const bool is_value =
-        i > 0 && i <= header.columns.size() && claims_failure(header.columns[i - 1], "fail");
-    const bool by_cell = i > 0 && !is_value && claims_failure(row.cells[i - 1], row.cells[i]);
-    if (by_cell) return add_failure(row.line, row.cells[i - 1] + ": " + row.cells[i]);
-    if (by_column) return add_failure(row.line, header.columns[i] + ": " + row.cells[i]);
-  }
+  const std::string claim = claim_of_row(header, row, has_columns, has_other_text_);
+  if (!claim.empty()) add_failure(row.line, claim);
 }
 
 /// Of a line that is a JSON object and no row, or of what rows have beside their fields.
@@ -305,6 +297,7 @@ void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
   warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
+  FailureLines failures(true);
   StatedRecords records(*this, {});
   std::vector<LogEvent> events;
   const int64_t events_before = session_.summary.log_events;
@@ -321,7 +314,7 @@ void SourceContent::add_log(const std::string& bytes) {
       records.take(line, line_no);
       continue;
     }
-    if (line_claims_failure(line)) add_failure(line_no, text::trim(line));
+    if (failures.claims(line)) add_failure(line_no, text::trim(line));
     events.clear();
     parser.add_line(line, line_no, events);
     for (const LogEvent& event : events) {

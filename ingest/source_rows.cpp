@@ -28,6 +28,7 @@ void SourceContent::add_batch(RecordBatch& batch) {
     for (const auto& [name, value] : event.attributes) {
       if (claims_failure(name, value)) add_failure(0, name + ": " + value);
     }
+    if (!event.beside.empty()) add_failures_of_line(event.beside, 0);
   }
   const bool other_hash =
       !batch.hash_algo.empty() && !session_.runs.is_hash_algo(run_id_, batch.hash_algo);

@@ -29,11 +29,14 @@ class TellingWords {
         const utf8::Head head = utf8::head(line.substr(i));
         const bool is_accent = head.is_character() && plain_letter(head.code) != '\0';
         if (is_accent ? letters < kBegun : may_be_part(head)) return true;
+        if (head.is_character() && look_alike(head.code) != '\0' && is_amid(line, i, head.bytes))
+          return true;
         letters = is_accent ? letters + 1 : 0;
         i += std::max<size_t>(head.bytes, 1) - 1;
         continue;
       }
       if (!text::is_letter(line[i])) {
+        if (line[i] >= '<' && line[i] <= '>' && compares(line, i)) return true;
         letters = 0;
         continue;
       }
@@ -51,11 +54,28 @@ class TellingWords {
 
  private:
   static constexpr size_t kBegun = 3;
+  static constexpr char32_t kUnequal = 0x2260;
+
+  /// "5 != 7", "5 == 7", "0.5 > 0.1", at the last mark of "=" and the first of others; not a rule
+  /// of
+  /// "=", an arrow or a tag.
+  static bool compares(std::string_view line, size_t at) {
+    const auto is = [line](size_t i, char c) { return i < line.size() && line[i] == c; };
+    if (line[at] != '=') return is(at - 1, ' ') && (is(at + 1, ' ') || is(at + 1, '='));
+    return is(at - 1, '!') || (is(at - 1, '=') && !is(at - 2, '=') && !is(at + 1, '='));
+  }
 
   /// What is no letter of its own, and changes what is read: a mark that fails, what is not shown.
   static bool may_be_part(const utf8::Head& head) {
     return head.is_character() && (is_combining(head.code) || !utf8::is_shown(head.code) ||
-                                   word_of_mark(head.code) == "fail");
+                                   head.code == kUnequal || word_of_mark(head.code) == "fail");
+  }
+
+  /// Whether what is at `at` has a letter of ASCII beside it.
+  static bool is_amid(std::string_view line, size_t at, size_t bytes) {
+    const std::string_view rest = line.substr(at + bytes);
+    return (at > 0 && text::is_letter(line[at - 1])) ||
+           (!rest.empty() && text::is_letter(rest.front()));
   }
 
   static size_t key_of(std::string_view word) {

@@ -122,6 +122,15 @@ void read_end(const Json& object, RunEvent& event) {
   event.rows = count(object, "rows");
 }
 
+/// What a line says that is none of the event's fields.
+std::string other_fields(const Json& object, std::initializer_list<std::string_view> known) {
+  Json others = Json::object();
+  for (const auto& [name, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) others[name] = value;
+  }
+  return others.empty() ? "" : others.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 // ---- The row format
 
 /// Throws for a field that the line has no place for.
@@ -249,15 +258,19 @@ std::string read_run_event(std::string_view line, RunEvent& event) {
       event.date = day_field(object, "date");
       event.started_at = text_field(object, "started_at");
       read_attributes(object, event);
+      event.beside =
+          other_fields(object, {"event", "experiment", "date", "started_at", "attributes"});
     } else if (kind == "run_attributes") {
       event.kind = RunEvent::kAttributes;
       read_attributes(object, event);
+      event.beside = other_fields(object, {"event", "attributes"});
     } else if (kind == "run_prompt") {
       event.kind = RunEvent::kPrompt;
       read_prompt(object, "prompt_id", event);
     } else {
       event.kind = RunEvent::kEnd;
       read_end(object, event);
+      event.beside = other_fields(object, {"event", "status", "rows", "finished_at"});
     }
   } catch (const BadField& bad) {
     return bad.what;

@@ -39,6 +39,7 @@ struct RunEvent {
   bool complete = false;  ///< of an end
   std::string finished_at;
   std::optional<int64_t> rows;  ///< that the run wrote
+  std::string beside;  ///< a JSON object of the fields that none of these is; "" if there are none
 };
 
 /// Whether an event of this name is one of them.
