@@ -2,12 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -38,30 +33,13 @@ inline std::string isa_test_name(const testing::TestParamInfo<Isa>& info) {
   INSTANTIATE_TEST_SUITE_P(Every, Suite, testing::ValuesIn(instruction_sets()), isa_test_name)
 
 inline bool same_bits(const Values& a, const Values& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) return false;
-  }
-  return true;
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 /// ‖actual − expected‖ / ‖expected‖ over the values that are finite; infinite where only one is.
 /// A root mean square of the expected values below `least_rms` counts as least_rms: the measure of
 /// values that come out near 0 by cancellation.
-inline double rel_l2(const Values& actual, const std::vector<double>& expected,
-                     double least_rms = 0) {
-  EXPECT_EQ(actual.size(), expected.size());
-  double error = 0, norm = 0, n = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    const auto value = static_cast<double>(actual[i]);
-    if (!std::isfinite(value) && !std::isfinite(expected[i])) continue;
-    if (!std::isfinite(value - expected[i])) return std::numeric_limits<double>::infinity();
-    error += (value - expected[i]) * (value - expected[i]);
-    norm += expected[i] * expected[i];
-    ++n;
-  }
-  norm = std::max(norm, n * least_rms * least_rms);
-  return norm == 0 ? std::sqrt(error) : std::sqrt(error / norm);
-}
+double rel_l2(const Values& actual, const std::vector<double>& expected, double least_rms = 0);
 
 }  // namespace greta

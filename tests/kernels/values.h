@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <vector>
 
 namespace greta {
@@ -16,16 +15,7 @@ inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// Roughly normal, from integers: the same on every standard library.
-Values bell_values(uint32_t seed, std::integral auto n, double sigma = 1) {
-  std::mt19937 random(seed);
-  Values values(static_cast<size_t>(n));
-  for (float& value : values) {
-    double sum = -6.0;
-    for (int i = 0; i < 12; ++i) sum += static_cast<double>(random()) * 0x1p-32;
-    value = static_cast<float>(sum * sigma);
-  }
-  return values;
-}
+Values bell_values(uint32_t seed, size_t n, double sigma = 1);
 
 /// `n` values from `first` on.
 Values slice(const Values& values, std::integral auto first, std::integral auto n) {

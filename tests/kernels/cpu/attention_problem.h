@@ -87,71 +87,8 @@ struct Reference {
   std::vector<double> out, scores, probs;
 };
 
-inline double k_value(const Problem& p, int64_t key, int64_t g, int64_t d) {
-  const int64_t column = (g * p.shape.k_head_stride + d) % p.row();
-  return static_cast<double>(p.k[static_cast<size_t>(key * p.row() + column)]);
-}
-
-inline double v_value(const Problem& p, int64_t key, int64_t g, int64_t d) {
-  const int64_t column =
-      p.shape.v_transposed ? d * p.shape.n_kv_heads + g : g * p.shape.head_dim + d;
-  return static_cast<double>(p.v[static_cast<size_t>(key * p.row() + column)]);
-}
-
-inline void reference_head(const Problem& p, int64_t t, int64_t h, Reference& ref) {
-  const AttentionShape& s = p.shape;
-  const int64_t g = s.modulo_heads ? h % s.n_kv_heads : h * s.n_kv_heads / s.n_heads;
-  const int64_t pos = s.first_pos + t;
-  const int64_t n_visible = std::min(pos + 1 + s.mask_shift, s.cache_rows);
-  const int64_t first = s.window == 0 ? 0 : std::max<int64_t>(0, pos + 1 - s.window);
-  const auto q_at = static_cast<size_t>((t * s.n_heads + h) * s.head_dim);
-  std::vector<double> score(static_cast<size_t>(std::max(n_visible, pos + 1)));
-  for (size_t j = 0; j < score.size(); ++j) {
-    double dot = 0;
-    for (int64_t d = 0; d < s.head_dim; ++d) {
-      dot += static_cast<double>(p.q[q_at + static_cast<size_t>(d)]) *
-             k_value(p, static_cast<int64_t>(j), g, d);
-    }
-    score[j] = dot * static_cast<double>(s.scale);
-  }
-  double max = -std::numeric_limits<double>::infinity();
-  for (int64_t j = first; j < n_visible; ++j) max = std::max(max, score[static_cast<size_t>(j)]);
-  std::vector<double> weight(score.size(), 0.0);
-  double sum = 0;
-  for (int64_t j = first; j < n_visible; ++j) {
-    const double shift = s.subtract_max ? -max : static_cast<double>(s.score_shift);
-    // exp in f32 is infinite from here on.
-    const double x = score[static_cast<size_t>(j)] + shift;
-    weight[static_cast<size_t>(j)] = x > 88.7228 ? HUGE_VAL : std::exp(x);
-    sum += weight[static_cast<size_t>(j)];
-  }
-  for (double& w : weight) w /= sum;
-  for (int64_t d = 0; d < s.head_dim; ++d) {
-    double value = n_visible <= first ? std::nan("") : 0;
-    for (int64_t j = first; j < n_visible; ++j) {
-      value += weight[static_cast<size_t>(j)] * v_value(p, j, g, d);
-    }
-    ref.out[q_at + static_cast<size_t>(d)] = value;
-  }
-  for (int64_t j = 0; j <= pos; ++j) {
-    const auto at = static_cast<size_t>(t * p.key_block() + j * s.n_heads + h);
-    ref.scores[at] = score[static_cast<size_t>(j)];
-    ref.probs[at] = first <= j && j < n_visible ? weight[static_cast<size_t>(j)] : 0;
-  }
-}
-
 // Trace entries that no query has keep the marker that compute() put there.
-inline Reference reference(const Problem& p) {
-  Reference ref;
-  const auto n = static_cast<size_t>(p.shape.n_tokens * p.key_block());
-  ref.out.resize(p.q.size());
-  ref.scores.assign(n, kNan);
-  ref.probs.assign(n, kNan);
-  for (int64_t t = 0; t < p.shape.n_tokens; ++t) {
-    for (int64_t h = 0; h < p.shape.n_heads; ++h) reference_head(p, t, h, ref);
-  }
-  return ref;
-}
+Reference reference(const Problem& p);
 
 // Of relative L2, for scores of magnitude 1. Without a fused multiply-add each product rounds too.
 inline double tolerance(Isa isa) { return isa == Isa::kBaseline ? 4.5e-7 : 3e-7; }

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/quantise.h"
+#include "tests/kernels/cpu/product_in_double.h"
 #include "tests/kernels/kernel_fixture.h"
 #include "tests/kernels/random_blocks.h"
 
@@ -63,27 +64,8 @@ Values multiply(Product product, const Matrix& w, const Values& x, int64_t n_tok
   return out;
 }
 
-struct Expected {
-  std::vector<double> value;
-  std::vector<double> square;  // Σ (w·x)²
-};
-
 Expected multiply_in_double(const Weights& w, const Values& x, int64_t n_tokens) {
-  const Values values = w.expanded();
-  const auto cols = static_cast<size_t>(w.matrix.cols);
-  const auto rows = static_cast<size_t>(w.matrix.rows);
-  const size_t n = static_cast<size_t>(n_tokens) * rows;
-  Expected expected{std::vector<double>(n), std::vector<double>(n)};
-  for (size_t i = 0; i < n; ++i) {
-    const float* row = values.data() + i % rows * cols;
-    const float* token = x.data() + i / rows * cols;
-    for (size_t k = 0; k < cols; ++k) {
-      const double product = static_cast<double>(row[k]) * token[k];
-      expected.value[i] += product;
-      expected.square[i] += product * product;
-    }
-  }
-  return expected;
+  return greta::multiply_in_double(w.expanded(), w.matrix.rows, x, n_tokens);
 }
 
 // Whether actual agrees with the first values of expected.
@@ -136,9 +118,9 @@ INSTANTIATE_TEST_SUITE_P(Every, Matmul,
 
 TEST_P(Matmul, AgreesWithDoubleAtOddSizes) {
   for (const int64_t cols : column_counts(type())) {
+    const Values x = bell_values(2, 128 * cols);
     for (const int64_t rows : {1, 3, 17}) {
       const Weights w(type(), rows, cols);
-      const Values x = bell_values(2, 128 * cols);
       const Expected expected = multiply_in_double(w, x, 128);
       for (const int64_t n_tokens : {1, 2, 3, 5, 8, 17, 128}) {
         for (const NamedProduct& route : kRoutes) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <ostream>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "kernels/blocks.h"
@@ -55,15 +57,22 @@ struct HostProduct {
   struct Exact {
     double sum = 0, magnitude = 0;
   };
-  Exact exact(int64_t token, int64_t row) const {
-    Exact result;
-    for (int64_t k = 0; k < cols; ++k) {
-      const double product = half_value(type, x[static_cast<size_t>(token * cols + k)]) *
-                             half_value(type, w[static_cast<size_t>(row * cols + k)]);
-      result.sum += product;
-      result.magnitude += std::fabs(product);
+  /// Of every token, row by row.
+  std::vector<Exact> exact() const {
+    const std::vector<double> tokens = values(x), weights = values(w);
+    std::vector<Exact> results;
+    for (int64_t i = 0; i < n_tokens * rows; ++i) {
+      const double* token = tokens.data() + i / rows * cols;
+      const double* row = weights.data() + i % rows * cols;
+      double sum = 0, magnitude = 0;
+      for (int64_t k = 0; k < cols; ++k) {
+        const double product = token[k] * row[k];
+        sum += product;
+        magnitude += std::fabs(product);
+      }
+      results.push_back({sum, magnitude});
     }
-    return result;
+    return results;
   }
 
   /// How far a result may be from the exact one. Sixteen products are added to a sum at a time, one
@@ -74,24 +83,35 @@ struct HostProduct {
   }
 
   void expect_exactly(const std::vector<float>& got) const {
-    ASSERT_EQ(got.size(), static_cast<size_t>(n_tokens * rows));
-    for (int64_t i = 0; i < n_tokens * rows; ++i) {
-      ASSERT_EQ(static_cast<double>(got[static_cast<size_t>(i)]), exact(i / rows, i % rows).sum)
-          << "token " << i / rows << ", row " << i % rows << " of " << *this;
-    }
+    const std::vector<Exact> wanted = exact();
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_EQ(static_cast<double>(got[i]), wanted[i].sum) << place(i);
   }
   void expect_nearly(const std::vector<float>& got) const {
-    ASSERT_EQ(got.size(), static_cast<size_t>(n_tokens * rows));
-    for (int64_t i = 0; i < n_tokens * rows; ++i) {
-      const Exact wanted = exact(i / rows, i % rows);
-      ASSERT_NEAR(static_cast<double>(got[static_cast<size_t>(i)]), wanted.sum, tolerance(wanted))
-          << "token " << i / rows << ", row " << i % rows << " of " << *this;
+    const std::vector<Exact> wanted = exact();
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(static_cast<double>(got[i]), wanted[i].sum, tolerance(wanted[i])) << place(i);
     }
   }
 
   friend std::ostream& operator<<(std::ostream& out, const HostProduct& product) {
     return out << product.n_tokens << " tokens, " << product.rows << " rows, " << product.cols
                << " columns, " << (product.type == HalfType::kF16 ? "f16" : "bf16");
+  }
+
+ private:
+  std::vector<double> values(const Halves& halves) const {
+    std::vector<double> values;
+    for (const uint16_t half : halves) values.push_back(half_value(type, half));
+    return values;
+  }
+  std::string place(size_t i) const {
+    const auto at = static_cast<int64_t>(i);
+    std::ostringstream text;
+    text << "token " << at / rows << ", row " << at % rows << " of " << *this;
+    return text.str();
   }
 };
 
