@@ -4,6 +4,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "tests/kernels/cpu/quants.h"
 
