@@ -126,12 +126,12 @@ Tiles tiles_of(const AttentionShape& shape, const AttentionTrace& trace) {
   return {static_cast<int>(n_whole), static_cast<int>(blocks_for(rest, kPartQueries))};
 }
 
-struct Place {
+struct TilesPlace {
   int head, part, first_token, end_token;
   bool whole;
 };
 template <int kDim>
-__device__ Place place_of(const Call& call, Tiles tiles, unsigned block) {
+__device__ TilesPlace place_in_tiles(const Call& call, Tiles tiles, unsigned block) {
   constexpr int kQueries = kWholeQueries<kDim>, kPartQueries = Sizes<kDim, false>::kQueries;
   constexpr unsigned kParts = Sizes<kDim>::kOutParts;
   const unsigned n_heads = kParts * static_cast<unsigned>(call.shape.n_heads);
@@ -153,7 +153,7 @@ __global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call cal
                                                                   const HalfCache cache,
                                                                   Tiles tiles) {
   GRETA_DYNAMIC_SHARED(uint16_t, shared);
-  const Place place = place_of<kDim>(call, tiles, blockIdx.x);
+  const TilesPlace place = place_in_tiles<kDim>(call, tiles, blockIdx.x);
   const int g = opaque(kv_head_of(call.shape, place.head));
   const auto needs_parts = [&] {
     return wave_any(!place.whole || has_nonfinite_values<kDim>(call, cache, g, place.first_token,
@@ -169,7 +169,7 @@ __global__ __launch_bounds__(kThreads) void attention_tile_kernel(const Call cal
     wait_for_previous();
     if (!needs_parts()) return tile.attend();
   }
-  const Place again = place_of<kDim>(call, tiles, opaque(blockIdx.x));
+  const TilesPlace again = place_in_tiles<kDim>(call, tiles, opaque(blockIdx.x));
   const int end = opaque(std::min(again.end_token, static_cast<int>(call.shape.n_tokens)));
   GRETA_NO_UNROLL
   for (int token = again.first_token; wave_any(token < end);

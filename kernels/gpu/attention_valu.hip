@@ -55,7 +55,7 @@ __global__ __launch_bounds__(kThreads, blocks_at_once(kDim, kVectors)) void atte
 
 constexpr int kFinishedCalls = 64;  // of a launch
 
-struct Finish {
+struct TraceFinish {
   AttentionShape shape;
   const int32_t* first_pos;
   int64_t first_query, stride;  // of the traces
@@ -70,7 +70,7 @@ struct Finish {
 // Block (c, i, t) finishes kShortSplit keys of call i, all of one split, for token t. Rows of a
 // trace that are kGroups apart have the same factors.
 template <int kGroups>
-__global__ __launch_bounds__(kThreads) void attention_trace_kernel(const Finish finish) {
+__global__ __launch_bounds__(kThreads) void attention_trace_kernel(const TraceFinish finish) {
   constexpr int kRows = kShortSplit / kGroups;
   allow_next();
   const AttentionShape& shape = finish.shape;
@@ -155,7 +155,7 @@ const float* unfinished_in(const void* scratch) {
 }
 
 // Of some tokens, from finish.first_token on, and of some calls.
-void launch_finish(const Plan& plan, const Finish& finish, size_t n_calls, int64_t n_tokens,
+void launch_finish(const Plan& plan, const TraceFinish& finish, size_t n_calls, int64_t n_tokens,
                    Stream& stream) {
   const dim3 grid(static_cast<unsigned>(splits_of(plan.n_keys, kShortSplit)),
                   static_cast<unsigned>(n_calls), static_cast<unsigned>(n_tokens));
@@ -166,14 +166,14 @@ void launch_finish(const Plan& plan, const Finish& finish, size_t n_calls, int64
   });
 }
 
-Finish finish_of(const Plan& plan, const AttentionShape& shape, const int32_t* first_pos,
-                 const AttentionTrace& trace) {
+TraceFinish finish_of(const Plan& plan, const AttentionShape& shape, const int32_t* first_pos,
+                      const AttentionTrace& trace) {
   return {shape, first_pos, trace.first_query, trace.stride, 0, layout_of(plan, shape), {}};
 }
 
 template <class Stored, int kDim, int kHeads, bool kVectors>
 void launch_splits(const Plan& plan, Call call, bool finished, Stream& stream) {
-  Finish finish = finish_of(plan, call.shape, call.first_pos, call.trace);
+  TraceFinish finish = finish_of(plan, call.shape, call.first_pos, call.trace);
   finish.calls[0] = {call.trace.probs, call.unfinished};
   const int64_t n_tokens = call.shape.n_tokens;
   for (; call.first_token < n_tokens; call.first_token += plan.n_tokens) {
@@ -256,11 +256,11 @@ void finish_attention_valu(const AttentionShape& shape, const int32_t* first_pos
                            Stream& stream) {
   const AttentionShape checked = checked_shape_of_one(shape);
   const Plan plan(checked, max_keys, true);
-  Finish finish = finish_of(plan, checked, first_pos, trace);
+  TraceFinish finish = finish_of(plan, checked, first_pos, trace);
   while (!calls.empty()) {
     const auto now = calls.first(std::min<size_t>(calls.size(), kFinishedCalls));
     std::transform(now.begin(), now.end(), finish.calls, [](const UnfinishedTrace& call) {
-      return Finish::Trace{call.probs, unfinished_in(call.scratch)};
+      return TraceFinish::Trace{call.probs, unfinished_in(call.scratch)};
     });
     launch_finish(plan, finish, now.size(), 1, stream);
     calls = calls.subspan(now.size());

@@ -55,6 +55,12 @@ __device__ inline uint16_t bf16_bits(float value) {
 #endif
 }
 
+/// The bits of a value as such a half, to nearest even.
+template <HalfType kType>
+__device__ uint16_t half_bits(float value) {
+  return kType == HalfType::kF16 ? f16_bits(value) : bf16_bits(value);
+}
+
 /// The values of two f16 that lie in one word, the lower half first.
 __device__ inline float2 f16_pair(uint32_t bits) {
   return {f16_value(static_cast<uint16_t>(bits)), f16_value(static_cast<uint16_t>(bits >> 16))};

@@ -14,18 +14,19 @@
 namespace greta {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kElementThreads = 256;
 constexpr int kVector = 4;  // values of a 16-byte access
 
 __device__ int64_t thread_index() {
-  return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  return static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
 }
 
 // ---- out[i] = f(i-th values), four at a time where addresses allow.
 
 template <class F>
-__global__ __launch_bounds__(kThreads) void map_vec4_kernel(F f, const float* a, const float* b,
-                                                            int64_t n_vectors, float* out) {
+__global__ __launch_bounds__(kElementThreads) void map_vec4_kernel(F f, const float* a,
+                                                                   const float* b,
+                                                                   int64_t n_vectors, float* out) {
   const int64_t i = thread_index();
   if (i >= n_vectors) return;
   const Floats4 left = load_as<Floats4>(a + kVector * i);
@@ -37,8 +38,8 @@ __global__ __launch_bounds__(kThreads) void map_vec4_kernel(F f, const float* a,
 }
 
 template <class F>
-__global__ __launch_bounds__(kThreads) void map_kernel(F f, const float* a, const float* b,
-                                                       int64_t n, float* out) {
+__global__ __launch_bounds__(kElementThreads) void map_kernel(F f, const float* a, const float* b,
+                                                              int64_t n, float* out) {
   const int64_t i = thread_index();
   if (i < n) out[i] = f(a[i], b[i]);
 }
@@ -48,10 +49,11 @@ void map(const char* name, F f, const float* a, const float* b, int64_t n, float
          Stream& stream) {
   if (n % kVector == 0 && aligned16(a, b, out)) {
     const int64_t n_vectors = n / kVector;
-    launch({name, blocks_for(n_vectors, kThreads), kThreads}, stream, map_vec4_kernel<F>, f, a, b,
-           n_vectors, out);
+    launch({name, blocks_for(n_vectors, kElementThreads), kElementThreads}, stream,
+           map_vec4_kernel<F>, f, a, b, n_vectors, out);
   } else {
-    launch({name, blocks_for(n, kThreads), kThreads}, stream, map_kernel<F>, f, a, b, n, out);
+    launch({name, blocks_for(n, kElementThreads), kElementThreads}, stream, map_kernel<F>, f, a, b,
+           n, out);
   }
 }
 
@@ -76,8 +78,9 @@ struct Times {
 // ---- embed: one thread per weights that are read together.
 
 template <WeightType kType>
-__global__ __launch_bounds__(kThreads) void embed_kernel(DeviceWeights table, const int32_t* ids,
-                                                         int64_t cols, float* out) {
+__global__ __launch_bounds__(kElementThreads) void embed_kernel(DeviceWeights table,
+                                                                const int32_t* ids, int64_t cols,
+                                                                float* out) {
   allow_next();
   wait_for_previous();
   constexpr int kEach = kWeightsPerLoad<kType>;
@@ -95,11 +98,11 @@ void launch_embed(const Matrix& table, const int32_t* ids, int64_t n_tokens, flo
                   Stream& stream) {
   // A grid is at most 65535 high.
   constexpr int64_t kMaxRows = 65535;
-  const unsigned width = blocks_for(table.cols / kWeightsPerLoad<kType>, kThreads);
+  const unsigned width = blocks_for(table.cols / kWeightsPerLoad<kType>, kElementThreads);
   for (int64_t first = 0; first < n_tokens; first += kMaxRows) {
     const auto rows = static_cast<unsigned>(std::min(kMaxRows, n_tokens - first));
-    launch({.name = "embed", .grid = {width, rows}, .block = kThreads, .early = true}, stream,
-           embed_kernel<kType>, device_weights(table), ids + first, table.cols,
+    launch({.name = "embed", .grid = {width, rows}, .block = kElementThreads, .early = true},
+           stream, embed_kernel<kType>, device_weights(table), ids + first, table.cols,
            out + first * table.cols);
   }
 }
@@ -180,7 +183,7 @@ struct Heads {
   float eps;
 };
 
-__global__ __launch_bounds__(kThreads) void finish_heads_kernel(Heads heads) {
+__global__ __launch_bounds__(kElementThreads) void finish_heads_kernel(Heads heads) {
   allow_next();
   wait_for_previous();
   const int64_t i = thread_index() / kHeadLanes;
@@ -214,11 +217,9 @@ __global__ __launch_bounds__(kThreads) void finish_heads_kernel(Heads heads) {
 
 // ---- rope.
 
-__global__ __launch_bounds__(kThreads) void rope_table_kernel(const double* inv_freq,
-                                                              double magnitude,
-                                                              const int32_t* first_pos,
-                                                              int64_t pos_shift, int64_t n_tokens,
-                                                              int64_t half_dim, float* table) {
+__global__ __launch_bounds__(kElementThreads) void rope_table_kernel(
+    const double* inv_freq, double magnitude, const int32_t* first_pos, int64_t pos_shift,
+    int64_t n_tokens, int64_t half_dim, float* table) {
   allow_next();
   wait_for_previous();
   const int64_t i = thread_index();
@@ -245,13 +246,13 @@ struct RopeStore {
 // One thread per pair of values, and per value that is copied; first those of a, then those of b,
 // then as many as b has for the rows that are only stored.
 template <RopePairing kPairing>
-__global__ __launch_bounds__(kThreads) void rope_kernel(RopeTensor a, RopeTensor b,
-                                                        const float* table, RopeShape shape,
-                                                        RopeStore store) {
+__global__ __launch_bounds__(kElementThreads) void rope_kernel(RopeTensor a, RopeTensor b,
+                                                               const float* table, RopeShape shape,
+                                                               RopeStore store) {
   allow_next();
   wait_for_previous();
   const int64_t token = blockIdx.x / shape.blocks_per_token;
-  const uint32_t i = blockIdx.x % shape.blocks_per_token * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x % shape.blocks_per_token * kElementThreads + threadIdx.x;
   const uint32_t half = shape.half_dim;
   const uint32_t per_head = shape.head_dim - half;
   const auto a_heads = static_cast<uint32_t>(a.n_heads), b_heads = static_cast<uint32_t>(b.n_heads);
@@ -298,14 +299,14 @@ void launch_rope(const RopeTensor& a, const RopeTensor& b, const float* table, R
                  int64_t n_tokens, int64_t head_dim, int64_t half_dim, const RopeStore& store,
                  Stream& stream) {
   const int64_t n_heads = a.n_heads + b.n_heads + (store.b_cache.data != nullptr ? b.n_heads : 0);
-  const unsigned per_token = blocks_for(n_heads * (head_dim - half_dim), kThreads);
+  const unsigned per_token = blocks_for(n_heads * (head_dim - half_dim), kElementThreads);
   const auto kernel = pairing == RopePairing::kInterleaved ? rope_kernel<RopePairing::kInterleaved>
                                                            : rope_kernel<RopePairing::kHalves>;
   const RopeShape shape{per_token, static_cast<uint32_t>(head_dim),
                         static_cast<uint32_t>(half_dim)};
   launch({.name = "rope",
           .grid = blocks_for(n_tokens * per_token, 1),
-          .block = kThreads,
+          .block = kElementThreads,
           .early = true},
          stream, kernel, a, b, table, shape, store);
 }
@@ -325,10 +326,10 @@ __device__ void store_values(const KvRows& cache, int64_t at, const Floats4& fou
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads) void store_rows_kernel(RowStore a, RowStore b, int64_t n,
-                                                              int64_t width,
-                                                              const int32_t* first_row,
-                                                              int64_t row_shift) {
+__global__ __launch_bounds__(kElementThreads) void store_rows_kernel(RowStore a, RowStore b,
+                                                                     int64_t n, int64_t width,
+                                                                     const int32_t* first_row,
+                                                                     int64_t row_shift) {
   allow_next();
   wait_for_previous();
   const int64_t i = thread_index();
@@ -341,12 +342,12 @@ __global__ __launch_bounds__(kThreads) void store_rows_kernel(RowStore a, RowSto
   }
 }
 
-__global__ __launch_bounds__(kThreads) void read_rows_kernel(KvRead read, int64_t width) {
+__global__ __launch_bounds__(kElementThreads) void read_rows_kernel(KvRead read, int64_t width) {
   allow_next();
   wait_for_previous();
   const int64_t end = (*read.first_pos + read.n_tokens) * width;
   const int64_t first = (read.all ? 0 : *read.first_pos + read.first_token) * width;
-  const int64_t step = int64_t{gridDim.x} * kThreads;
+  const int64_t step = int64_t{gridDim.x} * kElementThreads;
   for (int64_t i = first + thread_index(); i < end; i += step) {
     for (const RowRead& rows : {read.a, read.b}) {
       rows.to[i - first] = rows.cache.type == KvType::kF16
@@ -361,17 +362,15 @@ struct TimesHalf {
   int64_t n;
   float factor;
 };
-__global__ __launch_bounds__(kThreads) void scale_halves_kernel(TimesHalf of) {
+__global__ __launch_bounds__(kElementThreads) void scale_halves_kernel(TimesHalf of) {
   allow_next();
   wait_for_previous();
   const int64_t i = thread_index();
   if (i < of.n) of.data[i] = f16_bits(f16_value(of.data[i]) * of.factor);
 }
 
-__global__ __launch_bounds__(kThreads) void transfer_bits_kernel(float* rows, int64_t n_rows,
-                                                                 int64_t width,
-                                                                 const BitTransfer* transfers,
-                                                                 int64_t n) {
+__global__ __launch_bounds__(kElementThreads) void transfer_bits_kernel(
+    float* rows, int64_t n_rows, int64_t width, const BitTransfer* transfers, int64_t n) {
   const int64_t row = thread_index();
   if (row >= n_rows) return;
   float* const values = rows + row * width;
@@ -414,8 +413,8 @@ void finish_heads(std::span<const HeadTensor> tensors, int64_t n_tokens, int64_t
   heads.head_dim = static_cast<uint32_t>(head_dim);
   heads.eps = eps;
   launch({.name = "finish_heads",
-          .grid = blocks_for(heads.n_heads * kHeadLanes, kThreads),
-          .block = kThreads,
+          .grid = blocks_for(heads.n_heads * kHeadLanes, kElementThreads),
+          .block = kElementThreads,
           .early = true},
          stream, finish_heads_kernel, heads);
 }
@@ -424,8 +423,8 @@ void rope_table(const double* inv_freq, double magnitude, const int32_t* first_p
                 int64_t pos_shift, int64_t n_tokens, int64_t half_dim, float* table,
                 Stream& stream) {
   launch({.name = "rope_table",
-          .grid = blocks_for(n_tokens * half_dim, kThreads),
-          .block = kThreads,
+          .grid = blocks_for(n_tokens * half_dim, kElementThreads),
+          .block = kElementThreads,
           .early = true},
          stream, rope_table_kernel, inv_freq, magnitude, first_pos, pos_shift, n_tokens, half_dim,
          table);
@@ -458,8 +457,8 @@ void fill(float* data, int64_t n, float value, Stream& stream) {
 
 void scale(KvRows values, int64_t n, float factor, Stream& stream) {
   if (values.type == KvType::kF16) {
-    return launch({"scale", blocks_for(n, kThreads), kThreads}, stream, scale_halves_kernel,
-                  TimesHalf{static_cast<uint16_t*>(values.data), n, factor});
+    return launch({"scale", blocks_for(n, kElementThreads), kElementThreads}, stream,
+                  scale_halves_kernel, TimesHalf{static_cast<uint16_t*>(values.data), n, factor});
   }
   auto* const data = static_cast<float*>(values.data);
   map("scale", Times{factor}, data, data, n, data, stream);
@@ -469,8 +468,9 @@ void read_rows(const KvRead& read, int64_t width, int64_t max_rows, Stream& stre
   constexpr int64_t kMostBlocks = 2048;
   const int64_t n = std::max<int64_t>(width * max_rows, 1);
   launch({.name = "read_rows",
-          .grid = static_cast<unsigned>(std::min<int64_t>(blocks_for(n, kThreads), kMostBlocks)),
-          .block = kThreads,
+          .grid =
+              static_cast<unsigned>(std::min<int64_t>(blocks_for(n, kElementThreads), kMostBlocks)),
+          .block = kElementThreads,
           .early = true},
          stream, read_rows_kernel, read, width);
 }
@@ -481,14 +481,17 @@ void store_rows(const RowStore& a, const RowStore& b, int64_t n_rows, int64_t wi
   const int64_t per_row = wide ? width / kVector : width;
   const auto kernel = wide ? store_rows_kernel<Floats4> : store_rows_kernel<float>;
   const int64_t n = n_rows * per_row;
-  launch({.name = "store_rows", .grid = blocks_for(n, kThreads), .block = kThreads, .early = true},
+  launch({.name = "store_rows",
+          .grid = blocks_for(n, kElementThreads),
+          .block = kElementThreads,
+          .early = true},
          stream, kernel, a, b, n, width, first_row, row_shift);
 }
 
 void transfer_bits(float* rows, int64_t n_rows, int64_t width, const BitTransfer* transfers,
                    int64_t n, Stream& stream) {
-  launch({"transfer_bits", blocks_for(n_rows, kThreads), kThreads}, stream, transfer_bits_kernel,
-         rows, n_rows, width, transfers, n);
+  launch({"transfer_bits", blocks_for(n_rows, kElementThreads), kElementThreads}, stream,
+         transfer_bits_kernel, rows, n_rows, width, transfers, n);
 }
 
 }  // namespace greta

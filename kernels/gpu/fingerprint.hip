@@ -14,7 +14,7 @@
 namespace greta {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kPartThreads = 128;
 constexpr int kAhead = 4;              // values that a thread has in hand: one access where it can
 constexpr unsigned kMaxBlocks = 4096;  // more parts are taken in turn
 
@@ -97,7 +97,7 @@ struct Scan {
   Census census;
 };
 
-constexpr uint32_t kStep = kAhead * kThreads;
+constexpr uint32_t kStep = kAhead * kPartThreads;
 
 // Index in the part of a thread's next values, which follow each other.
 __device__ uint32_t next_index(uint32_t base) { return base + kAhead * threadIdx.x; }
@@ -142,9 +142,8 @@ __device__ Scan scan(const FingerprintPart& part) {
   return {block_reduce(own.range, Widen{}), {block_sum(own.census.packed)}};
 }
 
-__global__ __launch_bounds__(kThreads) void fingerprint_scan_kernel(const FingerprintCounts* counts,
-                                                                    const FingerprintPart* parts,
-                                                                    DeviceFingerprint* results) {
+__global__ __launch_bounds__(kPartThreads) void fingerprint_scan_kernel(
+    const FingerprintCounts* counts, const FingerprintPart* parts, DeviceFingerprint* results) {
   allow_next();
   const Work work(counts->n_long_parts, parts);
   wait_for_previous();
@@ -165,15 +164,15 @@ __global__ __launch_bounds__(kThreads) void fingerprint_scan_kernel(const Finger
 // lane where a wavefront has kCopies lanes, else neighbours share one by atomics.
 constexpr int kCopies = 32;
 constexpr int kBuckets = static_cast<int>(kSketchValues);
-constexpr int kGroups = kThreads / kBuckets;  // of threads that add up copies
-constexpr int kWaves = kThreads / kWave;
-static_assert(kThreads % kBuckets == 0 && kWaves * kCopies % kGroups == 0);
+constexpr int kGroups = kPartThreads / kBuckets;  // of threads that add up copies
+constexpr int kWaves = kPartThreads / kWave;
+static_assert(kPartThreads % kBuckets == 0 && kWaves * kCopies % kGroups == 0);
 
 using Copies = int64_t[kWaves][kBuckets][kCopies];
 
 __device__ void clear(Copies& copies) {
   int64_t* const all = &copies[0][0][0];
-  for (int i = static_cast<int>(threadIdx.x); i < kWaves * kBuckets * kCopies; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kWaves * kBuckets * kCopies; i += kPartThreads) {
     all[i] = 0;
   }
 }
@@ -190,11 +189,11 @@ __device__ unsigned sketch_codes(uint64_t index) {
   return codes;
 }
 
-__global__ __launch_bounds__(kThreads) void sketch_codes_kernel(uint16_t* codes) {
-  const size_t index = size_t{blockIdx.x} * kThreads + threadIdx.x;
+__global__ __launch_bounds__(kPartThreads) void sketch_codes_kernel(uint16_t* codes) {
+  const size_t index = size_t{blockIdx.x} * kPartThreads + threadIdx.x;
   codes[index] = static_cast<uint16_t>(sketch_codes(index));
 }
-static_assert(kFingerprintPart % kThreads == 0);
+static_assert(kFingerprintPart % kPartThreads == 0);
 
 // Those of a thread's values in hand; codes: from the part's first value on.
 struct HandCodes {
@@ -330,10 +329,9 @@ __device__ void merge(const FingerprintPart& part, const Sums& sums, int64_t buc
   atomic_add(&result.sum_sq, sums.sum_sq);
 }
 
-__global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const FingerprintCounts* counts,
-                                                                    const FingerprintPart* parts,
-                                                                    SketchCodes codes,
-                                                                    DeviceFingerprint* results) {
+__global__ __launch_bounds__(kPartThreads) void fingerprint_sums_kernel(
+    const FingerprintCounts* counts, const FingerprintPart* parts, SketchCodes codes,
+    DeviceFingerprint* results) {
   GRETA_SHARED(int64_t, copies, [kWaves][kBuckets][kCopies]);
   allow_next();
   const Work work(counts->n_parts, parts);
@@ -360,9 +358,9 @@ __global__ __launch_bounds__(kThreads) void fingerprint_sums_kernel(const Finger
   }
 }
 
-__global__ __launch_bounds__(kThreads) void copy_rows_kernel(const FingerprintCounts* counts,
-                                                             const FingerprintPart* parts,
-                                                             int64_t most, float* to) {
+__global__ __launch_bounds__(kPartThreads) void copy_rows_kernel(const FingerprintCounts* counts,
+                                                                 const FingerprintPart* parts,
+                                                                 int64_t most, float* to) {
   allow_next();
   const Work work(counts->n_parts, parts);
   wait_for_previous();
@@ -371,7 +369,7 @@ __global__ __launch_bounds__(kThreads) void copy_rows_kernel(const FingerprintCo
     if (part.first >= most) continue;
     const int64_t wanted = most - part.first;
     const uint32_t n = wanted < part.n ? static_cast<uint32_t>(wanted) : part.n;
-    copy_values<kThreads>(part.data, n, to + part.copy + part.first);
+    copy_values<kPartThreads>(part.data, n, to + part.copy + part.first);
   }
 }
 
@@ -437,7 +435,9 @@ FingerprintSums to_sums(const DeviceFingerprint& result) {
 }
 
 void make_sketch_codes(uint16_t* codes, size_t n, Stream& stream) {
-  launch({.name = "sketch_codes", .grid = static_cast<unsigned>(n / kThreads), .block = kThreads},
+  launch({.name = "sketch_codes",
+          .grid = static_cast<unsigned>(n / kPartThreads),
+          .block = kPartThreads},
          stream, sketch_codes_kernel, codes);
 }
 
@@ -448,20 +448,23 @@ void fingerprint_rows(const FingerprintCounts* counts, const FingerprintPart* pa
     set_bytes(results, limits.n_rows, 0, stream);
     launch({.name = "fingerprint_scan",
             .grid = blocks_of(limits.n_long_parts),
-            .block = kThreads,
+            .block = kPartThreads,
             .early = true},
            stream, fingerprint_scan_kernel, counts, parts, results);
   }
   launch({.name = "fingerprint_sums",
           .grid = blocks_of(limits.n_parts),
-          .block = kThreads,
+          .block = kPartThreads,
           .early = true},
          stream, fingerprint_sums_kernel, counts, parts, codes, results);
 }
 
 void copy_rows(const FingerprintCounts* counts, const FingerprintPart* parts,
                const FingerprintLimits& limits, int64_t most, float* to, Stream& stream) {
-  launch({.name = "copy_rows", .grid = blocks_of(limits.n_parts), .block = kThreads, .early = true},
+  launch({.name = "copy_rows",
+          .grid = blocks_of(limits.n_parts),
+          .block = kPartThreads,
+          .early = true},
          stream, copy_rows_kernel, counts, parts, most, to);
 }
 

@@ -8,33 +8,29 @@
 namespace greta {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kVector = 8;
-
-template <HalfType kType>
-__device__ uint16_t half_bits(float value) {
-  return kType == HalfType::kF16 ? f16_bits(value) : bf16_bits(value);
-}
+constexpr int kHalvesThreads = 256;
+constexpr int kHalvesVector = 8;
 
 struct First {
   static constexpr bool kUsesSecond = false;
   __device__ float operator()(float a, float) const { return a; }
 };
-struct SwiGlu {
+struct SwiGluOfHalves {
   static constexpr bool kUsesSecond = true;
   __device__ float operator()(float gate, float up) const { return silu(gate) * up; }
 };
 
 template <HalfType kType, class F>
-__global__ __launch_bounds__(kThreads) void halves_vec8_kernel(const float* a, const float* b,
-                                                               int64_t n_vectors, uint16_t* out) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+__global__ __launch_bounds__(kHalvesThreads) void halves_vec8_kernel(const float* a, const float* b,
+                                                                     int64_t n_vectors,
+                                                                     uint16_t* out) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kHalvesThreads + threadIdx.x;
   if (i >= n_vectors) return;
   Floats4 left[2], right[2];
   GRETA_UNROLL
   for (int j = 0; j < 2; ++j) {
-    left[j] = load_as<Floats4>(a + kVector * i + 4 * j);
-    right[j] = F::kUsesSecond ? load_as<Floats4>(b + kVector * i + 4 * j) : left[j];
+    left[j] = load_as<Floats4>(a + kHalvesVector * i + 4 * j);
+    right[j] = F::kUsesSecond ? load_as<Floats4>(b + kHalvesVector * i + 4 * j) : left[j];
   }
   Words4 words;
   GRETA_UNROLL
@@ -45,26 +41,26 @@ __global__ __launch_bounds__(kThreads) void halves_vec8_kernel(const float* a, c
     const uint32_t high = half_bits<kType>(F{}(from[1], with[1]));
     words.word[j] = low | high << 16;
   }
-  store_as(out + kVector * i, words);
+  store_as(out + kHalvesVector * i, words);
 }
 
 template <HalfType kType, class F>
-__global__ __launch_bounds__(kThreads) void halves_kernel(const float* a, const float* b, int64_t n,
-                                                          uint16_t* out) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+__global__ __launch_bounds__(kHalvesThreads) void halves_kernel(const float* a, const float* b,
+                                                                int64_t n, uint16_t* out) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kHalvesThreads + threadIdx.x;
   if (i < n) out[i] = half_bits<kType>(F{}(a[i], b[i]));
 }
 
 template <HalfType kType, class F>
 void launch_halves(const char* name, const float* a, const float* b, int64_t n, uint16_t* out,
                    Stream& stream) {
-  if (n % kVector == 0 && aligned16(a, b, out)) {
-    const int64_t n_vectors = n / kVector;
-    launch({name, blocks_for(n_vectors, kThreads), kThreads}, stream, halves_vec8_kernel<kType, F>,
-           a, b, n_vectors, out);
+  if (n % kHalvesVector == 0 && aligned16(a, b, out)) {
+    const int64_t n_vectors = n / kHalvesVector;
+    launch({name, blocks_for(n_vectors, kHalvesThreads), kHalvesThreads}, stream,
+           halves_vec8_kernel<kType, F>, a, b, n_vectors, out);
   } else {
-    launch({name, blocks_for(n, kThreads), kThreads}, stream, halves_kernel<kType, F>, a, b, n,
-           out);
+    launch({name, blocks_for(n, kHalvesThreads), kHalvesThreads}, stream, halves_kernel<kType, F>,
+           a, b, n, out);
   }
 }
 
@@ -86,7 +82,7 @@ void halves_of(const float* x, int64_t n, HalfType type, uint16_t* out, Stream& 
 
 void swiglu_halves(const float* gate, const float* up, int64_t n, HalfType type, uint16_t* out,
                    Stream& stream) {
-  launch_halves<SwiGlu>("swiglu_halves", gate, up, n, type, out, stream);
+  launch_halves<SwiGluOfHalves>("swiglu_halves", gate, up, n, type, out, stream);
 }
 
 }  // namespace greta

@@ -92,12 +92,12 @@ __device__ float reduce_32(float (&sums)[kN]) {
 
 /// Sums of [half of the team][row][token] of all teams.
 template <class B>
-using Totals = float[B::kTeams][2][B::kRows][B::kTokens];
+using TeamTotals = float[B::kTeams][2][B::kRows][B::kTokens];
 
 /// Stores what the teams have computed in `n` groups, of which `first` is the first.
 template <class B>
 __device__ void finish_groups(const Task& task, uint32_t first, uint32_t n, int64_t first_token,
-                              const Totals<B> (&all)[kUnfinished]) {
+                              const TeamTotals<B> (&all)[kUnfinished]) {
   static_assert(kUnfinished * B::kGroupRows * B::kTokens <= B::kThreads);
   constexpr uint32_t kRows = B::kRows;
   const auto n_rows = static_cast<uint32_t>(group_rows(task.finish, B::kGroupRows));
@@ -105,7 +105,7 @@ __device__ void finish_groups(const Task& task, uint32_t first, uint32_t n, int6
   const uint32_t index = threadIdx.x / (n_rows * B::kTokens);
   if (index >= n) return;
   const uint32_t team = threadIdx.x % n_rows / kRows, r = threadIdx.x % kRows;
-  const Totals<B>& totals = all[index];
+  const TeamTotals<B>& totals = all[index];
   const Job job = job_of<B>(task, first + index * gridDim.y, team);
   const Part& part = task.parts[job.part];
   const uint32_t row = job.first_row + r;
@@ -125,7 +125,7 @@ __global__ __launch_bounds__(B::kThreads, B::kResident) void products_kernel(
   constexpr int kRows = B::kRows, kTokens = B::kTokens;
   constexpr uint32_t kStepBytes = Dot::Units::kStepBytes;
   GRETA_DYNAMIC_SHARED(std::byte, shared);
-  GRETA_SHARED(Totals<B>, totals, [kUnfinished]);
+  GRETA_SHARED(TeamTotals<B>, totals, [kUnfinished]);
 
   allow_next();
   const uint32_t team = threadIdx.x / kTeam, lane = threadIdx.x % kTeam;

@@ -13,8 +13,6 @@
 namespace greta {
 namespace {
 
-constexpr int kThreads = kDifferenceLanes;
-
 // What a thread has seen, and then what it and those that it took over have.
 struct Extremes {
   int64_t differing, first, last, max_abs_at, max_ulp;
@@ -34,21 +32,22 @@ struct Extremes {
 };
 
 struct Shared {
-  double lanes[kMaxSegments + 2][kThreads];  // of x and of y, then of segments
-  Extremes extremes[kThreads];
+  double lanes[kMaxSegments + 2][kDifferenceLanes];  // of x and of y, then of segments
+  Extremes extremes[kDifferenceLanes];
 };
 constexpr int kOfX = 0, kOfY = 1, kOfSegments = 2;
 
 __device__ bool is_nan(uint32_t bits) { return (bits & kMagnitudeMask) > kInfinityBits; }
 __device__ bool is_finite(uint32_t bits) { return (bits & kMagnitudeMask) < kInfinityBits; }
 
-// The segments of every kThreads-th value: a division for each would take longer than all else.
+// The segments of every kDifferenceLanes-th value: a division for each would take longer than all
+// else.
 class SegmentCursor {
  public:
   __device__ SegmentCursor(const RowPair& pair, int64_t first)
       : pair_(pair),
         whole_(pair.segments.whole(pair.n)),
-        step_(kThreads % whole_),
+        step_(kDifferenceLanes % whole_),
         at_(first % whole_) {
     turn();
   }
@@ -77,16 +76,16 @@ class SegmentCursor {
   int segment_ = 0;
 };
 
-constexpr int kAhead = 4;  // values that a thread has in hand: their latencies overlap
+constexpr int kPairsAhead = 4;  // values that a thread has in hand: their latencies overlap
 
 // A thread's next values of both rows; equal beyond the end.
-struct Hand {
-  float x[kAhead], y[kAhead];
+struct PairsHand {
+  float x[kPairsAhead], y[kPairsAhead];
 
-  __device__ Hand(const RowPair& pair, int64_t base, int64_t end) {
+  __device__ PairsHand(const RowPair& pair, int64_t base, int64_t end) {
     GRETA_UNROLL
-    for (int j = 0; j < kAhead; ++j) {
-      const int64_t i = base + j * kThreads;
+    for (int j = 0; j < kPairsAhead; ++j) {
+      const int64_t i = base + j * kDifferenceLanes;
       x[j] = i < end ? pair.x[i] : 0;
       y[j] = i < end ? pair.y[i] : 0;
     }
@@ -99,11 +98,11 @@ __device__ void add_values(const RowPair& pair, int64_t begin, int64_t end, Shar
   double x_sum = 0, y_sum = 0, segment_sum = 0;
   if (begin + thread < end) {
     SegmentCursor cursor(pair, begin + thread);
-    for (int64_t base = begin + thread; base < end; base += kAhead * kThreads) {
-      const Hand hand(pair, base, end);
+    for (int64_t base = begin + thread; base < end; base += kPairsAhead * kDifferenceLanes) {
+      const PairsHand hand(pair, base, end);
       GRETA_UNROLL
-      for (int j = 0; j < kAhead; ++j) {
-        const int64_t i = base + j * kThreads;
+      for (int j = 0; j < kPairsAhead; ++j) {
+        const int64_t i = base + j * kDifferenceLanes;
         const auto x_bits = bits_as<uint32_t>(hand.x[j]), y_bits = bits_as<uint32_t>(hand.y[j]);
         const bool finite = is_finite(x_bits) && is_finite(y_bits);
         const double x = finite ? static_cast<double>(hand.x[j]) : 0;
@@ -142,9 +141,9 @@ __device__ void add_values(const RowPair& pair, int64_t begin, int64_t end, Shar
 
 /// Lane 0 of every sum becomes the sum, and extremes[0] the block's.
 __device__ void add_lanes(int n_sums, Shared& shared, int thread) {
-  for (int step = kThreads / 2; step > 0; step /= 2) {
+  for (int step = kDifferenceLanes / 2; step > 0; step /= 2) {
     __syncthreads();
-    for (int i = thread; i < step * n_sums; i += kThreads) {
+    for (int i = thread; i < step * n_sums; i += kDifferenceLanes) {
       double* const lanes = shared.lanes[i / step];
       lanes[i % step] += lanes[i % step + step];
     }
@@ -162,8 +161,8 @@ __device__ void store_extremes(const Extremes& all, RowDifference& result) {
   result.max_ulp = all.max_ulp;
 }
 
-__global__ __launch_bounds__(kThreads) void row_task_kernel(const RowTask* tasks,
-                                                            RowDifference* parts) {
+__global__ __launch_bounds__(kDifferenceLanes) void row_task_kernel(const RowTask* tasks,
+                                                                    RowDifference* parts) {
   GRETA_SHARED(Shared, shared);
   const auto thread = static_cast<int>(threadIdx.x);
   const RowTask task = tasks[blockIdx.x];
@@ -171,7 +170,8 @@ __global__ __launch_bounds__(kThreads) void row_task_kernel(const RowTask* tasks
   const int64_t left = pair.n - task.first;
   const int64_t n = left < kDifferencePart ? left : kDifferencePart, end = task.first + n;
   if (task.keep != nullptr) {
-    copy_values<kThreads>(pair.y + task.first, static_cast<uint32_t>(n), task.keep + task.first);
+    copy_values<kDifferenceLanes>(pair.y + task.first, static_cast<uint32_t>(n),
+                                  task.keep + task.first);
   }
   if (pair.x == nullptr) return;
   const int n_sums = kOfSegments + pair.segments.n;
@@ -179,7 +179,7 @@ __global__ __launch_bounds__(kThreads) void row_task_kernel(const RowTask* tasks
   add_values(pair, task.first, end, shared, thread);
   add_lanes(n_sums, shared, thread);
   RowDifference& result = parts[task.part];
-  for (int s = thread; s < kMaxSegments; s += kThreads) {
+  for (int s = thread; s < kMaxSegments; s += kDifferenceLanes) {
     result.segment_sum_sq[s] = s < pair.segments.n ? shared.lanes[kOfSegments + s][0] : 0.0;
   }
   if (thread != 0) return;
@@ -208,16 +208,16 @@ __device__ double sum_parts(const double* first, int64_t n) {
 static_assert(sizeof(RowDifference) % sizeof(double) == 0 && alignof(RowDifference) == 8);
 
 // A block has a row: the first threads take a sum each, then all of them its other numbers.
-__global__ __launch_bounds__(kThreads) void row_parts_kernel(const RowParts* rows,
-                                                             const RowDifference* all_parts,
-                                                             RowDifference* results) {
+__global__ __launch_bounds__(kDifferenceLanes) void row_parts_kernel(const RowParts* rows,
+                                                                     const RowDifference* all_parts,
+                                                                     RowDifference* results) {
   GRETA_SHARED(Shared, shared);
   const auto thread = static_cast<int>(threadIdx.x);
   const RowParts row = rows[blockIdx.x];
   if (row.n == 0) return;
   const RowDifference* const parts = all_parts + row.first;
   RowDifference& result = results[row.result];
-  static_assert(kThreads >= kMaxSegments + 2);
+  static_assert(kDifferenceLanes >= kMaxSegments + 2);
   if (thread < kMaxSegments) {
     result.segment_sum_sq[thread] = sum_parts(&parts->segment_sum_sq[thread], row.n);
   } else if (thread == kMaxSegments) {
@@ -226,7 +226,7 @@ __global__ __launch_bounds__(kThreads) void row_parts_kernel(const RowParts* row
     result.y_sum_sq = sum_parts(&parts->y_sum_sq, row.n);
   }
   Extremes own{0, -1, -1, -1, 0, 0};
-  for (int64_t i = thread; i < row.n; i += kThreads) {
+  for (int64_t i = thread; i < row.n; i += kDifferenceLanes) {
     const RowDifference& part = parts[i];
     own.take({part.differing, part.first, part.last, part.max_abs_at, part.max_ulp, part.max_abs});
   }
@@ -236,7 +236,7 @@ __global__ __launch_bounds__(kThreads) void row_parts_kernel(const RowParts* row
   if (thread == 0) result.n = (row.n - 1) * kDifferencePart + parts[row.n - 1].n;
 }
 
-void check(int64_t n, const char* what) {
+void check_count(int64_t n, const char* what) {
   if (n < 0 || n > std::numeric_limits<int32_t>::max()) {
     throw std::invalid_argument("run_row_tasks: " + std::to_string(n) + " " + what +
                                 ", at most 2^31 - 1 are supported");
@@ -263,12 +263,12 @@ void RowTasks::clear() {
 
 void run_row_tasks(const RowTask* tasks, int64_t n_tasks, const RowParts* rows, int64_t n_rows,
                    RowDifference* parts, RowDifference* results, Stream& stream) {
-  check(n_tasks, "tasks");
-  check(n_rows, "rows");
-  launch({.name = "row_tasks", .grid = static_cast<unsigned>(n_tasks), .block = kThreads}, stream,
-         row_task_kernel, tasks, parts);
-  launch({.name = "row_parts", .grid = static_cast<unsigned>(n_rows), .block = kThreads}, stream,
-         row_parts_kernel, rows, parts, results);
+  check_count(n_tasks, "tasks");
+  check_count(n_rows, "rows");
+  launch({.name = "row_tasks", .grid = static_cast<unsigned>(n_tasks), .block = kDifferenceLanes},
+         stream, row_task_kernel, tasks, parts);
+  launch({.name = "row_parts", .grid = static_cast<unsigned>(n_rows), .block = kDifferenceLanes},
+         stream, row_parts_kernel, rows, parts, results);
 }
 
 }  // namespace greta

@@ -16,15 +16,15 @@
 namespace greta {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kVector = 4;
-constexpr int kMaxBlocks = 128;
-constexpr int64_t kBlockValues = int64_t{kThreads} * kVector;  // at least, of a block
+constexpr int kTopThreads = 256;
+constexpr int kTopVector = 4;
+constexpr int kTopBlocks = 128;
+constexpr int64_t kBlockValues = int64_t{kTopThreads} * kTopVector;  // at least, of a block
 
 struct Scratch {
   uint32_t n_done;
   uint32_t unused;
-  uint64_t found[kMaxBlocks * kMaxTopK];
+  uint64_t found[kTopBlocks * kMaxTopK];
 };
 
 constexpr uint64_t kNone = 0;  // below every value's key
@@ -71,16 +71,16 @@ __device__ void for_greatest(Best& best, int k, Use use) {
 
 __device__ void add_values(const float* values, int64_t n, bool aligned, Best& best) {
   const int64_t stride = gridDim.x * kBlockValues;
-  int64_t i = blockIdx.x * kBlockValues + static_cast<int64_t>(threadIdx.x) * kVector;
+  int64_t i = blockIdx.x * kBlockValues + static_cast<int64_t>(threadIdx.x) * kTopVector;
   for (; i < n; i += stride) {
-    if (aligned && i + kVector <= n) {
+    if (aligned && i + kTopVector <= n) {
       const auto group = load_as<Floats4>(values + i);
       GRETA_UNROLL
-      for (int j = 0; j < kVector; ++j) {
+      for (int j = 0; j < kTopVector; ++j) {
         best.add(key_of(group.value[j], static_cast<uint32_t>(i + j)));
       }
     } else {
-      for (int64_t j = i; j < n && j < i + kVector; ++j) {
+      for (int64_t j = i; j < n && j < i + kTopVector; ++j) {
         best.add(key_of(values[j], static_cast<uint32_t>(j)));
       }
     }
@@ -99,9 +99,9 @@ __device__ bool is_last_block(uint32_t* n_done) {
   return is_last;
 }
 
-__global__ __launch_bounds__(kThreads) void top_k_kernel(const float* values, int64_t n, int k,
-                                                         bool aligned, float* top, int32_t* ids,
-                                                         Scratch* scratch) {
+__global__ __launch_bounds__(kTopThreads) void top_k_kernel(const float* values, int64_t n, int k,
+                                                            bool aligned, float* top, int32_t* ids,
+                                                            Scratch* scratch) {
   allow_next();
   wait_for_previous();
   Best best;
@@ -112,7 +112,7 @@ __global__ __launch_bounds__(kThreads) void top_k_kernel(const float* values, in
 
   Best all;
   const unsigned n_found = gridDim.x * kMaxTopK;
-  for (unsigned i = threadIdx.x; i < n_found; i += kThreads) {
+  for (unsigned i = threadIdx.x; i < n_found; i += kTopThreads) {
     if (static_cast<int>(i % kMaxTopK) < k) all.add(scratch->found[i]);
   }
   for_greatest(all, k, [&](int place, uint64_t key) {
@@ -133,10 +133,11 @@ void top_k(const float* values, int64_t n, int k, float* top, int32_t* ids, void
                                 " values, at most " + std::to_string(kMaxTopK) +
                                 " of 2^31 - 1 are supported");
   }
-  const auto blocks = std::clamp<int64_t>(n / kBlockValues, 1, kMaxBlocks);
-  launch({.name = "top_k", .grid = static_cast<unsigned>(blocks), .block = kThreads, .early = true},
-         stream, top_k_kernel, values, n, k, aligned16(values), top, ids,
-         static_cast<Scratch*>(scratch));
+  const auto blocks = std::clamp<int64_t>(n / kBlockValues, 1, kTopBlocks);
+  launch(
+      {.name = "top_k", .grid = static_cast<unsigned>(blocks), .block = kTopThreads, .early = true},
+      stream, top_k_kernel, values, n, k, aligned16(values), top, ids,
+      static_cast<Scratch*>(scratch));
 }
 
 }  // namespace greta

@@ -11,10 +11,10 @@
 namespace greta {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kLayoutThreads = 256;
 
-__device__ int64_t thread_index() {
-  return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+__device__ int64_t layout_index() {
+  return static_cast<int64_t>(blockIdx.x) * kLayoutThreads + threadIdx.x;
 }
 
 // ---- arrange_planes: a thread per two bytes of the result, which belong to one field.
@@ -39,10 +39,10 @@ __device__ unsigned arranged_byte(const std::byte* field, int plane, int place) 
 }
 
 template <WeightType kType>
-__global__ __launch_bounds__(kThreads) void arrange_kernel(const std::byte* file, int64_t n_blocks,
-                                                           std::byte* out) {
+__global__ __launch_bounds__(kLayoutThreads) void arrange_kernel(const std::byte* file,
+                                                                 int64_t n_blocks, std::byte* out) {
   constexpr auto kBlockBytes = static_cast<int64_t>(weight_type_info(kType).block_bytes);
-  const int64_t to = 2 * thread_index();
+  const int64_t to = 2 * layout_index();
   if (to >= n_blocks * kBlockBytes) return;
   GRETA_UNROLL
   for (int plane = 0; plane < kMaxPlanes; ++plane) {
@@ -61,20 +61,15 @@ __global__ __launch_bounds__(kThreads) void arrange_kernel(const std::byte* file
 
 // ---- to_halves: a thread per weights that are read together.
 
-template <HalfType kHalf>
-__device__ uint16_t half_bits(float value) {
-  return kHalf == HalfType::kF16 ? f16_bits(value) : bf16_bits(value);
-}
-
 struct alignas(16) Halves8 {
   uint16_t value[8];
 };
 
 template <WeightType kType, HalfType kHalf>
-__global__ __launch_bounds__(kThreads) void to_halves_kernel(DeviceWeights w, int64_t first,
-                                                             int64_t n, uint16_t* out) {
+__global__ __launch_bounds__(kLayoutThreads) void to_halves_kernel(DeviceWeights w, int64_t first,
+                                                                   int64_t n, uint16_t* out) {
   constexpr int kEach = kWeightsPerLoad<kType>;
-  const int64_t i = kEach * thread_index();
+  const int64_t i = kEach * layout_index();
   if (i >= n) return;
   float values[kEach];
   load_weights<kType>(w, first + i, values);
@@ -105,7 +100,7 @@ void arrange_planes(const Matrix& file, std::byte* out, Stream& stream) {
     } else {
       const auto bytes = static_cast<int64_t>(file.bytes());
       const auto block_bytes = static_cast<int64_t>(weight_type_info(kType).block_bytes);
-      launch({"arrange_planes", blocks_for(bytes / 2, kThreads), kThreads}, stream,
+      launch({"arrange_planes", blocks_for(bytes / 2, kLayoutThreads), kLayoutThreads}, stream,
              arrange_kernel<kType>, file.data, bytes / block_bytes, out);
     }
   });
@@ -122,8 +117,8 @@ void to_halves(const Matrix& w, int64_t first_row, int64_t n_rows, HalfType type
     constexpr WeightType kType = decltype(weight_type)::value;
     const auto kernel = type == HalfType::kF16 ? to_halves_kernel<kType, HalfType::kF16>
                                                : to_halves_kernel<kType, HalfType::kBF16>;
-    launch({"to_halves", blocks_for(n / kWeightsPerLoad<kType>, kThreads), kThreads}, stream,
-           kernel, device_weights(w), first, n, out);
+    launch({"to_halves", blocks_for(n / kWeightsPerLoad<kType>, kLayoutThreads), kLayoutThreads},
+           stream, kernel, device_weights(w), first, n, out);
   });
 }
 
