@@ -86,10 +86,12 @@ void Reference::read_rope(const GgufFile& file, const std::string& prefix) {
 
 Reference::Row Reference::times(const Weight& w, const Row& x) {
   Row out(static_cast<size_t>(w.rows));
+  const double* in = x.data();  // what is not optimised calls a function for each x[i]
+  const size_t cols = x.size();
   for (size_t r = 0; r < out.size(); ++r) {
-    const float* row = w.values.data() + r * x.size();
+    const float* row = w.values.data() + r * cols;
     double total = 0;
-    for (size_t i = 0; i < x.size(); ++i) total += static_cast<double>(row[i]) * x[i];
+    for (size_t i = 0; i < cols; ++i) total += static_cast<double>(row[i]) * in[i];
     out[r] = total;
   }
   return out;
