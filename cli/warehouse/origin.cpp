@@ -76,7 +76,7 @@ Origin origin_at(QueryPool& statements, int64_t run_id, const FailPlace& place, 
       std::string(gate == Gate::kNumeric ? "SELECT s.numeric_origin" : "SELECT s.origin") +
           ", s.segment, s.untraced_layers, s.status, s.class,"
           " s.rel_l2, s.tolerance, s.measure, d.location, s.tolerance_source"
-          " FROM comparison_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
+          " FROM classed_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
           " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
           " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"
           " AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash"
