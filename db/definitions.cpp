@@ -169,11 +169,12 @@ constexpr Twin kTwins[] = {
 
 /// Twins that only the programs ask, which write views out (db/with_views): a file goes without,
 /// for whoever opens it reads all that is in there before the first answer, and these are a third
-/// of it.
+/// of it. classed_placed is for one place, named by values: SQLite takes these, and nothing else,
+/// into what is DISTINCT, and copies none of its columns to where they are named.
 constexpr Twin kProgramTwins[] = {
     {"comparison_origin",
      "classed_origin",
-     {{{"comparison_graded", "comparison_classed"}}},
+     {{{"FROM comparison_graded", "FROM (SELECT DISTINCT * FROM comparison_classed)"}}},
      "caused_by"},
     {"comparison_placed", "classed_placed", {{{"comparison_origin", "classed_origin"}}}},
     {"verdict_part", "kept_verdict_part", {{{"verdict_row", "kept_verdict_row"}}}},

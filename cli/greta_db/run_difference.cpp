@@ -33,7 +33,7 @@ class DifferencePlaceQuery {
             "SELECT s.status, s.class, CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash)"
             " END, CASE WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END, s.measure,"
             " s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.rel_l2"
-            " FROM classed_placed s WHERE s.axis = 'runs' AND s.run_id = ?1"
+            " FROM comparison_placed s WHERE s.axis = 'runs' AND s.run_id = ?1"
             " AND s.other_run_id = ?2 AND s.side IN (0, 1, 2) AND s.key_prompt_id ="
             " (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?3)"
             " AND s.phase_id = (SELECT id FROM phase WHERE name = ?4) AND s.key_pos_id = ?5"
