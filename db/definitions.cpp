@@ -47,17 +47,41 @@ std::string_view stripped(std::string_view sql) {
   }
 }
 
+/// Where the semicolon of the first statement stands; npos when it has none. One that creates a
+/// trigger has others in it, up to that which follows END.
+size_t statement_end(std::string_view sql) {
+  const bool has_others = sql.starts_with("CREATE TRIGGER ");
+  size_t begin = 0;  // behind the last of these
+  for (size_t at = 0; at < sql.size();) {
+    switch (sql[at]) {
+      case '-':
+      case '/':
+        at = std::max(comment_end(sql, at), at + 1);
+        break;
+      case '\'':
+      case '"':
+      case '`':
+      case '[':
+        at = quoted_end(sql, at);
+        break;
+      case ';':
+        if (!has_others || stripped(sql.substr(begin, at - begin)) == "END") return at;
+        begin = ++at;
+        break;
+      default:
+        ++at;
+    }
+  }
+  return std::string_view::npos;
+}
+
 /// Statements of a file, without their semicolons.
 std::vector<std::string> statements(std::string_view sql) {
   std::vector<std::string> all;
   sql = stripped(sql);
-  for (size_t at = sql.find(';'); at != std::string_view::npos; at = sql.find(';', at + 1)) {
-    std::string statement(sql.substr(0, at + 1));
-    if (!sqlite3_complete(statement.c_str())) continue;
-    statement.pop_back();
-    all.push_back(std::move(statement));
-    sql = stripped(sql.substr(at + 1));
-    at = 0;
+  for (size_t end; (end = statement_end(sql)) != std::string_view::npos;) {
+    all.emplace_back(sql.substr(0, end));
+    sql = stripped(sql.substr(end + 1));
   }
   return all;
 }
@@ -93,7 +117,8 @@ struct Twin {
   struct Source {
     std::string_view from, to;
   };
-  std::array<Source, 4> sources;  ///< the last may be none
+  std::array<Source, 4> sources;                ///< the last may be none
+  std::string_view without = "numeric_origin";  ///< a column of the text, if that has it
 };
 
 /// Views that read what is kept and work out what is not have a twin, kept_NAME, that reads only
@@ -103,26 +128,9 @@ struct Twin {
 /// which there are as many as runs, so that they can be joined, and one without the column origin,
 /// for who asks for that of one place. What the gate reads has twins that leave out what is waived.
 constexpr Twin kTwins[] = {
-    {"verdict_part", "kept_verdict_part", {{{"verdict_row", "kept_verdict_row"}}}},
-    {"run_verdict", "kept_run_verdict", {{{"verdict_part", "kept_verdict_part"}}}},
-    {"first_fail", "kept_first_fail", {{{"verdict_part", "kept_verdict_part"}}}},
-    {"failing_place", "kept_failing_place", {{{"verdict_part", "kept_verdict_part"}}}},
-    {"diagnosis", "kept_diagnosis", {{{"failing_place", "kept_failing_place"}}}},
-    {"failure_breakdown", "kept_failure_breakdown", {{{"tally", "kept_tally_row"}}}},
-    {"history", "kept_history", {{{"run_verdict", "kept_run_verdict"}}}},
     {"diff_part", "baseline_diff_part", {{{"unkept_pair", "undiffed_pair"}}}},
     {"diff_row", "baseline_diff_row", {{{"diff_part", "baseline_diff_part"}}}},
     {"diff_verdict", "baseline_diff", {{{"diff_row", "baseline_diff_row"}}}},
-    {"diff_verdict", "kept_diff_verdict", {{{"diff_row", "kept_diff_row"}}}},
-    {"diff_part", "bare_diff_part", {{{"comparison_placed", "no_placed_row"}}}},
-    {"diff_row", "bare_diff_row", {{{"diff_part", "bare_diff_part"}}}},
-    {"diff_verdict", "bare_diff_verdict", {{{"diff_row", "bare_diff_row"}}}},
-    {"change",
-     "kept_change",
-     {{{"baseline_diff", "kept_diff_verdict"}, {"verdict_part", "kept_verdict_part"}}}},
-    {"regression",
-     "kept_regression",
-     {{{"change", "kept_change"}, {"verdict_part", "kept_verdict_part"}}}},
     {"unkept_tally",
      "gated_tally",
      {{{"unjudged_run", "ungated_run"}, {"comparison_graded", "unwaived_comparison"}}}},
@@ -157,7 +165,35 @@ constexpr Twin kTwins[] = {
        {"LEFT JOIN baseline_diff", "CROSS JOIN gated_diff"},
        {"verdict_part", "gated_part"}}}},
     {"gate_row", "gate_row_from", {{{"gated_since", "gated_change_from"}}}},
-    {"gate", "gate_from", {{{"gate_row", "gate_row_from"}}}},
+    {"gate", "gate_from", {{{"gate_row", "gate_row_from"}}}}};
+
+/// Twins that only the programs ask, which write views out (db/with_views): a file goes without,
+/// for whoever opens it reads all that is in there before the first answer, and these are a third
+/// of it. classed_placed is for one place, named by values: SQLite takes these, and nothing else,
+/// into what is DISTINCT, and copies none of its columns to where they are named.
+constexpr Twin kProgramTwins[] = {
+    {"comparison_origin",
+     "classed_origin",
+     {{{"FROM comparison_graded", "FROM (SELECT DISTINCT * FROM comparison_classed)"}}},
+     "caused_by"},
+    {"comparison_placed", "classed_placed", {{{"comparison_origin", "classed_origin"}}}},
+    {"verdict_part", "kept_verdict_part", {{{"verdict_row", "kept_verdict_row"}}}},
+    {"run_verdict", "kept_run_verdict", {{{"verdict_part", "kept_verdict_part"}}}},
+    {"first_fail", "kept_first_fail", {{{"verdict_row", "kept_verdict_row"}}}},
+    {"failing_place", "kept_failing_place", {{{"verdict_row", "kept_verdict_row"}}}},
+    {"diagnosis", "kept_diagnosis", {{{"failing_place", "kept_failing_place"}}}},
+    {"failure_breakdown", "kept_failure_breakdown", {{{"tally", "kept_tally_row"}}}},
+    {"history", "kept_history", {{{"run_verdict", "kept_run_verdict"}}}},
+    {"diff_verdict", "kept_diff_verdict", {{{"diff_row", "kept_diff_row"}}}},
+    {"diff_part", "bare_diff_part", {{{"comparison_placed", "no_placed_row"}}}},
+    {"diff_row", "bare_diff_row", {{{"diff_part", "bare_diff_part"}}}},
+    {"diff_verdict", "bare_diff_verdict", {{{"diff_row", "bare_diff_row"}}}},
+    {"change",
+     "kept_change",
+     {{{"baseline_diff", "kept_diff_verdict"}, {"verdict_part", "kept_verdict_part"}}}},
+    {"regression",
+     "kept_regression",
+     {{{"change", "kept_change"}, {"verdict_part", "kept_verdict_part"}}}},
     {"gated_since", "kept_since", {{{"gated_change", "kept_change"}}}},
     {"gate_row",
      "kept_gate_row",
@@ -180,7 +216,7 @@ constexpr Twin kTwins[] = {
      {{{"gate_row", "kept_gate_row_from"},
        {"verdict_part", "kept_verdict_part"},
        {"waived_row", "no_waived_row"}}}},
-    {"failing_place", "gated_failing_place", {{{"verdict_part", "gated_part"}}}},
+    {"failing_place", "gated_failing_place", {{{"verdict_row", "gated_verdict_row"}}}},
     {"diagnosis", "gated_diagnosis", {{{"failing_place", "gated_failing_place"}}}}};
 
 /// The text with every `from` in it replaced, of which there is one at least.
@@ -193,17 +229,20 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// The text of a view without the column numeric_origin.
-std::string without_origin(std::string text) {
-  const size_t name = text.find(" AS numeric_origin,");
+/// The text of a view without a column that is not its last. A column begins a line, two blanks in,
+/// and its name ends one.
+std::string without_column(std::string text, const std::string& column) {
+  const size_t name = text.find(" AS " + column + ",");
   if (name == std::string::npos) return text;
-  const size_t begin = text.rfind("\n  CASE ", name);
+  size_t begin = text.rfind("\n  ", name);
+  while (text[begin + 3] == ' ') begin = text.rfind("\n  ", begin - 1);
   return text.erase(begin, text.find('\n', name) - begin);
 }
 
 Definition twin_of(const Definition& view, const Twin& twin) {
-  std::string text = replaced(without_origin(view.sql), "CREATE VIEW " + view.name + " ",
-                              "CREATE VIEW " + std::string(twin.name) + " ");
+  std::string text =
+      replaced(without_column(view.sql, std::string(twin.without)),
+               "CREATE VIEW " + view.name + " ", "CREATE VIEW " + std::string(twin.name) + " ");
   for (const auto& [from, to] : twin.sources) {
     if (from.empty()) continue;
     const bool joined = text.find("JOIN " + std::string(from) + " ") != std::string::npos;
@@ -228,6 +267,11 @@ std::vector<Definition> make_definitions() {
       if (definition.type.empty()) continue;
       for (const Twin& twin : kTwins) {
         if (twin.view == definition.name) all.push_back(twin_of(definition, twin));
+      }
+      for (const Twin& twin : kProgramTwins) {
+        if (twin.view != definition.name) continue;
+        all.push_back(twin_of(definition, twin));
+        all.back().in_file = false;
       }
       all.push_back(std::move(definition));
     }
@@ -364,6 +408,7 @@ std::string shipped_rows(const std::string& table) {
 std::string definitions_version() {
   uint64_t hash = 14695981039346656037u;  // FNV-1a
   for (const Definition& definition : definitions()) {
+    if (!definition.in_file) continue;
     for (unsigned char c : definition.sql) hash = (hash ^ c) * 1099511628211u;
   }
   return std::to_string(hash);
@@ -375,7 +420,7 @@ std::vector<DefinitionDifference> definition_differences(SQLite::Database& db) {
   std::unordered_map<const Definition*, int> seen;
   for_each_object(db, [&](auto type, auto name, auto table, auto sql) {
     const Definition* ours = find_definition(name);
-    if (ours != nullptr && seen[ours]++ == 0) {
+    if (ours != nullptr && ours->in_file && seen[ours]++ == 0) {
       if (!is_same(*ours, type, sql)) {
         all.push_back({ours->type == "table" ? ours->type : std::string(type), std::string(name),
                        Kind::kChanged});
@@ -385,7 +430,8 @@ std::vector<DefinitionDifference> definition_differences(SQLite::Database& db) {
     }
   });
   for (const Definition& ours : definitions()) {
-    if (!seen.contains(&ours)) all.push_back({ours.type, ours.name, Kind::kMissing});
+    if (ours.in_file && !seen.contains(&ours))
+      all.push_back({ours.type, ours.name, Kind::kMissing});
   }
   if (any_table(all)) return all;
   for (const char* table : kJudgements) {

@@ -10,6 +10,7 @@ namespace greta {
 /// A table, index, trigger or view of this build, as `sqlite_schema` of a file that it made has it.
 struct Definition {
   std::string type, name, sql;
+  bool in_file = true;  ///< false: a view that no file has, for with_views() alone
 };
 
 /// All of them, in an order in which they can be created. Made once in a process, without a

@@ -56,7 +56,7 @@ void write_views_down(SQLite::Database& db) {
                          "INSERT INTO sqlite_schema(type, name, tbl_name, rootpage, sql)"
                          " VALUES ('view', ?1, ?1, 0, ?2)");
   for (const Definition& ours : definitions()) {
-    if (ours.type != "view") continue;
+    if (ours.type != "view" || !ours.in_file) continue;
     view.bindNoCopy(1, ours.name);
     view.bindNoCopy(2, ours.sql);
     view.exec();

@@ -142,7 +142,7 @@ void say_otherwise(SQLite::Database& db, std::span<const ViewText> texts) {
   for (const Definition& ours : definitions()) {
     if (ours.type != "view") continue;
     const Reworded& view = views[ours.name] = reworded(ours.sql, by);
-    if (view.changed) names.insert(ours.name);
+    if (view.changed || !ours.in_file) names.insert(ours.name);
   }
   std::set<std::string> tables;
   for (const KeptText& kept : kKeptTexts) tables.insert(kept.table);

@@ -12,8 +12,16 @@ namespace {
 
 /// Where what begins at `at` ends, if that is a comment or a text in quotes; else `at`.
 size_t passed_over(std::string_view sql, size_t at) {
-  if (const size_t end = comment_end(sql, at); end > at) return end;
-  return sql[at] == '\'' || sql[at] == '"' ? quoted_end(sql, at) : at;
+  switch (sql[at]) {
+    case '-':
+    case '/':
+      return comment_end(sql, at);
+    case '\'':
+    case '"':
+      return quoted_end(sql, at);
+    default:
+      return at;
+  }
 }
 
 /// Without the comments that it begins with.

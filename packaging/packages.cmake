@@ -26,8 +26,8 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME greta)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
-# loaded where a program asks a server (db/clickhouse/libcurl.h), so that nothing else tells of it
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "libcurl4 | libcurl4t64")
+# loaded when they are needed (common/shared_library.h), so that nothing else tells of them
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS "libarchive13 | libarchive13t64, libcurl4 | libcurl4t64")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "sqlite3, git")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS "xdg-utils")
 set(CPACK_DEBIAN_PROGRAMS_DESCRIPTION

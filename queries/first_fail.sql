@@ -55,7 +55,7 @@ SELECT
   e.evidence AS evidence,                              -- trace or report
   v.run_id AS run_id,                                  -- run.id
   v.prompt_id AS prompt_id                             -- prompt.id
-FROM verdict_part v
+FROM verdict_row v
 JOIN run_evidence e ON e.run_id = v.run_id
 JOIN prompt q ON q.id = v.prompt_id
 WHERE v.prompt_id > 0 AND (v.missing > 0 OR v.fail > 0);

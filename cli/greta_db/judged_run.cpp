@@ -142,12 +142,11 @@ std::string json_of(const JudgedRun& run) {
   object.add("root_cause", v.cell("root_cause"));
   object.raw("breakdown", run.fails() ? json_rows(run.breakdown()) : "[]");
   object.raw("by_prompt", run.fails() ? prompts_json(run) : "[]");
-  const bool described = run.head.gate == Gate::kStrict || v.has("numeric_first_fail");
   std::vector<std::string> waived;
   for (const AppliedWaiver& waiver : run.queries.waivers(run.run_id))
     waived.push_back(waiver.json());
   object.raw("waived", json_array(waived));
-  object.raw("diagnosis", described ? json_rows(run.diagnosis()) : "[]");
+  object.raw("diagnosis", run.is_described() ? json_rows(run.diagnosis()) : "[]");
   return object.str();
 }
 

@@ -173,8 +173,7 @@ void print_verdict(Output& out, const JudgedRun& run, Gate gate) {
   const Origin origin = run.origin(fail, gate);
   if (!origin.difference.empty()) line(out, "", origin.difference);
   if (!origin.text().empty()) line(out, "", origin.text());
-  if (gate == Gate::kStrict || run.verdict.has("numeric_first_fail"))
-    print_findings(out, run, fail.prompt);
+  if (run.is_described()) print_findings(out, run, fail.prompt);
   if (fail.root_cause.empty()) return;
   const bool open = origin.kind == "UNSAMPLED" || origin.kind == "PROPAGATED";
   line(out, "",

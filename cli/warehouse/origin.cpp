@@ -70,23 +70,27 @@ std::string Origin::text(std::string_view tells) const {
 
 Origin origin_at(QueryPool& statements, int64_t run_id, const FailPlace& place, Gate gate) {
   if (place.cause.empty() || !place.layer) return {};
+  RunQuery ids(statements, run_id,
+               "SELECT q.id, m.tensor_id FROM prompt q CROSS JOIN tensor_name m"
+               " WHERE q.run_id = ?1 AND q.name = ?2 AND m.name = ?3",
+               {place.prompt, place.tensor});
+  if (!ids.step()) return {};
   RunQuery query(
       statements, run_id,
       // not both: each walks over the inputs, and has its part in what there is to prepare
       std::string(gate == Gate::kNumeric ? "SELECT s.numeric_origin" : "SELECT s.origin") +
           ", s.segment, s.untraced_layers, s.status, s.class,"
           " s.rel_l2, s.tolerance, s.measure, d.location, s.tolerance_source"
-          " FROM comparison_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
+          " FROM classed_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
           " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
           " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"
           " AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash"
           " WHERE s.axis = 'phases' AND s.side IN (0, 1) AND s.fails AND s.run_id = ?1"
           " AND s.other_run_id = ?1"
-          " AND s.key_prompt_id = (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?2)"
-          " AND s.key_pos_id = ?3 AND s.key_layer = ?4"
-          " AND s.key_tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = ?5) LIMIT 1");
-  query.bind(2, place.prompt).bind(3, place.pos.value_or(-1));
-  query.bind(4, *place.layer).bind(5, place.tensor);
+          " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"
+          " AND s.key_tensor_id = ?5 LIMIT 1");
+  query.bind(2, ids.integer(0)).bind(3, place.pos.value_or(-1));
+  query.bind(4, *place.layer).bind(5, ids.integer(1));
   if (!query.step()) return {};
   return {query.text(0),           query.text(1), query.text(2),
           difference_of(query, 3), query.text(7), query.text(8)};

@@ -12,6 +12,7 @@
 #include "db/fleet/fleet_file.h"
 #include "db/schema.h"
 #include "db/statements.h"
+#include "db/with_views.h"
 
 namespace greta {
 namespace {
@@ -38,9 +39,10 @@ std::multiset<std::string> verdict_rows(Statements& statements, int64_t run_id) 
     SQLite::Statement& query = statements(sql, run_id);
     while (query.executeStep()) rows.insert(what + text_of(query));
   };
-  add("verdict ",
+  static const std::string verdict = with_views(
       "SELECT v.verdict, v.numeric_verdict FROM kept_verdict_part v WHERE v.run_id = ? AND"
       " v.prompt_id = 0");
+  add("verdict ", verdict.c_str());
   add("part ", "SELECT * FROM kept_verdict WHERE run_id = ?");
   add("tally ", "SELECT * FROM kept_tally WHERE run_id = ?");
   return rows;

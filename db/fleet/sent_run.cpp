@@ -7,6 +7,7 @@
 #include "common/sha256.h"
 #include "db/clickhouse/row_binary.h"
 #include "db/database.h"
+#include "db/with_views.h"
 
 namespace greta {
 namespace {
@@ -51,12 +52,6 @@ uint64_t random_number() {
   while (number <= kLastSharedPush) number = (uint64_t{device()} << 32) | device();
   return number;
 }
-
-/// Where a run's verdict is kept, and where it is worked out, which takes ten times as long to
-/// prepare: asked in this order.
-constexpr const char* kVerdicts[] = {
-    "SELECT verdict, numeric_verdict FROM kept_verdict_part WHERE run_id = ? AND prompt_id = 0",
-    "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ? AND prompt_id = 0"};
 
 std::vector<int64_t> ids_of(SQLite::Statement& query) {
   std::vector<int64_t> ids;
@@ -164,7 +159,12 @@ void SentRunReader::read_sources(SentRun& sent) {
 }
 
 void SentRunReader::read_verdict(SentRun& sent) {
-  for (const char* sql : kVerdicts) {
+  // Where it is kept, and where it is worked out, which takes ten times as long to prepare.
+  static const std::string kept = with_views(
+      "SELECT verdict, numeric_verdict FROM kept_verdict_part WHERE run_id = ? AND prompt_id = 0");
+  for (const char* sql :
+       {kept.c_str(),
+        "SELECT verdict, numeric_verdict FROM verdict_part WHERE run_id = ? AND prompt_id = 0"}) {
     SQLite::Statement& verdict = statements_(sql, sent.run_id);
     if (!verdict.executeStep()) continue;
     sent.published.verdict = verdict.getColumn(0).getString();

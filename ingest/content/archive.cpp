@@ -1,8 +1,5 @@
 #include "ingest/content/archive.h"
 
-#include <archive.h>
-#include <archive_entry.h>
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -12,17 +9,18 @@
 
 #include "ingest/content/byte_source.h"
 #include "ingest/content/decoding_reader.h"
+#include "ingest/content/libarchive.h"
 
 namespace greta {
 namespace {
 
 struct FreeArchive {
-  void operator()(archive* handle) const { archive_read_free(handle); }
+  void operator()(archive* handle) const { libarchive().read_free(handle); }
 };
 using ArchiveHandle = std::unique_ptr<archive, FreeArchive>;
 
 std::string tar_damage(archive* handle) {
-  const char* text = archive_error_string(handle);
+  const char* text = libarchive().error_string(handle);
   const std::string_view reason = text != nullptr ? text : "unknown reason";
   if (reason.find("runcated") != std::string_view::npos) return "archive is truncated";
   if (reason.starts_with("Unrecognized")) return "not a tar archive";
@@ -57,7 +55,7 @@ class MemberSource : public ByteSource {
       size_t count = 0;
       la_int64_t offset = 0;  // without holes the blocks follow each other
       const int result =
-          is_at_end_ ? ARCHIVE_EOF : archive_read_data_block(handle_, &data, &count, &offset);
+          is_at_end_ ? ARCHIVE_EOF : libarchive().read_data_block(handle_, &data, &count, &offset);
       is_at_end_ = result != ARCHIVE_OK && result != ARCHIVE_WARN;
       if (result == ARCHIVE_EOF) return 0;
       if (is_at_end_) {
@@ -79,8 +77,9 @@ class MemberSource : public ByteSource {
 };
 
 std::string member_path(archive_entry* entry) {
-  const char* path = archive_entry_pathname(entry);
-  if (path == nullptr) path = archive_entry_pathname_utf8(entry);  // not in the locale's charset
+  const char* path = libarchive().entry_pathname(entry);
+  if (path == nullptr)
+    path = libarchive().entry_pathname_utf8(entry);  // not in the locale's charset
   return path != nullptr ? path : "";
 }
 
@@ -100,8 +99,8 @@ std::string refusal(archive_entry* entry, std::string_view path) {
     return "member path is absolute";
   }
   if (has_parent_segment(path)) return "member path contains \"..\"";
-  if (archive_entry_hardlink(entry) != nullptr) return "member is a hard link";
-  switch (archive_entry_filetype(entry)) {
+  if (libarchive().entry_hardlink(entry) != nullptr) return "member is a hard link";
+  switch (libarchive().entry_filetype(entry)) {
     case AE_IFREG:
       break;
     case AE_IFLNK:
@@ -117,16 +116,16 @@ std::string refusal(archive_entry* entry, std::string_view path) {
       return "member is not a regular file";
   }
   // A few bytes can claim to be any number of zeros.
-  return archive_entry_sparse_count(entry) > 0 ? "member is a sparse file" : "";
+  return libarchive().entry_sparse_count(entry) > 0 ? "member is a sparse file" : "";
 }
 
 ArchiveHandle open_tar(TarInput& input) {
-  ArchiveHandle handle(archive_read_new());
+  ArchiveHandle handle(libarchive().read_new());
   if (handle == nullptr) throw std::bad_alloc();
-  archive_read_support_format_tar(handle.get());
+  libarchive().read_support_format_tar(handle.get());
   // Everything up to the end of the input is read, so no second archive hides behind the first.
-  archive_read_set_format_option(handle.get(), "tar", "read_concatenated_archives", "1");
-  archive_read_open(handle.get(), &input, nullptr, &TarInput::read, nullptr);
+  libarchive().read_set_format_option(handle.get(), "tar", "read_concatenated_archives", "1");
+  libarchive().read_open(handle.get(), &input, nullptr, &TarInput::read, nullptr);
   return handle;
 }
 
@@ -168,16 +167,16 @@ std::string for_each_member(
   std::string damage;
   for (;;) {
     archive_entry* entry = nullptr;
-    const int result = archive_read_next_header(handle.get(), &entry);
+    const int result = libarchive().read_next_header(handle.get(), &entry);
     if (result == ARCHIVE_EOF) break;
     if (result != ARCHIVE_OK && result != ARCHIVE_WARN) {
       if (damage.empty()) damage = tar_damage(handle.get());
       if (result != ARCHIVE_RETRY) break;
       continue;  // a block that is no header: libarchive takes the next one
     }
-    if (archive_entry_filetype(entry) == AE_IFDIR) continue;
+    if (libarchive().entry_filetype(entry) == AE_IFDIR) continue;
     const ArchiveMember member{member_path(entry), static_cast<uint64_t>(std::max<la_int64_t>(
-                                                       archive_entry_size(entry), 0))};
+                                                       libarchive().entry_size(entry), 0))};
     if (const std::string reason = refusal(entry, member.path); !reason.empty()) {
       on_refused(member.path, reason);
       continue;

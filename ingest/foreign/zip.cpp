@@ -1,6 +1,5 @@
 #include "ingest/foreign/zip.h"
 
-#include <archive_entry.h>
 #include <locale.h>
 
 #include <algorithm>
@@ -67,15 +66,15 @@ uint64_t claimed_members(Bytes& file) {
 
 ZipReader::ZipReader(Bytes& file)
     : input_{file},
-      handle_(archive_read_new()),
+      handle_(libarchive().read_new()),
       most_decoded_(std::max(kHarmlessBytes, kMostRatio * file.size())) {
   if (!handle_) throw std::bad_alloc();
   archive* const a = handle_.get();
-  archive_read_support_format_zip_seekable(a);
-  archive_read_set_read_callback(a, &ZipReader::read_input);
-  archive_read_set_seek_callback(a, &ZipReader::seek_input);
-  archive_read_set_callback_data(a, &input_);
-  if (archive_read_open1(a) != ARCHIVE_OK) refuse();
+  libarchive().read_support_format_zip_seekable(a);
+  libarchive().read_set_read_callback(a, &ZipReader::read_input);
+  libarchive().read_set_seek_callback(a, &ZipReader::seek_input);
+  libarchive().read_set_callback_data(a, &input_);
+  if (libarchive().read_open1(a) != ARCHIVE_OK) refuse();
 }
 
 la_ssize_t ZipReader::read_input(archive* a, void* data, const void** to) {
@@ -85,7 +84,7 @@ la_ssize_t ZipReader::read_input(archive* a, void* data, const void** to) {
   try {
     input.file.read(input.at, input.buffer.data(), input.buffer.size());
   } catch (const ForeignError& error) {
-    archive_set_error(a, -1, "%s", error.what());
+    libarchive().set_error(a, -1, "%s", error.what());
     return -1;
   }
   input.at += input.buffer.size();
@@ -106,7 +105,7 @@ la_int64_t ZipReader::seek_input(archive*, void* data, la_int64_t offset, int wh
 }
 
 void ZipReader::refuse() {
-  const char* reason = archive_error_string(handle_.get());
+  const char* reason = libarchive().error_string(handle_.get());
   throw ForeignError("the ZIP is damaged (" + utf8::printable(reason ? reason : "no reason") + ")");
 }
 
@@ -122,11 +121,11 @@ bool ZipReader::next(std::string& name) {
     // A warning is of a member of which its two headers say different things, or of a bad name.
     if (result != ARCHIVE_OK) refuse();
     ++n_entries_;
-    if (archive_entry_filetype(entry) != AE_IFREG) continue;
-    const char* path = archive_entry_pathname(entry);
+    if (libarchive().entry_filetype(entry) != AE_IFREG) continue;
+    const char* path = libarchive().entry_pathname(entry);
     name = path ? path : "";
     const auto shown = [&] { return utf8::printable(name.substr(0, 200)); };
-    if (archive_entry_is_encrypted(entry)) {
+    if (libarchive().entry_is_encrypted(entry)) {
       throw ForeignError("member " + shown() +
                          " of the ZIP is encrypted: unpack it with its password, and pack it"
                          " without one");
@@ -141,7 +140,7 @@ bool ZipReader::next(std::string& name) {
 
 int ZipReader::next_header(archive_entry** entry) {
   const Utf8Characters while_it_reads;
-  return archive_read_next_header(handle_.get(), entry);
+  return libarchive().read_next_header(handle_.get(), entry);
 }
 
 /// Of two members at one place libarchive gives one.
@@ -153,7 +152,7 @@ void ZipReader::check_count() {
 }
 
 size_t ZipReader::read(char* to, size_t count) {
-  const la_ssize_t got = archive_read_data(handle_.get(), to, count);
+  const la_ssize_t got = libarchive().read_data(handle_.get(), to, count);
   if (got < 0) refuse();
   decoded_ += static_cast<uint64_t>(got);
   if (decoded_ > most_decoded_) {

@@ -1,11 +1,10 @@
 #pragma once
-#include <archive.h>
-
 #include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
 
+#include "ingest/content/libarchive.h"
 #include "ingest/foreign/bytes.h"
 
 namespace greta {
@@ -35,7 +34,7 @@ class ZipReader {
     std::string buffer = {};
   };
   struct Free {
-    void operator()(archive* handle) const { archive_read_free(handle); }
+    void operator()(archive* handle) const { libarchive().read_free(handle); }
   };
   static la_ssize_t read_input(archive*, void* input, const void** to);
   static la_int64_t seek_input(archive*, void* input, la_int64_t offset, int whence);

@@ -107,14 +107,13 @@ SELECT
   min(u.n, v.n) AS sample_n,  -- values that both have; NULL where sample_equal is
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin
   l.derived AS sketch_derived,
-  CASE WHEN l.id IS NOT NULL THEN k.sum_sq = l.sum_sq AND k.s0 = l.s0 AND k.s1 = l.s1 AND k.s2 = l.s2 AND k.s3 = l.s3
-    AND k.s4 = l.s4 AND k.s5 = l.s5 AND k.s6 = l.s6 AND k.s7 = l.s7
-    AND k.s8 = l.s8 AND k.s9 = l.s9 AND k.s10 = l.s10 AND k.s11 = l.s11
-    AND k.s12 = l.s12 AND k.s13 = l.s13 AND k.s14 = l.s14 AND k.s15 = l.s15
-    AND k.s16 = l.s16 AND k.s17 = l.s17 AND k.s18 = l.s18 AND k.s19 = l.s19
-    AND k.s20 = l.s20 AND k.s21 = l.s21 AND k.s22 = l.s22 AND k.s23 = l.s23
-    AND k.s24 = l.s24 AND k.s25 = l.s25 AND k.s26 = l.s26 AND k.s27 = l.s27
-    AND k.s28 = l.s28 AND k.s29 = l.s29 AND k.s30 = l.s30 AND k.s31 = l.s31 END AS sketch_equal,
+  CASE WHEN l.id IS NOT NULL THEN
+    (k.sum_sq, k.s0, k.s1, k.s2, k.s3, k.s4, k.s5, k.s6, k.s7, k.s8, k.s9, k.s10, k.s11,
+     k.s12, k.s13, k.s14, k.s15, k.s16, k.s17, k.s18, k.s19, k.s20, k.s21, k.s22, k.s23,
+     k.s24, k.s25, k.s26, k.s27, k.s28, k.s29, k.s30, k.s31)
+    = (l.sum_sq, l.s0, l.s1, l.s2, l.s3, l.s4, l.s5, l.s6, l.s7, l.s8, l.s9, l.s10, l.s11,
+       l.s12, l.s13, l.s14, l.s15, l.s16, l.s17, l.s18, l.s19, l.s20, l.s21, l.s22, l.s23,
+       l.s24, l.s25, l.s26, l.s27, l.s28, l.s29, l.s30, l.s31) END AS sketch_equal,
   -- Estimated ||x-y|| over the larger norm, so that a row of zeros against anything else is 1: the mean
   -- over the two maps of the squared distance between their buckets; no less than their norms differ.
   max(sqrt(0.5 * (

@@ -11,10 +11,9 @@ SELECT
     ELSE CASE WHEN s.layer >= 0 THEN s.layer ELSE 1000000 END
   END AS forward_layer,
   -- whether what was measured of the model decides: calibrated, shipped
-  CASE WHEN s.tolerance IS NOT NULL THEN
-    CASE WHEN s.tolerance < (SELECT max(t.rel_l2) FROM run_tolerance t
-        WHERE t.run_id IN (s.run_id, s.other_run_id) AND t.tensor_id = s.tensor_id)
-      THEN 'calibrated' ELSE 'shipped' END END AS tolerance_source,
+  CASE s.tolerance < (SELECT max(t.rel_l2) FROM run_tolerance t
+      WHERE t.run_id IN (s.run_id, s.other_run_id) AND t.tensor_id = s.tensor_id)
+    WHEN 1 THEN 'calibrated' WHEN 0 THEN 'shipped' END AS tolerance_source,
   -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE, AMBIGUOUS or CONFLICT; NULL when nothing decides
   CASE WHEN s.status = 'MATCH' THEN 0 WHEN s.status = 'DRIFT' THEN c.grade WHEN s.fails THEN 4 END AS grade
 FROM comparison_status s

@@ -25,8 +25,8 @@ WITH RECURSIVE
           AND c.run_id = s.other_run_id AND c.prompt_id = (
             SELECT q.id FROM prompt o CROSS JOIN prompt q ON q.run_id = s.other_run_id AND q.name = o.name
             WHERE o.id = s.key_prompt_id)
-          AND c.side = b.side AND c.pos_id = b.pos_id AND c.layer = b.layer AND c.tensor_id = b.tensor_id
-          AND c.phase_id = b.phase_id)
+          AND c.side = +b.side AND c.pos_id = +b.pos_id AND c.layer = +b.layer AND c.tensor_id = +b.tensor_id
+          AND c.phase_id = +b.phase_id)
       ELSE EXISTS (
         SELECT 1 FROM traced_pair b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id

@@ -20,7 +20,7 @@ FROM (
     CASE WHEN w.divergent_cause IS NULL THEN w.fail_layer ELSE w.divergent_layer END AS layer,
     CASE WHEN w.divergent_cause IS NULL THEN w.fail_tensor_id ELSE w.divergent_tensor_id END AS tensor_id,
     CASE WHEN w.divergent_cause IS NULL THEN w.fail_name_id ELSE w.divergent_name_id END AS name_id
-  FROM verdict_part w
+  FROM verdict_row w
   WHERE w.prompt_id > 0
     AND CASE WHEN w.divergent_cause IS NOT NULL THEN 1 WHEN w.fail_cause IS NULL THEN 0
         ELSE (SELECT r.mode FROM run r WHERE r.id = w.run_id) IS 'batch_invariant' END

@@ -1,6 +1,7 @@
 -- Rows (of `side` at `pos_id`) that differ from their partner and are a row of the position before or
 -- after: `of_side` says whose, of_tensor_id that of the same trace point, or of the one that it is a copy
--- of. Not where the tokens are the same, nor of a row of one value. Filter on all but those.
+-- of. Not where the tokens are the same, nor of a row of one value. Filter on all but those. (+ as in
+-- traced_pair.)
 CREATE VIEW moved_row AS
 SELECT
   w.run_id AS run_id, w.prompt_id AS prompt_id, w.layer AS layer, w.tensor_id AS tensor_id,
@@ -9,10 +10,10 @@ SELECT
   CASE WHEN o.side = w.side AND o.tensor_id = w.tensor_id THEN 'STALE_ROW' ELSE 'OTHER_POSITION' END AS finding
 FROM traced_position z
 CROSS JOIN trace_row w ON w.run_id = z.run_id AND w.prompt_id = z.prompt_id AND w.side = z.side AND w.pos_id = z.pos_id
-CROSS JOIN trace_row p ON p.run_id = w.run_id AND p.prompt_id = w.prompt_id AND p.side = 1 - w.side
-  AND p.pos_id = w.pos_id AND p.layer = w.layer AND p.tensor_id = w.tensor_id
-CROSS JOIN trace_row o ON o.run_id = w.run_id AND o.prompt_id = w.prompt_id AND o.side IN (0, 1)
-  AND o.pos_id IN (w.pos_id - 1, w.pos_id + 1) AND o.layer = w.layer
+CROSS JOIN trace_row p ON p.run_id = +w.run_id AND p.prompt_id = +w.prompt_id AND p.side = 1 - w.side
+  AND p.pos_id = +w.pos_id AND p.layer = +w.layer AND p.tensor_id = +w.tensor_id
+CROSS JOIN trace_row o ON o.run_id = +w.run_id AND o.prompt_id = +w.prompt_id AND o.side IN (0, 1)
+  AND o.pos_id IN (w.pos_id - 1, w.pos_id + 1) AND o.layer = +w.layer
   AND +o.tensor_id IN (w.tensor_id, (SELECT e.from_id FROM edge e
     WHERE e.to_id = w.tensor_id AND e.kind = 'copy' AND e.layer = 'same'))
 WHERE +z.side < 2 AND +z.pos_id >= 0 AND p.hash IS NOT w.hash AND p.token_id IS w.token_id

@@ -34,7 +34,10 @@ struct Definitions : DatabaseFile {
 
 TEST_F(Definitions, AreThoseThatSqliteKeeps) {
   SQLite::Database db = open_for_writing(file);
+  int64_t in_file = 0;
   for (const Definition& ours : definitions()) {
+    if (!ours.in_file) continue;
+    ++in_file;
     SQLite::Statement stored(db, "SELECT type, sql FROM sqlite_schema WHERE name = ?");
     stored.bind(1, ours.name);
     ASSERT_TRUE(stored.executeStep()) << ours.name;
@@ -44,7 +47,7 @@ TEST_F(Definitions, AreThoseThatSqliteKeeps) {
   EXPECT_EQ(number_of(db,
                       "SELECT count(*) FROM sqlite_schema"
                       " WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'"),
-            static_cast<int64_t>(definitions().size()));
+            in_file);
 }
 
 TEST_F(Definitions, OfViewsTriggersAndIndexesAreRefusedByNameAndRestored) {
@@ -52,8 +55,8 @@ TEST_F(Definitions, OfViewsTriggersAndIndexesAreRefusedByNameAndRestored) {
       {"DROP VIEW run_verdict; CREATE VIEW run_verdict AS SELECT 'PASS' AS verdict",
        "view run_verdict changed"},
       {"DROP VIEW comparison_status", "view comparison_status missing"},
-      {"DROP VIEW kept_first_fail; CREATE VIEW KEPT_first_fail AS SELECT 1 AS x",
-       "view KEPT_first_fail changed"},
+      {"DROP VIEW first_fail; CREATE VIEW FIRST_fail AS SELECT 1 AS x", "view FIRST_fail changed"},
+      {"CREATE VIEW KEPT_first_fail AS SELECT 1 AS x", "view KEPT_first_fail added"},
       {"DROP TRIGGER trace_row_deleted", "trigger trace_row_deleted missing"},
       {"DROP TRIGGER plan_updated;"
        "CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN SELECT 1; END",

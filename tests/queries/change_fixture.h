@@ -9,6 +9,7 @@
 
 #include "db/judge.h"
 #include "db/kept_tally.h"
+#include "db/with_views.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {

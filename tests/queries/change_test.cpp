@@ -29,7 +29,8 @@ TEST_F(Change, IsToldOfTheRunBefore) {
   judge_all();
   EXPECT_EQ(ask("SELECT count(*) FROM kept_diff"), "5");
   EXPECT_EQ(ask(kChanges), changes);
-  EXPECT_EQ(ask("SELECT run, baseline, change, layer, tensor FROM kept_change ORDER BY run_id"),
+  EXPECT_EQ(ask(with_views(
+                "SELECT run, baseline, change, layer, tensor FROM kept_change ORDER BY run_id")),
             changes);
 }
 
@@ -280,7 +281,7 @@ TEST_F(Change, IsKeptOfEveryRunWhenOtherRunsAreTheBaselines) {
   EXPECT_EQ(ask("SELECT run_a_id, run_b_id FROM kept_diff"), "1|2");
   add_commits();
   keep_all_diffs(w_.db);
-  EXPECT_EQ(ask("SELECT baseline_id, run_id FROM kept_change"), "2|1");
+  EXPECT_EQ(ask(with_views("SELECT baseline_id, run_id FROM kept_change")), "2|1");
 }
 
 TEST_F(Change, EqualHashesOverOtherSamplesAreNotTheSame) {

@@ -12,7 +12,8 @@ class Regression : public Change {
         " substr(fixed_run, 9, 2) FROM ";
     const std::string worked_out = ask(std::string(columns) + "regression ORDER BY first_bad");
     judge_all();
-    EXPECT_EQ(ask(std::string(columns) + "kept_regression ORDER BY first_bad"), worked_out);
+    EXPECT_EQ(ask(with_views(std::string(columns) + "kept_regression ORDER BY first_bad")),
+              worked_out);
     return worked_out;
   }
 };

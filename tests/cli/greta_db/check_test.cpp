@@ -24,14 +24,14 @@ TEST_F(CheckCommand, AFileThatSomebodyChangedGivesNoVerdictUntilItIsRepaired) {
     Warehouse warehouse(database());
     warehouse.drift("attn_out", 0);
     warehouse.db.exec(
-        "DROP VIEW kept_run_verdict; CREATE VIEW kept_run_verdict AS SELECT 'r' AS run, 'PASS' AS "
+        "DROP VIEW run_verdict; CREATE VIEW run_verdict AS SELECT 'r' AS run, 'PASS' AS "
         "verdict");
   }
   for (const char* command : {"runs", "firstfail", "pairs", "trace", "history", "report --run r",
                               "compare r r", "query \"SELECT * FROM run_verdict\"", "check"}) {
     Result refused = shell(std::string("$G ") + command);
     EXPECT_EQ(refused.status, 2) << command;
-    EXPECT_TRUE(refused.says("kept_run_verdict")) << command << refused.err;
+    EXPECT_TRUE(refused.says("run_verdict")) << command << refused.err;
     EXPECT_FALSE(refused.says("PASS")) << command << refused.out;
   }
   EXPECT_EQ(run({"check", "--repair"}).status, 0);

@@ -17,10 +17,11 @@ TEST_F(Commands, VersionNamesBothVersions) {
   EXPECT_TRUE(result.says("SQLite 3."));
 }
 
-TEST_F(Commands, BringNoClientOfServersAlong) {
+TEST_F(Commands, LoadNoLibraryThatAQuestionToAFileDoesNotNeed) {
   Result libraries = shell("LD_TRACE_LOADED_OBJECTS=1 $G");
   EXPECT_TRUE(libraries.says("libsqlite3")) << libraries.err;
-  EXPECT_FALSE(libraries.says("libcurl"));  // db/clickhouse/libcurl.h loads it
+  EXPECT_FALSE(libraries.says("libcurl"));     // db/clickhouse/libcurl.h
+  EXPECT_FALSE(libraries.says("libarchive"));  // ingest/content/libarchive.h
 }
 
 TEST_F(Commands, HelpExitsZeroAndUsageErrorsExitTwo) {

@@ -14,6 +14,7 @@
 
 #include "common/temporary_folder.h"
 #include "db/definitions.h"
+#include "db/with_views.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -175,7 +176,7 @@ TEST_F(TwoTongues, OfAComparisonThatIsKeptToo) {
       " VALUES (1, 2, 'traced otherwise: trace.layers 1, not 2', 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0,"
       " 'another token at position 7')");
   const std::string sql = "SELECT why_not, caused_by FROM kept_diff_verdict WHERE run_a_id = 1";
-  EXPECT_EQ(said(sql, Language::kEnglish),
+  EXPECT_EQ(said(with_views(sql), Language::kEnglish),
             "traced otherwise: trace.layers 1, not 2|another token at position 7");
   EXPECT_EQ(spanish(sql), "trazada de otro modo: trace.layers 1, no 2|otro token en la posición 7");
 }

@@ -1,0 +1,25 @@
+#pragma once
+
+namespace greta {
+
+/// A shared library that a program loads when it first needs it, and keeps: with the libraries that
+/// it needs itself it may take longer to load than a short command takes.
+class SharedLibrary {
+ public:
+  /// Throws std::runtime_error, which says why, where it cannot be loaded.
+  explicit SharedLibrary(const char* file);
+
+  /// A function of it by its name. Throws std::runtime_error when it has none of that name.
+  template <class Function>
+  void find(const char* name, Function& function) const {
+    function = reinterpret_cast<Function>(address_of(name));
+  }
+
+ private:
+  void* address_of(const char* name) const;
+
+  const char* file_;
+  void* handle_;
+};
+
+}  // namespace greta
