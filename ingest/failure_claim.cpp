@@ -79,10 +79,13 @@ bool asks_for_nan(SaidWords key) {
           said::is_any_of(key.back().text, {"found", "detected", "seen"}));
 }
 
-/// "logits: nan": a number that is none; not of a setting, nor where it says that nothing is there.
+/// "logits: nan", "max_diff: inf": a number that is none; not of a setting, nor where it says that
+/// nothing is there.
 bool is_nan(SaidWords key, SaidWords value) {
-  if (value.empty() || value.front().text != "nan" || (value.size() > 1 && !value[1].opens))
-    return false;
+  if (value.empty() || (value.size() > 1 && !value[1].opens)) return false;
+  const auto quantity = value.front().text == "inf" ? quantity_of(key, 1) : std::nullopt;
+  const bool is_infinite = quantity && quantity->kind == Quantity::Kind::kDifference;
+  if (value.front().text != "nan" && !is_infinite) return false;
   return std::none_of(key.begin(), key.end(), [](const SaidWord& word) {
     return said::is_failure_word(word.text) ||
            said::is_any_of(
@@ -264,34 +267,6 @@ bool has_failing_pair(std::string_view line) {
   return false;
 }
 
-/// The text without what colours it on a terminal: ESC [ to the letter that ends it.
-std::string without_colours(std::string_view text) {
-  constexpr std::string_view kStart = "\x1b[";
-  std::string plain;
-  for (size_t at = 0; at < text.size();) {
-    const size_t start = std::min(text.find(kStart, at), text.size());
-    plain += text.substr(at, start - at);
-    at = start;
-    if (at == text.size()) break;
-    for (at += kStart.size(); at < text.size() && !text::is_letter(text[at]);) ++at;
-    at += at < text.size();
-  }
-  return plain;
-}
-
-/// The text as a terminal shows it that goes back to write over what is there.
-std::string as_overwritten(std::string_view text) {
-  std::string shown;
-  for (const char c : text) {
-    if (c != '\b') {
-      shown += c;
-    } else if (!shown.empty()) {
-      shown.pop_back();
-    }
-  }
-  return shown;
-}
-
 /// Whether any piece of the text says so, with no blanks around it.
 template <class Says>
 bool any_piece(std::string_view text, const Says& says) {
@@ -299,6 +274,18 @@ bool any_piece(std::string_view text, const Says& says) {
     if (says(text::trim(text.substr(at, kPieceBytes)))) return true;
     if (text.size() - at <= kPieceBytes) return false;
   }
+}
+
+bool shown_line_claims_failure(std::string_view line) {
+  return any_piece(line, [](std::string_view piece) {
+    if (is_glog_error(piece) || is_system_error(piece)) return true;
+    if (!said::has_telling_word(piece)) return false;
+    std::string plain;
+    if (!text::is_ascii(piece)) piece = plain = said::with_plain_letters(piece);
+    const std::vector<SaidWord> words = said_words(piece, kPieceBytes);
+    if (says_failure_in_a_sentence(piece, words) || has_failing_pair(piece)) return true;
+    return piece.find("</") != piece.npos && has_failing_pair(with_bars_for_tags(piece));
+  });
 }
 
 /// What is said to a model, and by it, is no word of the run.
@@ -343,19 +330,10 @@ bool value_claims_failure(std::string_view key, std::string_view value) {
 }
 
 bool line_claims_failure(std::string_view line) {
-  if (line.find('\x1b') != line.npos && line.find("\x1b[") != line.npos) {
-    return line_claims_failure(without_colours(line));
+  if (line.find('\b') != line.npos || line.find("\x1b[") != line.npos) {
+    return shown_line_claims_failure(said::as_shown(line));
   }
-  if (line.find('\b') != line.npos) return line_claims_failure(as_overwritten(line));
-  return any_piece(line, [](std::string_view piece) {
-    if (is_glog_error(piece) || is_system_error(piece)) return true;
-    if (!said::has_telling_word(piece)) return false;
-    std::string plain;
-    if (!text::is_ascii(piece)) piece = plain = said::with_plain_letters(piece);
-    const std::vector<SaidWord> words = said_words(piece, kPieceBytes);
-    if (says_failure_in_a_sentence(piece, words) || has_failing_pair(piece)) return true;
-    return piece.find("</") != piece.npos && has_failing_pair(with_bars_for_tags(piece));
-  });
+  return shown_line_claims_failure(line);
 }
 
 std::string claim_of_name(const std::string& path, std::string_view text) {

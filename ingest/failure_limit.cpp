@@ -202,7 +202,7 @@ bool may_name_limit(std::string_view name) {
 }
 
 std::optional<Quantity> quantity_of(SaidWords name, double value) {
-  if (!std::isfinite(value)) return std::nullopt;
+  if (std::isnan(value)) return std::nullopt;
   Quantity quantity{Quantity::Kind::kDifference, scale_of(name), std::abs(value), {}};
   const bool is_limit = std::any_of(
       name.begin(), name.end(), [](const SaidWord& word) { return is_limit_of_name(word.text); });

@@ -216,6 +216,23 @@ std::string_view word_of_mark(char32_t code) {
   }
 }
 
+std::string as_shown(std::string_view text) {
+  constexpr std::string_view kColour = "\x1b[";
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    if (text[at] == '\b') {
+      if (!shown.empty()) shown.pop_back();
+      ++at;
+    } else if (text.substr(at).starts_with(kColour)) {
+      for (at += kColour.size(); at < text.size() && !text::is_letter(text[at]);) ++at;
+      at += at < text.size();
+    } else {
+      shown += text[at++];
+    }
+  }
+  return shown;
+}
+
 std::vector<std::string_view> tokens_of(std::string_view line, size_t max_tokens) {
   const auto is_mark = [](char c) {
     return !text::is_word(c) && static_cast<unsigned char>(c) < 0x80;

@@ -40,6 +40,10 @@ std::string_view word_of_mark(char32_t code);
 /// like them amid such letters, or are such of another width or shape.
 std::string with_plain_letters(std::string_view text);
 
+/// The text as a terminal shows it: without what colours it, ESC [ to the letter that ends it, and
+/// without what a backspace goes over.
+std::string as_shown(std::string_view text);
+
 /// What stands between blanks, as it is written, without the marks around each; marks alone are
 /// none.
 std::vector<std::string_view> tokens_of(std::string_view line, size_t max_tokens);

@@ -284,7 +284,12 @@ TEST(FailureClaim, ColoursAreNoPartOfWhatIsSaid) {
           "RESULT: \033[31mF\033[0mAIL",
       },
       true);
-  expect_claims({"\033[32mPASS\033[0m attn_out", "\033[", "\033[31", "\033"}, false);
+  expect_claims({"\033[32mPASS\033[0m attn_out", "\033[", "\033[31", "\033", "\b\b"}, false);
+  // taken away once: what is left may be one again, and no line costs more for it
+  std::string nested;
+  for (int i = 0; i < 200'000; ++i) nested += '\033';
+  for (int i = 0; i < 200'000; ++i) nested += "[m";
+  EXPECT_FALSE(line_claims_failure(nested));
 }
 
 TEST(FailureClaim, WhatIsOutOfToleranceOrElsewhereIsAClaim) {

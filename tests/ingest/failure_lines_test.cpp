@@ -109,7 +109,8 @@ TEST(FailureLines, MembersOfAnObjectAreHeldAgainstEachOther) {
        {R"({"max_diff":0.5,"tolerance":0.01})", R"({"max_diff":"50 %","tolerance":"1 %"})",
         R"({"tolerance":0.01,"tensors":[{"name":"x","max_diff":0.5}]})",
         R"({"metrics":{"max_abs_diff":0.5},"thresholds":{"max_abs_diff":0.01}})",
-        R"({"max_diff":{"value":0.5,"tolerance":0.01}})", R"({"max_abs_err":0.5,"atol":0.01})",
+        R"({"max_diff":{"value":0.5,"tolerance":0.01}})", R"({"max_diff":"inf","tol":0.01})",
+        R"({"max_abs_err":0.5,"atol":0.01})",
         R"({"logits_max_diff":0.5,"kv_max_diff":0.01,"logits_tol":0.1,"kv_tol":1})",
         R"({"expected_hash":"abcdef12","actual_hash":"abcdef13"})",
         R"({"expected":{"hash":5},"actual":{"hash":6}})", R"({"expected":"5","got":7})",
@@ -132,14 +133,15 @@ TEST(FailureLines, MembersOfAnObjectAreHeldAgainstEachOther) {
 }
 
 TEST(FailureLines, ANumberThatIsNoneIsAClaimAndWhatLooksForOneIsNot) {
-  expect_each({"logits: nan", "logits=-nan", "min=nan max=nan", "loss is nan", "contains NaN",
-               "logits contains NaN", "NaN at layer 3", "3 NaNs in logits", "the output is NaN"},
+  expect_each({"logits: nan", "logits=-nan", "max_diff=inf tolerance=0.01", "min=nan max=nan",
+               "loss is nan", "contains NaN", "logits contains NaN", "NaN at layer 3",
+               "3 NaNs in logits", "the output is NaN"},
               true);
   expect_each(
       {"no NaN", "nan: 0", "nan_count=0", "no NaN in logits", "checks for NaN in the output",
        "a row that contains NaN is NONFINITE", "does not contain NaN", "whether it contains NaN",
-       "if the sum is NaN, the row is nonfinite", "nan_check: off", "fill_value=nan",
-       "first_fail: nan"},
+       "if the sum is NaN, the row is nonfinite", "nan_check: off", "mask=-inf", "min: -inf",
+       "max_diff_limit: inf", "fill_value=nan", "first_fail: nan"},
       false);
 }
 
