@@ -10,6 +10,7 @@
 #include "db/judge.h"
 #include "db/kept_diff.h"
 #include "db/statements.h"
+#include "db/with_views.h"
 #include "tests/queries/harm/random_run.h"
 #include "tests/queries/lineage/oracle.h"
 #include "tests/query_text.h"
@@ -448,9 +449,13 @@ class LineageOracle : public ::testing::TestWithParam<uint64_t> {
 
   void expect_kept(const Expected& expected) {
     SCOPED_TRACE("by what is kept alone");
-    EXPECT_EQ(archive().ask(GRETA_VERDICTS("kept_")), expected.verdicts());
-    EXPECT_EQ(archive().ask(GRETA_CHANGES("kept_")), expected.changes());
-    EXPECT_EQ(archive().ask(GRETA_REGRESSIONS("kept_")), expected.regressions());
+    // of one address each, by which a connection knows its statements
+    static const std::string kVerdicts = with_views(GRETA_VERDICTS("kept_")),
+                             kChanges = with_views(GRETA_CHANGES("kept_")),
+                             kRegressions = with_views(GRETA_REGRESSIONS("kept_"));
+    EXPECT_EQ(archive().ask(kVerdicts.c_str()), expected.verdicts());
+    EXPECT_EQ(archive().ask(kChanges.c_str()), expected.changes());
+    EXPECT_EQ(archive().ask(kRegressions.c_str()), expected.regressions());
   }
 
   void expect_pair(const Expected& expected, size_t a, size_t b) {
