@@ -19,6 +19,8 @@ INSERT INTO measure(name, low, high) VALUES
 
 INSERT INTO axis(name, same_run) VALUES ('phases', 1), ('runs', 0);
 
+INSERT INTO truth(yes) VALUES (0), (1);
+
 INSERT INTO tensor(id, ord, name, stage) VALUES
   (5, 5, 'embd_w_hash', 'embed'), (10, 10, 'embed_out', 'embed'),
   (20, 20, 'residual_pre_attn', 'layer'), (25, 25, 'rms_weight', 'layer'),

@@ -144,8 +144,8 @@ void rebuild(SQLite::Database& db, const std::string& table) {
 constexpr const char* kMadeAgain[] = {"kept_tally", "kept_verdict", "kept_diff", "lineage_member",
                                       "edge"};
 /// Tables whose rows the program brings with it.
-constexpr const char* kDictionaries[] = {"status", "class", "scope", "measure", "axis",
-                                         "origin", "cause", "edge",  "finding"};
+constexpr const char* kDictionaries[] = {"status", "class",  "scope", "measure", "axis",
+                                         "truth",  "origin", "cause", "edge",    "finding"};
 
 /// Format version since which files have rules of their own, which somebody may have changed.
 constexpr int kFirstWithNameRules = 8;

@@ -7,7 +7,7 @@
 namespace greta {
 
 /// PRAGMA user_version of files that this build reads and writes.
-inline constexpr int kSchemaVersion = 8;
+inline constexpr int kSchemaVersion = 9;
 /// PRAGMA application_id: "gret".
 inline constexpr int kApplicationId = 0x67726574;
 

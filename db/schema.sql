@@ -74,6 +74,9 @@ CREATE TABLE axis (
   same_run INTEGER NOT NULL                       -- 1: both sides are of one run
 ) STRICT, WITHOUT ROWID;
 
+-- What a condition can be: a view that joins this works the condition out once a row, and may name it often.
+CREATE TABLE truth (yes INTEGER PRIMARY KEY) STRICT;
+
 -- Canonical trace points. Ids ascend in forward order.
 CREATE TABLE tensor (
   id    INTEGER PRIMARY KEY,
@@ -239,6 +242,7 @@ CREATE TABLE trace_row (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX trace_row_unplaced ON trace_row(run_id, prompt_id, side, layer, tensor_id, step) WHERE pos_id = -1;
+CREATE INDEX trace_row_nonfinite ON trace_row(run_id, prompt_id, side, pos_id) WHERE nan > 0 OR inf > 0 OR flags & 1;
 
 -- Positions that trace_row has rows of, so that nobody has to look through the rows for them.
 CREATE TABLE traced_position (
@@ -790,6 +794,9 @@ CREATE TRIGGER measure_deleted AFTER DELETE ON measure BEGIN DELETE FROM kept_ta
 CREATE TRIGGER axis_inserted AFTER INSERT ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER axis_updated AFTER UPDATE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER axis_deleted AFTER DELETE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER truth_inserted AFTER INSERT ON truth BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER truth_updated AFTER UPDATE ON truth BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER truth_deleted AFTER DELETE ON truth BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER edge_inserted AFTER INSERT ON edge BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER edge_updated AFTER UPDATE ON edge BEGIN DELETE FROM kept_tally WHERE true; END;
 CREATE TRIGGER edge_deleted AFTER DELETE ON edge BEGIN DELETE FROM kept_tally WHERE true; END;

@@ -40,19 +40,10 @@ SELECT
   (SELECT d.demands FROM traced_position d
    WHERE d.run_id = x.run_id AND d.prompt_id = x.prompt_id AND d.side = 0 AND d.pos_id = x.pos_id) AS demanded,
   x.token_id IS NOT y.token_id AS other_token,
-  CASE WHEN x.nan > 0 OR x.inf > 0 OR x.flags & 1 OR y.nan > 0 OR y.inf > 0 OR y.flags & 1 THEN 1
-    -- no row of its side stands for others that are not finite
-    WHEN x.crowded THEN EXISTS (
-      SELECT 1 FROM trace_row e
-      WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
-        AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
-        AND e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
-        AND (e.nan > 0 OR e.inf > 0 OR e.flags & 1))
-    ELSE 0 END AS nonfinite,
+  w.yes AS nonfinite,
   -- 1: a document states one of the rows; nothing else wrote it
   CASE WHEN x.flags & 8 OR y.flags & 8 THEN 1 ELSE 0 END AS claimed,
-  CASE WHEN x.n > 0 AND y.n = x.n AND x.hash IS NOT NULL AND y.hash IS NOT NULL
-    AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN 1 ELSE 0 END AS by_hash,
+  h.yes AS by_hash,
   -- 1: what is equal covers all values, of rows that differ in what these values amount to, as far as
   -- their digits and the order of a sum let one tell; or of rows of other lengths. What is equal: the
   -- hashes, or, where no hashes compare, the sketches, if they are (sketch_equal)
@@ -64,7 +55,7 @@ SELECT
         AND a.hash_algo = b.hash_algo AND (x.flags & 16) = (y.flags & 16)
         AND (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0)
         AND abs(k.sum_sq - l.sum_sq) > 1e-5 * max(k.sum_sq, l.sum_sq) THEN 1
-      WHEN (x.n, x.min, x.max, x.mean, x.abs_sum, x.nz_count) IS (y.n, y.min, y.max, y.mean, y.abs_sum, y.nz_count) THEN 0
+      WHEN g.yes THEN 0
       WHEN x.hash = y.hash AND (a.hash_algo = b.hash_algo) <> ((x.flags & 16) = (y.flags & 16)) THEN NULL
       WHEN x.hash = y.hash AND x.n <> y.n THEN
         (a.hash_algo <> 'fnv-256') <> ((x.flags & 16) <> 0) OR x.n < 256 OR y.n < 256
@@ -80,7 +71,7 @@ SELECT
   -- How far apart the rows are at least, over the larger norm, as what each says of its values proves: an
   -- extreme that the other row has nothing near to, means or sums that are not the same. As far as digits
   -- tell; 0 where they tell nothing. A hash that does not cover all that n counts has a sum of others, maybe.
-  CASE WHEN x.n > 0 AND y.n = x.n AND (x.min, x.max, x.mean, x.abs_sum) IS NOT (y.min, y.max, y.mean, y.abs_sum) THEN
+  CASE WHEN g.yes THEN 0.0 WHEN x.n > 0 AND y.n = x.n THEN
     ifnull(max(0.0,
         ifnull(max(abs(x.max - y.max), abs(x.min - y.min)) - 1e-5 * max(abs(x.min), abs(x.max), abs(y.min), abs(y.max)), 0.0),
         ifnull((abs(x.mean - y.mean) - 1e-5 * max(x.abs_sum, y.abs_sum) / x.n) * sqrt(x.n), 0.0),
@@ -200,6 +191,22 @@ LEFT JOIN trace_row y ON y.run_id = b.id
       AND (e.phase_id, e.step, e.name_id, e.nth) < (y.phase_id, y.step, y.name_id, y.nth)
       AND CASE WHEN z.same_run THEN e.token_id IS y.token_id AND e.logical_tok_idx IS y.logical_tok_idx
           ELSE e.phase_id = y.phase_id AND (y.pos_id >= 0 OR e.step = y.step) END) ELSE 1 END
+-- What many conditions ask is looked up in a table of all that it can be, so that it is worked out once.
+LEFT JOIN truth g ON g.yes =
+  ((x.n, x.min, x.max, x.mean, x.abs_sum, x.nz_count) IS (y.n, y.min, y.max, y.mean, y.abs_sum, y.nz_count))
+LEFT JOIN truth h ON h.yes =
+  CASE WHEN x.n > 0 AND y.n = x.n AND x.hash IS NOT NULL AND y.hash IS NOT NULL
+    AND (a.hash_algo = b.hash_algo) = ((x.flags & 16) = (y.flags & 16)) THEN 1 ELSE 0 END
+LEFT JOIN truth w ON w.yes =
+  CASE WHEN x.nan > 0 OR x.inf > 0 OR x.flags & 1 OR y.nan > 0 OR y.inf > 0 OR y.flags & 1 THEN 1
+    -- no row of its side stands for others that are not finite
+    WHEN x.crowded THEN EXISTS (
+      SELECT 1 FROM trace_row e
+      WHERE e.run_id = x.run_id AND e.prompt_id = x.prompt_id AND e.side = x.side
+        AND e.pos_id = x.pos_id AND e.layer = x.layer AND e.tensor_id = x.tensor_id
+        AND e.token_id IS x.token_id AND e.logical_tok_idx IS x.logical_tok_idx
+        AND (e.nan > 0 OR e.inf > 0 OR e.flags & 1))
+    ELSE 0 END
 LEFT JOIN tensor_name n ON n.id = ifnull(x.name_id, p.name_id)
 LEFT JOIN tensor t ON t.id = n.tensor_id
 LEFT JOIN sample u ON u.id = x.vector_id

@@ -20,7 +20,7 @@ FROM comparison_status s
 LEFT JOIN class c ON c.name = CASE s.status
     WHEN 'DRIFT' THEN
       -- rel_l2 is worked out wherever it is named
-      CASE s.rel_l2 <= ifnull(s.tolerance, -1) WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
+      CASE CASE WHEN s.measure IS NOT NULL THEN s.rel_l2 <= ifnull(s.tolerance, -1) END WHEN 1 THEN 'ROUNDING' WHEN 0 THEN 'DIVERGENT' ELSE 'UNKNOWN' END
     -- nothing but the sketches compares, and they are equal
     WHEN 'INCOMPARABLE' THEN CASE WHEN s.sketch_equal AND s.rel_l2 = 0 AND NOT s.other_hash IS TRUE THEN 'ROUNDING' END
   END;

@@ -1,5 +1,6 @@
 -- Positions whose rows are compared with nothing: those that only decode traced, those that nobody
--- knows, and those of neither side, as long as all of their values are finite.
+-- knows, and those of neither side, as long as all of their values are finite: the words of index trace_row_nonfinite,
+-- so that SQLite looks there and not through all rows.
 CREATE VIEW plain_position AS
 SELECT d.run_id AS run_id, d.prompt_id AS prompt_id, d.side AS side, d.pos_id AS pos_id
 FROM traced_position d

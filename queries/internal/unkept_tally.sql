@@ -37,11 +37,20 @@ FROM (
     WHERE NOT EXISTS (
         SELECT 1 FROM plain_position e
         WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = z.side AND e.pos_id = z.pos_id)
+      -- nor where each row of decode has its partner, which stands for it: both sides come in the order of
+      -- their key, so that SQLite merges them and seeks nothing
+      AND CASE WHEN z.side = 1 THEN EXISTS (SELECT 1 FROM (
+        SELECT y.layer, y.tensor_id, y.nth, y.token_id, y.logical_tok_idx, y.crowded FROM trace_row y
+        WHERE y.run_id = z.run_id AND y.prompt_id = z.prompt_id AND y.side = 1 AND y.pos_id = z.pos_id
+        EXCEPT
+        SELECT x.layer, x.tensor_id, x.nth, x.token_id, x.logical_tok_idx, 0 FROM trace_row x
+        WHERE x.run_id = z.run_id AND x.prompt_id = z.prompt_id AND x.side = 0 AND x.pos_id = z.pos_id
+        ORDER BY 1, 2, 3 LIMIT 1)) ELSE 1 END
       AND s.axis = 'phases' AND s.run_id = z.run_id AND s.other_run_id = z.run_id
       AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
     GROUP BY s.run_id, s.key_prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, s.blamed_name_id,
              CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END,
-             s.status, s.class, s.scope, s.switched_id, u.run
+             s.status, s.class, s.scope, s.switched_id, u.run  -- the last is there to be filtered by
     UNION ALL
     -- where only decode traced something, all of it finite
     SELECT

@@ -187,7 +187,8 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
                                  : GetParam() == 4 ? "difference"
                                  : GetParam() == 5 ? "commit_node"
                                  : GetParam() == 6 ? "diff_tensor"
-                                                   : "name_rule";
+                                 : GetParam() == 7 ? "name_rule"
+                                                   : "truth";
   int64_t rows = 0;
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
@@ -207,7 +208,7 @@ TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
   EXPECT_NO_THROW(open_for_writing(file_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5, 6, 7));
+INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
 
 }  // namespace
 }  // namespace greta
