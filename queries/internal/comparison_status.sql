@@ -18,15 +18,16 @@ SELECT
     WHEN m.name = 'exact' THEN j.exact_distance
     WHEN m.name IS NOT NULL THEN max(j.least_distance, CASE WHEN j.sketch_equal THEN 0.0 ELSE j.sketch_distance END)
   END AS rel_l2,
-  -- of the coarser arithmetic of the two; what was measured of a model only makes it less
+  -- of the coarser arithmetic of the two; what was measured of a model only makes it less. Whether anything
+  -- was is asked once, not of each row.
   CASE
     WHEN j.alone THEN NULL
     WHEN j.run_id = j.other_run_id THEN
-      (SELECT min(t.rel_l2, ifnull(CASE WHEN j.steady THEN (SELECT min(n.rel_l2) FROM run_noise n
+      (SELECT min(t.rel_l2, ifnull(CASE WHEN j.steady AND EXISTS (SELECT 1 FROM noise_floor) THEN (SELECT min(n.rel_l2) FROM run_noise n
            WHERE n.run_id = j.run_id AND n.tensor_id = j.tensor_id AND n.layer = j.layer) END, 1e300))
        FROM run_tolerance t WHERE t.run_id = j.run_id AND t.tensor_id = j.tensor_id)
     ELSE
-      (SELECT max(min(t.rel_l2, ifnull(CASE WHEN j.steady THEN (SELECT min(n.rel_l2) FROM run_noise n
+      (SELECT max(min(t.rel_l2, ifnull(CASE WHEN j.steady AND EXISTS (SELECT 1 FROM noise_floor) THEN (SELECT min(n.rel_l2) FROM run_noise n
            WHERE n.run_id = t.run_id AND n.tensor_id = j.tensor_id AND n.layer = j.layer) END, 1e300)))
        FROM run_tolerance t
        WHERE t.run_id IN (j.run_id, j.other_run_id) AND t.tensor_id = j.tensor_id)
