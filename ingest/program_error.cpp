@@ -91,6 +91,14 @@ bool is_deadly_signal(std::string_view word) {
                           "sigxfsz", "sigsys", "sigtrap"});
 }
 
+/// As Linux and systemd say it: "greta[12]: segfault at 0 ip 00007f", "code=killed, status=9/KILL".
+/// What follows is a number of theirs, which denies nothing.
+bool is_end_of_process(SaidWords words) {
+  return words.size() > 1 &&
+         ((words[0].text == "segfault" && words[1].text == "at") ||
+          (words[0].text == "code" && is_any_of(words[1].text, {"killed", "dumped"})));
+}
+
 /// What follows denies it, "CUDA error: no error", "HIP error: hipSuccess", "runtime error = 0", or
 /// makes it the name of a type, hipError_t.
 bool is_denied(SaidWords rest) {
@@ -205,7 +213,7 @@ bool tells_of_crash(SaidWords words) {
       const size_t n = negated == 0 ? phrase_words(rest, phrase) : 0;
       if (n > 0 && !is_denied(rest.subspan(n))) return true;
     }
-    if (negated == 0 && is_deadly_signal(words[i].text)) return true;
+    if (negated == 0 && (is_deadly_signal(words[i].text) || is_end_of_process(rest))) return true;
     asserts |= negated == 0 && words[i].text == "assertion";  // "Assertion `x == 0' failed."
     if (asserts && words[i].text == "failed") return true;
     const bool negates = said::is_negation(words[i].text) || said::is_zero(words[i].text) ||
