@@ -37,9 +37,9 @@ FROM (
     WHERE NOT EXISTS (
         SELECT 1 FROM plain_position e
         WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = z.side AND e.pos_id = z.pos_id)
-      -- nor where each row of decode has its partner, which stands for it: both sides come in the order of
+      -- nor known ones where each row of decode has its partner, which stands for it: both sides come in the order of
       -- their key, so that SQLite merges them and seeks nothing
-      AND CASE WHEN z.side = 1 THEN EXISTS (SELECT 1 FROM (
+      AND CASE WHEN z.side = 1 AND z.pos_id >= 0 THEN EXISTS (SELECT 1 FROM (
         SELECT y.layer, y.tensor_id, y.nth, y.token_id, y.logical_tok_idx, y.crowded FROM trace_row y
         WHERE y.run_id = z.run_id AND y.prompt_id = z.prompt_id AND y.side = 1 AND y.pos_id = z.pos_id
         EXCEPT

@@ -28,6 +28,16 @@ TEST(Nonfinite, ARowThatHasNoPartnerFailsItsRun) {
   }
 }
 
+TEST(Nonfinite, WithoutAPositionARowOfTheOtherSideDoesNotStandForIt) {
+  for (const bool of_decode : {false, true}) {
+    Warehouse w;
+    w.match("x_in", 0);
+    w.add(prefill("attn_out", 0, 1).at(-1).nans(of_decode ? 0 : 1));
+    w.add(decode("attn_out", 0, 1).at(-1).nans(of_decode ? 1 : 0));
+    EXPECT_EQ(w.rows("SELECT verdict FROM run_verdict"), "FAIL") << of_decode;
+  }
+}
+
 TEST(Nonfinite, ItsPlaceIsThatOfTheFirstInForwardOrder) {
   Warehouse w;
   w.match("x_in", 0);
