@@ -198,13 +198,15 @@ int history(Options& options, const HistoryArguments& arguments) {
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
   if (arguments.matrix || for_readers) {
     Query query(db, "SELECT " + std::string(kVerdictColumns) +
-                        ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN h.injected THEN"
-                        " 'injected' ELSE c.change END AS change, h.lineage AS lineage,"
-                        " h.dtype AS dtype, h.started_at AS started_at FROM " +
-                        kept + "run_verdict v JOIN " + kept +
-                        "history h ON h.run_id = v.run_id LEFT JOIN " + kept +
-                        "change c ON c.run_id = v.run_id)" + where.sql() +
-                        std::string(kHistoryOrder));
+                        ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN m.injected THEN"
+                        " 'injected' ELSE (SELECT c.change FROM " +
+                        kept +
+                        "change c WHERE c.run_id = v.run_id) END AS change, m.lineage AS lineage,"
+                        " r.dtype AS dtype, r.started_at AS started_at FROM " +
+                        kept +
+                        "run_verdict v JOIN run r ON r.id = v.run_id"
+                        " JOIN lineage_member m ON m.run_id = v.run_id)" +
+                        where.sql() + std::string(kHistoryOrder));
     where.bind(query);
     if (arguments.matrix) {
       print_matrix(options, query);
