@@ -281,6 +281,17 @@ TEST(Contract, WhatIsKeptOfARunIsReadInFewSteps) {
   EXPECT_LE(of_each("SELECT * FROM run_rejection"), 40);
 }
 
+TEST(Contract, WhatIsFoundOfAnAncestorIsWorkedOutInOnePlaceOfAStatement) {
+  Warehouse w;
+  const auto size = [&w](const std::string& column) {
+    SQLite::Statement program(w.db, "EXPLAIN SELECT " + column + " FROM comparison_origin");
+    int instructions = 0;
+    while (program.executeStep()) ++instructions;
+    return instructions;
+  };
+  EXPECT_LE(size("caused_by"), 1.1 * size("worst_input"));
+}
+
 TEST(Contract, WhatARunLooksLikeIsToldWithoutReadingTheOthers) {
   Warehouse w;
   w.run({.name = "small"});
