@@ -191,6 +191,7 @@ int history(Options& options, const HistoryArguments& arguments) {
   if (!arguments.with_runs.empty()) throw UsageError("--with-runs is for --format html");
   AskedDatabase asked(options.database, question_of(arguments));
   SQLite::Database& db = asked.db();
+  db.exec("BEGIN");  // one state of the database: what is kept stays so until it is read
   check_filters(db, arguments);
   QueryPool statements(db);
   const std::string kept = kept_views_of_lineage(statements, "");
@@ -230,6 +231,7 @@ int regressions(Options& options, const HistoryArguments& arguments) {
   question.changed_rows = true;
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
+  db.exec("BEGIN");  // as history() does
   check_filters(db, arguments);
   Where where;
   where.add_if(arguments.experiment,
