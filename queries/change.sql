@@ -6,17 +6,30 @@ SELECT
   CASE
     WHEN d.run_a_id IS NULL THEN NULL
     WHEN d.why_not IS NOT NULL THEN 'INCOMPARABLE'
-    WHEN w.verdict = 'PASS' AND v.verdict = 'FAIL'
-      OR w.numeric_verdict = 'PASS' AND v.numeric_verdict = 'FAIL' THEN 'BROKEN'
-    WHEN w.verdict = 'FAIL' AND v.verdict = 'PASS'
-      OR w.numeric_verdict = 'FAIL' AND v.numeric_verdict = 'PASS' THEN 'FIXED'
-    -- rows that the baseline lacked are there, and what it had is as it was
-    WHEN (w.verdict = 'INCOMPLETE' AND v.verdict = 'PASS' OR w.numeric_verdict = 'INCOMPLETE' AND v.numeric_verdict = 'PASS')
-      AND d.only_b > 0 AND d.only_a + d.divergent + d.nonfinite + d.unknown = 0 THEN 'FIXED'
-    WHEN d.verdict IN ('PASS', 'INCOMPLETE') THEN 'SAME'
-    WHEN d.numeric_verdict IN ('PASS', 'INCOMPLETE') THEN 'ROUNDING'
-    WHEN d.numeric_verdict = 'FAIL' THEN 'CHANGED'
-    ELSE 'INCOMPARABLE'
+    -- each verdict is named once: SQLite copies what it is made of to where it is named
+    ELSE CASE max(
+        CASE w.verdict || ' ' || v.verdict
+          WHEN 'PASS FAIL' THEN 2
+          WHEN 'FAIL PASS' THEN 1
+          -- rows that the baseline lacked are there, and what it had is as it was
+          WHEN 'INCOMPLETE PASS' THEN d.only_b > 0 AND d.only_a + d.divergent + d.nonfinite + d.unknown = 0
+          ELSE 0 END,
+        CASE w.numeric_verdict || ' ' || v.numeric_verdict
+          WHEN 'PASS FAIL' THEN 2
+          WHEN 'FAIL PASS' THEN 1
+          WHEN 'INCOMPLETE PASS' THEN d.only_b > 0 AND d.only_a + d.divergent + d.nonfinite + d.unknown = 0
+          ELSE 0 END)
+      WHEN 2 THEN 'BROKEN'
+      WHEN 1 THEN 'FIXED'
+      ELSE CASE
+        WHEN d.verdict IN ('PASS', 'INCOMPLETE') THEN 'SAME'
+        ELSE CASE d.numeric_verdict
+          WHEN 'PASS' THEN 'ROUNDING'
+          WHEN 'INCOMPLETE' THEN 'ROUNDING'
+          WHEN 'FAIL' THEN 'CHANGED'
+          ELSE 'INCOMPARABLE' END
+        END
+      END
   END AS change,                                       -- BROKEN or FIXED: a verdict of its own turned from PASS to FAIL or back, or rows that were lacking are there; SAME, ROUNDING, CHANGED: so did values, of both phases alike; INCOMPARABLE: nothing tells
   v.verdict AS verdict,                                -- of the run: see run_verdict
   v.numeric_verdict AS numeric_verdict,                -- of the run

@@ -191,6 +191,7 @@ int history(Options& options, const HistoryArguments& arguments) {
   if (!arguments.with_runs.empty()) throw UsageError("--with-runs is for --format html");
   AskedDatabase asked(options.database, question_of(arguments));
   SQLite::Database& db = asked.db();
+  db.exec("BEGIN");  // one state of the database: what is kept stays so until it is read
   check_filters(db, arguments);
   QueryPool statements(db);
   const std::string kept = kept_views_of_lineage(statements, "");
@@ -198,13 +199,15 @@ int history(Options& options, const HistoryArguments& arguments) {
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
   if (arguments.matrix || for_readers) {
     Query query(db, "SELECT " + std::string(kVerdictColumns) +
-                        ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN h.injected THEN"
-                        " 'injected' ELSE c.change END AS change, h.lineage AS lineage,"
-                        " h.dtype AS dtype, h.started_at AS started_at FROM " +
-                        kept + "run_verdict v JOIN " + kept +
-                        "history h ON h.run_id = v.run_id LEFT JOIN " + kept +
-                        "change c ON c.run_id = v.run_id)" + where.sql() +
-                        std::string(kHistoryOrder));
+                        ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN m.injected THEN"
+                        " 'injected' ELSE (SELECT c.change FROM " +
+                        kept +
+                        "change c WHERE c.run_id = v.run_id) END AS change, m.lineage AS lineage,"
+                        " r.dtype AS dtype, r.started_at AS started_at FROM " +
+                        kept +
+                        "run_verdict v JOIN run r ON r.id = v.run_id"
+                        " JOIN lineage_member m ON m.run_id = v.run_id)" +
+                        where.sql() + std::string(kHistoryOrder));
     where.bind(query);
     if (arguments.matrix) {
       print_matrix(options, query);
@@ -228,6 +231,7 @@ int regressions(Options& options, const HistoryArguments& arguments) {
   question.changed_rows = true;
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
+  db.exec("BEGIN");  // as history() does
   check_filters(db, arguments);
   Where where;
   where.add_if(arguments.experiment,

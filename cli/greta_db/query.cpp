@@ -338,7 +338,9 @@ int run_query(Options& options, const QueryArguments& arguments) {
   SQLite::Database& db = asked.db();
   sort_on_disk(db);
   if (canned) complete_parameters(db, *canned, given);
-  std::unique_ptr<Query> query = prepare_reading(db, sql);
+  // ours only reads, and has its views written out
+  std::unique_ptr<Query> query =
+      canned ? std::make_unique<Query>(db, sql) : prepare_reading(db, sql);
   bind_parameters(*query, std::move(given), canned ? canned->name : "the query");
   print_query(*query, options.out, options.format);
   return kExitDone;

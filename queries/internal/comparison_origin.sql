@@ -85,7 +85,9 @@ SELECT
   -- the first in forward order of those that differ, as tensor@layer
   (SELECT CASE WHEN a.state IN (2, 4) THEN
       (SELECT t.name FROM tensor t WHERE t.id = a.tensor_id) || '@' || a.layer END
-   FROM (SELECT u.layer AS layer, u.tensor_id AS tensor_id, (SELECT max(f.state) FROM found f) AS state FROM up u) a
+   FROM (
+     SELECT u.layer AS layer, u.tensor_id AS tensor_id, (SELECT max(f.state) FROM found f) AS state FROM up u
+     LIMIT -1) a  -- what is found is named three times, and worked out once
    WHERE a.state IS NOT NULL
    ORDER BY a.state DESC, a.layer, a.tensor_id LIMIT 1) AS caused_by,
   -- From the earliest to here. 1: whole layers lie between (after the stack: unless the model has no

@@ -16,11 +16,14 @@ SELECT
            FROM (
              SELECT b.run_id AS run_id FROM baseline_candidate b
              WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
+               -- before it, unless an ancestor is looked for: a blob is after every text. The index finds the
+               -- first: by a text of no column (+), else SQLite takes the date alone from it
+               AND (b.date, b.started_at, length(b.run), b.run)
+                 < (CASE WHEN u.ord IS NULL THEN r.date ELSE x'' END, +r.started_at, length(r.run), r.run)
                AND CASE WHEN u.ord IS NOT NULL THEN u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
-                 ELSE (b.date, b.started_at, length(b.run), b.run) < (r.date, r.started_at, length(r.run), r.run)
-                   AND (b.stated_sha IS NULL OR r.stated_sha IS NULL  -- as many digits as both have
-                     OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
-                       <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) END
+                 ELSE (b.stated_sha IS NULL OR r.stated_sha IS NULL  -- as many digits as both have
+                   OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
+                     <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) END
              ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC
              LIMIT -1) c  -- the last first, so that few are asked whether they can be compared
            WHERE CASE WHEN u.comparable

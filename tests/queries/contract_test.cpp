@@ -8,6 +8,7 @@
 #include <set>
 
 #include "db/sql_files.h"
+#include "db/with_views.h"
 #include "tests/judged.h"
 #include "tests/queries/warehouse.h"
 
@@ -250,6 +251,45 @@ TEST(Contract, FourTimesTheRunsAreFourTimesTheWork) {
   ask([&](const std::string& view, int count) {
     EXPECT_LE(count, 5 * of_fewer[view] + 1000) << view;
   });
+}
+
+TEST(Contract, FourTimesTheRunsOfALineageAreFourTimesTheWork) {
+  Warehouse w;
+  const auto fill = [&w](int first, int last) {
+    for (int i = first; i < last; ++i) {
+      w.run({.name = "2026-02-07/e/" + std::to_string(i)});
+      w.match("attn_out", 0);
+    }
+    w.db.exec(
+        "UPDATE run SET started_at = strftime('%Y-%m-%dT%H:%M:%SZ', 1770000000 + id, 'unixepoch')");
+  };
+  const auto ask = [&w] { return steps(w, "SELECT count(baseline_id) FROM run_baseline"); };
+  fill(0, 50);
+  const int of_fewer = ask();
+  fill(50, 200);
+  EXPECT_EQ(w.rows("SELECT count(baseline_id) FROM run_baseline"), "199");
+  EXPECT_LE(ask(), 5 * of_fewer);
+}
+
+TEST(Contract, WhatIsKeptOfARunIsReadInFewSteps) {
+  Warehouse w;
+  fill_runs(w, 0, 100);
+  const auto of_each = [&w](const std::string& sql) { return steps(w, with_views(sql)) / 100; };
+  EXPECT_LE(of_each("SELECT * FROM kept_run_verdict"), 700);
+  w.db.exec("DELETE FROM run_event");  // nothing is to be held against what a start states
+  EXPECT_LE(of_each("SELECT * FROM kept_run_verdict"), 400);
+  EXPECT_LE(of_each("SELECT * FROM run_rejection"), 40);
+}
+
+TEST(Contract, WhatIsFoundOfAnAncestorIsWorkedOutInOnePlaceOfAStatement) {
+  Warehouse w;
+  const auto size = [&w](const std::string& column) {
+    SQLite::Statement program(w.db, "EXPLAIN SELECT " + column + " FROM comparison_origin");
+    int instructions = 0;
+    while (program.executeStep()) ++instructions;
+    return instructions;
+  };
+  EXPECT_LE(size("caused_by"), 1.1 * size("worst_input"));
 }
 
 TEST(Contract, WhatARunLooksLikeIsToldWithoutReadingTheOthers) {
