@@ -97,7 +97,8 @@ FROM (
       ELSE 'INCOMPARABLE'
     END AS numeric_answer
   FROM (
-    SELECT
+    -- DISTINCT, which every row is: else SQLite copies all that makes a column to each place that names it
+    SELECT DISTINCT
       q.*,
       (SELECT n.mode FROM run n WHERE n.id = q.run_id) AS mode,
       CASE WHEN q.c_why_not IS NULL THEN

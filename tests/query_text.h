@@ -36,7 +36,9 @@ class KeptQueries {
  public:
   explicit KeptQueries(SQLite::Database& db) : db_(db) {}
 
-  std::string text_of(const std::string& sql) {
+  /// Its parameters ?1, ?2 and so on are these texts.
+  template <class... Texts>
+  std::string text_of(const std::string& sql, const Texts&... texts) {
     if (!sql.starts_with("SELECT") && !sql.starts_with("WITH")) return greta::text_of(db_, sql);
     auto found = kept_.find(sql);
     if (found == kept_.end()) {
@@ -44,6 +46,8 @@ class KeptQueries {
       found = kept_.try_emplace(sql, db_, sql).first;
     }
     try {
+      int index = 0;
+      (found->second.bind(++index, std::string(texts)), ...);
       return greta::text_of(found->second);
     } catch (...) {
       kept_.erase(found);

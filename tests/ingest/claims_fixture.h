@@ -34,7 +34,7 @@ struct Verdict : Importing {
                  passing_row("prefill_last", "attn_out") + passing_row("decode0", "attn_out"));
   }
   std::string of_run(const std::string& run, const std::string& column = "verdict") {
-    return rows("SELECT " + column + " FROM run_verdict WHERE run = '2026-02-07/" + run + "'");
+    return rows("SELECT " + column + " FROM run_verdict WHERE run = ?", "2026-02-07/" + run);
   }
 
   /// Each in a run of its own: b3_100, b3_101 and so on, or from `first` on.

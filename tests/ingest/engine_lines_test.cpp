@@ -1,6 +1,7 @@
 // What the importer makes of the lines that the engine writes, and of its events.
 #include <gtest/gtest.h>
 
+#include "db/with_views.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {
@@ -21,10 +22,11 @@ struct EngineLines : testing::Test {
     for (size_t i = 1; i < n; ++i) text += ",0";
     return text + "]";
   }
-  std::string ask(const std::string& sql) { return text_of(db, sql); }
+  std::string ask(const std::string& sql) { return queries.text_of(with_views(sql)); }
 
   TemporaryFolder folder;
   SQLite::Database db = open_for_writing(folder / "g.db");
+  KeptQueries queries{db};
   IngestSummary summary;
 };
 

@@ -21,6 +21,7 @@ struct History : testing::Test {
     const fs::path file = fs::absolute(root).lexically_normal().parent_path() / "expected.json";
     expected = json::parse(bytes_of(file));
     db.emplace(open_for_writing(scratch / "history.db"));
+    queries.emplace(*db);
     first = ingest_all(*db, {root}, 2);
   }
 
@@ -31,6 +32,7 @@ struct History : testing::Test {
   fs::path root;
   json expected;
   std::optional<SQLite::Database> db;
+  std::optional<KeptQueries> queries;
   IngestSummary first;
 };
 
@@ -55,11 +57,10 @@ void History::expect_breakdown(const std::string& run, const json& want, int64_t
 void History::expect_run(const std::string& key, const json& want) {
   std::string run = key;
   std::replace(run.begin(), run.end(), ' ', '/');
-  const std::string of_run = " FROM run_verdict WHERE run = '" + run + "'";
-  ASSERT_EQ(number_of(*db, "SELECT count(*)" + of_run), 1);
   const auto column = [&](const std::string& name) {
-    return text_of(*db, "SELECT " + name + of_run);
+    return queries->text_of("SELECT " + name + " FROM run_verdict WHERE run = ?", run);
   };
+  ASSERT_EQ(column("count(*)"), "1");
   for (const auto& [field, value] : want.items()) {
     SCOPED_TRACE(field);
     if (field == "breakdown") {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "db/database.h"
+#include "db/statements.h"
 #include "tests/queries/empty_database.h"
 #include "tests/query_text.h"
 
@@ -97,9 +98,9 @@ class Warehouse {
 
   /// Adds a run, which the calls that follow write to. Without one, they write to RunSpec{}.
   int64_t run(const RunSpec& spec = {}) {
-    SQLite::Statement insert(db,
-                             "INSERT INTO run(name, experiment, mode, dtype, date, commit_sha,"
-                             " hash_algo, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    SQLite::Statement& insert = prepared_(
+        "INSERT INTO run(name, experiment, mode, dtype, date, commit_sha,"
+        " hash_algo, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
     bind_all(insert, spec.name, spec.experiment, spec.mode, spec.dtype, spec.date, spec.commit,
              spec.hash_algo, spec.status);
     insert.exec();
@@ -159,8 +160,7 @@ class Warehouse {
             std::to_string(current_run()) + ", " + std::to_string(stage) + ")");
     int64_t line = 0;
     for (const ReportRow& row : rows) {
-      SQLite::Statement insert(
-          db,
+      SQLite::Statement& insert = prepared_(
           "INSERT INTO report_pair(source_id, line, run_id, prompt_id, layer, name_id, token_id,"
           " pos_id, status, cause, details) VALUES (?, ?, ?, ?, ?,"
           " (SELECT id FROM tensor_name WHERE name = ?), ?, ?, ?, ?, ?)");
@@ -171,9 +171,9 @@ class Warehouse {
     return source;
   }
   void claim(int64_t source, int64_t line, const std::string& verdict) {
-    SQLite::Statement insert(db,
-                             "INSERT INTO report_claim(source_id, run_id, line, kind, value, text)"
-                             " VALUES (?, ?, ?, 'verdict', ?, ?)");
+    SQLite::Statement& insert = prepared_(
+        "INSERT INTO report_claim(source_id, run_id, line, kind, value, text)"
+        " VALUES (?, ?, ?, 'verdict', ?, ?)");
     bind_all(insert, source, current_run(), line, verdict, "RESULT: " + verdict);
     insert.exec();
   }
@@ -181,26 +181,19 @@ class Warehouse {
   std::string rows(const std::string& sql) { return queries_.text_of(sql); }
 
   int64_t prompt_id(const std::string& name) {
-    SQLite::Statement insert(db, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");
-    bind_all(insert, current_run(), name);
-    insert.exec();
-    SQLite::Statement query(db, "SELECT id FROM prompt WHERE run_id = ? AND name = ?");
-    bind_all(query, current_run(), name);
-    query.executeStep();
-    return query.getColumn(0).getInt64();
+    const int64_t run_id = current_run();
+    prepared_("INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)", run_id, name).exec();
+    return *prepared_.find_id("SELECT id FROM prompt WHERE run_id = ? AND name = ?", run_id, name);
   }
 
   int64_t current_run() { return run_id_ > 0 ? run_id_ : run(); }
 
   int64_t add_source(const std::string& path, const std::string& shape) {
-    SQLite::Statement insert(
-        db, "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (?, ?, ?, 0)");
-    bind_all(insert, current_run(), path, shape);
-    insert.exec();
-    int64_t id = db.getLastInsertRowid();
-    SQLite::Statement location(db, "INSERT INTO source_location(source_id, path) VALUES (?, ?)");
-    bind_all(location, id, path);
-    location.exec();
+    prepared_("INSERT INTO source(run_id, sha256, shape, bytes) VALUES (?, ?, ?, 0)", current_run(),
+              path, shape)
+        .exec();
+    const int64_t id = db.getLastInsertRowid();
+    prepared_("INSERT INTO source_location(source_id, path) VALUES (?, ?)", id, path).exec();
     return id;
   }
 
@@ -232,9 +225,8 @@ class Warehouse {
   }
 
   int64_t tensor_name_id(const std::string& name) {
-    SQLite::Statement query(db, "SELECT id FROM tensor_name WHERE name = ?");
-    query.bind(1, name);
-    if (query.executeStep()) return query.getColumn(0).getInt64();
+    const auto known = prepared_.find_id("SELECT id FROM tensor_name WHERE name = ?", name);
+    if (known) return *known;
     std::string cause = name;
     for (char& c : cause) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     SQLite::Statement tensor(db,
@@ -250,9 +242,8 @@ class Warehouse {
   }
 
   int64_t phase_id(const std::string& name) {
-    SQLite::Statement query(db, "SELECT id FROM phase WHERE name = ?");
-    query.bind(1, name);
-    if (query.executeStep()) return query.getColumn(0).getInt64();
+    const auto known = prepared_.find_id("SELECT id FROM phase WHERE name = ?", name);
+    if (known) return *known;
     db.exec("INSERT INTO phase(name, side) VALUES ('" + name + "', 2)");
     return db.getLastInsertRowid();
   }
@@ -266,14 +257,14 @@ class Warehouse {
       bucket[16 + (5 * i + 3) % 16] += i % 2 == 0 ? x : -x;
       sum_sq += x * x;
     }
-    std::string marks = "?, ?, ?, ?";
-    for (int i = 0; i < 32; ++i) marks += ", ?";
-    SQLite::Statement sketch(db, "INSERT INTO sketch VALUES (" + marks + ")");
+    SQLite::Statement& sketch = prepared_(
+        "INSERT INTO sketch VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     bind_all(sketch, id, values.size(), derived, sum_sq);
     for (int i = 0; i < 32; ++i) sketch.bind(5 + i, bucket[i]);
     sketch.exec();
     if (!derived) return;
-    SQLite::Statement sample(db, "INSERT INTO sample VALUES (?, ?, ?)");
+    SQLite::Statement& sample = prepared_("INSERT INTO sample VALUES (?, ?, ?)");
     bind_all(sample, id, values.size());
     sample.bind(3, values.data(), static_cast<int>(values.size() * sizeof(float)));
     sample.exec();
@@ -293,15 +284,16 @@ class Warehouse {
     }
     // The writer's bookkeeping: which of the rows of its side at a place, and which positions there
     // are.
-    const std::string place =
+    static const std::string place =
         " run_id = ?1 AND prompt_id = ?2 AND side = (SELECT side FROM phase WHERE id = ?5)"
         " AND pos_id = ?3 AND layer = ?4"
         " AND tensor_id = (SELECT tensor_id FROM tensor_name WHERE id = ?7)";
-    SQLite::Statement crowd(db, "UPDATE trace_row SET crowded = 1 WHERE ?6 IS ?6 AND" + place);
+    static const std::string to_crowd =
+        "UPDATE trace_row SET crowded = 1 WHERE ?6 IS ?6 AND" + place;
+    SQLite::Statement& crowd = prepared_(to_crowd.c_str());
     bind_all(crowd, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name);
     crowd.exec();
-    SQLite::Statement insert(
-        db,
+    static const std::string to_insert =
         "INSERT INTO trace_row(run_id, prompt_id, pos_id, layer, phase_id, step, name_id, token_id,"
         " logical_tok_idx, n, hash, mean, nan, inf, flags, vector_id, source_id, line, side,"
         " tensor_id, nth, crowded)"
@@ -309,16 +301,16 @@ class Warehouse {
         "  (SELECT side FROM phase WHERE id = ?5), (SELECT tensor_id FROM tensor_name WHERE id = "
         "?7),"
         "  (SELECT count(*) FROM trace_row WHERE" +
-            place +
-            "),"
-            "  EXISTS (SELECT 1 FROM trace_row WHERE" +
-            place + "))");
+        place +
+        "),"
+        "  EXISTS (SELECT 1 FROM trace_row WHERE" +
+        place + "))";
+    SQLite::Statement& insert = prepared_(to_insert.c_str());
     bind_all(insert, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name,
              row.token_id, row.logical_idx, row.n, hash, row.mean, row.nan_count, row.inf_count,
              row.flags, vector_id, source, ++last_line_);
     insert.exec();
-    SQLite::Statement position(
-        db,
+    SQLite::Statement& position = prepared_(
         "INSERT INTO traced_position VALUES (?1, ?2, (SELECT side FROM phase WHERE id = ?4), ?3,"
         " ?4 = (SELECT id FROM phase WHERE name = 'prefill_last'))"
         " ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands)");
@@ -327,6 +319,7 @@ class Warehouse {
   }
 
   KeptQueries& queries_;
+  Statements prepared_{db};  // of rows, which some tests add by the thousand
   int64_t run_id_ = 0, source_id_ = 0, last_vector_id_ = 0, last_line_ = 0;
   std::string prompt_ = "p0";
 };
