@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matrix_core.h"
@@ -117,7 +116,7 @@ struct QueryTile {
   __device__ static Operand between(const Operand& operand, int from, int end) {
     uint32_t pairs[kValues / 2];
     static_assert(sizeof pairs == sizeof operand);
-    memcpy(pairs, &operand, sizeof pairs);
+    __builtin_memcpy(pairs, &operand, sizeof pairs);
     GRETA_UNROLL
     for (int i = 0; i < kValues / 2; ++i) {
       const int k = kQueriesLeft ? i % 2 * 8 + lane_id() % 4 * 2 : lane_id() / 16 * 4 + i % 2 * 2;
