@@ -144,7 +144,10 @@ __device__ void Split<Stored, kDim, kHeads, kVectors>::combine() const {
   if constexpr (kVectors) {
     if (d < head_dim_) store_as(out, total);
   } else {
-    for (int j = 0; j < 4 && d + j < head_dim_; ++j) out[j] = total.value[j];
+    GRETA_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      if (d + j < head_dim_) out[j] = total.value[j];
+    }
   }
 }
 

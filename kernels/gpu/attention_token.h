@@ -199,6 +199,10 @@ __device__ TokenAttention<Stored, kDim, kRegular>::TokenAttention(const TokenCal
 template <class Stored, int kDim, bool kRegular>
 template <bool kInside>
 __device__ void TokenAttention<Stored, kDim, kRegular>::load_keys_of(int piece) {
+  // Which dimensions there are is not prepared ahead of the loop over pieces, in registers of its
+  // own.
+  const int own = piece * S::kPieceDims + QueryTile::key_dim(),
+            first = kRegular ? own : opaque(own);
   GRETA_UNROLL
   for (int tile = 0; tile < S::kOwnKeyTiles; ++tile) {
     GRETA_UNROLL
@@ -206,7 +210,7 @@ __device__ void TokenAttention<Stored, kDim, kRegular>::load_keys_of(int piece) 
       const int row = key_tile(tile) * 16 + QueryTile::key_row(i);
       GRETA_UNROLL
       for (int step = 0; step < S::kSteps; ++step) {
-        const int d = piece * S::kPieceDims + step * 16 + QueryTile::key_dim();
+        const int d = first + step * 16;
         keys_[tile][step][i] =
             of_row<Four<Stored>, kInside>(token_.call.k, key_columns_, row, d, n_scored_ - 1);
       }

@@ -33,18 +33,23 @@ struct alignas(8) Words2 {
   uint32_t word[2];
 };
 
-/// The fields of q4_k and q5_k that have the same form.
-struct Head {
-  uint16_t d, dmin;
-  uint8_t scales[12];
-};
+/// Scale and minimum of sub-block s of q4_k and q5_k: head is d, dmin and the twelve bytes that
+/// unpack_scale_min() reads, here by their words: bytes of registers, indexed, would be in memory.
+__device__ inline ScaleMin scale_min_of(const Words4& head, int s) {
+  const int shift = s % 4 * 8;
+  const uint32_t a = head.word[1] >> shift, b = head.word[2] >> shift, c = head.word[3] >> shift;
+  const uint32_t scale = s < 4 ? a & 63 : (c & 15) | (a >> 6 & 3) << 4;
+  const uint32_t min = s < 4 ? b & 63 : (c >> 4 & 15) | (b >> 6 & 3) << 4;
+  return {static_cast<uint8_t>(scale), static_cast<uint8_t>(min)};
+}
 
 /// Eight values of q4_k or q5_k from their integers.
-__device__ inline void scale_eight(const Head& head, int sub_block, const int (&q)[8],
+__device__ inline void scale_eight(const Words4& head, int sub_block, const int (&q)[8],
                                    float (&out)[8]) {
-  const ScaleMin pair = unpack_scale_min(head.scales, sub_block);
-  const float scale = f16_value(head.d) * static_cast<float>(pair.scale);
-  const float min = f16_value(head.dmin) * static_cast<float>(pair.min);
+  const ScaleMin pair = scale_min_of(head, sub_block);
+  const float2 d = f16_pair(head.word[0]);
+  const float scale = d.x * static_cast<float>(pair.scale);
+  const float min = d.y * static_cast<float>(pair.min);
   for (int i = 0; i < 8; ++i) out[i] = scale * static_cast<float>(q[i]) - min;
 }
 
@@ -145,7 +150,7 @@ __device__ inline void load_weights<WeightType::kQ4_K>(const DeviceWeights& w, i
   const int at = static_cast<int>(first % 256), sub_block = at / 32;
   const int place = qs_place(at / 64 * 32 + at % 32);
   const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
-  const auto head = load_as<dequant_detail::Head>(plane_at<kType, 1>(w, block));
+  const auto head = load_as<Words4>(plane_at<kType, 1>(w, block));
   int q[8];
   for (int i = 0; i < 8; ++i) q[i] = qs[i] >> sub_block % 2 * 4 & 15;
   dequant_detail::scale_eight(head, sub_block, q, out);
@@ -160,7 +165,7 @@ __device__ inline void load_weights<WeightType::kQ5_K>(const DeviceWeights& w, i
   const auto qs = load_as<dequant_detail::Bytes8>(plane_at<kType, 0>(w, block) + place);
   const auto fifths =
       load_as<uint32_t>(plane_at<kType, 1>(w, block) + 4 * sub_block) >> at % 32 / 4;
-  const auto head = load_as<dequant_detail::Head>(plane_at<kType, 2>(w, block));
+  const auto head = load_as<Words4>(plane_at<kType, 2>(w, block));
   int q[8];
   for (int i = 0; i < 8; ++i) {
     const auto fifth = static_cast<int>(fifths >> (i % 4 * 8 + i / 4) & 1);

@@ -134,7 +134,8 @@ class Walk {
 
 template <WeightType kWeight, class Rows>
 __global__ __launch_bounds__(Block::kThreads, 512 / Block::kThreads) void token_kernel(
-    const GRETA_GRID_CONSTANT Task task, const GRETA_GRID_CONSTANT Split split) {
+    const GRETA_GRID_CONSTANT Task argument, const GRETA_GRID_CONSTANT Split split) {
+  const Task& task = first_argument(argument);
   constexpr HalfType kType = kHalfOf<kWeight>;
   constexpr int kStaged = kStages<Rows>;
   constexpr bool kConverts = Rows::kPartColumns > 0;

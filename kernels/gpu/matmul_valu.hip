@@ -120,7 +120,8 @@ __device__ void finish_groups(const Task& task, uint32_t first, uint32_t n, int6
 
 template <WeightType kType, class B, bool kAligned>
 __global__ __launch_bounds__(B::kThreads, B::kResident) void products_kernel(
-    const GRETA_GRID_CONSTANT Task task) {
+    const GRETA_GRID_CONSTANT Task argument) {
+  const Task& task = first_argument(argument);
   using Dot = LaneDot<kType>;
   constexpr int kRows = B::kRows, kTokens = B::kTokens;
   constexpr uint32_t kStepBytes = Dot::Units::kStepBytes;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/half_type.h"
@@ -80,7 +79,7 @@ typedef float Sum4 __attribute__((ext_vector_type(4)));
 template <HalfType kType>
 __device__ inline void multiply(Quad a, Quad b, float* d) {
   Sum4 sum;
-  memcpy(&sum, d, sizeof sum);
+  __builtin_memcpy(&sum, d, sizeof sum);
   if constexpr (kType == HalfType::kF16) {
     sum =
         __builtin_amdgcn_mfma_f32_16x16x16f16(bits_as<Halves>(a), bits_as<Halves>(b), sum, 0, 0, 0);
@@ -88,7 +87,7 @@ __device__ inline void multiply(Quad a, Quad b, float* d) {
     sum = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bits_as<Shorts>(a), bits_as<Shorts>(b), sum, 0,
                                                     0, 0);
   }
-  memcpy(d, &sum, sizeof sum);
+  __builtin_memcpy(d, &sum, sizeof sum);
 }
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matrix_core.h"
@@ -115,16 +114,17 @@ struct QueryTile {
 
   /// An operand with zeros for all of the 16 k but those from `from` on before `end`.
   __device__ static Operand between(const Operand& operand, int from, int end) {
-    uint32_t pairs[kValues / 2];
-    static_assert(sizeof pairs == sizeof operand);
-    memcpy(pairs, &operand, sizeof pairs);
+    struct Pairs {
+      uint32_t pair[kValues / 2];
+    };
+    auto pairs = bits_as<Pairs>(operand);
     GRETA_UNROLL
     for (int i = 0; i < kValues / 2; ++i) {
       const int k = kQueriesLeft ? i % 2 * 8 + lane_id() % 4 * 2 : lane_id() / 16 * 4 + i % 2 * 2;
       const auto taken = [&](int key) {
         return static_cast<uint32_t>(mask_below(key, end) & ~mask_below(key, from));
       };
-      pairs[i] &= (taken(k) & 0xffffu) | (taken(k + 1) & ~0xffffu);
+      pairs.pair[i] &= (taken(k) & 0xffffu) | (taken(k + 1) & ~0xffffu);
     }
     return bits_as<Operand>(pairs);
   }

@@ -82,7 +82,11 @@ template <class To, class From>
 __device__ inline To bits_as(const From& from) {
   static_assert(sizeof(To) == sizeof(From) && std::is_trivially_copyable_v<From>);
   To to;
+#if defined(GRETA_AMD)  // HIP's memcpy() goes byte by byte, and what is copied stays in memory
+  __builtin_memcpy(&to, &from, sizeof to);
+#else
   memcpy(&to, &from, sizeof to);
+#endif
   return to;
 }
 
@@ -106,6 +110,17 @@ __device__ inline void wait_for_previous() {
 #else
 #define GRETA_GRID_CONSTANT
 #endif
+
+/// A kernel's first argument, which has arrays, at the kernel's beginning: for AMD what
+/// GRETA_GRID_CONSTANT is for NVIDIA. The others take it as it is.
+template <class T>
+__device__ inline const T& first_argument([[maybe_unused]] const T& argument) {
+#if defined(GRETA_AMD) && defined(__HIP_DEVICE_COMPILE__)
+  return *(const T*)__builtin_amdgcn_kernarg_segment_ptr();  // from an address space of its own
+#else
+  return argument;
+#endif
+}
 
 /// The longest block that every device runs.
 inline constexpr int kMaxBlockThreads = 1024;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/gpu/dequant.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/weight_planes.h"
@@ -59,15 +60,12 @@ __device__ inline void low_or_high(const Words4& words, int shift, uint32_t* out
   for (int i = 0; i < 4; ++i) out[i] = words.word[i] >> shift & 0x0f0f0f0fu;
 }
 
-/// Scale and minimum of sub-block s of q4_k and q5_k: head is d, dmin and twelve bytes.
+/// Of sub-block s of q4_k and q5_k.
 __device__ inline void scale_and_min(const Words4& head, int s, Unpacked& out) {
-  const int shift = s % 4 * 8;
-  const uint32_t a = head.word[1] >> shift, b = head.word[2] >> shift, c = head.word[3] >> shift;
-  const uint32_t scale = s < 4 ? a & 63 : (c & 15) | (a >> 6 & 3) << 4;
-  const uint32_t min = s < 4 ? b & 63 : (c >> 4 & 15) | (b >> 6 & 3) << 4;
+  const ScaleMin pair = dequant_detail::scale_min_of(head, s);
   const float2 d = f16_pair(head.word[0]);
-  out.scale[0] = out.scale[1] = d.x * static_cast<float>(scale);
-  out.min = d.y * static_cast<float>(min);
+  out.scale[0] = out.scale[1] = d.x * static_cast<float>(pair.scale);
+  out.min = d.y * static_cast<float>(pair.min);
   out.offset = 0;
 }
 
