@@ -281,13 +281,18 @@ TEST(Contract, WhatIsKeptOfARunIsReadInFewSteps) {
   EXPECT_LE(of_each("SELECT * FROM run_rejection"), 40);
 }
 
+/// How long the program is that SQLite prepares.
+int instructions(Warehouse& w, const std::string& sql) {
+  SQLite::Statement program(w.db, "EXPLAIN " + sql);
+  int n = 0;
+  while (program.executeStep()) ++n;
+  return n;
+}
+
 TEST(Contract, WhatIsFoundOfAnAncestorIsWorkedOutInOnePlaceOfAStatement) {
   Warehouse w;
   const auto size = [&w](const std::string& column) {
-    SQLite::Statement program(w.db, "EXPLAIN SELECT " + column + " FROM comparison_origin");
-    int instructions = 0;
-    while (program.executeStep()) ++instructions;
-    return instructions;
+    return instructions(w, "SELECT " + column + " FROM comparison_origin");
   };
   EXPECT_LE(size("caused_by"), 1.1 * size("worst_input"));
 }
@@ -324,12 +329,7 @@ TEST(Contract, AFilterOnTheLayerSparesThePartnersOfOtherRows) {
 // times as much to prepare.
 TEST(Contract, TheGateIsLittleMoreToPrepareThanWhatItGoesBy) {
   Warehouse w;
-  const auto size = [&](const std::string& sql) {
-    SQLite::Statement explain(w.db, "EXPLAIN " + with_views(sql));
-    int64_t n = 0;
-    while (explain.executeStep()) ++n;
-    return n;
-  };
+  const auto size = [&w](const std::string& sql) { return instructions(w, with_views(sql)); };
   for (const std::string kept : {"", "kept_"}) {
     SCOPED_TRACE(kept);
     EXPECT_LT(
