@@ -1,6 +1,7 @@
 #include "db/crowd.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <vector>

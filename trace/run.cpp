@@ -1,6 +1,7 @@
 #include "trace/run.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <utility>
 

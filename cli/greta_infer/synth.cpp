@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
+#include <tuple>
 
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/progress.h"

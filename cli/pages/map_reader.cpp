@@ -1,6 +1,7 @@
 #include "cli/pages/map_reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>

@@ -2,6 +2,7 @@
 // expected.json: a number, or words like "0 or 27", "1..2", ">=0; ...", "6 + 4 ...".
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

@@ -1,6 +1,7 @@
 // The real history against what it must yield. Everything expected is read from expected.json.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "db/check.h"

@@ -1,6 +1,7 @@
 // What the rows of the first failing pair look like, said in words.
 #include <cmath>
 #include <iterator>
+#include <tuple>
 
 #include "tests/queries/warehouse.h"
 

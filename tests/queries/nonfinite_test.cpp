@@ -1,4 +1,6 @@
 // Values that are not finite fail their run, wherever they are.
+#include <tuple>
+
 #include "tests/queries/warehouse.h"
 
 namespace greta {

@@ -1,3 +1,4 @@
+#include <iterator>
 #include <string>
 
 #include "tests/cli/program.h"

@@ -2,6 +2,7 @@
 #include "cli/pages/history_page.h"
 
 #include <cmath>
+#include <tuple>
 
 #include "cli/pages/history_layout.h"
 #include "cli/pages/html.h"

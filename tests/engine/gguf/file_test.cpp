@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 #include <system_error>
+#include <variant>
 #include <vector>
 
 #include "common/temporary_folder.h"

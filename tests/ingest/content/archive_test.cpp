@@ -1,6 +1,8 @@
 #include "ingest/content/archive.h"
 
+#include <cstdio>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <system_error>
 #include <utility>

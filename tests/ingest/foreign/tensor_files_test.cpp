@@ -1,4 +1,6 @@
 // .npy, .npz and .safetensors.
+#include <cmath>
+
 #include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "tests/ingest/foreign/foreign_importing.h"

@@ -1,4 +1,5 @@
 // What stored bytes mean: halves, the scales of blocks, every type.
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 

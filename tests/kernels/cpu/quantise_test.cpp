@@ -1,6 +1,7 @@
 // What comes back of values that are stored, and what is refused.
 #include "kernels/cpu/quantise.h"
 
+#include <cmath>
 #include <functional>
 #include <stdexcept>
 

@@ -1,3 +1,5 @@
+#include <random>
+
 #include "kernels/blocks.h"
 #include "tests/kernels/gpu/gpu_test.h"
 #include "tests/kernels/gpu/query_tile_kernels.h"

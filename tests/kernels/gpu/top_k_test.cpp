@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <numeric>
+#include <ostream>
 #include <stdexcept>
 
 #include "kernels/fingerprint/fingerprint.h"

@@ -1,6 +1,8 @@
 #include "tests/queries/harm/told_run.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdio>
 #include <map>
 
 #include "common/json_text.h"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "tests/queries/harm/random_run.h"
 #include "tests/queries/lineage/told_history.h"
