@@ -14,7 +14,7 @@ namespace {
 
 using std::to_string;
 
-constexpr double kWidth = 420, kHeight = 190, kLeft = 46, kRight = 412, kTop = 12, kBottom = 160;
+constexpr double kHeight = 190, kLeft = 46, kRight = 412, kTop = 12, kBottom = 160;
 
 struct ChartPoint {
   double x = 0;  ///< in units of the axis

@@ -96,11 +96,12 @@ class KvSections : public RunSection {
     out_.table({words_("layer"), words_("kv.prompts"), "K", "V", "Q", words_("kv.cache_column"),
                 words_("kv.consistency"), words_("guide.interpretation"), words_("kv.status")});
     for (const auto& [layer, n] : layers_) {
-      auto matches = [&n = n, this](Match match) {
-        return match_count(n.yes[match], n.known[match]);
+      auto matches = [&counts = n, this](Match match) {
+        return match_count(counts.yes[match], counts.known[match]);
       };
-      auto agrees = [&n = n](Match match) {
-        return n.known[match] == n.rows && (n.yes[match] == 0 || n.yes[match] == n.rows);
+      auto agrees = [&counts = n](Match match) {
+        return counts.known[match] == counts.rows &&
+               (counts.yes[match] == 0 || counts.yes[match] == counts.rows);
       };
       std::string kinds;
       for (const std::string& kind : n.kinds) kinds += (kinds.empty() ? "" : ",") + kind;

@@ -35,8 +35,10 @@ using namespace attention_valu_detail;
 constexpr int kMaxTokens = 16;   // of one launch; bounds the scratch
 constexpr int kSharedHeads = 4;  // of a block
 
-// Small heads leave registers for two blocks.
-constexpr int blocks_at_once(int dim, bool vectors) { return vectors && dim <= 128 ? 2 : 1; }
+// Small heads leave registers for two blocks. The emulator has no launch bounds.
+[[maybe_unused]] constexpr int blocks_at_once(int dim, bool vectors) {
+  return vectors && dim <= 128 ? 2 : 1;
+}
 
 template <class Stored, int kDim, int kHeads, bool kVectors>
 __global__ __launch_bounds__(kThreads, blocks_at_once(kDim, kVectors)) void attention_split_kernel(

@@ -20,8 +20,6 @@
 namespace greta {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{64} << 20;
-
 std::string sizes_text(const HalfProduct& product) {
   return std::string(product.type == HalfType::kF16 ? "f16" : "bf16") + ", " +
          std::to_string(product.n_tokens) + " tokens, " + std::to_string(product.rows) + " rows, " +
@@ -218,6 +216,8 @@ void Blas::matmul(const HalfProduct& product) {
 }
 
 #else
+
+constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 
 struct Blas::State {
   explicit State(Stream& own_stream) : stream(own_stream) {

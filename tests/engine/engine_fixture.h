@@ -51,7 +51,7 @@ struct NamedShape {
   SynthShape shape;
   std::string type = "f32";
 
-  friend void PrintTo(const NamedShape& shape, std::ostream* out) { *out << shape.name; }
+  friend void PrintTo(const NamedShape& named, std::ostream* out) { *out << named.name; }
 };
 
 /// small_shape() in every type of weights.

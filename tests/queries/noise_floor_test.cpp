@@ -159,8 +159,8 @@ TEST(NoiseFloor, ChangesForgetVerdictsOfItsModelOnly) {
   const char* changes[] = {
       "UPDATE noise_floor SET rel_l2 = 1e-6",
       "DELETE FROM noise_floor",
-      "INSERT INTO noise_floor SELECT tensor_id, 7, model_sha256, dtype, backend, rel_l2, gain,"
-      " pairs, measured_at FROM noise_floor",
+      ("INSERT INTO noise_floor SELECT tensor_id, 7, model_sha256, dtype, backend, rel_l2, gain,"
+       " pairs, measured_at FROM noise_floor"),
       "UPDATE attribute SET value = 'k' WHERE dim = 'model_sha256' AND value = 'm'",
       "DELETE FROM attribute WHERE dim = 'backend' AND run_id = 1",
       "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'model_sha256', 'k', 0)",

@@ -204,8 +204,8 @@ TEST(Tally, ReportRowsClearIt) {
   const char* changes[] = {
       "DELETE FROM report_pair WHERE line = 1",
       "UPDATE report_pair SET status = 'MATCH' WHERE line = 1",
-      "INSERT INTO report_pair(source_id, line, run_id, prompt_id, status)"
-      " SELECT source_id, 99, run_id, prompt_id, 'DRIFT' FROM report_pair LIMIT 1"};
+      ("INSERT INTO report_pair(source_id, line, run_id, prompt_id, status)"
+       " SELECT source_id, 99, run_id, prompt_id, 'DRIFT' FROM report_pair LIMIT 1")};
   for (const char* change : changes) {
     Warehouse w;
     w.report("final.tsv", 1,

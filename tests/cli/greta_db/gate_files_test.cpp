@@ -210,7 +210,7 @@ TEST_F(GateCommand, HostileNamesStayTextInEveryFile) {
     EXPECT_EQ(std::count(line.begin(), line.end(), '`') % 2, 0) << line;
   }
   EXPECT_GT(n, 5u);
-  EXPECT_NO_THROW(nlohmann::json::parse(read(path("o.json"))));
+  EXPECT_TRUE(nlohmann::json::accept(read(path("o.json"))));
 }
 
 TEST_F(GateCommand, TheSummaryHasAtMostFortyLinesHoweverManyRuns) {
