@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -63,6 +64,13 @@ class ProgramTest : public testing::Test {
     result.out = read(path(".out"));
     result.err = read(path(".err"));
     return result;
+  }
+
+  /// False where a program is not installed, which the list of skipped tests then says.
+  bool is_installed(const std::string& program) const {
+    if (shell("command -v " + program).status == 0) return true;
+    std::cout << "skipped: " << program << " is not installed\n";
+    return false;
   }
 
   /// A program with these words, in the test's folder, on a terminal so many columns wide without

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 
 #include "common/temporary_folder.h"
 
@@ -91,7 +92,10 @@ TEST_F(Completion, ScriptsParse) {
   for (const std::string& shell : completed_shells()) {
     SCOPED_TRACE(shell);
     std::ofstream(folder / "c") << completion_script(app, shell);
-    if (std::system(("command -v " + shell + " >/dev/null 2>&1").c_str()) != 0) continue;
+    if (std::system(("command -v " + shell + " >/dev/null 2>&1").c_str()) != 0) {
+      std::cout << "skipped: " << shell << " is not installed\n";
+      continue;
+    }
     EXPECT_EQ(output_of(shell + " -n " + (folder / "c").string() + " 2>&1; echo $?"), "0\n");
   }
 }

@@ -54,8 +54,9 @@ export PKG_CONFIG_PATH=$prefix/$lib/pkgconfig
 # shellcheck disable=SC2046  # words
 cc "$consumer/two_rows.c" -o "$work/two_rows" $(pkg-config --cflags --libs greta_trace) -Wl,-rpath,"$prefix/$lib"
 records "$work/two_rows"
-cmake -S "$consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DGRETA_VERSION="$version" \
-  -DGRETA_STATIC=ON >"$work/log" &&
+# By the generator that made the build: CMake's default one, make, need not be installed.
+cmake -S "$consumer" -B "$work/consumer" -G "$(value CMAKE_GENERATOR)" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DGRETA_VERSION="$version" -DGRETA_STATIC=ON >"$work/log" &&
   cmake --build "$work/consumer" >>"$work/log" || fail "a project that finds greta_trace: $(cat "$work/log")"
 records "$work/consumer/two_rows"
 records "$work/consumer/two_rows_static"
@@ -71,7 +72,7 @@ if command -v python3 >/dev/null; then
   [[ $(python3 -m greta --version) == "greta $version ($prefix/$lib/"* ]] || fail "Python: not $version from $prefix"
   records python3 "$consumer/two_rows.py"
 else
-  echo "skipped: no python3"
+  echo "skipped: python3 is not installed, which the Python module needs"
 fi
 
 sed "s|^|$work/root|" "$work/manifest" | xargs -d '\n' rm

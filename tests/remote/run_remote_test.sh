@@ -5,7 +5,7 @@
 #
 # The node is this machine under another home folder. Without --build the commit counts as built there
 # already, with the programs given, so that the test takes seconds. Exits 77 (skipped) without sshd.
-# Login shells that are not installed (fish, csh) are left out, and it says so.
+# Login shells that are not installed (fish, csh) are skipped, and it says so.
 set -euo pipefail
 infer=$1 greta_db=$2 build=${3:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -128,7 +128,7 @@ prepare_node() {  # a node to which nothing was sent, with the programs built
 PATH=$folder/bin:$PATH
 for remote_shell in sh bash dash fish csh tcsh zsh; do
   if ! command -v "$remote_shell" >/dev/null; then
-    echo "left out: the login shell $remote_shell is not installed"
+    echo "skipped: the login shell $remote_shell is not installed"
     continue
   fi
   for locale in C $([[ $remote_shell != fish ]] || echo C.UTF-8); do

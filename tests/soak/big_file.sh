@@ -60,7 +60,7 @@ peak() {
   fi
 }
 
-[[ -x /usr/bin/time ]] || { echo "big_file: needs /usr/bin/time (package time)" >&2; exit 2; }
+script/setup time
 run=$folder/2026-02-07/b3_66/traces
 mkdir -p "$run"
 for kind in rows samples extra long bad torn; do

@@ -279,8 +279,10 @@ TEST_F(Commands, CompletionHasTheValuesOfEveryEnumeratedOption) {
   EXPECT_EQ(offered("schema run_v"), "run_verdict\n");
   EXPECT_EQ(offered("completion z"), "zsh\n");
   for (const char* name : {"zsh", "fish"}) {
-    const Result parsed = shell(std::string("$G completion ") + name + " >c && { ! command -v " +
-                                name + " >/dev/null || " + name + " -n c; }");
+    const Result script = shell(std::string("$G completion ") + name + " >c");
+    EXPECT_EQ(script.status, 0) << script.err;
+    if (!is_installed(name)) continue;
+    const Result parsed = shell(std::string(name) + " -n c");
     EXPECT_EQ(parsed.status, 0) << parsed.err;
   }
 }

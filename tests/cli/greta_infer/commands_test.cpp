@@ -240,10 +240,12 @@ TEST_F(Infer, CompletionHasTheValuesOfEveryEnumeratedOption) {
   EXPECT_EQ(offered("synth --type q5_k_"), "q5_k_m\n");
   EXPECT_EQ(offered("completion f"), "fish\n");
   for (const char* shell : {"zsh", "fish"}) {
-    const Result script = sh(std::string("$I completion ") + shell + " >c && { ! command -v " +
-                             shell + " >/dev/null || " + shell + " -n c; } && cat c");
+    const Result script = sh(std::string("$I completion ") + shell + " >c && cat c");
     EXPECT_EQ(script.status, 0) << script.err;
     EXPECT_TRUE(script.says("rope_theta")) << shell;
+    if (!is_installed(shell)) continue;
+    const Result parsed = sh(std::string(shell) + " -n c");
+    EXPECT_EQ(parsed.status, 0) << parsed.err;
   }
 }
 
