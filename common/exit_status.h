@@ -12,7 +12,7 @@ enum ExitStatus : int {
   kExitDone = 0,       ///< PASS or done
   kExitFail = 1,       ///< FAIL; ingest: some input quarantined; info: the model cannot be run
   kExitError = 2,      ///< usage, I/O or a damaged file
-  kExitNoVerdict = 3,  ///< NO_EVIDENCE, INCOMPLETE, INCOMPARABLE
+  kExitNoVerdict = 3,  ///< NO_EVIDENCE, INCOMPLETE, INCOMPARABLE, UNJUDGED
 };
 
 /// A command line that cannot be carried out; what() says what to do instead. Exit status 2. Texts

@@ -8,8 +8,9 @@
 #include "common/utf8.h"
 #include "db/definitions.h"
 #include "db/difference.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
 #include "db/schema.h"
+#include "db/standing.h"
 #include "db/trace_row.h"
 #include "db/transaction.h"
 
@@ -88,54 +89,49 @@ Fault not_in(const std::string& column, const std::string& table, const std::str
 }
 
 void check_trace_rows(SQLite::Database& db, Problems& problems) {
-  check_rows(
-      db, "trace_row",
-      {orphan("run_id", "run"),
-       orphan("prompt_id", "prompt"),
-       orphan("phase_id", "phase"),
-       orphan("tensor_id", "tensor"),
-       orphan("name_id", "tensor_name"),
-       orphan("context_id", "row_context"),
-       orphan("source_id", "source"),
-       of_another_run("prompt_id", "prompt"),
-       of_another_run("source_id", "source"),
-       {"t.side <> (SELECT o.side FROM phase o WHERE o.id = t.phase_id)",
-        "whose side is not their phase's"},
-       {"t.tensor_id <> (SELECT o.tensor_id FROM tensor_name o WHERE o.id = t.name_id)"
-        " AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id)",
-        "whose tensor is not their name's"},
-       outside("side", 0, 2),
-       outside("pos_id", kUnknownPosition, kMaxPosition),
-       outside("layer", -1, kMaxLayer),
-       outside("crowded", 0, 1),
-       outside("flags", 0, kAllFlags),
-       {"t.pos_id = -1 AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
-        " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.layer = t.layer"
-        " AND p.tensor_id = t.tensor_id)",
-        "at no position, which their plan declares at one"},
-       {"t.layer = -1 AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id"
-        " AND o.stage = 'layer') AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
-        " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.tensor_id = t.tensor_id)"
-        " AND NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id AND p.prompt_id ="
-        " t.prompt_id AND p.side = t.side AND p.layer = -1 AND p.tensor_id = t.tensor_id)",
-        "in no layer, which their plan declares in one"},
-       {"(t.min > t.max OR t.nz_count > t.n OR t.nan + t.inf > t.n OR t.abs_sum < 0)"
-        " AND (SELECT o.shape FROM source o WHERE o.id = t.source_id) = 'engine'",
-        "whose statistics are of no values"},
-       {"t.flags & " + std::to_string(kFlagTensor) + " AND t.pos_id <> -1",
-        "of a whole tensor, at a position"},
-       {"t.vector_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sample o WHERE o.id = t.vector_id)"
-        " AND NOT EXISTS (SELECT 1 FROM sketch o WHERE o.id = t.vector_id)",
-        "without their sample or sketch"}},
-      problems);
+  check_rows(db, "trace_row",
+             {orphan("run_id", "run"),
+              orphan("prompt_id", "prompt"),
+              orphan("phase_id", "phase"),
+              orphan("tensor_id", "tensor"),
+              orphan("name_id", "tensor_name"),
+              orphan("context_id", "row_context"),
+              orphan("sample_id", "sample"),
+              orphan("sketch_id", "sketch"),
+              orphan("source_id", "source"),
+              of_another_run("prompt_id", "prompt"),
+              of_another_run("source_id", "source"),
+              {"t.side <> (SELECT o.side FROM phase o WHERE o.id = t.phase_id)",
+               "whose side is not their phase's"},
+              {"t.tensor_id <> (SELECT o.tensor_id FROM tensor_name o WHERE o.id = t.name_id)"
+               " AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id)",
+               "whose tensor is not their name's"},
+              outside("side", 0, 2),
+              outside("pos_id", kUnknownPosition, kMaxPosition),
+              outside("layer", -1, kMaxLayer),
+              outside("flags", 0, kAllFlags),
+              {"t.pos_id = -1 AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
+               " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.layer = t.layer"
+               " AND p.tensor_id = t.tensor_id)",
+               "at no position, which their plan declares at one"},
+              {"t.layer = -1 AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id"
+               " AND o.stage = 'layer') AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
+               " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.tensor_id = t.tensor_id)"
+               " AND NOT EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id AND p.prompt_id ="
+               " t.prompt_id AND p.side = t.side AND p.layer = -1 AND p.tensor_id = t.tensor_id)",
+               "in no layer, which their plan declares in one"},
+              {"(t.min > t.max OR t.nz_count > t.n OR t.nan + t.inf > t.n OR t.abs_sum < 0)"
+               " AND (SELECT o.shape FROM source o WHERE o.id = t.source_id) = 'engine'",
+               "whose statistics are of no values"},
+              {"t.flags & " + std::to_string(kFlagTensor) + " AND t.pos_id <> -1",
+               "of a whole tensor, at a position"}},
+             problems);
 }
 
 /// As fault_of() has it, but for what would only spoil a sentence.
 void check_differences(SQLite::Database& db, Problems& problems) {
-  std::string shares;
-  for (size_t i = 0; i < kMaxShares; ++i) {
-    shares += (i == 0 ? "ifnull(t.p" : " + ifnull(t.p") + std::to_string(i) + ", 0)";
-  }
+  const std::string shares =
+      "(SELECT ifnull(sum(p.share_ppm), 0) FROM difference_part p WHERE p.difference_id = t.id)";
   check_rows(db, "difference",
              {orphan("run_id", "run"),
               orphan("prompt_id", "prompt"),
@@ -151,8 +147,14 @@ void check_differences(SQLite::Database& db, Problems& problems) {
                " OR (t.rel_l2 > 0) <> (t.max_abs > 0)",
                "with a distance that is none"},
               outside("segments", 1, static_cast<int64_t>(kMaxShares)),
-              {"abs(" + shares + " - (t.max_abs > 0)) > 1e-6",
+              {"abs(" + shares + " - 1000000 * (t.max_abs > 0)) > 20",  // each is rounded
                "with shares that do not sum to the whole"}},
+             problems);
+  check_rows(db, "difference_part",
+             {{"t.segment NOT BETWEEN 0 AND (SELECT o.segments - 1 FROM difference o"
+               " WHERE o.id = t.difference_id)",
+               "of a segment that their difference does not have"},
+              outside("share_ppm", 0, 1'000'000)},
              problems);
 }
 
@@ -190,7 +192,14 @@ void check_other_rows(SQLite::Database& db, Problems& problems) {
              problems);
   check_rows(db, "sample", {{"length(t.data) <> 4 * t.n", "with another number of values than n"}},
              problems);
-  check_rows(db, "sketch", {negative("n"), outside("derived", 0, 1), negative("sum_sq")}, problems);
+  std::string greatest = "max(abs(t.b0)";
+  for (int i = 1; i < 32; ++i) greatest += ", abs(t.b" + std::to_string(i) + ")";
+  check_rows(db, "sketch",
+             {negative("n"),
+              outside("derived", 0, 1),
+              negative("sum_sq"),
+              {"t.scale <= 0 OR " + greatest + ") > 2147483647", "with buckets that are none"}},
+             problems);
   check_differences(db, problems);
   check_rows(db, "source", {negative("rows"), negative("duplicates"), negative("conflicts")},
              problems);
@@ -210,21 +219,7 @@ void check_other_rows(SQLite::Database& db, Problems& problems) {
               {"date(t.until) IS NOT t.until", "until a day that is none"}},
              problems);
   check_reasons(db, problems);
-  const Fault prompt{
-      "t.prompt_id <> 0 AND NOT EXISTS (SELECT 1 FROM prompt o WHERE o.id = t.prompt_id"
-      " AND o.run_id = t.run_id)",
-      "with a prompt that the run does not have"};
-  check_rows(db, "kept_tally",
-             {prompt, not_in("status", "status", "'UNMET', 'LOST', 'RUN'"),
-              not_in("class", "class"), not_in("scope", "scope"), negative("count")},
-             problems);
-  check_rows(db, "kept_verdict", {prompt}, problems);
 }
-
-constexpr const char* kPlaces =
-    "SELECT run_id, prompt_id, side, pos_id, layer, tensor_id FROM trace_row"
-    " GROUP BY run_id, prompt_id, side, pos_id, layer, tensor_id HAVING count(*) > 1 AND NOT "
-    "min(crowded)";
 
 /// Positions with what they demand, by the rows.
 constexpr const char* kPositions =
@@ -252,8 +247,6 @@ void check_bookkeeping(SQLite::Database& db, Problems& problems) {
       problems.push_back(before + std::to_string(n) + after);
     }
   };
-  report(std::string("SELECT count(*) FROM (") + kPlaces + ")", "trace_row: rows at ",
-         " places where a row says that it is the only one");
   report("SELECT count(*) " + positions_where("p.run_id IS NULL"),
          "traced_position: ", " positions of trace rows are not in it");
   report("SELECT count(*) " + positions_where("p.demands < x.demands"),
@@ -280,57 +273,28 @@ void check_sources(SQLite::Database& db, Problems& problems) {
   }
 }
 
-/// Temporary twins of what is kept and of every view: unqualified names mean these first, so that
-/// the views of this build work on the rows of the file as if nothing were kept.
-void shadow_what_is_kept(SQLite::Database& db) {
+/// Temporary twins of the tables of what is kept: an INSERT means these, and views do not.
+void make_room_for_verdicts(SQLite::Database& db) {
   db.exec(
       "PRAGMA query_only = OFF; PRAGMA temp_store = MEMORY");  // the file itself stays read-only
-  for (const auto& [table, key] : {std::pair{"kept_tally", "run_id"},
-                                   {"kept_verdict", "run_id"},
-                                   {"kept_diff", "run_a_id, run_b_id"}}) {
-    db.exec(std::string("CREATE TEMP TABLE ") + table + " AS SELECT * FROM main." + table +
-            " WHERE false; CREATE INDEX temp.shadow_" + table + " ON " + table + "(" + key + ")");
-  }
-  constexpr size_t kCreate = sizeof "CREATE" - 1;
-  for (const Definition& ours : definitions()) {
-    if (ours.type == "view") db.exec("CREATE TEMP" + ours.sql.substr(kCreate));
+  for (const char* table : {"verdict", "run_change"}) {
+    db.exec(std::string("DROP TABLE IF EXISTS temp.") + table + "; CREATE TEMP TABLE " + table +
+            " AS SELECT * FROM main." + table + " WHERE false");
   }
 }
 
-/// Whether main's rows of one run in a table are those of its twin.
-bool is_kept_right(SQLite::Database& db, const std::string& table, int64_t run_id) {
-  const std::string ours = "SELECT * FROM temp." + table + " WHERE run_id = ?1",
-                    kept = "SELECT * FROM main." + table + " WHERE run_id = ?1";
-  SQLite::Statement differ(db, "SELECT (SELECT count(*) FROM (" + kept +
-                                   ")) NOT IN (0, (SELECT count(*) FROM (" + ours +
-                                   "))) OR EXISTS (" + kept + " EXCEPT " + ours + ")");
-  differ.bind(1, run_id);
+/// Whether main's rows in a table that meet the condition, of two parameters at most, are those of
+/// its twin.
+bool is_kept_right(SQLite::Database& db, const std::string& table, const std::string& condition,
+                   int64_t first, int64_t second) {
+  const std::string ours = "SELECT * FROM temp." + table + " WHERE " + condition,
+                    kept = "SELECT * FROM main." + table + " WHERE " + condition;
+  SQLite::Statement differ(db, "SELECT EXISTS (" + kept + " EXCEPT " + ours + ") OR EXISTS (" +
+                                   ours + " EXCEPT " + kept + "), ?2");
+  differ.bind(1, first);
+  differ.bind(2, second);
   differ.executeStep();
   return differ.getColumn(0).getInt() == 0;
-}
-
-/// Runs of which it is kept how they compare with another, and not as their rows say.
-std::vector<int64_t> diffs_kept_wrong(SQLite::Database& db) {
-  const std::string columns = columns_of(db, "kept_diff");
-  SQLite::Statement kept(db, "SELECT run_a_id, run_b_id FROM main.kept_diff ORDER BY run_b_id"),
-      differ(db, "SELECT " + columns +
-                     " FROM main.kept_diff WHERE run_a_id = ?1 AND run_b_id = ?2 EXCEPT SELECT " +
-                     columns + " FROM temp.diff_part WHERE run_a_id = ?1 AND run_b_id = ?2");
-  std::vector<int64_t> wrong;
-  while (kept.executeStep()) {
-    const int64_t run_b_id = kept.getColumn(1).getInt64();
-    differ.bind(1, kept.getColumn(0).getInt64());
-    differ.bind(2, run_b_id);
-    if (differ.executeStep()) wrong.push_back(run_b_id);
-    differ.reset();
-  }
-  return wrong;
-}
-
-std::string run_ids(const std::vector<int64_t>& ids) {
-  std::string list;
-  for (int64_t id : ids) list += (list.empty() ? "" : ", ") + std::to_string(id);
-  return "(" + list + ")";
 }
 
 }  // namespace
@@ -339,6 +303,10 @@ std::vector<std::string> check_database(SQLite::Database& db) {
   Problems problems;
   check_integrity(db, problems);
   for (std::string& problem : check_content(db)) problems.push_back(std::move(problem));
+  if (const int64_t n = count_wrong_standings(db); n > 0) {
+    problems.push_back("trace_row: " + std::to_string(n) +
+                       " rows do not say which of their place stands for the others");
+  }
   if (const int64_t n = number_of(db, std::string("SELECT count(*) FROM ") + kWrongMembers);
       n > 0) {
     problems.push_back("lineage_member: " + std::to_string(n) +
@@ -358,27 +326,35 @@ std::vector<std::string> check_content(SQLite::Database& db) {
 }
 
 std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress) {
-  shadow_what_is_kept(db);
-  std::vector<int64_t> kept, wrong;
-  {
-    SQLite::Statement runs(db,
-                           "SELECT run_id FROM main.kept_tally UNION SELECT run_id FROM "
-                           "main.kept_verdict ORDER BY 1");
-    while (runs.executeStep()) kept.push_back(runs.getColumn(0).getInt64());
-  }
-  TallyReader reader(db);
-  TallyKeeper keeper(db);
+  make_room_for_verdicts(db);
+  std::vector<std::pair<int64_t, int64_t>> kept;  // runs, and then runs and their baselines
+  SQLite::Statement all(
+      db,
+      "SELECT DISTINCT run_id, 0 AS baseline_id FROM main.verdict WHERE run_id NOT IN"
+      " (SELECT run_id FROM unjudged) UNION ALL SELECT run_id, baseline_id FROM main.run_change"
+      " GROUP BY 1, 2 HAVING ifnull(min(until), 'x') >= date('now') ORDER BY baseline_id, run_id");
+  while (all.executeStep())
+    kept.emplace_back(all.getColumn(0).getInt64(), all.getColumn(1).getInt64());
+  SQLite::Statement judge(db, sql_of_file("db/judge_run.sql")),
+      compare(db, sql_of_file("db/judge_change.sql"));
+  std::vector<int64_t> wrong;
   for (size_t i = 0; i < kept.size(); ++i) {
     if (progress != nullptr) progress(static_cast<int64_t>(i), static_cast<int64_t>(kept.size()));
-    keeper.keep(reader.read(kept[i]));
-    if (!is_kept_right(db, "kept_tally", kept[i]) || !is_kept_right(db, "kept_verdict", kept[i])) {
-      wrong.push_back(kept[i]);
-    }
-    db.exec("DELETE FROM temp.kept_tally; DELETE FROM temp.kept_verdict");
+    const auto [run_id, baseline_id] = kept[i];
+    SQLite::Statement& work_out = baseline_id == 0 ? judge : compare;
+    work_out.bind(1, run_id);
+    if (baseline_id != 0) work_out.bind(2, baseline_id);
+    work_out.exec();
+    work_out.reset();
+    const bool is_right = baseline_id == 0
+                              ? is_kept_right(db, "verdict", "run_id = ?1", run_id, 0)
+                              : is_kept_right(db, "run_change", "run_id = ?1 AND baseline_id = ?2",
+                                              run_id, baseline_id);
+    if (!is_right) wrong.push_back(run_id);
+    db.exec("DELETE FROM temp.verdict; DELETE FROM temp.run_change");
   }
-  for (const int64_t id : diffs_kept_wrong(db)) {
-    if (std::find(wrong.begin(), wrong.end(), id) == wrong.end()) wrong.push_back(id);
-  }
+  std::sort(wrong.begin(), wrong.end());
+  wrong.erase(std::unique(wrong.begin(), wrong.end()), wrong.end());
   return wrong;
 }
 
@@ -390,10 +366,9 @@ std::vector<std::string> repair_database(SQLite::Database& db,
       const int n = db.exec(sql);
       if (n > 0) done.push_back(std::to_string(n) + " " + what);
     };
-    change(std::string("UPDATE trace_row SET crowded = 1 WHERE NOT crowded AND (run_id, prompt_id, "
-                       "side, pos_id, layer, tensor_id) IN (") +
-               kPlaces + ")",
-           "rows are no longer said to be the only one at their place");
+    if (const int64_t n = correct_standings(db); n > 0) {
+      done.push_back(std::to_string(n) + " rows say which of their place stands for the others");
+    }
     change(std::string("INSERT INTO traced_position ") + kPositions +
                " HAVING true ON CONFLICT DO UPDATE SET demands = excluded.demands"
                " WHERE demands <> excluded.demands",
@@ -405,12 +380,12 @@ std::vector<std::string> repair_database(SQLite::Database& db,
         "positions that no trace row has");
     change(std::string("REPLACE INTO lineage_member SELECT * FROM ") + kWrongMembers,
            "runs are in the lineage that they state");
-    if (!kept_wrong.empty()) {
-      const std::string of_runs = " WHERE run_id IN " + run_ids(kept_wrong);
-      db.exec("DELETE FROM kept_verdict" + of_runs + "; DELETE FROM kept_tally" + of_runs);
-      done.push_back("kept verdicts of " + std::to_string(kept_wrong.size()) +
-                     " runs were forgotten");
-    }
+    // What was wrong of one run may have been read of another.
+    const int64_t n = done.empty() ? static_cast<int64_t>(kept_wrong.size())
+                                   : number_of(db, "SELECT count(DISTINCT run_id) FROM verdict");
+    for (const int64_t run_id : kept_wrong) forget_verdict(db, run_id);
+    if (!done.empty()) db.exec("DELETE FROM verdict; DELETE FROM run_change");
+    if (n > 0) done.push_back("verdicts of " + std::to_string(n) + " runs were forgotten");
     return done;
   });
 }

@@ -9,26 +9,26 @@ namespace greta {
 
 /// Problems found in a database; empty when it is sound: SQLite's integrity, foreign keys, ids that
 /// no dictionary has, values that no writer writes, rows and positions that the views would not
-/// see, dictionaries of judgements that are not this build's, fewer rows than a source gave, runs
-/// that are in another lineage than they state. Tables and views must be this build's. Reads every
-/// row once or twice.
+/// see, fewer rows than a source gave, rows that say of each other what the view standing does not,
+/// runs that are in another lineage than they state. Tables and views must be this build's. Reads
+/// every row once or twice.
 std::vector<std::string> check_database(SQLite::Database& db);
 
-/// The same but for SQLite's integrity, which takes longer than the rest, and for lineages. Reads
-/// tables only.
+/// The same but for SQLite's integrity, which takes longer than the rest, for lineages and for
+/// which of several rows stands. Reads tables only.
 std::vector<std::string> check_content(SQLite::Database& db);
 
 /// Of runs whose verdict is kept: how many were worked out anew, of how many.
 using KeptProgress = void (*)(int64_t done, int64_t all);
 
-/// Runs whose kept tally or verdict, or what is kept of how they compare with others, is not what
-/// this build's views, whatever the file's own are, say of the rows. Takes as long as to judge all
-/// these runs. Leaves temporary tables and views of our names on the connection, so close it
-/// afterwards; `db` may be read-only.
+/// Runs whose kept verdict, or what is kept of how they compare with others, is not what the views
+/// say of the rows. Views must be this build's. Takes as long as to judge all these runs. Leaves
+/// temporary tables of our names on the connection, so close it afterwards; `db` may be read-only.
 std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress = nullptr);
 
-/// Corrects `crowded`, traced_position and lineage_member, and forgets what is kept of these runs.
-/// In one transaction. Returns what was done, a line each.
+/// Corrects which of several rows stands, traced_position and lineage_member, and then forgets
+/// every verdict; where they are as they must be, those of these runs. In one transaction. Returns
+/// what was done, a line each.
 std::vector<std::string> repair_database(SQLite::Database& db,
                                          const std::vector<int64_t>& kept_wrong);
 

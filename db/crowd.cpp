@@ -32,13 +32,37 @@ Crowd::Digest digest_of(const void* data, size_t size_bytes) {
           std::stoull(hex.substr(16, 16), nullptr, 16)};
 }
 
-Crowd::Digest digest_of(const RowSketch& sketch) {
-  std::array<double, 35> values{static_cast<double>(sketch.n), static_cast<double>(sketch.derived),
-                                sketch.sum_sq};
-  std::copy(sketch.bucket.begin(), sketch.bucket.end(), values.begin() + 3);
-  for (double& value : values) value += 0.0;  // SQLite stores no negative zero
-  return digest_of(values.data(), sizeof values);
+/// Whether rows of one token, or of one phase, say the same, as the view standing has it.
+bool is_equal(const Crowd::Member& a, const Crowd::Member& b) {
+  const auto said_by = [](const Crowd::Member& m) {
+    const TraceRow& r = m.row;
+    return std::tuple(r.n, r.hash, r.min, r.max, r.mean, r.abs_sum, r.nan, r.inf, r.nz_count,
+                      r.flags & (kFlagNonfiniteStatistic | kFlagOtherHash), m.sample,
+                      r.hash ? 0 : m.ids.sketch);
+  };
+  return said_by(a) == said_by(b);
 }
+
+/// Where a row comes among those of its token or phase: one that is not finite before others.
+auto rank_of(const TraceRow& r, int64_t nth) {
+  const bool is_finite =
+      r.nan.value_or(0) <= 0 && r.inf.value_or(0) <= 0 && (r.flags & kFlagNonfiniteStatistic) == 0;
+  return std::tuple(is_finite, r.phase_id, r.step, r.name_id, nth);
+}
+
+/// Rows of one token, or of one phase: which of them stands for all, and whether they differ.
+struct Alike {
+  const Crowd::Member* first = nullptr;
+  int64_t nth_of_first = 0;
+  bool differ = false;
+
+  void add(const Crowd::Member& member, int64_t nth) {
+    differ |= first != nullptr && !is_equal(*first, member);
+    if (first != nullptr && rank_of(first->row, nth_of_first) < rank_of(member.row, nth)) return;
+    first = &member;
+    nth_of_first = nth;
+  }
+};
 
 }  // namespace
 
@@ -48,24 +72,28 @@ struct Crowd::Statements {
  private:
   SQLite::Database& db_;
 
-  static std::string read_sql(const char* of_step) {
-    return "SELECT nth, phase_id, step, name_id, source_id, line, vector_id,"
-           " (SELECT data FROM sample WHERE id = vector_id), token_id, logical_tok_idx, " +
-           std::string(kContentColumns) + " FROM trace_row WHERE " + kPlaceMatch + of_step;
+  static std::string read_sql(const std::string& rows) {
+    return "SELECT nth, phase_id, step, name_id, source_id, line, sample_id,"
+           " (SELECT data FROM sample WHERE id = sample_id), sketch_id, token_id, "
+           "logical_tok_idx, " +
+           std::string(kContentColumns) + ", " + kStandingColumns + " FROM trace_row " + rows;
   }
   static std::string renumber_sql(const char* table) {
     return std::string("UPDATE ") + table + " SET nth = ?8 WHERE " + kPlaceMatch + " AND nth = ?7";
   }
 
  public:
-  RowStatement read{db_, read_sql("")};
-  RowStatement read_step{db_, read_sql(" AND pos_id = -1 AND step = ?7")};
+  RowStatement read{db_, read_sql("WHERE " + std::string(kPlaceMatch))};
+  // By that index, for all steps of a run are at one place.
+  RowStatement read_step{
+      db_, read_sql("INDEXED BY trace_row_unplaced WHERE pos_id = -1 AND step = ?7 AND " +
+                    std::string(kPlaceMatch))};
   RowStatement sketch{db_, "SELECT * FROM sketch WHERE id = ?"};
   RowStatement last{db_, "SELECT max(nth) FROM trace_row WHERE " + std::string(kPlaceMatch)};
-  RowStatement crowd{db_, "UPDATE trace_row SET crowded = 1 WHERE " + std::string(kPlaceMatch) +
-                              " AND nth = 0 AND NOT crowded"};
   RowStatement renumber{db_, renumber_sql("trace_row")};
   RowStatement renumber_repeat{db_, renumber_sql("trace_repeat")};
+  RowStatement stand{db_, "UPDATE trace_row SET (" + std::string(kStandingColumns) +
+                              ") = (?8, ?9, ?10, ?11) WHERE " + kPlaceMatch + " AND nth = ?7"};
 };
 
 Crowd::Crowd(SQLite::Database& db) : statements_(std::make_unique<Statements>(db)) {}
@@ -88,7 +116,7 @@ bool Crowd::may_meet(const TraceRow& a, const TraceRow& b) {
 
 Crowd::Member Crowd::member_of(const TraceRow& row) const {
   Member member{row, {}, digest_of(row.sample.data(), row.sample.size_bytes()), {}};
-  if (!row.hash && row.sketch) member.sketch = digest_of(*row.sketch);
+  if (!row.hash && row.sketch) member.sketch = digest_of(stored_form(*row.sketch));
   member.row.sample = {};
   member.row.sketch = nullptr;
   return member;
@@ -117,46 +145,52 @@ void Crowd::read(std::span<TraceRow* const> rows) {
     r.name_id = s.integer(3);
     r.source_id = s.integer(4);
     r.line = s.integer(5);
-    there.vector_id = s.maybe_integer(6);
+    there.ids.sample = s.integer(6);
     const std::vector<float> sample = s.floats(7);
     there.sample = digest_of(sample.data(), sample.size() * sizeof(float));
-    r.token_id = s.maybe_integer(8);
-    r.logical_tok_idx = s.maybe_integer(9);
-    r.n = s.maybe_integer(10);
-    if (auto hash = s.maybe_integer(11)) r.hash = static_cast<uint64_t>(*hash);
-    r.min = s.maybe_real(12);
-    r.max = s.maybe_real(13);
-    r.mean = s.maybe_real(14);
-    r.abs_sum = s.maybe_real(15);
-    r.nan = s.maybe_integer(16);
-    r.inf = s.maybe_integer(17);
-    r.nz_count = s.maybe_integer(18);
-    r.flags = static_cast<int>(s.integer(19));
+    there.ids.sketch = s.integer(8);
+    r.token_id = s.maybe_integer(9);
+    r.logical_tok_idx = s.maybe_integer(10);
+    r.n = s.maybe_integer(11);
+    if (auto hash = s.maybe_integer(12)) r.hash = static_cast<uint64_t>(*hash);
+    r.min = s.maybe_real(13);
+    r.max = s.maybe_real(14);
+    r.mean = s.maybe_real(15);
+    r.abs_sum = s.maybe_real(16);
+    r.nan = s.maybe_integer(17);
+    r.inf = s.maybe_integer(18);
+    r.nz_count = s.maybe_integer(19);
+    r.flags = static_cast<int>(s.integer(20));
+    for (size_t i = 0; i < there.standing.size(); ++i)
+      there.standing[i] = s.integer(21 + static_cast<int>(i)) != 0;
     if (const auto it = arriving.find(identity(r)); it != arriving.end()) {
       const Member told = member_of(*it->second);
       there.sample = told.sample;
       there.sketch = told.sketch;
-    } else if (!r.hash && there.vector_id) {
-      there.sketch = digest_of_sketch(*there.vector_id);
+    } else if (!r.hash && there.ids.sketch != 0) {
+      there.sketch = digest_of_sketch(there.ids.sketch);
     }
     members_.insert(std::move(there));
   }
   s.reset();
 }
 
-Crowd::Digest Crowd::digest_of_sketch(int64_t vector_id) {
+std::optional<StoredSketch> Crowd::stored_sketch(int64_t id) {
   RowStatement& s = statements_->sketch;
-  s.bind(vector_id);
-  Digest digest{};
+  s.bind(id);
+  std::optional<StoredSketch> sketch;
   if (s.step()) {
-    RowSketch sketch{.n = s.integer(1), .derived = s.integer(2) != 0};
-    sketch.sum_sq = s.maybe_real(3).value_or(0);
-    for (size_t i = 0; i < sketch.bucket.size(); ++i)
-      sketch.bucket[i] = s.maybe_real(static_cast<int>(4 + i)).value_or(0);
-    digest = digest_of(sketch);
+    sketch = {s.integer(1), s.integer(2) != 0, s.real(3), s.real(4), {}};
+    for (size_t i = 0; i < sketch->bucket.size(); ++i)
+      sketch->bucket[i] = static_cast<int32_t>(s.integer(static_cast<int>(5 + i)));
   }
   s.reset();
-  return digest;
+  return sketch;
+}
+
+Crowd::Digest Crowd::digest_of_sketch(int64_t id) {
+  const std::optional<StoredSketch> sketch = stored_sketch(id);
+  return sketch ? greta::digest_of(*sketch) : Digest{};
 }
 
 const Crowd::Member* Crowd::find(const TraceRow& row) {
@@ -171,35 +205,51 @@ bool Crowd::has_key(const TraceRow& row) {
          (next != members_.begin() && is_of_key(*std::prev(next)));
 }
 
-void Crowd::add(TraceRow& row, int64_t vector_id) {
+int64_t Crowd::equal_sketch(const TraceRow& row) {
+  if (row.hash || !row.sketch) return 0;
+  const Digest wanted = greta::digest_of(stored_form(*row.sketch));
+  for (const Member& member : members_) {
+    if (member.sketch == wanted) return member.ids.sketch;
+  }
+  return 0;
+}
+
+void Crowd::add(TraceRow& row, const RowIds& ids) {
   RowStatement& last = statements_->last;
   last.bind_place(row);
   last.step();
   row.nth = last.is_null(0) ? 0 : last.integer(0) + 1;
   last.reset();
-  row.crowded = true;
-  statements_->crowd.bind_place(row);
-  statements_->crowd.run();
   Member member = member_of(row);
-  if (vector_id != 0) member.vector_id = vector_id;
+  member.ids = ids;
   members_.insert(std::move(member));
   grew_ = true;
 }
 
-void Crowd::take_over(const TraceRow& row, std::optional<int64_t> vector_id) {
+void Crowd::take_over(const TraceRow& row, const RowIds& ids) {
   auto node = members_.extract(member_of(row));
   const int64_t nth = node.value().row.nth;
+  const Standing standing = node.value().standing;
   node.value() = member_of(row);
   node.value().row.nth = nth;
-  node.value().vector_id = vector_id;
+  node.value().ids = ids;
+  node.value().standing = standing;
   members_.insert(std::move(node));
 }
 
-void Crowd::set_in_order() {
-  if (!grew_ || members_.size() > kMaxOrdered) return;
+void Crowd::settle() {
+  if (!grew_ || members_.size() < 2) return;
   std::vector<int64_t> numbers;
   for (const Member& member : members_) numbers.push_back(member.row.nth);
-  std::sort(numbers.begin(), numbers.end());
+  if (numbers.size() <= kMaxOrdered) {
+    std::sort(numbers.begin(), numbers.end());
+    renumber(numbers);
+  }
+  set_standing(numbers);
+}
+
+/// Gives the members, in order, these numbers, which are theirs in another order.
+void Crowd::renumber(std::span<const int64_t> numbers) {
   const auto move = [this](int64_t from, int64_t to) {
     for (RowStatement* renumber : {&statements_->renumber, &statements_->renumber_repeat}) {
       renumber->bind_place(place_);
@@ -219,6 +269,33 @@ void Crowd::set_in_order() {
   for (const Member& member : members_) {
     if (member.row.nth != numbers[i]) move(kAside + numbers[i], numbers[i]);
     ++i;
+  }
+}
+
+/// Writes what the members, in order of these numbers, say of each other, where that is new.
+void Crowd::set_standing(std::span<const int64_t> numbers) {
+  const auto token_of = [](const TraceRow& r) { return std::pair(r.token_id, r.logical_tok_idx); };
+  std::map<std::pair<std::optional<int64_t>, std::optional<int64_t>>, Alike> of_token;
+  std::map<int64_t, Alike> of_phase;
+  size_t i = 0;
+  for (const Member& member : members_) {
+    of_token[token_of(member.row)].add(member, numbers[i]);
+    Alike& phase = of_phase[member.row.phase_id];
+    phase.differ |= phase.first != nullptr && phase.first->row.token_id != member.row.token_id;
+    phase.add(member, numbers[i++]);
+  }
+  i = 0;
+  for (const Member& member : members_) {
+    const Alike &token = of_token[token_of(member.row)], &phase = of_phase[member.row.phase_id];
+    const Standing standing{token.first == &member, phase.first == &member, token.differ,
+                            phase.differ};
+    RowStatement& stand = statements_->stand;
+    if (const int64_t nth = numbers[i++]; standing != member.standing) {
+      stand.bind_place(place_);
+      stand.bind(nth);
+      for (const bool value : standing) stand.bind(int64_t{value});
+      stand.run();
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "common/stop_signal.h"
+#include "db/judge.h"
 #include "db/schema.h"
 #include "db/transaction.h"
 
@@ -180,12 +181,13 @@ SQLite::Database connect_for_reading(const std::filesystem::path& file) {
 /// Up to here a question about an archived file of another version may copy it.
 constexpr uintmax_t kMaxCopiedBytes = uintmax_t{1} << 30;
 
-/// A copy of the database, as this build would have made it, in a file of SQLite's own that goes
-/// with the connection.
-SQLite::Database migrated_copy(SQLite::Database& db, const std::filesystem::path& file) {
+/// A copy of the database, as this build would have made and judged it, in a file of SQLite's own
+/// that goes with the connection.
+SQLite::Database judged_copy(SQLite::Database& db, const std::filesystem::path& file,
+                             const std::function<void(SQLite::Database&)>& prepare) {
   if (const uintmax_t bytes = std::filesystem::file_size(file); bytes > kMaxCopiedBytes) {
     throw DatabaseError(file.string() +
-                        " is of another greta, cannot be written, and is too large (" +
+                        " has runs that nobody has judged, cannot be written, and is too large (" +
                         std::to_string(bytes >> 20) +
                         " MiB) to be copied for a question: copy it to where it can be written");
   }
@@ -194,9 +196,10 @@ SQLite::Database migrated_copy(SQLite::Database& db, const std::filesystem::path
   try {
     SQLite::Backup(copy, db).executeStep();
     migrate(copy);
+    judge_rest(copy);
+    if (prepare) prepare(copy);
   } catch (const SQLite::Exception& error) {
-    throw DatabaseError(file.string() +
-                        " is of another greta and its copy cannot be brought forward (" +
+    throw DatabaseError(file.string() + " cannot be written, and its copy cannot be judged (" +
                         error.what() + "): copy it to where it can be written");
   }
   copy.exec(kOnlyRead);
@@ -264,15 +267,18 @@ SQLite::Database open_beside(const SQLite::Database& db) {
   return beside;
 }
 
-SQLite::Database open_for_reading(const std::filesystem::path& file) {
+SQLite::Database open_for_reading(const std::filesystem::path& file,
+                                  const std::function<void(SQLite::Database&)>& prepare) {
   SQLite::Database db = open_unchanged(file);
-  if (!needs_migration(db)) return db;
+  if (!prepare && !needs_migration(db) && unjudged_runs(db).empty()) return db;
   try {
-    open_for_writing(file);
+    SQLite::Database writable = open_for_writing(file);
+    judge_rest(writable);
+    if (prepare) prepare(writable);
   } catch (const SQLite::Exception& error) {
-    if (is_not_writable(error)) return migrated_copy(db, file);
-    throw DatabaseError(file.string() + " is of another greta and cannot be brought forward (" +
-                        error.what() + "): copy it to where it can be written");
+    if (is_not_writable(error)) return judged_copy(db, file, prepare);
+    throw DatabaseError(file.string() + " cannot be brought forward or judged (" + error.what() +
+                        "): copy it to where it can be written");
   }
   return open_unchanged(file);
 }

@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -33,7 +34,9 @@ std::string uri_of(const std::filesystem::path& file);
 /// a log or a journal beside it has a part of what it holds. Throws DatabaseError (no such file,
 /// not greta's, a newer schema, an older one that can neither be written nor copied, views,
 /// triggers or tables that greta did not make, half of a file) or SQLite::Exception.
-SQLite::Database open_for_reading(const std::filesystem::path& file);
+/// `prepare` writes what else is wanted of it, where it may be written or in the copy.
+SQLite::Database open_for_reading(const std::filesystem::path& file,
+                                  const std::function<void(SQLite::Database&)>& prepare = nullptr);
 
 /// The same, but the file is left and believed as it is: its tables are those of its version, its
 /// views may say anything.

@@ -3,7 +3,6 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdint>
 #include <stdexcept>
@@ -109,153 +108,6 @@ Definition definition_of(const std::string& sql) {
   return {lower(type), std::string(next_word(rest)), sql};
 }
 
-/// A view of the same text as another one, that reads `to` where that reads `from`.
-struct Twin {
-  std::string_view view, name;
-  /// Names of views, or also how they are joined: SQLite takes what is known of the row at hand
-  /// into a view that it joins, but not through a LEFT JOIN.
-  struct Source {
-    std::string_view from, to;
-  };
-  std::array<Source, 4> sources;                ///< the last may be none
-  std::string_view without = "numeric_origin";  ///< a column of the text, if that has it
-};
-
-/// Views that read what is kept and work out what is not have a twin, kept_NAME, that reads only
-/// what is kept: SQLite takes as long to prepare what works a verdict out as to answer from what is
-/// kept a hundred times. Therefore a twin does without numeric_origin, which is never kept:
-/// place_origin has it. What compares any two runs has a twin for runs and their baselines, of
-/// which there are as many as runs, so that they can be joined, and one without the column origin,
-/// for who asks for that of one place. What the gate reads has twins that leave out what is waived.
-constexpr Twin kTwins[] = {
-    {"diff_part", "baseline_diff_part", {{{"unkept_pair", "undiffed_pair"}}}},
-    {"diff_row", "baseline_diff_row", {{{"diff_part", "baseline_diff_part"}}}},
-    {"diff_verdict", "baseline_diff", {{{"diff_row", "baseline_diff_row"}}}},
-    {"unkept_tally",
-     "gated_tally",
-     {{{"unjudged_run", "ungated_run"}, {"comparison_graded", "unwaived_comparison"}}}},
-    {"unkept_verdict_row", "unkept_gated_verdict_row", {{{"unsummed_tally", "gated_tally"}}}},
-    {"verdict_row",
-     "gated_verdict_row",
-     {{{"kept_verdict_row", "kept_gated_verdict_row"},
-       {"unkept_verdict_row", "unkept_gated_verdict_row"}}}},
-    {"verdict_part", "gated_part", {{{"verdict_row", "gated_verdict_row"}}}},
-    {"unkept_pair", "gated_pair", {{{"kept_diff", "kept_gated_diff_row"}}}},
-    {"undiffed_pair", "gated_baseline_pair", {{{"unkept_pair", "gated_pair"}}}},
-    {"diff_part",
-     "gated_diff_part",
-     {{{"unkept_pair", "gated_pair"}, {"comparison_classed", "unwaived_comparison"}}}},
-    {"diff_part",
-     "gated_baseline_diff_part",
-     {{{"unkept_pair", "gated_baseline_pair"}, {"comparison_classed", "unwaived_comparison"}}}},
-    {"diff_row",
-     "gated_diff_row",
-     {{{"kept_diff_row", "kept_gated_diff_row"}, {"diff_part", "gated_diff_part"}}}},
-    {"diff_row",
-     "gated_baseline_diff_row",
-     {{{"kept_diff_row", "kept_gated_diff_row"}, {"diff_part", "gated_baseline_diff_part"}}}},
-    {"diff_verdict", "gated_diff", {{{"diff_row", "gated_diff_row"}}}},
-    {"diff_verdict", "gated_baseline_diff", {{{"diff_row", "gated_baseline_diff_row"}}}},
-    {"change",
-     "gated_change",
-     {{{"baseline_diff", "gated_baseline_diff"}, {"verdict_part", "gated_part"}}}},
-    {"change",
-     "gated_change_from",
-     {{{"run_baseline", "other_baseline"},
-       {"LEFT JOIN baseline_diff", "CROSS JOIN gated_diff"},
-       {"verdict_part", "gated_part"}}}},
-    {"gate_row", "gate_row_from", {{{"gated_since", "gated_change_from"}}}},
-    {"gate", "gate_from", {{{"gate_row", "gate_row_from"}}}}};
-
-/// Twins that only the programs ask, which write views out (db/with_views): a file goes without,
-/// for whoever opens it reads all that is in there before the first answer, and these are a third
-/// of it. classed_placed is for one place, named by values: SQLite takes these, and nothing else,
-/// into what is DISTINCT, and copies none of its columns to where they are named.
-constexpr Twin kProgramTwins[] = {
-    {"comparison_origin",
-     "classed_origin",
-     {{{"FROM comparison_graded", "FROM (SELECT DISTINCT * FROM comparison_classed)"}}},
-     "caused_by"},
-    {"comparison_placed", "classed_placed", {{{"comparison_origin", "classed_origin"}}}},
-    {"verdict_part", "kept_verdict_part", {{{"verdict_row", "kept_verdict_row"}}}},
-    {"run_verdict", "kept_run_verdict", {{{"verdict_part", "kept_verdict_part"}}}},
-    {"first_fail", "kept_first_fail", {{{"verdict_row", "kept_verdict_row"}}}},
-    {"failing_place", "kept_failing_place", {{{"verdict_row", "kept_verdict_row"}}}},
-    {"diagnosis", "kept_diagnosis", {{{"failing_place", "kept_failing_place"}}}},
-    {"failure_breakdown", "kept_failure_breakdown", {{{"tally", "kept_tally_row"}}}},
-    {"history", "kept_history", {{{"run_verdict", "kept_run_verdict"}}}},
-    {"diff_verdict", "kept_diff_verdict", {{{"diff_row", "kept_diff_row"}}}},
-    {"diff_part", "bare_diff_part", {{{"comparison_placed", "no_placed_row"}}}},
-    {"diff_row", "bare_diff_row", {{{"diff_part", "bare_diff_part"}}}},
-    {"diff_verdict", "bare_diff_verdict", {{{"diff_row", "bare_diff_row"}}}},
-    {"change",
-     "kept_change",
-     {{{"LEFT JOIN baseline_diff d ON d.run_a_id = a.id",
-        "CROSS JOIN kept_diff_verdict d ON d.run_a_id = +a.id"},
-       {"w ON w.run_id = a.id", "w ON w.run_id = +a.id"},
-       {"verdict_part", "kept_verdict_part"}}}},
-    {"regression",
-     "kept_regression",
-     {{{"change", "kept_change"}, {"verdict_part", "kept_verdict_part"}}}},
-    {"gated_since", "kept_since", {{{"gated_change", "kept_change"}}}},
-    {"gate_row",
-     "kept_gate_row",
-     {{{"gated_since", "kept_since"}, {"gated_part", "kept_verdict_part"}}}},
-    {"gate",
-     "kept_gate",
-     {{{"gate_row", "kept_gate_row"},
-       {"verdict_part", "kept_verdict_part"},
-       {"waived_row", "no_waived_row"}}}},
-    {"change",
-     "kept_change_from",
-     {{{"run_baseline", "other_baseline"},
-       {"LEFT JOIN baseline_diff", "CROSS JOIN diff_verdict"},
-       {"verdict_part", "kept_verdict_part"}}}},
-    {"gate_row",
-     "kept_gate_row_from",
-     {{{"gated_since", "kept_change_from"}, {"gated_part", "kept_verdict_part"}}}},
-    {"gate",
-     "kept_gate_from",
-     {{{"gate_row", "kept_gate_row_from"},
-       {"verdict_part", "kept_verdict_part"},
-       {"waived_row", "no_waived_row"}}}},
-    {"failing_place", "gated_failing_place", {{{"verdict_row", "gated_verdict_row"}}}},
-    {"diagnosis", "gated_diagnosis", {{{"failing_place", "gated_failing_place"}}}}};
-
-/// The text with every `from` in it replaced, of which there is one at least.
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  size_t at = text.find(from);
-  if (at == std::string::npos) throw std::logic_error("no " + from + " in a view");
-  for (; at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
-/// The text of a view without a column that is not its last. A column begins a line, two blanks in,
-/// and its name ends one.
-std::string without_column(std::string text, const std::string& column) {
-  const size_t name = text.find(" AS " + column + ",");
-  if (name == std::string::npos) return text;
-  size_t begin = text.rfind("\n  ", name);
-  while (text[begin + 3] == ' ') begin = text.rfind("\n  ", begin - 1);
-  return text.erase(begin, text.find('\n', name) - begin);
-}
-
-Definition twin_of(const Definition& view, const Twin& twin) {
-  std::string text =
-      replaced(without_column(view.sql, std::string(twin.without)),
-               "CREATE VIEW " + view.name + " ", "CREATE VIEW " + std::string(twin.name) + " ");
-  for (const auto& [from, to] : twin.sources) {
-    if (from.empty()) continue;
-    const bool joined = text.find("JOIN " + std::string(from) + " ") != std::string::npos;
-    const bool whole = from.find(' ') != std::string_view::npos;
-    const std::string before = whole ? "" : joined ? "JOIN " : "FROM ";
-    text = replaced(text, before + std::string(from) + " ", before + std::string(to) + " ");
-  }
-  return {view.type, std::string(twin.name), text};
-}
-
 bool is_definition_file(std::string_view path) {
   return path == "db/schema.sql" ||
          (path.starts_with("queries/") && !path.starts_with("queries/canned/"));
@@ -268,14 +120,6 @@ std::vector<Definition> make_definitions() {
     for (const std::string& statement : statements(file.text)) {
       Definition definition = definition_of(statement);
       if (definition.type.empty()) continue;
-      for (const Twin& twin : kTwins) {
-        if (twin.view == definition.name) all.push_back(twin_of(definition, twin));
-      }
-      for (const Twin& twin : kProgramTwins) {
-        if (twin.view != definition.name) continue;
-        all.push_back(twin_of(definition, twin));
-        all.back().in_file = false;
-      }
       all.push_back(std::move(definition));
     }
   }
@@ -338,8 +182,7 @@ bool has(SQLite::Database& db, const Definition& definition) {
 constexpr const char* kRowsOf = "rows of";
 
 /// Dictionaries that say what a comparison counts for: nobody's to change.
-constexpr const char* kJudgements[] = {"status", "class", "scope",  "measure",
-                                       "axis",   "truth", "origin", "phase"};
+constexpr const char* kJudgements[] = {"status", "class", "scope", "measure", "origin", "phase"};
 
 /// The statement of db/dictionary.sql that fills a table, "INSERT INTO table(columns) VALUES ...".
 std::string filling_statement(const std::string& table) {
@@ -394,15 +237,6 @@ const Definition* find_definition(std::string_view name) {
   return found == by_name.end() ? nullptr : found->second;
 }
 
-std::string body_of(std::string_view view) {
-  const Definition* ours = find_definition(view);
-  const std::string head = "CREATE VIEW " + std::string(view) + " AS\n";
-  if (ours == nullptr || !ours->sql.starts_with(head)) {
-    throw std::logic_error("no view " + std::string(view));
-  }
-  return ours->sql.substr(head.size());
-}
-
 std::string shipped_rows(const std::string& table) {
   const std::string statement = filling_statement(table);
   return statement.substr(statement.find(')') + 1);
@@ -411,7 +245,6 @@ std::string shipped_rows(const std::string& table) {
 std::string definitions_version() {
   uint64_t hash = 14695981039346656037u;  // FNV-1a
   for (const Definition& definition : definitions()) {
-    if (!definition.in_file) continue;
     for (unsigned char c : definition.sql) hash = (hash ^ c) * 1099511628211u;
   }
   return std::to_string(hash);
@@ -423,7 +256,7 @@ std::vector<DefinitionDifference> definition_differences(SQLite::Database& db) {
   std::unordered_map<const Definition*, int> seen;
   for_each_object(db, [&](auto type, auto name, auto table, auto sql) {
     const Definition* ours = find_definition(name);
-    if (ours != nullptr && ours->in_file && seen[ours]++ == 0) {
+    if (ours != nullptr && seen[ours]++ == 0) {
       if (!is_same(*ours, type, sql)) {
         all.push_back({ours->type == "table" ? ours->type : std::string(type), std::string(name),
                        Kind::kChanged});
@@ -433,8 +266,7 @@ std::vector<DefinitionDifference> definition_differences(SQLite::Database& db) {
     }
   });
   for (const Definition& ours : definitions()) {
-    if (ours.in_file && !seen.contains(&ours))
-      all.push_back({ours.type, ours.name, Kind::kMissing});
+    if (!seen.contains(&ours)) all.push_back({ours.type, ours.name, Kind::kMissing});
   }
   if (any_table(all)) return all;
   for (const char* table : kJudgements) {
@@ -486,8 +318,7 @@ std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db) {
   left = definition_differences(db);
   if (left.empty()) {
     db.exec(
-        "DELETE FROM kept_verdict; DELETE FROM kept_diff; DELETE FROM kept_tally;"
-        " DELETE FROM lineage_member;"
+        "DELETE FROM run_change; DELETE FROM verdict; DELETE FROM lineage_member;"
         " INSERT INTO lineage_member SELECT * FROM run_lineage");
   }
   return left;

@@ -10,7 +10,6 @@ namespace greta {
 /// A table, index, trigger or view of this build, as `sqlite_schema` of a file that it made has it.
 struct Definition {
   std::string type, name, sql;
-  bool in_file = true;  ///< false: a view that no file has, for with_views() alone
 };
 
 /// All of them, in an order in which they can be created. Made once in a process, without a
@@ -19,9 +18,6 @@ const std::vector<Definition>& definitions();
 
 /// By its name in any case, as SQLite has it; null when there is none.
 const Definition* find_definition(std::string_view name);
-
-/// The SELECT of a view: its definition without the name.
-std::string body_of(std::string_view view);
 
 /// A SELECT, or VALUES, of the rows that db/dictionary.sql fills a table with.
 std::string shipped_rows(const std::string& table);

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <stdexcept>
 
-#include "db/kept_tally.h"
+#include "db/judge.h"
 
 namespace greta {
 namespace {
@@ -48,7 +48,7 @@ int64_t Dictionary::prompt_id(int64_t run_id, std::string_view name) {
   SQLite::Statement insert(db_, "INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)");
   insert.bind(1, run_id);
   insert.bind(2, wanted.second);
-  if (insert.exec() > 0) forget_tally(db_, run_id);  // it may have been announced only
+  if (insert.exec() > 0) forget_verdict(db_, run_id);  // it may have been announced only
   SQLite::Statement query(db_, "SELECT id FROM prompt WHERE run_id = ? AND name = ?");
   query.bind(1, run_id);
   query.bind(2, wanted.second);

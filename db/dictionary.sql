@@ -17,10 +17,6 @@ INSERT INTO scope(name) VALUES ('full'), ('prefix'), ('sample'), ('tensor');
 INSERT INTO measure(name, low, high) VALUES
   ('exact', NULL, NULL), ('hash', NULL, NULL), ('sample', 0.80, 1.32), ('sketch', 0.80, 1.32);
 
-INSERT INTO axis(name, same_run) VALUES ('phases', 1), ('runs', 0);
-
-INSERT INTO truth(yes) VALUES (0), (1);
-
 INSERT INTO tensor(id, ord, name, stage) VALUES
   (5, 5, 'embd_w_hash', 'embed'), (10, 10, 'embed_out', 'embed'),
   (20, 20, 'residual_pre_attn', 'layer'), (25, 25, 'rms_weight', 'layer'),
@@ -231,7 +227,6 @@ ANALYZE run;
 INSERT INTO sqlite_stat1(tbl, idx, stat) VALUES
   ('trace_row', 'trace_row', '10000000 10000 2500 1250 400 13 1 1'),
   ('traced_position', 'traced_position', '20000 20 5 3 1'),
-  ('kept_tally', 'kept_tally_by_run', '5000 5'),
   ('run', 'sqlite_autoindex_run_1', '1000 1'),
   ('run', 'run_by_experiment', '1000 10'),
   ('prompt', 'sqlite_autoindex_prompt_1', '4000 4 1'),

@@ -51,36 +51,11 @@ std::string fault_of(const DifferenceRow& d) {
   return shares_fault(d);
 }
 
-const std::string& worst_difference_stands() {
-  static const std::string clause = [] {
-    std::string columns =
-        "n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments";
-    for (size_t i = 0; i < kMaxShares; ++i) columns += ", p" + std::to_string(i);
-    std::string theirs = "excluded." + columns;
-    for (size_t at = 0; (at = theirs.find(", ", at)) != std::string::npos; at += 2) {
-      theirs.insert(at + 2, "excluded.");
-    }
-    return " ON CONFLICT DO UPDATE SET (" + columns + ") = (" + theirs +
-           ") WHERE (ifnull(excluded.rel_l2, 9e999), excluded.differing, excluded.max_abs,"
-           " excluded.max_ulp, excluded.n, excluded.first_at, excluded.last_at, excluded.heads)"
-           " > (ifnull(rel_l2, 9e999), differing, max_abs, max_ulp, n, first_at, last_at, heads)";
-  }();
-  return clause;
-}
-
 void RunRecords::add_difference(const DifferenceRow& d) {
   if (const std::string fault = fault_of(d); !fault.empty()) {
     throw std::invalid_argument("a difference that " + fault);
   }
-  static const std::string sql =
-      "INSERT INTO difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,"
-      " decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads,"
-      " segments, p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15, p16, p17,"
-      " p18, p19, p20, p21, p22, p23, p24, p25, p26, p27, p28, p29, p30, p31)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" +
-      worst_difference_stands();
-  SQLite::Statement& insert = sql_(sql.c_str());
+  SQLite::Statement& insert = sql_(kInsertDifference);
   int at = 0;
   for (int64_t value :
        {d.run_id, d.prompt_id, d.pos_id, d.layer, d.tensor_id, static_cast<int64_t>(d.prefill_hash),
@@ -93,8 +68,16 @@ void RunRecords::add_difference(const DifferenceRow& d) {
   for (int64_t value : {d.max_ulp, d.heads, static_cast<int64_t>(d.shares.size())}) {
     insert.bind(++at, value);
   }
-  for (double share : d.shares) insert.bind(++at, share);
-  insert.exec();
+  if (!insert.executeStep()) return;  // a worse one is there
+  const int64_t id = insert.getColumn(0).getInt64();
+  insert.reset();
+  sql_(kDropDifferenceParts, id).exec();
+  for (size_t i = 0; i < d.shares.size(); ++i) {
+    if (!(d.shares[i] > 0)) continue;
+    sql_("INSERT INTO difference_part VALUES (?, ?, ?)", id, static_cast<int64_t>(i),
+         share_ppm(d.shares[i]))
+        .exec();
+  }
 }
 
 }  // namespace greta

@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,7 +8,7 @@
 
 namespace greta {
 
-/// A row of `difference`: how the rows of a pair differ that have these hashes.
+/// A row of `difference`, with its parts: how the rows of a pair differ that have these hashes.
 struct DifferenceRow {
   int64_t run_id = 0, prompt_id = 0, pos_id = 0, layer = 0, tensor_id = 0;
   uint64_t prefill_hash = 0, decode_hash = 0;
@@ -21,9 +22,26 @@ struct DifferenceRow {
 };
 inline constexpr size_t kMaxShares = 32;
 
-/// How an INSERT INTO difference ends, so that of several that speak of the same rows the worst
-/// stands, whichever comes first: a small distance is what would excuse a difference.
-const std::string& worst_difference_stands();
+/// Inserts a row of `difference`, values in the order of its columns but for id. Of several that
+/// speak of the same rows the worst stands, whichever comes first: a small distance is what would
+/// excuse a difference. Returns its id where it stands; its parts are then to be replaced.
+inline constexpr const char* kInsertDifference =
+    "INSERT INTO difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash,"
+    " n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET (n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at,"
+    " max_ulp, heads, segments) = (excluded.n, excluded.differing, excluded.first_at,"
+    " excluded.last_at, excluded.rel_l2, excluded.max_abs, excluded.max_abs_at, excluded.max_ulp,"
+    " excluded.heads, excluded.segments)"
+    " WHERE (ifnull(excluded.rel_l2, 9e999), excluded.differing, excluded.max_abs,"
+    " excluded.max_ulp, excluded.n, excluded.first_at, excluded.last_at, excluded.heads)"
+    " > (ifnull(rel_l2, 9e999), differing, max_abs, max_ulp, n, first_at, last_at, heads)"
+    " RETURNING id";
+/// difference_part.share_ppm of a share, which has a row where it is greater than 0.
+inline int64_t share_ppm(double share) { return std::llround(share * 1e6); }
+inline constexpr int kDifferenceValues = 17;
+inline constexpr const char* kDropDifferenceParts =
+    "DELETE FROM difference_part WHERE difference_id = ?";
 
 /// Why no two rows can differ in that way; "" when they can.
 std::string fault_of(const DifferenceRow& row);

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <array>
 
 #include "common/process.h"
 #include "common/stop_signal.h"
@@ -15,7 +16,7 @@ namespace {
 
 /// Whatever is a run's own. None of them has a row of it left afterwards.
 constexpr const char* kTablesOfRuns[] = {
-    "ingest_run", "kept_verdict",    "kept_tally", "difference",  "readout",   "plan",
+    "ingest_run", "verdict",         "run_change", "difference",  "readout",   "plan",
     "trace_row",  "traced_position", "report",     "report_pair", "run_event", "log_event"};
 /// What a source may also state of the runs below its own, and a directory level keeps.
 constexpr const char* kTablesOfFacts[] = {"attribute", "run_metric", "report_claim"};
@@ -34,18 +35,26 @@ std::string is_below(const std::string& run, const std::string& level) {
 /// row does.
 class WithoutConsequences {
  public:
-  explicit WithoutConsequences(SQLite::Database& db) : db_(db) { set(0); }
-  ~WithoutConsequences() { set(1); }
+  explicit WithoutConsequences(SQLite::Database& db) : db_(db) {
+    for (Switch& one : switches_) {
+      sqlite3_db_config(db_.getHandle(), one.op, -1, &one.was_on);
+      sqlite3_db_config(db_.getHandle(), one.op, 0, nullptr);
+    }
+  }
+  ~WithoutConsequences() {
+    for (const Switch& one : switches_)
+      sqlite3_db_config(db_.getHandle(), one.op, one.was_on, nullptr);
+  }
   WithoutConsequences(const WithoutConsequences&) = delete;
   WithoutConsequences& operator=(const WithoutConsequences&) = delete;
 
  private:
-  void set(int on) {
-    sqlite3_db_config(db_.getHandle(), SQLITE_DBCONFIG_ENABLE_TRIGGER, on, nullptr);
-    sqlite3_db_config(db_.getHandle(), SQLITE_DBCONFIG_ENABLE_FKEY, on, nullptr);
-  }
+  struct Switch {
+    int op, was_on;
+  };
 
   SQLite::Database& db_;
+  Switch switches_[2] = {{SQLITE_DBCONFIG_ENABLE_TRIGGER, 1}, {SQLITE_DBCONFIG_ENABLE_FKEY, 1}};
 };
 
 /// Ids that go unless somebody else has them.
@@ -169,20 +178,17 @@ class Forgetting {
   void find_what_nobody_else_uses() {
     SQLite::Statement rows(
         db_,
-        "SELECT vector_id, context_id, CASE WHEN tensor_id IN (SELECT id FROM tensor WHERE"
-        " stage = 'unknown') THEN tensor_id END FROM trace_row WHERE run_id = ?");
+        "SELECT sample_id, sketch_id, context_id, CASE WHEN tensor_id IN (SELECT id FROM tensor"
+        " WHERE stage = 'unknown') THEN tensor_id END FROM trace_row WHERE run_id = ?");
     for (size_t i = 0; i < ids_.size(); ++i) {
       report("looking at run", i, ids_.size());
       for_each(rows, ids_[i], [&] {
-        vectors_.add(rows.getColumn(0));
-        contexts_.add(rows.getColumn(1));
-        tensors_.add(rows.getColumn(2));
+        for (size_t of = 0; of < unused_.size(); ++of)
+          unused_[of].add(rows.getColumn(static_cast<int>(of)));
       });
     }
-    vectors_.close();
-    contexts_.close();
-    tensors_.close();
-    if (vectors_.empty() && contexts_.empty() && tensors_.empty()) return;
+    for (Candidates& ids : unused_) ids.close();
+    if (std::all_of(unused_.begin(), unused_.end(), [](auto& ids) { return ids.empty(); })) return;
     std::vector<int64_t> others;
     {
       SQLite::Statement runs(db_,
@@ -190,13 +196,12 @@ class Forgetting {
       while (runs.executeStep()) others.push_back(runs.getColumn(0).getInt64());
     }
     SQLite::Statement used(
-        db_, "SELECT vector_id, context_id, tensor_id FROM trace_row WHERE run_id = ?");
+        db_, "SELECT sample_id, sketch_id, context_id, tensor_id FROM trace_row WHERE run_id = ?");
     for (size_t i = 0; i < others.size(); ++i) {
       report("looking at what stays, run", i, others.size());
       for_each(used, others[i], [&] {
-        vectors_.mark_used(used.getColumn(0));
-        contexts_.mark_used(used.getColumn(1));
-        tensors_.mark_used(used.getColumn(2));
+        for (size_t of = 0; of < unused_.size(); ++of)
+          unused_[of].mark_used(used.getColumn(static_cast<int>(of)));
       });
     }
   }
@@ -255,14 +260,16 @@ class Forgetting {
       throw_if_stopped();
       db_.exec("DELETE FROM " + table + " WHERE " + condition);
     };
+    drop("difference_part",
+         "difference_id IN (SELECT id FROM difference WHERE run_id IN (SELECT id FROM"
+         " temp.forgotten))");
     for (const char* table : kTablesOfRuns)
       drop(table, "run_id IN (SELECT id FROM temp.forgotten)");
     for (const char* table : kTablesOfFacts)
       drop(table, "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
     for (const char* table : kTablesOfSources)
       drop(table, "source_id IN (SELECT id FROM temp.forgotten_source)");
-    drop("kept_diff", "run_a_id IN (SELECT id FROM temp.forgotten)");
-    drop("kept_diff", "run_b_id IN (SELECT id FROM temp.forgotten)");
+    drop("run_change", "baseline_id IN (SELECT id FROM temp.forgotten)");
     drop("pinned_baseline", "run_id IN (SELECT id FROM temp.forgotten)");
     drop("waiver", "run IN (SELECT name FROM temp.forgotten WHERE NOT stays)");
     drop("lineage_member", "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
@@ -290,9 +297,9 @@ class Forgetting {
       });
     };
     report("forgetting samples and sketches", 0, 1);
-    delete_ranges("sample", vectors_);
-    delete_ranges("sketch", vectors_);
-    delete_ranges("row_context", contexts_);
+    delete_ranges("sample", unused_[kSamples]);
+    delete_ranges("sketch", unused_[kSketches]);
+    delete_ranges("row_context", unused_[kContexts]);
     if (!an_ingest_may_live()) delete_tensors();
   }
 
@@ -325,7 +332,7 @@ class Forgetting {
     SQLite::Statement points(db_, "DELETE FROM tensor WHERE " + unused +
                                       " AND NOT EXISTS (SELECT 1 FROM tensor_name k WHERE"
                                       " k.tensor_id = tensor.id)");
-    tensors_.for_each_unused_range([&](int64_t first, int64_t last) {
+    unused_[kTensors].for_each_unused_range([&](int64_t first, int64_t last) {
       for (SQLite::Statement* statement : {&names, &points}) {
         statement->bind(1, first);
         statement->bind(2, last);
@@ -356,7 +363,8 @@ class Forgetting {
   ForgetProgress progress_;
   ForgetSummary summary_;
   std::vector<int64_t> ids_;  // of temp.forgotten
-  Candidates vectors_, contexts_, tensors_;
+  enum { kSamples, kSketches, kContexts, kTensors };
+  std::array<Candidates, 4> unused_;  // unless a row that stays has them
 };
 
 }  // namespace

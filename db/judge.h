@@ -2,40 +2,30 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <span>
-
-#include "db/kept_tally.h"
+#include <vector>
 
 namespace greta {
 
-/// Judges runs: their tallies and verdicts are kept, unless they are already, and so is how they
-/// compare with their baselines. In transactions of
-/// its own, so that other writers have their turns. Up to `threads` threads work tallies out, each
-/// on a connection of its own to db's file, while this one holds the write lock: what they read is
-/// what the transaction began with, so nothing that is kept is out of date. One thread does it
-/// where SQLite is configured for one. Throws SQLite::Exception, Stopped or ThreadError; what was
-/// kept by then stays.
-void judge(SQLite::Database& db, std::span<const int64_t> runs, int threads);
+/// Runs that nobody has judged since what their verdicts are made of changed: those without rows in
+/// the table `verdict`, and those whose waivers have run out. Throws SQLite::Exception.
+std::vector<int64_t> unjudged_runs(SQLite::Database& db);
 
-/// Judges one run, in a transaction of its own, as keep_tally does: its prompts on up to `threads`
-/// threads, where there is enough of it. Throws SQLite::Exception.
-void judge_run(SQLite::Database& db, int64_t run_id, int threads);
+/// Judges runs, whatever is kept of them: their verdicts are worked out by the view verdict_now and
+/// kept, and so is what changed since their baselines, of them and of the runs of their lineages
+/// that one of them is a baseline of. In transactions of its own, so that other writers have their
+/// turns. Throws SQLite::Exception or Stopped; what was kept by then stays.
+void judge(SQLite::Database& db, std::span<const int64_t> runs);
 
-/// Tallies of a run's prompts, by prompt, that somebody else works out. Both are called in the
-/// transaction that keeps them.
-struct EarlyTallies {
-  std::function<std::map<int64_t, TallyRows>()> known;  ///< those that are there and still true
-  /// Some of these, or all: they are not among those.
-  std::function<std::map<int64_t, TallyRows>(std::span<const int64_t> prompts)> work_out;
-};
+/// Judges what is not judged, and compares every run with its baseline where that is not kept: for
+/// whoever changes which runs are compared. Throws as judge() does.
+void judge_rest(SQLite::Database& db);
 
-/// The same with these. Nothing is done where more than max_rows trace rows are left to judge.
-void judge_run(SQLite::Database& db, int64_t run_id, int threads, int64_t max_rows,
-               const EarlyTallies& early);
+/// Compares a run with another one as its baseline, and keeps that, in a transaction of its own.
+void judge_change(SQLite::Database& db, int64_t run_id, int64_t baseline_id);
 
-/// Whether further connections on other threads can work tallies out.
-bool can_judge_beside(const SQLite::Database& db);
+/// Deletes what is kept of a run's verdict, and of how it compares with others: for whoever changes
+/// what these are made of, inside its transaction.
+void forget_verdict(SQLite::Database& db, int64_t run_id);
 
 }  // namespace greta

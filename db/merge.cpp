@@ -7,11 +7,12 @@
 #include "db/commit_graph.h"
 #include "db/database.h"
 #include "db/definitions.h"
+#include "db/difference.h"
 #include "db/forget.h"
-#include "db/kept_diff.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
 #include "db/merge_maps.h"
 #include "db/merge_rows.h"
+#include "db/row_statement.h"
 #include "db/run_records.h"
 #include "db/schema.h"
 #include "db/trace_writer.h"
@@ -128,21 +129,33 @@ constexpr const char* kCopyCommits = R"(
   INSERT OR IGNORE INTO main.commit_node SELECT * FROM other.commit_node;
 )";
 
-/// Each says of which hashes it speaks, so that it cannot be of other rows than here.
-constexpr const char* kCopyDifferences = R"(
-  INSERT INTO main.difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,
-      decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads,
-      segments, p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15, p16, p17, p18,
-      p19, p20, p21, p22, p23, p24, p25, p26, p27, p28, p29, p30, p31)
-    SELECT r.id, q.id, x.pos_id, x.layer, t.id, x.prefill_hash, x.decode_hash,
-      x.n, x.differing, x.first_at, x.last_at, x.rel_l2, x.max_abs, x.max_abs_at,
-      x.max_ulp, x.heads, x.segments, x.p0, x.p1, x.p2, x.p3, x.p4, x.p5, x.p6, x.p7, x.p8, x.p9, x.p10, x.p11, x.p12, x.p13,
-      x.p14, x.p15, x.p16, x.p17, x.p18, x.p19, x.p20, x.p21, x.p22, x.p23, x.p24, x.p25,
-      x.p26, x.p27, x.p28, x.p29, x.p30, x.p31
-    FROM other.difference x
-    JOIN temp.merge_run r ON r.other_id = x.run_id
-    JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
-    JOIN temp.merge_tensor t ON t.other_id = x.tensor_id WHERE true)";
+/// Values of kInsertDifference, then its id there. Each says of which hashes it speaks, so that it
+/// cannot be of other rows than here.
+constexpr const char* kDifferences = R"(
+  SELECT r.id, q.id, x.pos_id, x.layer, t.id, x.prefill_hash, x.decode_hash, x.n, x.differing,
+         x.first_at, x.last_at, x.rel_l2, x.max_abs, x.max_abs_at, x.max_ulp, x.heads, x.segments, x.id
+  FROM other.difference x
+  JOIN temp.merge_run r ON r.other_id = x.run_id
+  JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
+  JOIN temp.merge_tensor t ON t.other_id = x.tensor_id)";
+
+/// Runs that say something else than before: those of both files, those whose model has other noise
+/// floors, and those that an error of no source counts for.
+constexpr const char* kChangedRuns = R"(
+  SELECT id FROM temp.merge_run
+  UNION
+  SELECT a.run_id FROM other.noise_floor f
+  JOIN main.attribute a ON a.value = f.model_sha256 AND a.dim IN ('model_root', 'model_sha256')
+  UNION
+  SELECT r.id FROM other.ingest_error e JOIN main.run r ON r.name = e.about
+  WHERE e.source_id IS NULL AND e.severity = 'error'
+  UNION
+  SELECT r.id FROM other.ingest_error e JOIN main.run r ON r.name > e.about || '/' AND r.name < e.about || '0'
+  WHERE e.source_id IS NULL AND e.severity = 'error')";
+
+constexpr const char* kRefreshLineages = R"(
+  INSERT OR REPLACE INTO main.lineage_member
+    SELECT l.* FROM run_lineage l WHERE l.run_id IN (SELECT id FROM temp.merge_run))";
 
 /// A key holds one readout. Another one of the same key stays as a warning, with all its values.
 constexpr const char* kCopyReadouts = R"(
@@ -184,14 +197,13 @@ class Merge {
     try {
       SQLite::Transaction transaction(db_);  // deferred: to lock the other file is not asked for
       copy_all();
-      keep_tallies();
       transaction.commit();
     } catch (...) {
       detach();
       throw;
     }
     detach();
-    keep_all_diffs(db_);
+    judge_rest(db_);
     return summary_;
   }
 
@@ -221,7 +233,7 @@ class Merge {
     count_sources();
     if (summary_.new_sources > 0) copy_rows(writer);
     db_.exec(kCopyRest);
-    db_.exec(kCopyDifferences + worst_difference_stands());
+    copy_differences();
     db_.exec(kCopyReadouts);
     for (auto [column, dim] : {std::pair{"date", "date"},
                                {"commit_sha", "commit"},
@@ -231,6 +243,8 @@ class Merge {
       db_.exec(settle_sql(column, dim));
     }
     db_.exec(kSettleRest);
+    db_.exec(kRefreshLineages);
+    forget_verdicts();
     const auto count = [&](const char* table) {
       return db_.execAndGet("SELECT count(*) FROM other." + std::string(table)).getInt64();
     };
@@ -294,15 +308,30 @@ class Merge {
     summary_.conflicts = copied.conflicts;
   }
 
-  void keep_tallies() {
-    std::vector<int64_t> ids;
-    SQLite::Statement runs(db_,
-                           "SELECT r.id FROM temp.merge_run m JOIN main.run r ON r.id = m.id"
-                           " WHERE r.status <> 'running'");
-    while (runs.executeStep()) ids.push_back(runs.getColumn(0));
-    TallyReader reader(db_);
-    TallyKeeper keeper(db_);
-    for (int64_t id : ids) keeper.keep(reader.read(id));
+  void copy_differences() {
+    RowStatement there(db_, kDifferences), insert(db_, kInsertDifference),
+        drop_parts(db_, kDropDifferenceParts),
+        parts(db_,
+              "INSERT INTO main.difference_part SELECT ?, segment, share_ppm"
+              " FROM other.difference_part WHERE difference_id = ?");
+    while (there.step()) {
+      for (int i = 0; i < kDifferenceValues; ++i) insert.bind_column(there, i);
+      if (insert.step()) {
+        const int64_t id = insert.integer(0);
+        drop_parts.bind(id);
+        drop_parts.run();
+        parts.bind(id);
+        parts.bind(there.integer(kDifferenceValues));
+        parts.run();
+      }
+      insert.reset();
+    }
+    there.reset();
+  }
+
+  void forget_verdicts() {
+    SQLite::Statement runs(db_, kChangedRuns);
+    while (runs.executeStep()) forget_verdict(db_, runs.getColumn(0).getInt64());
   }
 
   SQLite::Database& db_;

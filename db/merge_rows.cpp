@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "db/database.h"
+#include "db/stored_sketch.h"
 
 namespace greta {
 namespace {
@@ -33,8 +34,8 @@ constexpr const char* kCopyRepeats = R"(
            x.nz_count, x.flags & 17)
         IS (t.token_id, t.logical_tok_idx, t.n, t.hash, t.min, t.max, t.mean, t.abs_sum, t.nan, t.inf,
             t.nz_count, t.flags & 17)
-      AND (SELECT data FROM main.sample WHERE id = x.vector_id)
-        IS (SELECT data FROM other.sample WHERE id = t.vector_id)
+      AND (SELECT data FROM main.sample WHERE id = x.sample_id)
+        IS (SELECT data FROM other.sample WHERE id = t.sample_id)
     ON CONFLICT DO UPDATE SET
       count = CASE WHEN ?2 THEN max(count, excluded.count) ELSE count + excluded.count END)";
 
@@ -43,13 +44,13 @@ constexpr const char* kRows = R"(
   SELECT q.id, h.id, h.side, n.id, n.tensor_id, s.id, t.pos_id, t.layer, t.step, t.flags, t.line,
          t.token_id, t.logical_tok_idx, t.n, t.hash, t.min, t.max, t.mean, t.abs_sum, t.nan, t.inf,
          t.nz_count, t.ptr, t.offset_bytes, t.context_id,
-         (SELECT data FROM other.sample WHERE id = t.vector_id), k.*
+         (SELECT data FROM other.sample WHERE id = t.sample_id), k.*
   FROM other.trace_row t
   CROSS JOIN temp.merge_source s ON s.other_id = t.source_id AND s.is_new AND t.line > s.from_line
   CROSS JOIN temp.merge_prompt q ON q.other_id = t.prompt_id
   CROSS JOIN temp.merge_phase h ON h.other_id = t.phase_id
   CROSS JOIN temp.merge_name n ON n.other_id = t.name_id
-  LEFT JOIN other.sketch k ON k.id = t.vector_id
+  LEFT JOIN other.sketch k ON k.id = t.sketch_id
   WHERE t.run_id = ?)";
 constexpr int kSampleColumn = 25, kSketchColumn = 26;
 
@@ -93,7 +94,7 @@ class RowMerge {
     SQLite::Statement counts(
         db_,
         "INSERT INTO temp.merge_count"
-        " SELECT source_id, count(*), sum(CASE WHEN crowded THEN EXISTS (SELECT 1 FROM "
+        " SELECT source_id, count(*), sum(CASE WHEN nth > 0 THEN EXISTS (SELECT 1 FROM "
         "main.trace_row e WHERE e.run_id = t.run_id"
         "   AND e.prompt_id = t.prompt_id AND e.side = t.side AND e.pos_id = t.pos_id AND e.layer "
         "= t.layer"
@@ -202,14 +203,15 @@ class RowMerge {
       row.sample = values;
     }
     if (from.getColumn(kSketchColumn).isNull()) return;
-    RowSketch& sketch = batch.sketches.emplace_back();
+    StoredSketch sketch;
     sketch.n = from.getColumn(kSketchColumn + 1);
     sketch.derived = from.getColumn(kSketchColumn + 2).getInt() != 0;
     sketch.sum_sq = from.getColumn(kSketchColumn + 3);
+    sketch.scale = from.getColumn(kSketchColumn + 4);
     for (size_t i = 0; i < sketch.bucket.size(); i++) {
-      sketch.bucket[i] = from.getColumn(kSketchColumn + 4 + static_cast<int>(i));
+      sketch.bucket[i] = from.getColumn(kSketchColumn + 5 + static_cast<int>(i));
     }
-    row.sketch = &sketch;
+    row.sketch = &batch.sketches.emplace_back(row_form(sketch));
   }
 
   /// Our id of a context of the other file, entered when no row had these fields yet.

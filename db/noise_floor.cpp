@@ -1,5 +1,6 @@
 #include "db/noise_floor.h"
 
+#include "db/judge.h"
 #include "db/statements.h"
 
 namespace greta {
@@ -24,6 +25,11 @@ void store_noise_floor(SQLite::Database& db, const CalibratedModel& model,
     insert.exec();
     insert.reset();
   }
+  SQLite::Statement runs(db,
+                         "SELECT DISTINCT run_id FROM attribute WHERE value = ?"
+                         " AND dim IN ('model_root', 'model_sha256')");
+  runs.bind(1, model.model);
+  while (runs.executeStep()) forget_verdict(db, runs.getColumn(0).getInt64());
 }
 
 }  // namespace greta

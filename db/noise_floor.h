@@ -24,7 +24,7 @@ struct NoiseFloor {
 };
 
 /// Stores what was measured, in place of what there was of the same places, in a transaction that
-/// the caller owns; verdicts that are kept of the model's runs go. Throws SQLite::Exception when
+/// the caller owns; verdicts of the model's runs are forgotten. Throws SQLite::Exception when
 /// the tables refuse a row.
 void store_noise_floor(SQLite::Database& db, const CalibratedModel& model,
                        std::span<const NoiseFloor> floors, const std::string& measured_at);

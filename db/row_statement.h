@@ -44,6 +44,10 @@ class RowStatement {
     sqlite3_bind_text64(statement_, ++at_, value->data(), value->size(), SQLITE_STATIC,
                         SQLITE_UTF8);
   }
+  /// A number, or NULL, of the row that another statement stands on.
+  void bind_column(RowStatement& from, int i) {
+    from.type(i) == SQLITE_FLOAT ? bind(from.real(i)) : bind(from.maybe_integer(i));
+  }
   void bind_bytes(std::string_view value) {
     sqlite3_bind_blob64(statement_, ++at_, value.data(), value.size(), SQLITE_STATIC);
   }

@@ -1,7 +1,11 @@
 #include "db/run_records.h"
 
+#include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
+
+#include "db/judge.h"
 
 namespace greta {
 namespace {
@@ -41,7 +45,29 @@ auto said_by(const ReadoutRow& r) {
                   r.cpu_top1_id, r.cpu_agrees, r.norm_error, r.logits_error);
 }
 
+constexpr const char* kRefreshLineage =
+    "INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id = ?";
+
+/// Whether the view run_lineage reads such attributes.
+bool is_of_lineage(const std::string& dim) {
+  constexpr const char* kDims[] = {"backend", "model", "model_file", "suite", "kv_cache", "inject"};
+  return std::find(std::begin(kDims), std::end(kDims), dim) != std::end(kDims);
+}
+
 }  // namespace
+
+void refresh_lineage(SQLite::Database& db, int64_t run_id) {
+  SQLite::Statement refresh(db, kRefreshLineage);
+  refresh.bind(1, run_id);
+  refresh.exec();
+}
+
+void forget_verdicts_about(SQLite::Database& db, const std::string& about) {
+  SQLite::Statement runs(
+      db, "SELECT id FROM run WHERE name = ?1 OR name > ?1 || '/' AND name < ?1 || '0'");
+  runs.bind(1, about);
+  while (runs.executeStep()) forget_verdict(db, runs.getColumn(0).getInt64());
+}
 
 int64_t RunRecords::add_run(const NewRun& run) {
   SQLite::Statement& insert = sql_(
@@ -60,7 +86,9 @@ int64_t RunRecords::add_run(const NewRun& run) {
   insert.bind(11, run.status);
   bind_value(insert, 12, run.started_at);
   insert.exec();
-  return db_.getLastInsertRowid();
+  const int64_t id = db_.getLastInsertRowid();
+  sql_(kRefreshLineage, id).exec();
+  return id;
 }
 
 int64_t RunRecords::add_source(const NewSource& source) {
@@ -86,7 +114,9 @@ bool RunRecords::add_attribute(const NewAttribute& attribute) {
   insert.bind(4, static_cast<int>(attribute.rank));
   insert.bind(5, attribute.leg);
   bind_value(insert, 6, attribute.source_id);
-  return insert.exec() > 0;
+  if (insert.exec() == 0) return false;
+  if (is_of_lineage(attribute.dim)) sql_(kRefreshLineage, attribute.run_id).exec();
+  return true;
 }
 
 void RunRecords::finish_run(int64_t run_id, bool complete, const std::string& finished_at) {

@@ -67,15 +67,25 @@ struct ReadoutRow {
 inline constexpr const char* kIsAnnouncedAsTwo =
     " is announced as two: of other tokens, or of another text";
 
+/// Brings lineage_member to what the view run_lineage says of a run. To be called where triggers
+/// are off (TraceWriter) and a column of a run changes that the view reads. Throws
+/// SQLite::Exception.
+void refresh_lineage(SQLite::Database& db, int64_t run_id);
+
+/// Forgets the verdicts of the runs that an error of no source counts for: of the run that it is
+/// `about`, and of those below it.
+void forget_verdicts_about(SQLite::Database& db, const std::string& about);
+
 /// Writes what the engine and the importer both say of a run, one row a call. All calls happen
-/// inside a transaction that the caller owns. Throws SQLite::Exception.
+/// inside a transaction that the caller owns, who forgets the verdicts of runs that are there
+/// (forget_verdict), once. Throws SQLite::Exception.
 class RunRecords {
  public:
   explicit RunRecords(SQLite::Database& db) : db_(db), sql_(db) {}
 
-  int64_t add_run(const NewRun& run);           ///< run.id; the name must be free
+  int64_t add_run(const NewRun& run);           ///< run.id, with its lineage; the name must be free
   int64_t add_source(const NewSource& source);  ///< source.id; its identity must be new
-  /// False when it was there already.
+  /// False when it was there already. The run's lineage follows.
   bool add_attribute(const NewAttribute& attribute);
   /// Sets how a run ended (ISO 8601 UTC).
   void finish_run(int64_t run_id, bool complete, const std::string& finished_at);

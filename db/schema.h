@@ -3,16 +3,20 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace greta {
 
 /// PRAGMA user_version of files that this build reads and writes.
-inline constexpr int kSchemaVersion = 9;
+inline constexpr int kSchemaVersion = 10;
 /// PRAGMA application_id: "gret".
 inline constexpr int kApplicationId = 0x67726574;
 
 /// An integer that SQLite keeps of the file.
 int64_t pragma(SQLite::Database& db, const char* name);
+
+/// The text of a .sql file of the project, by its path from the root. Throws std::logic_error.
+std::string sql_of_file(std::string_view path);
 
 /// Names of a table's columns, joined with ", "; "" when there is no such table.
 std::string columns_of(SQLite::Database& db, const std::string& table);

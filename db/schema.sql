@@ -1,4 +1,4 @@
--- greta's tables, format version 8. Rows are written through db/trace_writer only; people read
+-- greta's tables, format version 10. Rows are written through db/trace_writer only; people read
 -- the views in queries/. Column comments are the documentation that `greta-db schema` prints.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -67,15 +67,6 @@ CREATE TABLE measure (
   low  REAL,                                      -- with these two as factors, the 95 % interval of an estimate
   high REAL
 ) STRICT, WITHOUT ROWID;
-
--- What the two sides of a comparison are.
-CREATE TABLE axis (
-  name     TEXT PRIMARY KEY,                      -- phases: prefill and decode of a run; runs: two runs, phase by phase
-  same_run INTEGER NOT NULL                       -- 1: both sides are of one run
-) STRICT, WITHOUT ROWID;
-
--- What a condition can be: a view that joins this works the condition out once a row, and may name it often.
-CREATE TABLE truth (yes INTEGER PRIMARY KEY) STRICT;
 
 -- Canonical trace points. Ids ascend in forward order.
 CREATE TABLE tensor (
@@ -206,8 +197,9 @@ CREATE TABLE row_context (
 
 -- One traced tensor row. Everything up to `nth` is the key; up to tensor_id it is the row's place and
 -- side, where a partner is one seek away. Rows of one place and side that differ in phase, step or name,
--- or in content, are all kept. No foreign keys: the writer
--- takes ids from the dictionaries, and `greta-db check` verifies them.
+-- or in content, are all kept. Four columns say what the writer knows of such rows (view
+-- standing); a row that is written by hand leaves them out, and a trigger works them out. No foreign keys:
+-- the writer takes ids from the dictionaries, and `greta-db check` verifies them.
 CREATE TABLE trace_row (
   run_id     INTEGER NOT NULL,
   prompt_id  INTEGER NOT NULL,
@@ -216,10 +208,13 @@ CREATE TABLE trace_row (
   layer      INTEGER NOT NULL,                    -- -1 after the stack in old files
   tensor_id  INTEGER NOT NULL,                    -- canonical
   nth        INTEGER NOT NULL CHECK (nth >= 0),   -- 0, then 1, 2, ...: rows of one side at one place, in an order that is not that of arrival
-  crowded    INTEGER NOT NULL DEFAULT 1,          -- 0: the only row of its side at its place; 1: there may be others
   phase_id   INTEGER NOT NULL,
   step       INTEGER NOT NULL,                    -- 0 prefill, then one per token; -1 unknown
   name_id    INTEGER NOT NULL,                    -- tensor_name as written
+  stands     INTEGER,                             -- 1: of the rows of its side at its place, of one token, it is the one that is compared
+  stands_in_phase INTEGER,                        -- 1: the same of the rows of its phase: for comparisons of two runs
+  ambiguous  INTEGER,                             -- 1: the rows that it stands for differ
+  ambiguous_in_phase INTEGER,                     -- 1: the same of the rows of its phase
   token_id   INTEGER,
   logical_tok_idx INTEGER,
   n          INTEGER,                             -- values that hash and statistics cover
@@ -232,7 +227,8 @@ CREATE TABLE trace_row (
   inf        INTEGER,
   nz_count   INTEGER,
   flags      INTEGER NOT NULL,                    -- 1: a statistic was written as NaN or inf; 2: statistics derived from the sample; 4: a field was rejected; 8: only a document states the row; 16: its hash is by that of 'greta-1' and 'fnv-256' that run.hash_algo is not; 32: it covers a whole tensor, not a position
-  vector_id  INTEGER,                             -- sketch.id and sample.id
+  sample_id  INTEGER,                             -- sample.id
+  sketch_id  INTEGER,                             -- sketch.id; equal sketches of a run are one
   ptr        INTEGER,
   offset_bytes INTEGER,
   context_id INTEGER,
@@ -263,20 +259,21 @@ CREATE TABLE trace_repeat (
   PRIMARY KEY (run_id, prompt_id, side, pos_id, layer, tensor_id, nth)
 ) STRICT, WITHOUT ROWID;
 
--- Count-sketch of a row: two maps of 16 buckets (docs/fingerprint.md).
+-- Count-sketch of a row: two maps of 16 buckets (docs/fingerprint.md). A bucket is b * scale.
 CREATE TABLE sketch (
   id INTEGER PRIMARY KEY,
   n  INTEGER NOT NULL,                            -- values it covers
   derived INTEGER NOT NULL,                       -- 1: made from a stored sample at ingest
   sum_sq REAL NOT NULL,                           -- squared L2 norm
-  s0 REAL NOT NULL, s1 REAL NOT NULL, s2 REAL NOT NULL, s3 REAL NOT NULL,
-  s4 REAL NOT NULL, s5 REAL NOT NULL, s6 REAL NOT NULL, s7 REAL NOT NULL,
-  s8 REAL NOT NULL, s9 REAL NOT NULL, s10 REAL NOT NULL, s11 REAL NOT NULL,
-  s12 REAL NOT NULL, s13 REAL NOT NULL, s14 REAL NOT NULL, s15 REAL NOT NULL,
-  s16 REAL NOT NULL, s17 REAL NOT NULL, s18 REAL NOT NULL, s19 REAL NOT NULL,
-  s20 REAL NOT NULL, s21 REAL NOT NULL, s22 REAL NOT NULL, s23 REAL NOT NULL,
-  s24 REAL NOT NULL, s25 REAL NOT NULL, s26 REAL NOT NULL, s27 REAL NOT NULL,
-  s28 REAL NOT NULL, s29 REAL NOT NULL, s30 REAL NOT NULL, s31 REAL NOT NULL
+  scale  REAL NOT NULL,                           -- a power of two: the buckets are integers of 32 bits
+  b0 INTEGER NOT NULL, b1 INTEGER NOT NULL, b2 INTEGER NOT NULL, b3 INTEGER NOT NULL,
+  b4 INTEGER NOT NULL, b5 INTEGER NOT NULL, b6 INTEGER NOT NULL, b7 INTEGER NOT NULL,
+  b8 INTEGER NOT NULL, b9 INTEGER NOT NULL, b10 INTEGER NOT NULL, b11 INTEGER NOT NULL,
+  b12 INTEGER NOT NULL, b13 INTEGER NOT NULL, b14 INTEGER NOT NULL, b15 INTEGER NOT NULL,
+  b16 INTEGER NOT NULL, b17 INTEGER NOT NULL, b18 INTEGER NOT NULL, b19 INTEGER NOT NULL,
+  b20 INTEGER NOT NULL, b21 INTEGER NOT NULL, b22 INTEGER NOT NULL, b23 INTEGER NOT NULL,
+  b24 INTEGER NOT NULL, b25 INTEGER NOT NULL, b26 INTEGER NOT NULL, b27 INTEGER NOT NULL,
+  b28 INTEGER NOT NULL, b29 INTEGER NOT NULL, b30 INTEGER NOT NULL, b31 INTEGER NOT NULL
 ) STRICT;
 
 -- Leading values of a row, f32 little-endian.
@@ -289,6 +286,7 @@ CREATE TABLE sample (
 -- How the two rows of a pair differ, value by value, as an engine knows it that had both in memory.
 -- It speaks of rows with these hashes; of other rows at that place it says nothing.
 CREATE TABLE difference (
+  id           INTEGER PRIMARY KEY,
   run_id       INTEGER NOT NULL,
   prompt_id    INTEGER NOT NULL,
   pos_id       INTEGER NOT NULL,
@@ -306,59 +304,15 @@ CREATE TABLE difference (
   max_ulp      INTEGER NOT NULL,                  -- greatest number of floats between two finite values, 1 for neighbours
   heads        INTEGER NOT NULL,                  -- that the segments are, as many of them each; 0: segments are equal slices
   segments     INTEGER NOT NULL,                  -- 1 to 32
-  -- share of each segment in the squared distance; NULL beyond `segments`, all 0 without a distance
-  p0 REAL, p1 REAL, p2 REAL, p3 REAL,
-  p4 REAL, p5 REAL, p6 REAL, p7 REAL,
-  p8 REAL, p9 REAL, p10 REAL, p11 REAL,
-  p12 REAL, p13 REAL, p14 REAL, p15 REAL,
-  p16 REAL, p17 REAL, p18 REAL, p19 REAL,
-  p20 REAL, p21 REAL, p22 REAL, p23 REAL,
-  p24 REAL, p25 REAL, p26 REAL, p27 REAL,
-  p28 REAL, p29 REAL, p30 REAL, p31 REAL,
-  first_segment INTEGER AS (                      -- the first with a share
-    CASE WHEN p0 > 0 THEN 0 WHEN p1 > 0 THEN 1 WHEN p2 > 0 THEN 2 WHEN p3 > 0 THEN 3
-    WHEN p4 > 0 THEN 4 WHEN p5 > 0 THEN 5 WHEN p6 > 0 THEN 6 WHEN p7 > 0 THEN 7 WHEN p8 > 0 THEN 8
-    WHEN p9 > 0 THEN 9 WHEN p10 > 0 THEN 10 WHEN p11 > 0 THEN 11 WHEN p12 > 0 THEN 12
-    WHEN p13 > 0 THEN 13 WHEN p14 > 0 THEN 14 WHEN p15 > 0 THEN 15 WHEN p16 > 0 THEN 16
-    WHEN p17 > 0 THEN 17 WHEN p18 > 0 THEN 18 WHEN p19 > 0 THEN 19 WHEN p20 > 0 THEN 20
-    WHEN p21 > 0 THEN 21 WHEN p22 > 0 THEN 22 WHEN p23 > 0 THEN 23 WHEN p24 > 0 THEN 24
-    WHEN p25 > 0 THEN 25 WHEN p26 > 0 THEN 26 WHEN p27 > 0 THEN 27 WHEN p28 > 0 THEN 28
-    WHEN p29 > 0 THEN 29 WHEN p30 > 0 THEN 30 WHEN p31 > 0 THEN 31 END) STORED,
-  last_segment INTEGER AS (                       -- the last
-    CASE WHEN p31 > 0 THEN 31 WHEN p30 > 0 THEN 30 WHEN p29 > 0 THEN 29 WHEN p28 > 0 THEN 28
-    WHEN p27 > 0 THEN 27 WHEN p26 > 0 THEN 26 WHEN p25 > 0 THEN 25 WHEN p24 > 0 THEN 24
-    WHEN p23 > 0 THEN 23 WHEN p22 > 0 THEN 22 WHEN p21 > 0 THEN 21 WHEN p20 > 0 THEN 20
-    WHEN p19 > 0 THEN 19 WHEN p18 > 0 THEN 18 WHEN p17 > 0 THEN 17 WHEN p16 > 0 THEN 16
-    WHEN p15 > 0 THEN 15 WHEN p14 > 0 THEN 14 WHEN p13 > 0 THEN 13 WHEN p12 > 0 THEN 12
-    WHEN p11 > 0 THEN 11 WHEN p10 > 0 THEN 10 WHEN p9 > 0 THEN 9 WHEN p8 > 0 THEN 8
-    WHEN p7 > 0 THEN 7 WHEN p6 > 0 THEN 6 WHEN p5 > 0 THEN 5 WHEN p4 > 0 THEN 4 WHEN p3 > 0 THEN 3
-    WHEN p2 > 0 THEN 2 WHEN p1 > 0 THEN 1 WHEN p0 > 0 THEN 0 END) STORED,
-  in_segments INTEGER AS (                        -- how many have one
-    ifnull(p0 > 0, 0) + ifnull(p1 > 0, 0) + ifnull(p2 > 0, 0) + ifnull(p3 > 0, 0)
-    + ifnull(p4 > 0, 0) + ifnull(p5 > 0, 0) + ifnull(p6 > 0, 0) + ifnull(p7 > 0, 0)
-    + ifnull(p8 > 0, 0) + ifnull(p9 > 0, 0) + ifnull(p10 > 0, 0) + ifnull(p11 > 0, 0)
-    + ifnull(p12 > 0, 0) + ifnull(p13 > 0, 0) + ifnull(p14 > 0, 0) + ifnull(p15 > 0, 0)
-    + ifnull(p16 > 0, 0) + ifnull(p17 > 0, 0) + ifnull(p18 > 0, 0) + ifnull(p19 > 0, 0)
-    + ifnull(p20 > 0, 0) + ifnull(p21 > 0, 0) + ifnull(p22 > 0, 0) + ifnull(p23 > 0, 0)
-    + ifnull(p24 > 0, 0) + ifnull(p25 > 0, 0) + ifnull(p26 > 0, 0) + ifnull(p27 > 0, 0)
-    + ifnull(p28 > 0, 0) + ifnull(p29 > 0, 0) + ifnull(p30 > 0, 0) + ifnull(p31 > 0, 0)) STORED,
-  top_share REAL AS (                             -- the greatest share
-    max(ifnull(p0, 0), ifnull(p1, 0), ifnull(p2, 0), ifnull(p3, 0), ifnull(p4, 0), ifnull(p5, 0),
-    ifnull(p6, 0), ifnull(p7, 0), ifnull(p8, 0), ifnull(p9, 0), ifnull(p10, 0),
-    ifnull(p11, 0), ifnull(p12, 0), ifnull(p13, 0), ifnull(p14, 0), ifnull(p15, 0),
-    ifnull(p16, 0), ifnull(p17, 0), ifnull(p18, 0), ifnull(p19, 0), ifnull(p20, 0),
-    ifnull(p21, 0), ifnull(p22, 0), ifnull(p23, 0), ifnull(p24, 0), ifnull(p25, 0),
-    ifnull(p26, 0), ifnull(p27, 0), ifnull(p28, 0), ifnull(p29, 0), ifnull(p30, 0),
-    ifnull(p31, 0))) STORED,
-  top_segment INTEGER AS (                        -- whose it is, the first of several
-    CASE top_share WHEN p0 THEN 0 WHEN p1 THEN 1 WHEN p2 THEN 2 WHEN p3 THEN 3 WHEN p4 THEN 4
-    WHEN p5 THEN 5 WHEN p6 THEN 6 WHEN p7 THEN 7 WHEN p8 THEN 8 WHEN p9 THEN 9 WHEN p10 THEN 10
-    WHEN p11 THEN 11 WHEN p12 THEN 12 WHEN p13 THEN 13 WHEN p14 THEN 14 WHEN p15 THEN 15
-    WHEN p16 THEN 16 WHEN p17 THEN 17 WHEN p18 THEN 18 WHEN p19 THEN 19 WHEN p20 THEN 20
-    WHEN p21 THEN 21 WHEN p22 THEN 22 WHEN p23 THEN 23 WHEN p24 THEN 24 WHEN p25 THEN 25
-    WHEN p26 THEN 26 WHEN p27 THEN 27 WHEN p28 THEN 28 WHEN p29 THEN 29 WHEN p30 THEN 30
-    WHEN p31 THEN 31 END) STORED,
-  PRIMARY KEY (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)
+  UNIQUE (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)
+) STRICT;
+
+-- Where that is: the segments in which the two rows differ. One that is not here is equal.
+CREATE TABLE difference_part (
+  difference_id INTEGER NOT NULL REFERENCES difference(id),
+  segment       INTEGER NOT NULL,                 -- 0 to difference.segments - 1
+  share_ppm     INTEGER NOT NULL,                 -- share in the squared distance, in millionths, rounded
+  PRIMARY KEY (difference_id, segment)
 ) STRICT, WITHOUT ROWID;
 
 -- What a row of logits chose: the readout that LM-head questions need.
@@ -527,114 +481,95 @@ CREATE TABLE ingest_run (
   PRIMARY KEY (run_id, ingest_id)
 ) STRICT, WITHOUT ROWID;
 
--- The rows of the view tally of runs that were judged, kept so that a verdict is read and not worked
--- out. A run without rows here is worked out when asked for. Where nobody says, a text is NULL.
-CREATE TABLE kept_tally (
-  run_id    INTEGER NOT NULL REFERENCES run(id),
-  prompt_id INTEGER NOT NULL,                     -- 0: of the run as a whole
-  status    TEXT NOT NULL,                        -- of pair; UNMET, LOST, REFUTED, RUN: see tally
-  class     TEXT,                                 -- ROUNDING, DIVERGENT, UNKNOWN
-  scope     TEXT,                                 -- full, prefix, sample
-  cause     TEXT,                                 -- ATTN_OUT_DRIFT, ...
-  count     INTEGER NOT NULL,
-  pairs     INTEGER NOT NULL,                     -- of those, with a row on both sides
-  claimed   INTEGER NOT NULL,                     -- of those, pairs with a row that only a document states
-  elsewhere INTEGER NOT NULL,                     -- 1: what is missing was traced at another position
-  forward_layer INTEGER,                          -- these and the next: the first of them in forward order
-  layer     INTEGER,
-  tensor_id INTEGER,
-  name_id   INTEGER,
-  pos_id    INTEGER,
-  token_id  INTEGER,
-  report_line INTEGER                             -- where a report's table is the evidence
-) STRICT;
-CREATE INDEX kept_tally_by_run ON kept_tally(run_id);
-
--- The rows of the view verdict_part of runs that were judged; see kept_tally.
-CREATE TABLE kept_verdict (
-  run_id    INTEGER NOT NULL REFERENCES run(id),
-  prompt_id INTEGER NOT NULL,                     -- 0: of the run as a whole
+-- What runs amount to: the rows of the view verdict_now, kept when they were worked out, so that a verdict is
+-- read and not worked out again. A run without rows here is UNJUDGED. level and item: '' of the run as a whole;
+-- prompt: of one of its prompts; cause: of the comparisons that fail by one cause; gate: of the run without
+-- what is waived, where something is. Where several prompts fail alike, the one first seen is named.
+CREATE TABLE verdict (
+  run_id   INTEGER NOT NULL REFERENCES run(id),
+  level    TEXT NOT NULL,                         -- run, prompt, cause, gate
+  item     TEXT NOT NULL,                         -- prompt.name, the cause; '' of the others
+  evidence TEXT NOT NULL,                         -- trace, report (a document's rows or table), none
+  report_source_id INTEGER,                       -- source.id of the report whose table is the evidence
+  verdict  TEXT NOT NULL,                         -- the one to act on: strict_verdict where the mode promises equal bits, or where no difference is measured; else numeric_verdict
+  gate TEXT NOT NULL,                             -- strict, numeric: which of the next two that is
+  strict_verdict TEXT NOT NULL,                   -- FAIL, INCOMPLETE, NO_EVIDENCE, INCOMPARABLE, PASS: every pair is bitwise equal
+  numeric_verdict TEXT NOT NULL,                  -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
+  coverage TEXT NOT NULL,                         -- complete, undeclared, sampled, unmet, partial
+  compared INTEGER NOT NULL,                      -- comparisons that had to match: pairs, and rows that are missing or not finite
   pairs INTEGER NOT NULL,                         -- with a row on both sides
   pass INTEGER NOT NULL,                          -- MATCH
-  fail INTEGER NOT NULL,                          -- status.fails
+  fail INTEGER NOT NULL,                          -- DRIFT, NONFINITE, AMBIGUOUS, CONFLICT; what double arithmetic refutes
   drift INTEGER NOT NULL,                         -- DRIFT
   nonfinite INTEGER NOT NULL,                     -- NONFINITE, also of rows without a partner
   rounding INTEGER NOT NULL,                      -- DRIFT within tolerance; sketches, and they are equal
   divergent INTEGER NOT NULL,                     -- DRIFT beyond it
   unmeasured INTEGER NOT NULL,                    -- DRIFT with nothing to measure it by
   missing INTEGER NOT NULL,                       -- must have a partner and have none
-  missing_elsewhere INTEGER NOT NULL,             -- 1: one of them was traced at another position
   decode_only INTEGER NOT NULL,                   -- decode rows where nothing demands a partner
   prefill_only INTEGER NOT NULL,                  -- prefill rows that decode has no partner for and needs none
   claimed INTEGER NOT NULL,                       -- pairs with a row that only a document states
   incomparable INTEGER NOT NULL,                  -- pairs that nothing decides
   unmet INTEGER NOT NULL,                         -- rows fewer than planned, or than the run says it wrote
-  partial INTEGER NOT NULL,                       -- compared by less than the whole row
-  fail_cause TEXT,                                -- these: of the first that fails, in forward order; a missing one before others
-  fail_layer INTEGER,
-  fail_tensor_id INTEGER,
-  fail_name_id INTEGER,
-  fail_pos_id INTEGER,
-  fail_token_id INTEGER,
-  fail_report_line INTEGER,
-  fail_prompt_id INTEGER,
-  drift_cause TEXT,                               -- these: of the first that fails by its values
-  drift_layer INTEGER,
-  drift_tensor_id INTEGER,
-  drift_name_id INTEGER,
-  drift_pos_id INTEGER,
-  drift_token_id INTEGER,
-  drift_report_line INTEGER,
-  drift_prompt_id INTEGER,
-  divergent_cause TEXT,                           -- these: of the first that fails by more than rounding
-  divergent_layer INTEGER,
-  divergent_tensor_id INTEGER,
-  divergent_name_id INTEGER,
-  divergent_pos_id INTEGER,
-  divergent_token_id INTEGER,
-  divergent_report_line INTEGER,
-  divergent_prompt_id INTEGER,
-  PRIMARY KEY (run_id, prompt_id)
+  first_fail TEXT,                                -- these, by verdict: cause of the first that fails, in forward order; TRACE_OFFSET if any is missing
+  root_cause TEXT,                                -- what the cause means
+  prompt TEXT,
+  layer INTEGER,
+  tensor TEXT,                                    -- as the prefill row names it
+  pos_id INTEGER,
+  token_id INTEGER,
+  details TEXT,                                   -- in words
+  strict_first_fail TEXT,                         -- these, by strict_verdict
+  strict_prompt TEXT,
+  strict_layer INTEGER,
+  strict_tensor TEXT,
+  strict_pos_id INTEGER,
+  strict_token_id INTEGER,
+  first_drift_cause TEXT,                         -- these: of the first that fails by its values, where another's partner is missing
+  first_drift_layer INTEGER,
+  first_drift_tensor TEXT,
+  numeric_first_fail TEXT,                        -- these: of the first that fails by more than rounding
+  numeric_prompt TEXT,
+  numeric_layer INTEGER,
+  numeric_tensor TEXT,
+  numeric_pos_id INTEGER,
+  numeric_token_id INTEGER,
+  numeric_origin TEXT,                            -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
+  rejected INTEGER NOT NULL,                      -- lines and files that were not taken
+  rejected_why TEXT,                              -- the most frequent reason
+  until TEXT,                                     -- of a gate: YYYY-MM-DD, the last day of its waivers
+  PRIMARY KEY (run_id, level, item)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TRIGGER kept_tally_deleted AFTER DELETE ON kept_tally BEGIN
-  DELETE FROM kept_verdict WHERE run_id = OLD.run_id;
-  DELETE FROM kept_diff WHERE run_a_id = OLD.run_id;
-  DELETE FROM kept_diff WHERE run_b_id = OLD.run_id;
-END;
-
--- The rows of the view diff_part of runs that were held against the one before them, where both were
--- judged. Two runs without a row here are compared when asked for.
-CREATE TABLE kept_diff (
-  run_a_id INTEGER NOT NULL REFERENCES run(id),
-  run_b_id INTEGER NOT NULL REFERENCES run(id),
-  why_not  TEXT,                                  -- why they cannot be compared; NULL: they can
-  pairs INTEGER NOT NULL,                         -- rows of both
-  compared INTEGER NOT NULL,                      -- of those, where something decides
-  match INTEGER NOT NULL,                         -- bitwise equal
-  rounding INTEGER NOT NULL,                      -- DRIFT within tolerance
-  divergent INTEGER NOT NULL,                     -- DRIFT beyond it
-  unknown INTEGER NOT NULL,                       -- DRIFT with nothing to measure it by; AMBIGUOUS, CONFLICT
-  nonfinite INTEGER NOT NULL,                     -- NaN or inf on either side
-  incomparable INTEGER NOT NULL,                  -- nothing decides, or another token
-  alike INTEGER NOT NULL,                         -- of those, with equal sketches that nothing else compares
-  only_a INTEGER NOT NULL,                        -- rows that run b does not have
-  only_b INTEGER NOT NULL,                        -- rows that run a does not have
-  prompt_id INTEGER,                              -- these, of run a: the first that fails, in forward order
-  phase_id INTEGER,
+-- What changed between runs and their baselines: the rows of the view diff_now, kept when they were worked out; a
+-- is the baseline. A run and its baseline without a row here are UNJUDGED.
+CREATE TABLE run_change (
+  run_id      INTEGER NOT NULL REFERENCES run(id),
+  baseline_id INTEGER NOT NULL REFERENCES run(id),
+  level       TEXT NOT NULL,                      -- run; gate: without what is waived, where something is
+  verdict TEXT NOT NULL,                          -- these and the next as diff_verdict has them
+  strict_verdict TEXT NOT NULL,
+  numeric_verdict TEXT NOT NULL,
+  pairs INTEGER NOT NULL,
+  match INTEGER NOT NULL,
+  rounding INTEGER NOT NULL,
+  divergent INTEGER NOT NULL,
+  unknown INTEGER NOT NULL,
+  nonfinite INTEGER NOT NULL,
+  only_a INTEGER NOT NULL,
+  only_b INTEGER NOT NULL,
+  prompt TEXT,                                    -- these: of the first difference in forward order, beyond rounding where there is one
+  phase TEXT,
   pos_id INTEGER,
   layer INTEGER,
-  tensor_id INTEGER,
-  divergent_prompt_id INTEGER,                    -- these: the first that fails by more than rounding
-  divergent_phase_id INTEGER,
-  divergent_pos_id INTEGER,
-  divergent_layer INTEGER,
-  divergent_tensor_id INTEGER,
-  origin TEXT,                                    -- of that, else of the first: ORIGIN, PROPAGATED, UNSAMPLED
-  caused_by TEXT,                                 -- of that, in words: another token
-  PRIMARY KEY (run_a_id, run_b_id)
+  tensor TEXT,
+  origin TEXT,
+  caused_by TEXT,
+  why_not TEXT,
+  until TEXT,                                     -- of a gate: YYYY-MM-DD, the last day of its waivers
+  PRIMARY KEY (run_id, baseline_id, level)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX kept_diff_by_b ON kept_diff(run_b_id);
+CREATE INDEX run_change_by_baseline ON run_change(baseline_id);
 
 -- The lineage of every run, as the view run_lineage has it: experiment/mode/backend/dtype/model/suite,
 -- and /kv_cache=TYPE where that is not f32.
@@ -687,116 +622,129 @@ CREATE TABLE commit_parent (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX commit_parent_by_parent ON commit_parent(parent);
 
--- What is kept goes when anything under it changes. The writers say so themselves for trace rows that
--- they insert: a trigger would take a third of the speed of every insert.
-CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER trace_row_updated AFTER UPDATE ON trace_row BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER trace_row_moved AFTER UPDATE OF run_id, prompt_id, side, pos_id, layer, tensor_id, phase_id ON trace_row BEGIN
-  UPDATE trace_row SET crowded = 1 WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side
-    AND pos_id = NEW.pos_id AND layer = NEW.layer AND tensor_id = NEW.tensor_id AND NOT crowded;
+-- What is kept goes when anything under it changes by hand: somebody corrects, adds or deletes rows in sqlite3.
+-- greta's own writers switch these triggers off for their connection and do the same, once a run.
+-- Somebody adds a row, perhaps at a place that has one: it stands or not, as the view standing says.
+CREATE TRIGGER trace_row_inserted AFTER INSERT ON trace_row BEGIN
+  UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
+      SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
+      WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
+        AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
+    WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side AND pos_id = NEW.pos_id
+      AND layer = NEW.layer AND tensor_id = NEW.tensor_id;
   INSERT INTO traced_position VALUES (NEW.run_id, NEW.prompt_id, NEW.side, NEW.pos_id,
       NEW.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))
     ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands);
+  DELETE FROM verdict WHERE run_id = NEW.run_id;
 END;
-CREATE TRIGGER trace_repeat_inserted AFTER INSERT ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER trace_repeat_deleted AFTER DELETE ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER trace_repeat_updated AFTER UPDATE ON trace_repeat BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER readout_inserted AFTER INSERT ON readout WHEN NEW.norm_error IS NOT NULL OR NEW.logits_error IS NOT NULL BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER readout_deleted AFTER DELETE ON readout BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER readout_updated AFTER UPDATE ON readout BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER plan_inserted AFTER INSERT ON plan BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER plan_deleted AFTER DELETE ON plan BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER report_pair_inserted AFTER INSERT ON report_pair BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER report_pair_deleted AFTER DELETE ON report_pair BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER report_inserted AFTER INSERT ON report BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER report_deleted AFTER DELETE ON report BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER report_updated AFTER UPDATE ON report BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute
-  WHEN OLD.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') OR NEW.dim IN ('trace_rows', 'model_root', 'model_sha256', 'backend', 'trace.layers', 'trace.tensors', 'trace.phases') BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER run_changed AFTER UPDATE OF id, name, dtype, hash_algo, status ON run BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.id, NEW.id); END;
-CREATE TRIGGER traced_position_deleted AFTER DELETE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER traced_position_updated AFTER UPDATE ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER sketch_deleted AFTER DELETE ON sketch BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER sketch_updated AFTER UPDATE ON sketch BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER sample_deleted AFTER DELETE ON sample BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER sample_updated AFTER UPDATE ON sample BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER difference_inserted AFTER INSERT ON difference BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER difference_deleted AFTER DELETE ON difference BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER difference_updated AFTER UPDATE ON difference BEGIN DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM kept_tally WHERE true; END;
+-- Somebody corrects one.
+CREATE TRIGGER trace_row_updated AFTER UPDATE OF run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id, step, name_id,
+    token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags, sample_id, sketch_id ON trace_row BEGIN
+  UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
+      SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
+      WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
+        AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
+    WHERE run_id = NEW.run_id AND prompt_id = NEW.prompt_id AND side = NEW.side AND pos_id = NEW.pos_id
+      AND layer = NEW.layer AND tensor_id = NEW.tensor_id;
+  INSERT INTO traced_position VALUES (NEW.run_id, NEW.prompt_id, NEW.side, NEW.pos_id,
+      NEW.phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))
+    ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands);
+  DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id);
+END;
+-- Somebody moves one, and another of the place that it had may stand now.
+CREATE TRIGGER trace_row_moved AFTER UPDATE OF run_id, prompt_id, side, pos_id, layer, tensor_id ON trace_row BEGIN
+  UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
+      SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
+      WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
+        AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
+    WHERE run_id = OLD.run_id AND prompt_id = OLD.prompt_id AND side = OLD.side AND pos_id = OLD.pos_id
+      AND layer = OLD.layer AND tensor_id = OLD.tensor_id;
+END;
+-- Somebody deletes one, and another of its place may stand now.
+CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN
+  UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
+      SELECT s.stands, s.stands_in_phase, s.ambiguous, s.ambiguous_in_phase FROM standing s
+      WHERE s.run_id = trace_row.run_id AND s.prompt_id = trace_row.prompt_id AND s.side = trace_row.side
+        AND s.pos_id = trace_row.pos_id AND s.layer = trace_row.layer AND s.tensor_id = trace_row.tensor_id AND s.nth = trace_row.nth)
+    WHERE run_id = OLD.run_id AND prompt_id = OLD.prompt_id AND side = OLD.side AND pos_id = OLD.pos_id
+      AND layer = OLD.layer AND tensor_id = OLD.tensor_id;
+  DELETE FROM verdict WHERE run_id = OLD.run_id;
+END;
+-- What compares a run goes with its verdict, and so does what others have it as their baseline for.
+CREATE TRIGGER verdict_deleted AFTER DELETE ON verdict WHEN OLD.level = 'run' BEGIN
+  DELETE FROM run_change WHERE run_id = OLD.run_id;
+  DELETE FROM run_change WHERE baseline_id = OLD.run_id;
+END;
+-- Somebody declares that a row is wanted, or is not.
+CREATE TRIGGER plan_inserted AFTER INSERT ON plan BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER plan_deleted AFTER DELETE ON plan BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+-- Somebody corrects what logits chose, or what double arithmetic says of them.
+CREATE TRIGGER readout_inserted AFTER INSERT ON readout BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER readout_updated AFTER UPDATE ON readout BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER readout_deleted AFTER DELETE ON readout BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+-- Somebody takes away or adds an exact distance, which would excuse a difference.
+CREATE TRIGGER difference_inserted AFTER INSERT ON difference BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER difference_updated AFTER UPDATE ON difference BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER difference_deleted AFTER DELETE ON difference BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+-- Somebody edits a report's table, which may be the evidence.
+CREATE TRIGGER report_pair_inserted AFTER INSERT ON report_pair BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER report_pair_updated AFTER UPDATE ON report_pair BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER report_pair_deleted AFTER DELETE ON report_pair BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+-- Somebody edits what a document claims.
+CREATE TRIGGER report_claim_inserted AFTER INSERT ON report_claim BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER report_claim_updated AFTER UPDATE ON report_claim BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER report_claim_deleted AFTER DELETE ON report_claim BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+-- A prompt that is announced is asked for; of other tokens it compares with nothing.
+CREATE TRIGGER prompt_inserted AFTER INSERT ON prompt BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER prompt_updated AFTER UPDATE ON prompt BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
+CREATE TRIGGER prompt_deleted AFTER DELETE ON prompt BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+-- Somebody marks an ingest as done, or lines as taken.
+CREATE TRIGGER ingest_run_inserted AFTER INSERT ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+CREATE TRIGGER ingest_run_deleted AFTER DELETE ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+CREATE TRIGGER ingest_error_inserted AFTER INSERT ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER ingest_error_deleted AFTER DELETE ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
+-- Somebody sets a tolerance, measures a model, or accepts differences for a while.
+CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER tolerance_deleted AFTER DELETE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER noise_floor_inserted AFTER INSERT ON noise_floor BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = NEW.model_sha256); END;
-CREATE TRIGGER noise_floor_deleted AFTER DELETE ON noise_floor BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = OLD.model_sha256); END;
+  DELETE FROM verdict WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = NEW.model_sha256); END;
 CREATE TRIGGER noise_floor_updated AFTER UPDATE ON noise_floor BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value IN (OLD.model_sha256, NEW.model_sha256)); END;
-CREATE TRIGGER tensor_name_updated AFTER UPDATE ON tensor_name BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER tensor_updated AFTER UPDATE ON tensor BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER status_updated AFTER UPDATE ON status BEGIN DELETE FROM kept_tally WHERE true; END;
--- What decides which report table is a run's evidence.
-CREATE TRIGGER source_location_inserted AFTER INSERT ON source_location BEGIN
-  DELETE FROM kept_tally WHERE run_id = (SELECT run_id FROM report WHERE source_id = NEW.source_id); END;
-CREATE TRIGGER source_location_deleted AFTER DELETE ON source_location BEGIN
-  DELETE FROM kept_tally WHERE run_id = (SELECT run_id FROM report WHERE source_id = OLD.source_id); END;
-CREATE TRIGGER source_location_updated AFTER UPDATE ON source_location BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (SELECT run_id FROM report WHERE source_id IN (OLD.source_id, NEW.source_id)); END;
-CREATE TRIGGER traced_position_inserted AFTER INSERT ON traced_position BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
+  DELETE FROM verdict WHERE run_id IN (
+    SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value IN (OLD.model_sha256, NEW.model_sha256)); END;
+CREATE TRIGGER noise_floor_deleted AFTER DELETE ON noise_floor BEGIN
+  DELETE FROM verdict WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = OLD.model_sha256); END;
+CREATE TRIGGER waiver_inserted AFTER INSERT ON waiver BEGIN DELETE FROM verdict WHERE run_id IN (
+  SELECT r.id FROM run r LEFT JOIN lineage_member m ON m.run_id = r.id
+  WHERE r.name = ifnull(NEW.run, r.name) AND r.experiment = ifnull(NEW.experiment, r.experiment)
+    AND (NEW.lineage IS NULL OR m.lineage = NEW.lineage)); END;
+CREATE TRIGGER waiver_updated AFTER UPDATE ON waiver BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER waiver_deleted AFTER DELETE ON waiver BEGIN DELETE FROM verdict WHERE run_id IN (
+  SELECT r.id FROM run r LEFT JOIN lineage_member m ON m.run_id = r.id
+  WHERE r.name = ifnull(OLD.run, r.name) AND r.experiment = ifnull(OLD.experiment, r.experiment)
+    AND (OLD.lineage IS NULL OR m.lineage = OLD.lineage)); END;
+-- Somebody corrects what a run is, or forgets it.
+CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN INSERT INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id; END;
+CREATE TRIGGER run_updated AFTER UPDATE ON run BEGIN
+  DELETE FROM verdict WHERE run_id IN (OLD.id, NEW.id);
+  INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id;
+END;
 CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN
-  DELETE FROM kept_tally WHERE run_id = OLD.id;
+  DELETE FROM verdict WHERE run_id = OLD.id;
   DELETE FROM lineage_member WHERE run_id = OLD.id;
   DELETE FROM pinned_baseline WHERE run_id = OLD.id;
   DELETE FROM waiver WHERE run = OLD.name;
 END;
--- A prompt that is announced is asked for.
-CREATE TRIGGER prompt_inserted AFTER INSERT ON prompt BEGIN DELETE FROM kept_tally WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER prompt_deleted AFTER DELETE ON prompt BEGIN DELETE FROM kept_tally WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER prompt_updated AFTER UPDATE OF run_id, name, n_tokens, text_sha256, token_ids ON prompt BEGIN
-  DELETE FROM kept_tally WHERE run_id IN (OLD.run_id, NEW.run_id);
-  DELETE FROM kept_diff WHERE run_a_id IN (OLD.run_id, NEW.run_id);
-  DELETE FROM kept_diff WHERE run_b_id IN (OLD.run_id, NEW.run_id);
+CREATE TRIGGER attribute_inserted AFTER INSERT ON attribute BEGIN
+  DELETE FROM verdict WHERE run_id = NEW.run_id;
+  INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.run_id;
 END;
--- Which lineage a run belongs to.
-CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN
-  INSERT INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id; END;
-CREATE TRIGGER run_lineage_updated AFTER UPDATE OF name, experiment, mode, dtype, date, started_at, seed, synthetic ON run BEGIN
-  UPDATE lineage_member SET (lineage, injected, run, date, started_at, seed, synthetic)
-    = (SELECT l.lineage, l.injected, l.run, l.date, l.started_at, l.seed, l.synthetic FROM run_lineage l WHERE l.run_id = NEW.id) WHERE run_id = NEW.id; END;
-CREATE TRIGGER attribute_lineage_inserted AFTER INSERT ON attribute WHEN NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') BEGIN
-  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = NEW.run_id) WHERE run_id = NEW.run_id; END;
-CREATE TRIGGER attribute_lineage_deleted AFTER DELETE ON attribute WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') BEGIN
-  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = OLD.run_id) WHERE run_id = OLD.run_id; END;
-CREATE TRIGGER attribute_lineage_updated AFTER UPDATE ON attribute
-  WHEN OLD.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') OR NEW.dim IN ('backend', 'model', 'model_file', 'suite', 'kv_cache', 'inject') BEGIN
-  UPDATE lineage_member SET (lineage, injected) = (SELECT l.lineage, l.injected FROM run_lineage l WHERE l.run_id = lineage_member.run_id)
-  WHERE run_id IN (OLD.run_id, NEW.run_id); END;
--- What every verdict is made of.
-CREATE TRIGGER phase_updated AFTER UPDATE ON phase BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER phase_deleted AFTER DELETE ON phase BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER tensor_deleted AFTER DELETE ON tensor BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER tensor_name_deleted AFTER DELETE ON tensor_name BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER status_inserted AFTER INSERT ON status BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER status_deleted AFTER DELETE ON status BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER class_inserted AFTER INSERT ON class BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER class_updated AFTER UPDATE ON class BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER class_deleted AFTER DELETE ON class BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER scope_inserted AFTER INSERT ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER scope_updated AFTER UPDATE ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER scope_deleted AFTER DELETE ON scope BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER measure_inserted AFTER INSERT ON measure BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER measure_updated AFTER UPDATE ON measure BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER measure_deleted AFTER DELETE ON measure BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER axis_inserted AFTER INSERT ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER axis_updated AFTER UPDATE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER axis_deleted AFTER DELETE ON axis BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER truth_inserted AFTER INSERT ON truth BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER truth_updated AFTER UPDATE ON truth BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER truth_deleted AFTER DELETE ON truth BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER edge_inserted AFTER INSERT ON edge BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER edge_updated AFTER UPDATE ON edge BEGIN DELETE FROM kept_tally WHERE true; END;
-CREATE TRIGGER edge_deleted AFTER DELETE ON edge BEGIN DELETE FROM kept_tally WHERE true; END;
+CREATE TRIGGER attribute_updated AFTER UPDATE ON attribute BEGIN
+  DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id);
+  INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id IN (OLD.run_id, NEW.run_id);
+END;
+CREATE TRIGGER attribute_deleted AFTER DELETE ON attribute BEGIN
+  DELETE FROM verdict WHERE run_id = OLD.run_id;
+  INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id = OLD.run_id;
+END;

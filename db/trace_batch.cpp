@@ -73,8 +73,8 @@ void result(sqlite3_context* out, const std::optional<T>& value) {
 }
 
 std::string sketch_columns() {
-  std::string columns = "id, n, derived, sum_sq";
-  for (int i = 0; i < 32; ++i) columns += ", s" + std::to_string(i);
+  std::string columns = "id, n, derived, sum_sq, scale";
+  for (int i = 0; i < 32; ++i) columns += ", b" + std::to_string(i);
   return columns;
 }
 
@@ -113,48 +113,55 @@ void TraceRowBatch::value(size_t at, int column, sqlite3_context* out) const {
     case 6:
       return result(out, row.nth);
     case 7:
-      return result(out, int64_t{row.crowded});
-    case 8:
       return result(out, row.phase_id);
-    case 9:
+    case 8:
       return result(out, row.step);
-    case 10:
+    case 9:
       return result(out, row.name_id);
+    case 10:
     case 11:
-      return result(out, row.token_id);
+      return result(out, int64_t{1});  // stands, stands_in_phase
     case 12:
-      return result(out, row.logical_tok_idx);
     case 13:
-      return result(out, row.n);
+      return result(out, int64_t{0});  // ambiguous, ambiguous_in_phase
     case 14:
+      return result(out, row.token_id);
+    case 15:
+      return result(out, row.logical_tok_idx);
+    case 16:
+      return result(out, row.n);
+    case 17:
       if (row.hash) result(out, static_cast<int64_t>(*row.hash));
       return;
-    case 15:
-      return result(out, row.min);
-    case 16:
-      return result(out, row.max);
-    case 17:
-      return result(out, row.mean);
     case 18:
-      return result(out, row.abs_sum);
+      return result(out, row.min);
     case 19:
-      return result(out, row.nan);
+      return result(out, row.max);
     case 20:
-      return result(out, row.inf);
+      return result(out, row.mean);
     case 21:
-      return result(out, row.nz_count);
+      return result(out, row.abs_sum);
     case 22:
-      return result(out, int64_t{row.flags});
+      return result(out, row.nan);
     case 23:
-      if (vectors[at]) result(out, vectors[at]);
-      return;
+      return result(out, row.inf);
     case 24:
-      return result(out, row.ptr);
+      return result(out, row.nz_count);
     case 25:
-      return result(out, row.offset_bytes);
+      return result(out, int64_t{row.flags});
     case 26:
-      return result(out, row.context_id);
+      if (ids[at].sample) result(out, ids[at].sample);
+      return;
     case 27:
+      if (ids[at].sketch) result(out, ids[at].sketch);
+      return;
+    case 28:
+      return result(out, row.ptr);
+    case 29:
+      return result(out, row.offset_bytes);
+    case 30:
+      return result(out, row.context_id);
+    case 31:
       return result(out, row.source_id);
     default:
       return result(out, row.line);
@@ -174,8 +181,10 @@ void SketchBatch::value(size_t at, int column, sqlite3_context* out) const {
       return result(out, int64_t{sketch->derived});
     case 3:
       return result(out, sketch->sum_sq);
+    case 4:
+      return result(out, sketch->scale);
     default:
-      return result(out, sketch->bucket[static_cast<size_t>(column - 4)]);
+      return result(out, int64_t{sketch->bucket[static_cast<size_t>(column - 5)]});
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/stored_sketch.h"
 #include "db/trace_row.h"
 
 namespace greta {
@@ -37,7 +38,12 @@ class BatchTable {
   std::string name_, columns_;
 };
 
-/// Rows of trace_row, columns as kTraceColumns.
+/// Ids of what a row has beside its columns; 0: it has none.
+struct RowIds {
+  int64_t sample = 0, sketch = 0;
+};
+
+/// Rows of trace_row, columns as kTraceColumns, each as if it were alone at its place.
 class TraceRowBatch : public BatchTable {
  public:
   explicit TraceRowBatch(SQLite::Database& db);
@@ -45,7 +51,7 @@ class TraceRowBatch : public BatchTable {
   void value(size_t row, int column, sqlite3_context* out) const override;
 
   std::span<TraceRow* const> rows;
-  std::span<const int64_t> vectors;  ///< sketch and sample id of each row, 0 none
+  std::span<const RowIds> ids;  ///< of each row
 };
 
 /// Rows of sketch.
@@ -55,7 +61,7 @@ class SketchBatch : public BatchTable {
   size_t size() const override { return sketches.size(); }
   void value(size_t row, int column, sqlite3_context* out) const override;
 
-  std::vector<std::pair<int64_t, const RowSketch*>> sketches;  ///< by id
+  std::vector<std::pair<int64_t, const StoredSketch*>> sketches;  ///< by id
 };
 
 }  // namespace greta

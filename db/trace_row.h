@@ -27,7 +27,8 @@ inline constexpr int kFlagOtherHash = 16;  ///< hashed by the algorithm that run
 inline constexpr int kFlagTensor = 32;     ///< covers a whole tensor, not a position
 inline constexpr int kAllFlags = 63;
 
-/// Sketch of a row as stored: two maps of 16 buckets, scaled to the values' own unit.
+/// Sketch of a row: two maps of 16 buckets, in the values' own unit. StoredSketch is what is
+/// stored.
 struct RowSketch {
   int64_t n = 0;         ///< values covered
   bool derived = false;  ///< made from a stored sample
@@ -44,8 +45,7 @@ struct TraceRow {
   int64_t pos_id = kUnknownPosition;
   int64_t layer = 0;
   int64_t tensor_id = 0;
-  int64_t nth = 0;       ///< set by the writer
-  bool crowded = false;  ///< set by the writer
+  int64_t nth = 0;  ///< set by the writer
   int64_t phase_id = 0;
   int64_t step = kUnknownStep;
   int64_t name_id = 0;
@@ -74,14 +74,16 @@ RowSketch sketch_of(const Fingerprint& f, bool derived = false);
 /// when it says that not all are finite. `covers_n`: hash, mean and sums are of all that n counts.
 std::string fault_of(const TraceRow& row, bool covers_n);
 
-/// Columns of trace_row: where a row stands, what it says, and all of them in the order of the
-/// table.
+/// Columns of trace_row: where a row is, what it says, whether it stands for others, and all of
+/// them in the order of the table.
 inline constexpr const char* kPlaceColumns = "run_id, prompt_id, side, pos_id, layer, tensor_id";
 inline constexpr const char* kContentColumns =
     "n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags";
+inline constexpr const char* kStandingColumns =
+    "stands, stands_in_phase, ambiguous, ambiguous_in_phase";
 inline const std::string kTraceColumns =
-    std::string(kPlaceColumns) +
-    ", nth, crowded, phase_id, step, name_id, token_id, logical_tok_idx, " + kContentColumns +
-    ", vector_id, ptr, offset_bytes, context_id, source_id, line";
+    std::string(kPlaceColumns) + ", nth, phase_id, step, name_id, " + kStandingColumns +
+    ", token_id, logical_tok_idx, " + kContentColumns +
+    ", sample_id, sketch_id, ptr, offset_bytes, context_id, source_id, line";
 
 }  // namespace greta

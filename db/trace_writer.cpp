@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include "db/crowd.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
 #include "db/row_statement.h"
 #include "db/trace_batch.h"
 
@@ -71,24 +72,25 @@ struct TraceWriter::Statements {
       " < ifnull((SELECT min(path) FROM source_location WHERE source_id = ?1), '')"};
   RowStatement take_over{db_,
                          "UPDATE trace_row SET flags = ?8, ptr = ?9, offset_bytes = ?10,"
-                         " context_id = ?11, source_id = ?12, line = ?13, vector_id = ?14 WHERE " +
+                         " context_id = ?11, source_id = ?12, line = ?13, sketch_id = ?14 WHERE " +
                              std::string(kPlaceMatch) + " AND nth = ?7"};
   RowStatement passed_on{db_, "UPDATE source SET duplicates = duplicates + 1 WHERE id = ?"};
-  RowStatement has_sketch{db_, "SELECT 1 FROM sketch WHERE id = ?"};
-  RowStatement drop_sketch{db_, "DELETE FROM sketch WHERE id = ?"};
   RowStatement repeat{db_,
                       "INSERT INTO trace_repeat VALUES (?, ?, ?, ?, ?, ?, ?, 1)"
                       " ON CONFLICT DO UPDATE SET count = count + 1"};
 };
 
-TraceWriter::TraceWriter(SQLite::Database& db)
-    : db_(db), dictionary_(db), statements_(std::make_unique<Statements>(db)) {}
+TraceWriter::TraceWriter(SQLite::Database& db) : db_(db), dictionary_(db) {
+  sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  statements_ = std::make_unique<Statements>(db);
+}
 
 TraceWriter::~TraceWriter() = default;
 
 void TraceWriter::forget() {
   dictionary_.forget();
-  last_vector_id_ = -1;
+  sketch_ids_.forget();
+  last_id_ = -1;
 }
 
 int64_t TraceWriter::add_context(const RowContext& c) {
@@ -113,37 +115,65 @@ WriteCounts TraceWriter::write(std::span<TraceRow> rows) {
   for (TraceRow& row : rows) {
     check_limits(row);
     row.nth = 0;
-    row.crowded = false;
     order.push_back(&row);
   }
   if (!std::is_sorted(order.begin(), order.end(), before)) {
     std::stable_sort(order.begin(), order.end(), before);
   }
-  last_vector_id_ = -1;                    // another connection may have written since
-  statements_->sketches.sketches.clear();  // of a call that threw
-  int64_t last_run = -1;
-  std::vector<int64_t> vectors(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
-    if (order[i]->sketch || !order[i]->sample.empty()) vectors[i] = next_vector_id();
-    if (order[i]->run_id == last_run) continue;
-    last_run = order[i]->run_id;
-    forget_tally(db_, last_run);
+    if (i == 0 || order[i]->run_id != order[i - 1]->run_id) forget_verdict(db_, order[i]->run_id);
   }
+  identify(order);
   note_positions(order);
 
-  if (insert(order, vectors) == order.size()) {
-    for (size_t i = 0; i < order.size(); ++i) store_vector(*order[i], vectors[i]);
+  if (insert(order, 0, order.size()) == order.size()) {
+    for (size_t i = 0; i < order.size(); ++i) store_sample_and_sketch(*order[i], i);
     counts.inserted += static_cast<int64_t>(order.size());
   } else {
-    const std::span<TraceRow* const> all(order);
     for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
       while (end < order.size() && Crowd::may_meet(*order[begin], *order[end])) ++end;
-      place(all.subspan(begin, end - begin), std::span(vectors).subspan(begin, end - begin),
-            counts);
+      place(order, begin, end - begin, counts);
     }
   }
   insert_sketches();
+  note_sketches(order);
   return counts;
+}
+
+/// Sets ids_, sketches_ and owners_. What is known of a sketch that a row of this call was the
+/// first to have is that row: its number, from -1 downwards.
+void TraceWriter::identify(std::span<TraceRow* const> rows) {
+  last_id_ = -1;                           // another connection may have written since
+  statements_->sketches.sketches.clear();  // of a call that threw
+  if (std::exchange(is_writing_, true)) sketch_ids_.forget();
+  ids_.assign(rows.size(), {});
+  sketches_.resize(rows.size());
+  owners_.assign(rows.size(), kStored);
+  is_stored_.assign(rows.size(), false);
+  new_.clear();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TraceRow& row = *rows[i];
+    if (!row.sample.empty()) ids_[i].sample = next_id();
+    if (row.sketch == nullptr) continue;
+    sketches_[i] = stored_form(*row.sketch);
+    int64_t& known = sketch_ids_.of(row.run_id, sketches_[i]);
+    if (known == 0) {
+      known = -1 - static_cast<int64_t>(i);
+      ids_[i].sketch = next_id();
+      new_.push_back(i);
+    }
+    if (known < 0) owners_[i] = static_cast<size_t>(-1 - known);
+    ids_[i].sketch = known < 0 ? ids_[owners_[i]].sketch : known;
+  }
+}
+
+/// Afterwards, what is known of it is its id, or nothing where it was not stored.
+void TraceWriter::note_sketches(std::span<TraceRow* const> rows) {
+  for (const size_t i : new_) {
+    const bool is_there = is_stored_[i] || owners_[i] == kStored;
+    sketch_ids_.of(rows[i]->run_id, sketches_[i]) = is_there ? ids_[i].sketch : 0;
+  }
+  is_writing_ = false;
 }
 
 /// Rows are in order, so those of a position and phase are nearly always neighbours.
@@ -164,42 +194,46 @@ void TraceWriter::note_positions(std::span<TraceRow* const> rows) {
   }
 }
 
-/// Inserts the rows whose key is free; returns how many.
-size_t TraceWriter::insert(std::span<TraceRow* const> rows, std::span<const int64_t> vectors) {
-  statements_->rows.rows = rows;
-  statements_->rows.vectors = vectors;
+/// Inserts the n rows from `first` on whose key is free; returns how many.
+size_t TraceWriter::insert(std::span<TraceRow* const> rows, size_t first, size_t n) {
+  statements_->rows.rows = rows.subspan(first, n);
+  statements_->rows.ids = std::span(ids_).subspan(first, n);
   statements_->insert.run();
   return static_cast<size_t>(sqlite3_changes(db_.getHandle()));
 }
 
-/// Settles rows of one place of which some met others there: each was stored just now, is a
+/// Settles n rows of one place of which some met others there: each was stored just now, is a
 /// duplicate, or becomes a further row.
-void TraceWriter::place(std::span<TraceRow* const> rows, std::span<const int64_t> vectors,
+void TraceWriter::place(std::span<TraceRow* const> rows, size_t first, size_t n,
                         WriteCounts& counts) {
   Crowd& crowd = statements_->crowd;
-  crowd.read(rows);
-  for (size_t i = 0; i < rows.size(); ++i) {
+  crowd.read(rows.subspan(first, n));
+  for (size_t i = first; i < first + n; ++i) {
     TraceRow& row = *rows[i];
     const Crowd::Member* there = crowd.find(row);
     const bool is_mine =
         there && there->row.source_id == row.source_id && there->row.line == row.line;
     if (there && !is_mine) {
-      repeat(row, vectors[i], *there, counts);
+      repeat(row, i, *there, counts);
       continue;
     }
     if (!there) {
       if (crowd.has_key(row)) counts.conflict_lines.push_back(row.line);
-      crowd.add(row, vectors[i]);
-      insert(rows.subspan(i, 1), vectors.subspan(i, 1));
+      if (const int64_t id = crowd.equal_sketch(row); id != 0) {
+        ids_[i].sketch = id;
+        owners_[i] = kStored;
+      }
+      crowd.add(row, ids_[i]);
+      insert(rows, i, 1);
     }
-    store_vector(row, vectors[i]);
+    store_sample_and_sketch(row, i);
     ++counts.inserted;
   }
-  crowd.set_in_order();
+  crowd.settle();
 }
 
 /// Counts a row that is there already, which is of this source from now on if that comes first.
-void TraceWriter::repeat(const TraceRow& row, int64_t vector_id, const Crowd::Member& there,
+void TraceWriter::repeat(const TraceRow& row, size_t at, const Crowd::Member& there,
                          WriteCounts& counts) {
   ++counts.duplicates;
   statements_->repeat.bind_place(row);
@@ -207,7 +241,7 @@ void TraceWriter::repeat(const TraceRow& row, int64_t vector_id, const Crowd::Me
   statements_->repeat.run();
   if (precedes(row, there)) {
     ++counts.taken_over;
-    take_over(row, vector_id, there);
+    take_over(row, at, there);
   }
 }
 
@@ -215,9 +249,8 @@ void TraceWriter::repeat(const TraceRow& row, int64_t vector_id, const Crowd::Me
 bool TraceWriter::precedes(const TraceRow& row, const Crowd::Member& there) {
   const auto is_claim = [](const TraceRow& r) { return (r.flags & kFlagClaimed) != 0; };
   if (is_claim(row) != is_claim(there.row)) return is_claim(there.row);
-  insert_sketches();
-  if (const bool sketched = has_sketch(there.vector_id); sketched != (row.sketch != nullptr)) {
-    return !sketched;
+  if (const bool has_sketch = there.ids.sketch != 0; has_sketch != (row.sketch != nullptr)) {
+    return !has_sketch;
   }
   if (row.source_id == there.row.source_id) return false;
   RowStatement& s = statements_->source_precedes;
@@ -229,23 +262,15 @@ bool TraceWriter::precedes(const TraceRow& row, const Crowd::Member& there) {
   return first;
 }
 
-bool TraceWriter::has_sketch(std::optional<int64_t> vector_id) {
-  if (!vector_id) return false;
-  statements_->has_sketch.bind(*vector_id);
-  const bool found = statements_->has_sketch.step();
-  statements_->has_sketch.reset();
-  return found;
-}
-
-/// A row as this source has it.
-void TraceWriter::take_over(const TraceRow& row, int64_t vector_id, const Crowd::Member& there) {
-  std::optional<int64_t> vector = there.vector_id;
-  if (row.sketch) {
-    if (!vector) vector = vector_id;
-    statements_->drop_sketch.bind(*vector);
-    statements_->drop_sketch.run();
-    statements_->sketches.sketches.emplace_back(*vector, row.sketch);
+/// A row as this source has it. The sketch that was there stays: another row may have it too.
+void TraceWriter::take_over(const TraceRow& row, size_t at, const Crowd::Member& there) {
+  RowIds ids = there.ids;
+  if (row.sketch != nullptr) {
     insert_sketches();
+    if (statements_->crowd.stored_sketch(ids.sketch) != sketches_[at]) {
+      store_sketch(at);
+      ids.sketch = ids_[at].sketch;
+    }
   }
   RowStatement& s = statements_->take_over;
   s.bind_place(row);
@@ -254,39 +279,43 @@ void TraceWriter::take_over(const TraceRow& row, int64_t vector_id, const Crowd:
   for (const auto& value : {row.ptr, row.offset_bytes, row.context_id}) s.bind(value);
   s.bind(row.source_id);
   s.bind(row.line);
-  s.bind(vector);
+  ids.sketch != 0 ? s.bind(ids.sketch) : s.bind_null();
   s.run();
   statements_->passed_on.bind(there.row.source_id);
   statements_->passed_on.run();
-  statements_->crowd.take_over(row, vector);
+  statements_->crowd.take_over(row, ids);
 }
 
-void TraceWriter::store_vector(const TraceRow& row, int64_t vector_id) {
-  if (vector_id == 0) return;
-  if (row.sketch) statements_->sketches.sketches.emplace_back(vector_id, row.sketch);
-  if (!row.sample.empty()) {
-    RowStatement& sample = statements_->sample;
-    sample.bind(vector_id);
-    sample.bind(static_cast<int64_t>(row.sample.size()));
-    sample.bind_blob(row.sample);
-    sample.run();
-  }
+void TraceWriter::store_sample_and_sketch(const TraceRow& row, size_t at) {
+  store_sketch(at);
+  if (row.sample.empty()) return;
+  RowStatement& sample = statements_->sample;
+  sample.bind(ids_[at].sample);
+  sample.bind(static_cast<int64_t>(row.sample.size()));
+  sample.bind_blob(row.sample);
+  sample.run();
 }
 
-/// Inserts the sketches that store_vector left.
+/// Leaves a row's sketch to insert_sketches, unless it is stored.
+void TraceWriter::store_sketch(size_t at) {
+  if (owners_[at] == kStored || is_stored_[owners_[at]]) return;
+  is_stored_[owners_[at]] = true;
+  statements_->sketches.sketches.emplace_back(ids_[at].sketch, &sketches_[at]);
+}
+
 void TraceWriter::insert_sketches() {
   if (statements_->sketches.size() > 0) statements_->sketch.run();
   statements_->sketches.sketches.clear();
 }
 
-int64_t TraceWriter::next_vector_id() {
-  if (last_vector_id_ < 0) {
-    last_vector_id_ = db_.execAndGet(
-                             "SELECT max((SELECT ifnull(max(id), 0) FROM sketch),"
-                             " (SELECT ifnull(max(id), 0) FROM sample))")
-                          .getInt64();
+int64_t TraceWriter::next_id() {
+  if (last_id_ < 0) {
+    last_id_ = db_.execAndGet(
+                      "SELECT max((SELECT ifnull(max(id), 0) FROM sketch),"
+                      " (SELECT ifnull(max(id), 0) FROM sample))")
+                   .getInt64();
   }
-  return ++last_vector_id_;
+  return ++last_id_;
 }
 
 }  // namespace greta

@@ -9,6 +9,8 @@
 
 #include "db/crowd.h"
 #include "db/dictionary.h"
+#include "db/stored_sketch.h"
+#include "db/trace_batch.h"
 #include "db/trace_row.h"
 
 namespace greta {
@@ -23,8 +25,10 @@ struct WriteCounts {
 };
 
 /// The only writer of trace rows, for the engine and the importer. All calls happen inside a
-/// transaction that the caller owns; nothing is buffered between calls. Throws SQLite::Exception
-/// (disk full, busy) and std::invalid_argument (a key beyond the limits).
+/// transaction that the caller owns; nothing is buffered between calls. Triggers are off on its
+/// connection from then on: whoever writes there forgets verdicts (forget_verdict) and keeps
+/// lineages (refresh_lineage) himself. Throws SQLite::Exception (disk full, busy) and
+/// std::invalid_argument (a key beyond the limits).
 class TraceWriter {
  public:
   explicit TraceWriter(SQLite::Database& db);
@@ -46,7 +50,7 @@ class TraceWriter {
   void forget();
 
   /// Writes rows, in any order (sorted here, so that the tree grows at its end), notes their
-  /// positions in traced_position, and deletes what is kept of their runs' verdicts. A row of a key
+  /// positions in traced_position, and forgets the verdicts of their runs. A row of a key
   /// (place, side, phase, step and name) that exists is a duplicate when its content (tokens, n,
   /// hash, statistics, sample, without a hash the sketch) is the same, else a further occurrence.
   /// What is stored does not depend on the order of arrival: rows of a place are numbered by key
@@ -55,23 +59,32 @@ class TraceWriter {
 
  private:
   struct Statements;
+  void identify(std::span<TraceRow* const> rows);
   void note_positions(std::span<TraceRow* const> rows);
-  size_t insert(std::span<TraceRow* const> rows, std::span<const int64_t> vectors);
-  void place(std::span<TraceRow* const> rows, std::span<const int64_t> vectors,
-             WriteCounts& counts);
-  void repeat(const TraceRow& row, int64_t vector_id, const Crowd::Member& there,
-              WriteCounts& counts);
+  size_t insert(std::span<TraceRow* const> rows, size_t first, size_t n);
+  void place(std::span<TraceRow* const> rows, size_t first, size_t n, WriteCounts& counts);
+  void repeat(const TraceRow& row, size_t at, const Crowd::Member& there, WriteCounts& counts);
   bool precedes(const TraceRow& row, const Crowd::Member& there);
-  bool has_sketch(std::optional<int64_t> vector_id);
-  void take_over(const TraceRow& row, int64_t vector_id, const Crowd::Member& there);
-  void store_vector(const TraceRow& row, int64_t vector_id);
+  void take_over(const TraceRow& row, size_t at, const Crowd::Member& there);
+  void store_sample_and_sketch(const TraceRow& row, size_t at);
+  void store_sketch(size_t at);
   void insert_sketches();
-  int64_t next_vector_id();
+  void note_sketches(std::span<TraceRow* const> rows);
+  int64_t next_id();
 
   SQLite::Database& db_;
   Dictionary dictionary_;
   std::unique_ptr<Statements> statements_;
-  int64_t last_vector_id_ = -1;  ///< -1: not read yet in this call
+  SketchIds sketch_ids_;
+  // Of the rows of this call, in order.
+  static constexpr size_t kStored = SIZE_MAX;
+  std::vector<RowIds> ids_;
+  std::vector<StoredSketch> sketches_;
+  std::vector<size_t> owners_;   ///< row that had the same sketch first; kStored: another call's
+  std::vector<bool> is_stored_;  ///< the sketch of this owner
+  std::vector<size_t> new_;      ///< owners of sketches that no earlier call had
+  bool is_writing_ = false;
+  int64_t last_id_ = -1;  ///< of samples and sketches; -1: not read yet
 };
 
 }  // namespace greta

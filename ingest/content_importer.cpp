@@ -97,7 +97,7 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
   if (in_pieces) opened.sha256 = file.emplace(content.file).sha256();
   std::string_view head = std::string_view(opened.bytes).substr(0, kHeadBytes);
   if (!identify(content, opened.kind, head, opened.sha256)) return;
-  run_id_ = session_.runs.run_id(identity_);
+  run_id_ = session_.runs.find_or_add(identity_);
   SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, opened.sha256};
   if (in_pieces) {
     content.raw_sha256 = opened.sha256;
@@ -113,6 +113,7 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
     there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes);
   }
   if (there) return take_known(*there, content);
+  session_.runs.change(run_id_);
   if (opened.kind == ContentKind::kRecords) return store_records(content, reader, opened);
   if (in_pieces) {
     store_foreign(content, reader, opened, *file);
@@ -352,9 +353,11 @@ void ContentImporter::take_known(int64_t source_id, const Content& content) {
 /// Also says that the file changed while it was read: what is on the disk is then another.
 void ContentImporter::add_location(int64_t source_id, const Content& content,
                                    const std::string& raw_sha256) {
-  session_.sources.add_location(source_id, content.file, change_.empty() ? raw_sha256 : "",
-                                content.raw_bytes);
-  session_.runs.refresh_status(source_id);
+  if (session_.sources.add_location(source_id, content.file, change_.empty() ? raw_sha256 : "",
+                                    content.raw_bytes)) {
+    session_.runs.change(session_.sources.run_of(source_id));
+    session_.runs.refresh_status(source_id);
+  }
   if (change_.empty()) return;
   session_.add_finding(content.file, 0, false, change_, "", source_id);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -142,8 +143,12 @@ std::string leading_token(std::string_view value) {
 
 // Whether a verdict is about what lies beyond rounding, in the words of greta's own reports.
 bool passes_within_rounding(std::string_view value) {
-  return value.find("PASS within rounding") != std::string_view::npos ||
-         value.find("PASS dentro del redondeo") != std::string_view::npos;
+  constexpr std::string_view kWords[] = {"PASS (rounding only", "PASS (sólo redondeo",
+                                         // before format version 10
+                                         "PASS within rounding", "PASS dentro del redondeo"};
+  return std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view words) {
+    return value.find(words) != std::string_view::npos;
+  });
 }
 
 // As reports of greta say of a run that differs and passes.

@@ -66,6 +66,7 @@ IngestSummary Importer::run(const std::vector<fs::path>& paths,
       for (int64_t old : interrupted) close_ingest(session_.db, old);
       close_ingest(session_.db, id);
     });
+    session_.judge();
     make_durable(session_.db);
     return session_.summary;
   }
@@ -113,7 +114,7 @@ void Importer::ingest_inputs(const std::vector<Input>& inputs) {
     ++session_.progress.files_done;
     session_.progress.bytes_done = bytes_before + input.bytes;
   }
-  session_.settle_and_judge();
+  session_.settle();
 }
 
 void Importer::ingest_file(const Input& input, std::future<OpenedFile> opened) {

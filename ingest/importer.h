@@ -28,7 +28,7 @@ struct IngestOptions {
   bool dry_run = false;  ///< read and check everything, write nothing
   bool follow = false;   ///< links out of a directory given, too (Links::kAll)
   bool give_up = false;  ///< interrupted ingests whose paths are gone end, as never finished
-  int jobs = 2;          ///< 1: one thread does all; more: another one parses, so many judge
+  int jobs = 2;          ///< 1: one thread does all; more: another one parses
   std::string run;       ///< name of the run all files belong to; "" : from path and content
   std::function<void(const IngestProgress&)> progress;
 };

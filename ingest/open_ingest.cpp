@@ -7,6 +7,7 @@
 #include "common/hex.h"
 #include "common/utc_time.h"
 #include "common/utf8.h"
+#include "db/judge.h"
 #include "db/statements.h"
 #include "db/transaction.h"
 
@@ -71,6 +72,8 @@ int64_t open_ingest(SQLite::Database& db, const IngestRequest& request) {
 
 void close_ingest(SQLite::Database& db, int64_t id) {
   Statements sql(db);
+  SQLite::Statement& runs = sql("SELECT run_id FROM ingest_run WHERE ingest_id = ?", id);
+  while (runs.executeStep()) forget_verdict(db, runs.getColumn(0).getInt64());
   sql("DELETE FROM ingest_run WHERE ingest_id = ?", id).exec();
   sql("DELETE FROM ingest WHERE id = ?", id).exec();
 }

@@ -32,7 +32,7 @@ struct OpenIngest {
 /// own. Throws SQLite::Exception.
 int64_t open_ingest(SQLite::Database& db, const IngestRequest& request);
 
-/// All of it is there: its runs are judged like any others. Inside the caller's transaction.
+/// All of it is there: its runs are judged like any others, anew. Inside the caller's transaction.
 void close_ingest(SQLite::Database& db, int64_t id);
 
 /// Names of the runs that it has written to, in order of their ids.

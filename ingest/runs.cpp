@@ -7,7 +7,7 @@
 
 #include "common/utc_time.h"
 #include "db/experiment.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
 #include "db/run_name.h"
 #include "ingest/text.h"
 
@@ -87,11 +87,16 @@ RunIdentity identity_of(const RunEvent& start, const std::string& name) {
 
 int64_t Runs::run_id(const RunIdentity& identity) {
   const int64_t id = find_or_add(identity);
+  change(id);
+  return id;
+}
+
+void Runs::change(int64_t run_id) {
   if (ingest_id_) {
-    sql_("INSERT OR IGNORE INTO ingest_run(run_id, ingest_id) VALUES (?, ?)", id, *ingest_id_)
+    sql_("INSERT OR IGNORE INTO ingest_run(run_id, ingest_id) VALUES (?, ?)", run_id, *ingest_id_)
         .exec();
   }
-  return id;
+  forget_verdict(db_, run_id);
 }
 
 int64_t Runs::find_or_add(const RunIdentity& identity) {
@@ -197,6 +202,7 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
         event.experiment, name.family, name.variant, run_id, identity.experiment)
         .exec();
   }
+  refresh_lineage(db_, run_id);
   const auto state = [&](const char* dim, const std::string& value, AttributeRank rank) {
     if (!value.empty()) add_attribute(run_id, dim, value, rank, "", source_id);
   };
@@ -210,7 +216,6 @@ void Runs::start_run(int64_t source_id, int64_t run_id, const RunIdentity& ident
 std::string Runs::add_prompt(int64_t run_id, const RunEvent& event) {
   const int64_t id = writer_.prompt_id(run_id, event.prompt);
   const bool is_same = records_.set_prompt(id, event.n_tokens, event.text_sha256, event.token_ids);
-  forget_tally(db_, run_id);  // it is announced from now on
   for (const RunEvent::Planned& row : event.plan) {
     const auto tensor = writer_.tensor_id_of_run(run_id, row.tensor);
     if (!tensor) continue;  // its rows are not taken either, and each is an error
@@ -295,7 +300,9 @@ void Runs::settle(const std::string& experiment) {
     bind_optional(update, 5, seed);
     update.bind(6, most_believed(all, "synthetic") == "1" ? 1 : 0);
     update.bind(7, run_id);
-    update.exec();
+    if (update.exec() == 0) continue;
+    refresh_lineage(db_, run_id);
+    forget_verdict(db_, run_id);
   }
 }
 

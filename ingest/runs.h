@@ -23,7 +23,7 @@ class Runs {
   Runs(SQLite::Database& db, TraceWriter& writer)
       : db_(db), sql_(db), records_(db), writer_(writer) {}
 
-  /// Runs that are asked for from now on belong to an ingest that has not ended (table ingest_run).
+  /// Runs that change from now on belong to an ingest that has not ended (table ingest_run).
   void belong_to(int64_t ingest_id) { ingest_id_ = ingest_id; }
 
   /// What a run is called that a content of the row format begins: as it says, "" when another run
@@ -31,6 +31,10 @@ class Runs {
   std::string free_name_of(const RunEvent& start);
 
   /// The run of an identity, created with the attributes that its path states.
+  int64_t find_or_add(const RunIdentity& identity);
+  /// Something of a run is about to change: it belongs to the ingest, and its verdict goes.
+  void change(int64_t run_id);
+  /// The run of an identity, which is about to change.
   int64_t run_id(const RunIdentity& identity);
   /// The run of the same experiment and date with more dimensions, as a summary lists them.
   int64_t run_id(RunIdentity identity, const std::map<std::string, std::string>& more_dims);
@@ -68,7 +72,6 @@ class Runs {
   std::set<std::string> take_unsettled();
 
  private:
-  int64_t find_or_add(const RunIdentity& identity);
   void start_run(int64_t source_id, int64_t run_id, const RunIdentity& identity,
                  const RunEvent& event);
   void end_run(int64_t source_id, int64_t run_id, const RunEvent& event);

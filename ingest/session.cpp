@@ -1,7 +1,6 @@
 #include "ingest/session.h"
 
 #include "db/judge.h"
-#include "db/kept_tally.h"
 #include "ingest/run_identity.h"
 
 namespace greta {
@@ -10,15 +9,16 @@ void IngestSession::add_finding(const std::string& file, int64_t line, bool is_e
                                 const std::string& reason, std::string_view raw,
                                 std::optional<int64_t> source_id) {
   const std::string about = source_id ? "" : run_named_by(file);
-  count_finding({file, line, is_error, reason},
-                sources.add_finding(source_id, file, line, is_error, reason, raw, about),
-                source_id.has_value());
+  const bool is_new = sources.add_finding(source_id, file, line, is_error, reason, raw, about);
+  if (is_new && is_error && !about.empty()) forget_verdicts_about(db, about);
+  count_finding({file, line, is_error, reason}, is_new, source_id.has_value());
 }
 
 void IngestSession::add_finding_about(const std::string& run, const std::string& file,
                                       const std::string& reason) {
-  count_finding({file, 0, true, reason}, sources.add_finding({}, file, 0, true, reason, "", run),
-                false);
+  const bool is_new = sources.add_finding({}, file, 0, true, reason, "", run);
+  if (is_new) forget_verdicts_about(db, run);
+  count_finding({file, 0, true, reason}, is_new, false);
 }
 
 void IngestSession::count_finding(const Finding& finding, bool is_new, bool is_of_source) {
@@ -58,12 +58,15 @@ void IngestSession::show_progress(const std::string& current) {
   if (options.progress) options.progress(progress);
 }
 
-void IngestSession::settle_and_judge() {
+void IngestSession::settle() {
   in_transaction([this] {
     for (const std::string& experiment : runs.take_unsettled()) runs.settle(experiment);
   });
+}
+
+void IngestSession::judge() {
   show_progress("");
-  if (!options.dry_run) judge(db, runs_without_tally(db), options.jobs);
+  if (!options.dry_run) greta::judge(db, unjudged_runs(db));
 }
 
 }  // namespace greta

@@ -50,8 +50,10 @@ struct IngestSession {
 
   void show_progress(const std::string& current);
 
-  /// What the ingest has learnt of its runs is settled, and they are judged.
-  void settle_and_judge();
+  /// What the ingest has learnt of its runs is settled.
+  void settle();
+  /// Runs without a verdict are judged, unless it is a dry run.
+  void judge();
 
   /// After what was written was undone.
   void forget() {

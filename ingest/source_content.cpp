@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "db/kept_tally.h"
 #include "ingest/content_name.h"
 #include "ingest/failure_claim.h"
 #include "ingest/failure_lines.h"
@@ -349,7 +348,6 @@ void SourceContent::add_log(const std::string& bytes) {
     ++session_.summary.metrics;
   }
   if (facts.prompt_tokens && !identity_.prompt.empty()) {
-    forget_tally(session_.db, run_id_);  // view announced_prompt
     session_.runs.set_prompt_length(run_id_, identity_.prompt, *facts.prompt_tokens);
   }
   if (!facts.valid_utf8) add_finding(0, false, "not valid UTF-8; kept as it is");

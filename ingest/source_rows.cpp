@@ -1,7 +1,6 @@
 // Of a content: the rows, readouts, events and differences of its record lines.
 #include <utility>
 
-#include "db/kept_tally.h"
 #include "ingest/failure_claim.h"
 #include "ingest/json_pairs.h"
 #include "ingest/source_content.h"
@@ -56,7 +55,6 @@ void SourceContent::add_batch(RecordBatch& batch) {
     first_context_ = batch.contexts_from;
   }
   WriteCounts counts = session_.writer.write(batch.rows);
-  if (!batch.readouts.empty()) forget_tally(session_.db, run_id_);  // view announced_prompt
   for (const Readout& r : batch.readouts) {
     const std::optional<ReadoutRow> left_out =
         session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],

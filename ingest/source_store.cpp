@@ -57,20 +57,27 @@ void SourceStore::finish_source(int64_t source_id, const std::string& sha256,
       .exec();
 }
 
-void SourceStore::add_location(int64_t source_id, const std::string& path,
+bool SourceStore::add_location(int64_t source_id, const std::string& path,
                                const std::string& raw_sha256, int64_t raw_bytes) {
   SQLite::Statement& s = sql_(
       "INSERT INTO source_location VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
       " raw_sha256 = coalesce(excluded.raw_sha256, raw_sha256),"
-      " raw_bytes = coalesce(excluded.raw_bytes, raw_bytes)");
+      " raw_bytes = coalesce(excluded.raw_bytes, raw_bytes)"
+      " WHERE excluded.raw_sha256 <> ifnull(raw_sha256, '')"
+      " OR excluded.raw_bytes <> ifnull(raw_bytes, -1)");
   s.bind(1, source_id);
   s.bind(2, path);
   if (!raw_sha256.empty()) {
     s.bind(3, raw_sha256);
     s.bind(4, raw_bytes);
   }
-  s.exec();
+  const bool is_new = s.exec() > 0;
   if (located_.source_id == source_id) located_.relative_paths.insert(relative_path_of(path));
+  return is_new;
+}
+
+int64_t SourceStore::run_of(int64_t source_id) {
+  return sql_.find_id("SELECT run_id FROM source WHERE id = ?", source_id).value_or(0);
 }
 
 std::string SourceStore::path_of(int64_t source_id) {

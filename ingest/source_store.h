@@ -39,8 +39,10 @@ class SourceStore {
   void finish_source(int64_t source_id, const std::string& sha256, const std::string& shape,
                      int64_t bytes, int64_t lines, int64_t rows, int64_t duplicates,
                      int64_t conflicts);
-  void add_location(int64_t source_id, const std::string& path, const std::string& raw_sha256,
+  /// False when the path is known, and so is what was read there.
+  bool add_location(int64_t source_id, const std::string& path, const std::string& raw_sha256,
                     int64_t raw_bytes);
+  int64_t run_of(int64_t source_id);
   /// The first path that the source was found under, "" without one.
   std::string path_of(int64_t source_id);
   /// What was noted in a transaction that was undone.

@@ -138,6 +138,7 @@ void StreamImporter::take_line(std::string_view line, size_t readable, int64_t l
 void StreamImporter::write() {
   if (!source_ || batch_.lines == 0) return;
   session_.in_transaction([this] {
+    session_.runs.change(run_id_);
     source_->add_batch(batch_);
     for (const std::string& experiment : session_.runs.take_unsettled()) {
       session_.runs.settle(experiment);
@@ -166,13 +167,15 @@ IngestSummary StreamImporter::run(int descriptor) {
     ++batch_.lines;
     write();
     session_.in_transaction([&] {
+      session_.runs.change(run_id_);
       source_->set_shape("row");
       source_->finish(end.sha256, end.bytes, end.lines);
       forget_run_process(session_.db, run_id_);
     });
   } catch (const NotRead&) {
   }
-  session_.settle_and_judge();
+  session_.settle();
+  session_.judge();
   return session_.summary;
 }
 

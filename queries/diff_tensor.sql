@@ -18,19 +18,10 @@ SELECT
   p.run_b_id AS run_b_id                               -- run.id
 FROM run_pair p
 CROSS JOIN (SELECT 0 AS back UNION ALL SELECT 1) d
-CROSS JOIN comparison_classed s
+CROSS JOIN comparison_graded s
 CROSS JOIN tensor t
 WHERE p.why_not IS NULL
-  AND NOT EXISTS (SELECT 1 FROM same_pair k WHERE k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id)
-  AND (NOT d.back OR EXISTS (SELECT 1 FROM lone_row l WHERE l.run_a_id = p.run_a_id AND l.run_b_id = p.run_b_id))
-  AND s.axis = 'runs' AND s.run_id = CASE WHEN d.back THEN p.run_b_id ELSE p.run_a_id END
+  AND s.run_id = CASE WHEN d.back THEN p.run_b_id ELSE p.run_a_id END
   AND s.other_run_id = CASE WHEN d.back THEN p.run_a_id ELSE p.run_b_id END
   AND s.key_tensor_id IS NOT NULL AND (NOT d.back OR s.alone) AND t.id = s.key_tensor_id
-GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, t.id
-UNION ALL
-SELECT p.run_a, p.run_b, t.name, count(*), 0, 0, 0, 0, 0, 0, 0, t.ord, p.run_a_id, p.run_b_id
-FROM run_pair p
-CROSS JOIN same_pair k ON k.run_a_id = p.run_a_id AND k.run_b_id = p.run_b_id
-CROSS JOIN trace_row x ON x.run_id = p.run_a_id
-CROSS JOIN tensor t ON t.id = x.tensor_id
 GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, t.id;

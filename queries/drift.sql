@@ -25,8 +25,8 @@ FROM (
     max(s.rel_l2 / ifnull(nullif(s.tolerance, 0), 1)) AS far,
     s.rel_l2 AS rel_l2, s.tolerance AS tolerance, s.key_prompt_id AS prompt_id, s.key_layer AS layer,
     nullif(s.key_pos_id, -1) AS pos_id
-  FROM comparison_classed s
-  WHERE s.axis = 'phases' AND s.other_run_id = s.run_id AND s.side = 0 AND s.compared AND s.status <> 'MATCH'
+  FROM comparison_graded s
+  WHERE s.other_run_id = s.run_id AND s.side = 0 AND s.compared AND s.status <> 'MATCH'
   GROUP BY s.run_id, s.run, s.key_tensor_id
 ) d
 CROSS JOIN tensor t ON t.id = d.tensor_id;

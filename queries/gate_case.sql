@@ -86,35 +86,28 @@ FROM (
           sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed,
           max(ifnull(s.rel_l2, -1)) AS rel_l2, s.tolerance AS tolerance, s.cause AS cause, s.name_id AS name_id,
           s.key_pos_id AS pos_id, s.forward_layer AS forward_layer
-        FROM traced_position z
-        CROSS JOIN comparison_graded s
+        FROM position z
+        CROSS JOIN comparison_cause s
         JOIN prompt q ON q.id = s.key_prompt_id
-        WHERE NOT EXISTS (
-            SELECT 1 FROM plain_position e
-            WHERE e.run_id = z.run_id AND e.prompt_id = z.prompt_id AND e.side = z.side AND e.pos_id = z.pos_id)
-          AND s.axis = 'phases' AND s.run_id = z.run_id AND s.other_run_id = z.run_id
+        WHERE z.compare AND s.run_id = z.run_id AND s.other_run_id = z.run_id
           AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
         GROUP BY s.run_id, s.run, s.key_prompt_id, q.name, s.key_layer, s.key_tensor_id, s.status, s.class
         UNION ALL
-        -- what double arithmetic refutes
+        -- what double arithmetic refutes, and what a report's table lists
         SELECT
-          o.run_id, r.name, o.prompt_id, q.name, -1, o.tensor_id, NULL, 'REFUTED', NULL, 1, 1, 0, 0, o.error,
-          (SELECT t.rel_l2 FROM run_tolerance t WHERE t.run_id = o.run_id AND t.tensor_id = o.tensor_id), o.cause,
-          o.name_id, o.pos_id, 1000000
-        FROM refuted_readout o
+          o.run_id, r.name, o.prompt_id, q.name, ifnull(o.layer, -1), n.tensor_id, NULL, o.status, o.class, st.blamed,
+          o.count, o.claimed, o.claimed, ifnull(CASE o.status WHEN 'REFUTED' THEN (
+            SELECT max(e.error) FROM refuted_readout e
+            WHERE e.run_id = o.run_id AND e.prompt_id = o.prompt_id AND e.pos_id = o.pos_id AND e.cause = o.cause) END, -1),
+          CASE o.status WHEN 'REFUTED' THEN (
+            SELECT l.rel_l2 FROM run_tolerance l WHERE l.run_id = o.run_id AND l.tensor_id = n.tensor_id) END,
+          o.cause, o.name_id, o.pos_id, o.forward_layer
+        FROM uncompared o
+        JOIN status st ON st.name = o.status
         JOIN run r ON r.id = o.run_id
         JOIN prompt q ON q.id = o.prompt_id
-        UNION ALL
-        -- what a report's table lists
-        SELECT
-          s.run_id, s.run, s.prompt_id, q.name, ifnull(s.layer, -1), s.tensor_id, NULL, s.status, s.class, s.blamed,
-          count(*), sum(s.compared), sum(s.compared), -1, NULL, s.cause, s.name_id, s.pos_id, s.forward_layer
-        FROM run_evidence v
-        CROSS JOIN comparison_graded s
-        JOIN prompt q ON q.id = s.prompt_id
-        WHERE v.evidence = 'report' AND s.axis = 'phases' AND s.run_id = v.run_id AND s.other_run_id = v.run_id
-          AND s.report_line IS NOT NULL
-        GROUP BY s.run_id, s.run, q.name, s.report_line
+        LEFT JOIN tensor_name n ON n.id = o.name_id
+        WHERE o.status <> 'DECODE_ONLY'
       ) g
     ) f
   ) t

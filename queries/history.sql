@@ -2,17 +2,21 @@
 -- against the run before it says view change.
 CREATE VIEW history AS
 SELECT
-  v.experiment AS experiment,                          -- literal directory: b3_66_v2
-  v.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
-  v.date AS date,                                      -- YYYY-MM-DD; NULL unknown
-  v.commit_sha AS commit_sha,                          -- commit of the engine that ran
-  v.run AS run,                                        -- run.name
-  v.verdict AS verdict,                                -- see run_verdict
+  r.experiment AS experiment,                          -- literal directory: b3_66_v2
+  r.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
+  r.date AS date,                                      -- YYYY-MM-DD; NULL unknown
+  r.commit_sha AS commit_sha,                          -- commit of the engine that ran
+  r.name AS run,                                       -- run.name
+  ifnull(v.verdict, 'UNJUDGED') AS verdict,            -- see run_verdict
   v.first_fail AS first_fail,                          -- cause
   v.layer AS layer,                                    -- of the first fail
   v.tensor AS tensor,                                  -- of the first fail
   v.prompt AS prompt,                                  -- of the first fail
-  v.numeric_verdict AS numeric_verdict,                -- see run_verdict
+  ifnull(v.strict_verdict, 'UNJUDGED') AS strict_verdict, -- see run_verdict
+  v.strict_first_fail AS strict_first_fail,            -- cause of the first that is not bitwise equal
+  v.strict_layer AS strict_layer,                      -- of that
+  v.strict_tensor AS strict_tensor,                    -- of that
+  ifnull(v.numeric_verdict, 'UNJUDGED') AS numeric_verdict, -- see run_verdict
   v.numeric_first_fail AS numeric_first_fail,          -- cause of the first pair beyond rounding
   v.numeric_layer AS numeric_layer,                    -- of that pair
   v.numeric_tensor AS numeric_tensor,                  -- of that pair
@@ -25,8 +29,9 @@ SELECT
   v.rounding AS rounding,                              -- DRIFT within tolerance
   v.divergent AS divergent,                            -- DRIFT beyond it
   v.nonfinite AS nonfinite,                            -- NaN or inf
-  v.run_id AS run_id                                   -- run.id
-FROM run_verdict v
-JOIN run r ON r.id = v.run_id
-JOIN lineage_member m ON m.run_id = v.run_id
-ORDER BY v.date, r.started_at, v.experiment, length(v.run), v.run;
+  r.id AS run_id                                       -- run.id
+FROM run r
+JOIN lineage_member m ON m.run_id = r.id
+LEFT JOIN verdict v ON v.run_id = r.id AND v.level = 'run' AND v.item = ''
+WHERE NOT EXISTS (SELECT 1 FROM directory_level d WHERE d.run_id = r.id)
+ORDER BY r.date, r.started_at, r.experiment, length(r.name), r.name;

@@ -69,7 +69,7 @@ FROM (
     nullif(b.attn_out, 2) >= 3 AS attn_out_far
   FROM (
     SELECT
-      p.run AS run, p.run_id AS run_id, p.mode AS mode, p.key_prompt_id AS prompt_id, p.key_layer AS layer,
+      p.run AS run, p.run_id AS run_id, (SELECT r.mode FROM run r WHERE r.id = p.run_id) AS mode, p.key_prompt_id AS prompt_id, p.key_layer AS layer,
       p.key_pos_id AS pos_id,
       -- grades; of a size also those within rounding that nothing says to be equal
       max(CASE t.name WHEN 'q_post_rope' THEN p.grade END) AS q,
@@ -89,20 +89,32 @@ FROM (
       max(CASE t.name WHEN 'attn_scores' THEN ifnull(p.grade, p.class = 'ROUNDING') END) AS scores,
       max(CASE t.name WHEN 'attn_probs' THEN ifnull(p.grade, p.class = 'ROUNDING') END) AS probs,
       max(CASE t.name WHEN 'attn_out' THEN ifnull(p.grade, p.class = 'ROUNDING') END) AS attn_out
-    FROM comparison_classed p
+    FROM comparison_graded p
     JOIN tensor t ON t.id = p.key_tensor_id
-    WHERE p.axis = 'phases' AND p.other_run_id = p.run_id AND p.side = 0 AND p.compared
+    WHERE p.other_run_id = p.run_id AND p.side = 0 AND p.compared
       AND t.name IN ('q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache', 'k_cache_rows', 'v_cache_rows',
                      'attn_scores', 'attn_probs', 'attn_out')
-    GROUP BY p.run, p.run_id, p.mode, p.key_prompt_id, p.key_layer, p.key_pos_id
+    GROUP BY p.run, p.run_id, p.key_prompt_id, p.key_layer, p.key_pos_id
     HAVING max(t.name <> 'attn_out')
   ) b
 ) a
 JOIN prompt q ON q.id = a.prompt_id
 UNION ALL
+-- a layer that one side lost altogether: something had to pair, and nothing of it did
 SELECT
-  l.run, q.name, l.layer, l.pos_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-  'UNKNOWN', 'KV_MISMATCH', l.mode, l.run_id, l.prompt_id
-FROM kv_lost l
-JOIN prompt q ON q.id = l.prompt_id
+  r.name, q.name, x.layer, x.pos_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+  'UNKNOWN', 'KV_MISMATCH', r.mode, r.id, q.id
+FROM run r
+JOIN trace_row x ON x.run_id = r.id AND x.side IN (0, 1) AND +x.pos_id >= 0
+JOIN traced_position p ON p.run_id = x.run_id AND p.prompt_id = x.prompt_id AND p.side = 0 AND p.pos_id = x.pos_id AND p.demands
+JOIN prompt q ON q.id = x.prompt_id
+WHERE x.tensor_id IN (SELECT t.id FROM tensor t WHERE t.name IN (
+    'q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache', 'k_cache_rows', 'v_cache_rows', 'attn_scores', 'attn_probs'))
+  AND NOT EXISTS (
+    SELECT 1 FROM comparison b JOIN tensor k ON k.id = b.key_tensor_id
+    WHERE b.run_id = x.run_id AND b.other_run_id = x.run_id AND b.key_prompt_id = x.prompt_id AND b.side = 0
+      AND b.key_pos_id = x.pos_id AND b.key_layer = x.layer AND NOT b.alone
+      AND k.name IN ('q_post_rope', 'k_post_rope', 'v_proj', 'k_cache', 'v_cache', 'k_cache_rows', 'v_cache_rows',
+                     'attn_scores', 'attn_probs'))
+GROUP BY r.name, r.id, q.id, x.layer, x.pos_id
 ORDER BY run, prompt, pos_id, layer;

@@ -13,7 +13,7 @@ SELECT
   t.name AS canonical_tensor,                          -- first name of the trace point
   s.status AS status,                                  -- MISSING, DECODE_ONLY, PREFILL_ONLY, AMBIGUOUS, CONFLICT, NONFINITE, INCOMPARABLE, MATCH, DRIFT
   s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN; of an INCOMPARABLE: ROUNDING when sketches are all that compares, and equal
-  s.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
+  CASE WHEN s.fails THEN (SELECT k.origin FROM origin k WHERE k.worst_input = ifnull(s.worst_input, 0) AND k.unsampled = ifnull(s.unsampled, 1)) END AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
   CASE WHEN s.compared AND s.report_source_id IS NULL THEN s.inputs_complete ELSE 0 END AS inputs_complete, -- 1 when the direct inputs were traced on both sides
   CASE WHEN s.compared THEN s.scope END AS scope,      -- full, prefix, sample: what was compared
   CASE WHEN s.compared THEN s.compared_n END AS compared_n, -- values compared
@@ -24,7 +24,7 @@ SELECT
   CASE WHEN s.decode_hash IS NOT NULL THEN printf('%llu', s.decode_hash) END AS decode_hash,    -- unsigned decimal
   s.rel_l2 AS rel_l2,                                  -- relative L2 distance, see measure; NULL when there is nothing to measure with or a value is not finite
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
-  s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
+  CASE WHEN s.fails THEN (SELECT k.numeric_origin FROM origin k WHERE k.worst_input = ifnull(s.worst_input, 0) AND k.unsampled = ifnull(s.unsampled, 1)) END AS numeric_origin,                  -- as origin, rounding inputs counting as clean
   CASE
     WHEN s.report_source_id IS NOT NULL THEN s.report_details
     WHEN s.status = 'NONFINITE' THEN CASE WHEN s.alone
@@ -32,7 +32,7 @@ SELECT
       ELSE printf('prefill nan=%d inf=%d, decode nan=%d inf=%d', s.x_nan, s.x_inf, s.y_nan, s.y_inf) END
     WHEN s.status = 'AMBIGUOUS' THEN 'several different rows on one side'
     WHEN s.status = 'CONFLICT' THEN CASE WHEN s.x_hash = s.y_hash
-      THEN 'equal hashes, but other statistics or lengths' ELSE 'equal samples of all values, but other hashes' END
+      THEN 'equal hashes, but other statistics' WHEN s.hash_equal IS NULL THEN 'equal sketches, but other statistics' ELSE 'equal samples of all values, but other hashes' END
     WHEN s.status = 'DRIFT' THEN printf('prefill %s, decode %s',
       CASE WHEN s.x_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.x_hash) END,
       CASE WHEN s.y_hash IS NULL THEN 'without hash' ELSE printf('%llu', s.y_hash) END)
@@ -44,13 +44,14 @@ SELECT
   END AS details,                                      -- in words
   CASE WHEN s.fails THEN s.caused_by END AS caused_by, -- nearest traced input that differs, the earliest: tensor@layer
   CASE WHEN s.report_source_id IS NULL THEN 'trace' ELSE 'report' END AS evidence, -- trace or report
-  s.experiment AS experiment,                          -- literal directory: b3_66_v2
-  s.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
-  s.commit_sha AS commit_sha,                          -- commit of the engine that ran
-  s.date AS date,                                      -- YYYY-MM-DD; NULL unknown
+  r.experiment AS experiment,                          -- literal directory: b3_66_v2
+  r.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
+  r.commit_sha AS commit_sha,                          -- commit of the engine that ran
+  r.date AS date,                                      -- YYYY-MM-DD; NULL unknown
   CASE WHEN s.fails THEN s.segment END AS segment,     -- of what failed: from the earliest traced input to here
   CASE WHEN s.fails THEN s.untraced_layers END AS untraced_layers, -- where origin is UNSAMPLED: the layers in between, as --layers takes them
-  s.tolerance_source AS tolerance_source,              -- calibrated: measured of this model (noise_floor); shipped: of table tolerance
+  CASE s.tolerance < (SELECT o.rel_l2 FROM run_tolerance o WHERE o.run_id = s.run_id AND o.tensor_id = s.tensor_id)
+    WHEN 1 THEN 'calibrated' WHEN 0 THEN 'shipped' END AS tolerance_source, -- calibrated: measured of this model (noise_floor); shipped: of table tolerance
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position
   s.run_id AS run_id,                                  -- run.id
   s.prompt_id AS prompt_id,                            -- prompt.id
@@ -58,16 +59,14 @@ SELECT
   s.measure AS measure,                                -- what rel_l2 comes from: exact (value by value), sample or sketch (estimates), hash (equal)
   s.rel_l2 * s.measure_low AS rel_l2_low,              -- 95 % interval of an estimate, where values that differ are many
   s.rel_l2 * s.measure_high AS rel_l2_high,            -- its other end
-  d.location AS location,                              -- where the rows differ: head 5 only, last 4 values, every value; NULL unless measure is exact
-  d.differing AS differing,                            -- values that differ
-  d.max_abs AS max_abs,                                -- greatest distance of two finite values
-  d.max_abs_at AS max_abs_at,                          -- its index in the row
-  d.max_ulp AS max_ulp                                 -- greatest number of floats between two finite values
-FROM comparison_placed s
+  (SELECT l.location FROM located_difference l WHERE l.id = s.difference_id) AS location,                              -- where the rows differ: head 5 only, last 4 values, every value; NULL unless measure is exact
+  (SELECT d.differing FROM difference d WHERE d.id = s.difference_id) AS differing,                            -- values that differ
+  (SELECT d.max_abs FROM difference d WHERE d.id = s.difference_id) AS max_abs,                                -- greatest distance of two finite values
+  (SELECT d.max_abs_at FROM difference d WHERE d.id = s.difference_id) AS max_abs_at,                          -- its index in the row
+  (SELECT d.max_ulp FROM difference d WHERE d.id = s.difference_id) AS max_ulp                                 -- greatest number of floats between two finite values
+FROM comparison_origin s
+JOIN run r ON r.id = s.run_id
 JOIN prompt q ON q.id = s.prompt_id
-LEFT JOIN located_difference d ON d.run_id = s.run_id AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id
-  AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id
-  AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash AND d.n = s.x_n
 LEFT JOIN tensor_name m ON m.id = s.name_id
 LEFT JOIN tensor t ON t.id = s.tensor_id
-WHERE s.axis = 'phases' AND s.other_run_id = s.run_id;
+WHERE s.other_run_id = s.run_id;

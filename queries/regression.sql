@@ -1,5 +1,5 @@
--- One row per place where a lineage turned for the worse: the first bad run, the last good one, where
--- values first part ways, and the run that mended it. A verdict turned from PASS to FAIL (BROKEN), or
+-- One row per place where a lineage regressed: the first bad run, the last good one, where values first
+-- diverge, and the run that fixed it. The verdict turned from PASS to FAIL (BROKEN), or
 -- what both phases compute changed beyond rounding (CHANGED), which no verdict of the run itself shows.
 -- What a merge has from one of its parents is told where that came.
 CREATE VIEW regression AS
@@ -7,23 +7,14 @@ WITH RECURSIVE
   c AS MATERIALIZED (
     SELECT
       v.run_id AS run_id, v.baseline_id AS baseline_id, v.run AS run, v.lineage AS lineage, v.change AS change,
-      v.verdict AS verdict, v.numeric_verdict AS numeric_verdict, v.baseline_verdict AS baseline_verdict,
-      v.baseline_numeric_verdict AS baseline_numeric_verdict, v.commit_sha AS commit_sha, v.commit_ord AS commit_ord,
-      v.date AS date, v.started_at AS started_at, v.prompt AS prompt, v.phase AS phase, v.pos_id AS pos_id,
-      v.layer AS layer, v.tensor AS tensor, v.first_fail AS first_fail, v.fail_layer AS fail_layer,
-      v.fail_tensor AS fail_tensor, v.numeric_first_fail AS numeric_first_fail,
-      v.numeric_fail_layer AS numeric_fail_layer, v.numeric_fail_tensor AS numeric_fail_tensor,
-      n.seed AS seed, n.synthetic AS synthetic
+      v.verdict AS verdict, v.commit_sha AS commit_sha, v.commit_ord AS commit_ord, v.date AS date,
+      v.started_at AS started_at, v.prompt AS prompt, v.phase AS phase, v.pos_id AS pos_id, v.layer AS layer,
+      v.tensor AS tensor, v.first_fail AS first_fail, v.fail_layer AS fail_layer, v.fail_tensor AS fail_tensor,
+      v.gate AS gate, n.seed AS seed, n.synthetic AS synthetic
     FROM change v
     CROSS JOIN run n ON n.id = v.run_id),
   bad AS MATERIALIZED (
-    SELECT
-      v.*,
-      CASE WHEN v.change = 'BROKEN' THEN
-        CASE WHEN v.baseline_numeric_verdict = 'PASS' AND v.numeric_verdict = 'FAIL' THEN
-          CASE WHEN v.baseline_verdict = 'PASS' AND v.verdict = 'FAIL' THEN 'both' ELSE 'numeric' END
-        ELSE 'strict' END END AS gate
-    FROM c v
+    SELECT v.*, v.change = 'BROKEN' AS broken FROM c v
     WHERE v.change IN ('BROKEN', 'CHANGED')),
   -- commits that have such a run's commit among their ancestors
   descendant(bad_id, sha, ord) AS MATERIALIZED (
@@ -36,21 +27,22 @@ WITH RECURSIVE
   -- again that x's baseline had where they first changed, and whether it changed there itself
   later AS MATERIALIZED (
     SELECT
-      x.run_id AS bad_id, x.gate AS gate, y.run AS run, y.commit_sha AS commit_sha, y.date AS date,
+      x.run_id AS bad_id, x.broken AS broken, y.run AS run, y.commit_sha AS commit_sha, y.date AS date,
       y.commit_ord AS commit_ord, y.started_at AS started_at, y.run_id AS run_id,
-      CASE x.gate WHEN 'numeric' THEN y.numeric_verdict ELSE y.verdict END = 'PASS' AS passes,
+      y.verdict = 'PASS' AS passes,
       y.layer = x.layer AND y.tensor = x.tensor AS there,
-      CASE WHEN x.gate IS NULL OR y.change = 'CHANGED' THEN EXISTS (
-        SELECT 1 FROM place_value g CROSS JOIN place_value h
-        WHERE g.run_id = x.baseline_id AND g.prompt = x.prompt AND g.phase = x.phase AND g.pos_id = x.pos_id
-          AND g.layer = x.layer AND g.tensor = x.tensor
-          AND h.run_id = y.run_id AND h.prompt = x.prompt AND h.phase = x.phase AND h.pos_id = x.pos_id
-          AND h.layer = x.layer AND h.tensor = x.tensor AND h.hash = g.hash AND h.n = g.n) END AS restored,
+      CASE WHEN NOT x.broken OR y.change = 'CHANGED' THEN y.run_id = x.baseline_id OR EXISTS (
+        SELECT 1 FROM comparison s
+        WHERE s.run_id = x.baseline_id AND s.other_run_id = y.run_id
+          AND s.key_prompt_id = (SELECT p.id FROM prompt p WHERE p.run_id = x.baseline_id AND p.name = x.prompt)
+          AND s.side IN (0, 1, 2) AND s.phase_id = (SELECT h.id FROM phase h WHERE h.name = x.phase)
+          AND s.key_pos_id = x.pos_id AND s.key_layer = x.layer
+          AND s.key_tensor_id = (SELECT t.id FROM tensor t WHERE t.name = x.tensor) AND s.hash_equal) END AS restored,
       -- passes again, but computes something else than was right where x first did
-      CASE WHEN x.gate IS NOT NULL AND CASE x.gate WHEN 'numeric' THEN y.numeric_verdict ELSE y.verdict END = 'PASS'
+      CASE WHEN x.broken AND y.verdict = 'PASS' AND y.run_id <> x.baseline_id
         THEN EXISTS (
-          SELECT 1 FROM comparison_classed s
-          WHERE s.axis = 'runs' AND s.run_id = x.baseline_id AND s.other_run_id = y.run_id
+          SELECT 1 FROM comparison_graded s
+          WHERE s.run_id = x.baseline_id AND s.other_run_id = y.run_id
             AND s.key_prompt_id = (SELECT p.id FROM prompt p WHERE p.run_id = x.baseline_id AND p.name = x.prompt)
             AND s.side IN (0, 1, 2) AND s.phase_id = (SELECT h.id FROM phase h WHERE h.name = x.phase)
             AND s.key_pos_id = ifnull(x.pos_id, -1) AND s.key_layer = x.layer
@@ -67,7 +59,7 @@ WITH RECURSIVE
       l.*,
       row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
     FROM later l
-    WHERE CASE WHEN l.gate IS NULL THEN l.restored ELSE l.passes AND NOT ifnull(l.differs, 0) END),
+    WHERE CASE WHEN NOT l.broken THEN l.restored ELSE l.passes AND NOT ifnull(l.differs, 0) END),
   -- of the merges among them: what each parent was like, by the nearest run of its history
   parent AS MATERIALIZED (
     SELECT
@@ -98,7 +90,7 @@ WITH RECURSIVE
       f.*,
       -- of what runs of one commit tell, the first: after that it was probed again
       row_number() OVER (
-        PARTITION BY f.baseline_id, f.change, f.gate, f.lineage, f.seed, f.synthetic, f.commit_ord,
+        PARTITION BY f.baseline_id, f.change, f.lineage, f.seed, f.synthetic, f.commit_ord,
           CASE WHEN f.commit_ord IS NULL THEN f.commit_sha END,
           CASE WHEN f.commit_ord IS NULL AND f.commit_sha IS NULL THEN f.run_id END
         ORDER BY ifnull(f.date, ''), ifnull(f.started_at, ''), length(f.run), f.run) AS nth
@@ -108,31 +100,29 @@ WITH RECURSIVE
       OR f.change = 'CHANGED' AND f.run_id NOT IN (SELECT w.run_id FROM later w WHERE w.there AND w.restored))
     -- nor what a merge has from one of its parents: there it turned before
       AND NOT EXISTS (
-        SELECT 1 FROM parent p CROSS JOIN verdict_part v ON v.run_id = p.run_id AND v.prompt_id = 0
+        SELECT 1 FROM parent p CROSS JOIN verdict v ON v.run_id = p.run_id AND v.level = 'run' AND v.item = ''
         WHERE p.bad_id = f.run_id AND p.run_id <> f.baseline_id
-          AND CASE f.gate
-            WHEN 'strict' THEN v.verdict = 'FAIL'
-            WHEN 'numeric' THEN v.numeric_verdict = 'FAIL'
-            WHEN 'both' THEN v.verdict = 'FAIL' AND v.numeric_verdict = 'FAIL'
+          AND CASE WHEN f.broken THEN v.verdict = 'FAIL'
             ELSE EXISTS (
-              SELECT 1 FROM place_value g CROSS JOIN place_value h
-              WHERE g.run_id = p.run_id AND g.prompt = f.prompt AND g.phase = f.phase AND g.pos_id = f.pos_id
-                AND g.layer = f.layer AND g.tensor = f.tensor
-                AND h.run_id = f.run_id AND h.prompt = f.prompt AND h.phase = f.phase AND h.pos_id = f.pos_id
-                AND h.layer = f.layer AND h.tensor = f.tensor AND h.hash = g.hash AND h.n = g.n) END))
+              SELECT 1 FROM comparison s
+              WHERE s.run_id = p.run_id AND s.other_run_id = f.run_id
+                AND s.key_prompt_id = (SELECT o.id FROM prompt o WHERE o.run_id = p.run_id AND o.name = f.prompt)
+                AND s.side IN (0, 1, 2) AND s.phase_id = (SELECT h.id FROM phase h WHERE h.name = f.phase)
+                AND s.key_pos_id = f.pos_id AND s.key_layer = f.layer
+                AND s.key_tensor_id = (SELECT t.id FROM tensor t WHERE t.name = f.tensor) AND s.hash_equal) END))
 SELECT
   f.lineage AS lineage,                                -- see view lineage
   f.change AS change,                                  -- BROKEN: a verdict of its own turned; CHANGED: values of both phases did
-  f.gate AS gate,                                      -- of BROKEN: strict, numeric or both
+  CASE WHEN f.broken THEN f.gate END AS gate,          -- of BROKEN: strict, numeric: which verdict is the one to act on
   f.run AS first_bad,                                  -- run.name
   f.commit_sha AS first_bad_commit,                    -- its commit
   f.date AS first_bad_date,                            -- its date
   a.name AS last_good,                                 -- run.name
   a.commit_sha AS last_good_commit,                    -- its commit
   a.date AS last_good_date,                            -- its date
-  CASE WHEN f.gate = 'strict' THEN f.first_fail WHEN f.gate IS NOT NULL THEN f.numeric_first_fail END AS first_fail, -- cause, of BROKEN
-  CASE WHEN f.gate IS NULL THEN f.layer WHEN f.gate = 'strict' THEN f.fail_layer ELSE f.numeric_fail_layer END AS layer, -- where prefill and decode part ways; of CHANGED: where the runs do
-  CASE WHEN f.gate IS NULL THEN f.tensor WHEN f.gate = 'strict' THEN f.fail_tensor ELSE f.numeric_fail_tensor END AS tensor, -- of that
+  CASE WHEN f.broken THEN f.first_fail END AS first_fail, -- cause, of BROKEN
+  CASE WHEN f.broken THEN f.fail_layer ELSE f.layer END AS layer, -- where prefill and decode diverge; of CHANGED: where the runs do
+  CASE WHEN f.broken THEN f.fail_tensor ELSE f.tensor END AS tensor, -- of that
   m.run AS fixed_run,                                  -- run.name of the first after it that passes again and has no other values than last_good where they first changed, of BROKEN; that has the values of last_good again where they first changed, of CHANGED; NULL: none yet
   m.commit_sha AS fixed_commit,                        -- its commit
   m.date AS fixed_date,                                -- its date

@@ -5,7 +5,7 @@ SELECT
   c.run AS run,                                        -- run.name
   (SELECT min(l.path) FROM source_location l WHERE l.source_id = c.source_id) AS report_file, -- the document
   c.claimed AS claimed,                                -- verdict it states: PASS, FAIL, INCONCLUSIVE, ...; PASS_WITHIN_ROUNDING is of the numeric verdict; NULL none
-  c.verdict AS verdict,                                -- of run_verdict; NULL for a directory level, which is no run
+  c.verdict AS verdict,                                -- strict_verdict of run_verdict; NULL for a directory level, which is no run
   c.evidence AS evidence,                              -- what that rests on: trace, report, none
   c.pairs AS pairs,                                    -- pairs its table decides
   c.pass AS pass,                                      -- MATCH in its table
@@ -31,13 +31,14 @@ SELECT
   c.run_id AS run_id                                   -- run.id
 FROM (
   SELECT
-    v.run AS run, v.run_id AS run_id, v.verdict AS verdict, v.evidence AS evidence,
+    r.name AS run, v.run_id AS run_id, v.strict_verdict AS verdict, v.evidence AS evidence,
     -- the verdict that the claim is about
-    CASE d.claimed WHEN 'PASS_WITHIN_ROUNDING' THEN v.numeric_verdict ELSE v.verdict END AS judged, d.*,
-    d.source_id IS e.report_source_id AS is_evidence
-  FROM run_verdict v
+    CASE d.claimed WHEN 'PASS_WITHIN_ROUNDING' THEN v.numeric_verdict ELSE v.strict_verdict END AS judged, d.*,
+    d.source_id IS v.report_source_id AS is_evidence
+  FROM verdict v
+  JOIN run r ON r.id = v.run_id
   JOIN report_claimed d ON d.of_run_id = v.run_id
-  LEFT JOIN run_evidence e ON e.run_id = v.run_id
+  WHERE v.level = 'run' AND NOT EXISTS (SELECT 1 FROM directory_level l WHERE l.run_id = v.run_id)
   UNION ALL
   SELECT r.name, r.id, NULL, 'none', NULL, d.*, 0
   FROM run r

@@ -16,10 +16,10 @@ SELECT
   s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
   CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash) END AS hash_a, -- unsigned decimal
   CASE WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END AS hash_b, -- unsigned decimal
-  s.experiment AS experiment,                          -- of run_a: literal directory
-  s.mode AS mode,                                      -- of run_a: as_designed, kv_aligned, batch_invariant; NULL unknown
-  s.commit_sha AS commit_sha,                          -- of run_a
-  s.date AS date,                                      -- of run_a: YYYY-MM-DD; NULL unknown
+  a.experiment AS experiment,                          -- of run_a: literal directory
+  a.mode AS mode,                                      -- of run_a: as_designed, kv_aligned, batch_invariant; NULL unknown
+  a.commit_sha AS commit_sha,                          -- of run_a
+  a.date AS date,                                      -- of run_a: YYYY-MM-DD; NULL unknown
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position
   s.run_id AS run_a_id,                                -- run.id
   s.other_run_id AS run_b_id,                          -- run.id
@@ -28,10 +28,11 @@ SELECT
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
   s.scope AS scope                                     -- full, prefix, sample; tensor: rows that cover a whole tensor
 FROM comparison_graded s
+JOIN run a ON a.id = s.run_id
 JOIN prompt q ON q.id = s.key_prompt_id
 JOIN phase h ON h.id = s.phase_id
 JOIN tensor t ON t.id = s.key_tensor_id
-WHERE s.axis = 'runs'
+WHERE s.other_run_id <> s.run_id
 UNION ALL
 SELECT
   s.other_run, s.run, q.name, h.name, nullif(s.pos_id, -1), s.layer, t.name, 'ONLY_B', NULL, NULL,
@@ -42,4 +43,4 @@ JOIN run a ON a.id = s.other_run_id
 JOIN prompt q ON q.id = s.key_prompt_id
 JOIN phase h ON h.id = s.phase_id
 JOIN tensor t ON t.id = s.key_tensor_id
-WHERE s.axis = 'runs' AND s.alone;
+WHERE s.other_run_id <> s.run_id AND s.alone;

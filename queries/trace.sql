@@ -28,7 +28,7 @@ SELECT
   t.line AS source_line,                               -- line there; row number for an engine
   k.name AS canonical_tensor,                          -- first name of the trace point
   CASE h.side WHEN 0 THEN 'prefill' WHEN 1 THEN 'decode' END AS side, -- prefill, decode; NULL neither
-  CASE WHEN t.crowded THEN (SELECT count(*) FROM trace_row o
+  CASE WHEN t.nth > 0 THEN (SELECT count(*) FROM trace_row o
     WHERE o.run_id = t.run_id AND o.prompt_id = t.prompt_id AND o.side = t.side
       AND o.pos_id = t.pos_id AND o.layer = t.layer AND o.tensor_id = t.tensor_id
       AND o.phase_id = t.phase_id AND o.step = t.step AND o.name_id = t.name_id
@@ -38,8 +38,8 @@ SELECT
       AND p.pos_id = t.pos_id AND p.layer = t.layer AND p.tensor_id = t.tensor_id
       AND p.nth = t.nth), 0) AS seen,    -- times this row was written
   (t.flags & 2) <> 0 AS derived,                       -- 1: statistics computed from the sample at ingest
-  (SELECT s.n FROM sample s WHERE s.id = t.vector_id) AS sample_n,    -- values kept
-  (SELECT s.data FROM sample s WHERE s.id = t.vector_id) AS sample,   -- f32 little-endian
+  (SELECT s.n FROM sample s WHERE s.id = t.sample_id) AS sample_n,    -- values kept
+  (SELECT s.data FROM sample s WHERE s.id = t.sample_id) AS sample,   -- f32 little-endian
   c.src_kind AS src_kind,                              -- buffer it was read from
   c.phase_raw AS phase_raw,                            -- phase as written, where it differs
   c.seq_len AS seq_len,                                -- as written

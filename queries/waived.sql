@@ -16,10 +16,10 @@ FROM (
   SELECT
     w.*,
     (SELECT count(*) FROM comparison_graded s
-     WHERE s.axis = 'phases' AND s.run_id = w.run_id AND s.other_run_id = w.run_id
+     WHERE s.run_id = w.run_id AND s.other_run_id = w.run_id
        AND s.key_tensor_id = w.tensor_id AND (w.layer IS NULL OR s.key_layer = w.layer) AND s.status = 'DRIFT') AS pairs,
     (SELECT count(*) FROM comparison_graded s
-     WHERE s.axis = 'phases' AND s.run_id = w.run_id AND s.other_run_id = w.run_id
+     WHERE s.run_id = w.run_id AND s.other_run_id = w.run_id
        AND s.key_tensor_id = w.tensor_id AND (w.layer IS NULL OR s.key_layer = w.layer) AND s.class = 'DIVERGENT'
        AND s.status = 'DRIFT') AS divergent
   FROM run_waiver w

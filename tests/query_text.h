@@ -55,6 +55,17 @@ class KeptQueries {
     }
   }
 
+  /// Runs a statement, which stays prepared, with these as ?1 and, unless 0, ?2. Returns its rows.
+  std::string run(const std::string& sql, int64_t first, int64_t second = 0) {
+    auto found = kept_.find(sql);
+    if (found == kept_.end()) found = kept_.try_emplace(sql, db_, sql).first;
+    SQLite::Statement& statement = found->second;
+    statement.reset();
+    statement.bind(1, first);
+    if (second != 0) statement.bind(2, second);
+    return greta::text_of(statement);
+  }
+
   /// Whether nobody else has a statement of the connection.
   bool are_all() const {
     size_t n = 0;

@@ -124,7 +124,7 @@ void BisectLog::take(const std::string& word, const std::string& rest, const std
     q.bad = rest;
   } else if (word == "lineage") {
     q.lineage = rest;
-  } else if (word == "gate" && (rest == "strict" || rest == "numeric")) {
+  } else if (word == "gate" && (rest == "verdict" || rest == "strict" || rest == "numeric")) {
     q.gate = rest;
   } else if (word == "first-parent" && (rest == "yes" || rest == "no")) {
     q.first_parent = rest == "yes";

@@ -12,7 +12,7 @@ struct BisectQuestion {
   std::string repository;  ///< folder
   std::string good, bad;   ///< full names of commits
   std::string lineage;
-  std::string gate;  ///< strict, numeric
+  std::string gate;  ///< verdict, strict, numeric
   bool first_parent = false;
   bool fix = false;  ///< it is the good commit that is looked for
 

@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/warehouse/kept.h"
 #include "cli/warehouse/sql_query.h"
 
 namespace greta {
@@ -68,9 +67,7 @@ CommitVerdict RecordedAnswers::verdict_of(const RecordedRun& run) {
   said.run_id = run.id;
   said.run = run.name;
   RunQuery query(statements_, run.id,
-                 "SELECT " + std::string(kVerdictColumns) + " FROM " +
-                     kept_views(statements_, {{run.id, run.name}}) +
-                     "run_verdict WHERE run_id = ?");
+                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
   if (!query.step()) return said;
   const RunVerdict verdict(query);
   said.text = verdict.at(gate_);
@@ -89,11 +86,16 @@ CommitVerdict RecordedAnswers::difference_of(const RecordedRun& run, CommitVerdi
     own.text = "is what others are held against";
     return own;
   }
-  const std::string beyond = gate_ == Gate::kNumeric ? "numeric_" : "";
-  Query query(statements_, "SELECT " + beyond + "verdict, " + beyond + "prompt, " + beyond +
-                               "layer, " + beyond + "tensor, " + beyond + "pos_id, " + beyond +
-                               "phase, why_not" +
-                               " FROM diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
+  const std::string verdict =
+      gate_ == Gate::kVerdict ? "verdict" : std::string(gate_name(gate_)) + "_verdict";
+  const auto place = [this](const std::string& column) {
+    if (gate_ == Gate::kStrict) return column;
+    return "CASE WHEN numeric_tensor IS NULL THEN " + column + " ELSE numeric_" + column + " END";
+  };
+  Query query(statements_, "SELECT " + verdict + ", " + place("prompt") + ", " + place("layer") +
+                               ", " + place("tensor") + ", " + place("pos_id") + ", " +
+                               place("phase") +
+                               ", why_not FROM diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
   query.bind(1, *reference_).bind(2, run.id);
   if (!query.step()) throw std::logic_error("two runs have no row in diff_verdict");
   own.state = state_of(query.text(0));

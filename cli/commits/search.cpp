@@ -27,6 +27,11 @@ CommitFacts facts_of(const GitCommit& commit) {
           std::string(commit.authored_at), std::string(commit.parents)};
 }
 
+/// "verdict", "strict verdict".
+std::string verdict_name(const BisectQuestion& question) {
+  return question.gate == "verdict" ? "verdict" : question.gate + " verdict";
+}
+
 Conclusion nothing(std::string text) {
   return {Conclusion::Kind::kNothing, "", std::move(text), {}};
 }
@@ -52,7 +57,9 @@ Search::Search(SearchRequest request, std::function<void(const std::string&)> sa
       log_(request_.log),
       repository_(folder_of(request_, log_)),
       question_(question_of(request_, log_, repository_)),
-      gate_(question_.gate == "strict" ? Gate::kStrict : Gate::kNumeric),
+      gate_(question_.gate == "strict"    ? Gate::kStrict
+            : question_.gate == "numeric" ? Gate::kNumeric
+                                          : Gate::kVerdict),
       command_(request_.command, request_.database, repository_, log_) {}
 
 Search::~Search() = default;
@@ -214,7 +221,7 @@ std::optional<Conclusion> Search::judge_ends() {
                       {}};
   }
   if (good_.state == State::kBad && bad_.state == State::kGood) {
-    throw UsageError("the " + question_.gate + " verdict of the good end " +
+    throw UsageError("the " + verdict_name(question_) + " of the good end " +
                          short_sha(question_.good) + " is FAIL, and of the bad end " +
                          short_sha(question_.bad) + " PASS: they are the wrong way round",
                      {question_.fix ? "  to find what broke it, swap them and leave --fix out"
@@ -231,7 +238,7 @@ std::optional<Conclusion> Search::compare_ends() {
   good_ = answers().of(question_.good);
   bad_ = answers().of(question_.bad);
   if (bad_.state == State::kGood) {
-    return nothing("both ends have the " + question_.gate + " verdict " + verdict + ", and " +
+    return nothing("both ends have the " + verdict_name(question_) + " " + verdict + ", and " +
                    utf8::printable(bad_.run) + " " + utf8::printable(bad_.text) +
                    ": there is nothing to bisect");
   }
@@ -344,8 +351,8 @@ Conclusion Search::halve() {
     facts_[std::string(one.sha)] = facts_of(one);
   }
   Bisection bisection(commits, question_.first_parent);
-  say_((by_values_ ? "by values: both ends have the same " + question_.gate + " verdict"
-                   : "by the " + question_.gate + " verdict") +
+  say_((by_values_ ? "by values: both ends have the same " + verdict_name(question_)
+                   : "by the " + verdict_name(question_)) +
        "; " + left_text(bisection.candidates()));
   std::vector<bool> looked_at(commits.size(), false);
   const auto sha = [&](size_t i) { return std::string(commits[i].sha); };

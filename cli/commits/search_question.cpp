@@ -64,9 +64,8 @@ BisectQuestion question_of(const SearchRequest& request, const BisectLog& log,
   };
   settle_end(request.good, question.good, "good");
   settle_end(request.bad, question.bad, "bad");
-  if (request.gate || !log.begun()) {
-    settle(std::string(gate_name(request.gate.value_or(Gate::kNumeric))), question.gate, log,
-           "gate");
+  if (request.gate != Gate::kVerdict || !log.begun()) {
+    settle(std::string(gate_name(request.gate)), question.gate, log, "gate");
   }
   settle_flag(request.first_parent, question.first_parent, log, "--first-parent");
   settle_flag(request.fix, question.fix, log, "--fix");

@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,7 @@ struct SearchRequest {
   std::string command;  ///< line of sh that probes a commit; "": the next one is named
   std::string log;
   std::vector<std::string> skip;
-  std::optional<Gate> gate;  ///< usually numeric
+  Gate gate = Gate::kVerdict;
   bool first_parent = false;
   bool fix = false;  ///< the good end comes after the bad one: what mended it is looked for
 };

@@ -7,7 +7,7 @@
 #include "common/utc_time.h"
 #include "common/utf8.h"
 #include "db/database.h"
-#include "db/kept_diff.h"
+#include "db/judge.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -44,7 +44,7 @@ int set_baseline(Options& options, const std::string& name) {
         .bind(3, utc_now())
         .step();
   });
-  keep_all_diffs(db);
+  judge_rest(db);
   options.out.write("runs of " + utf8::printable(lineage) + " are held against " +
                     utf8::printable(run.name) + "\n");
   return kExitDone;
@@ -58,7 +58,7 @@ int reset_baseline(Options& options, const std::string& name) {
     Query(db, "DELETE FROM pinned_baseline WHERE lineage = ?").bind(1, lineage).step();
     n = db.execAndGet("SELECT changes()").getInt64();
   });
-  keep_all_diffs(db);
+  judge_rest(db);
   options.out.write("runs of " + utf8::printable(lineage) + (n > 0 ? " are" : " were already") +
                     " held against the one before them\n");
   return kExitDone;

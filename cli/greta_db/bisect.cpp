@@ -183,7 +183,6 @@ void add_bisect_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "bisect", "Which commit broke it, or changed what is computed: a search of the history");
   auto request = std::make_shared<SearchRequest>();
-  auto gate = std::make_shared<Gate>(Gate::kNumeric);
   add_what_is_searched(*command, *request);
   command
       ->add_option("--run", request->command,
@@ -197,10 +196,8 @@ void add_bisect_command(CLI::App& app, Options& options) {
       ->add_option("--log", request->log,
                    "Keep what was asked and answered; a later call with it goes on")
       ->option_text("FILE");
-  const CLI::Option* chosen = add_gate_option(
-      *command, *gate, "Verdict that tells good from bad: strict or numeric (default)");
-  command->callback([&options, request, gate, chosen] {
-    if (chosen->count() > 0) request->gate = *gate;
+  add_gate_option(*command, request->gate);
+  command->callback([&options, request] {
     options.action = [&options, request] { return bisect(options, *request); };
   });
 }

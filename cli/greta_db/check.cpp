@@ -51,7 +51,7 @@ std::vector<std::string> wrong_verdicts(const std::string& file) {
   for (int64_t id : kept_wrong(file)) {
     SQLite::Statement name(db, "SELECT name FROM run WHERE id = ?");
     name.bind(1, id);
-    problems.push_back("kept_verdict: what is kept of run " +
+    problems.push_back("verdict: what is kept of run " +
                        (name.executeStep() ? name.getColumn(0).getString() : std::to_string(id)) +
                        " is not what its rows say");
   }

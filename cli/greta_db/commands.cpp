@@ -10,7 +10,7 @@ void add_commands(CLI::App& app, Options& options) {
   app.footer(
       "Exit status: 0 PASS or done, 1 FAIL (ingest: some input quarantined), 2 usage or I/O "
       "error,\n"
-      "3 no verdict (NO_EVIDENCE, INCOMPLETE, INCOMPARABLE). See greta-db(1).");
+      "3 no verdict (NO_EVIDENCE, INCOMPLETE, INCOMPARABLE, UNJUDGED). See greta-db(1).");
   app.require_subcommand(1);
   app.fallthrough();
   add_common_options(app, options);

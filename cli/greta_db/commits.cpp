@@ -9,7 +9,7 @@
 #include "cli/warehouse/sql_query.h"
 #include "common/trouble.h"
 #include "db/database.h"
-#include "db/kept_diff.h"
+#include "db/judge.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -44,7 +44,7 @@ int read_commits(Options& options, const std::string& repository) {
   if (commits.empty()) throw UsageError(repository + " has no commits");
   SQLite::Database db = open_for_writing(options.database);
   in_transaction(db, [&] { store(db, commits); });
-  keep_all_diffs(db);
+  judge_rest(db);
   Query known(db, "SELECT count(*), count(commit_ord) FROM lineage");
   known.step();
   options.out.write(std::to_string(commits.size()) + " commits; those of " +

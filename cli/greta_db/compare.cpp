@@ -8,7 +8,6 @@
 #include "cli/greta_db/run_difference.h"
 #include "cli/pages/compare_page.h"
 #include "cli/report/markdown.h"
-#include "cli/report/spanish_views.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -20,24 +19,13 @@ namespace {
 
 struct CompareArguments {
   std::string a, b, language = "en";
-  Gate gate = Gate::kStrict;
+  Gate gate = Gate::kVerdict;
   bool rows = false;
 };
 
 std::string json_of_counts(const DifferenceCounts& counts, JsonObject object = {}) {
   for (size_t i = 0; i < counts.size(); ++i) object.add(kDifferenceCounts[i], counts[i]);
   return object.str();
-}
-
-/// Which verdict decides the exit status where the other one would give another; else "".
-std::string exit_words(const RunDifference& difference, Gate gate) {
-  const Gate other = gate == Gate::kStrict ? Gate::kNumeric : Gate::kStrict;
-  const int status = exit_of_verdict(difference.at(gate));
-  const int of_other = exit_of_verdict(difference.at(other));
-  if (status == of_other) return "";
-  return "; exit status " + std::to_string(status) + " follows the " +
-         std::string(gate_name(gate)) + " verdict, --gate " + std::string(gate_name(other)) +
-         " gives " + std::to_string(of_other);
 }
 
 /// Lines of what a reader is told above the counts.
@@ -47,8 +35,9 @@ std::vector<std::string> summary_lines(const RunDifference& difference, Gate gat
   if (!difference.why_not.empty()) {
     lines.push_back(words("compare.why_not", {utf8::printable(difference.why_not)}));
   } else {
-    lines.push_back(words("compare.verdicts", {difference.verdict, difference.numeric_verdict,
-                                               std::to_string(difference.compared)}));
+    lines.push_back(
+        words("compare.verdicts", {difference.strict_verdict, difference.numeric_verdict,
+                                   std::to_string(difference.compared)}));
   }
   if (!difference.incomplete_why.empty()) {
     lines.push_back(words("compare.incomplete", {utf8::printable(difference.incomplete_why)}));
@@ -61,9 +50,10 @@ std::vector<std::string> summary_lines(const RunDifference& difference, Gate gat
     }
   };
   const bool two = difference.begins_with_rounding();
-  if (two && gate == Gate::kNumeric) tell("compare.beyond", difference.beyond);
+  const bool strict = gate == Gate::kStrict;
+  if (two && !strict) tell("compare.beyond", difference.beyond);
   tell("compare.first", difference.first);
-  if (two && gate != Gate::kNumeric) tell("compare.beyond", difference.beyond);
+  if (two && strict) tell("compare.beyond", difference.beyond);
   if (!difference.caused_by.empty()) {
     lines.push_back("  " + words("compare.follows", {difference.caused_by}));
   }
@@ -91,12 +81,8 @@ void print_json(Options& options, SQLite::Database& db, const RunDifference& dif
   }
   JsonObject object;
   object.add("run_a", difference.a.name).add("run_b", difference.b.name);
-  object.raw("lead", JsonObject()
-                         .add("gate", std::string(gate_name(difference.lead())))
-                         .add("verdict", difference.at(difference.lead()))
-                         .add("headline", difference.headline())
-                         .take());
-  object.add("verdict", difference.verdict);
+  object.add("verdict", difference.verdict).add("headline", difference.headline());
+  object.add("strict_verdict", difference.strict_verdict);
   object.add("numeric_verdict", difference.numeric_verdict);
   object.add("comparable", difference.why_not.empty());
   object.add("why_not", difference.why_not.empty() ? Cell() : Cell(difference.why_not));
@@ -118,12 +104,13 @@ void print_json(Options& options, SQLite::Database& db, const RunDifference& dif
 void print_values(Options& options, SQLite::Database& db, const RunDifference& difference) {
   const std::optional<DifferencePlace>& first =
       difference.beyond ? difference.beyond : difference.first;
-  std::vector<std::string> columns{
-      "run_a",        "run_b",        "verdict",     "numeric_verdict", "first_layer",
-      "first_tensor", "first_prompt", "first_phase", "first_pos_id",    "tensor"};
+  std::vector<std::string> columns{"run_a",          "run_b",           "verdict",
+                                   "strict_verdict", "numeric_verdict", "first_layer",
+                                   "first_tensor",   "first_prompt",    "first_phase",
+                                   "first_pos_id",   "tensor"};
   columns.insert(columns.end(), std::begin(kDifferenceCounts), std::end(kDifferenceCounts));
   std::vector<Cell> row{Cell(difference.a.name), Cell(difference.b.name), Cell(difference.verdict),
-                        Cell(difference.numeric_verdict)};
+                        Cell(difference.strict_verdict), Cell(difference.numeric_verdict)};
   if (first) {
     row.insert(row.end(), {Cell(first->layer), Cell(first->tensor), Cell(first->prompt),
                            Cell(first->phase), first->pos_id ? Cell(*first->pos_id) : Cell()});
@@ -146,11 +133,11 @@ void print_values(Options& options, SQLite::Database& db, const RunDifference& d
 void print_page(Options& options, SQLite::Database& db, const RunDifference& difference,
                 Gate gate) {
   const bool is_table = options.format == Format::kTable;
-  const std::string lead = difference.headline() + exit_words(difference, gate);
+  const std::string lead = difference.headline(gate);
   Output& out = options.out;
   const std::string names[] = {difference.a.name, difference.b.name};
   if (is_table) {
-    const std::string& verdict = difference.at(difference.lead());
+    const std::string& verdict = difference.at(gate);
     out.write(colored(out, verdict) + lead.substr(verdict.size()) + "\n");
     out.write("A  " + utf8::printable(names[0]) + "\nB  " + utf8::printable(names[1]) + "\n");
   } else {
@@ -183,9 +170,9 @@ void print_html(Options& options, SQLite::Database& db, const RunDifference& dif
                 const CompareArguments& arguments) {
   const Language language = language_named(arguments.language);
   const ComparisonSummary summary{
-      .verdict = difference.at(difference.lead()),
-      .kind = difference.fail_kind(),
-      .remark = difference.remark(),
+      .verdict = difference.at(arguments.gate),
+      .kind = difference.fail_kind(arguments.gate),
+      .remark = difference.remark(arguments.gate),
       .lines = summary_lines(difference, arguments.gate, Wording(language))};
   QueryPool statements(db);
   write_compare_page(statements, difference.a, difference.b, summary, language,
@@ -199,8 +186,11 @@ int compare(Options& options, const CompareArguments& arguments) {
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
   sort_on_disk(db);
-  if (options.format == Format::kHtml) speak(db, language_named(arguments.language));
   const Run a = resolve_run(db, arguments.a), b = resolve_run(db, arguments.b);
+  if (a == b) {
+    throw UsageError("run " + a.name + " is not compared with itself: `greta-db firstfail --run " +
+                     a.name + "` compares its prefill with its decode");
+  }
   const RunDifference difference = difference_of_runs(db, a, b);
   if (options.format == Format::kHtml) {
     if (arguments.rows) throw UsageError("--rows lists rows: it is not for --format html");

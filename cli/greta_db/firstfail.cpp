@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -10,7 +9,6 @@
 #include "cli/pages/map_reader.h"
 #include "cli/pages/terminal_map.h"
 #include "cli/warehouse/asked_database.h"
-#include "cli/warehouse/kept.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -22,7 +20,7 @@ constexpr size_t kMaxBlocks = 12;
 struct FirstFailArguments {
   std::string run;
   Repeats repeats = Repeats::kAll;
-  Gate gate = Gate::kStrict;
+  Gate gate = Gate::kVerdict;
   bool map = false;
 };
 
@@ -35,40 +33,10 @@ std::string tally(const std::map<std::string, int>& verdicts, size_t runs) {
   return std::to_string(runs) + " runs" + text + "\n";
 }
 
-/// One row per run, of the same columns in every format that holds rows.
-class VerdictRows {
- public:
-  VerdictRows(Output& out, Format format, const std::vector<std::string>& verdict_columns)
-      : origin_at_(after(verdict_columns, "numeric_tensor")),
-        printer_(out, format, with(verdict_columns, origin_at_)) {}
-
-  void row(const JudgedRun& run) {
-    std::vector<Cell> cells = run.verdict.cells();
-    const FailPlace numeric = run.verdict.first_fail(Gate::kNumeric);
-    const std::string origin = run.origin(numeric, Gate::kNumeric).kind;
-    cells.insert(cells.begin() + origin_at_, origin.empty() ? Cell() : Cell(origin));
-    printer_.row(cells);
-  }
-  void finish() { printer_.finish(); }
-
- private:
-  static std::ptrdiff_t after(const std::vector<std::string>& names, std::string_view name) {
-    return std::find(names.begin(), names.end(), name) - names.begin() + 1;
-  }
-  static std::vector<std::string> with(std::vector<std::string> names, std::ptrdiff_t at) {
-    names.insert(names.begin() + at, "numeric_origin");
-    return names;
-  }
-
-  std::ptrdiff_t origin_at_;
-  RowPrinter printer_;
-};
-
 int firstfail(Options& options, const FirstFailArguments& arguments) {
   Question question;
   if (!arguments.run.empty()) question.runs = {arguments.run};
   question.repeats = arguments.repeats;
-  question.judged = true;
   question.failing_rows = true;
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
@@ -79,25 +47,24 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
   const bool blocks =
       table && (arguments.map || !arguments.run.empty() || runs.size() <= kMaxBlocks);
   QueryPool statements(db);
-  VerdictQueries queries(statements, kept_views(statements, runs));
   std::optional<VerdictRows> rows;
   std::optional<RunLines> lines;
   if (table && !blocks) lines.emplace(options.out);
   if (!table && !json)
-    rows.emplace(options.out, options.format, queries.verdict(0).column_names());  // of no run
+    rows.emplace(options.out, options.format, verdict_of(statements, 0).column_names());
   if (json) options.out.write("[");
 
   std::map<std::string, int> verdicts;
-  ExitOfVerdicts exit(arguments.gate);
+  ExitOfVerdicts exit;
   bool first = true;
   for (const Run& run : runs) {
-    RunQuery row = queries.verdict(run.id);
+    RunQuery row = verdict_of(statements, run.id);
     if (!row.step()) continue;
-    RunVerdict verdict(row);
-    JudgedRun judged(verdict, run.id, queries);
+    const RunVerdict verdict(row);
+    const JudgedRun judged(statements, run.id, verdict, arguments.gate);
     const std::string later = named_all ? later_text(later_names(db, run, runs)) : "";
-    exit.add(verdict);
-    verdicts[judged.head.text()]++;
+    exit.add(judged.head.verdict);
+    verdicts[judged.head.brief()]++;
     if (json) {
       options.out.write((first ? "\n" : ",\n") + json_of(judged));
     } else if (blocks) {
@@ -105,9 +72,9 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
       print_block(options.out, judged, later);
       if (arguments.map) print_map(options.out, read_map(statements, run));
     } else if (lines) {
-      lines->add(verdict);
+      lines->add(verdict, judged.head);
     } else {
-      rows->row(judged);
+      rows->row(verdict, judged.head);
     }
     if (!blocks && !later.empty())
       std::fprintf(stderr, "greta-db: later runs: %s\n", later.c_str());
@@ -121,8 +88,6 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
       options.out.write("no runs in " + utf8::printable(options.database) +
                         ": nothing was judged\n");
     if (runs.size() > 1) options.out.write("\n" + tally(verdicts, runs.size()));
-    if (const std::string words = exit.words(); !words.empty())
-      options.out.write("\n" + words + "\n");
   }
   return exit.status();
 }

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "cli/greta_db/commands.h"
-#include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -233,16 +232,9 @@ constexpr const char* kDay =
     "CASE WHEN coalesce(r.date, r.started_at) GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
     " THEN substr(coalesce(r.date, r.started_at), 1, 10) END";
 
-/// The numeric verdict decides where modes sum in different orders, unless nothing measures what
-/// differs: rounding is no failure there.
-constexpr std::string_view kFails =
-    "(numeric_verdict = 'FAIL' OR verdict = 'FAIL' AND"
-    " (ifnull(mode, '') NOT IN ('as_designed', 'kv_aligned') OR unmeasured > 0))";
-
 bool fails(QueryPool& statements, const Run& run) {
   return RunQuery(statements, run.id,
-                  "SELECT 1 FROM " + kept_views(statements, {run}) +
-                      "run_verdict WHERE run_id = ? AND " + std::string(kFails))
+                  "SELECT 1 FROM run_verdict WHERE run_id = ? AND verdict = 'FAIL'")
       .step();
 }
 
@@ -357,9 +349,7 @@ void add_prune_command(CLI::App& app, Options& options) {
           "Age up to which runs stay, by their date or else their start: 90d, 12w, 2y")
       ->required()
       ->option_text("AGE");
-  command->add_flag("--keep-failing", arguments->keep_failing,
-                    "Runs that FAIL stay: strictly or numerically; of as_designed and kv_aligned, "
-                    "by more than rounding");
+  command->add_flag("--keep-failing", arguments->keep_failing, "Runs whose verdict is FAIL stay");
   command->add_option("--experiment", arguments->experiment, "Only runs of this experiment")
       ->check(offers_answer(kListExperiments))
       ->option_text("NAME");

@@ -10,12 +10,12 @@
 #include "cli/greta_db/gated_run.h"
 #include "cli/pages/page.h"
 #include "cli/report/files.h"
-#include "cli/report/spanish_views.h"
 #include "cli/report/waiver_text.h"
 #include "cli/warehouse/asked_database.h"
 #include "common/completion.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
+#include "db/judge.h"
 
 namespace greta {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 struct GateArguments {
   std::string run, baseline, junit, markdown, json, html, language = "en";
   Repeats repeats = Repeats::kAll;
-  std::optional<Gate> gate;
+  Gate gate = Gate::kVerdict;
   bool force = false, require_baseline = false;
 };
 
@@ -133,17 +133,6 @@ std::array<Target, kTargetKinds> begin_targets(const GateArguments& a,
   return all;
 }
 
-/// The worst: 1, then 3, then 0; of no run 3.
-int status_of(const GatedRuns& runs) {
-  int worst = runs.empty() ? kExitNoVerdict : kExitDone;
-  for (const auto& run : runs) {
-    const int status = exit_of_verdict(run->answer());
-    if (worst == kExitFail || status == kExitDone) continue;
-    worst = status;
-  }
-  return worst;
-}
-
 std::string gate_json(GatedRuns& runs, int status) {
   std::vector<std::string> objects;
   for (const auto& run : runs) objects.push_back(run->json());
@@ -158,8 +147,8 @@ void tell(Output& out, std::string_view label, const std::string& text) {
   out.write(start + text + "\n");
 }
 
-/// "PASS (2 pairs waived until 2026-12-31: reason)".
-std::string headline(const GatedRun& run) {
+/// " (2 pairs waived until 2026-12-31: reason)"; "" where nothing is.
+std::string waived_remark(const GatedRun& run) {
   const std::vector<AppliedWaiver>& waivers = run.waivers();
   const std::string what = waived_text(run);
   if (what.empty()) return "";
@@ -173,12 +162,12 @@ std::string headline(const GatedRun& run) {
 
 void print_run(Output& out, GatedRun& run, const std::string& database) {
   const RunVerdict& v = run.row();
-  out.write(colored(out, run.answer()) + headline(run) + "  " + v.show("run") + "\n");
+  const std::string answer = run.answer();
+  out.write(colored(out, answer) + run.headline().substr(answer.size()) + waived_remark(run) +
+            "  " + v.show("run") + "\n");
   tell(out, "own", run.own_text());
-  for (const PairFinding& finding : run.findings(run.fail().prompt)) {
-    tell(out, "",
-         "looks like " + finding.name + ": " + utf8::printable(finding.evidence) + " (" +
-             finding.meaning + ")");
+  for (const PairFinding& finding : run.findings(run.fail())) {
+    tell(out, "", "looks like " + utf8::printable(finding.text(kEnglishWords)));
   }
   tell(out, "since", run.change_text());
   for (const AppliedWaiver& waiver : run.waivers())
@@ -186,21 +175,21 @@ void print_run(Output& out, GatedRun& run, const std::string& database) {
   for (const std::string& tolerance : run.tolerances(kEnglishWords))
     tell(out, "tolerance", tolerance);
   if (const std::string why = run.no_verdict_text(); !why.empty()) tell(out, "why", why);
-  const Gate other = run.other_gate();
-  if (exit_of_verdict(run.answer(other)) != exit_of_verdict(run.answer())) {
-    tell(out, "gate", "--" + std::string(gate_name(other)) + " gives " + run.answer(other));
-  }
-  if (run.answer() != "PASS") tell(out, "more", more_command(database, run));
+  if (answer != "PASS") tell(out, "more", more_command(database, run));
   if (!run.later().empty()) tell(out, "later", later_text(run.later()));
 }
 
 void print_rows(Output& out, Format format, const GatedRuns& runs) {
-  RowPrinter rows(out, format, runs.front()->row().names());
+  std::vector<std::string> names = runs.front()->row().names();
+  names.emplace_back("headline");
+  RowPrinter rows(out, format, names);
   for (const auto& run : runs) {
     const std::string answer = run->answer(), gate(gate_name(run->gate()));
+    const std::string headline = run->headline();
     std::vector<Cell> cells = run->row().cells();
     cells[1] = Cell(answer);  // of the gate that was asked for
     cells[2] = Cell(gate);
+    cells.emplace_back(headline);
     rows.row(cells);
   }
   rows.finish();
@@ -232,9 +221,22 @@ std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& argumen
   return runs;
 }
 
-GatedRuns gated_runs(QueryPool& statements, const std::vector<Run>& chosen,
-                     const std::optional<Run>& baseline, const GateArguments& arguments) {
+std::optional<Run> baseline_of(SQLite::Database& db, const GateArguments& arguments) {
+  if (arguments.baseline.empty()) return std::nullopt;
+  return resolve_run(db, arguments.baseline);
+}
+
+/// Has the database compare the runs with a baseline that is not their own.
+void compare_with_baseline(SQLite::Database& db, const GateArguments& arguments) {
+  const std::optional<Run> baseline = baseline_of(db, arguments);
+  for (const Run& run : runs_to_gate(db, arguments, baseline))
+    judge_change(db, run.id, baseline->id);
+}
+
+GatedRuns gated_runs(QueryPool& statements, const GateArguments& arguments) {
   GatedRuns runs;
+  const std::optional<Run> baseline = baseline_of(statements.db(), arguments);
+  const std::vector<Run> chosen = runs_to_gate(statements.db(), arguments, baseline);
   for (const Run& run : chosen) {
     runs.push_back(std::make_unique<GatedRun>(statements, run,
                                               baseline ? std::optional(baseline->id) : std::nullopt,
@@ -250,51 +252,39 @@ int gate(Options& options, const GateArguments& arguments) {
   std::array<Target, kTargetKinds> targets = begin_targets(arguments, options.database);
   Question question;
   question.runs = {arguments.run};
-  if (!arguments.baseline.empty()) question.runs.push_back(arguments.baseline);
   question.repeats = arguments.repeats;
   question.compared = true;
-  question.rows = true;
+  question.failing_rows = true;
+  if (!arguments.baseline.empty()) {
+    question.runs.push_back(arguments.baseline);
+    question.rows = true;
+    question.prepare = [&](SQLite::Database& db) { compare_with_baseline(db, arguments); };
+  }
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
   db.exec("BEGIN");  // one state of the database for all queries
-  std::optional<Run> baseline;
-  if (!arguments.baseline.empty()) baseline = resolve_run(db, arguments.baseline);
   QueryPool statements(db);
-  const std::vector<Run> chosen = runs_to_gate(db, arguments, baseline);
-  GatedRuns runs = gated_runs(statements, chosen, baseline, arguments);
-  const int status = status_of(runs);
-  auto& [junit, markdown, json, html] = targets;
-  const Language language = language_named(arguments.language);
-  std::optional<std::string> known_json;
-  const auto whole_json = [&]() -> const std::string& {
-    if (!known_json) known_json = gate_json(runs, status);
-    return *known_json;
-  };
-  std::optional<std::string> known_page;
-  const auto page = [&]() -> const std::string& {  // last of all: the views speak its language then
-    if (known_page) return *known_page;
-    const std::string& data = whole_json();
-    speak(db, language);
-    QueryPool spoken(db);
-    GatedRuns said;
-    if (language != Language::kEnglish) said = gated_runs(spoken, chosen, baseline, arguments);
-    known_page = gate_page(options.database, language == Language::kEnglish ? runs : said, status,
-                           data, language);
-    return *known_page;
-  };
-  if (junit.wanted()) {
-    for (const auto& run : runs) run->expect_all_findings();
-  }
-  if (junit.wanted()) junit.write(options.out, gate_junit(options.database, runs));
-  if (markdown.wanted()) markdown.write(options.out, gate_markdown(options.database, runs, status));
-  if (json.wanted()) json.write(options.out, whole_json());
+  GatedRuns runs = gated_runs(statements, arguments);
+  ExitOfVerdicts exit;
+  for (const auto& run : runs) exit.add(run->answer());
+  const int status = exit.status();
   const bool printed = std::any_of(targets.begin(), targets.end(), [](const Target& target) {
     return target.is_standard_output();
   });
-  if (!printed && options.format != Format::kHtml) print(options, runs, status);
-  if (html.wanted()) html.write(options.out, page());
+  const bool prints_page = !printed && options.format == Format::kHtml;
+  auto& [junit, markdown, json, html] = targets;
+  if (junit.wanted()) junit.write(options.out, gate_junit(options.database, runs));
+  if (markdown.wanted()) markdown.write(options.out, gate_markdown(options.database, runs, status));
+  std::string data, page;
+  if (json.wanted() || html.wanted() || prints_page) data = gate_json(runs, status);
+  if (html.wanted() || prints_page) {
+    page = gate_page(options.database, runs, status, data, language_named(arguments.language));
+  }
+  if (json.wanted()) json.write(options.out, data);
+  if (html.wanted()) html.write(options.out, page);
+  if (!printed && !prints_page) print(options, runs, status);
   for (Target& target : targets) target.keep();
-  if (!printed && options.format == Format::kHtml) options.out.write(page());
+  if (prints_page) options.out.write(page);
   return status;
 }
 
@@ -320,7 +310,7 @@ void add_gate_command(CLI::App& app, Options& options) {
                     "Without a baseline there is no PASS: exit status 3");
   CLI::Option* strict = command->add_flag_callback(
       "--strict", [arguments] { arguments->gate = Gate::kStrict; },
-      "Go by the strict verdict: rounding fails (default: the verdict that leads in firstfail)");
+      "Go by the strict verdict: rounding fails (default: the verdict to act on)");
   command
       ->add_flag_callback(
           "--numeric", [arguments] { arguments->gate = Gate::kNumeric; },

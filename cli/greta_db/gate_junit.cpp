@@ -101,12 +101,10 @@ class Suite {
 };
 
 /// "looks like UNRELATED: ... (...)", a line each, of a place.
-std::string findings_text(GatedRun& run, const std::string& prompt, std::optional<int64_t> layer) {
+std::string findings_text(GatedRun& run, const FailPlace& place) {
   std::string text;
-  for (const PairFinding& finding : run.findings(prompt)) {
-    if (finding.layer != layer) continue;
-    text += "looks like " + finding.name + ": " + utf8::printable(finding.evidence) + " (" +
-            finding.meaning + ")\n";
+  for (const PairFinding& finding : run.findings(place)) {
+    text += "looks like " + utf8::printable(finding.text(kEnglishWords)) + "\n";
   }
   return text;
 }
@@ -129,7 +127,7 @@ void add_verdict(Suite& suite, GatedRun& run, const std::string& more) {
     suite.pass("verdict", decisions);
   } else if (own == "FAIL") {
     suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(),
-               findings_text(run, place.prompt, place.layer) + details);
+               findings_text(run, place) + details);
   } else {
     suite.error("verdict", own, own + ": " + run.no_verdict_text(), details);
   }
@@ -158,12 +156,16 @@ std::string waived_in(const GatedRun& run, int64_t layer, int64_t pairs) {
 
 /// A case per prompt and layer; of a run that cannot be told from a failure.
 void add_cases(Suite& suite, GatedRun& run, const std::string& more) {
-  for (const auto& [prompt, status, cause, message, layer, waived] : run.cases()) {
+  for (const auto& [prompt, status, cause, message, tensor, layer, waived] : run.cases()) {
     const std::string name =
         prompt + ", " + (layer < 0 ? "after the stack" : "layer " + std::to_string(layer));
     if (status == "FAIL") {
+      FailPlace place;
+      place.prompt = prompt;
+      place.tensor = tensor;
+      place.layer = layer;
       suite.fail(name, cause, message,
-                 utf8::printable(message) + "\n" + findings_text(run, prompt, layer) + more);
+                 utf8::printable(message) + "\n" + findings_text(run, place) + more);
     } else if (status == "NO_EVIDENCE") {
       suite.skip(name, waived > 0 ? "all of it is waived: " + waived_in(run, layer, waived)
                                   : "nothing was compared");

@@ -27,7 +27,7 @@ std::string row(const std::string& label, const std::string& value) {
 /// What there is to say of one run, at most 21 lines.
 std::string block(const std::string& database, GatedRun& run) {
   const RunVerdict& v = run.row();
-  std::string text = "| " + run.answer() + " | " + code(run.name()) + " |\n|---|---|\n";
+  std::string text = "| " + run.headline() + " | " + code(run.name()) + " |\n|---|---|\n";
   std::string what;
   for (const auto& [label, key] :
        {std::pair{"commit ", "commit_sha"}, {"", "date"}, {"", "mode"}}) {
@@ -36,11 +36,10 @@ std::string block(const std::string& database, GatedRun& run) {
   if (!what.empty()) text += row("run", code(what));
   text += row("own verdict", code(run.own_text()));
   size_t n = 0;
-  const FailPlace place = run.fail();
-  for (const PairFinding& finding : run.findings(place.prompt)) {
+  for (const PairFinding& finding : run.findings(run.fail())) {
     if (++n > kMaxFindings) break;
-    text += row("looks like",
-                finding.name + ": " + code(finding.evidence) + " " + code(finding.meaning));
+    text += row("looks like", finding.name + ": " + code(finding.evidence(kEnglishWords)) + " " +
+                                  code(finding.meaning(kEnglishWords)));
   }
   if (const std::string why = run.no_verdict_text(); !why.empty()) text += row("why", code(why));
   text += row("since the baseline", code(run.change_text()));

@@ -172,8 +172,7 @@ class GatePage {
     std::string own =
         words_("gate.own.text", {run.own(run.gate()), gate_words(run.gate()),
                                  run.own(run.other_gate()), gate_words(run.other_gate())});
-    const std::string as_it_is =
-        v.text(run.gate() == Gate::kStrict ? "verdict" : "numeric_verdict");
+    const std::string as_it_is(v.at(run.gate()));
     if (as_it_is != run.own(run.gate())) own += "; " + words_("gate.own.waived", {as_it_is});
     fact(html, "gate.own", own);
     if (run.fails()) fact(html, "location", run.fail().cause + ", " + own_place(run));
@@ -202,9 +201,8 @@ class GatePage {
   }
 
   void findings(Html& html, GatedRun& run) {
-    for (const PairFinding& finding : run.findings(run.fail().prompt)) {
-      fact(html, "looks_like",
-           finding.name + ": " + finding.evidence + " (" + finding.meaning + ")");
+    for (const PairFinding& finding : run.findings(run.fail())) {
+      fact(html, "looks_like", finding.text(words_));
     }
   }
 

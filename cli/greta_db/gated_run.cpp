@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cli/warehouse/kept.h"
 #include "common/json_text.h"
 #include "common/shell_word.h"
 #include "common/utf8.h"
@@ -13,14 +12,16 @@ namespace {
 
 /// Columns of the view `gate`: what SQL may add to it is none of the JSON's business.
 constexpr const char* kColumns =
-    "run, answer, gate, strict_answer, numeric_answer, own_verdict, own_numeric_verdict, verdict,"
-    " numeric_verdict, change, baseline, why_not, waived, first_fail, root_cause, prompt, layer,"
-    " tensor, pos_id, numeric_first_fail, numeric_root_cause, numeric_prompt, numeric_layer,"
-    " numeric_tensor, numeric_pos_id, changed_prompt, changed_phase, changed_pos_id, changed_layer,"
-    " changed_tensor, changed_rows, nonfinite_rows, rounded_rows, lost_rows, new_rows, experiment, "
-    "mode, date, waived_divergent, waived_rows, waived_changed_rows, unwaived_change,"
-    " incomplete_why, no_baseline_why, baseline_id,"
-    " commit_sha, (SELECT r.started_at FROM run r WHERE r.id = run_id) AS started_at,"
+    "run, answer, gate, strict_answer, numeric_answer, own_verdict, own_strict_verdict,"
+    " own_numeric_verdict, verdict, strict_verdict, numeric_verdict, change, baseline, why_not,"
+    " waived, first_fail, root_cause, prompt, layer, tensor, pos_id, strict_first_fail,"
+    " strict_root_cause, strict_prompt, strict_layer, strict_tensor, strict_pos_id,"
+    " numeric_first_fail, numeric_root_cause, numeric_prompt, numeric_layer, numeric_tensor,"
+    " numeric_pos_id, changed_prompt, changed_phase, changed_pos_id, changed_layer, changed_tensor,"
+    " changed_rows, nonfinite_rows, rounded_rows, lost_rows, new_rows, experiment, mode, date,"
+    " waived_divergent, waived_rows, waived_changed_rows, unwaived_change, incomplete_why,"
+    " no_baseline_why, baseline_id, commit_sha,"
+    " (SELECT r.started_at FROM run r WHERE r.id = run_id) AS started_at,"
     " (SELECT r.commit_sha FROM run r WHERE r.id = baseline_id) AS baseline_commit_sha";
 
 std::string json_of_texts(const std::vector<std::string>& texts) {
@@ -69,28 +70,18 @@ std::vector<GatedTolerance> tolerances_of(QueryPool& statements, int64_t run_id)
 }  // namespace
 
 GatedRun::GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t> baseline,
-                   std::optional<Gate> gate, bool needs_baseline)
+                   Gate gate, bool needs_baseline)
     : statements_(statements), run_id_(run.id), name_(run.name), needs_baseline_(needs_baseline) {
-  if (!baseline) {
-    RunQuery own(statements, run.id, "SELECT baseline_id FROM run_baseline WHERE run_id = ?");
-    if (own.step() && !own.is_null(0)) baseline = own.integer(0);
-  }
-  const auto is_simple = [&](int64_t id) {
-    return is_judged(statements, id) && !has_waivers(statements, id);
-  };
-  simple_ = is_simple(run.id) && (!baseline || is_simple(*baseline));
-  const std::string kept = simple_ ? "kept_" : "";
-  if (!baseline) {
-    ask(kept + "gate", baseline);
-  } else {
-    if (simple_) ask("kept_gate", baseline);
-    // of another run, or one that nobody has compared yet
-    if (!row_ || !row_->has("changed_rows")) ask(kept + "gate_from", baseline);
-  }
-  if (!row_) throw UsageError(run.name + " is no run that can be judged");
-  gate_ = gate ? *gate : row_->text("gate") == "strict" ? Gate::kStrict : Gate::kNumeric;
+  RunQuery query(statements, run.id,
+                 "SELECT " + std::string(kColumns) + " FROM gate WHERE run_id = ?1 AND " +
+                     (baseline ? "baseline_id = ?2" : "own_baseline"));
+  if (baseline) query.bind(2, *baseline);
+  if (!query.step()) throw UsageError(run.name + " is no run that can be judged");
+  row_.emplace(query).own();
+  gate_ = gate != Gate::kVerdict            ? gate
+          : row_->text("gate") == "numeric" ? Gate::kNumeric
+                                            : Gate::kStrict;
   tolerances_ = tolerances_of(statements, run.id);
-  if (simple_) return;
   waivers_ = applied_waivers(statements, run.id);
   if (waived_rows(Gate::kStrict) > 0) count_waived_rows(row_->number("baseline_id"));
 }
@@ -99,7 +90,7 @@ GatedRun::GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t>
 void GatedRun::count_waived_rows(int64_t baseline) {
   Query query(statements_,
               "SELECT w.waiver_id, w.tensor, w.layer, w.until, w.reason, w.created_by,"
-              " (SELECT count(*) FROM comparison_classed s WHERE s.axis = 'runs' AND s.run_id = ?2"
+              " (SELECT count(*) FROM comparison_graded s WHERE s.run_id = ?2"
               " AND s.other_run_id = w.run_id AND s.key_tensor_id = w.tensor_id"
               " AND (w.layer IS NULL OR s.key_layer = w.layer) AND s.status = 'DRIFT')"
               " FROM run_waiver w WHERE w.run_id = ?1 ORDER BY w.waiver_id");
@@ -122,22 +113,13 @@ void GatedRun::count_waived_rows(int64_t baseline) {
   }
 }
 
-void GatedRun::ask(const std::string& view, std::optional<int64_t> baseline) {
-  row_.reset();
-  RunQuery query(statements_, run_id_,
-                 "SELECT " + std::string(kColumns) + " FROM " + view + " WHERE run_id = ?1" +
-                     (baseline ? " AND baseline_id = ?2" : ""));
-  if (baseline) query.bind(2, *baseline);
-  if (query.step()) row_.emplace(query).own();
-}
-
 std::string GatedRun::answer(Gate gate) const {
   std::string text = row_->text(gate == Gate::kStrict ? "strict_answer" : "numeric_answer");
   return text == "PASS" && lacks_baseline() ? "INCOMPARABLE" : text;
 }
 
 std::string GatedRun::own(Gate gate) const {
-  return row_->text(gate == Gate::kStrict ? "own_verdict" : "own_numeric_verdict");
+  return row_->text("own_" + std::string(gate_name(gate)) + "_verdict");
 }
 
 std::vector<std::string> GatedRun::tolerances(const Wording& words) const {
@@ -153,16 +135,21 @@ std::vector<std::string> GatedRun::tolerances(const Wording& words) const {
   return texts;
 }
 
-FailPlace GatedRun::fail() const {
-  return leading_fail(gate_, row_->first_fail(Gate::kStrict), row_->first_fail(Gate::kNumeric));
+std::string GatedRun::headline() const {
+  const std::string text = answer();
+  return text == "PASS" && gate_ == Gate::kNumeric && own(Gate::kStrict) == "FAIL"
+             ? rounding_text(row_->text("mode"))
+             : text;
 }
 
 std::string GatedRun::own_text() const {
+  const bool by_rounding = gate_ == Gate::kNumeric && own(gate_) == "PASS";
   const std::string other = own(other_gate());
-  std::string text = own(gate_) + " by the " + std::string(gate_name(gate_)) + " verdict";
+  std::string text =
+      by_rounding && other == "FAIL" ? rounding_text(row_->text("mode")) : own(gate_);
   if (fails() && !fail().cause.empty()) text += ": " + fail_text(fail());
   text += "; " + std::string(gate_name(other_gate())) + " " + other;
-  const std::string as_it_is = row_->text(gate_ == Gate::kStrict ? "verdict" : "numeric_verdict");
+  const std::string as_it_is(row_->at(gate_));
   if (as_it_is != own(gate_)) text += "; without waivers " + as_it_is;
   return text;
 }
@@ -216,25 +203,15 @@ std::string GatedRun::no_verdict_text() const {
   return "pairs that nothing decides, or that only a document states";
 }
 
-const std::vector<PairFinding>& GatedRun::findings(const std::string& prompt) {
-  const bool all = !simple_ && all_findings_;
-  if (!fails() || asked_.contains("") || !asked_.insert(all ? "" : prompt).second)
-    return findings_[prompt];
-  if (all) findings_.clear();
-  const char* kept = simple_ ? "kept_" : waivers_.empty() ? "" : "gated_";
-  RunQuery query(statements_, run_id_,
-                 "SELECT prompt, finding, evidence, meaning, layer FROM " + std::string(kept) +
-                     "diagnosis WHERE run_id = ?1" + (all ? "" : " AND prompt = ?2") +
-                     " ORDER BY prompt_id, ord");
-  if (!all) query.bind(2, prompt);
-  while (query.step()) {
-    findings_[query.text(0)].push_back(
-        {.name = query.text(1),
-         .evidence = query.text(2),
-         .meaning = query.text(3),
-         .layer = query.is_null(4) ? std::nullopt : std::optional(query.integer(4))});
+std::vector<PairFinding> GatedRun::findings(const FailPlace& place) {
+  if (!fails()) return {};
+  if (!findings_) findings_ = pair_findings(statements_, run_id_);
+  std::vector<PairFinding> there;
+  for (const PairFinding& one : *findings_) {
+    if (one.prompt == place.prompt && one.layer == place.layer && one.tensor == place.tensor)
+      there.push_back(one);
   }
-  return findings_[prompt];
+  return there;
 }
 
 const std::vector<GateCase>& GatedRun::cases() {
@@ -242,14 +219,16 @@ const std::vector<GateCase>& GatedRun::cases() {
   cases_.emplace();
   RunQuery query(statements_, run_id_,
                  std::string("SELECT prompt, layer, waived, ") +
-                     (gate_ == Gate::kStrict ? "status, cause, message"
-                                             : "numeric_status, numeric_cause, numeric_message") +
+                     (gate_ == Gate::kStrict
+                          ? "status, cause, message, tensor"
+                          : "numeric_status, numeric_cause, numeric_message, numeric_tensor") +
                      " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer, layer");
   while (query.step()) {
     cases_->push_back({.prompt = query.text(0),
                        .status = query.text(3),
                        .cause = query.text(4),
                        .message = query.text(5),
+                       .tensor = query.text(6),
                        .layer = query.integer(1),
                        .waived = query.integer(2)});
   }
@@ -257,17 +236,18 @@ const std::vector<GateCase>& GatedRun::cases() {
 }
 
 std::string GatedRun::json() {
-  VerdictQueries queries(statements_, kept_views(statements_, {{run_id_, name_}}));
-  RunQuery row = queries.verdict(run_id_);
+  RunQuery row = verdict_of(statements_, run_id_);
   row.step();
   const RunVerdict verdict(row);
-  std::string object = json_of(JudgedRun(verdict, run_id_, queries));
+  std::string object = json_of(JudgedRun(statements_, run_id_, verdict));
   JsonObject gate, fail, change;
   const FailPlace place = this->fail();
   const std::string answer = this->answer(), own = this->own(gate_);
-  gate.add("answer", answer).add("gate", std::string(gate_name(gate_)));
+  gate.add("answer", answer).add("headline", headline());
+  gate.add("gate", std::string(gate_name(gate_)));
   gate.add("exit_status", static_cast<int>(exit_of_verdict(answer)));
-  for (const char* key : {"strict_answer", "numeric_answer", "own_verdict", "own_numeric_verdict"})
+  for (const char* key : {"strict_answer", "numeric_answer", "own_verdict", "own_strict_verdict",
+                          "own_numeric_verdict"})
     gate.add(key, row_->cell(key));
   fail.add("cause", or_null(place.cause)).add("root_cause", or_null(place.root_cause));
   fail.add("prompt", or_null(place.prompt)).add("layer", or_null(place.layer));

@@ -1,12 +1,11 @@
 #pragma once
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/greta_db/judged_run.h"
+#include "cli/report/findings.h"
 #include "cli/report/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -15,15 +14,9 @@
 
 namespace greta {
 
-/// What the rows of a failing pair look like: a row of the view diagnosis.
-struct PairFinding {
-  std::string name, evidence, meaning;
-  std::optional<int64_t> layer;
-};
-
 /// A row of the view gate_case, by the gate that counts: a prompt and layer of a run.
 struct GateCase {
-  std::string prompt, status, cause, message;
+  std::string prompt, status, cause, message, tensor;
   int64_t layer = 0, waived = 0;
 };
 
@@ -37,12 +30,11 @@ struct GatedTolerance {
 /// One run and what the gate says of it: the row of the view `gate`, by column name.
 class GatedRun {
  public:
-  /// Held against `baseline`, else, without one, against the run's own. `gate`: which verdict the
-  /// answer follows; none: the one that leads. Asks the twins that read only what is kept where all
-  /// is kept and nothing is waived. `needs_baseline`: without one there is no PASS. Throws
-  /// SQLite::Exception.
-  GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t> baseline,
-           std::optional<Gate> gate, bool needs_baseline);
+  /// Compared with `baseline`, which is kept (judge_change()); without one, with the run's own.
+  /// `gate`: which verdict the answer follows. `needs_baseline`: without one there is no PASS.
+  /// Throws SQLite::Exception.
+  GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t> baseline, Gate gate,
+           bool needs_baseline);
   GatedRun(const GatedRun&) = delete;
   GatedRun& operator=(const GatedRun&) = delete;
 
@@ -50,7 +42,7 @@ class GatedRun {
   int64_t run_id() const { return run_id_; }
   const std::string& name() const { return name_; }
 
-  Gate gate() const { return gate_; }  ///< whose verdict the answer follows
+  Gate gate() const { return gate_; }  ///< strict or numeric: whose verdict the answer follows
   Gate other_gate() const { return gate_ == Gate::kStrict ? Gate::kNumeric : Gate::kStrict; }
   std::string answer() const { return answer(gate_); }
   std::string answer(Gate gate) const;
@@ -67,14 +59,16 @@ class GatedRun {
   bool has_baseline() const { return row_->has("baseline"); }
   bool lacks_baseline() const { return needs_baseline_ && !has_baseline(); }
   /// Of the own verdict by the gate: rows without a partner before all.
-  FailPlace fail() const;
+  FailPlace fail() const { return row_->first_fail(gate_); }
   bool fails() const { return own(gate_) == "FAIL"; }
 
   /// "CHANGED since 2026-02-06/ci/as_designed: 3 rows beyond rounding, first at ...", for a
   /// terminal; that nothing is compared where there is no baseline.
   std::string change_text() const;
-  /// "numeric PASS, strictly FAIL: ATTN_OUT_DRIFT at ...", for a terminal.
+  /// "FAIL: ATTN_OUT_DRIFT at ...; strict FAIL", for a terminal.
   std::string own_text() const;
+  /// The answer; with rounding_text() where that is what it passes by.
+  std::string headline() const;
   /// Why there is no PASS though nothing fails; "" when there is one.
   std::string no_verdict_text() const;
 
@@ -87,32 +81,27 @@ class GatedRun {
   const std::vector<AppliedWaiver>& waivers() const { return waivers_; }
   /// In forward order; asked for once.
   const std::vector<GateCase>& cases();
-  /// That the findings of every prompt will be wanted: what has to be worked out is so at once.
-  void expect_all_findings() { all_findings_ = true; }
-  /// Of the first pair that fails in the prompt, the most telling first.
-  const std::vector<PairFinding>& findings(const std::string& prompt);
+  /// Of a place, the most telling first: none where it is not the first of its prompt that fails,
+  /// waived differences included.
+  std::vector<PairFinding> findings(const FailPlace& place);
 
   /// The object of `firstfail --format json`, with the member "gate".
   std::string json();
 
  private:
   void count_waived_rows(int64_t baseline);
-  void ask(const std::string& view, std::optional<int64_t> baseline);
 
   QueryPool& statements_;
   int64_t run_id_;
   std::string name_;
   bool needs_baseline_;
-  bool simple_ = false;  ///< all is kept, and nothing waived
   std::optional<RunVerdict> row_;
   Gate gate_ = Gate::kNumeric;
   std::vector<AppliedWaiver> waivers_;
   std::vector<GatedTolerance> tolerances_;
   std::vector<std::string> later_;
-  bool all_findings_ = false;
   std::optional<std::vector<GateCase>> cases_;
-  std::map<std::string, std::vector<PairFinding>> findings_;  // by prompt
-  std::set<std::string> asked_;                               // prompts; "": all at once
+  std::optional<std::vector<PairFinding>> findings_;  // of all prompts
 };
 
 using GatedRuns = std::vector<std::unique_ptr<GatedRun>>;

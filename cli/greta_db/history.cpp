@@ -13,9 +13,7 @@
 #include "cli/pages/run_page.h"
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
-#include "cli/report/spanish_views.h"
 #include "cli/warehouse/asked_database.h"
-#include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -32,6 +30,7 @@ constexpr size_t kMostRunPages = 20;
 struct HistoryArguments {
   std::string experiment, mode, since, language = "en", with_runs;
   size_t most_runs = kMostRunPages;
+  Gate gate = Gate::kVerdict;
   bool matrix = false, force = false;
 };
 
@@ -52,16 +51,15 @@ Question question_of(const HistoryArguments& arguments) {
   return question;
 }
 
-/// "PASS", "PASS CHANGED", "FAIL BROKEN": the verdict that leads, and what changed.
-std::string matrix_cell(const RunVerdict& run) {
-  const Headline head(run);
-  std::string text = head.verdict;
+/// "PASS", "PASS CHANGED", "FAIL BROKEN": the verdict, and what changed.
+std::string matrix_cell(const RunVerdict& run, Gate gate) {
+  std::string text(run.at(gate));
   if (run.has("change") && run.text("change") != "SAME") text += " " + run.text("change");
   return text;
 }
 
 /// Commits down, lineages across: by experiment, mode and dtype, in full where that is not enough.
-void print_matrix(Options& options, Query& rows) {
+void print_matrix(Options& options, Gate gate, Query& rows) {
   struct CellText {
     std::string text;
     int runs = 0;
@@ -89,7 +87,7 @@ void print_matrix(Options& options, Query& rows) {
     const std::string commit = run.has("commit_sha") ? run.text("commit_sha") : run.text("date");
     is_new(commits, commit);
     CellText& cell = cells[{commit, lineage}];
-    cell.text = matrix_cell(run);
+    cell.text = matrix_cell(run, gate);
     ++cell.runs;
   }
   std::vector<std::string> header{"commit"};
@@ -167,12 +165,13 @@ void write_folder(Options& options, QueryPool& statements, const History& histor
 
 int history_page(Options& options, const HistoryArguments& arguments) {
   if (arguments.matrix) throw UsageError("--matrix is a table; a page has a matrix of its own");
+  if (arguments.gate != Gate::kVerdict) throw UsageError("--gate is not for --format html");
   Question question = question_of(arguments);
-  question.rows = true;  // what drifts, from commit to commit
+  question.rows = !arguments.with_runs.empty();
+  question.drift = !question.rows;
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
   const Language language = language_named(arguments.language);
-  speak(db, language);
   db.exec("BEGIN");  // one state of the database for all queries
   check_filters(db, arguments);
   const History history = read_history(db, where_of(arguments));
@@ -193,33 +192,29 @@ int history(Options& options, const HistoryArguments& arguments) {
   SQLite::Database& db = asked.db();
   db.exec("BEGIN");  // one state of the database: what is kept stays so until it is read
   check_filters(db, arguments);
-  QueryPool statements(db);
-  const std::string kept = kept_views_of_lineage(statements, "");
   const Where where = where_of(arguments);
   const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
   if (arguments.matrix || for_readers) {
-    Query query(db, "SELECT " + std::string(kVerdictColumns) +
-                        ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN m.injected THEN"
-                        " 'injected' ELSE (SELECT c.change FROM " +
-                        kept +
-                        "change c WHERE c.run_id = v.run_id) END AS change, m.lineage AS lineage,"
-                        " r.dtype AS dtype, r.started_at AS started_at FROM " +
-                        kept +
-                        "run_verdict v JOIN run r ON r.id = v.run_id"
-                        " JOIN lineage_member m ON m.run_id = v.run_id)" +
-                        where.sql() + std::string(kHistoryOrder));
+    Query query(db,
+                "SELECT " + std::string(kVerdictColumns) +
+                    ", change, lineage, dtype FROM (SELECT v.*, CASE WHEN m.injected THEN"
+                    " 'injected' ELSE (SELECT c.change FROM change c WHERE c.run_id = v.run_id)"
+                    " END AS change, m.lineage AS lineage, r.dtype AS dtype,"
+                    " r.started_at AS started_at FROM run_verdict v JOIN run r ON r.id = v.run_id"
+                    " JOIN lineage_member m ON m.run_id = v.run_id)" +
+                    where.sql() + std::string(kHistoryOrder));
     where.bind(query);
     if (arguments.matrix) {
-      print_matrix(options, query);
+      print_matrix(options, arguments.gate, query);
       return kExitDone;
     }
-    HeadlineTable table(options.out, options.format, {"date", "commit_sha", "mode", "run"},
-                        {"change", "evidence", "pairs"});
+    HeadlineTable table(options.out, options.format, arguments.gate,
+                        {"date", "commit_sha", "mode", "run"}, {"change", "evidence", "pairs"});
     while (query.step()) table.row(RunVerdict(query));
     table.finish();
     return kExitDone;
   }
-  Query query(db, "SELECT " + std::string(kHistoryColumns) + " FROM " + history_rows(kept) +
+  Query query(db, "SELECT " + std::string(kHistoryColumns) + " FROM " + history_rows() +
                       where.sql() + std::string(kHistoryOrder));
   where.bind(query);
   print_query(query, options.out, options.format);
@@ -238,9 +233,7 @@ int regressions(Options& options, const HistoryArguments& arguments) {
                "(SELECT r.experiment FROM run r WHERE r.id = first_bad_id) = ?");
   where.add_if(arguments.mode, "(SELECT r.mode FROM run r WHERE r.id = first_bad_id) = ?");
   where.add_if(arguments.since, "first_bad_date >= ?");
-  QueryPool statements(db);
-  Query query(db, "SELECT " + std::string(kRegressionColumns) + " FROM " +
-                      kept_views_of_lineage(statements, "") + "regression" + where.sql() +
+  Query query(db, "SELECT " + std::string(kRegressionColumns) + " FROM regression" + where.sql() +
                       " ORDER BY first_bad_date, first_bad");
   where.bind(query);
   print_query(query, options.out, options.format);
@@ -268,6 +261,7 @@ void add_history_command(CLI::App& app, Options& options) {
   add_filters(*command, *arguments);
   command->add_flag("--matrix", arguments->matrix,
                     "Commits down, modes across: the verdict of each and what changed");
+  add_gate_option(*command, arguments->gate);
   command
       ->add_option("--lang", arguments->language, "Language of --format html: en (default) or es")
       ->check(CLI::IsMember({"en", "es"}))

@@ -204,8 +204,7 @@ void add_ingest_command(CLI::App& app, Options& options) {
   command->add_flag("--dry-run", arguments->options.dry_run,
                     "Read and check everything, write nothing");
   add_number_option(*command, "--jobs", arguments->jobs,
-                    "1: one thread does all; more (default 2): another one parses, N judge", 1,
-                    kMaxJobs);
+                    "1: one thread does all; more (default 2): another one parses", 1, kMaxJobs);
   command
       ->add_option("--run", arguments->options.run,
                    "Name of the run that all files belong to (default: from path and content)")

@@ -12,7 +12,6 @@
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
 #include "cli/pages/run_page.h"
-#include "cli/report/spanish_views.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/child_process.h"
 #include "common/environment.h"
@@ -94,7 +93,6 @@ bool show(const std::string& path) {
 int open_page(Options& options, const OpenArguments& arguments) {
   const Language language = language_named(arguments.language);
   SQLite::Database db = open_for_reading(options.database);
-  speak(db, language);
   db.exec("BEGIN");  // one state of the database for all queries
   const std::vector<Run> runs = arguments.run.empty()
                                     ? std::vector<Run>{worst_recent_run(db)}
@@ -127,11 +125,11 @@ void add_open_command(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"en", "es"}))
       ->option_text("LANG");
   command->footer(
-      "Without --run: of the runs of the newest date, the first that fails beyond rounding, else "
-      "one"
-      "\nthat fails though its mode promises equal bits, else one without a verdict, else any; one "
-      "with"
-      "\na fault on purpose only where there is no other. `greta-db query worst_recent` lists them."
+      "Without --run: of the runs of the newest date, the first that fails, else one without a "
+      "verdict,"
+      "\nelse any; one with a fault on purpose only where there is no other. `greta-db query "
+      "worst_recent`"
+      "\nlists them."
       "\nThe page is a temporary file that only you can read. Without a display, or without "
       "xdg-open,"
       "\nits path is printed.");

@@ -67,9 +67,10 @@ CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, R
       ->option_text("NAME...");
 }
 
-CLI::Option* add_gate_option(CLI::App& command, Gate& gate, const std::string& help) {
-  return add_choice_option<Gate>(command, "--gate", gate,
-                                 {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}}, help)
+void add_gate_option(CLI::App& command, Gate& gate) {
+  add_choice_option<Gate>(command, "--gate", gate,
+                          {{"strict", Gate::kStrict}, {"numeric", Gate::kNumeric}},
+                          "Go by the strict or the numeric verdict, not by the one to act on")
       ->option_text("GATE");
 }
 

@@ -37,10 +37,7 @@ CLI::Option* add_run_option(CLI::App& command, std::string& run, Repeats& repeat
 /// The same where several may be given: --run A B, or --run A --run B.
 CLI::Option* add_run_option(CLI::App& command, std::vector<std::string>& runs, Repeats& repeats);
 
-/// Adds --gate strict|numeric; returns it.
-CLI::Option* add_gate_option(CLI::App& command, Gate& gate,
-                             const std::string& help =
-                                 "Verdict the exit status follows: strict "
-                                 "(default) or numeric");
+/// Adds --gate strict|numeric, which is Gate::kVerdict without it.
+void add_gate_option(CLI::App& command, Gate& gate);
 
 }  // namespace greta

@@ -47,7 +47,6 @@ std::vector<Published> named_runs(FleetServer& server, const PullArguments& argu
 int pull(Options& options, const PullArguments& arguments) {
   const std::unique_ptr<FleetServer> server = open_fleet(arguments.from);
   const std::vector<Published> wanted = named_runs(*server, arguments);
-  tell_of_missing_sums(wanted);
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "pulled.db";
   {

@@ -126,7 +126,7 @@ int push(Options& options, const PushArguments& arguments) {
 
 void add_push_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
-      "push", "Sends runs to a warehouse in ClickHouse, which many machines share");
+      "push", "Send runs to a warehouse in ClickHouse, which many machines share");
   auto arguments = std::make_shared<PushArguments>();
   command
       ->add_option("--to", arguments->to,

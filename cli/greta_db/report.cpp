@@ -1,5 +1,4 @@
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,7 +12,6 @@
 #include "cli/report/files.h"
 #include "cli/report/final_report.h"
 #include "cli/report/judged_row.h"
-#include "cli/report/spanish_views.h"
 #include "cli/report/table.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -30,7 +28,7 @@ struct ReportArguments {
   std::string run, language = "en", out;
   Repeats repeats = Repeats::kAll;
   bool force = false, full = false;
-  Gate gate = Gate::kStrict;
+  Gate gate = Gate::kVerdict;
 };
 
 using Content = std::function<void(const TextSink&)>;
@@ -89,7 +87,6 @@ int report(Options& options, const ReportArguments& arguments) {
     throw UsageError("a page is in one language: --lang en or --lang es");
   }
   SQLite::Database db = open_for_reading(options.database);
-  speak(db, language);
   db.exec("BEGIN");  // one state of the database for all queries
   std::vector<Run> runs = resolve_runs(db, arguments.run, arguments.repeats);
   QueryPool statements(db);
@@ -119,11 +116,8 @@ int report(Options& options, const ReportArguments& arguments) {
   } else {
     (tsv ? table : document)([&](std::string_view text) { options.out.write(text); });
   }
-  ExitOfVerdicts exit(arguments.gate);
-  for (const auto& row : judged_rows(statements, runs)) exit.add(row->verdict);
-  if (const std::string words = exit.words(); !words.empty()) {
-    std::fprintf(stderr, "greta-db: %s\n", words.c_str());
-  }
+  ExitOfVerdicts exit;
+  for (const auto& row : judged_rows(statements, runs)) exit.add(row->verdict.at(arguments.gate));
   return exit.status();
 }
 

@@ -32,8 +32,10 @@ class DifferencePlaceQuery {
             db,
             "SELECT s.status, s.class, CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash)"
             " END, CASE WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END, s.measure,"
-            " s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.rel_l2"
-            " FROM comparison_placed s WHERE s.axis = 'runs' AND s.run_id = ?1"
+            " CASE WHEN s.fails THEN k.origin END, CASE WHEN s.fails THEN k.numeric_origin END,"
+            " s.segment, s.untraced_layers, s.rel_l2"
+            " FROM comparison_origin s JOIN origin k ON k.worst_input = ifnull(s.worst_input, 0)"
+            " AND k.unsampled = ifnull(s.unsampled, 1) WHERE s.run_id = ?1"
             " AND s.other_run_id = ?2 AND s.side IN (0, 1, 2) AND s.key_prompt_id ="
             " (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?3)"
             " AND s.phase_id = (SELECT id FROM phase WHERE name = ?4) AND s.key_pos_id = ?5"
@@ -122,16 +124,23 @@ bool RunDifference::begins_with_rounding() const {
   return first && beyond && first->text(kEnglishWords) != beyond->text(kEnglishWords);
 }
 
-std::string RunDifference::remark() const {
-  if (lead() == Gate::kStrict) return "";
-  if (verdict == "FAIL" && numeric_verdict == "PASS") return "within rounding";
-  return count("rounding") > 0 && begins_with_rounding() ? "beyond rounding" : "";
+std::string RunDifference::remark(Gate gate) const {
+  if (at(gate) == "PASS" && strict_verdict == "FAIL") return kWithinRounding;
+  const bool is_numeric = gate != Gate::kStrict && numeric_verdict == "FAIL";
+  return is_numeric && count("rounding") > 0 && begins_with_rounding() ? "beyond rounding" : "";
 }
 
-FailKind RunDifference::fail_kind() const {
-  if (at(lead()) != "FAIL") return FailKind::kNone;
-  if (lead() == Gate::kStrict) return FailKind::kUnmeasured;
-  return count("divergent") + count("nonfinite") > 0 ? FailKind::kValues : FailKind::kUnpaired;
+std::string RunDifference::headline(Gate gate) const {
+  const std::string what = remark(gate);
+  return what == kWithinRounding ? rounding_text("") : at(gate) + (what.empty() ? "" : " " + what);
+}
+
+FailKind RunDifference::fail_kind(Gate gate) const {
+  if (at(gate) != "FAIL") return FailKind::kNone;
+  if (numeric_verdict != "FAIL" && count("unknown") > 0) return FailKind::kUnmeasured;
+  const bool values = count("divergent") + count("nonfinite") > 0;
+  const bool alone = count("only_a") + count("only_b") > 0;
+  return alone && !values ? FailKind::kUnpaired : FailKind::kValues;
 }
 
 RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& b) {
@@ -140,13 +149,12 @@ RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& 
   difference.b = b;
   Query verdict(
       db,
-      "SELECT verdict, numeric_verdict, compared, ifnull(why_not, ''), ifnull(caused_by, ''), "
-      "prompt,"
-      " phase, pos_id, layer, tensor, numeric_prompt, numeric_phase, numeric_pos_id, numeric_layer,"
-      " numeric_tensor" +
+      "SELECT verdict, numeric_verdict, compared, ifnull(why_not, ''), ifnull(caused_by, ''),"
+      " prompt, phase, pos_id, layer, tensor, numeric_prompt, numeric_phase, numeric_pos_id,"
+      " numeric_layer, numeric_tensor" +
           difference_columns() +
-          ", ifnull(incomplete_why, '')"
-          " FROM bare_diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
+          ", ifnull(incomplete_why, ''), strict_verdict"
+          " FROM diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
   verdict.bind(1, a.id).bind(2, b.id).step();
   difference.verdict = verdict.text(0);
   difference.numeric_verdict = verdict.text(1);
@@ -156,7 +164,9 @@ RunDifference difference_of_runs(SQLite::Database& db, const Run& a, const Run& 
   difference.first = difference_place_at(verdict, 5);
   difference.beyond = difference_place_at(verdict, 10);
   difference.counts = difference_counts(verdict, 15);
-  difference.incomplete_why = verdict.text(15 + static_cast<int>(std::size(kDifferenceCounts)));
+  const int behind = 15 + static_cast<int>(std::size(kDifferenceCounts));
+  difference.incomplete_why = verdict.text(behind);
+  difference.strict_verdict = verdict.text(behind + 1);
   if (!difference.first) return difference;
   DifferencePlaceQuery place(db);
   place.fill(*difference.first, a, b, Gate::kStrict);

@@ -12,6 +12,7 @@
 #include "cli/report/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
+#include "cli/warehouse/verdict.h"
 
 namespace greta {
 
@@ -45,7 +46,7 @@ DifferenceCounts difference_counts(const Query& row, int from);
 /// What the views say of two runs.
 struct RunDifference {
   Run a, b;
-  std::string verdict, numeric_verdict, why_not, caused_by, incomplete_why;
+  std::string verdict, strict_verdict, numeric_verdict, why_not, caused_by, incomplete_why;
   int64_t compared = 0;
   DifferenceCounts counts{};
   std::optional<DifferencePlace> first;   ///< that differs, in forward order
@@ -54,17 +55,15 @@ struct RunDifference {
   /// One of kDifferenceCounts.
   int64_t count(std::string_view name) const;
   const std::string& at(Gate gate) const {
-    return gate == Gate::kNumeric ? numeric_verdict : verdict;
-  }
-  /// Whose verdict leads: the numeric one, unless nothing measures what differs.
-  Gate lead() const {
-    return count("unknown") > 0 && numeric_verdict != "FAIL" ? Gate::kStrict : Gate::kNumeric;
+    return gate == Gate::kVerdict  ? verdict
+           : gate == Gate::kStrict ? strict_verdict
+                                   : numeric_verdict;
   }
   bool begins_with_rounding() const;
-  /// As Headline has it.
-  std::string remark() const;
-  std::string headline() const { return at(lead()) + (remark().empty() ? "" : " " + remark()); }
-  FailKind fail_kind() const;
+  /// As Headline has them.
+  std::string remark(Gate gate) const;
+  std::string headline(Gate gate = Gate::kVerdict) const;
+  FailKind fail_kind(Gate gate) const;
 };
 
 /// Throws SQLite::Exception.

@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kWidth = 80;
 constexpr size_t kSeparator = 2;
 /// In the order in which runs are listed.
-constexpr std::array<std::string_view, 5> kVerdicts{"FAIL", "INCOMPLETE", "INCOMPARABLE",
-                                                    "NO_EVIDENCE", "PASS"};
+constexpr std::array<std::string_view, 6> kWorstFirst{"FAIL",        "INCOMPLETE", "INCOMPARABLE",
+                                                      "NO_EVIDENCE", "UNJUDGED",   "PASS"};
 
 /// Columns of names, which may be shortened.
 enum Name { kRun, kCause, kPrompt, kNames };
@@ -29,11 +29,10 @@ constexpr Step kSteps[] = {{kRun, 30},   {kPrompt, 10}, {kCause, 14}, {kRun, 26}
 
 }  // namespace
 
-void RunLines::add(const RunVerdict& run) {
-  const Headline head(run);
-  const auto* rank = std::find(kVerdicts.begin(), kVerdicts.end(), head.verdict);
-  lines_.push_back({static_cast<int>(rank - kVerdicts.begin()), run.show("run"), head.verdict,
-                    run.text("verdict") == head.verdict ? "same" : run.text("verdict"),
+void RunLines::add(const RunVerdict& run, const Headline& head) {
+  const auto* rank = std::find(kWorstFirst.begin(), kWorstFirst.end(), head.verdict);
+  lines_.push_back({static_cast<int>(rank - kWorstFirst.begin()), run.show("run"),
+                    head.remark == kWithinRounding ? "PASS (rounding only)" : head.verdict,
                     utf8::printable(head.fail.cause), utf8::printable(head.fail.prompt),
                     head.fail.layer, run.number("pairs")});
 }
@@ -41,23 +40,21 @@ void RunLines::add(const RunVerdict& run) {
 void RunLines::print() {
   std::stable_sort(lines_.begin(), lines_.end(),
                    [](const Line& a, const Line& b) { return a.rank < b.rank; });
-  const std::vector<std::string> columns{"run",   "verdict", "strict", "first_fail",
+  const std::vector<std::string> columns{"run",   "verdict", "first_fail",
                                          "layer", "prompt",  "pairs"};
   const auto names_of = [](const Line& line) {
     return std::array<const std::string*, kNames>{&line.run, &line.cause, &line.prompt};
   };
-  size_t verdict = columns[1].size(), strict = columns[2].size(), layer = columns[4].size(),
-         pairs = columns[6].size();
-  std::array<size_t, kNames> widths{columns[0].size(), columns[3].size(), columns[5].size()};
+  size_t verdict = columns[1].size(), layer = columns[3].size(), pairs = columns[5].size();
+  std::array<size_t, kNames> widths{columns[0].size(), columns[2].size(), columns[4].size()};
   for (const Line& line : lines_) {
     verdict = std::max(verdict, line.verdict.size());
-    strict = std::max(strict, line.strict.size());
     if (line.layer) layer = std::max(layer, std::to_string(*line.layer).size());
     pairs = std::max(pairs, std::to_string(line.pairs).size());
     const auto names = names_of(line);
     for (size_t i = 0; i < kNames; ++i) widths[i] = std::max(widths[i], display_width(*names[i]));
   }
-  const size_t fixed = verdict + strict + layer + pairs + kSeparator * (columns.size() - 1);
+  const size_t fixed = verdict + layer + pairs + kSeparator * (columns.size() - 1);
   const size_t allowed = out_.is_terminal() ? static_cast<size_t>(out_.width()) : kWidth;
   for (const auto& [name, least] : kSteps) {
     const size_t total = fixed + widths[kRun] + widths[kCause] + widths[kPrompt];
@@ -74,7 +71,7 @@ void RunLines::print() {
       shown[i] = shortened_to_width(*names[i], widths[i]);
       any_shortened |= shown[i] != *names[i];
     }
-    table.row({shown[kRun], line.verdict, line.strict, or_null(shown[kCause]), or_null(line.layer),
+    table.row({shown[kRun], line.verdict, or_null(shown[kCause]), or_null(line.layer),
                or_null(shown[kPrompt]), line.pairs});
   }
   table.finish();

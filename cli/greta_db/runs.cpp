@@ -4,7 +4,6 @@
 #include "cli/greta_db/commands.h"
 #include "cli/options/checked_value.h"
 #include "cli/warehouse/asked_database.h"
-#include "cli/warehouse/kept.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -17,27 +16,17 @@ namespace {
 struct RunsArguments {
   std::string run, experiment, mode, date, commit, verdict;
   Repeats repeats = Repeats::kAll;
-  Gate gate = Gate::kStrict;
+  Gate gate = Gate::kVerdict;
   bool attributes = false;
 };
 
-constexpr std::string_view kAllRunColumns =
-    "v.run AS run, v.experiment AS experiment, r.family AS family, r.variant AS variant,"
-    " v.date AS date, v.commit_sha AS commit_sha, v.mode AS mode, r.dtype AS dtype, r.seed AS seed,"
-    " r.synthetic AS synthetic, r.hash_algo AS hash_algo, r.status AS status,"
-    " r.started_at AS started_at, r.finished_at AS finished_at, v.verdict AS verdict,"
-    " v.numeric_verdict AS numeric_verdict, v.coverage AS coverage, v.evidence AS evidence,"
-    " v.pairs AS pairs, v.pass AS pass, v.fail AS fail, v.missing AS missing,"
-    " v.decode_only AS decode_only, v.incomparable AS incomparable, v.first_fail AS first_fail,"
-    " v.layer AS layer, v.tensor AS tensor, v.prompt AS prompt, v.root_cause AS root_cause,"
-    " v.numeric_first_fail AS numeric_first_fail, v.numeric_layer AS numeric_layer,"
-    " v.numeric_tensor AS numeric_tensor,"
-    " v.rounding AS rounding, v.divergent AS divergent, v.nonfinite AS nonfinite,"
-    " v.unmeasured AS unmeasured,"
-    " (SELECT count(*) FROM prompt p WHERE p.run_id = r.id) AS prompts,"
-    " (SELECT count(*) FROM source s WHERE s.run_id = r.id) AS sources,"
-    " (SELECT ifnull(sum(s.rows - s.duplicates), 0) FROM source s WHERE s.run_id = r.id) AS "
-    "trace_rows";
+/// What programs are told of a run beside kVerdictColumns.
+constexpr std::string_view kMoreRunColumns =
+    "family, variant, dtype, seed, synthetic, hash_algo, started_at, finished_at, injected,"
+    " (SELECT count(*) FROM prompt p WHERE p.run_id = v.run_id) AS prompts,"
+    " (SELECT count(*) FROM source s WHERE s.run_id = v.run_id) AS sources,"
+    " (SELECT ifnull(sum(s.rows - s.duplicates), 0) FROM source s WHERE s.run_id = v.run_id)"
+    " AS trace_rows";
 
 /// Runs that meet the filters, in order of date.
 void list_runs(Options& options, SQLite::Database& db, const RunsArguments& arguments) {
@@ -53,26 +42,29 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
   where.add_if(arguments.mode, "r.mode = ?");
   where.add_if(arguments.date, "instr(r.date, ?) = 1");
   where.add_if(arguments.commit, "instr(r.commit_sha, ?) = 1");
-  where.add_if(arguments.verdict,
-               arguments.gate == Gate::kNumeric ? "v.numeric_verdict = ?" : "v.verdict = ?");
-  QueryPool statements(db);
-  const std::string verdicts = kept_views(statements) +
-                               "run_verdict v JOIN run r ON r.id = v.run_id"
-                               " JOIN lineage_member m ON m.run_id = v.run_id" +
-                               where.sql();
-  if (options.format != Format::kTable && options.format != Format::kMarkdown) {
-    Query query(db, "SELECT " + std::string(kAllRunColumns) + ", m.injected AS injected FROM " +
-                        verdicts + " ORDER BY v.date, v.experiment, v.run_id");
-    where.bind(query);
-    print_query(query, options.out, options.format);
-    return;
-  }
-  Query query(db, "SELECT " + std::string(kVerdictColumns) +
-                      ", dtype, injected FROM (SELECT v.*, r.dtype AS dtype, CASE WHEN m.injected"
-                      " THEN 'injected' END AS injected FROM " +
-                      verdicts + ") ORDER BY date, experiment, run_id");
+  where.add_if(arguments.verdict, arguments.gate == Gate::kStrict    ? "v.strict_verdict = ?"
+                                  : arguments.gate == Gate::kNumeric ? "v.numeric_verdict = ?"
+                                                                     : "v.verdict = ?");
+  const bool for_readers = options.format == Format::kTable || options.format == Format::kMarkdown;
+  Query query(
+      db, "SELECT " + std::string(kVerdictColumns) + ", " +
+              std::string(for_readers ? "dtype, CASE WHEN injected THEN 'injected' END AS injected"
+                                      : kMoreRunColumns) +
+              " FROM (SELECT v.*, r.family, r.variant, r.dtype, r.seed, r.synthetic,"
+              " r.hash_algo, r.started_at, r.finished_at, m.injected FROM run_verdict v"
+              " JOIN run r ON r.id = v.run_id JOIN lineage_member m ON m.run_id = v.run_id" +
+              where.sql() + ") v ORDER BY date, experiment, run_id");
   where.bind(query);
-  HeadlineTable table(options.out, options.format, {"run", "date", "commit_sha", "mode", "dtype"},
+  if (!for_readers) {
+    VerdictRows rows(options.out, options.format, query.column_names());
+    while (query.step()) {
+      const RunVerdict run(query);
+      rows.row(run, Headline(run, arguments.gate));
+    }
+    return rows.finish();
+  }
+  HeadlineTable table(options.out, options.format, arguments.gate,
+                      {"run", "date", "commit_sha", "mode", "dtype"},
                       {"injected", "evidence", "pairs", "pass", "fail", "missing"});
   while (query.step()) table.row(RunVerdict(query));
   table.finish();
@@ -125,13 +117,11 @@ void add_runs_command(CLI::App& app, Options& options) {
   text("--date", arguments->date, "Only this date, or the year or month it begins with", "DATE")
       ->check(wrong_date);
   text("--commit", arguments->commit, "Only this commit, or what it begins with", "SHA");
-  CLI::Option* verdict =
-      text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",
-           "VERDICT")
-          ->check(CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE"}));
-  add_gate_option(*command, arguments->gate,
-                  "Verdict that --verdict filters by: strict (default) or numeric")
-      ->needs(verdict);
+  text("--verdict", arguments->verdict, "Only this verdict: PASS, FAIL, NO_EVIDENCE, ...",
+       "VERDICT")
+      ->check(
+          CLI::IsMember({"PASS", "FAIL", "INCOMPLETE", "NO_EVIDENCE", "INCOMPARABLE", "UNJUDGED"}));
+  add_gate_option(*command, arguments->gate);
   CLI::Option* attributes = command->add_flag(
       "--attributes", arguments->attributes,
       "Instead, what every source says about the runs (--run), which value won, conflicts");

@@ -14,7 +14,6 @@
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/judge.h"
-#include "db/kept_tally.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -24,8 +23,6 @@ struct ToleranceArguments {
   std::string tensor, dtype, rel_l2;
   bool all = false;
 };
-
-constexpr int kJudgeThreads = 2;
 
 /// The rows that greta ships, as `shipped`.
 std::string with_shipped() {
@@ -76,7 +73,7 @@ std::optional<double> rel_l2_at(SQLite::Database& db, const ToleranceRow& place,
 }
 
 int64_t kept_verdicts(SQLite::Database& db) {
-  return db.execAndGet("SELECT count(DISTINCT run_id) FROM kept_tally").getInt64();
+  return db.execAndGet("SELECT count(DISTINCT run_id) FROM verdict").getInt64();
 }
 
 /// What is left of the runs whose verdict was kept is judged again.
@@ -85,7 +82,7 @@ void judge_again(Options& options, SQLite::Database& db, int64_t n_kept) {
                     (n_kept == 1 ? " kept verdict is" : " kept verdicts are") +
                     " worked out again\n");
   options.out.flush();
-  if (n_kept > 0) judge(db, runs_without_tally(db), kJudgeThreads);
+  if (n_kept > 0) judge_rest(db);
 }
 
 std::string text_of(std::optional<double> rel_l2) {

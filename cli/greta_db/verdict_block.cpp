@@ -23,7 +23,7 @@ std::string counts(const JudgedRun& run) {
   const RunVerdict& v = run.verdict;
   const int64_t failing = v.number("pairs") - v.number("pass") - v.number("incomparable");
   const int64_t no_pairs = v.number("fail") - failing;
-  const int64_t refuted = no_pairs > 0 ? run.queries.refuted(run.run_id) : 0;
+  const int64_t refuted = no_pairs > 0 ? run.refuted() : 0;
   const int64_t alone = no_pairs - refuted, nonfinite = v.number("nonfinite") - alone;
   std::string text =
       v.show("pairs") + ": " + v.show("pass") + " pass, " + std::to_string(failing) + " fail";
@@ -108,16 +108,18 @@ void print_breakdown(Output& out, RunQuery breakdown, Gate gate) {
   if (any) table.finish();
 }
 
-/// "CAUSE LAYER TENSOR", "" of no failure.
-std::string short_text(const FailPlace& place) {
-  if (place.cause.empty()) return "";
-  return place.cause + " " + display_text(or_null(place.layer)) + " " +
-         display_text(or_null(place.tensor));
+/// "CAUSE LAYER TENSOR" of columns that begin with `of`, where that is not `shown`.
+std::string other_fail(const RunVerdict& prompt, const std::string& cause, const std::string& of,
+                       const std::string& shown) {
+  if (!prompt.has(cause)) return "";
+  const std::string text =
+      prompt.text(cause) + " " + prompt.show(of + "layer") + " " + prompt.show(of + "tensor");
+  return text == shown ? "" : text;
 }
 
-/// Where every prompt first fails by the verdict that leads, and what is known of its origin.
+/// Where every prompt first fails, and what is known of its origin.
 void print_prompts(Output& out, const JudgedRun& run) {
-  const bool numeric_leads = run.head.gate == Gate::kNumeric;
+  const bool numeric = run.head.gate == Gate::kNumeric;
   RowPrinter table(out, Format::kTable,
                    {"prompt", "first fail", "layer", "tensor", "pos", "token", "origin",
                     "first drift", "beyond rounding", "strictly", "details"});
@@ -126,58 +128,44 @@ void print_prompts(Output& out, const JudgedRun& run) {
   RunQuery row = run.by_prompt();
   while (row.step()) {
     if (table.rows() == 0) out.write("\n");
-    const FailPlace strict = prompt_fail(row, Gate::kStrict);
-    const FailPlace numeric = prompt_fail(row, Gate::kNumeric);
-    const FailPlace& first = leading_fail(run.head.gate, strict, numeric);
-    const bool is_strict = first == strict;
-    const Origin origin = numeric_leads ? run.origin(first, run.head.gate) : Origin();
-    FailPlace drift = strict;
-    drift.cause = row.text(11);
-    drift.tensor = row.text(10);
-    drift.layer = row.is_null(9) ? std::nullopt : std::optional(row.integer(9));
-    const std::string shown = short_text(first);
-    auto unless_shown = [&shown](const FailPlace& place) {
-      const std::string text = short_text(place);
-      return text == shown ? "" : text;
-    };
-    const std::string drift_text = numeric_leads ? "" : unless_shown(drift);
-    const std::string numeric_text = unless_shown(numeric);
-    const std::string strict_text = unless_shown(strict);
-    const std::string details = is_strict ? row.text(8) : origin.difference;
-    table.row({row.cell(1), or_null(first.cause), or_null(first.layer), or_null(first.tensor),
-               or_null(first.pos), row.cell(2), or_null(origin.kind), or_null(drift_text),
-               or_null(numeric_text), or_null(strict_text), or_null(details)});
+    const RunVerdict prompt(row);
+    const std::string shown = other_fail(prompt, "first_fail", "", "");
+    const std::string drift =
+        numeric ? "" : other_fail(prompt, "first_drift_cause", "first_drift_", shown);
+    const std::string beyond = other_fail(prompt, "numeric_first_fail", "numeric_", shown);
+    const std::string strictly = other_fail(prompt, "strict_first_fail", "strict_", shown);
+    table.row({prompt.cell("prompt"), prompt.cell("first_fail"), prompt.cell("layer"),
+               prompt.cell("tensor"), prompt.cell("pos_id"), prompt.cell("token_id"),
+               numeric ? prompt.cell("numeric_origin") : Cell(), or_null(drift), or_null(beyond),
+               or_null(strictly), prompt.cell("details")});
   }
   if (table.rows() > 0) table.finish();
 }
 
-/// What the rows of the prompt's first pair that leads look like.
-void print_findings(Output& out, const JudgedRun& run, const std::string& prompt) {
-  for (RunQuery row = run.diagnosis(prompt); row.step();) {
-    line(out, "",
-         "looks like " + row.text(3) + ": " + utf8::printable(row.text(4)) + " (" + row.text(5) +
-             ")");
-  }
-}
-
-/// The verdict of one gate, where it fails and, of the one that leads, why.
-void print_verdict(Output& out, const JudgedRun& run, Gate gate) {
+/// A verdict, where it first fails and, of the one that was asked for, why.
+void print_verdict(Output& out, const JudgedRun& run) {
   const Headline& head = run.head;
-  const bool leads = gate == head.gate;
-  const FailPlace& fail = leads ? head.fail : head.other_fail;
-  std::string text = colored(out, leads ? head.verdict : head.other);
-  if (!fail.cause.empty()) text += ": " + fail_text(fail);
-  if (!leads && !head.expectation.empty()) text += " (" + head.expectation + ")";
-  line(out, gate_name(gate), text);
-  if (!leads || fail.cause.empty()) return;
-  const Origin origin = run.origin(fail, gate);
-  if (!origin.difference.empty()) line(out, "", origin.difference);
-  if (!origin.text().empty()) line(out, "", origin.text());
-  if (run.is_described()) print_findings(out, run, fail.prompt);
-  if (fail.root_cause.empty()) return;
-  const bool open = origin.kind == "UNSAMPLED" || origin.kind == "PROPAGATED";
-  line(out, "",
-       "root cause " + utf8::printable(fail.root_cause) + (open ? ", if it arises here" : ""));
+  const FailPlace& fail = head.fail;
+  line(out, gate_name(run.gate),
+       colored(out, head.verdict) + (fail.cause.empty() ? "" : ": " + fail_text(fail)));
+  if (!fail.cause.empty()) {
+    const Origin origin = run.origin(fail, head.gate);
+    if (!origin.difference.empty()) line(out, "", origin.difference);
+    if (!origin.text().empty()) line(out, "", origin.text());
+    for (const PairFinding& one : pair_findings(run.statements, run.run_id, fail.prompt)) {
+      if (one.tensor != fail.tensor || one.layer != fail.layer) continue;
+      line(out, "", "looks like " + utf8::printable(one.text(kEnglishWords)));
+    }
+    const bool open = origin.kind == "UNSAMPLED" || origin.kind == "PROPAGATED";
+    if (!fail.root_cause.empty()) {
+      line(out, "",
+           "root cause " + utf8::printable(fail.root_cause) + (open ? ", if it arises here" : ""));
+    }
+  }
+  std::string other = colored(out, head.other);
+  if (!head.other_fail.cause.empty()) other += ": " + fail_text(head.other_fail);
+  if (!head.excuse.empty()) other += " (" + head.excuse + ")";
+  line(out, gate_name(head.other_gate()), other);
 }
 
 }  // namespace
@@ -186,7 +174,7 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   const RunVerdict& v = run.verdict;
   const Headline& head = run.head;
   out.write(v.show("run") + "  " + colored(out, head.verdict) +
-            (head.remark.empty() ? "" : " " + head.remark) + "\n");
+            head.text().substr(head.verdict.size()) + "\n");
   std::string what;
   for (auto [label, key] : {std::pair{"", "date"},
                             {"commit ", "commit_sha"},
@@ -196,11 +184,10 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   }
   line(out, "run", what);
   if (!later.empty()) line(out, "later", later);
-  print_verdict(out, run, head.gate);
-  print_verdict(out, run, head.other_gate());
+  print_verdict(out, run);
   line(out, "pairs", counts(run));
   line(out, "evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
-  for (const AppliedWaiver& waiver : run.queries.waivers(run.run_id)) {
+  for (const AppliedWaiver& waiver : run.waivers()) {
     line(out, "waived", waiver_text(waiver, kEnglishWords) + ", which `greta-db gate` leaves out");
   }
   if (v.number("rejected") > 0) {
@@ -209,7 +196,7 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   }
   std::string next = hint(v, head);
   if (!next.empty()) line(out, "hint", next);
-  if (!run.fails() || head.verdict == "PASS") return;
+  if (head.verdict == "PASS") return;
   if (head.gate == Gate::kNumeric && v.number("rounding") > 0) {
     out.write("\n  what differs, rounding included:\n");
   }

@@ -8,7 +8,6 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/output/text_width.h"
-#include "cli/warehouse/kept.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/json_text.h"
@@ -39,7 +38,7 @@ constexpr std::chrono::milliseconds kLookForWriter{500};
 struct WatchArguments {
   std::string run;
   Repeats repeats = Repeats::kAll;
-  Gate gate = Gate::kStrict;
+  Gate gate = Gate::kVerdict;
   std::chrono::milliseconds interval{1000};
   bool once = false;
 };
@@ -51,12 +50,11 @@ struct Sight {
   std::string stalled;      ///< why no more seems to come of a run that has not ended; "" it does
   int64_t rows = 0;
   std::string status;
-  std::string verdict, numeric_verdict, headline;
-  FailPlace fail;                             ///< of the verdict that leads
+  std::string verdict, strict_verdict, numeric_verdict, headline;
+  FailPlace fail;
   std::string counts;                         ///< of pairs, for a terminal
   std::string change, baseline, change_text;  ///< "" unless something tells by now
   int exit_status = kExitNoVerdict;
-  std::string exit_words;
 
   /// What makes it another state; for a terminal.
   std::string text() const {
@@ -66,20 +64,16 @@ struct Sight {
   }
 };
 
-/// From a row of view change. Of a run that is being written only what is there already tells: what
-/// is not there yet is no change.
-void add_change(Sight& sight, const Query& row) {
-  const std::string change = row.text(0);
-  const bool differs = row.integer(2) > 0;
-  if (change.empty()) return;
-  if (sight.is_written && change != "BROKEN" && !(change == "CHANGED" && differs)) return;
+/// From a row of prompt, layer and tensor.
+void add_change(Sight& sight, const std::string& change, const std::string& baseline,
+                const Query& row) {
   sight.change = change;
-  sight.baseline = row.text(1);
-  sight.change_text = utf8::printable(change) + " since " + utf8::printable(sight.baseline);
+  sight.baseline = baseline;
+  sight.change_text = utf8::printable(change) + " since " + utf8::printable(baseline);
   FailPlace place;
-  place.prompt = row.text(3);
-  place.tensor = row.text(5);
-  if (!row.is_null(4)) place.layer = row.integer(4);
+  place.prompt = row.text(0);
+  place.tensor = row.text(2);
+  if (!row.is_null(1)) place.layer = row.integer(1);
   const std::string where = place_text(place);
   if (change != "SAME" && !where.empty()) sight.change_text += " " + where;
 }
@@ -87,22 +81,20 @@ void add_change(Sight& sight, const Query& row) {
 /// From a row of kVerdictColumns.
 Sight sight_of(const RunVerdict& run, int64_t rows, Gate gate) {
   const auto number = [&run](const char* column) { return to_string(run.number(column)); };
-  const Headline head(run);
-  ExitOfVerdicts exit(gate);
-  exit.add(run);
+  const Headline head(run, gate);
   Sight sight;
   sight.status = run.text("status");
   sight.is_written = sight.status == "running" || run.number("ingest_open") != 0;
   sight.rows = rows;
   sight.verdict = run.text("verdict");
+  sight.strict_verdict = run.text("strict_verdict");
   sight.numeric_verdict = run.text("numeric_verdict");
   sight.headline = head.text();
   sight.fail = head.verdict == "FAIL" ? head.fail : FailPlace{};
   sight.counts = number("pairs") + " pairs: " + number("pass") + " pass, " + number("fail") +
                  " fail (" + number("rounding") + " rounding, " + number("divergent") +
                  " divergent), " + number("missing") + " missing";
-  sight.exit_status = exit.status();
-  sight.exit_words = exit.words();
+  sight.exit_status = exit_of_verdict(head.verdict);
   return sight;
 }
 
@@ -125,12 +117,7 @@ class Watch {
       if (ends && change_took_ > kLong) show(sight);
       look_for_change(sight, ends);
       show(sight);
-      if (ends) {
-        if (options_.format == Format::kTable && !sight.exit_words.empty()) {
-          options_.out.write(sight.exit_words + "\n");
-        }
-        return sight.exit_status;
-      }
+      if (ends) return sight.exit_status;
       wait_for_change(std::max<Clock::duration>(arguments_.interval, kShareOfTime * took));
     }
   }
@@ -178,8 +165,10 @@ class Watch {
         db_.execAndGet("SELECT count(*) FROM trace_row WHERE run_id = " + to_string(run_.id))
             .getInt64();
     RunQuery query(statements_, run_.id,
-                   "SELECT " + std::string(kVerdictColumns) + " FROM " +
-                       kept_views(statements_, {run_}) + "run_verdict WHERE run_id = ?");
+                   "SELECT " + std::string(kVerdictColumns) +
+                       " FROM (SELECT v.*, r.status AS status, EXISTS (SELECT 1 FROM ingest_run i"
+                       " WHERE i.run_id = r.id) AS ingest_open FROM verdict_now v"
+                       " JOIN run r ON r.id = v.run_id WHERE v.run_id = ? AND v.level = 'run')");
     if (!query.step()) throw UsageError("run " + run_.name + " is no longer there");
     return sight_of(RunVerdict(query), rows, arguments_.gate);
   }
@@ -224,14 +213,37 @@ class Watch {
       sight.change_text = last_change_.change_text;
       return;
     }
-    RunQuery query(
-        statements_, run_.id,
-        "SELECT change, baseline, ifnull(divergent, 0) + ifnull(nonfinite, 0), prompt, layer,"
-        " tensor FROM change WHERE run_id = ?");
-    if (query.step()) add_change(sight, query);
+    if (sight.is_written) {
+      find_change(sight);
+    } else {
+      SQLite::Database judged = open_for_reading(options_.database);
+      Query query(judged,
+                  "SELECT prompt, layer, tensor, change, baseline FROM change WHERE run_id = ?");
+      if (query.bind(1, run_.id).step() && !query.is_null(3))
+        add_change(sight, query.text(3), query.text(4), query);
+    }
     change_seen_ = Clock::now();
     change_took_ = change_seen_ - begin;
     last_change_ = sight;
+  }
+
+  /// Of a run that is being written only what is there already tells: what is not there yet is no
+  /// change.
+  void find_change(Sight& sight) {
+    RunQuery baseline(statements_, run_.id,
+                      "SELECT b.baseline_id, v.run, v.verdict FROM run_baseline b"
+                      " JOIN run_verdict v ON v.run_id = b.baseline_id WHERE b.run_id = ?");
+    if (!baseline.step()) return;
+    RunQuery query(statements_, run_.id,
+                   "SELECT coalesce(numeric_prompt, prompt), coalesce(numeric_layer, layer),"
+                   " coalesce(numeric_tensor, tensor), numeric_verdict = 'FAIL' AND"
+                   " divergent + nonfinite > 0 FROM diff_verdict"
+                   " WHERE run_b_id = ?1 AND run_a_id = ?2",
+                   {baseline.integer(0)});
+    if (!query.step()) return;
+    const bool broken = baseline.text(2) == "PASS" && sight.verdict == "FAIL";
+    if (broken || query.integer(3) != 0)
+      add_change(sight, broken ? "BROKEN" : "CHANGED", baseline.text(1), query);
   }
 
   /// Whether nothing more comes, without a look at its rows.
@@ -306,7 +318,8 @@ class Watch {
     if (!is_news(sight)) return;
     JsonObject object;
     object.add("run", run_.name).add("status", sight.status).add("rows", sight.rows);
-    object.add("verdict", sight.verdict).add("numeric_verdict", sight.numeric_verdict);
+    object.add("verdict", sight.verdict).add("strict_verdict", sight.strict_verdict);
+    object.add("numeric_verdict", sight.numeric_verdict);
     object.add("headline", sight.headline);
     if (!sight.fail.cause.empty()) {
       object.add("first_fail", sight.fail.cause).add("prompt", sight.fail.prompt);

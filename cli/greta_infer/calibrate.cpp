@@ -18,7 +18,6 @@
 #include "common/utc_time.h"
 #include "db/database.h"
 #include "db/judge.h"
-#include "db/kept_tally.h"
 #include "db/transaction.h"
 
 namespace greta {
@@ -45,14 +44,14 @@ int refuse(const CalibrateCommand& command, const Combination& combination,
            const InferVerdict& verdict) {
   complain("greta-infer", "a clean probe is " + verdict.line);
   complain("greta-infer",
-           verdict.numeric == "FAIL"
+           verdict.verdict == "FAIL"
                ? "that is beyond the shipped tolerances, so the engine is wrong and not noisy; "
                  "nothing was stored"
                : "that is no measure of noise; nothing was stored");
   complain("greta-infer", "to see it: greta-infer probe --model " +
                               shell_word(command.probe.model.file) + " --mode as_designed" +
                               options_of(combination));
-  return exit_of_verdict(verdict.numeric);
+  return exit_of_verdict(verdict.verdict);
 }
 
 /// What was measured, the worst layer of each trace point.
@@ -92,7 +91,7 @@ void store(const std::string& database, std::span<const Calibration::Measured> m
       store_noise_floor(db, one.model, one.floors, now);
     }
   });
-  judge(db, runs_without_tally(db), 1);
+  judge_rest(db);
   make_durable(db);
 }
 
@@ -116,7 +115,7 @@ int calibrate(CalibrateCommand& command, const Environment& environment) {
     job.progress = "probe " + std::to_string(i + 1) + " of " + std::to_string(probes.size());
     const ProbeOutcome outcome = run_probe(std::move(job), *session, environment);
     const InferVerdict verdict = read_verdict(file, outcome.run);
-    if (verdict.numeric != "PASS") return refuse(command, probes[i], verdict);
+    if (verdict.verdict != "PASS") return refuse(command, probes[i], verdict);
     calibration.add(file, outcome.run);
     std::filesystem::remove(file);
   }

@@ -128,7 +128,8 @@ void print_outcome_json(const ProbeOutcome& outcome, const std::string& database
   object.add("rows", outcome.n_rows).add("seconds", outcome.seconds);
   if (verdict) {
     object.add("run", outcome.run).add("database", database);
-    object.add("verdict", verdict->strict).add("numeric_verdict", verdict->numeric);
+    object.add("verdict", verdict->verdict).add("strict_verdict", verdict->strict);
+    object.add("numeric_verdict", verdict->numeric);
     object.add("headline", verdict->headline).add("text", verdict->line);
     if (!verdict->fail.cause.empty()) {
       object.add("first_fail", verdict->fail.cause).add("place", place_text(verdict->fail));
@@ -167,17 +168,15 @@ int probe(const ProbeCommand& command, const Environment& environment) {
   }
   const InferVerdict verdict = read_verdict(database, outcome.run);
   session->times().end("verdict");
-  const bool strict = command.gate == "strict";
-  const int status =
-      command.gate.empty() ? kExitDone : exit_of_verdict(strict ? verdict.strict : verdict.numeric);
+  const int status = exit_of_verdict(verdict.by(command.gate));
   if (command.json) {
     print_outcome_json(outcome, database, verdict, times, status);
     finish_output();
     return status;
   }
   print_outcome(outcome, database, verdict);
-  if (!command.gate.empty() && verdict.strict != verdict.numeric) {
-    std::printf("exit     %d, by the %s verdict\n", status, command.gate.c_str());
+  if (status != exit_of_verdict(verdict.verdict)) {
+    std::printf("exit     %d, by --gate %s\n", status, command.gate.c_str());
   }
   if (times != nullptr) print_times(*times);
   finish_output();
@@ -295,7 +294,8 @@ void add_infer_probe(CLI::App& app, Infer& infer) {
   command->add_flag("--list", arguments->list,
                     "List suites, modes, phases, tensors, routes and faults");
   command
-      ->add_option("--gate", arguments->gate, "Exit status follows the verdict: strict or numeric")
+      ->add_option("--gate", arguments->gate,
+                   "Verdict that the exit status follows: strict or numeric (default: verdict)")
       ->check(CLI::IsMember({"strict", "numeric"}))
       ->option_text("GATE");
   command

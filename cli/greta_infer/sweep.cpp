@@ -57,7 +57,8 @@ std::vector<SweepRun> resolve_runs(const SweepCommand& command, const RunTargets
 class Matrix {
  public:
   Matrix(Output& out, Format format, const Combination& keys)
-      : printer_(out, format, columns(keys)) {
+      : for_readers_(format == Format::kTable || format == Format::kMarkdown),
+        printer_(out, format, columns(keys)) {
     printer_.hide_empty_columns();
   }
 
@@ -65,7 +66,8 @@ class Matrix {
     const FailPlace& fail = verdict.fail;
     std::vector<Cell> cells;
     for (const auto& value : combination) cells.emplace_back(value.second);
-    cells.insert(cells.end(), {Cell(verdict.headline), Cell(verdict.strict), Cell(verdict.numeric),
+    const std::string& own = for_readers_ ? verdict.headline : verdict.verdict;
+    cells.insert(cells.end(), {Cell(own), Cell(verdict.strict), Cell(verdict.numeric),
                                or_null(fail.cause), or_null(fail.layer), or_null(fail.tensor),
                                or_null(fail.prompt), or_null(fail.pos), Cell(run)});
     printer_.row(cells);
@@ -77,20 +79,14 @@ class Matrix {
   static std::vector<std::string> columns(const Combination& keys) {
     std::vector<std::string> names;
     for (const auto& key : keys) names.push_back(key.first);
-    names.insert(names.end(), {"verdict", "strict", "numeric", "first_fail", "layer", "tensor",
-                               "prompt", "pos", "run"});
+    names.insert(names.end(), {"verdict", "strict_verdict", "numeric_verdict", "first_fail",
+                               "layer", "tensor", "prompt", "pos", "run"});
     return names;
   }
 
+  bool for_readers_;
   RowPrinter printer_;
 };
-
-int worse(int status, int other) {
-  for (const int worst : {static_cast<int>(kExitFail), static_cast<int>(kExitNoVerdict)}) {
-    if (status == worst || other == worst) return worst;
-  }
-  return kExitDone;
-}
 
 int sweep(SweepCommand& command, const Environment& environment) {
   if (command.probe.record.experiment.empty()) command.probe.record.experiment = "sweep";
@@ -99,7 +95,7 @@ int sweep(SweepCommand& command, const Environment& environment) {
   std::vector<SweepRun> runs = resolve_runs(command, targets, environment, session);
   Output out;
   Matrix matrix(out, command.format, runs.front().combination);
-  int status = kExitDone;
+  ExitOfVerdicts exit;
   const auto finish = [&] {
     matrix.finish();
     out.flush();
@@ -113,15 +109,14 @@ int sweep(SweepCommand& command, const Environment& environment) {
       const ProbeOutcome outcome = run_probe(*std::move(run.job), *session, environment);
       const InferVerdict verdict = read_verdict(targets.database, outcome.run);
       matrix.row(run.combination, outcome.run, verdict);
-      status = worse(status,
-                     exit_of_verdict(command.gate == "strict" ? verdict.strict : verdict.numeric));
+      exit.add(verdict.by(command.gate));
     }
   } catch (...) {
     finish();  // what has run stays, and is told
     throw;
   }
   finish();
-  return command.gate.empty() ? kExitDone : status;
+  return exit.status();
 }
 
 }  // namespace
@@ -140,7 +135,7 @@ void add_infer_sweep(CLI::App& app, Infer& infer) {
   add_probe_options(*command, arguments->probe);
   command
       ->add_option("--gate", arguments->gate,
-                   "Exit status follows the worst verdict: strict or numeric")
+                   "Verdicts that the exit status follows: strict or numeric (default: verdict)")
       ->check(CLI::IsMember({"strict", "numeric"}))
       ->option_text("GATE");
   command->add_option("--max-runs", arguments->max_runs, "Refuse more combinations than N (64)")

@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include "cli/warehouse/kept.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/verdict.h"
 #include "db/database.h"
@@ -15,15 +14,18 @@ std::string line_of(const RunVerdict& run, const Headline& head, const Origin& o
   if (!head.fail.cause.empty()) text += ": " + fail_text(head.fail);
   if (!origin.text().empty()) text += " (" + origin.text() + ")";
   text += ", " + run.show("pairs") + " pairs, coverage " + run.show("coverage");
-  if (!head.disputed()) return text + "; strictly and numerically";
-  text += std::string("; ") + (head.gate == Gate::kNumeric ? "strictly " : "numerically ");
-  text += head.other;
+  if (!head.disputed()) return text + "; strict and numeric alike";
+  text += "; " + std::string(gate_name(head.other_gate())) + " " + head.other;
   if (!head.other_fail.cause.empty()) text += " " + place_text(head.other_fail);
-  if (!head.expectation.empty()) text += ", " + head.expectation;
+  if (head.verdict == "FAIL" && !head.excuse.empty()) text += " (" + head.excuse + ")";
   return text;
 }
 
 }  // namespace
+
+const std::string& InferVerdict::by(std::string_view gate) const {
+  return gate.empty() ? verdict : gate == "strict" ? strict : numeric;
+}
 
 InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run) {
   SQLite::Database db = open_for_reading(database);
@@ -33,13 +35,13 @@ InferVerdict read_verdict(const std::filesystem::path& database, const std::stri
   if (!id.step()) throw std::runtime_error(database.string() + " has no run " + run);
   const int64_t run_id = id.integer(0);
   RunQuery query(statements, run_id,
-                 "SELECT " + std::string(kVerdictColumns) + " FROM " +
-                     kept_views(statements, {{run_id, run}}) + "run_verdict WHERE run_id = ?");
+                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
   if (!query.step()) throw std::runtime_error(database.string() + " has no run " + run);
   const RunVerdict verdict(query);
   const Headline head(verdict);
   const Origin origin = origin_at(statements, run_id, head.fail, head.gate);
-  return {.strict = std::string(verdict.at(Gate::kStrict)),
+  return {.verdict = head.verdict,
+          .strict = std::string(verdict.at(Gate::kStrict)),
           .numeric = std::string(verdict.at(Gate::kNumeric)),
           .headline = head.text(),
           .fail = head.fail,

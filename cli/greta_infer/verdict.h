@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "cli/warehouse/verdict.h"
 
@@ -9,12 +10,15 @@ namespace greta {
 
 /// The verdict of one run, as the view run_verdict has it.
 struct InferVerdict {
-  std::string strict, numeric;
-  std::string headline;  ///< the verdict that leads, in words
-  FailPlace fail;        ///< where that one first fails
-  /// One line for a terminal: the verdict that leads (cli/warehouse/verdict.h), where it first
-  /// fails and what would tell more, how much was compared, and the other verdict.
+  std::string verdict, strict, numeric;
+  std::string headline;  ///< verdict, as Headline::text() has it
+  FailPlace fail;        ///< where it first fails
+  /// One line for a terminal: the headline, where the run first fails, the command that shows more,
+  /// how much was compared, and the verdict by the other gate.
   std::string line;
+
+  /// By `gate`: strict, numeric, or "" for the verdict to act on.
+  const std::string& by(std::string_view gate) const;
 };
 
 /// Throws DatabaseError, SQLite::Exception, std::runtime_error when there is no such run.

@@ -33,7 +33,7 @@ void write_compare_page(QueryPool& statements, const Run& a, const Run& b,
                         const ComparisonSummary& summary, Language language, const TextSink& sink) {
   const Wording words(language);
   PageContent content;
-  const std::string remark = remark_text(summary.remark, words);
+  const std::string remark = remark_text(summary.remark, "", words);
   content.title = words("page.compare", {a.name, b.name}) + ": " + summary.verdict +
                   (remark.empty() ? "" : " " + remark);
   content.kind = "compare";

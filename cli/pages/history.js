@@ -51,10 +51,12 @@
     if (file) item("", make("a", words.open, { href: file }));
     item(words.date, field(run, "date"));
     item(words.commit, field(run, "commit_sha"));
-    item(words.numeric, field(run, "numeric_verdict"));
-    item("", place(field(run, "numeric_first_fail"), field(run, "numeric_layer"), field(run, "numeric_tensor")));
-    item(words.strict, field(run, "verdict"));
+    item(words.verdict, data.heads[run]);
     item("", place(field(run, "first_fail"), field(run, "layer"), field(run, "tensor"), field(run, "prompt")));
+    for (const gate of ["strict", "numeric"]) {
+      item(words[gate], field(run, gate + "_verdict"));
+      item("", place(field(run, gate + "_first_fail"), field(run, gate + "_layer"), field(run, gate + "_tensor")));
+    }
     if (field(run, "injected")) item(words.changed, words.injected);
     else if (field(run, "change")) {
       item(words.changed, field(run, "change"));
@@ -97,7 +99,7 @@
   // ---- Filter: a run fits when all that was chosen and every word of the text is its own.
   const chosen = (key) => choices.find((one) => one.dataset.key === key).value;
   const texts = data.runs.rows.map((row, run) =>
-    ["experiment", "mode", "date", "commit_sha", "run", "change", "tensor", "numeric_tensor", "changed_tensor", "dtype", "lineage"]
+    ["experiment", "mode", "date", "commit_sha", "run", "change", "tensor", "strict_tensor", "numeric_tensor", "changed_tensor", "dtype", "lineage"]
       .map((name) => row[at[name]] ?? "").concat(data.heads[run]).join("\n").toLowerCase());
   function fits(run, wanted) {
     const date = field(run, "date") ?? "";
@@ -105,7 +107,7 @@
     return (!chosen("experiment") || field(run, "experiment") === chosen("experiment")) &&
       (!chosen("mode") || field(run, "mode") === chosen("mode")) &&
       (!chosen("from") || date >= chosen("from")) && (!chosen("to") || date !== "" && date.slice(0, chosen("to").length) <= chosen("to")) &&
-      (!tensor || ["tensor", "numeric_tensor", "changed_tensor"].some((name) => field(run, name) === tensor) ||
+      (!tensor || ["tensor", "strict_tensor", "numeric_tensor", "changed_tensor"].some((name) => field(run, name) === tensor) ||
         drift[run].some((row) => data.tensors[row[1]] === tensor)) &&
       wanted.every((word) => texts[run].includes(word));
   }

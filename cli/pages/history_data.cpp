@@ -38,11 +38,9 @@ class HistoryJson {
     object.raw("words", words());
     std::vector<std::string> runs, turns, tensors, heads;
     for (size_t i = first_listed_; i < history_.runs.size(); ++i) {
-      runs.push_back(row_json(history_.runs[i].row, run_columns));
-      heads.push_back(as_json(std::string_view(
-          history_.runs[i].verdict + (history_.runs[i].remark.empty()
-                                          ? ""
-                                          : ", " + remark_text(history_.runs[i].remark, words_)))));
+      const HistoryRun& run = history_.runs[i];
+      runs.push_back(row_json(run.row, run_columns));
+      heads.push_back(text_json(headline_text(run.verdict, run.remark, run.text("mode"), words_)));
     }
     for (const HistoryTurn& turn : history_.turns)
       turns.push_back(row_json(turn.row, turn_columns));
@@ -150,8 +148,9 @@ class HistoryJson {
                               {"date", "date"},
                               {"commit", "commit"},
                               {"mode", "mode"},
-                              {"numeric", "numeric_verdict"},
+                              {"verdict", "verdict"},
                               {"strict", "strict_verdict"},
+                              {"numeric", "numeric_verdict"},
                               {"where", "location"},
                               {"layer", "layer"},
                               {"prompt", "prompt"},

@@ -125,9 +125,8 @@ class Matrices {
 
   std::string cell_text(const HistoryCell& cell) const {
     const HistoryRun& worst = history_.runs[cell.front()];
-    std::string text = worst.verdict;
+    std::string text = headline_text(worst.verdict, worst.remark, worst.text("mode"), words_);
     if (worst.injected) text += ", " + words_("history.injected");
-    if (!worst.remark.empty()) text += ", " + remark_text(worst.remark, words_);
     if (const ChangeLook* change = change_of(cell)) text += ", " + std::string(change->change);
     if (cell.size() > 1) text += ", " + words_("history.worst_of", {to_string(cell.size())});
     return text;

@@ -140,13 +140,14 @@ class HistoryPage {
                                       ? text_of(row, "last_good")
                                       : short_commit(text_of(row, "last_good_commit"));
     const std::string prompt = prompt_of(turn);
-    return words_("history.open",
-                  {in_code(text_of(row, "tensor")),
-                   text_of(row, "layer") +
-                       (prompt.empty() ? "" : words_("history.open.prompt", {in_code(prompt)})),
-                   in_code(commit("first_bad_commit", "first_bad_date")), in_code(last_good),
-                   in_code(text_of(row, "first_bad")),
-                   text_of(row, "gate") == "strict" ? words_("cell.r") : words_("cell.f")});
+    return words_(
+        "history.open",
+        {in_code(text_of(row, "tensor")),
+         text_of(row, "layer") +
+             (prompt.empty() ? "" : words_("history.open.prompt", {in_code(prompt)})),
+         in_code(commit("first_bad_commit", "first_bad_date")), in_code(last_good),
+         in_code(text_of(row, "first_bad")),
+         text_of(row, "gate") == "strict" ? words_("history.unequal") : words_("cell.f")});
   }
 
   // ---- Controls that only the script serves.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/warehouse/kept.h"
-
 namespace greta {
 namespace {
 
@@ -36,15 +34,12 @@ std::optional<int64_t> integer_in(const Cell& cell) {
 
 class HistoryReader {
  public:
-  HistoryReader(SQLite::Database& db, const Where& where) : db_(db), where_(where) {
-    QueryPool statements(db);
-    kept_ = kept_views_of_lineage(statements, "");
-  }
+  HistoryReader(SQLite::Database& db, const Where& where) : db_(db), where_(where) {}
 
   History read() {
     runs();
     turns();
-    tallies();
+    causes();
     distances();
     drop_equal();
     return std::move(history_);
@@ -58,11 +53,10 @@ class HistoryReader {
                         " c.change AS change, c.baseline AS baseline, c.layer AS changed_layer,"
                         " c.tensor AS changed_tensor, c.why_not AS why_not, h.injected AS injected,"
                         " h.started_at AS started_at, h.dtype AS dtype, h.lineage AS lineage,"
-                        " l.commit_ord AS commit_ord FROM " +
-                        kept_ + "run_verdict v JOIN " + kept_ +
-                        "history h ON h.run_id = v.run_id LEFT JOIN " + kept_ +
-                        "change c ON c.run_id = h.run_id LEFT JOIN lineage l"
-                        " ON l.run_id = h.run_id)" +
+                        " l.commit_ord AS commit_ord FROM run_verdict v"
+                        " JOIN history h ON h.run_id = v.run_id"
+                        " LEFT JOIN change c ON c.run_id = h.run_id"
+                        " LEFT JOIN lineage l ON l.run_id = h.run_id)" +
                         where_.sql() + std::string(kHistoryOrder));
     where_.bind(rows);
     const std::vector<std::string> columns = names_of(kHistoryColumns);
@@ -85,8 +79,8 @@ class HistoryReader {
   }
 
   void turns() {
-    Query rows(db_, "SELECT " + std::string(kRegressionColumns) + ", first_bad_id FROM " + kept_ +
-                        "regression ORDER BY first_bad_date, first_bad");
+    Query rows(db_, "SELECT " + std::string(kRegressionColumns) +
+                        ", first_bad_id FROM regression ORDER BY first_bad_date, first_bad");
     const std::vector<std::string> names = rows.column_names();
     while (rows.step()) {
       const int last = rows.columns() - 1;
@@ -100,21 +94,18 @@ class HistoryReader {
     }
   }
 
-  /// How many pairs of each trace point differ: kept of every run.
-  void tallies() {
+  /// How many pairs differ, by the trace point where their cause first fails: kept of every run.
+  void causes() {
     Query names(db_, "SELECT id, name FROM tensor ORDER BY ord, id");
     while (names.step()) {
       place_[names.text(1)] = history_.tensors.size();
       history_.tensors.push_back(names.text(1));
     }
     Query rows(db_,
-               "SELECT t.run_id, k.name, sum(t.count),"
-               " sum(CASE WHEN t.class = 'ROUNDING' THEN t.count ELSE 0 END),"
-               " sum(CASE WHEN t.class = 'DIVERGENT' THEN t.count ELSE 0 END),"
-               " sum(CASE WHEN t.status = 'NONFINITE' THEN t.count ELSE 0 END) FROM " +
-                   std::string(kept_.empty() ? "tally" : "kept_tally_row") +
-                   " t JOIN status s ON s.name = t.status JOIN tensor k ON k.id = t.tensor_id"
-                   " WHERE s.compared AND s.fails GROUP BY t.run_id, k.id");
+               "SELECT v.run_id, k.name, sum(v.fail), sum(v.rounding), sum(v.divergent),"
+               " sum(v.nonfinite) FROM verdict v JOIN tensor_name n ON n.name = v.strict_tensor"
+               " JOIN tensor k ON k.id = n.tensor_id WHERE v.level = 'cause' AND v.fail > 0"
+               " GROUP BY v.run_id, k.id");
     while (rows.step()) {
       const auto run = index_.find(rows.integer(0));
       if (run == index_.end()) continue;
@@ -184,7 +175,6 @@ class HistoryReader {
 
   SQLite::Database& db_;
   const Where& where_;
-  std::string kept_;
   std::map<int64_t, size_t> index_;      // of runs, by their ids
   std::map<std::string, size_t> place_;  // of trace points
   History history_;
@@ -192,10 +182,10 @@ class HistoryReader {
 
 }  // namespace
 
-std::string history_rows(const std::string& kept) {
+std::string history_rows() {
   return "(SELECT h.*, c.change AS change, c.baseline AS baseline, c.layer AS changed_layer,"
-         " c.tensor AS changed_tensor, c.why_not AS why_not FROM " +
-         kept + "history h LEFT JOIN " + kept + "change c ON c.run_id = h.run_id)";
+         " c.tensor AS changed_tensor, c.why_not AS why_not FROM history h LEFT JOIN change c"
+         " ON c.run_id = h.run_id)";
 }
 
 std::vector<std::string> names_of(std::string_view select_list) {

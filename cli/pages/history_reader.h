@@ -17,13 +17,14 @@ namespace greta {
 
 /// Columns of `history --format json`, as a select list over history_rows().
 inline constexpr std::string_view kHistoryColumns =
-    "experiment, mode, date, commit_sha, run, verdict, numeric_verdict, first_fail,"
-    " layer, tensor, prompt, numeric_first_fail, numeric_layer, numeric_tensor, change,"
-    " baseline, changed_layer, changed_tensor, why_not, injected, started_at, dtype,"
-    " lineage, evidence, pairs, rounding, divergent, nonfinite";
+    "experiment, mode, date, commit_sha, run, verdict, first_fail, layer, tensor, prompt,"
+    " strict_verdict, strict_first_fail, strict_layer, strict_tensor, numeric_verdict,"
+    " numeric_first_fail, numeric_layer, numeric_tensor, change, baseline, changed_layer,"
+    " changed_tensor, why_not, injected, started_at, dtype, lineage, evidence, pairs, rounding,"
+    " divergent, nonfinite";
 
-/// "(SELECT ...)": the views history and change joined, `kept` as kept_views() says.
-std::string history_rows(const std::string& kept);
+/// The views history and change joined: "(SELECT ...)".
+std::string history_rows();
 inline constexpr std::string_view kHistoryOrder =
     " ORDER BY date, started_at, experiment, length(run), run";
 
@@ -48,8 +49,8 @@ bool has(const NamedRow& row, std::string_view column);
 struct HistoryRun {
   int64_t id = 0;
   NamedRow row;                 ///< kHistoryColumns
-  std::string verdict, remark;  ///< that leads: see Headline
-  FailPlace fail;               ///< where that one first fails
+  std::string verdict, remark;  ///< as Headline has them
+  FailPlace fail;               ///< where it first fails
   FailKind fail_kind = FailKind::kNone;
   std::optional<int64_t> ord;  ///< of its commit, parents before children
   bool injected = false;
@@ -62,7 +63,7 @@ struct HistoryRun {
 std::string page_of_run(const RunPages& pages, const HistoryRun& run);
 
 /// How far the phases of a run are apart at one trace point: a row of the view drift, or, where
-/// that was not asked for, what the run's tally keeps of it.
+/// that was not asked for, the counts of the causes that first fail there.
 struct HistoryDrift {
   int64_t differ = 0, rounding = 0, divergent = 0, nonfinite = 0;
   bool read = false;  ///< the rest is known, too

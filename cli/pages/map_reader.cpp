@@ -301,22 +301,19 @@ PairMap read_map(QueryPool& statements, const Run& run) {
 void read_details(QueryPool& statements, const Run& run, const std::string& first, PairMap& map) {
   if (map.empty()) return;
   read_sides(statements, run, map);
-  std::string shares;
-  for (int i = 0; i < 32; ++i) shares += ", d.p" + std::to_string(i);
   // the columns of view pair, by keys that SQLite can seek
   RunQuery pairs(
       statements, run.id,
-      "SELECT s.numeric_origin, CASE WHEN s.fails THEN s.caused_by END,"
+      "SELECT k.numeric_origin, CASE WHEN s.fails THEN s.caused_by END,"
       " CASE WHEN s.fails THEN s.segment END, d.location, d.differing, d.max_abs, d.max_abs_at,"
-      " d.max_ulp, d.heads, CASE WHEN d.rel_l2 IS NULL THEN 0 ELSE d.segments END" +
-          shares +
-          " FROM comparison_placed s LEFT JOIN located_difference d ON d.run_id = s.run_id"
-          " AND d.prompt_id = s.key_prompt_id AND d.pos_id = s.key_pos_id"
-          " AND d.layer = s.key_layer AND d.tensor_id = s.key_tensor_id"
-          " AND d.prefill_hash = s.prefill_hash AND d.decode_hash = s.decode_hash AND d.n = s.x_n"
-          " WHERE s.axis = 'phases' AND s.side IN (0, 1) AND s.run_id = ?1 AND s.other_run_id = ?1"
-          " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"
-          " AND s.key_tensor_id = ?5 AND s.status = ?6 LIMIT 1");
+      " d.max_ulp, d.heads, CASE WHEN d.rel_l2 IS NULL THEN 0 ELSE d.segments END, d.id"
+      " FROM comparison_origin s LEFT JOIN origin k ON s.fails"
+      " AND k.worst_input = ifnull(s.worst_input, 0) AND k.unsampled = ifnull(s.unsampled, 1)"
+      " LEFT JOIN located_difference d ON d.id = s.difference_id"
+      " WHERE s.side IN (0, 1) AND s.run_id = ?1 AND s.other_run_id = ?1"
+      " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"
+      " AND s.key_tensor_id = ?5 AND s.status = ?6 LIMIT 1");
+  Query parts(statements, "SELECT segment, share_ppm FROM difference_part WHERE difference_id = ?");
   bool of_report = false;  // which has no rows, and few pairs
   for (const auto& [p, l, t] : chosen_cells(map, detailed_cells(map), first)) {
     MapCell& cell = *map.panels[p].cells[l][t];
@@ -340,8 +337,13 @@ void read_details(QueryPool& statements, const Run& run, const std::string& firs
     detail.max_ulp = integer_of(pairs.cell(7));
     if (detail.location.empty()) continue;
     detail.heads = pairs.integer(8);
-    for (int i = 0; i < pairs.integer(9); ++i) {
-      detail.shares.push_back(real_of(pairs.cell(10 + i)).value_or(0));
+    detail.shares.assign(static_cast<size_t>(pairs.integer(9)), 0);
+    if (detail.shares.empty()) continue;
+    parts.reset();
+    parts.bind(1, pairs.integer(10));
+    while (parts.step()) {
+      detail.shares[static_cast<size_t>(parts.integer(0))] =
+          static_cast<double>(parts.integer(1)) / 1e6;
     }
   }
   if (of_report) read_report(statements, run, map);

@@ -28,7 +28,7 @@ Html badge(const Headline& head, const Wording& words) {
   Html html = verdict_badge(head.verdict, fail_kind(head), words);
   if (!head.remark.empty()) {
     html << " <span class=remark>";
-    html.text(remark_text(head.remark, words)) << "</span>";
+    html.text(remark_text(head.remark, head.mode, words)) << "</span>";
   }
   return html;
 }
@@ -40,7 +40,9 @@ class RunPage {
 
   std::string one(const JudgedRow& row) {
     PageContent content;
-    content.title = row.run.name + ": " + headline_text(row.head.verdict, row.head, words_);
+    const Headline& head = row.head;
+    content.title =
+        row.run.name + ": " + headline_text(head.verdict, head.remark, head.mode, words_);
     content.kind = "run";
     content.body = section(row, true);
     content.data = data("run");
@@ -55,7 +57,7 @@ class RunPage {
     Html& body = content.body;
     body << "<header><h1>";
     body.text(experiment) << "</h1>\n<p>";
-    body.text(words_("brief.counts", {to_string(rows.size()), counts_text(rows, words_)}))
+    body.text(words_("brief.counts", {to_string(rows.size()), counts_text(rows)}))
         << "</p></header>\n";
     table(rows, body);
     size_t shown = 0, fails = 0;

@@ -79,10 +79,9 @@ class Analysis : public RunSection {
   /// Missing rows come first in the verdict; what differs all the same is not hidden by them.
   void add_drift_behind(std::vector<Sentence>& items) {
     RunQuery drift(statements_, run_.id,
-                   "SELECT first_drift_tensor, first_drift_layer, prompt, first_drift_cause FROM " +
-                       kept_ +
-                       "first_fail WHERE run_id = ? AND first_drift_cause IS NOT NULL ORDER BY "
-                       "prompt_id LIMIT 1");
+                   "SELECT first_drift_tensor, first_drift_layer, prompt, first_drift_cause FROM"
+                   " first_fail WHERE run_id = ? AND first_drift_cause IS NOT NULL"
+                   " ORDER BY prompt_id LIMIT 1");
     if (!drift.step()) return;
     items.push_back({"analysis.drift_behind",
                      {in_code(drift.text(0)), show(drift.cell(1)), in_code(drift.text(2)),
@@ -133,7 +132,7 @@ class Recommendations : public RunSection {
       add_inputs_to_trace(items, *failure);
       if (v.number("unmeasured") > 0 && !beyond) items.push_back({"advice.measure"});
     }
-    if (v.text("verdict") == "FAIL" && v.text("numeric_verdict") == "PASS") {
+    if (head_.verdict == "FAIL" && v.text("numeric_verdict") == "PASS") {
       items.push_back({"advice.all_rounding"});
     }
     const bool names_no_stage = failure && failure->is_open() && !within_rounding();

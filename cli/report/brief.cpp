@@ -1,16 +1,15 @@
 #include "cli/report/brief.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "cli/report/failure.h"
 #include "cli/report/final_report.h"
+#include "cli/report/findings.h"
 #include "cli/report/section.h"
 #include "cli/report/verdict_section.h"
 #include "cli/report/waiver_text.h"
-#include "cli/warehouse/kept.h"
 
 namespace greta {
 namespace {
@@ -46,8 +45,7 @@ class Changes {
   RunQuery change(int64_t run_id) {
     return RunQuery(statements_, run_id,
                     "SELECT change, baseline, baseline_commit_sha, baseline_date, layer, tensor,"
-                    " why_not FROM " +
-                        kept(run_id) + "change WHERE run_id = ?1");
+                    " why_not FROM change WHERE run_id = ?1");
   }
 
   /// Where this run, or one that it descends from by baselines, turned for the worse, unless one of
@@ -64,25 +62,16 @@ class Changes {
         " g.last_good_commit, g.last_good_date, g.change, g.tensor, g.layer,"
         " g.last_good_commit <> g.first_bad_commit AND NOT EXISTS (SELECT 1 FROM commit_parent p"
         "   WHERE p.sha >= g.first_bad_commit AND p.sha < g.first_bad_commit || 'g'"
-        "   AND p.parent >= g.last_good_commit AND p.parent < g.last_good_commit || 'g') FROM " +
-            kept(run_id) +
-            "regression g WHERE g.lineage = (SELECT lineage FROM lineage_member WHERE run_id = ?1)"
-            " AND g.first_bad_id IN (SELECT run_id FROM back)"
-            " AND NOT EXISTS (SELECT 1 FROM back b JOIN run f ON f.id = b.run_id"
-            "   WHERE f.name = g.fixed_run) ORDER BY g.change, g.first_bad_date, g.first_bad");
+        "   AND p.parent >= g.last_good_commit AND p.parent < g.last_good_commit || 'g')"
+        " FROM regression g WHERE g.lineage = (SELECT lineage FROM lineage_member WHERE run_id = "
+        "?1)"
+        " AND g.first_bad_id IN (SELECT run_id FROM back)"
+        " AND NOT EXISTS (SELECT 1 FROM back b JOIN run f ON f.id = b.run_id"
+        "   WHERE f.name = g.fixed_run) ORDER BY g.change, g.first_bad_date, g.first_bad");
   }
 
  private:
-  const std::string& kept(int64_t run_id) {
-    RunQuery lineage(statements_, run_id, "SELECT lineage FROM lineage_member WHERE run_id = ?1");
-    const std::string name = lineage.step() ? lineage.text(0) : "";
-    const auto known = kept_.find(name);
-    return known != kept_.end() ? known->second
-                                : kept_[name] = kept_views_of_lineage(statements_, name);
-  }
-
   QueryPool& statements_;
-  std::map<std::string, std::string> kept_;  // kept_views_of_lineage
 };
 
 class BriefSection : public RunSection {
@@ -91,7 +80,7 @@ class BriefSection : public RunSection {
 
   void write() {
     std::optional<FailureSections> failing;
-    if (verdict_.has("first_fail")) failing.emplace(*this);
+    if (verdict_.has("strict_first_fail")) failing.emplace(*this);
     const FirstFailure* failure = failing ? &failing->failure() : nullptr;
     out_.line(version());
     out_.line();
@@ -149,12 +138,10 @@ class BriefSection : public RunSection {
     } else {
       text = escaped(failure.details);
     }
-    RunQuery found(statements_, run_.id,
-                   "SELECT finding, evidence FROM " + kept_ +
-                       "diagnosis WHERE run_id = ?1 AND prompt = ?2 ORDER BY ord LIMIT 1");
-    found.bind(2, failure.prompt);
-    if (found.step()) {
-      text += (text.empty() ? "" : "; ") + found.text(0) + ": " + escaped(found.text(1));
+    const std::vector<PairFinding> found = pair_findings(statements_, run_.id, failure.prompt);
+    if (!found.empty()) {
+      text +=
+          (text.empty() ? "" : "; ") + found[0].name + ": " + escaped(found[0].evidence(words_));
     }
     if (!text.empty()) item("brief.why", text);
   }
@@ -229,7 +216,7 @@ class BriefReport {
     if (judged_.size() == 1) return section(*judged_.front(), 1);
     const std::string experiment = escaped(experiment_of(statements_, judged_.front()->run));
     out_.heading(1, experiment + ": " + words_("brief.title"));
-    out_.paragraph({"brief.counts", {to_string(judged_.size()), counts_text(judged_, words_)}});
+    out_.paragraph({"brief.counts", {to_string(judged_.size()), counts_text(judged_)}});
     const auto failing = std::stable_partition(judged_.begin(), judged_.end(), [](const auto& row) {
       return row->head.verdict == "FAIL";
     });
@@ -250,7 +237,8 @@ class BriefReport {
 
  private:
   std::string headline(const JudgedRow& row) const {
-    return headline_text("**" + row.head.verdict + "**", row.head, words_);
+    return headline_text("**" + row.head.verdict + "**", row.head.remark, escaped(row.head.mode),
+                         words_);
   }
 
   void table(size_t from) {
@@ -269,7 +257,8 @@ class BriefReport {
         return verdict.has(column) ? escaped(verdict.text(column).substr(0, kShownOfCommit)) : "-";
       };
       out_.row({escaped(judged_[i]->run.name), shown("date"), shown("commit_sha"),
-                headline(*judged_[i]), verdict.show("verdict"), verdict.show("pairs"), changed});
+                headline(*judged_[i]), verdict.show("strict_verdict"), verdict.show("pairs"),
+                changed});
     }
     out_.line();
   }

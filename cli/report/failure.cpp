@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "cli/report/findings.h"
 #include "common/json_text.h"
 
 namespace greta {
@@ -114,12 +115,8 @@ void FailureSections::first_failure() {
 /// What the rows of its first pair beyond rounding look like.
 void FailureSections::findings() {
   if (numeric_leads() && !verdict_.has("numeric_first_fail")) return;
-  RunQuery found(statements_, run_.id,
-                 "SELECT finding, evidence FROM " + kept_ +
-                     "diagnosis WHERE run_id = ?1 AND prompt = ?2 ORDER BY ord");
-  found.bind(2, failure_.prompt);
-  while (found.step()) {
-    out_.field(words_("looks_like"), found.text(0) + " - " + escaped(found.text(1)));
+  for (const PairFinding& one : pair_findings(statements_, run_.id, failure_.prompt)) {
+    out_.field(words_("looks_like"), one.name + " - " + escaped(one.evidence(words_)));
   }
 }
 
@@ -168,22 +165,25 @@ void FailureSections::side_table() {
 }
 
 void FailureSections::by_prompt() {
-  RunQuery rows(
-      statements_, run_.id,
-      "SELECT prompt, pos_id, layer, tensor, first_fail, first_drift_cause, first_drift_layer,"
-      " first_drift_tensor, numeric_first_fail, numeric_layer, numeric_tensor, numeric_pos_id,"
-      " details FROM " +
-          kept_ + "first_fail WHERE run_id = ? ORDER BY prompt_id");
+  const bool numeric = numeric_leads() && !within_rounding();
+  RunQuery rows(statements_, run_.id,
+                "SELECT v.item, v.first_fail, v.layer, v.tensor, v.pos_id, v.strict_first_fail,"
+                " v.strict_layer, v.strict_tensor, v.strict_pos_id, v.first_drift_cause,"
+                " v.first_drift_layer, v.first_drift_tensor, v.numeric_first_fail, v.numeric_layer,"
+                " v.numeric_tensor, v.numeric_pos_id, v.details"
+                " FROM verdict v JOIN prompt q ON q.run_id = v.run_id AND q.name = v.item"
+                " WHERE v.run_id = ? AND v.level = 'prompt' AND v.strict_first_fail IS NOT NULL"
+                " ORDER BY q.id");
   auto id = [&](int column) {
     return rows.is_null(column) ? std::nullopt : std::optional(rows.integer(column));
   };
-  auto place = [&](int cause, int layer, int pos) {
+  auto place = [&](int cause, bool has_pos = true) {
     return FailPlace{.cause = rows.text(cause),
                      .root_cause = "",
                      .prompt = rows.text(0),
-                     .tensor = rows.text(layer + 1),
-                     .layer = id(layer),
-                     .pos = pos < 0 ? std::nullopt : id(pos)};
+                     .tensor = rows.text(cause + 2),
+                     .layer = id(cause + 1),
+                     .pos = has_pos ? id(cause + 3) : std::nullopt};
   };
   auto tensor = [&](const FailPlace& at) {
     return at.tensor.empty() ? words_("tensor.none") : escaped(at.tensor);
@@ -195,7 +195,6 @@ void FailureSections::by_prompt() {
     return escaped(at.cause) + " (" + where + ")";
   };
   section("by_prompt", 1);
-  const bool numeric = numeric_leads() && !within_rounding();
   std::vector<std::string> columns = {words_("prompt"), words_("position"), words_("layer"),
                                       words_("tensor"), words_("cause_of")};
   if (numeric) {
@@ -206,17 +205,16 @@ void FailureSections::by_prompt() {
   columns.push_back(words_("details"));
   out_.table(columns);
   while (rows.step()) {
-    const FailPlace strict = place(4, 2, 1), beyond = place(8, 9, 11), drift = place(5, 6, -1);
-    const FailPlace& first = numeric ? leading_fail(head_.gate, strict, beyond) : strict;
+    const FailPlace strict = place(5), first = numeric ? place(1) : strict;
     std::vector<std::string> cells = {show(rows.cell(0)), show(first.pos), show(first.layer),
                                       first.cause.empty() ? "-" : tensor(first),
                                       first.cause.empty() ? "-" : escaped(first.cause)};
     if (numeric) {
       cells.push_back(first == strict ? "-" : text(strict));
     } else {
-      cells.insert(cells.end(), {text(drift), text(beyond)});
+      cells.insert(cells.end(), {text(place(9, false)), text(place(12))});
     }
-    cells.push_back(first == strict ? show(rows.cell(12)) : "-");
+    cells.push_back(rows.is_null(16) ? "-" : show(rows.cell(16)));
     out_.row(cells);
   }
   out_.line();

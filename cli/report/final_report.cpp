@@ -78,7 +78,7 @@ bool write_runs(QueryPool& statements, const std::vector<Run>& runs, const Wordi
     by_mode.emplace(
         mode, std::vector<std::string>{
                   mode.empty() ? words("not_recorded") : escaped(mode), escaped(v.text("run")),
-                  "**" + row->head.verdict + "**", v.show("verdict"),
+                  "**" + row->head.verdict + "**", v.show("strict_verdict"),
                   v.show("pass") + ", " + v.show("fail") + ", " + v.show("missing"),
                   first_failure(row->head.fail, words), KvSummary::text(kv.statuses, words),
                   KvSummary::text(kv.interpretations, words)});

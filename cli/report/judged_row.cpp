@@ -3,15 +3,12 @@
 #include <map>
 #include <stdexcept>
 
-#include "cli/warehouse/kept.h"
-
 namespace greta {
 namespace {
 
-RunVerdict verdict_of(QueryPool& statements, const Run& run, const std::string& kept) {
-  RunQuery query(
-      statements, run.id,
-      "SELECT " + std::string(kVerdictColumns) + " FROM " + kept + "run_verdict WHERE run_id = ?");
+RunVerdict verdict_of(QueryPool& statements, const Run& run) {
+  RunQuery query(statements, run.id,
+                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
   if (!query.step()) throw std::logic_error("no verdict of run " + run.name);
   RunVerdict verdict(query);
   verdict.own();
@@ -21,10 +18,7 @@ RunVerdict verdict_of(QueryPool& statements, const Run& run, const std::string& 
 }  // namespace
 
 JudgedRow::JudgedRow(QueryPool& statements, const Run& of)
-    : run(of),
-      kept(kept_views(statements, {of})),
-      verdict(verdict_of(statements, of, kept)),
-      head(verdict) {}
+    : run(of), verdict(verdict_of(statements, of)), head(verdict) {}
 
 JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs) {
   JudgedRows rows;
@@ -32,14 +26,16 @@ JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs) {
   return rows;
 }
 
-std::string remark_text(const std::string& remark, const Wording& words) {
+std::string remark_text(const std::string& remark, const std::string& mode, const Wording& words) {
   const ReportText* text = find_report_text("remark." + remark);
+  const ReportText* of_mode = find_report_text("remark." + remark + ".mode");
+  if (of_mode && !mode.empty()) return words.line(*of_mode, {mode});
   return text ? words.line(*text) : remark;
 }
 
-std::string headline_text(const std::string& verdict, const Headline& head, const Wording& words) {
-  const std::string remark = remark_text(head.remark, words);
-  return remark.empty() ? verdict : verdict + " " + remark;
+std::string headline_text(const std::string& verdict, const std::string& remark,
+                          const std::string& mode, const Wording& words) {
+  return remark.empty() ? verdict : verdict + " " + remark_text(remark, mode, words);
 }
 
 std::string counts_text(const std::map<std::string, size_t>& numbers) {
@@ -50,9 +46,9 @@ std::string counts_text(const std::map<std::string, size_t>& numbers) {
   return text;
 }
 
-std::string counts_text(const JudgedRows& rows, const Wording& words) {
+std::string counts_text(const JudgedRows& rows) {
   std::map<std::string, size_t> numbers;
-  for (const auto& row : rows) ++numbers[headline_text(row->head.verdict, row->head, words)];
+  for (const auto& row : rows) ++numbers[row->head.verdict];
   return counts_text(numbers);
 }
 

@@ -19,7 +19,6 @@ struct JudgedRow {
   JudgedRow& operator=(const JudgedRow&) = delete;
 
   Run run;
-  std::string kept;  ///< what its views of verdicts are called by: kept_views
   RunVerdict verdict;
   Headline head;
 };
@@ -28,14 +27,16 @@ using JudgedRows = std::vector<std::unique_ptr<JudgedRow>>;
 
 JudgedRows judged_rows(QueryPool& statements, const std::vector<Run>& runs);
 
-/// "beyond rounding", in the language of the report, of Headline::remark.
-std::string remark_text(const std::string& remark, const Wording& words);
+/// Headline::remark of a run of that mode, in the language of the report: "beyond rounding",
+/// "(rounding only; bitwise equal: no, as expected in as_designed)".
+std::string remark_text(const std::string& remark, const std::string& mode, const Wording& words);
 
-/// "**FAIL** beyond rounding" of the verdict as it is shown, "**FAIL**".
-std::string headline_text(const std::string& verdict, const Headline& head, const Wording& words);
+/// The same behind the verdict, as that is shown: "**FAIL** beyond rounding".
+std::string headline_text(const std::string& verdict, const std::string& remark,
+                          const std::string& mode, const Wording& words);
 
-/// "2 FAIL beyond rounding, 3 PASS", of how many there are of each.
+/// "2 FAIL, 3 PASS", of how many there are of each.
 std::string counts_text(const std::map<std::string, size_t>& numbers);
-std::string counts_text(const JudgedRows& rows, const Wording& words);
+std::string counts_text(const JudgedRows& rows);
 
 }  // namespace greta

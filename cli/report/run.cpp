@@ -28,7 +28,7 @@ class RunReport : public RunSection {
 
   void write(bool modes_compared) {
     std::optional<FailureSections> failing;
-    if (verdict_.has("first_fail")) failing.emplace(*this);
+    if (verdict_.has("strict_first_fail")) failing.emplace(*this);
     const FirstFailure* failure = failing ? &failing->failure() : nullptr;
     header();
     VerdictSection(*this).write(failure);
@@ -124,7 +124,7 @@ class RunReport : public RunSection {
     add("missing", v.show("missing"));
     if (v.number("decode_only") > 0) add("decode_only", v.show("decode_only"));
     if (v.number("unmet") > 0) add("unmet", v.show("unmet"));
-    add("strict_verdict", v.show("verdict"));
+    add("strict_verdict", v.show("strict_verdict"));
     add("numeric_verdict", v.show("numeric_verdict"));
     add("coverage", v.show("coverage"));
     out_.line();
@@ -133,7 +133,7 @@ class RunReport : public RunSection {
   void breakdown() {
     section(within_rounding() ? TextId("breakdown.within") : TextId("breakdown"));
     RunQuery rows(statements_, run_.id,
-                  "SELECT cause, count FROM " + kept_ + "failure_breakdown WHERE run_id = ?");
+                  "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
     bool any = false;
     while (rows.step()) {
       const TextId cause = within_rounding() ? TextId("cause_of") : TextId("cause");

@@ -24,7 +24,6 @@ class RunSection {
   RunSection(QueryPool& statements, const JudgedRow& row, MarkdownWriter& out, int level)
       : statements_(statements),
         run_(row.run),
-        kept_(row.kept),
         verdict_(row.verdict),
         head_(row.head),
         words_(out.words()),
@@ -32,7 +31,7 @@ class RunSection {
         level_(level) {}
 
  protected:
-  /// The numeric verdict leads and passes what differs bit for bit.
+  /// The verdict is the numeric one, and passes what is not bitwise equal.
   bool within_rounding() const {
     return head_.gate == Gate::kNumeric && head_.verdict == "PASS" && head_.disputed();
   }
@@ -51,9 +50,9 @@ class RunSection {
   std::string show_tensor(const FailPlace& place) const {
     return place.tensor.empty() ? words_("tensor.none") : in_code(place.tensor);
   }
-  /// "PASS within rounding", in the language of the report.
+  /// "FAIL beyond rounding", in the language of the report.
   std::string headline(const std::string& verdict) const {
-    return headline_text(verdict, head_, words_);
+    return headline_text(verdict, head_.remark, escaped(head_.mode), words_);
   }
   std::string shown(const std::string& text) const {
     return text.empty() ? words_("not_recorded") : escaped(text);
@@ -61,7 +60,6 @@ class RunSection {
 
   QueryPool& statements_;
   const Run& run_;
-  const std::string& kept_;  ///< what its views of verdicts are called by
   const RunVerdict& verdict_;
   const Headline& head_;
   const Wording& words_;

@@ -52,7 +52,7 @@ class TableSections : public RunSection {
   void failure_summary() {
     section("failure_summary", 1);
     RunQuery rows(statements_, run_.id,
-                  "SELECT cause, count FROM " + kept_ + "failure_breakdown WHERE run_id = ?");
+                  "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
     bool any = false;
     while (rows.step()) {
       out_.line("- " + show(rows.cell(0)) + ": " + to_string(rows.integer(1)));

@@ -19,7 +19,7 @@ class VerdictSection : public RunSection {
 
  private:
   Sentence reason() const;
-  /// The other verdict, where rounding makes all the difference.
+  /// The strict verdict, where rounding makes the difference.
   void strictly();
   Sentence coverage() const;
 };

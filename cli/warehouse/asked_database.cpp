@@ -17,52 +17,25 @@ namespace {
 /// What is fetched for one question lies on this machine's disk.
 constexpr size_t kMostRunsFetched = 200'000;
 constexpr uint64_t kMostRowsFetched = 20'000'000;
-/// Up to so many rows are fetched, and judged here: a server takes longer to prepare the query of
-/// verdicts, once for every shard, than to send them.
-constexpr uint64_t kMostRowsJudgedHere = 50'000;
 
-void add_new(std::vector<Published>& all, std::vector<Published> more) {
-  for (Published& one : more) {
-    const bool is_known = std::any_of(all.begin(), all.end(), [&](const Published& known) {
-      return known.identity == one.identity;
-    });
-    if (!is_known) all.push_back(std::move(one));
-  }
-}
-
-/// Whole lineages: what a run is held against may lie before --since. A lineage is of one
-/// experiment and mode.
-std::vector<Published> whole_lineages(FleetServer& server, const Question& question) {
-  PublishedFilter filter;
-  filter.experiment = question.experiment;
-  filter.mode = question.mode;
-  if (question.since.empty() && question.runs.empty()) return published(server, filter);
-  filter.since = question.since;
-  std::vector<Published> some;
-  if (question.runs.empty()) {
-    some = published(server, filter);
-  } else {
-    for (const std::string& run : question.runs) add_new(some, published_runs(server, run));
-  }
-  std::set<std::pair<std::string, std::string>> kinds;
-  for (const Published& one : some) kinds.emplace(one.experiment, one.mode);
-  std::vector<Published> all = some;
-  std::set<std::string> known;
-  for (const Published& one : some) known.insert(one.identity);
-  for (const auto& [experiment, mode] : kinds) {
-    PublishedFilter lineage;
-    lineage.experiment = experiment;
-    lineage.mode = mode;
-    for (Published& one : published(server, lineage)) {
-      if (known.insert(one.identity).second) all.push_back(std::move(one));
+/// Runs, each once.
+class Chosen {
+ public:
+  void add(std::vector<Published> more) {
+    for (Published& one : more) {
+      if (known_.insert(one.identity).second) runs_.push_back(std::move(one));
     }
   }
-  return all;
-}
+  std::vector<Published>& runs() { return runs_; }
+
+ private:
+  std::vector<Published> runs_;
+  std::set<std::string> known_;
+};
 
 std::vector<Published> chosen(FleetServer& server, const Question& question) {
-  if (question.compared) return whole_lineages(server, question);
-  std::vector<Published> all;
+  Chosen all;
+  for (const std::string& run : question.runs) all.add(published_runs(server, run));
   if (question.runs.empty()) {
     PublishedFilter filter;
     filter.experiment = question.experiment;
@@ -70,10 +43,20 @@ std::vector<Published> chosen(FleetServer& server, const Question& question) {
     filter.date = question.date;
     filter.commit = question.commit;
     filter.since = question.since;
-    all = published(server, filter);
+    all.add(published(server, filter));
   }
-  for (const std::string& run : question.runs) add_new(all, published_runs(server, run));
-  return all;
+  const bool is_part = !question.runs.empty() || !question.since.empty();
+  if (!question.compared || !is_part) return std::move(all.runs());
+  // whole lineages, as a baseline may lie before --since: a lineage is of one experiment and mode
+  std::set<std::pair<std::string, std::string>> kinds;
+  for (const Published& one : all.runs()) kinds.emplace(one.experiment, one.mode);
+  for (const auto& [experiment, mode] : kinds) {
+    PublishedFilter lineage;
+    lineage.experiment = experiment;
+    lineage.mode = mode;
+    all.add(published(server, lineage));
+  }
+  return std::move(all.runs());
 }
 
 std::vector<int64_t> named(SQLite::Database& db, const Question& question) {
@@ -97,8 +80,8 @@ std::vector<int64_t> ids_of(SQLite::Database& db, const std::string& sql) {
 std::vector<int64_t> failing(SQLite::Database& db, const std::vector<int64_t>& runs) {
   std::vector<int64_t> ids;
   Query query(db,
-              "SELECT 1 FROM kept_verdict WHERE run_id = ? AND prompt_id = 0 AND (fail > 0 OR"
-              " missing > 0 OR divergent_cause IS NOT NULL)");
+              "SELECT 1 FROM verdict WHERE run_id = ? AND level = 'run'"
+              " AND (strict_verdict <> 'PASS' OR numeric_verdict <> 'PASS')");
   for (const int64_t id : runs) {
     query.bind(1, id);
     if (query.step()) ids.push_back(id);
@@ -107,7 +90,7 @@ std::vector<int64_t> failing(SQLite::Database& db, const std::vector<int64_t>& r
   return ids;
 }
 
-/// What these are held against, too, where that is asked for.
+/// With the baselines of these, where runs are compared.
 std::vector<int64_t> with_baselines(SQLite::Database& db, std::vector<int64_t> runs,
                                     const Question& question) {
   if (!question.compared) return runs;
@@ -122,18 +105,14 @@ std::vector<int64_t> with_baselines(SQLite::Database& db, std::vector<int64_t> r
   return all;
 }
 
-uint64_t rows_of(const FleetFile& fleet, const std::vector<int64_t>& runs) {
+/// Throws UsageError where a question would bring more than a machine should hold.
+void add_rows(FleetFile& fleet, const std::vector<int64_t>& runs) {
   const std::set<int64_t> wanted(runs.begin(), runs.end());
   uint64_t rows = 0;
   for (size_t i = 0; i < fleet.runs().size(); ++i) {
-    if (wanted.contains(fleet.run_id(i))) rows += fleet.runs()[i].rows.n;
+    if (wanted.contains(fleet.run_id(i))) rows += fleet.runs()[i].trace_rows();
   }
-  return rows;
-}
-
-/// Throws UsageError where a question would bring more than a machine should hold.
-void add_rows(FleetFile& fleet, const std::vector<int64_t>& runs) {
-  if (const uint64_t rows = rows_of(fleet, runs); rows > kMostRowsFetched) {
+  if (rows > kMostRowsFetched) {
     throw UsageError("the answer needs " + std::to_string(rows) + " trace rows of " +
                      std::to_string(runs.size()) +
                      " runs here: name fewer runs (--run, --experiment)");
@@ -141,36 +120,29 @@ void add_rows(FleetFile& fleet, const std::vector<int64_t>& runs) {
   fleet.add_rows(runs);
 }
 
-void judge(FleetFile& fleet, const std::vector<int64_t>& runs) {
-  if (rows_of(fleet, runs) <= kMostRowsJudgedHere) {
-    fleet.judge_here(runs);
-  } else {
-    fleet.judge(runs);
-  }
-}
-
 }  // namespace
 
 std::vector<Published> published_runs(FleetServer& server, const std::string& text) {
   // a run and those of its name with a number, else an experiment, else part of a name
-  std::vector<Published> found = published_like(server, {}, {text});
-  const bool is_name = std::any_of(found.begin(), found.end(),
+  Chosen found;
+  found.add(published_like(server, {}, {text}));
+  const bool is_name = std::any_of(found.runs().begin(), found.runs().end(),
                                    [&](const Published& one) { return one.run == text; });
-  if (is_name) return found;
+  if (is_name) return std::move(found.runs());
   if (const size_t mark = text.rfind('#'); mark != std::string::npos)
-    add_new(found, published_like(server, {}, {text.substr(0, mark)}));
+    found.add(published_like(server, {}, {text.substr(0, mark)}));
   PublishedFilter experiment;
   experiment.experiment = text;
-  add_new(found, published(server, experiment));
+  found.add(published(server, experiment));
   PublishedFilter part;
   part.part_of_name = text;
-  add_new(found, published(server, part));
-  return found;
+  found.add(published(server, part));
+  return std::move(found.runs());
 }
 
 AskedDatabase::AskedDatabase(const std::string& database, const Question& question) {
   if (!clickhouse::is_address(database)) {
-    file_ = std::make_unique<SQLite::Database>(open_for_reading(database));
+    file_ = std::make_unique<SQLite::Database>(open_for_reading(database, question.prepare));
     return;
   }
   server_ = open_fleet(database);
@@ -183,22 +155,23 @@ AskedDatabase::AskedDatabase(const std::string& database, const Question& questi
     return std::tie(a.origin, a.run, a.identity) < std::tie(b.origin, b.run, b.identity);
   });
   fleet_ = std::make_unique<FleetFile>(*server_);
-  const bool all = question.everything || question.judged;
-  fleet_->add(std::move(runs), all ? Records::kAll : Records::kVerdict);
+  fleet_->add(std::move(runs), question.everything ? Records::kAll : Records::kVerdict);
   if (question.compared || question.everything) fleet_->add_commits();
+  if (question.drift) fleet_->add_drift();
   SQLite::Database& here = fleet_->db();
-  if (question.judged) judge(*fleet_, named(here, question));
   if (question.rows) add_rows(*fleet_, with_baselines(here, named(here, question), question));
-  if (question.failing_rows) add_rows(*fleet_, failing(here, named(here, question)));
-  if (question.compared) {
-    fleet_->compare_with_baselines();
-    if (question.changed_rows) {
-      add_rows(*fleet_,
-               ids_of(here,
-                      "SELECT m.run_id FROM lineage_member m WHERE m.lineage IN (SELECT c.lineage"
-                      " FROM kept_change c WHERE c.change IN ('BROKEN', 'CHANGED'))"));
-    }
+  if (question.failing_rows) {
+    const std::vector<int64_t> ids = named(here, question);
+    add_rows(*fleet_, failing(here, ids));
+    fleet_->check_rows_of(with_baselines(here, ids, question));
   }
+  if (question.compared) fleet_->compare_with_baselines();
+  if (question.changed_rows) {
+    add_rows(*fleet_, ids_of(here,
+                             "SELECT m.run_id FROM lineage_member m WHERE m.lineage IN (SELECT"
+                             " c.lineage FROM change c WHERE c.change IN ('BROKEN', 'CHANGED'))"));
+  }
+  if (question.prepare) question.prepare(here);
   fleet_->close();
 }
 

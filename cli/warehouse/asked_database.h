@@ -11,18 +11,20 @@
 
 namespace greta {
 
-/// Which runs a command asks about, and what of them. A file has all of it at hand; of a warehouse
-/// in ClickHouse only this is fetched.
+/// Runs that a command asks about, and what it needs of them. A file has all of it at hand; of a
+/// warehouse in ClickHouse only this is fetched.
 struct Question {
   std::vector<std::string> runs;  ///< as --run takes them; none: all
   Repeats repeats = Repeats::kAll;
   std::string experiment, mode, date, commit, since;  ///< as the filters take them; "" any
   bool everything = false;    ///< of tables that say no verdict: readouts, plans, logs
-  bool judged = false;        ///< verdicts worked out anew, not as they were pushed
-  bool failing_rows = false;  ///< trace rows of runs that fail
   bool rows = false;          ///< trace rows of all runs named
+  bool failing_rows = false;  ///< of those that do not pass; the others' are hashed by the server
+  bool drift = false;         ///< what the view drift says, without rows
   bool compared = false;      ///< whole lineages, each run compared with its baseline
   bool changed_rows = false;  ///< trace rows of lineages where something changed
+  /// Writes what the question needs beside verdicts, as judge_change() does.
+  std::function<void(SQLite::Database&)> prepare = nullptr;
 };
 
 /// The database that a command asks: a file opened for reading (open_for_reading), or what was

@@ -4,7 +4,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -14,7 +13,6 @@
 #include "common/environment.h"
 #include "common/exit_status.h"
 #include "common/stop_signal.h"
-#include "common/trouble.h"
 
 namespace greta {
 namespace {
@@ -125,16 +123,6 @@ std::unique_ptr<FleetServer> open_fleet(const std::string& address) {
   std::unique_ptr<FleetServer> server = connect_to_fleet(address);
   server->open();
   return server;
-}
-
-void tell_of_missing_sums(const std::vector<Published>& runs) {
-  const auto n =
-      std::count_if(runs.begin(), runs.end(), [](const Published& run) { return !run.has_sums(); });
-  if (n == 0) return;
-  complain("greta-db", std::to_string(n) + (n == 1 ? " run was" : " runs were") +
-                           " pushed by an earlier greta-db, which told how many rows there are, not"
-                           " what they say: what was changed there since goes unseen until the"
-                           " next push of the same");
 }
 
 }  // namespace greta

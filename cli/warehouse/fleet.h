@@ -1,9 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "db/fleet/published.h"
 #include "db/fleet/server.h"
 
 namespace greta {
@@ -18,8 +16,5 @@ std::unique_ptr<FleetServer> connect_to_fleet(const std::string& address,
 
 /// The same, and its tables are there: for questions.
 std::unique_ptr<FleetServer> open_fleet(const std::string& address);
-
-/// Says of how many of these runs nobody can tell whether their rows are those that were sent.
-void tell_of_missing_sums(const std::vector<Published>& runs);
 
 }  // namespace greta

@@ -35,8 +35,8 @@ std::string listed_layers(const std::string& layers);
 /// pair, "" standing for NULL.
 std::string telling_probe(const std::string& segment, const std::string& untraced_layers);
 
-/// Of a place where that verdict of the run fails; nothing of what only a report states. Preparing
-/// that costs more than all else about a verdict that is kept. Throws SQLite::Exception.
+/// Origin at a place where that verdict of the run fails; none of what only a report states. Needs
+/// the run's rows, and costs more than all else about a verdict. Throws SQLite::Exception.
 Origin origin_at(QueryPool& statements, int64_t run_id, const FailPlace& place, Gate gate);
 
 }  // namespace greta

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "db/view_texts.h"
-#include "db/with_views.h"
-
 namespace greta {
 namespace {
 
@@ -19,11 +16,6 @@ sqlite3_stmt* prepared(SQLite::Database& db, std::string_view sql, std::string_v
   if (rc != SQLITE_OK) throw SQLite::Exception(db.getHandle(), rc);
   if (rest) *rest = sql.substr(static_cast<size_t>(end - sql.data()));
   return statement;
-}
-
-/// With its views in it, which prepares faster, unless this connection has its own before them.
-std::string written_out(SQLite::Database& db, std::string_view sql) {
-  return says_otherwise(db) ? std::string(sql) : with_views(sql);
 }
 
 }  // namespace
@@ -46,14 +38,13 @@ QueryPool::Kept& QueryPool::take(std::string_view sql) {
   std::deque<Kept>& all = by_text_[std::string(sql)];
   const auto free = std::find_if(all.begin(), all.end(), [](const Kept& k) { return !k.is_taken; });
   Kept& kept = free == all.end() ? all.emplace_back() : *free;
-  if (!kept.statement) kept.statement = prepared(db_, written_out(db_, sql), nullptr);
+  if (!kept.statement) kept.statement = prepared(db_, sql, nullptr);
   kept.is_taken = true;
   return kept;
 }
 
 Query::Query(SQLite::Database& db, std::string_view sql, std::string_view* rest)
-    : statement_(rest != nullptr ? prepared(db, sql, rest)
-                                 : prepared(db, written_out(db, sql), nullptr)) {}
+    : statement_(prepared(db, sql, rest)) {}
 
 Query::Query(QueryPool& statements, std::string_view sql) : kept_(&statements.take(sql)) {
   statement_ = kept_->statement;

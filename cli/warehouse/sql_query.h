@@ -47,8 +47,7 @@ class QueryPool {
 /// printed without a copy per value. Throws SQLite::Exception.
 class Query {
  public:
-  /// Prepares a statement of this program, as with_views() has it; with `rest`, the first statement
-  /// of what somebody wrote, as it is: what follows it is put there.
+  /// Prepares the first statement of `sql`; with `rest`, what follows it is put there.
   Query(SQLite::Database& db, std::string_view sql, std::string_view* rest = nullptr);
   /// Takes one that is prepared, or prepares it, and gives it back when this ends, without rows and
   /// bindings. To end before `statements` does.

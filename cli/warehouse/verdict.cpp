@@ -11,12 +11,9 @@ namespace {
 /// Cause of a row that has no partner: it fails both verdicts, before all values.
 constexpr std::string_view kMissing = "TRACE_OFFSET";
 
-constexpr size_t index(Gate gate) { return static_cast<size_t>(gate); }
-
-Gate leading_gate(const RunVerdict& run) {
-  if (run.cell("mode").text == "batch_invariant") return Gate::kStrict;
-  const bool undecided = run.number("unmeasured") > 0 && run.at(Gate::kNumeric) != "FAIL";
-  return undecided ? Gate::kStrict : Gate::kNumeric;
+/// What the columns of a verdict begin with.
+std::string prefix(Gate gate) {
+  return gate == Gate::kVerdict ? "" : std::string(gate_name(gate)) + "_";
 }
 
 std::optional<int64_t> id_of(const Cell& cell) {
@@ -26,7 +23,9 @@ std::optional<int64_t> id_of(const Cell& cell) {
 
 }  // namespace
 
-std::string_view gate_name(Gate gate) { return gate == Gate::kStrict ? "strict" : "numeric"; }
+std::string_view gate_name(Gate gate) {
+  return gate == Gate::kStrict ? "strict" : gate == Gate::kNumeric ? "numeric" : "verdict";
+}
 
 std::string place_text(const FailPlace& place) {
   std::string text;
@@ -57,12 +56,11 @@ const Cell& RunVerdict::cell(std::string_view column) const {
   return cells_[static_cast<size_t>(found - names_.begin())];
 }
 
-std::string_view RunVerdict::at(Gate gate) const {
-  return cell(gate == Gate::kNumeric ? "numeric_verdict" : "verdict").text;
-}
+std::string_view RunVerdict::at(Gate gate) const { return cell(prefix(gate) + "verdict").text; }
 
 FailPlace RunVerdict::first_fail(Gate gate) const {
-  const std::string of = gate == Gate::kNumeric ? "numeric_" : "";
+  if (gate == Gate::kNumeric && text("strict_first_fail") == kMissing) gate = Gate::kStrict;
+  const std::string of = prefix(gate);
   return {.cause = text(of + "first_fail"),
           .root_cause = text(of + "root_cause"),
           .prompt = text(of + "prompt"),
@@ -71,77 +69,77 @@ FailPlace RunVerdict::first_fail(Gate gate) const {
           .pos = id_of(cell(of + "pos_id"))};
 }
 
-const FailPlace& leading_fail(Gate gate, const FailPlace& strict, const FailPlace& numeric) {
-  return gate == Gate::kStrict || strict.cause == kMissing ? strict : numeric;
+std::string rounding_text(const std::string& mode) {
+  return "PASS (rounding only; bitwise equal: no" +
+         (mode.empty() ? "" : ", as expected in " + utf8::printable(mode)) + ")";
 }
 
-Headline::Headline(const RunVerdict& run) : gate(leading_gate(run)) {
-  const FailPlace strict = run.first_fail(Gate::kStrict), numeric = run.first_fail(Gate::kNumeric);
-  verdict = run.at(gate);
-  other = run.at(other_gate());
-  fail = leading_fail(gate, strict, numeric);
-  other_fail = leading_fail(other_gate(), strict, numeric);
-  const bool only_rounding = other == "FAIL" && verdict == "PASS";
-  if (gate == Gate::kNumeric) {
-    if (only_rounding) remark = "within rounding";
-    const bool behind_rounding = verdict == "FAIL" && fail != strict && run.number("rounding") > 0;
-    if (behind_rounding) remark = "beyond rounding";
-    const bool is_rounding = other_fail != fail && run.number("unmeasured") == 0;
-    const std::string mode = run.text("mode");
-    if (is_rounding) {
-      expectation = mode.empty() ? "which is rounding"
-                                 : "as expected of " + utf8::printable(mode) + ": rounding";
-    }
-  } else if (verdict == "FAIL" && other == "PASS") {
-    remark = "though within rounding";
+Headline::Headline(const RunVerdict& run, Gate asked)
+    : gate(asked != Gate::kVerdict         ? asked
+           : run.text("gate") == "numeric" ? Gate::kNumeric
+                                           : Gate::kStrict),
+      verdict(run.at(asked)),
+      fail(run.first_fail(asked)),
+      other(run.at(other_gate())),
+      other_fail(run.first_fail(other_gate())),
+      mode(run.text("mode")) {
+  if (gate == Gate::kStrict) {
+    if (verdict == "FAIL" && other == "PASS") remark = "though within rounding";
+    return;
   }
+  if (other == "FAIL" && verdict == "PASS") remark = kWithinRounding;
+  if (verdict == "FAIL" && fail != other_fail && run.number("rounding") > 0)
+    remark = "beyond rounding";
+  if (fail != other_fail && run.number("unmeasured") == 0)
+    excuse = "rounding" + (mode.empty() ? "" : ", as expected in " + utf8::printable(mode));
 }
 
-HeadlineTable::HeadlineTable(Output& out, Format format, std::vector<std::string> before,
+std::string Headline::text() const {
+  if (remark == kWithinRounding) return rounding_text(mode);
+  return remark.empty() ? verdict : verdict + " " + remark;
+}
+
+std::string Headline::brief() const {
+  return remark == kWithinRounding ? "PASS (rounding only)" : text();
+}
+
+HeadlineTable::HeadlineTable(Output& out, Format format, Gate gate, std::vector<std::string> before,
                              std::vector<std::string> after)
-    : before_(std::move(before)), after_(std::move(after)), printer_(out, format, columns()) {}
-
-std::vector<std::string> HeadlineTable::columns() const {
-  std::vector<std::string> names = before_;
-  names.insert(names.end(),
-               {"verdict", "strict", "first_fail", "layer", "tensor", "prompt", "pos"});
-  names.insert(names.end(), after_.begin(), after_.end());
-  return names;
-}
+    : gate_(gate), before_(std::move(before)), after_(std::move(after)), printer_(out, format, [&] {
+        std::vector<std::string> names = before_;
+        names.insert(names.end(), {"verdict", "first_fail", "layer", "tensor", "prompt", "pos"});
+        names.insert(names.end(), after_.begin(), after_.end());
+        return names;
+      }()) {}
 
 void HeadlineTable::row(const RunVerdict& run) {
-  const Headline head(run);
+  const Headline head(run, gate_);
   const FailPlace& fail = head.fail;
   const std::string verdict = head.text();
   std::vector<Cell> cells;
   for (const std::string& name : before_) cells.push_back(run.cell(name));
-  cells.insert(cells.end(),
-               {Cell(verdict), run.cell("verdict"), or_null(fail.cause), or_null(fail.layer),
-                or_null(fail.tensor), or_null(fail.prompt), or_null(fail.pos)});
+  cells.insert(cells.end(), {Cell(verdict), or_null(fail.cause), or_null(fail.layer),
+                             or_null(fail.tensor), or_null(fail.prompt), or_null(fail.pos)});
   for (const std::string& name : after_) cells.push_back(run.cell(name));
   printer_.row(cells);
 }
 
-void ExitOfVerdicts::add(const RunVerdict& run) {
-  for (Gate gate : {Gate::kStrict, Gate::kNumeric}) {
-    const int status = exit_of_verdict(run.at(gate));
-    Seen& seen = seen_[index(gate)];
-    (status == kExitDone ? seen.pass : status == kExitFail ? seen.fail : seen.none) = true;
-  }
+VerdictRows::VerdictRows(Output& out, Format format, std::vector<std::string> columns)
+    : printer_(out, format, [&] {
+        columns.emplace_back("headline");
+        return columns;
+      }()) {}
+
+void VerdictRows::row(const RunVerdict& run, const Headline& head) {
+  const std::string text = head.text();
+  std::vector<Cell> cells = run.cells();
+  cells.emplace_back(text);
+  printer_.row(cells);
 }
 
-int ExitOfVerdicts::status(Gate gate) const {
-  const Seen& seen = seen_[index(gate)];
-  if (seen.fail) return kExitFail;
-  return seen.pass && !seen.none ? kExitDone : kExitNoVerdict;
-}
-
-std::string ExitOfVerdicts::words() const {
-  const Gate other = gate_ == Gate::kStrict ? Gate::kNumeric : Gate::kStrict;
-  if (status(gate_) == status(other)) return "";
-  return "exit status " + std::to_string(status(gate_)) + " follows the " +
-         std::string(gate_name(gate_)) + " verdict; --gate " + std::string(gate_name(other)) +
-         " gives " + std::to_string(status(other));
+void ExitOfVerdicts::add(std::string_view verdict) {
+  const int status = exit_of_verdict(verdict);
+  if (!worst_ || (*worst_ != kExitFail && status != kExitDone)) worst_ = status;
 }
 
 }  // namespace greta

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <deque>
 #include <optional>
 #include <string>
@@ -11,20 +10,22 @@
 
 namespace greta {
 
-/// Columns of run_verdict that the commands show, as a select list. numeric_origin is not among
-/// them: it takes longer to prepare than all of them (cli/warehouse/origin.h).
+/// Columns of run_verdict that the commands show, as a select list.
 inline constexpr std::string_view kVerdictColumns =
-    "run, experiment, mode, commit_sha, date, evidence, verdict, numeric_verdict, coverage, pairs,"
-    " pass, fail, missing, decode_only, incomparable, prompt, layer, tensor, token_id, pos_id,"
-    " first_fail, root_cause, numeric_first_fail, numeric_prompt, numeric_layer, numeric_tensor,"
-    " rounding, divergent, unmeasured, unmet, status, prefill_only, claimed, rejected,"
-    " rejected_why, ingest_open, nonfinite, numeric_pos_id,"
+    "run, experiment, mode, commit_sha, date, evidence, verdict, gate, strict_verdict,"
+    " numeric_verdict, coverage, pairs, pass, fail, missing, decode_only, incomparable, first_fail,"
+    " root_cause, prompt, layer, tensor, token_id, pos_id, details, strict_first_fail,"
+    " strict_prompt, strict_layer, strict_tensor, strict_token_id, strict_pos_id,"
+    " numeric_first_fail, numeric_prompt, numeric_layer, numeric_tensor, numeric_pos_id,"
+    " numeric_origin, rounding, divergent, unmeasured, unmet, status, prefill_only, claimed,"
+    " rejected, rejected_why, ingest_open, nonfinite,"
+    " (SELECT c.root_cause FROM cause c WHERE c.name = strict_first_fail) AS strict_root_cause,"
     " (SELECT c.root_cause FROM cause c WHERE c.name = numeric_first_fail) AS numeric_root_cause";
 
-/// One of the two verdicts of a run; as --gate, that which the exit status follows.
-enum class Gate { kStrict, kNumeric };
+/// One of a run's verdicts: the one to act on, which is one of the other two.
+enum class Gate { kVerdict, kStrict, kNumeric };
 
-/// "strict", "numeric".
+/// "verdict", "strict", "numeric".
 std::string_view gate_name(Gate gate);
 
 /// Where a run or a prompt of it first fails, by one of its verdicts.
@@ -58,8 +59,9 @@ class RunVerdict {
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<std::string>& names() const { return names_; }
 
-  std::string_view at(Gate gate) const;   ///< PASS, FAIL, ... of that gate
-  FailPlace first_fail(Gate gate) const;  ///< of run_verdict's columns of that gate
+  std::string_view at(Gate gate) const;  ///< PASS, FAIL, ...
+  /// Of a run with rows that have no partner: these, whatever the gate.
+  FailPlace first_fail(Gate gate) const;
 
  private:
   std::vector<std::string> names_;
@@ -67,65 +69,71 @@ class RunVerdict {
   std::deque<std::string> texts_;  ///< of cells_, when they are owned
 };
 
-/// What a run is told by first. The numeric verdict, for prefill and decode sum in another order
-/// and differ by rounding in a healthy engine, unless the run's mode promises equal bits
-/// (batch_invariant), or rounding cannot be told from a bug because nothing measures the
-/// difference.
+/// "PASS (rounding only; bitwise equal: no, as expected in as_designed)": a verdict whose run or
+/// comparison is not bitwise equal, and passes. `mode`: of the run; "" unknown.
+std::string rounding_text(const std::string& mode);
+
+/// Headline::remark of a verdict that passes where rows are not bitwise equal.
+inline constexpr const char* kWithinRounding = "within rounding";
+
+/// What a reader is told of a run first.
 struct Headline {
-  explicit Headline(const RunVerdict& run);
+  /// `asked`: which verdict is wanted.
+  explicit Headline(const RunVerdict& run, Gate asked = Gate::kVerdict);
 
-  Gate gate;            ///< whose verdict leads
-  std::string verdict;  ///< of that gate
-  std::string remark;   ///< "within rounding", "beyond rounding", ...; ""
-  FailPlace fail;       ///< where that verdict first fails; rows without a partner before all
+  Gate gate;            ///< kStrict, kNumeric: which of the two the verdict is
+  std::string verdict;  ///< PASS, FAIL, ...
+  std::string remark;   ///< kWithinRounding, "beyond rounding", "though within rounding"; ""
+  FailPlace fail;       ///< where it first fails
 
-  std::string other;        ///< the verdict of the other gate
-  FailPlace other_fail;     ///< where that one first fails
-  std::string expectation;  ///< why the other one is no alarm: "as expected of as_designed"; ""
+  std::string other;     ///< the verdict of the other gate
+  FailPlace other_fail;  ///< where that one first fails
+  std::string excuse;    ///< why that is no alarm: "rounding, as expected in as_designed"; ""
+  std::string mode;      ///< of the run; "" unknown
 
   Gate other_gate() const { return gate == Gate::kStrict ? Gate::kNumeric : Gate::kStrict; }
-  /// Whether the other verdict says something else, or of another place.
+  /// True if the other verdict says something else, or names another place.
   bool disputed() const { return other != verdict || other_fail != fail; }
-  std::string text() const { return remark.empty() ? verdict : verdict + " " + remark; }
+  /// "FAIL beyond rounding"; of one within it see rounding_text().
+  std::string text() const;
+  /// The same, and "PASS (rounding only)".
+  std::string brief() const;
 };
-
-/// The place that leads for a prompt, or a run, of which both are known.
-const FailPlace& leading_fail(Gate gate, const FailPlace& strict, const FailPlace& numeric);
 
 /// A table for readers: columns of run_verdict around what leads, one row per run.
 class HeadlineTable {
  public:
   /// `before` and `after` name columns of the verdicts that row() is given. kTable or kMarkdown.
-  HeadlineTable(Output& out, Format format, std::vector<std::string> before,
+  HeadlineTable(Output& out, Format format, Gate gate, std::vector<std::string> before,
                 std::vector<std::string> after);
   void row(const RunVerdict& run);
   void finish() { printer_.finish(); }
 
  private:
-  std::vector<std::string> columns() const;
-
+  Gate gate_;
   std::vector<std::string> before_, after_;
   RowPrinter printer_;
 };
 
-/// Exit status of several: the worst, 1 before 3 before 0; no verdict at all is 3.
-class ExitOfVerdicts {
+/// The same for programs: all columns of the verdicts, and Headline::text() behind them.
+class VerdictRows {
  public:
-  explicit ExitOfVerdicts(Gate gate) : gate_(gate) {}
-  void add(const RunVerdict& run);
-  int status() const { return status(gate_); }
-
-  /// Which verdict decides the status where the other one would give another; else "".
-  std::string words() const;
+  VerdictRows(Output& out, Format format, std::vector<std::string> columns);
+  void row(const RunVerdict& run, const Headline& head);
+  void finish() { printer_.finish(); }
 
  private:
-  struct Seen {
-    bool pass = false, fail = false, none = false;
-  };
-  int status(Gate gate) const;
+  RowPrinter printer_;
+};
 
-  Gate gate_;
-  std::array<Seen, 2> seen_ = {};
+/// Exit status of several: the worst, 1 before 3 before 0; of no run 3.
+class ExitOfVerdicts {
+ public:
+  void add(std::string_view verdict);
+  int status() const { return worst_.value_or(kExitNoVerdict); }
+
+ private:
+  std::optional<int> worst_;
 };
 
 }  // namespace greta

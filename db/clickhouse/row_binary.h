@@ -64,16 +64,12 @@ class RowReader {
   uint64_t length();
   std::string_view text() { return take(length()); }
   bool null() { return u8() != 0; }
-  std::optional<int64_t> i64_or_null() { return null() ? std::nullopt : std::optional(i64()); }
-  std::optional<double> f64_or_null() { return null() ? std::nullopt : std::optional(f64()); }
   std::optional<std::string> text_or_null() {
     return null() ? std::nullopt : std::optional(std::string(text()));
   }
 
   bool at_end() const { return at_ == bytes_.size(); }
   size_t taken() const { return at_; }
-  /// What was read since so much had been.
-  std::string_view since(size_t taken) const { return bytes_.substr(taken, at_ - taken); }
 
  private:
   std::string_view take(uint64_t n) {

@@ -8,31 +8,32 @@
 
 namespace greta {
 
-/// A run whose verdict is another there than SQLite gave it: a row of either that the other lacks.
+/// A run that is judged otherwise than it was: a row of either verdict that the other lacks.
 struct FleetDifference {
   std::string run;
-  std::string pushed, worked_out;  ///< "" none
+  std::string pushed, judged;  ///< "" none
 };
 
 struct FleetCheckSummary {
-  int64_t runs = 0, rows = 0;
+  int64_t runs = 0, rows = 0, judged = 0;
   std::vector<FleetDifference> differences;  ///< one per run at most
 };
 
-/// Has the shards work the verdicts of these runs out, and holds them, every count and first fail
-/// of every prompt included, against those that were pushed. `progress` is told how many are done.
-/// Throws as FleetFile does: rows that are not there are an error.
+/// Has the servers hash all rows of these runs, verdicts among them, and compares the sums with
+/// those of the push. Then fetches one run in `sample`, a random choice, at least one, and judges
+/// it again. `progress` is called with the number of runs that are done. Throws as FleetFile does:
+/// other rows than were sent are an error.
 FleetCheckSummary check_fleet(FleetServer& server, const std::vector<Published>& runs,
-                              const std::function<void(int64_t)>& progress = {});
+                              int64_t sample, const std::function<void(int64_t)>& progress = {});
 
-/// What of a warehouse belongs to no published push, or to one that another took the place of, and
-/// was sent more than `hours` ago by the server's clock.
+/// Rows of a warehouse that belong to no published push, or to one that another replaced, and were
+/// sent more than `hours` ago by the server's clock.
 struct SweptRows {
   std::vector<uint64_t> pushes;
   uint64_t rows = 0, differences = 0, records = 0;
 };
 
-/// Finds it and, with `remove`, deletes it; returns when it is gone.
+/// Finds them and, with `remove`, deletes them; returns when they are gone.
 SweptRows sweep_fleet(FleetServer& server, int64_t hours, bool remove);
 
 }  // namespace greta

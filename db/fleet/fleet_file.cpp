@@ -2,43 +2,50 @@
 
 #include <sqlite3.h>
 
-#include <algorithm>
-#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "common/stop_signal.h"
 #include "db/database.h"
-#include "db/fleet/run_tables.h"
-#include "db/fleet/shard_judge.h"
-#include "db/kept_diff.h"
-#include "db/kept_tally.h"
+#include "db/fleet/push.h"
+#include "db/judge.h"
 
 namespace greta {
 namespace {
 
-/// Tables that verdicts, and what they are compared with, do not need.
-constexpr const char* kNotForVerdicts[] = {"row_context", "trace_repeat", "readout",    "plan",
-                                           "log_event",   "document_row", "noise_floor"};
-/// Of these, that there is a row.
-constexpr const char* kOneRowOf = "plan";
+using clickhouse::RowReader;
 
-std::vector<std::string> tables_for_verdicts() {
-  std::vector<std::string> tables;
-  for (const RunTable& table : run_tables()) {
-    const bool is_wanted =
-        std::none_of(std::begin(kNotForVerdicts), std::end(kNotForVerdicts),
-                     [&](const char* name) { return std::strcmp(name, table.name) == 0; });
-    if (is_wanted) tables.emplace_back(table.name);
+/// Rows that are asked for at once.
+constexpr uint64_t kMostRowsAsked = 500'000;
+/// Ids of a file are less than this, so that those of its runs do not meet.
+constexpr int64_t kIdsOfARun = int64_t{1} << 40;
+
+/// Every run has a row, or it would look like a directory level above others: this one, where its
+/// rows are not fetched.
+constexpr const char* kAddRow =
+    "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id, step,"
+    " name_id, flags, source_id, line) VALUES (?, 0, 2, -1, 0, 0, 0, 0, -1, 0, 0, 0, 0)";
+
+/// Tables with records that verdicts need, or those that they do not.
+std::vector<std::string> record_kinds(bool for_verdicts) {
+  std::vector<std::string> kinds;
+  for (const RecordTable& table : record_tables()) {
+    if (table.for_verdicts == for_verdicts) kinds.emplace_back(table.name);
   }
-  return tables;
+  return kinds;
+}
+
+std::vector<Published> published_of(const std::vector<PushedRun*>& runs) {
+  std::vector<Published> all;
+  for (const PushedRun* run : runs) all.push_back(*run->published);
+  return all;
 }
 
 }  // namespace
 
 FleetFile::FleetFile(FleetServer& server, SQLite::Database&& db)
-    : server_(server), db_(std::move(db)), rules_(server, db_), records_(db_), rows_(server, db_) {}
+    : server_(server), db_(std::move(db)), loader_(db_) {}
 
 FleetFile::FleetFile(FleetServer& server) : FleetFile(server, open_temporary()) {}
 
@@ -50,136 +57,189 @@ FleetFile::FleetFile(FleetServer& server, const std::filesystem::path& file)
 
 int64_t FleetFile::run_id(size_t run) const { return pushed_.at(runs_[run].push).run_id; }
 
+/// The dictionaries of a push, whose number says what they are.
+const Rules& FleetFile::rules_of(uint64_t push) {
+  const auto [known, is_new] = rules_.try_emplace(push);
+  if (!is_new) return known->second;
+  const std::vector<Record> records = shared_records(server_, push);
+  uint64_t sum = 0;
+  for (const Record& record : records) sum += record.hash();
+  if (push_of_rules(sum) != push) {
+    throw clickhouse::Error(server_.where() +
+                            " has another dictionary of names and tolerances than was sent (push " +
+                            std::to_string(push) + " of its records): no answer is made of it");
+  }
+  known->second = loader_.put_rules(records);
+  return known->second;
+}
+
 void FleetFile::add(std::vector<Published> runs, Records records) {
   runs_ = std::move(runs);
   SQLite::Transaction transaction(db_);
   for (const Published& one : runs_) {
+    const int64_t offset = kIdsOfARun * static_cast<int64_t>(pushed_.size());
     PushedRun& run = pushed_[one.push];
     run.published = &one;
-    run.rules = &rules_.load(one);
-    run.has_all_records = records == Records::kAll;
+    run.rules = &rules_of(one.rules);
+    run.offset = offset;
   }
-  if (records == Records::kVerdict) check_record_counts(server_, runs_);
-  put_all(records);
+  put_records(runs_, true, records == Records::kAll);
+  SQLite::Statement add_row(db_, kAddRow);
+  for (const auto& [push, run] : pushed_) {
+    add_row.bind(1, run.run_id);
+    add_row.exec();
+    add_row.reset();
+  }
   db_.exec("INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage");
-  records_.put_comparisons();
-  keep_verdicts();
+  fetch(kVerdictTable, runs_, [&](const PushedRun& run, const std::vector<FetchedValue>& row) {
+    loader_.put_row(run, kVerdictTable, row);
+  });
+  fetch(kChangeTable, runs_, [&](const PushedRun& run, const std::vector<FetchedValue>& row) {
+    loader_.put_change(run, row);
+  });
   transaction.commit();
 }
 
-/// In the order of the runs: ids ascend as in the files that they are from.
-void FleetFile::put_all(Records records) {
-  const bool for_verdicts = records == Records::kVerdict;
-  std::map<uint64_t, std::vector<Record>> all;
-  for_each_record(server_, runs_, for_verdicts ? tables_for_verdicts() : std::vector<std::string>(),
-                  for_verdicts ? kOneRowOf : nullptr, [&](uint64_t push, Record& record) {
-                    if (!for_verdicts || record.kind != kOneRowOf) note(push, record);
-                    all[push].push_back(std::move(record));
-                  });
-  if (!for_verdicts) require_records(runs_);
-  for (const Published& run : runs_) {
+/// In the order of the runs. What they say is compared with what was sent where all of it is here.
+void FleetFile::put_records(const std::vector<Published>& runs, bool for_verdicts, bool for_rows) {
+  const std::vector<std::string> kinds =
+      for_verdicts && for_rows ? std::vector<std::string>() : record_kinds(for_verdicts);
+  for (const std::vector<Published>& asked : portions(runs)) {
     throw_if_stopped();
-    records_.put(pushed_.at(run.push), all[run.push]);
-    all.erase(run.push);
+    std::map<uint64_t, std::vector<Record>> all;
+    for_each_record(server_, asked, kinds, [&](uint64_t push, Record& record) {
+      records_[push].add(record.hash());
+      all[push].push_back(std::move(record));
+    });
+    if (for_rows) {
+      require_all(server_, asked, records_, kRecordTable, Held::kContent);
+    } else {
+      check_rows(server_, asked, std::array<size_t, 1>{kRecordTable}, Held::kCount);
+    }
+    for (const Published& one : asked) {
+      PushedRun& run = pushed_.at(one.push);
+      loader_.put(run, all[one.push]);
+      run.has_all_records = for_rows;
+    }
   }
 }
 
-void FleetFile::note(uint64_t push, const Record& record) {
-  pushed_.at(push).records.add(hash_of_cells(record.kind, record.ord, record.cells));
-}
-
-/// Of all tables they are here.
-void FleetFile::require_records(const std::vector<Published>& runs) {
+/// Calls back with each row of a table, and holds them against what was sent.
+template <class Take>
+void FleetFile::fetch(size_t table, const std::vector<Published>& asked, const Take& take) {
+  if (asked.empty()) return;
+  const FleetTable& from = fleet_tables()[table];
   std::map<uint64_t, RowSum> found;
-  for (const Published& run : runs) found[run.push] = pushed_.at(run.push).records;
-  require_all(server_, runs, found, "records", &Published::records, Held::kContent);
-}
-
-/// Of runs that nobody had judged when they were pushed.
-void FleetFile::keep_verdicts() {
-  std::vector<int64_t> unsummed;
-  SQLite::Statement query(db_,
-                          "SELECT DISTINCT run_id FROM kept_tally WHERE run_id NOT IN"
-                          " (SELECT run_id FROM kept_verdict)");
-  while (query.executeStep()) unsummed.push_back(query.getColumn(0).getInt64());
-  TallyKeeper keeper(db_);
-  for (const int64_t id : unsummed) keeper.keep({id, {}});
+  std::vector<FetchedValue> row;
+  server_.select("SELECT push, " + from.names + " FROM " + server_.table(from.name) +
+                     " WHERE push IN (SELECT push FROM asked)",
+                 "push, " + from.names,
+                 [&](RowReader& reader) {
+                   const uint64_t push = reader.u64();
+                   const uint64_t hash = read_row(reader, from.columns, row);
+                   found[push].add(hash);
+                   take(pushed_.at(push), row);
+                 },
+                 {asked_table(asked)});
+  require_all(server_, asked, found, table, Held::kContent);
 }
 
 void FleetFile::add_commits() {
   SQLite::Transaction transaction(db_);
-  for_each_record(server_, kCommitsPush, {},
-                  [&](uint64_t, Record& record) { records_.put_shared(record); });
+  for (const Record& record : shared_records(server_, kCommitsPush)) loader_.put_shared(record);
   transaction.commit();
+}
+
+void FleetFile::add_drift() {
+  // in the place of the view, which would ask for rows
+  db_.exec(
+      "CREATE TEMP TABLE drift AS SELECT * FROM main.drift WHERE 0;"
+      "CREATE INDEX temp.drift_of_run ON drift(run_id)");
+  RowStatement insert(db_,
+                      "INSERT INTO temp.drift(run_id, tensor, differ, rounding, divergent,"
+                      " nonfinite, rel_l2, tolerance, prompt, layer, pos_id, ord) VALUES (" +
+                          parameter_marks(12) + ")");
+  fetch(kDriftTable, runs_, [&](const PushedRun& run, const std::vector<FetchedValue>& row) {
+    insert.bind(run.run_id);
+    for (const FetchedValue& value : row) bind_value(insert, value, ColumnType::kText);
+    insert.run();
+  });
 }
 
 void FleetFile::add_rows(const std::vector<int64_t>& run_ids) {
   SQLite::Transaction transaction(db_);
-  const std::vector<PushedRun*> wanted = pushed(run_ids);
-  put_rest(wanted);
-  rules_.use_tolerance();
-  rows_.load(pushed_, wanted);
-  transaction.commit();
-}
-
-/// Records of the tables that were left out.
-void FleetFile::put_rest(const std::vector<PushedRun*>& wanted) {
-  std::vector<Published> asked;
-  for (PushedRun* run : wanted) {
-    if (std::exchange(run->has_all_records, true)) continue;
-    asked.push_back(*run->published);
-    SQLite::Statement remove(db_, "DELETE FROM plan WHERE run_id = ?");  // the one of kOneRowOf
-    remove.bind(1, run->run_id);
-    remove.exec();
-  }
-  if (asked.empty()) return;
-  std::map<uint64_t, std::vector<Record>> all;
-  for_each_record(server_, asked, {std::begin(kNotForVerdicts), std::end(kNotForVerdicts)},
-                  [&](uint64_t push, Record& record) {
-                    note(push, record);
-                    all[push].push_back(std::move(record));
-                  });
-  require_records(asked);
-  for (const Published& one : asked) records_.put(pushed_.at(one.push), all[one.push]);
-}
-
-void FleetFile::judge(const std::vector<int64_t>& run_ids) {
-  SQLite::Transaction transaction(db_);
-  rules_.use_tolerance();
-  const std::vector<PushedRun*> wanted = pushed(run_ids);
-  ShardJudge(server_, db_, pushed_).judge({wanted.begin(), wanted.end()});
-  transaction.commit();
-}
-
-void FleetFile::judge_here(const std::vector<int64_t>& run_ids) {
-  add_rows(run_ids);
-  SQLite::Transaction transaction(db_);
-  TallyReader reader(db_);
-  TallyKeeper keeper(db_);
-  for (const int64_t id : run_ids) {
+  std::vector<PushedRun*> wanted = pushed(run_ids);
+  use_tolerances(wanted);
+  std::erase_if(wanted, [](const PushedRun* run) { return run->has_rows; });
+  std::vector<PushedRun*> lacking = wanted;
+  std::erase_if(lacking, [](const PushedRun* run) { return run->has_all_records; });
+  put_records(published_of(lacking), false, true);
+  SQLite::Statement remove(db_, "DELETE FROM trace_row WHERE run_id = ?");  // that of kAddRow
+  SQLite::Statement note(db_,
+                         "INSERT INTO traced_position SELECT run_id, prompt_id, side, pos_id,"
+                         " max(phase_id = (SELECT id FROM phase WHERE name = 'prefill_last'))"
+                         " FROM trace_row WHERE run_id = ? GROUP BY 1, 2, 3, 4");
+  const auto of_each = [&](SQLite::Statement& statement) {
+    for (const PushedRun* run : wanted) {
+      statement.bind(1, run->run_id);
+      statement.exec();
+      statement.reset();
+    }
+  };
+  of_each(remove);
+  for (const std::vector<Published>& asked : portions(published_of(wanted), kMostRowsAsked)) {
     throw_if_stopped();
-    forget_tally(db_, id);
-    keeper.keep(reader.read(id));
+    for (const size_t table :
+         {kTraceRowTable, kSketchTable, kSampleTable, kDifferenceTable, kDifferencePartTable}) {
+      fetch(table, asked, [&](const PushedRun& run, const std::vector<FetchedValue>& row) {
+        loader_.put_row(run, table, row);
+      });
+    }
   }
+  of_each(note);
+  for (PushedRun* run : wanted) run->has_rows = true;
   transaction.commit();
+}
+
+/// Throws where they differ: no verdict is by two.
+void FleetFile::use_tolerances(const std::vector<PushedRun*>& runs) {
+  if (runs.empty()) return;
+  const Rules& first = *runs.front()->rules;
+  for (const PushedRun* run : runs) {
+    if (run->rules->tolerances == first.tolerances) continue;
+    throw clickhouse::Error(
+        "the runs asked for were judged by other tolerances (`greta-db tolerance`): name runs"
+        " that were judged by the same");
+  }
+  loader_.use_tolerances(first);
 }
 
 void FleetFile::compare_with_baselines() {
-  std::vector<int64_t> open;
+  std::vector<std::pair<int64_t, int64_t>> open;
+  std::vector<int64_t> both;
   {
     SQLite::Statement pairs(
         db_,
         "SELECT b.run_id, b.baseline_id FROM run_baseline b WHERE b.baseline_id IS NOT NULL AND NOT"
-        " EXISTS (SELECT 1 FROM kept_diff k WHERE k.run_a_id = b.baseline_id AND k.run_b_id ="
-        " b.run_id)");
+        " EXISTS (SELECT 1 FROM run_change c WHERE c.run_id = b.run_id AND c.baseline_id ="
+        " b.baseline_id)");
     while (pairs.executeStep()) {
-      open.push_back(pairs.getColumn(0).getInt64());
-      open.push_back(pairs.getColumn(1).getInt64());
+      open.emplace_back(pairs.getColumn(0).getInt64(), pairs.getColumn(1).getInt64());
+      both.insert(both.end(), {open.back().first, open.back().second});
     }
   }
-  if (open.empty()) return;
-  add_rows(open);
-  keep_all_diffs(db_);
+  add_rows(both);
+  for (const auto& [run, baseline] : open) {
+    throw_if_stopped();
+    judge_change(db_, run, baseline);
+  }
+}
+
+void FleetFile::check_rows_of(const std::vector<int64_t>& run_ids) {
+  std::vector<PushedRun*> runs = pushed(run_ids);
+  std::erase_if(runs, [](const PushedRun* run) { return run->has_rows; });
+  for (const std::vector<Published>& asked : portions(published_of(runs)))
+    check_all_rows(server_, asked, Held::kContent);
 }
 
 void FleetFile::close() { db_.exec("PRAGMA query_only = ON"); }
@@ -187,7 +247,7 @@ void FleetFile::close() { db_.exec("PRAGMA query_only = ON"); }
 std::vector<PushedRun*> FleetFile::pushed(const std::vector<int64_t>& run_ids) {
   const std::set<int64_t> wanted(run_ids.begin(), run_ids.end());
   std::vector<PushedRun*> found;
-  for (auto& [number, run] : pushed_) {
+  for (auto& [push, run] : pushed_) {
     if (wanted.contains(run.run_id)) found.push_back(&run);
   }
   return found;

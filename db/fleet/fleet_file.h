@@ -3,16 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <vector>
 
-#include "db/fleet/pushed_run.h"
-#include "db/fleet/record_loader.h"
-#include "db/fleet/row_loader.h"
-#include "db/fleet/rule_loader.h"
+#include "db/fleet/run_loader.h"
 
 namespace greta {
 
-/// What of a run's tables is fetched, beside its trace rows.
+/// What is fetched of a run beside its rows.
 enum class Records {
   kVerdict,  ///< what says how a run came out, and what it is compared with
   kAll,
@@ -32,19 +30,18 @@ class FleetFile {
 
   SQLite::Database& db() { return db_; }
 
-  /// Fetches runs, with the verdict that was pushed and, for what asks whether there are rows, one
-  /// of them. To be called once.
+  /// Fetches runs with their verdicts, and how they compare with one another. To be called once.
   void add(std::vector<Published> runs, Records records);
   /// Fetches the repository's commits, which baselines go by.
   void add_commits();
+  /// Fetches what drifts in these runs: the view drift without rows.
+  void add_drift();
   /// Fetches the trace rows of some of these, where they are not here yet.
   void add_rows(const std::vector<int64_t>& run_ids);
-  /// Puts the verdict that the shards work out in the place of that which was pushed.
-  void judge(const std::vector<int64_t>& run_ids);
-  /// The same of one that is worked out here, of their rows, which are fetched.
-  void judge_here(const std::vector<int64_t>& run_ids);
-  /// Compares runs with their baselines where nobody had both: fetches their rows.
+  /// Compares runs with their baselines where that was not pushed: fetches the rows of both.
   void compare_with_baselines();
+  /// Has the server hash the rows of these runs that are not here.
+  void check_rows_of(const std::vector<int64_t>& run_ids);
   /// Ends the writing: from here on the database is only read.
   void close();
 
@@ -54,20 +51,20 @@ class FleetFile {
  private:
   FleetFile(FleetServer& server, SQLite::Database&& db);
 
-  void put_all(Records records);
-  void put_rest(const std::vector<PushedRun*>& wanted);
-  void note(uint64_t push, const Record& record);
-  void require_records(const std::vector<Published>& runs);
-  void keep_verdicts();
+  const Rules& rules_of(uint64_t push);
+  void use_tolerances(const std::vector<PushedRun*>& runs);
+  void put_records(const std::vector<Published>& asked, bool for_verdicts, bool for_rows);
+  template <class Take>
+  void fetch(size_t table, const std::vector<Published>& asked, const Take& take);
   std::vector<PushedRun*> pushed(const std::vector<int64_t>& run_ids);
 
   FleetServer& server_;
   SQLite::Database db_;
   std::vector<Published> runs_;
-  PushedRuns pushed_;
-  RuleLoader rules_;
-  RecordLoader records_;
-  RowLoader rows_;
+  std::map<uint64_t, Rules> rules_;       // by their push
+  std::map<uint64_t, PushedRun> pushed_;  // by push
+  std::map<uint64_t, RowSum> records_;    // that were fetched, by push
+  RunLoader loader_;
 };
 
 }  // namespace greta

@@ -33,11 +33,14 @@ struct PushOptions {
 
 /// Sends runs of a database, in one state of it: batch after batch, each under push ids of its own,
 /// which its last insert publishes; what a push that ended early has sent is visible to nobody. A
-/// run that is there already, as it is here, is not sent again unless an earlier greta-db sent it;
-/// one that has grown takes the place of what was there. Throws DatabaseError (an ingest of a run
-/// has not ended, the run there has what this one lacks), clickhouse::Error, Stopped or
-/// SQLite::Exception; what was published stays.
+/// run that is there already, as it is here, is not sent again; one that has grown takes the place
+/// of what was there. All of them are judged. Throws DatabaseError (an ingest of a run has not
+/// ended, the run there has what this one lacks), clickhouse::Error, Stopped or SQLite::Exception;
+/// what was published stays.
 PushSummary push_runs(SQLite::Database& db, FleetServer& server, std::span<const int64_t> runs,
                       const PushOptions& options);
+
+/// Push of the dictionaries whose records have hashes of that sum.
+uint64_t push_of_rules(uint64_t sum);
 
 }  // namespace greta

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "db/clickhouse/quote.h"
+#include "db/fleet/fleet_table.h"
 #include "db/fleet/sql_files.h"
 
 namespace greta {
@@ -13,26 +14,36 @@ using clickhouse::quote_name;
 using clickhouse::quote_text;
 using clickhouse::RowReader;
 
-constexpr const char* kTables[] = {"published", "trace_row", "difference", "record"};
 /// UNKNOWN_TABLE, UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, NO_SUCH_COLUMN_IN_TABLE.
 constexpr int kNotThere[] = {60, 81, 47, 16};
 constexpr int kInconsistentCluster = 371;
 
-std::string_view text_of(std::string_view name) {
-  const std::string path = "queries/clickhouse/" + std::string(name) + ".sql";
-  for (const SqlFile& file : clickhouse_sql_files()) {
-    if (file.path == path) return file.text;
-  }
-  throw std::logic_error("no " + path);
+/// All tables of a warehouse, `published` first.
+std::vector<std::string> table_names() {
+  std::vector<std::string> names{"published"};
+  for (const FleetTable& table : fleet_tables()) names.push_back(table.name);
+  return names;
 }
 
-/// Those of a file, without comments.
-std::vector<std::string> split_statements(const std::string& text) {
+using Values = std::initializer_list<std::pair<std::string, std::string>>;
+
+/// A text with each {KEY} replaced by its value.
+std::string filled_in(std::string text, const Values& values) {
+  for (const auto& [key, value] : values) {
+    const std::string mark = "{" + key + "}";
+    for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += value.size())
+      text.replace(at, mark.size(), value);
+  }
+  return text;
+}
+
+/// Statements of a file, without comments.
+std::vector<std::string> split_statements(std::string_view text) {
   std::vector<std::string> all;
   std::string one;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
+    std::string line(text.substr(at, end - at));
     at = end + 1;
     if (const size_t comment = line.find("--"); comment != std::string::npos) line.resize(comment);
     while (!line.empty() && line.back() == ' ') line.pop_back();
@@ -51,20 +62,6 @@ std::string FleetServer::table(const std::string& name) const {
   return quote_name(client_.address().database) + "." + quote_name(name);
 }
 
-std::string FleetServer::query(
-    std::string_view name,
-    std::initializer_list<std::pair<std::string_view, std::string_view>> values) const {
-  std::string sql(text_of(name));
-  const std::string database = quote_name(client_.address().database);
-  const auto replace = [&sql](const std::string& what, std::string_view by) {
-    for (size_t at = 0; (at = sql.find(what, at)) != std::string::npos; at += by.size())
-      sql.replace(at, what.size(), by);
-  };
-  for (const auto& [key, value] : values) replace("{" + std::string(key) + "}", value);
-  replace("{db}", database);
-  return sql;
-}
-
 /// What the view `greta` says; false where there is none.
 bool FleetServer::is_greta() {
   std::string purpose;
@@ -80,10 +77,7 @@ bool FleetServer::is_greta() {
     if (known == std::end(kNotThere)) throw;
   }
   if (purpose != "greta") return false;
-  if (version == kFleetVersion) {
-    has_sums_ = tables_without_sums().empty();
-    return true;
-  }
+  if (version == kFleetVersion) return true;
   throw clickhouse::Error(where() + " has tables of version " + std::to_string(version) +
                           ", this program knows " + std::to_string(kFleetVersion) + ": " +
                           (version > kFleetVersion
@@ -98,7 +92,8 @@ bool FleetServer::find() {
   client_.select("SELECT name FROM system.tables WHERE database = " + database + " ORDER BY name",
                  [&](RowReader& row) { tables.emplace_back(row.text()); });
   if (tables.empty()) return false;
-  is_complete_ = std::all_of(std::begin(kTables), std::end(kTables), [&](const char* name) {
+  const std::vector<std::string> wanted = table_names();
+  is_complete_ = std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
     return std::binary_search(tables.begin(), tables.end(), name);
   });
   if (is_greta()) return true;
@@ -124,35 +119,6 @@ void FleetServer::create(const std::string& cluster) {
   if (!is_there) cluster_ = cluster;
   if (!is_there || !is_complete_ || !cluster.empty())
     for (const std::string& statement : statements(cluster_)) client_.ensure(statement);
-  add_sums();
-}
-
-/// Of those that want them.
-std::vector<std::string> FleetServer::tables_without_sums() {
-  std::vector<std::string> lacking{"published"};
-  if (!cluster_.empty()) lacking.emplace_back("all_published");
-  client_.select("SELECT table FROM system.columns WHERE name = 'records_sum' AND database = " +
-                     quote_text(client_.address().database),
-                 [&](RowReader& row) { std::erase(lacking, row.text()); });
-  return lacking;
-}
-
-/// To the tables of an earlier greta-db, whose pushes have 0 there.
-void FleetServer::add_sums() {
-  const std::string on_cluster = cluster_.empty() ? "" : " ON CLUSTER " + quote_name(cluster_);
-  for (const std::string& name : tables_without_sums()) {
-    const std::string add = "ALTER TABLE " + table(name) + on_cluster +
-                            " ADD COLUMN rows_sum UInt64, ADD COLUMN differences_sum UInt64,"
-                            " ADD COLUMN records_sum UInt64";
-    try {
-      change([&] { client_.ensure(add); });
-    } catch (const clickhouse::Refused&) {
-      // another push may have been first
-      const std::vector<std::string> lacking = tables_without_sums();
-      if (std::find(lacking.begin(), lacking.end(), name) != lacking.end()) throw;
-    }
-  }
-  has_sums_ = true;
 }
 
 std::vector<std::string> FleetServer::statements(const std::string& cluster) {
@@ -173,21 +139,31 @@ std::vector<std::string> FleetServer::statements(const std::string& cluster) {
     is_replicated = hosts > shards;
   }
   const std::string on_cluster = cluster.empty() ? "" : "ON CLUSTER " + quote_name(cluster);
-  std::string sql = query("tables", {{"on_cluster", on_cluster},
-                                     {"version", std::to_string(kFleetVersion)},
-                                     {"cluster", quote_text(cluster)}});
-  for (const std::string name : kTables) {
-    const std::string mark = "{engine " + name + "}";
-    const std::string engine =
-        is_replicated ? "ReplicatedMergeTree(" +
-                            quote_text("/greta/{shard}/" + database + "/" + name) + ", '{replica}')"
-                      : "MergeTree";
-    sql.replace(sql.find(mark), mark.size(), engine);
+  const auto engine = [&](const std::string& name) {
+    return is_replicated
+               ? "ReplicatedMergeTree(" + quote_text("/greta/{shard}/" + database + "/" + name) +
+                     ", '{replica}')"
+               : std::string("MergeTree");
+  };
+  std::vector<std::string> all = split_statements(clickhouse_sql_files()[0].text);
+  for (std::string& statement : all) {
+    statement = filled_in(statement, {{"on_cluster", on_cluster},
+                                      {"version", std::to_string(kFleetVersion)},
+                                      {"cluster", quote_text(cluster)},
+                                      {"db", quote_name(database)},
+                                      {"engine published", engine("published")}});
   }
-  std::vector<std::string> all = split_statements(sql);
+  const std::string any_table = all.back();
+  all.pop_back();
   all.insert(all.begin(),
              "CREATE DATABASE IF NOT EXISTS " + quote_name(database) + " " + on_cluster);
-  for (const std::string name : kTables) {
+  for (const FleetTable& one : fleet_tables()) {
+    all.push_back(filled_in(any_table, {{"table", quote_name(one.name)},
+                                        {"columns", one.declaration},
+                                        {"key", one.key},
+                                        {"engine", engine(one.name)}}));
+  }
+  for (const std::string& name : table_names()) {
     if (cluster.empty()) break;
     all.push_back("CREATE TABLE IF NOT EXISTS " + table("all_" + name) + " " + on_cluster + " AS " +
                   table(name) + " ENGINE = Distributed(" + quote_name(cluster) + ", " +
@@ -213,17 +189,11 @@ void FleetServer::insert(const std::string& name, const std::string& columns,
 }
 
 void FleetServer::alter(const std::string& name, const std::string& what) {
-  change([&] {
+  try {
     client_.execute("ALTER TABLE " + table(name) +
                     (cluster_.empty() ? " " : " ON CLUSTER " + quote_name(cluster_) + " ") + what);
-  });
-}
-
-/// An ALTER, on which ClickHouse asks whether tables are what the cluster says they are.
-void FleetServer::change(const std::function<void()>& alter) {
-  try {
-    alter();
   } catch (const clickhouse::Refused& refused) {
+    // ClickHouse asks whether tables are what the cluster says they are
     if (refused.code != kInconsistentCluster) throw;
     throw clickhouse::Error(where() + ": cluster " + cluster_ +
                             " says internal_replication of shards whose tables are not replicated:"

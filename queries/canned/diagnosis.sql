@@ -1,6 +1,8 @@
--- What the rows of the first pair beyond rounding look like, prompt by prompt, the most telling first.
+-- What the rows of the first pair that fails look like, prompt by prompt, the most telling first.
 -- :run a run
-SELECT d.prompt, d.pos_id, d.layer, d.tensor, d.finding, d.evidence, d.meaning
+SELECT
+  d.prompt, d.pos_id, d.layer, d.tensor, d.finding, d.side, d.other_side, d.other_tensor, d.unit, d.at, d.other_at,
+  d.count, d.of_count, d.value, d.distance, d.meaning
 FROM diagnosis d
 WHERE d.run = :run
-ORDER BY d.prompt_id, d.ord;
+ORDER BY d.prompt_id, d.ord, d.finding, d.unit;

@@ -1,45 +1,42 @@
--- comparison_graded with what feeds it in the data flow. The nearest traced ancestors: a
--- walk up the edges through trace points that were not traced, which stops at the first that was. Each
--- column walks for itself, and only when it is asked for. SQLite resolves the names in a common table
--- expression where that is used: `s` is the pair, and `u` the trace point that the user has at hand, a
--- direct input or an ancestor. NOT MATERIALIZED: otherwise SQLite fills a table, for every pair, with each
--- that is named twice.
+-- comparison_cause with what feeds the tensor in the data flow. The nearest traced ancestors: a walk up the edges through trace points that were not traced, which stops at the first that
+-- was. Each column walks for itself, and only when it is asked for: the table `origin` says what follows from
+-- worst_input and unsampled. SQLite resolves the names in a common table expression where that is used: `s`
+-- is the comparison, and `u` the trace point at hand, a direct input or an ancestor. NOT MATERIALIZED:
+-- otherwise SQLite fills a table, for every comparison, with each that is named twice.
 CREATE VIEW comparison_origin AS
 WITH RECURSIVE
-  -- whether u was traced: on both sides, or in both runs; for a row without a partner on its side; for
-  -- a pair that a document states in its table
+  -- 1: u was traced, on both sides or in both runs; for a row without a partner on its side; for a line of a
+  -- report's table in that table
   traced(yes) AS NOT MATERIALIZED (
     SELECT CASE
       WHEN s.report_source_id IS NOT NULL THEN EXISTS (
-        SELECT 1 FROM report_ancestor_state b
+        SELECT 1 FROM report_pair b JOIN tensor_name n ON n.id = b.name_id
         WHERE b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.status <> 'MISSING' AND b.layer = u.layer AND n.tensor_id = u.tensor_id)
       WHEN s.alone THEN EXISTS (
         SELECT 1 FROM trace_row b
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
           AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
-      WHEN NOT s.same_run THEN EXISTS (
-        SELECT 1 FROM trace_row b CROSS JOIN trace_row c
-        WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id AND b.phase_id = s.phase_id
-          AND c.run_id = s.other_run_id AND c.prompt_id = (
-            SELECT q.id FROM prompt o CROSS JOIN prompt q ON q.run_id = s.other_run_id AND q.name = o.name
-            WHERE o.id = s.key_prompt_id)
-          AND c.side = +b.side AND c.pos_id = +b.pos_id AND c.layer = +b.layer AND c.tensor_id = +b.tensor_id
-          AND c.phase_id = +b.phase_id)
       ELSE EXISTS (
-        SELECT 1 FROM traced_pair b
+        SELECT 1 FROM trace_row b CROSS JOIN trace_row c
         WHERE b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-          AND b.layer = u.layer AND b.tensor_id = u.tensor_id)
+          AND b.side = CASE WHEN s.same_run THEN 0 ELSE s.side END AND b.layer = u.layer AND b.tensor_id = u.tensor_id
+          AND c.run_id = s.other_run_id AND c.prompt_id = s.other_prompt_id AND c.pos_id = +b.pos_id
+          AND c.side = CASE WHEN s.same_run THEN 1 ELSE s.side END AND c.layer = +b.layer AND c.tensor_id = +b.tensor_id
+          AND CASE WHEN s.same_run THEN c.token_id IS b.token_id AND c.logical_tok_idx IS b.logical_tok_idx
+            ELSE b.phase_id = s.phase_id AND c.phase_id = s.phase_id END)
     END),
   -- what is known of u: 1 matches, 2 differs by rounding, 3 cannot be compared, 4 differs by more
   found(state, rel_l2) AS NOT MATERIALIZED (
-    SELECT b.state, b.rel_l2 FROM ancestor_state b
-    WHERE s.report_source_id IS NULL AND NOT s.alone
-      AND b.axis = s.axis AND b.run_id = s.run_id AND b.other_run_id = s.other_run_id
-      AND b.prompt_id = s.key_prompt_id AND b.pos_id = s.key_pos_id
-      AND b.layer = u.layer AND b.tensor_id = u.tensor_id
-      -- a pair of phases has its row x on either side
+    SELECT
+      CASE WHEN b.status = 'MATCH' THEN 1 WHEN b.class = 'ROUNDING' THEN 2 WHEN b.status = 'INCOMPARABLE' THEN 3 ELSE 4 END,
+      b.rel_l2
+    FROM comparison_graded b
+    WHERE s.report_source_id IS NULL AND NOT s.alone AND (b.compared OR b.fails)
+      AND b.run_id = s.run_id AND b.other_run_id = s.other_run_id
+      AND b.key_prompt_id = s.key_prompt_id AND b.key_pos_id = s.key_pos_id
+      AND b.key_layer = u.layer AND b.key_tensor_id = u.tensor_id
+      -- a comparison of a run's own phases has its row x on either side
       AND b.side IN (CASE WHEN s.same_run THEN 0 ELSE s.side END, CASE WHEN s.same_run THEN 1 ELSE s.side END)
       AND CASE WHEN s.same_run THEN 1 ELSE b.phase_id = s.phase_id END
     UNION ALL
@@ -48,10 +45,10 @@ WITH RECURSIVE
       AND b.run_id = s.run_id AND b.prompt_id = s.key_prompt_id AND b.side = s.side AND b.pos_id = s.key_pos_id
       AND b.layer = u.layer AND b.tensor_id = u.tensor_id
     UNION ALL
-    SELECT b.state, NULL FROM report_ancestor_state b
-    WHERE s.report_source_id IS NOT NULL
-      AND b.source_id = s.report_source_id AND b.run_id = s.run_id AND b.prompt_id = s.prompt_id
-      AND b.layer = u.layer AND b.tensor_id = u.tensor_id),
+    SELECT CASE b.status WHEN 'MATCH' THEN 1 ELSE 4 END, NULL
+    FROM report_pair b JOIN tensor_name n ON n.id = b.name_id
+    WHERE s.report_source_id IS NOT NULL AND b.source_id = s.report_source_id AND b.run_id = s.run_id
+      AND b.prompt_id = s.prompt_id AND b.status <> 'MISSING' AND b.layer = u.layer AND n.tensor_id = u.tensor_id),
   input(layer, tensor_id, kind) AS NOT MATERIALIZED (
     SELECT CASE e.layer WHEN 'same' THEN s.layer WHEN 'previous' THEN s.layer - 1 ELSE s.last_layer END, e.from_id, e.kind
     FROM edge e WHERE e.to_id = s.tensor_id),
@@ -117,4 +114,4 @@ SELECT
     WHEN EXISTS (SELECT 1 FROM input u WHERE u.kind = 'input' AND NOT (SELECT yes FROM traced)) THEN 0
     ELSE EXISTS (SELECT 1 FROM input u WHERE (SELECT yes FROM traced))
   END AS inputs_complete
-FROM comparison_graded s;
+FROM comparison_cause s;

@@ -1,4 +1,4 @@
--- difference with where the rows differ, in words.
+-- difference with where the rows differ, in words. A segment is a head, where the row has heads, else a slice.
 CREATE VIEW located_difference AS
 SELECT
   d.*,
@@ -22,12 +22,21 @@ SELECT
       END
     ELSE printf('%d of %d values', d.differing, d.n)
   END
-  -- where nearly all of the distance is
-  || CASE WHEN d.rel_l2 IS NULL OR d.in_segments < 2 OR d.top_share < 0.9 THEN ''
-     WHEN d.heads > 0 THEN printf(', %d %% in head %d%s', CAST(100 * d.top_share AS INTEGER),
+  -- where nearly all of the distance is, of which others have some
+  || CASE WHEN d.rel_l2 IS NULL OR d.in_segments < 2 OR d.top_ppm < 900000 THEN ''
+     WHEN d.heads > 0 THEN printf(', %d %% in head %d%s', min(d.top_ppm / 10000, 99),
        d.top_segment * d.heads / d.segments,
        CASE WHEN d.heads = d.segments THEN '' ELSE '-' || ((d.top_segment + 1) * d.heads / d.segments - 1) END)
-     ELSE printf(', %d %% in values %d to %d', CAST(100 * d.top_share AS INTEGER),
+     ELSE printf(', %d %% in values %d to %d', min(d.top_ppm / 10000, 99),
        (d.top_segment * d.n + d.segments - 1) / d.segments,
        ((d.top_segment + 1) * d.n + d.segments - 1) / d.segments - 1) END AS location
-FROM difference d;
+FROM (
+  SELECT
+    d.*,
+    (SELECT count(*) FROM difference_part p WHERE p.difference_id = d.id) AS in_segments,
+    (SELECT min(p.segment) FROM difference_part p WHERE p.difference_id = d.id) AS first_segment,
+    (SELECT max(p.segment) FROM difference_part p WHERE p.difference_id = d.id) AS last_segment,
+    (SELECT max(p.share_ppm) FROM difference_part p WHERE p.difference_id = d.id) AS top_ppm,
+    (SELECT p.segment FROM difference_part p WHERE p.difference_id = d.id
+     ORDER BY p.share_ppm DESC, p.segment LIMIT 1) AS top_segment
+  FROM difference d) d;

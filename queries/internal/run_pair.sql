@@ -1,4 +1,4 @@
--- Every two runs, and why rows of the one cannot be held against rows of the other; NULL when they can:
+-- Every two runs that are not one, and why rows of the one cannot be held against rows of the other; NULL when they can:
 -- another model, another choice of what to trace, other tokens in one. What a run does not say is no
 -- reason. A model is told by its root where both runs say it, else by the SHA-256 of its file. Name both.
 CREATE VIEW run_pair AS
@@ -21,4 +21,5 @@ SELECT
        AND (p.token_ids <> q.token_ids OR p.text_sha256 <> q.text_sha256 OR p.n_tokens <> q.n_tokens)
      ORDER BY p.id LIMIT 1)) AS why_not
 FROM run a
-CROSS JOIN run b;
+CROSS JOIN run b
+WHERE a.id <> b.id;

@@ -1,37 +1,39 @@
--- Two sketches of rows of one length, x and y: the ratio of their norms, the factor that brings x nearest
--- to y, how far apart they still are then, relative to y, and how many of their 32 buckets are equal. A
--- sketch is linear in its row. Filter on both ids.
+-- Two sketches x and y of rows of one length and origin. A sketch is linear in its row: norm_ratio is that of y to
+-- x; xy, xx and yy, the products of the buckets, say which factor brings x nearest to y (xy / xx) and how far apart
+-- they still are; alike counts the buckets that are equal, of 32. Name both ids.
 CREATE VIEW sketch_pair AS
 SELECT
-  g.x_id AS x_id, g.y_id AS y_id, g.norm_ratio AS norm_ratio, g.xy / g.xx AS factor,
-  sqrt(max(0, 1 - g.xy * g.xy / (g.xx * g.yy))) AS apart,
-  g.alike AS alike
-FROM (
-  SELECT
-    k.id AS x_id, l.id AS y_id, sqrt(l.sum_sq / k.sum_sq) AS norm_ratio,
-        k.s0*k.s0 + k.s1*k.s1 + k.s2*k.s2 + k.s3*k.s3 + k.s4*k.s4 + k.s5*k.s5 + k.s6*k.s6 + k.s7*k.s7
-    + k.s8*k.s8 + k.s9*k.s9 + k.s10*k.s10 + k.s11*k.s11 + k.s12*k.s12 + k.s13*k.s13 + k.s14*k.s14
-    + k.s15*k.s15 + k.s16*k.s16 + k.s17*k.s17 + k.s18*k.s18 + k.s19*k.s19 + k.s20*k.s20 + k.s21*k.s21
-    + k.s22*k.s22 + k.s23*k.s23 + k.s24*k.s24 + k.s25*k.s25 + k.s26*k.s26 + k.s27*k.s27 + k.s28*k.s28
-    + k.s29*k.s29 + k.s30*k.s30 + k.s31*k.s31 AS xx,
-    k.s0*l.s0 + k.s1*l.s1 + k.s2*l.s2 + k.s3*l.s3 + k.s4*l.s4 + k.s5*l.s5 + k.s6*l.s6 + k.s7*l.s7
-    + k.s8*l.s8 + k.s9*l.s9 + k.s10*l.s10 + k.s11*l.s11 + k.s12*l.s12 + k.s13*l.s13 + k.s14*l.s14
-    + k.s15*l.s15 + k.s16*l.s16 + k.s17*l.s17 + k.s18*l.s18 + k.s19*l.s19 + k.s20*l.s20 + k.s21*l.s21
-    + k.s22*l.s22 + k.s23*l.s23 + k.s24*l.s24 + k.s25*l.s25 + k.s26*l.s26 + k.s27*l.s27 + k.s28*l.s28
-    + k.s29*l.s29 + k.s30*l.s30 + k.s31*l.s31 AS xy,
-    l.s0*l.s0 + l.s1*l.s1 + l.s2*l.s2 + l.s3*l.s3 + l.s4*l.s4 + l.s5*l.s5 + l.s6*l.s6 + l.s7*l.s7
-    + l.s8*l.s8 + l.s9*l.s9 + l.s10*l.s10 + l.s11*l.s11 + l.s12*l.s12 + l.s13*l.s13 + l.s14*l.s14
-    + l.s15*l.s15 + l.s16*l.s16 + l.s17*l.s17 + l.s18*l.s18 + l.s19*l.s19 + l.s20*l.s20 + l.s21*l.s21
-    + l.s22*l.s22 + l.s23*l.s23 + l.s24*l.s24 + l.s25*l.s25 + l.s26*l.s26 + l.s27*l.s27 + l.s28*l.s28
-    + l.s29*l.s29 + l.s30*l.s30 + l.s31*l.s31 AS yy,
-    (k.s0 = l.s0) + (k.s1 = l.s1) + (k.s2 = l.s2) + (k.s3 = l.s3) + (k.s4 = l.s4) + (k.s5 = l.s5)
-    + (k.s6 = l.s6) + (k.s7 = l.s7) + (k.s8 = l.s8) + (k.s9 = l.s9) + (k.s10 = l.s10)
-    + (k.s11 = l.s11) + (k.s12 = l.s12) + (k.s13 = l.s13) + (k.s14 = l.s14) + (k.s15 = l.s15)
-    + (k.s16 = l.s16) + (k.s17 = l.s17) + (k.s18 = l.s18) + (k.s19 = l.s19) + (k.s20 = l.s20)
-    + (k.s21 = l.s21) + (k.s22 = l.s22) + (k.s23 = l.s23) + (k.s24 = l.s24) + (k.s25 = l.s25)
-    + (k.s26 = l.s26) + (k.s27 = l.s27) + (k.s28 = l.s28) + (k.s29 = l.s29) + (k.s30 = l.s30)
-    + (k.s31 = l.s31) AS alike
-  FROM sketch k
-  JOIN sketch l ON l.n = k.n AND l.derived = k.derived
-) g
-WHERE g.xx > 0 AND g.yy > 0;
+  k.id AS x_id, l.id AS y_id,
+  sqrt(l.sum_sq / k.sum_sq) AS norm_ratio,
+  (1.0*k.b0*k.b0 + 1.0*k.b1*k.b1 + 1.0*k.b2*k.b2 + 1.0*k.b3*k.b3 + 1.0*k.b4*k.b4 + 1.0*k.b5*k.b5 + 1.0*k.b6*k.b6
+    + 1.0*k.b7*k.b7 + 1.0*k.b8*k.b8 + 1.0*k.b9*k.b9 + 1.0*k.b10*k.b10 + 1.0*k.b11*k.b11 + 1.0*k.b12*k.b12
+    + 1.0*k.b13*k.b13 + 1.0*k.b14*k.b14 + 1.0*k.b15*k.b15 + 1.0*k.b16*k.b16 + 1.0*k.b17*k.b17 + 1.0*k.b18*k.b18
+    + 1.0*k.b19*k.b19 + 1.0*k.b20*k.b20 + 1.0*k.b21*k.b21 + 1.0*k.b22*k.b22 + 1.0*k.b23*k.b23 + 1.0*k.b24*k.b24
+    + 1.0*k.b25*k.b25 + 1.0*k.b26*k.b26 + 1.0*k.b27*k.b27 + 1.0*k.b28*k.b28 + 1.0*k.b29*k.b29 + 1.0*k.b30*k.b30
+    + 1.0*k.b31*k.b31) * k.scale * k.scale AS xx,
+  (1.0*k.b0*l.b0 + 1.0*k.b1*l.b1 + 1.0*k.b2*l.b2 + 1.0*k.b3*l.b3 + 1.0*k.b4*l.b4 + 1.0*k.b5*l.b5 + 1.0*k.b6*l.b6
+    + 1.0*k.b7*l.b7 + 1.0*k.b8*l.b8 + 1.0*k.b9*l.b9 + 1.0*k.b10*l.b10 + 1.0*k.b11*l.b11 + 1.0*k.b12*l.b12
+    + 1.0*k.b13*l.b13 + 1.0*k.b14*l.b14 + 1.0*k.b15*l.b15 + 1.0*k.b16*l.b16 + 1.0*k.b17*l.b17 + 1.0*k.b18*l.b18
+    + 1.0*k.b19*l.b19 + 1.0*k.b20*l.b20 + 1.0*k.b21*l.b21 + 1.0*k.b22*l.b22 + 1.0*k.b23*l.b23 + 1.0*k.b24*l.b24
+    + 1.0*k.b25*l.b25 + 1.0*k.b26*l.b26 + 1.0*k.b27*l.b27 + 1.0*k.b28*l.b28 + 1.0*k.b29*l.b29 + 1.0*k.b30*l.b30
+    + 1.0*k.b31*l.b31) * k.scale * l.scale AS xy,
+  (1.0*l.b0*l.b0 + 1.0*l.b1*l.b1 + 1.0*l.b2*l.b2 + 1.0*l.b3*l.b3 + 1.0*l.b4*l.b4 + 1.0*l.b5*l.b5 + 1.0*l.b6*l.b6
+    + 1.0*l.b7*l.b7 + 1.0*l.b8*l.b8 + 1.0*l.b9*l.b9 + 1.0*l.b10*l.b10 + 1.0*l.b11*l.b11 + 1.0*l.b12*l.b12
+    + 1.0*l.b13*l.b13 + 1.0*l.b14*l.b14 + 1.0*l.b15*l.b15 + 1.0*l.b16*l.b16 + 1.0*l.b17*l.b17 + 1.0*l.b18*l.b18
+    + 1.0*l.b19*l.b19 + 1.0*l.b20*l.b20 + 1.0*l.b21*l.b21 + 1.0*l.b22*l.b22 + 1.0*l.b23*l.b23 + 1.0*l.b24*l.b24
+    + 1.0*l.b25*l.b25 + 1.0*l.b26*l.b26 + 1.0*l.b27*l.b27 + 1.0*l.b28*l.b28 + 1.0*l.b29*l.b29 + 1.0*l.b30*l.b30
+    + 1.0*l.b31*l.b31) * l.scale * l.scale AS yy,
+  (k.b0*k.scale = l.b0*l.scale) + (k.b1*k.scale = l.b1*l.scale) + (k.b2*k.scale = l.b2*l.scale)
+    + (k.b3*k.scale = l.b3*l.scale) + (k.b4*k.scale = l.b4*l.scale) + (k.b5*k.scale = l.b5*l.scale)
+    + (k.b6*k.scale = l.b6*l.scale) + (k.b7*k.scale = l.b7*l.scale) + (k.b8*k.scale = l.b8*l.scale)
+    + (k.b9*k.scale = l.b9*l.scale) + (k.b10*k.scale = l.b10*l.scale) + (k.b11*k.scale = l.b11*l.scale)
+    + (k.b12*k.scale = l.b12*l.scale) + (k.b13*k.scale = l.b13*l.scale) + (k.b14*k.scale = l.b14*l.scale)
+    + (k.b15*k.scale = l.b15*l.scale) + (k.b16*k.scale = l.b16*l.scale) + (k.b17*k.scale = l.b17*l.scale)
+    + (k.b18*k.scale = l.b18*l.scale) + (k.b19*k.scale = l.b19*l.scale) + (k.b20*k.scale = l.b20*l.scale)
+    + (k.b21*k.scale = l.b21*l.scale) + (k.b22*k.scale = l.b22*l.scale) + (k.b23*k.scale = l.b23*l.scale)
+    + (k.b24*k.scale = l.b24*l.scale) + (k.b25*k.scale = l.b25*l.scale) + (k.b26*k.scale = l.b26*l.scale)
+    + (k.b27*k.scale = l.b27*l.scale) + (k.b28*k.scale = l.b28*l.scale) + (k.b29*k.scale = l.b29*l.scale)
+    + (k.b30*k.scale = l.b30*l.scale) + (k.b31*k.scale = l.b31*l.scale) AS alike
+FROM sketch k
+CROSS JOIN sketch l
+WHERE l.n = k.n AND l.derived = k.derived AND k.n > 0;

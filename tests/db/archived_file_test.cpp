@@ -94,7 +94,7 @@ TEST_F(ArchivedFile, OfThisVersionIsRead) {
 }
 
 TEST_F(ArchivedFile, OfAnEarlierVersionIsReadFromACopy) {
-  for (int version = 1; version < kSchemaVersion; ++version) {
+  for (int version = kOldestVersion; version < kSchemaVersion; ++version) {
     SCOPED_TRACE(version);
     fs::permissions(folder / "archive", fs::perms::all);
     fs::remove(file);

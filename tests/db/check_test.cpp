@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "db/database.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
 #include "tests/db/one_row.h"
 
 namespace greta {
@@ -32,9 +32,12 @@ TEST_F(Checking, RowsThatReferToNothingAreFound) {
   EXPECT_EQ(check_database(db), std::vector<std::string>());
 }
 
-TEST_F(Checking, ARowWithoutItsVectorIsFound) {
-  db.exec("UPDATE trace_row SET vector_id = 424242");
-  EXPECT_EQ(check_database(db).size(), 1u);
+TEST_F(Checking, ARowWithoutItsSampleOrSketchIsFound) {
+  for (const char* column : {"sample_id", "sketch_id"}) {
+    db.exec(std::string("UPDATE trace_row SET ") + column + " = 424242");
+    EXPECT_EQ(check_database(db).size(), 1u);
+    db.exec(std::string("UPDATE trace_row SET ") + column + " = NULL");
+  }
 }
 
 TEST_F(Checking, BrokenForeignKeysAreFound) {
@@ -78,41 +81,43 @@ TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
   db.exec(
       "INSERT INTO run(name, experiment) VALUES ('s', 'e');"
       "INSERT INTO prompt(run_id, name) VALUES (2, 'q');"
-      "INSERT INTO kept_tally(run_id, prompt_id, status, count, pairs, claimed, elsewhere)"
-      " VALUES (1, 1, 'MATCH', 1, 1, 0, 0);"
       "INSERT INTO sample VALUES (7, 1, x'00000000'); PRAGMA foreign_keys = OFF");
   ASSERT_EQ(check_database(db), std::vector<std::string>());
-  for (const char* damage :
-       {"UPDATE trace_row SET side = 0",
-        "UPDATE trace_row SET side = 7",
-        "UPDATE trace_row SET pos_id = -2",
-        "UPDATE trace_row SET layer = 9000",
-        "UPDATE trace_row SET crowded = 2",
-        "UPDATE trace_row SET flags = 64",
-        "UPDATE trace_row SET flags = 32",
-        "UPDATE trace_row SET prompt_id = 2",
-        "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
-        "INSERT INTO plan VALUES (1, 1, 3, 0, 5)",
-        "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
-        "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
-        "INSERT INTO traced_position VALUES (1, 2, 0, 3, 0)",
-        "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)",
-        "UPDATE sample SET n = 2",
-        "UPDATE source SET duplicates = -1",
-        "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'date', 'x', 9)",
-        "UPDATE kept_tally SET status = 'FINE'",
-        "UPDATE kept_tally SET prompt_id = 2",
-        "UPDATE tolerance SET rel_l2 = 9e999 WHERE dtype IS NULL",
-        "UPDATE tolerance SET rel_l2 = 1.5 WHERE dtype IS NULL",
-        "INSERT INTO tolerance SELECT tensor_id, dtype, 0.5 FROM tolerance WHERE dtype IS NULL",
-        "INSERT INTO noise_floor VALUES (5, 0, 'm', 'f32', 'cpu', 1.5, NULL, 9, 't')",
-        "INSERT INTO waiver VALUES (1, 'x_in', NULL, 'r', NULL, NULL, '2026-01-01',"
-        " char(8203, 8238), 't', 'u')",
-        "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
-        "UPDATE trace_row SET pos_id = -1",
-        "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
-        "UPDATE trace_row SET layer = -1",
-        "UPDATE source SET shape = 'engine'; UPDATE trace_row SET min = 2, max = 1"}) {
+  for (
+      const char* damage :
+      {"UPDATE trace_row SET side = 0",
+       "UPDATE trace_row SET side = 7",
+       "UPDATE trace_row SET pos_id = -2",
+       "UPDATE trace_row SET layer = 9000",
+       "UPDATE trace_row SET stands = 0",
+       "UPDATE trace_row SET ambiguous_in_phase = NULL",
+       "INSERT INTO sketch SELECT 1, 1, 0, 1, 0, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b,"
+       " b, b, b, b, b, b, b, b, b, b, b, b, b, b, b FROM (SELECT 0 AS b)",
+       "INSERT INTO sketch SELECT 1, 1, 0, 1, 1, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b,"
+       " b, b, b, b, b, b, b, b, b, b, b, b, b, b, -2147483648 FROM (SELECT 0 AS b)",
+       "UPDATE trace_row SET flags = 64",
+       "UPDATE trace_row SET flags = 32",
+       "UPDATE trace_row SET prompt_id = 2",
+       "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
+       "INSERT INTO plan VALUES (1, 1, 3, 0, 5)",
+       "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
+       "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
+       "INSERT INTO traced_position VALUES (1, 2, 0, 3, 0)",
+       "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)",
+       "UPDATE sample SET n = 2",
+       "UPDATE source SET duplicates = -1",
+       "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'date', 'x', 9)",
+       "UPDATE tolerance SET rel_l2 = 9e999 WHERE dtype IS NULL",
+       "UPDATE tolerance SET rel_l2 = 1.5 WHERE dtype IS NULL",
+       "INSERT INTO tolerance SELECT tensor_id, dtype, 0.5 FROM tolerance WHERE dtype IS NULL",
+       "INSERT INTO noise_floor VALUES (5, 0, 'm', 'f32', 'cpu', 1.5, NULL, 9, 't')",
+       "INSERT INTO waiver VALUES (1, 'x_in', NULL, 'r', NULL, NULL, '2026-01-01',"
+       " char(8203, 8238), 't', 'u')",
+       "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
+       "UPDATE trace_row SET pos_id = -1",
+       "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
+       "UPDATE trace_row SET layer = -1",
+       "UPDATE source SET shape = 'engine'; UPDATE trace_row SET min = 2, max = 1"}) {
     db.exec(std::string("SAVEPOINT damage; ") + damage);
     EXPECT_NE(check_database(db), std::vector<std::string>()) << damage;
     db.exec("ROLLBACK TO damage; RELEASE damage");
@@ -121,21 +126,49 @@ TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
 
 TEST_F(Checking, RepairCorrectsWhatIsNotedOfPlacesAndPositions) {
   db.exec(
-      "INSERT INTO trace_row SELECT run_id, prompt_id, 0, pos_id, layer, tensor_id, 0, 0, 1, step,"
-      " name_id, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count,"
-      " flags, vector_id, ptr, offset_bytes, context_id, source_id, 2 FROM trace_row;"
-      "INSERT INTO trace_row SELECT run_id, prompt_id, side, pos_id, layer, tensor_id, 1, 0, "
-      "phase_id,"
-      " step, name_id, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf,"
-      " nz_count, flags, vector_id, ptr, offset_bytes, context_id, source_id, line FROM trace_row;"
-      "INSERT INTO traced_position VALUES (1, 1, 0, 1, 0), (1, 1, 1, 9, 1)");
-  EXPECT_EQ(check_database(db).size(), 2u);
-  repair_database(db, {});
+      "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id, "
+      "step,"
+      " name_id, flags, source_id, line) SELECT run_id, prompt_id, side, pos_id, layer, tensor_id,"
+      " 1, phase_id, 9, name_id, flags, source_id, 2 FROM trace_row");
+  EXPECT_EQ(check_database(db), std::vector<std::string>()) << "triggers do it by hand";
+  const std::string kAll =
+      "SELECT nth, stands, stands_in_phase, ambiguous, ambiguous_in_phase FROM trace_row";
+  EXPECT_EQ(text_of(db, kAll), "0|1|1|0|0\n1|0|0|0|0");
+  db.exec(
+      "UPDATE trace_row SET stands = 1, ambiguous = NULL WHERE nth = 1;"
+      "DELETE FROM traced_position; INSERT INTO traced_position VALUES (1, 1, 1, 9, 1)");
+  judge(db, std::vector<int64_t>{1});
+  EXPECT_EQ(check_database(db),
+            (std::vector<std::string>{
+                "traced_position: 1 positions of trace rows are not in it",
+                "trace_row: 1 rows do not say which of their place stands for the others"}));
+  EXPECT_EQ(repair_database(db, {}).size(), 4u);
   EXPECT_EQ(check_database(db), std::vector<std::string>());
-  EXPECT_EQ(number_of(db, "SELECT sum(NOT crowded) FROM trace_row"), 0);
-  EXPECT_EQ(text_of(db, "SELECT side || ' ' || pos_id || ' ' || demands FROM traced_position"),
-            "0 1 1\n1 1 0");
+  EXPECT_EQ(text_of(db, kAll), "0|1|1|0|0\n1|0|0|0|0");
+  EXPECT_EQ(text_of(db, "SELECT side, pos_id, demands FROM traced_position"), "1|1|0");
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM verdict"), 0) << "by what was wrong";
   EXPECT_EQ(repair_database(db, {}), std::vector<std::string>());
+}
+
+TEST_F(Checking, WhatIsKeptIsComparedWithTheViews) {
+  const std::vector<int64_t> run{1};
+  judge(db, run);
+  const auto wrong = [this] {
+    SQLite::Database reader = open_unchanged(file);
+    return runs_kept_wrong(reader);
+  };
+  EXPECT_EQ(wrong(), std::vector<int64_t>());
+  db.exec("UPDATE verdict SET pairs = 7");
+  EXPECT_EQ(wrong(), run);
+  EXPECT_EQ(repair_database(db, run),
+            std::vector<std::string>{"verdicts of 1 runs were forgotten"});
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM verdict"), 0);
+  EXPECT_EQ(wrong(), std::vector<int64_t>());
+  judge(db, run);
+  db.exec(
+      "INSERT INTO verdict SELECT * FROM verdict WHERE false; DELETE FROM verdict WHERE level ="
+      " 'prompt'");
+  EXPECT_EQ(wrong(), run);
 }
 
 TEST_F(Checking, ARunInAnotherLineageThanItStatesIsFoundAndPutRight) {

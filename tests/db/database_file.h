@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <type_traits>
 
 #include "common/temporary_folder.h"
 #include "db/database.h"
@@ -17,7 +18,11 @@ struct DatabaseFile : testing::Test {
   template <class Open>
   std::string error_of(Open open) const {
     try {
-      open(file);
+      if constexpr (std::is_invocable_v<Open, const std::filesystem::path&>) {
+        open(file);
+      } else {
+        open(file, nullptr);  // open_for_reading, with nothing to prepare
+      }
     } catch (const std::exception& error) {
       return error.what();
     }

@@ -36,7 +36,6 @@ TEST_F(Definitions, AreThoseThatSqliteKeeps) {
   SQLite::Database db = open_for_writing(file);
   int64_t in_file = 0;
   for (const Definition& ours : definitions()) {
-    if (!ours.in_file) continue;
     ++in_file;
     SQLite::Statement stored(db, "SELECT type, sql FROM sqlite_schema WHERE name = ?");
     stored.bind(1, ours.name);
@@ -54,15 +53,14 @@ TEST_F(Definitions, OfViewsTriggersAndIndexesAreRefusedByNameAndRestored) {
   const std::pair<const char*, const char*> kChanges[] = {
       {"DROP VIEW run_verdict; CREATE VIEW run_verdict AS SELECT 'PASS' AS verdict",
        "view run_verdict changed"},
-      {"DROP VIEW comparison_status", "view comparison_status missing"},
+      {"DROP VIEW comparison_graded", "view comparison_graded missing"},
       {"DROP VIEW first_fail; CREATE VIEW FIRST_fail AS SELECT 1 AS x", "view FIRST_fail changed"},
-      {"CREATE VIEW KEPT_first_fail AS SELECT 1 AS x", "view KEPT_first_fail added"},
       {"DROP TRIGGER trace_row_deleted", "trigger trace_row_deleted missing"},
       {"DROP TRIGGER plan_updated;"
        "CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN SELECT 1; END",
        "trigger plan_updated changed"},
-      {R"(CREATE TRIGGER "a ""trigger" AFTER INSERT ON kept_verdict BEGIN
-            UPDATE kept_verdict SET fail = 0; END)",
+      {R"(CREATE TRIGGER "a ""trigger" AFTER INSERT ON verdict BEGIN
+            UPDATE verdict SET fail = 0; END)",
        "trigger a \"trigger added"},
       {"CREATE TRIGGER instead INSTEAD OF INSERT ON trace BEGIN SELECT 1; END",
        "trigger instead added"},
@@ -156,11 +154,11 @@ TEST_F(Definitions, APhaseThatARunBroughtIsItsOwn) {
 
 TEST_F(Definitions, ThatAreRestoredTakeTheirVerdictsWithThem) {
   error_after(
-      "INSERT INTO run(name, experiment) VALUES ('r', 'e'); DROP TRIGGER kept_tally_deleted;"
-      "INSERT INTO kept_tally(run_id, prompt_id, status, count, pairs, claimed, elsewhere)"
-      " VALUES (1, 0, 'OLD', 1, 0, 0, 0)");
+      "INSERT INTO run(name, experiment) VALUES ('r', 'e'); DROP TRIGGER verdict_deleted;"
+      "INSERT INTO run_change SELECT 1, 1, 'run', 'OLD', 'OLD', 'OLD', 0, 0, 0, 0, 0, 0, 0, 0,"
+      " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL");
   SQLite::Database db = open_for_repair(file);
-  EXPECT_EQ(number_of(db, "SELECT count(*) FROM kept_tally WHERE status = 'OLD'"), 0);
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM run_change"), 0);
 }
 
 }  // namespace

@@ -125,10 +125,11 @@ class DifferenceFile : public ::testing::Test {
     return db;
   }
   static std::string text(SQLite::Database& db) {
-    SQLite::Statement query(db,
-                            "SELECT prefill_hash || ' ' || decode_hash || ' ' || rel_l2 || ' ' ||"
-                            " segments || ' ' || first_segment || '-' || last_segment || ' ' ||"
-                            " in_segments || ' ' || top_segment FROM difference");
+    SQLite::Statement query(
+        db,
+        "SELECT prefill_hash || ' ' || decode_hash || ' ' || rel_l2 || ' ' || segments || ' ' ||"
+        " (SELECT group_concat(segment || ':' || share_ppm, ' ') FROM difference_part p"
+        "  WHERE p.difference_id = d.id) FROM difference d");
     std::string all;
     while (query.executeStep()) all += query.getColumn(0).getString() + "\n";
     return all;
@@ -142,12 +143,16 @@ TEST_F(DifferenceFile, TheGreaterOfTwoDistancesStands) {
   SQLite::Database db = made("a.db");
   RunRecords records(db);
   records.add_difference(row_);
+  EXPECT_EQ(text(db), "-1 7 0.125 4 0:500000 3:500000\n");
   row_.rel_l2 = 0.5;
+  row_.shares = {0, 1e-7, 2.0 / 3, 1.0 / 3 - 1e-7};
   records.add_difference(row_);
-  EXPECT_EQ(text(db), "-1 7 0.5 4 0-3 2 0\n");
+  const std::string worse = "-1 7 0.5 4 1:0 2:666667 3:333333\n";
+  EXPECT_EQ(text(db), worse);
   row_.rel_l2 = 0.25;
+  row_.shares = {1, 0, 0, 0};
   records.add_difference(row_);
-  EXPECT_EQ(text(db), "-1 7 0.5 4 0-3 2 0\n");
+  EXPECT_EQ(text(db), worse);
   EXPECT_TRUE(check_database(db).empty());
   row_.differing = 0;
   EXPECT_THROW(records.add_difference(row_), std::invalid_argument);
@@ -155,13 +160,18 @@ TEST_F(DifferenceFile, TheGreaterOfTwoDistancesStands) {
 
 TEST_F(DifferenceFile, WhatNoWriterWritesIsFound) {
   for (const char* change :
-       {"p0 = 0.75", "p1 = NULL, p0 = NULL", "differing = 0", "last_at = 64", "first_at = -1",
-        "rel_l2 = 3", "rel_l2 = 0", "max_abs = -1", "segments = 33", "run_id = 99",
-        "tensor_id = 9999", "prompt_id = 99", "pos_id = -1", "decode_hash = prefill_hash"}) {
+       {"difference SET differing = 0", "difference SET last_at = 64",
+        "difference SET first_at = -1", "difference SET rel_l2 = 3", "difference SET rel_l2 = 0",
+        "difference SET max_abs = -1", "difference SET segments = 33",
+        "difference SET segments = 2", "difference SET run_id = 99",
+        "difference SET tensor_id = 9999", "difference SET prompt_id = 99",
+        "difference SET pos_id = -1", "difference SET decode_hash = prefill_hash",
+        "difference_part SET share_ppm = 750000", "difference_part SET share_ppm = -1",
+        "difference_part SET segment = segment + 1"}) {
     SQLite::Database db = made((std::string(change) + ".db").c_str());
     RunRecords(db).add_difference(row_);
     EXPECT_TRUE(check_content(db).empty());
-    db.exec(std::string("UPDATE difference SET ") + change);
+    db.exec(std::string("UPDATE ") + change);
     EXPECT_FALSE(check_content(db).empty()) << change;
   }
 }
@@ -177,9 +187,28 @@ TEST_F(DifferenceFile, AMergeBringsItOnce) {
   RunRecords(into).add_run(first);
   for (int i = 0; i < 2; ++i) {
     merge(into, folder_ / "other.db");
-    EXPECT_EQ(text(into), "-1 7 0.125 4 0-3 2 0\n");
+    EXPECT_EQ(text(into), "-1 7 0.125 4 0:500000 3:500000\n");
     EXPECT_EQ(into.execAndGet("SELECT location FROM pair WHERE measure = 'exact'").getString(),
               "3 of 64 values");
+    EXPECT_TRUE(check_database(into).empty());
+  }
+}
+
+TEST_F(DifferenceFile, AMergeBringsTheWorseOneWithItsParts) {
+  for (const double there : {0.5, 0.0625}) {
+    const std::string name = std::to_string(there) + ".db";
+    {
+      SQLite::Database other = made(("other" + name).c_str());
+      DifferenceRow row = row_;
+      row.rel_l2 = there;
+      row.shares = {0, 1, 0, 0};
+      RunRecords(other).add_difference(row);
+    }
+    SQLite::Database into = made(("into" + name).c_str());
+    RunRecords(into).add_difference(row_);
+    merge(into, folder_ / ("other" + name));
+    EXPECT_EQ(text(into),
+              there > 0.125 ? "-1 7 0.5 4 1:1000000\n" : "-1 7 0.125 4 0:500000 3:500000\n");
     EXPECT_TRUE(check_database(into).empty());
   }
 }

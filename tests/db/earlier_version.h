@@ -9,6 +9,9 @@
 
 namespace greta {
 
+/// The oldest that is brought forward.
+inline constexpr int kOldestVersion = 8;
+
 /// Writes the database that the last build of a version made.
 inline void unpack_version(int version, const std::filesystem::path& file) {
   const std::string packed =

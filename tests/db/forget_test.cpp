@@ -7,7 +7,7 @@
 #include "common/process.h"
 #include "common/temporary_folder.h"
 #include "db/check.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
 #include "db/merge.h"
 #include "tests/queries/warehouse.h"
 
@@ -26,7 +26,7 @@ struct Forget : testing::Test {
       w.db.exec("INSERT INTO row_context(route) VALUES ('MFMA')");
       w.db.exec("UPDATE trace_row SET context_id = " + std::to_string(w.db.getLastInsertRowid()) +
                 " WHERE run_id = " + std::to_string(w.current_run()));
-      keep_tally(w.db, w.current_run());
+      judge(w.db, std::vector<int64_t>{w.current_run()});
     }
   }
   ForgetSummary forget(const std::string& name) {
@@ -49,13 +49,26 @@ TEST_F(Forget, TakesAllOfARunAndNothingOfAnother) {
   EXPECT_EQ(summary.sources, 1);
   EXPECT_EQ(w.rows(of_b), before);
   for (const char* table :
-       {"prompt", "trace_row", "traced_position", "plan", "source", "kept_tally", "kept_verdict"}) {
+       {"prompt", "trace_row", "traced_position", "plan", "source", "verdict"}) {
     EXPECT_EQ(count(std::string(table) + " WHERE run_id = 1"), 0) << table;
     EXPECT_GT(count(std::string(table) + " WHERE run_id = 2"), 0) << table;
   }
   EXPECT_EQ(count("row_context"), 1);
   EXPECT_EQ(count("sample"), 2);
-  EXPECT_EQ(count("sketch"), 4);
+  EXPECT_EQ(count("sketch"), 3) << "the equal ones of a sample are one";
+  expect_sound();
+}
+
+TEST_F(Forget, TakesTheDifferencesOfARunWithTheirParts) {
+  for (const char* run : {"1", "2"}) {
+    w.db.exec(std::string("INSERT INTO difference SELECT ") + run + ", " + run +
+              ", min(id), 37, 0, 70, 1, 2, 4, 1, 0, 0, 0.5, 1, 0, 9, 0, 1 FROM prompt WHERE run_id"
+              " = " +
+              run + "; INSERT INTO difference_part VALUES (" + run + ", 0, 1000000)");
+  }
+  forget("x/a");
+  EXPECT_EQ(w.rows("SELECT id, run_id FROM difference"), "2|2");
+  EXPECT_EQ(w.rows("SELECT difference_id FROM difference_part"), "2");
   expect_sound();
 }
 
@@ -79,12 +92,12 @@ TEST_F(Forget, LeavesNoRowInAnyTableThatNamesARunOrASource) {
 
 TEST_F(Forget, KeepsWhatOthersUse) {
   w.db.exec(
-      "UPDATE trace_row SET vector_id = (SELECT min(vector_id) FROM trace_row WHERE run_id = 1),"
-      " context_id = 1 WHERE run_id = 2 AND vector_id IS NOT NULL");
+      "UPDATE trace_row SET sketch_id = (SELECT min(sketch_id) FROM trace_row WHERE run_id = 1),"
+      " context_id = 1 WHERE run_id = 2 AND sketch_id IS NOT NULL");
   forget("x/a");
   EXPECT_EQ(count("row_context"), 2);
   EXPECT_GE(number("SELECT count(*) FROM sketch k WHERE EXISTS (SELECT 1 FROM trace_row t WHERE"
-                   " t.vector_id = k.id)"),
+                   " t.sketch_id = k.id)"),
             1);
   expect_sound();
 }
@@ -154,7 +167,7 @@ TEST_F(Forget, IsUndoneByWhateverStopsIt) {
   const auto counts = [this] {
     return w.rows(
         "SELECT (SELECT count(*) FROM trace_row), (SELECT count(*) FROM sketch),"
-        " (SELECT count(*) FROM kept_tally), (SELECT count(*) FROM run)");
+        " (SELECT count(*) FROM verdict), (SELECT count(*) FROM run)");
   };
   const std::string before = counts();
   EXPECT_THROW(forget_runs(w.db, {{1, "x/a"}},
@@ -163,9 +176,9 @@ TEST_F(Forget, IsUndoneByWhateverStopsIt) {
                            }),
                std::runtime_error);
   EXPECT_EQ(counts(), before);
-  w.db.exec("DELETE FROM sample WHERE id = (SELECT max(id) FROM sample)");
-  EXPECT_EQ(count("kept_tally"), 0) << "triggers work again";
-  EXPECT_THROW(w.db.exec("DELETE FROM prompt"), SQLite::Exception) << "foreign keys, too";
+  w.db.exec("DELETE FROM plan");
+  EXPECT_EQ(count("verdict"), 0) << "triggers work again";
+  EXPECT_THROW(w.db.exec("DELETE FROM run"), SQLite::Exception) << "foreign keys, too";
 }
 
 TEST_F(Forget, WouldLeaveARowThatRefersToNothing) {

@@ -5,7 +5,7 @@
 
 #include "common/temporary_folder.h"
 #include "db/check.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -32,6 +32,7 @@ class MergeTest : public testing::Test {
 
   static std::string verdicts(Warehouse& warehouse,
                               const std::string& source = "source_file, source_line") {
+    judge_rest(warehouse.db);
     return warehouse.rows(
                "SELECT run, date, mode, evidence, verdict, numeric_verdict, pairs, pass, fail, "
                "missing,"
@@ -141,7 +142,7 @@ TEST_F(MergeTest, OfADamagedFileMergesNothing) {
   for (const char* damage :
        {"UPDATE trace_row SET source_id = 99", "UPDATE trace_row SET prompt_id = 99 WHERE side = 0",
         "UPDATE trace_row SET phase_id = 99", "UPDATE trace_row SET name_id = 9999",
-        "UPDATE trace_row SET vector_id = 99999", "UPDATE trace_row SET context_id = 99",
+        "UPDATE trace_row SET sample_id = 99999", "UPDATE trace_row SET context_id = 99",
         "UPDATE source SET rows = 99", "DELETE FROM prompt", "DELETE FROM run",
         "UPDATE run_metric SET source_id = 99", "UPDATE report_claim SET run_id = 99",
         "UPDATE plan SET tensor_id = 9999",
@@ -253,6 +254,7 @@ TEST_F(MergeTest, APromptOfOtherTokensIsNotMergedInSilence) {
       w->plan_what_is_there();
       w->db.exec(tokens + ((w == &into) == swapped ? "'[1,2]'" : "'[1,3]'"));
     }
+    judge_rest(into.db);
     ASSERT_EQ(into.rows("SELECT verdict FROM run_verdict"), "PASS");
     merge(into.db, path(swapped ? "other2.db" : "other.db"));
     EXPECT_EQ(into.rows("SELECT verdict, rejected FROM run_verdict"), "INCOMPLETE|1");
@@ -300,14 +302,56 @@ TEST_F(MergeTest, AnotherReadoutOfTheSameKeyIsKeptAsAWarning) {
             "warning|9|5");
 }
 
-TEST_F(MergeTest, TalliesAreKeptAndEqualTheViews) {
+TEST_F(MergeTest, RunsAreJudgedAfterwards) {
   Warehouse other(path("other.db")), into(path("into.db"));
   fill(other, "b");
+  fill(other, "c");
+  fill(into, "a");
   merge(into.db, path("other.db"));
-  EXPECT_EQ(into.rows("SELECT count(*) FROM unjudged_run"), "0");
-  std::string kept = verdicts(into);
-  into.db.exec("DELETE FROM kept_tally");
-  EXPECT_EQ(verdicts(into), kept);
+  EXPECT_EQ(into.rows("SELECT count(*) FROM unjudged"), "0");
+  EXPECT_EQ(runs_kept_wrong(into.db), std::vector<int64_t>());
+}
+
+TEST_F(MergeTest, WhatChangesARunForgetsItsVerdict) {
+  const auto passes = [](Warehouse& w) { return w.rows("SELECT verdict FROM run_verdict"); };
+  const char* const kChanges[] = {
+      "INSERT INTO plan SELECT run_id, prompt_id, 0, 5, tensor_id FROM trace_row LIMIT 1",
+      "INSERT INTO ingest_error(file, line, severity, reason, about)"
+      " VALUES ('f', 0, 'error', 'bad', 'level')",
+      "INSERT INTO ingest_error(file, line, severity, reason, about)"
+      " VALUES ('f', 0, 'error', 'bad', 'level/r')",
+      "INSERT INTO run(name, experiment) VALUES ('level', 'e');"
+      "INSERT INTO ingest_error(file, line, severity, reason, about)"
+      " VALUES ('f', 0, 'error', 'bad', 'level')",
+      "UPDATE run SET status = 'failed'"};
+  int number = 0;
+  for (const char* change : kChanges) {
+    const std::string name = std::to_string(++number) + ".db";
+    Warehouse other(path("other" + name)), into(path("into" + name));
+    for (Warehouse* w : {&other, &into}) {
+      w->run({.name = "level/r"});
+      w->match("x_in", 0);
+    }
+    other.db.exec(change);
+    if (number == 2) other.db.exec("UPDATE run SET name = 'other'");  // then r is of one file only
+    judge(into.db, std::vector<int64_t>{1});
+    EXPECT_EQ(passes(into), "PASS");
+    merge(into.db, path("other" + name));
+    EXPECT_EQ(into.rows("SELECT verdict FROM run_verdict WHERE run = 'level/r'"), "INCOMPLETE")
+        << change;
+    EXPECT_EQ(runs_kept_wrong(into.db), std::vector<int64_t>());
+    EXPECT_TRUE(check_database(into.db).empty());
+  }
+}
+
+TEST_F(MergeTest, ARunIsOfTheLineageThatBothFilesState) {
+  Warehouse other(path("other.db")), into(path("into.db"));
+  into.run({.name = "r"});
+  other.run({.name = "r", .mode = "kv_aligned", .date = "2026-02-07"});
+  other.db.exec("INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'backend', 'hip', 0)");
+  merge(into.db, path("other.db"));
+  EXPECT_EQ(into.rows("SELECT lineage, date FROM lineage_member"),
+            "e/kv_aligned/hip/-/-/-|2026-02-07");
 }
 
 TEST_F(MergeTest, MoreThanOneBatchOfRows) {

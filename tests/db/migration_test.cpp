@@ -1,66 +1,54 @@
 // A file of an earlier version, made by the last build that wrote such, is brought forward: its own
 // views and those of this build, over the same rows, say the same.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/temporary_folder.h"
 #include "db/check.h"
 #include "db/database.h"
+#include "db/judge.h"
 #include "db/merge.h"
 #include "db/schema.h"
 #include "tests/db/earlier_version.h"
+#include "tests/query_text.h"
 
 namespace greta {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kViews[] = {
-    "trace",         "pair",    "first_fail", "run_verdict",     "propagation",      "kv_alignment",
-    "lm_head_delta", "history", "run_diff",   "report_conflict", "failure_breakdown"};
+/// Questions before and after. Sketches are rounded, and equal hashes of other counts are a
+/// conflict whatever the counts are of.
+const std::pair<const char*, const char*> kQuestions[] = {
+    {"SELECT * FROM trace", nullptr},
+    {"SELECT run, prompt, pos_id, layer, tensor, status, class, cause, measure, scope, details"
+     " FROM pair WHERE status NOT IN ('NONFINITE', 'CONFLICT')",
+     nullptr},
+    {"SELECT run, prompt, pos_id, layer, tensor, status, class, origin"
+     " FROM propagation WHERE status NOT IN ('NONFINITE', 'CONFLICT')",
+     nullptr},
+    {"SELECT * FROM kv_alignment", nullptr},
+    {"SELECT * FROM lm_head_delta", nullptr},
+    {"SELECT run, verdict, numeric_verdict, coverage, pairs, pass, fail, missing, first_fail, "
+     "layer,"
+     " tensor, prompt, pos_id, numeric_first_fail, numeric_layer, numeric_tensor FROM run_verdict",
+     "SELECT run, strict_verdict, numeric_verdict, coverage, pairs, pass, fail, missing,"
+     " strict_first_fail, strict_layer, strict_tensor, strict_prompt, strict_pos_id,"
+     " numeric_first_fail, numeric_layer, numeric_tensor FROM run_verdict"},
+};
 
-int64_t integer_of(SQLite::Database& db, const std::string& sql) {
-  return db.execAndGet(sql).getInt64();
-}
-
-/// All but those of which each version knows more: where a difference began.
-std::vector<std::string> columns_of(SQLite::Database& db, const std::string& view) {
-  SQLite::Statement info(
-      db, "SELECT name FROM pragma_table_info('" + view +
-              "') WHERE name NOT IN ('origin', 'numeric_origin', 'caused_by', 'segment',"
-              " 'untraced_layers', 'rel_l2')");
-  std::vector<std::string> names;
-  while (info.executeStep()) names.push_back(info.getColumn(0).getString());
-  return names;
-}
-
-/// Rows of a view as sorted lines.
-std::vector<std::string> rows_of(SQLite::Database& db, const std::string& view,
-                                 const std::vector<std::string>& columns) {
-  std::string list;
-  for (const std::string& name : columns) list += (list.empty() ? "" : ", ") + name;
-  SQLite::Statement query(db, "SELECT " + list + " FROM " + view);
+std::vector<std::string> sorted_rows(SQLite::Database& db, const std::string& sql) {
+  const std::string text = text_of(db, sql);
   std::vector<std::string> lines;
-  while (query.executeStep()) {
-    std::string line;
-    for (int i = 0; i < query.getColumnCount(); ++i) {
-      const SQLite::Column value = query.getColumn(i);
-      line +=
-          columns[static_cast<size_t>(i)] + "=" + (value.isNull() ? "-" : value.getString()) + " ";
-    }
-    // What diverges behind rounding has the cause of the switch since version 5.
-    constexpr std::string_view kOwn = "=Q_POST_ROPE_DRIFT", kOfSwitch = "=ROPE_DRIFT";
-    for (size_t at = line.find(kOwn); at != line.npos; at = line.find(kOwn)) {
-      line.replace(at, kOwn.size(), kOfSwitch);
-    }
-    lines.push_back(line);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
   }
   std::sort(lines.begin(), lines.end());
   return lines;
@@ -78,99 +66,89 @@ class EarlierVersion : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(EarlierVersion, IsBroughtForwardAndSaysTheSame) {
-  std::vector<std::vector<std::string>> columns, before;
+  std::vector<std::vector<std::string>> before;
   {
     SQLite::Database db(file_.string(), SQLite::OPEN_READONLY);
     ASSERT_EQ(pragma(db, "user_version"), GetParam());
-    ASSERT_GT(integer_of(db, "SELECT sum(occurrence > 0) FROM trace"), 0);
-    ASSERT_GT(integer_of(db, "SELECT count(*) FROM trace_repeat"), 0);
-    for (const char* view : kViews) {
-      columns.push_back(columns_of(db, view));
-      before.push_back(rows_of(db, view, columns.back()));
-    }
-  }
-  for (bool kept : {true, false}) {
-    SQLite::Database db = open_for_writing(file_);
-    EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
-    EXPECT_EQ(integer_of(db, "SELECT count(*) FROM unjudged_run"), 0);
-    if (!kept) db.exec("DELETE FROM kept_tally");
-    EXPECT_EQ(check_database(db), std::vector<std::string>());
-    for (size_t i = 0; i < std::size(kViews); ++i) {
-      EXPECT_EQ(rows_of(db, kViews[i], columns[i]), before[i]) << kViews[i] << " kept " << kept;
-    }
-  }
-}
-
-TEST_P(EarlierVersion, HasTheTablesOfANewFileThen) {
-  SQLite::Database migrated = open_for_writing(file_);
-  SQLite::Database fresh = open_for_writing(folder_ / "new.db");
-  SQLite::Statement objects(fresh,
-                            "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'");
-  int count = 0;
-  while (objects.executeStep()) {
-    const std::string name = objects.getColumn(1).getString();
-    EXPECT_EQ(
-        integer_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE type = '" +
-                                 objects.getColumn(0).getString() + "' AND name = '" + name + "'"),
-        1)
-        << name;
-    if (objects.getColumn(0).getString() == "table") {
-      EXPECT_EQ(columns_of(migrated, name), columns_of(fresh, name)) << name;
-    }
-    ++count;
-  }
-  EXPECT_EQ(
-      integer_of(migrated, "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"),
-      count);
-  EXPECT_EQ(integer_of(migrated, "SELECT count(*) FROM sqlite_stat1"),
-            integer_of(fresh, "SELECT count(*) FROM sqlite_stat1"));
-}
-
-TEST_P(EarlierVersion, KnowsTheTracePointsOfToday) {
-  if (GetParam() >= 5) GTEST_SKIP() << "version 5 knows them";
-  int64_t moved = 0;
-  {
-    SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
-    db.exec(
-        "INSERT INTO tensor(id, ord, name, stage) VALUES (60000, 1000, 'k_cache_rows', 'unknown')");
-    db.exec(
-        "INSERT INTO tensor_name(name, tensor_id, cause)"
-        " VALUES ('k_cache_rows', 60000, 'K_CACHE_ROWS_DRIFT')");
-    const std::string some = " WHERE tensor_id = (SELECT max(tensor_id) FROM trace_repeat)";
-    moved = integer_of(db, "SELECT count(*) FROM trace_row" + some);
-    ASSERT_GT(moved, 0);
-    db.exec(
-        "UPDATE trace_row SET tensor_id = 60000,"
-        " name_id = (SELECT id FROM tensor_name WHERE name = 'k_cache_rows')" +
-        some);
-    db.exec("UPDATE trace_repeat SET tensor_id = 60000" + some);
+    ASSERT_GT(number_of(db, "SELECT sum(occurrence > 0) FROM trace"), 0);
+    ASSERT_GT(number_of(db, "SELECT count(*) FROM trace_repeat"), 0);
+    for (const auto& [old, now] : kQuestions) before.push_back(sorted_rows(db, old));
   }
   SQLite::Database db = open_for_writing(file_);
-  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM trace_row WHERE tensor_id = 57"), moved);
-  EXPECT_EQ(integer_of(db,
-                       "SELECT count(*) FROM tensor_name n JOIN tensor t ON t.id = n.tensor_id"
-                       " WHERE n.name = 'k_cache_rows' AND t.id = 57 AND t.stage = 'layer'"),
-            1);
-  SQLite::Database fresh = open_for_writing(folder_ / "new.db");
-  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM tensor WHERE stage <> 'unknown'"),
-            integer_of(fresh, "SELECT count(*) FROM tensor"));
+  EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
+  EXPECT_EQ(unjudged_runs(db), std::vector<int64_t>());
   EXPECT_EQ(check_database(db), std::vector<std::string>());
+  for (size_t i = 0; i < std::size(kQuestions); ++i) {
+    const auto& [old, now] = kQuestions[i];
+    EXPECT_FALSE(before[i].empty()) << old;
+    EXPECT_EQ(sorted_rows(db, now != nullptr ? now : old), before[i]) << old;
+  }
+}
+
+TEST_P(EarlierVersion, KeepsEverySampleSketchAndDifference) {
+  fs::copy_file(file_, folder_ / "before.db");
+  SQLite::Database db = open_for_writing(file_);
+  db.exec("ATTACH '" + (folder_ / "before.db").string() + "' AS before");
+  const std::string kRows =
+      " FROM before.trace_row o JOIN main.trace_row t USING (run_id, prompt_id, side, pos_id, "
+      "layer,"
+      " tensor_id, nth)";
+  EXPECT_EQ(number_of(db, "SELECT count(*)" + kRows),
+            number_of(db, "SELECT count(*) FROM before.trace_row"));
+  EXPECT_EQ(number_of(db, "SELECT count(*)" + kRows +
+                              " WHERE (SELECT data FROM before.sample WHERE id = o.vector_id)"
+                              " IS NOT (SELECT data FROM main.sample WHERE id = t.sample_id)"),
+            0);
+  const std::string kSketches = kRows +
+                                " LEFT JOIN before.sketch k ON k.id = o.vector_id"
+                                " LEFT JOIN main.sketch l ON l.id = t.sketch_id";
+  EXPECT_EQ(number_of(db, "SELECT count(*)" + kSketches +
+                              " WHERE (k.n, k.derived, k.sum_sq) IS NOT (l.n, l.derived, l.sum_sq)"
+                              " OR abs(k.s0 - l.b0 * l.scale) > l.scale / 2"
+                              " OR abs(k.s31 - l.b31 * l.scale) > l.scale / 2"),
+            0);
+  EXPECT_LT(number_of(db, "SELECT count(*) FROM main.sketch"),
+            number_of(db, "SELECT count(*) FROM before.sketch"));
+  EXPECT_EQ(text_of(db, "SELECT count(*), sum(differing), sum(rel_l2) FROM main.difference"),
+            text_of(db, "SELECT count(*), sum(differing), sum(rel_l2) FROM before.difference"));
+  EXPECT_EQ(number_of(db,
+                      "SELECT count(*) FROM before.difference o JOIN main.difference d USING"
+                      " (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)"
+                      " WHERE o.in_segments <> (SELECT count(*) FROM difference_part p"
+                      "  WHERE p.difference_id = d.id)"
+                      " OR o.top_segment <> (SELECT segment FROM difference_part p"
+                      "  WHERE p.difference_id = d.id ORDER BY share_ppm DESC, segment LIMIT 1)"
+                      " OR abs(1e6 * o.top_share - (SELECT max(share_ppm) FROM difference_part p"
+                      "  WHERE p.difference_id = d.id)) > 0.5"),
+            0);
+}
+
+TEST_P(EarlierVersion, HasWhatANewFileHasThen) {
+  SQLite::Database migrated = open_for_writing(file_);
+  SQLite::Database fresh = open_for_writing(folder_ / "new.db");
+  for (const char* what :
+       {"SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name",
+        "SELECT tbl, idx, stat FROM sqlite_stat1 ORDER BY 1, 2", "SELECT * FROM edge",
+        "SELECT * FROM finding", "SELECT * FROM status", "SELECT * FROM class"}) {
+    EXPECT_EQ(text_of(migrated, what), text_of(fresh, what));
+  }
+  SQLite::Statement tables(fresh, "SELECT name FROM sqlite_schema WHERE type = 'table'");
+  while (tables.executeStep()) {
+    const std::string name = tables.getColumn(0).getString();
+    EXPECT_EQ(columns_of(migrated, name), columns_of(fresh, name)) << name;
+  }
 }
 
 TEST_P(EarlierVersion, KnowsLineages) {
   SQLite::Database db = open_for_writing(file_);
-  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM lineage_member"),
-            integer_of(db, "SELECT count(*) FROM run"));
-  EXPECT_EQ(integer_of(db,
-                       "SELECT count(*) FROM lineage_member m JOIN run_lineage l USING (run_id)"
-                       " WHERE (m.lineage, m.injected) IS NOT (l.lineage, l.injected)"),
-            0);
+  EXPECT_EQ(number_of(db, "SELECT count(*) FROM lineage_member"),
+            number_of(db, "SELECT count(*) FROM run"));
 }
 
 TEST_P(EarlierVersion, IsBroughtForwardByAQuestion) {
   SQLite::Database db = open_for_reading(file_);
   EXPECT_EQ(pragma(db, "user_version"), kSchemaVersion);
-  EXPECT_GT(integer_of(db, "SELECT count(*) FROM run_verdict"), 0);
+  EXPECT_GT(number_of(db, "SELECT count(*) FROM run_verdict"), 0);
 }
 
 TEST_P(EarlierVersion, IsNotChangedByAMergeThatReadsIt) {
@@ -181,34 +159,45 @@ TEST_P(EarlierVersion, IsNotChangedByAMergeThatReadsIt) {
 }
 
 TEST_P(EarlierVersion, StaysAsItWasWhenItCannotBe) {
-  const std::string in_the_way = GetParam() == 1   ? "trace_repeat_v1"
-                                 : GetParam() == 2 ? "old_ingest_error"
-                                 : GetParam() == 3 ? "old_readout"
-                                 : GetParam() == 4 ? "difference"
-                                 : GetParam() == 5 ? "commit_node"
-                                 : GetParam() == 6 ? "diff_tensor"
-                                 : GetParam() == 7 ? "name_rule"
-                                                   : "truth";
-  int64_t rows = 0;
-  {
+  for (const char* in_the_way : {"trace_row_9", "difference_part"}) {
+    int64_t rows = 0;
+    {
+      SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
+      rows = number_of(db, "SELECT count(*) FROM trace_row");
+      db.exec(std::string("CREATE TABLE ") + in_the_way + "(somebody_elses)");
+    }
+    EXPECT_THROW(open_for_writing(file_), SQLite::Exception);
+    EXPECT_THROW(open_for_reading(file_), DatabaseError);
     SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
-    rows = integer_of(db, "SELECT count(*) FROM trace_row");
-    db.exec("CREATE TABLE " + in_the_way + "(somebody_elses)");  // a rename fails
+    EXPECT_EQ(pragma(db, "user_version"), GetParam());
+    EXPECT_EQ(number_of(db, "SELECT count(*) FROM trace_row"), rows);
+    EXPECT_GT(number_of(db, "SELECT count(*) FROM run_verdict"), 0);
+    db.exec(std::string("DROP TABLE ") + in_the_way);
   }
-  EXPECT_THROW(open_for_writing(file_), SQLite::Exception);
-  EXPECT_THROW(open_for_reading(file_), DatabaseError);
-  SQLite::Database db(file_.string(), SQLite::OPEN_READWRITE);
-  EXPECT_EQ(pragma(db, "user_version"), GetParam());
-  EXPECT_EQ(integer_of(db, "SELECT count(*) FROM trace_row"), rows);
-  EXPECT_EQ(integer_of(db, GetParam() == 1 ? "SELECT count(*) FROM run WHERE tally IS NOT NULL"
-                                           : "SELECT count(DISTINCT run_id) FROM kept_tally"),
-            integer_of(db, "SELECT count(*) FROM run") - (GetParam() == 5 ? 1 : 0));
-  EXPECT_GT(integer_of(db, "SELECT count(*) FROM run_verdict"), 0);
-  db.exec("DROP TABLE " + in_the_way);
   EXPECT_NO_THROW(open_for_writing(file_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
+TEST_P(EarlierVersion, OlderOnesAreRefused) {
+  SQLite::Database(file_.string(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 7");
+  const auto error_of = [this](auto open) -> std::string {
+    try {
+      open(file_);
+    } catch (const DatabaseError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string refusal = file_.string() +
+                              " has format version 7, which this greta-db no longer reads: ingest"
+                              " its sources into a new file";
+  EXPECT_EQ(error_of([](const fs::path& file) { return open_for_writing(file); }), refusal);
+  EXPECT_NE(error_of([](const fs::path& file) { return open_for_reading(file); }).find(refusal),
+            std::string::npos);
+  SQLite::Database db(file_.string());
+  EXPECT_EQ(pragma(db, "user_version"), 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, EarlierVersion, ::testing::Values(8, 9));
 
 }  // namespace
 }  // namespace greta

@@ -12,12 +12,10 @@ struct OneRow : DatabaseFile {
         "INSERT INTO run(name, experiment) VALUES ('r', 'e');"
         "INSERT INTO prompt(run_id, name) VALUES (1, 'p');"
         "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'x', 'stage_trace', 0);"
-        "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, crowded, "
-        "phase_id, step, name_id,"
-        " flags, source_id, line) SELECT 1, 1, h.side, 1, 0, n.tensor_id, 0, 0, h.id, 0, n.id, 0, "
-        "1, 1"
-        " FROM tensor_name n, phase h WHERE n.name = 'x_in' AND h.name = 'decode0';"
-        "INSERT INTO traced_position VALUES (1, 1, 1, 1, 0)");
+        "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id,"
+        " step, name_id, flags, source_id, line) SELECT 1, 1, h.side, 1, 0, n.tensor_id, 0, h.id,"
+        " 0, n.id, 0, 1, 1 FROM tensor_name n, phase h WHERE n.name = 'x_in' AND h.name = "
+        "'decode0'");
   }
 };
 

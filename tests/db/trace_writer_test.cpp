@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -13,7 +14,9 @@
 #include "common/temporary_folder.h"
 #include "db/check.h"
 #include "db/database.h"
-#include "db/kept_tally.h"
+#include "db/judge.h"
+#include "db/run_records.h"
+#include "db/standing.h"
 #include "tests/query_text.h"
 
 namespace greta {
@@ -30,6 +33,7 @@ struct Writing : testing::Test {
     db.exec(
         "INSERT INTO run(name, experiment) VALUES ('r', 'e');"
         "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'x', 'stage_trace', 0)");
+    refresh_lineage(db, 1);
   }
 
   TraceRow row(int64_t pos, uint64_t hash = 1, const std::string& tensor = "attn_out") {
@@ -95,7 +99,8 @@ TEST_F(Writing, WhatIsAbsentIsNull) {
   EXPECT_EQ(
       rows("SELECT pos_id, step, token_id, n, hash, min, nan, sample_n, sample, route FROM trace"),
       "-|-|-|-|-|-|-|-|-|-");
-  EXPECT_EQ(rows("SELECT pos_id, step, vector_id, context_id FROM trace_row"), "-1|-1|-|-");
+  EXPECT_EQ(rows("SELECT pos_id, step, sample_id, sketch_id, context_id FROM trace_row"),
+            "-1|-1|-|-|-");
 }
 
 TEST_F(Writing, NothingIsFine) { EXPECT_EQ(write({}).inserted, 0); }
@@ -215,8 +220,8 @@ TEST_F(Writing, WithoutAHashSketchesTellRowsApart) {
     write({sketched(one), sketched(other), sketched(one)});
     db.exec("COMMIT; BEGIN");
   }
-  EXPECT_EQ(rows("SELECT k.s2, (SELECT count FROM trace_repeat r WHERE r.nth = t.nth)"
-                 " FROM trace_row t JOIN sketch k ON k.id = t.vector_id ORDER BY k.s2"),
+  EXPECT_EQ(rows("SELECT k.b2 * k.scale, (SELECT count FROM trace_repeat r WHERE r.nth = t.nth)"
+                 " FROM trace_row t JOIN sketch k ON k.id = t.sketch_id ORDER BY 1"),
             "-2.0|3\n2.0|1");
   EXPECT_EQ(count("trace_row"), 2);
   TraceRow hashed = row(2), sketch_less = row(2);
@@ -315,7 +320,7 @@ TEST_F(Writing, IdsOfARolledBackTransactionAreForgotten) {
   EXPECT_EQ(check_database(db), std::vector<std::string>());
 }
 
-TEST_F(Writing, SketchesAndSamplesShareUniqueIds) {
+TEST_F(Writing, EqualSketchesOfARunAreStoredOnce) {
   const std::vector<float> values = {1, 2};
   RowSketch sketch;
   sketch.n = 2;
@@ -328,11 +333,71 @@ TEST_F(Writing, SketchesAndSamplesShareUniqueIds) {
   write({only_sample, only_sketch});
   db.exec("COMMIT; BEGIN");
   write({both});
-  EXPECT_EQ(rows("SELECT count(DISTINCT vector_id) FROM trace_row"), "3");
-  EXPECT_EQ(rows("SELECT t.pos_id, s.n, k.n, k.sum_sq, k.s0, k.s31 FROM trace_row t LEFT JOIN "
-                 "sample s ON s.id = t.vector_id"
-                 " LEFT JOIN sketch k ON k.id = t.vector_id ORDER BY 1"),
+  EXPECT_EQ(rows("SELECT count(DISTINCT sample_id), count(DISTINCT sketch_id) FROM trace_row"),
+            "2|1");
+  EXPECT_EQ(rows("SELECT t.pos_id, s.n, k.n, k.sum_sq, k.b0 * k.scale, k.b31 * k.scale FROM"
+                 " trace_row t LEFT JOIN sample s ON s.id = t.sample_id"
+                 " LEFT JOIN sketch k ON k.id = t.sketch_id ORDER BY 1"),
             "1|2|-|-|-|-\n2|-|2|5.0|1.5|-2.0\n3|2|2|5.0|1.5|-2.0");
+  RowSketch other = sketch;
+  other.bucket[7] = 1e-30;  // rounds to nothing
+  TraceRow rounded = row(4), derived = row(5), of_another_run = row(6);
+  rounded.sketch = &other;
+  RowSketch of_sample = sketch;
+  of_sample.derived = true;
+  derived.sketch = &of_sample;
+  of_another_run.sketch = &sketch;
+  db.exec("INSERT INTO run(name, experiment) VALUES ('s', 'e')");
+  of_another_run.run_id = 2;
+  of_another_run.prompt_id = writer.prompt_id(2, "p0");
+  write({rounded, derived, of_another_run});
+  EXPECT_EQ(count("sketch"), 3);
+}
+
+TEST_F(Writing, ASketchThatWasNotStoredIsNotReferredTo) {
+  RowSketch sketch{.n = 2, .sum_sq = 5};
+  const auto sketched = [&](int64_t pos) {
+    TraceRow r = row(pos);
+    r.sketch = &sketch;
+    return r;
+  };
+  write({sketched(1)});
+  db.exec("COMMIT; BEGIN");
+  TraceWriter later(db);  // which does not know that sketch
+  line = 10;
+  std::vector<TraceRow> repeat{sketched(1)}, fresh{sketched(2)}, both{sketched(1), sketched(3)};
+  EXPECT_EQ(later.write(repeat).duplicates, 1);
+  EXPECT_EQ(count("sketch"), 1);
+  EXPECT_EQ(later.write(fresh).inserted, 1);
+  EXPECT_EQ(later.write(both).inserted, 1);
+  EXPECT_EQ(count("sketch"), 2);
+  db.exec("COMMIT; BEGIN");
+  write({sketched(4)});
+  db.exec("ROLLBACK; BEGIN");
+  writer.forget();
+  write({sketched(4)});
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+}
+
+TEST_F(Writing, ARowThatIsTakenOverLeavesTheSketchToOthers) {
+  RowSketch sketch{.n = 2, .sum_sq = 5}, other{.n = 2, .sum_sq = 6};
+  db.exec(
+      "INSERT INTO source(run_id, sha256, shape, bytes) VALUES (1, 'y', 'stage_trace', 0);"
+      "INSERT INTO source_location(source_id, path) VALUES (1, 'b'), (2, 'a')");
+  TraceRow first = row(1), second = row(2);
+  first.sketch = second.sketch = &sketch;
+  write({first, second});
+  for (const RowSketch* now : {&sketch, &other}) {
+    TraceRow again = row(1);
+    again.source_id = 2;
+    again.sketch = now;
+    db.exec("UPDATE trace_row SET source_id = 1");
+    EXPECT_EQ(write({again}).taken_over, 1);
+    EXPECT_EQ(rows("SELECT t.pos_id, t.source_id, k.sum_sq FROM trace_row t JOIN sketch k"
+                   " ON k.id = t.sketch_id ORDER BY 1"),
+              now == &sketch ? "1|2|5.0\n2|1|5.0" : "1|2|6.0\n2|1|5.0");
+    EXPECT_EQ(count("sketch"), now == &sketch ? 1 : 2);
+  }
 }
 
 TEST(WritingTogether, TwoConnectionsTakeTurns) {
@@ -354,7 +419,7 @@ TEST(WritingTogether, TwoConnectionsTakeTurns) {
   EXPECT_EQ(
       text_of(
           a,
-          "SELECT count(*), count(DISTINCT vector_id), count(DISTINCT tensor_id) FROM trace_row"),
+          "SELECT count(*), count(DISTINCT sample_id), count(DISTINCT tensor_id) FROM trace_row"),
       "6|6|6");
   EXPECT_EQ(text_of(a, "SELECT count(*), sum(sample_n) FROM trace"), "6|6");
   EXPECT_EQ(check_database(a), std::vector<std::string>());
@@ -405,19 +470,120 @@ TEST_F(Writing, AFullDatabaseIsAnErrorAndLeavesTheWriterUsable) {
   EXPECT_EQ(count("trace_row"), 1);
 }
 
-// ---- the kept tally -----------------------------------------------------------------------------
+// ---- which row stands ---------------------------------------------------------------------------
 
-TEST_F(Writing, AnyWriteClearsTheTallyOfItsRunOnly) {
+TEST_F(Writing, ARowThatIsAloneStands) {
+  write({row(1), row(2), row(kUnknownPosition)});
+  EXPECT_EQ(rows("SELECT DISTINCT stands, stands_in_phase, ambiguous, ambiguous_in_phase"
+                 " FROM trace_row"),
+            "1|1|0|0");
+}
+
+TEST_F(Writing, OfSeveralRowsOneStands) {
+  TraceRow last = row(1, 5), whole = row(1, 5), other = row(1, 6);
+  whole.step = 3;
+  write({last});
+  write({whole});
+  EXPECT_EQ(rows("SELECT stands, stands_in_phase, ambiguous, ambiguous_in_phase FROM trace_row"
+                 " ORDER BY nth"),
+            "1|1|0|0\n0|0|0|0");
+  other.token_id = 9;
+  write({other});
+  EXPECT_EQ(rows("SELECT stands, stands_in_phase, ambiguous, ambiguous_in_phase FROM trace_row"
+                 " ORDER BY nth"),
+            "1|1|0|1\n1|0|0|1\n0|0|0|1");
+}
+
+/// Rows that often meet at a place, in batches of any size.
+TEST_F(Writing, RowsSayOfEachOtherWhatTheViewSays) {
+  std::mt19937 random(11);
+  const auto any = [&random](auto... values) {
+    const std::array all{static_cast<int64_t>(values)...};
+    return all[random() % all.size()];
+  };
+  const std::vector<float> samples[] = {{}, {1, 2}, {1, 3}};
+  const RowSketch sketches[] = {{.n = 2, .sum_sq = 5}, {.n = 2, .sum_sq = 6}};
+  std::map<std::string, std::string> given;  // sum_sq, by line
+  TraceWriter other(db);
+  for (int batch = 0; batch < 120; ++batch) {
+    std::vector<TraceRow> rows;
+    for (int64_t i = any(1, 2, 30); i > 0; --i) {
+      TraceRow r =
+          row(any(kUnknownPosition, 1, 2, 3, 4, 5 + batch), static_cast<uint64_t>(any(1, 1, 2)));
+      const PhaseId phase = writer.phase_id(any(0, 1) != 0 ? "decode0" : "decode");
+      r.phase_id = phase.id;
+      r.step = any(1, 1, 2);
+      r.token_id = any(7, 7, 8);
+      if (any(0, 0, 1) != 0) r.nan = any(0, 3);
+      if (any(0, 0, 1) != 0) r.hash.reset();
+      if (any(0, 1) != 0) r.sketch = &sketches[any(0, 1)];
+      r.sample = samples[any(0, 0, 1, 2)];
+      given[std::to_string(r.line)] = r.sketch == nullptr    ? "-"
+                                      : r.sketch->sum_sq > 5 ? "6.0"
+                                                             : "5.0";
+      rows.push_back(r);
+    }
+    TraceWriter& any_writer = any(0, 1) != 0 ? writer : other;
+    if (any(0, 0, 0, 1) != 0) any_writer.forget();
+    any_writer.write(rows);
+    ASSERT_EQ(count_wrong_standings(db), 0) << "after batch " << batch;
+    SQLite::Statement stored(db,
+                             "SELECT line, ifnull(sum_sq, '-') FROM trace_row t LEFT JOIN sketch k"
+                             " ON k.id = t.sketch_id");
+    while (stored.executeStep())
+      ASSERT_EQ(stored.getColumn(1).getString(), given[stored.getColumn(0).getString()]);
+  }
+  EXPECT_GT(rows("SELECT count(*) FROM trace_row WHERE pos_id > 0").size(), 2u);
+  EXPECT_EQ(rows("SELECT max(stands), min(stands), max(ambiguous), min(ambiguous) FROM trace_row"),
+            "1|0|1|0");
+  EXPECT_EQ(check_database(db), std::vector<std::string>());
+}
+
+TEST_F(Writing, WhatRowsSayOfEachOtherIsCorrected) {
+  write({row(1, 5), row(1, 6), row(2), row(kUnknownPosition), row(kUnknownPosition, 7)});
+  const std::string all =
+      "SELECT stands, stands_in_phase, ambiguous, ambiguous_in_phase FROM trace_row";
+  const std::string right = rows(all);
+  for (const char* damage :
+       {"UPDATE trace_row SET stands = 1 - stands", "UPDATE trace_row SET ambiguous = NULL",
+        "UPDATE trace_row SET stands_in_phase = 0 WHERE pos_id = 2",
+        "UPDATE trace_row SET ambiguous_in_phase = 2 WHERE pos_id = -1"}) {
+    db.exec(damage);
+    const int64_t wrong = count_wrong_standings(db);
+    EXPECT_GT(wrong, 0) << damage;
+    EXPECT_EQ(correct_standings(db, 2), 0);
+    EXPECT_EQ(correct_standings(db, 1), wrong);
+    EXPECT_EQ(rows(all), right) << damage;
+  }
+}
+
+// ---- verdicts -----------------------------------------------------------------------------------
+
+TEST_F(Writing, AnyWriteForgetsTheVerdictOfItsRunOnly) {
   db.exec("INSERT INTO run(name, experiment) VALUES ('other', 'e')");
   write({row(1)});
-  keep_tally(db, 1);
-  keep_tally(db, 2);
-  EXPECT_EQ(rows("SELECT id IN (SELECT run_id FROM unjudged_run) FROM run ORDER BY id"), "0\n0");
+  db.exec("COMMIT");
+  const auto unjudged = [this] { return rows("SELECT run_id FROM unjudged"); };
+  const std::vector<int64_t> both{1, 2};
+  judge(db, both);
+  EXPECT_EQ(unjudged(), "");
+  db.exec("BEGIN");
   write({row(2)});
-  EXPECT_EQ(rows("SELECT id IN (SELECT run_id FROM unjudged_run) FROM run ORDER BY id"), "1\n0");
-  keep_tally(db, 1);
+  EXPECT_EQ(unjudged(), "1");
+  db.exec("COMMIT");
+  judge(db, both);
+  db.exec("BEGIN");
   write({row(2)});  // a duplicate
-  EXPECT_EQ(rows("SELECT id IN (SELECT run_id FROM unjudged_run) FROM run WHERE id = 2"), "0");
+  EXPECT_EQ(rows("SELECT run_id FROM unjudged WHERE run_id = 2"), "");
+}
+
+TEST_F(Writing, TriggersAreOffOnItsConnection) {
+  write({row(1)});
+  db.exec("UPDATE trace_row SET hash = 2; COMMIT");
+  const std::vector<int64_t> run{1};
+  judge(db, run);
+  db.exec("UPDATE trace_row SET hash = 3; BEGIN");
+  EXPECT_EQ(rows("SELECT count(*) FROM unjudged"), "0");
 }
 
 }  // namespace

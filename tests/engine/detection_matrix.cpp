@@ -193,7 +193,7 @@ class Matrix {
     if (pair.status == "NONFINITE") outcome.measured = "not finite";
 
     const double tolerances = predicted_effect / pair.tolerance;  // NaN: not finite
-    const bool found = verdict.numeric_verdict == "FAIL" && verdict.numeric_first_fail == place;
+    const bool found = verdict.verdict == "FAIL" && verdict.first_fail == place;
     if (found && !(tolerances < kSurelyRounding)) {
       outcome.text = place.text() + (pair.status == "NONFINITE" ? " NONFINITE" : "");
       outcome = diagnosed(one, name, std::move(outcome));
@@ -202,7 +202,7 @@ class Matrix {
       outcome.text = "below rounding";
     } else {
       outcome.kind = Outcome::kWrong;
-      outcome.text = wrong(verdict.numeric_verdict, verdict.numeric_first_fail);
+      outcome.text = wrong(verdict.verdict, verdict.first_fail);
     }
     return outcome;
   }
@@ -230,8 +230,8 @@ class Matrix {
   }
 
   static bool found_before(const LabVerdict& verdict, RowKey at) {
-    if (!verdict.numeric_first_fail) return false;
-    const Place& found = *verdict.numeric_first_fail;
+    if (!verdict.first_fail) return false;
+    const Place& found = *verdict.first_fail;
     return runs_before({*find_trace_point(found.tensor), found.layer}, at);
   }
 
@@ -268,12 +268,10 @@ int false_alarms(int count, const std::string& backend) {
     for (const Mode mode : {Mode::kBatchInvariant, Mode::kAsDesigned, Mode::kKvAligned}) {
       const LabVerdict verdict = lab.verdict(
           lab.probe(engine, tokens, {.forward = engine.options(mode), .selection = {}}));
-      const bool strict = mode == Mode::kBatchInvariant;
-      const std::string& judged = strict ? verdict.verdict : verdict.numeric_verdict;
-      if (judged == "PASS" && verdict.coverage == "complete") continue;
+      if (verdict.verdict == "PASS" && verdict.coverage == "complete") continue;
       ++alarms;
-      std::cout << "FALSE ALARM: clean probe " << i << " " << mode_name(mode) << ": " << judged
-                << ", coverage " << verdict.coverage << "\n";
+      std::cout << "FALSE ALARM: clean probe " << i << " " << mode_name(mode) << ": "
+                << verdict.verdict << ", coverage " << verdict.coverage << "\n";
     }
   }
   return alarms;

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "db/check.h"
-#include "db/with_views.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {
@@ -159,9 +158,7 @@ TEST(BadInputs, EveryCaseHolds) {
       expect_every_line_accounted_for(db);
       EXPECT_EQ(check_database(db), std::vector<std::string>());
       EXPECT_EQ(
-          number_of(
-              db,
-              with_views("SELECT count(*) FROM run_verdict WHERE verdict = 'PASS' AND pairs = 0")),
+          number_of(db, "SELECT count(*) FROM run_verdict WHERE verdict = 'PASS' AND pairs = 0"),
           0);
       EXPECT_EQ(
           number_of(

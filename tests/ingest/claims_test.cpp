@@ -305,7 +305,7 @@ TEST_F(Verdict, WhatADocumentSaysAgainstItselfIsNamedByLine) {
   const auto findings_of = [this](const Said& said) {
     const std::string file = root + "b3_1/report.md";
     folder.write(file, document_of(said));
-    db.exec("DELETE FROM ingest_error");
+    forget_findings();
     take();
     return findings();
   };

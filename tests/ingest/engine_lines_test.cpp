@@ -1,7 +1,6 @@
 // What the importer makes of the lines that the engine writes, and of its events.
 #include <gtest/gtest.h>
 
-#include "db/with_views.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {
@@ -22,7 +21,7 @@ struct EngineLines : testing::Test {
     for (size_t i = 1; i < n; ++i) text += ",0";
     return text + "]";
   }
-  std::string ask(const std::string& sql) { return queries.text_of(with_views(sql)); }
+  std::string ask(const std::string& sql) { return queries.text_of(sql); }
 
   TemporaryFolder folder;
   SQLite::Database db = open_for_writing(folder / "g.db");
@@ -88,8 +87,7 @@ TEST_F(EngineLines, WhichAlgorithmCameFirstDoesNotMatter) {
   const std::string greta = at("prefill_last", 0, whole + "77") + at("decode0", 0, whole + "78"),
                     old = at("prefill_last", 1, legacy + "7") + at("decode0", 1, legacy + "7");
   for (const auto& [first, second] : {std::pair(greta, old), std::pair(old, greta)}) {
-    for (const char* table :
-         {"trace_row", "source_location", "source", "kept_tally", "kept_verdict"}) {
+    for (const char* table : {"trace_row", "source_location", "source"}) {
       db.exec(std::string("DELETE FROM ") + table);
     }
     db.exec("UPDATE run SET hash_algo = 'fnv-256'");

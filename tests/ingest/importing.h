@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "db/with_views.h"
+#include "db/judge.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {
@@ -46,15 +46,15 @@ struct Importing : testing::Test {
   IngestSummary take(const std::string& relative = "artifacts_remote", int jobs = 1) {
     return ingest_all(db, {folder / relative}, jobs);
   }
-  /// As the programs ask, for whose question a new file prepares half of what it does for the views
-  /// in it.
   template <class... Texts>
   std::string rows(const std::string& sql, const Texts&... texts) {
-    return queries.text_of(with_views(sql), texts...);
+    return queries.text_of(sql, texts...);
   }
   int64_t count(const std::string& table, const std::string& where = "1") {
     return std::stoll(rows("SELECT count(*) FROM " + table + " WHERE " + where));
   }
+  /// As if nothing had been found; no trigger of this connection, which ingests, tells of that.
+  void forget_findings() { db.exec("DELETE FROM ingest_error; DELETE FROM verdict"); }
   /// "error|warning line reason" of every finding.
   std::string findings() {
     return rows("SELECT severity || ' ' || line || ' ' || reason FROM ingest_error ORDER BY id");

@@ -68,6 +68,7 @@ TEST_F(Interrupted, PassesNothingUntilItIsFinished) {
     if (p.files_done == 1) throw std::runtime_error("stop");
   };
   EXPECT_THROW(ingest(db, {folder / "two"}, options), std::runtime_error);
+  judge_rest(db);
   EXPECT_EQ(rows("SELECT verdict, pairs, ingest_open FROM run_verdict WHERE run GLOB '*b3_99'"),
             "INCOMPLETE|1|1");
   resume(db, {});
@@ -144,6 +145,7 @@ TEST_F(Interrupted, GivenUpItEndsAndItsRunsNeverPass) {
   EXPECT_EQ(summary.findings[0].file, folder / "two");
   EXPECT_EQ(count("ingest") + count("ingest_run"), 0);
   const std::string verdict = "SELECT verdict, ingest_open, rejected FROM run_verdict";
+  judge_rest(db);
   EXPECT_EQ(rows(verdict), "INCOMPLETE|0|1");
   EXPECT_EQ(resume(db, options).errors, 0);
   EXPECT_EQ(rows(verdict), "INCOMPLETE|0|1");
@@ -183,7 +185,7 @@ TEST_F(Interrupted, AnIngestOfSomethingElseSettlesWhatWasLeft) {
   folder.write("other/2026-02-07/b3_99/config.json", "{}");
   take("other");
   EXPECT_EQ(count("run", "date IS NULL"), 0) << rows("SELECT name FROM run WHERE date IS NULL");
-  EXPECT_EQ(count("unjudged_run"), 0);
+  EXPECT_EQ(count("unjudged"), 0);
 }
 
 TEST_F(Interrupted, AKillAtAnyMomentLosesNothing) {

@@ -148,6 +148,7 @@ TEST_F(RowStream, RowsAreThereWhileTheWriterGoesOnAndNobodyIsLockedOut) {
   for (int i = 0; i < 3000 && count("trace_row") == 0; ++i) usleep(10'000);
   EXPECT_EQ(count("trace_row"), 1);
   EXPECT_EQ(rows("SELECT status, date FROM run"), "running|2026-11-24");
+  judge_rest(db);
   EXPECT_EQ(rows("SELECT verdict FROM run_verdict"), "INCOMPLETE");
   db.exec("BEGIN IMMEDIATE; ROLLBACK");  // another writer has its turn
   const std::string line = a_row_of("decode0", 5);
@@ -213,6 +214,7 @@ TEST_F(RowStream, KilledWhatWasCommittedIsThere) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  judge_rest(db);
   EXPECT_EQ(rows("SELECT run.status, v.verdict FROM run JOIN run_verdict v ON v.run_id = run.id"),
             "running|INCOMPLETE");
   close_writer();

@@ -90,7 +90,7 @@ class TorchTest(unittest.TestCase):
     def test_a_healthy_model_passes_within_rounding(self):
         self.probe(random_model(), decode_steps=2)
         found = self.verdict()
-        self.assertEqual(found["numeric_verdict"], "PASS")
+        self.assertEqual(found["verdict"], "PASS")
         self.assertEqual(found["coverage"], "complete")
         # Two prompts: the last token and two behind it, of 12 points in two layers and three outside.
         self.assertEqual(found["pairs"], 2 * 3 * (2 * 12 + 3))
@@ -108,7 +108,7 @@ class TorchTest(unittest.TestCase):
 
         attention.forward = late
         self.probe(model, {"seven": PROMPT})
-        found = self.verdict()["numeric_first_fail"]
+        found = self.verdict()["first_fail"]
         self.assertEqual((found["tensor"], found["layer"], found["pos_id"]), ("q_post_rope", 1, 6))
         self.assertEqual(found["cause"], "ROPE_DRIFT")
 
@@ -256,7 +256,7 @@ class TorchTest(unittest.TestCase):
             model = transformers.AutoModelForCausalLM.from_config(config).eval()
             self.probe(model, name=kind, decode_steps=2)
             found = self.verdict(kind)
-            self.assertEqual((found["numeric_verdict"], found["coverage"]), ("PASS", "complete"), kind)
+            self.assertEqual((found["verdict"], found["coverage"]), ("PASS", "complete"), kind)
             self.assertEqual(found["pairs"], 2 * 3 * (2 * 12 + 3))
 
     # ---- What is refused
@@ -300,7 +300,7 @@ class TorchTest(unittest.TestCase):
                 self.probe(gguf_llama.load(model, of_transformers), {"seven": PROMPT}, name,
                            qk_order="gguf")
                 found = self.greta_db("compare", f"{kind}/greta", name)
-                self.assertEqual(found["numeric_verdict"], "PASS", found)
+                self.assertEqual(found["verdict"], "PASS", found)
                 total = found["total"]
                 self.assertEqual(total["match"] + total["rounding"], 2 * (2 * 12 + 3), found)
 

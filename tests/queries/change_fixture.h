@@ -8,8 +8,6 @@
 #include <string>
 
 #include "db/judge.h"
-#include "db/kept_tally.h"
-#include "db/with_views.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -56,7 +54,9 @@ class Change : public ::testing::Test {
                  std::string(parent) + "')");
     }
   }
-  void judge_all() { judge(w_.db, runs_without_tally(w_.db), 1); }
+  void judge_all() { w_.judge(); }
+  /// Asked as things are, judged or not.
+  std::string kept(const std::string& sql) { return w_.kept(sql); }
   std::string ask(const std::string& sql) { return w_.rows(sql); }
 
   Warehouse w_;

@@ -3,15 +3,53 @@
 #include <iterator>
 #include <tuple>
 
+#include "cli/report/findings.h"
+#include "db/judge.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
 namespace {
 
+/// What rows of the view diagnosis say, of all runs.
+std::vector<PairFinding> worded(Warehouse& w) {
+  judge_rest(w.db);
+  QueryPool statements(w.db);
+  std::vector<PairFinding> all;
+  SQLite::Statement runs(w.db, "SELECT id FROM run ORDER BY id");
+  while (runs.executeStep()) {
+    for (PairFinding& one : pair_findings(statements, runs.getColumn(0).getInt64()))
+      all.push_back(std::move(one));
+  }
+  return all;
+}
+
+/// "p0|2|q_post_rope|37|ALL_ZERO|every value of decode's row is 0", a line each.
 std::string findings(Warehouse& w) {
-  return w.rows(
-      "SELECT prompt, layer, tensor, pos_id, finding, evidence FROM diagnosis ORDER BY"
-      " prompt, ord");
+  std::string text;
+  for (const PairFinding& one : worded(w)) {
+    const std::string at =
+        "SELECT DISTINCT prompt, layer, tensor, pos_id FROM diagnosis WHERE"
+        " prompt = '" +
+        one.prompt + "'";
+    text += (text.empty() ? "" : "\n") + w.rows(at) + "|" + one.name + "|" +
+            one.evidence(kEnglishWords);
+  }
+  return text;
+}
+
+/// Of one finding only.
+std::string evidence(Warehouse& w, const std::string& finding) {
+  std::string text;
+  for (const PairFinding& one : worded(w)) {
+    if (one.name == finding) text += (text.empty() ? "" : "\n") + one.evidence(kEnglishWords);
+  }
+  return text;
+}
+
+/// Codes of the view.
+std::string codes(Warehouse& w, const std::string& sql) {
+  judge_rest(w.db);
+  return w.rows(sql);
 }
 
 /// A pair beyond rounding at position 37 of layer 2, whose decode row has this hash.
@@ -134,18 +172,16 @@ TEST(Diagnosis, TheSameValuesInAnotherOrder) {
   w.add(prefill("attn_out", 2, 1).sketched({3, 1, 2, 0}),
         decode("attn_out", 2, 2).sketched({1, 3, 2, 0}));
   w.db.exec("UPDATE trace_row SET min = 0, max = 3, mean = 1.5, abs_sum = 6, nz_count = 3");
-  EXPECT_EQ(w.rows("SELECT finding, evidence FROM diagnosis WHERE finding = 'PERMUTED'"),
-            "PERMUTED|both rows have the same values, in another order");
+  EXPECT_EQ(evidence(w, "PERMUTED"), "both rows have the same values, in another order");
   w.db.exec("UPDATE trace_row SET max = 4 WHERE side = 1");
-  EXPECT_EQ(w.rows("SELECT count(*) FROM diagnosis WHERE finding = 'PERMUTED'"), "0");
+  EXPECT_EQ(evidence(w, "PERMUTED"), "");
 }
 
 TEST(Diagnosis, ALeadingPartThatIsEqual) {
   Warehouse w;
   w.add(prefill("attn_out", 2, 1).sampled({3, 1}).length(64).nans(0),
         decode("attn_out", 2, 2).sampled({3, 1}).length(64).nans(1));
-  EXPECT_EQ(w.rows("SELECT finding, evidence FROM diagnosis WHERE finding <> 'SOME_NAN'"),
-            "TAIL|the first 2 of 64 values are equal");
+  EXPECT_EQ(evidence(w, "TAIL"), "the first 2 of 64 values are equal");
 }
 
 TEST(Diagnosis, RowsThatChangeBetweenRepeats) {
@@ -197,10 +233,9 @@ TEST(Diagnosis, ProbabilitiesThatDoNotAddUpToOne) {
   Warehouse w;
   add_pair(w, "attn_probs", wave(76, 0.7f), wave(76, 0.3f));  // of two heads
   w.db.exec("UPDATE trace_row SET abs_sum = CASE side WHEN 0 THEN 2.0 ELSE 1.8 END");
-  const std::string sums = "SELECT evidence FROM diagnosis WHERE finding = 'NOT_ONE'";
-  EXPECT_EQ(w.rows(sums), "the probabilities of decode's 2 heads add up to 1.8");
+  EXPECT_EQ(evidence(w, "NOT_ONE"), "the probabilities of decode's 2 heads add up to 1.8");
   w.db.exec("UPDATE trace_row SET abs_sum = 2.0 + 1e-7 * side");
-  EXPECT_EQ(w.rows(sums), "");
+  EXPECT_EQ(evidence(w, "NOT_ONE"), "");
 }
 
 TEST(Diagnosis, AHeadInThePlaceOfAnother) {
@@ -212,7 +247,7 @@ TEST(Diagnosis, AHeadInThePlaceOfAnother) {
               "', 0 FROM run");
     w.add(prefill("q_pre_rope", 2, 1).length(8).sampled(x),
           decode("q_pre_rope", 2, 2).length(8).sampled(y));
-    return w.rows("SELECT evidence FROM diagnosis WHERE finding = 'OTHER_HEAD'");
+    return evidence(w, "OTHER_HEAD");
   };
   EXPECT_EQ(run_with("4"), "head 1 of decode's row is head 2 of prefill's");
   EXPECT_EQ(run_with("3"), "") << "8 values are not those of 3 heads";
@@ -220,22 +255,23 @@ TEST(Diagnosis, AHeadInThePlaceOfAnother) {
 }
 
 TEST(Diagnosis, HeadsThatDifferBesideHeadsThatDoNot) {
-  const auto found = [](const std::string& shares) {
+  const auto found = [](int64_t ppm_of_first) {
     Warehouse w;
     w.run({.dtype = "f32"});
     add_pair(w, "attn_scores", wave(76, 0.7f), wave(76, 0.3f));
     w.db.exec(
         "INSERT INTO difference(run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash,"
-        " decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp, "
-        "heads,"
-        " segments, p0, p1) SELECT run_id, prompt_id, pos_id, layer, tensor_id, 1, 2, 76, 76, 0, "
-        "75,"
-        " 0.9, 1.0, 3, 9, 2, 2, " +
-        shares + " FROM trace_row WHERE side = 0");
-    return w.rows("SELECT evidence FROM diagnosis WHERE finding = 'SOME_HEADS'");
+        " decode_hash, n, differing, first_at, last_at, rel_l2, max_abs, max_abs_at, max_ulp,"
+        " heads, segments) SELECT run_id, prompt_id, pos_id, layer, tensor_id, 1, 2, 76, 76, 0,"
+        " 75, 0.9, 1.0, 3, 9, 2, 2 FROM trace_row WHERE side = 0");
+    w.db.exec(
+        "INSERT INTO difference_part SELECT d.id, p.column1, p.column2 FROM difference d,"
+        " (VALUES (0, " +
+        std::to_string(ppm_of_first) + "), (1, 1000000 - " + std::to_string(ppm_of_first) + ")) p");
+    return evidence(w, "SOME_HEADS");
   };
-  EXPECT_EQ(found("1e-13, 1.0"), "1 of 2 heads differ, the others by rounding at most");
-  EXPECT_EQ(found("0.5, 0.5"), "");
+  EXPECT_EQ(found(1), "1 of 2 heads differ, the others by rounding at most");
+  EXPECT_EQ(found(500'000), "");
 }
 
 TEST(Diagnosis, FewValuesFewBitsAndNothingInCommon) {
@@ -243,7 +279,7 @@ TEST(Diagnosis, FewValuesFewBitsAndNothingInCommon) {
     Warehouse w;
     w.run({.dtype = "f32"});
     add_pair(w, "attn_out", x, y);
-    return w.rows("SELECT group_concat(finding) FROM diagnosis");
+    return codes(w, "SELECT group_concat(finding) FROM diagnosis");
   };
   const std::vector<float> x = wave(256, 0.7f);
   std::vector<float> few = x, coarse = x;
@@ -262,7 +298,7 @@ TEST(Diagnosis, RoundingWhereBitsAreToBeEqual) {
     std::vector<float> x = wave(64, 0.7f), y = x;
     for (size_t i = 0; i < y.size(); ++i) y[i] *= i % 2 == 0 ? 1 + 1e-6f : 1 - 1e-6f;
     add_pair(w, "attn_out", x, y);
-    return w.rows("SELECT finding FROM diagnosis");
+    return codes(w, "SELECT finding FROM diagnosis");
   };
   EXPECT_EQ(findings_in("batch_invariant"), "ROUNDING");
   EXPECT_EQ(findings_in("as_designed"), "");
@@ -279,7 +315,7 @@ TEST(Diagnosis, WhetherARowComesOutAlikeAgain) {
     again("prefill", 100, 2);
     again("decode", first, 1);
     again("decode", second, 2);
-    EXPECT_EQ(w.rows("SELECT fail, pairs FROM run_verdict"), "1|1");
+    EXPECT_EQ(codes(w, "SELECT fail, pairs FROM run_verdict"), "1|1");
     EXPECT_EQ(w.rows("SELECT status FROM pair"), "DRIFT");
     return findings(w);
   };
@@ -303,13 +339,12 @@ TEST(Diagnosis, TheLengthFromWhichItFails) {
   prompt("p1", 16, false);
   prompt("p2", 255, false);
   prompt("p3", 256, true);
-  const std::string of_one = "SELECT count(*) FROM diagnosis WHERE finding = 'ONSET'";
-  EXPECT_EQ(w.rows(of_one), "0") << "one prompt that fails has other reasons";
+  EXPECT_EQ(evidence(w, "ONSET"), "") << "one prompt that fails has other reasons";
   prompt("p4", 300, true);
-  EXPECT_EQ(
-      w.rows("SELECT evidence FROM diagnosis WHERE finding = 'ONSET' AND prompt = 'p3'"),
+  const std::string onset =
       "positions up to 254 are clean, none from 255 on; prompts of up to 255 tokens are clean,"
-      " none of 256 or more: a multiple of 256");
+      " none of 256 or more: a multiple of 256";
+  EXPECT_EQ(evidence(w, "ONSET"), onset + "\n" + onset) << "of two prompts";
 }
 
 TEST(Diagnosis, AnOnsetOneAfterABlockOrAtTheBatch) {
@@ -324,7 +359,7 @@ TEST(Diagnosis, AnOnsetOneAfterABlockOrAtTheBatch) {
     for (const int64_t pos : {first_bad, first_bad + 3}) {
       add_pair(w, "attn_out", {5, 0, 0, 1}, {1, 2, 4, 1}, pos);
     }
-    return w.rows("SELECT evidence FROM diagnosis WHERE finding = 'ONSET'");
+    return evidence(w, "ONSET");
   };
   EXPECT_EQ(onset(96, 97, "512"),
             "positions up to 96 are clean, none from 97 on: one after a multiple of 96");
@@ -354,11 +389,25 @@ TEST(Diagnosis, ThePositionFromWhichItFails) {
   }
 }
 
+TEST(Diagnosis, TellsCodesThatReportsWordInTheirLanguage) {
+  Warehouse w;
+  fails_as(w, 101);
+  w.add(prefill("q_post_rope", 2, 101).at(36).in("prefill"));
+  EXPECT_EQ(codes(w,
+                  "SELECT finding, side, other_side, other_tensor, unit, at, other_at, count,"
+                  " of_count, value, distance FROM diagnosis"),
+            "OTHER_POSITION|decode|prefill|-|position|37|36|-|-|-|-");
+  const PairFinding one = worded(w).at(0);
+  EXPECT_EQ(one.text(Wording(Language::kSpanish)),
+            "OTHER_POSITION: la fila de decode de la posición 37 es la de prefill de la posición 36"
+            " (una posición desplazada en uno, o una fila obsoleta)");
+}
+
 TEST(Diagnosis, SaysWhatEveryFindingUsuallyComesFrom) {
   Warehouse w;
   EXPECT_EQ(w.rows("SELECT count(*) FROM finding WHERE length(meaning) < 10"), "0");
   w.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(4));
-  EXPECT_EQ(w.rows("SELECT meaning FROM diagnosis"),
+  EXPECT_EQ(codes(w, "SELECT meaning FROM diagnosis"),
             "it reads what nobody wrote (a buffer, a cache row, a slot beyond the last one), or"
             " overflows");
 }

@@ -92,6 +92,8 @@ class EmptyDatabases {
     } else {
       asked = std::move(unused_.back());
       unused_.pop_back();
+      // which a TraceWriter switched off
+      sqlite3_db_config(asked->db.getHandle(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 1, nullptr);
       empty_out(asked->db);
     }
     // not where it is on: whatever this pragma sets, all that is prepared is prepared anew

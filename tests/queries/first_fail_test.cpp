@@ -186,9 +186,15 @@ TEST(FirstFail, NumericColumnsAreOfTheFirstDivergentPairOfThePrompt) {
   w.divergent("attn_out", 4);
   w.use_prompt("p1");
   w.rounding("x_in", 0);
-  EXPECT_EQ(w.rows("SELECT prompt, first_fail, numeric_first_fail, numeric_layer, numeric_tensor,"
-                   " numeric_origin FROM first_fail ORDER BY prompt_id"),
-            "p0|X_IN_DRIFT|ATTN_OUT_DRIFT|4|attn_out|ORIGIN\np1|X_IN_DRIFT|-|-|-|-");
+  EXPECT_EQ(
+      w.rows("SELECT prompt, first_fail, strict_first_fail, numeric_first_fail, numeric_layer,"
+             " numeric_tensor, numeric_origin, verdict FROM first_fail"),
+      "p0|ATTN_OUT_DRIFT|X_IN_DRIFT|ATTN_OUT_DRIFT|4|attn_out|ORIGIN|FAIL");
+  // what differs by rounding alone is no fail, and is kept
+  EXPECT_EQ(w.rows("SELECT item, verdict, strict_verdict, first_fail, strict_first_fail,"
+                   " numeric_first_fail FROM verdict WHERE level = 'prompt' ORDER BY item"),
+            "p0|FAIL|FAIL|ATTN_OUT_DRIFT|X_IN_DRIFT|ATTN_OUT_DRIFT\n"
+            "p1|PASS|FAIL|-|X_IN_DRIFT|-");
 }
 
 TEST(FailureBreakdown, CountsByCauseWithPercentOfAllPairs) {

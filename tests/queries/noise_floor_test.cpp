@@ -1,7 +1,6 @@
 // What was measured of a model decides for its runs, and for nothing else.
 #include <limits>
 
-#include "db/kept_tally.h"
 #include "tests/queries/warehouse.h"
 
 namespace greta {
@@ -172,10 +171,10 @@ TEST(NoiseFloor, ChangesForgetVerdictsOfItsModelOnly) {
     run_of(w, "s", "n");
     differ(w, "wo_out", 0, 5e-5f);
     calibrate(w, 1e-5);
-    for (const int64_t run : {1, 2}) keep_tally(w.db, run);
-    ASSERT_EQ(w.rows("SELECT count(DISTINCT run_id) FROM kept_verdict"), "2");
+    w.judge();
+    ASSERT_EQ(w.kept("SELECT count(DISTINCT run_id) FROM verdict"), "2");
     ASSERT_GT(w.db.exec(change), 0) << change;
-    EXPECT_EQ(w.rows("SELECT DISTINCT run_id FROM kept_verdict"), "2") << change;
+    EXPECT_EQ(w.kept("SELECT DISTINCT run_id FROM verdict"), "2") << change;
   }
 }
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "db/database.h"
-#include "tests/queries/warehouse.h"
+#include "tests/judged.h"
 
 namespace {
 
@@ -38,6 +38,17 @@ TEST(Recipes, EveryOneRuns) {
     while (statement.executeStep()) {
     }
   }
+}
+
+TEST(Recipes, TheFirstNamesWhatFailsAndNotTheRoundingBeforeIt) {
+  greta::Warehouse w;
+  w.run({.name = "healthy", .mode = "as_designed", .date = "2026-01-01"});
+  w.rounding("x_in", 0);
+  w.run({.name = "buggy", .mode = "as_designed", .date = "2026-01-02"});
+  w.rounding("x_in", 0);
+  w.divergent("mlp_out", 3);
+  greta::judge_all(w);
+  EXPECT_EQ(w.rows(documented_recipes().front()), "2026-01-02|buggy|MLP_OUT_DRIFT|3|mlp_out|p0");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // The verdict of a run: the first line of the ladder in docs/design.md that applies.
+#include <algorithm>
 #include <functional>
 
 #include "tests/queries/warehouse.h"
@@ -6,9 +7,10 @@
 namespace greta {
 namespace {
 
-std::string verdict(Warehouse& w) { return w.rows("SELECT verdict FROM run_verdict"); }
+std::string verdict(Warehouse& w) { return w.rows("SELECT strict_verdict FROM run_verdict"); }
+std::string acted_on(Warehouse& w) { return w.rows("SELECT verdict, gate FROM run_verdict"); }
 std::string both(Warehouse& w) {
-  return w.rows("SELECT verdict, numeric_verdict FROM run_verdict");
+  return w.rows("SELECT strict_verdict, numeric_verdict FROM run_verdict");
 }
 
 // What a run may contain. Each is independent of the others.
@@ -95,6 +97,16 @@ TEST(RunVerdict, FirstLineThatAppliesWins) {
       name += fact + " ";
     }
     EXPECT_EQ(both(w), c.strict + "|" + c.numeric) << name;
+    const auto has = [&c](const char* fact) {
+      return std::find(c.facts.begin(), c.facts.end(), fact) != c.facts.end();
+    };
+    const bool nothing_measures = has("unmeasured") && !has("rounding") && !has("divergent");
+    for (const char* mode : {"NULL", "'as_designed'", "'kv_aligned'", "'batch_invariant'"}) {
+      w.db.exec(std::string("UPDATE run SET mode = ") + mode);
+      const bool strictly = nothing_measures || std::string(mode) == "'batch_invariant'";
+      EXPECT_EQ(acted_on(w), strictly ? c.strict + "|strict" : c.numeric + "|numeric")
+          << name << mode;
+    }
   }
 }
 
@@ -108,7 +120,10 @@ TEST(RunVerdict, PassNeedsAPairWhateverElseIsThere) {
     for (size_t i = 0; i < facts.size(); ++i) {
       if (mask >> i & 1u) add_fact(w, facts[i]);
     }
-    EXPECT_EQ(w.rows("SELECT pairs, 'PASS' IN (verdict, numeric_verdict) FROM run_verdict"), "0|0")
+    EXPECT_EQ(
+        w.rows(
+            "SELECT pairs, 'PASS' IN (verdict, strict_verdict, numeric_verdict) FROM run_verdict"),
+        "0|0")
         << mask;
   }
 }
@@ -375,7 +390,8 @@ TEST(RunVerdict, BatchInvariantDemandsBitwise) {
   Warehouse w;
   w.run({.mode = "batch_invariant"});
   w.rounding("attn_out", 0);
-  EXPECT_EQ(verdict(w), "FAIL");
+  EXPECT_EQ(acted_on(w), "FAIL|strict");
+  EXPECT_EQ(w.rows("SELECT prompt, first_fail FROM first_fail"), "p0|ATTN_OUT_DRIFT");
 }
 
 TEST(RunVerdict, NumericFirstFailIsFoundBehindRoundingInLayerZero) {
@@ -387,12 +403,14 @@ TEST(RunVerdict, NumericFirstFailIsFoundBehindRoundingInLayerZero) {
     else
       w.divergent("attn_out", layer);
   }
-  EXPECT_EQ(w.rows("SELECT verdict, first_fail, layer, tensor, numeric_verdict, numeric_first_fail,"
-                   " numeric_layer, numeric_tensor, numeric_origin FROM run_verdict"),
-            "FAIL|X_IN_DRIFT|0|x_in|FAIL|ATTN_OUT_DRIFT|8|attn_out|ORIGIN");
-  EXPECT_EQ(w.rows("SELECT first_fail, layer, numeric_first_fail, numeric_layer, numeric_tensor,"
-                   " numeric_origin FROM first_fail"),
-            "X_IN_DRIFT|0|ATTN_OUT_DRIFT|8|attn_out|ORIGIN");
+  EXPECT_EQ(
+      w.rows("SELECT strict_verdict, strict_first_fail, strict_layer, strict_tensor,"
+             " numeric_verdict, numeric_first_fail, numeric_layer, numeric_tensor,"
+             " numeric_origin, first_fail, layer, tensor FROM run_verdict"),
+      "FAIL|X_IN_DRIFT|0|x_in|FAIL|ATTN_OUT_DRIFT|8|attn_out|ORIGIN|ATTN_OUT_DRIFT|8|attn_out");
+  EXPECT_EQ(w.rows("SELECT strict_first_fail, strict_layer, numeric_first_fail, numeric_layer,"
+                   " numeric_tensor, numeric_origin, first_fail, layer FROM first_fail"),
+            "X_IN_DRIFT|0|ATTN_OUT_DRIFT|8|attn_out|ORIGIN|ATTN_OUT_DRIFT|8");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A database made of the rows that a test spells out, and what its views say about them.
 #pragma once
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <cctype>
 #include <cmath>
@@ -9,11 +10,15 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "db/database.h"
+#include "db/judge.h"
+#include "db/schema.h"
 #include "db/statements.h"
+#include "db/stored_sketch.h"
 #include "tests/queries/empty_database.h"
 #include "tests/query_text.h"
 
@@ -33,7 +38,7 @@ struct Row {
   int64_t layer_id = 0, pos_id = 37, step_id = 0;
   std::optional<uint64_t> hash = {};
   std::optional<int64_t> n = 4, token_id = {}, logical_idx = {}, nan_count = 0, inf_count = 0;
-  std::optional<double> mean = {};
+  std::optional<double> max = {}, mean = {};
   int64_t flags = 0;
   std::vector<float> sample = {};         // kept, and its derived sketch with it
   std::vector<float> sketch_values = {};  // sketched whole, not kept
@@ -47,6 +52,7 @@ struct Row {
   Row length(std::optional<int64_t> value) const { return with(&Row::n, value); }
   Row nans(std::optional<int64_t> value) const { return with(&Row::nan_count, value); }
   Row infs(std::optional<int64_t> value) const { return with(&Row::inf_count, value); }
+  Row up_to(double value) const { return with(&Row::max, std::optional(value)); }
   Row averaging(double value) const { return with(&Row::mean, std::optional(value)); }
   Row flagged(int64_t value) const { return with(&Row::flags, value); }
   Row sampled(std::vector<float> values) const { return with(&Row::sample, std::move(values)); }
@@ -96,6 +102,10 @@ class Warehouse {
       : own_(std::make_unique<PreparedDatabase>(open_for_writing(file))),
         db(own_->db),
         queries_(own_->queries) {}
+  Warehouse(const Warehouse&) = delete;
+  ~Warehouse() {
+    if (lent_ && checked_) expect_kept_is_what_the_views_say();
+  }
 
   /// Adds a run, which the calls that follow write to. Without one, they write to RunSpec{}.
   int64_t run(const RunSpec& spec = {}) {
@@ -179,7 +189,33 @@ class Warehouse {
     insert.exec();
   }
 
-  std::string rows(const std::string& sql) { return queries_.text_of(sql); }
+  /// What it says when everything is judged. A question about the table `verdict` or `run_change`
+  /// itself is asked as things are: see kept().
+  std::string rows(const std::string& sql) {
+    judge();
+    return queries_.text_of(sql);
+  }
+  /// What it says as it is, judged or not.
+  std::string kept(const std::string& sql) { return queries_.text_of(sql); }
+
+  /// Judges what is not, as judge_rest() does, with statements that stay prepared.
+  void judge() {
+    for (const std::string& run : lines_of("SELECT run_id FROM unjudged")) {
+      greta::forget_verdict(db, std::stoll(run));
+      queries_.run(sql_of_file("db/judge_run.sql"), std::stoll(run));
+    }
+    for (const std::string& pair : lines_of(
+             "SELECT l.run_id || ' ' || l.baseline_id FROM run_baseline l WHERE l.baseline_id IS"
+             " NOT NULL AND NOT EXISTS (SELECT 1 FROM run_change c WHERE c.run_id = l.run_id"
+             " AND c.baseline_id = l.baseline_id)")) {
+      const size_t blank = pair.find(' ');
+      queries_.run(sql_of_file("db/judge_change.sql"), std::stoll(pair.substr(0, blank)),
+                   std::stoll(pair.substr(blank)));
+    }
+  }
+
+  /// For tests that write by hand what judging keeps.
+  void leave_unchecked() { checked_ = false; }
 
   int64_t prompt_id(const std::string& name) {
     const int64_t run_id = current_run();
@@ -207,6 +243,50 @@ class Warehouse {
   SQLite::Database& db;
 
  private:
+  /// So every test ends: when all is judged, the tables `verdict` and `run_change` have the rows
+  /// that the views work out.
+  void expect_kept_is_what_the_views_say() noexcept {
+    try {
+      if (sqlite3_get_autocommit(db.getHandle()) == 0) return;
+      judge();
+      for (const std::string& run : lines_of("SELECT id FROM run")) {
+        const std::string verdict =
+            difference("verdict WHERE run_id = ?1", "db/judge_run.sql", std::stoll(run));
+        EXPECT_EQ(verdict, "");
+        if (!verdict.empty()) return;  // of many runs one is enough
+      }
+      for (const std::string& pair :
+           lines_of("SELECT DISTINCT run_id || ' ' || baseline_id FROM run_change")) {
+        const size_t blank = pair.find(' ');
+        EXPECT_EQ(
+            difference("run_change WHERE run_id = ?1 AND baseline_id = ?2", "db/judge_change.sql",
+                       std::stoll(pair.substr(0, blank)), std::stoll(pair.substr(blank))),
+            "");
+      }
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << "what is kept cannot be compared with the views: " << e.what();
+    }
+  }
+
+  /// Rows that are kept and that the statement which keeps them does not work out, and the other
+  /// way round.
+  std::string difference(const std::string& table, const char* file, int64_t first,
+                         int64_t second = 0) {
+    const std::string kept = "SELECT * FROM " + table, keep = sql_of_file(file),
+                      now = "SELECT * FROM (" + keep.substr(keep.find("SELECT")) + ")";
+    const std::string lost = queries_.run(now + " EXCEPT " + kept, first, second),
+                      extra = queries_.run(kept + " EXCEPT " + now, first, second);
+    return (lost.empty() ? "" : "worked out: " + lost + "\n") +
+           (extra.empty() ? "" : "kept: " + extra);
+  }
+
+  std::vector<std::string> lines_of(const std::string& sql) {
+    std::vector<std::string> lines;
+    std::istringstream text(queries_.text_of(sql));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+
   template <class... Values>
   static void bind_all(SQLite::Statement& statement, const Values&... values) {
     int index = 0;
@@ -250,25 +330,33 @@ class Warehouse {
   }
 
   /// A count-sketch by maps of our own: the views only need that both rows went through the same.
-  void store_vector(int64_t id, const std::vector<float>& values, bool derived) {
-    double bucket[32] = {}, sum_sq = 0;
+  /// Returns its id; equal ones of a run are one.
+  int64_t store_sketch(const std::vector<float>& values, bool derived) {
+    RowSketch made{.n = static_cast<int64_t>(values.size()), .derived = derived};
     for (size_t i = 0; i < values.size(); ++i) {
       const double x = static_cast<double>(values[i]);
-      bucket[i % 16] += x;
-      bucket[16 + (5 * i + 3) % 16] += i % 2 == 0 ? x : -x;
-      sum_sq += x * x;
+      made.bucket[i % 16] += x;
+      made.bucket[16 + (5 * i + 3) % 16] += i % 2 == 0 ? x : -x;
+      made.sum_sq += x * x;
     }
+    const StoredSketch stored = stored_form(made);
+    int64_t& id = sketch_ids_.of(current_run(), stored);
+    if (id != 0) return id;
     SQLite::Statement& sketch = prepared_(
-        "INSERT INTO sketch VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-        " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-    bind_all(sketch, id, values.size(), derived, sum_sq);
-    for (int i = 0; i < 32; ++i) sketch.bind(5 + i, bucket[i]);
+        "INSERT INTO sketch VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+        " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    bind_all(sketch, stored.n, stored.derived, stored.sum_sq, stored.scale);
+    for (int i = 0; i < 32; ++i) sketch.bind(5 + i, stored.bucket[static_cast<size_t>(i)]);
     sketch.exec();
-    if (!derived) return;
-    SQLite::Statement& sample = prepared_("INSERT INTO sample VALUES (?, ?, ?)");
-    bind_all(sample, id, values.size());
-    sample.bind(3, values.data(), static_cast<int>(values.size() * sizeof(float)));
+    return id = db.getLastInsertRowid();
+  }
+
+  int64_t store_sample(const std::vector<float>& values) {
+    SQLite::Statement& sample = prepared_("INSERT INTO sample(n, data) VALUES (?, ?)");
+    bind_all(sample, values.size());
+    sample.bind(2, values.data(), static_cast<int>(values.size() * sizeof(float)));
     sample.exec();
+    return db.getLastInsertRowid();
   }
 
   void add_row(const Row& row) {
@@ -276,52 +364,35 @@ class Warehouse {
     const int64_t prompt = prompt_id(row.prompt.empty() ? prompt_ : row.prompt);
     const int64_t name = tensor_name_id(row.tensor), phase = phase_id(row.phase);
     const int64_t source = trace_source();
-    std::optional<int64_t> vector_id, hash;
+    std::optional<int64_t> sample_id, sketch_id, hash;
     if (row.hash) hash = static_cast<int64_t>(*row.hash);
+    if (!row.sample.empty()) sample_id = store_sample(row.sample);
     if (!row.sample.empty() || !row.sketch_values.empty()) {
-      vector_id = ++last_vector_id_;
-      store_vector(*vector_id, row.sample.empty() ? row.sketch_values : row.sample,
-                   !row.sample.empty());
+      sketch_id =
+          store_sketch(row.sample.empty() ? row.sketch_values : row.sample, !row.sample.empty());
     }
-    // The writer's bookkeeping: which of the rows of its side at a place, and which positions there
-    // are.
-    static const std::string place =
-        " run_id = ?1 AND prompt_id = ?2 AND side = (SELECT side FROM phase WHERE id = ?5)"
-        " AND pos_id = ?3 AND layer = ?4"
-        " AND tensor_id = (SELECT tensor_id FROM tensor_name WHERE id = ?7)";
-    static const std::string to_crowd =
-        "UPDATE trace_row SET crowded = 1 WHERE ?6 IS ?6 AND" + place;
-    SQLite::Statement& crowd = prepared_(to_crowd.c_str());
-    bind_all(crowd, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name);
-    crowd.exec();
-    static const std::string to_insert =
+    // By hand: triggers note which positions there are, and which of several rows stands.
+    SQLite::Statement& insert = prepared_(
         "INSERT INTO trace_row(run_id, prompt_id, pos_id, layer, phase_id, step, name_id, token_id,"
-        " logical_tok_idx, n, hash, mean, nan, inf, flags, vector_id, source_id, line, side,"
-        " tensor_id, nth, crowded)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        "  (SELECT side FROM phase WHERE id = ?5), (SELECT tensor_id FROM tensor_name WHERE id = "
-        "?7),"
-        "  (SELECT count(*) FROM trace_row WHERE" +
-        place +
-        "),"
-        "  EXISTS (SELECT 1 FROM trace_row WHERE" +
-        place + "))";
-    SQLite::Statement& insert = prepared_(to_insert.c_str());
+        " logical_tok_idx, n, hash, max, mean, nan, inf, flags, sample_id, sketch_id, source_id, "
+        "line,"
+        " side, tensor_id, nth)"
+        " SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+        "  ?19, ?20, h.side, n.tensor_id, (SELECT count(*) FROM trace_row t WHERE t.run_id = ?1 AND"
+        "   t.prompt_id = ?2 AND t.side = h.side AND t.pos_id = ?3 AND t.layer = ?4"
+        "   AND t.tensor_id = n.tensor_id)"
+        " FROM phase h, tensor_name n WHERE h.id = ?5 AND n.id = ?7");
     bind_all(insert, run_id, prompt, row.pos_id, row.layer_id, phase, row.step_id, name,
-             row.token_id, row.logical_idx, row.n, hash, row.mean, row.nan_count, row.inf_count,
-             row.flags, vector_id, source, ++last_line_);
+             row.token_id, row.logical_idx, row.n, hash, row.max, row.mean, row.nan_count,
+             row.inf_count, row.flags, sample_id, sketch_id, source, ++last_line_);
     insert.exec();
-    SQLite::Statement& position = prepared_(
-        "INSERT INTO traced_position VALUES (?1, ?2, (SELECT side FROM phase WHERE id = ?4), ?3,"
-        " ?4 = (SELECT id FROM phase WHERE name = 'prefill_last'))"
-        " ON CONFLICT DO UPDATE SET demands = max(demands, excluded.demands)");
-    bind_all(position, run_id, prompt, row.pos_id, phase);
-    position.exec();
   }
 
   KeptQueries& queries_;
+  bool checked_ = true;
   Statements prepared_{db};  // of rows, which some tests add by the thousand
-  int64_t run_id_ = 0, source_id_ = 0, last_vector_id_ = 0, last_line_ = 0;
+  SketchIds sketch_ids_;
+  int64_t run_id_ = 0, source_id_ = 0, last_line_ = 0;
   std::string prompt_ = "p0";
 };
 

@@ -65,7 +65,7 @@ failed=$(cat log.* 2>/dev/null | grep -v 'waiting for' || true)
 
 counts() {
   sqlite3 "$1" "SELECT (SELECT count(*) FROM run), (SELECT count(*) FROM trace_row),
-    (SELECT count(*) FROM source), (SELECT count(*) FROM kept_verdict),
+    (SELECT count(*) FROM source), (SELECT count(*) FROM verdict),
     (SELECT count(*) FROM run_verdict WHERE verdict = 'FAIL')"
 }
 "$program" --db crowd.db check >/dev/null || { echo "crowd: check fails" >&2 && exit 1; }

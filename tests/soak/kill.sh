@@ -11,8 +11,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 greta_db=$(realpath "${GRETA_DB_PROGRAM:-build/release/bin/greta-db}")
 infer=$(realpath "${GRETA_INFER_PROGRAM:-build/release/bin/greta-infer}")
-old_file=$PWD/tests/data/version_1.db.gz
-old_version=1
+old_file=$PWD/tests/data/version_8.db.gz
+old_version=8
 new_version=$(sed -n 's/.*kSchemaVersion = \([0-9]*\);/\1/p' db/schema.h)
 kills=${1:-1000}
 shift || true

@@ -34,10 +34,10 @@ for model in "$GRETA_MODELS"/*.gguf; do
   number=$((number + 1))
   for mode in as_designed kv_aligned batch_invariant; do
     "$infer" probe --model "$model" --db "$folder/$number.db" --experiment trained --mode "$mode" \
-      --suite "$folder/suite.jsonl" --gate numeric >/dev/null
+      --suite "$folder/suite.jsonl" >/dev/null
   done
   echo "$(basename "$model"):"
   "$db" --db "$folder/$number.db" --format tsv query \
-    'SELECT mode, numeric_verdict, verdict, pairs, pass, rounding, divergent, nonfinite FROM run_verdict'
+    'SELECT mode, verdict, strict_verdict, pairs, pass, rounding, divergent, nonfinite FROM run_verdict'
 done
 ((number > 0)) || { echo 'no model in GRETA_MODELS is one that greta reads' >&2; exit 1; }

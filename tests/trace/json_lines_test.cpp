@@ -51,9 +51,10 @@ struct TraceJsonLines : TraceFixture {
           "SELECT side, layer, t.name FROM plan JOIN tensor t ON t.id = tensor_id",
           "SELECT prompt, phase, step, pos_id, layer, tensor, token_id, logical_tok_idx, n, hash, "
           "min, max, mean, abs_sum, nan, inf, nz_count, route, extra FROM trace ORDER BY layer",
-          "SELECT n, derived, sum_sq, s0, s31 FROM sketch ORDER BY n, sum_sq",
+          "SELECT n, derived, sum_sq, scale, b0, b31 FROM sketch ORDER BY n, sum_sq",
           "SELECT n, hex(data) FROM sample ORDER BY 1, 2",
-          "SELECT verdict, numeric_verdict, pairs, missing, coverage FROM run_verdict"}) {
+          "SELECT verdict, strict_verdict, numeric_verdict, pairs, missing, coverage FROM "
+          "run_verdict"}) {
       text += text_of(db, sql) + "\n\n";
     }
     return text;

@@ -186,7 +186,8 @@ TEST_F(BisectCommand, RefusesTheLogOfAnotherSearchAndWhatIsNone) {
       << other.err;
   EXPECT_EQ(bisect("--log log --first-parent").status, 2);
   EXPECT_EQ(bisect("--log log --gate strict").status, 2);
-  EXPECT_EQ(bisect("--log log --gate numeric").status, 3);
+  EXPECT_EQ(bisect("--log log --gate numeric").status, 2);
+  EXPECT_EQ(bisect("--log log").status, 3);
   write("nolog", "good-end " + git.sha(0) + "\nwhat is this\n");
   const Result none = bisect("--log nolog");
   EXPECT_EQ(none.status, 2);

@@ -65,7 +65,7 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   nlohmann::json all = result.json();
   ASSERT_EQ(all.size(), 1u);
   const nlohmann::json& v = all[0];
-  EXPECT_EQ(v.size(), 34u);
+  EXPECT_EQ(v.size(), 36u);
   EXPECT_EQ(v["run"], "2026-02-07/e/r");
   EXPECT_EQ(v["experiment"], "e");
   EXPECT_EQ(v["mode"], "as_designed");
@@ -73,6 +73,8 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(v["commit_sha"], "abc");
   EXPECT_FALSE(v.contains("commit"));
   EXPECT_EQ(v["verdict"], "FAIL");
+  EXPECT_EQ(v["headline"], "FAIL");
+  EXPECT_EQ(v["strict_verdict"], "FAIL");
   EXPECT_EQ(v["numeric_verdict"], "FAIL");
   EXPECT_EQ(v["coverage"], "undeclared");
   EXPECT_EQ(v["evidence"], "trace");
@@ -82,22 +84,19 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(v["missing"], 0);
   EXPECT_EQ(v["decode_only"], 0);
   EXPECT_EQ(v["incomparable"], 0);
-  EXPECT_EQ(v["first_fail"], (nlohmann::json{{"cause", "ATTN_OUT_DRIFT"},
-                                             {"prompt", "p0"},
-                                             {"layer", 0},
-                                             {"tensor", "attn_out"},
-                                             {"token_id", 116},
-                                             {"pos_id", 37}}));
-  EXPECT_EQ(v["numeric_first_fail"]["cause"], "ATTN_OUT_DRIFT");
-  EXPECT_EQ(v["numeric_first_fail"]["prompt"], "p0");
-  EXPECT_EQ(v["numeric_first_fail"]["pos_id"], 37);
-  for (const char* key : {"origin", "segment", "untraced_layers", "probe"}) {
-    EXPECT_TRUE(v["numeric_first_fail"].contains(key)) << key;
+  for (const char* place : {"first_fail", "strict_first_fail", "numeric_first_fail"}) {
+    EXPECT_EQ(v[place]["cause"], "ATTN_OUT_DRIFT") << place;
+    EXPECT_EQ(v[place]["prompt"], "p0") << place;
+    EXPECT_EQ(v[place]["layer"], 0) << place;
+    EXPECT_EQ(v[place]["tensor"], "attn_out") << place;
+    EXPECT_EQ(v[place]["pos_id"], 37) << place;
+    EXPECT_EQ(v[place]["root_cause"], "ATTENTION_COMPUTATION_MISMATCH") << place;
   }
-  EXPECT_EQ(v["lead"]["gate"], "numeric");
-  EXPECT_EQ(v["lead"]["verdict"], "FAIL");
-  EXPECT_EQ(v["lead"]["cause"], "ATTN_OUT_DRIFT");
-  EXPECT_EQ(v["lead"]["pos_id"], 37);
+  EXPECT_EQ(v["first_fail"]["token_id"], 116);
+  EXPECT_EQ(v["strict_first_fail"]["token_id"], 116);
+  EXPECT_EQ(v["first_fail"]["origin"], v["numeric_first_fail"]["origin"]);
+  for (const char* key : {"details", "segment", "untraced_layers", "probe", "measure", "location"})
+    EXPECT_TRUE(v["first_fail"].contains(key)) << key;
   EXPECT_EQ(v["nonfinite"], 0);
   EXPECT_EQ(v["root_cause"], "ATTENTION_COMPUTATION_MISMATCH");
   EXPECT_EQ(v["breakdown"], (nlohmann::json{{{"cause", "ATTN_OUT_DRIFT"},
@@ -106,10 +105,26 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
                                              {"numeric_count", 1},
                                              {"numeric_percent", 50.0}}}));
   ASSERT_EQ(v["by_prompt"].size(), 1u);
-  for (const char* key :
-       {"run", "prompt", "token_id", "pos_id", "layer", "tensor", "first_fail", "root_cause",
-        "details", "first_drift_layer", "first_drift_tensor", "first_drift_cause",
-        "numeric_first_fail", "numeric_layer", "numeric_tensor", "numeric_origin"}) {
+  for (const char* key : {"run",
+                          "prompt",
+                          "token_id",
+                          "pos_id",
+                          "layer",
+                          "tensor",
+                          "first_fail",
+                          "root_cause",
+                          "details",
+                          "first_drift_layer",
+                          "first_drift_tensor",
+                          "first_drift_cause",
+                          "strict_first_fail",
+                          "strict_layer",
+                          "strict_tensor",
+                          "numeric_first_fail",
+                          "numeric_layer",
+                          "numeric_tensor",
+                          "numeric_origin",
+                          "origin"}) {
     EXPECT_TRUE(v["by_prompt"][0].contains(key)) << key;
   }
 }
@@ -138,10 +153,13 @@ TEST_F(Firstfail, ExperimentGivesEachRunItsVerdictAndTheWorstExit) {
   EXPECT_TRUE(result.says("3 runs: 1 FAIL, 1 NO_EVIDENCE, 1 PASS")) << result.out;
 }
 
-TEST_F(Firstfail, NumericGateFollowsTheNumericVerdict) {
+TEST_F(Firstfail, TheExitStatusFollowsTheVerdictOrTheOneThatIsAskedFor) {
   Warehouse(database()).rounding("attn_out", 0);
-  EXPECT_EQ(run({"firstfail", "--run", "r"}).status, 1);
-  EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "strict"}).status, 1);
+  EXPECT_EQ(run({"firstfail", "--run", "r"}).status, 0);
+  const Result strict = run({"firstfail", "--run", "r", "--gate", "strict"});
+  EXPECT_EQ(strict.status, 1);
+  EXPECT_TRUE(strict.says("strict    FAIL: ATTN_OUT_DRIFT at layer 0, attn_out")) << strict.out;
+  EXPECT_TRUE(strict.says("numeric   PASS\n")) << strict.out;
   EXPECT_EQ(run({"firstfail", "--run", "r", "--gate", "numeric"}).status, 0);
 }
 
@@ -154,17 +172,32 @@ TEST_F(Firstfail, RoundingIsNoAlarmUnlessTheModePromisesEqualBits) {
   warehouse.run({.name = "invariant", .mode = "batch_invariant"});
   warehouse.rounding("attn_out", 0);
   Result designed = run({"firstfail", "--run", "designed"});
-  EXPECT_TRUE(designed.out.starts_with("designed  PASS within rounding\n")) << designed.out;
+  const std::string healthy = "PASS (rounding only; bitwise equal: no, as expected in as_designed)";
+  EXPECT_TRUE(designed.out.starts_with("designed  " + healthy + "\n")) << designed.out;
+  EXPECT_EQ(designed.status, 0);
   EXPECT_TRUE(
       designed.says("strict    FAIL: ATTN_OUT_DRIFT at layer 0, attn_out, prompt p0, pos 37"
-                    " (as expected of as_designed: rounding)"))
+                    " (rounding, as expected in as_designed)"))
       << designed.out;
   EXPECT_FALSE(designed.says("root cause")) << designed.out;
-  EXPECT_TRUE(designed.says("exit status 1 follows the strict verdict; --gate numeric gives 0"));
-  EXPECT_TRUE(run({"firstfail", "--run", "designed", "--gate", "numeric"})
-                  .says("exit status 0 follows the numeric verdict; --gate strict gives 1"));
-  EXPECT_TRUE(run({"firstfail", "--run", "unknown"}).says("unknown  PASS within rounding"));
+  for (const char* command : {"firstfail", "runs", "gate"}) {
+    for (const char* format : {"csv", "md"}) {
+      const Result result = run({command, "--run", "designed", "--format", format});
+      EXPECT_EQ(result.status, 0) << command;
+      EXPECT_TRUE(result.says(healthy)) << command << result.out;
+    }
+  }
+  const nlohmann::json json = run({"firstfail", "--run", "designed", "--format", "json"}).json()[0];
+  EXPECT_EQ(json["verdict"], "PASS");
+  EXPECT_EQ(json["headline"], healthy);
+  EXPECT_EQ(json["strict_verdict"], "FAIL");
+  EXPECT_TRUE(json["first_fail"].is_null());
+  EXPECT_EQ(json["strict_first_fail"]["tensor"], "attn_out");
+  EXPECT_EQ(json["breakdown"][0]["numeric_count"], 0);
+  EXPECT_TRUE(run({"firstfail", "--run", "unknown"})
+                  .says("unknown  PASS (rounding only; bitwise equal: no)\n"));
   Result invariant = run({"firstfail", "--run", "invariant"});
+  EXPECT_EQ(invariant.status, 1);
   EXPECT_TRUE(invariant.out.starts_with("invariant  FAIL though within rounding\n"))
       << invariant.out;
   EXPECT_TRUE(invariant.says("root cause ATTENTION_COMPUTATION_MISMATCH"));
@@ -178,12 +211,11 @@ TEST_F(Firstfail, WhatIsBeyondRoundingComesBeforeRounding) {
   Result result = run({"firstfail", "--run", "r"});
   EXPECT_TRUE(result.out.starts_with("r  FAIL beyond rounding\n")) << result.out;
   const size_t numeric = result.out.find(
-      "numeric   FAIL: MLP_OUT_DRIFT at layer 3, mlp_out,"
+      "verdict   FAIL: MLP_OUT_DRIFT at layer 3, mlp_out,"
       " prompt p0, pos 37\n");
   const size_t strict = result.out.find("strict    FAIL: X_IN_DRIFT at layer 0");
   ASSERT_NE(strict, std::string::npos) << result.out;
   EXPECT_LT(numeric, strict) << result.out;
-  EXPECT_FALSE(result.says("exit status")) << "both verdicts give the same";
   EXPECT_TRUE(result.says("  X_IN_DRIFT         1   50.00 %                0\n")) << result.out;
   EXPECT_TRUE(result.says("  MLP_OUT_DRIFT      1   50.00 %                1\n")) << result.out;
 }
@@ -193,12 +225,15 @@ TEST_F(Firstfail, WhatFailsForMoreThanItsValuesLeadsByBothVerdicts) {
   warehouse.run({.mode = "as_designed"});
   warehouse.rounding("x_in", 0);
   warehouse.add(prefill("attn_out", 0, 1));
-  EXPECT_TRUE(run({"firstfail", "--run", "r"}).says("numeric   FAIL: TRACE_OFFSET at layer 0"));
+  const Result missing = run({"firstfail", "--run", "r"});
+  EXPECT_TRUE(missing.says("verdict   FAIL: TRACE_OFFSET at layer 0")) << missing.out;
+  EXPECT_TRUE(run({"firstfail", "--run", "r", "--gate", "numeric"})
+                  .says("numeric   FAIL: TRACE_OFFSET at layer 0"));
   warehouse.run({.name = "nan", .mode = "as_designed"});
   warehouse.rounding("x_in", 0);
   warehouse.add(prefill("attn_out", 0, 1), decode("attn_out", 0, 2).nans(1));
   Result nan = run({"firstfail", "--run", "nan"});
-  EXPECT_TRUE(nan.says("numeric   FAIL: ATTN_OUT_DRIFT at layer 0, attn_out")) << nan.out;
+  EXPECT_TRUE(nan.says("verdict   FAIL: ATTN_OUT_DRIFT at layer 0, attn_out")) << nan.out;
   EXPECT_TRUE(nan.says("1 rounding, 0 divergent, 1 not finite, 0 not measurable")) << nan.out;
 }
 
@@ -228,7 +263,6 @@ TEST_F(Firstfail, WhatFailsWithoutBeingAPairIsCountedByItself) {
 TEST_F(Firstfail, WhatNothingMeasuresIsNotExcusedAsRounding) {
   Warehouse warehouse(database());
   warehouse.run({.mode = "as_designed"});
-  warehouse.rounding("x_in", 0);
   warehouse.drift("attn_out", 0);
   Result result = run({"firstfail", "--run", "r"});
   EXPECT_TRUE(result.out.starts_with("r  FAIL\n")) << result.out;
@@ -246,10 +280,10 @@ TEST_F(Firstfail, AnOriginThatWasNotTracedComesWithTheProbeThatWouldTell) {
                   " greta-infer probe … --layers 5,6,7 tells where"))
       << result.out;
   EXPECT_TRUE(result.says("if it arises here")) << result.out;
-  nlohmann::json lead = run({"firstfail", "--format", "json"}).json()[0]["lead"];
-  EXPECT_EQ(lead["origin"], "UNSAMPLED");
-  EXPECT_EQ(lead["untraced_layers"], "5-7");
-  EXPECT_EQ(lead["probe"], "greta-infer probe … --layers 5,6,7");
+  const nlohmann::json fail = run({"firstfail", "--format", "json"}).json()[0]["first_fail"];
+  EXPECT_EQ(fail["origin"], "UNSAMPLED");
+  EXPECT_EQ(fail["untraced_layers"], "5-7");
+  EXPECT_EQ(fail["probe"], "greta-infer probe … --layers 5,6,7");
 }
 
 TEST(Origin, LayersAreWrittenOutUpToEight) {
@@ -337,8 +371,8 @@ TEST_F(Firstfail, ManyRunsFitATerminalThoseThatFailFirst) {
   EXPECT_NE(lines[2].find("_0/seed_3  FAIL"), std::string::npos) << lines[2];
   EXPECT_TRUE(lines[3].starts_with("running  ")) << lines[3];
   EXPECT_NE(lines[4].find("NO_EVIDENCE"), std::string::npos) << lines[4];
-  EXPECT_NE(lines[14].find("seed_5  PASS         FAIL"), std::string::npos) << lines[14];
-  EXPECT_NE(lines[15].find("seed_7  PASS         same"), std::string::npos) << lines[15];
+  EXPECT_NE(lines[14].find("seed_5  PASS (rounding only)  -"), std::string::npos) << lines[14];
+  EXPECT_NE(lines[15].find("seed_7  PASS                  -"), std::string::npos) << lines[15];
   EXPECT_TRUE(table.says("names with … are shortened")) << table.out;
   EXPECT_TRUE(run({"firstfail", "--format", "csv"}).says(folder + "3,"));
   const Result wide = on_terminal(GRETA_DB_PROGRAM, {"firstfail"}, "", 200);

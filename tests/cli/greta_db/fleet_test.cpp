@@ -88,6 +88,9 @@ TEST_F(FleetOfProbes, SaysTheSameAsTheFile) {
       "compare --format json " + first + " " + first + "#3",
       "compare --rows " + first + " " + first + "#4",
       "gate --format json --run " + first + "#2",
+      "gate --format json --run " + first + "#2 --baseline " + first + "#3",
+      "history --format html",
+      "query 'SELECT run, tensor, differ, rel_l2 FROM drift'",
       "query 'SELECT name, mode FROM run ORDER BY id'",
       "query 'SELECT count(*), sum(rel_l2) FROM pair'",
       "query worst_pairs --param run=" + first + "#3",
@@ -143,49 +146,42 @@ TEST_F(FleetTest, EveryRandomRunHasItsVerdict) {
   EXPECT_GT(servers().number("SELECT count() FROM oracle.trace_row", 1), 1000u);
 }
 
-TEST_F(FleetTest, EqualHashesOfOtherSumsOfSquaresAreAConflictThereToo) {
-  {
-    Warehouse w{std::filesystem::path(database())};
-    w.add(prefill("x_in", 0, 1).sketched({2, 4, -1, 1}),
-          decode("x_in", 0, 1).sketched({2, 4, -1, 1}));
-    w.db.exec("UPDATE sketch SET sum_sq = sum_sq * 1.01 WHERE id = 2");
-  }
-  const std::string at = servers().address("squares");
-  expect_pushed(at, database());
-  expect_clean(at);
-  expect_same("greta.db", at, "firstfail --format json");
-  EXPECT_TRUE(run({"--db", at, "firstfail"}).says("EVIDENCE_CONFLICT"));
-}
-
-TEST_F(FleetTest, OfManyRowsTheShardsWorkVerdictsOut) {
-  {
-    Warehouse w{std::filesystem::path(database())};
-    for (const char* name : {"passes", "fails"}) {
-      w.run({.name = name});
-      w.add(prefill("x_in", 0, 1).at(0), decode("x_in", 0, 1).at(0));
-      const std::string run = std::to_string(w.current_run());
-      const std::string positions =
-          "WITH RECURSIVE p(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM p WHERE i < 14000) ";
-      w.db.exec(positions +
-                "INSERT INTO trace_row SELECT t.run_id, t.prompt_id, t.side, p.i, t.layer,"
-                " t.tensor_id, 0, 0, t.phase_id, t.step, t.name_id, p.i, p.i, t.n, p.i, NULL, NULL,"
-                " NULL, NULL, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, t.source_id, p.i + 2 FROM"
-                " trace_row t, p WHERE t.run_id = " +
-                run);
-      w.db.exec(positions +
-                "INSERT INTO traced_position SELECT t.run_id, t.prompt_id, t.side, p.i, t.demands"
-                " FROM traced_position t, p WHERE t.run_id = " +
-                run);
-    }
-    w.db.exec("UPDATE trace_row SET hash = -1 WHERE run_id = 2 AND side = 1 AND pos_id = 12345");
-  }
-  const std::string at = servers().address("many");
+TEST_F(FleetTest, ALatePushThatAltersALineageIsComparedThere) {
+  const auto tell = [](const std::string& file, const char* date, uint64_t hash) {
+    const std::vector<float> values{static_cast<float>(hash), 1, 0, 0};
+    Warehouse w{std::filesystem::path(file)};
+    w.run({.name = std::string("of ") + date, .date = date, .status = "complete"});
+    w.add_source(std::string(60, 'e') + std::string(date).substr(6, 4), "engine");
+    w.add(prefill("x_in", 0, 1), decode("x_in", 0, 1));
+    w.add(prefill("attn_out", 0, hash).sketched(values),
+          decode("attn_out", 0, hash).sketched(values));
+  };
+  tell(database(), "2026-01-01", 5);
+  tell(database(), "2026-01-03", 7);
+  tell(path("late.db"), "2026-01-02", 7);
+  const std::string at = servers().address("late");
   expect_pushed(at, database(), "all --cluster pair");
+  EXPECT_EQ(run({"--db", at, "history", "--format", "json"}).json().size(), 2u);
+  expect_pushed(at, path("late.db"));
+  for (const char* file : {"greta.db", "late.db"})
+    ASSERT_EQ(run({"--db", path("merged.db"), "merge", path(file)}).status, 0);
+  const nlohmann::json rows = run({"--db", at, "history", "--format", "json"}).json();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[1]["change"], "CHANGED");
+  EXPECT_EQ(rows[2]["change"], "SAME");
+  EXPECT_EQ(rows[2]["baseline"], "of 2026-01-02");
+  for (const char* command : {"history --format csv", "history --matrix", "regressions"})
+    expect_same(path("merged.db"), at, command);
+  // a run that grew is not what others were compared with
+  {
+    Warehouse w{std::filesystem::path(path("late.db"))};
+    w.db.exec(
+        "UPDATE source SET rows = rows + 1; UPDATE trace_row SET hash = 9 WHERE hash = 7;"
+        "UPDATE sketch SET b0 = b0 / 2");
+  }
+  expect_pushed(at, path("late.db"));
+  EXPECT_EQ(run({"--db", at, "history", "--format", "json"}).json()[2]["change"], "CHANGED");
   expect_clean(at);
-  expect_same("greta.db", at,
-              "firstfail --format json");  // 56,000 rows: those of one run come here
-  expect_same("greta.db", at, "firstfail --run fails");
-  EXPECT_TRUE(run({"--db", at, "firstfail", "--run", "fails"}).says("pos 12345"));
 }
 
 TEST_F(FleetTest, EveryHistoricalRunHasItsVerdict) {
@@ -207,14 +203,15 @@ TEST_F(FleetTest, EveryHistoricalRunHasItsVerdict) {
 
 TEST_F(FleetTest, ACheckFindsAVerdictThatIsAnother) {
   tell_random_runs(database(), 1, 5);
+  SQLite::Database(database(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE verdict SET pass = pass + 1 WHERE level = 'run' AND run_id = 3");
   const std::string at = servers().address("tampered");
   expect_pushed(at, database());
-  // as an earlier greta-db pushed them, so that nothing else finds it
-  mutate("ALTER TABLE tampered.published UPDATE rows_sum = 0, records_sum = 0 WHERE rows > 0");
-  mutate("ALTER TABLE tampered.trace_row UPDATE hash = 1 WHERE side = 0");
-  const Result result = run({"--db", at, "fleet", "check"});
+  const Result result = run({"--db", at, "--format", "json", "fleet", "check", "--sample", "1"});
   EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(result.says("pushed")) << result.out;
+  ASSERT_EQ(result.json().size(), 1u) << result.out;
+  EXPECT_EQ(result.json()[0]["run"], "run3");
+  EXPECT_NE(result.json()[0]["pushed"], result.json()[0]["worked_out"]);
 }
 
 TEST_F(FleetTest, ARunMayBeCalledAnything) {
@@ -252,14 +249,9 @@ TEST_F(FleetTest, WhatWasNotPublishedIsNotThereAndIsSwept) {
   tell_random_runs(database(), 1, 10);
   const std::string at = servers().address("half");
   expect_pushed(at, database());
-  const std::string copy =
-      "INSERT INTO half.trace_row SELECT shard, push + 1 AS push, prompt_id, pos_id, layer, "
-      "tensor_id,"
-      " side, nth, crowded, phase_id, step, name_id, token_id, logical_tok_idx, n, hash, min, max,"
-      " mean, abs_sum, nan_count, inf_count, nz_count, flags, sketch_n, sketch_derived, sum_sq, "
-      "sketch,"
-      " sample_n, sample, ptr, offset_bytes, context_id, source_id, line, tolerance, pushed_at FROM"
-      " half.trace_row";
+  const std::string& columns = fleet_tables()[kTraceRowTable].names;
+  const std::string copy = "INSERT INTO half.trace_row (shard, push, " + columns +
+                           ") SELECT shard, push + 1 AS push, " + columns + " FROM half.trace_row";
   const uint64_t rows = servers().number("SELECT count() FROM half.trace_row");
   servers().execute(copy);
   expect_same("greta.db", at, "runs --format csv");
@@ -312,11 +304,14 @@ TEST_F(FleetTest, RunsOfFilesThatPushedInTurnsAreCheckedFileByFile) {
   ASSERT_GT(n_changes, 1u);
   std::vector<int64_t> done;
   const FleetCheckSummary summary =
-      check_fleet(server, runs, [&](int64_t n) { done.push_back(n); });
-  EXPECT_EQ(done, (std::vector<int64_t>{20, 40}));
+      check_fleet(server, runs, 1, [&](int64_t n) { done.push_back(n); });
+  EXPECT_EQ(done, std::vector<int64_t>{40});
+  EXPECT_EQ(summary.judged, 40);
   EXPECT_TRUE(summary.differences.empty());
-  const std::string rows = "SELECT toUInt64(sum(rows)) FROM turns.published";
-  EXPECT_EQ(static_cast<uint64_t>(summary.rows), servers().number(rows));
+  EXPECT_EQ(static_cast<uint64_t>(summary.rows),
+            servers().number("SELECT toUInt64(sum(counts[1])) FROM turns.published"));
+  const int64_t sampled = check_fleet(server, runs, 10).judged;
+  EXPECT_EQ(sampled, 4);
 }
 
 }  // namespace

@@ -133,7 +133,15 @@ TEST_F(FleetTest, TroubleIsOneClearLine) {
   servers().execute(
       "CREATE VIEW newer.greta AS SELECT 'greta' AS purpose, toUInt64(9) AS version,"
       " '' AS cluster");
-  expect_line(push(servers().address("newer"), database()), "tables of version 9");
+  expect_line(push(servers().address("newer"), database()), "use a newer greta-db");
+  servers().execute("CREATE DATABASE older");
+  servers().execute(
+      "CREATE VIEW older.greta AS SELECT 'greta' AS purpose, toUInt64(1) AS version,"
+      " '' AS cluster");
+  for (const Result& result : {push(servers().address("older"), database()),
+                               run({"--db", servers().address("older"), "runs"})}) {
+    expect_line(result, "has tables of version 1, this program knows 2: push into a new database");
+  }
   expect_line(push(servers().address("trouble2"), database(), "all --cluster none"),
               "knows no cluster");
   expect_line(run({"--db", servers().address("d"), "pairs"}), "works on a file");
@@ -202,6 +210,10 @@ TEST_F(FleetTest, TlsIsVerified) {
 
 TEST_F(FleetTest, AFullDiskOfAShardLosesNothing) {
   tell_random_runs(database(), 1, 200);
+  SQLite::Database(database(), SQLite::OPEN_READWRITE)
+      .exec(
+          "INSERT INTO attribute(run_id, dim, value, rank) SELECT id, 'noise',"
+          " hex(randomblob(2000)), 0 FROM run");  // which does not compress
   const std::string at = servers().address("full");
   expect_pushed(at, database(), "--run run1 --cluster pair");
   servers().kill_server(1);

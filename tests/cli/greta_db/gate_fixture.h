@@ -1,6 +1,5 @@
 #pragma once
 #include "tests/cli/program.h"
-#include "tests/judged.h"
 
 namespace greta {
 
@@ -13,11 +12,6 @@ class GateCommand : public ProgramTest {
   int64_t of_commit(const std::string& name, const std::string& commit, const std::string& date) {
     return w.run(
         {.name = name, .experiment = "ci", .mode = "as_designed", .date = date, .commit = commit});
-  }
-  /// greta-db on a file as programs leave it, unless nothing is kept there.
-  Result run(std::initializer_list<std::string> words) {
-    if (kept_) judge_all(w);
-    return ProgramTest::run(words);
   }
   /// base and good compute the same, bad has attn_out of layer 1 beyond rounding.
   void fill() {
@@ -43,7 +37,6 @@ class GateCommand : public ProgramTest {
   }
 
   Warehouse w;
-  bool kept_ = true;
 };
 
 }  // namespace greta

@@ -5,6 +5,7 @@
 #include "cli/greta_db/canned.h"
 #include "cli/warehouse/sql_query.h"
 #include "tests/cli/program.h"
+#include "tests/judged.h"
 
 namespace greta {
 namespace {
@@ -32,7 +33,7 @@ TEST_F(QueryCommand, RefusesWhatDoesNotOnlyRead) {
                           "SAVEPOINT s",
                           "SELECT 1; DELETE FROM run",
                           "SELECT 1; SELECT 2",
-                          "DELETE FROM kept_tally",
+                          "DELETE FROM verdict",
                           "REINDEX",
                           "ANALYZE",
                           "WITH x AS (SELECT 1) DELETE FROM run",
@@ -175,6 +176,7 @@ TEST_P(Canned, DocumentsItselfAndRunsOnAnEmptyDatabaseAndOnRows) {
       "x'ff')");
   full.run({.name = "b"});
   full.match("x_in", 0);
+  judge_all(full);
   for (Warehouse* warehouse : {&empty, &full}) {
     Query query(warehouse->db, canned.sql);
     std::set<std::string> known;
@@ -211,6 +213,7 @@ TEST(CannedQuery, PassToFailFindsTheCommit) {
   warehouse.drift("attn_out", 0);
   warehouse.run({.name = "3", .mode = "other", .date = "2026-01-03", .commit = "ccc"});
   warehouse.drift("attn_out", 0);
+  judge_all(warehouse);
   Query query(warehouse.db, canned_query("pass_to_fail").sql);
   ASSERT_TRUE(query.step());
   EXPECT_EQ(query.text(0), "strict");
@@ -219,13 +222,14 @@ TEST(CannedQuery, PassToFailFindsTheCommit) {
   EXPECT_FALSE(query.step());
 }
 
-TEST(CannedQuery, PassToFailSeesWhatTheStrictVerdictHides) {
+TEST(CannedQuery, RoundingNeitherFailsNorHidesWhatDoes) {
   Warehouse warehouse;
   for (const char* name : {"r", "r#2", "r#10"}) {  // fails strictly by design
     warehouse.run({.name = name, .mode = "as_designed", .dtype = "bf16", .date = "2026-01-01"});
     name == std::string("r#10") ? warehouse.divergent("attn_out", 3)
                                 : warehouse.rounding("attn_out", 3);
   }
+  judge_all(warehouse);
   Query query(warehouse.db, canned_query("pass_to_fail").sql);
   ASSERT_TRUE(query.step());
   EXPECT_EQ(query.text(0), "numeric");
@@ -238,6 +242,7 @@ TEST(CannedQuery, PassToFailSeesWhatTheStrictVerdictHides) {
   ASSERT_TRUE(by_commit.step());
   EXPECT_EQ(by_commit.text(4), "PASS");
   EXPECT_EQ(by_commit.text(9), "FAIL");
+  EXPECT_EQ(by_commit.text(10), "ATTN_OUT_DRIFT");
 }
 
 TEST(CannedQuery, DiagnosisIsOfOneRun) {
@@ -246,6 +251,7 @@ TEST(CannedQuery, DiagnosisIsOfOneRun) {
     warehouse.run({.name = run});
     warehouse.divergent("x_in", 0);
   }
+  judge_all(warehouse);
   Query query(warehouse.db, canned_query("diagnosis").sql);
   query.bind(1, "b");
   ASSERT_TRUE(query.step());

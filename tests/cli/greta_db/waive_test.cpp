@@ -1,5 +1,4 @@
 #include "tests/cli/program.h"
-#include "tests/judged.h"
 
 namespace greta {
 namespace {
@@ -11,10 +10,6 @@ class WaiveCommand : public ProgramTest {
   void run_of(const std::string& name, std::optional<std::string> date,
               const std::string& experiment = "e") {
     w.run({.name = name, .experiment = experiment, .mode = name, .date = std::move(date)});
-  }
-  Result run(std::initializer_list<std::string> words) {
-    judge_all(w);
-    return ProgramTest::run(words);
   }
   Result waive(std::initializer_list<std::string> more = {}) {
     std::string words = "$G waive --tensor attn_out --until 2999-12-31 --reason because";
@@ -86,7 +81,8 @@ TEST_F(WaiveCommand, WhatIsNotFiniteMissingOrContradictoryStillFails) {
   w.add(prefill("attn_out", 1, 1), decode("attn_out", 1, 1).at(38));
   run_of("conflict", "2026-01-01");
   w.match("x_in", 0);
-  w.add(prefill("attn_out", 1, 1).averaging(1), decode("attn_out", 1, 1).averaging(2));
+  w.add(prefill("attn_out", 1, 1).length(2).sampled({1, 2}),
+        decode("attn_out", 1, 2).length(2).sampled({1, 2}));
   run_of("ambiguous", "2026-01-01");
   w.match("x_in", 0);
   w.add(prefill("attn_out", 1, 1), prefill("attn_out", 1, 2), decode("attn_out", 1, 1));

@@ -80,7 +80,7 @@ class MadeHistory : public InferProgram {
                "q_post_rope,attn_out,mlp_out,x_out,logits --tokens '1 2 3 4 5 6' "
                "--threads 1 --experiment toy --db probe.db --mode " +
                std::string(mode) + " --trace-jsonl made/" + state + " " + fault);
-        ASSERT_EQ(probe.status, 0) << probe.err;
+        ASSERT_LT(probe.status, 2) << probe.err;
       }
     }
     history_.emplace(path("repo"), made_commits());

@@ -10,7 +10,7 @@ TEST_F(InferProbe, BatchInvariantPassesBitwiseAndCompletely) {
   make_model();
   const Result probe = sh("$I probe $Q --model m.gguf --mode batch_invariant --gate strict");
   ASSERT_EQ(probe.status, 0) << probe.out << probe.err;
-  EXPECT_TRUE(probe.says("verdict  PASS, 339 pairs, coverage complete; strictly and numerically"))
+  EXPECT_TRUE(probe.says("verdict  PASS, 339 pairs, coverage complete; strict and numeric alike"))
       << probe.out;
   const auto verdict = sh("$G firstfail --run b3_66_v2 --format json").json().at(0);
   EXPECT_EQ(verdict.at("verdict"), "PASS");
@@ -25,18 +25,28 @@ TEST_F(InferProbe, AsDesignedDiffersByRoundingOnly) {
   const Result probe = sh("$I probe $Q --model m.gguf");
   ASSERT_EQ(probe.status, 0) << probe.err;
   EXPECT_TRUE(probe.says("greta-db --db 'greta.db' firstfail")) << probe.out;
-  EXPECT_TRUE(probe.says("verdict  PASS within rounding, 339 pairs")) << probe.out;
-  EXPECT_TRUE(probe.says("; strictly FAIL at layer 0, ")) << probe.out;
-  EXPECT_EQ(query("SELECT mode, verdict, numeric_verdict, coverage, divergent FROM run_verdict"),
-            "as_designed\tFAIL\tPASS\tcomplete\t0\n");
+  EXPECT_TRUE(
+      probe.says("verdict  PASS (rounding only; bitwise equal: no, as expected in"
+                 " as_designed), 339 pairs"))
+      << probe.out;
+  EXPECT_TRUE(probe.says("; strict FAIL at layer 0, ")) << probe.out;
+  EXPECT_EQ(query("SELECT mode, verdict, strict_verdict, numeric_verdict, coverage, divergent"
+                  " FROM run_verdict"),
+            "as_designed\tPASS\tFAIL\tPASS\tcomplete\t0\n");
 }
 
-TEST_F(InferProbe, ExitStatusFollowsTheVerdictOnlyWhenAsked) {
+TEST_F(InferProbe, ExitStatusFollowsTheVerdict) {
   make_model();
   EXPECT_EQ(sh("$I probe $Q --model m.gguf").status, 0);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --inject rope_theta@decode:layer=1").status, 1);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --mode batch_invariant"
+               " --inject fp16_accumulate@decode:layer=1")
+                .status,
+            1);
+  EXPECT_EQ(sh("$I probe $Q --model m.gguf --phases decode0").status, 3);
   const Result strict = sh("$I probe $Q --model m.gguf --gate strict");
   EXPECT_EQ(strict.status, 1);
-  EXPECT_TRUE(strict.says("exit     1, by the strict verdict")) << strict.out;
+  EXPECT_TRUE(strict.says("exit     1, by --gate strict")) << strict.out;
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate numeric").status, 0);
   EXPECT_EQ(sh("$I probe $Q --model m.gguf --gate strict --phases decode0").status, 3);
 }
@@ -208,8 +218,8 @@ TEST_F(InferProbe, WithoutADatabaseThereIsNoVerdict) {
 TEST_F(InferProbe, JsonLinesGiveTheSameVerdictWhenIngested) {
   make_model();
   const std::string sql =
-      "SELECT verdict, numeric_verdict, pairs, pass, first_fail, layer, tensor, "
-      "prompt, rounding FROM run_verdict";
+      "SELECT verdict, strict_verdict, numeric_verdict, pairs, pass, first_fail,"
+      " strict_first_fail, strict_layer, strict_tensor, strict_prompt, rounding FROM run_verdict";
   for (const char* mode : {"as_designed", "kv_aligned", "batch_invariant"}) {
     ASSERT_EQ(sh(std::string("rm -rf *.db out; $I probe $Q --model m.gguf --date 2026-02-07"
                              " --trace-jsonl out --mode ") +
@@ -246,7 +256,7 @@ TEST_F(InferProbe, AFaultThatBeginsLateIsFoundWhereItBegins) {
   ASSERT_EQ(sh("$I probe --model m.gguf --prompt 'a b' --mode batch_invariant"
                " --inject rope_pos_off_by_one@decode:layer=2,step=4,magnitude=-1")
                 .status,
-            0);
+            1);
   EXPECT_EQ(query("SELECT layer, tensor, min(pos_id) FROM pair WHERE status = 'DRIFT'"
                   " AND origin = 'ORIGIN'"),
             "2\tq_post_rope\t" + query("SELECT pos_id FROM trace WHERE step = 4 LIMIT 1"));

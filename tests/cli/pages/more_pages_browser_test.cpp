@@ -47,7 +47,7 @@ TEST_F(HistoryInBrowser, SquaresAreTheRunsOfTheViews) {
   browser().open_file(page("history.html"));
   SQLite::Database db = open_for_reading(page("x.db"));
   Query runs(db,
-             "SELECT h.mode, h.date, h.verdict, h.numeric_verdict, c.change FROM history h"
+             "SELECT h.mode, h.date, h.verdict, h.strict_verdict, c.change FROM history h"
              " LEFT JOIN change c ON c.run_id = h.run_id WHERE h.experiment = 'toy'");
   size_t squares = 0;
   while (runs.step()) {
@@ -55,8 +55,9 @@ TEST_F(HistoryInBrowser, SquaresAreTheRunsOfTheViews) {
     const int of = std::stoi(runs.text(1).substr(8)) - 1;
     const std::string look =
         evaluate("document.querySelector(" + json(square(mode, of)).dump() + ").className");
-    const std::string leads = mode == 1 ? runs.text(2) : runs.text(3);
-    const std::string expected = leads == "FAIL" ? "f2" : runs.text(2) == "FAIL" ? "r2" : "m";
+    const std::string expected = runs.text(2) == "FAIL"   ? "f2"
+                                 : runs.text(3) == "FAIL" ? "r2"
+                                                          : "m";
     EXPECT_EQ(look.substr(0, look.find(' ')), expected) << runs.text(0) << " " << runs.text(1);
     EXPECT_EQ(look.find("broken") != std::string::npos, runs.text(4) == "BROKEN") << look;
     EXPECT_EQ(look.find("fixed") != std::string::npos, runs.text(4) == "FIXED") << look;
@@ -72,7 +73,7 @@ TEST_F(HistoryInBrowser, PointingAtASquareShowsItsRow) {
   browser().open_file(page("history.html"));
   browser().point_at(square(0, 3));
   for (const char* text :
-       {"as_designed, 13aaaaaaaa, 2026-01-04", "FAIL, beyond rounding, BROKEN",
+       {"as_designed, 13aaaaaaaa, 2026-01-04", "FAIL beyond rounding, BROKEN",
         "2026-01-04/toy/as_designed", "ATTN_OUT_DRIFT: attn_out, layer 1",
         "2026-01-03/toy/as_designed", "1 within rounding, 1 beyond rounding", "0.5", "0.01"})
     EXPECT_NE(panel().find(text), std::string::npos) << text << "\n" << panel();

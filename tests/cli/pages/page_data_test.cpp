@@ -12,6 +12,7 @@
 #include "tests/cli/pages/page_html.h"
 #include "tests/cli/program.h"
 #include "tests/environment_folder.h"
+#include "tests/judged.h"
 
 namespace greta {
 namespace {
@@ -160,6 +161,7 @@ TEST(PageData, IsWhatPairSays) {
     w.add(prefill("q_post_rope", 0, 1).at(41), decode("q_post_rope", 0, 1).at(41));
     w.divergent("q_post_rope", 0);
   }
+  judge_all(w);
   QueryPool statements(w.db);
   expect_page(statements, "r");
 }
@@ -176,6 +178,7 @@ TEST(PageData, IsWhatAReportStates) {
              .cause = "ATTN_OUT_DRIFT",
              .details = "hash differs"},
             {.prompt = "p", .status = "MISSING"}});
+  judge_all(w);
   QueryPool statements(w.db);
   expect_page(statements, "r");
 }
@@ -235,8 +238,9 @@ TEST_F(PageDataOfFiles, IsWhatTheViewsSayOfAProbe) {
   // shares are of the squared distance, of whole heads where there are
   Query shares(
       db,
-      "SELECT d.p0, d.heads, d.segments FROM difference d JOIN tensor t ON t.id = d.tensor_id"
-      " WHERE d.layer = 1 AND t.name = 'q_post_rope' AND d.pos_id = ?");
+      "SELECT ifnull((SELECT p.share_ppm FROM difference_part p WHERE p.difference_id = d.id"
+      " AND p.segment = 0), 0), d.heads, d.segments FROM difference d JOIN tensor t"
+      " ON t.id = d.tensor_id WHERE d.layer = 1 AND t.name = 'q_post_rope' AND d.pos_id = ?");
   bool any = false;
   for (const json& cell : cells_of(page["maps"][0]["map"])) {
     if (cell["layer"] != 1 || cell["tensor"] != "q_post_rope") continue;
@@ -246,7 +250,7 @@ TEST_F(PageDataOfFiles, IsWhatTheViewsSayOfAProbe) {
     std::istringstream told(cell["shares"].get<std::string>());
     const std::vector<double> parts{std::istream_iterator<double>(told), {}};
     ASSERT_EQ(parts.size(), static_cast<size_t>(shares.integer(2)));
-    EXPECT_NEAR(parts[0], 1000 * shares.cell(0).real, 0.51);
+    EXPECT_NEAR(parts[0], static_cast<double>(shares.integer(0)) / 1e3, 0.51);
   }
   EXPECT_TRUE(any);
 }

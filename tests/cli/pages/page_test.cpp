@@ -11,6 +11,7 @@
 #include "tests/cli/pages/hostile_names.h"
 #include "tests/cli/pages/page_html.h"
 #include "tests/cli/program.h"
+#include "tests/judged.h"
 
 namespace greta {
 namespace {
@@ -40,6 +41,7 @@ class Pages {
   }
 
   std::string page(const std::vector<Run>& runs, Language language = Language::kEnglish) {
+    judge_all(w_);
     std::string page;
     write_run_page(statements_, runs, language, [&](std::string_view text) { page += text; });
     return page;
@@ -138,6 +140,7 @@ TEST(Page, EveryCellHasTheClassOfItsRow) {
   w.add(prefill("mlp_out", 1, 7).nans(2), decode("mlp_out", 1, 8));
   w.add(prefill("x_in", 2, 3));
   w.add(prefill("attn_out", 2, 1), decode("attn_out", 2, 1), decode("attn_out", 2, 2));
+  judge_all(w);
   std::string page;
   QueryPool statements(w.db);
   write_run_page(statements, {resolve_run(w.db, "r")}, Language::kEnglish,
@@ -162,6 +165,7 @@ TEST(Page, AFailSaysByWordAndShapeWhatKindItIs) {
   w.add(prefill("x_in", 0, 3));
   w.run({.name = "fine"});
   w.match("x_in", 0);
+  judge_all(w);
   QueryPool statements(w.db);
   const auto headline = [&](const char* run) {
     std::string page;
@@ -188,6 +192,7 @@ TEST(Page, OfSeveralRunsHasATableAndASectionForEachThatFails) {
     w.run({.name = "b" + std::to_string(i), .experiment = "e"});
     w.divergent("x_in", 0);
   }
+  judge_all(w);
   std::string page;
   QueryPool statements(w.db);
   write_run_page(statements, resolve_runs(w.db, "e"), Language::kEnglish,

@@ -1,4 +1,5 @@
-// Pages in Spanish: whatever the views say, no sentence of it is English.
+// Pages in Spanish: no sentence of them is English but what they quote of the views.
+#include <algorithm>
 #include <regex>
 #include <set>
 
@@ -50,6 +51,21 @@ class SpanishPages : public ProgramTest {
     judge_all(w);
   }
 
+  /// What views say in English, which pages quote.
+  std::set<std::string> quoted_data() {
+    std::set<std::string> all;
+    SQLite::Statement rows(
+        w.db,
+        "SELECT details FROM pair UNION SELECT segment FROM pair UNION SELECT location FROM pair"
+        " UNION SELECT message FROM gate_case UNION SELECT numeric_message FROM gate_case"
+        " UNION SELECT conflict FROM report_conflict UNION SELECT incomplete_why FROM gate"
+        " UNION SELECT no_baseline_why FROM gate UNION SELECT why_not FROM gate");
+    while (rows.executeStep()) {
+      if (!rows.getColumn(0).isNull()) all.insert(rows.getColumn(0).getString());
+    }
+    return all;
+  }
+
   /// What English and Spanish page have in common: data, and words that are the same in both.
   void expect_spanish(const std::string& english, const std::string& spanish) {
     ASSERT_NE(spanish.find("<html lang=\"es\""), std::string::npos);
@@ -66,9 +82,14 @@ class SpanishPages : public ProgramTest {
     const std::regex words("[a-z]{2,}[^A-Za-z]* [^A-Za-z]*[a-z]{2,}");  // two in a row
     // what names the run, a caption of only that, hashes and counts
     const std::regex data_alone("ci[,:] .*|(: )?prefill [0-9]+, decode [0-9]+.*|prefill nan=.*");
+    const std::set<std::string> quoted = quoted_data();
     int sentences = 0;
     for (const std::string& text : all_of(spanish)) {
       if (!std::regex_search(text, words)) continue;
+      const bool quotes = std::any_of(quoted.begin(), quoted.end(), [&](const std::string& said) {
+        return !said.empty() && text.find(said) != std::string::npos;
+      });
+      if (quotes) continue;
       ++sentences;
       EXPECT_TRUE(std::regex_match(text, data_alone) || !known.contains(text)) << text;
     }
@@ -89,7 +110,7 @@ class SpanishPages : public ProgramTest {
   Warehouse w;
 };
 
-TEST_F(SpanishPages, SayNothingInEnglish) {
+TEST_F(SpanishPages, SayNothingInEnglishButWhatTheyQuote) {
   fill();
   check({"report", "--run", "bad"});
   check({"compare", "good", "bad"});
@@ -98,7 +119,9 @@ TEST_F(SpanishPages, SayNothingInEnglish) {
 }
 
 TEST_F(SpanishPages, OfAGateLeaveWhatIsWrittenBesideThemInEnglish) {
-  fill();
+  add("bad", 1);
+  w.rounding("attn_out", 0);  // of f32 it is none
+  judge_all(w);
   const Result result = run({"gate", "--run", "bad", "--lang", "es", "--html", "es.html", "--junit",
                              "junit.xml", "--json", "gate.json"});
   EXPECT_TRUE(result.says("looks like SCALED: decode's row is 0.999 times prefill's"))

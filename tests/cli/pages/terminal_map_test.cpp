@@ -19,7 +19,7 @@ TEST_F(FirstFailMap, ShowsEveryLayerAndTracePointInLetters) {
     w.divergent("attn_out", 1);
     w.drift("mlp_out", 1);
     w.add(prefill("x_in", 1, 1));
-    w.add(prefill("mlp_out", 2, 1).nans(1), decode("mlp_out", 2, 1));
+    w.add(prefill("mlp_out", 2, 1).nans(1), decode("mlp_out", 2, 2));
   }
   const Result result = run({"--db", database(), "firstfail", "--run", "r", "--map"});
   EXPECT_NE(result.out.find("prompt p0\n"

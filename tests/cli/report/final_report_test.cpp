@@ -4,6 +4,7 @@
 
 #include "cli/report/files.h"
 #include "cli/report/table.h"
+#include "db/judge.h"
 #include "ingest/document.h"
 #include "ingest/report_pairs.h"
 #include "ingest/table.h"
@@ -17,6 +18,7 @@ using testing::Test;
 
 std::string markdown(Warehouse& warehouse, const std::string& runs,
                      Language language = Language::kEnglish) {
+  judge_rest(warehouse.db);
   std::string text;
   QueryPool statements(warehouse.db);
   write_final_report(statements, resolve_runs(warehouse.db, runs), language,
@@ -157,17 +159,28 @@ TEST(Report, RoundingAloneHasNoRootCause) {
   warehouse.match("x_in", 0);
   warehouse.rounding("attn_out", 0);
   std::string text = markdown(warehouse, "r");
-  EXPECT_TRUE(has(text, "## Verdict: **PASS** within rounding\n")) << text;
-  EXPECT_TRUE(has(text, "as expected of mode `as_designed`"));
-  EXPECT_TRUE(has(text, "**Decide which verdict gates**"));
+  EXPECT_TRUE(has(text,
+                  "## Verdict: **PASS** (rounding only; bitwise equal: no, as expected in"
+                  " as_designed)\n"))
+      << text;
+  EXPECT_TRUE(has(text,
+                  "Strict verdict: FAIL. The first pair that is not bitwise equal is"
+                  " `attn_out` (layer 0, prompt `p0`, position 37), as expected in"
+                  " `as_designed`"))
+      << text;
+  EXPECT_TRUE(has(text, "| **Strict verdict** | FAIL |\n| **Numeric verdict** | PASS |"));
+  EXPECT_FALSE(has(text, "**Decide which verdict counts**"));
   EXPECT_FALSE(has(text, "ROOT_CAUSE: "));
   EXPECT_FALSE(has(text, "Root Cause Analysis"));
   EXPECT_FALSE(has(text, "masking"));
   EXPECT_TRUE(has(markdown(warehouse, "r", Language::kSpanish),
-                  "## Veredicto: **PASS** dentro del redondeo\n"));
+                  "## Veredicto: **PASS** (sólo redondeo; iguales bit a bit: no, como se espera"
+                  " en as_designed)\n"));
   warehouse.run({.name = "invariant", .mode = "batch_invariant"});
   warehouse.rounding("attn_out", 0);
-  EXPECT_TRUE(has(markdown(warehouse, "invariant"), "## Verdict: **FAIL** though within rounding"));
+  const std::string invariant = markdown(warehouse, "invariant");
+  EXPECT_TRUE(has(invariant, "## Verdict: **FAIL** though within rounding"));
+  EXPECT_TRUE(has(invariant, "**Decide which verdict counts**"));
 }
 
 TEST(Report, AdviceBeginsAtWhatIsBeyondRoundingAndKeepsToIt) {

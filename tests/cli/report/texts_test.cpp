@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/report/texts_of_findings.h"
 #include "tests/cli/program.h"
 #include "tests/cli/report/report_rows.h"
 
@@ -23,6 +24,7 @@ TEST(ReportTexts, EveryTextHasBothLanguagesAndTheSameValues) {
   std::set<std::string_view> ids;
   std::vector<ReportText> all(std::begin(kTextsOfReports), std::end(kTextsOfReports));
   all.insert(all.end(), std::begin(kTextsOfPages), std::end(kTextsOfPages));
+  all.insert(all.end(), std::begin(kTextsOfFindings), std::end(kTextsOfFindings));
   for (const ReportText& text : all) {
     EXPECT_TRUE(ids.insert(text.id).second) << text.id << " is there twice";
     EXPECT_FALSE(text.en.empty()) << text.id;
@@ -43,6 +45,23 @@ TEST(ReportTexts, EveryRootCauseOfTheDictionaryIsExplained) {
       EXPECT_TRUE(find_report_text("stage." + cause)) << cause;
     }
   }
+}
+
+TEST(ReportTexts, EveryFindingOfTheDictionaryIsWorded) {
+  std::set<std::string_view> worded, explained;
+  for (const ReportText& text : kTextsOfFindings) {
+    worded.insert(text.id.substr(0, text.id.find('.')));
+  }
+  for (const FindingMeaning& one : kSpanishMeanings) explained.insert(one.name);
+  Warehouse warehouse;
+  SQLite::Statement findings(warehouse.db, "SELECT name FROM finding");
+  size_t n = 0;
+  for (; findings.executeStep(); ++n) {
+    const std::string name = findings.getColumn(0);
+    EXPECT_TRUE(worded.contains(name)) << name;
+    EXPECT_TRUE(explained.contains(name)) << name;
+  }
+  EXPECT_EQ(explained.size(), n);
 }
 
 TEST(ReportTexts, ValuesAreNotReadAsSlots) {

@@ -33,11 +33,10 @@ for architecture in qwen2 qwen3; do
 done
 models=("${types[@]}" qwen2 qwen3)
 for model in "${models[@]}"; do
-  for mode in batch_invariant:strict as_designed:numeric kv_aligned:numeric; do
+  for mode in batch_invariant as_designed kv_aligned; do
     for backend in hip cpu; do
-      step "probe of $model, ${mode%:*} on $backend" "$infer" probe --suite b3_66_v2 \
-        --model "$work/$model.gguf" \
-        --mode "${mode%:*}" --gate "${mode#*:}" --backend "$backend" --db "$database" \
+      step "probe of $model, $mode on $backend" "$infer" probe --suite b3_66_v2 \
+        --model "$work/$model.gguf" --mode "$mode" --backend "$backend" --db "$database" \
         --experiment "${model}_$backend" --date 2000-01-01
     done
   done
@@ -55,9 +54,9 @@ if [[ -x $greta_db ]]; then
       test "${divergent#*,}" = 0
   done
 fi
-for mode in batch_invariant:strict as_designed:numeric kv_aligned:numeric; do
-  step "probe of many lengths, ${mode%:*}" "$infer" probe --model "$work/q4_k_m.gguf" \
-    --mode "${mode%:*}" --gate "${mode#*:}" --backend hip --db "$database" --experiment lengths
+for mode in batch_invariant as_designed kv_aligned; do
+  step "probe of many lengths, $mode" "$infer" probe --model "$work/q4_k_m.gguf" \
+    --mode "$mode" --backend hip --db "$database" --experiment lengths
 done
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do

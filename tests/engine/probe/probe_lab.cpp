@@ -33,8 +33,8 @@ ProbeLab::ProbeLab()
     : database_(folder_ / "lab.db"),
       reader_((open_for_writing(database_), open_for_reading(database_))),
       verdict_(reader_,
-               "SELECT verdict, numeric_verdict, coverage, pairs, pass, tensor, layer,"
-               " numeric_tensor, numeric_layer FROM run_verdict WHERE run = ?"),
+               "SELECT verdict, strict_verdict, numeric_verdict, coverage, pairs, pass, tensor,"
+               " layer, numeric_tensor, numeric_layer FROM run_verdict WHERE run = ?"),
       pair_(reader_,
             "SELECT status, class, rel_l2, tolerance FROM pair"
             " WHERE run = ? AND tensor = ? AND layer = ? AND status <> 'PREFILL_ONLY'"
@@ -88,10 +88,11 @@ LabVerdict ProbeLab::verdict(const std::string& run) {
   LabVerdict result{verdict_.getColumn(0).getString(),
                     verdict_.getColumn(1).getString(),
                     verdict_.getColumn(2).getString(),
-                    verdict_.getColumn(3).getInt64(),
+                    verdict_.getColumn(3).getString(),
                     verdict_.getColumn(4).getInt64(),
-                    place_at(verdict_, 5),
-                    place_at(verdict_, 7)};
+                    verdict_.getColumn(5).getInt64(),
+                    place_at(verdict_, 6),
+                    place_at(verdict_, 8)};
   verdict_.reset();
   return result;
 }

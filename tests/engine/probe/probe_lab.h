@@ -27,7 +27,7 @@ Place place_of(RowKey key);
 
 /// A row of the view run_verdict.
 struct LabVerdict {
-  std::string verdict, numeric_verdict, coverage;
+  std::string verdict, strict_verdict, numeric_verdict, coverage;
   int64_t pairs = 0, pass = 0;
   std::optional<Place> first_fail, numeric_first_fail;
 };

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "db/database.h"
-#include "db/kept_tally.h"
 #include "db/transaction.h"
 #include "engine/probe/prompt_groups.h"
 #include "engine/record/run_writer.h"
@@ -227,59 +226,6 @@ TEST_F(TogetherTest, EarlierGroupsLeaveNothingBehind) {
   const ToldSink fresh = told(engine_, options, last, 3);
   after.lines.erase(after.lines.begin(), after.lines.end() - std::ssize(fresh.lines));
   expect_same(fresh, after, "after others");
-}
-
-// ---- Into a database.
-
-/// What is kept of the only run of a file.
-std::string kept_in(SQLite::Database& db) {
-  std::string text;
-  for (const char* table : {"kept_tally", "kept_verdict"}) {
-    SQLite::Statement rows(db,
-                           std::string("SELECT * FROM ") + table + " ORDER BY 1, 2, 3, 4, 5, 6, 7");
-    while (rows.executeStep()) {
-      for (int i = 0; i < rows.getColumnCount(); ++i) text += rows.getColumn(i).getString() + "|";
-      text += "\n";
-    }
-  }
-  return text;
-}
-
-TEST_F(TogetherTest, PromptsJudgedAheadAreJudgedAsAtTheEnd) {
-  const TemporaryFolder folder;
-  suite_ = prompts_of(model_, std::vector<int64_t>(30, 3));
-  for (const bool root_late : {false, true}) {
-    const auto file = folder / (root_late ? "late.db" : "early.db");
-    {
-      SQLite::Database db = open_for_writing(file);
-      db.exec(
-          "INSERT INTO noise_floor(model_sha256, dtype, backend, tensor_id, layer, rel_l2, gain,"
-          " pairs, measured_at) SELECT 'the root', 'f32', 'cpu', id, 1, 1e-9, 1e-9, 100,"
-          " '2026-01-01T00:00:00Z' FROM tensor");
-    }
-    RunRecord record;
-    record.experiment = "together";
-    record.date = "2026-01-01";
-    record.mode = "as_designed";
-    record.dtype = "f32";
-    record.attributes = {{"backend", "cpu"}};
-    RunWriter writer(file, record);
-    if (!root_late) writer.attribute("model_root", "the root");
-    ProbeOptions options = options_of(engine_, Mode::kAsDesigned);
-    options.sequences = 7;
-    Probe probe(engine_.model, engine_.weights, *engine_.backend, 5, options);
-    for (const auto together : probe.groups(suite_)) probe.run(together, writer);
-    if (root_late) writer.attribute("model_root", "the root");
-    writer.end(true);
-
-    SQLite::Database db = open_for_writing(file);
-    EXPECT_GT(db.execAndGet("SELECT count(*) FROM trace_row").getInt64(), 12'000);
-    const std::string kept = kept_in(db);
-    EXPECT_NE(kept, "");
-    db.exec("DELETE FROM kept_tally");
-    in_transaction(db, [&] { keep_tally(db, 1); });
-    EXPECT_EQ(kept, kept_in(db)) << file;
-  }
 }
 
 // ---- The forward pass.

@@ -46,6 +46,7 @@ class JsonlWriterTest : public testing::Test {
         {"kv_alignment", "run, prompt, layer, pos_id"},
         {"lm_head_delta", "run, prompt"},
         {"history", "run"},
+        {"verdict", "level, item"},
         {"trace", "run, prompt, side, pos_id, step, layer, tensor, occurrence"}};
     // Where a row was read from is not the same, and not compared.
     const std::set<std::string> but = {"run_id",      "prompt_id",   "source_id",
@@ -57,9 +58,6 @@ class JsonlWriterTest : public testing::Test {
     const char* tables[] = {
         "SELECT name, experiment, family, variant, date, commit_sha, synthetic, mode, dtype, seed,"
         " hash_algo, status, started_at, finished_at IS NOT NULL FROM run ORDER BY name",
-        "SELECT r.name, k.prompt_id, k.status, k.class, k.scope, k.cause, k.count, k.elsewhere,"
-        " k.forward_layer, k.layer, k.tensor_id, k.name_id, k.pos_id, k.token_id"
-        " FROM kept_tally k JOIN run r ON r.id = k.run_id ORDER BY 1, 2, 3, 4, 5, 6",
         "SELECT r.name, p.name, n_tokens, text_sha256, token_ids FROM prompt p JOIN run r ON r.id "
         "= p.run_id"
         " ORDER BY r.name, p.id",
@@ -72,12 +70,13 @@ class JsonlWriterTest : public testing::Test {
     }
     const std::string differences =
         "SELECT pos_id, layer, tensor_id, prefill_hash, decode_hash, n, differing, first_at,"
-        " last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments, p0, p1, p2"
-        " FROM difference ORDER BY prompt_id, 1, 2, 3";
+        " last_at, rel_l2, max_abs, max_abs_at, max_ulp, heads, segments, segment, share_ppm"
+        " FROM difference d LEFT JOIN difference_part p ON p.difference_id = d.id"
+        " ORDER BY prompt_id, 1, 2, 3, segment";
     EXPECT_EQ(text_of(b, differences), text_of(a, differences));
     const std::string sketches =
-        "SELECT k.n, derived, sum_sq, s0, s1, s15, s16, s30, s31 FROM trace_row t"
-        " JOIN sketch k ON k.id = t.vector_id"
+        "SELECT k.n, derived, sum_sq, scale, b0, b1, b15, b16, b30, b31 FROM trace_row t"
+        " JOIN sketch k ON k.id = t.sketch_id"
         " ORDER BY prompt_id, side, pos_id, layer, tensor_id, step";
     EXPECT_EQ(text_of(b, sketches), text_of(a, sketches));
   }
@@ -142,7 +141,7 @@ TEST_F(JsonlWriterTest, ValuesThatAreNotFiniteReadBack) {
               "SELECT DISTINCT status FROM pair WHERE tensor IN ('attn_out', 'wo_out', 'mlp_out')"),
       "NONFINITE");
   const char* samples =
-      "SELECT line, data FROM trace_row t JOIN sample s ON s.id = t.vector_id"
+      "SELECT line, data FROM trace_row t JOIN sample s ON s.id = t.sample_id"
       " ORDER BY side, layer, tensor_id";
   SQLite::Database direct = open_for_reading(direct_file());
   SQLite::Statement a(direct, samples), b(db, samples);

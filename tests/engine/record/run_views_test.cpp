@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "db/check.h"
+#include "db/judge.h"
 #include "engine/record/run_writer.h"
 #include "tests/engine/record/run_fixture.h"
 
@@ -12,7 +13,8 @@ namespace greta {
 namespace {
 
 constexpr float kRounding = 1.0f + 0x1p-20f;
-constexpr const char* kVerdict = "SELECT verdict, numeric_verdict, coverage FROM run_verdict";
+constexpr const char* kVerdict =
+    "SELECT verdict, numeric_verdict, coverage FROM verdict_now WHERE level = 'run'";
 
 /// A database with one run of a made-up model.
 class EngineRun : public testing::Test {
@@ -85,12 +87,12 @@ TEST_F(EngineRun, WithoutAnyOneRowOfLaterTokensItDoesNotPass) {
                 .decode_steps = 3};
   write(run);
   SQLite::Database db = open();
-  ASSERT_EQ(text_of(db, "SELECT verdict, coverage, decode_only FROM run_verdict"),
-            "PASS|partial|3");
+  const std::string now = " FROM verdict_now WHERE level = 'run'";
+  ASSERT_EQ(text_of(db, "SELECT verdict, coverage, decode_only" + now), "PASS|partial|3");
   for (int pos : {6, 7, 8}) {
     db.exec("BEGIN");
     db.exec("DELETE FROM trace_row WHERE pos_id = " + std::to_string(pos));
-    EXPECT_EQ(text_of(db, "SELECT verdict, numeric_verdict, coverage, unmet FROM run_verdict"),
+    EXPECT_EQ(text_of(db, "SELECT verdict, numeric_verdict, coverage, unmet" + now),
               "INCOMPLETE|INCOMPLETE|unmet|1");
     EXPECT_EQ(check_database(db).size(), 1u);
     db.exec("ROLLBACK");
@@ -98,8 +100,8 @@ TEST_F(EngineRun, WithoutAnyOneRowOfLaterTokensItDoesNotPass) {
   for (int side : {0, 1}) {  // the other side still has the tensor, elsewhere
     db.exec("BEGIN");
     db.exec("DELETE FROM trace_row WHERE pos_id = 5 AND side = " + std::to_string(side));
-    EXPECT_NE(text_of(db, "SELECT verdict FROM run_verdict"), "PASS");
-    EXPECT_NE(text_of(db, "SELECT numeric_verdict FROM run_verdict"), "PASS");
+    EXPECT_NE(text_of(db, "SELECT verdict" + now), "PASS");
+    EXPECT_NE(text_of(db, "SELECT numeric_verdict" + now), "PASS");
     db.exec("ROLLBACK");
   }
 }
@@ -153,10 +155,10 @@ TEST_F(EngineRun, OneValueThatIsNotFiniteFailsWhateverRowItIsIn) {
   write(run);
   ASSERT_EQ(n_rows, (kRows + 1) * kRows);
   const std::string of_prompts =
-      "SELECT p.name, v.verdict, v.numeric_verdict, v.fail, v.nonfinite, v.fail_layer,"
-      " (SELECT t.name FROM tensor t WHERE t.id = v.fail_tensor_id), v.fail_pos_id"
-      " FROM verdict_part v JOIN prompt p ON p.id = v.prompt_id WHERE v.verdict ";
-  EXPECT_EQ(ask(of_prompts + "<> 'PASS' ORDER BY v.prompt_id") + "\n", expected);
+      "SELECT p.name, v.verdict, v.numeric_verdict, v.fail, v.nonfinite, v.layer, v.tensor,"
+      " v.pos_id FROM verdict v JOIN prompt p ON p.name = v.item WHERE v.level = 'prompt'"
+      " AND v.verdict ";
+  EXPECT_EQ(ask(of_prompts + "<> 'PASS' ORDER BY p.id") + "\n", expected);
   EXPECT_EQ(ask(of_prompts + "= 'PASS'"), "p200|PASS|PASS|0|0|-|-|-");
   EXPECT_EQ(ask("SELECT verdict, numeric_verdict, fail, nonfinite FROM run_verdict"),
             "FAIL|FAIL|200|200");
@@ -230,10 +232,9 @@ TEST_F(EngineRun, DriftWithinRoundingFailsStrictlyAndPassesNumerically) {
     return true;
   };
   write(run, "as_designed");
-  EXPECT_EQ(
-      ask("SELECT verdict, numeric_verdict, layer, tensor, numeric_first_fail, rounding = fail"
-          " FROM run_verdict"),
-      "FAIL|PASS|0|attn_out|-|1");
+  EXPECT_EQ(ask("SELECT verdict, strict_verdict, numeric_verdict, first_fail, strict_layer,"
+                " strict_tensor, rounding = fail FROM run_verdict"),
+            "PASS|FAIL|PASS|-|0|attn_out|1");
   EXPECT_EQ(ask("SELECT tensor, origin, inputs_complete FROM pair WHERE status = 'DRIFT'"
                 " ORDER BY prompt_id, layer < 0, layer, tensor_id LIMIT 1"),
             "attn_out|ORIGIN|1");
@@ -248,10 +249,9 @@ TEST_F(EngineRun, BugBehindRoundingIsTheNumericFirstFail) {
     return true;
   };
   write(run, "as_designed");
-  EXPECT_EQ(
-      ask("SELECT verdict, numeric_verdict, numeric_first_fail, numeric_layer, numeric_tensor,"
-          " numeric_origin FROM run_verdict"),
-      "FAIL|FAIL|WO_OUT_DRIFT|1|wo_out|ORIGIN");
+  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, first_fail, layer, tensor, numeric_origin"
+                " FROM run_verdict"),
+            "FAIL|FAIL|WO_OUT_DRIFT|1|wo_out|ORIGIN");
 }
 
 struct Alignment {
@@ -336,8 +336,9 @@ TEST_F(EngineRun, TwoRunsCompareRowByRow) {
             "p0_short|decode|6|-1|hidden|ONLY_A|-\n"
             "p0_short|decode|6|1|v_proj|DRIFT|DIVERGENT\n"
             "p6_len_16|decode|16|-1|hidden|ONLY_A|-");
+  const std::string again = write({.decode_steps = 1});
   EXPECT_EQ(ask("SELECT status, count(*) FROM run_diff WHERE run_a = '" + a + "' AND run_b = '" +
-                a + "' GROUP BY 1"),
+                again + "' GROUP BY 1"),
             "MATCH|300");
 }
 
@@ -353,7 +354,7 @@ TEST_F(EngineRun, LmHeadDeltaNamesTheRouteThatTheCpuContradicts) {
             "p0_short|GEMM|DOT|7|7|1.4000|0|1|GEMM|12\np6_len_16|GEMM|DOT|7|7|1.4000|0|1|GEMM|12");
 }
 
-TEST_F(EngineRun, KeptTallyIsWhatTheViewsCompute) {
+TEST_F(EngineRun, ItsVerdictIsKept) {
   MadeUpRun run;
   run.alter = [](MadeUpRow& row) {
     if (is(row, TracePoint::kAttnOut, 1) && row.record.phase == Phase::kDecode0) scale(row, 2.0f);
@@ -361,10 +362,11 @@ TEST_F(EngineRun, KeptTallyIsWhatTheViewsCompute) {
   };
   write(run);
   SQLite::Database db = open();
-  ASSERT_EQ(text_of(db, "SELECT count(*) FROM unjudged_run"), "0");
-  const std::string kept = view(db, "run_verdict", "run") + view(db, "first_fail", "run, prompt");
-  db.exec("DELETE FROM kept_tally");
-  EXPECT_EQ(view(db, "run_verdict", "run") + view(db, "first_fail", "run, prompt"), kept);
+  ASSERT_EQ(text_of(db, "SELECT count(*) FROM unjudged"), "0");
+  const std::string kept = view(db, "verdict", "level, item");
+  db.exec("DELETE FROM verdict");
+  judge_rest(db);
+  EXPECT_EQ(view(db, "verdict", "level, item"), kept);
 }
 
 }  // namespace

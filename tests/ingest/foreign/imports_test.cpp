@@ -74,7 +74,7 @@ TEST_F(Imports, APassOfSglangIsARowForEachPositionWithItsToken) {
         "1");
     EXPECT_EQ(count("trace t JOIN trace_row r ON r.source_id = t.source_id AND r.line = "
                     "t.source_line AND r.pos_id = t.pos_id"
-                    " JOIN sketch s ON s.id = r.vector_id",
+                    " JOIN sketch s ON s.id = r.sketch_id",
                     where(file) + " AND s.derived = 0"),
               count("trace", where(file)));
   }

@@ -32,8 +32,8 @@ bool contradict_statistics(Harm& harm, Random& random, Via) {
   ToldRow* row = any_row(
       harm.run, random, [&](const ToldRow& r) { return r.hash && r.max && has_twin(harm.run, r); });
   if (row == nullptr) return false;
-  std::optional<double>* const statistics[] = {&row->min, &row->max, &row->mean, &row->abs_sum};
-  **statistics[random.below(4)] += 0.5;
+  // sums have an order, and are not held against hashes
+  **(random.one_in(2) ? &row->min : &row->max) += 0.5;
   // Beyond what a historical hash covers rows of equal hashes may differ.
   const bool covers = harm.run.hash_algo == "greta-1" || (row->n && *row->n <= 256);
   if (covers) harm.promise = Promise::kFails;

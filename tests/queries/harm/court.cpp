@@ -1,7 +1,5 @@
 #include "tests/queries/harm/court.h"
 
-#include "db/kept_tally.h"
-
 namespace greta::harm {
 
 void Court::judge(const std::vector<Asked>& runs, bool keeps) {
@@ -42,26 +40,20 @@ void Court::find(const std::vector<Asked>& runs) {
   }
 }
 
-void Court::keep() {
-  w_.db.exec("BEGIN");
-  TallyReader reader(w_.db);
-  TallyKeeper keeper(w_.db);
-  for (const auto& [run_id, answer] : asked_) keeper.keep(reader.read(run_id));
-  w_.db.exec("COMMIT");
-}
+void Court::keep() { w_.judge(); }
 
 void Court::ask() {
+  w_.judge();
   SQLite::Statement parts(
       w_.db,
-      "SELECT v.run_id, ifnull((SELECT name FROM prompt WHERE id = v.prompt_id), ''), v.verdict,"
-      " v.numeric_verdict, v.fail, v.fail - v.drift + v.divergent, v.missing_elsewhere,"
-      " printf('%s %s %d %d %d, %s %s %d %d, %s %s %d %d',"
-      "  v.fail_cause, (SELECT name FROM prompt WHERE id = v.fail_prompt_id), v.fail_layer,"
-      "  v.fail_name_id, v.fail_pos_id,"
-      "  v.drift_cause, (SELECT name FROM prompt WHERE id = v.drift_prompt_id), v.drift_layer,"
-      "  v.drift_name_id,"
-      "  v.divergent_cause, (SELECT name FROM prompt WHERE id = v.divergent_prompt_id),"
-      "  v.divergent_layer, v.divergent_name_id) FROM verdict_part v");
+      "SELECT v.run_id, v.item, v.strict_verdict, v.numeric_verdict, v.fail,"
+      " v.fail - v.drift + v.divergent, c.missing_elsewhere,"
+      " printf('%s %s %d %s %d, %s %d %s, %s %s %d %s', v.strict_first_fail, v.strict_prompt,"
+      "  v.strict_layer, v.strict_tensor, v.strict_pos_id, v.first_drift_cause,"
+      "  v.first_drift_layer, v.first_drift_tensor, v.numeric_first_fail, v.numeric_prompt,"
+      "  v.numeric_layer, v.numeric_tensor)"
+      " FROM verdict v JOIN verdict_count c ON c.run_id = v.run_id AND c.level = v.level"
+      " AND c.item = v.item WHERE v.level IN ('run', 'prompt')");
   while (parts.executeStep()) {
     const auto asked = asked_.find(parts.getColumn(0).getInt64());
     if (asked == asked_.end()) continue;

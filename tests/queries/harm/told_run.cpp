@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/json_text.h"
+#include "db/judge.h"
 #include "kernels/fingerprint/fingerprint.h"
 
 namespace greta::harm {
@@ -277,6 +278,7 @@ void open_an_ingest(SQLite::Database& db, int64_t run_id) {
           ", '2026-01-01T00:00:00Z', 'h', 1, 'p', '', '[]');"
           "INSERT OR IGNORE INTO ingest_run VALUES (" +
           std::to_string(run_id) + ", " + id + ")");
+  forget_verdict(db, run_id);  // as who ingests does, without triggers
 }
 
 void write_files(const TemporaryFolder& folder, const std::string& name, const ToldRun& run) {

@@ -41,7 +41,7 @@ namespace {
 
 bool same_content(const ToldRow& x, const ToldRow& y) {
   return x.token == y.token && x.n == y.n && x.has_hash == y.has_hash && x.is_nan == y.is_nan &&
-         x.mean == y.mean &&
+         x.max == y.max &&
          (x.has_hash ? x.hash() == y.hash() : x.has_sketch == y.has_sketch && x.value == y.value);
 }
 
@@ -70,7 +70,7 @@ Judged held_against(const Crowd& xs, const Crowd& ys, double tolerance) {
              by_hash = hashes && same_length;
   const bool sketches = x.has_sketch && y.has_sketch && same_length,
              same_sketch = sketches && x.value == y.value;
-  const bool other_statistics = x.mean && y.mean && *x.mean != *y.mean;
+  const bool other_statistics = x.max && y.max && *x.max != *y.max;
   if (is_ambiguous(xs) || is_ambiguous(ys)) return {Status::kAmbiguous};
   if (by_hash && x.hash() == y.hash() && other_statistics) return {Status::kConflict};
   if (!hashes && same_sketch && other_statistics) return {Status::kConflict};
@@ -78,7 +78,8 @@ Judged held_against(const Crowd& xs, const Crowd& ys, double tolerance) {
   if (x.token != y.token) return {Status::kIncomparable};
   if (by_hash && x.hash() == y.hash()) return {Status::kMatch};
   if (by_hash || (sketches && !same_sketch)) {
-    if (!sketches) return {Status::kDrift, Class::kUnknown};
+    // equal sketches of other statistics do not show where the rows differ
+    if (!sketches || (same_sketch && other_statistics)) return {Status::kDrift, Class::kUnknown};
     return {Status::kDrift, distance(x, y) <= tolerance ? Class::kRounding : Class::kDivergent};
   }
   return {Status::kIncomparable, same_sketch ? Class::kRounding : Class::kNone};

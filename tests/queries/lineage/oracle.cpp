@@ -117,7 +117,7 @@ Change Oracle::work_out_change(size_t run, size_t baseline) const {
   Change c{run, baseline, "INCOMPARABLE", compare(baseline, run)};
   const OwnVerdict &now = verdict_[run], &was = verdict_[baseline];
   const auto turned = [&](const char* from, const char* to) {
-    return (was.strict == from && now.strict == to) || (was.numeric == from && now.numeric == to);
+    return was.verdict() == from && now.verdict() == to;
   };
   if (c.comparison.why_not) return c;
   if (turned("PASS", "FAIL")) {
@@ -161,11 +161,8 @@ bool Oracle::is_of_a_parent(const Regression& told) const {
     const auto run = nearest_run({parent}, told.first_bad, false);
     if (!run || *run == told.last_good) continue;
     const OwnVerdict& own = verdict_[*run];
-    const bool strict = own.strict == "FAIL", numeric = own.numeric == "FAIL";
-    if (told.gate == "both"      ? strict && numeric
-        : told.gate == "strict"  ? strict
-        : told.gate == "numeric" ? numeric
-                                 : told.where && has_values_of(*run, told.first_bad, *told.where))
+    if (told.gate ? own.verdict() == "FAIL"
+                  : told.where && has_values_of(*run, told.first_bad, *told.where))
       return true;
   }
   return false;
@@ -204,8 +201,9 @@ bool Oracle::differs_at(size_t a, size_t b, const Where& place) const {
           row.layer == place.layer && point_of(row.tensor).name == place.tensor)
         crowd.push_back(&row);
     }
-    std::stable_sort(crowd.begin(), crowd.end(),
-                     [](const ToldRow* x, const ToldRow* y) { return x->step < y->step; });
+    std::stable_sort(crowd.begin(), crowd.end(), [](const ToldRow* x, const ToldRow* y) {
+      return std::tuple(!x->is_nan, x->step) < std::tuple(!y->is_nan, y->step);
+    });
     return crowd;
   };
   const ToldRun &x = history_.runs[a], &y = history_.runs[b];
@@ -242,19 +240,15 @@ std::vector<Regression> Oracle::regressions() const {
                     [&](const Change& earlier) { return mends(x, earlier); }))
       continue;
     Regression r{x.run, x.baseline, x.change, std::nullopt, place_of(x), std::nullopt};
-    const OwnVerdict &now = verdict_[x.run], &was = verdict_[x.baseline];
-    const bool strict = was.strict == "PASS" && now.strict == "FAIL",
-               numeric = was.numeric == "PASS" && now.numeric == "FAIL";
     if (x.change == "BROKEN") {
-      r.gate = strict && numeric ? "both" : strict ? "strict" : "numeric";
-      r.where = strict && !numeric ? now.first_fail : now.numeric_first_fail;
+      r.gate = verdict_[x.run].strictly ? "strict" : "numeric";
+      r.where = verdict_[x.run].acted_fail();
     }
     if (is_of_a_parent(r)) continue;
     const auto passes_again = [&](const Change& y) {
       const OwnVerdict& own = verdict_[y.run];
       const auto place = place_of(x);
-      return r.gate && (*r.gate == "numeric" ? own.numeric : own.strict) == "PASS" &&
-             !(place && differs_at(x.baseline, y.run, *place));
+      return r.gate && own.verdict() == "PASS" && !(place && differs_at(x.baseline, y.run, *place));
     };
     for (const Change& y : changes_) {
       if (y.run == x.run || !same_series(y.run, x.run) || !is_later(y.run, x.run)) continue;
@@ -272,7 +266,7 @@ std::vector<Regression> Oracle::regressions() const {
                                   : !commit_[other.first_bad] && x.commit && x.commit == y.commit;
       return one_commit && is_before(other.first_bad, r.first_bad) &&
              same_series(r.first_bad, other.first_bad) && other.last_good == r.last_good &&
-             other.change == r.change && other.gate == r.gate;
+             other.change == r.change;
     });
   };
   std::vector<Regression> once;

@@ -20,6 +20,13 @@ struct Where {
 struct OwnVerdict {
   std::string strict, numeric;
   std::optional<Where> first_fail, numeric_first_fail;  ///< tensor as it is written
+  bool strictly = false;                                ///< the strict one is the one to act on
+  bool missing = false;  ///< rows have no partner, which comes before all values
+
+  const std::string& verdict() const { return strictly ? strict : numeric; }
+  const std::optional<Where>& acted_fail() const {
+    return strictly || missing ? first_fail : numeric_first_fail;
+  }
 };
 
 /// Two runs: diff_verdict.

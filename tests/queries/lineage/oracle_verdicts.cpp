@@ -33,8 +33,10 @@ std::map<Key, Crowd> crowds(const ToldRun& run, KeyOf&& key_of) {
     if (const std::optional<Key> key = key_of(row)) all[*key].push_back(&row);
   }
   for (auto& [key, crowd] : all) {
-    std::stable_sort(crowd.begin(), crowd.end(),
-                     [](const ToldRow* x, const ToldRow* y) { return x->step < y->step; });
+    std::stable_sort(crowd.begin(), crowd.end(), [](const ToldRow* x, const ToldRow* y) {
+      return std::tuple(!x->is_nan, phase_number(x->phase), x->step) <
+             std::tuple(!y->is_nan, phase_number(y->phase), y->step);
+    });
   }
   return all;
 }
@@ -162,8 +164,11 @@ OwnVerdict Oracle::work_out_verdict(size_t run_index) const {
     return passes ? "PASS" : "INCOMPARABLE";
   };
   return {verdict(fail > 0, pass == pairs),
-          verdict(fail - drift + divergent > 0, pass + rounding == pairs), where_of(first),
-          where_of(numeric_first)};
+          verdict(fail - drift + divergent > 0, pass + rounding == pairs),
+          where_of(first),
+          where_of(numeric_first),
+          run.mode == "batch_invariant" || (drift > 0 && rounding + divergent == 0),
+          missing > 0};
 }
 
 std::optional<std::string> Oracle::why_not(size_t a_index, size_t b_index) const {

@@ -237,9 +237,9 @@ class Maker {
         row.has_sketch = sketches && !random_.one_in(30);
         if (random_.one_in(60)) row.n = 5;
         if (random_.one_in(50))
-          row.mean = 9;
+          row.max = 9;
         else if (random_.one_in(4))
-          row.mean = 0.5;
+          row.max = 0.5;
         if (loses_one && random_.one_in(5)) continue;
         run.rows.push_back(row);
         if (random_.one_in(40)) {  // again, later in the run
@@ -333,7 +333,7 @@ std::string text_of(const ToldHistory& history) {
       if (!row.has_hash) text << " no hash";
       if (!row.has_sketch) text << " no sketch";
       if (row.is_nan) text << " NaN";
-      if (row.mean) text << " mean " << *row.mean;
+      if (row.max) text << " max " << *row.max;
       text << "\n";
     }
   }

@@ -17,7 +17,7 @@ struct ToldRow {
   double value = 1;  ///< the first of the row's values; the others are 2, 3, 4, ...
   int64_t bits = 0;  ///< rows of equal values and other bits differ by what no sketch shows
   bool has_hash = true, has_sketch = true, is_nan = false;
-  std::optional<double> mean = {};  ///< a statistic that is written beside the rest
+  std::optional<double> max = {};  ///< a statistic that is written beside the rest
 
   std::vector<float> values() const;
   uint64_t hash() const;

@@ -1,0 +1,10 @@
+#pragma once
+#include <SQLiteCpp/SQLiteCpp.h>
+
+namespace greta {
+
+/// Brings the tables of a file of format version 8 or 9 to version 10, inside the caller's
+/// transaction.
+void migrate_to_10(SQLite::Database& db);
+
+}  // namespace greta

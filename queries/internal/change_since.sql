@@ -1,0 +1,21 @@
+-- What changed between a run and another one as its baseline, of those pairs that were compared (run_change);
+-- level gate: without what is waived. Name the run.
+CREATE VIEW change_since AS
+SELECT
+  d.*,
+  CASE
+    WHEN d.why_not IS NOT NULL THEN 'INCOMPARABLE'
+    WHEN w.verdict = 'PASS' AND v.verdict = 'FAIL' THEN 'BROKEN'
+    WHEN w.verdict = 'FAIL' AND v.verdict = 'PASS' THEN 'FIXED'
+    -- rows that the baseline lacked are there, and what it had is as it was
+    WHEN w.verdict = 'INCOMPLETE' AND v.verdict = 'PASS' AND d.only_b > 0
+      AND d.only_a + d.divergent + d.nonfinite + d.unknown = 0 THEN 'FIXED'
+    WHEN d.strict_verdict IN ('PASS', 'INCOMPLETE') THEN 'SAME'
+    WHEN d.numeric_verdict IN ('PASS', 'INCOMPLETE') THEN 'ROUNDING'
+    WHEN d.numeric_verdict = 'FAIL' THEN 'CHANGED'
+    ELSE 'INCOMPARABLE'
+  END AS change
+FROM run_change d
+JOIN verdict v ON v.run_id = d.run_id AND v.level = d.level AND v.item = ''
+JOIN verdict w ON w.run_id = d.baseline_id AND w.item = '' AND w.level = CASE WHEN d.level = 'gate' AND EXISTS (
+    SELECT 1 FROM verdict g WHERE g.run_id = d.baseline_id AND g.level = 'gate' AND g.until >= date('now')) THEN 'gate' ELSE 'run' END;

@@ -1,0 +1,120 @@
+-- Findings that other rows of the run tell about a failing pair: other places of the run, repeats of the prompt,
+-- and pairs at other positions and in prompts of other lengths. Columns as in diagnosis; `rank`: of several rows
+-- of one finding and unit the least counts. Filter on the run.
+CREATE VIEW finding_elsewhere AS
+-- decode's row is another row of this position. Rows of one value are like many others.
+SELECT
+  f.run AS run, f.prompt AS prompt, f.layer AS layer, f.tensor AS tensor,
+  CASE WHEN o.layer = f.layer THEN 'OTHER_TENSOR' ELSE 'OTHER_LAYER' END AS finding,
+  'decode' AS side, CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END AS other_side,
+  CASE WHEN o.layer = f.layer THEN (SELECT m.name FROM tensor_name m WHERE m.id = o.name_id) END AS other_tensor,
+  'layer' AS unit, f.layer AS at, o.layer AS other_at, NULL AS count, NULL AS of_count, NULL AS value, NULL AS distance,
+  f.pos_id AS pos_id, f.run_id AS run_id, f.prompt_id AS prompt_id, o.layer + o.side * 100000 + o.tensor_id AS rank
+FROM failing_row f
+CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
+WHERE f.side = 1 AND o.hash = f.hash AND o.n = f.n AND o.hash IS NOT f.other_hash AND f.nan IS NOT f.n AND f.nz IS NOT 0
+  AND CASE
+    WHEN o.layer = f.layer THEN o.tensor_id <> f.tensor_id AND NOT EXISTS (
+      SELECT 1 FROM edge e WHERE e.kind IN ('copy', 'alias')
+        AND (e.to_id, e.from_id) IN (VALUES (f.tensor_id, o.tensor_id), (o.tensor_id, f.tensor_id)))
+    ELSE o.side = 0 AND o.tensor_id = f.tensor_id AND NOT EXISTS (
+      SELECT 1 FROM edge e WHERE e.from_id = f.tensor_id AND e.kind = 'weight') END
+UNION ALL
+-- a row w, here or later, that differs from its partner p and is the row o of the position before or after: of the
+-- same trace point, or of the one that it is a copy of. Not where the tokens are the same.
+SELECT
+  f.run, f.prompt, f.layer, f.tensor,
+  CASE WHEN o.side = w.side AND o.tensor_id = w.tensor_id THEN 'STALE_ROW' ELSE 'OTHER_POSITION' END,
+  f.side_name, CASE o.side WHEN 0 THEN 'prefill' ELSE 'decode' END,
+  CASE WHEN o.tensor_id <> w.tensor_id THEN (SELECT t.name FROM tensor t WHERE t.id = o.tensor_id) END,
+  'position', w.pos_id, o.pos_id, NULL, NULL, NULL, NULL, f.pos_id, f.run_id, f.prompt_id,
+  (o.pos_id > w.pos_id) * 1e12 + w.pos_id * 8 + (1 - w.side) * 4 + (o.tensor_id <> w.tensor_id) * 2 + o.side
+FROM failing_row f
+CROSS JOIN traced_position z ON z.run_id = f.run_id AND z.prompt_id = f.prompt_id AND z.side = f.side
+CROSS JOIN trace_row w ON w.run_id = f.run_id AND w.prompt_id = f.prompt_id AND w.side = f.side AND w.pos_id = z.pos_id
+  AND w.layer = f.layer AND w.tensor_id = f.tensor_id
+CROSS JOIN trace_row p ON p.run_id = f.run_id AND p.prompt_id = f.prompt_id AND p.side = 1 - f.side AND p.pos_id = z.pos_id
+  AND p.layer = f.layer AND p.tensor_id = f.tensor_id
+CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1)
+  AND o.pos_id IN (z.pos_id - 1, z.pos_id + 1) AND o.layer = f.layer
+  AND +o.tensor_id IN (f.tensor_id, (SELECT e.from_id FROM edge e
+    WHERE e.to_id = f.tensor_id AND e.kind = 'copy' AND e.layer = 'same'))
+WHERE z.pos_id >= max(f.pos_id, 0) AND p.hash IS NOT w.hash AND p.token_id IS w.token_id AND w.nan IS NOT w.n
+  AND w.nz_count IS NOT 0 AND o.hash = w.hash AND o.n = w.n AND (o.token_id IS NULL OR o.token_id IS NOT w.token_id)
+  AND NOT (o.side = w.side AND o.tensor_id = w.tensor_id AND o.pos_id > w.pos_id)
+  AND NOT EXISTS (SELECT 1 FROM edge e WHERE e.from_id = w.tensor_id AND e.kind = 'weight')
+  -- nor rows that are the same at both positions: of the partner, or of its own side unless o is of that
+  AND NOT EXISTS (
+    SELECT 1 FROM trace_row e
+    WHERE e.run_id = w.run_id AND e.prompt_id = w.prompt_id AND e.side < 2 AND e.pos_id = o.pos_id
+      AND e.layer = w.layer AND e.tensor_id = w.tensor_id
+      AND e.hash = CASE WHEN e.side = w.side THEN w.hash ELSE p.hash END
+      AND NOT (e.side = w.side AND o.side = w.side AND o.tensor_id = w.tensor_id))
+UNION ALL
+-- the cache's rows are what is beyond rounding first, so that its own row is not
+SELECT
+  f.run, f.prompt, f.layer, f.tensor, 'EARLIER_ROW', NULL, NULL, c.name, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+  f.pos_id, f.run_id, f.prompt_id, 0
+FROM failing_row f
+CROSS JOIN tensor c ON c.name = substr(f.point, 1, 7)
+WHERE f.side = 1 AND f.point IN ('k_cache_rows', 'v_cache_rows') AND f.pos_id > 0 AND 2 = (
+  SELECT count(DISTINCT o.side) FROM trace_row o
+  WHERE o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side IN (0, 1) AND o.pos_id = f.pos_id
+    AND o.layer = f.layer AND o.tensor_id = c.id)
+UNION ALL
+-- several rows of one side
+SELECT
+  f.run, f.prompt, f.layer, f.tensor, 'UNSTABLE', f.side_name, NULL, NULL, NULL, NULL, NULL, count(DISTINCT o.hash), NULL,
+  NULL, NULL, f.pos_id, f.run_id, f.prompt_id, 3 - f.side
+FROM failing_row f
+CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = f.side AND o.pos_id = f.pos_id
+  AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.token_id IS f.token_id
+GROUP BY f.run_id, f.run, f.prompt_id, f.prompt, f.side HAVING count(DISTINCT o.hash) > 1
+UNION ALL
+-- repeats of the prompt
+SELECT
+  g.run, g.prompt, g.layer, g.tensor, CASE WHEN g.others > 0 THEN 'UNSTABLE' ELSE 'REPEATED' END,
+  CASE WHEN g.decode_others > 0 THEN 'decode' WHEN g.others > 0 THEN 'prefill' END, NULL, NULL, NULL, NULL, NULL,
+  CASE WHEN g.decode_others > 0 THEN g.decode_others WHEN g.others > 0 THEN g.others ELSE g.repeats END,
+  CASE WHEN g.decode_others > 0 THEN g.decode_rows WHEN g.others > 0 THEN g.all_rows - g.decode_rows END,
+  NULL, NULL, g.pos_id, g.run_id, g.prompt_id, 0
+FROM (
+  SELECT
+    f.*, count(DISTINCT o.step) AS repeats, count(*) AS all_rows, sum(f.side) AS decode_rows,
+    sum(o.hash IS NOT f.hash) AS others, sum(f.side = 1 AND o.hash IS NOT f.hash) AS decode_others
+  FROM failing_row f
+  CROSS JOIN phase p ON p.name = 'repeat_' || f.side_name
+  CROSS JOIN trace_row o ON o.run_id = f.run_id AND o.prompt_id = f.prompt_id AND o.side = 2 AND o.pos_id = f.pos_id
+    AND o.layer = f.layer AND o.tensor_id = f.tensor_id AND o.phase_id = p.id
+  GROUP BY f.run_id, f.run, f.prompt_id, f.prompt) g
+UNION ALL
+-- positions, and lengths of prompts, up to which that trace point is clean and from which on it is not: two of each
+SELECT
+  w.run, w.prompt, w.layer, w.tensor, 'ONSET', NULL, NULL, NULL, w.unit, w.first_bad, w.last_clean,
+  ifnull((SELECT max(b.column1) FROM (VALUES (16), (32), (64), (96), (128), (256)) b WHERE w.first_bad % b.column1 = 0),
+    (SELECT max(b.column1) FROM (VALUES (16), (32), (64), (96), (128), (256)) b
+     WHERE w.last_clean = w.first_bad - 1 AND w.last_clean > 0 AND w.last_clean % b.column1 = 0)),
+  (SELECT CAST(a.value AS INTEGER) FROM attribute a
+   WHERE a.run_id = w.run_id AND a.dim = 'batch' AND CAST(a.value AS INTEGER) > 1 AND w.first_bad % CAST(a.value AS INTEGER) = 0),
+  NULL, NULL, w.pos_id, w.run_id, w.prompt_id, 0
+FROM (
+  SELECT
+    g.*, u.column1 AS unit, row_number() OVER part AS nth, min(ifnull(abs(g.sign), 0)) OVER part AS known,
+    min(CASE WHEN g.sign < 0 THEN iif(u.column1 = 'position', g.at, g.length) END) OVER part AS first_clean,
+    max(CASE WHEN g.sign < 0 THEN iif(u.column1 = 'position', g.at, g.length) END) OVER part AS last_clean,
+    min(CASE WHEN g.sign > 0 THEN iif(u.column1 = 'position', g.at, g.length) END) OVER part AS first_bad,
+    max(CASE WHEN g.sign > 0 THEN iif(u.column1 = 'position', g.at, g.length) END) OVER part AS last_bad
+  FROM (
+    SELECT DISTINCT  -- else SQLite works the grade out wherever it is named
+      f.run AS run, f.prompt AS prompt, f.layer AS layer, f.tensor AS tensor, f.pos_id AS pos_id, f.run_id AS run_id,
+      f.prompt_id AS prompt_id, s.key_pos_id AS at, q.n_tokens AS length,
+      sign(s.grade - CASE WHEN f.strict THEN 0.5 ELSE 2 END) AS sign  -- -1 clean, 1 bad, 0 neither
+    FROM failing_row f
+    CROSS JOIN traced_position z ON z.run_id = f.run_id AND z.side = 0
+    CROSS JOIN prompt q ON q.id = z.prompt_id
+    CROSS JOIN comparison_graded s ON s.run_id = f.run_id AND s.other_run_id = f.run_id AND s.side = 0
+      AND s.key_prompt_id = z.prompt_id AND s.key_pos_id = z.pos_id AND s.key_layer = f.layer AND s.key_tensor_id = f.tensor_id
+    WHERE f.side = 1 AND s.compared) g
+  CROSS JOIN (VALUES ('position'), ('tokens')) u
+  WINDOW part AS (PARTITION BY g.run_id, g.run, g.prompt_id, g.prompt, u.column1)) w
+WHERE w.nth = 1 AND w.known AND w.first_clean < w.last_clean AND w.last_clean < w.first_bad AND w.first_bad < w.last_bad;

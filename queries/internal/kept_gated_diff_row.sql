@@ -1,5 +1,0 @@
--- diff_row as the gate reads it, of the runs of which it is kept: those that no waiver is in force for.
-CREATE VIEW kept_gated_diff_row AS
-SELECT k.*
-FROM kept_diff_row k
-WHERE NOT EXISTS (SELECT 1 FROM run_waiver w WHERE w.run_id = k.run_b_id);

@@ -1,0 +1,522 @@
+// What is kept of a verdict is what the view verdict_now works out, and goes when anything under it
+// changes by hand. And what the views say of random rows is what docs/design.md says of a verdict,
+// worked out here a second time.
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "tests/queries/warehouse.h"
+
+namespace greta {
+namespace {
+
+std::string n_kept(Warehouse& w) { return w.kept("SELECT count(DISTINCT run_id) FROM verdict"); }
+
+struct Scenario {
+  const char* name;
+  std::function<void(Warehouse&)> fill;
+};
+
+const std::vector<Scenario>& scenarios() {
+  static const std::vector<Scenario> all = {
+      {"no rows", [](Warehouse& w) { w.run(); }},
+      {"match", [](Warehouse& w) { w.match("attn_out", 0); }},
+      {"every status",
+       [](Warehouse& w) {
+         w.match("embed_out", 0);
+         w.drift("x_in", 0);
+         w.rounding("norm_out", 0);
+         w.divergent("q_proj", 0);
+         w.incomparable("k_proj", 0);
+         w.add(prefill("v_proj", 0, 1).nans(1), decode("v_proj", 0, 1));
+         w.add(prefill("k_cache", 0, 1), prefill("k_cache", 0, 2), decode("k_cache", 0, 1));
+         w.add(prefill("attn_out", 0, 1), decode("mlp_out", 0, 1), decode("mlp_out", 0, 1).at(38));
+         w.use_prompt("p1");
+         w.match("q_pre_rope", 3);
+         w.divergent("q_post_rope", 3);
+         w.drift("logits", -1);
+         w.divergent("gate_proj", 3);
+       }},
+      {"plan",
+       [](Warehouse& w) {
+         w.run({.status = "complete"});
+         w.match("attn_out", 0);
+         w.plan_what_is_there();
+         w.plan("p0", 1, 2, "attn_out");
+         w.plan("p9", 1, 2, "attn_out");
+       }},
+      {"report",
+       [](Warehouse& w) {
+         w.claim(w.report("final.tsv", 9,
+                          {{.prompt = "p0", .layer = 1, .tensor = "x_in", .status = "DRIFT"},
+                           {.prompt = "p0", .status = "MISSING"},
+                           {.prompt = "p1", .status = "DRIFT", .cause = "Why \"\\\" not é"}}),
+                 1, "PASS");
+         w.report("v1.tsv", 1, {{.prompt = "p1", .layer = 1, .tensor = "x_in", .status = "MATCH"}});
+       }},
+      {"names that need escaping",
+       [](Warehouse& w) {
+         w.drift("a\"b\\c,\",\"d'é%s", 0);
+         w.drift("tab\there", 0);
+       }},
+      {"several runs", [](Warehouse& w) {
+         w.run({.name = "e", .hash_algo = "fnv-256"});
+         w.run({.name = "e/a", .mode = "kv_aligned", .date = "2026-02-07"});
+         w.drift("k_cache", 0);
+         w.run({.name = "e/b", .status = "running"});
+         w.match("k_post_rope", 0);
+       }}};
+  return all;
+}
+
+TEST(Verdict, WhatIsKeptIsWhatTheViewWorksOut) {
+  for (const Scenario& scenario : scenarios()) {
+    SCOPED_TRACE(scenario.name);
+    Warehouse w;
+    scenario.fill(w);
+    EXPECT_EQ(n_kept(w), "0");
+    EXPECT_EQ(w.kept("SELECT count(*) FROM run_verdict WHERE verdict <> 'UNJUDGED'"), "0");
+    w.judge();  // the warehouse compares in the end
+    EXPECT_EQ(w.kept("SELECT count(*) FROM unjudged"), "0");
+  }
+}
+
+TEST(Verdict, ANameOfAnyCharactersFailsNoQuery) {
+  for (const char* name : {"a\"b", "a\\b", "a\nb",
+                           "a\x01"
+                           "b",
+                           "", " ", "a','b", "%n", "é\x7f"}) {
+    Warehouse w;
+    w.drift(name, 0);
+    EXPECT_EQ(w.rows("SELECT verdict, fail FROM run_verdict"), "FAIL|1") << name;
+  }
+}
+
+TEST(Verdict, KeepsACauseAsItIsWritten) {
+  Warehouse w;
+  w.drift("a\"b\\c,\",\"d'é%s", 0);
+  const std::string cause = w.rows("SELECT cause FROM pair");
+  EXPECT_EQ(w.rows("SELECT first_fail FROM run_verdict"), cause);
+  EXPECT_EQ(w.rows("SELECT cause FROM failure_breakdown"), cause);
+}
+
+TEST(Verdict, WhateverChangesUnderItByHandDeletesIt) {
+  const char* changes[] = {
+      "DELETE FROM trace_row WHERE side = 1",
+      "UPDATE trace_row SET hash = 5 WHERE side = 1",
+      "INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id, "
+      "step,"
+      " name_id, flags, source_id, line) SELECT run_id, prompt_id, side, pos_id, 9, tensor_id, nth,"
+      " phase_id, step, name_id, flags, source_id, line FROM trace_row LIMIT 1",
+      "DELETE FROM plan",
+      "UPDATE plan SET layer = 7 WHERE side = 1",
+      "INSERT INTO plan SELECT run_id, prompt_id, 1, 9, 70 FROM plan LIMIT 1",
+      "UPDATE run SET status = 'failed'",
+      "UPDATE run SET dtype = 'bf16'",
+      "UPDATE run SET hash_algo = 'fnv-256'",
+      "UPDATE run SET mode = 'batch_invariant'",
+      "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'trace_rows', '9', 0)",
+      "DELETE FROM tolerance",
+      "UPDATE tolerance SET rel_l2 = 0.9",
+      "INSERT INTO tolerance VALUES (70, NULL, 0.9)",
+      "INSERT INTO readout(run_id, prompt_id, side, step, pos_id, name_id, norm_error, source_id,"
+      " line) SELECT run_id, prompt_id, 0, 0, 0, 1, 0.5, source_id, 1 FROM trace_row LIMIT 1",
+      "INSERT INTO prompt(run_id, name, token_ids) VALUES (1, 'announced', '[7]')",
+      "UPDATE prompt SET token_ids = '[7]'",
+      "INSERT INTO ingest_error(file, line, severity, reason) VALUES ('f', 1, 'error', 'no')",
+      "INSERT INTO report_claim(source_id, run_id, line, kind, value, text)"
+      " SELECT source_id, 1, 1, 'verdict', 'FAIL', 'FAIL' FROM trace_row LIMIT 1",
+  };
+  for (const char* change : changes) {
+    Warehouse w;
+    w.divergent("attn_out", 0);
+    w.add(prefill("mlp_out", 0, 1).sampled({1}), decode("mlp_out", 0, 2).sampled({2}));
+    w.plan_what_is_there();
+    w.judge();
+    ASSERT_EQ(n_kept(w), "1");
+    ASSERT_GT(w.db.exec(change), 0) << change;
+    EXPECT_EQ(n_kept(w), "0") << change;
+    EXPECT_EQ(w.kept("SELECT verdict FROM run_verdict"), "UNJUDGED") << change;
+  }
+}
+
+TEST(Verdict, ReportRowsDeleteIt) {
+  const char* changes[] = {
+      "DELETE FROM report_pair WHERE line = 1",
+      "UPDATE report_pair SET status = 'MATCH' WHERE line = 1",
+      ("INSERT INTO report_pair(source_id, line, run_id, prompt_id, status)"
+       " SELECT source_id, 99, run_id, prompt_id, 'DRIFT' FROM report_pair LIMIT 1")};
+  for (const char* change : changes) {
+    Warehouse w;
+    w.report("final.tsv", 1,
+             {{.prompt = "p0", .layer = 1, .tensor = "x_in", .status = "DRIFT"},
+              {.prompt = "p0", .layer = 2, .tensor = "x_in", .status = "DRIFT"}});
+    w.judge();
+    ASSERT_EQ(n_kept(w), "1");
+    w.db.exec(change);
+    EXPECT_EQ(n_kept(w), "0") << change;
+  }
+}
+
+TEST(Verdict, AChangeOfOneRunKeepsTheOthers) {
+  Warehouse w;
+  w.run({.name = "a"});
+  w.match("attn_out", 0);
+  const int64_t b = w.run({.name = "b"});
+  w.match("attn_out", 0);
+  w.judge();
+  w.db.exec("DELETE FROM trace_row WHERE run_id = " + std::to_string(b));
+  EXPECT_EQ(w.kept("SELECT name FROM run WHERE id NOT IN (SELECT run_id FROM unjudged)"), "a");
+}
+
+TEST(Verdict, IsTheStrictOneWhereTheModePromisesEqualBitsOrNothingIsMeasured) {
+  const auto verdicts = [](const char* mode, void (Warehouse::*what)(const std::string&, int64_t)) {
+    Warehouse w;
+    w.run({.mode = mode, .dtype = "bf16"});
+    w.match("x_in", 0);
+    (w.*what)("attn_out", 0);
+    return w.rows(
+        "SELECT verdict, gate, strict_verdict, numeric_verdict, first_fail FROM run_verdict");
+  };
+  EXPECT_EQ(verdicts("as_designed", &Warehouse::rounding), "PASS|numeric|FAIL|PASS|-");
+  EXPECT_EQ(verdicts("kv_aligned", &Warehouse::rounding), "PASS|numeric|FAIL|PASS|-");
+  EXPECT_EQ(verdicts("batch_invariant", &Warehouse::rounding),
+            "FAIL|strict|FAIL|PASS|ATTN_OUT_DRIFT");
+  EXPECT_EQ(verdicts("as_designed", &Warehouse::divergent),
+            "FAIL|numeric|FAIL|FAIL|ATTN_OUT_DRIFT");
+  EXPECT_EQ(verdicts("as_designed", &Warehouse::drift),
+            "FAIL|strict|FAIL|INCOMPARABLE|ATTN_OUT_DRIFT");
+  EXPECT_EQ(verdicts("as_designed", &Warehouse::match), "PASS|numeric|PASS|PASS|-");
+}
+
+TEST(Verdict, ARunThatRunsIsIncompleteAndFailsAsSoonAsARowFails) {
+  Warehouse w;
+  w.run({.status = "running"});
+  w.match("x_in", 0);
+  EXPECT_EQ(w.rows("SELECT verdict FROM run_verdict"), "INCOMPLETE");
+  w.drift("attn_out", 0);
+  EXPECT_EQ(w.rows("SELECT verdict FROM run_verdict"), "FAIL");
+}
+
+/// What is counted of a run, by the rows of one level.
+std::string counts(Warehouse& w, const std::string& level) {
+  std::string columns;
+  for (const char* column : {"compared", "pairs", "pass", "fail", "drift", "nonfinite", "rounding",
+                             "divergent", "unmeasured", "missing", "incomparable"})
+    columns += std::string(columns.empty() ? "" : ", ") + "sum(" + column + ")";
+  return w.kept("SELECT " + columns + " FROM verdict WHERE level = '" + level + "'");
+}
+
+TEST(Verdict, PromptsHaveTheirOwnAndSumUpToTheRun) {
+  Warehouse w;
+  w.run({.mode = "as_designed", .dtype = "bf16"});
+  w.match("x_in", 0);
+  w.use_prompt("rounds");
+  w.match("x_in", 0);
+  w.rounding("attn_out", 0);
+  w.use_prompt("diverges");
+  w.rounding("x_in", 0);
+  w.divergent("attn_out", 1);
+  w.use_prompt("lacks");
+  w.match("x_in", 0);
+  w.incomparable("mlp_out", 0);
+  w.add(prefill("attn_out", 2, 1));
+  EXPECT_EQ(
+      w.rows("SELECT item, verdict, strict_verdict, numeric_verdict, pairs, first_fail, layer,"
+             " strict_first_fail, strict_layer FROM verdict WHERE level = 'prompt'"
+             " ORDER BY item"),
+      "diverges|FAIL|FAIL|FAIL|2|ATTN_OUT_DRIFT|1|X_IN_DRIFT|0\n"
+      "lacks|FAIL|FAIL|FAIL|2|TRACE_OFFSET|2|TRACE_OFFSET|2\n"
+      "p0|PASS|PASS|PASS|1|-|-|-|-\n"
+      "rounds|PASS|FAIL|PASS|2|-|-|ATTN_OUT_DRIFT|0");
+  EXPECT_EQ(w.rows("SELECT prompt FROM first_fail"), "diverges\nlacks");
+  EXPECT_EQ(counts(w, "prompt"), counts(w, "run"));
+}
+
+TEST(Verdict, CausesSumUpToWhatFails) {
+  Warehouse w;
+  w.drift("x_in", 0);
+  w.drift("x_in", 1);
+  w.divergent("attn_out", 0);
+  w.rounding("attn_out", 1);
+  w.match("attn_out", 2);
+  w.add(prefill("mlp_out", 0, 1), prefill("wo_out", 0, 1).nans(1), decode("wo_out", 0, 1));
+  EXPECT_EQ(w.rows("SELECT item, compared, rounding, unmeasured FROM verdict WHERE level = 'cause'"
+                   " ORDER BY item"),
+            "ATTN_OUT_DRIFT|2|1|0\nTRACE_OFFSET|1|0|0\nWO_OUT_DRIFT|1|0|0\nX_IN_DRIFT|2|0|2");
+  EXPECT_EQ(
+      w.rows("SELECT (SELECT sum(compared) FROM verdict WHERE level = 'cause') = fail + missing"
+             " FROM run_verdict"),
+      "1");
+}
+
+void waive(Warehouse& w, const std::string& tensor, const std::string& days) {
+  w.db.exec("INSERT INTO waiver(tensor, until, reason, created_at, created_by) VALUES ('" + tensor +
+            "', date('now', '" + days + " days'), 'known', '', '')");
+}
+
+TEST(Verdict, OfAGateIsKeptWhereAWaiverIsInForce) {
+  constexpr const char* kGate =
+      "SELECT verdict, strict_verdict, pairs, drift, until = date('now', '+1 days') FROM verdict"
+      " WHERE level = 'gate'";
+  constexpr const char* kAnswer =
+      "SELECT answer, own_verdict, verdict, waived, waived_divergent FROM gate";
+  Warehouse w;
+  w.run({.mode = "as_designed", .dtype = "bf16", .date = "2026-01-01"});
+  w.match("x_in", 0);
+  w.divergent("attn_out", 0);
+  EXPECT_EQ(w.rows(kGate), "");
+  waive(w, "mlp_out", "-1");  // is over
+  EXPECT_EQ(w.rows(kGate), "");
+  waive(w, "attn_out", "+1");
+  EXPECT_EQ(w.kept("SELECT verdict FROM run_verdict"), "UNJUDGED");
+  EXPECT_EQ(w.rows(kGate), "PASS|PASS|1|0|1");
+  EXPECT_EQ(w.rows(kAnswer), "PASS|PASS|FAIL|1|1");
+  EXPECT_EQ(w.rows("SELECT verdict, divergent FROM run_verdict"), "FAIL|1");
+  w.db.exec("UPDATE waiver SET until = '2026-01-01' WHERE tensor = 'attn_out'");
+  EXPECT_EQ(w.rows(kGate), "");
+  EXPECT_EQ(w.rows(kAnswer), "FAIL|FAIL|FAIL|0|0");
+}
+
+TEST(Verdict, OfAGateCountsNoMoreOnceItsLastDayIsOver) {
+  Warehouse w;
+  w.run({.mode = "as_designed", .dtype = "bf16", .date = "2026-01-01"});
+  w.match("x_in", 0);
+  w.divergent("attn_out", 0);
+  waive(w, "attn_out", "+0");
+  constexpr const char* kAnswer = "SELECT answer, own_verdict FROM gate";
+  EXPECT_EQ(w.rows(kAnswer), "PASS|PASS");
+  EXPECT_EQ(w.kept("SELECT count(*) FROM unjudged"), "0");
+  w.db.exec(
+      "UPDATE verdict SET until = date('now', '-1 days') WHERE level = 'gate'");  // a day later
+  EXPECT_EQ(w.kept(kAnswer), "FAIL|FAIL") << "though nobody judged it again";
+  EXPECT_EQ(w.kept("SELECT run FROM unjudged"), "r");
+}
+
+/// sqlite3_set_authorizer callback: notes the tables of the file that a statement reads.
+int note_table(void* tables, int action, const char* table, const char*, const char* database,
+               const char*) {
+  if (action == SQLITE_READ && database != nullptr)
+    static_cast<std::set<std::string>*>(tables)->insert(table);
+  return SQLITE_OK;
+}
+
+TEST(Verdict, EveryTableThatItIsMadeOfDeletesItWhenSomebodyChangesRowsByHand) {
+  // Why nothing needs to be deleted when a row of it is ...
+  const std::map<std::string, std::string> kExceptions = {
+      {"run INSERT", "nothing of it is kept yet"},
+      {"ingest_run UPDATE", "all of it is its key"},
+      {"ingest_error UPDATE", "what was not taken stays so; check --deep finds"},
+  };
+  // What the rows of these say is found by check --deep when somebody edits it: dictionaries, what
+  // comes and goes with the rows that it is about, and what other tables repeat.
+  const std::set<std::string> kChecked = {
+      "phase",           "status",        "class",  "scope",     "measure",    "tensor",
+      "tensor_name",     "edge",          "cause",  "origin",    "sketch",     "sample",
+      "traced_position", "source",        "report", "run_event", "run_metric", "difference_part",
+      "source_location", "lineage_member"};
+  Warehouse w;
+  std::set<std::string> tables;
+  sqlite3_set_authorizer(w.db.getHandle(), note_table, &tables);
+  { SQLite::Statement verdict(w.db, "SELECT * FROM verdict_now"); }
+  sqlite3_set_authorizer(w.db.getHandle(), nullptr, nullptr);
+  std::set<std::string> unused;
+  for (const auto& [exception, reason] : kExceptions) unused.insert(exception);
+  int read = 0;
+  for (const std::string& table : tables) {
+    SQLite::Statement is_table(w.db,
+                               "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
+    is_table.bind(1, table);
+    if (!is_table.executeStep()) continue;
+    ++read;
+    for (const char* event : {"INSERT", "UPDATE", "DELETE"}) {
+      SQLite::Statement trigger(
+          w.db,
+          "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1"
+          " AND sql LIKE '% AFTER ' || ?2 || ' %' AND sql LIKE '%DELETE FROM verdict%'");
+      trigger.bind(1, table);
+      trigger.bind(2, event);
+      const std::string change = table + " " + event;
+      EXPECT_NE(trigger.executeStep(), kExceptions.contains(change) || kChecked.contains(table))
+          << change;
+      unused.erase(change);
+    }
+  }
+  EXPECT_GT(read, 25);
+  EXPECT_EQ(unused, std::set<std::string>());
+  for (const std::string& table : kChecked) EXPECT_TRUE(tables.contains(table)) << table;
+}
+
+// A second opinion on random rows.
+
+struct Key {
+  int64_t prompt, pos, layer, tensor;
+  std::optional<int64_t> token;
+  auto operator<=>(const Key&) const = default;
+};
+
+struct Fact {
+  int side;
+  bool is_prefill_last;
+  std::optional<uint64_t> hash;
+  int64_t n, nan;
+  bool operator==(const Fact& other) const {
+    return std::tie(hash, n, nan) == std::tie(other.hash, other.n, other.nan);
+  }
+};
+
+struct Opinion {
+  std::map<std::string, int> count;  // status -> pairs
+  bool elsewhere = false;
+  std::string lines;  // "prompt pos layer tensor token status", sorted
+
+  std::string verdict(bool finished, bool plan_met) {
+    if (count["DRIFT"] + count["NONFINITE"] + count["AMBIGUOUS"] + count["CONFLICT"] > 0 ||
+        elsewhere)
+      return "FAIL";
+    if (!finished || !plan_met) return "INCOMPLETE";
+    if (count["MISSING"] > 0) return "FAIL";
+    if (count["MATCH"] + count["INCOMPARABLE"] == 0) return "NO_EVIDENCE";
+    return count["INCOMPARABLE"] > 0 ? "INCOMPARABLE" : "PASS";
+  }
+};
+
+bool all_equal(const std::vector<Fact>& facts) {
+  return std::adjacent_find(facts.begin(), facts.end(),
+                            [](const Fact& a, const Fact& b) { return !(a == b); }) == facts.end();
+}
+
+std::string status_of(const std::vector<Fact>& p, const std::vector<Fact>& d,
+                      bool prefill_last_here) {
+  const bool demands =
+      std::any_of(p.begin(), p.end(), [](const Fact& f) { return f.is_prefill_last; });
+  const std::vector<Fact>& alone = p.empty() ? d : p;
+  if ((p.empty() || d.empty()) &&
+      std::any_of(alone.begin(), alone.end(), [](const Fact& f) { return f.nan > 0; })) {
+    return "NONFINITE";
+  }
+  if (d.empty()) return demands ? "MISSING" : "PREFILL_ONLY";
+  if (p.empty()) return prefill_last_here ? "MISSING" : "DECODE_ONLY";
+  if (!all_equal(p) || !all_equal(d)) return "AMBIGUOUS";
+  if (p[0].nan + d[0].nan > 0) return "NONFINITE";
+  if (!p[0].hash || !d[0].hash || p[0].n != d[0].n) return "INCOMPARABLE";
+  return p[0].hash == d[0].hash ? "MATCH" : "DRIFT";
+}
+
+Opinion judge(const std::map<Key, std::vector<Fact>>& rows) {
+  Opinion opinion;
+  std::vector<std::string> lines;
+  for (const auto& [key, facts] : rows) {
+    const auto add_line = [&](const std::string& status) {
+      ++opinion.count[status];
+      lines.push_back(std::to_string(key.prompt) + " " + std::to_string(key.pos) + " " +
+                      std::to_string(key.layer) + " " + std::to_string(key.tensor) + " " +
+                      (key.token ? std::to_string(*key.token) : "-") + " " + status);
+    };
+    if (key.pos < 0) {  // compared with nothing
+      for (const Fact& fact : facts) {
+        if (fact.nan > 0) add_line("NONFINITE");
+      }
+      continue;
+    }
+    std::vector<Fact> p, d;
+    for (const Fact& fact : facts) (fact.side == 0 ? p : d).push_back(fact);
+    bool prefill_last_here = false;
+    for (const auto& [other, others] : rows) {
+      if (other.prompt != key.prompt || other.pos != key.pos) continue;
+      for (const Fact& fact : others) prefill_last_here |= fact.is_prefill_last;
+    }
+    const std::string status = status_of(p, d, prefill_last_here);
+    if (status == "MISSING") {
+      for (const auto& [other, others] : rows) {
+        if (std::tie(other.prompt, other.layer, other.tensor) !=
+                std::tie(key.prompt, key.layer, key.tensor) ||
+            other.pos < 0 || other.pos == key.pos)
+          continue;
+        for (const Fact& fact : others) opinion.elsewhere |= fact.side != (p.empty() ? 1 : 0);
+      }
+    }
+    add_line(status);
+  }
+  std::sort(lines.begin(), lines.end());
+  for (const std::string& line : lines) opinion.lines += (opinion.lines.empty() ? "" : "\n") + line;
+  return opinion;
+}
+
+TEST(RandomRows, TheViewsAgreeWithASecondOpinion) {
+  std::map<std::string, int> seen;
+  for (unsigned seed = 0; seed < 80; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    auto pick = [&](int n) { return static_cast<int64_t>(random() % static_cast<unsigned>(n)); };
+    Warehouse w;
+    w.run({.status = pick(4) == 0 ? "running" : "complete"});
+    const bool finished = w.rows("SELECT status FROM run") == "complete";
+    const bool tame = pick(2) == 0;  // most rows pair and match
+    std::map<Key, std::vector<Fact>> rows;
+    const char* tensors[] = {"x_in", "residual_pre_attn", "attn_out", "logits"};
+    const int64_t canonical[] = {20, 20, 70, 210};
+    const char* phases[] = {"prefill_last", "decode0", "prefill", "decode"};
+    for (int64_t count = pick(12); count > 0; --count) {
+      const int64_t tensor = pick(4), prompt = pick(2), layer = pick(2);
+      const int64_t pos = tame ? 37 : (pick(8) == 0 ? -1 : 37 + pick(2));
+      const std::optional<int64_t> token =
+          tame || pick(6) > 0 ? std::nullopt : std::optional<int64_t>(5);
+      const bool pair_up = tame ? pick(8) > 0 : pick(2) > 0;
+      for (int64_t phase = pair_up ? 0 : pick(4), last = pair_up ? 1 : phase; phase <= last;
+           ++phase) {
+        Row row = prefill(tensors[tensor], layer, pick(tame ? 20 : 4) == 0 ? 2 : 1)
+                      .in(phases[phase])
+                      .at(pos)
+                      .step(pick(3));
+        row.prompt = "p" + std::to_string(prompt);
+        row.token_id = token;
+        if (pick(tame ? 30 : 8) == 0) row.hash.reset();
+        if (pick(tame ? 30 : 10) == 0) row.n = 5;
+        if (pick(tame ? 30 : 10) == 0) row.nan_count = 1;
+        w.prompt_id("p0");
+        w.prompt_id("p1");
+        w.add(row);
+        rows[{w.prompt_id(row.prompt), pos, layer, canonical[tensor], token}].push_back(
+            {phase == 1 || phase == 3 ? 1 : 0, phase == 0, row.hash, *row.n, *row.nan_count});
+      }
+    }
+    // both prompts are there as soon as one has rows, and announced
+    bool plan_met = w.rows(
+                        "SELECT count(*) <> count(t.prompt_id) FROM prompt p LEFT JOIN (SELECT "
+                        "DISTINCT prompt_id FROM trace_row) t ON t.prompt_id = p.id") == "0";
+    if (pick(3) == 0) {
+      w.plan_what_is_there();
+      if (pick(2) == 0) {
+        w.plan("p0", 0, 8, "attn_out");
+        plan_met = false;
+      }
+    }
+    Opinion opinion = judge(rows);
+    EXPECT_EQ(
+        w.rows("SELECT printf('%d %d %d %d %s %s', prompt_id, ifnull(pos_id, -1), layer, tensor_id,"
+               " ifnull(token_id, '-'), status) AS line FROM pair ORDER BY line"),
+        opinion.lines);
+    const std::string verdict = opinion.verdict(finished, plan_met);
+    ++seen[verdict];
+    const std::string expected =
+        verdict + "|" + std::to_string(opinion.count["MATCH"]) + "|" +
+        std::to_string(opinion.count["DRIFT"] + opinion.count["NONFINITE"] +
+                       opinion.count["AMBIGUOUS"] + opinion.count["CONFLICT"]) +
+        "|" + std::to_string(opinion.count["MISSING"]) + "|" +
+        std::to_string(opinion.count["DECODE_ONLY"]) + "|" +
+        std::to_string(opinion.count["INCOMPARABLE"]);
+    const char* question =
+        "SELECT strict_verdict, pass, fail, missing, decode_only, incomparable FROM run_verdict";
+    EXPECT_EQ(w.rows(question), expected);
+  }
+  EXPECT_EQ(seen.size(), 5u);  // every verdict came up
+}
+
+}  // namespace
+}  // namespace greta
