@@ -283,8 +283,8 @@ void make_room_for_verdicts(SQLite::Database& db) {
   }
 }
 
-/// Whether main's rows in a table that meet the condition, of two parameters at most, are those of
-/// its twin.
+/// True if the rows of main's table that meet the condition (two parameters at most) equal those of
+/// the table of that name in temp.
 bool is_kept_right(SQLite::Database& db, const std::string& table, const std::string& condition,
                    int64_t first, int64_t second) {
   const std::string ours = "SELECT * FROM temp." + table + " WHERE " + condition,
@@ -380,7 +380,7 @@ std::vector<std::string> repair_database(SQLite::Database& db,
         "positions that no trace row has");
     change(std::string("REPLACE INTO lineage_member SELECT * FROM ") + kWrongMembers,
            "runs are in the lineage that they state");
-    // What was wrong of one run may have been read of another.
+    // A verdict may have been made of rows that were wrong.
     const int64_t n = done.empty() ? static_cast<int64_t>(kept_wrong.size())
                                    : number_of(db, "SELECT count(DISTINCT run_id) FROM verdict");
     for (const int64_t run_id : kept_wrong) forget_verdict(db, run_id);

@@ -21,9 +21,9 @@ std::vector<std::string> check_content(SQLite::Database& db);
 /// Of runs whose verdict is kept: how many were worked out anew, of how many.
 using KeptProgress = void (*)(int64_t done, int64_t all);
 
-/// Runs whose kept verdict, or what is kept of how they compare with others, is not what the views
-/// say of the rows. Views must be this build's. Takes as long as to judge all these runs. Leaves
-/// temporary tables of our names on the connection, so close it afterwards; `db` may be read-only.
+/// Runs whose rows in `verdict` or `run_change` are not what the views say of their trace rows.
+/// Views must be this build's. Takes as long as to judge all these runs. Leaves temporary tables of
+/// our names on the connection, so close it afterwards; `db` may be read-only.
 std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress = nullptr);
 
 /// Corrects which of several rows stands, traced_position and lineage_member, and then forgets

@@ -32,7 +32,7 @@ Crowd::Digest digest_of(const void* data, size_t size_bytes) {
           std::stoull(hex.substr(16, 16), nullptr, 16)};
 }
 
-/// Whether rows of one token, or of one phase, say the same, as the view standing has it.
+/// True if rows of one token, or of one phase, are equal as the view standing compares them.
 bool is_equal(const Crowd::Member& a, const Crowd::Member& b) {
   const auto said_by = [](const Crowd::Member& m) {
     const TraceRow& r = m.row;
@@ -43,7 +43,7 @@ bool is_equal(const Crowd::Member& a, const Crowd::Member& b) {
   return said_by(a) == said_by(b);
 }
 
-/// Where a row comes among those of its token or phase: one that is not finite before others.
+/// Rank of a row among those of its token or phase. Rows that are not finite come first.
 auto rank_of(const TraceRow& r, int64_t nth) {
   const bool is_finite =
       r.nan.value_or(0) <= 0 && r.inf.value_or(0) <= 0 && (r.flags & kFlagNonfiniteStatistic) == 0;

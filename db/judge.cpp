@@ -1,7 +1,6 @@
 #include "db/judge.h"
 
 #include <chrono>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -35,18 +34,22 @@ void in_turns(SQLite::Database& db, const Pieces& pieces, const Work& work) {
 /// A run and the one that it is compared with.
 using RunAndBaseline = std::pair<int64_t, int64_t>;
 
-/// What is not kept of runs and their baselines. `members`: a condition on run_baseline l, with one
-/// parameter if it has one.
-std::vector<RunAndBaseline> missing_changes(SQLite::Database& db, const char* members,
-                                            std::optional<int64_t> parameter) {
-  SQLite::Statement query(
-      db, std::string("SELECT l.run_id, l.baseline_id FROM run_baseline l WHERE ") + members +
-              " AND l.baseline_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM run_change c WHERE"
-              " c.run_id = l.run_id AND c.baseline_id = l.baseline_id)");
-  if (parameter) query.bind(1, *parameter);
+/// Pairs of a run and its baseline that run_change lacks, for runs of these lineages.
+std::vector<RunAndBaseline> missing_changes(SQLite::Database& db,
+                                            const std::set<std::string>& lineages) {
+  SQLite::Statement query(db,
+                          "SELECT m.run_id, l.baseline_id FROM lineage_member m"
+                          " CROSS JOIN run_baseline l ON l.run_id = m.run_id"
+                          " WHERE m.lineage = ? AND l.baseline_id IS NOT NULL AND NOT EXISTS ("
+                          "  SELECT 1 FROM run_change c"
+                          "  WHERE c.run_id = m.run_id AND c.baseline_id = l.baseline_id)");
   std::vector<RunAndBaseline> missing;
-  while (query.executeStep()) {
-    missing.emplace_back(query.getColumn(0).getInt64(), query.getColumn(1).getInt64());
+  for (const std::string& lineage : lineages) {
+    query.bind(1, lineage);
+    while (query.executeStep()) {
+      missing.emplace_back(query.getColumn(0).getInt64(), query.getColumn(1).getInt64());
+    }
+    query.reset();
   }
   return missing;
 }
@@ -73,13 +76,6 @@ std::vector<int64_t> unjudged_runs(SQLite::Database& db) {
 
 void judge(SQLite::Database& db, std::span<const int64_t> runs) {
   if (runs.empty()) return;
-  SQLite::Statement keep(db, sql_of_file("db/judge_run.sql"));
-  in_turns(db, runs, [&](int64_t run_id) {
-    forget_verdict(db, run_id);
-    keep.bind(1, run_id);
-    keep.exec();
-    keep.reset();
-  });
   std::set<std::string> lineages;
   SQLite::Statement lineage(db, "SELECT lineage FROM lineage_member WHERE run_id = ?");
   for (const int64_t run_id : runs) {
@@ -87,23 +83,23 @@ void judge(SQLite::Database& db, std::span<const int64_t> runs) {
     if (lineage.executeStep()) lineages.insert(lineage.getColumn(0).getString());
     lineage.reset();
   }
-  SQLite::Statement members(db, "SELECT run_id FROM lineage_member WHERE lineage = ?");
-  std::vector<RunAndBaseline> missing;
-  for (const std::string& name : lineages) {
-    members.bind(1, name);
-    while (members.executeStep()) {
-      const int64_t run_id = members.getColumn(0).getInt64();
-      const auto more = missing_changes(db, "l.run_id = ?", run_id);
-      missing.insert(missing.end(), more.begin(), more.end());
-    }
-    members.reset();
-  }
-  keep_changes(db, missing);
+  in_turns(db, runs, [&](int64_t run_id) { forget_verdict(db, run_id); });
+  // Changes before verdicts: a process that dies in between leaves runs that are unjudged.
+  keep_changes(db, missing_changes(db, lineages));
+  SQLite::Statement keep(db, sql_of_file("db/judge_run.sql"));
+  in_turns(db, runs, [&](int64_t run_id) {
+    keep.bind(1, run_id);
+    keep.exec();
+    keep.reset();
+  });
 }
 
 void judge_rest(SQLite::Database& db) {
   judge(db, unjudged_runs(db));
-  keep_changes(db, missing_changes(db, "true", {}));
+  std::set<std::string> lineages;
+  SQLite::Statement all(db, "SELECT DISTINCT lineage FROM lineage_member");
+  while (all.executeStep()) lineages.insert(all.getColumn(0).getString());
+  keep_changes(db, missing_changes(db, lineages));
 }
 
 void judge_change(SQLite::Database& db, int64_t run_id, int64_t baseline_id) {

@@ -7,25 +7,26 @@
 
 namespace greta {
 
-/// Runs that nobody has judged since what their verdicts are made of changed: those without rows in
-/// the table `verdict`, and those whose waivers have run out. Throws SQLite::Exception.
+/// Runs without rows in the table `verdict`, and runs whose waivers have run out since. Throws
+/// SQLite::Exception.
 std::vector<int64_t> unjudged_runs(SQLite::Database& db);
 
-/// Judges runs, whatever is kept of them: their verdicts are worked out by the view verdict_now and
-/// kept, and so is what changed since their baselines, of them and of the runs of their lineages
-/// that one of them is a baseline of. In transactions of its own, so that other writers have their
-/// turns. Throws SQLite::Exception or Stopped; what was kept by then stays.
+/// Judges runs, also those that have a verdict. Keeps what the view verdict_now says of them, and
+/// what the view diff_now says of the runs of their lineages whose comparison with their baseline
+/// is missing. Uses short transactions of its own, so that other writers have their turns. Throws
+/// SQLite::Exception or Stopped. Runs that are not done by then are unjudged.
 void judge(SQLite::Database& db, std::span<const int64_t> runs);
 
-/// Judges what is not judged, and compares every run with its baseline where that is not kept: for
-/// whoever changes which runs are compared. Throws as judge() does.
+/// Judges unjudged runs, and compares every run with its baseline where that is missing. To be
+/// called after a change of which runs are compared. Throws as judge() does.
 void judge_rest(SQLite::Database& db);
 
-/// Compares a run with another one as its baseline, and keeps that, in a transaction of its own.
+/// Compares a run with another one as its baseline, unless that is kept already. Uses a transaction
+/// of its own. Throws SQLite::Exception.
 void judge_change(SQLite::Database& db, int64_t run_id, int64_t baseline_id);
 
-/// Deletes what is kept of a run's verdict, and of how it compares with others: for whoever changes
-/// what these are made of, inside its transaction.
+/// Deletes the verdict of a run, its changes, and those of runs whose baseline it is. To be called
+/// in the transaction that changes what the verdict was made from. Throws SQLite::Exception.
 void forget_verdict(SQLite::Database& db, int64_t run_id);
 
 }  // namespace greta

@@ -1,5 +1,5 @@
--- Judges a run (?1): what the view verdict_now says of it is kept.
-INSERT INTO verdict
+-- Judges a run (?1): keeps what the view verdict_now says of it. Another process may have done so since.
+INSERT OR REPLACE INTO verdict
 SELECT
   run_id, level, item, evidence, report_source_id, verdict, gate, strict_verdict, numeric_verdict, coverage, compared,
   pairs, pass, fail, drift, nonfinite, rounding, divergent, unmeasured, missing, decode_only, prefill_only, claimed,

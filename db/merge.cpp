@@ -139,8 +139,8 @@ constexpr const char* kDifferences = R"(
   JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
   JOIN temp.merge_tensor t ON t.other_id = x.tensor_id)";
 
-/// Runs that say something else than before: those of both files, those whose model has other noise
-/// floors, and those that an error of no source counts for.
+/// Runs whose verdict may change: those of both files, those whose model has other noise floors,
+/// and those that an error of no source counts for.
 constexpr const char* kChangedRuns = R"(
   SELECT id FROM temp.merge_run
   UNION

@@ -1,7 +1,7 @@
 -- Rows of a file of format version 8 or 9 into tables of version 10. The tables of before were renamed: *_9;
 -- temp.new_sketch has the sketches, which migration.cpp has converted.
 
--- What each row says of others of its place is set afterwards.
+-- correct_standings() sets stands, ambiguous and the like afterwards.
 INSERT INTO trace_row(run_id, prompt_id, side, pos_id, layer, tensor_id, nth, phase_id, step, name_id, stands,
     stands_in_phase, ambiguous, ambiguous_in_phase, token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum,
     nan, inf, nz_count, flags, sample_id, sketch_id, ptr, offset_bytes, context_id, source_id, line)
@@ -37,7 +37,8 @@ INSERT INTO difference_part(difference_id, segment, share_ppm)
     WHERE s.segment < d.segments)
   WHERE share > 0;
 
--- What was worked out is worked out again, and views are this build's afterwards.
+-- All runs are judged again afterwards. The views of before are dropped by name: a view that somebody else made
+-- stays, and nothing in a file tells the two apart.
 DROP TABLE trace_row_9; DROP TABLE sketch_9; DROP TABLE difference_9;
 DROP TABLE kept_tally; DROP TABLE kept_verdict; DROP TABLE kept_diff;
 DROP TABLE IF EXISTS truth; DROP TABLE axis;

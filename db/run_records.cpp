@@ -48,7 +48,7 @@ auto said_by(const ReadoutRow& r) {
 constexpr const char* kRefreshLineage =
     "INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id = ?";
 
-/// Whether the view run_lineage reads such attributes.
+/// True if the view run_lineage reads attributes of this name.
 bool is_of_lineage(const std::string& dim) {
   constexpr const char* kDims[] = {"backend", "model", "model_file", "suite", "kv_cache", "inject"};
   return std::find(std::begin(kDims), std::end(kDims), dim) != std::end(kDims);

@@ -67,9 +67,8 @@ struct ReadoutRow {
 inline constexpr const char* kIsAnnouncedAsTwo =
     " is announced as two: of other tokens, or of another text";
 
-/// Brings lineage_member to what the view run_lineage says of a run. To be called where triggers
-/// are off (TraceWriter) and a column of a run changes that the view reads. Throws
-/// SQLite::Exception.
+/// Updates lineage_member from the view run_lineage. Needed where triggers are off (TraceWriter)
+/// and a column or an attribute of the run changes that the view reads. Throws SQLite::Exception.
 void refresh_lineage(SQLite::Database& db, int64_t run_id);
 
 /// Forgets the verdicts of the runs that an error of no source counts for: of the run that it is
@@ -77,8 +76,8 @@ void refresh_lineage(SQLite::Database& db, int64_t run_id);
 void forget_verdicts_about(SQLite::Database& db, const std::string& about);
 
 /// Writes what the engine and the importer both say of a run, one row a call. All calls happen
-/// inside a transaction that the caller owns, who forgets the verdicts of runs that are there
-/// (forget_verdict), once. Throws SQLite::Exception.
+/// inside a transaction that the caller owns, and in which it calls forget_verdict, once per run
+/// that was there. Throws SQLite::Exception.
 class RunRecords {
  public:
   explicit RunRecords(SQLite::Database& db) : db_(db), sql_(db) {}

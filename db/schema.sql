@@ -307,7 +307,7 @@ CREATE TABLE difference (
   UNIQUE (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)
 ) STRICT;
 
--- Where that is: the segments in which the two rows differ. One that is not here is equal.
+-- Segments in which the two rows of a difference differ. A segment without a row here is equal.
 CREATE TABLE difference_part (
   difference_id INTEGER NOT NULL REFERENCES difference(id),
   segment       INTEGER NOT NULL,                 -- 0 to difference.segments - 1
@@ -481,10 +481,10 @@ CREATE TABLE ingest_run (
   PRIMARY KEY (run_id, ingest_id)
 ) STRICT, WITHOUT ROWID;
 
--- What runs amount to: the rows of the view verdict_now, kept when they were worked out, so that a verdict is
--- read and not worked out again. A run without rows here is UNJUDGED. level and item: '' of the run as a whole;
--- prompt: of one of its prompts; cause: of the comparisons that fail by one cause; gate: of the run without
--- what is waived, where something is. Where several prompts fail alike, the one first seen is named.
+-- Verdicts of runs: the rows of the view verdict_now, kept when a run is judged. A run without rows here is
+-- UNJUDGED. Levels: run, the whole run (item ''); prompt, one of its prompts; cause, the comparisons that fail by
+-- one cause; gate, the run without its waived differences, if it has any. If several prompts fail alike, the
+-- first one seen is named.
 CREATE TABLE verdict (
   run_id   INTEGER NOT NULL REFERENCES run(id),
   level    TEXT NOT NULL,                         -- run, prompt, cause, gate
@@ -541,8 +541,8 @@ CREATE TABLE verdict (
   PRIMARY KEY (run_id, level, item)
 ) STRICT, WITHOUT ROWID;
 
--- What changed between runs and their baselines: the rows of the view diff_now, kept when they were worked out; a
--- is the baseline. A run and its baseline without a row here are UNJUDGED.
+-- Changes between runs and their baselines: the rows of the view diff_now, where run a is the baseline, kept when
+-- a run is judged. A run and its baseline without a row here are UNJUDGED.
 CREATE TABLE run_change (
   run_id      INTEGER NOT NULL REFERENCES run(id),
   baseline_id INTEGER NOT NULL REFERENCES run(id),
@@ -622,8 +622,9 @@ CREATE TABLE commit_parent (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX commit_parent_by_parent ON commit_parent(parent);
 
--- What is kept goes when anything under it changes by hand: somebody corrects, adds or deletes rows in sqlite3.
--- greta's own writers switch these triggers off for their connection and do the same, once a run.
+-- Triggers against edits by hand: they delete the verdicts that were made from the rows that somebody corrects,
+-- adds or deletes in sqlite3. greta's own writers switch them off for their connection and call forget_verdict(),
+-- once per run.
 -- Somebody adds a row, perhaps at a place that has one: it stands or not, as the view standing says.
 CREATE TRIGGER trace_row_inserted AFTER INSERT ON trace_row BEGIN
   UPDATE trace_row SET (stands, stands_in_phase, ambiguous, ambiguous_in_phase) = (
@@ -670,7 +671,7 @@ CREATE TRIGGER trace_row_deleted AFTER DELETE ON trace_row BEGIN
       AND layer = OLD.layer AND tensor_id = OLD.tensor_id;
   DELETE FROM verdict WHERE run_id = OLD.run_id;
 END;
--- What compares a run goes with its verdict, and so does what others have it as their baseline for.
+-- Changes of a run, and of runs whose baseline it is, are deleted with its verdict.
 CREATE TRIGGER verdict_deleted AFTER DELETE ON verdict WHEN OLD.level = 'run' BEGIN
   DELETE FROM run_change WHERE run_id = OLD.run_id;
   DELETE FROM run_change WHERE baseline_id = OLD.run_id;
@@ -699,11 +700,9 @@ CREATE TRIGGER report_claim_deleted AFTER DELETE ON report_claim BEGIN DELETE FR
 CREATE TRIGGER prompt_inserted AFTER INSERT ON prompt BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER prompt_updated AFTER UPDATE ON prompt BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER prompt_deleted AFTER DELETE ON prompt BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
--- Somebody marks an ingest as done, or lines as taken.
-CREATE TRIGGER ingest_run_inserted AFTER INSERT ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
+-- Somebody marks an ingest as done, or notes that a line was not taken.
 CREATE TRIGGER ingest_run_deleted AFTER DELETE ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
 CREATE TRIGGER ingest_error_inserted AFTER INSERT ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
-CREATE TRIGGER ingest_error_deleted AFTER DELETE ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
 -- Somebody sets a tolerance, measures a model, or accepts differences for a while.
 CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;

@@ -140,8 +140,8 @@ WriteCounts TraceWriter::write(std::span<TraceRow> rows) {
   return counts;
 }
 
-/// Sets ids_, sketches_ and owners_. What is known of a sketch that a row of this call was the
-/// first to have is that row: its number, from -1 downwards.
+/// Sets ids_, sketches_ and owners_. A new sketch has the number of the row of this call that was
+/// the first to have it, from -1 downwards.
 void TraceWriter::identify(std::span<TraceRow* const> rows) {
   last_id_ = -1;                           // another connection may have written since
   statements_->sketches.sketches.clear();  // of a call that threw

@@ -25,10 +25,9 @@ struct WriteCounts {
 };
 
 /// The only writer of trace rows, for the engine and the importer. All calls happen inside a
-/// transaction that the caller owns; nothing is buffered between calls. Triggers are off on its
-/// connection from then on: whoever writes there forgets verdicts (forget_verdict) and keeps
-/// lineages (refresh_lineage) himself. Throws SQLite::Exception (disk full, busy) and
-/// std::invalid_argument (a key beyond the limits).
+/// transaction that the caller owns; nothing is buffered between calls. It switches triggers off on
+/// its connection: other writers there must call forget_verdict and refresh_lineage. Throws
+/// SQLite::Exception (disk full, busy) and std::invalid_argument (a key beyond the limits).
 class TraceWriter {
  public:
   explicit TraceWriter(SQLite::Database& db);
@@ -76,7 +75,7 @@ class TraceWriter {
   Dictionary dictionary_;
   std::unique_ptr<Statements> statements_;
   SketchIds sketch_ids_;
-  // Of the rows of this call, in order.
+  // One entry for each row of this call.
   static constexpr size_t kStored = SIZE_MAX;
   std::vector<RowIds> ids_;
   std::vector<StoredSketch> sketches_;

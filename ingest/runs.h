@@ -32,9 +32,9 @@ class Runs {
 
   /// The run of an identity, created with the attributes that its path states.
   int64_t find_or_add(const RunIdentity& identity);
-  /// Something of a run is about to change: it belongs to the ingest, and its verdict goes.
+  /// Marks a run as changed by this ingest. Its verdict is forgotten.
   void change(int64_t run_id);
-  /// The run of an identity, which is about to change.
+  /// The same, marked as changed.
   int64_t run_id(const RunIdentity& identity);
   /// The run of the same experiment and date with more dimensions, as a summary lists them.
   int64_t run_id(RunIdentity identity, const std::map<std::string, std::string>& more_dims);

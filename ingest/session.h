@@ -50,9 +50,9 @@ struct IngestSession {
 
   void show_progress(const std::string& current);
 
-  /// What the ingest has learnt of its runs is settled.
+  /// Settles what the ingest has learnt about its runs.
   void settle();
-  /// Runs without a verdict are judged, unless it is a dry run.
+  /// Judges runs without a verdict, unless it is a dry run.
   void judge();
 
   /// After what was written was undone.

@@ -31,7 +31,7 @@ WITH RECURSIVE
       y.commit_ord AS commit_ord, y.started_at AS started_at, y.run_id AS run_id,
       y.verdict = 'PASS' AS passes,
       y.layer = x.layer AND y.tensor = x.tensor AS there,
-      CASE WHEN NOT x.broken OR y.change = 'CHANGED' THEN y.run_id = x.baseline_id OR EXISTS (
+      CASE WHEN NOT x.broken OR y.change = 'CHANGED' THEN y.run_id = x.baseline_id AND x.pos_id IS NOT NULL OR EXISTS (
         SELECT 1 FROM comparison s
         WHERE s.run_id = x.baseline_id AND s.other_run_id = y.run_id
           AND s.key_prompt_id = (SELECT p.id FROM prompt p WHERE p.run_id = x.baseline_id AND p.name = x.prompt)

@@ -81,8 +81,8 @@ class GatedRun {
   const std::vector<AppliedWaiver>& waivers() const { return waivers_; }
   /// In forward order; asked for once.
   const std::vector<GateCase>& cases();
-  /// Of a place, the most telling first: none where it is not the first of its prompt that fails,
-  /// waived differences included.
+  /// Findings about a place, the most telling first. Empty unless it is the first of its prompt
+  /// that fails, waived differences included.
   std::vector<PairFinding> findings(const FailPlace& place);
 
   /// The object of `firstfail --format json`, with the member "gate".

@@ -20,7 +20,7 @@ struct RunsArguments {
   bool attributes = false;
 };
 
-/// What programs are told of a run beside kVerdictColumns.
+/// Columns for programs, after kVerdictColumns.
 constexpr std::string_view kMoreRunColumns =
     "family, variant, dtype, seed, synthetic, hash_algo, started_at, finished_at, injected,"
     " (SELECT count(*) FROM prompt p WHERE p.run_id = v.run_id) AS prompts,"

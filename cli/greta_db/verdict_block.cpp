@@ -117,7 +117,7 @@ std::string other_fail(const RunVerdict& prompt, const std::string& cause, const
   return text == shown ? "" : text;
 }
 
-/// Where every prompt first fails, and what is known of its origin.
+/// Prints the first failure of every prompt, with its origin if that is known.
 void print_prompts(Output& out, const JudgedRun& run) {
   const bool numeric = run.head.gate == Gate::kNumeric;
   RowPrinter table(out, Format::kTable,

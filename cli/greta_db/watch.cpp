@@ -227,8 +227,7 @@ class Watch {
     last_change_ = sight;
   }
 
-  /// Of a run that is being written only what is there already tells: what is not there yet is no
-  /// change.
+  /// Compares only rows that are written already.
   void find_change(Sight& sight) {
     RunQuery baseline(statements_, run_.id,
                       "SELECT b.baseline_id, v.run, v.verdict FROM run_baseline b"

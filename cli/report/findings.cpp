@@ -39,7 +39,7 @@ std::string case_of(const Query& row) {
   return name == "ONSET" ? name + "." + row.text(kUnit) : name;
 }
 
-/// What is special about where it begins; "" for nothing.
+/// Key of the case of an ONSET finding; "" for others.
 std::string onset_of(const Query& row) {
   if (row.text(kFinding) != "ONSET") return "";
   if (!row.is_null(kOfCount)) return "ONSET.batch";

@@ -9,7 +9,7 @@
 
 namespace greta {
 
-/// What the rows of a failing pair look like: a finding of the view diagnosis, worded.
+/// A finding of the view diagnosis about a failing pair, with its sentence.
 struct PairFinding {
   std::string prompt, tensor, name;
   std::optional<int64_t> layer;
@@ -18,7 +18,7 @@ struct PairFinding {
 
   /// "every value of decode's row is NaN"
   std::string evidence(const Wording& words) const { return words.line({"", english, spanish}); }
-  /// What such rows usually come from.
+  /// The usual cause of such rows.
   std::string meaning(const Wording& words) const {
     return words.line({"", english_meaning, spanish_meaning});
   }

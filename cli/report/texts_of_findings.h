@@ -3,9 +3,9 @@
 
 namespace greta {
 
-/// What findings say, and cases of them. {0} side, {1} other_side, {2} tensor, {3} other_tensor,
-/// {4} at, {5} other_at, {6} count, {7} of_count, {8} value, {9} distance: columns of the view
-/// diagnosis.
+/// Sentences of findings and of their cases. {0} side, {1} other_side, {2} tensor, {3}
+/// other_tensor, {4} at, {5} other_at, {6} count, {7} of_count, {8} value, {9} distance: columns of
+/// the view diagnosis.
 // clang-format off
 inline constexpr ReportText kTextsOfFindings[] = {
   {"UNSTABLE", "{0}'s row came out otherwise in {6} of {7} repeats of the prompt", "la fila de {0} salió distinta en {6} de {7} repeticiones del prompt"},
@@ -43,7 +43,7 @@ inline constexpr ReportText kTextsOfFindings[] = {
   {"REPEATED", "in {6} repeats of the prompt both rows came out alike", "en {6} repeticiones del prompt ambas filas salieron iguales"},
 };
 
-/// What rows with a finding usually come from. In English it is the column finding.meaning.
+/// The usual cause of a finding, in Spanish. The English text is the column finding.meaning.
 struct FindingMeaning {
   std::string_view name, spanish;
 };

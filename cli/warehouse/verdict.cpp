@@ -11,7 +11,7 @@ namespace {
 /// Cause of a row that has no partner: it fails both verdicts, before all values.
 constexpr std::string_view kMissing = "TRACE_OFFSET";
 
-/// What the columns of a verdict begin with.
+/// Prefix of the columns of a verdict.
 std::string prefix(Gate gate) {
   return gate == Gate::kVerdict ? "" : std::string(gate_name(gate)) + "_";
 }

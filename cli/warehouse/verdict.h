@@ -60,7 +60,8 @@ class RunVerdict {
   const std::vector<std::string>& names() const { return names_; }
 
   std::string_view at(Gate gate) const;  ///< PASS, FAIL, ...
-  /// Of a run with rows that have no partner: these, whatever the gate.
+  /// The first pair that fails by this verdict. A row without a partner comes first, whatever the
+  /// verdict.
   FailPlace first_fail(Gate gate) const;
 
  private:
@@ -76,7 +77,7 @@ std::string rounding_text(const std::string& mode);
 /// Headline::remark of a verdict that passes where rows are not bitwise equal.
 inline constexpr const char* kWithinRounding = "within rounding";
 
-/// What a reader is told of a run first.
+/// The first line about a run.
 struct Headline {
   /// `asked`: which verdict is wanted.
   explicit Headline(const RunVerdict& run, Gate asked = Gate::kVerdict);

@@ -10,7 +10,7 @@
 
 namespace greta {
 
-/// What is fetched of a run beside its rows.
+/// Records of a run to fetch in addition to its rows.
 enum class Records {
   kVerdict,  ///< what says how a run came out, and what it is compared with
   kAll,

@@ -72,7 +72,7 @@ std::string type_sql(const Column& column) {
   return column.nullable ? "Nullable(" + std::string(type) + ")" : type;
 }
 
-/// As write_row and read_row hash a value.
+/// SQL of a value in the form that write_row and read_row hash.
 std::string value_sql(const Column& column) {
   const std::string name = name_there(column);
   const auto or_else = [&](const char* value) {
@@ -105,7 +105,7 @@ std::string hash_sql(const Columns& columns) {
   return "cityHash64(" + values + (nulls.empty() ? "0" : nulls) + ")";
 }
 
-/// Which values of a row are NULL: a bit of each column that may be.
+/// Bits of a row, one for each column that may be NULL.
 class Nulls {
  public:
   void add(bool is_null) {

@@ -118,7 +118,7 @@ const std::vector<FleetTable>& fleet_tables();
 /// run of the file has an engine of that name, else its own name.
 std::string identity_sql(const std::string& run_id);
 
-/// What tells the rows of a run, whose id an SQL expression is, from what they were before.
+/// SQL of a text that changes when rows of a run are added or removed. `run_id`: an SQL expression.
 std::string extent_sql(const std::string& run_id);
 
 /// Table of SQLite whose rows of a run travel as records. Parameters of its condition: ?1 the run,

@@ -58,7 +58,7 @@ std::vector<uint64_t> wanted_rules(FleetServer& server);
 
 void insert_published(FleetServer& server, const std::vector<Published>& runs);
 
-/// What is compared with what was sent: the number of rows, or what they say.
+/// Extent of a comparison with the rows that were sent: their number, or their content.
 enum class Held { kCount, kContent };
 
 /// Throws clickhouse::Error unless the rows of a table that were found, by push, are those that

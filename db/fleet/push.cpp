@@ -420,7 +420,7 @@ class Pusher {
     });
   }
 
-  /// Whether one that broke off has published is not asked: to do it twice does no harm.
+  /// Publishes again after a connection that broke off, for doing it twice does no harm.
   void publish(const std::vector<SentRun>& batch) {
     const std::vector<Published> runs = published_of(batch);
     clickhouse::until_available(server_.client().retries(),

@@ -24,7 +24,7 @@ constexpr const char* kAddName =
     "INSERT INTO tensor_name(id, name, tensor_id, cause) SELECT CASE WHEN EXISTS (SELECT 1 FROM"
     " tensor_name WHERE id = ?1) THEN NULL ELSE ?1 END, ?2, ?3, ?4";
 
-/// What others refer to comes first.
+/// Position of a table in the order of loading: after the tables that it refers to.
 size_t place_of(const std::string& table) {
   const std::vector<RecordTable>& tables = record_tables();
   const auto found = std::find_if(tables.begin(), tables.end(),
@@ -138,7 +138,7 @@ void RunLoader::put_plainly(const PushedRun& run, const Record& record) {
   to.statement.run();
 }
 
-/// Whether a row is of a directory level that is here already.
+/// True if the row belongs to a directory level that is here already.
 bool RunLoader::came_with_another(const PushedRun& run, const Record& record) {
   const Insert& to = insert(record.kind);
   for (size_t i = 0; i < std::min(to.columns.size(), record.cells.size()); ++i) {

@@ -24,8 +24,8 @@ struct RunExists : std::invalid_argument {
 };
 
 /// One run of an engine as it stands in a greta database. All calls happen inside a transaction
-/// that the caller owns, in which he forgets the run's verdict (forget_verdict); after a rollback
-/// only finish() is of use. Throws SQLite::Exception.
+/// that the caller owns and in which it calls forget_verdict for the run; after a rollback only
+/// finish() is of use. Throws SQLite::Exception.
 class RunStore {
  public:
   /// Adds the run, status running, under base_run_name(run) or the next free name, with its source

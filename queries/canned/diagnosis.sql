@@ -1,4 +1,4 @@
--- What the rows of the first pair that fails look like, prompt by prompt, the most telling first.
+-- Findings about the first pair that fails, for each prompt, the most telling first.
 -- :run a run
 SELECT
   d.prompt, d.pos_id, d.layer, d.tensor, d.finding, d.side, d.other_side, d.other_tensor, d.unit, d.at, d.other_at,

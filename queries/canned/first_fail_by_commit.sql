@@ -1,4 +1,4 @@
--- Where each commit first fails, and where its rows are first not bitwise equal (strict_...), oldest first: one row per run of an experiment.
+-- First failure of each commit, and its first pair that is not bitwise equal (strict_...), oldest first: one row per run of an experiment.
 -- :experiment () an experiment; all of them without
 SELECT v.experiment, v.commit_sha, v.date, v.mode, v.verdict, v.first_fail, v.layer, v.tensor, v.prompt,
        v.strict_verdict, v.strict_first_fail, v.strict_layer, v.strict_tensor, v.strict_prompt, v.run

@@ -1,5 +1,5 @@
--- What changed between a run and another one as its baseline, of those pairs that were compared (run_change);
--- level gate: without what is waived. Name the run.
+-- Changes between a run and another one as its baseline, for the pairs that run_change has. Level gate: without
+-- waived differences. Name the run.
 CREATE VIEW change_since AS
 SELECT
   d.*,

@@ -1,7 +1,7 @@
 -- comparison with its status, decided in the order of the conditions; with its distance, what that comes
 -- from, and the class of it; and with its place in forward order: forward_layer, then the tensor.
--- What the conditions decide is looked up by name in the table that says what follows from it, so that
--- SQLite decides once a row, however often a view names it.
+-- A CASE gives a name, which is then looked up in its dictionary: so SQLite decides once per row, however many
+-- columns follow from it.
 CREATE VIEW comparison_graded AS
 SELECT
   g.*,
@@ -70,8 +70,8 @@ FROM (
       -- a hash of part of a row is not all that is said of it, and one that knows no order proves nothing
       WHEN j.hash_equal AND j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1
         THEN CASE WHEN j.order_free THEN 'INCOMPARABLE' ELSE 'MATCH' END
-      WHEN j.hash_equal IS NOT NULL OR j.sample_equal = 0 OR j.sketch_distance > 0
-        OR j.other_statistics AND (j.whole_tensor OR j.sample_equal) THEN 'DRIFT'
+      WHEN j.hash_equal IS NOT NULL OR j.sample_equal = 0 OR j.sketch_distance > 0 OR j.whole_tensor AND j.other_statistics
+        THEN 'DRIFT'
       -- what is equal is not all of rows that are of other lengths, or of other hashes
       WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
       WHEN j.sample_equal THEN CASE WHEN j.other_statistics THEN 'DRIFT' ELSE 'MATCH' END

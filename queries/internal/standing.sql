@@ -1,4 +1,4 @@
--- Which of several rows of one side at one place stands for them, and whether they differ: the columns stands,
+-- The row that stands for all rows of one side at one place, and whether these differ: the columns stands,
 -- stands_in_phase, ambiguous and ambiguous_in_phase of trace_row. Rows of one token are compared as one where
 -- prefill meets decode, rows of one phase where two runs meet; where the position is unknown, of one step. The
 -- first by phase, step, name and nth stands, but one that is not finite before others. Name the place.

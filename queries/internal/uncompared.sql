@@ -1,5 +1,4 @@
--- What a run's verdict rests on beside the comparisons of its rows, one row per kind and prompt (0: of the run
--- as a whole). DECODE_ONLY: positions that only decode traced. REFUTED: a readout that double arithmetic does
+-- Facts for a run's verdict other than comparisons of its rows, one row per kind and prompt (0: the whole run). DECODE_ONLY: positions that only decode traced. REFUTED: a readout that double arithmetic does
 -- not bear out. UNMET: planned rows that are not there, and prompts that were announced without any. LOST: rows
 -- fewer than the run says it wrote. What a report's table lists, where that is the evidence, line by line:
 -- `claimed` pairs. RUN: every run has one, so that one without anything else is there too.
@@ -38,8 +37,8 @@ WHERE NOT EXISTS (SELECT 1 FROM plan l WHERE l.run_id = q.run_id AND l.prompt_id
   AND EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = q.run_id AND (x.flags & 8) = 0)
   AND NOT EXISTS (SELECT 1 FROM trace_row x WHERE x.run_id = q.run_id AND x.prompt_id = q.id AND (x.flags & 8) = 0)
 UNION ALL
--- What an engine itself wrote twice counts twice. A row that came again in a file does not, for that may be a
--- copy, nor one that only a document states.
+-- A row that an engine wrote twice counts twice. A row that came again in a file does not, for that may be a
+-- copy, and a row that only a document states does not.
 SELECT g.run_id, 0, 'LOST', NULL, NULL, g.count, 0, NULL, NULL, NULL, NULL, NULL, NULL
 FROM (
   SELECT

@@ -74,6 +74,17 @@ TEST_F(Judging, WhatIsForgottenIsJudgedAgainWithWhatIsComparedWithIt) {
   EXPECT_EQ(text_of(db, "SELECT * FROM run_change"), changes);
 }
 
+TEST_F(Judging, ThatEndsAmongChangesLeavesRunsUnjudged) {
+  db.exec(
+      "CREATE TEMP TRIGGER refuse BEFORE INSERT ON main.run_change WHEN NEW.run_id = 40"
+      " BEGIN SELECT RAISE(ABORT, 'refused'); END");
+  EXPECT_THROW(judge(db, unjudged_runs(db)), SQLite::Exception);
+  db.exec("DROP TRIGGER refuse");
+  judge(db, unjudged_runs(db));  // as whoever opens the file next does
+  EXPECT_EQ(count("run_change WHERE level = 'run'"), count("run_baseline WHERE baseline_id > 0"));
+  EXPECT_EQ(runs_kept_otherwise(), std::vector<int64_t>());
+}
+
 TEST_F(Judging, ARunThatIsGoneIsNotKept) {
   judge(db, std::vector<int64_t>{4711});
   EXPECT_EQ(count("verdict"), 0);

@@ -173,6 +173,13 @@ TEST(Verdict, EqualSamplesOfRowsOfOtherLengthsDoNotPass) {
             "INCOMPARABLE|INCOMPARABLE");
 }
 
+TEST(Verdict, StatisticsOfRowsOfOtherLengthsTellNothing) {
+  Warehouse w;
+  w.add(prefill("x_in", 0).length(4).sampled({1, 2}).up_to(2),
+        decode("x_in", 0).length(5).sampled({1, 2}).up_to(3));
+  EXPECT_EQ(judged(w), "x_in|INCOMPARABLE|-");
+}
+
 TEST(Verdict, AlmostEqualSamplesOfRowsOfOtherLengthsAreNoRounding) {
   Warehouse w;
   w.add(prefill("x_in", 0).length(4).sampled({1000, 0}),

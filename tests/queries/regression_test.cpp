@@ -79,13 +79,13 @@ TEST_F(Regression, HeldAgainstAPinnedBaselineEndsWhereItsValuesAreBack) {
 }
 
 TEST_F(Regression, IsMendedByThePinnedBaselineItselfWhereThatIsLater) {
-  add_run("01", {.x_out = 3, .decoded_attn_out = 1.0001f});
-  add_run("02", {.x_out = 3});
-  add_run("03",
-          {.decoded_attn_out = 1.0001f});  // its own phases differ, too, which says nothing of it
+  add_run("01", {.attn_out = 3, .decoded_attn_out = 3});
+  add_run("02", {.attn_out = 3, .decoded_attn_out = 3});
+  // its own phases differ there, too, which says nothing of it
+  add_run("03", {.decoded_attn_out = 1.0001f});
   w_.db.exec(
       "INSERT INTO pinned_baseline SELECT lineage, 3, '' FROM lineage_member WHERE run_id = 3");
-  EXPECT_EQ(turns(), "CHANGED|-|01|03|1|x_out|03\nCHANGED|-|02|03|1|x_out|03");
+  EXPECT_EQ(turns(), "CHANGED|-|01|03|0|attn_out|03\nCHANGED|-|02|03|0|attn_out|03");
 }
 
 TEST_F(Regression, RoundingAloneIsNone) {

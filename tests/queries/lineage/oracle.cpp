@@ -175,6 +175,7 @@ bool Oracle::is_first(size_t run, size_t of) const {
 }
 
 bool Oracle::has_values_of(size_t run, size_t other, const Where& place) const {
+  if (run == other) return place.pos >= 0;
   const auto find = [&](size_t of) {
     std::vector<const ToldRow*> rows;
     for (const ToldRow& row : history_.runs[of].rows) {
