@@ -330,9 +330,11 @@ std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress
   std::vector<std::pair<int64_t, int64_t>> kept;  // runs, and then runs and their baselines
   SQLite::Statement all(
       db,
-      "SELECT DISTINCT run_id, 0 AS baseline_id FROM main.verdict WHERE run_id NOT IN"
-      " (SELECT run_id FROM unjudged) UNION ALL SELECT run_id, baseline_id FROM main.run_change"
-      " GROUP BY 1, 2 HAVING ifnull(min(until), 'x') >= date('now') ORDER BY baseline_id, run_id");
+      "SELECT run_id, baseline_id FROM ("
+      " SELECT run_id, 0 AS baseline_id, until FROM main.verdict"
+      " UNION ALL SELECT run_id, baseline_id, until FROM main.run_change)"
+      " GROUP BY run_id, baseline_id HAVING ifnull(min(until), 'x') >= date('now')"
+      " ORDER BY baseline_id, run_id");
   while (all.executeStep())
     kept.emplace_back(all.getColumn(0).getInt64(), all.getColumn(1).getInt64());
   SQLite::Statement judge(db, sql_of_file("db/judge_run.sql")),

@@ -182,7 +182,7 @@ bool has(SQLite::Database& db, const Definition& definition) {
 constexpr const char* kRowsOf = "rows of";
 
 /// Dictionaries that say what a comparison counts for: nobody's to change.
-constexpr const char* kJudgements[] = {"status", "class", "scope", "measure", "origin", "phase"};
+constexpr const char* kJudgements[] = {"status", "class", "measure", "origin", "phase"};
 
 /// The statement of db/dictionary.sql that fills a table, "INSERT INTO table(columns) VALUES ...".
 std::string filling_statement(const std::string& table) {

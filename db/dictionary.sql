@@ -11,8 +11,6 @@ INSERT INTO status(name, compared, fails, blamed) VALUES
 
 INSERT INTO class(name, grade) VALUES ('ROUNDING', 1), ('UNKNOWN', 2), ('DIVERGENT', 3);
 
-INSERT INTO scope(name) VALUES ('full'), ('prefix'), ('sample'), ('tensor');
-
 -- docs/fingerprint.md has the interval.
 INSERT INTO measure(name, low, high) VALUES
   ('exact', NULL, NULL), ('hash', NULL, NULL), ('sample', 0.80, 1.32), ('sketch', 0.80, 1.32);

@@ -39,7 +39,7 @@ std::vector<RunAndBaseline> missing_changes(SQLite::Database& db,
                                             const std::set<std::string>& lineages) {
   SQLite::Statement query(db,
                           "SELECT m.run_id, l.baseline_id FROM lineage_member m"
-                          " CROSS JOIN run_baseline l ON l.run_id = m.run_id"
+                          " CROSS JOIN lineage l ON l.run_id = m.run_id"
                           " WHERE m.lineage = ? AND l.baseline_id IS NOT NULL AND NOT EXISTS ("
                           "  SELECT 1 FROM run_change c"
                           "  WHERE c.run_id = m.run_id AND c.baseline_id = l.baseline_id)");
@@ -68,7 +68,10 @@ void keep_changes(SQLite::Database& db, const std::vector<RunAndBaseline>& pairs
 }  // namespace
 
 std::vector<int64_t> unjudged_runs(SQLite::Database& db) {
-  SQLite::Statement query(db, "SELECT run_id FROM unjudged");
+  SQLite::Statement query(db, 
+                          "SELECT id FROM run EXCEPT SELECT run_id FROM verdict"
+                          " UNION SELECT run_id FROM verdict"
+                          " WHERE level = 'gate' AND until < date('now') ORDER BY id");
   std::vector<int64_t> ids;
   while (query.executeStep()) ids.push_back(query.getColumn(0).getInt64());
   return ids;

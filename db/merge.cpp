@@ -116,8 +116,6 @@ constexpr const char* kCopyRest = R"(
     SELECT s.id, x.kind, x.nth, r.id, x.at FROM other.run_event x
     JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
     JOIN temp.merge_run r ON r.other_id = x.run_id;
-  UPDATE main.run SET status = e.status FROM event_status e
-    WHERE e.run_id = run.id AND run.id IN (SELECT id FROM temp.merge_run) AND e.status <> run.status;
   INSERT OR IGNORE INTO main.ingest_error(source_id, file, line, severity, reason, raw, about)
     SELECT s.id, x.file, x.line, x.severity, x.reason, x.raw, x.about FROM other.ingest_error x
     LEFT JOIN temp.merge_source s ON s.other_id = x.source_id
@@ -233,6 +231,7 @@ class Merge {
     count_sources();
     if (summary_.new_sources > 0) copy_rows(writer);
     db_.exec(kCopyRest);
+    db_.exec(std::string(kSetStatus) + "(SELECT id FROM temp.merge_run)");
     copy_differences();
     db_.exec(kCopyReadouts);
     for (auto [column, dim] : {std::pair{"date", "date"},

@@ -41,7 +41,7 @@ INSERT INTO difference_part(difference_id, segment, share_ppm)
 -- stays, and nothing in a file tells the two apart.
 DROP TABLE trace_row_9; DROP TABLE sketch_9; DROP TABLE difference_9;
 DROP TABLE kept_tally; DROP TABLE kept_verdict; DROP TABLE kept_diff;
-DROP TABLE IF EXISTS truth; DROP TABLE axis;
+DROP TABLE IF EXISTS truth; DROP TABLE axis; DROP TABLE scope;
 DROP VIEW IF EXISTS ancestor_state; DROP VIEW IF EXISTS announced_prompt;
 DROP VIEW IF EXISTS baseline_candidate; DROP VIEW IF EXISTS baseline_diff;
 DROP VIEW IF EXISTS baseline_diff_part; DROP VIEW IF EXISTS baseline_diff_row; DROP VIEW IF EXISTS change;

@@ -75,6 +75,23 @@ void refresh_lineage(SQLite::Database& db, int64_t run_id);
 /// `about`, and of those below it.
 void forget_verdicts_about(SQLite::Database& db, const std::string& about);
 
+/// Sets run.status, of runs whose sources say that they began or ended, from run_event; "(ids)" follows. The order
+/// of ingest does not matter: a run that failed once has failed, and one that started more often than it ended is
+/// running. Equal states of one file count once. Those of several files do not: the parts of a run start alike, and
+/// one of them may not have ended.
+inline constexpr const char* kSetStatus = R"(
+  UPDATE run SET status = CASE
+    WHEN status = 'failed' OR EXISTS (
+      SELECT 1 FROM run_event e WHERE e.run_id = run.id AND e.kind = 'failed') THEN 'failed'
+    WHEN (SELECT sum(CASE e.kind WHEN 'start' THEN 1 ELSE -1 END)
+          FROM (SELECT DISTINCT e.kind AS kind, e.nth AS nth, e.at AS at,
+                  (SELECT min(l.path) FROM source_location l WHERE l.source_id = e.source_id) AS path
+                FROM run_event e WHERE e.run_id = run.id) e) > 0
+      THEN 'running'
+    ELSE 'complete'
+  END
+  WHERE EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = run.id) AND id IN )";
+
 /// Writes what the engine and the importer both say of a run, one row a call. All calls happen
 /// inside a transaction that the caller owns, and in which it calls forget_verdict, once per run
 /// that was there. Throws SQLite::Exception.

@@ -57,10 +57,6 @@ CREATE TABLE class (
   grade INTEGER NOT NULL                          -- the worse the greater; equal values have 0
 ) STRICT, WITHOUT ROWID;
 
--- What was compared: full (the whole row), prefix (the values that a historical hash covers), sample,
--- tensor (all of a tensor, whatever positions it covers).
-CREATE TABLE scope (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
-
 -- What a distance comes from: exact (value by value), sketch, sample (the sketch of one), hash (equal).
 CREATE TABLE measure (
   name TEXT PRIMARY KEY,
@@ -134,6 +130,7 @@ CREATE TABLE tolerance (
   dtype     TEXT,                                 -- NULL: any dtype
   rel_l2    REAL NOT NULL CHECK (rel_l2 >= 0)
 ) STRICT;
+CREATE INDEX tolerance_by_tensor ON tolerance(tensor_id, dtype, rel_l2);
 
 -- What rounding amounts to in clean probes of a model (`greta-infer calibrate`): for its runs it is the
 -- tolerance, with a margin, where it is less than that of `tolerance`. The latest measurement of a place

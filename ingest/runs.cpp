@@ -157,12 +157,9 @@ std::string Runs::add_run_event(int64_t source_id, int64_t run_id, const RunIden
 }
 
 void Runs::refresh_status(int64_t source_id) {
-  sql_(
-      "UPDATE run SET status = e.status FROM event_status e"
-      " WHERE run.id = (SELECT run_id FROM run_event WHERE source_id = ?1) AND e.run_id = run.id"
-      " AND e.status <> run.status",
-      source_id)
-      .exec();
+  static const std::string set =
+      std::string(kSetStatus) + "(SELECT run_id FROM run_event WHERE source_id = ?)";
+  sql_(set.c_str(), source_id).exec();
 }
 
 void Runs::add_occasion(int64_t source_id, int64_t run_id, const char* kind,

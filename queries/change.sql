@@ -32,7 +32,7 @@ SELECT
   r.commit_sha AS commit_sha,                          -- of the run
   a.date AS baseline_date,                             -- of the baseline
   a.commit_sha AS baseline_commit_sha,                 -- of the baseline
-  (SELECT c.ord FROM commit_node c WHERE c.sha = l.sha) AS commit_ord, -- of the run: parents before children; NULL where the commit is not known
+  l.commit_ord AS commit_ord,                           -- of the run: parents before children; NULL where the commit is not known
   r.started_at AS started_at,                          -- of the run: ISO 8601 UTC; NULL unknown
   v.numeric_first_fail AS numeric_first_fail,             -- of the run: cause of its first pair beyond rounding
   v.numeric_layer AS numeric_fail_layer,             -- of that pair
@@ -45,9 +45,9 @@ SELECT
   v.tensor AS fail_tensor,                             -- of that
   a.id AS baseline_id,                                 -- run.id
   r.id AS run_id                                       -- run.id
-FROM run_baseline l
-CROSS JOIN run a ON a.id = l.baseline_id  -- worked out once, so named once
-CROSS JOIN run r ON r.id = l.run_id
+FROM lineage l
+JOIN run a ON a.id = l.baseline_id
+JOIN run r ON r.id = l.run_id
 LEFT JOIN change_since d ON d.run_id = r.id AND d.baseline_id = a.id AND d.level = 'run'
 LEFT JOIN verdict v ON v.run_id = r.id AND v.level = 'run' AND v.item = ''
 LEFT JOIN verdict w ON w.run_id = a.id AND w.level = 'run' AND w.item = '';

@@ -1,18 +1,74 @@
--- One row per run: what it is compared with across commits and dates. A lineage is the runs of one
--- experiment, mode, backend, dtype, model, suite and type of the KV cache.
+-- One row per run: its lineage, and the run that it is compared with across commits and dates, its baseline. A
+-- lineage is the runs of one experiment, mode, backend, dtype, model, suite and type of the KV cache. The baseline is
+-- the run that somebody pinned for the lineage, else the last run of the lineage and seed before this one: of the
+-- nearest ancestor of its commit that has one, where the commit is known (commit_node), by first parents before any
+-- others; else by time, and then by name: #10 is after #2. It is never of the same commit. A run whose rows cannot be
+-- compared with its own is taken only if there is no other.
 CREATE VIEW lineage AS
 SELECT
   b.lineage AS lineage,                                -- experiment/mode/backend/dtype/model/suite; /kv_cache=TYPE behind it where that is not f32
-  r.name AS run,                                       -- run.name
-  r.date AS date,                                      -- YYYY-MM-DD; NULL unknown
-  r.commit_sha AS commit_sha,                          -- commit of the engine that ran
-  a.name AS baseline,                                   -- the run that it is held against: the one pinned, else the last before it, by commits where they are known, else by time
+  b.run AS run,                                        -- run.name
+  nullif(b.date, '') AS date,                          -- YYYY-MM-DD; NULL unknown
+  b.stated_sha AS commit_sha,                          -- commit of the engine that ran
+  a.name AS baseline,                                  -- run.name; NULL: there is none, or a fault was injected
   (SELECT 1 FROM pinned_baseline p WHERE p.lineage = b.lineage AND p.run_id = a.id) IS NOT NULL AS pinned, -- 1: somebody chose it
   b.injected AS injected,                              -- 1: with a fault on purpose, so it has no baseline and is none
   (SELECT c.ord FROM commit_node c WHERE c.sha = b.sha) AS commit_ord, -- parents before children; NULL where the commit is not known
   a.id AS baseline_id,                                 -- run.id
   b.run_id AS run_id                                   -- run.id
-FROM run_baseline b
-JOIN run r ON r.id = b.run_id
+FROM (
+  SELECT
+    r.*,
+    CASE WHEN NOT r.injected THEN coalesce(
+      (SELECT p.run_id FROM pinned_baseline p WHERE p.lineage = r.lineage AND p.run_id <> r.run_id),
+      (SELECT w.run_id
+       FROM (
+         SELECT
+           CASE WHEN u.sha IS NULL OR u.ord IS NOT NULL THEN (
+             SELECT c.run_id
+             FROM (
+               SELECT b.run_id AS run_id FROM baseline_candidate b
+               WHERE b.lineage = r.lineage AND b.seed IS r.seed AND b.synthetic = r.synthetic
+                 -- before it, unless an ancestor is looked for: a blob is after every text. The index finds the
+                 -- first: by a text of no column (+), else SQLite takes the date alone from it
+                 AND (b.date, b.started_at, length(b.run), b.run)
+                   < (CASE WHEN u.ord IS NULL THEN r.date ELSE x'' END, +r.started_at, length(r.run), r.run)
+                 AND CASE WHEN u.ord IS NOT NULL THEN u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
+                   ELSE (b.stated_sha IS NULL OR r.stated_sha IS NULL  -- as many digits as both have
+                     OR substr(b.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))
+                       <> substr(r.stated_sha, 1, max(7, min(length(b.stated_sha), length(r.stated_sha))))) END
+               ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC
+               LIMIT -1) c  -- the last first, so that few are asked whether they can be compared
+             WHERE CASE WHEN u.comparable
+               THEN (SELECT q.why_not FROM run_pair q WHERE q.run_a_id = c.run_id AND q.run_b_id = r.run_id) IS NULL
+               ELSE 1 END
+             LIMIT 1) END AS run_id
+         FROM (
+           -- its own commit, where ord is NULL, then ancestors, the nearest first, down to the first that a run of
+           -- the lineage is of; all of that a second time for runs that cannot be compared
+           WITH RECURSIVE up(comparable, aside, sha, ord, least) AS (
+             SELECT k.column1, 0, r.sha, NULL,
+               -- no run's commit is before this one
+             (SELECT min(n.ord) FROM run o CROSS JOIN commit_node n ON n.sha >= o.commit_sha AND n.sha < o.commit_sha || 'g'
+              WHERE length(o.commit_sha) >= 7)
+           FROM (VALUES (1), (0)) k
+             UNION
+             SELECT u.comparable, u.aside OR p.nth > 0, n.sha, n.ord, u.least
+             FROM up u CROSS JOIN commit_parent p ON p.sha = u.sha CROSS JOIN commit_node n ON n.sha = p.parent
+             WHERE n.ord >= u.least
+             ORDER BY 1 DESC, 2, 4 DESC)
+           SELECT up.sha AS sha, up.ord AS ord, up.comparable AS comparable FROM up) u
+         LIMIT -1) w  -- each is asked for once
+       WHERE w.run_id IS NOT NULL
+       LIMIT 1)) END AS baseline_id
+  FROM (
+    SELECT
+      m.run_id AS run_id, m.run AS run, m.lineage AS lineage, m.injected AS injected, m.date AS date,
+      m.started_at AS started_at, m.seed AS seed, m.synthetic AS synthetic, n.commit_sha AS stated_sha,
+      (SELECT c.sha FROM commit_node c
+       WHERE c.sha >= n.commit_sha AND c.sha < n.commit_sha || 'g' AND length(n.commit_sha) >= 7 LIMIT 1) AS sha
+    FROM lineage_member m
+    JOIN run n ON n.id = m.run_id) r
+) b
 LEFT JOIN run a ON a.id = b.baseline_id
 WHERE NOT EXISTS (SELECT 1 FROM directory_level d WHERE d.run_id = b.run_id);

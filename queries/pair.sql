@@ -13,9 +13,9 @@ SELECT
   t.name AS canonical_tensor,                          -- first name of the trace point
   s.status AS status,                                  -- MISSING, DECODE_ONLY, PREFILL_ONLY, AMBIGUOUS, CONFLICT, NONFINITE, INCOMPARABLE, MATCH, DRIFT
   s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN; of an INCOMPARABLE: ROUNDING when sketches are all that compares, and equal
-  CASE WHEN s.fails THEN (SELECT k.origin FROM origin k WHERE k.worst_input = ifnull(s.worst_input, 0) AND k.unsampled = ifnull(s.unsampled, 1)) END AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
+  s.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what did not fail
   CASE WHEN s.compared AND s.report_source_id IS NULL THEN s.inputs_complete ELSE 0 END AS inputs_complete, -- 1 when the direct inputs were traced on both sides
-  CASE WHEN s.compared THEN s.scope END AS scope,      -- full, prefix, sample: what was compared
+  CASE WHEN s.compared THEN s.scope END AS scope,      -- full (the whole row), prefix (the values that a historical hash covers), sample: what was compared
   CASE WHEN s.compared THEN s.compared_n END AS compared_n, -- values compared
   s.cause AS cause,                                    -- ATTN_OUT_DRIFT, TRACE_OFFSET, AMBIGUOUS_TRACE, ...
   CASE WHEN s.cause IS NOT NULL THEN
@@ -24,7 +24,7 @@ SELECT
   CASE WHEN s.decode_hash IS NOT NULL THEN printf('%llu', s.decode_hash) END AS decode_hash,    -- unsigned decimal
   s.rel_l2 AS rel_l2,                                  -- relative L2 distance, see measure; NULL when there is nothing to measure with or a value is not finite
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
-  CASE WHEN s.fails THEN (SELECT k.numeric_origin FROM origin k WHERE k.worst_input = ifnull(s.worst_input, 0) AND k.unsampled = ifnull(s.unsampled, 1)) END AS numeric_origin,                  -- as origin, rounding inputs counting as clean
+  s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
   CASE
     WHEN s.report_source_id IS NOT NULL THEN s.report_details
     WHEN s.status = 'NONFINITE' THEN CASE WHEN s.alone
@@ -42,14 +42,14 @@ SELECT
               WHEN s.side = 0 THEN ' here; decode traced it at another position'
               ELSE ' here; prefill traced it at another position' END
   END AS details,                                      -- in words
-  CASE WHEN s.fails THEN s.caused_by END AS caused_by, -- nearest traced input that differs, the earliest: tensor@layer
+  s.caused_by AS caused_by,                            -- nearest traced input that differs, the earliest: tensor@layer
   CASE WHEN s.report_source_id IS NULL THEN 'trace' ELSE 'report' END AS evidence, -- trace or report
   r.experiment AS experiment,                          -- literal directory: b3_66_v2
   r.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
   r.commit_sha AS commit_sha,                          -- commit of the engine that ran
   r.date AS date,                                      -- YYYY-MM-DD; NULL unknown
-  CASE WHEN s.fails THEN s.segment END AS segment,     -- of what failed: from the earliest traced input to here
-  CASE WHEN s.fails THEN s.untraced_layers END AS untraced_layers, -- where origin is UNSAMPLED: the layers in between, as --layers takes them
+  s.segment AS segment,                                -- of what failed: from the earliest traced input to here
+  s.untraced_layers AS untraced_layers,                -- where origin is UNSAMPLED: the layers in between, as --layers takes them
   CASE s.tolerance < (SELECT o.rel_l2 FROM run_tolerance o WHERE o.run_id = s.run_id AND o.tensor_id = s.tensor_id)
     WHEN 1 THEN 'calibrated' WHEN 0 THEN 'shipped' END AS tolerance_source, -- calibrated: measured of this model (noise_floor); shipped: of table tolerance
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position

@@ -1,21 +1,23 @@
--- One row per place where a lineage regressed: the first bad run, the last good one, where values first
--- diverge, and the run that fixed it. The verdict turned from PASS to FAIL (BROKEN), or
--- what both phases compute changed beyond rounding (CHANGED), which no verdict of the run itself shows.
--- What a merge has from one of its parents is told where that came.
+-- One row per place where a lineage regressed: the first bad run, the last good one, where values first diverge, and
+-- the run that fixed it. The verdict turned from PASS to FAIL (BROKEN), or what both phases compute changed beyond
+-- rounding (CHANGED), which no verdict of the run itself shows. A merge that has it from one of its parents is left out.
 CREATE VIEW regression AS
 WITH RECURSIVE
   c AS MATERIALIZED (
-    SELECT
-      v.run_id AS run_id, v.baseline_id AS baseline_id, v.run AS run, v.lineage AS lineage, v.change AS change,
-      v.verdict AS verdict, v.commit_sha AS commit_sha, v.commit_ord AS commit_ord, v.date AS date,
-      v.started_at AS started_at, v.prompt AS prompt, v.phase AS phase, v.pos_id AS pos_id, v.layer AS layer,
-      v.tensor AS tensor, v.first_fail AS first_fail, v.fail_layer AS fail_layer, v.fail_tensor AS fail_tensor,
-      v.gate AS gate, n.seed AS seed, n.synthetic AS synthetic
-    FROM change v
-    CROSS JOIN run n ON n.id = v.run_id),
+    SELECT v.*, n.seed AS seed, n.synthetic AS synthetic FROM change v CROSS JOIN run n ON n.id = v.run_id),
+  -- the row of the run w where the run x first differs from its baseline; SQLite resolves x and w where this is used
+  place(hash) AS NOT MATERIALIZED (
+    SELECT t.hash
+    FROM prompt q CROSS JOIN trace_row t
+    WHERE q.run_id = w.run_id AND q.name = x.prompt AND t.run_id = q.run_id AND t.prompt_id = q.id AND t.side IN (0, 1, 2)
+      AND t.pos_id = x.pos_id AND t.layer = x.layer AND t.tensor_id = (SELECT k.id FROM tensor k WHERE k.name = x.tensor)
+      AND t.phase_id = (SELECT h.id FROM phase h WHERE h.name = x.phase) AND t.stands_in_phase),
   bad AS MATERIALIZED (
-    SELECT v.*, v.change = 'BROKEN' AS broken FROM c v
-    WHERE v.change IN ('BROKEN', 'CHANGED')),
+    SELECT
+      x.*, x.change = 'BROKEN' AS broken,
+      (SELECT (SELECT p.hash FROM place p) FROM (SELECT x.baseline_id AS run_id) w) AS was
+    FROM c x
+    WHERE x.change IN ('BROKEN', 'CHANGED')),
   -- commits that have such a run's commit among their ancestors
   descendant(bad_id, sha, ord) AS MATERIALIZED (
     SELECT x.run_id, k.sha, k.ord FROM bad x
@@ -23,43 +25,35 @@ WITH RECURSIVE
     UNION
     SELECT d.bad_id, n.sha, n.ord
     FROM descendant d CROSS JOIN commit_parent p ON p.parent = d.sha CROSS JOIN commit_node n ON n.sha = p.sha),
-  -- runs y after such a run x, of its seed: whether y passes again what x failed, whether it has the values
-  -- again that x's baseline had where they first changed, and whether it changed there itself
+  -- runs w after such a run x, of its seed, that pass again, or have the values again that x's baseline had where
+  -- they first changed (restored); there: w changed there itself
   later AS MATERIALIZED (
     SELECT
-      x.run_id AS bad_id, x.broken AS broken, y.run AS run, y.commit_sha AS commit_sha, y.date AS date,
-      y.commit_ord AS commit_ord, y.started_at AS started_at, y.run_id AS run_id,
-      y.verdict = 'PASS' AS passes,
-      y.layer = x.layer AND y.tensor = x.tensor AS there,
-      CASE WHEN NOT x.broken OR y.change = 'CHANGED' THEN y.run_id = x.baseline_id AND x.pos_id IS NOT NULL OR EXISTS (
-        SELECT 1 FROM comparison s
-        WHERE s.run_id = x.baseline_id AND s.other_run_id = y.run_id
-          AND s.key_prompt_id = (SELECT p.id FROM prompt p WHERE p.run_id = x.baseline_id AND p.name = x.prompt)
-          AND s.side IN (0, 1, 2) AND s.phase_id = (SELECT h.id FROM phase h WHERE h.name = x.phase)
-          AND s.key_pos_id = x.pos_id AND s.key_layer = x.layer
-          AND s.key_tensor_id = (SELECT t.id FROM tensor t WHERE t.name = x.tensor) AND s.hash_equal) END AS restored,
+      x.run_id AS bad_id, x.broken AS broken, w.*,
+      w.layer = x.layer AND w.tensor = x.tensor AS there,
+      CASE WHEN NOT x.broken OR w.change = 'CHANGED' THEN
+        w.run_id = x.baseline_id AND x.pos_id IS NOT NULL OR x.was = (SELECT p.hash FROM place p) END AS restored,
       -- passes again, but computes something else than was right where x first did
-      CASE WHEN x.broken AND y.verdict = 'PASS' AND y.run_id <> x.baseline_id
-        THEN EXISTS (
+      CASE WHEN x.broken AND w.verdict = 'PASS' AND w.run_id <> x.baseline_id THEN EXISTS (
           SELECT 1 FROM comparison_graded s
-          WHERE s.run_id = x.baseline_id AND s.other_run_id = y.run_id
+          WHERE s.run_id = x.baseline_id AND s.other_run_id = w.run_id
             AND s.key_prompt_id = (SELECT p.id FROM prompt p WHERE p.run_id = x.baseline_id AND p.name = x.prompt)
             AND s.side IN (0, 1, 2) AND s.phase_id = (SELECT h.id FROM phase h WHERE h.name = x.phase)
             AND s.key_pos_id = ifnull(x.pos_id, -1) AND s.key_layer = x.layer
             AND s.key_tensor_id = (SELECT t.id FROM tensor t WHERE t.name = x.tensor)
             AND s.fails AND (s.class IS NULL OR s.class = 'DIVERGENT')) END AS differs
     FROM bad x
-    JOIN c y ON y.lineage = x.lineage AND y.seed IS x.seed AND y.synthetic = x.synthetic
-    WHERE CASE WHEN x.commit_ord <> y.commit_ord
-          THEN EXISTS (SELECT 1 FROM descendant d WHERE d.bad_id = x.run_id AND d.ord = y.commit_ord)
-          ELSE (ifnull(y.date, ''), ifnull(y.started_at, ''), length(y.run), y.run)
-            > (ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) END),
+    JOIN c w ON w.lineage = x.lineage AND w.seed IS x.seed AND w.synthetic = x.synthetic
+    WHERE CASE WHEN x.commit_ord <> w.commit_ord THEN w.commit_ord > x.commit_ord
+        ELSE (ifnull(w.date, ''), ifnull(w.started_at, ''), length(w.run), w.run)
+          > (ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) END
+      AND CASE WHEN x.broken AND w.verdict = 'PASS' OR w.run_id = x.baseline_id OR x.was = (SELECT p.hash FROM place p) THEN
+        x.commit_ord <> w.commit_ord IS NOT 1
+          OR EXISTS (SELECT 1 FROM descendant d WHERE d.bad_id = x.run_id AND d.ord = w.commit_ord) END),
   mended AS (
-    SELECT
-      l.*,
-      row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
+    SELECT l.*, row_number() OVER (PARTITION BY l.bad_id ORDER BY l.commit_ord, l.date, l.started_at, length(l.run), l.run) AS nth
     FROM later l
-    WHERE CASE WHEN NOT l.broken THEN l.restored ELSE l.passes AND NOT ifnull(l.differs, 0) END),
+    WHERE CASE WHEN NOT l.broken THEN l.restored ELSE l.verdict = 'PASS' AND NOT ifnull(l.differs, 0) END),
   -- of the merges among them: what each parent was like, by the nearest run of its history
   parent AS MATERIALIZED (
     SELECT
@@ -72,7 +66,7 @@ WITH RECURSIVE
               AND u.sha >= b.commit_sha AND u.sha < b.commit_sha || 'g'
             ORDER BY b.date DESC, b.started_at DESC, length(b.run) DESC, b.run DESC LIMIT 1) AS run_id
          FROM (
-           WITH RECURSIVE up(aside, sha, ord) AS (  -- as in run_baseline
+           WITH RECURSIVE up(aside, sha, ord) AS (  -- as in lineage
              SELECT 0, n.sha, n.ord FROM commit_node n WHERE n.sha = p.parent
              UNION
              SELECT w.aside OR q.nth > 0, n.sha, n.ord
@@ -87,29 +81,21 @@ WITH RECURSIVE
     CROSS JOIN commit_parent p ON p.sha = k.sha),
   told AS MATERIALIZED (
     SELECT
-      f.*,
+      x.*,
       -- of what runs of one commit tell, the first: after that it was probed again
       row_number() OVER (
-        PARTITION BY f.baseline_id, f.change, f.lineage, f.seed, f.synthetic, f.commit_ord,
-          CASE WHEN f.commit_ord IS NULL THEN f.commit_sha END,
-          CASE WHEN f.commit_ord IS NULL AND f.commit_sha IS NULL THEN f.run_id END
-        ORDER BY ifnull(f.date, ''), ifnull(f.started_at, ''), length(f.run), f.run) AS nth
-    FROM bad f
+        PARTITION BY x.baseline_id, x.change, x.lineage, x.seed, x.synthetic, x.commit_ord,
+          CASE WHEN x.commit_ord IS NULL THEN coalesce(x.commit_sha, x.run_id) END
+        ORDER BY ifnull(x.date, ''), ifnull(x.started_at, ''), length(x.run), x.run) AS nth
+    FROM bad x
     -- what mends a change is none
-    WHERE (f.change = 'BROKEN'
-      OR f.change = 'CHANGED' AND f.run_id NOT IN (SELECT w.run_id FROM later w WHERE w.there AND w.restored))
+    WHERE (x.broken OR x.run_id NOT IN (SELECT l.run_id FROM later l WHERE l.there AND l.restored))
     -- nor what a merge has from one of its parents: there it turned before
       AND NOT EXISTS (
-        SELECT 1 FROM parent p CROSS JOIN verdict v ON v.run_id = p.run_id AND v.level = 'run' AND v.item = ''
-        WHERE p.bad_id = f.run_id AND p.run_id <> f.baseline_id
-          AND CASE WHEN f.broken THEN v.verdict = 'FAIL'
-            ELSE EXISTS (
-              SELECT 1 FROM comparison s
-              WHERE s.run_id = p.run_id AND s.other_run_id = f.run_id
-                AND s.key_prompt_id = (SELECT o.id FROM prompt o WHERE o.run_id = p.run_id AND o.name = f.prompt)
-                AND s.side IN (0, 1, 2) AND s.phase_id = (SELECT h.id FROM phase h WHERE h.name = f.phase)
-                AND s.key_pos_id = f.pos_id AND s.key_layer = f.layer
-                AND s.key_tensor_id = (SELECT t.id FROM tensor t WHERE t.name = f.tensor) AND s.hash_equal) END))
+        SELECT 1 FROM parent w CROSS JOIN verdict v ON v.run_id = w.run_id AND v.level = 'run' AND v.item = ''
+        WHERE w.bad_id = x.run_id AND w.run_id <> x.baseline_id
+          AND CASE WHEN x.broken THEN v.verdict = 'FAIL'
+            ELSE (SELECT p.hash FROM place p) = (SELECT (SELECT p.hash FROM place p) FROM (SELECT x.run_id AS run_id) w) END))
 SELECT
   f.lineage AS lineage,                                -- see view lineage
   f.change AS change,                                  -- BROKEN: a verdict of its own turned; CHANGED: values of both phases did

@@ -26,8 +26,13 @@ SELECT
   s.tensor_id AS tensor_id,                            -- tensor.id
   s.measure AS measure,                                -- what rel_l2 comes from: sample or sketch (estimates), hash (equal)
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
-  s.scope AS scope                                     -- full, prefix, sample; tensor: rows that cover a whole tensor
-FROM comparison_graded s
+  s.scope AS scope,                                    -- full, prefix, sample; tensor: rows that cover a whole tensor
+  s.origin AS origin,                                  -- ORIGIN, PROPAGATED, UNSAMPLED; NULL for what does not differ
+  s.numeric_origin AS numeric_origin,                  -- as origin, rounding inputs counting as clean
+  s.caused_by AS caused_by,                            -- nearest input traced in both runs that differs, the earliest: tensor@layer
+  s.segment AS segment,                                -- of what differs: from the earliest traced input to here
+  s.untraced_layers AS untraced_layers                 -- where origin is UNSAMPLED: the layers in between, as --layers takes them
+FROM comparison_origin s
 JOIN run a ON a.id = s.run_id
 JOIN prompt q ON q.id = s.key_prompt_id
 JOIN phase h ON h.id = s.phase_id
@@ -37,7 +42,8 @@ UNION ALL
 SELECT
   s.other_run, s.run, q.name, h.name, nullif(s.pos_id, -1), s.layer, t.name, 'ONLY_B', NULL, NULL,
   NULL, CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash) END,
-  a.experiment, a.mode, a.commit_sha, a.date, s.forward_layer, s.other_run_id, s.run_id, s.tensor_id, NULL, NULL, NULL
+  a.experiment, a.mode, a.commit_sha, a.date, s.forward_layer, s.other_run_id, s.run_id, s.tensor_id, NULL, NULL, NULL,
+  NULL, NULL, NULL, NULL, NULL
 FROM comparison_graded s
 JOIN run a ON a.id = s.other_run_id
 JOIN prompt q ON q.id = s.key_prompt_id

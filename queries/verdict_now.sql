@@ -65,9 +65,8 @@ SELECT
   v.numeric_layer AS numeric_layer, (SELECT n.name FROM tensor_name n WHERE n.id = v.numeric_name_id) AS numeric_tensor,
   nullif(v.numeric_pos_id, -1) AS numeric_pos_id, v.numeric_token_id AS numeric_token_id,
   CASE WHEN v.numeric_cause IS NOT NULL AND v.level <> 'cause' THEN (
-    SELECT k.numeric_origin
+    SELECT s.numeric_origin
     FROM comparison_origin s
-    CROSS JOIN origin k ON k.worst_input = ifnull(s.worst_input, 0) AND k.unsampled = ifnull(s.unsampled, 1)
     WHERE s.run_id = v.run_id AND s.other_run_id = v.run_id AND s.key_prompt_id = v.numeric_prompt_id
       AND s.side IN (0, 1, 2) AND s.key_pos_id = v.numeric_pos_id AND s.key_layer = v.numeric_layer
       AND s.key_tensor_id = (SELECT n.tensor_id FROM tensor_name n WHERE n.id = v.numeric_name_id)

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/run_difference.h"
 #include "cli/pages/compare_page.h"
@@ -61,14 +62,12 @@ std::vector<std::string> summary_lines(const RunDifference& difference, Gate gat
   return lines;
 }
 
-/// Rows of diff_tensor: a name, then counts.
+/// Rows of the canned query diff_by_tensor: a name, then counts.
 class TensorCounts : public Query {
  public:
   TensorCounts(SQLite::Database& db, const RunDifference& difference)
-      : Query(db,
-              "SELECT tensor" + difference_columns() +
-                  " FROM diff_tensor WHERE run_a_id = ? AND run_b_id = ? ORDER BY ord, tensor") {
-    bind(1, difference.a.id).bind(2, difference.b.id);
+      : Query(db, canned_query("diff_by_tensor").sql) {
+    bind(1, difference.a.name).bind(2, difference.b.name);
   }
 };
 

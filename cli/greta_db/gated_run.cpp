@@ -218,11 +218,9 @@ const std::vector<GateCase>& GatedRun::cases() {
   if (cases_) return *cases_;
   cases_.emplace();
   RunQuery query(statements_, run_id_,
-                 std::string("SELECT prompt, layer, waived, ") +
-                     (gate_ == Gate::kStrict
-                          ? "status, cause, message, tensor"
-                          : "numeric_status, numeric_cause, numeric_message, numeric_tensor") +
-                     " FROM gate_case WHERE run_id = ? ORDER BY prompt_id, forward_layer, layer");
+                 "SELECT prompt, layer, waived, status, cause, message, tensor FROM gate_case"
+                 " WHERE run_id = ? AND gate = ? ORDER BY prompt_id, forward_layer, layer",
+                 {std::string(gate_ == Gate::kStrict ? "strict" : "numeric")});
   while (query.step()) {
     cases_->push_back({.prompt = query.text(0),
                        .status = query.text(3),

@@ -32,10 +32,8 @@ class DifferencePlaceQuery {
             db,
             "SELECT s.status, s.class, CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash)"
             " END, CASE WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END, s.measure,"
-            " CASE WHEN s.fails THEN k.origin END, CASE WHEN s.fails THEN k.numeric_origin END,"
-            " s.segment, s.untraced_layers, s.rel_l2"
-            " FROM comparison_origin s JOIN origin k ON k.worst_input = ifnull(s.worst_input, 0)"
-            " AND k.unsampled = ifnull(s.unsampled, 1) WHERE s.run_id = ?1"
+            " s.origin, s.numeric_origin, s.segment, s.untraced_layers, s.rel_l2"
+            " FROM comparison_origin s WHERE s.run_id = ?1"
             " AND s.other_run_id = ?2 AND s.side IN (0, 1, 2) AND s.key_prompt_id ="
             " (SELECT id FROM prompt WHERE run_id = ?1 AND name = ?3)"
             " AND s.phase_id = (SELECT id FROM phase WHERE name = ?4) AND s.key_pos_id = ?5"

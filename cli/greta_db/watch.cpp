@@ -230,7 +230,7 @@ class Watch {
   /// Compares only rows that are written already.
   void find_change(Sight& sight) {
     RunQuery baseline(statements_, run_.id,
-                      "SELECT b.baseline_id, v.run, v.verdict FROM run_baseline b"
+                      "SELECT b.baseline_id, v.run, v.verdict FROM lineage b"
                       " JOIN run_verdict v ON v.run_id = b.baseline_id WHERE b.run_id = ?");
     if (!baseline.step()) return;
     RunQuery query(statements_, run_.id,

@@ -6,6 +6,7 @@
 
 #include "cli/warehouse/sql_query.h"
 #include "db/database.h"
+#include "db/schema.h"
 
 namespace greta {
 namespace {
@@ -57,22 +58,21 @@ std::vector<Combination> calibration_probes(const Backend& backend) {
 void Calibration::add(const std::filesystem::path& database, const std::string& run) {
   SQLite::Database db = open_for_reading(database);
   Query stated(db,
-               "SELECT r.id, (SELECT value FROM attribute WHERE run_id = r.id AND dim IN"
+               "SELECT (SELECT value FROM attribute WHERE run_id = r.id AND dim IN"
                " ('model_root', 'model_sha256') ORDER BY dim LIMIT 1), r.dtype, (SELECT value FROM "
                "attribute WHERE run_id = r.id AND"
                " dim = 'backend') FROM run r WHERE r.name = ?");
   stated.bind(1, run);
-  if (!stated.step() || stated.is_null(1) || stated.is_null(2) || stated.is_null(3)) {
+  if (!stated.step() || stated.is_null(0) || stated.is_null(1) || stated.is_null(2)) {
     throw std::runtime_error("run " + run + " does not say what it ran");
   }
-  auto& places = drift_[{stated.text(1), stated.text(2), stated.text(3)}];
-  Query pairs(db,
-              "SELECT t.ord, t.name, d.layer, d.rel_l2, d.input_rel_l2 FROM drift_gain d"
-              " JOIN tensor t ON t.id = d.tensor_id WHERE d.run_id = ? AND d.rel_l2 > 0");
-  pairs.bind(1, stated.integer(0));
+  auto& places = drift_[{stated.text(0), stated.text(1), stated.text(2)}];
+  Query pairs(db, sql_of_file("queries/canned/drift_gain.sql"));
+  pairs.bind(1, run);
   while (pairs.step()) {
-    Drift& drift = places[{pairs.integer(0), pairs.integer(2), pairs.text(1)}];
     const double rel_l2 = pairs.cell(3).real;
+    if (!(rel_l2 > 0)) continue;
+    Drift& drift = places[{pairs.integer(5), pairs.integer(1), pairs.text(0)}];
     drift.rel_l2.push_back(rel_l2);
     const double input = pairs.is_null(4) ? 0 : pairs.cell(4).real;
     if (input > 0) drift.gain.push_back(rel_l2 / input);

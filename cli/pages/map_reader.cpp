@@ -304,11 +304,9 @@ void read_details(QueryPool& statements, const Run& run, const std::string& firs
   // the columns of view pair, by keys that SQLite can seek
   RunQuery pairs(
       statements, run.id,
-      "SELECT k.numeric_origin, CASE WHEN s.fails THEN s.caused_by END,"
-      " CASE WHEN s.fails THEN s.segment END, d.location, d.differing, d.max_abs, d.max_abs_at,"
+      "SELECT s.numeric_origin, s.caused_by, s.segment, d.location, d.differing, d.max_abs, d.max_abs_at,"
       " d.max_ulp, d.heads, CASE WHEN d.rel_l2 IS NULL THEN 0 ELSE d.segments END, d.id"
-      " FROM comparison_origin s LEFT JOIN origin k ON s.fails"
-      " AND k.worst_input = ifnull(s.worst_input, 0) AND k.unsampled = ifnull(s.unsampled, 1)"
+      " FROM comparison_origin s"
       " LEFT JOIN located_difference d ON d.id = s.difference_id"
       " WHERE s.side IN (0, 1) AND s.run_id = ?1 AND s.other_run_id = ?1"
       " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"

@@ -206,7 +206,8 @@ class Sections {
   void conflicts() {
     // what they say takes longest of all to prepare, and most runs have no document
     RunQuery documents(statements_, run_.id,
-                       "SELECT 1 FROM report_claimed WHERE of_run_id = ? LIMIT 1");
+                       "SELECT 1 FROM (SELECT run_id FROM report UNION ALL SELECT run_id FROM"
+                       " report_claim) WHERE run_id = ? LIMIT 1");
     if (!documents.step()) return;
     RunQuery rows(statements_, run_.id,
                   "SELECT report_file, claimed, pass, fail, missing, conflict, claim_line"

@@ -37,7 +37,7 @@ class Changes {
   /// Else there is no row of change, and nobody need prepare what finds none.
   bool has_baseline(int64_t run_id) {
     return RunQuery(statements_, run_id,
-                    "SELECT 1 FROM run_baseline WHERE run_id = ? AND baseline_id IS NOT NULL")
+                    "SELECT 1 FROM lineage WHERE run_id = ? AND baseline_id IS NOT NULL")
         .step();
   }
 

@@ -206,7 +206,9 @@ class RunReport : public RunSection {
         "(SELECT r.id FROM run r, run x WHERE x.id = ?"
         "   AND (r.id = x.id OR substr(x.name, 1, length(r.name) + 1) = r.name || '/'))";
     RunQuery documents(statements_, run_.id,
-                       "SELECT 1 FROM report_claimed WHERE of_run_id IN " + of_run + " LIMIT 1");
+                       "SELECT 1 FROM (SELECT run_id FROM report UNION ALL SELECT run_id FROM report_claim)"
+                       " WHERE run_id IN " +
+                           of_run + " LIMIT 1");
     if (!documents.step()) return;
     RunQuery rows(
         statements_, run_.id,

@@ -95,7 +95,7 @@ std::vector<int64_t> with_baselines(SQLite::Database& db, std::vector<int64_t> r
                                     const Question& question) {
   if (!question.compared) return runs;
   Query query(db,
-              "SELECT baseline_id FROM run_baseline WHERE run_id = ? AND baseline_id IS NOT NULL");
+              "SELECT baseline_id FROM lineage WHERE run_id = ? AND baseline_id IS NOT NULL");
   std::vector<int64_t> all = runs;
   for (const int64_t id : runs) {
     query.bind(1, id);

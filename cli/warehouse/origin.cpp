@@ -77,13 +77,12 @@ Origin origin_at(QueryPool& statements, int64_t run_id, const FailPlace& place, 
   if (!ids.step()) return {};
   RunQuery query(
       statements, run_id,
-      std::string(gate == Gate::kStrict ? "SELECT k.origin" : "SELECT k.numeric_origin") +
+      std::string(gate == Gate::kStrict ? "SELECT s.origin" : "SELECT s.numeric_origin") +
           ", s.segment, s.untraced_layers, s.status, s.class, s.rel_l2, s.tolerance, s.measure,"
           " (SELECT d.location FROM located_difference d WHERE d.id = s.difference_id),"
           " CASE s.tolerance < (SELECT o.rel_l2 FROM run_tolerance o WHERE o.run_id = s.run_id"
           "   AND o.tensor_id = s.key_tensor_id) WHEN 1 THEN 'calibrated' WHEN 0 THEN 'shipped' END"
-          " FROM comparison_origin s JOIN origin k ON k.worst_input = ifnull(s.worst_input, 0)"
-          "   AND k.unsampled = ifnull(s.unsampled, 1)"
+          " FROM comparison_origin s"
           " WHERE s.side IN (0, 1) AND s.fails AND s.run_id = ?1 AND s.other_run_id = ?1"
           " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"
           " AND s.key_tensor_id = ?5 LIMIT 1");

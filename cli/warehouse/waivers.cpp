@@ -1,6 +1,7 @@
 #include "cli/warehouse/waivers.h"
 
 #include "common/json_text.h"
+#include "db/schema.h"
 
 namespace greta {
 
@@ -20,11 +21,11 @@ bool has_waivers(QueryPool& statements, int64_t run_id) {
 
 std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id) {
   std::vector<AppliedWaiver> all;
-  if (!has_waivers(statements, run_id)) return all;
-  Query query(statements,
-              "SELECT waiver_id, tensor, layer, pairs, divergent, until, reason, created_by"
-              " FROM waived WHERE run_id = ? ORDER BY waiver_id");
-  query.bind(1, run_id);
+  RunQuery run(statements, run_id,
+               "SELECT w.run FROM run_waiver w WHERE w.run_id = ? LIMIT 1");
+  if (!run.step()) return all;
+  Query query(statements, sql_of_file("queries/canned/waived.sql"));
+  query.bind(1, run.text(0));
   while (query.step()) {
     all.push_back({.id = query.integer(0),
                    .tensor = query.text(1),

@@ -8,7 +8,7 @@
 
 namespace greta {
 
-/// A row of the view waived: pairs of a run that the gate leaves out.
+/// A row of the canned query waived: pairs of a run that the gate leaves out.
 struct AppliedWaiver {
   int64_t id = 0;
   std::string tensor;

@@ -220,7 +220,7 @@ void FleetFile::compare_with_baselines() {
   {
     SQLite::Statement pairs(
         db_,
-        "SELECT b.run_id, b.baseline_id FROM run_baseline b WHERE b.baseline_id IS NOT NULL AND NOT"
+        "SELECT b.run_id, b.baseline_id FROM lineage b WHERE b.baseline_id IS NOT NULL AND NOT"
         " EXISTS (SELECT 1 FROM run_change c WHERE c.run_id = b.run_id AND c.baseline_id ="
         " b.baseline_id)");
     while (pairs.executeStep()) {

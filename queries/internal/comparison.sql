@@ -65,23 +65,15 @@ SELECT
     WHERE u.id = x.sample_id AND v.id = y.sample_id AND +v.n > 0) END AS sample_n,
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
   l.derived AS sketch_derived,  -- 1: sketches of samples, not of rows
+  -- 1: the sketches are equal
+  (k.sum_sq, k.scale, k.b0, k.b1, k.b2, k.b3, k.b4, k.b5, k.b6, k.b7, k.b8, k.b9, k.b10, k.b11, k.b12, k.b13,
+      k.b14, k.b15, k.b16, k.b17, k.b18, k.b19, k.b20, k.b21, k.b22, k.b23, k.b24, k.b25, k.b26, k.b27, k.b28, k.b29, k.b30, k.b31)
+    = (l.sum_sq, l.scale, l.b0, l.b1, l.b2, l.b3, l.b4, l.b5, l.b6, l.b7, l.b8, l.b9, l.b10, l.b11, l.b12, l.b13,
+      l.b14, l.b15, l.b16, l.b17, l.b18, l.b19, l.b20, l.b21, l.b22, l.b23, l.b24, l.b25, l.b26, l.b27, l.b28, l.b29, l.b30, l.b31) AS sketch_equal,
   l.n = x.n AND l.n = y.n AS sketch_whole,  -- 1: of all values
   -- Estimated ||x-y|| over the larger norm, so that a row of zeros against anything else is 1: the mean
   -- over the two maps of the squared distance between their buckets; no less than their norms differ.
-  CASE WHEN k.id = l.id OR k.sum_sq = 0 AND l.sum_sq = 0 THEN 0.0 ELSE
-    max(sqrt(0.5 * CASE k.scale WHEN l.scale THEN k.scale * k.scale * (
-        (k.b0 - l.b0) * (k.b0 - l.b0) + (k.b1 - l.b1) * (k.b1 - l.b1) + (k.b2 - l.b2) * (k.b2 - l.b2)
-      + (k.b3 - l.b3) * (k.b3 - l.b3) + (k.b4 - l.b4) * (k.b4 - l.b4) + (k.b5 - l.b5) * (k.b5 - l.b5)
-      + (k.b6 - l.b6) * (k.b6 - l.b6) + (k.b7 - l.b7) * (k.b7 - l.b7) + (k.b8 - l.b8) * (k.b8 - l.b8)
-      + (k.b9 - l.b9) * (k.b9 - l.b9) + (k.b10 - l.b10) * (k.b10 - l.b10) + (k.b11 - l.b11) * (k.b11 - l.b11)
-      + (k.b12 - l.b12) * (k.b12 - l.b12) + (k.b13 - l.b13) * (k.b13 - l.b13) + (k.b14 - l.b14) * (k.b14 - l.b14)
-      + (k.b15 - l.b15) * (k.b15 - l.b15) + (k.b16 - l.b16) * (k.b16 - l.b16) + (k.b17 - l.b17) * (k.b17 - l.b17)
-      + (k.b18 - l.b18) * (k.b18 - l.b18) + (k.b19 - l.b19) * (k.b19 - l.b19) + (k.b20 - l.b20) * (k.b20 - l.b20)
-      + (k.b21 - l.b21) * (k.b21 - l.b21) + (k.b22 - l.b22) * (k.b22 - l.b22) + (k.b23 - l.b23) * (k.b23 - l.b23)
-      + (k.b24 - l.b24) * (k.b24 - l.b24) + (k.b25 - l.b25) * (k.b25 - l.b25) + (k.b26 - l.b26) * (k.b26 - l.b26)
-      + (k.b27 - l.b27) * (k.b27 - l.b27) + (k.b28 - l.b28) * (k.b28 - l.b28) + (k.b29 - l.b29) * (k.b29 - l.b29)
-      + (k.b30 - l.b30) * (k.b30 - l.b30) + (k.b31 - l.b31) * (k.b31 - l.b31))
-      ELSE
+  CASE WHEN k.id = l.id OR k.sum_sq = 0 AND l.sum_sq = 0 THEN 0.0 ELSE max(sqrt(0.5 * (
         pow(k.b0 * k.scale - l.b0 * l.scale, 2) + pow(k.b1 * k.scale - l.b1 * l.scale, 2)
       + pow(k.b2 * k.scale - l.b2 * l.scale, 2) + pow(k.b3 * k.scale - l.b3 * l.scale, 2)
       + pow(k.b4 * k.scale - l.b4 * l.scale, 2) + pow(k.b5 * k.scale - l.b5 * l.scale, 2)
@@ -98,8 +90,8 @@ SELECT
       + pow(k.b26 * k.scale - l.b26 * l.scale, 2) + pow(k.b27 * k.scale - l.b27 * l.scale, 2)
       + pow(k.b28 * k.scale - l.b28 * l.scale, 2) + pow(k.b29 * k.scale - l.b29 * l.scale, 2)
       + pow(k.b30 * k.scale - l.b30 * l.scale, 2) + pow(k.b31 * k.scale - l.b31 * l.scale, 2)
-      END / max(k.sum_sq, l.sum_sq)),
-      abs(sqrt(k.sum_sq) - sqrt(l.sum_sq)) / sqrt(max(k.sum_sq, l.sum_sq))) END AS sketch_distance,
+      ) / max(k.sum_sq, l.sum_sq)),
+    abs(sqrt(k.sum_sq) - sqrt(l.sum_sq)) / sqrt(max(k.sum_sq, l.sum_sq))) END AS sketch_distance,
   -- the same value by value, where who wrote the rows had both
   CASE WHEN a.id = b.id AND x.hash <> y.hash THEN (
     SELECT d.id FROM difference d

@@ -5,9 +5,6 @@
 CREATE VIEW comparison_graded AS
 SELECT
   g.*,
-  CASE g.measured WHEN 'hash' THEN 0.0 WHEN 'exact' THEN (SELECT d.rel_l2 FROM difference d WHERE d.id = g.difference_id)
-    ELSE CASE WHEN g.measured IS NOT NULL THEN g.sketch_distance WHEN g.status = 'MATCH' AND g.hash_equal THEN 0.0 END END AS rel_l2,
-  ifnull(g.measured, CASE WHEN g.status = 'MATCH' AND g.hash_equal THEN 'hash' END) AS measure,
   c.name AS class,
   -- 0 equal, 1 ROUNDING, 2 UNKNOWN, 3 DIVERGENT, 4 NONFINITE, AMBIGUOUS or CONFLICT; NULL when nothing decides
   CASE g.status WHEN 'MATCH' THEN 0 WHEN 'DRIFT' THEN c.grade ELSE CASE WHEN g.fails THEN 4 END END AS grade,
@@ -17,14 +14,24 @@ SELECT
     WHEN 'embed' THEN CASE WHEN g.layer > 0 THEN g.layer ELSE 0 END
     ELSE CASE WHEN g.layer >= 0 THEN g.layer ELSE 1000000 END
   END AS forward_layer,
-  o.name AS scope,
+  CASE
+    WHEN g.whole_tensor AND NOT g.same_run THEN 'tensor'
+    WHEN g.hash_equal IS NOT NULL THEN CASE WHEN g.whole_hash THEN 'full' ELSE 'prefix' END
+    WHEN g.sample_equal IS NOT NULL OR g.sketch_derived THEN 'sample'
+    WHEN g.sketch_n IS NOT NULL THEN 'full'
+  END AS scope,
   CASE WHEN g.hash_equal IS NULL THEN coalesce(CASE WHEN g.sample_equal IS NOT NULL THEN g.sample_n END, g.sketch_n)
     WHEN g.whole_hash THEN g.x_n ELSE min(g.x_n, 256) END AS compared_n
 FROM (
   SELECT
     j.*,
     st.name AS status, CASE WHEN j.alone AND j.report_source_id IS NULL THEN 0 ELSE st.compared END AS compared,
-    st.fails AS fails, st.blamed AS blamed, m.name AS measured, m.low AS measure_low, m.high AS measure_high,
+    st.fails AS fails, st.blamed AS blamed, m.name AS measure, m.low AS measure_low, m.high AS measure_high,
+    CASE m.name
+      WHEN 'hash' THEN 0.0
+      WHEN 'exact' THEN (SELECT d.rel_l2 FROM difference d WHERE d.id = j.difference_id)
+      ELSE CASE WHEN m.name IS NOT NULL THEN j.sketch_distance END
+    END AS rel_l2,
     -- up to which a distance is rounding: of the coarser arithmetic of the two; what was measured of a model
     -- only makes it less
     CASE WHEN NOT j.alone THEN (
@@ -35,17 +42,18 @@ FROM (
       WHERE t.run_id IN (j.run_id, j.other_run_id) AND t.tensor_id = j.key_tensor_id) END AS tolerance
   FROM comparison j
   CROSS JOIN status st
-  -- Equal samples say nothing about the size of a difference that only the hashes saw.
   LEFT JOIN measure m ON m.name = CASE
-      WHEN st.name = 'MATCH' AND j.hash_equal OR j.other_token OR j.other_length OR j.nonfinite THEN NULL
+      WHEN st.name = 'MATCH' AND j.hash_equal THEN 'hash'
+      WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
       WHEN j.hash_equal AND j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1 THEN 'hash'
       -- not where the sketches of all values refute it: they err by far less
       WHEN j.hash_equal = 0 AND (
         SELECT d.rel_l2 IS NOT NULL AND (j.sketch_derived OR j.sketch_distance <= 2 * d.rel_l2 + 2e-6) IS NOT 0
         FROM difference d WHERE d.id = j.difference_id) THEN 'exact'
-      -- nor what they say where they are equal and the statistics are not: the difference is elsewhere
+      -- equal samples say nothing about the size of a difference that only the hashes saw, nor do equal
+      -- sketches of other statistics: the difference is elsewhere
       WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.hash_equal IS NOT NULL AND j.sample_equal IS 1)
-        AND (j.other_statistics AND j.sketch_distance = 0) IS NOT 1 THEN CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END
+        AND (j.other_statistics AND j.sketch_equal) IS NOT 1 THEN CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END
     END
   WHERE st.name = CASE
       WHEN j.settled THEN 'MATCH'
@@ -62,7 +70,7 @@ FROM (
       -- of all that the hashes cover: equal hashes of other statistics, other hashes of equal samples; where no
       -- hashes compare, equal sketches of other statistics
       WHEN j.other_statistics AND CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256
-          WHEN j.hash_equal IS NULL THEN j.sketch_whole AND j.sketch_distance = 0 END THEN 'CONFLICT'
+          WHEN j.hash_equal IS NULL THEN j.sketch_whole AND j.sketch_equal END THEN 'CONFLICT'
       WHEN j.hash_equal = 0 AND j.sample_equal AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END
         THEN 'CONFLICT'
       WHEN j.nonfinite THEN 'NONFINITE'
@@ -70,7 +78,7 @@ FROM (
       -- a hash of part of a row is not all that is said of it, and one that knows no order proves nothing
       WHEN j.hash_equal AND j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1
         THEN CASE WHEN j.order_free THEN 'INCOMPARABLE' ELSE 'MATCH' END
-      WHEN j.hash_equal IS NOT NULL OR j.sample_equal = 0 OR j.sketch_distance > 0 OR j.whole_tensor AND j.other_statistics
+      WHEN j.hash_equal IS NOT NULL OR j.sample_equal = 0 OR NOT j.sketch_equal OR j.whole_tensor AND j.other_statistics
         THEN 'DRIFT'
       -- what is equal is not all of rows that are of other lengths, or of other hashes
       WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
@@ -80,17 +88,10 @@ FROM (
   AND CASE WHEN j.report_source_id IS NULL THEN 1 ELSE
     j.report_source_id = (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = j.run_id) END
 ) g
-LEFT JOIN scope o ON o.name = CASE
-    WHEN g.whole_tensor AND NOT g.same_run THEN 'tensor'
-    WHEN g.hash_equal IS NOT NULL THEN CASE WHEN g.whole_hash THEN 'full' ELSE 'prefix' END
-    WHEN g.sample_equal IS NOT NULL OR g.sketch_derived THEN 'sample'
-    WHEN g.sketch_n IS NOT NULL THEN 'full'
-  END
 LEFT JOIN class c ON c.name = CASE g.status
-    WHEN 'DRIFT' THEN CASE WHEN g.measured IS NULL THEN 'UNKNOWN' ELSE
-      CASE CASE g.measured WHEN 'exact' THEN (SELECT d.rel_l2 FROM difference d WHERE d.id = g.difference_id)
-          ELSE g.sketch_distance END <= ifnull(g.tolerance, -1) WHEN 1 THEN 'ROUNDING' ELSE 'DIVERGENT' END END
+    WHEN 'DRIFT' THEN CASE WHEN g.measure IS NULL THEN 'UNKNOWN'
+      ELSE CASE g.rel_l2 <= ifnull(g.tolerance, -1) WHEN 1 THEN 'ROUNDING' ELSE 'DIVERGENT' END END
     -- nothing but the sketches compares, and they are equal
     WHEN 'INCOMPARABLE' THEN
-      CASE WHEN g.measured IS NOT NULL AND g.sketch_distance = 0 AND NOT ifnull(g.other_hash, 0) THEN 'ROUNDING' END
+      CASE WHEN g.measure IS NOT NULL AND g.sketch_equal AND NOT ifnull(g.other_hash, 0) THEN 'ROUNDING' END
   END;

@@ -96,9 +96,7 @@ FROM (
   ) w
   WINDOW
     both AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level),
-    strict AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
-      ORDER BY w.fails DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id),
-    beyond AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
-      ORDER BY w.diverges DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
+    strict AS (both ORDER BY w.fails DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id),
+    beyond AS (both ORDER BY w.diverges DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
 ) f
 WHERE f.nth = 1;

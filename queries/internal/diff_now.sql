@@ -16,9 +16,8 @@ SELECT
   (SELECT h.name FROM phase h WHERE h.id = v.numeric_phase_id) AS numeric_phase,
   nullif(v.numeric_pos_id, -1) AS numeric_pos_id, v.numeric_layer AS numeric_layer,
   (SELECT t.name FROM tensor t WHERE t.id = v.numeric_tensor_id) AS numeric_tensor,
-  (SELECT CASE WHEN v.numeric_tensor_id IS NULL THEN k.origin ELSE k.numeric_origin END
+  (SELECT CASE WHEN v.numeric_tensor_id IS NULL THEN o.origin ELSE o.numeric_origin END
    FROM comparison_origin o
-   CROSS JOIN origin k ON k.worst_input = ifnull(o.worst_input, 0) AND k.unsampled = ifnull(o.unsampled, 1)
    WHERE o.run_id = v.run_a_id AND o.other_run_id = v.run_b_id
      AND o.key_prompt_id = ifnull(v.numeric_prompt_id, v.prompt_id) AND o.side IN (0, 1, 2)
      AND o.phase_id = ifnull(v.numeric_phase_id, v.phase_id) AND o.key_pos_id = ifnull(v.numeric_pos_id, v.pos_id)

@@ -29,10 +29,9 @@ FROM (
       p.*, CASE WHEN EXISTS (
         SELECT 1 FROM verdict g WHERE g.run_id = p.run_id AND g.level = 'gate' AND g.until >= date('now')) THEN 'gate' ELSE 'run' END AS level
     FROM (
-      SELECT l.run_id AS run_id, l.baseline_id AS baseline_id, 1 AS own_baseline FROM run_baseline l
+      SELECT l.run_id AS run_id, l.baseline_id AS baseline_id, 1 AS own_baseline FROM lineage l
       UNION ALL
       SELECT c.run_id, c.baseline_id, 0 FROM run_change c
-      WHERE c.level = 'run' AND c.baseline_id IS NOT (SELECT l.baseline_id FROM run_baseline l WHERE l.run_id = c.run_id)) p
-    WHERE NOT EXISTS (SELECT 1 FROM directory_level d WHERE d.run_id = p.run_id)) k
+      WHERE c.level = 'run' AND c.baseline_id IS NOT (SELECT l.baseline_id FROM lineage l WHERE l.run_id = c.run_id)) p) k
   LEFT JOIN verdict g ON g.run_id = k.run_id AND g.level = k.level AND g.item = ''
   LEFT JOIN change_since c ON c.run_id = k.run_id AND c.baseline_id = k.baseline_id AND c.level = k.level) b;

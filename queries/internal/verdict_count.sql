@@ -104,14 +104,11 @@ FROM (
   ) g
   WINDOW
     part AS (PARTITION BY g.run_id, g.level, g.item),
-    strict AS (PARTITION BY g.run_id, g.level, g.item
-      ORDER BY g.blamed DESC, g.status = 'MISSING' DESC, g.forward_layer, g.ord IS NULL, g.ord,
-        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
-    drift AS (PARTITION BY g.run_id, g.level, g.item
-      ORDER BY g.fails DESC, g.forward_layer, g.ord IS NULL, g.ord,
-        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
-    beyond AS (PARTITION BY g.run_id, g.level, g.item
-      ORDER BY g.diverges DESC, g.forward_layer, g.ord IS NULL, g.ord,
-        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause)
+    strict AS (part ORDER BY g.blamed DESC, g.status = 'MISSING' DESC, g.forward_layer, g.ord IS NULL, g.ord,
+      g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
+    drift AS (part ORDER BY g.fails DESC, g.forward_layer, g.ord IS NULL, g.ord,
+      g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
+    beyond AS (part ORDER BY g.diverges DESC, g.forward_layer, g.ord IS NULL, g.ord,
+      g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause)
 ) f
 WHERE f.nth = 1;

@@ -73,7 +73,7 @@ TEST_F(Definitions, OfViewsTriggersAndIndexesAreRefusedByNameAndRestored) {
       {"UPDATE phase SET name = 'prefill_lost' WHERE name = 'prefill_last'",
        "rows of phase changed"},
       {"UPDATE phase SET side = 2 WHERE name = 'decode0'", "rows of phase changed"},
-      {"INSERT INTO scope VALUES ('more')", "rows of scope changed"},
+      {"INSERT INTO measure VALUES ('more', 1, 1)", "rows of measure changed"},
   };
   for (const auto& [sql, name] : kChanges) {
     const std::string error = error_after(sql);

@@ -53,7 +53,7 @@ TEST_F(Judging, KeepsWhatTheViewsSay) {
   judge(db, runs);
   EXPECT_EQ(unjudged_runs(db), std::vector<int64_t>());
   EXPECT_EQ(count("verdict WHERE level = 'run' AND fail > 0"), kRuns / 3);
-  EXPECT_EQ(count("run_change WHERE level = 'run'"), count("run_baseline WHERE baseline_id > 0"));
+  EXPECT_EQ(count("run_change WHERE level = 'run'"), count("lineage WHERE baseline_id > 0"));
   EXPECT_EQ(runs_kept_otherwise(), std::vector<int64_t>());
   const std::string kept = text_of(db, "SELECT * FROM verdict"),
                     changes = text_of(db, "SELECT * FROM run_change");
@@ -81,7 +81,7 @@ TEST_F(Judging, ThatEndsAmongChangesLeavesRunsUnjudged) {
   EXPECT_THROW(judge(db, unjudged_runs(db)), SQLite::Exception);
   db.exec("DROP TRIGGER refuse");
   judge(db, unjudged_runs(db));  // as whoever opens the file next does
-  EXPECT_EQ(count("run_change WHERE level = 'run'"), count("run_baseline WHERE baseline_id > 0"));
+  EXPECT_EQ(count("run_change WHERE level = 'run'"), count("lineage WHERE baseline_id > 0"));
   EXPECT_EQ(runs_kept_otherwise(), std::vector<int64_t>());
 }
 

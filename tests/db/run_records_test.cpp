@@ -25,7 +25,7 @@ struct Records : testing::Test {
   std::string rows(const std::string& sql) { return text_of(db, sql); }
   void judge_all() { judge(db, unjudged_runs(db)); }
   std::string unjudged() {
-    return rows("SELECT name FROM run WHERE id IN (SELECT run_id FROM unjudged) ORDER BY name");
+    return rows("SELECT name FROM run WHERE id NOT IN (SELECT run_id FROM verdict) ORDER BY name");
   }
 
   SQLite::Database db = open_for_writing(":memory:");

@@ -563,7 +563,7 @@ TEST_F(Writing, AnyWriteForgetsTheVerdictOfItsRunOnly) {
   db.exec("INSERT INTO run(name, experiment) VALUES ('other', 'e')");
   write({row(1)});
   db.exec("COMMIT");
-  const auto unjudged = [this] { return rows("SELECT run_id FROM unjudged"); };
+  const auto unjudged = [this] { return rows("SELECT id FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"); };
   const std::vector<int64_t> both{1, 2};
   judge(db, both);
   EXPECT_EQ(unjudged(), "");
@@ -574,7 +574,7 @@ TEST_F(Writing, AnyWriteForgetsTheVerdictOfItsRunOnly) {
   judge(db, both);
   db.exec("BEGIN");
   write({row(2)});  // a duplicate
-  EXPECT_EQ(rows("SELECT run_id FROM unjudged WHERE run_id = 2"), "");
+  EXPECT_EQ(rows("SELECT id FROM run WHERE id = 2 AND id NOT IN (SELECT run_id FROM verdict)"), "");
 }
 
 TEST_F(Writing, TriggersAreOffOnItsConnection) {
@@ -583,7 +583,7 @@ TEST_F(Writing, TriggersAreOffOnItsConnection) {
   const std::vector<int64_t> run{1};
   judge(db, run);
   db.exec("UPDATE trace_row SET hash = 3; BEGIN");
-  EXPECT_EQ(rows("SELECT count(*) FROM unjudged"), "0");
+  EXPECT_EQ(rows("SELECT count(*) FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"), "0");
 }
 
 }  // namespace

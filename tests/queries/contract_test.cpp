@@ -50,9 +50,7 @@ const std::map<std::string, std::string> kContract = {
      " numeric_verdict change baseline why_not waived first_fail root_cause prompt layer tensor"
      " pos_id"},
     {"gate_case",
-     "run prompt layer status numeric_status pairs fail numeric_fail waived cause tensor pos_id"
-     " message"},
-    {"waived", "run waiver_id tensor layer pairs divergent until reason created_by"},
+     "run prompt layer gate status pairs fail waived cause tensor pos_id message"},
     {"report_conflict", "run"}};
 
 std::vector<std::string> words(const std::string& text) {
@@ -270,11 +268,11 @@ TEST(Contract, FourTimesTheRunsOfALineageAreFourTimesTheWork) {
     w.db.exec(
         "UPDATE run SET started_at = strftime('%Y-%m-%dT%H:%M:%SZ', 1770000000 + id, 'unixepoch')");
   };
-  const auto ask = [&w] { return steps(w, "SELECT count(baseline_id) FROM run_baseline"); };
+  const auto ask = [&w] { return steps(w, "SELECT count(baseline_id) FROM lineage"); };
   fill(0, 50);
   const int of_fewer = ask();
   fill(50, 200);
-  EXPECT_EQ(w.rows("SELECT count(baseline_id) FROM run_baseline"), "199");
+  EXPECT_EQ(w.rows("SELECT count(baseline_id) FROM lineage"), "199");
   EXPECT_LE(ask(), 5 * of_fewer);
 }
 

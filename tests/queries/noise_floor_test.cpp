@@ -239,10 +239,12 @@ TEST(DriftGain, IsMeasuredAgainstTheWorstDirectInputWhereAllWereTraced) {
   differ(w, "residual_pre_attn", 0, 1e-3f);
   differ(w, "wo_out", 0, 2e-3f);
   differ(w, "residual_post_attn", 0, 4e-3f);
-  EXPECT_EQ(w.rows("SELECT t.name, printf('%.1g', d.rel_l2),"
-                   " CASE WHEN d.input_rel_l2 IS NULL THEN 'unknown' ELSE printf('%.1g', "
-                   "d.input_rel_l2) END"
-                   " FROM drift_gain d JOIN tensor t ON t.id = d.tensor_id ORDER BY t.id"),
+  std::string query = sql_of_file("queries/canned/drift_gain.sql");
+  query.erase(query.rfind(';'));
+  query.replace(query.find(":run)"), 4, "'r'");
+  EXPECT_EQ(w.rows("SELECT tensor, printf('%.1g', rel_l2),"
+                   " iif(input_rel_l2 IS NULL, 'unknown', printf('%.1g', input_rel_l2))"
+                   " FROM (" + query + ") ORDER BY ord"),
             "residual_pre_attn|0.001|unknown\nwo_out|0.002|unknown\n"
             "residual_post_attn|0.004|0.002");
 }

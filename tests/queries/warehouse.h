@@ -200,12 +200,12 @@ class Warehouse {
 
   /// Judges what is not, as judge_rest() does, with statements that stay prepared.
   void judge() {
-    for (const std::string& run : lines_of("SELECT run_id FROM unjudged")) {
-      greta::forget_verdict(db, std::stoll(run));
-      queries_.run(sql_of_file("db/judge_run.sql"), std::stoll(run));
+    for (const int64_t run_id : unjudged_runs(db)) {
+      greta::forget_verdict(db, run_id);
+      queries_.run(sql_of_file("db/judge_run.sql"), run_id);
     }
     for (const std::string& pair : lines_of(
-             "SELECT l.run_id || ' ' || l.baseline_id FROM run_baseline l WHERE l.baseline_id IS"
+             "SELECT l.run_id || ' ' || l.baseline_id FROM lineage l WHERE l.baseline_id IS"
              " NOT NULL AND NOT EXISTS (SELECT 1 FROM run_change c WHERE c.run_id = l.run_id"
              " AND c.baseline_id = l.baseline_id)")) {
       const size_t blank = pair.find(' ');

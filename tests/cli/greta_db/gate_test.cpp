@@ -145,8 +145,8 @@ TEST_F(GateCommand, PlainSqlGivesTheSameAnswers) {
               std::string(from.json()["runs"][0]["gate"]["answer"]) + "|" +
                   std::string(from.json()["runs"][0]["gate"]["since_baseline"]["change"]));
   }
-  EXPECT_EQ(w.rows("SELECT prompt, layer, numeric_status, waived FROM gate_case"
-                   " WHERE run = 'bad' ORDER BY layer"),
+  EXPECT_EQ(w.rows("SELECT prompt, layer, status, waived FROM gate_case"
+                   " WHERE run = 'bad' AND gate = 'numeric' ORDER BY layer"),
             "p0|0|PASS|0\np0|1|PASS|1");
 }
 

@@ -159,9 +159,16 @@ TEST_P(Canned, DocumentsItselfAndRunsOnAnEmptyDatabaseAndOnRows) {
   const CannedQuery& canned = GetParam();
   EXPECT_FALSE(canned.description.empty());
   Warehouse empty, full;
-  full.run({.name = "a"});
+  full.run({.name = "a", .date = "2026-01-01"});
   full.match("x_in", 0);
   full.rounding("attn_out", 0);
+  const auto ramp = [](float step) {
+    std::vector<float> values(16, 1);
+    values.back() += step;
+    return values;
+  };
+  full.add(prefill("q_pre_rope", 0, 1).length(16).sketched(ramp(0)),
+           decode("q_pre_rope", 0, 2).length(16).sketched(ramp(1e-3f)));
   full.divergent("wo_out", 0);
   full.add(prefill("mlp_out", 0, 1));
   int64_t report = full.report(
@@ -170,6 +177,8 @@ TEST_P(Canned, DocumentsItselfAndRunsOnAnEmptyDatabaseAndOnRows) {
   full.db.exec(
       "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'dtype', 'bf16', 1), (1, "
       "'dtype', 'fp16', 2);"
+      "INSERT INTO waiver(tensor, until, reason, created_at, created_by) VALUES ('wo_out',"
+      " '2999-12-31', 'why', '2026-01-01T00:00:00Z', 'me');"
       "INSERT INTO run_metric(run_id, name, value, text, source_id) VALUES (1, 'm', 1.0, '1', 1);"
       "INSERT INTO log_event VALUES (1, 1, 0, 1, 'p0', 'TAG', 0, '{}', 'TAG x');"
       "INSERT INTO ingest_error(file, line, severity, reason, raw) VALUES ('f', 1, 'error', 'bad', "

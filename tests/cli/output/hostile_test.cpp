@@ -82,7 +82,7 @@ class Hostile : public ProgramTest {
     SQLite::Statement query(db,
                             "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info("
                             "t.name) c WHERE t.type = 'table' AND c.type = 'TEXT' AND t.name NOT IN"
-                            " ('status', 'class', 'scope', 'axis', 'tolerance', 'lineage_member', "
+                            " ('status', 'class', 'tolerance', 'lineage_member', "
                             "'sqlite_schema')");  // lineage_member follows run
     while (query.executeStep()) {
       columns.emplace_back(query.getColumn(0).getString(), query.getColumn(1).getString());
