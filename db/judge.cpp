@@ -68,7 +68,7 @@ void keep_changes(SQLite::Database& db, const std::vector<RunAndBaseline>& pairs
 }  // namespace
 
 std::vector<int64_t> unjudged_runs(SQLite::Database& db) {
-  SQLite::Statement query(db, 
+  SQLite::Statement query(db,
                           "SELECT id FROM run EXCEPT SELECT run_id FROM verdict"
                           " UNION SELECT run_id FROM verdict"
                           " WHERE level = 'gate' AND until < date('now') ORDER BY id");

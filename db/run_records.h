@@ -75,10 +75,10 @@ void refresh_lineage(SQLite::Database& db, int64_t run_id);
 /// `about`, and of those below it.
 void forget_verdicts_about(SQLite::Database& db, const std::string& about);
 
-/// Sets run.status, of runs whose sources say that they began or ended, from run_event; "(ids)" follows. The order
-/// of ingest does not matter: a run that failed once has failed, and one that started more often than it ended is
-/// running. Equal states of one file count once. Those of several files do not: the parts of a run start alike, and
-/// one of them may not have ended.
+/// Sets run.status, of runs whose sources say that they began or ended, from run_event; "(ids)"
+/// follows. The order of ingest does not matter: a run that failed once has failed, and one that
+/// started more often than it ended is running. Equal states of one file count once. Those of
+/// several files do not: the parts of a run start alike, and one of them may not have ended.
 inline constexpr const char* kSetStatus = R"(
   UPDATE run SET status = CASE
     WHEN status = 'failed' OR EXISTS (

@@ -302,15 +302,15 @@ void read_details(QueryPool& statements, const Run& run, const std::string& firs
   if (map.empty()) return;
   read_sides(statements, run, map);
   // the columns of view pair, by keys that SQLite can seek
-  RunQuery pairs(
-      statements, run.id,
-      "SELECT s.numeric_origin, s.caused_by, s.segment, d.location, d.differing, d.max_abs, d.max_abs_at,"
-      " d.max_ulp, d.heads, CASE WHEN d.rel_l2 IS NULL THEN 0 ELSE d.segments END, d.id"
-      " FROM comparison_origin s"
-      " LEFT JOIN located_difference d ON d.id = s.difference_id"
-      " WHERE s.side IN (0, 1) AND s.run_id = ?1 AND s.other_run_id = ?1"
-      " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"
-      " AND s.key_tensor_id = ?5 AND s.status = ?6 LIMIT 1");
+  RunQuery pairs(statements, run.id,
+                 "SELECT s.numeric_origin, s.caused_by, s.segment, d.location, d.differing, "
+                 "d.max_abs, d.max_abs_at,"
+                 " d.max_ulp, d.heads, CASE WHEN d.rel_l2 IS NULL THEN 0 ELSE d.segments END, d.id"
+                 " FROM comparison_origin s"
+                 " LEFT JOIN located_difference d ON d.id = s.difference_id"
+                 " WHERE s.side IN (0, 1) AND s.run_id = ?1 AND s.other_run_id = ?1"
+                 " AND s.key_prompt_id = ?2 AND s.key_pos_id = ?3 AND s.key_layer = ?4"
+                 " AND s.key_tensor_id = ?5 AND s.status = ?6 LIMIT 1");
   Query parts(statements, "SELECT segment, share_ppm FROM difference_part WHERE difference_id = ?");
   bool of_report = false;  // which has no rows, and few pairs
   for (const auto& [p, l, t] : chosen_cells(map, detailed_cells(map), first)) {

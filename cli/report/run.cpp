@@ -205,10 +205,11 @@ class RunReport : public RunSection {
     const std::string of_run =
         "(SELECT r.id FROM run r, run x WHERE x.id = ?"
         "   AND (r.id = x.id OR substr(x.name, 1, length(r.name) + 1) = r.name || '/'))";
-    RunQuery documents(statements_, run_.id,
-                       "SELECT 1 FROM (SELECT run_id FROM report UNION ALL SELECT run_id FROM report_claim)"
-                       " WHERE run_id IN " +
-                           of_run + " LIMIT 1");
+    RunQuery documents(
+        statements_, run_.id,
+        "SELECT 1 FROM (SELECT run_id FROM report UNION ALL SELECT run_id FROM report_claim)"
+        " WHERE run_id IN " +
+            of_run + " LIMIT 1");
     if (!documents.step()) return;
     RunQuery rows(
         statements_, run_.id,

@@ -94,8 +94,7 @@ std::vector<int64_t> failing(SQLite::Database& db, const std::vector<int64_t>& r
 std::vector<int64_t> with_baselines(SQLite::Database& db, std::vector<int64_t> runs,
                                     const Question& question) {
   if (!question.compared) return runs;
-  Query query(db,
-              "SELECT baseline_id FROM lineage WHERE run_id = ? AND baseline_id IS NOT NULL");
+  Query query(db, "SELECT baseline_id FROM lineage WHERE run_id = ? AND baseline_id IS NOT NULL");
   std::vector<int64_t> all = runs;
   for (const int64_t id : runs) {
     query.bind(1, id);

@@ -21,8 +21,7 @@ bool has_waivers(QueryPool& statements, int64_t run_id) {
 
 std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id) {
   std::vector<AppliedWaiver> all;
-  RunQuery run(statements, run_id,
-               "SELECT w.run FROM run_waiver w WHERE w.run_id = ? LIMIT 1");
+  RunQuery run(statements, run_id, "SELECT w.run FROM run_waiver w WHERE w.run_id = ? LIMIT 1");
   if (!run.step()) return all;
   Query query(statements, sql_of_file("queries/canned/waived.sql"));
   query.bind(1, run.text(0));

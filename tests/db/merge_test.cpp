@@ -308,7 +308,8 @@ TEST_F(MergeTest, RunsAreJudgedAfterwards) {
   fill(other, "c");
   fill(into, "a");
   merge(into.db, path("other.db"));
-  EXPECT_EQ(into.rows("SELECT count(*) FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"), "0");
+  EXPECT_EQ(into.rows("SELECT count(*) FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"),
+            "0");
   EXPECT_EQ(runs_kept_wrong(into.db), std::vector<int64_t>());
 }
 

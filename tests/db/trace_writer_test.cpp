@@ -563,7 +563,9 @@ TEST_F(Writing, AnyWriteForgetsTheVerdictOfItsRunOnly) {
   db.exec("INSERT INTO run(name, experiment) VALUES ('other', 'e')");
   write({row(1)});
   db.exec("COMMIT");
-  const auto unjudged = [this] { return rows("SELECT id FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"); };
+  const auto unjudged = [this] {
+    return rows("SELECT id FROM run WHERE id NOT IN (SELECT run_id FROM verdict)");
+  };
   const std::vector<int64_t> both{1, 2};
   judge(db, both);
   EXPECT_EQ(unjudged(), "");

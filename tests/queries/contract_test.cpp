@@ -49,8 +49,7 @@ const std::map<std::string, std::string> kContract = {
      "run answer gate strict_answer numeric_answer own_verdict own_numeric_verdict verdict"
      " numeric_verdict change baseline why_not waived first_fail root_cause prompt layer tensor"
      " pos_id"},
-    {"gate_case",
-     "run prompt layer gate status pairs fail waived cause tensor pos_id message"},
+    {"gate_case", "run prompt layer gate status pairs fail waived cause tensor pos_id message"},
     {"report_conflict", "run"}};
 
 std::vector<std::string> words(const std::string& text) {

@@ -244,7 +244,8 @@ TEST(DriftGain, IsMeasuredAgainstTheWorstDirectInputWhereAllWereTraced) {
   query.replace(query.find(":run)"), 4, "'r'");
   EXPECT_EQ(w.rows("SELECT tensor, printf('%.1g', rel_l2),"
                    " iif(input_rel_l2 IS NULL, 'unknown', printf('%.1g', input_rel_l2))"
-                   " FROM (" + query + ") ORDER BY ord"),
+                   " FROM (" +
+                   query + ") ORDER BY ord"),
             "residual_pre_attn|0.001|unknown\nwo_out|0.002|unknown\n"
             "residual_post_attn|0.004|0.002");
 }

@@ -318,10 +318,10 @@ TEST(Verdict, EveryTableThatItIsMadeOfDeletesItWhenSomebodyChangesRowsByHand) {
   // What the rows of these say is found by check --deep when somebody edits it: dictionaries, what
   // comes and goes with the rows that it is about, and what other tables repeat.
   const std::set<std::string> kChecked = {
-      "phase",           "status",        "class",  "measure",    "tensor",
-      "tensor_name",     "edge",          "cause",  "origin",    "sketch",     "sample",
-      "traced_position", "source",        "report", "run_event", "run_metric", "difference_part",
-      "source_location", "lineage_member"};
+      "phase",         "status", "class",     "measure",    "tensor",          "tensor_name",
+      "edge",          "cause",  "origin",    "sketch",     "sample",          "traced_position",
+      "source",        "report", "run_event", "run_metric", "difference_part", "source_location",
+      "lineage_member"};
   Warehouse w;
   std::set<std::string> tables;
   sqlite3_set_authorizer(w.db.getHandle(), note_table, &tables);

@@ -204,10 +204,10 @@ class Warehouse {
       greta::forget_verdict(db, run_id);
       queries_.run(sql_of_file("db/judge_run.sql"), run_id);
     }
-    for (const std::string& pair : lines_of(
-             "SELECT l.run_id || ' ' || l.baseline_id FROM lineage l WHERE l.baseline_id IS"
-             " NOT NULL AND NOT EXISTS (SELECT 1 FROM run_change c WHERE c.run_id = l.run_id"
-             " AND c.baseline_id = l.baseline_id)")) {
+    for (const std::string& pair :
+         lines_of("SELECT l.run_id || ' ' || l.baseline_id FROM lineage l WHERE l.baseline_id IS"
+                  " NOT NULL AND NOT EXISTS (SELECT 1 FROM run_change c WHERE c.run_id = l.run_id"
+                  " AND c.baseline_id = l.baseline_id)")) {
       const size_t blank = pair.find(' ');
       queries_.run(sql_of_file("db/judge_change.sql"), std::stoll(pair.substr(0, blank)),
                    std::stoll(pair.substr(blank)));

@@ -51,7 +51,8 @@ TEST_F(WaiveCommand, AWaivedDifferencePassesTheGateAndNoVerdict) {
       run({"gate", "--run", "r", "--markdown", "-"}).says("| waived | `1 pair of attn_out"));
   EXPECT_TRUE(run({"gate", "--run", "r", "--junit", "-"})
                   .says("<skipped message=\"all of it is waived: 1 pair waived; attn_out"));
-  EXPECT_TRUE(run({"query", "waived", "--param", "run=r", "--format", "csv"}).says("1,attn_out,1,1,1,"));
+  EXPECT_TRUE(
+      run({"query", "waived", "--param", "run=r", "--format", "csv"}).says("1,attn_out,1,1,1,"));
   EXPECT_EQ(run({"waive", "--remove", "1"}).status, 0);
   EXPECT_EQ(gate("r"), "FAIL 1");
   EXPECT_EQ(run({"waive", "--remove", "1"}).status, 2);

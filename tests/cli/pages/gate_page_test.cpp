@@ -119,8 +119,10 @@ TEST_F(GatePage, CellsAreTheRowsOfGateCase) {
       cells += tag.attributes.at("class") + "=" + tag.attributes.at("aria-label") + " ";
   }
   EXPECT_EQ(cells, "m=PASS f2=FAIL ");
-  EXPECT_EQ(w.rows("SELECT layer, status FROM gate_case WHERE run = 'bad' AND gate = 'numeric' ORDER BY 1"),
-            "0|PASS\n1|FAIL");
+  EXPECT_EQ(
+      w.rows(
+          "SELECT layer, status FROM gate_case WHERE run = 'bad' AND gate = 'numeric' ORDER BY 1"),
+      "0|PASS\n1|FAIL");
 }
 
 TEST_F(GatePage, NamesWhatIsWaivedAndUntilWhen) {

@@ -57,7 +57,8 @@ class SpanishPages : public ProgramTest {
     SQLite::Statement rows(
         w.db,
         "SELECT details FROM pair UNION SELECT segment FROM pair UNION SELECT location FROM pair"
-        " UNION SELECT message FROM gate_case UNION SELECT conflict FROM report_conflict UNION SELECT incomplete_why FROM gate"
+        " UNION SELECT message FROM gate_case UNION SELECT conflict FROM report_conflict UNION "
+        "SELECT incomplete_why FROM gate"
         " UNION SELECT no_baseline_why FROM gate UNION SELECT why_not FROM gate");
     while (rows.executeStep()) {
       if (!rows.getColumn(0).isNull()) all.insert(rows.getColumn(0).getString());

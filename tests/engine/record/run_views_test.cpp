@@ -362,7 +362,8 @@ TEST_F(EngineRun, ItsVerdictIsKept) {
   };
   write(run);
   SQLite::Database db = open();
-  ASSERT_EQ(text_of(db, "SELECT count(*) FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"), "0");
+  ASSERT_EQ(text_of(db, "SELECT count(*) FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"),
+            "0");
   const std::string kept = view(db, "verdict", "level, item");
   db.exec("DELETE FROM verdict");
   judge_rest(db);
