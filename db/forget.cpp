@@ -2,8 +2,7 @@
 
 #include <sqlite3.h>
 
-#include <algorithm>
-#include <array>
+#include <utility>
 
 #include "common/process.h"
 #include "common/stop_signal.h"
@@ -29,78 +28,40 @@ std::string is_below(const std::string& run, const std::string& level) {
   return "(" + run + " > " + level + " || '/' AND " + run + " < " + level + " || '0')";
 }
 
-/// A connection on which nothing follows from what is deleted. The triggers of db/schema.sql would
-/// delete the verdict of every run with the first sketch, and most columns that refer to a source
-/// or a prompt have no index by which SQLite could tell in less than a pass over the table that no
-/// row does.
+/// What rows refer to, and others may refer to as well: a table, and the column of trace_row.
+constexpr std::pair<const char*, const char*> kPartsOfRows[] = {
+    {"sample", "sample_id"}, {"sketch", "sketch_id"}, {"row_context", "context_id"}};
+
+/// Switches triggers and foreign keys of a connection off. The triggers of db/schema.sql would
+/// delete verdicts row by row, and most columns that refer to a source or a prompt have no index
+/// by which SQLite could tell without a pass over the table that no row does.
 class WithoutConsequences {
  public:
-  explicit WithoutConsequences(SQLite::Database& db) : db_(db) {
-    for (Switch& one : switches_) {
-      sqlite3_db_config(db_.getHandle(), one.op, -1, &one.was_on);
-      sqlite3_db_config(db_.getHandle(), one.op, 0, nullptr);
-    }
-  }
-  ~WithoutConsequences() {
-    for (const Switch& one : switches_)
-      sqlite3_db_config(db_.getHandle(), one.op, one.was_on, nullptr);
-  }
+  explicit WithoutConsequences(SQLite::Database& db) : db_(db) { set(0); }
+  ~WithoutConsequences() { set(1); }
   WithoutConsequences(const WithoutConsequences&) = delete;
   WithoutConsequences& operator=(const WithoutConsequences&) = delete;
 
  private:
-  struct Switch {
-    int op, was_on;
-  };
-
-  SQLite::Database& db_;
-  Switch switches_[2] = {{SQLITE_DBCONFIG_ENABLE_TRIGGER, 1}, {SQLITE_DBCONFIG_ENABLE_FKEY, 1}};
-};
-
-/// Ids that go unless somebody else has them.
-class Candidates {
- public:
-  void add(const SQLite::Column& id) {
-    if (id.isNull()) return;
-    if (ids_.size() >= 2 * n_distinct_ + kFew) make_distinct();
-    ids_.push_back(id.getInt64());
-  }
-  void close() {
-    make_distinct();
-    used_.assign(ids_.size(), false);
-  }
-  bool empty() const { return ids_.empty(); }
-  void mark_used(const SQLite::Column& id) {
-    if (id.isNull()) return;
-    const auto found = std::lower_bound(ids_.begin(), ids_.end(), id.getInt64());
-    if (found != ids_.end() && *found == id.getInt64())
-      used_[static_cast<size_t>(found - ids_.begin())] = true;
-  }
-
-  /// Calls back with the first and the last of each stretch of neighbours that nobody uses.
-  template <class Body>
-  void for_each_unused_range(Body&& body) const {
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      if (used_[i]) continue;
-      const size_t first = i;
-      while (i + 1 < ids_.size() && !used_[i + 1] && ids_[i + 1] == ids_[i] + 1) ++i;
-      body(ids_[first], ids_[i]);
+  void set(int on) {
+    for (const int option : {SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_FKEY}) {
+      sqlite3_db_config(db_.getHandle(), option, on, nullptr);
     }
   }
 
- private:
-  static constexpr size_t kFew = 100'000;
-
-  void make_distinct() {
-    std::sort(ids_.begin(), ids_.end());
-    ids_.erase(std::unique(ids_.begin(), ids_.end()), ids_.end());
-    n_distinct_ = ids_.size();
-  }
-
-  std::vector<int64_t> ids_;
-  size_t n_distinct_ = 0;
-  std::vector<bool> used_;
+  SQLite::Database& db_;
 };
+
+/// True if the process of one of these rows (host, pid, process) may still run.
+bool any_may_be_running(SQLite::Statement& ingests) {
+  while (ingests.executeStep()) {
+    if (may_be_running({ingests.getColumn(0).getString(), ingests.getColumn(1).getInt64(),
+                        ingests.getColumn(2).getString()})) {
+      return true;
+    }
+  }
+  return false;
+}
 
 class Forgetting {
  public:
@@ -110,19 +71,21 @@ class Forgetting {
     choose_runs(runs);
     if (summary_.runs == 0) return summary_;
     choose_sources();
-    find_what_nobody_else_uses();
+    note_parts();
     mark_sources();
     delete_errors();
     delete_runs();
     delete_unused();
     delete_leftovers();
     refuse_dangling_rows();
-    db_.exec("DROP TABLE temp.forgotten; DROP TABLE temp.forgotten_source");
+    db_.exec(kDropTables);
     return summary_;
   }
 
  private:
-  int64_t number_of(const std::string& sql) { return db_.execAndGet(sql).getInt64(); }
+  static constexpr const char* kDropTables =
+      "DROP TABLE IF EXISTS temp.forgotten; DROP TABLE IF EXISTS temp.forgotten_source;"
+      "DROP TABLE IF EXISTS temp.forgotten_part";
 
   void report(const char* what, size_t done, size_t all) {
     throw_if_stopped();
@@ -132,10 +95,12 @@ class Forgetting {
 
   /// temp.forgotten: these runs, and levels that are left without one. `stays`: others are below.
   void choose_runs(const std::vector<RunToForget>& runs) {
+    db_.exec(kDropTables);
     db_.exec(
-        "DROP TABLE IF EXISTS temp.forgotten; DROP TABLE IF EXISTS temp.forgotten_source;"
         "CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stays INTEGER);"
-        "CREATE TEMP TABLE forgotten_source(id INTEGER PRIMARY KEY)");
+        "CREATE TEMP TABLE forgotten_source(id INTEGER PRIMARY KEY);"
+        "CREATE TEMP TABLE forgotten_part(of TEXT, id INTEGER, PRIMARY KEY (of, id))"
+        " WITHOUT ROWID");
     SQLite::Statement choose(db_,
                              "INSERT OR IGNORE INTO temp.forgotten SELECT id, name, 0 FROM run"
                              " WHERE id = ? AND name = ?");
@@ -175,42 +140,19 @@ class Forgetting {
         has_evidence);
   }
 
-  void find_what_nobody_else_uses() {
-    SQLite::Statement rows(
-        db_,
-        "SELECT sample_id, sketch_id, context_id, CASE WHEN tensor_id IN (SELECT id FROM tensor"
-        " WHERE stage = 'unknown') THEN tensor_id END FROM trace_row WHERE run_id = ?");
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      report("looking at run", i, ids_.size());
-      for_each(rows, ids_[i], [&] {
-        for (size_t of = 0; of < unused_.size(); ++of)
-          unused_[of].add(rows.getColumn(static_cast<int>(of)));
-      });
+  /// temp.forgotten_part: ids of what the rows refer to. Trace points that greta knows stay.
+  void note_parts() {
+    report("looking at what goes", 0, 1);
+    const auto note = [this](const std::string& of, const std::string& column,
+                             const std::string& condition) {
+      db_.exec("INSERT OR IGNORE INTO temp.forgotten_part SELECT '" + of + "', " + column +
+               " FROM temp.forgotten f CROSS JOIN trace_row t ON t.run_id = f.id WHERE " +
+               condition);
+    };
+    for (const auto& [table, column] : kPartsOfRows) {
+      note(table, column, std::string(column) + " IS NOT NULL");
     }
-    for (Candidates& ids : unused_) ids.close();
-    if (std::all_of(unused_.begin(), unused_.end(), [](auto& ids) { return ids.empty(); })) return;
-    std::vector<int64_t> others;
-    {
-      SQLite::Statement runs(db_,
-                             "SELECT id FROM run WHERE id NOT IN (SELECT id FROM temp.forgotten)");
-      while (runs.executeStep()) others.push_back(runs.getColumn(0).getInt64());
-    }
-    SQLite::Statement used(
-        db_, "SELECT sample_id, sketch_id, context_id, tensor_id FROM trace_row WHERE run_id = ?");
-    for (size_t i = 0; i < others.size(); ++i) {
-      report("looking at what stays, run", i, others.size());
-      for_each(used, others[i], [&] {
-        for (size_t of = 0; of < unused_.size(); ++of)
-          unused_[of].mark_used(used.getColumn(static_cast<int>(of)));
-      });
-    }
-  }
-
-  template <class Body>
-  static void for_each(SQLite::Statement& rows, int64_t run_id, Body&& body) {
-    rows.bind(1, run_id);
-    while (rows.executeStep()) body();
-    rows.reset();
+    note("tensor", "tensor_id", "tensor_id IN (SELECT id FROM tensor WHERE stage = 'unknown')");
   }
 
   /// Sources that stay and lose what they state of these runs.
@@ -257,7 +199,6 @@ class Forgetting {
       }
     }
     const auto drop = [this](const std::string& table, const std::string& condition) {
-      throw_if_stopped();
       db_.exec("DELETE FROM " + table + " WHERE " + condition);
     };
     drop("difference_part",
@@ -284,62 +225,41 @@ class Forgetting {
         " WHERE l.run_id IN (SELECT id FROM temp.forgotten)");
   }
 
-  void delete_unused() {
-    const auto delete_ranges = [this](const char* table, const Candidates& ids) {
-      SQLite::Statement drop(db_,
-                             std::string("DELETE FROM ") + table + " WHERE id BETWEEN ? AND ?");
-      ids.for_each_unused_range([&](int64_t first, int64_t last) {
-        throw_if_stopped();
-        drop.bind(1, first);
-        drop.bind(2, last);
-        drop.exec();
-        drop.reset();
-      });
-    };
-    report("forgetting samples and sketches", 0, 1);
-    delete_ranges("sample", unused_[kSamples]);
-    delete_ranges("sketch", unused_[kSketches]);
-    delete_ranges("row_context", unused_[kContexts]);
-    if (!an_ingest_may_live()) delete_tensors();
+  bool has_part(const std::string& of) {
+    return db_.execAndGet("SELECT EXISTS (SELECT 1 FROM temp.forgotten_part WHERE of = '" + of +
+                          "')")
+               .getInt() != 0;
   }
 
-  /// Somebody who reads lines may have learnt the id of a trace point and not written a row yet.
-  bool an_ingest_may_live() {
-    SQLite::Statement ingests(db_, "SELECT host, pid, process FROM ingest");
-    while (ingests.executeStep()) {
-      if (may_be_running({ingests.getColumn(0).getString(), ingests.getColumn(1).getInt64(),
-                          ingests.getColumn(2).getString()})) {
-        return true;
-      }
+  /// Each table takes a pass over the rows that stay.
+  void delete_unused() {
+    report("forgetting samples and sketches", 0, 1);
+    for (const auto& [table, column] : kPartsOfRows) {
+      if (!has_part(table)) continue;
+      db_.exec(std::string("DELETE FROM ") + table +
+               " WHERE id IN (SELECT id FROM temp.forgotten_part WHERE of = '" + table +
+               "' EXCEPT SELECT " + column + " FROM trace_row)");
     }
-    return false;
+    // Somebody who reads lines may have learnt the id of a trace point and not written a row yet.
+    SQLite::Statement ingests(db_, "SELECT host, pid, process FROM ingest");
+    if (has_part("tensor") && !any_may_be_running(ingests)) delete_tensors();
   }
 
   /// Trace points that only these runs brought, so that others may bring as many.
   void delete_tensors() {
-    std::string unused = "stage = 'unknown' AND id BETWEEN ?1 AND ?2";
-    for (const char* user :
-         {"plan x WHERE x.tensor_id", "difference x WHERE x.tensor_id",
-          "noise_floor x WHERE x.tensor_id", "tolerance x WHERE x.tensor_id",
-          "edge x WHERE x.to_id", "edge x WHERE x.from_id", "tensor x WHERE x.switch_on",
-          "readout x JOIN tensor_name k ON k.id = x.name_id WHERE k.tensor_id",
-          "report_pair x JOIN tensor_name k ON k.id = x.name_id WHERE k.tensor_id"}) {
-      unused += std::string(" AND NOT EXISTS (SELECT 1 FROM ") + user + " = tensor.id)";
+    const std::string of_name = " x JOIN tensor_name k ON k.id = x.name_id";
+    for (const std::string& used :
+         {std::string("tensor_id FROM trace_row"), std::string("tensor_id FROM plan"),
+          std::string("tensor_id FROM difference"), std::string("tensor_id FROM noise_floor"),
+          std::string("tensor_id FROM tolerance"), std::string("to_id FROM edge"),
+          std::string("from_id FROM edge"), std::string("switch_on FROM tensor"),
+          "k.tensor_id FROM readout" + of_name, "k.tensor_id FROM report_pair" + of_name}) {
+      db_.exec("DELETE FROM temp.forgotten_part WHERE of = 'tensor' AND id IN (SELECT " + used +
+               ")");
     }
-    SQLite::Statement names(
-        db_,
-        "DELETE FROM tensor_name WHERE tensor_id IN (SELECT id FROM tensor WHERE " + unused + ")");
-    SQLite::Statement points(db_, "DELETE FROM tensor WHERE " + unused +
-                                      " AND NOT EXISTS (SELECT 1 FROM tensor_name k WHERE"
-                                      " k.tensor_id = tensor.id)");
-    unused_[kTensors].for_each_unused_range([&](int64_t first, int64_t last) {
-      for (SQLite::Statement* statement : {&names, &points}) {
-        statement->bind(1, first);
-        statement->bind(2, last);
-        statement->exec();
-        statement->reset();
-      }
-    });
+    const std::string unused = " IN (SELECT id FROM temp.forgotten_part WHERE of = 'tensor')";
+    db_.exec("DELETE FROM tensor_name WHERE tensor_id" + unused);
+    db_.exec("DELETE FROM tensor WHERE id" + unused);
   }
 
   void delete_leftovers() {
@@ -363,8 +283,6 @@ class Forgetting {
   ForgetProgress progress_;
   ForgetSummary summary_;
   std::vector<int64_t> ids_;  // of temp.forgotten
-  enum { kSamples, kSketches, kContexts, kTensors };
-  std::array<Candidates, 4> unused_;  // unless a row that stays has them
 };
 
 }  // namespace
@@ -380,11 +298,7 @@ std::optional<std::string> run_being_written(SQLite::Database& db,
     bool is_written = running.executeStep();
     running.reset();
     ingests.bind(1, run.id);
-    while (!is_written && ingests.executeStep()) {
-      is_written =
-          may_be_running({ingests.getColumn(0).getString(), ingests.getColumn(1).getInt64(),
-                          ingests.getColumn(2).getString()});
-    }
+    is_written = is_written || any_may_be_running(ingests);
     ingests.reset();
     if (is_written) return run.name;
   }
