@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "db/run_name.h"
 #include "db/run_records.h"
 
 namespace greta {
