@@ -26,6 +26,12 @@ using KeptProgress = void (*)(int64_t done, int64_t all);
 /// our names on the connection, so close it afterwards; `db` may be read-only.
 std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress = nullptr);
 
+/// Number of trace rows that say of each other what the view standing does not (kStandingColumns).
+int64_t count_wrong_standings(SQLite::Database& db);
+
+/// Corrects them. Returns how many there were.
+int64_t correct_standings(SQLite::Database& db);
+
 /// Corrects which of several rows stands, traced_position and lineage_member, and then forgets
 /// every verdict; where they are as they must be, those of these runs. In one transaction. Returns
 /// what was done, a line each.

@@ -1,10 +1,11 @@
 #include "db/merge.h"
 
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "db/check.h"
-#include "db/commit_graph.h"
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/difference.h"
@@ -59,6 +60,62 @@ void add_row(Batch& batch, RowStatement& from) {
   if (!from.is_null(kSample)) row.sample = batch.samples.emplace_back(from.floats(kSample));
   if (from.is_null(kSketch)) return;
   row.sketch = &batch.sketches.emplace_back(row_form(read_sketch(from, kSketch + 1)));
+}
+
+/// A commit.
+struct Node {
+  std::string sha;
+  int64_t parents = 0;           ///< that have no place yet
+  std::vector<size_t> children;  ///< as indexes
+};
+
+/// By time and SHA, so that an index tells which of two is the earlier.
+std::vector<Node> read_graph(SQLite::Database& db) {
+  std::vector<Node> nodes;
+  std::unordered_map<std::string, size_t> index;
+  SQLite::Statement shas(db, "SELECT sha FROM commit_node ORDER BY committed_at, sha");
+  while (shas.executeStep()) {
+    index.emplace(shas.getColumn(0).getString(), nodes.size());
+    nodes.emplace_back().sha = shas.getColumn(0).getString();
+  }
+  SQLite::Statement edges(db, "SELECT parent, sha FROM commit_parent");
+  while (edges.executeStep()) {
+    const auto parent = index.find(edges.getColumn(0).getString());
+    const auto child = index.find(edges.getColumn(1).getString());
+    if (parent == index.end() || child == index.end()) continue;  // of a shallow clone
+    nodes[parent->second].children.push_back(child->second);
+    ++nodes[child->second].parents;
+  }
+  return nodes;
+}
+
+/// Sets commit_node.ord anew, so that parents come before children, and of commits that do not
+/// follow from one another the earlier first. Commits that are their own ancestors come last.
+void order_commits(SQLite::Database& db) {
+  std::vector<Node> nodes = read_graph(db);
+  std::set<size_t> ready;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].parents == 0) ready.insert(i);
+  }
+  SQLite::Statement place(db, "UPDATE commit_node SET ord = ?1 WHERE sha = ?2 AND ord <> ?1");
+  int64_t ord = 0;
+  const auto give_place = [&](const Node& node) {
+    place.bind(1, ord++);
+    place.bind(2, node.sha);
+    place.exec();
+    place.reset();
+  };
+  while (!ready.empty()) {
+    const Node& node = nodes[*ready.begin()];
+    ready.erase(ready.begin());
+    give_place(node);
+    for (const size_t child : node.children) {
+      if (--nodes[child].parents == 0) ready.insert(child);
+    }
+  }
+  for (const Node& node : nodes) {
+    if (node.parents > 0) give_place(node);
+  }
 }
 
 /// One merge of the database `other`, which is attached under that name and called `called`.

@@ -4,11 +4,11 @@
 #include <string_view>
 #include <vector>
 
+#include "db/check.h"
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/row_statement.h"
 #include "db/schema.h"
-#include "db/standing.h"
 #include "db/stored_sketch.h"
 
 namespace greta {
