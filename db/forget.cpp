@@ -2,35 +2,20 @@
 
 #include <sqlite3.h>
 
-#include <utility>
-
 #include "common/process.h"
 #include "common/stop_signal.h"
 #include "db/database.h"
+#include "db/schema.h"
 #include "db/statements.h"
 #include "db/transaction.h"
 
 namespace greta {
 namespace {
 
-/// Whatever is a run's own. None of them has a row of it left afterwards.
-constexpr const char* kTablesOfRuns[] = {
-    "ingest_run", "verdict",         "run_change", "difference",  "readout",   "plan",
-    "trace_row",  "traced_position", "report",     "report_pair", "run_event", "log_event"};
-/// What a source may also state of the runs below its own, and a directory level keeps.
-constexpr const char* kTablesOfFacts[] = {"attribute", "run_metric", "report_claim"};
+/// Tables that say what a source stated.
 constexpr const char* kTablesOfSources[] = {
     "attribute", "run_metric", "report_claim", "report",       "report_pair",
     "log_event", "run_event",  "document_row", "ingest_error", "source_location"};
-
-/// `run` names a column of names and `level` an expression.
-std::string is_below(const std::string& run, const std::string& level) {
-  return "(" + run + " > " + level + " || '/' AND " + run + " < " + level + " || '0')";
-}
-
-/// What rows refer to, and others may refer to as well: a table, and the column of trace_row.
-constexpr std::pair<const char*, const char*> kPartsOfRows[] = {
-    {"sample", "sample_id"}, {"sketch", "sketch_id"}, {"row_context", "context_id"}};
 
 /// Switches triggers and foreign keys of a connection off. The triggers of db/schema.sql would
 /// delete verdicts row by row, and most columns that refer to a source or a prompt have no index
@@ -63,244 +48,83 @@ bool any_may_be_running(SQLite::Statement& ingests) {
   return false;
 }
 
-class Forgetting {
- public:
-  Forgetting(SQLite::Database& db, ForgetProgress progress) : db_(db), progress_(progress) {}
+constexpr const char* kDropTables =
+    "DROP TABLE IF EXISTS temp.forgotten; DROP TABLE IF EXISTS temp.forgotten_source;"
+    "DROP TABLE IF EXISTS temp.forgotten_part;";
+constexpr const char* kCreateTables =
+    "CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stays INTEGER);"
+    "CREATE TEMP TABLE forgotten_source(id INTEGER PRIMARY KEY);"
+    "CREATE TEMP TABLE forgotten_part(of TEXT, id INTEGER, PRIMARY KEY (of, id)) WITHOUT ROWID";
 
-  ForgetSummary run(const std::vector<RunToForget>& runs) {
-    choose_runs(runs);
-    if (summary_.runs == 0) return summary_;
-    choose_sources();
-    note_parts();
-    mark_sources();
-    delete_errors();
-    delete_runs();
-    delete_unused();
-    delete_leftovers();
-    refuse_dangling_rows();
-    db_.exec(kDropTables);
-    return summary_;
+void report(ForgetProgress progress, const char* what, int64_t done, int64_t all) {
+  throw_if_stopped();
+  if (progress != nullptr) progress(what, done, all);
+}
+
+/// Deletes rows of temp.forgotten's runs; returns how many.
+int64_t delete_trace_rows(SQLite::Database& db, ForgetProgress progress) {
+  std::vector<int64_t> ids;
+  SQLite::Statement runs(db, "SELECT id FROM temp.forgotten ORDER BY id");
+  while (runs.executeStep()) ids.push_back(runs.getColumn(0).getInt64());
+  Statements sql(db);
+  int64_t n = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    report(progress, "forgetting run", static_cast<int64_t>(i), static_cast<int64_t>(ids.size()));
+    n += sql("DELETE FROM trace_row WHERE run_id = ?", ids[i]).exec();
+    sql("DELETE FROM trace_repeat WHERE run_id = ?", ids[i]).exec();
   }
+  return n;
+}
 
- private:
-  static constexpr const char* kDropTables =
-      "DROP TABLE IF EXISTS temp.forgotten; DROP TABLE IF EXISTS temp.forgotten_source;"
-      "DROP TABLE IF EXISTS temp.forgotten_part";
+void refuse_dangling_rows(SQLite::Database& db) {
+  SQLite::Statement keys(db, "PRAGMA foreign_key_check");
+  if (!keys.executeStep()) return;
+  throw DatabaseError("a row of " + keys.getColumn(0).getString() +
+                      " would refer to a missing row of " + keys.getColumn(2).getString() +
+                      ": nothing was forgotten; `greta-db check` says what is wrong");
+}
 
-  void report(const char* what, size_t done, size_t all) {
-    throw_if_stopped();
-    if (progress_ != nullptr)
-      progress_(what, static_cast<int64_t>(done), static_cast<int64_t>(all));
+ForgetSummary forget(SQLite::Database& db, const std::vector<RunToForget>& runs,
+                     ForgetProgress progress) {
+  ForgetSummary summary;
+  Statements sql(db);
+  db.exec(kDropTables);
+  db.exec(kCreateTables);
+  for (const RunToForget& run : runs) {
+    summary.runs += sql("INSERT OR IGNORE INTO temp.forgotten SELECT id, name, 0 FROM run"
+                        " WHERE id = ? AND name = ?",
+                        run.id, run.name)
+                        .exec();
   }
-
-  /// temp.forgotten: these runs, and levels that are left without one. `stays`: others are below.
-  void choose_runs(const std::vector<RunToForget>& runs) {
-    db_.exec(kDropTables);
-    db_.exec(
-        "CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stays INTEGER);"
-        "CREATE TEMP TABLE forgotten_source(id INTEGER PRIMARY KEY);"
-        "CREATE TEMP TABLE forgotten_part(of TEXT, id INTEGER, PRIMARY KEY (of, id))"
-        " WITHOUT ROWID");
-    SQLite::Statement choose(db_,
-                             "INSERT OR IGNORE INTO temp.forgotten SELECT id, name, 0 FROM run"
-                             " WHERE id = ? AND name = ?");
-    for (const RunToForget& one : runs) {
-      choose.bind(1, one.id);
-      choose.bind(2, one.name);
-      summary_.runs += choose.exec();
-      choose.reset();
-    }
-    const std::string has_forgotten =
-        "EXISTS (SELECT 1 FROM temp.forgotten f WHERE " + is_below("f.name", "r.name") + ")";
-    const std::string has_others = "EXISTS (SELECT 1 FROM run c WHERE " +
-                                   is_below("c.name", "r.name") +
-                                   " AND c.id NOT IN (SELECT id FROM temp.forgotten)";
-    summary_.levels = db_.exec(
-        "INSERT INTO temp.forgotten SELECT r.id, r.name, 0 FROM directory_level l"
-        " JOIN run r ON r.id = l.run_id WHERE " +
-        has_forgotten + " AND NOT " + has_others +
-        " AND NOT EXISTS (SELECT 1 FROM directory_level d WHERE d.run_id = c.id)) ORDER BY r.id");
-    db_.exec("UPDATE temp.forgotten AS r SET stays = " + has_others + ")");
-    SQLite::Statement ids(db_, "SELECT id FROM temp.forgotten ORDER BY id");
-    while (ids.executeStep()) ids_.push_back(ids.getColumn(0).getInt64());
+  if (summary.runs == 0) return summary;
+  report(progress, "looking at what goes", 0, 1);
+  db.exec(sql_of_file("db/forget_choose.sql"));
+  summary.levels = db.execAndGet("SELECT count(*) FROM temp.forgotten").getInt64() - summary.runs;
+  summary.sources = db.execAndGet("SELECT count(*) FROM temp.forgotten_source").getInt64();
+  summary.rows = delete_trace_rows(db, progress);
+  report(progress, "forgetting samples and sketches", 0, 1);
+  // Somebody who reads lines may have learnt the id of a trace point and not written a row yet.
+  if (any_may_be_running(sql("SELECT host, pid, process FROM ingest"))) {
+    sql("DELETE FROM temp.forgotten_part WHERE of = 'tensor'").exec();
   }
-
-  /// Of a run that stays as a level, a source stays that only describes it.
-  void choose_sources() {
-    std::string has_evidence = "s.rows > 0";
-    for (const char* table : {"report", "report_pair", "run_event", "log_event"}) {
-      has_evidence +=
-          std::string(" OR EXISTS (SELECT 1 FROM ") + table + " x WHERE x.source_id = s.id)";
-    }
-    has_evidence +=
-        " OR EXISTS (SELECT 1 FROM readout x WHERE x.run_id = s.run_id AND x.source_id = s.id)";
-    summary_.sources = db_.exec(
-        "INSERT INTO temp.forgotten_source SELECT s.id FROM temp.forgotten f"
-        " JOIN source s ON s.run_id = f.id WHERE NOT f.stays OR " +
-        has_evidence);
-  }
-
-  /// temp.forgotten_part: ids of what the rows refer to. Trace points that greta knows stay.
-  void note_parts() {
-    report("looking at what goes", 0, 1);
-    const auto note = [this](const std::string& of, const std::string& column,
-                             const std::string& condition) {
-      db_.exec("INSERT OR IGNORE INTO temp.forgotten_part SELECT '" + of + "', " + column +
-               " FROM temp.forgotten f CROSS JOIN trace_row t ON t.run_id = f.id WHERE " +
-               condition);
-    };
-    for (const auto& [table, column] : kPartsOfRows) {
-      note(table, column, std::string(column) + " IS NOT NULL");
-    }
-    note("tensor", "tensor_id", "tensor_id IN (SELECT id FROM tensor WHERE stage = 'unknown')");
-  }
-
-  /// Sources that stay and lose what they state of these runs.
-  void mark_sources() {
-    for (const char* table : {"run_metric", "report_claim"}) {
-      SQLite::Statement mark(
-          db_, std::string("UPDATE source SET sha256 = ? || sha256 WHERE instr(sha256, ?) <> 1"
-                           " AND id NOT IN (SELECT id FROM temp.forgotten_source)"
-                           " AND id IN (SELECT x.source_id FROM temp.forgotten f JOIN ") +
-                   table + " x ON x.run_id = f.id WHERE NOT f.stays)");
-      mark.bind(1, kForgottenInPart);
-      mark.bind(2, kForgottenInPart);
-      mark.exec();
-    }
-  }
-
-  /// Those of no source that speak of these runs alone, and of archives that nothing is left of.
-  void delete_errors() {
-    db_.exec(
-        "DELETE FROM ingest_error WHERE source_id IS NULL AND about IS NOT NULL"
-        " AND EXISTS (SELECT 1 FROM temp.forgotten f WHERE NOT f.stays AND (f.name = about OR " +
-        is_below("about", "f.name") + " OR " + is_below("f.name", "about") +
-        ")) AND NOT EXISTS (SELECT 1 FROM run r WHERE (r.name = about OR " +
-        is_below("r.name", "about") +
-        ") AND r.id NOT IN (SELECT id FROM temp.forgotten WHERE NOT stays))");
-    db_.exec(
-        "DELETE FROM ingest_error WHERE source_id IS NULL AND about IS NULL"
-        " AND substr(file, 1, instr(file || '!', '!') - 1) IN ("
-        " SELECT substr(l.path, 1, instr(l.path, '!') - 1) FROM source_location l"
-        " WHERE instr(l.path, '!') > 0"
-        " GROUP BY 1 HAVING min(l.source_id IN (SELECT id FROM temp.forgotten_source)))");
-  }
-
-  void delete_runs() {
-    SQLite::Statement rows(db_, "DELETE FROM trace_row WHERE run_id = ?");
-    SQLite::Statement repeats(db_, "DELETE FROM trace_repeat WHERE run_id = ?");
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      report("forgetting run", i, ids_.size());
-      for (SQLite::Statement* statement : {&rows, &repeats}) {
-        statement->bind(1, ids_[i]);
-        const int64_t n = statement->exec();
-        if (statement == &rows) summary_.rows += n;
-        statement->reset();
-      }
-    }
-    const auto drop = [this](const std::string& table, const std::string& condition) {
-      db_.exec("DELETE FROM " + table + " WHERE " + condition);
-    };
-    drop("difference_part",
-         "difference_id IN (SELECT id FROM difference WHERE run_id IN (SELECT id FROM"
-         " temp.forgotten))");
-    for (const char* table : kTablesOfRuns)
-      drop(table, "run_id IN (SELECT id FROM temp.forgotten)");
-    for (const char* table : kTablesOfFacts)
-      drop(table, "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
-    for (const char* table : kTablesOfSources)
-      drop(table, "source_id IN (SELECT id FROM temp.forgotten_source)");
-    drop("run_change", "baseline_id IN (SELECT id FROM temp.forgotten)");
-    drop("pinned_baseline", "run_id IN (SELECT id FROM temp.forgotten)");
-    drop("waiver", "run IN (SELECT name FROM temp.forgotten WHERE NOT stays)");
-    drop("lineage_member", "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
-    drop("source", "id IN (SELECT id FROM temp.forgotten_source)");
-    drop("prompt", "run_id IN (SELECT id FROM temp.forgotten)");
-    drop("run", "id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
-    db_.exec(
-        "UPDATE run SET status = 'unknown', started_at = NULL, finished_at = NULL"
-        " WHERE id IN (SELECT id FROM temp.forgotten)");
-    db_.exec(
-        "REPLACE INTO lineage_member SELECT l.* FROM run_lineage l"
-        " WHERE l.run_id IN (SELECT id FROM temp.forgotten)");
-  }
-
-  bool has_part(const std::string& of) {
-    return db_.execAndGet("SELECT EXISTS (SELECT 1 FROM temp.forgotten_part WHERE of = '" + of +
-                          "')")
-               .getInt() != 0;
-  }
-
-  /// Each table takes a pass over the rows that stay.
-  void delete_unused() {
-    report("forgetting samples and sketches", 0, 1);
-    for (const auto& [table, column] : kPartsOfRows) {
-      if (!has_part(table)) continue;
-      db_.exec(std::string("DELETE FROM ") + table +
-               " WHERE id IN (SELECT id FROM temp.forgotten_part WHERE of = '" + table +
-               "' EXCEPT SELECT " + column + " FROM trace_row)");
-    }
-    // Somebody who reads lines may have learnt the id of a trace point and not written a row yet.
-    SQLite::Statement ingests(db_, "SELECT host, pid, process FROM ingest");
-    if (has_part("tensor") && !any_may_be_running(ingests)) delete_tensors();
-  }
-
-  /// Trace points that only these runs brought, so that others may bring as many.
-  void delete_tensors() {
-    const std::string of_name = " x JOIN tensor_name k ON k.id = x.name_id";
-    for (const std::string& used :
-         {std::string("tensor_id FROM trace_row"), std::string("tensor_id FROM plan"),
-          std::string("tensor_id FROM difference"), std::string("tensor_id FROM noise_floor"),
-          std::string("tensor_id FROM tolerance"), std::string("to_id FROM edge"),
-          std::string("from_id FROM edge"), std::string("switch_on FROM tensor"),
-          "k.tensor_id FROM readout" + of_name, "k.tensor_id FROM report_pair" + of_name}) {
-      db_.exec("DELETE FROM temp.forgotten_part WHERE of = 'tensor' AND id IN (SELECT " + used +
-               ")");
-    }
-    const std::string unused = " IN (SELECT id FROM temp.forgotten_part WHERE of = 'tensor')";
-    db_.exec("DELETE FROM tensor_name WHERE tensor_id" + unused);
-    db_.exec("DELETE FROM tensor WHERE id" + unused);
-  }
-
-  void delete_leftovers() {
-    db_.exec(
-        "DELETE FROM meta WHERE key GLOB 'unsettled/*'"
-        " AND substr(key, 11) NOT IN (SELECT experiment FROM run);"
-        "DELETE FROM meta WHERE key GLOB 'writer/*'"
-        " AND substr(key, 8) NOT IN (SELECT CAST(id AS TEXT) FROM run)");
-  }
-
-  void refuse_dangling_rows() {
-    report("checking what is left", 0, 1);
-    SQLite::Statement keys(db_, "PRAGMA foreign_key_check");
-    if (!keys.executeStep()) return;
-    throw DatabaseError("a row of " + keys.getColumn(0).getString() +
-                        " would refer to a missing row of " + keys.getColumn(2).getString() +
-                        ": nothing was forgotten; `greta-db check` says what is wrong");
-  }
-
-  SQLite::Database& db_;
-  ForgetProgress progress_;
-  ForgetSummary summary_;
-  std::vector<int64_t> ids_;  // of temp.forgotten
-};
+  db.exec(sql_of_file("db/forget_rest.sql"));
+  report(progress, "checking what is left", 0, 1);
+  refuse_dangling_rows(db);
+  return summary;
+}
 
 }  // namespace
 
 std::optional<std::string> run_being_written(SQLite::Database& db,
                                              const std::vector<RunToForget>& runs) {
-  SQLite::Statement running(db, "SELECT 1 FROM run WHERE id = ? AND status = 'running'");
-  SQLite::Statement ingests(db,
-                            "SELECT g.host, g.pid, g.process FROM ingest_run i"
-                            " JOIN ingest g ON g.id = i.ingest_id WHERE i.run_id = ?");
+  Statements sql(db);
   for (const RunToForget& run : runs) {
-    running.bind(1, run.id);
-    bool is_written = running.executeStep();
-    running.reset();
-    ingests.bind(1, run.id);
-    is_written = is_written || any_may_be_running(ingests);
-    ingests.reset();
-    if (is_written) return run.name;
+    if (sql.find_id("SELECT id FROM run WHERE id = ? AND status = 'running'", run.id) ||
+        any_may_be_running(sql("SELECT g.host, g.pid, g.process FROM ingest_run i"
+                               " JOIN ingest g ON g.id = i.ingest_id WHERE i.run_id = ?",
+                               run.id))) {
+      return run.name;
+    }
   }
   return std::nullopt;
 }
@@ -316,7 +140,7 @@ ForgetSummary forget_runs(SQLite::Database& db, const std::vector<RunToForget>& 
                             "killed, add --running");
       }
     }
-    return Forgetting(db, progress).run(runs);
+    return forget(db, runs, progress);
   });
 }
 
