@@ -71,6 +71,11 @@ Fault of_another_run(const std::string& column, const std::string& table) {
           "with the " + table + " of another run"};
 }
 
+Fault outside(const std::string& column, int64_t least, int64_t most) {
+  return {"t." + column + " NOT BETWEEN " + std::to_string(least) + " AND " + std::to_string(most),
+          "with a " + column + " that no writer writes"};
+}
+
 void check_trace_rows(SQLite::Database& db, Problems& problems) {
   check_rows(db, "trace_row",
              {orphan("run_id", "run"),
@@ -89,6 +94,10 @@ void check_trace_rows(SQLite::Database& db, Problems& problems) {
               {"t.tensor_id <> (SELECT o.tensor_id FROM tensor_name o WHERE o.id = t.name_id)"
                " AND EXISTS (SELECT 1 FROM tensor o WHERE o.id = t.tensor_id)",
                "whose tensor is not their name's"},
+              outside("side", 0, 2),
+              outside("pos_id", kUnknownPosition, kMaxPosition),
+              outside("layer", -1, kMaxLayer),
+              outside("flags", 0, kAllFlags),
               {"t.pos_id = -1 AND EXISTS (SELECT 1 FROM plan p WHERE p.run_id = t.run_id"
                " AND p.prompt_id = t.prompt_id AND p.side = t.side AND p.layer = t.layer"
                " AND p.tensor_id = t.tensor_id)",

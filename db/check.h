@@ -8,10 +8,10 @@
 namespace greta {
 
 /// Problems found in a database; empty when it is sound: SQLite's integrity, foreign keys, ids that
-/// no dictionary has, rows that belong to two runs, positions that the views would not see, fewer
-/// rows than a source gave, rows that say of each other what the view standing does not, runs that
-/// are in another lineage than they state. Tables and views must be this build's. Reads every row
-/// once or twice.
+/// no dictionary has, rows that belong to two runs, trace rows that no writer writes, positions
+/// that the views would not see, fewer rows than a source gave, rows that say of each other what
+/// the view standing does not, runs that are in another lineage than they state. Tables and views
+/// must be this build's. Reads every row once or twice.
 std::vector<std::string> check_database(SQLite::Database& db);
 
 /// The same but for SQLite's integrity, which takes longer than the rest, for lineages and for

@@ -134,8 +134,7 @@ class RunRecords {
   /// Of two readouts of one key that say different things, the greater by its values stays,
   /// whichever came first; returns the other.
   std::optional<ReadoutRow> add_readout(const ReadoutRow& readout);
-  /// Rows with two hashes differ in one way: that which is there stays. Throws
-  /// std::invalid_argument for what fault_of() refuses.
+  /// As kInsertDifference has it. Throws std::invalid_argument for what fault_of() refuses.
   void add_difference(const DifferenceRow& difference);
 
  private:

@@ -77,20 +77,28 @@ TEST_F(Checking, RowsThatWereDeletedAreFoundWhateverGaveThem) {
             std::vector<std::string>{"trace_row: 0 rows of run r, whose source 1 gave 1"});
 }
 
-TEST_F(Checking, RowsThatNoWriterWritesAreFound) {
+TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
   db.exec(
       "INSERT INTO run(name, experiment) VALUES ('s', 'e');"
       "INSERT INTO prompt(run_id, name) VALUES (2, 'q');"
       "INSERT INTO sample VALUES (7, 1, x'00000000'); PRAGMA foreign_keys = OFF");
   ASSERT_EQ(check_database(db), std::vector<std::string>());
   for (const char* damage :
-       {"UPDATE trace_row SET side = 0", "UPDATE trace_row SET stands = 0",
-        "UPDATE trace_row SET ambiguous_in_phase = NULL", "UPDATE trace_row SET flags = 32",
+       {"UPDATE trace_row SET side = 0",
+        "UPDATE trace_row SET side = 7",
+        "UPDATE trace_row SET pos_id = -2",
+        "UPDATE trace_row SET layer = 9000",
+        "UPDATE trace_row SET flags = 64",
+        "UPDATE trace_row SET stands = 0",
+        "UPDATE trace_row SET ambiguous_in_phase = NULL",
+        "UPDATE trace_row SET flags = 32",
         "UPDATE trace_row SET prompt_id = 2",
         "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
-        "INSERT INTO plan VALUES (1, 2, 0, 0, 5)", "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
+        "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
+        "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
         "INSERT INTO traced_position VALUES (1, 2, 0, 3, 0)",
-        "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)", "UPDATE sample SET n = 2",
+        "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)",
+        "UPDATE sample SET n = 2",
         "UPDATE tolerance SET rel_l2 = 9e999 WHERE dtype IS NULL",
         "UPDATE tolerance SET rel_l2 = 1.5 WHERE dtype IS NULL",
         "INSERT INTO tolerance SELECT tensor_id, dtype, 0.5 FROM tolerance WHERE dtype IS NULL",
