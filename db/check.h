@@ -8,10 +8,10 @@
 namespace greta {
 
 /// Problems found in a database; empty when it is sound: SQLite's integrity, foreign keys, ids that
-/// no dictionary has, values that no writer writes, rows and positions that the views would not
-/// see, fewer rows than a source gave, rows that say of each other what the view standing does not,
-/// runs that are in another lineage than they state. Tables and views must be this build's. Reads
-/// every row once or twice.
+/// no dictionary has, rows that belong to two runs, trace rows that no writer writes, positions
+/// that the views would not see, fewer rows than a source gave, rows that say of each other what
+/// the view standing does not, runs that are in another lineage than they state. Tables and views
+/// must be this build's. Reads every row once or twice.
 std::vector<std::string> check_database(SQLite::Database& db);
 
 /// The same but for SQLite's integrity, which takes longer than the rest, for lineages and for
@@ -25,6 +25,12 @@ using KeptProgress = void (*)(int64_t done, int64_t all);
 /// Views must be this build's. Takes as long as to judge all these runs. Leaves temporary tables of
 /// our names on the connection, so close it afterwards; `db` may be read-only.
 std::vector<int64_t> runs_kept_wrong(SQLite::Database& db, KeptProgress progress = nullptr);
+
+/// Number of trace rows that say of each other what the view standing does not (kStandingColumns).
+int64_t count_wrong_standings(SQLite::Database& db);
+
+/// Corrects them. Returns how many there were.
+int64_t correct_standings(SQLite::Database& db);
 
 /// Corrects which of several rows stands, traced_position and lineage_member, and then forgets
 /// every verdict; where they are as they must be, those of these runs. In one transaction. Returns

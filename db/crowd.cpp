@@ -74,9 +74,8 @@ struct Crowd::Statements {
 
   static std::string read_sql(const std::string& rows) {
     return "SELECT nth, phase_id, step, name_id, source_id, line, sample_id,"
-           " (SELECT data FROM sample WHERE id = sample_id), sketch_id, token_id, "
-           "logical_tok_idx, " +
-           std::string(kContentColumns) + ", " + kStandingColumns + " FROM trace_row " + rows;
+           " (SELECT data FROM sample WHERE id = sample_id), sketch_id, " +
+           std::string(kValueColumns) + ", " + kStandingColumns + " FROM trace_row " + rows;
   }
   static std::string renumber_sql(const char* table) {
     return std::string("UPDATE ") + table + " SET nth = ?8 WHERE " + kPlaceMatch + " AND nth = ?7";
@@ -149,18 +148,7 @@ void Crowd::read(std::span<TraceRow* const> rows) {
     const std::vector<float> sample = s.floats(7);
     there.sample = digest_of(sample.data(), sample.size() * sizeof(float));
     there.ids.sketch = s.integer(8);
-    r.token_id = s.maybe_integer(9);
-    r.logical_tok_idx = s.maybe_integer(10);
-    r.n = s.maybe_integer(11);
-    if (auto hash = s.maybe_integer(12)) r.hash = static_cast<uint64_t>(*hash);
-    r.min = s.maybe_real(13);
-    r.max = s.maybe_real(14);
-    r.mean = s.maybe_real(15);
-    r.abs_sum = s.maybe_real(16);
-    r.nan = s.maybe_integer(17);
-    r.inf = s.maybe_integer(18);
-    r.nz_count = s.maybe_integer(19);
-    r.flags = static_cast<int>(s.integer(20));
+    read_values(s, 9, r);
     for (size_t i = 0; i < there.standing.size(); ++i)
       there.standing[i] = s.integer(21 + static_cast<int>(i)) != 0;
     if (const auto it = arriving.find(identity(r)); it != arriving.end()) {
@@ -179,11 +167,7 @@ std::optional<StoredSketch> Crowd::stored_sketch(int64_t id) {
   RowStatement& s = statements_->sketch;
   s.bind(id);
   std::optional<StoredSketch> sketch;
-  if (s.step()) {
-    sketch = {s.integer(1), s.integer(2) != 0, s.real(3), s.real(4), {}};
-    for (size_t i = 0; i < sketch->bucket.size(); ++i)
-      sketch->bucket[i] = static_cast<int32_t>(s.integer(static_cast<int>(5 + i)));
-  }
+  if (s.step()) sketch = read_sketch(s, 1);
   s.reset();
   return sketch;
 }

@@ -21,6 +21,10 @@ struct DefinitionError : DatabaseError {
   using DatabaseError::DatabaseError;
 };
 
+/// Sets SQLite and the allocator up for a program of many threads, each with connections of its
+/// own: before its first connection. No connection may then be used by two threads at a time.
+void set_up_sqlite();
+
 /// Throws DatabaseError unless rows can be kept under this name: it is empty, in memory, a URI, or
 /// something else than a file. For a name that somebody gave; the openings below take :memory: too.
 void check_database_name(const std::filesystem::path& file);

@@ -5,91 +5,53 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <map>
+#include <set>
+#include <sstream>
 #include <stdexcept>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
 
 #include "common/utf8.h"
+#include "db/row_statement.h"
 #include "db/sql_files.h"
-#include "db/sql_text.h"
 
 namespace greta {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f'; }
+bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-/// Without blanks and comments, but for those in quotes.
+/// Without blanks and comments.
 std::string essence(std::string_view sql) {
   std::string text;
-  for (size_t at = 0; at < sql.size();) {
-    if (const size_t end = comment_end(sql, at); end > at) {
-      at = end;
-    } else if (std::string_view("'\"`[").find(sql[at]) != std::string_view::npos) {
-      text += sql.substr(at, quoted_end(sql, at) - at);
-      at = quoted_end(sql, at);
-    } else {
-      if (!is_blank(sql[at])) text += sql[at];
-      ++at;
-    }
+  bool is_comment = false;
+  for (size_t at = 0; at < sql.size(); ++at) {
+    if (sql[at] == '\n') is_comment = false;
+    if (sql.substr(at, 2) == "--") is_comment = true;
+    if (!is_comment && !is_blank(sql[at])) text += sql[at];
   }
   return text;
 }
 
 /// Without the blanks and comments before it.
 std::string_view stripped(std::string_view sql) {
-  for (;;) {
-    while (!sql.empty() && is_blank(sql.front())) sql.remove_prefix(1);
-    const size_t comment = sql.empty() ? 0 : comment_end(sql, 0);
-    if (comment == 0) return sql;
-    sql.remove_prefix(comment);
+  while (!sql.empty() && (is_blank(sql.front()) || sql.starts_with("--"))) {
+    sql.remove_prefix(is_blank(sql.front()) ? 1 : std::min(sql.find('\n'), sql.size()));
   }
-}
-
-/// Where the semicolon of the first statement stands; npos when it has none. One that creates a
-/// trigger has others in it, up to that which follows END.
-size_t statement_end(std::string_view sql) {
-  const bool has_others = sql.starts_with("CREATE TRIGGER ");
-  size_t begin = 0;  // behind the last of these
-  for (size_t at = 0; at < sql.size();) {
-    switch (sql[at]) {
-      case '-':
-      case '/':
-        at = std::max(comment_end(sql, at), at + 1);
-        break;
-      case '\'':
-      case '"':
-      case '`':
-      case '[':
-        at = quoted_end(sql, at);
-        break;
-      case ';':
-        if (!has_others || stripped(sql.substr(begin, at - begin)) == "END") return at;
-        begin = ++at;
-        break;
-      default:
-        ++at;
-    }
-  }
-  return std::string_view::npos;
+  return sql;
 }
 
 /// Statements of a file, without their semicolons.
 std::vector<std::string> statements(std::string_view sql) {
   std::vector<std::string> all;
   sql = stripped(sql);
-  for (size_t end; (end = statement_end(sql)) != std::string_view::npos;) {
-    all.emplace_back(sql.substr(0, end));
+  for (size_t end = 0; (end = sql.find(';', end)) != std::string_view::npos; ++end) {
+    std::string statement(sql.substr(0, end + 1));
+    if (sqlite3_complete(statement.c_str()) == 0) continue;  // within a trigger, text or comment
+    statement.pop_back();
+    all.push_back(std::move(statement));
     sql = stripped(sql.substr(end + 1));
+    end = static_cast<size_t>(-1);
   }
   return all;
-}
-
-std::string_view next_word(std::string_view& sql) {
-  const size_t end = std::min(sql.find_first_of(" (\n"), sql.size());
-  const std::string_view word = sql.substr(0, end);
-  sql.remove_prefix(std::min(sql.find_first_not_of(" \n", end), sql.size()));
-  return word;
 }
 
 std::string lower(std::string_view text) {
@@ -99,28 +61,21 @@ std::string lower(std::string_view text) {
   return all;
 }
 
-/// The statement's definition; one without a type when it creates nothing.
-Definition definition_of(const std::string& sql) {
-  std::string_view rest = sql;
-  if (next_word(rest) != "CREATE") return {};
-  std::string_view type = next_word(rest);
-  if (type == "UNIQUE") type = next_word(rest);
-  return {lower(type), std::string(next_word(rest)), sql};
-}
-
-bool is_definition_file(std::string_view path) {
-  return path == "db/schema.sql" ||
-         (path.starts_with("queries/") && !path.starts_with("queries/canned/"));
-}
-
 std::vector<Definition> make_definitions() {
   std::vector<Definition> all;
   for (const SqlFile& file : sql_files()) {
-    if (!is_definition_file(file.path)) continue;
+    if (file.path != "db/schema.sql" &&
+        (!file.path.starts_with("queries/") || file.path.starts_with("queries/canned/"))) {
+      continue;
+    }
     for (const std::string& statement : statements(file.text)) {
-      Definition definition = definition_of(statement);
-      if (definition.type.empty()) continue;
-      all.push_back(std::move(definition));
+      std::istringstream words(statement);
+      std::string create, type, name;
+      words >> create >> type;
+      if (create != "CREATE") continue;
+      if (type == "UNIQUE") words >> type;
+      words >> name;
+      all.push_back({lower(type), name.substr(0, name.find('(')), statement});
     }
   }
   return all;
@@ -131,51 +86,10 @@ bool is_same(const Definition& ours, std::string_view type, std::string_view sql
   return sql == ours.sql || (type == "table" && essence(sql) == essence(ours.sql));
 }
 
-/// Whether an object of somebody else is as harmless as it says: SQLite obeys the text, whatever
-/// the other columns of sqlite_schema have.
-bool is_harmless(std::string_view type, std::string_view table, std::string_view sql) {
-  if (sql.empty()) return type == "index";  // of a table's own constraint
-  const std::string text = lower(essence(sql));
-  if (type == "table") return text.starts_with("createtable") || text.starts_with("createvirtual");
-  if (type == "view") return text.starts_with("createview");
-  if (type != "index") return false;
-  return text.starts_with("createindex") ||
-         (text.starts_with("createuniqueindex") && find_definition(table) == nullptr);
-}
-
-std::string_view text_at(sqlite3_stmt* row, int column) {
-  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
-  return text == nullptr
-             ? std::string_view()
-             : std::string_view(text, static_cast<size_t>(sqlite3_column_bytes(row, column)));
-}
-
-/// Calls use(type, name, table, sql) for everything in the file.
-template <class Use>
-void for_each_object(SQLite::Database& db, Use&& use) {
-  sqlite3_stmt* rows = nullptr;
-  int rc =
-      sqlite3_prepare_v2(db.getHandle(), "SELECT type, name, tbl_name, sql FROM main.sqlite_schema",
-                         -1, &rows, nullptr);
-  while (rc == SQLITE_OK || rc == SQLITE_ROW) {
-    rc = sqlite3_step(rows);
-    if (rc == SQLITE_ROW)
-      use(text_at(rows, 0), text_at(rows, 1), text_at(rows, 2), text_at(rows, 3));
-  }
-  sqlite3_finalize(rows);
-  if (rc != SQLITE_DONE) throw SQLite::Exception(db.getHandle(), rc);
-}
-
-std::string quoted_name(const std::string& name) {
-  std::string text = "\"";
-  for (char c : name) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + "\"";
-}
-
-bool has(SQLite::Database& db, const Definition& definition) {
-  SQLite::Statement query(db, "SELECT 1 FROM sqlite_schema WHERE name = ? COLLATE NOCASE");
-  query.bind(1, definition.name);
-  return query.executeStep();
+/// True if an object of somebody else acts on what greta writes.
+bool acts_on_ours(std::string_view type, std::string_view table, std::string_view sql) {
+  return type == "trigger" ||
+         (type == "index" && sql.starts_with("CREATE UNIQUE") && find_definition(table) != nullptr);
 }
 
 /// Type of a difference in the rows of a dictionary.
@@ -229,7 +143,7 @@ const std::vector<Definition>& definitions() {
 
 const Definition* find_definition(std::string_view name) {
   static const auto by_name = [] {
-    std::unordered_map<std::string_view, const Definition*> map;
+    std::map<std::string_view, const Definition*> map;
     for (const Definition& definition : definitions()) map.emplace(definition.name, &definition);
     return map;
   }();
@@ -251,26 +165,29 @@ std::string definitions_version() {
 }
 
 std::vector<DefinitionDifference> definition_differences(SQLite::Database& db) {
-  using Kind = DefinitionDifference::Kind;
   std::vector<DefinitionDifference> all;
-  std::unordered_map<const Definition*, int> seen;
-  for_each_object(db, [&](auto type, auto name, auto table, auto sql) {
+  std::set<const Definition*> seen;
+  RowStatement objects(db, "SELECT type, name, tbl_name, sql FROM main.sqlite_schema");
+  while (objects.step()) {
+    const std::string type(objects.bytes(0)), name(objects.bytes(1));
     const Definition* ours = find_definition(name);
-    if (ours != nullptr && seen[ours]++ == 0) {
-      if (!is_same(*ours, type, sql)) {
-        all.push_back({ours->type == "table" ? ours->type : std::string(type), std::string(name),
-                       Kind::kChanged});
+    if (ours == nullptr) {
+      if (acts_on_ours(type, objects.bytes(2), objects.bytes(3))) {
+        all.push_back({type, name, "added"});
       }
-    } else if (ours != nullptr || !is_harmless(type, table, sql)) {
-      all.push_back({std::string(type), std::string(name), Kind::kAdded});
+      continue;
     }
-  });
+    seen.insert(ours);
+    if (!is_same(*ours, type, objects.bytes(3))) {
+      all.push_back({ours->type == "table" ? "table" : type, name, "changed"});
+    }
+  }
   for (const Definition& ours : definitions()) {
-    if (!seen.contains(&ours)) all.push_back({ours.type, ours.name, Kind::kMissing});
+    if (!seen.contains(&ours)) all.push_back({ours.type, ours.name, "missing"});
   }
   if (any_table(all)) return all;
   for (const char* table : kJudgements) {
-    if (!has_our_rows(db, table)) all.push_back({kRowsOf, table, Kind::kChanged});
+    if (!has_our_rows(db, table)) all.push_back({kRowsOf, table, "changed"});
   }
   return all;
 }
@@ -281,13 +198,11 @@ bool any_table(const std::vector<DefinitionDifference>& differences) {
 }
 
 std::string text_of(const std::vector<DefinitionDifference>& differences) {
-  constexpr const char* kKinds[] = {" changed", " missing", " added"};
   constexpr size_t kTold = 5;
   std::string text;
   for (size_t i = 0; i < std::min(differences.size(), kTold); ++i) {
     const DefinitionDifference& one = differences[i];
-    text += (i == 0 ? "" : ", ") + utf8::printable(one.type + " " + one.name) +
-            kKinds[static_cast<int>(one.kind)];
+    text += (i == 0 ? "" : ", ") + utf8::printable(one.type + " " + one.name) + " " + one.how;
   }
   if (differences.size() > kTold) {
     text += " and " + std::to_string(differences.size() - kTold) + " more";
@@ -295,33 +210,28 @@ std::string text_of(const std::vector<DefinitionDifference>& differences) {
   return text;
 }
 
-void create_missing_tables(SQLite::Database& db) {
-  for (const Definition& ours : definitions()) {
-    if (ours.type == "table" && !has(db, ours)) db.exec(ours.sql);
+void restore_definitions(SQLite::Database& db,
+                         const std::vector<DefinitionDifference>& differences) {
+  SQLite::Statement drop(db, "SELECT printf('DROP %s IF EXISTS \"%w\"', ?, ?)");
+  for (const DefinitionDifference& one : differences) {
+    if (one.type == kRowsOf || one.how == "missing") continue;
+    drop.bind(1, one.type);
+    drop.bind(2, one.name);
+    drop.executeStep();
+    const std::string sql = drop.getColumn(0);
+    drop.reset();
+    db.exec(sql);
   }
-}
-
-std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db) {
-  using Kind = DefinitionDifference::Kind;
-  std::vector<DefinitionDifference> left = definition_differences(db);
-  if (any_table(left)) return left;
-  for (const DefinitionDifference& one : left) {
-    const bool can_go = one.type == "view" || one.type == "trigger" || one.type == "index";
-    if (can_go && one.kind != Kind::kMissing) {
-      db.exec("DROP " + one.type + " IF EXISTS " + quoted_name(one.name));
+  for (const DefinitionDifference& one : differences) {
+    if (one.type == kRowsOf) {
+      restore_rows(db, one.name);
+    } else if (const Definition* ours = find_definition(one.name)) {
+      db.exec(ours->sql);
     }
   }
-  for (const DefinitionDifference& one : definition_differences(db)) {
-    if (one.type == kRowsOf) restore_rows(db, one.name);
-    if (one.kind == Kind::kMissing) db.exec(find_definition(one.name)->sql);
-  }
-  left = definition_differences(db);
-  if (left.empty()) {
-    db.exec(
-        "DELETE FROM run_change; DELETE FROM verdict; DELETE FROM lineage_member;"
-        " INSERT INTO lineage_member SELECT * FROM run_lineage");
-  }
-  return left;
+  db.exec(
+      "DELETE FROM run_change; DELETE FROM verdict; DELETE FROM lineage_member;"
+      " INSERT INTO lineage_member SELECT * FROM run_lineage");
 }
 
 }  // namespace greta

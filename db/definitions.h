@@ -12,11 +12,10 @@ struct Definition {
   std::string type, name, sql;
 };
 
-/// All of them, in an order in which they can be created. Made once in a process, without a
-/// database.
+/// All of them, in an order in which they can be created.
 const std::vector<Definition>& definitions();
 
-/// By its name in any case, as SQLite has it; null when there is none.
+/// By its name in any case; null when there is none.
 const Definition* find_definition(std::string_view name);
 
 /// A SELECT, or VALUES, of the rows that db/dictionary.sql fills a table with.
@@ -27,29 +26,24 @@ std::string definitions_version();
 
 /// What a file has otherwise than this build would make it.
 struct DefinitionDifference {
-  enum class Kind { kChanged, kMissing, kAdded };
-  std::string type, name;  ///< "table" also where something else stands in place of a table
-  Kind kind;
+  std::string type, name;  ///< type "table" also where something else stands in place of a table
+  std::string how;         ///< "changed", "missing" or "added"
 };
 
-/// Compares texts, not versions: what a file says of itself is no evidence. Tables are the same
-/// when they differ in blanks and comments only, as those that were altered by a migration do.
-/// Tables, views and indexes of somebody else under other names are none of ours; every trigger and
-/// every unique index on our tables would be: they act on what is written.
+/// Compares texts of definitions, and rows of the dictionaries by which a run is judged. Tables may
+/// differ in blanks and comments. Objects of somebody else under other names are left alone, but
+/// for triggers and for unique indexes on our tables, which act on what is written.
 std::vector<DefinitionDifference> definition_differences(SQLite::Database& db);
 
-/// Whether one of them cannot be restored.
+/// True if one of them is of a table, which cannot be restored.
 bool any_table(const std::vector<DefinitionDifference>& differences);
 
-/// "view run_verdict changed, view pair missing": names are safe to print, at most five are told.
+/// "view run_verdict changed, view pair missing": at most five, safe to print.
 std::string text_of(const std::vector<DefinitionDifference>& differences);
 
-/// Creates tables that are missing and removes nothing: for a migration.
-void create_missing_tables(SQLite::Database& db);
-
-/// Makes views, triggers, indexes and those rows this build's, and forgets every kept verdict,
-/// which others may have made. Inside the caller's transaction. Returns what differs still: where
-/// tables do, nothing is changed.
-std::vector<DefinitionDifference> restore_definitions(SQLite::Database& db);
+/// Makes views, triggers, indexes and dictionaries of these differences, of which none is of a
+/// table, this build's, and forgets every kept verdict. Inside the caller's transaction.
+void restore_definitions(SQLite::Database& db,
+                         const std::vector<DefinitionDifference>& differences);
 
 }  // namespace greta

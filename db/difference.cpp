@@ -62,9 +62,9 @@ void RunRecords::add_difference(const DifferenceRow& d) {
         static_cast<int64_t>(d.decode_hash), d.n, d.differing, d.first_at, d.last_at}) {
     insert.bind(++at, value);
   }
-  bind_optional(insert, ++at, d.rel_l2);
+  bind_value(insert, ++at, d.rel_l2);
   insert.bind(++at, d.max_abs);
-  bind_optional(insert, ++at, d.max_abs_at);
+  bind_value(insert, ++at, d.max_abs_at);
   for (int64_t value : {d.max_ulp, d.heads, static_cast<int64_t>(d.shares.size())}) {
     insert.bind(++at, value);
   }

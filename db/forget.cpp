@@ -2,391 +2,129 @@
 
 #include <sqlite3.h>
 
-#include <algorithm>
-#include <array>
-
 #include "common/process.h"
 #include "common/stop_signal.h"
 #include "db/database.h"
+#include "db/schema.h"
 #include "db/statements.h"
 #include "db/transaction.h"
 
 namespace greta {
 namespace {
 
-/// Whatever is a run's own. None of them has a row of it left afterwards.
-constexpr const char* kTablesOfRuns[] = {
-    "ingest_run", "verdict",         "run_change", "difference",  "readout",   "plan",
-    "trace_row",  "traced_position", "report",     "report_pair", "run_event", "log_event"};
-/// What a source may also state of the runs below its own, and a directory level keeps.
-constexpr const char* kTablesOfFacts[] = {"attribute", "run_metric", "report_claim"};
+/// Tables that say what a source stated.
 constexpr const char* kTablesOfSources[] = {
     "attribute", "run_metric", "report_claim", "report",       "report_pair",
     "log_event", "run_event",  "document_row", "ingest_error", "source_location"};
 
-/// `run` names a column of names and `level` an expression.
-std::string is_below(const std::string& run, const std::string& level) {
-  return "(" + run + " > " + level + " || '/' AND " + run + " < " + level + " || '0')";
-}
-
-/// A connection on which nothing follows from what is deleted. The triggers of db/schema.sql would
-/// delete the verdict of every run with the first sketch, and most columns that refer to a source
-/// or a prompt have no index by which SQLite could tell in less than a pass over the table that no
-/// row does.
+/// Switches triggers and foreign keys of a connection off. The triggers of db/schema.sql would
+/// delete verdicts row by row, and most columns that refer to a source or a prompt have no index
+/// by which SQLite could tell without a pass over the table that no row does.
 class WithoutConsequences {
  public:
-  explicit WithoutConsequences(SQLite::Database& db) : db_(db) {
-    for (Switch& one : switches_) {
-      sqlite3_db_config(db_.getHandle(), one.op, -1, &one.was_on);
-      sqlite3_db_config(db_.getHandle(), one.op, 0, nullptr);
-    }
-  }
-  ~WithoutConsequences() {
-    for (const Switch& one : switches_)
-      sqlite3_db_config(db_.getHandle(), one.op, one.was_on, nullptr);
-  }
+  explicit WithoutConsequences(SQLite::Database& db) : db_(db) { set(0); }
+  ~WithoutConsequences() { set(1); }
   WithoutConsequences(const WithoutConsequences&) = delete;
   WithoutConsequences& operator=(const WithoutConsequences&) = delete;
 
  private:
-  struct Switch {
-    int op, was_on;
-  };
-
-  SQLite::Database& db_;
-  Switch switches_[2] = {{SQLITE_DBCONFIG_ENABLE_TRIGGER, 1}, {SQLITE_DBCONFIG_ENABLE_FKEY, 1}};
-};
-
-/// Ids that go unless somebody else has them.
-class Candidates {
- public:
-  void add(const SQLite::Column& id) {
-    if (id.isNull()) return;
-    if (ids_.size() >= 2 * n_distinct_ + kFew) make_distinct();
-    ids_.push_back(id.getInt64());
-  }
-  void close() {
-    make_distinct();
-    used_.assign(ids_.size(), false);
-  }
-  bool empty() const { return ids_.empty(); }
-  void mark_used(const SQLite::Column& id) {
-    if (id.isNull()) return;
-    const auto found = std::lower_bound(ids_.begin(), ids_.end(), id.getInt64());
-    if (found != ids_.end() && *found == id.getInt64())
-      used_[static_cast<size_t>(found - ids_.begin())] = true;
-  }
-
-  /// Calls back with the first and the last of each stretch of neighbours that nobody uses.
-  template <class Body>
-  void for_each_unused_range(Body&& body) const {
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      if (used_[i]) continue;
-      const size_t first = i;
-      while (i + 1 < ids_.size() && !used_[i + 1] && ids_[i + 1] == ids_[i] + 1) ++i;
-      body(ids_[first], ids_[i]);
+  void set(int on) {
+    for (const int option : {SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DBCONFIG_ENABLE_FKEY}) {
+      sqlite3_db_config(db_.getHandle(), option, on, nullptr);
     }
-  }
-
- private:
-  static constexpr size_t kFew = 100'000;
-
-  void make_distinct() {
-    std::sort(ids_.begin(), ids_.end());
-    ids_.erase(std::unique(ids_.begin(), ids_.end()), ids_.end());
-    n_distinct_ = ids_.size();
-  }
-
-  std::vector<int64_t> ids_;
-  size_t n_distinct_ = 0;
-  std::vector<bool> used_;
-};
-
-class Forgetting {
- public:
-  Forgetting(SQLite::Database& db, ForgetProgress progress) : db_(db), progress_(progress) {}
-
-  ForgetSummary run(const std::vector<RunToForget>& runs) {
-    choose_runs(runs);
-    if (summary_.runs == 0) return summary_;
-    choose_sources();
-    find_what_nobody_else_uses();
-    mark_sources();
-    delete_errors();
-    delete_runs();
-    delete_unused();
-    delete_leftovers();
-    refuse_dangling_rows();
-    db_.exec("DROP TABLE temp.forgotten; DROP TABLE temp.forgotten_source");
-    return summary_;
-  }
-
- private:
-  int64_t number_of(const std::string& sql) { return db_.execAndGet(sql).getInt64(); }
-
-  void report(const char* what, size_t done, size_t all) {
-    throw_if_stopped();
-    if (progress_ != nullptr)
-      progress_(what, static_cast<int64_t>(done), static_cast<int64_t>(all));
-  }
-
-  /// temp.forgotten: these runs, and levels that are left without one. `stays`: others are below.
-  void choose_runs(const std::vector<RunToForget>& runs) {
-    db_.exec(
-        "DROP TABLE IF EXISTS temp.forgotten; DROP TABLE IF EXISTS temp.forgotten_source;"
-        "CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stays INTEGER);"
-        "CREATE TEMP TABLE forgotten_source(id INTEGER PRIMARY KEY)");
-    SQLite::Statement choose(db_,
-                             "INSERT OR IGNORE INTO temp.forgotten SELECT id, name, 0 FROM run"
-                             " WHERE id = ? AND name = ?");
-    for (const RunToForget& one : runs) {
-      choose.bind(1, one.id);
-      choose.bind(2, one.name);
-      summary_.runs += choose.exec();
-      choose.reset();
-    }
-    const std::string has_forgotten =
-        "EXISTS (SELECT 1 FROM temp.forgotten f WHERE " + is_below("f.name", "r.name") + ")";
-    const std::string has_others = "EXISTS (SELECT 1 FROM run c WHERE " +
-                                   is_below("c.name", "r.name") +
-                                   " AND c.id NOT IN (SELECT id FROM temp.forgotten)";
-    summary_.levels = db_.exec(
-        "INSERT INTO temp.forgotten SELECT r.id, r.name, 0 FROM directory_level l"
-        " JOIN run r ON r.id = l.run_id WHERE " +
-        has_forgotten + " AND NOT " + has_others +
-        " AND NOT EXISTS (SELECT 1 FROM directory_level d WHERE d.run_id = c.id)) ORDER BY r.id");
-    db_.exec("UPDATE temp.forgotten AS r SET stays = " + has_others + ")");
-    SQLite::Statement ids(db_, "SELECT id FROM temp.forgotten ORDER BY id");
-    while (ids.executeStep()) ids_.push_back(ids.getColumn(0).getInt64());
-  }
-
-  /// Of a run that stays as a level, a source stays that only describes it.
-  void choose_sources() {
-    std::string has_evidence = "s.rows > 0";
-    for (const char* table : {"report", "report_pair", "run_event", "log_event"}) {
-      has_evidence +=
-          std::string(" OR EXISTS (SELECT 1 FROM ") + table + " x WHERE x.source_id = s.id)";
-    }
-    has_evidence +=
-        " OR EXISTS (SELECT 1 FROM readout x WHERE x.run_id = s.run_id AND x.source_id = s.id)";
-    summary_.sources = db_.exec(
-        "INSERT INTO temp.forgotten_source SELECT s.id FROM temp.forgotten f"
-        " JOIN source s ON s.run_id = f.id WHERE NOT f.stays OR " +
-        has_evidence);
-  }
-
-  void find_what_nobody_else_uses() {
-    SQLite::Statement rows(
-        db_,
-        "SELECT sample_id, sketch_id, context_id, CASE WHEN tensor_id IN (SELECT id FROM tensor"
-        " WHERE stage = 'unknown') THEN tensor_id END FROM trace_row WHERE run_id = ?");
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      report("looking at run", i, ids_.size());
-      for_each(rows, ids_[i], [&] {
-        for (size_t of = 0; of < unused_.size(); ++of)
-          unused_[of].add(rows.getColumn(static_cast<int>(of)));
-      });
-    }
-    for (Candidates& ids : unused_) ids.close();
-    if (std::all_of(unused_.begin(), unused_.end(), [](auto& ids) { return ids.empty(); })) return;
-    std::vector<int64_t> others;
-    {
-      SQLite::Statement runs(db_,
-                             "SELECT id FROM run WHERE id NOT IN (SELECT id FROM temp.forgotten)");
-      while (runs.executeStep()) others.push_back(runs.getColumn(0).getInt64());
-    }
-    SQLite::Statement used(
-        db_, "SELECT sample_id, sketch_id, context_id, tensor_id FROM trace_row WHERE run_id = ?");
-    for (size_t i = 0; i < others.size(); ++i) {
-      report("looking at what stays, run", i, others.size());
-      for_each(used, others[i], [&] {
-        for (size_t of = 0; of < unused_.size(); ++of)
-          unused_[of].mark_used(used.getColumn(static_cast<int>(of)));
-      });
-    }
-  }
-
-  template <class Body>
-  static void for_each(SQLite::Statement& rows, int64_t run_id, Body&& body) {
-    rows.bind(1, run_id);
-    while (rows.executeStep()) body();
-    rows.reset();
-  }
-
-  /// Sources that stay and lose what they state of these runs.
-  void mark_sources() {
-    for (const char* table : {"run_metric", "report_claim"}) {
-      SQLite::Statement mark(
-          db_, std::string("UPDATE source SET sha256 = ? || sha256 WHERE instr(sha256, ?) <> 1"
-                           " AND id NOT IN (SELECT id FROM temp.forgotten_source)"
-                           " AND id IN (SELECT x.source_id FROM temp.forgotten f JOIN ") +
-                   table + " x ON x.run_id = f.id WHERE NOT f.stays)");
-      mark.bind(1, kForgottenInPart);
-      mark.bind(2, kForgottenInPart);
-      mark.exec();
-    }
-  }
-
-  /// Those of no source that speak of these runs alone, and of archives that nothing is left of.
-  void delete_errors() {
-    db_.exec(
-        "DELETE FROM ingest_error WHERE source_id IS NULL AND about IS NOT NULL"
-        " AND EXISTS (SELECT 1 FROM temp.forgotten f WHERE NOT f.stays AND (f.name = about OR " +
-        is_below("about", "f.name") + " OR " + is_below("f.name", "about") +
-        ")) AND NOT EXISTS (SELECT 1 FROM run r WHERE (r.name = about OR " +
-        is_below("r.name", "about") +
-        ") AND r.id NOT IN (SELECT id FROM temp.forgotten WHERE NOT stays))");
-    db_.exec(
-        "DELETE FROM ingest_error WHERE source_id IS NULL AND about IS NULL"
-        " AND substr(file, 1, instr(file || '!', '!') - 1) IN ("
-        " SELECT substr(l.path, 1, instr(l.path, '!') - 1) FROM source_location l"
-        " WHERE instr(l.path, '!') > 0"
-        " GROUP BY 1 HAVING min(l.source_id IN (SELECT id FROM temp.forgotten_source)))");
-  }
-
-  void delete_runs() {
-    SQLite::Statement rows(db_, "DELETE FROM trace_row WHERE run_id = ?");
-    SQLite::Statement repeats(db_, "DELETE FROM trace_repeat WHERE run_id = ?");
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      report("forgetting run", i, ids_.size());
-      for (SQLite::Statement* statement : {&rows, &repeats}) {
-        statement->bind(1, ids_[i]);
-        const int64_t n = statement->exec();
-        if (statement == &rows) summary_.rows += n;
-        statement->reset();
-      }
-    }
-    const auto drop = [this](const std::string& table, const std::string& condition) {
-      throw_if_stopped();
-      db_.exec("DELETE FROM " + table + " WHERE " + condition);
-    };
-    drop("difference_part",
-         "difference_id IN (SELECT id FROM difference WHERE run_id IN (SELECT id FROM"
-         " temp.forgotten))");
-    for (const char* table : kTablesOfRuns)
-      drop(table, "run_id IN (SELECT id FROM temp.forgotten)");
-    for (const char* table : kTablesOfFacts)
-      drop(table, "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
-    for (const char* table : kTablesOfSources)
-      drop(table, "source_id IN (SELECT id FROM temp.forgotten_source)");
-    drop("run_change", "baseline_id IN (SELECT id FROM temp.forgotten)");
-    drop("pinned_baseline", "run_id IN (SELECT id FROM temp.forgotten)");
-    drop("waiver", "run IN (SELECT name FROM temp.forgotten WHERE NOT stays)");
-    drop("lineage_member", "run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
-    drop("source", "id IN (SELECT id FROM temp.forgotten_source)");
-    drop("prompt", "run_id IN (SELECT id FROM temp.forgotten)");
-    drop("run", "id IN (SELECT id FROM temp.forgotten WHERE NOT stays)");
-    db_.exec(
-        "UPDATE run SET status = 'unknown', started_at = NULL, finished_at = NULL"
-        " WHERE id IN (SELECT id FROM temp.forgotten)");
-    db_.exec(
-        "REPLACE INTO lineage_member SELECT l.* FROM run_lineage l"
-        " WHERE l.run_id IN (SELECT id FROM temp.forgotten)");
-  }
-
-  void delete_unused() {
-    const auto delete_ranges = [this](const char* table, const Candidates& ids) {
-      SQLite::Statement drop(db_,
-                             std::string("DELETE FROM ") + table + " WHERE id BETWEEN ? AND ?");
-      ids.for_each_unused_range([&](int64_t first, int64_t last) {
-        throw_if_stopped();
-        drop.bind(1, first);
-        drop.bind(2, last);
-        drop.exec();
-        drop.reset();
-      });
-    };
-    report("forgetting samples and sketches", 0, 1);
-    delete_ranges("sample", unused_[kSamples]);
-    delete_ranges("sketch", unused_[kSketches]);
-    delete_ranges("row_context", unused_[kContexts]);
-    if (!an_ingest_may_live()) delete_tensors();
-  }
-
-  /// Somebody who reads lines may have learnt the id of a trace point and not written a row yet.
-  bool an_ingest_may_live() {
-    SQLite::Statement ingests(db_, "SELECT host, pid, process FROM ingest");
-    while (ingests.executeStep()) {
-      if (may_be_running({ingests.getColumn(0).getString(), ingests.getColumn(1).getInt64(),
-                          ingests.getColumn(2).getString()})) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  /// Trace points that only these runs brought, so that others may bring as many.
-  void delete_tensors() {
-    std::string unused = "stage = 'unknown' AND id BETWEEN ?1 AND ?2";
-    for (const char* user :
-         {"plan x WHERE x.tensor_id", "difference x WHERE x.tensor_id",
-          "noise_floor x WHERE x.tensor_id", "tolerance x WHERE x.tensor_id",
-          "edge x WHERE x.to_id", "edge x WHERE x.from_id", "tensor x WHERE x.switch_on",
-          "readout x JOIN tensor_name k ON k.id = x.name_id WHERE k.tensor_id",
-          "report_pair x JOIN tensor_name k ON k.id = x.name_id WHERE k.tensor_id"}) {
-      unused += std::string(" AND NOT EXISTS (SELECT 1 FROM ") + user + " = tensor.id)";
-    }
-    SQLite::Statement names(
-        db_,
-        "DELETE FROM tensor_name WHERE tensor_id IN (SELECT id FROM tensor WHERE " + unused + ")");
-    SQLite::Statement points(db_, "DELETE FROM tensor WHERE " + unused +
-                                      " AND NOT EXISTS (SELECT 1 FROM tensor_name k WHERE"
-                                      " k.tensor_id = tensor.id)");
-    unused_[kTensors].for_each_unused_range([&](int64_t first, int64_t last) {
-      for (SQLite::Statement* statement : {&names, &points}) {
-        statement->bind(1, first);
-        statement->bind(2, last);
-        statement->exec();
-        statement->reset();
-      }
-    });
-  }
-
-  void delete_leftovers() {
-    db_.exec(
-        "DELETE FROM meta WHERE key GLOB 'unsettled/*'"
-        " AND substr(key, 11) NOT IN (SELECT experiment FROM run);"
-        "DELETE FROM meta WHERE key GLOB 'writer/*'"
-        " AND substr(key, 8) NOT IN (SELECT CAST(id AS TEXT) FROM run)");
-  }
-
-  void refuse_dangling_rows() {
-    report("checking what is left", 0, 1);
-    SQLite::Statement keys(db_, "PRAGMA foreign_key_check");
-    if (!keys.executeStep()) return;
-    throw DatabaseError("a row of " + keys.getColumn(0).getString() +
-                        " would refer to a missing row of " + keys.getColumn(2).getString() +
-                        ": nothing was forgotten; `greta-db check` says what is wrong");
   }
 
   SQLite::Database& db_;
-  ForgetProgress progress_;
-  ForgetSummary summary_;
-  std::vector<int64_t> ids_;  // of temp.forgotten
-  enum { kSamples, kSketches, kContexts, kTensors };
-  std::array<Candidates, 4> unused_;  // unless a row that stays has them
 };
+
+/// True if the process of one of these rows (host, pid, process) may still run.
+bool any_may_be_running(SQLite::Statement& ingests) {
+  while (ingests.executeStep()) {
+    if (may_be_running({ingests.getColumn(0).getString(), ingests.getColumn(1).getInt64(),
+                        ingests.getColumn(2).getString()})) {
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr const char* kDropTables =
+    "DROP TABLE IF EXISTS temp.forgotten; DROP TABLE IF EXISTS temp.forgotten_source;"
+    "DROP TABLE IF EXISTS temp.forgotten_part;";
+constexpr const char* kCreateTables =
+    "CREATE TEMP TABLE forgotten(id INTEGER PRIMARY KEY, name TEXT UNIQUE, stays INTEGER);"
+    "CREATE TEMP TABLE forgotten_source(id INTEGER PRIMARY KEY);"
+    "CREATE TEMP TABLE forgotten_part(of TEXT, id INTEGER, PRIMARY KEY (of, id)) WITHOUT ROWID";
+
+void report(ForgetProgress progress, const char* what, int64_t done, int64_t all) {
+  throw_if_stopped();
+  if (progress != nullptr) progress(what, done, all);
+}
+
+/// Deletes rows of temp.forgotten's runs; returns how many.
+int64_t delete_trace_rows(SQLite::Database& db, ForgetProgress progress) {
+  std::vector<int64_t> ids;
+  SQLite::Statement runs(db, "SELECT id FROM temp.forgotten ORDER BY id");
+  while (runs.executeStep()) ids.push_back(runs.getColumn(0).getInt64());
+  Statements sql(db);
+  int64_t n = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    report(progress, "forgetting run", static_cast<int64_t>(i), static_cast<int64_t>(ids.size()));
+    n += sql("DELETE FROM trace_row WHERE run_id = ?", ids[i]).exec();
+    sql("DELETE FROM trace_repeat WHERE run_id = ?", ids[i]).exec();
+  }
+  return n;
+}
+
+void refuse_dangling_rows(SQLite::Database& db) {
+  SQLite::Statement keys(db, "PRAGMA foreign_key_check");
+  if (!keys.executeStep()) return;
+  throw DatabaseError("a row of " + keys.getColumn(0).getString() +
+                      " would refer to a missing row of " + keys.getColumn(2).getString() +
+                      ": nothing was forgotten; `greta-db check` says what is wrong");
+}
+
+ForgetSummary forget(SQLite::Database& db, const std::vector<RunToForget>& runs,
+                     ForgetProgress progress) {
+  ForgetSummary summary;
+  Statements sql(db);
+  db.exec(kDropTables);
+  db.exec(kCreateTables);
+  for (const RunToForget& run : runs) {
+    summary.runs += sql("INSERT OR IGNORE INTO temp.forgotten SELECT id, name, 0 FROM run"
+                        " WHERE id = ? AND name = ?",
+                        run.id, run.name)
+                        .exec();
+  }
+  if (summary.runs == 0) return summary;
+  report(progress, "looking at what goes", 0, 1);
+  db.exec(sql_of_file("db/forget_choose.sql"));
+  summary.levels = db.execAndGet("SELECT count(*) FROM temp.forgotten").getInt64() - summary.runs;
+  summary.sources = db.execAndGet("SELECT count(*) FROM temp.forgotten_source").getInt64();
+  summary.rows = delete_trace_rows(db, progress);
+  report(progress, "forgetting samples and sketches", 0, 1);
+  // Somebody who reads lines may have learnt the id of a trace point and not written a row yet.
+  if (any_may_be_running(sql("SELECT host, pid, process FROM ingest"))) {
+    sql("DELETE FROM temp.forgotten_part WHERE of = 'tensor'").exec();
+  }
+  db.exec(sql_of_file("db/forget_rest.sql"));
+  report(progress, "checking what is left", 0, 1);
+  refuse_dangling_rows(db);
+  return summary;
+}
 
 }  // namespace
 
 std::optional<std::string> run_being_written(SQLite::Database& db,
                                              const std::vector<RunToForget>& runs) {
-  SQLite::Statement running(db, "SELECT 1 FROM run WHERE id = ? AND status = 'running'");
-  SQLite::Statement ingests(db,
-                            "SELECT g.host, g.pid, g.process FROM ingest_run i"
-                            " JOIN ingest g ON g.id = i.ingest_id WHERE i.run_id = ?");
+  Statements sql(db);
   for (const RunToForget& run : runs) {
-    running.bind(1, run.id);
-    bool is_written = running.executeStep();
-    running.reset();
-    ingests.bind(1, run.id);
-    while (!is_written && ingests.executeStep()) {
-      is_written =
-          may_be_running({ingests.getColumn(0).getString(), ingests.getColumn(1).getInt64(),
-                          ingests.getColumn(2).getString()});
+    if (sql.find_id("SELECT id FROM run WHERE id = ? AND status = 'running'", run.id) ||
+        any_may_be_running(sql("SELECT g.host, g.pid, g.process FROM ingest_run i"
+                               " JOIN ingest g ON g.id = i.ingest_id WHERE i.run_id = ?",
+                               run.id))) {
+      return run.name;
     }
-    ingests.reset();
-    if (is_written) return run.name;
   }
   return std::nullopt;
 }
@@ -402,7 +140,7 @@ ForgetSummary forget_runs(SQLite::Database& db, const std::vector<RunToForget>& 
                             "killed, add --running");
       }
     }
-    return Forgetting(db, progress).run(runs);
+    return forget(db, runs, progress);
   });
 }
 

@@ -65,23 +65,6 @@ int on_busy(void* wait, int times) { return static_cast<ConnectionWait*>(wait)->
 
 int on_steps(void*) { return stop_signal() != 0; }
 
-/// A line of /proc/locks: "1: POSIX  ADVISORY  WRITE 4711 fe:01:1234 120 120".
-struct KernelLock {
-  long pid = 0;
-  uint64_t inode = 0, first = 0;
-};
-
-bool parse_lock(const std::string& line, KernelLock& lock) {
-  unsigned long long inode = 0, first = 0;
-  if (std::sscanf(line.c_str(), "%*d: POSIX %*s WRITE %ld %*x:%*x:%llu %llu", &lock.pid, &inode,
-                  &first) != 3) {
-    return false;
-  }
-  lock.inode = inode;
-  lock.first = first;
-  return true;
-}
-
 uint64_t inode_of(const std::string& file) {
   struct stat status {};
   return ::stat(file.c_str(), &status) == 0 ? status.st_ino : 0;
@@ -134,11 +117,17 @@ std::string lock_holder(const std::filesystem::path& file) {
   const uint64_t shm = inode_of(file.string() + "-shm"), own = inode_of(file.string());
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
-    KernelLock lock;
-    if (!parse_lock(line, lock) || lock.pid <= 0 || lock.pid == ::getpid()) continue;
-    const bool holds = (lock.inode == shm && shm != 0 && lock.first == kWalWriteLock) ||
-                       (lock.inode == own && own != 0 && lock.first >= kFirstFileLock);
-    if (holds) return program_of(lock.pid) + " (process " + std::to_string(lock.pid) + ")";
+    // "1: POSIX  ADVISORY  WRITE 4711 fe:01:1234 120 120": process, inode, first byte
+    long pid = 0;
+    unsigned long long inode = 0, first = 0;
+    if (std::sscanf(line.c_str(), "%*d: POSIX %*s WRITE %ld %*x:%*x:%llu %llu", &pid, &inode,
+                    &first) != 3 ||
+        pid <= 0 || pid == ::getpid()) {
+      continue;
+    }
+    const bool holds = (inode == shm && shm != 0 && first == kWalWriteLock) ||
+                       (inode == own && own != 0 && first >= kFirstFileLock);
+    if (holds) return program_of(pid) + " (process " + std::to_string(pid) + ")";
   }
   return "another program";
 }

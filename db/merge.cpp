@@ -1,17 +1,16 @@
 #include "db/merge.h"
 
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "db/check.h"
-#include "db/commit_graph.h"
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/difference.h"
 #include "db/forget.h"
 #include "db/judge.h"
-#include "db/merge_maps.h"
-#include "db/merge_rows.h"
 #include "db/row_statement.h"
 #include "db/run_records.h"
 #include "db/schema.h"
@@ -20,246 +19,190 @@
 namespace greta {
 namespace {
 
-/// Runs that both files trace must be hashed alike: hashes of two algorithms never compare.
-constexpr const char* kHashConflict = R"(
-  SELECT r.name, r.hash_algo, o.hash_algo
-  FROM temp.merge_run m JOIN main.run r ON r.id = m.id JOIN other.run o ON o.id = m.other_id
-  WHERE NOT m.is_new AND r.hash_algo <> o.hash_algo
-    AND EXISTS (SELECT 1 FROM main.trace_row t WHERE t.run_id = r.id)
-    AND EXISTS (SELECT 1 FROM other.trace_row t WHERE t.run_id = o.id)
-  LIMIT 1)";
+constexpr size_t kRowsPerBatch = 1024;
 
-constexpr const char* kSourceConflict = R"(
-  SELECT r.name, s.rows, x.rows, (SELECT min(path) FROM other.source_location WHERE source_id = s.id)
-  FROM temp.merge_source m
-  JOIN other.source s ON s.id = m.other_id
-  JOIN main.source x ON x.id = m.id
-  JOIN main.run r ON r.id = x.run_id
-  WHERE NOT m.is_new AND s.rows <> x.rows AND s.shape <> 'engine'
-  LIMIT 1)";
+/// Rows on their way, with the samples and sketches that they borrow: those are never reallocated.
+struct Batch {
+  Batch() {
+    rows.reserve(kRowsPerBatch);
+    samples.reserve(kRowsPerBatch);
+    sketches.reserve(kRowsPerBatch);
+  }
+  void clear() {
+    rows.clear();
+    samples.clear();
+    sketches.clear();
+  }
+  std::vector<TraceRow> rows;
+  std::vector<std::vector<float>> samples;
+  std::vector<RowSketch> sketches;
+};
 
-/// Two files may tell a run differently. Nothing is known: what the other says; both say something
-/// else: the most believed attribute, the smaller text where nothing tells them apart, so that the
-/// order of merges does not matter.
-std::string settle_sql(const std::string& column, const std::string& dim) {
-  return "UPDATE main.run SET " + column + " = (SELECT CASE WHEN run." + column +
-         " IS NULL THEN o." + column +
-         " ELSE coalesce((SELECT a.value FROM main.stated_attribute a WHERE a.run_id = run.id"
-         " AND a.dim = '" +
-         dim + "' AND a.value IN (run." + column + ", o." + column +
-         ") ORDER BY a.believed LIMIT 1), min(run." + column + ", o." + column +
-         ")) END FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
-         " WHERE m.id = run.id)"
-         " WHERE id IN (SELECT m.id FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id"
-         "              WHERE NOT m.is_new AND o." +
-         column + " IS NOT run." + column + "              AND o." + column + " IS NOT NULL)";
+/// Adds a row of db/merge_rows.sql.
+void add_row(Batch& batch, RowStatement& from) {
+  constexpr int kFirstValue = 14, kSample = 26, kSketch = 27;
+  TraceRow& row = batch.rows.emplace_back();
+  row.run_id = from.integer(0);
+  row.prompt_id = from.integer(1);
+  row.phase_id = from.integer(2);
+  row.side = static_cast<Side>(from.integer(3));
+  row.name_id = from.integer(4);
+  row.tensor_id = from.integer(5);
+  row.source_id = from.integer(6);
+  row.pos_id = from.integer(7);
+  row.layer = from.integer(8);
+  row.step = from.integer(9);
+  row.line = from.integer(10);
+  row.ptr = from.maybe_integer(11);
+  row.offset_bytes = from.maybe_integer(12);
+  row.context_id = from.maybe_integer(13);
+  read_values(from, kFirstValue, row);
+  if (!from.is_null(kSample)) row.sample = batch.samples.emplace_back(from.floats(kSample));
+  if (from.is_null(kSketch)) return;
+  row.sketch = &batch.sketches.emplace_back(row_form(read_sketch(from, kSketch + 1)));
 }
 
-constexpr const char* kSettleRest = R"(
-  UPDATE main.run SET
-    (hash_algo, status, synthetic, family, variant, started_at, finished_at) = (
-      SELECT CASE WHEN EXISTS (SELECT 1 FROM other.trace_row t WHERE t.run_id = o.id)
-                  THEN o.hash_algo ELSE run.hash_algo END,
-             CASE WHEN 'failed' IN (run.status, o.status) THEN 'failed'
-                  WHEN 'complete' IN (run.status, o.status) THEN 'complete'
-                  WHEN 'running' IN (run.status, o.status) THEN 'running' ELSE 'unknown' END,
-             max(run.synthetic, o.synthetic),
-             coalesce(run.family, o.family), coalesce(run.variant, o.variant),
-             coalesce(min(run.started_at, o.started_at), run.started_at, o.started_at),
-             coalesce(max(run.finished_at, o.finished_at), run.finished_at, o.finished_at)
-      FROM temp.merge_run m JOIN other.run o ON o.id = m.other_id WHERE m.id = run.id)
-  WHERE id IN (SELECT id FROM temp.merge_run WHERE NOT is_new);
-)";
+/// A commit.
+struct Node {
+  std::string sha;
+  int64_t parents = 0;           ///< that have no place yet
+  std::vector<size_t> children;  ///< as indexes
+};
 
-constexpr const char* kCopyRest = R"(
-  INSERT OR IGNORE INTO main.plan
-    SELECT r.id, q.id, p.side, p.layer, t.id FROM other.plan p
-    JOIN temp.merge_run r ON r.other_id = p.run_id JOIN temp.merge_prompt q ON q.other_id = p.prompt_id
-    JOIN temp.merge_tensor t ON t.other_id = p.tensor_id;
-  INSERT INTO main.noise_floor
-    SELECT t.id, f.layer, f.model_sha256, f.dtype, f.backend, f.rel_l2, f.gain, f.pairs, f.measured_at
-    FROM other.noise_floor f JOIN temp.merge_tensor t ON t.other_id = f.tensor_id WHERE true
-    ON CONFLICT DO UPDATE SET (rel_l2, gain, pairs, measured_at)
-      = (excluded.rel_l2, excluded.gain, excluded.pairs, excluded.measured_at)
-    -- whoever measured it, and when: what comes from elsewhere excuses nothing here
-    WHERE (excluded.rel_l2, excluded.measured_at) < (rel_l2, measured_at);
-  INSERT OR IGNORE INTO main.attribute(run_id, dim, value, rank, leg, source_id)
-    SELECT r.id, a.dim, a.value, a.rank, a.leg, s.id FROM other.attribute a
-    JOIN temp.merge_run r ON r.other_id = a.run_id
-    LEFT JOIN temp.merge_source s ON s.other_id = a.source_id ORDER BY a.id;
-  INSERT INTO main.run_metric(run_id, leg, prompt, name, value, text, source_id)
-    SELECT r.id, x.leg, x.prompt, x.name, x.value, x.text, s.id FROM other.run_metric x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
-    JOIN temp.merge_run r ON r.other_id = x.run_id ORDER BY x.id;
-  INSERT INTO main.log_event
-    SELECT s.id, x.line, x.seq, r.id, x.prompt, x.tag, x.step, x.fields, x.text FROM other.log_event x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
-    JOIN temp.merge_run r ON r.other_id = x.run_id;
-  INSERT INTO main.document_row
-    SELECT s.id, x.line, x.section, x.cells FROM other.document_row x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new;
-  INSERT INTO main.report
-    SELECT s.id, r.id, x.stage FROM other.report x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
-    JOIN temp.merge_run r ON r.other_id = x.run_id;
-  INSERT INTO main.report_pair
-    SELECT s.id, x.line, r.id, q.id, x.layer, n.id, x.token_id, x.pos_id, x.status, x.cause,
-           x.root_cause, x.details FROM other.report_pair x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
-    JOIN temp.merge_run r ON r.other_id = x.run_id JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
-    LEFT JOIN temp.merge_name n ON n.other_id = x.name_id;
-  INSERT INTO main.report_claim(source_id, run_id, line, kind, value, text)
-    SELECT s.id, r.id, x.line, x.kind, x.value, x.text FROM other.report_claim x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
-    JOIN temp.merge_run r ON r.other_id = x.run_id ORDER BY x.id;
-  INSERT OR IGNORE INTO main.run_event
-    SELECT s.id, x.kind, x.nth, r.id, x.at FROM other.run_event x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
-    JOIN temp.merge_run r ON r.other_id = x.run_id;
-  INSERT OR IGNORE INTO main.ingest_error(source_id, file, line, severity, reason, raw, about)
-    SELECT s.id, x.file, x.line, x.severity, x.reason, x.raw, x.about FROM other.ingest_error x
-    LEFT JOIN temp.merge_source s ON s.other_id = x.source_id
-    WHERE x.source_id IS NULL OR s.is_new ORDER BY x.id;
-)";
+/// By time and SHA, so that an index tells which of two is the earlier.
+std::vector<Node> read_graph(SQLite::Database& db) {
+  std::vector<Node> nodes;
+  std::unordered_map<std::string, size_t> index;
+  SQLite::Statement shas(db, "SELECT sha FROM commit_node ORDER BY committed_at, sha");
+  while (shas.executeStep()) {
+    index.emplace(shas.getColumn(0).getString(), nodes.size());
+    nodes.emplace_back().sha = shas.getColumn(0).getString();
+  }
+  SQLite::Statement edges(db, "SELECT parent, sha FROM commit_parent");
+  while (edges.executeStep()) {
+    const auto parent = index.find(edges.getColumn(0).getString());
+    const auto child = index.find(edges.getColumn(1).getString());
+    if (parent == index.end() || child == index.end()) continue;  // of a shallow clone
+    nodes[parent->second].children.push_back(child->second);
+    ++nodes[child->second].parents;
+  }
+  return nodes;
+}
 
-constexpr const char* kCopyCommits = R"(
-  INSERT OR IGNORE INTO main.commit_parent SELECT * FROM other.commit_parent;
-  INSERT OR IGNORE INTO main.commit_node SELECT * FROM other.commit_node;
-)";
+/// Sets commit_node.ord anew, so that parents come before children, and of commits that do not
+/// follow from one another the earlier first. Commits that are their own ancestors come last.
+void order_commits(SQLite::Database& db) {
+  std::vector<Node> nodes = read_graph(db);
+  std::set<size_t> ready;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].parents == 0) ready.insert(i);
+  }
+  SQLite::Statement place(db, "UPDATE commit_node SET ord = ?1 WHERE sha = ?2 AND ord <> ?1");
+  int64_t ord = 0;
+  const auto give_place = [&](const Node& node) {
+    place.bind(1, ord++);
+    place.bind(2, node.sha);
+    place.exec();
+    place.reset();
+  };
+  while (!ready.empty()) {
+    const Node& node = nodes[*ready.begin()];
+    ready.erase(ready.begin());
+    give_place(node);
+    for (const size_t child : node.children) {
+      if (--nodes[child].parents == 0) ready.insert(child);
+    }
+  }
+  for (const Node& node : nodes) {
+    if (node.parents > 0) give_place(node);
+  }
+}
 
-/// Values of kInsertDifference, then its id there. Each says of which hashes it speaks, so that it
-/// cannot be of other rows than here.
-constexpr const char* kDifferences = R"(
-  SELECT r.id, q.id, x.pos_id, x.layer, t.id, x.prefill_hash, x.decode_hash, x.n, x.differing,
-         x.first_at, x.last_at, x.rel_l2, x.max_abs, x.max_abs_at, x.max_ulp, x.heads, x.segments, x.id
-  FROM other.difference x
-  JOIN temp.merge_run r ON r.other_id = x.run_id
-  JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
-  JOIN temp.merge_tensor t ON t.other_id = x.tensor_id)";
-
-/// Runs whose verdict may change: those of both files, those whose model has other noise floors,
-/// and those that an error of no source counts for.
-constexpr const char* kChangedRuns = R"(
-  SELECT id FROM temp.merge_run
-  UNION
-  SELECT a.run_id FROM other.noise_floor f
-  JOIN main.attribute a ON a.value = f.model_sha256 AND a.dim IN ('model_root', 'model_sha256')
-  UNION
-  SELECT r.id FROM other.ingest_error e JOIN main.run r ON r.name = e.about
-  WHERE e.source_id IS NULL AND e.severity = 'error'
-  UNION
-  SELECT r.id FROM other.ingest_error e JOIN main.run r ON r.name > e.about || '/' AND r.name < e.about || '0'
-  WHERE e.source_id IS NULL AND e.severity = 'error')";
-
-constexpr const char* kRefreshLineages = R"(
-  INSERT OR REPLACE INTO main.lineage_member
-    SELECT l.* FROM run_lineage l WHERE l.run_id IN (SELECT id FROM temp.merge_run))";
-
-/// A key holds one readout. Another one of the same key stays as a warning, with all its values.
-constexpr const char* kCopyReadouts = R"(
-  CREATE TEMP TABLE merge_readout AS
-    SELECT r.id AS run_id, q.id AS prompt_id, x.side, x.step, x.pos_id, n.id AS name_id, x.top1_id,
-           x.top1_logit, x.top2_id, x.top2_logit, x.gap, x.vocab, x.route, x.cpu_top1_id,
-           x.cpu_agrees, x.norm_error, x.logits_error, s.id AS source_id, x.line
-    FROM other.readout x
-    JOIN temp.merge_source s ON s.other_id = x.source_id AND s.is_new
-    JOIN temp.merge_run r ON r.other_id = x.run_id JOIN temp.merge_prompt q ON q.other_id = x.prompt_id
-    JOIN temp.merge_name n ON n.other_id = x.name_id;
-  INSERT OR IGNORE INTO main.ingest_error(source_id, file, line, severity, reason, raw)
-    SELECT x.source_id,
-           ifnull((SELECT min(path) FROM main.source_location WHERE source_id = x.source_id), ''),
-           x.line, 'warning', 'another readout of this prompt, step and position is already there',
-           CAST(json_object('top1_id', x.top1_id, 'top1_logit', x.top1_logit, 'top2_id', x.top2_id,
-             'top2_logit', x.top2_logit, 'gap', x.gap, 'vocab', x.vocab, 'route', x.route,
-             'cpu_top1_id', x.cpu_top1_id, 'cpu_agrees', x.cpu_agrees, 'norm_error', x.norm_error,
-             'logits_error', x.logits_error) AS BLOB)
-    FROM temp.merge_readout x
-    JOIN main.readout y ON y.run_id = x.run_id AND y.prompt_id = x.prompt_id AND y.side = x.side
-      AND y.step = x.step AND y.pos_id = x.pos_id AND y.name_id = x.name_id
-    WHERE (x.top1_id, x.top1_logit, x.top2_id, x.top2_logit, x.gap, x.vocab, x.route, x.cpu_top1_id,
-           x.cpu_agrees, x.norm_error, x.logits_error)
-      IS NOT (y.top1_id, y.top1_logit, y.top2_id, y.top2_logit, y.gap, y.vocab, y.route,
-              y.cpu_top1_id, y.cpu_agrees, y.norm_error, y.logits_error);
-  INSERT OR IGNORE INTO main.readout SELECT * FROM temp.merge_readout;
-  DROP TABLE temp.merge_readout;
-)";
-
+/// One merge of the database `other`, which is attached under that name and called `called`.
 class Merge {
  public:
-  /// `uri` is other's, by which nothing can write to it.
-  Merge(SQLite::Database& db, const std::filesystem::path& other, std::string uri)
-      : db_(db), other_(other), uri_(std::move(uri)) {}
+  Merge(SQLite::Database& db, std::string called) : db_(db), called_(std::move(called)) {}
 
-  MergeSummary run() {
-    attach();
+  /// By a URI, so that nothing can write to the other file.
+  MergeSummary run(const std::string& uri) {
+    {
+      SQLite::Statement attach(db_, "ATTACH ? AS other");
+      attach.bind(1, uri);
+      attach.exec();
+    }
     try {
-      SQLite::Transaction transaction(db_);  // deferred: to lock the other file is not asked for
+      run_file("db/merge_maps.sql");
+      SQLite::Transaction transaction(db_);  // deferred, so that the other file is not locked
       copy_all();
       transaction.commit();
     } catch (...) {
-      detach();
+      db_.tryExec("DETACH other");
       throw;
     }
-    detach();
+    db_.tryExec("DETACH other");
     judge_rest(db_);
     return summary_;
   }
 
  private:
-  void attach() {
-    drop_merge_maps(db_);
-    SQLite::Statement attach(db_, "ATTACH ? AS other");
-    attach.bind(1, uri_);
-    attach.exec();
-    create_merge_maps(db_);
-  }
-
-  void detach() {
-    drop_merge_maps(db_);
-    db_.tryExec("DETACH other");
+  int run_file(const char* path) { return db_.exec(sql_of_file(path)); }
+  int64_t count(const std::string& what) {
+    return db_.execAndGet("SELECT count(*) FROM " + what).getInt64();
   }
 
   void copy_all() {
-    summary_.renamed = map_runs(db_);
-    map_dictionaries(db_);
-    refuse_other_hashes();
+    run_file("db/merge_runs.sql");
+    add_runs();
     TraceWriter writer(db_);
-    map_names(db_, writer);
+    enter_names(writer);
+    run_file("db/merge_dictionaries.sql");
     forget_what_is_whole_there();
-    map_sources(db_);
-    refuse_other_rows();
-    count_sources();
+    run_file("db/merge_sources.sql");
+    refuse_conflicts();
+    summary_.new_runs = count("temp.merge_run WHERE is_new");
+    summary_.new_sources = count("temp.merge_source WHERE is_new");
+    summary_.known_sources = count("temp.merge_source WHERE NOT is_new");
+    summary_.pins_left = count("other.pinned_baseline");
+    summary_.waivers_left = count("other.waiver");
     if (summary_.new_sources > 0) copy_rows(writer);
-    db_.exec(kCopyRest);
-    db_.exec(std::string(kSetStatus) + "(SELECT id FROM temp.merge_run)");
     copy_differences();
-    db_.exec(kCopyReadouts);
-    for (auto [column, dim] : {std::pair{"date", "date"},
-                               {"commit_sha", "commit"},
-                               {"mode", "mode"},
-                               {"dtype", "dtype"},
-                               {"seed", "seed"}}) {
-      db_.exec(settle_sql(column, dim));
-    }
-    db_.exec(kSettleRest);
-    db_.exec(kRefreshLineages);
-    forget_verdicts();
-    const auto count = [&](const char* table) {
-      return db_.execAndGet("SELECT count(*) FROM other." + std::string(table)).getInt64();
-    };
-    summary_.pins_left = count("pinned_baseline");
-    summary_.waivers_left = count("waiver");
-    db_.exec(kCopyCommits);
-    if (db_.execAndGet("SELECT changes()").getInt64() > 0) order_commits(db_);
+    if (run_file("db/merge_rest.sql") > 0) order_commits(db_);
+    db_.exec(std::string(kSetStatus) + "(SELECT id FROM temp.merge_run)");
   }
 
-  void refuse_other_hashes() {
-    SQLite::Statement conflict(db_, kHashConflict);
-    if (!conflict.executeStep()) return;
-    throw DatabaseError(other_.string() + ": run " + conflict.getColumn(0).getString() +
-                        " is hashed by " + conflict.getColumn(2).getString() + " there and by " +
-                        conflict.getColumn(1).getString() +
-                        " here, which never compare: rename the run in one of the files");
+  /// New runs, under names that are free here.
+  void add_runs() {
+    Statements sql(db_);
+    SQLite::Statement runs(db_,
+                           "SELECT o.id, o.name FROM other.run o JOIN temp.merge_run m"
+                           " ON m.other_id = o.id WHERE m.is_new ORDER BY o.id");
+    while (runs.executeStep()) {
+      const int64_t other_id = runs.getColumn(0);
+      const std::string there = runs.getColumn(1), here = free_run_name(db_, there);
+      sql("INSERT INTO main.run(name, experiment, family, variant, date, commit_sha, synthetic,"
+          " mode, dtype, seed, hash_algo, status, started_at, finished_at)"
+          " SELECT ?, experiment, family, variant, date, commit_sha, synthetic, mode, dtype, seed,"
+          " hash_algo, status, started_at, finished_at FROM other.run WHERE id = ?",
+          here, other_id)
+          .exec();
+      sql("UPDATE temp.merge_run SET id = ? WHERE other_id = ?", db_.getLastInsertRowid(), other_id)
+          .exec();
+      if (here != there) summary_.renamed.emplace_back(there, here);
+    }
+  }
+
+  /// Names of trace points, where greta does not know them as the writer enters them.
+  void enter_names(TraceWriter& writer) {
+    Statements sql(db_);
+    SQLite::Statement names(db_,
+                            "SELECT n.name, k.name, n.cause FROM other.tensor_name n"
+                            " JOIN other.tensor k ON k.id = n.tensor_id ORDER BY n.id");
+    while (names.executeStep()) {
+      const TensorId canonical = writer.tensor_id(names.getColumn(1).getString());
+      sql("INSERT OR IGNORE INTO main.tensor_name(name, tensor_id, cause) VALUES (?, ?, ?)",
+          names.getColumn(0).getString(), canonical.tensor_id, names.getColumn(2).getString())
+          .exec();
+    }
   }
 
   /// Sources that were forgotten in part here come whole from there.
@@ -283,33 +226,49 @@ class Merge {
     }
   }
 
-  void refuse_other_rows() {
-    SQLite::Statement conflict(db_, kSourceConflict);
-    if (!conflict.executeStep()) return;
-    throw DatabaseError(other_.string() + ": source " + conflict.getColumn(3).getString() +
-                        " of run " + conflict.getColumn(0).getString() + " has " +
-                        conflict.getColumn(1).getString() + " trace rows there and " +
-                        conflict.getColumn(2).getString() +
-                        " here: ingest it anew in the file that has fewer, then merge");
-  }
-
-  void count_sources() {
-    auto count = [this](const char* sql) { return db_.execAndGet(sql).getInt64(); };
-    summary_.new_runs = count("SELECT count(*) FROM temp.merge_run WHERE is_new");
-    summary_.new_sources = count("SELECT count(*) FROM temp.merge_source WHERE is_new");
-    summary_.known_sources = count("SELECT count(*) FROM temp.merge_source WHERE NOT is_new");
+  void refuse_conflicts() {
+    SQLite::Statement conflict(db_, sql_of_file("db/merge_refusal.sql"));
+    if (conflict.executeStep()) {
+      throw DatabaseError(called_ + ": " + conflict.getColumn(0).getString());
+    }
   }
 
   void copy_rows(TraceWriter& writer) {
-    const MergedRows copied = merge_rows(db_, writer, other_);
-    summary_.rows = copied.rows;
-    summary_.duplicates = copied.duplicates;
-    summary_.conflicts = copied.conflicts;
+    run_file("db/merge_contexts.sql");
+    Batch batch;
+    const auto write = [&] {
+      const WriteCounts counts = writer.write(batch.rows);
+      summary_.rows += counts.inserted;
+      summary_.duplicates += counts.duplicates;
+      summary_.conflicts += static_cast<int64_t>(counts.conflict_lines.size());
+      batch.clear();
+    };
+    RowStatement rows(db_, sql_of_file("db/merge_rows.sql"));
+    int64_t taken = 0;
+    for (; rows.step(); ++taken) {
+      add_row(batch, rows);
+      if (batch.rows.size() == kRowsPerBatch) write();
+    }
+    write();
+    const int64_t there = count(
+        "other.trace_row t JOIN temp.merge_run r ON r.other_id = t.run_id WHERE r.has_new"
+        " AND NOT EXISTS (SELECT 1 FROM temp.merge_source s WHERE s.other_id = t.source_id"
+        " AND (NOT s.is_new OR t.line <= s.from_line))");
+    if (there == taken) return;
+    throw DatabaseError(called_ + " is damaged: " + std::to_string(there - taken) +
+                        " trace rows of it belong to nothing; nothing was merged");
   }
 
+  /// Each says of which hashes it speaks, so that it cannot be of other rows than here.
   void copy_differences() {
-    RowStatement there(db_, kDifferences), insert(db_, kInsertDifference),
-        drop_parts(db_, kDropDifferenceParts),
+    RowStatement there(db_,
+                       "SELECT r.id, q.id, x.pos_id, x.layer, t.id, x.prefill_hash, x.decode_hash,"
+                       " x.n, x.differing, x.first_at, x.last_at, x.rel_l2, x.max_abs,"
+                       " x.max_abs_at, x.max_ulp, x.heads, x.segments, x.id FROM other.difference x"
+                       " JOIN temp.merge_run r ON r.other_id = x.run_id"
+                       " JOIN temp.merge_prompt q ON q.other_id = x.prompt_id"
+                       " JOIN temp.merge_tensor t ON t.other_id = x.tensor_id"),
+        insert(db_, kInsertDifference), drop_parts(db_, kDropDifferenceParts),
         parts(db_,
               "INSERT INTO main.difference_part SELECT ?, segment, share_ppm"
               " FROM other.difference_part WHERE difference_id = ?");
@@ -328,14 +287,8 @@ class Merge {
     there.reset();
   }
 
-  void forget_verdicts() {
-    SQLite::Statement runs(db_, kChangedRuns);
-    while (runs.executeStep()) forget_verdict(db_, runs.getColumn(0).getInt64());
-  }
-
   SQLite::Database& db_;
-  std::filesystem::path other_;
-  std::string uri_;
+  std::string called_;
   MergeSummary summary_;
 };
 
@@ -392,7 +345,7 @@ std::string check_other(SQLite::Database& db, const std::filesystem::path& other
 MergeSummary merge(SQLite::Database& db, const std::filesystem::path& other,
                    const std::string& called) {
   const std::string uri = check_other(db, other, called);
-  return Merge(db, called.empty() ? other : std::filesystem::path(called), uri).run();
+  return Merge(db, called.empty() ? other.string() : called).run(uri);
 }
 
 }  // namespace greta

@@ -1,13 +1,14 @@
 #include "db/migration.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "db/check.h"
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/row_statement.h"
 #include "db/schema.h"
-#include "db/standing.h"
 #include "db/stored_sketch.h"
 
 namespace greta {
@@ -73,7 +74,11 @@ void migrate_to_10(SQLite::Database& db) {
   for (const char* table : {"trace_row", "sketch", "difference"}) {
     db.exec(std::string("ALTER TABLE ") + table + " RENAME TO " + table + "_9");
   }
-  create_missing_tables(db);
+  for (const Definition& ours : definitions()) {
+    const std::string_view kCreate = "CREATE TABLE ";
+    if (ours.type == "table")
+      db.exec("CREATE TABLE IF NOT EXISTS " + ours.sql.substr(kCreate.size()));
+  }
   convert_sketches(db);
   db.exec(sql_of_file("db/migrate_9_to_10.sql"));
   db.exec("DROP TABLE temp.new_sketch");

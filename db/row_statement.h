@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "db/stored_sketch.h"
 #include "db/trace_row.h"
 
 namespace greta {
@@ -109,5 +110,22 @@ class RowStatement {
   sqlite3_stmt* statement_ = nullptr;
   int at_ = 0;
 };
+
+/// Sets what a row says from the columns kValueColumns, of which the first is `at`.
+inline void read_values(RowStatement& s, int at, TraceRow& row) {
+  for (auto* value : {&row.token_id, &row.logical_tok_idx, &row.n}) *value = s.maybe_integer(at++);
+  if (const auto hash = s.maybe_integer(at++)) row.hash = static_cast<uint64_t>(*hash);
+  for (auto* value : {&row.min, &row.max, &row.mean, &row.abs_sum}) *value = s.maybe_real(at++);
+  for (auto* value : {&row.nan, &row.inf, &row.nz_count}) *value = s.maybe_integer(at++);
+  row.flags = static_cast<int>(s.integer(at));
+}
+
+/// A row of `sketch` without its id, of which the first column is `at`.
+inline StoredSketch read_sketch(RowStatement& s, int at) {
+  StoredSketch sketch{s.integer(at), s.integer(at + 1) != 0, s.real(at + 2), s.real(at + 3), {}};
+  at += 4;
+  for (int32_t& bucket : sketch.bucket) bucket = static_cast<int32_t>(s.integer(at++));
+  return sketch;
+}
 
 }  // namespace greta

@@ -1,6 +1,7 @@
 #include "db/run_records.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <tuple>
 #include <type_traits>
@@ -10,21 +11,8 @@
 namespace greta {
 namespace {
 
-void bind_value(SQLite::Statement& s, int i, const std::string& text) {
-  text.empty() ? s.bind(i) : s.bind(i, text);
-}
-template <class T>
-void bind_value(SQLite::Statement& s, int i, const std::optional<T>& value) {
-  value ? s.bind(i, *value) : s.bind(i);
-}
-
-void bind_key(SQLite::Statement& s, const ReadoutRow& r) {
-  s.bind(1, r.run_id);
-  s.bind(2, r.prompt_id);
-  s.bind(3, static_cast<int>(r.side));
-  s.bind(4, r.step);
-  s.bind(5, r.pos_id);
-  s.bind(6, r.name_id);
+std::optional<std::string> null_if_empty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
 }
 
 template <class T>
@@ -40,7 +28,8 @@ void take(const SQLite::Column& column, std::optional<T>& value) {
 }
 
 /// What a readout says, in the order of the table.
-auto said_by(const ReadoutRow& r) {
+template <class Row>
+auto said_by(Row& r) {
   return std::tie(r.top1_id, r.top1_logit, r.top2_id, r.top2_logit, r.gap, r.vocab, r.route,
                   r.cpu_top1_id, r.cpu_agrees, r.norm_error, r.logits_error);
 }
@@ -54,7 +43,26 @@ bool is_of_lineage(const std::string& dim) {
   return std::find(std::begin(kDims), std::end(kDims), dim) != std::end(kDims);
 }
 
+/// Key of `meta` under which the writer of a run is noted.
+std::string process_key(int64_t run_id) { return "writer/" + std::to_string(run_id); }
+
 }  // namespace
+
+std::string free_run_name(SQLite::Database& db, const std::string& name) {
+  SQLite::Statement taken(db, "SELECT 1 FROM run WHERE name = ?");
+  const auto is_free = [&taken](const std::string& candidate) {
+    taken.reset();
+    taken.bind(1, candidate);
+    return !taken.executeStep();
+  };
+  if (is_free(name)) return name;
+  const size_t end = name.find_last_not_of("0123456789");
+  const bool is_numbered = end != std::string::npos && name[end] == '#' && end + 1 < name.size();
+  const std::string base = name.substr(0, is_numbered ? end : name.size()) + "#";
+  int64_t number = 2;
+  while (!is_free(base + std::to_string(number))) ++number;
+  return base + std::to_string(number);
+}
 
 void refresh_lineage(SQLite::Database& db, int64_t run_id) {
   SQLite::Statement refresh(db, kRefreshLineage);
@@ -69,142 +77,144 @@ void forget_verdicts_about(SQLite::Database& db, const std::string& about) {
   while (runs.executeStep()) forget_verdict(db, runs.getColumn(0).getInt64());
 }
 
+void store_noise_floor(SQLite::Database& db, const CalibratedModel& model,
+                       std::span<const NoiseFloor> floors, const std::string& measured_at) {
+  Statements sql(db);
+  for (const NoiseFloor& floor : floors) {
+    sql("INSERT OR REPLACE INTO noise_floor(tensor_id, layer, model_sha256, dtype, backend, rel_l2,"
+        " gain, pairs, measured_at)"
+        " VALUES ((SELECT id FROM tensor WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?)",
+        floor.tensor, floor.layer, model.model, model.dtype, model.backend, floor.rel_l2,
+        floor.gain, floor.pairs, measured_at)
+        .exec();
+  }
+  SQLite::Statement& runs =
+      sql("SELECT DISTINCT run_id FROM attribute WHERE value = ?"
+          " AND dim IN ('model_root', 'model_sha256')",
+          model.model);
+  while (runs.executeStep()) forget_verdict(db, runs.getColumn(0).getInt64());
+}
+
+void note_run_process(SQLite::Database& db, int64_t run_id) {
+  const Process process = this_process();
+  Statements sql(db);
+  sql("INSERT OR REPLACE INTO meta(key, value) VALUES (?, ?)", process_key(run_id),
+      process.host + "\t" + std::to_string(process.pid) + "\t" + process.start)
+      .exec();
+}
+
+void forget_run_process(SQLite::Database& db, int64_t run_id) {
+  Statements sql(db);
+  sql("DELETE FROM meta WHERE key = ?1 AND NOT EXISTS"
+      " (SELECT 1 FROM run WHERE id = ?2 AND status = 'running')",
+      process_key(run_id), run_id)
+      .exec();
+}
+
+std::optional<Process> process_of_run(SQLite::Database& db, int64_t run_id) {
+  SQLite::Statement query(db, "SELECT value FROM meta WHERE key = ?");
+  query.bind(1, process_key(run_id));
+  if (!query.executeStep()) return std::nullopt;
+  const std::string text = query.getColumn(0).getString();
+  const size_t pid = text.find('\t'), start = text.find('\t', pid + 1);
+  if (pid == std::string::npos || start == std::string::npos) return std::nullopt;
+  Process process{text.substr(0, pid), 0, text.substr(start + 1)};
+  const auto [end, error] =
+      std::from_chars(text.data() + pid + 1, text.data() + start, process.pid);
+  if (error != std::errc() || end != text.data() + start || process.pid < 1) return std::nullopt;
+  return process;
+}
+
 int64_t RunRecords::add_run(const NewRun& run) {
-  SQLite::Statement& insert = sql_(
+  sql_(
       "INSERT INTO run(name, experiment, family, variant, date, commit_sha, mode, dtype, seed,"
-      " hash_algo, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  insert.bind(1, run.name);
-  insert.bind(2, run.experiment);
-  bind_value(insert, 3, run.family);
-  bind_value(insert, 4, run.variant);
-  bind_value(insert, 5, run.date);
-  bind_value(insert, 6, run.commit_sha);
-  bind_value(insert, 7, run.mode);
-  bind_value(insert, 8, run.dtype);
-  bind_value(insert, 9, run.seed);
-  insert.bind(10, run.hash_algo);
-  insert.bind(11, run.status);
-  bind_value(insert, 12, run.started_at);
-  insert.exec();
+      " hash_algo, status, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      run.name, run.experiment, null_if_empty(run.family), null_if_empty(run.variant), run.date,
+      run.commit_sha, run.mode, run.dtype, run.seed, run.hash_algo, run.status, run.started_at)
+      .exec();
   const int64_t id = db_.getLastInsertRowid();
   sql_(kRefreshLineage, id).exec();
   return id;
 }
 
 int64_t RunRecords::add_source(const NewSource& source) {
-  SQLite::Statement& insert = sql_(
-      "INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)");
-  insert.bind(1, source.run_id);
-  insert.bind(2, source.leg);
-  insert.bind(3, source.prompt);
-  insert.bind(4, source.sha256);
-  insert.bind(5, source.shape);
-  insert.bind(6, source.bytes);
-  insert.exec();
+  sql_("INSERT INTO source(run_id, leg, prompt, sha256, shape, bytes) VALUES (?, ?, ?, ?, ?, ?)",
+       source.run_id, source.leg, source.prompt, source.sha256, source.shape, source.bytes)
+      .exec();
   return db_.getLastInsertRowid();
 }
 
 bool RunRecords::add_attribute(const NewAttribute& attribute) {
   SQLite::Statement& insert = sql_(
       "INSERT OR IGNORE INTO attribute(run_id, dim, value, rank, leg, source_id)"
-      " VALUES (?, ?, ?, ?, ?, ?)");
-  insert.bind(1, attribute.run_id);
-  insert.bind(2, attribute.dim);
-  insert.bind(3, attribute.value);
-  insert.bind(4, static_cast<int>(attribute.rank));
-  insert.bind(5, attribute.leg);
-  bind_value(insert, 6, attribute.source_id);
+      " VALUES (?, ?, ?, ?, ?, ?)",
+      attribute.run_id, attribute.dim, attribute.value, static_cast<int>(attribute.rank),
+      attribute.leg, attribute.source_id);
   if (insert.exec() == 0) return false;
   if (is_of_lineage(attribute.dim)) sql_(kRefreshLineage, attribute.run_id).exec();
   return true;
 }
 
 void RunRecords::finish_run(int64_t run_id, bool complete, const std::string& finished_at) {
-  SQLite::Statement& run = sql_("UPDATE run SET status = ?, finished_at = ? WHERE id = ?");
-  run.bind(1, complete ? "complete" : "failed");
-  run.bind(2, finished_at);
-  run.bind(3, run_id);
-  run.exec();
+  sql_("UPDATE run SET status = ?, finished_at = ? WHERE id = ?", complete ? "complete" : "failed",
+       finished_at, run_id)
+      .exec();
 }
 
 bool RunRecords::set_prompt(int64_t prompt_id, std::optional<int64_t> n_tokens,
                             const std::optional<std::string>& text_sha256,
                             const std::optional<std::string>& token_ids) {
-  const auto bind = [&](SQLite::Statement& statement) {
-    bind_value(statement, 1, n_tokens);
-    bind_value(statement, 2, text_sha256);
-    bind_value(statement, 3, token_ids);
-    statement.bind(4, prompt_id);
-  };
-  SQLite::Statement& other = sql_(
-      "SELECT (n_tokens <> ?1 OR text_sha256 <> ?2 OR token_ids <> ?3) IS TRUE FROM prompt"
-      " WHERE id = ?4");
-  bind(other);
-  const bool is_other = other.executeStep() && other.getColumn(0).getInt() != 0;
-  other.reset();
-  SQLite::Statement& facts = sql_(
+  const bool is_other = sql_.find_id(
+                                "SELECT 1 FROM prompt WHERE id = ?4"
+                                " AND (n_tokens <> ?1 OR text_sha256 <> ?2 OR token_ids <> ?3)",
+                                n_tokens, text_sha256, token_ids, prompt_id)
+                            .has_value();
+  sql_(
       "UPDATE prompt SET n_tokens = coalesce(max(n_tokens, ?1), n_tokens, ?1),"
       " text_sha256 = coalesce(max(text_sha256, ?2), text_sha256, ?2),"
-      " token_ids = coalesce(max(token_ids, ?3), token_ids, ?3) WHERE id = ?4");
-  bind(facts);
-  facts.exec();
+      " token_ids = coalesce(max(token_ids, ?3), token_ids, ?3) WHERE id = ?4",
+      n_tokens, text_sha256, token_ids, prompt_id)
+      .exec();
   return !is_other;
 }
 
 void RunRecords::add_plan(int64_t run_id, int64_t prompt_id, Side side, int64_t layer,
                           int64_t tensor_id) {
-  SQLite::Statement& insert = sql_("INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)");
-  insert.bind(1, run_id);
-  insert.bind(2, prompt_id);
-  insert.bind(3, static_cast<int>(side));
-  insert.bind(4, layer);
-  insert.bind(5, tensor_id);
-  insert.exec();
+  sql_("INSERT OR IGNORE INTO plan VALUES (?, ?, ?, ?, ?)", run_id, prompt_id,
+       static_cast<int>(side), layer, tensor_id)
+      .exec();
 }
 
 std::optional<ReadoutRow> RunRecords::add_readout(const ReadoutRow& readout) {
-  constexpr int kFirstValue = 7;
-  SQLite::Statement& insert = sql_(
-      "INSERT OR IGNORE INTO readout VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-      "?)");
-  bind_key(insert, readout);
+  std::optional<ReadoutRow> there = find_readout(readout);
+  if (there && said_by(*there) == said_by(readout)) return std::nullopt;
+  if (there && said_by(readout) < said_by(*there)) return readout;
   std::apply(
-      [&insert](const auto&... value) {
-        int at = kFirstValue;
-        (bind_value(insert, at++, value), ...);
+      [&](const auto&... values) {
+        sql_(
+            "INSERT OR REPLACE INTO readout"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            readout.run_id, readout.prompt_id, static_cast<int>(readout.side), readout.step,
+            readout.pos_id, readout.name_id, values..., readout.source_id, readout.line)
+            .exec();
       },
       said_by(readout));
-  insert.bind(18, readout.source_id);
-  insert.bind(19, readout.line);
-  if (insert.exec() > 0) return std::nullopt;
+  return there;
+}
 
-  SQLite::Statement& of_key = sql_(
+std::optional<ReadoutRow> RunRecords::find_readout(const ReadoutRow& key) {
+  SQLite::Statement& found = sql_(
       "SELECT top1_id, top1_logit, top2_id, top2_logit, gap, vocab, route, cpu_top1_id, cpu_agrees,"
-      " norm_error, logits_error, source_id, line FROM readout WHERE run_id = ? AND prompt_id = ? "
-      "AND side = ? AND step = ?"
-      " AND pos_id = ? AND name_id = ?");
-  bind_key(of_key, readout);
-  if (!of_key.executeStep()) return std::nullopt;
+      " norm_error, logits_error, source_id, line FROM readout WHERE run_id = ? AND prompt_id = ?"
+      " AND side = ? AND step = ? AND pos_id = ? AND name_id = ?",
+      key.run_id, key.prompt_id, static_cast<int>(key.side), key.step, key.pos_id, key.name_id);
+  if (!found.executeStep()) return std::nullopt;
   ReadoutRow there;
-  std::apply(
-      [&of_key](auto&... value) {
-        int at = 0;
-        (take(of_key.getColumn(at++), value), ...);
-      },
-      std::tie(there.top1_id, there.top1_logit, there.top2_id, there.top2_logit, there.gap,
-               there.vocab, there.route, there.cpu_top1_id, there.cpu_agrees, there.norm_error,
-               there.logits_error));
-  there.source_id = of_key.getColumn(11).getInt64();
-  there.line = of_key.getColumn(12).getInt64();
-  of_key.reset();
-  if (said_by(there) == said_by(readout)) return std::nullopt;
-  if (said_by(readout) < said_by(there)) return readout;
-  SQLite::Statement& drop = sql_(
-      "DELETE FROM readout WHERE run_id = ? AND prompt_id = ? AND side = ? AND step = ?"
-      " AND pos_id = ? AND name_id = ?");
-  bind_key(drop, readout);
-  drop.exec();
-  add_readout(readout);
+  int at = 0;
+  std::apply([&](auto&... values) { (take(found.getColumn(at++), values), ...); }, said_by(there));
+  there.source_id = found.getColumn(at++).getInt64();
+  there.line = found.getColumn(at).getInt64();
+  found.reset();
   return there;
 }
 

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "common/process.h"
 #include "db/difference.h"
 #include "db/statements.h"
 #include "db/trace_row.h"
@@ -62,13 +64,33 @@ struct ReadoutRow {
   int64_t line = 0;
 };
 
+/// Whose noise floor it is.
+struct CalibratedModel {
+  std::string model;  ///< its root, or the SHA-256 of its file, as its runs say
+  std::string dtype, backend;
+};
+
+/// How far the pairs of a trace point differ in clean probes: a row of `noise_floor`.
+struct NoiseFloor {
+  std::string tensor;  ///< as tensor.name has it
+  int64_t layer = 0;
+  double rel_l2 = 0;
+  std::optional<double> gain;
+  int64_t pairs = 0;
+};
+
 /// Behind the name of a prompt: why its run is in doubt. Which of its rows are of which nobody
 /// knows.
 inline constexpr const char* kIsAnnouncedAsTwo =
     " is announced as two: of other tokens, or of another text";
 
+// All of these run inside the caller's transaction and throw SQLite::Exception.
+
+/// `name`, or NAME#2, NAME#3, ... when a run has it.
+std::string free_run_name(SQLite::Database& db, const std::string& name);
+
 /// Updates lineage_member from the view run_lineage. Needed where triggers are off (TraceWriter)
-/// and a column or an attribute of the run changes that the view reads. Throws SQLite::Exception.
+/// and a column or an attribute of the run changes that the view reads.
 void refresh_lineage(SQLite::Database& db, int64_t run_id);
 
 /// Forgets the verdicts of the runs that an error of no source counts for: of the run that it is
@@ -91,6 +113,20 @@ inline constexpr const char* kSetStatus = R"(
     ELSE 'complete'
   END
   WHERE EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = run.id) AND id IN )";
+
+/// Stores noise floors in place of those of the same places, and forgets the verdicts of the
+/// model's runs.
+void store_noise_floor(SQLite::Database& db, const CalibratedModel& model,
+                       std::span<const NoiseFloor> floors, const std::string& measured_at);
+
+/// Notes in `meta` that this process writes the run from now on. Merges and pushes leave the note.
+void note_run_process(SQLite::Database& db, int64_t run_id);
+
+/// Removes the note of a run that has ended. That of another one tells that its writer is gone.
+void forget_run_process(SQLite::Database& db, int64_t run_id);
+
+/// The process that writes a run, or did until it was killed; nothing where none was noted.
+std::optional<Process> process_of_run(SQLite::Database& db, int64_t run_id);
 
 /// Writes what the engine and the importer both say of a run, one row a call. All calls happen
 /// inside a transaction that the caller owns, and in which it calls forget_verdict, once per run
@@ -115,11 +151,13 @@ class RunRecords {
   /// Of two readouts of one key that say different things, the greater by its values stays,
   /// whichever came first; returns the other.
   std::optional<ReadoutRow> add_readout(const ReadoutRow& readout);
-  /// Rows with two hashes differ in one way: that which is there stays. Throws
-  /// std::invalid_argument for what fault_of() refuses.
+  /// As kInsertDifference has it. Throws std::invalid_argument for what fault_of() refuses.
   void add_difference(const DifferenceRow& difference);
 
  private:
+  /// The readout of the same key, if there is one. Its key is not set.
+  std::optional<ReadoutRow> find_readout(const ReadoutRow& key);
+
   SQLite::Database& db_;
   Statements sql_;
 };

@@ -1,6 +1,5 @@
 #include "db/schema.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,8 +14,6 @@
 
 namespace greta {
 namespace {
-
-void execute_file(SQLite::Database& db, std::string_view path) { db.exec(sql_of_file(path)); }
 
 /// Whether the definitions were last written by this build; another one's are brought forward.
 bool is_of_this_build(SQLite::Database& db) {
@@ -62,22 +59,6 @@ void write_views_down(SQLite::Database& db) {
   db.exec("PRAGMA writable_schema = RESET");  // and what was written is read
 }
 
-/// Makes all but the tables those of this build. Throws DatabaseError when it cannot.
-void restore(SQLite::Database& db) {
-  const std::vector<DefinitionDifference> left = restore_definitions(db);
-  if (!left.empty()) throw_beyond_repair(db, left);
-  note_version(db);
-}
-
-/// So that the first question after a change of views does not wait for all runs. They are whole
-/// without: whatever goes wrong here shows when it is asked for.
-void judge_runs(SQLite::Database& db) {
-  try {
-    judge_rest(db);
-  } catch (const SQLite::Exception&) {
-  }
-}
-
 }  // namespace
 
 int64_t pragma(SQLite::Database& db, const char* name) {
@@ -103,7 +84,8 @@ void create_schema(SQLite::Database& db) {
   for (const Definition& ours : definitions()) {
     if (is_of_rows(ours)) db.exec(ours.sql);
   }
-  execute_file(db, "db/dictionary.sql");  // before the triggers, which each statement would prepare
+  db.exec(
+      sql_of_file("db/dictionary.sql"));  // before the triggers, which each statement would prepare
   write_views_down(db);
   for (const Definition& ours : definitions()) {
     if (ours.type == "trigger") db.exec(ours.sql);
@@ -133,14 +115,21 @@ void bring_to_this_build(SQLite::Database& db) {
   try {
     in_transaction(db, [&db] {
       if (pragma(db, "user_version") < kSchemaVersion) migrate_to_10(db);
-      if (!definition_differences(db).empty() || !is_of_this_build(db)) restore(db);
+      const std::vector<DefinitionDifference> differences = definition_differences(db);
+      if (any_table(differences)) throw_beyond_repair(db, differences);
+      if (differences.empty() && is_of_this_build(db)) return;
+      restore_definitions(db, differences);
+      note_version(db);
     });
   } catch (...) {
     db.tryExec("PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON");
     throw;
   }
   db.exec("PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON");
-  judge_runs(db);
+  try {
+    judge_rest(db);                     // so that the first question does not wait for all runs
+  } catch (const SQLite::Exception&) {  // which shows when a verdict is asked for
+  }
 }
 
 }  // namespace greta

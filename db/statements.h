@@ -7,6 +7,16 @@
 
 namespace greta {
 
+/// Binds a value; NULL when an optional has none.
+template <class T>
+void bind_value(SQLite::Statement& s, int i, const T& value) {
+  s.bind(i, value);
+}
+template <class T>
+void bind_value(SQLite::Statement& s, int i, const std::optional<T>& value) {
+  value ? s.bind(i, *value) : s.bind(i);
+}
+
 /// Statements of a connection, each prepared once: preparing costs more than what most of them do.
 /// Give it literals only, by whose address it knows them. All throw SQLite::Exception.
 class Statements {
@@ -26,8 +36,8 @@ class Statements {
   template <class... Values>
   SQLite::Statement& operator()(const char* sql, const Values&... values) {
     SQLite::Statement& s = (*this)(sql);
-    int i = 0;
-    (s.bind(++i, values), ...);
+    [[maybe_unused]] int i = 0;
+    (bind_value(s, ++i, values), ...);
     return s;
   }
 
@@ -45,11 +55,5 @@ class Statements {
   SQLite::Database& db_;
   std::unordered_map<const char*, SQLite::Statement> prepared_;
 };
-
-/// Binds NULL when there is no value.
-template <class T>
-void bind_optional(SQLite::Statement& s, int i, const std::optional<T>& value) {
-  value ? s.bind(i, *value) : s.bind(i);
-}
 
 }  // namespace greta

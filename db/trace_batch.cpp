@@ -66,11 +66,65 @@ const sqlite3_module& batch_module() {
 }
 
 void result(sqlite3_context* out, int64_t value) { sqlite3_result_int64(out, value); }
+void result(sqlite3_context* out, uint64_t value) { result(out, static_cast<int64_t>(value)); }
+void result(sqlite3_context* out, int value) { result(out, int64_t{value}); }
+void result(sqlite3_context* out, Side value) { result(out, static_cast<int64_t>(value)); }
 void result(sqlite3_context* out, double value) { sqlite3_result_double(out, value); }
 template <class T>
 void result(sqlite3_context* out, const std::optional<T>& value) {
   if (value) result(out, *value);  // else NULL, the default
 }
+
+/// Sets `out` to the value of a column of a row.
+using Column = void (*)(const TraceRow& row, const RowIds& ids, sqlite3_context* out);
+
+template <auto field>
+void field_of(const TraceRow& row, const RowIds&, sqlite3_context* out) {
+  result(out, row.*field);
+}
+template <auto field>
+void id_of(const TraceRow&, const RowIds& ids, sqlite3_context* out) {
+  if (ids.*field != 0) result(out, ids.*field);
+}
+template <int64_t value>
+void constant(const TraceRow&, const RowIds&, sqlite3_context* out) {
+  result(out, value);
+}
+
+/// In the order of kTraceColumns.
+constexpr Column kColumns[] = {field_of<&TraceRow::run_id>,
+                               field_of<&TraceRow::prompt_id>,
+                               field_of<&TraceRow::side>,
+                               field_of<&TraceRow::pos_id>,
+                               field_of<&TraceRow::layer>,
+                               field_of<&TraceRow::tensor_id>,
+                               field_of<&TraceRow::nth>,
+                               field_of<&TraceRow::phase_id>,
+                               field_of<&TraceRow::step>,
+                               field_of<&TraceRow::name_id>,
+                               constant<1>,
+                               constant<1>,
+                               constant<0>,
+                               constant<0>,
+                               field_of<&TraceRow::token_id>,
+                               field_of<&TraceRow::logical_tok_idx>,
+                               field_of<&TraceRow::n>,
+                               field_of<&TraceRow::hash>,
+                               field_of<&TraceRow::min>,
+                               field_of<&TraceRow::max>,
+                               field_of<&TraceRow::mean>,
+                               field_of<&TraceRow::abs_sum>,
+                               field_of<&TraceRow::nan>,
+                               field_of<&TraceRow::inf>,
+                               field_of<&TraceRow::nz_count>,
+                               field_of<&TraceRow::flags>,
+                               id_of<&RowIds::sample>,
+                               id_of<&RowIds::sketch>,
+                               field_of<&TraceRow::ptr>,
+                               field_of<&TraceRow::offset_bytes>,
+                               field_of<&TraceRow::context_id>,
+                               field_of<&TraceRow::source_id>,
+                               field_of<&TraceRow::line>};
 
 std::string sketch_columns() {
   std::string columns = "id, n, derived, sum_sq, scale";
@@ -96,76 +150,7 @@ BatchTable::~BatchTable() {
 TraceRowBatch::TraceRowBatch(SQLite::Database& db) : BatchTable(db, "trace_row", kTraceColumns) {}
 
 void TraceRowBatch::value(size_t at, int column, sqlite3_context* out) const {
-  const TraceRow& row = *rows[at];
-  switch (column) {
-    case 0:
-      return result(out, row.run_id);
-    case 1:
-      return result(out, row.prompt_id);
-    case 2:
-      return result(out, static_cast<int64_t>(row.side));
-    case 3:
-      return result(out, row.pos_id);
-    case 4:
-      return result(out, row.layer);
-    case 5:
-      return result(out, row.tensor_id);
-    case 6:
-      return result(out, row.nth);
-    case 7:
-      return result(out, row.phase_id);
-    case 8:
-      return result(out, row.step);
-    case 9:
-      return result(out, row.name_id);
-    case 10:
-    case 11:
-      return result(out, int64_t{1});  // stands, stands_in_phase
-    case 12:
-    case 13:
-      return result(out, int64_t{0});  // ambiguous, ambiguous_in_phase
-    case 14:
-      return result(out, row.token_id);
-    case 15:
-      return result(out, row.logical_tok_idx);
-    case 16:
-      return result(out, row.n);
-    case 17:
-      if (row.hash) result(out, static_cast<int64_t>(*row.hash));
-      return;
-    case 18:
-      return result(out, row.min);
-    case 19:
-      return result(out, row.max);
-    case 20:
-      return result(out, row.mean);
-    case 21:
-      return result(out, row.abs_sum);
-    case 22:
-      return result(out, row.nan);
-    case 23:
-      return result(out, row.inf);
-    case 24:
-      return result(out, row.nz_count);
-    case 25:
-      return result(out, int64_t{row.flags});
-    case 26:
-      if (ids[at].sample) result(out, ids[at].sample);
-      return;
-    case 27:
-      if (ids[at].sketch) result(out, ids[at].sketch);
-      return;
-    case 28:
-      return result(out, row.ptr);
-    case 29:
-      return result(out, row.offset_bytes);
-    case 30:
-      return result(out, row.context_id);
-    case 31:
-      return result(out, row.source_id);
-    default:
-      return result(out, row.line);
-  }
+  kColumns[column](*rows[at], ids[at], out);
 }
 
 SketchBatch::SketchBatch(SQLite::Database& db) : BatchTable(db, "sketch", sketch_columns()) {}

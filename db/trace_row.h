@@ -77,13 +77,12 @@ std::string fault_of(const TraceRow& row, bool covers_n);
 /// Columns of trace_row: where a row is, what it says, whether it stands for others, and all of
 /// them in the order of the table.
 inline constexpr const char* kPlaceColumns = "run_id, prompt_id, side, pos_id, layer, tensor_id";
-inline constexpr const char* kContentColumns =
-    "n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags";
+inline constexpr const char* kValueColumns =
+    "token_id, logical_tok_idx, n, hash, min, max, mean, abs_sum, nan, inf, nz_count, flags";
 inline constexpr const char* kStandingColumns =
     "stands, stands_in_phase, ambiguous, ambiguous_in_phase";
 inline const std::string kTraceColumns =
-    std::string(kPlaceColumns) + ", nth, phase_id, step, name_id, " + kStandingColumns +
-    ", token_id, logical_tok_idx, " + kContentColumns +
-    ", sample_id, sketch_id, ptr, offset_bytes, context_id, source_id, line";
+    std::string(kPlaceColumns) + ", nth, phase_id, step, name_id, " + kStandingColumns + ", " +
+    kValueColumns + ", sample_id, sketch_id, ptr, offset_bytes, context_id, source_id, line";
 
 }  // namespace greta

@@ -15,6 +15,14 @@
 namespace greta {
 namespace {
 
+/// Ids of names that greta does not know start here, far above the built-in trace points. It is
+/// also the forward order of all of them, so that it does not depend on which came first.
+constexpr int64_t kFirstUnknownTensor = 1000;
+constexpr int64_t kMaxTensor = 65'534;
+constexpr int64_t kShareOfRun = 64;
+/// Prompts beyond are read again.
+constexpr size_t kMaxCachedPrompts = 20'000;
+
 /// By key, then line: compared field by field, for almost every batch arrives in order.
 bool before(const TraceRow* a, const TraceRow* b) {
   if (a->run_id != b->run_id) return a->run_id < b->run_id;
@@ -43,8 +51,8 @@ void check_limits(const TraceRow& row) {
 }  // namespace
 
 /// Batches before the statements that read from them: members go in reverse order.
-struct TraceWriter::Statements {
-  explicit Statements(SQLite::Database& db) : rows(db), sketches(db), db_(db) {}
+struct TraceWriter::RowStatements {
+  explicit RowStatements(SQLite::Database& db) : rows(db), sketches(db), db_(db) {}
 
   TraceRowBatch rows;
   SketchBatch sketches;
@@ -57,8 +65,11 @@ struct TraceWriter::Statements {
       db_, "INSERT OR IGNORE INTO trace_row(" + kTraceColumns + ") SELECT * FROM " + rows.name()};
   RowStatement sketch{db_, "INSERT INTO sketch SELECT * FROM " + sketches.name()};
   RowStatement sample{db_, "INSERT INTO sample VALUES (?, ?, ?)"};
-  RowStatement context{db_, "INSERT INTO row_context(" + std::string(kContextColumns) +
-                                ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"};
+  RowStatement context{
+      db_,
+      "INSERT INTO row_context(route, src_kind, phase_raw, seq_len, tokens_total, token_index,"
+      " kv_pos, stride_elems, alloc_bytes, prompt_tokens, decode_step, extra)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"};
   RowStatement position{
       db_,
       "INSERT INTO traced_position VALUES (?1, ?2, ?3, ?4,"
@@ -80,17 +91,80 @@ struct TraceWriter::Statements {
                       " ON CONFLICT DO UPDATE SET count = count + 1"};
 };
 
-TraceWriter::TraceWriter(SQLite::Database& db) : db_(db), dictionary_(db) {
+TraceWriter::TraceWriter(SQLite::Database& db) : db_(db), sql_(db) {
   sqlite3_db_config(db.getHandle(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
-  statements_ = std::make_unique<Statements>(db);
+  statements_ = std::make_unique<RowStatements>(db);
 }
 
 TraceWriter::~TraceWriter() = default;
 
 void TraceWriter::forget() {
-  dictionary_.forget();
+  prompts_.clear();
+  phases_.clear();
+  tensors_.clear();
   sketch_ids_.forget();
   last_id_ = -1;
+}
+
+int64_t TraceWriter::prompt_id(int64_t run_id, std::string_view name) {
+  std::pair<int64_t, std::string> wanted{run_id, std::string(name)};
+  if (auto it = prompts_.find(wanted); it != prompts_.end()) return it->second;
+  if (prompts_.size() >= kMaxCachedPrompts) prompts_.clear();
+  if (sql_("INSERT OR IGNORE INTO prompt(run_id, name) VALUES (?, ?)", run_id, wanted.second)
+          .exec() > 0) {
+    forget_verdict(db_, run_id);  // it may have been announced only
+  }
+  const auto id =
+      sql_.find_id("SELECT id FROM prompt WHERE run_id = ? AND name = ?", run_id, wanted.second);
+  return prompts_[std::move(wanted)] = id.value();
+}
+
+PhaseId TraceWriter::phase_id(std::string_view name) {
+  std::string text(name);
+  if (auto it = phases_.find(text); it != phases_.end()) return it->second;
+  sql_(
+      "INSERT OR IGNORE INTO phase(name, side) VALUES (?1, CASE WHEN ?1 GLOB 'prefill*' THEN 0"
+      " WHEN ?1 GLOB 'decode*' THEN 1 ELSE 2 END)",
+      text)
+      .exec();
+  const auto id = sql_.find_id("SELECT id FROM phase WHERE name = ?", text);
+  const auto side = sql_.find_id("SELECT side FROM phase WHERE name = ?", text);
+  return phases_[std::move(text)] = {id.value(), static_cast<Side>(side.value())};
+}
+
+TensorId TraceWriter::tensor_id(std::string_view name) {
+  std::string text(name);
+  if (auto it = tensors_.find(text); it != tensors_.end()) return it->second;
+  auto name_id = sql_.find_id("SELECT id FROM tensor_name WHERE name = ?", text);
+  if (!name_id) {
+    const int64_t id =
+        std::max(db_.execAndGet("SELECT max(id) + 1 FROM tensor").getInt64(), kFirstUnknownTensor);
+    if (id > kMaxTensor) throw std::invalid_argument("more tensor names than a database can hold");
+    sql_("INSERT INTO tensor(id, ord, name, stage) VALUES (?, ?, ?, 'unknown')", id,
+         kFirstUnknownTensor, text)
+        .exec();
+    sql_("INSERT INTO tensor_name(name, tensor_id, cause) VALUES (?1, ?2, upper(?1) || '_DRIFT')",
+         text, id)
+        .exec();
+    name_id = db_.getLastInsertRowid();
+  }
+  const auto tensor_id = sql_.find_id("SELECT tensor_id FROM tensor_name WHERE id = ?", *name_id);
+  return tensors_[std::move(text)] = {*name_id, tensor_id.value()};
+}
+
+std::optional<TensorId> TraceWriter::tensor_id_of_run(int64_t run_id, std::string_view name) {
+  const std::string text(name);
+  if (tensors_.contains(text) || sql_.find_id("SELECT id FROM tensor_name WHERE name = ?", text)) {
+    return tensor_id(name);
+  }
+  auto [left, is_first] = names_left_.try_emplace(run_id);
+  if (is_first) {
+    const int64_t last = db_.execAndGet("SELECT max(id) FROM tensor").getInt64();
+    left->second = (kMaxTensor - std::max(last, kFirstUnknownTensor - 1)) / kShareOfRun;
+  }
+  if (left->second <= 0) return std::nullopt;
+  --left->second;
+  return tensor_id(name);
 }
 
 int64_t TraceWriter::add_context(const RowContext& c) {

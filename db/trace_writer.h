@@ -2,18 +2,42 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "db/crowd.h"
-#include "db/dictionary.h"
+#include "db/statements.h"
 #include "db/stored_sketch.h"
 #include "db/trace_batch.h"
 #include "db/trace_row.h"
 
 namespace greta {
+
+/// Fields of row_context: what repeats from row to row.
+struct RowContext {
+  std::optional<std::string> route, src_kind, phase_raw;
+  std::optional<int64_t> seq_len, tokens_total, token_index, kv_pos, stride_elems, alloc_bytes,
+      prompt_tokens, decode_step;
+  std::optional<std::string> extra;  ///< JSON object
+};
+
+struct PhaseId {
+  int64_t id;
+  Side side;
+};
+
+struct TensorId {
+  int64_t name_id;    ///< tensor_name.id
+  int64_t tensor_id;  ///< canonical
+};
 
 /// What write() did with the rows it got.
 struct WriteCounts {
@@ -35,17 +59,18 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  /// Ids of dictionary entries, created when new; see Dictionary. Entries made in a transaction
-  /// that was rolled back must be forgotten: call forget() after every rollback.
-  int64_t prompt_id(int64_t run_id, std::string_view name) {
-    return dictionary_.prompt_id(run_id, name);
-  }
-  PhaseId phase_id(std::string_view name) { return dictionary_.phase_id(name); }
-  TensorId tensor_id(std::string_view name) { return dictionary_.tensor_id(name); }
-  std::optional<TensorId> tensor_id_of_run(int64_t run_id, std::string_view name) {
-    return dictionary_.tensor_id_of_run(run_id, name);
-  }
+  /// Ids of prompts, phases and trace points, which are entered when they are new.
+  int64_t prompt_id(int64_t run_id, std::string_view name);
+  /// A name that begins with prefill or decode is of that side.
+  PhaseId phase_id(std::string_view name);
+  /// A name that greta does not know becomes a trace point, last in its layer, with cause
+  /// NAME_DRIFT. Throws std::invalid_argument when a database holds as many names as it can.
+  TensorId tensor_id(std::string_view name);
+  /// The same for a name in a file. A run may bring a 64th of the names that are free when it
+  /// brings its first: some 1,000 of an empty database. Nothing beyond.
+  std::optional<TensorId> tensor_id_of_run(int64_t run_id, std::string_view name);
   int64_t add_context(const RowContext& context);
+  /// To be called after every rollback: ids that were entered in that transaction are gone.
   void forget();
 
   /// Writes rows, in any order (sorted here, so that the tree grows at its end), notes their
@@ -57,7 +82,7 @@ class TraceWriter {
   WriteCounts write(std::span<TraceRow> rows);
 
  private:
-  struct Statements;
+  struct RowStatements;
   void identify(std::span<TraceRow* const> rows);
   void note_positions(std::span<TraceRow* const> rows);
   size_t insert(std::span<TraceRow* const> rows, size_t first, size_t n);
@@ -72,8 +97,12 @@ class TraceWriter {
   int64_t next_id();
 
   SQLite::Database& db_;
-  Dictionary dictionary_;
-  std::unique_ptr<Statements> statements_;
+  Statements sql_;
+  std::map<std::pair<int64_t, std::string>, int64_t> prompts_;
+  std::unordered_map<std::string, PhaseId> phases_;
+  std::unordered_map<std::string, TensorId> tensors_;
+  std::unordered_map<int64_t, int64_t> names_left_;  // of runs that brought some
+  std::unique_ptr<RowStatements> statements_;
   SketchIds sketch_ids_;
   // One entry for each row of this call.
   static constexpr size_t kStored = SIZE_MAX;

@@ -2,13 +2,36 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <chrono>
+#include <string>
 #include <type_traits>
 #include <utility>
 
-#include "db/in_place.h"
 #include "db/lock_wait.h"
 
 namespace greta {
+
+/// Throws SQLite::Exception (SQLITE_READONLY_DBMOVED) when the file of `db` is no longer where it
+/// was opened: deleted, moved or replaced. Commits then still succeed, in a file that is lost.
+void check_in_place(SQLite::Database& db);
+
+/// While it lives, the database has a rollback journal in place of its write-ahead log, unless
+/// others have the file open. A large transaction then writes its new pages once and not twice,
+/// a sixth faster, but readers have to wait for its end. Create and destroy outside transactions.
+class BulkJournal {
+ public:
+  explicit BulkJournal(SQLite::Database& db) : db_(db) { set("DELETE"); }
+  ~BulkJournal() { set("WAL"); }  // where others read by now, the next writer does it
+  BulkJournal(const BulkJournal&) = delete;
+  BulkJournal& operator=(const BulkJournal&) = delete;
+
+ private:
+  void set(const std::string& mode) {
+    const ShortPatience none(std::chrono::milliseconds(0));
+    db_.tryExec("PRAGMA journal_mode = " + mode);
+  }
+
+  SQLite::Database& db_;
+};
 
 /// Runs `body` in one transaction that takes the write lock at its begin: all of it is committed,
 /// or, when body or the commit throws, nothing; the exception goes on. Then others have their turn.

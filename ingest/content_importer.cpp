@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/sha256.h"
-#include "db/bulk_journal.h"
 #include "db/forget.h"
+#include "db/transaction.h"
 #include "ingest/content_name.h"
 #include "ingest/document.h"
 #include "ingest/failure_claim.h"

@@ -118,12 +118,12 @@ bool Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair&
   s.bind(2, pair.line);
   s.bind(3, run_id);
   s.bind(4, writer_.prompt_id(run_id, pair.prompt));
-  bind_optional(s, 5, pair.layer);
+  bind_value(s, 5, pair.layer);
   const auto tensor =
       pair.tensor.empty() ? std::nullopt : writer_.tensor_id_of_run(run_id, pair.tensor);
   if (tensor) s.bind(6, tensor->name_id);
-  bind_optional(s, 7, pair.token_id);
-  bind_optional(s, 8, pair.pos_id);
+  bind_value(s, 7, pair.token_id);
+  bind_value(s, 8, pair.pos_id);
   s.bind(9, kStatus[pair.status]);
   if (!pair.cause.empty()) s.bind(10, pair.cause);
   if (!pair.root_cause.empty()) s.bind(11, pair.root_cause);
@@ -151,7 +151,7 @@ void Facts::add_metric(int64_t source_id, int64_t run_id, const std::string& leg
   s.bind(2, leg);
   s.bind(3, prompt);
   s.bind(4, name);
-  bind_optional(s, 5, value);
+  bind_value(s, 5, value);
   s.bind(6, text);
   s.bind(7, source_id);
   s.exec();
@@ -168,7 +168,7 @@ void Facts::add_log_event(int64_t source_id, int64_t run_id, const std::string& 
   s.bind(4, run_id);
   s.bind(5, prompt);
   s.bind(6, event.tag);
-  bind_optional(s, 7, event.step);
+  bind_value(s, 7, event.step);
   s.bind(8, json_text(fields));
   s.bind(9, event.text);
   s.exec();

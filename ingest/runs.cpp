@@ -8,7 +8,7 @@
 #include "common/utc_time.h"
 #include "db/experiment.h"
 #include "db/judge.h"
-#include "db/run_name.h"
+#include "db/run_records.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -290,11 +290,11 @@ void Runs::settle(const std::string& experiment) {
         "UPDATE run SET date = ?1, commit_sha = ?2, mode = ?3, dtype = ?4, seed = ?5,"
         " synthetic = ?6 WHERE id = ?7 AND (date, commit_sha, mode, dtype, seed, synthetic)"
         " IS NOT (?1, ?2, ?3, ?4, ?5, ?6)");
-    bind_optional(update, 1, date_of(all));
-    bind_optional(update, 2, most_believed(all, "commit"));
-    bind_optional(update, 3, mode_of(all));
-    bind_optional(update, 4, most_believed(all, "dtype"));
-    bind_optional(update, 5, seed);
+    bind_value(update, 1, date_of(all));
+    bind_value(update, 2, most_believed(all, "commit"));
+    bind_value(update, 3, mode_of(all));
+    bind_value(update, 4, most_believed(all, "dtype"));
+    bind_value(update, 5, seed);
     update.bind(6, most_believed(all, "synthetic") == "1" ? 1 : 0);
     update.bind(7, run_id);
     if (update.exec() == 0) continue;

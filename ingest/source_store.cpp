@@ -107,7 +107,7 @@ bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::strin
   SQLite::Statement& s = sql_(
       "INSERT OR IGNORE INTO ingest_error(source_id, file, line, severity, reason, raw, about)"
       " VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''))");
-  bind_optional(s, 1, source_id);
+  bind_value(s, 1, source_id);
   s.bind(2, file);
   s.bind(3, line);
   s.bind(4, is_error ? "error" : "warning");

@@ -13,7 +13,7 @@
 
 #include "common/stop_signal.h"
 #include "db/database.h"
-#include "db/run_process.h"
+#include "db/run_records.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"
 #include "ingest/session.h"

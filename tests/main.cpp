@@ -2,7 +2,7 @@
 // which saves what judges runs in memory a fifth of its time.
 #include <gtest/gtest.h>
 
-#include "db/sqlite_setup.h"
+#include "db/database.h"
 
 int main(int argc, char** argv) {
   greta::set_up_sqlite();

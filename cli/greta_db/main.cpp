@@ -2,7 +2,7 @@
 #include <csignal>
 
 #include "cli/greta_db/program.h"
-#include "db/sqlite_setup.h"
+#include "db/database.h"
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit is an error like a full disk

@@ -16,7 +16,7 @@
 #include "common/utf8.h"
 #include "db/database.h"
 #include "db/lock_wait.h"
-#include "db/run_process.h"
+#include "db/run_records.h"
 
 namespace greta {
 namespace {

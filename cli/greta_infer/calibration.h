@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/greta_infer/combination.h"
-#include "db/noise_floor.h"
+#include "db/run_records.h"
 
 namespace greta {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "db/clickhouse/error.h"
-#include "db/run_name.h"
+#include "db/run_records.h"
 
 namespace greta {
 namespace {

@@ -6,8 +6,7 @@
 
 #include "db/database.h"
 #include "db/experiment.h"
-#include "db/run_name.h"
-#include "db/run_process.h"
+#include "db/run_records.h"
 
 namespace greta {
 namespace {

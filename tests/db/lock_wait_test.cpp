@@ -10,7 +10,6 @@
 #include <string>
 #include <thread>
 
-#include "db/bulk_journal.h"
 #include "db/database.h"
 #include "db/schema.h"
 #include "db/transaction.h"

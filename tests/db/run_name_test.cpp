@@ -1,8 +1,7 @@
-#include "db/run_name.h"
-
 #include <gtest/gtest.h>
 
 #include "db/database.h"
+#include "db/run_records.h"
 #include "tests/db/one_row.h"
 
 namespace greta {

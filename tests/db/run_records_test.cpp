@@ -8,7 +8,6 @@
 
 #include "db/database.h"
 #include "db/judge.h"
-#include "db/noise_floor.h"
 #include "db/trace_writer.h"
 #include "tests/query_text.h"
 

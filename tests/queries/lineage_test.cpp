@@ -167,14 +167,14 @@ class Archive {
         "synthetic, seed,"
         " hash_algo) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'greta-1')",
         id, run.name, run.experiment);
-    bind_optional(insert, 4, run.mode);
-    bind_optional(insert, 5, run.dtype);
-    bind_optional(insert, 6, run.date);
-    bind_optional(insert, 7, run.started_at);
-    bind_optional(insert, 8, run.commit);
+    bind_value(insert, 4, run.mode);
+    bind_value(insert, 5, run.dtype);
+    bind_value(insert, 6, run.date);
+    bind_value(insert, 7, run.started_at);
+    bind_value(insert, 8, run.commit);
     insert.bind(9, run.status);
     insert.bind(10, static_cast<int64_t>(run.synthetic));
-    bind_optional(insert, 11, run.seed);
+    bind_value(insert, 11, run.seed);
     insert.exec();
     for (const auto& [dim, value] : run.attributes)
       sql_("INSERT INTO attribute(run_id, dim, value, rank) VALUES (?, ?, ?, 0)", id, dim, value)
@@ -254,9 +254,9 @@ class Archive {
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)",
         run_id, prompt, side, row.pos, row.layer, tensor, nth, phase, row.step, name, row.n,
         static_cast<int64_t>(row.is_nan), run_id, line);
-    bind_optional(insert, 15, row.token);
+    bind_value(insert, 15, row.token);
     if (row.has_hash) insert.bind(16, static_cast<int64_t>(row.hash()));
-    bind_optional(insert, 17, row.max);
+    bind_value(insert, 17, row.max);
     if (row.has_sketch) insert.bind(18, add_sketch(run_id, row));
     insert.exec();
     sql_(
