@@ -44,9 +44,9 @@ Where where_of(const HistoryArguments& arguments) {
 
 Question question_of(const HistoryArguments& arguments) {
   Question question;
-  question.experiment = arguments.experiment;
-  question.mode = arguments.mode;
-  question.since = arguments.since;
+  question.filter.experiment = arguments.experiment;
+  question.filter.mode = arguments.mode;
+  question.filter.since = arguments.since;
   question.compared = true;
   return question;
 }

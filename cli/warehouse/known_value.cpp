@@ -15,36 +15,29 @@ struct Names {
   const char* list;  ///< how to list them
 };
 
-Names names_of(NameOf what) {
-  switch (what) {
-    case NameOf::kExperiment:
-      return {"experiment", "SELECT DISTINCT experiment FROM run", "`greta-db runs`"};
-    case NameOf::kMode:
-      return {"mode",
-              "SELECT 'as_designed' UNION SELECT 'kv_aligned' UNION SELECT 'batch_invariant'"
-              " UNION SELECT mode FROM run WHERE mode IS NOT NULL",
-              ""};
-    case NameOf::kTensor:
-      return {"tensor", "SELECT name FROM tensor_name UNION SELECT name FROM tensor",
-              "`greta-db query \"SELECT name FROM tensor_name\"`"};
-    case NameOf::kPhase:
-      return {"phase", "SELECT name FROM phase", ""};
-    case NameOf::kPrompt:
-      return {"prompt", "SELECT DISTINCT name FROM prompt",
-              "`greta-db query \"SELECT DISTINCT name FROM prompt\"`"};
-    default:
-      return {"cause",
-              "SELECT name FROM cause UNION SELECT cause FROM tensor_name"
-              " UNION SELECT cause FROM report_pair WHERE cause IS NOT NULL",
-              "`greta-db query \"SELECT name FROM cause\"`"};
-  }
-}
+/// In the order of NameOf.
+constexpr Names kNames[] = {
+    {"experiment", "SELECT DISTINCT experiment FROM run", "`greta-db runs`"},
+    {"mode",
+     "SELECT 'as_designed' UNION SELECT 'kv_aligned' UNION SELECT 'batch_invariant'"
+     " UNION SELECT mode FROM run WHERE mode IS NOT NULL",
+     ""},
+    {"tensor", "SELECT name FROM tensor_name UNION SELECT name FROM tensor",
+     "`greta-db query \"SELECT name FROM tensor_name\"`"},
+    {"phase", "SELECT name FROM phase", ""},
+    {"prompt", "SELECT DISTINCT name FROM prompt",
+     "`greta-db query \"SELECT DISTINCT name FROM prompt\"`"},
+    {"cause",
+     "SELECT name FROM cause UNION SELECT cause FROM tensor_name"
+     " UNION SELECT cause FROM report_pair WHERE cause IS NOT NULL",
+     "`greta-db query \"SELECT name FROM cause\"`"},
+};
 
 }  // namespace
 
 void check_known(SQLite::Database& db, NameOf what, const std::string& name) {
   if (name.empty()) return;
-  const Names of = names_of(what);
+  const Names& of = kNames[static_cast<size_t>(what)];
   std::vector<std::string> names;
   for (Query query(db, of.sql); query.step();) {
     names.push_back(query.text(0));

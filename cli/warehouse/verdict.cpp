@@ -43,11 +43,10 @@ std::string fail_text(const FailPlace& place) {
 }
 
 RunVerdict::RunVerdict(const Query& row) : names_(row.column_names()) {
-  for (int i = 0; i < row.columns(); i++) cells_.push_back(row.cell(i));
-}
-
-void RunVerdict::own() {
-  for (Cell& cell : cells_) cell.text = texts_.emplace_back(cell.text);
+  for (int i = 0; i < row.columns(); i++) {
+    Cell& cell = cells_.emplace_back(row.cell(i));
+    cell.text = texts_.emplace_back(cell.text);
+  }
 }
 
 const Cell& RunVerdict::cell(std::string_view column) const {

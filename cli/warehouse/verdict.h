@@ -42,14 +42,11 @@ std::string place_text(const FailPlace& place);
 /// "ATTN_OUT_DRIFT at layer 3, ...".
 std::string fail_text(const FailPlace& place);
 
-/// The row of run_verdict that a query stands on, by column name. Borrowed until the next step,
-/// unless own() is called.
+/// A copy of the row of run_verdict that a query stands on, by column name.
 class RunVerdict {
  public:
   explicit RunVerdict(const Query& row);
-
-  /// Takes copies of the texts. The object is not to be copied afterwards.
-  void own();
+  RunVerdict(RunVerdict&&) = default;
 
   const Cell& cell(std::string_view column) const;
   bool has(std::string_view column) const { return cell(column).type != Cell::Type::kNull; }
@@ -67,7 +64,7 @@ class RunVerdict {
  private:
   std::vector<std::string> names_;
   std::vector<Cell> cells_;
-  std::deque<std::string> texts_;  ///< of cells_, when they are owned
+  std::deque<std::string> texts_;  ///< of cells_
 };
 
 /// "PASS (rounding only; bitwise equal: no, as expected in as_designed)": a verdict whose run or

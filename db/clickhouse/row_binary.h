@@ -61,7 +61,15 @@ class RowReader {
   uint64_t u64() { return number<uint64_t>(); }
   int64_t i64() { return number<int64_t>(); }
   double f64() { return number<double>(); }
-  uint64_t length();
+  uint64_t length() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const uint8_t byte = u8();
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    throw NoMoreBytes();  // no length has more than ten bytes
+  }
   std::string_view text() { return take(length()); }
   bool null() { return u8() != 0; }
   std::optional<std::string> text_or_null() {
