@@ -63,11 +63,9 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
     }
     return rows.finish();
   }
-  HeadlineTable table(options.out, options.format, arguments.gate,
-                      {"run", "date", "commit_sha", "mode", "dtype"},
-                      {"injected", "evidence", "pairs", "pass", "fail", "missing"});
-  while (query.step()) table.row(RunVerdict(query));
-  table.finish();
+  print_headlines(query, options.out, options.format, arguments.gate,
+                  {"run", "date", "commit_sha", "mode", "dtype"},
+                  {"injected", "evidence", "pairs", "pass", "fail", "missing"});
 }
 
 /// What every source says about the runs, and which value won.

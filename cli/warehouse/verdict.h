@@ -98,22 +98,12 @@ struct Headline {
   std::string brief() const;
 };
 
-/// A table for readers: columns of run_verdict around what leads, one row per run.
-class HeadlineTable {
- public:
-  /// `before` and `after` name columns of the verdicts that row() is given. kTable or kMarkdown.
-  HeadlineTable(Output& out, Format format, Gate gate, std::vector<std::string> before,
-                std::vector<std::string> after);
-  void row(const RunVerdict& run);
-  void finish() { printer_.finish(); }
+/// Prints a table for readers, a row per run: columns of the verdicts that `runs` finds around what
+/// leads. kTable or kMarkdown.
+void print_headlines(Query& runs, Output& out, Format format, Gate gate,
+                     const std::vector<std::string>& before, const std::vector<std::string>& after);
 
- private:
-  Gate gate_;
-  std::vector<std::string> before_, after_;
-  RowPrinter printer_;
-};
-
-/// The same for programs: all columns of the verdicts, and Headline::text() behind them.
+/// Rows for programs: all columns of the verdicts, and Headline::text() behind them.
 class VerdictRows {
  public:
   VerdictRows(Output& out, Format format, std::vector<std::string> columns);

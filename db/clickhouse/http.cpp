@@ -73,13 +73,17 @@ int stop_if_asked(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 constexpr long kLeastBytesASecond = 1000;
 constexpr long kConnectMs = 10'000;
 
+void require_file(bool is_done) {
+  if (!is_done) throw Error(std::string("a temporary file for an answer: ") + std::strerror(errno));
+}
+
 }  // namespace
 
 HttpBody::HttpBody() {
   std::string name = (std::filesystem::temp_directory_path() / "greta-answer-XXXXXX").string();
   const int descriptor = mkstemp(name.data());
   file_ = descriptor < 0 ? nullptr : fdopen(descriptor, "w+b");
-  if (file_ == nullptr) throw Error("no temporary file " + name + ": " + std::strerror(errno));
+  require_file(file_ != nullptr);
   unlink(name.c_str());
 }
 
@@ -96,17 +100,16 @@ void HttpBody::unmap() {
 void HttpBody::clear() {
   unmap();
   std::rewind(file_);
-  if (ftruncate(fileno(file_), 0) != 0)
-    throw Error(std::string("a temporary file: ") + std::strerror(errno));
+  require_file(ftruncate(fileno(file_), 0) == 0);
 }
 
 std::string_view HttpBody::bytes() {
   unmap();
-  std::fflush(file_);
+  require_file(std::fflush(file_) == 0);
   size_ = static_cast<size_t>(std::ftell(file_));
   if (size_ == 0) return {};
   void* mapped = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fileno(file_), 0);
-  if (mapped == MAP_FAILED) throw Error(std::string("a temporary file: ") + std::strerror(errno));
+  require_file(mapped != MAP_FAILED);
   mapped_ = mapped;
   return {static_cast<const char*>(mapped_), size_};
 }

@@ -242,7 +242,7 @@ void FleetFile::fetch_records(const std::vector<Published>& runs, bool for_verdi
   for (const std::vector<Published>& asked : portions(runs)) {
     throw_if_stopped();
     std::map<uint64_t, std::vector<Record>> all;
-    for_each_record(server_, asked, kinds, [&](uint64_t push, Record& record) {
+    for_each_record(server_, asked_table(asked), kinds, [&](uint64_t push, Record& record) {
       found_[push][kRecordTable].add(record.hash());
       all[push].push_back(std::move(record));
     });

@@ -62,31 +62,27 @@ ColumnType narrowed(const std::string& table, const Column& column) {
 }
 
 std::string type_sql(const Column& column) {
-  const char* type = "String";
-  if (column.type == ColumnType::kInt8) type = "Int8";
-  if (column.type == ColumnType::kInt32) type = "Int32";
-  if (column.type == ColumnType::kInteger) type = "Int64";
-  if (column.type == ColumnType::kReal) type = "Float64";
-  return column.nullable ? "Nullable(" + std::string(type) + ")" : type;
+  constexpr const char* kTypes[] = {"Int8", "Int32", "Int64", "Float64", "String", "String"};
+  const std::string type = kTypes[static_cast<size_t>(column.type)];
+  return column.nullable ? "Nullable(" + type + ")" : type;
 }
 
-/// SQL of a value in the form that write_row and read_row hash.
+bool is_text(ColumnType type) { return type == ColumnType::kText || type == ColumnType::kBlob; }
+
+/// Bytes of an integer of that type.
+size_t width_of(ColumnType type) {
+  return type == ColumnType::kInt8 ? 1 : type == ColumnType::kInt32 ? 4 : 8;
+}
+
+/// SQL of a value in the form that hash_of hashes.
 std::string value_sql(const Column& column) {
   const std::string name = name_there(column);
   const auto or_else = [&](const char* value) {
     return column.nullable ? "ifNull(" + name + ", " + value + ")" : name;
   };
-  switch (column.type) {
-    case ColumnType::kInt8:
-    case ColumnType::kInt32:
-      return "toInt64(" + or_else("0") + ")";
-    case ColumnType::kInteger:
-      return or_else("0");
-    case ColumnType::kReal:
-      return or_else("0.");
-    default:
-      return "sipHash64(" + or_else("''") + ")";
-  }
+  if (is_text(column.type)) return "sipHash64(" + or_else("''") + ")";
+  if (column.type == ColumnType::kReal) return or_else("0.");
+  return "toInt64(" + or_else("0") + ")";
 }
 
 /// Values first, then which of them are NULL.
@@ -102,8 +98,6 @@ std::string hash_sql(const Columns& columns) {
   }
   return "cityHash64(" + values + (nulls.empty() ? "0" : nulls) + ")";
 }
-
-bool is_text(ColumnType type) { return type == ColumnType::kText || type == ColumnType::kBlob; }
 
 FetchedValue value_of(RowStatement& row, int i, const Column& column) {
   if (column.nullable && row.is_null(i)) return {};
@@ -130,14 +124,6 @@ uint64_t hash_of(const std::vector<FetchedValue>& row, const Columns& columns) {
     if (columns[i].nullable) next <<= 1;
   }
   return hash.number(nulls).value();
-}
-
-template <class Small>
-Small small(int64_t value, const Column& column) {
-  const auto as_sent = static_cast<Small>(value);
-  if (as_sent == value) return as_sent;
-  throw std::runtime_error("the file has a " + column.name + " of " + std::to_string(value) +
-                           ", which greta does not write: `greta-db check` says more");
 }
 
 template <class Number>
@@ -262,24 +248,17 @@ uint64_t write_row(RowStatement& row, const Columns& columns, RowWriter& to) {
   for (const Column& column : columns) {
     const FetchedValue& value =
         values.emplace_back(value_of(row, static_cast<int>(values.size()), column));
-    const bool is_null = std::holds_alternative<std::monostate>(value);
-    if (column.nullable) to.null(is_null);
-    if (is_null) continue;
-    switch (column.type) {
-      case ColumnType::kInt8:
-        to.number(small<int8_t>(std::get<int64_t>(value), column));
-        break;
-      case ColumnType::kInt32:
-        to.number(small<int32_t>(std::get<int64_t>(value), column));
-        break;
-      case ColumnType::kInteger:
-        to.i64(std::get<int64_t>(value));
-        break;
-      case ColumnType::kReal:
-        to.f64(std::get<double>(value));
-        break;
-      default:
-        to.text(std::get<std::string_view>(value));
+    if (column.nullable) to.null(std::holds_alternative<std::monostate>(value));
+    if (const auto* integer = std::get_if<int64_t>(&value)) {
+      if (!to.integer(*integer, width_of(column.type))) {
+        throw std::runtime_error("the file has a " + column.name + " of " +
+                                 std::to_string(*integer) +
+                                 ", which greta does not write: `greta-db check` says more");
+      }
+    } else if (const auto* real = std::get_if<double>(&value)) {
+      to.f64(*real);
+    } else if (const auto* text = std::get_if<std::string_view>(&value)) {
+      to.text(*text);
     }
   }
   return hash_of(values, columns);
@@ -290,23 +269,12 @@ uint64_t read_row(RowReader& from, const Columns& columns, std::vector<FetchedVa
   for (const Column& column : columns) {
     if (column.nullable && from.null()) {
       row.emplace_back();
-      continue;
-    }
-    switch (column.type) {
-      case ColumnType::kInt8:
-        row.emplace_back(int64_t{from.number<int8_t>()});
-        break;
-      case ColumnType::kInt32:
-        row.emplace_back(int64_t{from.number<int32_t>()});
-        break;
-      case ColumnType::kInteger:
-        row.emplace_back(from.i64());
-        break;
-      case ColumnType::kReal:
-        row.emplace_back(from.f64());
-        break;
-      default:
-        row.emplace_back(from.text());
+    } else if (is_text(column.type)) {
+      row.emplace_back(from.text());
+    } else if (column.type == ColumnType::kReal) {
+      row.emplace_back(from.f64());
+    } else {
+      row.emplace_back(from.integer(width_of(column.type)));
     }
   }
   return hash_of(row, columns);
@@ -314,20 +282,15 @@ uint64_t read_row(RowReader& from, const Columns& columns, std::vector<FetchedVa
 
 Record::Record(std::string table, uint64_t number, RowStatement& row)
     : kind(std::move(table)), ord(number) {
-  const int columns = row.columns();
-  for (int i = 0; i < columns; ++i) {
-    switch (row.type(i)) {
-      case SQLITE_NULL:
-        cells.emplace_back();
-        break;
-      case SQLITE_INTEGER:
-        cells.emplace_back(digits_of(row.integer(i)));
-        break;
-      case SQLITE_FLOAT:
-        cells.emplace_back(digits_of(row.real(i)));
-        break;
-      default:
-        cells.emplace_back(std::string(row.bytes(i)));
+  for (int i = 0; i < row.columns(); ++i) {
+    if (row.is_null(i)) {
+      cells.emplace_back();
+    } else if (row.type(i) == SQLITE_INTEGER) {
+      cells.emplace_back(digits_of(row.integer(i)));
+    } else if (row.type(i) == SQLITE_FLOAT) {
+      cells.emplace_back(digits_of(row.real(i)));
+    } else {
+      cells.emplace_back(std::string(row.bytes(i)));
     }
   }
 }

@@ -57,21 +57,6 @@ ExternalTable text_table(const std::string& name, const std::vector<std::string>
   return {name, "text String", rows.bytes()};
 }
 
-void read_records(FleetServer& server, const ExternalTable& asked,
-                  const std::vector<std::string>& kinds,
-                  const std::function<void(uint64_t, Record&)>& take) {
-  server.select("SELECT push, kind, ord, cells FROM " + server.table("record") +
-                    " WHERE push IN (SELECT push FROM asked)" +
-                    (kinds.empty() ? "" : " AND kind IN (SELECT text FROM kinds)"),
-                "push, kind, ord, cells",
-                [&](RowReader& row) {
-                  const uint64_t push = row.u64();
-                  Record record(row);
-                  take(push, record);
-                },
-                {asked, text_table("kinds", kinds)});
-}
-
 std::string hex(uint64_t number) {
   char digits[24];
   std::snprintf(digits, sizeof digits, "%016" PRIx64, number);
@@ -214,16 +199,25 @@ void check_rows(FleetServer& server, const std::vector<Published>& runs,
     if (number == table.value_or(number)) require_all(server, runs, found, number);
 }
 
-void for_each_record(FleetServer& server, const std::vector<Published>& runs,
+void for_each_record(FleetServer& server, const ExternalTable& asked,
                      const std::vector<std::string>& kinds,
                      const std::function<void(uint64_t, Record&)>& take) {
-  if (!runs.empty()) read_records(server, asked_table(runs), kinds, take);
+  server.select("SELECT push, kind, ord, cells FROM " + server.table("record") +
+                    " WHERE push IN (SELECT push FROM asked)" +
+                    (kinds.empty() ? "" : " AND kind IN (SELECT text FROM kinds)"),
+                "push, kind, ord, cells",
+                [&](RowReader& row) {
+                  const uint64_t push = row.u64();
+                  Record record(row);
+                  take(push, record);
+                },
+                {asked, text_table("kinds", kinds)});
 }
 
 std::vector<Record> shared_records(FleetServer& server, uint64_t push) {
   std::vector<Record> all;
-  read_records(server, push_table("asked", {push}), {},
-               [&](uint64_t, Record& record) { all.push_back(std::move(record)); });
+  for_each_record(server, push_table("asked", {push}), {},
+                  [&](uint64_t, Record& record) { all.push_back(std::move(record)); });
   const auto key = [](const Record& record) { return std::tie(record.kind, record.ord); };
   std::sort(all.begin(), all.end(),
             [&](const Record& a, const Record& b) { return key(a) < key(b); });

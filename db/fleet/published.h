@@ -82,8 +82,12 @@ void require_all(const FleetServer& server, const std::vector<Published>& runs,
 void check_rows(FleetServer& server, const std::vector<Published>& runs,
                 std::optional<size_t> table = {});
 
-/// Calls back with the records of some tables of these runs, in any order; `kinds` {}: all.
-void for_each_record(FleetServer& server, const std::vector<Published>& runs,
+/// The external table asked(push UInt64).
+clickhouse::ExternalTable asked_table(const std::vector<Published>& runs);
+clickhouse::ExternalTable push_table(const std::string& name, const std::vector<uint64_t>& pushes);
+
+/// Calls back with the records of these pushes and tables, in any order; `kinds` {}: all.
+void for_each_record(FleetServer& server, const clickhouse::ExternalTable& asked,
                      const std::vector<std::string>& kinds,
                      const std::function<void(uint64_t push, Record&)>& take);
 
@@ -92,9 +96,5 @@ std::vector<Record> shared_records(FleetServer& server, uint64_t push);
 
 /// Push of the dictionaries (names and tolerances) that these records are: known by what they say.
 uint64_t push_of_rules(const std::vector<Record>& records);
-
-/// The external table asked(push UInt64).
-clickhouse::ExternalTable asked_table(const std::vector<Published>& runs);
-clickhouse::ExternalTable push_table(const std::string& name, const std::vector<uint64_t>& pushes);
 
 }  // namespace greta

@@ -272,7 +272,7 @@ class Pusher {
   /// A run there that has what the file lacks stays as it is.
   void refuse_loss(const SentRun& sent, const Published& old) {
     size_t lacking = 0;
-    for_each_record(server_, {old}, {"source"}, [&](uint64_t, const Record& record) {
+    for_each_record(server_, asked_table({old}), {"source"}, [&](uint64_t, const Record& record) {
       if (record.integer(1) != old.origin) return;  // of a directory level
       if (!statements_.find_id(kHasSource, sent.run_id, record.text(2), record.text(3),
                                record.text(4), record.integer(8)))
