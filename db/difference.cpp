@@ -1,5 +1,6 @@
 #include "db/difference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
@@ -30,6 +31,12 @@ std::string shares_fault(const DifferenceRow& d) {
 }
 
 }  // namespace
+
+bool is_spread(const std::vector<double>& shares) {
+  const double n = static_cast<double>(shares.size());
+  return shares.size() >= 8 &&
+         std::ranges::all_of(shares, [n](double share) { return share > 0 && share <= 4 / n; });
+}
 
 std::string fault_of(const DifferenceRow& d) {
   if (d.prefill_hash == d.decode_hash) return "is of equal hashes";
@@ -72,6 +79,7 @@ void RunRecords::add_difference(const DifferenceRow& d) {
   const int64_t id = insert.getColumn(0).getInt64();
   insert.reset();
   sql_(kDropDifferenceParts, id).exec();
+  if (is_spread(d.shares)) return;
   for (size_t i = 0; i < d.shares.size(); ++i) {
     if (!(d.shares[i] > 0)) continue;
     sql_("INSERT INTO difference_part VALUES (?, ?, ?)", id, static_cast<int64_t>(i),

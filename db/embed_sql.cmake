@@ -1,12 +1,8 @@
-# Writes ROOT/FILES into the C++ source OUT as raw string literals, which FUNCTION of the header HEADER returns.
-# cmake -P script; FILES is separated by commas.
+# Writes ROOT/FILES into the C++ source OUT as raw string literals, which sql_files() returns. cmake -P script; FILES
+# is separated by commas.
 string(REPLACE "," ";" FILES "${FILES}")
-if(NOT FUNCTION)
-  set(FUNCTION sql_files)
-  set(HEADER db/sql_files.h)
-endif()
-set(text "// Generated from the .sql files.\n#include \"${HEADER}\"\n\nnamespace greta {\n")
-string(APPEND text "const std::vector<SqlFile>& ${FUNCTION}() {\n  static const std::vector<SqlFile> files = {\n")
+set(text "// Generated from the .sql files.\n#include \"db/sql_files.h\"\n\nnamespace greta {\n")
+string(APPEND text "const std::vector<SqlFile>& sql_files() {\n  static const std::vector<SqlFile> files = {\n")
 foreach(file IN LISTS FILES)
   file(READ ${ROOT}/${file} sql)
   string(APPEND text "      {\"${file}\", R\"sql_text(${sql})sql_text\"},\n")

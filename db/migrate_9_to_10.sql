@@ -34,7 +34,8 @@ INSERT INTO difference_part(difference_id, segment, share_ppm)
       AND n.layer = d.layer AND n.tensor_id = d.tensor_id AND n.prefill_hash = d.prefill_hash
       AND n.decode_hash = d.decode_hash
     CROSS JOIN part s
-    WHERE s.segment < d.segments)
+    WHERE s.segment < d.segments
+      AND NOT (d.segments >= 8 AND d.in_segments = d.segments AND d.top_share <= 4.0 / d.segments))  -- spread
   WHERE share > 0;
 
 -- All runs are judged again afterwards. The views of before are dropped by name: a view that somebody else made

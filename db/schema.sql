@@ -304,7 +304,8 @@ CREATE TABLE difference (
   UNIQUE (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)
 ) STRICT;
 
--- Segments in which the two rows of a difference differ. A segment without a row here is equal.
+-- Segments in which the two rows of a difference differ. A segment without a row here is equal, but a difference
+-- without any row is spread: all of its segments, at least 8, differ, and none has more than four times its part.
 CREATE TABLE difference_part (
   difference_id INTEGER NOT NULL REFERENCES difference(id),
   segment       INTEGER NOT NULL,                 -- 0 to difference.segments - 1

@@ -8,7 +8,6 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/options/checked_value.h"
-#include "cli/warehouse/asked_database.h"
 #include "common/exit_status.h"
 #include "db/clickhouse/address.h"
 #include "db/fleet/fleet_check.h"
@@ -37,7 +36,7 @@ std::unique_ptr<FleetServer> fleet_of(const Options& options) {
 int check(Options& options, const FleetArguments& arguments) {
   const std::unique_ptr<FleetServer> server = fleet_of(options);
   const std::vector<Published> runs =
-      arguments.run.empty() ? published(*server, {}) : published_runs(*server, arguments.run);
+      arguments.run.empty() ? published(*server, {}) : published_named(*server, arguments.run);
   if (runs.empty() && !arguments.run.empty())
     throw UsageError("no run or experiment '" + arguments.run + "' at " + server->where());
   const bool is_shown = isatty(STDERR_FILENO) == 1;

@@ -10,7 +10,7 @@
 #include "cli/greta_db/gated_run.h"
 #include "cli/pages/page.h"
 #include "cli/report/files.h"
-#include "cli/report/waiver_text.h"
+#include "cli/report/waivers.h"
 #include "cli/warehouse/asked_database.h"
 #include "common/completion.h"
 #include "common/json_text.h"

@@ -1,5 +1,5 @@
 #include "cli/greta_db/gated_run.h"
-#include "cli/report/waiver_text.h"
+#include "cli/report/waivers.h"
 #include "common/utf8.h"
 
 namespace greta {

@@ -2,7 +2,7 @@
 
 #include "cli/greta_db/gated_run.h"
 #include "cli/report/markdown.h"
-#include "cli/report/waiver_text.h"
+#include "cli/report/waivers.h"
 #include "common/utf8.h"
 
 namespace greta {

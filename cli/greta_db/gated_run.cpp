@@ -77,7 +77,7 @@ GatedRun::GatedRun(QueryPool& statements, const Run& run, std::optional<int64_t>
                      (baseline ? "baseline_id = ?2" : "own_baseline"));
   if (baseline) query.bind(2, *baseline);
   if (!query.step()) throw UsageError(run.name + " is no run that can be judged");
-  row_.emplace(query).own();
+  row_.emplace(query);
   gate_ = gate != Gate::kVerdict            ? gate
           : row_->text("gate") == "numeric" ? Gate::kNumeric
                                             : Gate::kStrict;

@@ -7,10 +7,10 @@
 #include "cli/greta_db/judged_run.h"
 #include "cli/report/findings.h"
 #include "cli/report/texts.h"
+#include "cli/report/waivers.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
-#include "cli/warehouse/waivers.h"
 
 namespace greta {
 

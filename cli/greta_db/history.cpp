@@ -44,9 +44,9 @@ Where where_of(const HistoryArguments& arguments) {
 
 Question question_of(const HistoryArguments& arguments) {
   Question question;
-  question.experiment = arguments.experiment;
-  question.mode = arguments.mode;
-  question.since = arguments.since;
+  question.filter.experiment = arguments.experiment;
+  question.filter.mode = arguments.mode;
+  question.filter.since = arguments.since;
   question.compared = true;
   return question;
 }
@@ -208,10 +208,8 @@ int history(Options& options, const HistoryArguments& arguments) {
       print_matrix(options, arguments.gate, query);
       return kExitDone;
     }
-    HeadlineTable table(options.out, options.format, arguments.gate,
-                        {"date", "commit_sha", "mode", "run"}, {"change", "evidence", "pairs"});
-    while (query.step()) table.row(RunVerdict(query));
-    table.finish();
+    print_headlines(query, options.out, options.format, arguments.gate,
+                    {"date", "commit_sha", "mode", "run"}, {"change", "evidence", "pairs"});
     return kExitDone;
   }
   Query query(db, "SELECT " + std::string(kHistoryColumns) + " FROM " + history_rows() +

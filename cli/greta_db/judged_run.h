@@ -4,11 +4,11 @@
 
 #include "cli/report/findings.h"
 #include "cli/report/texts.h"
+#include "cli/report/waivers.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
-#include "cli/warehouse/waivers.h"
 
 namespace greta {
 

@@ -2,7 +2,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "cli/greta_db/commands.h"
@@ -27,7 +26,7 @@ std::vector<Published> named_runs(FleetServer& server, const PullArguments& argu
   std::vector<Published> wanted;
   std::set<std::string> known;
   for (const std::string& text : arguments.runs) {
-    std::vector<Published> all = published_runs(server, text);
+    std::vector<Published> all = published_named(server, text);
     FleetFile names(server);
     names.add(all, Records::kVerdict);
     std::set<int64_t> chosen;
@@ -38,9 +37,7 @@ std::vector<Published> named_runs(FleetServer& server, const PullArguments& argu
         wanted.push_back(one);
     }
   }
-  std::sort(wanted.begin(), wanted.end(), [](const Published& a, const Published& b) {
-    return std::tie(a.origin, a.run, a.identity) < std::tie(b.origin, b.run, b.identity);
-  });
+  std::sort(wanted.begin(), wanted.end());
   return wanted;
 }
 
@@ -50,7 +47,7 @@ int pull(Options& options, const PullArguments& arguments) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder / "pulled.db";
   {
-    FleetFile fetched(*server, file);
+    FleetFile fetched(*server, open_for_writing(file));
     fetched.add(wanted, Records::kAll);
     fetched.add_commits();
     std::vector<int64_t> ids;

@@ -63,11 +63,9 @@ void list_runs(Options& options, SQLite::Database& db, const RunsArguments& argu
     }
     return rows.finish();
   }
-  HeadlineTable table(options.out, options.format, arguments.gate,
-                      {"run", "date", "commit_sha", "mode", "dtype"},
-                      {"injected", "evidence", "pairs", "pass", "fail", "missing"});
-  while (query.step()) table.row(RunVerdict(query));
-  table.finish();
+  print_headlines(query, options.out, options.format, arguments.gate,
+                  {"run", "date", "commit_sha", "mode", "dtype"},
+                  {"injected", "evidence", "pairs", "pass", "fail", "missing"});
 }
 
 /// What every source says about the runs, and which value won.
@@ -85,10 +83,10 @@ void list_attributes(Options& options, SQLite::Database& db, const RunsArguments
 int runs(Options& options, const RunsArguments& arguments) {
   Question question;
   if (!arguments.run.empty()) question.runs = {arguments.run};
-  question.experiment = arguments.experiment;
-  question.mode = arguments.mode;
-  question.date = arguments.date;
-  question.commit = arguments.commit;
+  question.filter.experiment = arguments.experiment;
+  question.filter.mode = arguments.mode;
+  question.filter.date = arguments.date;
+  question.filter.commit = arguments.commit;
   AskedDatabase asked(options.database, question);
   SQLite::Database& db = asked.db();
   check_known(db, NameOf::kExperiment, arguments.experiment);

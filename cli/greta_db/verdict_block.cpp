@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "cli/greta_db/judged_run.h"
-#include "cli/report/waiver_text.h"
+#include "cli/report/waivers.h"
 #include "common/shell_word.h"
 #include "common/utf8.h"
 

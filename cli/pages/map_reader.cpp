@@ -339,10 +339,13 @@ void read_details(QueryPool& statements, const Run& run, const std::string& firs
     if (detail.shares.empty()) continue;
     parts.reset();
     parts.bind(1, pairs.integer(10));
+    bool any = false;
     while (parts.step()) {
+      any = true;
       detail.shares[static_cast<size_t>(parts.integer(0))] =
           static_cast<double>(parts.integer(1)) / 1e6;
     }
+    if (!any) detail.shares.clear();  // spread over all of the row
   }
   if (of_report) read_report(statements, run, map);
 }

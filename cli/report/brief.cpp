@@ -9,7 +9,7 @@
 #include "cli/report/findings.h"
 #include "cli/report/section.h"
 #include "cli/report/verdict_section.h"
-#include "cli/report/waiver_text.h"
+#include "cli/report/waivers.h"
 
 namespace greta {
 namespace {

@@ -10,9 +10,7 @@ RunVerdict verdict_of(QueryPool& statements, const Run& run) {
   RunQuery query(statements, run.id,
                  "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
   if (!query.step()) throw std::logic_error("no verdict of run " + run.name);
-  RunVerdict verdict(query);
-  verdict.own();
-  return verdict;
+  return RunVerdict(query);
 }
 
 }  // namespace

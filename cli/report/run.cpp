@@ -11,7 +11,7 @@
 #include "cli/report/section.h"
 #include "cli/report/table.h"
 #include "cli/report/verdict_section.h"
-#include "cli/report/waiver_text.h"
+#include "cli/report/waivers.h"
 
 namespace greta {
 namespace {

@@ -16,7 +16,7 @@ namespace greta {
 struct Question {
   std::vector<std::string> runs;  ///< as --run takes them; none: all
   Repeats repeats = Repeats::kAll;
-  std::string experiment, mode, date, commit, since;  ///< as the filters take them; "" any
+  PublishedFilter filter;
   bool everything = false;    ///< of tables that say no verdict: readouts, plans, logs
   bool rows = false;          ///< trace rows of all runs named
   bool failing_rows = false;  ///< of those that do not pass; the others' are hashed by the server
@@ -43,8 +43,5 @@ class AskedDatabase {
   std::unique_ptr<FleetServer> server_;
   std::unique_ptr<FleetFile> fleet_;
 };
-
-/// What a warehouse in ClickHouse has of runs as --run takes them: all that the text can mean.
-std::vector<Published> published_runs(FleetServer& server, const std::string& text);
 
 }  // namespace greta

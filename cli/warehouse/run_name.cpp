@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <utility>
 
@@ -51,46 +52,39 @@ std::vector<std::string> list_of(const std::vector<Run>& runs) {
   return list_of(names);
 }
 
-/// A name taken apart as free_run_name puts it together.
-struct RepeatName {
-  std::string base;
-  std::string number = "";  ///< digits behind the #; "" of the first
-
-  explicit RepeatName(const std::string& name) : base(name) {
-    const size_t end = name.find_last_not_of("0123456789");
-    if (end == std::string::npos || name[end] != '#' || end + 1 == name.size()) return;
-    if (name[end + 1] == '0' || name.substr(end + 1) == "1") return;
-    base = name.substr(0, end);
-    number = name.substr(end + 1);
-  }
-  bool before(const RepeatName& other) const {
-    return std::pair(number.size(), number) < std::pair(other.number.size(), other.number);
-  }
-};
+/// NAME and 2 of NAME#2, as free_run_name puts them together; of any other name itself and 1.
+std::pair<std::string, uint64_t> base_and_number(const std::string& name) {
+  const size_t mark = name.rfind('#');
+  if (mark == std::string::npos) return {name, 1};
+  const char *digits = name.data() + mark + 1, *end = name.data() + name.size();
+  uint64_t number = 0;
+  const auto read = std::from_chars(digits, end, number);
+  const bool is_repeat = read.ec == std::errc() && read.ptr == end && *digits != '0' && number > 1;
+  return is_repeat ? std::pair(name.substr(0, mark), number) : std::pair(name, uint64_t{1});
+}
 
 /// NAME, NAME#2, NAME#3, ... of the run `name`, in order of number.
 std::vector<Run> repeats_of(SQLite::Database& db, const std::string& name) {
-  const std::string base = RepeatName(name).base;
+  const std::string base = base_and_number(name).first;
   std::vector<Run> runs = runs_where(
       db, "(r.name = ?1 OR r.name > ?1 || '#' AND r.name < ?1 || '$')", base);  // $ follows #
-  std::erase_if(runs, [&](const Run& run) { return RepeatName(run.name).base != base; });
+  std::erase_if(runs, [&](const Run& run) { return base_and_number(run.name).first != base; });
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
-    return RepeatName(a.name).before(RepeatName(b.name));
+    return base_and_number(a.name).second < base_and_number(b.name).second;
   });
   return runs;
 }
 
 std::vector<Run> chosen(std::vector<Run> runs, Repeats repeats) {
   if (repeats == Repeats::kAll) return runs;
-  std::map<std::string, RepeatName> latest;
+  std::map<std::string, uint64_t> latest;
   for (const Run& run : runs) {
-    const RepeatName name(run.name);
-    auto [found, is_new] = latest.try_emplace(name.base, name);
-    if (!is_new && found->second.before(name)) found->second = name;
+    const auto [base, number] = base_and_number(run.name);
+    latest[base] = std::max(latest[base], number);
   }
   std::erase_if(runs, [&](const Run& run) {
-    const RepeatName name(run.name);
-    return latest.at(name.base).number != name.number;
+    const auto [base, number] = base_and_number(run.name);
+    return number != latest[base];
   });
   return runs;
 }
@@ -99,9 +93,9 @@ std::vector<Run> chosen(std::vector<Run> runs, Repeats repeats) {
 
 std::vector<Run> later_runs(SQLite::Database& db, const Run& run) {
   std::vector<Run> runs = repeats_of(db, run.name);
-  runs.erase(runs.begin(), std::find_if(runs.begin(), runs.end(), [&](const Run& other) {
-               return RepeatName(run.name).before(RepeatName(other.name));
-             }));
+  std::erase_if(runs, [&](const Run& other) {
+    return base_and_number(other.name).second <= base_and_number(run.name).second;
+  });
   return runs;
 }
 

@@ -43,11 +43,10 @@ std::string fail_text(const FailPlace& place) {
 }
 
 RunVerdict::RunVerdict(const Query& row) : names_(row.column_names()) {
-  for (int i = 0; i < row.columns(); i++) cells_.push_back(row.cell(i));
-}
-
-void RunVerdict::own() {
-  for (Cell& cell : cells_) cell.text = texts_.emplace_back(cell.text);
+  for (int i = 0; i < row.columns(); i++) {
+    Cell& cell = cells_.emplace_back(row.cell(i));
+    cell.text = texts_.emplace_back(cell.text);
+  }
 }
 
 const Cell& RunVerdict::cell(std::string_view column) const {
@@ -103,25 +102,26 @@ std::string Headline::brief() const {
   return remark == kWithinRounding ? "PASS (rounding only)" : text();
 }
 
-HeadlineTable::HeadlineTable(Output& out, Format format, Gate gate, std::vector<std::string> before,
-                             std::vector<std::string> after)
-    : gate_(gate), before_(std::move(before)), after_(std::move(after)), printer_(out, format, [&] {
-        std::vector<std::string> names = before_;
-        names.insert(names.end(), {"verdict", "first_fail", "layer", "tensor", "prompt", "pos"});
-        names.insert(names.end(), after_.begin(), after_.end());
-        return names;
-      }()) {}
-
-void HeadlineTable::row(const RunVerdict& run) {
-  const Headline head(run, gate_);
-  const FailPlace& fail = head.fail;
-  const std::string verdict = head.text();
-  std::vector<Cell> cells;
-  for (const std::string& name : before_) cells.push_back(run.cell(name));
-  cells.insert(cells.end(), {Cell(verdict), or_null(fail.cause), or_null(fail.layer),
-                             or_null(fail.tensor), or_null(fail.prompt), or_null(fail.pos)});
-  for (const std::string& name : after_) cells.push_back(run.cell(name));
-  printer_.row(cells);
+void print_headlines(Query& runs, Output& out, Format format, Gate gate,
+                     const std::vector<std::string>& before,
+                     const std::vector<std::string>& after) {
+  std::vector<std::string> names = before;
+  names.insert(names.end(), {"verdict", "first_fail", "layer", "tensor", "prompt", "pos"});
+  names.insert(names.end(), after.begin(), after.end());
+  RowPrinter printer(out, format, names);
+  while (runs.step()) {
+    const RunVerdict run(runs);
+    const Headline head(run, gate);
+    const FailPlace& fail = head.fail;
+    const std::string verdict = head.text();
+    std::vector<Cell> cells;
+    for (const std::string& name : before) cells.push_back(run.cell(name));
+    cells.insert(cells.end(), {Cell(verdict), or_null(fail.cause), or_null(fail.layer),
+                               or_null(fail.tensor), or_null(fail.prompt), or_null(fail.pos)});
+    for (const std::string& name : after) cells.push_back(run.cell(name));
+    printer.row(cells);
+  }
+  printer.finish();
 }
 
 VerdictRows::VerdictRows(Output& out, Format format, std::vector<std::string> columns)

@@ -42,14 +42,11 @@ std::string place_text(const FailPlace& place);
 /// "ATTN_OUT_DRIFT at layer 3, ...".
 std::string fail_text(const FailPlace& place);
 
-/// The row of run_verdict that a query stands on, by column name. Borrowed until the next step,
-/// unless own() is called.
+/// A copy of the row of run_verdict that a query stands on, by column name.
 class RunVerdict {
  public:
   explicit RunVerdict(const Query& row);
-
-  /// Takes copies of the texts. The object is not to be copied afterwards.
-  void own();
+  RunVerdict(RunVerdict&&) = default;
 
   const Cell& cell(std::string_view column) const;
   bool has(std::string_view column) const { return cell(column).type != Cell::Type::kNull; }
@@ -67,7 +64,7 @@ class RunVerdict {
  private:
   std::vector<std::string> names_;
   std::vector<Cell> cells_;
-  std::deque<std::string> texts_;  ///< of cells_, when they are owned
+  std::deque<std::string> texts_;  ///< of cells_
 };
 
 /// "PASS (rounding only; bitwise equal: no, as expected in as_designed)": a verdict whose run or
@@ -101,22 +98,12 @@ struct Headline {
   std::string brief() const;
 };
 
-/// A table for readers: columns of run_verdict around what leads, one row per run.
-class HeadlineTable {
- public:
-  /// `before` and `after` name columns of the verdicts that row() is given. kTable or kMarkdown.
-  HeadlineTable(Output& out, Format format, Gate gate, std::vector<std::string> before,
-                std::vector<std::string> after);
-  void row(const RunVerdict& run);
-  void finish() { printer_.finish(); }
+/// Prints a table for readers, a row per run: columns of the verdicts that `runs` finds around what
+/// leads. kTable or kMarkdown.
+void print_headlines(Query& runs, Output& out, Format format, Gate gate,
+                     const std::vector<std::string>& before, const std::vector<std::string>& after);
 
- private:
-  Gate gate_;
-  std::vector<std::string> before_, after_;
-  RowPrinter printer_;
-};
-
-/// The same for programs: all columns of the verdicts, and Headline::text() behind them.
+/// Rows for programs: all columns of the verdicts, and Headline::text() behind them.
 class VerdictRows {
  public:
   VerdictRows(Output& out, Format format, std::vector<std::string> columns);

@@ -1,5 +1,6 @@
 #include "db/clickhouse/address.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "common/exit_status.h"
@@ -8,31 +9,26 @@ namespace greta::clickhouse {
 namespace {
 
 constexpr std::string_view kPlain = "clickhouse://", kTls = "clickhouses://";
-constexpr const char* kForm = "clickhouse://USER@HOST:PORT/DATABASE";
+constexpr std::string_view kEscaped = "%/@:?#";
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+void require(bool holds, const std::string& what) {
+  if (!holds) throw UsageError(what + ": clickhouse://USER@HOST:PORT/DATABASE");
 }
 
-/// %2F and the like become what they stand for.
-std::string decoded(std::string_view text, const char* part) {
+/// A name in which %2F and the like stand for what they encode.
+std::string decoded(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      plain += text[i];
-      continue;
+    unsigned char c = static_cast<unsigned char>(text[i]);
+    if (c == '%') {
+      const std::string_view digits = text.substr(i + 1, 2);
+      const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), c, 16);
+      require(digits.size() == 2 && read.ec == std::errc() && read.ptr == digits.end(),
+              "a % in an address is no %XX");
+      i += 2;
     }
-    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-    if (low < 0) throw UsageError(std::string("the ") + part + " has a % that is no %XX");
-    plain += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  for (const char c : plain) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      throw UsageError(std::string("the ") + part + " has a control character");
+    require(c >= 0x20 && c != 0x7f, "an address has a control character");
+    plain += static_cast<char>(c);
   }
   return plain;
 }
@@ -41,31 +37,25 @@ std::string encoded(std::string_view text) {
   constexpr const char* kDigits = "0123456789ABCDEF";
   std::string all;
   for (const char c : text) {
-    if (c == '%' || c == '/' || c == '@' || c == ':' || c == '?' || c == '#') {
-      const auto byte = static_cast<unsigned char>(c);
-      all.append({'%', kDigits[byte >> 4], kDigits[byte & 15]});
-    } else {
+    if (kEscaped.find(c) == std::string_view::npos) {
       all += c;
+    } else {
+      all.append({'%', kDigits[c >> 4], kDigits[c & 15]});
     }
   }
   return all;
 }
 
-uint16_t port_of(std::string_view text) {
-  unsigned port = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || port == 0 || port > 65535)
-    throw UsageError("the port of a ClickHouse server is a number from 1 to 65535");
-  return static_cast<uint16_t>(port);
+/// The part of `text` before the first `mark`, which is removed with it; all of it without one.
+std::string_view take_until(std::string_view& text, char mark) {
+  const std::string_view part = text.substr(0, text.find(mark));
+  text.remove_prefix(std::min(text.size(), part.size() + 1));
+  return part;
 }
 
-void check_host(std::string_view host, bool is_v6) {
-  if (host.empty()) throw UsageError(std::string("the address names no host: ") + kForm);
-  const std::string_view allowed =
-      is_v6 ? "0123456789abcdefABCDEF:."
-            : "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
-  if (host.find_first_not_of(allowed) != std::string_view::npos)
-    throw UsageError("the host of a ClickHouse server is a name or an address");
+std::string host_and_port(const Address& address) {
+  const bool is_v6 = address.host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
 }  // namespace
@@ -75,56 +65,57 @@ bool is_address(std::string_view text) {
 }
 
 Address parse_address(std::string_view text) {
+  require(is_address(text), "no address of a warehouse");
   Address address;
   address.tls = text.starts_with(kTls);
-  if (!is_address(text)) throw UsageError(std::string("no address of a warehouse: ") + kForm);
   text.remove_prefix(address.tls ? kTls.size() : kPlain.size());
-  if (text.find_first_of("?#") != std::string_view::npos)
-    throw UsageError(std::string("an address has no parameters: ") + kForm);
-  const size_t slash = text.find('/');
-  std::string_view server = text.substr(0, slash);
-  const std::string_view database =
-      slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
-  const size_t at = server.rfind('@');
-  if (at != std::string_view::npos) {
-    const std::string_view user = server.substr(0, at);
-    if (user.find(':') != std::string_view::npos) {
+  std::string_view server = take_until(text, '/');
+  if (server.find('@') != std::string_view::npos) {
+    const std::string_view user = take_until(server, '@');
+    if (user.find(':') != std::string_view::npos || server.find('@') != std::string_view::npos) {
       throw UsageError(
           "an address holds no password: $GRETA_FLEET_PASSWORD has it, or the file that"
           " $GRETA_FLEET_PASSWORD_FILE names, or it is asked for");
     }
-    address.user = decoded(user, "user");
-    server.remove_prefix(at + 1);
+    address.user = decoded(user);
   }
   if (address.user.empty()) address.user = "default";
   const bool is_v6 = server.starts_with('[');
-  size_t end = is_v6 ? server.find(']') : server.find(':');
-  if (is_v6 && end == std::string_view::npos)
-    throw UsageError("an IPv6 address stands in [ and ], before the port");
-  address.host = server.substr(is_v6 ? 1 : 0, end == std::string_view::npos ? end : end - is_v6);
-  check_host(address.host, is_v6);
-  std::string_view rest =
-      end == std::string_view::npos ? std::string_view() : server.substr(end + is_v6);
-  if (!rest.empty() && rest.front() != ':')
-    throw UsageError(std::string("after the host comes :PORT: ") + kForm);
-  address.port =
-      rest.empty() ? static_cast<uint16_t>(address.tls ? 8443 : 8123) : port_of(rest.substr(1));
-  address.database = decoded(database, "database");
-  if (address.database.empty() || address.database.find('/') != std::string::npos)
-    throw UsageError(std::string("an address ends with the name of a database: ") + kForm);
+  if (is_v6) {
+    server.remove_prefix(1);
+    require(server.find(']') != std::string_view::npos, "an IPv6 address stands in [ and ]");
+    address.host = take_until(server, ']');
+    require(server.empty() || server.starts_with(':'), "a port stands behind the host and :");
+  } else {
+    const size_t colon = server.find(':');
+    address.host = server.substr(0, colon);
+    server.remove_prefix(address.host.size());
+  }
+  const std::string_view allowed =
+      is_v6 ? "0123456789abcdefABCDEF:."
+            : "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+  require(!address.host.empty() && address.host.find_first_not_of(allowed) == std::string::npos,
+          "the host of a ClickHouse server is a name or an address");
+  address.port = address.tls ? 8443 : 8123;
+  if (server.starts_with(':')) {
+    server.remove_prefix(1);
+    const auto read = std::from_chars(server.data(), server.data() + server.size(), address.port);
+    require(read.ec == std::errc() && read.ptr == server.end() && address.port != 0,
+            "the port of a ClickHouse server is a number from 1 to 65535");
+  }
+  require(!text.empty() && text.find_first_of("/?#") == std::string_view::npos,
+          "an address ends with the name of a database, without parameters");
+  address.database = decoded(text);
   return address;
 }
 
 std::string Address::text() const {
-  const bool is_v6 = host.find(':') != std::string::npos;
-  return std::string(tls ? kTls : kPlain) + encoded(user) + "@" +
-         (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port) + "/" + encoded(database);
+  return std::string(tls ? kTls : kPlain) + encoded(user) + "@" + host_and_port(*this) + "/" +
+         encoded(database);
 }
 
 std::string Address::url() const {
-  const bool is_v6 = host.find(':') != std::string::npos;
-  return std::string(tls ? "https://" : "http://") + (is_v6 ? "[" + host + "]" : host) + ":" +
-         std::to_string(port) + "/";
+  return (tls ? "https://" : "http://") + host_and_port(*this) + "/";
 }
 
 }  // namespace greta::clickhouse

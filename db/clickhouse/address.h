@@ -5,8 +5,8 @@
 
 namespace greta::clickhouse {
 
-/// Where a database of a ClickHouse server is: clickhouse://USER@HOST:PORT/DATABASE, over HTTP, or
-/// clickhouses:// over TLS. A password has no place in it.
+/// A database of a ClickHouse server: clickhouse://USER@HOST:PORT/DATABASE over HTTP, or
+/// clickhouses:// over TLS. An address has no password.
 struct Address {
   bool tls = false;
   std::string user;      ///< "default" when none is given
@@ -14,13 +14,11 @@ struct Address {
   uint16_t port = 0;     ///< 8123, or 8443 over TLS, when none is given
   std::string database;  ///< never empty
 
-  /// As it was written, to be shown.
   std::string text() const;
-  /// http://HOST:PORT/
-  std::string url() const;
+  std::string url() const;  ///< http://HOST:PORT/
 };
 
-/// Whether a name of a database is meant as such an address.
+/// True if a name of a database is meant as such an address.
 bool is_address(std::string_view text);
 
 /// Throws UsageError, which does not repeat what may be a password.

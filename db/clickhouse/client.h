@@ -2,17 +2,38 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "db/clickhouse/address.h"
-#include "db/clickhouse/error.h"
-#include "db/clickhouse/retry.h"
+#include "db/clickhouse/http.h"
 #include "db/clickhouse/row_binary.h"
 
 namespace greta::clickhouse {
+
+/// A statement that the server refuses; `code` is ClickHouse's.
+struct Refused : Error {
+  Refused(const std::string& what, int code_) : Error(what), code(code_) {}
+  int code;
+};
+
+/// Refused::code of a wrong user or password.
+inline constexpr int kWrongPassword = 516;
+
+/// Throws what an answer with an HTTP status that is not 200 means: Unavailable, Refused, or Error
+/// where it is not ClickHouse's.
+[[noreturn]] void refuse(const Address& address, long status, std::string body);
+
+/// How often something is tried that may be done again.
+struct Retries {
+  int attempts = 5;                                 ///< 5 wait 3 s in all, 8 wait 25 s
+  std::function<void(const Unavailable&)> waiting;  ///< called before each pause
+};
+
+/// Calls `once` until it throws no Unavailable; the last one goes to the caller. Pauses 0.2 s, then
+/// each time twice as long. Throws Stopped while it waits.
+void until_available(const Retries& retries, const std::function<void()>& once);
 
 /// A table that a statement reads and that travels with it.
 struct ExternalTable {
@@ -21,24 +42,17 @@ struct ExternalTable {
   std::string rows;       ///< RowBinary
 };
 
-/// How a client behaves; what is not set is sensible.
 struct ClientOptions {
   std::string password;
   std::string ca_file;            ///< PEM; "" the system's
-  Retries retries;                ///< of what may safely be asked again; inserts are their caller's
+  Retries retries;                ///< of reads; inserts are their caller's
   int64_t patience_ms = 600'000;  ///< for one answer
-  int64_t connect_ms = 10'000;
-  size_t most_row_bytes = 1'000'000'000;  ///< SQLite has none that is longer
 };
 
-/// A connection to one server. Members throw Unavailable, Refused, Error or Stopped: an answer that
-/// is not whole is none. No password is in any message.
+/// A connection to one server. Members throw Unavailable, Refused, Error or Stopped.
 class Client {
  public:
   Client(Address address, ClientOptions options);
-  ~Client();
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
 
   const Address& address() const { return address_; }
   const Retries& retries() const { return options_.retries; }
@@ -47,36 +61,29 @@ class Client {
   /// the server's profile insists on others. Called by the first statement.
   void check_settings();
 
-  /// Runs a statement that reads, as often as it takes; `row` is called for every row of its
-  /// answer, which arrives whole or not at all, in RowBinary: the statement names no FORMAT. It
-  /// reads all of a row before it changes anything, for one that is not there as a whole yet is
-  /// read again.
+  /// Runs a statement without FORMAT that reads, again where the server is away. When the answer is
+  /// there as a whole, `row` is called for each row and reads all of it.
   void select(const std::string& sql, const std::function<void(RowReader&)>& row,
               const std::vector<ExternalTable>& tables = {});
 
-  /// The first column of the first row, a UInt64.
-  uint64_t number(const std::string& sql, const std::vector<ExternalTable>& tables = {});
+  /// The first column of the only row, a UInt64.
+  uint64_t number(const std::string& sql);
 
-  /// Runs a statement that changes something and has no answer, once.
+  /// Runs a statement that has no answer, once.
   void execute(const std::string& sql);
 
-  /// The same of one that may be run twice ("CREATE ... IF NOT EXISTS"), as often as it takes.
-  void ensure(const std::string& sql);
-
-  /// Sends rows, once: `next` gives RowBinary of whole rows, up to 16 MiB, and "" after the last.
-  /// After an error nobody knows which of them arrived.
-  void insert(const std::string& table, const std::string& columns,
-              const std::function<std::string_view()>& next);
+  /// Sends whole rows in RowBinary, once. After an error it is unknown which of them arrived.
+  void insert(const std::string& table, const std::string& columns, std::string_view rows);
 
  private:
-  struct Curl;
-  struct Request;
-  std::string parameters(bool reads) const;
-  void perform(Request& request);
+  void read(const std::string& sql, const std::function<void(RowReader&)>& row,
+            const std::vector<ExternalTable>& tables);
+  void perform(const std::string& parameters, HttpRequest request, HttpBody& answer);
+  void ask(const std::string& sql, const std::vector<ExternalTable>& tables, HttpBody& answer);
 
   Address address_;
   ClientOptions options_;
-  std::unique_ptr<Curl> curl_;
+  HttpConnection connection_;
   std::map<std::string, std::string> settings_;  ///< that every statement asks for
   bool checked_ = false;
 };

@@ -10,6 +10,12 @@ static_assert(std::endian::native == std::endian::little, "RowBinary is little-e
 
 namespace greta::clickhouse {
 
+/// The low `width` bytes as a number of their own.
+inline int64_t sign_extended(int64_t value, size_t width) {
+  const size_t unused = 64 - 8 * width;
+  return static_cast<int64_t>(static_cast<uint64_t>(value) << unused) >> unused;
+}
+
 /// Writes values as ClickHouse's format RowBinary has them, one after the other.
 class RowWriter {
  public:
@@ -22,6 +28,11 @@ class RowWriter {
   RowWriter& u64(uint64_t value) { return number(value); }
   RowWriter& i64(int64_t value) { return number(value); }
   RowWriter& f64(double value) { return number(value); }
+  /// The low `width` bytes of an integer. False if they are not all of it.
+  bool integer(int64_t value, size_t width) {
+    bytes_.append(reinterpret_cast<const char*>(&value), width);
+    return value == sign_extended(value, width);
+  }
   RowWriter& length(uint64_t value) {  ///< of a text or an array
     for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
     bytes_ += static_cast<char>(value);
@@ -46,7 +57,7 @@ class RowWriter {
 /// Thrown where an answer ends within a row.
 struct NoMoreBytes {};
 
-/// Reads them again. A row that is not there as a whole throws NoMoreBytes.
+/// Reads them again, from borrowed bytes. A row that is not there as a whole throws NoMoreBytes.
 class RowReader {
  public:
   explicit RowReader(std::string_view bytes) : bytes_(bytes) {}
@@ -61,25 +72,37 @@ class RowReader {
   uint64_t u64() { return number<uint64_t>(); }
   int64_t i64() { return number<int64_t>(); }
   double f64() { return number<double>(); }
-  uint64_t length();
+  int64_t integer(size_t width) {
+    int64_t value = 0;
+    std::memcpy(&value, take(width).data(), width);
+    return sign_extended(value, width);
+  }
+  uint64_t length() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const uint8_t byte = u8();
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    throw NoMoreBytes();  // no length has more than ten bytes
+  }
   std::string_view text() { return take(length()); }
   bool null() { return u8() != 0; }
   std::optional<std::string> text_or_null() {
     return null() ? std::nullopt : std::optional(std::string(text()));
   }
 
-  bool at_end() const { return at_ == bytes_.size(); }
-  size_t taken() const { return at_; }
+  bool at_end() const { return bytes_.empty(); }
 
  private:
   std::string_view take(uint64_t n) {
-    if (n > bytes_.size() - at_) throw NoMoreBytes();
-    at_ += n;
-    return bytes_.substr(at_ - n, n);
+    if (n > bytes_.size()) throw NoMoreBytes();
+    const std::string_view taken = bytes_.substr(0, n);
+    bytes_.remove_prefix(n);
+    return taken;
   }
 
-  std::string_view bytes_;
-  size_t at_ = 0;
+  std::string_view bytes_;  ///< those that are left
 };
 
 }  // namespace greta::clickhouse

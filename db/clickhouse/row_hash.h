@@ -7,9 +7,8 @@ namespace greta::clickhouse {
 /// SipHash-2-4 of bytes with a key of zeros: ClickHouse's sipHash64 of a String.
 uint64_t sip_hash64(std::string_view bytes);
 
-/// What ClickHouse's cityHash64(a, b, ...) gives for numbers and arrays of numbers: of each the
-/// finaliser of MurmurHash3, two at a time made one as in CityHash 1.0.2. Equal values have equal
-/// hashes there and here; what anybody can forge is not noticed.
+/// ClickHouse's cityHash64(a, b, ...) of numbers and arrays of numbers: the finaliser of
+/// MurmurHash3 of each, joined as in CityHash 1.0.2.
 class RowHash {
  public:
   /// An integer, as UInt64 or Int64, or the bits of a Float64; the length of an array, then each of

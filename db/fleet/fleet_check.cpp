@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <map>
 #include <random>
-#include <set>
 #include <thread>
 
 #include "common/stop_signal.h"
@@ -23,28 +21,6 @@ constexpr uint64_t kRowsAtOnce = 2'000'000;
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::minutes kPatience{30};
 
-std::multiset<std::string> rows_of(SQLite::Statement& query, int64_t run_id) {
-  std::multiset<std::string> rows;
-  query.reset();
-  query.bind(1, run_id);
-  while (query.executeStep()) {
-    std::string row;
-    for (int i = 0; i < query.getColumnCount(); ++i) {
-      if (i > 0) row += '|';
-      if (!query.getColumn(i).isNull()) row += query.getColumn(i).getString();
-    }
-    rows.insert(row);
-  }
-  return rows;
-}
-
-/// A row of one that the other lacks; "" none.
-std::string lacking(const std::multiset<std::string>& all, const std::multiset<std::string>& in) {
-  std::vector<std::string> rows;
-  std::set_difference(all.begin(), all.end(), in.begin(), in.end(), std::back_inserter(rows));
-  return rows.empty() ? "" : rows.back();  // of the run: behind those of its causes and prompts
-}
-
 /// Judges runs again that have one dictionary.
 void judge_again(FleetServer& server, const std::vector<Published>& runs,
                  FleetCheckSummary& summary) {
@@ -53,15 +29,30 @@ void judge_again(FleetServer& server, const std::vector<Published>& runs,
   std::vector<int64_t> ids;
   for (size_t i = 0; i < runs.size(); ++i) ids.push_back(file.run_id(i));
   file.add_rows(ids);
-  std::string columns = columns_of(file.db(), "verdict");
-  SQLite::Statement kept(file.db(), "SELECT " + columns + " FROM verdict WHERE run_id = ?");
-  SQLite::Statement now(file.db(), "SELECT " + columns + " FROM verdict_now WHERE run_id = ?");
+  const std::string columns = columns_of(file.db(), "verdict");
+  // rows that one verdict has and the other lacks, those of the run last
+  SQLite::Statement differing(
+      file.db(), "WITH kept AS (SELECT " + columns + " FROM verdict WHERE run_id = ?1), now AS" +
+                     " MATERIALIZED (SELECT " + columns + " FROM verdict_now WHERE run_id = ?1)" +
+                     " SELECT 1 AS is_kept, * FROM (SELECT * FROM kept EXCEPT SELECT * FROM now)"
+                     " UNION ALL"
+                     " SELECT 0, * FROM (SELECT * FROM now EXCEPT SELECT * FROM kept)"
+                     " ORDER BY level");
   for (size_t i = 0; i < runs.size(); ++i) {
     throw_if_stopped();
-    const auto pushed = rows_of(kept, ids[i]), judged = rows_of(now, ids[i]);
     ++summary.judged;
-    if (pushed == judged) continue;
-    summary.differences.push_back({runs[i].run, lacking(pushed, judged), lacking(judged, pushed)});
+    FleetDifference difference{runs[i].run, "", ""};
+    bool is_other = false;
+    differing.reset();
+    differing.bind(1, ids[i]);
+    for (; differing.executeStep(); is_other = true) {
+      std::string& row =
+          differing.getColumn(0).getInt() == 1 ? difference.pushed : difference.judged;
+      row.clear();
+      for (int c = 1; c < differing.getColumnCount(); ++c)
+        row += (c > 1 ? "|" : "") + differing.getColumn(c).getString();
+    }
+    if (is_other) summary.differences.push_back(difference);
   }
 }
 
@@ -82,7 +73,7 @@ FleetCheckSummary check_fleet(FleetServer& server, const std::vector<Published>&
   FleetCheckSummary summary;
   for (const std::vector<Published>& asked : portions(runs)) {
     throw_if_stopped();
-    check_all_rows(server, asked, Held::kContent);
+    check_rows(server, asked);
     summary.runs += static_cast<int64_t>(asked.size());
     for (const Published& run : asked) summary.rows += static_cast<int64_t>(run.trace_rows());
     if (progress) progress(summary.runs);
@@ -99,33 +90,20 @@ FleetCheckSummary check_fleet(FleetServer& server, const std::vector<Published>&
 
 namespace {
 
-/// Rows by table of pushes that nothing asks for and that are older than that.
-std::vector<uint64_t> find_unwanted(FleetServer& server, int64_t hours,
-                                    std::set<uint64_t>& pushes) {
-  std::string sql;
-  for (size_t i = 0; i < kFleetTables; ++i) {
-    sql += (sql.empty() ? "" : " UNION ALL ") + ("SELECT push, toUInt64(" + std::to_string(i)) +
-           ") AS of_table, toUInt64(count()) AS total FROM " +
-           server.table(fleet_tables()[i].name) + " WHERE push > " +
-           std::to_string(kLastSharedPush) + " AND push NOT IN (SELECT push FROM " +
-           server.table("published") +
-           " WHERE (identity, version, push) IN (SELECT identity, tupleElement(last, 1),"
-           " tupleElement(last, 2) FROM (SELECT identity, max((version, push)) AS last FROM " +
-           server.table("published") +
-           " GROUP BY identity))) AND push NOT IN (SELECT push FROM rules) GROUP BY push HAVING"
-           // as numbers with a sign: by a clock in 1970 a day ago would be in a hundred years
-           " toInt64(toUInt32(now())) - toInt64(toUInt32(max(pushed_at))) >= " +
-           std::to_string(hours * 3600);
-  }
-  std::vector<uint64_t> rows(kFleetTables);
-  server.select(sql, "push, of_table, total",
-                [&](RowReader& row) {
-                  pushes.insert(row.u64());
-                  const uint64_t table = row.u64();
-                  rows.at(table) += row.u64();
-                },
-                {push_table("rules", wanted_rules(server))});
-  return rows;
+/// Rows of pushes that nothing asks for and that are older than that.
+FoundRows find_unwanted(FleetServer& server, int64_t hours) {
+  std::vector<uint64_t> rules;
+  server.select("SELECT DISTINCT rules FROM " + server.table("published"), "rules",
+                [&](RowReader& row) { rules.push_back(row.u64()); });
+  return find_rows(
+      server, {},
+      "push > " + std::to_string(kLastSharedPush) + " AND push NOT IN (SELECT push FROM " +
+          server.table("published") + " WHERE " + is_last_push(server) +
+          ") AND push NOT IN (SELECT push FROM rules)",
+      // as numbers with a sign: by a clock in 1970 a day ago would be in a hundred years
+      "toInt64(toUInt32(now())) - toInt64(toUInt32(max(pushed_at))) >= " +
+          std::to_string(hours * 3600),
+      push_table("rules", rules));
 }
 
 /// Waits until no deletion is under way on any replica.
@@ -150,13 +128,13 @@ void wait_for_mutations(FleetServer& server) {
 
 SweptRows sweep_fleet(FleetServer& server, int64_t hours, bool remove) {
   SweptRows swept;
-  std::set<uint64_t> pushes;
-  const std::vector<uint64_t> rows = find_unwanted(server, hours, pushes);
-  swept.rows = rows[kTraceRowTable];
-  swept.differences = rows[kDifferenceTable];
-  swept.records = rows[kRecordTable];
-  swept.pushes.assign(pushes.begin(), pushes.end());
-  if (!remove || pushes.empty()) return swept;
+  for (const auto& [push, sums] : find_unwanted(server, hours)) {
+    swept.pushes.push_back(push);
+    swept.rows += sums[kTraceRowTable].n;
+    swept.differences += sums[kDifferenceTable].n;
+    swept.records += sums[kRecordTable].n;
+  }
+  if (!remove || swept.pushes.empty()) return swept;
   constexpr size_t kAtOnce = 1000;
   for (size_t at = 0; at < swept.pushes.size(); at += kAtOnce) {
     std::string list;

@@ -2,11 +2,16 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "db/fleet/run_loader.h"
+#include "db/database.h"
+#include "db/fleet/published.h"
+#include "db/statements.h"
 
 namespace greta {
 
@@ -16,15 +21,14 @@ enum class Records {
   kAll,
 };
 
-/// Runs of a warehouse in a SQLite database of their own, whose views then answer: the same SQL as
-/// over a file. Ids are of this database. Members throw clickhouse::Error where anything that was
-/// published is not there, DatabaseError or SQLite::Exception.
+/// Runs of a warehouse in a SQLite database, whose views then answer as over a file. Ids are of
+/// this database. Members throw clickhouse::Error where anything that was published is not there or
+/// refers to nothing, DatabaseError or SQLite::Exception.
 class FleetFile {
  public:
-  /// A database that goes with this object.
-  explicit FleetFile(FleetServer& server);
-  /// A new one in a file, to be merged into another.
-  FleetFile(FleetServer& server, const std::filesystem::path& file);
+  /// `db`: an empty database, in which triggers and foreign keys are switched off.
+  explicit FleetFile(FleetServer& server, SQLite::Database&& db = open_temporary());
+  ~FleetFile();
   FleetFile(const FleetFile&) = delete;
   FleetFile& operator=(const FleetFile&) = delete;
 
@@ -42,29 +46,43 @@ class FleetFile {
   void compare_with_baselines();
   /// Has the server hash the rows of these runs that are not here.
   void check_rows_of(const std::vector<int64_t>& run_ids);
-  /// Ends the writing: from here on the database is only read.
-  void close();
 
   const std::vector<Published>& runs() const { return runs_; }
   int64_t run_id(size_t run) const;  ///< of runs()[run]
 
  private:
-  FleetFile(FleetServer& server, SQLite::Database&& db);
+  /// Ids of a file that pushed, and what they are here.
+  using Ids = std::unordered_map<int64_t, int64_t>;
+  struct Rules;
+  struct Run;
+  struct Insert;
+  using Row = std::vector<FetchedValue>;
 
   const Rules& rules_of(uint64_t push);
-  void use_tolerances(const std::vector<PushedRun*>& runs);
-  void put_records(const std::vector<Published>& asked, bool for_verdicts, bool for_rows);
+  Rules put_rules(const std::vector<Record>& records);
+  int64_t id_of_name(const char* find, const std::string& name, SQLite::Statement& add);
+  void use_tolerances(const std::vector<Run*>& runs);
+  void fetch_records(const std::vector<Published>& asked, bool for_verdicts, bool for_rows);
   template <class Take>
   void fetch(size_t table, const std::vector<Published>& asked, const Take& take);
-  std::vector<PushedRun*> pushed(const std::vector<int64_t>& run_ids);
+  std::vector<Run*> runs_of(const std::vector<int64_t>& run_ids);
+
+  Insert& insert(const std::string& table);
+  void put_row(const Run& run, size_t table, const Row& row);
+  void put_change(const Run& run, const Row& row);
+  void put_record(Run& run, const Record& record);
+  void put_run(Run& run, Record record);
+  void put_plainly(const Run& run, const Record& record);
 
   FleetServer& server_;
   SQLite::Database db_;
+  Statements statements_;
   std::vector<Published> runs_;
-  std::map<uint64_t, Rules> rules_;       // by their push
-  std::map<uint64_t, PushedRun> pushed_;  // by push
-  std::map<uint64_t, RowSum> records_;    // that were fetched, by push
-  RunLoader loader_;
+  std::map<uint64_t, Rules> rules_;  // by their push
+  std::map<uint64_t, Run> by_push_;  // of runs_
+  FoundRows found_;                  // that were fetched
+  std::map<std::string, std::unique_ptr<Insert>> inserts_;
+  std::map<std::string, int64_t, std::less<>> run_of_identity_;
 };
 
 }  // namespace greta

@@ -51,44 +51,38 @@ std::string name_there(const Column& column) {
 
 /// Columns of small numbers, which a server takes in faster.
 ColumnType narrowed(const std::string& table, const Column& column) {
-  constexpr std::string_view k8Bits[] = {
-      "side",  "stands",  "stands_in_phase", "ambiguous", "ambiguous_in_phase",
-      "flags", "derived", "segment"};
-  constexpr std::string_view k32Bits[] = {"pos_id", "layer", "share_ppm"};
-  const auto is_one_of = [&](const auto& names) {
-    return std::find(std::begin(names), std::end(names), column.name) != std::end(names);
-  };
-  if (is_one_of(k8Bits)) return ColumnType::kInt8;
+  constexpr std::string_view k8Bits =
+      " side stands stands_in_phase ambiguous ambiguous_in_phase flags derived segment ";
+  constexpr std::string_view k32Bits = " pos_id layer share_ppm ";
+  const std::string word = " " + column.name + " ";
+  if (k8Bits.find(word) != std::string_view::npos) return ColumnType::kInt8;
   const bool is_bucket = table == "sketch" && column.name.starts_with('b');
-  return is_bucket || is_one_of(k32Bits) ? ColumnType::kInt32 : column.type;
+  return is_bucket || k32Bits.find(word) != std::string_view::npos ? ColumnType::kInt32
+                                                                   : column.type;
 }
 
 std::string type_sql(const Column& column) {
-  const char* type = "String";
-  if (column.type == ColumnType::kInt8) type = "Int8";
-  if (column.type == ColumnType::kInt32) type = "Int32";
-  if (column.type == ColumnType::kInteger) type = "Int64";
-  if (column.type == ColumnType::kReal) type = "Float64";
-  return column.nullable ? "Nullable(" + std::string(type) + ")" : type;
+  constexpr const char* kTypes[] = {"Int8", "Int32", "Int64", "Float64", "String", "String"};
+  const std::string type = kTypes[static_cast<size_t>(column.type)];
+  return column.nullable ? "Nullable(" + type + ")" : type;
 }
 
-/// SQL of a value in the form that write_row and read_row hash.
+bool is_text(ColumnType type) { return type == ColumnType::kText || type == ColumnType::kBlob; }
+
+/// Bytes of an integer of that type.
+size_t width_of(ColumnType type) {
+  return type == ColumnType::kInt8 ? 1 : type == ColumnType::kInt32 ? 4 : 8;
+}
+
+/// SQL of a value in the form that hash_of hashes.
 std::string value_sql(const Column& column) {
   const std::string name = name_there(column);
   const auto or_else = [&](const char* value) {
     return column.nullable ? "ifNull(" + name + ", " + value + ")" : name;
   };
-  switch (column.type) {
-    case ColumnType::kInt8:
-    case ColumnType::kInt32:
-      return "toInt64(" + or_else("0") + ")";
-    case ColumnType::kInteger:
-      return or_else("0");
-    case ColumnType::kReal:
-      return or_else("0.");
-    default:
-      return "sipHash64(" + or_else("''") + ")";
-  }
+  if (is_text(column.type)) return "sipHash64(" + or_else("''") + ")";
+  if (column.type == ColumnType::kReal) return or_else("0.");
+  return "toInt64(" + or_else("0") + ")";
 }
 
 /// Values first, then which of them are NULL.
@@ -105,30 +99,31 @@ std::string hash_sql(const Columns& columns) {
   return "cityHash64(" + values + (nulls.empty() ? "0" : nulls) + ")";
 }
 
-/// Bits of a row, one for each column that may be NULL.
-class Nulls {
- public:
-  void add(bool is_null) {
-    if (is_null) bits_ |= next_;
-    next_ <<= 1;
-  }
-  uint64_t bits() const { return bits_; }
-
- private:
-  uint64_t bits_ = 0, next_ = 1;
-};
-
-void hash_null(RowHash& hash, ColumnType type) {
-  const bool is_text = type == ColumnType::kText || type == ColumnType::kBlob;
-  is_text ? hash.text("") : hash.number(0);
+FetchedValue value_of(RowStatement& row, int i, const Column& column) {
+  if (column.nullable && row.is_null(i)) return {};
+  if (is_text(column.type)) return row.bytes(i);
+  if (column.type == ColumnType::kReal) return row.real(i);
+  return row.integer(i);
 }
 
-template <class Small>
-Small small(int64_t value, const Column& column) {
-  const auto as_sent = static_cast<Small>(value);
-  if (as_sent == value) return as_sent;
-  throw std::runtime_error("the file has a " + column.name + " of " + std::to_string(value) +
-                           ", which greta does not write: `greta-db check` says more");
+/// The hash of hash_sql.
+uint64_t hash_of(const std::vector<FetchedValue>& row, const Columns& columns) {
+  RowHash hash;
+  uint64_t nulls = 0, next = 1;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (const auto* integer = std::get_if<int64_t>(&row[i])) {
+      hash.number(static_cast<uint64_t>(*integer));
+    } else if (const auto* real = std::get_if<double>(&row[i])) {
+      hash.number(std::bit_cast<uint64_t>(*real));
+    } else if (const auto* text = std::get_if<std::string_view>(&row[i])) {
+      hash.text(*text);
+    } else {
+      is_text(columns[i].type) ? hash.text("") : hash.number(0);
+      nulls |= next;
+    }
+    if (columns[i].nullable) next <<= 1;
+  }
+  return hash.number(nulls).value();
 }
 
 template <class Number>
@@ -145,13 +140,6 @@ Number number_in(std::string_view text) {
   if (read.ec != std::errc() || read.ptr != text.data() + text.size())
     throw std::runtime_error("a record has a text where a number belongs");
   return value;
-}
-
-Columns without(Columns columns, std::initializer_list<const char*> names) {
-  std::erase_if(columns, [&](const Column& column) {
-    return std::find(names.begin(), names.end(), column.name) != names.end();
-  });
-  return columns;
 }
 
 FleetTable table_of(const char* name, const char* what, const Columns& columns, const char* key,
@@ -171,7 +159,8 @@ std::vector<FleetTable> make_tables() {
   std::vector<FleetTable> tables;
   const auto add = [&](const char* name, const char* what, const char* key,
                        const std::string& condition) {
-    Columns columns = without(table_columns(db, name), {"run_id"});
+    Columns columns = table_columns(db, name);
+    std::erase_if(columns, [](const Column& column) { return column.name == "run_id"; });
     for (Column& column : columns) column.type = narrowed(name, column);
     tables.push_back(
         table_of(name, what, columns, key,
@@ -187,7 +176,8 @@ std::vector<FleetTable> make_tables() {
       "difference_id IN (SELECT id FROM difference WHERE run_id = ?1)");
   // what is waived follows from waivers, which stay with their file
   add("verdict", "verdict rows", "level, item", "run_id = ?1 AND level <> 'gate'");
-  const Columns change = without(table_columns(db, "run_change"), {"run_id", "baseline_id"});
+  Columns change = table_columns(db, "run_change");
+  change.erase(change.begin(), change.begin() + 2);  // run_id, baseline_id
   Columns named{{"baseline"}, {"baseline_extent"}};
   named.insert(named.end(), change.begin(), change.end());
   tables.push_back(table_of("run_change", "changes", named, "baseline, level",
@@ -254,98 +244,53 @@ void bind_value(RowStatement& to, const FetchedValue& value, ColumnType type) {
 }
 
 uint64_t write_row(RowStatement& row, const Columns& columns, RowWriter& to) {
-  RowHash hash;
-  Nulls nulls;
-  int i = -1;
+  std::vector<FetchedValue> values;
   for (const Column& column : columns) {
-    ++i;
-    if (column.nullable) {
-      const bool is_null = row.is_null(i);
-      nulls.add(is_null);
-      to.null(is_null);
-      if (is_null) {
-        hash_null(hash, column.type);
-        continue;
+    const FetchedValue& value =
+        values.emplace_back(value_of(row, static_cast<int>(values.size()), column));
+    if (column.nullable) to.null(std::holds_alternative<std::monostate>(value));
+    if (const auto* integer = std::get_if<int64_t>(&value)) {
+      if (!to.integer(*integer, width_of(column.type))) {
+        throw std::runtime_error("the file has a " + column.name + " of " +
+                                 std::to_string(*integer) +
+                                 ", which greta does not write: `greta-db check` says more");
       }
-    }
-    switch (column.type) {
-      case ColumnType::kInt8:
-        to.number(small<int8_t>(row.integer(i), column));
-        hash.number(static_cast<uint64_t>(row.integer(i)));
-        break;
-      case ColumnType::kInt32:
-        to.number(small<int32_t>(row.integer(i), column));
-        hash.number(static_cast<uint64_t>(row.integer(i)));
-        break;
-      case ColumnType::kInteger:
-        to.i64(row.integer(i));
-        hash.number(static_cast<uint64_t>(row.integer(i)));
-        break;
-      case ColumnType::kReal:
-        to.f64(row.real(i));
-        hash.number(std::bit_cast<uint64_t>(row.real(i)));
-        break;
-      default:
-        to.text(row.bytes(i));
-        hash.text(row.bytes(i));
+    } else if (const auto* real = std::get_if<double>(&value)) {
+      to.f64(*real);
+    } else if (const auto* text = std::get_if<std::string_view>(&value)) {
+      to.text(*text);
     }
   }
-  return hash.number(nulls.bits()).value();
+  return hash_of(values, columns);
 }
 
 uint64_t read_row(RowReader& from, const Columns& columns, std::vector<FetchedValue>& row) {
-  RowHash hash;
-  Nulls nulls;
   row.clear();
   for (const Column& column : columns) {
-    if (column.nullable) {
-      const bool is_null = from.null();
-      nulls.add(is_null);
-      if (is_null) {
-        row.emplace_back();
-        hash_null(hash, column.type);
-        continue;
-      }
-    }
-    switch (column.type) {
-      case ColumnType::kInt8:
-      case ColumnType::kInt32:
-      case ColumnType::kInteger: {
-        const int64_t value = column.type == ColumnType::kInt8    ? from.number<int8_t>()
-                              : column.type == ColumnType::kInt32 ? from.number<int32_t>()
-                                                                  : from.i64();
-        row.emplace_back(value);
-        hash.number(static_cast<uint64_t>(value));
-        break;
-      }
-      case ColumnType::kReal:
-        row.emplace_back(from.f64());
-        hash.number(std::bit_cast<uint64_t>(std::get<double>(row.back())));
-        break;
-      default:
-        row.emplace_back(from.text());
-        hash.text(std::get<std::string_view>(row.back()));
+    if (column.nullable && from.null()) {
+      row.emplace_back();
+    } else if (is_text(column.type)) {
+      row.emplace_back(from.text());
+    } else if (column.type == ColumnType::kReal) {
+      row.emplace_back(from.f64());
+    } else {
+      row.emplace_back(from.integer(width_of(column.type)));
     }
   }
-  return hash.number(nulls.bits()).value();
+  return hash_of(row, columns);
 }
 
 Record::Record(std::string table, uint64_t number, RowStatement& row)
     : kind(std::move(table)), ord(number) {
-  const int columns = row.columns();
-  for (int i = 0; i < columns; ++i) {
-    switch (row.type(i)) {
-      case SQLITE_NULL:
-        cells.emplace_back();
-        break;
-      case SQLITE_INTEGER:
-        cells.emplace_back(digits_of(row.integer(i)));
-        break;
-      case SQLITE_FLOAT:
-        cells.emplace_back(digits_of(row.real(i)));
-        break;
-      default:
-        cells.emplace_back(std::string(row.bytes(i)));
+  for (int i = 0; i < row.columns(); ++i) {
+    if (row.is_null(i)) {
+      cells.emplace_back();
+    } else if (row.type(i) == SQLITE_INTEGER) {
+      cells.emplace_back(digits_of(row.integer(i)));
+    } else if (row.type(i) == SQLITE_FLOAT) {
+      cells.emplace_back(digits_of(row.real(i)));
+    } else {
+      cells.emplace_back(std::string(row.bytes(i)));
     }
   }
 }
@@ -409,27 +354,29 @@ std::string extent_sql(const std::string& run_id) {
 }
 
 const std::vector<RecordTable>& record_tables() {
-  // what a file of no source counts for: as in view run_state
+  constexpr const char* kOfLevels = "run_id IN (SELECT value FROM json_each(?2))";
+  constexpr const char* kOfSources = "source_id IN (SELECT value FROM json_each(?3))";
   static const std::vector<RecordTable> tables{
       {"run", "id IN (SELECT value FROM json_each(?2))", true},
-      {"prompt", "run_id IN (SELECT value FROM json_each(?2))", true},
+      {"prompt", kOfLevels, true},
       {"source", "id IN (SELECT value FROM json_each(?3))", true},
-      {"source_location", "source_id IN (SELECT value FROM json_each(?3))", true},
+      {"source_location", kOfSources, true},
       {"row_context",
        "id IN (SELECT x.context_id FROM trace_row x WHERE x.run_id = ?1 AND x.context_id IS NOT "
        "NULL)",
        false},
       {"trace_repeat", "run_id = ?1", false},
       {"readout", "run_id = ?1", false},
-      {"plan", "run_id IN (SELECT value FROM json_each(?2))", false},
-      {"attribute", "run_id IN (SELECT value FROM json_each(?2))", true},
-      {"run_event", "run_id IN (SELECT value FROM json_each(?2))", true},
-      {"run_metric", "run_id IN (SELECT value FROM json_each(?2))", true},
-      {"log_event", "run_id IN (SELECT value FROM json_each(?2))", false},
-      {"document_row", "source_id IN (SELECT value FROM json_each(?3))", false},
-      {"report", "run_id IN (SELECT value FROM json_each(?2))", true},
-      {"report_pair", "run_id IN (SELECT value FROM json_each(?2))", true},
-      {"report_claim", "run_id IN (SELECT value FROM json_each(?2))", true},
+      {"plan", kOfLevels, false},
+      {"attribute", kOfLevels, true},
+      {"run_event", kOfLevels, true},
+      {"run_metric", kOfLevels, true},
+      {"log_event", kOfLevels, false},
+      {"document_row", kOfSources, false},
+      {"report", kOfLevels, true},
+      {"report_pair", kOfLevels, true},
+      {"report_claim", kOfLevels, true},
+      // what a file of no source counts for: as in view run_state
       {"ingest_error",
        "source_id IN (SELECT value FROM json_each(?3)) OR source_id IS NULL AND ("
        " EXISTS (SELECT 1 FROM run r WHERE r.id = ?1 AND (ingest_error.about = r.name"

@@ -53,7 +53,7 @@ struct RowSum {
   bool operator==(const RowSum&) const = default;
 };
 
-/// FetchedValue of a row that was fetched. A text is borrowed.
+/// Value of a row on its way. A text is borrowed.
 using FetchedValue = std::variant<std::monostate, int64_t, double, std::string_view>;
 
 /// Binds a value of a column to the next parameter.
@@ -77,6 +77,7 @@ struct Record {
   Record(std::string table, uint64_t number, RowStatement& row);
   explicit Record(clickhouse::RowReader& row);
 
+  bool operator==(const Record&) const = default;
   void write(clickhouse::RowWriter& to) const;
   uint64_t hash() const;
   /// A cell of a column of that type. Throws std::runtime_error for a text that is no number.
@@ -131,10 +132,6 @@ struct RecordTable {
 
 /// Tables with records, in the order in which they are put into a file.
 const std::vector<RecordTable>& record_tables();
-
-/// Dictionaries, which all runs of a file share: names and tolerances. Ids of rows are theirs.
-inline constexpr const char* kRuleTables[] = {"phase", "cause", "tensor", "tensor_name",
-                                              "tolerance"};
 
 /// "?, ?, ?".
 std::string parameter_marks(size_t n);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -40,53 +39,22 @@ Published read_published(RowReader& row) {
   return p;
 }
 
-/// The last of each identity, in the order of their files.
-std::vector<Published> settled(std::vector<Published> all) {
-  std::sort(all.begin(), all.end(), [](const Published& a, const Published& b) {
-    return std::tie(a.identity, b.version, b.push) < std::tie(b.identity, a.version, a.push);
-  });
-  all.erase(
-      std::unique(all.begin(), all.end(),
-                  [](const Published& a, const Published& b) { return a.identity == b.identity; }),
-      all.end());
-  std::sort(all.begin(), all.end(), [](const Published& a, const Published& b) {
-    return std::tie(a.origin, a.run, a.identity) < std::tie(b.origin, b.run, b.identity);
-  });
-  return all;
-}
-
 std::vector<Published> published_where(FleetServer& server, const std::string& condition,
                                        const std::vector<ExternalTable>& tables = {}) {
   std::vector<Published> all;
   // what was superseded may look otherwise than what superseded it: the last is chosen first
   server.select(
-      std::string("SELECT ") + kPublishedColumns + " FROM " + server.table("published") +
-          " WHERE (identity, version) IN (SELECT identity, max(version) FROM " +
-          server.table("published") + " GROUP BY identity)" +
-          (condition.empty() ? "" : " AND (" + condition + ")"),
+      std::string("SELECT DISTINCT ") + kPublishedColumns + " FROM " + server.table("published") +
+          " WHERE " + is_last_push(server) + (condition.empty() ? "" : " AND (" + condition + ")"),
       kPublishedColumns, [&](RowReader& row) { all.push_back(read_published(row)); }, tables);
-  return settled(std::move(all));
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 ExternalTable text_table(const std::string& name, const std::vector<std::string>& texts) {
   RowWriter rows;
   for (const std::string& text : texts) rows.text(text);
   return {name, "text String", rows.bytes()};
-}
-
-void read_records(FleetServer& server, const ExternalTable& asked,
-                  const std::vector<std::string>& kinds,
-                  const std::function<void(uint64_t, Record&)>& take) {
-  server.select("SELECT push, kind, ord, cells FROM " + server.table("record") +
-                    " WHERE push IN (SELECT push FROM asked)" +
-                    (kinds.empty() ? "" : " AND kind IN (SELECT text FROM kinds)"),
-                "push, kind, ord, cells",
-                [&](RowReader& row) {
-                  const uint64_t push = row.u64();
-                  Record record(row);
-                  take(push, record);
-                },
-                {asked, text_table("kinds", kinds)});
 }
 
 std::string hex(uint64_t number) {
@@ -119,7 +87,6 @@ std::vector<Published> published(FleetServer& server, const PublishedFilter& fil
   add(filter.since, "date >= " + quote_text(filter.since));
   add(filter.date, "startsWith(date, " + quote_text(filter.date) + ")");
   add(filter.commit, "startsWith(commit_sha, " + quote_text(filter.commit) + ")");
-  add(filter.part_of_name, "position(run, " + quote_text(filter.part_of_name) + ") > 0");
   return published_where(server, condition);
 }
 
@@ -132,6 +99,22 @@ std::vector<Published> published_like(FleetServer& server,
                          " named) OR replaceRegexpOne(run, '#[0-9]+$', '') IN (SELECT text FROM"
                          " named)",
                          {text_table("identities", identities), text_table("named", names)});
+}
+
+std::vector<Published> published_named(FleetServer& server, const std::string& text) {
+  std::vector<Published> found = published_like(server, {}, {text});  // by the key of the table
+  if (std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.run == text; }))
+    return found;
+  const std::string quoted = quote_text(text);
+  return published_where(server, "position(run, " + quoted + ") > 0 OR experiment = " + quoted +
+                                     " OR replaceRegexpOne(run, '#[0-9]+$', '') = " +
+                                     quote_text(text.substr(0, text.rfind('#'))));
+}
+
+std::string is_last_push(const FleetServer& server) {
+  return "(identity, version, push) IN (SELECT identity, tupleElement(last, 1),"
+         " tupleElement(last, 2) FROM (SELECT identity, max((version, push)) AS last FROM " +
+         server.table("published") + " GROUP BY identity))";
 }
 
 std::vector<std::vector<Published>> portions(const std::vector<Published>& runs,
@@ -150,13 +133,6 @@ std::vector<std::vector<Published>> portions(const std::vector<Published>& runs,
   return all;
 }
 
-std::vector<uint64_t> wanted_rules(FleetServer& server) {
-  std::vector<uint64_t> rules;
-  server.select("SELECT DISTINCT rules FROM " + server.table("published"), "rules",
-                [&](RowReader& row) { rules.push_back(row.u64()); });
-  return rules;
-}
-
 void insert_published(FleetServer& server, const std::vector<Published>& runs) {
   RowWriter rows;
   for (const Published& p : runs) {
@@ -167,18 +143,38 @@ void insert_published(FleetServer& server, const std::vector<Published>& runs) {
       for (const RowSum& sum : p.sums) rows.u64(sum.*of);
     }
   }
-  bool is_sent = rows.size() == 0;
-  server.insert("published", kPublishedColumns, [&]() -> std::string_view {
-    return std::exchange(is_sent, true) ? std::string_view() : std::string_view(rows.bytes());
-  });
+  server.insert("published", kPublishedColumns, rows.bytes());
+}
+
+FoundRows find_rows(FleetServer& server, std::optional<size_t> table, const std::string& condition,
+                    const std::string& having, const ExternalTable& asked) {
+  std::string sql;
+  for (size_t number = 0; number < kFleetTables; ++number) {
+    if (number != table.value_or(number)) continue;
+    const FleetTable& from = fleet_tables()[number];
+    sql += (sql.empty() ? "" : " UNION ALL ") +
+           ("SELECT push, toUInt64(" + std::to_string(number)) +
+           ") AS of_table, toUInt64(count()) AS total, sum(" + from.hash + ") AS said FROM " +
+           server.table(from.name) + " WHERE " + condition + " GROUP BY push HAVING " + having;
+  }
+  FoundRows found;
+  server.select(sql, "push, of_table, total, said",
+                [&](RowReader& row) {
+                  RowSums& of_push = found[row.u64()];
+                  RowSum& sum = of_push.at(row.u64());
+                  sum.n += row.u64();
+                  sum.sum += row.u64();
+                },
+                {asked});
+  return found;
 }
 
 void require_all(const FleetServer& server, const std::vector<Published>& runs,
-                 const std::map<uint64_t, RowSum>& found, size_t table, Held held) {
+                 const FoundRows& found, size_t table) {
   const std::string& what = fleet_tables()[table].what;
   for (const Published& run : runs) {
     const auto at = found.find(run.push);
-    const RowSum there = at == found.end() ? RowSum() : at->second;
+    const RowSum there = at == found.end() ? RowSum() : at->second[table];
     const RowSum& sent = run.sums[table];
     if (there.n != sent.n) {
       throw clickhouse::Error(server.where() + " has " + std::to_string(there.n) + " " + what +
@@ -186,7 +182,7 @@ void require_all(const FleetServer& server, const std::vector<Published>& runs,
                               " that were sent: no answer is made of " +
                               (there.n < sent.n ? "fewer" : "more"));
     }
-    if (held == Held::kCount || there.sum == sent.sum) continue;
+    if (there.sum == sent.sum) continue;
     throw clickhouse::Error(server.where() + " has other " + what + " of " + run.run +
                             " than were sent: they sum to " + hex(there.sum) + ", not to " +
                             hex(sent.sum) + "; `push --replace` from a file that has the run" +
@@ -195,46 +191,33 @@ void require_all(const FleetServer& server, const std::vector<Published>& runs,
 }
 
 void check_rows(FleetServer& server, const std::vector<Published>& runs,
-                std::span<const size_t> tables, Held held) {
+                std::optional<size_t> table) {
   if (runs.empty()) return;
-  std::string sql;
-  for (const size_t number : tables) {
-    const FleetTable& table = fleet_tables()[number];
-    sql += (sql.empty() ? "" : " UNION ALL ") +
-           ("SELECT push, toUInt64(" + std::to_string(number)) +
-           ") AS of_table, toUInt64(count()) AS total, " +
-           (held == Held::kContent ? "sum(" + table.hash + ")" : "toUInt64(0)") + " AS said FROM " +
-           server.table(table.name) + " WHERE push IN (SELECT push FROM asked) GROUP BY push";
-  }
-  std::map<size_t, std::map<uint64_t, RowSum>> found;
-  server.select(sql, "push, of_table, total, said",
-                [&](RowReader& row) {
-                  const uint64_t push = row.u64(), table = row.u64(), n = row.u64(),
-                                 said = row.u64();
-                  RowSum& sum = found[table][push];
-                  sum.n += n;
-                  sum.sum += said;
-                },
-                {asked_table(runs)});
-  for (const size_t number : tables) require_all(server, runs, found[number], number, held);
+  const FoundRows found =
+      find_rows(server, table, "push IN (SELECT push FROM asked)", "total > 0", asked_table(runs));
+  for (size_t number = 0; number < kFleetTables; ++number)
+    if (number == table.value_or(number)) require_all(server, runs, found, number);
 }
 
-void check_all_rows(FleetServer& server, const std::vector<Published>& runs, Held held) {
-  std::array<size_t, kFleetTables> all;
-  std::iota(all.begin(), all.end(), 0);
-  check_rows(server, runs, all, held);
-}
-
-void for_each_record(FleetServer& server, const std::vector<Published>& runs,
+void for_each_record(FleetServer& server, const ExternalTable& asked,
                      const std::vector<std::string>& kinds,
                      const std::function<void(uint64_t, Record&)>& take) {
-  if (!runs.empty()) read_records(server, asked_table(runs), kinds, take);
+  server.select("SELECT push, kind, ord, cells FROM " + server.table("record") +
+                    " WHERE push IN (SELECT push FROM asked)" +
+                    (kinds.empty() ? "" : " AND kind IN (SELECT text FROM kinds)"),
+                "push, kind, ord, cells",
+                [&](RowReader& row) {
+                  const uint64_t push = row.u64();
+                  Record record(row);
+                  take(push, record);
+                },
+                {asked, text_table("kinds", kinds)});
 }
 
 std::vector<Record> shared_records(FleetServer& server, uint64_t push) {
   std::vector<Record> all;
-  read_records(server, push_table("asked", {push}), {},
-               [&](uint64_t, Record& record) { all.push_back(std::move(record)); });
+  for_each_record(server, push_table("asked", {push}), {},
+                  [&](uint64_t, Record& record) { all.push_back(std::move(record)); });
   const auto key = [](const Record& record) { return std::tie(record.kind, record.ord); };
   std::sort(all.begin(), all.end(),
             [&](const Record& a, const Record& b) { return key(a) < key(b); });
@@ -242,6 +225,12 @@ std::vector<Record> shared_records(FleetServer& server, uint64_t push) {
                         [&](const Record& a, const Record& b) { return key(a) == key(b); }),
             all.end());
   return all;
+}
+
+uint64_t push_of_rules(const std::vector<Record>& records) {
+  uint64_t sum = 0;
+  for (const Record& record : records) sum += record.hash();
+  return sum > kLastSharedPush ? sum : sum + kLastSharedPush + 1;
 }
 
 }  // namespace greta

@@ -4,8 +4,9 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <span>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "db/fleet/fleet_table.h"
@@ -30,16 +31,19 @@ struct Published {
   std::string host;
 
   uint64_t trace_rows() const { return sums[kTraceRowTable].n; }
+  /// In the order of the files that runs came from.
+  bool operator<(const Published& other) const {
+    return std::tie(origin, run, identity) < std::tie(other.origin, other.run, other.identity);
+  }
 };
 
 /// Runs of a warehouse: all conditions that are given hold.
 struct PublishedFilter {
-  std::string experiment, mode, since, date, commit;  ///< as the commands take them; "" any
-  std::string part_of_name;                           ///< "" any
+  /// As the commands take them; "" any.
+  std::string experiment = {}, mode = {}, since = {}, date = {}, commit = {};
 };
 
-/// The last push of each run that a filter lets through, in the order of the files that they came
-/// from.
+/// The last push of each run that a filter lets through, in order.
 std::vector<Published> published(FleetServer& server, const PublishedFilter& filter);
 
 /// The same for runs with one of these identities, or one of these names or one with a number
@@ -48,41 +52,49 @@ std::vector<Published> published_like(FleetServer& server,
                                       const std::vector<std::string>& identities,
                                       const std::vector<std::string>& names);
 
+/// All that --run can mean by a text: a run and those of its name with a number; where there is no
+/// run of that name, also an experiment, and runs whose names contain it.
+std::vector<Published> published_named(FleetServer& server, const std::string& text);
+
+/// Condition on rows of `published`: of several pushes of one run the last.
+std::string is_last_push(const FleetServer& server);
+
 /// Runs in portions of up to 1000, and of no more rows than that unless one run has them: a server
 /// holds their groups, a client their rows.
 std::vector<std::vector<Published>> portions(
     const std::vector<Published>& runs, uint64_t most_rows = std::numeric_limits<uint64_t>::max());
 
-/// Dictionaries that something published goes by.
-std::vector<uint64_t> wanted_rules(FleetServer& server);
-
 void insert_published(FleetServer& server, const std::vector<Published>& runs);
 
-/// Extent of a comparison with the rows that were sent: their number, or their content.
-enum class Held { kCount, kContent };
+/// Rows that are there, by push.
+using FoundRows = std::map<uint64_t, RowSums>;
 
-/// Throws clickhouse::Error unless the rows of a table that were found, by push, are those that
-/// were sent.
+/// Has the servers hash rows of one table, or of all. `condition` is of one row, `having` of those
+/// of a push.
+FoundRows find_rows(FleetServer& server, std::optional<size_t> table, const std::string& condition,
+                    const std::string& having, const clickhouse::ExternalTable& asked);
+
+/// Throws clickhouse::Error unless the rows of a table that were found are those that were sent.
 void require_all(const FleetServer& server, const std::vector<Published>& runs,
-                 const std::map<uint64_t, RowSum>& found, size_t table, Held held);
+                 const FoundRows& found, size_t table);
 
-/// The same for rows that stay there: the server counts, or hashes, those of some tables.
+/// The same for rows that stay there, of one table or of all.
 void check_rows(FleetServer& server, const std::vector<Published>& runs,
-                std::span<const size_t> tables, Held held);
+                std::optional<size_t> table = {});
 
-/// The same for all tables.
-void check_all_rows(FleetServer& server, const std::vector<Published>& runs, Held held);
+/// The external table asked(push UInt64).
+clickhouse::ExternalTable asked_table(const std::vector<Published>& runs);
+clickhouse::ExternalTable push_table(const std::string& name, const std::vector<uint64_t>& pushes);
 
-/// Calls back with the records of some tables of these runs, in any order.
-void for_each_record(FleetServer& server, const std::vector<Published>& runs,
+/// Calls back with the records of these pushes and tables, in any order; `kinds` {}: all.
+void for_each_record(FleetServer& server, const clickhouse::ExternalTable& asked,
                      const std::vector<std::string>& kinds,
                      const std::function<void(uint64_t push, Record&)>& take);
 
 /// All records of a push that runs share, those sent twice once, by table and number.
 std::vector<Record> shared_records(FleetServer& server, uint64_t push);
 
-/// The external table asked(push UInt64).
-clickhouse::ExternalTable asked_table(const std::vector<Published>& runs);
-clickhouse::ExternalTable push_table(const std::string& name, const std::vector<uint64_t>& pushes);
+/// Push of the dictionaries (names and tolerances) that these records are: known by what they say.
+uint64_t push_of_rules(const std::vector<Record>& records);
 
 }  // namespace greta

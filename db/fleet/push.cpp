@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -25,10 +26,8 @@ using clickhouse::RowWriter;
 /// Runs that are published together: an insert costs a server as much as thousands of rows.
 constexpr size_t kMostRuns = 200;
 constexpr uint64_t kMostRows = 1'000'000;
-/// Bytes that are compressed and sent at a time.
-constexpr size_t kBlockBytes = size_t{1} << 20;
-/// Bytes that one insert of a single block may hold: a history of a hundred thousand commits.
-constexpr size_t kMostSharedBytes = size_t{12} << 20;
+/// Bytes of an insert.
+constexpr size_t kBlockBytes = size_t{8} << 20;
 /// Rows from one report of progress to the next.
 constexpr int64_t kRowsATell = 4096;
 
@@ -70,11 +69,11 @@ uint64_t random_push() {
   return number;
 }
 
-/// The first 64 bits of a digest.
-uint64_t number_of(const Sha256::Digest& digest) {
-  uint64_t number = 0;
-  for (int i = 0; i < 8; ++i) number = number << 8 | digest[static_cast<size_t>(i)];
-  return number;
+/// The first 64 bits of a text's SHA-256.
+uint64_t shard_of(const std::string& identity) {
+  const Sha256::Digest digest = Sha256::digest_of(identity);
+  return std::accumulate(digest.begin(), digest.begin() + 8, uint64_t{0},
+                         [](uint64_t number, uint8_t byte) { return number << 8 | byte; });
 }
 
 std::string host_name() {
@@ -90,126 +89,25 @@ struct SentRun {
   std::string levels, sources;  ///< JSON arrays: parameters of RecordTable::condition
 };
 
-/// Rows of runs as they travel, one table of the warehouse.
-class SentRows {
- public:
-  virtual ~SentRows() = default;
-  virtual void begin(const SentRun& run) = 0;
-  /// Appends the next row behind its shard and push, and adds it up; false after the last.
-  virtual bool add_next(const Published& run, RowWriter& to, RowSum& sum) = 0;
-};
+/// Sends records of a push that runs share. Done again, it does no harm.
+void send_shared(FleetServer& server, uint64_t push, const std::vector<Record>& records) {
+  if (records.empty()) return;
+  RowWriter rows;
+  for (const Record& record : records) record.write(rows.u64(push).u64(push));
+  clickhouse::until_available(server.client().retries(), [&] {
+    server.insert("record", "shard, push, kind, ord, cells", rows.bytes());
+  });
+}
 
-class TableRows : public SentRows {
- public:
-  TableRows(SQLite::Database& db, const FleetTable& table)
-      : columns_(table.columns), rows_(db, table.select) {}
-
-  void begin(const SentRun& run) override {
-    rows_.reset();
-    rows_.bind(run.run_id);
-  }
-  bool add_next(const Published& run, RowWriter& to, RowSum& sum) override {
-    if (!rows_.step()) return false;
-    to.u64(run.shard).u64(run.push);
-    sum.add(write_row(rows_, columns_, to));
-    return true;
-  }
-
- private:
-  const Columns& columns_;
-  RowStatement rows_;
-};
-
-class RecordRows : public SentRows {
- public:
-  explicit RecordRows(SQLite::Database& db) {
-    for (const RecordTable& table : record_tables()) {
-      std::string columns = columns_of(db, table.name);
-      // a source of a run that does not come along is this one's
-      if (const std::string source = "id, run_id";
-          columns.starts_with(source) && std::string_view(table.name) == "source") {
-        columns.replace(0, source.size(),
-                        "id, CASE WHEN run_id IN (SELECT value FROM json_each(?2)) THEN run_id ELSE"
-                        " ?1 END");
-      }
-      selects_.emplace_back(
-          table.name,
-          std::make_unique<RowStatement>(db, "SELECT " + columns + " FROM " + table.name +
-                                                 " WHERE " + table.condition + " ORDER BY 1, 2"));
-    }
-  }
-
-  void begin(const SentRun& run) override {
-    for (auto& [table, rows] : selects_) {
-      rows->reset();
-      const int parameters = rows->parameters();
-      rows->bind(run.run_id);
-      if (parameters >= 2) rows->bind_text(run.levels);
-      if (parameters >= 3) rows->bind_text(run.sources);
-    }
-    at_ = 0;
-    ord_ = 0;
-  }
-
-  bool add_next(const Published& run, RowWriter& to, RowSum& sum) override {
-    for (; at_ < selects_.size(); ++at_, ord_ = 0) {
-      auto& [table, rows] = selects_[at_];
-      if (!rows->step()) continue;
-      const Record record(table, ord_++, *rows);
-      to.u64(run.shard).u64(run.push);
-      record.write(to);
-      sum.add(record.hash());
-      return true;
-    }
-    return false;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::unique_ptr<RowStatement>>> selects_;
-  size_t at_ = 0;
-  uint64_t ord_ = 0;
-};
-
-/// Records of a push that runs share. They travel in one block of one insert, which is there as a
-/// whole or not at all: done again, it does no harm.
-class SharedRecords {
- public:
-  void add(const Record& record) {
-    records_.push_back(record);
-    sum_ += record.hash();
-  }
-  uint64_t sum() const { return sum_; }
-  size_t size() const { return records_.size(); }
-
-  void send(FleetServer& server, uint64_t push) const {
-    if (records_.empty()) return;
-    RowWriter rows;
-    for (const Record& record : records_) record.write(rows.u64(push).u64(push));
-    if (rows.size() > kMostSharedBytes)
-      throw DatabaseError("the file has too many commits to be sent at once");
-    clickhouse::until_available(server.client().retries(), [&] {
-      bool is_sent = false;
-      server.insert("record", "shard, push, kind, ord, cells", [&]() -> std::string_view {
-        return std::exchange(is_sent, true) ? std::string_view() : std::string_view(rows.bytes());
-      });
-    });
-  }
-
- private:
-  std::vector<Record> records_;
-  uint64_t sum_ = 0;
-};
-
-/// Sends the dictionaries that the file's runs go by, unless the same are there. Returns their
-/// push.
+/// Sends the dictionaries that the file's runs go by, unless they are there. Returns their push.
 uint64_t send_rules(SQLite::Database& db, FleetServer& server) {
-  SharedRecords records;
-  for (const std::string table : kRuleTables) {
+  std::vector<Record> records;
+  for (const std::string table : {"phase", "cause", "tensor", "tensor_name", "tolerance"}) {
     RowStatement rows(db, "SELECT * FROM " + table + " ORDER BY 1, 2");
-    for (uint64_t ord = 0; rows.step(); ++ord) records.add({table, ord, rows});
+    for (uint64_t ord = 0; rows.step(); ++ord) records.emplace_back(table, ord, rows);
   }
-  const uint64_t push = push_of_rules(records.sum());
-  if (shared_records(server, push).size() != records.size()) records.send(server, push);
+  const uint64_t push = push_of_rules(records);
+  if (shared_records(server, push).size() != records.size()) send_shared(server, push, records);
   return push;
 }
 
@@ -219,17 +117,17 @@ void send_commits(SQLite::Database& db, FleetServer& server) {
   for (const Record& record : shared_records(server, kCommitsPush)) {
     if (record.kind == "commit_node") known.insert(record.text(0));
   }
-  SharedRecords records;
+  std::vector<Record> records;
   for (const std::string table : {"commit_parent", "commit_node"}) {
     RowStatement rows(db, "SELECT * FROM " + table);
     while (rows.step()) {
       Record record(table, 0, rows);
       if (known.contains(record.text(0))) continue;
       record.ord = record.hash();  // what several files send is one
-      records.add(record);
+      records.push_back(std::move(record));
     }
   }
-  records.send(server, kCommitsPush);
+  send_shared(server, kCommitsPush, records);
 }
 
 class Pusher {
@@ -240,12 +138,20 @@ class Pusher {
         statements_(db),
         rules_(send_rules(db, server)),
         host_(host_name()) {
-    for (const FleetTable& table : fleet_tables()) {
-      if (table.select.empty()) {
-        rows_.push_back(std::make_unique<RecordRows>(db));
-      } else {
-        rows_.push_back(std::make_unique<TableRows>(db, table));
+    for (const FleetTable& table : fleet_tables())
+      if (!table.select.empty()) rows_.push_back(std::make_unique<RowStatement>(db, table.select));
+    for (const RecordTable& table : record_tables()) {
+      std::string columns = columns_of(db, table.name);
+      // a source of a run that does not come along is this one's
+      if (std::string_view(table.name) == "source") {
+        const std::string run_id = " run_id,";
+        columns.replace(columns.find(run_id), run_id.size(),
+                        " CASE WHEN run_id IN (SELECT value FROM json_each(?2)) THEN run_id ELSE ?1"
+                        " END,");
       }
+      records_.push_back(
+          std::make_unique<RowStatement>(db, "SELECT " + columns + " FROM " + table.name +
+                                                 " WHERE " + table.condition + " ORDER BY 1, 2"));
     }
     send_commits(db, server);
   }
@@ -264,7 +170,7 @@ class Pusher {
       leave_out_known(batch);
       if (!batch.empty()) {
         send_surely(batch);
-        check_all_rows(server_, published_of(batch), Held::kCount);  // or nothing is published
+        check_rows(server_, published_of(batch));  // or nothing is published
         publish(batch);
       }
       progress_.runs += done;
@@ -305,7 +211,7 @@ class Pusher {
     }
     p.run = sent.name;
     p.origin = run_id;
-    p.shard = number_of(Sha256::digest_of(p.identity));
+    p.shard = shard_of(p.identity);
     p.push = random_push();
     p.rules = rules_;
     p.host = host_;
@@ -317,10 +223,9 @@ class Pusher {
     };
     sent.levels = text(statements_(kRunAndLevels, run_id));
     sent.sources = text(statements_(kSources, run_id, sent.levels));
-    RowWriter unsent;
     for (const size_t table : {kVerdictTable, kRecordTable}) {
-      rows_[table]->begin(sent);
-      while (rows_[table]->add_next(p, unsent, p.sums[table])) unsent.clear();
+      RowWriter unsent;
+      write_rows(table, sent, unsent, [&] { unsent.clear(); });
     }
     if (p.sums[kVerdictTable].n == 0) throw DatabaseError(sent.name + " has no verdict");
     return sent;
@@ -367,7 +272,7 @@ class Pusher {
   /// A run there that has what the file lacks stays as it is.
   void refuse_loss(const SentRun& sent, const Published& old) {
     size_t lacking = 0;
-    for_each_record(server_, {old}, {"source"}, [&](uint64_t, const Record& record) {
+    for_each_record(server_, asked_table({old}), {"source"}, [&](uint64_t, const Record& record) {
       if (record.integer(1) != old.origin) return;  // of a directory level
       if (!statements_.find_id(kHasSource, sent.run_id, record.text(2), record.text(3),
                                record.text(4), record.integer(8)))
@@ -393,31 +298,54 @@ class Pusher {
     });
   }
 
-  /// Rows of all runs of a batch, run after run, in blocks; adds up what they say.
-  void send_table(size_t number, std::vector<SentRun>& batch) {
-    const FleetTable& table = fleet_tables()[number];
-    SentRows& rows = *rows_[number];
-    size_t next = 0;
-    bool is_open = false;
-    RowWriter block;
-    const auto fill = [&] {
-      throw_if_stopped();
-      block.clear();
-      while (block.size() < kBlockBytes && (is_open || next < batch.size())) {
-        if (!is_open) rows.begin(batch[next++]);
-        Published& run = batch[next - 1].published;
-        is_open = rows.add_next(run, block, run.sums[number]);
-        if (!is_open || number != kTraceRowTable) continue;
-        if (++progress_.rows % kRowsATell == 0) tell();
+  /// Writes the rows of a table of a run behind their shard and push, and adds up what they say.
+  /// Calls back after each.
+  void write_rows(size_t table, SentRun& run, RowWriter& to, const std::function<void()>& after) {
+    Published& p = run.published;
+    const auto write = [&](RowStatement& rows, const auto& write_one) {
+      rows.reset();
+      const int parameters = rows.parameters();
+      rows.bind(run.run_id);
+      if (parameters >= 2) rows.bind_text(run.levels);
+      if (parameters >= 3) rows.bind_text(run.sources);
+      while (rows.step()) {
+        to.u64(p.shard).u64(p.push);
+        p.sums[table].add(write_one(rows));
+        after();
       }
     };
-    fill();
-    if (block.size() == 0) return;  // an insert of nothing costs a server as much as one of rows
-    bool is_first = true;
-    server_.insert(table.name, "shard, push, " + table.names, [&]() -> std::string_view {
-      if (!std::exchange(is_first, false)) fill();
-      return block.bytes();
-    });
+    if (table != kRecordTable) {
+      write(*rows_[table],
+            [&](RowStatement& row) { return write_row(row, fleet_tables()[table].columns, to); });
+      return;
+    }
+    for (size_t i = 0; i < records_.size(); ++i) {
+      uint64_t ord = 0;
+      write(*records_[i], [&](RowStatement& row) {
+        const Record record(record_tables()[i].name, ord++, row);
+        record.write(to);
+        return record.hash();
+      });
+    }
+  }
+
+  /// Sends the rows of a table of all runs of a batch.
+  void send_table(size_t number, std::vector<SentRun>& batch) {
+    const FleetTable& table = fleet_tables()[number];
+    RowWriter block;
+    const auto send = [&] {
+      throw_if_stopped();
+      if (block.size() > 0)
+        server_.insert(table.name, "shard, push, " + table.names, block.bytes());
+      block.clear();
+    };
+    for (SentRun& run : batch) {
+      write_rows(number, run, block, [&] {
+        if (number == kTraceRowTable && ++progress_.rows % kRowsATell == 0) tell();
+        if (block.size() >= kBlockBytes) send();
+      });
+    }
+    send();
   }
 
   /// Publishes again after a connection that broke off, for doing it twice does no harm.
@@ -438,16 +366,13 @@ class Pusher {
   Statements statements_;
   const uint64_t rules_;
   const std::string host_;
-  std::vector<std::unique_ptr<SentRows>> rows_;  ///< of fleet_tables()
+  std::vector<std::unique_ptr<RowStatement>> rows_;     ///< of fleet_tables(), but of records
+  std::vector<std::unique_ptr<RowStatement>> records_;  ///< of record_tables()
   PushProgress progress_;
   PushSummary summary_;
 };
 
 }  // namespace
-
-uint64_t push_of_rules(uint64_t sum) {
-  return sum > kLastSharedPush ? sum : sum + kLastSharedPush + 1;
-}
 
 PushSummary push_runs(SQLite::Database& db, FleetServer& server, std::span<const int64_t> runs,
                       const PushOptions& options) {

@@ -12,10 +12,9 @@
 
 namespace greta {
 
-/// What is told of a push while it runs.
 struct PushProgress {
   int64_t runs = 0, all_runs = 0;  ///< runs done with, and how many there are
-  int64_t rows = 0;                ///< trace rows sent
+  int64_t rows = 0;                ///< trace rows written
 };
 
 struct PushSummary {
@@ -31,16 +30,12 @@ struct PushOptions {
   std::function<void(const PushProgress&)> progress;
 };
 
-/// Sends runs of a database, in one state of it: batch after batch, each under push ids of its own,
-/// which its last insert publishes; what a push that ended early has sent is visible to nobody. A
-/// run that is there already, as it is here, is not sent again; one that has grown takes the place
-/// of what was there. All of them are judged. Throws DatabaseError (an ingest of a run has not
-/// ended, the run there has what this one lacks), clickhouse::Error, Stopped or SQLite::Exception;
-/// what was published stays.
+/// Sends runs of one state of a database that are judged, batch after batch. The last insert of a
+/// batch publishes it; what a push that ended early has sent is visible to nobody. A run that is
+/// there as it is here is not sent again; one that has grown replaces what was there. Throws
+/// DatabaseError (an ingest of a run has not ended, the run there has what this one lacks),
+/// clickhouse::Error, Stopped or SQLite::Exception; what was published stays.
 PushSummary push_runs(SQLite::Database& db, FleetServer& server, std::span<const int64_t> runs,
                       const PushOptions& options);
-
-/// Push of the dictionaries whose records have hashes of that sum.
-uint64_t push_of_rules(uint64_t sum);
 
 }  // namespace greta

@@ -1,11 +1,10 @@
 #include "db/fleet/server.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "db/clickhouse/quote.h"
 #include "db/fleet/fleet_table.h"
-#include "db/fleet/sql_files.h"
+#include "db/schema.h"
 
 namespace greta {
 namespace {
@@ -14,8 +13,6 @@ using clickhouse::quote_name;
 using clickhouse::quote_text;
 using clickhouse::RowReader;
 
-/// UNKNOWN_TABLE, UNKNOWN_DATABASE, UNKNOWN_IDENTIFIER, NO_SUCH_COLUMN_IN_TABLE.
-constexpr int kNotThere[] = {60, 81, 47, 16};
 constexpr int kInconsistentCluster = 371;
 
 /// All tables of a warehouse, `published` first.
@@ -25,10 +22,9 @@ std::vector<std::string> table_names() {
   return names;
 }
 
-using Values = std::initializer_list<std::pair<std::string, std::string>>;
-
 /// A text with each {KEY} replaced by its value.
-std::string filled_in(std::string text, const Values& values) {
+std::string filled_in(std::string text,
+                      std::initializer_list<std::pair<std::string, std::string>> values) {
   for (const auto& [key, value] : values) {
     const std::string mark = "{" + key + "}";
     for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += value.size())
@@ -37,22 +33,10 @@ std::string filled_in(std::string text, const Values& values) {
   return text;
 }
 
-/// Statements of a file, without comments.
-std::vector<std::string> split_statements(std::string_view text) {
+std::vector<std::string> split_statements(const std::string& text) {
   std::vector<std::string> all;
-  std::string one;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line(text.substr(at, end - at));
-    at = end + 1;
-    if (const size_t comment = line.find("--"); comment != std::string::npos) line.resize(comment);
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-    if (line.empty()) continue;
-    const bool ends = line.back() == ';';
-    if (ends) line.pop_back();
-    one += line + "\n";
-    if (ends) all.push_back(std::exchange(one, ""));
-  }
+  for (size_t at = 0, end; (end = text.find(";\n", at)) != std::string::npos; at = end + 2)
+    all.push_back(text.substr(at, end - at));
   return all;
 }
 
@@ -62,22 +46,24 @@ std::string FleetServer::table(const std::string& name) const {
   return quote_name(client_.address().database) + "." + quote_name(name);
 }
 
-/// What the view `greta` says; false where there is none.
-bool FleetServer::is_greta() {
-  std::string purpose;
-  uint64_t version = 0;
-  try {
-    client_.select("SELECT purpose, version, cluster FROM " + table("greta"), [&](RowReader& row) {
-      purpose = row.text();
-      version = row.u64();
-      cluster_ = row.text();
-    });
-  } catch (const clickhouse::Refused& refused) {
-    const auto known = std::find(std::begin(kNotThere), std::end(kNotThere), refused.code);
-    if (known == std::end(kNotThere)) throw;
+/// Names of the tables that are there. Throws where they are not greta's, or of another version.
+std::vector<std::string> FleetServer::find() {
+  std::vector<std::string> tables;
+  client_.select("SELECT name FROM system.tables WHERE database = " +
+                     quote_text(client_.address().database) + " ORDER BY name",
+                 [&](RowReader& row) { tables.emplace_back(row.text()); });
+  if (tables.empty()) return tables;
+  if (!std::binary_search(tables.begin(), tables.end(), "greta")) {
+    throw clickhouse::Error(where() + " is a database of another purpose (it has a table " +
+                            tables.front() +
+                            "): name one of greta's, or one that is not there yet");
   }
-  if (purpose != "greta") return false;
-  if (version == kFleetVersion) return true;
+  uint64_t version = 0;
+  client_.select("SELECT version, cluster FROM " + table("greta"), [&](RowReader& row) {
+    version = row.u64();
+    cluster_ = row.text();
+  });
+  if (version == kFleetVersion) return tables;
   throw clickhouse::Error(where() + " has tables of version " + std::to_string(version) +
                           ", this program knows " + std::to_string(kFleetVersion) + ": " +
                           (version > kFleetVersion
@@ -85,40 +71,28 @@ bool FleetServer::is_greta() {
                                : "push into a new database from the files, then drop the old one"));
 }
 
-/// False when there is no database, or an empty one.
-bool FleetServer::find() {
-  const std::string database = quote_text(client_.address().database);
-  std::vector<std::string> tables;
-  client_.select("SELECT name FROM system.tables WHERE database = " + database + " ORDER BY name",
-                 [&](RowReader& row) { tables.emplace_back(row.text()); });
-  if (tables.empty()) return false;
-  const std::vector<std::string> wanted = table_names();
-  is_complete_ = std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
-    return std::binary_search(tables.begin(), tables.end(), name);
-  });
-  if (is_greta()) return true;
-  throw clickhouse::Error(where() + " is a database of another purpose (it has a table " +
-                          tables.front() + "): name one of greta's, or one that is not there yet");
-}
-
 void FleetServer::open() {
-  if (is_greta()) return;
-  if (!find()) {
-    throw clickhouse::Error("no warehouse at " + where() +
-                            ": create it with `greta-db --db FILE push --to " + where() + "`");
-  }
+  if (!find().empty()) return;
+  throw clickhouse::Error("no warehouse at " + where() +
+                          ": create it with `greta-db --db FILE push --to " + where() + "`");
 }
 
 void FleetServer::create(const std::string& cluster) {
-  const bool is_there = find();
-  if (is_there && !cluster.empty() && cluster != cluster_) {
+  const std::vector<std::string> there = find(), wanted = table_names();
+  if (there.empty()) {
+    cluster_ = cluster;
+  } else if (!cluster.empty() && cluster != cluster_) {
     throw clickhouse::Error(
         where() + (cluster_.empty() ? " lies on one server" : " lies on cluster " + cluster_) +
         ", not on cluster " + cluster);
   }
-  if (!is_there) cluster_ = cluster;
-  if (!is_there || !is_complete_ || !cluster.empty())
-    for (const std::string& statement : statements(cluster_)) client_.ensure(statement);
+  const bool is_complete = std::all_of(wanted.begin(), wanted.end(), [&](const auto& name) {
+    return std::binary_search(there.begin(), there.end(), name);
+  });
+  if (is_complete && cluster.empty()) return;
+  for (const std::string& statement : statements(cluster_)) {
+    clickhouse::until_available(client_.retries(), [&] { client_.execute(statement); });
+  }
 }
 
 std::vector<std::string> FleetServer::statements(const std::string& cluster) {
@@ -145,7 +119,7 @@ std::vector<std::string> FleetServer::statements(const std::string& cluster) {
                      ", '{replica}')"
                : std::string("MergeTree");
   };
-  std::vector<std::string> all = split_statements(clickhouse_sql_files()[0].text);
+  std::vector<std::string> all = split_statements(sql_of_file("db/clickhouse_tables.sql"));
   for (std::string& statement : all) {
     statement = filled_in(statement, {{"on_cluster", on_cluster},
                                       {"version", std::to_string(kFleetVersion)},
@@ -184,8 +158,8 @@ void FleetServer::select(const std::string& sql, const std::string& columns,
 }
 
 void FleetServer::insert(const std::string& name, const std::string& columns,
-                         const std::function<std::string_view()>& next) {
-  client_.insert(table(cluster_.empty() ? name : "all_" + name), columns, next);
+                         std::string_view rows) {
+  client_.insert(table(cluster_.empty() ? name : "all_" + name), columns, rows);
 }
 
 void FleetServer::alter(const std::string& name, const std::string& what) {

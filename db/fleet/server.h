@@ -9,7 +9,7 @@
 
 namespace greta {
 
-/// Version of the tables in queries/clickhouse/tables.sql.
+/// Version of the tables in db/clickhouse_tables.sql.
 inline constexpr int kFleetVersion = 2;
 
 /// A warehouse in ClickHouse: one server, or the shards of a cluster, whose name the tables know.
@@ -19,11 +19,11 @@ class FleetServer {
   explicit FleetServer(clickhouse::Address address, clickhouse::ClientOptions options)
       : client_(std::move(address), std::move(options)) {}
 
-  /// For questions: throws clickhouse::Error where there are no tables, or those of others or of
+  /// For questions. Throws clickhouse::Error where there are no tables, or those of others or of
   /// another version.
   void open();
-  /// For pushes: makes what is missing, on all servers where a cluster is named; `cluster` "" is
-  /// one server, or what is there already.
+  /// For pushes: makes what is missing, on all servers of the cluster; "" is one server, or what is
+  /// there already.
   void create(const std::string& cluster);
 
   /// Runs a SELECT of tables of this warehouse on every shard by itself; only its rows travel.
@@ -32,27 +32,23 @@ class FleetServer {
               const std::function<void(clickhouse::RowReader&)>& row,
               const std::vector<clickhouse::ExternalTable>& tables = {});
 
-  /// Sends rows to the shards that their column `shard` says.
-  void insert(const std::string& table, const std::string& columns,
-              const std::function<std::string_view()>& next);
+  /// Sends rows to the shards that their column `shard` says, once.
+  void insert(const std::string& table, const std::string& columns, std::string_view rows);
 
   /// Runs an ALTER of a table on every replica of every shard: "DELETE WHERE ...".
   void alter(const std::string& table, const std::string& what);
 
-  const std::string& cluster() const { return cluster_; }
   std::string where() const { return client_.address().text(); }
   clickhouse::Client& client() { return client_; }
   /// `database`.name
   std::string table(const std::string& name) const;
 
  private:
-  bool find();
-  bool is_greta();
+  std::vector<std::string> find();
   std::vector<std::string> statements(const std::string& cluster);
 
   clickhouse::Client client_;
   std::string cluster_;
-  bool is_complete_ = false;  ///< all tables are on this server
 };
 
 }  // namespace greta

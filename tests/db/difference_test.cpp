@@ -158,6 +158,29 @@ TEST_F(DifferenceFile, TheGreaterOfTwoDistancesStands) {
   EXPECT_THROW(records.add_difference(row_), std::invalid_argument);
 }
 
+TEST_F(DifferenceFile, OneThatIsSpreadHasNoParts) {
+  SQLite::Database db = made("a.db");
+  const auto parts = [&](std::vector<double> shares) {
+    row_.rel_l2 = *row_.rel_l2 + 0.01;  // worse than the one before
+    row_.shares = std::move(shares);
+    RunRecords(db).add_difference(row_);
+    return db.execAndGet("SELECT count(*) FROM difference_part").getInt();
+  };
+  row_.heads = 0;
+  EXPECT_EQ(parts(std::vector<double>(8, 0.125)), 0);
+  EXPECT_EQ(parts({0.5, 0.5, 0, 0, 0, 0, 0, 0}), 2) << "some segments are equal";
+  EXPECT_EQ(parts(std::vector<double>(4, 0.25)), 4) << "few segments";
+  std::vector<double> one_more(16, 0.7 / 15);
+  one_more[3] = 0.3;
+  EXPECT_EQ(parts(one_more), 16) << "one has more than four times its part";
+  one_more.assign(16, 0.75 / 15);
+  one_more[3] = 0.25;
+  EXPECT_EQ(parts(one_more), 0);
+  EXPECT_EQ(text_of(db, "SELECT DISTINCT location FROM located_difference"),
+            text_of(db, "SELECT differing || ' of ' || n || ' values' FROM difference"));
+  EXPECT_TRUE(check_database(db).empty());
+}
+
 TEST_F(DifferenceFile, WhatRefersToNothingIsFound) {
   for (const char* change : {"run_id = 99", "tensor_id = 9999", "prompt_id = 99"}) {
     SQLite::Database db = made((std::string(change) + ".db").c_str());

@@ -114,12 +114,14 @@ TEST_P(EarlierVersion, KeepsEverySampleSketchAndDifference) {
   EXPECT_EQ(number_of(db,
                       "SELECT count(*) FROM before.difference o JOIN main.difference d USING"
                       " (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)"
-                      " WHERE o.in_segments <> (SELECT count(*) FROM difference_part p"
+                      " WHERE NOT (o.segments >= 8 AND o.in_segments = o.segments"
+                      "  AND o.top_share <= 4.0 / o.segments)"
+                      " AND (o.in_segments <> (SELECT count(*) FROM difference_part p"
                       "  WHERE p.difference_id = d.id)"
                       " OR o.top_segment <> (SELECT segment FROM difference_part p"
                       "  WHERE p.difference_id = d.id ORDER BY share_ppm DESC, segment LIMIT 1)"
                       " OR abs(1e6 * o.top_share - (SELECT max(share_ppm) FROM difference_part p"
-                      "  WHERE p.difference_id = d.id)) > 0.5"),
+                      "  WHERE p.difference_id = d.id)) > 0.5)"),
             0);
 }
 

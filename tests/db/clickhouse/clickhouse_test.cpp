@@ -1,18 +1,12 @@
 #include <gtest/gtest.h>
-#include <lz4.h>
 
 #include <bit>
-#include <cstring>
-#include <random>
 #include <set>
 
 #include "common/exit_status.h"
 #include "db/clickhouse/address.h"
-#include "db/clickhouse/compressed.h"
+#include "db/clickhouse/client.h"
 #include "db/clickhouse/quote.h"
-#include "db/clickhouse/refusal.h"
-#include "db/clickhouse/retry.h"
-#include "db/clickhouse/row_binary.h"
 #include "db/clickhouse/row_hash.h"
 
 namespace greta::clickhouse {
@@ -138,28 +132,6 @@ TEST(RowHash, ATextOfAnyLengthIsTakenWhole) {
   std::string text;
   for (int i = 0; i < 40; ++i, text += '\0') seen.insert(sip_hash64(text));
   EXPECT_EQ(seen.size(), 40u);
-}
-
-TEST(Compressed, ABlockIsWhatClickHouseReads) {
-  std::mt19937_64 random(1);
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{70'000}}) {
-    std::string bytes;
-    while (bytes.size() < size) bytes += static_cast<char>(random() % 7);
-    std::string all = "before";
-    append_compressed(all, bytes);
-    const char* block = all.data() + 6;
-    uint32_t compressed = 0, plain = 0;
-    EXPECT_EQ(block[16], static_cast<char>(0x82));
-    std::memcpy(&compressed, block + 17, 4);
-    std::memcpy(&plain, block + 21, 4);
-    EXPECT_EQ(compressed + 16 + 6, all.size());
-    EXPECT_EQ(plain, size);
-    std::string back(size, 0);
-    EXPECT_EQ(LZ4_decompress_safe(block + 25, back.data(), static_cast<int>(compressed - 9),
-                                  static_cast<int>(size)),
-              static_cast<int>(size));
-    EXPECT_EQ(back, bytes);
-  }
 }
 
 TEST(Refusal, OfWhatMayPassIsUnavailable) {

@@ -1,7 +1,7 @@
--- The tables of a warehouse in ClickHouse, statement after statement. The one row of `greta` says whose
--- they are. {engine published} and {engine} are MergeTree, or ReplicatedMergeTree where the cluster's shards have replicas.
--- A run's rows lie on one shard, by the column `shard`. Rows belong to a push, and no answer has them
--- until a row of `published` names it.
+-- The tables of a warehouse in ClickHouse. A statement ends with a semicolon at the end of a line. The one row of
+-- `greta` says whose tables they are. {engine published} and {engine} are MergeTree, or ReplicatedMergeTree where the
+-- cluster's shards have replicas. A run's rows lie on one shard, by the column `shard`. Rows belong to a push, and no
+-- answer has them until a row of `published` names it.
 
 CREATE VIEW IF NOT EXISTS {db}.greta {on_cluster} AS
 SELECT 'greta' AS purpose, toUInt64({version}) AS version, {cluster} AS cluster;
@@ -27,10 +27,9 @@ CREATE TABLE IF NOT EXISTS {db}.published {on_cluster} (
 ) ENGINE = {engine published} ORDER BY (run, identity, version, push);
 
 -- Then each of these tables. Columns are those of SQLite's tables of that name, without run_id; nan and inf are
--- nan_count and inf_count. run_change has
--- `baseline`, an identity, and what tells the rows of that run from what they were before, `baseline_extent`;
--- drift is the view of that name. record has the rows of all other tables as text: `kind` is the table, `ord` the
--- number of the row in it, and a real the shortest text that reads back as the same one.
+-- nan_count and inf_count. run_change has `baseline`, an identity, and `baseline_extent`, which tells the rows of that
+-- run from what they were before. drift is the view of that name. record has the rows of all other tables as text:
+-- `kind` is the table, `ord` the number of the row in it, and a real the shortest text that reads back as the same one.
 CREATE TABLE IF NOT EXISTS {db}.{table} {on_cluster} (
   shard UInt64,
   push UInt64,

@@ -1,9 +1,12 @@
-#include "cli/warehouse/waivers.h"
+#include "cli/report/waivers.h"
 
 #include "common/json_text.h"
+#include "common/utf8.h"
 #include "db/schema.h"
 
 namespace greta {
+
+using std::to_string;
 
 std::string AppliedWaiver::json() const {
   JsonObject object;
@@ -12,11 +15,6 @@ std::string AppliedWaiver::json() const {
   if (rows > 0) object.add("rows", rows);
   object.add("until", Cell(until)).add("reason", Cell(reason)).add("created_by", Cell(created_by));
   return object.str();
-}
-
-bool has_waivers(QueryPool& statements, int64_t run_id) {
-  Query query(statements, "SELECT 1 FROM run_waiver WHERE run_id = ? LIMIT 1");
-  return query.bind(1, run_id).step();
 }
 
 std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id) {
@@ -37,6 +35,30 @@ std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id
                    .created_by = query.text(7)});
   }
   return all;
+}
+
+std::string waived_place(const AppliedWaiver& waiver, const Wording& words) {
+  const std::string tensor = utf8::printable(waiver.tensor);
+  return waiver.layer ? words("waiver.place", {tensor, to_string(*waiver.layer)}) : tensor;
+}
+
+std::string waiver_text(const AppliedWaiver& waiver, const Wording& words) {
+  std::string what;
+  if (waiver.pairs > 0 || waiver.rows == 0) {
+    what = words(waiver.pairs == 1 ? TextId("waiver.pair") : TextId("waiver.pairs"),
+                 {to_string(waiver.pairs)});
+  }
+  if (waiver.divergent < waiver.pairs) {
+    what += " (" + to_string(waiver.divergent) + " " + words("remark.beyond rounding") + ")";
+  }
+  if (waiver.rows > 0) {
+    const TextId rows = waiver.rows == 1 ? TextId("waiver.row") : TextId("waiver.rows");
+    if (!what.empty()) what += words("waiver.and");
+    what += words(rows, {to_string(waiver.rows)});
+  }
+  return words("waiver.text", {what, waived_place(waiver, words), utf8::printable(waiver.until),
+                               utf8::printable(waiver.reason), to_string(waiver.id),
+                               utf8::printable(waiver.created_by)});
 }
 
 }  // namespace greta

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/report/texts.h"
 #include "cli/warehouse/sql_query.h"
 
 namespace greta {
@@ -20,10 +21,13 @@ struct AppliedWaiver {
   std::string json() const;
 };
 
-/// Whether a waiver is in force for the run, whatever it finds there.
-bool has_waivers(QueryPool& statements, int64_t run_id);
-
-/// Those that waive something of the run, in order of their ids. Costs nothing where there is none.
+/// Those that waive something of the run, in order of their ids.
 std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id);
+
+/// "attn_out of layer 3", "attn_out": where a waiver holds, safe to print.
+std::string waived_place(const AppliedWaiver& waiver, const Wording& words);
+
+/// "2 pairs of attn_out of layer 3 until 2026-12-31: reason (waiver 4, by me@host)", safe to print.
+std::string waiver_text(const AppliedWaiver& waiver, const Wording& words);
 
 }  // namespace greta
