@@ -32,10 +32,10 @@ std::string shares_fault(const DifferenceRow& d) {
 
 }  // namespace
 
-bool is_spread(const std::vector<double>& shares) {
-  const double n = static_cast<double>(shares.size());
-  return shares.size() >= 8 &&
-         std::ranges::all_of(shares, [n](double share) { return share > 0 && share <= 4 / n; });
+bool is_spread(const DifferenceRow& row) {
+  const double n = static_cast<double>(row.shares.size());
+  return row.rel_l2 && *row.rel_l2 <= 0.01 && n >= 8 &&
+         std::ranges::all_of(row.shares, [n](double share) { return share > 0 && share <= 4 / n; });
 }
 
 std::string fault_of(const DifferenceRow& d) {
@@ -79,7 +79,7 @@ void RunRecords::add_difference(const DifferenceRow& d) {
   const int64_t id = insert.getColumn(0).getInt64();
   insert.reset();
   sql_(kDropDifferenceParts, id).exec();
-  if (is_spread(d.shares)) return;
+  if (is_spread(d)) return;
   for (size_t i = 0; i < d.shares.size(); ++i) {
     if (!(d.shares[i] > 0)) continue;
     sql_("INSERT INTO difference_part VALUES (?, ?, ?)", id, static_cast<int64_t>(i),

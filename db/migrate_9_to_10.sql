@@ -35,7 +35,8 @@ INSERT INTO difference_part(difference_id, segment, share_ppm)
       AND n.decode_hash = d.decode_hash
     CROSS JOIN part s
     WHERE s.segment < d.segments
-      AND NOT (d.segments >= 8 AND d.in_segments = d.segments AND d.top_share <= 4.0 / d.segments))  -- spread
+      AND NOT ifnull(d.rel_l2 <= 0.01 AND d.segments >= 8 AND d.in_segments = d.segments
+        AND d.top_share <= 4.0 / d.segments, 0))  -- spread
   WHERE share > 0;
 
 -- All runs are judged again afterwards. The views of before are dropped by name: a view that somebody else made

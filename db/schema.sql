@@ -305,7 +305,8 @@ CREATE TABLE difference (
 ) STRICT;
 
 -- Segments in which the two rows of a difference differ. A segment without a row here is equal, but a difference
--- without any row is spread: all of its segments, at least 8, differ, and none has more than four times its part.
+-- without any row is spread, as rounding is: at most 1 % apart, all of its segments, at least 8, differ, and none has
+-- more than four times its part.
 CREATE TABLE difference_part (
   difference_id INTEGER NOT NULL REFERENCES difference(id),
   segment       INTEGER NOT NULL,                 -- 0 to difference.segments - 1

@@ -41,6 +41,7 @@ void add_commands(CLI::App& app, Options& options) {
   add_forget_command(app, options);
   add_prune_command(app, options);
   add_check_command(app, options);
+  add_upgrade_command(app, options);
   add_completion_command(app, options);
 }
 

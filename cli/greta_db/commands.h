@@ -35,6 +35,7 @@ void add_fleet_command(CLI::App& app, Options& options);
 void add_forget_command(CLI::App& app, Options& options);
 void add_prune_command(CLI::App& app, Options& options);
 void add_check_command(CLI::App& app, Options& options);
+void add_upgrade_command(CLI::App& app, Options& options);
 void add_completion_command(CLI::App& app, Options& options);
 
 /// The options of the program itself (--db, --format, --version) and every command.

@@ -18,8 +18,8 @@ SELECT
   coalesce(x.layer, p.layer) AS layer, coalesce(x.token_id, p.token_id) AS token_id,
   x.logical_tok_idx AS logical_tok_idx, coalesce(x.name_id, p.name_id) AS name_id,
   coalesce(x.tensor_id, (SELECT n.tensor_id FROM tensor_name n WHERE n.id = p.name_id)) AS tensor_id,
-  (SELECT t.stage FROM tensor_name n JOIN tensor t ON t.id = n.tensor_id
-   WHERE n.id = coalesce(x.name_id, p.name_id)) AS stage,
+  (SELECT t.stage FROM tensor t WHERE t.id = coalesce(x.tensor_id, (
+     SELECT n.tensor_id FROM tensor_name n WHERE n.id = p.name_id))) AS stage,
   x.hash AS x_hash, y.hash AS y_hash, x.n AS x_n, x.nan AS x_nan, x.inf AS x_inf, y.nan AS y_nan, y.inf AS y_inf,
   CASE x.side WHEN 0 THEN x.hash ELSE y.hash END AS prefill_hash,
   CASE x.side WHEN 0 THEN y.hash ELSE x.hash END AS decode_hash,

@@ -3,112 +3,115 @@
 -- item as the table `verdict` has them. A first fail is one whose partner is missing, if there is any.
 CREATE VIEW verdict_count AS
 SELECT
-  f.*, max(f.unwritten, f.lost) AS unmet,
+  v.*, max(v.unwritten, v.lost) AS unmet,
   -- the first that fails by the verdict to act on
-  CASE WHEN f.strictly OR f.missing > 0 THEN f.strict_cause ELSE f.numeric_cause END AS first_cause,
-  CASE WHEN f.strictly OR f.missing > 0 THEN f.strict_prompt_id ELSE f.numeric_prompt_id END AS first_prompt_id,
-  CASE WHEN f.strictly OR f.missing > 0 THEN f.strict_pos_id ELSE f.numeric_pos_id END AS first_pos_id,
-  CASE WHEN f.strictly OR f.missing > 0 THEN f.strict_layer ELSE f.numeric_layer END AS first_layer,
-  CASE WHEN f.strictly OR f.missing > 0 THEN f.strict_name_id ELSE f.numeric_name_id END AS first_name_id,
-  CASE WHEN f.strictly OR f.missing > 0 THEN f.strict_token_id ELSE f.numeric_token_id END AS first_token_id
+  CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_cause ELSE v.numeric_cause END AS first_cause,
+  CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_prompt_id ELSE v.numeric_prompt_id END AS first_prompt_id,
+  CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_pos_id ELSE v.numeric_pos_id END AS first_pos_id,
+  CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_layer ELSE v.numeric_layer END AS first_layer,
+  CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_name_id ELSE v.numeric_name_id END AS first_name_id,
+  CASE WHEN v.strictly OR v.missing > 0 THEN v.strict_token_id ELSE v.numeric_token_id END AS first_token_id
 FROM (
   SELECT
-    g.mode IS 'batch_invariant'
-      OR sum(CASE WHEN g.class IN ('ROUNDING', 'DIVERGENT') THEN g.count ELSE 0 END) OVER part = 0
-        AND sum(CASE g.class WHEN 'UNKNOWN' THEN g.count ELSE 0 END) OVER part > 0 AS strictly,
-    g.run_id AS run_id, g.level AS level, g.item AS item, row_number() OVER part AS nth,
-    sum(CASE WHEN g.compared OR g.blamed THEN g.count ELSE 0 END) OVER part AS compared,
-    sum(g.pairs) OVER part AS pairs,
-    sum(CASE g.status WHEN 'MATCH' THEN g.count ELSE 0 END) OVER part AS pass,
-    sum(CASE WHEN g.fails THEN g.count ELSE 0 END) OVER part AS fail,
-    sum(CASE g.status WHEN 'DRIFT' THEN g.count ELSE 0 END) OVER part AS drift,
-    sum(CASE g.status WHEN 'NONFINITE' THEN g.count ELSE 0 END) OVER part AS nonfinite,
-    sum(CASE g.class WHEN 'ROUNDING' THEN g.count ELSE 0 END) OVER part AS rounding,
-    sum(CASE g.class WHEN 'DIVERGENT' THEN g.count ELSE 0 END) OVER part AS divergent,
-    sum(CASE g.class WHEN 'UNKNOWN' THEN g.count ELSE 0 END) OVER part AS unmeasured,
-    sum(CASE g.status WHEN 'MISSING' THEN g.count ELSE 0 END) OVER part AS missing,
-    max(CASE g.status WHEN 'MISSING' THEN g.elsewhere ELSE 0 END) OVER part AS missing_elsewhere,
-    sum(CASE g.status WHEN 'DECODE_ONLY' THEN g.count ELSE 0 END) OVER part AS decode_only,
-    sum(CASE g.status WHEN 'PREFILL_ONLY' THEN g.count ELSE 0 END) OVER part AS prefill_only,
-    sum(g.claimed) OVER part AS claimed,
-    sum(CASE g.status WHEN 'INCOMPARABLE' THEN g.count ELSE 0 END) OVER part AS incomparable,
-    sum(CASE g.status WHEN 'UNMET' THEN g.count ELSE 0 END) OVER part AS unwritten,
-    sum(CASE g.status WHEN 'LOST' THEN g.count ELSE 0 END) OVER part AS lost,
-    sum(g.partial) OVER part AS partial,
-    first_value(CASE WHEN g.blamed THEN g.cause END) OVER strict AS strict_cause,
-    first_value(CASE WHEN g.blamed THEN g.prompt_id END) OVER strict AS strict_prompt_id,
-    first_value(CASE WHEN g.blamed THEN g.pos_id END) OVER strict AS strict_pos_id,
-    first_value(CASE WHEN g.blamed THEN g.layer END) OVER strict AS strict_layer,
-    first_value(CASE WHEN g.blamed THEN g.name_id END) OVER strict AS strict_name_id,
-    first_value(CASE WHEN g.blamed THEN g.token_id END) OVER strict AS strict_token_id,
-    first_value(CASE WHEN g.blamed THEN g.report_line END) OVER strict AS strict_line,
-    first_value(CASE WHEN g.fails THEN g.cause END) OVER drift AS drift_cause,
-    first_value(CASE WHEN g.fails THEN g.layer END) OVER drift AS drift_layer,
-    first_value(CASE WHEN g.fails THEN g.name_id END) OVER drift AS drift_name_id,
-    first_value(CASE WHEN g.diverges THEN g.cause END) OVER beyond AS numeric_cause,
-    first_value(CASE WHEN g.diverges THEN g.prompt_id END) OVER beyond AS numeric_prompt_id,
-    first_value(CASE WHEN g.diverges THEN g.pos_id END) OVER beyond AS numeric_pos_id,
-    first_value(CASE WHEN g.diverges THEN g.layer END) OVER beyond AS numeric_layer,
-    first_value(CASE WHEN g.diverges THEN g.name_id END) OVER beyond AS numeric_name_id,
-    first_value(CASE WHEN g.diverges THEN g.token_id END) OVER beyond AS numeric_token_id
+    f.*,
+    -- one answer for the run, its prompts and its causes
+    max(CASE WHEN f.level = 'run' THEN (SELECT r.mode FROM run r WHERE r.id = f.run_id) IS 'batch_invariant'
+      OR f.unmeasured > 0 AND f.rounding + f.divergent = 0 END) OVER (PARTITION BY f.run_id) AS strictly
   FROM (
     SELECT
-      t.*, l.column1 AS level,
-      CASE l.column1 WHEN 'prompt' THEN q.name WHEN 'cause' THEN t.cause ELSE '' END AS item,
-      st.compared AS compared, st.fails AS fails, st.blamed AS blamed,
-      st.fails AND (t.class IS NULL OR t.class = 'DIVERGENT') AS diverges,
-      (SELECT r.mode FROM run r WHERE r.id = t.run_id) AS mode, q.name AS prompt, k.ord AS ord, k.name AS tensor
+      g.run_id AS run_id, g.level AS level, g.item AS item, row_number() OVER part AS nth,
+      sum(CASE WHEN g.compared OR g.blamed THEN g.count ELSE 0 END) OVER part AS compared,
+      sum(g.pairs) OVER part AS pairs,
+      sum(CASE g.status WHEN 'MATCH' THEN g.count ELSE 0 END) OVER part AS pass,
+      sum(CASE WHEN g.fails THEN g.count ELSE 0 END) OVER part AS fail,
+      sum(CASE g.status WHEN 'DRIFT' THEN g.count ELSE 0 END) OVER part AS drift,
+      sum(CASE g.status WHEN 'NONFINITE' THEN g.count ELSE 0 END) OVER part AS nonfinite,
+      sum(CASE g.class WHEN 'ROUNDING' THEN g.count ELSE 0 END) OVER part AS rounding,
+      sum(CASE g.class WHEN 'DIVERGENT' THEN g.count ELSE 0 END) OVER part AS divergent,
+      sum(CASE g.class WHEN 'UNKNOWN' THEN g.count ELSE 0 END) OVER part AS unmeasured,
+      sum(CASE g.status WHEN 'MISSING' THEN g.count ELSE 0 END) OVER part AS missing,
+      max(CASE g.status WHEN 'MISSING' THEN g.elsewhere ELSE 0 END) OVER part AS missing_elsewhere,
+      sum(CASE g.status WHEN 'DECODE_ONLY' THEN g.count ELSE 0 END) OVER part AS decode_only,
+      sum(CASE g.status WHEN 'PREFILL_ONLY' THEN g.count ELSE 0 END) OVER part AS prefill_only,
+      sum(g.claimed) OVER part AS claimed,
+      sum(CASE g.status WHEN 'INCOMPARABLE' THEN g.count ELSE 0 END) OVER part AS incomparable,
+      sum(CASE g.status WHEN 'UNMET' THEN g.count ELSE 0 END) OVER part AS unwritten,
+      sum(CASE g.status WHEN 'LOST' THEN g.count ELSE 0 END) OVER part AS lost,
+      sum(g.partial) OVER part AS partial,
+      first_value(CASE WHEN g.blamed THEN g.cause END) OVER strict AS strict_cause,
+      first_value(CASE WHEN g.blamed THEN g.prompt_id END) OVER strict AS strict_prompt_id,
+      first_value(CASE WHEN g.blamed THEN g.pos_id END) OVER strict AS strict_pos_id,
+      first_value(CASE WHEN g.blamed THEN g.layer END) OVER strict AS strict_layer,
+      first_value(CASE WHEN g.blamed THEN g.name_id END) OVER strict AS strict_name_id,
+      first_value(CASE WHEN g.blamed THEN g.token_id END) OVER strict AS strict_token_id,
+      first_value(CASE WHEN g.blamed THEN g.report_line END) OVER strict AS strict_line,
+      first_value(CASE WHEN g.fails THEN g.cause END) OVER drift AS drift_cause,
+      first_value(CASE WHEN g.fails THEN g.layer END) OVER drift AS drift_layer,
+      first_value(CASE WHEN g.fails THEN g.name_id END) OVER drift AS drift_name_id,
+      first_value(CASE WHEN g.diverges THEN g.cause END) OVER beyond AS numeric_cause,
+      first_value(CASE WHEN g.diverges THEN g.prompt_id END) OVER beyond AS numeric_prompt_id,
+      first_value(CASE WHEN g.diverges THEN g.pos_id END) OVER beyond AS numeric_pos_id,
+      first_value(CASE WHEN g.diverges THEN g.layer END) OVER beyond AS numeric_layer,
+      first_value(CASE WHEN g.diverges THEN g.name_id END) OVER beyond AS numeric_name_id,
+      first_value(CASE WHEN g.diverges THEN g.token_id END) OVER beyond AS numeric_token_id
     FROM (
       SELECT
-        z.run_id AS run_id, z.prompt_id AS prompt_id, 'MATCH' AS status, NULL AS class, NULL AS cause,
-        count(*) AS count, count(*) AS pairs, sum(NOT s.whole_hash) AS partial, sum(s.claimed) AS claimed, 0 AS elsewhere,
-        0 AS waived, NULL AS forward_layer, NULL AS layer, NULL AS name_id, NULL AS pos_id, NULL AS token_id, NULL AS report_line
-      FROM traced_position z
-      CROSS JOIN comparison s
-      WHERE z.side = 0 AND +z.pos_id >= 0 AND s.run_id = z.run_id AND s.other_run_id = z.run_id
-        AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id AND s.settled
-      GROUP BY z.run_id, z.prompt_id
-      UNION ALL
-      -- the others, grouped by what is cheap to work out again, for that is done for every group
-      SELECT
-        z.run_id, z.prompt_id, s.status, s.class, s.cause, count(*), sum(s.compared), sum(ifnull(s.scope <> 'full', 0)),
-        sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END),
-        sum(CASE s.status WHEN 'MISSING' THEN s.elsewhere ELSE 0 END) > 0,
-        CASE WHEN s.status = 'DRIFT' THEN EXISTS (
-          SELECT 1 FROM run_waiver w
-          WHERE w.run_id = s.run_id AND w.tensor_id = s.key_tensor_id AND (w.layer IS NULL OR w.layer = s.key_layer))
-          ELSE 0 END AS waived,
-        -- SQLite takes layer and token_id from the row that has the minimum
-        min(CASE WHEN s.blamed THEN s.forward_layer END),
-        CASE WHEN s.blamed THEN s.key_layer END, CASE WHEN s.blamed THEN s.name_id END,
-        CASE WHEN s.blamed THEN s.key_pos_id END, CASE WHEN s.blamed THEN s.token_id END, NULL
-      FROM position z
-      CROSS JOIN comparison_cause s
-      WHERE z.compare AND s.run_id = z.run_id AND s.other_run_id = z.run_id
-        AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id AND NOT s.settled
-      GROUP BY z.run_id, z.prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, CASE WHEN s.blamed THEN s.name_id END,
-        CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END, s.status, s.class, s.switched_id, waived
-      UNION ALL
-      SELECT
-        o.run_id, o.prompt_id, o.status, o.class, o.cause, o.count, o.claimed, 0, o.claimed, 0, 0, o.forward_layer, o.layer,
-        o.name_id, o.pos_id, o.token_id, o.report_line
-      FROM uncompared o
-    ) t
-    CROSS JOIN (VALUES ('run'), ('prompt'), ('cause'), ('gate')) l
-    LEFT JOIN status st ON st.name = t.status
-    LEFT JOIN prompt q ON q.id = t.prompt_id
-    LEFT JOIN tensor_name n ON n.id = t.name_id
-    LEFT JOIN tensor k ON k.id = n.tensor_id
-    WHERE CASE l.column1 WHEN 'prompt' THEN t.prompt_id > 0 WHEN 'cause' THEN t.cause IS NOT NULL
-      WHEN 'gate' THEN NOT t.waived AND EXISTS (SELECT 1 FROM run_waiver w WHERE w.run_id = t.run_id) ELSE 1 END
-  ) g
-  WINDOW
-    part AS (PARTITION BY g.run_id, g.level, g.item),
-    strict AS (part ORDER BY g.blamed DESC, g.status = 'MISSING' DESC, g.forward_layer, g.ord IS NULL, g.ord,
-      g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
-    drift AS (part ORDER BY g.fails DESC, g.forward_layer, g.ord IS NULL, g.ord,
-      g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
-    beyond AS (part ORDER BY g.diverges DESC, g.forward_layer, g.ord IS NULL, g.ord,
-      g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause)
-) f
-WHERE f.nth = 1;
+        t.*, l.column1 AS level,
+        CASE l.column1 WHEN 'prompt' THEN q.name WHEN 'cause' THEN t.cause ELSE '' END AS item,
+        st.compared AS compared, st.fails AS fails, st.blamed AS blamed,
+        st.fails AND (t.class IS NULL OR t.class = 'DIVERGENT') AS diverges,
+        q.name AS prompt, k.ord AS ord, k.name AS tensor
+      FROM (
+        SELECT
+          z.run_id AS run_id, z.prompt_id AS prompt_id, 'MATCH' AS status, NULL AS class, NULL AS cause,
+          count(*) AS count, count(*) AS pairs, sum(NOT s.whole_hash) AS partial, sum(s.claimed) AS claimed, 0 AS elsewhere,
+          0 AS waived, NULL AS forward_layer, NULL AS layer, NULL AS name_id, NULL AS pos_id, NULL AS token_id, NULL AS report_line
+        FROM traced_position z
+        CROSS JOIN comparison s
+        WHERE z.side = 0 AND +z.pos_id >= 0 AND s.run_id = z.run_id AND s.other_run_id = z.run_id
+          AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id AND s.settled
+        GROUP BY z.run_id, z.prompt_id
+        UNION ALL
+        -- the others, grouped by what is cheap to work out again, for that is done for every group
+        SELECT
+          z.run_id, z.prompt_id, s.status, s.class, s.cause, count(*), sum(s.compared), sum(ifnull(s.scope <> 'full', 0)),
+          sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END),
+          sum(CASE s.status WHEN 'MISSING' THEN s.elsewhere ELSE 0 END) > 0,
+          CASE WHEN s.status = 'DRIFT' THEN EXISTS (
+            SELECT 1 FROM run_waiver w
+            WHERE w.run_id = s.run_id AND w.tensor_id = s.key_tensor_id AND (w.layer IS NULL OR w.layer = s.key_layer))
+            ELSE 0 END AS waived,
+          -- SQLite takes layer and token_id from the row that has the minimum
+          min(CASE WHEN s.blamed THEN s.forward_layer END),
+          CASE WHEN s.blamed THEN s.key_layer END, CASE WHEN s.blamed THEN s.name_id END,
+          CASE WHEN s.blamed THEN s.key_pos_id END, CASE WHEN s.blamed THEN s.token_id END, NULL
+        FROM position z
+        CROSS JOIN comparison_cause s
+        WHERE z.compare AND s.run_id = z.run_id AND s.other_run_id = z.run_id
+          AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id AND NOT s.settled
+        GROUP BY z.run_id, z.prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, CASE WHEN s.blamed THEN s.name_id END,
+          CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END, s.status, s.class, s.switched_id, waived
+        UNION ALL
+        SELECT
+          o.run_id, o.prompt_id, o.status, o.class, o.cause, o.count, o.claimed, 0, o.claimed, 0, 0, o.forward_layer, o.layer,
+          o.name_id, o.pos_id, o.token_id, o.report_line
+        FROM uncompared o
+      ) t
+      CROSS JOIN (VALUES ('run'), ('prompt'), ('cause'), ('gate')) l
+      LEFT JOIN status st ON st.name = t.status
+      LEFT JOIN prompt q ON q.id = t.prompt_id
+      LEFT JOIN tensor_name n ON n.id = t.name_id
+      LEFT JOIN tensor k ON k.id = n.tensor_id
+      WHERE CASE l.column1 WHEN 'prompt' THEN t.prompt_id > 0 WHEN 'cause' THEN t.cause IS NOT NULL
+        WHEN 'gate' THEN NOT t.waived AND EXISTS (SELECT 1 FROM run_waiver w WHERE w.run_id = t.run_id) ELSE 1 END
+    ) g
+    WINDOW
+      part AS (PARTITION BY g.run_id, g.level, g.item),
+      strict AS (part ORDER BY g.blamed DESC, g.status = 'MISSING' DESC, g.forward_layer, g.ord IS NULL, g.ord,
+        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
+      drift AS (part ORDER BY g.fails DESC, g.forward_layer, g.ord IS NULL, g.ord,
+        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
+      beyond AS (part ORDER BY g.diverges DESC, g.forward_layer, g.ord IS NULL, g.ord,
+        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause)
+  ) f
+  WHERE f.nth = 1) v;

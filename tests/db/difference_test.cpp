@@ -160,8 +160,10 @@ TEST_F(DifferenceFile, TheGreaterOfTwoDistancesStands) {
 
 TEST_F(DifferenceFile, OneThatIsSpreadHasNoParts) {
   SQLite::Database db = made("a.db");
+  double rel_l2 = 1e-3;
   const auto parts = [&](std::vector<double> shares) {
-    row_.rel_l2 = *row_.rel_l2 + 0.01;  // worse than the one before
+    rel_l2 *= 1.1;  // worse than the one before
+    row_.rel_l2 = rel_l2;
     row_.shares = std::move(shares);
     RunRecords(db).add_difference(row_);
     return db.execAndGet("SELECT count(*) FROM difference_part").getInt();
@@ -176,8 +178,8 @@ TEST_F(DifferenceFile, OneThatIsSpreadHasNoParts) {
   one_more.assign(16, 0.75 / 15);
   one_more[3] = 0.25;
   EXPECT_EQ(parts(one_more), 0);
-  EXPECT_EQ(text_of(db, "SELECT DISTINCT location FROM located_difference"),
-            text_of(db, "SELECT differing || ' of ' || n || ' values' FROM difference"));
+  rel_l2 = 0.02;
+  EXPECT_EQ(parts(one_more), 16) << "more than rounding";
   EXPECT_TRUE(check_database(db).empty());
 }
 

@@ -114,8 +114,8 @@ TEST_P(EarlierVersion, KeepsEverySampleSketchAndDifference) {
   EXPECT_EQ(number_of(db,
                       "SELECT count(*) FROM before.difference o JOIN main.difference d USING"
                       " (run_id, prompt_id, pos_id, layer, tensor_id, prefill_hash, decode_hash)"
-                      " WHERE NOT (o.segments >= 8 AND o.in_segments = o.segments"
-                      "  AND o.top_share <= 4.0 / o.segments)"
+                      " WHERE NOT ifnull(o.rel_l2 <= 0.01 AND o.segments >= 8"
+                      "  AND o.in_segments = o.segments AND o.top_share <= 4.0 / o.segments, 0)"
                       " AND (o.in_segments <> (SELECT count(*) FROM difference_part p"
                       "  WHERE p.difference_id = d.id)"
                       " OR o.top_segment <> (SELECT segment FROM difference_part p"

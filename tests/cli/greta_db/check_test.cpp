@@ -1,5 +1,6 @@
 #include "db/judge.h"
 #include "tests/cli/program.h"
+#include "tests/db/earlier_version.h"
 
 namespace greta {
 namespace {
@@ -17,6 +18,20 @@ TEST_F(CheckCommand, FindsOrphans) {
   Result damaged = run({"check"});
   EXPECT_EQ(damaged.status, 2);
   EXPECT_TRUE(damaged.says("source_id"));
+}
+
+TEST_F(CheckCommand, UpgradeSaysWhatANewFormatChanges) {
+  unpack_version(9, database());
+  const Result upgraded = run({"upgrade"});
+  EXPECT_EQ(upgraded.status, 0) << upgraded.err;
+  EXPECT_TRUE(upgraded.says("format version 9 -> 10, ")) << upgraded.out;
+  EXPECT_TRUE(upgraded.says("The former `verdict` is now `strict_verdict`")) << upgraded.out;
+  EXPECT_TRUE(run({"upgrade"}).says("has format version 10 already"));
+  const nlohmann::json json = run({"upgrade", "--format", "json"}).json();
+  EXPECT_EQ(json["version_before"], json["version"]);
+  EXPECT_GT(json["runs"], 0);
+  EXPECT_EQ(run({"check", "--deep"}).status, 0);
+  EXPECT_EQ(run({"--db", "none.db", "upgrade"}).status, 2);
 }
 
 TEST_F(CheckCommand, AFileThatSomebodyChangedGivesNoVerdictUntilItIsRepaired) {
