@@ -4,25 +4,26 @@
 -- the position is unknown, step stands in for it), and rows that repeat are one.
 CREATE VIEW run_diff AS
 SELECT
-  s.run AS run_a,                                      -- run.name
-  s.other_run AS run_b,                                -- run.name
+  a.name AS run_a,                                     -- run.name
+  b.name AS run_b,                                     -- run.name
   q.name AS prompt,                                    -- prompt of both runs
   h.name AS phase,                                     -- prefill_last, prefill, decode0, decode
   nullif(s.pos_id, -1) AS pos_id,                      -- absolute 0-based position; NULL unknown
   s.layer AS layer,                                    -- -1: after the stack, in old files
   t.name AS tensor,                                    -- canonical
-  CASE s.status WHEN 'ALONE' THEN 'ONLY_A' ELSE s.status END AS status, -- MATCH, DRIFT, NONFINITE, AMBIGUOUS, CONFLICT, INCOMPARABLE (also another token), ONLY_A, ONLY_B
+  CASE WHEN s.status <> 'ALONE' THEN s.status WHEN d.column1 THEN 'ONLY_B' ELSE 'ONLY_A' END AS status, -- MATCH, DRIFT, NONFINITE, AMBIGUOUS, CONFLICT, INCOMPARABLE (also another token), ONLY_A, ONLY_B
   s.class AS class,                                    -- of a DRIFT: ROUNDING, DIVERGENT, UNKNOWN, by the tolerance of the coarser arithmetic of the two
   s.rel_l2 AS rel_l2,                                  -- estimated relative L2 distance, NULL when there is nothing to measure with
-  CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash) END AS hash_a, -- unsigned decimal
-  CASE WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END AS hash_b, -- unsigned decimal
+  CASE WHEN s.x_hash IS NOT NULL AND NOT d.column1 THEN printf('%llu', s.x_hash) END AS hash_a, -- unsigned decimal
+  CASE WHEN d.column1 AND s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash)
+    WHEN s.y_hash IS NOT NULL THEN printf('%llu', s.y_hash) END AS hash_b, -- unsigned decimal
   a.experiment AS experiment,                          -- of run_a: literal directory
   a.mode AS mode,                                      -- of run_a: as_designed, kv_aligned, batch_invariant; NULL unknown
   a.commit_sha AS commit_sha,                          -- of run_a
   a.date AS date,                                      -- of run_a: YYYY-MM-DD; NULL unknown
   s.forward_layer AS forward_layer,                    -- forward order: this, then tensor_id, then the position
-  s.run_id AS run_a_id,                                -- run.id
-  s.other_run_id AS run_b_id,                          -- run.id
+  a.id AS run_a_id,                                    -- run.id
+  b.id AS run_b_id,                                    -- run.id
   s.tensor_id AS tensor_id,                            -- tensor.id
   s.measure AS measure,                                -- what rel_l2 comes from: sample or sketch (estimates), hash (equal)
   s.tolerance AS tolerance,                            -- rel_l2 up to which a DRIFT is ROUNDING
@@ -32,21 +33,12 @@ SELECT
   s.caused_by AS caused_by,                            -- nearest input traced in both runs that differs, the earliest: tensor@layer
   s.segment AS segment,                                -- of what differs: from the earliest traced input to here
   s.untraced_layers AS untraced_layers                 -- where origin is UNSAMPLED: the layers in between, as --layers takes them
-FROM comparison_origin s
-JOIN run a ON a.id = s.run_id
-JOIN prompt q ON q.id = s.key_prompt_id
-JOIN phase h ON h.id = s.phase_id
-JOIN tensor t ON t.id = s.key_tensor_id
-WHERE s.other_run_id <> s.run_id
-UNION ALL
-SELECT
-  s.other_run, s.run, q.name, h.name, nullif(s.pos_id, -1), s.layer, t.name, 'ONLY_B', NULL, NULL,
-  NULL, CASE WHEN s.x_hash IS NOT NULL THEN printf('%llu', s.x_hash) END,
-  a.experiment, a.mode, a.commit_sha, a.date, s.forward_layer, s.other_run_id, s.run_id, s.tensor_id, NULL, NULL, NULL,
-  NULL, NULL, NULL, NULL, NULL
-FROM comparison_graded s
-JOIN run a ON a.id = s.other_run_id
-JOIN prompt q ON q.id = s.key_prompt_id
-JOIN phase h ON h.id = s.phase_id
-JOIN tensor t ON t.id = s.key_tensor_id
-WHERE s.other_run_id <> s.run_id AND s.alone;
+FROM run a
+CROSS JOIN run b
+CROSS JOIN (VALUES (0), (1)) d  -- 1: rows that only run b has, seen from it
+CROSS JOIN comparison_origin s ON s.run_id = CASE WHEN d.column1 THEN b.id ELSE a.id END
+  AND s.other_run_id = CASE WHEN d.column1 THEN a.id ELSE b.id END AND (NOT d.column1 OR s.alone)
+CROSS JOIN prompt q ON q.id = s.key_prompt_id
+CROSS JOIN phase h ON h.id = s.phase_id
+CROSS JOIN tensor t ON t.id = s.key_tensor_id
+WHERE a.id <> b.id;

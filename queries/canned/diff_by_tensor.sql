@@ -8,8 +8,9 @@ SELECT d.tensor, sum(d.status = 'MATCH') AS match,
        sum(d.status = 'NONFINITE') AS nonfinite, sum(d.status = 'INCOMPARABLE') AS incomparable,
        sum(d.status = 'ONLY_A') AS only_a, sum(d.status = 'ONLY_B') AS only_b
 FROM run_diff d
-WHERE d.run_a_id = (SELECT id FROM run WHERE name = :run_a)
-  AND d.run_b_id = (SELECT id FROM run WHERE name = :run_b)
-  AND (SELECT p.why_not FROM run_pair p WHERE p.run_a_id = d.run_a_id AND p.run_b_id = d.run_b_id) IS NULL
+WHERE d.run_a = :run_a AND d.run_b = :run_b
+  AND NOT EXISTS (
+    SELECT 1 FROM run_pair p
+    WHERE p.run_a = :run_a AND p.run_b = :run_b AND p.why_not IS NOT NULL)
 GROUP BY d.tensor_id, d.tensor
 ORDER BY (SELECT t.ord FROM tensor t WHERE t.id = d.tensor_id), d.tensor;

@@ -44,16 +44,20 @@ FROM (
   CROSS JOIN status st
   LEFT JOIN measure m ON m.name = CASE
       WHEN st.name = 'MATCH' AND j.hash_equal THEN 'hash'
-      WHEN j.other_token OR j.other_length OR j.nonfinite THEN NULL
-      WHEN j.hash_equal AND j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1 THEN 'hash'
-      -- not where the sketches of all values refute it: they err by far less
-      WHEN j.hash_equal = 0 AND (
-        SELECT d.rel_l2 IS NOT NULL AND (j.sketch_derived OR j.sketch_distance <= 2 * d.rel_l2 + 2e-6) IS NOT 0
-        FROM difference d WHERE d.id = j.difference_id) THEN 'exact'
-      -- equal samples say nothing about the size of a difference that only the hashes saw, nor do equal
-      -- sketches of other statistics: the difference is elsewhere
-      WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.hash_equal IS NOT NULL AND j.sample_equal IS 1)
-        AND (j.other_statistics AND j.sketch_equal) IS NOT 1 THEN CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END
+      WHEN CASE st.name WHEN 'DRIFT' THEN j.other_length ELSE j.other_token OR j.other_length OR j.nonfinite END THEN NULL
+      ELSE coalesce(
+        CASE j.hash_equal
+          WHEN 1 THEN CASE WHEN j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1 THEN 'hash' END
+          -- not where the sketches of all values refute it: they err by far less
+          WHEN 0 THEN (
+            SELECT CASE WHEN d.rel_l2 IS NOT NULL AND (j.sketch_derived OR j.sketch_distance <= 2 * d.rel_l2 + 2e-6) IS NOT 0
+              THEN 'exact' END
+            FROM difference d WHERE d.id = j.difference_id)
+        END,
+        -- equal samples say nothing about the size of a difference that only the hashes saw, nor do equal
+        -- sketches of other statistics: the difference is elsewhere
+        CASE WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.hash_equal IS NOT NULL AND j.sample_equal IS 1)
+          AND (j.other_statistics AND j.sketch_equal) IS NOT 1 THEN CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END END)
     END
   WHERE st.name = CASE
       WHEN j.settled THEN 'MATCH'
@@ -67,23 +71,35 @@ FROM (
           ELSE 'DECODE_ONLY'
         END
       WHEN j.ambiguous THEN 'AMBIGUOUS'
-      -- of all that the hashes cover: equal hashes of other statistics, other hashes of equal samples; where no
-      -- hashes compare, equal sketches of other statistics
-      WHEN j.other_statistics AND CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256
-          WHEN j.hash_equal IS NULL THEN j.sketch_whole AND j.sketch_equal END THEN 'CONFLICT'
-      WHEN j.hash_equal = 0 AND j.sample_equal AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END
-        THEN 'CONFLICT'
-      WHEN j.nonfinite THEN 'NONFINITE'
-      WHEN j.other_token THEN 'INCOMPARABLE'
-      -- a hash of part of a row is not all that is said of it, and one that knows no order proves nothing
-      WHEN j.hash_equal AND j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1
-        THEN CASE WHEN j.order_free THEN 'INCOMPARABLE' ELSE 'MATCH' END
-      WHEN j.hash_equal IS NOT NULL OR j.sample_equal = 0 OR NOT j.sketch_equal OR j.whole_tensor AND j.other_statistics
-        THEN 'DRIFT'
-      -- what is equal is not all of rows that are of other lengths, or of other hashes
-      WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
-      WHEN j.sample_equal THEN CASE WHEN j.other_statistics THEN 'DRIFT' ELSE 'MATCH' END
-      ELSE 'INCOMPARABLE'
+      ELSE CASE j.hash_equal
+        WHEN 0 THEN CASE
+            -- of all that the hashes cover
+            WHEN j.sample_equal AND j.sample_n >= CASE WHEN j.whole_hash THEN j.x_n ELSE min(j.x_n, 256) END THEN 'CONFLICT'
+            WHEN j.nonfinite THEN 'NONFINITE'
+            WHEN j.other_token THEN 'INCOMPARABLE'
+            ELSE 'DRIFT'
+          END
+        WHEN 1 THEN CASE
+            WHEN j.other_statistics AND (j.whole_hash OR j.x_n <= 256) THEN 'CONFLICT'
+            WHEN j.nonfinite THEN 'NONFINITE'
+            WHEN j.other_token THEN 'INCOMPARABLE'
+            -- a hash of part of a row is not all that is said of it, and one that knows no order proves nothing
+            WHEN j.sample_equal IS 0 OR j.other_statistics THEN 'DRIFT'
+            WHEN j.order_free THEN 'INCOMPARABLE'
+            ELSE 'MATCH'
+          END
+        ELSE CASE  -- no hashes compare
+            WHEN CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256 ELSE j.sketch_whole AND j.sketch_equal END
+              AND j.other_statistics THEN 'CONFLICT'
+            WHEN j.nonfinite THEN 'NONFINITE'
+            WHEN j.other_token THEN 'INCOMPARABLE'
+            WHEN j.sample_equal = 0 OR NOT j.sketch_equal OR j.whole_tensor AND j.other_statistics THEN 'DRIFT'
+            -- equal values are not all of rows that are of other lengths, or of other hashes
+            WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
+            WHEN j.sample_equal THEN CASE WHEN j.other_statistics THEN 'DRIFT' ELSE 'MATCH' END
+            ELSE 'INCOMPARABLE'
+          END
+        END
     END
   AND CASE WHEN j.report_source_id IS NULL THEN 1 ELSE
     j.report_source_id = (SELECT e.report_source_id FROM run_evidence e WHERE e.run_id = j.run_id) END

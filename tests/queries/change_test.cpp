@@ -346,10 +346,12 @@ TEST_F(Change, HasAnOriginAsPairsHave) {
 /// The canned query for two runs by the digits that their names end in.
 std::string by_tensor(char a, char b) {
   std::string sql = sql_of_file("queries/canned/diff_by_tensor.sql");
+  sql.erase(0, sql.find("SELECT"));
   sql.erase(sql.rfind(';'));
-  for (const auto& [parameter, digit] : {std::pair{std::string(":run_a)"), a}, {":run_b)", b}}) {
-    sql.replace(sql.find(parameter, sql.find("WHERE")), parameter.size() - 1,
-                std::string("'2026-01-0") + digit + "/e/as_designed'");
+  for (const auto& [parameter, digit] : {std::pair{std::string(":run_a"), a}, {":run_b", b}}) {
+    const std::string name = std::string("'2026-01-0") + digit + "/e/as_designed'";
+    for (size_t at; (at = sql.find(parameter)) != std::string::npos;)
+      sql.replace(at, parameter.size(), name);
   }
   return sql;
 }

@@ -275,6 +275,30 @@ TEST(Contract, FourTimesTheRunsOfALineageAreFourTimesTheWork) {
   EXPECT_LE(ask(), 5 * of_fewer);
 }
 
+TEST(Contract, TwoRunsAreComparedInAsManyStepsAmongMany) {
+  Warehouse w;
+  fill_runs(w, 0, 5);
+  const std::string names[] = {"2026-02-07/e0/seed_0", "2026-02-07/e1/seed_1"};
+  std::string by_tensor = sql_of_file("queries/canned/diff_by_tensor.sql");
+  for (const auto& [parameter, name] :
+       {std::pair{std::string(":run_a"), names[0]}, {":run_b", names[1]}}) {
+    for (size_t at;
+         (at = by_tensor.find(parameter, by_tensor.find("SELECT"))) != std::string::npos;)
+      by_tensor.replace(at, parameter.size(), "'" + name + "'");
+  }
+  const std::string two = " WHERE run_a = '" + names[0] + "' AND run_b = '" + names[1] + "'";
+  const std::vector<std::string> questions{
+      by_tensor, "SELECT status, count(*) FROM run_diff" + two + " GROUP BY 1",
+      "SELECT origin, count(*) FROM run_diff" + two + " GROUP BY 1",
+      "SELECT verdict FROM diff_verdict" + two};
+  std::vector<int> of_few;
+  for (const std::string& question : questions) of_few.push_back(steps(w, question));
+  fill_runs(w, 5, 100);
+  for (size_t i = 0; i < questions.size(); ++i) {
+    EXPECT_LE(steps(w, questions[i]), of_few[i] + of_few[i] / 2 + 2000) << questions[i];
+  }
+}
+
 TEST(Contract, WhatIsKeptOfARunIsReadInFewSteps) {
   Warehouse w;
   fill_runs(w, 0, 100);
