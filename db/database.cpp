@@ -270,14 +270,19 @@ SQLite::Database open_beside(const SQLite::Database& db) {
 
 SQLite::Database open_for_reading(const std::filesystem::path& file,
                                   const std::function<void(SQLite::Database&)>& prepare) {
-  SQLite::Database db = open_unchanged(file);
-  if (!prepare && !needs_migration(db) && unjudged_runs(db).empty()) return db;
+  {
+    SQLite::Database db = open_unchanged(file);
+    if (!prepare && !needs_migration(db) && unjudged_runs(db).empty()) return db;
+  }  // closed, so that the writer is the last and leaves no log beside the file
   try {
     SQLite::Database writable = open_for_writing(file);
     judge_rest(writable);
     if (prepare) prepare(writable);
   } catch (const SQLite::Exception& error) {
-    if (is_not_writable(error)) return judged_copy(db, file, prepare);
+    if (is_not_writable(error)) {
+      SQLite::Database db = open_unchanged(file);
+      return judged_copy(db, file, prepare);
+    }
     throw DatabaseError(file.string() + " cannot be brought forward or judged (" + error.what() +
                         "): copy it to where it can be written");
   }

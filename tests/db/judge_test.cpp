@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,16 @@ TEST_F(Judging, ThatEndsAmongChangesLeavesRunsUnjudged) {
   judge(db, unjudged_runs(db));  // as whoever opens the file next does
   EXPECT_EQ(count("run_change WHERE level = 'run'"), count("lineage WHERE baseline_id > 0"));
   EXPECT_EQ(runs_kept_otherwise(), std::vector<int64_t>());
+}
+
+TEST_F(Judging, AQuestionLeavesWhatItJudgedInTheFileItself) {
+  std::filesystem::path alone = file;
+  alone += ".copy";
+  { SQLite::Database closing = std::move(db); }
+  open_for_reading(file);
+  std::filesystem::copy_file(file, alone);  // without the log beside it
+  SQLite::Database copy = open_unchanged(alone);
+  EXPECT_EQ(number_of(copy, "SELECT count(*) FROM verdict WHERE level = 'run'"), kRuns);
 }
 
 TEST_F(Judging, ARunThatIsGoneIsNotKept) {
