@@ -93,11 +93,10 @@ FROM (
               AND j.other_statistics THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
-            WHEN j.sample_equal = 0 OR NOT j.sketch_equal
-              OR (j.whole_tensor OR NOT j.other_length) AND j.other_statistics THEN 'DRIFT'
+            WHEN j.sample_equal = 0 OR NOT j.sketch_equal OR j.whole_tensor AND j.other_statistics THEN 'DRIFT'
             -- equal values are not all of rows that are of other lengths, or of other hashes
             WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
-            WHEN j.sample_equal THEN 'MATCH'
+            WHEN j.sample_equal THEN CASE WHEN j.other_statistics THEN 'DRIFT' ELSE 'MATCH' END
             ELSE 'INCOMPARABLE'
           END
         END
