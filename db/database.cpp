@@ -279,6 +279,7 @@ SQLite::Database open_for_reading(const std::filesystem::path& file,
     judge_rest(writable);
     if (prepare) prepare(writable);
   } catch (const SQLite::Exception& error) {
+    if (error.getErrorCode() == SQLITE_BUSY) throw;
     if (is_not_writable(error)) {
       SQLite::Database db = open_unchanged(file);
       return judged_copy(db, file, prepare);

@@ -675,14 +675,15 @@ CREATE TRIGGER verdict_deleted AFTER DELETE ON verdict WHEN OLD.level = 'run' BE
   DELETE FROM run_change WHERE run_id = OLD.run_id;
   DELETE FROM run_change WHERE baseline_id = OLD.run_id;
 END;
+-- Somebody corrects a sketch.
+CREATE TRIGGER sketch_updated AFTER UPDATE ON sketch BEGIN
+  DELETE FROM verdict WHERE run_id IN (SELECT t.run_id FROM trace_row t WHERE t.sketch_id = NEW.id); END;
 -- Somebody declares that a row is wanted, or is not.
 CREATE TRIGGER plan_inserted AFTER INSERT ON plan BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER plan_updated AFTER UPDATE ON plan BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER plan_deleted AFTER DELETE ON plan BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
 -- Somebody corrects what logits chose, or what double arithmetic says of them.
 CREATE TRIGGER readout_inserted AFTER INSERT ON readout BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER readout_updated AFTER UPDATE ON readout BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
-CREATE TRIGGER readout_deleted AFTER DELETE ON readout BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
 -- Somebody takes away or adds an exact distance, which would excuse a difference.
 CREATE TRIGGER difference_inserted AFTER INSERT ON difference BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER difference_updated AFTER UPDATE ON difference BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
@@ -699,9 +700,10 @@ CREATE TRIGGER report_claim_deleted AFTER DELETE ON report_claim BEGIN DELETE FR
 CREATE TRIGGER prompt_inserted AFTER INSERT ON prompt BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER prompt_updated AFTER UPDATE ON prompt BEGIN DELETE FROM verdict WHERE run_id IN (OLD.run_id, NEW.run_id); END;
 CREATE TRIGGER prompt_deleted AFTER DELETE ON prompt BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
--- Somebody marks an ingest as done, or notes that a line was not taken.
-CREATE TRIGGER ingest_run_deleted AFTER DELETE ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = OLD.run_id; END;
+-- Somebody notes that an ingest has not ended, or that a line was not taken.
+CREATE TRIGGER ingest_run_inserted AFTER INSERT ON ingest_run BEGIN DELETE FROM verdict WHERE run_id = NEW.run_id; END;
 CREATE TRIGGER ingest_error_inserted AFTER INSERT ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
+CREATE TRIGGER ingest_error_updated AFTER UPDATE ON ingest_error BEGIN DELETE FROM verdict WHERE true; END;
 -- Somebody sets a tolerance, measures a model, or accepts differences for a while.
 CREATE TRIGGER tolerance_inserted AFTER INSERT ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER tolerance_updated AFTER UPDATE ON tolerance BEGIN DELETE FROM verdict WHERE true; END;
@@ -713,22 +715,22 @@ CREATE TRIGGER noise_floor_updated AFTER UPDATE ON noise_floor BEGIN
     SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value IN (OLD.model_sha256, NEW.model_sha256)); END;
 CREATE TRIGGER noise_floor_deleted AFTER DELETE ON noise_floor BEGIN
   DELETE FROM verdict WHERE run_id IN (SELECT run_id FROM attribute WHERE dim IN ('model_root', 'model_sha256') AND value = OLD.model_sha256); END;
-CREATE TRIGGER waiver_inserted AFTER INSERT ON waiver BEGIN DELETE FROM verdict WHERE run_id IN (
-  SELECT r.id FROM run r LEFT JOIN lineage_member m ON m.run_id = r.id
-  WHERE r.name = ifnull(NEW.run, r.name) AND r.experiment = ifnull(NEW.experiment, r.experiment)
-    AND (NEW.lineage IS NULL OR m.lineage = NEW.lineage)); END;
+CREATE TRIGGER waiver_inserted AFTER INSERT ON waiver BEGIN DELETE FROM verdict WHERE true; END;
 CREATE TRIGGER waiver_updated AFTER UPDATE ON waiver BEGIN DELETE FROM verdict WHERE true; END;
-CREATE TRIGGER waiver_deleted AFTER DELETE ON waiver BEGIN DELETE FROM verdict WHERE run_id IN (
-  SELECT r.id FROM run r LEFT JOIN lineage_member m ON m.run_id = r.id
-  WHERE r.name = ifnull(OLD.run, r.name) AND r.experiment = ifnull(OLD.experiment, r.experiment)
-    AND (OLD.lineage IS NULL OR m.lineage = OLD.lineage)); END;
+CREATE TRIGGER waiver_deleted AFTER DELETE ON waiver BEGIN DELETE FROM verdict WHERE true; END;
 -- Somebody corrects what a run is, or forgets it.
-CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN INSERT INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id; END;
+-- An INSERT OR REPLACE takes the place of a row without an event of deletion.
+CREATE TRIGGER run_inserted AFTER INSERT ON run BEGIN
+  DELETE FROM verdict WHERE run_id = NEW.id;
+  INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id;
+END;
 CREATE TRIGGER run_updated AFTER UPDATE ON run BEGIN
   DELETE FROM verdict WHERE run_id IN (OLD.id, NEW.id);
   INSERT OR REPLACE INTO lineage_member SELECT * FROM run_lineage WHERE run_id = NEW.id;
 END;
 CREATE TRIGGER run_deleted AFTER DELETE ON run BEGIN
+  -- runs that were compared with it have another baseline now
+  DELETE FROM verdict WHERE run_id IN (SELECT c.run_id FROM run_change c WHERE c.baseline_id = OLD.id);
   DELETE FROM verdict WHERE run_id = OLD.id;
   DELETE FROM lineage_member WHERE run_id = OLD.id;
   DELETE FROM pinned_baseline WHERE run_id = OLD.id;

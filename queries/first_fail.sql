@@ -1,5 +1,6 @@
 -- One row per run and prompt that fails by its verdict: where, in forward order, it fails first. A prompt with
--- missing rows fails as TRACE_OFFSET; its first drift, if any, is in first_drift_*.
+-- missing rows fails as TRACE_OFFSET; its first drift, if any, is in first_drift_*. A run that nobody has judged
+-- since its rows changed has one row, with the verdict UNJUDGED.
 CREATE VIEW first_fail AS
 SELECT
   r.name AS run,                                       -- run.name
@@ -24,10 +25,11 @@ SELECT
   v.numeric_origin AS numeric_origin,                  -- ORIGIN, PROPAGATED, UNSAMPLED; rounding inputs count as clean
   v.numeric_pos_id AS numeric_pos_id,                  -- of that pair
   v.evidence AS evidence,                              -- trace or report
-  v.verdict AS verdict,                                -- of the prompt: see run_verdict
-  v.run_id AS run_id,                                  -- run.id
+  ifnull(v.verdict, 'UNJUDGED') AS verdict,            -- of the prompt: see run_verdict
+  r.id AS run_id,                                      -- run.id
   q.id AS prompt_id                                    -- prompt.id
-FROM verdict v
-JOIN run r ON r.id = v.run_id
-JOIN prompt q ON q.run_id = v.run_id AND q.name = v.item
-WHERE v.level = 'prompt' AND v.first_fail IS NOT NULL;
+FROM run r
+LEFT JOIN verdict v ON v.run_id = r.id AND v.level = 'prompt' AND v.first_fail IS NOT NULL
+LEFT JOIN prompt q ON q.run_id = r.id AND q.name = v.item
+WHERE v.run_id IS NOT NULL OR NOT EXISTS (SELECT 1 FROM verdict w WHERE w.run_id = r.id)
+  AND NOT EXISTS (SELECT 1 FROM directory_level d WHERE d.run_id = r.id);

@@ -159,6 +159,9 @@ std::string GatedRun::change_text() const {
   if (!has_baseline()) {
     return "no baseline: its own verdict alone counts (" + v.show("no_baseline_why") + ")";
   }
+  if (!v.has("change")) {
+    return "not compared with " + v.show("baseline") + ": `gate --baseline RUN` compares them";
+  }
   std::string text = v.text("change") + " since " + v.show("baseline");
   if (v.has("baseline_commit_sha")) text += " (commit " + v.show("baseline_commit_sha") + ")";
   if (v.has("why_not")) return text + ": " + v.show("why_not");

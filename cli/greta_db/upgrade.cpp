@@ -21,8 +21,9 @@ int upgrade(Options& options) {
     SQLite::Database db = open_unchanged(options.database);
     before = pragma(db, "user_version");
   }
-  SQLite::Database db = open_for_writing(options.database);
-  judge_rest(db);
+  SQLite::Database db = before < kSchemaVersion ? open_for_writing(options.database)
+                                                : open_for_reading(options.database);
+  if (before < kSchemaVersion) judge_rest(db);
   const int64_t after = pragma(db, "user_version"),
                 runs = db.execAndGet("SELECT count(*) FROM run_verdict").getInt64();
   if (options.format == Format::kJson) {

@@ -29,7 +29,7 @@ void Propagation::load_nodes(const std::string& prompt) {
           of_prompt +
           ") SELECT p.prompt, p.layer, p.tensor, p.canonical_tensor, count(*),"
           "  sum(p.status = 'DRIFT'), sum(p.status = 'NONFINITE'), sum(p.status = 'AMBIGUOUS'),"
-          "  sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
+          "  sum(p.status = 'CONFLICT'), sum(p.status = 'MISSING'), sum(p.status = 'INCOMPARABLE'),"
           "  max(CASE p.class WHEN 'DIVERGENT' THEN 3 WHEN 'UNKNOWN' THEN 2 WHEN 'ROUNDING' THEN 1"
           " END),"
           "  max(CASE p.origin WHEN 'ORIGIN' THEN 3 WHEN 'UNSAMPLED' THEN 2 WHEN 'PROPAGATED' THEN"
@@ -40,7 +40,8 @@ void Propagation::load_nodes(const std::string& prompt) {
           " GROUP BY p.prompt_id, p.layer, p.tensor ORDER BY p.prompt_id, " +
           std::string(kForwardOrder));
   if (!prompt.empty()) rows.bind(2, prompt);
-  constexpr const char* kStatus[] = {"DRIFT", "NONFINITE", "AMBIGUOUS", "MISSING", "INCOMPARABLE"};
+  constexpr const char* kStatus[] = {"DRIFT",    "NONFINITE", "AMBIGUOUS",
+                                     "CONFLICT", "MISSING",   "INCOMPARABLE"};
   constexpr const char* kClass[] = {"", "ROUNDING", "UNKNOWN", "DIVERGENT"};
   constexpr const char* kOrigin[] = {"", "PROPAGATED", "UNSAMPLED", "ORIGIN"};
   while (rows.step()) {
@@ -51,18 +52,18 @@ void Propagation::load_nodes(const std::string& prompt) {
     if (!rows.is_null(1)) node.layer = rows.integer(1);
     node.positions = node.with_status = rows.integer(4);
     node.status = "MATCH";
-    for (int i = 4; i >= 0; i--) {
+    for (int i = 5; i >= 0; i--) {
       if (rows.integer(5 + i) == 0) continue;
       node.status = kStatus[i];
       node.with_status = rows.integer(5 + i);
     }
-    node.row_class = kClass[rows.integer(10)];
-    node.origin = kOrigin[rows.integer(11)];
-    node.caused_by = rows.text(12);
-    node.untraced = rows.text(16);
-    spread_.origins += rows.integer(13);
-    spread_.propagated += rows.integer(14);
-    spread_.unsampled += rows.integer(15);
+    node.row_class = kClass[rows.integer(11)];
+    node.origin = kOrigin[rows.integer(12)];
+    node.caused_by = rows.text(13);
+    node.untraced = rows.text(17);
+    spread_.origins += rows.integer(14);
+    spread_.propagated += rows.integer(15);
+    spread_.unsampled += rows.integer(16);
     if (node.layer) written_[{node.prompt, to_string(*node.layer), node.canonical}] = node.tensor;
     nodes_.push_back(std::move(node));
   }

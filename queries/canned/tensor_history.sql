@@ -4,7 +4,7 @@
 -- :experiment () an experiment; all of them without
 SELECT r.date, r.commit_sha, r.experiment, r.mode, r.dtype, p.run, p.layer,
        count(*) AS pairs, sum(p.status = 'MATCH') AS match,
-       sum(p.status IN ('DRIFT', 'NONFINITE', 'AMBIGUOUS')) AS fail, max(p.rel_l2) AS max_rel_l2
+       sum((SELECT s.fails FROM status s WHERE s.name = p.status)) AS fail, max(p.rel_l2) AS max_rel_l2
 FROM run r
 JOIN pair p ON p.run_id = r.id
 WHERE p.tensor_id = (SELECT tensor_id FROM tensor_name WHERE name = :tensor)

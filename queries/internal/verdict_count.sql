@@ -102,7 +102,7 @@ FROM (
       LEFT JOIN prompt q ON q.id = t.prompt_id
       LEFT JOIN tensor_name n ON n.id = t.name_id
       LEFT JOIN tensor k ON k.id = n.tensor_id
-      WHERE CASE l.column1 WHEN 'prompt' THEN t.prompt_id > 0 WHEN 'cause' THEN t.cause IS NOT NULL
+      WHERE CASE l.column1 WHEN 'prompt' THEN q.id IS NOT NULL WHEN 'cause' THEN t.cause IS NOT NULL
         WHEN 'gate' THEN NOT t.waived AND EXISTS (SELECT 1 FROM run_waiver w WHERE w.run_id = t.run_id) ELSE 1 END
     ) g
     WINDOW

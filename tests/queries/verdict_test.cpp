@@ -113,10 +113,14 @@ TEST(Verdict, WhateverChangesUnderItByHandDeletesIt) {
       "step,"
       " name_id, flags, source_id, line) SELECT run_id, prompt_id, side, pos_id, 9, tensor_id, nth,"
       " phase_id, step, name_id, flags, source_id, line FROM trace_row LIMIT 1",
-      "DELETE FROM plan",
       "UPDATE plan SET layer = 7 WHERE side = 1",
       "INSERT INTO plan SELECT run_id, prompt_id, 1, 9, 70 FROM plan LIMIT 1",
       "UPDATE run SET status = 'failed'",
+      "REPLACE INTO run SELECT id, name, experiment, family, variant, date, commit_sha, synthetic,"
+      " 'batch_invariant', dtype, seed, hash_algo, status, started_at, finished_at FROM run",
+      "INSERT INTO ingest VALUES (1, '2026-01-01T00:00:00Z', 'h', 1, '', '', '[]');"
+      " INSERT INTO ingest_run VALUES (1, 1)",
+      "UPDATE sketch SET b0 = b0 + 1",
       "UPDATE run SET dtype = 'bf16'",
       "UPDATE run SET hash_algo = 'fnv-256'",
       "UPDATE run SET mode = 'batch_invariant'",
@@ -143,6 +147,28 @@ TEST(Verdict, WhateverChangesUnderItByHandDeletesIt) {
     EXPECT_EQ(n_kept(w), "0") << change;
     EXPECT_EQ(w.kept("SELECT verdict FROM run_verdict"), "UNJUDGED") << change;
   }
+}
+
+TEST(Verdict, OfABaselineThatGoesThoseComparedWithItAreJudgedAgain) {
+  Warehouse w;
+  for (const char* day : {"01", "02", "03"}) {
+    w.run({.name = day, .experiment = "e", .date = std::string("2026-01-") + day});
+    w.match("attn_out", 0);
+  }
+  w.judge();
+  EXPECT_EQ(w.kept("SELECT run, baseline, change FROM change"), "02|01|SAME\n03|02|SAME");
+  w.db.exec("PRAGMA foreign_keys = OFF; DELETE FROM run WHERE name = '02'");
+  EXPECT_EQ(w.kept("SELECT run, verdict FROM run_verdict"), "01|PASS\n03|UNJUDGED");
+  EXPECT_EQ(w.kept("SELECT run, verdict FROM first_fail"), "03|UNJUDGED");
+  EXPECT_EQ(w.rows("SELECT run, baseline, change FROM change"), "03|01|SAME");
+}
+
+TEST(Verdict, OfRowsWhosePromptIsGoneIsWorkedOutAllTheSame) {
+  Warehouse w;
+  w.match("attn_out", 0);
+  w.db.exec("PRAGMA foreign_keys = OFF; DELETE FROM prompt");
+  EXPECT_EQ(w.rows("SELECT count(*) FROM run_verdict"), "1");
+  w.leave_unchecked();
 }
 
 TEST(Verdict, ReportRowsDeleteIt) {
@@ -309,19 +335,20 @@ int note_table(void* tables, int action, const char* table, const char*, const c
 TEST(Verdict, EveryTableThatItIsMadeOfDeletesItWhenSomebodyChangesRowsByHand) {
   // Why nothing needs to be deleted when a row of it is ...
   const std::map<std::string, std::string> kExceptions = {
-      {"run INSERT", "nothing of it is kept yet"},
-      {"ingest_run INSERT", "an ingest that begins deletes it; no hand begins one"},
+      {"plan DELETE", "the run stays INCOMPLETE, which is no PASS"},
+      {"readout DELETE", "the run stays FAIL"},
       {"ingest_run UPDATE", "all of it is its key"},
-      {"ingest_error UPDATE", "a line that was not taken stays so; check --deep finds"},
-      {"ingest_error DELETE", "the run stays INCOMPLETE, which is no PASS"},
+      {"ingest_run DELETE", "the run stays INCOMPLETE"},
+      {"ingest_error DELETE", "the run stays INCOMPLETE"},
+      {"sketch INSERT", "a row that refers to it comes or changes"},
+      {"sketch DELETE", "check finds rows that refer to none"},
   };
   // What the rows of these say is found by check --deep when somebody edits it: dictionaries, what
   // comes and goes with the rows that it is about, and what other tables repeat.
   const std::set<std::string> kChecked = {
-      "phase",         "status", "class",     "measure",    "tensor",          "tensor_name",
-      "edge",          "cause",  "origin",    "sketch",     "sample",          "traced_position",
-      "source",        "report", "run_event", "run_metric", "difference_part", "source_location",
-      "lineage_member"};
+      "phase",  "status",    "class",      "measure",         "tensor",          "tensor_name",
+      "edge",   "cause",     "origin",     "sample",          "traced_position", "source",
+      "report", "run_event", "run_metric", "difference_part", "source_location", "lineage_member"};
   Warehouse w;
   std::set<std::string> tables;
   sqlite3_set_authorizer(w.db.getHandle(), note_table, &tables);

@@ -84,6 +84,15 @@ TEST(Report, LayersThatBehaveAlikeAreOneBranchOfTheTree) {
                   "traced layer)\n"));
 }
 
+TEST(Report, AConflictIsNoMatchInItsBranch) {
+  Warehouse warehouse;
+  warehouse.match("attn_out", 0);
+  warehouse.db.exec("UPDATE trace_row SET min = side, max = 1 + side");
+  ASSERT_EQ(warehouse.rows("SELECT status FROM pair"), "CONFLICT");
+  const std::string text = markdown(warehouse, "r");
+  EXPECT_TRUE(has(text, "attn_out: ✗ CONFLICT")) << text;
+}
+
 TEST(Report, FirstFailureShowsBothRowsAsTraced) {
   Warehouse warehouse;
   warehouse.match("x_in", 0);
