@@ -1,9 +1,8 @@
--- Two rows of one value, next to each other, and what their hashes, samples, sketches and statistics say. A
--- run compared with itself is prefill (x) against decode (y); two runs are compared phase by phase. One row
--- per row x that stands for its side (of two runs: for its phase), and y is NULL where it has no partner; a
--- row of decode is x only where prefill has none. Of a run without rows, x is NULL: lines of reports stand in.
--- One plain join: a filter on the run, the prompt, the position or the tensor, or a join with any of them,
--- reaches the key of trace_row. What few comparisons need is a subquery: SQLite looks only where one is asked.
+-- Two rows of one value, next to each other, and what their hashes, samples, sketches and statistics say. A run
+-- compared with itself is prefill (x) against decode (y); two runs are compared phase by phase. One row per row x that
+-- stands for its side (of two runs: for its phase); y is NULL where it has no partner; a row of decode is x only where
+-- prefill has none. Of a run without rows, x is NULL: lines of reports stand in. A filter on the run, the prompt, the
+-- position or the tensor reaches the key of trace_row. A subquery is evaluated only where its column is asked for.
 CREATE VIEW comparison AS
 SELECT
   a.id AS run_id, b.id AS other_run_id, a.id = b.id AS same_run, a.name AS run, b.name AS other_run,
@@ -12,8 +11,7 @@ SELECT
   x.tensor_id AS key_tensor_id, x.phase_id AS phase_id,
   -- of the prompt of x, in the other run
   CASE WHEN a.id = b.id THEN x.prompt_id ELSE (
-    SELECT o.id FROM prompt o WHERE o.run_id = b.id AND o.name = (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id)) END
-    AS other_prompt_id,
+    SELECT o.id FROM prompt o WHERE o.run_id = b.id AND o.name = (SELECT q.name FROM prompt q WHERE q.id = x.prompt_id)) END AS other_prompt_id,
   coalesce(x.prompt_id, p.prompt_id) AS prompt_id, coalesce(x.pos_id, p.pos_id) AS pos_id,
   coalesce(x.layer, p.layer) AS layer, coalesce(x.token_id, p.token_id) AS token_id,
   x.logical_tok_idx AS logical_tok_idx, coalesce(x.name_id, p.name_id) AS name_id,
@@ -65,32 +63,36 @@ SELECT
     WHERE u.id = x.sample_id AND v.id = y.sample_id AND +v.n > 0) END AS sample_n,
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
   l.derived AS sketch_derived,  -- 1: sketches of samples, not of rows
-  -- 1: the sketches are equal
   (k.sum_sq, k.scale, k.b0, k.b1, k.b2, k.b3, k.b4, k.b5, k.b6, k.b7, k.b8, k.b9, k.b10, k.b11, k.b12, k.b13,
       k.b14, k.b15, k.b16, k.b17, k.b18, k.b19, k.b20, k.b21, k.b22, k.b23, k.b24, k.b25, k.b26, k.b27, k.b28, k.b29, k.b30, k.b31)
     = (l.sum_sq, l.scale, l.b0, l.b1, l.b2, l.b3, l.b4, l.b5, l.b6, l.b7, l.b8, l.b9, l.b10, l.b11, l.b12, l.b13,
       l.b14, l.b15, l.b16, l.b17, l.b18, l.b19, l.b20, l.b21, l.b22, l.b23, l.b24, l.b25, l.b26, l.b27, l.b28, l.b29, l.b30, l.b31) AS sketch_equal,
   l.n = x.n AND l.n = y.n AS sketch_whole,  -- 1: of all values
-  -- Estimated ||x-y|| over the larger norm, so that a row of zeros against anything else is 1: the mean
-  -- over the two maps of the squared distance between their buckets; no less than their norms differ.
-  CASE WHEN k.id = l.id OR k.sum_sq = 0 AND l.sum_sq = 0 THEN 0.0 ELSE max(sqrt(0.5 * (
-        pow(k.b0 * k.scale - l.b0 * l.scale, 2) + pow(k.b1 * k.scale - l.b1 * l.scale, 2)
-      + pow(k.b2 * k.scale - l.b2 * l.scale, 2) + pow(k.b3 * k.scale - l.b3 * l.scale, 2)
-      + pow(k.b4 * k.scale - l.b4 * l.scale, 2) + pow(k.b5 * k.scale - l.b5 * l.scale, 2)
-      + pow(k.b6 * k.scale - l.b6 * l.scale, 2) + pow(k.b7 * k.scale - l.b7 * l.scale, 2)
-      + pow(k.b8 * k.scale - l.b8 * l.scale, 2) + pow(k.b9 * k.scale - l.b9 * l.scale, 2)
-      + pow(k.b10 * k.scale - l.b10 * l.scale, 2) + pow(k.b11 * k.scale - l.b11 * l.scale, 2)
-      + pow(k.b12 * k.scale - l.b12 * l.scale, 2) + pow(k.b13 * k.scale - l.b13 * l.scale, 2)
-      + pow(k.b14 * k.scale - l.b14 * l.scale, 2) + pow(k.b15 * k.scale - l.b15 * l.scale, 2)
-      + pow(k.b16 * k.scale - l.b16 * l.scale, 2) + pow(k.b17 * k.scale - l.b17 * l.scale, 2)
-      + pow(k.b18 * k.scale - l.b18 * l.scale, 2) + pow(k.b19 * k.scale - l.b19 * l.scale, 2)
-      + pow(k.b20 * k.scale - l.b20 * l.scale, 2) + pow(k.b21 * k.scale - l.b21 * l.scale, 2)
-      + pow(k.b22 * k.scale - l.b22 * l.scale, 2) + pow(k.b23 * k.scale - l.b23 * l.scale, 2)
-      + pow(k.b24 * k.scale - l.b24 * l.scale, 2) + pow(k.b25 * k.scale - l.b25 * l.scale, 2)
-      + pow(k.b26 * k.scale - l.b26 * l.scale, 2) + pow(k.b27 * k.scale - l.b27 * l.scale, 2)
-      + pow(k.b28 * k.scale - l.b28 * l.scale, 2) + pow(k.b29 * k.scale - l.b29 * l.scale, 2)
-      + pow(k.b30 * k.scale - l.b30 * l.scale, 2) + pow(k.b31 * k.scale - l.b31 * l.scale, 2)
-      ) / max(k.sum_sq, l.sum_sq)),
+  -- ||x-y|| over the larger norm, so that a row of zeros is at 1 from any other: the mean of what the two maps say,
+  -- but no less than the norms differ; integers where the scales are equal
+  CASE WHEN k.id = l.id OR k.sum_sq = 0 AND l.sum_sq = 0 THEN 0.0 ELSE max(
+    sqrt(0.5 * CASE k.scale WHEN l.scale THEN k.scale * k.scale * (
+        (k.b0 - l.b0) * (k.b0 - l.b0) + (k.b1 - l.b1) * (k.b1 - l.b1) + (k.b2 - l.b2) * (k.b2 - l.b2) + (k.b3 - l.b3) * (k.b3 - l.b3)
+        + (k.b4 - l.b4) * (k.b4 - l.b4) + (k.b5 - l.b5) * (k.b5 - l.b5) + (k.b6 - l.b6) * (k.b6 - l.b6) + (k.b7 - l.b7) * (k.b7 - l.b7)
+        + (k.b8 - l.b8) * (k.b8 - l.b8) + (k.b9 - l.b9) * (k.b9 - l.b9) + (k.b10 - l.b10) * (k.b10 - l.b10) + (k.b11 - l.b11) * (k.b11 - l.b11)
+        + (k.b12 - l.b12) * (k.b12 - l.b12) + (k.b13 - l.b13) * (k.b13 - l.b13) + (k.b14 - l.b14) * (k.b14 - l.b14) + (k.b15 - l.b15) * (k.b15 - l.b15)
+        + (k.b16 - l.b16) * (k.b16 - l.b16) + (k.b17 - l.b17) * (k.b17 - l.b17) + (k.b18 - l.b18) * (k.b18 - l.b18) + (k.b19 - l.b19) * (k.b19 - l.b19)
+        + (k.b20 - l.b20) * (k.b20 - l.b20) + (k.b21 - l.b21) * (k.b21 - l.b21) + (k.b22 - l.b22) * (k.b22 - l.b22) + (k.b23 - l.b23) * (k.b23 - l.b23)
+        + (k.b24 - l.b24) * (k.b24 - l.b24) + (k.b25 - l.b25) * (k.b25 - l.b25) + (k.b26 - l.b26) * (k.b26 - l.b26) + (k.b27 - l.b27) * (k.b27 - l.b27)
+        + (k.b28 - l.b28) * (k.b28 - l.b28) + (k.b29 - l.b29) * (k.b29 - l.b29) + (k.b30 - l.b30) * (k.b30 - l.b30) + (k.b31 - l.b31) * (k.b31 - l.b31))
+      ELSE
+        pow(k.b0 * k.scale - l.b0 * l.scale, 2) + pow(k.b1 * k.scale - l.b1 * l.scale, 2) + pow(k.b2 * k.scale - l.b2 * l.scale, 2)
+        + pow(k.b3 * k.scale - l.b3 * l.scale, 2) + pow(k.b4 * k.scale - l.b4 * l.scale, 2) + pow(k.b5 * k.scale - l.b5 * l.scale, 2)
+        + pow(k.b6 * k.scale - l.b6 * l.scale, 2) + pow(k.b7 * k.scale - l.b7 * l.scale, 2) + pow(k.b8 * k.scale - l.b8 * l.scale, 2)
+        + pow(k.b9 * k.scale - l.b9 * l.scale, 2) + pow(k.b10 * k.scale - l.b10 * l.scale, 2) + pow(k.b11 * k.scale - l.b11 * l.scale, 2)
+        + pow(k.b12 * k.scale - l.b12 * l.scale, 2) + pow(k.b13 * k.scale - l.b13 * l.scale, 2) + pow(k.b14 * k.scale - l.b14 * l.scale, 2)
+        + pow(k.b15 * k.scale - l.b15 * l.scale, 2) + pow(k.b16 * k.scale - l.b16 * l.scale, 2) + pow(k.b17 * k.scale - l.b17 * l.scale, 2)
+        + pow(k.b18 * k.scale - l.b18 * l.scale, 2) + pow(k.b19 * k.scale - l.b19 * l.scale, 2) + pow(k.b20 * k.scale - l.b20 * l.scale, 2)
+        + pow(k.b21 * k.scale - l.b21 * l.scale, 2) + pow(k.b22 * k.scale - l.b22 * l.scale, 2) + pow(k.b23 * k.scale - l.b23 * l.scale, 2)
+        + pow(k.b24 * k.scale - l.b24 * l.scale, 2) + pow(k.b25 * k.scale - l.b25 * l.scale, 2) + pow(k.b26 * k.scale - l.b26 * l.scale, 2)
+        + pow(k.b27 * k.scale - l.b27 * l.scale, 2) + pow(k.b28 * k.scale - l.b28 * l.scale, 2) + pow(k.b29 * k.scale - l.b29 * l.scale, 2)
+        + pow(k.b30 * k.scale - l.b30 * l.scale, 2) + pow(k.b31 * k.scale - l.b31 * l.scale, 2)
+      END / max(k.sum_sq, l.sum_sq)),
     abs(sqrt(k.sum_sq) - sqrt(l.sum_sq)) / sqrt(max(k.sum_sq, l.sum_sq))) END AS sketch_distance,
   -- the same value by value, where who wrote the rows had both
   CASE WHEN a.id = b.id AND x.hash <> y.hash THEN (
