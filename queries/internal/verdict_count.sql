@@ -62,33 +62,25 @@ FROM (
         st.fails AND (t.class IS NULL OR t.class = 'DIVERGENT') AS diverges,
         q.name AS prompt, k.ord AS ord, k.name AS tensor
       FROM (
+        -- grouped by what is cheap to work out again, for that is done for every group
         SELECT
-          z.run_id AS run_id, z.prompt_id AS prompt_id, 'MATCH' AS status, NULL AS class, NULL AS cause,
-          count(*) AS count, count(*) AS pairs, sum(NOT s.whole_hash) AS partial, sum(s.claimed) AS claimed, 0 AS elsewhere,
-          0 AS waived, NULL AS forward_layer, NULL AS layer, NULL AS name_id, NULL AS pos_id, NULL AS token_id, NULL AS report_line
-        FROM traced_position z
-        CROSS JOIN comparison s
-        WHERE z.side = 0 AND +z.pos_id >= 0 AND s.run_id = z.run_id AND s.other_run_id = z.run_id
-          AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id AND s.settled
-        GROUP BY z.run_id, z.prompt_id
-        UNION ALL
-        -- the others, grouped by what is cheap to work out again, for that is done for every group
-        SELECT
-          z.run_id, z.prompt_id, s.status, s.class, s.cause, count(*), sum(s.compared), sum(ifnull(s.scope <> 'full', 0)),
-          sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END),
-          sum(CASE s.status WHEN 'MISSING' THEN s.elsewhere ELSE 0 END) > 0,
+          z.run_id AS run_id, z.prompt_id AS prompt_id, s.status AS status, s.class AS class, s.cause AS cause,
+          count(*) AS count, sum(s.compared) AS pairs, sum(ifnull(s.scope <> 'full', 0)) AS partial,
+          sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed,
+          sum(CASE s.status WHEN 'MISSING' THEN s.elsewhere ELSE 0 END) > 0 AS elsewhere,
           CASE WHEN s.status = 'DRIFT' THEN EXISTS (
             SELECT 1 FROM run_waiver w
             WHERE w.run_id = s.run_id AND w.tensor_id = s.key_tensor_id AND (w.layer IS NULL OR w.layer = s.key_layer))
             ELSE 0 END AS waived,
           -- SQLite takes layer and token_id from the row that has the minimum
-          min(CASE WHEN s.blamed THEN s.forward_layer END),
-          CASE WHEN s.blamed THEN s.key_layer END, CASE WHEN s.blamed THEN s.name_id END,
-          CASE WHEN s.blamed THEN s.key_pos_id END, CASE WHEN s.blamed THEN s.token_id END, NULL
+          min(CASE WHEN s.blamed THEN s.forward_layer END) AS forward_layer,
+          CASE WHEN s.blamed THEN s.key_layer END AS layer, CASE WHEN s.blamed THEN s.name_id END AS name_id,
+          CASE WHEN s.blamed THEN s.key_pos_id END AS pos_id, CASE WHEN s.blamed THEN s.token_id END AS token_id,
+          NULL AS report_line
         FROM position z
         CROSS JOIN comparison_cause s
         WHERE z.compare AND s.run_id = z.run_id AND s.other_run_id = z.run_id
-          AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id AND NOT s.settled
+          AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
         GROUP BY z.run_id, z.prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, CASE WHEN s.blamed THEN s.name_id END,
           CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END, s.status, s.class, s.switched_id, waived
         UNION ALL
