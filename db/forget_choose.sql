@@ -1,4 +1,4 @@
--- What goes with the runs in temp.forgotten(id, name, stays).
+-- Sources and parts that go with the runs in temp.forgotten(id, name, stays).
 
 -- Directory levels that are left without a run.
 INSERT INTO temp.forgotten
@@ -16,7 +16,7 @@ UPDATE temp.forgotten AS r SET stays = EXISTS (
   SELECT 1 FROM run c
   WHERE c.name > r.name || '/' AND c.name < r.name || '0' AND c.id NOT IN (SELECT id FROM temp.forgotten));
 
--- Of a run that stays as a level, a source stays that only describes it.
+-- A run that stays as a level keeps the sources that only describe it.
 INSERT INTO temp.forgotten_source
   SELECT s.id FROM temp.forgotten f JOIN source s ON s.run_id = f.id
   WHERE NOT f.stays OR s.rows > 0
@@ -26,7 +26,7 @@ INSERT INTO temp.forgotten_source
     OR EXISTS (SELECT 1 FROM log_event x WHERE x.source_id = s.id)
     OR EXISTS (SELECT 1 FROM readout x WHERE x.run_id = s.run_id AND x.source_id = s.id);
 
--- What the rows refer to. It goes unless others refer to it, too. Trace points that greta knows stay.
+-- Parts that the rows refer to: they go unless other rows refer to them. Trace points that greta knows stay.
 INSERT OR IGNORE INTO temp.forgotten_part
   SELECT 'sample', sample_id FROM temp.forgotten f CROSS JOIN trace_row t ON t.run_id = f.id
   WHERE sample_id IS NOT NULL;

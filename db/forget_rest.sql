@@ -17,7 +17,7 @@ DELETE FROM run_change WHERE run_id IN (SELECT id FROM temp.forgotten);
 DELETE FROM run_change WHERE baseline_id IN (SELECT id FROM temp.forgotten);
 DELETE FROM pinned_baseline WHERE run_id IN (SELECT id FROM temp.forgotten);
 
--- What a source may also state of the runs below its own, and a directory level keeps.
+-- Facts that a source may also state of the runs below its own; a directory level keeps them.
 DELETE FROM attribute WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
 DELETE FROM run_metric WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
 DELETE FROM report_claim WHERE run_id IN (SELECT id FROM temp.forgotten WHERE NOT stays);
@@ -43,7 +43,7 @@ UPDATE run SET status = 'unknown', started_at = NULL, finished_at = NULL
 REPLACE INTO lineage_member
   SELECT l.* FROM run_lineage l WHERE l.run_id IN (SELECT id FROM temp.forgotten);
 
--- What the rows referred to, by a pass over the rows that stay for each table that may lose some.
+-- Parts that the rows referred to: for each table that may lose some, one pass over the rows that stay.
 DELETE FROM sample WHERE id IN (
   SELECT id FROM temp.forgotten_part WHERE of = 'sample'
   EXCEPT

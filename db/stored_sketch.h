@@ -32,8 +32,8 @@ SketchDigest digest_of(const StoredSketch& sketch);
 /// Ids of the sketches that were met last, so that equal sketches of one run are one row.
 class SketchIds {
  public:
-  /// What is known of a sketch of a run: its id, or whatever else the caller set; 0 when nothing
-  /// is. Good until the next call.
+  /// Id of a sketch of a run, or another number that the caller set; 0 when it is new. Good until
+  /// the next call.
   int64_t& of(int64_t run_id, const StoredSketch& sketch);
   void forget() { slots_.clear(); }
 

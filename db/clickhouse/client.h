@@ -25,7 +25,7 @@ inline constexpr int kWrongPassword = 516;
 /// where it is not ClickHouse's.
 [[noreturn]] void refuse(const Address& address, long status, std::string body);
 
-/// How often something is tried that may be done again.
+/// Tries of a request that may be repeated.
 struct Retries {
   int attempts = 5;                                 ///< 5 wait 3 s in all, 8 wait 25 s
   std::function<void(const Unavailable&)> waiting;  ///< called before each pause
