@@ -85,24 +85,6 @@ class FleetKilled : public FleetTest {
       // what was published when its server was killed may be published again, as the same push
       EXPECT_EQ(all("SELECT uniqExact(push) FROM " + base + ".trace_row"),
                 all("SELECT uniqExactIf(push, counts[1] > 0) FROM " + base + ".published"));
-      drop(base, cluster);
-    }
-  }
-
-  /// A replica is read-only until its session with a ZooKeeper that was killed is a new one.
-  static void drop(const std::string& base, const std::string& cluster) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    for (;;) {
-      try {
-        servers().execute("DROP DATABASE IF EXISTS " + base + " ON CLUSTER " + cluster);
-        return;
-      } catch (const clickhouse::Error& error) {
-        const std::string what = error.what();
-        const bool passes = what.find("readonly") != std::string::npos ||
-                            what.find("Session expired") != std::string::npos;
-        if (!passes || std::chrono::steady_clock::now() > end) throw;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
   }
 
