@@ -262,7 +262,7 @@ CREATE TABLE sketch (
   n  INTEGER NOT NULL,                            -- values it covers
   derived INTEGER NOT NULL,                       -- 1: made from a stored sample at ingest
   sum_sq REAL NOT NULL,                           -- squared L2 norm
-  scale  REAL NOT NULL,                           -- a power of two: the buckets are integers of 32 bits
+  scale  REAL NOT NULL,                           -- a power of two, the least for which all buckets are below 2^28
   b0 INTEGER NOT NULL, b1 INTEGER NOT NULL, b2 INTEGER NOT NULL, b3 INTEGER NOT NULL,
   b4 INTEGER NOT NULL, b5 INTEGER NOT NULL, b6 INTEGER NOT NULL, b7 INTEGER NOT NULL,
   b8 INTEGER NOT NULL, b9 INTEGER NOT NULL, b10 INTEGER NOT NULL, b11 INTEGER NOT NULL,
@@ -270,7 +270,12 @@ CREATE TABLE sketch (
   b16 INTEGER NOT NULL, b17 INTEGER NOT NULL, b18 INTEGER NOT NULL, b19 INTEGER NOT NULL,
   b20 INTEGER NOT NULL, b21 INTEGER NOT NULL, b22 INTEGER NOT NULL, b23 INTEGER NOT NULL,
   b24 INTEGER NOT NULL, b25 INTEGER NOT NULL, b26 INTEGER NOT NULL, b27 INTEGER NOT NULL,
-  b28 INTEGER NOT NULL, b29 INTEGER NOT NULL, b30 INTEGER NOT NULL, b31 INTEGER NOT NULL
+  b28 INTEGER NOT NULL, b29 INTEGER NOT NULL, b30 INTEGER NOT NULL, b31 INTEGER NOT NULL,
+  sum_bb INTEGER NOT NULL AS (                    -- sum of their squares: below 2^61
+    b0 * b0 + b1 * b1 + b2 * b2 + b3 * b3 + b4 * b4 + b5 * b5 + b6 * b6 + b7 * b7
+    + b8 * b8 + b9 * b9 + b10 * b10 + b11 * b11 + b12 * b12 + b13 * b13 + b14 * b14 + b15 * b15
+    + b16 * b16 + b17 * b17 + b18 * b18 + b19 * b19 + b20 * b20 + b21 * b21 + b22 * b22 + b23 * b23
+    + b24 * b24 + b25 * b25 + b26 * b26 + b27 * b27 + b28 * b28 + b29 * b29 + b30 * b30 + b31 * b31) STORED
 ) STRICT;
 
 -- Leading values of a row, f32 little-endian.

@@ -9,14 +9,14 @@
 namespace greta {
 namespace {
 
-constexpr double kMostBucket = 2147483647;  // of an int32_t
-constexpr int kLeastExponent = -1074;       // of a double
+constexpr double kMostBucket = (1 << 28) - 1;  // so that sums of 32 products are exact in 64 bits
+constexpr int kLeastExponent = -1074;            // of a double
 
 double scale_of(double greatest) {
   if (!(greatest > 0)) return 1;
   int exponent = 0;
   std::frexp(greatest, &exponent);
-  const double scale = std::ldexp(1.0, std::max(exponent - 31, kLeastExponent));
+  const double scale = std::ldexp(1.0, std::max(exponent - 28, kLeastExponent));
   return std::nearbyint(greatest / scale) > kMostBucket ? 2 * scale : scale;
 }
 

@@ -60,10 +60,10 @@ SELECT
   s.rel_l2 * s.measure_low AS rel_l2_low,              -- 95 % interval of an estimate, where values that differ are many
   s.rel_l2 * s.measure_high AS rel_l2_high,            -- its other end
   (SELECT l.location FROM located_difference l WHERE l.id = s.difference_id) AS location,                              -- where the rows differ: head 5 only, last 4 values, every value; NULL unless measure is exact
-  (SELECT d.differing FROM difference d WHERE d.id = s.difference_id) AS differing,                            -- values that differ
-  (SELECT d.max_abs FROM difference d WHERE d.id = s.difference_id) AS max_abs,                                -- greatest distance of two finite values
-  (SELECT d.max_abs_at FROM difference d WHERE d.id = s.difference_id) AS max_abs_at,                          -- its index in the row
-  (SELECT d.max_ulp FROM difference d WHERE d.id = s.difference_id) AS max_ulp                                 -- greatest number of floats between two finite values
+  s.differing AS differing,                            -- values that differ
+  s.max_abs AS max_abs,                                -- greatest distance of two finite values
+  s.max_abs_at AS max_abs_at,                          -- its index in the row
+  s.max_ulp AS max_ulp                                 -- greatest number of floats between two finite values
 FROM comparison_origin s
 JOIN run r ON r.id = s.run_id
 JOIN prompt q ON q.id = s.prompt_id

@@ -63,42 +63,22 @@ SELECT
     WHERE u.id = x.sample_id AND v.id = y.sample_id AND +v.n > 0) END AS sample_n,
   l.n AS sketch_n,  -- NULL unless both have one of the same length and origin, and hashes leave something open
   l.derived AS sketch_derived,  -- 1: sketches of samples, not of rows
-  (k.sum_sq, k.scale, k.b0, k.b1, k.b2, k.b3, k.b4, k.b5, k.b6, k.b7, k.b8, k.b9, k.b10, k.b11, k.b12, k.b13,
-      k.b14, k.b15, k.b16, k.b17, k.b18, k.b19, k.b20, k.b21, k.b22, k.b23, k.b24, k.b25, k.b26, k.b27, k.b28, k.b29, k.b30, k.b31)
-    = (l.sum_sq, l.scale, l.b0, l.b1, l.b2, l.b3, l.b4, l.b5, l.b6, l.b7, l.b8, l.b9, l.b10, l.b11, l.b12, l.b13,
-      l.b14, l.b15, l.b16, l.b17, l.b18, l.b19, l.b20, l.b21, l.b22, l.b23, l.b24, l.b25, l.b26, l.b27, l.b28, l.b29, l.b30, l.b31) AS sketch_equal,
   l.n = x.n AND l.n = y.n AS sketch_whole,  -- 1: of all values
-  -- ||x-y|| over the larger norm, so that a row of zeros is at 1 from any other: the mean of what the two maps say,
-  -- but no less than the norms differ; integers where the scales are equal
+  -- ||x-y|| over the larger norm, so that a row of zeros is at 1 from any other; 0 only where all of both sketches is
+  -- equal. It is the mean of what the two maps say, in integers of the lesser scale, but no less than the norms differ.
   CASE WHEN k.id = l.id OR k.sum_sq = 0 AND l.sum_sq = 0 THEN 0.0 ELSE max(
-    sqrt(0.5 * CASE k.scale WHEN l.scale THEN k.scale * k.scale * (
-        (k.b0 - l.b0) * (k.b0 - l.b0) + (k.b1 - l.b1) * (k.b1 - l.b1) + (k.b2 - l.b2) * (k.b2 - l.b2) + (k.b3 - l.b3) * (k.b3 - l.b3)
-        + (k.b4 - l.b4) * (k.b4 - l.b4) + (k.b5 - l.b5) * (k.b5 - l.b5) + (k.b6 - l.b6) * (k.b6 - l.b6) + (k.b7 - l.b7) * (k.b7 - l.b7)
-        + (k.b8 - l.b8) * (k.b8 - l.b8) + (k.b9 - l.b9) * (k.b9 - l.b9) + (k.b10 - l.b10) * (k.b10 - l.b10) + (k.b11 - l.b11) * (k.b11 - l.b11)
-        + (k.b12 - l.b12) * (k.b12 - l.b12) + (k.b13 - l.b13) * (k.b13 - l.b13) + (k.b14 - l.b14) * (k.b14 - l.b14) + (k.b15 - l.b15) * (k.b15 - l.b15)
-        + (k.b16 - l.b16) * (k.b16 - l.b16) + (k.b17 - l.b17) * (k.b17 - l.b17) + (k.b18 - l.b18) * (k.b18 - l.b18) + (k.b19 - l.b19) * (k.b19 - l.b19)
-        + (k.b20 - l.b20) * (k.b20 - l.b20) + (k.b21 - l.b21) * (k.b21 - l.b21) + (k.b22 - l.b22) * (k.b22 - l.b22) + (k.b23 - l.b23) * (k.b23 - l.b23)
-        + (k.b24 - l.b24) * (k.b24 - l.b24) + (k.b25 - l.b25) * (k.b25 - l.b25) + (k.b26 - l.b26) * (k.b26 - l.b26) + (k.b27 - l.b27) * (k.b27 - l.b27)
-        + (k.b28 - l.b28) * (k.b28 - l.b28) + (k.b29 - l.b29) * (k.b29 - l.b29) + (k.b30 - l.b30) * (k.b30 - l.b30) + (k.b31 - l.b31) * (k.b31 - l.b31))
-      ELSE
-        pow(k.b0 * k.scale - l.b0 * l.scale, 2) + pow(k.b1 * k.scale - l.b1 * l.scale, 2) + pow(k.b2 * k.scale - l.b2 * l.scale, 2)
-        + pow(k.b3 * k.scale - l.b3 * l.scale, 2) + pow(k.b4 * k.scale - l.b4 * l.scale, 2) + pow(k.b5 * k.scale - l.b5 * l.scale, 2)
-        + pow(k.b6 * k.scale - l.b6 * l.scale, 2) + pow(k.b7 * k.scale - l.b7 * l.scale, 2) + pow(k.b8 * k.scale - l.b8 * l.scale, 2)
-        + pow(k.b9 * k.scale - l.b9 * l.scale, 2) + pow(k.b10 * k.scale - l.b10 * l.scale, 2) + pow(k.b11 * k.scale - l.b11 * l.scale, 2)
-        + pow(k.b12 * k.scale - l.b12 * l.scale, 2) + pow(k.b13 * k.scale - l.b13 * l.scale, 2) + pow(k.b14 * k.scale - l.b14 * l.scale, 2)
-        + pow(k.b15 * k.scale - l.b15 * l.scale, 2) + pow(k.b16 * k.scale - l.b16 * l.scale, 2) + pow(k.b17 * k.scale - l.b17 * l.scale, 2)
-        + pow(k.b18 * k.scale - l.b18 * l.scale, 2) + pow(k.b19 * k.scale - l.b19 * l.scale, 2) + pow(k.b20 * k.scale - l.b20 * l.scale, 2)
-        + pow(k.b21 * k.scale - l.b21 * l.scale, 2) + pow(k.b22 * k.scale - l.b22 * l.scale, 2) + pow(k.b23 * k.scale - l.b23 * l.scale, 2)
-        + pow(k.b24 * k.scale - l.b24 * l.scale, 2) + pow(k.b25 * k.scale - l.b25 * l.scale, 2) + pow(k.b26 * k.scale - l.b26 * l.scale, 2)
-        + pow(k.b27 * k.scale - l.b27 * l.scale, 2) + pow(k.b28 * k.scale - l.b28 * l.scale, 2) + pow(k.b29 * k.scale - l.b29 * l.scale, 2)
-        + pow(k.b30 * k.scale - l.b30 * l.scale, 2) + pow(k.b31 * k.scale - l.b31 * l.scale, 2)
-      END / max(k.sum_sq, l.sum_sq)),
-    abs(sqrt(k.sum_sq) - sqrt(l.sum_sq)) / sqrt(max(k.sum_sq, l.sum_sq))) END AS sketch_distance,
+    min(k.scale, l.scale) * sqrt(0.5 * max(0,
+      k.sum_bb * CAST(max(1, k.scale / l.scale) AS INTEGER) * CAST(max(1, k.scale / l.scale) AS INTEGER)
+      + l.sum_bb * CAST(max(1, l.scale / k.scale) AS INTEGER) * CAST(max(1, l.scale / k.scale) AS INTEGER)
+      - 2 * CAST(max(k.scale / l.scale, l.scale / k.scale) AS INTEGER) * (
+          k.b0 * l.b0 + k.b1 * l.b1 + k.b2 * l.b2 + k.b3 * l.b3 + k.b4 * l.b4 + k.b5 * l.b5 + k.b6 * l.b6 + k.b7 * l.b7
+          + k.b8 * l.b8 + k.b9 * l.b9 + k.b10 * l.b10 + k.b11 * l.b11 + k.b12 * l.b12 + k.b13 * l.b13 + k.b14 * l.b14 + k.b15 * l.b15
+          + k.b16 * l.b16 + k.b17 * l.b17 + k.b18 * l.b18 + k.b19 * l.b19 + k.b20 * l.b20 + k.b21 * l.b21 + k.b22 * l.b22 + k.b23 * l.b23
+          + k.b24 * l.b24 + k.b25 * l.b25 + k.b26 * l.b26 + k.b27 * l.b27 + k.b28 * l.b28 + k.b29 * l.b29 + k.b30 * l.b30 + k.b31 * l.b31))),
+    abs(k.sum_sq - l.sum_sq) / (sqrt(k.sum_sq) + sqrt(l.sum_sq))) / sqrt(max(k.sum_sq, l.sum_sq)) END AS sketch_distance,
   -- the same value by value, where who wrote the rows had both
-  CASE WHEN a.id = b.id AND x.hash <> y.hash THEN (
-    SELECT d.id FROM difference d
-    WHERE d.run_id = x.run_id AND d.prompt_id = x.prompt_id AND d.pos_id = x.pos_id AND d.layer = x.layer
-      AND d.tensor_id = x.tensor_id AND d.prefill_hash = x.hash AND d.decode_hash = y.hash AND d.n = x.n) END AS difference_id,
+  d.id AS difference_id, d.rel_l2 AS exact_rel_l2, d.differing AS differing, d.max_abs AS max_abs,
+  d.max_abs_at AS max_abs_at, d.max_ulp AS max_ulp,
   p.source_id AS report_source_id, p.line AS report_line, p.status AS report_status,
   p.cause AS report_cause, p.root_cause AS report_root_cause, p.details AS report_details
 FROM run a
@@ -115,6 +95,9 @@ LEFT JOIN trace_row y ON y.run_id = b.id
   AND y.pos_id = x.pos_id AND y.layer = x.layer AND y.tensor_id = x.tensor_id
   AND CASE WHEN a.id = b.id THEN y.stands AND x.pos_id >= 0 AND y.token_id IS x.token_id AND y.logical_tok_idx IS x.logical_tok_idx
     ELSE y.stands_in_phase AND y.phase_id = x.phase_id AND (x.pos_id >= 0 OR y.step = x.step) END
+LEFT JOIN difference d ON d.run_id = CASE WHEN a.id = b.id AND x.hash <> y.hash THEN x.run_id END AND d.n = x.n
+  AND d.prompt_id = x.prompt_id AND d.pos_id = x.pos_id AND d.layer = x.layer AND d.tensor_id = x.tensor_id
+  AND d.prefill_hash = x.hash AND d.decode_hash = y.hash
 LEFT JOIN sketch k ON k.id = CASE WHEN x.hash = y.hash AND x.n = y.n AND x.sample_id IS NULL THEN NULL ELSE x.sketch_id END
 LEFT JOIN sketch l ON l.id = CASE WHEN k.id IS NOT NULL THEN y.sketch_id END AND l.n = k.n AND k.n > 0 AND l.derived = k.derived
 WHERE a.id <> b.id OR x.run_id IS NULL OR x.side = 0 OR y.run_id IS NULL;

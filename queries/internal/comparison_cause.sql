@@ -4,7 +4,8 @@ SELECT
   s.*,
   CASE s.status
     WHEN 'MISSING' THEN 'TRACE_OFFSET' WHEN 'AMBIGUOUS' THEN 'AMBIGUOUS_TRACE' WHEN 'CONFLICT' THEN 'EVIDENCE_CONFLICT'
-    ELSE CASE WHEN s.fails THEN coalesce(s.report_cause, w.switch_cause, b.cause) END END AS cause,
+    ELSE CASE WHEN s.fails THEN coalesce(s.report_cause, w.switch_cause,
+      (SELECT n.cause FROM tensor_name n WHERE n.id = s.name_id)) END END AS cause,
   w.id AS switched_id,  -- not NULL: the cause is that of a switch
   -- 1: the other side traced this at another position
   EXISTS (
@@ -17,7 +18,6 @@ SELECT
      AND (SELECT t.stage FROM tensor t WHERE t.id = e.tensor_id) = 'layer'
    ORDER BY e.layer DESC LIMIT 1) AS last_layer
 FROM comparison_graded s
-LEFT JOIN tensor_name b ON b.id = CASE WHEN s.blamed THEN s.name_id END
 -- the trace point itself, when that which names another cause for it matched; of more than rounding,
 -- when that was rounding at most
 LEFT JOIN tensor w ON w.id = CASE WHEN s.fails THEN s.key_tensor_id END AND w.switch_on IS NOT NULL AND EXISTS (

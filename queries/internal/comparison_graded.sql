@@ -29,7 +29,7 @@ FROM (
     st.fails AS fails, st.blamed AS blamed, m.name AS measure, m.low AS measure_low, m.high AS measure_high,
     CASE m.name
       WHEN 'hash' THEN 0.0
-      WHEN 'exact' THEN (SELECT d.rel_l2 FROM difference d WHERE d.id = j.difference_id)
+      WHEN 'exact' THEN j.exact_rel_l2
       ELSE CASE WHEN m.name IS NOT NULL THEN j.sketch_distance END
     END AS rel_l2,
     -- up to which a distance is rounding: of the coarser arithmetic of the two; what was measured of a model
@@ -49,15 +49,13 @@ FROM (
         CASE j.hash_equal
           WHEN 1 THEN CASE WHEN j.sample_equal IS NOT 0 AND j.other_statistics IS NOT 1 THEN 'hash' END
           -- not where the sketches of all values refute it: they err by far less
-          WHEN 0 THEN (
-            SELECT CASE WHEN d.rel_l2 IS NOT NULL AND (j.sketch_derived OR j.sketch_distance <= 2 * d.rel_l2 + 2e-6) IS NOT 0
-              THEN 'exact' END
-            FROM difference d WHERE d.id = j.difference_id)
+          WHEN 0 THEN CASE WHEN j.exact_rel_l2 IS NOT NULL THEN CASE
+            WHEN j.sketch_derived OR ifnull(j.sketch_distance <= 2 * j.exact_rel_l2 + 2e-6, 1) THEN 'exact' END END
         END,
         -- equal samples say nothing about the size of a difference that only the hashes saw, nor do equal
         -- sketches of other statistics: the difference is elsewhere
         CASE WHEN j.sketch_n IS NOT NULL AND NOT (j.sketch_derived AND j.hash_equal IS NOT NULL AND j.sample_equal IS 1)
-          AND (j.other_statistics AND j.sketch_equal) IS NOT 1 THEN CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END END)
+          AND CASE WHEN j.other_statistics THEN j.sketch_distance = 0 END IS NOT 1 THEN CASE WHEN j.sketch_derived THEN 'sample' ELSE 'sketch' END END)
     END
   WHERE st.name = CASE
       WHEN j.settled THEN 'MATCH'
@@ -89,11 +87,11 @@ FROM (
             ELSE 'MATCH'
           END
         ELSE CASE  -- no hashes compare
-            WHEN CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256 ELSE j.sketch_whole AND j.sketch_equal END
+            WHEN CASE WHEN j.same_hash THEN j.whole_hash OR j.x_n <= 256 ELSE j.sketch_whole AND j.sketch_distance = 0 END
               AND j.other_statistics THEN 'CONFLICT'
             WHEN j.nonfinite THEN 'NONFINITE'
             WHEN j.other_token THEN 'INCOMPARABLE'
-            WHEN j.sample_equal = 0 OR NOT j.sketch_equal OR j.whole_tensor AND j.other_statistics THEN 'DRIFT'
+            WHEN j.sample_equal = 0 OR j.sketch_distance > 0 OR j.whole_tensor AND j.other_statistics THEN 'DRIFT'
             -- equal values are not all of rows that are of other lengths, or of other hashes
             WHEN j.other_length OR j.other_hash THEN 'INCOMPARABLE'
             WHEN j.sample_equal THEN CASE WHEN j.other_statistics THEN 'DRIFT' ELSE 'MATCH' END
@@ -109,5 +107,5 @@ LEFT JOIN class c ON c.name = CASE g.status
       ELSE CASE g.rel_l2 <= ifnull(g.tolerance, -1) WHEN 1 THEN 'ROUNDING' ELSE 'DIVERGENT' END END
     -- nothing but the sketches compares, and they are equal
     WHEN 'INCOMPARABLE' THEN
-      CASE WHEN g.measure IS NOT NULL AND g.sketch_equal AND NOT ifnull(g.other_hash, 0) THEN 'ROUNDING' END
+      CASE WHEN g.measure IS NOT NULL AND g.sketch_distance = 0 AND NOT ifnull(g.other_hash, 0) THEN 'ROUNDING' END
   END;

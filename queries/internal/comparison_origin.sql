@@ -5,12 +5,7 @@
 CREATE VIEW comparison_origin AS
 SELECT
   w.*,
-  CASE WHEN w.fails THEN (
-    SELECT k.origin FROM origin k
-    WHERE k.worst_input = ifnull(w.worst_input, 0) AND k.unsampled = ifnull(w.unsampled, 1)) END AS origin,
-  CASE WHEN w.fails THEN (
-    SELECT k.numeric_origin FROM origin k
-    WHERE k.worst_input = ifnull(w.worst_input, 0) AND k.unsampled = ifnull(w.unsampled, 1)) END AS numeric_origin
+  k.origin AS origin, k.numeric_origin AS numeric_origin
 FROM (
   WITH RECURSIVE
     -- 1: u was traced: on both sides, or in both runs; for a row without a partner, on its side; in a report's table
@@ -117,4 +112,5 @@ FROM (
       ELSE EXISTS (SELECT 1 FROM input u WHERE (SELECT yes FROM traced))
     END AS inputs_complete
   FROM comparison_cause s
-) w;
+) w
+LEFT JOIN origin k ON k.worst_input = CASE WHEN w.fails THEN ifnull(w.worst_input, 0) END AND k.unsampled = ifnull(w.unsampled, 1);

@@ -5,24 +5,12 @@ CREATE VIEW sketch_pair AS
 SELECT
   k.id AS x_id, l.id AS y_id,
   sqrt(l.sum_sq / k.sum_sq) AS norm_ratio,
-  (1.0*k.b0*k.b0 + 1.0*k.b1*k.b1 + 1.0*k.b2*k.b2 + 1.0*k.b3*k.b3 + 1.0*k.b4*k.b4 + 1.0*k.b5*k.b5 + 1.0*k.b6*k.b6
-    + 1.0*k.b7*k.b7 + 1.0*k.b8*k.b8 + 1.0*k.b9*k.b9 + 1.0*k.b10*k.b10 + 1.0*k.b11*k.b11 + 1.0*k.b12*k.b12
-    + 1.0*k.b13*k.b13 + 1.0*k.b14*k.b14 + 1.0*k.b15*k.b15 + 1.0*k.b16*k.b16 + 1.0*k.b17*k.b17 + 1.0*k.b18*k.b18
-    + 1.0*k.b19*k.b19 + 1.0*k.b20*k.b20 + 1.0*k.b21*k.b21 + 1.0*k.b22*k.b22 + 1.0*k.b23*k.b23 + 1.0*k.b24*k.b24
-    + 1.0*k.b25*k.b25 + 1.0*k.b26*k.b26 + 1.0*k.b27*k.b27 + 1.0*k.b28*k.b28 + 1.0*k.b29*k.b29 + 1.0*k.b30*k.b30
-    + 1.0*k.b31*k.b31) * k.scale * k.scale AS xx,
-  (1.0*k.b0*l.b0 + 1.0*k.b1*l.b1 + 1.0*k.b2*l.b2 + 1.0*k.b3*l.b3 + 1.0*k.b4*l.b4 + 1.0*k.b5*l.b5 + 1.0*k.b6*l.b6
-    + 1.0*k.b7*l.b7 + 1.0*k.b8*l.b8 + 1.0*k.b9*l.b9 + 1.0*k.b10*l.b10 + 1.0*k.b11*l.b11 + 1.0*k.b12*l.b12
-    + 1.0*k.b13*l.b13 + 1.0*k.b14*l.b14 + 1.0*k.b15*l.b15 + 1.0*k.b16*l.b16 + 1.0*k.b17*l.b17 + 1.0*k.b18*l.b18
-    + 1.0*k.b19*l.b19 + 1.0*k.b20*l.b20 + 1.0*k.b21*l.b21 + 1.0*k.b22*l.b22 + 1.0*k.b23*l.b23 + 1.0*k.b24*l.b24
-    + 1.0*k.b25*l.b25 + 1.0*k.b26*l.b26 + 1.0*k.b27*l.b27 + 1.0*k.b28*l.b28 + 1.0*k.b29*l.b29 + 1.0*k.b30*l.b30
-    + 1.0*k.b31*l.b31) * k.scale * l.scale AS xy,
-  (1.0*l.b0*l.b0 + 1.0*l.b1*l.b1 + 1.0*l.b2*l.b2 + 1.0*l.b3*l.b3 + 1.0*l.b4*l.b4 + 1.0*l.b5*l.b5 + 1.0*l.b6*l.b6
-    + 1.0*l.b7*l.b7 + 1.0*l.b8*l.b8 + 1.0*l.b9*l.b9 + 1.0*l.b10*l.b10 + 1.0*l.b11*l.b11 + 1.0*l.b12*l.b12
-    + 1.0*l.b13*l.b13 + 1.0*l.b14*l.b14 + 1.0*l.b15*l.b15 + 1.0*l.b16*l.b16 + 1.0*l.b17*l.b17 + 1.0*l.b18*l.b18
-    + 1.0*l.b19*l.b19 + 1.0*l.b20*l.b20 + 1.0*l.b21*l.b21 + 1.0*l.b22*l.b22 + 1.0*l.b23*l.b23 + 1.0*l.b24*l.b24
-    + 1.0*l.b25*l.b25 + 1.0*l.b26*l.b26 + 1.0*l.b27*l.b27 + 1.0*l.b28*l.b28 + 1.0*l.b29*l.b29 + 1.0*l.b30*l.b30
-    + 1.0*l.b31*l.b31) * l.scale * l.scale AS yy,
+  k.sum_bb * k.scale * k.scale AS xx,
+  (k.b0 * l.b0 + k.b1 * l.b1 + k.b2 * l.b2 + k.b3 * l.b3 + k.b4 * l.b4 + k.b5 * l.b5 + k.b6 * l.b6 + k.b7 * l.b7
+    + k.b8 * l.b8 + k.b9 * l.b9 + k.b10 * l.b10 + k.b11 * l.b11 + k.b12 * l.b12 + k.b13 * l.b13 + k.b14 * l.b14 + k.b15 * l.b15
+    + k.b16 * l.b16 + k.b17 * l.b17 + k.b18 * l.b18 + k.b19 * l.b19 + k.b20 * l.b20 + k.b21 * l.b21 + k.b22 * l.b22 + k.b23 * l.b23
+    + k.b24 * l.b24 + k.b25 * l.b25 + k.b26 * l.b26 + k.b27 * l.b27 + k.b28 * l.b28 + k.b29 * l.b29 + k.b30 * l.b30 + k.b31 * l.b31) * k.scale * l.scale AS xy,
+  l.sum_bb * l.scale * l.scale AS yy,
   (k.b0*k.scale = l.b0*l.scale) + (k.b1*k.scale = l.b1*l.scale) + (k.b2*k.scale = l.b2*l.scale)
     + (k.b3*k.scale = l.b3*l.scale) + (k.b4*k.scale = l.b4*l.scale) + (k.b5*k.scale = l.b5*l.scale)
     + (k.b6*k.scale = l.b6*l.scale) + (k.b7*k.scale = l.b7*l.scale) + (k.b8*k.scale = l.b8*l.scale)

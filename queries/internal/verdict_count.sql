@@ -19,25 +19,25 @@ FROM (
       OR f.unmeasured > 0 AND f.rounding + f.divergent = 0 END) OVER (PARTITION BY f.run_id) AS strictly
   FROM (
     SELECT
-      g.run_id AS run_id, g.level AS level, g.item AS item, row_number() OVER part AS nth,
-      sum(CASE WHEN g.compared OR g.blamed THEN g.count ELSE 0 END) OVER part AS compared,
-      sum(g.pairs) OVER part AS pairs,
-      sum(CASE g.status WHEN 'MATCH' THEN g.count ELSE 0 END) OVER part AS pass,
-      sum(CASE WHEN g.fails THEN g.count ELSE 0 END) OVER part AS fail,
-      sum(CASE g.status WHEN 'DRIFT' THEN g.count ELSE 0 END) OVER part AS drift,
-      sum(CASE g.status WHEN 'NONFINITE' THEN g.count ELSE 0 END) OVER part AS nonfinite,
-      sum(CASE g.class WHEN 'ROUNDING' THEN g.count ELSE 0 END) OVER part AS rounding,
-      sum(CASE g.class WHEN 'DIVERGENT' THEN g.count ELSE 0 END) OVER part AS divergent,
-      sum(CASE g.class WHEN 'UNKNOWN' THEN g.count ELSE 0 END) OVER part AS unmeasured,
-      sum(CASE g.status WHEN 'MISSING' THEN g.count ELSE 0 END) OVER part AS missing,
-      max(CASE g.status WHEN 'MISSING' THEN g.elsewhere ELSE 0 END) OVER part AS missing_elsewhere,
-      sum(CASE g.status WHEN 'DECODE_ONLY' THEN g.count ELSE 0 END) OVER part AS decode_only,
-      sum(CASE g.status WHEN 'PREFILL_ONLY' THEN g.count ELSE 0 END) OVER part AS prefill_only,
-      sum(g.claimed) OVER part AS claimed,
-      sum(CASE g.status WHEN 'INCOMPARABLE' THEN g.count ELSE 0 END) OVER part AS incomparable,
-      sum(CASE g.status WHEN 'UNMET' THEN g.count ELSE 0 END) OVER part AS unwritten,
-      sum(CASE g.status WHEN 'LOST' THEN g.count ELSE 0 END) OVER part AS lost,
-      sum(g.partial) OVER part AS partial,
+      g.run_id AS run_id, g.level AS level, g.item AS item, row_number() OVER strict AS nth,
+      sum(CASE WHEN g.compared OR g.blamed THEN g.count ELSE 0 END) OVER strict AS compared,
+      sum(g.pairs) OVER strict AS pairs,
+      sum(CASE g.status WHEN 'MATCH' THEN g.count ELSE 0 END) OVER strict AS pass,
+      sum(CASE WHEN g.fails THEN g.count ELSE 0 END) OVER strict AS fail,
+      sum(CASE g.status WHEN 'DRIFT' THEN g.count ELSE 0 END) OVER strict AS drift,
+      sum(CASE g.status WHEN 'NONFINITE' THEN g.count ELSE 0 END) OVER strict AS nonfinite,
+      sum(CASE g.class WHEN 'ROUNDING' THEN g.count ELSE 0 END) OVER strict AS rounding,
+      sum(CASE g.class WHEN 'DIVERGENT' THEN g.count ELSE 0 END) OVER strict AS divergent,
+      sum(CASE g.class WHEN 'UNKNOWN' THEN g.count ELSE 0 END) OVER strict AS unmeasured,
+      sum(CASE g.status WHEN 'MISSING' THEN g.count ELSE 0 END) OVER strict AS missing,
+      max(CASE g.status WHEN 'MISSING' THEN g.elsewhere ELSE 0 END) OVER strict AS missing_elsewhere,
+      sum(CASE g.status WHEN 'DECODE_ONLY' THEN g.count ELSE 0 END) OVER strict AS decode_only,
+      sum(CASE g.status WHEN 'PREFILL_ONLY' THEN g.count ELSE 0 END) OVER strict AS prefill_only,
+      sum(g.claimed) OVER strict AS claimed,
+      sum(CASE g.status WHEN 'INCOMPARABLE' THEN g.count ELSE 0 END) OVER strict AS incomparable,
+      sum(CASE g.status WHEN 'UNMET' THEN g.count ELSE 0 END) OVER strict AS unwritten,
+      sum(CASE g.status WHEN 'LOST' THEN g.count ELSE 0 END) OVER strict AS lost,
+      sum(g.partial) OVER strict AS partial,
       first_value(CASE WHEN g.blamed THEN g.cause END) OVER strict AS strict_cause,
       first_value(CASE WHEN g.blamed THEN g.prompt_id END) OVER strict AS strict_prompt_id,
       first_value(CASE WHEN g.blamed THEN g.pos_id END) OVER strict AS strict_pos_id,
@@ -68,24 +68,25 @@ FROM (
           count(*) AS count, sum(s.compared) AS pairs, sum(ifnull(s.scope <> 'full', 0)) AS partial,
           sum(CASE WHEN s.compared THEN s.claimed ELSE 0 END) AS claimed,
           sum(CASE s.status WHEN 'MISSING' THEN s.elsewhere ELSE 0 END) > 0 AS elsewhere,
-          CASE WHEN s.status = 'DRIFT' THEN EXISTS (
+          CASE WHEN s.status = 'DRIFT' AND EXISTS (SELECT 1 FROM waiver) THEN EXISTS (
             SELECT 1 FROM run_waiver w
             WHERE w.run_id = s.run_id AND w.tensor_id = s.key_tensor_id AND (w.layer IS NULL OR w.layer = s.key_layer))
             ELSE 0 END AS waived,
-          -- SQLite takes layer and token_id from the row that has the minimum
-          min(CASE WHEN s.blamed THEN s.forward_layer END) AS forward_layer,
-          CASE WHEN s.blamed THEN s.key_layer END AS layer, CASE WHEN s.blamed THEN s.name_id END AS name_id,
-          CASE WHEN s.blamed THEN s.key_pos_id END AS pos_id, CASE WHEN s.blamed THEN s.token_id END AS token_id,
+          -- SQLite takes what follows from the row that has the minimum: the first in forward order
+          min(CASE WHEN s.blamed THEN (s.forward_layer << 32) + s.key_pos_id END) AS first,
+          CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer, CASE WHEN s.blamed THEN s.key_layer END AS layer,
+          CASE WHEN s.blamed THEN s.name_id END AS name_id, CASE WHEN s.blamed THEN s.key_pos_id END AS pos_id,
+          CASE WHEN s.blamed THEN s.token_id END AS token_id,
           NULL AS report_line
         FROM position z
         CROSS JOIN comparison_cause s
         WHERE z.compare AND s.run_id = z.run_id AND s.other_run_id = z.run_id
           AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
-        GROUP BY z.run_id, z.prompt_id, CASE WHEN s.blamed THEN s.key_pos_id END, CASE WHEN s.blamed THEN s.name_id END,
-          CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END, s.status, s.class, s.switched_id, waived
+        GROUP BY CASE WHEN s.blamed THEN s.name_id END, CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END,
+          s.status, s.class, s.switched_id, waived, z.prompt_id, z.run_id
         UNION ALL
         SELECT
-          o.run_id, o.prompt_id, o.status, o.class, o.cause, o.count, o.claimed, 0, o.claimed, 0, 0, o.forward_layer, o.layer,
+          o.run_id, o.prompt_id, o.status, o.class, o.cause, o.count, o.claimed, 0, o.claimed, 0, 0, NULL, o.forward_layer, o.layer,
           o.name_id, o.pos_id, o.token_id, o.report_line
         FROM uncompared o
       ) t
@@ -98,12 +99,13 @@ FROM (
         WHEN 'gate' THEN NOT t.waived AND EXISTS (SELECT 1 FROM run_waiver w WHERE w.run_id = t.run_id) ELSE 1 END
     ) g
     WINDOW
-      part AS (PARTITION BY g.run_id, g.level, g.item),
-      strict AS (part ORDER BY g.blamed DESC, g.status = 'MISSING' DESC, g.forward_layer, g.ord IS NULL, g.ord,
+      strict AS (PARTITION BY g.run_id, g.level, g.item
+        ORDER BY g.blamed DESC, g.status = 'MISSING' DESC, g.forward_layer, g.ord IS NULL, g.ord,
+        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause
+        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+      drift AS (PARTITION BY g.run_id, g.level, g.item ORDER BY g.fails DESC, g.forward_layer, g.ord IS NULL, g.ord,
         g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
-      drift AS (part ORDER BY g.fails DESC, g.forward_layer, g.ord IS NULL, g.ord,
-        g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause),
-      beyond AS (part ORDER BY g.diverges DESC, g.forward_layer, g.ord IS NULL, g.ord,
+      beyond AS (PARTITION BY g.run_id, g.level, g.item ORDER BY g.diverges DESC, g.forward_layer, g.ord IS NULL, g.ord,
         g.prompt, g.tensor, ifnull(g.report_line, g.pos_id), g.cause)
   ) f
   WHERE f.nth = 1) v;

@@ -217,6 +217,7 @@ TEST(Verdict, EqualSamplesOfRowsOfOtherSketchesDoNotPass) {
   EXPECT_EQ(strict(w), "PASS");
   w.db.exec(
       "UPDATE sketch SET derived = 0; CREATE TEMP TABLE other AS SELECT * FROM sketch;"
+      "ALTER TABLE other DROP COLUMN sum_bb;"
       "UPDATE other SET id = 99, b0 = b0 - 1000; INSERT INTO sketch SELECT * FROM other;"
       "DROP TABLE other; UPDATE trace_row SET sketch_id = 99 WHERE side = 1");
   EXPECT_EQ(judged(w), "x_in|DRIFT|X_IN_DRIFT");

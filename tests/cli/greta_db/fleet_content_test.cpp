@@ -235,7 +235,7 @@ TEST_F(FleetContent, ValuesAreTheSameToTheLastBit) {
         " ptr = -1, offset_bytes = -9223372036854775807 - 1 WHERE layer = 0 AND side = 0;"
         "UPDATE trace_row SET min = 1.7976931348623157e308, max = 0.1, mean = NULL, nan = 1,"
         " inf = 9223372036854775807, flags = 31, nz_count = 0 WHERE layer = 0 AND side = 1;"
-        "UPDATE sketch SET b0 = 2147483647, b1 = -2147483647, b31 = -1, scale = 5e-324,"
+        "UPDATE sketch SET b0 = 268435455, b1 = -268435455, b31 = -1, scale = 5e-324,"
         " sum_sq = 9e999;"
         // NaNs of three payloads, -0, inf and the least number
         "UPDATE sample SET data = x'0000c07f0100a0ffffffffff000000800000807f01000000', n = 6;"
