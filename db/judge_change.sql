@@ -4,7 +4,7 @@ SELECT
   run_b_id, run_a_id, level, verdict, strict_verdict, numeric_verdict, pairs, match, rounding, divergent, unknown,
   nonfinite, only_a, only_b, CASE WHEN numeric_tensor IS NULL THEN prompt ELSE numeric_prompt END,
   CASE WHEN numeric_tensor IS NULL THEN phase ELSE numeric_phase END,
-  CASE WHEN numeric_tensor IS NULL THEN pos_id ELSE numeric_pos_id END,
+  nullif(CASE WHEN numeric_tensor IS NULL THEN pos_id ELSE numeric_pos_id END, -1),
   CASE WHEN numeric_tensor IS NULL THEN layer ELSE numeric_layer END,
   CASE WHEN numeric_tensor IS NULL THEN tensor ELSE numeric_tensor END, origin, caused_by, why_not,
   CASE level WHEN 'gate' THEN (SELECT min(w.until) FROM run_waiver w WHERE w.run_id = run_b_id) END

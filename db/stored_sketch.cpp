@@ -10,7 +10,7 @@ namespace greta {
 namespace {
 
 constexpr double kMostBucket = (1 << 28) - 1;  // so that sums of 32 products are exact in 64 bits
-constexpr int kLeastExponent = -1074;            // of a double
+constexpr int kLeastExponent = -1074;          // of a double
 
 double scale_of(double greatest) {
   if (!(greatest > 0)) return 1;

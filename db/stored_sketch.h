@@ -19,8 +19,8 @@ struct StoredSketch {
   bool operator==(const StoredSketch&) const = default;
 };
 
-/// Buckets rounded to nearest by the least scale that leaves them below 2^28; by 1 where all are zero. What was
-/// stored once stays as it is.
+/// Buckets rounded to nearest by the least scale that leaves them below 2^28; by 1 where all are
+/// zero. What was stored once stays as it is.
 StoredSketch stored_form(const RowSketch& sketch);
 /// A sketch as it was stored. It is exact.
 RowSketch row_form(const StoredSketch& sketch);

@@ -19,12 +19,12 @@ SELECT
   v.only_b AS only_b,                                  -- rows that run_a does not have
   v.prompt AS prompt, -- of the first difference, in forward order
   v.phase AS phase, -- prefill_last, prefill, decode0, decode
-  v.pos_id AS pos_id,                      -- absolute 0-based position
+  nullif(v.pos_id, -1) AS pos_id,                      -- absolute 0-based position
   v.layer AS layer,                                    -- of the first difference
   v.tensor AS tensor, -- canonical
   v.numeric_prompt AS numeric_prompt, -- of the first beyond rounding
   v.numeric_phase AS numeric_phase, -- of that
-  v.numeric_pos_id AS numeric_pos_id,      -- of that
+  nullif(v.numeric_pos_id, -1) AS numeric_pos_id,      -- of that
   v.numeric_layer AS numeric_layer,                    -- of that
   v.numeric_tensor AS numeric_tensor, -- of that
   v.origin AS origin,                                  -- of the first beyond rounding, else of the first: ORIGIN, PROPAGATED, UNSAMPLED, as in `pair`; NULL where only run_b has it

@@ -8,9 +8,9 @@ SELECT
   x.gate AS gate,                                      -- strict or numeric: which verdict is the one to act on
   x.strict_answer AS strict_answer,                    -- the same by the strict verdict, which ROUNDING since the baseline fails, too
   x.numeric_answer AS numeric_answer,                  -- by the numeric verdict
-  x.own_verdict AS own_verdict,                        -- verdict of the run, waived differences left out
-  x.own_strict_verdict AS own_strict_verdict,          -- strict verdict of that
-  x.own_numeric_verdict AS own_numeric_verdict,        -- numeric verdict of that
+  ifnull(g.verdict, 'UNJUDGED') AS own_verdict,        -- verdict of the run, waived differences left out
+  ifnull(g.strict_verdict, 'UNJUDGED') AS own_strict_verdict, -- strict verdict of that
+  ifnull(g.numeric_verdict, 'UNJUDGED') AS own_numeric_verdict, -- numeric verdict of that
   ifnull(v.verdict, 'UNJUDGED') AS verdict,            -- of the run as it is: see run_verdict
   v.strict_verdict AS strict_verdict,                  -- of the run as it is
   v.numeric_verdict AS numeric_verdict,                -- of the run as it is
@@ -83,7 +83,35 @@ SELECT
   x.own_baseline AS own_baseline,                      -- 1: compared with its own baseline, or with nothing
   x.baseline_id AS baseline_id,                        -- run.id
   r.id AS run_id                                       -- run.id
-FROM gate_answer x
+FROM (
+  SELECT
+    k.*, ifnull(g.gate, 'strict') AS gate,  -- two ladders: the run's own verdict, and what changed
+    CASE
+      WHEN g.strict_verdict = 'FAIL' OR c.change IN ('BROKEN', 'CHANGED', 'ROUNDING') THEN 'FAIL'
+      WHEN g.strict_verdict IS NOT 'PASS' THEN ifnull(g.strict_verdict, 'UNJUDGED')
+      WHEN k.baseline_id IS NULL OR c.change IN ('SAME', 'FIXED') THEN 'PASS'
+      ELSE 'INCOMPARABLE'
+    END AS strict_answer,
+    CASE
+      -- BROKEN may be the strict verdict alone: by rounding, where values are the same but for that
+      WHEN g.numeric_verdict = 'FAIL' OR c.change = 'CHANGED' OR c.change = 'BROKEN' AND c.numeric_verdict = 'FAIL' THEN 'FAIL'
+      WHEN g.numeric_verdict IS NOT 'PASS' THEN ifnull(g.numeric_verdict, 'UNJUDGED')
+      WHEN k.baseline_id IS NULL OR c.change IN ('SAME', 'FIXED', 'ROUNDING')
+        OR c.change = 'BROKEN' AND c.numeric_verdict = 'PASS' THEN 'PASS'
+      ELSE 'INCOMPARABLE'
+    END AS numeric_answer
+  FROM (
+    -- level: gate where something is waived, which is left out
+    SELECT p.*, CASE WHEN EXISTS (
+        SELECT 1 FROM verdict g WHERE g.run_id = p.run_id AND g.level = 'gate' AND g.until >= date('now')) THEN 'gate' ELSE 'run' END AS level
+    FROM (
+      SELECT l.run_id AS run_id, l.baseline_id AS baseline_id, 1 AS own_baseline FROM lineage l
+      UNION ALL
+      SELECT c.run_id, c.baseline_id, 0 FROM run_change c
+      WHERE c.level = 'run' AND c.baseline_id IS NOT (SELECT l.baseline_id FROM lineage l WHERE l.run_id = c.run_id)) p) k
+  LEFT JOIN verdict g ON g.run_id = k.run_id AND g.level = k.level AND g.item = ''
+  LEFT JOIN change_since c ON c.run_id = k.run_id AND c.baseline_id = k.baseline_id AND c.level = k.level
+) x
 JOIN run r ON r.id = x.run_id
 LEFT JOIN run a ON a.id = x.baseline_id
 LEFT JOIN verdict v ON v.run_id = x.run_id AND v.level = 'run' AND v.item = ''

@@ -1,20 +1,17 @@
--- diff_count with names, with the verdict to act on, and with where the first difference comes from. Judging
--- keeps these rows of a run and its baseline in the table run_change. Name both runs.
+-- Two runs compared: how many rows are alike, the verdict, and the first difference in forward order, strictly
+-- and beyond rounding, and where it comes from. What follows from the choice of another token comes last. level run:
+-- all rows; gate: without differences that are waived for run b, where any is. Judging keeps these rows of a run
+-- and its baseline in the table run_change. Name both runs.
 CREATE VIEW diff_now AS
 SELECT
-  v.run_a AS run_a, v.run_b AS run_b, v.level AS level,
+  v.*,
   CASE WHEN (SELECT r.mode FROM run r WHERE r.id = v.run_b_id) IS 'batch_invariant' OR v.unknown > 0 AND v.rounding + v.divergent = 0
     THEN v.strict_verdict ELSE v.numeric_verdict END AS verdict,
-  v.strict_verdict AS strict_verdict, v.numeric_verdict AS numeric_verdict, v.pairs AS pairs, v.compared AS compared,
-  v.match AS match, v.rounding AS rounding, v.divergent AS divergent, v.unknown AS unknown, v.nonfinite AS nonfinite,
-  v.incomparable AS incomparable, v.only_a AS only_a, v.only_b AS only_b,
   (SELECT q.name FROM prompt q WHERE q.id = v.prompt_id) AS prompt,
   (SELECT h.name FROM phase h WHERE h.id = v.phase_id) AS phase,
-  nullif(v.pos_id, -1) AS pos_id, v.layer AS layer,
   (SELECT t.name FROM tensor t WHERE t.id = v.tensor_id) AS tensor,
   (SELECT q.name FROM prompt q WHERE q.id = v.numeric_prompt_id) AS numeric_prompt,
   (SELECT h.name FROM phase h WHERE h.id = v.numeric_phase_id) AS numeric_phase,
-  nullif(v.numeric_pos_id, -1) AS numeric_pos_id, v.numeric_layer AS numeric_layer,
   (SELECT t.name FROM tensor t WHERE t.id = v.numeric_tensor_id) AS numeric_tensor,
   (SELECT CASE WHEN v.numeric_tensor_id IS NULL THEN o.origin ELSE o.numeric_origin END
    FROM comparison_origin o
@@ -23,7 +20,101 @@ SELECT
      AND o.phase_id = ifnull(v.numeric_phase_id, v.phase_id) AND o.key_pos_id = ifnull(v.numeric_pos_id, v.pos_id)
      AND o.key_layer = ifnull(v.numeric_layer, v.layer) AND o.key_tensor_id = ifnull(v.numeric_tensor_id, v.tensor_id)
      AND o.fails) AS origin,
-  'another token at position '
-    || CASE WHEN v.numeric_tensor_id IS NULL THEN v.token_at ELSE v.numeric_token_at END AS caused_by,
-  v.why_not AS why_not, v.incomplete_why AS incomplete_why, v.run_a_id AS run_a_id, v.run_b_id AS run_b_id
-FROM diff_count v;
+  'another token at position ' || CASE WHEN v.numeric_tensor_id IS NULL THEN v.token_at ELSE v.numeric_token_at END AS caused_by
+FROM (
+  SELECT
+    f.*,
+    CASE
+      WHEN f.why_not IS NOT NULL THEN 'INCOMPARABLE'
+      WHEN f.compared = 0 THEN 'NO_EVIDENCE'
+      WHEN f.nonfinite + f.divergent + f.only_a + f.only_b + f.rounding + f.unknown > 0 THEN 'FAIL'
+      WHEN f.incomparable > 0 THEN 'INCOMPARABLE'
+      WHEN f.incomplete_why IS NOT NULL THEN 'INCOMPLETE'
+      ELSE 'PASS'
+    END AS strict_verdict,
+    -- the same, ROUNDING read as MATCH and UNKNOWN as INCOMPARABLE
+    CASE
+      WHEN f.why_not IS NOT NULL THEN 'INCOMPARABLE'
+      WHEN f.compared = 0 THEN 'NO_EVIDENCE'
+      WHEN f.numeric_tensor_id IS NOT NULL OR f.only_a + f.only_b > 0 THEN 'FAIL'
+      WHEN f.unknown + f.incomparable - f.alike > 0 THEN 'INCOMPARABLE'
+      WHEN f.incomplete_why IS NOT NULL THEN 'INCOMPLETE'
+      ELSE 'PASS'
+    END AS numeric_verdict
+  FROM (
+    SELECT
+      w.run_a_id AS run_a_id, w.run_b_id AS run_b_id, w.run_a AS run_a, w.run_b AS run_b, w.why_not AS why_not, w.level AS level,
+      coalesce((SELECT u.unended_why FROM run_state u WHERE u.run_id = w.run_a_id),
+               (SELECT u.unended_why FROM run_state u WHERE u.run_id = w.run_b_id)) AS incomplete_why,
+      sum(CASE WHEN w.paired THEN w.count ELSE 0 END) OVER strict AS pairs,
+      sum(CASE WHEN w.paired AND w.status <> 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER strict AS compared,
+      sum(CASE w.status WHEN 'MATCH' THEN w.count ELSE 0 END) OVER strict AS match,
+      sum(CASE WHEN w.status = 'DRIFT' AND w.class = 'ROUNDING' THEN w.count ELSE 0 END) OVER strict AS rounding,
+      sum(CASE w.class WHEN 'DIVERGENT' THEN w.count ELSE 0 END) OVER strict AS divergent,
+      sum(CASE WHEN w.class = 'UNKNOWN' OR w.status IN ('AMBIGUOUS', 'CONFLICT') THEN w.count ELSE 0 END) OVER strict AS unknown,
+      sum(CASE w.status WHEN 'NONFINITE' THEN w.count ELSE 0 END) OVER strict AS nonfinite,
+      sum(CASE w.status WHEN 'INCOMPARABLE' THEN w.count ELSE 0 END) OVER strict AS incomparable,
+      sum(CASE WHEN w.status = 'INCOMPARABLE' AND w.class = 'ROUNDING' THEN w.count ELSE 0 END) OVER strict AS alike,
+      sum(CASE w.status WHEN 'ALONE' THEN w.count ELSE 0 END) OVER strict AS only_a,
+      sum(CASE w.status WHEN 'ONLY_B' THEN w.count ELSE 0 END) OVER strict AS only_b,
+      first_value(CASE WHEN w.fails THEN w.prompt_id END) OVER strict AS prompt_id,
+      first_value(CASE WHEN w.fails THEN w.phase_id END) OVER strict AS phase_id,
+      first_value(CASE WHEN w.fails THEN w.pos_id END) OVER strict AS pos_id,
+      first_value(CASE WHEN w.fails THEN w.layer END) OVER strict AS layer,
+      first_value(CASE WHEN w.fails THEN w.tensor_id END) OVER strict AS tensor_id,
+      first_value(CASE WHEN w.fails AND w.follows THEN w.token_at END) OVER strict AS token_at,
+      first_value(CASE WHEN w.diverges THEN w.prompt_id END) OVER beyond AS numeric_prompt_id,
+      first_value(CASE WHEN w.diverges THEN w.phase_id END) OVER beyond AS numeric_phase_id,
+      first_value(CASE WHEN w.diverges THEN w.pos_id END) OVER beyond AS numeric_pos_id,
+      first_value(CASE WHEN w.diverges THEN w.layer END) OVER beyond AS numeric_layer,
+      first_value(CASE WHEN w.diverges THEN w.tensor_id END) OVER beyond AS numeric_tensor_id,
+      first_value(CASE WHEN w.diverges AND w.follows THEN w.token_at END) OVER beyond AS numeric_token_at,
+      row_number() OVER strict AS nth
+    FROM (
+      SELECT
+        g.*, l.column1 AS level, ifnull(g.fails, 0) AND (g.class IS NULL OR g.class = 'DIVERGENT') AS diverges,
+        min(g.chosen_at) OVER of_prompt AS token_at, ifnull(g.pos_id >= min(g.chosen_at) OVER of_prompt, 0) AS follows,
+        (SELECT t.ord FROM tensor t WHERE t.id = g.tensor_id) AS ord,
+        (SELECT q.name FROM prompt q WHERE q.id = g.prompt_id) AS prompt
+      FROM (
+        -- every two runs have one, so that those without rows in common are there too
+        SELECT
+          p.run_a_id AS run_a_id, p.run_b_id AS run_b_id, p.run_a AS run_a, p.run_b AS run_b, p.why_not AS why_not,
+          'PAIR' AS status, NULL AS class, 0 AS fails, 0 AS paired, 0 AS waived, 0 AS count, NULL AS chosen_at,
+          NULL AS forward_layer, NULL AS layer, NULL AS tensor_id, NULL AS phase_id, NULL AS prompt_id, NULL AS pos_id
+        FROM run_pair p
+        UNION ALL
+        SELECT
+          p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, s.status, s.class, s.fails, s.compared,
+          CASE WHEN s.status = 'DRIFT' AND EXISTS (SELECT 1 FROM waiver) THEN EXISTS (
+            SELECT 1 FROM run_waiver v
+            WHERE v.run_id = p.run_b_id AND v.tensor_id = s.key_tensor_id AND (v.layer IS NULL OR v.layer = s.key_layer))
+            ELSE 0 END AS waived, count(*),
+          CASE WHEN s.other_token AND NOT s.alone THEN s.key_pos_id END AS chosen_at,  -- where another token was chosen
+          -- SQLite takes the layer from the row that has the minimum
+          CASE WHEN s.fails THEN min(s.forward_layer) END, s.key_layer, CASE WHEN s.fails THEN s.key_tensor_id END AS tensor_id,
+          CASE WHEN s.fails THEN s.phase_id END AS phase_id, s.key_prompt_id, CASE WHEN s.fails THEN s.key_pos_id END AS pos_id
+        FROM run_pair p
+        CROSS JOIN comparison_graded s
+        WHERE p.why_not IS NULL AND s.run_id = p.run_a_id AND s.other_run_id = p.run_b_id AND s.key_tensor_id IS NOT NULL
+        GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b, s.key_prompt_id, s.status, s.class, chosen_at, waived,
+          CASE WHEN s.fails THEN s.key_tensor_id END, CASE WHEN s.fails THEN s.phase_id END, CASE WHEN s.fails THEN s.key_pos_id END
+        UNION ALL
+        SELECT p.run_a_id, p.run_b_id, p.run_a, p.run_b, NULL, 'ONLY_B', NULL, 0, 0, 0, count(*), NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        FROM run_pair p
+        CROSS JOIN comparison s
+        WHERE p.why_not IS NULL AND s.run_id = p.run_b_id AND s.other_run_id = p.run_a_id AND s.key_tensor_id IS NOT NULL AND s.alone
+        GROUP BY p.run_a_id, p.run_b_id, p.run_a, p.run_b
+      ) g
+      CROSS JOIN (VALUES ('run'), ('gate')) l
+      WHERE CASE l.column1 WHEN 'gate' THEN NOT g.waived AND EXISTS (SELECT 1 FROM run_waiver v WHERE v.run_id = g.run_b_id) ELSE 1 END
+      WINDOW of_prompt AS (PARTITION BY g.run_a_id, g.run_b_id, g.run_a, g.run_b, l.column1, g.prompt_id)
+    ) w
+    WINDOW
+      strict AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
+        ORDER BY w.fails DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+      beyond AS (PARTITION BY w.run_a_id, w.run_b_id, w.run_a, w.run_b, w.level
+        ORDER BY w.diverges DESC, w.follows, w.forward_layer, w.ord, w.pos_id, w.prompt, w.phase_id)
+  ) f
+  WHERE f.nth = 1) v;

@@ -62,7 +62,6 @@ FROM (
         st.fails AND (t.class IS NULL OR t.class = 'DIVERGENT') AS diverges,
         q.name AS prompt, k.ord AS ord, k.name AS tensor
       FROM (
-        -- grouped by what is cheap to work out again, for that is done for every group
         SELECT
           z.run_id AS run_id, z.prompt_id AS prompt_id, s.status AS status, s.class AS class, s.cause AS cause,
           count(*) AS count, sum(s.compared) AS pairs, sum(ifnull(s.scope <> 'full', 0)) AS partial,
@@ -82,8 +81,7 @@ FROM (
         CROSS JOIN comparison_cause s
         WHERE z.compare AND s.run_id = z.run_id AND s.other_run_id = z.run_id
           AND s.key_prompt_id = z.prompt_id AND s.side = z.side AND s.key_pos_id = z.pos_id
-        GROUP BY CASE WHEN s.blamed THEN s.name_id END, CASE WHEN s.blamed AND s.stage <> 'layer' THEN s.key_layer END,
-          s.status, s.class, s.switched_id, waived, z.prompt_id, z.run_id
+        GROUP BY CASE WHEN s.blamed THEN s.name_id END, s.status, s.class, s.switched_id, waived, z.prompt_id, z.run_id
         UNION ALL
         SELECT
           o.run_id, o.prompt_id, o.status, o.class, o.cause, o.count, o.claimed, 0, o.claimed, 0, 0, NULL, o.forward_layer, o.layer,
