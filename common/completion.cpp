@@ -28,12 +28,14 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return words;
 }
 
-/// Refuses nothing, and tells what is offered by its description.
+bool is_writing = false;  ///< a script: else an error would print what an option offers as its type
+
+/// Refuses nothing, and tells what is offered by its description while a script is written.
 class Offer : public CLI::Validator {
  public:
   Offer(const char* name, std::function<std::string()> text) {
     name_ = name;
-    desc_function_ = std::move(text);
+    desc_function_ = [text = std::move(text)] { return is_writing ? text() : std::string(); };
     func_ = [](std::string&) { return std::string(); };
   }
 };
@@ -435,7 +437,12 @@ const std::vector<std::string>& completed_shells() {
 }
 
 std::string completion_script(CLI::App& app, const std::string& shell) {
-  return shell == "bash" ? bash_script(app) : shell == "zsh" ? zsh_script(app) : fish_script(app);
+  is_writing = true;
+  std::string script = shell == "bash"  ? bash_script(app)
+                       : shell == "zsh" ? zsh_script(app)
+                                        : fish_script(app);
+  is_writing = false;
+  return script;
 }
 
 }  // namespace greta

@@ -28,7 +28,7 @@ FROM (
       WHEN f.why_not IS NOT NULL THEN 'INCOMPARABLE'
       WHEN f.compared = 0 THEN 'NO_EVIDENCE'
       WHEN f.nonfinite + f.divergent + f.only_a + f.only_b + f.rounding + f.unknown > 0 THEN 'FAIL'
-      WHEN f.incomparable > 0 THEN 'INCOMPARABLE'
+      WHEN f.match < f.pairs THEN 'INCOMPARABLE'
       WHEN f.incomplete_why IS NOT NULL THEN 'INCOMPLETE'
       ELSE 'PASS'
     END AS strict_verdict,
@@ -37,7 +37,7 @@ FROM (
       WHEN f.why_not IS NOT NULL THEN 'INCOMPARABLE'
       WHEN f.compared = 0 THEN 'NO_EVIDENCE'
       WHEN f.numeric_tensor_id IS NOT NULL OR f.only_a + f.only_b > 0 THEN 'FAIL'
-      WHEN f.unknown + f.incomparable - f.alike > 0 THEN 'INCOMPARABLE'
+      WHEN f.match + f.rounding + f.alike < f.pairs THEN 'INCOMPARABLE'
       WHEN f.incomplete_why IS NOT NULL THEN 'INCOMPLETE'
       ELSE 'PASS'
     END AS numeric_verdict

@@ -88,6 +88,16 @@ TEST_F(Completion, OfBashCompletesListsFilesAndAnswers) {
   EXPECT_EQ(offered("my-tool --db y check y"), "y,") << "of the database that is named";
 }
 
+TEST_F(Completion, IsNotWhatAnErrorPrints) {
+  completion_script(app, "bash");
+  try {
+    app.parse("my-tool run --route", true);
+    FAIL() << "a value is missing";
+  } catch (const CLI::ParseError& error) {
+    EXPECT_EQ(std::string(error.what()).find("wo="), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(Completion, ScriptsParse) {
   for (const std::string& shell : completed_shells()) {
     SCOPED_TRACE(shell);
