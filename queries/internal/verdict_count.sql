@@ -71,8 +71,8 @@ FROM (
             SELECT 1 FROM run_waiver w
             WHERE w.run_id = s.run_id AND w.tensor_id = s.key_tensor_id AND (w.layer IS NULL OR w.layer = s.key_layer))
             ELSE 0 END AS waived,
-          -- SQLite takes what follows from the row that has the minimum: the first in forward order
-          min(CASE WHEN s.blamed THEN (s.forward_layer << 32) + s.key_pos_id END) AS first,
+          -- SQLite takes what follows from the row that has the minimum: the first by layer, then by position
+          min(CASE WHEN s.blamed THEN s.forward_layer * 1e9 + s.key_pos_id END) AS first,
           CASE WHEN s.blamed THEN s.forward_layer END AS forward_layer, CASE WHEN s.blamed THEN s.key_layer END AS layer,
           CASE WHEN s.blamed THEN s.name_id END AS name_id, CASE WHEN s.blamed THEN s.key_pos_id END AS pos_id,
           CASE WHEN s.blamed THEN s.token_id END AS token_id,
