@@ -1,6 +1,5 @@
 #include "db/database.h"
 
-#include <SQLiteCpp/Backup.h>
 #include <malloc.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -179,32 +178,19 @@ SQLite::Database connect_for_reading(const std::filesystem::path& file) {
   return db;
 }
 
-/// Up to here a question about an archived file of another version may copy it.
-constexpr uintmax_t kMaxCopiedBytes = uintmax_t{1} << 30;
-
-/// A copy of the database, as this build would have made and judged it, in a file of SQLite's own
-/// that goes with the connection.
-SQLite::Database judged_copy(SQLite::Database& db, const std::filesystem::path& file,
-                             const std::function<void(SQLite::Database&)>& prepare) {
-  if (const uintmax_t bytes = std::filesystem::file_size(file); bytes > kMaxCopiedBytes) {
-    throw DatabaseError(file.string() +
-                        " has runs that nobody has judged, cannot be written, and is too large (" +
-                        std::to_string(bytes >> 20) +
-                        " MiB) to be copied for a question: copy it to where it can be written");
-  }
-  SQLite::Database copy =
-      connect("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, LockWait::usual());
-  try {
-    SQLite::Backup(copy, db).executeStep();
-    migrate(copy);
-    judge_rest(copy);
-    if (prepare) prepare(copy);
-  } catch (const SQLite::Exception& error) {
-    throw DatabaseError(file.string() + " cannot be written, and its copy cannot be judged (" +
-                        error.what() + "): copy it to where it can be written");
-  }
-  copy.exec(kOnlyRead);
-  return copy;
+/// Judges a database that cannot be written: our views, `verdict` and `run_change` are temporary,
+/// go with the connection, and hide those of the file.
+void judge_beside(SQLite::Database& db, const std::function<void(SQLite::Database&)>& prepare) {
+  db.exec(
+      "PRAGMA query_only = OFF;"
+      "CREATE TEMP TABLE verdict AS SELECT * FROM main.verdict;"
+      "CREATE TEMP TABLE run_change AS SELECT * FROM main.run_change;"
+      "CREATE INDEX temp.verdict_of_run ON verdict(run_id, level, item);"
+      "CREATE UNIQUE INDEX temp.change_of_run ON run_change(run_id, baseline_id, level)");
+  write_views_down(db, "temp");
+  judge_rest(db);
+  if (prepare) prepare(db);
+  db.exec("PRAGMA query_only = ON");
 }
 
 }  // namespace
@@ -272,20 +258,18 @@ SQLite::Database open_for_reading(const std::filesystem::path& file,
                                   const std::function<void(SQLite::Database&)>& prepare) {
   {
     SQLite::Database db = open_unchanged(file);
-    if (!prepare && !needs_migration(db) && unjudged_runs(db).empty()) return db;
+    check_current(db, file);
+    if (!prepare && unjudged_runs(db).empty()) return db;
   }  // closed, so that the writer is the last and leaves no log beside the file
   try {
     SQLite::Database writable = open_for_writing(file);
     judge_rest(writable);
     if (prepare) prepare(writable);
   } catch (const SQLite::Exception& error) {
-    if (error.getErrorCode() == SQLITE_BUSY) throw;
-    if (is_not_writable(error)) {
-      SQLite::Database db = open_unchanged(file);
-      return judged_copy(db, file, prepare);
-    }
-    throw DatabaseError(file.string() + " cannot be brought forward or judged (" + error.what() +
-                        "): copy it to where it can be written");
+    if (!is_not_writable(error)) throw;
+    SQLite::Database db = open_unchanged(file);
+    judge_beside(db, prepare);
+    return db;
   }
   return open_unchanged(file);
 }

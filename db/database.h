@@ -32,13 +32,12 @@ void check_database_name(const std::filesystem::path& file);
 /// A file's name as SQLite takes it with parameters behind it: "file:/a/b%20c.db".
 std::string uri_of(const std::filesystem::path& file);
 
-/// Opens an existing database for queries: nothing can write through it. A file of an older greta
-/// is brought forward first, or a copy of one that may not be written (up to 1 GiB, which goes with
-/// the connection); no other is changed. Where nothing may be written, a file is read alone, unless
-/// a log or a journal beside it has a part of what it holds. Throws DatabaseError (no such file,
-/// not greta's, a newer schema, an older one that can neither be written nor copied, views,
+/// Opens an existing database for queries: nothing can write through it. Runs that have no verdict
+/// are judged first, in the file, or in temporary tables where it cannot be written. Where nothing
+/// may be written, a file is read alone, unless a log or a journal beside it has a part of what it
+/// holds. Throws DatabaseError (no such file, not greta's, of another format or build, views,
 /// triggers or tables that greta did not make, half of a file) or SQLite::Exception.
-/// `prepare` writes what else is wanted of it, where it may be written or in the copy.
+/// `prepare` writes what else is wanted of it, into the file or the temporary tables.
 SQLite::Database open_for_reading(const std::filesystem::path& file,
                                   const std::function<void(SQLite::Database&)>& prepare = nullptr);
 

@@ -63,13 +63,16 @@ void convert_sketches(SQLite::Database& db) {
 
 }  // namespace
 
-void migrate_to_10(SQLite::Database& db) {
+void check_migratable(SQLite::Database& db) {
   const int64_t version = pragma(db, "user_version");
-  if (version < kOldestVersion) {
-    throw DatabaseError(db.getFilename() + " has format version " + std::to_string(version) +
-                        ", which this greta-db no longer reads: ingest its sources into a new"
-                        " file");
-  }
+  if (version >= kOldestVersion) return;
+  throw DatabaseError(db.getFilename() + " has format version " + std::to_string(version) +
+                      ", which this greta-db no longer reads: ingest its sources into a new"
+                      " file");
+}
+
+void migrate_to_10(SQLite::Database& db) {
+  check_migratable(db);
   drop_triggers(db);
   for (const char* table : {"trace_row", "sketch", "difference"}) {
     db.exec(std::string("ALTER TABLE ") + table + " RENAME TO " + table + "_9");

@@ -42,23 +42,6 @@ void note_version(SQLite::Database& db) {
   meta.exec();
 }
 
-/// Views, written down as CREATE leaves them: after each CREATE, SQLite looks through all that is
-/// there, which for a hundred views takes twice as long as the rest of a new file.
-void write_views_down(SQLite::Database& db) {
-  db.exec("PRAGMA writable_schema = ON");
-  SQLite::Statement view(db,
-                         "INSERT INTO sqlite_schema(type, name, tbl_name, rootpage, sql)"
-                         " VALUES ('view', ?1, ?1, 0, ?2)");
-  for (const Definition& ours : definitions()) {
-    if (ours.type != "view") continue;
-    view.bindNoCopy(1, ours.name);
-    view.bindNoCopy(2, ours.sql);
-    view.exec();
-    view.reset();
-  }
-  db.exec("PRAGMA writable_schema = RESET");  // and what was written is read
-}
-
 }  // namespace
 
 int64_t pragma(SQLite::Database& db, const char* name) {
@@ -77,6 +60,23 @@ std::string columns_of(SQLite::Database& db, const std::string& table) {
       .getString();
 }
 
+// A CREATE looks through all that is there, which for all views takes twice as long as the rest of
+// a new file. So they are written down as CREATE leaves them.
+void write_views_down(SQLite::Database& db, const std::string& schema) {
+  db.exec("PRAGMA writable_schema = ON");
+  SQLite::Statement view(db, "INSERT INTO " + schema +
+                                 ".sqlite_schema(type, name, tbl_name, rootpage, sql)"
+                                 " VALUES ('view', ?1, ?1, 0, ?2)");
+  for (const Definition& ours : definitions()) {
+    if (ours.type != "view") continue;
+    view.bindNoCopy(1, ours.name);
+    view.bindNoCopy(2, ours.sql);
+    view.exec();
+    view.reset();
+  }
+  db.exec("PRAGMA writable_schema = RESET");  // and what was written is read
+}
+
 void create_schema(SQLite::Database& db) {
   const auto is_of_rows = [](const Definition& ours) {
     return ours.type == "table" || ours.type == "index";
@@ -86,7 +86,7 @@ void create_schema(SQLite::Database& db) {
   }
   db.exec(
       sql_of_file("db/dictionary.sql"));  // before the triggers, which each statement would prepare
-  write_views_down(db);
+  write_views_down(db, "main");
   for (const Definition& ours : definitions()) {
     if (ours.type == "trigger") db.exec(ours.sql);
   }
@@ -102,6 +102,18 @@ bool needs_migration(SQLite::Database& db) {
   if (any_table(differences)) throw_beyond_repair(db, differences);
   if (is_of_this_build(db)) throw_not_ours(db, differences);
   return true;
+}
+
+void check_current(SQLite::Database& db, const std::filesystem::path& file) {
+  if (!needs_migration(db)) return;
+  check_migratable(db);
+  const int64_t version = pragma(db, "user_version");
+  throw DatabaseError(file.string() +
+                      (version < kSchemaVersion
+                           ? " has format version " + std::to_string(version) + ", not " +
+                                 std::to_string(kSchemaVersion)
+                           : std::string(" has the views of another build of greta-db")) +
+                      ": `greta-db upgrade " + file.string() + "` brings it to this one");
 }
 
 void migrate(SQLite::Database& db) {

@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -25,10 +26,17 @@ std::string columns_of(SQLite::Database& db, const std::string& table);
 /// transaction.
 void create_schema(SQLite::Database& db);
 
-/// Whether a file is of an earlier version, or its views, triggers and indexes are those of another
+/// Creates the views of this build in the schema `main` or `temp`, where none of them is.
+void write_views_down(SQLite::Database& db, const std::string& schema);
+
+/// True if a file is of an earlier version, or its views, triggers and indexes are those of another
 /// build. Throws DefinitionError, with their names, when they are nobody's, or when tables are not
 /// as this build makes them: then what the views say of the file is no verdict.
 bool needs_migration(SQLite::Database& db);
+
+/// Throws DatabaseError with the command that helps where a file needs migration, and as
+/// needs_migration does.
+void check_current(SQLite::Database& db, const std::filesystem::path& file);
 
 /// Brings a file of an earlier version to this one, and its views, triggers and indexes to those of
 /// this build, in one transaction: when anything fails, the file stays as it was. No-op when there

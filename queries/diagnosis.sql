@@ -51,8 +51,8 @@ FROM (
       CASE WHEN f.side = 1 AND f.hash IS NOT f.other_hash
         AND min(length(f.sample), length(f.other_sample)) BETWEEN 4 AND 4 * (f.n - 1)
         AND substr(f.sample, 1, length(f.other_sample)) = substr(f.other_sample, 1, length(f.sample)) THEN 'TAIL' END,
-      -- there is no sketch: other bits, that is all
-      CASE WHEN f.side = 1 AND f.equal AND f.finite AND f.other_sketch_id IS NULL THEN 'ROUNDING' END)
+      -- no sketch measures what is to be equal, but the sums agree
+      CASE WHEN f.side = 1 AND f.equal AND f.finite AND f.other_sketch_id IS NULL AND abs(f.abs_sum / f.other_abs_sum - 1) < 0.01 THEN 'ROUNDING' END)
     UNION ALL
     -- sketches of both sides
     SELECT

@@ -15,15 +15,13 @@ constexpr const char* kNews =
     "them.\n"
     "The former `verdict` is now `strict_verdict`; `--gate strict` asks for it.\n";
 
-int upgrade(Options& options) {
-  int64_t before = 0;
-  {
-    SQLite::Database db = open_unchanged(options.database);
-    before = pragma(db, "user_version");
-  }
-  SQLite::Database db = before < kSchemaVersion ? open_for_writing(options.database)
-                                                : open_for_reading(options.database);
-  if (before < kSchemaVersion) judge_rest(db);
+int upgrade(Options& options, const std::string& file) {
+  const int64_t before = [&file] {
+    SQLite::Database db = open_unchanged(file);
+    return pragma(db, "user_version");
+  }();
+  SQLite::Database db = open_for_writing(file);
+  judge_rest(db);
   const int64_t after = pragma(db, "user_version"),
                 runs = db.execAndGet("SELECT count(*) FROM run_verdict").getInt64();
   if (options.format == Format::kJson) {
@@ -33,11 +31,10 @@ int upgrade(Options& options) {
     return kExitDone;
   }
   if (before == after) {
-    options.out.write(options.database + " has format version " + std::to_string(after) +
-                      " already\n");
+    options.out.write(file + " has format version " + std::to_string(after) + " already\n");
     return kExitDone;
   }
-  options.out.write(options.database + ": format version " + std::to_string(before) + " -> " +
+  options.out.write(file + ": format version " + std::to_string(before) + " -> " +
                     std::to_string(after) + ", " + std::to_string(runs) + " runs judged again\n" +
                     kNews);
   return kExitDone;
@@ -47,10 +44,15 @@ int upgrade(Options& options) {
 
 void add_upgrade_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
-      "upgrade",
-      "Bring the database to this format, as any command does, and say what that changes");
-  command->footer("Example: greta-db --db old.db upgrade");
-  command->callback([&options] { options.action = [&options] { return upgrade(options); }; });
+      "upgrade", "Bring a database to the format of this build, and say what that changes");
+  auto file = std::make_shared<std::string>();
+  command->add_option("file", *file, "The database; else that of --db")->option_text("FILE");
+  command->footer("Example: greta-db upgrade old.db");
+  command->callback([&options, file] {
+    options.action = [&options, file] {
+      return upgrade(options, file->empty() ? options.database : *file);
+    };
+  });
 }
 
 }  // namespace greta

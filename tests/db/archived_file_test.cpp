@@ -12,6 +12,7 @@
 
 #include "common/temporary_folder.h"
 #include "db/database.h"
+#include "db/judge.h"
 #include "db/merge.h"
 #include "db/schema.h"
 #include "tests/db/earlier_version.h"
@@ -93,24 +94,27 @@ TEST_F(ArchivedFile, OfThisVersionIsRead) {
             "");
 }
 
-TEST_F(ArchivedFile, OfAnEarlierVersionIsReadFromACopy) {
-  for (int version = kOldestVersion; version < kSchemaVersion; ++version) {
-    SCOPED_TRACE(version);
-    fs::permissions(folder / "archive", fs::perms::all);
-    fs::remove(file);
-    unpack_version(version, file);
-    const auto bytes = fs::file_size(file);
-    lock();
-    EXPECT_EQ(said_by_nobody([&] {
-                SQLite::Database db = open_for_reading(file);
-                require(pragma(db, "user_version") == kSchemaVersion, "not brought forward");
-                require(db.execAndGet("SELECT count(*) FROM run_verdict").getInt() > 0, "no run");
-                require(db.tryExec("DELETE FROM run") != 0, "it can be written");
-              }),
-              "");
-    EXPECT_EQ(fs::file_size(file), bytes);
-    EXPECT_EQ(std::distance(fs::directory_iterator(folder / "archive"), {}), 1);
+TEST_F(ArchivedFile, IsJudgedInTemporaryTables) {
+  {
+    SQLite::Database db = open_for_writing(file);
+    add_run(db);
+    db.exec("INSERT INTO run(name, experiment) VALUES ('s', 'e')");
   }
+  lock();
+  const auto bytes = fs::file_size(file);
+  EXPECT_EQ(said_by_nobody([this] {
+              SQLite::Database db = open_for_reading(
+                  file, [](SQLite::Database& judged) { judge_change(judged, 1, 2); });
+              const auto count = [&db](const char* sql) { return db.execAndGet(sql).getInt(); };
+              require(count("SELECT count(*) FROM run_verdict WHERE verdict = 'NO_EVIDENCE'") == 2,
+                      "not judged");
+              require(count("SELECT count(*) FROM gate WHERE baseline = 's'") == 1, "not compared");
+              require(db.tryExec("DELETE FROM run") != 0, "it can be written");
+              require(db.tryExec("DELETE FROM verdict") != 0, "its verdicts can be written");
+            }),
+            "");
+  EXPECT_EQ(fs::file_size(file), bytes);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "archive"), {}), 1);
 }
 
 TEST_F(ArchivedFile, WhoseLogCannotBeReadIsRefusedWithItsName) {

@@ -3,6 +3,7 @@
 
 #include "cli/greta_db/canned.h"
 #include "common/utf8.h"
+#include "db/schema.h"
 #include "tests/cli/program.h"
 #include "tests/judged.h"
 
@@ -73,6 +74,7 @@ class Hostile : public ProgramTest {
         "INSERT INTO waiver(tensor, run, until, reason, created_at, created_by)"
         " VALUES ('attn_out', 'a', '2999-12-31', 'why', 'then', 'somebody')");
     spoil(warehouse.db);
+    bring_to_this_build(warehouse.db);  // some of these texts are the program's own
     judge_all(warehouse);
   }
 
