@@ -1,6 +1,8 @@
 #pragma once
 #include <stdexcept>
 
+// SIGINT and SIGTERM, which end a program in good order.
+
 namespace greta {
 
 /// Thrown by throw_if_stopped(); what() names the signal.

@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+// Threads, started with a message that helps where the system has no more.
+
 namespace greta {
 
 /// No thread could be started; what() says what to do. Not a std::system_error, which an unreadable

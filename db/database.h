@@ -9,6 +9,8 @@
 
 #include "db/lock_wait.h"
 
+// Opens database files for reading, for writing and for repair.
+
 namespace greta {
 
 /// A file that is not a greta database, or one of a version this build cannot use.

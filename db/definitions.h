@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+// Definitions of tables, views, triggers and indexes, and how those of a file differ from them.
+
 namespace greta {
 
 /// A table, index, trigger or view of this build, as `sqlite_schema` of a file that it made has it.

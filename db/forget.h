@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+// Removes runs with all that belongs to them.
+
 namespace greta {
 
 /// A run to forget, as somebody saw it: one that has got another name since is left alone.

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+// Judges runs: keeps the rows of the views verdict_now and diff_now in tables, and deletes them.
+
 namespace greta {
 
 /// Runs without rows in the table `verdict`, and runs whose waivers have run out since. Throws

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+// Merges another database into this one.
+
 namespace greta {
 
 /// What a merge added.

@@ -13,6 +13,8 @@
 #include "db/stored_sketch.h"
 #include "db/trace_row.h"
 
+// Prepared statements on trace_row for the hot path.
+
 namespace greta {
 
 /// Parameters 1 to 6: where a row of trace_row stands.

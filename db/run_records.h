@@ -11,6 +11,8 @@
 #include "db/statements.h"
 #include "db/trace_row.h"
 
+// Inserts all that is known of a run but its trace rows: run, source, attribute, plan, readout.
+
 namespace greta {
 
 /// Attribute that says how many trace rows a run wrote: with fewer, its verdict is INCOMPLETE.

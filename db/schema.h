@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+// The version of a file: creates its tables and views, and migrates older files.
+
 namespace greta {
 
 /// PRAGMA user_version of files that this build reads and writes.

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+// A row of the table trace_row, as the engine and the importer give it to TraceWriter.
+
 namespace greta {
 
 struct Fingerprint;

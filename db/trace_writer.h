@@ -19,6 +19,8 @@
 #include "db/trace_batch.h"
 #include "db/trace_row.h"
 
+// The only writer of trace rows.
+
 namespace greta {
 
 /// Fields of row_context: what repeats from row to row.

@@ -8,6 +8,8 @@
 
 #include "db/lock_wait.h"
 
+// Transactions: one for one body, or one that small pieces of work share.
+
 namespace greta {
 
 /// Throws SQLite::Exception (SQLITE_READONLY_DBMOVED) when the file of `db` is no longer where it

@@ -6,6 +6,8 @@
 
 #include "common/completion.h"
 
+// Options whose value is one of a few words.
+
 namespace greta {
 
 template <class T>

@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+// Buffered standard output of both programs.
+
 namespace greta {
 
 /// Standard output was closed by its reader: nobody is left to tell.

@@ -9,6 +9,8 @@
 #include "cli/output/cell.h"
 #include "cli/output/output.h"
 
+// Rows as a table, JSON, CSV, TSV or Markdown.
+
 namespace greta {
 
 enum class Format {

@@ -9,6 +9,8 @@
 #include "cli/warehouse/run_name.h"
 #include "db/fleet/fleet_file.h"
 
+// The database that a command asks: a file, or runs fetched from a warehouse.
+
 namespace greta {
 
 /// Runs that a command asks about, and what it needs of them. A file has all of it at hand; of a

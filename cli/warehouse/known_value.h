@@ -8,6 +8,8 @@
 
 #include "cli/warehouse/run_name.h"
 
+// Names that options take, checked against the names that a database has.
+
 namespace greta {
 
 /// What a name of an option is the name of.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+// The runs that --run means.
+
 namespace greta {
 
 struct Run {

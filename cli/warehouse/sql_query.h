@@ -12,6 +12,8 @@
 
 #include "cli/output/row_printer.h"
 
+// Prepared statements of the programs, kept for the next run that is asked about.
+
 struct sqlite3_stmt;
 
 namespace greta {

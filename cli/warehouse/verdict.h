@@ -8,6 +8,8 @@
 #include "cli/warehouse/sql_query.h"
 #include "common/exit_status.h"
 
+// The verdict of a run as programs show it: row, headline, exit status.
+
 namespace greta {
 
 /// Columns of run_verdict that the commands show, as a select list.

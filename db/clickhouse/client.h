@@ -10,6 +10,8 @@
 #include "db/clickhouse/http.h"
 #include "db/clickhouse/row_binary.h"
 
+// Statements and inserts of a ClickHouse server.
+
 namespace greta::clickhouse {
 
 /// A statement that the server refuses; `code` is ClickHouse's.

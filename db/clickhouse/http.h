@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+// Requests to a ClickHouse server over HTTP.
+
 namespace greta::clickhouse {
 
 /// A server that cannot be reached, refuses, or gives an answer that is not believed. what() is one

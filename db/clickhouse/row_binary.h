@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+// Rows in ClickHouse's format RowBinary.
+
 static_assert(std::endian::native == std::endian::little, "RowBinary is little-endian");
 
 namespace greta::clickhouse {

@@ -6,6 +6,8 @@
 
 #include "db/fleet/published.h"
 
+// Checks that a warehouse holds what was judged.
+
 namespace greta {
 
 /// A run that is judged otherwise than it was: a row of either verdict that the other lacks.

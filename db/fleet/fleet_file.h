@@ -13,6 +13,8 @@
 #include "db/fleet/published.h"
 #include "db/statements.h"
 
+// Runs of a warehouse, fetched into a SQLite database.
+
 namespace greta {
 
 /// Records of a run to fetch in addition to its rows.

@@ -12,6 +12,8 @@
 #include "db/clickhouse/row_binary.h"
 #include "db/row_statement.h"
 
+// Tables that SQLite and a warehouse share, and their rows on the way between both.
+
 namespace greta {
 
 /// Type of a column, in SQLite and in ClickHouse.

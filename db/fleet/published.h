@@ -12,6 +12,8 @@
 #include "db/fleet/fleet_table.h"
 #include "db/fleet/server.h"
 
+// The list of pushes that a warehouse has published.
+
 namespace greta {
 
 /// Push of the repository's commits, which are no run's. A random push is greater than the last.

@@ -10,6 +10,8 @@
 
 #include "db/fleet/server.h"
 
+// Sends judged runs to a warehouse.
+
 namespace greta {
 
 struct PushProgress {

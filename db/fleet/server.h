@@ -7,6 +7,8 @@
 
 #include "db/clickhouse/client.h"
 
+// A warehouse in ClickHouse: one server, or the shards of a cluster.
+
 namespace greta {
 
 /// Version of the tables in db/clickhouse_tables.sql.

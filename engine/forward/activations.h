@@ -10,6 +10,8 @@
 #include "engine/forward/top_logits.h"
 #include "kernels/attention_shape.h"
 
+// Buffers of the forward pass, one for each trace point.
+
 namespace greta {
 
 /// Memory that grows when more is traced.

@@ -18,6 +18,8 @@
 #include "kernels/row_difference.h"
 #include "kernels/rows.h"
 
+// The interface of what computes: the operations of a forward pass and the memory for them.
+
 namespace greta {
 
 /// Memory of a backend, f32 [n], freed with it. The backend must outlive it.

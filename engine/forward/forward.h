@@ -16,6 +16,8 @@
 #include "engine/forward/top_logits.h"
 #include "engine/forward/tracer.h"
 
+// The forward pass.
+
 namespace greta {
 
 /// How a forward pass computes.

@@ -8,6 +8,8 @@
 #include "engine/forward/model.h"
 #include "kernels/kv_rows.h"
 
+// The KV cache.
+
 namespace greta {
 
 /// f32, f16.

@@ -5,6 +5,8 @@
 #include "engine/gguf/architecture.h"
 #include "engine/gguf/file.h"
 
+// Refuses models whose metadata asks for a computation that greta does not do.
+
 namespace greta {
 
 /// Looks at every key of the architecture (llama.*) and of tokenizer.*: those that ask for a

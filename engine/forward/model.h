@@ -10,6 +10,8 @@
 #include "kernels/matrix.h"
 #include "kernels/rows.h"
 
+// A model: its configuration and its weights.
+
 namespace greta {
 
 /// The largest model: more blocks or positions have no place in a database of traces.

@@ -11,6 +11,8 @@
 #include "engine/forward/route.h"
 #include "engine/run/trace_sink.h"
 
+// Collects the rows of trace points while the forward pass computes them.
+
 namespace greta {
 
 /// What to trace.

@@ -4,6 +4,8 @@
 
 #include "engine/forward/backend.h"
 
+// The GPU backend.
+
 namespace greta {
 
 /// The GPU of this machine; nullptr when this build has no kernels for one. Throws DeviceError,

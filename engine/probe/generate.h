@@ -9,6 +9,8 @@
 #include "engine/forward/sampler.h"
 #include "engine/run/trace_sink.h"
 
+// Generates text from a prompt, token by token.
+
 namespace greta {
 
 struct GenerateOptions {

@@ -8,6 +8,8 @@
 #include "engine/forward/model.h"
 #include "kernels/cpu/thread_pool.h"
 
+// Computes the final norm and the logits again, in double arithmetic.
+
 namespace greta {
 
 /// What an RMS norm should have given, and how far off it is.

@@ -11,6 +11,8 @@
 #include "engine/run/trace_sink.h"
 #include "kernels/fingerprint/fingerprint.h"
 
+// Finds pairs beyond rounding while a probe runs, so that their prompt runs again.
+
 namespace greta {
 
 /// A place that both sides trace.

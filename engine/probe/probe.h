@@ -13,6 +13,8 @@
 #include "engine/probe/pair_watch.h"
 #include "engine/run/trace_sink.h"
 
+// The probe: computes the same tokens by prefill and by decode.
+
 namespace greta {
 
 inline constexpr int64_t kDefaultRepeats = 2;

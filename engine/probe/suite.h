@@ -9,6 +9,8 @@
 #include "engine/forward/tracer.h"
 #include "engine/tokenizer/tokenizer.h"
 
+// Suites of prompts that greta brings along.
+
 namespace greta {
 
 /// A prompt of a suite, as text: token ids depend on the model.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+// Suites of prompts in files of the user.
+
 namespace greta {
 
 /// A prompt of a suite's file, as text or as ids.

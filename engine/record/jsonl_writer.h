@@ -8,7 +8,8 @@
 
 namespace greta {
 
-/// Writes a run as JSON lines that `greta-db ingest` reads, with the verdicts of the direct write:
+/// Writes a run as JSON lines that `greta-db ingest` reads, with the verdicts of the direct write.
+/// The files are:
 ///
 ///   <folder>/<run name>/run.jsonl
 ///       run_start, a run_prompt with its plan for each prompt, run_end (ingest/record/run_event.h)

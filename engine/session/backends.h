@@ -6,6 +6,8 @@
 
 #include "engine/forward/backend.h"
 
+// Chooses a backend by its name.
+
 namespace greta {
 
 /// Names that make_backend takes, the default last.

@@ -8,6 +8,8 @@
 
 #include "engine/gguf/file.h"
 
+// Keeps the digests of model files between programs.
+
 namespace greta {
 
 /// What identifies a model. Digests are 64 lower-case hex digits.

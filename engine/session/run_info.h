@@ -11,6 +11,8 @@
 #include "engine/run/trace_sink.h"
 #include "engine/session/session.h"
 
+// Makes the record of a run: what was asked, and on which build, machine and model.
+
 namespace greta {
 
 /// What was decided about a run before it starts.

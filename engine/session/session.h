@@ -17,6 +17,8 @@
 #include "engine/session/model_digest.h"
 #include "engine/tokenizer/tokenizer.h"
 
+// A model made ready to run: its file, weights in the memory of a backend, vocabulary.
+
 namespace greta {
 
 /// What will be asked of a session, so that it begins while the device is set up and weights are

@@ -7,6 +7,8 @@
 
 #include "ingest/content/reader.h"
 
+// Members of tar archives, plain or gzip.
+
 namespace greta {
 
 struct ArchiveMember {

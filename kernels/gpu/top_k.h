@@ -5,6 +5,8 @@
 
 #include "kernels/gpu/device.h"
 
+// The greatest values of a row, as the CPU backend orders them.
+
 namespace greta {
 
 inline constexpr int kMaxTopK = 8;

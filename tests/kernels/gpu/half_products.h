@@ -11,6 +11,8 @@
 #include "kernels/gpu/matmul_mfma.h"
 #include "tests/kernels/gpu/gpu_test.h"
 
+// Products of 16-bit floats on the host, to compare those of the GPU with.
+
 namespace greta {
 
 inline constexpr HalfType kHalfTypes[] = {HalfType::kF16, HalfType::kBF16};

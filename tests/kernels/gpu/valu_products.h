@@ -7,6 +7,8 @@
 #include "tests/kernels/gpu/gpu_test.h"
 #include "tests/kernels/gpu/weights.h"
 
+// Fixture of tests of kernels/gpu/matmul_valu.h.
+
 namespace greta {
 
 class GpuMatmulValu : public GpuTest {
