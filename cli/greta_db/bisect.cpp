@@ -15,7 +15,7 @@
 namespace greta {
 namespace {
 
-/// What the commit is that is looked for.
+/// State of the commit that is looked for.
 std::string wanted(const Conclusion& said) { return said.question.fix ? "good" : "bad"; }
 
 std::string found_text(const Conclusion& said) {
