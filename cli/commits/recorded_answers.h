@@ -41,7 +41,7 @@ class CommitRuns {
 std::vector<std::string> likely_lineages(SQLite::Database& db, const std::string& good,
                                          const std::string& bad);
 
-/// What the runs of a commit say of it.
+/// The answer of a commit.s runs.
 struct CommitVerdict {
   enum class State {
     kNoRun,

@@ -33,15 +33,6 @@ constexpr const char* kElsewhere[] = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FIL
 /// First words of the reason for which a tree of ours is locked; then host, process and its start.
 constexpr std::string_view kOurs = "greta-db bisect ";
 
-/// The next field of git's output, which ends with a NUL.
-std::string next_field(std::string_view& text) {
-  const size_t end = text.find('\0');
-  if (end == std::string_view::npos) throw std::runtime_error("git printed half a commit");
-  const std::string_view field = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return std::string(field);
-}
-
 /// The folder, or the next above it, that has a repository, where it is not of who asks: git then
 /// refuses it. "" else.
 std::string clone_of_another_user(const fs::path& folder) {
@@ -175,22 +166,20 @@ std::set<std::string> Repository::cut() const {
 
 void Repository::log(const std::vector<std::string>& which,
                      const std::function<void(const GitCommit&)>& each) const {
-  std::vector<std::string> words{"-c",         "log.showSignature=false",
-                                 "-c",         "i18n.logOutputEncoding=UTF-8",
-                                 "log",        "--topo-order",
-                                 "--reverse",  "--no-color",
-                                 "--no-notes", "--format=%H%x00%P%x00%cI%x00%aI%x00%s%x00"};
+  // -z: a NUL behind each commit
+  std::vector<std::string> words{"-c", "log.showSignature=false", "-c",
+                                 "i18n.logOutputEncoding=UTF-8"};
+  words.insert(words.end(), {"log", "-z", "--topo-order", "--reverse", "--no-color", "--no-notes",
+                             "--format=%H%x00%P%x00%cI%x00%aI%x00%s"});
   words.insert(words.end(), which.begin(), which.end());
   words.emplace_back("--");
-  const std::string text = git(std::move(words));
-  for (std::string_view left = text; !left.empty();) {
-    GitCommit commit;
-    for (std::string* field : {&commit.sha, &commit.parents, &commit.committed_at,
-                               &commit.authored_at, &commit.subject}) {
-      *field = next_field(left);
-    }
-    if (!left.empty() && left.front() == '\n') left.remove_prefix(1);
-    each(commit);
+  std::istringstream text(git(std::move(words)));
+  const auto next = [&text](std::string& field) {
+    return static_cast<bool>(std::getline(text, field, '\0'));
+  };
+  for (GitCommit one; next(one.sha) && next(one.parents) && next(one.committed_at) &&
+                      next(one.authored_at) && next(one.subject);) {
+    each(one);
   }
 }
 

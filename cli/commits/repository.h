@@ -35,7 +35,7 @@ class Repository {
 
   /// git with these words, run in this repository whatever the environment says of another.
   Program program(std::vector<std::string> words) const;
-  /// What git prints for these words. Throws as output_of does.
+  /// The output of git for these words. Throws as output_of does.
   std::string git(std::vector<std::string> words) const;
   /// The same, line by line.
   std::vector<std::string> lines(std::vector<std::string> words) const;
@@ -46,7 +46,7 @@ class Repository {
   /// The same for a commit's first digits; "" when they mean none, or several.
   std::string commit_of_digits(const std::string& digits) const;
 
-  /// Where histories of both meet last; empty when they have nothing in common.
+  /// Last commits that both histories have; empty when they have nothing in common.
   std::vector<std::string> merge_bases(const std::string& a, const std::string& b) const;
 
   /// True if commits are missing that a clone of less depth left out.

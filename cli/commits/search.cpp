@@ -4,7 +4,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -42,7 +41,7 @@ std::string left_text(size_t n) {
          " step" + (steps == 1 ? "" : "s");
 }
 
-/// Why a commit whose runs do not decide is passed over.
+/// The reason to pass a commit over.
 std::string why_undecided(const CommitVerdict& verdict) {
   if (verdict.state == State::kDisputed) return "its runs disagree: " + verdict.text;
   return (verdict.run.empty() ? "" : verdict.run + " is ") + verdict.text;
@@ -197,7 +196,10 @@ class Search {
   /// Begins as the log says, or anew, with what is skipped by hand.
   void begin() {
     std::error_code error;
-    if (!q_.log.empty() && fs::exists(q_.log, error)) {
+    if (fs::exists(q_.log, error) && !fs::is_regular_file(q_.log)) {
+      throw UsageError(q_.log + " is no file");
+    }
+    if (fs::exists(q_.log, error) && !fs::is_empty(q_.log)) {
       std::ifstream in(q_.log, std::ios::binary);
       std::string line;
       std::getline(in, line);
@@ -238,31 +240,20 @@ class Search {
     program.variables.emplace_back("GRETA_DB", fs::absolute(q_.database).string());
     const ProgramEnd end = end_of(program);
     if (end.signal == 0 && end.status < kCannotBeRun) return end.status;
-    const std::string how = end.signal != 0 ? "was ended by signal " + to_string(end.signal) +
-                                                  " (" + strsignal(end.signal) + ")"
-                                            : "ended with exit status " + to_string(end.status) +
-                                                  (end.status == 126   ? ": it cannot be run"
-                                                   : end.status == 127 ? ": it was not found"
-                                                                       : "");
-    throw std::runtime_error("the command, run on " + short_sha(commit) + ", " + how +
+    throw std::runtime_error("the command, run on " + short_sha(commit) +
+                             (end.signal != 0
+                                  ? ", was ended by signal " + to_string(end.signal)
+                                  : ", ended with exit status " + to_string(end.status)) +
                              "; nothing is concluded from it, and the same call goes on here");
   }
 
-  /// Throws UsageError: the command left no run that answers. Names those that it did leave.
-  [[noreturn]] void refuse_runs(const std::string& commit, int64_t before, int status) const {
-    SQLite::Database db = open_for_reading(q_.database);
-    std::vector<std::string> lines;
-    Query query(db,
-                "SELECT '  it left ' || run || ' of commit ' || ifnull(commit_sha, 'unknown') ||"
-                " ', lineage ' || lineage || iif(injected, ', with a fault injected', '')"
-                " FROM lineage WHERE run_id > ? LIMIT 5");
-    for (query.bind(1, before); query.step();) lines.push_back(query.text(0));
+  [[noreturn]] void refuse(const std::string& commit, int status) const {
     throw UsageError("the command, run on " + short_sha(commit) + ", ended with exit status " +
                          to_string(status) + " and left no run" +
                          (q_.lineage.empty() ? "" : " of that commit in lineage " + q_.lineage) +
                          ": it has to probe with --commit \"$GRETA_BISECT_COMMIT\" into "
                          "\"$GRETA_DB\", or to exit with 125 where that cannot be done",
-                     std::move(lines));
+                     {"  `greta-db runs` shows what it left"});
   }
 
   /// A database without runs has none of the ends, and no lineage: the command makes the first.
@@ -272,15 +263,13 @@ class Search {
     say_("there are no runs yet: running the command on the good end " + named(q_.good));
     const int status = run_command(q_.good);
     if (has_runs(open_for_reading(q_.database))) return;
-    if (status != kCannotBeTested) refuse_runs(q_.good, 0, status);
+    if (status != kCannotBeTested) refuse(q_.good, status);
     throw UsageError("the good end " + short_sha(q_.good) +
                      " cannot be tested (exit status 125): name another commit");
   }
 
-  /// What the command's run of a commit says.
+  /// Runs the command on a commit and reads its run.
   CommitVerdict answer_of_command(const std::string& commit) {
-    answers();
-    const int64_t before = book_->db.execAndGet("SELECT ifnull(max(id), 0) FROM run").getInt64();
     say_("running the command on " + named(commit));
     const int status = run_command(commit);
     CommitVerdict verdict;
@@ -289,7 +278,7 @@ class Search {
       return verdict;
     }
     verdict = answers().of(commit);
-    if (verdict.state == State::kNoRun) refuse_runs(commit, before, status);
+    if (verdict.state == State::kNoRun) refuse(commit, status);
     return verdict;
   }
 
@@ -354,7 +343,7 @@ class Search {
       std::set<std::string> known = tree_->told("");
       known.insert(old_end());
       const auto may_be_asked = [&](const std::string& one) { return !known.contains(one); };
-      // Where git asks for nothing, this is what it asked for last.
+      // The last one that git asked for, if it asks for none.
       std::string commit = tree_->next();
       const bool is_base = may_be_asked(commit) && !range.contains(commit);
       if (is_base && bases.insert(commit).second) recorded.insert(commit);
@@ -393,7 +382,7 @@ class Search {
     const std::set<std::string> cut = repository_.cut();
     for (const std::string& commit : candidates) {
       if (!cut.contains(commit)) continue;
-      // What came before it is not known to be otherwise.
+      // Its parents are not known to be otherwise.
       conclusion.text = "undecided: the search came to " + short_sha(commit) +
                         ", and what came before it is not there; " + kUnshallow +
                         ", and the same call goes on";

@@ -11,7 +11,7 @@
 
 namespace greta {
 
-/// What is searched for, and where.
+/// A question to the history of a repository.
 struct SearchRequest {
   std::string database, repository = ".";
   std::string good, bad;  ///< revisions
@@ -24,10 +24,10 @@ struct SearchRequest {
   bool fix = false;  ///< the good end comes after the bad one: what fixed it is looked for
 };
 
-/// What a log begins with: the command that goes on from it follows.
+/// Start of a log; the options that go on from it follow.
 inline constexpr std::string_view kLogStart = "# greta-db bisect ";
 
-/// What is said of a commit, once.
+/// One commit that was answered or skipped.
 struct ProbedCommit {
   GitCommit commit;
   std::string word;  ///< good, bad, skip
@@ -37,7 +37,7 @@ struct ProbedCommit {
   std::optional<size_t> left = {};  ///< candidates after it
 };
 
-/// Where a search ends, or waits.
+/// The end of a search, or the point where it waits.
 struct Conclusion {
   enum class Kind { kFound, kNext, kOnlySkipped, kNothing };
   Kind kind = Kind::kNothing;
