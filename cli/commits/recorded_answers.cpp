@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/warehouse/sql_query.h"
+#include "db/database.h"
 
 namespace greta {
 namespace {
@@ -58,6 +59,13 @@ std::set<std::string> CommitRuns::among(const std::set<std::string>& commits) co
   }
   return found;
 }
+
+RecordedAnswers::RecordedAnswers(const std::string& database, const Repository& repository,
+                                 const std::string& lineage, Gate gate)
+    : db_(open_for_reading(database)),
+      statements_(db_),
+      gate_(gate),
+      runs_(db_, repository, lineage) {}
 
 CommitVerdict RecordedAnswers::verdict_of(const Run& run) {
   CommitVerdict said;

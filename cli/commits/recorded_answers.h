@@ -41,7 +41,7 @@ class CommitRuns {
 std::vector<std::string> likely_lineages(SQLite::Database& db, const std::string& good,
                                          const std::string& bad);
 
-/// The answer of a commit.s runs.
+/// The answer of a commit's runs.
 struct CommitVerdict {
   enum class State {
     kNoRun,
@@ -62,10 +62,9 @@ struct CommitVerdict {
 /// Runs of one lineage as answers about the commits that they ran.
 class RecordedAnswers {
  public:
-  /// Borrows both.
-  RecordedAnswers(QueryPool& statements, const Repository& repository, const std::string& lineage,
-                  Gate gate)
-      : statements_(statements), gate_(gate), runs_(statements.db(), repository, lineage) {}
+  /// Opens the database for reading. Borrows the repository.
+  RecordedAnswers(const std::string& database, const Repository& repository,
+                  const std::string& lineage, Gate gate);
 
   /// Commits are good when they compute what this run does; without it, when they pass.
   void compare_with(const Run& run) { reference_ = run; }
@@ -78,7 +77,8 @@ class RecordedAnswers {
   CommitVerdict difference_of(const Run& run, CommitVerdict own);
   bool is_dirty(const Run& run);  ///< its engine was built of more than its commit
 
-  QueryPool& statements_;
+  SQLite::Database db_;
+  QueryPool statements_;
   Gate gate_;
   CommitRuns runs_;
   std::optional<Run> reference_;

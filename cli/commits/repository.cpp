@@ -133,7 +133,7 @@ std::string Repository::commit_of_digits(const std::string& digits) const {
 
 std::string Repository::commit(const std::string& revision) const {
   if (std::string sha = commit_of_digits(revision); !sha.empty()) return sha;
-  if (is_shallow()) {
+  if (!cut().empty()) {
     throw UsageError("git in " + folder_ + " has no commit " + revision + ", and " + kUnshallow);
   }
   throw unknown_name(
@@ -150,17 +150,11 @@ std::vector<std::string> Repository::merge_bases(const std::string& a, const std
   }
 }
 
-bool Repository::is_shallow() const {
-  return git({"rev-parse", "--is-shallow-repository"}) == "true\n";
-}
-
 std::set<std::string> Repository::cut() const {
-  if (!is_shallow()) return {};
   const std::string file = lines({"rev-parse", "--git-path", "shallow"}).at(0);
   std::ifstream in(fs::path(folder_) / file);
   std::set<std::string> all;
   for (std::string sha; std::getline(in, sha);) all.insert(sha);
-  if (all.empty()) throw std::runtime_error("cannot read " + file + " of " + folder_);
   return all;
 }
 

@@ -49,8 +49,6 @@ class Repository {
   /// Last commits that both histories have; empty when they have nothing in common.
   std::vector<std::string> merge_bases(const std::string& a, const std::string& b) const;
 
-  /// True if commits are missing that a clone of less depth left out.
-  bool is_shallow() const;
   /// Commits of a clone of less depth whose parents it left out; empty where it has all.
   std::set<std::string> cut() const;
 

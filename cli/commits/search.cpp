@@ -60,7 +60,7 @@ void check_ancestry(const Repository& repository, const SearchRequest& q) {
   if (bases.empty()) {
     throw UsageError(
         good + " and " + bad + " have no history in common" +
-        (repository.is_shallow() ? ", as far as this clone goes: git fetch --unshallow" : ""));
+        (!repository.cut().empty() ? ", as far as this clone goes: git fetch --unshallow" : ""));
   }
   if (bases.front() != (q.fix ? q.good : q.bad)) return;
   throw UsageError("the bad end " + bad +
@@ -89,18 +89,6 @@ std::string lineage_of(const SearchRequest& q) {
   for (const std::string& one : likely) lines.push_back("  --lineage " + shell_word(one));
   throw UsageError("several lineages could be meant; say which:", lines);
 }
-
-/// A connection, and what it says.
-struct Book {
-  Book(const SearchRequest& q, const Repository& repository)
-      : db(open_for_reading(q.database)),
-        statements(db),
-        answers(statements, repository, q.lineage, q.gate) {}
-
-  SQLite::Database db;
-  QueryPool statements;
-  RecordedAnswers answers;
-};
 
 class Search {
  public:
@@ -143,11 +131,11 @@ class Search {
   bool is_new(State state) const { return (state == State::kBad) != q_.fix; }
 
   RecordedAnswers& answers() {
-    if (book_ == nullptr) {
-      book_ = std::make_unique<Book>(q_, repository_);
-      if (by_values_) book_->answers.compare_with({good_.run_id, good_.run});
+    if (answers_ == nullptr) {
+      answers_ = std::make_unique<RecordedAnswers>(q_.database, repository_, q_.lineage, q_.gate);
+      if (by_values_) answers_->compare_with({good_.run_id, good_.run});
     }
-    return book_->answers;
+    return *answers_;
   }
 
   const GitCommit& facts(const std::string& commit) {
@@ -231,7 +219,7 @@ class Search {
 
   /// The command in the work tree, with the files of the commit. Returns its exit status.
   int run_command(const std::string& commit) {
-    book_.reset();  // it would keep the command from writing
+    answers_.reset();  // it would keep the command from writing
     tree_->check_out(commit);
     Program program{.command = {"sh", "-c", q_.command}, .folder = tree_->path()};
     program.variables = repository_.program({}).variables;
@@ -402,7 +390,7 @@ class Search {
   SearchRequest q_;
   std::function<void(const std::string&)> say_;
   std::unique_ptr<BisectTree> tree_;
-  std::unique_ptr<Book> book_;  // closed while the command runs
+  std::unique_ptr<RecordedAnswers> answers_;  // closed while the command runs
   bool by_values_ = false;
   CommitVerdict good_, bad_;  // of the ends
   std::vector<ProbedCommit> probes_;

@@ -8,25 +8,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST_F(BisectCommand, FindsTheFirstBadCommitInAsManyRunsAsHalvingTakes) {
-  for (const size_t first : {1, 38}) {
-    std::filesystem::remove_all(path("repo"));
-    std::filesystem::remove(database());
-    const GitHistory git = make(line(40, first));
-    record_ends(git);
-    const Result result = bisect(ends(git) + kRun + kJson);
-    ASSERT_EQ(result.status, 0) << result.err;
-    const Json said = result.json();
-    EXPECT_EQ(said["status"], "found");
-    EXPECT_EQ(said["by"], "verdict");
-    EXPECT_EQ(said["found"]["commit"], git.sha(first));
-    EXPECT_EQ(said["found"]["tensor"], "attn_out");
-    EXPECT_EQ(said["found"]["layer"], 0);
-    EXPECT_EQ(said["asked"], asked());
-    EXPECT_LE(asked(), 6u) << first;  // of 39 candidates
-  }
-}
-
 TEST_F(BisectCommand, SaysWhereWhatWasFoundPartsAndWhichRunsSaySo) {
   const GitHistory git = make(line(8, 5));
   record_ends(git);
