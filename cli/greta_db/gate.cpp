@@ -356,6 +356,7 @@ void add_gate_command(CLI::App& app, Options& options) {
                        "In place of --run: the runs of this commit, which git finds in the current "
                        "folder")
           ->excludes(run)
+          ->excludes(command->get_option("--latest"))
           ->option_text("REV");
   command->add_option("--lineage", arguments->lineage, "With --commit: only runs of this lineage")
       ->needs(commit)

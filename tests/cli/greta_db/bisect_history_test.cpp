@@ -214,7 +214,8 @@ TEST_F(BisectCommand, TheGateOfACommitAnswersAsItsRunsDo) {
   for (const char* wrong :
        {"--commit mian --recorded", "--commit main~4 --recorded --nosuch",
         "--commit main~4 --recorded --baseline nosuch", "--recorded",
-        "--commit main~4 --recorded --json nosuch/x", "--commit main~4 --run x --recorded"}) {
+        "--commit main~4 --recorded --json nosuch/x", "--commit main~4 --run x --recorded",
+        "--commit main~4 --latest --recorded"}) {
     EXPECT_EQ(status(wrong), 128) << wrong;
   }
   EXPECT_EQ(shell("$G --db repo/nosuch.db gate --commit main --recorded").status, 128);
