@@ -120,9 +120,8 @@ std::string output_of(const Program& program, size_t max_bytes) {
   const int status = wait_for(child);
   if (n > 0) throw std::runtime_error(name + " writes more than can be taken");
   if (n == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return output;
-  throw std::runtime_error(
-      name + (WIFEXITED(status) ? " ended with exit status " + std::to_string(WEXITSTATUS(status))
-                                : " was ended by a signal"));
+  if (n == 0 && WIFEXITED(status)) throw ProgramFailed(name, WEXITSTATUS(status));
+  throw std::runtime_error(name + " was ended by a signal");
 }
 
 ProgramEnd end_of(const Program& program) {

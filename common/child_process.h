@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,9 +15,18 @@ struct Program {
   std::vector<std::pair<std::string, std::optional<std::string>>> variables = {};
 };
 
+/// A program that ended with an exit status other than 0.
+struct ProgramFailed : std::runtime_error {
+  ProgramFailed(const std::string& program, int with)
+      : std::runtime_error(program + " ended with exit status " + std::to_string(with)),
+        status(with) {}
+  int status;
+};
+
 /// Runs a program and returns what it writes to standard output; its errors go where ours go, and
-/// it has nothing to read. Throws std::system_error when it cannot be started, std::runtime_error
-/// when it does not end with status 0 or writes more than max_bytes.
+/// it has nothing to read. Throws std::system_error when it cannot be started, ProgramFailed when
+/// it does not end with status 0, std::runtime_error when a signal ends it or it writes more than
+/// max_bytes.
 std::string output_of(const Program& program, size_t max_bytes = size_t{1} << 30);
 
 /// How a program ended.

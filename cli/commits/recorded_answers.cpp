@@ -1,11 +1,11 @@
 #include "cli/commits/recorded_answers.h"
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "cli/warehouse/sql_query.h"
+#include "db/database.h"
 
 namespace greta {
 namespace {
@@ -18,51 +18,56 @@ State state_of(std::string_view verdict) {
   return verdict == "PASS" ? State::kGood : verdict == "FAIL" ? State::kBad : State::kUndecided;
 }
 
-/// Whether `sha` begins with the digits, none of which is none.
 bool begins_with(std::string_view sha, std::string_view digits) {
   return digits.size() >= kLeastDigits && sha.starts_with(digits);
 }
 
 }  // namespace
 
-RecordedAnswers::RecordedAnswers(QueryPool& statements, const Repository& repository,
-                                 std::string lineage, Gate gate)
-    : statements_(statements), repository_(repository), gate_(gate) {
-  Query runs(statements,
-             "SELECT lower(l.commit_sha), l.run, l.run_id FROM lineage l JOIN run r ON r.id ="
-             " l.run_id WHERE l.lineage = ? AND NOT l.injected AND l.commit_sha IS NOT NULL"
+CommitRuns::CommitRuns(SQLite::Database& db, const Repository& repository,
+                       const std::string& lineage)
+    : repository_(repository) {
+  Query runs(db,
+             "SELECT lower(l.commit_sha), l.run_id, l.run FROM lineage l JOIN run r ON r.id ="
+             " l.run_id WHERE l.lineage = ifnull(nullif(?, ''), l.lineage) AND NOT l.injected"
+             " AND length(l.commit_sha) >= ?"
              " ORDER BY 1, ifnull(l.date, ''), ifnull(r.started_at, ''), length(l.run), l.run");
-  runs.bind(1, std::move(lineage));
-  while (runs.step()) runs_.push_back({runs.text(0), runs.text(1), runs.integer(2)});
+  runs.bind(1, lineage).bind(2, static_cast<int64_t>(kLeastDigits));
+  while (runs.step()) runs_.push_back({runs.text(0), {runs.integer(1), runs.text(2)}});
 }
 
-void RecordedAnswers::compare_with(int64_t run_id, std::string run) {
-  reference_ = run_id;
-  reference_name_ = std::move(run);
-}
-
-bool RecordedAnswers::has_runs(std::string_view commit) const {
-  // What begins a name is no greater than it, and greater than what begins otherwise.
-  for (size_t n = kLeastDigits; n <= commit.size(); ++n) {
-    const std::string_view digits = commit.substr(0, n);
-    const auto found =
-        std::lower_bound(runs_.begin(), runs_.end(), digits,
-                         [](const RecordedRun& run, std::string_view d) { return run.digits < d; });
-    if (found == runs_.end()) return false;
-    if (found->digits == digits) return true;
+std::vector<Run> CommitRuns::of(const std::string& commit) {
+  std::vector<Run> all;
+  for (const OneRun& one : runs_) {
+    if (!begins_with(commit, one.digits)) continue;
+    if (one.digits.size() < commit.size()) {
+      const auto [found, is_new] = commit_of_digits_.try_emplace(one.digits);
+      if (is_new) found->second = repository_.commit_of_digits(one.digits);
+      if (found->second != commit) continue;
+    }
+    all.push_back(one.run);
   }
-  return false;
+  return all;
 }
 
-bool RecordedAnswers::is_of(const RecordedRun& run, const std::string& commit) {
-  if (!begins_with(commit, run.digits)) return false;
-  if (run.digits.size() == commit.size()) return true;
-  const auto [found, is_new] = commit_of_digits_.try_emplace(run.digits);
-  if (is_new) found->second = repository_.commit_of_digits(run.digits);
-  return found->second == commit;
+// Digits that begin two of the commits belong to neither.
+std::set<std::string> CommitRuns::among(const std::set<std::string>& commits) const {
+  std::set<std::string> found;
+  for (const OneRun& one : runs_) {
+    const auto commit = commits.lower_bound(one.digits);
+    if (commit != commits.end() && commit->starts_with(one.digits)) found.insert(*commit);
+  }
+  return found;
 }
 
-CommitVerdict RecordedAnswers::verdict_of(const RecordedRun& run) {
+RecordedAnswers::RecordedAnswers(const std::string& database, const Repository& repository,
+                                 const std::string& lineage, Gate gate)
+    : db_(open_for_reading(database)),
+      statements_(db_),
+      gate_(gate),
+      runs_(db_, repository, lineage) {}
+
+CommitVerdict RecordedAnswers::verdict_of(const Run& run) {
   CommitVerdict said;
   said.run_id = run.id;
   said.run = run.name;
@@ -79,9 +84,9 @@ CommitVerdict RecordedAnswers::verdict_of(const RecordedRun& run) {
   return reference_ && said.decided() ? difference_of(run, std::move(said)) : said;
 }
 
-CommitVerdict RecordedAnswers::difference_of(const RecordedRun& run, CommitVerdict own) {
+CommitVerdict RecordedAnswers::difference_of(const Run& run, CommitVerdict own) {
   own.place = {};
-  if (run.id == *reference_) {
+  if (run == *reference_) {
     own.state = State::kGood;
     own.text = "is what others are held against";
     return own;
@@ -96,10 +101,10 @@ CommitVerdict RecordedAnswers::difference_of(const RecordedRun& run, CommitVerdi
                                ", " + place("tensor") + ", " + place("pos_id") + ", " +
                                place("phase") +
                                ", why_not FROM diff_verdict WHERE run_a_id = ? AND run_b_id = ?");
-  query.bind(1, *reference_).bind(2, run.id);
+  query.bind(1, reference_->id).bind(2, run.id);
   if (!query.step()) throw std::logic_error("two runs have no row in diff_verdict");
   own.state = state_of(query.text(0));
-  const std::string with = reference_name_;
+  const std::string& with = reference_->name;
   if (own.state == State::kGood) {
     own.text = "computes what " + with + " does";
   } else if (own.state == State::kBad) {
@@ -115,7 +120,7 @@ CommitVerdict RecordedAnswers::difference_of(const RecordedRun& run, CommitVerdi
   return own;
 }
 
-bool RecordedAnswers::is_dirty(const RecordedRun& run) {
+bool RecordedAnswers::is_dirty(const Run& run) {
   Query query(
       statements_,
       "SELECT 1 FROM attribute WHERE run_id = ? AND dim = 'dirty' AND value IN ('1', 'true')");
@@ -124,8 +129,7 @@ bool RecordedAnswers::is_dirty(const RecordedRun& run) {
 
 CommitVerdict RecordedAnswers::of(const std::string& commit) {
   CommitVerdict last;
-  for (const RecordedRun& run : runs_) {
-    if (!is_of(run, commit)) continue;
+  for (const Run& run : runs_.of(commit)) {
     CommitVerdict next = verdict_of(run);
     if (next.state == State::kNoRun) continue;
     if (is_dirty(run)) next.text += ", of an engine with changes that no commit has";
@@ -140,20 +144,23 @@ CommitVerdict RecordedAnswers::of(const std::string& commit) {
   return last;
 }
 
-std::map<std::string, int> lineages_of(SQLite::Database& db,
-                                       const std::vector<std::string>& commits) {
-  std::map<std::string, std::set<std::string>> seen;
+std::vector<std::string> likely_lineages(SQLite::Database& db, const std::string& good,
+                                         const std::string& bad) {
   Query runs(db,
-             "SELECT DISTINCT lineage, lower(commit_sha) FROM lineage"
-             " WHERE NOT injected AND commit_sha IS NOT NULL");
-  while (runs.step()) {
-    for (const std::string& commit : commits) {
-      if (begins_with(commit, runs.text(1))) seen[runs.text(0)].insert(commit);
-    }
+             "WITH run_end AS (SELECT lineage, length(commit_sha) >= 7"
+             "   AND substr(?1, 1, length(commit_sha)) = lower(commit_sha) AS good,"
+             "   length(commit_sha) >= 7"
+             "   AND substr(?2, 1, length(commit_sha)) = lower(commit_sha) AS bad"
+             "  FROM lineage WHERE NOT injected)"
+             " SELECT lineage, ifnull(max(good), 0) + ifnull(max(bad), 0) FROM run_end"
+             " GROUP BY lineage ORDER BY 2 DESC, 1");
+  runs.bind(1, good).bind(2, bad);
+  std::vector<std::string> likely;
+  for (int64_t most = 0; runs.step(); likely.push_back(runs.text(0))) {
+    most = std::max(most, runs.integer(1));
+    if (runs.integer(1) < most) break;
   }
-  std::map<std::string, int> counts;
-  for (const auto& [lineage, of] : seen) counts[lineage] = static_cast<int>(of.size());
-  return counts;
+  return likely;
 }
 
 }  // namespace greta

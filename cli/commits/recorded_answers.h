@@ -4,16 +4,44 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/commits/repository.h"
+#include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 
 namespace greta {
 
-/// What the runs of a commit say of it.
+/// Runs by the commit that they ran, without those that a fault was injected into. A run belongs to
+/// a commit that its commit_sha names or begins with seven digits or more, if no other does.
+class CommitRuns {
+ public:
+  /// `lineage`: "" all. Borrows the repository.
+  CommitRuns(SQLite::Database& db, const Repository& repository, const std::string& lineage);
+
+  /// Runs of a commit, in order of time.
+  std::vector<Run> of(const std::string& commit);
+  /// Those of the commits that may have runs.
+  std::set<std::string> among(const std::set<std::string>& commits) const;
+
+ private:
+  struct OneRun {
+    std::string digits;
+    Run run;
+  };
+  const Repository& repository_;
+  std::vector<OneRun> runs_;  ///< by digits
+  std::map<std::string, std::string> commit_of_digits_;
+};
+
+/// The lineages that have runs, with no fault injected, of both commits, else of one, else at all.
+std::vector<std::string> likely_lineages(SQLite::Database& db, const std::string& good,
+                                         const std::string& bad);
+
+/// The answer of a commit's runs.
 struct CommitVerdict {
   enum class State {
     kNoRun,
@@ -31,42 +59,29 @@ struct CommitVerdict {
   bool decided() const { return state == State::kGood || state == State::kBad; }
 };
 
-/// Runs of one lineage, without those that a fault was injected into, as answers of the commits
-/// that they ran. A run belongs to a commit that its commit_sha names or begins, if no other does.
+/// Runs of one lineage as answers about the commits that they ran.
 class RecordedAnswers {
  public:
-  /// `values_of`: a run that commits are held against, which are good when they compute the same;
-  /// without one they are good when they pass. Borrows both.
-  RecordedAnswers(QueryPool& statements, const Repository& repository, std::string lineage,
-                  Gate gate);
+  /// Opens the database for reading. Borrows the repository.
+  RecordedAnswers(const std::string& database, const Repository& repository,
+                  const std::string& lineage, Gate gate);
 
-  void compare_with(int64_t run_id, std::string run);
+  /// Commits are good when they compute what this run does; without it, when they pass.
+  void compare_with(const Run& run) { reference_ = run; }
 
-  /// Whether there may be runs of it, without a look at them.
-  bool has_runs(std::string_view commit) const;
+  const CommitRuns& runs() const { return runs_; }
   CommitVerdict of(const std::string& commit);
 
  private:
-  struct RecordedRun {
-    std::string digits, name;
-    int64_t id;
-  };
-  bool is_of(const RecordedRun& run, const std::string& commit);
-  CommitVerdict verdict_of(const RecordedRun& run);
-  bool is_dirty(const RecordedRun& run);  ///< its engine was built of more than its commit
-  CommitVerdict difference_of(const RecordedRun& run, CommitVerdict own);
+  CommitVerdict verdict_of(const Run& run);
+  CommitVerdict difference_of(const Run& run, CommitVerdict own);
+  bool is_dirty(const Run& run);  ///< its engine was built of more than its commit
 
-  QueryPool& statements_;
-  const Repository& repository_;
+  SQLite::Database db_;
+  QueryPool statements_;
   Gate gate_;
-  std::vector<RecordedRun> runs_;  ///< by digits, those of one commit in order of time
-  std::map<std::string, std::string> commit_of_digits_;
-  std::optional<int64_t> reference_;
-  std::string reference_name_;
+  CommitRuns runs_;
+  std::optional<Run> reference_;
 };
-
-/// The lineages that have runs, with no fault injected, of these commits: how many of the commits.
-std::map<std::string, int> lineages_of(SQLite::Database& db,
-                                       const std::vector<std::string>& commits);
 
 }  // namespace greta

@@ -1,78 +1,105 @@
 #pragma once
-#include <optional>
+#include <functional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/child_process.h"
+#include "common/temporary_folder.h"
 
 namespace greta {
 
-/// A commit, as git's log tells it. Borrows from its CommitLog.
+/// A commit, as git's log tells it.
 struct GitCommit {
-  std::string_view sha;
-  std::string_view parents;       ///< shas, separated by blanks
-  std::string_view committed_at;  ///< ISO 8601, with the committer's time zone
-  std::string_view authored_at;   ///< the same of the author
-  std::string_view subject;       ///< UTF-8, or what the commit has
+  std::string sha;
+  std::string parents;       ///< shas, separated by blanks
+  std::string committed_at;  ///< ISO 8601, with the committer's time zone
+  std::string authored_at;   ///< the same of the author
+  std::string subject;       ///< UTF-8, or what the commit has
 };
 
-/// Commits, parents before children.
-class CommitLog {
- public:
-  /// Throws std::runtime_error for half a commit.
-  explicit CommitLog(std::string text);
-  CommitLog(const CommitLog&) = delete;
-  CommitLog& operator=(const CommitLog&) = delete;
-
-  const std::vector<GitCommit>& commits() const { return commits_; }
-
- private:
-  std::string text_;
-  std::vector<GitCommit> commits_;
-};
-
-/// What is said of a clone that has not all commits.
+/// Advice for a clone that has not all commits.
 extern const char* const kUnshallow;
 
 /// "1a2b3c4d5e6f": as much of a commit's name as people are shown.
 std::string short_sha(const std::string& sha);
 
-/// A git repository that is only read: by git, which is given words and no command line.
+/// A git repository, asked by git, which is given words and no command line.
 class Repository {
  public:
-  /// `folder`: a clone, or a folder in one. Throws UsageError when it is no folder, or git finds no
-  /// repository there, or reads none of another user; std::system_error without git.
+  /// `folder`: a clone, bare or not, or a folder in one. Throws UsageError when it is no folder,
+  /// there is no git, or git finds no repository there or reads none of another user.
   explicit Repository(std::string folder);
 
   const std::string& folder() const { return folder_; }
 
-  /// What git prints for these words. Throws as output_of does.
+  /// git with these words, run in this repository whatever the environment says of another.
+  Program program(std::vector<std::string> words) const;
+  /// The output of git for these words. Throws as output_of does.
   std::string git(std::vector<std::string> words) const;
+  /// The same, line by line.
+  std::vector<std::string> lines(std::vector<std::string> words) const;
 
   /// The full name of the commit that a revision means. Throws UsageError, with near names of
   /// branches and tags, when it means none.
   std::string commit(const std::string& revision) const;
-  /// The same of a commit's first digits; "" when they mean none, or several.
+  /// The same for a commit's first digits; "" when they mean none, or several.
   std::string commit_of_digits(const std::string& digits) const;
 
-  /// Where histories of both meet last; empty when they have nothing in common.
+  /// Last commits that both histories have; empty when they have nothing in common.
   std::vector<std::string> merge_bases(const std::string& a, const std::string& b) const;
 
-  /// Whether commits are missing that a clone of less depth left out.
-  bool is_shallow() const;
-  /// Those of a clone of less depth whose parents it left out; empty where it has all.
+  /// Commits of a clone of less depth whose parents it left out; empty where it has all.
   std::set<std::string> cut() const;
 
-  /// Words that git's log takes behind its format: "--all", or commits. No user's text.
-  CommitLog log(const std::vector<std::string>& which) const;
-
-  /// git with these words, run in this repository whatever the environment says of another.
-  Program program(std::vector<std::string> words) const;
+  /// Calls `each` with commits, parents before children. `which`: words that git's log takes behind
+  /// its format, as "--all" or commits; no user's text.
+  void log(const std::vector<std::string>& which,
+           const std::function<void(const GitCommit&)>& each) const;
 
  private:
   std::string folder_;
+};
+
+/// A `git bisect` in a work tree of its own, which lies in a temporary folder and is removed with
+/// what was put into it. The user's files, index, HEAD, refs and own bisect are not touched, and no
+/// hook runs. Throws as Repository::git does.
+class BisectTree {
+ public:
+  /// Begins at `commit`. Removes first what killed processes have left in this repository. `fix`:
+  /// git calls the old state "broken" and the new one "fixed", not "good" and "bad".
+  BisectTree(const Repository& repository, const std::string& commit, bool first_parent, bool fix);
+  ~BisectTree();
+  BisectTree(const BisectTree&) = delete;
+  BisectTree& operator=(const BisectTree&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::string& old_term() const { return old_; }
+  const std::string& new_term() const { return new_; }
+
+  void start();
+  void replay(const std::string& file);  ///< a log; in place of start()
+  /// `term`: the old or the new one, or "skip".
+  void tell(const std::string& term, const std::string& commit);
+  /// Commits that were told by a term that begins so. Of those of the new one git keeps the last.
+  std::set<std::string> told(const std::string& term) const;
+  /// Commits that may be the first of the new state, those that halve the rest best before others.
+  std::vector<std::string> candidates() const;
+  /// The commit that git asks for: a merge base first, else a candidate.
+  std::string next() const;
+  std::string log() const { return git({"bisect", "log"}); }
+
+  /// Puts the files of a commit there, and nothing else.
+  void check_out(const std::string& commit) const;
+
+ private:
+  std::string git(std::vector<std::string> words) const;
+  void bisect(std::vector<std::string> words);
+
+  const Repository& repository_;
+  TemporaryFolder folder_;
+  std::string path_, old_, new_;
+  bool first_parent_;
 };
 
 }  // namespace greta

@@ -1,11 +1,24 @@
 #include "cli/commits/search.h"
 
 #include <algorithm>
-#include <tuple>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "cli/warehouse/sql_query.h"
 #include "common/exit_status.h"
+#include "common/near_words.h"
+#include "common/shell_word.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
 #include "db/database.h"
@@ -13,427 +26,381 @@
 namespace greta {
 namespace {
 
+namespace fs = std::filesystem;
+using State = CommitVerdict::State;
+using Kind = Conclusion::Kind;
 using std::to_string;
+
+constexpr int kCannotBeTested = 125;  // as for git bisect run
+constexpr int kCannotBeRun = 126;     // from here on a shell's statuses say nothing of the commit
 
 /// "30 candidates left, about 5 steps".
 std::string left_text(size_t n) {
-  const int steps = Bisection::steps(n);
+  const int steps = n < 2 ? 0 : static_cast<int>(std::bit_width(n - 1));
   return to_string(n) + " candidate" + (n == 1 ? "" : "s") + " left, about " + to_string(steps) +
          " step" + (steps == 1 ? "" : "s");
 }
 
-CommitFacts facts_of(const GitCommit& commit) {
-  return {std::string(commit.subject), std::string(commit.committed_at),
-          std::string(commit.authored_at), std::string(commit.parents)};
+/// The reason to pass a commit over.
+std::string why_undecided(const CommitVerdict& verdict) {
+  if (verdict.state == State::kDisputed) return "its runs disagree: " + verdict.text;
+  return (verdict.run.empty() ? "" : verdict.run + " is ") + verdict.text;
 }
 
-/// "verdict", "strict verdict".
-std::string verdict_name(const BisectQuestion& question) {
-  return question.gate == "verdict" ? "verdict" : question.gate + " verdict";
+std::string gate_text(Gate gate) {
+  return gate == Gate::kVerdict ? "verdict" : std::string(gate_name(gate)) + " verdict";
 }
 
-Conclusion nothing(std::string text) {
-  return {Conclusion::Kind::kNothing, "", std::move(text), {}};
+/// Throws UsageError where one end cannot have come from the other, or they are the wrong way
+/// round.
+void check_ancestry(const Repository& repository, const SearchRequest& q) {
+  const std::string good = short_sha(q.good), bad = short_sha(q.bad);
+  if (q.good == q.bad) throw UsageError("--good and --bad name the same commit, " + good);
+  const std::vector<std::string> bases = repository.merge_bases(q.good, q.bad);
+  if (bases.empty()) {
+    throw UsageError(
+        good + " and " + bad + " have no history in common" +
+        (!repository.cut().empty() ? ", as far as this clone goes: git fetch --unshallow" : ""));
+  }
+  if (bases.front() != (q.fix ? q.good : q.bad)) return;
+  throw UsageError("the bad end " + bad +
+                   (q.fix ? " comes after the good one: without --fix the commit is looked for "
+                            "that broke it"
+                          : " comes before the good one: swap them, or look for what fixed it with "
+                            "--fix"));
 }
+
+/// The lineage that is named, else the only likely one. Throws UsageError.
+std::string lineage_of(const SearchRequest& q) {
+  SQLite::Database db = open_for_reading(q.database);
+  const std::vector<std::string> likely =
+      q.lineage.empty() ? likely_lineages(db, q.good, q.bad) : likely_lineages(db, "", "");
+  if (std::find(likely.begin(), likely.end(), q.lineage) != likely.end()) return q.lineage;
+  if (!q.lineage.empty()) {
+    throw unknown_name("lineage", q.lineage, likely,
+                       "`greta-db query \"SELECT DISTINCT lineage FROM lineage\"`");
+  }
+  if (likely.size() == 1) return likely.front();
+  if (likely.empty()) {
+    throw UsageError(q.database +
+                     " has no runs: probe the good and the bad end first, with --commit");
+  }
+  std::vector<std::string> lines;
+  for (const std::string& one : likely) lines.push_back("  --lineage " + shell_word(one));
+  throw UsageError("several lineages could be meant; say which:", lines);
+}
+
+class Search {
+ public:
+  Search(SearchRequest request, std::function<void(const std::string&)> say)
+      : repository_(request.repository), q_(std::move(request)), say_(std::move(say)) {}
+
+  Conclusion conclude() {
+    if (q_.good.empty() || q_.bad.empty())
+      throw UsageError("bisect needs --good REV and --bad REV");
+    q_.repository = repository_.folder();
+    for (std::string* end : {&q_.good, &q_.bad}) *end = repository_.commit(*end);
+    check_ancestry(repository_, q_);
+    for (std::string& commit : q_.skip) {
+      commit = repository_.commit(commit);
+      if (commit != q_.good && commit != q_.bad) continue;
+      throw UsageError("the end " + short_sha(commit) + " cannot be skipped: name another commit");
+    }
+    tree_ = std::make_unique<BisectTree>(repository_, old_end(), q_.first_parent, q_.fix);
+    if (!q_.command.empty()) begin_with_a_run();
+    q_.lineage = lineage_of(q_);
+    begin();
+    Conclusion conclusion;
+    if (judge_ends(conclusion)) {
+      if (tree_->told(tree_->old_term()).empty()) {  // else the log had them
+        tell(q_.good, good_, false);
+        tell(q_.bad, bad_, false);
+      }
+      halve(conclusion);
+    }
+    conclusion.by_values = by_values_;
+    conclusion.probes = std::move(probes_);
+    conclusion.question = std::move(q_);
+    return conclusion;
+  }
+
+ private:
+  /// The end that came first in history, and the one that came after it.
+  const std::string& old_end() const { return q_.fix ? q_.bad : q_.good; }
+  const std::string& new_end() const { return q_.fix ? q_.good : q_.bad; }
+  bool is_new(State state) const { return (state == State::kBad) != q_.fix; }
+
+  RecordedAnswers& answers() {
+    if (answers_ == nullptr) {
+      answers_ = std::make_unique<RecordedAnswers>(q_.database, repository_, q_.lineage, q_.gate);
+      if (by_values_) answers_->compare_with({good_.run_id, good_.run});
+    }
+    return *answers_;
+  }
+
+  const GitCommit& facts(const std::string& commit) {
+    if (!facts_.contains(commit)) {
+      repository_.log({"--no-walk", commit}, [&](const GitCommit& one) { facts_[commit] = one; });
+    }
+    return facts_.at(commit);
+  }
+
+  std::string named(const std::string& commit) {
+    return short_sha(commit) + " " + utf8::printable(facts(commit).subject);
+  }
+
+  void show(const ProbedCommit& probe) {
+    std::string line = probe.word + (probe.word == "bad" ? "   " : "  ") + named(probe.commit.sha) +
+                       ": " + utf8::printable(probe.text);
+    if (!probe.run.empty()) line += " (" + utf8::printable(probe.run) + ")";
+    if (probe.left && *probe.left > 1) line += "; " + left_text(*probe.left);
+    say_(line);
+    probes_.push_back(probe);
+  }
+
+  void tell(const std::string& commit, const CommitVerdict& verdict, bool asked) {
+    tree_->tell(is_new(verdict.state) ? tree_->new_term() : tree_->old_term(), commit);
+    write_log();
+    ProbedCommit probe{facts(commit), verdict.state == State::kGood ? "good" : "bad", verdict.text,
+                       verdict.run, asked};
+    if (commit != q_.good && commit != q_.bad) probe.left = tree_->candidates().size();
+    show(probe);
+  }
+
+  void skip(const std::string& commit, const std::string& why, bool asked) {
+    tree_->tell("skip", commit);
+    write_log();
+    show({facts(commit), "skip", why, "", asked});
+  }
+
+  /// The command that is searched by, but for what may differ from call to call.
+  std::string log_start() const {
+    return std::string(kLogStart) + "--repo " + shell_word(q_.repository) + " --good " + q_.good +
+           " --bad " + q_.bad + " --lineage " + shell_word(q_.lineage) +
+           (q_.gate == Gate::kVerdict ? "" : " --gate " + std::string(gate_name(q_.gate))) +
+           (q_.first_parent ? " --first-parent" : "") + (q_.fix ? " --fix" : "");
+  }
+
+  /// Begins as the log says, or anew, with what is skipped by hand.
+  void begin() {
+    std::error_code error;
+    if (fs::exists(q_.log, error) && !fs::is_regular_file(q_.log)) {
+      throw UsageError(q_.log + " is no file");
+    }
+    if (fs::exists(q_.log, error) && !fs::is_empty(q_.log)) {
+      std::ifstream in(q_.log, std::ios::binary);
+      std::string line;
+      std::getline(in, line);
+      if (line != log_start()) {
+        throw UsageError(q_.log + " is not the log of this search, but begins with: " + line,
+                         {"  give its options, or name another file with --log"});
+      }
+      tree_->replay(q_.log);
+    } else {
+      tree_->start();
+    }
+    for (const std::string& commit : q_.skip) tree_->tell("skip", commit);
+    write_log();
+  }
+
+  /// Written as a whole into a file beside it that then takes its name.
+  void write_log() const {
+    if (q_.log.empty()) return;
+    const std::string beside = q_.log + ".new";
+    std::ofstream out(beside, std::ios::binary);
+    out << log_start() << "\n";
+    std::istringstream lines(tree_->log());  // with subjects, which may hold anything
+    for (std::string line; std::getline(lines, line);) out << utf8::printable(line) << "\n";
+    out.close();
+    if (!out || std::rename(beside.c_str(), q_.log.c_str()) != 0) {
+      throw std::system_error(errno, std::generic_category(), "cannot write " + q_.log);
+    }
+  }
+
+  /// The command in the work tree, with the files of the commit. Returns its exit status.
+  int run_command(const std::string& commit) {
+    answers_.reset();  // it would keep the command from writing
+    tree_->check_out(commit);
+    Program program{.command = {"sh", "-c", q_.command}, .folder = tree_->path()};
+    program.variables = repository_.program({}).variables;
+    program.variables.emplace_back("GRETA_BISECT_COMMIT", commit);
+    program.variables.emplace_back("GRETA_BISECT_TREE", tree_->path());
+    program.variables.emplace_back("GRETA_DB", fs::absolute(q_.database).string());
+    const ProgramEnd end = end_of(program);
+    if (end.signal == 0 && end.status < kCannotBeRun) return end.status;
+    throw std::runtime_error("the command, run on " + short_sha(commit) +
+                             (end.signal != 0
+                                  ? ", was ended by signal " + to_string(end.signal)
+                                  : ", ended with exit status " + to_string(end.status)) +
+                             "; nothing is concluded from it, and the same call goes on here");
+  }
+
+  [[noreturn]] void refuse(const std::string& commit, int status) const {
+    throw UsageError("the command, run on " + short_sha(commit) + ", ended with exit status " +
+                         to_string(status) + " and left no run" +
+                         (q_.lineage.empty() ? "" : " of that commit in lineage " + q_.lineage) +
+                         ": it has to probe with --commit \"$GRETA_BISECT_COMMIT\" into "
+                         "\"$GRETA_DB\", or to exit with 125 where that cannot be done",
+                     {"  `greta-db runs` shows what it left"});
+  }
+
+  /// A database without runs has none of the ends, and no lineage: the command makes the first.
+  void begin_with_a_run() {
+    const auto has_runs = [](SQLite::Database db) { return !likely_lineages(db, "", "").empty(); };
+    if (has_runs(open_for_writing(q_.database))) return;
+    say_("there are no runs yet: running the command on the good end " + named(q_.good));
+    const int status = run_command(q_.good);
+    if (has_runs(open_for_reading(q_.database))) return;
+    if (status != kCannotBeTested) refuse(q_.good, status);
+    throw UsageError("the good end " + short_sha(q_.good) +
+                     " cannot be tested (exit status 125): name another commit");
+  }
+
+  /// Runs the command on a commit and reads its run.
+  CommitVerdict answer_of_command(const std::string& commit) {
+    say_("running the command on " + named(commit));
+    const int status = run_command(commit);
+    CommitVerdict verdict;
+    if (status == kCannotBeTested) {
+      verdict.text = "exit status 125";
+      return verdict;
+    }
+    verdict = answers().of(commit);
+    if (verdict.state == State::kNoRun) refuse(commit, status);
+    return verdict;
+  }
+
+  /// True where the ends can be told apart; else `conclusion` says why not.
+  bool judge_ends(Conclusion& conclusion) {
+    for (const bool good : {true, false}) {
+      const std::string& commit = good ? q_.good : q_.bad;
+      CommitVerdict& verdict = good ? good_ : bad_;
+      verdict = answers().of(commit);
+      if (verdict.decided()) continue;
+      if (verdict.state != State::kDisputed && !q_.command.empty()) {
+        verdict = answer_of_command(commit);
+        if (verdict.decided()) continue;
+      }
+      conclusion.text =
+          "the " + std::string(good ? "good" : "bad") + " end " + named(commit) +
+          (verdict.text.empty() ? " has no run"
+                                : " has no verdict: " + utf8::printable(why_undecided(verdict)));
+      if (verdict.state == State::kDisputed || verdict.text == "exit status 125") return false;
+      conclusion.kind = Kind::kNext;
+      conclusion.commits = {facts(commit)};
+      return false;
+    }
+    if (good_.state == State::kBad && bad_.state == State::kGood) {
+      throw UsageError("the " + gate_text(q_.gate) + " of the good end " + short_sha(q_.good) +
+                           " is FAIL, and of the bad end " + short_sha(q_.bad) +
+                           " PASS: they are the wrong way round",
+                       {q_.fix ? "  to find what broke it, swap them and leave --fix out"
+                               : "  to find what fixed it, swap them and add --fix"});
+    }
+    by_values_ = good_.state == bad_.state;
+    if (!by_values_) return true;
+    const std::string verdict = good_.state == State::kGood ? "PASS" : "FAIL";
+    answers().compare_with({good_.run_id, good_.run});
+    good_ = answers().of(q_.good);
+    bad_ = answers().of(q_.bad);
+    if (bad_.state == State::kGood) {
+      conclusion.text = "both ends have the " + gate_text(q_.gate) + " " + verdict + ", and " +
+                        utf8::printable(bad_.run + " " + bad_.text) +
+                        ": there is nothing to bisect";
+    } else if (!good_.decided() || !bad_.decided()) {
+      conclusion.text = "the ends cannot be told apart: " +
+                        utf8::printable(why_undecided(bad_.decided() ? good_ : bad_));
+    }
+    return conclusion.text.empty();
+  }
+
+  void halve(Conclusion& conclusion) {
+    std::vector<std::string> words{new_end(), "^" + old_end()};
+    if (q_.first_parent) words.emplace_back("--first-parent");
+    std::set<std::string> range;
+    repository_.log(words, [&](const GitCommit& one) {
+      range.insert(one.sha);
+      facts_[one.sha] = one;
+    });
+    std::set<std::string> recorded = answers().runs().among(range), bases;
+    std::vector<std::string> candidates = tree_->candidates();
+    say_((by_values_ ? "by values: both ends have the same " : "by the ") + gate_text(q_.gate) +
+         "; " + left_text(candidates.size()));
+    for (;; candidates = tree_->candidates()) {
+      throw_if_stopped();
+      std::set<std::string> known = tree_->told("");
+      known.insert(old_end());
+      const auto may_be_asked = [&](const std::string& one) { return !known.contains(one); };
+      // The last one that git asked for, if it asks for none.
+      std::string commit = tree_->next();
+      const bool is_base = may_be_asked(commit) && !range.contains(commit);
+      if (is_base && bases.insert(commit).second) recorded.insert(commit);
+      if (!is_base && std::none_of(candidates.begin(), candidates.end(), may_be_asked)) {
+        return conclude_from(candidates, conclusion);
+      }
+      const auto best = std::find_if(candidates.begin(), candidates.end(), [&](const auto& one) {
+        return may_be_asked(one) && recorded.contains(one);
+      });
+      if (!is_base && best != candidates.end()) commit = *best;
+      const bool is_recorded = recorded.erase(commit) > 0;
+      if (!is_recorded && q_.command.empty()) {
+        conclusion.kind = Kind::kNext;
+        conclusion.commits = {facts(commit)};
+        conclusion.text = is_base ? "the ends have parted there, so it has to be tested first"
+                                  : left_text(candidates.size());
+        return;
+      }
+      const CommitVerdict verdict = is_recorded ? answers().of(commit) : answer_of_command(commit);
+      if (verdict.decided()) {
+        tell(commit, verdict, !is_recorded);
+        if (!is_base || !is_new(verdict.state)) continue;
+        conclusion.text = "the merge base " + named(commit) + " is " + probes_.back().word +
+                          ": what turned lies between it and " + short_sha(old_end()) +
+                          (q_.fix ? ", and was broken there" : ", and was fixed there (--fix)");
+        return;
+      }
+      if (!is_recorded || verdict.state == State::kDisputed) {
+        skip(commit, why_undecided(verdict), !is_recorded);
+      }
+    }
+  }
+
+  /// Nothing is left to ask for: one candidate, or more that are skipped.
+  void conclude_from(const std::vector<std::string>& candidates, Conclusion& conclusion) {
+    const std::set<std::string> cut = repository_.cut();
+    for (const std::string& commit : candidates) {
+      if (!cut.contains(commit)) continue;
+      // Its parents are not known to be otherwise.
+      conclusion.text = "undecided: the search came to " + short_sha(commit) +
+                        ", and what came before it is not there; " + kUnshallow +
+                        ", and the same call goes on";
+      return;
+    }
+    conclusion.kind = candidates.size() > 1 ? Kind::kOnlySkipped : Kind::kFound;
+    std::vector<std::string> words{"--no-walk"};
+    words.insert(words.end(), candidates.begin(), candidates.end());
+    repository_.log(words, [&](const GitCommit& one) { conclusion.commits.push_back(one); });
+    if (candidates.size() > 1) return;
+    conclusion.verdict = answers().of(candidates.front());
+    if (conclusion.verdict.state == State::kNoRun) conclusion.verdict.text = "as the log says";
+    if (q_.fix) conclusion.verdict.place = bad_.place;
+  }
+
+  Repository repository_;
+  SearchRequest q_;
+  std::function<void(const std::string&)> say_;
+  std::unique_ptr<BisectTree> tree_;
+  std::unique_ptr<RecordedAnswers> answers_;  // closed while the command runs
+  bool by_values_ = false;
+  CommitVerdict good_, bad_;  // of the ends
+  std::vector<ProbedCommit> probes_;
+  std::map<std::string, GitCommit> facts_;
+};
 
 }  // namespace
 
-/// A connection, and what it says.
-struct Search::Book {
-  Book(const std::string& database, const Repository& repository, const std::string& lineage,
-       Gate gate)
-      : db(open_for_reading(database)),
-        statements(db),
-        answers(statements, repository, lineage, gate) {}
-
-  SQLite::Database db;
-  QueryPool statements;
-  RecordedAnswers answers;
-};
-
-Search::Search(SearchRequest request, std::function<void(const std::string&)> say)
-    : request_(std::move(request)),
-      say_(std::move(say)),
-      log_(request_.log),
-      repository_(folder_of(request_, log_)),
-      question_(question_of(request_, log_, repository_)),
-      gate_(question_.gate == "strict"    ? Gate::kStrict
-            : question_.gate == "numeric" ? Gate::kNumeric
-                                          : Gate::kVerdict),
-      command_(request_.command, request_.database, repository_, log_) {}
-
-Search::~Search() = default;
-
-RecordedAnswers& Search::answers() {
-  if (book_ == nullptr) {
-    book_ = std::make_unique<Book>(request_.database, repository_, question_.lineage, gate_);
-    if (by_values_) book_->answers.compare_with(good_.run_id, good_.run);
-  }
-  return book_->answers;
-}
-
-const CommitFacts& Search::facts(const std::string& commit) {
-  const auto found = facts_.find(commit);
-  if (found != facts_.end()) return found->second;
-  const CommitLog log = repository_.log({"--no-walk", commit});
-  return facts_.emplace(commit, facts_of(log.commits().at(0))).first->second;
-}
-
-const CommitVerdict* Search::answer(const std::string& commit) const {
-  const auto found = answered_.find(commit);
-  return found == answered_.end() ? nullptr : &found->second;
-}
-
-const FailPlace& Search::place(const std::string& commit) const {
-  return question_.fix ? bad_.place : answered_.at(commit).place;
-}
-
-std::string Search::named(const std::string& commit) {
-  return short_sha(commit) + " " + utf8::printable(facts(commit).subject);
-}
-
-void Search::note(const std::string& commit, const CommitVerdict& verdict, bool asked,
-                  std::optional<size_t> left) {
-  answered_[commit] = verdict;
-  const char* word = verdict.state == State::kGood ? "good" : "bad";
-  const std::string& subject = facts(commit).subject;
-  log_.add({word, commit, verdict.run}, subject);
-  probes_.push_back({commit, subject, word, verdict.text, verdict.run, asked, left});
-  show(probes_.back());
-}
-
-void Search::note_skip(const std::string& commit, const std::string& why, bool asked) {
-  skipped_.insert(commit);
-  const std::string& subject = facts(commit).subject;
-  if (asked) log_.add({"skip", commit, why}, subject);
-  probes_.push_back({commit, subject, "skip", why, "", asked, {}});
-  show(probes_.back());
-}
-
-void Search::show(const ProbedCommit& probe) {
-  std::string line = probe.word + (probe.word == "bad" ? "   " : "  ") + named(probe.commit) +
-                     ": " + utf8::printable(probe.text);
-  if (!probe.run.empty()) line += " (" + utf8::printable(probe.run) + ")";
-  if (probe.left && *probe.left > 1) line += "; " + left_text(*probe.left);
-  say_(line);
-}
-
-/// What runs say, or said when the log was written.
-std::optional<CommitVerdict> Search::known(const std::string& commit) {
-  CommitVerdict verdict = answers().of(commit);
-  if (verdict.decided()) return verdict;
-  if (verdict.state == State::kDisputed) {
-    note_skip(commit, "its runs disagree: " + verdict.text, false);
-    return std::nullopt;
-  }
-  for (const BisectAnswer& answer : log_.answers()) {
-    if (answer.commit != commit || answer.word == "skip") continue;
-    verdict.state = answer.word == "good" ? State::kGood : State::kBad;
-    verdict.run = answer.reason;
-    verdict.text = "as the log says";
-    return verdict;
-  }
-  return std::nullopt;
-}
-
-/// A database without runs has none of the ends, and no lineage: the command makes the first.
-void Search::begin_with_a_run() {
-  if (!command_.is_given()) return;
-  {
-    SQLite::Database db = open_for_writing(request_.database);
-    if (Query(db, "SELECT 1 FROM lineage WHERE NOT injected LIMIT 1").step()) return;
-  }
-  const std::string& commit = question_.good;
-  say_("there are no runs yet: running the command on the good end " + named(commit));
-  const ProgramEnd end = command_.run(commit);
-  SQLite::Database db = open_for_reading(request_.database);
-  if (Query(db, "SELECT 1 FROM lineage WHERE NOT injected LIMIT 1").step()) return;
-  if (cannot_be_tested(end)) {
-    throw UsageError("the good end " + short_sha(commit) +
-                     " cannot be tested (exit status 125): name another commit");
-  }
-  refuse_end(commit, end, "");
-}
-
-/// The command left no run that answers: says which ones it did leave.
-void Search::refuse_runs(const std::string& commit, int64_t before, const ProgramEnd& end) {
-  std::vector<std::string> lines;
-  Query query(book_->db,
-              "SELECT run, commit_sha, lineage, injected FROM lineage WHERE run_id > ? LIMIT 5");
-  for (query.bind(1, before); query.step();) {
-    lines.push_back("  it left " + query.text(0) + " of commit " +
-                    (query.is_null(1) ? "unknown" : query.text(1)) + ", lineage " + query.text(2) +
-                    (query.integer(3) != 0 ? ", with a fault injected" : ""));
-  }
-  refuse_end(commit, end, " of that commit in lineage " + question_.lineage, std::move(lines));
-}
-
-/// The command in a work tree of the commit, and what its run says; nothing where it cannot be
-/// tested.
-std::optional<CommitVerdict> Search::run_command(const std::string& commit) {
-  answers();
-  const int64_t before = book_->db.execAndGet("SELECT ifnull(max(id), 0) FROM run").getInt64();
-  book_.reset();
-  say_("running the command on " + named(commit));
-  const ProgramEnd end = command_.run(commit);
-  if (cannot_be_tested(end)) {
-    note_skip(commit, "exit status 125", true);
-    return std::nullopt;
-  }
-  CommitVerdict verdict = answers().of(commit);
-  if (verdict.state == State::kNoRun) refuse_runs(commit, before, end);
-  if (verdict.decided()) return verdict;
-  const bool disputed = verdict.state == State::kDisputed;
-  note_skip(commit,
-            disputed ? "its runs disagree: " + verdict.text : verdict.run + " is " + verdict.text,
-            true);
-  return std::nullopt;
-}
-
-/// The verdict of an end, by the gate: of its runs, else of a run of the command.
-CommitVerdict Search::end_verdict(const std::string& commit) {
-  CommitVerdict verdict = answers().of(commit);
-  if (verdict.decided() || verdict.state == State::kDisputed || !command_.is_given()) {
-    return verdict;
-  }
-  return run_command(commit).value_or(CommitVerdict{});
-}
-
-std::optional<Conclusion> Search::judge_ends() {
-  for (const auto& [commit, verdict, what] :
-       {std::tuple{&question_.good, &good_, "good"}, std::tuple{&question_.bad, &bad_, "bad"}}) {
-    *verdict = end_verdict(*commit);
-    if (verdict->decided()) continue;
-    const std::string end = "the " + std::string(what) + " end " + named(*commit);
-    if (verdict->state == State::kDisputed) {
-      return nothing("runs of " + end + " disagree: " + utf8::printable(verdict->text));
-    }
-    if (skipped_.contains(*commit)) {
-      return nothing(end + " cannot be tested: " + utf8::printable(probes_.back().text) +
-                     "; name another commit");
-    }
-    return Conclusion{Conclusion::Kind::kNext,
-                      *commit,
-                      verdict->state == State::kNoRun
-                          ? end + " has no run"
-                          : end + " has no verdict: " + utf8::printable(verdict->run) + " is " +
-                                utf8::printable(verdict->text),
-                      {}};
-  }
-  if (good_.state == State::kBad && bad_.state == State::kGood) {
-    throw UsageError("the " + verdict_name(question_) + " of the good end " +
-                         short_sha(question_.good) + " is FAIL, and of the bad end " +
-                         short_sha(question_.bad) + " PASS: they are the wrong way round",
-                     {question_.fix ? "  to find what broke it, swap them and leave --fix out"
-                                    : "  to find what mended it, swap them and add --fix"});
-  }
-  by_values_ = good_.state == bad_.state;
-  return by_values_ ? compare_ends() : std::nullopt;
-}
-
-/// Ends of one verdict are told apart by their values.
-std::optional<Conclusion> Search::compare_ends() {
-  answers().compare_with(good_.run_id, good_.run);
-  const std::string verdict = good_.state == State::kGood ? "PASS" : "FAIL";
-  good_ = answers().of(question_.good);
-  bad_ = answers().of(question_.bad);
-  if (bad_.state == State::kGood) {
-    return nothing("both ends have the " + verdict_name(question_) + " " + verdict + ", and " +
-                   utf8::printable(bad_.run) + " " + utf8::printable(bad_.text) +
-                   ": there is nothing to bisect");
-  }
-  if (good_.decided() && bad_.decided()) return std::nullopt;
-  const CommitVerdict& which = bad_.decided() ? good_ : bad_;
-  return nothing("the ends cannot be told apart: " + utf8::printable(which.run) + " is " +
-                 utf8::printable(which.text));
-}
-
-/// Where the old end is no ancestor of the new one, the history that they share must be as the old
-/// end is: else it turned on the way to that one.
-std::optional<Conclusion> Search::judge_merge_bases() {
-  const std::vector<std::string> bases =
-      repository_.merge_bases(old_end(question_), new_end(question_));
-  if (bases.front() == old_end(question_)) return std::nullopt;
-  for (const std::string& base : bases) {
-    std::optional<CommitVerdict> verdict;
-    bool asked = false;
-    if (!skipped_.contains(base)) verdict = known(base);
-    if (!verdict && !skipped_.contains(base)) {
-      if (!command_.is_given()) {
-        return Conclusion{Conclusion::Kind::kNext,
-                          base,
-                          "the ends have parted there, so it has to be tested first",
-                          {}};
-      }
-      verdict = run_command(base);
-      asked = true;
-    }
-    if (!verdict) {
-      say_("the merge base " + named(base) +
-           " cannot be tested: what turned before it would not be found");
-      continue;
-    }
-    note(base, *verdict, asked);
-    if (!is_after(verdict->state)) continue;
-    const std::string word = question_.fix ? "good" : "bad";
-    return Conclusion{
-        Conclusion::Kind::kNothing,
-        "",
-        "the merge base " + named(base) + " is " + word + ": what turned lies between it and " +
-            short_sha(old_end(question_)) +
-            (question_.fix ? ", and was broken there" : ", and was mended there (--fix)"),
-        {}};
-  }
-  return std::nullopt;
-}
-
-/// Those of the log, and those that are named.
-void Search::take_skips() {
-  for (const BisectAnswer& answer : log_.answers()) {
-    if (answer.word == "skip") skipped_.insert(answer.commit);
-  }
-  std::vector<std::string> named_now;
-  for (const std::string& revision : request_.skip) {
-    named_now.push_back(repository_.commit(revision));
-    skipped_.insert(named_now.back());
-  }
-  for (const std::string& end : {question_.good, question_.bad}) {  // before it is in the log
-    if (skipped_.contains(end)) {
-      throw UsageError("the end " + short_sha(end) + " cannot be skipped: name another commit");
-    }
-  }
-  if (!log_.begun()) log_.begin(question_);
-  for (const std::string& commit : named_now) {
-    log_.add({"skip", commit, "by hand"}, facts(commit).subject);
-  }
-}
-
-Conclusion Search::conclude() {
-  check_ancestry(question_, repository_);
-  command_.remove_left();
-  begin_with_a_run();
-  question_.lineage = lineage_of(request_.database, question_);
-  take_skips();
-  if (auto conclusion = judge_ends()) return *conclusion;
-  note(question_.good, good_, false);
-  note(question_.bad, bad_, false);
-  if (auto conclusion = judge_merge_bases()) return *conclusion;
-  const Conclusion conclusion = halve();
-  if (conclusion.kind == Conclusion::Kind::kFound || !conclusion.possible.empty()) {
-    if (auto cut = at_the_cut(conclusion)) return *cut;
-  }
-  if (conclusion.kind == Conclusion::Kind::kFound) {
-    log_.found(conclusion.commit, facts(conclusion.commit).subject);
-  }
-  return conclusion;
-}
-
-/// What came before a commit whose parents a shallow clone left out is not known to be otherwise.
-std::optional<Conclusion> Search::at_the_cut(const Conclusion& conclusion) const {
-  const std::set<std::string> cut = repository_.cut();
-  std::vector<std::string> possible = conclusion.possible;
-  if (!conclusion.commit.empty()) possible.push_back(conclusion.commit);
-  for (const std::string& commit : possible) {
-    if (!cut.contains(commit)) continue;
-    return nothing("undecided: the search came to " + short_sha(commit) +
-                   ", and what came before it is not there; " + kUnshallow +
-                   ", and the same call goes on");
-  }
-  return std::nullopt;
-}
-
-Conclusion Search::halve() {
-  std::vector<std::string> range{new_end(question_), "^" + old_end(question_)};
-  if (question_.first_parent) range.emplace_back("--first-parent");
-  const CommitLog log = repository_.log(range);
-  const std::vector<GitCommit>& commits = log.commits();
-  for (const GitCommit& one : commits) {
-    facts_[std::string(one.sha)] = facts_of(one);
-  }
-  Bisection bisection(commits, question_.first_parent);
-  say_((by_values_ ? "by values: both ends have the same " + verdict_name(question_)
-                   : "by the " + verdict_name(question_)) +
-       "; " + left_text(bisection.candidates()));
-  std::vector<bool> looked_at(commits.size(), false);
-  const auto sha = [&](size_t i) { return std::string(commits[i].sha); };
-  const auto has_answer = [&](size_t i) {
-    if (looked_at[i] || skipped_.contains(sha(i))) return false;
-    if (answers().has_runs(commits[i].sha)) return true;
-    return std::any_of(log_.answers().begin(), log_.answers().end(), [&](const BisectAnswer& one) {
-      return one.commit == commits[i].sha && one.word != "skip";
-    });
-  };
-  const auto take = [&](size_t i, const CommitVerdict& verdict, bool asked) {
-    if (is_after(verdict.state)) {
-      bisection.set_after(i);
-    } else {
-      bisection.set_before(i);
-    }
-    note(sha(i), verdict, asked, bisection.candidates());
-  };
-  while (bisection.candidates() > 1) {
-    throw_if_stopped();
-    if (const auto i = bisection.halving(has_answer)) {
-      looked_at[*i] = true;
-      if (const auto verdict = known(sha(*i))) take(*i, *verdict, false);
-      continue;
-    }
-    const auto i = bisection.halving([&](size_t k) { return !skipped_.contains(sha(k)); });
-    if (!i) {
-      Conclusion conclusion{Conclusion::Kind::kOnlySkipped, "", "", {}};
-      for (size_t k = 0; k < commits.size(); ++k) {
-        if (bisection.is_candidate(k)) conclusion.possible.push_back(sha(k));
-      }
-      return conclusion;
-    }
-    if (!command_.is_given()) {
-      return {Conclusion::Kind::kNext, sha(*i), left_text(bisection.candidates()), {}};
-    }
-    looked_at[*i] = true;
-    if (const auto verdict = run_command(sha(*i))) take(*i, *verdict, true);
-  }
-  say_contradictions(commits, bisection);
-  return {Conclusion::Kind::kFound, sha(bisection.last()), "", {}};
-}
-
-/// Recorded runs that the search had no need of, and that say otherwise than it concludes: good
-/// again after the first bad commit, or bad before the last good one. By verdicts alone, which are
-/// kept.
-void Search::say_contradictions(std::span<const GitCommit> commits, const Bisection& bisection) {
-  if (by_values_) return;
-  constexpr size_t kMostSaid = 5;
-  std::vector<size_t> known_before;
-  for (size_t i = 0; i < commits.size(); ++i) {
-    const CommitVerdict* said = answer(std::string(commits[i].sha));
-    if (said != nullptr && !is_after(said->state)) known_before.push_back(i);
-  }
-  const std::vector<uint8_t> after = bisection.descendants(bisection.last());
-  const std::vector<uint8_t> before = bisection.ancestors(known_before);
-  size_t n = 0;
-  for (size_t i = 0; i < commits.size(); ++i) {
-    if ((!after[i] && !before[i]) || !answers().has_runs(commits[i].sha)) continue;
-    const std::string commit(commits[i].sha);
-    const CommitVerdict verdict = answers().of(commit);
-    if (!verdict.decided() || is_after(verdict.state) == (after[i] != 0) || ++n > kMostSaid)
-      continue;
-    say_("but    " + named(commit) + " is " + (verdict.state == State::kGood ? "good" : "bad") +
-         ": " + utf8::printable(verdict.text) + " (" + utf8::printable(verdict.run) +
-         "), so it turned more than once between the ends; this is one place");
-  }
-  if (n > kMostSaid) say_("but    " + to_string(n - kMostSaid) + " more commits say otherwise");
-}
-
-/// A parent of it that is as the old end is; "" when none was asked.
-std::string Search::last_before(const std::string& commit) {
-  const std::string parents = facts(commit).parents;
-  for (size_t begin = 0; begin < parents.size();) {
-    const size_t end = std::min(parents.find(' ', begin), parents.size());
-    const std::string parent = parents.substr(begin, end - begin);
-    const auto found = answered_.find(parent);
-    if (found != answered_.end() && !is_after(found->second.state)) return parent;
-    begin = end + 1;
-  }
-  return "";
+Conclusion search_commits(SearchRequest request, std::function<void(const std::string&)> say) {
+  return Search(std::move(request), std::move(say)).conclude();
 }
 
 }  // namespace greta

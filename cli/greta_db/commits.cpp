@@ -1,8 +1,6 @@
-#include <algorithm>
 #include <memory>
+#include <sstream>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "cli/commits/repository.h"
 #include "cli/greta_db/commands.h"
@@ -15,39 +13,40 @@
 namespace greta {
 namespace {
 
-void store(SQLite::Database& db, const std::vector<GitCommit>& commits) {
+/// Keeps the commits of `clone` in place of those of before. Returns how many.
+int64_t store(SQLite::Database& db, const Repository& clone) {
   db.exec("DELETE FROM commit_parent; DELETE FROM commit_node");
   Query node(db,
              "INSERT INTO commit_node(sha, ord, committed_at, subject) VALUES (?, ?,"
              " ifnull(strftime('%Y-%m-%dT%H:%M:%SZ', ?), ''), ?)");
   Query parent(db, "INSERT INTO commit_parent(sha, nth, parent) VALUES (?, ?, ?)");
   int64_t ord = 0;
-  for (const GitCommit& commit : commits) {
-    const std::string sha(commit.sha);
-    node.bind(1, sha).bind(2, ord++).bind(3, std::string(commit.committed_at));
-    node.bind(4, std::string(commit.subject)).step();
+  clone.log({"--all"}, [&](const GitCommit& commit) {
+    node.bind(1, commit.sha).bind(2, ord++).bind(3, commit.committed_at).bind(4, commit.subject);
+    node.step();
     node.reset();
+    std::istringstream parents(commit.parents);
     int64_t nth = 0;
-    for (std::string_view left = commit.parents; !left.empty();) {
-      const size_t end = std::min(left.find(' '), left.size());
-      parent.bind(1, sha).bind(2, nth++).bind(3, std::string(left.substr(0, end))).step();
+    for (std::string sha; parents >> sha;) {
+      parent.bind(1, commit.sha).bind(2, nth++).bind(3, sha).step();
       parent.reset();
-      left.remove_prefix(std::min(end + 1, left.size()));
     }
-  }
+  });
+  return ord;
 }
 
 int read_commits(Options& options, const std::string& repository) {
   const Repository clone(repository);
-  const CommitLog log = clone.log({"--all"});
-  const std::vector<GitCommit>& commits = log.commits();
-  if (commits.empty()) throw UsageError(repository + " has no commits");
+  if (clone.lines({"rev-list", "--all", "--max-count=1"}).empty()) {
+    throw UsageError(repository + " has no commits");
+  }
   SQLite::Database db = open_for_writing(options.database);
-  in_transaction(db, [&] { store(db, commits); });
+  int64_t commits = 0;
+  in_transaction(db, [&] { commits = store(db, clone); });
   judge_rest(db);
   Query known(db, "SELECT count(*), count(commit_ord) FROM lineage");
   known.step();
-  options.out.write(std::to_string(commits.size()) + " commits; those of " +
+  options.out.write(std::to_string(commits) + " commits; those of " +
                     std::to_string(known.integer(1)) + " of " + std::to_string(known.integer(0)) +
                     " runs are among them\n");
   if (const size_t cut = clone.cut().size(); cut > 0) {
@@ -63,7 +62,7 @@ int read_commits(Options& options, const std::string& repository) {
 void add_commits_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "commits",
-      "Reads the commits of the engine's git repository, so that runs stand in their order");
+      "Read the commits of the engine's git repository, so that runs stand in their order");
   auto repository = std::make_shared<std::string>();
   command->add_option("repository", *repository, "A clone, or a folder in one")
       ->required()

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "common/exit_status.h"
 #include "db/clickhouse/address.h"
 #include "db/fleet/fleet_check.h"

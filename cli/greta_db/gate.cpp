@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "cli/commits/recorded_answers.h"
+#include "cli/commits/repository.h"
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/gated_run.h"
 #include "cli/pages/page.h"
@@ -14,17 +16,21 @@
 #include "cli/warehouse/asked_database.h"
 #include "common/completion.h"
 #include "common/json_text.h"
+#include "common/trouble.h"
 #include "common/utf8.h"
 #include "db/judge.h"
 
 namespace greta {
 namespace {
 
+/// Exit status by which git bisect run passes a commit over.
+constexpr int kBisectSkips = 125;
+
 struct GateArguments {
-  std::string run, baseline, junit, markdown, json, html, language = "en";
+  std::string run, commit, lineage, baseline, junit, markdown, json, html, language = "en";
   Repeats repeats = Repeats::kAll;
   Gate gate = Gate::kVerdict;
-  bool force = false, require_baseline = false;
+  bool force = false, require_baseline = false, recorded = false;
 };
 
 constexpr const char* kJsonStart = "{\"answer\":\"";  // of gate_json
@@ -208,10 +214,23 @@ void print(Options& options, GatedRuns& runs, int status) {
   }
 }
 
+/// A commit that has no run.
+struct NoRun : UsageError {
+  explicit NoRun(const GateArguments& arguments)
+      : UsageError("no run of commit " + arguments.commit +
+                   (arguments.lineage.empty() ? "" : " in lineage " + arguments.lineage)) {}
+};
+
 /// Without the baseline itself, where others are there to be held against it.
 std::vector<Run> runs_to_gate(SQLite::Database& db, const GateArguments& arguments,
                               const std::optional<Run>& baseline) {
-  std::vector<Run> runs = resolve_runs(db, arguments.run, arguments.repeats);
+  std::vector<Run> runs;
+  if (arguments.commit.empty()) {
+    runs = resolve_runs(db, arguments.run, arguments.repeats);
+  } else {
+    runs = CommitRuns(db, Repository("."), arguments.lineage).of(arguments.commit);
+    if (runs.empty()) throw NoRun(arguments);
+  }
   if (!baseline) return runs;
   std::erase(runs, *baseline);
   if (runs.empty()) {
@@ -248,10 +267,9 @@ GatedRuns gated_runs(QueryPool& statements, const GateArguments& arguments) {
   return runs;
 }
 
-int gate(Options& options, const GateArguments& arguments) {
-  std::array<Target, kTargetKinds> targets = begin_targets(arguments, options.database);
+Question question_of(const GateArguments& arguments) {
   Question question;
-  question.runs = {arguments.run};
+  if (!arguments.run.empty()) question.runs = {arguments.run};
   question.repeats = arguments.repeats;
   question.compared = true;
   question.failing_rows = true;
@@ -260,7 +278,12 @@ int gate(Options& options, const GateArguments& arguments) {
     question.rows = true;
     question.prepare = [&](SQLite::Database& db) { compare_with_baseline(db, arguments); };
   }
-  AskedDatabase asked(options.database, question);
+  return question;
+}
+
+int gate(Options& options, const GateArguments& arguments) {
+  std::array<Target, kTargetKinds> targets = begin_targets(arguments, options.database);
+  AskedDatabase asked(options.database, question_of(arguments));
   SQLite::Database& db = asked.db();
   db.exec("BEGIN");  // one state of the database for all queries
   QueryPool statements(db);
@@ -288,6 +311,32 @@ int gate(Options& options, const GateArguments& arguments) {
   return status;
 }
 
+/// Answers git bisect run. By the runs' own verdicts, as the baseline of a lineage is another one
+/// for each commit; by what changed since --baseline where that is named.
+int gate_recorded(Options& options, const GateArguments& arguments) {
+  try {
+    AskedDatabase asked(options.database, question_of(arguments));
+    QueryPool statements(asked.db());
+    ExitOfVerdicts exit;
+    for (const auto& run : gated_runs(statements, arguments)) {
+      const bool own = arguments.baseline.empty();
+      exit.add(own ? run->own(run->gate()) : run->answer());
+      options.out.write(utf8::printable(run->name()) + "  " +
+                        (own ? run->own_text() : run->headline() + "  " + run->change_text()) +
+                        "\n");
+    }
+    return exit.status() == kExitNoVerdict ? kBisectSkips : exit.status();
+  } catch (const NoRun& none) {
+    complain("greta-db", none.what());
+    return kBisectSkips;
+  }
+}
+
+int gate_or_answer(Options& options, GateArguments arguments) {
+  if (!arguments.commit.empty()) arguments.commit = Repository(".").commit(arguments.commit);
+  return arguments.recorded ? gate_recorded(options, arguments) : gate(options, arguments);
+}
+
 void add_file_option(CLI::App& command, const char* name, std::string& file, const char* help) {
   command.add_option(name, file, help)
       ->check([](const std::string& text) { return text.empty() ? "give a file, or -" : ""; })
@@ -300,7 +349,25 @@ void add_gate_command(CLI::App& app, Options& options) {
   CLI::App* command = app.add_subcommand(
       "gate", "May this merge? A run's own verdict, and what changed since its baseline");
   auto arguments = std::make_shared<GateArguments>();
-  add_run_option(*command, arguments->run, arguments->repeats)->required();
+  CLI::Option* run = add_run_option(*command, arguments->run, arguments->repeats);
+  CLI::Option* commit =
+      command
+          ->add_option("--commit", arguments->commit,
+                       "In place of --run: the runs of this commit, which git finds in the current "
+                       "folder")
+          ->excludes(run)
+          ->excludes(command->get_option("--latest"))
+          ->option_text("REV");
+  command->add_option("--lineage", arguments->lineage, "With --commit: only runs of this lineage")
+      ->needs(commit)
+      ->check(offers_answer("query 'SELECT DISTINCT lineage FROM lineage'"))
+      ->option_text("NAME");
+  command
+      ->add_flag(
+          "--recorded", arguments->recorded,
+          "With --commit: answer git bisect run by the runs' own verdicts, or against --baseline: "
+          "0 good, 1 bad, 125 no run or no verdict, 128 an error")
+      ->needs(commit);
   command
       ->add_option("--baseline", arguments->baseline,
                    "Hold it against this run (default: the baseline of its lineage)")
@@ -328,10 +395,21 @@ void add_gate_command(CLI::App& app, Options& options) {
   command->add_option("--lang", arguments->language, "Language of the page: en (default) or es")
       ->check(CLI::IsMember({"en", "es"}))
       ->option_text("LANG");
+  command->footer(
+      "Examples:\n"
+      "  greta-db gate --run ci-1a2b3c4 --junit gate.xml\n"
+      "  git bisect run greta-db --db \"$PWD/greta.db\" gate --commit HEAD --recorded");
   command->callback([&options, arguments] {
+    if (arguments->run.empty() && arguments->commit.empty()) {
+      throw CLI::RequiredError("--run or --commit");
+    }
+    const auto& a = *arguments;
+    if (a.recorded && !(a.junit + a.markdown + a.json + a.html).empty()) {
+      throw CLI::ValidationError("--recorded", "prints a line per run, and writes no file");
+    }
     options.has_page = true;
-    options.asks_fleet = true;
-    options.action = [&options, arguments] { return gate(options, *arguments); };
+    options.asks_fleet = arguments->commit.empty();
+    options.action = [&options, arguments] { return gate_or_answer(options, *arguments); };
   });
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "cli/pages/history_page.h"
 #include "cli/pages/run_page.h"
 #include "cli/report/files.h"

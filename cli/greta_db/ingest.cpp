@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 #include "db/database.h"

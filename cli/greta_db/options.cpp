@@ -4,9 +4,7 @@
 
 #include <memory>
 
-#include "cli/options/choice.h"
-#include "cli/options/format_option.h"
-#include "cli/options/wait_option.h"
+#include "cli/options/shared_options.h"
 #include "common/environment.h"
 
 namespace greta {

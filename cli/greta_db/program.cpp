@@ -2,12 +2,14 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/unknown_command.h"
+#include "cli/options/shared_options.h"
 #include "common/stop_signal.h"
 #include "common/trouble.h"
 #include "db/clickhouse/address.h"
@@ -38,6 +40,15 @@ std::string advice(const SQLite::Exception& error, const std::string& file) {
     default:
       return "";
   }
+}
+
+/// Exit status after an error. git bisect run, which `gate --recorded` answers, takes any below 128
+/// for an answer about the commit.
+int error_status(int argc, char** argv) {
+  constexpr int kEndsBisect = 128;
+  const bool is_bisected = std::any_of(
+      argv, argv + argc, [](const char* word) { return std::strcmp(word, "--recorded") == 0; });
+  return is_bisected ? kEndsBisect : kExitError;
 }
 
 }  // namespace
@@ -85,7 +96,8 @@ int run_greta_db(int argc, char** argv) {
   } catch (const std::exception&) {
     // The first error is reported; this one says no more.
   }
-  return end_in_trouble(kProgram, trouble, "stopped; what was committed stays", more);
+  const int status = end_in_trouble(kProgram, trouble, "stopped; what was committed stays", more);
+  return status == kExitError ? error_status(argc, argv) : status;
 }
 
 }  // namespace greta

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "cli/warehouse/fleet.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"

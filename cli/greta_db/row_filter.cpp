@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "cli/greta_db/options.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "cli/warehouse/known_value.h"
 #include "common/completion.h"
 #include "db/trace_row.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <iterator>
 
-#include "cli/output/text_width.h"
+#include "cli/output/output.h"
 #include "common/utf8.h"
 
 namespace greta {

@@ -2,7 +2,7 @@
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"

@@ -3,7 +3,7 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/row_filter.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"

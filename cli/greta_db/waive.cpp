@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/greta_db/commands.h"
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/completion.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/greta_db/commands.h"
-#include "cli/output/text_width.h"
+#include "cli/output/output.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 #include "common/json_text.h"

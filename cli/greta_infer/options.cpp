@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "cli/greta_infer/word_list.h"
-#include "cli/options/wait_option.h"
+#include "cli/options/shared_options.h"
 #include "common/completion.h"
 #include "common/utc_time.h"
 #include "db/database.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/greta_infer/commands.h"
-#include "cli/options/unknown_command.h"
+#include "cli/options/shared_options.h"
 #include "common/trouble.h"
 #include "db/lock_wait.h"
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -35,5 +36,14 @@ class Output {
 
 /// `text` in the colour of that verdict or pair status: green, red, yellow; as is without colours.
 std::string colored(const Output& out, std::string_view text);
+
+/// Columns a terminal uses for valid UTF-8.
+size_t display_width(std::string_view text);
+
+/// The first characters of `text` that fit into `width` columns, the last one being an ellipsis.
+std::string cut_to_width(std::string_view text, size_t width);
+
+/// The text, or where it is wider, as much of its beginning and its end as fits around an ellipsis.
+std::string shortened_to_width(std::string_view text, size_t width);
 
 }  // namespace greta

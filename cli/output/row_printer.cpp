@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cli/output/text_width.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 
@@ -16,7 +15,7 @@ bool is_verdict_column(std::string_view name) {
          name == "numeric";
 }
 
-/// Whether a spreadsheet may take the cell for a formula; a number is none.
+/// True if a spreadsheet may take the cell for a formula; a number is none.
 bool may_be_formula(const Cell& cell, std::string_view text) {
   const bool number = cell.type == Cell::Type::kInteger || cell.type == Cell::Type::kReal;
   if (number && text != "-inf") return false;

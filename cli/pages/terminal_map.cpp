@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/output/text_width.h"
+#include "cli/output/output.h"
 #include "common/utf8.h"
 
 namespace greta {

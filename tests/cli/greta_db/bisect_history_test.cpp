@@ -17,10 +17,13 @@ TEST_F(BisectCommand, RefusesRevisionsAndFoldersThatAreNone) {
   const Result folder = shell("$G bisect --repo nosuch --good a --bad b");
   EXPECT_EQ(folder.status, 2);
   EXPECT_TRUE(folder.says("nosuch is no folder")) << folder.err;
-  const Result no_git =
-      shell("mkdir empty; GIT_CEILING_DIRECTORIES=$PWD $G bisect --repo empty --good a --bad b");
+  const Result no_git = shell("PATH=/nowhere $G bisect --repo repo --good a --bad b");
   EXPECT_EQ(no_git.status, 2);
-  EXPECT_TRUE(no_git.says("git finds no repository in")) << no_git.err;
+  EXPECT_TRUE(no_git.says("git is not installed")) << no_git.err;
+  const Result no_repository =
+      shell("mkdir empty; GIT_CEILING_DIRECTORIES=$PWD $G bisect --repo empty --good a --bad b");
+  EXPECT_EQ(no_repository.status, 2);
+  EXPECT_TRUE(no_repository.says("git finds no repository in")) << no_repository.err;
 }
 
 TEST_F(BisectCommand, LeavesTheUsersWorkTreeIndexHeadAndRefsAsTheyAre) {
@@ -31,12 +34,14 @@ TEST_F(BisectCommand, LeavesTheUsersWorkTreeIndexHeadAndRefsAsTheyAre) {
   write("repo/staged", "staged\n");
   git.git({"add", "staged"});
   git.git({"checkout", "--quiet", "-b", "topic"});
+  git.git({"bisect", "start", "--no-checkout", "main~1", "main~9"});
   write("repo/.git/hooks/post-checkout", "#!/bin/sh\ntouch " + path("hooked") + "\n");
   std::filesystem::permissions(path("repo/.git/hooks/post-checkout"), std::filesystem::perms::all);
   const auto all = [&] {
     return git.git({"status", "--porcelain=v2", "--branch"}) + git.git({"show-ref", "--head"}) +
            git.git({"diff"}) + git.git({"reflog"}) + git.git({"worktree", "list"}) +
-           git.git({"symbolic-ref", "HEAD"}) + read(path("repo/.git/index"));
+           git.git({"bisect", "log"}) + git.git({"symbolic-ref", "HEAD"}) +
+           read(path("repo/.git/index"));
   };
   const std::string before = all();
   git.git({"config", "core.fsmonitor", "touch " + path("hooked") + "; false"});
@@ -62,43 +67,6 @@ TEST_F(BisectCommand, FindsACommitOfABranchAndItsMergeByFirstParents) {
             git.sha(6));
 }
 
-// Of the commits that halve the candidates best there may be several.
-TEST_F(BisectCommand, HalvesAHistoryWithMergesAsWellAsGitDoes) {
-  uint32_t random = 1;
-  const auto next = [&random](size_t n) {
-    random = random * 1'664'525 + 1'013'904'223;
-    return (random >> 16) % n;
-  };
-  std::vector<MadeCommit> commits{{"good", {}, ""}};
-  for (size_t i = 1; i < 80; ++i) {
-    MadeCommit commit{
-        .state = "good", .parents = {i - 1 - next(std::min<size_t>(i, 6))}, .subject = ""};
-    const size_t other = i - 1 - next(std::min<size_t>(i, 6));
-    if (next(3) == 0 && other != commit.parents[0]) commit.parents.push_back(other);
-    commits.push_back(commit);
-  }
-  commits.push_back({.state = "bad", .parents = {79, 78, 77, 76}, .subject = ""});
-  const GitHistory git = make(commits);
-  record_ends(git);
-  std::string good = git.sha(0);
-  for (int step = 0; step < 4; ++step) {
-    const std::string end = git.sha(80);
-    const Result result = bisect("--good " + good + " --bad " + end + " " + kJson);
-    ASSERT_EQ(result.status, 3) << result.err;
-    const auto count = [&](const std::string& of) {
-      return std::stol(git.git({"rev-list", "--count", of, "^" + good}));
-    };
-    const auto worse = [&](const std::string& commit) {
-      return std::max(count(commit), count(end) - count(commit));
-    };
-    const std::string chosen = result.json()["next"]["commit"];
-    const std::string by_git = git.git({"rev-list", "--bisect", end, "^" + good});
-    EXPECT_EQ(worse(chosen), worse(by_git.substr(0, 40))) << step;
-    good = chosen;
-    record(good, "good");
-  }
-}
-
 TEST_F(BisectCommand, TestsWhereTheEndsPartedWhenTheGoodOneIsNoAncestor) {
   const GitHistory git = make(with_a_branch());
   record(git.sha(2), "good");
@@ -114,7 +82,7 @@ TEST_F(BisectCommand, TestsWhereTheEndsPartedWhenTheGoodOneIsNoAncestor) {
   record(git.sha(1), "bad");
   const Result mended = bisect(words);
   EXPECT_EQ(mended.status, 3);
-  EXPECT_TRUE(mended.says("the merge base") && mended.says("was mended there")) << mended.out;
+  EXPECT_TRUE(mended.says("the merge base") && mended.says("was fixed there")) << mended.out;
 }
 
 TEST_F(BisectCommand, ASignalRemovesTheWorkTreeAndEndsTheCommand) {
@@ -133,7 +101,7 @@ TEST_F(BisectCommand, ASignalRemovesTheWorkTreeAndEndsTheCommand) {
     EXPECT_EQ(child.wait(), 128 + signal);
     EXPECT_TRUE(std::filesystem::remove(path("told")));
     EXPECT_TRUE(std::filesystem::is_empty(path("tmp")));
-    EXPECT_EQ(git.git({"worktree", "list"}).find("bisect-"), std::string::npos);
+    EXPECT_EQ(git.git({"worktree", "list"}).find("/bisect "), std::string::npos);
   }
 }
 
@@ -178,22 +146,81 @@ TEST_F(BisectCommand, TheWorkTreeOfOneThatWasKilledDoesNotStay) {
   std::filesystem::create_directory(path("tmp"));
   Child child(
       {GRETA_DB_PROGRAM, "--db", database(), "bisect", "--repo", path("repo"), "--good", git.sha(0),
-       "--bad", git.sha(4), "--log", path("l"), "--run",
+       "--bad", git.sha(4), "--run",
        "touch " + path("began") + "; while [ ! -e " + path("stop") + " ]; do sleep 0.01; done"},
       path(".err"), [&] { setenv("TMPDIR", path("tmp").c_str(), 1); });
   ASSERT_TRUE(child.until([&] { return std::filesystem::exists(path("began")); }));
-  const Result meanwhile = bisect("--log l " + std::string(kRun));
-  EXPECT_EQ(meanwhile.status, 2) << meanwhile.out;
-  EXPECT_TRUE(meanwhile.says("is in use")) << meanwhile.err;
+  const Result beside = bisect(ends(git));
+  EXPECT_EQ(beside.status, 3) << beside.err;
+  EXPECT_NE(git.git({"worktree", "list"}).find("/bisect "), std::string::npos);
   child.send(SIGKILL);
   child.wait();
   write("stop", "");
   EXPECT_FALSE(std::filesystem::is_empty(path("tmp")));
-  const Result result = bisect("--log l " + std::string(kRun));
-  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  EXPECT_EQ(bisect(ends(git)).status, 3) << "any later search of that repository";
   EXPECT_TRUE(std::filesystem::is_empty(path("tmp")));
-  EXPECT_EQ(git.git({"worktree", "list"}).find("bisect-"), std::string::npos);
-  EXPECT_EQ(read(path("l")).find("\ntree "), std::string::npos);
+  EXPECT_EQ(git.git({"worktree", "list"}).find("/bisect "), std::string::npos);
+}
+
+TEST_F(BisectCommand, SearchesABareRepository) {
+  const GitHistory git = make(line(8, 5));
+  record_ends(git);
+  ASSERT_EQ(shell("git clone --quiet --bare repo bare").status, 0);
+  const Result result = shell(variables() + "$G bisect --repo bare " + ends(git) + kRun + kJson);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.json()["found"]["commit"], git.sha(5));
+}
+
+// 1 of the branch has no run, the merge and what follows it are bad as 5 is.
+TEST_F(BisectCommand, GitBisectRunAsksRecordedRunsByTheGate) {
+  const GitHistory git = make(with_a_branch());
+  for (const size_t i : {0, 1, 2, 4, 5, 6, 7}) record(git.sha(i), state_of(git, i));
+  const std::string by_git =
+      variables() +
+      "cd repo; export GRETA_DB=$TOP/greta.db; git bisect start main main~2 >../said; " +
+      "git bisect run $G gate --commit HEAD --recorded >>../said";
+  Result result = shell(by_git);
+  EXPECT_EQ(result.status, 2) << result.err;
+  std::string said = read(path("said"));
+  EXPECT_NE(said.find("only 'skip'ped commits left"), std::string::npos) << said << result.err;
+  EXPECT_NE(said.find(git.sha(3)), std::string::npos) << said;
+  EXPECT_NE(said.find(git.sha(4)), std::string::npos) << said;
+  EXPECT_TRUE(result.says("no run of commit " + git.sha(3))) << result.err;
+  record(git.sha(3), "good", "DIGITS=9; export DIGITS;");
+  result = shell("cd repo; git bisect reset; cd ..;" + by_git);
+  EXPECT_EQ(result.status, 0) << result.err;
+  said = read(path("said"));
+  EXPECT_NE(said.find(git.sha(4) + " is the first bad commit"), std::string::npos) << said;
+}
+
+TEST_F(BisectCommand, TheGateOfACommitAnswersAsItsRunsDo) {
+  const GitHistory git = make(line({"good", "bad", "unfinished", "norun", "changed"}));
+  for (const size_t i : {0, 1, 2, 4}) record(git.sha(i), state_of(git, i));
+  const auto status = [&](const std::string& words) {
+    return shell("cd repo; $G --db ../greta.db gate " + words).status;
+  };
+  EXPECT_EQ(status("--commit main~4 --recorded"), 0);
+  EXPECT_EQ(status("--commit main~3 --recorded"), 1);
+  EXPECT_EQ(status("--commit main~2 --recorded"), 125);
+  EXPECT_EQ(status("--commit main~3"), 1);
+  EXPECT_EQ(status("--commit main~1 --recorded"), 125);
+  EXPECT_EQ(status("--commit main~1"), 2);
+  EXPECT_EQ(status("--commit main~4 --recorded --lineage toy/as_designed/cpu/f32/m/-"), 0);
+  EXPECT_EQ(status("--commit main~4 --recorded --lineage other"), 125);
+  EXPECT_EQ(status("--commit main --baseline 2026-01-01/toy/as_designed#1"), 1);
+  EXPECT_EQ(status("--commit main --recorded"), 0) << "its own verdict";
+  EXPECT_EQ(status("--commit main --recorded --baseline 2026-01-01/toy/as_designed#1"), 1)
+      << "what changed since";
+  for (const char* wrong :
+       {"--commit mian --recorded", "--commit main~4 --recorded --nosuch",
+        "--commit main~4 --recorded --baseline nosuch", "--recorded",
+        "--commit main~4 --recorded --json nosuch/x", "--commit main~4 --run x --recorded",
+        "--commit main~4 --latest --recorded"}) {
+    EXPECT_EQ(status(wrong), 128) << wrong;
+  }
+  EXPECT_EQ(shell("$G --db repo/nosuch.db gate --commit main --recorded").status, 128);
+  EXPECT_EQ(shell("cd repo; PATH=/nowhere $G gate --commit main --recorded").status, 128);
+  EXPECT_EQ(status(""), 2);
 }
 
 }  // namespace

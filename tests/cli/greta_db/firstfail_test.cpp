@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "cli/output/text_width.h"
+#include "cli/output/output.h"
 #include "cli/warehouse/origin.h"
 #include "tests/cli/program.h"
 

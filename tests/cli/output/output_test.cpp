@@ -1,8 +1,9 @@
+#include "cli/output/output.h"
+
 #include <limits>
 
 #include "cli/output/cell.h"
 #include "cli/output/row_printer.h"
-#include "cli/output/text_width.h"
 #include "tests/cli/program.h"
 
 namespace greta {

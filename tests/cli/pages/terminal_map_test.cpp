@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "cli/output/text_width.h"
+#include "cli/output/output.h"
 #include "tests/cli/program.h"
 
 namespace greta {

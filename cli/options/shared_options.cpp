@@ -1,8 +1,10 @@
-#include "cli/options/checked_value.h"
+#include "cli/options/shared_options.h"
 
 #include <charconv>
 
+#include "common/near_words.h"
 #include "common/utc_time.h"
+#include "db/lock_wait.h"
 
 namespace greta {
 namespace {
@@ -46,6 +48,45 @@ CLI::Option* add_number_option(CLI::App& command, const std::string& name,
 std::string wrong_date(const std::string& text) {
   if (is_date(text)) return "";
   return "'" + text + "' is no date: give YYYY-MM-DD, YYYY-MM or YYYY";
+}
+
+CLI::Option* add_format_option(CLI::App& app, Format& format, bool pages) {
+  Choices<Format> choices{{"table", Format::kTable},
+                          {"json", Format::kJson},
+                          {"csv", Format::kCsv},
+                          {"tsv", Format::kTsv},
+                          {"md", Format::kMarkdown}};
+  if (pages) choices.emplace_back("html", Format::kHtml);
+  return add_choice_option<Format>(
+             app, "--format", format, choices,
+             std::string("table (default, also when not on a terminal), json, csv, tsv or md") +
+                 (pages ? "; html of report, compare, history and gate" : ""))
+      ->option_text("FORMAT");
+}
+
+CLI::Option* add_wait_option(CLI::App& app) {
+  return app
+      .add_option_function<std::string>(
+          "--wait",
+          [](const std::string& text) {
+            const auto patience = parse_duration(text);
+            if (!patience) throw CLI::ValidationError("--wait", "'" + text + "' is not like 10m");
+            LockWait::usual().set_patience(*patience);
+          },
+          "How long to wait for others that write to the database, as 90s or 2h (10m)")
+      ->option_text("DURATION");
+}
+
+std::optional<UsageError> unknown_command(const CLI::App& app) {
+  if (!app.get_subcommands().empty()) return std::nullopt;  // those that were parsed
+  for (const std::string& word : app.remaining()) {
+    if (word.starts_with('-')) continue;
+    std::vector<std::string> commands;
+    for (const CLI::App* command : app.get_subcommands(nullptr))
+      commands.push_back(command->get_name());
+    return unknown_name("command", word, commands, "`" + app.get_name() + " --help`");
+  }
+  return std::nullopt;
 }
 
 }  // namespace greta
