@@ -33,7 +33,7 @@ struct IngestOptions {
   std::function<void(const IngestProgress&)> progress;
 };
 
-struct IngestSummary {
+struct IngestCounts {
   int64_t files = 0;          ///< files and archive members looked at
   int64_t new_sources = 0;    ///< contents that were not in the database
   int64_t known_sources = 0;  ///< contents that were: nothing changed but perhaps a location
@@ -43,9 +43,12 @@ struct IngestSummary {
   int64_t report_pairs = 0;
   int64_t log_events = 0;
   int64_t metrics = 0;
-  int64_t taken = 0;                 ///< contents, new or known, that say something greta reads
+  int64_t taken = 0;                 ///< contents, new or known, of a shape that greta reads
   int64_t errors = 0, warnings = 0;  ///< findings that were not in the database
   int64_t known_errors = 0, known_warnings = 0;  ///< those that were, of what was looked at
+};
+
+struct IngestSummary : IngestCounts {
   std::vector<Finding> findings;  ///< new ones, the first kMaxFindings; ingest_error has all
   static constexpr size_t kMaxFindings = 10'000;
 

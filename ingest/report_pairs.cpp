@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ingest/failure_words.h"
+#include "ingest/known_claim.h"
 #include "ingest/printed_hash.h"
 #include "ingest/text.h"
 
@@ -159,7 +159,12 @@ std::string hash_prefix(std::string_view details, std::string_view key) {
 enum class Says { kNothing, kMatch, kDoubt, kFail, kMissing };
 
 constexpr std::string_view kTick = "\u2705", kCheck = "\u2713";
-constexpr size_t kMaxStatusWords = 32;
+
+bool is_match_word(std::string_view word) {
+  return is_one_of(
+      word, {"ok", "pass", "passed", "match", "matched", "matches", "matching", "equal", "equals",
+             "same", "identical", "close", "true", "yes", "y", "1"});
+}
 
 /// A status: "FAIL", "EXPECTED_DRIFT", "no match", "false" fail; "OK", "no drift", "none" and
 /// "true" match; any other words, or a question, say that nobody knows.
@@ -167,20 +172,19 @@ Says status_of(std::string_view cell) {
   const std::string plain = text::plain(cell);
   if (plain.empty() || is_placeholder(plain)) return Says::kNothing;
   if (is_absent_cell(cell)) return Says::kMatch;
-  for (const std::string_view sign : {"\u2260", "!="}) {
+  for (const std::string_view sign : {"\u2260", "!=", "\u274c", "\u2717", "\u2718"}) {
     if (cell.find(sign) != cell.npos) return Says::kFail;
   }
-  const std::vector<SaidWord> words = said_words(cell, kMaxStatusWords);
-  if (words.size() == 1 && said::is_no(words[0].text)) return Says::kFail;
-  bool negated = false, matches = false, fails = false;
-  for (const SaidWord& word : words) {
-    if (word.text.starts_with("missing") && !negated) return Says::kMissing;
-    const bool is_match =
-        said::is_fine(word.text) || said::is_yes(word.text) || word.text == "same";
-    const bool is_failure = said::is_failure_word(word.text);
-    fails |= (is_failure && !negated) || (is_match && negated);
-    matches |= (is_match && !negated) || (is_failure && negated);
-    negated = said::is_negation(word.text) || is_one_of(word.text, {"0", "mis", "un"});
+  const Words words = words_of(cell);
+  if (is_failure_word(text::to_lower(plain))) return Says::kFail;
+  if (words.size() == 1 && is_one_of(words[0], {"no", "false", "f", "n", "0"})) return Says::kFail;
+  bool negated = false, fails = false;
+  bool matches = plain == kTick || plain == kCheck;
+  for (const std::string& word : words) {
+    if (word.starts_with("missing") && !negated) return Says::kMissing;
+    fails |= negated ? is_match_word(word) : is_failure_word(word);
+    matches |= negated ? is_failure_word(word) : is_match_word(word);
+    negated = is_one_of(word, {"no", "not", "non", "mis", "un", "0", "without"});
   }
   if (fails) return Says::kFail;
   return matches && cell.find('?') == cell.npos ? Says::kMatch : Says::kDoubt;

@@ -5,13 +5,9 @@
 #include <utility>
 
 #include "ingest/content_name.h"
-#include "ingest/failure_claim.h"
-#include "ingest/failure_lines.h"
-#include "ingest/failure_table.h"
 #include "ingest/json_document.h"
 #include "ingest/json_facts.h"
-#include "ingest/json_pairs.h"
-#include "ingest/judging_table.h"
+#include "ingest/known_claim.h"
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
@@ -75,8 +71,7 @@ class SourceContent::StatedRecords {
 
 void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lines) {
   warn_of_contradictions();
-  is_of_use_ |= rows_ + pairs_ > 0;
-  session_.summary.taken += is_of_use_;
+  session_.summary.taken += use_ != Use::kNone;
   session_.sources.finish_source(source_id_, sha256, shape_, bytes, lines, rows_, duplicates_,
                                  conflicts_);
 }
@@ -95,19 +90,17 @@ void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
         }
         add_row(header, row, *judging);
       });
-  if (!judging) add_failures_of({}, {table.line, table.columns});
+  if (!judging) add_failure_of_row({}, {table.line, table.columns});
   warn_of_table(table);
   if (pairs_ > 0 || report_columns(table)) add_report();
 }
 
 void SourceContent::add_json(const std::string& bytes) {
   JsonFacts facts = read_json_facts(bytes, file_stem(file_));
-  shape_ = facts.kind.empty() ? "json" : facts.kind;
+  shape_ = facts.kind;
   if (!facts.error.empty()) return add_finding(0, true, facts.error, kept_part(bytes));
-  const int64_t metrics = session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
-  session_.summary.metrics += metrics;
-  is_of_use_ |= metrics > 0 || !facts.kind.empty();
-  for (ReportPair& pair : json_pairs(bytes)) add_pair(std::move(pair));
+  if (facts.kind != "other" || !facts.claims.empty()) note_use(Use::kEvidence);
+  session_.summary.metrics += session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
   if (facts.holds_rows) {
     add_finding(
         0, true,
@@ -124,18 +117,15 @@ void SourceContent::add_json(const std::string& bytes) {
 
 void SourceContent::add_row(const Table& header, const TableRow& row,
                             const std::optional<ReportColumns>& judging) {
-  is_of_use_ = true;
+  note_use(Use::kFacts);
   session_.facts.add_table_row(source_id_, header, row);
   if (judging) return add_claim_of(header, row, *judging);
-  add_failures_of(header, row);
+  add_failure_of_row(header, row);
 }
 
-/// Of a table that judges no pairs; amid text, below columns are many runs, unless the table has
-/// one row or lists parts of one.
-void SourceContent::add_failures_of(const Table& header, const TableRow& row) {
-  const bool has_columns = !has_other_text_ || header.rows.size() == 1 ||
-                           (!header.columns.empty() && lists_parts_of_a_run(header));
-  const std::string claim = claim_of_row(header, row, has_columns, has_other_text_);
+/// Of a table that judges no pairs.
+void SourceContent::add_failure_of_row(const Table& header, const TableRow& row) {
+  const std::string claim = row_claim(header, row, is_document_);
   if (!claim.empty()) add_failure(row.line, claim);
 }
 
@@ -147,7 +137,9 @@ void SourceContent::add_failures_of_line(std::string_view line, int64_t line_no)
   for_each_failure("", object, [&](const std::string& claim) { add_failure(line_no, claim); });
 }
 
+/// A claim of failure, as it is written.
 void SourceContent::add_failure(int64_t line, std::string_view text) {
+  note_use(Use::kEvidence);
   if (++failure_claims_ > kMaxFailureClaims) return;
   session_.facts.add_claim(source_id_, run_id_, line, kFailureClaim, "FAIL",
                            std::string(text.substr(0, kMaxClaimBytes)));
@@ -168,6 +160,7 @@ void SourceContent::add_pair(ReportPair pair) {
     return;
   }
   if (pair.prompt.empty()) pair.prompt = identity_.prompt;
+  note_use(Use::kEvidence);
   if (!session_.facts.add_report_pair(source_id_, run_id_, pair)) refuse_name(pair.tensor);
   ++session_.summary.report_pairs;
   if (pairs_++ == 0) session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
@@ -226,14 +219,18 @@ void SourceContent::warn_of_table(const Table& table) {
 
 void SourceContent::add_document(const Document& document) {
   shape_ = "document";
-  is_document_ = has_other_text_ = true;
+  is_document_ = true;
   warn_of_binary(document.is_binary);
   bool judges = false;
-  is_of_use_ |= !document.claims.empty() || !document.counts.empty() || !document.commit.empty() ||
-                !document.date.empty() || !document.experiment.empty();
+  if (!document.claims.empty() || !document.counts.empty() || !document.commit.empty() ||
+      !document.date.empty() || !document.experiment.empty()) {
+    note_use(Use::kFacts);
+  }
   for (const DocumentClaim& c : document.claims) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
+    if (c.kind == kFailureClaim) note_use(Use::kEvidence);
     if (c.kind != "verdict") continue;
+    note_use(Use::kEvidence);
     judges = true;
     const bool is_pass = c.value.starts_with("PASS") && c.value != kPassWithinRounding;
     if (!pass_line_ && is_pass) pass_line_ = c.line;
@@ -252,11 +249,6 @@ void SourceContent::add_document(const Document& document) {
     session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
                                 identity_.leg, source_id_);
   add_tables(document.tables);
-  for (const auto* lines : {&document.json_lines, &document.open_json_lines}) {
-    for (const JsonLine& line : *lines) {
-      for (ReportPair& pair : json_pairs(line.text, line.line)) add_pair(std::move(pair));
-    }
-  }
   if (judges || pairs_ > 0) add_report();
   for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
   if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
@@ -268,7 +260,7 @@ void SourceContent::add_tables(const std::vector<Table>& tables) {
     const auto judging = report_columns(table);
     if (judging) add_report();
     for (const TableRow& row : table.rows) add_row(table, row, judging);
-    if (table.rows.empty()) add_failures_of({}, {table.line, table.columns});
+    if (table.rows.empty()) add_failure_of_row({}, {table.line, table.columns});
     warn_of_table(table);
   }
   // A summary by status says again what a table of pairs has listed, unless that lists no failure.
@@ -296,7 +288,6 @@ void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
   warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
-  FailureLines failures(true);
   StatedRecords records(*this, {});
   std::vector<LogEvent> events;
   const int64_t events_before = session_.summary.log_events;
@@ -313,13 +304,13 @@ void SourceContent::add_log(const std::string& bytes) {
       records.take(line, line_no);
       continue;
     }
-    if (failures.claims(line)) add_failure(line_no, text::trim(line));
+    if (line_claims_failure(line)) add_failure(line_no, text::trim(line));
     events.clear();
     parser.add_line(line, line_no, events);
     for (const LogEvent& event : events) {
       seq = event.line == last_line ? seq + 1 : 0;
       last_line = event.line;
-      is_of_use_ = true;
+      note_use(Use::kEvidence);
       session_.facts.add_log_event(source_id_, run_id_, identity_.prompt, event, seq);
       ++session_.summary.log_events;
     }
@@ -336,7 +327,7 @@ void SourceContent::add_log(const std::string& bytes) {
                     " facts are more than a log may state; they are not kept");
   }
   LogFacts facts = parser.facts();
-  is_of_use_ |= !facts.facts.empty();
+  if (!facts.facts.empty()) note_use(Use::kFacts);
   for (const auto& [name, value] : facts.facts) {
     std::optional<double> number;
     if (char* end = nullptr; !value.empty()) {

@@ -1,8 +1,7 @@
 // Of a content: the rows, readouts, events and differences of its record lines.
 #include <utility>
 
-#include "ingest/failure_claim.h"
-#include "ingest/json_pairs.h"
+#include "ingest/known_claim.h"
 #include "ingest/source_content.h"
 
 namespace greta {
@@ -32,8 +31,10 @@ void SourceContent::add_batch(RecordBatch& batch) {
   const bool other_hash =
       !batch.hash_algo.empty() && !session_.runs.is_hash_algo(run_id_, batch.hash_algo);
   if (other_hash && !session_.runs.may_mix_hashes(run_id_, batch.hash_algo)) drop_hashes(batch);
-  is_of_use_ |= !batch.rows.empty() || !batch.readouts.empty() || !batch.events.empty() ||
-                !batch.differences.empty();
+  if (!batch.rows.empty() || !batch.readouts.empty() || !batch.events.empty() ||
+      !batch.differences.empty()) {
+    note_use(Use::kEvidence);
+  }
   drop_unnamed(batch);
   for (TraceRow& row : batch.rows) {
     const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
@@ -70,10 +71,8 @@ void SourceContent::add_batch(RecordBatch& batch) {
   for (LineDifference& d : batch.differences) add_difference(d);
   for (const LineFinding& f : batch.findings) {
     add_finding(f.line, f.is_error, f.reason, f.raw);
-    if (is_document_) continue;
-    // A line that judges a pair gives no row: what it claims counts nevertheless.
-    for (ReportPair& pair : json_pairs(f.raw, f.line)) add_pair(std::move(pair));
-    add_failures_of_line(f.raw, f.line);
+    // A line that gives no row: what it claims counts nevertheless.
+    if (!is_document_) add_failures_of_line(f.raw, f.line);
   }
   for (int64_t line : counts.conflict_lines) {
     add_finding(line, false, "a row with this key but other content is there; both are kept");
