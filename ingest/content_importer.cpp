@@ -10,12 +10,10 @@
 #include "common/sha256.h"
 #include "db/forget.h"
 #include "db/transaction.h"
-#include "ingest/content_name.h"
 #include "ingest/document.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 #include "ingest/foreign/rows.h"
 #include "ingest/foreign_content.h"
-#include "ingest/foreign_identity.h"
 #include "ingest/text.h"
 
 namespace greta {

@@ -4,7 +4,6 @@
 
 #include "common/utf8.h"
 #include "ingest/content/archive.h"
-#include "ingest/content_name.h"
 #include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/text_files.h"
 #include "ingest/log.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/sha256.h"
-#include "ingest/content_name.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
