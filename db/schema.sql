@@ -465,7 +465,7 @@ CREATE TABLE ingest_error (
 ) STRICT;
 CREATE UNIQUE INDEX ingest_error_once ON ingest_error(file, line, reason, ifnull(source_id, 0));
 CREATE INDEX ingest_error_of_source ON ingest_error(source_id) WHERE severity = 'error' AND source_id IS NOT NULL;
-CREATE INDEX ingest_error_about ON ingest_error(about) WHERE severity = 'error' AND about IS NOT NULL;
+CREATE INDEX ingest_error_about ON ingest_error(severity, about) WHERE about IS NOT NULL;
 
 -- An ingest that has not ended: it runs, or was interrupted. Written before its first row.
 CREATE TABLE ingest (

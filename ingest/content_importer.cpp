@@ -10,14 +10,10 @@
 #include "common/sha256.h"
 #include "db/forget.h"
 #include "db/transaction.h"
-#include "ingest/content_name.h"
 #include "ingest/document.h"
-#include "ingest/failure_claim.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 #include "ingest/foreign/rows.h"
 #include "ingest/foreign_content.h"
-#include "ingest/foreign_identity.h"
-#include "ingest/judging_table.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -35,11 +31,9 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   return sha.hex();
 }
 
-/// Whether a text of any shape, or its path, says what a report says.
-bool says_anything(const std::string& path, const std::string& bytes, const Document& document) {
-  return !claim_of_name(path, bytes).empty() || !document.claims.empty() ||
-         !document.tables.empty() || !document.json_lines.empty() ||
-         !document.open_json_lines.empty();
+bool is_text(ContentKind kind) {
+  return kind == ContentKind::kJson || kind == ContentKind::kTable ||
+         kind == ContentKind::kDocument || kind == ContentKind::kLog;
 }
 
 }  // namespace
@@ -62,13 +56,6 @@ bool ContentImporter::take(const Content& content, ContentReader& reader, Opened
 }
 
 void ContentImporter::store_content(Content content, ContentReader& reader, OpenedContent& opened) {
-  std::optional<Document> document;  // read already
-  if (opened.kind == ContentKind::kText && opened.is_whole) {
-    document = read_document(text::with_line_ends(opened.bytes));
-    opened.kind = says_anything(content.identity_path, opened.bytes, *document)
-                      ? ContentKind::kDocument
-                      : ContentKind::kUnknown;
-  }
   if (opened.kind == ContentKind::kUnknown) {
     const std::string why = why_unread(opened.bytes);
     return session_.add_finding(content.file, 0, !why.empty(),
@@ -95,11 +82,51 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
   }
   std::optional<FileBytes> file;
   if (in_pieces) opened.sha256 = file.emplace(content.file).sha256();
-  std::string_view head = std::string_view(opened.bytes).substr(0, kHeadBytes);
-  if (!identify(content, opened.kind, head, opened.sha256)) return;
+  if (!identify(content, opened)) return;
+  const bool may_be_mere_text = is_text(opened.kind) || (opened.kind == ContentKind::kRecords &&
+                                                         opened.is_whole && !has_identity_);
+  if (may_be_mere_text) return store_or_note(content, reader, opened);
+  store_source(content, reader, opened, file);
+}
+
+/// A text that states nothing makes no run: what was written of it is undone, and it is noted.
+void ContentImporter::store_or_note(const Content& content, ContentReader& reader,
+                                    OpenedContent& opened) {
+  IngestSummary& summary = session_.summary;
+  const IngestCounts before = summary;
+  const size_t findings_before = summary.findings.size();
+  std::optional<FileBytes> no_file;
+  session_.db.exec("SAVEPOINT text");
+  const Use use = store_source(content, reader, opened, no_file);
+  const bool is_stated = use >= (has_identity_ ? Use::kFacts : Use::kEvidence);
+  if (!is_stated && summary.errors == before.errors) {
+    session_.db.exec("ROLLBACK TO text");
+    session_.forget();
+    static_cast<IngestCounts&>(summary) = before;
+    summary.findings.resize(findings_before);
+    note_text(content, opened.bytes);
+  }
+  session_.db.exec("RELEASE text");
+}
+
+/// Keeps a text of which nothing is read, unless it is a copy of one of its run.
+void ContentImporter::note_text(const Content& content, std::string_view bytes) {
+  const std::string reason = trouble_.empty() ? kTextNotJudged : trouble_;
+  const std::string name =
+      content.identity_path.substr(content.identity_path.find_last_of('/') + 1);
+  const std::string run = session_.run_named_by(content.file);
+  bytes = kept_part(bytes);
+  const bool is_copy = !run.empty() && session_.sources.is_noted(run, reason, name, bytes) &&
+                       !session_.sources.find_finding(content.file, 0, reason);
+  if (!is_copy) session_.add_finding(content.file, 0, false, reason, bytes, {});
+}
+
+/// Takes what is read of a content into its run. kEvidence where it is there already.
+Use ContentImporter::store_source(Content content, ContentReader& reader, OpenedContent& opened,
+                                  std::optional<FileBytes>& file) {
   run_id_ = session_.runs.find_or_add(identity_);
   SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt, opened.sha256};
-  if (in_pieces) {
+  if (file) {
     content.raw_sha256 = opened.sha256;
   } else if (content.raw_bytes >= 0 &&
              (opened.is_whole || session_.sources.any_stored_with_size(content.raw_bytes))) {
@@ -107,29 +134,32 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
         opened.is_whole && !reader.is_compressed() ? opened.sha256 : sha256_of_file(content.file);
   }
   std::optional<int64_t> there;
-  if (opened.is_whole || in_pieces) {
+  if (opened.is_whole || file) {
     there = session_.sources.find_source(key);
   } else if (!content.raw_sha256.empty()) {
     there = session_.sources.find_stored(key, content.raw_sha256, content.raw_bytes);
   }
-  if (there) return take_known(*there, content);
+  if (there) {
+    take_known(*there, content);
+    return Use::kEvidence;
+  }
   session_.runs.change(run_id_);
   if (opened.kind == ContentKind::kRecords) return store_records(content, reader, opened);
-  if (in_pieces) {
-    store_foreign(content, reader, opened, *file);
+  if (file) {
+    const Use use = store_foreign(content, reader, opened, *file);
     if (!file->change().empty())
       session_.add_finding(content.file, 0, true, file->change(), "", {});
-    return;
+    return use;
   }
   if (is_foreign(opened.kind)) {
     MemoryBytes bytes(opened.bytes);
     return store_foreign(content, reader, opened, bytes);
   }
-  store_document(content, reader, opened, std::move(document));
+  return store_text(content, reader, opened);
 }
 
-void ContentImporter::store_document(const Content& content, ContentReader& reader,
-                                     OpenedContent& opened, std::optional<Document> document) {
+Use ContentImporter::store_text(const Content& content, ContentReader& reader,
+                                OpenedContent& opened) {
   opened.bytes = text::with_line_ends(std::move(opened.bytes));  // no second copy
   const std::string& bytes = opened.bytes;
   // What it states of a run that was forgotten is to come back, and nothing to be there twice.
@@ -145,27 +175,21 @@ void ContentImporter::store_document(const Content& content, ContentReader& read
       std::count(bytes.begin(), bytes.end(), '\n') + (!bytes.empty() && bytes.back() != '\n');
   SourceContent source(session_, id, run_id_, identity_, content.file);
   if (!reader.damage().empty()) source.add_finding(0, true, reader.damage());
-  if (opened.kind != ContentKind::kTable) {
-    const std::string claim = claim_of_name(content.identity_path, bytes);
-    if (!claim.empty()) source.add_failure(bytes.empty() ? 0 : 1, claim);
-  }
   switch (opened.kind) {
     case ContentKind::kJson:
       source.add_json(bytes);
       break;
     case ContentKind::kTable:
-      source.add_delimited(bytes, delimiter_of_table(content.identity_path, bytes));
+      source.add_delimited(bytes, lower_extension(content.identity_path) == ".csv" ? ',' : '\t');
       break;
     case ContentKind::kLog:
       source.add_log(bytes);
       break;
     default:
-      if (!document) document = read_document(bytes);
-      source.add_document(*document);
+      source.add_document(read_document(bytes));
   }
-  if (bytes.empty() && opened.kind != ContentKind::kJson)
-    source.add_finding(0, false, "an empty file");
   source.finish(opened.sha256, static_cast<int64_t>(bytes.size()), lines);
+  return source.use();
 }
 
 const NameRules& ContentImporter::name_rules() {
@@ -174,8 +198,8 @@ const NameRules& ContentImporter::name_rules() {
 }
 
 /// What another tool wrote. A file that breaks midway leaves what was read before, and an error.
-void ContentImporter::store_foreign(const Content& content, ContentReader& reader,
-                                    const OpenedContent& opened, Bytes& bytes) {
+Use ContentImporter::store_foreign(const Content& content, ContentReader& reader,
+                                   const OpenedContent& opened, Bytes& bytes) {
   if (forget_marked_source(session_.db, run_id_, identity_.leg, identity_.prompt, opened.sha256)) {
     session_.sources.forget();
   }
@@ -196,13 +220,14 @@ void ContentImporter::store_foreign(const Content& content, ContentReader& reade
     rows.finish();
     source.add_finding(0, true, std::string("cannot be taken: ") + error.what());
   }
-  if (opened.kind == ContentKind::kMsprobeConstruct) source.note_use();
+  if (opened.kind == ContentKind::kMsprobeConstruct) source.note_use(Use::kEvidence);
   source.set_shape(shape_of(opened.kind));
   source.finish(opened.sha256, static_cast<int64_t>(bytes.size()), rows.rows());
+  return source.use();
 }
 
-void ContentImporter::store_records(const Content& content, ContentReader& reader,
-                                    OpenedContent& opened) {
+Use ContentImporter::store_records(const Content& content, ContentReader& reader,
+                                   OpenedContent& opened) {
   SourceStore::SourceKey key{run_id_, identity_.leg, identity_.prompt,
                              opened.is_whole ? opened.sha256 : "being read"};
   const bool is_empty = opened.is_whole && opened.bytes.empty() && reader.damage().empty();
@@ -211,10 +236,12 @@ void ContentImporter::store_records(const Content& content, ContentReader& reade
   ++session_.summary.new_sources;
   if (is_empty) {
     add_location(id, content, content.raw_sha256);
-    return session_.add_finding(content.file, 0, false, trouble_, "", id);
+    session_.add_finding(content.file, 0, false, trouble_, "", id);
+    return Use::kNone;
   }
   SourceContent source(session_, id, run_id_, identity_, content.file);
-  const IngestSummary before = session_.summary;
+  const IngestCounts before = session_.summary;
+  const size_t findings_before = session_.summary.findings.size();
   if (opened.records) {
     for (auto& batch : opened.records->batches) {
       source.add_batch(*batch);
@@ -242,9 +269,11 @@ void ContentImporter::store_records(const Content& content, ContentReader& reade
       session_.forget();
       session_.db.exec(session_.options.dry_run ? "ROLLBACK TO content"
                                                 : "ROLLBACK; BEGIN IMMEDIATE");
-      session_.summary = before;
+      static_cast<IngestCounts&>(session_.summary) = before;
+      session_.summary.findings.resize(findings_before);
       --session_.summary.new_sources;
-      return take_known(*there, content);
+      take_known(*there, content);
+      return Use::kEvidence;
     }
   }
   source.set_shape(shape.empty() ? "unknown" : shape);
@@ -253,12 +282,13 @@ void ContentImporter::store_records(const Content& content, ContentReader& reade
                         ? end.sha256
                         : content.raw_sha256;
   add_location(id, content, raw);
+  return source.use();
 }
 
 /// Writes the batches while they are parsed; the result has none of them.
 ParsedRecords ContentImporter::stream_into(SourceContent& source, const Content& content,
                                            ContentReader& reader, const OpenedContent& opened) {
-  RecordParser parser(record_source(content.identity_path));
+  RecordParser parser(record_source(opened.identity, content.identity_path));
   OpenedReader all(opened, reader);
   int64_t bytes_before = session_.progress.bytes_done;
   auto on_bytes = [&](int64_t bytes) {
@@ -277,15 +307,15 @@ ParsedRecords ContentImporter::stream_into(SourceContent& source, const Content&
 }
 
 /// Fills identity_; false when a path that says nothing holds a content that is known already.
-bool ContentImporter::identify(const Content& content, ContentKind kind, std::string_view head,
-                               const std::string& sha256) {
-  identity_ = identify_run(content.identity_path);
+bool ContentImporter::identify(const Content& content, OpenedContent& opened) {
+  const std::string_view head = std::string_view(opened.bytes).substr(0, kHeadBytes);
+  const ContentKind kind = opened.kind;
+  identity_ = opened.identity;
   has_identity_ = true;
   if (!session_.options.run.empty()) {
     identity_ = identify_run(session_.options.run + "/" + identity_.leg + "/x");
-    RunIdentity of_file = identify_run(content.identity_path);
-    identity_.leg = of_file.leg;
-    identity_.prompt = of_file.prompt;
+    identity_.leg = opened.identity.leg;
+    identity_.prompt = opened.identity.prompt;
     if (is_foreign(kind)) identity_.prompt = place_in_run(content.identity_path);
     if (identity_.experiment.empty()) identity_.experiment = session_.options.run;
     return true;
@@ -297,17 +327,16 @@ bool ContentImporter::identify(const Content& content, ContentKind kind, std::st
     return true;
   }
   if (const std::optional<RunEvent> start = row_format_start(head)) {
-    return identify_by(*start, content, sha256);
+    return identify_by(*start, content, opened.sha256);
   }
   if (!identity_.experiment.empty()) return true;
   if (identity_.date_segment.empty()) {
-    if (auto there = session_.sources.find_content(sha256)) {
+    if (auto there = session_.sources.find_content(opened.sha256)) {
       take_known(*there, content);
       return false;
     }
-    Document document = read_document(head);
-    identity_.experiment = document.experiment;
-    if (!document.experiment.empty()) return true;
+    identity_.experiment = experiment_of_title(head);
+    if (!identity_.experiment.empty()) return true;
   }
   // Nothing names this run: its file does, with its content, so that two such files never merge.
   has_identity_ = false;

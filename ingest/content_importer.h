@@ -18,6 +18,9 @@ namespace greta {
 /// A smaller content is parsed faster than a thread starts, and shares its transaction.
 inline constexpr int64_t kWorthAThreadBytes = 16 << 10;
 
+/// Reason of the warning that keeps a text of which nothing is read; view run_verdict counts it.
+inline constexpr const char* kTextNotJudged = "a text, stored and not judged";
+
 /// One content to ingest: a file or an archive member.
 struct Content {
   std::string file;           ///< as findings name it: path, or archive!member
@@ -37,17 +40,18 @@ class ContentImporter {
 
  private:
   void store_content(Content content, ContentReader& reader, OpenedContent& opened);
-  /// The document, where it has been read already.
-  void store_document(const Content& content, ContentReader& reader, OpenedContent& opened,
-                      std::optional<Document> document);
-  void store_foreign(const Content& content, ContentReader& reader, const OpenedContent& opened,
-                     Bytes& bytes);
-  void store_records(const Content& content, ContentReader& reader, OpenedContent& opened);
+  void store_or_note(const Content& content, ContentReader& reader, OpenedContent& opened);
+  void note_text(const Content& content, std::string_view bytes);
+  Use store_source(Content content, ContentReader& reader, OpenedContent& opened,
+                   std::optional<FileBytes>& file);
+  Use store_text(const Content& content, ContentReader& reader, OpenedContent& opened);
+  Use store_foreign(const Content& content, ContentReader& reader, const OpenedContent& opened,
+                    Bytes& bytes);
+  Use store_records(const Content& content, ContentReader& reader, OpenedContent& opened);
   ParsedRecords stream_into(SourceContent& source, const Content& content, ContentReader& reader,
                             const OpenedContent& opened);
 
-  bool identify(const Content& content, ContentKind kind, std::string_view head,
-                const std::string& sha256);
+  bool identify(const Content& content, OpenedContent& opened);
   bool identify_by(const RunEvent& start, const Content& content, const std::string& sha256);
   const NameRules& name_rules();
   void set_trouble(const std::string& damage, bool is_empty, bool is_compressed);

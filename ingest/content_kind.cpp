@@ -4,7 +4,6 @@
 
 #include "common/utf8.h"
 #include "ingest/content/archive.h"
-#include "ingest/content_name.h"
 #include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/text_files.h"
 #include "ingest/log.h"
@@ -139,7 +138,7 @@ ContentKind classify(const std::string& path, std::string_view head) {
   const std::string_view text = text::trim(text::without_mark(head));
   if (is_record_line(text.substr(0, text.find('\n')))) return ContentKind::kRecords;
   if (looks_like_log(head)) return ContentKind::kLog;
-  return holds_text(head) && !is_program(extension, head) ? ContentKind::kText
+  return holds_text(head) && !is_program(extension, head) ? ContentKind::kDocument
                                                           : ContentKind::kUnknown;
 }
 
@@ -147,14 +146,17 @@ std::string shapes_that_are_read() {
   return "greta reads:\n"
          "  .jsonl, .ndjson        trace lines (stage_trace, readout, metric, ...), an engine's "
          "export\n"
-         "  .json, .tsv, .csv      configurations, results, tables of pairs\n"
-         "  .md, .txt, .log, .out, .err   reports and logs\n"
+         "  metadata.json, config.json, perf.json, summary.json   attributes and metrics of a run\n"
+         "  .tsv, .csv             tables of pairs\n"
+         "  .md, .txt, .log, .out, .err   reports (\"verdict: FAIL\", tables of pairs) and run "
+         "logs\n"
          "  dump.json              msprobe (statistics, md5), with construct.json beside it\n"
          "  PassNNNNN.pt, k=v___k=v.pt, .pt   SGLang's dumps, tensors of torch.save\n"
          "  .safetensors, .npy, .npz          tensors by name\n"
          "  .json of DebugMode.save_logs      PyTorch's operators and hashes\n"
          "  .txt, .log of llama.cpp           what its debug callback prints\n"
-         "by content, packed (.gz) or in an archive (.tar, .tgz) too; see greta-db(1)\n";
+         "by content, packed (.gz) or in an archive (.tar, .tgz) too; docs/ingest.md has them all. "
+         "Other texts are stored, not judged.\n";
 }
 
 }  // namespace greta

@@ -9,9 +9,8 @@ enum class ContentKind {
   kRecords,
   kJson,
   kTable,
-  kDocument,
+  kDocument,  ///< a report, and any other text
   kLog,
-  kText,  ///< of no shape that is known: a document, if it says anything
   // of other tools
   kMsprobe,
   kMsprobeConstruct,

@@ -1,7 +1,6 @@
 #include "ingest/document.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -9,10 +8,7 @@
 
 #include "common/utc_time.h"
 #include "common/utf8.h"
-#include "ingest/failure_claim.h"
-#include "ingest/failure_lines.h"
-#include "ingest/html_table.h"
-#include "ingest/judging_table.h"
+#include "ingest/known_claim.h"
 #include "ingest/text.h"
 
 namespace greta {
@@ -253,11 +249,7 @@ class DocumentReader {
   explicit DocumentReader(std::string_view text) {
     document_.valid_utf8 = utf8::is_valid(text);
     document_.is_binary = text.find('\0') != text.npos;
-    text = take_what_may_be(text);
-    std::string made;
-    document_.tables = read_pipe_tables(with_plain_boxes(text, made));
-    other_tables_ = read_html_tables(text);
-    for (Table& table : read_judging_tables(lines_)) other_tables_.push_back(std::move(table));
+    document_.tables = read_pipe_tables(take_what_may_be(text));
   }
 
   Document read() {
@@ -268,24 +260,17 @@ class DocumentReader {
       const text::FenceTracker::Kind kind = fences.next(lines_[i]);
       if (kind == text::FenceTracker::kInside) read_json(i, document_.json_lines);
       if (kind == text::FenceTracker::kOutside) read_json(i, document_.open_json_lines);
-      if (trim(lines_[i]).empty()) {
-        failures_.claims({});
-        continue;
-      }
+      if (trim(lines_[i]).empty()) continue;
       if (kind == text::FenceTracker::kInside) read_failure(i);
       if (kind != text::FenceTracker::kOutside) continue;
       while (table != document_.tables.cend() && i >= end_of(*table)) ++table;
       const bool in_table = table != document_.tables.cend() && i >= index(table->line);
       read_title(i, in_table);
       if (in_table) continue;
-      const bool is_rule = text::is_rule(lines_[i]);
-      if (!is_rule) read_line(i);
+      if (text::is_rule(lines_[i])) continue;
+      read_line(i);
       read_failure(i);
-      if (is_rule) continue;
-      heading_ = heading_at(i);
     }
-    // Their lines have been read as text too, which may stand beside a table on one line.
-    for (Table& other : other_tables_) document_.tables.push_back(std::move(other));
     if (claims_not_kept_ > 0) {
       document_.limits.push_back(
           {0, std::to_string(claims_not_kept_) + " claims are more than a document may make"});
@@ -418,32 +403,15 @@ class DocumentReader {
     return true;
   }
 
-  // What is said of what stands below: a heading, "Verdict:" and nothing else, or an underlined
-  // line.
-  std::string heading_at(size_t i) const {
-    if (auto heading = text::heading(lines_, i)) return *std::move(heading);
-    std::string line = plain_line(lines_[i]);
-    if (line.size() > kMaxKey) return {};
-    if (line.ends_with(':')) return line.substr(0, line.size() - 1);
-    const bool is_underlined = i + 1 < lines_.size() && text::is_rule(lines_[i + 1]);
-    return is_underlined ? line : std::string();
-  }
-
   // A claim of failure that is no verdict; those of tables are their rows'.
   void read_failure(size_t i) {
-    const std::string_view line = plain_lines_.emplace_back(plain(lines_[i]));
-    if (plain_lines_.size() > FailureLines::kLinesHeld) plain_lines_.pop_front();
-    const bool claims = failures_.claims(line);
     // "Verdict: FAIL + ROOT_CAUSE: X" has made two
     const auto last = document_.claims.end() -
                       std::min<std::ptrdiff_t>(kMostClaimsOfLine, std::ssize(document_.claims));
     const bool is_said = std::any_of(last, document_.claims.end(), [i](const DocumentClaim& claim) {
       return index(claim.line) == i && claim.kind == "verdict" && claim.value.starts_with("FAIL");
     });
-    if (is_said || passes_within_rounding(lines_[i])) return;
-    // of a heading that judges, not of one that names a failure
-    const bool is_below = claims_failure(heading_, line) && !claims_failure(heading_, "x");
-    if (!is_below && !claims) return;
+    if (is_said || !line_claims_failure(lines_[i]) || passes_within_rounding(lines_[i])) return;
     keep_claim(i, "failure", "FAIL", trim(lines_[i]).substr(0, kMaxFailureBytes));
   }
 
@@ -476,16 +444,23 @@ class DocumentReader {
 
   std::vector<std::string_view> lines_;
   Document document_;
-  std::vector<Table> other_tables_;  // of HTML, and by commas
   bool titled_ = false;
-  std::string heading_;  // just above
-  FailureLines failures_{false};
-  std::deque<std::string> plain_lines_;  // that it holds
   int64_t claims_not_kept_ = 0;
 };
 
 }  // namespace
 
 Document read_document(std::string_view text) { return DocumentReader(text).read(); }
+
+std::string experiment_of_title(std::string_view head) {
+  text::FenceTracker fences;
+  head = text::without_mark(head);
+  for (std::string_view line; text::take_line(head, line);) {
+    const bool outside = fences.next(line) == text::FenceTracker::kOutside;
+    if (!outside || trim(line).empty() || text::is_rule(line)) continue;
+    return line.find('|') == line.npos ? find_experiment(plain_line(line)) : "";
+  }
+  return {};
+}
 
 }  // namespace greta

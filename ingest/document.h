@@ -18,8 +18,8 @@ inline constexpr std::string_view kPassWithinRounding = "PASS_WITHIN_ROUNDING";
 /// A verdict that the text states, from "KEY: value" or from a heading KEY and the line below.
 struct DocumentClaim {
   int64_t line = 0;   ///< of the value
-  std::string kind;   ///< verdict, status, first_fail, root_cause or conclusion; failure of a line
-                      ///< that claims one in any words (line_claims_failure)
+  std::string kind;   ///< verdict, status, first_fail, root_cause or conclusion; failure of any
+                      ///< other line_claims_failure
   std::string value;  ///< the first word when it is upper-case (PASS, NOT_REPRODUCED), else "";
                       ///< kPassWithinRounding; FAIL of what claims a failure
   std::string text;   ///< the value in full, without Markdown emphasis
@@ -62,5 +62,8 @@ struct Document {
 };
 
 Document read_document(std::string_view text);
+
+/// Document::experiment of a text that begins with `head`: what its title names, and no more read.
+std::string experiment_of_title(std::string_view head);
 
 }  // namespace greta

@@ -109,11 +109,8 @@ void Facts::add_report(int64_t source_id, int64_t run_id, const std::string& pat
 
 bool Facts::add_report_pair(int64_t source_id, int64_t run_id, const ReportPair& pair) {
   static constexpr const char* kStatus[] = {"MATCH", "DRIFT", "MISSING"};
-  // The next line that is free, where one line lists several.
-  SQLite::Statement& s = sql_(
-      "INSERT INTO report_pair SELECT ?1, CASE WHEN EXISTS (SELECT 1 FROM report_pair"
-      " WHERE source_id = ?1 AND line = ?2) THEN (SELECT max(line) + 1 FROM report_pair WHERE"
-      " source_id = ?1) ELSE ?2 END, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12");
+  SQLite::Statement& s =
+      sql_("INSERT INTO report_pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   s.bind(1, source_id);
   s.bind(2, pair.line);
   s.bind(3, run_id);

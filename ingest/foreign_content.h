@@ -7,6 +7,7 @@
 #include "ingest/foreign/bytes.h"
 #include "ingest/foreign/name_rules.h"
 #include "ingest/foreign/rows.h"
+#include "ingest/run_identity.h"
 
 namespace greta {
 
@@ -28,5 +29,13 @@ NameRules load_name_rules(SQLite::Database& db);
 /// disk its construct.json is read too. Throws ForeignError when the file as a whole cannot be
 /// taken; what was read before is in `rows`.
 void read_foreign(ContentKind kind, const std::string& path, Bytes& bytes, ForeignRows& rows);
+
+/// The run of such a file: what the path above steps and ranks says; where it says nothing, its
+/// folder, told from others of that name by a hash. With is_own_run, the file is a run by itself.
+/// `path` is absolute.
+RunIdentity identify_foreign(const std::string& path, bool is_own_run);
+
+/// What tells a file from others of its run: its directories of steps and ranks, and its name.
+std::string place_in_run(const std::string& path);
 
 }  // namespace greta

@@ -33,7 +33,7 @@ struct IngestOptions {
   std::function<void(const IngestProgress&)> progress;
 };
 
-struct IngestSummary {
+struct IngestCounts {
   int64_t files = 0;          ///< files and archive members looked at
   int64_t new_sources = 0;    ///< contents that were not in the database
   int64_t known_sources = 0;  ///< contents that were: nothing changed but perhaps a location
@@ -43,9 +43,12 @@ struct IngestSummary {
   int64_t report_pairs = 0;
   int64_t log_events = 0;
   int64_t metrics = 0;
-  int64_t taken = 0;                 ///< contents, new or known, that say something greta reads
+  int64_t taken = 0;                 ///< contents, new or known, of a shape that greta reads
   int64_t errors = 0, warnings = 0;  ///< findings that were not in the database
   int64_t known_errors = 0, known_warnings = 0;  ///< those that were, of what was looked at
+};
+
+struct IngestSummary : IngestCounts {
   std::vector<Finding> findings;  ///< new ones, the first kMaxFindings; ingest_error has all
   static constexpr size_t kMaxFindings = 10'000;
 
@@ -67,5 +70,14 @@ IngestSummary ingest(SQLite::Database& db, const std::vector<std::filesystem::pa
 /// finding. With give_up it ends: what is left of its paths is read, and the runs that it has
 /// written to have an error for each path that is gone, so that they stay INCOMPLETE at best.
 IngestSummary resume(SQLite::Database& db, const IngestOptions& options);
+
+/// Ingests the row format (docs/traces.md) from a pipe, while its other end still writes: rows are
+/// committed within some 20 ms of their arrival, so that others see them, and no lock is held while
+/// nothing comes. A run whose stream ends before its run_end is INCOMPLETE. Findings name the file
+/// "-". What does not begin with such a run_start is a finding, and is not read on.
+///
+/// descriptor: of the pipe, or of a file; borrowed. Throws SQLite::Exception, std::system_error
+/// (it cannot be read) and Stopped.
+IngestSummary ingest_stream(SQLite::Database& db, int descriptor, const IngestOptions& options);
 
 }  // namespace greta

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "common/utf8.h"
-#include "ingest/repeated_keys.h"
 
 namespace greta {
 namespace {

@@ -9,9 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ingest/failure_claim.h"
-#include "ingest/failure_members.h"
 #include "ingest/json_document.h"
+#include "ingest/known_claim.h"
 #include "ingest/run_identity.h"
 #include "ingest/text.h"
 
@@ -190,14 +189,12 @@ bool holds_rows(const json& value) {
 // Walks a document whose nesting is bounded, so that recursion is safe.
 class FactsReader {
  public:
-  FactsReader(JsonFacts& facts, std::string_view file_stem) : facts_(facts), stem_(file_stem) {}
+  explicit FactsReader(JsonFacts& facts) : facts_(facts) {}
 
   void read(const json& document) {
-    read_by_name(document);
+    if (facts_.kind == "other") return read_claims(document);
     const bool states = facts_.kind == "metadata" || facts_.kind == "config";
     if (facts_.kind == "perf") read_leg(document);
-    limits_ = limits_of_object(document);
-    look_at_members({}, document);
     for (const auto& [key, value] : document.items()) {
       if (states || key == "config") {
         look_for_failures({}, key, value);
@@ -206,15 +203,26 @@ class FactsReader {
         top_level(key, value);
       }
     }
+    look_at_counts({}, document);
   }
 
  private:
-  /// {"attn_out": "differs"} in verdict.json.
-  void read_by_name(const json& document) {
-    if (!document.is_object() || !claims_failure(stem_, "fail")) return;
+  /// All that is read of a document whose name says nothing.
+  void read_claims(const json& document) {
     for (const auto& [key, value] : document.items()) {
-      if (value.is_string() && !claims_failure(key, "fail")) look_for_failures({}, stem_, value);
+      if (is_verdict(key, value)) {
+        claim({}, value);
+      } else {
+        look_for_failures({}, key, value);
+      }
     }
+    look_at_counts({}, document);
+  }
+
+  static bool is_verdict(std::string_view key, const json& value) {
+    return !value.is_structured() && (key == "global_verdict" || key == "verdict" ||
+                                      (key == "status" && value.is_string() &&
+                                       is_verdict_word(value.get_ref<const std::string&>())));
   }
 
   void read_leg(const json& document) {
@@ -226,10 +234,7 @@ class FactsReader {
   }
 
   void top_level(const std::string& key, const json& value) {
-    const bool verdict = key == "global_verdict" || key == "verdict" ||
-                         (key == "status" && value.is_string() &&
-                          is_verdict_word(value.get_ref<const std::string&>()));
-    if (verdict && !value.is_structured()) return claim({}, value);
+    if (is_verdict(key, value)) return claim({}, value);
     if (value.is_array() && all_objects(value)) return read_list(key, value);
     if (value.is_object()) return read_object(key, value);
     look_for_failures({}, key, value);
@@ -298,14 +303,11 @@ class FactsReader {
         scope.leg = dim_value(value);
       }
     }
-    look_at_members(scope.dims, run);
+    look_at_counts(scope.dims, run);
     for (const auto& [key, value] : run.items()) {
       if (repeats_scope(scope, key, value)) continue;
       look_for_failures(scope.dims, key, value);
-      const bool verdict =
-          key == "verdict" || (key == "status" && value.is_string() &&
-                               is_verdict_word(value.get_ref<const std::string&>()));
-      if (verdict && !value.is_structured()) {
+      if (is_verdict(key, value)) {
         claim(scope.dims, value);
       } else if ((key == "prefill_perf" || key == "decode_perf") && value.is_object()) {
         Scope leg = scope;
@@ -356,22 +358,18 @@ class FactsReader {
     facts_.claims.push_back({dims, fails ? "FAIL" : std::move(word), text});
   }
 
-  /// Of the members of an object together; each by itself is looked through by look_for_failures.
-  void look_at_members(const std::map<std::string, std::string>& dims, const json& object) {
-    if (!object.is_object() || facts_.claims.size() >= kMaxJsonClaims) return;
-    const std::string claim = claim_of_object({}, object, limits_);
-    if (!claim.empty()) facts_.claims.push_back({dims, "FAIL", claim, true});
+  void add_failure(const std::map<std::string, std::string>& dims, const std::string& claim) {
+    if (facts_.claims.size() < kMaxJsonClaims) facts_.claims.push_back({dims, "FAIL", claim, true});
+  }
+
+  /// Those of an object itself; what it holds is looked through by look_for_failures.
+  void look_at_counts(const std::map<std::string, std::string>& dims, const json& object) {
+    if (has_fewer_than_total(object)) add_failure(dims, kFewerThanTotal);
   }
 
   void look_for_failures(const std::map<std::string, std::string>& dims, const std::string& key,
                          const json& value) {
-    for_each_failure(
-        key, value,
-        [&](const std::string& claim) {
-          if (facts_.claims.size() < kMaxJsonClaims)
-            facts_.claims.push_back({dims, "FAIL", claim, true});
-        },
-        limits_);
+    for_each_failure(key, value, [&](const std::string& claim) { add_failure(dims, claim); });
   }
 
   // `key` is the last part of the path, "" where known names do not count.
@@ -442,9 +440,7 @@ class FactsReader {
   }
 
   JsonFacts& facts_;
-  std::string stem_;              // of the file
-  std::vector<Quantity> limits_;  // that it states of all that it holds
-  Scope own_;                     // the file's own run: no dimensions, the leg of a perf file
+  Scope own_;  // the file's own run: no dimensions, the leg of a perf file
   size_t timestamp_depth_ = std::numeric_limits<size_t>::max();
   size_t commit_depth_ = std::numeric_limits<size_t>::max();
 };
@@ -456,7 +452,7 @@ JsonFacts read_json_facts(std::string_view text, std::string_view file_stem) {
   facts.kind = kind_of(file_stem);
   const json document = parse_json_document(text, facts.error);
   if (!facts.error.empty()) return facts;
-  FactsReader(facts, file_stem).read(document);
+  FactsReader(facts).read(document);
   facts.holds_rows = holds_rows(document);
   return facts;
 }

@@ -7,8 +7,10 @@
 #include <vector>
 
 /// What a run's JSON side files state (metadata, config, perf, summary, perf_summary and
-/// drift_summary): a pure function of bytes. Any input is accepted; nesting deeper than 64 is an
-/// error, and names and dimension values longer than a fixed limit are kept as JSON text.
+/// drift_summary, also behind "NAME_"): a pure function of bytes. Of any other JSON only the
+/// verdicts and claims of failure at known keys are read (known_claim.h). Any input is accepted;
+/// nesting deeper than 64 is an error, and names and dimension values longer than a fixed limit are
+/// kept as JSON text.
 namespace greta {
 
 /// One thing stated about the file's own run. `dim` is canonical: span, dtype, kv_aligned (kv),
@@ -54,7 +56,7 @@ struct JsonFacts {
 };
 
 /// `file_stem` is the file's name without directories and extension; it decides `kind`, which
-/// decides whether an unknown number is an attribute (metadata, config) or a metric.
+/// decides whether an unknown number is an attribute (metadata, config), a metric or not read.
 JsonFacts read_json_facts(std::string_view text, std::string_view file_stem);
 
 }  // namespace greta

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "common/sha256.h"
-#include "ingest/content_name.h"
-#include "ingest/run_identity.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {
@@ -16,7 +15,7 @@ constexpr size_t kParsedAheadBytes = 4u << 20;
 ParsedRecords parse_whole(const OpenedContent& content, ContentReader& reader,
                           const std::string& identity_path) {
   ParsedRecords parsed;
-  RecordParser parser(record_source(identity_path));
+  RecordParser parser(record_source(content.identity, identity_path));
   OpenedReader whole(content, reader);
   parsed.end = parse_records(whole, parser, [&](std::unique_ptr<RecordBatch> batch, int64_t) {
     parsed.batches.push_back(std::move(batch));
@@ -29,8 +28,7 @@ ParsedRecords parse_whole(const OpenedContent& content, ContentReader& reader,
 
 }  // namespace
 
-RecordSource record_source(const std::string& identity_path) {
-  const RunIdentity identity = identify_run(identity_path);
+RecordSource record_source(const RunIdentity& identity, const std::string& identity_path) {
   return {identity.leg, identity.prompt.empty() ? file_stem(identity_path) : identity.prompt, {}};
 }
 
@@ -69,6 +67,7 @@ OpenedContent open_start(ContentReader& reader, const std::string& identity_path
   bytes.resize(filled);
   content.is_whole = filled < limit;
   content.kind = classify(identity_path, std::string_view(bytes).substr(0, kHeadBytes));
+  content.identity = identify_run(identity_path);
   if (!content.is_whole) return content;
   if (parse == ParseAhead::kYes && content.kind == ContentKind::kRecords && !bytes.empty() &&
       bytes.size() <= kParsedAheadBytes) {

@@ -9,6 +9,7 @@
 #include "ingest/content_kind.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"
+#include "ingest/run_identity.h"
 
 namespace greta {
 
@@ -30,6 +31,7 @@ struct OpenedContent {
   std::string bytes;  ///< all of it when is_whole, else what it starts with
   bool is_whole = false;
   ContentKind kind = ContentKind::kUnknown;
+  RunIdentity identity;                  ///< as its path states it
   std::string sha256;                    ///< of the bytes, when is_whole
   std::optional<ParsedRecords> records;  ///< when they were asked for
 };
@@ -43,7 +45,7 @@ OpenedContent open_start(ContentReader& reader, const std::string& identity_path
                          ParseAhead parse);
 
 /// What the path of a record file says to its parser.
-RecordSource record_source(const std::string& identity_path);
+RecordSource record_source(const RunIdentity& identity, const std::string& identity_path);
 
 /// Reads `content.bytes` and then, unless they are whole, the rest of `reader`; damage is that of
 /// `reader`. Borrows both.

@@ -4,14 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "ingest/content_name.h"
-#include "ingest/failure_claim.h"
-#include "ingest/failure_lines.h"
-#include "ingest/failure_table.h"
 #include "ingest/json_document.h"
 #include "ingest/json_facts.h"
-#include "ingest/json_pairs.h"
-#include "ingest/judging_table.h"
+#include "ingest/known_claim.h"
 #include "ingest/log.h"
 #include "ingest/record/parser.h"
 #include "ingest/text.h"
@@ -75,8 +70,7 @@ class SourceContent::StatedRecords {
 
 void SourceContent::finish(const std::string& sha256, int64_t bytes, int64_t lines) {
   warn_of_contradictions();
-  is_of_use_ |= rows_ + pairs_ > 0;
-  session_.summary.taken += is_of_use_;
+  session_.summary.taken += use_ != Use::kNone;
   session_.sources.finish_source(source_id_, sha256, shape_, bytes, lines, rows_, duplicates_,
                                  conflicts_);
 }
@@ -95,19 +89,17 @@ void SourceContent::add_delimited(const std::string& bytes, char delimiter) {
         }
         add_row(header, row, *judging);
       });
-  if (!judging) add_failures_of({}, {table.line, table.columns});
+  if (!judging) add_failure_of_row({}, {table.line, table.columns});
   warn_of_table(table);
   if (pairs_ > 0 || report_columns(table)) add_report();
 }
 
 void SourceContent::add_json(const std::string& bytes) {
   JsonFacts facts = read_json_facts(bytes, file_stem(file_));
-  shape_ = facts.kind.empty() ? "json" : facts.kind;
+  shape_ = facts.kind;
   if (!facts.error.empty()) return add_finding(0, true, facts.error, kept_part(bytes));
-  const int64_t metrics = session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
-  session_.summary.metrics += metrics;
-  is_of_use_ |= metrics > 0 || !facts.kind.empty();
-  for (ReportPair& pair : json_pairs(bytes)) add_pair(std::move(pair));
+  if (facts.kind != "other" || !facts.claims.empty()) note_use(Use::kEvidence);
+  session_.summary.metrics += session_.facts.add_json_facts(source_id_, run_id_, identity_, facts);
   if (facts.holds_rows) {
     add_finding(
         0, true,
@@ -124,18 +116,15 @@ void SourceContent::add_json(const std::string& bytes) {
 
 void SourceContent::add_row(const Table& header, const TableRow& row,
                             const std::optional<ReportColumns>& judging) {
-  is_of_use_ = true;
+  note_use(Use::kFacts);
   session_.facts.add_table_row(source_id_, header, row);
   if (judging) return add_claim_of(header, row, *judging);
-  add_failures_of(header, row);
+  add_failure_of_row(header, row);
 }
 
-/// Of a table that judges no pairs; amid text, below columns are many runs, unless the table has
-/// one row or lists parts of one.
-void SourceContent::add_failures_of(const Table& header, const TableRow& row) {
-  const bool has_columns = !has_other_text_ || header.rows.size() == 1 ||
-                           (!header.columns.empty() && lists_parts_of_a_run(header));
-  const std::string claim = claim_of_row(header, row, has_columns, has_other_text_);
+/// Of a table that judges no pairs.
+void SourceContent::add_failure_of_row(const Table& header, const TableRow& row) {
+  const std::string claim = row_claim(header, row, is_document_);
   if (!claim.empty()) add_failure(row.line, claim);
 }
 
@@ -147,7 +136,9 @@ void SourceContent::add_failures_of_line(std::string_view line, int64_t line_no)
   for_each_failure("", object, [&](const std::string& claim) { add_failure(line_no, claim); });
 }
 
+/// A claim of failure, as it is written.
 void SourceContent::add_failure(int64_t line, std::string_view text) {
+  note_use(Use::kEvidence);
   if (++failure_claims_ > kMaxFailureClaims) return;
   session_.facts.add_claim(source_id_, run_id_, line, kFailureClaim, "FAIL",
                            std::string(text.substr(0, kMaxClaimBytes)));
@@ -168,6 +159,7 @@ void SourceContent::add_pair(ReportPair pair) {
     return;
   }
   if (pair.prompt.empty()) pair.prompt = identity_.prompt;
+  note_use(Use::kEvidence);
   if (!session_.facts.add_report_pair(source_id_, run_id_, pair)) refuse_name(pair.tensor);
   ++session_.summary.report_pairs;
   if (pairs_++ == 0) session_.facts.add_report(source_id_, run_id_, identity_.relative_path);
@@ -226,14 +218,18 @@ void SourceContent::warn_of_table(const Table& table) {
 
 void SourceContent::add_document(const Document& document) {
   shape_ = "document";
-  is_document_ = has_other_text_ = true;
+  is_document_ = true;
   warn_of_binary(document.is_binary);
   bool judges = false;
-  is_of_use_ |= !document.claims.empty() || !document.counts.empty() || !document.commit.empty() ||
-                !document.date.empty() || !document.experiment.empty();
+  if (!document.claims.empty() || !document.counts.empty() || !document.commit.empty() ||
+      !document.date.empty() || !document.experiment.empty()) {
+    note_use(Use::kFacts);
+  }
   for (const DocumentClaim& c : document.claims) {
     session_.facts.add_claim(source_id_, run_id_, c.line, c.kind, c.value, c.text);
+    if (c.kind == kFailureClaim) note_use(Use::kEvidence);
     if (c.kind != "verdict") continue;
+    note_use(Use::kEvidence);
     judges = true;
     const bool is_pass = c.value.starts_with("PASS") && c.value != kPassWithinRounding;
     if (!pass_line_ && is_pass) pass_line_ = c.line;
@@ -252,11 +248,6 @@ void SourceContent::add_document(const Document& document) {
     session_.runs.add_attribute(run_id_, "title", document.title, AttributeRank::kDocument,
                                 identity_.leg, source_id_);
   add_tables(document.tables);
-  for (const auto* lines : {&document.json_lines, &document.open_json_lines}) {
-    for (const JsonLine& line : *lines) {
-      for (ReportPair& pair : json_pairs(line.text, line.line)) add_pair(std::move(pair));
-    }
-  }
   if (judges || pairs_ > 0) add_report();
   for (const DocumentLimit& limit : document.limits) add_finding(limit.line, true, limit.reason);
   if (!document.valid_utf8) add_finding(0, false, "not valid UTF-8");
@@ -268,7 +259,7 @@ void SourceContent::add_tables(const std::vector<Table>& tables) {
     const auto judging = report_columns(table);
     if (judging) add_report();
     for (const TableRow& row : table.rows) add_row(table, row, judging);
-    if (table.rows.empty()) add_failures_of({}, {table.line, table.columns});
+    if (table.rows.empty()) add_failure_of_row({}, {table.line, table.columns});
     warn_of_table(table);
   }
   // A summary by status says again what a table of pairs has listed, unless that lists no failure.
@@ -296,7 +287,6 @@ void SourceContent::add_log(const std::string& bytes) {
   shape_ = "log";
   warn_of_binary(bytes.find('\0') != bytes.npos);
   LogParser parser;
-  FailureLines failures(true);
   StatedRecords records(*this, {});
   std::vector<LogEvent> events;
   const int64_t events_before = session_.summary.log_events;
@@ -313,13 +303,13 @@ void SourceContent::add_log(const std::string& bytes) {
       records.take(line, line_no);
       continue;
     }
-    if (failures.claims(line)) add_failure(line_no, text::trim(line));
+    if (line_claims_failure(line)) add_failure(line_no, text::trim(line));
     events.clear();
     parser.add_line(line, line_no, events);
     for (const LogEvent& event : events) {
       seq = event.line == last_line ? seq + 1 : 0;
       last_line = event.line;
-      is_of_use_ = true;
+      note_use(Use::kEvidence);
       session_.facts.add_log_event(source_id_, run_id_, identity_.prompt, event, seq);
       ++session_.summary.log_events;
     }
@@ -336,7 +326,7 @@ void SourceContent::add_log(const std::string& bytes) {
                     " facts are more than a log may state; they are not kept");
   }
   LogFacts facts = parser.facts();
-  is_of_use_ |= !facts.facts.empty();
+  if (!facts.facts.empty()) note_use(Use::kFacts);
   for (const auto& [name, value] : facts.facts) {
     std::optional<double> number;
     if (char* end = nullptr; !value.empty()) {
@@ -351,6 +341,129 @@ void SourceContent::add_log(const std::string& bytes) {
     session_.runs.set_prompt_length(run_id_, identity_.prompt, *facts.prompt_tokens);
   }
   if (!facts.valid_utf8) add_finding(0, false, "not valid UTF-8; kept as it is");
+}
+
+void SourceContent::add_batch(RecordBatch& batch) {
+  for (const PromptSymbol& symbol : batch.prompts)
+    prompts_.push_back(session_.runs.prompt_id(run_id_, symbol));
+  for (const std::string& name : batch.phases) phases_.push_back(session_.writer.phase_id(name));
+  for (const std::string& name : batch.names) {
+    names_.push_back(session_.writer.tensor_id_of_run(run_id_, name));
+    if (!names_.back()) refuse_name(name);
+  }
+  for (const RowContext& context : batch.contexts) {
+    contexts_.push_back(session_.writer.add_context(context));
+    if (context.extra) add_failures_of_line(*context.extra, 0);
+  }
+  for (const RunEvent& event : batch.events) {
+    const std::string doubt = session_.runs.add_run_event(source_id_, run_id_, identity_, event);
+    // of the run: which of the lines comes second is an accident
+    if (!doubt.empty())
+      session_.add_finding_about(identity_.run_name(), identity_.run_name(), doubt);
+    for (const auto& [name, value] : event.attributes) {
+      if (claims_failure(name, value)) add_failure(0, name + ": " + value);
+    }
+    if (!event.beside.empty()) add_failures_of_line(event.beside, 0);
+  }
+  const bool other_hash =
+      !batch.hash_algo.empty() && !session_.runs.is_hash_algo(run_id_, batch.hash_algo);
+  if (other_hash && !session_.runs.may_mix_hashes(run_id_, batch.hash_algo)) drop_hashes(batch);
+  if (!batch.rows.empty() || !batch.readouts.empty() || !batch.events.empty() ||
+      !batch.differences.empty()) {
+    note_use(Use::kEvidence);
+  }
+  drop_unnamed(batch);
+  for (TraceRow& row : batch.rows) {
+    const PhaseId& phase = phases_[static_cast<size_t>(row.phase_id)];
+    const TensorId& tensor = *names_[static_cast<size_t>(row.name_id)];
+    row.run_id = run_id_;
+    row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
+    row.phase_id = phase.id;
+    row.side = phase.side;
+    row.name_id = tensor.name_id;
+    row.tensor_id = tensor.tensor_id;
+    if (row.context_id) {
+      row.context_id = contexts_[static_cast<size_t>(*row.context_id - first_context_)];
+    }
+    row.source_id = source_id_;
+    if (other_hash && row.hash) row.flags ^= kFlagOtherHash;
+  }
+  if (batch.contexts_from > first_context_) {
+    contexts_.erase(contexts_.begin(), contexts_.begin() + (batch.contexts_from - first_context_));
+    first_context_ = batch.contexts_from;
+  }
+  WriteCounts counts = session_.writer.write(batch.rows);
+  for (const Readout& r : batch.readouts) {
+    const std::optional<ReadoutRow> left_out =
+        session_.facts.add_readout(source_id_, run_id_, prompts_[static_cast<size_t>(r.prompt_id)],
+                                   phases_[static_cast<size_t>(r.phase_id)].side,
+                                   names_[static_cast<size_t>(r.name_id)]->name_id, r);
+    if (!left_out) continue;
+    session_.add_finding(
+        left_out->source_id == source_id_ ? file_ : session_.sources.path_of(left_out->source_id),
+        left_out->line, false,
+        "another readout of this step is there and is kept; this one is " + readout_text(*left_out),
+        "", left_out->source_id);
+  }
+  for (LineDifference& d : batch.differences) add_difference(d);
+  for (const LineFinding& f : batch.findings) {
+    add_finding(f.line, f.is_error, f.reason, f.raw);
+    // A line that gives no row: what it claims counts nevertheless.
+    if (!is_document_) add_failures_of_line(f.raw, f.line);
+  }
+  for (int64_t line : counts.conflict_lines) {
+    add_finding(line, false, "a row with this key but other content is there; both are kept");
+  }
+  int64_t conflicts = static_cast<int64_t>(counts.conflict_lines.size());
+  rows_ += static_cast<int64_t>(batch.rows.size());
+  duplicates_ += counts.duplicates - counts.taken_over;
+  conflicts_ += conflicts;
+  session_.summary.rows += counts.inserted;
+  session_.summary.duplicates += counts.duplicates;
+  session_.summary.conflicts += conflicts;
+}
+
+/// One finding names the first of them, and says of which run.
+void SourceContent::refuse_name(const std::string& name) {
+  if (std::exchange(refused_name_, true)) return;
+  add_finding(0, false,
+              "run " + identity_.run_name() + " brings more tensor names than a run may; " +
+                  name.substr(0, 64) + " and the new ones behind it are not taken");
+}
+
+void SourceContent::add_difference(LineDifference& difference) {
+  DifferenceRow& row = difference.row;
+  row.run_id = run_id_;
+  row.prompt_id = prompts_[static_cast<size_t>(row.prompt_id)];
+  row.tensor_id = names_[static_cast<size_t>(row.tensor_id)]->tensor_id;
+  session_.facts.add_difference(row);
+}
+
+/// Of hashes by three algorithms nobody could tell which two compare.
+void SourceContent::drop_hashes(RecordBatch& batch) {
+  for (TraceRow& row : batch.rows) row.hash.reset();
+  if (std::exchange(refused_hash_, true)) return;
+  add_finding(0, false,
+              "its hashes (" + batch.hash_algo + ") are by another algorithm than those of run " +
+                  identity_.run_name() + "; its rows are kept without them");
+}
+
+/// Rows of names that are not taken go, each with what it said.
+void SourceContent::drop_unnamed(RecordBatch& batch) {
+  if (!refused_name_) return;
+  const auto is_unnamed = [this](int64_t name_id) { return !names_[static_cast<size_t>(name_id)]; };
+  for (const TraceRow& row : batch.rows) {
+    if (!is_unnamed(row.name_id)) continue;
+    std::string said = "phase " + std::to_string(phases_[static_cast<size_t>(row.phase_id)].id) +
+                       ", layer " + std::to_string(row.layer) + ", step " +
+                       std::to_string(row.step) + ", position " + std::to_string(row.pos_id);
+    if (row.hash) said += ", hash " + std::to_string(*row.hash);
+    add_finding(row.line, true, "a row of a tensor name that is not taken", said);
+  }
+  std::erase_if(batch.rows, [&](const TraceRow& row) { return is_unnamed(row.name_id); });
+  std::erase_if(batch.readouts, [&](const Readout& r) { return is_unnamed(r.name_id); });
+  std::erase_if(batch.differences,
+                [&](const LineDifference& d) { return is_unnamed(d.row.tensor_id); });
 }
 
 }  // namespace greta

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,10 @@
 #include "ingest/table.h"
 
 namespace greta {
+
+/// What came of a source: nothing, something of a run that something else names, or what is a run
+/// by itself: rows, pairs, a verdict, events of a log, a file of a run that docs/ingest.md names.
+enum class Use { kNone, kFacts, kEvidence };
 
 /// Writes what one source states into the run that it belongs to. Call one add_ function of a
 /// source, add_batch for each of its batches, in the transaction of the source, then finish(). All
@@ -33,14 +38,12 @@ class SourceContent {
   void add_document(const Document& document);
   void add_log(const std::string& bytes);
 
-  /// A claim of failure, as it is written.
-  void add_failure(int64_t line, std::string_view text);
-
   /// Rows of a record file; the batches of one parser, in order.
   void add_batch(RecordBatch& batch);
 
   /// Says that the source is of use, though no row came of it.
-  void note_use() { is_of_use_ = true; }
+  void note_use(Use use) { use_ = std::max(use_, use); }
+  Use use() const { return use_; }
   void set_shape(std::string shape) { shape_ = std::move(shape); }
   void finish(const std::string& sha256, int64_t bytes, int64_t lines);
 
@@ -54,8 +57,9 @@ class SourceContent {
 
   void add_row(const Table& header, const TableRow& row,
                const std::optional<ReportColumns>& judging);
+  void add_failure(int64_t line, std::string_view text);
   void add_failures_of_line(std::string_view line, int64_t line_no);
-  void add_failures_of(const Table& header, const TableRow& row);
+  void add_failure_of_row(const Table& header, const TableRow& row);
   void add_claim_of(const Table& header, const TableRow& row, const ReportColumns& judging);
   void add_pair(ReportPair pair);
   void add_tables(const std::vector<Table>& tables);
@@ -82,9 +86,8 @@ class SourceContent {
   std::string shape_;
   int64_t rows_ = 0, duplicates_ = 0, conflicts_ = 0;
   bool is_document_ = false;
-  bool has_other_text_ = false;  ///< around its tables
   int64_t failure_claims_ = 0;
-  bool is_of_use_ = false;  ///< something was taken of it
+  Use use_ = Use::kNone;
   bool refused_hash_ = false;
   // what it says of itself
   int64_t pairs_ = 0, failing_pairs_ = 0;

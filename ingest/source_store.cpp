@@ -105,8 +105,10 @@ bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::strin
                               int64_t line, bool is_error, const std::string& reason,
                               std::string_view raw, const std::string& about) {
   SQLite::Statement& s = sql_(
-      "INSERT OR IGNORE INTO ingest_error(source_id, file, line, severity, reason, raw, about)"
-      " VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''))");
+      "INSERT INTO ingest_error(source_id, file, line, severity, reason, raw, about)"
+      " VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''))"
+      " ON CONFLICT (file, line, reason, ifnull(source_id, 0)) DO UPDATE SET raw = excluded.raw"
+      " WHERE raw IS NOT excluded.raw");
   bind_value(s, 1, source_id);
   s.bind(2, file);
   s.bind(3, line);
@@ -115,6 +117,20 @@ bool SourceStore::add_finding(std::optional<int64_t> source_id, const std::strin
   if (!raw.empty()) s.bind(6, raw.data(), static_cast<int>(raw.size()));
   s.bind(7, about);
   return s.exec() == 1;
+}
+
+bool SourceStore::is_noted(const std::string& run, const std::string& reason, std::string_view name,
+                           std::string_view raw) {
+  SQLite::Statement& s = sql_(
+      "SELECT 1 FROM ingest_error WHERE severity = 'warning' AND about = ?1 AND reason = ?2"
+      " AND substr(file, -1 - length(?3)) IN ('/' || ?3, '!' || ?3) AND raw IS ?4");
+  s.bind(1, run);
+  s.bind(2, reason);
+  s.bind(3, std::string(name));
+  if (!raw.empty()) s.bind(4, raw.data(), static_cast<int>(raw.size()));
+  const bool is_there = s.executeStep();
+  s.reset();
+  return is_there;
 }
 
 int64_t SourceStore::last_finding() {

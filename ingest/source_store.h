@@ -58,6 +58,9 @@ class SourceStore {
   struct FindingCounts {
     int64_t errors = 0, warnings = 0;
   };
+  /// Whether a finding of no source keeps a file of that name and bytes as one of a run.
+  bool is_noted(const std::string& run, const std::string& reason, std::string_view name,
+                std::string_view raw);
   /// Id of the newest finding, 0 when there is none.
   int64_t last_finding();
   /// Findings up to that id by source; sources without one are left out.

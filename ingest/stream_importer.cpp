@@ -1,5 +1,3 @@
-#include "ingest/stream_importer.h"
-
 #include <poll.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include "common/stop_signal.h"
 #include "db/database.h"
 #include "db/run_records.h"
+#include "ingest/importer.h"
 #include "ingest/record/parser.h"
 #include "ingest/record/stream.h"
 #include "ingest/session.h"

@@ -8,6 +8,16 @@
 #include <string_view>
 #include <vector>
 
+namespace greta {
+
+/// ".jsonl" of "a/b.JSONL.gz"; "" when there is none.
+std::string lower_extension(const std::string& path);
+
+/// "b" of "a/b.jsonl.gz".
+std::string file_stem(const std::string& path);
+
+}  // namespace greta
+
 /// What the readers of text share. Bytes above 0x7f are never blanks, letters or digits.
 namespace greta::text {
 

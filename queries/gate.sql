@@ -76,6 +76,7 @@ SELECT
       WHEN (SELECT m.injected FROM lineage_member m WHERE m.run_id = r.id) THEN 'a fault was injected, so it is compared with nothing'
       WHEN r.commit_sha IS NULL THEN 'no run of its lineage came before it'
       ELSE 'no run of its lineage is of a commit before its own' END END AS no_baseline_why, -- why it has no baseline
+  (SELECT w.unjudged_texts FROM run_verdict w WHERE w.run_id = r.id) AS unjudged_texts, -- see run_verdict
   r.experiment AS experiment,                          -- literal directory: b3_66_v2
   r.mode AS mode,                                      -- as_designed, kv_aligned, batch_invariant; NULL unknown
   r.date AS date,                                      -- YYYY-MM-DD; NULL unknown

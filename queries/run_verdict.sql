@@ -51,6 +51,24 @@ SELECT
   v.rejected_why AS rejected_why,                      -- the most frequent reason
   EXISTS (SELECT 1 FROM ingest_run i WHERE i.run_id = r.id) AS ingest_open, -- 1: an ingest of its files has not ended
   r.status AS status,                                  -- unknown, running, complete, failed
+  CASE WHEN EXISTS (SELECT 1 FROM source s WHERE s.run_id = r.id AND s.shape IN ('document', 'log', 'table'))
+      OR EXISTS (SELECT 1 FROM ingest_error e WHERE e.severity = 'warning' AND e.about = r.name) THEN (
+    SELECT t.n || CASE t.n WHEN 1 THEN ' text beside it was' ELSE ' texts beside it were' END || ' not judged: '
+      || t.names || CASE WHEN t.n > 3 THEN printf(' and %d more', t.n - 3) ELSE '' END
+    FROM (
+      SELECT max(f.n) AS n, group_concat(f.name, ', ') AS names
+      FROM (
+        SELECT replace(x.path, rtrim(x.path, replace(x.path, '/', '')), '') AS name, count(*) OVER () AS n
+        FROM (
+          SELECT (SELECT min(l.path) FROM source_location l WHERE l.source_id = s.id) AS path
+          FROM source s
+          WHERE s.run_id = r.id AND s.shape IN ('document', 'log', 'table') AND NOT EXISTS (
+            SELECT 1 FROM report_claim k WHERE k.source_id = s.id AND k.run_id = r.id AND k.kind IN ('verdict', 'failure'))
+          UNION ALL
+          SELECT e.file FROM ingest_error e
+          WHERE e.severity = 'warning' AND e.about = r.name AND e.reason = 'a text, stored and not judged') x
+        ORDER BY name LIMIT 3) f) t
+    WHERE t.n > 0) END AS unjudged_texts,              -- texts among its files that state no verdict and list no pairs, in words; NULL none
   r.id AS run_id                                       -- run.id
 FROM run r
 LEFT JOIN verdict v ON v.run_id = r.id AND v.level = 'run' AND v.item = ''

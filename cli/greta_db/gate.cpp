@@ -169,8 +169,8 @@ std::string waived_remark(const GatedRun& run) {
 void print_run(Output& out, GatedRun& run, const std::string& database) {
   const RunVerdict& v = run.row();
   const std::string answer = run.answer();
-  out.write(colored(out, answer) + run.headline().substr(answer.size()) + waived_remark(run) +
-            "  " + v.show("run") + "\n");
+  const std::string said = with_unjudged_texts(run.headline() + waived_remark(run), v);
+  out.write(colored(out, answer) + said.substr(answer.size()) + "  " + v.show("run") + "\n");
   tell(out, "own", run.own_text());
   for (const PairFinding& finding : run.findings(run.fail())) {
     tell(out, "", "looks like " + utf8::printable(finding.text(kEnglishWords)));

@@ -109,9 +109,11 @@ std::string findings_text(GatedRun& run, const FailPlace& place) {
   return text;
 }
 
-/// What was decided by people, a line each: waivers, and tolerances that are not as shipped.
+/// What the verdict leaves out, a line each: texts that were not judged, and what people decided:
+/// waivers, and tolerances that are not as shipped.
 std::string decisions_text(const GatedRun& run) {
   std::string text;
+  if (run.row().has("unjudged_texts")) text = run.row().show("unjudged_texts") + "\n";
   for (const AppliedWaiver& waiver : run.waivers())
     text += "waived: " + waiver_text(waiver, kEnglishWords) + "\n";
   for (const std::string& tolerance : run.tolerances(kEnglishWords))

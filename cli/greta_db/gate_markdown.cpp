@@ -27,7 +27,9 @@ std::string row(const std::string& label, const std::string& value) {
 /// What there is to say of one run, at most 21 lines.
 std::string block(const std::string& database, GatedRun& run) {
   const RunVerdict& v = run.row();
-  std::string text = "| " + run.headline() + " | " + code(run.name()) + " |\n|---|---|\n";
+  std::string text = "| " + run.headline();
+  if (v.has("unjudged_texts")) text += "; " + code(v.text("unjudged_texts"));
+  text += " | " + code(run.name()) + " |\n|---|---|\n";
   std::string what;
   for (const auto& [label, key] :
        {std::pair{"commit ", "commit_sha"}, {"", "date"}, {"", "mode"}}) {

@@ -164,7 +164,7 @@ class GatePage {
     html.text(run.name()) << "</h2>\n<p class=headline>"
                           << verdict_badge(run.answer(), kind_of(run), words_)
                           << " <span class=remark>";
-    html.text(words_("gate.by") + " " + gate_words(run.gate()))
+    html.text(with_unjudged_texts(words_("gate.by") + " " + gate_words(run.gate()), v))
         << "</span></p>\n<dl class=facts>\n";
     fact(html, "commit", v.text("commit_sha"));
     fact(html, "date", v.text("date"));

@@ -20,7 +20,7 @@ constexpr const char* kColumns =
     " numeric_pos_id, changed_prompt, changed_phase, changed_pos_id, changed_layer, changed_tensor,"
     " changed_rows, nonfinite_rows, rounded_rows, lost_rows, new_rows, experiment, mode, date,"
     " waived_divergent, waived_rows, waived_changed_rows, unwaived_change, incomplete_why,"
-    " no_baseline_why, baseline_id, commit_sha,"
+    " no_baseline_why, baseline_id, commit_sha, unjudged_texts,"
     " (SELECT r.started_at FROM run r WHERE r.id = run_id) AS started_at,"
     " (SELECT r.commit_sha FROM run r WHERE r.id = baseline_id) AS baseline_commit_sha";
 

@@ -14,7 +14,6 @@
 #include "db/database.h"
 #include "ingest/content_kind.h"
 #include "ingest/importer.h"
-#include "ingest/stream_importer.h"
 
 namespace greta {
 namespace {

@@ -113,7 +113,8 @@ std::string json_of(const JudgedRun& run) {
                           "incomparable",   "prefill_only",    "claimed",
                           "rejected",       "rejected_why",    "ingest_open",
                           "rounding",       "divergent",       "nonfinite",
-                          "unmeasured",     "unmet",           "status"}) {
+                          "unmeasured",     "unmet",           "status",
+                          "unjudged_texts"}) {
     object.add(key, v.cell(key));
   }
   object.raw("first_fail", v.has("first_fail") ? first.str() : "null");

@@ -35,6 +35,7 @@ void RunLines::add(const RunVerdict& run, const Headline& head) {
                     head.remark == kWithinRounding ? "PASS (rounding only)" : head.verdict,
                     utf8::printable(head.fail.cause), utf8::printable(head.fail.prompt),
                     head.fail.layer, run.number("pairs")});
+  with_texts_ += run.has("unjudged_texts");
 }
 
 void RunLines::print() {
@@ -75,6 +76,11 @@ void RunLines::print() {
                or_null(shown[kPrompt]), line.pairs});
   }
   table.finish();
+  if (with_texts_ > 0) {
+    out_.write("texts beside " + std::to_string(with_texts_) +
+               (with_texts_ == 1 ? " run were" : " runs were") +
+               " not judged: --run NAME names them\n");
+  }
   if (any_shortened) {
     out_.write("names with … are shortened: --format csv and json have them whole\n");
   }

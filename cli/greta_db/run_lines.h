@@ -27,6 +27,7 @@ class RunLines {
 
   Output& out_;
   std::vector<Line> lines_;
+  size_t with_texts_ = 0;  ///< runs beside which texts were not judged
 };
 
 }  // namespace greta

@@ -174,7 +174,7 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   const RunVerdict& v = run.verdict;
   const Headline& head = run.head;
   out.write(v.show("run") + "  " + colored(out, head.verdict) +
-            head.text().substr(head.verdict.size()) + "\n");
+            with_unjudged_texts(head.text(), v).substr(head.verdict.size()) + "\n");
   std::string what;
   for (auto [label, key] : {std::pair{"", "date"},
                             {"commit ", "commit_sha"},

@@ -164,11 +164,13 @@ class Watch {
     const int64_t rows =
         db_.execAndGet("SELECT count(*) FROM trace_row WHERE run_id = " + to_string(run_.id))
             .getInt64();
-    RunQuery query(statements_, run_.id,
-                   "SELECT " + std::string(kVerdictColumns) +
-                       " FROM (SELECT v.*, r.status AS status, EXISTS (SELECT 1 FROM ingest_run i"
-                       " WHERE i.run_id = r.id) AS ingest_open FROM verdict_now v"
-                       " JOIN run r ON r.id = v.run_id WHERE v.run_id = ? AND v.level = 'run')");
+    RunQuery query(
+        statements_, run_.id,
+        "SELECT " + std::string(kVerdictColumns) +
+            " FROM (SELECT v.*, r.status AS status, EXISTS (SELECT 1 FROM ingest_run i"
+            " WHERE i.run_id = r.id) AS ingest_open, (SELECT w.unjudged_texts FROM run_verdict w"
+            " WHERE w.run_id = r.id) AS unjudged_texts FROM verdict_now v"
+            " JOIN run r ON r.id = v.run_id WHERE v.run_id = ? AND v.level = 'run')");
     if (!query.step()) throw UsageError("run " + run_.name + " is no longer there");
     return sight_of(RunVerdict(query), rows, arguments_.gate);
   }

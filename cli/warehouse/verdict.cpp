@@ -68,6 +68,10 @@ FailPlace RunVerdict::first_fail(Gate gate) const {
           .pos = id_of(cell(of + "pos_id"))};
 }
 
+std::string with_unjudged_texts(const std::string& said, const RunVerdict& row) {
+  return row.has("unjudged_texts") ? said + "; " + row.show("unjudged_texts") : said;
+}
+
 std::string rounding_text(const std::string& mode) {
   return "PASS (rounding only; bitwise equal: no" +
          (mode.empty() ? "" : ", as expected in " + utf8::printable(mode)) + ")";

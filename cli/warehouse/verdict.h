@@ -20,7 +20,7 @@ inline constexpr std::string_view kVerdictColumns =
     " strict_prompt, strict_layer, strict_tensor, strict_token_id, strict_pos_id,"
     " numeric_first_fail, numeric_prompt, numeric_layer, numeric_tensor, numeric_pos_id,"
     " numeric_origin, rounding, divergent, unmeasured, unmet, status, prefill_only, claimed,"
-    " rejected, rejected_why, ingest_open, nonfinite,"
+    " rejected, rejected_why, ingest_open, nonfinite, unjudged_texts,"
     " (SELECT c.root_cause FROM cause c WHERE c.name = strict_first_fail) AS strict_root_cause,"
     " (SELECT c.root_cause FROM cause c WHERE c.name = numeric_first_fail) AS numeric_root_cause";
 
@@ -68,6 +68,10 @@ class RunVerdict {
   std::vector<Cell> cells_;
   std::deque<std::string> texts_;  ///< of cells_
 };
+
+/// "PASS; 2 texts beside it were not judged: engine.log, notes.md": what is said of a run of that
+/// row, and the texts that nobody has read.
+std::string with_unjudged_texts(const std::string& said, const RunVerdict& row);
 
 /// "PASS (rounding only; bitwise equal: no, as expected in as_designed)": a verdict whose run or
 /// comparison is not bitwise equal, and passes. `mode`: of the run; "" unknown.

@@ -10,7 +10,6 @@
 
 #include "common/sha256.h"
 #include "common/stop_signal.h"
-#include "ingest/foreign/error.h"
 
 namespace greta {
 namespace {

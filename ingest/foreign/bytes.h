@@ -4,10 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace greta {
+
+/// A file or a tensor of another tool that cannot be taken; the message says which and why.
+struct ForeignError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Bytes that are read at any place. Not thread-safe.
 class Bytes {

@@ -1,11 +1,9 @@
-#include "ingest/foreign/npy.h"
-
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
 #include "common/utf8.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 #include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/tensor_set.h"
 #include "ingest/text.h"

@@ -6,7 +6,6 @@
 
 #include "common/utf8.h"
 #include "ingest/foreign/pickle_calls.h"
-#include "ingest/foreign/pickle_names.h"
 
 namespace greta {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/utf8.h"
-#include "ingest/foreign/error.h"
-#include "ingest/repeated_keys.h"
+#include "ingest/foreign/bytes.h"
+#include "ingest/json_document.h"
 
 namespace greta {
 namespace {

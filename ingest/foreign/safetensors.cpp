@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/utf8.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 #include "ingest/foreign/python_json.h"
 #include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/tensor_set.h"

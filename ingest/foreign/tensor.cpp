@@ -1,8 +1,165 @@
 #include "ingest/foreign/tensor.h"
 
-#include "ingest/foreign/error.h"
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ingest/foreign/bytes.h"
+#include "kernels/blocks.h"
 
 namespace greta {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+template <class T>
+T value_at(const char* values, size_t i) {
+  T value;
+  std::memcpy(&value, values + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+/// Of 1 sign, 4 exponent (bias 7) and 3 mantissa bits, without infinities: 0x7f is NaN.
+float f8_e4m3_to_f32(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  const float sign = bits & 0x80 ? -1.0f : 1.0f;
+  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -9);
+  return sign * std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+}
+
+/// The upper half of an f16.
+float f8_e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 8)); }
+
+/// What rounds to another value is not taken; every NaN is.
+template <class T>
+bool is_same(T value, float rounded) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(value) || static_cast<double>(rounded) == value;
+  } else {
+    // 2^24 and all below are exact; a greater one is when its low bits are zeros
+    if (std::abs(rounded) >= 0x1p63f)
+      return std::abs(rounded) < 0x1p64f && value > 0 &&
+             static_cast<uint64_t>(rounded) == static_cast<uint64_t>(value);
+    return static_cast<int64_t>(rounded) == static_cast<int64_t>(value);
+  }
+}
+
+template <class T>
+bool convert_exactly(const char* values, std::span<float> to, size_t* at) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    const T value = value_at<T>(values, i);
+    to[i] = static_cast<float>(value);
+    if (!is_same(value, to[i])) {
+      *at = i;
+      return false;
+    }
+  }
+  return true;
+}
+
+template <class T, class Function>
+bool convert(const char* values, std::span<float> to, Function function) {
+  for (size_t i = 0; i < to.size(); ++i) to[i] = function(value_at<T>(values, i));
+  return true;
+}
+
+}  // namespace
+
+size_t bytes_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF64:
+    case Dtype::kI64:
+    case Dtype::kU64:
+      return 8;
+    case Dtype::kF32:
+    case Dtype::kI32:
+    case Dtype::kU32:
+      return 4;
+    case Dtype::kF16:
+    case Dtype::kBf16:
+    case Dtype::kI16:
+    case Dtype::kU16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::string_view name_of(Dtype dtype) {
+  constexpr std::string_view kNames[] = {"f32",     "f16", "bf16", "f64", "f8_e4m3",
+                                         "f8_e5m2", "i8",  "u8",   "i16", "u16",
+                                         "i32",     "u32", "i64",  "u64", "bool"};
+  return kNames[static_cast<size_t>(dtype)];
+}
+
+bool is_integer(Dtype dtype) { return dtype >= Dtype::kI8; }
+
+bool to_floats(Dtype dtype, const char* values, std::span<float> to, size_t* at) {
+  switch (dtype) {
+    case Dtype::kF32:
+      std::memcpy(to.data(), values, to.size_bytes());
+      return true;
+    case Dtype::kF16:
+      return convert<uint16_t>(values, to, f16_to_f32);
+    case Dtype::kBf16:
+      return convert<uint16_t>(values, to, bf16_to_f32);
+    case Dtype::kF8E4M3:
+      return convert<uint8_t>(values, to, f8_e4m3_to_f32);
+    case Dtype::kF8E5M2:
+      return convert<uint8_t>(values, to, f8_e5m2_to_f32);
+    case Dtype::kBool:
+      return convert<uint8_t>(values, to, [](uint8_t bit) { return bit != 0 ? 1.0f : 0.0f; });
+    case Dtype::kF64:
+      return convert_exactly<double>(values, to, at);
+    case Dtype::kI8:
+      return convert_exactly<int8_t>(values, to, at);
+    case Dtype::kU8:
+      return convert_exactly<uint8_t>(values, to, at);
+    case Dtype::kI16:
+      return convert_exactly<int16_t>(values, to, at);
+    case Dtype::kU16:
+      return convert_exactly<uint16_t>(values, to, at);
+    case Dtype::kI32:
+      return convert_exactly<int32_t>(values, to, at);
+    case Dtype::kU32:
+      return convert_exactly<uint32_t>(values, to, at);
+    case Dtype::kI64:
+      return convert_exactly<int64_t>(values, to, at);
+    case Dtype::kU64:
+      return convert_exactly<uint64_t>(values, to, at);
+  }
+  return false;
+}
+
+std::optional<int64_t> integer_at(Dtype dtype, const char* values, size_t i) {
+  switch (dtype) {
+    case Dtype::kI8:
+      return value_at<int8_t>(values, i);
+    case Dtype::kU8:
+    case Dtype::kBool:
+      return value_at<uint8_t>(values, i);
+    case Dtype::kI16:
+      return value_at<int16_t>(values, i);
+    case Dtype::kU16:
+      return value_at<uint16_t>(values, i);
+    case Dtype::kI32:
+      return value_at<int32_t>(values, i);
+    case Dtype::kU32:
+      return value_at<uint32_t>(values, i);
+    case Dtype::kI64:
+      return value_at<int64_t>(values, i);
+    case Dtype::kU64: {
+      const uint64_t value = value_at<uint64_t>(values, i);
+      if (value > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+      return static_cast<int64_t>(value);
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
 namespace {
 
 constexpr uint64_t kMost = uint64_t{1} << 62;

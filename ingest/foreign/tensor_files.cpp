@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ingest/content/archive.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 
 namespace greta {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "common/utf8.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 
 namespace greta {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/json_text.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 
 namespace greta {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "common/stop_signal.h"
 #include "common/utf8.h"
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 
 namespace greta {
 namespace {

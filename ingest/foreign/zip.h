@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "ingest/content/libarchive.h"
+#include "ingest/content/archive.h"
 #include "ingest/foreign/bytes.h"
 
 namespace greta {

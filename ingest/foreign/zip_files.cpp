@@ -4,14 +4,13 @@
 #include <set>
 
 #include "common/utf8.h"
-#include "ingest/content_name.h"
-#include "ingest/foreign/error.h"
-#include "ingest/foreign/npy.h"
+#include "ingest/foreign/bytes.h"
 #include "ingest/foreign/pickle.h"
 #include "ingest/foreign/tensor_files.h"
 #include "ingest/foreign/tensor_set.h"
 #include "ingest/foreign/torch_tree.h"
 #include "ingest/foreign/zip.h"
+#include "ingest/text.h"
 
 namespace greta {
 namespace {

@@ -1,21 +1,91 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "ingest/record/batch.h"
 #include "ingest/record/line.h"
-#include "ingest/record/phase.h"
-#include "ingest/record/row_format.h"
-#include "ingest/record/symbol_table.h"
 
 namespace greta::record {
+
+/// Numbers texts in order of first sight. Consecutive lines mostly repeat, so the last is
+/// remembered.
+class SymbolTable {
+ public:
+  /// Nothing when the text was not seen yet.
+  std::optional<int64_t> find(std::string_view text) {
+    if (last_ >= 0 && text == last_text_) return last_;
+    const auto it = symbols_.find(text);
+    if (it == symbols_.end()) return std::nullopt;
+    return remember(it);
+  }
+  /// Of a text that find() does not know.
+  int64_t add(std::string_view text) {
+    bytes_ += text.size();
+    return remember(symbols_.emplace(std::string(text), next_++).first);
+  }
+  size_t size() const { return symbols_.size(); }
+  int64_t next() const { return next_; }   ///< number of the next text that is new
+  size_t bytes() const { return bytes_; }  ///< of the texts
+  /// Forgets the texts, not the numbers given.
+  void clear() {
+    symbols_.clear();
+    last_ = -1;
+    bytes_ = 0;
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  using Symbols = std::unordered_map<std::string, int64_t, Hash, std::equal_to<>>;
+
+  int64_t remember(Symbols::const_iterator it) {
+    last_text_ = it->first;
+    return last_ = it->second;
+  }
+
+  Symbols symbols_;
+  int64_t next_ = 0;
+  size_t bytes_ = 0;
+  std::string_view last_text_;  // into a key of symbols_
+  int64_t last_ = -1;
+};
+
+/// The phase that a writer means, as greta spells it: prefill_last, prefill, decode0, decode or a
+/// further one of either side ("prefill_chunk"). Case does not matter, nor what stands between the
+/// words (Prefill-Last, "decode 0"); decode1 and later are decode. Nothing when the text names
+/// neither side: rows of it would never be paired.
+std::optional<std::string> phase_meant(std::string_view text);
+
+struct LineReader;
+
+/// What came so far of a content in the row format (docs/traces.md): run_start, rows, run_end.
+struct RowFormat {
+  bool has_begun = false, has_ended = false;
+  int64_t rows = 0;  ///< lines of rows, taken or not
+  std::unordered_set<std::string> prompts;
+};
+
+/// Whether the line at hand is of the row format: it, or a line before, says so, or it can be
+/// nothing else.
+bool is_row_format(const LineReader& in);
+
+/// Takes a line of the row format, or says with one finding why it cannot be: nothing of it is
+/// taken then.
+void read_row_format(LineReader& in);
+
+/// Behind the last line.
+void finish_row_format(LineReader& in);
 
 /// Hash of all values of a row, as hash_algo spells it.
 inline constexpr std::string_view kWholeRowHash = "greta-1";

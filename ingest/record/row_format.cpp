@@ -1,5 +1,4 @@
-#include "ingest/record/row_format.h"
-
+#include "ingest/record/line_reader.h"
 #include "ingest/record/shapes.h"
 
 namespace greta::record {
@@ -76,6 +75,16 @@ void read_row_format(LineReader& in) {
 void finish_row_format(LineReader& in) {
   if (!in.row_format.has_begun || in.row_format.has_ended) return;
   in.batch->findings.push_back({0, true, "it ends before run_end: its run is INCOMPLETE", ""});
+}
+
+void read_run_line(LineReader& in) {
+  RunEvent event;
+  if (std::string why = read_run_event(in.line, event); !why.empty()) {
+    return in.add_finding(true, why);
+  }
+  in.set_shape("run");
+  in.batch->kept_bytes += in.line.size() + event.plan.size() * sizeof(RunEvent::Planned);
+  in.batch->events.push_back(std::move(event));
 }
 
 }  // namespace greta::record

@@ -8,7 +8,7 @@
 #include "common/utc_time.h"
 #include "db/run_records.h"
 #include "db/trace_writer.h"
-#include "ingest/repeated_keys.h"
+#include "ingest/json_document.h"
 #include "ingest/text.h"
 
 namespace greta {

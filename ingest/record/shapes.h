@@ -2,8 +2,7 @@
 #include "ingest/record/line_reader.h"
 
 /// The shapes of JSON lines. Each takes the line that `in` holds: its rows, its readout or one
-/// finding go to the batch. A new shape is a function here, a file of that name and a branch in
-/// parser.cpp.
+/// finding go to the batch. A new shape is a function here and a branch in parser.cpp.
 namespace greta::record {
 
 /// The phase of a line that states its step only.

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "ingest/foreign/error.h"
+#include "ingest/foreign/bytes.h"
 #include "ingest/foreign/rows.h"
 #include "ingest/foreign/source.h"
 

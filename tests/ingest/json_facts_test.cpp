@@ -184,8 +184,9 @@ TEST(JsonFacts, MetricsKnowTheirRun) {
 }
 
 TEST(JsonFacts, VerdictsHiddenInAStatusAreClaims) {
-  EXPECT_EQ(claims_of(R"({"core_results":{"4096":{"status":"PASS"}},"status":"COMPLETED"})", "s"),
-            (Strings{"ctx=4096 PASS"}));
+  EXPECT_EQ(
+      claims_of(R"({"core_results":{"4096":{"status":"PASS"}},"status":"COMPLETED"})", "summary"),
+      (Strings{"ctx=4096 PASS"}));
   EXPECT_EQ(claims_of(R"({"global_verdict":"PASS_GUARDRAIL - all met"})", "summary"),
             (Strings{" PASS_GUARDRAIL"}));
 }
@@ -196,6 +197,15 @@ TEST(JsonFacts, FewerThatPassedThanThereWereAreAFailureOfTheirRun) {
   EXPECT_EQ(claims_of(R"({"results":[{"seed":1,"passed":47,"total":48}]})", "summary"),
             Strings{"seed=1 FAIL"});
   EXPECT_EQ(claims_of(R"({"passed":48,"total":48})", "summary"), Strings{});
+}
+
+TEST(JsonFacts, OfAnyOtherDocumentOnlyKnownKeysAreRead) {
+  const std::string text =
+      R"({"foo":1,"seed":2,"verdict":"PASS","results":[{"seed":3,"status":"failed"}]})";
+  EXPECT_EQ(metrics_of(text, "foo"), Strings{});
+  EXPECT_EQ(attributes_of(text, "foo"), Strings{});
+  EXPECT_EQ(claims_of(text, "foo"), (Strings{" FAIL", " PASS"}));
+  EXPECT_EQ(metrics_of(text, "foo_summary"), Strings{"  foo=1"});
 }
 
 struct KindCase {

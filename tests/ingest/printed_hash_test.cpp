@@ -1,9 +1,9 @@
-#include "ingest/printed_hash.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "ingest/report_pairs.h"
 
 namespace greta {
 namespace {

@@ -156,7 +156,8 @@ TEST(ReportPairs, EqualHashesAreAMatchUnlessTheRowIsOpen) {
 }
 
 TEST(ReportPairs, AStatusThatLeavesADoubtIsMissingAndHidesNoFailure) {
-  for (const std::string status : {"INCONCLUSIVE", "MATCH?", "skipped", "pending", "0.5"}) {
+  for (const std::string status :
+       {"INCONCLUSIVE", "MATCH?", "skipped", "pending", "D R I F T", "0.5"}) {
     SCOPED_TRACE(status);
     const auto pair = pair_of("prompt;tensor;first_fail;status", "p;x_in;None;" + status);
     ASSERT_TRUE(pair);
@@ -165,7 +166,7 @@ TEST(ReportPairs, AStatusThatLeavesADoubtIsMissingAndHidesNoFailure) {
     ASSERT_TRUE(failed);
     EXPECT_EQ(failed->status, ReportPair::kDrift);
   }
-  for (const std::string status : {"D R I F T", "falló", "✗", "ok ≠"}) {
+  for (const std::string status : {"falló", "✗", "ok ≠"}) {
     SCOPED_TRACE(status);
     const auto pair = pair_of("tensor;prefill_hash;decode_hash;status", "x_in;7;7;" + status);
     ASSERT_TRUE(pair);

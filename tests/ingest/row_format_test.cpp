@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "ingest/stream_importer.h"
+#include "ingest/importer.h"
 #include "tests/ingest/importing.h"
 
 namespace greta {

@@ -207,7 +207,7 @@ TEST_F(Rows, ATextOfNothingButTraceLinesIsATraceWhateverItsName) {
 }
 
 TEST_F(Rows, BinaryContentUnderTheNameOfATextIsNamed) {
-  const std::string bytes("a,b\n1,\0\n", 9);
+  const std::string bytes("result: PASS,\n1,\0\nSTATUS=1\n", 27);
   for (const char* name : {"t.csv", "t.tsv", "d.md", "l.log"})
     folder.write(kRun + name, bytes + name);
   take();

@@ -180,7 +180,7 @@ TEST_F(Identity, ADirectoryNamedLikeAnOption) {
 
 TEST_F(Identity, EveryEmptyFileOfAnArchiveIsFoundAndNamedOnce) {
   std::vector<MadeEntry> members;
-  for (int i = 0; i < 300; ++i) members.push_back({"d" + std::to_string(i) + ".md"});
+  for (int i = 0; i < 300; ++i) members.push_back({"d" + std::to_string(i) + ".jsonl"});
   folder.write(kRun + "a.tar", tarred(members));
   const IngestSummary summary = take();
   EXPECT_EQ(summary.files, 300);

@@ -65,7 +65,8 @@ TEST_F(Firstfail, JsonHasTheKeysOfTheContract) {
   nlohmann::json all = result.json();
   ASSERT_EQ(all.size(), 1u);
   const nlohmann::json& v = all[0];
-  EXPECT_EQ(v.size(), 36u);
+  EXPECT_EQ(v.size(), 37u);
+  EXPECT_TRUE(v["unjudged_texts"].is_null());
   EXPECT_EQ(v["run"], "2026-02-07/e/r");
   EXPECT_EQ(v["experiment"], "e");
   EXPECT_EQ(v["mode"], "as_designed");

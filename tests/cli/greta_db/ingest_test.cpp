@@ -93,8 +93,42 @@ TEST_F(IngestCommand, InputOfWhichNothingIsTakenIsNoSuccess) {
   EXPECT_TRUE(unknown.says("safetensors"));
   std::ofstream(path("in/some.txt")) << "a text about nothing\n";
   EXPECT_EQ(run({"ingest", "in"}).status, 1);
-  std::ofstream(path("in/table.tsv")) << "a\tb\n1\t2\n";
+  std::ofstream(path("in/foo.json")) << "{\"foo\": 1}\n";
+  EXPECT_EQ(run({"ingest", "in"}).status, 1);
+  EXPECT_EQ(run({"ingest", "in/foo.json"}).status, 1);
+  EXPECT_EQ(run({"runs", "--format", "json"}).json().size(), 0u);
+  std::ofstream(path("in/table.tsv")) << "tensor\tstatus\nattn_out\tDRIFT\n";
   EXPECT_EQ(run({"ingest", "in"}).status, 0) << "something of it is";
+}
+
+TEST_F(IngestCommand, TextsThatWereNotJudgedAreNamedBesideTheVerdict) {
+  const std::string folder = "artifacts_remote/2026-02-07/b3_9/", name = "2026-02-07/b3_9";
+  std::filesystem::create_directories(path(folder));
+  for (const char* phase : {"prefill_last", "decode0"}) {
+    std::ofstream(path(folder + phase + ".jsonl"))
+        << R"({"event":"stage_trace","prompt_id":"p0","pos_id":3,"step":0,"layer":0,)"
+        << R"("point":"attn_out","hash_algo":"greta-1","n":4,"hash":1,"phase":")" << phase
+        << "\"}\n";
+  }
+  EXPECT_EQ(run({"ingest", "artifacts_remote"}).status, 0);
+  EXPECT_FALSE(run({"firstfail", "--run", name}).says("not judged"));
+  std::ofstream(path(folder + "notes.md")) << "It crashed.\n";
+  std::ofstream(path(folder + "engine.log")) << "Segmentation fault\n";
+  EXPECT_EQ(run({"ingest", "artifacts_remote"}).status, 0);
+  const std::string texts = "2 texts beside it were not judged: engine.log, notes.md";
+  const Result block = run({"firstfail", "--run", name});
+  EXPECT_TRUE(block.out.starts_with(name + "  PASS; " + texts + "\n")) << block.out;
+  const Result gate = run({"gate", "--run", name});
+  EXPECT_TRUE(gate.out.starts_with("PASS; " + texts + "  " + name + "\n")) << gate.out;
+  EXPECT_EQ(gate.status, 0);
+  EXPECT_EQ(run({"firstfail", "--run", name, "--format", "json"}).json()[0]["unjudged_texts"],
+            texts);
+  const auto gated = run({"gate", "--run", name, "--format", "json"}).json();
+  EXPECT_EQ(gated["runs"][0]["unjudged_texts"], texts);
+  for (const char* command : {"firstfail", "gate"})
+    EXPECT_TRUE(run({command, "--run", name, "--format", "csv"}).says("\"" + texts + "\""));
+  for (const char* file : {"--junit", "--markdown", "--html"})
+    EXPECT_TRUE(run({"gate", "--run", name, file, "-"}).says(texts)) << file;
 }
 
 TEST_F(IngestCommand, ADatabaseIsForMerge) {

@@ -1,7 +1,6 @@
 // Lines of the row format (docs/traces.md): what is as the page says is taken to the bit, and
 // nothing else is.
-#include "ingest/record/row_format.h"
-
+#include "ingest/record/line_reader.h"
 #include "kernels/fingerprint/fingerprint.h"
 #include "tests/ingest/record/record_lines.h"
 

@@ -1,11 +1,10 @@
-#include "ingest/foreign/path.h"
+#include "ingest/foreign/source.h"
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "ingest/content_name.h"
 #include "ingest/text.h"
 
 namespace greta {
