@@ -1,5 +1,5 @@
 #include "cli/greta_db/gated_run.h"
-#include "cli/report/waivers.h"
+#include "cli/show/waivers.h"
 #include "common/utf8.h"
 
 namespace greta {
@@ -113,9 +113,9 @@ std::string findings_text(GatedRun& run, const FailPlace& place) {
 std::string decisions_text(const GatedRun& run) {
   std::string text;
   for (const AppliedWaiver& waiver : run.waivers())
-    text += "waived: " + waiver_text(waiver, kEnglishWords) + "\n";
+    text += "waived: " + utf8::printable(waiver_text(waiver, kEnglishWords)) + "\n";
   for (const std::string& tolerance : run.tolerances(kEnglishWords))
-    text += "tolerance: " + tolerance + "\n";
+    text += "tolerance: " + utf8::printable(tolerance) + "\n";
   return text;
 }
 
@@ -126,15 +126,15 @@ void add_verdict(Suite& suite, GatedRun& run, const std::string& more) {
   if (own == "PASS") {
     suite.pass("verdict", decisions);
   } else if (own == "FAIL") {
-    suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(),
+    suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(kEnglishWords),
                findings_text(run, place) + details);
   } else {
-    suite.error("verdict", own, own + ": " + run.no_verdict_text(), details);
+    suite.error("verdict", own, own + ": " + run.no_verdict_text(kEnglishWords), details);
   }
 }
 
 void add_change(Suite& suite, GatedRun& run, const std::string& more) {
-  const std::string name = "what changed since the baseline", text = run.change_text();
+  const std::string name = "what changed since the baseline", text = run.change_text(kEnglishWords);
   if (run.lacks_baseline()) return suite.error(name, "INCOMPARABLE", text, more);
   if (!run.has_baseline()) return suite.skip(name, text);
   const std::string change = run.row().text("unwaived_change");
@@ -148,10 +148,10 @@ std::string waived_in(const GatedRun& run, int64_t layer, int64_t pairs) {
   std::string text = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs") + " waived";
   for (const AppliedWaiver& waiver : run.waivers()) {
     if (waiver.layer && *waiver.layer != layer) continue;
-    text += "; " + waived_place(waiver, kEnglishWords) + " until " + utf8::printable(waiver.until) +
-            ": " + utf8::printable(waiver.reason) + " (waiver " + std::to_string(waiver.id) + ")";
+    text += "; " + waived_place(waiver, kEnglishWords) + " until " + waiver.until + ": " +
+            waiver.reason + " (waiver " + std::to_string(waiver.id) + ")";
   }
-  return text;
+  return utf8::printable(text);
 }
 
 /// A case per prompt and layer; of a run that cannot be told from a failure.
