@@ -27,7 +27,7 @@ std::string json_of_counts(const DifferenceCounts& counts, JsonObject object = {
   return object.str();
 }
 
-/// What a reader is told above the counts.
+/// The sentences above the counts.
 std::vector<Line> summary_lines(const RunDifference& difference, Gate gate, const Wording& words) {
   std::vector<Line> lines;
   if (!difference.why_not.empty()) {

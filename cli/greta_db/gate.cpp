@@ -8,9 +8,9 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/gated_run.h"
-#include "cli/show/files.h"
+#include "cli/output/files.h"
+#include "cli/show/judged_row.h"
 #include "cli/show/page.h"
-#include "cli/show/waivers.h"
 #include "cli/warehouse/asked_database.h"
 #include "common/completion.h"
 #include "common/json_text.h"
@@ -78,7 +78,7 @@ class Target {
                      ": name another file, or give --force to replace it");
   }
 
-  /// What an earlier gate left goes, so that it is not taken for this one's answer where none is
+  /// Removes what an earlier gate left, so that it is not taken for this one's answer where none is
   /// given. Throws std::system_error.
   void begin() {
     if (file_.empty()) return;
@@ -107,7 +107,7 @@ class Target {
 
 enum TargetKind { kJunit, kMarkdown, kJson, kHtml, kTargetKinds };
 
-/// Of each kind one, checked and begun.
+/// One of each kind, checked and begun.
 std::array<Target, kTargetKinds> begin_targets(const GateArguments& a,
                                                const std::string& database) {
   const auto target = [&](const char* option, const std::string& name,

@@ -1,11 +1,11 @@
 #include "cli/greta_db/gated_run.h"
-#include "cli/show/waivers.h"
+#include "cli/show/judged_row.h"
 #include "common/utf8.h"
 
 namespace greta {
 namespace {
 
-/// As text or an attribute of XML 1.0: what it forbids, and what nobody would see, is spelled out;
+/// A text or attribute of XML 1.0: what that forbids, and what nobody would see, is spelled out;
 /// lines of a text stay.
 std::string xml(std::string_view text, bool lines = false) {
   std::string escaped;
@@ -34,7 +34,7 @@ std::string attribute(const char* name, std::string_view value) {
   return " " + std::string(name) + "=\"" + xml(value) + "\"";
 }
 
-/// Whether it is of the form 2026-02-07T00:00:00Z, which readers of a report insist on.
+/// True if it is of the form 2026-02-07T00:00:00Z, which readers of a report insist on.
 bool is_timestamp(std::string_view text) {
   constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
   if (text.size() != kForm.size()) return false;
@@ -109,7 +109,7 @@ std::string findings_text(GatedRun& run, const FailPlace& place) {
   return text;
 }
 
-/// What was decided by people, a line each: waivers, and tolerances that are not as shipped.
+/// Decisions by people, a line each: waivers, and tolerances that are not as shipped.
 std::string decisions_text(const GatedRun& run) {
   std::string text;
   for (const AppliedWaiver& waiver : run.waivers())

@@ -15,19 +15,18 @@ constexpr size_t kMostGateCases = 20;     // cases of a run that are spelled out
 constexpr size_t kMostTableRuns = 13;     // of a summary, and what else it leaves out
 constexpr size_t kMostFindings = 3, kMostWaivers = 5, kMostTolerances = 3;
 
-/// What fails, what has no verdict, what passes.
-int rank(const GatedRun& run) {
-  const int status = exit_of_verdict(run.answer());
-  return status == kExitFail ? 0 : status == kExitNoVerdict ? 1 : 2;
-}
+/// The worse the greater.
+int rank(const GatedRun& run) { return meaning_of(run.answer()).rank; }
+bool fails(const GatedRun& run) { return meaning_of(run.answer()).severity == Severity::kBad; }
+bool is_open(const GatedRun& run) { return meaning_of(run.answer()).severity == Severity::kOpen; }
 
-/// What the baseline did not have comes first.
+/// True if the baseline did not have it.
 bool is_new(const GatedRun& run) {
   const std::string change = run.has_baseline() ? run.row().text("change") : "";
   return change == "BROKEN" || change == "CHANGED";
 }
 
-/// Of what fails by itself as on its own page, else of what changed since the baseline.
+/// The kind of its own failure, as on its own page, else of what changed since the baseline.
 FailKind kind_of(const GatedRun& run) {
   if (run.answer() != "FAIL") return FailKind::kNone;
   if (run.fails())
@@ -42,11 +41,7 @@ FailKind kind_of(const GatedRun& run) {
 FailPlace place_of(const GatedRun& run) { return run.fails() ? run.fail() : run.changed_place(); }
 
 Square square_of(const GateCase& one) {
-  return {one.status == "PASS"          ? "m"
-          : one.status == "FAIL"        ? "f2"
-          : one.status == "NO_EVIDENCE" ? "o"
-                                        : "i",
-          "", one.status};
+  return {look_of(meaning_of(one.status).severity), "", one.status};
 }
 
 }  // namespace
@@ -57,7 +52,7 @@ GateShow::GateShow(const std::string& database, GatedRuns& runs, int status, Lan
   worst_first_ = runs_;
   std::stable_sort(worst_first_.begin(), worst_first_.end(),
                    [](const GatedRun* a, const GatedRun* b) {
-                     return std::pair(rank(*a), !is_new(*a)) < std::pair(rank(*b), !is_new(*b));
+                     return std::pair(rank(*a), is_new(*a)) > std::pair(rank(*b), is_new(*b));
                    });
 }
 
@@ -81,12 +76,12 @@ std::string GateShow::markdown() {
     const size_t runs = all.rows.size();
     if (runs > kMostTableRuns) {
       all.rows.resize(kMostTableRuns);
-      size_t fails = 0, open = 0;
+      size_t failing = 0, open = 0;
       for (size_t i = kMostTableRuns; i < runs; ++i) {
-        fails += rank(*worst_first_[i]) == 0;
-        open += rank(*worst_first_[i]) == 1;
+        failing += fails(*worst_first_[i]);
+        open += is_open(*worst_first_[i]);
       }
-      ShownRow rest{{words_("gate.rest", {std::to_string(fails), std::to_string(open)}),
+      ShownRow rest{{words_("gate.rest", {std::to_string(failing), std::to_string(open)}),
                      words_("gate.and_more", {std::to_string(runs - kMostTableRuns)})}};
       rest.cells.resize(all.columns.size());
       all.rows.push_back(std::move(rest));
@@ -195,7 +190,7 @@ FactList GateShow::facts(GatedRun& run, Amount amount) const {
 
 bool GateShow::has_section(const GatedRun& run, size_t shown) const {
   return runs_.size() == 1 ||
-         (shown < kMostGateSections && (rank(run) < 2 || !run.waivers().empty()));
+         (shown < kMostGateSections && (fails(run) || is_open(run) || !run.waivers().empty()));
 }
 
 std::string GateShow::answer() const {
@@ -204,16 +199,16 @@ std::string GateShow::answer() const {
 
 /// The answer, and where.
 Line GateShow::sentence() const {
-  size_t fails = 0, open = 0;
+  size_t failing = 0, open = 0;
   for (const GatedRun* run : runs_) {
-    fails += rank(*run) == 0;
-    open += rank(*run) == 1;
+    failing += fails(*run);
+    open += is_open(*run);
   }
   const std::string all = std::to_string(runs_.size());
-  if (fails > 0) {
+  if (failing > 0) {
     const GatedRun& first = *worst_first_.front();
     const Line where = code(fail_place(place_of(first), words_));
-    if (runs_.size() > 1) return words_.line("gate.no", {std::to_string(fails), all, where});
+    if (runs_.size() > 1) return words_.line("gate.no", {std::to_string(failing), all, where});
     return first.fails() ? words_.line("gate.no.one", {where})
                          : words_.line("gate.no.changed", {where});
   }

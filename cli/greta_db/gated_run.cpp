@@ -41,7 +41,7 @@ std::string place_text(const FailPlace& place, const Wording& words) {
   return text.empty() ? "" : " " + words("gate.at", {text});
 }
 
-/// Those that differ from what greta ships, of trace points that the run has.
+/// Tolerances that differ from those that greta ships, of trace points that the run has.
 std::vector<GatedTolerance> tolerances_of(QueryPool& statements, int64_t run_id) {
   const std::string shipped =
       "WITH shipped(tensor_id, dtype, rel_l2) AS (" + shipped_rows("tolerance") + ") ";

@@ -6,10 +6,8 @@
 
 #include "cli/greta_db/judged_run.h"
 #include "cli/show/block.h"
-#include "cli/show/findings.h"
 #include "cli/show/judged_row.h"
 #include "cli/show/texts.h"
-#include "cli/show/waivers.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -56,11 +54,11 @@ class GatedRun {
   int64_t waived_rows(Gate gate) const {
     return row_->number(gate == Gate::kStrict ? "waived_rows" : "waived_changed_rows");
   }
-  /// Whether what changed since the baseline fails, waived differences left out.
+  /// True if what changed since the baseline fails, waived differences left out.
   bool change_fails() const;
   bool has_baseline() const { return row_->has("baseline"); }
   bool lacks_baseline() const { return needs_baseline_ && !has_baseline(); }
-  /// Of the own verdict by the gate: rows without a partner before all.
+  /// The first failure of the own verdict by the gate: rows without a partner before all.
   FailPlace fail() const { return row_->first_fail(gate_); }
   bool fails() const { return own(gate_) == "FAIL"; }
 
@@ -118,7 +116,7 @@ using GatedRuns = std::vector<std::unique_ptr<GatedRun>>;
 /// copy it.
 std::string more_command(const std::string& database, const GatedRun& run);
 
-/// What every text of gate_junit and GateShow::markdown begins with.
+/// The beginnings of every text of gate_junit and GateShow::markdown.
 inline constexpr const char* kJunitStart =
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"greta-db gate\"";
 inline constexpr const char* kMarkdownStart = "### greta gate: ";
@@ -129,7 +127,7 @@ inline constexpr const char* kMarkdownStart = "### greta gate: ";
 /// skipped.
 std::string gate_junit(const std::string& database, GatedRuns& runs);
 
-/// What the gate says of runs. `status` is the exit status.
+/// The answer of the gate to a reader. `status` is the exit status.
 class GateShow {
  public:
   GateShow(const std::string& database, GatedRuns& runs, int status, Language language);

@@ -11,7 +11,7 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/options/checked_value.h"
-#include "cli/show/files.h"
+#include "cli/output/files.h"
 #include "cli/show/report.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/known_value.h"

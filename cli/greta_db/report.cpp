@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cli/greta_db/commands.h"
-#include "cli/show/files.h"
+#include "cli/output/files.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"

@@ -43,7 +43,7 @@ std::string difference_columns();
 /// Those columns of a row, from column `from` on.
 DifferenceCounts difference_counts(const Query& row, int from);
 
-/// What the views say of two runs.
+/// The difference of two runs, as the views have it.
 struct RunDifference {
   Run a, b;
   std::string verdict, strict_verdict, numeric_verdict, why_not, caused_by, incomplete_why;

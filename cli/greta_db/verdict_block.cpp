@@ -1,7 +1,8 @@
 #include <cstdio>
 
 #include "cli/greta_db/judged_run.h"
-#include "cli/show/waivers.h"
+#include "cli/output/severity.h"
+#include "cli/show/judged_row.h"
 #include "common/shell_word.h"
 #include "common/utf8.h"
 

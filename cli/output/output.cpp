@@ -3,9 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <system_error>
 
 #include "common/environment.h"
@@ -45,16 +43,6 @@ void Output::flush() {
     rest.remove_prefix(static_cast<size_t>(n));
   }
   buffer_.clear();
-}
-
-std::string colored(const Output& out, std::string_view text) {
-  std::string result(text);
-  if (!out.colors() || text == "-") return result;
-  static constexpr std::string_view kBad[] = {"FAIL",      "DRIFT",   "NONFINITE",
-                                              "AMBIGUOUS", "MISSING", "DIVERGENT"};
-  bool good = text == "PASS" || text == "MATCH" || text == "ROUNDING";
-  bool bad = std::find(std::begin(kBad), std::end(kBad), text) != std::end(kBad);
-  return (good ? "\x1b[32m" : bad ? "\x1b[31m" : "\x1b[33m") + result + "\x1b[0m";
 }
 
 }  // namespace greta

@@ -31,7 +31,4 @@ class Output {
   bool colors_ = false;
 };
 
-/// `text` in the colour of that verdict or pair status: green, red, yellow; as is without colours.
-std::string colored(const Output& out, std::string_view text);
-
 }  // namespace greta

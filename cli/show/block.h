@@ -17,7 +17,7 @@ namespace greta {
 /// Takes a text piece by piece.
 using TextSink = std::function<void(std::string_view)>;
 
-// What commands show is a list of blocks. A block says what it holds and not how it looks: printers
+// Commands show lists of blocks. A block says what it holds and not how it looks: printers
 // do that, each for its format. Texts in blocks are as they are, and every printer escapes them.
 
 struct Block;
@@ -100,7 +100,7 @@ struct Map {
   std::optional<size_t> index = {}, panel = {};  ///< of the page's data
 };
 
-/// What squares mean: those that share a meaning, and that.
+/// Squares that share a meaning, and that meaning.
 struct Legend {
   std::string name = {};
   std::vector<std::pair<std::vector<Square>, std::string>> items = {};
@@ -124,7 +124,7 @@ struct Chart {
   bool small = false;        ///< one of many: without axes
 };
 
-/// What only a page's script serves: a field that filters, choices, and how the keys move.
+/// Controls that only a page's script serves: a field that filters, choices, and help for the keys.
 struct Controls {
   struct Choice {
     Markup key;

@@ -2,10 +2,9 @@
 #include <optional>
 #include <string>
 
-#include "cli/show/findings.h"
+#include "cli/show/judged_row.h"
 #include "cli/show/report.h"
 #include "cli/show/section.h"
-#include "cli/show/waivers.h"
 #include "common/shell_word.h"
 
 namespace greta {
@@ -45,8 +44,8 @@ class Changes {
                     " why_not FROM change WHERE run_id = ?1");
   }
 
-  /// Where this run, or one that it descends from by baselines, turned for the worse, unless one of
-  /// them mended it: first bad run, its commit and date, the same of the last good one, change,
+  /// The place where this run, or one that it descends from by baselines, regressed, unless one of
+  /// them fixed it: first bad run, its commit and date, the same of the last good one, change,
   /// tensor, layer, and whether more commits than one lie between.
   RunQuery turn(int64_t run_id) {
     return RunQuery(

@@ -1,7 +1,7 @@
 #include <map>
 #include <set>
 
-#include "cli/show/findings.h"
+#include "cli/show/judged_row.h"
 #include "cli/show/section.h"
 #include "common/json_text.h"
 

@@ -3,9 +3,9 @@
 #include <set>
 #include <string>
 
+#include "cli/show/judged_row.h"
 #include "cli/show/report.h"
 #include "cli/show/section.h"
-#include "cli/show/waivers.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
 

@@ -47,7 +47,7 @@ using NamedRow = std::map<std::string, Value, std::less<>>;
 std::string text_of(const NamedRow& row, std::string_view column);  ///< "" for NULL
 bool has(const NamedRow& row, std::string_view column);
 
-/// What a run of a history says.
+/// A run of a history.
 struct HistoryRun {
   int64_t id = 0;
   NamedRow row;                 ///< kHistoryColumns
@@ -126,9 +126,9 @@ struct HistoryFamily {
   size_t open_turns = 0;  ///< that nothing mended
 };
 
-/// How bad a run is, for cells that stand for several: what fails, what has no verdict, what is
-/// within rounding, what passes; a fault on purpose after all.
-int severity_of(const HistoryRun& run);
+/// The meaning of a run, for cells that stand for several: that of its verdict, or of one that is
+/// within rounding; a fault on purpose is context.
+const Meaning& meaning_of(const HistoryRun& run);
 
 /// The history as matrices, those with something unmended first, else by name. Commits are in their
 /// own order where all are known, else by time. Of many the older ones are put together, but for

@@ -18,16 +18,16 @@ constexpr size_t kMostRuns = 3000;     // that the page lists, and has the rows 
 constexpr size_t kMostTurns = 20;      // before the others need a click
 constexpr size_t kMostOpenCharts = 3;  // lineages whose charts need no click
 
-/// How a run's square looks (page.css), and what that means.
-struct SeverityLook {
-  const char* look;
+/// A run's meaning; all in the order of the legend.
+struct RunMeaning {
+  Severity severity;
   TextId text;
 };
-constexpr SeverityLook kSeverityLooks[] = {{"o", "history.injected"},
-                                           {"m", "history.pass"},
-                                           {"r2", "history.rounding"},
-                                           {"u", "history.undecided"},
-                                           {"f2", "history.fail"}};  // by severity_of()
+constexpr RunMeaning kMeanings[] = {{Severity::kGood, "history.pass"},
+                                    {Severity::kRounding, "history.rounding"},
+                                    {Severity::kBad, "history.fail"},
+                                    {Severity::kOpen, "history.undecided"},
+                                    {Severity::kContext, "history.injected"}};
 
 /// A change against the baseline: as the table change calls it, as a square shows it, and what that
 /// means; the worst first.
@@ -216,7 +216,7 @@ class HistoryPage {
     return blocks;
   }
 
-  /// Where nothing turned for the worse, the newest run that fails nevertheless.
+  /// Adds the newest run that fails, where nothing regressed.
   void add_failing(Blocks& blocks) const {
     const auto run =
         std::find_if(history_.runs.rbegin(), history_.runs.rend(),
@@ -233,7 +233,7 @@ class HistoryPage {
     return {words_("brief.next") + ": " + code(command)};
   }
 
-  /// Of one that is not mended.
+  /// A regression that is not fixed.
   Line turn_text(const HistoryTurn& turn) const {
     const NamedRow& row = turn.row;
     const std::string sha = short_commit(text_of(row, "first_bad_commit")),
@@ -337,19 +337,18 @@ class HistoryPage {
 
   // ---- Commits by mode.
   Blocks legend() const {
-    std::set<int> severities;
+    std::set<Severity> severities;
     std::set<std::string_view> changes;
     for (const HistoryRun& run : history_.runs) {
-      severities.insert(severity_of(run));
+      severities.insert(meaning_of(run).severity);
       if (!run.injected) changes.insert(run.change);
     }
     Legend legend{words_("page.legend"), {}};
-    const auto add = [&](const char* look, TextId text) {
+    const auto add = [&](const Look& look, TextId text) {
       legend.items.push_back({{Square{look}}, words_(text)});
     };
-    for (const int severity : {1, 2, 4, 3, 0}) {
-      if (severities.contains(severity))
-        add(kSeverityLooks[severity].look, kSeverityLooks[severity].text);
+    for (const auto& [severity, text] : kMeanings) {
+      if (severities.contains(severity)) add(look_of(severity), text);
     }
     for (const ChangeLook& look : kChangeLooks) {
       if (changes.contains(look.change)) add(look.sample, look.text);
@@ -407,7 +406,7 @@ class HistoryPage {
     if (runs.empty()) return std::nullopt;
     const HistoryRun& worst = history_.runs[runs.front()];
     const ChangeLook* change = change_of(runs);
-    Square square{kSeverityLooks[severity_of(worst)].look};
+    Square square{look_of(meaning_of(worst).severity)};
     if (change) square.look += change->mark;
     if (std::any_of(runs.begin(), runs.end(),
                     [this](size_t run) { return first_bad_.contains(run); }))
@@ -505,8 +504,8 @@ std::vector<Run> runs_worth_a_page(const History& history) {
   std::vector<size_t> order;
   for (size_t i = history.runs.size(); i > 0; --i) order.push_back(i - 1);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(turned.contains(a), severity_of(history.runs[a])) >
-           std::pair(turned.contains(b), severity_of(history.runs[b]));
+    return std::pair(turned.contains(a), meaning_of(history.runs[a]).rank) >
+           std::pair(turned.contains(b), meaning_of(history.runs[b]).rank);
   });
   std::vector<Run> runs;
   for (const size_t run : order)

@@ -1,10 +1,13 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/show/texts.h"
+#include "cli/output/severity.h"
+#include "cli/show/block.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -46,8 +49,11 @@ FailKind fail_kind(const Headline& head);
 /// A verdict as a badge of a page: each kind of FAIL has a shape of its own, and words where it is
 /// not plain.
 Line verdict_badge(const std::string& verdict, FailKind kind, const Wording& words);
-/// That of a run, and the remark behind it.
+/// The badge of a run, and the remark behind it.
 Line verdict_badge(const Headline& head, const Wording& words);
+
+/// The square of a verdict and of what else is no comparison.
+Look look_of(Severity severity);
 
 /// "2 FAIL, 3 PASS", of how many there are of each.
 std::string counts_text(const std::map<std::string, size_t>& numbers);
@@ -58,5 +64,50 @@ std::string layer_name(const std::optional<int64_t>& layer, const Wording& words
 
 /// "attn_out, layer 3, prompt p0"; that there is no single place, where none is known.
 std::string fail_place(const FailPlace& place, const Wording& words);
+
+/// A finding of the view diagnosis about a failing pair, with its sentence.
+struct PairFinding {
+  std::string prompt, tensor, name;
+  std::optional<int64_t> layer;
+  std::string english, spanish;                  ///< see evidence()
+  std::string english_meaning, spanish_meaning;  ///< see meaning()
+
+  /// "every value of decode's row is NaN"
+  std::string evidence(const Wording& words) const { return words.pick(english, spanish).text(); }
+  /// The usual cause of such rows.
+  std::string meaning(const Wording& words) const {
+    return words.pick(english_meaning, spanish_meaning).text();
+  }
+  /// "ALL_NAN: every value of decode's row is NaN (it reads what ...)"
+  std::string text(const Wording& words) const {
+    return name + ": " + evidence(words) + " (" + meaning(words) + ")";
+  }
+};
+
+/// Findings about the first failing pairs of a run, prompt by prompt or of one prompt, the most
+/// telling first. Throws SQLite::Exception.
+std::vector<PairFinding> pair_findings(QueryPool& statements, int64_t run_id,
+                                       const std::optional<std::string>& prompt = {});
+
+/// A row of the canned query waived: pairs of a run that the gate leaves out.
+struct AppliedWaiver {
+  int64_t id = 0;
+  std::string tensor;
+  std::optional<int64_t> layer;  ///< none: every layer
+  int64_t pairs = 0, divergent = 0;
+  int64_t rows = 0;  ///< that differ from a baseline's: counted by the gate alone
+  std::string until, reason, created_by;
+
+  std::string json() const;
+};
+
+/// The waivers that waive something of the run, in order of their ids.
+std::vector<AppliedWaiver> applied_waivers(QueryPool& statements, int64_t run_id);
+
+/// "attn_out of layer 3", "attn_out": where a waiver holds.
+std::string waived_place(const AppliedWaiver& waiver, const Wording& words);
+
+/// "2 pairs of attn_out of layer 3 until 2026-12-31: reason (waiver 4, by me@host)".
+std::string waiver_text(const AppliedWaiver& waiver, const Wording& words);
 
 }  // namespace greta

@@ -41,7 +41,7 @@ class NumberedValues {
   std::vector<std::string> list_;
 };
 
-/// What the cells of a map refer to by number.
+/// Values that the cells of a map refer to by number.
 struct CellValues {
   NumberedValues states, texts, tolerances;
 };
@@ -117,9 +117,7 @@ class CellColumns {
   explicit CellColumns(CellValues& values) : values_(values) {}
 
   void add(const MapCell& cell) {
-    const bool classed = !cell.row_class.empty();
-    const std::string state = classed ? cell.status + " " + cell.row_class : cell.status;
-    column("state").add(std::to_string(values_.states.at(text_json(state))));
+    column("state").add(std::to_string(values_.states.at(text_json(cell.state()))));
     column("positions").add(std::to_string(cell.positions));
     column("failing").add(std::to_string(cell.failing));
     column("pos_id").add(integer_json(cell.pos_id));

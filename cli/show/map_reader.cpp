@@ -10,18 +10,6 @@
 namespace greta {
 namespace {
 
-/// How bad a comparison is; of the positions of a cell the worst is shown.
-int severity(const std::string& status, const std::string& row_class) {
-  if (status == "MATCH") return 2;
-  if (status == "DECODE_ONLY" || status == "PREFILL_ONLY") return 1;
-  if (row_class == "ROUNDING") return 3;
-  if (status == "INCOMPARABLE") return 4;
-  if (row_class == "UNKNOWN") return 5;
-  if (status == "DRIFT") return 6;
-  if (status == "AMBIGUOUS" || status == "CONFLICT") return 7;
-  return status == "NONFINITE" ? 9 : 8;  // MISSING, ONLY_A, ONLY_B
-}
-
 std::optional<double> real_of(const Cell& cell) {
   if (cell.type == Cell::Type::kReal) return cell.real;
   if (cell.type == Cell::Type::kInteger) return static_cast<double>(cell.integer);
@@ -31,7 +19,7 @@ std::optional<int64_t> integer_of(const Cell& cell) {
   return cell.type == Cell::Type::kInteger ? std::optional(cell.integer) : std::nullopt;
 }
 
-/// Where a cell lies: panel (prompt and phase), layer and tensor, by forward order.
+/// The place of a cell: panel (prompt and phase), layer and tensor, by forward order.
 using Key = std::tuple<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>,
                        std::pair<int64_t, std::string>>;
 
@@ -116,14 +104,13 @@ class MapBuilder {
 
  private:
   static bool is_worse(const MapCell& cell, const MapCell& than) {
-    const int a = severity(cell.status, cell.row_class);
-    const int b = severity(than.status, than.row_class);
+    const int a = cell.meaning().rank, b = than.meaning().rank;
     if (a != b) return a > b;
     return cell.ratio().value_or(0) > than.ratio().value_or(0);
   }
 
   void note_position(std::pair<int64_t, int64_t> panel, const Query& row, const MapCell& seen) {
-    if (row.is_null(8) || seen.is_context()) return;
+    if (row.is_null(8) || seen.meaning().severity == Severity::kContext) return;
     MapPosition& position = positions_[panel][row.integer(8)];
     position.pos_id = row.integer(8);
     position.ratio = std::max(position.ratio, seen.ratio().value_or(0));
@@ -166,14 +153,14 @@ CellAt cells_by_place(PairMap& map) {
   return cells;
 }
 
-/// What there is room for in a page of 300 KB beside style, scripts and sections, and what takes
+/// The room in a page of 300 KB beside style, scripts and sections, and what takes
 /// it: a panel with its charts, a cell in markup and data, and what is given of some cells only.
 struct RoomOfPage {
   size_t bytes, panel, cell, more;
 };
 constexpr RoomOfPage kRoomOfRun{230'000, 4500, 52, 165}, kRoomOfTwoRuns{250'000, 3000, 28, 22};
 
-/// Of how many cells it can be given.
+/// The number of cells that it can be given of.
 size_t most_cells(const PairMap& map, const RoomOfPage& room) {
   const size_t cells = map.count(), taken = map.panels.size() * room.panel + cells * room.cell;
   const size_t left = room.bytes - std::min(room.bytes, taken);
@@ -253,7 +240,7 @@ void read_sides(QueryPool& statements, const Run& run, PairMap& map) {
   }
 }
 
-/// What read_details says of the pairs of a report.
+/// The part of read_details for the pairs of a report.
 void read_report(QueryPool& statements, const Run& run, PairMap& map) {
   const CellAt cells = cells_by_place(map);
   RunQuery pairs(
@@ -281,20 +268,13 @@ std::optional<double> MapCell::ratio() const {
 }
 
 Look look_of(const MapCell& cell) {
-  if (cell.status == "MATCH") return "m";
-  if (cell.is_context()) return "o";
-  if (cell.status == "NONFINITE") return "n";
-  if (cell.status == "MISSING" || cell.status.starts_with("ONLY_")) return "x";
-  if (cell.status == "AMBIGUOUS" || cell.status == "CONFLICT") return "c";
+  const char look = cell.meaning().look;
   const double decades = std::log10(std::max(cell.ratio().value_or(1), 1e-30));
-  if (cell.row_class == "ROUNDING") {
-    return "r" + std::to_string(std::clamp(static_cast<int>(std::ceil(decades)) + 3, 0, 3));
-  }
-  if (cell.status == "INCOMPARABLE") return "i";
-  if (cell.row_class == "DIVERGENT") {
-    return "f" + std::to_string(std::clamp(static_cast<int>(std::floor(decades)), 0, 3));
-  }
-  return "u";
+  const auto degree = [&](double at) {
+    return look + std::to_string(std::clamp(static_cast<int>(at), 0, 3));
+  };
+  if (look == 'r') return degree(std::ceil(decades) + 3);
+  return look == 'f' ? degree(std::floor(decades)) : Look(1, look);
 }
 
 bool MapPanel::beyond_rounding() const {

@@ -7,7 +7,7 @@
 
 namespace greta {
 
-/// What a page consists of; the rest is the same for all.
+/// The parts of a page that differ from those of others.
 struct PageContent {
   std::string title;
   std::string kind;  ///< run, runs, compare, history, gate
@@ -15,7 +15,7 @@ struct PageContent {
   std::string data;  ///< JSON object
 };
 
-/// What every page of a kind begins with, by which it is known.
+/// The beginning of every page of a kind, by which it is known.
 std::string page_start(const std::string& kind, Language language);
 
 /// A page in one file: it loads nothing, and its policy lets no script run but ours (core.js, and

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/output/severity.h"
 #include "cli/show/block.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
@@ -18,7 +19,7 @@ struct MapSide {
   std::optional<double> min, max, mean, abs_sum;
 };
 
-/// What is looked up for as many cells as a page has room for.
+/// Details that are looked up for as many cells as a page has room for.
 struct MapDetail {
   std::string origin, caused_by, segment, location;
   std::optional<int64_t> differing, max_abs_at, max_ulp;
@@ -38,10 +39,10 @@ struct MapCell {
   MapSide left, right;
   std::optional<MapDetail> detail;
 
-  bool failed() const { return status != "MATCH" && !is_context(); }
-  /// A row that nothing demands a partner for.
-  bool is_context() const { return status == "DECODE_ONLY" || status == "PREFILL_ONLY"; }
-  bool beyond_rounding() const { return failed() && row_class != "ROUNDING"; }
+  std::string state() const { return row_class.empty() ? status : status + " " + row_class; }
+  Meaning meaning() const { return meaning_of(state()); }
+  bool failed() const { return meaning().severity > Severity::kGood; }
+  bool beyond_rounding() const { return meaning().severity > Severity::kRounding; }
   /// rel_l2 over the tolerance, where both are known.
   std::optional<double> ratio() const;
 };
@@ -53,7 +54,7 @@ Look look_of(const MapCell& cell);
 /// Their first letters in the order of a legend; t is what was not traced.
 inline constexpr std::string_view kLooks = "mrfunxicot";
 
-/// Where a trace point stands.
+/// The part of the model that a trace point belongs to.
 enum class MapStage { kEmbed, kLayer, kHead };
 
 struct MapTensor {
@@ -93,23 +94,23 @@ struct PairMap {
 
   size_t count() const;  ///< of cells
   bool empty() const { return panels.empty(); }
-  /// Whether that tensor can have a row in that layer at all.
+  /// True if that tensor can have a row in that layer at all.
   bool applies(size_t layer, size_t tensor) const;
 };
 
-/// Of how many cells a page tells all: of as many as leave it under 300 KB, which a run of 32
-/// layers, 29 trace points and 3 prompts is by far; of 200 at least.
+/// The number of cells that a page tells all of: as many as leave it under 300 KB, which a run of
+/// 32 layers, 29 trace points and 3 prompts is by far; of 200 at least.
 size_t detailed_cells(const PairMap& map);
 
-/// Of how many cells of two runs a page gives the hashes, which are most of what it has of them.
+/// The number of cells of two runs that a page gives the hashes of, which are most of its data.
 size_t hashed_cells(const PairMap& map);
 
 /// Prefill against decode, as views pair and trace say it, without what read_details adds. Throws
 /// SQLite::Exception, as all of these.
 PairMap read_map(QueryPool& statements, const Run& run);
 
-/// Where the rows are written, and statistics of as many as detailed_cells() says: those of prompt
-/// `first` before others, what is beyond rounding before what is within.
+/// Adds where the rows are written, and statistics of as many as detailed_cells() says: those of
+/// prompt `first` before others, what is beyond rounding before what is within.
 void read_details(QueryPool& statements, const Run& run, const std::string& first, PairMap& map);
 
 /// Run a against run b, as view run_diff says it; where there are more cells than hashed_cells(),

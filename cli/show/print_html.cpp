@@ -58,7 +58,7 @@ class Svg {
     const double at = std::log10(value) - chart_.low;
     return bottom_ - (bottom_ - top_) * std::clamp(at / (chart_.high - chart_.low), 0.0, 1.0);
   }
-  /// What is not measured lies in the middle of where it must be.
+  /// A point that is not measured lies in the middle of where it must be.
   double y(const Chart::Point& point) const {
     if (point.mark == Chart::Mark::kEqual) return bottom_;
     if (point.value && *point.value > 0) return y(*point.value);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/output/severity.h"
 #include "cli/output/text_width.h"
 #include "cli/show/block.h"
 #include "cli/show/pair_map.h"

@@ -68,7 +68,7 @@ void Propagation::load_nodes(const std::string& prompt) {
   }
 }
 
-/// Where a propagated drift comes from, told relative to its own layer, so that layers that
+/// The origin of a propagated drift, told relative to its own layer, so that layers that
 /// behave alike read alike. `from` is canonical-tensor@layer.
 std::string Propagation::source_of(const Node& node, const std::string& from,
                                    std::optional<int64_t> previous) const {

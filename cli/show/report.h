@@ -14,12 +14,12 @@ namespace greta {
 /// The experiment that a run belongs to.
 std::string experiment_of(QueryPool& statements, const Run& run);
 
-/// What fits a screen: of one run its verdict, where it fails, why, since when, and the command
-/// that tells more; of several how many have which verdict, those that fail one by one, the rest in
-/// a table.
+/// A report that fits a screen: of one run its verdict, where it fails, why, since when, and the
+/// command that tells more; of several how many have which verdict, those that fail one by one, the
+/// rest in a table.
 Blocks brief_report(QueryPool& statements, const std::vector<Run>& runs, const Wording& words);
 
-/// That of one run, without its name and verdict.
+/// The short report of one run, without its name and verdict.
 Blocks brief_of_run(QueryPool& statements, const JudgedRow& row, const Wording& words);
 
 /// The final report of runs of one experiment.
@@ -36,7 +36,7 @@ void write_analysis_table(QueryPool& statements, const Run& run, const TextSink&
 void write_run_page(QueryPool& statements, const std::vector<Run>& runs, Language language,
                     const TextSink& sink);
 
-/// What is told of two runs before their map.
+/// The summary of two runs before their map.
 struct ComparisonSummary {
   std::string verdict;  ///< that leads
   FailKind kind = FailKind::kNone;

@@ -23,7 +23,7 @@ JsonObject map_object(const Run& run) {
   return JsonObject().add("run", std::string_view(utf8::printable(run.name)));
 }
 
-/// What the script of a page with maps has.
+/// The data of a page with maps.
 std::string data_of_maps(QueryPool& statements, std::string_view kind, const std::string& maps,
                          TextId untold, const Wording& words) {
   JsonObject object;
@@ -32,7 +32,7 @@ std::string data_of_maps(QueryPool& statements, std::string_view kind, const std
   return object.raw("maps", "[" + maps + "]").str();
 }
 
-/// What sources state of two runs beside each other, or of one; what differs is marked and first.
+/// Attributes that sources state of one run or of two; what differs is marked and first.
 Blocks attribute_blocks(QueryPool& statements, const Run& a, const Run* b, const Wording& words) {
   std::map<std::string, std::pair<std::string, std::string>> stated;
   for (const auto& [dim, value] : stated_attributes(statements, a)) stated[dim].first = value;
@@ -60,15 +60,14 @@ Blocks attribute_blocks(QueryPool& statements, const Run& a, const Run* b, const
 /// K and V of each layer and prompt, of several positions the worst.
 Blocks kv_map(QueryPool& statements, const Run& run, const Wording& words) {
   RunQuery rows(statements, run.id,
-                "SELECT prompt, layer, interpretation, row_number() OVER (PARTITION BY prompt,"
-                " layer ORDER BY CASE interpretation"
-                " WHEN 'ALIGNED' THEN 5 WHEN 'STRUCTURAL_DRIFT' THEN 4 WHEN 'UNKNOWN' THEN 3"
-                " WHEN 'KV_MISALIGNMENT' THEN 1 WHEN 'REAL_MISMATCH' THEN 1 ELSE 2 END)"
-                " FROM kv_alignment WHERE run_id = ? ORDER BY prompt_id, layer");
-  const std::map<std::string, Square> squares = {
-      {"ALIGNED", {"k-good", "="}},      {"STRUCTURAL_DRIFT", {"k-round", "≈"}},
-      {"REAL_MISMATCH", {"k-bad", "R"}}, {"KV_MISALIGNMENT", {"k-bad", "K"}},
-      {"Q_MISMATCH", {"k-bad", "Q"}},    {"UNKNOWN", {"k-open", "?"}}};
+                "SELECT prompt, layer, interpretation FROM kv_alignment WHERE run_id = ?"
+                " ORDER BY prompt_id, layer");
+  const std::map<std::string, std::string> letters = {
+      {"ALIGNED", "="},         {"STRUCTURAL_DRIFT", "≈"}, {"REAL_MISMATCH", "R"},
+      {"KV_MISALIGNMENT", "K"}, {"Q_MISMATCH", "Q"},       {"UNKNOWN", ""}};
+  const auto square = [&](const std::string& kind) {
+    return Square{look_of(meaning_of(kind).severity), letters.at(kind)};
+  };
   const auto text = [&](const std::string& id) {
     return words.line(*find_report_text("guide." + id)).text();
   };
@@ -77,12 +76,15 @@ Blocks kv_map(QueryPool& statements, const Run& run, const Wording& words) {
   std::set<std::string> seen;
   Map map{.kind = "map letters", .caption = words("page.kv.text"), .corner = words("prompt")};
   while (rows.step()) {
-    if (rows.integer(3) != 1) continue;
     auto& of_prompt = kinds[rows.text(0)];
     if (of_prompt.empty()) map.rows.push_back(rows.text(0));
     columns[rows.integer(1)];
-    of_prompt[rows.integer(1)] = rows.text(2);
-    seen.insert(rows.text(2));
+    std::string& worst = of_prompt[rows.integer(1)];
+    if (worst.empty() || meaning_of(rows.text(2)).rank > meaning_of(worst).rank)
+      worst = rows.text(2);
+  }
+  for (const auto& [prompt, of_prompt] : kinds) {
+    for (const auto& [layer, kind] : of_prompt) seen.insert(kind);
   }
   if (seen.empty()) return {};
   for (auto& [layer, column] : columns) {
@@ -92,13 +94,13 @@ Blocks kv_map(QueryPool& statements, const Run& run, const Wording& words) {
   for (const std::string& prompt : map.rows) {
     auto& row = map.squares.emplace_back(columns.size());
     for (const auto& [layer, kind] : kinds[prompt]) {
-      row[columns[layer]] = squares.at(kind);
+      row[columns[layer]] = square(kind);
       row[columns[layer]]->label = text(kind);
     }
   }
   Legend legend{words("page.legend"), {}};
   for (const std::string& kind : seen)
-    legend.items.push_back({{squares.at(kind)}, text(kind) + ": " + text(kind + ".meaning")});
+    legend.items.push_back({{square(kind)}, text(kind) + ": " + text(kind + ".meaning")});
   return {Heading{2, words("kv")}, Note{words.line("page.kv.text"), Note::Kind::kLead},
           std::move(legend), std::move(map)};
 }
@@ -234,7 +236,7 @@ class RunPage {
   size_t n_maps_ = 0;
 };
 
-/// Of all panels the first cell beyond rounding in forward order.
+/// The first cell beyond rounding of all panels, in forward order.
 std::optional<CellPlace> first_of_all(const PairMap& map) {
   std::optional<CellPlace> first;
   for (size_t p = 0; p < map.panels.size(); ++p) {

@@ -85,7 +85,7 @@ class RunSection {
   int level_;
 };
 
-/// What the views say about the first failing comparison of a run, by the verdict that leads; where
+/// The first failing comparison of a run, as the views have it, by the verdict that leads; where
 /// that one passes, by the other.
 struct FirstFailure {
   std::string prompt, tensor, canonical, cause, root_cause, status, row_class, details, caused_by;
@@ -181,7 +181,7 @@ class Propagation : public RunSection {
 void add_analysis(const RunSection& run, const FirstFailure& failure,
                   const Propagation& propagation);
 
-/// What a report has shown before it recommends anything.
+/// Things that a report has shown before it recommends anything.
 struct Findings {
   const FirstFailure* failure;  ///< null when nothing failed
   const Propagation& propagation;

@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/show/texts_of_pages.h"
-#include "cli/show/texts_of_reports.h"
+#include "cli/show/report_texts.h"
 
 namespace greta {
 
@@ -61,18 +60,15 @@ inline Line linked(std::string text, std::string address) {
 /// Language of a report; kBoth is English and Spanish side by side.
 enum class Language { kEnglish, kSpanish, kBoth };
 
-/// Null when no table has a text of that name.
+/// Null when there is no text of that name.
 constexpr const ReportText* find_report_text(std::string_view id) {
-  for (const ReportText& text : kTextsOfReports) {
-    if (text.id == id) return &text;
-  }
-  for (const ReportText& text : kTextsOfPages) {
+  for (const ReportText& text : kTexts) {
     if (text.id == id) return &text;
   }
   return nullptr;
 }
 
-/// Names a text; a name that no table has does not compile.
+/// Names a text; a name that no text has does not compile.
 class TextId {
  public:
   consteval TextId(const char* id) : text_(find_report_text(id)) {
@@ -112,7 +108,7 @@ class Wording {
   std::string operator()(TextId id, TextValues values = {}) const {
     return line(id, std::move(values)).text();
   }
-  /// What is said so in either language.
+  /// One text or both, of texts that are known in both languages.
   Line pick(const Line& english, const Line& spanish) const;
   /// For a paragraph: a line for each language.
   std::vector<Line> each(const Sentence& sentence) const;
@@ -121,10 +117,10 @@ class Wording {
   Language language_;
 };
 
-/// Those of a terminal, and of what a machine reads.
+/// The words of a terminal, and of texts for programs.
 inline constexpr Wording kEnglishWords(Language::kEnglish);
 
-/// Of an option --lang: en, es or both.
+/// The language of an option --lang: en, es or both.
 Language language_named(std::string_view name);
 
 }  // namespace greta

@@ -1,4 +1,4 @@
-#include "cli/show/files.h"
+#include "cli/output/files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,5 @@
 // The page of a gate: its answer, why, and what the JSON says.
-#include "cli/show/page.h"
 #include "tests/cli/program.h"
-#include "tests/cli/show/hostile_names.h"
 #include "tests/cli/show/made_history.h"
 #include "tests/cli/show/page_html.h"
 
@@ -146,48 +144,6 @@ TEST_F(GatePage, GoesToAFileBesideTheOthers) {
   EXPECT_TRUE(run({"gate", "--run", "bad", "--html", "-", "--json", "-"})
                   .says("only one of --junit, --markdown, --json and --html can be -"));
   EXPECT_EQ(run({"gate", "--run", "bad", "--html", "no/folder/x.html"}).status, 2);
-}
-
-TEST_F(GatePage, HostileNamesChangeNothingInItsStructure) {
-  std::map<std::string, int> expected;
-  std::vector<std::string> names = hostile_names();
-  names.insert(names.begin(), "plain");
-  for (size_t i = 0; i < names.size(); i += i < 2 ? 1 : 3) {
-    w.db.exec("BEGIN");
-    for (int n = 0; n < 2; ++n) {
-      w.run({.name = names[i] + std::to_string(n),
-             .experiment = names[i],
-             .mode = names[i],
-             .date = day(n),
-             .commit = names[i],
-             .status = "complete"});
-      w.use_prompt(names[i]);
-      n == 1 ? w.divergent("t" + names[i], 0) : w.match("t" + names[i], 0);
-    }
-    w.db.exec("COMMIT");
-    judge_all(w);
-    const std::string name = names[i] + "1";
-    if (name.size() > 1000 || name.find('\0') != std::string::npos) continue;  // as an argument
-    const Result result = run({"gate", "--run", name, "--format", "html"});
-    ASSERT_EQ(result.status, 1) << i << " " << result.err;
-    if (expected.empty()) expected = structure_of(result.out);
-    EXPECT_EQ(structure_of(result.out), expected) << i;
-    EXPECT_NO_THROW(data_of(result.out)) << i;
-    for (const char* hidden : {"\u202e", "\x1b", "\u200b", "\u2066", "\x07"})
-      EXPECT_EQ(result.out.find(hidden), std::string::npos) << i;
-  }
-}
-
-TEST_F(GatePage, ItsPolicyAllowsItsOwnScriptAndNothingElse) {
-  fill();
-  const std::string html = page("ci"), script = script_of(html);
-  EXPECT_NE(html.find("default-src 'none'; script-src '" + source_hash(script) + "'; style-src '" +
-                      source_hash(page_style()) + "'; base-uri 'none'; form-action 'none'"),
-            std::string::npos);
-  for (const Tag& tag : tags_of(html)) {
-    for (const char* name : {"src", "style", "onclick", "onload", "action"})
-      EXPECT_FALSE(tag.attributes.contains(name)) << tag.name;
-  }
 }
 
 }  // namespace

@@ -3,11 +3,9 @@
 #include <tuple>
 
 #include "cli/show/history.h"
-#include "cli/show/page.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/utf8.h"
 #include "tests/cli/program.h"
-#include "tests/cli/show/hostile_names.h"
 #include "tests/cli/show/made_history.h"
 #include "tests/cli/show/page_html.h"
 #include "tests/environment_folder.h"
@@ -164,55 +162,6 @@ TEST(HistoryPage, SaysWhereSinceWhenAndWhetherItIsRounding) {
   EXPECT_NE(page.find("<html lang=\"es\""), std::string::npos);
   EXPECT_NE(page.find("Dónde empeoró"), std::string::npos);
   EXPECT_EQ(page.find("Where it turned"), std::string::npos);
-}
-
-TEST(HistoryPage, HostileNamesChangeNothingInItsStructure) {
-  const auto page_with = [](const std::string& run, const std::string& name) {
-    Warehouse w;
-    for (int n = 0; n < 3; ++n) {
-      w.run({.name = run + std::to_string(n),
-             .experiment = run,
-             .mode = name,
-             .dtype = name,
-             .date = day(n),
-             .commit = name + std::to_string(n),
-             .status = "complete"});
-      w.use_prompt(name);
-      n > 0 ? w.divergent("t" + name, 0) : w.match("t" + name, 0);
-    }
-    judge_all(w);
-    return page_of_history(w.db, {{1, run + ".html"}});
-  };
-  const std::map<std::string, int> expected = structure_of(page_with("plain", "plain"));
-  const std::vector<std::string> names = hostile_names();
-  const size_t half = names.size() / 2;
-  for (size_t i = 0; i < half; ++i) {
-    const std::string &run = names[i], &name = names[i + half];
-    const std::string where = utf8::printable(run.substr(0, 60) + " and " + name.substr(0, 60));
-    const std::string page = i % 2 == 0 ? page_with(run, name) : page_with(name, run);
-    EXPECT_EQ(structure_of(page), expected) << where;
-    EXPECT_TRUE(utf8::is_valid(page));
-    for (const char* hidden : {"\u202e", "\x1b", "\u200b", "\u2066", "\x07"})
-      EXPECT_EQ(page.find(hidden), std::string::npos) << where;
-  }
-}
-
-TEST(HistoryPage, ItsPolicyAllowsItsOwnScriptAndNothingElse) {
-  Warehouse w;
-  fill_history(w, 4);
-  const std::string page = page_of_history(w.db, {{1, "a.html"}});
-  const std::string script = script_of(page);
-  EXPECT_NE(script.find(history_script()), std::string::npos);
-  EXPECT_NE(page.find("default-src 'none'; script-src '" + source_hash(script) + "'; style-src '" +
-                      source_hash(page_style()) + "'; base-uri 'none'; form-action 'none'"),
-            std::string::npos);
-  for (const Tag& tag : tags_of(page)) {
-    for (const char* name : {"src", "style", "onclick", "onload", "action"})
-      EXPECT_FALSE(tag.attributes.contains(name)) << tag.name;
-    if (tag.attributes.contains("href")) {
-      EXPECT_EQ(tag.attributes.at("href"), "a.html");
-    }
-  }
 }
 
 TEST(HistoryPage, OlderCommitsShareSquaresAndNoneIsLost) {

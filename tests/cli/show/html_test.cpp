@@ -1,4 +1,4 @@
-// What each printer makes of the same blocks, and what it escapes.
+// Printers of blocks, and what they escape.
 #include <gtest/gtest.h>
 
 #include "cli/show/page.h"

@@ -1,131 +1,15 @@
-// Structure, policy and size of pages, whatever the names in them.
+// Squares, verdicts and size of pages of runs.
 #include "cli/show/page.h"
 
 #include <algorithm>
 
 #include "cli/show/report.h"
-#include "common/utf8.h"
 #include "tests/cli/program.h"
-#include "tests/cli/show/hostile_names.h"
 #include "tests/cli/show/page_html.h"
 #include "tests/judged.h"
 
 namespace greta {
 namespace {
-
-/// Runs in one file, and pages of them.
-class Pages {
- public:
-  /// A run of which what names it has the one name, and all that is in it the other.
-  Run add(const std::string& run, const std::string& name) {
-    const std::string full = "e/" + std::to_string(runs_++) + "-" + run;
-    w_.run({.name = full, .experiment = run, .mode = run, .date = run, .commit = run});
-    w_.use_prompt(name);
-    w_.match("x_in", 0);
-    w_.divergent("attn_out", 0);
-    w_.divergent("t" + name, 1);
-    w_.drift("mlp_out", 1);
-    const int64_t source = w_.add_source(full + name, "stage_trace");
-    SQLite::Statement attribute(
-        w_.db, "INSERT INTO attribute(run_id, dim, value, rank, source_id) VALUES (?, ?, ?, 0, ?)");
-    attribute.bind(1, w_.current_run());
-    attribute.bind(2, "d" + name);
-    attribute.bind(3, name);
-    attribute.bind(4, source);
-    attribute.exec();
-    w_.claim(w_.report(full + "r" + name, 1000000, {}), 1, "PASS");
-    return {w_.current_run(), full};
-  }
-
-  std::string page(const std::vector<Run>& runs, Language language = Language::kEnglish) {
-    judge_all(w_);
-    std::string page;
-    write_run_page(statements_, runs, language, [&](std::string_view text) { page += text; });
-    return page;
-  }
-
- private:
-  Warehouse w_;
-  QueryPool statements_{w_.db};
-  int runs_ = 0;
-};
-
-std::string plain_page(Language language = Language::kEnglish) {
-  Pages pages;
-  return pages.page({pages.add("plain", "plain")}, language);
-}
-
-/// What no page shows as it is.
-void expect_nothing_hidden(const std::string& page) {
-  EXPECT_TRUE(utf8::is_valid(page));
-  for (const char* hidden : {"\u202e", "\x1b", "\u200b", "\u2066", "\x07"})
-    EXPECT_EQ(page.find(hidden), std::string::npos);
-}
-
-/// As many runs on a page as have a section of their own, and the rest one by one.
-TEST(Page, HostileNamesChangeNothingInItsStructure) {
-  constexpr size_t kSections = 8;
-  Pages pages;
-  const std::vector<std::string> names = hostile_names();
-  EXPECT_GE(names.size(), 100U);
-  const size_t half = names.size() / 2;
-  std::vector<greta::Run> plain, runs;  // testing::Test has a Run, too
-  std::vector<std::string> prompts;
-  for (size_t i = 0; i < kSections; ++i)
-    plain.push_back(pages.add("plain" + std::to_string(i), "plain"));
-  for (size_t i = 0; i < half; ++i) {
-    const std::string &one = names[i], &other = names[i + half];
-    runs.push_back(i % 2 == 0 ? pages.add(one, other) : pages.add(other, one));
-    prompts.push_back(i % 2 == 0 ? other : one);
-  }
-  for (size_t first = 0; first < half;) {
-    const size_t n = half - first < kSections ? 1 : kSections;
-    SCOPED_TRACE("names " + std::to_string(first) + " to " + std::to_string(first + n - 1));
-    const auto at = runs.begin() + static_cast<std::ptrdiff_t>(first);
-    const std::string page = pages.page({at, at + static_cast<std::ptrdiff_t>(n)});
-    const std::string expected =
-        pages.page({plain.begin(), plain.begin() + static_cast<std::ptrdiff_t>(n)});
-    EXPECT_EQ(structure_of(page), structure_of(expected));
-    EXPECT_GT(structure_of(page).at("td class"), 4);
-    expect_nothing_hidden(page);
-    const nlohmann::json maps = data_of(page)["maps"];
-    EXPECT_EQ(maps.size(), n);
-    for (size_t i = 0; i < n; ++i)
-      EXPECT_EQ(maps[i]["map"]["panels"][0]["prompt"], utf8::printable(prompts[first + i]));
-    first += n;
-  }
-}
-
-TEST(Page, ItsPolicyAllowsItsOwnScriptAndNothingElse) {
-  const std::string page = plain_page();
-  const std::string script = script_of(page);
-  EXPECT_NE(script.find(map_script()), std::string::npos);
-  EXPECT_NE(page.find("default-src 'none'; script-src '" + source_hash(script) + "'; style-src '" +
-                      source_hash(page_style()) + "'; base-uri 'none'; form-action 'none'"),
-            std::string::npos);
-  int scripts = 0;
-  for (const Tag& tag : tags_of(page)) {
-    scripts += tag.name == "script" ? 1 : 0;
-    for (const char* name : {"src", "style", "onclick", "onload", "action"})
-      EXPECT_FALSE(tag.attributes.contains(name)) << tag.name;
-    if (tag.attributes.contains("href")) {
-      EXPECT_TRUE(tag.attributes.at("href").starts_with("#"));
-    }
-  }
-  EXPECT_EQ(scripts, 2);
-  for (const std::string_view text : {core_script(), map_script(), history_script()}) {
-    EXPECT_EQ(text.find("eval"), std::string_view::npos);
-    EXPECT_EQ(text.find("innerHTML"), std::string_view::npos);
-  }
-}
-
-TEST(Page, SaysItsLanguage) {
-  EXPECT_NE(plain_page().find("<html lang=\"en\""), std::string::npos);
-  const std::string spanish = plain_page(Language::kSpanish);
-  EXPECT_NE(spanish.find("<html lang=\"es\""), std::string::npos);
-  EXPECT_NE(spanish.find("Dónde difieren"), std::string::npos);
-  EXPECT_EQ(spanish.find("Where they differ"), std::string::npos);
-}
 
 TEST(Page, EveryCellHasTheClassOfItsRow) {
   Warehouse w;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/show/texts_of_findings.h"
 #include "tests/cli/program.h"
 #include "tests/cli/show/report_rows.h"
 
@@ -22,8 +21,7 @@ std::set<std::string> slots(std::string_view text) {
 
 TEST(ReportTexts, EveryTextHasBothLanguagesAndTheSameValues) {
   std::set<std::string_view> ids;
-  std::vector<ReportText> all(std::begin(kTextsOfReports), std::end(kTextsOfReports));
-  all.insert(all.end(), std::begin(kTextsOfPages), std::end(kTextsOfPages));
+  std::vector<ReportText> all(std::begin(kTexts), std::end(kTexts));
   all.insert(all.end(), std::begin(kTextsOfFindings), std::end(kTextsOfFindings));
   for (const ReportText& text : all) {
     EXPECT_TRUE(ids.insert(text.id).second) << text.id << " is there twice";

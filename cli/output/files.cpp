@@ -1,4 +1,4 @@
-#include "cli/show/files.h"
+#include "cli/output/files.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 using std::to_string;
 
 constexpr size_t kMaxStem = 120;
-constexpr size_t kBufferBytes = 64 * 1024;
+constexpr size_t kHeldBytes = 64 * 1024;
 constexpr std::string_view kNameCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
@@ -107,7 +107,7 @@ NewFile::~NewFile() {
 
 void NewFile::write(std::string_view text) {
   buffer_ += text;
-  if (buffer_.size() >= kBufferBytes) flush();
+  if (buffer_.size() >= kHeldBytes) flush();
 }
 
 void NewFile::keep() {
