@@ -223,50 +223,14 @@ std::string comparisons(std::string_view more = "") {
          std::string(kForwardOrder) + ", p.pos_id";
 }
 
-class TableSections : public RunSection {
+class AnalysisTable : public RunSection {
  public:
-  TableSections(const RunSection& run, const FirstFailure* failure)
-      : RunSection(run), failure_(failure) {}
+  explicit AnalysisTable(const RunSection& run) : RunSection(run) {}
 
   void add() {
-    const RunVerdict& v = verdict_;
     section("table");
-    FactList counts, result;
-    counts.add(words_("total_pairs"), v.show("pairs"));
-    counts.add(words_("pass"), v.show("pass"));
-    counts.add(words_("fail"), v.show("fail"));
-    counts.add(words_("missing"), v.show("missing"));
-    Line text = head_.verdict;
-    if (!head_.remark.empty()) text += " " + remark_text(head_.remark, head_.mode, words_);
-    if (failure_) {
-      if (within_rounding()) text += "; " + words_("strictly") + " FAIL";
-      text = words_.line("result.text", {text, failure_->cause, failure_->layer, failure_->tensor,
-                                         failure_->prompt});
-      if (failure_->pos_id) text += ", " + words_("position") + " " + to_string(*failure_->pos_id);
-    }
-    result.add(words_("result"), text);
-    out_.push_back(counts);
-    out_.push_back(result);
-    failure_summary();
-    detailed_results();
-  }
-
- private:
-  void failure_summary() {
-    section("failure_summary", 1);
-    RunQuery rows(statements_, run_.id,
-                  "SELECT cause, count FROM failure_breakdown WHERE run_id = ?");
-    List causes;
-    while (rows.step())
-      causes.items.emplace_back(show(rows.cell(0)) + ": " + to_string(rows.integer(1)));
-    if (causes.items.empty())
-      return say(compared() == 0 ? TextId("detailed.none") : TextId("breakdown.none"));
-    out_.push_back(std::move(causes));
-  }
-
-  void detailed_results() {
+    if (compared() == 0) say({"detailed.none"});
     if (compared() > 0) {
-      section("detailed", 1);
       ShownTable table{{"PROMPT", "TOKEN_ID", "POS_ID", "LAYER", "TENSOR", "FIRST_FAIL",
                         "ROOT_CAUSE", "DETAILS"}};
       auto rows = std::make_shared<RunQuery>(
@@ -292,15 +256,11 @@ class TableSections : public RunSection {
     if (verdict_.number("decode_only") > 0)
       say({"detailed.decode_only", {verdict_.show("decode_only")}});
   }
-
-  const FirstFailure* failure_;
 };
 
 }  // namespace
 
-void add_analysis_table(const RunSection& run, const FirstFailure* failure) {
-  TableSections(run, failure).add();
-}
+void add_analysis_table(const RunSection& run) { AnalysisTable(run).add(); }
 
 void write_analysis_table(QueryPool& statements, const Run& run, const TextSink& sink) {
   sink("PROMPT\tTOKEN_ID\tPOS_ID\tLAYER\tTENSOR\tFIRST_FAIL\tROOT_CAUSE\n");

@@ -14,11 +14,11 @@
 
 namespace greta {
 
+// Blocks are what commands show: each says what it holds and not how it looks. Printers do that,
+// one for each format. Texts in blocks are as they are, and every printer escapes them.
+
 /// Takes a text piece by piece.
 using TextSink = std::function<void(std::string_view)>;
-
-// Commands show lists of blocks. A block says what it holds and not how it looks: printers
-// do that, each for its format. Texts in blocks are as they are, and every printer escapes them.
 
 struct Block;
 using Blocks = std::vector<Block>;

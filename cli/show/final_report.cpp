@@ -222,7 +222,7 @@ class RunReport : public RunSection {
     add_lm_head(*this);
     add_documents(*this);
     add_recommendations(*this, {failure, propagation, kv_rows, modes_compared});
-    add_analysis_table(*this, failure);
+    add_analysis_table(*this);
   }
 
  private:

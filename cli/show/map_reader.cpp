@@ -38,27 +38,25 @@ class MapBuilder {
     panels_.try_emplace(panel, row.text(2), row.text(3));
     layers_.try_emplace(layer, 0);
     tensors_.try_emplace(tensor, 0, row.text(17));
-    const std::string status = row.text(9), row_class = row.text(10);
-    MapCell& cell = cells_[{panel, layer, tensor}];
-    const std::optional<double> rel_l2 = real_of(row.cell(11)), tolerance = real_of(row.cell(12));
     MapCell seen;
-    seen.status = status;
-    seen.row_class = row_class;
-    seen.rel_l2 = rel_l2;
-    seen.tolerance = tolerance;
+    seen.status = row.text(9);
+    seen.row_class = row.text(10);
+    seen.meaning = meaning_of(seen.state());
+    seen.rel_l2 = real_of(row.cell(11));
+    seen.tolerance = real_of(row.cell(12));
     note_position(panel, row, seen);
-    ++cell.positions;
-    if (seen.failed()) ++cell.failing;
-    if (cell.positions > 1 && !is_worse(seen, cell)) return;
-    cell.status = status;
-    cell.row_class = row_class;
-    cell.rel_l2 = rel_l2;
-    cell.tolerance = tolerance;
-    cell.pos_id = integer_of(row.cell(8));
-    cell.measure = row.text(13);
-    cell.left.hash = row.text(14);
-    cell.right.hash = row.text(15);
-    cell.details = row.text(16);
+    MapCell& cell = cells_[{panel, layer, tensor}];
+    const int64_t positions = cell.positions + 1, failing = cell.failing + seen.failed();
+    if (cell.positions == 0 || is_worse(seen, cell)) {
+      seen.pos_id = integer_of(row.cell(8));
+      seen.measure = row.text(13);
+      seen.left.hash = row.text(14);
+      seen.right.hash = row.text(15);
+      seen.details = row.text(16);
+      cell = std::move(seen);
+    }
+    cell.positions = positions;
+    cell.failing = failing;
   }
 
   PairMap build(QueryPool& statements) {
@@ -104,13 +102,12 @@ class MapBuilder {
 
  private:
   static bool is_worse(const MapCell& cell, const MapCell& than) {
-    const int a = cell.meaning().rank, b = than.meaning().rank;
-    if (a != b) return a > b;
+    if (cell.meaning.rank != than.meaning.rank) return cell.meaning.rank > than.meaning.rank;
     return cell.ratio().value_or(0) > than.ratio().value_or(0);
   }
 
   void note_position(std::pair<int64_t, int64_t> panel, const Query& row, const MapCell& seen) {
-    if (row.is_null(8) || seen.meaning().severity == Severity::kContext) return;
+    if (row.is_null(8) || seen.meaning.severity == Severity::kContext) return;
     MapPosition& position = positions_[panel][row.integer(8)];
     position.pos_id = row.integer(8);
     position.ratio = std::max(position.ratio, seen.ratio().value_or(0));
@@ -268,7 +265,7 @@ std::optional<double> MapCell::ratio() const {
 }
 
 Look look_of(const MapCell& cell) {
-  const char look = cell.meaning().look;
+  const char look = cell.meaning.look;
   const double decades = std::log10(std::max(cell.ratio().value_or(1), 1e-30));
   const auto degree = [&](double at) {
     return look + std::to_string(std::clamp(static_cast<int>(at), 0, 3));

@@ -31,6 +31,7 @@ struct MapDetail {
 /// One trace point of one layer: of its positions the one that is worst, the earliest of several.
 struct MapCell {
   std::string status, row_class;  ///< as view pair, or run_diff, says
+  Meaning meaning;                ///< of both
   std::optional<int64_t> pos_id;
   int64_t positions = 0,
           failing = 0;  ///< that were compared or should have been; that do not match
@@ -40,9 +41,8 @@ struct MapCell {
   std::optional<MapDetail> detail;
 
   std::string state() const { return row_class.empty() ? status : status + " " + row_class; }
-  Meaning meaning() const { return meaning_of(state()); }
-  bool failed() const { return meaning().severity > Severity::kGood; }
-  bool beyond_rounding() const { return meaning().severity > Severity::kRounding; }
+  bool failed() const { return meaning.severity > Severity::kGood; }
+  bool beyond_rounding() const { return meaning.severity > Severity::kRounding; }
   /// rel_l2 over the tolerance, where both are known.
   std::optional<double> ratio() const;
 };

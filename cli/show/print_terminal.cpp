@@ -66,7 +66,7 @@ class TerminalPrinter {
   void operator()(const List& list) {
     for (const Line& item : list.items) out_.write("  " + shown(item) + "\n");
   }
-  void operator()(const Code& code) { out_.write("  " + utf8::printable(code.text) + "\n"); }
+  void operator()(const Code& code) { out_.write(utf8::printable(code.text, "\n") + "\n"); }
   void operator()(const Group& group) { print(group.blocks); }
   /// Maps that look alike are one.
   void operator()(const Map& map) {

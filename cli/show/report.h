@@ -7,9 +7,8 @@
 
 namespace greta {
 
-// All of it is from the views alone: a verdict is what run_verdict says, and what no row says is
-// "not recorded". What runs are called cannot break a document. Functions throw SQLite::Exception
-// and what `sink` throws.
+// Reports and pages of runs, from the views alone: a verdict is what run_verdict says, and what no
+// row says is "not recorded". Functions throw SQLite::Exception and what `sink` throws.
 
 /// The experiment that a run belongs to.
 std::string experiment_of(QueryPool& statements, const Run& run);

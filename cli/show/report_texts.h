@@ -55,7 +55,6 @@ inline constexpr ReportText kTexts[] = {
   {"remark.within rounding.mode", "(rounding only; bitwise equal: no, as expected in {0})", "(sólo redondeo; iguales bit a bit: no, como se espera en {0})"},
   {"remark.beyond rounding", "beyond rounding", "más allá del redondeo"},
   {"remark.though within rounding", "though within rounding", "aunque dentro del redondeo"},
-  {"strictly", "strict verdict:", "veredicto estricto:"},
   {"strictly.expected", "Strict verdict: FAIL. The first pair that is not bitwise equal is `{0}` (layer {1}, prompt `{2}`, position {3}), as expected in `{4}`, whose phases sum in another order. That is rounding, not a bug.", "Veredicto estricto: FAIL. El primer par que no es igual bit a bit es `{0}` (capa {1}, prompt `{2}`, posición {3}), como se espera en `{4}`, cuyas fases suman en otro orden. Es redondeo, no un error."},
   {"strictly.rounding", "Strict verdict: FAIL. The first pair that is not bitwise equal is `{0}` (layer {1}, prompt `{2}`, position {3}). That is rounding, not a bug.", "Veredicto estricto: FAIL. El primer par que no es igual bit a bit es `{0}` (capa {1}, prompt `{2}`, posición {3}). Es redondeo, no un error."},
   {"strictly.fails", "Strict verdict: FAIL. The first pair that is not bitwise equal is `{0}` (layer {1}, prompt `{2}`, position {3}).", "Veredicto estricto: FAIL. El primer par que no es igual bit a bit es `{0}` (capa {1}, prompt `{2}`, posición {3})."},
@@ -369,11 +368,7 @@ inline constexpr ReportText kTexts[] = {
   {"conflict.line", "line {0}", "línea {0}"},
 
   // Analysis table
-  {"table", "Prefill vs Decode Drift Analysis", "Análisis de deriva entre prefill y decode"},
-  {"result", "RESULT", "RESULTADO"},
-  {"result.text", "{0} - {1} at layer {2}, `{3}`, prompt `{4}`", "{0} - {1} en la capa {2}, `{3}`, prompt `{4}`"},
-  {"failure_summary", "Failure Summary", "Resumen de fallos"},
-  {"detailed", "Detailed Results", "Resultados detallados"},
+  {"table", "Detailed Results", "Resultados detallados"},
   {"detailed.none", "No comparison is recorded.", "No hay ninguna comparación registrada."},
   {"detailed.decode_only", "Not listed: {0} decode-only rows, which are context and were compared with nothing.", "Sin listar: {0} filas sólo de decode, que son contexto y no se compararon con nada."},
 

@@ -14,13 +14,6 @@
 
 namespace greta {
 
-/// Order of rows of a view `p`: as the model computes them. What greta does not know comes last.
-inline constexpr std::string_view kForwardOrder =
-    "p.forward_layer, p.tensor_id IS NULL, p.tensor_id";
-
-/// An id to bind, NULL when there is none.
-inline Value value_of(const std::optional<int64_t>& id) { return id ? Value(*id) : Value(nullptr); }
-
 /// Base of the sections of one run: what they read, and the blocks that they add. Borrows
 /// everything that it is given; members throw SQLite::Exception.
 class RunSection {
@@ -84,6 +77,13 @@ class RunSection {
   Blocks& out_;
   int level_;
 };
+
+/// Order of rows of a view `p`: as the model computes them. What greta does not know comes last.
+inline constexpr std::string_view kForwardOrder =
+    "p.forward_layer, p.tensor_id IS NULL, p.tensor_id";
+
+/// An id to bind, NULL when there is none.
+inline Value value_of(const std::optional<int64_t>& id) { return id ? Value(*id) : Value(nullptr); }
 
 /// The first failing comparison of a run, as the views have it, by the verdict that leads; where
 /// that one passes, by the other.
@@ -204,7 +204,7 @@ void add_lm_head(const RunSection& run);
 /// Adds what documents claim of the run and of the levels of its folder.
 void add_documents(const RunSection& run);
 
-/// Adds the analysis table of a run; `failure` is null when nothing failed.
-void add_analysis_table(const RunSection& run, const FirstFailure* failure);
+/// Adds the analysis table of a run.
+void add_analysis_table(const RunSection& run);
 
 }  // namespace greta
