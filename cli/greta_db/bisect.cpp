@@ -5,7 +5,7 @@
 
 #include "cli/commits/search.h"
 #include "cli/greta_db/commands.h"
-#include "cli/report/files.h"
+#include "cli/output/files.h"
 #include "common/completion.h"
 #include "common/json_text.h"
 #include "common/shell_word.h"

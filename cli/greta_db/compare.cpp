@@ -7,13 +7,11 @@
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/run_difference.h"
-#include "cli/pages/compare_page.h"
-#include "cli/report/markdown.h"
+#include "cli/show/report.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/json_text.h"
-#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -29,36 +27,32 @@ std::string json_of_counts(const DifferenceCounts& counts, JsonObject object = {
   return object.str();
 }
 
-/// Lines of what a reader is told above the counts.
-std::vector<std::string> summary_lines(const RunDifference& difference, Gate gate,
-                                       const Wording& words) {
-  std::vector<std::string> lines;
+/// The sentences above the counts.
+std::vector<Line> summary_lines(const RunDifference& difference, Gate gate, const Wording& words) {
+  std::vector<Line> lines;
   if (!difference.why_not.empty()) {
-    lines.push_back(words("compare.why_not", {utf8::printable(difference.why_not)}));
+    lines.push_back(words.line("compare.why_not", {difference.why_not}));
   } else {
     lines.push_back(
-        words("compare.verdicts", {difference.strict_verdict, difference.numeric_verdict,
-                                   std::to_string(difference.compared)}));
+        words.line("compare.verdicts", {difference.strict_verdict, difference.numeric_verdict,
+                                        std::to_string(difference.compared)}));
   }
-  if (!difference.incomplete_why.empty()) {
-    lines.push_back(words("compare.incomplete", {utf8::printable(difference.incomplete_why)}));
-  }
+  if (!difference.incomplete_why.empty())
+    lines.push_back(words.line("compare.incomplete", {difference.incomplete_why}));
   const auto tell = [&](TextId what, const std::optional<DifferencePlace>& place) {
     if (!place) return;
-    lines.push_back(words(what, {place->text(words)}));
-    if (const std::string origin = place->origin_text(words); !origin.empty()) {
-      lines.push_back("  " + origin);
-    }
+    lines.push_back(words.line(what, {place->text(words)}));
+    if (const std::string origin = place->origin_text(words); !origin.empty())
+      lines.emplace_back(origin);
   };
   const bool two = difference.begins_with_rounding();
   const bool strict = gate == Gate::kStrict;
   if (two && !strict) tell("compare.beyond", difference.beyond);
   tell("compare.first", difference.first);
   if (two && strict) tell("compare.beyond", difference.beyond);
-  if (!difference.caused_by.empty()) {
-    lines.push_back("  " + words("compare.follows", {difference.caused_by}));
-  }
-  if (difference.verdict == "NO_EVIDENCE") lines.push_back(words("compare.none"));
+  if (!difference.caused_by.empty())
+    lines.push_back(words.line("compare.follows", {difference.caused_by}));
+  if (difference.verdict == "NO_EVIDENCE") lines.push_back(words.line("compare.none"));
   return lines;
 }
 
@@ -129,29 +123,23 @@ void print_values(Options& options, SQLite::Database& db, const RunDifference& d
   printer.finish();
 }
 
-void print_page(Options& options, SQLite::Database& db, const RunDifference& difference,
-                Gate gate) {
+void print_summary(Options& options, SQLite::Database& db, const RunDifference& difference,
+                   Gate gate) {
   const bool is_table = options.format == Format::kTable;
-  const std::string lead = difference.headline(gate);
-  Output& out = options.out;
-  const std::string names[] = {difference.a.name, difference.b.name};
+  const Line a = is_table ? Line(difference.a.name) : code(difference.a.name),
+             b = is_table ? Line(difference.b.name) : code(difference.b.name);
+  const Line head = headline_of(difference.at(gate), difference.remark(gate), "", kEnglishWords);
+  const Blocks blocks{Heading{3, "", head}, FactList{{{"A", a}, {"B", b}}},
+                      List{summary_lines(difference, gate, kEnglishWords)}};
   if (is_table) {
-    const std::string& verdict = difference.at(gate);
-    out.write(colored(out, verdict) + lead.substr(verdict.size()) + "\n");
-    out.write("A  " + utf8::printable(names[0]) + "\nB  " + utf8::printable(names[1]) + "\n");
+    print_terminal(blocks, options.out);
+    options.out.write("\n");
   } else {
-    out.write("**" + lead + "**\n\n");
-    for (const int i : {0, 1}) {
-      out.write(std::string("- ") + "AB"[i] + ": `" + in_code(names[i]) + "`\n");
-    }
+    print_markdown(blocks, [&](std::string_view text) { options.out.write(text); });
   }
-  for (const std::string& line : summary_lines(difference, gate, kEnglishWords)) {
-    out.write((is_table ? line : (line.starts_with(' ') ? "  " : "- ") + escaped(line)) + "\n");
-  }
-  out.write("\n");
   if (!difference.why_not.empty()) return;
   TensorCounts counts(db, difference);
-  print_query(counts, out, options.format);
+  print_query(counts, options.out, options.format);
 }
 
 void print_rows_that_differ(Options& options, SQLite::Database& db,
@@ -199,7 +187,7 @@ int compare(Options& options, const CompareArguments& arguments) {
   } else if (options.format == Format::kJson) {
     print_json(options, db, difference);
   } else if (options.format == Format::kTable || options.format == Format::kMarkdown) {
-    print_page(options, db, difference, arguments.gate);
+    print_summary(options, db, difference, arguments.gate);
   } else {
     print_values(options, db, difference);
   }

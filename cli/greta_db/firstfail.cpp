@@ -6,8 +6,7 @@
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/judged_run.h"
 #include "cli/greta_db/run_lines.h"
-#include "cli/pages/map_reader.h"
-#include "cli/pages/terminal_map.h"
+#include "cli/show/pair_map.h"
 #include "cli/warehouse/asked_database.h"
 #include "common/utf8.h"
 
@@ -62,7 +61,8 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
     if (!row.step()) continue;
     const RunVerdict verdict(row);
     const JudgedRun judged(statements, run.id, verdict, arguments.gate);
-    const std::string later = named_all ? later_text(later_names(db, run, runs)) : "";
+    const std::string later =
+        named_all ? utf8::printable(later_text(later_names(db, run, runs))) : "";
     exit.add(judged.head.verdict);
     verdicts[judged.head.brief()]++;
     if (json) {
@@ -70,7 +70,7 @@ int firstfail(Options& options, const FirstFailArguments& arguments) {
     } else if (blocks) {
       if (!first) options.out.write("\n");
       print_block(options.out, judged, later);
-      if (arguments.map) print_map(options.out, read_map(statements, run));
+      if (arguments.map) print_terminal(maps_of(read_map(statements, run)), options.out);
     } else if (lines) {
       lines->add(verdict, judged.head);
     } else {

@@ -10,9 +10,9 @@
 #include "cli/commits/repository.h"
 #include "cli/greta_db/commands.h"
 #include "cli/greta_db/gated_run.h"
-#include "cli/pages/page.h"
-#include "cli/report/files.h"
-#include "cli/report/waivers.h"
+#include "cli/output/files.h"
+#include "cli/show/judged_row.h"
+#include "cli/show/page.h"
 #include "cli/warehouse/asked_database.h"
 #include "common/completion.h"
 #include "common/json_text.h"
@@ -84,7 +84,7 @@ class Target {
                      ": name another file, or give --force to replace it");
   }
 
-  /// What an earlier gate left goes, so that it is not taken for this one's answer where none is
+  /// Removes what an earlier gate left, so that it is not taken for this one's answer where none is
   /// given. Throws std::system_error.
   void begin() {
     if (file_.empty()) return;
@@ -113,7 +113,7 @@ class Target {
 
 enum TargetKind { kJunit, kMarkdown, kJson, kHtml, kTargetKinds };
 
-/// Of each kind one, checked and begun.
+/// One of each kind, checked and begun.
 std::array<Target, kTargetKinds> begin_targets(const GateArguments& a,
                                                const std::string& database) {
   const auto target = [&](const char* option, const std::string& name,
@@ -147,44 +147,6 @@ std::string gate_json(GatedRuns& runs, int status) {
   return object.raw("runs", json_array(objects)).take() + "\n";
 }
 
-void tell(Output& out, std::string_view label, const std::string& text) {
-  std::string start = "  " + std::string(label);
-  start.resize(std::max<size_t>(12, start.size() + 1), ' ');
-  out.write(start + text + "\n");
-}
-
-/// " (2 pairs waived until 2026-12-31: reason)"; "" where nothing is.
-std::string waived_remark(const GatedRun& run) {
-  const std::vector<AppliedWaiver>& waivers = run.waivers();
-  const std::string what = waived_text(run);
-  if (what.empty()) return "";
-  std::string text = " (" + what;
-  if (waivers.size() == 1) {
-    text +=
-        " until " + utf8::printable(waivers[0].until) + ": " + utf8::printable(waivers[0].reason);
-  }
-  return text + ")";
-}
-
-void print_run(Output& out, GatedRun& run, const std::string& database) {
-  const RunVerdict& v = run.row();
-  const std::string answer = run.answer();
-  const std::string said = with_unjudged_texts(run.headline() + waived_remark(run), v);
-  out.write(colored(out, answer) + said.substr(answer.size()) + "  " + v.show("run") + "\n");
-  tell(out, "own", run.own_text());
-  for (const PairFinding& finding : run.findings(run.fail())) {
-    tell(out, "", "looks like " + utf8::printable(finding.text(kEnglishWords)));
-  }
-  tell(out, "since", run.change_text());
-  for (const AppliedWaiver& waiver : run.waivers())
-    tell(out, "waived", waiver_text(waiver, kEnglishWords));
-  for (const std::string& tolerance : run.tolerances(kEnglishWords))
-    tell(out, "tolerance", tolerance);
-  if (const std::string why = run.no_verdict_text(); !why.empty()) tell(out, "why", why);
-  if (answer != "PASS") tell(out, "more", more_command(database, run));
-  if (!run.later().empty()) tell(out, "later", later_text(run.later()));
-}
-
 void print_rows(Output& out, Format format, const GatedRuns& runs) {
   std::vector<std::string> names = runs.front()->row().names();
   names.emplace_back("headline");
@@ -199,19 +161,6 @@ void print_rows(Output& out, Format format, const GatedRuns& runs) {
     rows.row(cells);
   }
   rows.finish();
-}
-
-void print(Options& options, GatedRuns& runs, int status) {
-  Output& out = options.out;
-  if (options.format == Format::kJson) return out.write(gate_json(runs, status));
-  if (options.format != Format::kTable) return print_rows(out, options.format, runs);
-  for (const auto& run : runs) {
-    if (&run != &runs.front()) out.write("\n");
-    print_run(out, *run, options.database);
-  }
-  if (runs.size() > 1) {
-    out.write("\n" + answer_of_status(status) + " of " + std::to_string(runs.size()) + " runs\n");
-  }
 }
 
 /// A commit that has no run.
@@ -296,16 +245,24 @@ int gate(Options& options, const GateArguments& arguments) {
   });
   const bool prints_page = !printed && options.format == Format::kHtml;
   auto& [junit, markdown, json, html] = targets;
+  const bool prints_json = !printed && options.format == Format::kJson;
+  const Language language = language_named(arguments.language);
+  GateShow english(options.database, runs, status, Language::kEnglish);
   if (junit.wanted()) junit.write(options.out, gate_junit(options.database, runs));
-  if (markdown.wanted()) markdown.write(options.out, gate_markdown(options.database, runs, status));
+  if (markdown.wanted()) markdown.write(options.out, english.markdown());
   std::string data, page;
-  if (json.wanted() || html.wanted() || prints_page) data = gate_json(runs, status);
-  if (html.wanted() || prints_page) {
-    page = gate_page(options.database, runs, status, data, language_named(arguments.language));
-  }
+  if (json.wanted() || html.wanted() || prints_page || prints_json) data = gate_json(runs, status);
+  if (html.wanted() || prints_page)
+    page = GateShow(options.database, runs, status, language).page(data);
   if (json.wanted()) json.write(options.out, data);
   if (html.wanted()) html.write(options.out, page);
-  if (!printed && !prints_page) print(options, runs, status);
+  if (prints_json) {
+    options.out.write(data);
+  } else if (!printed && options.format == Format::kTable) {
+    english.print(options.out);
+  } else if (!printed && !prints_page) {
+    print_rows(options.out, options.format, runs);
+  }
   for (Target& target : targets) target.keep();
   if (prints_page) options.out.write(page);
   return status;

@@ -1,11 +1,11 @@
 #include "cli/greta_db/gated_run.h"
-#include "cli/report/waivers.h"
+#include "cli/show/judged_row.h"
 #include "common/utf8.h"
 
 namespace greta {
 namespace {
 
-/// As text or an attribute of XML 1.0: what it forbids, and what nobody would see, is spelled out;
+/// A text or attribute of XML 1.0: what that forbids, and what nobody would see, is spelled out;
 /// lines of a text stay.
 std::string xml(std::string_view text, bool lines = false) {
   std::string escaped;
@@ -34,7 +34,7 @@ std::string attribute(const char* name, std::string_view value) {
   return " " + std::string(name) + "=\"" + xml(value) + "\"";
 }
 
-/// Whether it is of the form 2026-02-07T00:00:00Z, which readers of a report insist on.
+/// True if it is of the form 2026-02-07T00:00:00Z, which readers of a report insist on.
 bool is_timestamp(std::string_view text) {
   constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:ddZ";
   if (text.size() != kForm.size()) return false;
@@ -115,9 +115,9 @@ std::string decisions_text(const GatedRun& run) {
   std::string text;
   if (run.row().has("unjudged_texts")) text = run.row().show("unjudged_texts") + "\n";
   for (const AppliedWaiver& waiver : run.waivers())
-    text += "waived: " + waiver_text(waiver, kEnglishWords) + "\n";
+    text += "waived: " + utf8::printable(waiver_text(waiver, kEnglishWords)) + "\n";
   for (const std::string& tolerance : run.tolerances(kEnglishWords))
-    text += "tolerance: " + tolerance + "\n";
+    text += "tolerance: " + utf8::printable(tolerance) + "\n";
   return text;
 }
 
@@ -128,15 +128,15 @@ void add_verdict(Suite& suite, GatedRun& run, const std::string& more) {
   if (own == "PASS") {
     suite.pass("verdict", decisions);
   } else if (own == "FAIL") {
-    suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(),
+    suite.fail("verdict", place.cause.empty() ? own : place.cause, run.own_text(kEnglishWords),
                findings_text(run, place) + details);
   } else {
-    suite.error("verdict", own, own + ": " + run.no_verdict_text(), details);
+    suite.error("verdict", own, own + ": " + run.no_verdict_text(kEnglishWords), details);
   }
 }
 
 void add_change(Suite& suite, GatedRun& run, const std::string& more) {
-  const std::string name = "what changed since the baseline", text = run.change_text();
+  const std::string name = "what changed since the baseline", text = run.change_text(kEnglishWords);
   if (run.lacks_baseline()) return suite.error(name, "INCOMPARABLE", text, more);
   if (!run.has_baseline()) return suite.skip(name, text);
   const std::string change = run.row().text("unwaived_change");
@@ -150,10 +150,10 @@ std::string waived_in(const GatedRun& run, int64_t layer, int64_t pairs) {
   std::string text = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs") + " waived";
   for (const AppliedWaiver& waiver : run.waivers()) {
     if (waiver.layer && *waiver.layer != layer) continue;
-    text += "; " + waived_place(waiver, kEnglishWords) + " until " + utf8::printable(waiver.until) +
-            ": " + utf8::printable(waiver.reason) + " (waiver " + std::to_string(waiver.id) + ")";
+    text += "; " + waived_place(waiver, kEnglishWords) + " until " + waiver.until + ": " +
+            waiver.reason + " (waiver " + std::to_string(waiver.id) + ")";
   }
-  return text;
+  return utf8::printable(text);
 }
 
 /// A case per prompt and layer; of a run that cannot be told from a failure.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "cli/show/judged_row.h"
 #include "common/json_text.h"
 #include "common/shell_word.h"
-#include "common/utf8.h"
 #include "db/definitions.h"
 
 namespace greta {
@@ -30,11 +30,18 @@ std::string json_of_texts(const std::vector<std::string>& texts) {
   return json_array(all);
 }
 
-std::string rows_text(int64_t n, const std::string& what) {
-  return std::to_string(n) + (n == 1 ? " row " : " rows ") + what;
+/// " at layer 3, attn_out, prompt p0, pos 37": as much of it as is known.
+std::string place_text(const FailPlace& place, const Wording& words) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (place.layer) add(words("gate.layer", {std::to_string(*place.layer)}));
+  if (!place.tensor.empty()) add(place.tensor);
+  if (!place.prompt.empty()) add(words("gate.prompt", {place.prompt}));
+  if (place.pos) add(words("gate.pos", {std::to_string(*place.pos)}));
+  return text.empty() ? "" : " " + words("gate.at", {text});
 }
 
-/// Those that differ from what greta ships, of trace points that the run has.
+/// Tolerances that differ from those that greta ships, of trace points that the run has.
 std::vector<GatedTolerance> tolerances_of(QueryPool& statements, int64_t run_id) {
   const std::string shipped =
       "WITH shipped(tensor_id, dtype, rel_l2) AS (" + shipped_rows("tolerance") + ") ";
@@ -128,82 +135,91 @@ std::vector<std::string> GatedRun::tolerances(const Wording& words) const {
   };
   std::vector<std::string> texts;
   for (const GatedTolerance& one : tolerances_) {
-    std::string what = utf8::printable(one.tensor);
-    if (!one.dtype.empty()) what = words("gate.tolerance.of", {what, utf8::printable(one.dtype)});
+    std::string what = one.tensor;
+    if (!one.dtype.empty()) what = words("gate.tolerance.of", {what, one.dtype});
     texts.push_back(words("gate.tolerance.text", {what, number(one.rel_l2), number(one.shipped)}));
   }
   return texts;
 }
 
 std::string GatedRun::headline() const {
-  const std::string text = answer();
-  return text == "PASS" && gate_ == Gate::kNumeric && own(Gate::kStrict) == "FAIL"
-             ? rounding_text(row_->text("mode"))
-             : text;
+  return passes_by_rounding() ? rounding_text(row_->text("mode")) : answer();
 }
 
-std::string GatedRun::own_text() const {
-  const bool by_rounding = gate_ == Gate::kNumeric && own(gate_) == "PASS";
-  const std::string other = own(other_gate());
-  std::string text =
-      by_rounding && other == "FAIL" ? rounding_text(row_->text("mode")) : own(gate_);
-  if (fails() && !fail().cause.empty()) text += ": " + fail_text(fail());
-  text += "; " + std::string(gate_name(other_gate())) + " " + other;
+std::string GatedRun::own_text(const Wording& words) const {
+  const std::string other = own(other_gate()), mode = row_->text("mode");
+  std::string text = own(gate_);
+  if (gate_ == Gate::kNumeric && text == "PASS" && other == "FAIL")
+    text += " " + remark_text(kWithinRounding, mode, words);
+  if (fails() && !fail().cause.empty()) text += ": " + fail().cause + place_text(fail(), words);
+  text += "; ";
+  text += words(gate_ == Gate::kStrict ? TextId("gate.numeric") : TextId("gate.strict"));
+  text += " " + other;
   const std::string as_it_is(row_->at(gate_));
-  if (as_it_is != own(gate_)) text += "; without waivers " + as_it_is;
+  if (as_it_is != own(gate_)) text += "; " + words("gate.own.waived", {as_it_is});
   return text;
 }
 
-std::string GatedRun::change_text() const {
+std::string GatedRun::change_text(const Wording& words) const {
   const RunVerdict& v = *row_;
-  if (!has_baseline()) {
-    return "no baseline: its own verdict alone counts (" + v.show("no_baseline_why") + ")";
-  }
-  if (!v.has("change")) {
-    return "not compared with " + v.show("baseline") + ": `gate --baseline RUN` compares them";
-  }
-  std::string text = v.text("change") + " since " + v.show("baseline");
-  if (v.has("baseline_commit_sha")) text += " (commit " + v.show("baseline_commit_sha") + ")";
-  if (v.has("why_not")) return text + ": " + v.show("why_not");
-  std::string counts;
-  const auto add = [&](const char* column, const std::string& what) {
-    if (v.number(column) == 0) return;
-    counts += (counts.empty() ? "" : ", ") + rows_text(v.number(column), what);
+  if (!has_baseline()) return words("gate.since.none", {v.text("no_baseline_why")});
+  if (!v.has("change")) return words("gate.since.unknown", {v.text("baseline")});
+  std::string baseline = v.text("baseline");
+  if (v.has("baseline_commit_sha"))
+    baseline += " (" + words("gate.commit", {v.text("baseline_commit_sha")}) + ")";
+  const std::string text = words("gate.since.text", {v.text("change"), baseline});
+  if (v.has("why_not")) return text + ": " + v.text("why_not");
+  const auto rows = [&](int64_t n) {
+    return words(n == 1 ? TextId("gate.row") : TextId("gate.rows"), {std::to_string(n)});
   };
-  add("changed_rows", "beyond rounding");
-  add("nonfinite_rows", "not finite");
-  add("rounded_rows", "by rounding");
-  add("lost_rows", "of the baseline alone");
-  add("new_rows", "of this run alone");
-  if (waived_rows(gate_) > 0) {
-    counts += (counts.empty() ? "" : ", ") + rows_text(waived_rows(gate_), "waived");
+  std::string counts;
+  const auto add = [&](const std::string& what) {
+    counts += (counts.empty() ? ": " : ", ") + what;
+  };
+  struct Kind {
+    const char* column;
+    TextId text;
+  };
+  const Kind kinds[] = {{"changed_rows", "gate.rows.beyond"},
+                        {"nonfinite_rows", "gate.rows.nonfinite"},
+                        {"rounded_rows", "gate.rows.rounded"},
+                        {"lost_rows", "gate.rows.lost"},
+                        {"new_rows", "gate.rows.new"}};
+  for (const auto& [column, kind] : kinds) {
+    if (v.number(column) > 0) add(rows(v.number(column)) + " " + words(kind));
   }
-  if (!counts.empty()) text += ": " + counts;
-  const FailPlace place{
-      .cause = "",
-      .root_cause = "",
-      .prompt = v.text("changed_prompt"),
-      .tensor = v.text("changed_tensor"),
-      .layer = v.has("changed_layer") ? std::optional(v.number("changed_layer")) : std::nullopt,
-      .pos = v.has("changed_pos_id") ? std::optional(v.number("changed_pos_id")) : std::nullopt};
-  if (!place.tensor.empty()) {
-    text += ", first " + place_text(place) + ", " + v.show("changed_phase");
+  if (waived_rows(gate_) > 0) add(words("gate.rows.waived", {rows(waived_rows(gate_))}));
+  if (v.has("changed_tensor")) {
+    std::string where = place_text(changed_place(), words);
+    add(words("gate.since.first",
+              {where.substr(where.find_first_not_of(' ')), v.text("changed_phase")}));
   }
-  return text;
+  return text + counts;
 }
 
-std::string GatedRun::no_verdict_text() const {
+FailPlace GatedRun::changed_place() const {
+  const RunVerdict& v = *row_;
+  const auto id = [&](const char* column) {
+    return v.has(column) ? std::optional(v.number(column)) : std::nullopt;
+  };
+  return {.cause = "",
+          .root_cause = "",
+          .prompt = v.text("changed_prompt"),
+          .tensor = v.text("changed_tensor"),
+          .layer = id("changed_layer"),
+          .pos = id("changed_pos_id")};
+}
+
+std::string GatedRun::no_verdict_text(const Wording& words) const {
   const std::string text = answer();
   if (text == "PASS" || text == "FAIL") return "";
-  if (text == "INCOMPLETE") return row_->show("incomplete_why");
-  if (text == "NO_EVIDENCE") {
-    return waivers_.empty() ? "nothing was compared" : "nothing was compared but what is waived";
-  }
-  if (own(gate_) == "PASS" && !has_baseline()) {
-    return "--require-baseline: " + row_->show("no_baseline_why");
-  }
-  if (own(gate_) == "PASS") return "it cannot be held against its baseline";
-  return "pairs that nothing decides, or that only a document states";
+  if (text == "INCOMPLETE") return row_->text("incomplete_why");
+  if (text == "NO_EVIDENCE")
+    return words(waivers_.empty() ? TextId("gate.why.NO_EVIDENCE") : TextId("gate.why.waived"));
+  if (own(gate_) == "PASS" && !has_baseline())
+    return words("gate.why.required", {row_->text("no_baseline_why")});
+  return words(own(gate_) == "PASS" ? TextId("gate.why.baseline")
+                                    : TextId("gate.why.INCOMPARABLE"));
 }
 
 std::vector<PairFinding> GatedRun::findings(const FailPlace& place) {
@@ -278,16 +294,6 @@ bool GatedRun::change_fails() const {
   const std::string change = row_->text("unwaived_change");
   return change == "BROKEN" || change == "CHANGED" ||
          (change == "ROUNDING" && gate_ == Gate::kStrict);
-}
-
-std::string waived_text(const GatedRun& run) {
-  const int64_t pairs = run.waived_pairs(run.gate()), rows = run.waived_rows(run.gate());
-  std::string text;
-  if (pairs > 0) text = std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs");
-  if (rows > 0) {
-    text += (text.empty() ? "" : " and ") + std::to_string(rows) + (rows == 1 ? " row" : " rows");
-  }
-  return text.empty() ? "" : text + " waived";
 }
 
 std::string more_command(const std::string& database, const GatedRun& run) {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cli/greta_db/judged_run.h"
-#include "cli/report/findings.h"
-#include "cli/report/texts.h"
-#include "cli/report/waivers.h"
+#include "cli/show/block.h"
+#include "cli/show/judged_row.h"
+#include "cli/show/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -54,23 +54,29 @@ class GatedRun {
   int64_t waived_rows(Gate gate) const {
     return row_->number(gate == Gate::kStrict ? "waived_rows" : "waived_changed_rows");
   }
-  /// Whether what changed since the baseline fails, waived differences left out.
+  /// True if what changed since the baseline fails, waived differences left out.
   bool change_fails() const;
   bool has_baseline() const { return row_->has("baseline"); }
   bool lacks_baseline() const { return needs_baseline_ && !has_baseline(); }
-  /// Of the own verdict by the gate: rows without a partner before all.
+  /// The first failure of the own verdict by the gate: rows without a partner before all.
   FailPlace fail() const { return row_->first_fail(gate_); }
   bool fails() const { return own(gate_) == "FAIL"; }
 
-  /// "CHANGED since 2026-02-06/ci/as_designed: 3 rows beyond rounding, first at ...", for a
-  /// terminal; that nothing is compared where there is no baseline.
-  std::string change_text() const;
-  /// "FAIL: ATTN_OUT_DRIFT at ...; strict FAIL", for a terminal.
-  std::string own_text() const;
+  // Texts are as they are: a printer escapes them.
+
+  /// "CHANGED since 2026-02-06/ci/as_designed: 3 rows beyond rounding, first at ..."; that nothing
+  /// is compared where there is no baseline.
+  std::string change_text(const Wording& words) const;
+  FailPlace changed_place() const;
+  /// "FAIL: ATTN_OUT_DRIFT at ...; strict FAIL".
+  std::string own_text(const Wording& words) const;
+  bool passes_by_rounding() const {
+    return answer() == "PASS" && gate_ == Gate::kNumeric && own(Gate::kStrict) == "FAIL";
+  }
   /// The answer; with rounding_text() where that is what it passes by.
   std::string headline() const;
   /// Why there is no PASS though nothing fails; "" when there is one.
-  std::string no_verdict_text() const;
+  std::string no_verdict_text(const Wording& words) const;
 
   /// "attn_out of dtype f32 0.5, shipped 0.01": tolerances that are not those that greta ships, of
   /// trace points that the run has.
@@ -106,14 +112,11 @@ class GatedRun {
 
 using GatedRuns = std::vector<std::unique_ptr<GatedRun>>;
 
-/// "2 pairs and 4 rows waived", by the gate that counts; "" when nothing that would fail is.
-std::string waived_text(const GatedRun& run);
-
 /// The command that tells more of a run, or of what changed where that alone fails; a reader may
 /// copy it.
 std::string more_command(const std::string& database, const GatedRun& run);
 
-/// What every text of gate_junit and gate_markdown begins with.
+/// The beginnings of every text of gate_junit and GateShow::markdown.
 inline constexpr const char* kJunitStart =
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"greta-db gate\"";
 inline constexpr const char* kMarkdownStart = "### greta gate: ";
@@ -124,12 +127,34 @@ inline constexpr const char* kMarkdownStart = "### greta gate: ";
 /// skipped.
 std::string gate_junit(const std::string& database, GatedRuns& runs);
 
-/// At most 40 lines of GitHub's Markdown. `status` is the exit status.
-std::string gate_markdown(const std::string& database, GatedRuns& runs, int status);
+/// The answer of the gate to a reader. `status` is the exit status.
+class GateShow {
+ public:
+  GateShow(const std::string& database, GatedRuns& runs, int status, Language language);
 
-/// A page for a browser; `json` is what --json writes.
-std::string gate_page(const std::string& database, GatedRuns& runs, int status,
-                      const std::string& json, Language language);
+  void print(Output& out);  ///< for a terminal
+  std::string markdown();   ///< at most 40 lines
+  /// A page for a browser; `json` is what --json writes.
+  std::string page(const std::string& json);
+
+ private:
+  enum class Amount { kAll, kSome };
+
+  Line headline(const GatedRun& run, FailKind kind = FailKind::kNone) const;
+  FactList facts(GatedRun& run, Amount amount) const;
+  Line sentence() const;
+  ShownTable table() const;
+  Blocks section(GatedRun& run) const;
+  Blocks cases(GatedRun& run) const;
+  bool has_section(const GatedRun& run, size_t shown) const;
+  std::string answer() const;
+
+  const std::string& database_;
+  std::vector<GatedRun*> runs_;  // as they were asked for
+  std::vector<GatedRun*> worst_first_;
+  int status_;
+  Wording words_;
+};
 
 /// "PASS", "FAIL", "no verdict": of an exit status.
 std::string answer_of_status(int status);

@@ -1,3 +1,5 @@
+#include "cli/show/history.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -9,10 +11,8 @@
 
 #include "cli/greta_db/commands.h"
 #include "cli/options/shared_options.h"
-#include "cli/pages/history_page.h"
-#include "cli/pages/run_page.h"
-#include "cli/report/files.h"
-#include "cli/report/final_report.h"
+#include "cli/output/files.h"
+#include "cli/show/report.h"
 #include "cli/warehouse/asked_database.h"
 #include "cli/warehouse/known_value.h"
 #include "cli/warehouse/sql_query.h"

@@ -140,7 +140,7 @@ std::vector<std::string> later_names(SQLite::Database& db, const Run& run,
 
 std::string later_text(const std::vector<std::string>& names, const Wording& words) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + utf8::printable(name);
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text.empty() ? "" : words("gate.later.text", {text});
 }
 

@@ -2,9 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/report/findings.h"
-#include "cli/report/texts.h"
-#include "cli/report/waivers.h"
+#include "cli/show/judged_row.h"
+#include "cli/show/texts.h"
 #include "cli/warehouse/origin.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"

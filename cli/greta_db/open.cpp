@@ -11,7 +11,7 @@
 
 #include "cli/greta_db/canned.h"
 #include "cli/greta_db/commands.h"
-#include "cli/pages/run_page.h"
+#include "cli/show/report.h"
 #include "cli/warehouse/sql_query.h"
 #include "common/child_process.h"
 #include "common/environment.h"

@@ -1,3 +1,5 @@
+#include "cli/show/report.h"
+
 #include <cerrno>
 #include <filesystem>
 #include <functional>
@@ -7,12 +9,7 @@
 #include <utility>
 
 #include "cli/greta_db/commands.h"
-#include "cli/pages/run_page.h"
-#include "cli/report/brief.h"
-#include "cli/report/files.h"
-#include "cli/report/final_report.h"
-#include "cli/report/judged_row.h"
-#include "cli/report/table.h"
+#include "cli/output/files.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -101,10 +98,10 @@ int report(Options& options, const ReportArguments& arguments) {
                      ": name one of them, or give a directory with --out DIR/");
   }
   Content document = [&](const TextSink& sink) {
+    if (html) return write_run_page(statements, runs, language, sink);
     const bool full = arguments.full || !arguments.out.empty();
-    (html   ? write_run_page
-     : full ? write_final_report
-            : write_brief_report)(statements, runs, language, sink);
+    const Wording words(language);
+    print_markdown((full ? final_report : brief_report)(statements, runs, words), sink);
   };
   Content table = [&](const TextSink& sink) {
     write_analysis_table(statements, runs.front(), sink);

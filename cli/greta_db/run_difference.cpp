@@ -4,10 +4,9 @@
 #include <iterator>
 #include <utility>
 
-#include "cli/report/markdown.h"
+#include "cli/show/block.h"
 #include "cli/warehouse/origin.h"
 #include "common/json_text.h"
-#include "common/utf8.h"
 
 namespace greta {
 namespace {
@@ -78,7 +77,7 @@ std::string DifferencePlace::text(const Wording& words) const {
       words("compare.place", {cls.empty() ? status : status + " " + cls, std::to_string(layer),
                               tensor, prompt, phase, pos_id ? std::to_string(*pos_id) : "-"});
   if (rel_l2 && status != "NONFINITE") text += ", rel_l2 " + real_text(*rel_l2, "%.3g");
-  return utf8::printable(text);
+  return text;
 }
 
 std::string DifferencePlace::json() const {

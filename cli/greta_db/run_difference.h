@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "cli/pages/page.h"
-#include "cli/report/texts.h"
+#include "cli/show/judged_row.h"
+#include "cli/show/texts.h"
 #include "cli/warehouse/run_name.h"
 #include "cli/warehouse/sql_query.h"
 #include "cli/warehouse/verdict.h"
@@ -25,7 +25,7 @@ struct DifferencePlace {
   std::string status, cls, hash_a, hash_b, measure, origin, segment, untraced_layers;
   std::optional<double> rel_l2;
 
-  /// "DRIFT DIVERGENT at layer 3, attn_out, prompt p0, decode0, pos 37, rel_l2 0.5", safe to print.
+  /// "DRIFT DIVERGENT at layer 3, attn_out, prompt p0, decode0, pos 37, rel_l2 0.5".
   std::string text(const Wording& words) const;
   /// "ORIGIN: between ..."; "" when not known.
   std::string origin_text(const Wording& words) const;
@@ -43,7 +43,7 @@ std::string difference_columns();
 /// Those columns of a row, from column `from` on.
 DifferenceCounts difference_counts(const Query& row, int from);
 
-/// What the views say of two runs.
+/// The difference of two runs, as the views have it.
 struct RunDifference {
   Run a, b;
   std::string verdict, strict_verdict, numeric_verdict, why_not, caused_by, incomplete_why;

@@ -1,7 +1,8 @@
 #include <cstdio>
 
 #include "cli/greta_db/judged_run.h"
-#include "cli/report/waivers.h"
+#include "cli/output/severity.h"
+#include "cli/show/judged_row.h"
 #include "common/shell_word.h"
 #include "common/utf8.h"
 
@@ -188,7 +189,9 @@ void print_block(Output& out, const JudgedRun& run, const std::string& later) {
   line(out, "pairs", counts(run));
   line(out, "evidence", v.show("evidence") + ", coverage " + v.show("coverage"));
   for (const AppliedWaiver& waiver : run.waivers()) {
-    line(out, "waived", waiver_text(waiver, kEnglishWords) + ", which `greta-db gate` leaves out");
+    line(
+        out, "waived",
+        utf8::printable(waiver_text(waiver, kEnglishWords)) + ", which `greta-db gate` leaves out");
   }
   if (v.number("rejected") > 0) {
     line(out, "rejected",

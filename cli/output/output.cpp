@@ -5,9 +5,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <system_error>
 
 #include "common/environment.h"
@@ -59,16 +57,6 @@ void Output::flush() {
     rest.remove_prefix(static_cast<size_t>(n));
   }
   buffer_.clear();
-}
-
-std::string colored(const Output& out, std::string_view text) {
-  std::string result(text);
-  if (!out.colors() || text == "-") return result;
-  static constexpr std::string_view kBad[] = {"FAIL",      "DRIFT",   "NONFINITE",
-                                              "AMBIGUOUS", "MISSING", "DIVERGENT"};
-  bool good = text == "PASS" || text == "MATCH" || text == "ROUNDING";
-  bool bad = std::find(std::begin(kBad), std::end(kBad), text) != std::end(kBad);
-  return (good ? "\x1b[32m" : bad ? "\x1b[31m" : "\x1b[33m") + result + "\x1b[0m";
 }
 
 size_t display_width(std::string_view text) {

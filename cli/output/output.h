@@ -34,9 +34,6 @@ class Output {
   bool colors_ = false;
 };
 
-/// `text` in the colour of that verdict or pair status: green, red, yellow; as is without colours.
-std::string colored(const Output& out, std::string_view text);
-
 /// Columns a terminal uses for valid UTF-8.
 size_t display_width(std::string_view text);
 

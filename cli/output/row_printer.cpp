@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/output/severity.h"
 #include "common/json_text.h"
 #include "common/utf8.h"
 

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <tuple>
 
-#include "cli/report/findings.h"
+#include "cli/show/judged_row.h"
 #include "db/judge.h"
 #include "tests/queries/warehouse.h"
 

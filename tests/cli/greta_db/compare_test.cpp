@@ -109,10 +109,8 @@ TEST_F(CompareCommand, KeepsVerdictNamesAndFirstDifferenceInEveryFormat) {
             "\r\n"
             "a,b,FAIL,FAIL,INCOMPARABLE,0,attn_out,p0,decode0,37,attn_out,1,0,0,1,0,0,0,0\r\n");
   const Result page = run({"compare", "a", "b", "--format", "md"});
-  EXPECT_TRUE(page.out.starts_with("**FAIL**\n")) << page.out;
-  EXPECT_TRUE(
-      page.says("\n- A: `a`\n- B: `b`\n- strict FAIL, numeric INCOMPARABLE; 4 rows compared\n"))
-      << page.out;
+  EXPECT_TRUE(page.out.starts_with("### **FAIL**\n\n**A**: `a`  \n**B**: `b`  \n\n")) << page.out;
+  EXPECT_TRUE(page.says("\n- strict FAIL, numeric INCOMPARABLE; 4 rows compared\n")) << page.out;
   EXPECT_TRUE(page.says("ORIGIN: between residual_pre_attn and attn_out of layer 0")) << page.out;
 }
 

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "tests/cli/program.h"
-#include "tests/cli/report/report_rows.h"
+#include "tests/cli/show/report_rows.h"
 
 namespace greta {
 namespace {

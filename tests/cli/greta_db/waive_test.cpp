@@ -48,7 +48,7 @@ TEST_F(WaiveCommand, AWaivedDifferencePassesTheGateAndNoVerdict) {
   EXPECT_EQ(json["waived"][0]["pairs"], 1);
   EXPECT_TRUE(run({"report", "--run", "r"}).says("**Waived for the gate**: 1 pair of attn"));
   EXPECT_TRUE(
-      run({"gate", "--run", "r", "--markdown", "-"}).says("| waived | `1 pair of attn_out"));
+      run({"gate", "--run", "r", "--markdown", "-"}).says("**waived**: `1 pair of attn_out"));
   EXPECT_TRUE(run({"gate", "--run", "r", "--junit", "-"})
                   .says("<skipped message=\"all of it is waived: 1 pair waived; attn_out"));
   EXPECT_TRUE(
