@@ -45,15 +45,12 @@ void check_values(const void* values, size_t n_rows, size_t n) {
 
 }  // namespace
 
-Run::Run(std::unique_ptr<QueuedWriter> writer, std::string name, size_t sample_values)
-    : writer_(std::move(writer)), name_(std::move(name)), sample_values_(sample_values) {}
-
 size_t Run::begin_prompt(const PromptRecord& prompt) {
   if (prompts_.size() == kMaxPrompts) throw BadArgument("more than 100,000 prompts");
   const auto [added, is_new] = prompts_.try_emplace(prompt.name, prompts_.size());
   if (!is_new) throw BadArgument("the run has a prompt " + prompt.name + " already");
   try {
-    writer_->begin_prompt(prompt);
+    queue_.begin_prompt(prompt);
   } catch (...) {
     prompts_.erase(added);
     throw;
@@ -113,7 +110,7 @@ void Run::add_plan(const char* prompt, std::span<const greta_planned> rows) {
     }
     plan.push_back({row.side == GRETA_SIDE_DECODE, layer_of(row.layer), point_of(row.tensor)});
   }
-  writer_->plan_of(prompt_of(prompt), std::move(plan));
+  queue_.plan(prompt_of(prompt), std::move(plan));
 }
 
 void Run::add_values(const greta_row& first, ValueType type, const void* values, size_t n_rows,
@@ -136,7 +133,7 @@ void Run::add_values(const greta_row& first, ValueType type, const void* values,
     ++record.pos_id;
     if (record.logical_tok_idx) ++*record.logical_tok_idx;
     if (rows.size() == kRowsTogether || i + 1 == n_rows) {
-      writer_->rows_of(prompt, std::exchange(rows, {}));
+      queue_.rows(prompt, std::exchange(rows, {}));
     }
   }
 }
@@ -147,11 +144,11 @@ void Run::add_fingerprint(const greta_row& row, const Fingerprint& fingerprint) 
   record.fingerprint = fingerprint;
   std::vector<TraceRecord> rows;
   rows.push_back(std::move(record));
-  writer_->rows_of(prompt_of(row.prompt), std::move(rows));
+  queue_.rows(prompt_of(row.prompt), std::move(rows));
 }
 
 void Run::add_attribute(const RunRecord::Attribute& fact) {
-  writer_->attribute(fact.first, fact.second);
+  queue_.attribute(fact.first, fact.second);
 }
 
 void Run::note_refusal(const std::string& why) {
@@ -168,9 +165,9 @@ void Run::end(bool complete) {
               " calls that add rows were refused, the first because " + first_refusal_;
     }
   }
-  if (lacks.empty()) return writer_->end(complete);
-  writer_->attribute("refused", lacks);
-  writer_->end(false);
+  if (lacks.empty()) return queue_.end(complete);
+  queue_.attribute("refused", lacks);
+  queue_.end(false);
   throw Refused(GRETA_ERROR_REFUSED, lacks);
 }
 

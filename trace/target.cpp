@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "db/database.h"
-#include "engine/record/lines_writer.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_store.h"
 #include "trace/arguments.h"
 
 namespace greta::trace {
@@ -60,15 +59,12 @@ std::shared_ptr<Run> Target::begin_run(const greta_run_info& info) {
   const RunRecord record = run_record_of(info);
   base_run_name(record);  // throws before anything is written
   if (!database_.empty()) {
-    auto writer = std::make_unique<RunWriter>(database_, record);
-    std::string name = writer->run_name();
-    return std::make_shared<Run>(std::move(writer), std::move(name), info.sample_values);
+    return std::make_shared<Run>(store_in_database(database_, record), info.sample_values);
   }
   const std::lock_guard lock(mutex_);
   if (!lines_) throw Refused(GRETA_ERROR_STATE, "a file of JSON lines has one run");
-  auto writer = std::make_unique<LinesWriter>(*std::exchange(lines_, std::nullopt), record);
-  std::string name = writer->run_name();
-  return std::make_shared<Run>(std::move(writer), std::move(name), info.sample_values);
+  return std::make_shared<Run>(store_in_lines(*std::exchange(lines_, std::nullopt), record),
+                               info.sample_values);
 }
 
 }  // namespace greta::trace

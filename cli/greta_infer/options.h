@@ -8,7 +8,7 @@
 
 #include "cli/greta_infer/environment.h"
 #include "engine/forward/forward.h"
-#include "engine/record/run_sinks.h"
+#include "engine/record/run_queue.h"
 #include "engine/session/session.h"
 
 // Options that several commands share. What the command line gives is kept as text and resolved

@@ -90,9 +90,9 @@ class ProbeProgress {
   std::string what_, pace_;
 };
 
-void add_identity(const ModelDigests& digests, RunSinks& sinks) {
-  sinks.attribute(kModelRoot, digests.root);
-  if (!digests.file_sha256.empty()) sinks.attribute(kModelSha256, digests.file_sha256);
+void add_identity(const ModelDigests& digests, RunQueue& queue) {
+  queue.attribute(kModelRoot, digests.root);
+  if (!digests.file_sha256.empty()) queue.attribute(kModelSha256, digests.file_sha256);
 }
 
 void print_outcome(const ProbeOutcome& outcome, const std::string& database,
@@ -220,22 +220,23 @@ ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& 
   return prompt;
 }
 
-RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session) {
+std::unique_ptr<RunQueue> open_queue(const RunTargets& targets, const RunRecord& record,
+                                     Session& session) {
   session.digest();  // begins: it is ready, or nearly, when the run ends
-  return RunSinks(targets, record);
+  return std::make_unique<RunQueue>(open_stores(targets, record));
 }
 
-bool identify_early(RunSinks& sinks, Session& session) {
+bool identify_early(RunQueue& queue, Session& session) {
   if (!session.digest().advance(0)) return false;
-  add_identity(model_digests(session), sinks);
+  add_identity(model_digests(session), queue);
   return true;
 }
 
-void end_sinks(RunSinks& sinks, Session& session, bool identified) {
+void end_run(RunQueue& queue, Session& session, bool identified) {
   const ModelDigests& digests = model_digests(session);
   session.times().end("identity");
-  if (!identified) add_identity(digests, sinks);
-  sinks.end(true);
+  if (!identified) add_identity(digests, queue);
+  queue.end(true);
   session.times().end("record");
 }
 
@@ -267,23 +268,23 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   probe.on_progress = [&](const char* phase) { told.show(phase); };
   const auto start = std::chrono::steady_clock::now();
   const StopSignals heeded;
-  RunSinks sinks = open_sinks(job.targets, record, session);
-  probe.repeat_beyond(sinks.tolerances());
+  const std::unique_ptr<RunQueue> queue = open_queue(job.targets, record, session);
+  probe.repeat_beyond(queue->tolerances());
   session.times().end("database");
-  for (const std::string& name : job.left_out) sinks.attribute("prompt_left_out", name);
+  for (const std::string& name : job.left_out) queue->attribute("prompt_left_out", name);
   const std::vector<std::span<const ProbePrompt>> groups = probe.groups(job.prompts);
   bool identified = false;
   for (size_t i = 0; i < groups.size(); ++i) {
-    identified = identified || identify_early(sinks, session);
+    identified = identified || identify_early(*queue, session);
     told.begin(groups[i]);
-    probe.run(groups[i], sinks);
+    probe.run(groups[i], *queue);
     told.end(groups[i]);
     session.times().end(i == 0 ? "first prompt" : "other prompts");
   }
   progress.clear();
-  end_sinks(sinks, session, identified);
+  end_run(*queue, session, identified);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  return {sinks.run_name(), sinks.n_rows(), time.count()};
+  return {queue->run_name(), queue->n_rows(), time.count()};
 }
 
 void add_infer_probe(CLI::App& app, Infer& infer) {

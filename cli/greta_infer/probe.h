@@ -8,7 +8,7 @@
 #include "cli/greta_infer/options.h"
 #include "cli/greta_infer/prompt_options.h"
 #include "engine/probe/probe.h"
-#include "engine/record/run_sinks.h"
+#include "engine/record/run_queue.h"
 #include "engine/session/run_info.h"
 #include "kernels/device_error.h"
 
@@ -65,11 +65,12 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
 const ModelDigests& model_digests(Session& session);
 
 /// Begins a run. What identifies the model is worked out beside it.
-RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session);
+std::unique_ptr<RunQueue> open_queue(const RunTargets& targets, const RunRecord& record,
+                                     Session& session);
 /// Adds that to the run if it is there already: tallies are worked out by it. Whether it was.
-bool identify_early(RunSinks& sinks, Session& session);
+bool identify_early(RunQueue& queue, Session& session);
 /// Adds it, unless it was, once it is there, and ends the run as complete.
-void end_sinks(RunSinks& sinks, Session& session, bool identified = false);
+void end_run(RunQueue& queue, Session& session, bool identified = false);
 
 /// Suites, modes, phases, trace points, routes and faults, on standard output.
 void print_probe_lists();

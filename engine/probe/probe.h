@@ -80,7 +80,7 @@ class Probe {
   void repeat_beyond(std::vector<double> tolerances);
 
   void run(const ProbePrompt& prompt, TraceSink& sink) { run({&prompt, 1}, sink); }
-  /// Prompts that are computed together: one of groups(). The sink is told of them in turn.
+  /// Prompts that are computed together: one of groups(). The sink is told of all first.
   void run(std::span<const ProbePrompt> together, TraceSink& sink);
 
   /// A suite's prompts in their order, as many together as may be.
@@ -94,6 +94,7 @@ class Probe {
   struct Member {
     const ProbePrompt* prompt = nullptr;
     size_t number = 0;                      ///< among them
+    size_t of_run = 0;                      ///< its number in the run
     int64_t cache_row = 0, cache_rows = 0;  ///< as Stretch has them
     std::vector<int32_t> tokens;            ///< its own, and those decoded after it
     TraceSink* sink = nullptr;              ///< nullptr: nothing is wanted of it
@@ -133,7 +134,7 @@ class Probe {
   };
   std::vector<Member> members_of(std::span<const ProbePrompt> together) const;
   void run_once(std::vector<Member>& all);
-  void repeat_failing(std::vector<Member>& all);
+  void repeat_failing(std::vector<Member>& all, TraceSink& sink);
   void decode_all(const Members& members);
   void generate(Members members, bool traced);
   void verify(std::vector<Member>& all);

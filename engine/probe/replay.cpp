@@ -33,12 +33,12 @@ class RunRows final : public TraceSink {
  public:
   explicit RunRows(size_t which) : which_(which) {}
 
-  void begin_prompt(const PromptRecord&) override { ++n_begun_; }
-  void rows(std::vector<TraceRecord> rows) override {
-    if (n_begun_ != which_ + 1) return;
+  size_t begin_prompt(const PromptRecord&) override { return n_begun_++; }
+  void rows(size_t prompt, std::vector<TraceRecord> rows) override {
+    if (prompt != which_) return;
     std::move(rows.begin(), rows.end(), std::back_inserter(rows_));
   }
-  void readout(const ReadoutRecord&) override {}
+  void readout(size_t, const ReadoutRecord&) override {}
   void attribute(const std::string&, const std::string&) override {}
   void end(bool) override {}
 

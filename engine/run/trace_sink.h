@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -108,14 +109,16 @@ struct ReadoutRecord {
 /// top1_logit − top2_logit, nothing when one of them is missing or not finite.
 std::optional<double> top_gap(const ReadoutRecord& readout);
 
-/// Takes a run as it happens: begin_prompt, then that prompt's rows and readouts, and so on; end
-/// once. Calls come from one thread. A sink that cannot write throws from the next call.
+/// Takes a run as it happens: prompts that begin, rows and readouts of those that have begun, in
+/// any order of the prompts; end once. Calls come from one thread. A sink that cannot write throws
+/// from the next call.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
-  virtual void begin_prompt(const PromptRecord& prompt) = 0;
-  virtual void rows(std::vector<TraceRecord> rows) = 0;
-  virtual void readout(const ReadoutRecord& readout) = 0;
+  /// Returns the number of the prompt in the run, from 0.
+  virtual size_t begin_prompt(const PromptRecord& prompt) = 0;
+  virtual void rows(size_t prompt, std::vector<TraceRecord> rows) = 0;
+  virtual void readout(size_t prompt, const ReadoutRecord& readout) = 0;
   /// Something about the run that was not known when it started, as RunRecord::attributes. A sink
   /// that keeps no attributes need not take it.
   virtual void attribute(const std::string& name, const std::string& value);

@@ -207,12 +207,15 @@ inline bool runs_before(RowKey a, RowKey b) {
 /// Remembers a run.
 class MemorySink final : public TraceSink {
  public:
-  void begin_prompt(const PromptRecord& prompt) override { prompts.push_back(prompt); }
-  void rows(std::vector<TraceRecord> rows) override {
+  size_t begin_prompt(const PromptRecord& prompt) override {
+    prompts.push_back(prompt);
+    return prompts.size() - 1;
+  }
+  void rows(size_t, std::vector<TraceRecord> rows) override {
     records.insert(records.end(), std::make_move_iterator(rows.begin()),
                    std::make_move_iterator(rows.end()));
   }
-  void readout(const ReadoutRecord& readout) override { readouts.push_back(readout); }
+  void readout(size_t, const ReadoutRecord& readout) override { readouts.push_back(readout); }
   void attribute(const std::string& name, const std::string& value) override {
     attributes.emplace_back(name, value);
   }

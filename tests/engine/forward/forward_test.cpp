@@ -351,7 +351,7 @@ TEST(Forward, ARowOfTheCacheThatIsNotFiniteIsSeenByEveryLaterToken) {
   tracer.begin({tokens.data(), 1}, 4, Phase::kDecode0, {}, 1);
   forward.run({.tokens = {tokens.data(), 1}, .first_pos = 4, .decode = true}, &tracer);
   MemorySink sink;
-  sink.rows(tracer.take());
+  sink.rows(0, tracer.take());
   const auto rows = sink.of(Phase::kDecode0);
   EXPECT_EQ(rows.at({TracePoint::kVCacheRows, 1})->fingerprint.nan, 1u);
   EXPECT_EQ(rows.at({TracePoint::kVCache, 1})->fingerprint.nan, 0u);

@@ -11,7 +11,7 @@
 
 #include "engine/hip/backend.h"
 #include "engine/probe/generate.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/quantise.h"
 #include "kernels/gpu/device.h"
@@ -119,9 +119,9 @@ std::vector<MemorySink> decode_steps(const TestEngine& engine, std::span<const i
     const auto pos = static_cast<int64_t>(i);
     tracer.begin(tokens.subspan(i, 1), pos, Phase::kDecode, {}, pos);
     forward.run({.tokens = tokens.subspan(i, 1), .first_pos = pos, .decode = true}, &tracer);
-    if (i > 2) steps.emplace_back().rows(tracer.take());  // of the token before
+    if (i > 2) steps.emplace_back().rows(0, tracer.take());  // of the token before
   }
-  steps.emplace_back().rows(tracer.take());
+  steps.emplace_back().rows(0, tracer.take());
   return steps;
 }
 
@@ -296,7 +296,7 @@ TEST(HipBackendWork, RunThatTheDeviceEndsIsMarkedFailed) {
   record.date = "2026-02-07";
   {
     Probe probe(gpu.model, gpu.weights, *gpu.backend, 8, probe_options(gpu, Mode::kAsDesigned));
-    RunWriter writer(folder / "greta.db", record);
+    RunQueue writer(store_in_database(folder / "greta.db", record));
     const ScarceMemory scarce(0);
     EXPECT_THROW(probe.run({.name = "p", .text_sha256 = "", .tokens = model.tokens(8)}, writer),
                  DeviceError);

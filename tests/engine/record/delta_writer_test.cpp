@@ -1,12 +1,10 @@
-#include "engine/record/delta_writer.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
 
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/record/run_fixture.h"
 
 namespace greta {
@@ -35,7 +33,7 @@ MadeUpRun head_run() {
 class DeltaWriterTest : public testing::Test {
  protected:
   void write(const MadeUpRun& run) {
-    DeltaWriter writer(file());
+    RunQueue writer(store_lm_head(file()));
     run.feed(writer);
     writer.end(true);
   }
@@ -102,7 +100,7 @@ TEST_F(DeltaWriterTest, WhatWasNotTracedHasNoKeys) {
 
 TEST_F(DeltaWriterTest, IngestAnswersAsTheDirectWrite) {
   write(head_run());
-  RunWriter direct(folder_ / "direct.db", MadeUpRun::record());
+  RunQueue direct(store_in_database(folder_ / "direct.db", MadeUpRun::record()));
   head_run().feed(direct);
   direct.end(true);
   SQLite::Database a = open_for_reading(folder_ / "direct.db");
@@ -128,7 +126,7 @@ TEST_F(DeltaWriterTest, FileGrowsFromRunToRun) {
 
 TEST_F(DeltaWriterTest, FileThatCannotBeWrittenIsAnErrorThatNamesIt) {
   try {
-    DeltaWriter writer(folder_ / "no/such/folder/x.jsonl");
+    RunQueue writer(store_lm_head(folder_ / "no/such/folder/x.jsonl"));
     FAIL() << "it could be opened";
   } catch (const std::system_error& error) {
     EXPECT_NE(std::string(error.what()).find("no/such/folder/x.jsonl"), std::string::npos);

@@ -1,5 +1,3 @@
-#include "engine/record/jsonl_writer.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +5,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/record/run_fixture.h"
 
 namespace greta {
@@ -19,10 +17,10 @@ class JsonlWriterTest : public testing::Test {
   void write_both(const MadeUpRun& run, const std::string& mode = "as_designed",
                   bool complete = true) {
     const RunRecord record = MadeUpRun::record(mode);
-    RunWriter direct(direct_file(), record);
+    RunQueue direct(store_in_database(direct_file(), record));
     run.feed(direct);
     direct.end(complete);
-    JsonlWriter exported(out(), record);
+    RunQueue exported(store_in_folder(out(), record));
     run.feed(exported);
     exported.end(complete);
   }
@@ -162,7 +160,7 @@ TEST_F(JsonlWriterTest, FailedRunReadsBackAsIncomplete) {
 
 TEST_F(JsonlWriterTest, ExportWithoutItsEndIsIncomplete) {
   {
-    JsonlWriter writer(out(), MadeUpRun::record("as_designed"));
+    RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
     MadeUpRun().feed(writer);
   }
   const fs::path run_file = run_folder() / "run.jsonl";
@@ -230,17 +228,19 @@ TEST_F(JsonlWriterTest, IngestedBesideTheDirectWriteItIsTheSameRun) {
 
 TEST_F(JsonlWriterTest, TakenNamesGetANumber) {
   for (const char* end : {"", "#2", "#3"}) {
-    JsonlWriter writer(out(), MadeUpRun::record("as_designed"));
-    EXPECT_EQ(writer.run_folder(), fs::path(run_folder().string() + end));
+    const fs::path folder(run_folder().string() + end);
+    EXPECT_FALSE(fs::exists(folder));
+    RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
+    EXPECT_TRUE(fs::exists(folder / "run.jsonl"));
     MadeUpRun{.prompts = {{"p", 2}}}.feed(writer);
     writer.end(true);
   }
   RunRecord plain = MadeUpRun::record("");
-  JsonlWriter writer(out(), plain);  // beside the folders of its modes
-  EXPECT_EQ(writer.run_folder(), out() / "2026-02-07/b3_66_v2");
+  RunQueue writer(store_in_folder(out(), plain));  // beside the folders of its modes
+  EXPECT_TRUE(fs::exists(out() / "2026-02-07/b3_66_v2/run.jsonl"));
   MadeUpRun{.prompts = {{"p", 2}}}.feed(writer);
   writer.end(true);
-  JsonlWriter second(out(), plain);
+  RunQueue second(store_in_folder(out(), plain));
   MadeUpRun{.prompts = {{"p", 2}}}.feed(second);
   second.end(true);
   SQLite::Database db = ingested();
@@ -296,26 +296,32 @@ PromptRecord named_prompt(const std::string& name) {
 }
 
 TEST_F(JsonlWriterTest, CallsOutOfOrderAreErrors) {
-  JsonlWriter writer(out(), MadeUpRun::record());
-  EXPECT_THROW(writer.rows({}), std::logic_error);
-  EXPECT_THROW(writer.readout({}), std::logic_error);
+  RunQueue writer(store_in_folder(out(), MadeUpRun::record()));
+  EXPECT_THROW(writer.readout(0, {}), std::logic_error);
   writer.begin_prompt(named_prompt("p"));
-  TraceRecord row;
-  row.extra = "not JSON";
-  EXPECT_THROW(writer.rows({row}), std::invalid_argument);
   writer.end(true);
   EXPECT_THROW(writer.begin_prompt(named_prompt("p")), std::logic_error);
   EXPECT_THROW(writer.end(true), std::logic_error);
 }
 
+TEST_F(JsonlWriterTest, ARowThatCannotBeWrittenEndsTheRunAsFailed) {
+  RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
+  writer.begin_prompt(named_prompt("p"));
+  TraceRecord row;
+  row.extra = "not JSON";
+  writer.rows(0, {row});
+  EXPECT_THROW(writer.end(true), std::invalid_argument);
+  EXPECT_NE(bytes_of(run_folder() / "run.jsonl").find(R"("status":"failed")"), std::string::npos);
+}
+
 TEST_F(JsonlWriterTest, FullDeviceIsAnErrorThatNamesTheFile) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  JsonlWriter writer(out(), MadeUpRun::record("as_designed"));
+  RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
   fs::create_directories(run_folder() / "traces");
   fs::create_symlink("/dev/full", run_folder() / "traces/p_trace.jsonl");
   writer.begin_prompt(named_prompt("p"));
   TraceRecord row;
-  writer.rows({row});
+  writer.rows(0, {row});
   try {
     writer.end(true);
     FAIL() << "all is well on a full device";

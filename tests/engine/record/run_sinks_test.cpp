@@ -1,8 +1,7 @@
-#include "engine/record/run_sinks.h"
-
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
+#include "engine/record/run_queue.h"
 #include "engine/session/run_info.h"
 #include "tests/engine/engine_fixture.h"
 

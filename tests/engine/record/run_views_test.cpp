@@ -6,7 +6,7 @@
 
 #include "db/check.h"
 #include "db/judge.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/record/run_fixture.h"
 
 namespace greta {
@@ -21,7 +21,7 @@ class EngineRun : public testing::Test {
  protected:
   std::string write(const MadeUpRun& run, const std::string& mode = "batch_invariant",
                     bool complete = true) {
-    RunWriter writer(file(), MadeUpRun::record(mode));
+    RunQueue writer(store_in_database(file(), MadeUpRun::record(mode)));
     run.feed(writer);
     writer.end(complete);
     return writer.run_name();
@@ -202,7 +202,7 @@ TEST_F(EngineRun, WhatDidNotEndOrFailedIsIncomplete) {
   EXPECT_EQ(ask(std::string(kVerdict)), "INCOMPLETE|INCOMPLETE|complete");
   EXPECT_EQ(ask("SELECT status, finished_at IS NOT NULL FROM run"), "failed|1");
   {
-    RunWriter writer(file(), MadeUpRun::record("kv_aligned"));
+    RunQueue writer(store_in_database(file(), MadeUpRun::record("kv_aligned")));
     MadeUpRun().feed(writer);
   }
   EXPECT_EQ(ask("SELECT status, verdict FROM run_verdict WHERE mode = 'kv_aligned'"),

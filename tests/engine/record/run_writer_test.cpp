@@ -1,5 +1,3 @@
-#include "engine/record/run_writer.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "db/trace_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/record/run_fixture.h"
 
 namespace greta {
@@ -54,7 +53,7 @@ class RunWriterTest : public testing::Test {
  protected:
   fs::path file() const { return folder_ / "greta.db"; }
   std::string write(const MadeUpRun& run, const std::string& mode = "kv_aligned") {
-    RunWriter writer(file(), MadeUpRun::record(mode));
+    RunQueue writer(store_in_database(file(), MadeUpRun::record(mode)));
     run.feed(writer);
     writer.end(true);
     return writer.run_name();
@@ -104,12 +103,12 @@ TEST_F(RunWriterTest, WhatIsNotKnownIsNull) {
   record.commit_sha = record.dtype = "";
   record.experiment = "plain";
   record.attributes.clear();
-  RunWriter writer(file(), record);
+  RunQueue writer(store_in_database(file(), record));
   PromptRecord unknown = prompt("p");
   writer.begin_prompt(unknown);
   ReadoutRecord readout;
   readout.top1_id = readout.top2_id = -1;
-  writer.readout(readout);
+  writer.readout(0, readout);
   writer.end(true);
   EXPECT_EQ(writer.run_name(), "2026-02-07/plain");
   EXPECT_EQ(ask("SELECT commit_sha, mode, dtype, family, variant FROM run"), "-|-|-|plain|-");
@@ -166,34 +165,34 @@ TEST_F(RunWriterTest, RefusesNamesThatNoRunCanHave) {
   for (const char* bad : {"", "a/b", "a b", "..", ".hidden", "a\n", "caf\xc3\xa9"}) {
     RunRecord record = MadeUpRun::record();
     record.experiment = bad;
-    EXPECT_THROW(RunWriter(file(), record), std::invalid_argument) << bad;
+    EXPECT_THROW(store_in_database(file(), record), std::invalid_argument) << bad;
   }
   EXPECT_EQ(ask("SELECT count(*) FROM run"), "0");
 }
 
 TEST_F(RunWriterTest, RefusesAFileOfOthers) {
   folder_.write("greta.db", "not a database at all");
-  EXPECT_THROW(RunWriter(file(), MadeUpRun::record()), DatabaseError);
+  EXPECT_THROW(store_in_database(file(), MadeUpRun::record()), DatabaseError);
   EXPECT_EQ(bytes_of(file()), "not a database at all");
 }
 
 TEST_F(RunWriterTest, CallsOutOfOrderAreErrors) {
-  RunWriter writer(file(), MadeUpRun::record());
-  EXPECT_THROW(writer.rows(token_rows(0, 1)), std::logic_error);
-  EXPECT_THROW(writer.readout({}), std::logic_error);
+  RunQueue writer(store_in_database(file(), MadeUpRun::record()));
+  EXPECT_THROW(writer.rows(0, token_rows(0, 1)), std::logic_error);
+  EXPECT_THROW(writer.readout(0, {}), std::logic_error);
   writer.begin_prompt(prompt("p"));
-  writer.rows({});
+  writer.rows(0, {});
   writer.end(true);
-  EXPECT_THROW(writer.rows(token_rows(0, 1)), std::logic_error);
+  EXPECT_THROW(writer.rows(0, token_rows(0, 1)), std::logic_error);
   EXPECT_THROW(writer.end(true), std::logic_error);
   EXPECT_EQ(ask("SELECT status FROM run"), "complete");
 }
 
 TEST_F(RunWriterTest, RowsCanBeReadWhileTheRunGoesOn) {
-  RunWriter writer(file(), MadeUpRun::record());
+  RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   EXPECT_EQ(ask("SELECT name, status FROM run"), writer.run_name() + "|running");
   writer.begin_prompt(prompt("p"));
-  writer.rows(token_rows(3, 2));
+  writer.rows(0, token_rows(3, 2));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (ask("SELECT count(*) FROM trace_row") == "0" &&
          std::chrono::steady_clock::now() < deadline) {
@@ -207,13 +206,13 @@ TEST_F(RunWriterTest, RowsCanBeReadWhileTheRunGoesOn) {
 }
 
 TEST_F(RunWriterTest, MoreThanTheQueueHoldsIsNotLost) {
-  RunWriter writer(file(), MadeUpRun::record());
+  RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
   int64_t given = 0;
   for (int64_t pos = 0; pos < 5; ++pos) {
     std::vector<TraceRecord> rows = token_rows(pos, 7000);
     given += static_cast<int64_t>(rows.size());
-    writer.rows(std::move(rows));
+    writer.rows(0, std::move(rows));
   }
   writer.end(true);
   EXPECT_EQ(ask("SELECT count(*), count(DISTINCT line), max(line) FROM trace_row"),
@@ -222,14 +221,14 @@ TEST_F(RunWriterTest, MoreThanTheQueueHoldsIsNotLost) {
 }
 
 TEST_F(RunWriterTest, SameRowTwiceIsOneRowAndACount) {
-  RunWriter writer(file(), MadeUpRun::record());
+  RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
-  writer.rows(token_rows(0, 1));
-  writer.rows(token_rows(0, 1));
+  writer.rows(0, token_rows(0, 1));
+  writer.rows(0, token_rows(0, 1));
   std::vector<TraceRecord> other = token_rows(0, 1);
   other.resize(1);
   other[0].fingerprint.hash = 99;
-  writer.rows(other);
+  writer.rows(0, other);
   writer.end(true);
   EXPECT_EQ(ask("SELECT rows, duplicates, conflicts FROM source"), "7|3|1");
   EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "4");
@@ -237,23 +236,23 @@ TEST_F(RunWriterTest, SameRowTwiceIsOneRowAndACount) {
 }
 
 TEST_F(RunWriterTest, ARowBeyondTheLimitsEndsTheRun) {
-  RunWriter writer(file(), MadeUpRun::record());
+  RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
-  writer.rows(token_rows(kMaxPosition + 1, 1));
+  writer.rows(0, token_rows(kMaxPosition + 1, 1));
   EXPECT_THROW(writer.end(true), std::invalid_argument);
   EXPECT_EQ(ask("SELECT status FROM run"), "failed");
 }
 
 TEST_F(RunWriterTest, WaitsForAnotherWriter) {
   SQLite::Database other = open_for_writing(file());
-  RunWriter writer(file(), MadeUpRun::record());
+  RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
   other.exec("BEGIN IMMEDIATE");
   std::thread release([&other] {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     other.exec("COMMIT");
   });
-  writer.rows(token_rows(0, 10));
+  writer.rows(0, token_rows(0, 10));
   writer.end(true);
   release.join();
   EXPECT_EQ(ask("SELECT count(*) FROM trace_row"), "30");
@@ -262,9 +261,9 @@ TEST_F(RunWriterTest, WaitsForAnotherWriter) {
 
 /// Runs of several engines at a time, each in small pieces.
 void write_pieces(const fs::path& file, int tokens) {
-  RunWriter writer(file, MadeUpRun::record());
+  RunQueue writer(store_in_database(file, MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
-  for (int pos = 0; pos < tokens; ++pos) writer.rows(token_rows(pos, 40));
+  for (int pos = 0; pos < tokens; ++pos) writer.rows(0, token_rows(pos, 40));
   writer.end(true);
 }
 
@@ -326,10 +325,10 @@ TEST_F(RunWriterTest, FullDiskEndsTheRunWithAnErrorAndASoundFile) {
     setrlimit(RLIMIT_FSIZE, &limit);
     std::string what;
     try {
-      RunWriter writer(file(), MadeUpRun::record());
+      RunQueue writer(store_in_database(file(), MadeUpRun::record()));
       writer.begin_prompt(prompt("p"));
       try {
-        for (int pos = 0; pos < 100'000; ++pos) writer.rows(token_rows(pos, 40));
+        for (int pos = 0; pos < 100'000; ++pos) writer.rows(0, token_rows(pos, 40));
       } catch (const DatabaseError& error) {
         what = error.what();
       }
@@ -360,16 +359,24 @@ TEST_F(RunWriterTest, KilledAtAnyMomentTheRunIsIncompleteAndTheFileSound) {
     const pid_t engine = in_child([&] {
       // Says each call, and waits at the end for its death.
       struct Telling : TraceSink {
-        Telling(RunWriter& w, int fd) : writer(w), out(fd) {}
+        Telling(RunQueue& q, int fd) : queue(q), out(fd) {}
         void tell() { [[maybe_unused]] ssize_t n = ::write(out, ".", 1); }
-        void begin_prompt(const PromptRecord& p) override { writer.begin_prompt(p), tell(); }
-        void rows(std::vector<TraceRecord> r) override { writer.rows(std::move(r)), tell(); }
-        void readout(const ReadoutRecord& r) override { writer.readout(r), tell(); }
+        size_t begin_prompt(const PromptRecord& p) override {
+          const size_t prompt = queue.begin_prompt(p);
+          tell();
+          return prompt;
+        }
+        void rows(size_t prompt, std::vector<TraceRecord> r) override {
+          queue.rows(prompt, std::move(r)), tell();
+        }
+        void readout(size_t prompt, const ReadoutRecord& r) override {
+          queue.readout(prompt, r), tell();
+        }
         void end(bool) override {}
-        RunWriter& writer;
+        RunQueue& queue;
         int out;
       };
-      RunWriter writer(file(), MadeUpRun::record());
+      RunQueue writer(store_in_database(file(), MadeUpRun::record()));
       Telling telling(writer, pipe_of[1]);
       telling.tell();
       run.feed(telling);

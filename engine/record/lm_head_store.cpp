@@ -1,12 +1,12 @@
-#include "engine/record/delta_writer.h"
-
+#include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "engine/record/line_file.h"
+#include "engine/record/run_store.h"
 #include "engine/record/trace_json.h"
 
 namespace greta {
@@ -59,28 +59,60 @@ void add_probe_of(JsonObject& line, const char* key, const Delta& delta) {
   }
 }
 
-}  // namespace
+/// store_lm_head
+class LmHeadStore final : public RunStore {
+ public:
+  explicit LmHeadStore(const std::filesystem::path& path)
+      : file_(path, LineFile::Existing::kAppend) {}
 
-struct DeltaWriter::State {
-  explicit State(const std::filesystem::path& path) : file(path, LineFile::Existing::kAppend) {}
-
-  Delta* of(Phase phase) {
-    for (size_t i = 0; i < kPhases.size(); ++i) {
-      if (kPhases[i] == phase) return &deltas[i];
+  void write(const std::vector<RunItem>& items) override {
+    for (const RunItem& item : items) {
+      std::visit([&](const auto& what) { add(item.prompt, what); }, item.what);
     }
-    return nullptr;
   }
-  void write_prompt();
-  std::string line_of(Phase phase, const Delta& delta) const;
 
-  LineFile file;
-  std::string prompt;
-  std::array<Delta, kPhases.size()> deltas;
+ private:
+  struct Prompt {
+    std::string name;
+    std::array<Delta, kPhases.size()> deltas;
+  };
+
+  void add(size_t, const PromptRecord& prompt) {
+    if (has_any_) write_prompts();
+    prompts_.emplace(n_prompts_++, Prompt{prompt.name, {}});
+  }
+  void add(size_t prompt, const std::vector<TraceRecord>& rows);
+  void add(size_t prompt, const ReadoutRecord& readout) {
+    if (Delta* delta = delta_of(prompt, readout.phase)) keep_first(delta->readout, readout);
+  }
+  void add(size_t, const std::vector<PlannedRow>&) {}
+  void add(size_t, const RunRecord::Attribute&) {}
+  void add(size_t, const RunEnd&) {
+    write_prompts();
+    file_.close();
+  }
+  Delta* delta_of(size_t prompt, Phase phase);
+  static std::string line_of(const Prompt& prompt, Phase phase, const Delta& delta);
+  void write_prompts();
+
+  LineFile file_;
+  size_t n_prompts_ = 0;
+  std::map<size_t, Prompt> prompts_;  // those that are not written yet
+  bool has_any_ = false;              // of them there is something to write
 };
 
-std::string DeltaWriter::State::line_of(Phase phase, const Delta& delta) const {
+/// Nothing for what has no place in the lines.
+Delta* LmHeadStore::delta_of(size_t prompt, Phase phase) {
+  const auto found = prompts_.find(prompt);
+  const auto place = std::find(kPhases.begin(), kPhases.end(), phase);
+  if (found == prompts_.end() || place == kPhases.end()) return nullptr;
+  has_any_ = true;
+  return &found->second.deltas[static_cast<size_t>(place - kPhases.begin())];
+}
+
+std::string LmHeadStore::line_of(const Prompt& prompt, Phase phase, const Delta& delta) {
   JsonObject line;
-  line.add("prompt_id", prompt).add("phase", phase_name(phase));
+  line.add("prompt_id", prompt.name).add("phase", phase_name(phase));
   if (const TraceRecord* row = delta.any_row()) {
     line.add("step", row->step)
         .add("tokens_total", tokens_total(*row))
@@ -100,32 +132,26 @@ std::string DeltaWriter::State::line_of(Phase phase, const Delta& delta) const {
   }
   add_extra(line, "lm_head_", delta.logits);
   if (delta.readout) add_cpu_probe(line, *delta.readout);
-  add_probe_of(line, "cpu_probe_prefill_top1", deltas[0]);
-  add_probe_of(line, "cpu_probe_decode0_top1", deltas[1]);
+  add_probe_of(line, "cpu_probe_prefill_top1", prompt.deltas[0]);
+  add_probe_of(line, "cpu_probe_decode0_top1", prompt.deltas[1]);
   return line.take();
 }
 
-void DeltaWriter::State::write_prompt() {
-  for (size_t i = 0; i < kPhases.size(); ++i) {
-    if (deltas[i].any_row() || deltas[i].readout) file.write(line_of(kPhases[i], deltas[i]));
+void LmHeadStore::write_prompts() {
+  for (const auto& [number, prompt] : prompts_) {
+    for (size_t i = 0; i < kPhases.size(); ++i) {
+      const Delta& delta = prompt.deltas[i];
+      if (delta.any_row() || delta.readout) file_.write(line_of(prompt, kPhases[i], delta));
+    }
   }
-  deltas = {};
-  file.flush();
+  prompts_.clear();
+  has_any_ = false;
+  file_.flush();
 }
 
-DeltaWriter::DeltaWriter(const std::filesystem::path& file)
-    : state_(std::make_unique<State>(file)) {}
-
-DeltaWriter::~DeltaWriter() = default;
-
-void DeltaWriter::begin_prompt(const PromptRecord& prompt) {
-  state_->write_prompt();
-  state_->prompt = prompt.name;
-}
-
-void DeltaWriter::rows(std::vector<TraceRecord> rows) {
+void LmHeadStore::add(size_t prompt, const std::vector<TraceRecord>& rows) {
   for (const TraceRecord& row : rows) {
-    Delta* delta = state_->of(row.phase);
+    Delta* delta = delta_of(prompt, row.phase);
     if (delta == nullptr) continue;
     if (row.point == TracePoint::kHidden) keep_first(delta->hidden, row);
     if (row.point == TracePoint::kFinalNorm) keep_first(delta->norm, row);
@@ -133,13 +159,10 @@ void DeltaWriter::rows(std::vector<TraceRecord> rows) {
   }
 }
 
-void DeltaWriter::readout(const ReadoutRecord& readout) {
-  if (Delta* delta = state_->of(readout.phase)) keep_first(delta->readout, readout);
-}
+}  // namespace
 
-void DeltaWriter::end(bool) {
-  state_->write_prompt();
-  state_->file.close();
+std::unique_ptr<RunStore> store_lm_head(const std::filesystem::path& file) {
+  return std::make_unique<LmHeadStore>(file);
 }
 
 }  // namespace greta
