@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/record/line_file.h"
 #include "engine/record/run_queue.h"
 #include "include/greta_trace.h"
 
@@ -70,5 +72,23 @@ class Run {
 
 /// Fingerprint of n values of any alignment.
 Fingerprint fingerprint_of_values(ValueType type, const void* values, size_t n);
+
+/// What runs are written to: a database, or one file of JSON lines. From any thread.
+class Target {
+ public:
+  /// Throws what says that nothing can be written there.
+  Target(const char* path, greta_kind kind);
+  ~Target();
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+
+  std::shared_ptr<Run> begin_run(const greta_run_info& info);
+
+ private:
+  const std::filesystem::path database_;  ///< empty for a file of JSON lines
+
+  std::mutex mutex_;
+  std::optional<LineFile> lines_;  ///< until its run begins
+};
 
 }  // namespace greta::trace

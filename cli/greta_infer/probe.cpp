@@ -11,18 +11,32 @@
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/probe_arguments.h"
 #include "cli/greta_infer/progress.h"
-#include "cli/greta_infer/verdict.h"
+#include "cli/warehouse/origin.h"
+#include "cli/warehouse/verdict.h"
 #include "common/exit_status.h"
 #include "common/json_text.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
+#include "db/database.h"
 #include "engine/probe/fault_effect.h"
-#include "engine/probe/prompt_groups.h"
+#include "engine/probe/suite.h"
 
 namespace greta {
 namespace {
+
+std::string line_of(const RunVerdict& run, const Headline& head, const Origin& origin) {
+  std::string text = head.text();
+  if (!head.fail.cause.empty()) text += ": " + fail_text(head.fail);
+  if (!origin.text().empty()) text += " (" + origin.text() + ")";
+  text += ", " + run.show("pairs") + " pairs, coverage " + run.show("coverage");
+  if (!head.disputed()) return text + "; strict and numeric alike";
+  text += "; " + std::string(gate_name(head.other_gate())) + " " + head.other;
+  if (!head.other_fail.cause.empty()) text += " " + place_text(head.other_fail);
+  if (head.verdict == "FAIL" && !head.excuse.empty()) text += " (" + head.excuse + ")";
+  return text;
+}
 
 constexpr const char* kModelRoot = "model_root";
 constexpr const char* kModelSha256 = "model_sha256";
@@ -184,6 +198,31 @@ int probe(const ProbeCommand& command, const Environment& environment) {
 }
 
 }  // namespace
+
+const std::string& InferVerdict::by(std::string_view gate) const {
+  return gate.empty() ? verdict : gate == "strict" ? strict : numeric;
+}
+
+InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run) {
+  SQLite::Database db = open_for_reading(database);
+  QueryPool statements(db);
+  Query id(statements, "SELECT id FROM run WHERE name = ?");
+  id.bind(1, run);
+  if (!id.step()) throw std::runtime_error(database.string() + " has no run " + run);
+  const int64_t run_id = id.integer(0);
+  RunQuery query(statements, run_id,
+                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+  if (!query.step()) throw std::runtime_error(database.string() + " has no run " + run);
+  const RunVerdict verdict(query);
+  const Headline head(verdict);
+  const Origin origin = origin_at(statements, run_id, head.fail, head.gate);
+  return {.verdict = head.verdict,
+          .strict = std::string(verdict.at(Gate::kStrict)),
+          .numeric = std::string(verdict.at(Gate::kNumeric)),
+          .headline = head.text(),
+          .fail = head.fail,
+          .line = line_of(verdict, head, origin)};
+}
 
 const ModelDigests& model_digests(Session& session) {
   const ModelDigests& digests = await_digests(session.digest());

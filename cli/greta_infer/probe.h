@@ -1,18 +1,36 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
-#include "cli/greta_infer/prompt_options.h"
+#include "cli/warehouse/verdict.h"
 #include "engine/probe/probe.h"
 #include "engine/record/run_queue.h"
 #include "engine/session/run_info.h"
 #include "kernels/device_error.h"
 
 namespace greta {
+
+/// The verdict of one run, as the view run_verdict has it.
+struct InferVerdict {
+  std::string verdict, strict, numeric;
+  std::string headline;  ///< verdict, as Headline::text() has it
+  FailPlace fail;        ///< where it first fails
+  /// One line for a terminal: the headline, where the run first fails, the command that shows more,
+  /// how much was compared, and the verdict by the other gate.
+  std::string line;
+
+  /// By `gate`: strict, numeric, or "" for the verdict to act on.
+  const std::string& by(std::string_view gate) const;
+};
+
+/// Throws DatabaseError, SQLite::Exception, std::runtime_error when there is no such run.
+InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run);
 
 /// Tokens that a probe decodes behind a prompt, unless it is told otherwise.
 inline constexpr int64_t kDefaultDecodeSteps = 8;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/probe/prompt_groups.h"
+#include "engine/probe/suite.h"
 
 namespace greta {
 namespace {

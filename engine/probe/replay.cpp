@@ -11,10 +11,8 @@
 #include <utility>
 
 #include "engine/forward/activations.h"
-#include "engine/forward/faulty_steps.h"
-#include "engine/forward/kv_cache.h"
+#include "engine/forward/backend.h"
 #include "engine/forward/layer_plan.h"
-#include "engine/forward/top_logits.h"
 #include "kernels/blocks.h"
 
 namespace greta {

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <utility>
 
-#include "common/held_signals.h"
+#include "common/stop_signal.h"
 #include "common/thread.h"
 
 namespace greta {

@@ -15,7 +15,7 @@
 #include "db/check.h"
 #include "db/database.h"
 #include "engine/run/trace_sink.h"
-#include "kernels/cpu/row_difference.h"
+#include "kernels/row_difference.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {

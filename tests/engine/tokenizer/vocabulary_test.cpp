@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/gguf/parser.h"
-#include "engine/tokenizer/byte_level.h"
+#include "engine/tokenizer/bpe.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace greta {

@@ -12,7 +12,7 @@ namespace greta {
 namespace {
 
 /// A run written straight into one database, and exported and ingested into another.
-class JsonlWriterTest : public testing::Test {
+class RunInFolder : public testing::Test {
  protected:
   void write_both(const MadeUpRun& run, const std::string& mode = "as_designed",
                   bool complete = true) {
@@ -85,14 +85,14 @@ class JsonlWriterTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(JsonlWriterTest, ExportReadsBackAsTheDirectWrite) {
+TEST_F(RunInFolder, ExportReadsBackAsTheDirectWrite) {
   write_both({});
   expect_equal_views();
   SQLite::Database direct = open_for_reading(direct_file());
   EXPECT_EQ(text_of(direct, "SELECT verdict, coverage FROM run_verdict"), "PASS|complete");
 }
 
-TEST_F(JsonlWriterTest, DriftOfEveryKindReadsBack) {
+TEST_F(RunInFolder, DriftOfEveryKindReadsBack) {
   MadeUpRun run{.decode_steps = 2, .sample_n = 7, .cpu_probe = true, .compared = true};
   run.alter = [](MadeUpRow& row) {
     if (row.record.phase != Phase::kDecode0) return true;
@@ -121,7 +121,7 @@ TEST_F(JsonlWriterTest, DriftOfEveryKindReadsBack) {
             "value 1");
 }
 
-TEST_F(JsonlWriterTest, ValuesThatAreNotFiniteReadBack) {
+TEST_F(RunInFolder, ValuesThatAreNotFiniteReadBack) {
   MadeUpRun run{.prompts = {{"p0_short", 6}}, .layers = {0}, .sample_n = 4, .compared = true};
   run.alter = [](MadeUpRow& row) {
     if (is(row, TracePoint::kAttnOut, 0)) row.values[1] = -NAN;
@@ -151,14 +151,14 @@ TEST_F(JsonlWriterTest, ValuesThatAreNotFiniteReadBack) {
   EXPECT_EQ(compared, 58);
 }
 
-TEST_F(JsonlWriterTest, FailedRunReadsBackAsIncomplete) {
+TEST_F(RunInFolder, FailedRunReadsBackAsIncomplete) {
   write_both({}, "as_designed", false);
   expect_equal_views();
   SQLite::Database db = ingested();
   EXPECT_EQ(text_of(db, "SELECT verdict, status FROM run_verdict"), "INCOMPLETE|failed");
 }
 
-TEST_F(JsonlWriterTest, ExportWithoutItsEndIsIncomplete) {
+TEST_F(RunInFolder, ExportWithoutItsEndIsIncomplete) {
   {
     RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
     MadeUpRun().feed(writer);
@@ -173,7 +173,7 @@ TEST_F(JsonlWriterTest, ExportWithoutItsEndIsIncomplete) {
             "INCOMPLETE|INCOMPLETE|complete|running");
 }
 
-TEST_F(JsonlWriterTest, AnyLostLineIsIncomplete) {
+TEST_F(RunInFolder, AnyLostLineIsIncomplete) {
   MadeUpRun run{.prompts = {{"p0_short", 6}},
                 .layers = {0},
                 .points = {TracePoint::kAttnOut},
@@ -204,7 +204,7 @@ TEST_F(JsonlWriterTest, AnyLostLineIsIncomplete) {
   EXPECT_EQ(text_of(db, "SELECT verdict, unmet FROM run_verdict"), "INCOMPLETE|4");
 }
 
-TEST_F(JsonlWriterTest, IngestingItAgainChangesNothing) {
+TEST_F(RunInFolder, IngestingItAgainChangesNothing) {
   write_both({.decode_steps = 1});
   std::string once;
   {
@@ -215,7 +215,7 @@ TEST_F(JsonlWriterTest, IngestingItAgainChangesNothing) {
   EXPECT_TRUE(same_dump(dump(db), once));
 }
 
-TEST_F(JsonlWriterTest, IngestedBesideTheDirectWriteItIsTheSameRun) {
+TEST_F(RunInFolder, IngestedBesideTheDirectWriteItIsTheSameRun) {
   write_both({});
   SQLite::Database db = open_for_writing(direct_file());
   const std::string before =
@@ -226,7 +226,7 @@ TEST_F(JsonlWriterTest, IngestedBesideTheDirectWriteItIsTheSameRun) {
   EXPECT_EQ(view(db, "run_verdict", "run") + view(db, "pair", "prompt, layer, tensor"), before);
 }
 
-TEST_F(JsonlWriterTest, TakenNamesGetANumber) {
+TEST_F(RunInFolder, TakenNamesGetANumber) {
   for (const char* end : {"", "#2", "#3"}) {
     const fs::path folder(run_folder().string() + end);
     EXPECT_FALSE(fs::exists(folder));
@@ -253,7 +253,7 @@ TEST_F(JsonlWriterTest, TakenNamesGetANumber) {
       "2026-02-07/b3_66_v2/as_designed#3|b3_66_v2|as_designed|PASS|50");
 }
 
-TEST_F(JsonlWriterTest, OddPromptNamesAreOnlyNames) {
+TEST_F(RunInFolder, OddPromptNamesAreOnlyNames) {
   MadeUpRun run{
       .prompts = {{"../a b", 3}, {".._a_b", 3}, {"caf\xc3\xa9 \"x\"\n", 3}, {".._a b", 4}}};
   write_both(run);
@@ -266,7 +266,7 @@ TEST_F(JsonlWriterTest, OddPromptNamesAreOnlyNames) {
   EXPECT_EQ(text_of(db, "SELECT verdict, pairs, unmet FROM run_verdict"), "PASS|200|0");
 }
 
-TEST_F(JsonlWriterTest, LinesHaveTheKeysOfTheHistory) {
+TEST_F(RunInFolder, LinesHaveTheKeysOfTheHistory) {
   MadeUpRun run{
       .prompts = {{"p0_short", 6}}, .layers = {0}, .points = {TracePoint::kAttnOut}, .sample_n = 3};
   write_both(run);
@@ -295,7 +295,7 @@ PromptRecord named_prompt(const std::string& name) {
   return record;
 }
 
-TEST_F(JsonlWriterTest, CallsOutOfOrderAreErrors) {
+TEST_F(RunInFolder, CallsOutOfOrderAreErrors) {
   RunQueue writer(store_in_folder(out(), MadeUpRun::record()));
   EXPECT_THROW(writer.readout(0, {}), std::logic_error);
   writer.begin_prompt(named_prompt("p"));
@@ -304,7 +304,7 @@ TEST_F(JsonlWriterTest, CallsOutOfOrderAreErrors) {
   EXPECT_THROW(writer.end(true), std::logic_error);
 }
 
-TEST_F(JsonlWriterTest, ARowThatCannotBeWrittenEndsTheRunAsFailed) {
+TEST_F(RunInFolder, ARowThatCannotBeWrittenEndsTheRunAsFailed) {
   RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
   writer.begin_prompt(named_prompt("p"));
   TraceRecord row;
@@ -314,7 +314,7 @@ TEST_F(JsonlWriterTest, ARowThatCannotBeWrittenEndsTheRunAsFailed) {
   EXPECT_NE(bytes_of(run_folder() / "run.jsonl").find(R"("status":"failed")"), std::string::npos);
 }
 
-TEST_F(JsonlWriterTest, FullDeviceIsAnErrorThatNamesTheFile) {
+TEST_F(RunInFolder, FullDeviceIsAnErrorThatNamesTheFile) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
   fs::create_directories(run_folder() / "traces");
@@ -331,5 +331,129 @@ TEST_F(JsonlWriterTest, FullDeviceIsAnErrorThatNamesTheFile) {
   }
 }
 
+using Json = nlohmann::json;
+
+/// The probe of what lies after the stack: the CPU contradicts prefill.
+MadeUpRun head_run() {
+  MadeUpRun run{.prompts = {{"p4_sys", 20}, {"p5_ba", 9}},
+                .layers = {},
+                .decode_steps = 1,
+                .cpu_probe = true};
+  run.points = {TracePoint::kHidden, TracePoint::kFinalNorm, TracePoint::kLogits};
+  run.alter = [](MadeUpRow& row) {
+    if (row.record.phase == Phase::kDecode0 && row.record.point == TracePoint::kLogits)
+      row.values[0] += 1;
+    return true;
+  };
+  run.alter_readout = [](ReadoutRecord& readout) {
+    if (readout.phase == Phase::kPrefillLast) readout.cpu_top1_id = 12;
+  };
+  return run;
+}
+
+class LmHeadLines : public testing::Test {
+ protected:
+  void write(const MadeUpRun& run) {
+    RunQueue writer(store_lm_head(file()));
+    run.feed(writer);
+    writer.end(true);
+  }
+  std::vector<Json> lines() const {
+    std::vector<Json> all;
+    std::istringstream in(bytes_of(file()));
+    for (std::string line; std::getline(in, line);) all.push_back(Json::parse(line));
+    return all;
+  }
+  fs::path file() const { return folder_ / "2026-02-07/b3_13/b3_13_delta.jsonl"; }
+  TemporaryFolder folder_;
+
+  void SetUp() override { fs::create_directories(file().parent_path()); }
+};
+
+TEST_F(LmHeadLines, OneLineForEachPhaseOfAPrompt) {
+  write(head_run());
+  const std::vector<Json> all = lines();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0]["prompt_id"], "p4_sys");
+  EXPECT_EQ(all[0]["phase"], "prefill_last");
+  EXPECT_EQ(all[1]["phase"], "decode0");
+  EXPECT_EQ(all[2]["prompt_id"], "p5_ba");
+  EXPECT_EQ(all[3]["pos_id"], 8);
+  EXPECT_EQ(all[3]["seq_len"], 1);
+  EXPECT_EQ(all[3]["tokens_total"], 9);
+}
+
+TEST_F(LmHeadLines, LineHasTheKeysOfTheShape) {
+  write(head_run());
+  const Json line = lines()[0];
+  const Fingerprint hidden = fingerprint(MadeUpRun::values("p4_sys", -1, TracePoint::kHidden, 19));
+  EXPECT_EQ(line["hidden_hash"], hidden.hash);
+  EXPECT_EQ(line["hidden_mean"], hidden.mean);
+  EXPECT_EQ(line["hidden_n"], 48);
+  EXPECT_EQ(line["rms_sumsq"], 26284.25);
+  EXPECT_EQ(line["rms_eps"], 1e-05);
+  EXPECT_EQ(line["logits_n"], 40);
+  EXPECT_EQ(line["top1_id"], 7);
+  EXPECT_EQ(line["gap"], static_cast<double>(3.1f) - static_cast<double>(1.7f));
+  EXPECT_EQ(line["lm_head_route"], "GEMM");
+  EXPECT_EQ(line["lm_head_quant_mode"], "F16");
+  EXPECT_EQ(line["cpu_probe_top1_id"], 12);
+  EXPECT_EQ(line["cpu_probe_agrees_gpu"], false);
+  EXPECT_EQ(line["cpu_probe_prefill_top1"], 12);
+  EXPECT_EQ(line["cpu_probe_decode0_top1"], 7);
+  EXPECT_EQ(lines()[1]["cpu_probe_agrees_gpu"], true);
+}
+
+TEST_F(LmHeadLines, WhatWasNotTracedHasNoKeys) {
+  MadeUpRun run = head_run();
+  run.cpu_probe = false;
+  run.alter_readout = [](ReadoutRecord&) {};
+  run.points = {TracePoint::kHidden};
+  write(run);
+  const Json line = lines()[0];
+  for (const char* key :
+       {"rms_hash", "rms_sumsq", "logits_hash", "cpu_probe_top1_id", "cpu_probe_prefill_top1"}) {
+    EXPECT_FALSE(line.contains(key)) << key;
+  }
+  EXPECT_TRUE(line.contains("hidden_hash"));
+  EXPECT_TRUE(line.contains("top1_id"));
+}
+
+TEST_F(LmHeadLines, IngestAnswersAsTheDirectWrite) {
+  write(head_run());
+  RunQueue direct(store_in_database(folder_ / "direct.db", MadeUpRun::record()));
+  head_run().feed(direct);
+  direct.end(true);
+  SQLite::Database a = open_for_reading(folder_ / "direct.db");
+  SQLite::Database b = open_for_writing(folder_ / "ingested.db");
+  const IngestSummary summary = ingest_all(b, {file()});
+  EXPECT_TRUE(summary.findings.empty()) << summary.findings[0].reason;
+  EXPECT_EQ(text_of(b, "SELECT hash_algo FROM run"), "greta-1");
+  const std::set<std::string> but = {"run", "run_id", "prompt_id"};
+  EXPECT_EQ(view(b, "lm_head_delta", "prompt", but), view(a, "lm_head_delta", "prompt", but));
+  const char* pairs =
+      "SELECT prompt, pos_id, canonical_tensor, status, scope, compared_n, prefill_hash,"
+      " decode_hash FROM pair WHERE status <> 'DECODE_ONLY' ORDER BY prompt, tensor_id";
+  EXPECT_EQ(text_of(b, pairs), text_of(a, pairs));
+  EXPECT_EQ(text_of(b, "SELECT verdict, fail, tensor FROM run_verdict"), "FAIL|2|logits");
+}
+
+TEST_F(LmHeadLines, FileGrowsFromRunToRun) {
+  write(head_run());
+  const std::string first = bytes_of(file());
+  write(head_run());
+  EXPECT_EQ(bytes_of(file()), first + first);
+}
+
+TEST_F(LmHeadLines, FileThatCannotBeWrittenIsAnErrorThatNamesIt) {
+  try {
+    RunQueue writer(store_lm_head(folder_ / "no/such/folder/x.jsonl"));
+    FAIL() << "it could be opened";
+  } catch (const std::system_error& error) {
+    EXPECT_NE(std::string(error.what()).find("no/such/folder/x.jsonl"), std::string::npos);
+  }
+}
+
 }  // namespace
+
 }  // namespace greta

@@ -1,3 +1,4 @@
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -12,6 +13,8 @@
 
 #include "db/trace_writer.h"
 #include "engine/record/run_queue.h"
+#include "engine/session/run_info.h"
+#include "tests/engine/engine_fixture.h"
 #include "tests/engine/record/run_fixture.h"
 
 namespace greta {
@@ -49,7 +52,7 @@ std::vector<TraceRecord> token_rows(int64_t pos, int layers) {
   return rows;
 }
 
-class RunWriterTest : public testing::Test {
+class RunInDatabase : public testing::Test {
  protected:
   fs::path file() const { return folder_ / "greta.db"; }
   std::string write(const MadeUpRun& run, const std::string& mode = "kv_aligned") {
@@ -78,7 +81,7 @@ class RunWriterTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RunWriterTest, RecordsTheRun) {
+TEST_F(RunInDatabase, RecordsTheRun) {
   EXPECT_EQ(write(small_run()), "2026-02-07/b3_66_v2/kv_aligned");
   EXPECT_EQ(
       ask("SELECT name, experiment, family, variant, date, commit_sha, synthetic, mode, dtype,"
@@ -98,7 +101,7 @@ TEST_F(RunWriterTest, RecordsTheRun) {
             "||64|engine|2|2|0|0");
 }
 
-TEST_F(RunWriterTest, WhatIsNotKnownIsNull) {
+TEST_F(RunInDatabase, WhatIsNotKnownIsNull) {
   RunRecord record = MadeUpRun::record("");
   record.commit_sha = record.dtype = "";
   record.experiment = "plain";
@@ -118,7 +121,7 @@ TEST_F(RunWriterTest, WhatIsNotKnownIsNull) {
             "-|-|-|-|-|-|-");
 }
 
-TEST_F(RunWriterTest, RecordsEveryRowWhole) {
+TEST_F(RunInDatabase, RecordsEveryRowWhole) {
   MadeUpRun run = small_run();
   run.sample_n = 5;
   run.points = {TracePoint::kAttnOut, TracePoint::kFinalNorm};
@@ -154,14 +157,14 @@ TEST_F(RunWriterTest, RecordsEveryRowWhole) {
   EXPECT_EQ(std::memcmp(row.getColumn(9).getBlob(), values.data(), 20), 0);
 }
 
-TEST_F(RunWriterTest, TakenNamesGetANumber) {
+TEST_F(RunInDatabase, TakenNamesGetANumber) {
   for (const char* end : {"", "#2", "#3"}) {
     EXPECT_EQ(write(small_run()), std::string("2026-02-07/b3_66_v2/kv_aligned") + end);
   }
   EXPECT_EQ(ask("SELECT DISTINCT verdict, pairs FROM run_verdict"), "PASS|1");
 }
 
-TEST_F(RunWriterTest, RefusesNamesThatNoRunCanHave) {
+TEST_F(RunInDatabase, RefusesNamesThatNoRunCanHave) {
   for (const char* bad : {"", "a/b", "a b", "..", ".hidden", "a\n", "caf\xc3\xa9"}) {
     RunRecord record = MadeUpRun::record();
     record.experiment = bad;
@@ -170,13 +173,13 @@ TEST_F(RunWriterTest, RefusesNamesThatNoRunCanHave) {
   EXPECT_EQ(ask("SELECT count(*) FROM run"), "0");
 }
 
-TEST_F(RunWriterTest, RefusesAFileOfOthers) {
+TEST_F(RunInDatabase, RefusesAFileOfOthers) {
   folder_.write("greta.db", "not a database at all");
   EXPECT_THROW(store_in_database(file(), MadeUpRun::record()), DatabaseError);
   EXPECT_EQ(bytes_of(file()), "not a database at all");
 }
 
-TEST_F(RunWriterTest, CallsOutOfOrderAreErrors) {
+TEST_F(RunInDatabase, CallsOutOfOrderAreErrors) {
   RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   EXPECT_THROW(writer.rows(0, token_rows(0, 1)), std::logic_error);
   EXPECT_THROW(writer.readout(0, {}), std::logic_error);
@@ -188,7 +191,7 @@ TEST_F(RunWriterTest, CallsOutOfOrderAreErrors) {
   EXPECT_EQ(ask("SELECT status FROM run"), "complete");
 }
 
-TEST_F(RunWriterTest, RowsCanBeReadWhileTheRunGoesOn) {
+TEST_F(RunInDatabase, RowsCanBeReadWhileTheRunGoesOn) {
   RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   EXPECT_EQ(ask("SELECT name, status FROM run"), writer.run_name() + "|running");
   writer.begin_prompt(prompt("p"));
@@ -205,7 +208,7 @@ TEST_F(RunWriterTest, RowsCanBeReadWhileTheRunGoesOn) {
   EXPECT_FALSE(fs::exists(file().string() + "-wal")) << "all of it is in the file";
 }
 
-TEST_F(RunWriterTest, MoreThanTheQueueHoldsIsNotLost) {
+TEST_F(RunInDatabase, MoreThanTheQueueHoldsIsNotLost) {
   RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
   int64_t given = 0;
@@ -220,7 +223,7 @@ TEST_F(RunWriterTest, MoreThanTheQueueHoldsIsNotLost) {
   EXPECT_EQ(ask("SELECT count(sketch_id) FROM trace_row"), std::to_string(given));
 }
 
-TEST_F(RunWriterTest, SameRowTwiceIsOneRowAndACount) {
+TEST_F(RunInDatabase, SameRowTwiceIsOneRowAndACount) {
   RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
   writer.rows(0, token_rows(0, 1));
@@ -235,7 +238,7 @@ TEST_F(RunWriterTest, SameRowTwiceIsOneRowAndACount) {
   EXPECT_EQ(ask("SELECT unmet FROM run_verdict"), "0");
 }
 
-TEST_F(RunWriterTest, ARowBeyondTheLimitsEndsTheRun) {
+TEST_F(RunInDatabase, ARowBeyondTheLimitsEndsTheRun) {
   RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
   writer.rows(0, token_rows(kMaxPosition + 1, 1));
@@ -243,7 +246,7 @@ TEST_F(RunWriterTest, ARowBeyondTheLimitsEndsTheRun) {
   EXPECT_EQ(ask("SELECT status FROM run"), "failed");
 }
 
-TEST_F(RunWriterTest, WaitsForAnotherWriter) {
+TEST_F(RunInDatabase, WaitsForAnotherWriter) {
   SQLite::Database other = open_for_writing(file());
   RunQueue writer(store_in_database(file(), MadeUpRun::record()));
   writer.begin_prompt(prompt("p"));
@@ -280,7 +283,7 @@ void expect_all_runs(const fs::path& file, int runs, int rows) {
             std::to_string(runs * rows));
 }
 
-TEST_F(RunWriterTest, ThreadsWriteOneFile) {
+TEST_F(RunInDatabase, ThreadsWriteOneFile) {
   std::vector<std::thread> engines;
   for (int i = 0; i < 4; ++i) engines.emplace_back([this] { write_pieces(file(), 60); });
   for (std::thread& engine : engines) engine.join();
@@ -308,14 +311,14 @@ int status_of(pid_t child) {
   return status;
 }
 
-TEST_F(RunWriterTest, ProcessesWriteOneFile) {
+TEST_F(RunInDatabase, ProcessesWriteOneFile) {
   std::vector<pid_t> engines;
   for (int i = 0; i < 3; ++i) engines.push_back(in_child([this] { write_pieces(file(), 60); }));
   for (pid_t engine : engines) EXPECT_EQ(status_of(engine), 0);
   expect_all_runs(file(), 3, 60 * 120);
 }
 
-TEST_F(RunWriterTest, FullDiskEndsTheRunWithAnErrorAndASoundFile) {
+TEST_F(RunInDatabase, FullDiskEndsTheRunWithAnErrorAndASoundFile) {
   write(small_run());  // the schema is there
   const auto room = static_cast<rlim_t>(fs::file_size(file())) + (200u << 10);
   const fs::path said = folder_ / "said";
@@ -348,7 +351,7 @@ TEST_F(RunWriterTest, FullDiskEndsTheRunWithAnErrorAndASoundFile) {
   expect_usable("2026-02-07/b3_66_v2/batch_invariant");
 }
 
-TEST_F(RunWriterTest, KilledAtAnyMomentTheRunIsIncompleteAndTheFileSound) {
+TEST_F(RunInDatabase, KilledAtAnyMomentTheRunIsIncompleteAndTheFileSound) {
   const MadeUpRun run{.layers = {0, 1, 2}};
   int engines = 0;
   for (int calls : {0, 1, 3, 5, 8}) {
@@ -394,7 +397,7 @@ TEST_F(RunWriterTest, KilledAtAnyMomentTheRunIsIncompleteAndTheFileSound) {
   }
 }
 
-TEST_F(RunWriterTest, IngestOfMoreAboutTheExperimentKeepsWhatTheEngineSaid) {
+TEST_F(RunInDatabase, IngestOfMoreAboutTheExperimentKeepsWhatTheEngineSaid) {
   write(small_run());
   const std::string before = ask("SELECT * FROM run");
   folder_.write(
@@ -405,5 +408,39 @@ TEST_F(RunWriterTest, IngestOfMoreAboutTheExperimentKeepsWhatTheEngineSaid) {
   EXPECT_EQ(text_of(db, "SELECT * FROM run"), before);
 }
 
+RunRecord failed_record() {
+  return make_failed_record({.experiment = "b3_66", .date = "2026-02-07", .mode = "as_designed"},
+                            "models/m.gguf", "hip", "no GPU can be used");
+}
+
+TEST(FailedRun, IsInTheDatabaseWithItsReasonAndIsIncomplete) {
+  const TemporaryFolder folder;
+  const std::string database = (folder / "greta.db").string();
+  leave_failed_run(database, failed_record());
+  SQLite::Database db(database);
+  SQLite::Statement run(db, "SELECT run, status, verdict FROM run_verdict");
+  ASSERT_TRUE(run.executeStep());
+  EXPECT_EQ(run.getColumn(0).getString(), "2026-02-07/b3_66/as_designed");
+  EXPECT_EQ(run.getColumn(1).getString(), "failed");
+  EXPECT_EQ(run.getColumn(2).getString(), "INCOMPLETE");
+  EXPECT_FALSE(run.executeStep());
+  const auto attribute = [&db](const std::string& name) {
+    SQLite::Statement query(db, "SELECT value FROM attribute WHERE dim = ?");
+    query.bind(1, name);
+    return query.executeStep() ? query.getColumn(0).getString() : "";
+  };
+  EXPECT_EQ(attribute("error"), "no GPU can be used");
+  EXPECT_EQ(attribute("backend"), "hip");
+  EXPECT_EQ(attribute("model_file"), "m.gguf");
+}
+
+TEST(FailedRun, NeitherNoDatabaseNorOneThatCannotBeWrittenIsAnErrorOfItsOwn) {
+  const TemporaryFolder folder;
+  leave_failed_run("", failed_record());
+  leave_failed_run((folder / "no folder" / "greta.db").string(), failed_record());
+  EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
+}
+
 }  // namespace
+
 }  // namespace greta
