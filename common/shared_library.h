@@ -1,5 +1,10 @@
 #pragma once
 
+#include <dlfcn.h>
+
+#include <stdexcept>
+#include <string>
+
 namespace greta {
 
 /// A shared library that a program loads when it first needs it, and keeps: with the libraries that
@@ -7,7 +12,10 @@ namespace greta {
 class SharedLibrary {
  public:
   /// Throws std::runtime_error, which says why, where it cannot be loaded.
-  explicit SharedLibrary(const char* file);
+  explicit SharedLibrary(const char* file)
+      : file_(file), handle_(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) throw std::runtime_error(dlerror());
+  }
 
   /// A function of it by its name. Throws std::runtime_error when it has none of that name.
   template <class Function>
@@ -16,7 +24,11 @@ class SharedLibrary {
   }
 
  private:
-  void* address_of(const char* name) const;
+  void* address_of(const char* name) const {
+    void* const address = dlsym(handle_, name);
+    if (address == nullptr) throw std::runtime_error(std::string(file_) + " has no " + name);
+    return address;
+  }
 
   const char* file_;
   void* handle_;

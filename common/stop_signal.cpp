@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <string>
 
 namespace greta {
@@ -45,6 +47,26 @@ void throw_if_stopped() {
   if (const int signal = stop_signal(); signal != 0) {
     throw Stopped(signal == SIGINT ? "stopped by SIGINT" : "stopped by SIGTERM");
   }
+}
+
+HeldSignals::HeldSignals(std::initializer_list<int> signals) {
+  sigset_t pending;
+  sigemptyset(&raised_);
+  for (const int signal : signals) sigaddset(&raised_, signal);
+  pthread_sigmask(SIG_BLOCK, &raised_, &mask_before_);
+  sigpending(&pending);
+  for (const int signal : signals) {
+    if (sigismember(&pending, signal) == 1) sigdelset(&raised_, signal);
+  }
+}
+
+HeldSignals::~HeldSignals() {
+  const int error = errno;
+  const timespec at_once{};
+  while (sigtimedwait(&raised_, nullptr, &at_once) > 0) {
+  }
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  errno = error;
 }
 
 }  // namespace greta

@@ -86,4 +86,8 @@ inline constexpr int64_t kDifferencePart = 4096;
 /// order; then lane l takes lane l + 32, then l + 16, and so on to 1.
 inline constexpr int kDifferenceLanes = 64;
 
+/// How the rows of a pair differ. Host memory. Throws std::invalid_argument for segments that are
+/// none.
+RowDifference row_difference(const RowPair& pair);
+
 }  // namespace greta

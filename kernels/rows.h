@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/kv_rows.h"
+#include "kernels/attention_shape.h"
 
 // What operations on rows of activations are told about their tensors: f32, row-major without gaps,
 // in the memory of whoever computes.

@@ -12,7 +12,7 @@
 #include "common/utf8.h"
 #include "db/run_records.h"
 #include "db/trace_row.h"
-#include "kernels/fingerprint/fault.h"
+#include "kernels/fingerprint/fingerprint.h"
 
 namespace greta::trace {
 namespace {

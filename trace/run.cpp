@@ -1,10 +1,15 @@
 #include "trace/run.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "db/database.h"
+#include "engine/record/run_store.h"
 #include "trace/arguments.h"
 #include "trace/status.h"
 
@@ -43,17 +48,32 @@ void check_values(const void* values, size_t n_rows, size_t n) {
   if (n > kMaxFingerprintValues) throw BadArgument("a row of more than 2^31 values");
 }
 
-}  // namespace
+// SQLite's memory of which locks a process holds goes through fork(), and the locks do not: a
+// database that is opened in such a child can be damaged.
+std::atomic<int> open_databases = 0;
+std::atomic<bool> forked_amid_databases = false;
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
+  if (open_databases > 0) forked_amid_databases = true;
+});
 
-Run::Run(std::unique_ptr<QueuedWriter> writer, std::string name, size_t sample_values)
-    : writer_(std::move(writer)), name_(std::move(name)), sample_values_(sample_values) {}
+/// Any bytes that the system takes.
+std::string path_of(const char* path) {
+  if (path == nullptr || *path == '\0') throw BadArgument("path is missing");
+  return path;
+}
+
+LineFile open_lines_at(const std::string& path) {
+  return path == "-" ? LineFile::standard_output() : LineFile(path, LineFile::Existing::kRefuse);
+}
+
+}  // namespace
 
 size_t Run::begin_prompt(const PromptRecord& prompt) {
   if (prompts_.size() == kMaxPrompts) throw BadArgument("more than 100,000 prompts");
   const auto [added, is_new] = prompts_.try_emplace(prompt.name, prompts_.size());
   if (!is_new) throw BadArgument("the run has a prompt " + prompt.name + " already");
   try {
-    writer_->begin_prompt(prompt);
+    queue_.begin_prompt(prompt);
   } catch (...) {
     prompts_.erase(added);
     throw;
@@ -113,7 +133,7 @@ void Run::add_plan(const char* prompt, std::span<const greta_planned> rows) {
     }
     plan.push_back({row.side == GRETA_SIDE_DECODE, layer_of(row.layer), point_of(row.tensor)});
   }
-  writer_->plan_of(prompt_of(prompt), std::move(plan));
+  queue_.plan(prompt_of(prompt), std::move(plan));
 }
 
 void Run::add_values(const greta_row& first, ValueType type, const void* values, size_t n_rows,
@@ -136,7 +156,7 @@ void Run::add_values(const greta_row& first, ValueType type, const void* values,
     ++record.pos_id;
     if (record.logical_tok_idx) ++*record.logical_tok_idx;
     if (rows.size() == kRowsTogether || i + 1 == n_rows) {
-      writer_->rows_of(prompt, std::exchange(rows, {}));
+      queue_.rows(prompt, std::exchange(rows, {}));
     }
   }
 }
@@ -147,11 +167,11 @@ void Run::add_fingerprint(const greta_row& row, const Fingerprint& fingerprint) 
   record.fingerprint = fingerprint;
   std::vector<TraceRecord> rows;
   rows.push_back(std::move(record));
-  writer_->rows_of(prompt_of(row.prompt), std::move(rows));
+  queue_.rows(prompt_of(row.prompt), std::move(rows));
 }
 
 void Run::add_attribute(const RunRecord::Attribute& fact) {
-  writer_->attribute(fact.first, fact.second);
+  queue_.attribute(fact.first, fact.second);
 }
 
 void Run::note_refusal(const std::string& why) {
@@ -168,15 +188,50 @@ void Run::end(bool complete) {
               " calls that add rows were refused, the first because " + first_refusal_;
     }
   }
-  if (lacks.empty()) return writer_->end(complete);
-  writer_->attribute("refused", lacks);
-  writer_->end(false);
+  if (lacks.empty()) return queue_.end(complete);
+  queue_.attribute("refused", lacks);
+  queue_.end(false);
   throw Refused(GRETA_ERROR_REFUSED, lacks);
 }
 
 Fingerprint fingerprint_of_values(ValueType type, const void* values, size_t n) {
   check_values(values, 1, n);
   return fingerprint(Floats(type, values, n).get());
+}
+
+Target::Target(const char* path, greta_kind kind)
+    : database_(kind == GRETA_DATABASE ? path_of(path) : "") {
+  if (kind == GRETA_DATABASE) {
+    if (forked_amid_databases) {
+      throw Refused(GRETA_ERROR_STATE,
+                    "this process was forked while a database was open for traces, and SQLite "
+                    "cannot open one in it: start it by exec (in Python: spawn), or write JSON "
+                    "lines");
+    }
+    check_database_name(database_);
+    open_for_writing(database_);
+    ++open_databases;
+  } else if (kind == GRETA_JSONL) {
+    lines_.emplace(open_lines_at(path_of(path)));
+  } else {
+    throw BadArgument("kind " + std::to_string(static_cast<int>(kind)) + " is no greta_kind");
+  }
+}
+
+Target::~Target() {
+  if (!database_.empty()) --open_databases;
+}
+
+std::shared_ptr<Run> Target::begin_run(const greta_run_info& info) {
+  const RunRecord record = run_record_of(info);
+  base_run_name(record);  // throws before anything is written
+  if (!database_.empty()) {
+    return std::make_shared<Run>(store_in_database(database_, record), info.sample_values);
+  }
+  const std::lock_guard lock(mutex_);
+  if (!lines_) throw Refused(GRETA_ERROR_STATE, "a file of JSON lines has one run");
+  return std::make_shared<Run>(store_in_lines(*std::exchange(lines_, std::nullopt), record),
+                               info.sample_values);
 }
 
 }  // namespace greta::trace

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,22 +12,25 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "engine/record/queued_writer.h"
+#include "engine/record/line_file.h"
+#include "engine/record/run_queue.h"
 #include "include/greta_trace.h"
 
 namespace greta::trace {
 
 /// A run that callers of the C API write, from any number of threads at once. Arguments that cannot
-/// be taken are BadArgument; once the writer has failed, every call throws what it threw; what
+/// be taken are BadArgument; once the queue has failed, every call throws what it threw; what
 /// comes beside or after end() and is not taken is RunEnded.
 class Run {
  public:
   /// sample_values: leading values that are kept of each row.
-  Run(std::unique_ptr<QueuedWriter> writer, std::string name, size_t sample_values);
+  Run(std::unique_ptr<RunStore> store, size_t sample_values)
+      : queue_(std::move(store)), sample_values_(sample_values) {}
 
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return queue_.run_name(); }
 
   void add_prompt(const PromptRecord& prompt);
   void add_plan(const char* prompt, std::span<const greta_planned> rows);
@@ -36,7 +40,7 @@ class Run {
                   size_t n, size_t stride_bytes, std::span<const int32_t> token_ids);
   void add_fingerprint(const greta_row& row, const Fingerprint& fingerprint);
   void add_attribute(const RunRecord::Attribute& fact);
-  void flush() { writer_->flush(); }
+  void flush() { queue_.flush(); }
   /// A call that adds rows or a plan was refused, for `why`: the run lacks what it was given.
   void note_refusal(const std::string& why);
   /// Refused where it was to be complete and lacks something: it has ended as failed then.
@@ -54,11 +58,10 @@ class Run {
   size_t begin_prompt(const PromptRecord& prompt);
   TracePoint point_of(const char* tensor);
 
-  std::unique_ptr<QueuedWriter> writer_;
-  const std::string name_;
+  RunQueue queue_;
   const size_t sample_values_;
 
-  std::shared_mutex prompts_mutex_;  ///< also of the order in which the writer is told of prompts
+  std::shared_mutex prompts_mutex_;  ///< also of the order in which the queue gets prompts
   ByName<size_t> prompts_;
   std::shared_mutex points_mutex_;
   ByName<TracePoint> points_;
@@ -69,5 +72,23 @@ class Run {
 
 /// Fingerprint of n values of any alignment.
 Fingerprint fingerprint_of_values(ValueType type, const void* values, size_t n);
+
+/// What runs are written to: a database, or one file of JSON lines. From any thread.
+class Target {
+ public:
+  /// Throws what says that nothing can be written there.
+  Target(const char* path, greta_kind kind);
+  ~Target();
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+
+  std::shared_ptr<Run> begin_run(const greta_run_info& info);
+
+ private:
+  const std::filesystem::path database_;  ///< empty for a file of JSON lines
+
+  std::mutex mutex_;
+  std::optional<LineFile> lines_;  ///< until its run begins
+};
 
 }  // namespace greta::trace

@@ -10,8 +10,7 @@
 #include "common/thread.h"
 #include "common/utf8.h"
 #include "db/database.h"
-#include "engine/record/run_store.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 
 namespace greta::trace {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "common/held_signals.h"
+#include "common/stop_signal.h"
 #include "include/greta_trace.h"
 
 namespace greta::trace {

@@ -3,8 +3,13 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <memory>
 #include <string>
 
+#include "cli/greta_infer/options.h"
+#include "common/completion.h"
+#include "common/exit_status.h"
 #include "engine/session/build_info.h"
 
 namespace greta {
@@ -49,6 +54,22 @@ void add_infer_commands(CLI::App& app, Infer& infer) {
   add_infer_info(app, infer);
   add_infer_completion(app, infer);
   app.footer(footer());  // commands made before do not inherit it
+}
+
+void add_infer_completion(CLI::App& app, Infer& infer) {
+  CLI::App* command = app.add_subcommand("completion", "Prints the completion script of a shell");
+  auto shell = std::make_shared<std::string>();
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember(completed_shells()))
+      ->option_text("SHELL");
+  command->callback([&app, &infer, shell] {
+    infer.action = [&app, shell] {
+      std::fputs(completion_script(app, *shell).c_str(), stdout);
+      finish_output();
+      return static_cast<int>(kExitDone);
+    };
+  });
 }
 
 }  // namespace greta

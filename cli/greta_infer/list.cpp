@@ -3,7 +3,7 @@
 #include "cli/greta_infer/probe.h"
 #include "engine/forward/fault.h"
 #include "engine/probe/suite.h"
-#include "engine/session/backends.h"
+#include "engine/session/session.h"
 
 namespace greta {
 namespace {

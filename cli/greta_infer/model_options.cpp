@@ -9,7 +9,7 @@
 #include "cli/greta_infer/progress.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
-#include "engine/session/backends.h"
+#include "engine/session/session.h"
 
 namespace greta {
 namespace {

@@ -1,20 +1,61 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/greta_infer/environment.h"
 #include "engine/forward/forward.h"
-#include "engine/record/run_sinks.h"
+#include "engine/record/run_queue.h"
 #include "engine/session/session.h"
+
+// The prompt of a command, as text, file or ids.
+
+// Lists that options take as one text.
 
 // Options that several commands share. What the command line gives is kept as text and resolved
 // when the model is known; resolving throws std::invalid_argument with one line for the user.
 
 namespace greta {
+
+struct PromptArguments {
+  std::optional<std::string> text;
+  std::string file;                   ///< "-": standard input
+  std::optional<std::string> tokens;  ///< ids, as text
+
+  bool given() const { return text.has_value() || tokens.has_value() || !file.empty(); }
+};
+/// --prompt and --prompt-file.
+void add_prompt_options(CLI::App& command, PromptArguments& arguments);
+/// --tokens beside these.
+void add_tokens_option(CLI::App& command, PromptArguments& arguments);
+/// Text of --prompt or --prompt-file, without one line end at the end of a file. Says so on
+/// standard error when --prompt names an existing file.
+std::string prompt_text(const PromptArguments& arguments);
+/// Ids of --tokens, separated by blanks or commas; vocab: how many the model has. Throws
+/// std::invalid_argument for what is no id of it.
+std::vector<int32_t> parse_token_ids(const std::string& text, int64_t vocab);
+
+/// Parts of a text between commas and blanks.
+std::vector<std::string> split_words(std::string_view text);
+
+/// A word as a whole number, which the message calls `what`. Throws std::invalid_argument.
+template <class Number>
+Number parse_number(const std::string& word, const char* what) {
+  Number value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) {
+    throw std::invalid_argument(std::string(what) + " '" + word + "' is not a whole number");
+  }
+  return value;
+}
 
 struct TraceArguments {
   std::optional<std::string> layers, tensors, phases;

@@ -11,18 +11,32 @@
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/probe_arguments.h"
 #include "cli/greta_infer/progress.h"
-#include "cli/greta_infer/verdict.h"
+#include "cli/warehouse/origin.h"
+#include "cli/warehouse/verdict.h"
 #include "common/exit_status.h"
 #include "common/json_text.h"
 #include "common/sha256.h"
 #include "common/shell_word.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
+#include "db/database.h"
 #include "engine/probe/fault_effect.h"
-#include "engine/probe/prompt_groups.h"
+#include "engine/probe/suite.h"
 
 namespace greta {
 namespace {
+
+std::string line_of(const RunVerdict& run, const Headline& head, const Origin& origin) {
+  std::string text = head.text();
+  if (!head.fail.cause.empty()) text += ": " + fail_text(head.fail);
+  if (!origin.text().empty()) text += " (" + origin.text() + ")";
+  text += ", " + run.show("pairs") + " pairs, coverage " + run.show("coverage");
+  if (!head.disputed()) return text + "; strict and numeric alike";
+  text += "; " + std::string(gate_name(head.other_gate())) + " " + head.other;
+  if (!head.other_fail.cause.empty()) text += " " + place_text(head.other_fail);
+  if (head.verdict == "FAIL" && !head.excuse.empty()) text += " (" + head.excuse + ")";
+  return text;
+}
 
 constexpr const char* kModelRoot = "model_root";
 constexpr const char* kModelSha256 = "model_sha256";
@@ -90,9 +104,9 @@ class ProbeProgress {
   std::string what_, pace_;
 };
 
-void add_identity(const ModelDigests& digests, RunSinks& sinks) {
-  sinks.attribute(kModelRoot, digests.root);
-  if (!digests.file_sha256.empty()) sinks.attribute(kModelSha256, digests.file_sha256);
+void add_identity(const ModelDigests& digests, RunQueue& queue) {
+  queue.attribute(kModelRoot, digests.root);
+  if (!digests.file_sha256.empty()) queue.attribute(kModelSha256, digests.file_sha256);
 }
 
 void print_outcome(const ProbeOutcome& outcome, const std::string& database,
@@ -185,6 +199,31 @@ int probe(const ProbeCommand& command, const Environment& environment) {
 
 }  // namespace
 
+const std::string& InferVerdict::by(std::string_view gate) const {
+  return gate.empty() ? verdict : gate == "strict" ? strict : numeric;
+}
+
+InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run) {
+  SQLite::Database db = open_for_reading(database);
+  QueryPool statements(db);
+  Query id(statements, "SELECT id FROM run WHERE name = ?");
+  id.bind(1, run);
+  if (!id.step()) throw std::runtime_error(database.string() + " has no run " + run);
+  const int64_t run_id = id.integer(0);
+  RunQuery query(statements, run_id,
+                 "SELECT " + std::string(kVerdictColumns) + " FROM run_verdict WHERE run_id = ?");
+  if (!query.step()) throw std::runtime_error(database.string() + " has no run " + run);
+  const RunVerdict verdict(query);
+  const Headline head(verdict);
+  const Origin origin = origin_at(statements, run_id, head.fail, head.gate);
+  return {.verdict = head.verdict,
+          .strict = std::string(verdict.at(Gate::kStrict)),
+          .numeric = std::string(verdict.at(Gate::kNumeric)),
+          .headline = head.text(),
+          .fail = head.fail,
+          .line = line_of(verdict, head, origin)};
+}
+
 const ModelDigests& model_digests(Session& session) {
   const ModelDigests& digests = await_digests(session.digest());
   session.model().check_whole();
@@ -220,22 +259,23 @@ ProbePrompt resolve_prompt(const PromptArguments& arguments, const std::string& 
   return prompt;
 }
 
-RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session) {
+std::unique_ptr<RunQueue> open_queue(const RunTargets& targets, const RunRecord& record,
+                                     Session& session) {
   session.digest();  // begins: it is ready, or nearly, when the run ends
-  return RunSinks(targets, record);
+  return std::make_unique<RunQueue>(open_stores(targets, record));
 }
 
-bool identify_early(RunSinks& sinks, Session& session) {
+bool identify_early(RunQueue& queue, Session& session) {
   if (!session.digest().advance(0)) return false;
-  add_identity(model_digests(session), sinks);
+  add_identity(model_digests(session), queue);
   return true;
 }
 
-void end_sinks(RunSinks& sinks, Session& session, bool identified) {
+void end_run(RunQueue& queue, Session& session, bool identified) {
   const ModelDigests& digests = model_digests(session);
   session.times().end("identity");
-  if (!identified) add_identity(digests, sinks);
-  sinks.end(true);
+  if (!identified) add_identity(digests, queue);
+  queue.end(true);
   session.times().end("record");
 }
 
@@ -267,23 +307,23 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
   probe.on_progress = [&](const char* phase) { told.show(phase); };
   const auto start = std::chrono::steady_clock::now();
   const StopSignals heeded;
-  RunSinks sinks = open_sinks(job.targets, record, session);
-  probe.repeat_beyond(sinks.tolerances());
+  const std::unique_ptr<RunQueue> queue = open_queue(job.targets, record, session);
+  probe.repeat_beyond(queue->tolerances());
   session.times().end("database");
-  for (const std::string& name : job.left_out) sinks.attribute("prompt_left_out", name);
+  for (const std::string& name : job.left_out) queue->attribute("prompt_left_out", name);
   const std::vector<std::span<const ProbePrompt>> groups = probe.groups(job.prompts);
   bool identified = false;
   for (size_t i = 0; i < groups.size(); ++i) {
-    identified = identified || identify_early(sinks, session);
+    identified = identified || identify_early(*queue, session);
     told.begin(groups[i]);
-    probe.run(groups[i], sinks);
+    probe.run(groups[i], *queue);
     told.end(groups[i]);
     session.times().end(i == 0 ? "first prompt" : "other prompts");
   }
   progress.clear();
-  end_sinks(sinks, session, identified);
+  end_run(*queue, session, identified);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  return {sinks.run_name(), sinks.n_rows(), time.count()};
+  return {queue->run_name(), queue->n_rows(), time.count()};
 }
 
 void add_infer_probe(CLI::App& app, Infer& infer) {

@@ -1,18 +1,36 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
-#include "cli/greta_infer/prompt_options.h"
+#include "cli/warehouse/verdict.h"
 #include "engine/probe/probe.h"
-#include "engine/record/run_sinks.h"
+#include "engine/record/run_queue.h"
 #include "engine/session/run_info.h"
 #include "kernels/device_error.h"
 
 namespace greta {
+
+/// The verdict of one run, as the view run_verdict has it.
+struct InferVerdict {
+  std::string verdict, strict, numeric;
+  std::string headline;  ///< verdict, as Headline::text() has it
+  FailPlace fail;        ///< where it first fails
+  /// One line for a terminal: the headline, where the run first fails, the command that shows more,
+  /// how much was compared, and the verdict by the other gate.
+  std::string line;
+
+  /// By `gate`: strict, numeric, or "" for the verdict to act on.
+  const std::string& by(std::string_view gate) const;
+};
+
+/// Throws DatabaseError, SQLite::Exception, std::runtime_error when there is no such run.
+InferVerdict read_verdict(const std::filesystem::path& database, const std::string& run);
 
 /// Tokens that a probe decodes behind a prompt, unless it is told otherwise.
 inline constexpr int64_t kDefaultDecodeSteps = 8;
@@ -65,11 +83,12 @@ ProbeOutcome run_probe(ProbeJob job, Session& session, const Environment& enviro
 const ModelDigests& model_digests(Session& session);
 
 /// Begins a run. What identifies the model is worked out beside it.
-RunSinks open_sinks(const RunTargets& targets, const RunRecord& record, Session& session);
+std::unique_ptr<RunQueue> open_queue(const RunTargets& targets, const RunRecord& record,
+                                     Session& session);
 /// Adds that to the run if it is there already: tallies are worked out by it. Whether it was.
-bool identify_early(RunSinks& sinks, Session& session);
+bool identify_early(RunQueue& queue, Session& session);
 /// Adds it, unless it was, once it is there, and ends the run as complete.
-void end_sinks(RunSinks& sinks, Session& session, bool identified = false);
+void end_run(RunQueue& queue, Session& session, bool identified = false);
 
 /// Suites, modes, phases, trace points, routes and faults, on standard output.
 void print_probe_lists();

@@ -10,9 +10,7 @@
 #include "cli/greta_infer/progress.h"
 #include "common/sha256.h"
 #include "common/trouble.h"
-#include "engine/probe/prompt_groups.h"
 #include "engine/probe/suite.h"
-#include "engine/probe/suite_file.h"
 
 namespace greta {
 namespace {

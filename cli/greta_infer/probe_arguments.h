@@ -9,7 +9,6 @@
 #include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
 #include "cli/greta_infer/probe.h"
-#include "cli/greta_infer/prompt_options.h"
 
 namespace greta {
 

@@ -10,7 +10,6 @@
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/probe.h"
 #include "cli/greta_infer/progress.h"
-#include "cli/greta_infer/verdict.h"
 #include "common/exit_status.h"
 #include "common/stop_signal.h"
 #include "common/utf8.h"
@@ -156,11 +155,11 @@ std::string resolve_database(const RunArguments& arguments, const Environment& e
   return is_traced(arguments) ? resolve_targets(arguments.record, environment).database : "";
 }
 
-/// The run that a generation is recorded in; nothing when it is not.
-std::optional<RunSinks> open_record(const RunArguments& arguments, const Environment& environment,
-                                    const ProbePrompt& prompt, const GenerateOptions& options,
-                                    int64_t positions, Session& session) {
-  if (!is_traced(arguments)) return std::nullopt;
+/// The run that a generation is recorded in; null when it is not.
+std::unique_ptr<RunQueue> open_record(const RunArguments& arguments, const Environment& environment,
+                                      const ProbePrompt& prompt, const GenerateOptions& options,
+                                      int64_t positions, Session& session) {
+  if (!is_traced(arguments)) return nullptr;
   RunSetup setup = resolve_setup(arguments, environment);
   setup.max_seq_len = positions;
   RunRecord record =
@@ -173,10 +172,10 @@ std::optional<RunSinks> open_record(const RunArguments& arguments, const Environ
   record.attributes.emplace_back("max_tokens", std::to_string(options.max_tokens));
   RunTargets targets = resolve_targets(arguments.record, environment);
   targets.delta_file.clear();  // it compares two phases of one token: that is the probe's
-  std::optional<RunSinks> sinks(open_sinks(targets, std::move(record), session));
+  std::unique_ptr<RunQueue> queue = open_queue(targets, record, session);
   // No plan: how many tokens come is not known before.
-  sinks->begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens, {}});
-  return sinks;
+  queue->begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens, {}});
+  return queue;
 }
 
 const char* stop_text(GenerateResult::Stop stop) {
@@ -233,7 +232,7 @@ int run(const RunArguments& arguments, const Environment& environment) {
     return Generator(session->model(), session->weights(), session->backend(), capacity, options);
   });
   const StopSignals heeded;
-  std::optional<RunSinks> sinks =
+  const std::unique_ptr<RunQueue> queue =
       open_record(arguments, environment, prompt, options, positions, *session);
   const Tokenizer& tokenizer = session->tokenizer();
   TextStream out;
@@ -248,16 +247,16 @@ int run(const RunArguments& arguments, const Environment& environment) {
     // A padded vocabulary has rows that are no token.
     if (token < tokenizer.size()) out.push(tokenizer.decode({&token, 1}));
   };
-  const GenerateResult result = generator.run(prompt.tokens, sinks ? &*sinks : nullptr);
+  const GenerateResult result = generator.run(prompt.tokens, queue.get());
   progress.clear();
   out.finish();
   print_stats(result);
   const bool no_choice = result.stop == GenerateResult::Stop::kNoChoice;
-  if (sinks) {
-    if (no_choice) sinks->attribute("decode_ended", stop_text(result.stop));
-    end_sinks(*sinks, *session);
-    std::fprintf(stderr, "run      %s, %s\n", utf8::printable(sinks->run_name()).c_str(),
-                 counted(sinks->n_rows(), "row").c_str());
+  if (queue) {
+    if (no_choice) queue->attribute("decode_ended", stop_text(result.stop));
+    end_run(*queue, *session);
+    std::fprintf(stderr, "run      %s, %s\n", utf8::printable(queue->run_name()).c_str(),
+                 counted(queue->n_rows(), "row").c_str());
   }
   if (no_choice) {
     throw std::runtime_error("after " + counted(result.n_generated, "token") + " " +

@@ -6,7 +6,7 @@
 
 #include "cli/greta_infer/combination.h"
 #include "cli/greta_infer/commands.h"
-#include "cli/greta_infer/verdict.h"
+#include "cli/greta_infer/probe.h"
 #include "cli/options/shared_options.h"
 #include "cli/warehouse/verdict.h"
 #include "common/exit_status.h"

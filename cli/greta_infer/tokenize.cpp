@@ -5,7 +5,6 @@
 #include "cli/greta_infer/commands.h"
 #include "cli/greta_infer/model_options.h"
 #include "cli/greta_infer/options.h"
-#include "cli/greta_infer/prompt_options.h"
 #include "common/exit_status.h"
 #include "engine/tokenizer/tokenizer.h"
 

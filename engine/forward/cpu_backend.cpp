@@ -1,5 +1,3 @@
-#include "engine/forward/cpu_backend.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,12 +12,13 @@
 #include <thread>
 #include <utility>
 
-#include "engine/forward/race.h"
+#include "engine/forward/backend.h"
+#include "engine/forward/fault.h"
 #include "kernels/blocks.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/matmul.h"
-#include "kernels/cpu/row_difference.h"
+#include "kernels/row_difference.h"
 
 namespace greta {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/stop_signal.h"
-#include "engine/forward/faulty_steps.h"
+#include "engine/forward/layer_plan.h"
 
 namespace greta {
 

@@ -7,13 +7,10 @@
 
 #include "engine/forward/activations.h"
 #include "engine/forward/backend.h"
-#include "engine/forward/batch.h"
 #include "engine/forward/fault.h"
-#include "engine/forward/kv_cache.h"
 #include "engine/forward/layer_plan.h"
 #include "engine/forward/model.h"
 #include "engine/forward/route.h"
-#include "engine/forward/top_logits.h"
 #include "engine/forward/tracer.h"
 
 // The forward pass.

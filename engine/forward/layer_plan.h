@@ -5,13 +5,16 @@
 #include <span>
 #include <vector>
 
+#include "engine/forward/activations.h"
 #include "engine/forward/backend.h"
-#include "engine/forward/batch.h"
 #include "engine/forward/fault.h"
 #include "engine/forward/model.h"
 #include "engine/forward/route.h"
 #include "kernels/attention_shape.h"
 #include "kernels/rows.h"
+
+// Faults that are a wrong step, not a wrong number of a right one. Where a plan asks for none,
+// these do what a correct engine does.
 
 namespace greta {
 
@@ -28,7 +31,7 @@ struct LayerPlan {
   /// That of a stretch of the batch.
   AttentionShape shape_of(const Stretch& stretch) const;
 
-  // Steps that a correct engine does not have (engine/forward/faulty_steps.h).
+  // Steps that a correct engine does not have.
   float query_scale = 1;    ///< the query projection times this
   bool stale_tail = false;  ///< the last token's K and V rows keep what the row before holds
   /// Row 0 of the K cache times this before attention reads it, and after, of a sequence whose
@@ -62,5 +65,26 @@ class Planner {
   int64_t cache_rows_;
   std::map<double, std::vector<double>> inv_freq_of_theta_;  // by magnitude of the fault
 };
+
+/// Queries, keys and values of normed rows x, [tokens, dim], as RoPE and the cache take them: the
+/// products, queries times plan.query_scale, then biases and the norms of heads.
+void project_qkv(const LayerPlan& plan, const LayerWeights& weights, float norm_eps, const float* x,
+                 const LayerActivations& to, Backend& backend);
+
+/// Puts what the row before holds, zeros before the first, into row `last`, the last token's, of a
+/// cache [rows, width].
+void keep_stale_tail(const LayerPlan& plan, int64_t last, const KvRows& cache, int64_t width,
+                     Backend& backend);
+
+/// A row [width] of a cache times `factor`.
+void spoil_row(float factor, const KvRows& row, int64_t width, Backend& backend);
+
+/// Backend::project_add by plan.wo, or with the sum rounded to fp16 on the way.
+void project_wo(const LayerPlan& plan, const float* x, const Product& product,
+                const float* residual, float* sum, Backend& backend);
+
+/// mlp [n_tokens, dim] takes bits from its neighbours; sum = residual + mlp again.
+void race(const LayerPlan& plan, float* mlp, int64_t dim, const float* residual, float* sum,
+          Backend& backend);
 
 }  // namespace greta

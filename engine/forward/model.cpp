@@ -5,9 +5,8 @@
 #include <map>
 #include <set>
 
-#include "engine/forward/metadata.h"
 #include "engine/gguf/parser.h"
-#include "kernels/cpu/dequantise.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/fingerprint/fingerprint.h"
 
 namespace greta {

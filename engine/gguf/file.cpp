@@ -6,19 +6,89 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <ctime>
+#include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <system_error>
 #include <tuple>
 #include <type_traits>
 
-#include "engine/gguf/mapping_guard.h"
 #include "engine/gguf/parser.h"
 
 namespace greta {
+
+/// While it lives, pages of a private file mapping that the file no longer has read as zeros,
+/// instead of ending the process by SIGBUS. At most kMaxGuards at a time; throws std::runtime_error
+/// beyond. For any thread, and so is what reads the mapping.
+class MappingGuard {
+ public:
+  MappingGuard(void* address, size_t size_bytes);
+  ~MappingGuard();
+  MappingGuard(const MappingGuard&) = delete;
+  MappingGuard& operator=(const MappingGuard&) = delete;
+
+  bool was_hit() const;  ///< somebody read what is not there
+
+  static constexpr int kMaxGuards = 64;
+
+ private:
+  int slot_;
+};
+
 namespace {
+
+/// What the signal handler reads: no lock, no allocation. end is 0 where nothing is guarded.
+struct GuardSlot {
+  std::atomic<bool> taken{false};
+  std::atomic<uintptr_t> begin{0}, end{0};
+  std::atomic<bool> hit{false};
+};
+static_assert(std::atomic<uintptr_t>::is_always_lock_free);
+
+GuardSlot guard_slots[MappingGuard::kMaxGuards];
+struct sigaction default_action;
+uintptr_t page_bytes;
+
+/// Zeros from the page at `at` to the end: behind a hole there is nothing but hole.
+bool fill_hole(GuardSlot& slot, uintptr_t at, uintptr_t end) {
+  const uintptr_t page = at & ~(page_bytes - 1);
+  slot.hit.store(true);
+  return ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+}
+
+void on_bus_error(int, siginfo_t* info, void*) {
+  const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
+  const bool sent = info->si_code <= 0;  // by a program, and not by reading
+  for (GuardSlot& slot : guard_slots) {
+    const uintptr_t end = slot.end.load();
+    if (!sent && at >= slot.begin.load() && at < end && fill_hole(slot, at, end)) return;
+  }
+  // Not ours: it comes again, and is met as before.
+  ::sigaction(SIGBUS, &default_action, nullptr);
+  if (sent) ::raise(SIGBUS);
+}
+
+void install() {
+  page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, &default_action);
+}
+
+constexpr std::array<Architecture, 3> kArchitectures{
+    {{.name = "llama"},
+     {.name = "qwen2", .pairing = RopePairing::kHalves, .has_qkv_bias = true},
+     {.name = "qwen3", .pairing = RopePairing::kHalves, .has_qk_norm = true}}};
 
 [[noreturn]] void fail_system(int error, const std::string& what, const std::string& file) {
   throw std::system_error(error, std::generic_category(), what + " " + file);
@@ -86,6 +156,39 @@ bool has_reals(const GgufArray& array) {
 }
 
 }  // namespace
+
+MappingGuard::MappingGuard(void* address, size_t size_bytes) : slot_(0) {
+  static std::once_flag installed;
+  std::call_once(installed, install);
+  while (slot_ < kMaxGuards && guard_slots[slot_].taken.exchange(true)) ++slot_;
+  if (slot_ == kMaxGuards) throw std::runtime_error("too many model files are open");
+  GuardSlot& slot = guard_slots[slot_];
+  slot.hit.store(false);
+  slot.begin.store(reinterpret_cast<uintptr_t>(address));
+  slot.end.store(slot.begin.load() + size_bytes);
+}
+
+MappingGuard::~MappingGuard() {
+  guard_slots[slot_].end.store(0);
+  guard_slots[slot_].taken.store(false);
+}
+
+bool MappingGuard::was_hit() const { return guard_slots[slot_].hit.load(); }
+
+std::span<const Architecture> architectures() { return kArchitectures; }
+
+std::string architecture_names() {
+  std::string names;
+  for (const Architecture& architecture : kArchitectures) {
+    names.append(names.empty() ? "" : ", ").append(architecture.name);
+  }
+  return names;
+}
+
+const Architecture* find_architecture(std::string_view name) {
+  const auto found = std::ranges::find(kArchitectures, name, &Architecture::name);
+  return found == kArchitectures.end() ? nullptr : &*found;
+}
 
 struct GgufFile::Mapping {
   explicit Mapping(const std::filesystem::path& file) : fd(file) {

@@ -8,7 +8,6 @@
 
 #include "engine/forward/route.h"
 #include "engine/hip/op_queue.h"
-#include "engine/hip/scratch.h"
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/device.h"
 

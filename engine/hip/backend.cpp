@@ -10,22 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "engine/forward/race.h"
+#include "engine/forward/fault.h"
 #include "engine/hip/attention.h"
 #include "engine/hip/batch_input.h"
 #include "engine/hip/fingerprints.h"
 #include "engine/hip/half_products.h"
 #include "engine/hip/op_queue.h"
-#include "engine/hip/rope_tables.h"
-#include "engine/hip/scratch.h"
 #include "engine/hip/upload.h"
 #include "kernels/gpu/device.h"
 #include "kernels/gpu/elementwise.h"
-#include "kernels/gpu/halves.h"
-#include "kernels/gpu/matmul_fp16_accumulate.h"
-#include "kernels/gpu/matmul_mfma_token.h"
+#include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_valu.h"
-#include "kernels/gpu/top_k.h"
 
 namespace greta {
 namespace {

@@ -10,7 +10,6 @@
 #include "engine/forward/backend.h"
 #include "kernels/gpu/device.h"
 #include "kernels/gpu/fingerprint.h"
-#include "kernels/gpu/row_difference.h"
 
 namespace greta {
 

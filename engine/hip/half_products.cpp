@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include "kernels/gpu/halves.h"
+#include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/weight_layout.h"
 
 namespace greta {

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "engine/forward/route.h"
-#include "engine/hip/scratch.h"
+#include "engine/hip/op_queue.h"
 #include "kernels/gpu/blas.h"
 #include "kernels/gpu/device.h"
-#include "kernels/gpu/half_type.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_valu.h"
 

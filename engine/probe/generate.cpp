@@ -123,8 +123,8 @@ void Generator::traced(int64_t step, int64_t pos) { traced_ = {decode_phase(step
 /// Gives the sink what it has not got yet.
 void Generator::hand_over(TraceSink& sink) {
   if (!traced_) return;
-  sink.rows(tracer_.take());
-  if (traced_->readout) sink.readout(*traced_->readout);
+  sink.rows(0, tracer_.take());
+  if (traced_->readout) sink.readout(0, *traced_->readout);
   traced_.reset();
 }
 

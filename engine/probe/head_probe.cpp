@@ -1,11 +1,10 @@
-#include "engine/probe/head_probe.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <thread>
 
-#include "kernels/cpu/dequantise.h"
+#include "engine/probe/probe.h"
+#include "kernels/cpu/quantise.h"
 
 namespace greta {
 namespace {

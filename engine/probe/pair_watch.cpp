@@ -55,7 +55,7 @@ void PairWatch::look(const TraceRecord& row) {
   waiting_.erase(other);
 }
 
-void RepeatedRows::rows(std::vector<TraceRecord> rows) {
+void RepeatedRows::rows(size_t prompt, std::vector<TraceRecord> rows) {
   std::vector<TraceRecord> kept;
   for (TraceRecord& row : rows) {
     if (!is_paired(row.phase) || place_of_row(row) != place_) continue;
@@ -64,7 +64,7 @@ void RepeatedRows::rows(std::vector<TraceRecord> rows) {
     row.difference = nullptr;  // it is of no pair
     kept.push_back(std::move(row));
   }
-  if (!kept.empty()) sink_.rows(std::move(kept));
+  if (!kept.empty()) sink_.rows(prompt, std::move(kept));
 }
 
 }  // namespace greta

@@ -62,9 +62,9 @@ class RepeatedRows final : public TraceSink {
   RepeatedRows(const PairPlace& place, int64_t number, TraceSink& sink)
       : place_(place), number_(number), sink_(sink) {}
 
-  void begin_prompt(const PromptRecord&) override {}
-  void rows(std::vector<TraceRecord> rows) override;
-  void readout(const ReadoutRecord&) override {}
+  size_t begin_prompt(const PromptRecord&) override { return 0; }
+  void rows(size_t prompt, std::vector<TraceRecord> rows) override;
+  void readout(size_t, const ReadoutRecord&) override {}
   void attribute(const std::string&, const std::string&) override {}
   void end(bool) override {}
 

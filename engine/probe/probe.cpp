@@ -5,8 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/probe/held_prompt.h"
-#include "engine/probe/prompt_groups.h"
+#include "engine/probe/suite.h"
 
 namespace greta {
 namespace {
@@ -89,26 +88,16 @@ void Probe::run(std::span<const ProbePrompt> together, TraceSink& sink) {
   shares_ = together.size() > 1;
   pending_.clear();
   std::vector<Member> all = members_of(together);
-  std::vector<HeldPrompt> held(shares_ ? all.size() : 0);
   for (Member& member : all) {
-    member.sink = shares_ ? &held[member.number] : &sink;
+    member.sink = &sink;
     const ProbePrompt& prompt = *member.prompt;
-    member.sink->begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
-                               options_.selection.plan(model_.config().n_layers)});
+    member.of_run = sink.begin_prompt({prompt.name, prompt.text_sha256, prompt.tokens,
+                                       options_.selection.plan(model_.config().n_layers)});
   }
   if (shares_ && !is_invariant()) sink.attribute("prefilled_together", names_of(together));
-  try {
-    run_once(all);
-    repeat_failing(all);
-  } catch (...) {
-    repeat_ = 0;
-    try {  // what there is of them is worth no less than what one prompt alone would have left
-      for (HeldPrompt& prompt : held) prompt.tell(sink);
-    } catch (const std::exception&) {
-    }
-    throw;
-  }
-  for (HeldPrompt& prompt : held) prompt.tell(sink);
+  repeat_ = 0;
+  run_once(all);
+  repeat_failing(all, sink);
 }
 
 std::vector<Probe::Member> Probe::members_of(std::span<const ProbePrompt> together) const {
@@ -127,20 +116,14 @@ std::vector<Probe::Member> Probe::members_of(std::span<const ProbePrompt> togeth
 }
 
 /// Runs prompts again that have a pair beyond rounding, with all that they were computed with.
-void Probe::repeat_failing(std::vector<Member>& all) {
-  std::vector<TraceSink*> sinks;
-  bool any = false;
-  for (const Member& member : all) {
-    sinks.push_back(member.sink);
-    any = any || member.watch.first();
-  }
-  if (!any) return;
+void Probe::repeat_failing(std::vector<Member>& all, TraceSink& sink) {
+  const auto fails = [](const Member& member) { return member.watch.first().has_value(); };
+  if (std::none_of(all.begin(), all.end(), fails)) return;
   for (repeat_ = 1; repeat_ <= options_.repeats; ++repeat_) {
     std::deque<RepeatedRows> repeated;
     for (Member& member : all) {
       const std::optional<PairPlace>& failing = member.watch.first();
-      member.sink =
-          failing ? &repeated.emplace_back(*failing, repeat_, *sinks[member.number]) : nullptr;
+      member.sink = failing ? &repeated.emplace_back(*failing, repeat_, sink) : nullptr;
     }
     run_once(all);
   }
@@ -379,7 +362,7 @@ void Probe::hand_over() {
   for (size_t i = 0; i < batch.members.size(); ++i) {
     Member& member = *batch.members[i];
     if (repeat_ == 0) member.watch.look(rows[i]);
-    if (member.sink != nullptr) member.sink->rows(std::move(rows[i]));
+    if (member.sink != nullptr) member.sink->rows(member.of_run, std::move(rows[i]));
   }
   if (batch.readouts.empty()) return;
   const std::vector<TopLogits> tops = forward_.fetch(batch.tops);
@@ -390,7 +373,7 @@ void Probe::hand_over() {
     readout.cpu_top1_id = one.checks.cpu_top1_id;
     readout.norm_error = one.checks.norm_error;
     readout.logits_error = one.checks.logits_error;
-    one.member->sink->readout(readout);
+    one.member->sink->readout(one.member->of_run, readout);
   }
 }
 

@@ -9,13 +9,51 @@
 #include <vector>
 
 #include "engine/forward/forward.h"
-#include "engine/probe/head_probe.h"
+#include "engine/forward/model.h"
 #include "engine/probe/pair_watch.h"
 #include "engine/run/trace_sink.h"
+#include "kernels/cpu/thread_pool.h"
 
 // The probe: computes the same tokens by prefill and by decode.
 
 namespace greta {
+
+/// What an RMS norm should have given, and how far off it is.
+struct RmsCheck {
+  double sum_sq = 0;  ///< Σx² of its input, in double
+  double eps = 0;
+  double max_rel_err = 0;  ///< greatest |given − expected| / |expected|; NaN when either is
+  double rel_l2 = 0;       ///< relative_error() of the norm
+};
+
+/// ‖given − expected‖ over the larger norm, as readouts record it: kNotFinite when that is NaN or
+/// infinite.
+double relative_error(std::span<const float> given, std::span<const double> expected);
+inline constexpr double kNotFinite = 1e30;
+
+/// The LM head done again on the CPU, in double, from the hidden state that was traced: tells which
+/// route of the engine to doubt when prefill and decode choose different tokens.
+class HeadProbe {
+ public:
+  /// The model must outlive it. n_threads as for make_cpu_backend.
+  HeadProbe(const Model& model, int n_threads);
+
+  /// hidden: f32 [dim], residual stream after the stack; given: f32 [dim], what the engine made of
+  /// it.
+  RmsCheck check_norm(std::span<const float> hidden, std::span<const float> given) const;
+
+  /// logits [vocab] in double: norm and product from `hidden`, weights expanded to f32.
+  std::vector<double> logits(std::span<const float> hidden);
+
+  /// Index of the greatest logit, ties to the lower one; -1 when none is a number.
+  static int32_t top1(std::span<const double> logits);
+
+ private:
+  std::vector<double> norm(std::span<const float> hidden) const;
+
+  const Model& model_;
+  ThreadPool pool_;
+};
 
 inline constexpr int64_t kDefaultRepeats = 2;
 
@@ -82,20 +120,18 @@ class Probe {
   void repeat_beyond(std::vector<double> tolerances);
 
   void run(const ProbePrompt& prompt, TraceSink& sink) { run({&prompt, 1}, sink); }
-  /// Prompts that are computed together: one of groups(). The sink is told of them in turn.
+  /// Prompts that are computed together: one of groups(). The sink is told of all first.
   void run(std::span<const ProbePrompt> together, TraceSink& sink);
 
   /// A suite's prompts in their order, as many together as may be.
   std::vector<std::span<const ProbePrompt>> groups(std::span<const ProbePrompt> suite) const;
-
-  /// Routes in force, as the run record keeps them.
-  std::string routes_text() const { return forward_.options().routes.text(); }
 
  private:
   /// A prompt among those that are computed together.
   struct Member {
     const ProbePrompt* prompt = nullptr;
     size_t number = 0;                      ///< among them
+    size_t of_run = 0;                      ///< its number in the run
     int64_t cache_row = 0, cache_rows = 0;  ///< as Stretch has them
     std::vector<int32_t> tokens;            ///< its own, and those decoded after it
     TraceSink* sink = nullptr;              ///< nullptr: nothing is wanted of it
@@ -135,7 +171,7 @@ class Probe {
   };
   std::vector<Member> members_of(std::span<const ProbePrompt> together) const;
   void run_once(std::vector<Member>& all);
-  void repeat_failing(std::vector<Member>& all);
+  void repeat_failing(std::vector<Member>& all, TraceSink& sink);
   void decode_all(const Members& members);
   void generate(Members members, bool traced);
   void verify(std::vector<Member>& all);

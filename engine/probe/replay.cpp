@@ -11,10 +11,8 @@
 #include <utility>
 
 #include "engine/forward/activations.h"
-#include "engine/forward/faulty_steps.h"
-#include "engine/forward/kv_cache.h"
+#include "engine/forward/backend.h"
 #include "engine/forward/layer_plan.h"
-#include "engine/forward/top_logits.h"
 #include "kernels/blocks.h"
 
 namespace greta {
@@ -33,12 +31,12 @@ class RunRows final : public TraceSink {
  public:
   explicit RunRows(size_t which) : which_(which) {}
 
-  void begin_prompt(const PromptRecord&) override { ++n_begun_; }
-  void rows(std::vector<TraceRecord> rows) override {
-    if (n_begun_ != which_ + 1) return;
+  size_t begin_prompt(const PromptRecord&) override { return n_begun_++; }
+  void rows(size_t prompt, std::vector<TraceRecord> rows) override {
+    if (prompt != which_) return;
     std::move(rows.begin(), rows.end(), std::back_inserter(rows_));
   }
-  void readout(const ReadoutRecord&) override {}
+  void readout(size_t, const ReadoutRecord&) override {}
   void attribute(const std::string&, const std::string&) override {}
   void end(bool) override {}
 

@@ -1,15 +1,19 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/forward/model.h"
 #include "engine/forward/tracer.h"
 #include "engine/tokenizer/tokenizer.h"
 
-// Suites of prompts that greta brings along.
+// Suites of prompts: those that greta brings along, files, and which prompts are computed together.
 
 namespace greta {
 
@@ -40,5 +44,54 @@ const Suite& find_suite(std::string_view name);
 /// std::invalid_argument when the tokenizer gives fewer tokens than the prompt needs, or none.
 std::vector<int32_t> prompt_tokens(const SuitePrompt& prompt, const Tokenizer& tokenizer,
                                    int64_t max_batch = 0);
+
+/// A prompt of a suite's file, as text or as ids.
+struct FilePrompt {
+  std::string name;
+  std::optional<std::string> text;  ///< else tokens, at least one
+  std::vector<int32_t> tokens;
+  std::optional<int64_t> decode_steps;
+  int64_t line = 0;
+};
+
+/// Prompts of one's own, JSON Lines: {"name": "a", "text": "Hi"} or {"name": "b", "tokens": [1,
+/// 5]}, each with "decode_steps" where it is to have its own number. Blank lines are passed over.
+struct SuiteFile {
+  std::vector<FilePrompt> prompts;
+  std::vector<std::string> mistakes;  ///< FILE:LINE: why, of every line that cannot be taken
+};
+
+/// vocab: ids that there are. Throws std::invalid_argument when the file cannot be read.
+SuiteFile read_suite_file(const std::filesystem::path& file, int64_t vocab);
+
+/// Sequences that a batch has at most where nobody says how many: more gain nothing.
+inline constexpr int64_t kMostSequences = 64;
+
+/// What a group of prompts must fit.
+struct GroupLimits {
+  int64_t sequences = 1;
+  int64_t tokens = 0;  ///< of all; a prompt that has more is alone
+};
+
+/// Prompts in their order, some together: how many each group has. lengths: their tokens, with
+/// those decoded after them.
+std::vector<size_t> group_sizes(std::span<const int64_t> lengths, const GroupLimits& limits);
+
+/// Sizes of the largest groups.
+struct GroupExtent {
+  int64_t sequences = 1;
+  int64_t tokens = 0;
+  int64_t cache_rows = 0;  ///< of groups of several, a spare one for each
+};
+GroupExtent extent_of(std::span<const int64_t> lengths, const GroupLimits& limits);
+
+/// Bytes that a probe takes of a backend at most, about, but for the weights. kept_bytes: for the
+/// rows of each sequence that wait for their other side.
+int64_t probe_bytes(const ModelConfig& config, std::span<const int64_t> lengths,
+                    const GroupLimits& limits, int64_t kept_bytes);
+
+/// Sequences, at most limits.sequences, that fit free_bytes, with a reserve; at least one.
+int64_t sequences_that_fit(const ModelConfig& config, std::span<const int64_t> lengths,
+                           GroupLimits limits, int64_t kept_bytes, int64_t free_bytes);
 
 }  // namespace greta

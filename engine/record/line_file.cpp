@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "common/held_signals.h"
+#include "common/stop_signal.h"
 
 namespace greta {
 namespace {

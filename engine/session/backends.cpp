@@ -1,11 +1,10 @@
-#include "engine/session/backends.h"
-
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "engine/forward/cpu_backend.h"
+#include "engine/forward/backend.h"
 #include "engine/hip/backend.h"
+#include "engine/session/session.h"
 
 namespace greta {
 

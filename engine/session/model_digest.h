@@ -8,15 +8,92 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/sha256.h"
 #include "engine/gguf/file.h"
-#include "engine/session/digest_cache.h"
-#include "engine/session/model_root.h"
 
 namespace greta {
+
+/// The identity of a model: SHA-256 in a tree over what decides its results, so that many threads
+/// can work on it. docs/fingerprint.md defines it. Two files have one root when their tensors
+/// (name, type, shape, every stored byte) and their metadata of llama.* and tokenizer.* are the
+/// same, whatever order and alignment they have them in, and whatever else they say.
+///
+/// Different hash() calls may run on different threads. The file must outlive it.
+class ModelRoot {
+ public:
+  /// Bytes of a tensor that are hashed at once; the last piece may be shorter.
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
+
+  explicit ModelRoot(const GgufFile& file);
+
+  size_t n_pieces() const { return values_.size() + pieces_.size(); }
+  size_t bytes_of(size_t piece) const;  ///< of the file; 0 for a value of its metadata
+  void hash(size_t piece);              ///< any order, once each
+
+  /// The root, when all pieces are hashed: 64 lower-case hex digits.
+  std::string hex() const;
+
+ private:
+  struct Value {
+    std::string_view key;
+    const GgufValue* value;
+    Sha256::Digest digest;
+  };
+  struct Tensor {
+    const GgufTensor* tensor;
+    size_t first_piece;
+  };
+  struct Piece {
+    std::span<const std::byte> data;
+    Sha256::Digest digest;
+  };
+
+  std::vector<Value> values_;    ///< by key
+  std::vector<Tensor> tensors_;  ///< by name
+  std::vector<Piece> pieces_;
+};
+
+/// What identifies a model. Digests are 64 lower-case hex digits.
+struct ModelDigests {
+  std::string root;         ///< ModelRoot
+  std::string file_sha256;  ///< empty when it was not asked for and is not kept
+};
+
+/// Keeps the digests of model files between programs, a small text file for each path. They are
+/// believed as long as the file system says the same of the file: size, times of the last change to
+/// its content and to what is said of it, inode, device. A cache that cannot be read or written is
+/// an empty one: no member throws but for want of memory.
+class DigestCache {
+ public:
+  /// Nowhere: keeps nothing.
+  DigestCache() = default;
+  explicit DigestCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// $XDG_CACHE_HOME/greta/models, else $HOME/.cache/greta/models; nowhere when neither is an
+  /// absolute path.
+  static DigestCache usual();
+
+  std::optional<ModelDigests> find(const std::filesystem::path& file, const FileStamp& stamp) const;
+
+  /// stamp: as it was when the digests were begun, and is still. One of a file that changed less
+  /// than kSettledNs before is not kept: another change within the same tick of the file system's
+  /// clock would not show.
+  void keep(const std::filesystem::path& file, const FileStamp& stamp,
+            const ModelDigests& digests) const;
+
+  /// 2 s, the longest tick that a file system has.
+  static constexpr int64_t kSettledNs = 2'000'000'000;
+
+ private:
+  std::filesystem::path folder_;
+};
 
 /// The digests of a model's file, worked out on threads of their own that give way to all other
 /// work, or found in a cache.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,18 +10,47 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
-#include "common/stage_times.h"
 #include "engine/forward/backend.h"
 #include "engine/forward/model.h"
 #include "engine/gguf/file.h"
-#include "engine/session/digest_cache.h"
 #include "engine/session/model_digest.h"
 #include "engine/tokenizer/tokenizer.h"
 
 // A model made ready to run: its file, weights in the memory of a backend, vocabulary.
 
 namespace greta {
+
+/// How long the stages of a program took, one after the other from its start on.
+class StageTimes {
+ public:
+  struct Stage {
+    std::string name;
+    double seconds;
+  };
+
+  /// The first stage began with the process.
+  StageTimes();
+
+  /// The stage at hand is over, and the next one begins. One that is named again goes on.
+  void end(const std::string& name);
+
+  const std::vector<Stage>& stages() const { return stages_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_;
+  std::vector<Stage> stages_;
+};
+
+/// Names that make_backend takes, the default last.
+inline constexpr std::array<std::string_view, 3> kBackendNames{"cpu", "hip", "auto"};
+
+/// cpu, hip (the GPU), or auto: the GPU where this build and this machine have one, else the CPU.
+/// Throws std::invalid_argument for a backend that the build does not have, and what
+/// make_hip_backend() throws.
+std::unique_ptr<Backend> make_backend(std::string_view name, int n_threads);
 
 /// What will be asked of a session, so that it begins while the device is set up and weights are
 /// loaded.
@@ -35,7 +66,7 @@ struct SessionPlan {
 class Session {
  public:
   /// n_threads 0: as many as there are cores. Throws GgufError, std::system_error for a file that
-  /// cannot be read, std::invalid_argument as make_backend (engine/session/backends.h) does.
+  /// cannot be read, std::invalid_argument as make_backend does.
   Session(const std::filesystem::path& file, std::string_view backend, int n_threads,
           SessionPlan plan = {});
   Session(const Session&) = delete;

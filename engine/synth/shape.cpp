@@ -1,9 +1,8 @@
-#include "engine/synth/shape.h"
-
 #include <array>
 #include <stdexcept>
 
-#include "engine/gguf/architecture.h"
+#include "engine/gguf/file.h"
+#include "engine/synth/synth.h"
 
 namespace greta {
 namespace {

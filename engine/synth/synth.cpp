@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/gguf/architecture.h"
+#include "engine/gguf/file.h"
 #include "engine/gguf/writer.h"
-#include "engine/synth/vocab.h"
 #include "kernels/cpu/quantise.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/fingerprint/fingerprint.h"

@@ -1,5 +1,3 @@
-#include "engine/synth/vocab.h"
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -7,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tokenizer/byte_level.h"
+#include "engine/synth/synth.h"
+#include "engine/tokenizer/bpe.h"
 
 namespace greta {
 namespace {

@@ -5,7 +5,7 @@
 #include "common/near_words.h"
 #include "ingest/record/shapes.h"
 #include "ingest/text.h"
-#include "kernels/fingerprint/fault.h"
+#include "kernels/fingerprint/fingerprint.h"
 
 // A line of the row format that is a row. Nothing is guessed: what is not as docs/traces.md says is
 // a finding, and the line gives no row.

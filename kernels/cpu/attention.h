@@ -4,7 +4,6 @@
 
 #include "kernels/attention_shape.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/kv_rows.h"
 #include "kernels/simd/isa.h"
 
 // Attention (kernels/attention_shape.h) on the host.

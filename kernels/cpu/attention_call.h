@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "kernels/cpu/attention.h"
-#include "kernels/cpu/attention_kernels.h"
+#include "kernels/cpu/simd_kernels.h"
 
 // What the two routes of attention.h share: one call's arguments, and the layout of its arrays.
 

@@ -1,5 +1,5 @@
-#include "kernels/cpu/attention_kernels.h"
-#include "kernels/simd/exp.h"
+#include "kernels/cpu/simd_kernels.h"
+#include "kernels/simd/simd.h"
 
 namespace greta::GRETA_ISA {
 namespace {

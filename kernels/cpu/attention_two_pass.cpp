@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "kernels/cpu/attention_call.h"
-#include "kernels/cpu/elementwise_kernels.h"
+#include "kernels/cpu/simd_kernels.h"
 
 namespace greta {
 namespace {

@@ -1,5 +1,3 @@
-#include "kernels/cpu/dequantise.h"
-
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -7,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/blocks.h"
+#include "kernels/cpu/quantise.h"
 
 namespace greta {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/dequantise.h"
-#include "kernels/cpu/elementwise_kernels.h"
+#include "kernels/cpu/quantise.h"
+#include "kernels/cpu/simd_kernels.h"
 
 namespace greta {
 namespace {

@@ -1,5 +1,5 @@
-#include "kernels/cpu/elementwise_kernels.h"
-#include "kernels/simd/exp.h"
+#include "kernels/cpu/simd_kernels.h"
+#include "kernels/simd/simd.h"
 
 // Whole vectors, then the rest in a vector whose other lanes are zero: the same operations for
 // both.

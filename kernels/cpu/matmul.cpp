@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/blocks.h"
-#include "kernels/cpu/dequantise.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/quantise.h"
+#include "kernels/cpu/simd_kernels.h"
 
 namespace greta {
 namespace {

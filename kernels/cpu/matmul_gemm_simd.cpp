@@ -1,5 +1,5 @@
-#include "kernels/cpu/matmul_expand.h"
-#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/matmul_blocks.h"
+#include "kernels/cpu/simd_kernels.h"
 
 // The product as a sum of outer products: a tile of kTileRows rows × kTileGroups vectors of tokens
 // stays in registers while k runs over kChain columns; what it has summed is then added to the

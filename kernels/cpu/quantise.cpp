@@ -11,7 +11,6 @@
 #include <type_traits>
 
 #include "kernels/blocks.h"
-#include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/scale_fit.h"
 
 namespace greta {

@@ -203,4 +203,9 @@ constexpr unsigned sketch_code(std::uint64_t index, std::size_t map) {
   return static_cast<unsigned>(mix64(index + (2 * kSketchVersion + map) * kGoldenGamma) >> 59);
 }
 
+/// What of a fingerprint that somebody states contradicts itself, so that no values have it: "nan
+/// and inf are more than n". Null when nothing does; an accident may still have made it. One of no
+/// values has the hash 0.
+const char* fault_of(const Fingerprint& stated);
+
 }  // namespace greta

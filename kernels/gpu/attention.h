@@ -6,7 +6,6 @@
 
 #include "kernels/attention_shape.h"
 #include "kernels/gpu/device.h"
-#include "kernels/kv_rows.h"
 
 // Attention (kernels/attention_shape.h) on the GPU. q, out: f32 [n_tokens, n_heads, head_dim]; k,
 // v: [cache_rows, n_kv_heads, head_dim], of one type; device memory. A cache in f16 has the results

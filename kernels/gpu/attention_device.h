@@ -8,7 +8,6 @@
 #include "kernels/attention_shape.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/runtime.h"
-#include "kernels/kv_rows.h"
 
 // What both routes of kernels/gpu/attention.h share: the meaning of an AttentionShape on the
 // device, where first_pos has been replaced by what lies in memory and there is always a window,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/gpu/attention_device.h"
+#include "kernels/gpu/device.h"
 #include "kernels/gpu/matrix_core.h"
 
 // What the kernels of attention_mfma agree on (kernels/gpu/attention_mfma.hip): where keys are cut,
@@ -66,5 +67,34 @@ struct Call {
   float* out;
   AttentionTrace trace;
 };
+
+// ---- One token (kernels/gpu/attention_mfma_token.hip).
+
+/// Device memory that a call needs, in bytes.
+size_t token_scratch(const AttentionShape& shape, int64_t max_keys);
+
+/// The attention of one token, call.shape checked. counters: kAttentionCounters words, zero before
+/// and left so; memory: token_scratch() bytes, 16-byte aligned; its contents need not be kept.
+/// Throws std::invalid_argument when there are more heads than counters.
+void attend_token(const Call& call, const ConstKvRows& k, const ConstKvRows& v, int64_t max_keys,
+                  uint32_t* counters, void* memory, Stream& stream);
+
+// ---- Tiles by warpgroups (kernels/gpu/attention_mfma_wide.hip).
+
+inline constexpr int kWideQueries = 128;  ///< of a tile
+
+/// Whether this device has warpgroups, and they are used for heads padded to kDim.
+template <int kDim>
+#if defined(GRETA_WARPGROUPS) && !defined(GRETA_AMD)
+inline constexpr bool kWideTiles = kDim <= 128;
+#else
+inline constexpr bool kWideTiles = false;
+#endif
+
+/// The first n_tiles tiles of queries, with the bits of TileAttention, but for those where
+/// has_nonfinite_values(): nothing is stored for them. kDim is 64 or 128; throws std::logic_error
+/// where there are no kWideTiles.
+template <int kDim>
+void attend_wide_tiles(const Call& call, const HalfCache& cache, int n_tiles, Stream& stream);
 
 }  // namespace greta::attention_mfma_detail

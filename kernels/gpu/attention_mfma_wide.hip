@@ -2,9 +2,8 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/attention_device.h"
-#include "kernels/gpu/attention_mfma_wide.h"
+#include "kernels/gpu/attention_mfma_call.h"
 #include "kernels/gpu/attention_softmax.h"
 #include "kernels/gpu/attention_sums.h"
 #include "kernels/gpu/device_math.h"

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/attention_device.h"
 #include "kernels/gpu/attention_mfma_call.h"
 #include "kernels/gpu/attention_softmax.h"
@@ -14,7 +13,7 @@
 #include "kernels/gpu/wave.h"
 
 // What a block of attention_mfma does: a tile of queries of one head against the keys that they see
-// (kernels/gpu/attention_mfma.hip). What is traced of it is in kernels/gpu/attention_tile_trace.h.
+// (kernels/gpu/attention_mfma.hip, which also has what is traced of it).
 // Device code.
 //
 // Keys and values come to shared memory piece by piece, into two buffers in turn: while one is
@@ -58,7 +57,7 @@ class TileAttention {
   __device__ void multiply_values(int stage, const Weights& weights, Outputs& out) const;
   __device__ void multiply_nonfinite_values(int stage, const Weights& weights, int first,
                                             Outputs& out) const;
-  // kernels/gpu/attention_tile_trace.h:
+  // kernels/gpu/attention_mfma.hip:
   template <class Trace>
   __device__ void for_traced(float* array, int block, Trace trace) const;
   __device__ void trace_scores(int block, const Scores& scores) const;

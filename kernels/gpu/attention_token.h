@@ -9,14 +9,12 @@
 #include "kernels/gpu/attention_mfma_call.h"
 #include "kernels/gpu/attention_softmax.h"
 #include "kernels/gpu/device_math.h"
-#include "kernels/gpu/last_block.h"
 #include "kernels/gpu/query_tile.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
 
 // What a block of threads does for one token: some query heads against a block of keys
-// (kernels/gpu/attention_mfma_token.hip). What comes of all blocks is in
-// kernels/gpu/attention_token_combine.h. Device code.
+// (kernels/gpu/attention_mfma_token.hip, which also folds what all blocks leave). Device code.
 
 namespace greta::attention_mfma_detail {
 
@@ -74,7 +72,7 @@ class TokenAttention {
   }
   __device__ void stage_queries();
   __device__ void attend();
-  // kernels/gpu/attention_token_combine.h:
+  // kernels/gpu/attention_mfma_token.hip:
   __device__ bool is_last() const {
     return is_last_block(token_.counters + blockIdx.z * gridDim.x + blockIdx.x,
                          blocks_of(n_scored_) - n_hidden_ / kBlockKeys);
@@ -141,7 +139,7 @@ class TokenAttention {
   __device__ void softmax(Scores& scores);
   template <class Trace>
   __device__ void for_traced(float* array, Trace trace) const;
-  // kernels/gpu/attention_token_combine.h:
+  // kernels/gpu/attention_mfma_token.hip:
   __device__ void leave_softmax() const;
   __device__ void leave_outputs(int piece, const Outputs& out) const;
   __device__ void finish_trace(const Final* finals) const;

@@ -8,7 +8,7 @@
 #include "kernels/gpu/weight_planes.h"
 #include "kernels/matrix.h"
 
-// Weights in the layout of the device to f32, with the bits of kernels/cpu/dequantise.h: every
+// Weights in the layout of the device to f32, with the bits of kernels/cpu/quantise.h: every
 // product is exact, so each value is rounded once. Device code, for lookups and conversions;
 // products read more at a time.
 

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/attention_shape.h"
 #include "kernels/blocks.h"
-#include "kernels/gpu/half_type.h"
+#include "kernels/gpu/device.h"
 #include "kernels/gpu/runtime.h"
-#include "kernels/kv_rows.h"
 
 // Arithmetic that kernels share: 16-bit floats, exp, integer dot products, wide loads. Device code.
 // What is said to be exact or correctly rounded has the same bits on every device and in the
@@ -92,7 +92,7 @@ __device__ inline uint32_t half_pair(float low, float high) {
 // ---- Functions.
 
 /// e^x within 1.02 ulp; infinite where f32 overflows, +0 below e^−86.98, NaN for NaN. The
-/// operations of kernels/simd/exp.h, so the bits of a processor with fused multiply-add.
+/// operations of kernels/simd/simd.h, so the bits of a processor with fused multiply-add.
 ///
 /// x = n·ln 2 + r, n whole, |r| ≤ ln 2 / 2; e^x = 2^n·e^r, e^r = 1 + r + r²·p(r).
 __device__ inline float exp_f32(float x) {
@@ -208,7 +208,8 @@ __device__ inline void store_as(void* address, const T& value) {
 struct alignas(16) Words4 {
   uint32_t word[4];
 };
-/// Four values as a cache stores them (kernels/kv_rows.h), floats or halves, that move as one.
+/// Four values as a cache stores them (kernels/attention_shape.h), floats or halves, that move as
+/// one.
 template <class Stored>
 struct alignas(4 * sizeof(Stored)) Four {
   Stored value[4];
@@ -256,6 +257,61 @@ __device__ inline float masked(float value, int mask) {
 }
 __device__ inline uint16_t masked(uint16_t value, int mask) {
   return static_cast<uint16_t>(value & mask);
+}
+
+/// Copies n values by a block of kThreads threads, four at a time where both sides allow.
+template <int kThreads>
+__device__ void copy_values(const float* from, uint32_t n, float* to) {
+  constexpr int kAhead = 4;  // their latencies overlap
+  uint32_t done = 0;
+  if (aligned16(from, to)) {
+    done = n & ~3u;
+    uint32_t i = 4 * threadIdx.x;
+    for (; i + 4 * (kAhead - 1) * kThreads < done; i += 4 * kAhead * kThreads) {
+      Floats4 held[kAhead];
+      GRETA_UNROLL
+      for (int j = 0; j < kAhead; ++j) {
+        held[j] = load_as<Floats4>(from + i + 4 * static_cast<uint32_t>(j) * kThreads);
+      }
+      GRETA_UNROLL
+      for (int j = 0; j < kAhead; ++j) {
+        store_as(to + i + 4 * static_cast<uint32_t>(j) * kThreads, held[j]);
+      }
+    }
+    for (; i < done; i += 4 * kThreads) store_as(to + i, load_as<Floats4>(from + i));
+  }
+  for (uint32_t i = done + threadIdx.x; i < n; i += kThreads) to[i] = from[i];
+}
+
+/// Begins to copy 16 bytes; both addresses 16-byte aligned.
+// ---- Copies from global to shared memory that go on while the block computes.
+//
+// NVIDIA has them (cp.async). Elsewhere a copy is done when the call returns, and the functions
+// that wait do nothing: the same pipeline, without overlap.
+
+__device__ inline void copy_async16(void* shared, const void* global) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+#else
+  store_as(shared, load_as<Words4>(global));
+#endif
+}
+
+/// Ends a group: the thread's copies begun since the last group.
+__device__ inline void commit_copies() {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until all but the kPending newest groups of this thread have arrived. Other threads see
+/// the data after a barrier.
+template <int kPending>
+__device__ inline void wait_for_copies() {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
 }
 
 }  // namespace greta

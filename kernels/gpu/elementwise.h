@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "kernels/attention_shape.h"
 #include "kernels/gpu/device.h"
-#include "kernels/kv_rows.h"
 #include "kernels/matrix.h"
 #include "kernels/rows.h"
 
@@ -93,5 +94,26 @@ struct BitTransfer {
 /// race between neighbours looks like. transfers: [n], device.
 void transfer_bits(float* rows, int64_t n_rows, int64_t width, const BitTransfer* transfers,
                    int64_t n, Stream& stream);
+
+inline constexpr int kMaxTopK = 8;
+
+/// Scratch of top_k in bytes, for any n; zeroed before the first call, left fit for the next.
+size_t top_k_scratch();
+
+/// Queues the greatest k of n values, greatest first, in the CPU backend's order: ties go to the
+/// lower index, −0 equals +0, NaN counts as −∞. top: f32 [k], the values with their bits; ids: i32
+/// [k], their indices; beyond n: NaN and −1. k ≤ kMaxTopK, n < 2³¹, else std::invalid_argument.
+/// Device memory; scratch is 8-byte aligned.
+void top_k(const float* values, int64_t n, int k, float* top, int32_t* ids, void* scratch,
+           Stream& stream);
+
+// ---- Floats rounded to 16 bits, which products on matrix cores take. Device memory.
+
+/// out[i] = x[i] to nearest even, n values.
+void halves_of(const float* x, int64_t n, HalfType type, uint16_t* out, Stream& stream);
+
+/// out[i] = silu(gate[i])·up[i], computed as swiglu() does, then to nearest even.
+void swiglu_halves(const float* gate, const float* up, int64_t n, HalfType type, uint16_t* out,
+                   Stream& stream);
 
 }  // namespace greta

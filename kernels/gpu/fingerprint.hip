@@ -2,7 +2,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/gpu/copy_values.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/fingerprint.h"
 #include "kernels/gpu/runtime.h"

@@ -1,5 +1,5 @@
 #include "kernels/gpu/device_math.h"
-#include "kernels/gpu/halves.h"
+#include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/runtime.h"
 
 // out[i] = half(f(i-th values)), eight results to a thread where addresses allow: one 16-byte

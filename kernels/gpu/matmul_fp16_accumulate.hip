@@ -5,10 +5,9 @@
 
 #include "kernels/gpu/dequant.h"
 #include "kernels/gpu/device_math.h"
-#include "kernels/gpu/matmul_fp16_accumulate.h"
+#include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/weight_planes.h"
-#include "kernels/gpu/weight_type_switch.h"
 
 // out[t][r] = sum over k, in order, of x[t][k]·w[r][k], rounded to f16 after every `step` of them:
 // a thread per row. Weights are expanded a few columns at a time, by all threads together, so that

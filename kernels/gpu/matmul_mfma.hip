@@ -2,11 +2,9 @@
 #include <string>
 #include <type_traits>
 
-#include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_mfma_place.h"
-#include "kernels/gpu/matmul_mfma_wide.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"

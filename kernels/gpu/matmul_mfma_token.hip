@@ -2,15 +2,13 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/gpu/matmul_finish.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_mfma_rows.h"
-#include "kernels/gpu/matmul_mfma_token.h"
 #include "kernels/gpu/matmul_stage.h"
 #include "kernels/gpu/matmul_tasks.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"
-#include "kernels/gpu/weight_type_switch.h"
+#include "kernels/gpu/weight_planes.h"
 
 // out[r] = Σ_k x[k]·w[r][k] of one token, with the sums of kernels/gpu/matmul_mfma.hip: in its
 // chunks of columns, by its instruction, one slice after the other, then chunk by chunk. What

@@ -4,10 +4,9 @@
 #include <span>
 #include <stdexcept>
 
-#include "kernels/gpu/async_copy.h"
 #include "kernels/gpu/device_math.h"
+#include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_mfma_place.h"
-#include "kernels/gpu/matmul_mfma_wide.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/warpgroup.h"

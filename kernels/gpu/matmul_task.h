@@ -7,10 +7,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/attention_shape.h"
 #include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/weight_planes.h"
-#include "kernels/kv_rows.h"
 
 // What a launch of products is told, whether vector units or matrix cores compute them: the
 // products, and what becomes of them (kernels/gpu/matmul_valu.hip,

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "kernels/fingerprint/fingerprint.h"
-#include "kernels/gpu/copy_values.h"
-#include "kernels/gpu/row_difference.h"
+#include "kernels/gpu/device_math.h"
+#include "kernels/gpu/fingerprint.h"
 #include "kernels/gpu/runtime.h"
 
 // Thread t of a block has lane t of every sum of one part of a row: blocks are as long as sums have

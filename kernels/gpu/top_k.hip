@@ -4,8 +4,8 @@
 #include <string>
 
 #include "kernels/gpu/device_math.h"
+#include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/runtime.h"
-#include "kernels/gpu/top_k.h"
 #include "kernels/gpu/wave.h"
 
 // Each value and its index make one number that grows with the value and falls with the index:

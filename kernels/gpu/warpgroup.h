@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "kernels/gpu/async_copy.h"
-#include "kernels/gpu/half_type.h"
+#include "kernels/gpu/device.h"
+#include "kernels/gpu/device_math.h"
 #include "kernels/gpu/matrix_core.h"
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"

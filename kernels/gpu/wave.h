@@ -27,15 +27,9 @@ __device__ inline uint32_t shuffle(uint32_t v, int lane) { return __shfl_sync(kA
 __device__ inline uint32_t shuffle_xor(uint32_t v, int mask) {
   return __shfl_xor_sync(kAllLanes, v, mask);
 }
-__device__ inline uint32_t shuffle_down(uint32_t v, int delta) {
-  return __shfl_down_sync(kAllLanes, v, static_cast<unsigned>(delta));
-}
 #else
 __device__ inline uint32_t shuffle(uint32_t v, int lane) { return __shfl(v, lane); }
 __device__ inline uint32_t shuffle_xor(uint32_t v, int mask) { return __shfl_xor(v, mask); }
-__device__ inline uint32_t shuffle_down(uint32_t v, int delta) {
-  return __shfl_down(v, static_cast<unsigned>(delta));
-}
 #endif
 
 /// Applies a move of 32 bits to each half of a T.
@@ -66,13 +60,6 @@ __device__ inline T wave_shuffle_xor(T value, int mask) {
   return wave_detail::move(value,
                            [mask](uint32_t word) { return wave_detail::shuffle_xor(word, mask); });
 }
-/// The value of lane own + delta; the own value where there is none.
-template <class T>
-__device__ inline T wave_shuffle_down(T value, int delta) {
-  return wave_detail::move(
-      value, [delta](uint32_t word) { return wave_detail::shuffle_down(word, delta); });
-}
-
 /// Bit l: whether lane l gave true. Bits from kWave on are 0.
 __device__ inline uint64_t wave_ballot(bool predicate) {
 #if defined(GRETA_NVIDIA)
@@ -131,15 +118,6 @@ __device__ inline T wave_reduce(T value, Combine combine) {
   }
   return value;
 }
-template <class T>
-__device__ inline T wave_sum(T value) {
-  return wave_reduce(value, Plus{});
-}
-template <class T>
-__device__ inline T wave_max(T value) {
-  return wave_reduce(value, Max{});
-}
-
 /// Over the block; T's shared memory is used by all calls with this T and Combine. Contains
 /// barriers.
 template <class T, class Combine>
@@ -160,11 +138,6 @@ template <class T>
 __device__ inline T block_sum(T value) {
   return block_reduce(value, Plus{});
 }
-template <class T>
-__device__ inline T block_max(T value) {
-  return block_reduce(value, Max{});
-}
-
 // ---- Atomics, on shared or global memory, in no particular order (relaxed).
 
 __device__ inline void atomic_add(uint32_t* address, uint32_t value) {
@@ -198,6 +171,47 @@ __device__ inline void wave_barrier() {
 #else
   static_cast<void>(wave_ballot(true));
 #endif
+}
+
+// ---- Which of several blocks is done last: that one makes something of what all have left in
+// memory. Device code.
+
+/// The value before, with everything that the block has written before its last barrier visible to
+/// who counts later, and everything that others have to who counted last.
+__device__ inline uint32_t count_block(uint32_t* counter) {
+#if defined(GRETA_NVIDIA) && defined(__CUDA_ARCH__)
+  uint32_t before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(__cvta_generic_to_global(counter))
+               : "memory");
+  return before;
+#else
+  __threadfence();
+  const uint32_t before = atomic_fetch_add(counter, 1);
+  __threadfence();
+  return before;
+#endif
+}
+
+/// Whether the other blocks of n that call this with the same counter, in global memory, have done
+/// so: if it is true, what they have written is there. The counter is 0 before and left so.
+/// Contains barriers.
+__device__ inline bool is_last_block(uint32_t* counter, int n) {
+  GRETA_SHARED(bool, last);
+#if defined(GRETA_AMD)
+  __threadfence();  // a barrier does not wait for writes to arrive
+#endif
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = count_block(counter) + 1 == static_cast<uint32_t>(n);
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+#if defined(GRETA_AMD)
+  __threadfence();
+#endif
+  return last;
 }
 
 }  // namespace greta

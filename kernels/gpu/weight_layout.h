@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "kernels/gpu/device.h"
-#include "kernels/gpu/half_type.h"
 #include "kernels/matrix.h"
 
 // How weights lie in the memory of a GPU.
@@ -46,7 +45,7 @@ bool has_planes(WeightType type);
 void arrange_planes(const Matrix& file, std::byte* out, Stream& stream);
 
 /// Queues out[r − first_row] = row r of w as 16-bit floats, for n_rows rows: each value rounded
-/// once to f32 as kernels/cpu/dequantise.h does, then to nearest even. f16 to f16 and bf16 to bf16
+/// once to f32 as kernels/cpu/quantise.h does, then to nearest even. f16 to f16 and bf16 to bf16
 /// keep their bits. w: device layout; out: [n_rows, cols], device.
 void to_halves(const Matrix& w, int64_t first_row, int64_t n_rows, HalfType type, uint16_t* out,
                Stream& stream);

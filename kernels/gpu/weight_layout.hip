@@ -6,7 +6,6 @@
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/weight_layout.h"
 #include "kernels/gpu/weight_planes.h"
-#include "kernels/gpu/weight_type_switch.h"
 
 namespace greta {
 namespace {

@@ -23,7 +23,7 @@
 #include "engine/probe/generate.h"
 #include "engine/probe/probe.h"
 #include "engine/probe/suite.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "engine/session/session.h"
 
 namespace greta {
@@ -56,9 +56,9 @@ void print(const std::string& name, double value, const char* unit) {
 /// Takes everything and keeps nothing.
 class NullSink final : public TraceSink {
  public:
-  void begin_prompt(const PromptRecord&) override {}
-  void rows(std::vector<TraceRecord>) override {}
-  void readout(const ReadoutRecord&) override {}
+  size_t begin_prompt(const PromptRecord&) override { return 0; }
+  void rows(size_t, std::vector<TraceRecord>) override {}
+  void readout(size_t, const ReadoutRecord&) override {}
   void end(bool) override {}
 };
 
@@ -72,13 +72,13 @@ class BenchRun {
     run.date = "2000-01-01";
     run.mode = "as_designed";
     run.dtype = "f32";
-    writer_.emplace(path_, run);
+    writer_.emplace(store_in_database(path_, run));
   }
   ~BenchRun() {
     writer_.reset();
     remove();
   }
-  RunWriter& writer() { return *writer_; }
+  RunQueue& writer() { return *writer_; }
 
  private:
   void remove() const {
@@ -87,19 +87,21 @@ class BenchRun {
     }
   }
   std::filesystem::path path_;
-  std::optional<RunWriter> writer_;
+  std::optional<RunQueue> writer_;
 };
 
 /// Counts what it hands on.
 class CountingSink final : public TraceSink {
  public:
   explicit CountingSink(TraceSink& next) : next_(next) {}
-  void begin_prompt(const PromptRecord& prompt) override { next_.begin_prompt(prompt); }
-  void rows(std::vector<TraceRecord> rows) override {
+  size_t begin_prompt(const PromptRecord& prompt) override { return next_.begin_prompt(prompt); }
+  void rows(size_t prompt, std::vector<TraceRecord> rows) override {
     n_rows += rows.size();
-    next_.rows(std::move(rows));
+    next_.rows(prompt, std::move(rows));
   }
-  void readout(const ReadoutRecord& readout) override { next_.readout(readout); }
+  void readout(size_t prompt, const ReadoutRecord& readout) override {
+    next_.readout(prompt, readout);
+  }
   void end(bool complete) override { next_.end(complete); }
 
   size_t n_rows = 0;

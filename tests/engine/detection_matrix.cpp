@@ -1,3 +1,25 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/probe/suite.h"
+#include "engine/session/session.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "tests/engine/engine_fixture.h"
+#include "tests/engine/forward/reference_f64.h"
+#include "tests/engine/late_faults.h"
+#include "tests/engine/probe/probe_lab.h"
+
 // Tests the instrument on known bugs: every fault of the catalogue, at every layer and in either
 // phase, must be found where it is, and clean runs must be left in peace.
 //
@@ -13,30 +35,43 @@
 // fail at their tensor, layer and position: a few of them, or with --late all every fault at every
 // layer. Exit status 1 when a case fails.
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
-#include <iostream>
-#include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "engine/probe/suite.h"
-#include "engine/session/backends.h"
-#include "engine/tokenizer/tokenizer.h"
-#include "tests/engine/engine_fixture.h"
-#include "tests/engine/expected_findings.h"
-#include "tests/engine/forward/reference_f64.h"
-#include "tests/engine/late_faults.h"
-#include "tests/engine/probe/probe_lab.h"
-#include "tests/engine/text_table.h"
-
 namespace greta {
+
+/// Rows of text in aligned columns on standard output; the first row is the heading.
+class TextTable {
+ public:
+  explicit TextTable(bool markdown) : markdown_(markdown) {}
+
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  void print() const {
+    std::vector<size_t> widths(rows_.front().size());
+    for (const auto& row : rows_) {
+      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      print_row(rows_[r], widths, ' ');
+      if (r == 0 && markdown_) {
+        print_row(std::vector<std::string>(widths.size()), widths, '-');
+      }
+    }
+  }
+
+ private:
+  void print_row(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
+                 char filler) const {
+    std::string line = markdown_ ? "| " : "";
+    for (size_t i = 0; i < cells.size(); ++i) {
+      line += cells[i] + std::string(widths[i] - cells[i].size(), filler);
+      line += markdown_ ? (i + 1 < cells.size() ? " | " : " |") : "  ";
+    }
+    std::cout << line.substr(0, line.find_last_not_of(' ') + 1) << "\n";
+  }
+
+  bool markdown_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
 namespace {
 
 constexpr double kSurelySeen = 10;       // tolerances
@@ -433,6 +468,7 @@ int main_of(int argc, char** argv) {
 }
 
 }  // namespace
+
 }  // namespace greta
 
 int main(int argc, char** argv) {

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "common/temporary_folder.h"
-#include "engine/forward/cpu_backend.h"
+#include "engine/forward/activations.h"
+#include "engine/forward/backend.h"
 #include "engine/forward/forward.h"
-#include "engine/forward/kv_cache.h"
 #include "engine/forward/model.h"
 #include "engine/gguf/file.h"
 #include "engine/probe/probe.h"
@@ -207,12 +207,15 @@ inline bool runs_before(RowKey a, RowKey b) {
 /// Remembers a run.
 class MemorySink final : public TraceSink {
  public:
-  void begin_prompt(const PromptRecord& prompt) override { prompts.push_back(prompt); }
-  void rows(std::vector<TraceRecord> rows) override {
+  size_t begin_prompt(const PromptRecord& prompt) override {
+    prompts.push_back(prompt);
+    return prompts.size() - 1;
+  }
+  void rows(size_t, std::vector<TraceRecord> rows) override {
     records.insert(records.end(), std::make_move_iterator(rows.begin()),
                    std::make_move_iterator(rows.end()));
   }
-  void readout(const ReadoutRecord& readout) override { readouts.push_back(readout); }
+  void readout(size_t, const ReadoutRecord& readout) override { readouts.push_back(readout); }
   void attribute(const std::string& name, const std::string& value) override {
     attributes.emplace_back(name, value);
   }
@@ -242,5 +245,16 @@ inline bool same_bits(const Fingerprint& a, const Fingerprint& b) {
   return a.n == b.n && a.hash == b.hash;
 }
 inline bool is_finite(const Fingerprint& row) { return row.nan == 0 && row.inf == 0; }
+
+/// Two layers, odd sizes where a storage type allows them.
+inline SynthShape tiny_shape() {
+  SynthShape shape = small_shape();
+  shape.n_layers = 2;
+  shape.n_heads = 4;
+  shape.n_kv_heads = 2;
+  shape.ffn_dim = 256;
+  shape.vocab = 515;
+  return shape;
+}
 
 }  // namespace greta

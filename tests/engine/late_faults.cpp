@@ -5,14 +5,47 @@
 #include <iostream>
 #include <optional>
 #include <string_view>
+#include <vector>
 
-#include "engine/session/backends.h"
+#include "engine/session/session.h"
 #include "tests/engine/engine_fixture.h"
-#include "tests/engine/expected_findings.h"
 #include "tests/engine/probe/probe_lab.h"
 
 namespace greta {
 namespace {
+
+std::vector<std::string_view> right_findings(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kRopePosOffByOne:
+    case FaultKind::kRopeTheta:
+    case FaultKind::kRopePairing:
+      return {"TURNED"};
+    case FaultKind::kKvWrongSlot:  // what nobody wrote is poisoned
+      return {"ALL_NAN", "OTHER_POSITION"};
+    case FaultKind::kStaleKvTail:
+      return {"STALE_ROW", "OTHER_POSITION", "ALL_ZERO"};
+    case FaultKind::kMaskOffByOne:
+      return {"FEWER_VALUES", "NOT_ONE", "ALL_NAN", "SOME_NAN"};
+    case FaultKind::kSoftmaxNoMax:
+      return {"SOME_NAN", "ALL_NAN"};
+    case FaultKind::kKvHeadStride:
+    case FaultKind::kGqaHeadMapping:
+    case FaultKind::kVLayoutTransposed:
+      return {"SOME_HEADS", "UNRELATED"};
+    case FaultKind::kRmsNormEps:
+    case FaultKind::kQuantScale:
+      return {"SCALED"};
+    case FaultKind::kFp16Accumulate:
+      return {"FEWER_BITS"};
+    case FaultKind::kLmHeadRoute:
+      return {"ROUNDING"};
+    case FaultKind::kRace:
+      return {"UNSTABLE"};
+    case FaultKind::kKCacheSpoiled:
+      return {"EARLIER_ROW"};
+  }
+  return {};
+}
 
 /// When a fault begins, with how long a prompt, and the first position where it is seen.
 struct Onset {
@@ -94,6 +127,14 @@ LateOutcome try_fault(const TestModel& model, const TestEngine& engine, ProbeLab
 }
 
 }  // namespace
+
+bool tells(FaultKind kind, std::span<const std::string> findings, bool rounding) {
+  if (findings.empty()) return false;
+  const std::string& first = findings.front();
+  const std::vector<std::string_view> right = right_findings(kind);
+  return std::find(right.begin(), right.end(), first) != right.end() ||
+         (rounding && first == "ROUNDING");
+}
 
 LateCount late_faults(const LateFaults& wanted) {
   const TestModel model(wanted.shape, wanted.type);

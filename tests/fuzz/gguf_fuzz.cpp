@@ -13,7 +13,7 @@
 #include "engine/forward/model.h"
 #include "engine/gguf/file.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "kernels/cpu/dequantise.h"
+#include "kernels/cpu/quantise.h"
 
 namespace {
 

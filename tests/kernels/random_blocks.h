@@ -6,7 +6,11 @@
 #include <vector>
 
 #include "kernels/blocks.h"
+#include "kernels/cpu/quantise.h"
 #include "kernels/matrix.h"
+#include "tests/kernels/kernel_fixture.h"
+
+// Values as the CPU stores and reads them.
 
 namespace greta {
 
@@ -40,6 +44,14 @@ inline std::vector<std::byte> random_blocks(WeightType type, size_t n_values, ui
     for (const size_t place : scale_places(type)) bytes[block + place + 1] &= std::byte{0xbf};
   }
   return bytes;
+}
+
+using Bytes = std::vector<std::byte>;
+
+inline Values expand(WeightType type, const Bytes& data, size_t n) {
+  Values values(n);
+  dequantise(type, data, values);
+  return values;
 }
 
 }  // namespace greta

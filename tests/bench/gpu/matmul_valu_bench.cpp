@@ -6,7 +6,7 @@
 
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/elementwise.h"
-#include "kernels/gpu/matmul_mfma_token.h"
+#include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/weight_layout.h"
 #include "tests/bench/gpu/gpu_bench.h"

@@ -7,9 +7,7 @@
 #include "kernels/fingerprint/fingerprint.h"
 #include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/fingerprint.h"
-#include "kernels/gpu/halves.h"
 #include "kernels/gpu/matmul_mfma.h"
-#include "kernels/gpu/top_k.h"
 #include "tests/bench/gpu/gpu_bench.h"
 
 namespace greta {

@@ -226,10 +226,18 @@ TEST_F(InferProbeOptions, PromptsTogetherAreRecordedAsOneAtATime) {
   ASSERT_EQ(sh(command + "one.db --sequences 1").status, 0);
   ASSERT_EQ(sh(command + "many.db").status, 0);
   ASSERT_EQ(sh(command + "two.db --sequences 2").status, 0);
+  // All but the order in which rows were written.
   for (const char* what :
-       {"* FROM trace_row", "* FROM sketch", "* FROM difference", "* FROM readout", "* FROM plan",
-        "* FROM prompt", "* FROM traced_position", "* FROM row_context", "* FROM verdict",
-        "* FROM difference_part", "dim, value FROM attribute ORDER BY dim, value"}) {
+       {"prompt, phase, step, pos_id, layer, tensor, token_id, logical_tok_idx, n, hash, min, max,"
+        " mean, abs_sum, nan, inf, nz_count, route, seq_len, token_index, tokens_total, extra"
+        " FROM trace ORDER BY prompt_id, phase, step, pos_id, layer, tensor",
+        "prompt_id, side, pos_id, layer, tensor_id, nth, k.n, derived, sum_sq, scale, b0, b1, b16,"
+        " b31 FROM trace_row t JOIN sketch k ON k.id = t.sketch_id ORDER BY 1, 2, 3, 4, 5, 6",
+        "prompt_id, side, step, pos_id, top1_id, top1_logit, top2_id, top2_logit, gap, vocab, route"
+        " FROM readout",
+        "* FROM difference", "* FROM plan", "* FROM prompt", "* FROM traced_position",
+        "* FROM verdict", "* FROM difference_part",
+        "dim, value FROM attribute ORDER BY dim, value"}) {
     const std::string one = query(std::string("SELECT ") + what, "one.db");
     EXPECT_EQ(one, query(std::string("SELECT ") + what, "many.db")) << what;
     EXPECT_EQ(one, query(std::string("SELECT ") + what, "two.db")) << what;

@@ -7,7 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "engine/forward/race.h"
+#include "engine/forward/fault.h"
 
 namespace greta {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/forward/fault.h"
 #include "engine/forward/route.h"
 #include "engine/gguf/file.h"
-#include "engine/run/trace_point.h"
+#include "engine/run/trace_sink.h"
 
 // The forward pass in float64, written to be read: what the engine is held against. It shares
 // nothing with the engine but the file and the expansion of its weights.

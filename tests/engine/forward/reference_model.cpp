@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/blocks.h"
-#include "kernels/cpu/dequantise.h"
+#include "kernels/cpu/quantise.h"
 #include "tests/engine/forward/reference_f64.h"
 
 namespace greta {

@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/engine/engine_fixture.h"
 #include "tests/engine/forward/reference_f64.h"
 #include "tests/engine/forward/routes_by.h"
-#include "tests/engine/hip/tiny_shape.h"
-#include "tests/engine/probe/exact_pairs.h"
-#include "tests/engine/probe/half_cache.h"
+#include "tests/engine/probe/probe_fixture.h"
 #include "tests/engine/probe/told.h"
 
 namespace greta {

@@ -1,6 +1,4 @@
 // A KV cache in f16: what is stored, traced and compared is what attention reads.
-#include "tests/engine/probe/half_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,6 +8,7 @@
 
 #include "engine/probe/replay.h"
 #include "tests/engine/forward/reference_f64.h"
+#include "tests/engine/probe/probe_fixture.h"
 #include "tests/engine/probe/told.h"
 
 namespace greta {

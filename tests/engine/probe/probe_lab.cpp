@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "db/database.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 
 namespace greta {
 namespace {
@@ -69,7 +69,7 @@ std::string ProbeLab::probe(const TestEngine& engine,
   for (const Fault& fault : options.forward.faults.all()) {
     record.attributes.emplace_back("inject", fault.text());
   }
-  RunWriter writer(database_, record);
+  RunQueue writer(store_in_database(database_, record));
   size_t longest = 0;
   for (const std::vector<int32_t>& tokens : prompts) longest = std::max(longest, tokens.size());
   const auto n = static_cast<int64_t>(longest) + options.decode_steps;

@@ -8,7 +8,7 @@
 
 #include "db/database.h"
 #include "db/statements.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/engine_fixture.h"
 #include "tests/engine/forward/tampered_backend.h"
 #include "tests/engine/probe/probe_lab.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/row_difference.h"
+#include "kernels/row_difference.h"
 #include "tests/engine/probe/probe_fixture.h"
 
 namespace greta {

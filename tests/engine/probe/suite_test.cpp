@@ -5,7 +5,6 @@
 #include <fstream>
 #include <set>
 
-#include "engine/probe/suite_file.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace greta {

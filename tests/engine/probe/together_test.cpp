@@ -11,8 +11,8 @@
 
 #include "db/database.h"
 #include "db/transaction.h"
-#include "engine/probe/prompt_groups.h"
-#include "engine/record/run_writer.h"
+#include "engine/probe/suite.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/forward/tampered_backend.h"
 #include "tests/engine/probe/told.h"
 

@@ -18,26 +18,31 @@
 
 namespace greta {
 
-/// Remembers every call as a line.
+/// Remembers every call as a line: those of a prompt after those of the prompts before it, and the
+/// attributes behind all of them.
 class ToldSink final : public TraceSink {
  public:
-  void begin_prompt(const PromptRecord& prompt) override {
+  size_t begin_prompt(const PromptRecord& prompt) override {
     std::string line = "prompt " + prompt.name + " " + std::to_string(prompt.plan.size());
     for (const int32_t id : prompt.token_ids) line += " " + std::to_string(id);
-    lines.push_back(line);
+    ends_.push_back(ends_.empty() ? 0 : ends_.back());
+    add(ends_.size() - 1, {line});
+    return ends_.size() - 1;
   }
-  void rows(std::vector<TraceRecord> rows) override {
-    for (const TraceRecord& row : rows) lines.push_back(line_of(row));
+  void rows(size_t prompt, std::vector<TraceRecord> rows) override {
+    std::vector<std::string> added;
+    for (const TraceRecord& row : rows) added.push_back(line_of(row));
+    add(prompt, added);
   }
-  void readout(const ReadoutRecord& r) override {
-    lines.push_back(
-        "readout " + std::string(phase_name(r.phase)) +
-        numbers({static_cast<double>(r.step), static_cast<double>(r.pos_id),
-                 static_cast<double>(r.top1_id), static_cast<double>(r.top1_logit),
-                 static_cast<double>(r.top2_id), static_cast<double>(r.top2_logit),
-                 static_cast<double>(r.vocab), r.norm_error.value_or(-1),
-                 r.logits_error.value_or(-1), static_cast<double>(r.cpu_top1_id.value_or(-2))}) +
-        " " + r.route);
+  void readout(size_t prompt, const ReadoutRecord& r) override {
+    add(prompt,
+        {"readout " + std::string(phase_name(r.phase)) +
+         numbers({static_cast<double>(r.step), static_cast<double>(r.pos_id),
+                  static_cast<double>(r.top1_id), static_cast<double>(r.top1_logit),
+                  static_cast<double>(r.top2_id), static_cast<double>(r.top2_logit),
+                  static_cast<double>(r.vocab), r.norm_error.value_or(-1),
+                  r.logits_error.value_or(-1), static_cast<double>(r.cpu_top1_id.value_or(-2))}) +
+         " " + r.route});
   }
   void attribute(const std::string& name, const std::string& value) override {
     lines.push_back("attribute " + name + " " + value);
@@ -55,6 +60,10 @@ class ToldSink final : public TraceSink {
   std::vector<std::string> lines;
 
  private:
+  void add(size_t prompt, const std::vector<std::string>& added) {
+    lines.insert(lines.begin() + ends_[prompt], added.begin(), added.end());
+    for (size_t i = prompt; i < ends_.size(); ++i) ends_[i] += std::ssize(added);
+  }
   static std::string numbers(std::initializer_list<double> all) {
     std::string text;
     for (const double x : all) {
@@ -84,6 +93,8 @@ class ToldSink final : public TraceSink {
            numbers({static_cast<double>(d.values.differing), d.rel_l2().value_or(-1),
                     static_cast<double>(d.values.max_abs)});
   }
+
+  std::vector<std::ptrdiff_t> ends_;  // of each prompt's lines
 };
 
 /// Prompts of as many tokens as `lengths` says.

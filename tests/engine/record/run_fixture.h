@@ -15,7 +15,7 @@
 #include "db/check.h"
 #include "db/database.h"
 #include "engine/run/trace_sink.h"
-#include "kernels/cpu/row_difference.h"
+#include "kernels/row_difference.h"
 #include "tests/ingest/ingest_fixture.h"
 
 namespace greta {
@@ -69,10 +69,11 @@ struct MadeUpRun {
   void feed(TraceSink& sink) const {
     sink.attribute("model_sha256", "0a1b");
     for (const auto& [prompt, n_tokens] : prompts) {
-      sink.begin_prompt(prompt_record(prompt, n_tokens));
-      give(sink, prompt, Phase::kPrefillLast, 0, n_tokens - 1, n_tokens);
+      const size_t number = sink.begin_prompt(prompt_record(prompt, n_tokens));
+      give(sink, number, prompt, Phase::kPrefillLast, 0, n_tokens - 1, n_tokens);
       for (int64_t i = 0; i <= decode_steps; ++i) {
-        give(sink, prompt, i == 0 ? Phase::kDecode0 : Phase::kDecode, 1 + i, n_tokens - 1 + i, 1);
+        give(sink, number, prompt, i == 0 ? Phase::kDecode0 : Phase::kDecode, 1 + i,
+             n_tokens - 1 + i, 1);
       }
     }
   }
@@ -150,8 +151,8 @@ struct MadeUpRun {
     return prompt;
   }
 
-  void give(TraceSink& sink, const std::string& prompt, Phase phase, int64_t step, int64_t pos,
-            int64_t seq_len) const {
+  void give(TraceSink& sink, size_t number, const std::string& prompt, Phase phase, int64_t step,
+            int64_t pos, int64_t seq_len) const {
     std::vector<TraceRecord> rows;
     for (const auto& [layer, point] : places()) {
       MadeUpRow row{prompt, {}, values(prompt, layer, point, pos)};
@@ -175,7 +176,7 @@ struct MadeUpRun {
       r.sample.assign(row.values.begin(), row.values.begin() + static_cast<std::ptrdiff_t>(n));
       rows.push_back(std::move(r));
     }
-    sink.rows(std::move(rows));
+    sink.rows(number, std::move(rows));
     ReadoutRecord readout;
     readout.phase = phase;
     readout.step = step;
@@ -188,7 +189,7 @@ struct MadeUpRun {
     readout.route = is_decode(phase) ? "DOT" : "GEMM";
     if (cpu_probe) readout.cpu_top1_id = 7;
     alter_readout(readout);
-    sink.readout(readout);
+    sink.readout(number, readout);
   }
 };
 

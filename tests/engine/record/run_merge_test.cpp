@@ -2,8 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "db/merge.h"
-#include "engine/record/jsonl_writer.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/record/run_fixture.h"
 
 namespace greta {
@@ -25,7 +24,7 @@ class RunMerge : public testing::Test {
     return run;
   }
   void write(const std::string& file, const MadeUpRun& run) const {
-    RunWriter writer(folder_ / file, MadeUpRun::record("kv_aligned"));
+    RunQueue writer(store_in_database(folder_ / file, MadeUpRun::record("kv_aligned")));
     run.feed(writer);
     writer.end(true);
   }
@@ -85,7 +84,7 @@ TEST_F(RunMerge, NumberedNamesThatAreTakenMoveOn) {
 TEST_F(RunMerge, RunThatWentOnIsCompleted) {
   MadeUpRun run = small_run();
   run.decode_steps = 3;
-  RunWriter writer(folder_ / "b.db", MadeUpRun::record("kv_aligned"));
+  RunQueue writer(store_in_database(folder_ / "b.db", MadeUpRun::record("kv_aligned")));
   run.feed(writer);
   SQLite::Database db = open("a.db");
   const auto rows_there = [this] {
@@ -95,7 +94,7 @@ TEST_F(RunMerge, RunThatWentOnIsCompleted) {
   for (int i = 0; rows_there() == 0 && i < 60'000; ++i) usleep(1000);
   merge(db, folder_ / "b.db");
   EXPECT_EQ(text_of(db, "SELECT verdict, status FROM run_verdict"), "INCOMPLETE|running");
-  writer.rows([] {
+  writer.rows(0, [] {
     TraceRecord late;
     late.point = TracePoint::kMlpOut;
     late.phase = Phase::kDecode;
@@ -128,7 +127,7 @@ TEST_F(RunMerge, LostRowsStayLost) {
 
 TEST_F(RunMerge, ExportThatWasIngestedIsTheRunItself) {
   write("a.db", small_run());
-  JsonlWriter writer(folder_ / "out", MadeUpRun::record("kv_aligned"));
+  RunQueue writer(store_in_folder(folder_ / "out", MadeUpRun::record("kv_aligned")));
   small_run().feed(writer);
   writer.end(true);
   {

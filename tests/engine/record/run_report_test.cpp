@@ -3,7 +3,7 @@
 
 #include <cctype>
 
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/cli/program.h"
 #include "tests/engine/record/run_fixture.h"
 
@@ -29,7 +29,7 @@ class RunReport : public ProgramTest {
       };
       RunRecord record = MadeUpRun::record(mode);
       record.attributes = {{"host", "node7"}, {"model", "tiny.gguf"}, {"inject", "none@decode"}};
-      RunWriter writer(database(), record);
+      RunQueue writer(store_in_database(database(), record));
       run.feed(writer);
       writer.end(true);
     }

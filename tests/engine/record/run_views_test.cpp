@@ -1,18 +1,17 @@
-// What the views say of runs that an engine wrote straight into the database.
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 
 #include "db/check.h"
-#include "db/judge.h"
-#include "engine/record/run_writer.h"
+#include "engine/record/run_queue.h"
 #include "tests/engine/record/run_fixture.h"
+
+// What the views say of runs that an engine wrote straight into the database.
 
 namespace greta {
 namespace {
 
-constexpr float kRounding = 1.0f + 0x1p-20f;
 constexpr const char* kVerdict =
     "SELECT verdict, numeric_verdict, coverage FROM verdict_now WHERE level = 'run'";
 
@@ -21,7 +20,7 @@ class EngineRun : public testing::Test {
  protected:
   std::string write(const MadeUpRun& run, const std::string& mode = "batch_invariant",
                     bool complete = true) {
-    RunWriter writer(file(), MadeUpRun::record(mode));
+    RunQueue writer(store_in_database(file(), MadeUpRun::record(mode)));
     run.feed(writer);
     writer.end(complete);
     return writer.run_name();
@@ -37,15 +36,6 @@ class EngineRun : public testing::Test {
   TemporaryFolder folder_;
 };
 
-void scale(MadeUpRow& row, float factor) {
-  for (float& x : row.values) x *= factor;
-}
-
-/// What arithmetic makes: not a weight, nor a look-up.
-bool is_computed(const MadeUpRow& row) {
-  return row.record.point > TracePoint::kEmbedOut && row.record.point != TracePoint::kRmsWeight;
-}
-
 TEST_F(EngineRun, EqualRowsPassWithCompleteCoverage) {
   write({});
   EXPECT_EQ(ask("SELECT verdict, numeric_verdict, coverage, evidence, pairs, pass, fail, missing,"
@@ -54,29 +44,6 @@ TEST_F(EngineRun, EqualRowsPassWithCompleteCoverage) {
   EXPECT_EQ(ask("SELECT count(*), sum(scope = 'full'), sum(compared_n >= 2) FROM pair"),
             "100|100|100");
   EXPECT_EQ(ask("SELECT count(*) FROM first_fail"), "0");
-}
-
-TEST_F(EngineRun, WithoutAnyOneOfItsRowsItIsIncomplete) {
-  MadeUpRun run{.prompts = {{"p0_short", 6}}};
-  write(run);
-  SQLite::Database db = open();
-  const std::string passed = text_of(db, kVerdict);
-  ASSERT_EQ(passed, "PASS|PASS|complete");
-  SQLite::Statement keys(
-      db,
-      "SELECT printf('side = %d AND pos_id = %d AND layer = %d AND tensor_id = %d',"
-      " side, pos_id, layer, tensor_id) FROM trace_row");
-  std::vector<std::string> rows;
-  while (keys.executeStep()) rows.push_back(keys.getColumn(0).getString());
-  keys.reset();
-  ASSERT_EQ(rows.size(), 100u);
-  for (const std::string& row : rows) {
-    db.exec("BEGIN");
-    db.exec("DELETE FROM trace_row WHERE " + row);
-    EXPECT_EQ(text_of(db, kVerdict), "INCOMPLETE|INCOMPLETE|unmet") << row;
-    db.exec("ROLLBACK");
-  }
-  EXPECT_EQ(text_of(db, kVerdict), passed);
 }
 
 TEST_F(EngineRun, WithoutAnyOneRowOfLaterTokensItDoesNotPass) {
@@ -164,26 +131,6 @@ TEST_F(EngineRun, OneValueThatIsNotFiniteFailsWhateverRowItIsIn) {
             "FAIL|FAIL|200|200");
 }
 
-TEST_F(EngineRun, NonFiniteRowsFailOnBothSides) {
-  for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
-    MadeUpRun run;
-    run.alter = [&](MadeUpRow& row) {  // equal on both sides, and still a failure
-      if (is(row, TracePoint::kMlpOut, 1)) row.values[3] = bad;
-      return true;
-    };
-    const std::string name = write(run);
-    EXPECT_EQ(
-        ask("SELECT verdict, numeric_verdict, fail, layer, tensor, first_fail FROM run_verdict"
-            " WHERE run = '" +
-            name + "'"),
-        "FAIL|FAIL|2|1|mlp_out|MLP_OUT_DRIFT");
-    EXPECT_EQ(
-        ask("SELECT DISTINCT status FROM pair WHERE tensor = 'mlp_out' AND layer = 1 AND run = '" +
-            name + "'"),
-        "NONFINITE");
-  }
-}
-
 TEST_F(EngineRun, RowWithoutAFiniteValueHasNoStatistics) {
   MadeUpRun run{.prompts = {{"p0_short", 6}}, .layers = {0}, .points = {TracePoint::kAttnOut}};
   run.alter = [](MadeUpRow& row) {
@@ -202,7 +149,7 @@ TEST_F(EngineRun, WhatDidNotEndOrFailedIsIncomplete) {
   EXPECT_EQ(ask(std::string(kVerdict)), "INCOMPLETE|INCOMPLETE|complete");
   EXPECT_EQ(ask("SELECT status, finished_at IS NOT NULL FROM run"), "failed|1");
   {
-    RunWriter writer(file(), MadeUpRun::record("kv_aligned"));
+    RunQueue writer(store_in_database(file(), MadeUpRun::record("kv_aligned")));
     MadeUpRun().feed(writer);
   }
   EXPECT_EQ(ask("SELECT status, verdict FROM run_verdict WHERE mode = 'kv_aligned'"),
@@ -211,164 +158,6 @@ TEST_F(EngineRun, WhatDidNotEndOrFailedIsIncomplete) {
       << "what was given before is evidence";
 }
 
-TEST_F(EngineRun, PlanWithASideThatWasNotTracedIsIncomplete) {
-  MadeUpRun run{.prompts = {{"p0_short", 6}}};
-  run.alter = [](MadeUpRow& row) { return row.record.phase != Phase::kDecode0; };
-  write(run);
-  EXPECT_EQ(ask("SELECT verdict, coverage, unmet, missing, pairs FROM run_verdict"),
-            "INCOMPLETE|unmet|50|50|0");
-}
-
-TEST_F(EngineRun, WithoutAPlanCoverageIsUndeclared) {
-  write({.planned = false});
-  EXPECT_EQ(ask(kVerdict), "PASS|PASS|undeclared");
-}
-
-TEST_F(EngineRun, DriftWithinRoundingFailsStrictlyAndPassesNumerically) {
-  MadeUpRun run;
-  run.alter = [](MadeUpRow& row) {
-    const bool later = row.record.point >= TracePoint::kAttnOut || row.record.layer != 0;
-    if (row.record.phase == Phase::kDecode0 && later && is_computed(row)) scale(row, kRounding);
-    return true;
-  };
-  write(run, "as_designed");
-  EXPECT_EQ(ask("SELECT verdict, strict_verdict, numeric_verdict, first_fail, strict_layer,"
-                " strict_tensor, rounding = fail FROM run_verdict"),
-            "PASS|FAIL|PASS|-|0|attn_out|1");
-  EXPECT_EQ(ask("SELECT tensor, origin, inputs_complete FROM pair WHERE status = 'DRIFT'"
-                " ORDER BY prompt_id, layer < 0, layer, tensor_id LIMIT 1"),
-            "attn_out|ORIGIN|1");
-}
-
-TEST_F(EngineRun, BugBehindRoundingIsTheNumericFirstFail) {
-  MadeUpRun run;
-  run.alter = [](MadeUpRow& row) {
-    if (row.record.phase != Phase::kDecode0) return true;
-    if (is_computed(row)) scale(row, kRounding);
-    if (is(row, TracePoint::kWoOut, 1)) scale(row, 1.5f);
-    return true;
-  };
-  write(run, "as_designed");
-  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, first_fail, layer, tensor, numeric_origin"
-                " FROM run_verdict"),
-            "FAIL|FAIL|WO_OUT_DRIFT|1|wo_out|ORIGIN");
-}
-
-struct Alignment {
-  std::set<TracePoint> rounding, divergent;
-  const char* as_designed;  // interpretation and status
-  const char* kv_aligned;
-};
-
-TEST_F(EngineRun, KvAlignmentReadsAsTheGuideSays) {
-  using enum TracePoint;
-  const Alignment cases[] = {
-      {{}, {}, "ALIGNED|PASS", "ALIGNED|PASS"},
-      {{kQPostRope, kAttnOut}, {}, "ALIGNED|PASS", "ALIGNED|PASS"},
-      {{kKPostRope, kVProj, kAttnOut}, {}, "STRUCTURAL_DRIFT|KV_MISMATCH", "STRUCTURAL_DRIFT|PASS"},
-      {{kKPostRope}, {kAttnOut}, "REAL_MISMATCH|KV_MISMATCH", "REAL_MISMATCH|PASS"},
-      {{}, {kVProj, kAttnOut}, "REAL_MISMATCH|KV_MISMATCH", "REAL_MISMATCH|PASS"},
-      {{}, {kAttnScores}, "KV_MISALIGNMENT|PASS", "KV_MISALIGNMENT|PASS"},
-      {{kAttnScores}, {kAttnOut}, "KV_MISALIGNMENT|PASS", "KV_MISALIGNMENT|PASS"},
-      {{}, {kQPostRope}, "Q_MISMATCH|PASS", "Q_MISMATCH|PASS"},
-      {{}, {kKCacheRows}, "KV_MISALIGNMENT|KV_MISMATCH", "KV_MISALIGNMENT|KV_MISMATCH"},
-      {{kKPostRope, kKCache}, {}, "STRUCTURAL_DRIFT|KV_MISMATCH", "STRUCTURAL_DRIFT|KV_MISMATCH"}};
-  for (const Alignment& expected : cases) {
-    for (const char* mode : {"as_designed", "kv_aligned"}) {
-      MadeUpRun run{.prompts = {{"p0_short", 6}}, .layers = {2}};
-      run.alter = [&](MadeUpRow& row) {
-        if (row.record.phase != Phase::kDecode0) return true;
-        if (expected.rounding.contains(row.record.point)) scale(row, kRounding);
-        if (expected.divergent.contains(row.record.point)) scale(row, 1.5f);
-        return true;
-      };
-      const std::string name = write(run, mode);
-      EXPECT_EQ(ask("SELECT interpretation, status FROM kv_alignment WHERE run = '" + name + "'"),
-                mode == std::string("kv_aligned") ? expected.kv_aligned : expected.as_designed)
-          << name;
-    }
-  }
-}
-
-TEST_F(EngineRun, ARowOfAnEarlierTokenThatIsNotFiniteFailsTheCacheRows) {
-  MadeUpRun run{.prompts = {{"p0_short", 6}}};
-  run.alter = [](MadeUpRow& row) {
-    const bool decode = row.record.phase == Phase::kDecode0;
-    if (decode && is(row, TracePoint::kKCacheRows, 1)) row.values[0] = NAN;
-    return true;
-  };
-  write(run);
-  EXPECT_EQ(ask("SELECT verdict, numeric_verdict, first_fail, layer, tensor FROM run_verdict"),
-            "FAIL|FAIL|K_CACHE_ROWS_DRIFT|1|k_cache_rows");
-  EXPECT_EQ(ask("SELECT tensor, status, origin FROM pair WHERE status <> 'MATCH'"),
-            "k_cache_rows|NONFINITE|ORIGIN");
-  EXPECT_EQ(ask("SELECT layer, cache_match, cache_rows_match, interpretation, status"
-                " FROM kv_alignment"),
-            "0|1|1|ALIGNED|PASS\n1|1|0|KV_MISALIGNMENT|KV_MISMATCH");
-}
-
-TEST_F(EngineRun, KvAlignmentKeepsALayerThatOneSideLost) {
-  MadeUpRun run{.prompts = {{"p0_short", 6}}};
-  run.alter = [](MadeUpRow& row) {
-    return row.record.phase != Phase::kDecode0 || row.record.layer != 1;
-  };
-  write(run, "kv_aligned");
-  EXPECT_EQ(ask("SELECT layer, interpretation, status FROM kv_alignment"),
-            "0|ALIGNED|PASS\n1|UNKNOWN|KV_MISMATCH");
-}
-
-TEST_F(EngineRun, TwoRunsCompareRowByRow) {
-  const std::string a = write({.decode_steps = 1});
-  MadeUpRun changed{.decode_steps = 1};
-  changed.alter = [](MadeUpRow& row) {
-    if (is(row, TracePoint::kVProj, 1) && row.prompt == "p0_short") scale(row, 1.25f);
-    return !(is(row, TracePoint::kHidden, -1) && row.record.phase == Phase::kDecode);
-  };
-  const std::string b = write(changed);
-  EXPECT_EQ(b, a + "#2");
-  EXPECT_EQ(ask("SELECT prompt, phase, pos_id, layer, tensor, status, class FROM run_diff"
-                " WHERE run_a = '" +
-                a + "' AND run_b = '" + b +
-                "' AND status <> 'MATCH'"
-                " ORDER BY prompt, pos_id, phase DESC, tensor"),
-            "p0_short|prefill_last|5|1|v_proj|DRIFT|DIVERGENT\n"
-            "p0_short|decode0|5|1|v_proj|DRIFT|DIVERGENT\n"
-            "p0_short|decode|6|-1|hidden|ONLY_A|-\n"
-            "p0_short|decode|6|1|v_proj|DRIFT|DIVERGENT\n"
-            "p6_len_16|decode|16|-1|hidden|ONLY_A|-");
-  const std::string again = write({.decode_steps = 1});
-  EXPECT_EQ(ask("SELECT status, count(*) FROM run_diff WHERE run_a = '" + a + "' AND run_b = '" +
-                again + "' GROUP BY 1"),
-            "MATCH|300");
-}
-
-TEST_F(EngineRun, LmHeadDeltaNamesTheRouteThatTheCpuContradicts) {
-  MadeUpRun run{.cpu_probe = true};
-  run.alter_readout = [](ReadoutRecord& readout) {
-    if (readout.phase == Phase::kPrefillLast) readout.cpu_top1_id = 12;
-  };
-  write(run);
-  EXPECT_EQ(ask("SELECT prompt, prefill_route, decode_route, prefill_top1, decode_top1,"
-                " printf('%.4f', prefill_gap), cpu_probe_agrees_prefill, cpu_probe_agrees_decode,"
-                " suspect, cpu_probe_prefill_top1 FROM lm_head_delta"),
-            "p0_short|GEMM|DOT|7|7|1.4000|0|1|GEMM|12\np6_len_16|GEMM|DOT|7|7|1.4000|0|1|GEMM|12");
-}
-
-TEST_F(EngineRun, ItsVerdictIsKept) {
-  MadeUpRun run;
-  run.alter = [](MadeUpRow& row) {
-    if (is(row, TracePoint::kAttnOut, 1) && row.record.phase == Phase::kDecode0) scale(row, 2.0f);
-    return true;
-  };
-  write(run);
-  SQLite::Database db = open();
-  ASSERT_EQ(text_of(db, "SELECT count(*) FROM run WHERE id NOT IN (SELECT run_id FROM verdict)"),
-            "0");
-  const std::string kept = view(db, "verdict", "level, item");
-  db.exec("DELETE FROM verdict");
-  judge_rest(db);
-  EXPECT_EQ(view(db, "verdict", "level, item"), kept);
-}
-
 }  // namespace
+
 }  // namespace greta

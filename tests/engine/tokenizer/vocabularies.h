@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tokenizer/byte_level.h"
+#include "engine/tokenizer/bpe.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/fingerprint/fingerprint.h"
 

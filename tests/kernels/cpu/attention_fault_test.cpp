@@ -8,7 +8,6 @@
 
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/thread_pool.h"
-#include "tests/kernels/cpu/attention_problem.h"
 #include "tests/kernels/kernel_fixture.h"
 
 // One wrong number in the shape of a call.

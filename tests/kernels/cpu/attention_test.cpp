@@ -11,7 +11,6 @@
 
 #include "kernels/blocks.h"
 #include "kernels/cpu/thread_pool.h"
-#include "tests/kernels/cpu/attention_problem.h"
 #include "tests/kernels/kernel_fixture.h"
 
 namespace greta {

@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/quantise.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tests/kernels/kernel_fixture.h"

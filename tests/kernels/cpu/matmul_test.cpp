@@ -9,9 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/quantise.h"
-#include "tests/kernels/cpu/product_in_double.h"
 #include "tests/kernels/kernel_fixture.h"
 #include "tests/kernels/random_blocks.h"
 

@@ -7,7 +7,7 @@
 
 #include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"
-#include "tests/kernels/cpu/quants.h"
+#include "tests/kernels/random_blocks.h"
 
 namespace greta {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/row_difference.h"
+#include "kernels/row_difference.h"
 
 #include <gtest/gtest.h>
 

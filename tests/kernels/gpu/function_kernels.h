@@ -13,7 +13,6 @@ struct WaveResults {
   int32_t lane, wave;
   uint64_t from_next;  ///< wave_shuffle of lane (own + 1) mod lanes, of 8 bytes
   float from_partner;  ///< wave_shuffle_xor by 5
-  int32_t from_below;  ///< wave_shuffle_down by 3
   uint64_t odd_lanes;  ///< wave_ballot
   float float_sum, float_max;
   double double_sum;
@@ -23,7 +22,6 @@ struct WaveResults {
   uint32_t group_sum;  ///< of 8 neighbouring lanes
   uint32_t block_uint32_sum;
   double block_double_sum;
-  float block_float_max;
 };
 
 /// Thread t of every block works on value t: float t + 0.5, integers t + 1 and (t + 1) << 40.

@@ -16,18 +16,17 @@ __global__ void wave_functions_kernel(WaveResults* results) {
   r.wave = wave_id();
   r.from_next = wave_shuffle(wide + number, (lane_id() + 1) % kWave);
   r.from_partner = wave_shuffle_xor(value, 5);
-  r.from_below = wave_shuffle_down(t, 3);
   r.odd_lanes = wave_ballot(t % 2 == 1);
-  r.float_sum = wave_sum(value);
-  r.float_max = wave_max(-value);
-  r.double_sum = wave_sum(static_cast<double>(value));
-  r.int64_sum = wave_sum(t % 2 == 0 ? static_cast<int64_t>(wide) : -static_cast<int64_t>(wide));
-  r.uint64_sum = wave_sum(wide);
-  r.uint32_sum = wave_sum(number);
+  r.float_sum = wave_reduce(value, Plus{});
+  r.float_max = wave_reduce(-value, Max{});
+  r.double_sum = wave_reduce(static_cast<double>(value), Plus{});
+  r.int64_sum =
+      wave_reduce(t % 2 == 0 ? static_cast<int64_t>(wide) : -static_cast<int64_t>(wide), Plus{});
+  r.uint64_sum = wave_reduce(wide, Plus{});
+  r.uint32_sum = wave_reduce(number, Plus{});
   r.group_sum = wave_reduce<8>(number, Plus{});
   r.block_uint32_sum = block_sum(number);
   r.block_double_sum = block_sum(static_cast<double>(value));
-  r.block_float_max = block_max(value);
   results[blockIdx.x * blockDim.x + threadIdx.x] = r;
 }
 

@@ -1,11 +1,9 @@
-#include "kernels/gpu/matmul_mfma_token.h"
 
 #include <array>
 #include <stdexcept>
 #include <utility>
 
 #include "kernels/gpu/elementwise.h"
-#include "kernels/gpu/halves.h"
 #include "kernels/gpu/matmul_mfma.h"
 #include "kernels/gpu/weight_layout.h"
 #include "tests/kernels/gpu/gpu_test.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kernels/fingerprint/fingerprint.h"
-#include "tests/kernels/gpu/valu_products.h"
+#include "tests/kernels/gpu/weights.h"
 
 namespace greta {
 namespace {

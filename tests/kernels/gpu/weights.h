@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/dequantise.h"
 #include "kernels/cpu/quantise.h"
+#include "kernels/gpu/matmul_valu.h"
 #include "kernels/gpu/weight_layout.h"
 #include "kernels/gpu/weight_planes.h"
 #include "tests/kernels/gpu/gpu_test.h"
@@ -70,5 +70,18 @@ inline std::vector<size_t> column_counts(const WeightTypeInfo& info) {
   if (info.block_values == 1) return {1, 7, 64, 1000, 2051, 4104};
   return {info.block_values, 7 * info.block_values, 4096 + 3 * info.block_values};
 }
+
+class GpuMatmulValu : public GpuTest {
+ protected:
+  /// One product on its own.
+  Values product(const Values& x, const TestWeights& w) {
+    const size_t n_tokens = x.size() / w.cols;
+    const auto device_x = upload(x);
+    auto out = buffer<float>(n_tokens * w.rows);
+    const Product product{w.device_matrix(), out.data()};
+    matmul_valu(device_x.data(), static_cast<int64_t>(n_tokens), {&product, 1}, stream_);
+    return download(out);
+  }
+};
 
 }  // namespace greta
