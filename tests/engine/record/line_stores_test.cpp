@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -295,6 +296,30 @@ PromptRecord named_prompt(const std::string& name) {
   return record;
 }
 
+TEST_F(RunInFolder, RowsOfManyPromptsMayAlternate) {
+  constexpr size_t kPrompts = 70;  // more than files are open at a time
+  const auto name_of = [](size_t i) { return "p" + std::to_string(i); };
+  RunQueue writer(store_in_folder(out(), MadeUpRun::record("as_designed")));
+  for (size_t i = 0; i < kPrompts; ++i) {
+    EXPECT_EQ(writer.begin_prompt(named_prompt(name_of(i))), i);
+  }
+  for (const int64_t step : {0, 1}) {
+    for (size_t i = 0; i < kPrompts; ++i) {
+      TraceRecord row;
+      row.step = step;
+      writer.rows(i, {row});
+    }
+  }
+  EXPECT_EQ(writer.n_rows(), 2 * static_cast<int64_t>(kPrompts));
+  EXPECT_THROW(writer.rows(kPrompts, {TraceRecord()}), std::logic_error);
+  writer.end(true);
+  for (size_t i = 0; i < kPrompts; ++i) {
+    const std::string lines = bytes_of(run_folder() / "traces" / (name_of(i) + "_trace.jsonl"));
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << name_of(i);
+    EXPECT_NE(lines.find("\"prompt_id\":\"" + name_of(i) + "\""), std::string::npos) << lines;
+  }
+}
+
 TEST_F(RunInFolder, CallsOutOfOrderAreErrors) {
   RunQueue writer(store_in_folder(out(), MadeUpRun::record()));
   EXPECT_THROW(writer.readout(0, {}), std::logic_error);
@@ -436,6 +461,27 @@ TEST_F(LmHeadLines, IngestAnswersAsTheDirectWrite) {
       " decode_hash FROM pair WHERE status <> 'DECODE_ONLY' ORDER BY prompt, tensor_id";
   EXPECT_EQ(text_of(b, pairs), text_of(a, pairs));
   EXPECT_EQ(text_of(b, "SELECT verdict, fail, tensor FROM run_verdict"), "FAIL|2|logits");
+}
+
+TEST_F(LmHeadLines, OfPromptsComputedTogetherStandInTheirOrderWhenOthersBegin) {
+  RunQueue writer(store_lm_head(file()));
+  const auto begin = [&](const std::string& name) {
+    PromptRecord prompt;
+    prompt.name = name;
+    return writer.begin_prompt(prompt);
+  };
+  TraceRecord row;
+  row.point = TracePoint::kHidden;
+  const size_t a = begin("a"), b = begin("b");
+  writer.rows(b, {row});
+  writer.rows(a, {row});
+  begin("c");
+  writer.flush();
+  ASSERT_EQ(lines().size(), 2u);
+  EXPECT_EQ(lines()[0]["prompt_id"], "a");
+  EXPECT_EQ(lines()[1]["prompt_id"], "b");
+  writer.end(true);
+  EXPECT_EQ(lines().size(), 2u) << "nothing is known of c";
 }
 
 TEST_F(LmHeadLines, FileGrowsFromRunToRun) {

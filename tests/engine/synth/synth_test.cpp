@@ -1,7 +1,6 @@
 #include "engine/synth/synth.h"
 
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "common/sha256.h"
 #include "common/temporary_folder.h"
 #include "engine/gguf/file.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -37,14 +37,7 @@ SynthShape small_shape() {
 }
 
 std::string sha256(std::span<const std::byte> bytes) {
-  std::array<unsigned char, 32> digest;
-  EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex += "0123456789abcdef"[byte >> 4];
-    hex += "0123456789abcdef"[byte & 15];
-  }
-  return hex;
+  return Sha256::hex_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 std::vector<float> values_of(const GgufTensor& tensor) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <span>
@@ -13,6 +12,7 @@
 #include "engine/gguf/parser.h"
 #include "engine/tokenizer/bpe.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "tests/engine/gguf/bytes.h"
 
 namespace greta {
 namespace {
@@ -21,65 +21,42 @@ namespace {
 class VocabularyFile {
  public:
   VocabularyFile& text(std::string_view key, std::string_view value) {
-    start(key, GgufType::kString);
-    put_string(value);
+    start(key, GgufType::kString).string(value);
     return *this;
   }
   VocabularyFile& number(std::string_view key, uint32_t value) {
-    start(key, GgufType::kUint32);
-    put(value);
+    start(key, GgufType::kUint32).put(value);
     return *this;
   }
   VocabularyFile& flag(std::string_view key, bool value) {
-    start(key, GgufType::kBool);
-    put(static_cast<uint8_t>(value));
+    start(key, GgufType::kBool).put(static_cast<uint8_t>(value));
     return *this;
   }
   VocabularyFile& texts(std::string_view key, const std::vector<std::string>& values) {
     start_array(key, GgufType::kString, values.size());
-    for (const std::string& value : values) put_string(value);
+    for (const std::string& value : values) entries_.string(value);
     return *this;
   }
   template <typename T>
   VocabularyFile& numbers(std::string_view key, GgufType type, const std::vector<T>& values) {
     start_array(key, type, values.size());
-    for (const T value : values) put(value);
+    for (const T value : values) entries_.put(value);
     return *this;
   }
 
-  std::string bytes() const {
-    VocabularyFile header;
-    header.bytes_ = "GGUF";
-    header.put(uint32_t{3});
-    header.put(uint64_t{0});  // tensors
-    header.put(entries_);
-    return header.bytes_ + bytes_;
-  }
+  std::string bytes() const { return GgufBytes(0, n_entries_).text(entries_.str()).str(); }
 
  private:
-  template <typename T>
-  void put(T value) {
-    char raw[sizeof value];
-    std::memcpy(raw, &value, sizeof value);
-    bytes_.append(raw, sizeof raw);
-  }
-  void put_string(std::string_view value) {
-    put(uint64_t{value.size()});
-    bytes_ += value;
-  }
-  void start(std::string_view key, GgufType type) {
-    put_string(key);
-    put(static_cast<uint32_t>(type));
-    ++entries_;
+  GgufBytes& start(std::string_view key, GgufType type) {
+    ++n_entries_;
+    return entries_.key(key, static_cast<uint32_t>(type));
   }
   void start_array(std::string_view key, GgufType element, size_t count) {
-    start(key, GgufType::kArray);
-    put(static_cast<uint32_t>(element));
-    put(uint64_t{count});
+    start(key, GgufType::kArray).put(static_cast<uint32_t>(element)).put(uint64_t{count});
   }
 
-  std::string bytes_;
-  uint64_t entries_ = 0;
+  GgufBytes entries_;
+  uint64_t n_entries_ = 0;
 };
 
 Vocabulary read(const VocabularyFile& file) {
