@@ -279,7 +279,9 @@ int gate_recorded(Options& options, const GateArguments& arguments) {
       const bool own = arguments.baseline.empty();
       exit.add(own ? run->own(run->gate()) : run->answer());
       options.out.write(utf8::printable(run->name()) + "  " +
-                        (own ? run->own_text() : run->headline() + "  " + run->change_text()) +
+                        utf8::printable(own ? run->own_text(kEnglishWords)
+                                            : run->headline() + "  " +
+                                                  run->change_text(kEnglishWords)) +
                         "\n");
     }
     return exit.status() == kExitNoVerdict ? kBisectSkips : exit.status();

@@ -150,7 +150,7 @@ void DatabaseStore::begin(const RunRecord& run) {
   add_attribute("mode", run.mode);
   add_attribute("dtype", run.dtype);
   add_attribute("seed", std::to_string(run.seed));
-  for (const auto& [name, value] : run.attributes) add_attribute(name, value);
+  for (const auto& [dim, value] : run.attributes) add_attribute(dim, value);
   for (int i = 0; i < kTracePoints; ++i) {
     tensors_.emplace_back(writer_.tensor_id(trace_point_name(static_cast<TracePoint>(i))));
   }
