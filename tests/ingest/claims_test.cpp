@@ -229,14 +229,15 @@ TEST_F(Verdict, ATextThatStatesNothingMakesNoRun) {
   for (const char* file : {"x/foo.json", "x/foo.jsonl", "x/notes.md", "x/engine.log", "x/a.csv"})
     folder.write(
         file, std::string(file).find("json") == std::string::npos ? "a: b\n1\n" : "{\"foo\": 1}\n");
-  folder.write(root + "b3_400/foo.json", "{\"foo\": 1}\n");
+  for (const char* file : {"b3_400/foo.json", "b3_401/foo.jsonl"})
+    folder.write(root + file, "{\"foo\": 1}\n");
   EXPECT_EQ(take("x").taken, 0);
   const IngestSummary named = take();
   EXPECT_EQ(named.taken, 0);
   EXPECT_EQ(named.new_sources, 0);
   EXPECT_EQ(count("run") + count("source") + count("run_metric"), 0);
-  EXPECT_EQ(count("ingest_error", "severity = 'warning' AND length(raw) > 0"), 6);
-  EXPECT_EQ(take().known_warnings, 1);
+  EXPECT_EQ(count("ingest_error", "severity = 'warning' AND length(raw) > 0"), 7);
+  EXPECT_EQ(take().known_warnings, 2);
 }
 
 TEST_F(Verdict, ATextIsBesideARunThatComesLaterAndIsKeptAsItWasLast) {
