@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,6 +35,17 @@ std::string sha256_of_file(const std::filesystem::path& path) {
 bool is_text(ContentKind kind) {
   return kind == ContentKind::kJson || kind == ContentKind::kTable ||
          kind == ContentKind::kDocument || kind == ContentKind::kLog;
+}
+
+/// Whether it may state nothing of a run: of lines of JSON that is known once they are parsed.
+bool may_be_mere_text(const OpenedContent& opened) {
+  if (opened.kind != ContentKind::kRecords) return is_text(opened.kind);
+  if (!opened.is_whole || opened.bytes.empty()) return false;
+  if (!opened.records) return opened.bytes.size() < static_cast<size_t>(kWorthAThreadBytes);
+  const auto& batches = opened.records->batches;
+  return std::none_of(batches.begin(), batches.end(), [](const std::unique_ptr<RecordBatch>& one) {
+    return one && !(one->rows.empty() && one->events.empty());
+  });
 }
 
 }  // namespace
@@ -83,9 +95,7 @@ void ContentImporter::store_content(Content content, ContentReader& reader, Open
   std::optional<FileBytes> file;
   if (in_pieces) opened.sha256 = file.emplace(content.file).sha256();
   if (!identify(content, opened)) return;
-  const bool may_be_mere_text = is_text(opened.kind) || (opened.kind == ContentKind::kRecords &&
-                                                         opened.is_whole && !has_identity_);
-  if (may_be_mere_text) return store_or_note(content, reader, opened);
+  if (may_be_mere_text(opened)) return store_or_note(content, reader, opened);
   store_source(content, reader, opened, file);
 }
 

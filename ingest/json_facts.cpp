@@ -392,7 +392,7 @@ class FactsReader {
         keep_nearest(facts_.commit, commit_depth_, path, text);
       }
     }
-    facts_.attributes.push_back({std::move(dim), std::move(text), clip(path)});
+    facts_.attributes.push_back({std::move(dim), std::move(text)});
   }
 
   static std::string dim_name(const std::string& path, std::string_view key, const json& value) {

@@ -23,7 +23,6 @@ namespace greta {
 struct Attribute {
   std::string dim;
   std::string value;
-  std::string json_path;  ///< "config.matrix.dtype", "results[0].span"
 };
 
 /// One measurement, or a statement about one run of the experiment that is not a dimension.

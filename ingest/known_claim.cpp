@@ -156,7 +156,7 @@ bool is_failure_word(std::string_view word) {
                                        "differ", "diverg", "nonfinite", "conflict", "error"}) {
     if (word.starts_with(begun)) return true;
   }
-  return false;
+  return word.ends_with("_failed");
 }
 
 bool claims_failure(std::string_view key, std::string_view value) {

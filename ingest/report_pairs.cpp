@@ -228,8 +228,6 @@ ReportColumns find_report_columns(const Table& table) {
                                                         {"token_id", &found.token_id},
                                                         {"pos_id", &found.pos_id},
                                                         {"pos", &found.pos_id},
-                                                        {"tok", &found.tok},
-                                                        {"logical_tok_idx", &found.tok},
                                                         {"layer", &found.layer},
                                                         {"tensor", &found.tensor},
                                                         {"tensor_name", &found.tensor},
@@ -282,12 +280,6 @@ std::string_view dictionary_value(std::string_view details, std::string_view key
   details.remove_prefix(at + key.size());
   const size_t start = details.find_first_not_of("'\" :=");
   return start == std::string_view::npos ? std::string_view() : details.substr(start);
-}
-
-std::string hash_prefix(std::string_view details, std::string_view key) {
-  const std::string_view value = dictionary_value(details, key);
-  const size_t end = value.find_first_not_of("0123456789");
-  return std::string(value.substr(0, end));
 }
 
 /// What a cell that judges says, the worst last.
@@ -420,11 +412,8 @@ std::optional<ReportPair> report_pair(const Table& table, const TableRow& row,
   pair.root_cause = cause_at(row, columns.root_cause);
   pair.token_id = text::parse_int(value_at(row, columns.token_id));
   pair.pos_id = text::parse_int(value_at(row, columns.pos_id));
-  pair.logical_tok_idx = text::parse_int(value_at(row, columns.tok));
   pair.layer = text::parse_int(value_at(row, columns.layer));
   pair.details = details_at(table, row, columns.details);
-  pair.prefill_hash_prefix = hash_prefix(pair.details, "prefill_hash");
-  pair.decode_hash_prefix = hash_prefix(pair.details, "decode_hash");
 
   const Says said = said_by(row, columns, pair);
   bool equal_hashes = false;

@@ -27,7 +27,6 @@ struct ReportPair {
   int64_t line = 0;
   std::string prompt;  ///< "" when nothing of the row names one
   std::optional<int64_t> token_id, pos_id;
-  std::optional<int64_t> logical_tok_idx;  ///< TOK: it counts tokens, it is not a vocabulary id
   std::optional<int64_t> layer;
   std::string tensor;  ///< "" when the table has no such column or cell
   Status status = kDrift;
@@ -35,13 +34,12 @@ struct ReportPair {
   std::string cause;                ///< FIRST_FAIL as written; "" when absent
   std::string root_cause;           ///< ROOT_CAUSE as written; "" when absent
   std::string details;              ///< as written; else the hashes that differ
-  std::string prefill_hash_prefix, decode_hash_prefix;  ///< decimal digits of those in the details
 };
 
 /// Which columns of a table judge pairs; kNone where it has none.
 struct ReportColumns {
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  size_t prompt = kNone, token_id = kNone, pos_id = kNone, tok = kNone, layer = kNone;
+  size_t prompt = kNone, token_id = kNone, pos_id = kNone, layer = kNone;
   size_t tensor = kNone, first_fail = kNone, root_cause = kNone, details = kNone;
   std::vector<size_t> statuses, mismatches;       ///< "true" matches in one, fails in the other
   std::vector<std::pair<size_t, size_t>> hashes;  ///< prefill's and decode's of one thing

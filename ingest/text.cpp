@@ -38,11 +38,6 @@ bool is_equals_rule(std::string_view line) {
 
 }  // namespace
 
-bool is_ascii(std::string_view s) {
-  return std::none_of(s.begin(), s.end(),
-                      [](char c) { return static_cast<unsigned char>(c) > 0x7f; });
-}
-
 std::string_view trim(std::string_view s) {
   const size_t first = s.find_first_not_of(kBlanks);
   if (first == std::string_view::npos) return {};
@@ -55,23 +50,6 @@ std::string to_lower(std::string_view s) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return out;
-}
-
-bool holds_any(std::string_view s, std::initializer_list<std::string_view> words) {
-  const auto number = [](char c) { return static_cast<unsigned>(c) & 0x1fu; };
-  const auto same = [](char a, char b) { return is_letter(a) && (a | 0x20) == b; };
-  uint32_t begun = 0;  // by which letters
-  for (const std::string_view word : words) begun |= 1u << number(word[0]);
-  for (size_t i = 0; i < s.size(); ++i) {
-    if ((begun >> number(s[i]) & 1u) == 0) continue;
-    const std::string_view rest = s.substr(i);
-    for (const std::string_view word : words) {
-      if (rest.size() >= word.size() && std::equal(word.begin(), word.end(), rest.begin(),
-                                                   [&](char b, char a) { return same(a, b); }))
-        return true;
-    }
-  }
-  return false;
 }
 
 std::string plain(std::string_view s) {

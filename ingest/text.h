@@ -28,11 +28,8 @@ constexpr bool is_letter(char c) { return is_upper(c) || is_lower(c); }
 /// A letter, a digit or '_'.
 constexpr bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 
-bool is_ascii(std::string_view s);
 std::string_view trim(std::string_view s);
 std::string to_lower(std::string_view s);
-/// Whether any of the words, in lower case, is in `s` in any case. For short texts.
-bool holds_any(std::string_view s, std::initializer_list<std::string_view> words);
 /// Trimmed and without '*' and '`', Markdown's emphasis and code marks.
 std::string plain(std::string_view s);
 /// The whole of `s`, decimal, optionally signed, with blanks around it.

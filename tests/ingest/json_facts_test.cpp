@@ -63,7 +63,6 @@ TEST(JsonFacts, MetadataIsAttributes) {
   ASSERT_EQ(facts.attributes.size(), 8u);
   EXPECT_EQ(facts.attributes[2].dim, "leg");
   EXPECT_EQ(facts.attributes[2].value, "decode");
-  EXPECT_EQ(facts.attributes[2].json_path, "mode");
   EXPECT_EQ(facts.attributes[7].dim, "token_span.start");
 }
 

@@ -22,6 +22,7 @@ TEST(KnownClaim, AKnownKeyWithAKnownValueFails) {
                                    {"Status / Estado", "FAILED"},
                                    {"**Verdict**", "\u274c FAIL"},
                                    {"final verdict", "FAIL: attn_out"},
+                                   {"status", "RUN_FAILED - no file"},
                                    {"verdict", "DRIFT"},
                                    {"verdict", "MISMATCH at layer 3"},
                                    {"verdict", "false"},

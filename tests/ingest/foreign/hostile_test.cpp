@@ -1,6 +1,6 @@
 // Files of other tools that are broken, lie or mean harm: a clear error, no row of what they lie
 // about, and nothing is run.
-#include "tests/ingest/foreign/foreign_importing.h"
+#include "tests/ingest/foreign/made_files.h"
 
 namespace greta {
 namespace {

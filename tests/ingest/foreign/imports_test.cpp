@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/environment_folder.h"
-#include "tests/ingest/foreign/foreign_importing.h"
+#include "tests/ingest/foreign/made_files.h"
 
 namespace greta {
 namespace {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/fingerprint/fingerprint.h"
+#include "tests/ingest/importing.h"
 #include "tests/ingest/made_archive.h"
 
 namespace greta::made {
@@ -100,3 +102,25 @@ inline std::string safetensors(const std::string& header, const std::string& dat
 }
 
 }  // namespace greta::made
+
+namespace greta {
+
+struct ForeignImporting : Importing {
+  /// Ingests one file of these bytes.
+  IngestSummary take_file(const std::string& name, const std::string& bytes) {
+    folder.write("in/" + name, bytes);
+    return take("in");
+  }
+  /// Rows as "a|b", in the order of their lines and positions.
+  std::string traced(const std::string& columns, const std::string& where = "1") {
+    return rows("SELECT " + columns + " FROM trace WHERE " + where +
+                " ORDER BY source_file, source_line, step, pos_id, layer, tensor");
+  }
+};
+
+/// greta's own hash of values, as views print it.
+inline std::string printed_hash(const std::vector<float>& values) {
+  return std::to_string(fingerprint(values).hash);
+}
+
+}  // namespace greta

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "tests/ingest/foreign/foreign_importing.h"
+#include "tests/ingest/foreign/made_files.h"
 
 namespace greta {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"
-#include "tests/ingest/foreign/foreign_importing.h"
+#include "tests/ingest/foreign/made_files.h"
 
 namespace greta {
 namespace {

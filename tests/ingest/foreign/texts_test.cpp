@@ -1,5 +1,5 @@
 // msprobe, DebugMode and llama.cpp's debug text.
-#include "tests/ingest/foreign/foreign_importing.h"
+#include "tests/ingest/foreign/made_files.h"
 
 namespace greta {
 namespace {

@@ -1,7 +1,7 @@
 // Files of torch.save: SGLang's passes and dumps, and any dict of tensors.
 #include "kernels/blocks.h"
 #include "kernels/fingerprint/fingerprint.h"
-#include "tests/ingest/foreign/foreign_importing.h"
+#include "tests/ingest/foreign/made_files.h"
 
 namespace greta {
 namespace {
