@@ -210,7 +210,7 @@ Line GateShow::sentence() const {
   const std::string all = std::to_string(runs_.size());
   if (failing > 0) {
     const GatedRun& first = *worst_first_.front();
-    const Line where = code(fail_place(place_of(first), words_));
+    const Line where = code(place_text(place_of(first), words_));
     if (runs_.size() > 1) return words_.line("gate.no", {std::to_string(failing), all, where});
     return first.fails() ? words_.line("gate.no.one", {where})
                          : words_.line("gate.no.changed", {where});
@@ -239,7 +239,7 @@ ShownTable GateShow::table() const {
     if (is_linked) name.link = "#run" + std::to_string(run->run_id());
     table.add({verdict_badge(run->answer(), kind_of(*run), words_), name,
                v.text("commit_sha").substr(0, 12), v.text("mode"), run->own(run->gate()),
-               run->fails() ? code(fail_place(run->fail(), words_)) : Line(),
+               run->fails() ? code(place_text(run->fail(), words_)) : Line(),
                run->has_baseline() ? v.text("change") : words_("gate.no_baseline"),
                std::to_string(run->waived_pairs(run->gate()) + run->waived_rows(run->gate()))});
   }

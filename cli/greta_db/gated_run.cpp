@@ -30,17 +30,6 @@ std::string json_of_texts(const std::vector<std::string>& texts) {
   return json_array(all);
 }
 
-/// " at layer 3, attn_out, prompt p0, pos 37": as much of it as is known.
-std::string place_text(const FailPlace& place, const Wording& words) {
-  std::string text;
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-  if (place.layer) add(words("gate.layer", {std::to_string(*place.layer)}));
-  if (!place.tensor.empty()) add(place.tensor);
-  if (!place.prompt.empty()) add(words("gate.prompt", {place.prompt}));
-  if (place.pos) add(words("gate.pos", {std::to_string(*place.pos)}));
-  return text.empty() ? "" : " " + words("gate.at", {text});
-}
-
 /// Tolerances that differ from those that greta ships, of trace points that the run has.
 std::vector<GatedTolerance> tolerances_of(QueryPool& statements, int64_t run_id) {
   const std::string shipped =
@@ -151,7 +140,8 @@ std::string GatedRun::own_text(const Wording& words) const {
   std::string text = own(gate_);
   if (gate_ == Gate::kNumeric && text == "PASS" && other == "FAIL")
     text += " " + remark_text(kWithinRounding, mode, words);
-  if (fails() && !fail().cause.empty()) text += ": " + fail().cause + place_text(fail(), words);
+  if (fails() && !fail().cause.empty())
+    text += ": " + fail().cause + " " + words("gate.at", {place_text(fail(), words)});
   text += "; ";
   text += words(gate_ == Gate::kStrict ? TextId("gate.numeric") : TextId("gate.strict"));
   text += " " + other;
@@ -190,9 +180,8 @@ std::string GatedRun::change_text(const Wording& words) const {
   }
   if (waived_rows(gate_) > 0) add(words("gate.rows.waived", {rows(waived_rows(gate_))}));
   if (v.has("changed_tensor")) {
-    std::string where = place_text(changed_place(), words);
     add(words("gate.since.first",
-              {where.substr(where.find_first_not_of(' ')), v.text("changed_phase")}));
+              {words("gate.at", {place_text(changed_place(), words)}), v.text("changed_phase")}));
   }
   return text + counts;
 }

@@ -180,11 +180,9 @@ void FailureSections::by_prompt() {
                      .layer = id(cause + 1),
                      .pos = has_pos ? id(cause + 3) : std::nullopt};
   };
-  auto text = [&](const FailPlace& at) {
-    if (at.cause.empty()) return std::string("-");
-    std::string where = words_("layer") + " " + show(at.layer) + ", " + show_tensor(at);
-    if (at.pos) where += ", " + words_("position") + " " + to_string(*at.pos);
-    return at.cause + " (" + where + ")";
+  auto text = [&](FailPlace at) {
+    at.prompt.clear();  // which a column names
+    return fail_text(at, words_);
   };
   section("by_prompt", 1);
   ShownTable table{{words_("prompt"), words_("position"), words_("layer"), words_("tensor"),

@@ -51,15 +51,6 @@ struct KvSummary {
   std::map<std::string, int64_t> statuses, interpretations;
 };
 
-std::string first_failure_text(const FailPlace& fail, const Wording& words) {
-  if (fail.cause.empty()) return "-";
-  std::string text = fail.cause + " (" + words("layer") + " " +
-                     (fail.layer ? to_string(*fail.layer) : "-") + ", " + fail.tensor + ", " +
-                     fail.prompt;
-  if (fail.pos) text += ", " + words("position") + " " + to_string(*fail.pos);
-  return text + ")";
-}
-
 /// Table of runs; by mode when there are several modes. Nothing for one run of one mode. Returns
 /// true if there are several modes.
 bool add_runs(QueryPool& statements, const std::vector<Run>& runs, const Wording& words,
@@ -75,13 +66,12 @@ bool add_runs(QueryPool& statements, const std::vector<Run>& runs, const Wording
     const RunVerdict& v = row->verdict;
     const std::string mode = v.text("mode");
     const KvSummary kv(statements, row->run.id);
-    by_mode.emplace(
-        mode, std::vector<Line>{mode.empty() ? words("not_recorded") : mode, v.text("run"),
-                                strong(row->head.verdict), v.show("strict_verdict"),
-                                v.show("pass") + ", " + v.show("fail") + ", " + v.show("missing"),
-                                first_failure_text(row->head.fail, words),
-                                KvSummary::text(kv.statuses, words),
-                                KvSummary::text(kv.interpretations, words)});
+    by_mode.emplace(mode, std::vector<Line>{
+                              mode.empty() ? words("not_recorded") : mode, v.text("run"),
+                              strong(row->head.verdict), v.show("strict_verdict"),
+                              v.show("pass") + ", " + v.show("fail") + ", " + v.show("missing"),
+                              fail_text(row->head.fail, words), KvSummary::text(kv.statuses, words),
+                              KvSummary::text(kv.interpretations, words)});
   }
   out.push_back(Heading{2, compares_modes ? words("by_mode") : words("runs")});
   ShownTable table{{words("mode"), words("run"), words("verdict"), words("strict_verdict"),

@@ -224,7 +224,7 @@ class HistoryPage {
     if (run == history_.runs.rend() || run->fail.tensor.empty()) return;
     blocks.push_back(Heading{0, "", verdict_badge("FAIL", run->fail_kind, words_)});
     blocks.push_back(Note{
-        words_.line("history.failing", {run->text("run"), code(fail_place(run->fail, words_))})});
+        words_.line("history.failing", {run->text("run"), code(place_text(run->fail, words_))})});
     blocks.push_back(next("greta-db firstfail --run " + shell_word(run->text("run"))));
   }
 
@@ -466,7 +466,7 @@ class HistoryPage {
                              short_commit(run.text("commit_sha")), run.text("mode"),
                              verdict_badge(run.verdict, run.fail_kind, words_),
                              run.injected ? words_("history.injected") : run.change,
-                             run.fail.cause.empty() ? "" : fail_place(run.fail, words_)},
+                             run.fail.cause.empty() ? "" : place_text(run.fail, words_)},
                             false,
                             number_of(i - 1)});
     }

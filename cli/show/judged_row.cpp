@@ -102,9 +102,18 @@ std::string layer_name(const std::optional<int64_t>& layer, const Wording& words
   return *layer < 0 ? words("page.head") : std::to_string(*layer);
 }
 
-std::string fail_place(const FailPlace& place, const Wording& words) {
-  if (place.tensor.empty()) return words("gate.nowhere");
-  return words("gate.place", {place.tensor, layer_name(place.layer, words), place.prompt});
+std::string place_text(const FailPlace& place, const Wording& words) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (place.layer) add(words("place.layer", {std::to_string(*place.layer)}));
+  if (!place.tensor.empty()) add(place.tensor);
+  if (!place.prompt.empty()) add(words("place.prompt", {place.prompt}));
+  if (place.pos) add(words("place.pos", {std::to_string(*place.pos)}));
+  return text.empty() ? words("place.none") : text;
+}
+
+std::string fail_text(const FailPlace& place, const Wording& words) {
+  return place.cause.empty() ? "-" : place.cause + " (" + place_text(place, words) + ")";
 }
 
 // ---- Findings.

@@ -62,8 +62,11 @@ std::string counts_text(const JudgedRows& rows);
 /// A layer as its column is called: what lies after the stack has a name.
 std::string layer_name(const std::optional<int64_t>& layer, const Wording& words);
 
-/// "attn_out, layer 3, prompt p0"; that there is no single place, where none is known.
-std::string fail_place(const FailPlace& place, const Wording& words);
+/// "layer 3, attn_out, prompt p0, pos 37": as much of it as is known; that there is no single
+/// place.
+std::string place_text(const FailPlace& place, const Wording& words);
+/// "ATTN_OUT_DRIFT (layer 3, ...)"; "-" where nothing fails.
+std::string fail_text(const FailPlace& place, const Wording& words);
 
 /// A finding of the view diagnosis about a failing pair, with its sentence.
 struct PairFinding {

@@ -170,7 +170,7 @@ class RunPage {
       table.add({linked(row->run.name, id.empty() ? "" : "#" + id), v.show("date"),
                  v.show("commit_sha").substr(0, 12), v.show("mode"),
                  verdict_badge(row->head, words_), v.show("pairs"),
-                 row->head.fail.cause.empty() ? "-" : fail_place(row->head.fail, words_)});
+                 row->head.fail.cause.empty() ? "-" : place_text(row->head.fail, words_)});
     }
     body.push_back(std::move(table));
     for (Block& block : sections) body.push_back(std::move(block));

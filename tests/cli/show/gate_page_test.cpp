@@ -42,7 +42,7 @@ TEST_F(GatePage, SaysWhetherItMayMergeAndWhyNot) {
   const Result bad = run({"gate", "--run", "bad", "--format", "html"});
   EXPECT_EQ(bad.status, 1);
   for (const char* text :
-       {"It may not merge: the run fails at <code>attn_out, layer 1, prompt p0</code>.",
+       {"It may not merge: the run fails at <code>layer 1, attn_out, prompt p0, pos 37</code>.",
         "FAIL: ATTN_OUT_DRIFT at layer 1, attn_out, prompt p0, pos 37; strict FAIL",
         "BROKEN since better", "firstfail --run &#39;bad&#39;",
         "ATTN_OUT_DRIFT at attn_out, pos 37: 1 DRIFT DIVERGENT"})
