@@ -1,4 +1,4 @@
-#include "db/migration.h"
+#include "db/schema.h"
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,6 @@
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/row_statement.h"
-#include "db/schema.h"
 #include "db/stored_sketch.h"
 
 namespace greta {

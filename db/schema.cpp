@@ -8,7 +8,6 @@
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/judge.h"
-#include "db/migration.h"
 #include "db/sql_files.h"
 #include "db/transaction.h"
 

@@ -45,7 +45,14 @@ void check_current(SQLite::Database& db, const std::filesystem::path& file);
 /// is nothing to do. Throws as needs_migration does.
 void migrate(SQLite::Database& db);
 
-/// The same, whoever changed views, triggers and indexes: what is kept of verdicts is worked out
+/// Throws DatabaseError if a file is of a format version that no build still brings forward.
+void check_migratable(SQLite::Database& db);
+
+/// Brings the tables of a file of format version 8 or 9 to version 10, inside the caller's
+/// transaction.
+void migrate_to_10(SQLite::Database& db);
+
+/// As migrate(), whoever changed views, triggers and indexes: what is kept of verdicts is worked out
 /// anew. Throws DefinitionError when tables are not as this build makes them.
 void bring_to_this_build(SQLite::Database& db);
 

@@ -85,8 +85,7 @@ SELECT
   x.baseline_id AS baseline_id,                        -- run.id
   r.id AS run_id                                       -- run.id
 FROM (
-  SELECT
-    k.*, ifnull(g.gate, 'strict') AS gate,  -- two ladders: the run's own verdict, and what changed
+  SELECT k.*, ifnull(g.gate, 'strict') AS gate,  -- two ladders: the run's own verdict, and what changed
     CASE
       WHEN g.strict_verdict = 'FAIL' OR c.change IN ('BROKEN', 'CHANGED', 'ROUNDING') THEN 'FAIL'
       WHEN g.strict_verdict IS NOT 'PASS' THEN ifnull(g.strict_verdict, 'UNJUDGED')

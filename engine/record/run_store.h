@@ -15,6 +15,8 @@
 #include "engine/record/line_file.h"
 #include "engine/run/trace_sink.h"
 
+// Stores of a run: a database, and files of JSON lines.
+
 namespace greta {
 
 struct RunEnd {
