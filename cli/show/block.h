@@ -138,7 +138,7 @@ struct Controls {
 /// Blocks that belong together, and are folded away where there is a summary.
 struct Group {
   Markup kind;  ///< its class in page.css, or header, section
-  std::vector<Block> blocks = {};
+  std::vector<Block> blocks;
   Line summary = {};
   bool open = false;
   std::string id = {};

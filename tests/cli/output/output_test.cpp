@@ -4,6 +4,7 @@
 
 #include "cli/output/cell.h"
 #include "cli/output/row_printer.h"
+#include "cli/output/severity.h"
 #include "tests/cli/program.h"
 
 namespace greta {
@@ -193,6 +194,22 @@ TEST_F(Formats, NoColourAwayFromATerminal) {
   Warehouse(database()).match("attn_out", 0);
   EXPECT_EQ(run({"firstfail"}).out.find('\x1b'), std::string::npos);
   EXPECT_EQ(run({"runs"}).out.find('\x1b'), std::string::npos);
+}
+
+TEST(Severity, EveryWordOfTheDictionaryHasAMeaning) {
+  Warehouse warehouse;
+  SQLite::Statement words(warehouse.db,
+                          "SELECT name FROM status UNION SELECT name FROM class UNION VALUES"
+                          " ('PASS'), ('FAIL'), ('NO_EVIDENCE'), ('INCOMPLETE'), ('INCOMPARABLE'),"
+                          " ('UNJUDGED'), ('SAME'), ('CHANGED'), ('BROKEN'), ('FIXED'),"
+                          " ('ALIGNED'), ('REAL_MISMATCH'), ('ONLY_A'), ('ONLY_B')");
+  while (words.executeStep())
+    EXPECT_GT(meaning_of(words.getColumn(0).getString()).rank, 0) << words.getColumn(0);
+  EXPECT_EQ(meaning_of("PASS").severity, Severity::kGood);
+  EXPECT_EQ(meaning_of("DRIFT ROUNDING").severity, Severity::kRounding);
+  EXPECT_EQ(meaning_of("AMBIGUOUS DIVERGENT").look, 'c');
+  EXPECT_GT(meaning_of("NONFINITE").rank, meaning_of("DRIFT DIVERGENT").rank);
+  EXPECT_EQ(meaning_of("no such word").severity, Severity::kOpen) << "never good";
 }
 
 }  // namespace
