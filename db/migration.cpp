@@ -1,5 +1,3 @@
-#include "db/schema.h"
-
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +6,7 @@
 #include "db/database.h"
 #include "db/definitions.h"
 #include "db/row_statement.h"
+#include "db/schema.h"
 #include "db/stored_sketch.h"
 
 namespace greta {

@@ -52,8 +52,8 @@ void check_migratable(SQLite::Database& db);
 /// transaction.
 void migrate_to_10(SQLite::Database& db);
 
-/// As migrate(), whoever changed views, triggers and indexes: what is kept of verdicts is worked out
-/// anew. Throws DefinitionError when tables are not as this build makes them.
+/// As migrate(), whoever changed views, triggers and indexes: what is kept of verdicts is worked
+/// out anew. Throws DefinitionError when tables are not as this build makes them.
 void bring_to_this_build(SQLite::Database& db);
 
 }  // namespace greta

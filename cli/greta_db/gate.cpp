@@ -278,11 +278,11 @@ int gate_recorded(Options& options, const GateArguments& arguments) {
     for (const auto& run : gated_runs(statements, arguments)) {
       const bool own = arguments.baseline.empty();
       exit.add(own ? run->own(run->gate()) : run->answer());
-      options.out.write(utf8::printable(run->name()) + "  " +
-                        utf8::printable(own ? run->own_text(kEnglishWords)
-                                            : run->headline() + "  " +
-                                                  run->change_text(kEnglishWords)) +
-                        "\n");
+      options.out.write(
+          utf8::printable(run->name()) + "  " +
+          utf8::printable(own ? run->own_text(kEnglishWords)
+                              : run->headline() + "  " + run->change_text(kEnglishWords)) +
+          "\n");
     }
     return exit.status() == kExitNoVerdict ? kBisectSkips : exit.status();
   } catch (const NoRun& none) {

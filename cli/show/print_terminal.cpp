@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/output/severity.h"
 #include "cli/output/output.h"
+#include "cli/output/severity.h"
 #include "cli/show/block.h"
 #include "cli/show/pair_map.h"
 #include "common/utf8.h"
