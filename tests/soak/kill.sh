@@ -63,7 +63,7 @@ command() {
   case $1 in
     ingest) command=("$greta_db" --db killed.db ingest -q in) ;;
     merge) command=("$greta_db" --db killed.db merge other.db) ;;
-    migration) command=("$greta_db" --db killed.db runs) ;;
+    migration) command=("$greta_db" upgrade killed.db) ;;
     # Bitwise equal on both sides, so that only what is missing can keep a run from PASS.
     probe) command=("$infer" probe --mode batch_invariant --layers all --phases all --decode-steps 8
       --tokens "1 2 3" --model model.gguf --db killed.db) ;;
@@ -104,7 +104,7 @@ check_sound() {
   [[ -s killed.db ]] || return 0
   [[ $(sqlite3 killed.db 'PRAGMA integrity_check' 2>&1) == ok ]] || fail "a damaged file after kill $met"
   [[ $(sqlite3 killed.db 'SELECT count(*) FROM sqlite_schema') != 0 ]] || return 0
-  if [[ $what == migration ]]; then  # a check would migrate it
+  if [[ $what == migration ]]; then  # a check refuses one of before
     local version
     version=$(sqlite3 killed.db 'PRAGMA user_version')
     ((version == old_version || version == new_version)) || fail "a file of version $version"
