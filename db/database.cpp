@@ -131,12 +131,12 @@ void check_identity(SQLite::Database& db, const std::filesystem::path& file) {
   }
 }
 
-/// Whether it failed for something that it may not write.
+/// True if it failed for something that it may not write.
 bool is_not_writable(const SQLite::Exception& error) {
   return error.getErrorCode() == SQLITE_READONLY || error.getErrorCode() == SQLITE_CANTOPEN;
 }
 
-/// Whether a journal of that name has what would be undone: of one that is done with, its beginning
+/// True if a journal of that name has what would be undone: of one that is done with, its beginning
 /// is gone.
 bool is_hot(const std::string& journal) {
   std::ifstream in(journal, std::ios::binary);

@@ -14,7 +14,7 @@
 namespace greta {
 namespace {
 
-/// Whether the definitions were last written by this build; another one's are brought forward.
+/// True if the definitions were last written by this build; another one's are brought forward.
 bool is_of_this_build(SQLite::Database& db) {
   SQLite::Statement query(db, "SELECT value FROM meta WHERE key = 'views'");
   return query.executeStep() && query.getColumn(0).getString() == definitions_version();

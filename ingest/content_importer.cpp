@@ -37,7 +37,7 @@ bool is_text(ContentKind kind) {
          kind == ContentKind::kDocument || kind == ContentKind::kLog;
 }
 
-/// Whether it may state nothing of a run: of lines of JSON that is known once they are parsed.
+/// True if it may state nothing of a run: of lines of JSON that is known once they are parsed.
 bool may_be_mere_text(const OpenedContent& opened) {
   if (opened.kind != ContentKind::kRecords) return is_text(opened.kind);
   if (!opened.is_whole || opened.bytes.empty()) return false;

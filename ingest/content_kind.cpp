@@ -13,7 +13,7 @@
 namespace greta {
 namespace {
 
-/// Whether a text whose first bytes are `head` is JSON lines and nothing else, as far as it shows.
+/// True if a text whose first bytes are `head` is JSON lines and nothing else, as far as it shows.
 bool holds_records(std::string_view head) {
   bool any = false;
   for (std::string_view line : text::split_lines(head)) {
@@ -93,7 +93,7 @@ std::string packing_of(std::string_view head) {
   return begins_as_tar(head) ? "a tar archive" : "";
 }
 
-/// Whether it is what runs, or a change of it, and says nothing of a run.
+/// True if it is what runs, or a change of it, and says nothing of a run.
 bool is_program(std::string_view extension, std::string_view head) {
   constexpr std::string_view kPrograms[] = {
       ".sh",  ".bash", ".py", ".c",  ".cc", ".cpp", ".cu",    ".cuh",  ".h",     ".hpp",
@@ -102,7 +102,7 @@ bool is_program(std::string_view extension, std::string_view head) {
          std::find(std::begin(kPrograms), std::end(kPrograms), extension) != std::end(kPrograms);
 }
 
-/// Whether the bytes are those of a text in UTF-8 or an encoding that has ASCII's.
+/// True if the bytes are those of a text in UTF-8 or an encoding that has ASCII's.
 bool holds_text(std::string_view head) {
   constexpr std::string_view kControls = "\t\n\r\f\v\b\x1b";
   return std::all_of(head.begin(), head.end(), [&](char c) {

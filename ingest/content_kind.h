@@ -24,7 +24,7 @@ enum class ContentKind {
   kUnknown
 };
 
-/// Whether ingest/foreign/ reads it.
+/// True if ingest/foreign/ reads it.
 constexpr bool is_foreign(ContentKind kind) {
   return kind >= ContentKind::kMsprobe && kind <= ContentKind::kPickle;
 }

@@ -137,7 +137,7 @@ std::string leading_token(std::string_view value) {
   return std::string(word);
 }
 
-// Whether a verdict is about what lies beyond rounding, in the words of greta's own reports.
+// True if a verdict is about what lies beyond rounding, in the words of greta's own reports.
 bool passes_within_rounding(std::string_view value) {
   constexpr std::string_view kWords[] = {"PASS (rounding only", "PASS (sólo redondeo",
                                          // before format version 10

@@ -11,11 +11,11 @@
 
 namespace greta {
 
-/// Whether a file of another tool is a run by itself: it names its tensors by key, so that two of
+/// True if a file of another tool is a run by itself: it names its tensors by key, so that two of
 /// them in one folder may name the same ones. Others are parts of the run that their folder is.
 bool is_own_run(ContentKind kind, const std::string& path);
 
-/// Whether it may be read piece by piece: it need not be in memory.
+/// True if it may be read piece by piece: it need not be in memory.
 bool is_read_in_pieces(ContentKind kind);
 
 /// What `source.shape` says of it.
@@ -35,7 +35,7 @@ void read_foreign(ContentKind kind, const std::string& path, Bytes& bytes, Forei
 /// `path` is absolute.
 RunIdentity identify_foreign(const std::string& path, bool is_own_run);
 
-/// What tells a file from others of its run: its directories of steps and ranks, and its name.
+/// Key that tells a file from others of its run: its directories of steps and ranks, and its name.
 std::string place_in_run(const std::string& path);
 
 }  // namespace greta

@@ -60,7 +60,7 @@ bool is_below(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-/// Of a path without links. /dev/shm holds files as /tmp does.
+/// True for a path, without links, of the kernel's. /dev/shm holds files as /tmp does.
 bool is_of_kernel(const fs::path& path) {
   if (is_below(path, "/dev/shm")) return false;
   for (const char* root : {"/proc", "/sys", "/dev"}) {
@@ -90,8 +90,8 @@ std::string obstacle(const fs::path& path, const fs::file_status& status) {
   }
 }
 
-/// What lies below one directory that was named.
-/// Whether what is not read behind it would be missed in a verdict.
+/// Inputs below one directory that was named.
+/// True if what is not read behind it would be missed in a verdict.
 bool is_called_a_trace(const fs::path& path) {
   const std::string extension = lower_extension(path.string());
   return extension == ".jsonl" || extension == ".ndjson" || extension == ".tgz" ||

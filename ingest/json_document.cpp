@@ -35,7 +35,7 @@ std::optional<size_t> too_deep_at(std::string_view text) {
   return std::nullopt;
 }
 
-// Whether there are more values, or longer texts, than a document has. Marks outside strings are as
+// True if there are more values, or longer texts, than a document has. Marks outside strings are as
 // many as values, or more.
 bool is_oversized(std::string_view text) {
   size_t marks = 0, string_at = 0, longest = 0;

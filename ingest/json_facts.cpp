@@ -326,7 +326,7 @@ class FactsReader {
     return is_dim_value(value) ? dim_value(value) : std::string();
   }
 
-  // Whether a value only says again which run, or which leg, it belongs to.
+  // True if a value only says again which run, or which leg, it belongs to.
   static bool repeats_scope(const Scope& scope, const std::string& key, const json& value) {
     const std::string text = dim_value_or_empty(value);
     if (key == "mode") return !text.empty() && text == scope.leg;

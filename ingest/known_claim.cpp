@@ -136,7 +136,7 @@ std::string_view without_marks(std::string_view line) {
   return line;
 }
 
-/// Whether a word of the line is "key=value" that fails.
+/// True if a word of the line is "key=value" that fails.
 bool has_failing_field(std::string_view line) {
   for (size_t at = line.find('='); at != line.npos; at = line.find('=', at + 1)) {
     size_t begin = at;

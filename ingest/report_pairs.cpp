@@ -111,7 +111,7 @@ bool equal_wholes(const PrintedHash& a, const PrintedHash& b) {
   return without_zeros(a.head) == without_zeros(b.head);
 }
 
-/// Whether a digit that both show differs, or one shows more than the other has.
+/// True if a digit that both show differs, or one shows more than the other has.
 bool cut_ones_differ(const PrintedHash& a, const PrintedHash& b) {
   if (a.base != b.base) return false;  // digits of two bases tell nothing
   const std::string_view a_head = without_zeros(a.head), b_head = without_zeros(b.head);

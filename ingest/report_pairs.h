@@ -11,7 +11,7 @@
 
 namespace greta {
 
-/// Whether two hashes that a document prints are the same value: decimal (signed ones by their 64
+/// True if two hashes that a document prints are the same value: decimal (signed ones by their 64
 /// bits) or hexadecimal ("0x", or with letters), padded, or with separators of thousands. What is
 /// neither is compared as text. Nothing when one is absent, or cut ("414...") and no digit that is
 /// there differs.

@@ -21,7 +21,7 @@
 
 namespace greta {
 
-/// What an ingest was asked to read, as far as it decides which rows of which run come of it.
+/// Request of an ingest, as far as it decides which rows of which run come of it.
 struct IngestRequest {
   std::vector<std::filesystem::path> paths;  ///< absolute
   std::string run;                           ///< IngestOptions::run

@@ -439,7 +439,7 @@ void SourceContent::add_difference(LineDifference& difference) {
   session_.facts.add_difference(row);
 }
 
-/// Of hashes by three algorithms nobody could tell which two compare.
+/// Hashes by three algorithms do not say which two compare.
 void SourceContent::drop_hashes(RecordBatch& batch) {
   for (TraceRow& row : batch.rows) row.hash.reset();
   if (std::exchange(refused_hash_, true)) return;

@@ -15,7 +15,7 @@
 
 namespace greta {
 
-/// What came of a source: nothing, something of a run that something else names, or what is a run
+/// Outcome of a source: nothing, something of a run that something else names, or what is a run
 /// by itself: rows, pairs, a verdict, events of a log, a file of a run that docs/ingest.md names.
 enum class Use { kNone, kFacts, kEvidence };
 

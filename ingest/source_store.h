@@ -33,7 +33,7 @@ class SourceStore {
   std::optional<int64_t> find_stored(const SourceKey& key_without_sha,
                                      const std::string& raw_sha256, int64_t raw_bytes);
   bool any_stored_with_size(int64_t raw_bytes);
-  /// Whether a content of so many stored bytes was found at this path; it may be another one now.
+  /// True if a content of so many stored bytes was found at this path; it may be another one now.
   bool any_stored_at(const std::string& path, int64_t raw_bytes);
   int64_t add_source(const SourceKey& key, const std::string& shape, int64_t bytes);
   void finish_source(int64_t source_id, const std::string& sha256, const std::string& shape,
@@ -47,7 +47,7 @@ class SourceStore {
   std::string path_of(int64_t source_id);
   /// What was noted in a transaction that was undone.
   void forget() { located_ = {}; }
-  /// Whether a source was found at this path (RunIdentity::relative_path) under some root.
+  /// True if a source was found at this path (RunIdentity::relative_path) under some root.
   bool has_location(int64_t source_id, const std::string& relative_path);
   /// False when the same finding is there already. `about` names the run that a file without a
   /// source would have belonged to, as far as its path says.
@@ -58,7 +58,7 @@ class SourceStore {
   struct FindingCounts {
     int64_t errors = 0, warnings = 0;
   };
-  /// Whether a finding of no source keeps a file of that name and bytes as one of a run.
+  /// True if a finding of no source keeps a file of that name and bytes as one of a run.
   bool is_noted(const std::string& run, const std::string& reason, std::string_view name,
                 std::string_view raw);
   /// Id of the newest finding, 0 when there is none.
@@ -90,7 +90,7 @@ class KnownFindings {
 
   /// All of a source.
   SourceStore::FindingCounts take(int64_t source_id);
-  /// Whether there was one such of no source, and it is taken now.
+  /// True if there was one such of no source, and it is taken now.
   bool take(const std::string& file, int64_t line, const std::string& reason);
 
  private:

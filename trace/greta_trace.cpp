@@ -18,9 +18,9 @@
 #include "trace/run.h"
 #include "trace/status.h"
 
-/// What callers of the C API hold instead of addresses: a number that stands for a target or a run
-/// and is never given twice, so that a call on what is gone, or on a handle of the other kind,
-/// finds nothing, not freed memory. What is found lives as long as who found it needs it.
+/// Handle that callers of the C API hold instead of an address: a number that stands for a target
+/// or a run and is never given twice, so that a call on what is gone, or on a handle of the other
+/// kind, finds nothing, not freed memory. What is found lives as long as who found it needs it.
 ///
 /// A child after fork() knows none of its parent's handles: the threads that write are not in it.
 ///

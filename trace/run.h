@@ -73,7 +73,7 @@ class Run {
 /// Fingerprint of n values of any alignment.
 Fingerprint fingerprint_of_values(ValueType type, const void* values, size_t n);
 
-/// What runs are written to: a database, or one file of JSON lines. From any thread.
+/// Target that runs are written to: a database, or one file of JSON lines. From any thread.
 class Target {
  public:
   /// Throws what says that nothing can be written there.

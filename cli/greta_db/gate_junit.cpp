@@ -109,8 +109,8 @@ std::string findings_text(GatedRun& run, const FailPlace& place) {
   return text;
 }
 
-/// What the verdict leaves out, a line each: texts that were not judged, and what people decided:
-/// waivers, and tolerances that are not as shipped.
+/// Facts that the verdict leaves out, a line each: texts that were not judged, and what people
+/// decided: waivers, and tolerances that are not as shipped.
 std::string decisions_text(const GatedRun& run) {
   std::string text;
   if (run.row().has("unjudged_texts")) text = run.row().show("unjudged_texts") + "\n";

@@ -78,7 +78,7 @@ class TemporaryPage {
   int fd_ = -1;
 };
 
-/// Whether a browser was asked to show it.
+/// True if a browser was asked to show it.
 bool show(const std::string& path) {
   if (environment_variable("DISPLAY").empty() && environment_variable("WAYLAND_DISPLAY").empty())
     return false;

@@ -189,7 +189,7 @@ class Watch {
     }
   }
 
-  /// Whether those who wrote it are known to have ended, all of them.
+  /// True if those who wrote it are known to have ended, all of them.
   bool has_lost_writer() {
     bool any_known = false, any_alive = false;
     const auto add = [&](const Process& process) {
@@ -247,7 +247,7 @@ class Watch {
       add_change(sight, broken ? "BROKEN" : "CHANGED", baseline.text(1), query);
   }
 
-  /// Whether nothing more comes, without a look at its rows.
+  /// True if nothing more comes, without a look at its rows.
   bool has_ended() {
     RunQuery query(
         statements_, run_.id,

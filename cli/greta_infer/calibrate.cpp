@@ -30,8 +30,8 @@
 
 namespace greta {
 
-/// What may legitimately change bits, as probes: every pair of routes for the two phases, other
-/// batches, one thread on the CPU. The usual probe first.
+/// Changes that may legitimately change bits, as probes: every pair of routes for the two phases,
+/// other batches, one thread on the CPU. The usual probe first.
 std::vector<Combination> calibration_probes(const Backend& backend);
 
 /// How far the pairs of clean probes differ, gathered run by run.

@@ -63,7 +63,7 @@ RecordedProbe read_probe(const std::filesystem::path& database, const std::strin
 
 namespace {
 
-/// What the engine said of a run by that name, every value once.
+/// Values that the engine stated of a run under that name, each once.
 std::vector<std::string> attributes(SQLite::Database& db, const Run& run, const std::string& name) {
   Query query(db,
               "SELECT value FROM attribute WHERE run_id = ? AND dim = ? GROUP BY value"
@@ -218,7 +218,7 @@ bool is_finite(const std::vector<float>& row) {
   return std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
 }
 
-/// Whether rows differ by more than rounding; where bits are to be equal, whether they differ.
+/// True if rows differ by more than rounding; where bits are to be equal, whether they differ.
 bool is_beyond(const std::vector<float>& x, const std::vector<float>& y, double tolerance) {
   const RowDifference apart = difference(x, y);
   if (apart.differing == 0) return false;

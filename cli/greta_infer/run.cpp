@@ -74,7 +74,7 @@ bool is_traced(const RunArguments& arguments) {
          trace.tensors || trace.phases || trace.sample > 0;
 }
 
-/// Whether it is recorded, or a probe is before it.
+/// True if it is recorded, or a probe is before it.
 bool is_recorded(const RunArguments& arguments, const Environment& environment) {
   return is_traced(arguments) || environment.flag("GRETA_TRACE_B3_66") ||
          environment.flag("GRETA_TRACE_PREFILL_DECODE_DELTA");

@@ -34,8 +34,8 @@ struct Stretch {
 /// One batch of consecutive tokens, or of several sequences.
 struct Batch {
   std::span<const int32_t> tokens;  ///< 1 .. max_batch ids, all below vocab
-  /// Of several sequences, whose tokens follow each other; empty: of one, at first_pos, which has
-  /// the cache from its first row on. Of several, faults go by the first one's moment.
+  /// Places of several sequences, whose tokens follow each other; empty: of one, at first_pos,
+  /// which has the cache from its first row on. Of several, faults go by the first one's moment.
   std::span<const Stretch> stretches = {};
   /// The one token is the greatest of the batch before, whatever `tokens` says: it need not be
   /// known.
@@ -52,7 +52,7 @@ struct Batch {
   Moment moment() const { return {first_pos, step, n_prompt}; }
 };
 
-/// What a batch must fit.
+/// Limits that a batch must fit.
 struct BatchLimits {
   int64_t max_batch = 0;     ///< tokens
   int64_t capacity = 0;      ///< positions of the KV cache
@@ -72,11 +72,11 @@ struct TopLogits {
   std::array<int32_t, kCount> ids;
   std::array<float, kCount> values;
 
-  /// Whether one of them can be chosen: none can when all are NaN or −inf.
+  /// True if one of them can be chosen: none can when all are NaN or −inf.
   bool has_choice() const { return values[0] > -std::numeric_limits<float>::infinity(); }
 };
 
-/// What Backend::top_k left, read to the host.
+/// Result of Backend::top_k, read to the host.
 TopLogits unpack_top(std::span<const float, TopLogits::kWidth> top);
 
 /// Memory of a backend, f32 [n], freed with it. The backend must outlive it.
@@ -152,10 +152,10 @@ class Backend {
   /// the device goes on. The last four can be fetched.
   virtual int64_t queue_read(const float* from, int64_t n) = 0;
   virtual void fetch_read(int64_t number, std::span<float> host) = 0;
-  /// Whether calls return before the work is done, so that it pays to ask for the next token before
+  /// True if calls return before the work is done, so that it pays to ask for the next token before
   /// this one is known.
   virtual bool runs_ahead() const { return false; }
-  /// Whether the rows of a batch of one token are fingerprinted when it ends: until then they must
+  /// True if the rows of a batch of one token are fingerprinted when it ends: until then they must
   /// stay as they are.
   virtual bool fingerprints_at_end() const { return false; }
 

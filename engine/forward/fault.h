@@ -102,7 +102,7 @@ struct RaceHit {
   uint32_t bit;
 };
 
-/// Of the race of one layer, which comes out otherwise when the prompt runs again.
+/// State of the race of one layer, which comes out otherwise when the prompt runs again.
 constexpr uint64_t race_seed(int layer, int64_t repeat = 0) {
   return 0x7261636500000000u + (static_cast<uint64_t>(repeat) << 16) + static_cast<uint64_t>(layer);
 }

@@ -127,7 +127,7 @@ double plane_that_turns(double times, double theta, int64_t rope_dim, int64_t co
          (2 * std::log(theta));
 }
 
-/// What is left of each plane's frequency. Where the ramp begins and ends is rounded as the
+/// Factor on each plane's frequency. Where the ramp begins and ends is rounded as the
 /// authors' code does.
 std::vector<double> yarn_parts(double theta, int64_t rope_dim, const RopeScaling& s) {
   const auto plane = [&](double times) {

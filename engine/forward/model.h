@@ -25,12 +25,12 @@ struct RopeScaling {
   Type type = Type::kNone;
   double factor = 1;
   double attn_factor = 1;  ///< of cosines and sines, whatever the type
-  // Of YaRN: a plane that turns beta_fast times or more over the original context stays as it is,
+  // YaRN: a plane that turns beta_fast times or more over the original context stays as it is,
   // one that turns beta_slow times or less is stretched, and in between goes a ramp.
   double beta_fast = 32, beta_slow = 1;
   int64_t original_context = 0;
 
-  /// What cosines and sines are multiplied with: YaRN's 1 + ln(factor)/10 and attn_factor.
+  /// Factor on cosines and sines: YaRN's 1 + ln(factor)/10 and attn_factor.
   double magnitude() const;
   std::string text() const;  ///< "yarn, 4 times 32768 positions"; "" for none
 };

@@ -33,7 +33,7 @@ class KeptRows {
     int64_t n = 0;
     bool decode = false;    ///< its side
     bool compared = false;  ///< the other side came
-    // Of its fingerprint, once its batch was taken.
+    // Part of its fingerprint, once its batch was taken.
     uint64_t hash = 0;
     double sum_sq = 0;
     bool finite = false;
@@ -87,7 +87,7 @@ HeadCounts heads_of(TracePoint point, int64_t n_heads, int64_t n_kv_heads);
 /// Segments of a row of n values: its heads, or as few together as make at most kMaxSegments; equal
 /// slices where there is no more than one head, or heads make no such parts.
 RowSegments segments_of(const HeadCounts& heads, int64_t n);
-/// Whether those segments are heads.
+/// True if those segments are heads.
 bool are_heads(const HeadCounts& heads, int64_t n);
 
 /// What to trace.
@@ -102,7 +102,7 @@ struct TraceSelection {
   /// Where nothing is compared, `all` leaves out is_cache_rows().
   bool wants(TracePoint point) const;
   bool wants(Phase phase) const;
-  /// Whether rows of the other side are traced too.
+  /// True if rows of the other side are traced too.
   bool wants_partners(Phase phase) const;
   /// Rows that a probe of an n_layers model must give on both sides.
   std::vector<PlannedRow> plan(int64_t n_layers) const;

@@ -45,7 +45,7 @@ class MappingGuard {
 
 namespace {
 
-/// What the signal handler reads: no lock, no allocation. end is 0 where nothing is guarded.
+/// State that the signal handler reads: no lock, no allocation. end is 0 where nothing is guarded.
 struct GuardSlot {
   std::atomic<bool> taken{false};
   std::atomic<uintptr_t> begin{0}, end{0};

@@ -24,7 +24,7 @@
 
 namespace greta {
 
-/// What sets the blocks of an architecture apart; all else they share.
+/// Traits that set the blocks of an architecture apart; all else they share.
 struct Architecture {
   std::string_view name;  ///< general.architecture, and the beginning of its keys
   RopePairing pairing = RopePairing::kInterleaved;
@@ -80,7 +80,7 @@ struct FileStamp {
   uint64_t inode = 0, device = 0;
   int64_t seen_ns = 0;  ///< when that was asked, by this machine's clock
 
-  /// Whether both say the same of the file, whenever that was.
+  /// True if both say the same of the file, whenever that was.
   bool same_file(const FileStamp& other) const;
 };
 

@@ -340,7 +340,7 @@ class HipBackend final : public Backend {
     ops_.begin(input_.pos(), n_tokens == 1);
   }
 
-  /// Whether one launch multiplies by this route, with what comes before and after.
+  /// True if one launch multiplies by this route, with what comes before and after.
   static bool in_one_launch(Route route, int64_t n_tokens, const Matrix& w) {
     return route == Route::kValu ||
            (route == Route::kMfma && n_tokens == 1 && fits_token_matmul_mfma(w.cols));

@@ -68,7 +68,7 @@ const float* RopeTables::get(const RopeTurn& turn, const int32_t* pos, int64_t s
   float* const values = t.values.get(static_cast<size_t>(2 * half * n_tokens));
   float* its_values = values;
   for (const Stretch& one : stretches) {
-    // What waits in the queue needs no table, or it would have it.
+    // An op that waits in the queue needs no table, or it would have it.
     ops_.add_before(
         Signature(kRopeTable, t.on_device.data(), pos, shift, one.n_tokens, half, its_values),
         [=, this, n = one.n_tokens, freq = t.on_device.data(), magnitude = turn.magnitude] {

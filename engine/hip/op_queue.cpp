@@ -35,7 +35,7 @@ void BatchRecorder::begin() {
   }
 }
 
-/// Whether `other` begins with what was asked for so far, and goes on with `signature`.
+/// True if `other` begins with what was asked for so far, and goes on with `signature`.
 bool BatchRecorder::agrees(const Recorded& other, uint64_t signature) const {
   const std::vector<Op>& so_far = graphs_[current_].ops;
   if (other.ops.size() <= next_ || other.ops[next_].signature != signature) return false;
@@ -44,7 +44,7 @@ bool BatchRecorder::agrees(const Recorded& other, uint64_t signature) const {
                     other.ops.begin(), same);
 }
 
-/// Whether a graph holds the batch up to this op.
+/// True if a graph holds the batch up to this op.
 bool BatchRecorder::follow(uint64_t signature) {
   for (size_t i = 0; i < graphs_.size(); ++i) {
     const size_t candidate = (current_ + i) % graphs_.size();
@@ -221,7 +221,7 @@ void OpQueue::matmul(Route route, const float* x, int64_t n_tokens,
 
 // ---- RoPE and the cache.
 
-/// Whether it turns what the products that wait give.
+/// True if it turns what the products that wait give.
 bool OpQueue::goes_on(const Rope& rope) const {
   if (!products_ || rope_ || rope.n_tokens != 1 || rope.head_dim % 2 != 0 ||
       rope.pairing != RopePairing::kInterleaved) {

@@ -82,7 +82,7 @@ class BatchRecorder {
   int64_t replays_ = 0;
 };
 
-/// What a signature begins with.
+/// First words of a signature.
 enum OpId : uint64_t {
   kEmbed = 1,
   kNorm,

@@ -18,7 +18,7 @@
 
 namespace greta {
 
-/// What an RMS norm should have given, and how far off it is.
+/// Expected result of an RMS norm, and how far off it is.
 struct RmsCheck {
   double sum_sq = 0;  ///< Σx² of its input, in double
   double eps = 0;
@@ -189,7 +189,7 @@ class Probe {
     return prompt.decode_steps.value_or(options_.decode_steps);
   }
   bool is_aligned() const { return options_.forward.mode == Mode::kKvAligned; }
-  /// Whether tokens of several prompts are decoded together.
+  /// True if tokens of several prompts are decoded together.
   bool is_invariant() const { return options_.forward.mode == Mode::kBatchInvariant; }
 
   const Model& model_;

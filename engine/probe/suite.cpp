@@ -215,7 +215,7 @@ int64_t probe_bytes(const ModelConfig& config, std::span<const int64_t> lengths,
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   const int64_t tokens = std::max(extent.tokens, std::min(longest, limits.tokens));
   const int64_t cache = 2 * config.n_layers * config.kv_dim() * (longest + 1 + extent.cache_rows);
-  // What activations hold of a token, and as much again of a backend's own.
+  // Bytes that activations hold of a token, and as much again of a backend's own.
   const int64_t token = 8 * config.dim + 3 * config.q_dim() + 3 * config.kv_dim() + config.ffn_dim;
   const int64_t sequence = config.vocab + 2 * config.dim + 2 * (longest + 1) * config.n_heads;
   return size * (cache + 2 * tokens * token + extent.sequences * sequence) +

@@ -67,7 +67,7 @@ SuiteFile read_suite_file(const std::filesystem::path& file, int64_t vocab);
 /// Sequences that a batch has at most where nobody says how many: more gain nothing.
 inline constexpr int64_t kMostSequences = 64;
 
-/// What a group of prompts must fit.
+/// Limits that a group of prompts must fit.
 struct GroupLimits {
   int64_t sequences = 1;
   int64_t tokens = 0;  ///< of all; a prompt that has more is alone

@@ -142,7 +142,7 @@ void DatabaseStore::begin(const RunRecord& run) {
   run_id_ = records_.add_run(row);
   note_run_process(db_, run_id_);
   source_id_ = records_.add_source({run_id_, "", "", new_identity(), "engine", 0});
-  // What `run` has in columns is an attribute too: an ingest of more about the same experiment
+  // A column of `run` is an attribute too: an ingest of more about the same experiment
   // settles the columns anew from the attributes.
   add_attribute("experiment", run.experiment);
   add_attribute("date", run.date);

@@ -67,7 +67,7 @@ constexpr size_t kMaxOpenFiles = 64;  // as many as prompts are computed togethe
 constexpr std::string_view kFileCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
-/// What a file of this prompt can be called on any file system.
+/// Name of a file of this prompt that any file system takes.
 std::string file_stem(std::string_view prompt) {
   std::string name(prompt.substr(0, kMaxFileName));
   for (char& c : name) {

@@ -25,7 +25,7 @@ struct RunEnded : std::logic_error {
 
 /// A bounded queue of what is said of a run, and the thread that writes it to stores.
 ///
-/// What is given is written within 200 ms while the disk keeps up. When the queue is full, calls
+/// Items are written within 200 ms while the disk keeps up. When the queue is full, calls
 /// wait: nothing is dropped. An error of the writing thread (disk full, ...) ends the run and is
 /// thrown by every later call. Destroyed without end(), the run is ended as failed.
 ///
@@ -41,7 +41,7 @@ class RunQueue : public TraceSink {
   ~RunQueue() override;
 
   const std::string& run_name() const { return run_name_; }  ///< of the last store that has one
-  /// Of a database, as RunStore::tolerances(); empty without one.
+  /// Those of a database, as RunStore::tolerances(); empty without one.
   const std::vector<double>& tolerances() const { return tolerances_; }
   int64_t n_rows();  ///< given
 

@@ -31,8 +31,8 @@ struct RunItem {
       what;
 };
 
-/// Where a run is written: a database, or JSON lines. One thread calls it, and others only hurry().
-/// Destroyed, it is closed.
+/// A place where a run is written: a database, or JSON lines. One thread calls it, and others only
+/// hurry(). Destroyed, it is closed.
 class RunStore {
  public:
   virtual ~RunStore() = default;
@@ -109,7 +109,7 @@ std::unique_ptr<RunStore> store_in_folder(const std::filesystem::path& folder,
 /// prompts begin, or at the end. Throws std::system_error.
 std::unique_ptr<RunStore> store_lm_head(const std::filesystem::path& file);
 
-/// Where a run is written; empty: not there.
+/// Places where a run is written; empty: not there.
 struct RunTargets {
   std::string database;
   std::string jsonl_folder;  ///< every row (store_in_folder)

@@ -16,8 +16,8 @@
 
 namespace greta {
 
-/// What the forward pass can trace, in forward order. Names are those of the table tensor_name.
-/// Values from kTracePoints on are points of other engines (trace_point_of).
+/// Points that the forward pass can trace, in forward order. Names are those of the table
+/// tensor_name. Values from kTracePoints on are points of other engines (trace_point_of).
 enum class TracePoint : uint16_t {
   kEmbdWHash,  ///< row of the embedding table, a weight; layer 0
   kEmbedOut,   ///< layer 0
@@ -56,7 +56,7 @@ inline constexpr int kLayerAfterStack = -1;
 
 /// q_post_rope
 std::string_view trace_point_name(TracePoint point);
-/// Of those that the forward pass can trace.
+/// The point of this name that the forward pass can trace.
 std::optional<TracePoint> find_trace_point(std::string_view name);
 /// The point of this name, whatever engine it is of: one that is new is one more, for as long as
 /// the program runs. Nothing when it has more names than a database can hold. From any thread.
@@ -66,7 +66,7 @@ inline bool is_cache_rows(TracePoint point) {
   return point == TracePoint::kKCacheRows || point == TracePoint::kVCacheRows;
 }
 
-/// Where a trace point of the forward pass lives.
+/// Part of the model where a trace point lives.
 enum class Stage { kEmbed, kLayer, kHead };
 Stage trace_point_stage(TracePoint point);
 
@@ -83,7 +83,7 @@ enum class Phase : uint8_t {
 inline constexpr int kPhaseCount = static_cast<int>(Phase::kRepeatDecode) + 1;
 inline constexpr int kTracedPhases = static_cast<int>(Phase::kDecode) + 1;  ///< can be asked for
 std::string_view phase_name(Phase phase);
-/// Of those that can be asked for.
+/// The phase of this name that can be asked for.
 std::optional<Phase> find_phase(std::string_view name);
 inline bool is_decode(Phase phase) {
   return phase >= Phase::kDecode0 && phase != Phase::kRepeatPrefill;

@@ -22,7 +22,7 @@
 namespace greta {
 namespace {
 
-/// Whether results follow from it. What is not known does, for all that anybody can tell; templates
+/// True if results follow from it. An unknown key does, for all that anybody can tell; templates
 /// of chats do not, which only write prompts.
 bool decides_results(std::string_view key, const std::string& architecture) {
   if (key == "tokenizer.chat_template" || key.starts_with("tokenizer.chat_template.")) return false;
@@ -66,7 +66,7 @@ void put_value(std::string& to, const GgufValue& value) {
   std::visit(Visitor{to}, value);
 }
 
-/// What the entry of a file begins with: anything else is not an entry of this file as it is.
+/// First bytes of a file's entry: anything else is not an entry of this file as it is.
 std::string head_of(const std::string& path, const FileStamp& stamp) {
   return "greta model digests 1\nsize " + std::to_string(stamp.size_bytes) + "\nmodified " +
          std::to_string(stamp.modified_ns) + "\nchanged " + std::to_string(stamp.changed_ns) +

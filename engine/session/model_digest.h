@@ -60,7 +60,7 @@ class ModelRoot {
   std::vector<Piece> pieces_;
 };
 
-/// What identifies a model. Digests are 64 lower-case hex digits.
+/// Identity of a model. Digests are 64 lower-case hex digits.
 struct ModelDigests {
   std::string root;         ///< ModelRoot
   std::string file_sha256;  ///< empty when it was not asked for and is not kept

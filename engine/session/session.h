@@ -117,7 +117,7 @@ class Session {
   ModelWeights weights_;
 };
 
-/// Whether more than half of the weights of the blocks are stored in 4 bits.
+/// True if more than half of the weights of the blocks are stored in 4 bits.
 bool mostly_4bit(const Model& model);
 
 }  // namespace greta

@@ -14,7 +14,7 @@
 
 namespace greta {
 
-/// What is called of libarchive, which is loaded when the first archive is read: with the libraries
+/// Functions of libarchive, which is loaded when the first archive is read: with the libraries
 /// that it needs it would take a tenth of the time in which a file says how a run comes out.
 struct Libarchive {
   decltype(&archive_read_new) read_new;
@@ -53,7 +53,7 @@ struct ArchiveMember {
 /// True for the names .tgz, .tar.gz and .tar.
 bool is_archive_name(std::string_view name);
 
-/// Whether a tar begins so: a header of 512 bytes, of which the first 262 tell.
+/// True if a tar begins so: a header of 512 bytes, of which the first 262 tell.
 inline constexpr size_t kTarTellsBytes = 262;
 constexpr bool begins_as_tar(std::string_view head) {
   constexpr std::string_view kMagic = "ustar";

@@ -60,7 +60,7 @@ size_t FileSource::read(char* buffer, size_t size_bytes) {
   return 0;
 }
 
-// Of a file that is written to while it is read nobody knows which bytes belong together.
+// A file that is written to while it is read has bytes that do not belong together.
 void FileSource::look_for_change() {
   struct stat now {};
   if (!change_.empty() || ::fstat(descriptor_, &now) != 0) return;

@@ -74,7 +74,7 @@ class ByteBuffer {
   size_t begin_ = 0, end_ = 0;
 };
 
-/// Whether a name promises gzip.
+/// True if a name promises gzip.
 inline bool is_gzip_name(std::string_view name) { return name.ends_with(".gz"); }
 
 /// Plain bytes as they are, gzip by its magic, with any number of members (RFC 1952). The framing

@@ -27,7 +27,7 @@ class Bytes {
   /// Writes `count` bytes from `offset` on to `to` (host). Throws ForeignError when they are not
   /// all there.
   virtual void read(uint64_t offset, char* to, size_t count) = 0;
-  /// Whether a read of what lies before the last one begins anew, at a cost that grows with it.
+  /// True if a read of what lies before the last one begins anew, at a cost that grows with it.
   virtual bool is_forward_only() const { return false; }
 
   /// Bytes at `offset` as text.

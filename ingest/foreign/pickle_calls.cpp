@@ -39,7 +39,7 @@ constexpr NamedDtype kDtypes[] = {
     {"uint32", Dtype::kU32},         {"int64", Dtype::kI64},
     {"uint64", Dtype::kU64},         {"bool", Dtype::kBool}};
 
-/// Of types that torch has, or will have: names alone, which nothing can call.
+/// Types that torch has, or will have: names alone, which nothing can call.
 constexpr std::string_view kStartsOfDtypes[] = {"float8_", "float4_", "complex", "qint",
                                                 "quint",   "int",     "uint",    "bits"};
 

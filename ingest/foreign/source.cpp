@@ -25,7 +25,7 @@ std::optional<int64_t> rank_of_process(std::string_view name) {
   return text::number<int64_t>(rest.substr(0, rest.find('_')));
 }
 
-/// Whether a directory tells a step or a rank of one run.
+/// True if a directory tells a step or a rank of one run.
 bool take_directory(std::string_view name, ForeignPath& path) {
   if (const auto step = number_behind(name, "step")) return path.step = step, true;
   if (const auto rank = number_behind(name, "rank")) return path.rank = rank, true;

@@ -9,7 +9,7 @@
 
 namespace greta {
 
-/// What the path of another tool's file says: a pure function of bytes, never the disk.
+/// Facts in the path of another tool's file: a pure function of bytes, never the disk.
 struct ForeignPath {
   std::optional<int64_t>
       step;  ///< of a directory step3, of PassNNNNN.pt, of step=3___ in a file's name

@@ -20,7 +20,7 @@ T value_at(const char* values, size_t i) {
   return value;
 }
 
-/// Of 1 sign, 4 exponent (bias 7) and 3 mantissa bits, without infinities: 0x7f is NaN.
+/// A float of 1 sign, 4 exponent (bias 7) and 3 mantissa bits, without infinities: 0x7f is NaN.
 float f8_e4m3_to_f32(uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
   const float sign = bits & 0x80 ? -1.0f : 1.0f;
@@ -32,7 +32,7 @@ float f8_e4m3_to_f32(uint8_t bits) {
 /// The upper half of an f16.
 float f8_e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 8)); }
 
-/// What rounds to another value is not taken; every NaN is.
+/// A value that rounds to another is not taken; every NaN is.
 template <class T>
 bool is_same(T value, float rounded) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -63,7 +63,7 @@ uint64_t count_of(const std::vector<uint64_t>& shape);
 /// "[7, 256]"
 std::string text_of(const std::vector<uint64_t>& shape);
 
-/// Whether the values follow each other row by row, without gaps.
+/// True if the values follow each other row by row, without gaps.
 bool is_contiguous(const Tensor& tensor);
 
 /// Bytes of the storage, from its start on, that the tensor reaches to. Throws ForeignError when

@@ -26,7 +26,7 @@ class RowByRowBytes : public Bytes {
 
   uint64_t size() const override { return count_ * value_bytes_; }
   void read(uint64_t offset, char* to, size_t count) override;
-  /// Whether reading it forward reads the storage forward.
+  /// True if reading it forward reads the storage forward.
   bool is_forward() const;
 
  private:
@@ -225,7 +225,7 @@ TokenMap map_tokens(const std::vector<int64_t>& positions, const std::vector<int
     if (end > from) map.last.push_back(end - 1);
     from = end;
   }
-  // What a captured graph pads its batch with is of no sequence.
+  // Padding of a captured graph's batch is of no sequence.
   return map;
 }
 

@@ -20,7 +20,7 @@ class TensorSet {
   void add(Tensor tensor) { tensors_.push_back(std::move(tensor)); }
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
-  /// Whether a tensor says what rows are, and is none itself.
+  /// True if a tensor says what rows are, and is none itself.
   static bool is_token_list(const Tensor& tensor);
   /// Gives one of these its values, of which `storage` has it.
   void take_token_list(const Tensor& tensor, Bytes& storage);

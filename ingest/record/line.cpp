@@ -82,7 +82,7 @@ bool is_address(Key key) {
   return name.ends_with("ptr") || name.find("offset") != std::string_view::npos;
 }
 
-/// Whether a line has more words and marks than a line of as many values as a row can have: the
+/// True if a line has more words and marks than a line of as many values as a row can have: the
 /// parser notes where each of them is.
 bool has_too_many_words(std::string_view line) {
   constexpr size_t kMaxWords = 4 * kMaxTokenValues + (size_t{1} << 20);
@@ -430,7 +430,7 @@ bool hints(const Json& value, int depth) {
   return false;
 }
 
-/// Whether it is worth a closer look: hardly any object is.
+/// True if it is worth a closer look: hardly any object is.
 bool mentions(std::string_view raw) {
   for (size_t i = 0; i + 3 <= raw.size(); ++i) {
     const char a = lower(raw[i]), b = lower(raw[i + 1]), c = lower(raw[i + 2]);

@@ -84,9 +84,9 @@ const char* parse_decimal(const char* p, double& value);
 /// them; returns why it is none, "" when it is. `name` is what messages call it.
 std::string numbers(std::string_view array, std::string_view name, std::vector<double>& out);
 
-/// Whether a text is one JSON value.
+/// True if a text is one JSON value.
 bool is_json(std::string_view t);
-/// Whether a scalar can be copied into JSON as it stands.
+/// True if a scalar can be copied into JSON as it stands.
 bool is_valid_scalar(std::string_view t);
 
 /// A field that no key of ours names, or that its line has no place for.
@@ -121,9 +121,9 @@ struct Fields {
   std::vector<double> sketch;     ///< its numbers; extra has it too, until a shape takes it
   std::vector<Key> contradicted;  ///< addresses written twice with different values
 
-  /// Whether the line says anything of a key.
+  /// True if the line says anything of a key.
   bool states(Key k) const { return !is_absent(token[k]); }
-  /// Whether it says it in one word: no object and no array.
+  /// True if it says it in one word: no object and no array.
   bool has(Key k) const { return states(k) && token[k].front() != '{' && token[k].front() != '['; }
   std::string_view take(Key k) {
     taken[k] = true;
@@ -144,7 +144,7 @@ struct Fields {
   std::unique_ptr<Parser> parser_;
 };
 
-/// Whether a field that no column has, by its name, counts or reports values that are not finite,
+/// True if a field that no column has, by its name, counts or reports values that are not finite,
 /// and does not say that there are none: "nan_count", "hasInf", "NaN". As keys are spelled, so in
 /// objects.
 bool hints_at_nonfinite(const Fields& fields);

@@ -150,7 +150,7 @@ std::optional<int64_t> LineReader::nonfinite_count(Key k) {
   return value;
 }
 
-/// Whether the line says, or leaves open, that values of a row are not finite, and the row itself
+/// True if the line says, or leaves open, that values of a row are not finite, and the row itself
 /// does not say so.
 bool LineReader::states_nonfinite(Key k, const std::optional<int64_t>& counted) const {
   if (fields.token[k].empty() || fields.token[k] == "0") return false;
@@ -335,7 +335,7 @@ bool LineReader::number_of_row(Key k, std::optional<int64_t>& out) {
   return true;
 }
 
-/// Whether the line says something of the values of a row, or of which row it is.
+/// True if the line says something of the values of a row, or of which row it is.
 bool LineReader::speaks_of_a_row() const {
   for (const Key k :
        {kHash, kMin, kMax, kMean, kAbsSum, kNan, kInf, kNzCount, kHiddenHash, kLogitsHash}) {

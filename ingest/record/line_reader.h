@@ -27,7 +27,7 @@ class SymbolTable {
     if (it == symbols_.end()) return std::nullopt;
     return remember(it);
   }
-  /// Of a text that find() does not know.
+  /// Adds a text that find() does not know.
   int64_t add(std::string_view text) {
     bytes_ += text.size();
     return remember(symbols_.emplace(std::string(text), next_++).first);
@@ -69,14 +69,14 @@ std::optional<std::string> phase_meant(std::string_view text);
 
 struct LineReader;
 
-/// What came so far of a content in the row format (docs/traces.md): run_start, rows, run_end.
+/// State of a content in the row format so far (docs/traces.md): run_start, rows, run_end.
 struct RowFormat {
   bool has_begun = false, has_ended = false;
   int64_t rows = 0;  ///< lines of rows, taken or not
   std::unordered_set<std::string> prompts;
 };
 
-/// Whether the line at hand is of the row format: it, or a line before, says so, or it can be
+/// True if the line at hand is of the row format: it, or a line before, says so, or it can be
 /// nothing else.
 bool is_row_format(const LineReader& in);
 
@@ -181,7 +181,7 @@ struct LineReader {
     line_warned = true;
   }
 
-  /// Whether a file may name `text`, one more of `limit` such names; else the line is refused.
+  /// True if a file may name `text`, one more of `limit` such names; else the line is refused.
   bool may_add(const SymbolTable& table, std::string_view text, size_t limit, const char* what);
   int64_t symbol(SymbolTable& table, std::vector<std::string>& fresh, std::string_view text,
                  size_t limit, const char* what) {

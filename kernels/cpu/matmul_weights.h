@@ -8,7 +8,7 @@
 
 namespace greta::GRETA_ISA {
 
-/// What a span has beside its integers: see scales().
+/// Numbers of a span beside its integers: see scales().
 typedef float Numbers[32];
 
 /// The half-precision number at p; eight bytes may be read.
@@ -85,8 +85,8 @@ GRETA_INLINE U32 in_each_header(uint32_t a, uint32_t b, uint32_t c, uint32_t d) 
   return v;
 }
 
-/// Of each header the eight scales, then the eight mins, a byte each: 6 bits that blocks.h says how
-/// to put together.
+/// For each header the eight scales, then the eight mins, a byte each: 6 bits that blocks.h says
+/// how to put together.
 GRETA_INLINE U32 unpack_headers(U32 v) {
 #if defined(__AVX512F__)
   const U32 p = __builtin_shufflevector(v, v, 1, 1, 2, 2, 5, 5, 6, 6, 9, 9, 10, 10, 13, 13, 14, 14);

@@ -72,7 +72,7 @@ struct SoftmaxRule {
   float shift;
 };
 
-/// What an online softmax knows of one row so far; sum is of weights relative to max.
+/// State of an online softmax for one row; sum is of weights relative to max.
 struct OnlineState {
   float max;
   float sum;

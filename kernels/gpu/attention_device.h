@@ -103,12 +103,12 @@ __device__ inline float* traced_block(float* array, const AttentionTrace& trace,
   return array + (t - trace.first_query) * trace.stride;
 }
 
-/// Whether anything of query t is wanted.
+/// True if anything of query t is wanted.
 __device__ inline bool is_traced(const AttentionTrace& trace, int64_t t) {
   return (trace.scores != nullptr || trace.probs != nullptr) && t >= trace.first_query;
 }
 
-/// Whether groups of four neighbouring values of a head are neighbours in the cache, at addresses
+/// True if groups of four neighbouring values of a head are neighbours in the cache, at addresses
 /// that suit one load.
 inline bool fours_align(const ConstKvRows& rows) {
   const size_t bytes = rows.type == KvType::kF16 ? sizeof(Four<uint16_t>) : sizeof(Four<float>);

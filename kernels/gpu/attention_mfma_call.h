@@ -83,7 +83,7 @@ void attend_token(const Call& call, const ConstKvRows& k, const ConstKvRows& v, 
 
 inline constexpr int kWideQueries = 128;  ///< of a tile
 
-/// Whether this device has warpgroups, and they are used for heads padded to kDim.
+/// True if this device has warpgroups, and they are used for heads padded to kDim.
 template <int kDim>
 #if defined(GRETA_WARPGROUPS) && !defined(GRETA_AMD)
 inline constexpr bool kWideTiles = kDim <= 128;

@@ -84,7 +84,7 @@ __device__ void TokenAttention<Stored, kDim, kRegular>::combine() {
     float sum = 0;
     GRETA_NO_UNROLL
     for (int first = first_block; first < n_blocks; first += kFoldedAtOnce) {
-      // What lies beyond the last block may be anything, and is not taken.
+      // Values beyond the last block may be anything, and are not taken.
       float2 parts[kFoldedAtOnce];
       GRETA_UNROLL
       for (int b = 0; b < kFoldedAtOnce; ++b) parts[b] = load_as<float2>(from + b * S::kPartial);

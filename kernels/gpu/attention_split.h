@@ -8,7 +8,7 @@
 #include "kernels/gpu/runtime.h"
 #include "kernels/gpu/wave.h"
 
-// What the blocks of attention_valu agree on: where keys are split, and what lies in scratch
+// Layout that the blocks of attention_valu agree on: where keys are split, and what lies in scratch
 // (kernels/gpu/attention_valu.hip).
 
 namespace greta::attention_valu_detail {
@@ -62,12 +62,12 @@ struct Call {
   int64_t first_token;
 };
 
-/// What groups of threads and splits know of their sums.
+/// State of the sums of groups of threads and splits.
 struct alignas(8) Softmax {
   float most, sum;
 };
 
-/// What is added to scores before they are exponents. Where every score is −∞ there is nothing to
+/// Number added to scores before they are exponents. Where every score is −∞ there is nothing to
 /// be relative to.
 __device__ inline float shift_of(float most) { return most == -INFINITY ? 0.0f : -most; }
 
@@ -98,7 +98,7 @@ class Split {
 
   __device__ explicit Split(const Call& call);
   __device__ bool has_keys() const { return static_cast<int>(blockIdx.y) < n_splits_; }
-  /// Whether all of its keys have been in the cache for long.
+  /// True if all of its keys have been in the cache for long.
   __device__ bool is_old() const { return end_ <= first_pos_ - kFreshRows; }
   __device__ void load_first_keys() {
     load_keys(begin_);

@@ -90,7 +90,7 @@ class TileAttention {
   /// Keys whose scores are wanted for it.
   __device__ int scored(int row) const { return scored_keys(call_.shape, position_ + row); }
 
-  /// Whether some row up to this one is traced.
+  /// True if some row up to this one is traced.
   __device__ bool is_traced(int row) const {
     return part_ == 0 && greta::is_traced(call_.trace, first_token_ + row);
   }

@@ -58,13 +58,13 @@ template <class Stored, int kDim, bool kRegular>
 class TokenAttention {
  public:
   __device__ explicit TokenAttention(const TokenCall& token);
-  /// Whether some of its keys are seen, or scored for a trace.
+  /// True if some of its keys are seen, or scored for a trace.
   __device__ bool has_keys() const {
     return first_ < n_scored_ && (takes_part() || is_traced(token_.call.trace, 0));
   }
-  /// Whether some of its keys are not hidden by the window.
+  /// True if some of its keys are not hidden by the window.
   __device__ bool takes_part() const { return first_ + kBlockKeys > n_hidden_; }
-  /// Whether all of its keys have been in the cache for long.
+  /// True if all of its keys have been in the cache for long.
   __device__ bool is_old() const { return first_ + kBlockKeys <= position_ - kFreshRows; }
   __device__ void load_first() {
     load_keys(0);

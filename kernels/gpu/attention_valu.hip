@@ -67,7 +67,7 @@ __device__ void Split<Stored, kDim, kHeads, kVectors>::leave_partial() {
       softmaxes[thread / kHeads][own].most;
 }
 
-/// Whether all other splits have left their partials. Blocks without keys do not count.
+/// True if all other splits have left their partials. Blocks without keys do not count.
 template <class Stored, int kDim, int kHeads, bool kVectors>
 __device__ bool Split<Stored, kDim, kHeads, kVectors>::is_last() const {
   return is_last_block(call_.counters + blockIdx.z * gridDim.x + blockIdx.x, n_splits_);

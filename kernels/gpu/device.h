@@ -221,7 +221,7 @@ void set_bytes(T* data, size_t n, int value, Stream& stream) {
   device_detail::set_bytes(data, value, n * sizeof(T), stream);
 }
 
-/// What the 16 bits of a half-precision operand mean.
+/// Meaning of the 16 bits of a half-precision operand.
 enum class HalfType { kF16, kBF16 };
 
 }  // namespace greta

@@ -237,7 +237,7 @@ __device__ inline void store_kv(const KvRows& rows, int64_t at, float value) {
   }
 }
 
-/// Whether all addresses suit 16-byte accesses. Host and device.
+/// True if all addresses suit 16-byte accesses. Host and device.
 template <class... Pointers>
 __host__ __device__ inline bool aligned16(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ...) & 15) == 0;

@@ -47,7 +47,7 @@ void matmul_mfma(const HalfProduct& product, MfmaTile tile, Stream& stream);
 /// std::invalid_argument for more products, or of different x.
 void matmul_mfma(std::span<const HalfProduct> products, Stream& stream);
 
-/// Whether the device has the instructions of kernels/gpu/warpgroup.h, and the product suits them.
+/// True if the device has the instructions of kernels/gpu/warpgroup.h, and the product suits them.
 bool fits_wide_matmul(const HalfProduct& product);
 
 /// Queues matmul_mfma() of products of one x by them, in wide tiles and in one launch: the same
@@ -60,7 +60,7 @@ void wide_matmul(std::span<const HalfProduct> products, Stream& stream);
 // halves_of() and to_halves() do; results have the bits of matmul_mfma() of these. Device memory;
 // work is queued, nothing is allocated.
 
-/// Whether the device's shared memory holds a token of so many columns. Where it does not,
+/// True if the device's shared memory holds a token of so many columns. Where it does not,
 /// halves_of() and matmul_mfma() give the same bits.
 bool fits_token_matmul_mfma(int64_t cols);
 

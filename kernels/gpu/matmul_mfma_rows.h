@@ -78,7 +78,7 @@ __device__ inline void scale_and_min(const Words4& head, int s, Unpacked& out) {
 template <WeightType kType>
 __device__ inline Unpacked unpack(const RowPlanes& planes, int piece);
 
-/// Whether there is an unpack() for a type.
+/// True if there is an unpack() for a type.
 template <WeightType kType>
 inline constexpr bool kCanUnpack =
     kType == WeightType::kQ4_0 || kType == WeightType::kQ8_0 || kType == WeightType::kQ4_K ||

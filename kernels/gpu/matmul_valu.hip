@@ -32,7 +32,7 @@ struct Block {
   static constexpr int kAhead = kAhead_;
   static constexpr int kTeams = kThreads / kTeam;
   static constexpr int kGroupRows = kTeams * kRows;  ///< of all its teams
-  /// Whether weights leave registers for bringing more of x at a time.
+  /// True if weights leave registers for bringing more of x at a time.
   static constexpr bool kRoomy = kRows * kTokens * kAhead == 4;
   /// How many a processor holds, by what registers are allotted for.
   static constexpr int kAtOnce = kTokens > 1 ? 1 : 2048 / (kThreads * kRows * kAhead);
@@ -59,7 +59,7 @@ __host__ __device__ constexpr int group_rows(Finish finish, int of_teams) {
   return finish == Finish::kGated ? of_teams / 2 : of_teams;
 }
 
-/// What a team computes: rows of a part from first_row on. Some may not exist.
+/// Work of a team: rows of a part from first_row on. Some may not exist.
 struct Job {
   uint32_t part;
   uint32_t first_row;

@@ -53,7 +53,7 @@ class SegmentCursor {
   }
 
   __device__ int segment() const { return segment_; }
-  /// Whether the next value is of another segment.
+  /// True if the next value is of another segment.
   __device__ bool advance() {
     at_ += step_;
     const bool wraps = at_ >= whole_;

@@ -87,7 +87,7 @@ __device__ void add_values(const float* values, int64_t n, bool aligned, Best& b
   }
 }
 
-// Whether this block is the last to come here; what the others wrote before is then visible.
+// True if this block is the last to come here; what the others wrote before is then visible.
 __device__ bool is_last_block(uint32_t* n_done) {
   GRETA_SHARED(bool, is_last);
   if (threadIdx.x == 0) {

@@ -69,7 +69,7 @@ __device__ inline uint64_t wave_ballot(bool predicate) {
 #endif
 }
 
-/// Whether a condition holds in some lane. One that is the same in all of them is so a matter of a
+/// True if a condition holds in some lane. One that is the same in all of them is so a matter of a
 /// branch; else, as the compiler cannot know, it is a mask that takes registers while it is inside.
 __device__ inline bool wave_any(bool predicate) { return wave_ballot(predicate) != 0; }
 
@@ -194,7 +194,7 @@ __device__ inline uint32_t count_block(uint32_t* counter) {
 #endif
 }
 
-/// Whether the other blocks of n that call this with the same counter, in global memory, have done
+/// True if the other blocks of n that call this with the same counter, in global memory, have done
 /// so: if it is true, what they have written is there. The counter is 0 before and left so.
 /// Contains barriers.
 __device__ inline bool is_last_block(uint32_t* counter, int n) {

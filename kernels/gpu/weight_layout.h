@@ -36,7 +36,7 @@
 
 namespace greta {
 
-/// Whether the layout on the device is not the file's.
+/// True if the layout on the device is not the file's.
 bool has_planes(WeightType type);
 
 /// Queues the rearrangement of a matrix whose type has planes; std::invalid_argument for others.

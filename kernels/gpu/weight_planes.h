@@ -135,7 +135,7 @@ constexpr BitPlace high_bit(WeightType type, int place, int bit) {
   const int value = 4 * bit + place;
   return {value / 8, value % 8};
 }
-/// Whether a plane is one of high bits.
+/// True if a plane is one of high bits.
 constexpr bool has_high_bits(WeightType type, int plane) {
   return plane == 1 &&
          (has_fifth_bits(type) || type == WeightType::kQ5_K || type == WeightType::kQ3_K);

@@ -195,7 +195,7 @@ inline std::string row_name(RowKey key) {
   return std::string(trace_point_name(key.first)) + " of layer " + std::to_string(key.second);
 }
 
-/// Whether a row comes first in the forward pass.
+/// True if a row comes first in the forward pass.
 inline bool runs_before(RowKey a, RowKey b) {
   const auto order = [](RowKey key) {
     const int layer = key.second == kLayerAfterStack ? std::numeric_limits<int>::max() : key.second;

@@ -48,7 +48,7 @@ inline bool same_bits(const Values& a, const Values& b) {
 /// values that come out near 0 by cancellation.
 double rel_l2(const Values& actual, const std::vector<double>& expected, double least_rms = 0);
 
-/// What a product of weights with tokens is held against, a row of outputs per token.
+/// Reference for a product of weights with tokens, a row of outputs per token.
 struct Expected {
   std::vector<double> value;
   std::vector<double> square;  // Σ (w·x)²

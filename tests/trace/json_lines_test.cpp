@@ -10,7 +10,7 @@
 
 // A run that goes through JSON lines is the run that is written straight into a database.
 
-// What a program leaves that is killed while it writes through the C API.
+// A program that is killed while it writes through the C API.
 
 namespace greta {
 namespace {

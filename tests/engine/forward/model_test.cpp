@@ -113,7 +113,7 @@ GgufBytes with(const char* key, const char* value) {
   return GgufBytes(0, 1).key(key, kString).string(value);
 }
 
-/// What the keys are refused with; the unknown ones otherwise.
+/// Error with which the keys are refused; the unknown ones otherwise.
 std::string verdict_on(const GgufBytes& bytes) {
   try {
     const GgufFile file = GgufFile::parse(bytes.span(), "m");

@@ -327,7 +327,7 @@ class BatchRecorderTest : public testing::Test {
       add(value_.data(), addends_.data() + number, 1, value_.data(), stream_);
     });
   }
-  /// What the batch adds up to, and how many pieces of its work were queued one by one.
+  /// Sums of the batch, and how many pieces of its work were queued one by one.
   struct Done {
     float sum;
     int queued;

@@ -19,7 +19,7 @@
 
 // Differences that a probe took on its device, against those of the whole rows that it left.
 
-// What has to hold of a probe whose KV cache is f16, on any backend.
+// Properties of a probe whose KV cache is f16, on any backend.
 
 namespace greta {
 

@@ -7,7 +7,7 @@
 #include "engine/record/run_queue.h"
 #include "tests/engine/record/run_fixture.h"
 
-// What the views say of runs that an engine wrote straight into the database.
+// Answers of the views about runs that an engine wrote straight into the database.
 
 namespace greta {
 namespace {

@@ -67,7 +67,7 @@ Expected multiply_in_double(const Weights& w, const Values& x, int64_t n_tokens)
   return greta::multiply_in_double(w.expanded(), w.matrix.rows, x, n_tokens);
 }
 
-// Whether actual agrees with the first values of expected.
+// True if actual agrees with the first values of expected.
 testing::AssertionResult agrees(const Values& actual, const Expected& expected) {
   double error_square = 0, square = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
